@@ -1,0 +1,168 @@
+//! Which compiler builds the kernel side: a packaged one with a prebuilt `core`, or a nightly with rust-src.
+
+use std::{
+    env, fmt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::pins::{LLVM_MAJOR, NIGHTLY, linker};
+
+/// The bpf target of this project. Every platform it supports is little-endian.
+const TARGET: &str = "bpfel-unknown-none";
+
+/// Where distributions that package a `core` for bpf put the compiler.
+const PACKAGED_RUSTC: &str = "/usr/bin/rustc";
+
+/// A compiler for `bpfel-unknown-none`.
+#[derive(Debug, Clone)]
+pub enum Toolchain {
+    /// A `rustc` whose sysroot has `core` for bpf, driven by the cargo that is running.
+    Packaged {
+        /// The compiler.
+        rustc: PathBuf,
+    },
+    /// A rustup toolchain with rust-src, which builds `core` itself.
+    Nightly {
+        /// Its name in rustup.
+        name: String,
+    },
+}
+
+impl Toolchain {
+    /// The compiler that builds the kernel side on this machine, if there is one.
+    #[must_use]
+    pub fn find() -> Option<Self> {
+        packaged().or_else(nightly)
+    }
+
+    /// A cargo command (`build`, `clippy`) for the kernel side, cleared of what the outer cargo and rustup have set.
+    #[must_use]
+    pub fn cargo(&self, subcommand: &str, package: &str) -> Command {
+        let mut command = match self {
+            Self::Packaged { .. } => Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into())),
+            Self::Nightly { name } => {
+                let mut command = Command::new("rustup");
+                command.args(["run", name, "cargo"]);
+                command
+            }
+        };
+        for name in ["RUSTC", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "RUSTFLAGS", "CLIPPY_ARGS", "CARGO_MAKEFLAGS"]
+        {
+            command.env_remove(name);
+        }
+        let own_crate = package.replace('-', "_");
+        match self {
+            Self::Packaged { rustc } => {
+                // A stable compiler takes the features that aya-ebpf and we need for these crates only.
+                command.env("RUSTC", rustc).env("RUSTC_BOOTSTRAP", format!("aya_ebpf,{own_crate}"));
+                if subcommand == "clippy" {
+                    command.env("RUSTC_WORKSPACE_WRAPPER", rustc.with_file_name("clippy-driver"));
+                    command.arg("check");
+                } else {
+                    command.arg(subcommand);
+                }
+            }
+            Self::Nightly { .. } => {
+                command.env_remove("RUSTUP_TOOLCHAIN").args([subcommand, "-Zbuild-std=core"]);
+            }
+        }
+        let arch = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_else(|_| env::consts::ARCH.to_owned());
+        let flags = [
+            format!("--cfg=bpf_target_arch=\"{arch}\""),
+            // v3 has 32-bit jumps and compare-and-exchange; every kernel from 5.12 on runs it.
+            "-Ctarget-cpu=v3".to_owned(),
+            "-Ctarget-feature=+allows-misaligned-mem-access".to_owned(),
+            format!("-Clinker={}", linker().display()),
+            "-Clink-arg=--btf".to_owned(),
+            // Unrolled, the tries of one compare-and-exchange alone are 2,000 instructions.
+            "-Cllvm-args=-unroll-full-max-count=2".to_owned(),
+            "-Clink-arg=--llvm-args=-unroll-full-max-count=2".to_owned(),
+        ];
+        command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
+        command.args(["--locked", "--profile", "kernel", "--target", TARGET, "--package", package]);
+        command
+    }
+
+    /// Folder of the target and profile below cargo's target folder.
+    #[must_use]
+    pub fn artifacts(target_dir: &Path) -> PathBuf {
+        target_dir.join(TARGET).join("kernel")
+    }
+
+    /// Whether [`Self::cargo`] can run clippy.
+    #[must_use]
+    pub fn has_clippy(&self) -> bool {
+        match self {
+            Self::Packaged { rustc } => rustc.with_file_name("clippy-driver").is_file(),
+            Self::Nightly { name } => succeeds(Command::new("rustup").args(["run", name, "cargo-clippy", "-V"])),
+        }
+    }
+}
+
+impl fmt::Display for Toolchain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Packaged { rustc } => write!(f, "{} with its packaged core", rustc.display()),
+            Self::Nightly { name } => write!(f, "rustup's {name} with rust-src"),
+        }
+    }
+}
+
+fn packaged() -> Option<Toolchain> {
+    let rustc = PathBuf::from(PACKAGED_RUSTC);
+    let mut ask = Command::new(&rustc);
+    let libraries = output(ask.args(["--print", "target-libdir", "--target", TARGET]))?;
+    let has_core = std::fs::read_dir(libraries.trim())
+        .ok()?
+        .flatten()
+        .any(|file| file.file_name().to_string_lossy().starts_with("libcore-"));
+    (has_core && llvm_fits(&mut Command::new(&rustc))).then_some(Toolchain::Packaged { rustc })
+}
+
+fn nightly() -> Option<Toolchain> {
+    [NIGHTLY, "nightly"].into_iter().find_map(|name| {
+        let rustc = || {
+            let mut command = Command::new("rustup");
+            command.args(["run", name, "rustc"]);
+            command
+        };
+        let sysroot = output(rustc().args(["--print", "sysroot"]))?;
+        let source = Path::new(sysroot.trim()).join("lib/rustlib/src/rust/library/core");
+        (source.is_dir() && llvm_fits(&mut rustc())).then(|| Toolchain::Nightly { name: name.to_owned() })
+    })
+}
+
+/// `bpf-linker` cannot read the bitcode of a compiler with a newer LLVM than its own.
+fn llvm_fits(rustc: &mut Command) -> bool {
+    output(rustc.arg("-vV"))
+        .and_then(|text| {
+            let version = text.lines().find_map(|line| line.strip_prefix("LLVM version: "))?;
+            version.split('.').next()?.parse::<u32>().ok()
+        })
+        .is_some_and(|major| major <= LLVM_MAJOR)
+}
+
+/// Prefix of an installed LLVM with headers that `bpf-linker` can be built against.
+#[must_use]
+pub fn llvm_prefix() -> Option<PathBuf> {
+    let versioned = format!("llvm-config-{LLVM_MAJOR}");
+    let packaged = format!("/usr/lib/llvm-{LLVM_MAJOR}/bin/llvm-config");
+    [packaged.as_str(), versioned.as_str(), "llvm-config"].into_iter().find_map(|program| {
+        let version = output(Command::new(program).arg("--version"))?;
+        let fits = version.trim().split('.').next() == Some(&LLVM_MAJOR.to_string());
+        let include = output(Command::new(program).arg("--includedir"))?;
+        let headers = Path::new(include.trim()).join("llvm-c/Core.h").is_file();
+        let prefix = output(Command::new(program).arg("--prefix"))?;
+        (fits && headers).then(|| PathBuf::from(prefix.trim()))
+    })
+}
+
+fn output(command: &mut Command) -> Option<String> {
+    let output = command.env_remove("RUSTUP_TOOLCHAIN").output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    output(command).is_some()
+}

@@ -1,0 +1,86 @@
+//! What is remembered of a source.
+
+use crate::{boundary, policy::PolicyId};
+
+/// One entry of the map of buckets.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Bucket {
+    /// State of the packet limit. See [`crate::gcra`].
+    pub packets: u64,
+    /// State of the byte limit.
+    pub bytes: u64,
+    /// The policy that was resolved. See [`Resolution`].
+    pub resolution: u64,
+    /// Packets that passed.
+    pub passed_packets: u64,
+    /// Bytes that passed.
+    pub passed_bytes: u64,
+    /// Packets that were dropped.
+    pub dropped_packets: u64,
+    /// Bytes that were dropped.
+    pub dropped_bytes: u64,
+}
+boundary!(Bucket, size 56);
+
+/// The policy of a source, with all that tells how long it holds, in one word so that they change together.
+///
+/// From the top: 26 bits of the generation in which it was resolved, 12 of the policy, 26 of the time at which a rule
+/// involved expires, in steps of 2³² ns (4.3 s): enough for nine years of uptime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resolution(pub u64);
+
+const POLICY_BITS: u32 = 12;
+const TIME_BITS: u32 = 26;
+const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
+const POLICY_MASK: u64 = (1 << POLICY_BITS) - 1;
+const STEP_BITS: u32 = 32;
+const _: () = assert!(crate::map::POLICIES_MAX == 1 << POLICY_BITS);
+
+impl Resolution {
+    /// What was resolved in `generation`; `expires` is the time in nanoseconds at which a rule involved expires.
+    #[inline(always)]
+    #[must_use]
+    pub const fn new(generation: u32, policy: PolicyId, expires: u64) -> Self {
+        let steps = expires >> STEP_BITS;
+        let steps = if steps < TIME_MASK { steps } else { TIME_MASK };
+        let head = (generation as u64) << POLICY_BITS | policy as u64 & POLICY_MASK;
+        Self(head << TIME_BITS | steps)
+    }
+
+    /// Whether it may still be used: no rule has changed since, and none involved expires within the running step.
+    #[inline(always)]
+    #[must_use]
+    pub const fn holds(self, generation: u32, now: u64) -> bool {
+        let same_generation = self.0 >> (POLICY_BITS + TIME_BITS) == (generation as u64) << 38 >> 38;
+        same_generation && now >> STEP_BITS < self.0 & TIME_MASK
+    }
+
+    /// The policy.
+    #[inline(always)]
+    #[must_use]
+    pub const fn policy(self) -> PolicyId {
+        (self.0 >> TIME_BITS & POLICY_MASK) as PolicyId
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::NEVER;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_resolution_holds_in_its_generation_until_its_rule_expires(
+            generation: u32, policy in 0..crate::map::POLICIES_MAX, expires in 0u64..1 << 58, now in 0u64..1 << 57,
+        ) {
+            let resolution = Resolution::new(generation, policy, expires);
+            prop_assert_eq!(resolution.policy(), policy);
+            prop_assert!(!resolution.holds(generation.wrapping_add(1), now));
+            prop_assert!(!(now >= expires && resolution.holds(generation, now)));
+            prop_assert!(now >= expires.saturating_sub(1 << 32) || resolution.holds(generation, now));
+            prop_assert!(Resolution::new(generation, policy, NEVER).holds(generation, now));
+        }
+    }
+}

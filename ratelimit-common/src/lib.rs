@@ -1,0 +1,26 @@
+//! What the kernel side and the user side of ratelimit share: map layouts, names, and the pure algorithms.
+//!
+//! Everything that crosses the boundary is `repr(C)` without padding, has its layout asserted at compile time,
+//! and changes only together with [`control::ABI_VERSION`].
+#![no_std]
+
+pub mod bucket;
+pub mod control;
+pub mod gcra;
+pub mod limit;
+pub mod map;
+pub mod policy;
+pub mod reason;
+pub mod rule;
+pub mod source;
+
+/// Asserts size and alignment of a type that crosses the boundary, and lets aya read and write it on the user side.
+macro_rules! boundary {
+    ($type:ty, size $size:expr) => {
+        const _: () = assert!(size_of::<$type>() == $size && align_of::<$type>() <= 8);
+        // SAFETY: `repr(C)`, integers and arrays of integers only, and the size above leaves no padding.
+        #[cfg(feature = "user")]
+        unsafe impl aya::Pod for $type {}
+    };
+}
+pub(crate) use boundary;

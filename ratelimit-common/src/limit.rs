@@ -1,0 +1,190 @@
+//! From the operator's numbers to a policy, and the bounds of what a limit can be.
+
+use core::fmt;
+
+use crate::{
+    gcra::{self, MAX_DEBT},
+    policy::{Given, LIMIT, MAX_FRAME, Meter, Policy},
+};
+
+/// Nanoseconds of a second.
+pub const SECOND: u64 = 1_000_000_000;
+/// Nanoseconds of a day.
+pub const DAY: u64 = 86_400 * SECOND;
+
+/// What a packet counts as in a burst of bytes: a full Ethernet frame.
+pub const BURST_FRAME: u32 = 1_514;
+
+/// An amount of packets or bytes per period.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    /// Packets or bytes.
+    pub amount: u64,
+    /// Nanoseconds: a second, a minute, an hour, a day, or ten or more of them.
+    pub period: u64,
+}
+
+/// A limit as an operator gives it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Limit {
+    /// From 1 per day to 100 million per second.
+    pub packets: Option<Rate>,
+    /// From 1 per second to 50 billion (400 Gbit) per second.
+    pub bytes: Option<Rate>,
+    /// How many packets may come at once; for a limit of bytes each stands for [`BURST_FRAME`]. What the rate allows in its
+    /// own period unless given.
+    pub burst: Option<u64>,
+}
+
+/// Why a limit cannot be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitError {
+    /// Neither packets nor bytes are given.
+    Empty,
+    /// A rate of packets outside its bounds.
+    Packets,
+    /// A rate of bytes outside its bounds.
+    Bytes,
+    /// A burst of nothing.
+    NoBurst,
+    /// The burst takes longer than 52 days to drain; the largest that does not.
+    Burst(u64),
+}
+
+impl fmt::Display for LimitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LimitError::Empty => f.write_str("a limit needs --packets RATE, --bytes RATE or both"),
+            LimitError::Packets => f.write_str("a packet rate must be between 1/d and 100M/s"),
+            LimitError::Bytes => f.write_str("a byte rate must be between 1B/s and 50GB/s (400Gbit/s)"),
+            LimitError::NoBurst => f.write_str("a burst must be at least 1 packet"),
+            LimitError::Burst(most) => {
+                write!(f, "a burst must drain within 52 days: at this rate, at most {most} packets")
+            }
+        }
+    }
+}
+
+impl core::error::Error for LimitError {}
+
+impl Limit {
+    /// The policy that holds this limit.
+    ///
+    /// # Errors
+    ///
+    /// [`LimitError`] says which number is out of bounds.
+    pub fn policy(&self) -> Result<Policy, LimitError> {
+        let widest = self.packets.map(|rate| rate.amount);
+        let widest =
+            widest.or(self.bytes.map(|rate| rate.amount.div_ceil(u64::from(BURST_FRAME)))).ok_or(LimitError::Empty)?;
+        if self.packets.is_some_and(|rate| !rate.within((1, DAY), (100_000_000, SECOND))) {
+            return Err(LimitError::Packets);
+        }
+        if self.bytes.is_some_and(|rate| !rate.within((1, SECOND), (50_000_000_000, SECOND))) {
+            return Err(LimitError::Bytes);
+        }
+        let burst = self.burst.unwrap_or(widest);
+        if burst == 0 {
+            return Err(LimitError::NoBurst);
+        }
+        let packets = self.packets.map_or(Ok(Meter::default()), |rate| rate.meter(burst, 1, 1))?;
+        let bytes = self.bytes.map_or(Ok(Meter::default()), |rate| rate.meter(burst, BURST_FRAME, MAX_FRAME))?;
+        let given = Given {
+            packets: self.packets.map_or(0, |rate| rate.amount),
+            packets_period: self.packets.map_or(0, |rate| rate.period),
+            bytes: self.bytes.map_or(0, |rate| rate.amount),
+            bytes_period: self.bytes.map_or(0, |rate| rate.period),
+            burst,
+        };
+        Ok(Policy { kind: LIMIT, reserved: 0, packets, bytes, given })
+    }
+}
+
+impl Rate {
+    /// Whether this rate lies between two others, given as (amount, period).
+    fn within(&self, least: (u64, u64), most: (u64, u64)) -> bool {
+        let not_above =
+            |a: (u64, u64), b: (u64, u64)| u128::from(a.0) * u128::from(b.1) <= u128::from(b.0) * u128::from(a.1);
+        let this = (self.amount, self.period);
+        self.amount > 0 && self.period > 0 && not_above(least, this) && not_above(this, most)
+    }
+
+    /// The meter of this rate for a burst of `burst` packets of `size`, when one packet asks for at most `largest`.
+    fn meter(&self, burst: u64, size: u32, largest: u32) -> Result<Meter, LimitError> {
+        let period = u128::from(self.period) << gcra::FRACTION_BITS;
+        let amount = u128::from(self.amount);
+        // As many binary digits of fraction as the largest packet's cost leaves room for.
+        let room = u128::from(u64::MAX >> 1) / u128::from(largest);
+        let shift = (0..=32).rev().find(|shift| (period << shift) / amount < room).unwrap_or(0);
+        let cost = u64::try_from(((period << shift) + amount / 2) / amount).map_err(|_| LimitError::Burst(0))?;
+        let meter = Meter { cost, capacity: 0, ceiling: 0, shift, reserved: 0 };
+        let most = MAX_DEBT / meter.cost_of(size).max(1);
+        if burst > most {
+            return Err(LimitError::Burst(most));
+        }
+        let capacity = burst * meter.cost_of(size);
+        Ok(Meter { capacity, ceiling: capacity.max(meter.cost_of(largest)), ..meter })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn per_second(amount: u64) -> Option<Rate> {
+        Some(Rate { amount, period: SECOND })
+    }
+
+    #[test]
+    fn bounds_are_inclusive() {
+        let slowest = Limit { packets: Some(Rate { amount: 1, period: DAY }), ..Limit::default() };
+        assert!(slowest.policy().is_ok());
+        assert!(Limit { packets: per_second(100_000_000), bytes: per_second(1), burst: Some(1) }.policy().is_ok());
+        assert!(Limit { bytes: per_second(50_000_000_000), ..Limit::default() }.policy().is_ok());
+        let below = Limit { packets: Some(Rate { amount: 1, period: DAY + 1 }), ..Limit::default() };
+        assert_eq!(below.policy(), Err(LimitError::Packets));
+        assert_eq!(Limit { packets: per_second(100_000_001), ..Limit::default() }.policy(), Err(LimitError::Packets));
+        assert_eq!(Limit { bytes: per_second(0), ..Limit::default() }.policy(), Err(LimitError::Bytes));
+        assert_eq!(Limit::default().policy(), Err(LimitError::Empty));
+        assert_eq!(
+            Limit { packets: per_second(1), burst: Some(0), ..Limit::default() }.policy(),
+            Err(LimitError::NoBurst)
+        );
+        let daily = Limit { packets: Some(Rate { amount: 1, period: DAY }), burst: Some(1_000), ..Limit::default() };
+        assert_eq!(daily.policy(), Err(LimitError::Burst(52)));
+    }
+
+    proptest! {
+        /// G3: what a million packets or bytes cost is within 0.1 % of what the rate says, at every rate.
+        #[test]
+        fn costs_are_within_a_thousandth(
+            amount in 1u64..50_000_000_000, period in prop::sample::select(&[SECOND, 60 * SECOND, 3600 * SECOND, DAY][..]), frame in 60u32..MAX_FRAME,
+        ) {
+            let rate = Rate { amount, period };
+            for (limit, count) in [
+                (Limit { packets: Some(rate), burst: Some(1), ..Limit::default() }, 1),
+                (Limit { bytes: Some(rate), burst: Some(1), ..Limit::default() }, frame),
+            ] {
+                let Ok(policy) = limit.policy() else { continue };
+                let meter = if count == 1 { policy.packets } else { policy.bytes };
+                let exact = f64::from(count) * (period as f64) * 1024.0 / (amount as f64);
+                let error = (meter.cost_of(count) as f64 - exact).abs() / exact;
+                prop_assert!(error <= 0.001, "{limit:?}: {} instead of {exact}", meter.cost_of(count));
+            }
+        }
+
+        /// A burst of packets is exactly as many packets.
+        #[test]
+        fn a_burst_is_exact(amount in 1u64..100_000_000, burst in 1u64..2_000) {
+            let policy = Limit { packets: per_second(amount), burst: Some(burst), ..Limit::default() }.policy();
+            let Ok(Policy { packets, .. }) = policy else { return Ok(()) };
+            let (mut state, mut admitted) = (0, 0);
+            while let gcra::Answer::Admit(next) = packets.ask(state, 0, packets.cost_of(1)) {
+                state = next;
+                admitted += 1;
+            }
+            prop_assert_eq!(admitted, burst);
+        }
+    }
+}

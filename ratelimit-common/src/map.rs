@@ -1,0 +1,28 @@
+//! Names of the maps; a map is pinned under its name.
+
+/// Settings and the generation of the rules. See [`crate::control::Control`].
+pub const CONTROL: &str = "CONTROL";
+/// Source → bucket, least recently used goes first. See [`crate::bucket::Bucket`].
+pub const BUCKETS: &str = "BUCKETS";
+/// Source → rule for exactly that source. See [`crate::rule::Rule`].
+pub const SOURCE_RULES: &str = "SOURCE_RULES";
+/// Prefix → rule for every source in it. See [`crate::rule::Rule`].
+pub const PREFIX_RULES: &str = "PREFIX_RULES";
+/// Slot → policy. See [`crate::policy::Policy`].
+pub const POLICIES: &str = "POLICIES";
+/// Reason → packets and bytes, per CPU. See [`crate::reason::Count`].
+pub const COUNTERS: &str = "COUNTERS";
+/// Messages of the kernel side, made by aya-log.
+pub const LOGS: &str = "AYA_LOGS";
+
+/// Every map of the program.
+pub const ALL: [&str; 7] = [CONTROL, BUCKETS, SOURCE_RULES, PREFIX_RULES, POLICIES, COUNTERS, LOGS];
+
+/// Buckets unless told otherwise: about 9 MB at 144 bytes each (kernel 6.18).
+pub const BUCKETS_DEFAULT: u32 = 65_536;
+/// Rules for single sources.
+pub const SOURCE_RULES_MAX: u32 = 1 << 20;
+/// Rules for prefixes.
+pub const PREFIX_RULES_MAX: u32 = 1 << 18;
+/// Different policies at a time. A power of two, so that a slot is found with a mask.
+pub const POLICIES_MAX: u32 = 4096;

@@ -1,0 +1,119 @@
+//! What is done with a source's packets, worked out so that the kernel side only adds and compares.
+
+use crate::{
+    boundary,
+    gcra::{self, Answer, Units},
+};
+
+/// Every packet passes.
+pub const ALLOW: u32 = 1;
+/// No packet passes.
+pub const DENY: u32 = 2;
+/// Packets pass within the limits of packets and bytes, as far as they are on.
+pub const LIMIT: u32 = 3;
+
+/// The largest frame that can arrive: 64 KiB with everything that receive offload may join.
+pub const MAX_FRAME: u32 = 1 << 16;
+
+/// One entry of the map of policies. The first 64 bytes are what a packet reads.
+///
+/// An entry in use is never written: a changed limit is another entry, so no packet sees half of one.
+#[repr(C, align(8))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Policy {
+    /// [`ALLOW`], [`DENY`], [`LIMIT`], or 0 for an entry that is free.
+    pub kind: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// The limit of packets; zero capacity means none.
+    pub packets: Meter,
+    /// The limit of bytes; zero capacity means none.
+    pub bytes: Meter,
+    /// The limits as the operator gave them, for listing.
+    pub given: Given,
+}
+boundary!(Policy, size 112);
+
+/// One limit in units of time.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Meter {
+    /// Cost of one packet or one byte, times two to the power of `shift`.
+    pub cost: u64,
+    /// Debt that the burst allows.
+    pub capacity: Units,
+    /// Largest debt that one packet can leave behind.
+    pub ceiling: Units,
+    /// Binary digits of the cost's fraction. Below 64.
+    pub shift: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+boundary!(Meter, size 32);
+
+/// The limits in the operator's words. Zero means not given.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Given {
+    /// Packets per period.
+    pub packets: u64,
+    /// Nanoseconds.
+    pub packets_period: u64,
+    /// Bytes per period.
+    pub bytes: u64,
+    /// Nanoseconds.
+    pub bytes_period: u64,
+    /// Packets that may come at once.
+    pub burst: u64,
+}
+boundary!(Given, size 40);
+
+/// A policy's slot in the map of policies.
+pub type PolicyId = u32;
+
+/// Slot of [`Policy::UNLIMITED`], in every instance.
+pub const UNLIMITED_ID: PolicyId = 0;
+/// Slot of [`Policy::ALLOWED`], in every instance.
+pub const ALLOWED_ID: PolicyId = 1;
+/// Slot of [`Policy::DENIED`], in every instance.
+pub const DENIED_ID: PolicyId = 2;
+
+impl Policy {
+    /// Every packet passes, as within a limit that is never reached.
+    pub const UNLIMITED: Self = Self::without_limits(LIMIT);
+    /// Every packet passes.
+    pub const ALLOWED: Self = Self::without_limits(ALLOW);
+    /// No packet passes.
+    pub const DENIED: Self = Self::without_limits(DENY);
+
+    const fn without_limits(kind: u32) -> Self {
+        let meter = Meter { cost: 0, capacity: 0, ceiling: 0, shift: 0, reserved: 0 };
+        let given = Given { packets: 0, packets_period: 0, bytes: 0, bytes_period: 0, burst: 0 };
+        Self { kind, reserved: 0, packets: meter, bytes: meter, given }
+    }
+}
+
+impl Meter {
+    /// Whether this limit is given at all.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_on(&self) -> bool {
+        self.capacity != 0
+    }
+
+    /// What `amount` packets or bytes (at most [`MAX_FRAME`]) cost, rounded to the nearest unit.
+    #[inline(always)]
+    #[must_use]
+    pub const fn cost_of(&self, amount: u32) -> Units {
+        let shift = self.shift & 63;
+        let half = (1 << shift) >> 1;
+        ((amount as u64).wrapping_mul(self.cost).wrapping_add(half)) >> shift
+    }
+
+    /// Asks for `cost` at `now`. See [`gcra::ask`].
+    #[inline(always)]
+    #[must_use]
+    pub const fn ask(&self, state: u64, now: Units, cost: Units) -> Answer {
+        gcra::ask(state, now, cost, self.capacity, self.ceiling)
+    }
+}

@@ -1,0 +1,88 @@
+//! Why a packet passed or was dropped.
+
+use crate::boundary;
+
+/// Declares the reasons: the name in the output, and whether the packet passes.
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $reason:ident = $name:literal, $passes:literal;)*) => {
+        /// Why a packet passed or was dropped. The discriminant is the index of its counter.
+        #[repr(u32)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Reason {
+            $($(#[$doc])* $reason,)*
+        }
+
+        impl Reason {
+            /// Every reason, in the order of the counters.
+            pub const ALL: [Reason; [$($name),*].len()] = [$(Reason::$reason),*];
+
+            /// The name in output and metrics.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Reason::$reason => $name,)*
+                }
+            }
+
+            /// Whether a packet with this reason passes.
+            #[inline(always)]
+            #[must_use]
+            pub const fn passes(self) -> bool {
+                match self {
+                    $(Reason::$reason => $passes,)*
+                }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// No limit applies to the source, or it is within its limits.
+    WithinLimit = "within-limit", true;
+    /// A rule allows the source everything.
+    Allowed = "allowed", true;
+    /// Not IPv4 or IPv6: ARP, for example.
+    NotIp = "not-ip", true;
+    /// The source is over its limit of packets.
+    OverPackets = "over-packets", false;
+    /// The source is over its limit of bytes.
+    OverBytes = "over-bytes", false;
+    /// A rule denies the source everything.
+    Denied = "denied", false;
+    /// A frame or header that is cut short or contradicts itself.
+    Malformed = "malformed", false;
+    /// More VLAN tags than the two that are looked through.
+    TooManyTags = "too-many-tags", false;
+    /// The map of buckets took no new one, so the source could not be judged.
+    TableFull = "table-full", true;
+    /// Other CPUs changed the bucket at every try, so the source could not be judged.
+    Contended = "contended", true;
+    /// The program's own state is not there: cannot happen, and passes if it does.
+    NoState = "no-state", true;
+}
+
+/// Number of reasons, and entries of the map of counters.
+pub const REASONS: usize = Reason::ALL.len();
+
+/// Packets and bytes of one reason on one CPU.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Count {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes of whole frames, from the Ethernet header on.
+    pub bytes: u64,
+}
+boundary!(Count, size 16);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn discriminants_are_indices() {
+        for (index, reason) in Reason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, index);
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Which policy a source or a prefix has been given, by whom and until when.
+
+use crate::{boundary, policy::PolicyId};
+
+/// [`Rule::expires`] of a rule that stays.
+pub const NEVER: u64 = u64::MAX;
+
+/// One entry of the rule maps.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rule {
+    /// The policy of every source that the rule concerns.
+    pub policy: PolicyId,
+    /// Bits of the rule's prefix, which a lookup in a prefix map does not tell.
+    pub prefix: u8,
+    /// Who made the rule: [`COMMAND`] or [`SSH`].
+    pub origin: u8,
+    /// Zero.
+    pub reserved: u16,
+    /// Nanoseconds of the monotonic clock from which on the rule does not count; [`NEVER`] if it stays.
+    pub expires: u64,
+}
+boundary!(Rule, size 16);
+
+/// [`Rule::origin`] of a rule that was set by command.
+pub const COMMAND: u8 = 1;
+/// [`Rule::origin`] of the rule that keeps the operator's own SSH session open.
+pub const SSH: u8 = 2;

@@ -1,0 +1,22 @@
+//! Counts what became of every packet, by reason and CPU.
+
+use ratelimit_common::reason::{Count, Reason};
+
+use crate::{atomic::Word, maps::COUNTERS};
+
+/// A [`Count`] that a program interrupted by another on the same CPU still counts right.
+#[repr(C)]
+pub struct Counter {
+    packets: Word,
+    bytes: Word,
+}
+const _: () = assert!(size_of::<Counter>() == size_of::<Count>());
+
+/// Counts one packet of `length` bytes.
+#[inline(always)]
+pub fn count(reason: Reason, length: u32) {
+    // An index below the map's size is always there; a packet must not fail for want of a counter.
+    let Some(counter) = COUNTERS.get(reason as u32) else { return };
+    counter.packets.add(1);
+    counter.bytes.add(u64::from(length));
+}

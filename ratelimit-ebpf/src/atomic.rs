@@ -1,0 +1,79 @@
+//! A word that several CPUs change at once.
+//!
+//! bpf has no read-modify-write in `core::sync::atomic`, and an adding intrinsic whose result is used compiles to the
+//! wrong instruction under Relaxed ordering. So this file offers just what is right: a load, a store, an addition without a result, and
+//! compare-and-exchange (kernel 5.12).
+
+use core::cell::UnsafeCell;
+
+/// A `u64` in a map.
+#[repr(transparent)]
+pub struct Word(UnsafeCell<u64>);
+
+// SAFETY: every access below is one aligned 64-bit instruction.
+unsafe impl Sync for Word {}
+
+impl Word {
+    /// A word that no other CPU sees yet.
+    #[inline(always)]
+    #[must_use]
+    pub const fn new(value: u64) -> Self {
+        Self(UnsafeCell::new(value))
+    }
+
+    /// The value.
+    #[inline(always)]
+    #[must_use]
+    pub fn load(&self) -> u64 {
+        // SAFETY: the cell is valid and aligned; volatile, so that it is read once, whole.
+        unsafe { core::ptr::read_volatile(self.0.get()) }
+    }
+
+    /// Sets the value.
+    #[inline(always)]
+    pub fn store(&self, value: u64) {
+        // SAFETY: as for `load`.
+        unsafe { core::ptr::write_volatile(self.0.get(), value) }
+    }
+
+    /// Adds, wrapping around.
+    #[inline(always)]
+    pub fn add(&self, value: u64) {
+        #[cfg(target_arch = "bpf")]
+        // SAFETY: the cell is valid and aligned. The result is not used, so that this is one locked addition.
+        unsafe {
+            use core::intrinsics::{AtomicOrdering, atomic_xadd};
+            atomic_xadd::<u64, u64, { AtomicOrdering::Relaxed }>(self.0.get(), value);
+        }
+        #[cfg(not(target_arch = "bpf"))]
+        self.host().fetch_add(value, core::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// Sets the value to `new` if it is `old`.
+    ///
+    /// # Errors
+    ///
+    /// The value that was there instead.
+    #[inline(always)]
+    pub fn compare_exchange(&self, old: u64, new: u64) -> Result<(), u64> {
+        #[cfg(target_arch = "bpf")]
+        // SAFETY: the cell is valid and aligned.
+        let (was, swapped) = unsafe {
+            use core::intrinsics::{AtomicOrdering, atomic_cxchg};
+            atomic_cxchg::<u64, { AtomicOrdering::SeqCst }, { AtomicOrdering::SeqCst }>(self.0.get(), old, new)
+        };
+        #[cfg(target_arch = "bpf")]
+        return if swapped { Ok(()) } else { Err(was) };
+        #[cfg(not(target_arch = "bpf"))]
+        {
+            use core::sync::atomic::Ordering::SeqCst;
+            self.host().compare_exchange(old, new, SeqCst, SeqCst).map(|_| ())
+        }
+    }
+
+    #[cfg(not(target_arch = "bpf"))]
+    fn host(&self) -> &core::sync::atomic::AtomicU64 {
+        // SAFETY: the cell is valid, aligned, and only ever accessed by this type.
+        unsafe { core::sync::atomic::AtomicU64::from_ptr(self.0.get()) }
+    }
+}

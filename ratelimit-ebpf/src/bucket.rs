@@ -1,0 +1,137 @@
+//! A source's own bucket: its limits and what it has counted.
+
+use ratelimit_common::{
+    bucket::Bucket,
+    gcra::{Answer, Units},
+    policy::{self, Meter, Policy},
+    reason::Reason,
+};
+
+use crate::atomic::Word;
+
+/// A [`Bucket`] as the CPUs share it.
+#[repr(C)]
+pub struct Tracked {
+    packets: Word,
+    bytes: Word,
+    pub resolution: Word,
+    passed_packets: Word,
+    passed_bytes: Word,
+    dropped_packets: Word,
+    dropped_bytes: Word,
+}
+const _: () = assert!(size_of::<Tracked>() == size_of::<Bucket>());
+
+/// How often a change is tried while other CPUs change the same word.
+const TRIES: u32 = 16;
+
+/// What became of asking one limit.
+#[derive(PartialEq)]
+enum Charge {
+    Paid,
+    Refused,
+    Contended,
+}
+
+impl Tracked {
+    /// The bucket of a source that owes nothing.
+    #[inline(always)]
+    #[must_use]
+    pub const fn new(now: Units, resolution: u64) -> Self {
+        Self {
+            packets: Word::new(now),
+            bytes: Word::new(now),
+            resolution: Word::new(resolution),
+            passed_packets: Word::new(0),
+            passed_bytes: Word::new(0),
+            dropped_packets: Word::new(0),
+            dropped_bytes: Word::new(0),
+        }
+    }
+
+    /// What `policy` says to a packet of `length` bytes, which is charged if it passes.
+    #[inline(always)]
+    pub fn ask(&self, policy: &Policy, now: Units, length: u32) -> Reason {
+        match policy.kind {
+            policy::LIMIT => self.ask_limits(&policy.packets, &policy.bytes, now, length),
+            policy::ALLOW => Reason::Allowed,
+            policy::DENY => Reason::Denied,
+            _ => Reason::NoState,
+        }
+    }
+
+    /// Both limits are asked before either is charged, and a charge is given back if the other is lost to another CPU
+    /// after all: a refusal by one never spends what the other has.
+    #[inline(always)]
+    fn ask_limits(&self, packets: &Meter, bytes: &Meter, now: Units, length: u32) -> Reason {
+        let byte_cost = bytes.cost_of(length);
+        if bytes.is_on() && packets.is_on() && peek(&self.bytes, bytes, now, byte_cost) == Charge::Refused {
+            return Reason::OverBytes;
+        }
+        let packet_cost = packets.cost_of(1);
+        if packets.is_on() {
+            match charge(&self.packets, packets, now, packet_cost) {
+                Charge::Paid => {}
+                Charge::Refused => return Reason::OverPackets,
+                Charge::Contended => return Reason::Contended,
+            }
+        }
+        if bytes.is_on() {
+            let outcome = charge(&self.bytes, bytes, now, byte_cost);
+            if outcome != Charge::Paid && packets.is_on() {
+                self.packets.add(packet_cost.wrapping_neg());
+            }
+            match outcome {
+                Charge::Paid => {}
+                Charge::Refused => return Reason::OverBytes,
+                Charge::Contended => return Reason::Contended,
+            }
+        }
+        Reason::WithinLimit
+    }
+
+    /// Counts one packet of `length` bytes.
+    #[inline(always)]
+    pub fn count(&self, passes: bool, length: u32) {
+        let (packets, bytes) = if passes {
+            (&self.passed_packets, &self.passed_bytes)
+        } else {
+            (&self.dropped_packets, &self.dropped_bytes)
+        };
+        packets.add(1);
+        bytes.add(u64::from(length));
+    }
+}
+
+/// Asks without charging. A debt that another policy has left is still cut down to what this one allows.
+#[inline(always)]
+fn peek(state: &Word, meter: &Meter, now: Units, cost: Units) -> Charge {
+    let seen = state.load();
+    match meter.ask(seen, now, cost) {
+        Answer::Admit(_) => Charge::Paid,
+        Answer::Refuse => Charge::Refused,
+        Answer::Cap(capped) => {
+            // Losing this to another CPU is harmless: the next packet finds the same.
+            let _ = state.compare_exchange(seen, capped);
+            Charge::Refused
+        }
+    }
+}
+
+/// Asks and charges in one step, however many CPUs do the same.
+#[inline(always)]
+fn charge(state: &Word, meter: &Meter, now: Units, cost: Units) -> Charge {
+    let mut seen = state.load();
+    for _ in 0..TRIES {
+        let (next, outcome) = match meter.ask(seen, now, cost) {
+            Answer::Admit(next) => (next, Charge::Paid),
+            Answer::Cap(next) => (next, Charge::Refused),
+            Answer::Refuse => return Charge::Refused,
+        };
+        match state.compare_exchange(seen, next) {
+            Ok(()) => return outcome,
+            Err(actual) => seen = actual,
+        }
+    }
+    Charge::Contended
+}

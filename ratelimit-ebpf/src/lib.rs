@@ -1,0 +1,18 @@
+//! The packet's way, one file per step. Everything here also compiles for the host, where its pure parts are tested.
+#![no_std]
+#![cfg_attr(target_arch = "bpf", feature(core_intrinsics))]
+#![cfg_attr(
+    target_arch = "bpf",
+    expect(internal_features, reason = "bpf has compare-and-exchange only as an intrinsic")
+)]
+
+pub mod account;
+pub mod atomic;
+pub mod bucket;
+pub mod clock;
+pub mod limiter;
+pub mod maps;
+pub mod packet;
+pub mod parse;
+pub mod rules;
+pub mod settings;

@@ -1,0 +1,30 @@
+//! The maps, as the user side finds them pinned. Sizes are defaults; the user side may set others at load.
+
+use aya_ebpf::{
+    btf_maps::{Array, HashMap, LpmTrie, LruHashMap, PerCpuArray},
+    macros::btf_map,
+};
+use ratelimit_common::{control::Control, map, policy::Policy, reason::REASONS, rule::Rule, source::Source};
+
+use crate::{account::Counter, bucket::Tracked};
+
+/// Refuses nothing at creation: entries are allocated when they are inserted.
+const NO_PREALLOC: usize = aya_ebpf::bindings::BPF_F_NO_PREALLOC as usize;
+
+#[btf_map]
+pub static CONTROL: Array<Control, 1> = Array::new();
+
+#[btf_map]
+pub static BUCKETS: LruHashMap<Source, Tracked, { map::BUCKETS_DEFAULT as usize }> = LruHashMap::new();
+
+#[btf_map]
+pub static SOURCE_RULES: HashMap<Source, Rule, { map::SOURCE_RULES_MAX as usize }, NO_PREALLOC> = HashMap::new();
+
+#[btf_map]
+pub static PREFIX_RULES: LpmTrie<Source, Rule, { map::PREFIX_RULES_MAX as usize }> = LpmTrie::new();
+
+#[btf_map]
+pub static POLICIES: Array<Policy, { map::POLICIES_MAX as usize }> = Array::new();
+
+#[btf_map]
+pub static COUNTERS: PerCpuArray<Counter, REASONS> = PerCpuArray::new();

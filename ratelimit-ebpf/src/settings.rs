@@ -1,0 +1,12 @@
+//! Constants that the user side sets at load. The verifier knows their values and removes what they switch off.
+
+use aya_ebpf::Global;
+use ratelimit_common::control::IPV6_PREFIX_DEFAULT;
+
+/// See [`ratelimit_common::control::INJECTED_CLOCK`].
+#[unsafe(no_mangle)]
+pub static INJECTED_CLOCK: Global<u32> = Global::new(0);
+
+/// See [`ratelimit_common::control::IPV6_PREFIX`].
+#[unsafe(no_mangle)]
+pub static IPV6_PREFIX: Global<u32> = Global::new(IPV6_PREFIX_DEFAULT);

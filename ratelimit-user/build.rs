@@ -1,0 +1,9 @@
+//! Builds the kernel side, whose object the library carries.
+
+use std::path::Path;
+
+fn main() -> anyhow::Result<()> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("ratelimit-ebpf");
+    ratelimit_build::build_object("ratelimit-ebpf", &folder)?;
+    Ok(())
+}

@@ -1,0 +1,33 @@
+//! The project's chores, one file each.
+
+mod demo;
+mod lint;
+mod run;
+mod setup;
+mod test;
+
+use anyhow::Result;
+use clap::Parser;
+
+/// The chores of the ratelimit project.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+enum Task {
+    /// Install what is missing to build and test; does nothing when all is there
+    Setup,
+    /// Build everything and show the main job on real traffic, in namespaces of its own (2 minutes at most, as root)
+    Demo,
+    /// Build everything and run all tests (as root)
+    Test(test::Args),
+    /// Check the format, the lints (kernel side too) and the documentation
+    Lint,
+}
+
+fn main() -> Result<()> {
+    match Task::parse() {
+        Task::Setup => setup::run(),
+        Task::Demo => demo::run(),
+        Task::Test(args) => test::run(&args),
+        Task::Lint => lint::run(),
+    }
+}

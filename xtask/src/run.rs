@@ -1,0 +1,43 @@
+//! Runs a command and fails with its name when it fails.
+
+use std::{env, ffi::OsString, process::Command};
+
+use anyhow::{Context as _, Result, ensure};
+
+/// The cargo that runs this xtask.
+pub(crate) fn cargo() -> Command {
+    Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")))
+}
+
+/// Runs `command` with our own input and output.
+///
+/// # Errors
+///
+/// When it cannot be started, or ends with another status than 0.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let line = describe(command);
+    let status = command.status().with_context(|| format!("cannot run `{line}`"))?;
+    ensure!(status.success(), "`{line}` failed ({status})");
+    Ok(())
+}
+
+/// The command as one would type it.
+pub(crate) fn describe(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+}
+
+/// Whether this process may do everything (user id 0).
+///
+/// # Errors
+///
+/// With the command to use, when it may not.
+pub(crate) fn require_root(task: &str) -> Result<()> {
+    let output = Command::new("id").arg("-u").output().context("cannot run `id -u`")?;
+    let root = output.stdout.trim_ascii() == b"0";
+    ensure!(
+        root,
+        "`cargo xtask {task}` makes network namespaces and loads BPF programs: run it as root (sudo -E env \"PATH=$PATH\" cargo xtask {task})"
+    );
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! `cargo xtask setup`: finds or installs what building and testing need beyond stable Rust and a C compiler.
+
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use ratelimit_build::{BPF_LINKER, LLVM_MAJOR, NIGHTLY, Toolchain, linker, linker_root, llvm_prefix};
+
+use crate::run;
+
+/// Something that must be there, and the Debian packages that bring it.
+struct Need {
+    what: &'static str,
+    packages: &'static [&'static str],
+    present: fn() -> bool,
+}
+
+const NEEDS: [Need; 4] = [
+    Need {
+        what: "a Rust compiler for bpfel-unknown-none",
+        packages: &["rustc-web", "libstd-rust-web-dev-bpf"],
+        present: || Toolchain::find().is_some(),
+    },
+    Need {
+        what: "clippy for that compiler",
+        packages: &["rust-web-clippy"],
+        present: || Toolchain::find().is_some_and(|toolchain| toolchain.has_clippy()),
+    },
+    Need {
+        what: "LLVM 22 with headers",
+        packages: &["llvm-22-dev", "libzstd-dev", "zlib1g-dev"],
+        present: || linker_works() || llvm_prefix().is_some(),
+    },
+    Need { what: "the ip command", packages: &["iproute2"], present: || works("ip", "-V") },
+];
+
+pub(crate) fn run() -> Result<()> {
+    let missing: Vec<&Need> = NEEDS.iter().filter(|need| !(need.present)()).collect();
+    if !missing.is_empty() {
+        install(&missing)?;
+        for need in missing {
+            ensure!((need.present)(), "{} is still not there after installing {}", need.what, need.packages.join(" "));
+        }
+    }
+    if !linker_works() {
+        install_linker()?;
+    }
+    let toolchain = Toolchain::find().with_context(by_hand)?;
+    println!("setup: kernel side built by {toolchain}, bpf-linker {BPF_LINKER}");
+    Ok(())
+}
+
+fn install(missing: &[&Need]) -> Result<()> {
+    let packages: Vec<&str> = missing.iter().flat_map(|need| need.packages).copied().collect();
+    let what: Vec<&str> = missing.iter().map(|need| need.what).collect();
+    println!("setup: missing: {}", what.join(", "));
+    if !works("apt-get", "--version") {
+        bail!("this system has no apt-get, so nothing was installed\n{}", by_hand());
+    }
+    run::require_root("setup")?;
+    let mut update = Command::new("apt-get");
+    run::run(update.args(["update", "--quiet"])).with_context(|| offline(&packages))?;
+    let mut install = Command::new("apt-get");
+    install.args(["install", "--yes", "--quiet", "--no-install-recommends"]).args(&packages);
+    run::run(install.env("DEBIAN_FRONTEND", "noninteractive")).with_context(|| offline(&packages))
+}
+
+fn offline(packages: &[&str]) -> String {
+    format!("cannot install {}: is the network up, and does this release have them?\n{}", packages.join(" "), by_hand())
+}
+
+fn install_linker() -> Result<()> {
+    println!("setup: building bpf-linker {BPF_LINKER} with LLVM {LLVM_MAJOR} (about a minute, once per machine)");
+    let prefix = llvm_prefix().with_context(|| format!("no LLVM {LLVM_MAJOR} with headers\n{}", by_hand()))?;
+    let feature = format!("llvm-{LLVM_MAJOR}");
+    let mut cargo = run::cargo();
+    cargo.args(["install", "bpf-linker", "--locked", "--quiet", "--version", BPF_LINKER, "--no-default-features"]);
+    cargo.args(["--features", &feature, "--root"]).arg(linker_root()).env("LLVM_PREFIX", prefix);
+    run::run(&mut cargo).context("cannot install the crate bpf-linker: is the network up?")
+}
+
+/// What to install on a system whose package manager we do not drive.
+fn by_hand() -> String {
+    format!(
+        "Install one of these by hand, then run `cargo xtask setup` again:\n  \
+         Debian: apt-get install rustc-web libstd-rust-web-dev-bpf rust-web-clippy llvm-{LLVM_MAJOR}-dev libzstd-dev zlib1g-dev iproute2\n  \
+         others: rustup toolchain install {NIGHTLY} --profile minimal --component rust-src --component clippy,\n          \
+         LLVM {LLVM_MAJOR} with its headers (llvm-config {LLVM_MAJOR} in PATH), and iproute2"
+    )
+}
+
+fn linker_works() -> bool {
+    linker().to_str().is_some_and(|linker| works(linker, "--version"))
+}
+
+fn works(program: &str, argument: &str) -> bool {
+    Command::new(program).arg(argument).output().is_ok_and(|output| output.status.success())
+}
