@@ -1,4 +1,4 @@
-//! Names of the maps; a map is pinned under its name.
+//! Names and sizes of the maps.
 
 /// Settings and the generation of the rules. See [`crate::control::Control`].
 pub const CONTROL: &str = "CONTROL";
@@ -12,11 +12,11 @@ pub const PREFIX_RULES: &str = "PREFIX_RULES";
 pub const POLICIES: &str = "POLICIES";
 /// Reason → packets and bytes, per CPU. See [`crate::reason::Count`].
 pub const COUNTERS: &str = "COUNTERS";
-/// Messages of the kernel side, made by aya-log.
+/// Messages of the kernel side, made by aya-log; belongs to one loaded program and is not pinned.
 pub const LOGS: &str = "AYA_LOGS";
 
-/// Every map of the program.
-pub const ALL: [&str; 7] = [CONTROL, BUCKETS, SOURCE_RULES, PREFIX_RULES, POLICIES, COUNTERS, LOGS];
+/// The maps that are pinned, each under its name.
+pub const PINNED: [&str; 6] = [CONTROL, BUCKETS, SOURCE_RULES, PREFIX_RULES, POLICIES, COUNTERS];
 
 /// Buckets unless told otherwise: about 9 MB at 144 bytes each (kernel 6.18).
 pub const BUCKETS_DEFAULT: u32 = 65_536;

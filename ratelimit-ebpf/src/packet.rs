@@ -1,36 +1,21 @@
 //! The one place that touches packet memory.
 
 use aya_ebpf::programs::XdpContext;
-use network_types::{
-    eth::EthHdr,
-    ip::{Ipv4Hdr, Ipv6Hdr},
-};
+use network_types::ip::{Ipv4Hdr, Ipv6Hdr};
 
-/// A header that any bytes make a valid value of.
+/// A header that can lie anywhere, and that any bytes make a valid value of.
 ///
 /// # Safety
 ///
-/// `repr(C)`, of integers and arrays of integers only.
-pub unsafe trait Header: Copy {}
+/// Only bytes and arrays of bytes.
+pub unsafe trait Header {}
 
-// SAFETY: `repr(C)`, of integers and arrays of integers only.
-unsafe impl Header for EthHdr {}
-// SAFETY: as above.
+// SAFETY: arrays of bytes.
+unsafe impl Header for [u8; 2] {}
+// SAFETY: only bytes and arrays of bytes.
 unsafe impl Header for Ipv4Hdr {}
-// SAFETY: as above.
+// SAFETY: only bytes and arrays of bytes.
 unsafe impl Header for Ipv6Hdr {}
-// SAFETY: as above.
-unsafe impl Header for VlanTag {}
-
-/// What follows the type of an 802.1Q or 802.1ad frame.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct VlanTag {
-    /// Priority and VLAN, network order.
-    pub control: u16,
-    /// Type of what follows, network order.
-    pub ether_type: u16,
-}
 
 /// The bytes of one packet.
 pub struct Packet {
@@ -53,16 +38,24 @@ impl Packet {
         (self.end - self.start) as u32
     }
 
+    /// Bytes from `offset` on; the verifier refuses this sum in 32 bits, since it may be done on the pointers.
+    #[inline(always)]
+    #[must_use]
+    pub fn length_from(&self, offset: usize) -> usize {
+        self.end - (self.start + offset)
+    }
+
     /// The header at `offset`, if the packet reaches that far.
     #[inline(always)]
     #[must_use]
-    pub fn header<T: Header>(&self, offset: usize) -> Option<T> {
+    pub fn header<T: Header>(&self, offset: usize) -> Option<&T> {
+        const { assert!(align_of::<T>() == 1) };
         let at = self.start + offset;
         if at + size_of::<T>() > self.end {
             return None;
         }
         // SAFETY: the bytes lie between the packet's start and end, which the verifier checks again, and any bytes are a `T`.
-        Some(unsafe { core::ptr::read_unaligned(at as *const T) })
+        Some(unsafe { &*(at as *const T) })
     }
 }
 

@@ -6,10 +6,13 @@ use network_types::{
 };
 use ratelimit_common::{reason::Reason, source::Source};
 
-use crate::packet::{Packet, VlanTag};
+use crate::packet::Packet;
 
 /// VLAN tags that are looked through. A frame with more is dropped: passing it would let anyone evade a limit.
 const MOST_TAGS: usize = 2;
+
+/// Bytes that an 802.1Q or 802.1ad tag adds in front of the type.
+const TAG_LENGTH: usize = 4;
 
 /// The source of a packet, IPv6 with its whole address.
 ///
@@ -18,12 +21,12 @@ const MOST_TAGS: usize = 2;
 /// The reason that decides about the packet where it has no source: it is no IP, or is malformed.
 #[inline(always)]
 pub fn source(packet: &Packet) -> Result<Source, Reason> {
-    let mut ether_type = packet.header::<EthHdr>(0).ok_or(Reason::Malformed)?.ether_type;
     let mut offset = EthHdr::LEN;
+    let mut ether_type = type_before(packet, offset)?;
     for _ in 0..MOST_TAGS {
         if is_tag(ether_type) {
-            ether_type = packet.header::<VlanTag>(offset).ok_or(Reason::Malformed)?.ether_type;
-            offset += size_of::<VlanTag>();
+            offset += TAG_LENGTH;
+            ether_type = type_before(packet, offset)?;
         }
     }
     if ether_type == EtherType::Ipv4 as u16 {
@@ -37,6 +40,13 @@ pub fn source(packet: &Packet) -> Result<Source, Reason> {
     }
 }
 
+/// The type of what begins at `offset`, in network order: the two bytes before it.
+#[inline(always)]
+fn type_before(packet: &Packet, offset: usize) -> Result<u16, Reason> {
+    let bytes: &[u8; 2] = packet.header(offset - 2).ok_or(Reason::Malformed)?;
+    Ok(u16::from_ne_bytes(*bytes))
+}
+
 #[inline(always)]
 fn is_tag(ether_type: u16) -> bool {
     ether_type == EtherType::Ieee8021q as u16 || ether_type == EtherType::Ieee8021ad as u16
@@ -44,20 +54,19 @@ fn is_tag(ether_type: u16) -> bool {
 
 #[inline(always)]
 fn ipv4(packet: &Packet, offset: usize) -> Result<Source, Reason> {
-    let header: Ipv4Hdr = packet.header(offset).ok_or(Reason::Malformed)?;
-    let header_length = u32::from(header.ihl());
-    let total = u32::from(header.tot_len());
-    let arrived = packet.length() - offset as u32;
-    let sound =
-        header.version() == 4 && header_length >= Ipv4Hdr::LEN as u32 && total >= header_length && total <= arrived;
+    let header: &Ipv4Hdr = packet.header(offset).ok_or(Reason::Malformed)?;
+    let (header_length, total) = (usize::from(header.ihl()), usize::from(header.tot_len()));
+    let sound = header.version() == 4
+        && header_length >= Ipv4Hdr::LEN
+        && total >= header_length
+        && total <= packet.length_from(offset);
     if sound { Ok(Source::v4(header.src_addr)) } else { Err(Reason::Malformed) }
 }
 
 #[inline(always)]
 fn ipv6(packet: &Packet, offset: usize) -> Result<Source, Reason> {
-    let header: Ipv6Hdr = packet.header(offset).ok_or(Reason::Malformed)?;
-    let total = Ipv6Hdr::LEN as u32 + u32::from(header.payload_len());
-    let arrived = packet.length() - offset as u32;
-    let sound = header.version() == 6 && total <= arrived;
+    let header: &Ipv6Hdr = packet.header(offset).ok_or(Reason::Malformed)?;
+    let total = Ipv6Hdr::LEN + usize::from(header.payload_len());
+    let sound = header.version() == 6 && total <= packet.length_from(offset);
     if sound { Ok(Source::v6(header.src_addr, 128)) } else { Err(Reason::Malformed) }
 }

@@ -17,6 +17,10 @@ use crate::{
 /// default applies.
 const MOST_EXPIRED: u32 = 16;
 
+/// The verifier refuses misaligned words on the stack, where a packed key could lie anywhere.
+#[repr(align(8))]
+struct Aligned(Key<Source>);
+
 /// The source that a packet from `address` is billed to: the address for IPv4; for IPv6 its prefix, or the longer prefix
 /// of a rule that the operator made for a part of it.
 #[inline(always)]
@@ -67,7 +71,8 @@ fn longest_prefix(source: &Source, now: u64) -> Option<Rule> {
     let mut prefix = source.prefix;
     for _ in 0..MOST_EXPIRED {
         let (bits, data) = source.prefix_key(prefix);
-        let rule = *PREFIX_RULES.get(&Key::new(bits, data))?;
+        let key = Aligned(Key::new(bits, data));
+        let rule = *PREFIX_RULES.get(&key.0)?;
         if now < rule.expires {
             return Some(rule);
         }

@@ -1,3 +1,6 @@
-//! x
-/// x
-pub static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/ratelimit-ebpf"));
+//! The controller of ratelimit. Each layer knows only those below it: [`cli`], then [`dataplane`], then `ratelimit-common`.
+
+pub mod cli;
+pub mod dataplane;
+pub mod prefix;
+pub mod units;

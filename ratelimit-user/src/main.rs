@@ -1,1 +1,7 @@
-fn main() {}
+//! The `ratelimit` command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ratelimit::cli::main()
+}

@@ -1,1 +1,23 @@
-//! x
+//! What the integration tests and the demo share: a sandbox of anonymous namespaces, traffic for it, and the product's binary in it.
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test harness fails by panicking")]
+
+mod flood;
+mod frame;
+mod link;
+mod namespace;
+mod process;
+mod ratelimit;
+mod sandbox;
+mod sink;
+mod walk;
+
+pub use flood::{Flood, Running};
+pub use frame::{Frame, MAC};
+pub use namespace::Namespace;
+pub use process::Process;
+pub use ratelimit::{Output, Ratelimit};
+pub use sandbox::{PEER_IPV4, PEER_IPV6, PEER_LINK, Sandbox, VICTIM_IPV4, VICTIM_IPV6, VICTIM_LINK};
+pub use sink::Sink;
+
+/// The kernel side of the tests: `send`, `pass` and `drop`.
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/ratelimit-tests-ebpf"));

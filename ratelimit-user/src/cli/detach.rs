@@ -1,0 +1,52 @@
+//! `ratelimit detach`.
+
+use std::path::Path;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::{Answer, output::Output};
+use crate::dataplane::{Error, Instance, host, instance};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// Interfaces to detach from; rules and counters stay
+    #[arg(value_name = "IFACE", required_unless_present = "all")]
+    interfaces: Vec<String>,
+    /// Detach from every interface and remove all rules, counters and maps
+    #[arg(long, conflicts_with = "interfaces")]
+    all: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Detached {
+    detached: Vec<String>,
+}
+
+pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<Answer> {
+    host::check()?;
+    if arguments.all {
+        let detached = match instance::remove_all(pins) {
+            Ok(detached) => detached,
+            // What was asked for is so.
+            Err(Error::NotAttached) => Vec::new(),
+            Err(error) => return Err(error.into()),
+        };
+        let names = if detached.is_empty() { "no interface".to_owned() } else { detached.join(", ") };
+        output.print(&Detached { detached }, |out| writeln!(out, "detached from {names}; nothing of ratelimit is left"))?;
+        return Ok(Answer::Done);
+    }
+    let instance = Instance::open(pins)?;
+    for name in &arguments.interfaces {
+        instance.attachments.detach(name)?;
+    }
+    let left = instance.attachments.list()?;
+    output.print(&Detached { detached: arguments.interfaces.clone() }, |out| {
+        writeln!(out, "detached from {}", arguments.interfaces.join(", "))?;
+        if left.is_empty() {
+            writeln!(out, "the rules are kept for the next attach; `ratelimit detach --all` removes them")?;
+        }
+        Ok(())
+    })?;
+    Ok(Answer::Done)
+}

@@ -1,0 +1,113 @@
+//! Words in, words out: one file per command.
+
+mod access;
+mod attach;
+mod detach;
+mod limit;
+mod output;
+mod sources;
+mod ssh;
+mod status;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use crate::dataplane::instance::PINS;
+use output::Output;
+
+/// Throttles packets per source in the kernel, before the network stack sees them.
+///
+/// RATE is 1000/s, 1.5k/s, 500/h or 3/m for packets; 10MB/s or 100Mbit/s for bytes. Exit status: 0 done, 1 a negative answer, 2 an error.
+#[derive(Debug, Parser)]
+#[command(name = "ratelimit", version, max_term_width = 100)]
+struct Arguments {
+    /// Print JSON
+    #[arg(short, long, global = true)]
+    json: bool,
+    /// Folder of the pinned program and maps; one instance each
+    #[arg(long, global = true, value_name = "DIR", env = "RATELIMIT_PINS", default_value = PINS)]
+    pins: PathBuf,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Attach to interfaces, or update the program on interfaces that have it; without a rate, only observe
+    Attach(attach::Arguments),
+    /// Detach from interfaces; --all also removes every rule
+    Detach(detach::Arguments),
+    /// Limit what each source of a prefix may send
+    #[command(subcommand)]
+    Limit(limit::Command),
+    /// Let sources pass whatever they send
+    #[command(subcommand)]
+    Allow(access::AllowCommand),
+    /// Drop all that sources send
+    #[command(subcommand)]
+    Deny(access::DenyCommand),
+    /// Show where ratelimit is attached and what became of the packets
+    Status,
+    /// Show the tracked sources
+    Sources(sources::Arguments),
+}
+
+/// How a command ended, if not with an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    /// Done: exit status 0.
+    Done,
+    /// A negative answer: exit status 1.
+    Negative,
+}
+
+/// Runs the command line of this process.
+#[must_use]
+pub fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) if !error.use_stderr() => {
+            // Help and version were asked for; a reader that has gone away is none of our failures.
+            let _ = error.print();
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => return fail(&one_line(&error)),
+    };
+    match run(arguments) {
+        Ok(Answer::Done) => ExitCode::SUCCESS,
+        Ok(Answer::Negative) => ExitCode::FAILURE,
+        Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => fail(&format!("{error:#}")),
+    }
+}
+
+fn run(arguments: Arguments) -> Result<Answer> {
+    let Arguments { json, pins, command } = arguments;
+    let output = Output { json };
+    match command {
+        Command::Attach(arguments) => attach::run(&arguments, &pins, output),
+        Command::Detach(arguments) => detach::run(&arguments, &pins, output),
+        Command::Limit(command) => limit::run(&command, &pins, output),
+        Command::Allow(command) => access::allow(&command, &pins, output),
+        Command::Deny(command) => access::deny(&command, &pins, output),
+        Command::Status => status::run(&pins, output),
+        Command::Sources(arguments) => sources::run(&arguments, &pins, output),
+    }
+}
+
+fn fail(message: &str) -> ExitCode {
+    // Nobody may be reading, and there is nothing left to do then.
+    let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("ratelimit: {message}\n"));
+    ExitCode::from(2)
+}
+
+/// The parser's message without its usage and its hints, which fill several lines.
+fn one_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let message = text.strip_prefix("error: ").unwrap_or(&text);
+    let lines = message.lines().map(str::trim).take_while(|line| !line.is_empty() && !line.starts_with("Usage:"));
+    let message = lines.collect::<Vec<_>>().join(" ");
+    format!("{message} (see `ratelimit --help`)")
+}

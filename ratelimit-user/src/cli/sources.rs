@@ -1,0 +1,90 @@
+//! `ratelimit sources`.
+
+use std::{cmp::Reverse, path::Path};
+
+use anyhow::Result;
+use clap::ValueEnum;
+use ratelimit_common::bucket::Resolution;
+use serde::Serialize;
+
+use super::{
+    Answer,
+    output::{self, Output, Traffic},
+};
+use crate::{
+    dataplane::{Instance, host, policies},
+    prefix::Prefix,
+};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// Those with the most packets of this kind first
+    #[arg(long, value_enum, default_value = "dropped")]
+    sort: Sort,
+    /// List at most this many
+    #[arg(short = 'n', value_name = "N", default_value_t = 20)]
+    most: usize,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Sort {
+    Dropped,
+    Passed,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    source: String,
+    service: &'static str,
+    policy: String,
+    passed: Traffic,
+    dropped: Traffic,
+}
+
+pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<Answer> {
+    host::check()?;
+    let instance = Instance::open(pins)?;
+    let mut tracked = instance.tables.tracked()?;
+    tracked.sort_unstable_by_key(|(source, bucket)| {
+        let first = match arguments.sort {
+            Sort::Dropped => (bucket.dropped_packets, bucket.passed_packets),
+            Sort::Passed => (bucket.passed_packets, bucket.dropped_packets),
+        };
+        (Reverse(first), *source)
+    });
+    let mut rows = Vec::new();
+    for (source, bucket) in tracked.iter().take(arguments.most) {
+        let policy = policies::read(&instance.tables, Resolution(bucket.resolution).policy())?;
+        rows.push(Row {
+            source: Prefix::of(source, source.prefix).to_string(),
+            service: "any",
+            policy: output::policy(&policy),
+            passed: Traffic { packets: bucket.passed_packets, bytes: bucket.passed_bytes },
+            dropped: Traffic { packets: bucket.dropped_packets, bytes: bucket.dropped_bytes },
+        });
+    }
+    output.print(&rows, |out| {
+        let cells: Vec<_> = rows.iter().map(Row::cells).collect();
+        let head = ["source", "policy", "passed", "passed bytes", "dropped", "dropped bytes"];
+        output::table(out, head, &cells)?;
+        match tracked.len() - rows.len() {
+            0 => Ok(()),
+            more => writeln!(out, "and {more} more (-n {})", tracked.len()),
+        }
+    })?;
+    Ok(Answer::Done)
+}
+
+impl Row {
+    fn cells(&self) -> [String; 6] {
+        let Self { source, service: _, policy, passed, dropped } = self;
+        [
+            source.clone(),
+            policy.clone(),
+            passed.packets.to_string(),
+            passed.bytes.to_string(),
+            dropped.packets.to_string(),
+            dropped.bytes.to_string(),
+        ]
+    }
+}

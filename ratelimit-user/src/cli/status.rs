@@ -1,0 +1,91 @@
+//! `ratelimit status`.
+
+use std::{collections::BTreeMap, path::Path};
+
+use anyhow::Result;
+use ratelimit_common::reason::Reason;
+use serde::Serialize;
+
+use super::{
+    Answer,
+    output::{self, Output, Traffic},
+};
+use crate::dataplane::{Instance, attachment::Attachment, host};
+
+#[derive(Debug, Serialize)]
+struct Status {
+    interfaces: Vec<Interface>,
+    passed: Traffic,
+    dropped: Traffic,
+    reasons: BTreeMap<&'static str, Traffic>,
+    sources: Sources,
+    ipv6_prefix: u32,
+}
+
+#[derive(Debug, Serialize)]
+struct Sources {
+    tracked: usize,
+    capacity: u32,
+}
+
+/// An attachment in output.
+#[derive(Debug, Serialize)]
+pub(super) struct Interface {
+    pub(super) name: String,
+    /// `native`, `generic` or `offloaded`; nothing where the interface is deleted or in another network namespace.
+    pub(super) mode: Option<&'static str>,
+    pub(super) program_id: u32,
+}
+
+impl From<Attachment> for Interface {
+    fn from(attachment: Attachment) -> Self {
+        let Attachment { name, mode, program_id, .. } = attachment;
+        Self { name, mode: mode.map(|mode| mode.name()), program_id }
+    }
+}
+
+pub(super) fn run(pins: &Path, output: Output) -> Result<Answer> {
+    host::check()?;
+    let instance = Instance::open(pins)?;
+    let tables = &instance.tables;
+    let (mut passed, mut dropped) = (Traffic::default(), Traffic::default());
+    let mut reasons = BTreeMap::new();
+    for (reason, count) in tables.counts()? {
+        let traffic = Traffic { packets: count.packets, bytes: count.bytes };
+        *(if reason.passes() { &mut passed } else { &mut dropped }) += traffic;
+        reasons.insert(reason.name(), traffic);
+    }
+    let status = Status {
+        interfaces: instance.attachments.list()?.into_iter().map(Interface::from).collect(),
+        passed,
+        dropped,
+        reasons,
+        sources: Sources { tracked: tables.tracked_count()?, capacity: tables.capacity()? },
+        ipv6_prefix: tables.control()?.ipv6_prefix,
+    };
+    output.print(&status, |out| {
+        for interface in &status.interfaces {
+            let mode = interface.mode.unwrap_or("deleted, or in another network namespace");
+            writeln!(out, "{}: {mode}, program {}", interface.name, interface.program_id)?;
+        }
+        if status.interfaces.is_empty() {
+            writeln!(out, "not attached to any interface; the rules are kept")?;
+        }
+        let Sources { tracked, capacity } = status.sources;
+        writeln!(out, "sources: {tracked} tracked of at most {capacity}; IPv6 by /{}\n", status.ipv6_prefix)?;
+        let row = |name: &str, verdict: &str, traffic: &Traffic| {
+            [name.to_owned(), verdict.to_owned(), traffic.packets.to_string(), traffic.bytes.to_string()]
+        };
+        let mut rows = Vec::new();
+        for reason in Reason::ALL {
+            let traffic = &status.reasons[reason.name()];
+            if traffic.packets > 0 {
+                rows.push(row(reason.name(), if reason.passes() { "passed" } else { "dropped" }, traffic));
+            }
+        }
+        rows.push(row("all", "passed", &status.passed));
+        rows.push(row("all", "dropped", &status.dropped));
+        output::table(out, ["reason", "verdict", "packets", "bytes"], &rows)
+    })?;
+    Ok(Answer::Done)
+}

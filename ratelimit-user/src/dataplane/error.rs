@@ -1,0 +1,163 @@
+//! What can go wrong below the commands. Every message says what to do next.
+
+use std::{io, path::PathBuf};
+
+use ratelimit_common::limit::LimitError;
+
+/// A failure of the data plane.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The kernel is older than the floor.
+    #[error("kernel {found} is too old: ratelimit needs Linux 5.15 or newer")]
+    Kernel {
+        /// The running release.
+        found: String,
+    },
+    /// A capability is missing.
+    #[error("missing privilege {0}: run as root, or give the process CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON")]
+    Privilege(&'static str),
+    /// No BPF file system where the pins should be.
+    #[error("{} is not on a BPF file system, where programs and maps are kept: mount one with `mount -t bpf bpf {}`", .path.display(), .mount.display())]
+    NoBpffs {
+        /// The folder of the pins.
+        path: PathBuf,
+        /// Where to mount.
+        mount: PathBuf,
+    },
+    /// Nothing is attached, so there is nothing to change or show.
+    #[error("ratelimit is not attached: run `ratelimit attach IFACE` first")]
+    NotAttached,
+    /// The pins belong to a build with other map layouts.
+    #[error("the maps in {} were made by another version ({detail}): `ratelimit detach --all` removes them with all rules, then attach again", .path.display())]
+    OtherAbi {
+        /// The folder of the pins.
+        path: PathBuf,
+        /// What differs.
+        detail: String,
+    },
+    /// No such interface.
+    #[error("no interface {name}: this network namespace has {known}")]
+    UnknownInterface {
+        /// The name that was given.
+        name: String,
+        /// The names that there are.
+        known: String,
+    },
+    /// The driver has no native XDP.
+    #[error("{name}: its driver does not support native XDP: try --mode generic (works everywhere, slower) or --mode auto")]
+    NoNativeXdp {
+        /// The interface.
+        name: String,
+    },
+    /// Another XDP program is there.
+    #[error("{name} already has the XDP program {program:?} (id {id}): remove that one, or insist with --replace")]
+    Taken {
+        /// The interface.
+        name: String,
+        /// Name of the program.
+        program: String,
+        /// Id of the program.
+        id: u32,
+    },
+    /// The kernel refused the program on this interface.
+    #[error("{name}: the kernel refused to attach: {source} (is its MTU too large for XDP? see `ip link show {name}`)")]
+    Attach {
+        /// The interface.
+        name: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The interface does not carry our program.
+    #[error("ratelimit is not attached to {name}: `ratelimit status` lists where it is")]
+    NotAttachedTo {
+        /// The interface.
+        name: String,
+    },
+    /// A running instance was made with another setting.
+    #[error("the running instance has {setting} {running}, not {wanted}: `ratelimit detach --all` first, then attach again")]
+    Setting {
+        /// The setting.
+        setting: &'static str,
+        /// The running value.
+        running: u32,
+        /// The value that was asked for.
+        wanted: u32,
+    },
+    /// A limit that cannot be.
+    #[error(transparent)]
+    Limit(#[from] LimitError),
+    /// All slots hold policies that rules use.
+    #[error("{0} different limits are in use, which is the most: use one of them again, or delete rules")]
+    TooManyPolicies(u32),
+    /// A rule map is full.
+    #[error("the table of {kind} rules is full ({most}): delete some first")]
+    TooManyRules {
+        /// Sources or prefixes.
+        kind: &'static str,
+        /// Its size.
+        most: u32,
+    },
+    /// A file operation failed.
+    #[error("{}: {source}", .path.display())]
+    Path {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Netlink failed.
+    #[error("cannot ask the kernel for its interfaces: {0}")]
+    Netlink(String),
+    /// A BPF operation failed in a way that is none of the above.
+    #[error("{what}: {detail}")]
+    Bpf {
+        /// What was tried.
+        what: &'static str,
+        /// The whole chain of causes.
+        detail: String,
+    },
+}
+
+impl Error {
+    /// Wraps an error of aya with all that caused it.
+    pub(crate) fn bpf(what: &'static str) -> impl Fn(&(dyn std::error::Error + 'static)) -> Self {
+        move |error| {
+            let mut detail = error.to_string();
+            let mut cause = error.source();
+            while let Some(inner) = cause {
+                let text = inner.to_string();
+                if !detail.contains(&text) {
+                    detail += ": ";
+                    detail += &text;
+                }
+                cause = inner.source();
+            }
+            Error::Bpf { what, detail: brief(&detail) }
+        }
+    }
+}
+
+/// One line of a message: of the verifier's hundreds, the one before its statistics, which says what it objects to.
+fn brief(text: &str) -> String {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines.next().unwrap_or_default();
+    let objection = lines.take_while(|line| !line.starts_with("verification time")).last();
+    objection.map_or_else(|| first.to_owned(), |objection| format!("{first} … {objection}"))
+}
+
+/// Adds what was tried to an error of aya.
+pub(crate) trait Tried<T> {
+    /// The same result with `what` in its error.
+    fn tried(self, what: &'static str) -> Result<T, Error>;
+}
+
+impl<T, E: std::error::Error + 'static> Tried<T> for Result<T, E> {
+    fn tried(self, what: &'static str) -> Result<T, Error> {
+        self.map_err(|error| Error::bpf(what)(&error))
+    }
+}
+
+/// Adds the file to an error of the system.
+pub(crate) fn at(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Error {
+    |source| Error::Path { path: path.into(), source }
+}

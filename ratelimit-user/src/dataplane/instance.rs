@@ -1,0 +1,202 @@
+//! The running instance: everything pinned in one folder, under a lock.
+
+use std::{
+    fs, io,
+    os::{
+        fd::OwnedFd,
+        unix::fs::{DirBuilderExt as _, MetadataExt as _},
+    },
+    path::{Path, PathBuf},
+};
+
+use aya::programs::Xdp;
+use aya_obj::programs::XdpAttachType;
+use rustix::fs::{FlockOperation, Mode, OFlags};
+
+use super::{
+    Error,
+    attachment::Attachments,
+    error::{Tried as _, at},
+    object::{self, Settings},
+    tables::{self, Tables},
+};
+
+/// Where the pins are unless told otherwise.
+pub const PINS: &str = "/sys/fs/bpf/ratelimit";
+
+/// File system type of bpffs (include/uapi/linux/magic.h).
+const BPFFS: i64 = 0xcafe_4a11;
+
+/// File of the pinned program.
+const PROGRAM: &str = "program";
+
+/// The maps and links that every command reopens. Dropping it gives up the lock and changes nothing else.
+pub struct Instance {
+    pins: PathBuf,
+    /// Rules, buckets and counters.
+    pub tables: Tables,
+    /// The interfaces.
+    pub attachments: Attachments,
+    _lock: OwnedFd,
+}
+
+impl Instance {
+    /// Opens the instance in `pins`, waiting for other commands to finish.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotAttached`] where there is none, [`Error::OtherAbi`] where another build made it.
+    pub fn open(pins: &Path) -> Result<Self, Error> {
+        let lock = lock(pins)?.ok_or(Error::NotAttached)?;
+        Self::locked(pins, lock)
+    }
+
+    fn locked(pins: &Path, lock: OwnedFd) -> Result<Self, Error> {
+        let tables = Tables::open(pins)?;
+        Ok(Self { pins: pins.to_owned(), tables, attachments: Attachments::in_folder(pins), _lock: lock })
+    }
+
+    /// Opens the instance in `pins`, or makes one without rules. Says whether it is new.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoBpffs`] where pins cannot be kept. What was made is removed again on any failure.
+    pub fn open_or_create(pins: &Path, settings: &Settings) -> Result<(Self, bool), Error> {
+        ensure_bpffs(pins)?;
+        if let Some(lock) = lock(pins)? {
+            return Ok((Self::locked(pins, lock)?, false));
+        }
+        fs::DirBuilder::new().mode(0o700).create(pins).map_err(at(pins))?;
+        let lock = lock(pins)?.ok_or(Error::NotAttached)?;
+        let create = || {
+            let mut object = object::load(settings, Some(pins))?;
+            let tables = Tables::of(&mut object, settings.ipv6_prefix)?;
+            object::program(&mut object)?.pin(pins.join(PROGRAM)).tried("cannot pin the program")?;
+            Ok(tables)
+        };
+        match create() {
+            Ok(tables) => {
+                let attachments = Attachments::in_folder(pins);
+                Ok((Self { pins: pins.to_owned(), tables, attachments, _lock: lock }, true))
+            }
+            Err(error) => {
+                // The failure itself is what the operator must hear of, not that of tidying up.
+                let _ = remove_pins(pins);
+                Err(error)
+            }
+        }
+    }
+
+    /// The pinned program.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] where it cannot be opened.
+    pub fn program(&self) -> Result<Xdp, Error> {
+        Xdp::from_pin(self.pins.join(PROGRAM), XdpAttachType::Interface).tried("cannot open the pinned program")
+    }
+
+    /// Puts this build's program in the place of the running one on every interface, without a gap. The maps stay.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Setting`] where the running maps were made with other settings. On any error the old program stays.
+    pub fn upgrade(&mut self, settings: &Settings) -> Result<(), Error> {
+        let control = self.tables.control()?;
+        let different = |setting, running, wanted| Err(Error::Setting { setting, running, wanted });
+        if control.ipv6_prefix != settings.ipv6_prefix {
+            return different("IPv6 prefix", control.ipv6_prefix, settings.ipv6_prefix);
+        }
+        if self.tables.capacity()? != settings.buckets {
+            return different("source capacity", self.tables.capacity()?, settings.buckets);
+        }
+        let mut object = object::load(settings, Some(&self.pins))?;
+        let program = object::program(&mut object)?;
+        let (pinned, fresh) = (self.pins.join(PROGRAM), self.pins.join("program_new"));
+        // One that was cut short here may have left its own.
+        if fresh.exists() {
+            fs::remove_file(&fresh).map_err(at(&fresh))?;
+        }
+        program.pin(&fresh).tried("cannot pin the program")?;
+        let old = self.program()?;
+        if let Err(error) = self.attachments.replace(program, old) {
+            let _ = fs::remove_file(&fresh);
+            return Err(error);
+        }
+        fs::rename(&fresh, &pinned).map_err(at(&pinned))
+    }
+
+    /// Removes the instance with all its rules, after the last interface has gone.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Path`] where a pin cannot be removed.
+    pub fn remove(self) -> Result<(), Error> {
+        remove_pins(&self.pins)
+    }
+}
+
+/// Detaches from every interface and removes all pins in `pins`, whichever build made them. Returns the interfaces.
+///
+/// # Errors
+///
+/// [`Error::NotAttached`] where there are none, [`Error::Path`] where one cannot be removed.
+pub fn remove_all(pins: &Path) -> Result<Vec<String>, Error> {
+    let _lock = lock(pins)?.ok_or(Error::NotAttached)?;
+    let attachments = Attachments::in_folder(pins);
+    let names = attachments.names()?;
+    for name in &names {
+        attachments.detach(name)?;
+    }
+    remove_pins(pins)?;
+    Ok(names)
+}
+
+/// Checks that an existing instance in `pins`, if any, was made by a build with the same layouts.
+///
+/// # Errors
+///
+/// [`Error::OtherAbi`] where it was not.
+pub fn check(pins: &Path) -> Result<(), Error> {
+    if pins.exists() { tables::check(pins) } else { Ok(()) }
+}
+
+/// Locks the folder of the pins. None where there is no folder.
+fn lock(pins: &Path) -> Result<Option<OwnedFd>, Error> {
+    loop {
+        let folder = match rustix::fs::open(pins, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
+            Ok(folder) => folder,
+            Err(rustix::io::Errno::NOENT) => return Ok(None),
+            Err(error) => return Err(at(pins)(error.into())),
+        };
+        rustix::fs::flock(&folder, FlockOperation::LockExclusive).map_err(|error| at(pins)(error.into()))?;
+        let locked = rustix::fs::fstat(&folder).map_err(|error| at(pins)(error.into()))?;
+        // While we waited, whoever had the lock may have removed the folder, and another command made it anew.
+        match fs::metadata(pins) {
+            Ok(current) if current.ino() == locked.st_ino => return Ok(Some(folder)),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(at(pins)(error)),
+        }
+    }
+}
+
+fn remove_pins(pins: &Path) -> Result<(), Error> {
+    fs::remove_dir_all(pins).map_err(at(pins))
+}
+
+/// Makes sure that `pins` is, or can be made, on a BPF file system; the usual one is mounted where it is missing.
+fn ensure_bpffs(pins: &Path) -> Result<(), Error> {
+    let parent = pins.parent().unwrap_or(pins);
+    if is_bpffs(parent) {
+        return Ok(());
+    }
+    let usual = Path::new(PINS).parent().unwrap_or(parent);
+    let mounted = parent == usual
+        && rustix::mount::mount("bpf", usual, "bpf", rustix::mount::MountFlags::empty(), None).is_ok();
+    if mounted { Ok(()) } else { Err(Error::NoBpffs { path: pins.to_owned(), mount: parent.to_owned() }) }
+}
+
+fn is_bpffs(path: &Path) -> bool {
+    rustix::fs::statfs(path).is_ok_and(|stat| stat.f_type == BPFFS)
+}

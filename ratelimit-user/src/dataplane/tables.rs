@@ -1,0 +1,208 @@
+//! The program's maps as typed handles.
+
+use std::path::Path;
+
+use aya::{
+    Ebpf,
+    maps::{Array, HashMap, IterableMap, LpmTrie, Map, MapData, MapError, MapInfo, MapType, PerCpuArray, lpm_trie::Key},
+};
+use ratelimit_common::{
+    bucket::Bucket,
+    control::{ABI_VERSION, Control},
+    map,
+    policy::Policy,
+    reason::{Count, REASONS, Reason},
+    rule::Rule,
+    source::Source,
+};
+
+use super::{Error, error::Tried as _};
+
+/// Every map that a command works on.
+pub struct Tables {
+    /// One entry that steers the program.
+    pub control: Array<MapData, Control>,
+    /// Source → bucket.
+    pub buckets: HashMap<MapData, Source, Bucket>,
+    /// Source → rule.
+    pub source_rules: HashMap<MapData, Source, Rule>,
+    /// Prefix → rule.
+    pub prefix_rules: LpmTrie<MapData, Source, Rule>,
+    /// Slot → policy.
+    pub policies: Array<MapData, Policy>,
+    /// Reason → counts, per CPU.
+    pub counters: PerCpuArray<MapData, Count>,
+}
+
+/// What a pinned map must look like.
+struct Shape {
+    name: &'static str,
+    kind: MapType,
+    key: usize,
+    value: usize,
+    /// None where the operator chooses it.
+    entries: Option<u32>,
+}
+
+const SHAPES: [Shape; map::PINNED.len()] = [
+    Shape::of::<u32, Control>(map::CONTROL, MapType::Array, Some(1)),
+    Shape::of::<Source, Bucket>(map::BUCKETS, MapType::LruHash, None),
+    Shape::of::<Source, Rule>(map::SOURCE_RULES, MapType::Hash, Some(map::SOURCE_RULES_MAX)),
+    Shape::of::<Key<Source>, Rule>(map::PREFIX_RULES, MapType::LpmTrie, Some(map::PREFIX_RULES_MAX)),
+    Shape::of::<u32, Policy>(map::POLICIES, MapType::Array, Some(map::POLICIES_MAX)),
+    Shape::of::<u32, Count>(map::COUNTERS, MapType::PerCpuArray, Some(REASONS as u32)),
+];
+
+impl Shape {
+    const fn of<K, V>(name: &'static str, kind: MapType, entries: Option<u32>) -> Self {
+        Self { name, kind, key: size_of::<K>(), value: size_of::<V>(), entries }
+    }
+
+    /// What differs in the map pinned at `path`.
+    fn difference(&self, path: &Path) -> Result<(), String> {
+        let info = MapInfo::from_pin(path.join(self.name)).map_err(|error| format!("{}: {error}", self.name))?;
+        let kind = info.map_type().map_err(|error| format!("{}: {error}", self.name))?;
+        let found = (kind, info.key_size() as usize, info.value_size() as usize);
+        let entries = self.entries.unwrap_or(info.max_entries());
+        if found == (self.kind, self.key, self.value) && info.max_entries() == entries {
+            return Ok(());
+        }
+        Err(format!("{} is a {:?} of {} + {} bytes, {} entries", self.name, found.0, found.1, found.2, info.max_entries()))
+    }
+}
+
+/// Checks that the maps pinned in `pins` are laid out as this build expects.
+///
+/// # Errors
+///
+/// [`Error::OtherAbi`] with the first difference.
+pub fn check(pins: &Path) -> Result<(), Error> {
+    let other = |detail| Error::OtherAbi { path: pins.to_owned(), detail };
+    SHAPES.iter().try_for_each(|shape| shape.difference(pins)).map_err(other)?;
+    let control: Array<MapData, Control> = open(pins, map::CONTROL)?;
+    let abi = control.get(&0, 0).tried("cannot read the control map")?.abi;
+    if abi == ABI_VERSION { Ok(()) } else { Err(other(format!("layout {abi}, this is {ABI_VERSION}"))) }
+}
+
+fn open<T: TryFrom<Map, Error = MapError>>(pins: &Path, name: &'static str) -> Result<T, Error> {
+    let data = MapData::from_pin(pins.join(name)).tried(name)?;
+    Map::from_map_data(data).and_then(T::try_from).tried(name)
+}
+
+fn take<T: TryFrom<Map, Error = MapError>>(object: &mut Ebpf, name: &'static str) -> Result<T, Error> {
+    let missing = Error::Bpf { what: "broken build", detail: format!("the object has no map {name}") };
+    T::try_from(object.take_map(name).ok_or(missing)?).tried(name)
+}
+
+impl Tables {
+    /// Opens the maps pinned in `pins` after checking them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OtherAbi`] where they belong to another build, [`Error::Bpf`] where one cannot be opened.
+    pub fn open(pins: &Path) -> Result<Self, Error> {
+        check(pins)?;
+        Ok(Self {
+            control: open(pins, map::CONTROL)?,
+            buckets: open(pins, map::BUCKETS)?,
+            source_rules: open(pins, map::SOURCE_RULES)?,
+            prefix_rules: open(pins, map::PREFIX_RULES)?,
+            policies: open(pins, map::POLICIES)?,
+            counters: open(pins, map::COUNTERS)?,
+        })
+    }
+
+    /// Takes the maps out of a loaded object and makes them ready: no rules, no limit.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] where the kernel refuses.
+    pub fn of(object: &mut Ebpf, ipv6_prefix: u32) -> Result<Self, Error> {
+        let mut tables = Self {
+            control: take(object, map::CONTROL)?,
+            buckets: take(object, map::BUCKETS)?,
+            source_rules: take(object, map::SOURCE_RULES)?,
+            prefix_rules: take(object, map::PREFIX_RULES)?,
+            policies: take(object, map::POLICIES)?,
+            counters: take(object, map::COUNTERS)?,
+        };
+        for (slot, policy) in (0..).zip([Policy::UNLIMITED, Policy::ALLOWED, Policy::DENIED]) {
+            tables.policies.set(slot, policy, 0).tried("cannot write a policy")?;
+        }
+        // The ABI version comes last: only complete maps have it.
+        let control = Control { abi: ABI_VERSION, ipv6_prefix, ..Control::default() };
+        tables.set_control(&control)?;
+        Ok(tables)
+    }
+
+    /// The control entry.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] where the kernel refuses.
+    pub fn control(&self) -> Result<Control, Error> {
+        self.control.get(&0, 0).tried("cannot read the control map")
+    }
+
+    /// Replaces the control entry.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] where the kernel refuses.
+    pub fn set_control(&mut self, control: &Control) -> Result<(), Error> {
+        self.control.set(0, *control, 0).tried("cannot write the control map")
+    }
+
+    /// Packets and bytes by reason, all CPUs together.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] where the kernel refuses.
+    pub fn counts(&self) -> Result<Vec<(Reason, Count)>, Error> {
+        let sum = |reason: Reason| {
+            let cpus = self.counters.get(&(reason as u32), 0).tried("cannot read the counters")?;
+            let add = |sum: Count, cpu: &Count| Count { packets: sum.packets + cpu.packets, bytes: sum.bytes + cpu.bytes };
+            Ok((reason, cpus.iter().fold(Count::default(), add)))
+        };
+        Reason::ALL.into_iter().map(sum).collect()
+    }
+
+    /// All tracked sources with their buckets. Sources that come and go meanwhile may be missed or be there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] where the kernel refuses.
+    pub fn tracked(&self) -> Result<Vec<(Source, Bucket)>, Error> {
+        // An iteration can go in circles while entries are evicted, so it takes no more steps than there are entries.
+        let most = self.capacity()? as usize;
+        let mut tracked = std::collections::HashMap::new();
+        for key in self.buckets.keys().take(most) {
+            let Ok(source) = key else { continue };
+            match self.buckets.get(&source, 0) {
+                Ok(bucket) => drop(tracked.insert(source, bucket)),
+                Err(MapError::KeyNotFound) => {}
+                Err(error) => return Err(error).tried("cannot read the buckets"),
+            }
+        }
+        Ok(tracked.into_iter().collect())
+    }
+
+    /// Number of tracked sources.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] where the kernel refuses.
+    pub fn tracked_count(&self) -> Result<usize, Error> {
+        let most = self.capacity()? as usize;
+        Ok(self.buckets.keys().take(most).filter_map(Result::ok).count())
+    }
+
+    /// Most sources that can be tracked at a time.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] where the kernel refuses.
+    pub fn capacity(&self) -> Result<u32, Error> {
+        Ok(IterableMap::map(&self.buckets).info().tried("cannot read the size of the buckets")?.max_entries())
+    }
+}

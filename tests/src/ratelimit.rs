@@ -1,0 +1,117 @@
+//! The product's binary, run as an operator would in the victim's namespace.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde_json::Value;
+
+use crate::Sandbox;
+
+/// The binary, for one sandbox.
+#[derive(Debug, Clone)]
+pub struct Ratelimit<'a> {
+    sandbox: &'a Sandbox,
+    program: PathBuf,
+}
+
+/// What one run of the binary came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Output {
+    /// Exit status.
+    pub status: i32,
+    /// What it printed.
+    pub stdout: String,
+    /// What it complained about.
+    pub stderr: String,
+}
+
+impl<'a> Ratelimit<'a> {
+    /// The binary that was built along with the test, or the one that `RATELIMIT_BIN` names.
+    ///
+    /// # Panics
+    ///
+    /// If it has not been built.
+    #[must_use]
+    pub fn new(sandbox: &'a Sandbox) -> Self {
+        let named = env::var_os("RATELIMIT_BIN").map(PathBuf::from);
+        let program = named.or_else(sibling).filter(|path| path.is_file());
+        let program = program.expect("the ratelimit binary has not been built: run `cargo xtask test`");
+        Self { sandbox, program }
+    }
+
+    /// The command `ratelimit` with these words, not as if typed through SSH; for what the other functions leave open.
+    #[must_use]
+    pub fn command(&self, words: &str) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(words.split_whitespace()).env_remove("SSH_CONNECTION");
+        command
+    }
+
+    /// Runs `ratelimit` with these words.
+    ///
+    /// # Panics
+    ///
+    /// If a signal ends it.
+    #[must_use]
+    pub fn run(&self, words: &str) -> Output {
+        self.output(&mut self.command(words))
+    }
+
+    /// Runs what [`Self::command`] has made.
+    ///
+    /// # Panics
+    ///
+    /// If a signal ends it.
+    #[must_use]
+    pub fn output(&self, command: &mut Command) -> Output {
+        let output = self.sandbox.output(command);
+        let text = |bytes| String::from_utf8(bytes).expect("ratelimit prints UTF-8");
+        let stderr = text(output.stderr);
+        let status = output.status.code().unwrap_or_else(|| panic!("{command:?}: {}: {stderr}", output.status));
+        Output { status, stdout: text(output.stdout), stderr }
+    }
+
+    /// Runs `ratelimit` with these words, and returns what it prints.
+    ///
+    /// # Panics
+    ///
+    /// If its exit status is not 0.
+    pub fn ok(&self, words: &str) -> String {
+        let output = self.run(words);
+        assert_eq!(output.status, 0, "ratelimit {words}: {output:?}");
+        output.stdout
+    }
+
+    /// Runs `ratelimit` with these words and `--json`.
+    ///
+    /// # Panics
+    ///
+    /// If its exit status is not 0, or it prints anything else.
+    #[must_use]
+    pub fn json(&self, words: &str) -> Value {
+        let text = self.ok(&format!("{words} --json"));
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("ratelimit {words} --json: {error}: {text}"))
+    }
+
+    /// Runs `ratelimit` with these words, which must be an error, and returns what it says about it.
+    ///
+    /// # Panics
+    ///
+    /// If its exit status is not 2, it prints anything, or it complains in more or less than one line.
+    pub fn fails(&self, words: &str) -> String {
+        let output = self.run(words);
+        let line = output.stderr.strip_suffix('\n').unwrap_or_default();
+        let as_agreed = output.status == 2 && output.stdout.is_empty() && !line.is_empty() && !line.contains('\n');
+        assert!(as_agreed, "ratelimit {words} should fail with one line: {output:?}");
+        line.to_owned()
+    }
+}
+
+/// The binary of the same build: next to this executable, or one folder up from a test's.
+fn sibling() -> Option<PathBuf> {
+    let executable = env::current_exe().ok()?;
+    executable.ancestors().skip(1).take(2).map(|folder| folder.join("ratelimit")).find(|path| Path::is_file(path))
+}

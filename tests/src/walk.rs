@@ -1,0 +1,67 @@
+//! How one frame stands for many sources.
+
+use aya::EbpfLoader;
+use etherparse::{NetSlice, SlicedPacket, TransportSlice};
+
+/// The sources that a frame is sent from, which differ in 32 bits.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Walk {
+    /// Their number; 0 leaves the frame as it is.
+    count: u32,
+    /// Not 0 if each packet's source is drawn at random.
+    random_order: u32,
+    /// Where in the frame the 32 bits are, and their value for the first source.
+    source_at: u32,
+    first: u32,
+    /// Where in the frame the checksums are that cover the source; 0 where there is none.
+    header_checksum_at: u32,
+    transport_checksum_at: u32,
+}
+
+impl Walk {
+    /// `count` sources from that of `frame` up: address by address for IPv4, /64 by /64 for IPv6.
+    pub(crate) fn sources(frame: &[u8], count: u32) -> Self {
+        Self::new(frame, count, 4)
+    }
+
+    /// `count` sources from that of `frame` up, address by address.
+    pub(crate) fn addresses(frame: &[u8], count: u32) -> Self {
+        Self::new(frame, count, 12)
+    }
+
+    pub(crate) fn in_random_order(self) -> Self {
+        Self { random_order: 1, ..self }
+    }
+
+    /// For IPv6, the 32 bits begin at byte `counted` of the address.
+    fn new(frame: &[u8], count: u32, counted: usize) -> Self {
+        let packet = SlicedPacket::from_ethernet(frame).expect("the frame is not sound, so its source is unknown");
+        let offset = |part: &[u8]| part.as_ptr().addr() - frame.as_ptr().addr();
+        let (source_at, header_checksum_at) = match &packet.net {
+            Some(NetSlice::Ipv4(ip)) => (offset(ip.header().slice()) + 12, offset(ip.header().slice()) + 10),
+            Some(NetSlice::Ipv6(ip)) => (offset(ip.header().slice()) + 8 + counted, 0),
+            _ => panic!("the frame is not IP, so it has no source"),
+        };
+        let transport_checksum_at = match &packet.transport {
+            Some(TransportSlice::Udp(udp)) if udp.checksum() != 0 => offset(udp.slice()) + 6,
+            Some(TransportSlice::Tcp(tcp)) => offset(tcp.slice()) + 16,
+            Some(TransportSlice::Icmpv6(icmp)) => offset(icmp.slice()) + 2,
+            _ => 0,
+        };
+        let first = frame[source_at..].first_chunk().copied().map_or(0, u32::from_be_bytes);
+        let [source_at, header_checksum_at, transport_checksum_at] =
+            [source_at, header_checksum_at, transport_checksum_at].map(|offset| offset as u32);
+        Self { count, random_order: 0, source_at, first, header_checksum_at, transport_checksum_at }
+    }
+
+    /// Tells the program `send`.
+    pub(crate) fn configure<'a>(&'a self, loader: &mut EbpfLoader<'a>) {
+        loader
+            .override_global("SOURCES", &self.count, true)
+            .override_global("RANDOM_ORDER", &self.random_order, true)
+            .override_global("SOURCE_AT", &self.source_at, true)
+            .override_global("FIRST_SOURCE", &self.first, true)
+            .override_global("HEADER_CHECKSUM_AT", &self.header_checksum_at, true)
+            .override_global("TRANSPORT_CHECKSUM_AT", &self.transport_checksum_at, true);
+    }
+}
