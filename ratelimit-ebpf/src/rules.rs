@@ -22,7 +22,8 @@ const MOST_EXPIRED: u32 = 16;
 struct Aligned(Key<Source>);
 
 /// The source that a packet from `address` is billed to: the address for IPv4; for IPv6 its prefix, or the longer prefix
-/// of a rule that the operator made for a part of it.
+/// of a rule that the operator made for a part of it. All hosts of a link share the one link-local prefix, so there each
+/// address is a source.
 #[inline(always)]
 #[must_use]
 pub fn identify(address: &Source, control: &Control, now: u64) -> Source {
@@ -32,13 +33,19 @@ pub fn identify(address: &Source, control: &Control, now: u64) -> Source {
     let aggregate = settings::IPV6_PREFIX.load() as u8;
     // SAFETY: a reference is readable; volatile because the user side writes it.
     let narrow_rules = unsafe { core::ptr::read_volatile(&raw const control.narrow_rules) };
-    let mut prefix = aggregate;
+    let mut prefix = if is_link_local(&address.address) { 128 } else { aggregate };
     if narrow_rules != 0 {
         if let Some(rule) = longest_prefix(address, now) {
             prefix = prefix.max(rule.prefix);
         }
     }
     Source::v6(address.address, prefix)
+}
+
+/// Whether an IPv6 address is in fe80::/10 (RFC 4291, section 2.4).
+#[inline(always)]
+fn is_link_local(address: &[u8; 16]) -> bool {
+    address[0] == 0xfe && address[1] & 0xc0 == 0x80
 }
 
 /// The running generation of the rules.

@@ -20,10 +20,8 @@ use rustix::{
     thread::{CpuSet, sched_setaffinity},
 };
 
-use crate::{Namespace, OBJECT, PEER_LINK, Sandbox, walk::Walk};
+use crate::{Namespace, OBJECT, PEER_LINK, Sandbox, interrupt::interrupt, walk::Walk};
 
-/// Packets between two looks at the clock and at the wish to stop: 10 ms or less.
-const CHUNK: u64 = 1 << 15;
 /// Packets that the kernel makes at a time. A veth's ring takes four of these.
 const BATCH: u32 = 64;
 
@@ -163,8 +161,15 @@ impl Running {
     ///
     /// If the kernel refused to send.
     pub fn stop(self) -> u64 {
-        self.stop.store(true, Ordering::Relaxed);
+        self.interrupt();
         self.join()
+    }
+
+    fn interrupt(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = &self.thread {
+            interrupt(thread);
+        }
     }
 
     fn join(mut self) -> u64 {
@@ -177,7 +182,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.interrupt();
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
@@ -202,15 +207,17 @@ impl Sender {
         let program: &Xdp = self.ebpf.program("send").unwrap().try_into().unwrap();
         let context = context(self.flood.frame.len() as u32);
         let begin = Instant::now();
-        loop {
-            let sent = count(&self.counter);
-            if sent == packets || self.stop.load(Ordering::Relaxed) {
+        while !self.stop.load(Ordering::Relaxed) {
+            let due = self.flood.pace.map_or(packets, |pace| packets.min(due(begin.elapsed(), pace)));
+            let missing = due - count(&self.counter);
+            if due == packets && missing == 0 {
                 return;
             }
-            let due = self.flood.pace.map_or(packets, |pace| packets.min(due(begin.elapsed(), pace)));
-            match due.saturating_sub(sent).min(CHUNK) {
-                0 => thread::sleep(Duration::from_millis(1)),
-                chunk => inject(program, &self.flood.frame, &context, chunk as u32),
+            match self.flood.pace {
+                Some(_) if missing == 0 => thread::sleep(Duration::from_millis(1)),
+                // More than one at a time make the kernel wait, before and after, until all CPUs know the program.
+                Some(_) => inject(program, &self.flood.frame, &context, 1),
+                None => inject(program, &self.flood.frame, &context, u32::try_from(missing).unwrap_or(u32::MAX)),
             }
         }
     }

@@ -1,16 +1,20 @@
 //! What the integration tests and the demo share: a sandbox of anonymous namespaces, traffic for it, and the product's binary in it.
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test harness fails by panicking")]
 
+mod bytecode;
 mod flood;
 mod frame;
+mod interrupt;
 mod link;
 mod namespace;
 mod process;
 mod ratelimit;
 mod sandbox;
 mod sink;
+pub mod tokens;
 mod walk;
 
+pub use bytecode::{Bytecode, Clock, Verdict};
 pub use flood::{Flood, Running};
 pub use frame::{Frame, MAC};
 pub use namespace::Namespace;

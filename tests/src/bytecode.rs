@@ -1,0 +1,177 @@
+//! The product's bytecode, run packet by packet under a clock that the test sets.
+
+use aya::{
+    Ebpf, TestRun as _, TestRunOptions,
+    maps::{Array, IterableMap as _, Map, MapData},
+    programs::{Xdp, XdpMode},
+};
+use ratelimit::dataplane::{
+    object::{self, Settings},
+    tables::Tables,
+};
+use ratelimit_common::{
+    bucket::Bucket,
+    control::{self, Control},
+    policy::{Policy, PolicyId},
+    reason::{Count, Reason},
+    source::Source,
+};
+
+use crate::Namespace;
+
+/// A slot that no rule uses, for policies that a test writes itself.
+const TEST_SLOT: PolicyId = 100;
+
+/// The program and its maps, on no interface that sees traffic.
+pub struct Bytecode {
+    ebpf: Ebpf,
+    _namespace: Namespace,
+    /// The maps, for rules and for looking.
+    pub tables: Tables,
+}
+
+/// The clock alone. Rules must not change while it is used, since it writes the whole control entry.
+pub struct Clock {
+    map: Array<MapData, Control>,
+    value: Control,
+}
+
+impl Clock {
+    /// Moves the clock on by this many nanoseconds, and returns what it reads then.
+    ///
+    /// # Panics
+    ///
+    /// Where the kernel refuses.
+    pub fn advance(&mut self, nanoseconds: u64) -> u64 {
+        self.value.clock += nanoseconds;
+        self.map.set(0, self.value, 0).expect("cannot write the control map");
+        self.value.clock
+    }
+}
+
+/// What the kernel does with a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It goes to the network stack.
+    Pass,
+    /// It is gone.
+    Drop,
+}
+
+impl Bytecode {
+    /// Loads the program with the clock that [`Self::set_time`] sets.
+    ///
+    /// # Panics
+    ///
+    /// Where the kernel refuses it, as it does without root's privileges.
+    #[must_use]
+    pub fn load() -> Self {
+        Self::with(Settings::default())
+    }
+
+    /// Loads the program with other settings, and that clock.
+    ///
+    /// # Panics
+    ///
+    /// Where the kernel refuses it, as it does without root's privileges.
+    #[must_use]
+    pub fn with(settings: Settings) -> Self {
+        let settings = Settings { injected_clock: true, ..settings };
+        let mut ebpf = object::load(&settings, None).expect("cannot load the program; run `cargo xtask test` as root");
+        let tables = Tables::of(&mut ebpf, settings.ipv6_prefix).expect("cannot prepare the maps");
+        // While a program is attached, running it repeatedly does not wait for the kernel's dispatcher each time. The loopback of
+        // a network namespace of its own serves, and goes with it.
+        let (namespace, _) = Namespace::pair();
+        let program = object::program(&mut ebpf).expect("the object has no program");
+        namespace.run(|| program.attach("lo", XdpMode::Skb)).expect("cannot attach to the loopback interface");
+        Self { ebpf, tables, _namespace: namespace }
+    }
+
+    /// Sets the time of the packets that follow, in nanoseconds.
+    pub fn set_time(&mut self, nanoseconds: u64) {
+        let mut control = self.tables.control().expect("cannot read the control map");
+        control.clock = nanoseconds;
+        self.tables.set_control(&control).expect("cannot write the control map");
+    }
+
+    /// A second handle on the clock, to move it while packets run on other threads.
+    ///
+    /// # Panics
+    ///
+    /// Where the kernel refuses to open the control map once more.
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        let id = self.tables.control.map().info().expect("cannot read the control map").id();
+        let map = MapData::from_id(id).and_then(|data| Array::try_from(Map::Array(data)));
+        let value = self.tables.control().expect("cannot read the control map");
+        Clock { map: map.expect("cannot open the control map again"), value }
+    }
+
+    /// Makes `policy` the default for every source from the next packet on.
+    pub fn set_default(&mut self, policy: &Policy) {
+        self.tables.policies.set(TEST_SLOT, policy, 0).expect("cannot write a policy");
+        let mut control = self.tables.control().expect("cannot read the control map");
+        control.default_policy = TEST_SLOT;
+        control.generation += 1;
+        self.tables.set_control(&control).expect("cannot write the control map");
+    }
+
+    /// Runs one packet.
+    pub fn send(&self, frame: &[u8]) -> Verdict {
+        self.repeat(frame, 1)
+    }
+
+    /// Runs the same packet `times` times; the verdict is that of the last.
+    pub fn repeat(&self, frame: &[u8], times: u32) -> Verdict {
+        let mut options = TestRunOptions::new();
+        options.data_in = Some(frame);
+        options.repeat = times;
+        let result = self.program().test_run(options).expect("cannot run the program");
+        match result.return_value {
+            1 => Verdict::Drop,
+            2 => Verdict::Pass,
+            other => panic!("the program returned {other}, which is neither drop nor pass"),
+        }
+    }
+
+    /// Runs one packet and says why it passed or was dropped.
+    pub fn reason(&self, frame: &[u8]) -> Reason {
+        let before = self.counts();
+        let verdict = self.send(frame);
+        let after = self.counts();
+        let counted = |&(reason, count): &(Reason, Count)| {
+            let earlier = before[reason as usize].1;
+            (count.packets == earlier.packets + 1 && count.bytes == earlier.bytes + frame.len() as u64)
+                .then_some(reason)
+        };
+        let reasons: Vec<Reason> = after.iter().filter_map(counted).collect();
+        let [reason] = reasons[..] else { panic!("one packet was counted under {reasons:?}") };
+        assert_eq!(reason.passes(), verdict == Verdict::Pass, "{reason:?}");
+        reason
+    }
+
+    /// Packets and bytes by reason so far.
+    #[must_use]
+    pub fn counts(&self) -> Vec<(Reason, Count)> {
+        self.tables.counts().expect("cannot read the counters")
+    }
+
+    /// Packets of one reason so far.
+    #[must_use]
+    pub fn count(&self, reason: Reason) -> u64 {
+        self.counts()[reason as usize].1.packets
+    }
+
+    /// The bucket of a source.
+    #[must_use]
+    pub fn bucket(&self, source: Source) -> Option<Bucket> {
+        self.tables.buckets.get(&source, 0).ok()
+    }
+
+    /// The loaded program.
+    #[must_use]
+    pub fn program(&self) -> &Xdp {
+        let program = self.ebpf.program(control::PROGRAM).expect("the object has no program");
+        program.try_into().expect("the program is not an XDP program")
+    }
+}

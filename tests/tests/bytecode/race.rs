@@ -1,0 +1,102 @@
+//! G1 with many CPUs on one source.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
+
+use ratelimit_common::{
+    limit::{Limit, Rate, SECOND},
+    reason::Reason,
+    source::Source,
+};
+use ratelimit_tests::{Bytecode, Frame, tokens};
+
+const THREADS: u32 = 8;
+const ADDRESS: [u8; 4] = [192, 0, 2, 1];
+
+/// Runs the same packet on many threads at once, each `rounds` times `repeat`.
+fn race(bytecode: &Bytecode, frame: &[u8], rounds: u32, repeat: u32) -> u64 {
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                for _ in 0..rounds {
+                    bytecode.repeat(frame, repeat);
+                }
+            });
+        }
+    });
+    u64::from(THREADS * rounds * repeat)
+}
+
+#[test]
+fn while_the_clock_stands_exactly_the_burst_passes() {
+    let mut bytecode = Bytecode::load();
+    let rate = Rate { amount: 1_000, period: SECOND };
+    let burst = 100_000;
+    bytecode.set_default(&Limit { packets: Some(rate), burst: Some(burst), ..Limit::default() }.policy().unwrap());
+    bytecode.set_time(SECOND);
+    let offered = race(&bytecode, &Frame::udp(ADDRESS, 9).bytes(), 10, 20_000);
+    // Whoever lost sixteen races in a row passed uncharged, and says so.
+    let passed = bytecode.count(Reason::WithinLimit);
+    assert_eq!(passed, burst);
+    let refused = bytecode.count(Reason::OverPackets);
+    let contended = bytecode.count(Reason::Contended);
+    assert_eq!(passed + refused + contended, offered);
+    assert!(contended <= offered / 1_000, "{contended} of {offered} packets could not be judged");
+    let bucket = bytecode.bucket(Source::v4(ADDRESS)).unwrap();
+    assert_eq!(bucket.passed_packets + bucket.dropped_packets, offered);
+}
+
+#[test]
+fn of_two_limits_neither_is_spent_by_the_refusals_of_the_other() {
+    let mut bytecode = Bytecode::load();
+    let frame = Frame::udp(ADDRESS, 9).length(1_514).bytes();
+    let burst = 5_000;
+    // The bytes run out with the packets half spent.
+    let limit = Limit {
+        packets: Some(Rate { amount: 1, period: SECOND }),
+        bytes: Some(Rate { amount: 1_000, period: SECOND }),
+        burst: Some(burst),
+    };
+    let mut policy = limit.policy().unwrap();
+    policy.bytes.capacity /= 2;
+    bytecode.set_default(&policy);
+    bytecode.set_time(SECOND);
+    race(&bytecode, &frame, 4, 2_000);
+    assert_eq!(bytecode.count(Reason::WithinLimit), burst / 2);
+
+    // With room for bytes again, exactly the other half of the packets is left: every lost charge was given back.
+    policy.bytes.capacity *= 2;
+    bytecode.set_default(&policy);
+    race(&bytecode, &Frame::udp(ADDRESS, 9).bytes(), 4, 2_000);
+    let contended = bytecode.count(Reason::Contended);
+    assert_eq!(bytecode.count(Reason::WithinLimit), burst, "{contended} contended");
+}
+
+#[test]
+fn while_the_clock_runs_the_bound_holds_and_the_flow_is_kept() {
+    let mut bytecode = Bytecode::load();
+    let rate = Rate { amount: 1_000_000, period: SECOND };
+    let burst = 100;
+    bytecode.set_default(&Limit { packets: Some(rate), burst: Some(burst), ..Limit::default() }.policy().unwrap());
+    bytecode.set_time(SECOND);
+    let frame = Frame::udp(ADDRESS, 9).bytes();
+    let done = AtomicBool::new(false);
+    let mut clock = bytecode.clock();
+    let ran = thread::scope(|scope| {
+        let mover = scope.spawn(|| {
+            // A microsecond at a time: one token each, taken by whichever CPU comes first.
+            while !done.load(Ordering::Relaxed) {
+                clock.advance(1_000);
+            }
+            clock.advance(0) - SECOND
+        });
+        race(&bytecode, &frame, 40, 5_000);
+        done.store(true, Ordering::Relaxed);
+        mover.join().unwrap()
+    });
+    let passed = bytecode.count(Reason::WithinLimit);
+    assert!(passed <= tokens::bound(rate, burst, ran), "{passed} in {ran} ns");
+    assert!(passed > burst, "the clock did not run");
+}

@@ -1,0 +1,195 @@
+//! Which policy a source gets, and from when on.
+
+use std::{net::Ipv6Addr, time::Duration};
+
+use ratelimit::dataplane::{
+    host,
+    object::Settings,
+    rules::{self, Target},
+};
+use ratelimit_common::{
+    limit::{Limit, Rate, SECOND},
+    map,
+    policy::Policy,
+    reason::Reason,
+    rule::COMMAND,
+    source::{Source, masked},
+};
+use ratelimit_tests::{Bytecode, Frame, Verdict};
+
+fn per_second(amount: u64, burst: u64) -> Policy {
+    Limit { packets: Some(Rate { amount, period: SECOND }), burst: Some(burst), ..Limit::default() }.policy().unwrap()
+}
+
+fn set(bytecode: &mut Bytecode, target: &str, policy: &Policy) {
+    rules::set(&mut bytecode.tables, target.parse().unwrap(), policy, None, COMMAND).unwrap();
+}
+
+fn delete(bytecode: &mut Bytecode, target: &str) {
+    rules::delete(&mut bytecode.tables, target.parse().unwrap()).unwrap();
+}
+
+fn v4(address: &str) -> Vec<u8> {
+    Frame::udp(address.parse::<std::net::Ipv4Addr>().unwrap(), 9).bytes()
+}
+
+fn v6(address: &str) -> Vec<u8> {
+    Frame::udp(address.parse::<Ipv6Addr>().unwrap(), 9).bytes()
+}
+
+#[test]
+fn the_longest_prefix_wins_and_a_sources_own_rule_before_all() {
+    let mut bytecode = Bytecode::load();
+    set(&mut bytecode, "10.0.0.0/8", &Policy::DENIED);
+    set(&mut bytecode, "10.1.0.0/16", &Policy::ALLOWED);
+    set(&mut bytecode, "10.1.2.0/24", &Policy::DENIED);
+    set(&mut bytecode, "10.1.2.3", &Policy::ALLOWED);
+    set(&mut bytecode, "default", &per_second(1, 1));
+    let reasons =
+        ["10.9.9.9", "10.1.9.9", "10.1.2.9", "10.1.2.3", "11.0.0.1"].map(|address| bytecode.reason(&v4(address)));
+    assert_eq!(reasons, [Reason::Denied, Reason::Allowed, Reason::Denied, Reason::Allowed, Reason::WithinLimit]);
+    assert_eq!(bytecode.reason(&v4("11.0.0.1")), Reason::OverPackets);
+}
+
+#[test]
+fn a_changed_rule_acts_on_the_next_packet_of_a_tracked_source() {
+    let mut bytecode = Bytecode::load();
+    let frame = v4("192.0.2.7");
+    bytecode.set_time(SECOND);
+    assert_eq!(bytecode.reason(&frame), Reason::WithinLimit);
+    for target in ["default", "192.0.2.0/24", "192.0.2.7"] {
+        set(&mut bytecode, target, &Policy::DENIED);
+        assert_eq!(bytecode.reason(&frame), Reason::Denied, "{target}");
+        set(&mut bytecode, target, &Policy::ALLOWED);
+        assert_eq!(bytecode.reason(&frame), Reason::Allowed, "{target}");
+        delete(&mut bytecode, target);
+        assert_eq!(bytecode.reason(&frame), Reason::WithinLimit, "{target}");
+    }
+}
+
+#[test]
+fn a_larger_limit_does_not_wait_for_the_debt_of_a_smaller_one() {
+    let mut bytecode = Bytecode::load();
+    let frame = v4("192.0.2.7");
+    bytecode.set_time(SECOND);
+    let hourly =
+        Limit { packets: Some(Rate { amount: 1, period: 3_600 * SECOND }), burst: Some(5), ..Limit::default() };
+    set(&mut bytecode, "default", &hourly.policy().unwrap());
+    assert_eq!([0; 6].map(|_| bytecode.send(&frame)).iter().filter(|verdict| **verdict == Verdict::Pass).count(), 5);
+    // Five hours of debt count as the most that the new limit allows: a hundredth of a second.
+    set(&mut bytecode, "default", &per_second(1_000, 10));
+    assert_eq!(bytecode.send(&frame), Verdict::Drop);
+    bytecode.set_time(SECOND + SECOND / 1_000);
+    assert_eq!(bytecode.send(&frame), Verdict::Pass);
+    assert_eq!(bytecode.send(&frame), Verdict::Drop);
+}
+
+#[test]
+fn a_rule_ends_on_time_and_the_one_around_it_counts_again() {
+    let mut bytecode = Bytecode::load();
+    let frame = v4("192.0.2.7");
+    let begin = host::now();
+    bytecode.set_time(begin);
+    set(&mut bytecode, "192.0.2.0/24", &Policy::ALLOWED);
+    for (target, seconds) in [("192.0.2.0/25", 60), ("192.0.2.7", 30)] {
+        let target: Target = target.parse().unwrap();
+        rules::set(&mut bytecode.tables, target, &Policy::DENIED, Some(Duration::from_secs(seconds)), COMMAND).unwrap();
+    }
+    let set_by = host::now();
+    for (time, reason) in [
+        (begin, Reason::Denied),
+        (begin + 29 * SECOND, Reason::Denied),
+        (set_by + 30 * SECOND, Reason::Denied),
+        (begin + 59 * SECOND, Reason::Denied),
+        (set_by + 60 * SECOND, Reason::Allowed),
+        (set_by + 600 * SECOND, Reason::Allowed),
+    ] {
+        bytecode.set_time(time);
+        assert_eq!(bytecode.reason(&frame), reason, "{} s", (time - begin) / SECOND);
+    }
+}
+
+#[test]
+fn an_ipv6_source_is_its_prefix() {
+    for (prefix, same, other) in [
+        (64, "2001:db8:0:1:ffff::2", "2001:db8:0:2::1"),
+        (48, "2001:db8:0:ffff::2", "2001:db8:1::1"),
+        (128, "2001:db8:0:1::1", "2001:db8:0:1::2"),
+        (61, "2001:db8:0:7::1", "2001:db8:0:8::1"),
+    ] {
+        let mut bytecode = Bytecode::with(Settings { ipv6_prefix: prefix, ..Settings::default() });
+        bytecode.set_time(SECOND);
+        set(&mut bytecode, "default", &per_second(1, 1));
+        assert_eq!(bytecode.reason(&v6("2001:db8:0:1::1")), Reason::WithinLimit, "/{prefix}");
+        assert_eq!(bytecode.reason(&v6(same)), Reason::OverPackets, "/{prefix}");
+        assert_eq!(bytecode.reason(&v6(other)), Reason::WithinLimit, "/{prefix}");
+        let address = "2001:db8:0:1::1".parse::<Ipv6Addr>().unwrap().octets();
+        assert!(bytecode.bucket(Source::v6(masked(address, 128), prefix as u8)).is_some(), "/{prefix}");
+    }
+}
+
+#[test]
+fn link_local_addresses_are_sources_of_their_own() {
+    let mut bytecode = Bytecode::load();
+    bytecode.set_time(SECOND);
+    set(&mut bytecode, "default", &per_second(1, 1));
+    assert_eq!(bytecode.reason(&v6("fe80::1")), Reason::WithinLimit);
+    assert_eq!(bytecode.reason(&v6("fe80::2")), Reason::WithinLimit);
+    assert_eq!(bytecode.reason(&v6("fe80::1")), Reason::OverPackets);
+    set(&mut bytecode, "fe80::1", &Policy::DENIED);
+    assert_eq!(bytecode.reason(&v6("fe80::1")), Reason::Denied);
+    assert_eq!(bytecode.reason(&v6("fe80::3")), Reason::WithinLimit);
+}
+
+#[test]
+fn a_part_of_an_ipv6_source_with_its_own_rule_is_a_source_of_its_own() {
+    let mut bytecode = Bytecode::load();
+    bytecode.set_time(SECOND);
+    set(&mut bytecode, "default", &per_second(1, 1));
+    set(&mut bytecode, "2001:db8::bad", &Policy::DENIED);
+    set(&mut bytecode, "2001:db8::aa00/120", &per_second(1, 2));
+    assert_eq!(bytecode.reason(&v6("2001:db8::bad")), Reason::Denied);
+    assert_eq!(bytecode.reason(&v6("2001:db8::1")), Reason::WithinLimit);
+    assert_eq!(bytecode.reason(&v6("2001:db8::2")), Reason::OverPackets);
+    let narrow = ["2001:db8::aa01", "2001:db8::aa02", "2001:db8::aa01"].map(|address| bytecode.reason(&v6(address)));
+    assert_eq!(narrow, [Reason::WithinLimit, Reason::WithinLimit, Reason::OverPackets]);
+    delete(&mut bytecode, "2001:db8::bad");
+    delete(&mut bytecode, "2001:db8::aa00/120");
+    assert_eq!(bytecode.reason(&v6("2001:db8::bad")), Reason::OverPackets);
+    assert_eq!(bytecode.tables.control().unwrap().narrow_rules, 0);
+}
+
+#[test]
+fn more_limits_than_slots_are_refused_and_slots_of_deleted_rules_are_used_again() {
+    let mut bytecode = Bytecode::load();
+    let mut all = 0;
+    let refused = (1..=map::POLICIES_MAX).find_map(|number| {
+        // Directly, because finding a slot for each would read all those before it.
+        let policy = per_second(u64::from(number), 1);
+        if number < map::POLICIES_MAX - 8 {
+            bytecode.tables.policies.set(number + 2, policy, 0).unwrap();
+            let rule = ratelimit_common::rule::Rule {
+                policy: number + 2,
+                prefix: 32,
+                origin: COMMAND,
+                reserved: 0,
+                expires: ratelimit_common::rule::NEVER,
+            };
+            bytecode.tables.source_rules.insert(Source::v4(number.to_be_bytes()), rule, 0).unwrap();
+            all += 1;
+            return None;
+        }
+        let target = std::net::Ipv4Addr::from(number).to_string().parse().unwrap();
+        match rules::set(&mut bytecode.tables, target, &policy, None, COMMAND) {
+            Ok(()) => all += 1,
+            Err(error) => return Some(error.to_string()),
+        }
+        None
+    });
+    assert_eq!(all, map::POLICIES_MAX - 3);
+    assert!(refused.unwrap().contains("different limits are in use"));
+    delete(&mut bytecode, "0.0.0.5");
+    set(&mut bytecode, "192.0.2.1", &per_second(77_777, 1));
+    let listed = rules::get(&bytecode.tables, "192.0.2.1".parse().unwrap()).unwrap().unwrap();
+    assert_eq!(listed.policy, per_second(77_777, 1));
+}

@@ -1,0 +1,19 @@
+//! How large the program is, for reviewers to see when it grows.
+
+use ratelimit_tests::Bytecode;
+
+/// Instructions that the verifier walks through at load: 18,391 on kernel 6.18, and something to spare for other kernels.
+const MOST_VERIFIED: u32 = 20_000;
+
+/// Instructions that are left after the verifier has removed what is not configured: 765 on kernel 6.18.
+const MOST_TRANSLATED: u32 = 850;
+
+#[test]
+fn the_verifier_walks_through_few_instructions() {
+    let info = Bytecode::load().program().info().unwrap();
+    let verified = info.verified_instruction_count().unwrap();
+    let translated = info.size_translated().unwrap() / 8;
+    println!("verified instructions: {verified}; in the kernel: {translated}");
+    assert!(verified <= MOST_VERIFIED, "the verifier walked through {verified} instructions");
+    assert!(translated <= MOST_TRANSLATED, "the program has {translated} instructions in the kernel");
+}
