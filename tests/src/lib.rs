@@ -9,6 +9,7 @@ mod link;
 mod namespace;
 mod process;
 mod ratelimit;
+mod raw;
 mod sandbox;
 mod sink;
 pub mod tokens;
@@ -20,6 +21,7 @@ pub use frame::{Frame, MAC};
 pub use namespace::Namespace;
 pub use process::Process;
 pub use ratelimit::{Output, Ratelimit};
+pub use raw::send_raw;
 pub use sandbox::{PEER_IPV4, PEER_IPV6, PEER_LINK, Sandbox, VICTIM_IPV4, VICTIM_IPV6, VICTIM_LINK};
 pub use sink::Sink;
 

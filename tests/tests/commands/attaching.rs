@@ -1,0 +1,222 @@
+//! `attach`, `detach`, `status`.
+
+use std::{process::Command, thread};
+
+use aya::{maps::loaded_maps, programs::loaded_programs};
+use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox, Sink, VICTIM_LINK};
+use serde_json::json;
+
+fn program_id(ratelimit: &Ratelimit<'_>) -> u32 {
+    ratelimit.json("status")["interfaces"][0]["program_id"].as_u64().unwrap() as u32
+}
+
+#[test]
+fn attach_without_a_rate_only_observes_and_says_so() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let text = ratelimit.ok("attach eth0");
+    assert!(text.starts_with("eth0: attached, native\ndefault: no limit, only observing"), "{text}");
+    Flood::of(Frame::udp([10, 9, 0, 66], 9)).send(&sandbox, 50_000);
+    let status = ratelimit.json("status");
+    assert_eq!(status["dropped"], json!({"packets": 0, "bytes": 0}));
+    assert_eq!(status["reasons"]["within-limit"], json!({"packets": 50_000, "bytes": 3_000_000}));
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn status_follows_the_contract() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --packets 1/h --burst 3 --max-sources 1000");
+    Flood::of(Frame::udp([10, 9, 0, 66], 9)).send(&sandbox, 10);
+    let id = program_id(&ratelimit);
+    let mut status = ratelimit.json("status");
+    let reasons = status["reasons"].as_object_mut().unwrap();
+    reasons.retain(|_, count| count["packets"] != 0);
+    assert_eq!(
+        status,
+        json!({
+            "interfaces": [{"name": "eth0", "mode": "native", "program_id": id}],
+            "passed": {"packets": 3, "bytes": 180},
+            "dropped": {"packets": 7, "bytes": 420},
+            "reasons": {
+                "within-limit": {"packets": 3, "bytes": 180},
+                "over-packets": {"packets": 7, "bytes": 420},
+            },
+            "sources": {"tracked": 1, "capacity": 1_000},
+            "ipv6_prefix": 64,
+        })
+    );
+    let text = ratelimit.ok("status");
+    assert!(text.contains(&format!("eth0: native, program {id}\n")), "{text}");
+    assert!(text.contains("over-packets  dropped        7    420"), "{text}");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn detach_all_leaves_no_pin_link_program_or_map() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --packets 1/s");
+    let id = program_id(&ratelimit);
+    let info = loaded_programs().flatten().find(|program| program.id() == id).unwrap();
+    let maps = info.map_ids().unwrap().unwrap();
+    assert!(maps.len() >= 7, "{maps:?}");
+    drop(info);
+    assert_eq!(ratelimit.ok("detach --all"), "detached from eth0; nothing of ratelimit is left\n");
+    assert!(sandbox.pins().is_empty());
+    assert!(!sandbox.ip("link show eth0").contains("xdp"));
+    // The kernel frees what nobody holds after a grace period; a map or program that stays fails the test by its time.
+    let gone = || {
+        let program = loaded_programs().flatten().any(|program| program.id() == id);
+        let map = loaded_maps().flatten().any(|map| maps.contains(&map.id()));
+        !program && !map
+    };
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while !gone() {
+        assert!(std::time::Instant::now() < deadline, "the kernel still has program {id} or one of the maps {maps:?}");
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn detaching_the_last_interface_keeps_the_rules() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --packets 7/s");
+    let text = ratelimit.ok("detach eth0");
+    assert!(text.starts_with("detached from eth0\nthe rules are kept"), "{text}");
+    assert!(ratelimit.ok("status").starts_with("not attached to any interface"));
+    assert_eq!(ratelimit.fails("detach eth0"), "ratelimit: ratelimit is not attached to eth0: `ratelimit status` lists where it is");
+    assert!(ratelimit.ok("attach eth0").contains("default: 7/s per source"));
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn another_program_gives_way_to_replace_and_comes_back_on_failure() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    // Attached by a link, as libbpf and aya do.
+    let sink = Sink::passing(&sandbox, VICTIM_LINK);
+    ratelimit.ok("attach eth0 --replace");
+    assert_ne!(program_id(&ratelimit), sink.program_id());
+    ratelimit.ok("detach --all");
+    drop(sink);
+
+    // Attached by netlink, as iproute2 does. The failure is an interface that cannot have native XDP.
+    let mut sink = Sink::passing(&sandbox, VICTIM_LINK);
+    let id = sink.program_id();
+    sandbox.victim(|| sink.pin_program("/sys/fs/bpf/pass"));
+    drop(sink);
+    sandbox.ip("link set dev eth0 xdpdrv pinned /sys/fs/bpf/pass");
+    ratelimit.fails("attach eth0 lo --replace");
+    assert!(sandbox.ip("link show eth0").contains(&format!("xdp/id:{id}")) || sandbox.ip("link show eth0").contains(&format!("id {id}")));
+    ratelimit.ok("attach eth0 --replace");
+    assert_ne!(program_id(&ratelimit), id);
+    ratelimit.ok("detach --all");
+    sandbox.victim(|| std::fs::remove_file("/sys/fs/bpf/pass").unwrap());
+}
+
+#[test]
+fn settings_of_a_running_instance_are_not_changed_silently() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --ipv6-prefix 56 --packets 5/s");
+    let line = ratelimit.fails("attach eth0 --ipv6-prefix 48");
+    assert!(line.contains("has IPv6 prefix 56, not 48"), "{line}");
+    let line = ratelimit.fails("attach eth0 --max-sources 99");
+    assert!(line.contains("has source capacity 65536, not 99"), "{line}");
+    // What is not said stays as it is.
+    ratelimit.ok("attach eth0");
+    assert_eq!(ratelimit.json("status")["ipv6_prefix"], 56);
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn names_with_dots_and_interfaces_that_vanish() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    sandbox.ip("link add wan%1.100 type veth peer name far1");
+    ratelimit.ok("attach wan%1.100 eth0");
+    let names = || {
+        let status = ratelimit.json("status");
+        let interfaces = status["interfaces"].as_array().unwrap().clone();
+        interfaces.into_iter().map(|row| (row["name"].as_str().unwrap().to_owned(), row["mode"].clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(names(), [("eth0".to_owned(), json!("native")), ("wan%1.100".to_owned(), json!("native"))]);
+    sandbox.ip("link del wan%1.100");
+    assert_eq!(names()[1], ("wan%1.100".to_owned(), json!(null)));
+    // One of the same name can take its place, and a deleted one can be detached from.
+    sandbox.ip("link add wan%1.100 type veth peer name far1");
+    ratelimit.ok("attach wan%1.100");
+    assert_eq!(names()[1], ("wan%1.100".to_owned(), json!("native")));
+    sandbox.ip("link del wan%1.100");
+    ratelimit.ok("detach wan%1.100");
+    assert_eq!(names().len(), 1);
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_renamed_interface_goes_by_its_new_name() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    sandbox.ip("link add old0 type veth peer name far0");
+    ratelimit.ok("attach old0");
+    sandbox.ip("link set old0 name new0");
+    assert_eq!(ratelimit.json("status")["interfaces"][0]["name"], "new0");
+    ratelimit.ok("detach new0");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn the_peer_of_an_ssh_session_is_allowed_at_the_first_attach() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let through_ssh = |words: &str, peer: &str| {
+        let mut command = ratelimit.command(words);
+        command.env("SSH_CONNECTION", format!("{peer} 50000 10.9.0.1 22"));
+        let output = ratelimit.output(&mut command);
+        assert_eq!(output.status, 0, "{output:?}");
+        output.stdout
+    };
+    let text = through_ssh("attach eth0 --packets 1/h --burst 1", "10.9.0.5");
+    assert!(text.contains("10.9.0.5: allowed, because this SSH session comes from it"), "{text}");
+    Flood::of(Frame::syn([10, 9, 0, 5], 22)).send(&sandbox, 100);
+    assert_eq!(ratelimit.json("status")["reasons"]["allowed"]["packets"], 100);
+    assert_eq!(ratelimit.json("allow list"), json!([{"source": "10.9.0.5", "expires_in": null, "origin": "ssh"}]));
+    // Only the first attach does so: what the operator decides later stands.
+    ratelimit.ok("allow del 10.9.0.5");
+    through_ssh("attach eth0", "10.9.0.5");
+    assert_eq!(ratelimit.json("allow list"), json!([]));
+    ratelimit.ok("detach --all");
+
+    through_ssh("attach eth0 --no-allow-ssh", "10.9.0.5");
+    assert_eq!(ratelimit.json("allow list"), json!([]));
+    ratelimit.ok("detach --all");
+
+    // `sudo` takes the variable away from the command, but not from the shell that it was typed in.
+    let inner = ratelimit.command("attach eth0");
+    let mut shell = Command::new("sh");
+    let line = format!("env --unset=SSH_CONNECTION {} attach eth0; true", inner.get_program().display());
+    shell.args(["-c", &line]).env("SSH_CONNECTION", "2001:db8::5 50000 2001:db8::1 22");
+    let output = ratelimit.output(&mut shell);
+    assert!(output.stdout.contains("2001:db8::5: allowed"), "{output:?}");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn commands_at_the_same_time_wait_for_each_other() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    thread::scope(|scope| {
+        for number in 0..8 {
+            let ratelimit = &ratelimit;
+            scope.spawn(move || {
+                ratelimit.ok("attach eth0");
+                ratelimit.ok(&format!("limit set 10.9.0.{number} --packets {}/s", number + 1));
+            });
+        }
+    });
+    assert_eq!(ratelimit.json("limit list").as_array().unwrap().len(), 8);
+    ratelimit.ok("detach --all");
+}

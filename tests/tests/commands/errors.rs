@@ -1,0 +1,181 @@
+//! Bad input and bad surroundings: one line, exit status 2, and nothing has changed.
+
+use std::process::Command;
+
+use aya::maps::{Array, HashMap, Map, MapData};
+use ratelimit_common::control::Control;
+use ratelimit_tests::{Ratelimit, Sandbox, Sink, VICTIM_LINK};
+
+const PINS: &str = "/sys/fs/bpf/ratelimit";
+
+/// Runs the binary behind a wrapper, as in `wrapper ratelimit words`, and returns its one line.
+fn wrapped(sandbox: &Sandbox, wrapper: &str, words: &str) -> String {
+    let ratelimit = Ratelimit::new(sandbox);
+    let inner = ratelimit.command(words);
+    let mut words = wrapper.split_whitespace();
+    let mut command = Command::new(words.next().unwrap());
+    command.args(words).arg(inner.get_program()).args(inner.get_args());
+    let output = ratelimit.output(&mut command);
+    assert_eq!((output.status, output.stderr.lines().count()), (2, 1), "{output:?}");
+    output.stderr.trim_end().to_owned()
+}
+
+#[test]
+fn an_interface_that_is_not_there_is_named_with_those_that_are() {
+    let sandbox = Sandbox::new();
+    let line = Ratelimit::new(&sandbox).fails("attach eth7");
+    assert_eq!(line, "ratelimit: no interface eth7: this network namespace has lo, eth0");
+}
+
+#[test]
+fn an_interface_without_native_xdp_is_never_downgraded_silently() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let line = ratelimit.fails("attach lo");
+    assert!(line.starts_with("ratelimit: lo: its driver does not support native XDP: try --mode generic"), "{line}");
+    // Also where another interface could do it: what was attached before the failure is detached again.
+    ratelimit.fails(&format!("attach {VICTIM_LINK} lo"));
+    assert!(!sandbox.ip("link show").contains("xdp"));
+    let text = ratelimit.ok("attach lo --mode auto");
+    assert!(text.contains("lo: attached, generic"), "{text}");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_program_that_is_there_already_is_named_and_stays() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let sink = Sink::passing(&sandbox, VICTIM_LINK);
+    for mode in ["native", "generic", "auto"] {
+        let line = ratelimit.fails(&format!("attach {VICTIM_LINK} --mode {mode}"));
+        let expected = format!("ratelimit: eth0 already has the XDP program \"pass\" (id {})", sink.program_id());
+        assert!(line.starts_with(&expected) && line.contains("--replace"), "{line}");
+    }
+    assert!(sandbox.ip("link show eth0").contains(&format!("id {}", sink.program_id())));
+}
+
+#[test]
+fn numbers_that_cannot_be_are_refused_before_anything_is_touched() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    for (words, expected) in [
+        ("limit set 10.0.0.0/33 --packets 1/s", "'10.0.0.0/33' for '<CIDR|default>': expected at most 32 bits"),
+        ("limit set 10.0.0.1/8 --packets 1/s", "the address has bits set beyond the prefix: say 10.0.0.0/8 or 10.0.0.1"),
+        ("limit set host.example --packets 1/s", "expected an address or a prefix"),
+        ("deny add 300.1.1.1", "expected an address or a prefix"),
+        ("allow add default", "expected an address or a prefix"),
+        ("limit set default --packets 0/s", "a rate of nothing would stop every packet"),
+        ("limit set default --packets 1e99/s", "expected packets per s, m, h or d"),
+        ("limit set default --packets 5/fortnight", "expected packets per s, m, h or d"),
+        ("limit set default --packets 200M/s", "a packet rate must be between 1/d and 100M/s"),
+        ("limit set default --bytes 51GB/s", "a byte rate must be between 1B/s and 50GB/s"),
+        ("limit set default --bytes 10/s", "expected bytes or bits per s, m, h or d"),
+        ("limit set default --packets 1/s --burst 0", "a burst must be at least 1 packet"),
+        ("limit set default --packets 1/d --burst 99", "at this rate, at most 52 packets"),
+        ("limit set default --burst 10", "a limit needs --packets RATE, --bytes RATE or both"),
+        ("limit set default", "a limit needs --packets RATE, --bytes RATE or both"),
+        ("limit set default --packets 1/s --for 1h", "the default limit cannot end by itself"),
+        ("limit set 10.0.0.1 --packets 1/s --for soon", "expected a number and s, m, h or d"),
+        ("attach eth0 --packets 0/s", "a rate of nothing"),
+        ("attach eth0 --mode sideways", "invalid value 'sideways' for '--mode"),
+        ("attach eth0 --ipv6-prefix 129", "129 is not in 1..=128"),
+        ("attach", "required arguments were not provided"),
+        ("detach", "required arguments were not provided"),
+        ("detach eth0 --all", "cannot be used with"),
+        ("fly", "unrecognized subcommand 'fly'"),
+    ] {
+        let line = ratelimit.fails(words);
+        assert!(line.contains(expected), "{words}: {line}");
+    }
+}
+
+#[test]
+fn without_an_instance_every_command_says_what_to_do() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    for words in ["status", "sources", "limit list", "limit set default --packets 1/s", "deny add 10.0.0.1", "detach eth0"] {
+        let line = ratelimit.fails(words);
+        assert_eq!(line, "ratelimit: ratelimit is not attached: run `ratelimit attach IFACE` first", "{words}");
+    }
+    assert!(ratelimit.ok("detach --all").contains("nothing of ratelimit is left"));
+}
+
+#[test]
+fn a_missing_privilege_is_named() {
+    let sandbox = Sandbox::new();
+    for (taken, named) in [
+        ("-net_admin", "CAP_NET_ADMIN"),
+        ("-bpf,-sys_admin", "CAP_BPF"),
+        ("-perfmon,-sys_admin", "CAP_PERFMON"),
+        ("-all", "CAP_NET_ADMIN"),
+    ] {
+        let line = wrapped(&sandbox, &format!("setpriv --bounding-set={taken} --inh-caps={taken}"), "attach eth0");
+        assert!(line.starts_with(&format!("ratelimit: missing privilege {named}: ")), "{line}");
+    }
+}
+
+#[test]
+fn a_kernel_below_the_floor_is_refused() {
+    let sandbox = Sandbox::new();
+    let line = wrapped(&sandbox, "setarch --uname-2.6", "attach eth0");
+    assert!(line.starts_with("ratelimit: kernel 2.6.") && line.ends_with("needs Linux 5.15 or newer"), "{line}");
+}
+
+#[test]
+fn without_a_bpf_file_system_the_command_to_mount_one_is_given() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let line = ratelimit.fails("attach eth0 --pins /run/ratelimit");
+    let expected = "ratelimit: /run/ratelimit is not on a BPF file system, where programs and maps are kept: mount one with `mount -t bpf bpf /run`";
+    assert_eq!(line, expected);
+    // The usual place is mounted without asking.
+    sandbox.victim(|| rustix::mount::unmount("/sys/fs/bpf", rustix::mount::UnmountFlags::empty()).unwrap());
+    ratelimit.ok("attach eth0");
+    ratelimit.ok("detach --all");
+}
+
+/// The refusal that every command but `detach --all` gives, and that this one works.
+fn assert_refused_as_other_version(ratelimit: &Ratelimit<'_>, detail: &str) {
+    for words in ["status", "attach eth0", "limit set default --packets 1/s", "sources", "detach eth0"] {
+        let line = ratelimit.fails(words);
+        assert!(line.contains("were made by another version") && line.contains(detail), "{words}: {line}");
+    }
+    assert_eq!(ratelimit.ok("detach --all"), "detached from eth0; nothing of ratelimit is left\n");
+    ratelimit.ok("attach eth0");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn pins_of_another_version_are_not_trusted() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    sandbox.victim(|| {
+        let data = MapData::from_pin(format!("{PINS}/CONTROL")).unwrap();
+        let mut control = Array::<_, Control>::try_from(Map::Array(data)).unwrap();
+        let entry = control.get(&0, 0).unwrap();
+        control.set(0, Control { abi: 4_711, ..entry }, 0).unwrap();
+    });
+    assert_refused_as_other_version(&ratelimit, "layout 4711, this is 1");
+}
+
+#[test]
+fn a_map_of_another_shape_is_not_trusted() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    sandbox.victim(|| {
+        std::fs::remove_file(format!("{PINS}/SOURCE_RULES")).unwrap();
+        HashMap::<MapData, u32, u32>::create(8, 0).unwrap().pin(format!("{PINS}/SOURCE_RULES")).unwrap();
+    });
+    assert_refused_as_other_version(&ratelimit, "SOURCE_RULES is a Hash of 4 + 4 bytes, 8 entries");
+}
+
+#[test]
+fn a_map_that_is_missing_is_noticed() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    sandbox.victim(|| std::fs::remove_file(format!("{PINS}/BUCKETS")).unwrap());
+    assert_refused_as_other_version(&ratelimit, "BUCKETS");
+}

@@ -1,0 +1,61 @@
+//! `sources`, and output in general.
+
+use std::process::Stdio;
+
+use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox};
+use serde_json::json;
+
+#[test]
+fn sources_are_listed_by_what_was_dropped_or_passed() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --packets 1/h --burst 5");
+    ratelimit.ok("allow add 10.9.0.2");
+    for (host, count) in [(1, 10), (2, 30), (3, 20)] {
+        Flood::of(Frame::udp([10, 9, 0, host], 9)).send(&sandbox, count);
+    }
+    Flood::of(Frame::udp([0xfd00, 9, 0, 7, 0, 0, 0, 1], 9)).send(&sandbox, 1);
+    let row = |source: &str, policy: &str, passed: u64, dropped: u64| {
+        let length = if source.contains(':') { 62 } else { 60 };
+        let traffic = |packets: u64| json!({"packets": packets, "bytes": packets * length});
+        json!({"source": source, "service": "any", "policy": policy, "passed": traffic(passed), "dropped": traffic(dropped)})
+    };
+    let sources = [
+        row("10.9.0.3", "1/h", 5, 15),
+        row("10.9.0.1", "1/h", 5, 5),
+        row("10.9.0.2", "allow", 30, 0),
+        row("fd00:9:0:7::/64", "1/h", 1, 0),
+    ];
+    assert_eq!(ratelimit.json("sources"), json!(sources));
+    assert_eq!(ratelimit.json("sources --sort passed -n 1"), json!([sources[2]]));
+    let text = ratelimit.ok("sources -n 2");
+    assert!(text.ends_with("and 2 more (-n 4)\n"), "{text}");
+    assert_eq!(text.lines().nth(1), Some("10.9.0.3  1/h          5           300       15            900"));
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    for words in ["status", "sources", "limit list", "--help"] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = ratelimit.command(words);
+        command.stdout(writer).stderr(Stdio::piped());
+        let process = sandbox.start(command);
+        let output = process.wait_with_output();
+        assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0), "{words}");
+    }
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn help_names_every_command_of_the_contract() {
+    let sandbox = Sandbox::new();
+    let help = Ratelimit::new(&sandbox).ok("--help");
+    for command in ["attach", "detach", "limit", "allow", "deny", "status", "sources", "--json"] {
+        assert!(help.contains(command), "{command}: {help}");
+    }
+}

@@ -1,0 +1,8 @@
+//! Every command through the real binary, and every error.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod attaching;
+mod errors;
+mod listing;
+mod logging;
+mod rules;
