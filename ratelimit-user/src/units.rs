@@ -161,8 +161,11 @@ fn write_rate(f: &mut fmt::Formatter<'_>, rate: Rate, suffixes: &[(&str, u64)]) 
     let parts = rate.period / unit;
     let fits = |factor: u64| u128::from(rate.amount) * 1_000 % (u128::from(parts) * u128::from(factor)) == 0;
     let large = |factor: u64| rate.amount / parts >= factor.saturating_mul(if factor == 1_000 { 10 } else { 1 });
-    let (suffix, factor) =
-        suffixes.iter().copied().find(|&(_, factor)| large(factor) && fits(factor)).unwrap_or(suffixes[suffixes.len() - 1]);
+    let (suffix, factor) = suffixes
+        .iter()
+        .copied()
+        .find(|&(_, factor)| large(factor) && fits(factor))
+        .unwrap_or(suffixes[suffixes.len() - 1]);
     let billionths = u128::from(rate.amount) * 1_000_000_000 / (u128::from(parts) * u128::from(factor));
     let (whole, fraction) = (billionths / 1_000_000_000, billionths % 1_000_000_000);
     write!(f, "{whole}")?;
@@ -205,7 +208,24 @@ mod tests {
 
     #[test]
     fn what_is_no_rate() {
-        for text in ["", "/", "/s", "1000", "1000/", "5/fortnight", "1e99/s", "-1/s", "+1/s", "1./s", ".5/s", "1 /s", "1K/s", "0/s", "0.0/s", "1/s/s"] {
+        for text in [
+            "",
+            "/",
+            "/s",
+            "1000",
+            "1000/",
+            "5/fortnight",
+            "1e99/s",
+            "-1/s",
+            "+1/s",
+            "1./s",
+            ".5/s",
+            "1 /s",
+            "1K/s",
+            "0/s",
+            "0.0/s",
+            "1/s/s",
+        ] {
             assert_eq!(packets(text), None, "{text:?}");
         }
         for text in ["99999999999999999999/s", "1.0000000001/s", "10MB", "10/s", "10mb/s", "1e3B/s"] {

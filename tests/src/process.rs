@@ -1,9 +1,9 @@
 //! Programs that run inside a sandbox, and never outlive the test.
 
 use std::{
-    io,
+    io::{self, Read},
     os::unix::process::CommandExt as _,
-    process::{Child, Command, Output},
+    process::{Child, Command, ExitStatus, Output},
     sync::{
         Arc,
         mpsc::{self, Sender},
@@ -36,6 +36,25 @@ impl Process {
         });
         let child = child.recv().expect("cannot enter the namespace").expect("cannot start the program");
         Self { child, _starter: starter }
+    }
+
+    /// Waits until it ends, and returns its exit status and what it wrote to pipes.
+    ///
+    /// # Panics
+    ///
+    /// If its pipes cannot be read.
+    #[must_use]
+    pub fn wait(&mut self) -> Output {
+        let mut output = Output { status: ExitStatus::default(), stdout: Vec::new(), stderr: Vec::new() };
+        let pipes: [(Option<&mut dyn Read>, &mut Vec<u8>); 2] = [
+            (self.child.stdout.as_mut().map(|pipe| pipe as &mut dyn Read), &mut output.stdout),
+            (self.child.stderr.as_mut().map(|pipe| pipe as &mut dyn Read), &mut output.stderr),
+        ];
+        for (pipe, text) in pipes {
+            pipe.map(|pipe| pipe.read_to_end(text)).transpose().expect("cannot read a pipe");
+        }
+        output.status = self.child.wait().expect("cannot wait for the program");
+        output
     }
 
     /// Sends it a signal.

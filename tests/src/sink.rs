@@ -69,6 +69,16 @@ impl Sink {
         link.pin(path).expect("cannot pin");
     }
 
+    /// Pins the program itself, from within the victim's namespace, for other tools to attach.
+    ///
+    /// # Panics
+    ///
+    /// If the kernel refuses.
+    pub fn pin_program(&mut self, path: impl AsRef<Path>) {
+        let program: &mut Xdp = self.ebpf.program_mut(self.name).unwrap().try_into().unwrap();
+        program.pin(path).expect("cannot pin");
+    }
+
     /// Identifies the program while it is loaded.
     ///
     /// # Panics

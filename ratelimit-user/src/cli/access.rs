@@ -3,10 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use anyhow::Result;
-use ratelimit_common::{
-    policy::Policy,
-    rule::COMMAND,
-};
+use ratelimit_common::{policy::Policy, rule::COMMAND};
 use serde::Serialize;
 
 use super::{

@@ -5,8 +5,6 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
 use ratelimit_common::{
-    control::IPV6_PREFIX_DEFAULT,
-    map::BUCKETS_DEFAULT,
     policy::Policy,
     rule::{COMMAND, SSH},
 };
@@ -21,9 +19,9 @@ use super::{
 use crate::{
     dataplane::{
         Instance,
-        attachment::Mode,
-        host, instance, interface, log,
-        object::Settings,
+        attachment::{Added, Mode},
+        host, interface, log,
+        object::Wanted,
         rules::{self, Target},
     },
     prefix::Prefix,
@@ -42,12 +40,12 @@ pub(super) struct Arguments {
     /// Take the place of another XDP program
     #[arg(long)]
     replace: bool,
-    /// Bits of an IPv6 address that make a source
-    #[arg(long, value_name = "BITS", default_value_t = IPV6_PREFIX_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=128))]
-    ipv6_prefix: u32,
-    /// Sources that are tracked at a time, at about 136 bytes each; the longest silent one gives way
-    #[arg(long, value_name = "N", default_value_t = BUCKETS_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
-    max_sources: u32,
+    /// Bits of an IPv6 address that make a source [default: 64]
+    #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(1..=128))]
+    ipv6_prefix: Option<u32>,
+    /// Sources that are tracked at a time, at 144 bytes each; the longest silent one gives way [default: 65536]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+    max_sources: Option<u32>,
     /// Do not allow the address that this SSH session comes from
     #[arg(long)]
     no_allow_ssh: bool,
@@ -83,50 +81,71 @@ struct Attached {
 pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<Answer> {
     host::check()?;
     let policy = arguments.rates.limit().map(|limit| limit.policy()).transpose()?;
-    let settings = Settings {
+    let wanted = Wanted {
         ipv6_prefix: arguments.ipv6_prefix,
         buckets: arguments.max_sources,
         log_level: arguments.log_level.map_or(0, |level| level as u8),
-        injected_clock: false,
     };
     // Names are checked before anything is made.
     interface::find(&arguments.interfaces)?;
-    instance::check(pins)?;
-    let (mut instance, is_new) = Instance::open_or_create(pins, &settings)?;
+    let (mut instance, is_new) = Instance::open_or_create(pins, &wanted)?;
     let mut added = Vec::new();
-    let outcome = if is_new { prepare(arguments, &mut instance) } else { instance.upgrade(&settings).map(|()| None).map_err(Into::into) };
-    let outcome = outcome.and_then(|allowed_ssh| {
-        attach_each(arguments, &instance, &mut added)?;
-        if let Some(policy) = &policy {
-            rules::set(&mut instance.tables, Target::Default, policy, None, COMMAND)?;
-        }
-        Ok(allowed_ssh)
-    });
+    let outcome = match is_new {
+        true => first(arguments, policy.as_ref(), &mut instance, &mut added),
+        false => again(arguments, policy.as_ref(), &wanted, &mut instance, &mut added).map(|()| None),
+    };
     let allowed_ssh = match outcome {
         Ok(allowed_ssh) => allowed_ssh,
         Err(error) => {
-            undo(instance, is_new, &added)?;
+            undo(instance, is_new, added)?;
             return Err(error);
         }
     };
     report(&instance, allowed_ssh, output)?;
     match arguments.log_level {
-        Some(_) => follow(instance, &settings, pins),
+        Some(_) => follow(instance, pins),
         None => Ok(Answer::Done),
     }
 }
 
-/// Rules that must stand before the first packet is judged.
-fn prepare(arguments: &Arguments, instance: &mut Instance) -> Result<Option<Prefix>> {
+/// Makes a new instance's rules, and attaches when they stand. Returns the SSH peer that was allowed.
+fn first(
+    arguments: &Arguments,
+    policy: Option<&Policy>,
+    instance: &mut Instance,
+    added: &mut Vec<Added>,
+) -> Result<Option<Prefix>> {
     let peer = if arguments.no_allow_ssh { None } else { ssh::peer().map(Prefix::host) };
     if let Some(peer) = peer {
         rules::set(&mut instance.tables, Target::Prefix(peer), &Policy::ALLOWED, None, SSH)?;
     }
+    set_default(policy, instance)?;
+    attach_each(arguments, instance, added)?;
     Ok(peer)
 }
 
+/// Adds interfaces to a running instance and brings its program up to date. What cannot be undone comes last.
+fn again(
+    arguments: &Arguments,
+    policy: Option<&Policy>,
+    wanted: &Wanted,
+    instance: &mut Instance,
+    added: &mut Vec<Added>,
+) -> Result<()> {
+    attach_each(arguments, instance, added)?;
+    instance.upgrade(wanted)?;
+    set_default(policy, instance)
+}
+
+fn set_default(policy: Option<&Policy>, instance: &mut Instance) -> Result<()> {
+    if let Some(policy) = policy {
+        rules::set(&mut instance.tables, Target::Default, policy, None, COMMAND)?;
+    }
+    Ok(())
+}
+
 /// Attaches to each interface that has not our program already, noting those that got it.
-fn attach_each(arguments: &Arguments, instance: &Instance, added: &mut Vec<String>) -> Result<()> {
+fn attach_each(arguments: &Arguments, instance: &Instance, added: &mut Vec<Added>) -> Result<()> {
     let mode = match arguments.mode {
         ModeArgument::Auto => Mode::Auto,
         ModeArgument::Native => Mode::Native,
@@ -138,16 +157,15 @@ fn attach_each(arguments: &Arguments, instance: &Instance, added: &mut Vec<Strin
         if interface.program.is_some_and(|program| ours.contains(&program.id)) {
             continue;
         }
-        instance.attachments.attach(&mut program, &interface, mode, arguments.replace)?;
-        added.push(interface.name);
+        added.push(instance.attachments.attach(&mut program, interface, mode, arguments.replace)?);
     }
     Ok(())
 }
 
 /// Takes back what a failed attach has done.
-fn undo(instance: Instance, is_new: bool, added: &[String]) -> Result<()> {
-    for name in added {
-        instance.attachments.detach(name)?;
+fn undo(instance: Instance, is_new: bool, added: Vec<Added>) -> Result<()> {
+    for added in added {
+        instance.attachments.take_back(added)?;
     }
     if is_new {
         instance.remove()?;
@@ -167,20 +185,25 @@ fn report(instance: &Instance, allowed_ssh: Option<Prefix>, output: Output) -> R
             writeln!(out, "{}: attached, {}", interface.name, interface.mode.unwrap_or("not visible from here"))?;
         }
         if let Some(peer) = &attached.allowed_ssh {
-            writeln!(out, "{peer}: allowed, because this SSH session comes from it (`ratelimit allow del {peer}` to change)")?;
+            writeln!(
+                out,
+                "{peer}: allowed, because this SSH session comes from it (`ratelimit allow del {peer}` to change)"
+            )?;
         }
         match &attached.default {
             Some(default) => writeln!(out, "default: {default} per source"),
-            None => writeln!(out, "default: no limit, only observing (`ratelimit limit set default --packets RATE` to change)"),
+            None => writeln!(
+                out,
+                "default: no limit, only observing (`ratelimit limit set default --packets RATE` to change)"
+            ),
         }
     })
 }
 
 /// Prints what the kernel side says, until Ctrl-C, and then puts the silent program back.
-fn follow(instance: Instance, settings: &Settings, pins: &Path) -> Result<Answer> {
+fn follow(instance: Instance, pins: &Path) -> Result<Answer> {
     let program_id = instance.program()?.info().context("cannot read the program")?.id();
     drop(instance);
-    log::print();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let interrupted = async {
         // Without a handler for Ctrl-C there is nothing to wait for.
@@ -189,7 +212,7 @@ fn follow(instance: Instance, settings: &Settings, pins: &Path) -> Result<Answer
     runtime.block_on(log::follow(program_id, interrupted))?;
     // Another command may have detached meanwhile.
     if let Ok(mut instance) = Instance::open(pins) {
-        instance.upgrade(&Settings { log_level: 0, ..*settings })?;
+        instance.upgrade(&Wanted::default())?;
     }
     Ok(Answer::Done)
 }

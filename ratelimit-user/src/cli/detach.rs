@@ -33,7 +33,9 @@ pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
             Err(error) => return Err(error.into()),
         };
         let names = if detached.is_empty() { "no interface".to_owned() } else { detached.join(", ") };
-        output.print(&Detached { detached }, |out| writeln!(out, "detached from {names}; nothing of ratelimit is left"))?;
+        output.print(&Detached { detached }, |out| {
+            writeln!(out, "detached from {names}; nothing of ratelimit is left")
+        })?;
         return Ok(Answer::Done);
     }
     let instance = Instance::open(pins)?;

@@ -111,7 +111,10 @@ impl Row {
 
 /// Seconds that are left of a rule, for people.
 pub(super) fn expiry(seconds: Option<u64>) -> String {
-    seconds.map_or_else(|| "never".to_owned(), |seconds| format!("in {}", units::write_duration(Duration::from_secs(seconds))))
+    seconds.map_or_else(
+        || "never".to_owned(),
+        |seconds| format!("in {}", units::write_duration(Duration::from_secs(seconds))),
+    )
 }
 
 /// The word for who made a rule.
@@ -152,7 +155,10 @@ fn delete(target: Target, pins: &Path, output: Output) -> Result<Answer> {
         Some(Listed { policy: Policy { kind: LIMIT, .. }, .. }) => rules::delete(&mut instance.tables, target)?,
         Some(rule) => {
             let word = output::policy(&rule.policy);
-            return negative(output, &format!("{target} has no limit: it has the rule {word} (`ratelimit {word} del {target}`)"));
+            return negative(
+                output,
+                &format!("{target} has no limit: it has the rule {word} (`ratelimit {word} del {target}`)"),
+            );
         }
         None => return negative(output, &format!("{target} has no limit")),
     }

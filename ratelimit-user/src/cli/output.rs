@@ -3,8 +3,8 @@
 use std::io::{self, BufWriter, Write};
 
 use anyhow::Result;
-use ratelimit_common::policy::{ALLOW, DENY, Policy};
 use ratelimit_common::limit::Rate;
+use ratelimit_common::policy::{ALLOW, DENY, Policy};
 use serde::Serialize;
 
 use crate::units::{ByteRate, PacketRate};
@@ -18,7 +18,11 @@ pub(super) struct Output {
 
 impl Output {
     /// Prints `value` as JSON, or what `text` writes.
-    pub(super) fn print<T: Serialize>(self, value: &T, text: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    pub(super) fn print<T: Serialize>(
+        self,
+        value: &T,
+        text: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<()> {
         let mut out = BufWriter::new(io::stdout().lock());
         if self.json {
             serde_json::to_writer(&mut out, value).map_err(io::Error::from)?;
@@ -47,7 +51,9 @@ impl std::ops::AddAssign for Traffic {
 
 /// Writes rows in columns, numbers to the right.
 pub(super) fn table<const N: usize>(out: &mut dyn Write, head: [&str; N], rows: &[[String; N]]) -> io::Result<()> {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).chain([head[column].len()]).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter().map(|row| row[column].chars().count()).chain([head[column].len()]).max().unwrap_or(0)
+    };
     let widths: [usize; N] = std::array::from_fn(width);
     let numeric: [bool; N] =
         std::array::from_fn(|column| rows.iter().all(|row| row[column].parse::<u64>().is_ok()) && !rows.is_empty());
@@ -82,5 +88,7 @@ pub(super) fn rate(amount: u64, period: u64) -> Option<Rate> {
 
 /// Whether an error means only that nobody reads our output any more.
 pub(super) fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe))
+    error
+        .chain()
+        .any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe))
 }

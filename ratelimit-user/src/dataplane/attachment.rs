@@ -16,7 +16,7 @@ use super::{
     bpf::Link,
     error::{Tried as _, at},
     interface::{self, Attached, Interface},
-    takeover,
+    takeover::{self, Removed},
 };
 
 /// How to attach.
@@ -40,6 +40,12 @@ pub struct Attachment {
     /// The program.
     pub program_id: u32,
     pin: PathBuf,
+}
+
+/// An attachment that can still be undone.
+pub struct Added {
+    interface: Interface,
+    removed: Option<Removed>,
 }
 
 /// The folder of the pinned links.
@@ -101,20 +107,34 @@ impl Attachments {
     /// # Errors
     ///
     /// [`Error::Taken`], [`Error::NoNativeXdp`] or [`Error::Attach`]; the interface then has what it had before.
-    pub fn attach(&self, program: &mut Xdp, interface: &Interface, mode: Mode, replace: bool) -> Result<Attached, Error> {
+    pub fn attach(&self, program: &mut Xdp, interface: Interface, mode: Mode, replace: bool) -> Result<Added, Error> {
         let removed = match interface.program {
-            Some(other) if replace => Some(takeover::remove(interface, other)?),
-            Some(other) => return Err(takeover::taken(interface, other.id)),
+            Some(other) if replace => Some(takeover::remove(&interface, other)?),
+            Some(other) => return Err(takeover::taken(&interface, other.id)),
             None => None,
         };
-        let outcome = self.attach_free(program, interface, mode);
-        if let (Err(_), Some(removed)) = (&outcome, removed) {
-            removed.restore(interface)?;
+        match (self.attach_free(program, &interface, mode), removed) {
+            (Ok(()), removed) => Ok(Added { interface, removed }),
+            (Err(error), None) => Err(error),
+            (Err(error), Some(removed)) => {
+                removed.restore(&interface)?;
+                Err(error)
+            }
         }
-        outcome
     }
 
-    fn attach_free(&self, program: &mut Xdp, interface: &Interface, mode: Mode) -> Result<Attached, Error> {
+    /// Undoes [`Self::attach`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] or [`Error::Netlink`] where the kernel refuses.
+    pub fn take_back(&self, added: Added) -> Result<(), Error> {
+        let Added { interface, removed } = added;
+        self.detach(&interface.name)?;
+        removed.map_or(Ok(()), |removed| removed.restore(&interface))
+    }
+
+    fn attach_free(&self, program: &mut Xdp, interface: &Interface, mode: Mode) -> Result<(), Error> {
         fs::create_dir_all(&self.folder).map_err(at(&self.folder))?;
         let pin = self.pin(&interface.name);
         // The interface carries no program, so a pin of its name is what an earlier interface has left.
@@ -130,13 +150,13 @@ impl Attachments {
                 Err(error) => return Err(error),
             },
         };
-        let (link, attached) = match native {
-            Some(link) => (link, Attached::Native),
-            None => (link(program, interface, XdpMode::Skb)?, Attached::Generic),
+        let link = match native {
+            Some(link) => link,
+            None => link(program, interface, XdpMode::Skb)?,
         };
         // Where pinning fails, the link is dropped, and the program detached with it.
         link.pin(pin).tried("cannot pin the link")?;
-        Ok(attached)
+        Ok(())
     }
 
     /// Detaches from the interface with this name.

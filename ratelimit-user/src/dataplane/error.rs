@@ -44,7 +44,9 @@ pub enum Error {
         known: String,
     },
     /// The driver has no native XDP.
-    #[error("{name}: its driver does not support native XDP: try --mode generic (works everywhere, slower) or --mode auto")]
+    #[error(
+        "{name}: its driver does not support native XDP: try --mode generic (works everywhere, slower) or --mode auto"
+    )]
     NoNativeXdp {
         /// The interface.
         name: String,
@@ -74,7 +76,9 @@ pub enum Error {
         name: String,
     },
     /// A running instance was made with another setting.
-    #[error("the running instance has {setting} {running}, not {wanted}: `ratelimit detach --all` first, then attach again")]
+    #[error(
+        "the running instance has {setting} {running}, not {wanted}: `ratelimit detach --all` first, then attach again"
+    )]
     Setting {
         /// The setting.
         setting: &'static str,

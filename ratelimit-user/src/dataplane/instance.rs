@@ -17,8 +17,8 @@ use super::{
     Error,
     attachment::Attachments,
     error::{Tried as _, at},
-    object::{self, Settings},
-    tables::{self, Tables},
+    object::{self, Settings, Wanted},
+    tables::Tables,
 };
 
 /// Where the pins are unless told otherwise.
@@ -47,7 +47,7 @@ impl Instance {
     ///
     /// [`Error::NotAttached`] where there is none, [`Error::OtherAbi`] where another build made it.
     pub fn open(pins: &Path) -> Result<Self, Error> {
-        let lock = lock(pins)?.ok_or(Error::NotAttached)?;
+        let lock = lock(pins)?.filter(|_| !is_empty(pins)).ok_or(Error::NotAttached)?;
         Self::locked(pins, lock)
     }
 
@@ -61,15 +61,20 @@ impl Instance {
     /// # Errors
     ///
     /// [`Error::NoBpffs`] where pins cannot be kept. What was made is removed again on any failure.
-    pub fn open_or_create(pins: &Path, settings: &Settings) -> Result<(Self, bool), Error> {
+    pub fn open_or_create(pins: &Path, wanted: &Wanted) -> Result<(Self, bool), Error> {
         ensure_bpffs(pins)?;
-        if let Some(lock) = lock(pins)? {
+        let lock = loop {
+            match lock(pins)? {
+                Some(lock) => break lock,
+                None => create_folder(pins)?,
+            }
+        };
+        if !is_empty(pins) {
             return Ok((Self::locked(pins, lock)?, false));
         }
-        fs::DirBuilder::new().mode(0o700).create(pins).map_err(at(pins))?;
-        let lock = lock(pins)?.ok_or(Error::NotAttached)?;
+        let settings = wanted.or(Settings::default());
         let create = || {
-            let mut object = object::load(settings, Some(pins))?;
+            let mut object = object::load(&settings, Some(pins))?;
             let tables = Tables::of(&mut object, settings.ipv6_prefix)?;
             object::program(&mut object)?.pin(pins.join(PROGRAM)).tried("cannot pin the program")?;
             Ok(tables)
@@ -101,16 +106,21 @@ impl Instance {
     /// # Errors
     ///
     /// [`Error::Setting`] where the running maps were made with other settings. On any error the old program stays.
-    pub fn upgrade(&mut self, settings: &Settings) -> Result<(), Error> {
-        let control = self.tables.control()?;
+    pub fn upgrade(&mut self, wanted: &Wanted) -> Result<(), Error> {
+        let running = Settings {
+            ipv6_prefix: self.tables.control()?.ipv6_prefix,
+            buckets: self.tables.capacity()?,
+            ..Settings::default()
+        };
+        let settings = wanted.or(running);
         let different = |setting, running, wanted| Err(Error::Setting { setting, running, wanted });
-        if control.ipv6_prefix != settings.ipv6_prefix {
-            return different("IPv6 prefix", control.ipv6_prefix, settings.ipv6_prefix);
+        if settings.ipv6_prefix != running.ipv6_prefix {
+            return different("IPv6 prefix", running.ipv6_prefix, settings.ipv6_prefix);
         }
-        if self.tables.capacity()? != settings.buckets {
-            return different("source capacity", self.tables.capacity()?, settings.buckets);
+        if settings.buckets != running.buckets {
+            return different("source capacity", running.buckets, settings.buckets);
         }
-        let mut object = object::load(settings, Some(&self.pins))?;
+        let mut object = object::load(&settings, Some(&self.pins))?;
         let program = object::program(&mut object)?;
         let (pinned, fresh) = (self.pins.join(PROGRAM), self.pins.join("program_new"));
         // One that was cut short here may have left its own.
@@ -152,15 +162,6 @@ pub fn remove_all(pins: &Path) -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
-/// Checks that an existing instance in `pins`, if any, was made by a build with the same layouts.
-///
-/// # Errors
-///
-/// [`Error::OtherAbi`] where it was not.
-pub fn check(pins: &Path) -> Result<(), Error> {
-    if pins.exists() { tables::check(pins) } else { Ok(()) }
-}
-
 /// Locks the folder of the pins. None where there is no folder.
 fn lock(pins: &Path) -> Result<Option<OwnedFd>, Error> {
     loop {
@@ -181,6 +182,19 @@ fn lock(pins: &Path) -> Result<Option<OwnedFd>, Error> {
     }
 }
 
+/// Another command may be first, which is as good.
+fn create_folder(pins: &Path) -> Result<(), Error> {
+    match fs::DirBuilder::new().mode(0o700).create(pins) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(at(pins)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Whether nothing is pinned in a folder: one that a command has just made, and not yet filled.
+fn is_empty(pins: &Path) -> bool {
+    fs::read_dir(pins).is_ok_and(|mut entries| entries.next().is_none())
+}
+
 fn remove_pins(pins: &Path) -> Result<(), Error> {
     fs::remove_dir_all(pins).map_err(at(pins))
 }
@@ -192,8 +206,8 @@ fn ensure_bpffs(pins: &Path) -> Result<(), Error> {
         return Ok(());
     }
     let usual = Path::new(PINS).parent().unwrap_or(parent);
-    let mounted = parent == usual
-        && rustix::mount::mount("bpf", usual, "bpf", rustix::mount::MountFlags::empty(), None).is_ok();
+    let mounted =
+        parent == usual && rustix::mount::mount("bpf", usual, "bpf", rustix::mount::MountFlags::empty(), None).is_ok();
     if mounted { Ok(()) } else { Err(Error::NoBpffs { path: pins.to_owned(), mount: parent.to_owned() }) }
 }
 

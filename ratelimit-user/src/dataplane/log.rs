@@ -7,20 +7,27 @@ use tokio::io::{Interest, unix::AsyncFd};
 
 use super::{Error, error::Tried as _};
 
-/// Hands every message of the program to the `log` crate, until `done`.
+/// Prints every message of the program to standard error, until `done`.
 ///
 /// # Errors
 ///
 /// [`Error::Bpf`] where the program's messages cannot be read.
 pub async fn follow(program_id: u32, done: impl Future<Output = ()>) -> Result<(), Error> {
+    // Only the first logger of a process counts, and this is the only place that sets one.
+    let _ = log::set_logger(&Printer);
     let logger = EbpfLogger::init_from_id(program_id).tried("cannot read the program's messages")?;
     // SAFETY: the logger owns its descriptor and never closes or changes it, and it lives in what waits for it.
     let logger = unsafe { AsyncFd::register_with_interest(logger, Interest::READABLE) };
     let mut logger = logger.tried("cannot wait for messages")?;
     tokio::pin!(done);
+    log::set_max_level(log::LevelFilter::Trace);
     loop {
         tokio::select! {
-            () = &mut done => return Ok(()),
+            () = &mut done => {
+                // Libraries have messages of their own, which nobody has asked for.
+                log::set_max_level(log::LevelFilter::Off);
+                return Ok(());
+            }
             ready = logger.readable_mut() => {
                 let mut guard = ready.tried("cannot wait for messages")?;
                 guard.get_inner_mut().flush();
@@ -28,13 +35,6 @@ pub async fn follow(program_id: u32, done: impl Future<Output = ()>) -> Result<(
             }
         }
     }
-}
-
-/// Sends what is handed to the `log` crate to standard error.
-pub fn print() {
-    log::set_max_level(log::LevelFilter::Trace);
-    // Only the first logger of a process counts, and this is the only place that sets one.
-    let _ = log::set_logger(&Printer);
 }
 
 struct Printer;

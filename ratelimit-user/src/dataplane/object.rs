@@ -40,6 +40,30 @@ impl Default for Settings {
     }
 }
 
+/// What an operator asks for; what is left open is as it was, or the default of a new instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Wanted {
+    /// See [`Settings::ipv6_prefix`].
+    pub ipv6_prefix: Option<u32>,
+    /// See [`Settings::buckets`].
+    pub buckets: Option<u32>,
+    /// See [`Settings::log_level`].
+    pub log_level: u8,
+}
+
+impl Wanted {
+    /// The settings that this means where the others are `open`.
+    #[must_use]
+    pub fn or(&self, open: Settings) -> Settings {
+        Settings {
+            ipv6_prefix: self.ipv6_prefix.unwrap_or(open.ipv6_prefix),
+            buckets: self.buckets.unwrap_or(open.buckets),
+            log_level: self.log_level,
+            ..open
+        }
+    }
+}
+
 /// Loads the program. Its maps are those pinned in `pins`, made and pinned there where they are missing; without `pins` they
 /// belong to the program alone.
 ///
@@ -74,7 +98,8 @@ pub fn load(settings: &Settings, pins: Option<&Path>) -> Result<Ebpf, Error> {
 ///
 /// [`Error::Bpf`] if the object has none, which the tests rule out.
 pub fn program(object: &mut Ebpf) -> Result<&mut Xdp, Error> {
-    let missing = Error::Bpf { what: "broken build", detail: format!("the object has no program {}", control::PROGRAM) };
+    let missing =
+        Error::Bpf { what: "broken build", detail: format!("the object has no program {}", control::PROGRAM) };
     let program = object.program_mut(control::PROGRAM).ok_or(missing)?;
     program.try_into().tried("broken build")
 }

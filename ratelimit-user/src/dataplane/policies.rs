@@ -7,11 +7,7 @@ use ratelimit_common::{
     policy::{ALLOWED_ID, DENIED_ID, Policy, PolicyId, UNLIMITED_ID},
 };
 
-use super::{
-    Error,
-    error::Tried as _,
-    tables::Tables,
-};
+use super::{Error, error::Tried as _, tables::Tables};
 
 /// The slot of `policy`, which is written to a free one if no slot has it yet.
 ///

@@ -77,7 +77,13 @@ impl Place {
 /// # Errors
 ///
 /// [`Error::TooManyRules`] or [`Error::TooManyPolicies`] where there is no room; nothing has changed then.
-pub fn set(tables: &mut Tables, target: Target, policy: &Policy, life: Option<Duration>, origin: u8) -> Result<(), Error> {
+pub fn set(
+    tables: &mut Tables,
+    target: Target,
+    policy: &Policy,
+    life: Option<Duration>,
+    origin: u8,
+) -> Result<(), Error> {
     let id = policies::intern(tables, policy)?;
     let mut control = tables.control()?;
     let Target::Prefix(prefix) = target else {
@@ -85,7 +91,8 @@ pub fn set(tables: &mut Tables, target: Target, policy: &Policy, life: Option<Du
         tables.set_control(&control)?;
         return renew(tables);
     };
-    let expires = life.map_or(NEVER, |life| host::now().saturating_add(u64::try_from(life.as_nanos()).unwrap_or(NEVER)));
+    let expires =
+        life.map_or(NEVER, |life| host::now().saturating_add(u64::try_from(life.as_nanos()).unwrap_or(NEVER)));
     let rule = Rule { policy: id, prefix: prefix.bits(), origin, reserved: 0, expires };
     match Place::of(&prefix, control.ipv6_prefix) {
         Place::Source(source) => {

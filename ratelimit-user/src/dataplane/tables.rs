@@ -4,7 +4,9 @@ use std::path::Path;
 
 use aya::{
     Ebpf,
-    maps::{Array, HashMap, IterableMap, LpmTrie, Map, MapData, MapError, MapInfo, MapType, PerCpuArray, lpm_trie::Key},
+    maps::{
+        Array, HashMap, IterableMap, LpmTrie, Map, MapData, MapError, MapInfo, MapType, PerCpuArray, lpm_trie::Key,
+    },
 };
 use ratelimit_common::{
     bucket::Bucket,
@@ -67,7 +69,14 @@ impl Shape {
         if found == (self.kind, self.key, self.value) && info.max_entries() == entries {
             return Ok(());
         }
-        Err(format!("{} is a {:?} of {} + {} bytes, {} entries", self.name, found.0, found.1, found.2, info.max_entries()))
+        Err(format!(
+            "{} is a {:?} of {} + {} bytes, {} entries",
+            self.name,
+            found.0,
+            found.1,
+            found.2,
+            info.max_entries()
+        ))
     }
 }
 
@@ -76,7 +85,7 @@ impl Shape {
 /// # Errors
 ///
 /// [`Error::OtherAbi`] with the first difference.
-pub fn check(pins: &Path) -> Result<(), Error> {
+fn check(pins: &Path) -> Result<(), Error> {
     let other = |detail| Error::OtherAbi { path: pins.to_owned(), detail };
     SHAPES.iter().try_for_each(|shape| shape.difference(pins)).map_err(other)?;
     let control: Array<MapData, Control> = open(pins, map::CONTROL)?;
@@ -161,7 +170,8 @@ impl Tables {
     pub fn counts(&self) -> Result<Vec<(Reason, Count)>, Error> {
         let sum = |reason: Reason| {
             let cpus = self.counters.get(&(reason as u32), 0).tried("cannot read the counters")?;
-            let add = |sum: Count, cpu: &Count| Count { packets: sum.packets + cpu.packets, bytes: sum.bytes + cpu.bytes };
+            let add =
+                |sum: Count, cpu: &Count| Count { packets: sum.packets + cpu.packets, bytes: sum.bytes + cpu.bytes };
             Ok((reason, cpus.iter().fold(Count::default(), add)))
         };
         Reason::ALL.into_iter().map(sum).collect()

@@ -87,7 +87,10 @@ fn detaching_the_last_interface_keeps_the_rules() {
     let text = ratelimit.ok("detach eth0");
     assert!(text.starts_with("detached from eth0\nthe rules are kept"), "{text}");
     assert!(ratelimit.ok("status").starts_with("not attached to any interface"));
-    assert_eq!(ratelimit.fails("detach eth0"), "ratelimit: ratelimit is not attached to eth0: `ratelimit status` lists where it is");
+    assert_eq!(
+        ratelimit.fails("detach eth0"),
+        "ratelimit: ratelimit is not attached to eth0: `ratelimit status` lists where it is"
+    );
     assert!(ratelimit.ok("attach eth0").contains("default: 7/s per source"));
     ratelimit.ok("detach --all");
 }
@@ -110,7 +113,8 @@ fn another_program_gives_way_to_replace_and_comes_back_on_failure() {
     drop(sink);
     sandbox.ip("link set dev eth0 xdpdrv pinned /sys/fs/bpf/pass");
     ratelimit.fails("attach eth0 lo --replace");
-    assert!(sandbox.ip("link show eth0").contains(&format!("xdp/id:{id}")) || sandbox.ip("link show eth0").contains(&format!("id {id}")));
+    let link = sandbox.ip("link show eth0");
+    assert!(link.contains(&format!("prog/xdp id {id} ")), "{link}");
     ratelimit.ok("attach eth0 --replace");
     assert_ne!(program_id(&ratelimit), id);
     ratelimit.ok("detach --all");
@@ -136,22 +140,25 @@ fn settings_of_a_running_instance_are_not_changed_silently() {
 fn names_with_dots_and_interfaces_that_vanish() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
-    sandbox.ip("link add wan%1.100 type veth peer name far1");
-    ratelimit.ok("attach wan%1.100 eth0");
+    sandbox.ip("link add wan1.100 type veth peer name far1");
+    ratelimit.ok("attach wan1.100 eth0");
     let names = || {
         let status = ratelimit.json("status");
         let interfaces = status["interfaces"].as_array().unwrap().clone();
-        interfaces.into_iter().map(|row| (row["name"].as_str().unwrap().to_owned(), row["mode"].clone())).collect::<Vec<_>>()
+        interfaces
+            .into_iter()
+            .map(|row| (row["name"].as_str().unwrap().to_owned(), row["mode"].clone()))
+            .collect::<Vec<_>>()
     };
-    assert_eq!(names(), [("eth0".to_owned(), json!("native")), ("wan%1.100".to_owned(), json!("native"))]);
-    sandbox.ip("link del wan%1.100");
-    assert_eq!(names()[1], ("wan%1.100".to_owned(), json!(null)));
+    assert_eq!(names(), [("eth0".to_owned(), json!("native")), ("wan1.100".to_owned(), json!("native"))]);
+    sandbox.ip("link del wan1.100");
+    assert_eq!(names()[1], ("wan1.100".to_owned(), json!(null)));
     // One of the same name can take its place, and a deleted one can be detached from.
-    sandbox.ip("link add wan%1.100 type veth peer name far1");
-    ratelimit.ok("attach wan%1.100");
-    assert_eq!(names()[1], ("wan%1.100".to_owned(), json!("native")));
-    sandbox.ip("link del wan%1.100");
-    ratelimit.ok("detach wan%1.100");
+    sandbox.ip("link add wan1.100 type veth peer name far1");
+    ratelimit.ok("attach wan1.100");
+    assert_eq!(names()[1], ("wan1.100".to_owned(), json!("native")));
+    sandbox.ip("link del wan1.100");
+    ratelimit.ok("detach wan1.100");
     assert_eq!(names().len(), 1);
     ratelimit.ok("detach --all");
 }

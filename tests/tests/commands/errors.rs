@@ -60,7 +60,10 @@ fn numbers_that_cannot_be_are_refused_before_anything_is_touched() {
     let ratelimit = Ratelimit::new(&sandbox);
     for (words, expected) in [
         ("limit set 10.0.0.0/33 --packets 1/s", "'10.0.0.0/33' for '<CIDR|default>': expected at most 32 bits"),
-        ("limit set 10.0.0.1/8 --packets 1/s", "the address has bits set beyond the prefix: say 10.0.0.0/8 or 10.0.0.1"),
+        (
+            "limit set 10.0.0.1/8 --packets 1/s",
+            "the address has bits set beyond the prefix: say 10.0.0.0/8 or 10.0.0.1",
+        ),
         ("limit set host.example --packets 1/s", "expected an address or a prefix"),
         ("deny add 300.1.1.1", "expected an address or a prefix"),
         ("allow add default", "expected an address or a prefix"),
@@ -93,7 +96,9 @@ fn numbers_that_cannot_be_are_refused_before_anything_is_touched() {
 fn without_an_instance_every_command_says_what_to_do() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
-    for words in ["status", "sources", "limit list", "limit set default --packets 1/s", "deny add 10.0.0.1", "detach eth0"] {
+    for words in
+        ["status", "sources", "limit list", "limit set default --packets 1/s", "deny add 10.0.0.1", "detach eth0"]
+    {
         let line = ratelimit.fails(words);
         assert_eq!(line, "ratelimit: ratelimit is not attached: run `ratelimit attach IFACE` first", "{words}");
     }

@@ -44,8 +44,7 @@ fn a_reader_that_goes_away_is_no_error() {
         drop(reader);
         let mut command = ratelimit.command(words);
         command.stdout(writer).stderr(Stdio::piped());
-        let process = sandbox.start(command);
-        let output = process.wait_with_output();
+        let output = sandbox.start(command).wait();
         assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0), "{words}");
     }
     ratelimit.ok("detach --all");

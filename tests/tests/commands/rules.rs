@@ -16,9 +16,7 @@ fn limits_are_listed_as_they_were_set() {
     let mut list = ratelimit.json("limit list");
     let left = list[2]["expires_in"].take();
     assert!((3_590..=3_600).contains(&left.as_u64().unwrap()), "{left}");
-    let row = |source, packets, bytes, burst| {
-        json!({"source": source, "service": "any", "packets": packets, "bytes": bytes, "burst": burst, "expires_in": null, "origin": "command"})
-    };
+    let row = |source, packets, bytes, burst| json!({"source": source, "service": "any", "packets": packets, "bytes": bytes, "burst": burst, "expires_in": null, "origin": "command"});
     let (none, text) = (json!(null), |text: &str| json!(text));
     assert_eq!(
         list,
@@ -59,7 +57,9 @@ fn a_rule_is_deleted_exactly_as_it_was_set() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0 --packets 9/s");
-    for (target, other) in [("10.0.0.0/8", "10.0.0.0/9"), ("10.0.0.1", "10.0.0.1/31"), ("fd00::/64", "fd00::"), ("fd00::1", "fd00::/64")] {
+    for (target, other) in
+        [("10.0.0.0/8", "10.0.0.0/9"), ("10.0.0.1", "10.0.0.1/31"), ("fd00::/64", "fd00::"), ("fd00::1", "fd00::/64")]
+    {
         ratelimit.ok(&format!("limit set {target} --packets 5/s"));
         let other = other.replace("10.0.0.1/31", "10.0.0.0/31");
         assert_eq!(ratelimit.run(&format!("limit del {other}")).status, 1, "{target} is not {other}");
