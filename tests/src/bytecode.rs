@@ -76,7 +76,20 @@ impl Bytecode {
     /// Where the kernel refuses it, as it does without root's privileges.
     #[must_use]
     pub fn with(settings: Settings) -> Self {
-        let settings = Settings { injected_clock: true, ..settings };
+        Self::new(Settings { injected_clock: true, ..settings })
+    }
+
+    /// Loads the program as the product does, with the kernel's clock.
+    ///
+    /// # Panics
+    ///
+    /// Where the kernel refuses it, as it does without root's privileges.
+    #[must_use]
+    pub fn with_kernel_clock() -> Self {
+        Self::new(Settings::default())
+    }
+
+    fn new(settings: Settings) -> Self {
         let mut ebpf = object::load(&settings, None).expect("cannot load the program; run `cargo xtask test` as root");
         let tables = Tables::of(&mut ebpf, settings.ipv6_prefix).expect("cannot prepare the maps");
         // While a program is attached, running it repeatedly does not wait for the kernel's dispatcher each time. The loopback of

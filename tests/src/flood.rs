@@ -43,6 +43,8 @@ pub struct Running {
 
 /// Packets sent, as the program counts them.
 type Counter = Array<MapData, u64>;
+/// As the program has it.
+type Head = [u64; 16];
 
 impl Flood {
     /// As many of this frame as one CPU can send, from the source that it names.
@@ -80,7 +82,7 @@ impl Flood {
         self
     }
 
-    /// Sends at most this many packets per second in all, evenly.
+    /// Sends this many packets per second in all, evenly, one by one: 50,000 are about the most that this can do.
     #[must_use]
     pub fn pace(mut self, packets_per_second: u64) -> Self {
         self.pace = Some(packets_per_second);
@@ -94,7 +96,7 @@ impl Flood {
         self
     }
 
-    /// Sends exactly `packets` packets.
+    /// Sends exactly `packets` packets. All of them have arrived when it returns.
     ///
     /// # Panics
     ///
@@ -130,6 +132,8 @@ impl Flood {
         let mut loader = EbpfLoader::new();
         self.walk.configure(&mut loader);
         let mut ebpf = loader.load(OBJECT).expect("cannot load the kernel side of the tests");
+        let mut head: Array<_, Head> = ebpf.map_mut("HEAD").unwrap().try_into().unwrap();
+        head.set(0, self.head(), 0).expect("cannot write to a map");
         let counter: Counter = ebpf.take_map("SENT").unwrap().try_into().unwrap();
         let program: &mut Xdp = ebpf.program_mut("send").unwrap().try_into().unwrap();
         program.load().expect("the kernel refuses the program");
@@ -145,6 +149,15 @@ impl Flood {
         };
         let thread = thread::spawn(move || sender.send(packets));
         Running { counter, stop, thread: Some(thread) }
+    }
+
+    /// The frame's beginning, as the program restores it.
+    fn head(&self) -> Head {
+        let mut head = [0; _];
+        for (word, bytes) in head.iter_mut().zip(self.frame.chunks_exact(8)) {
+            *word = u64::from_ne_bytes(bytes.try_into().unwrap());
+        }
+        head
     }
 }
 

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test harness fails by panicking")]
 
 mod bytecode;
+mod empty;
 mod flood;
 mod frame;
 mod interrupt;
@@ -16,6 +17,7 @@ pub mod tokens;
 mod walk;
 
 pub use bytecode::{Bytecode, Clock, Verdict};
+pub use empty::Empty;
 pub use flood::{Flood, Running};
 pub use frame::{Frame, MAC};
 pub use namespace::Namespace;

@@ -69,6 +69,19 @@ fn every_source_of_a_flood_reaches_a_socket() {
     }
 }
 
+/// The stack takes a tag away within the frame's memory, which the kernel then uses for another frame.
+#[test]
+fn every_frame_arrives_as_it_was_made() {
+    let sandbox = Sandbox::new();
+    // VLAN 0 is no VLAN, so that the frame is for the interface itself.
+    Flood::of(Frame::udp(PEER_IPV4, 9).tag(0)).send(&sandbox, 10_000);
+    let counters = sandbox.victim(|| fs::read_to_string("/proc/thread-self/net/snmp")).unwrap();
+    let mut udp = counters.lines().filter_map(|line| line.strip_prefix("Udp: "));
+    let (names, values) = (udp.next().unwrap(), udp.next().unwrap());
+    let unwanted = names.split(' ').zip(values.split(' ')).find(|(name, _)| *name == "NoPorts").unwrap();
+    assert_eq!(unwanted.1, "10000");
+}
+
 #[test]
 fn real_connections_work_in_both_families() {
     let sandbox = Sandbox::new();

@@ -1,5 +1,6 @@
 //! The project's chores, one file each.
 
+mod bench;
 mod demo;
 mod lint;
 mod run;
@@ -19,6 +20,8 @@ enum Task {
     Demo,
     /// Build everything and run all tests (as root)
     Test(test::Args),
+    /// Measure what a packet costs and how many pass, beside an empty program (as root)
+    Bench,
     /// Check the format, the lints (kernel side too) and the documentation
     Lint,
 }
@@ -28,6 +31,7 @@ fn main() -> Result<()> {
         Task::Setup => setup::run(),
         Task::Demo => demo::run(),
         Task::Test(args) => test::run(&args),
+        Task::Bench => bench::run(),
         Task::Lint => lint::run(),
     }
 }

@@ -1,8 +1,10 @@
 //! Runs a command and fails with its name when it fails.
 
-use std::{env, ffi::OsString, process::Command};
+use std::{env, ffi::OsString, os::unix::process::CommandExt as _, process::Command};
 
 use anyhow::{Context as _, Result, ensure};
+
+use crate::setup;
 
 /// The cargo that runs this xtask.
 pub(crate) fn cargo() -> Command {
@@ -19,6 +21,29 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("cannot run `{line}`"))?;
     ensure!(status.success(), "`{line}` failed ({status})");
     Ok(())
+}
+
+/// Builds product and tests in release mode, and becomes the program `name` of the tests.
+///
+/// # Errors
+///
+/// Whatever kept it from starting.
+pub(crate) fn release_program(name: &str) -> Result<()> {
+    require_root(name)?;
+    setup::run()?;
+    run(cargo().args([
+        "build",
+        "--locked",
+        "--release",
+        "--package",
+        "ratelimit-user",
+        "--package",
+        "ratelimit-tests",
+    ]))?;
+    let mut program = cargo();
+    program.args(["run", "--locked", "--quiet", "--release", "--package", "ratelimit-tests", "--bin", name]);
+    // It takes this process's place, so that Ctrl-C is its own to handle.
+    Err(anyhow::Error::new(program.exec()).context(format!("cannot start {name}")))
 }
 
 /// The command as one would type it.

@@ -35,6 +35,14 @@ mod programs {
     #[unsafe(no_mangle)]
     static TRANSPORT_CHECKSUM_AT: Global<u32> = Global::new(0);
 
+    /// The frame's beginning. The kernel uses a frame's memory again for a later one, with what the receiver's network
+    /// stack has made of it meanwhile (it moves the addresses over a VLAN tag, for example).
+    #[btf_map]
+    static HEAD: Array<Head, 1> = Array::new();
+
+    /// Enough for every header.
+    type Head = [u64; 16];
+
     /// Packets that `send` has sent. One thread at a time runs it, so the count is one for all CPUs, and exact.
     #[btf_map]
     static SENT: Array<u64, 1> = Array::new();
@@ -45,8 +53,9 @@ mod programs {
 
     /// Run with live frames: sends the frame out of the interface that it pretends to come from.
     #[xdp]
-    pub fn send(ctx: XdpContext) -> u32 {
-        let Some(sent) = SENT.get_ptr_mut(0) else { return XDP_ABORTED };
+    fn send(ctx: XdpContext) -> u32 {
+        let (Some(head), Some(sent)) = (HEAD.get(0), SENT.get_ptr_mut(0)) else { return XDP_ABORTED };
+        restore(&ctx, head);
         // SAFETY: the entry is valid, and no other CPU runs this program meanwhile.
         let number = unsafe { *sent };
         let sources = SOURCES.load();
@@ -64,15 +73,21 @@ mod programs {
 
     /// Counts, and lets pass.
     #[xdp]
-    pub fn pass(_ctx: XdpContext) -> u32 {
+    fn pass(_ctx: XdpContext) -> u32 {
         count_received();
         XDP_PASS
     }
 
     /// Counts, and drops.
     #[xdp]
-    pub fn drop(_ctx: XdpContext) -> u32 {
+    fn drop(_ctx: XdpContext) -> u32 {
         count_received();
+        XDP_DROP
+    }
+
+    /// Drops and does nothing else: what benchmarks take off.
+    #[xdp]
+    fn empty(_ctx: XdpContext) -> u32 {
         XDP_DROP
     }
 
@@ -93,7 +108,17 @@ mod programs {
         x ^ (x >> 31)
     }
 
-    /// Writes the source, and adjusts the checksums by the difference to the one that was there.
+    /// Writes the frame's beginning, as far as it has whole words.
+    #[inline(always)]
+    fn restore(ctx: &XdpContext, head: &Head) {
+        for (index, word) in head.iter().enumerate() {
+            let Some(field) = at::<u64>(ctx, (index * size_of::<u64>()) as u32) else { return };
+            // SAFETY: `at` has checked that the bytes lie within the frame.
+            unsafe { field.write_unaligned(*word) };
+        }
+    }
+
+    /// Writes the source, and adjusts the checksums by the difference to the first one.
     #[inline(always)]
     fn set_source(ctx: &XdpContext, source: u32) -> Option<()> {
         let field = at::<[u8; 4]>(ctx, SOURCE_AT.load())?;

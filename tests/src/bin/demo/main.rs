@@ -1,1 +1,3 @@
+//! Shows the main job on real traffic.
+
 fn main() {}
