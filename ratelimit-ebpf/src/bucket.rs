@@ -14,6 +14,7 @@ use crate::atomic::Word;
 pub struct Tracked {
     packets: Word,
     bytes: Word,
+    /// See [`ratelimit_common::bucket::Resolution`].
     pub resolution: Word,
     passed_packets: Word,
     passed_bytes: Word,

@@ -13,7 +13,7 @@ mod program {
     use ratelimit_ebpf::{account, limiter, packet::Packet, parse};
 
     #[xdp]
-    pub fn ratelimit(ctx: XdpContext) -> u32 {
+    fn ratelimit(ctx: XdpContext) -> u32 {
         let packet = Packet::of(&ctx);
         let length = packet.length();
         let reason = match parse::source(&packet) {

@@ -8,23 +8,29 @@ use ratelimit_common::{control::Control, map, policy::Policy, reason::REASONS, r
 
 use crate::{account::Counter, bucket::Tracked};
 
-/// Refuses nothing at creation: entries are allocated when they are inserted.
+/// A million rules take their memory when they are set, not when the program is loaded.
 const NO_PREALLOC: usize = aya_ebpf::bindings::BPF_F_NO_PREALLOC as usize;
 
+/// See [`map::CONTROL`].
 #[btf_map]
 pub static CONTROL: Array<Control, 1> = Array::new();
 
+/// See [`map::BUCKETS`].
 #[btf_map]
 pub static BUCKETS: LruHashMap<Source, Tracked, { map::BUCKETS_DEFAULT as usize }> = LruHashMap::new();
 
+/// See [`map::SOURCE_RULES`].
 #[btf_map]
 pub static SOURCE_RULES: HashMap<Source, Rule, { map::SOURCE_RULES_MAX as usize }, NO_PREALLOC> = HashMap::new();
 
+/// See [`map::PREFIX_RULES`].
 #[btf_map]
 pub static PREFIX_RULES: LpmTrie<Source, Rule, { map::PREFIX_RULES_MAX as usize }> = LpmTrie::new();
 
+/// See [`map::POLICIES`].
 #[btf_map]
 pub static POLICIES: Array<Policy, { map::POLICIES_MAX as usize }> = Array::new();
 
+/// See [`map::COUNTERS`].
 #[btf_map]
 pub static COUNTERS: PerCpuArray<Counter, REASONS> = PerCpuArray::new();

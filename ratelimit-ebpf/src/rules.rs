@@ -34,10 +34,10 @@ pub fn identify(address: &Source, control: &Control, now: u64) -> Source {
     // SAFETY: a reference is readable; volatile because the user side writes it.
     let narrow_rules = unsafe { core::ptr::read_volatile(&raw const control.narrow_rules) };
     let mut prefix = if is_link_local(&address.address) { 128 } else { aggregate };
-    if narrow_rules != 0 {
-        if let Some(rule) = longest_prefix(address, now) {
-            prefix = prefix.max(rule.prefix);
-        }
+    if narrow_rules != 0
+        && let Some(rule) = longest_prefix(address, now)
+    {
+        prefix = prefix.max(rule.prefix);
     }
     Source::v6(address.address, prefix)
 }

@@ -54,12 +54,12 @@ fn every_source_of_a_flood_reaches_a_socket() {
         (Frame::udp([10, 9, 1, 250], 9), "10.9.1.250", "10.9.2.3"),
         (Frame::udp([0xfd00, 9, 1, 0xfffe, 0, 0, 0, 7], 9), "fd00:9:1:fffe::7", "fd00:9:2:7::7"),
     ];
+    let socket = sandbox.victim(|| UdpSocket::bind("[::]:9")).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     for (frame, first, last) in frames {
         for length in [60, 1_514] {
-            let socket = sandbox.victim(|| UdpSocket::bind("[::]:9")).unwrap();
-            socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-            let source = |_| socket.recv_from(&mut []).unwrap().1.ip().to_canonical().to_string();
             Flood::of(frame.clone().length(length)).sources(10).send(&sandbox, 20);
+            let source = |_| socket.recv_from(&mut []).unwrap().1.ip().to_canonical().to_string();
             let mut sources: Vec<_> = (0..20).map(source).collect();
             assert_eq!(sources[..10], sources[10..]);
             sources.truncate(10);

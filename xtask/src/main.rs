@@ -7,7 +7,8 @@ mod run;
 mod setup;
 mod test;
 
-use anyhow::Result;
+use std::process::ExitCode;
+
 use clap::Parser;
 
 /// The chores of the ratelimit project.
@@ -26,12 +27,19 @@ enum Task {
     Lint,
 }
 
-fn main() -> Result<()> {
-    match Task::parse() {
+fn main() -> ExitCode {
+    let outcome = match Task::parse() {
         Task::Setup => setup::run(),
         Task::Demo => demo::run(),
         Task::Test(args) => test::run(&args),
         Task::Bench => bench::run(),
         Task::Lint => lint::run(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }

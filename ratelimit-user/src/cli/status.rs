@@ -10,7 +10,7 @@ use super::{
     Answer,
     output::{self, Output, Traffic},
 };
-use crate::dataplane::{Instance, attachment::Attachment, host};
+use crate::dataplane::{Instance, attachment::Attachment, host, interface::Attached};
 
 #[derive(Debug, Serialize)]
 struct Status {
@@ -40,7 +40,7 @@ pub(super) struct Interface {
 impl From<Attachment> for Interface {
     fn from(attachment: Attachment) -> Self {
         let Attachment { name, mode, program_id, .. } = attachment;
-        Self { name, mode: mode.map(|mode| mode.name()), program_id }
+        Self { name, mode: mode.map(Attached::name), program_id }
     }
 }
 
