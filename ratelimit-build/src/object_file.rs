@@ -29,7 +29,8 @@ pub struct Object {
 /// One sentence that names `cargo xtask setup` where a tool is missing; the compiler's own words where it fails;
 /// the names of the functions where the object contains a panic path, which the kernel would refuse to load.
 pub fn build_object(package: &str, folder: &Path) -> Result<Object> {
-    for path in [folder, &folder.with_file_name("ratelimit-common"), Path::new(env!("CARGO_MANIFEST_DIR"))] {
+    let own_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for path in [folder, own_folder, &own_folder.with_file_name("ratelimit-common")] {
         println!("cargo::rerun-if-changed={}", path.display());
     }
     let out_dir = PathBuf::from(env::var_os("OUT_DIR").context("OUT_DIR is not set: call this from a build script")?);
