@@ -30,7 +30,8 @@ pub struct Object {
 /// the names of the functions where the object contains a panic path, which the kernel would refuse to load.
 pub fn build_object(package: &str, folder: &Path) -> Result<Object> {
     let own_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
-    for path in [folder, own_folder, &own_folder.with_file_name("ratelimit-common")] {
+    let workspace = ["ratelimit-common", "Cargo.toml", "Cargo.lock"].map(|name| own_folder.with_file_name(name));
+    for path in [folder, own_folder].into_iter().chain(workspace.iter().map(PathBuf::as_path)) {
         println!("cargo::rerun-if-changed={}", path.display());
     }
     let out_dir = PathBuf::from(env::var_os("OUT_DIR").context("OUT_DIR is not set: call this from a build script")?);

@@ -17,6 +17,10 @@ pub const FRACTION_BITS: u32 = 10;
 /// The longest debt that can be told from a time in the past: 2⁵² ns.
 pub const MAX_DEBT: Units = 1 << 62;
 
+/// How far a debt may exceed the ceiling before it counts as another policy's: 1 ms. CPUs do not read the clock in the order in which
+/// they change a state, so a debt that has just been made can look larger than it is.
+pub const SLACK: Units = units(1_000_000);
+
 /// What a bucket says to a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
@@ -55,7 +59,7 @@ pub const fn ask(state: u64, now: Units, cost: Units, capacity: Units, ceiling: 
     if debt == 0 || debt + cost <= capacity {
         return Answer::Admit(now.wrapping_add(debt + cost));
     }
-    if debt > ceiling { Answer::Cap(now.wrapping_add(ceiling)) } else { Answer::Refuse }
+    if debt > ceiling + SLACK { Answer::Cap(now.wrapping_add(ceiling)) } else { Answer::Refuse }
 }
 
 #[cfg(test)]
@@ -91,14 +95,14 @@ mod tests {
 
         /// After any change of policy a source waits no longer than the new policy's burst.
         #[test]
-        fn a_larger_debt_is_capped(now: u64, owed in 0..MAX_DEBT, cost in 1u64..1 << 30, burst in 1u64..1 << 20) {
+        fn a_larger_debt_is_capped(now: u64, owed in 0..MAX_DEBT - SLACK, cost in 1u64..1 << 30, burst in 1u64..1 << 20) {
             let capacity = cost * burst;
             let state = now.wrapping_add(owed);
             let next = match ask(state, now, cost, capacity, capacity) {
                 Answer::Admit(next) | Answer::Cap(next) => next,
                 Answer::Refuse => state,
             };
-            prop_assert!(debt(next, now) <= capacity);
+            prop_assert!(debt(next, now) <= capacity + SLACK);
         }
 
         #[test]

@@ -101,12 +101,13 @@ impl Meter {
         self.capacity != 0
     }
 
-    /// What `amount` packets or bytes (at most [`MAX_FRAME`]) cost, rounded to the nearest unit.
+    /// What `amount` packets or bytes (up to [`MAX_FRAME`]) cost, rounded to the nearest unit; more counts as that.
     #[inline(always)]
     #[must_use]
     pub const fn cost_of(&self, amount: u32) -> Units {
         let shift = self.shift & 63;
         let half = (1 << shift) >> 1;
+        let amount = if amount < MAX_FRAME { amount } else { MAX_FRAME };
         ((amount as u64).wrapping_mul(self.cost).wrapping_add(half)) >> shift
     }
 

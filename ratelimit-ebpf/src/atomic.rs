@@ -6,6 +6,25 @@
 
 use core::cell::UnsafeCell;
 
+/// Reads a `u32` in a map, before whatever is read after it.
+#[inline(always)]
+#[must_use]
+pub fn read_first(value: &u32) -> u32 {
+    let pointer = core::ptr::from_ref(value).cast_mut();
+    #[cfg(target_arch = "bpf")]
+    // SAFETY: the word is in a map and aligned. Adding nothing and fetching is the one load that orders (v3, kernel 5.12); the
+    // result is used, so the ordering must not be Relaxed.
+    unsafe {
+        use core::intrinsics::{AtomicOrdering, atomic_xadd};
+        atomic_xadd::<u32, u32, { AtomicOrdering::SeqCst }>(pointer, 0)
+    }
+    #[cfg(not(target_arch = "bpf"))]
+    // SAFETY: a reference is readable.
+    unsafe {
+        core::ptr::read_volatile(pointer)
+    }
+}
+
 /// A `u64` in a map.
 #[repr(transparent)]
 pub struct Word(UnsafeCell<u64>);

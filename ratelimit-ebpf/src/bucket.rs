@@ -2,12 +2,12 @@
 
 use ratelimit_common::{
     bucket::Bucket,
-    gcra::{Answer, Units},
+    gcra::{self, Answer, Units},
     policy::{self, Meter, Policy},
     reason::Reason,
 };
 
-use crate::atomic::Word;
+use crate::{atomic::Word, clock::Clock};
 
 /// A [`Bucket`] as the CPUs share it.
 #[repr(C)]
@@ -52,9 +52,9 @@ impl Tracked {
 
     /// What `policy` says to a packet of `length` bytes, which is charged if it passes.
     #[inline(always)]
-    pub fn ask(&self, policy: &Policy, now: Units, length: u32) -> Reason {
+    pub fn ask(&self, policy: &Policy, clock: &Clock<'_>, length: u32) -> Reason {
         match policy.kind {
-            policy::LIMIT => self.ask_limits(&policy.packets, &policy.bytes, now, length),
+            policy::LIMIT => self.ask_limits(&policy.packets, &policy.bytes, clock, length),
             policy::ALLOW => Reason::Allowed,
             policy::DENY => Reason::Denied,
             _ => Reason::NoState,
@@ -64,23 +64,23 @@ impl Tracked {
     /// Both limits are asked before either is charged, and a charge is given back if the other is lost to another CPU
     /// after all: a refusal by one never spends what the other has.
     #[inline(always)]
-    fn ask_limits(&self, packets: &Meter, bytes: &Meter, now: Units, length: u32) -> Reason {
+    fn ask_limits(&self, packets: &Meter, bytes: &Meter, clock: &Clock<'_>, length: u32) -> Reason {
         let byte_cost = bytes.cost_of(length);
-        if bytes.is_on() && packets.is_on() && peek(&self.bytes, bytes, now, byte_cost) == Charge::Refused {
+        if bytes.is_on() && packets.is_on() && peek(&self.bytes, bytes, clock, byte_cost) == Charge::Refused {
             return Reason::OverBytes;
         }
         let packet_cost = packets.cost_of(1);
         if packets.is_on() {
-            match charge(&self.packets, packets, now, packet_cost) {
+            match charge(&self.packets, packets, clock, packet_cost) {
                 Charge::Paid => {}
                 Charge::Refused => return Reason::OverPackets,
                 Charge::Contended => return Reason::Contended,
             }
         }
         if bytes.is_on() {
-            let outcome = charge(&self.bytes, bytes, now, byte_cost);
+            let outcome = charge(&self.bytes, bytes, clock, byte_cost);
             if outcome != Charge::Paid && packets.is_on() {
-                self.packets.add(packet_cost.wrapping_neg());
+                refund(&self.packets, clock.units(), packet_cost);
             }
             match outcome {
                 Charge::Paid => {}
@@ -106,9 +106,9 @@ impl Tracked {
 
 /// Asks without charging. A debt that another policy has left is still cut down to what this one allows.
 #[inline(always)]
-fn peek(state: &Word, meter: &Meter, now: Units, cost: Units) -> Charge {
+fn peek(state: &Word, meter: &Meter, clock: &Clock<'_>, cost: Units) -> Charge {
     let seen = state.load();
-    match meter.ask(seen, now, cost) {
+    match ask(seen, meter, clock, cost) {
         Answer::Admit(_) => Charge::Paid,
         Answer::Refuse => Charge::Refused,
         Answer::Cap(capped) => {
@@ -121,10 +121,10 @@ fn peek(state: &Word, meter: &Meter, now: Units, cost: Units) -> Charge {
 
 /// Asks and charges in one step, however many CPUs do the same.
 #[inline(always)]
-fn charge(state: &Word, meter: &Meter, now: Units, cost: Units) -> Charge {
+fn charge(state: &Word, meter: &Meter, clock: &Clock<'_>, cost: Units) -> Charge {
     let mut seen = state.load();
     for _ in 0..TRIES {
-        let (next, outcome) = match meter.ask(seen, now, cost) {
+        let (next, outcome) = match ask(seen, meter, clock, cost) {
             Answer::Admit(next) => (next, Charge::Paid),
             Answer::Cap(next) => (next, Charge::Refused),
             Answer::Refuse => return Charge::Refused,
@@ -135,4 +135,37 @@ fn charge(state: &Word, meter: &Meter, now: Units, cost: Units) -> Charge {
         }
     }
     Charge::Contended
+}
+
+/// Asks. A debt that looks too large for this policy is looked at once more by a clock that is read after the state was:
+/// whoever made it cannot have read a later time then, so it is not taken for an old policy's by mistake.
+#[inline(always)]
+fn ask(seen: u64, meter: &Meter, clock: &Clock<'_>, cost: Units) -> Answer {
+    match meter.ask(seen, clock.units(), cost) {
+        Answer::Cap(_) => meter.ask(seen, clock.read_again(), cost),
+        answer => answer,
+    }
+}
+
+/// Gives a charge back, unless it has drained meanwhile: then the debt that is there is another packet's.
+#[inline(always)]
+fn refund(state: &Word, now: Units, cost: Units) {
+    if gcra::debt(state.load(), now) >= cost {
+        state.add(cost.wrapping_neg());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_charge_is_given_back_once_and_only_while_it_is_owed() {
+        let state = Word::new(1_000 + 30);
+        refund(&state, 1_000, 10);
+        assert_eq!(state.load(), 1_000 + 20);
+        // Nothing is owed any more at 1,020: what was charged has drained.
+        refund(&state, 1_020, 10);
+        assert_eq!(state.load(), 1_000 + 20);
+    }
 }

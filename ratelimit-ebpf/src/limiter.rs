@@ -13,7 +13,7 @@ use ratelimit_common::{
 
 use crate::{
     bucket::Tracked,
-    clock,
+    clock::Clock,
     maps::{BUCKETS, CONTROL, POLICIES},
     rules,
 };
@@ -23,7 +23,8 @@ use crate::{
 #[must_use]
 pub fn judge(address: &Source, length: u32) -> Reason {
     let Some(control) = CONTROL.get(0) else { return Reason::NoState };
-    let now = clock::now(control);
+    let clock = Clock::read(control);
+    let now = clock.now();
     let source = rules::identify(address, control, now);
     // SAFETY: nothing below removes the entry, and one that the kernel recycles holds another source's words, all valid.
     let bucket = match unsafe { BUCKETS.get(source) } {
@@ -33,13 +34,15 @@ pub fn judge(address: &Source, length: u32) -> Reason {
             Err(reason) => return reason,
         },
     };
-    let mut resolution = Resolution(bucket.resolution.load());
+    let cached = Resolution(bucket.resolution.load());
+    let mut resolution = cached;
     if !resolution.holds(rules::generation(control), now) {
         resolution = rules::resolve(&source, control, now);
-        bucket.resolution.store(resolution.0);
+        // If the kernel has given the entry to another source meanwhile, that one's word stays.
+        let _ = bucket.resolution.compare_exchange(cached.0, resolution.0);
     }
     let Some(policy) = policy(resolution) else { return Reason::NoState };
-    let reason = bucket.ask(policy, gcra::units(now), length);
+    let reason = bucket.ask(policy, &clock, length);
     bucket.count(reason.passes(), length);
     reason
 }

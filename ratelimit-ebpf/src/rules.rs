@@ -9,6 +9,7 @@ use ratelimit_common::{
 };
 
 use crate::{
+    atomic,
     maps::{PREFIX_RULES, SOURCE_RULES},
     settings,
 };
@@ -61,7 +62,7 @@ pub fn generation(control: &Control) -> u32 {
 #[must_use]
 pub fn resolve(source: &Source, control: &Control, now: u64) -> Resolution {
     // The generation is read before the rules: a rule that changes meanwhile makes the result stale, never wrong.
-    let generation = generation(control);
+    let generation = atomic::read_first(&control.generation);
     // SAFETY: a reference is readable; volatile because the user side writes it.
     let default = unsafe { core::ptr::read_volatile(&raw const control.default_policy) };
     // SAFETY: the entry is copied before anything can recycle it.

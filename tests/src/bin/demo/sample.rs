@@ -1,0 +1,117 @@
+//! All counters at one time, and what happened between two such times.
+
+use std::{
+    ops::Sub,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+
+use crate::phase::{CLIENT, SOURCES};
+
+/// Packets of one source.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Packets {
+    /// By the sender's count.
+    pub(crate) offered: u64,
+    /// By the product's count.
+    pub(crate) passed: u64,
+    pub(crate) dropped: u64,
+}
+
+/// All counters.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sample {
+    /// The counters were read after this time,
+    pub(crate) begin: Instant,
+    /// and before this one.
+    pub(crate) end: Instant,
+    pub(crate) packets: [Packets; SOURCES.len()],
+    /// Packets of floods that the victim's network stack has handled, by its own count.
+    pub(crate) handled: u64,
+}
+
+/// What happened between two samples.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Interval {
+    /// It took this long at least, and at most.
+    pub(crate) least: Duration,
+    pub(crate) most: Duration,
+    pub(crate) packets: [Packets; SOURCES.len()],
+    pub(crate) handled: u64,
+}
+
+impl Sample {
+    /// What happened since `earlier`.
+    pub(crate) fn since(&self, earlier: &Self) -> Interval {
+        Interval {
+            least: self.begin - earlier.end,
+            most: self.end - earlier.begin,
+            packets: std::array::from_fn(|source| self.packets[source] - earlier.packets[source]),
+            handled: self.handled - earlier.handled,
+        }
+    }
+}
+
+impl Interval {
+    /// The middle of what it can have taken.
+    pub(crate) fn time(&self) -> Duration {
+        (self.least + self.most) / 2
+    }
+
+    /// All floods together.
+    pub(crate) fn floods(&self) -> Packets {
+        floods(&self.packets)
+    }
+}
+
+/// All floods together.
+pub(crate) fn floods(packets: &[Packets; SOURCES.len()]) -> Packets {
+    let floods = packets.iter().enumerate().filter(|(source, _)| *source != CLIENT);
+    floods.fold(Packets::default(), |sum, (_, packets)| Packets {
+        offered: sum.offered + packets.offered,
+        passed: sum.passed + packets.passed,
+        dropped: sum.dropped + packets.dropped,
+    })
+}
+
+impl Sub for Packets {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            offered: self.offered - earlier.offered,
+            passed: self.passed - earlier.passed,
+            dropped: self.dropped - earlier.dropped,
+        }
+    }
+}
+
+/// Packets passed and dropped of the source `name` in what `ratelimit sources --json` printed; a source without a row has sent
+/// nothing.
+pub(crate) fn judged(listed: &Value, name: &str) -> Result<(u64, u64)> {
+    let rows = listed.as_array().context("`ratelimit sources --json` prints no list")?;
+    let Some(row) = rows.iter().find(|row| row["source"] == name) else { return Ok((0, 0)) };
+    let count = |kind: &str| {
+        row[kind]["packets"].as_u64().with_context(|| format!("`ratelimit sources --json` counts no packets {kind}"))
+    };
+    Ok((count("passed")?, count("dropped")?))
+}
+
+/// The counter `name` of `protocol` in the text of /proc/net/snmp.
+pub(crate) fn snmp(text: &str, protocol: &str, name: &str) -> Result<u64> {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(protocol)?.strip_prefix(": "));
+    let value = lines.next().zip(lines.next()).and_then(|(names, values)| {
+        let mut columns = names.split(' ').zip(values.split(' '));
+        columns.find(|(column, _)| *column == name)?.1.parse().ok()
+    });
+    value.with_context(|| format!("/proc/net/snmp has no {protocol} {name}"))
+}
+
+/// The counter `name` in the text of /proc/net/snmp6.
+pub(crate) fn snmp6(text: &str, name: &str) -> Result<u64> {
+    let mut counters = text.lines().filter_map(|line| line.split_once(char::is_whitespace));
+    let value = counters.find(|(counter, _)| *counter == name).and_then(|(_, value)| value.trim().parse().ok());
+    value.with_context(|| format!("/proc/net/snmp6 has no {name}"))
+}

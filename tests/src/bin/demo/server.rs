@@ -1,0 +1,31 @@
+//! The victim's web server.
+
+use anyhow::{Result, anyhow};
+use ratelimit_tests::{Sandbox, VICTIM_IPV4};
+use tiny_http::Response;
+
+/// Bytes of the one page that it serves.
+pub(crate) const PAGE: usize = 20_000;
+
+/// A web server, listening from the moment that it exists.
+pub(crate) struct Server(tiny_http::Server);
+
+impl Server {
+    pub(crate) fn start(sandbox: &Sandbox) -> Result<Self> {
+        let server = sandbox.victim(|| tiny_http::Server::http((VICTIM_IPV4, 80)));
+        server.map(Self).map_err(|error| anyhow!("cannot start the web server: {error}"))
+    }
+
+    /// Answers requests until stopped.
+    pub(crate) fn serve(&self) {
+        let page = ".".repeat(PAGE);
+        for request in self.0.incoming_requests() {
+            // A client that has given up is not the server's problem.
+            let _ = request.respond(Response::from_string(&page));
+        }
+    }
+
+    pub(crate) fn stop(&self) {
+        self.0.unblock();
+    }
+}
