@@ -90,6 +90,12 @@ impl Toolchain {
         target_dir.join(TARGET).join("kernel")
     }
 
+    /// Whether the system's package manager brought it.
+    #[must_use]
+    pub fn is_packaged(&self) -> bool {
+        matches!(self, Self::Packaged { .. })
+    }
+
     /// Whether [`Self::cargo`] can run clippy.
     #[must_use]
     pub fn has_clippy(&self) -> bool {

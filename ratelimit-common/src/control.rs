@@ -21,10 +21,12 @@ pub struct Control {
     pub ipv6_prefix: u32,
     /// Zero.
     pub reserved: u32,
+    /// Nanoseconds of the monotonic clock from which on the next command clears expired rules away; 0 while none can expire.
+    pub clear_after: u64,
     /// The time in nanoseconds while [`INJECTED_CLOCK`] is on.
     pub clock: u64,
 }
-boundary!(Control, size 32);
+boundary!(Control, size 40);
 
 /// Name of the program's constant (`u32`) that is not 0 where time comes from [`Control::clock`], as tests need it.
 pub const INJECTED_CLOCK: &str = "INJECTED_CLOCK";

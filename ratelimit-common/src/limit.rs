@@ -74,19 +74,19 @@ impl Limit {
     ///
     /// [`LimitError`] says which number is out of bounds.
     pub fn policy(&self) -> Result<Policy, LimitError> {
-        let widest = self.packets.map(|rate| rate.amount);
-        let widest =
-            widest.or(self.bytes.map(|rate| rate.amount.div_ceil(u64::from(BURST_FRAME)))).ok_or(LimitError::Empty)?;
+        let packets_at_once = self.packets.map(|rate| rate.in_own_unit(1));
+        let bytes_at_once = self.bytes.map(|rate| rate.in_own_unit(BURST_FRAME));
+        let burst = self.burst.or(packets_at_once).or(bytes_at_once);
+        if self.packets.is_none() && self.bytes.is_none() {
+            return Err(LimitError::Empty);
+        }
         if self.packets.is_some_and(|rate| !rate.within((1, DAY), (100_000_000, SECOND))) {
             return Err(LimitError::Packets);
         }
         if self.bytes.is_some_and(|rate| !rate.within((1, SECOND), (50_000_000_000, SECOND))) {
             return Err(LimitError::Bytes);
         }
-        let burst = self.burst.unwrap_or(widest);
-        if burst == 0 {
-            return Err(LimitError::NoBurst);
-        }
+        let burst = burst.filter(|burst| *burst > 0).ok_or(LimitError::NoBurst)?;
         let packets = self.packets.map_or(Ok(Meter::default()), |rate| rate.meter(burst, 1, 1))?;
         let bytes = self.bytes.map_or(Ok(Meter::default()), |rate| rate.meter(burst, BURST_FRAME, MAX_FRAME))?;
         let given = Given {
@@ -107,6 +107,15 @@ impl Rate {
             |a: (u64, u64), b: (u64, u64)| u128::from(a.0) * u128::from(b.1) <= u128::from(b.0) * u128::from(a.1);
         let this = (self.amount, self.period);
         self.amount > 0 && self.period > 0 && not_above(least, this) && not_above(this, most)
+    }
+
+    /// How many packets of `size` the rate allows in the longest unit of time that its period is made of, rounded up.
+    fn in_own_unit(&self, size: u32) -> u64 {
+        let unit =
+            [DAY, 3_600 * SECOND, 60 * SECOND, SECOND].into_iter().find(|unit| self.period.is_multiple_of(*unit));
+        let amount = u128::from(self.amount) * u128::from(unit.unwrap_or(SECOND));
+        let packets = amount.div_ceil(u128::from(self.period.max(1)) * u128::from(size));
+        u64::try_from(packets).unwrap_or(u64::MAX)
     }
 
     /// The meter of this rate for a burst of `burst` packets of `size`, when one packet asks for at most `largest`.
@@ -153,6 +162,27 @@ mod tests {
         );
         let daily = Limit { packets: Some(Rate { amount: 1, period: DAY }), burst: Some(1_000), ..Limit::default() };
         assert_eq!(daily.policy(), Err(LimitError::Burst(52)));
+    }
+
+    #[test]
+    fn a_burst_is_by_default_what_the_rate_allows_in_its_own_unit() {
+        let burst = |amount, period, bytes| {
+            let rate = Some(Rate { amount, period });
+            let limit = if bytes {
+                Limit { bytes: rate, ..Limit::default() }
+            } else {
+                Limit { packets: rate, ..Limit::default() }
+            };
+            limit.policy().map(|policy| policy.given.burst)
+        };
+        assert_eq!(burst(1_500, SECOND, false), Ok(1_500));
+        assert_eq!(burst(3, 60 * SECOND, false), Ok(3));
+        // 1.5/d, 1.001/s and 0.5/h.
+        assert_eq!(burst(3, 2 * DAY, false), Ok(2));
+        assert_eq!(burst(1_001, 1_000 * SECOND, false), Ok(2));
+        assert_eq!(burst(1, 2 * 3_600 * SECOND, false), Ok(1));
+        assert_eq!(burst(10_000_000, SECOND, true), Ok(6_606));
+        assert_eq!(burst(1, SECOND, true), Ok(1));
     }
 
     proptest! {

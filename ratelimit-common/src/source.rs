@@ -46,11 +46,18 @@ impl Source {
         Self { class: 0, family: IPV6, prefix, reserved: 0, address: masked(address, prefix) }
     }
 
-    /// Most bits that an address of this family has.
+    /// Bits of this address that make a source: all of IPv4, `ipv6_prefix` of IPv6. All hosts of a link share the one
+    /// link-local prefix, so there each address is a source.
     #[inline(always)]
     #[must_use]
-    pub const fn bits(&self) -> u8 {
-        if self.family == IPV4 { 32 } else { 128 }
+    pub const fn bits(&self, ipv6_prefix: u8) -> u8 {
+        // fe80::/10 (RFC 4291, section 2.4).
+        let is_link_local = self.address[0] == 0xfe && self.address[1] & 0xc0 == 0x80;
+        match (self.family, is_link_local) {
+            (IPV4, _) => 32,
+            (_, true) => 128,
+            (_, false) => ipv6_prefix,
+        }
     }
 
     /// The source as the key of a prefix map, and the number of bits that must match `prefix` bits of the address.

@@ -23,30 +23,22 @@ const MOST_EXPIRED: u32 = 16;
 struct Aligned(Key<Source>);
 
 /// The source that a packet from `address` is billed to: the address for IPv4; for IPv6 its prefix, or the longer prefix
-/// of a rule that the operator made for a part of it. All hosts of a link share the one link-local prefix, so there each
-/// address is a source.
+/// of a rule that the operator made for a part of it.
 #[inline(always)]
 #[must_use]
 pub fn identify(address: &Source, control: &Control, now: u64) -> Source {
     if address.family != IPV6 {
         return *address;
     }
-    let aggregate = settings::IPV6_PREFIX.load() as u8;
     // SAFETY: a reference is readable; volatile because the user side writes it.
     let narrow_rules = unsafe { core::ptr::read_volatile(&raw const control.narrow_rules) };
-    let mut prefix = if is_link_local(&address.address) { 128 } else { aggregate };
+    let mut prefix = address.bits(settings::IPV6_PREFIX.load() as u8);
     if narrow_rules != 0
         && let Some(rule) = longest_prefix(address, now)
     {
         prefix = prefix.max(rule.prefix);
     }
     Source::v6(address.address, prefix)
-}
-
-/// Whether an IPv6 address is in fe80::/10 (RFC 4291, section 2.4).
-#[inline(always)]
-fn is_link_local(address: &[u8; 16]) -> bool {
-    address[0] == 0xfe && address[1] & 0xc0 == 0x80
 }
 
 /// The running generation of the rules.

@@ -24,6 +24,9 @@ pub enum PrefixError {
     /// More bits than the family has, or no number.
     #[error("expected at most {0} bits after the slash")]
     Bits(u8),
+    /// An IPv4 address in IPv6 clothes, which no packet carries.
+    #[error("packets from there carry the IPv4 address: say {0}")]
+    Mapped(Ipv4Addr),
     /// Bits set beyond the prefix, which are likely a mistake.
     #[error("the address has bits set beyond the prefix: say {0} or {1}")]
     HostBits(Prefix, IpAddr),
@@ -56,10 +59,13 @@ impl Prefix {
         }
     }
 
-    /// Whether the address is an IPv6 one.
+    /// Whether every address of `other` is one of this.
     #[must_use]
-    pub fn is_ipv6(&self) -> bool {
-        self.address.is_ipv6()
+    pub fn contains(&self, other: &Self) -> bool {
+        let (own, other_source) = (self.source(), other.source());
+        own.family == other_source.family
+            && other.bits >= self.bits
+            && masked(other_source.address, self.bits) == masked(own.address, self.bits)
     }
 
     /// Significant bits.
@@ -78,6 +84,11 @@ impl FromStr for Prefix {
             None => (text, None),
         };
         let address: IpAddr = address.parse().map_err(|_| PrefixError::Address)?;
+        if let IpAddr::V6(v6) = address
+            && let Some(v4) = v6.to_ipv4_mapped()
+        {
+            return Err(PrefixError::Mapped(v4));
+        }
         let most = family_bits(address);
         let Some(bits) = bits else { return Ok(Self::host(address)) };
         let digits = bits.bytes().all(|byte| byte.is_ascii_digit());
@@ -121,6 +132,7 @@ mod tests {
         assert!(error("10.0.0.0/+8").ends_with("at most 32 bits after the slash"));
         assert!(error("10.0.0.0/33").ends_with("at most 32 bits after the slash"));
         assert!(error("::/129").ends_with("at most 128 bits after the slash"));
+        assert!(error("::ffff:10.0.0.1").ends_with("say 10.0.0.1"));
         assert!(error("10.0.0.1/8").ends_with("say 10.0.0.0/8 or 10.0.0.1"));
     }
 
@@ -132,6 +144,7 @@ mod tests {
             let prefix = match format!("{address}/{bits}").parse::<Prefix>() {
                 Ok(prefix) => prefix,
                 Err(PrefixError::HostBits(prefix, _)) => prefix,
+                Err(PrefixError::Mapped(_)) => return Ok(()),
                 Err(error) => return Err(TestCaseError::fail(error.to_string())),
             };
             prop_assert_eq!(prefix.to_string().parse::<Prefix>()?, prefix);

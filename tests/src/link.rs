@@ -7,13 +7,15 @@ use rustix::{
     net::{AddressFamily, SocketType, socket},
 };
 
-use crate::{Namespace, PEER_IPV4, PEER_IPV6, PEER_LINK, VICTIM_IPV4, VICTIM_IPV6, VICTIM_LINK, frame::MAC, process};
+use crate::{
+    Namespace, PEER_IPV4, PEER_IPV6, PEER_LINK, VICTIM_IPV4, VICTIM_IPV6, VICTIM_LINK, frame::MAC, process, queues,
+};
 
 /// Joins the two by a veth pair with addresses, up and running.
 pub(crate) fn connect(victim: &Namespace, peer: &Namespace) {
     // A receive queue for each CPU: then every sender drains what it has queued itself, and the wire loses nothing.
-    let queues = thread::available_parallelism().map_or(1, NonZero::get);
-    let queues = format!("numtxqueues {queues} numrxqueues {queues}");
+    let cpus = thread::available_parallelism().map_or(1, NonZero::get);
+    let queues = format!("numtxqueues {cpus} numrxqueues {cpus}");
     ip(victim, &format!("link add {VICTIM_LINK} {queues} type veth peer name {PEER_LINK} {queues}"));
     ip(victim, &format!("link set {PEER_LINK} netns {}", peer.network_path()));
     for (namespace, link, ipv4, ipv6) in
@@ -31,6 +33,9 @@ pub(crate) fn connect(victim: &Namespace, peer: &Namespace) {
         // Whatever source a test makes up can be answered.
         ip(namespace, &format!("route add default dev {link}"));
         ip(namespace, &format!("-6 route add default dev {link}"));
+    }
+    if cpus > 1 {
+        queues::keep_sockets_apart(peer);
     }
 }
 

@@ -133,6 +133,8 @@ impl Drop for Sandbox {
         if !thread::panicking() && !self.leaves_pins.load(Ordering::Relaxed) {
             let pins = self.pins();
             assert!(pins.is_empty(), "left behind: {pins:?}");
+            let links = self.ip("link show");
+            assert!(!links.contains("xdp"), "a program is left on an interface: {links}");
         }
     }
 }

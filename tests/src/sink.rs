@@ -43,7 +43,9 @@ impl Sink {
         let mut ebpf = Ebpf::load(OBJECT).expect("cannot load the kernel side of the tests");
         let program: &mut Xdp = ebpf.program_mut(name).unwrap().try_into().unwrap();
         program.load().expect("the kernel refuses the program");
-        let link = sandbox.victim(|| program.attach(link, XdpMode::Driver)).expect("cannot attach");
+        // The loopback interface has no driver to run in.
+        let mode = if link == "lo" { XdpMode::Skb } else { XdpMode::Driver };
+        let link = sandbox.victim(|| program.attach(link, mode)).expect("cannot attach");
         let link = program.take_link(link).unwrap();
         Self { ebpf, name, link: Some(link) }
     }

@@ -6,6 +6,7 @@ mod lint;
 mod run;
 mod setup;
 mod test;
+mod vm;
 
 use std::process::ExitCode;
 
@@ -21,6 +22,8 @@ enum Task {
     Demo,
     /// Build everything and run all tests (as root)
     Test(test::Args),
+    /// Run the tests on other kernels, in virtual machines
+    Vm(vm::Args),
     /// Measure what a packet costs and how many pass, beside an empty program (as root)
     Bench,
     /// Check the format, the lints (kernel side too) and the documentation
@@ -32,6 +35,7 @@ fn main() -> ExitCode {
         Task::Setup => setup::run(),
         Task::Demo => demo::run(),
         Task::Test(args) => test::run(&args),
+        Task::Vm(args) => vm::run(&args),
         Task::Bench => bench::run(),
         Task::Lint => lint::run(),
     };

@@ -23,7 +23,7 @@ const NEEDS: [Need; 4] = [
     Need {
         what: "clippy for that compiler",
         packages: &["rust-web-clippy"],
-        present: || Toolchain::find().is_some_and(|toolchain| toolchain.has_clippy()),
+        present: || Toolchain::find().is_some_and(|toolchain| !toolchain.is_packaged() || toolchain.has_clippy()),
     },
     Need {
         what: "LLVM 22 with headers",
@@ -33,14 +33,37 @@ const NEEDS: [Need; 4] = [
     Need { what: "the ip command", packages: &["iproute2"], present: || works("ip", "-V") },
 ];
 
-pub(crate) fn run() -> Result<()> {
-    let missing: Vec<&Need> = NEEDS.iter().filter(|need| !(need.present)()).collect();
+/// What only `cargo xtask vm` needs.
+const VM_NEEDS: [Need; 5] = [
+    Need {
+        what: "QEMU for x86-64",
+        packages: &["qemu-system-x86"],
+        present: || works("qemu-system-x86_64", "--version"),
+    },
+    Need { what: "BusyBox", packages: &["busybox-static"], present: || works("busybox", "true") },
+    Need { what: "modprobe and depmod", packages: &["kmod"], present: || works("depmod", "--version") },
+    Need { what: "cpio", packages: &["cpio"], present: || works("cpio", "--version") },
+    Need { what: "xz", packages: &["xz-utils"], present: || works("xz", "--version") },
+];
+
+/// Finds or installs what virtual machines need.
+pub(crate) fn virtual_machines() -> Result<()> {
+    provide(&VM_NEEDS)
+}
+
+fn provide(needs: &[Need]) -> Result<()> {
+    let missing: Vec<&Need> = needs.iter().filter(|need| !(need.present)()).collect();
     if !missing.is_empty() {
         install(&missing)?;
         for need in missing {
             ensure!((need.present)(), "{} is still not there after installing {}", need.what, need.packages.join(" "));
         }
     }
+    Ok(())
+}
+
+pub(crate) fn run() -> Result<()> {
+    provide(&NEEDS)?;
     if !linker_works() {
         install_linker()?;
     }

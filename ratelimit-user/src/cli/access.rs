@@ -10,6 +10,7 @@ use super::{
     Answer,
     limit::{Deleted, expiry, negative, origin},
     output::{self, Output},
+    ssh,
 };
 use crate::{
     dataplane::{
@@ -48,6 +49,9 @@ pub(super) enum DenyCommand {
         /// End by itself after this time: 90s, 10m, 2h, 7d
         #[arg(long = "for", value_name = "DURATION", value_parser = units::duration)]
         life: Option<Duration>,
+        /// Even if this SSH session comes from there
+        #[arg(long)]
+        force: bool,
     },
     /// Take that back
     Del {
@@ -97,10 +101,34 @@ pub(super) fn allow(command: &AllowCommand, pins: &Path, output: Output) -> Resu
 
 pub(super) fn deny(command: &DenyCommand, pins: &Path, output: Output) -> Result<Answer> {
     match command {
-        DenyCommand::Add { prefix, life } => DENY.add(*prefix, *life, pins, output),
+        DenyCommand::Add { prefix, life, force } => {
+            if !force {
+                keeps_ssh_peer(*prefix, pins)?;
+            }
+            DENY.add(*prefix, *life, pins, output)
+        }
         DenyCommand::Del { prefix } => DENY.delete(*prefix, pins, output),
         DenyCommand::List => DENY.list(pins, output),
     }
+}
+
+/// Refuses to deny the address that this SSH session comes from, unless a longer prefix allows it all the same.
+fn keeps_ssh_peer(denied: Prefix, pins: &Path) -> Result<()> {
+    let Some(peer) = ssh::peer().map(Prefix::host).filter(|peer| denied.contains(peer)) else { return Ok(()) };
+    host::check()?;
+    let instance = Instance::open(pins)?;
+    let rules = rules::list(&instance.tables)?;
+    let allows = |rule: &Listed| match rule.target {
+        Target::Prefix(prefix) => {
+            prefix.contains(&peer) && prefix.bits() > denied.bits() && rule.policy == Policy::ALLOWED
+        }
+        Target::Default => false,
+    };
+    anyhow::ensure!(
+        rules.iter().any(allows),
+        "{denied} has {peer} in it, from where this SSH session comes: `ratelimit allow add {peer}` first, or insist with --force"
+    );
+    Ok(())
 }
 
 impl Word {
@@ -134,6 +162,7 @@ impl Word {
         host::check()?;
         let instance = Instance::open(pins)?;
         let all = rules::list(&instance.tables)?;
+        drop(instance);
         let rows: Vec<Row> = all.iter().filter(|rule| rule.policy == self.policy).map(Row::of).collect();
         output.print(&rows, |out| {
             if rows.is_empty() {

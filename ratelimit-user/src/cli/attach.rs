@@ -9,6 +9,7 @@ use ratelimit_common::{
     rule::{COMMAND, SSH},
 };
 use serde::Serialize;
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::{
     Answer,
@@ -18,9 +19,11 @@ use super::{
 };
 use crate::{
     dataplane::{
-        Instance,
+        Error, Instance,
         attachment::{Added, Mode},
-        host, interface, log,
+        host,
+        interface::{self, Attached as RunningMode, Interface},
+        log,
         object::Wanted,
         rules::{self, Target},
     },
@@ -34,9 +37,9 @@ pub(super) struct Arguments {
     interfaces: Vec<String>,
     #[command(flatten)]
     rates: Rates,
-    /// In the driver, in the network stack, or in the driver if it can
-    #[arg(long, value_enum, default_value = "native")]
-    mode: ModeArgument,
+    /// In the driver, in the network stack, or in the driver if it can [default: native]
+    #[arg(long, value_enum)]
+    mode: Option<ModeArgument>,
     /// Take the place of another XDP program
     #[arg(long)]
     replace: bool,
@@ -86,18 +89,19 @@ pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
         buckets: arguments.max_sources,
         log_level: arguments.log_level.map_or(0, |level| level as u8),
     };
-    // Names are checked before anything is made.
+    // Names are checked before anything is made, and looked up again when no other command can change what they carry.
     interface::find(&arguments.interfaces)?;
     let (mut instance, is_new) = Instance::open_or_create(pins, &wanted)?;
+    let interfaces = interface::find(&arguments.interfaces)?;
     let mut added = Vec::new();
     let outcome = match is_new {
-        true => first(arguments, policy.as_ref(), &mut instance, &mut added),
-        false => again(arguments, policy.as_ref(), &wanted, &mut instance, &mut added).map(|()| None),
+        true => first(arguments, policy.as_ref(), interfaces, &mut instance, &mut added),
+        false => again(arguments, policy.as_ref(), interfaces, &wanted, &mut instance, &mut added),
     };
     let allowed_ssh = match outcome {
         Ok(allowed_ssh) => allowed_ssh,
         Err(error) => {
-            undo(instance, is_new, added)?;
+            undo(instance, is_new, added);
             return Err(error);
         }
     };
@@ -112,15 +116,13 @@ pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
 fn first(
     arguments: &Arguments,
     policy: Option<&Policy>,
+    interfaces: Vec<Interface>,
     instance: &mut Instance,
     added: &mut Vec<Added>,
 ) -> Result<Option<Prefix>> {
-    let peer = if arguments.no_allow_ssh { None } else { ssh::peer().map(Prefix::host) };
-    if let Some(peer) = peer {
-        rules::set(&mut instance.tables, Target::Prefix(peer), &Policy::ALLOWED, None, SSH)?;
-    }
+    let peer = allow_ssh_peer(arguments, instance)?;
     set_default(policy, instance)?;
-    attach_each(arguments, instance, added)?;
+    attach_each(arguments, interfaces, instance, added)?;
     Ok(peer)
 }
 
@@ -128,13 +130,29 @@ fn first(
 fn again(
     arguments: &Arguments,
     policy: Option<&Policy>,
+    interfaces: Vec<Interface>,
     wanted: &Wanted,
     instance: &mut Instance,
     added: &mut Vec<Added>,
-) -> Result<()> {
-    attach_each(arguments, instance, added)?;
+) -> Result<Option<Prefix>> {
+    // Rules were kept while nothing was attached, so the operator may come from elsewhere now.
+    let idle = instance.attachments.list()?.is_empty();
+    let peer = if idle { allow_ssh_peer(arguments, instance)? } else { None };
+    attach_each(arguments, interfaces, instance, added)?;
     instance.upgrade(wanted)?;
-    set_default(policy, instance)
+    set_default(policy, instance)?;
+    Ok(peer)
+}
+
+/// Allows the address that this SSH session comes from, unless it has a rule of its own already.
+fn allow_ssh_peer(arguments: &Arguments, instance: &mut Instance) -> Result<Option<Prefix>> {
+    let peer = if arguments.no_allow_ssh { None } else { ssh::peer().map(Prefix::host) };
+    let Some(peer) = peer else { return Ok(None) };
+    if rules::get(&instance.tables, Target::Prefix(peer))?.is_some() {
+        return Ok(None);
+    }
+    rules::set(&mut instance.tables, Target::Prefix(peer), &Policy::ALLOWED, None, SSH)?;
+    Ok(Some(peer))
 }
 
 fn set_default(policy: Option<&Policy>, instance: &mut Instance) -> Result<()> {
@@ -145,32 +163,47 @@ fn set_default(policy: Option<&Policy>, instance: &mut Instance) -> Result<()> {
 }
 
 /// Attaches to each interface that has not our program already, noting those that got it.
-fn attach_each(arguments: &Arguments, instance: &Instance, added: &mut Vec<Added>) -> Result<()> {
+fn attach_each(
+    arguments: &Arguments,
+    interfaces: Vec<Interface>,
+    instance: &Instance,
+    added: &mut Vec<Added>,
+) -> Result<()> {
     let mode = match arguments.mode {
-        ModeArgument::Auto => Mode::Auto,
-        ModeArgument::Native => Mode::Native,
-        ModeArgument::Generic => Mode::Generic,
+        Some(ModeArgument::Auto) => Mode::Auto,
+        Some(ModeArgument::Native) | None => Mode::Native,
+        Some(ModeArgument::Generic) => Mode::Generic,
     };
     let mut program = instance.program()?;
     let ours: Vec<u32> = instance.attachments.list()?.iter().map(|attachment| attachment.program_id).collect();
-    for interface in interface::find(&arguments.interfaces)? {
-        if interface.program.is_some_and(|program| ours.contains(&program.id)) {
-            continue;
+    for interface in interfaces {
+        match interface.program {
+            Some(running) if ours.contains(&running.id) => mode_stays(arguments.mode, &interface, running.mode)?,
+            _ => added.push(instance.attachments.attach(&mut program, interface, mode, arguments.replace)?),
         }
-        added.push(instance.attachments.attach(&mut program, interface, mode, arguments.replace)?);
     }
     Ok(())
 }
 
-/// Takes back what a failed attach has done.
-fn undo(instance: Instance, is_new: bool, added: Vec<Added>) -> Result<()> {
+/// A mode that was asked for in so many words is not ignored where our program runs in the other.
+fn mode_stays(asked: Option<ModeArgument>, interface: &Interface, running: RunningMode) -> Result<()> {
+    let same = match asked {
+        Some(ModeArgument::Native) => running == RunningMode::Native,
+        Some(ModeArgument::Generic) => running == RunningMode::Generic,
+        Some(ModeArgument::Auto) | None => true,
+    };
+    anyhow::ensure!(same, Error::OtherMode { name: interface.name.clone(), running: running.name() });
+    Ok(())
+}
+
+/// Takes back what a failed attach has done, as far as it goes: what the operator must hear of is why it failed.
+fn undo(instance: Instance, is_new: bool, added: Vec<Added>) {
     for added in added {
-        instance.attachments.take_back(added)?;
+        let _ = instance.attachments.take_back(added);
     }
     if is_new {
-        instance.remove()?;
+        let _ = instance.remove();
     }
-    Ok(())
 }
 
 fn report(instance: &Instance, allowed_ssh: Option<Prefix>, output: Output) -> Result<()> {
@@ -205,11 +238,20 @@ fn follow(instance: Instance, pins: &Path) -> Result<Answer> {
     let program_id = instance.program()?.info().context("cannot read the program")?.id();
     drop(instance);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let interrupted = async {
-        // Without a handler for Ctrl-C there is nothing to wait for.
-        let _ = tokio::signal::ctrl_c().await;
-    };
-    runtime.block_on(log::follow(program_id, interrupted))?;
+    runtime.block_on(async {
+        // Ctrl-C, the end of the SSH session, or the service manager.
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut hangup = signal(SignalKind::hangup())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let done = async {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = hangup.recv() => {}
+                _ = terminate.recv() => {}
+            }
+        };
+        anyhow::Ok(log::follow(program_id, done).await?)
+    })?;
     // Another command may have detached meanwhile.
     if let Ok(mut instance) = Instance::open(pins) {
         instance.upgrade(&Wanted::default())?;

@@ -39,10 +39,9 @@ pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
         return Ok(Answer::Done);
     }
     let instance = Instance::open(pins)?;
-    for name in &arguments.interfaces {
-        instance.attachments.detach(name)?;
-    }
+    instance.attachments.detach(&arguments.interfaces)?;
     let left = instance.attachments.list()?;
+    drop(instance);
     output.print(&Detached { detached: arguments.interfaces.clone() }, |out| {
         writeln!(out, "detached from {}", arguments.interfaces.join(", "))?;
         if left.is_empty() {

@@ -169,6 +169,7 @@ fn delete(target: Target, pins: &Path, output: Output) -> Result<Answer> {
 fn list(pins: &Path, output: Output) -> Result<Answer> {
     let instance = Instance::open(pins)?;
     let limits = rules::list(&instance.tables)?;
+    drop(instance);
     let rows: Vec<Row> = limits.iter().filter(|rule| rule.policy.kind == LIMIT).map(Row::of).collect();
     output.print(&rows, |out| {
         if rows.is_empty() {

@@ -4,7 +4,6 @@ use std::{cmp::Reverse, path::Path};
 
 use anyhow::Result;
 use clap::ValueEnum;
-use ratelimit_common::bucket::Resolution;
 use serde::Serialize;
 
 use super::{
@@ -12,7 +11,7 @@ use super::{
     output::{self, Output, Traffic},
 };
 use crate::{
-    dataplane::{Instance, host, policies},
+    dataplane::{Instance, host, rules},
     prefix::Prefix,
 };
 
@@ -54,7 +53,7 @@ pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
     });
     let mut rows = Vec::new();
     for (source, bucket) in tracked.iter().take(arguments.most) {
-        let policy = policies::read(&instance.tables, Resolution(bucket.resolution).policy())?;
+        let policy = rules::resolve(&instance.tables, source)?;
         rows.push(Row {
             source: Prefix::of(source, source.prefix).to_string(),
             service: "any",
@@ -63,6 +62,8 @@ pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
             dropped: Traffic { packets: bucket.dropped_packets, bytes: bucket.dropped_bytes },
         });
     }
+    // A reader may take its time; other commands need not wait for it.
+    drop(instance);
     output.print(&rows, |out| {
         let cells: Vec<_> = rows.iter().map(Row::cells).collect();
         let head = ["source", "policy", "passed", "passed bytes", "dropped", "dropped bytes"];

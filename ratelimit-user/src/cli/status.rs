@@ -63,6 +63,7 @@ pub(super) fn run(pins: &Path, output: Output) -> Result<Answer> {
         sources: Sources { tracked: tables.tracked_count()?, capacity: tables.capacity()? },
         ipv6_prefix: tables.control()?.ipv6_prefix,
     };
+    drop(instance);
     output.print(&status, |out| {
         for interface in &status.interfaces {
             let mode = interface.mode.unwrap_or("deleted, or in another network namespace");

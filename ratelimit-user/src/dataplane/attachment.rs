@@ -8,7 +8,7 @@ use std::{
 use aya::programs::{
     ProgramError, Xdp, XdpMode,
     links::{FdLink, PinnedLink},
-    xdp::XdpLink,
+    xdp::{XdpError, XdpLink},
 };
 
 use super::{
@@ -55,8 +55,8 @@ pub struct Attachments {
 }
 
 impl Attachments {
-    pub(super) fn in_folder(pins: &Path) -> Self {
-        Self { folder: pins.join("links") }
+    pub(super) fn in_folder(folder: &Path) -> Self {
+        Self { folder: folder.to_owned() }
     }
 
     /// All attachments, by name.
@@ -67,39 +67,36 @@ impl Attachments {
     pub fn list(&self) -> Result<Vec<Attachment>, Error> {
         let interfaces = interface::list()?;
         let mut attachments = Vec::new();
-        for name in self.names()? {
-            let pin = self.pin(&name);
+        for pin in self.pins()? {
             let Link { program_id, interface: index, .. } = Link::from_pin(&pin)?;
             // The same number may belong to another interface in this namespace, but not with our program on it.
             let seen = interfaces.iter().find_map(|interface| {
                 let program = interface.program.filter(|program| program.id == program_id)?;
                 (Some(interface.index) == index).then(|| (interface.name.clone(), program.mode))
             });
-            let (name, mode) = seen.map_or((name, None), |(name, mode)| (name, Some(mode)));
+            let (name, mode) = seen.map_or((attached_name(&pin), None), |(name, mode)| (name, Some(mode)));
             attachments.push(Attachment { name, mode, program_id, pin });
         }
         Ok(attachments)
     }
 
-    /// The pin of an interface. Bpffs reserves the dots that names of VLAN interfaces have.
-    fn pin(&self, name: &str) -> PathBuf {
-        self.folder.join(name.replace('%', "%25").replace('.', "%2E"))
+    /// Names of the interfaces.
+    pub(super) fn names(&self) -> Result<Vec<String>, Error> {
+        Ok(self.list()?.into_iter().map(|attachment| attachment.name).collect())
     }
 
-    /// Names that the interfaces had when they were attached.
-    pub(super) fn names(&self) -> Result<Vec<String>, Error> {
+    fn pins(&self) -> Result<Vec<PathBuf>, Error> {
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(at(&self.folder)(error)),
         };
-        let mut names = Vec::new();
+        let mut pins = Vec::new();
         for entry in entries {
-            let file = entry.map_err(at(&self.folder))?.file_name();
-            names.push(file.to_string_lossy().replace("%2E", ".").replace("%25", "%"));
+            pins.push(entry.map_err(at(&self.folder))?.path());
         }
-        names.sort();
-        Ok(names)
+        pins.sort();
+        Ok(pins)
     }
 
     /// Attaches `program` to an interface and pins the link. With `replace`, another program there gives way.
@@ -130,17 +127,13 @@ impl Attachments {
     /// [`Error::Bpf`] or [`Error::Netlink`] where the kernel refuses.
     pub fn take_back(&self, added: Added) -> Result<(), Error> {
         let Added { interface, removed } = added;
-        self.detach(&interface.name)?;
+        self.detach(std::slice::from_ref(&interface.name))?;
         removed.map_or(Ok(()), |removed| removed.restore(&interface))
     }
 
     fn attach_free(&self, program: &mut Xdp, interface: &Interface, mode: Mode) -> Result<(), Error> {
         fs::create_dir_all(&self.folder).map_err(at(&self.folder))?;
-        let pin = self.pin(&interface.name);
-        // The interface carries no program, so a pin of its name is what an earlier interface has left.
-        if pin.exists() {
-            fs::remove_file(&pin).map_err(at(&pin))?;
-        }
+        self.forget_deleted()?;
         let native = match mode {
             Mode::Generic => None,
             Mode::Native => Some(link(program, interface, XdpMode::Driver)?),
@@ -154,30 +147,48 @@ impl Attachments {
             Some(link) => link,
             None => link(program, interface, XdpMode::Skb)?,
         };
+        let id = link.info().tried("cannot read a link")?.id();
         // Where pinning fails, the link is dropped, and the program detached with it.
-        link.pin(pin).tried("cannot pin the link")?;
+        link.pin(self.folder.join(pin_name(&interface.name, id))).tried("cannot pin the link")?;
         Ok(())
     }
 
-    /// Detaches from the interface with this name.
+    /// Removes the pins of links whose interfaces were deleted.
+    fn forget_deleted(&self) -> Result<(), Error> {
+        for pin in self.pins()? {
+            if Link::from_pin(&pin)?.interface.is_none() {
+                fs::remove_file(&pin).map_err(at(&pin))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Detaches from the interfaces with these names, or from none if one of them does not carry our program.
     ///
     /// # Errors
     ///
-    /// [`Error::NotAttachedTo`] where it does not carry our program.
-    pub fn detach(&self, name: &str) -> Result<(), Error> {
+    /// [`Error::NotAttachedTo`] with the first that does not.
+    pub fn detach(&self, names: &[String]) -> Result<(), Error> {
         let attachments = self.list()?;
-        let found = attachments.iter().find(|attachment| attachment.name == name || attachment.pin == self.pin(name));
-        let attachment = found.ok_or_else(|| Error::NotAttachedTo { name: name.to_owned() })?;
-        // The kernel may free a link some time after its last holder has gone, but detaches it at once.
-        Link::from_pin(&attachment.pin)?.detach()?;
-        fs::remove_file(&attachment.pin).map_err(at(&attachment.pin))
+        let find = |name: &String| {
+            let named = || attachments.iter().filter(|attachment| attachment.name == *name);
+            // One that can be seen has the name now, the others had it once.
+            let found = named().find(|attachment| attachment.mode.is_some()).or_else(|| named().next());
+            found.ok_or_else(|| Error::NotAttachedTo { name: name.clone() })
+        };
+        let found: Vec<&Attachment> = names.iter().map(find).collect::<Result<_, _>>()?;
+        found.iter().try_for_each(|attachment| remove(&attachment.pin))
+    }
+
+    /// Detaches from every interface.
+    pub(super) fn detach_all(&self) -> Result<(), Error> {
+        self.pins()?.iter().try_for_each(|pin| remove(pin))
     }
 
     /// Puts `program` in the place of `old` on every link. Where one refuses, those before it get `old` back.
     pub(super) fn replace(&self, program: &mut Xdp, mut old: Xdp) -> Result<(), Error> {
         let mut done: Vec<PathBuf> = Vec::new();
-        for name in self.names()? {
-            let pin = self.pin(&name);
+        for pin in self.pins()? {
             if let Err(error) = put(program, &pin) {
                 for pin in &done {
                     put(&mut old, pin)?;
@@ -188,6 +199,29 @@ impl Attachments {
         }
         Ok(())
     }
+}
+
+/// The kernel may free a link some time after its last holder has gone, but detaches it at once. Of two that remove the
+/// same, the second finds nothing to do.
+fn remove(pin: &Path) -> Result<(), Error> {
+    if !pin.exists() {
+        return Ok(());
+    }
+    Link::from_pin(pin)?.detach()?;
+    fs::remove_file(pin).map_err(at(pin))
+}
+
+/// File of a link: the name that its interface has now, and the link's id, since names come and go. Bpffs reserves the
+/// dots that names of VLAN interfaces have.
+fn pin_name(interface: &str, link: u32) -> String {
+    format!("{}@{link}", interface.replace('%', "%25").replace('.', "%2E"))
+}
+
+/// The name in [`pin_name`].
+fn attached_name(pin: &Path) -> String {
+    let file = pin.file_name().unwrap_or_default().to_string_lossy();
+    let name = file.rsplit_once('@').map_or(&*file, |(name, _)| name);
+    name.replace("%2E", ".").replace("%25", "%")
 }
 
 fn put(program: &mut Xdp, pin: &Path) -> Result<(), Error> {
@@ -208,9 +242,14 @@ fn link(program: &mut Xdp, interface: &Interface, mode: XdpMode) -> Result<FdLin
     let refused = |error: ProgramError| match &error {
         ProgramError::SyscallError(call) => match call.io_error.raw_os_error() {
             Some(libc::EOPNOTSUPP) => Error::NoNativeXdp { name: name() },
+            Some(libc::EBUSY | libc::EEXIST) => Error::TakenMeanwhile { name: name() },
             Some(code) => Error::Attach { name: name(), source: io::Error::from_raw_os_error(code) },
             None => Error::bpf("cannot attach")(&error),
         },
+        // On EINVAL aya tries once more by netlink, which gives the kernel's own words.
+        ProgramError::XdpError(XdpError::NetlinkError(source)) => {
+            Error::Attach { name: name(), source: io::Error::other(source.to_string()) }
+        }
         _ => Error::bpf("cannot attach")(&error),
     };
     let id = program.attach_to_if_index(interface.index, mode).map_err(refused)?;

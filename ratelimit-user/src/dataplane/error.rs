@@ -61,6 +61,22 @@ pub enum Error {
         /// Id of the program.
         id: u32,
     },
+    /// Another program came between looking and attaching.
+    #[error("{name} was given another XDP program meanwhile: try again to see which")]
+    TakenMeanwhile {
+        /// The interface.
+        name: String,
+    },
+    /// Our program is there in another mode than asked for.
+    #[error(
+        "{name} has ratelimit in {running} mode: `ratelimit detach {name}` first to change that; the rules are kept"
+    )]
+    OtherMode {
+        /// The interface.
+        name: String,
+        /// The running mode.
+        running: &'static str,
+    },
     /// The kernel refused the program on this interface.
     #[error("{name}: the kernel refused to attach: {source} (is its MTU too large for XDP? see `ip link show {name}`)")]
     Attach {
@@ -110,7 +126,7 @@ pub enum Error {
         source: io::Error,
     },
     /// Netlink failed.
-    #[error("cannot ask the kernel for its interfaces: {0}")]
+    #[error("the kernel's interface service (rtnetlink): {0}")]
     Netlink(String),
     /// A BPF operation failed in a way that is none of the above.
     #[error("{what}: {detail}")]

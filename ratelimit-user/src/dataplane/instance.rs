@@ -11,6 +11,7 @@ use std::{
 
 use aya::programs::Xdp;
 use aya_obj::programs::XdpAttachType;
+use ratelimit_common::map;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 
 use super::{
@@ -29,6 +30,12 @@ const BPFFS: i64 = 0xcafe_4a11;
 
 /// File of the pinned program.
 const PROGRAM: &str = "program";
+
+/// File of the program that is about to take its place.
+const NEW_PROGRAM: &str = "program_new";
+
+/// Folder of the pinned links.
+const LINKS: &str = "links";
 
 /// The maps and links that every command reopens. Dropping it gives up the lock and changes nothing else.
 pub struct Instance {
@@ -52,8 +59,11 @@ impl Instance {
     }
 
     fn locked(pins: &Path, lock: OwnedFd) -> Result<Self, Error> {
+        if !pins.join(PROGRAM).exists() {
+            return Err(Error::OtherAbi { path: pins.to_owned(), detail: "the program is missing".to_owned() });
+        }
         let tables = Tables::open(pins)?;
-        Ok(Self { pins: pins.to_owned(), tables, attachments: Attachments::in_folder(pins), _lock: lock })
+        Ok(Self { pins: pins.to_owned(), tables, attachments: Attachments::in_folder(&pins.join(LINKS)), _lock: lock })
     }
 
     /// Opens the instance in `pins`, or makes one without rules. Says whether it is new.
@@ -81,7 +91,7 @@ impl Instance {
         };
         match create() {
             Ok(tables) => {
-                let attachments = Attachments::in_folder(pins);
+                let attachments = Attachments::in_folder(&pins.join(LINKS));
                 Ok((Self { pins: pins.to_owned(), tables, attachments, _lock: lock }, true))
             }
             Err(error) => {
@@ -122,7 +132,7 @@ impl Instance {
         }
         let mut object = object::load(&settings, Some(&self.pins))?;
         let program = object::program(&mut object)?;
-        let (pinned, fresh) = (self.pins.join(PROGRAM), self.pins.join("program_new"));
+        let (pinned, fresh) = (self.pins.join(PROGRAM), self.pins.join(NEW_PROGRAM));
         // One that was cut short here may have left its own.
         if fresh.exists() {
             fs::remove_file(&fresh).map_err(at(&fresh))?;
@@ -153,11 +163,12 @@ impl Instance {
 /// [`Error::NotAttached`] where there are none, [`Error::Path`] where one cannot be removed.
 pub fn remove_all(pins: &Path) -> Result<Vec<String>, Error> {
     let _lock = lock(pins)?.ok_or(Error::NotAttached)?;
-    let attachments = Attachments::in_folder(pins);
-    let names = attachments.names()?;
-    for name in &names {
-        attachments.detach(name)?;
+    if !is_bpffs(pins) {
+        return Err(no_bpffs(pins));
     }
+    let attachments = Attachments::in_folder(&pins.join(LINKS));
+    let names = attachments.names()?;
+    attachments.detach_all()?;
     remove_pins(pins)?;
     Ok(names)
 }
@@ -195,8 +206,20 @@ fn is_empty(pins: &Path) -> bool {
     fs::read_dir(pins).is_ok_and(|mut entries| entries.next().is_none())
 }
 
+/// Removes what an instance pins, and the folder unless somebody else keeps something there.
 fn remove_pins(pins: &Path) -> Result<(), Error> {
-    fs::remove_dir_all(pins).map_err(at(pins))
+    for name in map::PINNED.into_iter().chain([PROGRAM, NEW_PROGRAM]) {
+        remove_if_there(&pins.join(name), |path| fs::remove_file(path))?;
+    }
+    remove_if_there(&pins.join(LINKS), |path| fs::remove_dir(path))?;
+    remove_if_there(pins, |path| fs::remove_dir(path))
+}
+
+fn remove_if_there(path: &Path, remove: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), Error> {
+    match remove(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at(path)(error)),
+        _ => Ok(()),
+    }
 }
 
 /// Makes sure that `pins` is, or can be made, on a BPF file system; the usual one is mounted where it is missing.
@@ -208,7 +231,11 @@ fn ensure_bpffs(pins: &Path) -> Result<(), Error> {
     let usual = Path::new(PINS).parent().unwrap_or(parent);
     let mounted =
         parent == usual && rustix::mount::mount("bpf", usual, "bpf", rustix::mount::MountFlags::empty(), None).is_ok();
-    if mounted { Ok(()) } else { Err(Error::NoBpffs { path: pins.to_owned(), mount: parent.to_owned() }) }
+    if mounted { Ok(()) } else { Err(no_bpffs(pins)) }
+}
+
+fn no_bpffs(pins: &Path) -> Error {
+    Error::NoBpffs { path: pins.to_owned(), mount: pins.parent().unwrap_or(pins).to_owned() }
 }
 
 fn is_bpffs(path: &Path) -> bool {

@@ -73,7 +73,7 @@ pub fn list() -> Result<Vec<Interface>, Error> {
     Ok(exchange(request, NLM_F_DUMP)?.iter().filter_map(interface).collect())
 }
 
-/// The interfaces with these names, in this order.
+/// The interfaces with these names, in this order, each once.
 ///
 /// # Errors
 ///
@@ -86,7 +86,8 @@ pub fn find(names: &[String]) -> Result<Vec<Interface>, Error> {
             known: all.iter().map(|interface| interface.name.as_str()).collect::<Vec<_>>().join(", "),
         })
     };
-    names.iter().map(one).collect()
+    let first = |(place, name): &(usize, &String)| !names[..*place].contains(name);
+    names.iter().enumerate().filter(first).map(|(_, name)| one(name)).collect()
 }
 
 /// Attaches `program` to an interface the old way, which other tools use too; none removes what is there.
@@ -120,15 +121,17 @@ fn exchange(request: RouteNetlinkMessage, flags: u16) -> Result<Vec<LinkMessage>
         let (datagram, _) = socket.recv_from_full().map_err(|error| failed(&error))?;
         let mut rest = datagram.as_slice();
         while !rest.is_empty() {
-            let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest).map_err(|error| failed(&error))?;
-            let length = (answer.header.length as usize).next_multiple_of(4);
+            let length = rest.first_chunk().map_or(0, |length| u32::from_ne_bytes(*length) as usize).max(1);
+            let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest);
+            rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+            // An interface with an attribute that the library cannot read is left out, not all of them with it.
+            let Ok(answer) = answer else { continue };
             match answer.payload {
                 NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => links.push(link),
                 NetlinkPayload::Error(error) if error.code.is_some() => return Err(failed(&error)),
                 NetlinkPayload::Done(_) | NetlinkPayload::Error(_) => return Ok(links),
                 _ => {}
             }
-            rest = rest.get(length..).unwrap_or_default();
         }
     }
 }

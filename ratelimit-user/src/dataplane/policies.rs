@@ -48,8 +48,9 @@ fn find(tables: &Tables, policy: &Policy) -> Result<Option<PolicyId>, Error> {
     Ok(None)
 }
 
-/// Frees the slots that no rule uses.
+/// Frees the slots that no rule uses. Whoever still remembers one asks again first.
 fn collect(tables: &mut Tables) -> Result<(), Error> {
+    tables.renew()?;
     let control = tables.control()?;
     let mut used = HashSet::from([UNLIMITED_ID, ALLOWED_ID, DENIED_ID, control.default_policy]);
     for entry in tables.source_rules.iter() {

@@ -7,11 +7,14 @@ use ratelimit_common::{
     map,
     policy::{Policy, UNLIMITED_ID},
     rule::{COMMAND, NEVER, Rule},
-    source::{IPV6, KEY_BITS, Source},
+    source::{KEY_BITS, Source},
 };
 
 use super::{Error, error::Tried as _, host, policies, tables::Tables};
 use crate::prefix::{Prefix, PrefixError};
+
+/// Nanoseconds between two searches for expired rules.
+const CLEAR_INTERVAL: u64 = 60 * ratelimit_common::limit::SECOND;
 
 /// What a rule is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,12 +66,24 @@ enum Place {
 impl Place {
     fn of(prefix: &Prefix, ipv6_prefix: u32) -> Self {
         let source = prefix.source();
-        let whole = if prefix.is_ipv6() { ipv6_prefix } else { 32 };
-        if u32::from(prefix.bits()) == whole {
+        if prefix.bits() == source.bits(ipv6_prefix as u8) {
             return Self::Source(source);
         }
         let (bits, data) = source.prefix_key(prefix.bits());
         Self::Prefix(Key::new(bits, data))
+    }
+
+    fn insert(&self, tables: &mut Tables, rule: &Rule) -> Result<(), Error> {
+        match self {
+            Self::Source(source) => {
+                let outcome = tables.source_rules.insert(source, rule, 0);
+                outcome.map_err(|error| full(error, "source", map::SOURCE_RULES_MAX))
+            }
+            Self::Prefix(key) => {
+                let outcome = tables.prefix_rules.insert(key, rule, 0);
+                outcome.map_err(|error| full(error, "prefix", map::PREFIX_RULES_MAX))
+            }
+        }
     }
 }
 
@@ -84,31 +99,35 @@ pub fn set(
     life: Option<Duration>,
     origin: u8,
 ) -> Result<(), Error> {
+    clear_expired(tables)?;
     let id = policies::intern(tables, policy)?;
     let mut control = tables.control()?;
     let Target::Prefix(prefix) = target else {
         control.default_policy = id;
         tables.set_control(&control)?;
-        return renew(tables);
+        return tables.renew();
     };
     let expires =
         life.map_or(NEVER, |life| host::now().saturating_add(u64::try_from(life.as_nanos()).unwrap_or(NEVER)));
     let rule = Rule { policy: id, prefix: prefix.bits(), origin, reserved: 0, expires };
-    match Place::of(&prefix, control.ipv6_prefix) {
-        Place::Source(source) => {
-            let outcome = tables.source_rules.insert(source, rule, 0);
-            outcome.map_err(|error| full(error, "source", map::SOURCE_RULES_MAX))?;
-        }
-        Place::Prefix(key) => {
-            if is_narrow(prefix.bits(), &prefix.source(), control.ipv6_prefix) && control.narrow_rules == 0 {
-                control.narrow_rules = 1;
-                tables.set_control(&control)?;
-            }
-            let outcome = tables.prefix_rules.insert(&key, rule, 0);
-            outcome.map_err(|error| full(error, "prefix", map::PREFIX_RULES_MAX))?;
-        }
+    if expires != NEVER && control.clear_after == 0 {
+        control.clear_after = expires;
+        tables.set_control(&control)?;
     }
-    renew(tables)
+    if is_narrow(prefix.bits(), &prefix.source(), control.ipv6_prefix) && control.narrow_rules == 0 {
+        control.narrow_rules = 1;
+        tables.set_control(&control)?;
+    }
+    let place = Place::of(&prefix, control.ipv6_prefix);
+    match place.insert(tables, &rule) {
+        // What has ended makes room, even if a search is not due yet.
+        Err(Error::TooManyRules { .. }) => {
+            remove_expired(tables)?;
+            place.insert(tables, &rule)?;
+        }
+        outcome => outcome?,
+    }
+    tables.renew()
 }
 
 /// The rule of exactly `target`, if it has one that has not ended. The default has one when it limits something.
@@ -143,11 +162,12 @@ pub fn get(tables: &Tables, target: Target) -> Result<Option<Listed>, Error> {
 ///
 /// [`Error::Bpf`] where the kernel refuses.
 pub fn delete(tables: &mut Tables, target: Target) -> Result<(), Error> {
+    clear_expired(tables)?;
     let mut control = tables.control()?;
     let Target::Prefix(prefix) = target else {
         control.default_policy = UNLIMITED_ID;
         tables.set_control(&control)?;
-        return renew(tables);
+        return tables.renew();
     };
     let outcome = match Place::of(&prefix, control.ipv6_prefix) {
         Place::Source(source) => tables.source_rules.remove(&source),
@@ -157,11 +177,32 @@ pub fn delete(tables: &mut Tables, target: Target) -> Result<(), Error> {
         Ok(()) | Err(MapError::KeyNotFound) => {}
         Err(error) => return Err(error).tried("cannot delete a rule"),
     }
-    if is_narrow(prefix.bits(), &prefix.source(), control.ipv6_prefix) && !any_narrow(tables, control.ipv6_prefix)? {
-        control.narrow_rules = 0;
-        tables.set_control(&control)?;
+    forget_narrow(tables)?;
+    tables.renew()
+}
+
+/// The policy that a source has now, from the rules alone.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] where the kernel refuses.
+pub fn resolve(tables: &Tables, source: &Source) -> Result<Policy, Error> {
+    let now = host::now();
+    let counts = |found: Result<Rule, MapError>| match found {
+        Ok(rule) => Ok(Some(rule)),
+        Err(MapError::KeyNotFound) => Ok(None),
+        Err(error) => Err(error).tried("cannot read a rule"),
+    };
+    let mut found = counts(tables.source_rules.get(source, 0))?.filter(|rule| now < rule.expires);
+    let mut prefix = Some(source.prefix);
+    while let (None, Some(bits)) = (found, prefix) {
+        let (bits, data) = source.prefix_key(bits);
+        let longest = counts(tables.prefix_rules.get(&Key::new(bits, data), 0))?;
+        prefix = longest.and_then(|rule| rule.prefix.checked_sub(1));
+        found = longest.filter(|rule| now < rule.expires);
     }
-    renew(tables)
+    let id = found.map_or(tables.control()?.default_policy, |rule| rule.policy);
+    policies::read(tables, id)
 }
 
 /// Every rule that has not ended, the default first, then by address.
@@ -196,16 +237,46 @@ fn listed(tables: &Tables, target: Target, rule: &Rule) -> Result<Option<Listed>
     Ok(Some(Listed { target, policy, expires_in, origin: rule.origin }))
 }
 
-/// Makes every bucket ask for its policy again. The rules are written before, so that whoever sees the new generation sees them.
-fn renew(tables: &mut Tables) -> Result<(), Error> {
-    let mut control = tables.control()?;
-    control.generation = control.generation.wrapping_add(1);
-    tables.set_control(&control)
-}
-
 /// Whether a rule is for a part of what makes one IPv6 source.
 fn is_narrow(bits: u8, source: &Source, ipv6_prefix: u32) -> bool {
-    source.family == IPV6 && u32::from(bits) > ipv6_prefix
+    bits > source.bits(ipv6_prefix as u8)
+}
+
+/// Notes that no part of an IPv6 source has a rule of its own any more, if that is so.
+fn forget_narrow(tables: &mut Tables) -> Result<(), Error> {
+    let mut control = tables.control()?;
+    if control.narrow_rules != 0 && !any_narrow(tables, control.ipv6_prefix)? {
+        control.narrow_rules = 0;
+        tables.set_control(&control)?;
+    }
+    Ok(())
+}
+
+/// Removes rules that have ended, at most once a minute, since all rules are read for it.
+fn clear_expired(tables: &mut Tables) -> Result<(), Error> {
+    let due = tables.control()?.clear_after;
+    if due == 0 || host::now() < due { Ok(()) } else { remove_expired(tables) }
+}
+
+/// Removes rules that have ended. The program looks past them, but they take room, and it looks past few.
+fn remove_expired(tables: &mut Tables) -> Result<(), Error> {
+    let (mut control, now) = (tables.control()?, host::now());
+    let mut next = NEVER;
+    let mut ended = |rule: &Rule| {
+        next = if rule.expires > now { next.min(rule.expires) } else { next };
+        rule.expires <= now
+    };
+    let rules = tables.source_rules.iter().collect::<Result<Vec<_>, _>>().tried("cannot read the rules")?;
+    for (source, _) in rules.into_iter().filter(|(_, rule)| ended(rule)) {
+        tables.source_rules.remove(&source).tried("cannot delete a rule")?;
+    }
+    let rules = tables.prefix_rules.iter().collect::<Result<Vec<_>, _>>().tried("cannot read the rules")?;
+    for (key, _) in rules.into_iter().filter(|(_, rule)| ended(rule)) {
+        tables.prefix_rules.remove(&key).tried("cannot delete a rule")?;
+    }
+    control.clear_after = if next == NEVER { 0 } else { next.max(now + CLEAR_INTERVAL) };
+    tables.set_control(&control)?;
+    forget_narrow(tables)
 }
 
 fn any_narrow(tables: &Tables, ipv6_prefix: u32) -> Result<bool, Error> {

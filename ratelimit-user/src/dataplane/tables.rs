@@ -162,6 +162,18 @@ impl Tables {
         self.control.set(0, *control, 0).tried("cannot write the control map")
     }
 
+    /// Makes every bucket ask for its policy again, at its next packet. Rules are written before, so that whoever sees the
+    /// new generation sees them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] where the kernel refuses.
+    pub fn renew(&mut self) -> Result<(), Error> {
+        let mut control = self.control()?;
+        control.generation = control.generation.wrapping_add(1);
+        self.set_control(&control)
+    }
+
     /// Packets and bytes by reason, all CPUs together.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd as _, AsRawFd as _};
 
-use aya::programs::{ProgramInfo, links::LinkType, loaded_links, loaded_programs};
+use aya::programs::{ProgramFd, ProgramInfo, links::LinkType, loaded_links, loaded_programs};
 
 use super::{
     Error,
@@ -20,12 +20,14 @@ pub(super) fn taken(interface: &Interface, id: u32) -> Error {
 /// A program that was removed, kept so that it can be put back.
 pub(super) struct Removed {
     program: Program,
-    info: Option<ProgramInfo>,
+    fd: ProgramFd,
 }
 
 /// Removes another tool's program from an interface.
 pub(super) fn remove(interface: &Interface, program: Program) -> Result<Removed, Error> {
-    let removed = Removed { program, info: info(program.id) };
+    // Opened before it is removed: nobody else may be holding it.
+    let info = info(program.id).ok_or_else(|| taken(interface, program.id))?;
+    let removed = Removed { program, fd: info.fd().tried("cannot open the program that is to be replaced")? };
     for link in loaded_links().flatten() {
         if link.program_id() != program.id || !matches!(link.link_type(), Ok(LinkType::Xdp)) {
             continue;
@@ -43,9 +45,7 @@ pub(super) fn remove(interface: &Interface, program: Program) -> Result<Removed,
 impl Removed {
     /// Puts the program back, by netlink whatever it was attached by before.
     pub(super) fn restore(&self, interface: &Interface) -> Result<(), Error> {
-        let Some(info) = &self.info else { return Err(taken(interface, self.program.id)) };
-        let fd = info.fd().tried("cannot open the program that was replaced")?;
-        interface::set_program(interface.index, self.program.mode, Some(fd.as_fd().as_raw_fd()))
+        interface::set_program(interface.index, self.program.mode, Some(self.fd.as_fd().as_raw_fd()))
     }
 }
 

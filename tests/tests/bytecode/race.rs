@@ -48,6 +48,26 @@ fn while_the_clock_stands_exactly_the_burst_passes() {
     assert_eq!(bucket.passed_packets + bucket.dropped_packets, offered);
 }
 
+/// CPUs read the clock and change the state in different orders.
+#[test]
+fn a_packet_that_read_the_clock_earlier_mints_nothing() {
+    let mut bytecode = Bytecode::load();
+    let rate = Rate { amount: 1_000_000, period: SECOND };
+    let burst = 10;
+    bytecode.set_default(&Limit { packets: Some(rate), burst: Some(burst), ..Limit::default() }.policy().unwrap());
+    let frame = Frame::udp(ADDRESS, 9).bytes();
+    let late = 2 * SECOND;
+    bytecode.set_time(late);
+    bytecode.repeat(&frame, 100);
+    for early in [1, 1_000, 100_000, 900_000] {
+        bytecode.set_time(late - early);
+        bytecode.repeat(&frame, 100);
+        bytecode.set_time(late);
+        bytecode.repeat(&frame, 100);
+        assert_eq!(bytecode.count(Reason::WithinLimit), burst, "{early} ns");
+    }
+}
+
 #[test]
 fn of_two_limits_neither_is_spent_by_the_refusals_of_the_other() {
     let mut bytecode = Bytecode::load();

@@ -139,6 +139,12 @@ fn link_local_addresses_are_sources_of_their_own() {
     set(&mut bytecode, "fe80::1", &Policy::DENIED);
     assert_eq!(bytecode.reason(&v6("fe80::1")), Reason::Denied);
     assert_eq!(bytecode.reason(&v6("fe80::3")), Reason::WithinLimit);
+    for prefix in ["fe80::/64", "fe80::/10", "fe80::/100"] {
+        set(&mut bytecode, prefix, &Policy::DENIED);
+        assert_eq!(bytecode.reason(&v6("fe80::4")), Reason::Denied, "{prefix}");
+        delete(&mut bytecode, prefix);
+        assert_eq!(bytecode.tables.control().unwrap().narrow_rules, 0, "{prefix}");
+    }
 }
 
 #[test]

@@ -13,7 +13,10 @@ use ratelimit_common::{
     reason::Reason,
     source::Source,
 };
-use ratelimit_tests::{Bytecode, Frame, Verdict, tokens};
+use ratelimit_tests::{
+    Bytecode, Frame, Verdict,
+    tokens::{self, Tokens},
+};
 
 /// Schedules in one run.
 const SCHEDULES: u32 = 10_000;
@@ -101,6 +104,10 @@ fn every_verdict_is_the_models_and_every_bound_holds() {
         let mut now = start;
         let mut model = Model { policy: &policy, packets: units(start), bytes: units(start) };
         let (mut admitted, mut admitted_bytes, mut largest) = (0, 0, 0);
+        // Where packets are all that is limited, also how many textbooks would admit.
+        let mut tokens =
+            limit.packets.filter(|_| limit.bytes.is_none()).map(|rate| Tokens::full(rate, policy.given.burst, start));
+        let mut exact = 0;
         for Arrival { gap, length } in arrivals {
             now += gap;
             bytecode.set_time(now);
@@ -108,6 +115,10 @@ fn every_verdict_is_the_models_and_every_bound_holds() {
             let expected = model.judge(now, frame.len() as u32);
             let verdict = bytecode.send(&frame);
             prop_assert_eq!(verdict == Verdict::Pass, expected.passes(), "{:?} at {}", limit, now - start);
+            if let Some(tokens) = &mut tokens {
+                tokens.advance(now);
+                exact += u64::from(tokens.take(1));
+            }
             verdicts.borrow_mut()[usize::from(expected.passes())] += 1;
             if verdict == Verdict::Pass {
                 admitted += 1;
@@ -124,6 +135,14 @@ fn every_verdict_is_the_models_and_every_bound_holds() {
                 prop_assert!(admitted_bytes <= tokens::bound(rate, burst, now - start) + largest);
             }
         }
+        // G2 and G3: nothing more and nothing less, a token more or less at the edges.
+        prop_assert!(
+            tokens.is_none() || admitted.abs_diff(exact) <= 1,
+            "{:?}: {} instead of {}",
+            limit,
+            admitted,
+            exact
+        );
         let bucket = bytecode.bucket(Source::v4(address)).unwrap();
         prop_assert_eq!((bucket.passed_packets, bucket.passed_bytes), (admitted, admitted_bytes));
         Ok(())

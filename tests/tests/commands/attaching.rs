@@ -62,7 +62,6 @@ fn detach_all_leaves_no_pin_link_program_or_map() {
     let info = loaded_programs().flatten().find(|program| program.id() == id).unwrap();
     let maps = info.map_ids().unwrap().unwrap();
     assert!(maps.len() >= 7, "{maps:?}");
-    drop(info);
     assert_eq!(ratelimit.ok("detach --all"), "detached from eth0; nothing of ratelimit is left\n");
     assert!(sandbox.pins().is_empty());
     assert!(!sandbox.ip("link show eth0").contains("xdp"));
@@ -112,13 +111,21 @@ fn another_program_gives_way_to_replace_and_comes_back_on_failure() {
     sandbox.victim(|| sink.pin_program("/sys/fs/bpf/pass"));
     drop(sink);
     sandbox.ip("link set dev eth0 xdpdrv pinned /sys/fs/bpf/pass");
+    // Now nothing but the interface holds it.
+    sandbox.victim(|| std::fs::remove_file("/sys/fs/bpf/pass").unwrap());
     ratelimit.fails("attach eth0 lo --replace");
     let link = sandbox.ip("link show eth0");
     assert!(link.contains(&format!("prog/xdp id {id} ")), "{link}");
+    assert!(ratelimit.fails("status").contains("not attached"));
     ratelimit.ok("attach eth0 --replace");
     assert_ne!(program_id(&ratelimit), id);
     ratelimit.ok("detach --all");
-    sandbox.victim(|| std::fs::remove_file("/sys/fs/bpf/pass").unwrap());
+
+    // Attached by a link, whose owner finds it dead: what it let pass or dropped still is.
+    let sink = Sink::passing(&sandbox, VICTIM_LINK);
+    ratelimit.fails("attach eth0 lo --replace");
+    assert!(sandbox.ip("link show eth0").contains(&format!("prog/xdp id {} ", sink.program_id())));
+    sandbox.ip("link set dev eth0 xdpdrv off");
 }
 
 #[test]
@@ -171,7 +178,44 @@ fn a_renamed_interface_goes_by_its_new_name() {
     ratelimit.ok("attach old0");
     sandbox.ip("link set old0 name new0");
     assert_eq!(ratelimit.json("status")["interfaces"][0]["name"], "new0");
+    // Another one of the old name does not push it out.
+    sandbox.ip("link add old0 type veth peer name far1");
+    ratelimit.ok("attach old0");
+    let status = ratelimit.json("status");
+    let names: Vec<_> =
+        status["interfaces"].as_array().unwrap().iter().map(|row| (&row["name"], &row["mode"])).collect();
+    assert_eq!(names, [(&json!("new0"), &json!("native")), (&json!("old0"), &json!("native"))]);
+    ratelimit.ok("detach old0");
+    assert!(sandbox.ip("link show new0").contains("xdp") && !sandbox.ip("link show old0").contains("xdp"));
     ratelimit.ok("detach new0");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn denying_the_peer_of_an_ssh_session_needs_force() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    let through_ssh = |words: &str| {
+        let mut command = ratelimit.command(words);
+        command.env("SSH_CONNECTION", "10.9.0.5 50000 10.9.0.1 22");
+        ratelimit.output(&mut command)
+    };
+    for prefix in ["10.9.0.5", "10.9.0.0/24", "0.0.0.0/0"] {
+        let output = through_ssh(&format!("deny add {prefix}"));
+        let expected = format!("ratelimit: {prefix} has 10.9.0.5 in it, from where this SSH session comes: ");
+        assert!(output.status == 2 && output.stderr.starts_with(&expected), "{output:?}");
+    }
+    assert_eq!(ratelimit.json("deny list"), json!([]));
+    for words in [
+        "deny add 10.10.0.0/16",
+        "deny add ::/0",
+        "allow add 10.9.0.0/28",
+        "deny add 10.9.0.0/24",
+        "deny add 10.9.0.5 --force",
+    ] {
+        assert_eq!(through_ssh(words).status, 0, "{words}");
+    }
     ratelimit.ok("detach --all");
 }
 

@@ -66,6 +66,7 @@ fn numbers_that_cannot_be_are_refused_before_anything_is_touched() {
         ),
         ("limit set host.example --packets 1/s", "expected an address or a prefix"),
         ("deny add 300.1.1.1", "expected an address or a prefix"),
+        ("deny add ::ffff:10.0.0.1", "packets from there carry the IPv4 address: say 10.0.0.1"),
         ("allow add default", "expected an address or a prefix"),
         ("limit set default --packets 0/s", "a rate of nothing would stop every packet"),
         ("limit set default --packets 1e99/s", "expected packets per s, m, h or d"),
@@ -135,6 +136,56 @@ fn without_a_bpf_file_system_the_command_to_mount_one_is_given() {
     assert_eq!(line, expected);
     // The usual place is mounted without asking.
     sandbox.victim(|| rustix::mount::unmount("/sys/fs/bpf", rustix::mount::UnmountFlags::empty()).unwrap());
+    ratelimit.ok("attach eth0");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn detaching_from_everything_removes_nothing_that_is_not_ours() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    sandbox.victim(|| {
+        std::fs::create_dir("/run/precious").unwrap();
+        std::fs::write("/run/precious/program", "not ours").unwrap();
+    });
+    let line = ratelimit.fails("detach --all --pins /run/precious");
+    assert!(line.starts_with("ratelimit: /run/precious is not on a BPF file system"), "{line}");
+    assert_eq!(sandbox.victim(|| std::fs::read_to_string("/run/precious/program").unwrap()), "not ours");
+
+    ratelimit.ok("attach eth0");
+    let mut sink = Sink::passing(&sandbox, "lo");
+    sandbox.victim(|| sink.pin_program(format!("{PINS}/somebody_elses")));
+    let line = ratelimit.fails("detach --all");
+    assert!(line.contains("Directory not empty"), "{line}");
+    assert_eq!(sandbox.pins().iter().filter(|pin| pin.ends_with("somebody_elses")).count(), 1);
+    sandbox.victim(|| std::fs::remove_file(format!("{PINS}/somebody_elses")).unwrap());
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn several_interfaces_are_taken_together_or_not_at_all() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 eth0");
+    ratelimit.ok("attach eth0 eth0");
+    assert_eq!(
+        ratelimit.fails("detach eth0 eth9"),
+        "ratelimit: ratelimit is not attached to eth9: `ratelimit status` lists where it is"
+    );
+    assert_eq!(ratelimit.json("status")["interfaces"][0]["name"], "eth0");
+    ratelimit.ok("detach eth0 eth0");
+    ratelimit.ok("detach --all");
+    let line = ratelimit.fails("attach eth0 eth0 lo");
+    assert!(line.starts_with("ratelimit: lo: its driver does not support native XDP"), "{line}");
+}
+
+#[test]
+fn another_mode_than_the_running_one_is_not_ignored() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --mode generic");
+    let line = ratelimit.fails("attach eth0 --mode native");
+    assert!(line.starts_with("ratelimit: eth0 has ratelimit in generic mode: `ratelimit detach eth0` first"), "{line}");
     ratelimit.ok("attach eth0");
     ratelimit.ok("detach --all");
 }

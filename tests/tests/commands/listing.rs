@@ -51,6 +51,23 @@ fn a_reader_that_goes_away_is_no_error() {
 }
 
 #[test]
+fn a_reader_that_takes_its_time_holds_nobody_up() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    // More than a pipe takes at once.
+    Flood::of(Frame::udp([10, 9, 1, 0], 9)).sources(2_000).send(&sandbox, 2_000);
+    let mut command = ratelimit.command("sources -n 2000 --json");
+    command.stdout(Stdio::piped());
+    let mut process = sandbox.start(command);
+    let mut first = [0];
+    std::io::Read::read_exact(process.child.stdout.as_mut().unwrap(), &mut first).unwrap();
+    ratelimit.ok("detach --all");
+    let rest = process.wait().stdout;
+    assert!(first == *b"[" && rest.ends_with(b"]\n"));
+}
+
+#[test]
 fn help_names_every_command_of_the_contract() {
     let sandbox = Sandbox::new();
     let help = Ratelimit::new(&sandbox).ok("--help");

@@ -1,5 +1,6 @@
 //! `limit`, `allow`, `deny`.
 
+use ratelimit_common::{rule::Rule, source::Source};
 use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox};
 use serde_json::json;
 
@@ -68,6 +69,33 @@ fn a_rule_is_deleted_exactly_as_it_was_set() {
     }
     ratelimit.ok("limit del default");
     assert_eq!(ratelimit.ok("limit list"), "no limits\n");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_rule_that_has_ended_is_gone_for_every_command() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    ratelimit.ok("deny add 10.9.0.66 --for 1s");
+    ratelimit.ok("deny add fd00:9::66 --for 1s");
+    let kept = || {
+        sandbox.victim(|| {
+            let data = aya::maps::MapData::from_pin("/sys/fs/bpf/ratelimit/SOURCE_RULES").unwrap();
+            let map = aya::maps::Map::HashMap(data);
+            aya::maps::HashMap::<_, Source, Rule>::try_from(map).unwrap().keys().count()
+        })
+    };
+    assert_eq!((kept(), ratelimit.json("deny list").as_array().unwrap().len()), (1, 2));
+    // The program reads the same clock as the command, and nobody can move that one.
+    while ratelimit.json("deny list") != json!([]) {
+        std::thread::yield_now();
+    }
+    Flood::of(Frame::udp([10, 9, 0, 66], 9)).send(&sandbox, 10);
+    assert_eq!(ratelimit.json("status")["reasons"]["within-limit"]["packets"], 10);
+    assert_eq!(ratelimit.run("deny del 10.9.0.66").status, 1);
+    ratelimit.ok("limit set 10.9.0.1 --packets 1/s");
+    assert_eq!(kept(), 1, "the ended rule still takes room");
     ratelimit.ok("detach --all");
 }
 

@@ -29,7 +29,8 @@ pub(crate) fn prepare(sandbox: &Sandbox) -> Result<()> {
     let route = format!("route add {VICTIM_IPV4} dev {PEER_LINK} src {client}");
     let status = sandbox.peer(|| Command::new("ip").args(route.split(' ')).status())?;
     ensure!(status.success(), "ip {route}: {status}");
-    wiring::lay(sandbox)
+    wiring::lay(sandbox);
+    Ok(())
 }
 
 /// The CPU that sends the floods.
