@@ -1,0 +1,127 @@
+//! Initial file systems for guests: the programs with their libraries, a kernel's modules, and a job.
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context as _, Result, ensure};
+
+use super::{kernel::Kernel, output};
+
+/// The first process of a guest.
+const INIT: &str = include_str!("init.sh");
+
+/// Where `/init` mounts something.
+const MOUNT_POINTS: [&str; 5] = ["proc", "sys", "dev", "tmp", "run"];
+
+/// Programs of this machine that tests run.
+const PROGRAMS: [&str; 4] = ["/usr/sbin/ip", "/usr/bin/setpriv", "/usr/bin/setarch", "/usr/bin/env"];
+
+/// What else tests and `/init` run. BusyBox has an `ip` and others of its own too, which must not be found first.
+const APPLETS: [&str; 8] = ["sh", "mount", "insmod", "stty", "sleep", "true", "poweroff", "cat"];
+
+/// Modules that tests use.
+const MODULES: [&str; 4] = ["veth", "dummy", "tun", "virtio_net"];
+
+/// What every guest has: an archive of everything but a kernel's modules and its job.
+#[derive(Debug)]
+pub(super) struct Base {
+    folder: PathBuf,
+    archive: PathBuf,
+}
+
+impl Base {
+    /// Packs the product and the test programs, each with its path in the guest, and `data`, the files of the tests.
+    pub(super) fn build(folder: &Path, programs: &[(PathBuf, PathBuf)], data: &Path) -> Result<Self> {
+        let root = folder.join("base");
+        let _ = fs::remove_dir_all(&root);
+        for mount_point in MOUNT_POINTS {
+            fs::create_dir_all(root.join(mount_point)).context("cannot make the guest's folders")?;
+        }
+        for (program, place) in programs {
+            let copy = add(&root, program, place)?;
+            // Most of a debug build is debug information, which guests would have to unpack.
+            output(Command::new("strip").arg("--strip-debug").arg(copy))?;
+        }
+        for program in PROGRAMS.map(Path::new) {
+            add(&root, program, program)?;
+        }
+        let busybox = which("busybox")?;
+        add(&root, &busybox, Path::new("/bin/busybox"))?;
+        for applet in APPLETS {
+            symlink("busybox", root.join("bin").join(applet)).context("cannot link an applet")?;
+        }
+        if data.is_dir() {
+            output(Command::new("cp").arg("--recursive").arg(data).arg(root.join("tests")))?;
+        }
+        script(&root.join("init"), INIT)?;
+        let archive = folder.join("base.cpio");
+        pack(&root, &archive)?;
+        Ok(Self { folder: folder.to_owned(), archive })
+    }
+
+    /// The whole file system of a guest with this kernel: kernels unpack several archives in one file.
+    pub(super) fn with(&self, kernel: &Kernel, job: &str) -> Result<PathBuf> {
+        let root = self.folder.join(kernel.name.text());
+        let _ = fs::remove_dir_all(&root);
+        fs::create_dir_all(root.join("modules")).context("cannot make the folder of the modules")?;
+        for (number, file) in kernel.modules(&MODULES)?.iter().enumerate() {
+            let name = file.file_name().and_then(|name| name.to_str()).context("a module has no name")?;
+            let place = root.join(format!("modules/{number:02}-{}", name.trim_end_matches(".xz")));
+            let unpacked = fs::File::create(&place).context("cannot write a module")?;
+            // Packages before 6.12 do not compress them.
+            let program = if name.ends_with(".xz") { "xzcat" } else { "cat" };
+            let status = Command::new(program).arg(file).stdout(unpacked).status();
+            ensure!(status.with_context(|| format!("cannot run {program}"))?.success(), "cannot unpack {name}");
+        }
+        script(&root.join("job"), job)?;
+        let own = self.folder.join(format!("{}.own.cpio", kernel.name.text()));
+        pack(&root, &own)?;
+        let whole = self.folder.join(format!("{}.cpio", kernel.name.text()));
+        let parts = [&self.archive, &own].map(fs::read).into_iter().collect::<Result<Vec<_>, _>>();
+        fs::write(&whole, parts.context("cannot read an archive")?.concat()).context("cannot write the archive")?;
+        Ok(whole)
+    }
+}
+
+/// Copies a program to its place in the guest, and the libraries that it is linked with to theirs.
+fn add(root: &Path, program: &Path, place: &Path) -> Result<PathBuf> {
+    let copy = copy(root, program, place)?;
+    // A program without libraries makes ldd fail.
+    let ldd = Command::new("ldd").arg(program).output().context("cannot run ldd")?;
+    let text = String::from_utf8_lossy(&ldd.stdout).into_owned();
+    ensure!(!text.contains("not found"), "{} lacks a library:\n{text}", program.display());
+    for library in text.split_whitespace().filter(|word| word.starts_with('/')) {
+        self::copy(root, Path::new(library), Path::new(library))?;
+    }
+    Ok(copy)
+}
+
+fn copy(root: &Path, file: &Path, place: &Path) -> Result<PathBuf> {
+    let copy = root.join(place.strip_prefix("/").context("a path in the guest must be absolute")?);
+    fs::create_dir_all(copy.parent().context("no file")?).context("cannot make a folder of the guest")?;
+    fs::copy(file, &copy).with_context(|| format!("cannot copy {}", file.display()))?;
+    Ok(copy)
+}
+
+fn script(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).context("cannot make a script executable")
+}
+
+fn pack(root: &Path, archive: &Path) -> Result<()> {
+    let file = fs::File::create(archive).with_context(|| format!("cannot write {}", archive.display()))?;
+    let mut cpio = Command::new("sh");
+    cpio.current_dir(root).args(["-c", "find . | cpio --quiet --create --format=newc --owner=0:0"]);
+    let status = cpio.stdout(Stdio::from(file)).status().context("cannot run cpio")?;
+    ensure!(status.success(), "cpio failed ({status})");
+    Ok(())
+}
+
+fn which(program: &str) -> Result<PathBuf> {
+    let path = output(Command::new("sh").args(["-c", "command -v \"$0\"", program]))?;
+    Ok(PathBuf::from(path.trim()))
+}

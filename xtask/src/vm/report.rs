@@ -1,0 +1,143 @@
+//! What a guest's job printed, judged and counted, and the table of all guests.
+
+use super::{
+    kernel::Name,
+    suite::{BEGIN, END, PROGRAMS},
+};
+
+/// What came of one kernel.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    passed: usize,
+    failed: usize,
+    /// Left out of emulation, or below the version that has the feature.
+    skipped: usize,
+    /// Program size, verified instructions, load time: as the test of the program's size prints them.
+    in_kernel: String,
+    verified: String,
+    load_time: String,
+    /// What failed, for people to read.
+    pub(super) failures: Vec<String>,
+}
+
+impl Report {
+    /// Reads what the job on this kernel printed.
+    pub(super) fn read(kernel: Name, text: &str) -> Self {
+        let mut report = Self::default();
+        if kernel == Name::Old {
+            report.refusal(section(text, "refusal"));
+        } else {
+            for program in PROGRAMS {
+                report.program(program, section(text, program));
+            }
+        }
+        report
+    }
+
+    /// Whether everything ran and nothing failed.
+    pub(super) fn is_good(&self) -> bool {
+        self.failures.is_empty() && self.failed == 0 && self.passed > 0
+    }
+
+    /// A kernel below the floor is refused in one line with exit status 2.
+    fn refusal(&mut self, section: Option<(Vec<&str>, i32)>) {
+        match section {
+            Some((lines, 2)) if lines.len() == 1 && is_refusal(lines[0]) => self.passed += 1,
+            other => {
+                self.failed += 1;
+                self.failures.push(format!("not the refusal that was expected: {other:?}"));
+            }
+        }
+    }
+
+    /// One test program.
+    fn program(&mut self, program: &str, section: Option<(Vec<&str>, i32)>) {
+        let Some((lines, status)) = section else {
+            self.failures.push(format!("{program} did not end"));
+            return;
+        };
+        let below = lines.iter().filter(|line| line.starts_with("skipped: ")).count();
+        let result = lines.iter().rev().find_map(|line| line.strip_prefix("test result: "));
+        let count = |what: &str| result.and_then(|line| number_before(line, what));
+        let counts = (count(" passed"), count(" failed"), count(" filtered out"));
+        if let (Some(passed), Some(failed), Some(left_out)) = counts {
+            self.passed += passed.saturating_sub(below);
+            self.failed += failed;
+            self.skipped += left_out + below;
+        }
+        if counts.0.is_none() || status != 0 {
+            let details = lines.iter().position(|line| *line == "failures:").unwrap_or(0);
+            self.failures.push(format!("{program}: exit status {status}\n{}", lines[details..].join("\n")));
+        }
+        for part in lines.iter().filter(|line| line.starts_with("verified instructions: ")).flat_map(|l| l.split("; "))
+        {
+            match part.split_once(": ").or(part.split_once(" in ")) {
+                Some(("verified instructions", number)) => self.verified = number.to_owned(),
+                Some(("in the kernel", number)) => self.in_kernel = number.to_owned(),
+                Some(("loaded", time)) => self.load_time = time.to_owned(),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn is_refusal(line: &str) -> bool {
+    line.starts_with("ratelimit: kernel 5.10.") && line.ends_with("ratelimit needs Linux 5.15 or newer")
+}
+
+/// What one step of the job printed, and its exit status; none if it did not end.
+fn section<'a>(text: &'a str, name: &str) -> Option<(Vec<&'a str>, i32)> {
+    let mut lines = text.lines().map(str::trim_end).skip_while(|line| line.strip_prefix(BEGIN) != Some(name));
+    lines.next()?;
+    let mut printed = Vec::new();
+    for line in lines {
+        let end = line.strip_prefix(END).and_then(|rest| rest.split_once(' '));
+        match end {
+            Some((ended, status)) if ended == name => return Some((printed, status.parse().ok()?)),
+            _ => printed.push(line),
+        }
+    }
+    None
+}
+
+/// The number right before `what`.
+fn number_before(line: &str, what: &str) -> Option<usize> {
+    line.split_once(what)?.0.rsplit(' ').next()?.parse().ok()
+}
+
+/// How a kernel's part ended, in one word: a guest that died is never mistaken for tests that failed.
+pub(super) struct Row {
+    pub(super) kernel: Name,
+    pub(super) release: String,
+    pub(super) status: &'static str,
+    pub(super) report: Report,
+    pub(super) seconds: u64,
+}
+
+/// One line for each kernel.
+pub(super) fn table(rows: &[Row]) -> String {
+    let heading =
+        ["kernel", "release", "result", "passed", "failed", "skipped", "size", "verified", "load time", "guest"];
+    let mut cells = vec![heading.map(str::to_owned)];
+    for Row { kernel, release, status, report, seconds } in rows {
+        let or_dash = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
+        cells.push([
+            kernel.text().to_owned(),
+            or_dash(release),
+            (*status).to_owned(),
+            report.passed.to_string(),
+            report.failed.to_string(),
+            report.skipped.to_string(),
+            or_dash(&report.in_kernel),
+            or_dash(&report.verified),
+            or_dash(&report.load_time),
+            format!("{seconds} s"),
+        ]);
+    }
+    let width = |column: usize| cells.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let line = |row: &[String; 10]| {
+        let padded = row.iter().enumerate().map(|(column, cell)| format!("{cell:<0$}", width(column)));
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    cells.iter().map(line).collect::<Vec<_>>().join("\n")
+}
