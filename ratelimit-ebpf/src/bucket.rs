@@ -104,16 +104,14 @@ impl Tracked {
     }
 }
 
-/// Asks without charging. A debt that another policy has left is still cut down to what this one allows.
+/// Asks without charging.
 #[inline(always)]
 fn peek(state: &Word, meter: &Meter, clock: &Clock<'_>, cost: Units) -> Charge {
-    let seen = state.load();
-    match ask(seen, meter, clock, cost) {
+    match meter.ask(state.load(), clock.units(), cost) {
         Answer::Admit(_) => Charge::Paid,
         Answer::Refuse => Charge::Refused,
-        Answer::Cap(capped) => {
-            // Losing this to another CPU is harmless: the next packet finds the same.
-            let _ = state.compare_exchange(seen, capped);
+        Answer::Cap(_) => {
+            cap(state, meter, clock);
             Charge::Refused
         }
     }
@@ -124,26 +122,32 @@ fn peek(state: &Word, meter: &Meter, clock: &Clock<'_>, cost: Units) -> Charge {
 fn charge(state: &Word, meter: &Meter, clock: &Clock<'_>, cost: Units) -> Charge {
     let mut seen = state.load();
     for _ in 0..TRIES {
-        let (next, outcome) = match ask(seen, meter, clock, cost) {
-            Answer::Admit(next) => (next, Charge::Paid),
-            Answer::Cap(next) => (next, Charge::Refused),
+        let next = match meter.ask(seen, clock.units(), cost) {
+            Answer::Admit(next) => next,
             Answer::Refuse => return Charge::Refused,
+            Answer::Cap(_) => {
+                cap(state, meter, clock);
+                return Charge::Refused;
+            }
         };
         match state.compare_exchange(seen, next) {
-            Ok(()) => return outcome,
+            Ok(()) => return Charge::Paid,
             Err(actual) => seen = actual,
         }
     }
     Charge::Contended
 }
 
-/// Asks. A debt that looks too large for this policy is looked at once more by a clock that is read after the state was:
-/// whoever made it cannot have read a later time then, so it is not taken for an old policy's by mistake.
-#[inline(always)]
-fn ask(seen: u64, meter: &Meter, clock: &Clock<'_>, cost: Units) -> Answer {
-    match meter.ask(seen, clock.units(), cost) {
-        Answer::Cap(_) => meter.ask(seen, clock.read_again(), cost),
-        answer => answer,
+/// Cuts a debt that looks too large for this policy down to what the policy can make, for the packets to come.
+///
+/// The clock is read once more, after the state: whoever made the debt cannot have read a later time, so that a debt of this
+/// policy is never taken for one of an older policy.
+#[inline(never)]
+fn cap(state: &Word, meter: &Meter, clock: &Clock<'_>) {
+    let seen = state.load();
+    if let Answer::Cap(capped) = meter.ask(seen, clock.read_again(), 1) {
+        // Losing this to another CPU is harmless: the next packet finds the same.
+        let _ = state.compare_exchange(seen, capped);
     }
 }
 
