@@ -38,7 +38,8 @@ pub fn build_object(package: &str, folder: &Path) -> Result<Object> {
     let toolchain = Toolchain::find().filter(|_| linker().is_file());
     let toolchain = toolchain
         .context("the tools for the kernel side are missing: run `cargo xtask setup` once, then build again")?;
-    let target_dir = out_dir.join("kernel-target");
+    // OUT_DIR is target/PROFILE/build/PACKAGE/out. All profiles and packages share what is built for the kernel.
+    let target_dir = out_dir.ancestors().nth(4).context("OUT_DIR is not below a target folder")?.join("kernel");
     let mut cargo = toolchain.cargo("build", package);
     cargo.args(["--quiet", "--bin", package, "--target-dir"]).arg(&target_dir);
     let output = cargo.output().with_context(|| format!("cannot run {cargo:?}"))?;

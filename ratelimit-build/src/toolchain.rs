@@ -11,6 +11,10 @@ use crate::pins::{LLVM_MAJOR, NIGHTLY, linker};
 /// The bpf target of this project. Every platform it supports is little-endian.
 const TARGET: &str = "bpfel-unknown-none";
 
+/// Crates that use features which a stable compiler only takes when told so. The same for every package, so that all share
+/// what is built.
+const UNSTABLE_CRATES: &str = "aya_ebpf,ratelimit_ebpf,ratelimit_tests_ebpf";
+
 /// Where distributions that package a `core` for bpf put the compiler.
 const PACKAGED_RUSTC: &str = "/usr/bin/rustc";
 
@@ -51,11 +55,10 @@ impl Toolchain {
         {
             command.env_remove(name);
         }
-        let own_crate = package.replace('-', "_");
         match self {
             Self::Packaged { rustc } => {
                 // A stable compiler takes the features that aya-ebpf and we need for these crates only.
-                command.env("RUSTC", rustc).env("RUSTC_BOOTSTRAP", format!("aya_ebpf,{own_crate}"));
+                command.env("RUSTC", rustc).env("RUSTC_BOOTSTRAP", UNSTABLE_CRATES);
                 if subcommand == "clippy" {
                     command.env("RUSTC_WORKSPACE_WRAPPER", rustc.with_file_name("clippy-driver"));
                     command.arg("check");

@@ -18,7 +18,7 @@ pub(crate) fn run() -> Result<()> {
         // The packaged clippy takes its arguments from here; they are separated by its own marker.
         clippy
             .env("CLIPPY_ARGS", "--deny__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__")
-            .args(["--target-dir", "target/kernel-lint"]);
+            .args(["--target-dir", "target/kernel"]);
         run::run(&mut clippy)?;
     }
     let mut doc = run::cargo();

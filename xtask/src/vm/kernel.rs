@@ -125,7 +125,8 @@ fn download(name: Name, folder: &Path) -> Result<()> {
         }
         command
     };
-    output(apt("apt-get").arg("update")).with_context(|| format!("cannot read the package list of {suite}"))?;
+    output(apt("apt-get").args(["update", "--error-on=any"]))
+        .with_context(|| format!("cannot read the package list of {suite}"))?;
     let depends = |package: &str| -> Result<Vec<String>> {
         let text = output(apt("apt-cache").args(["depends", "--important", package]))?;
         Ok(text.lines().filter_map(|line| line.trim().strip_prefix("Depends: ")).map(str::to_owned).collect())

@@ -22,8 +22,8 @@ const PROCESSOR: &str = "max,cx16=off";
 /// What the guest's kernel says when something has gone wrong in itself.
 const ALARMS: [&str; 4] = ["Kernel panic", "Oops", "BUG:", "general protection fault"];
 
-/// An unsound kernel stops at once, and QEMU with it.
-const KERNEL_ARGUMENTS: &str = "console=ttyS0 rdinit=/init oops=panic panic=-1 nowatchdog";
+/// An unsound kernel stops at once, and QEMU with it. What only costs time under emulation is off.
+const KERNEL_ARGUMENTS: &str = "console=ttyS0 rdinit=/init oops=panic panic=-1 nowatchdog mitigations=off";
 
 /// How a guest ended.
 #[derive(Debug)]

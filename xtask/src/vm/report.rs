@@ -141,3 +141,39 @@ pub(super) fn table(rows: &[Row]) -> String {
     };
     cells.iter().map(line).collect::<Vec<_>>().join("\n")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Name, Report};
+
+    fn refusal(line: &str, status: i32) -> bool {
+        Report::read(Name::Old, &format!("== begin refusal\r\n{line}\r\n== end refusal {status}\r\n")).is_good()
+    }
+
+    #[test]
+    fn only_the_exact_refusal_is_good() {
+        let line = "ratelimit: kernel 5.10.0-32 is too old: ratelimit needs Linux 5.15 or newer";
+        assert!(refusal(line, 2));
+        assert!(!refusal(line, 1));
+        assert!(!refusal(&format!("{line}\n{line}"), 2));
+        assert!(!refusal("ratelimit: missing privilege CAP_BPF", 2));
+        assert!(!Report::read(Name::Old, "== begin refusal").is_good());
+    }
+
+    #[test]
+    fn every_program_must_have_ended_well() {
+        let program = |name: &str, status: i32| {
+            let counts = "1 passed; 0 failed; 0 ignored; 0 measured; 3 filtered out; finished in 0.10s";
+            let size = "verified instructions: 10; in the kernel: 5; loaded in 7 ms\nskipped: frags need Linux 5.18";
+            format!("== begin {name}\n{size}\ntest result: ok. {counts}\n== end {name} {status}\n")
+        };
+        let all = super::PROGRAMS.map(|name| program(name, 0)).concat();
+        let mut report = Report::read(Name::V6_1, &all);
+        assert_eq!((report.passed, report.failed, report.skipped), (0, 0, 16));
+        assert_eq!([report.verified.as_str(), &report.in_kernel, &report.load_time], ["10", "5", "7 ms"]);
+        report = Report::read(Name::V6_1, &all.replace("skipped: ", ""));
+        assert!(report.is_good() && report.passed == 4);
+        assert!(!Report::read(Name::V6_1, &all.replace("end sandbox 0", "end sandbox 101")).is_good());
+        assert!(!Report::read(Name::V6_1, &all.replace("== end network", "")).is_good());
+    }
+}
