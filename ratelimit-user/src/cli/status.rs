@@ -60,7 +60,7 @@ pub(super) fn run(pins: &Path, output: Output) -> Result<Answer> {
         passed,
         dropped,
         reasons,
-        sources: Sources { tracked: tables.tracked_count()?, capacity: tables.capacity()? },
+        sources: Sources { tracked: tables.tracked()?.len(), capacity: tables.capacity()? },
         ipv6_prefix: tables.control()?.ipv6_prefix,
     };
     drop(instance);

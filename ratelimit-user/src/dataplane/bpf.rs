@@ -1,20 +1,24 @@
-//! The few BPF system calls that aya does not offer, on links.
+//! The few BPF system calls that aya does not offer: on links, and reading many entries of a map at once.
 
 use std::{
     ffi::CString,
     io,
     os::{
-        fd::{AsRawFd as _, FromRawFd as _, OwnedFd},
+        fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd},
         unix::ffi::OsStrExt as _,
     },
     path::Path,
+    ptr,
 };
+
+use aya::Pod;
 
 use super::{Error, error::Tried as _};
 
 // Numbers from the kernel's include/uapi/linux/bpf.h.
 const BPF_OBJ_GET: libc::c_long = 7;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_long = 15;
+const BPF_MAP_LOOKUP_BATCH: libc::c_long = 24;
 const BPF_LINK_GET_FD_BY_ID: libc::c_long = 30;
 const BPF_LINK_DETACH: libc::c_long = 34;
 const BPF_LINK_TYPE_XDP: u32 = 6;
@@ -53,16 +57,15 @@ impl Link {
     /// Opens a pinned link.
     pub(super) fn from_pin(path: &Path) -> Result<Self, Error> {
         let name = CString::new(path.as_os_str().as_bytes()).tried("cannot open a pinned link")?;
-        let attributes = [name.as_ptr() as u64, 0];
         // SAFETY: the kernel reads the name, which outlives the call.
-        let fd = unsafe { call(BPF_OBJ_GET, &attributes) }.tried("cannot open a pinned link")?;
+        let fd = unsafe { call(BPF_OBJ_GET, &mut [name.as_ptr() as u64, 0]) }.tried("cannot open a pinned link")?;
         Self::new(fd)
     }
 
     /// Opens a link by its id. Needs CAP_SYS_ADMIN.
     pub(super) fn from_id(id: u32) -> Result<Self, Error> {
         // SAFETY: the attributes are one id and two zeroes, which the kernel only reads.
-        let fd = unsafe { call(BPF_LINK_GET_FD_BY_ID, &[id, 0, 0]) }.tried("cannot open a link")?;
+        let fd = unsafe { call(BPF_LINK_GET_FD_BY_ID, &mut [id, 0, 0]) }.tried("cannot open a link")?;
         Self::new(fd)
     }
 
@@ -70,10 +73,10 @@ impl Link {
         // SAFETY: the kernel has just made this descriptor for us.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         let mut info = LinkInfo::default();
-        let attributes =
+        let mut attributes =
             InfoByFd { fd: fd_number(&fd), length: size_of::<LinkInfo>() as u32, info: &raw mut info as u64 };
         // SAFETY: the kernel writes at most `length` bytes to `info`, which outlives the call.
-        unsafe { call(BPF_OBJ_GET_INFO_BY_FD, &attributes) }.tried("cannot read a link")?;
+        unsafe { call(BPF_OBJ_GET_INFO_BY_FD, &mut attributes) }.tried("cannot read a link")?;
         let interface = (info.kind == BPF_LINK_TYPE_XDP && info.interface != 0).then_some(info.interface);
         Ok(Self { fd, program_id: info.program_id, interface })
     }
@@ -82,9 +85,73 @@ impl Link {
     pub(super) fn detach(&self) -> Result<(), Error> {
         if self.interface.is_some() {
             // SAFETY: the attribute is one descriptor, which the kernel only reads.
-            unsafe { call(BPF_LINK_DETACH, &[fd_number(&self.fd)]) }.tried("cannot detach a link")?;
+            unsafe { call(BPF_LINK_DETACH, &mut [fd_number(&self.fd)]) }.tried("cannot detach a link")?;
         }
         Ok(())
+    }
+}
+
+/// `union bpf_attr` for `BPF_MAP_LOOKUP_BATCH`.
+#[repr(C)]
+#[derive(Default)]
+struct LookupBatch {
+    position: u64,
+    next_position: u64,
+    keys: u64,
+    values: u64,
+    count: u32,
+    map: u32,
+    element_flags: u64,
+    flags: u64,
+}
+
+/// Entries that are read in one call at first.
+const BATCH: usize = 256;
+
+/// All entries of a hash map (kernel 5.6). Those that come and go meanwhile may be missed, but none is there twice.
+pub(super) fn entries<K: Pod, V: Pod>(map: BorrowedFd<'_>) -> Result<Vec<(K, V)>, Error> {
+    let mut all = Vec::new();
+    let mut size = BATCH;
+    let mut position: Option<u32> = None;
+    loop {
+        let mut keys = Vec::<K>::with_capacity(size);
+        let mut values = Vec::<V>::with_capacity(size);
+        let mut next_position = 0u32;
+        let mut attributes = LookupBatch {
+            position: position.as_ref().map_or(0, |position| ptr::from_ref(position) as u64),
+            next_position: &raw mut next_position as u64,
+            keys: keys.as_mut_ptr() as u64,
+            values: values.as_mut_ptr() as u64,
+            count: size as u32,
+            map: map.as_raw_fd().cast_unsigned(),
+            ..LookupBatch::default()
+        };
+        // SAFETY: the kernel writes at most `count` keys and values where there is room for them, one position, and the count.
+        let outcome = unsafe { call(BPF_MAP_LOOKUP_BATCH, &mut attributes) };
+        let is_last = match &outcome {
+            Ok(_) => false,
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => true,
+            // One chain of the hash table is longer than that.
+            Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => {
+                size *= 2;
+                continue;
+            }
+            Err(_) => {
+                outcome.tried("cannot read a map")?;
+                return Ok(all);
+            }
+        };
+        let count = size.min(attributes.count as usize);
+        // SAFETY: the kernel has written as many, and any bytes are a valid `Pod`.
+        unsafe {
+            keys.set_len(count);
+            values.set_len(count);
+        }
+        all.extend(keys.into_iter().zip(values));
+        if is_last {
+            return Ok(all);
+        }
+        position = Some(next_position);
     }
 }
 
@@ -95,8 +162,8 @@ fn fd_number(fd: &OwnedFd) -> u32 {
 /// # Safety
 ///
 /// `attributes` must be what the command expects, with valid pointers in it.
-unsafe fn call<T>(command: libc::c_long, attributes: &T) -> io::Result<i32> {
+unsafe fn call<T>(command: libc::c_long, attributes: &mut T) -> io::Result<i32> {
     // SAFETY: the pointer and the size belong together; the rest is the caller's promise.
-    let result = unsafe { libc::syscall(libc::SYS_bpf, command, &raw const *attributes, size_of::<T>()) };
+    let result = unsafe { libc::syscall(libc::SYS_bpf, command, &raw mut *attributes, size_of::<T>()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as i32) }
 }

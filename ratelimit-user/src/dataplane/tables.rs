@@ -1,6 +1,6 @@
 //! The program's maps as typed handles.
 
-use std::path::Path;
+use std::{os::fd::AsFd as _, path::Path};
 
 use aya::{
     Ebpf,
@@ -18,7 +18,7 @@ use ratelimit_common::{
     source::Source,
 };
 
-use super::{Error, error::Tried as _};
+use super::{Error, bpf, error::Tried as _};
 
 /// Every map that a command works on.
 pub struct Tables {
@@ -195,28 +195,7 @@ impl Tables {
     ///
     /// [`Error::Bpf`] where the kernel refuses.
     pub fn tracked(&self) -> Result<Vec<(Source, Bucket)>, Error> {
-        // An iteration can go in circles while entries are evicted, so it takes no more steps than there are entries.
-        let most = self.capacity()? as usize;
-        let mut tracked = std::collections::HashMap::new();
-        for key in self.buckets.keys().take(most) {
-            let Ok(source) = key else { continue };
-            match self.buckets.get(&source, 0) {
-                Ok(bucket) => drop(tracked.insert(source, bucket)),
-                Err(MapError::KeyNotFound) => {}
-                Err(error) => return Err(error).tried("cannot read the buckets"),
-            }
-        }
-        Ok(tracked.into_iter().collect())
-    }
-
-    /// Number of tracked sources.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Bpf`] where the kernel refuses.
-    pub fn tracked_count(&self) -> Result<usize, Error> {
-        let most = self.capacity()? as usize;
-        Ok(self.buckets.keys().take(most).filter_map(Result::ok).count())
+        bpf::entries(IterableMap::map(&self.buckets).fd().as_fd())
     }
 
     /// Most sources that can be tracked at a time.

@@ -18,7 +18,7 @@ const EXCLUDED: [(&str, &str, &str); 4] = [
 ];
 
 /// Why a rate over real time cannot be measured.
-const LATE: &str = "a few per cent are less than what emulation is late: a flood takes up to 0.5 s to stop";
+const LATE: &str = "an emulated machine offers less than these limits, and late by more than the tolerance";
 
 /// Begins the part of a program's output in the report.
 pub(super) const BEGIN: &str = "== begin ";
