@@ -1,6 +1,9 @@
 //! XDP programs of the tests: a traffic source and two sinks.
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
 
+#[cfg(target_arch = "bpf")]
+mod rewrite;
+
 /// What the kernel runs.
 #[cfg(target_arch = "bpf")]
 mod programs {
@@ -12,6 +15,8 @@ mod programs {
         programs::XdpContext,
     };
 
+    use crate::rewrite::{Head, restore, scattered, set_source};
+
     /// Number of sources that `send` walks through; 0 leaves the frame as it is.
     #[unsafe(no_mangle)]
     static SOURCES: Global<u32> = Global::new(0);
@@ -20,28 +25,14 @@ mod programs {
     #[unsafe(no_mangle)]
     static RANDOM_ORDER: Global<u32> = Global::new(0);
 
-    /// Where in the frame the 32 bits are by which sources differ.
-    #[unsafe(no_mangle)]
-    static SOURCE_AT: Global<u32> = Global::new(0);
-
     /// Those 32 bits of the first source.
     #[unsafe(no_mangle)]
     static FIRST_SOURCE: Global<u32> = Global::new(0);
-
-    /// Where in the frame the checksums are that cover the source; 0 is none.
-    #[unsafe(no_mangle)]
-    static HEADER_CHECKSUM_AT: Global<u32> = Global::new(0);
-    /// See [`HEADER_CHECKSUM_AT`].
-    #[unsafe(no_mangle)]
-    static TRANSPORT_CHECKSUM_AT: Global<u32> = Global::new(0);
 
     /// The frame's beginning. The kernel uses a frame's memory again for a later one, with what the receiver's network
     /// stack has made of it meanwhile (it moves the addresses over a VLAN tag, for example).
     #[btf_map]
     static HEAD: Array<Head, 1> = Array::new();
-
-    /// Enough for every header.
-    type Head = [u64; 16];
 
     /// Packets that `send` has sent. One thread at a time runs it, so the count is one for all CPUs, and exact.
     #[btf_map]
@@ -97,63 +88,6 @@ mod programs {
             // SAFETY: the entry is this CPU's own, and nothing interrupts a program to run another on received packets.
             unsafe { *received += 1 };
         }
-    }
-
-    /// A number that looks drawn at random (the finalizer of SplitMix64).
-    #[inline(always)]
-    fn scattered(number: u64) -> u64 {
-        let mut x = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
-    }
-
-    /// Writes the frame's beginning, as far as it has whole words.
-    #[inline(always)]
-    fn restore(ctx: &XdpContext, head: &Head) {
-        for (index, word) in head.iter().enumerate() {
-            let Some(field) = at::<u64>(ctx, (index * size_of::<u64>()) as u32) else { return };
-            // SAFETY: `at` has checked that the bytes lie within the frame.
-            unsafe { field.write_unaligned(*word) };
-        }
-    }
-
-    /// Writes the source, and adjusts the checksums by the difference to the first one.
-    #[inline(always)]
-    fn set_source(ctx: &XdpContext, source: u32) -> Option<()> {
-        let field = at::<[u8; 4]>(ctx, SOURCE_AT.load())?;
-        // SAFETY: `at` has checked that the bytes lie within the frame.
-        let old = u32::from_be_bytes(unsafe { field.read_unaligned() });
-        // SAFETY: as above.
-        unsafe { field.write_unaligned(source.to_be_bytes()) };
-        for offset in [HEADER_CHECKSUM_AT.load(), TRANSPORT_CHECKSUM_AT.load()] {
-            if offset != 0 {
-                let field = at::<[u8; 2]>(ctx, offset)?;
-                // SAFETY: as above.
-                let checksum = u16::from_be_bytes(unsafe { field.read_unaligned() });
-                // SAFETY: as above.
-                unsafe { field.write_unaligned(adjusted(checksum, old, source).to_be_bytes()) };
-            }
-        }
-        Some(())
-    }
-
-    /// The checksum after `old` became `new` in what it covers (RFC 1624).
-    #[inline(always)]
-    fn adjusted(checksum: u16, old: u32, new: u32) -> u16 {
-        let halves = |word: u32| (word >> 16) + (word & 0xffff);
-        let mut sum = u32::from(!checksum) + halves(!old) + halves(new);
-        sum = halves(sum);
-        sum = halves(sum);
-        // Both zeros verify, but a UDP checksum of 0 means that there is none.
-        if sum == 0xffff { 0xffff } else { !sum as u16 }
-    }
-
-    /// The `T` at `offset`, if the frame reaches that far.
-    #[inline(always)]
-    fn at<T>(ctx: &XdpContext, offset: u32) -> Option<*mut T> {
-        let start = ctx.data() + offset as usize;
-        (start + size_of::<T>() <= ctx.data_end()).then_some(start as *mut T)
     }
 
     /// Never called: the build refuses an object that could panic.

@@ -165,6 +165,40 @@ fn a_part_of_an_ipv6_source_with_its_own_rule_is_a_source_of_its_own() {
     assert_eq!(bytecode.tables.control().unwrap().narrow_rules, 0);
 }
 
+/// A rule for a whole source lies in another map than those for parts of it and around it.
+#[test]
+fn rules_inside_and_around_an_ipv6_source_do_not_hide_its_own() {
+    let mut bytecode = Bytecode::load();
+    bytecode.set_time(SECOND);
+    set(&mut bytecode, "2001:db8::/32", &Policy::DENIED);
+    set(&mut bytecode, "2001:db8:0:1::/64", &Policy::ALLOWED);
+    set(&mut bytecode, "2001:db8:0:1:aa::/80", &Policy::DENIED);
+    set(&mut bytecode, "2001:db8:0:1:aa::1", &Policy::ALLOWED);
+    let reasons = ["2001:db8:0:2::1", "2001:db8:0:1::1", "2001:db8:0:1:aa::2", "2001:db8:0:1:aa::1"]
+        .map(|address| bytecode.reason(&v6(address)));
+    assert_eq!(reasons, [Reason::Denied, Reason::Allowed, Reason::Denied, Reason::Allowed]);
+    delete(&mut bytecode, "2001:db8:0:1::/64");
+    assert_eq!(bytecode.reason(&v6("2001:db8:0:1::1")), Reason::Denied);
+    assert_eq!(bytecode.reason(&v6("2001:db8:0:1:aa::1")), Reason::Allowed);
+}
+
+/// However many sources there are, none is refused for want of a bucket, and rules hold for all of them.
+#[test]
+fn with_room_for_one_source_every_packet_is_still_judged() {
+    let mut bytecode = Bytecode::with(Settings { buckets: 1, ..Settings::default() });
+    bytecode.set_time(SECOND);
+    set(&mut bytecode, "default", &per_second(1, 1));
+    set(&mut bytecode, "10.2.0.0/16", &Policy::DENIED);
+    for host in 0..200 {
+        assert!(bytecode.reason(&v4(&format!("10.1.0.{host}"))).passes());
+        assert_eq!(bytecode.reason(&v4(&format!("10.2.0.{host}"))), Reason::Denied);
+    }
+    assert_eq!(bytecode.count(Reason::WithinLimit), 200);
+    // A source that stays has its bucket, and its limit.
+    assert_eq!(bytecode.send(&v4("10.1.0.7")), Verdict::Pass);
+    assert_eq!(bytecode.reason(&v4("10.1.0.7")), Reason::OverPackets);
+}
+
 #[test]
 fn more_limits_than_slots_are_refused_and_slots_of_deleted_rules_are_used_again() {
     let mut bytecode = Bytecode::load();

@@ -150,5 +150,5 @@ fn every_verdict_is_the_models_and_every_bound_holds() {
     outcome.unwrap_or_else(|error| panic!("{error}"));
     let [refused, admitted] = verdicts.into_inner();
     println!("{SCHEDULES} schedules: {admitted} packets admitted, {refused} refused");
-    assert!(refused > 50_000 && admitted > 50_000, "the schedules hardly ask anything");
+    assert!(refused > 20_000 && admitted > 20_000, "the schedules hardly ask anything");
 }

@@ -1,0 +1,74 @@
+//! Gives a frame another source.
+
+use aya_ebpf::{Global, programs::XdpContext};
+
+/// Enough for every header.
+pub(crate) type Head = [u64; 16];
+
+/// Where in the frame the 32 bits are by which sources differ.
+#[unsafe(no_mangle)]
+static SOURCE_AT: Global<u32> = Global::new(0);
+
+/// Where in the frame the checksums are that cover the source; 0 is none.
+#[unsafe(no_mangle)]
+static HEADER_CHECKSUM_AT: Global<u32> = Global::new(0);
+/// See [`HEADER_CHECKSUM_AT`].
+#[unsafe(no_mangle)]
+static TRANSPORT_CHECKSUM_AT: Global<u32> = Global::new(0);
+
+/// A number that looks drawn at random (the finalizer of SplitMix64).
+#[inline(always)]
+pub(crate) fn scattered(number: u64) -> u64 {
+    let mut x = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// Writes the frame's beginning, as far as it has whole words.
+#[inline(always)]
+pub(crate) fn restore(ctx: &XdpContext, head: &Head) {
+    for (index, word) in head.iter().enumerate() {
+        let Some(field) = at::<u64>(ctx, (index * size_of::<u64>()) as u32) else { return };
+        // SAFETY: `at` has checked that the bytes lie within the frame.
+        unsafe { field.write_unaligned(*word) };
+    }
+}
+
+/// Writes the source, and adjusts the checksums by the difference to the first one.
+#[inline(always)]
+pub(crate) fn set_source(ctx: &XdpContext, source: u32) -> Option<()> {
+    let field = at::<[u8; 4]>(ctx, SOURCE_AT.load())?;
+    // SAFETY: `at` has checked that the bytes lie within the frame.
+    let old = u32::from_be_bytes(unsafe { field.read_unaligned() });
+    // SAFETY: as above.
+    unsafe { field.write_unaligned(source.to_be_bytes()) };
+    for offset in [HEADER_CHECKSUM_AT.load(), TRANSPORT_CHECKSUM_AT.load()] {
+        if offset != 0 {
+            let field = at::<[u8; 2]>(ctx, offset)?;
+            // SAFETY: as above.
+            let checksum = u16::from_be_bytes(unsafe { field.read_unaligned() });
+            // SAFETY: as above.
+            unsafe { field.write_unaligned(adjusted(checksum, old, source).to_be_bytes()) };
+        }
+    }
+    Some(())
+}
+
+/// The checksum after `old` became `new` in what it covers (RFC 1624).
+#[inline(always)]
+fn adjusted(checksum: u16, old: u32, new: u32) -> u16 {
+    let halves = |word: u32| (word >> 16) + (word & 0xffff);
+    let mut sum = u32::from(!checksum) + halves(!old) + halves(new);
+    sum = halves(sum);
+    sum = halves(sum);
+    // Both zeros verify, but a UDP checksum of 0 means that there is none.
+    if sum == 0xffff { 0xffff } else { !sum as u16 }
+}
+
+/// The `T` at `offset`, if the frame reaches that far.
+#[inline(always)]
+fn at<T>(ctx: &XdpContext, offset: u32) -> Option<*mut T> {
+    let start = ctx.data() + offset as usize;
+    (start + size_of::<T>() <= ctx.data_end()).then_some(start as *mut T)
+}
