@@ -12,11 +12,13 @@ pub const PREFIX_RULES: &str = "PREFIX_RULES";
 pub const POLICIES: &str = "POLICIES";
 /// Reason → packets and bytes, per CPU. See [`crate::reason::Count`].
 pub const COUNTERS: &str = "COUNTERS";
+/// State of the cap on ARP and neighbour discovery, one `u64`. See [`crate::gcra`].
+pub const DISCOVERY: &str = "DISCOVERY";
 /// Messages of the kernel side, made by aya-log; belongs to one loaded program and is not pinned.
 pub const LOGS: &str = "AYA_LOGS";
 
 /// The maps that are pinned, each under its name.
-pub const PINNED: [&str; 6] = [CONTROL, BUCKETS, SOURCE_RULES, PREFIX_RULES, POLICIES, COUNTERS];
+pub const PINNED: [&str; 7] = [CONTROL, BUCKETS, SOURCE_RULES, PREFIX_RULES, POLICIES, COUNTERS, DISCOVERY];
 
 /// Buckets unless told otherwise: about 9 MB at 144 bytes each (kernel 6.18).
 pub const BUCKETS_DEFAULT: u32 = 65_536;

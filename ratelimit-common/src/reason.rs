@@ -41,7 +41,9 @@ reasons! {
     WithinLimit = "within-limit", true;
     /// A rule allows the source everything.
     Allowed = "allowed", true;
-    /// Not IPv4 or IPv6: ARP, for example.
+    /// ARP, or IPv6 neighbour discovery on the own link, within their common cap. No source pays for it.
+    LinkDiscovery = "link-discovery", true;
+    /// Neither IP nor ARP.
     NotIp = "not-ip", true;
     /// The source is over its limit of packets.
     OverPackets = "over-packets", false;
@@ -53,6 +55,8 @@ reasons! {
     Malformed = "malformed", false;
     /// More VLAN tags than the two that are looked through.
     TooManyTags = "too-many-tags", false;
+    /// ARP and neighbour discovery over their common cap.
+    LinkDiscoveryOverCap = "link-discovery-over-cap", false;
     /// The map of buckets took no new one, so the source could not be judged.
     TableFull = "table-full", true;
     /// Other CPUs changed the bucket at every try, so the source could not be judged.

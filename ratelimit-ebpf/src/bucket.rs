@@ -28,9 +28,12 @@ const TRIES: u32 = 16;
 
 /// What became of asking one limit.
 #[derive(PartialEq)]
-enum Charge {
+pub enum Charge {
+    /// There was room, and it is taken.
     Paid,
+    /// There was none.
     Refused,
+    /// Other CPUs changed the word at every try.
     Contended,
 }
 
@@ -119,7 +122,7 @@ fn peek(state: &Word, meter: &Meter, clock: &Clock<'_>, cost: Units) -> Charge {
 
 /// Asks and charges in one step, however many CPUs do the same.
 #[inline(always)]
-fn charge(state: &Word, meter: &Meter, clock: &Clock<'_>, cost: Units) -> Charge {
+pub fn charge(state: &Word, meter: &Meter, clock: &Clock<'_>, cost: Units) -> Charge {
     let mut seen = state.load();
     for _ in 0..TRIES {
         let next = match meter.ask(seen, clock.units(), cost) {

@@ -10,6 +10,7 @@ pub mod account;
 pub mod atomic;
 pub mod bucket;
 pub mod clock;
+pub mod discovery;
 pub mod limiter;
 pub mod maps;
 pub mod packet;

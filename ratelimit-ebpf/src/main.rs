@@ -10,7 +10,8 @@ mod program {
         programs::XdpContext,
     };
     use aya_log_ebpf::debug;
-    use ratelimit_ebpf::{account, limiter, packet::Packet, parse};
+    use ratelimit_common::reason::Reason;
+    use ratelimit_ebpf::{account, discovery, limiter, packet::Packet, parse};
 
     #[xdp]
     fn ratelimit(ctx: XdpContext) -> u32 {
@@ -18,6 +19,7 @@ mod program {
         let length = packet.length();
         let reason = match parse::source(&packet) {
             Ok(source) => limiter::judge(&source, length),
+            Err(Reason::LinkDiscovery) => discovery::judge(),
             Err(reason) => reason,
         };
         account::count(reason, length);

@@ -6,7 +6,7 @@ use aya_ebpf::{
 };
 use ratelimit_common::{control::Control, map, policy::Policy, reason::REASONS, rule::Rule, source::Source};
 
-use crate::{account::Counter, bucket::Tracked};
+use crate::{account::Counter, atomic::Word, bucket::Tracked};
 
 /// A million rules take their memory when they are set, not when the program is loaded.
 const NO_PREALLOC: usize = aya_ebpf::bindings::BPF_F_NO_PREALLOC as usize;
@@ -34,3 +34,7 @@ pub static POLICIES: Array<Policy, { map::POLICIES_MAX as usize }> = Array::new(
 /// See [`map::COUNTERS`].
 #[btf_map]
 pub static COUNTERS: PerCpuArray<Counter, REASONS> = PerCpuArray::new();
+
+/// See [`map::DISCOVERY`].
+#[btf_map]
+pub static DISCOVERY: Array<Word, 1> = Array::new();

@@ -10,7 +10,9 @@ use network_types::ip::{Ipv4Hdr, Ipv6Hdr};
 /// Only bytes and arrays of bytes.
 pub unsafe trait Header {}
 
-// SAFETY: arrays of bytes.
+// SAFETY: a byte.
+unsafe impl Header for u8 {}
+// SAFETY: an array of bytes.
 unsafe impl Header for [u8; 2] {}
 // SAFETY: only bytes and arrays of bytes.
 unsafe impl Header for Ipv4Hdr {}

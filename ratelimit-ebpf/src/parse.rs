@@ -14,11 +14,15 @@ const MOST_TAGS: usize = 2;
 /// Bytes that an 802.1Q or 802.1ad tag adds in front of the type.
 const TAG_LENGTH: usize = 4;
 
+/// Protocol number of ICMPv6.
+const ICMPV6: u8 = 58;
+
 /// The source of a packet, IPv6 with its whole address.
 ///
 /// # Errors
 ///
-/// The reason that decides about the packet where it has no source: it is no IP, or is malformed.
+/// The reason that decides about the packet where it has no source: it is no IP, or is malformed. [`Reason::LinkDiscovery`] is
+/// still to be capped.
 #[inline(always)]
 pub fn source(packet: &Packet) -> Result<Source, Reason> {
     let mut offset = EthHdr::LEN;
@@ -33,6 +37,8 @@ pub fn source(packet: &Packet) -> Result<Source, Reason> {
         ipv4(packet, offset)
     } else if ether_type == EtherType::Ipv6 as u16 {
         ipv6(packet, offset)
+    } else if ether_type == EtherType::Arp as u16 {
+        Err(Reason::LinkDiscovery)
     } else if is_tag(ether_type) {
         Err(Reason::TooManyTags)
     } else {
@@ -68,5 +74,19 @@ fn ipv6(packet: &Packet, offset: usize) -> Result<Source, Reason> {
     let header: &Ipv6Hdr = packet.header(offset).ok_or(Reason::Malformed)?;
     let total = Ipv6Hdr::LEN + usize::from(header.payload_len());
     let sound = header.version() == 6 && total <= packet.length_from(offset);
-    if sound { Ok(Source::v6(header.src_addr, 128)) } else { Err(Reason::Malformed) }
+    if !sound {
+        return Err(Reason::Malformed);
+    }
+    if header.next_hdr == ICMPV6 && header.hop_limit == u8::MAX && is_neighbour_discovery(packet, offset, total) {
+        return Err(Reason::LinkDiscovery);
+    }
+    Ok(Source::v6(header.src_addr, 128))
+}
+
+/// Router and neighbour solicitation and advertisement, and redirect (RFC 4861, section 4). With a hop limit of 255 it was sent
+/// on this very link; behind an extension header it is not exempt.
+#[inline(always)]
+fn is_neighbour_discovery(packet: &Packet, offset: usize, total: usize) -> bool {
+    let kind: Option<&u8> = packet.header(offset + Ipv6Hdr::LEN);
+    total > Ipv6Hdr::LEN && kind.is_some_and(|kind| matches!(kind, 133..=137))
 }

@@ -53,6 +53,7 @@ const SHAPES: [Shape; map::PINNED.len()] = [
     Shape::of::<Key<Source>, Rule>(map::PREFIX_RULES, MapType::LpmTrie, Some(map::PREFIX_RULES_MAX)),
     Shape::of::<u32, Policy>(map::POLICIES, MapType::Array, Some(map::POLICIES_MAX)),
     Shape::of::<u32, Count>(map::COUNTERS, MapType::PerCpuArray, Some(REASONS as u32)),
+    Shape::of::<u32, u64>(map::DISCOVERY, MapType::Array, Some(1)),
 ];
 
 impl Shape {

@@ -32,11 +32,53 @@ fn up_to_two_tags_are_looked_through_and_a_third_is_no_way_around() {
 #[test]
 fn what_is_no_ip_passes() {
     let bytecode = denying_everything();
-    for ether_type in [0x0806u16, 0x88cc, 0x0000, 0xffff] {
+    for ether_type in [0x8035u16, 0x88cc, 0x0000, 0xffff] {
         let mut frame = Frame::udp([192, 0, 2, 1], 9).bytes();
         frame[12..14].copy_from_slice(&ether_type.to_be_bytes());
         assert_eq!(bytecode.reason(&frame), Reason::NotIp, "{ether_type:#06x}");
     }
+}
+
+/// An IPv6 frame whose payload is this ICMPv6 message, sent with this hop limit.
+fn icmpv6(kind: u8, hop_limit: u8) -> Vec<u8> {
+    let mut frame = Frame::udp([0xfe80, 0, 0, 0, 0, 0, 0, 1], 9).bytes();
+    frame[20] = 58;
+    frame[21] = hop_limit;
+    frame[54] = kind;
+    frame
+}
+
+#[test]
+fn what_the_own_link_needs_passes_whatever_a_rule_says_and_nothing_else_does() {
+    let bytecode = denying_everything();
+    let mut arp = Frame::udp([192, 0, 2, 1], 9).bytes();
+    arp[12..14].copy_from_slice(&[0x08, 0x06]);
+    assert_eq!(bytecode.reason(&arp), Reason::LinkDiscovery);
+    for kind in 0..=255 {
+        let expected = if (133..=137).contains(&kind) { Reason::LinkDiscovery } else { Reason::Denied };
+        assert_eq!(bytecode.reason(&icmpv6(kind, 255)), expected, "type {kind}");
+        assert_eq!(bytecode.reason(&icmpv6(kind, 254)), Reason::Denied, "type {kind} from another link");
+    }
+    // Behind an extension header, and where the payload is only padding.
+    let mut extended = icmpv6(135, 255);
+    extended[20] = 0;
+    assert_eq!(bytecode.reason(&extended), Reason::Denied);
+    let mut empty = icmpv6(135, 255);
+    empty[18..20].copy_from_slice(&[0, 0]);
+    assert_eq!(bytecode.reason(&empty), Reason::Denied);
+}
+
+#[test]
+fn link_discovery_is_capped() {
+    let mut bytecode = denying_everything();
+    bytecode.set_time(1_000_000_000);
+    let frame = icmpv6(135, 255);
+    bytecode.repeat(&frame, 30_000);
+    assert_eq!(bytecode.count(Reason::LinkDiscovery), 10_000);
+    bytecode.set_time(1_500_000_000);
+    bytecode.repeat(&frame, 30_000);
+    assert_eq!(bytecode.count(Reason::LinkDiscovery), 15_000);
+    assert_eq!(bytecode.count(Reason::LinkDiscoveryOverCap), 45_000);
 }
 
 #[test]

@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use ratelimit_tests::Bytecode;
 
-/// Instructions that the verifier walks through at load: 17,320 on kernel 6.18, and as much to spare, since other kernels walk
+/// Instructions that the verifier walks through at load: 19,641 on kernel 6.18, and as much to spare, since other kernels walk
 /// through other paths more than once.
 const MOST_VERIFIED: u32 = 35_000;
 
-/// Instructions that are left after the verifier has removed what is not configured: 817 on kernel 6.18.
-const MOST_TRANSLATED: u32 = 900;
+/// Instructions that are left after the verifier has removed what is not configured: 923 on kernel 6.18.
+const MOST_TRANSLATED: u32 = 1_000;
 
 #[test]
 fn the_verifier_walks_through_few_instructions() {

@@ -1,0 +1,31 @@
+//! The cap on ARP and neighbour discovery, which no source pays for.
+
+use ratelimit_common::{
+    gcra::{self, Units},
+    policy::Meter,
+    reason::Reason,
+};
+
+use crate::{
+    bucket::{self, Charge},
+    clock::Clock,
+    maps::{CONTROL, DISCOVERY},
+};
+
+/// 10,000 packets a second, all interfaces together, and as many at once: several times what a link of a thousand hosts asks for.
+const CAP: Meter = {
+    let cost: Units = gcra::units(1_000_000_000 / 10_000);
+    Meter { cost, capacity: 10_000 * cost, ceiling: 10_000 * cost, shift: 0, reserved: 0 }
+};
+
+/// Whether one more passes.
+#[inline(always)]
+#[must_use]
+pub fn judge() -> Reason {
+    let (Some(control), Some(state)) = (CONTROL.get(0), DISCOVERY.get(0)) else { return Reason::NoState };
+    match bucket::charge(state, &CAP, &Clock::read(control), CAP.cost) {
+        Charge::Paid => Reason::LinkDiscovery,
+        Charge::Refused => Reason::LinkDiscoveryOverCap,
+        Charge::Contended => Reason::Contended,
+    }
+}
