@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{
     Answer,
-    limit::{Deleted, expiry, negative, origin},
+    limit::{Change, Deleted, expiry, for_time, negative, origin},
     output::{self, Output},
     ssh,
 };
@@ -16,6 +16,7 @@ use crate::{
     dataplane::{
         Instance, host,
         rules::{self, Listed, Target},
+        tables::Tables,
     },
     prefix::Prefix,
     units,
@@ -34,6 +35,9 @@ pub(super) enum AllowCommand {
         /// As it was added
         #[arg(value_name = "CIDR")]
         prefix: Prefix,
+        /// Even if that shuts out this SSH session
+        #[arg(long)]
+        force: bool,
     },
     /// List what is allowed
     List,
@@ -49,7 +53,7 @@ pub(super) enum DenyCommand {
         /// End by itself after this time: 90s, 10m, 2h, 7d
         #[arg(long = "for", value_name = "DURATION", value_parser = units::duration)]
         life: Option<Duration>,
-        /// Even if this SSH session comes from there
+        /// Even if that shuts out this SSH session
         #[arg(long)]
         force: bool,
     },
@@ -93,64 +97,41 @@ impl Row {
 
 pub(super) fn allow(command: &AllowCommand, pins: &Path, output: Output) -> Result<Answer> {
     match command {
-        AllowCommand::Add { prefix } => ALLOW.add(*prefix, None, pins, output),
-        AllowCommand::Del { prefix } => ALLOW.delete(*prefix, pins, output),
+        AllowCommand::Add { prefix } => ALLOW.add(*prefix, None, false, pins, output),
+        AllowCommand::Del { prefix, force } => ALLOW.delete(*prefix, *force, pins, output),
         AllowCommand::List => ALLOW.list(pins, output),
     }
 }
 
 pub(super) fn deny(command: &DenyCommand, pins: &Path, output: Output) -> Result<Answer> {
     match command {
-        DenyCommand::Add { prefix, life, force } => {
-            if !force {
-                keeps_ssh_peer(*prefix, pins)?;
-            }
-            DENY.add(*prefix, *life, pins, output)
-        }
-        DenyCommand::Del { prefix } => DENY.delete(*prefix, pins, output),
+        DenyCommand::Add { prefix, life, force } => DENY.add(*prefix, *life, *force, pins, output),
+        DenyCommand::Del { prefix } => DENY.delete(*prefix, false, pins, output),
         DenyCommand::List => DENY.list(pins, output),
     }
 }
 
-/// Refuses to deny the address that this SSH session comes from, unless a longer prefix allows it all the same.
-fn keeps_ssh_peer(denied: Prefix, pins: &Path) -> Result<()> {
-    let Some(peer) = ssh::peer().map(Prefix::host).filter(|peer| denied.contains(peer)) else { return Ok(()) };
-    host::check()?;
-    let instance = Instance::open(pins)?;
-    let rules = rules::list(&instance.tables)?;
-    let allows = |rule: &Listed| match rule.target {
-        Target::Prefix(prefix) => {
-            prefix.contains(&peer) && prefix.bits() > denied.bits() && rule.policy == Policy::ALLOWED
-        }
-        Target::Default => false,
-    };
-    anyhow::ensure!(
-        rules.iter().any(allows),
-        "{denied} has {peer} in it, from where this SSH session comes: `ratelimit allow add {peer}` first, or insist with --force"
-    );
-    Ok(())
-}
-
 impl Word {
-    fn add(&self, prefix: Prefix, life: Option<Duration>, pins: &Path, output: Output) -> Result<Answer> {
+    fn add(&self, prefix: Prefix, life: Option<Duration>, force: bool, pins: &Path, output: Output) -> Result<Answer> {
         host::check()?;
         let mut instance = Instance::open(pins)?;
         let target = Target::Prefix(prefix);
-        rules::set(&mut instance.tables, target, &self.policy, life, COMMAND)?;
+        let set = |tables: &mut Tables| rules::set(tables, target, &self.policy, life, COMMAND);
+        let replaced = ssh::guarded(&mut instance.tables, target, force, set)?;
         let row = Row::of(&Listed { target, policy: self.policy, expires_in: life, origin: COMMAND });
-        output.print(&row, |out| match life {
-            None => writeln!(out, "{prefix}: {}", self.name),
-            Some(life) => writeln!(out, "{prefix}: {} for {}", self.name, units::write_duration(life)),
-        })?;
+        let change = Change::of(row, replaced.as_ref());
+        output.print(&change, |out| writeln!(out, "{prefix}: {}{}{}", self.name, for_time(life), change.note()))?;
         Ok(Answer::Done)
     }
 
-    fn delete(&self, prefix: Prefix, pins: &Path, output: Output) -> Result<Answer> {
+    fn delete(&self, prefix: Prefix, force: bool, pins: &Path, output: Output) -> Result<Answer> {
         host::check()?;
         let mut instance = Instance::open(pins)?;
         let target = Target::Prefix(prefix);
         match rules::get(&instance.tables, target)? {
-            Some(rule) if rule.policy == self.policy => rules::delete(&mut instance.tables, target)?,
+            Some(rule) if rule.policy == self.policy => {
+                ssh::guarded(&mut instance.tables, target, force, |tables| rules::delete(tables, target))?;
+            }
             _ => return negative(output, &format!("{prefix} has no rule {}", self.name)),
         }
         let deleted = Deleted { deleted: prefix.to_string() };

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
 use ratelimit_common::{
-    policy::Policy,
+    policy::{DENY, Policy},
     rule::{COMMAND, SSH},
 };
 use serde::Serialize;
@@ -57,7 +57,7 @@ pub(super) struct Arguments {
     log_level: Option<LogLevel>,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ModeArgument {
     Auto,
     Native,
@@ -79,6 +79,8 @@ struct Attached {
     interfaces: Vec<status::Interface>,
     allowed_ssh: Option<String>,
     default: Option<String>,
+    /// Rules besides the default.
+    rules: usize,
 }
 
 pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<Answer> {
@@ -105,7 +107,7 @@ pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
             return Err(error);
         }
     };
-    report(&instance, allowed_ssh, output)?;
+    report(arguments, &instance, allowed_ssh, output)?;
     match arguments.log_level {
         Some(_) => follow(instance, pins),
         None => Ok(Answer::Done),
@@ -148,6 +150,11 @@ fn again(
 fn allow_ssh_peer(arguments: &Arguments, instance: &mut Instance) -> Result<Option<Prefix>> {
     let peer = if arguments.no_allow_ssh { None } else { ssh::peer().map(Prefix::host) };
     let Some(peer) = peer else { return Ok(None) };
+    if rules::policy_for(&instance.tables, &peer)?.kind == DENY {
+        anyhow::bail!(
+            "this SSH session comes from {peer}, which the rules that were kept deny: `ratelimit deny list` shows them, --no-allow-ssh attaches all the same"
+        );
+    }
     if rules::get(&instance.tables, Target::Prefix(peer))?.is_some() {
         return Ok(None);
     }
@@ -206,16 +213,25 @@ fn undo(instance: Instance, is_new: bool, added: Vec<Added>) {
     }
 }
 
-fn report(instance: &Instance, allowed_ssh: Option<Prefix>, output: Output) -> Result<()> {
-    let default = rules::get(&instance.tables, Target::Default)?;
+fn report(arguments: &Arguments, instance: &Instance, allowed_ssh: Option<Prefix>, output: Output) -> Result<()> {
+    let (default, others): (Vec<_>, Vec<_>) =
+        rules::list(&instance.tables)?.into_iter().partition(|rule| rule.target == Target::Default);
     let attached = Attached {
         interfaces: instance.attachments.list()?.into_iter().map(status::Interface::from).collect(),
         allowed_ssh: allowed_ssh.map(|peer| peer.to_string()),
-        default: default.map(|rule| output::policy(&rule.policy)),
+        default: default.first().map(|rule| output::policy(&rule.policy)),
+        rules: others.len(),
     };
+    let burst = default.first().map_or(0, |rule| rule.policy.given.burst);
     output.print(&attached, |out| {
         for interface in &attached.interfaces {
-            writeln!(out, "{}: attached, {}", interface.name, interface.mode.unwrap_or("not visible from here"))?;
+            let asked = arguments.interfaces.contains(&interface.name);
+            let fell_back = asked && arguments.mode == Some(ModeArgument::Auto) && interface.mode == Some("generic");
+            let why = if fell_back { ": its driver has no native XDP, so this is slower" } else { "" };
+            match interface.mode {
+                Some(mode) => writeln!(out, "{}: attached, {mode}{why}", interface.name)?,
+                None => writeln!(out, "{}: {}", interface.name, interface.state())?,
+            }
         }
         if let Some(peer) = &attached.allowed_ssh {
             writeln!(
@@ -223,12 +239,17 @@ fn report(instance: &Instance, allowed_ssh: Option<Prefix>, output: Output) -> R
                 "{peer}: allowed, because this SSH session comes from it (`ratelimit allow del {peer}` to change)"
             )?;
         }
-        match &attached.default {
-            Some(default) => writeln!(out, "default: {default} per source"),
-            None => writeln!(
+        match (&attached.default, attached.rules) {
+            (Some(default), _) => writeln!(out, "default: {default} per source, burst {burst}")?,
+            (None, 0) => writeln!(
                 out,
                 "default: no limit, only observing (`ratelimit limit set default --packets RATE` to change)"
-            ),
+            )?,
+            (None, _) => writeln!(out, "default: no limit")?,
+        }
+        match attached.rules {
+            0 => Ok(()),
+            rules => writeln!(out, "rules in force: {rules} (`ratelimit limit list`, `allow list`, `deny list`)"),
         }
     })
 }

@@ -40,10 +40,13 @@ pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
     }
     let instance = Instance::open(pins)?;
     instance.attachments.detach(&arguments.interfaces)?;
+    let mut detached = arguments.interfaces.clone();
+    detached.dedup();
     let left = instance.attachments.list()?;
     drop(instance);
-    output.print(&Detached { detached: arguments.interfaces.clone() }, |out| {
-        writeln!(out, "detached from {}", arguments.interfaces.join(", "))?;
+    let names = detached.join(", ");
+    output.print(&Detached { detached }, |out| {
+        writeln!(out, "detached from {names}")?;
         if left.is_empty() {
             writeln!(out, "the rules are kept for the next attach; `ratelimit detach --all` removes them")?;
         }

@@ -14,11 +14,13 @@ use serde::Serialize;
 use super::{
     Answer,
     output::{self, Output},
+    ssh,
 };
 use crate::{
     dataplane::{
         Instance, host,
         rules::{self, Listed, Target},
+        tables::Tables,
     },
     units::{self, ByteRate, PacketRate},
 };
@@ -35,6 +37,9 @@ pub(super) enum Command {
         /// End by itself after this time: 90s, 10m, 2h, 7d
         #[arg(long = "for", value_name = "DURATION", value_parser = units::duration)]
         life: Option<Duration>,
+        /// Even if that limits an SSH session of yours that is allowed everything now
+        #[arg(long)]
+        force: bool,
     },
     /// Delete the limit of CIDR, or of `default`
     Del {
@@ -109,6 +114,30 @@ impl Row {
     }
 }
 
+/// A rule that was set, and what it has replaced.
+#[derive(Debug, Serialize)]
+pub(super) struct Change<R> {
+    #[serde(flatten)]
+    rule: R,
+    replaced: Option<String>,
+}
+
+impl<R> Change<R> {
+    pub(super) fn of(rule: R, replaced: Option<&Listed>) -> Self {
+        Self { rule, replaced: replaced.map(|rule| output::policy(&rule.policy)) }
+    }
+
+    /// For the end of a line.
+    pub(super) fn note(&self) -> String {
+        self.replaced.as_ref().map_or_else(String::new, |replaced| format!(" (instead of: {replaced})"))
+    }
+}
+
+/// How long a rule lives, for the end of a line.
+pub(super) fn for_time(life: Option<Duration>) -> String {
+    life.map_or_else(String::new, |life| format!(" for {}", units::write_duration(life)))
+}
+
 /// Seconds that are left of a rule, for people.
 pub(super) fn expiry(seconds: Option<u64>) -> String {
     seconds.map_or_else(
@@ -129,22 +158,32 @@ pub(super) fn origin(origin: u8) -> &'static str {
 pub(super) fn run(command: &Command, pins: &Path, output: Output) -> Result<Answer> {
     host::check()?;
     match command {
-        Command::Set { target, rates, life } => set(*target, rates, *life, pins, output),
+        Command::Set { target, rates, life, force } => set(*target, rates, *life, *force, pins, output),
         Command::Del { target } => delete(*target, pins, output),
         Command::List => list(pins, output),
     }
 }
 
-fn set(target: Target, rates: &Rates, life: Option<Duration>, pins: &Path, output: Output) -> Result<Answer> {
+fn set(
+    target: Target,
+    rates: &Rates,
+    life: Option<Duration>,
+    force: bool,
+    pins: &Path,
+    output: Output,
+) -> Result<Answer> {
     let policy = rates.limit().unwrap_or_default().policy()?;
     if target == Target::Default && life.is_some() {
         bail!("the default limit cannot end by itself: leave --for away, or limit 0.0.0.0/0 and ::/0 for a time");
     }
     let mut instance = Instance::open(pins)?;
-    rules::set(&mut instance.tables, target, &policy, life, COMMAND)?;
+    let set = |tables: &mut Tables| rules::set(tables, target, &policy, life, COMMAND);
+    let replaced = ssh::guarded(&mut instance.tables, target, force, set)?;
     let row = Row::of(&Listed { target, policy, expires_in: life, origin: COMMAND });
-    output.print(&row, |out| {
-        writeln!(out, "{target}: {} per source, burst {}", output::policy(&policy), policy.given.burst)
+    let change = Change::of(row, replaced.as_ref());
+    output.print(&change, |out| {
+        let (policy, burst) = (output::policy(&policy), policy.given.burst);
+        writeln!(out, "{target}: {policy} per source, burst {burst}{}{}", for_time(life), change.note())
     })?;
     Ok(Answer::Done)
 }

@@ -12,7 +12,7 @@ mod status;
 use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, error::ErrorKind};
 
 use crate::dataplane::instance::PINS;
 use output::Output;
@@ -103,11 +103,15 @@ fn fail(message: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// The parser's message without its usage and its hints, which fill several lines.
+/// The parser's message and its tip, without its usage, which fill several lines.
 fn one_line(error: &clap::Error) -> String {
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return "the command is not complete: `ratelimit help` lists all".to_owned();
+    }
     let text = error.to_string();
     let message = text.strip_prefix("error: ").unwrap_or(&text);
     let lines = message.lines().map(str::trim).take_while(|line| !line.is_empty() && !line.starts_with("Usage:"));
     let message = lines.collect::<Vec<_>>().join(" ");
-    format!("{message} (see `ratelimit --help`)")
+    let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
+    format!("{message} ({})", tip.unwrap_or("see `ratelimit --help`"))
 }

@@ -1,6 +1,18 @@
-//! Finds the address that the operator's SSH session comes from.
+//! The operator's own SSH session: where it comes from, and that no rule shuts it out by mistake.
 
 use std::{fs, net::IpAddr, process};
+
+use anyhow::{Result, bail};
+use ratelimit_common::policy::{DENY, Policy};
+
+use crate::{
+    dataplane::{
+        Error,
+        rules::{self, Listed, Target},
+        tables::Tables,
+    },
+    prefix::Prefix,
+};
 
 /// Most parents that are searched; a session is seldom more than a few shells deep.
 const MOST_PARENTS: usize = 32;
@@ -9,6 +21,38 @@ const MOST_PARENTS: usize = 32;
 pub(super) fn peer() -> Option<IpAddr> {
     let own = std::env::var("SSH_CONNECTION").ok();
     own.or_else(inherited).as_deref().and_then(address)
+}
+
+/// Makes a change to the rule of `target`, and takes it back if it shuts this SSH session out, unless by `force`. Returns the
+/// rule that was there before.
+pub(super) fn guarded(
+    tables: &mut Tables,
+    target: Target,
+    force: bool,
+    change: impl FnOnce(&mut Tables) -> Result<(), Error>,
+) -> Result<Option<Listed>> {
+    let replaced = rules::get(tables, target)?;
+    let peer = peer().map(Prefix::host).filter(|_| !force);
+    let Some(peer) = peer else {
+        change(tables)?;
+        return Ok(replaced);
+    };
+    let before = rules::policy_for(tables, &peer)?;
+    change(tables)?;
+    let after = rules::policy_for(tables, &peer)?;
+    let loses_its_own_rule = target == Target::Prefix(peer) && before == Policy::ALLOWED;
+    if after.kind == DENY && before.kind != DENY
+        || loses_its_own_rule && after != Policy::ALLOWED && after != Policy::UNLIMITED
+    {
+        match &replaced {
+            Some(rule) => rules::set(tables, target, &rule.policy, rule.expires_in, rule.origin)?,
+            None => rules::delete(tables, target)?,
+        }
+        bail!(
+            "this SSH session comes from {peer}, which would be shut out or limited: nothing was changed, --force does it all the same"
+        );
+    }
+    Ok(replaced)
 }
 
 fn inherited() -> Option<String> {

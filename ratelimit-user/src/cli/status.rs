@@ -35,12 +35,27 @@ pub(super) struct Interface {
     /// `native`, `generic` or `offloaded`; nothing where the interface is deleted or in another network namespace.
     pub(super) mode: Option<&'static str>,
     pub(super) program_id: u32,
+    #[serde(skip)]
+    pub(super) is_gone: bool,
+}
+
+impl Interface {
+    /// The mode, or why it cannot be told.
+    pub(super) fn state(&self) -> &'static str {
+        match (self.mode, self.is_gone) {
+            (Some(mode), _) => mode,
+            (None, true) => {
+                "not attached any more (interface deleted, or program replaced): `ratelimit attach` it again"
+            }
+            (None, false) => "in another network namespace",
+        }
+    }
 }
 
 impl From<Attachment> for Interface {
     fn from(attachment: Attachment) -> Self {
-        let Attachment { name, mode, program_id, .. } = attachment;
-        Self { name, mode: mode.map(Attached::name), program_id }
+        let Attachment { name, mode, is_gone, program_id, .. } = attachment;
+        Self { name, mode: mode.map(Attached::name), program_id, is_gone }
     }
 }
 
@@ -66,8 +81,7 @@ pub(super) fn run(pins: &Path, output: Output) -> Result<Answer> {
     drop(instance);
     output.print(&status, |out| {
         for interface in &status.interfaces {
-            let mode = interface.mode.unwrap_or("deleted, or in another network namespace");
-            writeln!(out, "{}: {mode}, program {}", interface.name, interface.program_id)?;
+            writeln!(out, "{}: {}, program {}", interface.name, interface.state(), interface.program_id)?;
         }
         if status.interfaces.is_empty() {
             writeln!(out, "not attached to any interface; the rules are kept")?;

@@ -35,8 +35,10 @@ pub enum Mode {
 pub struct Attachment {
     /// Name of the interface now; the name it had when it was attached where it cannot be seen from this network namespace.
     pub name: String,
-    /// How it is attached, as far as it can be seen.
+    /// How it is attached, as far as it can be seen from this network namespace.
     pub mode: Option<Attached>,
+    /// Whether the link has lost its interface: that was deleted, or somebody detached the link.
+    pub is_gone: bool,
     /// The program.
     pub program_id: u32,
     pin: PathBuf,
@@ -75,7 +77,7 @@ impl Attachments {
                 (Some(interface.index) == index).then(|| (interface.name.clone(), program.mode))
             });
             let (name, mode) = seen.map_or((attached_name(&pin), None), |(name, mode)| (name, Some(mode)));
-            attachments.push(Attachment { name, mode, program_id, pin });
+            attachments.push(Attachment { name, mode, is_gone: index.is_none(), program_id, pin });
         }
         Ok(attachments)
     }

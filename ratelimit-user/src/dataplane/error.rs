@@ -24,6 +24,14 @@ pub enum Error {
         /// Where to mount.
         mount: PathBuf,
     },
+    /// A folder that pins cannot be kept in, whatever is mounted where.
+    #[error("--pins {}: give a folder right below a BPF file system by its full path, such as /sys/fs/bpf/ratelimit", .0.display())]
+    PinsFolder(PathBuf),
+    /// An attach was killed before it was done.
+    #[error(
+        "an attach was interrupted before it was done: run `ratelimit attach IFACE` again, or `ratelimit detach --all`"
+    )]
+    Interrupted,
     /// Nothing is attached, so there is nothing to change or show.
     #[error("ratelimit is not attached: run `ratelimit attach IFACE` first")]
     NotAttached,
@@ -36,7 +44,7 @@ pub enum Error {
         detail: String,
     },
     /// No such interface.
-    #[error("no interface {name}: this network namespace has {known}")]
+    #[error("no interface {name:?}: this network namespace has {known}")]
     UnknownInterface {
         /// The name that was given.
         name: String,

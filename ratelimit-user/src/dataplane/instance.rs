@@ -59,8 +59,8 @@ impl Instance {
     }
 
     fn locked(pins: &Path, lock: OwnedFd) -> Result<Self, Error> {
-        if !pins.join(PROGRAM).exists() {
-            return Err(Error::OtherAbi { path: pins.to_owned(), detail: "the program is missing".to_owned() });
+        if !is_complete(pins) {
+            return Err(Error::Interrupted);
         }
         let tables = Tables::open(pins)?;
         Ok(Self { pins: pins.to_owned(), tables, attachments: Attachments::in_folder(&pins.join(LINKS)), _lock: lock })
@@ -79,9 +79,11 @@ impl Instance {
                 None => create_folder(pins)?,
             }
         };
-        if !is_empty(pins) {
+        if is_complete(pins) {
             return Ok((Self::locked(pins, lock)?, false));
         }
+        // What an attach that was killed has left. It had no program yet, so nothing was attached.
+        remove_entries(pins)?;
         let settings = wanted.or(Settings::default());
         let create = || {
             let mut object = object::load(&settings, Some(pins))?;
@@ -163,8 +165,8 @@ impl Instance {
 /// [`Error::NotAttached`] where there are none, [`Error::Path`] where one cannot be removed.
 pub fn remove_all(pins: &Path) -> Result<Vec<String>, Error> {
     let _lock = lock(pins)?.ok_or(Error::NotAttached)?;
-    if !is_bpffs(pins) {
-        return Err(no_bpffs(pins));
+    if !pins.parent().is_some_and(is_bpffs) {
+        return Err(Error::PinsFolder(pins.to_owned()));
     }
     let attachments = Attachments::in_folder(&pins.join(LINKS));
     let names = attachments.names()?;
@@ -176,6 +178,9 @@ pub fn remove_all(pins: &Path) -> Result<Vec<String>, Error> {
 /// Locks the folder of the pins. None where there is no folder.
 fn lock(pins: &Path) -> Result<Option<OwnedFd>, Error> {
     loop {
+        if pins.is_dir() && !is_bpffs(pins) {
+            return Err(no_bpffs(pins));
+        }
         let folder = match rustix::fs::open(pins, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
             Ok(folder) => folder,
             Err(rustix::io::Errno::NOENT) => return Ok(None),
@@ -201,18 +206,27 @@ fn create_folder(pins: &Path) -> Result<(), Error> {
     }
 }
 
+/// Whether an instance is all there: the program is pinned last.
+fn is_complete(pins: &Path) -> bool {
+    pins.join(PROGRAM).exists()
+}
+
 /// Whether nothing is pinned in a folder: one that a command has just made, and not yet filled.
 fn is_empty(pins: &Path) -> bool {
     fs::read_dir(pins).is_ok_and(|mut entries| entries.next().is_none())
 }
 
-/// Removes what an instance pins, and the folder unless somebody else keeps something there.
+/// Removes what an instance pins, and its folder.
 fn remove_pins(pins: &Path) -> Result<(), Error> {
+    remove_entries(pins)?;
+    remove_if_there(pins, |path| fs::remove_dir(path))
+}
+
+fn remove_entries(pins: &Path) -> Result<(), Error> {
     for name in map::PINNED.into_iter().chain([PROGRAM, NEW_PROGRAM]) {
         remove_if_there(&pins.join(name), |path| fs::remove_file(path))?;
     }
-    remove_if_there(&pins.join(LINKS), |path| fs::remove_dir(path))?;
-    remove_if_there(pins, |path| fs::remove_dir(path))
+    remove_if_there(&pins.join(LINKS), |path| fs::remove_dir(path))
 }
 
 fn remove_if_there(path: &Path, remove: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), Error> {
@@ -227,6 +241,9 @@ fn ensure_bpffs(pins: &Path) -> Result<(), Error> {
     let parent = pins.parent().unwrap_or(pins);
     if is_bpffs(parent) {
         return Ok(());
+    }
+    if !pins.is_absolute() || !parent.is_dir() || is_bpffs(pins) {
+        return Err(Error::PinsFolder(pins.to_owned()));
     }
     let usual = Path::new(PINS).parent().unwrap_or(parent);
     let mounted =

@@ -129,6 +129,43 @@ fn another_program_gives_way_to_replace_and_comes_back_on_failure() {
 }
 
 #[test]
+fn an_attach_that_was_killed_is_finished_by_the_next() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    ratelimit.ok("detach eth0");
+    // The program is pinned last, so this is what there is before.
+    sandbox.victim(|| std::fs::remove_file("/sys/fs/bpf/ratelimit/program").unwrap());
+    let line = ratelimit.fails("status");
+    assert!(
+        line.starts_with("ratelimit: an attach was interrupted before it was done: run `ratelimit attach"),
+        "{line}"
+    );
+    assert!(ratelimit.ok("attach eth0 --packets 5/s").contains("default: 5/s per source, burst 5"));
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn rules_that_were_kept_are_mentioned() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    assert_eq!(ratelimit.ok("deny add 10.1.1.1 --for 10m"), "10.1.1.1: deny for 10m\n");
+    assert_eq!(
+        ratelimit.ok("limit set 10.1.1.1 --packets 5/s --for 2h"),
+        "10.1.1.1: 5/s per source, burst 5 for 2h (instead of: deny)\n"
+    );
+    assert_eq!(ratelimit.json("allow add 10.1.1.1")["replaced"], "5/s");
+    ratelimit.ok("detach eth0");
+    let text = ratelimit.ok("attach eth0");
+    assert!(
+        text.ends_with("default: no limit\nrules in force: 1 (`ratelimit limit list`, `allow list`, `deny list`)\n"),
+        "{text}"
+    );
+    ratelimit.ok("detach --all");
+}
+
+#[test]
 fn settings_of_a_running_instance_are_not_changed_silently() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
@@ -192,7 +229,7 @@ fn a_renamed_interface_goes_by_its_new_name() {
 }
 
 #[test]
-fn denying_the_peer_of_an_ssh_session_needs_force() {
+fn no_rule_shuts_out_an_ssh_session_without_force() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0");
@@ -201,21 +238,34 @@ fn denying_the_peer_of_an_ssh_session_needs_force() {
         command.env("SSH_CONNECTION", "10.9.0.5 50000 10.9.0.1 22");
         ratelimit.output(&mut command)
     };
-    for prefix in ["10.9.0.5", "10.9.0.0/24", "0.0.0.0/0"] {
-        let output = through_ssh(&format!("deny add {prefix}"));
-        let expected = format!("ratelimit: {prefix} has 10.9.0.5 in it, from where this SSH session comes: ");
-        assert!(output.status == 2 && output.stderr.starts_with(&expected), "{output:?}");
-    }
-    assert_eq!(ratelimit.json("deny list"), json!([]));
-    for words in [
-        "deny add 10.10.0.0/16",
-        "deny add ::/0",
-        "allow add 10.9.0.0/28",
-        "deny add 10.9.0.0/24",
-        "deny add 10.9.0.5 --force",
-    ] {
-        assert_eq!(through_ssh(words).status, 0, "{words}");
-    }
+    let refused = |words: &str| {
+        let rules = || ["allow list", "deny list", "limit list"].map(|words| ratelimit.json(words));
+        let before = rules();
+        let output = through_ssh(words);
+        let expected = "ratelimit: this SSH session comes from 10.9.0.5, which would be shut out or limited: nothing was changed, ";
+        assert!(output.status == 2 && output.stderr.starts_with(expected), "{words}: {output:?}");
+        assert_eq!(rules(), before, "{words}");
+    };
+    let accepted = |words: &str| assert_eq!(through_ssh(words).status, 0, "{words}");
+    refused("deny add 10.9.0.5");
+    refused("deny add 10.9.0.0/24");
+    refused("deny add 0.0.0.0/0 --for 10m");
+    accepted("deny add 10.10.0.0/16");
+    accepted("deny add ::/0");
+    // Allowed by a rule of its own, the prefix may be denied, and the rule then stays.
+    accepted("allow add 10.9.0.5");
+    accepted("deny add 10.9.0.0/24");
+    refused("allow del 10.9.0.5");
+    refused("deny add 10.9.0.5");
+    refused("limit set 10.9.0.5 --packets 1/d");
+    accepted("limit set 10.9.0.5 --packets 1/d --force");
+    accepted("deny add 10.9.0.5 --force");
+    // Rules are kept while nothing is attached, and found in time.
+    ratelimit.ok("detach eth0");
+    let output = through_ssh("attach eth0");
+    assert!(output.status == 2 && output.stderr.contains("which the rules that were kept deny"), "{output:?}");
+    assert!(!sandbox.ip("link show eth0").contains("xdp"));
+    accepted("attach eth0 --no-allow-ssh");
     ratelimit.ok("detach --all");
 }
 
