@@ -7,7 +7,7 @@ use ratelimit_common::{
 };
 
 use crate::{
-    bucket::{self, Charge},
+    charge::{Charge, charge},
     clock::Clock,
     maps::{CONTROL, DISCOVERY},
 };
@@ -23,7 +23,7 @@ const CAP: Meter = {
 #[must_use]
 pub fn judge() -> Reason {
     let (Some(control), Some(state)) = (CONTROL.get(0), DISCOVERY.get(0)) else { return Reason::NoState };
-    match bucket::charge(state, &CAP, &Clock::read(control), CAP.cost) {
+    match charge(state, &CAP, &Clock::read(control), CAP.cost) {
         Charge::Paid => Reason::LinkDiscovery,
         Charge::Refused => Reason::LinkDiscoveryOverCap,
         Charge::Contended => Reason::Contended,

@@ -9,6 +9,7 @@
 pub mod account;
 pub mod atomic;
 pub mod bucket;
+pub mod charge;
 pub mod clock;
 pub mod discovery;
 pub mod limiter;

@@ -25,6 +25,7 @@ use crate::{
         interface::{self, Attached as RunningMode, Interface},
         log,
         object::Wanted,
+        resolve,
         rules::{self, Target},
     },
     prefix::Prefix,
@@ -150,7 +151,7 @@ fn again(
 fn allow_ssh_peer(arguments: &Arguments, instance: &mut Instance) -> Result<Option<Prefix>> {
     let peer = if arguments.no_allow_ssh { None } else { ssh::peer().map(Prefix::host) };
     let Some(peer) = peer else { return Ok(None) };
-    if rules::policy_for(&instance.tables, &peer)?.kind == DENY {
+    if resolve::policy_for(&instance.tables, &peer)?.kind == DENY {
         anyhow::bail!(
             "this SSH session comes from {peer}, which the rules that were kept deny: `ratelimit deny list` shows them, --no-allow-ssh attaches all the same"
         );

@@ -11,7 +11,7 @@ use super::{
     output::{self, Output, Traffic},
 };
 use crate::{
-    dataplane::{Instance, host, rules},
+    dataplane::{Instance, host, resolve},
     prefix::Prefix,
 };
 
@@ -53,7 +53,7 @@ pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
     });
     let mut rows = Vec::new();
     for (source, bucket) in tracked.iter().take(arguments.most) {
-        let policy = rules::resolve(&instance.tables, source)?;
+        let policy = resolve::resolve(&instance.tables, source)?;
         rows.push(Row {
             source: Prefix::of(source, source.prefix).to_string(),
             service: "any",

@@ -7,7 +7,7 @@ use ratelimit_common::policy::{DENY, Policy};
 
 use crate::{
     dataplane::{
-        Error,
+        Error, resolve,
         rules::{self, Listed, Target},
         tables::Tables,
     },
@@ -37,9 +37,9 @@ pub(super) fn guarded(
         change(tables)?;
         return Ok(replaced);
     };
-    let before = rules::policy_for(tables, &peer)?;
+    let before = resolve::policy_for(tables, &peer)?;
     change(tables)?;
-    let after = rules::policy_for(tables, &peer)?;
+    let after = resolve::policy_for(tables, &peer)?;
     let loses_its_own_rule = target == Target::Prefix(peer) && before == Policy::ALLOWED;
     if after.kind == DENY && before.kind != DENY
         || loses_its_own_rule && after != Policy::ALLOWED && after != Policy::UNLIMITED

@@ -9,6 +9,7 @@ pub mod interface;
 pub mod log;
 pub mod object;
 pub mod policies;
+pub mod resolve;
 pub mod rules;
 pub mod tables;
 mod takeover;

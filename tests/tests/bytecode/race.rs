@@ -5,6 +5,7 @@ use std::{
     thread,
 };
 
+use ratelimit::dataplane::host;
 use ratelimit_common::{
     limit::{Limit, Rate, SECOND},
     reason::Reason,
@@ -65,6 +66,22 @@ fn a_packet_that_read_the_clock_earlier_mints_nothing() {
         bytecode.set_time(late);
         bytecode.repeat(&frame, 100);
         assert_eq!(bytecode.count(Reason::WithinLimit), burst, "{early} ns");
+    }
+}
+
+/// CPUs that read the kernel's own clock at different moments, as in production. Only the bound is looked at, which no delay can break.
+#[test]
+fn by_the_kernels_clock_the_bound_holds_too() {
+    let frame = Frame::udp(ADDRESS, 9).bytes();
+    for (amount, burst) in [(100_000, 1_000), (1_000_000, 100), (20_000_000, 10)] {
+        let mut bytecode = Bytecode::with_kernel_clock();
+        let rate = Rate { amount, period: SECOND };
+        bytecode.set_default(&Limit { packets: Some(rate), burst: Some(burst), ..Limit::default() }.policy().unwrap());
+        let begin = host::now();
+        race(&bytecode, &frame, 4, 200_000);
+        let passed = bytecode.count(Reason::WithinLimit);
+        let most = tokens::bound(rate, burst, host::now() - begin);
+        assert!(passed > burst && passed <= most, "{amount}/s: {passed} of at most {most}");
     }
 }
 

@@ -6,3 +6,4 @@ mod errors;
 mod listing;
 mod logging;
 mod rules;
+mod ssh;

@@ -1,0 +1,83 @@
+//! The operator's own SSH session.
+
+use std::process::Command;
+
+use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox};
+use serde_json::json;
+
+#[test]
+fn the_peer_of_an_ssh_session_is_allowed_at_the_first_attach() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let through_ssh = |words: &str, peer: &str| {
+        let mut command = ratelimit.command(words);
+        command.env("SSH_CONNECTION", format!("{peer} 50000 10.9.0.1 22"));
+        let output = ratelimit.output(&mut command);
+        assert_eq!(output.status, 0, "{output:?}");
+        output.stdout
+    };
+    let text = through_ssh("attach eth0 --packets 1/h --burst 1", "10.9.0.5");
+    assert!(text.contains("10.9.0.5: allowed, because this SSH session comes from it"), "{text}");
+    Flood::of(Frame::syn([10, 9, 0, 5], 22)).send(&sandbox, 100);
+    assert_eq!(ratelimit.json("status")["reasons"]["allowed"]["packets"], 100);
+    assert_eq!(ratelimit.json("allow list"), json!([{"source": "10.9.0.5", "expires_in": null, "origin": "ssh"}]));
+    // Only the first attach does so: what the operator decides later stands.
+    ratelimit.ok("allow del 10.9.0.5");
+    through_ssh("attach eth0", "10.9.0.5");
+    assert_eq!(ratelimit.json("allow list"), json!([]));
+    ratelimit.ok("detach --all");
+
+    through_ssh("attach eth0 --no-allow-ssh", "10.9.0.5");
+    assert_eq!(ratelimit.json("allow list"), json!([]));
+    ratelimit.ok("detach --all");
+
+    // `sudo` takes the variable away from the command, but not from the shell that it was typed in.
+    let inner = ratelimit.command("attach eth0");
+    let mut shell = Command::new("sh");
+    let line = format!("env --unset=SSH_CONNECTION {} attach eth0; true", inner.get_program().display());
+    shell.args(["-c", &line]).env("SSH_CONNECTION", "2001:db8::5 50000 2001:db8::1 22");
+    let output = ratelimit.output(&mut shell);
+    assert!(output.stdout.contains("2001:db8::5: allowed"), "{output:?}");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn no_rule_shuts_out_an_ssh_session_without_force() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    let through_ssh = |words: &str| {
+        let mut command = ratelimit.command(words);
+        command.env("SSH_CONNECTION", "10.9.0.5 50000 10.9.0.1 22");
+        ratelimit.output(&mut command)
+    };
+    let refused = |words: &str| {
+        let rules = || ["allow list", "deny list", "limit list"].map(|words| ratelimit.json(words));
+        let before = rules();
+        let output = through_ssh(words);
+        let expected = "ratelimit: this SSH session comes from 10.9.0.5, which would be shut out or limited: nothing was changed, ";
+        assert!(output.status == 2 && output.stderr.starts_with(expected), "{words}: {output:?}");
+        assert_eq!(rules(), before, "{words}");
+    };
+    let accepted = |words: &str| assert_eq!(through_ssh(words).status, 0, "{words}");
+    refused("deny add 10.9.0.5");
+    refused("deny add 10.9.0.0/24");
+    refused("deny add 0.0.0.0/0 --for 10m");
+    accepted("deny add 10.10.0.0/16");
+    accepted("deny add ::/0");
+    // Allowed by a rule of its own, the prefix may be denied, and the rule then stays.
+    accepted("allow add 10.9.0.5");
+    accepted("deny add 10.9.0.0/24");
+    refused("allow del 10.9.0.5");
+    refused("deny add 10.9.0.5");
+    refused("limit set 10.9.0.5 --packets 1/d");
+    accepted("limit set 10.9.0.5 --packets 1/d --force");
+    accepted("deny add 10.9.0.5 --force");
+    // Rules are kept while nothing is attached, and found in time.
+    ratelimit.ok("detach eth0");
+    let output = through_ssh("attach eth0");
+    assert!(output.status == 2 && output.stderr.contains("which the rules that were kept deny"), "{output:?}");
+    assert!(!sandbox.ip("link show eth0").contains("xdp"));
+    accepted("attach eth0 --no-allow-ssh");
+    ratelimit.ok("detach --all");
+}
