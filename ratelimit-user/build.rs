@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-fn main() -> anyhow::Result<()> {
+fn main() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("ratelimit-ebpf");
-    ratelimit_build::build_object("ratelimit-ebpf", &folder)?;
-    Ok(())
+    ratelimit_build::build_script("ratelimit-ebpf", &folder);
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-fn main() -> anyhow::Result<()> {
-    ratelimit_build::build_object("ratelimit-tests-ebpf", &Path::new(env!("CARGO_MANIFEST_DIR")).join("kernel"))?;
-    Ok(())
+fn main() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernel");
+    ratelimit_build::build_script("ratelimit-tests-ebpf", &folder);
 }

@@ -7,6 +7,6 @@ mod object_file;
 mod pins;
 mod toolchain;
 
-pub use object_file::{Object, build_object, inspect};
+pub use object_file::{Object, build_object, build_script, inspect};
 pub use pins::{BPF_LINKER, LLVM_MAJOR, NIGHTLY, linker, linker_root};
 pub use toolchain::{Toolchain, llvm_prefix};

@@ -22,6 +22,14 @@ pub struct Object {
     pub instructions: u64,
 }
 
+/// All that a build script has to do: [`build_object`], or the end of the build with one line that says why.
+pub fn build_script(package: &str, folder: &Path) {
+    if let Err(error) = build_object(package, folder) {
+        println!("cargo::error={}", format!("{error:#}").replace('\n', "\ncargo::error="));
+        std::process::exit(1);
+    }
+}
+
 /// Called by a build script: builds the binary `package`, whose sources are in `folder`, into `OUT_DIR`.
 ///
 /// # Errors
