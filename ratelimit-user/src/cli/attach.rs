@@ -95,56 +95,51 @@ pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
     // Names are checked before anything is made, and looked up again when no other command can change what they carry.
     interface::find(&arguments.interfaces)?;
     let (mut instance, is_new) = Instance::open_or_create(pins, &wanted)?;
-    let interfaces = interface::find(&arguments.interfaces)?;
-    let mut added = Vec::new();
+    let mut done = Done::default();
     let outcome = match is_new {
-        true => first(arguments, policy.as_ref(), interfaces, &mut instance, &mut added),
-        false => again(arguments, policy.as_ref(), interfaces, &wanted, &mut instance, &mut added),
+        true => first(arguments, policy.as_ref(), &mut instance, &mut done),
+        false => again(arguments, policy.as_ref(), &wanted, &mut instance, &mut done),
     };
-    let allowed_ssh = match outcome {
-        Ok(allowed_ssh) => allowed_ssh,
-        Err(error) => {
-            undo(instance, is_new, added);
-            return Err(error);
-        }
-    };
-    report(arguments, &instance, allowed_ssh, output)?;
+    if let Err(error) = outcome {
+        undo(instance, is_new, done);
+        return Err(error);
+    }
+    report(arguments, &instance, done.allowed_ssh, output)?;
     match arguments.log_level {
         Some(_) => follow(instance, pins),
         None => Ok(Answer::Done),
     }
 }
 
-/// Makes a new instance's rules, and attaches when they stand. Returns the SSH peer that was allowed.
-fn first(
-    arguments: &Arguments,
-    policy: Option<&Policy>,
-    interfaces: Vec<Interface>,
-    instance: &mut Instance,
-    added: &mut Vec<Added>,
-) -> Result<Option<Prefix>> {
-    let peer = allow_ssh_peer(arguments, instance)?;
+/// What an attach has done so far, to be taken back if it fails.
+#[derive(Default)]
+struct Done {
+    added: Vec<Added>,
+    allowed_ssh: Option<Prefix>,
+}
+
+/// Makes a new instance's rules, and attaches when they stand.
+fn first(arguments: &Arguments, policy: Option<&Policy>, instance: &mut Instance, done: &mut Done) -> Result<()> {
+    done.allowed_ssh = allow_ssh_peer(arguments, instance)?;
     set_default(policy, instance)?;
-    attach_each(arguments, interfaces, instance, added)?;
-    Ok(peer)
+    attach_each(arguments, instance, &mut done.added)
 }
 
 /// Adds interfaces to a running instance and brings its program up to date. What cannot be undone comes last.
 fn again(
     arguments: &Arguments,
     policy: Option<&Policy>,
-    interfaces: Vec<Interface>,
     wanted: &Wanted,
     instance: &mut Instance,
-    added: &mut Vec<Added>,
-) -> Result<Option<Prefix>> {
+    done: &mut Done,
+) -> Result<()> {
     // Rules were kept while nothing was attached, so the operator may come from elsewhere now.
-    let idle = instance.attachments.list()?.is_empty();
-    let peer = if idle { allow_ssh_peer(arguments, instance)? } else { None };
-    attach_each(arguments, interfaces, instance, added)?;
+    if instance.attachments.list()?.is_empty() {
+        done.allowed_ssh = allow_ssh_peer(arguments, instance)?;
+    }
+    attach_each(arguments, instance, &mut done.added)?;
     instance.upgrade(wanted)?;
-    set_default(policy, instance)?;
-    Ok(peer)
+    set_default(policy, instance)
 }
 
 /// Allows the address that this SSH session comes from, unless it has a rule of its own already.
@@ -171,12 +166,7 @@ fn set_default(policy: Option<&Policy>, instance: &mut Instance) -> Result<()> {
 }
 
 /// Attaches to each interface that has not our program already, noting those that got it.
-fn attach_each(
-    arguments: &Arguments,
-    interfaces: Vec<Interface>,
-    instance: &Instance,
-    added: &mut Vec<Added>,
-) -> Result<()> {
+fn attach_each(arguments: &Arguments, instance: &Instance, added: &mut Vec<Added>) -> Result<()> {
     let mode = match arguments.mode {
         Some(ModeArgument::Auto) => Mode::Auto,
         Some(ModeArgument::Native) | None => Mode::Native,
@@ -184,7 +174,7 @@ fn attach_each(
     };
     let mut program = instance.program()?;
     let ours: Vec<u32> = instance.attachments.list()?.iter().map(|attachment| attachment.program_id).collect();
-    for interface in interfaces {
+    for interface in interface::find(&arguments.interfaces)? {
         match interface.program {
             Some(running) if ours.contains(&running.id) => mode_stays(arguments.mode, &interface, running.mode)?,
             _ => added.push(instance.attachments.attach(&mut program, interface, mode, arguments.replace)?),
@@ -205,9 +195,12 @@ fn mode_stays(asked: Option<ModeArgument>, interface: &Interface, running: Runni
 }
 
 /// Takes back what a failed attach has done, as far as it goes: what the operator must hear of is why it failed.
-fn undo(instance: Instance, is_new: bool, added: Vec<Added>) {
-    for added in added {
+fn undo(mut instance: Instance, is_new: bool, done: Done) {
+    for added in done.added {
         let _ = instance.attachments.take_back(added);
+    }
+    if let Some(peer) = done.allowed_ssh {
+        let _ = rules::delete(&mut instance.tables, Target::Prefix(peer));
     }
     if is_new {
         let _ = instance.remove();

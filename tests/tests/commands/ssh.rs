@@ -79,5 +79,11 @@ fn no_rule_shuts_out_an_ssh_session_without_force() {
     assert!(output.status == 2 && output.stderr.contains("which the rules that were kept deny"), "{output:?}");
     assert!(!sandbox.ip("link show eth0").contains("xdp"));
     accepted("attach eth0 --no-allow-ssh");
+    // An attach that fails leaves no rule behind.
+    ratelimit.ok("deny del 10.9.0.5");
+    ratelimit.ok("deny del 10.9.0.0/24");
+    ratelimit.ok("detach eth0");
+    assert_eq!(through_ssh("attach eth0 lo").status, 2);
+    assert_eq!(ratelimit.json("allow list"), json!([]));
     ratelimit.ok("detach --all");
 }
