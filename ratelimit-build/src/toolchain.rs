@@ -78,7 +78,7 @@ impl Toolchain {
             "-Ctarget-feature=+allows-misaligned-mem-access".to_owned(),
             format!("-Clinker={}", linker().display()),
             "-Clink-arg=--btf".to_owned(),
-            // Unrolled, the tries of one compare-and-exchange alone are 2,000 instructions.
+            // Unrolled, the tries of compare-and-exchange make the program more than twice as large.
             "-Cllvm-args=-unroll-full-max-count=2".to_owned(),
             "-Clink-arg=--llvm-args=-unroll-full-max-count=2".to_owned(),
         ];

@@ -27,9 +27,9 @@ pub enum Error {
     /// A folder that pins cannot be kept in, whatever is mounted where.
     #[error("--pins {}: give a folder right below a BPF file system by its full path, such as /sys/fs/bpf/ratelimit", .0.display())]
     PinsFolder(PathBuf),
-    /// An attach was killed before it was done.
+    /// An attach was killed before it was done, or somebody removed the program's pin.
     #[error(
-        "an attach was interrupted before it was done: run `ratelimit attach IFACE` again, or `ratelimit detach --all`"
+        "the pinned program is missing, as after an attach that was killed: run `ratelimit attach IFACE` again, or `ratelimit detach --all` if that fails"
     )]
     Interrupted,
     /// Nothing is attached, so there is nothing to change or show.

@@ -82,7 +82,11 @@ impl Instance {
         if is_complete(pins) {
             return Ok((Self::locked(pins, lock)?, false));
         }
-        // What an attach that was killed has left. It had no program yet, so nothing was attached.
+        // What an attach that was killed has left: it had no program yet, so nothing was attached. A program that went missing
+        // otherwise may still run, and must not lose its rules.
+        if !is_empty(&pins.join(LINKS)) {
+            return Err(Error::Interrupted);
+        }
         remove_entries(pins)?;
         let settings = wanted.or(Settings::default());
         let create = || {
@@ -211,9 +215,12 @@ fn is_complete(pins: &Path) -> bool {
     pins.join(PROGRAM).exists()
 }
 
-/// Whether nothing is pinned in a folder: one that a command has just made, and not yet filled.
-fn is_empty(pins: &Path) -> bool {
-    fs::read_dir(pins).is_ok_and(|mut entries| entries.next().is_none())
+/// Whether nothing is pinned in a folder: there is none, or a command has just made it.
+fn is_empty(folder: &Path) -> bool {
+    match fs::read_dir(folder) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
 }
 
 /// Removes what an instance pins, and its folder.

@@ -138,10 +138,18 @@ fn an_attach_that_was_killed_is_finished_by_the_next() {
     sandbox.victim(|| std::fs::remove_file("/sys/fs/bpf/ratelimit/program").unwrap());
     let line = ratelimit.fails("status");
     assert!(
-        line.starts_with("ratelimit: an attach was interrupted before it was done: run `ratelimit attach"),
+        line.starts_with(
+            "ratelimit: the pinned program is missing, as after an attach that was killed: run `ratelimit attach"
+        ),
         "{line}"
     );
     assert!(ratelimit.ok("attach eth0 --packets 5/s").contains("default: 5/s per source, burst 5"));
+    // One that still runs keeps its rules, whatever became of its pin.
+    sandbox.victim(|| std::fs::remove_file("/sys/fs/bpf/ratelimit/program").unwrap());
+    let pins = sandbox.pins();
+    assert!(ratelimit.fails("attach eth0").contains("the pinned program is missing"));
+    assert_eq!(sandbox.pins(), pins);
+    assert!(sandbox.ip("link show eth0").contains("xdp"));
     ratelimit.ok("detach --all");
 }
 

@@ -36,6 +36,7 @@ pub(crate) fn run() -> Result<()> {
     };
     let frame = Frame::udp([192, 0, 2, 1], 9).bytes();
     let mut cases = [
+        Case { bytecode: Bytecode::load(), ..Case::new("no limit, without reading a clock", &Policy::UNLIMITED) },
         Case::new("no limit", &Policy::UNLIMITED),
         Case::new("allowed", &Policy::ALLOWED),
         Case::new("denied", &Policy::DENIED),
