@@ -48,13 +48,14 @@ const VM_NEEDS: [Need; 5] = [
 
 /// Finds or installs what virtual machines need.
 pub(crate) fn virtual_machines() -> Result<()> {
-    provide(&VM_NEEDS)
+    provide(&VM_NEEDS, virtual_machines_by_hand)
 }
 
-fn provide(needs: &[Need]) -> Result<()> {
+/// Installs what is missing of `needs`; where that is not possible, `by_hand` is what to do instead.
+fn provide(needs: &[Need], by_hand: fn() -> String) -> Result<()> {
     let missing: Vec<&Need> = needs.iter().filter(|need| !(need.present)()).collect();
     if !missing.is_empty() {
-        install(&missing)?;
+        install(&missing, by_hand)?;
         for need in missing {
             ensure!((need.present)(), "{} is still not there after installing {}", need.what, need.packages.join(" "));
         }
@@ -63,7 +64,7 @@ fn provide(needs: &[Need]) -> Result<()> {
 }
 
 pub(crate) fn run() -> Result<()> {
-    provide(&NEEDS)?;
+    provide(&NEEDS, by_hand)?;
     if !linker_works() {
         install_linker()?;
     }
@@ -72,7 +73,7 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-fn install(missing: &[&Need]) -> Result<()> {
+fn install(missing: &[&Need], by_hand: fn() -> String) -> Result<()> {
     let packages: Vec<&str> = missing.iter().flat_map(|need| need.packages).copied().collect();
     let what: Vec<&str> = missing.iter().map(|need| need.what).collect();
     println!("setup: missing: {}", what.join(", "));
@@ -81,13 +82,13 @@ fn install(missing: &[&Need]) -> Result<()> {
     }
     run::require_root("setup")?;
     let mut update = Command::new("apt-get");
-    run::run(update.args(["update", "--quiet"])).with_context(|| offline(&packages))?;
+    run::run(update.args(["update", "--quiet"])).with_context(|| offline(&packages, by_hand))?;
     let mut install = Command::new("apt-get");
     install.args(["install", "--yes", "--quiet", "--no-install-recommends"]).args(&packages);
-    run::run(install.env("DEBIAN_FRONTEND", "noninteractive")).with_context(|| offline(&packages))
+    run::run(install.env("DEBIAN_FRONTEND", "noninteractive")).with_context(|| offline(&packages, by_hand))
 }
 
-fn offline(packages: &[&str]) -> String {
+fn offline(packages: &[&str], by_hand: fn() -> String) -> String {
     format!("cannot install {}: is the network up, and does this release have them?\n{}", packages.join(" "), by_hand())
 }
 
@@ -109,6 +110,12 @@ fn by_hand() -> String {
          others: rustup toolchain install {NIGHTLY} --profile minimal --component rust-src --component clippy,\n          \
          LLVM {LLVM_MAJOR} with its headers (llvm-config {LLVM_MAJOR} in PATH), and iproute2"
     )
+}
+
+/// The same for guests, whose kernels only Debian's package manager can fetch.
+fn virtual_machines_by_hand() -> String {
+    let packages: Vec<&str> = VM_NEEDS.iter().flat_map(|need| need.packages).copied().collect();
+    format!("Guests can be run on Debian, with these packages: {}", packages.join(" "))
 }
 
 fn linker_works() -> bool {

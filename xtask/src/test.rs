@@ -1,12 +1,20 @@
-//! `cargo xtask test`: builds everything and runs all tests.
+//! `cargo xtask test`: builds everything and runs all tests, on this machine and then on other kernels.
 
-use anyhow::Result;
+use std::env;
 
-use crate::{run, setup};
+use anyhow::{Result, ensure};
+
+use crate::{
+    run, setup,
+    vm::{self, Missing, Name},
+};
+
+/// The kernels that run the tests once more, in guests: the oldest that can be had, and a later long-term one.
+const KERNELS: [Name; 2] = [Name::V6_1, Name::V6_12];
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only tests whose name contains this; further words go to the test programs
+    /// Only tests whose name contains this, and on this machine only; further words go to the test programs
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     filter: Vec<String>,
 }
@@ -16,5 +24,53 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     setup::run()?;
     // The tests run the product's binary, which `cargo test` alone would not build.
     run::run(run::cargo().args(["build", "--locked", "--package", "ratelimit-user"]))?;
-    run::run(run::cargo().args(["test", "--locked", "--workspace", "--"]).args(&args.filter))
+    run::run(run::cargo().args(["test", "--locked", "--workspace", "--"]).args(&args.filter))?;
+    if args.filter.is_empty() { in_guests() } else { Ok(()) }
+}
+
+/// The same tests on other kernels. Where there cannot be guests, that is a failure only for those who rely on them.
+fn in_guests() -> Result<()> {
+    let (kernels, missing) = vm::available(&KERNELS);
+    let outcome = vm::test(&kernels);
+    let strict = env::var_os("CI").is_some_and(|value| value == "true");
+    if !missing.is_empty() {
+        eprintln!("{}", notice(&missing, strict));
+    }
+    outcome?;
+    ensure!(missing.is_empty() || !strict, "not all kernels were tested, and CI=true is set");
+    Ok(())
+}
+
+/// What was not tested, and why, so that nobody overlooks it.
+fn notice(missing: &[Missing], strict: bool) -> String {
+    let names: Vec<_> = missing.iter().map(|missing| missing.kernel.text()).collect();
+    let mut text = format!("NOT TESTED: the guests with kernel {}\n", names.join(" and "));
+    for Missing { kernel, reason } in missing {
+        text += &format!("\n{}: {reason}", kernel.text());
+    }
+    text += if strict {
+        "\n\nThis is a FAILURE, because the environment has CI=true."
+    } else {
+        "\n\nThis alone is no failure here. With CI=true in the environment it would be one."
+    };
+    let rule = "#".repeat(100);
+    let lines: Vec<_> = text.lines().map(|line| format!("##  {line}")).collect();
+    format!("\n{rule}\n{}\n{rule}", lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{KERNELS, Missing, notice};
+
+    #[test]
+    fn what_was_not_tested_is_named_with_its_reason() {
+        let missing = KERNELS.map(|kernel| Missing { kernel, reason: "no network\nat all".to_owned() });
+        for (strict, verdict) in [(false, "With CI=true in the environment"), (true, "a FAILURE, because")] {
+            let text = notice(&missing, strict);
+            for part in ["NOT TESTED: the guests with kernel 6.1 and 6.12", "6.12: no network", verdict, "CI=true"] {
+                assert!(text.contains(part), "{part}: {text}");
+            }
+            assert!(text.trim().lines().all(|line| line.starts_with("##")));
+        }
+    }
 }

@@ -17,9 +17,9 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 
+pub(crate) use self::kernel::{Kernel, Name};
 use self::{
     image::Base,
-    kernel::{Kernel, Name},
     machine::{Ending, Machine},
     report::{Report, Row},
 };
@@ -36,62 +36,90 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    ensure!(cfg!(target_arch = "x86_64"), "`cargo xtask vm` runs on x86-64 only: it has no kernels for others");
-    let names = if args.kernels.is_empty() { Name::ALL.to_vec() } else { args.kernels.clone() };
+    let names = if args.kernels.is_empty() { &Name::ALL } else { args.kernels.as_slice() };
     setup::run()?;
-    setup::virtual_machines()?;
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("");
-    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from);
-    let target = std::path::absolute(target).context("no working directory")?;
-    let (cache, folder) = (target.join("kernels"), target.join("vm"));
-    for folder in [&cache, &folder] {
-        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let (kernels, missing) = available(names);
+    let outcome = test(&kernels);
+    for Missing { kernel, reason } in &missing {
+        println!("vm: KERNEL {} COULD NOT BE RUN: {reason}", kernel.text());
     }
+    outcome?;
+    ensure!(missing.is_empty(), "not all kernels were tested");
+    Ok(())
+}
 
-    let base = Base::build(&folder, &programs()?, &workspace.join("tests/data"))?;
+/// A kernel that no guest can run here.
+#[derive(Debug)]
+pub(crate) struct Missing {
+    pub(crate) kernel: Name,
+    pub(crate) reason: String,
+}
+
+/// Gets these kernels, and what guests need besides; those that cannot be had, with the reason.
+pub(crate) fn available(names: &[Name]) -> (Vec<Kernel>, Vec<Missing>) {
+    let cache = cache();
+    let (mut kernels, mut missing) = (Vec::new(), Vec::new());
+    for &kernel in names {
+        let found = cache.as_ref().map_err(|error| format!("{error:#}"));
+        match found.and_then(|cache| Kernel::get(kernel, cache).map_err(|error| format!("{error:#}"))) {
+            Ok(kernel) => kernels.push(kernel),
+            Err(reason) => missing.push(Missing { kernel, reason }),
+        }
+    }
+    (kernels, missing)
+}
+
+/// Runs the tests in a guest with each of these kernels, and prints what came of it.
+///
+/// # Errors
+///
+/// When not all of them pass.
+pub(crate) fn test(kernels: &[Kernel]) -> Result<()> {
+    if kernels.is_empty() {
+        return Ok(());
+    }
+    let base = Base::build(&folder("vm")?, &programs()?, &workspace().join("tests/data"))?;
     for test in suite::excluded() {
         println!("vm: left out: {test}");
     }
-    let queue = Mutex::new(names.iter().copied());
+    let queue = Mutex::new(kernels.iter());
     let rows = Mutex::new(Vec::new());
-    let next = || queue.lock().ok().and_then(|mut names| names.next());
+    let next = || queue.lock().ok().and_then(|mut kernels| kernels.next());
     thread::scope(|scope| {
         for _ in 0..GUESTS {
             scope.spawn(|| {
-                while let Some(name) = next() {
-                    let row = examine(name, &cache, &base);
+                while let Some(kernel) = next() {
+                    let row = examine(kernel, &base);
                     rows.lock().map(|mut rows| rows.push(row)).unwrap_or_default();
                 }
             });
         }
     });
     let mut rows = rows.into_inner().ok().context("a guest's thread panicked")?;
-    rows.sort_by_key(|row| names.iter().position(|name| *name == row.kernel));
+    rows.sort_by_key(|row| kernels.iter().position(|kernel| kernel.name == row.kernel));
     println!("\n{}\n(sizes in instructions; times are those of emulation)", report::table(&rows));
     let bad: Vec<_> = rows.iter().filter(|row| row.status != PASSED).map(|row| row.kernel.text()).collect();
-    ensure!(bad.is_empty() && rows.len() == names.len(), "not all is well on {}", bad.join(", "));
+    ensure!(bad.is_empty() && rows.len() == kernels.len(), "not all is well on {}", bad.join(", "));
     Ok(())
 }
 
 /// The one good status of a row.
 const PASSED: &str = "passed";
 
-/// Everything about one kernel, from the download to the verdict.
-fn examine(kernel: Name, cache: &Path, base: &Base) -> Row {
-    let mut row = Row { kernel, release: String::new(), status: "MISSING", report: Report::default(), seconds: 0 };
-    if let Err(error) = try_examine(&mut row, cache, base) {
-        println!("vm: KERNEL {} COULD NOT BE RUN: {error:#}", kernel.text());
+/// Everything about one kernel, from its guest's file system to the verdict.
+fn examine(kernel: &Kernel, base: &Base) -> Row {
+    let release = kernel.release.clone();
+    let mut row = Row { kernel: kernel.name, release, status: "NOT RUN", report: Report::default(), seconds: 0 };
+    if let Err(error) = try_examine(&mut row, kernel, base) {
+        println!("vm: {} COULD NOT BE RUN: {error:#}", kernel.release);
     }
     row
 }
 
 /// As far as it comes, `row` says how far.
-fn try_examine(row: &mut Row, cache: &Path, base: &Base) -> Result<()> {
-    let kernel = Kernel::get(row.kernel, cache)?;
-    row.release.clone_from(&kernel.release);
-    row.status = "NOT RUN";
-    let initramfs = base.with(&kernel, &suite::job(row.kernel))?;
-    let machine = Machine::new(&kernel, &initramfs);
+fn try_examine(row: &mut Row, kernel: &Kernel, base: &Base) -> Result<()> {
+    let initramfs = base.with(kernel, &suite::job(kernel.name))?;
+    let machine = Machine::new(kernel, &initramfs);
     println!("vm: {} starts", kernel.release);
     let begin = Instant::now();
     let mut ending = machine.run()?;
@@ -119,6 +147,25 @@ fn try_examine(row: &mut Row, cache: &Path, base: &Base) -> Result<()> {
     }
     println!("vm: {} {} after {} s", kernel.release, row.status, row.seconds);
     Ok(())
+}
+
+/// The folder of the kernels, on a machine that can run guests.
+fn cache() -> Result<PathBuf> {
+    ensure!(cfg!(target_arch = "x86_64"), "guests run on x86-64 only: there are no kernels for others");
+    setup::virtual_machines()?;
+    folder("kernels")
+}
+
+/// A folder of what is built.
+fn folder(name: &str) -> Result<PathBuf> {
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from);
+    let folder = std::path::absolute(target.join(name)).context("no working directory")?;
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    Ok(folder)
+}
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("")
 }
 
 /// Builds the product and the test programs; each with its place in the guest.

@@ -17,14 +17,14 @@ const INIT: &str = include_str!("init.sh");
 /// Where `/init` mounts something.
 const MOUNT_POINTS: [&str; 5] = ["proc", "sys", "dev", "tmp", "run"];
 
-/// Programs of this machine that tests run.
-const PROGRAMS: [&str; 4] = ["/usr/sbin/ip", "/usr/bin/setpriv", "/usr/bin/setarch", "/usr/bin/env"];
+/// Programs of this machine that tests and `/init` run.
+const PROGRAMS: [&str; 5] = ["/usr/sbin/ip", "/usr/bin/setpriv", "/usr/bin/setarch", "/usr/bin/env", "/usr/bin/chrt"];
 
 /// What else tests and `/init` run. BusyBox has an `ip` and others of its own too, which must not be found first.
 const APPLETS: [&str; 8] = ["sh", "mount", "insmod", "stty", "sleep", "true", "poweroff", "cat"];
 
 /// Modules that tests use.
-const MODULES: [&str; 4] = ["veth", "dummy", "tun", "virtio_net"];
+const MODULES: [&str; 5] = ["veth", "dummy", "tun", "virtio_pci", "virtio_net"];
 
 /// What every guest has: an archive of everything but a kernel's modules and its job.
 #[derive(Debug)]

@@ -36,7 +36,7 @@ impl Name {
     pub(super) const ALL: [Self; 4] = [Self::V6_1, Self::V6_12, Self::Newest, Self::Old];
 
     /// What it is called on the command line, and as a folder.
-    pub(super) fn text(self) -> &'static str {
+    pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Old => "5.10",
             Self::V6_1 => "6.1",
@@ -58,7 +58,7 @@ impl Name {
 
 /// A kernel that is there.
 #[derive(Debug)]
-pub(super) struct Kernel {
+pub(crate) struct Kernel {
     /// What was asked for.
     pub(super) name: Name,
     /// Its full release, as `uname -r` prints it.

@@ -1,0 +1,163 @@
+//! A real driver with receive buffers of its own: virtio_net, as `cargo xtask vm` gives it to its guests.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{
+    env,
+    fs::File,
+    net::Ipv4Addr,
+    os::fd::AsRawFd as _,
+    process::Command,
+    sync::{Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use ratelimit_tests::{Frame, MAC, Ratelimit, Sandbox, VICTIM_LINK, kernel_at_least, send_raw};
+use serde_json::{Value, json};
+
+/// The guest's cards; the victim's has the name that its end of a veth pair has elsewhere.
+const CARDS: [&str; 2] = [VICTIM_LINK, "eth1"];
+
+/// A source that sends UDP to a port where nobody listens.
+fn frame() -> Frame {
+    Frame::udp(Ipv4Addr::new(10, 9, 0, 66), 9)
+}
+
+#[test]
+#[ignore = "needs two virtio network cards: cargo xtask vm runs this in its guests"]
+fn a_limit_is_exact_in_a_real_driver() {
+    let cards = Cards::with_mtu(1_500);
+    exactly_the_burst_passes(&cards, &frame(), 5, 1_000);
+}
+
+#[test]
+#[ignore = "needs two virtio network cards: cargo xtask vm runs this in its guests"]
+fn jumbo_frames_are_limited_where_the_driver_takes_them_in_parts() {
+    let cards = Cards::with_mtu(9_000);
+    if kernel_at_least(6, 3) {
+        // As long as this MTU allows, and longer than any of the driver's buffers.
+        exactly_the_burst_passes(&cards, &frame().length(9_014), 5, 50);
+    } else {
+        let ratelimit = Ratelimit::new(&cards.sandbox);
+        let line = ratelimit.fails(&format!("attach {VICTIM_LINK}"));
+        assert!(line.contains("MTU"), "{line}");
+        // There was no other reason.
+        cards.sandbox.ip(&format!("link set {VICTIM_LINK} mtu 1500"));
+        ratelimit.ok(&format!("attach {VICTIM_LINK}"));
+        ratelimit.ok("detach --all");
+    }
+}
+
+/// Sends `count` frames under a limit, and checks that exactly `burst` of them pass.
+#[track_caller]
+fn exactly_the_burst_passes(cards: &Cards, frame: &Frame, burst: u64, count: u64) {
+    let ratelimit = Ratelimit::new(&cards.sandbox);
+    ratelimit.ok(&format!("attach {VICTIM_LINK} --packets 1/h --burst {burst}"));
+    let status = ratelimit.json("status");
+    assert_eq!(status["interfaces"][0]["mode"], "native", "{status}");
+    cards.send(frame, count);
+    let (status, sources) = (ratelimit.json("status"), ratelimit.json("sources"));
+    let (reasons, source) = (&status["reasons"], &sources[0]);
+    assert_eq!(packets(&reasons["within-limit"]), burst, "{status}");
+    assert_eq!(packets(&reasons["over-packets"]), count - burst, "{status}");
+    assert_eq!(source["source"], "10.9.0.66", "{sources}");
+    let bytes = frame.bytes().len() as u64;
+    for (traffic, packets) in [("passed", burst), ("dropped", count - burst)] {
+        assert_eq!(source[traffic], json!({ "packets": packets, "bytes": packets * bytes }), "{traffic}: {sources}");
+    }
+    ratelimit.ok("detach --all");
+}
+
+#[track_caller]
+fn packets(counter: &Value) -> u64 {
+    counter["packets"].as_u64().unwrap()
+}
+
+/// Two cards on one wire, one in the victim's namespace and one in the peer's, in the place of the veth pair.
+struct Cards {
+    sandbox: Sandbox,
+    /// There are only two cards.
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Cards {
+    /// Takes them out of the guest's own namespace.
+    fn with_mtu(mtu: u32) -> Self {
+        // Anywhere else, these are the interfaces by which people reach the machine.
+        assert!(env::var_os("RATELIMIT_GUEST").is_some(), "this takes eth0 and eth1 away: `cargo xtask vm` only");
+        static TURN: Mutex<()> = Mutex::new(());
+        // A test that failed has given them back.
+        let alone = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let sandbox = Sandbox::new();
+        sandbox.ip(&format!("link del {VICTIM_LINK}"));
+        let [victim, peer] = [sandbox.victim(network), sandbox.peer(network)];
+        for (card, namespace) in CARDS.into_iter().zip([&victim, &peer]) {
+            ip(&format!("link set {card} netns {}", path(namespace)));
+        }
+        let cards = Self { sandbox, _alone: alone };
+        let [a, b, c, d, e, f] = MAC;
+        let address = format!("address {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}");
+        cards.both(|card| {
+            ip(&format!("link set {card} {address} mtu {mtu} arp off addrgenmode none up"));
+        });
+        cards.both(|card| until(&format!("{card} to have its carrier"), || link(card)["operstate"] == "UP"));
+        cards
+    }
+
+    /// Runs `work` with each card's name in its namespace.
+    fn both(&self, work: impl Fn(&str) + Sync) {
+        self.sandbox.victim(|| work(CARDS[0]));
+        self.sandbox.peer(|| work(CARDS[1]));
+    }
+
+    /// Sends `count` frames from the peer's card, and waits until the victim's has received them all.
+    fn send(&self, frame: &Frame, count: u64) {
+        let received = || self.sandbox.victim(|| link(VICTIM_LINK)["stats64"]["rx"]["packets"].as_u64().unwrap());
+        let before = received();
+        self.sandbox.peer(|| send_raw(CARDS[1], &frame.bytes(), count as usize));
+        until(&format!("{count} frames to arrive"), || received() == before + count);
+    }
+}
+
+impl Drop for Cards {
+    /// Gives them back at once: the kernel would do so too, but some time after the namespaces have gone.
+    fn drop(&mut self) {
+        let guest = network();
+        self.both(|card| {
+            ip(&format!("link set {card} down mtu 1500"));
+            ip(&format!("link set {card} netns {}", path(&guest)));
+        });
+    }
+}
+
+/// The network namespace of the calling thread.
+fn network() -> File {
+    File::open("/proc/thread-self/ns/net").unwrap()
+}
+
+/// A path by which other processes reach it.
+fn path(namespace: &File) -> String {
+    format!("/proc/{}/fd/{}", std::process::id(), namespace.as_raw_fd())
+}
+
+/// Runs `ip` with these words in the calling thread's namespace, and returns what it prints.
+fn ip(words: &str) -> String {
+    let output = Command::new("ip").args(words.split_whitespace()).output().unwrap();
+    assert!(output.status.success(), "ip {words}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What the kernel says of a link in the calling thread's namespace.
+fn link(name: &str) -> Value {
+    serde_json::from_str::<Value>(&ip(&format!("-json -statistics link show {name}"))).unwrap()[0].take()
+}
+
+/// Waits for something that is only a matter of time.
+#[track_caller]
+fn until(what: &str, there: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !there() {
+        assert!(begin.elapsed() < Duration::from_secs(30), "waited too long for {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
