@@ -1,6 +1,6 @@
 //! What is remembered of a source.
 
-use crate::{boundary, policy::PolicyId};
+use crate::{boundary, map::POLICIES_MAX, policy::PolicyId, service::Class};
 
 /// One entry of the map of buckets.
 #[repr(C)]
@@ -25,7 +25,7 @@ boundary!(Bucket, size 56);
 
 /// The policy of a source, with all that tells how long it holds, in one word so that they change together.
 ///
-/// From the top: 26 bits of the generation in which it was resolved, 12 of the policy, 26 of the time at which a rule
+/// From the top: 26 bits of the generation in which it was resolved, 12 of the policy or of the wider class that is billed, 26 of the time at which a rule
 /// involved expires, in steps of 2³² ns (4.3 s): enough for nine years of uptime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resolution(pub u64);
@@ -35,9 +35,12 @@ const TIME_BITS: u32 = 26;
 const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
 const POLICY_MASK: u64 = (1 << POLICY_BITS) - 1;
 const STEP_BITS: u32 = 32;
-const _: () = assert!(crate::map::POLICIES_MAX == 1 << POLICY_BITS);
+const _: () = assert!(POLICIES_MAX as usize + crate::service::CLASSES == 1 << POLICY_BITS);
 
 impl Resolution {
+    /// Nothing that was resolved: it never holds.
+    pub const NONE: Self = Self(0);
+
     /// What was resolved in `generation`; `expires` is the time in nanoseconds at which a rule involved expires.
     #[inline(always)]
     #[must_use]
@@ -48,6 +51,32 @@ impl Resolution {
         Self(head << TIME_BITS | steps)
     }
 
+    /// The same in another generation.
+    #[inline(always)]
+    #[must_use]
+    pub const fn in_generation(self, generation: u32) -> Self {
+        let rest = self.0 & ((1 << (POLICY_BITS + TIME_BITS)) - 1);
+        Self((generation as u64) << (POLICY_BITS + TIME_BITS) | rest)
+    }
+
+    /// As long as this holds, that no rule concerns packets of the bucket's class, so that another class is billed.
+    #[inline(always)]
+    #[must_use]
+    pub const fn billed_to(self, class: Class) -> Self {
+        let rest = self.0 & !(POLICY_MASK << TIME_BITS);
+        Self(rest | (POLICIES_MAX as u64 + class as u64) << TIME_BITS)
+    }
+
+    /// The class that is billed in place of this one.
+    #[inline(always)]
+    #[must_use]
+    pub const fn billed(self) -> Option<Class> {
+        match self.policy() {
+            policy if policy >= POLICIES_MAX => Some((policy - POLICIES_MAX) as Class),
+            _ => None,
+        }
+    }
+
     /// Whether it may still be used: no rule has changed since, and none involved expires within the running step.
     #[inline(always)]
     #[must_use]
@@ -56,7 +85,7 @@ impl Resolution {
         same_generation && now >> STEP_BITS < self.0 & TIME_MASK
     }
 
-    /// The policy.
+    /// The policy; one that is not in the map if another class is [billed](Self::billed).
     #[inline(always)]
     #[must_use]
     pub const fn policy(self) -> PolicyId {
@@ -73,10 +102,14 @@ mod tests {
     proptest! {
         #[test]
         fn a_resolution_holds_in_its_generation_until_its_rule_expires(
-            generation: u32, policy in 0..crate::map::POLICIES_MAX, expires in 0u64..1 << 58, now in 0u64..1 << 57,
+            generation: u32, policy in 0..POLICIES_MAX, class: u8, expires in 0u64..1 << 58, now in 0u64..1 << 57,
         ) {
             let resolution = Resolution::new(generation, policy, expires);
-            prop_assert_eq!(resolution.policy(), policy);
+            prop_assert_eq!((resolution.policy(), resolution.billed()), (policy, None));
+            let billed = resolution.billed_to(class);
+            prop_assert_eq!(billed.billed(), Some(class));
+            prop_assert_eq!(billed.holds(generation, now), resolution.holds(generation, now));
+            prop_assert_eq!(Resolution::new(7, policy, expires).in_generation(generation), resolution);
             prop_assert!(!resolution.holds(generation.wrapping_add(1), now));
             prop_assert!(!(now >= expires && resolution.holds(generation, now)));
             prop_assert!(now >= expires.saturating_sub(1 << 32) || resolution.holds(generation, now));

@@ -12,6 +12,7 @@ pub mod map;
 pub mod policy;
 pub mod reason;
 pub mod rule;
+pub mod service;
 pub mod source;
 
 /// Asserts size and alignment of a type that crosses the boundary, and lets aya read and write it on the user side.

@@ -10,6 +10,10 @@ pub const SOURCE_RULES: &str = "SOURCE_RULES";
 pub const PREFIX_RULES: &str = "PREFIX_RULES";
 /// Slot → policy. See [`crate::policy::Policy`].
 pub const POLICIES: &str = "POLICIES";
+/// Class → its service and default. See [`crate::service::ClassEntry`].
+pub const CLASSES: &str = "CLASSES";
+/// Protocol and port → classes. See [`crate::service::Services`].
+pub const SERVICES: &str = "SERVICES";
 /// Reason → packets and bytes, per CPU. See [`crate::reason::Count`].
 pub const COUNTERS: &str = "COUNTERS";
 /// State of the cap on ARP and neighbour discovery, one `u64`. See [`crate::gcra`].
@@ -18,7 +22,8 @@ pub const DISCOVERY: &str = "DISCOVERY";
 pub const LOGS: &str = "AYA_LOGS";
 
 /// The maps that are pinned, each under its name.
-pub const PINNED: [&str; 7] = [CONTROL, BUCKETS, SOURCE_RULES, PREFIX_RULES, POLICIES, COUNTERS, DISCOVERY];
+pub const PINNED: [&str; 9] =
+    [CONTROL, BUCKETS, SOURCE_RULES, PREFIX_RULES, POLICIES, CLASSES, SERVICES, COUNTERS, DISCOVERY];
 
 /// Buckets unless told otherwise: about 9 MB at 144 bytes each (kernel 6.18).
 pub const BUCKETS_DEFAULT: u32 = 65_536;
@@ -26,5 +31,5 @@ pub const BUCKETS_DEFAULT: u32 = 65_536;
 pub const SOURCE_RULES_MAX: u32 = 1 << 20;
 /// Rules for prefixes.
 pub const PREFIX_RULES_MAX: u32 = 1 << 18;
-/// Different policies at a time. A power of two, so that a slot is found with a mask.
-pub const POLICIES_MAX: u32 = 4096;
+/// Different policies at a time. With [`crate::service::CLASSES`] they fill the 12 bits of a [`crate::bucket::Resolution`].
+pub const POLICIES_MAX: u32 = 4096 - crate::service::CLASSES as u32;

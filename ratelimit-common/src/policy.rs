@@ -3,6 +3,7 @@
 use crate::{
     boundary,
     gcra::{self, Answer, Units},
+    source::IPV4,
 };
 
 /// Every packet passes.
@@ -15,7 +16,7 @@ pub const LIMIT: u32 = 3;
 /// The largest frame that can arrive: 64 KiB with everything that receive offload may join.
 pub const MAX_FRAME: u32 = 1 << 16;
 
-/// One entry of the map of policies. The first 64 bytes are what a packet reads.
+/// One entry of the map of policies. What a packet reads comes first.
 ///
 /// An entry in use is never written: a changed limit is another entry, so no packet sees half of one.
 #[repr(C, align(8))]
@@ -23,16 +24,41 @@ pub const MAX_FRAME: u32 = 1 << 16;
 pub struct Policy {
     /// [`ALLOW`], [`DENY`], [`LIMIT`], or 0 for an entry that is free.
     pub kind: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Not 0 if there are parents.
+    pub has_parents: u32,
     /// The limit of packets; zero capacity means none.
     pub packets: Meter,
     /// The limit of bytes; zero capacity means none.
     pub bytes: Meter,
+    /// The wider limits that must agree, for IPv4 and for IPv6.
+    pub parents: [[Parent; MOST_PARENTS]; 2],
     /// The limits as the operator gave them, for listing.
     pub given: Given,
 }
-boundary!(Policy, size 112);
+boundary!(Policy, size 128);
+
+/// Wider limits that one packet asks at most, besides its own.
+pub const MOST_PARENTS: usize = 2;
+
+/// A wider limit, with one bucket for all sources in its scope whose policy names it.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Parent {
+    /// Its own policy, which has limits and no parents.
+    pub policy: u16,
+    /// What its bucket is for: [`IN_PREFIX`], [`IN_INTERFACE`], [`IN_ALL`], or 0 for none.
+    pub scope: u8,
+    /// Bits of the address, for [`IN_PREFIX`].
+    pub prefix: u8,
+}
+boundary!(Parent, size 4);
+
+/// [`Parent::scope`]: the sources of one prefix.
+pub const IN_PREFIX: u8 = 1;
+/// [`Parent::scope`]: the sources that come in by one interface.
+pub const IN_INTERFACE: u8 = 2;
+/// [`Parent::scope`]: all sources.
+pub const IN_ALL: u8 = 3;
 
 /// One limit in units of time.
 #[repr(C)]
@@ -86,10 +112,19 @@ impl Policy {
     /// No packet passes.
     pub const DENIED: Self = Self::without_limits(DENY);
 
+    /// The wider limits of a source of this [family](crate::source::Source::family).
+    #[inline(always)]
+    #[must_use]
+    pub const fn parents(&self, family: u8) -> &[Parent; MOST_PARENTS] {
+        let [v4, v6] = &self.parents;
+        if family == IPV4 { v4 } else { v6 }
+    }
+
     const fn without_limits(kind: u32) -> Self {
         let meter = Meter { cost: 0, capacity: 0, ceiling: 0, shift: 0, reserved: 0 };
         let given = Given { packets: 0, packets_period: 0, bytes: 0, bytes_period: 0, burst: 0 };
-        Self { kind, reserved: 0, packets: meter, bytes: meter, given }
+        let none = Parent { policy: 0, scope: 0, prefix: 0 };
+        Self { kind, has_parents: 0, packets: meter, bytes: meter, parents: [[none; MOST_PARENTS]; 2], given }
     }
 }
 

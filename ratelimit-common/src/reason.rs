@@ -51,14 +51,22 @@ reasons! {
     OverBytes = "over-bytes", false;
     /// A rule denies the source everything.
     Denied = "denied", false;
-    /// A frame or header that is cut short or contradicts itself.
+    /// The limit of a prefix, an interface or all sources, which stands above the source's own, is reached.
+    OverParent = "over-parent", false;
+    /// An IP header that contradicts itself.
     Malformed = "malformed", false;
+    /// A frame that ends before its headers do, or before the length that they tell.
+    Truncated = "truncated", false;
+    /// More IPv6 extension headers than the eight that are looked through, or longer ones than can be.
+    TooManyHeaders = "too-many-headers", false;
     /// More VLAN tags than the two that are looked through.
     TooManyTags = "too-many-tags", false;
     /// ARP and neighbour discovery over their common cap.
     LinkDiscoveryOverCap = "link-discovery-over-cap", false;
     /// The map of buckets took no new one, so the source could not be judged.
     TableFull = "table-full", true;
+    /// No source can be read: malformed or truncated ahead of it and set to pass, or beyond the frame's first buffer.
+    Unreadable = "unreadable", true;
     /// Other CPUs changed the bucket at every try, so the source could not be judged.
     Contended = "contended", true;
     /// The program's own state is not there: cannot happen, and passes if it does.

@@ -47,21 +47,41 @@ impl Tracked {
     #[inline(always)]
     pub fn ask(&self, policy: &Policy, clock: &Clock<'_>, length: u32) -> Reason {
         match policy.kind {
-            policy::LIMIT => self.ask_limits(&policy.packets, &policy.bytes, clock, length),
+            policy::LIMIT => {
+                // Both limits are asked before either is charged: a refusal by one never spends what the other has.
+                let bytes = &policy.bytes;
+                let both = bytes.is_on() && policy.packets.is_on();
+                if both && peek(&self.bytes, bytes, clock, bytes.cost_of(length)) == Charge::Refused {
+                    return Reason::OverBytes;
+                }
+                self.charge(policy, clock, length, charge)
+            }
             policy::ALLOW => Reason::Allowed,
             policy::DENY => Reason::Denied,
             _ => Reason::NoState,
         }
     }
 
-    /// Both limits are asked before either is charged, and a charge is given back if the other is lost to another CPU
-    /// after all: a refusal by one never spends what the other has.
+    /// Why the limits of `policy` refuse a packet of `length` bytes, if they do. Nothing is charged.
     #[inline(always)]
-    fn ask_limits(&self, packets: &Meter, bytes: &Meter, clock: &Clock<'_>, length: u32) -> Reason {
-        let byte_cost = bytes.cost_of(length);
-        if bytes.is_on() && packets.is_on() && peek(&self.bytes, bytes, clock, byte_cost) == Charge::Refused {
-            return Reason::OverBytes;
+    pub fn refusal(&self, Policy { packets, bytes, .. }: &Policy, clock: &Clock<'_>, length: u32) -> Option<Reason> {
+        if packets.is_on() && peek(&self.packets, packets, clock, packets.cost_of(1)) == Charge::Refused {
+            return Some(Reason::OverPackets);
         }
+        let is_over = bytes.is_on() && peek(&self.bytes, bytes, clock, bytes.cost_of(length)) == Charge::Refused;
+        is_over.then_some(Reason::OverBytes)
+    }
+
+    /// Asks the limits of `policy` and charges them, by [`charge`] or [`charge_apart`](crate::charge::charge_apart). What was charged
+    /// is given back if the other limit is lost to another CPU after all.
+    #[inline(always)]
+    pub fn charge<'a>(
+        &self,
+        Policy { packets, bytes, .. }: &Policy,
+        clock: &Clock<'a>,
+        length: u32,
+        charge: impl Fn(&Word, &Meter, &Clock<'a>, Units) -> Charge,
+    ) -> Reason {
         let packet_cost = packets.cost_of(1);
         if packets.is_on() {
             match charge(&self.packets, packets, clock, packet_cost) {
@@ -71,7 +91,7 @@ impl Tracked {
             }
         }
         if bytes.is_on() {
-            let outcome = charge(&self.bytes, bytes, clock, byte_cost);
+            let outcome = charge(&self.bytes, bytes, clock, bytes.cost_of(length));
             if outcome != Charge::Paid && packets.is_on() {
                 refund(&self.packets, clock.units(), packet_cost);
             }
@@ -82,6 +102,17 @@ impl Tracked {
             }
         }
         Reason::WithinLimit
+    }
+
+    /// Gives back what [`Self::charge`] has charged.
+    #[inline(always)]
+    pub fn refund(&self, Policy { packets, bytes, .. }: &Policy, clock: &Clock<'_>, length: u32) {
+        if packets.is_on() {
+            refund(&self.packets, clock.units(), packets.cost_of(1));
+        }
+        if bytes.is_on() {
+            refund(&self.bytes, clock.units(), bytes.cost_of(length));
+        }
     }
 
     /// Counts one packet of `length` bytes.

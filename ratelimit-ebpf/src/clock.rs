@@ -22,6 +22,13 @@ impl<'a> Clock<'a> {
         Self { control, now: nanoseconds(control) }
     }
 
+    /// The clock of a packet that came at `now`, in nanoseconds.
+    #[inline(always)]
+    #[must_use]
+    pub fn of(control: &'a Control, now: u64) -> Self {
+        Self { control, now }
+    }
+
     /// Nanoseconds when the packet came.
     #[inline(always)]
     #[must_use]

@@ -5,9 +5,9 @@ use ratelimit_common::{
     bucket::Resolution,
     control::Control,
     gcra,
-    map::POLICIES_MAX,
     policy::{self, Policy},
     reason::Reason,
+    service::Classes,
     source::Source,
 };
 
@@ -15,62 +15,97 @@ use crate::{
     bucket::Tracked,
     clock::Clock,
     maps::{BUCKETS, CONTROL, POLICIES},
-    rules,
+    parents::{self, Asker},
+    rules, settings,
 };
 
-/// Why a packet of `length` bytes from `address` passes or is dropped.
+/// Why a packet of `length` bytes from `address` passes or is dropped, that belongs to these services and came in by this interface.
 #[inline(always)]
 #[must_use]
-pub fn judge(address: &Source, length: u32) -> Reason {
+pub fn judge(address: Source, classes: Classes, length: u32, interface: u32) -> Reason {
     let Some(control) = CONTROL.get(0) else { return Reason::NoState };
     let clock = Clock::read(control);
     let now = clock.now();
-    let source = rules::identify(address, control, now);
-    // SAFETY: nothing below removes the entry, and one that the kernel recycles holds another source's words, all valid.
-    let bucket = match unsafe { BUCKETS.get(source) } {
-        Some(bucket) => bucket,
-        None => match admit(&source, control, now) {
-            Ok(bucket) => bucket,
-            Err(reason) => return reason,
-        },
+    let mut source = rules::identify(address, classes, control, now);
+    let (bucket, policy) = match track(&mut source, classes, control, now) {
+        Ok(tracked) => tracked,
+        Err(reason) => return reason,
     };
-    let cached = Resolution(bucket.resolution.load());
-    let mut resolution = cached;
-    if !resolution.holds(rules::generation(control), now) {
-        resolution = rules::resolve(&source, control, now);
-        // If the kernel has given the entry to another source meanwhile, that one's word stays.
-        let _ = bucket.resolution.compare_exchange(cached.0, resolution.0);
-    }
-    let Some(policy) = policy(resolution) else { return Reason::NoState };
-    let reason = bucket.ask(policy, &clock, length);
+    let reason = if settings::is_on(&settings::PARENTS_ON) && policy.has_parents != 0 {
+        parents::ask(&Asker { bucket, policy, source, control, now, length, interface })
+    } else {
+        bucket.ask(policy, &clock, length)
+    };
     bucket.count(reason.passes(), length);
     reason
 }
 
-/// Makes a bucket for a source that has none.
+/// The bucket that is billed for packets of these classes, and its policy. `source` becomes of the class that is billed.
 ///
 /// # Errors
 ///
-/// The reason that decides about the packet where no bucket could be made.
+/// The reason that decides about the packet where that cannot be told.
 #[inline(always)]
-fn admit(source: &Source, control: &Control, now: u64) -> Result<&'static Tracked, Reason> {
-    let resolution = rules::resolve(source, control, now);
-    let fresh = Tracked::new(gcra::units(now), resolution.0);
-    // Another CPU may have been first, so whatever the insert says, what counts is the bucket that is there.
-    let _ = BUCKETS.insert(source, fresh, u64::from(BPF_NOEXIST));
-    // SAFETY: as in `judge`.
-    if let Some(bucket) = unsafe { BUCKETS.get(source) } {
-        return Ok(bucket);
+fn track(
+    source: &mut Source,
+    mut classes: Classes,
+    control: &Control,
+    now: u64,
+) -> Result<(&'static Tracked, &'static Policy), Reason> {
+    // The narrowest class may have no rule for this source: then its bucket says which one has.
+    for _ in 0..2 {
+        let (bucket, resolution) = match find(source) {
+            Some((bucket, resolution)) if resolution.holds(rules::generation(control), now) => (bucket, resolution),
+            _ => {
+                let resolution = renew(source, classes, control, now);
+                (find(source).ok_or_else(|| without_bucket(resolution))?.0, resolution)
+            }
+        };
+        match resolution.billed() {
+            Some(class) if settings::is_on(&settings::SERVICES_ON) => {
+                source.class = u16::from(class);
+                classes = Classes::from(class);
+            }
+            _ => return Ok((bucket, POLICIES.get(resolution.policy()).ok_or(Reason::NoState)?)),
+        }
     }
-    // Without a bucket a limit cannot be held, but a rule that needs none still decides.
-    match policy(resolution).map(|policy| policy.kind) {
-        Some(policy::ALLOW) => Err(Reason::Allowed),
-        Some(policy::DENY) => Err(Reason::Denied),
-        _ => Err(Reason::TableFull),
+    Err(Reason::NoState)
+}
+
+/// The bucket of a source, and what was resolved for it.
+#[inline(always)]
+fn find(source: &Source) -> Option<(&'static Tracked, Resolution)> {
+    // SAFETY: nothing here removes the entry, and one that the kernel recycles holds another source's words, all valid.
+    let bucket = unsafe { BUCKETS.get(source) }?;
+    Some((bucket, Resolution(bucket.resolution.load())))
+}
+
+/// Resolves the policy of a source and remembers it in its bucket, which is made if there is none. Rarely called, and looked for by
+/// the caller afterwards: so the verifier walks through it once, whether there was a bucket or not.
+#[inline(never)]
+fn renew(source: &Source, classes: Classes, control: &Control, now: u64) -> Resolution {
+    let resolution = rules::resolve(source, classes, control, now);
+    match find(source) {
+        // If the kernel has given the entry to another source meanwhile, that one's word stays.
+        Some((bucket, cached)) => drop(bucket.resolution.compare_exchange(cached.0, resolution.0)),
+        None => make(source, now, resolution),
+    }
+    resolution
+}
+
+/// Why a packet passes or not whose source has no bucket: a limit cannot be held, but a rule that needs none still decides.
+#[inline(always)]
+fn without_bucket(resolution: Resolution) -> Reason {
+    match POLICIES.get(resolution.policy()).map(|policy: &Policy| policy.kind) {
+        Some(policy::ALLOW) => Reason::Allowed,
+        Some(policy::DENY) => Reason::Denied,
+        _ => Reason::TableFull,
     }
 }
 
+/// Puts a bucket into the map, unless another CPU was first: whatever the insert says, what counts is the bucket that is there.
 #[inline(always)]
-fn policy(resolution: Resolution) -> Option<&'static Policy> {
-    POLICIES.get(resolution.policy() & (POLICIES_MAX - 1))
+pub(crate) fn make(source: &Source, now: u64, resolution: Resolution) {
+    let fresh = Tracked::new(gcra::units(now), resolution.0);
+    let _ = BUCKETS.insert(source, fresh, u64::from(BPF_NOEXIST));
 }

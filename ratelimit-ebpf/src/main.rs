@@ -11,14 +11,30 @@ mod program {
     };
     use aya_log_ebpf::debug;
     use ratelimit_common::reason::Reason;
-    use ratelimit_ebpf::{account, discovery, limiter, packet::Packet, parse};
+    use ratelimit_ebpf::{
+        account, discovery, limiter,
+        packet::Packet,
+        parse::{self, Parsed},
+        settings,
+    };
 
-    #[xdp]
+    /// For drivers and kernels (5.18) with frames of several buffers.
+    #[xdp(frags)]
     fn ratelimit(ctx: XdpContext) -> u32 {
-        let packet = Packet::of(&ctx);
+        run(&ctx, Packet::of(&ctx))
+    }
+
+    /// For older kernels, which refuse the other.
+    #[xdp]
+    fn ratelimit_linear(ctx: XdpContext) -> u32 {
+        run(&ctx, Packet::linear(&ctx))
+    }
+
+    #[inline(always)]
+    fn run(ctx: &XdpContext, packet: Packet) -> u32 {
         let length = packet.length();
-        let reason = match parse::source(&packet) {
-            Ok(source) => limiter::judge(&source, length),
+        let reason = match judge(ctx, &packet) {
+            Ok(reason) => reason,
             Err(Reason::LinkDiscovery) => discovery::judge(),
             Err(reason) => reason,
         };
@@ -26,8 +42,16 @@ mod program {
         if reason.passes() {
             return XDP_PASS;
         }
-        debug!(&ctx, "dropped {} bytes: {}", length, reason.name());
+        debug!(ctx, "dropped {} bytes: {}", length, reason.name());
         XDP_DROP
+    }
+
+    #[inline(always)]
+    fn judge(ctx: &XdpContext, packet: &Packet) -> Result<Reason, Reason> {
+        let Parsed { source, classes } = parse::parse(packet)?;
+        // Reading it is three loads, which only parents need.
+        let interface = if settings::is_on(&settings::PARENTS_ON) { ctx.ingress_ifindex() as u32 } else { 0 };
+        Ok(limiter::judge(source, classes, packet.length(), interface))
     }
 
     /// Never called: the build refuses an object that could panic.

@@ -4,7 +4,15 @@ use aya_ebpf::{
     btf_maps::{Array, HashMap, LpmTrie, LruHashMap, PerCpuArray},
     macros::btf_map,
 };
-use ratelimit_common::{control::Control, map, policy::Policy, reason::REASONS, rule::Rule, source::Source};
+use ratelimit_common::{
+    control::Control,
+    map,
+    policy::Policy,
+    reason::REASONS,
+    rule::Rule,
+    service::{self, ClassEntry, Services},
+    source::{PrefixKey, Source},
+};
 
 use crate::{account::Counter, atomic::Word, bucket::Tracked};
 
@@ -25,11 +33,19 @@ pub static SOURCE_RULES: HashMap<Source, Rule, { map::SOURCE_RULES_MAX as usize 
 
 /// See [`map::PREFIX_RULES`].
 #[btf_map]
-pub static PREFIX_RULES: LpmTrie<Source, Rule, { map::PREFIX_RULES_MAX as usize }> = LpmTrie::new();
+pub static PREFIX_RULES: LpmTrie<PrefixKey, Rule, { map::PREFIX_RULES_MAX as usize }> = LpmTrie::new();
 
 /// See [`map::POLICIES`].
 #[btf_map]
 pub static POLICIES: Array<Policy, { map::POLICIES_MAX as usize }> = Array::new();
+
+/// See [`map::CLASSES`].
+#[btf_map]
+pub static CLASSES: Array<ClassEntry, { service::CLASSES }> = Array::new();
+
+/// See [`map::SERVICES`].
+#[btf_map]
+pub static SERVICES: Array<Services, 1> = Array::new();
 
 /// See [`map::COUNTERS`].
 #[btf_map]

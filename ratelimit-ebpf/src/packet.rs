@@ -1,6 +1,6 @@
 //! The one place that touches packet memory.
 
-use aya_ebpf::programs::XdpContext;
+use aya_ebpf::{helpers::bpf_xdp_get_buff_len, programs::XdpContext};
 use network_types::ip::{Ipv4Hdr, Ipv6Hdr};
 
 /// A header that can lie anywhere, and that any bytes make a valid value of.
@@ -13,41 +13,71 @@ pub unsafe trait Header {}
 // SAFETY: a byte.
 unsafe impl Header for u8 {}
 // SAFETY: an array of bytes.
-unsafe impl Header for [u8; 2] {}
+unsafe impl<const N: usize> Header for [u8; N] {}
 // SAFETY: only bytes and arrays of bytes.
 unsafe impl Header for Ipv4Hdr {}
 // SAFETY: only bytes and arrays of bytes.
 unsafe impl Header for Ipv6Hdr {}
 
-/// The bytes of one packet.
+/// No driver puts less than this into the first buffer of a frame that has several.
+const SHORTEST_FIRST_BUFFER: usize = 256;
+
+/// The bytes of one packet: all of them, or those in the first of several buffers.
+#[derive(Clone, Copy)]
 pub struct Packet {
     start: usize,
     end: usize,
+    length: u32,
+    has_more: bool,
 }
 
 impl Packet {
-    /// The packet that the program was called with.
+    /// The packet that a program was called with which takes no frames of several buffers.
+    #[inline(always)]
+    #[must_use]
+    pub fn linear(ctx: &XdpContext) -> Self {
+        let (start, end) = (ctx.data(), ctx.data_end());
+        Self { start, end, length: (end - start) as u32, has_more: false }
+    }
+
+    /// The packet that any other program was called with (kernel 5.18). Asking for its length is a call, which the short frames of
+    /// floods are spared.
     #[inline(always)]
     #[must_use]
     pub fn of(ctx: &XdpContext) -> Self {
-        Self { start: ctx.data(), end: ctx.data_end() }
+        let linear = Self::linear(ctx);
+        if (linear.length as usize) < SHORTEST_FIRST_BUFFER {
+            return linear;
+        }
+        // SAFETY: the context is the one that the kernel has given.
+        let length = unsafe { bpf_xdp_get_buff_len(ctx.ctx) } as u32;
+        Self { length, has_more: length != linear.length, ..linear }
     }
 
-    /// Bytes from the Ethernet header on.
+    /// Bytes from the Ethernet header on, in whatever buffer.
     #[inline(always)]
     #[must_use]
     pub fn length(&self) -> u32 {
-        (self.end - self.start) as u32
+        self.length
     }
 
-    /// Bytes from `offset` on; the verifier refuses this sum in 32 bits, since it may be done on the pointers.
+    /// Whether the frame goes on where the readable bytes end.
     #[inline(always)]
     #[must_use]
-    pub fn length_from(&self, offset: usize) -> usize {
-        self.end - (self.start + offset)
+    pub fn has_more(&self) -> bool {
+        self.has_more
     }
 
-    /// The header at `offset`, if the packet reaches that far.
+    /// The same packet, to be used in one round of a loop. Out of a loop, LLVM would move a computation with the packet's end, which
+    /// the verifier does not allow.
+    #[inline(always)]
+    #[must_use]
+    pub fn in_loop(&self) -> Self {
+        // SAFETY: a reference is readable.
+        Self { end: unsafe { core::ptr::read_volatile(&raw const self.end) }, ..*self }
+    }
+
+    /// The header at `offset`, if the readable bytes reach that far.
     #[inline(always)]
     #[must_use]
     pub fn header<T: Header>(&self, offset: usize) -> Option<&T> {
@@ -61,10 +91,10 @@ impl Packet {
     }
 }
 
-#[cfg(test)]
+#[cfg(not(target_arch = "bpf"))]
 impl From<&[u8]> for Packet {
     fn from(bytes: &[u8]) -> Self {
         let start = bytes.as_ptr() as usize;
-        Self { start, end: start + bytes.len() }
+        Self { start, end: start + bytes.len(), length: bytes.len() as u32, has_more: false }
     }
 }

@@ -1,44 +1,66 @@
-//! Which policy a source has: its own rule, then the longest prefix, then the default.
+//! Which policy a source has: its own rule, then the longest prefix, then the default; of several services, the narrowest.
 
 use aya_ebpf::btf_maps::lpm_trie::Key;
 use ratelimit_common::{
     bucket::Resolution,
     control::Control,
+    policy::{ALLOWED_ID, DENIED_ID, PolicyId, UNLIMITED_ID},
     rule::{NEVER, Rule},
-    source::{IPV6, Source},
+    service::{ANY, Class, Classes, MOST_CLASSES, narrowest, wider},
+    source::{IPV6, PrefixKey, Source},
 };
 
 use crate::{
     atomic,
-    maps::{PREFIX_RULES, SOURCE_RULES},
+    maps::{CLASSES, PREFIX_RULES, SOURCE_RULES},
     settings,
 };
 
 /// Expired rules that are looked past, one inside the other, until the user side has cleared them away. Beyond that, the
 /// default applies.
-const MOST_EXPIRED: u32 = 16;
+const MOST_EXPIRED: u32 = 8;
 
 /// The verifier refuses misaligned words on the stack, where a packed key could lie anywhere.
 #[repr(align(8))]
-struct Aligned(Key<Source>);
+struct Aligned(Key<PrefixKey>);
 
 /// The source that a packet from `address` is billed to: the address for IPv4; for IPv6 its prefix, or the longer prefix
 /// of a rule that the operator made for a part of it.
 #[inline(always)]
 #[must_use]
-pub fn identify(address: &Source, control: &Control, now: u64) -> Source {
+pub fn identify(address: Source, classes: Classes, control: &Control, now: u64) -> Source {
     if address.family != IPV6 {
-        return *address;
+        return address.of_classes(classes);
     }
     // SAFETY: a reference is readable; volatile because the user side writes it.
     let narrow_rules = unsafe { core::ptr::read_volatile(&raw const control.narrow_rules) };
     let mut prefix = address.bits(settings::IPV6_PREFIX.load() as u8);
-    if narrow_rules != 0
-        && let Some(rule) = longest_prefix(address, now)
-    {
-        prefix = prefix.max(rule.prefix);
+    if narrow_rules != 0 {
+        prefix = prefix.max(longest_of_all(&address, classes, now));
     }
-    Source::v6(address.address, prefix)
+    address.shortened(prefix).of_classes(classes)
+}
+
+/// Bits of the longest prefix around `address` that has a rule for any of the classes; 0 if there is none.
+#[inline(never)]
+fn longest_of_all(address: &Source, classes: Classes, now: u64) -> u8 {
+    let mut longest = DEFAULT_DEPTH;
+    each(classes, |class| longest = longest.max(find(address, class, now).depth()));
+    (longest - DEFAULT_DEPTH).saturating_sub(1) as u8
+}
+
+/// Calls `look` with each class, [`ANY`] last. No loop, since LLVM lays one with a call in it out so that kernels before 6.2 do not see
+/// that it ends.
+#[inline(always)]
+fn each(mut classes: Classes, mut look: impl FnMut(Class)) {
+    let mut next = || {
+        let class = narrowest(classes);
+        look(class);
+        classes = wider(classes);
+        class != ANY && settings::is_on(&settings::SERVICES_ON)
+    };
+    const { assert!(MOST_CLASSES == 4) };
+    let _ = next() && next() && next() && next();
 }
 
 /// The running generation of the rules.
@@ -49,34 +71,90 @@ pub fn generation(control: &Control) -> u32 {
     unsafe { core::ptr::read_volatile(&raw const control.generation) }
 }
 
-/// The policy of `source`, and how long that holds. Rarely called, so it is a function of its own.
-#[inline(never)]
-#[must_use]
-pub fn resolve(source: &Source, control: &Control, now: u64) -> Resolution {
-    // The generation is read before the rules: a rule that changes meanwhile makes the result stale, never wrong.
-    let generation = atomic::read_first(&control.generation);
-    // SAFETY: a reference is readable; volatile because the user side writes it.
-    let default = unsafe { core::ptr::read_volatile(&raw const control.default_policy) };
-    // SAFETY: the entry is copied before anything can recycle it.
-    let own = unsafe { SOURCE_RULES.get(source) }.copied().filter(|rule| now < rule.expires);
-    match own.or_else(|| longest_prefix(source, now)) {
-        Some(rule) => Resolution::new(generation, rule.policy, rule.expires),
-        None => Resolution::new(generation, default, NEVER),
+/// What the rules of one class say to a source, in one word that is 0 if none concerns it: 9 bits of the rule's depth, then as in a
+/// [`Resolution`] 12 of the policy and 26 of the expiry. In a word, the verifier does not tell apart how it was found.
+#[derive(Clone, Copy)]
+struct Match(u64);
+
+/// Place of a match's depth.
+const DEPTH_SHIFT: u32 = 38;
+
+/// Depth of a class's default; that of a rule is deeper by 1 and the bits of its prefix.
+const DEFAULT_DEPTH: u64 = 1;
+
+impl Match {
+    const NONE: Self = Self(0);
+
+    #[inline(always)]
+    fn new(policy: PolicyId, expires: u64, depth: u64) -> Self {
+        Self(depth << DEPTH_SHIFT | Resolution::new(0, policy, expires).0)
+    }
+
+    #[inline(always)]
+    fn of(rule: &Rule) -> Self {
+        Self::new(rule.policy, rule.expires, DEFAULT_DEPTH + 1 + u64::from(rule.prefix))
+    }
+
+    #[inline(always)]
+    fn depth(self) -> u64 {
+        self.0 >> DEPTH_SHIFT
+    }
+
+    #[inline(always)]
+    fn resolution(self) -> Resolution {
+        Resolution(self.0 & ((1 << DEPTH_SHIFT) - 1))
+    }
+
+    /// Whether it lets everything pass or nothing, for which no state is needed.
+    #[inline(always)]
+    fn is_verdict(self) -> bool {
+        let policy = self.resolution().policy();
+        policy == ALLOWED_ID || policy == DENIED_ID
     }
 }
 
-/// The rule of the longest prefix around `source` that has not expired.
+/// The policy of `source` for packets of these classes, and how long that holds.
+///
+/// The rule for the narrowest class wins. But a source that may send everything or nothing, by a rule for a longer prefix than that
+/// one's, may do so in each of its services.
+#[inline(always)]
+#[must_use]
+pub fn resolve(source: &Source, classes: Classes, control: &Control, now: u64) -> Resolution {
+    // The generation is read before the rules: a rule that changes meanwhile makes the result stale, never wrong.
+    let generation = atomic::read_first(&control.generation);
+    let (mut best, mut billed) = (Match::NONE, ANY);
+    each(classes, |class| {
+        let found = find(source, class, now);
+        if best.depth() == 0 || found.is_verdict() && found.depth() > best.depth() {
+            (best, billed) = (found, class);
+        }
+    });
+    if best.is_verdict() || u16::from(billed) == source.class {
+        best.resolution().in_generation(generation)
+    } else {
+        best.resolution().billed_to(billed).in_generation(generation)
+    }
+}
+
+/// What the rules of a class say to a source: its own, that of the longest prefix, or the default.
 #[inline(never)]
-fn longest_prefix(source: &Source, now: u64) -> Option<Rule> {
+fn find(source: &Source, class: Class, now: u64) -> Match {
+    let source = source.of_class(class);
+    // SAFETY: the entry is copied before anything can recycle it.
+    if let Some(rule) = unsafe { SOURCE_RULES.get(source) }.filter(|rule| now < rule.expires) {
+        return Match::of(rule);
+    }
     let mut prefix = source.prefix;
     for _ in 0..MOST_EXPIRED {
         let (bits, data) = source.prefix_key(prefix);
         let key = Aligned(Key::new(bits, data));
-        let rule = *PREFIX_RULES.get(&key.0)?;
+        let Some(rule) = PREFIX_RULES.get(&key.0) else { break };
         if now < rule.expires {
-            return Some(rule);
+            return Match::of(rule);
         }
-        prefix = rule.prefix.checked_sub(1)?;
+        let Some(shorter) = rule.prefix.checked_sub(1) else { break };
+        prefix = shorter;
     }
-    None
+    let policy = CLASSES.get(u32::from(class)).map_or(UNLIMITED_ID, |entry| entry.default_policy);
+    if policy == UNLIMITED_ID && class != ANY { Match::NONE } else { Match::new(policy, NEVER, DEFAULT_DEPTH) }
 }

@@ -10,3 +10,22 @@ pub static INJECTED_CLOCK: Global<u32> = Global::new(0);
 /// See [`ratelimit_common::control::IPV6_PREFIX`].
 #[unsafe(no_mangle)]
 pub static IPV6_PREFIX: Global<u32> = Global::new(IPV6_PREFIX_DEFAULT);
+
+/// See [`ratelimit_common::control::SERVICES`].
+#[unsafe(no_mangle)]
+pub static SERVICES_ON: Global<u32> = Global::new(0);
+
+/// See [`ratelimit_common::control::PARENTS`].
+#[unsafe(no_mangle)]
+pub static PARENTS_ON: Global<u32> = Global::new(0);
+
+/// See [`ratelimit_common::control::PASS_MALFORMED`].
+#[unsafe(no_mangle)]
+pub static PASS_MALFORMED: Global<u32> = Global::new(0);
+
+/// Whether a stage is switched on.
+#[inline(always)]
+#[must_use]
+pub fn is_on(setting: &Global<u32>) -> bool {
+    setting.load() != 0
+}

@@ -3,4 +3,5 @@
 pub mod cli;
 pub mod dataplane;
 pub mod prefix;
+pub mod service;
 pub mod units;

@@ -6,7 +6,7 @@ use std::{
     str::FromStr,
 };
 
-use ratelimit_common::source::{IPV4, Source, masked};
+use ratelimit_common::source::{IPV4, Source};
 
 /// `203.0.113.0/24`, `2001:db8::/48`, or one address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -42,10 +42,10 @@ impl Prefix {
     /// The prefix that makes this source or rule key; `bits` of its address.
     #[must_use]
     pub fn of(source: &Source, bits: u8) -> Self {
-        let [a, b, c, d, ..] = source.address;
+        let [a, b, c, d, ..] = source.address();
         let address = match source.family {
             IPV4 => IpAddr::V4(Ipv4Addr::new(a, b, c, d)),
-            _ => IpAddr::V6(Ipv6Addr::from(source.address)),
+            _ => IpAddr::V6(Ipv6Addr::from(source.address())),
         };
         Self { address, bits }
     }
@@ -54,7 +54,7 @@ impl Prefix {
     #[must_use]
     pub fn source(&self) -> Source {
         match self.address {
-            IpAddr::V4(address) => Source { prefix: self.bits, ..Source::v4(address.octets()) },
+            IpAddr::V4(address) => Source::v4(address.octets()).shortened(self.bits),
             IpAddr::V6(address) => Source::v6(address.octets(), self.bits),
         }
     }
@@ -63,9 +63,7 @@ impl Prefix {
     #[must_use]
     pub fn contains(&self, other: &Self) -> bool {
         let (own, other_source) = (self.source(), other.source());
-        own.family == other_source.family
-            && other.bits >= self.bits
-            && masked(other_source.address, self.bits) == masked(own.address, self.bits)
+        other.bits >= self.bits && other_source.shortened(self.bits) == own.shortened(self.bits)
     }
 
     /// Significant bits.
@@ -94,11 +92,8 @@ impl FromStr for Prefix {
         let digits = bits.bytes().all(|byte| byte.is_ascii_digit());
         let bits = bits.parse().ok().filter(|&bits| digits && bits <= most).ok_or(PrefixError::Bits(most))?;
         let network = match address {
-            IpAddr::V4(v4) => {
-                let [a, b, c, d, ..] = masked(Source::v4(v4.octets()).address, bits);
-                IpAddr::from([a, b, c, d])
-            }
-            IpAddr::V6(v6) => IpAddr::from(masked(v6.octets(), bits)),
+            IpAddr::V4(v4) => Self::of(&Source::v4(v4.octets()).shortened(bits), bits).address,
+            IpAddr::V6(v6) => Self::of(&Source::v6(v6.octets(), bits), bits).address,
         };
         if network != address {
             return Err(PrefixError::HostBits(Self { address: network, bits }, address));

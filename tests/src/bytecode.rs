@@ -7,13 +7,17 @@ use aya::{
 };
 use ratelimit::dataplane::{
     object::{self, Settings},
+    rules,
     tables::Tables,
+    terms::Terms,
 };
 use ratelimit_common::{
     bucket::Bucket,
     control::{self, Control},
     policy::{Policy, PolicyId},
     reason::{Count, Reason},
+    rule::COMMAND,
+    service::ANY,
     source::Source,
 };
 
@@ -25,6 +29,7 @@ const TEST_SLOT: PolicyId = 100;
 /// The program and its maps, on no interface that sees traffic.
 pub struct Bytecode {
     ebpf: Ebpf,
+    settings: Settings,
     _namespace: Namespace,
     /// The maps, for rules and for looking.
     pub tables: Tables,
@@ -86,18 +91,28 @@ impl Bytecode {
     /// Where the kernel refuses it, as it does without root's privileges.
     #[must_use]
     pub fn with_kernel_clock() -> Self {
-        Self::new(Settings::default())
+        Self::with_kernel_clock_and(Settings::default())
+    }
+
+    /// Loads the program with other settings, and the kernel's clock.
+    ///
+    /// # Panics
+    ///
+    /// Where the kernel refuses it, as it does without root's privileges.
+    #[must_use]
+    pub fn with_kernel_clock_and(settings: Settings) -> Self {
+        Self::new(settings)
     }
 
     fn new(settings: Settings) -> Self {
         let mut ebpf = object::load(&settings, None).expect("cannot load the program; run `cargo xtask test` as root");
-        let tables = Tables::of(&mut ebpf, settings.ipv6_prefix).expect("cannot prepare the maps");
+        let tables = Tables::of(&mut ebpf, &settings).expect("cannot prepare the maps");
         // While a program is attached, running it repeatedly does not wait for the kernel's dispatcher each time. The loopback of
         // a network namespace of its own serves, and goes with it.
         let (namespace, _) = Namespace::pair();
-        let program = object::program(&mut ebpf).expect("the object has no program");
+        let program = object::program(&mut ebpf, &settings).expect("the object has no program");
         namespace.run(|| program.attach("lo", XdpMode::Skb)).expect("cannot attach to the loopback interface");
-        Self { ebpf, tables, _namespace: namespace }
+        Self { ebpf, settings, tables, _namespace: namespace }
     }
 
     /// Sets the time of the packets that follow, in nanoseconds.
@@ -123,10 +138,19 @@ impl Bytecode {
     /// Makes `policy` the default for every source from the next packet on.
     pub fn set_default(&mut self, policy: &Policy) {
         self.tables.policies.set(TEST_SLOT, policy, 0).expect("cannot write a policy");
-        let mut control = self.tables.control().expect("cannot read the control map");
-        control.default_policy = TEST_SLOT;
-        control.generation += 1;
-        self.tables.set_control(&control).expect("cannot write the control map");
+        self.tables.set_default_policy(ANY, TEST_SLOT).expect("cannot write a default");
+        self.tables.renew().expect("cannot write the control map");
+    }
+
+    /// Gives a target (`10.0.0.0/8`, `default udp/53`) these terms, replacing its rule if it has one.
+    pub fn set(&mut self, target: &str, terms: impl Into<Terms>) {
+        let target = target.parse().expect("no target");
+        rules::set(&mut self.tables, target, &terms.into(), None, COMMAND).expect("cannot set a rule");
+    }
+
+    /// Deletes the rule of a target.
+    pub fn delete(&mut self, target: &str) {
+        rules::delete(&mut self.tables, target.parse().expect("no target")).expect("cannot delete a rule");
     }
 
     /// Runs one packet.
@@ -184,7 +208,8 @@ impl Bytecode {
     /// The loaded program.
     #[must_use]
     pub fn program(&self) -> &Xdp {
-        let program = self.ebpf.program(control::PROGRAM).expect("the object has no program");
+        let name = if self.settings.frags { control::PROGRAM } else { control::PROGRAM_LINEAR };
+        let program = self.ebpf.program(name).expect("the object has no program");
         program.try_into().expect("the program is not an XDP program")
     }
 }

@@ -22,6 +22,8 @@ pub struct Frame {
 enum Transport {
     Udp { port: u16 },
     Syn { port: u16 },
+    Ack { port: u16 },
+    Echo,
 }
 
 impl Frame {
@@ -35,6 +37,18 @@ impl Frame {
     #[must_use]
     pub fn syn(source: impl Into<IpAddr>, port: u16) -> Self {
         Self::new(source.into(), Transport::Syn { port })
+    }
+
+    /// A packet of a TCP connection to `port` that exists, as short as Ethernet allows: 60 bytes, or what the headers need.
+    #[must_use]
+    pub fn ack(source: impl Into<IpAddr>, port: u16) -> Self {
+        Self::new(source.into(), Transport::Ack { port })
+    }
+
+    /// A ping, as short as Ethernet allows: 60 bytes, or what the headers need.
+    #[must_use]
+    pub fn echo(source: impl Into<IpAddr>) -> Self {
+        Self::new(source.into(), Transport::Echo)
     }
 
     fn new(source: IpAddr, transport: Transport) -> Self {
@@ -73,6 +87,21 @@ impl Frame {
             }
             Transport::Syn { port } => {
                 let step = step.tcp(SOURCE_PORT, port, 0, u16::MAX).syn();
+                let payload = payload(step.size(0));
+                step.write(&mut bytes, &payload)
+            }
+            Transport::Ack { port } => {
+                let step = step.tcp(SOURCE_PORT, port, 0, u16::MAX).ack(1);
+                let payload = payload(step.size(0));
+                step.write(&mut bytes, &payload)
+            }
+            Transport::Echo if self.source.is_ipv4() => {
+                let step = step.icmpv4_echo_request(1, 1);
+                let payload = payload(step.size(0));
+                step.write(&mut bytes, &payload)
+            }
+            Transport::Echo => {
+                let step = step.icmpv6_echo_request(1, 1);
                 let payload = payload(step.size(0));
                 step.write(&mut bytes, &payload)
             }

@@ -2,9 +2,14 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test harness fails by panicking")]
 
 mod bytecode;
+mod captures;
+pub mod differential;
+pub mod disagreement;
 mod empty;
+mod extensions;
 mod flood;
 mod frame;
+pub mod generate;
 mod interrupt;
 mod kernel;
 mod link;
@@ -13,12 +18,22 @@ mod process;
 mod queues;
 mod ratelimit;
 mod raw;
+pub mod reference;
 mod sandbox;
 mod sink;
+pub mod tally;
 pub mod tokens;
 mod walk;
+mod wrap;
+mod wrappings;
+
+use ratelimit_common::{
+    limit::{Limit, Rate, SECOND},
+    policy::Policy,
+};
 
 pub use bytecode::{Bytecode, Clock, Verdict};
+pub use captures::{Capture, captures};
 pub use empty::Empty;
 pub use flood::{Flood, Running};
 pub use frame::{Frame, MAC};
@@ -30,6 +45,19 @@ pub use ratelimit::{Output, Ratelimit};
 pub use raw::send_raw;
 pub use sandbox::{PEER_IPV4, PEER_IPV6, PEER_LINK, Sandbox, VICTIM_IPV4, VICTIM_IPV6, VICTIM_LINK};
 pub use sink::Sink;
+pub use wrap::{EXTENSIONS, Wrap, framed};
+pub use wrappings::{Wrapped, wrappings};
+
+/// A limit of `amount` packets per second, of which `burst` may come at once.
+///
+/// # Panics
+///
+/// If there can be no such limit.
+#[must_use]
+pub fn per_second(amount: u64, burst: u64) -> Policy {
+    let rate = Rate { amount, period: SECOND };
+    Limit { packets: Some(rate), burst: Some(burst), ..Limit::default() }.policy().expect("no such limit")
+}
 
 /// The kernel side of the tests: `send`, `pass` and `drop`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/ratelimit-tests-ebpf"));

@@ -2,6 +2,7 @@
 
 mod bench;
 mod demo;
+mod fuzz;
 mod lint;
 mod run;
 mod setup;
@@ -20,12 +21,14 @@ enum Task {
     Setup,
     /// Build everything and show the main job on real traffic, in namespaces of its own (2 minutes at most, as root)
     Demo,
-    /// Build everything and run all tests (as root)
+    /// Build everything and run all tests, here and in virtual machines with two other kernels (as root)
     Test(test::Args),
     /// Run the tests on other kernels, in virtual machines
     Vm(vm::Args),
     /// Measure what a packet costs and how many pass, beside an empty program (as root)
     Bench,
+    /// Compare with another parser what the program makes of millions of random frames (as root)
+    Fuzz(fuzz::Args),
     /// Check the format, the lints (kernel side too) and the documentation
     Lint,
 }
@@ -37,6 +40,7 @@ fn main() -> ExitCode {
         Task::Test(args) => test::run(&args),
         Task::Vm(args) => vm::run(&args),
         Task::Bench => bench::run(),
+        Task::Fuzz(args) => fuzz::run(&args),
         Task::Lint => lint::run(),
     };
     match outcome {

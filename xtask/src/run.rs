@@ -29,6 +29,15 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 ///
 /// Whatever kept it from starting.
 pub(crate) fn release_program(name: &str) -> Result<()> {
+    release_program_with(name, &[])
+}
+
+/// The same, with arguments for the program.
+///
+/// # Errors
+///
+/// Whatever kept it from starting.
+pub(crate) fn release_program_with(name: &str, arguments: &[String]) -> Result<()> {
     require_root(name)?;
     setup::run()?;
     run(cargo().args([
@@ -41,7 +50,9 @@ pub(crate) fn release_program(name: &str) -> Result<()> {
         "ratelimit-tests",
     ]))?;
     let mut program = cargo();
-    program.args(["run", "--locked", "--quiet", "--release", "--package", "ratelimit-tests", "--bin", name]);
+    program
+        .args(["run", "--locked", "--quiet", "--release", "--package", "ratelimit-tests", "--bin", name, "--"])
+        .args(arguments);
     // It takes this process's place, so that Ctrl-C is its own to handle.
     Err(anyhow::Error::new(program.exec()).context(format!("cannot start {name}")))
 }

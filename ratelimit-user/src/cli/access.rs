@@ -3,7 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use anyhow::Result;
-use ratelimit_common::{policy::Policy, rule::COMMAND};
+use ratelimit_common::{policy::Policy, rule::COMMAND, service::Service};
 use serde::Serialize;
 
 use super::{
@@ -15,10 +15,12 @@ use super::{
 use crate::{
     dataplane::{
         Instance, host,
-        rules::{self, Listed, Target},
-        tables::Tables,
+        rules::{self, Listed},
+        target::Target,
+        terms::Terms,
     },
     prefix::Prefix,
+    service::ServiceName,
     units,
 };
 
@@ -29,12 +31,18 @@ pub(super) enum AllowCommand {
         /// An address or a prefix
         #[arg(value_name = "CIDR")]
         prefix: Prefix,
+        /// Only packets of this service: tcp, udp/53, icmp, tcp-syn (new connections), or a protocol's number
+        #[arg(long, value_name = "PROTO[/PORT]")]
+        service: Option<ServiceName>,
     },
     /// Take that back
     Del {
         /// As it was added
         #[arg(value_name = "CIDR")]
         prefix: Prefix,
+        /// As it was added
+        #[arg(long, value_name = "PROTO[/PORT]")]
+        service: Option<ServiceName>,
         /// Even if that shuts out this SSH session
         #[arg(long)]
         force: bool,
@@ -50,6 +58,9 @@ pub(super) enum DenyCommand {
         /// An address or a prefix
         #[arg(value_name = "CIDR")]
         prefix: Prefix,
+        /// Only packets of this service: tcp, udp/53, icmp, tcp-syn (new connections), or a protocol's number
+        #[arg(long, value_name = "PROTO[/PORT]")]
+        service: Option<ServiceName>,
         /// End by itself after this time: 90s, 10m, 2h, 7d
         #[arg(long = "for", value_name = "DURATION", value_parser = units::duration)]
         life: Option<Duration>,
@@ -62,6 +73,9 @@ pub(super) enum DenyCommand {
         /// As it was added
         #[arg(value_name = "CIDR")]
         prefix: Prefix,
+        /// As it was added
+        #[arg(long, value_name = "PROTO[/PORT]")]
+        service: Option<ServiceName>,
     },
     /// List what is denied
     List,
@@ -80,6 +94,7 @@ const DENY: Word = Word { name: "deny", policy: Policy::DENIED };
 #[derive(Debug, Serialize)]
 struct Row {
     source: String,
+    service: String,
     /// Seconds.
     expires_in: Option<u64>,
     origin: &'static str,
@@ -88,54 +103,64 @@ struct Row {
 impl Row {
     fn of(rule: &Listed) -> Self {
         Self {
-            source: rule.target.to_string(),
+            source: rule.target.sources.to_string(),
+            service: ServiceName(rule.target.service).to_string(),
             expires_in: rule.expires_in.map(|left| left.as_secs()),
             origin: origin(rule.origin),
         }
+    }
+
+    fn cells(&self) -> [String; 4] {
+        [self.source.clone(), self.service.clone(), expiry(self.expires_in), self.origin.to_owned()]
     }
 }
 
 pub(super) fn allow(command: &AllowCommand, pins: &Path, output: Output) -> Result<Answer> {
     match command {
-        AllowCommand::Add { prefix } => ALLOW.add(*prefix, None, false, pins, output),
-        AllowCommand::Del { prefix, force } => ALLOW.delete(*prefix, *force, pins, output),
+        AllowCommand::Add { prefix, service } => ALLOW.add(target(*prefix, *service), None, false, pins, output),
+        AllowCommand::Del { prefix, service, force } => ALLOW.delete(target(*prefix, *service), *force, pins, output),
         AllowCommand::List => ALLOW.list(pins, output),
     }
 }
 
 pub(super) fn deny(command: &DenyCommand, pins: &Path, output: Output) -> Result<Answer> {
     match command {
-        DenyCommand::Add { prefix, life, force } => DENY.add(*prefix, *life, *force, pins, output),
-        DenyCommand::Del { prefix } => DENY.delete(*prefix, false, pins, output),
+        DenyCommand::Add { prefix, service, life, force } => {
+            DENY.add(target(*prefix, *service), *life, *force, pins, output)
+        }
+        DenyCommand::Del { prefix, service } => DENY.delete(target(*prefix, *service), false, pins, output),
         DenyCommand::List => DENY.list(pins, output),
     }
 }
 
+fn target(prefix: Prefix, service: Option<ServiceName>) -> Target {
+    Target::prefix(prefix).of(service.map_or(Service::Any, |service| service.0))
+}
+
 impl Word {
-    fn add(&self, prefix: Prefix, life: Option<Duration>, force: bool, pins: &Path, output: Output) -> Result<Answer> {
+    fn add(&self, target: Target, life: Option<Duration>, force: bool, pins: &Path, output: Output) -> Result<Answer> {
         host::check()?;
         let mut instance = Instance::open(pins)?;
-        let target = Target::Prefix(prefix);
-        let set = |tables: &mut Tables| rules::set(tables, target, &self.policy, life, COMMAND);
-        let replaced = ssh::guarded(&mut instance.tables, target, force, set)?;
-        let row = Row::of(&Listed { target, policy: self.policy, expires_in: life, origin: COMMAND });
+        let terms = Terms::from(self.policy);
+        let set = |instance: &mut Instance| instance.set_rule(target, &terms, life, COMMAND);
+        let replaced = ssh::guarded(&mut instance, target, force, set)?;
+        let row = Row::of(&Listed { target, terms: terms.clone(), expires_in: life, origin: COMMAND });
         let change = Change::of(row, replaced.as_ref());
-        output.print(&change, |out| writeln!(out, "{prefix}: {}{}{}", self.name, for_time(life), change.note()))?;
+        output.print(&change, |out| writeln!(out, "{target}: {}{}{}", self.name, for_time(life), change.note()))?;
         Ok(Answer::Done)
     }
 
-    fn delete(&self, prefix: Prefix, force: bool, pins: &Path, output: Output) -> Result<Answer> {
+    fn delete(&self, target: Target, force: bool, pins: &Path, output: Output) -> Result<Answer> {
         host::check()?;
         let mut instance = Instance::open(pins)?;
-        let target = Target::Prefix(prefix);
         match rules::get(&instance.tables, target)? {
-            Some(rule) if rule.policy == self.policy => {
-                ssh::guarded(&mut instance.tables, target, force, |tables| rules::delete(tables, target))?;
+            Some(rule) if rule.terms.policy == self.policy => {
+                ssh::guarded(&mut instance, target, force, |instance| instance.delete_rule(target))?;
             }
-            _ => return negative(output, &format!("{prefix} has no rule {}", self.name)),
+            _ => return negative(output, &format!("{target} has no rule {}", self.name)),
         }
-        let deleted = Deleted { deleted: prefix.to_string() };
-        output.print(&deleted, |out| writeln!(out, "{prefix}: no longer has the rule {}", self.name))?;
+        let deleted = Deleted { deleted: target.to_string() };
+        output.print(&deleted, |out| writeln!(out, "{target}: no longer has the rule {}", self.name))?;
         Ok(Answer::Done)
     }
 
@@ -144,14 +169,13 @@ impl Word {
         let instance = Instance::open(pins)?;
         let all = rules::list(&instance.tables)?;
         drop(instance);
-        let rows: Vec<Row> = all.iter().filter(|rule| rule.policy == self.policy).map(Row::of).collect();
+        let rows: Vec<Row> = all.iter().filter(|rule| rule.terms.policy == self.policy).map(Row::of).collect();
         output.print(&rows, |out| {
             if rows.is_empty() {
                 return writeln!(out, "no source has the rule {}", self.name);
             }
-            let cells: Vec<_> =
-                rows.iter().map(|row| [row.source.clone(), expiry(row.expires_in), row.origin.to_owned()]).collect();
-            output::table(out, ["source", "expires", "origin"], &cells)
+            let cells: Vec<_> = rows.iter().map(Row::cells).collect();
+            output::table(out, ["source", "service", "expires", "origin"], &cells)
         })?;
         Ok(Answer::Done)
     }

@@ -13,8 +13,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::{
     Answer,
-    limit::Rates,
     output::{self, Output},
+    rates::Rates,
     ssh, status,
 };
 use crate::{
@@ -25,8 +25,9 @@ use crate::{
         interface::{self, Attached as RunningMode, Interface},
         log,
         object::Wanted,
-        resolve,
-        rules::{self, Target},
+        rules,
+        target::{Sources, Target},
+        terms::Terms,
     },
     prefix::Prefix,
 };
@@ -50,6 +51,9 @@ pub(super) struct Arguments {
     /// Sources that are tracked at a time, at 144 bytes each; the longest silent one gives way [default: 65536]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     max_sources: Option<u32>,
+    /// What becomes of malformed and truncated IP packets: dropped, or passed as far as their source may [default: drop]
+    #[arg(long, value_enum)]
+    malformed: Option<Malformed>,
     /// Do not allow the address that this SSH session comes from
     #[arg(long)]
     no_allow_ssh: bool,
@@ -63,6 +67,12 @@ enum ModeArgument {
     Auto,
     Native,
     Generic,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Malformed {
+    Drop,
+    Pass,
 }
 
 /// The levels of aya-log.
@@ -86,10 +96,11 @@ struct Attached {
 
 pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<Answer> {
     host::check()?;
-    let policy = arguments.rates.limit().map(|limit| limit.policy()).transpose()?;
+    let terms = arguments.rates.terms(Sources::Default)?;
     let wanted = Wanted {
         ipv6_prefix: arguments.ipv6_prefix,
         buckets: arguments.max_sources,
+        pass_malformed: arguments.malformed.map(|malformed| malformed == Malformed::Pass),
         log_level: arguments.log_level.map_or(0, |level| level as u8),
     };
     // Names are checked before anything is made, and looked up again when no other command can change what they carry.
@@ -97,8 +108,8 @@ pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
     let (mut instance, is_new) = Instance::open_or_create(pins, &wanted)?;
     let mut done = Done::default();
     let outcome = match is_new {
-        true => first(arguments, policy.as_ref(), &mut instance, &mut done),
-        false => again(arguments, policy.as_ref(), &wanted, &mut instance, &mut done),
+        true => first(arguments, terms.as_ref(), &mut instance, &mut done),
+        false => again(arguments, terms.as_ref(), &wanted, &mut instance, &mut done),
     };
     if let Err(error) = outcome {
         undo(instance, is_new, done);
@@ -119,16 +130,16 @@ struct Done {
 }
 
 /// Makes a new instance's rules, and attaches when they stand.
-fn first(arguments: &Arguments, policy: Option<&Policy>, instance: &mut Instance, done: &mut Done) -> Result<()> {
+fn first(arguments: &Arguments, terms: Option<&Terms>, instance: &mut Instance, done: &mut Done) -> Result<()> {
     done.allowed_ssh = allow_ssh_peer(arguments, instance)?;
-    set_default(policy, instance)?;
+    set_default(terms, instance)?;
     attach_each(arguments, instance, &mut done.added)
 }
 
 /// Adds interfaces to a running instance and brings its program up to date. What cannot be undone comes last.
 fn again(
     arguments: &Arguments,
-    policy: Option<&Policy>,
+    terms: Option<&Terms>,
     wanted: &Wanted,
     instance: &mut Instance,
     done: &mut Done,
@@ -139,28 +150,28 @@ fn again(
     }
     attach_each(arguments, instance, &mut done.added)?;
     instance.upgrade(wanted)?;
-    set_default(policy, instance)
+    set_default(terms, instance)
 }
 
 /// Allows the address that this SSH session comes from, unless it has a rule of its own already.
 fn allow_ssh_peer(arguments: &Arguments, instance: &mut Instance) -> Result<Option<Prefix>> {
-    let peer = if arguments.no_allow_ssh { None } else { ssh::peer().map(Prefix::host) };
-    let Some(peer) = peer else { return Ok(None) };
-    if resolve::policy_for(&instance.tables, &peer)?.kind == DENY {
+    let Some(session) = ssh::session().filter(|_| !arguments.no_allow_ssh) else { return Ok(None) };
+    let peer = session.peer;
+    if session.policies(&instance.tables)?.iter().any(|policy| policy.kind == DENY) {
         anyhow::bail!(
             "this SSH session comes from {peer}, which the rules that were kept deny: `ratelimit deny list` shows them, --no-allow-ssh attaches all the same"
         );
     }
-    if rules::get(&instance.tables, Target::Prefix(peer))?.is_some() {
+    if rules::get(&instance.tables, Target::prefix(peer))?.is_some() {
         return Ok(None);
     }
-    rules::set(&mut instance.tables, Target::Prefix(peer), &Policy::ALLOWED, None, SSH)?;
+    instance.set_rule(Target::prefix(peer), &Policy::ALLOWED.into(), None, SSH)?;
     Ok(Some(peer))
 }
 
-fn set_default(policy: Option<&Policy>, instance: &mut Instance) -> Result<()> {
-    if let Some(policy) = policy {
-        rules::set(&mut instance.tables, Target::Default, policy, None, COMMAND)?;
+fn set_default(terms: Option<&Terms>, instance: &mut Instance) -> Result<()> {
+    if let Some(terms) = terms {
+        instance.set_rule(Target::DEFAULT, terms, None, COMMAND)?;
     }
     Ok(())
 }
@@ -200,7 +211,7 @@ fn undo(mut instance: Instance, is_new: bool, done: Done) {
         let _ = instance.attachments.take_back(added);
     }
     if let Some(peer) = done.allowed_ssh {
-        let _ = rules::delete(&mut instance.tables, Target::Prefix(peer));
+        let _ = instance.delete_rule(Target::prefix(peer));
     }
     if is_new {
         let _ = instance.remove();
@@ -209,14 +220,14 @@ fn undo(mut instance: Instance, is_new: bool, done: Done) {
 
 fn report(arguments: &Arguments, instance: &Instance, allowed_ssh: Option<Prefix>, output: Output) -> Result<()> {
     let (default, others): (Vec<_>, Vec<_>) =
-        rules::list(&instance.tables)?.into_iter().partition(|rule| rule.target == Target::Default);
+        rules::list(&instance.tables)?.into_iter().partition(|rule| rule.target == Target::DEFAULT);
     let attached = Attached {
         interfaces: instance.attachments.list()?.into_iter().map(status::Interface::from).collect(),
         allowed_ssh: allowed_ssh.map(|peer| peer.to_string()),
-        default: default.first().map(|rule| output::policy(&rule.policy)),
+        default: default.first().map(|rule| output::terms(&rule.terms)),
         rules: others.len(),
     };
-    let burst = default.first().map_or(0, |rule| rule.policy.given.burst);
+    let limit = default.first().map(|rule| output::limit(&rule.terms));
     output.print(&attached, |out| {
         for interface in &attached.interfaces {
             let asked = arguments.interfaces.contains(&interface.name);
@@ -233,8 +244,8 @@ fn report(arguments: &Arguments, instance: &Instance, allowed_ssh: Option<Prefix
                 "{peer}: allowed, because this SSH session comes from it (`ratelimit allow del {peer}` to change)"
             )?;
         }
-        match (&attached.default, attached.rules) {
-            (Some(default), _) => writeln!(out, "default: {default} per source, burst {burst}")?,
+        match (&limit, attached.rules) {
+            (Some(limit), _) => writeln!(out, "default: {limit}")?,
             (None, 0) => writeln!(
                 out,
                 "default: no limit, only observing (`ratelimit limit set default --packets RATE` to change)"

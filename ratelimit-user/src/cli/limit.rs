@@ -3,25 +3,27 @@
 use std::{io::Write, path::Path, time::Duration};
 
 use anyhow::{Result, bail};
-use clap::Args;
 use ratelimit_common::{
-    limit::Limit,
     policy::{LIMIT, Policy},
     rule::{COMMAND, SSH},
+    service::Service,
 };
 use serde::Serialize;
 
 use super::{
     Answer,
     output::{self, Output},
+    rates::Rates,
     ssh,
 };
 use crate::{
     dataplane::{
         Instance, host,
-        rules::{self, Listed, Target},
-        tables::Tables,
+        rules::{self, Listed},
+        target::{Sources, Target},
+        terms::Terms,
     },
+    service::ServiceName,
     units::{self, ByteRate, PacketRate},
 };
 
@@ -31,9 +33,12 @@ pub(super) enum Command {
     Set {
         /// An address, a prefix, or `default`. An IPv6 prefix longer than that of a source is a source of its own
         #[arg(value_name = "CIDR|default")]
-        target: Target,
+        sources: Sources,
         #[command(flatten)]
         rates: Rates,
+        /// Only packets of this service: tcp, udp/53, icmp, tcp-syn (new connections), or a protocol's number
+        #[arg(long, value_name = "PROTO[/PORT]")]
+        service: Option<ServiceName>,
         /// End by itself after this time: 90s, 10m, 2h, 7d
         #[arg(long = "for", value_name = "DURATION", value_parser = units::duration)]
         life: Option<Duration>,
@@ -45,43 +50,24 @@ pub(super) enum Command {
     Del {
         /// As it was set
         #[arg(value_name = "CIDR|default")]
-        target: Target,
+        sources: Sources,
+        /// As it was set
+        #[arg(long, value_name = "PROTO[/PORT]")]
+        service: Option<ServiceName>,
     },
     /// List the limits
     List,
-}
-
-/// The numbers of a limit.
-#[derive(Debug, Clone, Copy, Args)]
-pub(super) struct Rates {
-    /// Packets that a source may send, from 1/d to 100M/s
-    #[arg(long, value_name = "RATE")]
-    pub(super) packets: Option<PacketRate>,
-    /// Bytes that a source may send, whole frames counted, from 1B/s to 50GB/s
-    #[arg(long, value_name = "RATE")]
-    pub(super) bytes: Option<ByteRate>,
-    /// Packets that may come at once (as 1,514 bytes each for a limit of bytes) [default: what the rate allows in its own unit of time]
-    #[arg(long, value_name = "PACKETS")]
-    pub(super) burst: Option<u64>,
-}
-
-impl Rates {
-    /// The limit that is meant, if any.
-    pub(super) fn limit(&self) -> Option<Limit> {
-        let Self { packets, bytes, burst } = *self;
-        let given = packets.is_some() || bytes.is_some() || burst.is_some();
-        given.then(|| Limit { packets: packets.map(|rate| rate.0), bytes: bytes.map(|rate| rate.0), burst })
-    }
 }
 
 /// One rule in output.
 #[derive(Debug, Serialize)]
 pub(super) struct Row {
     source: String,
-    service: &'static str,
+    service: String,
     packets: Option<String>,
     bytes: Option<String>,
     burst: u64,
+    parents: Vec<String>,
     /// Seconds.
     expires_in: Option<u64>,
     origin: &'static str,
@@ -89,25 +75,28 @@ pub(super) struct Row {
 
 impl Row {
     pub(super) fn of(rule: &Listed) -> Self {
-        let given = &rule.policy.given;
+        let given = &rule.terms.policy.given;
         Self {
-            source: rule.target.to_string(),
-            service: "any",
+            source: rule.target.sources.to_string(),
+            service: ServiceName(rule.target.service).to_string(),
             packets: output::rate(given.packets, given.packets_period).map(|rate| PacketRate(rate).to_string()),
             bytes: output::rate(given.bytes, given.bytes_period).map(|rate| ByteRate(rate).to_string()),
             burst: given.burst,
+            parents: rule.terms.parents.iter().map(output::parent).collect(),
             expires_in: rule.expires_in.map(|left| left.as_secs()),
             origin: origin(rule.origin),
         }
     }
 
-    fn cells(&self) -> [String; 6] {
+    fn cells(&self) -> [String; 8] {
         let dash = || "-".to_owned();
         [
             self.source.clone(),
+            self.service.clone(),
             self.packets.clone().unwrap_or_else(dash),
             self.bytes.clone().unwrap_or_else(dash),
             self.burst.to_string(),
+            if self.parents.is_empty() { dash() } else { self.parents.join(" ") },
             expiry(self.expires_in),
             self.origin.to_owned(),
         ]
@@ -124,7 +113,7 @@ pub(super) struct Change<R> {
 
 impl<R> Change<R> {
     pub(super) fn of(rule: R, replaced: Option<&Listed>) -> Self {
-        Self { rule, replaced: replaced.map(|rule| output::policy(&rule.policy)) }
+        Self { rule, replaced: replaced.map(|rule| output::terms(&rule.terms)) }
     }
 
     /// For the end of a line.
@@ -158,46 +147,49 @@ pub(super) fn origin(origin: u8) -> &'static str {
 pub(super) fn run(command: &Command, pins: &Path, output: Output) -> Result<Answer> {
     host::check()?;
     match command {
-        Command::Set { target, rates, life, force } => set(*target, rates, *life, *force, pins, output),
-        Command::Del { target } => delete(*target, pins, output),
+        Command::Set { sources, rates, service, life, force } => {
+            let target = target(*sources, *service);
+            let terms = rates.some_terms(*sources)?;
+            set(target, &terms, *life, *force, pins, output)
+        }
+        Command::Del { sources, service } => delete(target(*sources, *service), pins, output),
         Command::List => list(pins, output),
     }
 }
 
+fn target(sources: Sources, service: Option<ServiceName>) -> Target {
+    Target::from(sources).of(service.map_or(Service::Any, |service| service.0))
+}
+
 fn set(
     target: Target,
-    rates: &Rates,
+    terms: &Terms,
     life: Option<Duration>,
     force: bool,
     pins: &Path,
     output: Output,
 ) -> Result<Answer> {
-    let policy = rates.limit().unwrap_or_default().policy()?;
-    if target == Target::Default && life.is_some() {
+    if target.sources == Sources::Default && life.is_some() {
         bail!("the default limit cannot end by itself: leave --for away, or limit 0.0.0.0/0 and ::/0 for a time");
     }
     let mut instance = Instance::open(pins)?;
-    let set = |tables: &mut Tables| rules::set(tables, target, &policy, life, COMMAND);
-    let replaced = ssh::guarded(&mut instance.tables, target, force, set)?;
-    let row = Row::of(&Listed { target, policy, expires_in: life, origin: COMMAND });
+    let set = |instance: &mut Instance| instance.set_rule(target, terms, life, COMMAND);
+    let replaced = ssh::guarded(&mut instance, target, force, set)?;
+    let row = Row::of(&Listed { target, terms: terms.clone(), expires_in: life, origin: COMMAND });
     let change = Change::of(row, replaced.as_ref());
-    output.print(&change, |out| {
-        let (policy, burst) = (output::policy(&policy), policy.given.burst);
-        writeln!(out, "{target}: {policy} per source, burst {burst}{}{}", for_time(life), change.note())
-    })?;
+    output
+        .print(&change, |out| writeln!(out, "{target}: {}{}{}", output::limit(terms), for_time(life), change.note()))?;
     Ok(Answer::Done)
 }
 
 fn delete(target: Target, pins: &Path, output: Output) -> Result<Answer> {
     let mut instance = Instance::open(pins)?;
     match rules::get(&instance.tables, target)? {
-        Some(Listed { policy: Policy { kind: LIMIT, .. }, .. }) => rules::delete(&mut instance.tables, target)?,
+        Some(Listed { terms: Terms { policy: Policy { kind: LIMIT, .. }, .. }, .. }) => instance.delete_rule(target)?,
         Some(rule) => {
-            let word = output::policy(&rule.policy);
-            return negative(
-                output,
-                &format!("{target} has no limit: it has the rule {word} (`ratelimit {word} del {target}`)"),
-            );
+            let word = output::terms(&rule.terms);
+            let del = output::words(&format!("{word} del"), target);
+            return negative(output, &format!("{target} has no limit: it has the rule {word} (`ratelimit {del}`)"));
         }
         None => return negative(output, &format!("{target} has no limit")),
     }
@@ -209,13 +201,13 @@ fn list(pins: &Path, output: Output) -> Result<Answer> {
     let instance = Instance::open(pins)?;
     let limits = rules::list(&instance.tables)?;
     drop(instance);
-    let rows: Vec<Row> = limits.iter().filter(|rule| rule.policy.kind == LIMIT).map(Row::of).collect();
+    let rows: Vec<Row> = limits.iter().filter(|rule| rule.terms.policy.kind == LIMIT).map(Row::of).collect();
     output.print(&rows, |out| {
         if rows.is_empty() {
             return writeln!(out, "no limits");
         }
         let cells: Vec<_> = rows.iter().map(Row::cells).collect();
-        output::table(out, ["source", "packets", "bytes", "burst", "expires", "origin"], &cells)
+        output::table(out, ["source", "service", "packets", "bytes", "burst", "parents", "expires", "origin"], &cells)
     })?;
     Ok(Answer::Done)
 }

@@ -5,6 +5,7 @@ mod attach;
 mod detach;
 mod limit;
 mod output;
+mod rates;
 mod sources;
 mod ssh;
 mod status;

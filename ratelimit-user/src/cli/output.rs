@@ -3,11 +3,21 @@
 use std::io::{self, BufWriter, Write};
 
 use anyhow::Result;
-use ratelimit_common::limit::Rate;
-use ratelimit_common::policy::{ALLOW, DENY, Policy};
+use ratelimit_common::{
+    limit::Rate,
+    policy::{ALLOW, DENY, Policy},
+    service::Service,
+};
 use serde::Serialize;
 
-use crate::units::{ByteRate, PacketRate};
+use crate::{
+    dataplane::{
+        target::Target,
+        terms::{ParentLimit, Scope, Terms},
+    },
+    service::ServiceName,
+    units::{ByteRate, PacketRate},
+};
 
 /// How to print.
 #[derive(Debug, Clone, Copy)]
@@ -67,8 +77,42 @@ pub(super) fn table<const N: usize>(out: &mut dyn Write, head: [&str; N], rows: 
     Ok(())
 }
 
+/// The terms of a rule in a few words.
+pub(super) fn terms(terms: &Terms) -> String {
+    let parents = terms.parents.iter().map(|limit| format!(", {}", parent(limit)));
+    policy(&terms.policy) + &parents.collect::<String>()
+}
+
+/// The terms of a limit in a sentence.
+pub(super) fn limit(terms: &Terms) -> String {
+    let parents: Vec<_> = terms.parents.iter().map(parent).collect();
+    let own = match terms.policy.given.burst {
+        0 => policy(&terms.policy),
+        burst => format!("{} per source, burst {burst}", policy(&terms.policy)),
+    };
+    if parents.is_empty() { own } else { format!("{own}; together {}", parents.join(", ")) }
+}
+
+/// A parent as it is given: `/24=20000/s`.
+pub(super) fn parent(limit: &ParentLimit) -> String {
+    let rates = policy(&limit.policy).replace(", ", ",");
+    match limit.scope {
+        Scope::Prefix(_, bits) => format!("/{}={rates}", bits.0),
+        Scope::Interface => format!("interface={rates}"),
+        Scope::All => format!("all={rates}"),
+    }
+}
+
+/// A command about a target, with the words that it needs.
+pub(super) fn words(command: &str, target: Target) -> String {
+    match target.service {
+        Service::Any => format!("{command} {target}"),
+        service => format!("{command} {} --service {}", target.sources, ServiceName(service)),
+    }
+}
+
 /// A policy in a few words.
-pub(super) fn policy(policy: &Policy) -> String {
+fn policy(policy: &Policy) -> String {
     let given = &policy.given;
     let packets = rate(given.packets, given.packets_period).map(|rate| PacketRate(rate).to_string());
     let bytes = rate(given.bytes, given.bytes_period).map(|rate| ByteRate(rate).to_string());

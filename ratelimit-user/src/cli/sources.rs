@@ -11,8 +11,9 @@ use super::{
     output::{self, Output, Traffic},
 };
 use crate::{
-    dataplane::{Instance, host, resolve},
+    dataplane::{Instance, host, resolve, services::Services},
     prefix::Prefix,
+    service::ServiceName,
 };
 
 #[derive(Debug, clap::Args)]
@@ -34,7 +35,7 @@ enum Sort {
 #[derive(Debug, Serialize)]
 struct Row {
     source: String,
-    service: &'static str,
+    service: String,
     policy: String,
     passed: Traffic,
     dropped: Traffic,
@@ -43,21 +44,25 @@ struct Row {
 pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<Answer> {
     host::check()?;
     let instance = Instance::open(pins)?;
+    let services = Services::read(&instance.tables)?;
     let mut tracked = instance.tables.tracked()?;
+    // Parents are no sources, and a source without a count has only looked for its service's rule.
+    tracked.retain(|(source, bucket)| source.parent == 0 && bucket.passed_packets + bucket.dropped_packets > 0);
     tracked.sort_unstable_by_key(|(source, bucket)| {
         let first = match arguments.sort {
             Sort::Dropped => (bucket.dropped_packets, bucket.passed_packets),
             Sort::Passed => (bucket.passed_packets, bucket.dropped_packets),
         };
-        (Reverse(first), *source)
+        (Reverse(first), Prefix::of(source, source.prefix), source.class)
     });
     let mut rows = Vec::new();
     for (source, bucket) in tracked.iter().take(arguments.most) {
-        let policy = resolve::resolve(&instance.tables, source)?;
+        let service = services.of(source).unwrap_or_default();
+        let terms = resolve::of_source(&instance.tables, source, services.classes(service))?;
         rows.push(Row {
             source: Prefix::of(source, source.prefix).to_string(),
-            service: "any",
-            policy: output::policy(&policy),
+            service: ServiceName(service).to_string(),
+            policy: output::terms(&terms),
             passed: Traffic { packets: bucket.passed_packets, bytes: bucket.passed_bytes },
             dropped: Traffic { packets: bucket.dropped_packets, bytes: bucket.dropped_bytes },
         });
@@ -66,7 +71,7 @@ pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
     drop(instance);
     output.print(&rows, |out| {
         let cells: Vec<_> = rows.iter().map(Row::cells).collect();
-        let head = ["source", "policy", "passed", "passed bytes", "dropped", "dropped bytes"];
+        let head = ["source", "service", "policy", "passed", "passed bytes", "dropped", "dropped bytes"];
         output::table(out, head, &cells)?;
         match tracked.len() - rows.len() {
             0 => Ok(()),
@@ -77,10 +82,11 @@ pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
 }
 
 impl Row {
-    fn cells(&self) -> [String; 6] {
-        let Self { source, service: _, policy, passed, dropped } = self;
+    fn cells(&self) -> [String; 7] {
+        let Self { source, service, policy, passed, dropped } = self;
         [
             source.clone(),
+            service.clone(),
             policy.clone(),
             passed.packets.to_string(),
             passed.bytes.to_string(),

@@ -3,13 +3,17 @@
 use std::{fs, net::IpAddr, process};
 
 use anyhow::{Result, bail};
-use ratelimit_common::policy::{DENY, Policy};
+use ratelimit_common::{
+    policy::{DENY, Policy},
+    service::{Service, Transport},
+};
 
 use crate::{
     dataplane::{
-        Error, resolve,
-        rules::{self, Listed, Target},
+        Error, Instance, resolve,
+        rules::{self, Listed},
         tables::Tables,
+        target::{Sources, Target},
     },
     prefix::Prefix,
 };
@@ -17,42 +21,72 @@ use crate::{
 /// Most parents that are searched; a session is seldom more than a few shells deep.
 const MOST_PARENTS: usize = 32;
 
-/// The peer of the SSH session that this process runs in. `sudo` takes the variable away, so the parents are asked as well.
-pub(super) fn peer() -> Option<IpAddr> {
+/// Where SSH usually listens.
+const SSH_PORT: u16 = 22;
+
+/// The SSH session that this process runs in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Session {
+    /// Where it comes from.
+    pub(super) peer: Prefix,
+    /// The port on this host that it came to.
+    port: u16,
+}
+
+/// Finds the SSH session. `sudo` takes the variable away, so the parents are asked as well.
+pub(super) fn session() -> Option<Session> {
     let own = std::env::var("SSH_CONNECTION").ok();
-    own.or_else(inherited).as_deref().and_then(address)
+    own.or_else(inherited).as_deref().and_then(Session::read)
 }
 
 /// Makes a change to the rule of `target`, and takes it back if it shuts this SSH session out, unless by `force`. Returns the
 /// rule that was there before.
 pub(super) fn guarded(
-    tables: &mut Tables,
+    instance: &mut Instance,
     target: Target,
     force: bool,
-    change: impl FnOnce(&mut Tables) -> Result<(), Error>,
+    change: impl FnOnce(&mut Instance) -> Result<(), Error>,
 ) -> Result<Option<Listed>> {
-    let replaced = rules::get(tables, target)?;
-    let peer = peer().map(Prefix::host).filter(|_| !force);
-    let Some(peer) = peer else {
-        change(tables)?;
+    let replaced = rules::get(&instance.tables, target)?;
+    let Some(session) = session().filter(|_| !force) else {
+        change(instance)?;
         return Ok(replaced);
     };
-    let before = resolve::policy_for(tables, &peer)?;
-    change(tables)?;
-    let after = resolve::policy_for(tables, &peer)?;
-    let loses_its_own_rule = target == Target::Prefix(peer) && before == Policy::ALLOWED;
-    if after.kind == DENY && before.kind != DENY
-        || loses_its_own_rule && after != Policy::ALLOWED && after != Policy::UNLIMITED
-    {
+    let before = session.policies(&instance.tables)?;
+    change(instance)?;
+    let after = session.policies(&instance.tables)?;
+    let is_own = target.sources == Sources::Prefix(session.peer);
+    let shut_out = |(before, after): (&Policy, &Policy)| {
+        let limited = *before == Policy::ALLOWED && ![Policy::ALLOWED, Policy::UNLIMITED].contains(after);
+        after.kind == DENY && before.kind != DENY || is_own && limited
+    };
+    if before.iter().zip(&after).any(shut_out) {
         match &replaced {
-            Some(rule) => rules::set(tables, target, &rule.policy, rule.expires_in, rule.origin)?,
-            None => rules::delete(tables, target)?,
+            Some(rule) => instance.set_rule(target, &rule.terms, rule.expires_in, rule.origin)?,
+            None => instance.delete_rule(target)?,
         }
         bail!(
-            "this SSH session comes from {peer}, which would be shut out or limited: nothing was changed, --force does it all the same"
+            "this SSH session comes from {}, which would be shut out or limited: nothing was changed, --force does it all the same",
+            session.peer
         );
     }
     Ok(replaced)
+}
+
+impl Session {
+    /// The four words of the variable: the peer's address and port, and ours. A link-local address may carry its interface.
+    fn read(connection: &str) -> Option<Self> {
+        let mut words = connection.split_whitespace();
+        let peer: IpAddr = words.next()?.split('%').next()?.parse().ok()?;
+        let port = words.nth(2).and_then(|port| port.parse().ok()).unwrap_or(SSH_PORT);
+        Some(Self { peer: Prefix::host(peer.to_canonical()), port })
+    }
+
+    /// What becomes of the session's packets, and of those that would open another.
+    pub(super) fn policies(&self, tables: &Tables) -> Result<[Policy; 2], Error> {
+        let of = |service| resolve::of_address(tables, &self.peer, service).map(|terms| terms.policy);
+        Ok([of(Service::Port(Transport::Tcp, self.port))?, of(Service::TcpSyn)?])
+    }
 }
 
 fn inherited() -> Option<String> {
@@ -74,23 +108,19 @@ fn parent(process: u32) -> Option<u32> {
     parent.trim().parse().ok().filter(|&parent| parent > 0)
 }
 
-/// The first of the four words of the variable; a link-local address may carry its interface.
-fn address(connection: &str) -> Option<IpAddr> {
-    let peer = connection.split_whitespace().next()?;
-    let address: IpAddr = peer.split('%').next()?.parse().ok()?;
-    Some(address.to_canonical())
-}
-
 #[cfg(test)]
 mod tests {
-    use super::address;
+    use super::Session;
 
     #[test]
-    fn peers() {
-        assert_eq!(address("203.0.113.7 51000 192.0.2.1 22"), "203.0.113.7".parse().ok());
-        assert_eq!(address("fe80::1%eth0 51000 fe80::2%eth0 22"), "fe80::1".parse().ok());
-        assert_eq!(address("::ffff:203.0.113.7 51000 ::1 22"), "203.0.113.7".parse().ok());
-        assert_eq!(address(""), None);
-        assert_eq!(address("UNKNOWN 65535 UNKNOWN 65535"), None);
+    fn sessions() {
+        let session = |text: &str| Session::read(text).map(|session| (session.peer.to_string(), session.port));
+        let expected = |peer: &str, port| Some((peer.to_owned(), port));
+        assert_eq!(session("203.0.113.7 51000 192.0.2.1 22"), expected("203.0.113.7", 22));
+        assert_eq!(session("fe80::1%eth0 51000 fe80::2%eth0 2222"), expected("fe80::1", 2222));
+        assert_eq!(session("::ffff:203.0.113.7 51000 ::1 22"), expected("203.0.113.7", 22));
+        assert_eq!(session("203.0.113.7"), expected("203.0.113.7", 22));
+        assert_eq!(session(""), None);
+        assert_eq!(session("UNKNOWN 65535 UNKNOWN 65535"), None);
     }
 }

@@ -15,9 +15,14 @@ use super::{
     Error,
     bpf::Link,
     error::{Tried as _, at},
+    host,
     interface::{self, Attached, Interface},
+    object::FRAGS_SINCE,
     takeover::{self, Removed},
 };
+
+/// The usual MTU, which every driver takes in one buffer.
+const MTU_WITHOUT_FRAGS: u32 = 1_500;
 
 /// How to attach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,7 +146,7 @@ impl Attachments {
             Mode::Native => Some(link(program, interface, XdpMode::Driver)?),
             Mode::Auto => match link(program, interface, XdpMode::Driver) {
                 Ok(link) => Some(link),
-                Err(Error::NoNativeXdp { .. }) => None,
+                Err(Error::NoNativeXdp { .. } | Error::Mtu { .. }) => None,
                 Err(error) => return Err(error),
             },
         };
@@ -245,16 +250,27 @@ fn link(program: &mut Xdp, interface: &Interface, mode: XdpMode) -> Result<FdLin
         ProgramError::SyscallError(call) => match call.io_error.raw_os_error() {
             Some(libc::EOPNOTSUPP) => Error::NoNativeXdp { name: name() },
             Some(libc::EBUSY | libc::EEXIST) => Error::TakenMeanwhile { name: name() },
-            Some(code) => Error::Attach { name: name(), source: io::Error::from_raw_os_error(code) },
+            Some(code) => not_attached(interface, io::Error::from_raw_os_error(code)),
             None => Error::bpf("cannot attach")(&error),
         },
         // On EINVAL aya tries once more by netlink, which gives the kernel's own words.
         ProgramError::XdpError(XdpError::NetlinkError(source)) => {
-            Error::Attach { name: name(), source: io::Error::other(source.to_string()) }
+            not_attached(interface, io::Error::other(source.to_string()))
         }
         _ => Error::bpf("cannot attach")(&error),
     };
     let id = program.attach_to_if_index(interface.index, mode).map_err(refused)?;
     let link = program.take_link(id).tried("cannot attach")?;
     FdLink::try_from(link).tried("this kernel attached without a link, which cannot be pinned")
+}
+
+/// The likely reason why a driver that has native XDP refuses.
+fn not_attached(interface: &Interface, cause: io::Error) -> Error {
+    let Interface { mtu, .. } = *interface;
+    let name = interface.name.clone();
+    if mtu <= MTU_WITHOUT_FRAGS {
+        return Error::Attach { name, cause };
+    }
+    let place = if host::kernel_is_at_least(FRAGS_SINCE) { "in its driver" } else { "before Linux 5.18" };
+    Error::Mtu { name, mtu, place, cause }
 }

@@ -86,12 +86,26 @@ pub enum Error {
         running: &'static str,
     },
     /// The kernel refused the program on this interface.
-    #[error("{name}: the kernel refused to attach: {source} (is its MTU too large for XDP? see `ip link show {name}`)")]
+    #[error("{name}: the kernel refused to attach: {cause}")]
     Attach {
         /// The interface.
         name: String,
         /// What the kernel said.
-        source: io::Error,
+        cause: io::Error,
+    },
+    /// Frames of the interface's MTU need several buffers, and the kernel or the driver has none for XDP.
+    #[error(
+        "{name}: its MTU of {mtu} is too large for native XDP {place}: `ip link set {name} mtu 1500`, or --mode generic ({cause})"
+    )]
+    Mtu {
+        /// The interface.
+        name: String,
+        /// Its MTU.
+        mtu: u32,
+        /// Whether that is so in the kernel or in the driver.
+        place: &'static str,
+        /// What the kernel said.
+        cause: io::Error,
     },
     /// The interface does not carry our program.
     #[error("ratelimit is not attached to {name}: `ratelimit status` lists where it is")]
@@ -117,6 +131,20 @@ pub enum Error {
     /// All slots hold policies that rules use.
     #[error("{0} different limits are in use, which is the most: use one of them again, or delete rules")]
     TooManyPolicies(u32),
+    /// All classes belong to services that rules are about.
+    #[error("rules are about {0} services already, which is the most: delete those of one first")]
+    TooManyServices(usize),
+    /// More wider limits than a packet asks.
+    #[error("{family} sources would have more than {most} parents, which is the most: leave one --parent away")]
+    TooManyParents {
+        /// The family.
+        family: &'static str,
+        /// The most.
+        most: usize,
+    },
+    /// Two wider limits with one scope.
+    #[error("two parents have the same scope: give both rates in one, as in --parent all=500k/s,1GB/s")]
+    SameParent,
     /// A rule map is full.
     #[error("the table of {kind} rules is full ({most}): delete some first")]
     TooManyRules {
@@ -126,12 +154,12 @@ pub enum Error {
         most: u32,
     },
     /// A file operation failed.
-    #[error("{}: {source}", .path.display())]
+    #[error("{}: {cause}", .path.display())]
     Path {
         /// The file.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        cause: io::Error,
     },
     /// Netlink failed.
     #[error("the kernel's interface service (rtnetlink): {0}")]
@@ -187,5 +215,5 @@ impl<T, E: std::error::Error + 'static> Tried<T> for Result<T, E> {
 
 /// Adds the file to an error of the system.
 pub(crate) fn at(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Error {
-    |source| Error::Path { path: path.into(), source }
+    |cause| Error::Path { path: path.into(), cause }
 }

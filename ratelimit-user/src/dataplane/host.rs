@@ -15,7 +15,7 @@ const FLOOR: (u32, u32) = (5, 15);
 /// [`Error::Kernel`] below the floor, [`Error::Privilege`] with the first capability that is missing.
 pub fn check() -> Result<(), Error> {
     let release = uname().release().to_string_lossy().into_owned();
-    if !new_enough(&release) {
+    if !is_at_least(&release, FLOOR) {
         return Err(Error::Kernel { found: release });
     }
     let held = rustix::thread::capabilities(None)
@@ -40,26 +40,32 @@ pub fn now() -> u64 {
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
+/// Whether the running kernel is at least this one.
+#[must_use]
+pub fn kernel_is_at_least(version: (u32, u32)) -> bool {
+    is_at_least(&uname().release().to_string_lossy(), version)
+}
+
 /// A release that cannot be read is not held against the kernel.
-fn new_enough(release: &str) -> bool {
+fn is_at_least(release: &str, version: (u32, u32)) -> bool {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
     match (numbers.next(), numbers.next()) {
-        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= FLOOR,
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= version,
         _ => true,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::new_enough;
+    use super::{FLOOR, is_at_least};
 
     #[test]
     fn releases() {
         for release in ["5.15.0", "5.15", "6.1.0-rc1", "6.18.44-fc", "10.0"] {
-            assert!(new_enough(release), "{release}");
+            assert!(is_at_least(release, FLOOR), "{release}");
         }
         for release in ["5.14.21", "5.4.0-generic", "4.19.0", "2.6.78"] {
-            assert!(!new_enough(release), "{release}");
+            assert!(!is_at_least(release, FLOOR), "{release}");
         }
     }
 }

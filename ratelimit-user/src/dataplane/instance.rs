@@ -29,17 +29,17 @@ pub const PINS: &str = "/sys/fs/bpf/ratelimit";
 const BPFFS: i64 = 0xcafe_4a11;
 
 /// File of the pinned program.
-const PROGRAM: &str = "program";
+pub(super) const PROGRAM: &str = "program";
 
 /// File of the program that is about to take its place.
-const NEW_PROGRAM: &str = "program_new";
+pub(super) const NEW_PROGRAM: &str = "program_new";
 
 /// Folder of the pinned links.
 const LINKS: &str = "links";
 
 /// The maps and links that every command reopens. Dropping it gives up the lock and changes nothing else.
 pub struct Instance {
-    pins: PathBuf,
+    pub(super) pins: PathBuf,
     /// Rules, buckets and counters.
     pub tables: Tables,
     /// The interfaces.
@@ -91,8 +91,8 @@ impl Instance {
         let settings = wanted.or(Settings::default());
         let create = || {
             let mut object = object::load(&settings, Some(pins))?;
-            let tables = Tables::of(&mut object, settings.ipv6_prefix)?;
-            object::program(&mut object)?.pin(pins.join(PROGRAM)).tried("cannot pin the program")?;
+            let tables = Tables::of(&mut object, &settings)?;
+            object::program(&mut object, &settings)?.pin(pins.join(PROGRAM)).tried("cannot pin the program")?;
             Ok(tables)
         };
         match create() {
@@ -115,41 +115,6 @@ impl Instance {
     /// [`Error::Bpf`] where it cannot be opened.
     pub fn program(&self) -> Result<Xdp, Error> {
         Xdp::from_pin(self.pins.join(PROGRAM), XdpAttachType::Interface).tried("cannot open the pinned program")
-    }
-
-    /// Puts this build's program in the place of the running one on every interface, without a gap. The maps stay.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Setting`] where the running maps were made with other settings. On any error the old program stays.
-    pub fn upgrade(&mut self, wanted: &Wanted) -> Result<(), Error> {
-        let running = Settings {
-            ipv6_prefix: self.tables.control()?.ipv6_prefix,
-            buckets: self.tables.capacity()?,
-            ..Settings::default()
-        };
-        let settings = wanted.or(running);
-        let different = |setting, running, wanted| Err(Error::Setting { setting, running, wanted });
-        if settings.ipv6_prefix != running.ipv6_prefix {
-            return different("IPv6 prefix", running.ipv6_prefix, settings.ipv6_prefix);
-        }
-        if settings.buckets != running.buckets {
-            return different("source capacity", running.buckets, settings.buckets);
-        }
-        let mut object = object::load(&settings, Some(&self.pins))?;
-        let program = object::program(&mut object)?;
-        let (pinned, fresh) = (self.pins.join(PROGRAM), self.pins.join(NEW_PROGRAM));
-        // One that was cut short here may have left its own.
-        if fresh.exists() {
-            fs::remove_file(&fresh).map_err(at(&fresh))?;
-        }
-        program.pin(&fresh).tried("cannot pin the program")?;
-        let old = self.program()?;
-        if let Err(error) = self.attachments.replace(program, old) {
-            let _ = fs::remove_file(&fresh);
-            return Err(error);
-        }
-        fs::rename(&fresh, &pinned).map_err(at(&pinned))
     }
 
     /// Removes the instance with all its rules, after the last interface has gone.

@@ -18,6 +18,8 @@ pub struct Interface {
     pub index: u32,
     /// Its name.
     pub name: String,
+    /// Its largest payload of a frame, in bytes.
+    pub mtu: u32,
     /// The program that it carries.
     pub program: Option<Program>,
 }
@@ -137,16 +139,16 @@ fn exchange(request: RouteNetlinkMessage, flags: u16) -> Result<Vec<LinkMessage>
 }
 
 fn interface(link: &LinkMessage) -> Option<Interface> {
-    let mut name = None;
-    let mut program = None;
+    let (mut name, mut mtu, mut program) = (None, 0, None);
     for attribute in &link.attributes {
         match attribute {
             LinkAttribute::IfName(text) => name = Some(text.clone()),
+            LinkAttribute::Mtu(bytes) => mtu = *bytes,
             LinkAttribute::Xdp(xdp) => program = self::program(xdp),
             _ => {}
         }
     }
-    Some(Interface { index: link.header.index, name: name?, program })
+    Some(Interface { index: link.header.index, name: name?, mtu, program })
 }
 
 fn program(xdp: &[LinkXdp]) -> Option<Program> {

@@ -3,6 +3,7 @@
 pub mod attachment;
 mod bpf;
 pub mod error;
+mod expiry;
 pub mod host;
 pub mod instance;
 pub mod interface;
@@ -11,8 +12,12 @@ pub mod object;
 pub mod policies;
 pub mod resolve;
 pub mod rules;
+pub mod services;
 pub mod tables;
 mod takeover;
+pub mod target;
+pub mod terms;
+mod upgrade;
 
 pub use error::Error;
 pub use instance::Instance;

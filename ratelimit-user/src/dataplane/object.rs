@@ -3,9 +3,12 @@
 use std::path::Path;
 
 use aya::{Ebpf, EbpfLoader, programs::Xdp};
-use ratelimit_common::{control, map};
+use ratelimit_common::{
+    control::{self, FEATURE_PARENTS, FEATURE_PASS_MALFORMED, FEATURE_SERVICES},
+    map,
+};
 
-use super::{Error, error::Tried as _};
+use super::{Error, error::Tried as _, host};
 
 /// The object, built by the build script.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/ratelimit-ebpf"));
@@ -16,6 +19,9 @@ const NO_LOGS: u32 = 4_096;
 /// Size of the ring buffer of messages, in bytes.
 const LOGS: u32 = 1 << 17;
 
+/// Kernel that has frames of several buffers for XDP.
+pub(super) const FRAGS_SINCE: (u32, u32) = (5, 18);
+
 /// What is fixed while the program is loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
@@ -25,8 +31,39 @@ pub struct Settings {
     pub buckets: u32,
     /// Kernel-side messages up to this level are written; 0 is none.
     pub log_level: u8,
+    /// Packets are told apart by service.
+    pub services: bool,
+    /// Policies may have parents.
+    pub parents: bool,
+    /// Malformed and truncated packets pass as far as their source may.
+    pub pass_malformed: bool,
+    /// Frames may have several buffers, as far as the driver makes such.
+    pub frags: bool,
     /// Time comes from the control map, as tests need it.
     pub injected_clock: bool,
+}
+
+impl Settings {
+    /// The same as [`Control::features`](ratelimit_common::control::Control::features).
+    #[must_use]
+    pub fn features(&self) -> u32 {
+        let bit = |is_on, bit| if is_on { bit } else { 0 };
+        bit(self.services, FEATURE_SERVICES)
+            | bit(self.parents, FEATURE_PARENTS)
+            | bit(self.pass_malformed, FEATURE_PASS_MALFORMED)
+    }
+
+    /// With the switches of [`Control::features`](ratelimit_common::control::Control::features).
+    #[must_use]
+    pub fn with_features(self, features: u32) -> Self {
+        let is_on = |bit| features & bit != 0;
+        Self {
+            services: is_on(FEATURE_SERVICES),
+            parents: is_on(FEATURE_PARENTS),
+            pass_malformed: is_on(FEATURE_PASS_MALFORMED),
+            ..self
+        }
+    }
 }
 
 impl Default for Settings {
@@ -35,6 +72,10 @@ impl Default for Settings {
             ipv6_prefix: control::IPV6_PREFIX_DEFAULT,
             buckets: map::BUCKETS_DEFAULT,
             log_level: 0,
+            services: false,
+            parents: false,
+            pass_malformed: false,
+            frags: host::kernel_is_at_least(FRAGS_SINCE),
             injected_clock: false,
         }
     }
@@ -47,6 +88,8 @@ pub struct Wanted {
     pub ipv6_prefix: Option<u32>,
     /// See [`Settings::buckets`].
     pub buckets: Option<u32>,
+    /// See [`Settings::pass_malformed`].
+    pub pass_malformed: Option<bool>,
     /// See [`Settings::log_level`].
     pub log_level: u8,
 }
@@ -58,6 +101,7 @@ impl Wanted {
         Settings {
             ipv6_prefix: self.ipv6_prefix.unwrap_or(open.ipv6_prefix),
             buckets: self.buckets.unwrap_or(open.buckets),
+            pass_malformed: self.pass_malformed.unwrap_or(open.pass_malformed),
             log_level: self.log_level,
             ..open
         }
@@ -73,11 +117,16 @@ impl Wanted {
 ///
 /// [`Error::Bpf`] with what the kernel or its verifier said.
 pub fn load(settings: &Settings, pins: Option<&Path>) -> Result<Ebpf, Error> {
-    let injected_clock = u32::from(settings.injected_clock);
+    let Settings { services, parents, pass_malformed, injected_clock, .. } = settings;
+    let [services, parents, pass_malformed, injected_clock] =
+        [services, parents, pass_malformed, injected_clock].map(|is_on| u32::from(*is_on));
     let logs = if settings.log_level == 0 { NO_LOGS } else { LOGS };
     let mut loader = EbpfLoader::new();
     loader
         .override_global(control::IPV6_PREFIX, &settings.ipv6_prefix, true)
+        .override_global(control::SERVICES, &services, true)
+        .override_global(control::PARENTS, &parents, true)
+        .override_global(control::PASS_MALFORMED, &pass_malformed, true)
         .override_global(control::INJECTED_CLOCK, &injected_clock, true)
         .override_global(control::LOG_LEVEL, &settings.log_level, true)
         .map_max_entries(map::BUCKETS, settings.buckets)
@@ -88,18 +137,18 @@ pub fn load(settings: &Settings, pins: Option<&Path>) -> Result<Ebpf, Error> {
         }
     }
     let mut object = loader.load(OBJECT).tried("cannot load the program's maps")?;
-    program(&mut object)?.load().tried("the kernel refused the program")?;
+    program(&mut object, settings)?.load().tried("the kernel refused the program")?;
     Ok(object)
 }
 
-/// The XDP program of a loaded object.
+/// The XDP program of an object that was loaded with these settings.
 ///
 /// # Errors
 ///
 /// [`Error::Bpf`] if the object has none, which the tests rule out.
-pub fn program(object: &mut Ebpf) -> Result<&mut Xdp, Error> {
-    let missing =
-        Error::Bpf { what: "broken build", detail: format!("the object has no program {}", control::PROGRAM) };
-    let program = object.program_mut(control::PROGRAM).ok_or(missing)?;
+pub fn program<'a>(object: &'a mut Ebpf, settings: &Settings) -> Result<&'a mut Xdp, Error> {
+    let name = if settings.frags { control::PROGRAM } else { control::PROGRAM_LINEAR };
+    let missing = Error::Bpf { what: "broken build", detail: format!("the object has no program {name}") };
+    let program = object.program_mut(name).ok_or(missing)?;
     program.try_into().tried("broken build")
 }

@@ -1,43 +1,79 @@
-//! Which policy a source has, worked out as the program does.
+//! Which terms a source has, worked out as the program does.
 
 use aya::maps::{MapError, lpm_trie::Key};
 use ratelimit_common::{
-    policy::Policy,
+    policy::{ALLOWED_ID, DENIED_ID, PolicyId, UNLIMITED_ID},
     rule::Rule,
-    source::{Source, masked},
+    service::{ANY, Class, Classes, Service, narrowest, wider},
+    source::{IPV6, Source},
 };
 
-use super::{Error, error::Tried as _, host, policies, tables::Tables};
+use super::{Error, error::Tried as _, host, policies, services::Services, tables::Tables, terms::Terms};
 use crate::prefix::Prefix;
 
-/// The policy that a source has now, from the rules alone.
+/// What the rules of one class say to a source.
+struct Match {
+    policy: PolicyId,
+    /// Bits of the rule's prefix and 1; 0 for the default.
+    depth: u32,
+}
+
+/// The terms of a tracked source, for the packets of its own class, from the rules alone.
 ///
 /// # Errors
 ///
 /// [`Error::Bpf`] where the kernel refuses.
-pub fn resolve(tables: &Tables, source: &Source) -> Result<Policy, Error> {
+pub fn of_source(tables: &Tables, source: &Source, classes: Classes) -> Result<Terms, Error> {
+    policies::terms(tables, policy(tables, source, classes)?)
+}
+
+/// The terms of packets of one service from one address.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] where the kernel refuses.
+pub fn of_address(tables: &Tables, address: &Prefix, service: Service) -> Result<Terms, Error> {
+    let classes = Services::read(tables)?.classes(service);
+    let address = address.source();
+    let mut prefix = address.bits(tables.control()?.ipv6_prefix as u8);
+    // A part of an IPv6 source with a rule is a source of its own.
+    for class in each(classes) {
+        if let Some(rule) = longest_prefix(tables, &address.of_class(class))?.filter(|_| address.family == IPV6) {
+            prefix = prefix.max(rule.prefix);
+        }
+    }
+    of_source(tables, &address.shortened(prefix), classes)
+}
+
+/// The classes one by one, [`ANY`] last.
+fn each(classes: Classes) -> impl Iterator<Item = Class> {
+    std::iter::successors(Some(classes), |classes| (*classes != 0).then_some(wider(*classes))).map(narrowest)
+}
+
+fn policy(tables: &Tables, source: &Source, classes: Classes) -> Result<PolicyId, Error> {
+    let mut best: Option<Match> = None;
+    for class in each(classes) {
+        let Some(found) = find(tables, &source.of_class(class), class)? else { continue };
+        let is_verdict = [ALLOWED_ID, DENIED_ID].contains(&found.policy);
+        if best.as_ref().is_none_or(|best| is_verdict && found.depth > best.depth) {
+            best = Some(found);
+        }
+    }
+    Ok(best.map_or(UNLIMITED_ID, |found| found.policy))
+}
+
+/// What the rules of a class say to a source: its own, that of the longest prefix, or the default.
+fn find(tables: &Tables, source: &Source, class: Class) -> Result<Option<Match>, Error> {
     let own = found(tables.source_rules.get(source, 0))?.filter(|rule| host::now() < rule.expires);
     let rule = match own {
         Some(rule) => Some(rule),
         None => longest_prefix(tables, source)?,
     };
-    let id = rule.map_or(tables.control()?.default_policy, |rule| rule.policy);
-    policies::read(tables, id)
-}
-
-/// The policy of packets from one address.
-///
-/// # Errors
-///
-/// [`Error::Bpf`] where the kernel refuses.
-pub fn policy_for(tables: &Tables, address: &Prefix) -> Result<Policy, Error> {
-    let address = address.source();
-    let whole = address.bits(tables.control()?.ipv6_prefix as u8);
-    // A part of an IPv6 source with a rule is a source of its own.
-    match longest_prefix(tables, &address)? {
-        Some(rule) if rule.prefix > whole => policies::read(tables, rule.policy),
-        _ => resolve(tables, &Source { prefix: whole, address: masked(address.address, whole), ..address }),
+    if let Some(rule) = rule {
+        return Ok(Some(Match { policy: rule.policy, depth: u32::from(rule.prefix) + 1 }));
     }
+    let policy = tables.default_policy(class)?;
+    Ok((policy != UNLIMITED_ID || class == ANY).then_some(Match { policy, depth: 0 }))
 }
 
 /// The rule of the longest prefix around a source that has not ended.

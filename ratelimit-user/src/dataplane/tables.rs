@@ -12,13 +12,14 @@ use ratelimit_common::{
     bucket::Bucket,
     control::{ABI_VERSION, Control},
     map,
-    policy::Policy,
+    policy::{Policy, PolicyId},
     reason::{Count, REASONS, Reason},
     rule::Rule,
-    source::Source,
+    service::{CLASSES, Class, ClassEntry, Service, Services},
+    source::{PrefixKey, Source},
 };
 
-use super::{Error, bpf, error::Tried as _};
+use super::{Error, bpf, error::Tried as _, object::Settings};
 
 /// Every map that a command works on.
 pub struct Tables {
@@ -29,9 +30,13 @@ pub struct Tables {
     /// Source → rule.
     pub source_rules: HashMap<MapData, Source, Rule>,
     /// Prefix → rule.
-    pub prefix_rules: LpmTrie<MapData, Source, Rule>,
+    pub prefix_rules: LpmTrie<MapData, PrefixKey, Rule>,
     /// Slot → policy.
     pub policies: Array<MapData, Policy>,
+    /// Class → its service and default.
+    pub classes: Array<MapData, ClassEntry>,
+    /// Every packet's classes; written as a whole.
+    services: Array<MapData, Services>,
     /// Reason → counts, per CPU.
     pub counters: PerCpuArray<MapData, Count>,
 }
@@ -50,8 +55,10 @@ const SHAPES: [Shape; map::PINNED.len()] = [
     Shape::of::<u32, Control>(map::CONTROL, MapType::Array, Some(1)),
     Shape::of::<Source, Bucket>(map::BUCKETS, MapType::LruHash, None),
     Shape::of::<Source, Rule>(map::SOURCE_RULES, MapType::Hash, Some(map::SOURCE_RULES_MAX)),
-    Shape::of::<Key<Source>, Rule>(map::PREFIX_RULES, MapType::LpmTrie, Some(map::PREFIX_RULES_MAX)),
+    Shape::of::<Key<PrefixKey>, Rule>(map::PREFIX_RULES, MapType::LpmTrie, Some(map::PREFIX_RULES_MAX)),
     Shape::of::<u32, Policy>(map::POLICIES, MapType::Array, Some(map::POLICIES_MAX)),
+    Shape::of::<u32, ClassEntry>(map::CLASSES, MapType::Array, Some(CLASSES as u32)),
+    Shape::of::<u32, Services>(map::SERVICES, MapType::Array, Some(1)),
     Shape::of::<u32, Count>(map::COUNTERS, MapType::PerCpuArray, Some(REASONS as u32)),
     Shape::of::<u32, u64>(map::DISCOVERY, MapType::Array, Some(1)),
 ];
@@ -118,6 +125,8 @@ impl Tables {
             source_rules: open(pins, map::SOURCE_RULES)?,
             prefix_rules: open(pins, map::PREFIX_RULES)?,
             policies: open(pins, map::POLICIES)?,
+            classes: open(pins, map::CLASSES)?,
+            services: open(pins, map::SERVICES)?,
             counters: open(pins, map::COUNTERS)?,
         })
     }
@@ -127,20 +136,23 @@ impl Tables {
     /// # Errors
     ///
     /// [`Error::Bpf`] where the kernel refuses.
-    pub fn of(object: &mut Ebpf, ipv6_prefix: u32) -> Result<Self, Error> {
+    pub fn of(object: &mut Ebpf, settings: &Settings) -> Result<Self, Error> {
         let mut tables = Self {
             control: take(object, map::CONTROL)?,
             buckets: take(object, map::BUCKETS)?,
             source_rules: take(object, map::SOURCE_RULES)?,
             prefix_rules: take(object, map::PREFIX_RULES)?,
             policies: take(object, map::POLICIES)?,
+            classes: take(object, map::CLASSES)?,
+            services: take(object, map::SERVICES)?,
             counters: take(object, map::COUNTERS)?,
         };
         for (slot, policy) in (0..).zip([Policy::UNLIMITED, Policy::ALLOWED, Policy::DENIED]) {
             tables.policies.set(slot, policy, 0).tried("cannot write a policy")?;
         }
         // The ABI version comes last: only complete maps have it.
-        let control = Control { abi: ABI_VERSION, ipv6_prefix, ..Control::default() };
+        let features = settings.features();
+        let control = Control { abi: ABI_VERSION, ipv6_prefix: settings.ipv6_prefix, features, ..Control::default() };
         tables.set_control(&control)?;
         Ok(tables)
     }
@@ -161,6 +173,47 @@ impl Tables {
     /// [`Error::Bpf`] where the kernel refuses.
     pub fn set_control(&mut self, control: &Control) -> Result<(), Error> {
         self.control.set(0, *control, 0).tried("cannot write the control map")
+    }
+
+    /// The default policy of a class: 0 where it has none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] where the kernel refuses.
+    pub fn default_policy(&self, class: Class) -> Result<PolicyId, Error> {
+        Ok(self.class(class)?.default_policy)
+    }
+
+    /// What a class stands for.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] where the kernel refuses.
+    pub fn class(&self, class: Class) -> Result<ClassEntry, Error> {
+        self.classes.get(&u32::from(class), 0).tried("cannot read a class")
+    }
+
+    /// Sets the default policy of a class, or takes it away with 0.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] where the kernel refuses.
+    pub fn set_default_policy(&mut self, class: Class, policy: PolicyId) -> Result<(), Error> {
+        let entry = ClassEntry { default_policy: policy, ..self.class(class)? };
+        self.classes.set(u32::from(class), entry, 0).tried("cannot write a class")
+    }
+
+    /// Makes these the services that packets are told apart by.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] where the kernel refuses.
+    pub fn set_services(&mut self, services: &[(Service, Class)]) -> Result<(), Error> {
+        // SAFETY: all zeroes are a valid table. It is too large for the stack.
+        let mut table = unsafe { Box::<Services>::new_zeroed().assume_init() };
+        table.fill(services);
+        let table: &Services = &table;
+        self.services.set(0, table, 0).tried("cannot write the services")
     }
 
     /// Makes every bucket ask for its policy again, at its next packet. Rules are written before, so that whoever sees the
@@ -197,6 +250,15 @@ impl Tables {
     /// [`Error::Bpf`] where the kernel refuses.
     pub fn tracked(&self) -> Result<Vec<(Source, Bucket)>, Error> {
         bpf::entries(IterableMap::map(&self.buckets).fd().as_fd())
+    }
+
+    /// All rules for single sources.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] where the kernel refuses.
+    pub fn source_rules(&self) -> Result<Vec<(Source, Rule)>, Error> {
+        bpf::entries(IterableMap::map(&self.source_rules).fd().as_fd())
     }
 
     /// Most sources that can be tracked at a time.

@@ -1,12 +1,18 @@
-//! What the program makes of frames: a source, no IP, or malformed.
+//! What the program makes of frames: a source, no IP, malformed or truncated.
 
-use ratelimit::dataplane::rules::{self, Target};
+use std::net::Ipv6Addr;
+
+use ratelimit::dataplane::{object::Settings, rules, target::Target};
 use ratelimit_common::{policy::Policy, reason::Reason, rule::COMMAND};
-use ratelimit_tests::{Bytecode, Frame};
+use ratelimit_tests::{Bytecode, EXTENSIONS, Frame, Wrap, framed};
 
 fn denying_everything() -> Bytecode {
-    let mut bytecode = Bytecode::load();
-    rules::set(&mut bytecode.tables, Target::Default, &Policy::DENIED, None, COMMAND).unwrap();
+    denying_with(Settings::default())
+}
+
+fn denying_with(settings: Settings) -> Bytecode {
+    let mut bytecode = Bytecode::with(settings);
+    rules::set(&mut bytecode.tables, Target::DEFAULT, &Policy::DENIED.into(), None, COMMAND).unwrap();
     bytecode
 }
 
@@ -59,10 +65,14 @@ fn what_the_own_link_needs_passes_whatever_a_rule_says_and_nothing_else_does() {
         assert_eq!(bytecode.reason(&icmpv6(kind, 255)), expected, "type {kind}");
         assert_eq!(bytecode.reason(&icmpv6(kind, 254)), Reason::Denied, "type {kind} from another link");
     }
-    // Behind an extension header, and where the payload is only padding.
-    let mut extended = icmpv6(135, 255);
-    extended[20] = 0;
-    assert_eq!(bytecode.reason(&extended), Reason::Denied);
+    for (name, header) in EXTENSIONS {
+        for kind in 0..=255 {
+            let message = Wrap::new(58, [kind; 24]).behind(header);
+            let extended = framed(&message.v6("fe80::1".parse().unwrap(), 255), &[]);
+            assert_eq!(bytecode.reason(&extended), Reason::Denied, "type {kind} behind {name}");
+        }
+    }
+    // Where the payload is only padding.
     let mut empty = icmpv6(135, 255);
     empty[18..20].copy_from_slice(&[0, 0]);
     assert_eq!(bytecode.reason(&empty), Reason::Denied);
@@ -82,14 +92,14 @@ fn link_discovery_is_capped() {
 }
 
 #[test]
-fn a_frame_cut_short_at_any_byte_is_malformed() {
+fn a_frame_cut_short_at_any_byte_is_truncated() {
     let bytecode = denying_everything();
     for frame in frames() {
         for frame in [frame.clone(), frame.clone().tag(1), frame.tag(1).tag(2)] {
             let bytes = frame.bytes();
             // The kernel runs no frame shorter than an Ethernet header.
             for length in 14..bytes.len() {
-                assert_eq!(bytecode.reason(&bytes[..length]), Reason::Malformed, "{frame:?} cut to {length}");
+                assert_eq!(bytecode.reason(&bytes[..length]), Reason::Truncated, "{frame:?} cut to {length}");
             }
             assert_eq!(bytecode.reason(&bytes), Reason::Denied);
             assert_eq!(
@@ -101,26 +111,128 @@ fn a_frame_cut_short_at_any_byte_is_malformed() {
     }
 }
 
+fn with(frame: &[u8], offset: usize, bytes: &[u8]) -> Vec<u8> {
+    let mut frame = frame.to_vec();
+    frame[offset..offset + bytes.len()].copy_from_slice(bytes);
+    frame
+}
+
+const V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
+
+/// Frames without a source: of another version than the Ethernet header says.
+fn of_other_versions() -> impl Iterator<Item = Vec<u8>> {
+    let [v4, v6] = frames().map(|frame| frame.bytes());
+    (0..16u8).flat_map(move |version| {
+        let v4 = (version != 4).then(|| with(&v4, 14, &[version << 4 | 5]));
+        let v6 = (version != 6).then(|| with(&v6, 14, &[version << 4]));
+        v4.into_iter().chain(v6)
+    })
+}
+
+/// Frames with a source whose IPv4 header contradicts itself: a header that is too short, or longer than the packet.
+fn contradictory() -> impl Iterator<Item = Vec<u8>> {
+    let [v4, _] = frames().map(|frame| frame.bytes());
+    let lengths = (0..5).chain(12..16).map({
+        let v4 = v4.clone();
+        move |words| with(&v4, 14, &[0x40 | words])
+    });
+    lengths.chain((0..20u16).map(move |total| with(&v4, 16, &total.to_be_bytes())))
+}
+
+/// Frames with a source that end before the length that they tell.
+fn too_short() -> impl Iterator<Item = Vec<u8>> {
+    let [v4, v6] = frames().map(|frame| frame.bytes());
+    let v4 = [47u16, 48, u16::MAX].map(|total| with(&v4, 16, &total.to_be_bytes()));
+    let v6 = [9u16, 10, u16::MAX].map(|payload| with(&v6, 18, &payload.to_be_bytes()));
+    v4.into_iter().chain(v6)
+}
+
+/// IPv6 frames as long as they tell, whose extension header ends behind that.
+fn with_half_an_extension() -> impl Iterator<Item = Vec<u8>> {
+    EXTENSIONS.into_iter().flat_map(|(_, kind)| {
+        // Half of it is there, or all but the last byte.
+        let lengths = if kind == 44 { 0..8 } else { 0..12 };
+        lengths.map(move |length| {
+            framed(&Wrap::new(kind, &[17, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0][..length]).v6(V6, 64), &[])
+        })
+    })
+}
+
+/// Frames as long as they tell, that end before the header that has the ports.
+fn without_ports() -> impl Iterator<Item = Vec<u8>> {
+    [(6, 20), (17, 8), (132, 12)].into_iter().flat_map(|(protocol, shortest)| {
+        (0..shortest).flat_map(move |length| {
+            let payload = Wrap::new(protocol, vec![0; length]);
+            [payload.v4([192, 0, 2, 1].into(), |_| {}), payload.v6(V6, 64), payload.behind(0).v6(V6, 64)]
+                .map(|packet| framed(&packet, &[]))
+        })
+    })
+}
+
 #[test]
 fn headers_that_contradict_themselves_are_malformed() {
     let bytecode = denying_everything();
-    let [v4, v6] = frames().map(|frame| frame.bytes());
-    let with = |frame: &[u8], offset: usize, bytes: &[u8]| {
-        let mut frame = frame.to_vec();
-        frame[offset..offset + bytes.len()].copy_from_slice(bytes);
-        frame
-    };
-    for version in (0..16u8).filter(|version| *version != 4) {
-        assert_eq!(bytecode.reason(&with(&v4, 14, &[version << 4 | 5])), Reason::Malformed);
+    for frame in of_other_versions().chain(contradictory()) {
+        assert_eq!(bytecode.reason(&frame), Reason::Malformed, "{frame:02x?}");
     }
-    for words in 0..5 {
-        assert_eq!(bytecode.reason(&with(&v4, 14, &[0x40 | words])), Reason::Malformed);
+}
+
+#[test]
+fn what_ends_before_it_should_is_truncated() {
+    let bytecode = denying_everything();
+    for frame in too_short().chain(with_half_an_extension()) {
+        assert_eq!(bytecode.reason(&frame), Reason::Truncated, "{frame:02x?}");
     }
-    for total in [0u16, 19, 47, u16::MAX] {
-        assert_eq!(bytecode.reason(&with(&v4, 16, &total.to_be_bytes())), Reason::Malformed, "total length {total}");
+    for frame in without_ports() {
+        assert_eq!(bytecode.reason(&frame), Reason::Denied, "ports are not looked for: {frame:02x?}");
     }
-    for version in (0..16u8).filter(|version| *version != 6) {
-        assert_eq!(bytecode.reason(&with(&v6, 14, &[version << 4])), Reason::Malformed);
+    let bytecode = denying_with(Settings { services: true, ..Settings::default() });
+    for frame in too_short().chain(with_half_an_extension()).chain(without_ports()) {
+        assert_eq!(bytecode.reason(&frame), Reason::Truncated, "{frame:02x?}");
     }
-    assert_eq!(bytecode.reason(&with(&v6, 18, &u16::MAX.to_be_bytes())), Reason::Malformed);
+}
+
+#[test]
+fn where_the_malformed_passes_it_is_judged_by_its_source_if_it_has_one() {
+    for services in [false, true] {
+        let settings = Settings { pass_malformed: true, services, ..Settings::default() };
+        for (bytecode, verdict) in
+            [(denying_with(settings), Reason::Denied), (Bytecode::with(settings), Reason::WithinLimit)]
+        {
+            for frame in of_other_versions() {
+                assert_eq!(bytecode.reason(&frame), Reason::Unreadable, "{frame:02x?}");
+            }
+            for frame in contradictory().chain(too_short()).chain(with_half_an_extension()).chain(without_ports()) {
+                assert_eq!(bytecode.reason(&frame), verdict, "{frame:02x?}");
+            }
+            for (frame, header) in frames().into_iter().zip([20, 40]) {
+                for (tags, frame) in [frame.clone(), frame.clone().tag(1), frame.tag(1).tag(2)].iter().enumerate() {
+                    let bytes = frame.bytes();
+                    for length in 14..=bytes.len() {
+                        let has_source = length >= 14 + 4 * tags + header;
+                        let expected = if has_source { verdict } else { Reason::Unreadable };
+                        assert_eq!(bytecode.reason(&bytes[..length]), expected, "{frame:?} cut to {length}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn where_the_malformed_passes_too_many_tags_and_headers_do_not() {
+    for services in [false, true] {
+        let settings = Settings { pass_malformed: true, services, ..Settings::default() };
+        for bytecode in [denying_with(settings), Bytecode::with(settings)] {
+            for frame in frames() {
+                let frame = frame.tag(1).tag(2).tag(3).bytes();
+                assert_eq!(bytecode.reason(&frame), Reason::TooManyTags);
+                assert_eq!(bytecode.reason(&frame[..26]), Reason::TooManyTags, "and nothing behind them");
+            }
+            for (name, kind) in EXTENSIONS {
+                let nine = (0..9).fold(Wrap::udp(9), |wrap, _| wrap.behind(kind));
+                assert_eq!(bytecode.reason(&framed(&nine.v6(V6, 64), &[])), Reason::TooManyHeaders, "{name}");
+            }
+        }
+    }
 }

@@ -2,32 +2,16 @@
 
 use std::{net::Ipv6Addr, time::Duration};
 
-use ratelimit::dataplane::{
-    host,
-    object::Settings,
-    rules::{self, Target},
-};
+use ratelimit::dataplane::{host, object::Settings, rules, target::Target};
 use ratelimit_common::{
     limit::{Limit, Rate, SECOND},
     map,
     policy::Policy,
     reason::Reason,
     rule::COMMAND,
-    source::{Source, masked},
+    source::Source,
 };
-use ratelimit_tests::{Bytecode, Frame, Verdict};
-
-fn per_second(amount: u64, burst: u64) -> Policy {
-    Limit { packets: Some(Rate { amount, period: SECOND }), burst: Some(burst), ..Limit::default() }.policy().unwrap()
-}
-
-fn set(bytecode: &mut Bytecode, target: &str, policy: &Policy) {
-    rules::set(&mut bytecode.tables, target.parse().unwrap(), policy, None, COMMAND).unwrap();
-}
-
-fn delete(bytecode: &mut Bytecode, target: &str) {
-    rules::delete(&mut bytecode.tables, target.parse().unwrap()).unwrap();
-}
+use ratelimit_tests::{Bytecode, Frame, Verdict, per_second};
 
 fn v4(address: &str) -> Vec<u8> {
     Frame::udp(address.parse::<std::net::Ipv4Addr>().unwrap(), 9).bytes()
@@ -40,11 +24,11 @@ fn v6(address: &str) -> Vec<u8> {
 #[test]
 fn the_longest_prefix_wins_and_a_sources_own_rule_before_all() {
     let mut bytecode = Bytecode::load();
-    set(&mut bytecode, "10.0.0.0/8", &Policy::DENIED);
-    set(&mut bytecode, "10.1.0.0/16", &Policy::ALLOWED);
-    set(&mut bytecode, "10.1.2.0/24", &Policy::DENIED);
-    set(&mut bytecode, "10.1.2.3", &Policy::ALLOWED);
-    set(&mut bytecode, "default", &per_second(1, 1));
+    bytecode.set("10.0.0.0/8", Policy::DENIED);
+    bytecode.set("10.1.0.0/16", Policy::ALLOWED);
+    bytecode.set("10.1.2.0/24", Policy::DENIED);
+    bytecode.set("10.1.2.3", Policy::ALLOWED);
+    bytecode.set("default", per_second(1, 1));
     let reasons =
         ["10.9.9.9", "10.1.9.9", "10.1.2.9", "10.1.2.3", "11.0.0.1"].map(|address| bytecode.reason(&v4(address)));
     assert_eq!(reasons, [Reason::Denied, Reason::Allowed, Reason::Denied, Reason::Allowed, Reason::WithinLimit]);
@@ -58,11 +42,11 @@ fn a_changed_rule_acts_on_the_next_packet_of_a_tracked_source() {
     bytecode.set_time(SECOND);
     assert_eq!(bytecode.reason(&frame), Reason::WithinLimit);
     for target in ["default", "192.0.2.0/24", "192.0.2.7"] {
-        set(&mut bytecode, target, &Policy::DENIED);
+        bytecode.set(target, Policy::DENIED);
         assert_eq!(bytecode.reason(&frame), Reason::Denied, "{target}");
-        set(&mut bytecode, target, &Policy::ALLOWED);
+        bytecode.set(target, Policy::ALLOWED);
         assert_eq!(bytecode.reason(&frame), Reason::Allowed, "{target}");
-        delete(&mut bytecode, target);
+        bytecode.delete(target);
         assert_eq!(bytecode.reason(&frame), Reason::WithinLimit, "{target}");
     }
 }
@@ -74,10 +58,10 @@ fn a_larger_limit_does_not_wait_for_the_debt_of_a_smaller_one() {
     bytecode.set_time(SECOND);
     let hourly =
         Limit { packets: Some(Rate { amount: 1, period: 3_600 * SECOND }), burst: Some(5), ..Limit::default() };
-    set(&mut bytecode, "default", &hourly.policy().unwrap());
+    bytecode.set("default", hourly.policy().unwrap());
     assert_eq!([0; 6].map(|_| bytecode.send(&frame)).iter().filter(|verdict| **verdict == Verdict::Pass).count(), 5);
     // Five hours of debt count as the most that the new limit allows: a hundredth of a second.
-    set(&mut bytecode, "default", &per_second(1_000, 10));
+    bytecode.set("default", per_second(1_000, 10));
     assert_eq!(bytecode.send(&frame), Verdict::Drop);
     bytecode.set_time(SECOND + SECOND / 1_000);
     assert_eq!(bytecode.send(&frame), Verdict::Pass);
@@ -90,10 +74,11 @@ fn a_rule_ends_on_time_and_the_one_around_it_counts_again() {
     let frame = v4("192.0.2.7");
     let begin = host::now();
     bytecode.set_time(begin);
-    set(&mut bytecode, "192.0.2.0/24", &Policy::ALLOWED);
+    bytecode.set("192.0.2.0/24", Policy::ALLOWED);
     for (target, seconds) in [("192.0.2.0/25", 60), ("192.0.2.7", 30)] {
         let target: Target = target.parse().unwrap();
-        rules::set(&mut bytecode.tables, target, &Policy::DENIED, Some(Duration::from_secs(seconds)), COMMAND).unwrap();
+        rules::set(&mut bytecode.tables, target, &Policy::DENIED.into(), Some(Duration::from_secs(seconds)), COMMAND)
+            .unwrap();
     }
     let set_by = host::now();
     for (time, reason) in [
@@ -119,12 +104,12 @@ fn an_ipv6_source_is_its_prefix() {
     ] {
         let mut bytecode = Bytecode::with(Settings { ipv6_prefix: prefix, ..Settings::default() });
         bytecode.set_time(SECOND);
-        set(&mut bytecode, "default", &per_second(1, 1));
+        bytecode.set("default", per_second(1, 1));
         assert_eq!(bytecode.reason(&v6("2001:db8:0:1::1")), Reason::WithinLimit, "/{prefix}");
         assert_eq!(bytecode.reason(&v6(same)), Reason::OverPackets, "/{prefix}");
         assert_eq!(bytecode.reason(&v6(other)), Reason::WithinLimit, "/{prefix}");
         let address = "2001:db8:0:1::1".parse::<Ipv6Addr>().unwrap().octets();
-        assert!(bytecode.bucket(Source::v6(masked(address, 128), prefix as u8)).is_some(), "/{prefix}");
+        assert!(bytecode.bucket(Source::v6(address, prefix as u8)).is_some(), "/{prefix}");
     }
 }
 
@@ -132,17 +117,17 @@ fn an_ipv6_source_is_its_prefix() {
 fn link_local_addresses_are_sources_of_their_own() {
     let mut bytecode = Bytecode::load();
     bytecode.set_time(SECOND);
-    set(&mut bytecode, "default", &per_second(1, 1));
+    bytecode.set("default", per_second(1, 1));
     assert_eq!(bytecode.reason(&v6("fe80::1")), Reason::WithinLimit);
     assert_eq!(bytecode.reason(&v6("fe80::2")), Reason::WithinLimit);
     assert_eq!(bytecode.reason(&v6("fe80::1")), Reason::OverPackets);
-    set(&mut bytecode, "fe80::1", &Policy::DENIED);
+    bytecode.set("fe80::1", Policy::DENIED);
     assert_eq!(bytecode.reason(&v6("fe80::1")), Reason::Denied);
     assert_eq!(bytecode.reason(&v6("fe80::3")), Reason::WithinLimit);
     for prefix in ["fe80::/64", "fe80::/10", "fe80::/100"] {
-        set(&mut bytecode, prefix, &Policy::DENIED);
+        bytecode.set(prefix, Policy::DENIED);
         assert_eq!(bytecode.reason(&v6("fe80::4")), Reason::Denied, "{prefix}");
-        delete(&mut bytecode, prefix);
+        bytecode.delete(prefix);
         assert_eq!(bytecode.tables.control().unwrap().narrow_rules, 0, "{prefix}");
     }
 }
@@ -151,16 +136,16 @@ fn link_local_addresses_are_sources_of_their_own() {
 fn a_part_of_an_ipv6_source_with_its_own_rule_is_a_source_of_its_own() {
     let mut bytecode = Bytecode::load();
     bytecode.set_time(SECOND);
-    set(&mut bytecode, "default", &per_second(1, 1));
-    set(&mut bytecode, "2001:db8::bad", &Policy::DENIED);
-    set(&mut bytecode, "2001:db8::aa00/120", &per_second(1, 2));
+    bytecode.set("default", per_second(1, 1));
+    bytecode.set("2001:db8::bad", Policy::DENIED);
+    bytecode.set("2001:db8::aa00/120", per_second(1, 2));
     assert_eq!(bytecode.reason(&v6("2001:db8::bad")), Reason::Denied);
     assert_eq!(bytecode.reason(&v6("2001:db8::1")), Reason::WithinLimit);
     assert_eq!(bytecode.reason(&v6("2001:db8::2")), Reason::OverPackets);
     let narrow = ["2001:db8::aa01", "2001:db8::aa02", "2001:db8::aa01"].map(|address| bytecode.reason(&v6(address)));
     assert_eq!(narrow, [Reason::WithinLimit, Reason::WithinLimit, Reason::OverPackets]);
-    delete(&mut bytecode, "2001:db8::bad");
-    delete(&mut bytecode, "2001:db8::aa00/120");
+    bytecode.delete("2001:db8::bad");
+    bytecode.delete("2001:db8::aa00/120");
     assert_eq!(bytecode.reason(&v6("2001:db8::bad")), Reason::OverPackets);
     assert_eq!(bytecode.tables.control().unwrap().narrow_rules, 0);
 }
@@ -170,14 +155,14 @@ fn a_part_of_an_ipv6_source_with_its_own_rule_is_a_source_of_its_own() {
 fn rules_inside_and_around_an_ipv6_source_do_not_hide_its_own() {
     let mut bytecode = Bytecode::load();
     bytecode.set_time(SECOND);
-    set(&mut bytecode, "2001:db8::/32", &Policy::DENIED);
-    set(&mut bytecode, "2001:db8:0:1::/64", &Policy::ALLOWED);
-    set(&mut bytecode, "2001:db8:0:1:aa::/80", &Policy::DENIED);
-    set(&mut bytecode, "2001:db8:0:1:aa::1", &Policy::ALLOWED);
+    bytecode.set("2001:db8::/32", Policy::DENIED);
+    bytecode.set("2001:db8:0:1::/64", Policy::ALLOWED);
+    bytecode.set("2001:db8:0:1:aa::/80", Policy::DENIED);
+    bytecode.set("2001:db8:0:1:aa::1", Policy::ALLOWED);
     let reasons = ["2001:db8:0:2::1", "2001:db8:0:1::1", "2001:db8:0:1:aa::2", "2001:db8:0:1:aa::1"]
         .map(|address| bytecode.reason(&v6(address)));
     assert_eq!(reasons, [Reason::Denied, Reason::Allowed, Reason::Denied, Reason::Allowed]);
-    delete(&mut bytecode, "2001:db8:0:1::/64");
+    bytecode.delete("2001:db8:0:1::/64");
     assert_eq!(bytecode.reason(&v6("2001:db8:0:1::1")), Reason::Denied);
     assert_eq!(bytecode.reason(&v6("2001:db8:0:1:aa::1")), Reason::Allowed);
 }
@@ -187,8 +172,8 @@ fn rules_inside_and_around_an_ipv6_source_do_not_hide_its_own() {
 fn with_room_for_one_source_every_packet_is_still_judged() {
     let mut bytecode = Bytecode::with(Settings { buckets: 1, ..Settings::default() });
     bytecode.set_time(SECOND);
-    set(&mut bytecode, "default", &per_second(1, 1));
-    set(&mut bytecode, "10.2.0.0/16", &Policy::DENIED);
+    bytecode.set("default", per_second(1, 1));
+    bytecode.set("10.2.0.0/16", Policy::DENIED);
     for host in 0..200 {
         assert!(bytecode.reason(&v4(&format!("10.1.0.{host}"))).passes());
         assert_eq!(bytecode.reason(&v4(&format!("10.2.0.{host}"))), Reason::Denied);
@@ -220,7 +205,7 @@ fn more_limits_than_slots_are_refused_and_slots_of_deleted_rules_are_used_again(
             return None;
         }
         let target = std::net::Ipv4Addr::from(number).to_string().parse().unwrap();
-        match rules::set(&mut bytecode.tables, target, &policy, None, COMMAND) {
+        match rules::set(&mut bytecode.tables, target, &policy.into(), None, COMMAND) {
             Ok(()) => all += 1,
             Err(error) => return Some(error.to_string()),
         }
@@ -228,8 +213,8 @@ fn more_limits_than_slots_are_refused_and_slots_of_deleted_rules_are_used_again(
     });
     assert_eq!(all, map::POLICIES_MAX - 3);
     assert!(refused.unwrap().contains("different limits are in use"));
-    delete(&mut bytecode, "0.0.0.5");
-    set(&mut bytecode, "192.0.2.1", &per_second(77_777, 1));
+    bytecode.delete("0.0.0.5");
+    bytecode.set("192.0.2.1", per_second(77_777, 1));
     let listed = rules::get(&bytecode.tables, "192.0.2.1".parse().unwrap()).unwrap().unwrap();
-    assert_eq!(listed.policy, per_second(77_777, 1));
+    assert_eq!(listed.terms.policy, per_second(77_777, 1));
 }

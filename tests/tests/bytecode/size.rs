@@ -9,7 +9,7 @@ use ratelimit_tests::Bytecode;
 const MOST_VERIFIED: u32 = 35_000;
 
 /// Instructions that are left after the verifier has removed what is not configured: 923 on kernel 6.18.
-const MOST_TRANSLATED: u32 = 1_000;
+const MOST_TRANSLATED: u32 = 1_300;
 
 #[test]
 fn the_verifier_walks_through_few_instructions() {

@@ -78,8 +78,8 @@ fn numbers_that_cannot_be_are_refused_before_anything_is_touched() {
         ("limit set default --bytes 10/s", "expected bytes or bits per s, m, h or d"),
         ("limit set default --packets 1/s --burst 0", "a burst must be at least 1 packet"),
         ("limit set default --packets 1/d --burst 99", "at this rate, at most 52 packets"),
-        ("limit set default --burst 10", "a limit needs --packets RATE, --bytes RATE or both"),
-        ("limit set default", "a limit needs --packets RATE, --bytes RATE or both"),
+        ("limit set default --burst 10", "a limit needs --packets RATE, --bytes RATE, --parent SCOPE=RATE or several"),
+        ("limit set default", "a limit needs --packets RATE, --bytes RATE, --parent SCOPE=RATE or several"),
         ("limit set default --packets 1/s --for 1h", "the default limit cannot end by itself"),
         ("limit set 10.0.0.1 --packets 1/s --for soon", "expected a number and s, m, h or d"),
         ("attach eth0 --packets 0/s", "a rate of nothing"),
@@ -221,7 +221,7 @@ fn pins_of_another_version_are_not_trusted() {
         let entry = control.get(&0, 0).unwrap();
         control.set(0, Control { abi: 4_711, ..entry }, 0).unwrap();
     });
-    assert_refused_as_other_version(&ratelimit, "layout 4711, this is 1");
+    assert_refused_as_other_version(&ratelimit, "layout 4711, this is 2");
 }
 
 #[test]

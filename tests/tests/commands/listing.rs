@@ -30,7 +30,7 @@ fn sources_are_listed_by_what_was_dropped_or_passed() {
     assert_eq!(ratelimit.json("sources --sort passed -n 1"), json!([sources[2]]));
     let text = ratelimit.ok("sources -n 2");
     assert!(text.ends_with("and 2 more (-n 4)\n"), "{text}");
-    assert_eq!(text.lines().nth(1), Some("10.9.0.3  1/h          5           300       15            900"));
+    assert_eq!(text.lines().nth(1), Some("10.9.0.3  any      1/h          5           300       15            900"));
     ratelimit.ok("detach --all");
 }
 

@@ -6,4 +6,5 @@ mod errors;
 mod listing;
 mod logging;
 mod rules;
+mod services;
 mod ssh;

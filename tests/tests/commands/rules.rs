@@ -17,7 +17,7 @@ fn limits_are_listed_as_they_were_set() {
     let mut list = ratelimit.json("limit list");
     let left = list[2]["expires_in"].take();
     assert!((3_590..=3_600).contains(&left.as_u64().unwrap()), "{left}");
-    let row = |source, packets, bytes, burst| json!({"source": source, "service": "any", "packets": packets, "bytes": bytes, "burst": burst, "expires_in": null, "origin": "command"});
+    let row = |source, packets, bytes, burst| json!({"source": source, "service": "any", "packets": packets, "bytes": bytes, "burst": burst, "parents": [], "expires_in": null, "origin": "command"});
     let (none, text) = (json!(null), |text: &str| json!(text));
     assert_eq!(
         list,
@@ -29,7 +29,10 @@ fn limits_are_listed_as_they_were_set() {
         ])
     );
     let table = ratelimit.ok("limit list");
-    assert!(table.lines().nth(1).unwrap().starts_with("default        1500/s   -          1500  never"), "{table}");
+    assert!(
+        table.lines().nth(1).unwrap().starts_with("default        any      1500/s   -          1500  -        never"),
+        "{table}"
+    );
     ratelimit.ok("detach --all");
 }
 
@@ -49,7 +52,10 @@ fn what_is_not_there_is_a_negative_answer() {
         let output = ratelimit.run(words);
         assert_eq!((output.status, output.stdout.as_str(), output.stderr.as_str()), (1, expected, ""), "{words}");
     }
-    assert_eq!(ratelimit.json("deny list"), json!([{"source": "10.0.0.1", "expires_in": null, "origin": "command"}]));
+    assert_eq!(
+        ratelimit.json("deny list"),
+        json!([{"source": "10.0.0.1", "service": "any", "expires_in": null, "origin": "command"}])
+    );
     ratelimit.ok("detach --all");
 }
 

@@ -20,7 +20,10 @@ fn the_peer_of_an_ssh_session_is_allowed_at_the_first_attach() {
     assert!(text.contains("10.9.0.5: allowed, because this SSH session comes from it"), "{text}");
     Flood::of(Frame::syn([10, 9, 0, 5], 22)).send(&sandbox, 100);
     assert_eq!(ratelimit.json("status")["reasons"]["allowed"]["packets"], 100);
-    assert_eq!(ratelimit.json("allow list"), json!([{"source": "10.9.0.5", "expires_in": null, "origin": "ssh"}]));
+    assert_eq!(
+        ratelimit.json("allow list"),
+        json!([{"source": "10.9.0.5", "service": "any", "expires_in": null, "origin": "ssh"}])
+    );
     // Only the first attach does so: what the operator decides later stands.
     ratelimit.ok("allow del 10.9.0.5");
     through_ssh("attach eth0", "10.9.0.5");
@@ -71,6 +74,15 @@ fn no_rule_shuts_out_an_ssh_session_without_force() {
     refused("allow del 10.9.0.5");
     refused("deny add 10.9.0.5");
     refused("limit set 10.9.0.5 --packets 1/d");
+    // The session's own service, or that of the connection that would be the next.
+    for service in ["tcp/22", "tcp", "tcp-syn"] {
+        refused(&format!("deny add 10.9.0.5 --service {service}"));
+        refused(&format!("limit set 10.9.0.5 --service {service} --packets 1/d"));
+        accepted(&format!("deny add 10.9.0.0/24 --service {service}"));
+        accepted(&format!("deny del 10.9.0.0/24 --service {service}"));
+    }
+    accepted("limit set 10.9.0.5 --service udp/53 --packets 1/d");
+    accepted("limit del 10.9.0.5 --service udp/53");
     accepted("limit set 10.9.0.5 --packets 1/d --force");
     accepted("deny add 10.9.0.5 --force");
     // Rules are kept while nothing is attached, and found in time.

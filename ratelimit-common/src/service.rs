@@ -1,0 +1,301 @@
+//! Services: classes of packets that can have limits of their own, with a bucket for each source.
+
+use crate::boundary;
+
+/// A class of packets, as an operator names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Service {
+    /// Every packet, and each that no narrower service has a rule for. Later fragments are in no other: they have no ports.
+    #[default]
+    Any,
+    /// Every packet of an IP protocol, by its number.
+    Protocol(u8),
+    /// ICMP of both families.
+    Icmp,
+    /// Packets to a port, of a protocol that has ports.
+    Port(Transport, u16),
+    /// Packets that ask for a new TCP connection: SYN without ACK.
+    TcpSyn,
+}
+
+/// A protocol with ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Transport {
+    /// The Transmission Control Protocol.
+    Tcp,
+    /// The User Datagram Protocol.
+    Udp,
+    /// The Stream Control Transmission Protocol.
+    Sctp,
+}
+
+impl Transport {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Tcp, Self::Udp, Self::Sctp];
+
+    /// The protocol's number.
+    #[inline(always)]
+    #[must_use]
+    pub const fn protocol(self) -> u8 {
+        match self {
+            Self::Tcp => TCP,
+            Self::Udp => UDP,
+            Self::Sctp => SCTP,
+        }
+    }
+}
+
+/// Protocol number of ICMP.
+pub const ICMP: u8 = 1;
+/// Protocol number of TCP.
+pub const TCP: u8 = 6;
+/// Protocol number of UDP.
+pub const UDP: u8 = 17;
+/// Protocol number of ICMPv6.
+pub const ICMPV6: u8 = 58;
+/// Protocol number of SCTP.
+pub const SCTP: u8 = 132;
+
+/// The number by which keys and the kernel side know a service that some rule is about; 0 is any.
+pub type Class = u8;
+
+/// [`Class`] of [`Service::Any`].
+pub const ANY: Class = 0;
+
+/// Classes, and so services with rules at a time, any included.
+pub const CLASSES: usize = 1 << Class::BITS;
+
+/// One entry of the map of classes: what a class stands for.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ClassEntry {
+    /// 0 if the class is free.
+    pub kind: u8,
+    /// Of a [`Service::Protocol`] or a [`Service::Port`].
+    pub protocol: u8,
+    /// Of a [`Service::Port`].
+    pub port: u16,
+    /// [Policy](crate::policy::PolicyId) of sources that no rule for the service concerns; 0 is none.
+    pub default_policy: u32,
+}
+boundary!(ClassEntry, size 8);
+
+// The values of `ClassEntry::kind`.
+const PROTOCOL: u8 = 1;
+const BOTH_ICMP: u8 = 2;
+const PORT: u8 = 3;
+const NEW_CONNECTIONS: u8 = 4;
+
+impl ClassEntry {
+    /// The entry of a service that has no default yet.
+    #[must_use]
+    pub const fn of(service: Service) -> Self {
+        let (kind, protocol, port) = match service {
+            Service::Any => (0, 0, 0),
+            Service::Protocol(protocol) => (PROTOCOL, protocol, 0),
+            Service::Icmp => (BOTH_ICMP, 0, 0),
+            Service::Port(transport, port) => (PORT, transport.protocol(), port),
+            Service::TcpSyn => (NEW_CONNECTIONS, 0, 0),
+        };
+        Self { kind, protocol, port, default_policy: 0 }
+    }
+
+    /// The service; [`Service::Any`] where the class is free.
+    #[must_use]
+    pub fn service(&self) -> Service {
+        match self.kind {
+            PROTOCOL => Service::Protocol(self.protocol),
+            BOTH_ICMP => Service::Icmp,
+            PORT => {
+                let transport = Transport::ALL.into_iter().find(|transport| transport.protocol() == self.protocol);
+                transport.map_or(Service::Any, |transport| Service::Port(transport, self.port))
+            }
+            NEW_CONNECTIONS => Service::TcpSyn,
+            _ => Service::Any,
+        }
+    }
+}
+
+/// The classes of one packet, one byte each: the narrowest service that has a class lowest, [`ANY`] above the last. Where packets of the
+/// same narrowest class have different wider ones, as new connections to several ports have, the fourth byte tells them apart.
+pub type Classes = u32;
+
+/// Services that one packet can be in at most: new connection, port, protocol, any.
+pub const MOST_CLASSES: u32 = 4;
+
+/// The one entry of the map of services: the classes of every packet, worked out so that the kernel side reads one number.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Services {
+    /// By destination port.
+    pub tcp: [Classes; PORTS],
+    /// Of new connections, by destination port.
+    pub tcp_syn: [Classes; PORTS],
+    /// By destination port.
+    pub udp: [Classes; PORTS],
+    /// By destination port.
+    pub sctp: [Classes; PORTS],
+    /// By protocol number.
+    pub protocols: [Classes; 1 << 8],
+}
+boundary!(Services, size 1_049_600);
+
+const PORTS: usize = 1 << 16;
+
+impl Services {
+    /// Makes these the services that have classes. It must be all zeroes before.
+    pub fn fill(&mut self, services: &[(Service, Class)]) {
+        for (service, class) in services {
+            match *service {
+                Service::Protocol(protocol) => self.protocols[usize::from(protocol)] = Classes::from(*class),
+                Service::Icmp => {
+                    for icmp in [ICMP, ICMPV6] {
+                        self.protocols[usize::from(icmp)] = Classes::from(*class);
+                    }
+                }
+                Service::Any | Service::Port(..) | Service::TcpSyn => {}
+            }
+        }
+        for transport in Transport::ALL {
+            let protocol = self.protocols[usize::from(transport.protocol())];
+            self.ports(transport).fill(protocol);
+        }
+        for (service, class) in services {
+            if let Service::Port(transport, port) = *service {
+                let classes = &mut self.ports(transport)[usize::from(port)];
+                *classes = chain(*classes, *class);
+            }
+        }
+        let tcp = self.protocols[usize::from(TCP)];
+        let of_new = services.iter().find(|(service, _)| *service == Service::TcpSyn).map_or(ANY, |(_, class)| *class);
+        for (all, new) in self.tcp.iter().zip(&mut self.tcp_syn) {
+            *new = of_new_connections(*all, tcp, of_new);
+        }
+    }
+
+    fn ports(&mut self, transport: Transport) -> &mut [Classes; PORTS] {
+        match transport {
+            Transport::Tcp => &mut self.tcp,
+            Transport::Udp => &mut self.udp,
+            Transport::Sctp => &mut self.sctp,
+        }
+    }
+}
+
+/// The classes of the packets that `service` is the narrowest for.
+#[must_use]
+pub fn classes(services: &[(Service, Class)], service: Service) -> Classes {
+    let class = |service: Service| services.iter().find(|(of, _)| *of == service).map_or(ANY, |(_, class)| *class);
+    let protocol = match service {
+        Service::Port(transport, _) => class(Service::Protocol(transport.protocol())),
+        Service::TcpSyn => class(Service::Protocol(TCP)),
+        Service::Any | Service::Protocol(_) | Service::Icmp => ANY,
+    };
+    match service {
+        Service::TcpSyn => {
+            let tcp = Classes::from(protocol);
+            of_new_connections(tcp, tcp, class(service))
+        }
+        _ => chain(Classes::from(protocol), class(service)),
+    }
+}
+
+/// The classes of packets that ask for a new connection, given those of other packets to the same port, and to any port.
+const fn of_new_connections(port: Classes, tcp: Classes, class: Class) -> Classes {
+    // Only a port's own class makes a difference: without one, the classes are the same for all ports.
+    let telling = if port == tcp { ANY } else { narrowest(port) };
+    if class == ANY { port } else { (telling as Classes) << TELLING_SHIFT | chain(port, class) }
+}
+
+/// Place of the byte that tells classes apart which have the narrowest in common.
+const TELLING_SHIFT: u32 = Class::BITS * (MOST_CLASSES - 1);
+
+/// The classes as a part of a bucket's key: the narrowest, and what tells them apart from others with the same.
+#[inline(always)]
+#[must_use]
+pub const fn key(classes: Classes) -> u16 {
+    (classes >> TELLING_SHIFT << Class::BITS) as u16 | narrowest(classes) as u16
+}
+
+/// Puts a narrower class in front of others; one that is [`ANY`] changes nothing.
+#[must_use]
+pub const fn chain(wider: Classes, narrower: Class) -> Classes {
+    if narrower == ANY { wider } else { wider << Class::BITS | narrower as Classes }
+}
+
+/// The narrowest class.
+#[inline(always)]
+#[must_use]
+pub const fn narrowest(classes: Classes) -> Class {
+    classes as Class
+}
+
+/// The classes without the narrowest.
+#[inline(always)]
+#[must_use]
+pub const fn wider(classes: Classes) -> Classes {
+    (classes & ((1 << TELLING_SHIFT) - 1)) >> Class::BITS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    extern crate std;
+    use std::{boxed::Box, vec::Vec};
+
+    fn service() -> impl Strategy<Value = Service> {
+        let transport = prop::sample::select(&Transport::ALL[..]);
+        // Few ports and protocols, so that some meet.
+        prop_oneof![
+            prop::sample::select(&[TCP, UDP, SCTP, 47][..]).prop_map(Service::Protocol),
+            Just(Service::Icmp),
+            (transport, 0u16..4).prop_map(|(transport, port)| Service::Port(transport, port)),
+            Just(Service::TcpSyn),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn every_packet_has_the_classes_of_its_services(services in prop::collection::btree_map(service(), 1u8.., 0..12)) {
+            let services: Vec<(Service, Class)> = services.into_iter().collect();
+            let class = |service| services.iter().find(|(of, _)| *of == service).map(|(_, class)| *class);
+            let packed = |of: &[Service]| of.iter().filter_map(|service| class(*service)).rev().fold(0, chain);
+            // SAFETY: all zeroes are a valid table.
+            let mut table = unsafe { Box::<Services>::new_zeroed().assume_init() };
+            table.fill(&services);
+            for port in [0, 1, 2, 3, 4, u16::MAX] {
+                let at = usize::from(port);
+                let [tcp, udp, sctp] = Transport::ALL.map(|transport| {
+                    [Service::Port(transport, port), Service::Protocol(transport.protocol())]
+                });
+                prop_assert_eq!(table.tcp[at], packed(&tcp));
+                let syn = table.tcp_syn[at];
+                prop_assert_eq!(syn & 0x00ff_ffff, packed(&[Service::TcpSyn, tcp[0], tcp[1]]));
+                let telling = if class(Service::TcpSyn).is_some() { class(tcp[0]).unwrap_or(ANY) } else { ANY };
+                prop_assert_eq!(key(syn).to_le_bytes(), [narrowest(syn), telling]);
+                prop_assert_eq!(table.udp[at], packed(&udp));
+                prop_assert_eq!(table.sctp[at], packed(&sctp));
+                prop_assert_eq!(classes(&services, tcp[0]), packed(&tcp));
+            }
+            for protocol in [47, 48] {
+                prop_assert_eq!(table.protocols[protocol as usize], packed(&[Service::Protocol(protocol)]));
+            }
+            prop_assert_eq!([ICMP, ICMPV6].map(|icmp| table.protocols[usize::from(icmp)]), [packed(&[Service::Icmp]); 2]);
+        }
+
+        #[test]
+        fn an_entry_says_its_service(service in service()) {
+            prop_assert_eq!(ClassEntry::of(service).service(), service);
+        }
+    }
+
+    #[test]
+    fn classes_come_out_narrowest_first() {
+        let packed = [3, 2, 0, 1].into_iter().fold(0, chain);
+        assert_eq!([packed, wider(packed), wider(wider(packed))].map(narrowest), [1, 2, 3]);
+        assert_eq!(wider(wider(wider(packed))), 0);
+    }
+}

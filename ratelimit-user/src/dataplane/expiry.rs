@@ -1,0 +1,36 @@
+//! Rules that have ended by themselves.
+
+use ratelimit_common::rule::{NEVER, Rule};
+
+use super::{Error, error::Tried as _, host, rules, services, tables::Tables};
+
+/// Nanoseconds between two searches for rules that have ended.
+const INTERVAL: u64 = 60 * ratelimit_common::limit::SECOND;
+
+/// Removes rules that have ended, at most once a minute, since all rules are read for it.
+pub(super) fn clear(tables: &mut Tables) -> Result<(), Error> {
+    let due = tables.control()?.clear_after;
+    if due == 0 || host::now() < due { Ok(()) } else { remove_ended(tables) }
+}
+
+/// Removes rules that have ended. The program looks past them, but they take room, and it looks past few.
+pub(super) fn remove_ended(tables: &mut Tables) -> Result<(), Error> {
+    let now = host::now();
+    let mut next = NEVER;
+    let mut ended = |rule: &Rule| {
+        next = if rule.expires > now { next.min(rule.expires) } else { next };
+        rule.expires <= now
+    };
+    for (source, _) in tables.source_rules()?.into_iter().filter(|(_, rule)| ended(rule)) {
+        tables.source_rules.remove(&source).tried("cannot delete a rule")?;
+    }
+    let rules = tables.prefix_rules.iter().collect::<Result<Vec<_>, _>>().tried("cannot read the rules")?;
+    for (key, _) in rules.into_iter().filter(|(_, rule)| ended(rule)) {
+        tables.prefix_rules.remove(&key).tried("cannot delete a rule")?;
+    }
+    let mut control = tables.control()?;
+    control.clear_after = if next == NEVER { 0 } else { next.max(now + INTERVAL) };
+    tables.set_control(&control)?;
+    rules::forget_narrow(tables)?;
+    services::forget_unused(tables)
+}

@@ -1,0 +1,122 @@
+//! Which class a service has. It has one as long as a rule is about it.
+
+use ratelimit_common::{
+    service::{self, ANY, CLASSES, Class, ClassEntry, Classes, Service},
+    source::Source,
+};
+
+use super::{Error, error::Tried as _, tables::Tables};
+
+/// Services that can have rules at a time.
+const MOST_SERVICES: usize = CLASSES - 1;
+
+/// All services that have a class.
+#[derive(Debug, Clone)]
+pub struct Services(Vec<(Service, Class)>);
+
+impl Services {
+    /// Reads them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] where the kernel refuses.
+    pub fn read(tables: &Tables) -> Result<Self, Error> {
+        let mut services = Vec::new();
+        for class in 1..=Class::MAX {
+            let service = tables.class(class)?.service();
+            if service != Service::Any {
+                services.push((service, class));
+            }
+        }
+        Ok(Self(services))
+    }
+
+    /// Whether rules are about any.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Each with its class.
+    pub fn iter(&self) -> impl Iterator<Item = (Service, Class)> + '_ {
+        self.0.iter().copied()
+    }
+
+    /// The class of a service, if it has one.
+    #[must_use]
+    pub fn class(&self, service: Service) -> Option<Class> {
+        let all = [(Service::Any, ANY)].into_iter().chain(self.iter());
+        all.filter(|(of, _)| *of == service).map(|(_, class)| class).next()
+    }
+
+    /// The service of the class in a key, if it has one.
+    #[must_use]
+    pub fn of(&self, source: &Source) -> Option<Service> {
+        let all = [(Service::Any, ANY)].into_iter().chain(self.iter());
+        all.filter(|(_, class)| *class == source.class as Class).map(|(service, _)| service).next()
+    }
+
+    /// The classes of packets that `service` is the narrowest for.
+    #[must_use]
+    pub fn classes(&self, service: Service) -> Classes {
+        service::classes(&self.0, service)
+    }
+}
+
+/// The class of a service, which gets one if it has none.
+///
+/// # Errors
+///
+/// [`Error::TooManyServices`] where all are taken.
+pub(super) fn ensure_class(tables: &mut Tables, service: Service) -> Result<Class, Error> {
+    let mut services = Services::read(tables)?;
+    if let Some(class) = services.class(service) {
+        return Ok(class);
+    }
+    let is_free = |class: &Class| services.iter().all(|(_, taken)| taken != *class);
+    let class = (1..=Class::MAX).find(is_free).ok_or(Error::TooManyServices(MOST_SERVICES))?;
+    tables.classes.set(u32::from(class), ClassEntry::of(service), 0).tried("cannot write a class")?;
+    services.0.push((service, class));
+    tables.set_services(&services.0)?;
+    Ok(class)
+}
+
+/// Takes the class away from every service that no rule is about any more. Their packets are of the wider services then.
+pub(super) fn forget_unused(tables: &mut Tables) -> Result<(), Error> {
+    let services = Services::read(tables)?;
+    if services.is_empty() {
+        return Ok(());
+    }
+    let used = used(tables)?;
+    let (used, unused): (Vec<_>, Vec<_>) = services.iter().partition(|(_, class)| used[usize::from(*class)]);
+    if unused.is_empty() {
+        return Ok(());
+    }
+    tables.set_services(&used)?;
+    for (_, class) in &unused {
+        tables.classes.set(u32::from(*class), ClassEntry::default(), 0).tried("cannot write a class")?;
+    }
+    // Another service may have the class one day, which must not find what this one owed.
+    let is_stale = |source: &Source| unused.iter().any(|(_, class)| source.class.to_le_bytes().contains(class));
+    let tracked = tables.tracked()?;
+    for (source, _) in tracked.iter().filter(|(source, _)| is_stale(source)) {
+        // One that has been evicted meanwhile is gone as well.
+        let _ = tables.buckets.remove(source);
+    }
+    Ok(())
+}
+
+/// Which classes rules are about.
+fn used(tables: &Tables) -> Result<[bool; CLASSES], Error> {
+    let mut used = [false; CLASSES];
+    for (class, used) in (0..=Class::MAX).zip(&mut used) {
+        *used = tables.default_policy(class)? != 0;
+    }
+    for (source, _) in tables.source_rules()? {
+        used[usize::from(source.class) % CLASSES] = true;
+    }
+    for key in tables.prefix_rules.keys() {
+        used[usize::from(key.tried("cannot read the rules")?.data().source(0).class) % CLASSES] = true;
+    }
+    Ok(used)
+}

@@ -1,0 +1,39 @@
+//! Compares what the product and an independent parser make of random frames, until they differ or there were enough.
+//!
+//! Arguments: the number of frames, and the seed that they are made from.
+
+use std::{
+    env,
+    hash::{BuildHasher as _, RandomState},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result};
+use ratelimit_tests::{differential::Differential, generate::Generator};
+
+const FRAMES: u64 = 5_000_000;
+
+/// Frames between two looks at the time.
+const BATCH: u64 = 4_096;
+
+fn main() -> Result<()> {
+    let mut arguments = env::args().skip(1);
+    let mut number = |what| arguments.next().map(|text| text.parse::<u64>().context(what)).transpose();
+    let frames = number("how many frames?")?.unwrap_or(FRAMES);
+    let seed = number("which seed?")?.unwrap_or_else(|| RandomState::new().hash_one(0));
+    println!("{frames} frames from the seed {seed}");
+    let mut differential = Differential::new();
+    let mut generator = Generator::new(seed);
+    let (begin, mut reported) = (Instant::now(), Instant::now());
+    for number in 1..=frames {
+        let (frame, kinds) = generator.make();
+        differential.compare(frame, kinds).with_context(|| format!("frame {number} from the seed {seed}"))?;
+        if number.is_multiple_of(BATCH) && reported.elapsed() >= Duration::from_secs(1) {
+            reported = Instant::now();
+            println!("{number} frames, {} s", begin.elapsed().as_secs());
+        }
+    }
+    differential.finish();
+    println!("\n{}\nno difference but these, in {:.1} s", differential.tally, begin.elapsed().as_secs_f64());
+    Ok(())
+}

@@ -1,0 +1,186 @@
+//! Wider limits above a source's own.
+
+use std::{cell::RefCell, cmp::Reverse, collections::HashMap, sync::Barrier, thread};
+
+use proptest::{
+    prelude::*,
+    test_runner::{Config, TestRunner},
+};
+use ratelimit::dataplane::{
+    object::Settings,
+    terms::{ParentLimit, Scope, Terms},
+};
+use ratelimit_common::{
+    gcra::{Answer, units},
+    limit::{Limit, Rate, SECOND},
+    policy::{IN_PREFIX, Meter, Parent, Policy},
+    reason::Reason,
+    source::{IPV4, IPV6, Source},
+};
+use ratelimit_tests::{Bytecode, Frame, Verdict, per_second};
+
+fn load() -> Bytecode {
+    let mut bytecode = Bytecode::with(Settings { parents: true, ..Settings::default() });
+    bytecode.set_time(SECOND);
+    bytecode
+}
+
+fn prefix(family: u8, bits: u8, policy: Policy) -> ParentLimit {
+    ParentLimit { scope: Scope::Prefix(family, Reverse(bits)), policy }
+}
+
+fn all(policy: Policy) -> ParentLimit {
+    ParentLimit { scope: Scope::All, policy }
+}
+
+#[test]
+fn a_prefix_shares_what_its_parent_allows() {
+    let mut bytecode = load();
+    let parents =
+        vec![prefix(IPV4, 24, per_second(1, 10)), prefix(IPV6, 48, per_second(1, 20)), all(per_second(1, 25))];
+    bytecode.set("default", Terms { policy: per_second(1, 3), parents });
+    let passed = |from: std::net::IpAddr| {
+        (0..5).filter(|_| bytecode.send(&Frame::udp(from, 9).bytes()) == Verdict::Pass).count()
+    };
+    let v4: Vec<_> = (1..=5).map(|host| passed([10, 1, 2, host].into())).collect();
+    assert_eq!(v4, [3, 3, 3, 1, 0], "one /24");
+    assert_eq!(bytecode.reason(&Frame::udp([10, 1, 2, 9], 9).bytes()), Reason::OverParent);
+    let v6: Vec<_> = (0..8).map(|net| passed([0x2001, 0xdb8, 0, net, 0, 0, 0, 1].into())).collect();
+    assert_eq!(v6, [3, 3, 3, 3, 3, 0, 0, 0], "ten of the /24, and fifteen of this /48, are all that all may send");
+}
+
+#[test]
+fn a_parent_alone_is_a_limit_too() {
+    let mut bytecode = load();
+    bytecode.set("10.0.0.0/8", Terms { policy: Policy::UNLIMITED, parents: vec![all(per_second(1, 4))] });
+    let reasons = [1, 2, 3, 4, 5].map(|host| bytecode.reason(&Frame::udp([10, 0, 0, host], 9).bytes()));
+    let within = Reason::WithinLimit;
+    assert_eq!(reasons, [within, within, within, within, Reason::OverParent]);
+    assert_eq!(bytecode.reason(&Frame::udp([11, 0, 0, 1], 9).bytes()), within, "no rule concerns that one");
+}
+
+/// The random numbers of a property: own limit, near and far parent, each of packets, bytes or both.
+fn policy() -> impl Strategy<Value = Policy> {
+    let rate = (1u64..100).prop_map(|amount| Rate { amount, period: SECOND });
+    let bytes = (1_000u64..100_000).prop_map(|amount| Rate { amount, period: SECOND });
+    (prop::option::weighted(0.7, rate), prop::option::weighted(0.5, bytes), 1u64..20)
+        .prop_filter_map("a limit that cannot be", |(packets, bytes, burst)| {
+            Limit { packets, bytes, burst: Some(burst) }.policy().ok()
+        })
+}
+
+/// The states of all buckets, by their keys, as the definition has it: all are asked before any is charged.
+#[derive(Default)]
+struct Model {
+    states: HashMap<Source, [u64; 2]>,
+}
+
+impl Model {
+    fn judge(&mut self, levels: &[(Source, Policy)], now: u64, length: u32) -> Reason {
+        let ask = |meter: &Meter, state: u64, amount: u32| match meter.is_on() {
+            true => meter.ask(state, units(now), meter.cost_of(amount)),
+            false => Answer::Admit(state),
+        };
+        let mut next = Vec::new();
+        for (level, (key, policy)) in levels.iter().enumerate() {
+            let [packets, bytes] = *self.states.entry(*key).or_insert([units(now); 2]);
+            let refused = |reason| if level == 0 { reason } else { Reason::OverParent };
+            let Answer::Admit(packets) = ask(&policy.packets, packets, 1) else { return refused(Reason::OverPackets) };
+            let Answer::Admit(bytes) = ask(&policy.bytes, bytes, length) else { return refused(Reason::OverBytes) };
+            next.push((*key, [packets, bytes]));
+        }
+        self.states.extend(next);
+        Reason::WithinLimit
+    }
+}
+
+#[test]
+fn every_verdict_is_the_models_and_a_refusal_spends_nothing() {
+    let loaded = RefCell::new(load());
+    let (network, verdicts) = (RefCell::new(0u32), RefCell::new([0u64; 3]));
+    let arrivals = prop::collection::vec((0u64..SECOND / 50, 0u32..2, 1u32..4, 60usize..1_514), 1..80);
+    let mut runner = TestRunner::new(Config { cases: 1_000, failure_persistence: None, ..Config::default() });
+    let outcome = runner.run(&(policy(), policy(), policy(), arrivals), |(own, near, far, arrivals)| {
+        let mut bytecode = loaded.borrow_mut();
+        *network.borrow_mut() += 1;
+        // A network of its own, so that nothing is owed yet; the far parent holds more than one near parent.
+        let base = *network.borrow() << 10;
+        let parents = vec![prefix(IPV4, 24, near), prefix(IPV4, 22, far)];
+        bytecode.set("default", Terms { policy: own, parents });
+        let id = |wanted: &Policy| {
+            (0..).find(|slot| bytecode.tables.policies.get(&u32::from(*slot), 0).unwrap() == *wanted).unwrap()
+        };
+        let (near_id, far_id) = (id(&near), id(&far));
+        let mut model = Model::default();
+        let mut now = u64::from(*network.borrow()) * 1_000 * SECOND;
+        for (gap, net, host, length) in arrivals {
+            now += gap;
+            bytecode.set_time(now);
+            let address = base | net << 8 | host;
+            let source = Source::v4(address.to_be_bytes());
+            let parent = |prefix, policy| source.parent(Parent { policy, scope: IN_PREFIX, prefix }, 0);
+            let levels = [(source, own), (parent(24, near_id), near), (parent(22, far_id), far)];
+            let frame = Frame::udp(address.to_be_bytes(), 9).length(length).bytes();
+            let expected = model.judge(&levels, now, frame.len() as u32);
+            let verdict = bytecode.send(&frame);
+            prop_assert_eq!(verdict == Verdict::Pass, expected.passes(), "{:?} expected", expected);
+            let index = match expected {
+                Reason::WithinLimit => 0,
+                Reason::OverParent => 1,
+                _ => 2,
+            };
+            verdicts.borrow_mut()[index] += 1;
+        }
+        // Not one token more or less than by the model, at any level.
+        for (key, [packets, bytes]) in &model.states {
+            let bucket = bytecode.bucket(*key).unwrap();
+            let policy = [(near_id, near), (far_id, far)].into_iter().find(|(id, _)| key.parent == u32::from(*id) + 1);
+            let policy = policy.map_or(own, |(_, policy)| policy);
+            if policy.packets.is_on() {
+                prop_assert_eq!(bucket.packets, *packets, "{:?}", key);
+            }
+            if policy.bytes.is_on() {
+                prop_assert_eq!(bucket.bytes, *bytes, "{:?}", key);
+            }
+        }
+        Ok(())
+    });
+    outcome.unwrap_or_else(|error| panic!("{error}"));
+    let [passed, over_parent, over_own] = verdicts.into_inner();
+    println!("{passed} passed, {over_parent} refused by a parent, {over_own} by the own limit");
+    assert!(passed.min(over_parent).min(over_own) > 500, "the schedules hardly ask anything");
+}
+
+/// Sources on several CPUs compete for the last tokens of their parent. Whatever is refused anywhere, all levels agree in the end.
+#[test]
+fn while_the_clock_stands_exactly_the_parents_burst_passes() {
+    const THREADS: u8 = 8;
+    let mut bytecode = load();
+    let burst = 50_000;
+    let parents = vec![prefix(IPV4, 24, per_second(1, burst))];
+    bytecode.set("default", Terms { policy: per_second(1_000, 10_000_000), parents });
+    let frames: Vec<_> = (0..THREADS).map(|host| Frame::udp([10, 0, 0, host], 9).bytes()).collect();
+    let start = Barrier::new(frames.len());
+    thread::scope(|scope| {
+        for frame in &frames {
+            let (bytecode, start) = (&bytecode, &start);
+            scope.spawn(move || {
+                start.wait();
+                for _ in 0..10 {
+                    bytecode.repeat(frame, 2_000);
+                }
+            });
+        }
+    });
+    let contended = bytecode.count(Reason::Contended);
+    assert_eq!(bytecode.count(Reason::WithinLimit), burst);
+    assert_eq!(bytecode.count(Reason::OverParent) + contended, u64::from(THREADS) * 20_000 - burst);
+    assert!(contended <= 160, "{contended} packets could not be judged");
+    // The sources have paid for what passed, and for nothing that the parent refused.
+    let cost = per_second(1_000, 10_000_000).packets.cost_of(1);
+    let paid = (0..THREADS).map(|host| {
+        let bucket = bytecode.bucket(Source::v4([10, 0, 0, host])).unwrap();
+        (bucket.packets - units(SECOND)) / cost
+    });
+    assert_eq!(paid.sum::<u64>(), burst);
+}

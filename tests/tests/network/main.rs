@@ -1,0 +1,7 @@
+//! Real packets through a real driver: what a limit lets through to a socket, while a flood runs.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod jumbo;
+mod limits;
+mod receiver;
+mod services;

@@ -1,0 +1,100 @@
+//! A socket of the victim that floods arrive at, and what the product says of it.
+
+use std::{
+    collections::HashMap,
+    net::{IpAddr, Ipv4Addr, UdpSocket},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use ratelimit_tests::{Ratelimit, Sandbox};
+use rustix::net::sockopt;
+use serde_json::Value;
+
+pub(crate) const PORT: u16 = 9;
+pub(crate) const FLOODER: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 66);
+pub(crate) const BEHAVED: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 10);
+
+/// A flood takes all of a CPU, so these tests take turns.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    // One that failed has nothing to hand on.
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a socket of the victim has received, by address.
+#[derive(Default)]
+pub(crate) struct Received(Mutex<HashMap<IpAddr, Arrivals>>);
+
+#[derive(Clone, Copy)]
+pub(crate) struct Arrivals {
+    pub(crate) count: u64,
+    first: Instant,
+    last: Instant,
+}
+
+impl Arrivals {
+    pub(crate) fn seconds(&self) -> f64 {
+        (self.last - self.first).as_secs_f64()
+    }
+}
+
+impl Received {
+    fn add(&self, from: IpAddr) {
+        let now = Instant::now();
+        let mut all = self.0.lock().unwrap();
+        let arrivals = all.entry(from).or_insert(Arrivals { count: 0, first: now, last: now });
+        *arrivals = Arrivals { count: arrivals.count + 1, last: now, ..*arrivals };
+    }
+
+    pub(crate) fn from(&self, source: impl Into<IpAddr>) -> Arrivals {
+        let now = Instant::now();
+        let arrivals = self.0.lock().unwrap().get(&source.into()).copied();
+        arrivals.unwrap_or(Arrivals { count: 0, first: now, last: now })
+    }
+}
+
+/// Runs `work` while a socket of the victim receives.
+pub(crate) fn receiving<T>(sandbox: &Sandbox, work: impl FnOnce(&Received) -> T) -> (T, Received) {
+    let socket = sandbox.victim(|| UdpSocket::bind((std::net::Ipv6Addr::UNSPECIFIED, PORT))).unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    // A second's worth waits here while other programs have the CPU.
+    sockopt::set_socket_recv_buffer_size_force(&socket, 64 << 20).unwrap();
+    let (received, done) = (Received::default(), AtomicBool::new(false));
+    let result = thread::scope(|scope| {
+        scope.spawn(|| {
+            loop {
+                match socket.recv_from(&mut [0; 64]) {
+                    Ok((_, from)) => received.add(from.ip().to_canonical()),
+                    // Only an empty socket ends it, so that nothing that has arrived goes uncounted.
+                    Err(_) if done.load(Ordering::Relaxed) => return,
+                    Err(_) => {}
+                }
+            }
+        });
+        let result = work(&received);
+        done.store(true, Ordering::Relaxed);
+        result
+    });
+    (result, received)
+}
+
+/// What the product says of one source.
+pub(crate) fn source(ratelimit: &Ratelimit<'_>, name: &str) -> Value {
+    let sources = ratelimit.json("sources -n 1000");
+    sources.as_array().unwrap().iter().find(|row| row["source"] == name).unwrap_or(&Value::Null).clone()
+}
+
+pub(crate) fn passed(row: &Value) -> u64 {
+    row["passed"]["packets"].as_u64().unwrap_or(0)
+}
+
+#[track_caller]
+pub(crate) fn assert_within(actual: u64, expected: f64, tolerance: f64) {
+    let difference = (actual as f64 - expected).abs() / expected;
+    assert!(difference <= tolerance, "{actual} is {:.1} % off {expected:.0}", difference * 100.0);
+}
