@@ -1,6 +1,6 @@
 //! What is remembered of a source.
 
-use crate::{boundary, map::POLICIES_MAX, policy::PolicyId, service::Class};
+use crate::{boundary, class::Class, map::POLICIES_MAX, policy::PolicyId};
 
 /// One entry of the map of buckets.
 #[repr(C)]
@@ -35,7 +35,7 @@ const TIME_BITS: u32 = 26;
 const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
 const POLICY_MASK: u64 = (1 << POLICY_BITS) - 1;
 const STEP_BITS: u32 = 32;
-const _: () = assert!(POLICIES_MAX as usize + crate::service::CLASSES == 1 << POLICY_BITS);
+const _: () = assert!(POLICIES_MAX as usize + crate::class::CLASSES == 1 << POLICY_BITS);
 
 impl Resolution {
     /// Nothing that was resolved: it never holds.

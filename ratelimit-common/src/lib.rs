@@ -5,6 +5,7 @@
 #![no_std]
 
 pub mod bucket;
+pub mod class;
 pub mod control;
 pub mod gcra;
 pub mod limit;

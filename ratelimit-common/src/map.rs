@@ -31,5 +31,5 @@ pub const BUCKETS_DEFAULT: u32 = 65_536;
 pub const SOURCE_RULES_MAX: u32 = 1 << 20;
 /// Rules for prefixes.
 pub const PREFIX_RULES_MAX: u32 = 1 << 18;
-/// Different policies at a time. With [`crate::service::CLASSES`] they fill the 12 bits of a [`crate::bucket::Resolution`].
-pub const POLICIES_MAX: u32 = 4096 - crate::service::CLASSES as u32;
+/// Different policies at a time. With [`crate::class::CLASSES`] they fill the 12 bits of a [`crate::bucket::Resolution`].
+pub const POLICIES_MAX: u32 = 4096 - crate::class::CLASSES as u32;

@@ -2,8 +2,8 @@
 
 use crate::{
     boundary,
+    class::{ANY, Class, Classes, key},
     policy::{IN_INTERFACE, IN_PREFIX, Parent},
-    service::{ANY, Class, Classes, key},
 };
 
 /// [`Source::family`] of IPv4.
@@ -18,7 +18,7 @@ pub const IPV6: u8 = 6;
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Source {
-    /// [`Class`] of the packet's service in the low byte, and what else [tells its classes apart](crate::service::key).
+    /// [`Class`] of the packet's service in the low byte, and what else [tells its classes apart](crate::class::key).
     pub class: u16,
     /// [`IPV4`] or [`IPV6`]; 0 for a parent of both.
     pub family: u8,

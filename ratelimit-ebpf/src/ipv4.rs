@@ -2,8 +2,8 @@
 
 use network_types::ip::Ipv4Hdr;
 use ratelimit_common::{
+    class::{ANY, Classes},
     reason::Reason,
-    service::{ANY, Classes},
     source::Source,
 };
 

@@ -2,8 +2,9 @@
 
 use network_types::ip::Ipv6Hdr;
 use ratelimit_common::{
+    class::{ANY, Classes},
     reason::Reason,
-    service::{ANY, Classes, ICMPV6},
+    service::ICMPV6,
     source::Source,
 };
 

@@ -13,6 +13,7 @@ pub mod charge;
 pub mod clock;
 pub mod discovery;
 pub mod extensions;
+pub mod identity;
 pub mod ipv4;
 pub mod ipv6;
 pub mod limiter;

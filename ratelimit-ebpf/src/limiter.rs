@@ -3,17 +3,18 @@
 use aya_ebpf::bindings::BPF_NOEXIST;
 use ratelimit_common::{
     bucket::Resolution,
+    class::Classes,
     control::Control,
     gcra,
     policy::{self, Policy},
     reason::Reason,
-    service::Classes,
     source::Source,
 };
 
 use crate::{
     bucket::Tracked,
     clock::Clock,
+    identity,
     maps::{BUCKETS, CONTROL, POLICIES},
     parents::{self, Asker},
     rules, settings,
@@ -26,7 +27,7 @@ pub fn judge(address: Source, classes: Classes, length: u32, interface: u32) -> 
     let Some(control) = CONTROL.get(0) else { return Reason::NoState };
     let clock = Clock::read(control);
     let now = clock.now();
-    let mut source = rules::identify(address, classes, control, now);
+    let mut source = identity::identify(address, classes, control, now);
     let (bucket, policy) = match track(&mut source, classes, control, now) {
         Ok(tracked) => tracked,
         Err(reason) => return reason,

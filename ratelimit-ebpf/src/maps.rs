@@ -5,12 +5,13 @@ use aya_ebpf::{
     macros::btf_map,
 };
 use ratelimit_common::{
+    class,
     control::Control,
     map,
     policy::Policy,
     reason::REASONS,
     rule::Rule,
-    service::{self, ClassEntry, Services},
+    service::{ClassEntry, Services},
     source::{PrefixKey, Source},
 };
 
@@ -41,7 +42,7 @@ pub static POLICIES: Array<Policy, { map::POLICIES_MAX as usize }> = Array::new(
 
 /// See [`map::CLASSES`].
 #[btf_map]
-pub static CLASSES: Array<ClassEntry, { service::CLASSES }> = Array::new();
+pub static CLASSES: Array<ClassEntry, { class::CLASSES }> = Array::new();
 
 /// See [`map::SERVICES`].
 #[btf_map]

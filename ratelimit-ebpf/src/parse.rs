@@ -2,8 +2,8 @@
 
 use network_types::eth::{EthHdr, EtherType};
 use ratelimit_common::{
+    class::{ANY, Classes},
     reason::Reason,
-    service::{ANY, Classes},
     source::Source,
 };
 

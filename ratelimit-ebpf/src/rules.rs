@@ -3,11 +3,11 @@
 use aya_ebpf::btf_maps::lpm_trie::Key;
 use ratelimit_common::{
     bucket::Resolution,
+    class::{ANY, Class, Classes, MOST_CLASSES, narrowest, wider},
     control::Control,
     policy::{ALLOWED_ID, DENIED_ID, PolicyId, UNLIMITED_ID},
     rule::{NEVER, Rule},
-    service::{ANY, Class, Classes, MOST_CLASSES, narrowest, wider},
-    source::{IPV6, PrefixKey, Source},
+    source::{PrefixKey, Source},
 };
 
 use crate::{
@@ -24,35 +24,10 @@ const MOST_EXPIRED: u32 = 8;
 #[repr(align(8))]
 struct Aligned(Key<PrefixKey>);
 
-/// The source that a packet from `address` is billed to: the address for IPv4; for IPv6 its prefix, or the longer prefix
-/// of a rule that the operator made for a part of it.
-#[inline(always)]
-#[must_use]
-pub fn identify(address: Source, classes: Classes, control: &Control, now: u64) -> Source {
-    if address.family != IPV6 {
-        return address.of_classes(classes);
-    }
-    // SAFETY: a reference is readable; volatile because the user side writes it.
-    let narrow_rules = unsafe { core::ptr::read_volatile(&raw const control.narrow_rules) };
-    let mut prefix = address.bits(settings::IPV6_PREFIX.load() as u8);
-    if narrow_rules != 0 {
-        prefix = prefix.max(longest_of_all(&address, classes, now));
-    }
-    address.shortened(prefix).of_classes(classes)
-}
-
-/// Bits of the longest prefix around `address` that has a rule for any of the classes; 0 if there is none.
-#[inline(never)]
-fn longest_of_all(address: &Source, classes: Classes, now: u64) -> u8 {
-    let mut longest = DEFAULT_DEPTH;
-    each(classes, |class| longest = longest.max(find(address, class, now).depth()));
-    (longest - DEFAULT_DEPTH).saturating_sub(1) as u8
-}
-
 /// Calls `look` with each class, [`ANY`] last. No loop, since LLVM lays one with a call in it out so that kernels before 6.2 do not see
 /// that it ends.
 #[inline(always)]
-fn each(mut classes: Classes, mut look: impl FnMut(Class)) {
+pub(crate) fn each(mut classes: Classes, mut look: impl FnMut(Class)) {
     let mut next = || {
         let class = narrowest(classes);
         look(class);
@@ -74,13 +49,13 @@ pub fn generation(control: &Control) -> u32 {
 /// What the rules of one class say to a source, in one word that is 0 if none concerns it: 9 bits of the rule's depth, then as in a
 /// [`Resolution`] 12 of the policy and 26 of the expiry. In a word, the verifier does not tell apart how it was found.
 #[derive(Clone, Copy)]
-struct Match(u64);
+pub(crate) struct Match(u64);
 
 /// Place of a match's depth.
 const DEPTH_SHIFT: u32 = 38;
 
 /// Depth of a class's default; that of a rule is deeper by 1 and the bits of its prefix.
-const DEFAULT_DEPTH: u64 = 1;
+pub(crate) const DEFAULT_DEPTH: u64 = 1;
 
 impl Match {
     const NONE: Self = Self(0);
@@ -96,7 +71,7 @@ impl Match {
     }
 
     #[inline(always)]
-    fn depth(self) -> u64 {
+    pub(crate) fn depth(self) -> u64 {
         self.0 >> DEPTH_SHIFT
     }
 
@@ -138,7 +113,7 @@ pub fn resolve(source: &Source, classes: Classes, control: &Control, now: u64) -
 
 /// What the rules of a class say to a source: its own, that of the longest prefix, or the default.
 #[inline(never)]
-fn find(source: &Source, class: Class, now: u64) -> Match {
+pub(crate) fn find(source: &Source, class: Class, now: u64) -> Match {
     let source = source.of_class(class);
     // SAFETY: the entry is copied before anything can recycle it.
     if let Some(rule) = unsafe { SOURCE_RULES.get(source) }.filter(|rule| now < rule.expires) {

@@ -1,8 +1,9 @@
 //! Which services a packet belongs to.
 
 use ratelimit_common::{
+    class::{ANY, Classes},
     reason::Reason,
-    service::{ANY, Classes, SCTP, Services, TCP, UDP},
+    service::{SCTP, Services, TCP, UDP},
 };
 
 use crate::{maps::SERVICES, packet::Packet, settings};

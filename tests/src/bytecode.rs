@@ -13,11 +13,11 @@ use ratelimit::dataplane::{
 };
 use ratelimit_common::{
     bucket::Bucket,
+    class::ANY,
     control::{self, Control},
     policy::{Policy, PolicyId},
     reason::{Count, Reason},
     rule::COMMAND,
-    service::ANY,
     source::Source,
 };
 

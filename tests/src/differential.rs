@@ -4,10 +4,11 @@ use std::{fmt, net::IpAddr};
 
 use ratelimit::dataplane::{object::Settings, rules, services::Services};
 use ratelimit_common::{
+    class::{ANY, Class},
     limit::{Limit, Rate, SECOND},
     reason::{Count, REASONS, Reason},
     rule::COMMAND,
-    service::{ANY, Class, ICMP, ICMPV6, Service},
+    service::{ICMP, ICMPV6, Service},
     source::Source,
 };
 use ratelimit_ebpf::{packet::Packet, parse};

@@ -1,6 +1,10 @@
 //! Another XDP program than ours on an interface of the victim.
 
-use std::path::Path;
+use std::{
+    io,
+    os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd},
+    path::Path,
+};
 
 use aya::{
     Ebpf,
@@ -91,4 +95,30 @@ impl Sink {
         let program: &Xdp = self.ebpf.program(self.name).unwrap().try_into().unwrap();
         program.info().unwrap().id()
     }
+}
+
+impl Drop for Sink {
+    /// Detaches at once. The kernel would do so with the last descriptor of the link, which a program that another test has just started
+    /// may still hold.
+    fn drop(&mut self) {
+        if let Some(link) = self.link.take() {
+            let link = FdLink::try_from(link).expect("the link is a BPF link");
+            let id = link.info().expect("cannot read the link").id();
+            let fd = bpf(BPF_LINK_GET_FD_BY_ID, &mut [id, 0, 0]).expect("cannot open the link");
+            // SAFETY: the kernel has just made this descriptor for us.
+            let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+            bpf(BPF_LINK_DETACH, &mut [fd.as_raw_fd().cast_unsigned(), 0, 0]).expect("cannot detach the link");
+        }
+    }
+}
+
+// Numbers from the kernel's include/uapi/linux/bpf.h.
+const BPF_LINK_GET_FD_BY_ID: libc::c_long = 30;
+const BPF_LINK_DETACH: libc::c_long = 34;
+
+/// A BPF system call whose attributes are plain numbers.
+fn bpf(command: libc::c_long, attributes: &mut [u32; 3]) -> io::Result<i32> {
+    // SAFETY: the kernel only reads the attributes, which are as long as they say.
+    let result = unsafe { libc::syscall(libc::SYS_bpf, command, attributes.as_mut_ptr(), size_of_val(attributes)) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as i32) }
 }

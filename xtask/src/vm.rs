@@ -97,7 +97,10 @@ pub(crate) fn test(kernels: &[Kernel]) -> Result<()> {
     });
     let mut rows = rows.into_inner().ok().context("a guest's thread panicked")?;
     rows.sort_by_key(|row| kernels.iter().position(|kernel| kernel.name == row.kernel));
-    println!("\n{}\n(sizes in instructions; times are those of emulation)", report::table(&rows));
+    println!(
+        "\n{}\n(of each program: instructions in the kernel, instructions verified, time to load; times are those of emulation)",
+        report::table(&rows)
+    );
     let bad: Vec<_> = rows.iter().filter(|row| row.status != PASSED).map(|row| row.kernel.text()).collect();
     ensure!(bad.is_empty() && rows.len() == kernels.len(), "not all is well on {}", bad.join(", "));
     Ok(())

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use anyhow::Result;
-use ratelimit_common::reason::Reason;
+use ratelimit_common::{control::FEATURE_PASS_MALFORMED, reason::Reason};
 use serde::Serialize;
 
 use super::{
@@ -20,6 +20,8 @@ struct Status {
     reasons: BTreeMap<&'static str, Traffic>,
     sources: Sources,
     ipv6_prefix: u32,
+    /// What becomes of malformed and truncated packets: `drop` or `pass`.
+    malformed: &'static str,
 }
 
 #[derive(Debug, Serialize)]
@@ -70,13 +72,15 @@ pub(super) fn run(pins: &Path, output: Output) -> Result<Answer> {
         *(if reason.passes() { &mut passed } else { &mut dropped }) += traffic;
         reasons.insert(reason.name(), traffic);
     }
+    let control = tables.control()?;
     let status = Status {
         interfaces: instance.attachments.list()?.into_iter().map(Interface::from).collect(),
         passed,
         dropped,
         reasons,
         sources: Sources { tracked: tables.tracked()?.len(), capacity: tables.capacity()? },
-        ipv6_prefix: tables.control()?.ipv6_prefix,
+        ipv6_prefix: control.ipv6_prefix,
+        malformed: if control.features & FEATURE_PASS_MALFORMED == 0 { "drop" } else { "pass" },
     };
     drop(instance);
     output.print(&status, |out| {
@@ -87,7 +91,11 @@ pub(super) fn run(pins: &Path, output: Output) -> Result<Answer> {
             writeln!(out, "not attached to any interface; the rules are kept")?;
         }
         let Sources { tracked, capacity } = status.sources;
-        writeln!(out, "sources: {tracked} tracked of at most {capacity}; IPv6 by /{}\n", status.ipv6_prefix)?;
+        writeln!(out, "sources: {tracked} tracked of at most {capacity}; IPv6 by /{}", status.ipv6_prefix)?;
+        if status.malformed == "pass" {
+            writeln!(out, "malformed packets: pass as far as their source may")?;
+        }
+        writeln!(out)?;
         let row = |name: &str, verdict: &str, traffic: &Traffic| {
             [name.to_owned(), verdict.to_owned(), traffic.packets.to_string(), traffic.bytes.to_string()]
         };

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use ratelimit_common::{
+    class::CLASSES,
     map::POLICIES_MAX,
     policy::{ALLOWED_ID, DENIED_ID, Parent, Policy, PolicyId, UNLIMITED_ID},
-    service::CLASSES,
 };
 
 use super::{

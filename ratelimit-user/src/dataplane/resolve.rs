@@ -2,9 +2,10 @@
 
 use aya::maps::{MapError, lpm_trie::Key};
 use ratelimit_common::{
+    class::{ANY, Class, Classes, narrowest, wider},
     policy::{ALLOWED_ID, DENIED_ID, PolicyId, UNLIMITED_ID},
     rule::Rule,
-    service::{ANY, Class, Classes, Service, narrowest, wider},
+    service::Service,
     source::{IPV6, Source},
 };
 

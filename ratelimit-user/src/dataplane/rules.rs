@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use aya::maps::{MapError, lpm_trie::Key};
 use ratelimit_common::{
+    class::{ANY, Class},
     map,
     policy::{PolicyId, UNLIMITED_ID},
     rule::{COMMAND, NEVER, Rule},
-    service::{ANY, Class, Service},
+    service::Service,
     source::{PrefixKey, Source},
 };
 

@@ -1,7 +1,8 @@
 //! Which class a service has. It has one as long as a rule is about it.
 
 use ratelimit_common::{
-    service::{self, ANY, CLASSES, Class, ClassEntry, Classes, Service},
+    class::{ANY, CLASSES, Class, Classes},
+    service::{self, ClassEntry, Service},
     source::Source,
 };
 

@@ -10,12 +10,13 @@ use aya::{
 };
 use ratelimit_common::{
     bucket::Bucket,
+    class::{CLASSES, Class},
     control::{ABI_VERSION, Control},
     map,
     policy::{Policy, PolicyId},
     reason::{Count, REASONS, Reason},
     rule::Rule,
-    service::{CLASSES, Class, ClassEntry, Service, Services},
+    service::{ClassEntry, Service, Services},
     source::{PrefixKey, Source},
 };
 

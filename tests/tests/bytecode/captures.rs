@@ -8,10 +8,11 @@ use std::{
 use etherparse::{IpNumber, Ipv6ExtensionSlice, LaxNetSlice, LaxSlicedPacket, TcpHeaderSlice, UdpHeaderSlice};
 use ratelimit::dataplane::{object::Settings, rules, services::Services, target::Target};
 use ratelimit_common::{
+    class::ANY,
     limit::SECOND,
     reason::{Count, Reason},
     rule::COMMAND,
-    service::{ANY, Service, Transport},
+    service::{Service, Transport},
     source::Source,
 };
 use ratelimit_tests::{Bytecode, Capture, captures, per_second};

@@ -44,7 +44,7 @@ fn status_follows_the_contract() {
                 "over-packets": {"packets": 7, "bytes": 420},
             },
             "sources": {"tracked": 1, "capacity": 1_000},
-            "ipv6_prefix": 64,
+            "ipv6_prefix": 64, "malformed": "drop",
         })
     );
     let text = ratelimit.ok("status");

@@ -93,10 +93,12 @@ fn parents_are_listed_as_they_were_set() {
 fn each_interface_has_a_parent_of_its_own() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
-    // A second wire, both ends at the victim.
+    // A second wire, both ends at the victim, on which nobody else speaks.
     sandbox.ip("link add eth1 type veth peer name far1");
-    sandbox.ip("link set eth1 up");
-    sandbox.ip("link set far1 up");
+    for link in ["eth1", "far1"] {
+        sandbox.ip(&format!("link set {link} addrgenmode none"));
+        sandbox.ip(&format!("link set {link} up"));
+    }
     ratelimit.ok("attach eth0 eth1 --parent interface=1/h --parent all=15/h");
     let send = |host: u8| {
         let frame = Frame::udp([10, 9, 0, host], 9).bytes();
@@ -164,6 +166,7 @@ fn malformed_packets_pass_only_where_the_operator_says_so() {
     assert_eq!(send(), [3, 3, 0, 0]);
     ratelimit.ok("attach eth0 --malformed pass");
     assert_eq!(send(), [3, 3, 4, 2], "their source pays for them");
+    assert_eq!(ratelimit.json("status")["malformed"], "pass");
     // What was asked for stays until something else is.
     ratelimit.ok("limit set default --service udp/53 --packets 1/h");
     assert_eq!(send(), [3, 3, 4, 8]);

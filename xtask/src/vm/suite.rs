@@ -9,15 +9,16 @@ pub(super) const PROGRAMS: [&str; 5] = ["bytecode", "commands", "sandbox", "netw
 const CARDS: &str = "nic";
 
 /// Tests that are left out, each with the reason.
-const EXCLUDED: [(&str, &str, &str); 4] = [
+const EXCLUDED: [(&str, &str, &str); 5] = [
     (
         "sandbox",
         "floods_in_parallel_lose_nothing",
         "an emulated processor stands still while another fills its ring (0.3 % lost on 6.1)",
     ),
-    ("network", "a_source_over_its_limit_is_held_and_one_under_it_loses_nothing", LATE),
-    ("network", "a_limit_of_bytes_is_held", LATE),
-    ("network", "every_change_acts_at_once_on_a_source_that_is_flooding", LATE),
+    ("network", "limits::a_source_over_its_limit_is_held_and_one_under_it_loses_nothing", LATE),
+    ("network", "limits::a_limit_of_bytes_is_held", LATE),
+    ("network", "limits::every_change_acts_at_once_on_a_source_that_is_flooding", LATE),
+    ("network", "services::a_flood_spread_over_a_prefix_is_held_by_its_parent", LATE),
 ];
 
 /// Why a rate over real time cannot be measured.

@@ -1,0 +1,37 @@
+//! Who a packet is billed to.
+
+use ratelimit_common::{
+    class::Classes,
+    control::Control,
+    source::{IPV6, Source},
+};
+
+use crate::{
+    rules::{self, DEFAULT_DEPTH},
+    settings,
+};
+
+/// The source that a packet from `address` is billed to: the address for IPv4; for IPv6 its prefix, or the longer prefix
+/// of a rule that the operator made for a part of it.
+#[inline(always)]
+#[must_use]
+pub fn identify(address: Source, classes: Classes, control: &Control, now: u64) -> Source {
+    if address.family != IPV6 {
+        return address.of_classes(classes);
+    }
+    // SAFETY: a reference is readable; volatile because the user side writes it.
+    let narrow_rules = unsafe { core::ptr::read_volatile(&raw const control.narrow_rules) };
+    let mut prefix = address.bits(settings::IPV6_PREFIX.load() as u8);
+    if narrow_rules != 0 {
+        prefix = prefix.max(longest_of_all(&address, classes, now));
+    }
+    address.shortened(prefix).of_classes(classes)
+}
+
+/// Bits of the longest prefix around `address` that has a rule for any of the classes; 0 if there is none.
+#[inline(never)]
+fn longest_of_all(address: &Source, classes: Classes, now: u64) -> u8 {
+    let mut longest = DEFAULT_DEPTH;
+    rules::each(classes, |class| longest = longest.max(rules::find(address, class, now).depth()));
+    (longest - DEFAULT_DEPTH).saturating_sub(1) as u8
+}
