@@ -51,6 +51,13 @@ impl Resolution {
         Self(head << TIME_BITS | steps)
     }
 
+    /// The generation in which it was resolved, 26 bits of it.
+    #[inline(always)]
+    #[must_use]
+    pub const fn generation(self) -> u32 {
+        (self.0 >> (POLICY_BITS + TIME_BITS)) as u32
+    }
+
     /// The same in another generation.
     #[inline(always)]
     #[must_use]
@@ -109,6 +116,7 @@ mod tests {
             let billed = resolution.billed_to(class);
             prop_assert_eq!(billed.billed(), Some(class));
             prop_assert_eq!(billed.holds(generation, now), resolution.holds(generation, now));
+            prop_assert_eq!(resolution.in_generation(resolution.generation()), resolution);
             prop_assert_eq!(Resolution::new(7, policy, expires).in_generation(generation), resolution);
             prop_assert!(!resolution.holds(generation.wrapping_add(1), now));
             prop_assert!(!(now >= expires && resolution.holds(generation, now)));

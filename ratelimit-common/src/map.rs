@@ -29,7 +29,7 @@ pub const PINNED: [&str; 9] =
 pub const BUCKETS_DEFAULT: u32 = 65_536;
 /// Rules for single sources.
 pub const SOURCE_RULES_MAX: u32 = 1 << 20;
-/// Rules for prefixes.
+/// Rules for prefixes. Those for whole IPv6 sources are among them.
 pub const PREFIX_RULES_MAX: u32 = 1 << 18;
 /// Different policies at a time. With [`crate::class::CLASSES`] they fill the 12 bits of a [`crate::bucket::Resolution`].
 pub const POLICIES_MAX: u32 = 4096 - crate::class::CLASSES as u32;

@@ -187,6 +187,16 @@ pub fn classes(services: &[(Service, Class)], service: Service) -> Classes {
     }
 }
 
+/// The classes of packets that ask for a new connection to `port`.
+#[must_use]
+pub fn classes_of_new(services: &[(Service, Class)], port: u16) -> Classes {
+    let tcp = classes(services, Service::Protocol(TCP));
+    let of_new = narrowest(classes(services, Service::TcpSyn));
+    let has_class = services.iter().any(|(service, _)| *service == Service::TcpSyn);
+    let to_port = classes(services, Service::Port(Transport::Tcp, port));
+    of_new_connections(to_port, tcp, if has_class { of_new } else { ANY })
+}
+
 /// The classes of packets that ask for a new connection, given those of other packets to the same port, and to any port.
 const fn of_new_connections(port: Classes, tcp: Classes, class: Class) -> Classes {
     // Only a port's own class makes a difference: without one, the classes are the same for all ports.
@@ -231,6 +241,7 @@ mod tests {
                 });
                 prop_assert_eq!(table.tcp[at], packed(&tcp));
                 let syn = table.tcp_syn[at];
+                prop_assert_eq!(classes_of_new(&services, port), syn);
                 prop_assert_eq!(syn & 0x00ff_ffff, packed(&[Service::TcpSyn, tcp[0], tcp[1]]));
                 let telling = if class(Service::TcpSyn).is_some() { class(tcp[0]).unwrap_or(ANY) } else { ANY };
                 prop_assert_eq!(key(syn).to_le_bytes(), [narrowest(syn), telling]);

@@ -37,6 +37,8 @@ pub(crate) fn parse(packet: &Packet, offset: usize) -> Result<Parsed, Reason> {
         match Walked::of(packet, begin, end, header.next_hdr) {
             Walked::Payload { protocol, begin } => (payload.protocol, payload.begin) = (protocol, begin),
             Walked::LaterFragment => return Ok(Parsed { source, classes: Classes::from(ANY) }),
+            // As for ports that are cut off: the service of a fragment must not show only when it is put together.
+            Walked::Truncated if services::are_on() => return Err(Reason::Truncated),
             Walked::Truncated => return defective(source, Reason::Truncated),
             Walked::TooMany => return Err(Reason::TooManyHeaders),
         }

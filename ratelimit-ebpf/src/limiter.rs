@@ -53,12 +53,14 @@ fn track(
     control: &Control,
     now: u64,
 ) -> Result<(&'static Tracked, &'static Policy), Reason> {
-    // The narrowest class may have no rule for this source: then its bucket says which one has.
-    for _ in 0..2 {
+    // The narrowest class may have no rule for this source: then its bucket says which one has. If that has lost its own meanwhile,
+    // there is only the rule for everything.
+    let mut redirected = Resolution::NONE;
+    for _ in 0..3 {
         let (bucket, resolution) = match find(source) {
             Some((bucket, resolution)) if resolution.holds(rules::generation(control), now) => (bucket, resolution),
             _ => {
-                let resolution = renew(source, classes, control, now);
+                let resolution = renew(source, classes, control, now, redirected);
                 (find(source).ok_or_else(|| without_bucket(resolution))?.0, resolution)
             }
         };
@@ -66,6 +68,7 @@ fn track(
             Some(class) if settings::is_on(&settings::SERVICES_ON) => {
                 source.class = u16::from(class);
                 classes = Classes::from(class);
+                redirected = resolution;
             }
             _ => return Ok((bucket, POLICIES.get(resolution.policy()).ok_or(Reason::NoState)?)),
         }
@@ -83,9 +86,15 @@ fn find(source: &Source) -> Option<(&'static Tracked, Resolution)> {
 
 /// Resolves the policy of a source and remembers it in its bucket, which is made if there is none. Rarely called, and looked for by
 /// the caller afterwards: so the verifier walks through it once, whether there was a bucket or not.
+///
+/// What a packet was redirected to is resolved by a part of its classes only, which is enough as long as no rule changes: so it holds no
+/// longer than what has redirected it.
 #[inline(never)]
-fn renew(source: &Source, classes: Classes, control: &Control, now: u64) -> Resolution {
-    let resolution = rules::resolve(source, classes, control, now);
+fn renew(source: &Source, classes: Classes, control: &Control, now: u64, redirected: Resolution) -> Resolution {
+    let mut resolution = rules::resolve(source, classes, control, now);
+    if redirected != Resolution::NONE {
+        resolution = resolution.in_generation(redirected.generation());
+    }
     match find(source) {
         // If the kernel has given the entry to another source meanwhile, that one's word stays.
         Some((bucket, cached)) => drop(bucket.resolution.compare_exchange(cached.0, resolution.0)),

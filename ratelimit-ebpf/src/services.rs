@@ -3,7 +3,7 @@
 use ratelimit_common::{
     class::{ANY, Classes},
     reason::Reason,
-    service::{SCTP, Services, TCP, UDP},
+    service::{SCTP, TCP, UDP},
 };
 
 use crate::{maps::SERVICES, packet::Packet, settings};
@@ -39,18 +39,11 @@ impl Payload {
     ///
     /// # Errors
     ///
-    /// The reason for which it is dropped: its header ends before the packet's service can be told.
+    /// The reason for which it is dropped, whatever is set to pass: its header ends before the packet's service can be told. Passed, a
+    /// fragment would show its ports only when the host has put it together with the next.
     #[inline(always)]
     pub(crate) fn classes(&self, packet: &Packet) -> Result<Classes, Reason> {
         let Some(services) = SERVICES.get(0) else { return Ok(Classes::from(ANY)) };
-        match self.in_services(packet, services) {
-            Err(Reason::Truncated) if settings::is_on(&settings::PASS_MALFORMED) => Ok(Classes::from(ANY)),
-            outcome => outcome,
-        }
-    }
-
-    #[inline(always)]
-    fn in_services(&self, packet: &Packet, services: &Services) -> Result<Classes, Reason> {
         Ok(match self.protocol {
             TCP => {
                 let header: &[u8; TCP_LENGTH] = self.header(packet)?;

@@ -13,15 +13,18 @@ pub struct ServiceName(pub Service);
 pub enum ServiceError {
     /// Not a protocol.
     #[error(
-        "expected tcp, udp or sctp with or without a port (udp/53), icmp, tcp-syn, gre, esp, or a protocol's number"
+        "expected tcp, udp or sctp with or without a port (udp/53), tcp-syn, icmp, gre, esp, ah, ipip, or a protocol's number"
     )]
     Protocol,
     /// Not a port.
-    #[error("expected a port from 0 to 65535 after the slash")]
+    #[error("expected one port, from 0 to 65535, after the slash; each port has a rule of its own")]
     Port,
     /// A port of a protocol that has none.
     #[error("only tcp, udp and sctp have ports: leave the slash away")]
     NoPorts,
+    /// An IPv6 extension header.
+    #[error("{0} is no service but an IPv6 extension header, which is looked through")]
+    Extension(u8),
     /// ICMP of one family.
     #[error("icmp stands for both families: say icmp")]
     OneFamily,
@@ -29,6 +32,9 @@ pub enum ServiceError {
 
 /// Protocols that have a name here besides those with ports, and their numbers.
 const NAMES: [(&str, u8); 4] = [("gre", 47), ("esp", 50), ("ah", 51), ("ipip", 4)];
+
+/// Extension headers that are looked through. The authentication header is one too, but in IPv4 it is a protocol.
+const EXTENSIONS: [u8; 4] = [0, 43, 44, 60];
 
 impl FromStr for ServiceName {
     type Err = ServiceError;
@@ -66,6 +72,7 @@ fn number(protocol: &str) -> Result<u8, ServiceError> {
     let digits = protocol.bytes().all(|byte| byte.is_ascii_digit());
     match protocol.parse().ok().filter(|_| digits) {
         Some(ICMP | ICMPV6) => Err(ServiceError::OneFamily),
+        Some(extension) if EXTENSIONS.contains(&extension) => Err(ServiceError::Extension(extension)),
         number => number.ok_or(ServiceError::Protocol),
     }
 }
@@ -102,11 +109,13 @@ mod tests {
 
     #[test]
     fn what_is_written_reads_the_same() {
-        for text in ["tcp", "udp/53", "sctp/0", "tcp/65535", "icmp", "tcp-syn", "gre", "esp", "ah", "ipip", "0", "255"]
+        for text in
+            ["tcp", "udp/53", "sctp/0", "tcp/65535", "icmp", "tcp-syn", "gre", "esp", "ah", "ipip", "253", "255"]
         {
             assert_eq!(text.parse::<ServiceName>().unwrap().to_string(), text);
         }
-        for protocol in (0..=u8::MAX).filter(|protocol| ![ICMP, ICMPV6].contains(protocol)) {
+        let is_service = |protocol: &u8| ![ICMP, ICMPV6].contains(protocol) && !EXTENSIONS.contains(protocol);
+        for protocol in (0..=u8::MAX).filter(is_service) {
             let service = protocol.to_string().parse::<ServiceName>().unwrap();
             assert_eq!(service.0, Service::Protocol(protocol));
             assert_eq!(service.to_string().parse::<ServiceName>().unwrap(), service);
@@ -124,6 +133,9 @@ mod tests {
         }
         for text in ["icmp/8", "tcp-syn/80", "gre/1", "47/1", "53/udp"] {
             assert_eq!(error(text), ServiceError::NoPorts, "{text}");
+        }
+        for extension in EXTENSIONS {
+            assert_eq!(error(&extension.to_string()), ServiceError::Extension(extension));
         }
         for text in ["icmpv6", "58", "1"] {
             assert_eq!(error(text), ServiceError::OneFamily, "{text}");

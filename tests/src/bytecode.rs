@@ -144,13 +144,17 @@ impl Bytecode {
 
     /// Gives a target (`10.0.0.0/8`, `default udp/53`) these terms, replacing its rule if it has one.
     pub fn set(&mut self, target: &str, terms: impl Into<Terms>) {
-        let target = target.parse().expect("no target");
-        rules::set(&mut self.tables, target, &terms.into(), None, COMMAND).expect("cannot set a rule");
+        set_rule(&mut self.tables, target, terms);
     }
 
     /// Deletes the rule of a target.
     pub fn delete(&mut self, target: &str) {
-        rules::delete(&mut self.tables, target.parse().expect("no target")).expect("cannot delete a rule");
+        delete_rule(&mut self.tables, target);
+    }
+
+    /// The program and its maps apart, so that packets run on one thread while rules change on another.
+    pub fn apart(&mut self) -> (Runner<'_>, &mut Tables) {
+        (Runner(program(&self.ebpf, &self.settings)), &mut self.tables)
     }
 
     /// Runs one packet.
@@ -160,15 +164,7 @@ impl Bytecode {
 
     /// Runs the same packet `times` times; the verdict is that of the last.
     pub fn repeat(&self, frame: &[u8], times: u32) -> Verdict {
-        let mut options = TestRunOptions::new();
-        options.data_in = Some(frame);
-        options.repeat = times;
-        let result = self.program().test_run(options).expect("cannot run the program");
-        match result.return_value {
-            1 => Verdict::Drop,
-            2 => Verdict::Pass,
-            other => panic!("the program returned {other}, which is neither drop nor pass"),
-        }
+        Runner(self.program()).repeat(frame, times)
     }
 
     /// Runs one packet and says why it passed or was dropped.
@@ -208,8 +204,55 @@ impl Bytecode {
     /// The loaded program.
     #[must_use]
     pub fn program(&self) -> &Xdp {
-        let name = if self.settings.frags { control::PROGRAM } else { control::PROGRAM_LINEAR };
-        let program = self.ebpf.program(name).expect("the object has no program");
-        program.try_into().expect("the program is not an XDP program")
+        program(&self.ebpf, &self.settings)
     }
+}
+
+fn program<'a>(ebpf: &'a Ebpf, settings: &Settings) -> &'a Xdp {
+    let name = if settings.frags { control::PROGRAM } else { control::PROGRAM_LINEAR };
+    let program = ebpf.program(name).expect("the object has no program");
+    program.try_into().expect("the program is not an XDP program")
+}
+
+/// The program alone.
+#[derive(Clone, Copy)]
+pub struct Runner<'a>(&'a Xdp);
+
+impl Runner<'_> {
+    /// Runs the same packet `times` times; the verdict is that of the last.
+    ///
+    /// # Panics
+    ///
+    /// Where the kernel refuses to run it.
+    #[must_use]
+    pub fn repeat(&self, frame: &[u8], times: u32) -> Verdict {
+        let mut options = TestRunOptions::new();
+        options.data_in = Some(frame);
+        options.repeat = times;
+        let result = self.0.test_run(options).expect("cannot run the program");
+        match result.return_value {
+            1 => Verdict::Drop,
+            2 => Verdict::Pass,
+            other => panic!("the program returned {other}, which is neither drop nor pass"),
+        }
+    }
+}
+
+/// As [`Bytecode::set`].
+///
+/// # Panics
+///
+/// If there is no such target, or no room.
+pub fn set_rule(tables: &mut Tables, target: &str, terms: impl Into<Terms>) {
+    let target = target.parse().expect("no target");
+    rules::set(tables, target, &terms.into(), None, COMMAND).expect("cannot set a rule");
+}
+
+/// As [`Bytecode::delete`].
+///
+/// # Panics
+///
+/// If there is no such target.
+pub fn delete_rule(tables: &mut Tables, target: &str) {
+    rules::delete(tables, target.parse().expect("no target")).expect("cannot delete a rule");
 }

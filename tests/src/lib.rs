@@ -32,7 +32,7 @@ use ratelimit_common::{
     policy::Policy,
 };
 
-pub use bytecode::{Bytecode, Clock, Verdict};
+pub use bytecode::{Bytecode, Clock, Runner, Verdict, delete_rule, set_rule};
 pub use captures::{Capture, captures};
 pub use empty::Empty;
 pub use flood::{Flood, Running};

@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use super::{
     Answer,
-    limit::{Change, Deleted, expiry, for_time, negative, origin},
-    output::{self, Output},
+    change::{Change, Deleted, for_time, negative, notes, others},
+    output::{self, Output, expiry, origin},
     ssh,
 };
 use crate::{
@@ -28,21 +28,16 @@ use crate::{
 pub(super) enum AllowCommand {
     /// Let every source of CIDR pass, whatever it sends
     Add {
-        /// An address or a prefix
-        #[arg(value_name = "CIDR")]
-        prefix: Prefix,
-        /// Only packets of this service: tcp, udp/53, icmp, tcp-syn (new connections), or a protocol's number
-        #[arg(long, value_name = "PROTO[/PORT]")]
-        service: Option<ServiceName>,
+        #[command(flatten)]
+        which: Which,
+        /// End by itself after this time: 90s, 10m, 2h, 7d
+        #[arg(long = "for", value_name = "DURATION", value_parser = units::duration)]
+        life: Option<Duration>,
     },
     /// Take that back
     Del {
-        /// As it was added
-        #[arg(value_name = "CIDR")]
-        prefix: Prefix,
-        /// As it was added
-        #[arg(long, value_name = "PROTO[/PORT]")]
-        service: Option<ServiceName>,
+        #[command(flatten)]
+        which: Which,
         /// Even if that shuts out this SSH session
         #[arg(long)]
         force: bool,
@@ -55,12 +50,8 @@ pub(super) enum AllowCommand {
 pub(super) enum DenyCommand {
     /// Drop all that sources of CIDR send
     Add {
-        /// An address or a prefix
-        #[arg(value_name = "CIDR")]
-        prefix: Prefix,
-        /// Only packets of this service: tcp, udp/53, icmp, tcp-syn (new connections), or a protocol's number
-        #[arg(long, value_name = "PROTO[/PORT]")]
-        service: Option<ServiceName>,
+        #[command(flatten)]
+        which: Which,
         /// End by itself after this time: 90s, 10m, 2h, 7d
         #[arg(long = "for", value_name = "DURATION", value_parser = units::duration)]
         life: Option<Duration>,
@@ -70,15 +61,29 @@ pub(super) enum DenyCommand {
     },
     /// Take that back
     Del {
-        /// As it was added
-        #[arg(value_name = "CIDR")]
-        prefix: Prefix,
-        /// As it was added
-        #[arg(long, value_name = "PROTO[/PORT]")]
-        service: Option<ServiceName>,
+        #[command(flatten)]
+        which: Which,
     },
     /// List what is denied
     List,
+}
+
+/// The packets that a rule is about; to delete it, as it was added.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(super) struct Which {
+    /// An address or a prefix; 0.0.0.0/0 and ::/0 are everybody
+    #[arg(value_name = "CIDR")]
+    prefix: Prefix,
+    /// Only packets of this service: tcp, udp, sctp, each alone or with a port (udp/53); tcp-syn (new connections); icmp, gre, esp,
+    /// ah, ipip; or a protocol's number
+    #[arg(long, value_name = "PROTO[/PORT]")]
+    service: Option<ServiceName>,
+}
+
+impl Which {
+    fn target(self) -> Target {
+        Target::prefix(self.prefix).of(self.service.map_or(Service::Any, |service| service.0))
+    }
 }
 
 /// One of the two words, and the policy that it stands for.
@@ -117,24 +122,18 @@ impl Row {
 
 pub(super) fn allow(command: &AllowCommand, pins: &Path, output: Output) -> Result<Answer> {
     match command {
-        AllowCommand::Add { prefix, service } => ALLOW.add(target(*prefix, *service), None, false, pins, output),
-        AllowCommand::Del { prefix, service, force } => ALLOW.delete(target(*prefix, *service), *force, pins, output),
+        AllowCommand::Add { which, life } => ALLOW.add(which.target(), *life, false, pins, output),
+        AllowCommand::Del { which, force } => ALLOW.delete(which.target(), *force, pins, output),
         AllowCommand::List => ALLOW.list(pins, output),
     }
 }
 
 pub(super) fn deny(command: &DenyCommand, pins: &Path, output: Output) -> Result<Answer> {
     match command {
-        DenyCommand::Add { prefix, service, life, force } => {
-            DENY.add(target(*prefix, *service), *life, *force, pins, output)
-        }
-        DenyCommand::Del { prefix, service } => DENY.delete(target(*prefix, *service), false, pins, output),
+        DenyCommand::Add { which, life, force } => DENY.add(which.target(), *life, *force, pins, output),
+        DenyCommand::Del { which } => DENY.delete(which.target(), false, pins, output),
         DenyCommand::List => DENY.list(pins, output),
     }
-}
-
-fn target(prefix: Prefix, service: Option<ServiceName>) -> Target {
-    Target::prefix(prefix).of(service.map_or(Service::Any, |service| service.0))
 }
 
 impl Word {
@@ -145,8 +144,12 @@ impl Word {
         let set = |instance: &mut Instance| instance.set_rule(target, &terms, life, COMMAND);
         let replaced = ssh::guarded(&mut instance, target, force, set)?;
         let row = Row::of(&Listed { target, terms: terms.clone(), expires_in: life, origin: COMMAND });
-        let change = Change::of(row, replaced.as_ref());
-        output.print(&change, |out| writeln!(out, "{target}: {}{}{}", self.name, for_time(life), change.note()))?;
+        let change = Change::of(row, replaced.as_ref(), life);
+        let notes = notes(&instance, target)?;
+        output.print(&change, |out| {
+            writeln!(out, "{target}: {}{}{}", self.name, for_time(life), change.note())?;
+            notes.iter().try_for_each(|note| writeln!(out, "{note}"))
+        })?;
         Ok(Answer::Done)
     }
 
@@ -157,7 +160,10 @@ impl Word {
             Some(rule) if rule.terms.policy == self.policy => {
                 ssh::guarded(&mut instance, target, force, |instance| instance.delete_rule(target))?;
             }
-            _ => return negative(output, &format!("{target} has no rule {}", self.name)),
+            found => {
+                let others = others(&instance, target, found)?;
+                return negative(output, &format!("{target} has no rule {}{others}", self.name));
+            }
         }
         let deleted = Deleted { deleted: target.to_string() };
         output.print(&deleted, |out| writeln!(out, "{target}: no longer has the rule {}", self.name))?;

@@ -48,7 +48,8 @@ pub(super) struct Arguments {
     /// Bits of an IPv6 address that make a source [default: 64]
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(1..=128))]
     ipv6_prefix: Option<u32>,
-    /// Sources that are tracked at a time, at 144 bytes each; the longest silent one gives way [default: 65536]
+    /// Buckets that there can be at a time, at 144 bytes each: one for each source, and for each of its services that a rule is about; the
+    /// longest silent one gives way [default: 65536]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     max_sources: Option<u32>,
     /// What becomes of malformed and truncated IP packets: dropped, or passed as far as their source may [default: drop]
@@ -144,6 +145,9 @@ fn again(
     instance: &mut Instance,
     done: &mut Done,
 ) -> Result<()> {
+    if let Some(terms) = terms {
+        instance.check(Target::DEFAULT, terms)?;
+    }
     // Rules were kept while nothing was attached, so the operator may come from elsewhere now.
     if instance.attachments.list()?.is_empty() {
         done.allowed_ssh = allow_ssh_peer(arguments, instance)?;
@@ -157,7 +161,7 @@ fn again(
 fn allow_ssh_peer(arguments: &Arguments, instance: &mut Instance) -> Result<Option<Prefix>> {
     let Some(session) = ssh::session().filter(|_| !arguments.no_allow_ssh) else { return Ok(None) };
     let peer = session.peer;
-    if session.policies(&instance.tables)?.iter().any(|policy| policy.kind == DENY) {
+    if session.terms(&instance.tables)?.iter().any(|terms| terms.policy.kind == DENY) {
         anyhow::bail!(
             "this SSH session comes from {peer}, which the rules that were kept deny: `ratelimit deny list` shows them, --no-allow-ssh attaches all the same"
         );

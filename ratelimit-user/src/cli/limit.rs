@@ -1,18 +1,19 @@
 //! `ratelimit limit set | del | list`.
 
-use std::{io::Write, path::Path, time::Duration};
+use std::{path::Path, time::Duration};
 
 use anyhow::{Result, bail};
 use ratelimit_common::{
     policy::{LIMIT, Policy},
-    rule::{COMMAND, SSH},
+    rule::COMMAND,
     service::Service,
 };
 use serde::Serialize;
 
 use super::{
     Answer,
-    output::{self, Output},
+    change::{Change, Deleted, for_time, negative, notes, others},
+    output::{self, Output, expiry, origin},
     rates::Rates,
     ssh,
 };
@@ -36,7 +37,8 @@ pub(super) enum Command {
         sources: Sources,
         #[command(flatten)]
         rates: Rates,
-        /// Only packets of this service: tcp, udp/53, icmp, tcp-syn (new connections), or a protocol's number
+        /// Only packets of this service: tcp, udp, sctp, each alone or with a port (udp/53); tcp-syn (new connections); icmp, gre, esp,
+        /// ah, ipip; or a protocol's number. A packet is billed to the narrowest service that has a rule for its source
         #[arg(long, value_name = "PROTO[/PORT]")]
         service: Option<ServiceName>,
         /// End by itself after this time: 90s, 10m, 2h, 7d
@@ -54,6 +56,9 @@ pub(super) enum Command {
         /// As it was set
         #[arg(long, value_name = "PROTO[/PORT]")]
         service: Option<ServiceName>,
+        /// Even if that shuts out this SSH session
+        #[arg(long)]
+        force: bool,
     },
     /// List the limits
     List,
@@ -103,47 +108,6 @@ impl Row {
     }
 }
 
-/// A rule that was set, and what it has replaced.
-#[derive(Debug, Serialize)]
-pub(super) struct Change<R> {
-    #[serde(flatten)]
-    rule: R,
-    replaced: Option<String>,
-}
-
-impl<R> Change<R> {
-    pub(super) fn of(rule: R, replaced: Option<&Listed>) -> Self {
-        Self { rule, replaced: replaced.map(|rule| output::terms(&rule.terms)) }
-    }
-
-    /// For the end of a line.
-    pub(super) fn note(&self) -> String {
-        self.replaced.as_ref().map_or_else(String::new, |replaced| format!(" (instead of: {replaced})"))
-    }
-}
-
-/// How long a rule lives, for the end of a line.
-pub(super) fn for_time(life: Option<Duration>) -> String {
-    life.map_or_else(String::new, |life| format!(" for {}", units::write_duration(life)))
-}
-
-/// Seconds that are left of a rule, for people.
-pub(super) fn expiry(seconds: Option<u64>) -> String {
-    seconds.map_or_else(
-        || "never".to_owned(),
-        |seconds| format!("in {}", units::write_duration(Duration::from_secs(seconds))),
-    )
-}
-
-/// The word for who made a rule.
-pub(super) fn origin(origin: u8) -> &'static str {
-    match origin {
-        COMMAND => "command",
-        SSH => "ssh",
-        _ => "unknown",
-    }
-}
-
 pub(super) fn run(command: &Command, pins: &Path, output: Output) -> Result<Answer> {
     host::check()?;
     match command {
@@ -152,7 +116,7 @@ pub(super) fn run(command: &Command, pins: &Path, output: Output) -> Result<Answ
             let terms = rates.some_terms(*sources)?;
             set(target, &terms, *life, *force, pins, output)
         }
-        Command::Del { sources, service } => delete(target(*sources, *service), pins, output),
+        Command::Del { sources, service, force } => delete(target(*sources, *service), *force, pins, output),
         Command::List => list(pins, output),
     }
 }
@@ -176,22 +140,25 @@ fn set(
     let set = |instance: &mut Instance| instance.set_rule(target, terms, life, COMMAND);
     let replaced = ssh::guarded(&mut instance, target, force, set)?;
     let row = Row::of(&Listed { target, terms: terms.clone(), expires_in: life, origin: COMMAND });
-    let change = Change::of(row, replaced.as_ref());
-    output
-        .print(&change, |out| writeln!(out, "{target}: {}{}{}", output::limit(terms), for_time(life), change.note()))?;
+    let change = Change::of(row, replaced.as_ref(), life);
+    let notes = notes(&instance, target)?;
+    output.print(&change, |out| {
+        writeln!(out, "{target}: {}{}{}", output::limit(terms), for_time(life), change.note())?;
+        notes.iter().try_for_each(|note| writeln!(out, "{note}"))
+    })?;
     Ok(Answer::Done)
 }
 
-fn delete(target: Target, pins: &Path, output: Output) -> Result<Answer> {
+fn delete(target: Target, force: bool, pins: &Path, output: Output) -> Result<Answer> {
     let mut instance = Instance::open(pins)?;
     match rules::get(&instance.tables, target)? {
-        Some(Listed { terms: Terms { policy: Policy { kind: LIMIT, .. }, .. }, .. }) => instance.delete_rule(target)?,
-        Some(rule) => {
-            let word = output::terms(&rule.terms);
-            let del = output::words(&format!("{word} del"), target);
-            return negative(output, &format!("{target} has no limit: it has the rule {word} (`ratelimit {del}`)"));
+        Some(Listed { terms: Terms { policy: Policy { kind: LIMIT, .. }, .. }, .. }) => {
+            ssh::guarded(&mut instance, target, force, |instance| instance.delete_rule(target))?;
         }
-        None => return negative(output, &format!("{target} has no limit")),
+        found => {
+            let others = others(&instance, target, found)?;
+            return negative(output, &format!("{target} has no limit{others}"));
+        }
     }
     output.print(&Deleted { deleted: target.to_string() }, |out| writeln!(out, "{target}: limit deleted"))?;
     Ok(Answer::Done)
@@ -210,21 +177,4 @@ fn list(pins: &Path, output: Output) -> Result<Answer> {
         output::table(out, ["source", "service", "packets", "bytes", "burst", "parents", "expires", "origin"], &cells)
     })?;
     Ok(Answer::Done)
-}
-
-/// What was deleted.
-#[derive(Debug, Serialize)]
-pub(super) struct Deleted {
-    pub(super) deleted: String,
-}
-
-/// Says that there is nothing to do, with exit status 1.
-pub(super) fn negative(output: Output, message: &str) -> Result<Answer> {
-    #[derive(Serialize)]
-    struct Nothing<'a> {
-        deleted: Option<String>,
-        message: &'a str,
-    }
-    output.print(&Nothing { deleted: None, message }, |out: &mut dyn Write| writeln!(out, "{message}"))?;
-    Ok(Answer::Negative)
 }

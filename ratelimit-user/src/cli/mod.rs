@@ -2,6 +2,7 @@
 
 mod access;
 mod attach;
+mod change;
 mod detach;
 mod limit;
 mod output;
@@ -13,7 +14,7 @@ mod status;
 use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
-use clap::{Parser, Subcommand, error::ErrorKind};
+use clap::{CommandFactory as _, Parser, Subcommand, error::ErrorKind};
 
 use crate::dataplane::instance::PINS;
 use output::Output;
@@ -114,5 +115,19 @@ fn one_line(error: &clap::Error) -> String {
     let lines = message.lines().map(str::trim).take_while(|line| !line.is_empty() && !line.starts_with("Usage:"));
     let message = lines.collect::<Vec<_>>().join(" ");
     let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
-    format!("{message} ({})", tip.unwrap_or("see `ratelimit --help`"))
+    let help = format!("see `{}`", help_for(std::env::args().skip(1)));
+    // Among the options of a command, what is similar by its letters is seldom what was meant.
+    let tip = tip.filter(|_| error.kind() != ErrorKind::UnknownArgument);
+    format!("{message} ({})", tip.unwrap_or(&help))
+}
+
+/// The command that explains those words.
+fn help_for(words: impl Iterator<Item = String>) -> String {
+    let (mut command, mut help) = (Arguments::command(), "ratelimit help".to_owned());
+    for word in words.filter(|word| !word.starts_with('-')) {
+        let Some(found) = command.find_subcommand(&word).cloned() else { break };
+        help = format!("{help} {word}");
+        command = found;
+    }
+    help
 }

@@ -1,22 +1,21 @@
 //! One writer for people, one for programs.
 
-use std::io::{self, BufWriter, Write};
+use std::{
+    io::{self, BufWriter, Write},
+    time::Duration,
+};
 
 use anyhow::Result;
 use ratelimit_common::{
     limit::Rate,
     policy::{ALLOW, DENY, Policy},
-    service::Service,
+    rule::{COMMAND, SSH},
 };
 use serde::Serialize;
 
 use crate::{
-    dataplane::{
-        target::Target,
-        terms::{ParentLimit, Scope, Terms},
-    },
-    service::ServiceName,
-    units::{ByteRate, PacketRate},
+    dataplane::terms::{ParentLimit, Scope, Terms},
+    units::{self, ByteRate, PacketRate},
 };
 
 /// How to print.
@@ -87,7 +86,7 @@ pub(super) fn terms(terms: &Terms) -> String {
 pub(super) fn limit(terms: &Terms) -> String {
     let parents: Vec<_> = terms.parents.iter().map(parent).collect();
     let own = match terms.policy.given.burst {
-        0 => policy(&terms.policy),
+        0 => format!("{} per source", policy(&terms.policy)),
         burst => format!("{} per source, burst {burst}", policy(&terms.policy)),
     };
     if parents.is_empty() { own } else { format!("{own}; together {}", parents.join(", ")) }
@@ -103,11 +102,20 @@ pub(super) fn parent(limit: &ParentLimit) -> String {
     }
 }
 
-/// A command about a target, with the words that it needs.
-pub(super) fn words(command: &str, target: Target) -> String {
-    match target.service {
-        Service::Any => format!("{command} {target}"),
-        service => format!("{command} {} --service {}", target.sources, ServiceName(service)),
+/// Seconds that are left of a rule, for people.
+pub(super) fn expiry(seconds: Option<u64>) -> String {
+    seconds.map_or_else(
+        || "never".to_owned(),
+        |seconds| format!("in {}", units::write_duration(Duration::from_secs(seconds))),
+    )
+}
+
+/// The word for who made a rule.
+pub(super) fn origin(origin: u8) -> &'static str {
+    match origin {
+        COMMAND => "command",
+        SSH => "ssh",
+        _ => "unknown",
     }
 }
 

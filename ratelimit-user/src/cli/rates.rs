@@ -130,12 +130,6 @@ impl ParentArgument {
                 Scope::Prefix(prefix.source().family, Reverse(bits))
             }
         };
-        if let Scope::Prefix(IPV4, Reverse(bits)) = scope {
-            anyhow::ensure!(
-                bits < 32,
-                "a parent of IPv4 sources has at most 31 bits: /{bits} is no wider than a source"
-            );
-        }
         Ok(ParentLimit { scope, policy: limit.policy()? })
     }
 }
@@ -176,7 +170,6 @@ mod tests {
         assert_eq!(scope("/24=1/s", "default"), Ok(Scope::Prefix(IPV4, Reverse(24))));
         assert_eq!(scope("/48=1/s", "default"), Ok(Scope::Prefix(IPV6, Reverse(48))));
         assert_eq!(scope("/24=1/s", "fd00::/8"), Ok(Scope::Prefix(IPV6, Reverse(24))));
-        assert!(scope("/48=1/s", "10.0.0.0/8").unwrap_err().contains("at most 31 bits"));
-        assert!(scope("/32=1/s", "default").unwrap_err().contains("at most 31 bits"));
+        assert_eq!(scope("/32=1/s", "default"), Ok(Scope::Prefix(IPV4, Reverse(32))));
     }
 }

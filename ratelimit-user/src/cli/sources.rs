@@ -46,8 +46,7 @@ pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
     let instance = Instance::open(pins)?;
     let services = Services::read(&instance.tables)?;
     let mut tracked = instance.tables.tracked()?;
-    // Parents are no sources, and a source without a count has only looked for its service's rule.
-    tracked.retain(|(source, bucket)| source.parent == 0 && bucket.passed_packets + bucket.dropped_packets > 0);
+    tracked.retain(|(source, bucket)| resolve::is_source(source, bucket));
     tracked.sort_unstable_by_key(|(source, bucket)| {
         let first = match arguments.sort {
             Sort::Dropped => (bucket.dropped_packets, bucket.passed_packets),
@@ -57,8 +56,9 @@ pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
     });
     let mut rows = Vec::new();
     for (source, bucket) in tracked.iter().take(arguments.most) {
-        let service = services.of(source).unwrap_or_default();
-        let terms = resolve::of_source(&instance.tables, source, services.classes(service))?;
+        let (service, classes) = services.of_key(source);
+        let mut terms = resolve::of_source(&instance.tables, source, classes)?;
+        terms.parents = terms.parents_of(source.family)?;
         rows.push(Row {
             source: Prefix::of(source, source.prefix).to_string(),
             service: ServiceName(service).to_string(),

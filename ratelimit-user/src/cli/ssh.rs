@@ -8,12 +8,15 @@ use ratelimit_common::{
     service::{Service, Transport},
 };
 
+use super::output;
 use crate::{
     dataplane::{
         Error, Instance, resolve,
         rules::{self, Listed},
+        services::Services,
         tables::Tables,
-        target::{Sources, Target},
+        target::Target,
+        terms::Terms,
     },
     prefix::Prefix,
 };
@@ -52,21 +55,25 @@ pub(super) fn guarded(
         change(instance)?;
         return Ok(replaced);
     };
-    let before = session.policies(&instance.tables)?;
+    let before = session.terms(&instance.tables)?;
     change(instance)?;
-    let after = session.policies(&instance.tables)?;
-    let is_own = target.sources == Sources::Prefix(session.peer);
-    let shut_out = |(before, after): (&Policy, &Policy)| {
-        let limited = *before == Policy::ALLOWED && ![Policy::ALLOWED, Policy::UNLIMITED].contains(after);
-        after.kind == DENY && before.kind != DENY || is_own && limited
+    let after = session.terms(&instance.tables)?;
+    let (allowed, unlimited) = (Terms::from(Policy::ALLOWED), Terms::from(Policy::UNLIMITED));
+    let is_worse = |(before, after): &(&Terms, &Terms)| {
+        let limited = **before == allowed && **after != allowed && **after != unlimited;
+        after.policy.kind == DENY && before.policy.kind != DENY || limited
     };
-    if before.iter().zip(&after).any(shut_out) {
+    if let Some((_, after)) = before.iter().zip(&after).find(is_worse) {
+        let fate = match after.policy.kind {
+            DENY => "denied".to_owned(),
+            _ => format!("limited to {}", output::limit(after)),
+        };
         match &replaced {
             Some(rule) => instance.set_rule(target, &rule.terms, rule.expires_in, rule.origin)?,
             None => instance.delete_rule(target)?,
         }
         bail!(
-            "this SSH session comes from {}, which would be shut out or limited: nothing was changed, --force does it all the same",
+            "this SSH session comes from {}, which would be {fate}: nothing was changed, --force does it all the same",
             session.peer
         );
     }
@@ -83,9 +90,11 @@ impl Session {
     }
 
     /// What becomes of the session's packets, and of those that would open another.
-    pub(super) fn policies(&self, tables: &Tables) -> Result<[Policy; 2], Error> {
-        let of = |service| resolve::of_address(tables, &self.peer, service).map(|terms| terms.policy);
-        Ok([of(Service::Port(Transport::Tcp, self.port))?, of(Service::TcpSyn)?])
+    pub(super) fn terms(&self, tables: &Tables) -> Result<[Terms; 2], Error> {
+        let services = Services::read(tables)?;
+        let of = |classes| resolve::of_address(tables, &self.peer, classes);
+        let open = services.classes(Service::Port(Transport::Tcp, self.port));
+        Ok([of(open)?, of(services.classes_of_new(self.port))?])
     }
 }
 

@@ -10,7 +10,7 @@ use super::{
     Answer,
     output::{self, Output, Traffic},
 };
-use crate::dataplane::{Instance, attachment::Attachment, host, interface::Attached};
+use crate::dataplane::{Instance, attachment::Attachment, host, interface::Attached, resolve};
 
 #[derive(Debug, Serialize)]
 struct Status {
@@ -27,6 +27,8 @@ struct Status {
 #[derive(Debug, Serialize)]
 struct Sources {
     tracked: usize,
+    /// One for each service of a source that rules are about, and for each parent.
+    buckets: usize,
     capacity: u32,
 }
 
@@ -72,13 +74,17 @@ pub(super) fn run(pins: &Path, output: Output) -> Result<Answer> {
         *(if reason.passes() { &mut passed } else { &mut dropped }) += traffic;
         reasons.insert(reason.name(), traffic);
     }
-    let control = tables.control()?;
+    let (control, tracked) = (tables.control()?, tables.tracked()?);
     let status = Status {
         interfaces: instance.attachments.list()?.into_iter().map(Interface::from).collect(),
         passed,
         dropped,
         reasons,
-        sources: Sources { tracked: tables.tracked()?.len(), capacity: tables.capacity()? },
+        sources: Sources {
+            tracked: tracked.iter().filter(|(source, bucket)| resolve::is_source(source, bucket)).count(),
+            buckets: tracked.len(),
+            capacity: tables.capacity()?,
+        },
         ipv6_prefix: control.ipv6_prefix,
         malformed: if control.features & FEATURE_PASS_MALFORMED == 0 { "drop" } else { "pass" },
     };
@@ -90,8 +96,12 @@ pub(super) fn run(pins: &Path, output: Output) -> Result<Answer> {
         if status.interfaces.is_empty() {
             writeln!(out, "not attached to any interface; the rules are kept")?;
         }
-        let Sources { tracked, capacity } = status.sources;
-        writeln!(out, "sources: {tracked} tracked of at most {capacity}; IPv6 by /{}", status.ipv6_prefix)?;
+        let Sources { tracked, buckets, capacity } = status.sources;
+        writeln!(
+            out,
+            "sources: {tracked} tracked, in {buckets} of {capacity} buckets; IPv6 by /{}",
+            status.ipv6_prefix
+        )?;
         if status.malformed == "pass" {
             writeln!(out, "malformed packets: pass as far as their source may")?;
         }

@@ -142,6 +142,16 @@ pub enum Error {
         /// The most.
         most: usize,
     },
+    /// A wider limit that is not wider.
+    #[error(
+        "--parent /{bits} is no wider than a source, which has {whole} bits (in a default, up to 32 bits mean IPv4: for all of IPv6, set the limit of ::/0)"
+    )]
+    NarrowParent {
+        /// Bits of the parent.
+        bits: u8,
+        /// Bits of a source.
+        whole: u8,
+    },
     /// Two wider limits with one scope.
     #[error("two parents have the same scope: give both rates in one, as in --parent all=500k/s,1GB/s")]
     SameParent,

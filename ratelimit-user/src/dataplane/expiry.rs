@@ -10,11 +10,16 @@ const INTERVAL: u64 = 60 * ratelimit_common::limit::SECOND;
 /// Removes rules that have ended, at most once a minute, since all rules are read for it.
 pub(super) fn clear(tables: &mut Tables) -> Result<(), Error> {
     let due = tables.control()?.clear_after;
-    if due == 0 || host::now() < due { Ok(()) } else { remove_ended(tables) }
+    if due == 0 || host::now() < due {
+        return Ok(());
+    }
+    remove(tables)?;
+    services::forget_unused(tables)
 }
 
-/// Removes rules that have ended. The program looks past them, but they take room, and it looks past few.
-pub(super) fn remove_ended(tables: &mut Tables) -> Result<(), Error> {
+/// Removes rules that have ended. The program looks past them, but they take room, and it looks past few. Services that have lost their
+/// last rule keep their classes: one may be about to get a rule.
+pub(super) fn remove(tables: &mut Tables) -> Result<(), Error> {
     let now = host::now();
     let mut next = NEVER;
     let mut ended = |rule: &Rule| {
@@ -31,6 +36,5 @@ pub(super) fn remove_ended(tables: &mut Tables) -> Result<(), Error> {
     let mut control = tables.control()?;
     control.clear_after = if next == NEVER { 0 } else { next.max(now + INTERVAL) };
     tables.set_control(&control)?;
-    rules::forget_narrow(tables)?;
-    services::forget_unused(tables)
+    rules::forget_narrow(tables)
 }

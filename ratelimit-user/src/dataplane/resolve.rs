@@ -2,14 +2,14 @@
 
 use aya::maps::{MapError, lpm_trie::Key};
 use ratelimit_common::{
+    bucket::Bucket,
     class::{ANY, Class, Classes, narrowest, wider},
     policy::{ALLOWED_ID, DENIED_ID, PolicyId, UNLIMITED_ID},
     rule::Rule,
-    service::Service,
     source::{IPV6, Source},
 };
 
-use super::{Error, error::Tried as _, host, policies, services::Services, tables::Tables, terms::Terms};
+use super::{Error, error::Tried as _, host, policies, tables::Tables, terms::Terms};
 use crate::prefix::Prefix;
 
 /// What the rules of one class say to a source.
@@ -28,13 +28,18 @@ pub fn of_source(tables: &Tables, source: &Source, classes: Classes) -> Result<T
     policies::terms(tables, policy(tables, source, classes)?)
 }
 
-/// The terms of packets of one service from one address.
+/// Whether a bucket is a source's. Parents have buckets too, and so has a source's service that another is billed for.
+#[must_use]
+pub fn is_source(source: &Source, bucket: &Bucket) -> bool {
+    source.parent == 0 && bucket.passed_packets + bucket.dropped_packets > 0
+}
+
+/// The terms of packets of these classes from one address.
 ///
 /// # Errors
 ///
 /// [`Error::Bpf`] where the kernel refuses.
-pub fn of_address(tables: &Tables, address: &Prefix, service: Service) -> Result<Terms, Error> {
-    let classes = Services::read(tables)?.classes(service);
+pub fn of_address(tables: &Tables, address: &Prefix, classes: Classes) -> Result<Terms, Error> {
     let address = address.source();
     let mut prefix = address.bits(tables.control()?.ipv6_prefix as u8);
     // A part of an IPv6 source with a rule is a source of its own.

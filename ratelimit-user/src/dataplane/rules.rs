@@ -11,7 +11,7 @@ use ratelimit_common::{
     policy::{PolicyId, UNLIMITED_ID},
     rule::{COMMAND, NEVER, Rule},
     service::Service,
-    source::{PrefixKey, Source},
+    source::{IPV4, PrefixKey, Source},
 };
 
 use super::{
@@ -38,6 +38,9 @@ pub struct Listed {
     pub origin: u8,
 }
 
+/// Bits of an IPv6 address.
+const IPV6_BITS: u8 = 128;
+
 /// Where a rule for a prefix is kept.
 enum Place {
     /// One source, found by its key.
@@ -49,7 +52,9 @@ enum Place {
 impl Place {
     fn of(prefix: &Prefix, class: Class, ipv6_prefix: u32) -> Self {
         let source = prefix.source().of_class(class);
-        if prefix.bits() == source.bits(ipv6_prefix as u8) {
+        // A part of an IPv6 source can be a source of its own, which must find the rule of the whole as that of a prefix around it.
+        let has_no_parts = source.family == IPV4 || prefix.bits() == IPV6_BITS;
+        if has_no_parts && prefix.bits() == source.bits(ipv6_prefix as u8) {
             return Self::Source(source);
         }
         let (bits, data) = source.prefix_key(prefix.bits());
@@ -121,7 +126,7 @@ fn set_prefix(
     match place.insert(tables, &rule) {
         // What has ended makes room, even if a search is not due yet.
         Err(Error::TooManyRules { .. }) => {
-            expiry::remove_ended(tables)?;
+            expiry::remove(tables)?;
             place.insert(tables, &rule)?;
         }
         outcome => outcome?,
@@ -190,7 +195,7 @@ pub fn list(tables: &Tables) -> Result<Vec<Listed>, Error> {
     }
     let mut add = |source: &Source, rule: &Rule| -> Result<(), Error> {
         // A class without a service belongs to a rule that is just being made or deleted.
-        if let Some(service) = services.of(source) {
+        if let Some(service) = services.of_class(source.class as Class) {
             rules.extend(listed(tables, Target::prefix(Prefix::of(source, source.prefix)).of(service), rule)?);
         }
         Ok(())

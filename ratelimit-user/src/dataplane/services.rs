@@ -50,11 +50,29 @@ impl Services {
         all.filter(|(of, _)| *of == service).map(|(_, class)| class).next()
     }
 
-    /// The service of the class in a key, if it has one.
+    /// The service of a class, if it is one's.
     #[must_use]
-    pub fn of(&self, source: &Source) -> Option<Service> {
+    pub fn of_class(&self, class: Class) -> Option<Service> {
         let all = [(Service::Any, ANY)].into_iter().chain(self.iter());
-        all.filter(|(_, class)| *class == source.class as Class).map(|(service, _)| service).next()
+        all.filter(|(_, of)| *of == class).map(|(service, _)| service).next()
+    }
+
+    /// The service that a bucket's key is about, and the classes of its packets. New connections to a port with rules of its own
+    /// have buckets apart from others, as long as a rule decides about them that needs no bucket: those are the port's.
+    #[must_use]
+    pub fn of_key(&self, source: &Source) -> (Service, Classes) {
+        let [class, telling] = source.class.to_le_bytes();
+        let service = self.of_class(class).unwrap_or_default();
+        match self.of_class(telling) {
+            Some(Service::Port(transport, port)) => (Service::Port(transport, port), self.classes_of_new(port)),
+            _ => (service, self.classes(service)),
+        }
+    }
+
+    /// The classes of packets that ask for a new connection to `port`.
+    #[must_use]
+    pub fn classes_of_new(&self, port: u16) -> Classes {
+        service::classes_of_new(&self.0, port)
     }
 
     /// The classes of packets that `service` is the narrowest for.

@@ -1,10 +1,11 @@
 //! Puts another program in the place of the running one: this build's, or one that looks at more or less of a packet.
 
-use std::{fs, time::Duration};
+use std::{cmp::Reverse, fs, time::Duration};
 
 use ratelimit_common::{
     control::{FEATURE_PARENTS, FEATURE_SERVICES},
     service::Service,
+    source::IPV4,
 };
 
 use super::{
@@ -14,8 +15,8 @@ use super::{
     object::{self, Settings, Wanted},
     policies, rules,
     services::Services,
-    target::Target,
-    terms::{FAMILIES, Terms},
+    target::{Sources, Target},
+    terms::{FAMILIES, ParentLimit, Scope, Terms},
 };
 
 impl Instance {
@@ -23,21 +24,19 @@ impl Instance {
     ///
     /// # Errors
     ///
-    /// Those of [`rules::set`] and [`Self::upgrade`]; nothing has changed then.
+    /// Those of [`rules::set`], [`Self::check`] and [`Self::upgrade`]; nothing has changed then.
     pub fn set_rule(&mut self, target: Target, terms: &Terms, life: Option<Duration>, origin: u8) -> Result<(), Error> {
-        // What cannot be is refused before anything is switched.
-        for family in FAMILIES {
-            terms.parents_of(family)?;
-        }
-        let needs = |needs, feature| if needs { feature } else { 0 };
-        let needed =
-            needs(target.service != Service::Any, FEATURE_SERVICES) | needs(!terms.parents.is_empty(), FEATURE_PARENTS);
+        self.check(target, terms)?;
+        let replaced = rules::get(&self.tables, target)?;
         let running = self.tables.control()?.features;
+        let needed = needs(target, terms);
         if needed & !running != 0 {
             self.switch_to(running | needed)?;
         }
         let outcome = rules::set(&mut self.tables, target, terms, life, origin);
-        self.spare();
+        // What the rule before this one has needed, and what a rule that could not be set would have.
+        let before = replaced.map_or(0, |replaced| needs(target, &replaced.terms));
+        self.spare(if outcome.is_err() { needed } else { before & !needed });
         outcome
     }
 
@@ -47,8 +46,35 @@ impl Instance {
     ///
     /// Those of [`rules::delete`].
     pub fn delete_rule(&mut self, target: Target) -> Result<(), Error> {
+        let deleted = rules::get(&self.tables, target)?;
         rules::delete(&mut self.tables, target)?;
-        self.spare();
+        self.spare(deleted.map_or(0, |deleted| needs(target, &deleted.terms)));
+        Ok(())
+    }
+
+    /// Checks what can be checked before anything is changed.
+    ///
+    /// # Errors
+    ///
+    /// What [`Terms::parents_of`] says, and [`Error::NarrowParent`] where a parent would have no more than one source.
+    pub fn check(&self, target: Target, terms: &Terms) -> Result<(), Error> {
+        let ipv6_prefix = self.tables.control()?.ipv6_prefix as u8;
+        for family in FAMILIES {
+            let whole = match (family, target.sources) {
+                (IPV4, _) => 32,
+                (_, Sources::Prefix(prefix)) => prefix.bits().max(ipv6_prefix),
+                (_, Sources::Default) => ipv6_prefix,
+            };
+            let is_narrow = |parent: &ParentLimit| match parent.scope {
+                Scope::Prefix(_, Reverse(bits)) => bits >= whole,
+                Scope::Interface | Scope::All => false,
+            };
+            if let Some(ParentLimit { scope: Scope::Prefix(_, Reverse(bits)), .. }) =
+                terms.parents_of(family)?.into_iter().find(is_narrow)
+            {
+                return Err(Error::NarrowParent { bits, whole });
+            }
+        }
         Ok(())
     }
 
@@ -78,20 +104,20 @@ impl Instance {
         Ok(settings.with_features(control.features))
     }
 
-    /// Changes to a program that looks at no more than the rules need. Where that fails, the running one does too much and nothing
-    /// wrong, and the next change tries again.
-    fn spare(&mut self) {
-        let _ = self.try_spare();
+    /// Changes to a program that does not look at these features, as far as no rule needs them any more. Where that fails, the running
+    /// one does too much and nothing wrong.
+    fn spare(&mut self, features: u32) {
+        let _ = self.try_spare(features);
     }
 
-    fn try_spare(&mut self) -> Result<(), Error> {
+    fn try_spare(&mut self, features: u32) -> Result<(), Error> {
         let running = self.tables.control()?.features;
-        let mut unused = 0;
-        if running & FEATURE_SERVICES != 0 && Services::read(&self.tables)?.is_empty() {
-            unused |= FEATURE_SERVICES;
+        let mut unused = features & running;
+        if unused & FEATURE_SERVICES != 0 && !Services::read(&self.tables)?.is_empty() {
+            unused &= !FEATURE_SERVICES;
         }
-        if running & FEATURE_PARENTS != 0 && !policies::any_parents(&self.tables)? {
-            unused |= FEATURE_PARENTS;
+        if unused & FEATURE_PARENTS != 0 && policies::any_parents(&self.tables)? {
+            unused &= !FEATURE_PARENTS;
         }
         if unused == 0 { Ok(()) } else { self.switch_to(running & !unused) }
     }
@@ -110,14 +136,30 @@ impl Instance {
             fs::remove_file(&fresh).map_err(at(&fresh))?;
         }
         program.pin(&fresh).tried("cannot pin the program")?;
-        let old = self.program()?;
-        if let Err(error) = self.attachments.replace(program, old) {
-            let _ = fs::remove_file(&fresh);
-            return Err(error);
-        }
-        fs::rename(&fresh, &pinned).map_err(at(&pinned))?;
+        // Until it is done, nobody may count on what only one of the two looks at.
         let mut control = self.tables.control()?;
-        control.features = settings.features();
-        self.tables.set_control(&control)
+        let (before, after) = (control.features, settings.features());
+        control.features = before & after;
+        self.tables.set_control(&control)?;
+        let outcome = self.attachments.replace(program, self.program()?).and_then(|()| {
+            let renamed = fs::rename(&fresh, &pinned).map_err(at(&pinned));
+            if renamed.is_err() {
+                self.attachments.replace(&mut self.program()?, self.program()?)?;
+            }
+            renamed
+        });
+        if outcome.is_err() {
+            let _ = fs::remove_file(&fresh);
+        }
+        control.features = if outcome.is_ok() { after } else { before };
+        self.tables.set_control(&control)?;
+        outcome
     }
+}
+
+/// The features that a rule needs.
+fn needs(target: Target, terms: &Terms) -> u32 {
+    let services = if target.service == Service::Any { 0 } else { FEATURE_SERVICES };
+    let parents = if terms.parents.is_empty() { 0 } else { FEATURE_PARENTS };
+    services | parents
 }

@@ -1,25 +1,14 @@
 //! Limits for a class of packets: which bucket a packet is billed to, and by which rule.
 
-use std::{cell::RefCell, collections::HashMap};
-
-use proptest::{
-    prelude::*,
-    test_runner::{Config, TestRunner},
-};
-use ratelimit::dataplane::{
-    Error,
-    object::Settings,
-    rules,
-    services::Services,
-    target::{Sources, Target},
-    terms::Terms,
-};
+use aya::maps::lpm_trie::Key;
+use ratelimit::dataplane::{Error, object::Settings, rules, services::Services, target::Target};
 use ratelimit_common::{
     limit::{DAY, Limit, Rate, SECOND},
-    policy::{ALLOW, DENY, Policy},
+    map,
+    policy::{DENIED_ID, Policy},
     reason::Reason,
-    rule::COMMAND,
-    service::{Service, Transport},
+    rule::{COMMAND, Rule},
+    source::Source,
 };
 use ratelimit_tests::{Bytecode, Frame, Verdict};
 
@@ -127,103 +116,31 @@ fn a_rule_for_a_service_of_a_part_of_an_ipv6_source() {
     assert_eq!(bytecode.reason(&Frame::udp(from(0xbad), 9).bytes()), Reason::OverPackets);
 }
 
-/// A packet from an address, and its services, the narrowest first.
-type Packet = (fn([u8; 4]) -> Frame, &'static [Service]);
-
-/// The packets of the property below.
-const PACKETS: [Packet; 6] = [
-    (|from| Frame::udp(from, 53), &[Service::Port(Transport::Udp, 53), Service::Protocol(17)]),
-    (|from| Frame::udp(from, 9), &[Service::Protocol(17)]),
-    (|from| Frame::syn(from, 443), &[Service::TcpSyn, Service::Port(Transport::Tcp, 443), Service::Protocol(6)]),
-    (|from| Frame::syn(from, 80), &[Service::TcpSyn, Service::Protocol(6)]),
-    (|from| Frame::ack(from, 443), &[Service::Port(Transport::Tcp, 443), Service::Protocol(6)]),
-    (Frame::echo, &[Service::Icmp]),
-];
-
-const SERVICES: [Service; 7] = [
-    Service::Any,
-    Service::Port(Transport::Udp, 53),
-    Service::Protocol(17),
-    Service::TcpSyn,
-    Service::Port(Transport::Tcp, 443),
-    Service::Protocol(6),
-    Service::Icmp,
-];
-
-/// Each inside the one before, and sources in all of them.
-const SOURCES: [&str; 5] = ["default", "10.0.0.0/8", "10.1.0.0/16", "10.1.2.0/24", "10.1.2.3"];
-const ADDRESSES: [[u8; 4]; 5] = [[11, 0, 0, 1], [10, 9, 9, 9], [10, 1, 9, 9], [10, 1, 2, 9], SOURCE];
-
-type Rules = HashMap<(usize, usize), Policy>;
-
-fn rules() -> impl Strategy<Value = Rules> {
-    let policy = prop_oneof![Just(Policy::ALLOWED), Just(Policy::DENIED), (1u64..4).prop_map(only)];
-    prop::collection::hash_map((0..SOURCES.len(), 0..SERVICES.len()), policy, 0..12).prop_map(|mut rules| {
-        // A default is a limit.
-        rules.retain(|(sources, _), policy| *sources > 0 || ![ALLOW, DENY].contains(&policy.kind));
-        rules
-    })
-}
-
-/// Which rule a packet has, by what the documentation says: the narrowest service that has a rule for the source, by its longest
-/// prefix; but one that allows or denies, by a longer prefix, also where its service is wider.
-fn expected(rules: &Rules, address: usize, services: &[Service]) -> Option<(Service, Policy)> {
-    let mut best: Option<(usize, Service, Policy)> = None;
-    for service in services.iter().chain(&[Service::Any]) {
-        let number = SERVICES.iter().position(|of| of == service).unwrap();
-        let longest = (0..=address).rev().find_map(|prefix| Some((prefix, *rules.get(&(prefix, number))?)));
-        let Some((prefix, policy)) = longest else { continue };
-        let is_verdict = [ALLOW, DENY].contains(&policy.kind);
-        if best.is_none_or(|(longest, ..)| is_verdict && prefix > longest) {
-            best = Some((prefix, *service, policy));
-        }
-    }
-    best.map(|(_, service, policy)| (service, policy))
-}
-
+/// Rules that have ended fill the table, and are cleared away while the first rule for a service is set.
 #[test]
-fn every_packet_is_judged_by_the_rule_that_the_documentation_says() {
-    let loaded = RefCell::new(load());
-    let reasons = RefCell::new(HashMap::<&str, u32>::new());
-    let packets = prop::collection::vec((0..ADDRESSES.len(), 0..PACKETS.len()), 1..40);
-    let mut runner = TestRunner::new(Config { cases: 300, failure_persistence: None, ..Config::default() });
-    let outcome = runner.run(&(rules(), packets), |(rules, packets)| {
-        let mut bytecode = loaded.borrow_mut();
-        for rule in rules::list(&bytecode.tables).unwrap() {
-            rules::delete(&mut bytecode.tables, rule.target).unwrap();
-        }
-        prop_assert!(Services::read(&bytecode.tables).unwrap().is_empty());
-        for (source, _) in bytecode.tables.tracked().unwrap() {
-            bytecode.tables.buckets.remove(&source).unwrap();
-        }
-        for ((sources, service), policy) in &rules {
-            let target = Target { sources: SOURCES[*sources].parse::<Sources>().unwrap(), service: SERVICES[*service] };
-            rules::set(&mut bytecode.tables, target, &Terms::from(*policy), None, COMMAND).unwrap();
-        }
-        let mut passed: HashMap<([u8; 4], Service), u64> = HashMap::new();
-        for (address, packet) in packets {
-            let (frame, services) = PACKETS[packet];
-            let expected = match expected(&rules, address, services) {
-                None => Reason::WithinLimit,
-                Some((_, Policy { kind: ALLOW, .. })) => Reason::Allowed,
-                Some((_, Policy { kind: DENY, .. })) => Reason::Denied,
-                Some((service, policy)) => {
-                    let passed = passed.entry((ADDRESSES[address], service)).or_default();
-                    *passed += 1;
-                    if *passed <= policy.given.burst { Reason::WithinLimit } else { Reason::OverPackets }
-                }
-            };
-            let reason = bytecode.reason(&frame(ADDRESSES[address]).bytes());
-            prop_assert_eq!(reason, expected, "{:?} from {:?}", services, ADDRESSES[address]);
-            *reasons.borrow_mut().entry(reason.name()).or_default() += 1;
-        }
-        Ok(())
-    });
-    outcome.unwrap_or_else(|error| panic!("{error}"));
-    let reasons = reasons.into_inner();
-    println!("{reasons:?}");
-    assert!(
-        reasons.len() == 4 && reasons.values().all(|count| *count > 100),
-        "the rules hardly decide anything: {reasons:?}"
-    );
+fn a_service_keeps_its_class_while_room_is_made_for_its_first_rule() {
+    let mut bytecode = load();
+    let ended = Rule { policy: DENIED_ID, prefix: 24, origin: COMMAND, reserved: 0, expires: 1 };
+    for number in 0..map::PREFIX_RULES_MAX {
+        let (bits, data) = Source::v4((number << 8).to_be_bytes()).prefix_key(24);
+        bytecode.tables.prefix_rules.insert(&Key::new(bits, data), ended, 0).unwrap();
+    }
+    bytecode.set("10.0.0.0/8 udp/53", Policy::DENIED);
+    assert_eq!(rules::list(&bytecode.tables).unwrap().len(), 1);
+    bytecode.set("default udp/99", only(5));
+    let reasons = [53, 99].map(|port| bytecode.reason(&Frame::udp(SOURCE, port).bytes()));
+    assert_eq!(reasons, [Reason::Denied, Reason::WithinLimit]);
+}
+
+/// Whatever is set to pass: its ports would show only when the host has put the fragments together.
+#[test]
+fn a_fragment_that_hides_its_service_is_dropped() {
+    let settings = Settings { services: true, pass_malformed: true, ..Settings::default() };
+    let mut bytecode = Bytecode::with(settings);
+    bytecode.set_time(SECOND);
+    bytecode.set("0.0.0.0/0 tcp/22", Policy::DENIED);
+    let mut first = Frame::syn(SOURCE, 22).bytes();
+    first[16..18].copy_from_slice(&28u16.to_be_bytes());
+    first[20..22].copy_from_slice(&[0x20, 0]);
+    assert_eq!(bytecode.reason(&first), Reason::Truncated);
 }

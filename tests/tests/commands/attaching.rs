@@ -43,7 +43,7 @@ fn status_follows_the_contract() {
                 "within-limit": {"packets": 3, "bytes": 180},
                 "over-packets": {"packets": 7, "bytes": 420},
             },
-            "sources": {"tracked": 1, "capacity": 1_000},
+            "sources": {"tracked": 1, "buckets": 1, "capacity": 1_000},
             "ipv6_prefix": 64, "malformed": "drop",
         })
     );
@@ -158,10 +158,10 @@ fn rules_that_were_kept_are_mentioned() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0");
-    assert_eq!(ratelimit.ok("deny add 10.1.1.1 --for 10m"), "10.1.1.1: deny for 10m\n");
+    assert_eq!(ratelimit.ok("deny add 10.1.1.1 --for 10m"), "10.1.1.1: deny, ends in 10m\n");
     assert_eq!(
         ratelimit.ok("limit set 10.1.1.1 --packets 5/s --for 2h"),
-        "10.1.1.1: 5/s per source, burst 5 for 2h (instead of: deny)\n"
+        "10.1.1.1: 5/s per source, burst 5, ends in 2h (instead of: deny, which does not come back)\n"
     );
     assert_eq!(ratelimit.json("allow add 10.1.1.1")["replaced"], "5/s");
     ratelimit.ok("detach eth0");

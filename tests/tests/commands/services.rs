@@ -47,9 +47,10 @@ fn a_service_has_limits_of_its_own() {
 
     // A rule is deleted as it was set.
     let negative = ratelimit.run("limit del default --service udp");
-    assert_eq!((negative.status, negative.stdout.as_str()), (1, "default udp has no limit\n"));
+    let hint = "default udp has no limit: it has 1/h; 1/h --service udp/53\n";
+    assert_eq!((negative.status, negative.stdout.as_str()), (1, hint));
     let negative = ratelimit.run("limit del 10.9.0.66 --service icmp");
-    let hint = "10.9.0.66 icmp has no limit: it has the rule deny (`ratelimit deny del 10.9.0.66 --service icmp`)\n";
+    let hint = "10.9.0.66 icmp has no limit: it has deny --service icmp\n";
     assert_eq!((negative.status, negative.stdout.as_str()), (1, hint));
     ratelimit.ok("limit del default --service udp/53");
     ratelimit.ok("limit del 10.9.0.0/24 --service tcp-syn");
@@ -72,7 +73,7 @@ fn parents_are_listed_as_they_were_set() {
     assert_eq!(text, default);
     assert_ne!(program(&ratelimit), lean);
     let text = ratelimit.ok("limit set 10.0.0.0/8 --service udp --parent interface=1MB/s,10/s");
-    assert_eq!(text, "10.0.0.0/8 udp: no limit; together interface=10/s,1MB/s\n");
+    assert_eq!(text, "10.0.0.0/8 udp: no limit per source; together interface=10/s,1MB/s\n");
     let parents: Vec<_> =
         ratelimit.json("limit list").as_array().unwrap().iter().map(|row| row["parents"].clone()).collect();
     assert_eq!(parents, [json!(["/24=20k/s", "/48=50k/s", "all=500k/s"]), json!(["interface=10/s,1MB/s"])]);
@@ -123,7 +124,7 @@ fn bad_services_and_parents_change_nothing() {
     let before = (program(&ratelimit), ratelimit.ok("limit list"));
     for (words, expected) in [
         ("limit set default --packets 1/s --service dns", "expected tcp, udp or sctp with or without a port (udp/53)"),
-        ("limit set default --packets 1/s --service udp/x", "expected a port from 0 to 65535"),
+        ("limit set default --packets 1/s --service udp/x", "expected one port, from 0 to 65535"),
         ("limit set default --packets 1/s --service icmp/8", "only tcp, udp and sctp have ports"),
         ("limit set default --service udp", "a limit needs --packets RATE, --bytes RATE, --parent"),
         ("limit set default --parent 24=1/s", "expected /BITS, interface or all"),
@@ -138,7 +139,10 @@ fn bad_services_and_parents_change_nothing() {
             "limit set default --parent /16=1/s --parent interface=1/s --parent all=1/s",
             "IPv4 sources would have more than 2",
         ),
-        ("limit set 10.0.0.0/8 --parent /48=1/s", "a parent of IPv4 sources has at most 31 bits"),
+        ("limit set 10.0.0.0/8 --parent /48=1/s", "--parent /48 is no wider than a source, which has 32 bits"),
+        ("limit set default --parent /32=1/s", "--parent /32 is no wider than a source, which has 32 bits"),
+        ("limit set default --parent /64=1/s", "--parent /64 is no wider than a source, which has 64 bits"),
+        ("limit set fd00::/96 --parent /96=1/s", "--parent /96 is no wider than a source, which has 96 bits"),
     ] {
         let line = ratelimit.fails(words);
         assert!(line.contains(expected), "{words}: {line}");
@@ -172,5 +176,47 @@ fn malformed_packets_pass_only_where_the_operator_says_so() {
     assert_eq!(send(), [3, 3, 4, 8]);
     ratelimit.ok("attach eth0 --malformed drop");
     assert_eq!(send(), [6, 6, 4, 8]);
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_failed_attach_leaves_malformed_packets_as_they_were() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    ratelimit.fails("attach eth0 --malformed pass --parent /8=1/s --parent /24=1/s --parent all=1/s");
+    assert_eq!(ratelimit.json("status")["malformed"], "drop");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn what_is_denied_at_a_port_is_listed_under_it() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    ratelimit.ok("limit set default --service tcp-syn --packets 100/s");
+    ratelimit.ok("deny add 10.9.0.66 --service tcp/443");
+    Flood::of(Frame::syn([10, 9, 0, 66], 443)).send(&sandbox, 100);
+    Flood::of(Frame::syn([10, 9, 0, 66], 80)).send(&sandbox, 10);
+    let sources = ratelimit.json("sources");
+    let rows: Vec<_> = sources.as_array().unwrap().iter().map(|row| [&row["service"], &row["policy"]]).collect();
+    assert_eq!(rows, [["tcp/443", "deny"], ["tcp-syn", "100/s"]]);
+    assert_eq!(ratelimit.json("status")["sources"]["tracked"], 2);
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn rules_for_services_inside_a_denied_prefix_are_mentioned() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    ratelimit.ok("limit set 10.9.0.0/24 --service udp/53 --packets 7/s");
+    assert_eq!(ratelimit.ok("deny add 10.9.0.0/24"), "10.9.0.0/24: deny\n  not for 10.9.0.0/24 udp/53: 7/s\n");
+    ratelimit.ok("detach eth0");
+    let text = ratelimit.ok("deny add 10.10.0.0/24");
+    assert!(
+        text.ends_with("  not attached to any interface: in force from the next `ratelimit attach` on\n"),
+        "{text}"
+    );
     ratelimit.ok("detach --all");
 }

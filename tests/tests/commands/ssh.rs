@@ -58,8 +58,9 @@ fn no_rule_shuts_out_an_ssh_session_without_force() {
         let rules = || ["allow list", "deny list", "limit list"].map(|words| ratelimit.json(words));
         let before = rules();
         let output = through_ssh(words);
-        let expected = "ratelimit: this SSH session comes from 10.9.0.5, which would be shut out or limited: nothing was changed, ";
-        assert!(output.status == 2 && output.stderr.starts_with(expected), "{words}: {output:?}");
+        let expected = "ratelimit: this SSH session comes from 10.9.0.5, which would be ";
+        let as_agreed = output.stderr.starts_with(expected) && output.stderr.contains(": nothing was changed, --force");
+        assert!(output.status == 2 && as_agreed, "{words}: {output:?}");
         assert_eq!(rules(), before, "{words}");
     };
     let accepted = |words: &str| assert_eq!(through_ssh(words).status, 0, "{words}");
@@ -97,5 +98,36 @@ fn no_rule_shuts_out_an_ssh_session_without_force() {
     ratelimit.ok("detach eth0");
     assert_eq!(through_ssh("attach eth0 lo").status, 2);
     assert_eq!(ratelimit.json("allow list"), json!([]));
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn no_change_takes_an_allow_of_the_own_network_away_or_uncovers_a_deny() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    let through_ssh = |words: &str| {
+        let mut command = ratelimit.command(words);
+        command.env("SSH_CONNECTION", "10.9.0.5 50000 10.9.0.1 22");
+        let output = ratelimit.output(&mut command);
+        (output.status, output.stderr)
+    };
+    let refused = |words: &str, fate: &str| {
+        let line = format!(
+            "ratelimit: this SSH session comes from 10.9.0.5, which would be {fate}: nothing was changed, --force does it all the same\n"
+        );
+        assert_eq!(through_ssh(words), (2, line), "{words}");
+    };
+    let accepted = |words: &str| assert_eq!(through_ssh(words).0, 0, "{words}");
+    accepted("allow add 10.9.0.0/24");
+    refused("limit set 10.9.0.0/24 --packets 1/d", "limited to 1/d per source, burst 1");
+    refused("limit set 10.9.0.0/25 --packets 1/d", "limited to 1/d per source, burst 1");
+    refused("limit set 10.9.0.0/24 --service tcp/22 --packets 1/d", "limited to 1/d per source, burst 1");
+    refused("limit set 10.9.0.0/24 --parent all=1/d", "limited to no limit per source; together all=1/d");
+    refused("deny add 10.9.0.0/24 --service tcp", "denied");
+    accepted("limit set 10.9.0.5 --packets 1000/s --force");
+    accepted("deny add 10.9.0.0/24");
+    refused("limit del 10.9.0.5", "denied");
+    accepted("limit del 10.9.0.5 --force");
     ratelimit.ok("detach --all");
 }

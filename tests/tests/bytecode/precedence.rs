@@ -1,0 +1,172 @@
+//! Which rule decides about a packet, and who is billed, as the documentation says it.
+
+use std::{cell::RefCell, collections::HashMap, net::IpAddr};
+
+use proptest::{
+    prelude::*,
+    test_runner::{Config, TestRunner},
+};
+use ratelimit::dataplane::{object::Settings, rules, services::Services, target::Target, terms::Terms};
+use ratelimit_common::{
+    limit::{DAY, Limit, Rate, SECOND},
+    policy::{ALLOW, DENY, Policy},
+    reason::Reason,
+    rule::COMMAND,
+    service::{Service, Transport},
+};
+use ratelimit_tests::{Bytecode, Frame};
+
+/// As many packets, and no more for a day.
+fn only(packets: u64) -> Policy {
+    let rate = Rate { amount: 1, period: DAY };
+    Limit { packets: Some(rate), burst: Some(packets), ..Limit::default() }.policy().unwrap()
+}
+
+/// A packet from an address, and its services, the narrowest first.
+type Packet = (fn(IpAddr) -> Frame, &'static [Service]);
+
+const PACKETS: [Packet; 6] = [
+    (|from| Frame::udp(from, 53), &[Service::Port(Transport::Udp, 53), Service::Protocol(17)]),
+    (|from| Frame::udp(from, 9), &[Service::Protocol(17)]),
+    (|from| Frame::syn(from, 443), &[Service::TcpSyn, Service::Port(Transport::Tcp, 443), Service::Protocol(6)]),
+    (|from| Frame::syn(from, 80), &[Service::TcpSyn, Service::Protocol(6)]),
+    (|from| Frame::ack(from, 443), &[Service::Port(Transport::Tcp, 443), Service::Protocol(6)]),
+    (|from| Frame::echo(from), &[Service::Icmp]),
+];
+
+const SERVICES: [Service; 7] = [
+    Service::Any,
+    Service::Port(Transport::Udp, 53),
+    Service::Protocol(17),
+    Service::TcpSyn,
+    Service::Port(Transport::Tcp, 443),
+    Service::Protocol(6),
+    Service::Icmp,
+];
+
+/// Prefixes each inside the one before, the default first, and for each an address that is in none of those after it.
+struct World {
+    prefixes: &'static [(&'static str, u8)],
+    addresses: &'static [&'static str],
+    /// Bits that make a source where no rule is for a part of one.
+    source: u8,
+}
+
+const V4: World = World {
+    prefixes: &[("default", 0), ("10.0.0.0/8", 8), ("10.1.0.0/16", 16), ("10.1.2.0/24", 24), ("10.1.2.3", 32)],
+    addresses: &["11.0.0.1", "10.9.9.9", "10.1.9.9", "10.1.2.9", "10.1.2.3"],
+    source: 32,
+};
+
+const V6: World = World {
+    prefixes: &[
+        ("default", 0),
+        ("2001:db8::/32", 32),
+        ("2001:db8::/48", 48),
+        ("2001:db8::/64", 64),
+        ("2001:db8::/96", 96),
+        ("2001:db8::1", 128),
+    ],
+    addresses: &["2001:db9::1", "2001:db8:1::1", "2001:db8:0:1::1", "2001:db8:0:0:1::1", "2001:db8::2", "2001:db8::1"],
+    source: 64,
+};
+
+type Rules = HashMap<(usize, usize), Policy>;
+
+fn rules(world: &World) -> impl Strategy<Value = Rules> + use<> {
+    let policy = prop_oneof![Just(Policy::ALLOWED), Just(Policy::DENIED), (1u64..4).prop_map(only)];
+    let places = (0..world.prefixes.len(), 0..SERVICES.len());
+    prop::collection::hash_map(places, policy, 0..12).prop_map(|mut rules| {
+        // A default is a limit.
+        rules.retain(|(prefix, _), policy| *prefix > 0 || ![ALLOW, DENY].contains(&policy.kind));
+        rules
+    })
+}
+
+/// The rule with the longest prefix around an address, of those for a service.
+fn longest(rules: &Rules, address: usize, service: Service) -> Option<(usize, Policy)> {
+    let number = SERVICES.iter().position(|of| *of == service).unwrap();
+    (0..=address).rev().find_map(|prefix| Some((prefix, *rules.get(&(prefix, number))?)))
+}
+
+/// The narrowest service that has a rule for the source, by its longest prefix; but one that allows or denies, by a longer prefix,
+/// also where its service is wider.
+fn expected(rules: &Rules, address: usize, services: &[Service]) -> Option<(Service, Policy)> {
+    let mut best: Option<(usize, Service, Policy)> = None;
+    for service in services.iter().chain(&[Service::Any]) {
+        let Some((prefix, policy)) = longest(rules, address, *service) else { continue };
+        let is_verdict = [ALLOW, DENY].contains(&policy.kind);
+        if best.is_none_or(|(longest, ..)| is_verdict && prefix > longest) {
+            best = Some((prefix, *service, policy));
+        }
+    }
+    best.map(|(_, service, policy)| (service, policy))
+}
+
+/// Who is billed: a part of an IPv6 source that a rule for one of the packet's services is about is a source of its own.
+fn identity(world: &World, rules: &Rules, address: usize, services: &[Service]) -> u128 {
+    let all = services.iter().chain(&[Service::Any]);
+    let bits = all.filter_map(|service| Some(world.prefixes[longest(rules, address, *service)?.0].1)).max();
+    let bits = bits.unwrap_or(0).max(world.source);
+    match world.addresses[address].parse().unwrap() {
+        IpAddr::V4(v4) => u128::from(v4.to_bits()),
+        IpAddr::V6(v6) => v6.to_bits() >> (128 - u32::from(bits)) << (128 - u32::from(bits)) | u128::from(bits),
+    }
+}
+
+fn check(world: &World) {
+    let loaded = RefCell::new(Bytecode::with(Settings { services: true, ..Settings::default() }));
+    loaded.borrow_mut().set_time(SECOND);
+    let reasons = RefCell::new(HashMap::<&str, u32>::new());
+    let packets = prop::collection::vec((0..world.addresses.len(), 0..PACKETS.len()), 1..40);
+    let mut runner = TestRunner::new(Config { cases: 300, failure_persistence: None, ..Config::default() });
+    let outcome = runner.run(&(rules(world), packets), |(rules, packets)| {
+        let mut bytecode = loaded.borrow_mut();
+        for rule in rules::list(&bytecode.tables).unwrap() {
+            rules::delete(&mut bytecode.tables, rule.target).unwrap();
+        }
+        prop_assert!(Services::read(&bytecode.tables).unwrap().is_empty());
+        for (source, _) in bytecode.tables.tracked().unwrap() {
+            bytecode.tables.buckets.remove(&source).unwrap();
+        }
+        for ((prefix, service), policy) in &rules {
+            let target = Target { sources: world.prefixes[*prefix].0.parse().unwrap(), service: SERVICES[*service] };
+            rules::set(&mut bytecode.tables, target, &Terms::from(*policy), None, COMMAND).unwrap();
+        }
+        let mut passed: HashMap<(u128, Service), u64> = HashMap::new();
+        for (address, packet) in packets {
+            let (frame, services) = PACKETS[packet];
+            let expected = match expected(&rules, address, services) {
+                None => Reason::WithinLimit,
+                Some((_, Policy { kind: ALLOW, .. })) => Reason::Allowed,
+                Some((_, Policy { kind: DENY, .. })) => Reason::Denied,
+                Some((service, policy)) => {
+                    let source = identity(world, &rules, address, services);
+                    let passed = passed.entry((source, service)).or_default();
+                    *passed += 1;
+                    if *passed <= policy.given.burst { Reason::WithinLimit } else { Reason::OverPackets }
+                }
+            };
+            let from = world.addresses[address];
+            let reason = bytecode.reason(&frame(from.parse().unwrap()).bytes());
+            prop_assert_eq!(reason, expected, "{:?} from {}", services, from);
+            *reasons.borrow_mut().entry(reason.name()).or_default() += 1;
+        }
+        Ok(())
+    });
+    assert_eq!(outcome.map_err(|error| error.to_string()), Ok(()));
+    let reasons = reasons.into_inner();
+    println!("{reasons:?}");
+    let enough = reasons.len() == 4 && reasons.values().all(|count| *count > 100);
+    assert!(enough, "the rules hardly decide anything: {reasons:?}");
+}
+
+#[test]
+fn of_ipv4_packets() {
+    check(&V4);
+}
+
+#[test]
+fn of_ipv6_packets() {
+    check(&V6);
+}
