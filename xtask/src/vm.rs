@@ -78,7 +78,9 @@ pub(crate) fn test(kernels: &[Kernel]) -> Result<()> {
     if kernels.is_empty() {
         return Ok(());
     }
-    let base = Base::build(&folder("vm")?, &programs()?, &workspace().join("tests/data"))?;
+    let programs = programs()?;
+    suite::check(&programs)?;
+    let base = Base::build(&folder("vm")?, &programs, &workspace().join("tests/data"))?;
     for test in suite::excluded() {
         println!("vm: left out: {test}");
     }
