@@ -19,7 +19,7 @@ unsafe impl Header for Ipv4Hdr {}
 // SAFETY: only bytes and arrays of bytes.
 unsafe impl Header for Ipv6Hdr {}
 
-/// No driver puts less than this into the first buffer of a frame that has several.
+/// What drivers are taken to put at least into the first buffer of a frame that has several.
 const SHORTEST_FIRST_BUFFER: usize = 256;
 
 /// The bytes of one packet: all of them, or those in the first of several buffers.

@@ -24,8 +24,8 @@ const MOST_EXPIRED: u32 = 8;
 #[repr(align(8))]
 struct Aligned(Key<PrefixKey>);
 
-/// Calls `look` with each class, [`ANY`] last. No loop, since LLVM lays one with a call in it out so that kernels before 6.2 do not see
-/// that it ends.
+/// Calls `look` with each class, [`ANY`] last. No loop, since LLVM lays one with a call in it out so that Linux 6.1 does not see that
+/// it ends.
 #[inline(always)]
 pub(crate) fn each(mut classes: Classes, mut look: impl FnMut(Class)) {
     let mut next = || {

@@ -112,13 +112,13 @@ mod tests {
         for text in
             ["tcp", "udp/53", "sctp/0", "tcp/65535", "icmp", "tcp-syn", "gre", "esp", "ah", "ipip", "253", "255"]
         {
-            assert_eq!(text.parse::<ServiceName>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<ServiceName>().map(|service| service.to_string()), Ok(text.to_owned()));
         }
         let is_service = |protocol: &u8| ![ICMP, ICMPV6].contains(protocol) && !EXTENSIONS.contains(protocol);
         for protocol in (0..=u8::MAX).filter(is_service) {
-            let service = protocol.to_string().parse::<ServiceName>().unwrap();
-            assert_eq!(service.0, Service::Protocol(protocol));
-            assert_eq!(service.to_string().parse::<ServiceName>().unwrap(), service);
+            let service = ServiceName(Service::Protocol(protocol));
+            assert_eq!(protocol.to_string().parse(), Ok(service));
+            assert_eq!(service.to_string().parse(), Ok(service));
         }
     }
 

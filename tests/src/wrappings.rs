@@ -151,13 +151,7 @@ fn changed_v4(source: Ipv4Addr, port: u16) -> Vec<(String, Vec<u8>)> {
         let packet = udp.v4(source, |header| header.options = options(&[kind, 7, 4, 192, 0, 2, 9, 0]));
         packets.push((name.to_owned(), packet));
     }
-    for (name, offset, has_more) in [
-        ("first fragment", 0, true),
-        ("second fragment, at 8 bytes", 1, true),
-        ("later fragment", 185, true),
-        ("last fragment", 185, false),
-        ("last fragment of the longest packet", 0x1fff, false),
-    ] {
+    for (name, offset, has_more) in FRAGMENTS {
         for payload in [&udp, &syn] {
             let packet = payload.v4(source, |header| {
                 header.dont_fragment = false;
@@ -173,6 +167,15 @@ fn changed_v4(source: Ipv4Addr, port: u16) -> Vec<(String, Vec<u8>)> {
     }
     packets
 }
+
+/// Fragments by name: the offset in units of 8 bytes, and whether more follow.
+const FRAGMENTS: [(&str, u16, bool); 5] = [
+    ("first fragment", 0, true),
+    ("second fragment, at 8 bytes", 1, true),
+    ("later fragment", 185, true),
+    ("last fragment", 185, false),
+    ("last fragment of the longest packet", 0x1fff, false),
+];
 
 fn options(bytes: &[u8]) -> Ipv4Options {
     bytes.try_into().expect("up to 40 bytes in words fit")
@@ -190,13 +193,7 @@ fn extended(port: u16) -> Vec<(String, Wrap, Option<Reason>)> {
     for (name, kind) in [("hop-by-hop options", HOP_BY_HOP), ("destination options", DESTINATION)] {
         packets.push((format!("{name} of 2048 bytes"), udp.clone().behind_longer(kind, u8::MAX), None));
     }
-    for (name, offset, has_more) in [
-        ("first fragment", 0, true),
-        ("second fragment, at 8 bytes", 1, true),
-        ("later fragment", 185, true),
-        ("last fragment", 185, false),
-        ("last fragment of the longest packet", 0x1fff, false),
-    ] {
+    for (name, offset, has_more) in FRAGMENTS {
         for payload in [&udp, &syn] {
             packets.push((name.to_owned(), payload.clone().fragment(offset, has_more), None));
         }

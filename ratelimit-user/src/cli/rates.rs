@@ -163,13 +163,12 @@ mod tests {
 
     #[test]
     fn bits_are_of_the_family_that_has_them() {
-        let scope = |parent: &str, sources: &str| {
-            let parent = parent.parse::<ParentArgument>().unwrap();
-            parent.limit(sources.parse().unwrap()).map(|limit| limit.scope).map_err(|error| error.to_string())
+        let scope = |parent: &str, sources: &str| -> Result<Scope> {
+            Ok(parent.parse::<ParentArgument>()?.limit(sources.parse()?)?.scope)
         };
-        assert_eq!(scope("/24=1/s", "default"), Ok(Scope::Prefix(IPV4, Reverse(24))));
-        assert_eq!(scope("/48=1/s", "default"), Ok(Scope::Prefix(IPV6, Reverse(48))));
-        assert_eq!(scope("/24=1/s", "fd00::/8"), Ok(Scope::Prefix(IPV6, Reverse(24))));
-        assert_eq!(scope("/32=1/s", "default"), Ok(Scope::Prefix(IPV4, Reverse(32))));
+        assert_eq!(scope("/24=1/s", "default").ok(), Some(Scope::Prefix(IPV4, Reverse(24))));
+        assert_eq!(scope("/48=1/s", "default").ok(), Some(Scope::Prefix(IPV6, Reverse(48))));
+        assert_eq!(scope("/24=1/s", "fd00::/8").ok(), Some(Scope::Prefix(IPV6, Reverse(24))));
+        assert_eq!(scope("/32=1/s", "default").ok(), Some(Scope::Prefix(IPV4, Reverse(32))));
     }
 }

@@ -2,17 +2,25 @@
 
 use std::process::Command;
 
-use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox};
+use ratelimit_tests::{Flood, Frame, Output, Ratelimit, Sandbox};
 use serde_json::json;
+
+/// Where a session comes from.
+const PEER: &str = "10.9.0.5";
+
+/// Runs `ratelimit` with these words in a session that comes from `peer`.
+fn through_ssh(ratelimit: &Ratelimit<'_>, words: &str, peer: &str) -> Output {
+    let mut command = ratelimit.command(words);
+    command.env("SSH_CONNECTION", format!("{peer} 50000 10.9.0.1 22"));
+    ratelimit.output(&mut command)
+}
 
 #[test]
 fn the_peer_of_an_ssh_session_is_allowed_at_the_first_attach() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     let through_ssh = |words: &str, peer: &str| {
-        let mut command = ratelimit.command(words);
-        command.env("SSH_CONNECTION", format!("{peer} 50000 10.9.0.1 22"));
-        let output = ratelimit.output(&mut command);
+        let output = through_ssh(&ratelimit, words, peer);
         assert_eq!(output.status, 0, "{output:?}");
         output.stdout
     };
@@ -49,11 +57,7 @@ fn no_rule_shuts_out_an_ssh_session_without_force() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0");
-    let through_ssh = |words: &str| {
-        let mut command = ratelimit.command(words);
-        command.env("SSH_CONNECTION", "10.9.0.5 50000 10.9.0.1 22");
-        ratelimit.output(&mut command)
-    };
+    let through_ssh = |words: &str| through_ssh(&ratelimit, words, PEER);
     let refused = |words: &str| {
         let rules = || ["allow list", "deny list", "limit list"].map(|words| ratelimit.json(words));
         let before = rules();
@@ -107,9 +111,7 @@ fn no_change_takes_an_allow_of_the_own_network_away_or_uncovers_a_deny() {
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0");
     let through_ssh = |words: &str| {
-        let mut command = ratelimit.command(words);
-        command.env("SSH_CONNECTION", "10.9.0.5 50000 10.9.0.1 22");
-        let output = ratelimit.output(&mut command);
+        let output = through_ssh(&ratelimit, words, PEER);
         (output.status, output.stderr)
     };
     let refused = |words: &str, fate: &str| {
