@@ -184,3 +184,29 @@ fn while_the_clock_stands_exactly_the_parents_burst_passes() {
     });
     assert_eq!(paid.sum::<u64>(), burst);
 }
+
+/// What a near parent was charged is given back when the far one has lost its last token to another CPU meanwhile.
+#[test]
+fn a_parent_pays_for_nothing_that_the_next_one_refuses() {
+    let mut bytecode = load();
+    let (near, far) = (per_second(1_000, 1_000_000), per_second(1, 300));
+    let parents = vec![prefix(IPV4, 24, near), prefix(IPV4, 16, far)];
+    bytecode.set("default", Terms { policy: Policy::UNLIMITED, parents });
+    let cost = near.packets.cost_of(1);
+    let start = Barrier::new(4);
+    for round in 0..=u8::MAX {
+        thread::scope(|scope| {
+            for host in 0..4 {
+                let (bytecode, start) = (&bytecode, &start);
+                scope.spawn(move || {
+                    start.wait();
+                    bytecode.repeat(&Frame::udp([10, round, 0, host], 9).bytes(), 200);
+                });
+            }
+        });
+        let tracked = bytecode.tables.tracked().unwrap();
+        let is_near = |key: &Source| key.parent != 0 && key.prefix == 24 && key.address()[1] == round;
+        let (_, bucket) = tracked.iter().find(|(key, _)| is_near(key)).unwrap();
+        assert_eq!((bucket.packets - units(SECOND)) / cost, 300, "round {round}");
+    }
+}
