@@ -41,6 +41,9 @@ impl Resolution {
     /// Nothing that was resolved: it never holds.
     pub const NONE: Self = Self(0);
 
+    /// A policy that is not in the map.
+    pub const NOTHING: Self = Self(POLICY_MASK << TIME_BITS);
+
     /// What was resolved in `generation`; `expires` is the time in nanoseconds at which a rule involved expires.
     #[inline(always)]
     #[must_use]
@@ -90,6 +93,16 @@ impl Resolution {
     pub const fn holds(self, generation: u32, now: u64) -> bool {
         let same_generation = self.0 >> (POLICY_BITS + TIME_BITS) == (generation as u64) << 38 >> 38;
         same_generation && now >> STEP_BITS < self.0 & TIME_MASK
+    }
+
+    /// Nanoseconds of the time until which it may be used at least, if no rule changes: [`u64::MAX`] if it stays.
+    #[inline(always)]
+    #[must_use]
+    pub const fn ends(self) -> u64 {
+        match self.0 & TIME_MASK {
+            TIME_MASK => u64::MAX,
+            steps => steps << STEP_BITS,
+        }
     }
 
     /// The policy; one that is not in the map if another class is [billed](Self::billed).

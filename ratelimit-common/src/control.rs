@@ -1,32 +1,63 @@
 //! The one entry through which the user side steers the program.
 
-use crate::boundary;
+use crate::{boundary, gcra::Units};
 
 /// Changes with every layout in this crate, and is checked before any pinned map is trusted.
-pub const ABI_VERSION: u32 = 2;
+pub const ABI_VERSION: u32 = 3;
 
-/// The entry of the control map.
+/// The entry of the control map. What every packet reads comes first, in one cache line.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Control {
     /// [`ABI_VERSION`] of the program that made the maps. First, so that every version finds it.
     pub abi: u32,
-    /// Counts changes of the rules; 26 bits count. A bucket that was resolved in another generation asks for its policy again.
+    /// Counts changes of the rules; 26 bits count. What was resolved in another generation is asked for again.
     pub generation: u32,
     /// Not 0 if a rule exists for an IPv6 prefix longer than `ipv6_prefix`; such a prefix is a source of its own.
     pub narrow_rules: u32,
     /// Bits of an IPv6 address that make a source; the program's constant, for the user side to read.
     pub ipv6_prefix: u32,
-    /// What the running program was loaded with: a sum of [`FEATURE_SERVICES`], [`FEATURE_PARENTS`] and [`FEATURE_PASS_MALFORMED`].
+    /// Drawn at random with the instance. See [`Source::hash`](crate::source::Source::hash).
+    pub seed: [u64; 4],
+    /// Nanoseconds between two ticks of the coarse clock; 0 if only the precise one is used.
+    pub tick: u64,
+    /// Nanoseconds of the monotonic clock at the coarse clock's tick 0, wrapping.
+    pub tick_zero: u64,
+    /// The [largest debt](crate::stages::largest_debt) of the limits in use.
+    pub largest_debt: Units,
+    /// What the running program was loaded with: a sum of the constants below.
     pub features: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// The class that was given to a service last: the next one gets another as long as possible, since cells keep what it owed.
+    pub last_class: u32,
     /// Nanoseconds of the monotonic clock from which on the next command clears expired rules away; 0 while none can expire.
     pub clear_after: u64,
     /// The time in nanoseconds while [`INJECTED_CLOCK`] is on.
     pub clock: u64,
+    /// What the coarse clock reads then.
+    pub coarse_clock: u64,
+    /// Each CPU's budget for new buckets.
+    pub admission: Budget,
+    /// What all strangers together may send; one unit is a batch, which a CPU takes at a time.
+    pub strangers: Budget,
+    /// Packets in such a batch.
+    pub strangers_batch: u64,
+    /// Nanoseconds of the monotonic clock when the instance was made.
+    pub created: u64,
 }
-boundary!(Control, size 40);
+boundary!(Control, size 168);
+
+/// A rate as [`crate::gcra`] wants it, and as the operator gave it.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Budget {
+    /// Cost of one.
+    pub cost: Units,
+    /// Debt that its burst allows.
+    pub capacity: Units,
+    /// How many per second; 0 is no budget.
+    pub per_second: u64,
+}
+boundary!(Budget, size 24);
 
 /// Name of the program's constant (`u32`) that is not 0 where time comes from [`Control::clock`], as tests need it.
 pub const INJECTED_CLOCK: &str = "INJECTED_CLOCK";
@@ -36,6 +67,12 @@ pub const SERVICES: &str = "SERVICES_ON";
 pub const PARENTS: &str = "PARENTS_ON";
 /// Name of the program's constant (`u32`) that is not 0 where malformed and truncated packets pass as far as their source may.
 pub const PASS_MALFORMED: &str = "PASS_MALFORMED";
+/// Name of the program's constant (`u32`) with the number of cells, a power of two; 0 where every source has its own bucket.
+pub const FRONT_CELLS: &str = "FRONT_CELLS";
+/// Name of the program's constant (`u32`) that is not 0 where some of what exceeds nothing is recorded.
+pub const SAMPLE: &str = "SAMPLE_ON";
+/// Name of the program's constant (`u32`) that is not 0 where strangers are limited.
+pub const STRANGERS: &str = "STRANGERS_ON";
 /// Name of the program's constant (`u32`) with the bits of an IPv6 address that make a source.
 pub const IPV6_PREFIX: &str = "IPV6_PREFIX";
 /// Name of aya-log's constant (`u8`) with the most verbose level that is logged; 0 is off.
@@ -45,12 +82,29 @@ pub const PROGRAM: &str = "ratelimit";
 /// Name of the same program for kernels that have no frames of several buffers (before 5.18).
 pub const PROGRAM_LINEAR: &str = "ratelimit_linear";
 
+/// Name of the program that shows the kernel's clocks to the user side.
+pub const PROGRAM_TICKS: &str = "ticks";
+
 /// [`Control::features`]: packets are told apart by service.
 pub const FEATURE_SERVICES: u32 = 1;
 /// [`Control::features`]: policies have parents.
 pub const FEATURE_PARENTS: u32 = 2;
 /// [`Control::features`]: malformed and truncated packets pass as far as their source may.
 pub const FEATURE_PASS_MALFORMED: u32 = 4;
+
+/// [`Control::features`]: cells stand in front of the buckets.
+pub const FEATURE_FRONT: u32 = 8;
+/// [`Control::features`]: some of what exceeds nothing is recorded.
+pub const FEATURE_SAMPLE: u32 = 16;
+/// [`Control::features`]: strangers are limited.
+pub const FEATURE_STRANGERS: u32 = 32;
+
+/// New buckets per second and CPU unless told otherwise: at 650 ns each, less than a hundredth of its time.
+pub const ADMISSIONS_DEFAULT: u64 = 10_000;
+/// One of so many packets that pass is recorded.
+pub const SAMPLE_RATE: u64 = 256;
+/// The part of the admissions that records may use.
+pub const SAMPLE_SHARE: u64 = 16;
 
 /// [`IPV6_PREFIX`] unless told otherwise: what one customer line is commonly given (RIPE-690).
 pub const IPV6_PREFIX_DEFAULT: u32 = 64;

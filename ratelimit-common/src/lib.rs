@@ -5,16 +5,22 @@
 #![no_std]
 
 pub mod bucket;
+pub mod cell;
 pub mod class;
 pub mod control;
+pub mod cpu;
+pub mod filter;
 pub mod gcra;
 pub mod limit;
 pub mod map;
+pub mod note;
 pub mod policy;
 pub mod reason;
+pub mod regular;
 pub mod rule;
 pub mod service;
 pub mod source;
+pub mod stages;
 
 /// Asserts size and alignment of a type that crosses the boundary, and lets aya read and write it on the user side.
 macro_rules! boundary {

@@ -128,13 +128,15 @@ impl Rate {
         let room = u128::from(u64::MAX >> 1) / u128::from(largest);
         let shift = (0..=32).rev().find(|shift| (period << shift) / amount < room).unwrap_or(0);
         let cost = u64::try_from(((period << shift) + amount / 2) / amount).map_err(|_| LimitError::Burst(0))?;
-        let meter = Meter { cost, capacity: 0, ceiling: 0, shift, reserved: 0 };
+        let meter = Meter { cost, capacity: 0, ceiling: 0, front: 0, shift, reserved: 0 };
         let most = MAX_DEBT / meter.cost_of(size).max(1);
         if burst > most {
             return Err(LimitError::Burst(most));
         }
-        let capacity = burst * meter.cost_of(size);
-        Ok(Meter { capacity, ceiling: capacity.max(meter.cost_of(largest)), ..meter })
+        let one = meter.cost_of(size);
+        let capacity = burst * one;
+        let front = capacity - one.max(capacity / 2);
+        Ok(Meter { capacity, ceiling: capacity.max(meter.cost_of(largest)), front, ..meter })
     }
 }
 

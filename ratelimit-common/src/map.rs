@@ -18,15 +18,43 @@ pub const SERVICES: &str = "SERVICES";
 pub const COUNTERS: &str = "COUNTERS";
 /// State of the cap on ARP and neighbour discovery, one `u64`. See [`crate::gcra`].
 pub const DISCOVERY: &str = "DISCOVERY";
+/// Seeded hash → cell that many sources share. See [`crate::cell::Cell`].
+pub const FRONT: &str = "FRONT";
+/// Seeded hash → what goes with the cell. See [`crate::cell::Memory`].
+pub const MEMORY: &str = "MEMORY";
+/// Which sources a rule may concern. See [`crate::filter::Filter`].
+pub const RULE_FILTER: &str = "RULE_FILTER";
+/// What each CPU has for itself. See [`crate::cpu::Cpu`].
+pub const CPUS: &str = "CPUS";
+/// State of the limit of all strangers, one `u64`. See [`crate::gcra`].
+pub const STRANGERS: &str = "STRANGERS";
 /// Messages of the kernel side, made by aya-log; belongs to one loaded program and is not pinned.
 pub const LOGS: &str = "AYA_LOGS";
 
 /// The maps that are pinned, each under its name.
-pub const PINNED: [&str; 9] =
-    [CONTROL, BUCKETS, SOURCE_RULES, PREFIX_RULES, POLICIES, CLASSES, SERVICES, COUNTERS, DISCOVERY];
+pub const PINNED: [&str; 14] = [
+    CONTROL,
+    BUCKETS,
+    SOURCE_RULES,
+    PREFIX_RULES,
+    POLICIES,
+    CLASSES,
+    SERVICES,
+    COUNTERS,
+    DISCOVERY,
+    FRONT,
+    MEMORY,
+    RULE_FILTER,
+    CPUS,
+    STRANGERS,
+];
 
-/// Buckets unless told otherwise: about 9 MB at 144 bytes each (kernel 6.18).
-pub const BUCKETS_DEFAULT: u32 = 65_536;
+/// Buckets unless told otherwise: about 19 MB at 144 bytes each (kernel 6.18).
+pub const BUCKETS_DEFAULT: u32 = 1 << 17;
+/// Cells unless told otherwise: 17 MB at 32 bytes each and as many beside it.
+pub const CELLS_DEFAULT: u32 = 1 << 18;
+/// Most cells: so many bits of a hash find a cell and say nothing about who it is.
+pub const CELLS_MAX: u32 = 1 << 20;
 /// Rules for single sources.
 pub const SOURCE_RULES_MAX: u32 = 1 << 20;
 /// Rules for prefixes. Those for whole IPv6 sources are among them.

@@ -24,8 +24,8 @@ pub const MAX_FRAME: u32 = 1 << 16;
 pub struct Policy {
     /// [`ALLOW`], [`DENY`], [`LIMIT`], or 0 for an entry that is free.
     pub kind: u32,
-    /// Not 0 if there are parents.
-    pub has_parents: u32,
+    /// A sum of [`HAS_PARENTS`] and [`COARSE`].
+    pub flags: u32,
     /// The limit of packets; zero capacity means none.
     pub packets: Meter,
     /// The limit of bytes; zero capacity means none.
@@ -35,7 +35,16 @@ pub struct Policy {
     /// The limits as the operator gave them, for listing.
     pub given: Given,
 }
-boundary!(Policy, size 128);
+boundary!(Policy, size 144);
+
+/// [`Policy::flags`]: there are wider limits.
+pub const HAS_PARENTS: u32 = 1;
+/// [`Policy::flags`]: the coarse clock will do. See [`Policy::by_ticks`].
+pub const COARSE: u32 = 2;
+
+/// Ticks of the coarse clock that a burst must span, so that the tick by which that clock may lag, which is taken off the burst, is a
+/// hundredth of it at most.
+pub const TICKS_OF_A_BURST: u64 = 100;
 
 /// Wider limits that one packet asks at most, besides its own.
 pub const MOST_PARENTS: usize = 2;
@@ -70,12 +79,15 @@ pub struct Meter {
     pub capacity: Units,
     /// Largest debt that one packet can leave behind.
     pub ceiling: Units,
+    /// The part of the capacity that a cell admits by itself: half, or less where that would leave less than a packet. See
+    /// [`crate::stages`].
+    pub front: Units,
     /// Binary digits of the cost's fraction. Below 64.
     pub shift: u32,
     /// Zero.
     pub reserved: u32,
 }
-boundary!(Meter, size 32);
+boundary!(Meter, size 40);
 
 /// The limits in the operator's words. Zero means not given.
 #[repr(C)]
@@ -120,11 +132,32 @@ impl Policy {
         if family == IPV4 { v4 } else { v6 }
     }
 
+    /// Whether there are wider limits.
+    #[inline(always)]
+    #[must_use]
+    pub const fn has_parents(&self) -> bool {
+        self.flags & HAS_PARENTS != 0
+    }
+
+    /// The same for a clock that lags by up to one `tick`, where every burst spans enough of them: what may pass in a tick is taken
+    /// off the burst, but for the one packet that the bound allows anyway. 0 stands for no such clock.
+    ///
+    /// Parents are always asked by the precise clock.
+    #[must_use]
+    pub fn by_ticks(self, tick: Units) -> Self {
+        let spans = |meter: &Meter| !meter.is_on() || meter.capacity / TICKS_OF_A_BURST >= tick;
+        if tick == 0 || self.has_parents() || !spans(&self.packets) || !spans(&self.bytes) {
+            return self;
+        }
+        let packets = self.packets.shortened(tick.saturating_sub(self.packets.cost_of(1)));
+        Self { flags: self.flags | COARSE, packets, bytes: self.bytes.shortened(tick), ..self }
+    }
+
     const fn without_limits(kind: u32) -> Self {
-        let meter = Meter { cost: 0, capacity: 0, ceiling: 0, shift: 0, reserved: 0 };
+        let meter = Meter { cost: 0, capacity: 0, ceiling: 0, front: 0, shift: 0, reserved: 0 };
         let given = Given { packets: 0, packets_period: 0, bytes: 0, bytes_period: 0, burst: 0 };
         let none = Parent { policy: 0, scope: 0, prefix: 0 };
-        Self { kind, has_parents: 0, packets: meter, bytes: meter, parents: [[none; MOST_PARENTS]; 2], given }
+        Self { kind, flags: 0, packets: meter, bytes: meter, parents: [[none; MOST_PARENTS]; 2], given }
     }
 }
 
@@ -134,6 +167,16 @@ impl Meter {
     #[must_use]
     pub const fn is_on(&self) -> bool {
         self.capacity != 0
+    }
+
+    /// The same with a smaller burst, if it has one.
+    fn shortened(self, by: Units) -> Self {
+        if !self.is_on() {
+            return self;
+        }
+        let capacity = self.capacity - by;
+        let ceiling = if self.ceiling == self.capacity { capacity } else { self.ceiling };
+        Self { capacity, ceiling, front: self.front.min(capacity / 2), ..self }
     }
 
     /// What `amount` packets or bytes (up to [`MAX_FRAME`]) cost, rounded to the nearest unit; more counts as that.

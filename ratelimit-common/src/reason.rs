@@ -49,6 +49,10 @@ reasons! {
     OverPackets = "over-packets", false;
     /// The source is over its limit of bytes.
     OverBytes = "over-bytes", false;
+    /// The source may be over its limit, and there is no bucket of its own that could tell: the budget for new ones is spent.
+    NotAdmitted = "not-admitted", false;
+    /// The source is no regular, and all such sources together are over their limit.
+    OverStrangers = "over-strangers", false;
     /// A rule denies the source everything.
     Denied = "denied", false;
     /// The limit of a prefix, an interface or all sources, which stands above the source's own, is reached.
@@ -63,7 +67,7 @@ reasons! {
     TooManyTags = "too-many-tags", false;
     /// ARP and neighbour discovery over their common cap.
     LinkDiscoveryOverCap = "link-discovery-over-cap", false;
-    /// The map of buckets took no new one, so the source could not be judged.
+    /// The source needed a bucket and the map took no new one, so it could not be judged.
     TableFull = "table-full", true;
     /// No source can be read: malformed or truncated ahead of it and set to pass, or beyond the frame's first buffer.
     Unreadable = "unreadable", true;

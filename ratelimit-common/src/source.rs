@@ -80,6 +80,25 @@ impl Source {
         Self { prefix, address: masked(self.address, prefix), ..*self }
     }
 
+    /// The first 32 bits of the address, as a number.
+    #[inline(always)]
+    #[must_use]
+    pub const fn first_word(&self) -> u32 {
+        (u64::from_be(self.address[0]) >> 32) as u32
+    }
+
+    /// A number by which cells are found and their notes are told apart. Without the seed nobody can aim at a cell: each multiplication is by
+    /// a secret odd number, so that no difference between two addresses makes a known difference in the bits that count.
+    #[inline(always)]
+    #[must_use]
+    pub const fn hash(&self, seed: &[u64; 4]) -> u64 {
+        let who = (self.class as u64) << 16 | (self.family as u64) << 8 | self.prefix as u64;
+        let first = fold((self.address[0] ^ seed[0]).wrapping_mul(seed[1] | 1));
+        let both = first.wrapping_add(self.address[1] ^ who << 32 ^ seed[2]);
+        // By another distance than in `fold`, or the difference of two first halves would cancel out.
+        fold((both ^ both >> 29).wrapping_mul(seed[3] | 1))
+    }
+
     /// The same source for packets of these classes.
     #[inline(always)]
     #[must_use]
@@ -148,6 +167,12 @@ impl PrefixKey {
     }
 }
 
+/// Lets the upper half of a word count in the lower one.
+#[inline(always)]
+const fn fold(word: u64) -> u64 {
+    word ^ word >> 32
+}
+
 /// An address in network order with everything beyond the first `prefix` bits (at most 128) cleared.
 #[inline(always)]
 const fn masked([high, low]: [u64; 2], prefix: u8) -> [u64; 2] {
@@ -178,6 +203,26 @@ mod tests {
             prop_assert_eq!(Source::v6(address.to_be_bytes(), 128).shortened(prefix), source);
             let (bits, key) = source.prefix_key(prefix);
             prop_assert_eq!(key.source(bits), source);
+        }
+    }
+
+    /// Neighbours of any kind lie in different cells, and have hashes of which half the bits differ.
+    #[test]
+    fn hashes_spread_neighbours() {
+        let seed = [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344, 0xa409_3822_299f_31d0, 0x082e_fa98_ec4e_6c89];
+        let far = u128::from_be_bytes([0x20, 1, 0xd, 0xb8, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1]);
+        for bit in 0..128 {
+            let pairs = [
+                (Source::v6(far.to_be_bytes(), 128), Source::v6((far ^ 1 << bit).to_be_bytes(), 128)),
+                (Source::v4([192, 0, 2, 1]), Source::v4((0xc000_0201_u32 ^ 1 << (bit % 32)).to_be_bytes())),
+                (Source::v4([192, 0, 2, 1]), Source::v4([192, 0, 2, 1]).of_class(bit as u8 + 1)),
+            ];
+            for (one, other) in pairs {
+                let [one, other] = [one, other].map(|source| source.hash(&seed));
+                let different = one ^ other;
+                assert_ne!(different & 0x3_ffff, 0, "bit {bit}: the same cell");
+                assert!((8..=56).contains(&different.count_ones()), "bit {bit}: {different:x}");
+            }
         }
     }
 

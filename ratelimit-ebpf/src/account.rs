@@ -4,7 +4,7 @@ use ratelimit_common::reason::{Count, Reason};
 
 use crate::{atomic::Word, maps::COUNTERS};
 
-/// A [`Count`] that a program interrupted by another on the same CPU still counts right.
+/// A [`Count`] that only its CPU writes: nothing interrupts a program on received packets to run it again.
 #[repr(C)]
 pub struct Counter {
     packets: Word,
@@ -17,6 +17,6 @@ const _: () = assert!(size_of::<Counter>() == size_of::<Count>());
 pub fn count(reason: Reason, length: u32) {
     // An index below the map's size is always there; a packet must not fail for want of a counter.
     let Some(counter) = COUNTERS.get(reason as u32) else { return };
-    counter.packets.add(1);
-    counter.bytes.add(u64::from(length));
+    counter.packets.increment();
+    counter.bytes.store(counter.bytes.load().wrapping_add(u64::from(length)));
 }

@@ -55,6 +55,19 @@ impl Word {
         unsafe { core::ptr::write_volatile(self.0.get(), value) }
     }
 
+    /// Adds one to a word that only this CPU writes.
+    #[inline(always)]
+    pub fn increment(&self) {
+        self.store(self.load().wrapping_add(1));
+    }
+
+    /// Takes all of a count away; none if another CPU is counting just now.
+    #[inline(always)]
+    pub fn take(&self) -> u64 {
+        let count = self.load();
+        if count != 0 && self.compare_exchange(count, 0).is_ok() { count } else { 0 }
+    }
+
     /// Adds, wrapping around.
     #[inline(always)]
     pub fn add(&self, value: u64) {

@@ -1,7 +1,7 @@
 //! A source's own bucket: its limits and what it has counted.
 
 use ratelimit_common::{
-    bucket::Bucket,
+    bucket::{Bucket, Resolution},
     gcra::Units,
     policy::{self, Meter, Policy},
     reason::Reason,
@@ -28,13 +28,13 @@ pub struct Tracked {
 const _: () = assert!(size_of::<Tracked>() == size_of::<Bucket>());
 
 impl Tracked {
-    /// The bucket of a source that owes nothing.
+    /// A new bucket in these states.
     #[inline(always)]
     #[must_use]
-    pub const fn new(now: Units, resolution: u64) -> Self {
+    pub const fn new(packets: u64, bytes: u64, resolution: u64) -> Self {
         Self {
-            packets: Word::new(now),
-            bytes: Word::new(now),
+            packets: Word::new(packets),
+            bytes: Word::new(bytes),
             resolution: Word::new(resolution),
             passed_packets: Word::new(0),
             passed_bytes: Word::new(0),
@@ -118,12 +118,38 @@ impl Tracked {
     /// Counts one packet of `length` bytes.
     #[inline(always)]
     pub fn count(&self, passes: bool, length: u32) {
-        let (packets, bytes) = if passes {
-            (&self.passed_packets, &self.passed_bytes)
-        } else {
-            (&self.dropped_packets, &self.dropped_bytes)
-        };
-        packets.add(1);
-        bytes.add(u64::from(length));
+        if passes { self.count_passed(1, u64::from(length)) } else { self.count_dropped(1, u64::from(length)) }
+    }
+
+    /// Counts what passed.
+    #[inline(always)]
+    pub fn count_passed(&self, packets: u64, bytes: u64) {
+        self.passed_packets.add(packets);
+        self.passed_bytes.add(bytes);
+    }
+
+    /// Counts what was dropped.
+    #[inline(always)]
+    pub fn count_dropped(&self, packets: u64, bytes: u64) {
+        self.dropped_packets.add(packets);
+        self.dropped_bytes.add(bytes);
+    }
+
+    /// The policy that was resolved.
+    #[inline(always)]
+    pub fn resolved(&self) -> Resolution {
+        Resolution(self.resolution.load())
+    }
+
+    /// State of the packet limit.
+    #[inline(always)]
+    pub fn packets(&self) -> &Word {
+        &self.packets
+    }
+
+    /// State of the byte limit.
+    #[inline(always)]
+    pub fn bytes(&self) -> &Word {
+        &self.bytes
     }
 }

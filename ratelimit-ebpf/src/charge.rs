@@ -1,11 +1,11 @@
 //! Asks one limit, and changes the one word that is its state.
 
 use ratelimit_common::{
-    gcra::{self, Answer, Units},
+    gcra::{self, Answer, SLACK, Units},
     policy::Meter,
 };
 
-use crate::{atomic::Word, clock::Clock};
+use crate::{atomic::Word, clock::Clock, cpu};
 
 /// How often a change is tried while other CPUs change the same word.
 const TRIES: u32 = 16;
@@ -29,7 +29,7 @@ pub fn peek(state: &Word, meter: &Meter, clock: &Clock<'_>, cost: Units) -> Char
         Answer::Admit(_) => Charge::Paid,
         Answer::Refuse => Charge::Refused,
         Answer::Cap(_) => {
-            cap(state, meter, clock);
+            cap(state, meter, clock, meter.ceiling);
             Charge::Refused
         }
     }
@@ -38,20 +38,27 @@ pub fn peek(state: &Word, meter: &Meter, clock: &Clock<'_>, cost: Units) -> Char
 /// Asks and charges in one step, however many CPUs do the same.
 #[inline(always)]
 pub fn charge(state: &Word, meter: &Meter, clock: &Clock<'_>, cost: Units) -> Charge {
+    exchange(state, |seen| match meter.ask(seen, clock.units(), cost) {
+        Answer::Admit(next) => Some(next),
+        Answer::Refuse => None,
+        Answer::Cap(_) => {
+            cap(state, meter, clock, meter.ceiling);
+            None
+        }
+    })
+}
+
+/// Puts what `next` makes of a word in its place, unless that is nothing, and tries again where another CPU was first.
+#[inline(always)]
+pub fn exchange(state: &Word, mut next: impl FnMut(u64) -> Option<u64>) -> Charge {
     let mut seen = state.load();
     for _ in 0..TRIES {
-        let next = match meter.ask(seen, clock.units(), cost) {
-            Answer::Admit(next) => next,
-            Answer::Refuse => return Charge::Refused,
-            Answer::Cap(_) => {
-                cap(state, meter, clock);
-                return Charge::Refused;
-            }
-        };
+        let Some(next) = next(seen) else { return Charge::Refused };
         match state.compare_exchange(seen, next) {
             Ok(()) => return Charge::Paid,
             Err(actual) => seen = actual,
         }
+        cpu::lost_race();
     }
     Charge::Contended
 }
@@ -63,16 +70,16 @@ pub fn charge_apart(state: &Word, meter: &Meter, clock: &Clock<'_>, cost: Units)
     charge(state, meter, clock, cost)
 }
 
-/// Cuts a debt that looks too large for this policy down to what the policy can make, for the packets to come.
+/// Cuts a debt that looks too large for this policy down to `most`, for the packets to come.
 ///
 /// The clock is read once more, after the state: whoever made the debt cannot have read a later time, so that a debt of this
 /// policy is never taken for one of an older policy.
 #[inline(never)]
-fn cap(state: &Word, meter: &Meter, clock: &Clock<'_>) {
-    let seen = state.load();
-    if let Answer::Cap(capped) = meter.ask(seen, clock.read_again(), 1) {
+pub fn cap(state: &Word, meter: &Meter, clock: &Clock<'_>, most: Units) {
+    let (seen, now) = (state.load(), clock.read_again());
+    if gcra::debt(seen, now) > meter.ceiling + SLACK {
         // Losing this to another CPU is harmless: the next packet finds the same.
-        let _ = state.compare_exchange(seen, capped);
+        let _ = state.compare_exchange(seen, now.wrapping_add(most));
     }
 }
 

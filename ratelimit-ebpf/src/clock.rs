@@ -1,6 +1,9 @@
 //! The time of a packet.
 
-use aya_ebpf::helpers::bpf_ktime_get_ns;
+use aya_ebpf::{
+    helpers::{bpf_jiffies64, bpf_ktime_get_ns},
+    programs::XdpContext,
+};
 use ratelimit_common::{
     control::Control,
     gcra::{self, Units},
@@ -15,11 +18,18 @@ pub struct Clock<'a> {
 }
 
 impl<'a> Clock<'a> {
-    /// Reads the clock.
+    /// Reads the precise clock, which is a call.
     #[inline(always)]
     #[must_use]
     pub fn read(control: &'a Control) -> Self {
         Self { control, now: nanoseconds(control) }
+    }
+
+    /// Reads the coarse clock: the kernel's last tick, as the precise clock shows it.
+    #[inline(always)]
+    #[must_use]
+    pub fn coarse(control: &'a Control) -> Self {
+        Self { control, now: coarse_nanoseconds(control) }
     }
 
     /// The clock of a packet that came at `now`, in nanoseconds.
@@ -43,12 +53,42 @@ impl<'a> Clock<'a> {
         gcra::units(self.now)
     }
 
+    /// See [`Control::largest_debt`].
+    #[inline(always)]
+    #[must_use]
+    pub fn largest_debt(&self) -> Units {
+        // SAFETY: a reference is readable; volatile because the user side writes it.
+        unsafe { core::ptr::read_volatile(&raw const self.control.largest_debt) }
+    }
+
     /// What the clock reads by now, as units.
     #[inline(always)]
     #[must_use]
     pub fn read_again(&self) -> Units {
         gcra::units(nanoseconds(self.control))
     }
+}
+
+/// Writes what both clocks read into the frame's beginning: ticks, and nanoseconds.
+#[inline(always)]
+pub fn show(ctx: &XdpContext) {
+    let at = ctx.data();
+    if at + size_of::<[u64; 2]>() <= ctx.data_end() {
+        // SAFETY: the helpers take nothing and have no conditions; the bytes lie within the frame.
+        unsafe { (at as *mut [u64; 2]).write_unaligned([bpf_jiffies64(), bpf_ktime_get_ns()]) };
+    }
+}
+
+/// The monotonic clock at the last tick, never more than a tick behind, or the one that a test has set.
+#[inline(always)]
+fn coarse_nanoseconds(control: &Control) -> u64 {
+    if settings::INJECTED_CLOCK.load() != 0 {
+        // SAFETY: as below.
+        return unsafe { core::ptr::read_volatile(&raw const control.coarse_clock) };
+    }
+    // SAFETY: the helper takes nothing and has no conditions.
+    let ticks = unsafe { bpf_jiffies64() };
+    ticks.wrapping_mul(control.tick).wrapping_add(control.tick_zero)
 }
 
 /// The monotonic clock, or the one that a test has set.

@@ -15,7 +15,7 @@ use crate::{
 /// 10,000 packets a second, all interfaces together, and as many at once: several times what a link of a thousand hosts asks for.
 const CAP: Meter = {
     let cost: Units = gcra::units(1_000_000_000 / 10_000);
-    Meter { cost, capacity: 10_000 * cost, ceiling: 10_000 * cost, shift: 0, reserved: 0 }
+    Meter { cost, capacity: 10_000 * cost, ceiling: 10_000 * cost, front: 0, shift: 0, reserved: 0 }
 };
 
 /// Whether one more passes.

@@ -7,20 +7,28 @@
 )]
 
 pub mod account;
+pub mod admission;
 pub mod atomic;
 pub mod bucket;
 pub mod charge;
 pub mod clock;
+pub mod cpu;
 pub mod discovery;
 pub mod extensions;
+pub mod front;
 pub mod identity;
 pub mod ipv4;
 pub mod ipv6;
 pub mod limiter;
 pub mod maps;
+pub mod own;
 pub mod packet;
 pub mod parents;
 pub mod parse;
 pub mod rules;
+pub mod sample;
 pub mod services;
 pub mod settings;
+pub mod strangers;
+pub mod tracking;
+pub mod visit;

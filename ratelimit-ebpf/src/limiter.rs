@@ -1,121 +1,134 @@
 //! Judges a packet: the one function between parsing and acting.
 
-use aya_ebpf::bindings::BPF_NOEXIST;
 use ratelimit_common::{
     bucket::Resolution,
     class::Classes,
-    control::Control,
     gcra,
-    policy::{self, Policy},
+    policy::{self, COARSE},
     reason::Reason,
+    rule::NEVER,
     source::Source,
 };
 
 use crate::{
-    bucket::Tracked,
+    charge::Charge,
     clock::Clock,
-    identity,
-    maps::{BUCKETS, CONTROL, POLICIES},
-    parents::{self, Asker},
-    rules, settings,
+    front, identity,
+    maps::{CONTROL, RULE_FILTER},
+    own, parents, rules, sample, settings, strangers, tracking,
+    visit::Visit,
 };
+
+/// For how long a refusal is noted that has no end: about an hour.
+const LONG: gcra::Units = 1 << 52;
 
 /// Why a packet of `length` bytes from `address` passes or is dropped, that belongs to these services and came in by this interface.
 #[inline(always)]
 #[must_use]
 pub fn judge(address: Source, classes: Classes, length: u32, interface: u32) -> Reason {
     let Some(control) = CONTROL.get(0) else { return Reason::NoState };
-    let clock = Clock::read(control);
-    let now = clock.now();
-    let mut source = identity::identify(address, classes, control, now);
-    let (bucket, policy) = match track(&mut source, classes, control, now) {
-        Ok(tracked) => tracked,
-        Err(reason) => return reason,
-    };
-    let reason = if settings::is_on(&settings::PARENTS_ON) && policy.has_parents != 0 {
-        parents::ask(&Asker { bucket, policy, source, control, now, length, interface })
-    } else {
-        bucket.ask(policy, &clock, length)
-    };
-    bucket.count(reason.passes(), length);
-    reason
+    let now = Clock::coarse(control).now();
+    let resolution = Resolution::NOTHING;
+    let mut visit =
+        Visit { source: address, hash: 0, note_hash: 0, resolution, bucket: None, control, now, length, interface };
+    let outcome = if front::is_on() { behind_cells(&mut visit, classes) } else { without_cells(&mut visit, classes) };
+    match outcome {
+        Ok(()) => decide(&mut visit),
+        Err(reason) => reason,
+    }
 }
 
-/// The bucket that is billed for packets of these classes, and its policy. `source` becomes of the class that is billed.
+/// Without cells every source has its own bucket, which remembers its policy.
+#[inline(always)]
+fn without_cells(visit: &mut Visit<'_>, classes: Classes) -> Result<(), Reason> {
+    identity::identify(&mut visit.source, classes, visit.control, visit.now, true);
+    (visit.bucket, visit.resolution) = tracking::track(&mut visit.source, classes, visit.control, visit.now)?;
+    Ok(())
+}
+
+/// With cells only sources that a rule may concern are looked up.
 ///
 /// # Errors
 ///
-/// The reason that decides about the packet where that cannot be told.
+/// The reason that decides at once: a cell's note.
 #[inline(always)]
-fn track(
-    source: &mut Source,
-    mut classes: Classes,
-    control: &Control,
-    now: u64,
-) -> Result<(&'static Tracked, &'static Policy), Reason> {
-    // The narrowest class may have no rule for this source: then its bucket says which one has. If that has lost its own meanwhile,
-    // there is only the rule for everything.
-    let mut redirected = Resolution::NONE;
-    for _ in 0..3 {
-        let (bucket, resolution) = match find(source) {
-            Some((bucket, resolution)) if resolution.holds(rules::generation(control), now) => (bucket, resolution),
-            _ => {
-                let resolution = renew(source, classes, control, now, redirected);
-                (find(source).ok_or_else(|| without_bucket(resolution))?.0, resolution)
-            }
-        };
-        match resolution.billed() {
-            Some(class) if settings::is_on(&settings::SERVICES_ON) => {
-                source.class = u16::from(class);
-                classes = Classes::from(class);
-                redirected = resolution;
-            }
-            _ => return Ok((bucket, POLICIES.get(resolution.policy()).ok_or(Reason::NoState)?)),
+fn behind_cells(visit: &mut Visit<'_>, classes: Classes) -> Result<(), Reason> {
+    let (control, now, length) = (visit.control, visit.now, visit.length);
+    let is_concerned = RULE_FILTER.get(0).is_none_or(|filter| filter.concerns(&visit.source));
+    identity::identify(&mut visit.source, classes, control, now, is_concerned);
+    if !is_concerned {
+        let (class, policy) = rules::default(classes);
+        visit.source.class = u16::from(class);
+        visit.resolution = Resolution::new(rules::generation(control), policy, NEVER);
+    }
+    visit.note_hash = visit.source.hash(&control.seed);
+    let cell = front::cell(visit.note_hash).ok_or(Reason::NoState)?;
+    if let Some(reason) = cell.refusal(visit.note_hash, control, &visit.clock(), length) {
+        return Err(reason);
+    }
+    visit.hash = visit.note_hash;
+    if is_concerned {
+        visit.resolution = tracking::resolution(&mut visit.source, classes, control, now, length);
+        if settings::is_on(&settings::SERVICES_ON) {
+            visit.hash = visit.source.hash(&control.seed);
         }
     }
-    Err(Reason::NoState)
+    Ok(())
 }
 
-/// The bucket of a source, and what was resolved for it.
+/// What the policy says.
 #[inline(always)]
-fn find(source: &Source) -> Option<(&'static Tracked, Resolution)> {
-    // SAFETY: nothing here removes the entry, and one that the kernel recycles holds another source's words, all valid.
-    let bucket = unsafe { BUCKETS.get(source) }?;
-    Some((bucket, Resolution(bucket.resolution.load())))
+fn decide(visit: &mut Visit<'_>) -> Reason {
+    let Some(policy) = visit.policy() else { return Reason::NoState };
+    match policy.kind {
+        policy::LIMIT => {}
+        policy::ALLOW => return verdict(visit, Reason::Allowed),
+        policy::DENY => return verdict(visit, Reason::Denied),
+        _ => return Reason::NoState,
+    }
+    if strangers::are_limited() && !strangers::admit(visit.control, visit.hash, visit.now) {
+        return Reason::OverStrangers;
+    }
+    let has_parents = settings::is_on(&settings::PARENTS_ON) && policy.has_parents();
+    if !policy.packets.is_on() && !policy.bytes.is_on() && !has_parents {
+        return sample::observe(visit);
+    }
+    if policy.flags & COARSE == 0 {
+        visit.now = Clock::read(visit.control).now();
+    }
+    if has_parents {
+        return parents::ask(visit);
+    }
+    if !front::is_on() {
+        let Some(bucket) = visit.bucket else { return Reason::TableFull };
+        let reason = bucket.ask(policy, &visit.clock(), visit.length);
+        bucket.count(reason.passes(), visit.length);
+        return reason;
+    }
+    let Some(cell) = front::cell(visit.hash) else { return Reason::NoState };
+    match cell.ask(policy, &visit.clock(), visit.length) {
+        Charge::Paid => {
+            if sample::is_due(visit.hash, cell.packets.load() ^ cell.bytes.load()) {
+                sample::record(visit);
+            }
+            Reason::WithinLimit
+        }
+        Charge::Refused => own::ask(visit),
+        Charge::Contended => Reason::Contended,
+    }
 }
 
-/// Resolves the policy of a source and remembers it in its bucket, which is made if there is none. Rarely called, and looked for by
-/// the caller afterwards: so the verifier walks through it once, whether there was a bucket or not.
-///
-/// What a packet was redirected to is resolved by a part of its classes only, which is enough as long as no rule changes: so it holds no
-/// longer than what has redirected it.
+/// A rule that needs no state has decided. A refusal is noted.
 #[inline(never)]
-fn renew(source: &Source, classes: Classes, control: &Control, now: u64, redirected: Resolution) -> Resolution {
-    let mut resolution = rules::resolve(source, classes, control, now);
-    if redirected != Resolution::NONE {
-        resolution = resolution.in_generation(redirected.generation());
+fn verdict(visit: &Visit<'_>, reason: Reason) -> Reason {
+    if let Some(bucket) = visit.bucket {
+        bucket.count(reason.passes(), visit.length);
     }
-    match find(source) {
-        // If the kernel has given the entry to another source meanwhile, that one's word stays.
-        Some((bucket, cached)) => drop(bucket.resolution.compare_exchange(cached.0, resolution.0)),
-        None => make(source, now, resolution),
+    if front::is_on() && !reason.passes() {
+        if let Some(bucket) = tracking::find(&visit.source) {
+            own::settle(visit, bucket);
+        }
+        own::write_note(visit, LONG, false, reason, 0);
     }
-    resolution
-}
-
-/// Why a packet passes or not whose source has no bucket: a limit cannot be held, but a rule that needs none still decides.
-#[inline(always)]
-fn without_bucket(resolution: Resolution) -> Reason {
-    match POLICIES.get(resolution.policy()).map(|policy: &Policy| policy.kind) {
-        Some(policy::ALLOW) => Reason::Allowed,
-        Some(policy::DENY) => Reason::Denied,
-        _ => Reason::TableFull,
-    }
-}
-
-/// Puts a bucket into the map, unless another CPU was first: whatever the insert says, what counts is the bucket that is there.
-#[inline(always)]
-pub(crate) fn make(source: &Source, now: u64, resolution: Resolution) {
-    let fresh = Tracked::new(gcra::units(now), resolution.0);
-    let _ = BUCKETS.insert(source, fresh, u64::from(BPF_NOEXIST));
+    reason
 }

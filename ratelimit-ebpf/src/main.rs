@@ -12,7 +12,7 @@ mod program {
     use aya_log_ebpf::debug;
     use ratelimit_common::reason::Reason;
     use ratelimit_ebpf::{
-        account, discovery, limiter,
+        account, clock, discovery, limiter,
         packet::Packet,
         parse::{self, Parsed},
         settings,
@@ -28,6 +28,13 @@ mod program {
     #[xdp]
     fn ratelimit_linear(ctx: XdpContext) -> u32 {
         run(&ctx, Packet::linear(&ctx))
+    }
+
+    /// Run by the user side alone: writes the ticks of the coarse clock and the nanoseconds of the precise one into a frame.
+    #[xdp]
+    fn ticks(ctx: XdpContext) -> u32 {
+        clock::show(&ctx);
+        XDP_DROP
     }
 
     #[inline(always)]

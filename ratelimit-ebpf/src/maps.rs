@@ -7,6 +7,7 @@ use aya_ebpf::{
 use ratelimit_common::{
     class,
     control::Control,
+    filter::Filter,
     map,
     policy::Policy,
     reason::REASONS,
@@ -15,14 +16,23 @@ use ratelimit_common::{
     source::{PrefixKey, Source},
 };
 
-use crate::{account::Counter, atomic::Word, bucket::Tracked};
+use crate::{
+    account::Counter,
+    atomic::Word,
+    bucket::Tracked,
+    cpu::Own,
+    front::{Cell, Memory},
+};
 
 /// A million rules take their memory when they are set, not when the program is loaded.
 const NO_PREALLOC: usize = aya_ebpf::bindings::BPF_F_NO_PREALLOC as usize;
 
+/// Makes an array begin with a page, so that its entries do not lie across cache lines (kernel 5.5).
+const ALIGNED: usize = aya_ebpf::bindings::BPF_F_MMAPABLE as usize;
+
 /// See [`map::CONTROL`].
 #[btf_map]
-pub static CONTROL: Array<Control, 1> = Array::new();
+pub static CONTROL: Array<Control, 1, ALIGNED> = Array::new();
 
 /// See [`map::BUCKETS`].
 #[btf_map]
@@ -55,3 +65,23 @@ pub static COUNTERS: PerCpuArray<Counter, REASONS> = PerCpuArray::new();
 /// See [`map::DISCOVERY`].
 #[btf_map]
 pub static DISCOVERY: Array<Word, 1> = Array::new();
+
+/// See [`map::FRONT`].
+#[btf_map]
+pub static FRONT: Array<Cell, { map::CELLS_DEFAULT as usize }, ALIGNED> = Array::new();
+
+/// See [`map::MEMORY`].
+#[btf_map]
+pub static MEMORY: Array<Memory, { map::CELLS_DEFAULT as usize }, ALIGNED> = Array::new();
+
+/// See [`map::RULE_FILTER`].
+#[btf_map]
+pub static RULE_FILTER: Array<Filter, 1> = Array::new();
+
+/// See [`map::CPUS`].
+#[btf_map]
+pub static CPUS: PerCpuArray<Own, 1> = PerCpuArray::new();
+
+/// See [`map::STRANGERS`].
+#[btf_map]
+pub static STRANGERS: Array<Word, 1> = Array::new();

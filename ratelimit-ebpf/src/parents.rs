@@ -5,37 +5,13 @@
 
 use ratelimit_common::{
     bucket::Resolution,
-    control::Control,
+    gcra,
     policy::{Parent, Policy, UNLIMITED_ID},
     reason::Reason,
     source::Source,
 };
 
-use crate::{
-    bucket::Tracked,
-    charge::charge_apart,
-    clock::Clock,
-    limiter,
-    maps::{BUCKETS, POLICIES},
-};
-
-/// Everything about the packet whose source has parents.
-pub struct Asker<'a> {
-    /// The source's own bucket.
-    pub bucket: &'a Tracked,
-    /// The source's own policy.
-    pub policy: &'a Policy,
-    /// The source that is billed.
-    pub source: Source,
-    /// For the clock.
-    pub control: &'a Control,
-    /// Nanoseconds when the packet came.
-    pub now: u64,
-    /// Bytes of its frame.
-    pub length: u32,
-    /// Index of the interface that it came in by.
-    pub interface: u32,
-}
+use crate::{admission, bucket::Tracked, charge::charge_apart, front, maps::POLICIES, tracking, visit::Visit};
 
 /// A limit that is asked: its state and its numbers.
 #[derive(Clone, Copy)]
@@ -45,12 +21,42 @@ struct Limit<'a> {
 }
 
 /// What the source's own limit and its parents say together. A function of its own, for few policies have parents.
+///
+/// While the source can have no bucket of its own, its parents are asked all the same.
 #[inline(never)]
 #[must_use]
-pub fn ask(asker: &Asker<'_>) -> Reason {
-    let own = Limit { bucket: asker.bucket, policy: asker.policy };
-    let [near, far] = *asker.policy.parents(asker.source.family);
-    let (Some(near), Some(far)) = (asker.limit(near), asker.limit(far)) else {
+pub fn ask(visit: &Visit<'_>) -> Reason {
+    let Some(policy) = visit.policy() else { return Reason::NoState };
+    let mut own = visit.bucket.or_else(|| tracking::find(&visit.source));
+    if own.is_none() && (!front::is_on() || admission::admits(visit.control, visit.now)) {
+        let now = gcra::units(visit.now);
+        admission::make(&visit.source, now, now, visit.resolution);
+        own = tracking::find(&visit.source);
+    }
+    let [near, _] = *policy.parents(visit.source.family);
+    match own {
+        Some(bucket) => {
+            let reason = judge(visit, policy, Limit { bucket, policy });
+            bucket.count(reason.passes(), visit.length);
+            reason
+        }
+        None => {
+            let spare = parent_bucket(&visit.source.parent(near, visit.interface), visit.now);
+            let unlimited = spare.zip(POLICIES.get(UNLIMITED_ID)).map(|(bucket, policy)| Limit { bucket, policy });
+            let Some(own) = unlimited else { return Reason::TableFull };
+            match judge(visit, policy, own) {
+                Reason::WithinLimit => Reason::TableFull,
+                reason => reason,
+            }
+        }
+    }
+}
+
+/// Asks all, then charges all.
+#[inline(always)]
+fn judge(asker: &Visit<'_>, policy: &Policy, own: Limit<'_>) -> Reason {
+    let [near, far] = *policy.parents(asker.source.family);
+    let (Some(near), Some(far)) = (asker.limit(own, near), asker.limit(own, far)) else {
         // Without its bucket a parent cannot be asked, but the source's own limit can.
         let reason = asker.charge(own);
         return if reason == Reason::WithinLimit { Reason::TableFull } else { reason };
@@ -84,12 +90,12 @@ fn over_parent(reason: Reason) -> Reason {
     if reason == Reason::Contended { reason } else { Reason::OverParent }
 }
 
-impl<'a> Asker<'a> {
+impl Visit<'_> {
     /// A parent; where there is none, one that never refuses. Nothing if its bucket cannot be made.
     #[inline(always)]
-    fn limit(&self, parent: Parent) -> Option<Limit<'a>> {
+    fn limit<'a>(&self, own: Limit<'a>, parent: Parent) -> Option<Limit<'a>> {
         if parent.scope == 0 {
-            return Some(Limit { bucket: self.bucket, policy: POLICIES.get(UNLIMITED_ID)? });
+            return Some(Limit { bucket: own.bucket, policy: POLICIES.get(UNLIMITED_ID)? });
         }
         let bucket = parent_bucket(&self.source.parent(parent, self.interface), self.now)?;
         Some(Limit { bucket, policy: POLICIES.get(u32::from(parent.policy))? })
@@ -97,28 +103,25 @@ impl<'a> Asker<'a> {
 
     #[inline(always)]
     fn refusal(&self, Limit { bucket, policy }: Limit<'_>) -> Option<Reason> {
-        bucket.refusal(policy, &Clock::of(self.control, self.now), self.length)
+        bucket.refusal(policy, &self.clock(), self.length)
     }
 
     #[inline(always)]
     fn charge(&self, Limit { bucket, policy }: Limit<'_>) -> Reason {
-        bucket.charge(policy, &Clock::of(self.control, self.now), self.length, charge_apart)
+        bucket.charge(policy, &self.clock(), self.length, charge_apart)
     }
 
     #[inline(always)]
     fn refund(&self, Limit { bucket, policy }: Limit<'_>) {
-        bucket.refund(policy, &Clock::of(self.control, self.now), self.length);
+        bucket.refund(policy, &self.clock(), self.length);
     }
 }
 
 /// The bucket of a parent, made if there is none. It has no policy to resolve: its key names it.
 #[inline(never)]
 fn parent_bucket(key: &Source, now: u64) -> Option<&'static Tracked> {
-    // SAFETY: as in `limiter`.
-    if let Some(bucket) = unsafe { BUCKETS.get(key) } {
-        return Some(bucket);
-    }
-    limiter::make(key, now, Resolution::NONE);
-    // SAFETY: as in `limiter`.
-    unsafe { BUCKETS.get(key) }
+    tracking::find(key).or_else(|| {
+        admission::make(key, gcra::units(now), gcra::units(now), Resolution::NONE);
+        tracking::find(key)
+    })
 }

@@ -88,6 +88,19 @@ impl Match {
     }
 }
 
+/// The class that is billed and its policy, for a source that no rule concerns: those of the narrowest class with a default.
+#[inline(always)]
+#[must_use]
+pub fn default(classes: Classes) -> (Class, PolicyId) {
+    let mut found = (ANY, UNLIMITED_ID);
+    each(classes, |class| {
+        if found.1 == UNLIMITED_ID {
+            found = (class, CLASSES.get(u32::from(class)).map_or(UNLIMITED_ID, |entry| entry.default_policy));
+        }
+    });
+    found
+}
+
 /// The policy of `source` for packets of these classes, and how long that holds.
 ///
 /// The rule for the narrowest class wins. But a source that may send everything or nothing, by a rule for a longer prefix than that

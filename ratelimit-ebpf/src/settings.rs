@@ -23,6 +23,18 @@ pub static PARENTS_ON: Global<u32> = Global::new(0);
 #[unsafe(no_mangle)]
 pub static PASS_MALFORMED: Global<u32> = Global::new(0);
 
+/// See [`ratelimit_common::control::FRONT_CELLS`].
+#[unsafe(no_mangle)]
+pub static FRONT_CELLS: Global<u32> = Global::new(0);
+
+/// See [`ratelimit_common::control::SAMPLE`].
+#[unsafe(no_mangle)]
+pub static SAMPLE_ON: Global<u32> = Global::new(0);
+
+/// See [`ratelimit_common::control::STRANGERS`].
+#[unsafe(no_mangle)]
+pub static STRANGERS_ON: Global<u32> = Global::new(0);
+
 /// Whether a stage is switched on.
 #[inline(always)]
 #[must_use]

@@ -26,6 +26,13 @@ pub struct UnitError {
     expected: &'static str,
 }
 
+impl UnitError {
+    /// Says what was expected.
+    pub(crate) const fn new(expected: &'static str) -> Self {
+        Self { expected }
+    }
+}
+
 const PACKETS_EXPECTED: UnitError =
     UnitError { expected: "expected packets per s, m, h or d, such as 1000/s, 1.5k/s, 500/h or 3/m" };
 const BYTES_EXPECTED: UnitError =

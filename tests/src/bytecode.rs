@@ -7,7 +7,7 @@ use aya::{
 };
 use ratelimit::dataplane::{
     object::{self, Settings},
-    rules,
+    policies, rules,
     tables::Tables,
     terms::Terms,
 };
@@ -21,10 +21,13 @@ use ratelimit_common::{
     source::Source,
 };
 
-use crate::Namespace;
+use crate::{Namespace, mapped::Mapped};
 
 /// A slot that no rule uses, for policies that a test writes itself.
 const TEST_SLOT: PolicyId = 100;
+
+/// The seed of programs under an injected clock, so that a test meets the same cells each time.
+const SEED: [u64; 4] = [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344, 0xa409_3822_299f_31d0, 0x082e_fa98_ec4e_6c89];
 
 /// The program and its maps, on no interface that sees traffic.
 pub struct Bytecode {
@@ -49,9 +52,15 @@ impl Clock {
     /// Where the kernel refuses.
     pub fn advance(&mut self, nanoseconds: u64) -> u64 {
         self.value.clock += nanoseconds;
+        self.value.coarse_clock = coarse(&self.value);
         self.map.set(0, self.value, 0).expect("cannot write the control map");
         self.value.clock
     }
+}
+
+/// What the coarse clock reads: the last tick, where it has ticks.
+fn coarse(control: &Control) -> u64 {
+    control.clock - control.clock.checked_rem(control.tick).unwrap_or(0)
 }
 
 /// What the kernel does with a packet.
@@ -81,7 +90,8 @@ impl Bytecode {
     /// Where the kernel refuses it, as it does without root's privileges.
     #[must_use]
     pub fn with(settings: Settings) -> Self {
-        Self::new(Settings { injected_clock: true, ..settings })
+        let fixed_seed = settings.fixed_seed.or(Some(SEED));
+        Self::new(Settings { injected_clock: true, fixed_seed, ..settings })
     }
 
     /// Loads the program as the product does, with the kernel's clock.
@@ -119,6 +129,7 @@ impl Bytecode {
     pub fn set_time(&mut self, nanoseconds: u64) {
         let mut control = self.tables.control().expect("cannot read the control map");
         control.clock = nanoseconds;
+        control.coarse_clock = coarse(&control);
         self.tables.set_control(&control).expect("cannot write the control map");
     }
 
@@ -135,9 +146,12 @@ impl Bytecode {
         Clock { map: map.expect("cannot open the control map again"), value }
     }
 
-    /// Makes `policy` the default for every source from the next packet on.
+    /// Makes `policy` the default for every source from the next packet on, and the limit that may make the largest debt.
     pub fn set_default(&mut self, policy: &Policy) {
         self.tables.policies.set(TEST_SLOT, policy, 0).expect("cannot write a policy");
+        let mut control = self.tables.control().expect("cannot read the control map");
+        control.largest_debt = policies::largest_debt(policy);
+        self.tables.set_control(&control).expect("cannot write the control map");
         self.tables.set_default_policy(ANY, TEST_SLOT).expect("cannot write a default");
         self.tables.renew().expect("cannot write the control map");
     }
@@ -199,6 +213,19 @@ impl Bytecode {
     #[must_use]
     pub fn bucket(&self, source: Source) -> Option<Bucket> {
         self.tables.buckets.get(&source, 0).ok()
+    }
+
+    /// Forgets every source: its bucket, its cell, its note.
+    ///
+    /// # Panics
+    ///
+    /// Where the kernel refuses.
+    pub fn forget(&mut self) {
+        for (source, _) in self.tables.tracked().expect("cannot read the buckets") {
+            self.tables.buckets.remove(&source).expect("cannot remove a bucket");
+        }
+        Mapped::of(self.tables.front.map()).zero();
+        Mapped::of(self.tables.memory.map()).zero();
     }
 
     /// The loaded program.

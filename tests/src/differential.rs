@@ -75,7 +75,7 @@ impl Differential {
     #[must_use]
     pub fn new() -> Self {
         let settings = Settings { services: true, ipv6_prefix: IPV6_PREFIX.into(), ..Settings::default() };
-        let mut bytecode = Bytecode::with(settings);
+        let mut bytecode = Bytecode::with(Settings { cells: 0, ..settings });
         let rate = Rate { amount: 1_000_000, period: SECOND };
         let limit = Limit { packets: Some(rate), burst: Some(1_000_000), ..Limit::default() };
         let terms = limit.policy().expect("the limit cannot be").into();

@@ -13,6 +13,7 @@ pub mod generate;
 mod interrupt;
 mod kernel;
 mod link;
+mod mapped;
 mod namespace;
 mod process;
 mod queues;

@@ -15,6 +15,7 @@ use super::{
     Answer,
     output::{self, Output},
     rates::Rates,
+    settings::SettingsArguments,
     ssh, status,
 };
 use crate::{
@@ -45,16 +46,8 @@ pub(super) struct Arguments {
     /// Take the place of another XDP program
     #[arg(long)]
     replace: bool,
-    /// Bits of an IPv6 address that make a source [default: 64]
-    #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(1..=128))]
-    ipv6_prefix: Option<u32>,
-    /// Buckets that there can be at a time, at 144 bytes each: one for each source, and for each of its services that a rule is about; the
-    /// longest silent one gives way [default: 65536]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
-    max_sources: Option<u32>,
-    /// What becomes of malformed and truncated IP packets: dropped, or passed as far as their source may [default: drop]
-    #[arg(long, value_enum)]
-    malformed: Option<Malformed>,
+    #[command(flatten)]
+    settings: SettingsArguments,
     /// Do not allow the address that this SSH session comes from
     #[arg(long)]
     no_allow_ssh: bool,
@@ -68,12 +61,6 @@ enum ModeArgument {
     Auto,
     Native,
     Generic,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Malformed {
-    Drop,
-    Pass,
 }
 
 /// The levels of aya-log.
@@ -98,12 +85,8 @@ struct Attached {
 pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<Answer> {
     host::check()?;
     let terms = arguments.rates.terms(Sources::Default)?;
-    let wanted = Wanted {
-        ipv6_prefix: arguments.ipv6_prefix,
-        buckets: arguments.max_sources,
-        pass_malformed: arguments.malformed.map(|malformed| malformed == Malformed::Pass),
-        log_level: arguments.log_level.map_or(0, |level| level as u8),
-    };
+    let log_level = arguments.log_level.map_or(0, |level| level as u8);
+    let wanted = Wanted { log_level, ..arguments.settings.wanted()? };
     // Names are checked before anything is made, and looked up again when no other command can change what they carry.
     interface::find(&arguments.interfaces)?;
     let (mut instance, is_new) = Instance::open_or_create(pins, &wanted)?;

@@ -7,6 +7,7 @@ mod detach;
 mod limit;
 mod output;
 mod rates;
+mod settings;
 mod sources;
 mod ssh;
 mod status;

@@ -2,7 +2,7 @@
 
 use ratelimit_common::rule::{NEVER, Rule};
 
-use super::{Error, error::Tried as _, host, rules, services, tables::Tables};
+use super::{Error, error::Tried as _, filter, host, rules, services, tables::Tables};
 
 /// Nanoseconds between two searches for rules that have ended.
 const INTERVAL: u64 = 60 * ratelimit_common::limit::SECOND;
@@ -36,5 +36,6 @@ pub(super) fn remove(tables: &mut Tables) -> Result<(), Error> {
     let mut control = tables.control()?;
     control.clear_after = if next == NEVER { 0 } else { next.max(now + INTERVAL) };
     tables.set_control(&control)?;
+    filter::renew(tables)?;
     rules::forget_narrow(tables)
 }

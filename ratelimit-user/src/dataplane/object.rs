@@ -4,7 +4,10 @@ use std::path::Path;
 
 use aya::{Ebpf, EbpfLoader, programs::Xdp};
 use ratelimit_common::{
-    control::{self, FEATURE_PARENTS, FEATURE_PASS_MALFORMED, FEATURE_SERVICES},
+    control::{
+        self, ADMISSIONS_DEFAULT, FEATURE_FRONT, FEATURE_PARENTS, FEATURE_PASS_MALFORMED, FEATURE_SAMPLE,
+        FEATURE_SERVICES, FEATURE_STRANGERS,
+    },
     map,
 };
 
@@ -29,6 +32,14 @@ pub struct Settings {
     pub ipv6_prefix: u32,
     /// Sources that can be tracked at a time.
     pub buckets: u32,
+    /// Cells in front of the buckets, a power of two; 0 gives every source a bucket of its own.
+    pub cells: u32,
+    /// Sources that exceed nothing are recorded by samples.
+    pub sample: bool,
+    /// New buckets per second and CPU; 0 is none.
+    pub admissions: u64,
+    /// Packets per second of all sources together that are no regulars; 0 is no limit.
+    pub strangers: u64,
     /// Kernel-side messages up to this level are written; 0 is none.
     pub log_level: u8,
     /// Packets are told apart by service.
@@ -41,6 +52,10 @@ pub struct Settings {
     pub frags: bool,
     /// Time comes from the control map, as tests need it.
     pub injected_clock: bool,
+    /// What cells are found by in place of a random seed, as tests need it.
+    pub fixed_seed: Option<[u64; 4]>,
+    /// Nanoseconds of the coarse clock's tick then; 0 where only the precise clock is used.
+    pub injected_tick: u64,
 }
 
 impl Settings {
@@ -51,9 +66,12 @@ impl Settings {
         bit(self.services, FEATURE_SERVICES)
             | bit(self.parents, FEATURE_PARENTS)
             | bit(self.pass_malformed, FEATURE_PASS_MALFORMED)
+            | bit(self.cells != 0, FEATURE_FRONT)
+            | bit(self.sample, FEATURE_SAMPLE)
+            | bit(self.strangers != 0, FEATURE_STRANGERS)
     }
 
-    /// With the switches of [`Control::features`](ratelimit_common::control::Control::features).
+    /// With the switches of [`Control::features`](ratelimit_common::control::Control::features) that rules turn.
     #[must_use]
     pub fn with_features(self, features: u32) -> Self {
         let is_on = |bit| features & bit != 0;
@@ -71,12 +89,18 @@ impl Default for Settings {
         Self {
             ipv6_prefix: control::IPV6_PREFIX_DEFAULT,
             buckets: map::BUCKETS_DEFAULT,
+            cells: map::CELLS_DEFAULT,
+            sample: true,
+            admissions: ADMISSIONS_DEFAULT,
+            strangers: 0,
             log_level: 0,
             services: false,
             parents: false,
             pass_malformed: false,
             frags: host::kernel_is_at_least(FRAGS_SINCE),
             injected_clock: false,
+            injected_tick: 0,
+            fixed_seed: None,
         }
     }
 }
@@ -90,6 +114,14 @@ pub struct Wanted {
     pub buckets: Option<u32>,
     /// See [`Settings::pass_malformed`].
     pub pass_malformed: Option<bool>,
+    /// See [`Settings::cells`].
+    pub cells: Option<u32>,
+    /// See [`Settings::sample`].
+    pub sample: Option<bool>,
+    /// See [`Settings::admissions`].
+    pub admissions: Option<u64>,
+    /// See [`Settings::strangers`].
+    pub strangers: Option<u64>,
     /// See [`Settings::log_level`].
     pub log_level: u8,
 }
@@ -102,6 +134,10 @@ impl Wanted {
             ipv6_prefix: self.ipv6_prefix.unwrap_or(open.ipv6_prefix),
             buckets: self.buckets.unwrap_or(open.buckets),
             pass_malformed: self.pass_malformed.unwrap_or(open.pass_malformed),
+            cells: self.cells.unwrap_or(open.cells),
+            sample: self.sample.unwrap_or(open.sample),
+            admissions: self.admissions.unwrap_or(open.admissions),
+            strangers: self.strangers.unwrap_or(open.strangers),
             log_level: self.log_level,
             ..open
         }
@@ -117,9 +153,11 @@ impl Wanted {
 ///
 /// [`Error::Bpf`] with what the kernel or its verifier said.
 pub fn load(settings: &Settings, pins: Option<&Path>) -> Result<Ebpf, Error> {
-    let Settings { services, parents, pass_malformed, injected_clock, .. } = settings;
-    let [services, parents, pass_malformed, injected_clock] =
-        [services, parents, pass_malformed, injected_clock].map(|is_on| u32::from(*is_on));
+    let Settings { services, parents, pass_malformed, injected_clock, sample, strangers, .. } = *settings;
+    // Strangers are told by what cells remember.
+    let strangers = strangers != 0 && settings.cells != 0;
+    let [services, parents, pass_malformed, injected_clock, sample, strangers] =
+        [services, parents, pass_malformed, injected_clock, sample, strangers].map(u32::from);
     let logs = if settings.log_level == 0 { NO_LOGS } else { LOGS };
     let mut loader = EbpfLoader::new();
     loader
@@ -128,8 +166,13 @@ pub fn load(settings: &Settings, pins: Option<&Path>) -> Result<Ebpf, Error> {
         .override_global(control::PARENTS, &parents, true)
         .override_global(control::PASS_MALFORMED, &pass_malformed, true)
         .override_global(control::INJECTED_CLOCK, &injected_clock, true)
+        .override_global(control::FRONT_CELLS, &settings.cells, true)
+        .override_global(control::SAMPLE, &sample, true)
+        .override_global(control::STRANGERS, &strangers, true)
         .override_global(control::LOG_LEVEL, &settings.log_level, true)
         .map_max_entries(map::BUCKETS, settings.buckets)
+        .map_max_entries(map::FRONT, settings.cells.max(1))
+        .map_max_entries(map::MEMORY, settings.cells.max(1))
         .map_max_entries(map::LOGS, logs);
     if let Some(pins) = pins {
         for name in map::PINNED {

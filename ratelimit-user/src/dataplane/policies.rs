@@ -4,8 +4,11 @@ use std::collections::HashSet;
 
 use ratelimit_common::{
     class::CLASSES,
+    gcra::{self, Units},
+    limit::{Limit, Rate},
     map::POLICIES_MAX,
-    policy::{ALLOWED_ID, DENIED_ID, Parent, Policy, PolicyId, UNLIMITED_ID},
+    policy::{ALLOWED_ID, COARSE, DENIED_ID, HAS_PARENTS, Parent, Policy, PolicyId, UNLIMITED_ID},
+    stages,
 };
 
 use super::{
@@ -33,7 +36,9 @@ pub fn intern(tables: &mut Tables, terms: &Terms) -> Result<PolicyId, Error> {
 }
 
 fn try_intern(tables: &mut Tables, terms: &Terms, families: &[Vec<ParentLimit>; 2]) -> Result<Option<PolicyId>, Error> {
-    let mut policy = Policy { has_parents: u32::from(!terms.parents.is_empty()), ..terms.policy };
+    let tick = gcra::units(tables.control()?.tick);
+    let flags = if terms.parents.is_empty() { 0 } else { HAS_PARENTS };
+    let mut policy = Policy { flags, ..terms.policy }.by_ticks(tick);
     for (slots, parents) in policy.parents.iter_mut().zip(families) {
         for (slot, parent) in slots.iter_mut().zip(parents) {
             let (scope, prefix) = parent.scope.encoded();
@@ -50,7 +55,7 @@ fn try_intern(tables: &mut Tables, terms: &Terms, families: &[Vec<ParentLimit>; 
 ///
 /// [`Error::Bpf`] where the kernel refuses.
 pub fn terms(tables: &Tables, slot: PolicyId) -> Result<Terms, Error> {
-    let policy = read(tables, slot)?;
+    let policy = as_given(read(tables, slot)?);
     let mut families = [Vec::new(), Vec::new()];
     for ((family, parents), found) in FAMILIES.iter().zip(&policy.parents).zip(&mut families) {
         for parent in parents {
@@ -60,8 +65,20 @@ pub fn terms(tables: &Tables, slot: PolicyId) -> Result<Terms, Error> {
         }
     }
     let [v4, v6] = families;
-    let own = Policy { has_parents: 0, parents: Default::default(), ..policy };
+    let own = Policy { flags: 0, parents: Default::default(), ..policy };
     Ok(Terms::of_families(own, v4, v6))
+}
+
+/// The policy without what was taken off for the coarse clock.
+fn as_given(policy: Policy) -> Policy {
+    if policy.flags & COARSE == 0 {
+        return policy;
+    }
+    let given = &policy.given;
+    let rate = |amount, period| (amount != 0).then_some(Rate { amount, period });
+    let (packets, bytes) = (rate(given.packets, given.packets_period), rate(given.bytes, given.bytes_period));
+    let limit = Limit { packets, bytes, burst: Some(given.burst) };
+    limit.policy().map_or(policy, |plain| Policy { parents: policy.parents, ..plain })
 }
 
 /// The policy in a slot.
@@ -101,11 +118,45 @@ fn collect(tables: &mut Tables) -> Result<(), Error> {
 /// [`Error::Bpf`] where the kernel refuses.
 pub fn any_parents(tables: &Tables) -> Result<bool, Error> {
     for slot in used(tables)? {
-        if read(tables, slot)?.has_parents != 0 {
+        if read(tables, slot)?.has_parents() {
             return Ok(true);
         }
     }
     Ok(false)
+}
+
+/// Tells the program of a limit whose sources may owe more than those of all others.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] where the kernel refuses.
+pub fn note_debt(tables: &mut Tables, policy: &Policy) -> Result<(), Error> {
+    let mut control = tables.control()?;
+    if largest_debt(policy) > control.largest_debt {
+        control.largest_debt = largest_debt(policy);
+        tables.set_control(&control)?;
+    }
+    Ok(())
+}
+
+/// Works out anew what the sources of all limits in use may owe: what a cell shows beyond that is forgotten.
+pub(super) fn renew_debt(tables: &mut Tables) -> Result<(), Error> {
+    let mut largest = 0;
+    for slot in used(tables)? {
+        largest = largest.max(largest_debt(&read(tables, slot)?));
+    }
+    let mut control = tables.control()?;
+    if control.largest_debt != largest {
+        control.largest_debt = largest;
+        tables.set_control(&control)?;
+    }
+    Ok(())
+}
+
+/// What the sources of a policy may owe. See [`stages::largest_debt`].
+#[must_use]
+pub fn largest_debt(policy: &Policy) -> Units {
+    stages::largest_debt(&policy.packets).max(stages::largest_debt(&policy.bytes))
 }
 
 /// The slots that rules use, and those of parents.

@@ -17,7 +17,7 @@ use ratelimit_common::{
 use super::{
     Error,
     error::Tried as _,
-    expiry, host, policies,
+    expiry, filter, host, policies,
     services::{self, Services},
     tables::Tables,
     target::{Sources, Target},
@@ -89,9 +89,11 @@ pub fn set(
 ) -> Result<(), Error> {
     expiry::clear(tables)?;
     let id = policies::intern(tables, terms)?;
+    policies::note_debt(tables, &terms.policy)?;
     let class = services::ensure_class(tables, target.service)?;
     let Sources::Prefix(prefix) = target.sources else {
         tables.set_default_policy(class, id)?;
+        filter::forget(tables)?;
         return tables.renew();
     };
     let outcome = set_prefix(tables, &prefix, class, id, life, origin);
@@ -122,11 +124,13 @@ fn set_prefix(
         control.narrow_rules = 1;
         tables.set_control(&control)?;
     }
+    filter::add(tables, &prefix.source())?;
     let place = Place::of(prefix, class, control.ipv6_prefix);
     match place.insert(tables, &rule) {
         // What has ended makes room, even if a search is not due yet.
         Err(Error::TooManyRules { .. }) => {
             expiry::remove(tables)?;
+            filter::add(tables, &prefix.source())?;
             place.insert(tables, &rule)?;
         }
         outcome => outcome?,
@@ -176,6 +180,7 @@ pub fn delete(tables: &mut Tables, target: Target) -> Result<(), Error> {
                 Err(error) => return Err(error).tried("cannot delete a rule"),
             }
             forget_narrow(tables)?;
+            filter::forget(tables)?;
         }
     }
     tables.renew()?;

@@ -93,7 +93,13 @@ pub(super) fn ensure_class(tables: &mut Tables, service: Service) -> Result<Clas
         return Ok(class);
     }
     let is_free = |class: &Class| services.iter().all(|(_, taken)| taken != *class);
-    let class = (1..=Class::MAX).find(is_free).ok_or(Error::TooManyServices(MOST_SERVICES))?;
+    // Not the one that has just become free: buckets of a service are removed with its class, but cells may remember it for a while.
+    let mut control = tables.control()?;
+    let last = control.last_class as Class;
+    let class = (last.saturating_add(1)..=Class::MAX).chain(1..=last).find(is_free);
+    let class = class.ok_or(Error::TooManyServices(MOST_SERVICES))?;
+    control.last_class = u32::from(class);
+    tables.set_control(&control)?;
     tables.classes.set(u32::from(class), ClassEntry::of(service), 0).tried("cannot write a class")?;
     services.0.push((service, class));
     tables.set_services(&services.0)?;

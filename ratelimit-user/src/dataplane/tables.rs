@@ -4,23 +4,24 @@ use std::{os::fd::AsFd as _, path::Path};
 
 use aya::{
     Ebpf,
-    maps::{
-        Array, HashMap, IterableMap, LpmTrie, Map, MapData, MapError, MapInfo, MapType, PerCpuArray, lpm_trie::Key,
-    },
+    maps::{Array, HashMap, IterableMap, LpmTrie, Map, MapData, MapError, PerCpuArray},
 };
 use ratelimit_common::{
     bucket::Bucket,
-    class::{CLASSES, Class},
-    control::{ABI_VERSION, Control},
+    cell::{Cell, Memory},
+    class::Class,
+    control::Control,
+    cpu::Cpu,
+    filter::Filter,
     map,
     policy::{Policy, PolicyId},
-    reason::{Count, REASONS, Reason},
+    reason::{Count, Reason},
     rule::Rule,
     service::{ClassEntry, Service, Services},
     source::{PrefixKey, Source},
 };
 
-use super::{Error, bpf, error::Tried as _, object::Settings};
+use super::{Error, bpf, error::Tried as _, fresh, object::Settings, shapes};
 
 /// Every map that a command works on.
 pub struct Tables {
@@ -40,69 +41,17 @@ pub struct Tables {
     services: Array<MapData, Services>,
     /// Reason → counts, per CPU.
     pub counters: PerCpuArray<MapData, Count>,
+    /// Seeded hash → cell.
+    pub front: Array<MapData, Cell>,
+    /// Seeded hash → what goes with the cell.
+    pub memory: Array<MapData, Memory>,
+    /// Which sources rules may concern; written as a whole.
+    pub rule_filter: Array<MapData, Filter>,
+    /// What each CPU has for itself.
+    pub cpus: PerCpuArray<MapData, Cpu>,
 }
 
-/// What a pinned map must look like.
-struct Shape {
-    name: &'static str,
-    kind: MapType,
-    key: usize,
-    value: usize,
-    /// None where the operator chooses it.
-    entries: Option<u32>,
-}
-
-const SHAPES: [Shape; map::PINNED.len()] = [
-    Shape::of::<u32, Control>(map::CONTROL, MapType::Array, Some(1)),
-    Shape::of::<Source, Bucket>(map::BUCKETS, MapType::LruHash, None),
-    Shape::of::<Source, Rule>(map::SOURCE_RULES, MapType::Hash, Some(map::SOURCE_RULES_MAX)),
-    Shape::of::<Key<PrefixKey>, Rule>(map::PREFIX_RULES, MapType::LpmTrie, Some(map::PREFIX_RULES_MAX)),
-    Shape::of::<u32, Policy>(map::POLICIES, MapType::Array, Some(map::POLICIES_MAX)),
-    Shape::of::<u32, ClassEntry>(map::CLASSES, MapType::Array, Some(CLASSES as u32)),
-    Shape::of::<u32, Services>(map::SERVICES, MapType::Array, Some(1)),
-    Shape::of::<u32, Count>(map::COUNTERS, MapType::PerCpuArray, Some(REASONS as u32)),
-    Shape::of::<u32, u64>(map::DISCOVERY, MapType::Array, Some(1)),
-];
-
-impl Shape {
-    const fn of<K, V>(name: &'static str, kind: MapType, entries: Option<u32>) -> Self {
-        Self { name, kind, key: size_of::<K>(), value: size_of::<V>(), entries }
-    }
-
-    /// What differs in the map pinned at `path`.
-    fn difference(&self, path: &Path) -> Result<(), String> {
-        let info = MapInfo::from_pin(path.join(self.name)).map_err(|error| format!("{}: {error}", self.name))?;
-        let kind = info.map_type().map_err(|error| format!("{}: {error}", self.name))?;
-        let found = (kind, info.key_size() as usize, info.value_size() as usize);
-        let entries = self.entries.unwrap_or(info.max_entries());
-        if found == (self.kind, self.key, self.value) && info.max_entries() == entries {
-            return Ok(());
-        }
-        Err(format!(
-            "{} is a {:?} of {} + {} bytes, {} entries",
-            self.name,
-            found.0,
-            found.1,
-            found.2,
-            info.max_entries()
-        ))
-    }
-}
-
-/// Checks that the maps pinned in `pins` are laid out as this build expects.
-///
-/// # Errors
-///
-/// [`Error::OtherAbi`] with the first difference.
-fn check(pins: &Path) -> Result<(), Error> {
-    let other = |detail| Error::OtherAbi { path: pins.to_owned(), detail };
-    SHAPES.iter().try_for_each(|shape| shape.difference(pins)).map_err(other)?;
-    let control: Array<MapData, Control> = open(pins, map::CONTROL)?;
-    let abi = control.get(&0, 0).tried("cannot read the control map")?.abi;
-    if abi == ABI_VERSION { Ok(()) } else { Err(other(format!("layout {abi}, this is {ABI_VERSION}"))) }
-}
-
-fn open<T: TryFrom<Map, Error = MapError>>(pins: &Path, name: &'static str) -> Result<T, Error> {
+pub(super) fn open<T: TryFrom<Map, Error = MapError>>(pins: &Path, name: &'static str) -> Result<T, Error> {
     let data = MapData::from_pin(pins.join(name)).tried(name)?;
     Map::from_map_data(data).and_then(T::try_from).tried(name)
 }
@@ -119,7 +68,7 @@ impl Tables {
     ///
     /// [`Error::OtherAbi`] where they belong to another build, [`Error::Bpf`] where one cannot be opened.
     pub fn open(pins: &Path) -> Result<Self, Error> {
-        check(pins)?;
+        shapes::check(pins)?;
         Ok(Self {
             control: open(pins, map::CONTROL)?,
             buckets: open(pins, map::BUCKETS)?,
@@ -129,6 +78,10 @@ impl Tables {
             classes: open(pins, map::CLASSES)?,
             services: open(pins, map::SERVICES)?,
             counters: open(pins, map::COUNTERS)?,
+            front: open(pins, map::FRONT)?,
+            memory: open(pins, map::MEMORY)?,
+            rule_filter: open(pins, map::RULE_FILTER)?,
+            cpus: open(pins, map::CPUS)?,
         })
     }
 
@@ -147,13 +100,16 @@ impl Tables {
             classes: take(object, map::CLASSES)?,
             services: take(object, map::SERVICES)?,
             counters: take(object, map::COUNTERS)?,
+            front: take(object, map::FRONT)?,
+            memory: take(object, map::MEMORY)?,
+            rule_filter: take(object, map::RULE_FILTER)?,
+            cpus: take(object, map::CPUS)?,
         };
         for (slot, policy) in (0..).zip([Policy::UNLIMITED, Policy::ALLOWED, Policy::DENIED]) {
             tables.policies.set(slot, policy, 0).tried("cannot write a policy")?;
         }
         // The ABI version comes last: only complete maps have it.
-        let features = settings.features();
-        let control = Control { abi: ABI_VERSION, ipv6_prefix: settings.ipv6_prefix, features, ..Control::default() };
+        let control = fresh::control(object, settings)?;
         tables.set_control(&control)?;
         Ok(tables)
     }

@@ -3,7 +3,7 @@
 use std::{cmp::Reverse, fs, time::Duration};
 
 use ratelimit_common::{
-    control::{FEATURE_PARENTS, FEATURE_SERVICES},
+    control::{FEATURE_FRONT, FEATURE_PARENTS, FEATURE_SAMPLE, FEATURE_SERVICES},
     service::Service,
     source::IPV4,
 };
@@ -11,6 +11,7 @@ use ratelimit_common::{
 use super::{
     Error, Instance,
     error::{Tried as _, at},
+    fresh,
     instance::{NEW_PROGRAM, PROGRAM},
     object::{self, Settings, Wanted},
     policies, rules,
@@ -93,14 +94,24 @@ impl Instance {
         if settings.buckets != running.buckets {
             return different("source capacity", running.buckets, settings.buckets);
         }
+        if settings.cells != running.cells {
+            return different("number of cells (0: --front off)", running.cells, settings.cells);
+        }
         self.replace_program(&settings)
     }
 
     /// The settings of the running program, as far as they outlive its load.
     fn running(&self) -> Result<Settings, Error> {
         let control = self.tables.control()?;
-        let settings =
-            Settings { ipv6_prefix: control.ipv6_prefix, buckets: self.tables.capacity()?, ..Settings::default() };
+        let settings = Settings {
+            ipv6_prefix: control.ipv6_prefix,
+            buckets: self.tables.capacity()?,
+            cells: if control.features & FEATURE_FRONT == 0 { 0 } else { self.tables.front.len() },
+            sample: control.features & FEATURE_SAMPLE != 0,
+            admissions: control.admission.per_second,
+            strangers: control.strangers.per_second,
+            ..Settings::default()
+        };
         Ok(settings.with_features(control.features))
     }
 
@@ -151,7 +162,10 @@ impl Instance {
         if outcome.is_err() {
             let _ = fs::remove_file(&fresh);
         }
-        control.features = if outcome.is_ok() { after } else { before };
+        match outcome {
+            Ok(()) => fresh::apply(settings, &mut control),
+            Err(_) => control.features = before,
+        }
         self.tables.set_control(&control)?;
         outcome
     }

@@ -52,8 +52,8 @@ impl fmt::Display for Tally {
 
 /// The program as it is by default, with services, and for kernels that have no frames of several buffers.
 fn every_way() -> [Settings; 3] {
-    let services = Settings { services: true, ..Settings::default() };
-    [Settings::default(), services, Settings { frags: false, ..services }]
+    let services = Settings { services: true, ..crate::settings() };
+    [crate::settings(), services, Settings { frags: false, ..services }]
 }
 
 fn set(bytecode: &mut Bytecode, target: &str, policy: Policy) {
@@ -163,7 +163,7 @@ fn headers_beyond_the_first_buffer_are_no_way_around() {
         return;
     }
     for services in [false, true] {
-        for (bytecode, sources, verdict) in prepared(Settings { services, ..Settings::default() }) {
+        for (bytecode, sources, verdict) in prepared(Settings { services, ..crate::settings() }) {
             for (sources, verdict) in [(sources, verdict), (OTHERS, Reason::WithinLimit)] {
                 let [IpAddr::V4(v4), IpAddr::V6(v6)] = sources else { unreachable!() };
                 for count in 2..=8 {

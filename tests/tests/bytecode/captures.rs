@@ -115,8 +115,8 @@ fn every_captured_frame_is_counted_for_the_source_and_service_that_etherparse_se
                 Said::Packet(source, service) => add(counts.entry((source, service)).or_default(), frame),
             }
         }
-        let settings = Settings { services: true, ipv6_prefix: u32::from(PREFIX), ..Settings::default() };
-        let mut bytecode = Bytecode::with(settings);
+        let settings = Settings { services: true, ipv6_prefix: u32::from(PREFIX), ..crate::settings() };
+        let mut bytecode = Bytecode::with(Settings { cells: 0, ..settings });
         bytecode.set_time(SECOND);
         limit_each(&mut bytecode, &counts);
         for (number, frame) in (1..).zip(&frames) {

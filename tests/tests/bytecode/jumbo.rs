@@ -17,7 +17,7 @@ fn all_buffers_of_a_frame_count() {
     if !has_frags() {
         return;
     }
-    let bytecode = Bytecode::load();
+    let bytecode = Bytecode::with(crate::settings());
     let source = [10, 0, 0, 1];
     let mut bytes = 0;
     for length in [60, 255, 256, 257, 1_514, 3_000, 4_000, 9_014, 60_000] {
@@ -33,7 +33,7 @@ fn padding_in_another_buffer_counts() {
     if !has_frags() {
         return;
     }
-    let bytecode = Bytecode::load();
+    let bytecode = Bytecode::with(crate::settings());
     let source = [10, 0, 0, 1];
     let frame = [Frame::udp(source, 9).bytes(), vec![0; 9_000]].concat();
     assert_eq!(bytecode.reason(&frame), Reason::WithinLimit);
@@ -45,7 +45,7 @@ fn a_jumbo_frame_that_is_cut_short_is_truncated() {
     if !has_frags() {
         return;
     }
-    let bytecode = Bytecode::load();
+    let bytecode = Bytecode::with(crate::settings());
     let frame = Frame::udp([10, 0, 0, 1], 9).length(9_014).bytes();
     assert_eq!(bytecode.reason(&frame[..9_013]), Reason::Truncated);
     assert_eq!(bytecode.reason(&frame), Reason::WithinLimit);

@@ -15,3 +15,13 @@ mod rules;
 mod schedules;
 mod services;
 mod size;
+
+use ratelimit::dataplane::object::Settings;
+
+/// Whether cells stand in front of the buckets. The program `plain` has the same tests without.
+const FRONT: bool = true;
+
+/// The settings of a test.
+fn settings() -> Settings {
+    Settings { cells: 1 << 14, ..Settings::default() }
+}

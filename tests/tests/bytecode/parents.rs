@@ -20,7 +20,7 @@ use ratelimit_common::{
 use ratelimit_tests::{Bytecode, Frame, Verdict, per_second};
 
 fn load() -> Bytecode {
-    let mut bytecode = Bytecode::with(Settings { parents: true, ..Settings::default() });
+    let mut bytecode = Bytecode::with(Settings { parents: true, ..crate::settings() });
     bytecode.set_time(SECOND);
     bytecode
 }

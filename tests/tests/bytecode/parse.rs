@@ -7,7 +7,7 @@ use ratelimit_common::{policy::Policy, reason::Reason, rule::COMMAND};
 use ratelimit_tests::{Bytecode, EXTENSIONS, Frame, Wrap, framed};
 
 fn denying_everything() -> Bytecode {
-    denying_with(Settings::default())
+    denying_with(crate::settings())
 }
 
 fn denying_with(settings: Settings) -> Bytecode {
@@ -186,7 +186,7 @@ fn what_ends_before_it_should_is_truncated() {
     for frame in without_ports() {
         assert_eq!(bytecode.reason(&frame), Reason::Denied, "ports are not looked for: {frame:02x?}");
     }
-    let bytecode = denying_with(Settings { services: true, ..Settings::default() });
+    let bytecode = denying_with(Settings { services: true, ..crate::settings() });
     for frame in too_short().chain(with_half_an_extension()).chain(without_ports()) {
         assert_eq!(bytecode.reason(&frame), Reason::Truncated, "{frame:02x?}");
     }
@@ -195,7 +195,7 @@ fn what_ends_before_it_should_is_truncated() {
 #[test]
 fn where_the_malformed_passes_it_is_judged_by_its_source_if_it_has_one() {
     for services in [false, true] {
-        let settings = Settings { pass_malformed: true, services, ..Settings::default() };
+        let settings = Settings { pass_malformed: true, services, ..crate::settings() };
         for (bytecode, verdict) in
             [(denying_with(settings), Reason::Denied), (Bytecode::with(settings), Reason::WithinLimit)]
         {
@@ -227,7 +227,7 @@ fn where_the_malformed_passes_it_is_judged_by_its_source_if_it_has_one() {
 #[test]
 fn where_the_malformed_passes_too_many_tags_and_headers_do_not() {
     for services in [false, true] {
-        let settings = Settings { pass_malformed: true, services, ..Settings::default() };
+        let settings = Settings { pass_malformed: true, services, ..crate::settings() };
         for bytecode in [denying_with(settings), Bytecode::with(settings)] {
             for frame in frames() {
                 let frame = frame.tag(1).tag(2).tag(3).bytes();

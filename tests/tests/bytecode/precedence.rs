@@ -115,7 +115,7 @@ fn identity(world: &World, rules: &Rules, address: usize, services: &[Service]) 
 }
 
 fn check(world: &World) {
-    let loaded = RefCell::new(Bytecode::with(Settings { services: true, ..Settings::default() }));
+    let loaded = RefCell::new(Bytecode::with(Settings { services: true, ..crate::settings() }));
     loaded.borrow_mut().set_time(SECOND);
     let reasons = RefCell::new(HashMap::<&str, u32>::new());
     let packets = prop::collection::vec((0..world.addresses.len(), 0..PACKETS.len()), 1..40);
@@ -126,9 +126,7 @@ fn check(world: &World) {
             rules::delete(&mut bytecode.tables, rule.target).unwrap();
         }
         prop_assert!(Services::read(&bytecode.tables).unwrap().is_empty());
-        for (source, _) in bytecode.tables.tracked().unwrap() {
-            bytecode.tables.buckets.remove(&source).unwrap();
-        }
+        bytecode.forget();
         for ((prefix, service), policy) in &rules {
             let target = Target { sources: world.prefixes[*prefix].0.parse().unwrap(), service: SERVICES[*service] };
             rules::set(&mut bytecode.tables, target, &Terms::from(*policy), None, COMMAND).unwrap();

@@ -20,7 +20,7 @@ fn offer(bytecode: &mut Bytecode, frame: &[u8], step: u64, steps: u64, per_step:
 
 #[test]
 fn ten_per_second_offered_a_million_get_ten() {
-    let mut bytecode = Bytecode::load();
+    let mut bytecode = Bytecode::with(crate::settings());
     let rate = Rate { amount: 10, period: SECOND };
     bytecode.set_default(&Limit { packets: Some(rate), burst: Some(1), ..Limit::default() }.policy().unwrap());
     let frame = Frame::udp([192, 0, 2, 1], 9).bytes();
@@ -33,7 +33,7 @@ fn ten_per_second_offered_a_million_get_ten() {
 
 #[test]
 fn every_rate_of_packets_holds_within_a_thousandth() {
-    let mut bytecode = Bytecode::load();
+    let mut bytecode = Bytecode::with(crate::settings());
     let rates = [
         (1, DAY),
         (7, DAY),
@@ -70,7 +70,7 @@ fn every_rate_of_packets_holds_within_a_thousandth() {
 
 #[test]
 fn every_rate_of_bytes_holds_within_a_thousandth() {
-    let mut bytecode = Bytecode::load();
+    let mut bytecode = Bytecode::with(crate::settings());
     let rates = [1, 1_000, 1_234_567, 125_000_000, 12_500_000_000, 49_999_999_999, 50_000_000_000];
     for (index, (amount, length)) in rates.into_iter().flat_map(|amount| [(amount, 60), (amount, 1_514)]).enumerate() {
         let rate = Rate { amount, period: SECOND };

@@ -37,7 +37,7 @@ fn race(bytecode: &Bytecode, frame: &[u8], rounds: u32, repeat: u32) -> u64 {
 
 #[test]
 fn while_the_clock_stands_exactly_the_burst_passes() {
-    let mut bytecode = Bytecode::load();
+    let mut bytecode = Bytecode::with(crate::settings());
     let rate = Rate { amount: 1_000, period: SECOND };
     let burst = 100_000;
     bytecode.set_default(&Limit { packets: Some(rate), burst: Some(burst), ..Limit::default() }.policy().unwrap());
@@ -50,14 +50,16 @@ fn while_the_clock_stands_exactly_the_burst_passes() {
     let contended = bytecode.count(Reason::Contended);
     assert_eq!(passed + refused + contended, offered);
     assert!(contended <= offered / 1_000, "{contended} of {offered} packets could not be judged");
-    let bucket = bytecode.bucket(Source::v4(ADDRESS)).unwrap();
-    assert_eq!(bucket.passed_packets + bucket.dropped_packets, offered);
+    if !crate::FRONT {
+        let bucket = bytecode.bucket(Source::v4(ADDRESS)).unwrap();
+        assert_eq!(bucket.passed_packets + bucket.dropped_packets, offered);
+    }
 }
 
 /// CPUs read the clock and change the state in different orders.
 #[test]
 fn a_packet_that_read_the_clock_earlier_mints_nothing() {
-    let mut bytecode = Bytecode::load();
+    let mut bytecode = Bytecode::with(crate::settings());
     let rate = Rate { amount: 1_000_000, period: SECOND };
     let burst = 10;
     bytecode.set_default(&Limit { packets: Some(rate), burst: Some(burst), ..Limit::default() }.policy().unwrap());
@@ -79,7 +81,7 @@ fn a_packet_that_read_the_clock_earlier_mints_nothing() {
 fn by_the_kernels_clock_the_bound_holds_too() {
     let frame = Frame::udp(ADDRESS, 9).bytes();
     for (amount, burst) in [(100_000, 1_000), (1_000_000, 100), (20_000_000, 10)] {
-        let mut bytecode = Bytecode::with_kernel_clock();
+        let mut bytecode = Bytecode::with_kernel_clock_and(crate::settings());
         let rate = Rate { amount, period: SECOND };
         bytecode.set_default(&Limit { packets: Some(rate), burst: Some(burst), ..Limit::default() }.policy().unwrap());
         let begin = host::now();
@@ -93,7 +95,7 @@ fn by_the_kernels_clock_the_bound_holds_too() {
 /// Whether two CPUs meet at the last token of bytes is up to them, so they get many chances.
 #[test]
 fn of_two_limits_neither_is_spent_by_the_refusals_of_the_other() {
-    let mut bytecode = Bytecode::load();
+    let mut bytecode = Bytecode::with(crate::settings());
     bytecode.set_time(SECOND);
     let burst = 20_000;
     let limit = Limit {
@@ -106,7 +108,9 @@ fn of_two_limits_neither_is_spent_by_the_refusals_of_the_other() {
     let mut fewer_bytes = both;
     fewer_bytes.bytes.capacity /= 2;
     for host in 0..250 {
-        let passed = |bytecode: &Bytecode| bytecode.bucket(Source::v4([192, 0, 2, host])).unwrap().passed_packets;
+        bytecode.forget();
+        let before = bytecode.count(Reason::WithinLimit);
+        let passed = |bytecode: &Bytecode| bytecode.count(Reason::WithinLimit) - before;
         bytecode.set_default(&fewer_bytes);
         race(&bytecode, &Frame::udp([192, 0, 2, host], 9).length(1_514).bytes(), 1, 5_000);
         assert_eq!(passed(&bytecode), burst / 2);
@@ -119,7 +123,7 @@ fn of_two_limits_neither_is_spent_by_the_refusals_of_the_other() {
 
 #[test]
 fn while_the_clock_runs_the_bound_holds_and_the_flow_is_kept() {
-    let mut bytecode = Bytecode::load();
+    let mut bytecode = Bytecode::with(crate::settings());
     let rate = Rate { amount: 1_000_000, period: SECOND };
     let burst = 100;
     bytecode.set_default(&Limit { packets: Some(rate), burst: Some(burst), ..Limit::default() }.policy().unwrap());

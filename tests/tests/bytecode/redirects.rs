@@ -12,7 +12,7 @@ use ratelimit_tests::{Bytecode, Frame, Runner, Verdict, delete_rule, per_second,
 const SOURCE: [u8; 4] = [10, 1, 2, 3];
 
 fn load() -> Bytecode {
-    let mut bytecode = Bytecode::with(Settings { services: true, ..Settings::default() });
+    let mut bytecode = Bytecode::with(Settings { services: true, ..crate::settings() });
     bytecode.set_time(SECOND);
     // Rules of other sources, so that the services have classes.
     bytecode.set("192.0.2.1 tcp/443", Policy::DENIED);

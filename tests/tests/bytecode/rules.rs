@@ -23,7 +23,7 @@ fn v6(address: &str) -> Vec<u8> {
 
 #[test]
 fn the_longest_prefix_wins_and_a_sources_own_rule_before_all() {
-    let mut bytecode = Bytecode::load();
+    let mut bytecode = Bytecode::with(crate::settings());
     bytecode.set("10.0.0.0/8", Policy::DENIED);
     bytecode.set("10.1.0.0/16", Policy::ALLOWED);
     bytecode.set("10.1.2.0/24", Policy::DENIED);
@@ -37,7 +37,7 @@ fn the_longest_prefix_wins_and_a_sources_own_rule_before_all() {
 
 #[test]
 fn a_changed_rule_acts_on_the_next_packet_of_a_tracked_source() {
-    let mut bytecode = Bytecode::load();
+    let mut bytecode = Bytecode::with(crate::settings());
     let frame = v4("192.0.2.7");
     bytecode.set_time(SECOND);
     assert_eq!(bytecode.reason(&frame), Reason::WithinLimit);
@@ -53,7 +53,7 @@ fn a_changed_rule_acts_on_the_next_packet_of_a_tracked_source() {
 
 #[test]
 fn a_larger_limit_does_not_wait_for_the_debt_of_a_smaller_one() {
-    let mut bytecode = Bytecode::load();
+    let mut bytecode = Bytecode::with(crate::settings());
     let frame = v4("192.0.2.7");
     bytecode.set_time(SECOND);
     let hourly =
@@ -62,15 +62,17 @@ fn a_larger_limit_does_not_wait_for_the_debt_of_a_smaller_one() {
     assert_eq!([0; 6].map(|_| bytecode.send(&frame)).iter().filter(|verdict| **verdict == Verdict::Pass).count(), 5);
     // Five hours of debt count as the most that the new limit allows: a hundredth of a second.
     bytecode.set("default", per_second(1_000, 10));
-    assert_eq!(bytecode.send(&frame), Verdict::Drop);
-    bytecode.set_time(SECOND + SECOND / 1_000);
-    assert_eq!(bytecode.send(&frame), Verdict::Pass);
-    assert_eq!(bytecode.send(&frame), Verdict::Drop);
+    let mut passed = 0;
+    for millisecond in 1..=20 {
+        bytecode.set_time(SECOND + millisecond * SECOND / 1_000);
+        passed += [0; 4].map(|_| bytecode.send(&frame)).iter().filter(|verdict| **verdict == Verdict::Pass).count();
+    }
+    assert!((20..=10 + 20).contains(&passed), "{passed}");
 }
 
 #[test]
 fn a_rule_ends_on_time_and_the_one_around_it_counts_again() {
-    let mut bytecode = Bytecode::load();
+    let mut bytecode = Bytecode::with(crate::settings());
     let frame = v4("192.0.2.7");
     let begin = host::now();
     bytecode.set_time(begin);
@@ -102,7 +104,7 @@ fn an_ipv6_source_is_its_prefix() {
         (128, "2001:db8:0:1::1", "2001:db8:0:1::2"),
         (61, "2001:db8:0:7::1", "2001:db8:0:8::1"),
     ] {
-        let mut bytecode = Bytecode::with(Settings { ipv6_prefix: prefix, ..Settings::default() });
+        let mut bytecode = Bytecode::with(Settings { ipv6_prefix: prefix, ..crate::settings() });
         bytecode.set_time(SECOND);
         bytecode.set("default", per_second(1, 1));
         assert_eq!(bytecode.reason(&v6("2001:db8:0:1::1")), Reason::WithinLimit, "/{prefix}");
@@ -115,7 +117,7 @@ fn an_ipv6_source_is_its_prefix() {
 
 #[test]
 fn link_local_addresses_are_sources_of_their_own() {
-    let mut bytecode = Bytecode::load();
+    let mut bytecode = Bytecode::with(crate::settings());
     bytecode.set_time(SECOND);
     bytecode.set("default", per_second(1, 1));
     assert_eq!(bytecode.reason(&v6("fe80::1")), Reason::WithinLimit);
@@ -134,7 +136,7 @@ fn link_local_addresses_are_sources_of_their_own() {
 
 #[test]
 fn a_part_of_an_ipv6_source_with_its_own_rule_is_a_source_of_its_own() {
-    let mut bytecode = Bytecode::load();
+    let mut bytecode = Bytecode::with(crate::settings());
     bytecode.set_time(SECOND);
     bytecode.set("default", per_second(1, 1));
     bytecode.set("2001:db8::bad", Policy::DENIED);
@@ -153,7 +155,7 @@ fn a_part_of_an_ipv6_source_with_its_own_rule_is_a_source_of_its_own() {
 /// A rule for a whole source lies in another map than those for parts of it and around it.
 #[test]
 fn rules_inside_and_around_an_ipv6_source_do_not_hide_its_own() {
-    let mut bytecode = Bytecode::load();
+    let mut bytecode = Bytecode::with(crate::settings());
     bytecode.set_time(SECOND);
     bytecode.set("2001:db8::/32", Policy::DENIED);
     bytecode.set("2001:db8:0:1::/64", Policy::ALLOWED);
@@ -170,7 +172,8 @@ fn rules_inside_and_around_an_ipv6_source_do_not_hide_its_own() {
 /// However many sources there are, none is refused for want of a bucket, and rules hold for all of them.
 #[test]
 fn with_room_for_one_source_every_packet_is_still_judged() {
-    let mut bytecode = Bytecode::with(Settings { buckets: 1, ..Settings::default() });
+    let mut bytecode =
+        Bytecode::with(Settings { buckets: 1, cells: if crate::FRONT { 1 << 18 } else { 0 }, ..crate::settings() });
     bytecode.set_time(SECOND);
     bytecode.set("default", per_second(1, 1));
     bytecode.set("10.2.0.0/16", Policy::DENIED);
@@ -179,14 +182,15 @@ fn with_room_for_one_source_every_packet_is_still_judged() {
         assert_eq!(bytecode.reason(&v4(&format!("10.2.0.{host}"))), Reason::Denied);
     }
     assert_eq!(bytecode.count(Reason::WithinLimit), 200);
-    // A source that stays has its bucket, and its limit.
-    assert_eq!(bytecode.send(&v4("10.1.0.7")), Verdict::Pass);
+    // A source that stays has its bucket, and its limit. Its cell remembers what it owes even while it has none.
+    let again = bytecode.send(&v4("10.1.0.7"));
+    assert_eq!(again, if crate::FRONT { Verdict::Drop } else { Verdict::Pass });
     assert_eq!(bytecode.reason(&v4("10.1.0.7")), Reason::OverPackets);
 }
 
 #[test]
 fn more_limits_than_slots_are_refused_and_slots_of_deleted_rules_are_used_again() {
-    let mut bytecode = Bytecode::load();
+    let mut bytecode = Bytecode::with(crate::settings());
     let mut all = 0;
     let refused = (1..=map::POLICIES_MAX).find_map(|number| {
         // Directly, because finding a slot for each would read all those before it.

@@ -6,7 +6,9 @@ use proptest::{
     prelude::*,
     test_runner::{Config, TestRunner},
 };
+use ratelimit::dataplane::object::Settings;
 use ratelimit_common::{
+    cell,
     gcra::{Answer, units},
     limit::{DAY, Limit, Rate, SECOND},
     policy::{Meter, Policy},
@@ -93,13 +95,21 @@ impl Model<'_> {
 
 #[test]
 fn every_verdict_is_the_models_and_every_bound_holds() {
-    let bytecode = RefCell::new(Bytecode::load());
+    // All in the one cell, one after the other, so that each is alone in it.
+    let cells = u32::from(crate::FRONT);
+    let bytecode = RefCell::new(Bytecode::with(Settings { cells, ..crate::settings() }));
     let (source, verdicts) = (Cell::new(0u32), RefCell::new([0u64; 2]));
     let mut runner = TestRunner::new(Config { cases: SCHEDULES, failure_persistence: None, ..Config::default() });
     let outcome = runner.run(&schedule(), |(policy, limit, arrivals, start)| {
         source.set(source.get() + 1);
         let address = source.get().to_be_bytes();
         let mut bytecode = bytecode.borrow_mut();
+        bytecode.forget();
+        if crate::FRONT {
+            // A cell that was idle just now. What is long past may look like a debt, for moments every 208 days.
+            let idle = cell::Cell { packets: units(start), bytes: units(start), ..cell::Cell::default() };
+            bytecode.tables.front.set(0, idle, 0).unwrap();
+        }
         bytecode.set_default(&policy);
         let mut now = start;
         let mut model = Model { policy: &policy, packets: units(start), bytes: units(start) };
@@ -148,6 +158,9 @@ fn every_verdict_is_the_models_and_every_bound_holds() {
                 least,
                 most
             );
+        }
+        if crate::FRONT {
+            return Ok(());
         }
         let bucket = bytecode.bucket(Source::v4(address)).unwrap();
         prop_assert_eq!((bucket.passed_packets, bucket.passed_bytes), (admitted, admitted_bytes));

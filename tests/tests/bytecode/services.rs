@@ -13,7 +13,7 @@ use ratelimit_common::{
 use ratelimit_tests::{Bytecode, Frame, Verdict};
 
 fn load() -> Bytecode {
-    let mut bytecode = Bytecode::with(Settings { services: true, ..Settings::default() });
+    let mut bytecode = Bytecode::with(Settings { services: true, ..crate::settings() });
     bytecode.set_time(SECOND);
     bytecode
 }
@@ -135,7 +135,7 @@ fn a_service_keeps_its_class_while_room_is_made_for_its_first_rule() {
 /// Whatever is set to pass: its ports would show only when the host has put the fragments together.
 #[test]
 fn a_fragment_that_hides_its_service_is_dropped() {
-    let settings = Settings { services: true, pass_malformed: true, ..Settings::default() };
+    let settings = Settings { services: true, pass_malformed: true, ..crate::settings() };
     let mut bytecode = Bytecode::with(settings);
     bytecode.set_time(SECOND);
     bytecode.set("0.0.0.0/0 tcp/22", Policy::DENIED);

@@ -221,7 +221,7 @@ fn pins_of_another_version_are_not_trusted() {
         let entry = control.get(&0, 0).unwrap();
         control.set(0, Control { abi: 4_711, ..entry }, 0).unwrap();
     });
-    assert_refused_as_other_version(&ratelimit, "layout 4711, this is 2");
+    assert_refused_as_other_version(&ratelimit, "layout 4711, this is 3");
 }
 
 #[test]

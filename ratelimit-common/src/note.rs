@@ -1,0 +1,154 @@
+//! A cell's note of one source that is refused, so that the refusal is repeated without asking the source's own bucket.
+//!
+//! Two words that any CPU may write at any time. Each is bound to the other, so that halves of two notes never make one.
+
+use crate::{gcra::MAX_DEBT, gcra::Units, reason::Reason};
+
+/// Both words of a note.
+///
+/// `until`: 44 bits of the time (a microsecond apart), 20 of the generation. `check`, from the top: 43 bits of the source's hash exclusive-or the time, one
+/// that says by which clock, three of the reason, 17 of the length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Note {
+    /// When the refusal ends, and in which generation of the rules it was pronounced.
+    pub until: u64,
+    /// Who is refused, why, and packets from which length on.
+    pub check: u64,
+}
+
+/// Everything that a note says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refusal {
+    /// Hash of the source.
+    pub hash: u64,
+    /// Generation of the rules.
+    pub generation: u32,
+    /// When it ends.
+    pub until: Units,
+    /// By the precise clock. The other one lags, which a short burst does not allow.
+    pub precise: bool,
+    /// Why.
+    pub reason: Reason,
+    /// Packets from this length on: a shorter one might fit.
+    pub length: u32,
+}
+
+const GENERATION_BITS: u32 = 20;
+const GENERATION_MASK: u64 = (1 << GENERATION_BITS) - 1;
+const HASH_SHIFT: u32 = 21;
+const PRECISE: u64 = 1 << 20;
+const REASON_SHIFT: u32 = 17;
+const REASON_MASK: u64 = 7;
+const LENGTH_MASK: u64 = (1 << REASON_SHIFT) - 1;
+
+/// The reasons that notes are about, by number.
+const REASONS: [Reason; 3] = [Reason::OverPackets, Reason::OverBytes, Reason::Denied];
+
+impl Note {
+    /// Writes down a refusal. Its end is rounded down, so that it is never longer than pronounced.
+    #[inline(always)]
+    #[must_use]
+    pub const fn new(refusal: Refusal) -> Self {
+        let until = refusal.until & !GENERATION_MASK | refusal.generation as u64 & GENERATION_MASK;
+        let reason = match refusal.reason {
+            Reason::OverPackets => 0,
+            Reason::OverBytes => 1,
+            _ => 2,
+        };
+        let precise = if refusal.precise { PRECISE } else { 0 };
+        let what = precise | reason << REASON_SHIFT | refusal.length as u64 & LENGTH_MASK;
+        Self { until, check: (refusal.hash ^ until) >> HASH_SHIFT << HASH_SHIFT | what }
+    }
+
+    /// Whether it is about this source, in force or not.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_about(self, hash: u64) -> bool {
+        (self.check ^ self.until ^ hash) >> HASH_SHIFT == 0
+    }
+
+    /// Whether a packet of this length is refused at `now`, if the note is about its source.
+    #[inline(always)]
+    #[must_use]
+    pub const fn refuses(self, generation: u32, now: Units, length: u32) -> bool {
+        (self.until ^ generation as u64) & GENERATION_MASK == 0
+            && length as u64 >= self.check & LENGTH_MASK
+            && self.is_ahead(now)
+    }
+
+    /// Whether its end is ahead of `now`.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_ahead(self, now: Units) -> bool {
+        let left = (self.until & !GENERATION_MASK).wrapping_sub(now);
+        left != 0 && left <= MAX_DEBT
+    }
+
+    /// Whether it counts by the precise clock.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_precise(self) -> bool {
+        self.check & PRECISE != 0
+    }
+
+    /// Why.
+    #[inline(always)]
+    #[must_use]
+    pub const fn reason(self) -> Reason {
+        match self.check >> REASON_SHIFT & REASON_MASK {
+            0 => REASONS[0],
+            1 => REASONS[1],
+            _ => REASONS[2],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn refusal() -> impl Strategy<Value = Refusal> {
+        let reason = prop::sample::select(&REASONS[..]);
+        (any::<u64>(), any::<u32>(), any::<u64>(), any::<bool>(), reason, 0u32..=1 << 16).prop_map(
+            |(hash, generation, until, precise, reason, length)| Refusal {
+                hash,
+                generation,
+                until,
+                precise,
+                reason,
+                length,
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn a_note_says_what_was_written_down(refusal in refusal(), before in 1u64..1 << 40, length in 0u32..=1 << 16) {
+            let Refusal { hash, generation, until, precise, reason, .. } = refusal;
+            let note = Note::new(refusal);
+            prop_assert!(note.is_about(hash));
+            prop_assert!(!note.is_about(hash ^ 1 << 21));
+            prop_assert_eq!((note.reason(), note.is_precise()), (reason, precise));
+            let now = until.wrapping_sub(before + (1 << 20));
+            prop_assert_eq!(note.refuses(generation, now, length), length >= refusal.length);
+            prop_assert!(!note.refuses(generation.wrapping_add(1), now, 1 << 16));
+            prop_assert!(!note.refuses(generation, until, 1 << 16));
+            prop_assert!(!note.refuses(generation, until.wrapping_add(before), 1 << 16));
+        }
+
+        /// Two CPUs may write at once. What they leave is about nobody, or ends when one of them said.
+        #[test]
+        fn halves_of_two_notes_make_none(one in refusal(), other in refusal()) {
+            let (one_note, other_note) = (Note::new(one), Note::new(other));
+            let torn = Note { until: one_note.until, check: other_note.check };
+            let same_time = (one_note.until ^ other_note.until) >> 21 == 0;
+            prop_assert!(!torn.is_about(other.hash) || same_time);
+        }
+    }
+
+    #[test]
+    fn an_empty_cell_refuses_nobody() {
+        assert!(!Note::default().refuses(0, 1 << 30, 1_514));
+    }
+}

@@ -1,0 +1,116 @@
+//! Sources that a cell remembers: *regulars* have sent in several seconds, and not long ago. What a spoofed flood sends has not.
+
+/// One remembered source in a word: 32 bits of its hash, 8 of the seconds in which it was seen, 24 of the last of them. Zero is nobody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Regular(pub u64);
+
+/// Seconds in which a regular was seen at least.
+pub const SECONDS: u64 = 3;
+/// Steps of [`second`] after its last packet for which a regular is remembered: ten minutes.
+pub const KEPT: u64 = 559;
+/// Steps after which one that is no regular yet gives way.
+pub const CANDIDATE_KEPT: u64 = 4;
+
+const LAST_BITS: u32 = 24;
+const LAST_MASK: u64 = (1 << LAST_BITS) - 1;
+const SEEN_MASK: u64 = 0xff;
+const HASH_SHIFT: u32 = 32;
+
+/// The second of a time in nanoseconds, in steps of 2³⁰ ns (1.07 s). 24 bits of it count: they go around in 208 days.
+#[inline(always)]
+#[must_use]
+pub const fn second(now: u64) -> u64 {
+    now >> 30 & LAST_MASK
+}
+
+impl Regular {
+    /// Somebody who was seen for the first time.
+    #[inline(always)]
+    #[must_use]
+    pub const fn new(hash: u64, second: u64) -> Self {
+        Self(hash >> HASH_SHIFT << HASH_SHIFT | 1 << LAST_BITS | second)
+    }
+
+    /// Whether this is who has that hash.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is(self, hash: u64) -> bool {
+        (self.0 ^ hash) >> HASH_SHIFT == 0 && self.0 != 0
+    }
+
+    /// Whether whoever it is has been seen often enough.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_regular(self) -> bool {
+        self.0 >> LAST_BITS & SEEN_MASK >= SECONDS
+    }
+
+    /// Whether the place is free for somebody else.
+    #[inline(always)]
+    #[must_use]
+    pub const fn gives_way(self, second: u64) -> bool {
+        self.0 == 0 || self.age(second) > if self.is_regular() { KEPT } else { CANDIDATE_KEPT }
+    }
+
+    /// The same after a packet in this second.
+    #[inline(always)]
+    #[must_use]
+    pub const fn seen(self, second: u64) -> Self {
+        if self.gives_way(second) {
+            return Self::new(self.0, second);
+        }
+        if self.0 & LAST_MASK == second {
+            return self;
+        }
+        let seen = self.0 >> LAST_BITS & SEEN_MASK;
+        let seen = if seen < SECONDS { seen + 1 } else { seen };
+        Self(self.0 >> HASH_SHIFT << HASH_SHIFT | seen << LAST_BITS | second)
+    }
+
+    /// Steps since the last packet. A CPU whose clock is behind sees none.
+    #[inline(always)]
+    const fn age(self, second: u64) -> u64 {
+        let age = second.wrapping_sub(self.0) & LAST_MASK;
+        if age > LAST_MASK / 2 { 0 } else { age }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HASH: u64 = 0xdead_beef_0123_4567;
+
+    #[test]
+    fn a_source_becomes_a_regular_in_its_third_second_and_stays_one_for_ten_minutes() {
+        let mut regular = Regular::new(HASH, 100);
+        for _ in 0..1_000 {
+            regular = regular.seen(100);
+        }
+        assert!(!regular.is_regular());
+        regular = regular.seen(101);
+        assert!(!regular.is_regular());
+        regular = regular.seen(105);
+        assert!(regular.is_regular() && regular.is(HASH) && !regular.is(HASH ^ 1 << 40));
+        assert!(!regular.gives_way(105 + KEPT));
+        assert!(regular.seen(105 + KEPT).is_regular());
+        assert!(regular.gives_way(105 + KEPT + 1));
+        assert!(!regular.seen(105 + KEPT + 1).is_regular());
+    }
+
+    #[test]
+    fn a_candidate_gives_way_after_a_few_seconds() {
+        let candidate = Regular::new(HASH, 7).seen(8);
+        assert!(!candidate.gives_way(8 + CANDIDATE_KEPT));
+        assert!(candidate.gives_way(8 + CANDIDATE_KEPT + 1));
+        assert!(Regular::default().gives_way(0));
+    }
+
+    #[test]
+    fn seconds_that_go_around_or_backwards_forget_nobody() {
+        let regular = Regular::new(HASH, LAST_MASK - 1).seen(LAST_MASK).seen(0);
+        assert!(regular.is_regular());
+        assert!(!regular.gives_way(LAST_MASK));
+        assert!(regular.seen(3).is_regular());
+    }
+}

@@ -1,0 +1,48 @@
+//! Which sources get a bucket of their own: so many a second and CPU, so that a flood of sources buys no memory.
+
+use aya_ebpf::bindings::BPF_NOEXIST;
+use ratelimit_common::{
+    bucket::Resolution,
+    control::{Control, SAMPLE_SHARE},
+    gcra,
+    source::Source,
+};
+
+use crate::{
+    atomic::Word,
+    bucket::Tracked,
+    cpu::{self, Own},
+    maps::BUCKETS,
+};
+
+/// Whether this CPU may make one more bucket. A cost of 0 is no budget.
+#[inline(always)]
+#[must_use]
+pub fn admits(control: &Control, now: u64) -> bool {
+    takes(control, now, |own| &own.admission, 1)
+}
+
+/// The same for a record of a source that exceeds nothing, within the smaller part of the budget that records may use.
+#[inline(always)]
+#[must_use]
+pub fn admits_record(control: &Control, now: u64) -> bool {
+    takes(control, now, |own| &own.sampling, SAMPLE_SHARE)
+}
+
+#[inline(always)]
+fn takes(control: &Control, now: u64, state: impl Fn(&Own) -> &Word, times: u64) -> bool {
+    let budget = &control.admission;
+    let Some(own) = cpu::own() else { return false };
+    budget.cost != 0 && cpu::take(state(own), gcra::units(now), budget.cost.wrapping_mul(times), budget.capacity)
+}
+
+/// Puts a bucket into the map, unless another CPU was first: whatever the insert says, what counts is the bucket that is there.
+#[inline(always)]
+pub fn make(source: &Source, packets: u64, bytes: u64, resolution: Resolution) {
+    let fresh = Tracked::new(packets, bytes, resolution.0);
+    let outcome = BUCKETS.insert(source, fresh, u64::from(BPF_NOEXIST));
+    if let Some(own) = cpu::own() {
+        let count = if outcome.is_ok() { &own.admitted } else { &own.failed };
+        count.increment();
+    }
+}

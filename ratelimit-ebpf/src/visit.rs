@@ -1,0 +1,43 @@
+//! A packet with all that is known of it by the time it is judged.
+
+use ratelimit_common::{bucket::Resolution, control::Control, policy::Policy, source::Source};
+
+use crate::{bucket::Tracked, clock::Clock, maps::POLICIES};
+
+/// One packet.
+pub struct Visit<'a> {
+    /// The source that is billed.
+    pub source: Source,
+    /// Its hash, by which its cell is found, if there are cells.
+    pub hash: u64,
+    /// The hash by which its note is found: that of its narrowest service, whichever is billed.
+    pub note_hash: u64,
+    /// Its policy, and how long that holds.
+    pub resolution: Resolution,
+    /// Its own bucket, where there are no cells.
+    pub bucket: Option<&'static Tracked>,
+    /// For the clock and the budgets.
+    pub control: &'a Control,
+    /// Nanoseconds when the packet came, by the policy's clock.
+    pub now: u64,
+    /// Bytes of its frame.
+    pub length: u32,
+    /// Index of the interface that it came in by, where parents need it.
+    pub interface: u32,
+}
+
+impl<'a> Visit<'a> {
+    /// The policy.
+    #[inline(always)]
+    #[must_use]
+    pub fn policy(&self) -> Option<&'static Policy> {
+        POLICIES.get(self.resolution.policy())
+    }
+
+    /// The clock.
+    #[inline(always)]
+    #[must_use]
+    pub fn clock(&self) -> Clock<'a> {
+        Clock::of(self.control, self.now)
+    }
+}

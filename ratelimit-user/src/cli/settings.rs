@@ -1,0 +1,113 @@
+//! The options of `attach` about the program itself: what it tells apart, what it remembers, and how much.
+
+use std::str::FromStr;
+
+use anyhow::{Result, ensure};
+use clap::ValueEnum;
+use ratelimit_common::{limit::SECOND, map::CELLS_MAX};
+
+use crate::{
+    dataplane::object::{Settings, Wanted},
+    units::{PacketRate, UnitError},
+};
+
+/// What is left out is as it was, or the default of a new instance.
+#[derive(Debug, clap::Args)]
+pub(super) struct SettingsArguments {
+    /// Bits of an IPv6 address that make a source [default: 64]
+    #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(1..=128))]
+    ipv6_prefix: Option<u32>,
+    /// Buckets that there can be at a time, at 144 bytes each: for sources that come near a limit or have a rule, and for samples of the
+    /// others; the longest silent one gives way [default: 131072]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+    max_sources: Option<u32>,
+    /// Whether cells that many sources share stand in front of the buckets; off gives each source a bucket of its own, counted exactly, at the
+    /// mercy of floods from many sources [default: on]
+    #[arg(long, value_enum)]
+    front: Option<Switch>,
+    /// Cells in front of the buckets, at 64 bytes each: a power of two up to 1048576 [default: 262144]
+    #[arg(long, value_name = "N", conflicts_with = "front", value_parser = parse_cells)]
+    cells: Option<u32>,
+    /// Whether one of 256 packets is recorded of sources that exceed nothing, so that `sources` lists the busy ones [default: on]
+    #[arg(long, value_enum)]
+    sample: Option<Switch>,
+    /// New buckets per second and CPU, from 1/s on; beyond it, who may be over a limit and has none is dropped [default: 10k/s]
+    #[arg(long, value_name = "RATE")]
+    admissions: Option<PerSecond>,
+    /// What all sources together may send that were not seen in three different seconds of late, from 1/s on, or off: holds floods from
+    /// forged addresses [default: off]
+    #[arg(long, value_name = "RATE|off")]
+    strangers: Option<Strangers>,
+    /// What becomes of malformed and truncated IP packets: dropped, or passed as far as their source may [default: drop]
+    #[arg(long, value_enum)]
+    malformed: Option<Malformed>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Switch {
+    On,
+    Off,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Malformed {
+    Drop,
+    Pass,
+}
+
+/// A rate of at least one per second.
+#[derive(Debug, Clone, Copy)]
+struct PerSecond(u64);
+
+/// A rate, or none.
+#[derive(Debug, Clone, Copy)]
+struct Strangers(u64);
+
+impl FromStr for PerSecond {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let PacketRate(rate) = text.parse()?;
+        match u128::from(rate.amount) * u128::from(SECOND) / u128::from(rate.period) {
+            per_second @ 1..=100_000_000 => Ok(Self(per_second as u64)),
+            _ => Err(UnitError::new("expected a rate between 1/s and 100M/s")),
+        }
+    }
+}
+
+impl FromStr for Strangers {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        Ok(Self(if text == "off" { 0 } else { text.parse::<PerSecond>()?.0 }))
+    }
+}
+
+fn parse_cells(text: &str) -> Result<u32, String> {
+    let cells = text.parse().ok().filter(|cells: &u32| cells.is_power_of_two() && *cells <= CELLS_MAX);
+    cells.ok_or_else(|| format!("expected a power of two up to {CELLS_MAX}"))
+}
+
+impl SettingsArguments {
+    /// What this asks for.
+    pub(super) fn wanted(&self) -> Result<Wanted> {
+        let cells = match self.front {
+            Some(Switch::Off) => Some(0),
+            Some(Switch::On) => Some(Settings::default().cells),
+            None => self.cells,
+        };
+        let strangers = self.strangers.map(|strangers| strangers.0);
+        let without_cells = cells == Some(0) && strangers.is_some_and(|rate| rate != 0);
+        ensure!(!without_cells, "--strangers needs the cells that --front off leaves away: give one of the two");
+        Ok(Wanted {
+            ipv6_prefix: self.ipv6_prefix,
+            buckets: self.max_sources,
+            pass_malformed: self.malformed.map(|malformed| malformed == Malformed::Pass),
+            cells,
+            sample: self.sample.map(|switch| switch == Switch::On),
+            admissions: self.admissions.map(|rate| rate.0),
+            strangers,
+            log_level: 0,
+        })
+    }
+}

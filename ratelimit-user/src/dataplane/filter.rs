@@ -1,0 +1,47 @@
+//! Keeps the filter that tells the program which sources a rule may concern.
+
+use ratelimit_common::{filter::Filter, source::Source};
+
+use super::{Error, error::Tried as _, policies, tables::Tables};
+
+/// Rules up to which the filter is made anew when one is deleted. Beyond that it only looks at more than it must, until rules are
+/// searched for those that have ended.
+const FEW: usize = 4_096;
+
+/// Notes that there is a rule for a prefix. Before the rule itself, so that nobody passes by it.
+pub(super) fn add(tables: &mut Tables, prefix: &Source) -> Result<(), Error> {
+    let mut filter = read(tables)?;
+    let before = filter;
+    filter.add(prefix);
+    if filter == before { Ok(()) } else { write(tables, &filter) }
+}
+
+/// Forgets where no rule is left, if that does not take long.
+pub(super) fn forget(tables: &mut Tables) -> Result<(), Error> {
+    if tables.source_rules.keys().take(FEW).count() + tables.prefix_rules.keys().take(FEW).count() < FEW {
+        renew(tables)?;
+        policies::renew_debt(tables)?;
+    }
+    Ok(())
+}
+
+/// Makes it anew from all rules.
+pub(super) fn renew(tables: &mut Tables) -> Result<(), Error> {
+    let mut filter = Filter::default();
+    for (source, _) in tables.source_rules()? {
+        filter.add(&source);
+    }
+    for key in tables.prefix_rules.keys() {
+        let key = key.tried("cannot read the rules")?;
+        filter.add(&key.data().source(key.prefix_len()));
+    }
+    write(tables, &filter)
+}
+
+fn read(tables: &Tables) -> Result<Filter, Error> {
+    tables.rule_filter.get(&0, 0).tried("cannot read the filter of rules")
+}
+
+fn write(tables: &mut Tables, filter: &Filter) -> Result<(), Error> {
+    tables.rule_filter.set(0, filter, 0).tried("cannot write the filter of rules")
+}

@@ -1,0 +1,43 @@
+//! An array map in this process's memory.
+
+use std::os::fd::{AsFd as _, AsRawFd as _};
+
+use aya::maps::MapData;
+
+/// All entries of an array that can be mapped (kernel 5.5), until this is dropped.
+pub(crate) struct Mapped {
+    start: *mut libc::c_void,
+    length: usize,
+}
+
+impl Mapped {
+    /// Maps an array.
+    ///
+    /// # Panics
+    ///
+    /// Where the kernel refuses, as it does for arrays that were not made for it.
+    #[must_use]
+    pub(crate) fn of(map: &MapData) -> Self {
+        let info = map.info().expect("cannot read a map");
+        let length = info.value_size() as usize * info.max_entries() as usize;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let fd = map.fd().as_fd().as_raw_fd();
+        // SAFETY: the kernel chooses where, and nothing else is there.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, libc::MAP_SHARED, fd, 0) };
+        assert_ne!(start, libc::MAP_FAILED, "cannot map an array: {}", std::io::Error::last_os_error());
+        Self { start, length }
+    }
+
+    /// Makes every entry zero.
+    pub(crate) fn zero(&mut self) {
+        // SAFETY: the memory is ours to write until it is unmapped, and programs take any word in it.
+        unsafe { std::ptr::write_bytes(self.start.cast::<u8>(), 0, self.length) };
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: it was mapped with this length, and nothing refers to it any more.
+        unsafe { libc::munmap(self.start, self.length) };
+    }
+}
