@@ -7,6 +7,7 @@ use aya::{
     maps::{Array, MapData, ProgramArray},
     programs::{Xdp, XdpMode},
 };
+use serde::{Serialize, Serializer};
 
 use crate::{Frame, Namespace, OBJECT, scatter};
 
@@ -54,7 +55,8 @@ impl Walker {
     #[must_use]
     pub fn new(port: u16, first: u32) -> Self {
         let mut loader = EbpfLoader::new();
-        let mut ebpf = loader.override_global("SOURCE_AT", &SOURCE_AT, true).load(OBJECT).expect("cannot load the walker");
+        let mut ebpf =
+            loader.override_global("SOURCE_AT", &SOURCE_AT, true).load(OBJECT).expect("cannot load the walker");
         let next = ebpf.take_map("NEXT").unwrap().try_into().unwrap();
         let state = ebpf.take_map("WALK").unwrap().try_into().unwrap();
         let program: &mut Xdp = ebpf.program_mut("walk").unwrap().try_into().unwrap();
@@ -70,6 +72,12 @@ impl Walker {
     #[must_use]
     pub fn source(number: u32) -> Ipv4Addr {
         scatter::spread(number).into()
+    }
+
+    /// A number that looks drawn at random; the same for the same `number`.
+    #[must_use]
+    pub fn draw(number: u64) -> u64 {
+        scatter::scattered(number)
     }
 
     /// Has the packets of the next runs go to this program, which must take frames of several buffers.
@@ -100,6 +108,15 @@ impl Walker {
         options.data_in = Some(&self.frame);
         options.repeat = packets;
         program.test_run(options).expect("cannot run the walker");
+    }
+}
+
+impl Serialize for Sources {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match *self {
+            Self::Count(count) => serializer.serialize_u32(count),
+            Self::Endless => serializer.serialize_str("endless"),
+        }
     }
 }
 

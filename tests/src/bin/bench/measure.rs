@@ -1,0 +1,46 @@
+//! What all measurements share.
+
+use std::io;
+
+use rustix::{
+    thread::{CpuSet, sched_setaffinity},
+    time::{ClockId, clock_gettime},
+};
+
+/// How much is measured.
+pub(crate) struct Effort {
+    /// Rounds in which every case has its turn.
+    pub(crate) rounds: usize,
+    /// Packets of one sample without a network.
+    pub(crate) packets: u32,
+    /// Seconds of one sample with real frames.
+    pub(crate) seconds: f64,
+    /// Rules, and sources to list, of the cases with very many.
+    pub(crate) million: u32,
+}
+
+/// What `cargo xtask bench` does.
+pub(crate) const FULL: Effort = Effort { rounds: 7, packets: 1_000_000, seconds: 0.5, million: 1_000_000 };
+/// What `cargo xtask bench --quick` does.
+pub(crate) const QUICK: Effort = Effort { rounds: 1, packets: 100_000, seconds: 0.1, million: 100_000 };
+
+/// The value in the middle; the mean of both where there are two.
+pub(crate) fn median(values: &[f64]) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.len().is_multiple_of(2) { f64::midpoint(values[middle - 1], values[middle]) } else { values[middle] }
+}
+
+/// Moves this thread to one CPU, counted from 0.
+pub(crate) fn pin(cpu: usize) -> io::Result<()> {
+    let mut cpus = CpuSet::new();
+    cpus.set(cpu);
+    Ok(sched_setaffinity(None, &cpus)?)
+}
+
+/// Nanoseconds that this thread has run.
+pub(crate) fn thread_time() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+}
