@@ -7,12 +7,17 @@ use ratelimit::dataplane::{
     object::Settings,
     terms::{ParentLimit, Scope, Terms},
 };
-use ratelimit_common::{map, policy::Policy, source::IPV4};
+use ratelimit_common::{
+    limit::{Limit, Rate, SECOND},
+    map,
+    policy::Policy,
+    source::IPV4,
+};
 use ratelimit_tests::{Bytecode, Sources, per_second};
 
 use crate::{
     crowd::{host_rules, prefix_rules},
-    state::State,
+    state::{State, never_reached},
 };
 
 /// The port that packets go to.
@@ -48,7 +53,8 @@ pub(crate) const SOURCES: [Sources; 7] = [
     Sources::Count(1_000_000),
     Sources::Endless,
 ];
-const ONE_AND_MANY: &[Sources] = &[Sources::Count(1), Sources::Count(64_000)];
+/// A source that is known has its rule in its bucket; new ones show what looking it up costs.
+const FEW_SOURCES: &[Sources] = &[Sources::Count(1), Sources::Count(64_000), Sources::Endless];
 
 const DEFAULT: Configuration = Configuration {
     name: "default",
@@ -62,9 +68,9 @@ const DEFAULT: Configuration = Configuration {
 
 /// A row with rules of its own, for few numbers of sources.
 const SPECIAL: Configuration =
-    Configuration { states: &[State::Passing], sources: ONE_AND_MANY, on_wire: false, ..DEFAULT };
+    Configuration { states: &[State::Passing], sources: FEW_SOURCES, on_wire: false, ..DEFAULT };
 
-pub(crate) const CONFIGURATIONS: [Configuration; 8] = [
+pub(crate) const CONFIGURATIONS: [Configuration; 11] = [
     DEFAULT,
     Configuration {
         name: "everything on",
@@ -77,7 +83,16 @@ pub(crate) const CONFIGURATIONS: [Configuration; 8] = [
             ..settings
         },
         rules: everything,
+        sources: FEW_SOURCES,
         ..DEFAULT
+    },
+    Configuration { name: "packets and bytes", rules: |bytecode, _| bytecode.set("default", of_both()), ..SPECIAL },
+    Configuration { name: "no limit", rules: |bytecode, _| bytecode.set("default", Policy::UNLIMITED), ..SPECIAL },
+    Configuration {
+        name: "no limit, no clock",
+        settings: |settings| Settings { injected_clock: true, ..settings },
+        rules: |bytecode, _| bytecode.set("default", Policy::UNLIMITED),
+        ..SPECIAL
     },
     Configuration { name: "allowed", rules: |bytecode, _| bytecode.set("0.0.0.0/0", Policy::ALLOWED), ..SPECIAL },
     Configuration {
@@ -125,4 +140,11 @@ fn everything(bytecode: &mut Bytecode, policy: &Policy) {
     bytecode.set(&format!("default udp/{PORT}"), Terms { policy: *policy, parents: parents.to_vec() });
     bytecode.set("default tcp-syn", per_second(1, 1));
     bytecode.set("default", per_second(1, 1));
+}
+
+/// Limits of packets and of bytes, neither of which is ever reached.
+fn of_both() -> Policy {
+    let bytes = Rate { amount: 50_000_000_000, period: SECOND };
+    let bytes = Limit { bytes: Some(bytes), burst: Some(1_000_000), ..Limit::default() }.policy();
+    bytes.map_or(Policy::UNLIMITED, |bytes| Policy { packets: never_reached().packets, ..bytes })
 }

@@ -54,7 +54,8 @@ pub(crate) fn run(effort: &Effort) -> Result<Vec<Live>> {
         }
     }
     let mut used = 0;
-    for _ in 0..effort.rounds {
+    for round in 1..=effort.rounds {
+        effort.tell("real frames", round);
         for case in &mut cases {
             case.sample(&sandbox, Duration::from_secs_f64(effort.seconds), &mut used)?;
         }

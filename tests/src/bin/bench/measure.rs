@@ -2,10 +2,13 @@
 
 use std::io;
 
+use ratelimit_tests::Sources;
 use rustix::{
     thread::{CpuSet, sched_setaffinity},
     time::{ClockId, clock_gettime},
 };
+
+use crate::configurations::{Configuration, SOURCES};
 
 /// How much is measured.
 pub(crate) struct Effort {
@@ -17,12 +20,36 @@ pub(crate) struct Effort {
     pub(crate) seconds: f64,
     /// Rules, and sources to list, of the cases with very many.
     pub(crate) million: u32,
+    /// Numbers of sources without a network.
+    pub(crate) sources: &'static [Sources],
+    /// Whether rows are measured that are not on the wire.
+    pub(crate) has_special: bool,
 }
 
 /// What `cargo xtask bench` does.
-pub(crate) const FULL: Effort = Effort { rounds: 7, packets: 1_000_000, seconds: 0.5, million: 1_000_000 };
+pub(crate) const FULL: Effort =
+    Effort { rounds: 5, packets: 1_000_000, seconds: 0.4, million: 1_000_000, sources: &SOURCES, has_special: true };
 /// What `cargo xtask bench --quick` does.
-pub(crate) const QUICK: Effort = Effort { rounds: 1, packets: 100_000, seconds: 0.1, million: 100_000 };
+pub(crate) const QUICK: Effort = Effort {
+    rounds: 1,
+    packets: 100_000,
+    seconds: 0.1,
+    million: 100_000,
+    sources: &[Sources::Count(1), Sources::Count(1_000), Sources::Count(64_000), Sources::Endless],
+    has_special: false,
+};
+
+impl Effort {
+    /// Whether a row is measured with this many sources.
+    pub(crate) fn has(&self, configuration: &Configuration, sources: Sources) -> bool {
+        configuration.sources.contains(&sources) && (self.has_special || configuration.on_wire)
+    }
+
+    /// Says what is being done, for whoever waits.
+    pub(crate) fn tell(&self, what: &str, round: usize) {
+        eprintln!("{what}, round {round} of {}", self.rounds);
+    }
+}
 
 /// The value in the middle; the mean of both where there are two.
 pub(crate) fn median(values: &[f64]) -> f64 {

@@ -7,7 +7,7 @@ use ratelimit_common::policy::Policy;
 use ratelimit_tests::{Bytecode, Empty, Order, Sources, Walker};
 
 use crate::{
-    configurations::{CONFIGURATIONS, Configuration, PORT, SOURCES},
+    configurations::{CONFIGURATIONS, Configuration, PORT},
     measure::{Effort, median, pin, thread_time},
     results::{Floor, Packet},
     state::{State, never_reached, reached_at_once, slightly_below},
@@ -40,15 +40,16 @@ pub(crate) fn run(effort: &Effort) -> Result<(Vec<Floor>, Vec<Packet>)> {
     pin(0)?;
     let mut walker = Walker::new(PORT, 0);
     let empty = Empty::load();
-    let mut floors = SOURCES.map(|sources| (sources, Vec::new()));
+    let mut floors: Vec<_> = effort.sources.iter().map(|sources| (*sources, Vec::new())).collect();
     let mut cases = Vec::new();
-    for sources in SOURCES {
-        for configuration in CONFIGURATIONS.iter().filter(|configuration| configuration.sources.contains(&sources)) {
+    for sources in effort.sources.iter().copied() {
+        for configuration in CONFIGURATIONS.iter().filter(|configuration| effort.has(configuration, sources)) {
             let bytecode = configuration.build(sources)?;
             cases.push(Case { configuration, sources, bytecode, samples: BTreeMap::new() });
         }
     }
-    for _ in 0..effort.rounds {
+    for round in 1..=effort.rounds {
+        effort.tell("packets without a network", round);
         for (sources, floor) in &mut floors {
             walker.lead_to(empty.program());
             walker.run(*sources, Order::Random, WARM_UP);
@@ -62,9 +63,10 @@ pub(crate) fn run(effort: &Effort) -> Result<(Vec<Floor>, Vec<Packet>)> {
             }
         }
     }
-    let floors = floors.map(|(sources, floor)| Floor { sources, nanoseconds: median(&floor) });
+    let floor = |(sources, floor): (_, Vec<f64>)| Floor { sources, nanoseconds: median(&floor) };
+    let floors: Vec<Floor> = floors.into_iter().map(floor).collect();
     let packets = cases.iter().flat_map(|case| case.results(&floors)).collect();
-    Ok((floors.to_vec(), packets))
+    Ok((floors, packets))
 }
 
 /// A new source's first packet passes whatever the limit, and with very many sources a limit slightly below what each can send is less
@@ -84,9 +86,12 @@ impl Case {
             (State::Held, Sources::Count(count)) => {
                 // Whoever is far over one limit is just at the next: no burst has to be used up first.
                 self.put_under(&reached_at_once()?, walker);
-                let speeds = self.samples.get(&State::Passing).map(Vec::as_slice).unwrap_or_default();
+                let earlier = self.samples.get(&State::Held).or(self.samples.get(&State::Passing));
+                let speeds = earlier.map(Vec::as_slice).unwrap_or_default();
                 let speeds: Vec<f64> = speeds.iter().map(|sample| sample.packets_per_second).collect();
                 self.put_under(&slightly_below(median(&speeds), count)?, walker);
+                // All of them were at the limit at the same time, which no traffic is.
+                walker.run(self.sources, Order::Random, 4 * count);
             }
             _ => self.put_under(&reached_at_once()?, walker),
         }

@@ -82,7 +82,8 @@ fn footprint(results: &Results) -> Table {
         row(&"bytes of kernel memory per source", memory.per_source),
         row(&"MB of all maps by default", memory.all_maps as f64 / 1e6),
     ];
-    rows.extend(memory.maps.iter().map(|(name, bytes)| row(&format!("  {name}"), *bytes as f64 / 1e6)));
+    let large = memory.maps.iter().filter(|(_, bytes)| *bytes >= 10_000);
+    rows.extend(large.map(|(name, bytes)| row(&format!("  {name}"), *bytes as f64 / 1e6)));
     rows.extend([
         row(&format!("seconds to set {} rules for hosts", time.host_rules), time.set_host_rules),
         row(&format!("seconds to list {} sources", time.listed_sources), time.list_sources),
