@@ -74,12 +74,12 @@ pub(crate) const CONFIGURATIONS: [Configuration; 11] = [
     DEFAULT,
     Configuration {
         name: "everything on",
-        // A source has another parent each, with an entry of its own.
+        // Each source has a parent with an entry of its own, and a map that is nearly full would evict some.
         settings: |settings| Settings {
             services: true,
             parents: true,
             pass_malformed: true,
-            buckets: 2 * settings.buckets,
+            buckets: 4 * settings.buckets,
             ..settings
         },
         rules: everything,

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use ratelimit_common::policy::Policy;
 use ratelimit_tests::{Bytecode, Empty, Order, Sources, Walker};
 
@@ -88,6 +88,7 @@ impl Case {
                 self.put_under(&reached_at_once()?, walker);
                 let earlier = self.samples.get(&State::Held).or(self.samples.get(&State::Passing));
                 let speeds = earlier.map(Vec::as_slice).unwrap_or_default();
+                ensure!(!speeds.is_empty(), "{}: what is held must have passed before", self.configuration.name);
                 let speeds: Vec<f64> = speeds.iter().map(|sample| sample.packets_per_second).collect();
                 self.put_under(&slightly_below(median(&speeds), count)?, walker);
                 // All of them were at the limit at the same time, which no traffic is.

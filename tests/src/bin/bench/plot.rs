@@ -7,35 +7,32 @@ use plotters::prelude::*;
 
 use crate::table::{Row, Table};
 
-/// Rows with fewer figures are no line.
-const LEAST_FIGURES: usize = 3;
-
-/// Draws the rows of a table that have enough figures, on a logarithmic scale.
+/// Draws the rows of a table on a logarithmic scale.
 pub(crate) fn draw(table: &Table, path: &Path) -> Result<()> {
     // Errors of the backend are not for other threads, as `anyhow` wants them.
     lines(table, path).map_err(|error| anyhow!("cannot draw {}: {error}", path.display()))
 }
 
 fn lines(table: &Table, path: &Path) -> Result<(), Box<dyn std::error::Error>> {
-    let rows: Vec<&Row> =
-        table.rows.iter().filter(|row| row.figures.iter().flatten().count() >= LEAST_FIGURES).collect();
+    let rows: Vec<&Row> = table.rows.iter().filter(|row| row.is_drawn).collect();
     let figures = || rows.iter().flat_map(|row| row.figures.iter().flatten().copied());
     let (least, most) = (figures().fold(f64::MAX, f64::min), figures().fold(f64::MIN, f64::max));
     let area = SVGBackend::new(path, (860, 440)).into_drawing_area();
     area.fill(&WHITE)?;
-    let last = table.columns.len() as i32 - 1;
+    // One column more than there are figures, for the names of the lines.
+    let columns = table.columns.len();
     let mut chart = ChartBuilder::on(&area)
         .caption(&table.title, ("sans-serif", 15))
         .margin(12)
         .x_label_area_size(32)
         .y_label_area_size(52)
-        .build_cartesian_2d(0..last, (least / 1.3..most * 1.3).log_scale())?;
+        .build_cartesian_2d(0..columns as i32, (least / 1.3..most * 1.3).log_scale())?;
     chart
         .configure_mesh()
         .light_line_style(WHITE)
-        .x_labels(table.columns.len())
+        .x_labels(columns + 1)
         .x_label_formatter(&|index| table.columns.get(*index as usize).cloned().unwrap_or_default())
-        .y_label_formatter(&|figure| format!("{figure}"))
+        .y_label_formatter(&|figure| format!("{figure:.*}", usize::from(*figure < 10.0)))
         .draw()?;
     for (index, row) in rows.iter().enumerate() {
         let style = Palette99::pick(index).stroke_width(2);
@@ -47,7 +44,7 @@ fn lines(table: &Table, path: &Path) -> Result<(), Box<dyn std::error::Error>> {
     }
     chart
         .configure_series_labels()
-        .position(SeriesLabelPosition::UpperLeft)
+        .position(SeriesLabelPosition::UpperRight)
         .background_style(WHITE)
         .border_style(BLACK)
         .draw()?;

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use ratelimit_tests::Sources;
 
 use crate::{
-    configurations::{REFERENCE, SOURCES},
+    configurations::{CONFIGURATIONS, REFERENCE, SOURCES},
     results::Results,
     state::State,
     table::{Row, Table},
@@ -52,7 +52,9 @@ fn packet(results: &Results, state: State) -> Table {
     Table {
         plot: Some(plot),
         ..by_sources(
-            format!("ns per packet over an empty program ({floor:.0} ns with the walker), by sources: {state}"),
+            format!(
+                "nanoseconds per packet over an empty program ({floor:.0} ns with the walker), by sources: {state}"
+            ),
             figures.collect(),
             1,
         )
@@ -71,13 +73,14 @@ fn two_cpus(results: &Results) -> Table {
     let rows = results.two_cpus.iter().map(|row| Row {
         name: format!("{}, {}, {}", row.configuration, row.traffic, row.state),
         figures: [row.one / 1e6, row.two / 1e6, row.ratio].map(Some).to_vec(),
+        is_drawn: false,
     });
     plain("million packets per second by BPF_PROG_TEST_RUN", ["one CPU", "two", "ratio"], rows.collect(), 2)
 }
 
 fn footprint(results: &Results) -> Table {
     let (memory, time) = (&results.memory, &results.time);
-    let row = |name: &dyn Display, figure| Row { name: name.to_string(), figures: vec![Some(figure)] };
+    let row = |name: &dyn Display, figure| Row { name: name.to_string(), figures: vec![Some(figure)], is_drawn: false };
     let mut rows = vec![
         row(&"bytes of kernel memory per source", memory.per_source),
         row(&"MB of all maps by default", memory.all_maps as f64 / 1e6),
@@ -105,7 +108,9 @@ fn by_sources(title: String, figures: Vec<Figure>, digits: usize) -> Table {
         if rows.iter().all(|row| row.name != *name) {
             let at = |sources: &Sources| figures.iter().find(|(row, column, _)| row == name && column == sources);
             let figures = columns.iter().map(|sources| at(sources).map(|figure| figure.2)).collect();
-            rows.push(Row { name: name.clone(), figures });
+            let is_drawn =
+                CONFIGURATIONS.iter().all(|configuration| configuration.name != *name || configuration.on_wire);
+            rows.push(Row { name: name.clone(), figures, is_drawn });
         }
     }
     let columns = columns.iter().map(Sources::to_string).collect();

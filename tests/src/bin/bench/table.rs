@@ -19,6 +19,8 @@ pub(crate) struct Table {
 pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) figures: Vec<Option<f64>>,
+    /// Whether it is a line of the plot.
+    pub(crate) is_drawn: bool,
 }
 
 impl Table {
