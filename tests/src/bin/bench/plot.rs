@@ -19,28 +19,33 @@ fn lines(table: &Table, path: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let (least, most) = (figures().fold(f64::MAX, f64::min), figures().fold(f64::MIN, f64::max));
     let area = SVGBackend::new(path, (860, 440)).into_drawing_area();
     area.fill(&WHITE)?;
-    // One column more than there are figures, for the names of the lines.
-    let columns = table.columns.len();
+    // More columns than there are figures, for the names of the lines.
+    let last = table.columns.len() + table.columns.len().div_ceil(4) - 1;
     let mut chart = ChartBuilder::on(&area)
         .caption(&table.title, ("sans-serif", 15))
         .margin(12)
         .x_label_area_size(32)
         .y_label_area_size(52)
-        .build_cartesian_2d(0..columns as i32, (least / 1.3..most * 1.3).log_scale())?;
+        .build_cartesian_2d(0..last as i32, (least / 1.3..most * 1.3).log_scale())?;
     chart
         .configure_mesh()
         .light_line_style(WHITE)
-        .x_labels(columns + 1)
+        .x_labels(last + 1)
         .x_label_formatter(&|index| table.columns.get(*index as usize).cloned().unwrap_or_default())
         .y_label_formatter(&|figure| format!("{figure:.*}", usize::from(*figure < 10.0)))
         .draw()?;
     for (index, row) in rows.iter().enumerate() {
         let style = Palette99::pick(index).stroke_width(2);
-        let points = (0..).zip(&row.figures).filter_map(|(column, figure)| figure.map(|figure| (column, figure)));
-        chart
-            .draw_series(LineSeries::new(points, style).point_size(3))?
-            .label(&row.name)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], style));
+        let points: Vec<_> = (0..).zip(row.figures.iter().copied()).collect();
+        // What has not been measured is no part of a line.
+        let parts = points.chunk_by(|a, b| a.1.is_some() == b.1.is_some());
+        for part in parts {
+            let points = part.iter().filter_map(|(column, figure)| Some((*column, (*figure)?)));
+            chart.draw_series(LineSeries::new(points, style).point_size(3))?;
+        }
+        let no_points = LineSeries::new([], style);
+        let legend = chart.draw_series(no_points)?.label(&row.name);
+        legend.legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], style));
     }
     chart
         .configure_series_labels()
