@@ -81,6 +81,8 @@ pub const LOG_LEVEL: &str = "AYA_LOG_LEVEL";
 pub const PROGRAM: &str = "ratelimit";
 /// Name of the same program for kernels that have no frames of several buffers (before 5.18).
 pub const PROGRAM_LINEAR: &str = "ratelimit_linear";
+/// Name of the same program for benchmarks: it drops every packet, whatever it has decided.
+pub const PROGRAM_BENCH: &str = "ratelimit_bench";
 
 /// Name of the program that shows the kernel's clocks to the user side.
 pub const PROGRAM_TICKS: &str = "ticks";

@@ -21,7 +21,7 @@ use ratelimit_common::{
     source::Source,
 };
 
-use crate::{Namespace, mapped::Mapped};
+use crate::{Namespace, Sandbox, mapped::Mapped};
 
 /// A slot that no rule uses, for policies that a test writes itself.
 const TEST_SLOT: PolicyId = 100;
@@ -123,6 +123,17 @@ impl Bytecode {
         let program = object::program(&mut ebpf, &settings).expect("the object has no program");
         namespace.run(|| program.attach("lo", XdpMode::Skb)).expect("cannot attach to the loopback interface");
         Self { ebpf, settings, tables, _namespace: namespace }
+    }
+
+    /// Attaches the program's variant that drops every packet to a link of the victim's, with the same maps, in the driver.
+    ///
+    /// # Panics
+    ///
+    /// If `link` has a program already.
+    pub fn attach_dropping(&mut self, sandbox: &Sandbox, link: &str) {
+        let program: &mut Xdp = self.ebpf.program_mut(control::PROGRAM_BENCH).unwrap().try_into().unwrap();
+        program.load().expect("the kernel refuses the program");
+        sandbox.victim(|| program.attach(link, XdpMode::Driver)).expect("cannot attach");
     }
 
     /// Sets the time of the packets that follow, in nanoseconds.

@@ -75,6 +75,17 @@ impl Flood {
         self
     }
 
+    /// Each packet from another IPv4 address, all over the address space; `used` of them are left out.
+    ///
+    /// # Panics
+    ///
+    /// If the frame's headers are not sound.
+    #[must_use]
+    pub fn endless(mut self, used: u32) -> Self {
+        self.walk = Walk::endless(&self.frame, used);
+        self
+    }
+
     /// Draws each packet's source at random instead of taking turns.
     #[must_use]
     pub fn in_random_order(mut self) -> Self {

@@ -21,10 +21,13 @@ mod ratelimit;
 mod raw;
 pub mod reference;
 mod sandbox;
+#[path = "../kernel/src/scatter.rs"]
+mod scatter;
 mod sink;
 pub mod tally;
 pub mod tokens;
 mod walk;
+mod walker;
 mod wrap;
 mod wrappings;
 
@@ -46,6 +49,7 @@ pub use ratelimit::{Output, Ratelimit};
 pub use raw::send_raw;
 pub use sandbox::{PEER_IPV4, PEER_IPV6, PEER_LINK, Sandbox, VICTIM_IPV4, VICTIM_IPV6, VICTIM_LINK};
 pub use sink::Sink;
+pub use walker::{Order, Sources, Walker};
 pub use wrap::{EXTENSIONS, Wrap, framed};
 pub use wrappings::{Wrapped, wrappings};
 
@@ -60,5 +64,5 @@ pub fn per_second(amount: u64, burst: u64) -> Policy {
     Limit { packets: Some(rate), burst: Some(burst), ..Limit::default() }.policy().expect("no such limit")
 }
 
-/// The kernel side of the tests: `send`, `pass` and `drop`.
+/// The kernel side of the tests.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/ratelimit-tests-ebpf"));

@@ -10,7 +10,9 @@ pub(crate) struct Walk {
     count: u32,
     /// Not 0 if each packet's source is drawn at random.
     random_order: u32,
-    /// Where in the frame the 32 bits are, and their value for the first source.
+    /// Not 0 if every packet has a source of its own.
+    endless: u32,
+    /// Where in the frame the 32 bits are, and their value for the first source, or its number if they are endless.
     source_at: u32,
     first: u32,
     /// Where in the frame the checksums are that cover the source; 0 where there is none.
@@ -27,6 +29,11 @@ impl Walk {
     /// `count` sources from that of `frame` up, address by address.
     pub(crate) fn addresses(frame: &[u8], count: u32) -> Self {
         Self::new(frame, count, 12)
+    }
+
+    /// Another source for each packet, of which the first `used` are left out.
+    pub(crate) fn endless(frame: &[u8], used: u32) -> Self {
+        Self { endless: 1, first: used, ..Self::sources(frame, 0) }
     }
 
     pub(crate) fn in_random_order(self) -> Self {
@@ -51,7 +58,7 @@ impl Walk {
         let first = frame[source_at..].first_chunk().copied().map_or(0, u32::from_be_bytes);
         let [source_at, header_checksum_at, transport_checksum_at] =
             [source_at, header_checksum_at, transport_checksum_at].map(|offset| offset as u32);
-        Self { count, random_order: 0, source_at, first, header_checksum_at, transport_checksum_at }
+        Self { count, random_order: 0, endless: 0, source_at, first, header_checksum_at, transport_checksum_at }
     }
 
     /// Tells the program `send`.
@@ -59,6 +66,7 @@ impl Walk {
         loader
             .override_global("SOURCES", &self.count, true)
             .override_global("RANDOM_ORDER", &self.random_order, true)
+            .override_global("ENDLESS", &self.endless, true)
             .override_global("SOURCE_AT", &self.source_at, true)
             .override_global("FIRST_SOURCE", &self.first, true)
             .override_global("HEADER_CHECKSUM_AT", &self.header_checksum_at, true)

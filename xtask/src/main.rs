@@ -25,8 +25,8 @@ enum Task {
     Test(test::Args),
     /// Run the tests on other kernels, in virtual machines
     Vm(vm::Args),
-    /// Measure what a packet costs and how many pass, beside an empty program (as root)
-    Bench,
+    /// Measure what a packet costs and how many pass, beside other limiters (ten minutes at most, as root)
+    Bench(bench::Args),
     /// Compare with another parser what the program makes of millions of random frames (as root)
     Fuzz(fuzz::Args),
     /// Check the format, the lints (kernel side too) and the documentation
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
         Task::Demo => demo::run(),
         Task::Test(args) => test::run(&args),
         Task::Vm(args) => vm::run(&args),
-        Task::Bench => bench::run(),
+        Task::Bench(args) => bench::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
         Task::Lint => lint::run(),
     };

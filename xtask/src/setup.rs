@@ -46,6 +46,17 @@ const VM_NEEDS: [Need; 5] = [
     Need { what: "xz", packages: &["xz-utils"], present: || works("xz", "--version") },
 ];
 
+/// What only `cargo xtask bench` needs: the limiters that it compares with.
+const BENCH_NEEDS: [Need; 2] = [
+    Need { what: "nftables", packages: &["nftables"], present: || works("nft", "--version") },
+    Need { what: "iptables", packages: &["iptables"], present: || works("iptables", "--version") },
+];
+
+/// Finds or installs the limiters that the benchmark compares with.
+pub(crate) fn benchmark() -> Result<()> {
+    provide(&BENCH_NEEDS, || "To compare with them, install nftables and iptables".to_owned())
+}
+
 /// Finds or installs what virtual machines need.
 pub(crate) fn virtual_machines() -> Result<()> {
     provide(&VM_NEEDS, virtual_machines_by_hand)

@@ -1,8 +1,12 @@
-//! XDP programs of the tests: a traffic source and two sinks.
+//! XDP programs of the tests: a traffic source, two sinks, and what benchmarks need.
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
 
 #[cfg(target_arch = "bpf")]
 mod rewrite;
+#[cfg(target_arch = "bpf")]
+mod scatter;
+#[cfg(target_arch = "bpf")]
+mod walk;
 
 /// What the kernel runs.
 #[cfg(target_arch = "bpf")]
@@ -15,7 +19,10 @@ mod programs {
         programs::XdpContext,
     };
 
-    use crate::rewrite::{Head, restore, scattered, set_source};
+    use crate::{
+        rewrite::{Head, restore, set_source},
+        scatter::{scattered, spread},
+    };
 
     /// Number of sources that `send` walks through; 0 leaves the frame as it is.
     #[unsafe(no_mangle)]
@@ -25,7 +32,11 @@ mod programs {
     #[unsafe(no_mangle)]
     static RANDOM_ORDER: Global<u32> = Global::new(0);
 
-    /// Those 32 bits of the first source.
+    /// Not 0 if every packet has a source of its own, whose number counts from the first source's.
+    #[unsafe(no_mangle)]
+    static ENDLESS: Global<u32> = Global::new(0);
+
+    /// Those 32 bits of the first source; its number if they are endless.
     #[unsafe(no_mangle)]
     static FIRST_SOURCE: Global<u32> = Global::new(0);
 
@@ -49,17 +60,23 @@ mod programs {
         restore(&ctx, head);
         // SAFETY: the entry is valid, and no other CPU runs this program meanwhile.
         let number = unsafe { *sent };
-        let sources = SOURCES.load();
-        if sources != 0 {
-            let draw = if RANDOM_ORDER.load() == 0 { number } else { scattered(number) };
-            let source = FIRST_SOURCE.load().wrapping_add((draw % u64::from(sources)) as u32);
-            if set_source(&ctx, source).is_none() {
-                return XDP_ABORTED;
-            }
+        if source(number).is_some_and(|source| set_source(&ctx, source).is_none()) {
+            return XDP_ABORTED;
         }
         // SAFETY: as above.
         unsafe { *sent = number + 1 };
         XDP_TX
+    }
+
+    /// Where the packet of this number comes from; nothing if the frame stays as it is.
+    #[inline(always)]
+    fn source(number: u64) -> Option<u32> {
+        if ENDLESS.load() != 0 {
+            return Some(spread(FIRST_SOURCE.load().wrapping_add(number as u32)));
+        }
+        let draw = if RANDOM_ORDER.load() == 0 { number } else { scattered(number) };
+        let index = draw.checked_rem(u64::from(SOURCES.load()))?;
+        Some(FIRST_SOURCE.load().wrapping_add(index as u32))
     }
 
     /// Counts, and lets pass.
@@ -76,8 +93,8 @@ mod programs {
         XDP_DROP
     }
 
-    /// Drops and does nothing else: what benchmarks take off.
-    #[xdp]
+    /// Drops and does nothing else: what benchmarks take off. It follows `walk`, so it takes frames of several buffers too.
+    #[xdp(frags)]
     fn empty(_ctx: XdpContext) -> u32 {
         XDP_DROP
     }

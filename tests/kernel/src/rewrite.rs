@@ -16,15 +16,6 @@ static HEADER_CHECKSUM_AT: Global<u32> = Global::new(0);
 #[unsafe(no_mangle)]
 static TRANSPORT_CHECKSUM_AT: Global<u32> = Global::new(0);
 
-/// A number that looks drawn at random (the finalizer of SplitMix64).
-#[inline(always)]
-pub(crate) fn scattered(number: u64) -> u64 {
-    let mut x = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
-}
-
 /// Writes the frame's beginning, as far as it has whole words.
 #[inline(always)]
 pub(crate) fn restore(ctx: &XdpContext, head: &Head) {

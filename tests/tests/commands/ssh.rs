@@ -67,7 +67,10 @@ fn no_rule_shuts_out_an_ssh_session_without_force() {
         assert!(output.status == 2 && as_agreed, "{words}: {output:?}");
         assert_eq!(rules(), before, "{words}");
     };
-    let accepted = |words: &str| assert_eq!(through_ssh(words).status, 0, "{words}");
+    let accepted = |words: &str| {
+        let output = through_ssh(words);
+        assert_eq!(output.status, 0, "{words}: {output:?}");
+    };
     refused("deny add 10.9.0.5");
     refused("deny add 10.9.0.0/24");
     refused("deny add 0.0.0.0/0 --for 10m");

@@ -1,40 +1,109 @@
-//! Millions of packets per second through a veth pair, sent and received on one CPU.
+//! Real frames through a veth pair, sent and received on one CPU.
 
-use std::time::{Duration, Instant};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
-use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox, Sink, VICTIM_LINK};
+use anyhow::{Result, ensure};
+use ratelimit_tests::{Flood, Frame, Sandbox, Sources};
 
-const TIME: Duration = Duration::from_millis(1_000);
-const ROUNDS: usize = 7;
+use crate::{
+    configurations::{CONFIGURATIONS, PORT},
+    limiters::Limiter,
+    measure::{Effort, median},
+    results::Live,
+    state::State,
+};
 
-/// Measures and prints.
-pub(crate) fn run() {
-    let sandbox = Sandbox::new();
-    let ratelimit = Ratelimit::new(&sandbox);
-    let flood = |sources: u32| {
-        let flood = Flood::of(Frame::udp([10, 9, 1, 0], 9)).on_cpu(0);
-        if sources > 1 { flood.sources(sources).in_random_order() } else { flood }
-    };
-    println!("through veth on one CPU, 60-byte frames, millions per second; medians of {ROUNDS} × {TIME:?}");
-    println!("  {:<24} {:>8} {:>8} {:>7}", "sources, all over limit", "XDP drop", "ours", "ratio");
-    for sources in [1, 1_000] {
-        let flood = flood(sources);
-        let (mut floor, mut ours) = (Vec::new(), Vec::new());
-        for _ in 0..ROUNDS {
-            let sink = Sink::dropping(&sandbox, VICTIM_LINK);
-            floor.push(rate(&flood, &sandbox));
-            drop(sink);
-            ratelimit.ok(&format!("attach {VICTIM_LINK} --packets 1/h --burst 1"));
-            ours.push(rate(&flood, &sandbox));
-            ratelimit.ok("detach --all");
-        }
-        let (floor, ours) = (super::median(floor), super::median(ours));
-        println!("  {sources:<24} {floor:>8.2} {ours:>8.2} {:>7.2}", ours / floor);
-    }
+/// Numbers of sources.
+const SOURCES: [Sources; 4] = [Sources::Count(1), Sources::Count(1_000), Sources::Count(64_000), Sources::Endless];
+/// How long frames flow before they are counted.
+const WARM_UP: Duration = Duration::from_millis(30);
+/// New sources that are enough for one sample. Others have room for a million, and a full table is another case.
+const MOST_NEW: u64 = 800_000;
+
+/// One limiter that meets one kind of traffic.
+struct Case {
+    limiter: Limiter,
+    state: State,
+    sources: Sources,
+    speeds: Vec<f64>,
+    dropped: Vec<f64>,
 }
 
-fn rate(flood: &Flood, sandbox: &Sandbox) -> f64 {
-    let begin = Instant::now();
-    let sent = flood.send_for(sandbox, TIME);
-    sent as f64 / begin.elapsed().as_secs_f64() / 1e6
+/// Measures, and says which limiters could not be.
+pub(crate) fn run(effort: &Effort) -> Result<Vec<Live>> {
+    let sandbox = Sandbox::new();
+    let mut limiters = vec![Limiter::Floor];
+    limiters.extend(CONFIGURATIONS.iter().filter(|configuration| configuration.on_wire).map(Limiter::Ours));
+    for other in [Limiter::Nftables, Limiter::Iptables] {
+        match other.check(&sandbox) {
+            Ok(()) => limiters.push(other),
+            Err(error) => println!("{} is left out: {error:#}", other.name()),
+        }
+    }
+    let mut cases = Vec::new();
+    for sources in SOURCES {
+        for state in [State::Passing, State::Over] {
+            for limiter in &limiters {
+                // The floor knows no limit, and a new source is never over its own.
+                if state == State::Passing || !matches!((limiter, sources), (Limiter::Floor, _) | (_, Sources::Endless))
+                {
+                    cases.push(Case { limiter: *limiter, state, sources, speeds: Vec::new(), dropped: Vec::new() });
+                }
+            }
+        }
+    }
+    let mut used = 0;
+    for round in 1..=effort.rounds {
+        effort.tell("real frames", round);
+        for case in &mut cases {
+            case.sample(&sandbox, Duration::from_secs_f64(effort.seconds), &mut used)?;
+        }
+    }
+    Ok(cases.iter().map(Case::result).collect())
+}
+
+impl Case {
+    fn sample(&mut self, sandbox: &Sandbox, time: Duration, used: &mut u32) -> Result<()> {
+        let standing = self.limiter.set_up(sandbox, self.state, self.sources)?;
+        let flood = Flood::of(Frame::udp([10, 9, 1, 0], PORT)).on_cpu(0);
+        let flood = match self.sources {
+            Sources::Count(1) => flood,
+            Sources::Count(count) => flood.sources(count),
+            Sources::Endless => flood.endless(*used),
+        };
+        if let Sources::Count(count) = self.sources {
+            flood.send(sandbox, u64::from(count));
+        }
+        let (within_before, over_before) = standing.verdicts()?;
+        let flood = if self.sources > Sources::Count(1) { flood.in_random_order() } else { flood };
+        let running = flood.start(sandbox);
+        thread::sleep(WARM_UP);
+        let (begin, sent_before) = (Instant::now(), running.sent());
+        while begin.elapsed() < time && (self.sources != Sources::Endless || running.sent() < MOST_NEW) {
+            thread::sleep(Duration::from_millis(5));
+        }
+        let (elapsed, sent) = (begin.elapsed(), running.sent());
+        let all = running.stop();
+        let (within, over) = standing.verdicts()?;
+        let (within, over) = (within - within_before, over - over_before);
+        let (arrived, name) = (within + over, self.limiter.name());
+        ensure!(arrived.abs_diff(all) <= all / 1_000, "{name}: of {all} packets, {arrived} arrived");
+        *used = used.wrapping_add(all as u32);
+        self.speeds.push((sent - sent_before) as f64 / elapsed.as_secs_f64());
+        self.dropped.push(over as f64 / arrived as f64);
+        Ok(())
+    }
+
+    fn result(&self) -> Live {
+        Live {
+            limiter: self.limiter.name(),
+            state: self.state,
+            sources: self.sources,
+            packets_per_second: median(&self.speeds),
+            dropped: median(&self.dropped),
+        }
+    }
 }

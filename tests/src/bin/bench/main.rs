@@ -1,32 +1,67 @@
-//! What a packet costs, and how many of them pass through a veth pair. Figures compare within one run only.
+//! What a packet costs and how many of them pass, beside other limiters. Figures compare within one run only.
 
+mod configurations;
+mod cpus;
+mod crowd;
+mod footprint;
+mod limiters;
 mod live;
+mod measure;
 mod packet;
+mod plot;
+mod record;
+mod report;
+mod results;
+mod state;
+mod table;
 
-use std::{fs, io};
+use std::{env, fs, thread, time::Instant};
 
 use anyhow::Result;
+use configurations::REFERENCE;
+use measure::{FULL, QUICK};
+use results::Results;
 
 fn main() -> Result<()> {
-    let cpu = fs::read_to_string("/proc/cpuinfo")?;
-    let model = cpu.lines().find_map(|line| line.strip_prefix("model name\t: ")).unwrap_or("unknown CPU");
-    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease")?;
-    println!("kernel {}, {model}, {} CPUs\n", kernel.trim(), std::thread::available_parallelism()?);
-    packet::run()?;
-    println!();
-    live::run();
+    let begin = Instant::now();
+    let has = |name| env::args().skip(1).any(|argument| argument == name);
+    let quick = has("--quick");
+    let effort = if quick { QUICK } else { FULL };
+    let text = fs::read_to_string("/proc/cpuinfo")?;
+    let machine = text.lines().find_map(|line| line.strip_prefix("model name\t: ")).unwrap_or("unknown CPU").to_owned();
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease")?.trim().to_owned();
+    // Measuring moves this thread to one CPU, after which only that would be counted.
+    let cpus = thread::available_parallelism()?.get();
+
+    let (memory, time) = footprint::run(&effort)?;
+    let live = live::run(&effort)?;
+    let two_cpus = cpus::run(&effort)?;
+    let (floor_nanoseconds, packet) = packet::run(&effort)?;
+    let results = Results {
+        machine,
+        cpus,
+        kernel,
+        quick,
+        reference: REFERENCE,
+        floor_nanoseconds,
+        packet,
+        live,
+        two_cpus,
+        memory,
+        time,
+    };
+    let tables = report::tables(&results);
+    println!("{}; medians of {} interleaved rounds\n", report::header(&results), effort.rounds);
+    for table in &tables {
+        println!("{}", table.text());
+    }
+    for doubt in report::doubts(&results) {
+        println!("{doubt}");
+    }
+    record::results(&results)?;
+    if has("--record") {
+        record::document(&results, &tables)?;
+    }
+    println!("{:.0} s in all; target/bench/results.json has every figure", begin.elapsed().as_secs_f64());
     Ok(())
-}
-
-/// The value in the middle.
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
-/// Moves this thread to the first CPU, so that all samples are taken on the same one.
-fn pin() -> io::Result<()> {
-    let mut cpus = rustix::thread::CpuSet::new();
-    cpus.set(0);
-    Ok(rustix::thread::sched_setaffinity(None, &cpus)?)
 }

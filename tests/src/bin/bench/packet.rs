@@ -1,130 +1,148 @@
 //! Nanoseconds per packet over an empty drop program, by BPF_PROG_TEST_RUN.
 
-use std::cmp::Reverse;
+use std::{collections::BTreeMap, time::Instant};
 
-use anyhow::{Context as _, Result};
-use aya::{TestRun as _, TestRunOptions, programs::Xdp};
-use ratelimit::dataplane::{
-    object::Settings,
-    terms::{ParentLimit, Scope, Terms},
+use anyhow::{Result, ensure};
+use ratelimit_common::policy::Policy;
+use ratelimit_tests::{Bytecode, Empty, Order, Sources, Walker};
+
+use crate::{
+    configurations::{CONFIGURATIONS, Configuration, PORT},
+    measure::{Effort, median, pin, thread_time},
+    results::{Floor, Packet},
+    state::{State, never_reached, reached_at_once, slightly_below},
 };
-use ratelimit_common::{
-    limit::{Limit, Rate, SECOND},
-    policy::Policy,
-    source::IPV4,
-};
-use ratelimit_tests::{Bytecode, Empty, Frame};
 
-/// The port that packets go to.
-const PORT: u16 = 9;
+/// Packets that at least go ahead of each sample.
+const WARM_UP: u32 = 20_000;
 
-/// Packets of one sample, and samples of each case, all cases in turn.
-const PACKETS: u32 = 1_000_000;
-const ROUNDS: usize = 15;
-
-/// A program that runs on one packet over and over.
+/// One limiter for one number of sources, which is measured in several states.
 struct Case {
-    name: &'static str,
+    configuration: &'static Configuration,
+    sources: Sources,
     bytecode: Bytecode,
-    frame: Vec<u8>,
-    samples: Vec<f64>,
+    samples: BTreeMap<State, Vec<Sample>>,
+}
+
+/// What one run came to.
+#[derive(Clone, Copy)]
+struct Sample {
+    /// Thread time for each packet.
+    nanoseconds: f64,
+    /// By the clock on the wall.
+    packets_per_second: f64,
+    /// Share of the packets.
+    dropped: f64,
+}
+
+/// Measures.
+pub(crate) fn run(effort: &Effort) -> Result<(Vec<Floor>, Vec<Packet>)> {
+    pin(0)?;
+    let mut walker = Walker::new(PORT, 0);
+    let empty = Empty::load();
+    let mut floors: Vec<_> = effort.sources.iter().map(|sources| (*sources, Vec::new())).collect();
+    let mut cases = Vec::new();
+    for sources in effort.sources.iter().copied() {
+        for configuration in CONFIGURATIONS.iter().filter(|configuration| effort.has(configuration, sources)) {
+            let bytecode = configuration.build(sources)?;
+            cases.push(Case { configuration, sources, bytecode, samples: BTreeMap::new() });
+        }
+    }
+    for round in 1..=effort.rounds {
+        effort.tell("packets without a network", round);
+        for (sources, floor) in &mut floors {
+            walker.lead_to(empty.program());
+            walker.run(*sources, Order::Random, WARM_UP);
+            floor.push(timed(&mut walker, *sources, effort.packets).0);
+            for case in cases.iter_mut().filter(|case| case.sources == *sources) {
+                walker.lead_to(case.bytecode.program());
+                for state in case.configuration.states.iter().copied().filter(|state| makes_sense(*state, *sources)) {
+                    let sample = case.sample(&mut walker, state, effort.packets)?;
+                    case.samples.entry(state).or_default().push(sample);
+                }
+            }
+        }
+    }
+    let floor = |(sources, floor): (_, Vec<f64>)| Floor { sources, nanoseconds: median(&floor) };
+    let floors: Vec<Floor> = floors.into_iter().map(floor).collect();
+    let packets = cases.iter().flat_map(|case| case.results(&floors)).collect();
+    Ok((floors, packets))
+}
+
+/// A new source's first packet passes whatever the limit, and with very many sources a limit slightly below what each can send is less
+/// than one packet per sample.
+fn makes_sense(state: State, sources: Sources) -> bool {
+    match (state, sources) {
+        (State::Passing, _) | (State::Over, Sources::Count(_)) => true,
+        (State::Held, Sources::Count(count)) => count <= 64_000,
+        (_, Sources::Endless) => false,
+    }
 }
 
 impl Case {
-    fn new(name: &'static str, policy: &Policy) -> Self {
-        let mut bytecode = Bytecode::with_kernel_clock();
-        bytecode.set_default(policy);
-        Self { name, bytecode, frame: Frame::udp([192, 0, 2, 1], PORT).bytes(), samples: Vec::new() }
-    }
-
-    /// A program that looks at more, for these rules.
-    fn with(name: &'static str, settings: Settings, rules: &[(&str, Terms)]) -> Self {
-        let mut case = Self::new(name, &Policy::UNLIMITED);
-        case.bytecode = Bytecode::with_kernel_clock_and(settings);
-        for (target, terms) in rules {
-            case.bytecode.set(target, terms.clone());
+    fn sample(&mut self, walker: &mut Walker, state: State, packets: u32) -> Result<Sample> {
+        match (state, self.sources) {
+            (State::Passing, _) => self.put_under(&never_reached(), walker),
+            (State::Held, Sources::Count(count)) => {
+                // Whoever is far over one limit is just at the next: no burst has to be used up first.
+                self.put_under(&reached_at_once()?, walker);
+                let earlier = self.samples.get(&State::Held).or(self.samples.get(&State::Passing));
+                let speeds = earlier.map(Vec::as_slice).unwrap_or_default();
+                ensure!(!speeds.is_empty(), "{}: what is held must have passed before", self.configuration.name);
+                let speeds: Vec<f64> = speeds.iter().map(|sample| sample.packets_per_second).collect();
+                self.put_under(&slightly_below(median(&speeds), count)?, walker);
+                // All of them were at the limit at the same time, which no traffic is.
+                walker.run(self.sources, Order::Random, 4 * count);
+            }
+            _ => self.put_under(&reached_at_once()?, walker),
         }
-        case
+        let (_, dropped_before) = verdicts(&self.bytecode)?;
+        let (nanoseconds, packets_per_second) = timed(walker, self.sources, packets);
+        let dropped = verdicts(&self.bytecode)?.1 - dropped_before;
+        Ok(Sample { nanoseconds, packets_per_second, dropped: dropped as f64 / f64::from(packets) })
     }
-}
 
-/// Measures and prints.
-pub(crate) fn run() -> Result<()> {
-    super::pin()?;
-    let limit = |packets: Option<u64>, bytes: Option<u64>, burst| {
-        let rate = |amount| Rate { amount, period: SECOND };
-        Limit { packets: packets.map(rate), bytes: bytes.map(rate), burst: Some(burst) }.policy()
-    };
-    let wide = limit(Some(100_000_000), None, 1_000_000)?;
-    let services = Settings { services: true, ..Settings::default() };
-    let parents = Settings { parents: true, ..Settings::default() };
-    let under = |scopes: &[Scope]| Terms {
-        policy: wide,
-        parents: scopes.iter().map(|scope| ParentLimit { scope: *scope, policy: wide }).collect(),
-    };
-    let v6 = [0x2001, 0xdb8, 0, 0, 0, 0, 0, 1];
-    let prefix = Scope::Prefix(IPV4, Reverse(24));
-    let mut cases = [
-        Case { bytecode: Bytecode::load(), ..Case::new("no limit, without reading a clock", &Policy::UNLIMITED) },
-        Case::new("no limit", &Policy::UNLIMITED),
-        Case::new("allowed", &Policy::ALLOWED),
-        Case::new("denied", &Policy::DENIED),
-        Case::new("within a limit of packets", &limit(Some(100_000_000), None, 1_000_000)?),
-        Case::new("within limits of packets and bytes", &limit(Some(100_000_000), Some(50_000_000_000), 1_000_000)?),
-        Case::new("over a limit of packets", &limit(Some(1), None, 1)?),
-        Case::new("over a limit of bytes", &limit(None, Some(1), 1)?),
-        Case { frame: Frame::udp(v6, PORT).bytes(), ..Case::new("IPv6, no limit", &Policy::UNLIMITED) },
-        Case {
-            frame: behind_options(v6),
-            ..Case::new("IPv6 behind an extension header, no limit", &Policy::UNLIMITED)
-        },
-        Case::with("services: within its own limit", services, &[("default udp/9", wide.into())]),
-        Case::with("services: of no service with a rule", services, &[("default tcp", wide.into())]),
-        Case::with("services: no rule for this source", services, &[("10.0.0.0/8 udp/9", wide.into())]),
-        Case::with("parents: none for this policy", parents, &[("default", wide.into())]),
-        Case::with("parents: /24", parents, &[("default", under(&[prefix]))]),
-        Case::with("parents: /24 and all", parents, &[("default", under(&[prefix, Scope::All]))]),
-    ];
-    let empty = Empty::load();
-    let mut floor = Vec::new();
-    for _ in 0..ROUNDS {
-        floor.push(sample(empty.program(), &cases[0].frame)?);
-        for case in &mut cases {
-            case.samples.push(sample(case.bytecode.program(), &case.frame)?);
+    /// Every source gets this policy, has its bucket, and is in the caches as far as they reach.
+    fn put_under(&mut self, policy: &Policy, walker: &mut Walker) {
+        (self.configuration.rules)(&mut self.bytecode, policy);
+        match self.sources {
+            Sources::Count(count) => {
+                walker.run(self.sources, Order::InTurn, count);
+                walker.run(self.sources, Order::Random, WARM_UP);
+            }
+            // The first time, the map of buckets is filled.
+            Sources::Endless if self.samples.is_empty() => walker.run(self.sources, Order::InTurn, 50 * WARM_UP),
+            Sources::Endless => walker.run(self.sources, Order::InTurn, WARM_UP),
         }
     }
-    let floor = super::median(floor);
-    println!(
-        "one source, ns per packet over an empty drop program ({floor:.1} ns); medians of {ROUNDS} × {PACKETS} packets"
-    );
-    for Case { name, samples, .. } in cases {
-        println!("  {name:<44} {:>6.1}", super::median(samples) - floor);
+
+    fn results<'a>(&'a self, floors: &'a [Floor]) -> impl Iterator<Item = Packet> + 'a {
+        let floor = floors.iter().find(|floor| floor.sources == self.sources).map_or(0.0, |floor| floor.nanoseconds);
+        self.samples.iter().map(move |(state, samples)| {
+            let of = |value: fn(&Sample) -> f64| median(&samples.iter().map(value).collect::<Vec<_>>());
+            Packet {
+                configuration: self.configuration.name,
+                state: *state,
+                sources: self.sources,
+                nanoseconds: of(|sample| sample.nanoseconds) - floor,
+                dropped: of(|sample| sample.dropped),
+            }
+        })
     }
-    Ok(())
 }
 
-/// UDP over IPv6 behind eight bytes of destination options.
-fn behind_options(source: [u16; 8]) -> Vec<u8> {
-    let mut frame = Frame::udp(source, PORT).length(80).bytes();
-    let (next, length) = (20, 18);
-    frame.splice(54..54, [frame[next], 0, 1, 4, 0, 0, 0, 0]);
-    frame[next] = 60;
-    let payload = (frame.len() - 54) as u16;
-    frame[length..length + 2].copy_from_slice(&payload.to_be_bytes());
-    frame
+/// Packets that a limiter has let pass and dropped so far.
+pub(crate) fn verdicts(bytecode: &Bytecode) -> Result<(u64, u64)> {
+    let counts = bytecode.tables.counts()?;
+    let (passed, dropped): (Vec<_>, Vec<_>) = counts.into_iter().partition(|(reason, _)| reason.passes());
+    let sum = |counts: Vec<(_, ratelimit_common::reason::Count)>| counts.iter().map(|(_, count)| count.packets).sum();
+    Ok((sum(passed), sum(dropped)))
 }
 
-/// Nanoseconds of this thread's time for each packet.
-fn sample(program: &Xdp, frame: &[u8]) -> Result<f64> {
-    let mut options = TestRunOptions::new();
-    options.data_in = Some(frame);
-    options.repeat = PACKETS;
-    let begin = thread_time();
-    program.test_run(options).context("cannot run the program")?;
-    Ok((thread_time() - begin) / f64::from(PACKETS))
-}
-
-fn thread_time() -> f64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+/// Nanoseconds of this thread's time for each packet, and packets per second on the wall clock.
+fn timed(walker: &mut Walker, sources: Sources, packets: u32) -> (f64, f64) {
+    let (begin, begin_thread) = (Instant::now(), thread_time());
+    walker.run(sources, Order::Random, packets);
+    let nanoseconds = (thread_time() - begin_thread) / f64::from(packets);
+    (nanoseconds, f64::from(packets) / begin.elapsed().as_secs_f64())
 }

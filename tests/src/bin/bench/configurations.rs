@@ -1,0 +1,150 @@
+//! The rows of the benchmark: ways to set the limiter up.
+
+use std::cmp::Reverse;
+
+use anyhow::{Result, anyhow};
+use ratelimit::dataplane::{
+    object::Settings,
+    terms::{ParentLimit, Scope, Terms},
+};
+use ratelimit_common::{
+    limit::{Limit, Rate, SECOND},
+    map,
+    policy::Policy,
+    source::IPV4,
+};
+use ratelimit_tests::{Bytecode, Sources, per_second};
+
+use crate::{
+    crowd::{host_rules, prefix_rules},
+    state::{State, never_reached},
+};
+
+/// The port that packets go to.
+pub(crate) const PORT: u16 = 9;
+
+/// The row that ratios are taken against.
+pub(crate) const REFERENCE: &str = "default";
+
+/// One row. A new one says what differs from [`DEFAULT`].
+pub(crate) struct Configuration {
+    pub(crate) name: &'static str,
+    /// What it changes in settings that already have room for the sources.
+    pub(crate) settings: fn(Settings) -> Settings,
+    /// What is there before any policy, for traffic from at most this many sources.
+    pub(crate) prepare: fn(&mut Bytecode, Sources) -> Result<()>,
+    /// Puts the traffic's sources under a policy, again and again under others.
+    pub(crate) rules: fn(&mut Bytecode, &Policy),
+    /// What it is measured at.
+    pub(crate) states: &'static [State],
+    /// How many sources it is measured with.
+    pub(crate) sources: &'static [Sources],
+    /// Whether it is also measured with real frames and on two CPUs.
+    pub(crate) on_wire: bool,
+}
+
+/// Every number of sources. Thousands are decimal: a full map of 65,536 would evict some of as many sources.
+pub(crate) const SOURCES: [Sources; 7] = [
+    Sources::Count(1),
+    Sources::Count(1_000),
+    Sources::Count(16_000),
+    Sources::Count(64_000),
+    Sources::Count(256_000),
+    Sources::Count(1_000_000),
+    Sources::Endless,
+];
+/// A source that is known has its rule in its bucket; new ones show what looking it up costs.
+const FEW_SOURCES: &[Sources] = &[Sources::Count(1), Sources::Count(64_000), Sources::Endless];
+
+const DEFAULT: Configuration = Configuration {
+    name: "default",
+    settings: |settings| settings,
+    prepare: |_, _| Ok(()),
+    rules: |bytecode, policy| bytecode.set("default", *policy),
+    states: &State::ALL,
+    sources: &SOURCES,
+    on_wire: true,
+};
+
+/// A row with rules of its own, for few numbers of sources.
+const SPECIAL: Configuration =
+    Configuration { states: &[State::Passing], sources: FEW_SOURCES, on_wire: false, ..DEFAULT };
+
+pub(crate) const CONFIGURATIONS: [Configuration; 11] = [
+    DEFAULT,
+    Configuration {
+        name: "everything on",
+        // Each source has a parent with an entry of its own, and a map that is nearly full would evict some.
+        settings: |settings| Settings {
+            services: true,
+            parents: true,
+            pass_malformed: true,
+            buckets: 4 * settings.buckets,
+            ..settings
+        },
+        rules: everything,
+        sources: FEW_SOURCES,
+        ..DEFAULT
+    },
+    Configuration { name: "packets and bytes", rules: |bytecode, _| bytecode.set("default", of_both()), ..SPECIAL },
+    Configuration { name: "no limit", rules: |bytecode, _| bytecode.set("default", Policy::UNLIMITED), ..SPECIAL },
+    Configuration {
+        name: "no limit, no clock",
+        settings: |settings| Settings { injected_clock: true, ..settings },
+        rules: |bytecode, _| bytecode.set("default", Policy::UNLIMITED),
+        ..SPECIAL
+    },
+    Configuration { name: "allowed", rules: |bytecode, _| bytecode.set("0.0.0.0/0", Policy::ALLOWED), ..SPECIAL },
+    Configuration {
+        name: "denied",
+        rules: |bytecode, _| bytecode.set("0.0.0.0/0", Policy::DENIED),
+        states: &[State::Over],
+        ..SPECIAL
+    },
+    Configuration {
+        name: "100 prefix rules",
+        prepare: |bytecode, sources| prefix_rules(bytecode, sources, 100),
+        ..SPECIAL
+    },
+    Configuration {
+        name: "10 k prefix rules",
+        prepare: |bytecode, sources| prefix_rules(bytecode, sources, 10_000),
+        ..SPECIAL
+    },
+    Configuration {
+        name: "100 k prefix rules",
+        prepare: |bytecode, sources| prefix_rules(bytecode, sources, 100_000),
+        ..SPECIAL
+    },
+    Configuration { name: "1 M host rules", prepare: |bytecode, _| host_rules(bytecode, 1_000_000), ..SPECIAL },
+];
+
+impl Configuration {
+    /// The limiter as this row has it, ready for packets of so many sources.
+    pub(crate) fn build(&self, sources: Sources) -> Result<Bytecode> {
+        let buckets = match sources {
+            Sources::Count(count) => count.next_power_of_two().max(map::BUCKETS_DEFAULT),
+            Sources::Endless => map::BUCKETS_DEFAULT,
+        };
+        let settings = (self.settings)(Settings { buckets, ..Settings::default() });
+        let mut bytecode = Bytecode::with_kernel_clock_and(settings);
+        (self.prepare)(&mut bytecode, sources).map_err(|error| anyhow!("{}: {error}", self.name))?;
+        Ok(bytecode)
+    }
+}
+
+/// Services, parents, and rules that are not about the traffic.
+fn everything(bytecode: &mut Bytecode, policy: &Policy) {
+    let wide = per_second(100_000_000, 1_000_000);
+    let parents = [Scope::Prefix(IPV4, Reverse(24)), Scope::All].map(|scope| ParentLimit { scope, policy: wide });
+    bytecode.set(&format!("default udp/{PORT}"), Terms { policy: *policy, parents: parents.to_vec() });
+    bytecode.set("default tcp-syn", per_second(1, 1));
+    bytecode.set("default", per_second(1, 1));
+}
+
+/// Limits of packets and of bytes, neither of which is ever reached.
+fn of_both() -> Policy {
+    let bytes = Rate { amount: 50_000_000_000, period: SECOND };
+    let bytes = Limit { bytes: Some(bytes), burst: Some(1_000_000), ..Limit::default() }.policy();
+    bytes.map_or(Policy::UNLIMITED, |bytes| Policy { packets: never_reached().packets, ..bytes })
+}

@@ -1,0 +1,57 @@
+//! Very many rules that are not about the traffic.
+
+use anyhow::Result;
+use aya::maps::lpm_trie::Key;
+use ratelimit_common::{
+    policy::ALLOWED_ID,
+    rule::{COMMAND, NEVER, Rule},
+    source::Source,
+};
+use ratelimit_tests::{Bytecode, Sources, Walker};
+
+/// Where the numbers of addresses with rules begin: those of the traffic are below.
+const OTHERS: u32 = 1 << 30;
+
+/// Allows `count` prefixes all over IPv4 that contain none of the traffic's sources.
+pub(crate) fn prefix_rules(bytecode: &mut Bytecode, sources: Sources, count: usize) -> Result<()> {
+    let traffic = addresses(sources);
+    let drawn = (0..).map(|number| {
+        let draw = Walker::draw(number);
+        let bits = 17 + (draw >> 32) as u32 % 12;
+        (draw as u32 & u32::MAX << (32 - bits), bits as u8)
+    });
+    let elsewhere = drawn.filter(|(address, bits)| {
+        let last = address | u32::MAX >> bits;
+        let next = traffic.partition_point(|source| source < address);
+        traffic.get(next).is_none_or(|source| *source > last)
+    });
+    for (address, prefix) in elsewhere.take(count) {
+        let (bits, data) = Source::v4(address.to_be_bytes()).prefix_key(prefix);
+        bytecode.tables.prefix_rules.insert(&Key::new(bits, data), rule(prefix), 0)?;
+    }
+    Ok(bytecode.tables.renew()?)
+}
+
+/// Allows `count` addresses all over IPv4 that are none of the traffic's sources.
+pub(crate) fn host_rules(bytecode: &mut Bytecode, count: u32) -> Result<()> {
+    for number in OTHERS..OTHERS + count {
+        let source = Source::v4(Walker::source(number).octets());
+        bytecode.tables.source_rules.insert(source, rule(32), 0)?;
+    }
+    Ok(bytecode.tables.renew()?)
+}
+
+/// The traffic's sources, sorted.
+fn addresses(sources: Sources) -> Vec<u32> {
+    let count = match sources {
+        Sources::Count(count) => count,
+        Sources::Endless => 0,
+    };
+    let mut addresses: Vec<u32> = (0..count).map(|number| Walker::source(number).to_bits()).collect();
+    addresses.sort_unstable();
+    addresses
+}
+
+fn rule(prefix: u8) -> Rule {
+    Rule { policy: ALLOWED_ID, prefix, origin: COMMAND, reserved: 0, expires: NEVER }
+}

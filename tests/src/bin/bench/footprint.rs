@@ -1,0 +1,59 @@
+//! Kernel memory, and how long commands take that touch very many entries.
+
+use std::{
+    fs,
+    os::fd::{AsFd as _, AsRawFd as _},
+    time::Instant,
+};
+
+use anyhow::{Context as _, Result};
+use aya::{maps::MapInfo, programs::Xdp};
+use ratelimit_common::map;
+use ratelimit_tests::{Order, Sources, Walker};
+
+use crate::{
+    configurations::{CONFIGURATIONS, PORT, REFERENCE},
+    crowd::host_rules,
+    measure::Effort,
+    results::{Memory, Time},
+};
+
+/// Looks, and takes the time.
+pub(crate) fn run(effort: &Effort) -> Result<(Memory, Time)> {
+    let reference = CONFIGURATIONS.iter().find(|configuration| configuration.name == REFERENCE);
+    let reference = reference.context("the reference is none of the rows")?;
+    let maps = maps(reference.build(Sources::Count(1))?.program())?;
+    let buckets = maps.iter().find(|(name, ..)| name == map::BUCKETS).context("the program has no buckets")?;
+    let per_source = buckets.1 as f64 / f64::from(buckets.2);
+    let all_maps = maps.iter().map(|(_, bytes, _)| bytes).sum();
+    let maps = maps.into_iter().map(|(name, bytes, _)| (name, bytes)).collect();
+
+    let sources = Sources::Count(effort.million);
+    let mut bytecode = reference.build(sources)?;
+    let mut walker = Walker::new(PORT, 0);
+    walker.lead_to(bytecode.program());
+    walker.run(sources, Order::InTurn, effort.million);
+    let begin = Instant::now();
+    let listed_sources = bytecode.tables.tracked()?.len() as u32;
+    let list_sources = begin.elapsed().as_secs_f64();
+    let begin = Instant::now();
+    host_rules(&mut bytecode, effort.million)?;
+    let set_host_rules = begin.elapsed().as_secs_f64();
+    let time = Time { host_rules: effort.million, set_host_rules, listed_sources, list_sources };
+    Ok((Memory { per_source, all_maps, maps }, time))
+}
+
+/// Name, bytes and entries of every map that a program uses.
+fn maps(program: &Xdp) -> Result<Vec<(String, u64, u32)>> {
+    let ids = program.info()?.map_ids()?.context("the kernel does not say which maps a program has")?;
+    let mut maps = Vec::new();
+    for id in ids {
+        let info = MapInfo::from_id(id)?;
+        let descriptor = info.fd()?;
+        let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", descriptor.as_fd().as_raw_fd()))?;
+        let memory = text.lines().find_map(|line| line.strip_prefix("memlock:")).context("a map says no size")?;
+        maps.push((info.name_as_str().unwrap_or("?").to_owned(), memory.trim().parse()?, info.max_entries()));
+    }
+    maps.sort_by_key(|(_, bytes, _)| std::cmp::Reverse(*bytes));
+    Ok(maps)
+}

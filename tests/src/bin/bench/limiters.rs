@@ -1,0 +1,149 @@
+//! What stands in the way of real frames: nothing, the product, nftables, or iptables. All of them drop what passes at the hook where
+//! they are, and count it, so that only the limiters are compared.
+
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+use ratelimit_tests::{Bytecode, Sandbox, Sink, Sources, VICTIM_LINK};
+
+use crate::{
+    configurations::Configuration,
+    packet::verdicts,
+    state::{State, never_reached, reached_at_once},
+};
+
+/// Sources that both others may know at a time: the most that iptables takes.
+const ENTRIES: u32 = 1 << 20;
+
+/// What frames can meet.
+#[derive(Clone, Copy)]
+pub(crate) enum Limiter {
+    /// An XDP program that drops.
+    Floor,
+    /// A row of the benchmark.
+    Ours(&'static Configuration),
+    /// A dynamic set with a limit for each address, in the hook behind the driver.
+    Nftables,
+    /// The match `hashlimit` in the first table.
+    Iptables,
+}
+
+/// A limiter at the victim's link. Taken away on drop.
+pub(crate) enum Standing<'a> {
+    Floor(Sink),
+    Ours(Box<Bytecode>),
+    Nftables(&'a Sandbox),
+    Iptables(&'a Sandbox),
+}
+
+impl Limiter {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Floor => "XDP drop",
+            Self::Ours(configuration) => configuration.name,
+            Self::Nftables => "nftables",
+            Self::Iptables => "iptables",
+        }
+    }
+
+    /// Whether this machine has it.
+    ///
+    /// # Errors
+    ///
+    /// What is missing.
+    pub(crate) fn check(self, sandbox: &Sandbox) -> Result<()> {
+        self.set_up(sandbox, State::Over, Sources::Count(1)).map(drop)
+    }
+
+    /// Puts it up, with nothing counted and no source known.
+    pub(crate) fn set_up(self, sandbox: &Sandbox, state: State, sources: Sources) -> Result<Standing<'_>> {
+        let is_over = state == State::Over;
+        match self {
+            Self::Floor => Ok(Standing::Floor(Sink::dropping(sandbox, VICTIM_LINK))),
+            Self::Ours(configuration) => {
+                let mut bytecode = configuration.build(sources)?;
+                let policy = if is_over { reached_at_once()? } else { never_reached() };
+                (configuration.rules)(&mut bytecode, &policy);
+                bytecode.attach_dropping(sandbox, VICTIM_LINK);
+                Ok(Standing::Ours(Box::new(bytecode)))
+            }
+            Self::Nftables => {
+                let rate = if is_over { "1/hour burst 1" } else { "100000000/second burst 1000000" };
+                let rules = format!(
+                    "table netdev bench {{ \
+                       set sources {{ type ipv4_addr; size {ENTRIES}; flags dynamic,timeout; timeout 60s; }}; \
+                       chain ingress {{ \
+                         type filter hook ingress device {VICTIM_LINK} priority 0; policy accept; \
+                         update @sources {{ ip saddr limit rate over {rate} packets }} counter drop; \
+                         counter drop; \
+                       }}; \
+                     }}"
+                );
+                run(sandbox, "nft", &[&rules])?;
+                Ok(Standing::Nftables(sandbox))
+            }
+            Self::Iptables => {
+                // It has no higher rate; a burst of a second more is not used up by one source within a sample.
+                let rate = if is_over { ["1/hour", "1"] } else { ["1000000/sec", "1000000"] };
+                let entries = ENTRIES.to_string();
+                let limit = format!(
+                    "-t raw -A PREROUTING -m hashlimit --hashlimit-name bench --hashlimit-mode srcip \
+                     --hashlimit-above {} --hashlimit-burst {} --hashlimit-htable-size {entries} \
+                     --hashlimit-htable-max {entries} --hashlimit-htable-expire 60000 -j DROP",
+                    rate[0], rate[1]
+                );
+                let standing = Standing::Iptables(sandbox);
+                run(sandbox, "iptables", &words(&limit))?;
+                run(sandbox, "iptables", &words("-t raw -A PREROUTING -j DROP"))?;
+                Ok(standing)
+            }
+        }
+    }
+}
+
+impl Standing<'_> {
+    /// Packets that were within their limit, and over it.
+    pub(crate) fn verdicts(&self) -> Result<(u64, u64)> {
+        let numbers = |text: &str| text.split_whitespace().filter_map(|word| word.parse().ok()).collect::<Vec<u64>>();
+        match self {
+            Self::Floor(sink) => Ok((sink.received(), 0)),
+            Self::Ours(bytecode) => verdicts(bytecode),
+            Self::Nftables(sandbox) => {
+                // Terse, and everything: for anything less, nft reads all addresses first.
+                let text = run(sandbox, "nft", &words("--terse list ruleset"))?;
+                let counters: Vec<_> = text.split("counter packets").skip(1).collect();
+                ensure!(counters.len() == 2, "nft lists other rules than were set: {text}");
+                Ok((numbers(counters[1])[0], numbers(counters[0])[0]))
+            }
+            Self::Iptables(sandbox) => {
+                let text = run(sandbox, "iptables", &words("-t raw -nvxL PREROUTING"))?;
+                let rules: Vec<_> = text.lines().skip(2).collect();
+                ensure!(rules.len() == 2, "iptables lists other rules than were set: {text}");
+                Ok((numbers(rules[1])[0], numbers(rules[0])[0]))
+            }
+        }
+    }
+}
+
+impl Drop for Standing<'_> {
+    fn drop(&mut self) {
+        match self {
+            Self::Nftables(sandbox) => drop(run(sandbox, "nft", &words("delete table netdev bench"))),
+            Self::Iptables(sandbox) => drop(run(sandbox, "iptables", &words("-t raw -F PREROUTING"))),
+            Self::Floor(_) | Self::Ours(_) => {}
+        }
+    }
+}
+
+/// Runs a command in the victim's namespace, and returns what it prints.
+fn run(sandbox: &Sandbox, program: &str, words: &[&str]) -> Result<String> {
+    let mut command = Command::new(program);
+    command.args(words);
+    let output = sandbox.victim(|| command.output()).with_context(|| format!("cannot run {program}"))?;
+    ensure!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}

@@ -1,0 +1,58 @@
+//! A table as lines over the number of sources.
+
+use std::path::Path;
+
+use anyhow::{Result, anyhow};
+use plotters::prelude::*;
+
+use crate::table::{Row, Table};
+
+/// Draws the rows of a table on a logarithmic scale.
+pub(crate) fn draw(table: &Table, path: &Path) -> Result<()> {
+    // Errors of the backend are not for other threads, as `anyhow` wants them.
+    lines(table, path).map_err(|error| anyhow!("cannot draw {}: {error}", path.display()))
+}
+
+fn lines(table: &Table, path: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    let rows: Vec<&Row> = table.rows.iter().filter(|row| row.is_drawn).collect();
+    let figures = || rows.iter().flat_map(|row| row.figures.iter().flatten().copied());
+    let (least, most) = (figures().fold(f64::MAX, f64::min), figures().fold(f64::MIN, f64::max));
+    let area = SVGBackend::new(path, (860, 440)).into_drawing_area();
+    area.fill(&WHITE)?;
+    // More columns than there are figures, for the names of the lines.
+    let last = table.columns.len() + table.columns.len().div_ceil(4) - 1;
+    let mut chart = ChartBuilder::on(&area)
+        .caption(&table.title, ("sans-serif", 15))
+        .margin(12)
+        .x_label_area_size(32)
+        .y_label_area_size(52)
+        .build_cartesian_2d(0..last as i32, (least / 1.3..most * 1.3).log_scale())?;
+    chart
+        .configure_mesh()
+        .light_line_style(WHITE)
+        .x_labels(last + 1)
+        .x_label_formatter(&|index| table.columns.get(*index as usize).cloned().unwrap_or_default())
+        .y_label_formatter(&|figure| format!("{figure:.*}", usize::from(*figure < 10.0)))
+        .draw()?;
+    for (index, row) in rows.iter().enumerate() {
+        let style = Palette99::pick(index).stroke_width(2);
+        let points: Vec<_> = (0..).zip(row.figures.iter().copied()).collect();
+        // What has not been measured is no part of a line.
+        let parts = points.chunk_by(|a, b| a.1.is_some() == b.1.is_some());
+        for part in parts {
+            let points = part.iter().filter_map(|(column, figure)| Some((*column, (*figure)?)));
+            chart.draw_series(LineSeries::new(points, style).point_size(3))?;
+        }
+        let no_points = LineSeries::new([], style);
+        let legend = chart.draw_series(no_points)?.label(&row.name);
+        legend.legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], style));
+    }
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::UpperRight)
+        .background_style(WHITE)
+        .border_style(BLACK)
+        .draw()?;
+    area.present()?;
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! What was measured, as it is written to the file of results.
+
+use ratelimit_tests::Sources;
+use serde::Serialize;
+
+use crate::state::State;
+
+/// One run of the benchmark.
+#[derive(Debug, Serialize)]
+pub(crate) struct Results {
+    pub(crate) machine: String,
+    pub(crate) cpus: usize,
+    pub(crate) kernel: String,
+    pub(crate) quick: bool,
+    pub(crate) reference: &'static str,
+    pub(crate) floor_nanoseconds: Vec<Floor>,
+    pub(crate) packet: Vec<Packet>,
+    pub(crate) live: Vec<Live>,
+    pub(crate) two_cpus: Vec<TwoCpus>,
+    pub(crate) memory: Memory,
+    pub(crate) time: Time,
+}
+
+/// The walker and an empty program.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Floor {
+    pub(crate) sources: Sources,
+    pub(crate) nanoseconds: f64,
+}
+
+/// What a packet costs over the floor.
+#[derive(Debug, Serialize)]
+pub(crate) struct Packet {
+    pub(crate) configuration: &'static str,
+    pub(crate) state: State,
+    pub(crate) sources: Sources,
+    pub(crate) nanoseconds: f64,
+    /// Share of the packets.
+    pub(crate) dropped: f64,
+}
+
+/// How many real frames one CPU sends and receives.
+#[derive(Debug, Serialize)]
+pub(crate) struct Live {
+    pub(crate) limiter: &'static str,
+    pub(crate) state: State,
+    pub(crate) sources: Sources,
+    pub(crate) packets_per_second: f64,
+    /// Share of the packets that the limiter is against.
+    pub(crate) dropped: f64,
+}
+
+/// What a second CPU adds.
+#[derive(Debug, Serialize)]
+pub(crate) struct TwoCpus {
+    pub(crate) configuration: &'static str,
+    pub(crate) state: State,
+    pub(crate) traffic: &'static str,
+    pub(crate) one: f64,
+    pub(crate) two: f64,
+    pub(crate) ratio: f64,
+}
+
+/// Bytes of kernel memory, as the kernel accounts for them.
+#[derive(Debug, Serialize)]
+pub(crate) struct Memory {
+    pub(crate) per_source: f64,
+    pub(crate) all_maps: u64,
+    pub(crate) maps: Vec<(String, u64)>,
+}
+
+/// Seconds of what operators wait for.
+#[derive(Debug, Serialize)]
+pub(crate) struct Time {
+    pub(crate) host_rules: u32,
+    pub(crate) set_host_rules: f64,
+    pub(crate) listed_sources: u32,
+    pub(crate) list_sources: f64,
+}

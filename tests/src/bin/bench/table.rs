@@ -1,0 +1,75 @@
+//! A table of figures, for people: as text and as Markdown.
+
+use std::fmt::Write as _;
+
+/// Figures by row and column.
+pub(crate) struct Table {
+    pub(crate) title: String,
+    /// Name of its plot's file, if it has one.
+    pub(crate) plot: Option<&'static str>,
+    pub(crate) columns: Vec<String>,
+    pub(crate) rows: Vec<Row>,
+    /// Digits behind the point.
+    pub(crate) digits: usize,
+    /// The row that all others are also shown in parts of.
+    pub(crate) reference: Option<&'static str>,
+}
+
+/// One row; not every column has a figure in it.
+pub(crate) struct Row {
+    pub(crate) name: String,
+    pub(crate) figures: Vec<Option<f64>>,
+    /// Whether it is a line of the plot.
+    pub(crate) is_drawn: bool,
+}
+
+impl Table {
+    /// For the terminal.
+    pub(crate) fn text(&self) -> String {
+        let mut text = format!("{}\n", self.title);
+        let width = self.lines().iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max(20);
+        let _ = write!(text, "  {:<width$}", "");
+        for column in &self.columns {
+            let _ = write!(text, " {column:>7}");
+        }
+        for (name, cells) in self.lines() {
+            let _ = write!(text, "\n  {name:<width$}");
+            for cell in cells {
+                let _ = write!(text, " {cell:>7}");
+            }
+        }
+        text + "\n"
+    }
+
+    /// For a document.
+    pub(crate) fn markdown(&self) -> String {
+        let mut text = format!("| |{}\n|---|{}\n", cells(&self.columns), " ---: |".repeat(self.columns.len()));
+        for (name, figures) in self.lines() {
+            let _ = writeln!(text, "| {} |{}", name.trim(), cells(&figures));
+        }
+        text
+    }
+
+    /// What stands in each line, with a line of ratios below each that is not the reference.
+    fn lines(&self) -> Vec<(String, Vec<String>)> {
+        let reference = self.rows.iter().find(|row| Some(row.name.as_str()) == self.reference);
+        let mut lines = Vec::new();
+        for row in &self.rows {
+            let show =
+                |figure: &Option<f64>| figure.map_or(String::new(), |figure| format!("{figure:.*}", self.digits));
+            lines.push((row.name.clone(), row.figures.iter().map(show).collect()));
+            if let Some(reference) = reference.filter(|reference| reference.name != row.name) {
+                let ratios = row.figures.iter().zip(&reference.figures).map(|pair| match pair {
+                    (Some(figure), Some(reference)) => format!("×{:.2}", figure / reference),
+                    _ => String::new(),
+                });
+                lines.push((format!("  to {}", reference.name), ratios.collect()));
+            }
+        }
+        lines
+    }
+}
+
+fn cells(values: &[String]) -> String {
+    values.iter().fold(String::new(), |text, value| text + " " + value + " |")
+}
