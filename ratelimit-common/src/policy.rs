@@ -145,8 +145,9 @@ impl Policy {
     /// Parents are always asked by the precise clock.
     #[must_use]
     pub fn by_ticks(self, tick: Units) -> Self {
+        let is_asked = self.packets.is_on() || self.bytes.is_on();
         let spans = |meter: &Meter| !meter.is_on() || meter.capacity / TICKS_OF_A_BURST >= tick;
-        if tick == 0 || self.has_parents() || !spans(&self.packets) || !spans(&self.bytes) {
+        if tick == 0 || !is_asked || self.has_parents() || !spans(&self.packets) || !spans(&self.bytes) {
             return self;
         }
         let packets = self.packets.shortened(tick.saturating_sub(self.packets.cost_of(1)));

@@ -35,6 +35,8 @@ pub fn ask(visit: &Visit<'_>) -> Reason {
         None => {
             make(&visit.source, visit.hash, policy, visit.resolution, &visit.clock());
             let Some(bucket) = tracking::find(&visit.source) else { return Reason::TableFull };
+            let passed = passed_before(policy, cell, &visit.clock(), visit.length);
+            bucket.count_passed(passed, passed.wrapping_mul(u64::from(visit.length)));
             bucket
         }
     };
@@ -50,6 +52,16 @@ pub fn make(source: &Source, hash: u64, policy: &Policy, resolution: Resolution,
     let Some(cell) = front::cell(hash) else { return };
     let handed = |level: &Word, meter| stages::handed(front::debt(level, clock), clock.units(), meter);
     admission::make(source, handed(&cell.packets, &policy.packets), handed(&cell.bytes, &policy.bytes), resolution);
+}
+
+/// Packets like this one that the cell has let pass of late, by what it owes: exact for a source that has just begun, alone in its cell.
+#[inline(always)]
+fn passed_before(policy: &Policy, cell: &Cell, clock: &Clock<'_>, length: u32) -> u64 {
+    let (debt, cost) = match policy.packets.is_on() {
+        true => (front::debt(&cell.packets, clock), policy.packets.cost_of(1)),
+        false => (front::debt(&cell.bytes, clock), policy.bytes.cost_of(length)),
+    };
+    debt.min(policy.packets.front.max(policy.bytes.front)).checked_div(cost).unwrap_or(0)
 }
 
 /// Moves what the note has counted to the bucket that it is about.

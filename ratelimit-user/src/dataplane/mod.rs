@@ -10,6 +10,7 @@ pub mod host;
 pub mod instance;
 pub mod interface;
 pub mod log;
+pub mod mapped;
 pub mod object;
 pub mod policies;
 pub mod resolve;

@@ -8,12 +8,13 @@ use aya::{
 };
 use ratelimit_common::{
     bucket::Bucket,
-    cell::{Cell, Memory},
+    cell::{self, Cell, Memory},
     class::Class,
-    control::Control,
+    control::{Control, FEATURE_FRONT},
     cpu::Cpu,
     filter::Filter,
     map,
+    note::Note,
     policy::{Policy, PolicyId},
     reason::{Count, Reason},
     rule::Rule,
@@ -21,7 +22,7 @@ use ratelimit_common::{
     source::{PrefixKey, Source},
 };
 
-use super::{Error, bpf, error::Tried as _, fresh, object::Settings, shapes};
+use super::{Error, bpf, error::Tried as _, fresh, mapped::Mapped, object::Settings, shapes};
 
 /// Every map that a command works on.
 pub struct Tables {
@@ -200,13 +201,28 @@ impl Tables {
         Reason::ALL.into_iter().map(sum).collect()
     }
 
-    /// All tracked sources with their buckets. Sources that come and go meanwhile may be missed or be there.
+    /// All tracked sources with their buckets, and what the notes of their cells have counted since. Sources that come and go meanwhile may
+    /// be missed or be there.
     ///
     /// # Errors
     ///
     /// [`Error::Bpf`] where the kernel refuses.
     pub fn tracked(&self) -> Result<Vec<(Source, Bucket)>, Error> {
-        bpf::entries(IterableMap::map(&self.buckets).fd().as_fd())
+        let mut tracked: Vec<(Source, Bucket)> = bpf::entries(IterableMap::map(&self.buckets).fd().as_fd())?;
+        let control = self.control()?;
+        if control.features & FEATURE_FRONT != 0 {
+            let (cells, memory) = (Mapped::<Cell>::of(self.front.map())?, Mapped::<Memory>::of(self.memory.map())?);
+            for (source, bucket) in &mut tracked {
+                let hash = source.hash(&control.seed);
+                let index = cell::index(hash, self.front.len()) as usize;
+                let (Some(cell), Some(memory)) = (cells.get(index), memory.get(index)) else { continue };
+                if (Note { until: cell.until, check: cell.check }).is_about(hash) {
+                    bucket.dropped_packets += memory.dropped_packets;
+                    bucket.dropped_bytes += memory.dropped_bytes;
+                }
+            }
+        }
+        Ok(tracked)
     }
 
     /// All rules for single sources.

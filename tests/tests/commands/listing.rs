@@ -9,7 +9,8 @@ use serde_json::json;
 fn sources_are_listed_by_what_was_dropped_or_passed() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
-    ratelimit.ok("attach eth0 --packets 1/h --burst 5");
+    // Whoever stays within its limit is listed only where every source has a bucket of its own.
+    ratelimit.ok("attach eth0 --packets 1/h --burst 5 --front off");
     ratelimit.ok("allow add 10.9.0.2");
     for (host, count) in [(1, 10), (2, 30), (3, 20)] {
         Flood::of(Frame::udp([10, 9, 0, host], 9)).send(&sandbox, count);

@@ -12,7 +12,7 @@ fn program(ratelimit: &Ratelimit<'_>) -> u64 {
 fn a_service_has_limits_of_its_own() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
-    ratelimit.ok("attach eth0 --packets 1/h --burst 50");
+    ratelimit.ok("attach eth0 --packets 1/h --burst 50 --front off");
     let lean = program(&ratelimit);
     let text = ratelimit.ok("limit set default --service udp/53 --packets 1/h --burst 3");
     assert_eq!(text, "default udp/53: 1/h per source, burst 3\n");
@@ -193,7 +193,7 @@ fn a_failed_attach_leaves_malformed_packets_as_they_were() {
 fn what_is_denied_at_a_port_is_listed_under_it() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
-    ratelimit.ok("attach eth0");
+    ratelimit.ok("attach eth0 --front off");
     ratelimit.ok("limit set default --service tcp-syn --packets 100/s");
     ratelimit.ok("deny add 10.9.0.66 --service tcp/443");
     Flood::of(Frame::syn([10, 9, 0, 66], 443)).send(&sandbox, 100);

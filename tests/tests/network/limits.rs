@@ -13,12 +13,18 @@ use crate::receiver::{BEHAVED, FLOODER, PORT, alone, assert_within, passed, rece
 
 #[test]
 fn a_source_over_its_limit_is_held_and_one_under_it_loses_nothing() {
+    for front in ["on", "off"] {
+        holds_who_is_over_and_spares_who_is_under(front);
+    }
+}
+
+fn holds_who_is_over_and_spares_who_is_under(front: &str) {
     let _alone = alone();
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     // The burst covers the moments in which the flood has no CPU.
     let (rate, burst) = (2_000, 1_000);
-    ratelimit.ok(&format!("attach {VICTIM_LINK} --packets {rate}/s --burst {burst}"));
+    ratelimit.ok(&format!("attach {VICTIM_LINK} --packets {rate}/s --burst {burst} --front {front}"));
     sandbox.add_peer_address(BEHAVED);
     let client = sandbox.peer(|| UdpSocket::bind((BEHAVED, 0))).unwrap();
     client.connect(SocketAddr::from((VICTIM_IPV4, PORT))).unwrap();
@@ -42,6 +48,16 @@ fn a_source_over_its_limit_is_held_and_one_under_it_loses_nothing() {
     assert_within(flood.count, f64::from(burst) + f64::from(rate) * flood.seconds(), 0.02);
     assert_eq!(received.from(BEHAVED).count, sent, "the source under its limit lost packets");
     // What the product counts is what has happened.
+    let reasons = ratelimit.json("status")["reasons"].clone();
+    let counted = |reason: &str| reasons[reason]["packets"].as_u64().unwrap();
+    assert_eq!((counted("within-limit"), counted("over-packets")), (flood.count + sent, offered - flood.count));
+    if front == "on" {
+        // Source by source, only what its bucket has seen is counted, and samples of the rest.
+        let dropped = source(&ratelimit, "10.9.0.66")["dropped"]["packets"].as_u64().unwrap();
+        assert_eq!(dropped, offered - flood.count);
+        ratelimit.ok("detach --all");
+        return;
+    }
     let flooder = source(&ratelimit, "10.9.0.66");
     assert_eq!(passed(&flooder), flood.count);
     assert_eq!(passed(&flooder) + flooder["dropped"]["packets"].as_u64().unwrap(), offered);
@@ -52,18 +68,27 @@ fn a_source_over_its_limit_is_held_and_one_under_it_loses_nothing() {
 
 #[test]
 fn a_limit_of_bytes_is_held() {
+    for front in ["on", "off"] {
+        holds_bytes(front);
+    }
+}
+
+fn holds_bytes(front: &str) {
     let _alone = alone();
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
-    ratelimit.ok(&format!("attach {VICTIM_LINK} --bytes 1MB/s --burst 500"));
+    ratelimit.ok(&format!("attach {VICTIM_LINK} --bytes 1MB/s --burst 500 --front {front}"));
     let sender = "fd00:9:0:7::1".parse::<std::net::Ipv6Addr>().unwrap();
     let (_, received) = receiving(&sandbox, |_| {
         Flood::of(Frame::udp(sender, PORT).length(1_000)).send_for(&sandbox, Duration::from_secs(3))
     });
     let arrivals = received.from(sender);
     assert_within(arrivals.count * 1_000, 500.0 * 1_514.0 + 1e6 * arrivals.seconds(), 0.02);
-    let row = source(&ratelimit, "fd00:9:0:7::/64");
-    assert_eq!(row["passed"]["bytes"], arrivals.count * 1_000);
+    assert_eq!(ratelimit.json("status")["reasons"]["within-limit"]["bytes"], arrivals.count * 1_000);
+    if front == "off" {
+        let row = source(&ratelimit, "fd00:9:0:7::/64");
+        assert_eq!(row["passed"]["bytes"], arrivals.count * 1_000);
+    }
     ratelimit.ok("detach --all");
 }
 
