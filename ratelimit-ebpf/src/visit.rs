@@ -4,22 +4,23 @@ use ratelimit_common::{bucket::Resolution, control::Control, policy::Policy, sou
 
 use crate::{bucket::Tracked, clock::Clock, maps::POLICIES};
 
-/// One packet.
+/// One packet. The fields that begin as nothing lie apart: side by side, LLVM would clear them by a call.
+#[repr(C)]
 pub struct Visit<'a> {
     /// The source that is billed.
     pub source: Source,
     /// Its hash, by which its cell is found, if there are cells.
     pub hash: u64,
-    /// The hash by which its note is found: that of its narrowest service, whichever is billed.
-    pub note_hash: u64,
-    /// Its policy, and how long that holds.
-    pub resolution: Resolution,
-    /// Its own bucket, where there are no cells.
-    pub bucket: Option<&'static Tracked>,
     /// For the clock and the budgets.
     pub control: &'a Control,
+    /// The hash by which its note is found: that of its narrowest service, whichever is billed.
+    pub note_hash: u64,
     /// Nanoseconds when the packet came, by the policy's clock.
     pub now: u64,
+    /// Its own bucket, where there are no cells.
+    pub bucket: Option<&'static Tracked>,
+    /// Its policy, and how long that holds.
+    pub resolution: Resolution,
     /// Bytes of its frame.
     pub length: u32,
     /// Index of the interface that it came in by, where parents need it.

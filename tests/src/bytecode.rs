@@ -15,6 +15,8 @@ use ratelimit_common::{
     bucket::Bucket,
     class::ANY,
     control::{self, Control},
+    gcra::units,
+    limit::SECOND,
     policy::{Policy, PolicyId},
     reason::{Count, Reason},
     rule::COMMAND,
@@ -224,6 +226,20 @@ impl Bytecode {
     #[must_use]
     pub fn bucket(&self, source: Source) -> Option<Bucket> {
         self.tables.buckets.get(&source, 0).ok()
+    }
+
+    /// Sets the cost of a new bucket so that there can be `per_second` on each CPU, and returns how many there could be.
+    ///
+    /// # Panics
+    ///
+    /// Where the kernel refuses.
+    pub fn set_admissions(&mut self, per_second: u64) -> u64 {
+        let mut control = self.tables.control().expect("cannot read the control map");
+        let before = control.admission.per_second;
+        control.admission.per_second = per_second;
+        control.admission.cost = (units(SECOND) / per_second).max(1);
+        self.tables.set_control(&control).expect("cannot write the control map");
+        before
     }
 
     /// Forgets every source: its bucket, its cell, its note.

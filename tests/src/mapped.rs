@@ -10,6 +10,9 @@ pub(crate) struct Mapped {
     length: usize,
 }
 
+// SAFETY: any thread may write and unmap the memory.
+unsafe impl Send for Mapped {}
+
 impl Mapped {
     /// Maps an array.
     ///
@@ -26,6 +29,15 @@ impl Mapped {
         let start = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, libc::MAP_SHARED, fd, 0) };
         assert_ne!(start, libc::MAP_FAILED, "cannot map an array: {}", std::io::Error::last_os_error());
         Self { start, length }
+    }
+
+    /// Writes words from the beginning on, as many as there are.
+    pub(crate) fn fill(&mut self, words: impl Iterator<Item = u32>) {
+        for (index, word) in words.enumerate() {
+            assert!((index + 1) * size_of::<u32>() <= self.length, "the array is too small");
+            // SAFETY: the word lies within the mapping, which is ours to write until it is unmapped.
+            unsafe { self.start.cast::<u32>().add(index).write_volatile(word) };
+        }
     }
 
     /// Makes every entry zero.

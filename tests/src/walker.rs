@@ -4,12 +4,13 @@ use std::{fmt, net::Ipv4Addr};
 
 use aya::{
     Ebpf, EbpfLoader, TestRun as _, TestRunOptions,
-    maps::{Array, MapData, ProgramArray},
+    maps::{Array, Map, MapData, ProgramArray},
     programs::{Xdp, XdpMode},
 };
+use aya_obj::programs::XdpAttachType;
 use serde::{Serialize, Serializer};
 
-use crate::{Frame, Namespace, OBJECT, scatter};
+use crate::{Frame, Namespace, OBJECT, mapped::Mapped, scatter};
 
 /// How many sources packets come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,7 +40,11 @@ pub struct Walker {
     frame: Vec<u8>,
     ebpf: Ebpf,
     next: ProgramArray<MapData>,
-    state: Array<MapData, [u64; 4]>,
+    target: Option<Xdp>,
+    state: Array<MapData, [u64; 2]>,
+    table: Mapped,
+    /// What the table holds.
+    filled: Option<(u32, Order)>,
     first: u32,
     counted: u64,
     endless: u64,
@@ -59,13 +64,27 @@ impl Walker {
             loader.override_global("SOURCE_AT", &SOURCE_AT, true).load(OBJECT).expect("cannot load the walker");
         let next = ebpf.take_map("NEXT").unwrap().try_into().unwrap();
         let state = ebpf.take_map("WALK").unwrap().try_into().unwrap();
+        let Some(Map::Array(table)) = ebpf.take_map("TABLE") else { panic!("the walker has no table") };
         let program: &mut Xdp = ebpf.program_mut("walk").unwrap().try_into().unwrap();
         program.load().expect("the kernel refuses the walker");
         // As for the product's program, see `Bytecode`.
         let (namespace, _) = Namespace::pair();
         namespace.run(|| program.attach("lo", XdpMode::Skb)).expect("cannot attach to the loopback interface");
-        let frame = Frame::udp(Ipv4Addr::LOCALHOST, port).bytes();
-        Self { frame, ebpf, next, state, first, counted: 0, endless: ENDLESS_FROM, _namespace: namespace }
+        let frame = Frame::udp(Self::source(first), port).bytes();
+        let (table, filled) = (Mapped::of(&table), None);
+        Self {
+            frame,
+            ebpf,
+            next,
+            target: None,
+            state,
+            table,
+            filled,
+            first,
+            counted: 0,
+            endless: ENDLESS_FROM,
+            _namespace: namespace,
+        }
     }
 
     /// The source of this number.
@@ -87,6 +106,9 @@ impl Walker {
     /// If it does not.
     pub fn lead_to(&mut self, program: &Xdp) {
         self.next.set(0, program.fd().unwrap(), 0).expect("the kernel refuses to call this program");
+        let info = program.info().expect("cannot read the program");
+        let target = Xdp::from_program_info(info, "target".into(), XdpAttachType::Interface);
+        self.target = Some(target.expect("cannot open the program again"));
     }
 
     /// Runs the program on this many packets, on the calling thread.
@@ -95,19 +117,39 @@ impl Walker {
     ///
     /// Where the kernel refuses to run it.
     pub fn run(&mut self, sources: Sources, order: Order, packets: u32) {
-        let (count, number) = match sources {
-            Sources::Count(count) => (count, &mut self.counted),
-            Sources::Endless => (0, &mut self.endless),
+        let mask = match sources {
+            Sources::Count(count) => self.fill(count, order) - 1,
+            Sources::Endless => 0,
         };
-        let random_order = u64::from(order == Order::Random);
-        let state = [*number, u64::from(count), u64::from(self.first), random_order];
-        self.state.set(0, state, 0).expect("cannot write to a map");
+        let number = if mask == 0 { &mut self.endless } else { &mut self.counted };
+        // In turn from the first on, so that as many packets visit each.
+        let begin = if mask != 0 && order == Order::InTurn { 0 } else { *number };
+        self.state.set(0, [begin, u64::from(mask)], 0).expect("cannot write to a map");
         *number += u64::from(packets);
-        let program: &Xdp = self.ebpf.program("walk").unwrap().try_into().unwrap();
+        let walk: &Xdp = self.ebpf.program("walk").unwrap().try_into().unwrap();
+        // The packets of one source are the same, and need nobody to change them.
+        let target = self.target.as_ref().filter(|_| sources == Sources::Count(1));
+        let program = target.unwrap_or(walk);
         let mut options = TestRunOptions::new();
         options.data_in = Some(&self.frame);
         options.repeat = packets;
         program.test_run(options).expect("cannot run the walker");
+    }
+}
+
+impl Walker {
+    /// Writes `count` sources into the table, and returns the entries that it has then: a power of two.
+    fn fill(&mut self, count: u32, order: Order) -> u32 {
+        let entries = (4 * count).next_power_of_two().clamp(1 << 12, 1 << 20);
+        if self.filled != Some((count, order)) {
+            let index = |entry: u32| match order {
+                Order::InTurn => entry % count,
+                Order::Random => (scatter::scattered(u64::from(entry)) % u64::from(count)) as u32,
+            };
+            self.table.fill((0..entries).map(|entry| scatter::spread(self.first + index(entry))));
+            self.filled = Some((count, order));
+        }
+        entries
     }
 }
 

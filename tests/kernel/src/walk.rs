@@ -7,18 +7,21 @@ use aya_ebpf::{
     programs::XdpContext,
 };
 
-use crate::{
-    rewrite::set_source,
-    scatter::{scattered, spread},
-};
+use crate::{rewrite::set_source, scatter::spread};
 
-/// Packets so far; number of sources, or 0 if every packet has a source of its own; number of the first source; not 0 if sources come
-/// in random order instead of one after the other.
-type Walk = [u64; 4];
+/// Most sources in the table.
+const MOST: usize = 1 << 20;
 
-/// As the user side wants it next.
+/// Makes an array one that the user side can map.
+const MAPPABLE: usize = aya_ebpf::bindings::BPF_F_MMAPABLE as usize;
+
+/// Packets so far; what of that number finds a source in the table, or 0 if every packet has a source of its own.
 #[btf_map]
-static WALK: Array<Walk, 1> = Array::new();
+static WALK: Array<[u64; 2], 1> = Array::new();
+
+/// The sources in their order, worked out before: a packet must not wait for its source, which would be taken for the limiter's time.
+#[btf_map]
+static TABLE: Array<[u32; MOST], 1, MAPPABLE> = Array::new();
 
 /// The program that gets the packets.
 #[btf_map]
@@ -27,14 +30,13 @@ static NEXT: ProgramArray<1> = ProgramArray::new();
 /// Takes frames of several buffers because the product does: the kernel asks that of all programs that call each other.
 #[xdp(frags)]
 fn walk(ctx: XdpContext) -> u32 {
-    let Some(walk) = WALK.get_ptr_mut(0) else { return XDP_ABORTED };
+    let (Some(walk), Some(table)) = (WALK.get_ptr_mut(0), TABLE.get(0)) else { return XDP_ABORTED };
     // SAFETY: the entry is valid, and no other CPU runs this program meanwhile.
-    let [number, sources, first, random_order] = unsafe { *walk };
+    let [number, mask] = unsafe { *walk };
     // SAFETY: as above.
     unsafe { (*walk)[0] = number + 1 };
-    let draw = if random_order == 0 { number } else { scattered(number) };
-    let index = if sources == 0 { number } else { draw % sources };
-    if set_source(&ctx, spread((first + index) as u32)).is_some() {
+    let source = if mask == 0 { spread(number as u32) } else { table[(number & mask) as usize & (MOST - 1)] };
+    if set_source(&ctx, source).is_some() {
         // SAFETY: nothing here is to be dropped.
         unsafe { NEXT.tail_call(&ctx, 0) };
     }

@@ -24,7 +24,7 @@ use crate::{
 pub(crate) const PORT: u16 = 9;
 
 /// The row that ratios are taken against.
-pub(crate) const REFERENCE: &str = "default";
+pub(crate) const REFERENCE: &str = "front off";
 
 /// One row. A new one says what differs from [`DEFAULT`].
 pub(crate) struct Configuration {
@@ -56,6 +56,9 @@ pub(crate) const SOURCES: [Sources; 7] = [
 /// A source that is known has its rule in its bucket; new ones show what looking it up costs.
 const FEW_SOURCES: &[Sources] = &[Sources::Count(1), Sources::Count(64_000), Sources::Endless];
 
+/// Strangers' packets per second that none reaches.
+const UNLIMITED: u64 = 100_000_000;
+
 const DEFAULT: Configuration = Configuration {
     name: "default",
     settings: |settings| settings,
@@ -70,8 +73,9 @@ const DEFAULT: Configuration = Configuration {
 const SPECIAL: Configuration =
     Configuration { states: &[State::Passing], sources: FEW_SOURCES, on_wire: false, ..DEFAULT };
 
-pub(crate) const CONFIGURATIONS: [Configuration; 11] = [
+pub(crate) const CONFIGURATIONS: [Configuration; 13] = [
     DEFAULT,
+    Configuration { name: "front off", settings: |settings| Settings { cells: 0, ..settings }, ..DEFAULT },
     Configuration {
         name: "everything on",
         // Each source has a parent with an entry of its own, and a map that is nearly full would evict some.
@@ -79,6 +83,7 @@ pub(crate) const CONFIGURATIONS: [Configuration; 11] = [
             services: true,
             parents: true,
             pass_malformed: true,
+            strangers: UNLIMITED,
             buckets: 4 * settings.buckets,
             ..settings
         },
@@ -89,9 +94,13 @@ pub(crate) const CONFIGURATIONS: [Configuration; 11] = [
     Configuration { name: "packets and bytes", rules: |bytecode, _| bytecode.set("default", of_both()), ..SPECIAL },
     Configuration { name: "no limit", rules: |bytecode, _| bytecode.set("default", Policy::UNLIMITED), ..SPECIAL },
     Configuration {
-        name: "no limit, no clock",
-        settings: |settings| Settings { injected_clock: true, ..settings },
-        rules: |bytecode, _| bytecode.set("default", Policy::UNLIMITED),
+        name: "strangers limited",
+        settings: |settings| Settings { strangers: UNLIMITED, ..settings },
+        ..SPECIAL
+    },
+    Configuration {
+        name: "short burst",
+        rules: |bytecode, _| bytecode.set("default", per_second(100_000_000, 1_000_000)),
         ..SPECIAL
     },
     Configuration { name: "allowed", rules: |bytecode, _| bytecode.set("0.0.0.0/0", Policy::ALLOWED), ..SPECIAL },

@@ -3,6 +3,7 @@
 use anyhow::Result;
 use aya::maps::lpm_trie::Key;
 use ratelimit_common::{
+    filter::Filter,
     policy::ALLOWED_ID,
     rule::{COMMAND, NEVER, Rule},
     source::Source,
@@ -25,19 +26,25 @@ pub(crate) fn prefix_rules(bytecode: &mut Bytecode, sources: Sources, count: usi
         let next = traffic.partition_point(|source| source < address);
         traffic.get(next).is_none_or(|source| *source > last)
     });
+    let mut filter = Filter::default();
     for (address, prefix) in elsewhere.take(count) {
+        filter.add(&Source::v4(address.to_be_bytes()));
         let (bits, data) = Source::v4(address.to_be_bytes()).prefix_key(prefix);
         bytecode.tables.prefix_rules.insert(&Key::new(bits, data), rule(prefix), 0)?;
     }
+    bytecode.tables.rule_filter.set(0, filter, 0)?;
     Ok(bytecode.tables.renew()?)
 }
 
 /// Allows `count` addresses all over IPv4 that are none of the traffic's sources.
 pub(crate) fn host_rules(bytecode: &mut Bytecode, count: u32) -> Result<()> {
+    let mut filter = Filter::default();
     for number in OTHERS..OTHERS + count {
         let source = Source::v4(Walker::source(number).octets());
+        filter.add(&source);
         bytecode.tables.source_rules.insert(source, rule(32), 0)?;
     }
+    bytecode.tables.rule_filter.set(0, filter, 0)?;
     Ok(bytecode.tables.renew()?)
 }
 

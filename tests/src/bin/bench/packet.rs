@@ -105,6 +105,8 @@ impl Case {
     /// Every source gets this policy, has its bucket, and is in the caches as far as they reach.
     fn put_under(&mut self, policy: &Policy, walker: &mut Walker) {
         (self.configuration.rules)(&mut self.bytecode, policy);
+        // As after some seconds: whoever needs a bucket has one.
+        let admissions = self.bytecode.set_admissions(u64::MAX);
         match self.sources {
             Sources::Count(count) => {
                 walker.run(self.sources, Order::InTurn, count);
@@ -114,6 +116,7 @@ impl Case {
             Sources::Endless if self.samples.is_empty() => walker.run(self.sources, Order::InTurn, 50 * WARM_UP),
             Sources::Endless => walker.run(self.sources, Order::InTurn, WARM_UP),
         }
+        self.bytecode.set_admissions(admissions);
     }
 
     fn results<'a>(&'a self, floors: &'a [Floor]) -> impl Iterator<Item = Packet> + 'a {

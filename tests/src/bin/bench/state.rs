@@ -38,7 +38,7 @@ impl State {
 
 /// A limit that no source reaches.
 pub(crate) fn never_reached() -> Policy {
-    per_second(100_000_000, 1_000_000)
+    per_second(100_000_000, 100_000_000)
 }
 
 /// A limit that every source has reached with its first packet.
