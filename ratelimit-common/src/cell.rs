@@ -2,7 +2,7 @@
 
 use crate::boundary;
 
-/// One entry of the map of cells. Two lie in a cache line, and none across.
+/// One entry of the map of cells: one cache line, since all that a packet asks is read together.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cell {
@@ -14,21 +14,14 @@ pub struct Cell {
     pub until: u64,
     /// [`Note::check`](crate::note::Note::check).
     pub check: u64,
-}
-boundary!(Cell, size 32);
-
-/// What goes with a cell and is not read for every packet.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Memory {
-    /// Packets of the source in the cell's note that were dropped by it and are not in its bucket yet.
+    /// Packets of the source in the note that were dropped by it and are not in its bucket yet.
     pub dropped_packets: u64,
     /// Bytes of these.
     pub dropped_bytes: u64,
     /// Two sources that are remembered. See [`crate::regular`].
     pub regulars: [u64; 2],
 }
-boundary!(Memory, size 32);
+boundary!(Cell, size 64);
 
 /// The cell of the source with this hash; `cells` is a power of two.
 #[inline(always)]

@@ -20,8 +20,6 @@ pub const COUNTERS: &str = "COUNTERS";
 pub const DISCOVERY: &str = "DISCOVERY";
 /// Seeded hash → cell that many sources share. See [`crate::cell::Cell`].
 pub const FRONT: &str = "FRONT";
-/// Seeded hash → what goes with the cell. See [`crate::cell::Memory`].
-pub const MEMORY: &str = "MEMORY";
 /// Which sources a rule may concern. See [`crate::filter::Filter`].
 pub const RULE_FILTER: &str = "RULE_FILTER";
 /// What each CPU has for itself. See [`crate::cpu::Cpu`].
@@ -32,7 +30,7 @@ pub const STRANGERS: &str = "STRANGERS";
 pub const LOGS: &str = "AYA_LOGS";
 
 /// The maps that are pinned, each under its name.
-pub const PINNED: [&str; 14] = [
+pub const PINNED: [&str; 13] = [
     CONTROL,
     BUCKETS,
     SOURCE_RULES,
@@ -43,7 +41,6 @@ pub const PINNED: [&str; 14] = [
     COUNTERS,
     DISCOVERY,
     FRONT,
-    MEMORY,
     RULE_FILTER,
     CPUS,
     STRANGERS,
@@ -51,7 +48,7 @@ pub const PINNED: [&str; 14] = [
 
 /// Buckets unless told otherwise: about 19 MB at 144 bytes each (kernel 6.18).
 pub const BUCKETS_DEFAULT: u32 = 1 << 17;
-/// Cells unless told otherwise: 17 MB at 32 bytes each and as many beside it.
+/// Cells unless told otherwise: 17 MB at 64 bytes each.
 pub const CELLS_DEFAULT: u32 = 1 << 18;
 /// Most cells: so many bits of a hash find a cell and say nothing about who it is.
 pub const CELLS_MAX: u32 = 1 << 20;

@@ -71,9 +71,14 @@ impl Note {
     #[inline(always)]
     #[must_use]
     pub const fn refuses(self, generation: u32, now: Units, length: u32) -> bool {
-        (self.until ^ generation as u64) & GENERATION_MASK == 0
-            && length as u64 >= self.check & LENGTH_MASK
-            && self.is_ahead(now)
+        length as u64 >= self.check & LENGTH_MASK && self.is_in_force(generation, now)
+    }
+
+    /// Whether any packet is refused at `now`, of whatever source it is about.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_in_force(self, generation: u32, now: Units) -> bool {
+        (self.until ^ generation as u64) & GENERATION_MASK == 0 && self.is_ahead(now)
     }
 
     /// Whether its end is ahead of `now`.

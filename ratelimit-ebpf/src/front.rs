@@ -16,9 +16,12 @@ use crate::{
     charge::{self, Charge},
     clock::Clock,
     cpu,
-    maps::{FRONT, MEMORY},
-    rules, settings,
+    maps::FRONT,
+    rules, scatter, settings,
 };
+
+/// One of so many refusals makes another source's note give way.
+const DISPLACING: u64 = 16;
 
 /// A [`cell::Cell`] as the CPUs share it.
 #[repr(C)]
@@ -29,18 +32,12 @@ pub struct Cell {
     pub bytes: Word,
     until: Word,
     check: Word,
-}
-const _: () = assert!(size_of::<Cell>() == size_of::<cell::Cell>());
-
-/// A [`cell::Memory`] as the CPUs share it.
-#[repr(C)]
-pub struct Memory {
     dropped_packets: Word,
     dropped_bytes: Word,
     /// See [`ratelimit_common::regular`].
     pub regulars: [Word; 2],
 }
-const _: () = assert!(size_of::<Memory>() == size_of::<cell::Memory>());
+const _: () = assert!(size_of::<Cell>() == size_of::<cell::Cell>());
 
 /// Whether there are cells at all.
 #[inline(always)]
@@ -54,13 +51,6 @@ pub fn is_on() -> bool {
 #[must_use]
 pub fn cell(hash: u64) -> Option<&'static Cell> {
     FRONT.get(cell::index(hash, settings::FRONT_CELLS.load()))
-}
-
-/// What goes with that cell.
-#[inline(always)]
-#[must_use]
-pub fn memory(hash: u64) -> Option<&'static Memory> {
-    MEMORY.get(cell::index(hash, settings::FRONT_CELLS.load()))
 }
 
 impl Cell {
@@ -79,25 +69,27 @@ impl Cell {
         if note.is_precise() && !note.is_ahead(clock.read_again()) {
             return None;
         }
-        if let Some(memory) = memory(hash) {
-            memory.dropped_packets.add(1);
-            memory.dropped_bytes.add(u64::from(length));
-        }
+        self.dropped_packets.add(1);
+        self.dropped_bytes.add(u64::from(length));
         Some(note.reason())
     }
 
-    /// Notes a refusal. Another source's note gives way, and what was counted for that.
+    /// Notes a refusal. Of two sources that are refused, the one that was noted first keeps the note for the most part: taking turns,
+    /// none would be spared its bucket. What was counted for a source that gives way is forgotten.
     #[inline(always)]
     pub fn write(&self, refusal: Refusal, now: u64) {
         let (old, note) = (self.note(), Note::new(refusal));
         if !old.is_about(refusal.hash) {
-            if let Some(memory) = memory(refusal.hash) {
-                memory.dropped_packets.store(0);
-                memory.dropped_bytes.store(0);
+            if old.is_in_force(refusal.generation, gcra::units(now)) {
+                if !scatter::one_of(DISPLACING, refusal.hash ^ note.until ^ now) {
+                    return;
+                }
+                if let Some(own) = cpu::own() {
+                    own.displaced.increment();
+                }
             }
-            if let Some(own) = cpu::own().filter(|_| old.is_ahead(gcra::units(now))) {
-                own.displaced.increment();
-            }
+            self.dropped_packets.store(0);
+            self.dropped_bytes.store(0);
         }
         self.until.store(note.until);
         self.check.store(note.check);
@@ -106,11 +98,8 @@ impl Cell {
     /// Moves what was counted beside the note of this source to its own bucket.
     #[inline(always)]
     pub fn settle(&self, hash: u64, bucket: &Tracked) {
-        if !self.note().is_about(hash) {
-            return;
-        }
-        if let Some(memory) = memory(hash) {
-            bucket.count_dropped(memory.dropped_packets.take(), memory.dropped_bytes.take());
+        if self.note().is_about(hash) {
+            bucket.count_dropped(self.dropped_packets.take(), self.dropped_bytes.take());
         }
     }
 

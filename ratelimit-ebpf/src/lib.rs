@@ -27,6 +27,7 @@ pub mod parents;
 pub mod parse;
 pub mod rules;
 pub mod sample;
+pub mod scatter;
 pub mod services;
 pub mod settings;
 pub mod strangers;

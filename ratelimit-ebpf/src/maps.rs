@@ -16,13 +16,7 @@ use ratelimit_common::{
     source::{PrefixKey, Source},
 };
 
-use crate::{
-    account::Counter,
-    atomic::Word,
-    bucket::Tracked,
-    cpu::Own,
-    front::{Cell, Memory},
-};
+use crate::{account::Counter, atomic::Word, bucket::Tracked, cpu::Own, front::Cell};
 
 /// A million rules take their memory when they are set, not when the program is loaded.
 const NO_PREALLOC: usize = aya_ebpf::bindings::BPF_F_NO_PREALLOC as usize;
@@ -69,10 +63,6 @@ pub static DISCOVERY: Array<Word, 1> = Array::new();
 /// See [`map::FRONT`].
 #[btf_map]
 pub static FRONT: Array<Cell, { map::CELLS_DEFAULT as usize }, ALIGNED> = Array::new();
-
-/// See [`map::MEMORY`].
-#[btf_map]
-pub static MEMORY: Array<Memory, { map::CELLS_DEFAULT as usize }, ALIGNED> = Array::new();
 
 /// See [`map::RULE_FILTER`].
 #[btf_map]

@@ -2,17 +2,13 @@
 
 use ratelimit_common::{control::SAMPLE_RATE, gcra, reason::Reason};
 
-use crate::{admission, settings, tracking, visit::Visit};
-
-/// An odd number whose multiples look drawn at random (the golden ratio's fraction).
-const SCATTER: u64 = 0x9e37_79b9_7f4a_7c15;
+use crate::{admission, scatter, settings, tracking, visit::Visit};
 
 /// Whether a packet that passed is one of those to be recorded: one in [`SAMPLE_RATE`], drawn by what nobody can foresee.
 #[inline(always)]
 #[must_use]
 pub fn is_due(hash: u64, level: u64) -> bool {
-    const { assert!(SAMPLE_RATE == 1 << 8) };
-    settings::is_on(&settings::SAMPLE_ON) && (hash ^ level).wrapping_mul(SCATTER) >> 56 == 0
+    settings::is_on(&settings::SAMPLE_ON) && scatter::one_of(SAMPLE_RATE, hash ^ level)
 }
 
 /// Records one packet for all that it stands for, within the budget.

@@ -30,9 +30,9 @@ pub fn admit(control: &Control, hash: u64, now: u64) -> bool {
 /// Whether the source with this hash is a regular by now.
 #[inline(always)]
 fn is_regular(hash: u64, now: u64) -> bool {
-    let Some(memory) = front::memory(hash) else { return true };
+    let Some(cell) = front::cell(hash) else { return true };
     let second = regular::second(now);
-    let [first, last] = &memory.regulars;
+    let [first, last] = &cell.regulars;
     let seen = [Regular(first.load()), Regular(last.load())];
     let (place, before) = if seen[0].is(hash) {
         (first, seen[0])

@@ -2,7 +2,7 @@
 
 use aya::{
     Ebpf, TestRun as _, TestRunOptions,
-    maps::{Array, IterableMap as _, Map, MapData},
+    maps::{Array, IterableMap as _, Map, MapData, PerCpuValues},
     programs::{Xdp, XdpMode},
 };
 use ratelimit::dataplane::{
@@ -15,6 +15,7 @@ use ratelimit_common::{
     bucket::Bucket,
     class::ANY,
     control::{self, Control},
+    cpu::Cpu,
     gcra::units,
     limit::SECOND,
     policy::{Policy, PolicyId},
@@ -242,7 +243,7 @@ impl Bytecode {
         before
     }
 
-    /// Forgets every source: its bucket, its cell, its note.
+    /// Forgets every source: its bucket, its cell, its note, and what budgets have been used.
     ///
     /// # Panics
     ///
@@ -252,7 +253,10 @@ impl Bytecode {
             self.tables.buckets.remove(&source).expect("cannot remove a bucket");
         }
         Mapped::of(self.tables.front.map()).zero();
-        Mapped::of(self.tables.memory.map()).zero();
+        let cpus =
+            self.tables.cpus.get(&0, 0).expect("cannot read what CPUs have").iter().map(|_| Cpu::default()).collect();
+        let cpus = PerCpuValues::try_from(cpus).expect("cannot write what CPUs have");
+        self.tables.cpus.set(0, cpus, 0).expect("cannot write what CPUs have");
     }
 
     /// The loaded program.

@@ -172,7 +172,6 @@ pub fn load(settings: &Settings, pins: Option<&Path>) -> Result<Ebpf, Error> {
         .override_global(control::LOG_LEVEL, &settings.log_level, true)
         .map_max_entries(map::BUCKETS, settings.buckets)
         .map_max_entries(map::FRONT, settings.cells.max(1))
-        .map_max_entries(map::MEMORY, settings.cells.max(1))
         .map_max_entries(map::LOGS, logs);
     if let Some(pins) = pins {
         for name in map::PINNED {

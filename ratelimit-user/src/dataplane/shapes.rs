@@ -5,7 +5,7 @@ use std::path::Path;
 use aya::maps::{Array, MapData, MapInfo, MapType, lpm_trie::Key};
 use ratelimit_common::{
     bucket::Bucket,
-    cell::{Cell, Memory},
+    cell::Cell,
     class::CLASSES,
     control::{ABI_VERSION, Control},
     cpu::Cpu,
@@ -41,7 +41,6 @@ const SHAPES: [Shape; map::PINNED.len()] = [
     Shape::of::<u32, Count>(map::COUNTERS, MapType::PerCpuArray, Some(REASONS as u32)),
     Shape::of::<u32, u64>(map::DISCOVERY, MapType::Array, Some(1)),
     Shape::of::<u32, Cell>(map::FRONT, MapType::Array, None),
-    Shape::of::<u32, Memory>(map::MEMORY, MapType::Array, None),
     Shape::of::<u32, Filter>(map::RULE_FILTER, MapType::Array, Some(1)),
     Shape::of::<u32, Cpu>(map::CPUS, MapType::PerCpuArray, Some(1)),
     Shape::of::<u32, u64>(map::STRANGERS, MapType::Array, Some(1)),

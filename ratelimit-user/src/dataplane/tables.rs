@@ -8,7 +8,7 @@ use aya::{
 };
 use ratelimit_common::{
     bucket::Bucket,
-    cell::{self, Cell, Memory},
+    cell::{self, Cell},
     class::Class,
     control::{Control, FEATURE_FRONT},
     cpu::Cpu,
@@ -44,8 +44,6 @@ pub struct Tables {
     pub counters: PerCpuArray<MapData, Count>,
     /// Seeded hash → cell.
     pub front: Array<MapData, Cell>,
-    /// Seeded hash → what goes with the cell.
-    pub memory: Array<MapData, Memory>,
     /// Which sources rules may concern; written as a whole.
     pub rule_filter: Array<MapData, Filter>,
     /// What each CPU has for itself.
@@ -80,7 +78,6 @@ impl Tables {
             services: open(pins, map::SERVICES)?,
             counters: open(pins, map::COUNTERS)?,
             front: open(pins, map::FRONT)?,
-            memory: open(pins, map::MEMORY)?,
             rule_filter: open(pins, map::RULE_FILTER)?,
             cpus: open(pins, map::CPUS)?,
         })
@@ -102,7 +99,6 @@ impl Tables {
             services: take(object, map::SERVICES)?,
             counters: take(object, map::COUNTERS)?,
             front: take(object, map::FRONT)?,
-            memory: take(object, map::MEMORY)?,
             rule_filter: take(object, map::RULE_FILTER)?,
             cpus: take(object, map::CPUS)?,
         };
@@ -211,14 +207,14 @@ impl Tables {
         let mut tracked: Vec<(Source, Bucket)> = bpf::entries(IterableMap::map(&self.buckets).fd().as_fd())?;
         let control = self.control()?;
         if control.features & FEATURE_FRONT != 0 {
-            let (cells, memory) = (Mapped::<Cell>::of(self.front.map())?, Mapped::<Memory>::of(self.memory.map())?);
+            let cells = Mapped::<Cell>::of(self.front.map())?;
             for (source, bucket) in &mut tracked {
                 let hash = source.hash(&control.seed);
                 let index = cell::index(hash, self.front.len()) as usize;
-                let (Some(cell), Some(memory)) = (cells.get(index), memory.get(index)) else { continue };
+                let Some(cell) = cells.get(index) else { continue };
                 if (Note { until: cell.until, check: cell.check }).is_about(hash) {
-                    bucket.dropped_packets += memory.dropped_packets;
-                    bucket.dropped_bytes += memory.dropped_bytes;
+                    bucket.dropped_packets += cell.dropped_packets;
+                    bucket.dropped_bytes += cell.dropped_bytes;
                 }
             }
         }

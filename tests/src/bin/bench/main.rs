@@ -33,14 +33,6 @@ fn main() -> Result<()> {
     // Measuring moves this thread to one CPU, after which only that would be counted.
     let cpus = thread::available_parallelism()?.get();
 
-    let (_floor, packet) = packet::run(&effort)?;
-    for p in &packet {
-        println!("{:?}", p);
-    }
-    println!("{_floor:?}");
-    if true {
-        return Ok(());
-    }
     let (memory, time) = footprint::run(&effort)?;
     let live = live::run(&effort)?;
     let two_cpus = cpus::run(&effort)?;
