@@ -253,7 +253,7 @@ impl Bytecode {
             self.tables.buckets.remove(&source).expect("cannot remove a bucket");
         }
         Mapped::of(self.tables.front.map()).zero();
-        let cpus =
+        let cpus: Vec<_> =
             self.tables.cpus.get(&0, 0).expect("cannot read what CPUs have").iter().map(|_| Cpu::default()).collect();
         let cpus = PerCpuValues::try_from(cpus).expect("cannot write what CPUs have");
         self.tables.cpus.set(0, cpus, 0).expect("cannot write what CPUs have");
