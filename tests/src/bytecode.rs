@@ -243,6 +243,16 @@ impl Bytecode {
         before
     }
 
+    /// What each CPU has for itself.
+    ///
+    /// # Panics
+    ///
+    /// Where the kernel refuses.
+    #[must_use]
+    pub fn cpus(&self) -> PerCpuValues<Cpu> {
+        self.tables.cpus.get(&0, 0).expect("cannot read what CPUs have")
+    }
+
     /// Forgets every source: its bucket, its cell, its note, and what budgets have been used.
     ///
     /// # Panics
@@ -253,8 +263,9 @@ impl Bytecode {
             self.tables.buckets.remove(&source).expect("cannot remove a bucket");
         }
         Mapped::of(self.tables.front.map()).zero();
-        let cpus: Vec<_> =
-            self.tables.cpus.get(&0, 0).expect("cannot read what CPUs have").iter().map(|_| Cpu::default()).collect();
+        let now = units(self.tables.control().expect("cannot read the control map").clock);
+        let fresh = Cpu { admission: now, sampling: now, ..Cpu::default() };
+        let cpus: Vec<_> = self.cpus().iter().map(|_| fresh).collect();
         let cpus = PerCpuValues::try_from(cpus).expect("cannot write what CPUs have");
         self.tables.cpus.set(0, cpus, 0).expect("cannot write what CPUs have");
     }

@@ -104,6 +104,7 @@ fn every_verdict_is_the_models_and_every_bound_holds() {
         source.set(source.get() + 1);
         let address = source.get().to_be_bytes();
         let mut bytecode = bytecode.borrow_mut();
+        bytecode.set_time(start);
         bytecode.forget();
         if crate::FRONT {
             // A cell that was idle just now. What is long past may look like a debt, for moments every 208 days.
