@@ -24,60 +24,46 @@ impl Default for Filter {
 }
 
 impl Filter {
-    /// Where the bit of a source is: its word, and the bit in it.
-    #[inline(always)]
-    #[must_use]
-    pub fn place(&self, source: &Source) -> (&u64, u32) {
-        let number = group(source);
-        let words = if source.family == IPV4 { &self.v4 } else { &self.v6 };
-        (&words[(number >> 6) as usize & (WORDS - 1)], number & 63)
-    }
-
     /// Whether a rule may concern a source.
     #[inline(always)]
     #[must_use]
     pub fn concerns(&self, source: &Source) -> bool {
-        let (word, bit) = self.place(source);
+        let number = group(source.family, source.first_word());
+        let words = if source.family == IPV4 { &self.v4 } else { &self.v6 };
+        let word = &words[(number >> 6) as usize & (WORDS - 1)];
         // SAFETY: a reference is readable; volatile because the user side writes it.
-        unsafe { core::ptr::read_volatile(word) >> bit & 1 != 0 }
+        unsafe { core::ptr::read_volatile(word) >> (number & 63) & 1 != 0 }
     }
 
     /// Notes a rule for a prefix.
     pub fn add(&mut self, prefix: &Source) {
-        let is_v4 = prefix.family == IPV4;
-        let bits = if is_v4 { 16 } else { 32 };
-        let words = if is_v4 { &mut self.v4 } else { &mut self.v6 };
-        let first = top(prefix);
-        // Of IPv6, so many groups are noted as /16 has: beyond that, all of them.
-        let free = bits.max(u32::from(prefix.prefix)) - u32::from(prefix.prefix);
+        let family = prefix.family;
+        let (words, bits) = if family == IPV4 { (&mut self.v4, 16) } else { (&mut self.v6, 32) };
+        let free = u32::from(bits.max(prefix.prefix) - prefix.prefix);
+        // A prefix as wide as that has all groups of IPv4, and of IPv6 as many as there are.
         if free >= 16 {
             words.fill(u64::MAX);
             return;
         }
-        for number in first..=first | ((1 << free) - 1) {
-            let number = if is_v4 { number } else { scatter(number) };
+        let first = u32::from_be(prefix.first_word());
+        // The others have the same bits in front of the free ones, which end where the family's groups do.
+        let step = 1 << (32 - bits);
+        for number in (0..1 << free).map(|number| first | number * step) {
+            let number = group(family, number.to_be());
             words[(number >> 6) as usize & (WORDS - 1)] |= 1 << (number & 63);
         }
     }
 }
 
-/// The number of a source's group, 16 bits.
+/// The number of a group, 16 bits, by the first word of its addresses: the first half of it for IPv4; for IPv6 all, scattered, so that
+/// neighbours have different ones.
 #[inline(always)]
-const fn group(source: &Source) -> u32 {
-    if source.family == IPV4 { top(source) } else { scatter(top(source)) }
-}
-
-/// The first 16 bits of an IPv4 address, the first 32 of an IPv6 address.
-#[inline(always)]
-const fn top(source: &Source) -> u32 {
-    let first = source.first_word();
-    if source.family == IPV4 { first >> 16 } else { first }
-}
-
-/// Spreads neighbouring IPv6 /32 over all groups.
-#[inline(always)]
-const fn scatter(number: u32) -> u32 {
-    number.wrapping_mul(0x9e37_79b1) >> 16
+const fn group(family: u8, first_word: u32) -> u32 {
+    if family == IPV4 {
+        (if cfg!(target_endian = "little") { first_word } else { first_word >> 16 }) & 0xffff
+    } else {
+        first_word.wrapping_mul(0x9e37_79b1) >> 16
+    }
 }
 
 #[cfg(test)]

@@ -80,11 +80,11 @@ impl Source {
         Self { prefix, address: masked(self.address, prefix), ..*self }
     }
 
-    /// The first 32 bits of the address, as a number.
+    /// The first 32 bits of the address, as they lie in memory.
     #[inline(always)]
     #[must_use]
     pub const fn first_word(&self) -> u32 {
-        (u64::from_be(self.address[0]) >> 32) as u32
+        if cfg!(target_endian = "little") { self.address[0] as u32 } else { (self.address[0] >> 32) as u32 }
     }
 
     /// A number by which cells are found and their notes are told apart. Without the seed nobody can aim at a cell: each multiplication is by

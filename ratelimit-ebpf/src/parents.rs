@@ -33,23 +33,22 @@ pub fn ask(visit: &Visit<'_>) -> Reason {
         admission::make(&visit.source, now, now, visit.resolution);
         own = tracking::find(&visit.source);
     }
-    let [near, _] = *policy.parents(visit.source.family);
-    match own {
-        Some(bucket) => {
-            let reason = judge(visit, policy, Limit { bucket, policy });
-            bucket.count(reason.passes(), visit.length);
-            reason
-        }
+    let limit = match own {
+        Some(bucket) => Limit { bucket, policy },
         None => {
+            let [near, _] = *policy.parents(visit.source.family);
             let spare = parent_bucket(&visit.source.parent(near, visit.interface), visit.now);
-            let unlimited = spare.zip(POLICIES.get(UNLIMITED_ID)).map(|(bucket, policy)| Limit { bucket, policy });
-            let Some(own) = unlimited else { return Reason::TableFull };
-            match judge(visit, policy, own) {
-                Reason::WithinLimit => Reason::TableFull,
-                reason => reason,
-            }
+            let (Some(bucket), Some(policy)) = (spare, POLICIES.get(UNLIMITED_ID)) else { return Reason::TableFull };
+            Limit { bucket, policy }
         }
+    };
+    let reason = judge(visit, policy, limit);
+    match own {
+        Some(bucket) => bucket.count(reason.passes(), visit.length),
+        None if reason == Reason::WithinLimit => return Reason::TableFull,
+        None => {}
     }
+    reason
 }
 
 /// Asks all, then charges all.
