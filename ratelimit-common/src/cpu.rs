@@ -20,9 +20,11 @@ pub struct Cpu {
     pub admitted: u64,
     /// Buckets that the map did not take.
     pub failed: u64,
+    /// Bans that the map had no room for.
+    pub bans_failed: u64,
     /// Times that another CPU changed a word first.
     pub lost_races: u64,
     /// Notes that gave way to another source's while in force.
     pub displaced: u64,
 }
-boundary!(Cpu, size 72);
+boundary!(Cpu, size 80);

@@ -24,15 +24,22 @@ impl Default for Filter {
 }
 
 impl Filter {
+    /// The word that has the bit of a source, and which bit of it that is.
+    #[inline(always)]
+    #[must_use]
+    pub fn place(&self, source: &Source) -> (&u64, u32) {
+        let number = group(source.family, source.first_word());
+        let words = if source.family == IPV4 { &self.v4 } else { &self.v6 };
+        (&words[(number >> 6) as usize & (WORDS - 1)], number & 63)
+    }
+
     /// Whether a rule may concern a source.
     #[inline(always)]
     #[must_use]
     pub fn concerns(&self, source: &Source) -> bool {
-        let number = group(source.family, source.first_word());
-        let words = if source.family == IPV4 { &self.v4 } else { &self.v6 };
-        let word = &words[(number >> 6) as usize & (WORDS - 1)];
-        // SAFETY: a reference is readable; volatile because the user side writes it.
-        unsafe { core::ptr::read_volatile(word) >> (number & 63) & 1 != 0 }
+        let (word, bit) = self.place(source);
+        // SAFETY: a reference is readable; volatile because others write it.
+        unsafe { core::ptr::read_volatile(word) >> bit & 1 != 0 }
     }
 
     /// Notes a rule for a prefix.

@@ -22,6 +22,8 @@ pub const DISCOVERY: &str = "DISCOVERY";
 pub const FRONT: &str = "FRONT";
 /// Which sources a rule may concern. See [`crate::filter::Filter`].
 pub const RULE_FILTER: &str = "RULE_FILTER";
+/// Source → rule that shuts it out for a time. See [`crate::rule::BANNED`].
+pub const BANS: &str = "BANS";
 /// What each CPU has for itself. See [`crate::cpu::Cpu`].
 pub const CPUS: &str = "CPUS";
 /// State of the limit of all strangers, one `u64`. See [`crate::gcra`].
@@ -30,7 +32,7 @@ pub const STRANGERS: &str = "STRANGERS";
 pub const LOGS: &str = "AYA_LOGS";
 
 /// The maps that are pinned, each under its name.
-pub const PINNED: [&str; 13] = [
+pub const PINNED: [&str; 14] = [
     CONTROL,
     BUCKETS,
     SOURCE_RULES,
@@ -42,6 +44,7 @@ pub const PINNED: [&str; 13] = [
     DISCOVERY,
     FRONT,
     RULE_FILTER,
+    BANS,
     CPUS,
     STRANGERS,
 ];
@@ -52,6 +55,8 @@ pub const BUCKETS_DEFAULT: u32 = 1 << 17;
 pub const CELLS_DEFAULT: u32 = 1 << 18;
 /// Most cells: so many bits of a hash find a cell and say nothing about who it is.
 pub const CELLS_MAX: u32 = 1 << 20;
+/// Sources that can be banned at a time.
+pub const BANS_MAX: u32 = 1 << 15;
 /// Rules for single sources.
 pub const SOURCE_RULES_MAX: u32 = 1 << 20;
 /// Rules for prefixes. Those for whole IPv6 sources are among them.

@@ -42,7 +42,7 @@ const REASON_MASK: u64 = 7;
 const LENGTH_MASK: u64 = (1 << REASON_SHIFT) - 1;
 
 /// The reasons that notes are about, by number.
-const REASONS: [Reason; 3] = [Reason::OverPackets, Reason::OverBytes, Reason::Denied];
+const REASONS: [Reason; 4] = [Reason::OverPackets, Reason::OverBytes, Reason::Denied, Reason::Banned];
 
 impl Note {
     /// Writes down a refusal. Its end is rounded down, so that it is never longer than pronounced.
@@ -53,7 +53,8 @@ impl Note {
         let reason = match refusal.reason {
             Reason::OverPackets => 0,
             Reason::OverBytes => 1,
-            _ => 2,
+            Reason::Denied => 2,
+            _ => 3,
         };
         let precise = if refusal.precise { PRECISE } else { 0 };
         let what = precise | reason << REASON_SHIFT | refusal.length as u64 & LENGTH_MASK;
@@ -103,7 +104,8 @@ impl Note {
         match self.check >> REASON_SHIFT & REASON_MASK {
             0 => REASONS[0],
             1 => REASONS[1],
-            _ => REASONS[2],
+            2 => REASONS[2],
+            _ => REASONS[3],
         }
     }
 }

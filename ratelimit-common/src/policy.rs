@@ -13,6 +13,9 @@ pub const DENY: u32 = 2;
 /// Packets pass within the limits of packets and bytes, as far as they are on.
 pub const LIMIT: u32 = 3;
 
+/// No packet passes for a time, because the source has exceeded a limit that says so.
+pub const BAN: u32 = 4;
+
 /// The largest frame that can arrive: 64 KiB with everything that receive offload may join.
 pub const MAX_FRAME: u32 = 1 << 16;
 
@@ -22,7 +25,7 @@ pub const MAX_FRAME: u32 = 1 << 16;
 #[repr(C, align(8))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Policy {
-    /// [`ALLOW`], [`DENY`], [`LIMIT`], or 0 for an entry that is free.
+    /// [`ALLOW`], [`DENY`], [`LIMIT`], [`BAN`], or 0 for an entry that is free.
     pub kind: u32,
     /// A sum of [`HAS_PARENTS`] and [`COARSE`].
     pub flags: u32,
@@ -32,10 +35,12 @@ pub struct Policy {
     pub bytes: Meter,
     /// The wider limits that must agree, for IPv4 and for IPv6.
     pub parents: [[Parent; MOST_PARENTS]; 2],
+    /// Nanoseconds for which a source is shut out that exceeds a limit; 0 is not at all.
+    pub ban: u64,
     /// The limits as the operator gave them, for listing.
     pub given: Given,
 }
-boundary!(Policy, size 144);
+boundary!(Policy, size 152);
 
 /// [`Policy::flags`]: there are wider limits.
 pub const HAS_PARENTS: u32 = 1;
@@ -115,6 +120,8 @@ pub const UNLIMITED_ID: PolicyId = 0;
 pub const ALLOWED_ID: PolicyId = 1;
 /// Slot of [`Policy::DENIED`], in every instance.
 pub const DENIED_ID: PolicyId = 2;
+/// Slot of [`Policy::BANNED`], in every instance.
+pub const BANNED_ID: PolicyId = 3;
 
 impl Policy {
     /// Every packet passes, as within a limit that is never reached.
@@ -123,6 +130,8 @@ impl Policy {
     pub const ALLOWED: Self = Self::without_limits(ALLOW);
     /// No packet passes.
     pub const DENIED: Self = Self::without_limits(DENY);
+    /// No packet passes for a time.
+    pub const BANNED: Self = Self::without_limits(BAN);
 
     /// The wider limits of a source of this [family](crate::source::Source::family).
     #[inline(always)]
@@ -158,7 +167,7 @@ impl Policy {
         let meter = Meter { cost: 0, capacity: 0, ceiling: 0, front: 0, shift: 0, reserved: 0 };
         let given = Given { packets: 0, packets_period: 0, bytes: 0, bytes_period: 0, burst: 0 };
         let none = Parent { policy: 0, scope: 0, prefix: 0 };
-        Self { kind, flags: 0, packets: meter, bytes: meter, parents: [[none; MOST_PARENTS]; 2], given }
+        Self { kind, flags: 0, packets: meter, bytes: meter, parents: [[none; MOST_PARENTS]; 2], ban: 0, given }
     }
 }
 

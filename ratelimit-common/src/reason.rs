@@ -55,6 +55,8 @@ reasons! {
     OverStrangers = "over-strangers", false;
     /// A rule denies the source everything.
     Denied = "denied", false;
+    /// The source has exceeded a limit that shuts it out for a time.
+    Banned = "banned", false;
     /// The limit of a prefix, an interface or all sources, which stands above the source's own, is reached.
     OverParent = "over-parent", false;
     /// An IP header that contradicts itself.

@@ -26,3 +26,5 @@ boundary!(Rule, size 16);
 pub const COMMAND: u8 = 1;
 /// [`Rule::origin`] of the rule that keeps the operator's own SSH session open.
 pub const SSH: u8 = 2;
+/// [`Rule::origin`] of a ban, which the program itself has made.
+pub const BANNED: u8 = 3;

@@ -55,6 +55,14 @@ impl Word {
         unsafe { core::ptr::write_volatile(self.0.get(), value) }
     }
 
+    /// The word that a number in a map is.
+    #[inline(always)]
+    #[must_use]
+    pub fn of(value: &u64) -> &Self {
+        // SAFETY: the same size and alignment, and whatever others write is a valid word.
+        unsafe { &*core::ptr::from_ref(value).cast() }
+    }
+
     /// Adds one to a word that only this CPU writes.
     #[inline(always)]
     pub fn increment(&self) {

@@ -58,6 +58,7 @@ impl Tracked {
             }
             policy::ALLOW => Reason::Allowed,
             policy::DENY => Reason::Denied,
+            policy::BAN => Reason::Banned,
             _ => Reason::NoState,
         }
     }

@@ -138,7 +138,9 @@ fn ask_bytes(cell: &Cell, Policy { packets, bytes, .. }: &Policy, clock: &Clock<
 #[inline(always)]
 fn charge_level(level: &Word, meter: &Meter, clock: &Clock<'_>, cost: gcra::Units) -> Charge {
     let (now, most) = (clock.units(), clock.largest_debt());
-    charge::exchange(level, |seen| stages::ask_cell(stages::level_debt(seen, now, most), now, cost, meter))
+    charge::exchange::<{ charge::TRIES }>(level, |seen| {
+        stages::ask_cell(stages::level_debt(seen, now, most), now, cost, meter)
+    })
 }
 
 /// What a level owes.

@@ -9,6 +9,7 @@
 pub mod account;
 pub mod admission;
 pub mod atomic;
+pub mod ban;
 pub mod bucket;
 pub mod charge;
 pub mod clock;

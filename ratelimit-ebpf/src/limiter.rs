@@ -11,6 +11,7 @@ use ratelimit_common::{
 };
 
 use crate::{
+    ban,
     charge::Charge,
     clock::Clock,
     front, identity,
@@ -84,6 +85,7 @@ fn decide(visit: &mut Visit<'_>) -> Reason {
         policy::LIMIT => {}
         policy::ALLOW => return verdict(visit, Reason::Allowed),
         policy::DENY => return verdict(visit, Reason::Denied),
+        policy::BAN => return verdict(visit, Reason::Banned),
         _ => return Reason::NoState,
     }
     if strangers::are_limited() && !strangers::admit(visit.control, visit.hash, visit.now) {
@@ -103,6 +105,9 @@ fn decide(visit: &mut Visit<'_>) -> Reason {
         let Some(bucket) = visit.bucket else { return Reason::TableFull };
         let reason = bucket.ask(policy, &visit.clock(), visit.length);
         bucket.count(reason.passes(), visit.length);
+        if matches!(reason, Reason::OverPackets | Reason::OverBytes) {
+            ban::impose(visit, policy, bucket);
+        }
         return reason;
     }
     let Some(cell) = front::cell(visit.hash) else { return Reason::NoState };

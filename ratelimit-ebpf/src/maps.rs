@@ -68,6 +68,10 @@ pub static FRONT: Array<Cell, { map::CELLS_DEFAULT as usize }, ALIGNED> = Array:
 #[btf_map]
 pub static RULE_FILTER: Array<Filter, 1> = Array::new();
 
+/// See [`map::BANS`].
+#[btf_map]
+pub static BANS: HashMap<Source, Rule, { map::BANS_MAX as usize }> = HashMap::new();
+
 /// See [`map::CPUS`].
 #[btf_map]
 pub static CPUS: PerCpuArray<Own, 1> = PerCpuArray::new();

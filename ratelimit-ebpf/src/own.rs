@@ -13,6 +13,7 @@ use ratelimit_common::{
 use crate::{
     admission,
     atomic::Word,
+    ban,
     bucket::Tracked,
     charge::{self, Charge},
     clock::Clock,
@@ -41,6 +42,9 @@ pub fn ask(visit: &Visit<'_>) -> Reason {
         }
     };
     let reason = judge(visit, policy, cell, bucket);
+    if matches!(reason, Reason::OverPackets | Reason::OverBytes) {
+        ban::impose(visit, policy, bucket);
+    }
     settle(visit, bucket);
     bucket.count(reason.passes(), visit.length);
     reason
@@ -178,7 +182,7 @@ fn refuses(pair: &Pair<'_>, clock: &Clock<'_>) -> bool {
 fn pay(pair: &mut Pair<'_>, clock: &Clock<'_>) -> Charge {
     let (now, cost, meter) = (clock.units(), pair.cost, pair.meter);
     let mut level = 0;
-    let outcome = charge::exchange(pair.level, |seen| {
+    let outcome = charge::exchange::<{ charge::FEW_TRIES }>(pair.level, |seen| {
         level = seen;
         Some(charged_cell(seen, clock, cost, meter))
     });
@@ -188,7 +192,7 @@ fn pay(pair: &mut Pair<'_>, clock: &Clock<'_>) -> Charge {
     let before = stages::level_debt(level, now, clock.largest_debt());
     pair.paid_level = charged_cell(level, clock, cost, meter).wrapping_sub(now).wrapping_sub(before);
     pair.paid_own = stages::share(before, cost, meter);
-    let outcome = charge::exchange(pair.own, |seen| {
+    let outcome = charge::exchange::<{ charge::FEW_TRIES }>(pair.own, |seen| {
         let next = charged_own(seen, before, now, cost, meter);
         (next != REFUSED).then_some(next)
     });

@@ -5,14 +5,14 @@ use ratelimit_common::{
     bucket::Resolution,
     class::{ANY, Class, Classes, MOST_CLASSES, narrowest, wider},
     control::Control,
-    policy::{ALLOWED_ID, DENIED_ID, PolicyId, UNLIMITED_ID},
+    policy::{ALLOWED_ID, BANNED_ID, DENIED_ID, PolicyId, UNLIMITED_ID},
     rule::{NEVER, Rule},
     source::{PrefixKey, Source},
 };
 
 use crate::{
     atomic,
-    maps::{CLASSES, PREFIX_RULES, SOURCE_RULES},
+    maps::{BANS, CLASSES, PREFIX_RULES, SOURCE_RULES},
     settings,
 };
 
@@ -84,7 +84,7 @@ impl Match {
     #[inline(always)]
     fn is_verdict(self) -> bool {
         let policy = self.resolution().policy();
-        policy == ALLOWED_ID || policy == DENIED_ID
+        policy == ALLOWED_ID || policy == DENIED_ID || policy == BANNED_ID
     }
 }
 
@@ -128,6 +128,10 @@ pub fn resolve(source: &Source, classes: Classes, control: &Control, now: u64) -
 #[inline(never)]
 pub(crate) fn find(source: &Source, class: Class, now: u64) -> Match {
     let source = source.of_class(class);
+    // SAFETY: as below.
+    if let Some(ban) = unsafe { BANS.get(source) }.filter(|ban| now < ban.expires) {
+        return Match::of(ban);
+    }
     // SAFETY: the entry is copied before anything can recycle it.
     if let Some(rule) = unsafe { SOURCE_RULES.get(source) }.filter(|rule| now < rule.expires) {
         return Match::of(rule);

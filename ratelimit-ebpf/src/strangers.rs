@@ -66,7 +66,7 @@ fn take(control: &Control, now: u64) -> bool {
             return false;
         }
         let mut until = now;
-        let outcome = charge::exchange(shared, |state| {
+        let outcome = charge::exchange::<{ charge::FEW_TRIES }>(shared, |state| {
             match gcra::ask(state, now, budget.cost, budget.capacity, budget.capacity) {
                 Answer::Admit(next) => Some(next),
                 // Not of this budget: it was changed.

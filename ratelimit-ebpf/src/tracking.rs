@@ -5,7 +5,7 @@ use ratelimit_common::{
     class::Classes,
     control::Control,
     gcra,
-    policy::{ALLOWED_ID, COARSE, DENIED_ID},
+    policy::{ALLOWED_ID, BANNED_ID, COARSE, DENIED_ID},
     reason::Reason,
     source::Source,
 };
@@ -65,7 +65,7 @@ pub fn resolution(source: &mut Source, classes: Classes, control: &Control, now:
     if let Some(bucket) = bucket {
         match resolution.policy() {
             ALLOWED_ID => bucket.count(true, length),
-            DENIED_ID => bucket.count(false, length),
+            DENIED_ID | BANNED_ID => bucket.count(false, length),
             _ => {}
         }
     }

@@ -137,6 +137,11 @@ pub(super) fn deny(command: &DenyCommand, pins: &Path, output: Output) -> Result
 }
 
 impl Word {
+    /// Whether a rule says this. A ban denies as well.
+    fn is_meant(&self, rule: &Listed) -> bool {
+        rule.terms.policy == self.policy || self.policy == Policy::DENIED && rule.terms.policy == Policy::BANNED
+    }
+
     fn add(&self, target: Target, life: Option<Duration>, force: bool, pins: &Path, output: Output) -> Result<Answer> {
         host::check()?;
         let mut instance = Instance::open(pins)?;
@@ -157,7 +162,7 @@ impl Word {
         host::check()?;
         let mut instance = Instance::open(pins)?;
         match rules::get(&instance.tables, target)? {
-            Some(rule) if rule.terms.policy == self.policy => {
+            Some(rule) if self.is_meant(&rule) => {
                 ssh::guarded(&mut instance, target, force, |instance| instance.delete_rule(target))?;
             }
             found => {
@@ -175,7 +180,7 @@ impl Word {
         let instance = Instance::open(pins)?;
         let all = rules::list(&instance.tables)?;
         drop(instance);
-        let rows: Vec<Row> = all.iter().filter(|rule| rule.terms.policy == self.policy).map(Row::of).collect();
+        let rows: Vec<Row> = all.iter().filter(|rule| self.is_meant(rule)).map(Row::of).collect();
         output.print(&rows, |out| {
             if rows.is_empty() {
                 return writeln!(out, "no source has the rule {}", self.name);

@@ -4,6 +4,7 @@ use std::{path::Path, time::Duration};
 
 use anyhow::{Result, bail};
 use ratelimit_common::{
+    limit::SECOND,
     policy::{LIMIT, Policy},
     rule::COMMAND,
     service::Service,
@@ -73,6 +74,8 @@ pub(super) struct Row {
     bytes: Option<String>,
     burst: u64,
     parents: Vec<String>,
+    /// Seconds for which who exceeds it is shut out.
+    ban: Option<u64>,
     /// Seconds.
     expires_in: Option<u64>,
     origin: &'static str,
@@ -88,6 +91,7 @@ impl Row {
             bytes: output::rate(given.bytes, given.bytes_period).map(|rate| ByteRate(rate).to_string()),
             burst: given.burst,
             parents: rule.terms.parents.iter().map(output::parent).collect(),
+            ban: (rule.terms.policy.ban != 0).then_some(rule.terms.policy.ban / SECOND),
             expires_in: rule.expires_in.map(|left| left.as_secs()),
             origin: origin(rule.origin),
         }

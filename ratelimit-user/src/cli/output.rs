@@ -8,8 +8,8 @@ use std::{
 use anyhow::Result;
 use ratelimit_common::{
     limit::Rate,
-    policy::{ALLOW, DENY, Policy},
-    rule::{COMMAND, SSH},
+    policy::{ALLOW, BAN, DENY, Policy},
+    rule::{BANNED, COMMAND, SSH},
 };
 use serde::Serialize;
 
@@ -79,7 +79,7 @@ pub(super) fn table<const N: usize>(out: &mut dyn Write, head: [&str; N], rows: 
 /// The terms of a rule in a few words.
 pub(super) fn terms(terms: &Terms) -> String {
     let parents = terms.parents.iter().map(|limit| format!(", {}", parent(limit)));
-    policy(&terms.policy) + &parents.collect::<String>()
+    policy(&terms.policy) + &parents.collect::<String>() + &ban(&terms.policy)
 }
 
 /// The terms of a limit in a sentence.
@@ -89,7 +89,16 @@ pub(super) fn limit(terms: &Terms) -> String {
         0 => format!("{} per source", policy(&terms.policy)),
         burst => format!("{} per source, burst {burst}", policy(&terms.policy)),
     };
+    let own = own + &ban(&terms.policy);
     if parents.is_empty() { own } else { format!("{own}; together {}", parents.join(", ")) }
+}
+
+/// For how long who exceeds a limit is shut out, for the end of a phrase.
+fn ban(policy: &Policy) -> String {
+    match policy.ban {
+        0 => String::new(),
+        nanoseconds => format!(", ban {}", units::write_duration(Duration::from_nanos(nanoseconds))),
+    }
 }
 
 /// A parent as it is given: `/24=20000/s`.
@@ -115,6 +124,7 @@ pub(super) fn origin(origin: u8) -> &'static str {
     match origin {
         COMMAND => "command",
         SSH => "ssh",
+        BANNED => "ban",
         _ => "unknown",
     }
 }
@@ -127,6 +137,7 @@ fn policy(policy: &Policy) -> String {
     match (policy.kind, packets, bytes) {
         (ALLOW, ..) => "allow".to_owned(),
         (DENY, ..) => "deny".to_owned(),
+        (BAN, ..) => "ban".to_owned(),
         (_, Some(packets), Some(bytes)) => format!("{packets}, {bytes}"),
         (_, Some(rate), None) | (_, None, Some(rate)) => rate,
         (_, None, None) => "no limit".to_owned(),

@@ -1,8 +1,8 @@
 //! The numbers of a limit on the command line.
 
-use std::{cmp::Reverse, str::FromStr};
+use std::{cmp::Reverse, str::FromStr, time::Duration};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use ratelimit_common::{
     limit::{Limit, LimitError},
     policy::Policy,
@@ -14,7 +14,7 @@ use crate::{
         target::Sources,
         terms::{ParentLimit, Scope, Terms},
     },
-    units::{ByteRate, PacketRate},
+    units::{self, ByteRate, PacketRate},
 };
 
 /// The options of a limit.
@@ -29,6 +29,9 @@ pub(super) struct Rates {
     /// Packets that may come at once (as 1,514 bytes each for a limit of bytes) [default: what the rate allows in its own unit of time]
     #[arg(long, value_name = "PACKETS")]
     pub(super) burst: Option<u64>,
+    /// Shut a source out for this time once it exceeds the limit: 90s, 10m, 2h, 7d. Forged packets can have others shut out
+    #[arg(long, value_name = "DURATION", value_parser = units::duration)]
+    pub(super) ban: Option<Duration>,
     /// A wider limit that must agree too, up to two for each source: /24=20k/s (sources of the same /24 together; over 32 bits: of
     /// IPv6), interface=100MB/s (each interface), all=500k/s,1GB/s
     #[arg(long = "parent", value_name = "SCOPE=RATE[,RATE]")]
@@ -38,14 +41,21 @@ pub(super) struct Rates {
 impl Rates {
     /// The terms that are meant for these sources, if any rate is given.
     pub(super) fn terms(&self, sources: Sources) -> Result<Option<Terms>> {
-        let Self { packets, bytes, burst, ref parents } = *self;
+        let Self { packets, bytes, burst, ban, ref parents } = *self;
         let limited = packets.is_some() || bytes.is_some() || burst.is_some();
         if !limited && parents.is_empty() {
+            ensure!(ban.is_none(), "--ban is for who exceeds a limit: give --packets RATE or --bytes RATE too");
             return Ok(None);
         }
         let limit = Limit { packets: packets.map(|rate| rate.0), bytes: bytes.map(|rate| rate.0), burst };
         // Parents alone are a limit too.
         let policy = if limited { limit.policy()? } else { Policy::UNLIMITED };
+        ensure!(
+            ban.is_none() || limited && parents.is_empty(),
+            "--ban goes with --packets or --bytes, and without --parent"
+        );
+        let ban = ban.map_or(0, |ban| u64::try_from(ban.as_nanos()).unwrap_or(u64::MAX));
+        let policy = Policy { ban, ..policy };
         let parents = parents.iter().map(|parent| parent.limit(sources)).collect::<Result<_>>()?;
         Ok(Some(Terms { policy, parents }))
     }

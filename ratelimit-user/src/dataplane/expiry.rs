@@ -29,6 +29,9 @@ pub(super) fn remove(tables: &mut Tables) -> Result<(), Error> {
     for (source, _) in tables.source_rules()?.into_iter().filter(|(_, rule)| ended(rule)) {
         tables.source_rules.remove(&source).tried("cannot delete a rule")?;
     }
+    for (source, _) in tables.bans()?.into_iter().filter(|(_, ban)| ended(ban)) {
+        tables.bans.remove(&source).tried("cannot delete a ban")?;
+    }
     let rules = tables.prefix_rules.iter().collect::<Result<Vec<_>, _>>().tried("cannot read the rules")?;
     for (key, _) in rules.into_iter().filter(|(_, rule)| ended(rule)) {
         tables.prefix_rules.remove(&key).tried("cannot delete a rule")?;

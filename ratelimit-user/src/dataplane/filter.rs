@@ -31,11 +31,21 @@ pub(super) fn renew(tables: &mut Tables) -> Result<(), Error> {
     for (source, _) in tables.source_rules()? {
         filter.add(&source);
     }
+    add_bans(tables, &mut filter)?;
     for key in tables.prefix_rules.keys() {
         let key = key.tried("cannot read the rules")?;
         filter.add(&key.data().source(key.prefix_len()));
     }
-    write(tables, &filter)
+    write(tables, &filter)?;
+    // The program may have banned somebody meanwhile, whose bit is gone.
+    let before = filter;
+    add_bans(tables, &mut filter)?;
+    if filter == before { Ok(()) } else { write(tables, &filter) }
+}
+
+fn add_bans(tables: &Tables, filter: &mut Filter) -> Result<(), Error> {
+    tables.bans()?.iter().for_each(|(source, _)| filter.add(source));
+    Ok(())
 }
 
 fn read(tables: &Tables) -> Result<Filter, Error> {

@@ -7,7 +7,7 @@ use ratelimit_common::{
     gcra::{self, Units},
     limit::{Limit, Rate},
     map::POLICIES_MAX,
-    policy::{ALLOWED_ID, COARSE, DENIED_ID, HAS_PARENTS, Parent, Policy, PolicyId, UNLIMITED_ID},
+    policy::{ALLOWED_ID, BANNED_ID, COARSE, DENIED_ID, HAS_PARENTS, Parent, Policy, PolicyId, UNLIMITED_ID},
     stages,
 };
 
@@ -78,7 +78,7 @@ fn as_given(policy: Policy) -> Policy {
     let rate = |amount, period| (amount != 0).then_some(Rate { amount, period });
     let (packets, bytes) = (rate(given.packets, given.packets_period), rate(given.bytes, given.bytes_period));
     let limit = Limit { packets, bytes, burst: Some(given.burst) };
-    limit.policy().map_or(policy, |plain| Policy { parents: policy.parents, ..plain })
+    limit.policy().map_or(policy, |plain| Policy { parents: policy.parents, ban: policy.ban, ..plain })
 }
 
 /// The policy in a slot.
@@ -161,7 +161,7 @@ pub fn largest_debt(policy: &Policy) -> Units {
 
 /// The slots that rules use, and those of parents.
 fn used(tables: &Tables) -> Result<HashSet<PolicyId>, Error> {
-    let mut used = HashSet::from([UNLIMITED_ID, ALLOWED_ID, DENIED_ID]);
+    let mut used = HashSet::from([UNLIMITED_ID, ALLOWED_ID, DENIED_ID, BANNED_ID]);
     for class in 0..CLASSES {
         used.insert(tables.default_policy(class as u8)?);
     }

@@ -4,7 +4,7 @@ use aya::maps::{MapError, lpm_trie::Key};
 use ratelimit_common::{
     bucket::Bucket,
     class::{ANY, Class, Classes, narrowest, wider},
-    policy::{ALLOWED_ID, DENIED_ID, PolicyId, UNLIMITED_ID},
+    policy::{ALLOWED_ID, BANNED_ID, DENIED_ID, PolicyId, UNLIMITED_ID},
     rule::Rule,
     source::{IPV6, Source},
 };
@@ -60,7 +60,7 @@ fn policy(tables: &Tables, source: &Source, classes: Classes) -> Result<PolicyId
     let mut best: Option<Match> = None;
     for class in each(classes) {
         let Some(found) = find(tables, &source.of_class(class), class)? else { continue };
-        let is_verdict = [ALLOWED_ID, DENIED_ID].contains(&found.policy);
+        let is_verdict = [ALLOWED_ID, BANNED_ID, DENIED_ID].contains(&found.policy);
         if best.as_ref().is_none_or(|best| is_verdict && found.depth > best.depth) {
             best = Some(found);
         }
@@ -70,6 +70,10 @@ fn policy(tables: &Tables, source: &Source, classes: Classes) -> Result<PolicyId
 
 /// What the rules of a class say to a source: its own, that of the longest prefix, or the default.
 fn find(tables: &Tables, source: &Source, class: Class) -> Result<Option<Match>, Error> {
+    let ban = found(tables.bans.get(source, 0))?.filter(|ban| host::now() < ban.expires);
+    if let Some(ban) = ban {
+        return Ok(Some(Match { policy: ban.policy, depth: u32::from(ban.prefix) + 1 }));
+    }
     let own = found(tables.source_rules.get(source, 0))?.filter(|rule| host::now() < rule.expires);
     let rule = match own {
         Some(rule) => Some(rule),

@@ -125,6 +125,7 @@ fn set_prefix(
         tables.set_control(&control)?;
     }
     filter::add(tables, &prefix.source())?;
+    lift(tables, prefix, class)?;
     let place = Place::of(prefix, class, control.ipv6_prefix);
     match place.insert(tables, &rule) {
         // What has ended makes room, even if a search is not due yet.
@@ -138,7 +139,17 @@ fn set_prefix(
     tables.renew()
 }
 
-/// The rule of exactly `target`, if it has one that has not ended. A default has one when it limits something.
+/// Lifts the ban of exactly these sources: what the operator says about them counts.
+fn lift(tables: &mut Tables, prefix: &Prefix, class: Class) -> Result<(), Error> {
+    let source = prefix.source().of_class(class);
+    match tables.bans.get(&source, 0) {
+        Ok(_) => tables.bans.remove(&source).tried("cannot delete a ban"),
+        Err(MapError::KeyNotFound) => Ok(()),
+        Err(error) => Err(error).tried("cannot read a ban"),
+    }
+}
+
+/// The rule of exactly `target`, or its ban, if it has one that has not ended. A default has one when it limits something.
 ///
 /// # Errors
 ///
@@ -148,6 +159,11 @@ pub fn get(tables: &Tables, target: Target) -> Result<Option<Listed>, Error> {
     let Sources::Prefix(prefix) = target.sources else {
         return default(tables, target, class);
     };
+    if let Ok(ban) = tables.bans.get(&prefix.source().of_class(class), 0) {
+        if let Some(ban) = listed(tables, target, &ban)? {
+            return Ok(Some(ban));
+        }
+    }
     let found = match Place::of(&prefix, class, tables.control()?.ipv6_prefix) {
         Place::Source(source) => tables.source_rules.get(&source, 0),
         // Looking a prefix up finds the longest around it, which may be a shorter one.
@@ -179,6 +195,7 @@ pub fn delete(tables: &mut Tables, target: Target) -> Result<(), Error> {
                 Ok(()) | Err(MapError::KeyNotFound) => {}
                 Err(error) => return Err(error).tried("cannot delete a rule"),
             }
+            lift(tables, &prefix, class)?;
             forget_narrow(tables)?;
             filter::forget(tables)?;
         }
@@ -205,7 +222,7 @@ pub fn list(tables: &Tables) -> Result<Vec<Listed>, Error> {
         }
         Ok(())
     };
-    for (source, rule) in tables.source_rules()? {
+    for (source, rule) in tables.bans()?.into_iter().chain(tables.source_rules()?) {
         add(&source, &rule)?;
     }
     for entry in tables.prefix_rules.iter() {

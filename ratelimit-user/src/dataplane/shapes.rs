@@ -41,6 +41,7 @@ const SHAPES: [Shape; map::PINNED.len()] = [
     Shape::of::<u32, Count>(map::COUNTERS, MapType::PerCpuArray, Some(REASONS as u32)),
     Shape::of::<u32, u64>(map::DISCOVERY, MapType::Array, Some(1)),
     Shape::of::<u32, Cell>(map::FRONT, MapType::Array, None),
+    Shape::of::<Source, Rule>(map::BANS, MapType::Hash, Some(map::BANS_MAX)),
     Shape::of::<u32, Filter>(map::RULE_FILTER, MapType::Array, Some(1)),
     Shape::of::<u32, Cpu>(map::CPUS, MapType::PerCpuArray, Some(1)),
     Shape::of::<u32, u64>(map::STRANGERS, MapType::Array, Some(1)),

@@ -32,6 +32,8 @@ pub struct Tables {
     pub buckets: HashMap<MapData, Source, Bucket>,
     /// Source → rule.
     pub source_rules: HashMap<MapData, Source, Rule>,
+    /// Source → ban.
+    pub bans: HashMap<MapData, Source, Rule>,
     /// Prefix → rule.
     pub prefix_rules: LpmTrie<MapData, PrefixKey, Rule>,
     /// Slot → policy.
@@ -72,6 +74,7 @@ impl Tables {
             control: open(pins, map::CONTROL)?,
             buckets: open(pins, map::BUCKETS)?,
             source_rules: open(pins, map::SOURCE_RULES)?,
+            bans: open(pins, map::BANS)?,
             prefix_rules: open(pins, map::PREFIX_RULES)?,
             policies: open(pins, map::POLICIES)?,
             classes: open(pins, map::CLASSES)?,
@@ -93,6 +96,7 @@ impl Tables {
             control: take(object, map::CONTROL)?,
             buckets: take(object, map::BUCKETS)?,
             source_rules: take(object, map::SOURCE_RULES)?,
+            bans: take(object, map::BANS)?,
             prefix_rules: take(object, map::PREFIX_RULES)?,
             policies: take(object, map::POLICIES)?,
             classes: take(object, map::CLASSES)?,
@@ -102,7 +106,7 @@ impl Tables {
             rule_filter: take(object, map::RULE_FILTER)?,
             cpus: take(object, map::CPUS)?,
         };
-        for (slot, policy) in (0..).zip([Policy::UNLIMITED, Policy::ALLOWED, Policy::DENIED]) {
+        for (slot, policy) in (0..).zip([Policy::UNLIMITED, Policy::ALLOWED, Policy::DENIED, Policy::BANNED]) {
             tables.policies.set(slot, policy, 0).tried("cannot write a policy")?;
         }
         // The ABI version comes last: only complete maps have it.
@@ -228,6 +232,15 @@ impl Tables {
     /// [`Error::Bpf`] where the kernel refuses.
     pub fn source_rules(&self) -> Result<Vec<(Source, Rule)>, Error> {
         bpf::entries(IterableMap::map(&self.source_rules).fd().as_fd())
+    }
+
+    /// All bans, ended or not.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] where the kernel refuses.
+    pub fn bans(&self) -> Result<Vec<(Source, Rule)>, Error> {
+        bpf::entries(IterableMap::map(&self.bans).fd().as_fd())
     }
 
     /// Most sources that can be tracked at a time.

@@ -1,0 +1,47 @@
+//! Shuts sources out that exceed a limit which says so. What no packet asks for again ends by itself.
+
+use aya_ebpf::bindings::BPF_ANY;
+use ratelimit_common::{
+    bucket::Resolution,
+    policy::{BANNED_ID, Policy},
+    rule::{BANNED, Rule},
+    source::Source,
+};
+
+use crate::{
+    atomic::Word,
+    bucket::Tracked,
+    clock::Clock,
+    cpu,
+    maps::{BANS, RULE_FILTER},
+    visit::Visit,
+};
+
+/// Bans the source of a packet that its bucket has refused, if its policy says so. Where the map has no room that is counted, and the
+/// source stays under its limit.
+#[inline(always)]
+pub fn impose(visit: &Visit<'_>, policy: &Policy, bucket: &Tracked) {
+    if policy.ban != 0 {
+        insert(&visit.source, Clock::read(visit.control).now().wrapping_add(policy.ban), bucket);
+    }
+}
+
+/// A function of its own, since it is rarely called.
+#[inline(never)]
+fn insert(source: &Source, expires: u64, bucket: &Tracked) {
+    let rule = Rule { policy: BANNED_ID, prefix: source.prefix, origin: BANNED, reserved: 0, expires };
+    if BANS.insert(source, rule, u64::from(BPF_ANY)).is_err() {
+        if let Some(own) = cpu::own() {
+            own.bans_failed.increment();
+        }
+        return;
+    }
+    // From now on a rule concerns the source, and its bucket has to ask for it. Where another CPU marks a neighbour just now, the source's
+    // next refusal does so.
+    if let Some(filter) = RULE_FILTER.get(0) {
+        let (word, bit) = filter.place(source);
+        let seen = Word::of(word).load();
+        let _ = Word::of(word).compare_exchange(seen, seen | 1 << bit);
+    }
+    bucket.resolution.store(Resolution::NONE.0);
+}
