@@ -72,6 +72,7 @@ struct Admission {
     made: u64,
     /// Packets dropped for want of a bucket.
     refused: u64,
+    /// Inserts that failed, also where another CPU was first with the same bucket.
     failed: u64,
     /// Estimates of how long a bucket stays that is not asked.
     stay_at_full_budget_seconds: Option<f64>,

@@ -60,7 +60,7 @@ fn admission(out: &mut dyn Write, admission: &Admission) -> io::Result<()> {
         write!(out, "; packets dropped for want of one: {refused}")?;
     }
     if failed > 0 {
-        write!(out, "; not taken by the map: {failed}")?;
+        write!(out, "; inserts that failed: {failed}")?;
     }
     writeln!(out)?;
     let mut estimates = Vec::new();
