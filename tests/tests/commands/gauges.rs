@@ -150,9 +150,9 @@ fn the_maps_take_at_most_64_megabytes_by_default() {
     let of = |name: &str| maps.iter().find(|map| map["name"] == name).unwrap();
     assert_eq!((&of("FRONT")["entries"], &of("BUCKETS")["entries"]), (&json!(262_144), &json!(131_072)));
     for name in ["FRONT", "MEMORY"] {
-        assert!((8 << 20..9 << 20).contains(&bytes(of(name))), "{name}: {}", bytes(of(name)));
+        assert!((8 << 20..11 << 20).contains(&bytes(of(name))), "{name}: {}", bytes(of(name)));
     }
-    // Before 6.4 the kernel counts rules that nobody has set.
+    // Before 6.4 the kernel counts rules that nobody has set, and keys that an array does not keep.
     let lazy = bytes(of("SOURCE_RULES")) + bytes(of("PREFIX_RULES"));
     assert!(bytes(&memory) - lazy < 40_000_000, "{memory}");
     if ratelimit::dataplane::host::kernel_is_at_least((6, 4)) {
@@ -168,14 +168,14 @@ fn the_maps_take_at_most_64_megabytes_by_default() {
 fn strangers_and_regulars_are_counted() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
-    ratelimit.ok("attach eth0 --strangers 10/s");
+    ratelimit.ok("attach eth0 --strangers 10/s --cells 16384");
     let strangers = || ratelimit.json("status")["strangers"].clone();
     assert_eq!(strangers(), json!({"per_second": 10, "regulars": 0, "passed": 0, "refused": 0}));
     Flood::of(Frame::udp([10, 8, 0, 0], 9)).sources(1_000).send(&sandbox, 1_000);
     let status = ratelimit.json("status");
     let known = &status["strangers"];
     let (passed, refused) = (known["passed"].as_u64().unwrap(), known["refused"].as_u64().unwrap());
-    assert!((1..=30).contains(&passed) && passed + refused == 1_000, "{known}");
+    assert!((1..=100).contains(&passed) && passed + refused == 1_000, "{known}");
     assert_eq!((packets(&status, "within-limit"), packets(&status, "over-strangers")), (passed, refused));
     // Somebody who is seen in three seconds is a regular, whatever became of its packets.
     let becomes_regular = || {
