@@ -99,7 +99,7 @@ pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
         undo(instance, is_new, done);
         return Err(error);
     }
-    report(arguments, &instance, done.allowed_ssh, output)?;
+    report(arguments, &instance, is_new, done.allowed_ssh, output)?;
     match arguments.log_level {
         Some(_) => follow(instance, pins),
         None => Ok(Answer::Done),
@@ -205,7 +205,13 @@ fn undo(mut instance: Instance, is_new: bool, done: Done) {
     }
 }
 
-fn report(arguments: &Arguments, instance: &Instance, allowed_ssh: Option<Prefix>, output: Output) -> Result<()> {
+fn report(
+    arguments: &Arguments,
+    instance: &Instance,
+    is_new: bool,
+    allowed_ssh: Option<Prefix>,
+    output: Output,
+) -> Result<()> {
     let (default, others): (Vec<_>, Vec<_>) =
         rules::list(&instance.tables)?.into_iter().partition(|rule| rule.target == Target::DEFAULT);
     let attached = Attached {
@@ -239,10 +245,14 @@ fn report(arguments: &Arguments, instance: &Instance, allowed_ssh: Option<Prefix
             )?,
             (None, _) => writeln!(out, "default: no limit")?,
         }
-        match attached.rules {
-            0 => Ok(()),
-            rules => writeln!(out, "rules in force: {rules} (`ratelimit limit list`, `allow list`, `deny list`)"),
+        if attached.rules != 0 {
+            let rules = attached.rules;
+            writeln!(out, "rules in force: {rules} (`ratelimit limit list`, `allow list`, `deny list`)")?;
         }
+        if is_new && arguments.settings.could_limit_strangers() {
+            writeln!(out, "strangers: not limited (`attach --strangers RATE` holds floods from forged addresses)")?;
+        }
+        Ok(())
     })
 }
 

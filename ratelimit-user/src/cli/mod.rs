@@ -52,8 +52,12 @@ enum Command {
     #[command(subcommand)]
     Deny(access::DenyCommand),
     /// Show where ratelimit is attached and what became of the packets
-    Status,
+    Status(status::Arguments),
     /// Show the tracked sources
+    ///
+    /// Unless attached with --front off, sources that exceed nothing are recorded by samples of one packet in 256, so that what has passed
+    /// within a limit is an estimate, and a quiet source may be missing. What was dropped over a limit or by a deny is exact, unless two
+    /// offenders share a cell: then some of it is missing. Drops as not-admitted and over-strangers are in `ratelimit status` alone.
     Sources(sources::Arguments),
 }
 
@@ -95,7 +99,7 @@ fn run(arguments: Arguments) -> Result<Answer> {
         Command::Limit(command) => limit::run(&command, &pins, output),
         Command::Allow(command) => access::allow(&command, &pins, output),
         Command::Deny(command) => access::deny(&command, &pins, output),
-        Command::Status => status::run(&pins, output),
+        Command::Status(arguments) => status::run(&arguments, &pins, output),
         Command::Sources(arguments) => sources::run(&arguments, &pins, output),
     }
 }

@@ -89,6 +89,11 @@ fn parse_cells(text: &str) -> Result<u32, String> {
 }
 
 impl SettingsArguments {
+    /// Whether nothing is said of strangers, which cells would know.
+    pub(super) fn could_limit_strangers(&self) -> bool {
+        self.strangers.is_none() && self.front != Some(Switch::Off)
+    }
+
     /// What this asks for.
     pub(super) fn wanted(&self) -> Result<Wanted> {
         let cells = match self.front {

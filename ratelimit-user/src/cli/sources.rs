@@ -4,6 +4,7 @@ use std::{cmp::Reverse, path::Path};
 
 use anyhow::Result;
 use clap::ValueEnum;
+use ratelimit_common::{control::FEATURE_FRONT, policy::LIMIT};
 use serde::Serialize;
 
 use super::{
@@ -54,11 +55,17 @@ pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
         };
         (Reverse(first), Prefix::of(source, source.prefix), source.class)
     });
+    let has_cells = instance.tables.control()?.features & FEATURE_FRONT != 0;
+    let mut is_estimated = false;
     let mut rows = Vec::new();
     for (source, bucket) in tracked.iter().take(arguments.most) {
         let (service, classes) = services.of_key(source);
         let mut terms = resolve::of_source(&instance.tables, source, classes)?;
         terms.parents = terms.parents_of(source.family)?;
+        // Cells are asked for limits alone, without parents.
+        let limits = terms.policy.packets.is_on() || terms.policy.bytes.is_on();
+        let by_cells = terms.policy.kind == LIMIT && limits && terms.parents.is_empty();
+        is_estimated |= has_cells && by_cells && bucket.passed_packets > 0;
         rows.push(Row {
             source: Prefix::of(source, source.prefix).to_string(),
             service: ServiceName(service).to_string(),
@@ -73,6 +80,9 @@ pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
         let cells: Vec<_> = rows.iter().map(Row::cells).collect();
         let head = ["source", "service", "policy", "passed", "passed bytes", "dropped", "dropped bytes"];
         output::table(out, head, &cells)?;
+        if is_estimated {
+            writeln!(out, "what passed within a limit is estimated (`ratelimit help sources`)")?;
+        }
         match tracked.len() - rows.len() {
             0 => Ok(()),
             more => writeln!(out, "and {more} more (-n {})", tracked.len()),

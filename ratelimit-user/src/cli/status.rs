@@ -1,16 +1,31 @@
 //! `ratelimit status`.
 
+mod text;
+
 use std::{collections::BTreeMap, path::Path};
 
 use anyhow::Result;
-use ratelimit_common::{control::FEATURE_PASS_MALFORMED, reason::Reason};
+use ratelimit_common::{
+    control::{Control, FEATURE_FRONT, FEATURE_PASS_MALFORMED, FEATURE_SAMPLE, FEATURE_STRANGERS},
+    cpu::Cpu,
+    reason::Reason,
+};
 use serde::Serialize;
 
 use super::{
     Answer,
-    output::{self, Output, Traffic},
+    output::{Output, Traffic},
 };
-use crate::dataplane::{Instance, attachment::Attachment, host, interface::Attached, resolve};
+use crate::dataplane::{
+    Instance, attachment::Attachment, cells, clocks, gauges, host, interface::Attached, memory, resolve, tables::Tables,
+};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// Show cells, clocks, races and the memory of each map as well; JSON has them always
+    #[arg(short, long)]
+    verbose: bool,
+}
 
 #[derive(Debug, Serialize)]
 struct Status {
@@ -22,6 +37,15 @@ struct Status {
     ipv6_prefix: u32,
     /// What becomes of malformed and truncated packets: `drop` or `pass`.
     malformed: &'static str,
+    /// Nothing where every source has a bucket of its own.
+    front: Option<Front>,
+    admission: Admission,
+    sample: bool,
+    /// Nothing where they are not limited.
+    strangers: Option<Strangers>,
+    clock: Clock,
+    lost_races: u64,
+    memory: Memory,
 }
 
 #[derive(Debug, Serialize)]
@@ -30,6 +54,60 @@ struct Sources {
     /// One for each service of a source that rules are about, and for each parent.
     buckets: usize,
     capacity: u32,
+}
+
+#[derive(Debug, Serialize)]
+struct Front {
+    cells: u32,
+    /// Nothing without a default limit that cells are asked for.
+    crowded: Option<usize>,
+    displaced_notes: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Admission {
+    /// The budget; nothing where every source gets a bucket.
+    per_second_and_cpu: Option<u64>,
+    cpus: usize,
+    made: u64,
+    /// Packets dropped for want of a bucket.
+    refused: u64,
+    /// Inserts that failed, also where another CPU was first with the same bucket.
+    failed: u64,
+    /// Estimates of how long a bucket stays that is not asked.
+    stay_at_full_budget_seconds: Option<f64>,
+    stay_so_far_seconds: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Strangers {
+    per_second: u64,
+    regulars: usize,
+    passed: u64,
+    refused: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Clock {
+    tick_nanoseconds: u64,
+    /// `coarse` or `precise`; nothing without a default limit.
+    default: Option<&'static str>,
+    coarse_rules: usize,
+    precise_rules: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct Memory {
+    bytes: u64,
+    /// The largest first.
+    maps: Vec<MapMemory>,
+}
+
+#[derive(Debug, Serialize)]
+struct MapMemory {
+    name: &'static str,
+    entries: u32,
+    bytes: u64,
 }
 
 /// An attachment in output.
@@ -63,9 +141,16 @@ impl From<Attachment> for Interface {
     }
 }
 
-pub(super) fn run(pins: &Path, output: Output) -> Result<Answer> {
+pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<Answer> {
     host::check()?;
     let instance = Instance::open(pins)?;
+    let status = read(&instance)?;
+    drop(instance);
+    output.print(&status, |out| text::write(out, &status, arguments.verbose))?;
+    Ok(Answer::Done)
+}
+
+fn read(instance: &Instance) -> Result<Status> {
     let tables = &instance.tables;
     let (mut passed, mut dropped) = (Traffic::default(), Traffic::default());
     let mut reasons = BTreeMap::new();
@@ -74,51 +159,83 @@ pub(super) fn run(pins: &Path, output: Output) -> Result<Answer> {
         *(if reason.passes() { &mut passed } else { &mut dropped }) += traffic;
         reasons.insert(reason.name(), traffic);
     }
-    let (control, tracked) = (tables.control()?, tables.tracked()?);
-    let status = Status {
+    let refused = |reason: Reason| reasons.get(reason.name()).map_or(0, |traffic| traffic.packets);
+    let (control, tracked, cpus) = (tables.control()?, tables.tracked()?, gauges::of_cpus(tables)?);
+    let is_on = |feature| control.features & feature != 0;
+    Ok(Status {
         interfaces: instance.attachments.list()?.into_iter().map(Interface::from).collect(),
         passed,
         dropped,
-        reasons,
         sources: Sources {
             tracked: tracked.iter().filter(|(source, bucket)| resolve::is_source(source, bucket)).count(),
             buckets: tracked.len(),
             capacity: tables.capacity()?,
         },
         ipv6_prefix: control.ipv6_prefix,
-        malformed: if control.features & FEATURE_PASS_MALFORMED == 0 { "drop" } else { "pass" },
-    };
-    drop(instance);
-    output.print(&status, |out| {
-        for interface in &status.interfaces {
-            writeln!(out, "{}: {}, program {}", interface.name, interface.state(), interface.program_id)?;
-        }
-        if status.interfaces.is_empty() {
-            writeln!(out, "not attached to any interface; the rules are kept")?;
-        }
-        let Sources { tracked, buckets, capacity } = status.sources;
-        writeln!(
-            out,
-            "sources: {tracked} tracked, in {buckets} of {capacity} buckets; IPv6 by /{}",
-            status.ipv6_prefix
-        )?;
-        if status.malformed == "pass" {
-            writeln!(out, "malformed packets: pass as far as their source may")?;
-        }
-        writeln!(out)?;
-        let row = |name: &str, verdict: &str, traffic: &Traffic| {
-            [name.to_owned(), verdict.to_owned(), traffic.packets.to_string(), traffic.bytes.to_string()]
-        };
-        let mut rows = Vec::new();
-        for reason in Reason::ALL {
-            let traffic = &status.reasons[reason.name()];
-            if traffic.packets > 0 {
-                rows.push(row(reason.name(), if reason.passes() { "passed" } else { "dropped" }, traffic));
-            }
-        }
-        rows.push(row("all", "passed", &status.passed));
-        rows.push(row("all", "dropped", &status.dropped));
-        output::table(out, ["reason", "verdict", "packets", "bytes"], &rows)
-    })?;
-    Ok(Answer::Done)
+        malformed: if is_on(FEATURE_PASS_MALFORMED) { "pass" } else { "drop" },
+        front: if is_on(FEATURE_FRONT) { Some(Front::read(tables, &cpus)?) } else { None },
+        admission: Admission::read(tables, &control, &cpus, refused(Reason::NotAdmitted))?,
+        sample: is_on(FEATURE_SAMPLE),
+        strangers: if is_on(FEATURE_STRANGERS) {
+            Some(Strangers {
+                per_second: control.strangers.per_second,
+                regulars: cells::regulars(tables)?,
+                passed: cpus.strangers_passed,
+                refused: refused(Reason::OverStrangers),
+            })
+        } else {
+            None
+        },
+        clock: Clock::read(tables)?,
+        lost_races: cpus.lost_races,
+        memory: Memory::read(instance)?,
+        reasons,
+    })
+}
+
+impl Front {
+    fn read(tables: &Tables, cpus: &Cpu) -> Result<Self> {
+        Ok(Self { cells: tables.front.len(), crowded: cells::crowded(tables)?, displaced_notes: cpus.displaced })
+    }
+}
+
+impl Admission {
+    fn read(tables: &Tables, control: &Control, counted: &Cpu, refused: u64) -> Result<Self> {
+        let (capacity, cpus) = (tables.capacity()?, gauges::cpus()?);
+        let has_budget = control.features & FEATURE_FRONT != 0;
+        let at_full_budget = has_budget.then(|| gauges::stay_at_full_budget(control, capacity, cpus)).flatten();
+        let so_far = gauges::stay_so_far(control, capacity, counted.admitted);
+        Ok(Self {
+            per_second_and_cpu: has_budget.then_some(control.admission.per_second),
+            cpus,
+            made: counted.admitted,
+            refused,
+            failed: counted.failed,
+            stay_at_full_budget_seconds: at_full_budget.map(|stay| stay.as_secs_f64()),
+            stay_so_far_seconds: so_far.map(|stay| stay.as_secs_f64()),
+        })
+    }
+}
+
+impl Clock {
+    fn read(tables: &Tables) -> Result<Self> {
+        let clocks = clocks::of_rules(tables)?;
+        let name = |clock| if clock == clocks::Clock::Coarse { "coarse" } else { "precise" };
+        Ok(Self {
+            tick_nanoseconds: clocks.tick,
+            default: clocks.default.map(name),
+            coarse_rules: clocks.coarse,
+            precise_rules: clocks.precise,
+        })
+    }
+}
+
+impl Memory {
+    fn read(instance: &Instance) -> Result<Self> {
+        let maps: Vec<_> = memory::of_maps(instance)?
+            .into_iter()
+            .map(|memory::MapMemory { name, entries, bytes }| MapMemory { name, entries, bytes })
+            .collect();
+        Ok(Self { bytes: maps.iter().map(|map| map.bytes).sum(), maps })
+    }
 }

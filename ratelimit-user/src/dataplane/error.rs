@@ -125,6 +125,11 @@ pub enum Error {
         /// The value that was asked for.
         wanted: u32,
     },
+    /// Strangers are told by what cells remember.
+    #[error(
+        "the running instance has no cells, which --strangers needs: `ratelimit detach --all` first, then attach without --front off"
+    )]
+    NoCells,
     /// A limit that cannot be.
     #[error(transparent)]
     Limit(#[from] LimitError),

@@ -2,15 +2,19 @@
 
 pub mod attachment;
 mod bpf;
+pub mod cells;
+pub mod clocks;
 pub mod error;
 mod expiry;
 mod filter;
 mod fresh;
+pub mod gauges;
 pub mod host;
 pub mod instance;
 pub mod interface;
 pub mod log;
 pub mod mapped;
+pub mod memory;
 pub mod object;
 pub mod policies;
 pub mod resolve;

@@ -81,8 +81,8 @@ fn as_given(policy: Policy) -> Policy {
     limit.policy().map_or(policy, |plain| Policy { parents: policy.parents, ban: policy.ban, ..plain })
 }
 
-/// The policy in a slot.
-fn read(tables: &Tables, slot: PolicyId) -> Result<Policy, Error> {
+/// The policy in a slot, as the program reads it.
+pub(super) fn read(tables: &Tables, slot: PolicyId) -> Result<Policy, Error> {
     tables.policies.get(&slot, 0).tried("cannot read a policy")
 }
 

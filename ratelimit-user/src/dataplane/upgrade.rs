@@ -83,7 +83,7 @@ impl Instance {
     ///
     /// # Errors
     ///
-    /// [`Error::Setting`] where the running maps were made with other settings. On any error the old program stays.
+    /// [`Error::Setting`] where the running maps were made with other settings, [`Error::NoCells`] where strangers could not be told. On any error the old program stays.
     pub fn upgrade(&mut self, wanted: &Wanted) -> Result<(), Error> {
         let running = self.running()?;
         let settings = wanted.or(running);
@@ -96,6 +96,9 @@ impl Instance {
         }
         if settings.cells != running.cells {
             return different("number of cells (0: --front off)", running.cells, settings.cells);
+        }
+        if settings.strangers != 0 && settings.cells == 0 {
+            return Err(Error::NoCells);
         }
         self.replace_program(&settings)
     }

@@ -16,6 +16,9 @@ fn attach_without_a_rate_only_observes_and_says_so() {
     let ratelimit = Ratelimit::new(&sandbox);
     let text = ratelimit.ok("attach eth0");
     assert!(text.starts_with("eth0: attached, native\ndefault: no limit, only observing"), "{text}");
+    // What strangers are is told once, where nothing is said of them.
+    let hint = "strangers: not limited (`attach --strangers RATE` holds floods from forged addresses)\n";
+    assert!(text.ends_with(hint) && !ratelimit.ok("attach eth0").contains("strangers"), "{text}");
     Flood::of(Frame::udp([10, 9, 0, 66], 9)).send(&sandbox, 50_000);
     let status = ratelimit.json("status");
     assert_eq!(status["dropped"], json!({"packets": 0, "bytes": 0}));
@@ -33,6 +36,10 @@ fn status_follows_the_contract() {
     let mut status = ratelimit.json("status");
     let reasons = status["reasons"].as_object_mut().unwrap();
     reasons.retain(|_, count| count["packets"] != 0);
+    // What the program says of itself is in `gauges.rs`.
+    for key in ["front", "admission", "sample", "strangers", "clock", "lost_races", "memory"] {
+        assert!(status.as_object_mut().unwrap().remove(key).is_some(), "{key}");
+    }
     assert_eq!(
         status,
         json!({

@@ -36,6 +36,27 @@ fn sources_are_listed_by_what_was_dropped_or_passed() {
 }
 
 #[test]
+fn what_passed_is_called_an_estimate_where_it_is_one() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let estimate = "what passed within a limit is estimated (`ratelimit help sources`)\n";
+    assert!(ratelimit.ok("help sources").contains("is an estimate"));
+    ratelimit.ok("attach eth0");
+    ratelimit.ok("deny add 10.9.0.2");
+    for host in 1..=2 {
+        Flood::of(Frame::udp([10, 9, 0, host], 9)).send(&sandbox, 10);
+    }
+    // Without a limit every packet is counted, and what is denied has never passed.
+    let text = ratelimit.ok("sources");
+    assert!(text.lines().count() == 3 && !text.contains(estimate), "{text}");
+    ratelimit.ok("limit set default --packets 1/h --burst 5");
+    Flood::of(Frame::udp([10, 9, 0, 3], 9)).send(&sandbox, 20);
+    let text = ratelimit.ok("sources");
+    assert!(text.ends_with(estimate), "{text}");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_error() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);

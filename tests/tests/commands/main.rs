@@ -3,8 +3,10 @@
 
 mod attaching;
 mod errors;
+mod gauges;
 mod listing;
 mod logging;
 mod rules;
 mod services;
+mod settings;
 mod ssh;

@@ -1,0 +1,134 @@
+//! What `status` says to people: first what matters while packets are dropped.
+
+use std::{
+    io::{self, Write},
+    time::Duration,
+};
+
+use ratelimit_common::{
+    limit::{Rate, SECOND},
+    reason::Reason,
+};
+
+use super::{Admission, Clock, Front, Sources, Status, Strangers, Traffic};
+use crate::{
+    cli::output,
+    units::{self, PacketRate},
+};
+
+pub(super) fn write(out: &mut dyn Write, status: &Status, is_verbose: bool) -> io::Result<()> {
+    for interface in &status.interfaces {
+        writeln!(out, "{}: {}, program {}", interface.name, interface.state(), interface.program_id)?;
+    }
+    if status.interfaces.is_empty() {
+        writeln!(out, "not attached to any interface; the rules are kept")?;
+    }
+    let Sources { tracked, buckets, capacity } = status.sources;
+    writeln!(out, "sources: {tracked} tracked, in {buckets} of {capacity} buckets; IPv6 by /{}", status.ipv6_prefix)?;
+    admission(out, &status.admission)?;
+    match &status.strangers {
+        Some(known) => strangers(out, known)?,
+        None if is_verbose => writeln!(out, "strangers: not limited")?,
+        None => {}
+    }
+    front(out, status.front.as_ref(), is_verbose)?;
+    if status.malformed == "pass" {
+        writeln!(out, "malformed packets: pass as far as their source may")?;
+    }
+    if is_verbose {
+        let sample = if status.sample { "one of 256 packets within limits is recorded" } else { "off" };
+        writeln!(out, "samples: {sample}")?;
+        clock(out, &status.clock)?;
+        writeln!(out, "races lost to another CPU: {}", status.lost_races)?;
+    }
+    writeln!(out, "memory of all maps: {:.1} MB", status.memory.bytes as f64 / 1e6)?;
+    writeln!(out)?;
+    reasons(out, status)?;
+    if is_verbose {
+        writeln!(out)?;
+        let row = |map: &super::MapMemory| [map.name.to_owned(), map.entries.to_string(), map.bytes.to_string()];
+        let rows: Vec<_> = status.memory.maps.iter().map(row).collect();
+        output::table(out, ["map", "entries", "bytes"], &rows)?;
+    }
+    Ok(())
+}
+
+fn admission(out: &mut dyn Write, admission: &Admission) -> io::Result<()> {
+    let Admission { made, refused, failed, cpus, .. } = *admission;
+    write!(out, "buckets made: {made}")?;
+    if admission.per_second_and_cpu.is_some() {
+        write!(out, "; packets dropped for want of one: {refused}")?;
+    }
+    if failed > 0 {
+        write!(out, "; inserts that failed: {failed}")?;
+    }
+    writeln!(out)?;
+    let mut estimates = Vec::new();
+    if let (Some(rate), Some(stay)) = (admission.per_second_and_cpu, admission.stay_at_full_budget_seconds) {
+        estimates.push(format!("{} at the full budget ({}, {cpus} CPUs)", seconds(stay), per_second(rate)));
+    }
+    if let Some(stay) = admission.stay_so_far_seconds {
+        estimates.push(format!("{} at the rate so far", seconds(stay)));
+    }
+    if estimates.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "silent buckets stay for an estimated {}", estimates.join(", "))
+}
+
+fn strangers(out: &mut dyn Write, strangers: &Strangers) -> io::Result<()> {
+    let Strangers { per_second: rate, regulars, passed, refused } = *strangers;
+    let rate = per_second(rate);
+    writeln!(out, "strangers: {rate} together; {passed} packets passed, {refused} dropped; regulars known: {regulars}")
+}
+
+/// What shows a crowd is always said.
+fn front(out: &mut dyn Write, front: Option<&Front>, is_verbose: bool) -> io::Result<()> {
+    let Some(Front { cells, crowded, displaced_notes }) = front else {
+        return if is_verbose { writeln!(out, "cells: none, every source has its own bucket") } else { Ok(()) };
+    };
+    let crowded = crowded.unwrap_or(0);
+    if is_verbose || crowded > 0 {
+        writeln!(out, "cells: {cells}, {crowded} of them crowded by sources over the default limit")?;
+    }
+    if is_verbose {
+        writeln!(out, "notes displaced by another source's: {displaced_notes}")?;
+    }
+    Ok(())
+}
+
+fn clock(out: &mut dyn Write, clock: &Clock) -> io::Result<()> {
+    let Clock { default, coarse_rules: coarse, precise_rules: precise, .. } = *clock;
+    let tick = clock.tick_nanoseconds as f64 / 1e6;
+    let default = match default {
+        Some("coarse") => format!("coarse (ticks of {tick} ms)"),
+        Some(name) => name.to_owned(),
+        None => "none, there is no limit".to_owned(),
+    };
+    writeln!(out, "clock of the default: {default}; limits by the coarse one: {coarse}, by the precise one: {precise}")
+}
+
+fn reasons(out: &mut dyn Write, status: &Status) -> io::Result<()> {
+    let row = |name: &str, verdict: &str, traffic: &Traffic| {
+        [name.to_owned(), verdict.to_owned(), traffic.packets.to_string(), traffic.bytes.to_string()]
+    };
+    let mut rows = Vec::new();
+    for reason in Reason::ALL {
+        let traffic = &status.reasons[reason.name()];
+        if traffic.packets > 0 {
+            rows.push(row(reason.name(), if reason.passes() { "passed" } else { "dropped" }, traffic));
+        }
+    }
+    rows.push(row("all", "passed", &status.passed));
+    rows.push(row("all", "dropped", &status.dropped));
+    output::table(out, ["reason", "verdict", "packets", "bytes"], &rows)
+}
+
+fn per_second(amount: u64) -> PacketRate {
+    PacketRate(Rate { amount, period: SECOND })
+}
+
+fn seconds(seconds: f64) -> String {
+    // Nobody is told of more than a hundred years.
+    units::write_duration(Duration::from_secs_f64(seconds.min(3e9).round().max(1.0)))
+}

@@ -1,0 +1,45 @@
+//! What the cells show just now.
+
+use aya::maps::IterableMap as _;
+use ratelimit_common::{
+    cell::{Cell, Memory},
+    class::ANY,
+    gcra,
+    policy::Meter,
+    regular::{self, Regular},
+    stages,
+};
+
+use super::{Error, host, mapped::Mapped, policies, tables::Tables};
+
+/// Cells that owe more than one source may under the default limit, so that several which exceed it are in there. Nothing where no cell
+/// is asked for a default limit: there is none, or its parents decide.
+///
+/// A source whose own rule allows a larger burst makes its cell look crowded as well.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] where the kernel refuses.
+pub fn crowded(tables: &Tables) -> Result<Option<usize>, Error> {
+    let policy = policies::read(tables, tables.default_policy(ANY)?)?;
+    if policy.has_parents() || !policy.packets.is_on() && !policy.bytes.is_on() {
+        return Ok(None);
+    }
+    let (now, most) = (gcra::units(host::now()), tables.control()?.largest_debt);
+    let exceeds = |level: u64, meter: &Meter| meter.is_on() && stages::level_debt(level, now, most) > meter.ceiling;
+    let cells = Mapped::<Cell>::of(tables.front.map())?;
+    let is_crowded = |cell: &Cell| exceeds(cell.packets, &policy.packets) || exceeds(cell.bytes, &policy.bytes);
+    Ok(Some(cells.iter().filter(is_crowded).count()))
+}
+
+/// Sources that are known as regulars.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] where the kernel refuses.
+pub fn regulars(tables: &Tables) -> Result<usize, Error> {
+    let second = regular::second(host::now());
+    let is_known = |word: &u64| Regular(*word).is_regular() && !Regular(*word).gives_way(second);
+    let memory = Mapped::<Memory>::of(tables.memory.map())?;
+    Ok(memory.iter().flat_map(|memory| memory.regulars).filter(is_known).count())
+}

@@ -1,0 +1,125 @@
+//! The options about the program itself: what they refuse, and what stays when they are not given.
+
+use aya::maps::{Array, Map, MapData};
+use ratelimit_common::control::Control;
+use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox};
+use serde_json::{Value, json};
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let per_second = "expected a rate between 1/s and 100M/s";
+    for (words, expected) in [
+        ("attach eth0 --cells 3", "'3' for '--cells <N>': expected a power of two up to 1048576"),
+        ("attach eth0 --cells 0", "expected a power of two up to 1048576"),
+        ("attach eth0 --cells 2097152", "expected a power of two up to 1048576"),
+        ("attach eth0 --cells 8 --front off", "cannot be used with"),
+        ("attach eth0 --strangers 0/s", "a rate of nothing"),
+        ("attach eth0 --strangers 1/h", per_second),
+        ("attach eth0 --strangers some", "expected packets per s, m, h or d"),
+        ("attach eth0 --front off --strangers 1k/s", "--strangers needs the cells that --front off leaves away"),
+        ("attach eth0 --admissions 0/s", "a rate of nothing"),
+        ("attach eth0 --admissions 1/m", per_second),
+        ("attach eth0 --sample some", "invalid value 'some' for '--sample"),
+        ("attach eth0 --front some", "invalid value 'some' for '--front"),
+        ("attach eth0 --max-sources 0", "0 is not in 1..=16777216"),
+    ] {
+        let line = ratelimit.fails(words);
+        assert!(line.contains(expected), "{words}: {line}");
+    }
+    assert!(sandbox.pins().is_empty());
+}
+
+#[test]
+fn cells_of_a_running_instance_stay() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --cells 1024");
+    for (words, wanted) in [("--cells 2048", 2_048), ("--front off", 0), ("--front on", 262_144)] {
+        let line = ratelimit.fails(&format!("attach eth0 {words}"));
+        let expected = format!("has number of cells (0: --front off) 1024, not {wanted}: `ratelimit detach --all`");
+        assert!(line.contains(&expected), "{line}");
+    }
+    ratelimit.ok("attach eth0 --cells 1024");
+    assert_eq!(ratelimit.json("status")["front"]["cells"], 1_024);
+    ratelimit.ok("detach --all");
+
+    ratelimit.ok("attach eth0 --front off");
+    let line = ratelimit.fails("attach eth0 --strangers 1k/s");
+    assert!(line.contains("the running instance has no cells, which --strangers needs"), "{line}");
+    assert_eq!(ratelimit.json("status")["strangers"], json!(null));
+    ratelimit.ok("detach --all");
+}
+
+/// What a running instance may be told to change.
+fn settings(ratelimit: &Ratelimit<'_>) -> [Value; 3] {
+    let status = ratelimit.json("status");
+    [&status["strangers"]["per_second"], &status["sample"], &status["admission"]["per_second_and_cpu"]]
+        .map(Value::clone)
+}
+
+#[test]
+fn what_a_running_instance_is_told_acts_and_stays() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    assert_eq!(settings(&ratelimit), [json!(null), json!(true), json!(10_000)]);
+    ratelimit.ok("attach eth0 --strangers 5k/s --sample off");
+    assert_eq!(settings(&ratelimit), [json!(5_000), json!(false), json!(10_000)]);
+    ratelimit.ok("attach eth0 --admissions 60/m");
+    assert_eq!(settings(&ratelimit), [json!(5_000), json!(false), json!(1)]);
+    ratelimit.ok("attach eth0 --strangers off --sample on");
+    assert_eq!(settings(&ratelimit), [json!(null), json!(true), json!(1)]);
+    ratelimit.ok("detach --all");
+
+    let listed = || ratelimit.json("sources").as_array().unwrap().len();
+    ratelimit.ok("attach eth0 --sample off");
+    Flood::of(Frame::udp([10, 9, 0, 1], 9)).send(&sandbox, 100);
+    assert_eq!(listed(), 0);
+    ratelimit.ok("attach eth0 --sample on");
+    Flood::of(Frame::udp([10, 9, 0, 1], 9)).send(&sandbox, 100);
+    assert_eq!(listed(), 1);
+    ratelimit.ok("attach eth0 --strangers 1/s");
+    Flood::of(Frame::udp([10, 8, 0, 0], 9)).sources(1_000).send(&sandbox, 1_000);
+    let refused = ratelimit.json("status")["reasons"]["over-strangers"]["packets"].as_u64().unwrap();
+    assert!(refused > 900, "{refused}");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_rule_that_changes_the_program_keeps_its_settings_and_its_seed() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --cells 4096 --strangers 3k/s --sample off --admissions 77/s --malformed pass");
+    let control = || -> Control {
+        sandbox.victim(|| {
+            let data = MapData::from_pin("/sys/fs/bpf/ratelimit/CONTROL").unwrap();
+            Array::<_, Control>::try_from(Map::Array(data)).unwrap().get(&0, 0).unwrap()
+        })
+    };
+    let program = || ratelimit.json("status")["interfaces"][0]["program_id"].clone();
+    let (before, mut running) = (control(), program());
+    assert_ne!(before.seed, [0; 4]);
+    for words in [
+        "limit set default --service udp/53 --packets 5/s",
+        "limit set 10.0.0.0/8 --packets 5/s --parent all=10/s",
+        "limit del default --service udp/53",
+        "limit del 10.0.0.0/8",
+    ] {
+        ratelimit.ok(words);
+        assert_ne!(program(), running, "{words}");
+        running = program();
+        assert_eq!(settings(&ratelimit), [json!(3_000), json!(false), json!(77)], "{words}");
+        let status = ratelimit.json("status");
+        assert_eq!((&status["front"]["cells"], &status["malformed"]), (&json!(4_096), &json!("pass")), "{words}");
+        let after = control();
+        assert_eq!((after.seed, after.tick, after.tick_zero), (before.seed, before.tick, before.tick_zero), "{words}");
+        assert_eq!(
+            (after.strangers, after.admission, after.created),
+            (before.strangers, before.admission, before.created)
+        );
+    }
+    assert_eq!(control().features, before.features);
+    ratelimit.ok("detach --all");
+}
