@@ -108,7 +108,8 @@ fn decide(visit: &mut Visit<'_>) -> Reason {
     let Some(cell) = front::cell(visit.hash) else { return Reason::NoState };
     match cell.ask(policy, &visit.clock(), visit.length) {
         Charge::Paid => {
-            if sample::is_due(visit.hash, cell.packets.load() ^ cell.bytes.load()) {
+            // Added and not exclusive-or'd, which would cancel out the time that both levels follow.
+            if sample::is_due(visit.hash, cell.packets.load().wrapping_add(cell.bytes.load())) {
                 sample::record(visit);
             }
             Reason::WithinLimit
