@@ -54,12 +54,14 @@ fn without_cells(visit: &mut Visit<'_>, classes: Classes) -> Result<(), Reason> 
 #[inline(always)]
 fn behind_cells(visit: &mut Visit<'_>, classes: Classes) -> Result<(), Reason> {
     let (control, now, length) = (visit.control, visit.now, visit.length);
+    // Read before the rules: where one changes meanwhile, what is noted is stale, never wrong.
+    let generation = rules::generation(control);
     let is_concerned = RULE_FILTER.get(0).is_none_or(|filter| filter.concerns(&visit.source));
     identity::identify(&mut visit.source, classes, control, now, is_concerned);
     if !is_concerned {
         let (class, policy) = rules::default(classes);
         visit.source.class = u16::from(class);
-        visit.resolution = Resolution::new(rules::generation(control), policy, NEVER);
+        visit.resolution = Resolution::new(generation, policy, NEVER);
     }
     visit.note_hash = visit.source.hash(&control.seed);
     let cell = front::cell(visit.note_hash).ok_or(Reason::NoState)?;
