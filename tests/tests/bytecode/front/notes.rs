@@ -94,13 +94,16 @@ fn a_note_ends_with_the_temporary_rule_that_it_comes_from() {
 /// Where there was no rule near it, the program does not look for one.
 #[test]
 fn a_new_rule_acts_on_a_source_that_passes_by_its_cell() {
-    let v6: Ipv6Addr = "2001:db8::7".parse().unwrap();
-    let v6_source = Source::v6(v6.octets(), 64);
+    let (v4, v6) = ([198, 51, 100, 7], "2001:db8::7".parse::<Ipv6Addr>().unwrap());
     for (frame, source, targets) in [
-        (frame(), Source::v4(ADDRESS), ["192.0.2.7", "192.0.2.0/24", "192.0.0.0/16", "192.0.0.0/15", "128.0.0.0/1"]),
+        (
+            Frame::udp(v4, 9).bytes(),
+            Source::v4(v4),
+            ["198.51.100.7", "198.51.100.0/24", "198.51.0.0/16", "198.50.0.0/15", "128.0.0.0/1"],
+        ),
         (
             Frame::udp(v6, 9).bytes(),
-            v6_source,
+            Source::v6(v6.octets(), 64),
             ["2001:db8::7", "2001:db8::/64", "2001:db8::/32", "2001:d00::/24", "2000::/3"],
         ),
     ] {
