@@ -6,6 +6,7 @@ mod crowd;
 mod notes;
 mod rhythms;
 mod samples;
+mod services;
 mod spread;
 
 use std::cell::{Cell, RefCell};
