@@ -97,6 +97,9 @@ impl Instance {
         if settings.cells != running.cells {
             return different("number of cells (0: --front off)", running.cells, settings.cells);
         }
+        if settings.strangers != 0 && settings.cells == 0 {
+            return different("number of cells (--strangers needs some)", 0, Settings::default().cells);
+        }
         self.replace_program(&settings)
     }
 
