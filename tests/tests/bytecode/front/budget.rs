@@ -2,7 +2,7 @@
 
 use ratelimit::dataplane::object::Settings;
 use ratelimit_common::{limit::SECOND, reason::Reason, source::Source};
-use ratelimit_tests::{Bytecode, Frame, per_second};
+use ratelimit_tests::{Bytecode, Frame, Order, Sources, Walker, per_second};
 
 use super::{of_cpus, stay_on_one_cpu};
 
@@ -72,6 +72,25 @@ fn beyond_the_budget_who_may_be_over_is_dropped_and_nobody_else() {
     bytecode.repeat(&newcomer, u32::try_from(BURST).unwrap());
     assert!(bytecode.bucket(Source::v4(stranger(200))).is_some());
     assert_eq!(bytecode.reason(&newcomer), Reason::OverPackets);
+}
+
+/// Whoever has no limit is recorded, and that is no reason to refuse anybody who has one.
+#[test]
+fn sources_without_a_limit_leave_the_budget_to_those_with_one() {
+    stay_on_one_cpu();
+    let admissions = 320;
+    let mut bytecode = Bytecode::with(Settings { admissions, cells: 1 << 18, ..crate::settings() });
+    bytecode.set_time(SECOND);
+    bytecode.set("192.0.2.0/24", per_second(RATE, BURST));
+    let mut walker = Walker::new(9, 0);
+    walker.lead_to(bytecode.program());
+    walker.run(Sources::Endless, Order::InTurn, 10_000);
+    assert_eq!(of_cpus(&bytecode, |cpu| cpu.admitted), admissions / 16);
+    let limited = frame([192, 0, 2, 1]);
+    for _ in 0..BURST {
+        assert_eq!(bytecode.reason(&limited), Reason::WithinLimit);
+    }
+    assert_eq!(bytecode.reason(&limited), Reason::OverPackets);
 }
 
 /// What the operator set to nothing is nothing: no bucket is made, and no rule is lost.
