@@ -22,9 +22,8 @@ fn with_services(admissions: u64) -> Bytecode {
 fn listed(bytecode: &Bytecode) -> Bucket {
     let mut tracked = bytecode.tables.tracked().unwrap();
     tracked.retain(|(_, bucket)| bucket.passed_packets + bucket.dropped_packets > 0);
-    let [(source, bucket)] = tracked[..] else { panic!("{tracked:?}") };
-    assert_eq!(source, Source::v4(BILLED));
-    bucket
+    assert!(tracked.len() == 1 && tracked[0].0 == Source::v4(BILLED), "{tracked:?}");
+    tracked[0].1
 }
 
 #[test]
