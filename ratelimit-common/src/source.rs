@@ -93,7 +93,8 @@ impl Source {
     #[must_use]
     pub const fn hash(&self, seed: &[u64; 4]) -> u64 {
         let who = (self.class as u64) << 16 | (self.family as u64) << 8 | self.prefix as u64;
-        let first = fold((self.address[0] ^ seed[0]).wrapping_mul(seed[1] | 1));
+        // Folded first, since a product's low bits depend on nothing above them: in the first half of an IPv6 address neighbours differ there.
+        let first = fold(fold(self.address[0] ^ seed[0]).wrapping_mul(seed[1] | 1));
         let both = first.wrapping_add(self.address[1] ^ who << 32 ^ seed[2]);
         // By another distance than in `fold`, or the difference of two first halves would cancel out.
         fold((both ^ both >> 29).wrapping_mul(seed[3] | 1))

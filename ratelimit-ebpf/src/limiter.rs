@@ -55,12 +55,14 @@ fn without_cells(visit: &mut Visit<'_>, classes: Classes) -> Result<(), Reason> 
 #[inline(always)]
 fn behind_cells(visit: &mut Visit<'_>, classes: Classes) -> Result<(), Reason> {
     let (control, now, length) = (visit.control, visit.now, visit.length);
+    // Read before the rules: where one changes meanwhile, what is noted is stale, never wrong.
+    let generation = rules::generation(control);
     let is_concerned = RULE_FILTER.get(0).is_none_or(|filter| filter.concerns(&visit.source));
     identity::identify(&mut visit.source, classes, control, now, is_concerned);
     if !is_concerned {
         let (class, policy) = rules::default(classes);
         visit.source.class = u16::from(class);
-        visit.resolution = Resolution::new(rules::generation(control), policy, NEVER);
+        visit.resolution = Resolution::new(generation, policy, NEVER);
     }
     visit.note_hash = visit.source.hash(&control.seed);
     let cell = front::cell(visit.note_hash).ok_or(Reason::NoState)?;
@@ -113,7 +115,8 @@ fn decide(visit: &mut Visit<'_>) -> Reason {
     let Some(cell) = front::cell(visit.hash) else { return Reason::NoState };
     match cell.ask(policy, &visit.clock(), visit.length) {
         Charge::Paid => {
-            if sample::is_due(visit.hash, cell.packets.load() ^ cell.bytes.load()) {
+            // Added and not exclusive-or'd, which would cancel out the time that both levels follow.
+            if sample::is_due(visit.hash, cell.packets.load().wrapping_add(cell.bytes.load())) {
                 sample::record(visit);
             }
             Reason::WithinLimit

@@ -98,13 +98,15 @@ fn renew(source: &Source, classes: Classes, control: &Control, now: u64, redirec
             let _ = bucket.resolution.compare_exchange(cached.0, resolution.0);
         }
         None if !front::is_on() => admission::make(source, gcra::units(now), gcra::units(now), resolution),
-        None if admission::admits(control, now) => {
-            if let Some(policy) = POLICIES.get(resolution.policy()) {
+        None if admission::admits(control, now) => match POLICIES.get(resolution.policy()) {
+            Some(policy) => {
                 // By the clock that judges.
                 let clock = if policy.flags & COARSE == 0 { Clock::read(control) } else { Clock::of(control, now) };
                 own::make(source, source.hash(&control.seed), policy, resolution, &clock);
             }
-        }
+            // Another class is billed, so this one owes nothing.
+            None => admission::make(source, gcra::units(now), gcra::units(now), resolution),
+        },
         None => {}
     }
     resolution

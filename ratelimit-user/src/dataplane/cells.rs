@@ -2,7 +2,7 @@
 
 use aya::maps::IterableMap as _;
 use ratelimit_common::{
-    cell::{Cell, Memory},
+    cell::Cell,
     class::ANY,
     gcra,
     policy::Meter,
@@ -40,6 +40,6 @@ pub fn crowded(tables: &Tables) -> Result<Option<usize>, Error> {
 pub fn regulars(tables: &Tables) -> Result<usize, Error> {
     let second = regular::second(host::now());
     let is_known = |word: &u64| Regular(*word).is_regular() && !Regular(*word).gives_way(second);
-    let memory = Mapped::<Memory>::of(tables.memory.map())?;
-    Ok(memory.iter().flat_map(|memory| memory.regulars).filter(is_known).count())
+    let cells = Mapped::<Cell>::of(tables.front.map())?;
+    Ok(cells.iter().flat_map(|cell| cell.regulars).filter(is_known).count())
 }

@@ -1,13 +1,13 @@
 //! The program's maps as typed handles.
 
-use std::{os::fd::AsFd as _, path::Path};
+use std::{collections, os::fd::AsFd as _, path::Path};
 
 use aya::{
     Ebpf,
     maps::{Array, HashMap, IterableMap, LpmTrie, Map, MapData, MapError, PerCpuArray},
 };
 use ratelimit_common::{
-    bucket::Bucket,
+    bucket::{Bucket, Resolution},
     cell::{self, Cell},
     class::Class,
     control::{Control, FEATURE_FRONT},
@@ -209,20 +209,35 @@ impl Tables {
     /// [`Error::Bpf`] where the kernel refuses.
     pub fn tracked(&self) -> Result<Vec<(Source, Bucket)>, Error> {
         let mut tracked: Vec<(Source, Bucket)> = bpf::entries(IterableMap::map(&self.buckets).fd().as_fd())?;
-        let control = self.control()?;
-        if control.features & FEATURE_FRONT != 0 {
-            let cells = Mapped::<Cell>::of(self.front.map())?;
-            for (source, bucket) in &mut tracked {
-                let hash = source.hash(&control.seed);
-                let index = cell::index(hash, self.front.len()) as usize;
-                let Some(cell) = cells.get(index) else { continue };
-                if (Note { until: cell.until, check: cell.check }).is_about(hash) {
-                    bucket.dropped_packets += cell.dropped_packets;
-                    bucket.dropped_bytes += cell.dropped_bytes;
-                }
-            }
+        if self.control()?.features & FEATURE_FRONT != 0 {
+            self.add_notes(&mut tracked)?;
         }
         Ok(tracked)
+    }
+
+    /// Adds what the notes of their cells have counted. A note is about the service of its packets, whichever is billed.
+    fn add_notes(&self, tracked: &mut [(Source, Bucket)]) -> Result<(), Error> {
+        let seed = self.control()?.seed;
+        let cells = Mapped::<Cell>::of(self.front.map())?;
+        let mut noted = collections::HashMap::<Source, Count>::new();
+        for (source, bucket) in &*tracked {
+            let hash = source.hash(&seed);
+            let index = cell::index(hash, self.front.len()) as usize;
+            let Some(cell) = cells.get(index) else { continue };
+            if cell.dropped_packets != 0 && (Note { until: cell.until, check: cell.check }).is_about(hash) {
+                let billed = Resolution(bucket.resolution).billed().map_or(*source, |class| source.of_class(class));
+                let count = noted.entry(billed).or_default();
+                count.packets += cell.dropped_packets;
+                count.bytes += cell.dropped_bytes;
+            }
+        }
+        for (source, bucket) in tracked {
+            if let Some(count) = noted.get(source) {
+                bucket.dropped_packets += count.packets;
+                bucket.dropped_bytes += count.bytes;
+            }
+        }
+        Ok(())
     }
 
     /// All rules for single sources.

@@ -1,9 +1,11 @@
 //! The bytecode that the product loads, run by the kernel under an injected clock.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod arrivals;
 mod bypass;
 mod captures;
 mod differential;
+mod front;
 mod jumbo;
 mod parents;
 mod parse;
@@ -15,6 +17,7 @@ mod rules;
 mod schedules;
 mod services;
 mod size;
+mod strangers;
 
 use ratelimit::dataplane::object::Settings;
 

@@ -7,91 +7,16 @@ use proptest::{
     test_runner::{Config, TestRunner},
 };
 use ratelimit::dataplane::object::Settings;
-use ratelimit_common::{
-    cell,
-    gcra::{Answer, units},
-    limit::{DAY, Limit, Rate, SECOND},
-    policy::{Meter, Policy},
-    reason::Reason,
-    source::Source,
-};
+use ratelimit_common::{cell, gcra::units, limit::Rate, source::Source};
 use ratelimit_tests::{
     Bytecode, Frame, Verdict,
     tokens::{self, Tokens},
 };
 
+use crate::arrivals::{Arrival, Model, schedule};
+
 /// Schedules in one run.
 const SCHEDULES: u32 = 10_000;
-
-/// One packet of a schedule.
-#[derive(Debug, Clone)]
-struct Arrival {
-    /// Nanoseconds since the one before.
-    gap: u64,
-    /// Bytes of the frame.
-    length: usize,
-}
-
-/// Rates spread evenly over the orders of magnitude, each number of digits as likely as the others.
-fn rate(most_per_second: u64) -> impl Strategy<Value = Rate> {
-    let period = prop::sample::select(&[SECOND, 60 * SECOND, 3600 * SECOND, DAY][..]);
-    let digits = 0..=most_per_second.ilog10();
-    (period, digits, any::<u64>()).prop_map(move |(period, digits, random)| {
-        let most = most_per_second * (period / SECOND);
-        let amount = 10u64.pow(digits) + random % (9 * 10u64.pow(digits));
-        Rate { amount: amount.min(most), period }
-    })
-}
-
-fn limit() -> impl Strategy<Value = Limit> {
-    let packets = prop::option::weighted(0.8, rate(100_000_000));
-    let bytes = prop::option::weighted(0.4, rate(50_000_000_000));
-    let burst = prop_oneof![1u64..4, 1u64..50, 1u64..100_000].prop_map(Some);
-    (packets, bytes, burst).prop_map(|(packets, bytes, burst)| Limit { packets, bytes, burst })
-}
-
-/// Gaps around what the limit itself takes for one packet, so that verdicts are often close.
-fn arrivals(limit: &Limit) -> impl Strategy<Value = Vec<Arrival>> + use<> {
-    let interval = |rate: Rate, count: u64| (rate.period / rate.amount.max(1)).saturating_mul(count).max(1);
-    let typical = limit.packets.map(|rate| interval(rate, 1)).or(limit.bytes.map(|rate| interval(rate, 100)));
-    let typical = typical.unwrap_or(1).min(DAY);
-    let gap = prop_oneof![
-        4 => Just(0),
-        4 => 0..=typical,
-        2 => typical..=typical * 4,
-        1 => (0..=typical).prop_map(|gap| gap * 60),
-        1 => Just(typical),
-    ];
-    prop::collection::vec((gap, 42usize..1_514).prop_map(|(gap, length)| Arrival { gap, length }), 1..60)
-}
-
-fn schedule() -> impl Strategy<Value = (Policy, Limit, Vec<Arrival>, u64)> {
-    let possible = limit().prop_filter_map("a limit that cannot be", |limit| Some((limit.policy().ok()?, limit)));
-    // Any time of the clock's nine years, also around the moments at which it wraps as units.
-    let start = prop_oneof![0u64..1 << 40, 0u64..1 << 57, (1u64..1 << 4).prop_map(|wraps| (wraps << 54) - SECOND)];
-    (possible, start)
-        .prop_flat_map(|((policy, limit), start)| (Just(policy), Just(limit), arrivals(&limit), Just(start)))
-}
-
-/// What the limits say, from the algorithm alone.
-struct Model<'a> {
-    policy: &'a Policy,
-    packets: u64,
-    bytes: u64,
-}
-
-impl Model<'_> {
-    fn judge(&mut self, now: u64, length: u32) -> Reason {
-        let ask = |meter: &Meter, state: u64, amount: u32| match meter.is_on() {
-            true => meter.ask(state, units(now), meter.cost_of(amount)),
-            false => Answer::Admit(state),
-        };
-        let Answer::Admit(bytes) = ask(&self.policy.bytes, self.bytes, length) else { return Reason::OverBytes };
-        let Answer::Admit(packets) = ask(&self.policy.packets, self.packets, 1) else { return Reason::OverPackets };
-        (self.packets, self.bytes) = (packets, bytes);
-        Reason::WithinLimit
-    }
-}
 
 #[test]
 fn every_verdict_is_the_models_and_every_bound_holds() {
@@ -113,7 +38,7 @@ fn every_verdict_is_the_models_and_every_bound_holds() {
         }
         bytecode.set_default(&policy);
         let mut now = start;
-        let mut model = Model { policy: &policy, packets: units(start), bytes: units(start) };
+        let mut model = Model::new(&policy, start);
         let (mut admitted, mut admitted_bytes, mut largest) = (0, 0, 0);
         // Where packets are all that is limited: what textbooks admit at a rate that is a thousandth lower, and one that is higher.
         let textbook = |thousandths| {

@@ -149,9 +149,7 @@ fn the_maps_take_at_most_64_megabytes_by_default() {
     assert_eq!(memory["bytes"], maps.iter().map(bytes).sum::<u64>());
     let of = |name: &str| maps.iter().find(|map| map["name"] == name).unwrap();
     assert_eq!((&of("FRONT")["entries"], &of("BUCKETS")["entries"]), (&json!(262_144), &json!(131_072)));
-    for name in ["FRONT", "MEMORY"] {
-        assert!((8 << 20..11 << 20).contains(&bytes(of(name))), "{name}: {}", bytes(of(name)));
-    }
+    assert!((16 << 20..22 << 20).contains(&bytes(of("FRONT"))), "{}", bytes(of("FRONT")));
     // Before 6.4 the kernel counts rules that nobody has set, and keys that an array does not keep.
     let lazy = bytes(of("SOURCE_RULES")) + bytes(of("PREFIX_RULES"));
     assert!(bytes(&memory) - lazy < 40_000_000, "{memory}");

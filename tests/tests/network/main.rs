@@ -5,3 +5,4 @@ mod jumbo;
 mod limits;
 mod receiver;
 mod services;
+mod survival;

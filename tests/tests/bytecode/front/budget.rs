@@ -1,0 +1,133 @@
+//! Who gets a bucket.
+
+use ratelimit::dataplane::object::Settings;
+use ratelimit_common::{limit::SECOND, reason::Reason, source::Source};
+use ratelimit_tests::{Bytecode, Frame, Order, Sources, Walker, per_second};
+
+use super::{of_cpus, stay_on_one_cpu};
+
+const RATE: u64 = 10;
+const BURST: u64 = 10;
+/// Beyond this, a cell asks the bucket.
+const HALF: u32 = 5;
+
+fn stranger(number: u8) -> [u8; 4] {
+    [198, 51, 100, number]
+}
+
+fn frame(address: [u8; 4]) -> Vec<u8> {
+    Frame::udp(address, 9).bytes()
+}
+
+/// One new bucket a second, a cell for each source, and one that has spent the first.
+fn with_one_a_second() -> (Bytecode, Vec<u8>) {
+    stay_on_one_cpu();
+    let mut bytecode = Bytecode::with(Settings { admissions: 1, cells: 1 << 18, sample: false, ..crate::settings() });
+    bytecode.set_time(SECOND);
+    bytecode.set("default", per_second(RATE, BURST));
+    let first = frame([192, 0, 2, 1]);
+    for _ in 0..BURST {
+        assert_eq!(bytecode.reason(&first), Reason::WithinLimit);
+    }
+    assert_eq!(bytecode.reason(&first), Reason::OverPackets);
+    (bytecode, first)
+}
+
+#[test]
+fn beyond_the_budget_who_may_be_over_is_dropped_and_nobody_else() {
+    let (mut bytecode, first) = with_one_a_second();
+    for number in 0..50 {
+        let frame = frame(stranger(number));
+        for _ in 0..HALF {
+            assert_eq!(bytecode.reason(&frame), Reason::WithinLimit);
+        }
+        for _ in 0..3 {
+            assert_eq!(bytecode.reason(&frame), Reason::NotAdmitted);
+        }
+        assert_eq!(bytecode.bucket(Source::v4(stranger(number))), None);
+    }
+    assert_eq!((of_cpus(&bytecode, |cpu| cpu.admitted), of_cpus(&bytecode, |cpu| cpu.failed)), (1, 0));
+    // Whoever has a bucket keeps its rate while a crowd asks for one. In each second one of the crowd gets one.
+    let (mut kept, mut given) = (0, 0);
+    for step in 1..=100 {
+        bytecode.set_time(SECOND + step * SECOND / RATE);
+        kept += u64::from(bytecode.reason(&first).passes());
+        for number in 0..50 {
+            bytecode.repeat(&frame(stranger(number)), 3);
+        }
+        if step.is_multiple_of(RATE) {
+            given += 1;
+            assert_eq!(of_cpus(&bytecode, |cpu| cpu.admitted), 1 + given);
+        }
+    }
+    assert_eq!((kept, given), (100, 10));
+    // Below half of its burst nobody asks.
+    let newcomer = frame(stranger(200));
+    for _ in 0..HALF {
+        assert_eq!(bytecode.reason(&newcomer), Reason::WithinLimit);
+    }
+    assert_eq!(bytecode.reason(&newcomer), Reason::NotAdmitted);
+    // A second later it is the first to ask.
+    bytecode.set_time(SECOND + 100 * SECOND / RATE + SECOND);
+    bytecode.repeat(&newcomer, u32::try_from(BURST).unwrap());
+    assert!(bytecode.bucket(Source::v4(stranger(200))).is_some());
+    assert_eq!(bytecode.reason(&newcomer), Reason::OverPackets);
+}
+
+/// Whoever has no limit is recorded, and that is no reason to refuse anybody who has one.
+#[test]
+fn sources_without_a_limit_leave_the_budget_to_those_with_one() {
+    stay_on_one_cpu();
+    let admissions = 320;
+    let mut bytecode = Bytecode::with(Settings { admissions, cells: 1 << 18, ..crate::settings() });
+    bytecode.set_time(SECOND);
+    bytecode.set("192.0.2.0/24", per_second(RATE, BURST));
+    let mut walker = Walker::new(9, 0);
+    walker.lead_to(bytecode.program());
+    walker.run(Sources::Endless, Order::InTurn, 10_000);
+    assert_eq!(of_cpus(&bytecode, |cpu| cpu.admitted), admissions / 16);
+    let limited = frame([192, 0, 2, 1]);
+    for _ in 0..BURST {
+        assert_eq!(bytecode.reason(&limited), Reason::WithinLimit);
+    }
+    assert_eq!(bytecode.reason(&limited), Reason::OverPackets);
+}
+
+/// What the operator set to nothing is nothing: no bucket is made, and no rule is lost.
+#[test]
+fn without_a_budget_cells_and_rules_are_all_there_is() {
+    let mut bytecode = Bytecode::with(Settings { admissions: 0, ..crate::settings() });
+    bytecode.set_time(SECOND);
+    bytecode.set("default", per_second(RATE, BURST));
+    bytecode.set("203.0.113.0/24", ratelimit_common::policy::Policy::DENIED);
+    let (denied, other) = (frame([203, 0, 113, 1]), frame(stranger(1)));
+    for _ in 0..10 {
+        assert_eq!(bytecode.reason(&denied), Reason::Denied);
+    }
+    for _ in 0..HALF {
+        assert_eq!(bytecode.reason(&other), Reason::WithinLimit);
+    }
+    assert_eq!(bytecode.reason(&other), Reason::NotAdmitted);
+    assert!(bytecode.tables.tracked().unwrap().is_empty());
+}
+
+/// The kernel gives the one bucket to whoever asked last. The cells remember what each owes.
+#[test]
+fn with_one_bucket_nobody_gets_more_than_its_burst() {
+    stay_on_one_cpu();
+    let mut bytecode = Bytecode::with(Settings { buckets: 1, ..crate::settings() });
+    bytecode.set_time(SECOND);
+    bytecode.set("default", per_second(RATE, BURST));
+    let frames: Vec<_> = (0..20).map(|number| frame(stranger(number))).collect();
+    for round in 0..2 * BURST {
+        for frame in &frames {
+            let expected = if round < BURST { Reason::WithinLimit } else { Reason::OverPackets };
+            assert_eq!(bytecode.reason(frame), expected, "round {round}");
+        }
+    }
+    // One for each packet beyond the halves, but for those that a note has refused.
+    let (made, failed) = (of_cpus(&bytecode, |cpu| cpu.admitted), of_cpus(&bytecode, |cpu| cpu.failed));
+    assert_eq!((made, failed), (20 * (BURST - u64::from(HALF) + 1), 0));
+    assert_eq!(bytecode.count(Reason::TableFull), 0);
+    assert_eq!(bytecode.tables.tracked().unwrap().len(), 1);
+}

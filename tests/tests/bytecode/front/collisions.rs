@@ -1,0 +1,63 @@
+//! Sources that share a cell, on two CPUs at once.
+
+use std::{sync::Barrier, thread};
+
+use ratelimit::dataplane::object::Settings;
+use ratelimit_common::{limit::SECOND, reason::Reason};
+use ratelimit_tests::{Bytecode, Frame, per_second};
+
+use super::sharing;
+
+const BURST: u64 = 10_000;
+const ROUNDS: u32 = 20;
+const REPEAT: u32 = 2_000;
+
+/// Runs each frame on a thread of its own, and says how many of each passed within the limit. One of them is a byte longer.
+fn race(bytecode: &Bytecode, frames: &[Vec<u8>; 2]) -> [u64; 2] {
+    let count = || bytecode.counts()[Reason::WithinLimit as usize].1;
+    let (before, start) = (count(), Barrier::new(2));
+    thread::scope(|scope| {
+        for frame in frames {
+            scope.spawn(|| {
+                start.wait();
+                for _ in 0..ROUNDS {
+                    bytecode.repeat(frame, REPEAT);
+                }
+            });
+        }
+    });
+    let after = count();
+    let (packets, bytes) = (after.packets - before.packets, after.bytes - before.bytes);
+    let longer = bytes - packets * frames[0].len() as u64;
+    [packets - longer, longer]
+}
+
+#[test]
+fn of_two_sources_in_a_cell_none_gets_more_than_its_burst() {
+    let mut bytecode = Bytecode::with(Settings { cells: 1 << 10, ..crate::settings() });
+    bytecode.set_default(&per_second(1_000, BURST));
+    bytecode.set_time(SECOND);
+    let addresses = sharing(&bytecode, 40);
+    for (number, pair) in addresses.as_chunks::<2>().0.iter().enumerate() {
+        bytecode.forget();
+        let frames = [Frame::udp(pair[0], 9).bytes(), Frame::udp(pair[1], 9).length(61).bytes()];
+        let passed = race(&bytecode, &frames);
+        assert!(passed.iter().all(|passed| *passed <= BURST), "pair {number}: {passed:?}");
+        // The cell's part once, and the rest of each burst, of which a new bucket may begin with what the neighbour owes.
+        let sum: u64 = passed.iter().sum();
+        assert!((BURST..=BURST / 2 * 3).contains(&sum), "pair {number}: {passed:?}");
+    }
+    assert_eq!(bytecode.count(Reason::TableFull) + bytecode.count(Reason::NotAdmitted), 0);
+}
+
+#[test]
+fn on_two_cpus_one_source_gets_exactly_its_burst() {
+    let mut bytecode = Bytecode::with(Settings { cells: 1, ..crate::settings() });
+    bytecode.set_default(&per_second(1_000, BURST));
+    bytecode.set_time(SECOND);
+    for _ in 0..20 {
+        bytecode.forget();
+        let frames = [60, 61].map(|length| Frame::udp([192, 0, 2, 1], 9).length(length).bytes());
+        assert_eq!(race(&bytecode, &frames).iter().sum::<u64>(), BURST);
+    }
+}

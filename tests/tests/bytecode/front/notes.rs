@@ -1,0 +1,156 @@
+//! Notes of refusals: they repeat what was said, and nothing that a rule has changed since.
+
+use std::{net::Ipv6Addr, time::Duration};
+
+use ratelimit::dataplane::{host, rules};
+use ratelimit_common::{
+    limit::{Limit, Rate, SECOND},
+    policy::Policy,
+    reason::Reason,
+    rule::COMMAND,
+    source::Source,
+};
+use ratelimit_tests::{Bytecode, Frame, per_second};
+
+use super::memory_of;
+
+const ADDRESS: [u8; 4] = [192, 0, 2, 7];
+
+fn frame() -> Vec<u8> {
+    Frame::udp(ADDRESS, 9).bytes()
+}
+
+fn hourly() -> Policy {
+    let rate = Rate { amount: 1, period: 3_600 * SECOND };
+    Limit { packets: Some(rate), burst: Some(1), ..Limit::default() }.policy().unwrap()
+}
+
+/// Sends until a note repeats this refusal.
+#[track_caller]
+fn until_noted(bytecode: &Bytecode, reason: Reason) {
+    bytecode.repeat(&frame(), 3);
+    let noted = || memory_of(bytecode, &Source::v4(ADDRESS)).dropped_packets;
+    let before = noted();
+    assert_eq!(bytecode.reason(&frame()), reason);
+    assert_eq!(noted(), before + 1, "no note was in force");
+}
+
+/// A rule before and what it says, then a change and what is said to the very next packet.
+#[test]
+fn no_note_outlives_the_rule_that_it_comes_from() {
+    type Change = fn(&mut Bytecode);
+    let changes: [(&str, Policy, Reason, Change, Reason); 11] = [
+        (
+            "default",
+            per_second(1, 1),
+            Reason::OverPackets,
+            |it| it.set("default", per_second(1, 100)),
+            Reason::WithinLimit,
+        ),
+        ("default", hourly(), Reason::OverPackets, |it| it.set("192.0.2.7", Policy::ALLOWED), Reason::Allowed),
+        ("default", hourly(), Reason::OverPackets, |it| it.set("192.0.0.0/9", Policy::ALLOWED), Reason::Allowed),
+        ("default", hourly(), Reason::OverPackets, |it| it.set("192.0.2.7", Policy::DENIED), Reason::Denied),
+        ("default", hourly(), Reason::OverPackets, |it| it.delete("default"), Reason::WithinLimit),
+        ("default", Policy::DENIED, Reason::Denied, |it| it.delete("default"), Reason::WithinLimit),
+        ("default", Policy::DENIED, Reason::Denied, |it| it.set("default", hourly()), Reason::WithinLimit),
+        ("192.0.2.7", Policy::DENIED, Reason::Denied, |it| it.delete("192.0.2.7"), Reason::WithinLimit),
+        ("192.0.2.0/24", Policy::DENIED, Reason::Denied, |it| it.set("192.0.2.7", hourly()), Reason::WithinLimit),
+        ("192.0.2.0/24", hourly(), Reason::OverPackets, |it| it.delete("192.0.2.0/24"), Reason::WithinLimit),
+        (
+            "192.0.2.7",
+            hourly(),
+            Reason::OverPackets,
+            |it| it.set("192.0.2.7", per_second(1, 9_999)),
+            Reason::WithinLimit,
+        ),
+    ];
+    for (number, (target, policy, before, change, after)) in changes.into_iter().enumerate() {
+        let mut bytecode = Bytecode::with(crate::settings());
+        bytecode.set_time(SECOND);
+        bytecode.set(target, policy);
+        until_noted(&bytecode, before);
+        change(&mut bytecode);
+        assert_eq!(bytecode.reason(&frame()), after, "change {number}: {target}");
+    }
+}
+
+#[test]
+fn a_note_ends_with_the_temporary_rule_that_it_comes_from() {
+    for (policy, reason) in [(Policy::DENIED, Reason::Denied), (hourly(), Reason::OverPackets)] {
+        let mut bytecode = Bytecode::with(crate::settings());
+        let begin = host::now();
+        bytecode.set_time(begin);
+        let (target, life) = ("192.0.2.7".parse().unwrap(), Duration::from_secs(30));
+        rules::set(&mut bytecode.tables, target, &policy.into(), Some(life), COMMAND).unwrap();
+        let set_by = host::now();
+        until_noted(&bytecode, reason);
+        bytecode.set_time(begin + 30 * SECOND - 1);
+        assert_eq!(bytecode.reason(&frame()), reason);
+        bytecode.set_time(set_by + 30 * SECOND);
+        assert_eq!(bytecode.reason(&frame()), Reason::WithinLimit);
+    }
+}
+
+/// Where there was no rule near it, the program does not look for one.
+#[test]
+fn a_new_rule_acts_on_a_source_that_passes_by_its_cell() {
+    let (v4, v6) = ([198, 51, 100, 7], "2001:db8::7".parse::<Ipv6Addr>().unwrap());
+    for (frame, source, targets) in [
+        (
+            Frame::udp(v4, 9).bytes(),
+            Source::v4(v4),
+            ["198.51.100.7", "198.51.100.0/24", "198.51.0.0/16", "198.50.0.0/15", "128.0.0.0/1"],
+        ),
+        (
+            Frame::udp(v6, 9).bytes(),
+            Source::v6(v6.octets(), 64),
+            ["2001:db8::7", "2001:db8::/64", "2001:db8::/32", "2001:d00::/24", "2000::/3"],
+        ),
+    ] {
+        for target in targets {
+            let mut bytecode = Bytecode::with(crate::settings());
+            bytecode.set_time(SECOND);
+            bytecode.set("default", per_second(1_000, 1_000));
+            let concerns = |bytecode: &Bytecode| bytecode.tables.rule_filter.get(&0, 0).unwrap().concerns(&source);
+            assert!(!concerns(&bytecode));
+            bytecode.repeat(&frame, 100);
+            assert_eq!(bytecode.reason(&frame), Reason::WithinLimit);
+            for (policy, reason) in [(Policy::DENIED, Reason::Denied), (Policy::ALLOWED, Reason::Allowed)] {
+                bytecode.set(target, policy);
+                assert_eq!(bytecode.reason(&frame), reason, "{target}");
+                bytecode.delete(target);
+                assert!(!concerns(&bytecode));
+                assert_eq!(bytecode.reason(&frame), Reason::WithinLimit, "{target}");
+            }
+        }
+    }
+}
+
+/// A source that is denied costs a look at its cell.
+#[test]
+fn a_denied_source_is_dropped_by_its_note_and_counted_exactly() {
+    let mut bytecode = Bytecode::with(crate::settings());
+    bytecode.set_time(SECOND);
+    bytecode.set("192.0.2.7", Policy::DENIED);
+    let (source, frame) = (Source::v4(ADDRESS), frame());
+    bytecode.send(&frame);
+    let bucket = bytecode.bucket(source).unwrap();
+    assert_eq!((bucket.passed_packets, bucket.dropped_packets), (0, 1));
+    bytecode.repeat(&frame, 1_000);
+    assert_eq!(bytecode.bucket(source), Some(bucket), "the note did not spare the bucket");
+    let memory = memory_of(&bytecode, &source);
+    assert_eq!((memory.dropped_packets, memory.dropped_bytes), (1_000, 1_000 * frame.len() as u64));
+    assert_eq!(bytecode.count(Reason::Denied), 1_001);
+    let listed = |bytecode: &Bytecode| {
+        let tracked = bytecode.tables.tracked().unwrap();
+        let [(found, bucket)] = tracked[..] else { panic!("{tracked:?}") };
+        assert_eq!(found, source);
+        (bucket.dropped_packets, bucket.dropped_bytes)
+    };
+    assert_eq!(listed(&bytecode), (1_001, 1_001 * frame.len() as u64));
+    // After any change the bucket is asked once more, and takes over what the note has counted.
+    bytecode.tables.renew().unwrap();
+    bytecode.repeat(&frame, 10);
+    assert_eq!(listed(&bytecode), (1_011, 1_011 * frame.len() as u64));
+    assert!(bytecode.bucket(source).unwrap().dropped_packets > 1_000);
+}

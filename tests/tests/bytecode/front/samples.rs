@@ -1,0 +1,106 @@
+//! What is counted for each source.
+
+use ratelimit::dataplane::object::Settings;
+use ratelimit_common::{
+    bucket::Bucket,
+    limit::{Limit, Rate, SECOND},
+    policy::Policy,
+    reason::Reason,
+    source::Source,
+};
+use ratelimit_tests::{Bytecode, Frame, per_second};
+
+const ADDRESS: [u8; 4] = [192, 0, 2, 1];
+const PACKETS: u64 = 100_000;
+
+/// The one source that is tracked, if there is one.
+fn listed(bytecode: &Bytecode) -> Option<Bucket> {
+    let tracked = bytecode.tables.tracked().unwrap();
+    assert!(tracked.len() <= 1, "{tracked:?}");
+    tracked.first().map(|(source, bucket)| {
+        assert_eq!(*source, Source::v4(ADDRESS));
+        *bucket
+    })
+}
+
+/// Sends all packets, so many at a time, at half of a limit of a thousand per second.
+fn send_all(bytecode: &mut Bytecode, frame: &[u8], at_a_time: u32) {
+    bytecode.set_time(SECOND);
+    let mut clock = bytecode.clock();
+    for _ in 0..PACKETS / u64::from(at_a_time) {
+        clock.advance(u64::from(at_a_time) * SECOND / 500);
+        bytecode.repeat(frame, at_a_time);
+    }
+    assert_eq!(bytecode.count(Reason::WithinLimit), PACKETS);
+}
+
+fn both(bytes_per_second: u64) -> Policy {
+    let rate = |amount| Some(Rate { amount, period: SECOND });
+    Limit { packets: rate(1_000), bytes: rate(bytes_per_second), burst: Some(1_000) }.policy().unwrap()
+}
+
+#[test]
+fn a_busy_source_within_its_limit_is_listed_with_about_what_it_sent() {
+    let frame = Frame::udp(ADDRESS, 9).length(100).bytes();
+    // Also where one packet costs as much of the one limit as of the other.
+    for (policy, what) in [(per_second(1_000, 1_000), "packets"), (both(700_000), "both"), (both(100_000), "alike")] {
+        for (tick, at_a_time) in [(0, 1), (0, 50), (4_000_000, 1), (4_000_000, 50)] {
+            let mut bytecode = Bytecode::with(Settings { injected_tick: tick, ..crate::settings() });
+            bytecode.set("default", policy);
+            send_all(&mut bytecode, &frame, at_a_time);
+            let bucket = listed(&bytecode).unwrap_or_else(|| panic!("{what} by {at_a_time}: it is not listed"));
+            let off = bucket.passed_packets.abs_diff(PACKETS) as f64 / PACKETS as f64;
+            assert!(off < 0.3, "{what} by {at_a_time}, tick {tick}: {} packets", bucket.passed_packets);
+            assert_eq!(bucket.passed_bytes, 100 * bucket.passed_packets);
+            assert_eq!(bucket.dropped_packets, 0);
+        }
+    }
+}
+
+#[test]
+fn without_samples_who_exceeds_nothing_is_not_listed() {
+    let mut bytecode = Bytecode::with(Settings { sample: false, ..crate::settings() });
+    bytecode.set("default", per_second(1_000, 1_000));
+    send_all(&mut bytecode, &Frame::udp(ADDRESS, 9).bytes(), 50);
+    assert_eq!(listed(&bytecode), None);
+}
+
+/// Records use a sixteenth of the budget, so that a flood from everywhere leaves the rest to those who need a bucket.
+#[test]
+fn records_take_their_part_of_the_budget_and_no_more() {
+    super::stay_on_one_cpu();
+    let (budget, seconds) = (160, 20);
+    let mut bytecode = Bytecode::with(Settings { admissions: budget, ..crate::settings() });
+    bytecode.set("default", per_second(1_000, 1_000));
+    bytecode.set_time(SECOND);
+    let (mut clock, mut walker) = (bytecode.clock(), ratelimit_tests::Walker::new(9, 0));
+    walker.lead_to(bytecode.program());
+    for _ in 0..seconds * 10 {
+        clock.advance(SECOND / 10);
+        walker.run(ratelimit_tests::Sources::Endless, ratelimit_tests::Order::InTurn, 2_000);
+    }
+    let made = super::of_cpus(&bytecode, |cpu| cpu.admitted);
+    let part = budget / 16;
+    // Twice as many samples as may be recorded. A second's worth may come at once.
+    assert!((part * (seconds - 1)..=part * (seconds + 1)).contains(&made), "{made} buckets");
+}
+
+#[test]
+fn what_an_offender_loses_is_counted_exactly() {
+    let mut bytecode = Bytecode::with(crate::settings());
+    bytecode.set("default", per_second(10, 10));
+    bytecode.set_time(SECOND);
+    let frame = Frame::udp(ADDRESS, 9).bytes();
+    let mut clock = bytecode.clock();
+    for _ in 0..1_000 {
+        clock.advance(SECOND / 100);
+        bytecode.repeat(&frame, 97);
+    }
+    let dropped = bytecode.count(Reason::OverPackets);
+    assert!(dropped > 96_000);
+    let bucket = listed(&bytecode).unwrap();
+    assert_eq!((bucket.dropped_packets, bucket.dropped_bytes), (dropped, dropped * frame.len() as u64));
+    // Most of them by its note, and some of those are still to be added to its bucket.
+    let of_its_own = bytecode.bucket(Source::v4(ADDRESS)).unwrap().dropped_packets;
+    assert!(of_its_own < dropped);
+}

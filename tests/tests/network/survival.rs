@@ -1,0 +1,82 @@
+//! Sources that have been there for a while, beside a flood from forged addresses.
+
+use std::{net::Ipv4Addr, thread, time::Instant};
+
+use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox, VICTIM_LINK};
+
+use crate::receiver::{PORT, Received, alone, receiving};
+
+const ESTABLISHED: u32 = 200;
+const FIRST: Ipv4Addr = Ipv4Addr::new(10, 9, 7, 1);
+/// Packets of each of them while the flood runs.
+const EACH: u64 = 30;
+/// Nobody listens here.
+const ELSEWHERE: u16 = 10;
+
+/// All of them, this many packets per second together.
+fn established(pace: u64) -> Flood {
+    // The flood takes the last CPU, and with it the last queue.
+    Flood::of(Frame::udp(FIRST, PORT)).sources(ESTABLISHED).pace(pace).on_cpu(0)
+}
+
+/// Has the established send while the flood runs, and says how much it sent, and in how many seconds.
+fn beside_a_flood(sandbox: &Sandbox) -> (u64, f64) {
+    let last = thread::available_parallelism().unwrap().get() - 1;
+    let begin = Instant::now();
+    let flood = Flood::of(Frame::udp(Ipv4Addr::new(192, 0, 2, 1), ELSEWHERE)).endless(0).on_cpu(last).start(sandbox);
+    established(2_000).send(sandbox, u64::from(ESTABLISHED) * EACH);
+    let sent = flood.stop();
+    assert!(sent > 200_000, "that was no flood: {sent} packets");
+    (sent, begin.elapsed().as_secs_f64())
+}
+
+#[track_caller]
+fn assert_complete(received: &Received, each: u64) {
+    for number in 0..ESTABLISHED {
+        let address = Ipv4Addr::from(u32::from(FIRST) + number);
+        assert_eq!(received.from(address).count, each, "{address} has lost packets");
+    }
+}
+
+#[test]
+fn beside_a_flood_from_everywhere_the_established_lose_nothing() {
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok(&format!("attach {VICTIM_LINK} --packets 100/s --burst 100"));
+    let ((sent, _), received) = receiving(&sandbox, |_| beside_a_flood(&sandbox));
+    assert_complete(&received, EACH);
+    let reasons = ratelimit.json("status")["reasons"].clone();
+    let counted = |reason: &str| reasons[reason]["packets"].as_u64().unwrap();
+    // None of the flood's sources exceeds anything.
+    assert_eq!(counted("within-limit"), sent + u64::from(ESTABLISHED) * EACH);
+    assert_eq!(counted("not-admitted") + counted("over-packets") + counted("table-full"), 0);
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_limit_of_strangers_holds_the_flood_and_spares_the_established() {
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let strangers = 1_000;
+    ratelimit.ok(&format!("attach {VICTIM_LINK} --packets 100/s --burst 100 --strangers {strangers}/s"));
+    let before = 12;
+    let passed = || ratelimit.json("status")["reasons"]["within-limit"]["packets"].as_u64().unwrap();
+    let ((sent, seconds, of_flood), received) = receiving(&sandbox, |_| {
+        // Over three seconds, slowly enough for strangers: then all are regulars.
+        established(800).send(&sandbox, u64::from(ESTABLISHED) * before);
+        assert_eq!(passed(), u64::from(ESTABLISHED) * before);
+        let (sent, seconds) = beside_a_flood(&sandbox);
+        (sent, seconds, passed() - u64::from(ESTABLISHED) * (before + EACH))
+    });
+    assert_complete(&received, before + EACH);
+    // What comes at once is a tenth of a second's, and each CPU may have a batch of one left.
+    let cpus = thread::available_parallelism().unwrap().get();
+    let most = strangers as f64 * (seconds + 0.1) + cpus as f64;
+    assert!(of_flood as f64 <= most, "{of_flood} of {sent} packets passed, {most:.0} may");
+    assert!(of_flood as f64 >= most / 2.0, "{of_flood} of {sent} packets passed, {most:.0} may");
+    let over = ratelimit.json("status")["reasons"]["over-strangers"]["packets"].as_u64().unwrap();
+    assert_eq!(of_flood + over, sent);
+    ratelimit.ok("detach --all");
+}
