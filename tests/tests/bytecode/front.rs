@@ -16,12 +16,7 @@ use proptest::{
     test_runner::{Config, TestRunner},
 };
 use ratelimit::dataplane::object::Settings;
-use ratelimit_common::{
-    cell::{self, Cell},
-    cpu::Cpu,
-    gcra::units,
-    source::Source,
-};
+use ratelimit_common::{cell, cpu::Cpu, gcra::units, source::Source};
 use ratelimit_tests::{Bytecode, Frame, Verdict};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -89,7 +84,7 @@ pub(crate) fn cell_of(bytecode: &Bytecode, source: &Source) -> u32 {
 }
 
 /// What goes with the cell of a source.
-pub(crate) fn memory_of(bytecode: &Bytecode, source: &Source) -> Cell {
+pub(crate) fn cell_entry_of(bytecode: &Bytecode, source: &Source) -> cell::Cell {
     bytecode.tables.front.get(&cell_of(bytecode, source), 0).unwrap()
 }
 

@@ -11,7 +11,7 @@ use ratelimit_common::{
 };
 use ratelimit_tests::{Bytecode, Clock, Frame, Order, Sources, Walker, per_second};
 
-use crate::front::{memory_of, of_cpus, sharing};
+use crate::front::{cell_entry_of, of_cpus, sharing};
 
 /// A second as regulars count them.
 const STEP: u64 = 1 << 30;
@@ -51,7 +51,7 @@ fn make_regulars(bytecode: &Bytecode, clock: &mut Clock, addresses: &[[u8; 4]]) 
 fn remembered(bytecode: &Bytecode, address: [u8; 4]) -> Option<Regular> {
     let source = Source::v4(address);
     let hash = source.hash(&bytecode.tables.control().unwrap().seed);
-    memory_of(bytecode, &source).regulars.map(Regular).into_iter().find(|regular| regular.is(hash))
+    cell_entry_of(bytecode, &source).regulars.map(Regular).into_iter().find(|regular| regular.is(hash))
 }
 
 fn is_regular(bytecode: &Bytecode, address: [u8; 4]) -> bool {

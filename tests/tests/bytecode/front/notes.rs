@@ -12,7 +12,7 @@ use ratelimit_common::{
 };
 use ratelimit_tests::{Bytecode, Frame, per_second};
 
-use super::memory_of;
+use super::cell_entry_of;
 
 const ADDRESS: [u8; 4] = [192, 0, 2, 7];
 
@@ -29,7 +29,7 @@ fn hourly() -> Policy {
 #[track_caller]
 fn until_noted(bytecode: &Bytecode, reason: Reason) {
     bytecode.repeat(&frame(), 3);
-    let noted = || memory_of(bytecode, &Source::v4(ADDRESS)).dropped_packets;
+    let noted = || cell_entry_of(bytecode, &Source::v4(ADDRESS)).dropped_packets;
     let before = noted();
     assert_eq!(bytecode.reason(&frame()), reason);
     assert_eq!(noted(), before + 1, "no note was in force");
@@ -138,7 +138,7 @@ fn a_denied_source_is_dropped_by_its_note_and_counted_exactly() {
     assert_eq!((bucket.passed_packets, bucket.dropped_packets), (0, 1));
     bytecode.repeat(&frame, 1_000);
     assert_eq!(bytecode.bucket(source), Some(bucket), "the note did not spare the bucket");
-    let memory = memory_of(&bytecode, &source);
+    let memory = cell_entry_of(&bytecode, &source);
     assert_eq!((memory.dropped_packets, memory.dropped_bytes), (1_000, 1_000 * frame.len() as u64));
     assert_eq!(bytecode.count(Reason::Denied), 1_001);
     let listed = |bytecode: &Bytecode| {
