@@ -135,7 +135,7 @@ impl Rate {
         }
         let one = meter.cost_of(size);
         let capacity = burst * one;
-        let front = capacity - one.max(capacity / 2);
+        let front = capacity.saturating_sub(meter.cost_of(largest).max(capacity / 2));
         Ok(Meter { capacity, ceiling: capacity.max(meter.cost_of(largest)), front, ..meter })
     }
 }

@@ -84,8 +84,8 @@ pub struct Meter {
     pub capacity: Units,
     /// Largest debt that one packet can leave behind.
     pub ceiling: Units,
-    /// The part of the capacity that a cell admits by itself: half, or less where that would leave less than a packet. See
-    /// [`crate::stages`].
+    /// The part of the capacity that a cell admits by itself: half, or less where that would leave less than the largest packet, down to
+    /// nothing. See [`crate::stages`].
     pub front: Units,
     /// Binary digits of the cost's fraction. Below 64.
     pub shift: u32,
@@ -186,7 +186,7 @@ impl Meter {
         }
         let capacity = self.capacity - by;
         let ceiling = if self.ceiling == self.capacity { capacity } else { self.ceiling };
-        Self { capacity, ceiling, front: self.front.min(capacity / 2), ..self }
+        Self { capacity, ceiling, front: self.front.saturating_sub(by).min(capacity / 2), ..self }
     }
 
     /// What `amount` packets or bytes (up to [`MAX_FRAME`]) cost, rounded to the nearest unit; more counts as that.

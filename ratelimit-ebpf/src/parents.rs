@@ -6,7 +6,7 @@
 use ratelimit_common::{
     bucket::Resolution,
     gcra,
-    policy::{Parent, Policy, UNLIMITED_ID},
+    policy::{Parent, Policy},
     reason::Reason,
     source::Source,
 };
@@ -22,65 +22,22 @@ struct Limit<'a> {
 
 /// What the source's own limit and its parents say together. A function of its own, for few policies have parents.
 ///
-/// While the source can have no bucket of its own, its parents are asked all the same.
+/// Whose bucket cannot be had, because the budget for new ones is spent, is not asked: then the packet passes by the others as one that
+/// could not be judged.
 #[inline(never)]
 #[must_use]
 pub fn ask(visit: &Visit<'_>) -> Reason {
     let Some(policy) = visit.policy() else { return Reason::NoState };
-    let mut own = visit.bucket.or_else(|| tracking::find(&visit.source));
-    if own.is_none() && (!front::is_on() || admission::admits(visit.control, visit.now)) {
-        let now = gcra::units(visit.now);
-        admission::make(&visit.source, now, now, visit.resolution);
-        own = tracking::find(&visit.source);
+    let own = visit.bucket.or_else(|| bucket(visit, &visit.source, visit.resolution));
+    let [near, far] = *policy.parents(visit.source.family);
+    let limits =
+        Limits { own: own.map(|bucket| Limit { bucket, policy }), near: visit.parent(near), far: visit.parent(far) };
+    let is_missing = own.is_none() || visit.is_missing(near, limits.near) || visit.is_missing(far, limits.far);
+    let reason = visit.judge(limits);
+    if let Some(bucket) = own {
+        bucket.count(reason.passes(), visit.length);
     }
-    let limit = match own {
-        Some(bucket) => Limit { bucket, policy },
-        None => {
-            let [near, _] = *policy.parents(visit.source.family);
-            let spare = parent_bucket(&visit.source.parent(near, visit.interface), visit.now);
-            let (Some(bucket), Some(policy)) = (spare, POLICIES.get(UNLIMITED_ID)) else { return Reason::TableFull };
-            Limit { bucket, policy }
-        }
-    };
-    let reason = judge(visit, policy, limit);
-    match own {
-        Some(bucket) => bucket.count(reason.passes(), visit.length),
-        None if reason == Reason::WithinLimit => return Reason::TableFull,
-        None => {}
-    }
-    reason
-}
-
-/// Asks all, then charges all.
-#[inline(always)]
-fn judge(asker: &Visit<'_>, policy: &Policy, own: Limit<'_>) -> Reason {
-    let [near, far] = *policy.parents(asker.source.family);
-    let (Some(near), Some(far)) = (asker.limit(own, near), asker.limit(own, far)) else {
-        // Without its bucket a parent cannot be asked, but the source's own limit can.
-        let reason = asker.charge(own);
-        return if reason == Reason::WithinLimit { Reason::TableFull } else { reason };
-    };
-    if let Some(refusal) = asker.refusal(own) {
-        return refusal;
-    }
-    if asker.refusal(near).is_some() || asker.refusal(far).is_some() {
-        return Reason::OverParent;
-    }
-    let reason = asker.charge(near);
-    if reason != Reason::WithinLimit {
-        return over_parent(reason);
-    }
-    let reason = asker.charge(far);
-    if reason != Reason::WithinLimit {
-        asker.refund(near);
-        return over_parent(reason);
-    }
-    let reason = asker.charge(own);
-    if reason != Reason::WithinLimit {
-        asker.refund(near);
-        asker.refund(far);
-    }
-    reason
+    if is_missing && reason == Reason::WithinLimit { Reason::TableFull } else { reason }
 }
 
 /// The reason of a packet that a parent refuses.
@@ -89,38 +46,86 @@ fn over_parent(reason: Reason) -> Reason {
     if reason == Reason::Contended { reason } else { Reason::OverParent }
 }
 
+/// The limits of a packet. Nothing is asked where there is none.
+#[derive(Clone, Copy)]
+struct Limits<'a> {
+    own: Option<Limit<'a>>,
+    near: Option<Limit<'a>>,
+    far: Option<Limit<'a>>,
+}
+
 impl Visit<'_> {
-    /// A parent; where there is none, one that never refuses. Nothing if its bucket cannot be made.
+    /// Asks all, then charges all.
     #[inline(always)]
-    fn limit<'a>(&self, own: Limit<'a>, parent: Parent) -> Option<Limit<'a>> {
-        if parent.scope == 0 {
-            return Some(Limit { bucket: own.bucket, policy: POLICIES.get(UNLIMITED_ID)? });
+    fn judge(&self, Limits { own, near, far }: Limits<'_>) -> Reason {
+        if let Some(refusal) = self.refusal(own) {
+            return refusal;
         }
-        let bucket = parent_bucket(&self.source.parent(parent, self.interface), self.now)?;
+        if self.refusal(near).is_some() || self.refusal(far).is_some() {
+            return Reason::OverParent;
+        }
+        let reason = self.charge(near);
+        if reason != Reason::WithinLimit {
+            return over_parent(reason);
+        }
+        let reason = self.charge(far);
+        if reason != Reason::WithinLimit {
+            self.refund(near);
+            return over_parent(reason);
+        }
+        let reason = self.charge(own);
+        if reason != Reason::WithinLimit {
+            self.refund(near);
+            self.refund(far);
+        }
+        reason
+    }
+
+    /// A parent, if there is one and its bucket can be had.
+    #[inline(always)]
+    fn parent(&self, parent: Parent) -> Option<Limit<'static>> {
+        if parent.scope == 0 {
+            return None;
+        }
+        // It has no policy to resolve: its key names it.
+        let bucket = bucket(self, &self.source.parent(parent, self.interface), Resolution::NONE)?;
         Some(Limit { bucket, policy: POLICIES.get(u32::from(parent.policy))? })
     }
 
+    /// Whether there is a parent that cannot be asked.
     #[inline(always)]
-    fn refusal(&self, Limit { bucket, policy }: Limit<'_>) -> Option<Reason> {
+    fn is_missing(&self, parent: Parent, limit: Option<Limit<'_>>) -> bool {
+        parent.scope != 0 && limit.is_none()
+    }
+
+    #[inline(always)]
+    fn refusal(&self, limit: Option<Limit<'_>>) -> Option<Reason> {
+        let Limit { bucket, policy } = limit?;
         bucket.refusal(policy, &self.clock(), self.length)
     }
 
     #[inline(always)]
-    fn charge(&self, Limit { bucket, policy }: Limit<'_>) -> Reason {
+    fn charge(&self, limit: Option<Limit<'_>>) -> Reason {
+        let Some(Limit { bucket, policy }) = limit else { return Reason::WithinLimit };
         bucket.charge(policy, &self.clock(), self.length, charge_apart)
     }
 
     #[inline(always)]
-    fn refund(&self, Limit { bucket, policy }: Limit<'_>) {
-        bucket.refund(policy, &self.clock(), self.length);
+    fn refund(&self, limit: Option<Limit<'_>>) {
+        if let Some(Limit { bucket, policy }) = limit {
+            bucket.refund(policy, &self.clock(), self.length);
+        }
     }
 }
 
-/// The bucket of a parent, made if there is none. It has no policy to resolve: its key names it.
+/// The bucket of a source or a parent, made if there is none and the budget admits one.
 #[inline(never)]
-fn parent_bucket(key: &Source, now: u64) -> Option<&'static Tracked> {
+fn bucket(visit: &Visit<'_>, key: &Source, resolution: Resolution) -> Option<&'static Tracked> {
     tracking::find(key).or_else(|| {
-        admission::make(key, gcra::units(now), gcra::units(now), Resolution::NONE);
+        if front::is_on() && !admission::admits(visit.control, visit.now) {
+            return None;
+        }
+        admission::make(key, gcra::units(visit.now), gcra::units(visit.now), resolution);
         tracking::find(key)
     })
 }

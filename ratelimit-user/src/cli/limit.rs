@@ -75,6 +75,7 @@ pub(super) struct Row {
     burst: u64,
     parents: Vec<String>,
     /// Seconds for which who exceeds it is shut out.
+    #[serde(skip_serializing_if = "Option::is_none")]
     ban: Option<u64>,
     /// Seconds.
     expires_in: Option<u64>,

@@ -141,12 +141,7 @@ fn set_prefix(
 
 /// Lifts the ban of exactly these sources: what the operator says about them counts.
 fn lift(tables: &mut Tables, prefix: &Prefix, class: Class) -> Result<(), Error> {
-    let source = prefix.source().of_class(class);
-    match tables.bans.get(&source, 0) {
-        Ok(_) => tables.bans.remove(&source).tried("cannot delete a ban"),
-        Err(MapError::KeyNotFound) => Ok(()),
-        Err(error) => Err(error).tried("cannot read a ban"),
-    }
+    tables.bans.remove(&prefix.source().of_class(class)).or_else(missing).tried("cannot delete a ban")
 }
 
 /// The rule of exactly `target`, or its ban, if it has one that has not ended. A default has one when it limits something.
@@ -191,10 +186,8 @@ pub fn delete(tables: &mut Tables, target: Target) -> Result<(), Error> {
                 Place::Source(source) => tables.source_rules.remove(&source),
                 Place::Prefix(key) => tables.prefix_rules.remove(&key),
             };
-            match outcome {
-                Ok(()) | Err(MapError::KeyNotFound) => {}
-                Err(error) => return Err(error).tried("cannot delete a rule"),
-            }
+            // A ban is no rule of the operator's.
+            outcome.or_else(missing).tried("cannot delete a rule")?;
             lift(tables, &prefix, class)?;
             forget_narrow(tables)?;
             filter::forget(tables)?;
@@ -277,6 +270,15 @@ fn any_narrow(tables: &Tables, ipv6_prefix: u32) -> Result<bool, Error> {
         }
     }
     Ok(false)
+}
+
+/// That nothing was there to delete is no failure.
+fn missing(error: MapError) -> Result<(), MapError> {
+    match &error {
+        MapError::KeyNotFound => Ok(()),
+        MapError::SyscallError(call) if call.io_error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
+        _ => Err(error),
+    }
 }
 
 fn full(error: MapError, kind: &'static str, most: u32) -> Error {

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod arrivals;
+mod bans;
 mod bypass;
 mod captures;
 mod differential;

@@ -121,3 +121,27 @@ fn a_rule_replaces_the_one_before_it() {
     assert_eq!(ratelimit.json("status")["reasons"]["allowed"]["packets"], 10);
     ratelimit.ok("detach --all");
 }
+
+#[test]
+fn who_exceeds_a_limit_with_a_ban_is_listed_as_denied_and_can_be_let_in() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let text = ratelimit.ok("attach eth0 --packets 1/h --burst 3 --ban 10m");
+    assert!(text.contains("default: 1/h per source, burst 3, ban 10m\n"), "{text}");
+    assert_eq!(ratelimit.json("limit list")[0]["ban"], 600);
+    Flood::of(Frame::udp([10, 9, 0, 66], 9)).send(&sandbox, 10);
+    let bans = ratelimit.json("deny list");
+    assert_eq!((&bans[0]["source"], &bans[0]["origin"]), (&json!("10.9.0.66"), &json!("ban")));
+    assert!((590..=600).contains(&bans[0]["expires_in"].as_u64().unwrap()), "{bans}");
+    assert_eq!(ratelimit.json("sources")[0]["policy"], "ban");
+    assert_eq!(ratelimit.ok("deny del 10.9.0.66"), "10.9.0.66: no longer has the rule deny\n");
+    assert_eq!(ratelimit.json("deny list"), json!([]));
+    Flood::of(Frame::udp([10, 9, 0, 66], 9)).send(&sandbox, 1);
+    assert_eq!(ratelimit.json("deny list")[0]["origin"], "ban");
+    // What the operator says counts.
+    assert_eq!(ratelimit.json("allow add 10.9.0.66")["replaced"], "ban");
+    assert_eq!(ratelimit.json("deny list"), json!([]));
+    let line = ratelimit.fails("limit set default --ban 10m --parent /24=5/s");
+    assert!(line.contains("--ban goes with --packets or --bytes"), "{line}");
+    ratelimit.ok("detach --all");
+}

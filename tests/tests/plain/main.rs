@@ -3,6 +3,8 @@
 
 #[path = "../bytecode/arrivals.rs"]
 mod arrivals;
+#[path = "../bytecode/bans.rs"]
+mod bans;
 #[path = "../bytecode/jumbo.rs"]
 mod jumbo;
 #[path = "../bytecode/parents.rs"]

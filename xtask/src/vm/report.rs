@@ -6,7 +6,7 @@ use super::{
 };
 
 /// Names of the programs whose sizes are printed.
-const SIZED: [&str; 2] = ["lean", "everything"];
+const SIZED: [&str; 2] = ["default", "everything"];
 
 /// What one program comes to.
 #[derive(Debug, Default)]
@@ -188,7 +188,7 @@ mod tests {
         let program = |name: &str, status: i32| {
             let counts = "1 passed; 0 failed; 0 ignored; 0 measured; 3 filtered out; finished in 0.10s";
             let size =
-                "lean: verified instructions: 10; in the kernel: 5; loaded in 7 ms\nskipped: frags need Linux 5.18";
+                "default: verified instructions: 10; in the kernel: 5; loaded in 7 ms\nskipped: frags need Linux 5.18";
             format!("== begin {name}\n{size}\ntest result: ok. {counts}\n== end {name} {status}\n")
         };
         let all = super::PROGRAMS.map(|name| program(name, 0)).concat();

@@ -1,0 +1,111 @@
+//! Sources that are shut out for a time, because they have exceeded a limit that says so.
+
+use ratelimit::dataplane::{object::Settings, rules};
+use ratelimit_common::{
+    limit::SECOND,
+    map,
+    policy::{BANNED_ID, Policy},
+    reason::Reason,
+    rule::{BANNED, Rule},
+    source::Source,
+};
+use ratelimit_tests::{Bytecode, Frame, Verdict, per_second};
+
+const ADDRESS: [u8; 4] = [192, 0, 2, 1];
+const TEN_MINUTES: u64 = 600 * SECOND;
+
+/// Five packets a second, and ten minutes for whoever sends more.
+fn load() -> Bytecode {
+    let mut bytecode = Bytecode::with(crate::settings());
+    bytecode.set_time(SECOND);
+    bytecode.set("default", Policy { ban: TEN_MINUTES, ..per_second(5, 5) });
+    bytecode
+}
+
+fn frame(address: [u8; 4]) -> Vec<u8> {
+    Frame::udp(address, 9).bytes()
+}
+
+/// Sends until the limit refuses.
+fn exceed(bytecode: &Bytecode, address: [u8; 4]) {
+    let reasons = [0; 6].map(|_| bytecode.reason(&frame(address)));
+    assert_eq!(reasons[5], Reason::OverPackets);
+}
+
+#[test]
+fn a_source_that_exceeds_its_limit_is_shut_out_and_let_in_again_on_time() {
+    let bytecode = &mut load();
+    exceed(bytecode, ADDRESS);
+    // Its limit alone would let it send again by now.
+    for seconds in [5, 60, 590] {
+        bytecode.set_time(SECOND + seconds * SECOND);
+        assert_eq!(bytecode.reason(&frame(ADDRESS)), Reason::Banned, "{seconds} s");
+        // Its neighbour is none of that.
+        assert_eq!(bytecode.reason(&frame([192, 0, 2, 2])), Reason::WithinLimit, "{seconds} s");
+    }
+    bytecode.set_time(SECOND + TEN_MINUTES);
+    assert_eq!(bytecode.reason(&frame(ADDRESS)), Reason::WithinLimit);
+}
+
+/// Neither its bucket nor its cell has to remember.
+#[test]
+fn a_ban_outlasts_everything_that_traffic_can_evict() {
+    let bytecode = &mut load();
+    exceed(bytecode, ADDRESS);
+    bytecode.forget();
+    assert_eq!(bytecode.reason(&frame(ADDRESS)), Reason::Banned);
+    let bans = bytecode.tables.bans().unwrap();
+    let [(source, Rule { policy: BANNED_ID, origin: BANNED, expires, .. })] = bans[..] else { panic!("{bans:?}") };
+    assert_eq!((source, expires), (Source::v4(ADDRESS), SECOND + TEN_MINUTES));
+}
+
+#[test]
+fn a_lifted_ban_and_any_rule_of_the_operator_act_on_the_next_packet() {
+    let target = "192.0.2.1";
+    for allow in [false, true] {
+        let bytecode = &mut load();
+        exceed(bytecode, ADDRESS);
+        assert_eq!(bytecode.reason(&frame(ADDRESS)), if crate::FRONT { Reason::OverPackets } else { Reason::Banned });
+        bytecode.set_time(2 * SECOND);
+        assert_eq!(bytecode.reason(&frame(ADDRESS)), Reason::Banned);
+        let expected = if allow {
+            bytecode.set(target, Policy::ALLOWED);
+            Reason::Allowed
+        } else {
+            rules::delete(&mut bytecode.tables, target.parse().unwrap()).unwrap();
+            Reason::WithinLimit
+        };
+        assert_eq!(bytecode.reason(&frame(ADDRESS)), expected);
+        assert!(bytecode.tables.bans().unwrap().is_empty());
+    }
+}
+
+/// Where there is no room for one more ban, that is counted, and the limit still holds.
+#[test]
+fn with_the_map_of_bans_full_a_source_stays_under_its_limit() {
+    let bytecode = &mut load();
+    let ban = Rule { policy: BANNED_ID, prefix: 32, origin: BANNED, reserved: 0, expires: u64::MAX };
+    for number in 0..map::BANS_MAX {
+        bytecode.tables.bans.insert(Source::v4((0x0a00_0000 + number).to_be_bytes()), ban, 0).unwrap();
+    }
+    exceed(bytecode, ADDRESS);
+    assert_eq!(bytecode.cpus().iter().map(|cpu| cpu.bans_failed).sum::<u64>(), 1);
+    assert_eq!(bytecode.send(&frame(ADDRESS)), Verdict::Drop);
+    bytecode.set_time(2 * SECOND);
+    let passed =
+        [0; 8].map(|_| bytecode.send(&frame(ADDRESS))).iter().filter(|verdict| **verdict == Verdict::Pass).count();
+    assert_eq!(passed, 5);
+    assert_eq!(bytecode.count(Reason::Banned), 0);
+}
+
+#[test]
+fn a_ban_is_for_what_its_limit_is_about() {
+    let mut bytecode = Bytecode::with(Settings { services: true, ..crate::settings() });
+    bytecode.set_time(SECOND);
+    bytecode.set("default udp/53", Policy { ban: TEN_MINUTES, ..per_second(5, 5) });
+    let dns = Frame::udp(ADDRESS, 53).bytes();
+    while bytecode.send(&dns) == Verdict::Pass {}
+    bytecode.set_time(30 * SECOND);
+    assert_eq!(bytecode.reason(&dns), Reason::Banned);
+    assert_eq!(bytecode.reason(&frame(ADDRESS)), Reason::WithinLimit);
+}
