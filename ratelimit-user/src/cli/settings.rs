@@ -25,7 +25,7 @@ pub(super) struct SettingsArguments {
     /// mercy of floods from many sources [default: on]
     #[arg(long, value_enum)]
     front: Option<Switch>,
-    /// Cells in front of the buckets, at 64 bytes each: a power of two up to 1048576 [default: 262144]
+    /// Cells in front of the buckets, at 64 bytes each: a power of two up to 1048576 [default: 131072]
     #[arg(long, value_name = "N", conflicts_with = "front", value_parser = parse_cells)]
     cells: Option<u32>,
     /// Whether one of 256 packets is recorded of sources that exceed nothing, so that `sources` lists the busy ones [default: on]

@@ -148,11 +148,11 @@ fn the_maps_take_at_most_64_megabytes_by_default() {
     let bytes = |map: &Value| map["bytes"].as_u64().unwrap();
     assert_eq!(memory["bytes"], maps.iter().map(bytes).sum::<u64>());
     let of = |name: &str| maps.iter().find(|map| map["name"] == name).unwrap();
-    assert_eq!((&of("FRONT")["entries"], &of("BUCKETS")["entries"]), (&json!(262_144), &json!(131_072)));
-    assert!((16 << 20..22 << 20).contains(&bytes(of("FRONT"))), "{}", bytes(of("FRONT")));
+    assert_eq!((&of("FRONT")["entries"], &of("BUCKETS")["entries"]), (&json!(131_072), &json!(131_072)));
+    assert!((8 << 20..11 << 20).contains(&bytes(of("FRONT"))), "{}", bytes(of("FRONT")));
     // Before 6.4 the kernel counts rules that nobody has set, and keys that an array does not keep.
     let lazy = bytes(of("SOURCE_RULES")) + bytes(of("PREFIX_RULES"));
-    assert!(bytes(&memory) - lazy < 44_000_000, "{memory}");
+    assert!(bytes(&memory) - lazy < 36_000_000, "{memory}");
     if ratelimit::dataplane::host::kernel_is_at_least((6, 4)) {
         assert!(bytes(&memory) <= 64_000_000, "{memory}");
     }

@@ -36,7 +36,7 @@ fn cells_of_a_running_instance_stay() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0 --cells 1024");
-    for (words, wanted) in [("--cells 2048", 2_048), ("--front off", 0), ("--front on", 262_144)] {
+    for (words, wanted) in [("--cells 2048", 2_048), ("--front off", 0), ("--front on", 131_072)] {
         let line = ratelimit.fails(&format!("attach eth0 {words}"));
         let expected = format!("has number of cells (0: --front off) 1024, not {wanted}: `ratelimit detach --all`");
         assert!(line.contains(&expected), "{line}");

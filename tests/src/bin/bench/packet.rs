@@ -16,6 +16,9 @@ use crate::{
 /// Packets that at least go ahead of each sample.
 const WARM_UP: u32 = 20_000;
 
+/// How much faster than at the limit that is measured a burst is used up before.
+const DRAINING: f64 = 50.0;
+
 /// One limiter for one number of sources, which is measured in several states.
 struct Case {
     configuration: &'static Configuration,
@@ -84,12 +87,13 @@ impl Case {
         match (state, self.sources) {
             (State::Passing, _) => self.put_under(&never_reached(), walker),
             (State::Held, Sources::Count(count)) => {
-                // Whoever is far over one limit is just at the next: no burst has to be used up first.
-                self.put_under(&reached_at_once()?, walker);
                 let earlier = self.samples.get(&State::Held).or(self.samples.get(&State::Passing));
                 let speeds = earlier.map(Vec::as_slice).unwrap_or_default();
                 ensure!(!speeds.is_empty(), "{}: what is held must have passed before", self.configuration.name);
                 let speeds: Vec<f64> = speeds.iter().map(|sample| sample.packets_per_second).collect();
+                // A fiftieth of the rate uses up a burst of the same time fifty times as fast, and what is owed is time.
+                self.put_under(&slightly_below(median(&speeds) / DRAINING, count)?, walker);
+                walker.run(self.sources, Order::Random, (median(&speeds) / DRAINING * 1.5) as u32);
                 self.put_under(&slightly_below(median(&speeds), count)?, walker);
                 // All of them were at the limit at the same time, which no traffic is.
                 walker.run(self.sources, Order::Random, 4 * count);
