@@ -76,11 +76,19 @@ pub(crate) fn receiving<T>(sandbox: &Sandbox, work: impl FnOnce(&Received) -> T)
                 }
             }
         });
-        let result = work(&received);
-        done.store(true, Ordering::Relaxed);
-        result
+        let _done = Done(&done);
+        work(&received)
     });
     (result, received)
+}
+
+/// Ends the receiver also where `work` fails, which would wait for it otherwise.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// What the product says of one source.

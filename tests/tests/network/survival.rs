@@ -59,7 +59,7 @@ fn a_limit_of_strangers_holds_the_flood_and_spares_the_established() {
     let _alone = alone();
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
-    let strangers = 1_000;
+    let strangers = 1_000u32;
     ratelimit.ok(&format!("attach {VICTIM_LINK} --packets 100/s --burst 100 --strangers {strangers}/s"));
     let before = 12;
     let passed = || ratelimit.json("status")["reasons"]["within-limit"]["packets"].as_u64().unwrap();
@@ -73,7 +73,7 @@ fn a_limit_of_strangers_holds_the_flood_and_spares_the_established() {
     assert_complete(&received, before + EACH);
     // What comes at once is a tenth of a second's, and each CPU may have a batch of one left.
     let cpus = thread::available_parallelism().unwrap().get();
-    let most = strangers as f64 * (seconds + 0.1) + cpus as f64;
+    let most = f64::from(strangers) * (seconds + 0.1) + cpus as f64;
     assert!(of_flood as f64 <= most, "{of_flood} of {sent} packets passed, {most:.0} may");
     assert!(of_flood as f64 >= most / 2.0, "{of_flood} of {sent} packets passed, {most:.0} may");
     let over = ratelimit.json("status")["reasons"]["over-strangers"]["packets"].as_u64().unwrap();
