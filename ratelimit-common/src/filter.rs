@@ -55,7 +55,7 @@ impl Filter {
         let first = u32::from_be(prefix.first_word());
         // The others have the same bits in front of the free ones, which end where the family's groups do.
         let step = 1 << (32 - bits);
-        for number in (0..1 << free).map(|number| first | number * step) {
+        for number in (0..1 << free).map(|number| first | (number * step)) {
             let number = group(family, number.to_be());
             words[(number >> 6) as usize & (WORDS - 1)] |= 1 << (number & 63);
         }

@@ -5,20 +5,10 @@ use ratelimit_common::{
     control::Control,
     gcra,
     note::{Note, Refusal},
-    policy::{Meter, Policy},
     reason::Reason,
-    stages,
 };
 
-use crate::{
-    atomic::Word,
-    bucket::Tracked,
-    charge::{self, Charge},
-    clock::Clock,
-    cpu,
-    maps::FRONT,
-    rules, scatter, settings,
-};
+use crate::{atomic::Word, bucket::Tracked, clock::Clock, cpu, maps::FRONT, rules, scatter, settings};
 
 /// One of so many refusals makes another source's note give way.
 const DISPLACING: u64 = 16;
@@ -74,19 +64,23 @@ impl Cell {
         Some(note.reason())
     }
 
-    /// Notes a refusal. Of two sources that are refused, the one that was noted first keeps the note for the most part: taking turns,
-    /// none would be spared its bucket. What was counted for a source that gives way is forgotten.
+    /// Whether a refusal of this source is noted. Of two sources that are refused, the one that was noted first keeps the note for the most
+    /// part: taking turns, none would be spared its bucket.
+    #[inline(always)]
+    pub fn takes_note_of(&self, hash: u64, generation: u32, now: u64) -> bool {
+        let old = self.note();
+        old.is_about(hash)
+            || !old.is_in_force(generation, gcra::units(now))
+            || scatter::one_of(DISPLACING, hash ^ now ^ self.dropped_packets.load())
+    }
+
+    /// Notes a refusal. What was counted for a source that gives way is forgotten.
     #[inline(always)]
     pub fn write(&self, refusal: Refusal, now: u64) {
         let (old, note) = (self.note(), Note::new(refusal));
         if !old.is_about(refusal.hash) {
-            if old.is_in_force(refusal.generation, gcra::units(now)) {
-                if !scatter::one_of(DISPLACING, refusal.hash ^ note.until ^ now) {
-                    return;
-                }
-                if let Some(own) = cpu::own() {
-                    own.displaced.increment();
-                }
+            if let Some(own) = cpu::own().filter(|_| old.is_in_force(refusal.generation, gcra::units(now))) {
+                own.displaced.increment();
             }
             self.dropped_packets.store(0);
             self.dropped_bytes.store(0);
@@ -102,49 +96,4 @@ impl Cell {
             bucket.count_dropped(self.dropped_packets.take(), self.dropped_bytes.take());
         }
     }
-
-    /// Lets a packet pass that fits the cell's part of the burst.
-    #[inline(always)]
-    pub fn ask(&self, policy: &Policy, clock: &Clock<'_>, length: u32) -> Charge {
-        if policy.bytes.is_on() {
-            ask_bytes(self, policy, clock, length)
-        } else {
-            charge_level(&self.packets, &policy.packets, clock, policy.packets.cost_of(1))
-        }
-    }
-}
-
-/// The same where bytes are limited, and packets perhaps. Both are asked before either is charged.
-#[inline(never)]
-fn ask_bytes(cell: &Cell, Policy { packets, bytes, .. }: &Policy, clock: &Clock<'_>, length: u32) -> Charge {
-    let (one, cost) = (packets.cost_of(1), bytes.cost_of(length));
-    if packets.is_on() {
-        if stages::ask_cell(debt(&cell.bytes, clock), clock.units(), cost, bytes).is_none() {
-            return Charge::Refused;
-        }
-        let outcome = charge_level(&cell.packets, packets, clock, one);
-        if outcome != Charge::Paid {
-            return outcome;
-        }
-    }
-    let outcome = charge_level(&cell.bytes, bytes, clock, cost);
-    if outcome != Charge::Paid && packets.is_on() {
-        charge::refund(&cell.packets, clock.units(), one);
-    }
-    outcome
-}
-
-/// Charges a level if the cost fits.
-#[inline(always)]
-fn charge_level(level: &Word, meter: &Meter, clock: &Clock<'_>, cost: gcra::Units) -> Charge {
-    let (now, most) = (clock.units(), clock.largest_debt());
-    charge::exchange::<{ charge::TRIES }>(level, |seen| {
-        stages::ask_cell(stages::level_debt(seen, now, most), now, cost, meter)
-    })
-}
-
-/// What a level owes.
-#[inline(always)]
-pub fn debt(level: &Word, clock: &Clock<'_>) -> gcra::Units {
-    stages::level_debt(level.load(), clock.units(), clock.largest_debt())
 }

@@ -14,9 +14,9 @@ use crate::{
     ban,
     charge::Charge,
     clock::Clock,
-    front, identity,
+    front, identity, levels,
     maps::{CONTROL, RULE_FILTER},
-    own, parents, rules, sample, settings, strangers, tracking,
+    notes, own, parents, rules, sample, settings, strangers, tracking,
     visit::Visit,
 };
 
@@ -113,7 +113,7 @@ fn decide(visit: &mut Visit<'_>) -> Reason {
         return reason;
     }
     let Some(cell) = front::cell(visit.hash) else { return Reason::NoState };
-    match cell.ask(policy, &visit.clock(), visit.length) {
+    match levels::ask(cell, policy, &visit.clock(), visit.length) {
         Charge::Paid => {
             // Added and not exclusive-or'd, which would cancel out the time that both levels follow.
             if sample::is_due(visit.hash, cell.packets.load().wrapping_add(cell.bytes.load())) {
@@ -136,7 +136,7 @@ fn verdict(visit: &Visit<'_>, reason: Reason) -> Reason {
         if let Some(bucket) = tracking::find(&visit.source) {
             own::settle(visit, bucket);
         }
-        own::write_note(visit, LONG, false, reason, 0);
+        notes::write(visit, LONG, false, reason, 0);
     }
     reason
 }

@@ -154,10 +154,10 @@ pub fn get(tables: &Tables, target: Target) -> Result<Option<Listed>, Error> {
     let Sources::Prefix(prefix) = target.sources else {
         return default(tables, target, class);
     };
-    if let Ok(ban) = tables.bans.get(&prefix.source().of_class(class), 0) {
-        if let Some(ban) = listed(tables, target, &ban)? {
-            return Ok(Some(ban));
-        }
+    if let Ok(ban) = tables.bans.get(&prefix.source().of_class(class), 0)
+        && let Some(ban) = listed(tables, target, &ban)?
+    {
+        return Ok(Some(ban));
     }
     let found = match Place::of(&prefix, class, tables.control()?.ipv6_prefix) {
         Place::Source(source) => tables.source_rules.get(&source, 0),

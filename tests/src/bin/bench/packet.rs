@@ -55,7 +55,7 @@ pub(crate) fn run(effort: &Effort) -> Result<(Vec<Floor>, Vec<Packet>)> {
         effort.tell("packets without a network", round);
         for (sources, floor) in &mut floors {
             walker.lead_to(empty.program());
-            walker.run(*sources, Order::Random, WARM_UP);
+            walker.run(*sources, Order::Random, 20 * WARM_UP);
             floor.push(timed(&mut walker, *sources, effort.packets).0);
             for case in cases.iter_mut().filter(|case| case.sources == *sources) {
                 walker.lead_to(case.bytecode.program());

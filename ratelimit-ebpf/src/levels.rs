@@ -1,0 +1,59 @@
+//! The first stage: a cell's levels of packets and of bytes.
+
+use ratelimit_common::{
+    gcra::Units,
+    policy::{Meter, Policy},
+    stages,
+};
+
+use crate::{
+    atomic::Word,
+    charge::{self, Charge},
+    clock::Clock,
+    front::Cell,
+};
+
+/// Lets a packet pass that fits the cell's part of the burst.
+#[inline(always)]
+pub fn ask(cell: &Cell, policy: &Policy, clock: &Clock<'_>, length: u32) -> Charge {
+    if policy.bytes.is_on() {
+        ask_bytes(cell, policy, clock, length)
+    } else {
+        charge_level(&cell.packets, &policy.packets, clock, policy.packets.cost_of(1))
+    }
+}
+
+/// The same where bytes are limited, and packets perhaps. Both are asked before either is charged.
+#[inline(never)]
+fn ask_bytes(cell: &Cell, Policy { packets, bytes, .. }: &Policy, clock: &Clock<'_>, length: u32) -> Charge {
+    let (one, cost) = (packets.cost_of(1), bytes.cost_of(length));
+    if packets.is_on() {
+        if stages::ask_cell(debt(&cell.bytes, clock), clock.units(), cost, bytes).is_none() {
+            return Charge::Refused;
+        }
+        let outcome = charge_level(&cell.packets, packets, clock, one);
+        if outcome != Charge::Paid {
+            return outcome;
+        }
+    }
+    let outcome = charge_level(&cell.bytes, bytes, clock, cost);
+    if outcome != Charge::Paid && packets.is_on() {
+        charge::refund(&cell.packets, clock.units(), one);
+    }
+    outcome
+}
+
+/// Charges a level if the cost fits.
+#[inline(always)]
+fn charge_level(level: &Word, meter: &Meter, clock: &Clock<'_>, cost: Units) -> Charge {
+    let (now, most) = (clock.units(), clock.largest_debt());
+    charge::exchange::<{ charge::TRIES }>(level, |seen| {
+        stages::ask_cell(stages::level_debt(seen, now, most), now, cost, meter)
+    })
+}
+
+/// What a level owes.
+#[inline(always)]
+pub fn debt(level: &Word, clock: &Clock<'_>) -> Units {
+    stages::level_debt(level.load(), clock.units(), clock.largest_debt())
+}

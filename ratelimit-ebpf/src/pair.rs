@@ -1,0 +1,135 @@
+//! One limit of a source as its cell and its own bucket share it.
+
+use ratelimit_common::{
+    gcra::{self, Answer, Units},
+    policy::Meter,
+    stages,
+};
+
+use crate::{
+    atomic::Word,
+    charge::{self, Charge, FEW_TRIES},
+    clock::Clock,
+    levels,
+};
+
+/// One limit's two stages, and a packet.
+pub struct Pair<'a> {
+    level: &'a Word,
+    own: &'a Word,
+    meter: &'a Meter,
+    cost: Units,
+    /// What each has paid.
+    paid_level: Units,
+    paid_own: Units,
+}
+
+impl<'a> Pair<'a> {
+    /// A packet that counts as so much (1, or its bytes).
+    #[inline(always)]
+    #[must_use]
+    pub fn new(level: &'a Word, own: &'a Word, meter: &'a Meter, amount: u32) -> Self {
+        Self { level, own, meter, cost: meter.cost_of(amount), paid_level: 0, paid_own: 0 }
+    }
+
+    /// How long the packet is refused still. See [`stages::wait`].
+    #[inline(always)]
+    #[must_use]
+    pub fn wait(&self, clock: &Clock<'_>) -> Units {
+        wait(levels::debt(self.level, clock), gcra::debt(self.own.load(), clock.units()), self.cost, self.meter)
+    }
+
+    /// Gives back what was paid.
+    #[inline(always)]
+    pub fn refund(&self, clock: &Clock<'_>) {
+        charge::refund(self.level, clock.units(), self.paid_level);
+        charge::refund(self.own, clock.units(), self.paid_own);
+    }
+}
+
+/// A function of its own, for the verifier to go on from it in one state.
+#[inline(never)]
+fn wait(level_debt: Units, own_debt: Units, cost: Units, meter: &Meter) -> Units {
+    stages::wait(level_debt, own_debt, cost, meter)
+}
+
+/// Whether the own bucket refuses. Nothing is charged.
+#[inline(never)]
+pub fn refuses(pair: &Pair<'_>, clock: &Clock<'_>) -> bool {
+    let now = clock.units();
+    match stages::ask_own(pair.own.load(), levels::debt(pair.level, clock), now, pair.cost, pair.meter) {
+        Answer::Admit(_) => false,
+        Answer::Refuse => true,
+        Answer::Cap(_) => {
+            charge::cap(pair.own, pair.meter, clock, pair.meter.capacity - pair.meter.front);
+            true
+        }
+    }
+}
+
+/// Charges the cell first, so that its room is nobody else's, and then the own bucket for the rest. A function of its own, for the
+/// verifier to walk through its tries once.
+#[inline(never)]
+pub fn pay(pair: &mut Pair<'_>, clock: &Clock<'_>) -> Charge {
+    let (now, cost, meter) = (clock.units(), pair.cost, pair.meter);
+    let mut level = 0;
+    let outcome = charge::exchange::<{ charge::FEW_TRIES }>(pair.level, |seen| {
+        level = seen;
+        Some(charged_cell(seen, clock, cost, meter))
+    });
+    if outcome != Charge::Paid {
+        return outcome;
+    }
+    let before = stages::level_debt(level, now, clock.largest_debt());
+    pair.paid_level = charged_cell(level, clock, cost, meter).wrapping_sub(now).wrapping_sub(before);
+    pair.paid_own = stages::share(before, cost, meter);
+    let outcome = charge::exchange::<{ charge::FEW_TRIES }>(pair.own, |seen| {
+        let next = charged_own(seen, before, now, cost, meter);
+        (next != REFUSED).then_some(next)
+    });
+    if outcome != Charge::Paid {
+        charge::refund(pair.level, now, pair.paid_level);
+    }
+    outcome
+}
+
+/// [`stages::charge_cell`] as a function of its own, for the verifier to go on from it in one state.
+#[inline(never)]
+fn charged_cell(level: u64, clock: &Clock<'_>, cost: Units, meter: &Meter) -> u64 {
+    let now = clock.units();
+    stages::charge_cell(stages::level_debt(level, now, clock.largest_debt()), now, cost, meter)
+}
+
+/// No state that a bucket has: [`charged_own`] says so.
+const REFUSED: u64 = u64::MAX;
+
+/// The state of the own bucket afterwards, in the same way; [`REFUSED`] if it refuses.
+#[inline(never)]
+fn charged_own(own: u64, level_debt: Units, now: Units, cost: Units, meter: &Meter) -> u64 {
+    match stages::ask_own(own, level_debt, now, cost, meter) {
+        Answer::Admit(next) => next,
+        Answer::Refuse | Answer::Cap(_) => REFUSED,
+    }
+}
+
+/// The same in fewer steps where the cell has no room and the own bucket pays all, as for whoever stays at its limit. Refuses too where that
+/// is not so.
+#[inline(never)]
+#[must_use]
+pub fn pay_rest(pair: &Pair<'_>, clock: &Clock<'_>) -> Charge {
+    let (now, cost, meter) = (clock.units(), pair.cost, pair.meter);
+    let debt = levels::debt(pair.level, clock);
+    if debt == 0 || debt < meter.front || debt + cost > meter.ceiling {
+        return Charge::Refused;
+    }
+    pair.level.add(cost);
+    let rest = meter.capacity - meter.front;
+    let outcome = charge::exchange::<FEW_TRIES>(pair.own, |seen| {
+        let owed = gcra::debt(seen, now);
+        (owed == 0 || owed + cost <= rest).then_some(now.wrapping_add(owed + cost))
+    });
+    if outcome != Charge::Paid {
+        pair.level.add(cost.wrapping_neg());
+    }
+    outcome
+}
