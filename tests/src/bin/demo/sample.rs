@@ -79,11 +79,12 @@ pub(crate) fn floods(packets: &[Packets; SOURCES.len()]) -> Packets {
 impl Sub for Packets {
     type Output = Self;
 
+    /// What a listing has moved on by. One that is made while packets come may miss some that the one before has seen.
     fn sub(self, earlier: Self) -> Self {
         Self {
-            offered: self.offered - earlier.offered,
-            passed: self.passed - earlier.passed,
-            dropped: self.dropped - earlier.dropped,
+            offered: self.offered.saturating_sub(earlier.offered),
+            passed: self.passed.saturating_sub(earlier.passed),
+            dropped: self.dropped.saturating_sub(earlier.dropped),
         }
     }
 }
@@ -97,6 +98,13 @@ pub(crate) fn judged(listed: &Value, name: &str) -> Result<(u64, u64)> {
         row[kind]["packets"].as_u64().with_context(|| format!("`ratelimit sources --json` counts no packets {kind}"))
     };
     Ok((count("passed")?, count("dropped")?))
+}
+
+/// Packets of all reasons in what `ratelimit status --json` printed, but for link discovery, which nobody has sent on purpose.
+pub(crate) fn counted(status: &Value) -> Result<u64> {
+    let count = |traffic: &Value| traffic["packets"].as_u64().context("`ratelimit status --json` counts no packets");
+    let discovery = count(&status["reasons"]["link-discovery"])?;
+    Ok(count(&status["passed"])? + count(&status["dropped"])? - discovery)
 }
 
 /// The counter `name` of `protocol` in the text of /proc/net/snmp.

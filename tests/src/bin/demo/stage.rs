@@ -68,6 +68,8 @@ impl Played {
 #[derive(Debug)]
 pub(crate) struct End {
     pub(crate) packets: [Packets; SOURCES.len()],
+    /// Packets of all reasons together but link discovery.
+    pub(crate) counted: u64,
     pub(crate) pins: usize,
 }
 
@@ -118,8 +120,9 @@ impl<'a> Stage<'a> {
         for (packets, sent) in packets[FLOODS..].iter_mut().zip(sent) {
             packets.offered = sent;
         }
+        let counted = sample::counted(&serde_json::from_str(&self.operate("status --json")?)?)?;
         self.command("detach --all")?;
-        Ok(End { packets, pins: self.sandbox.pins().len() })
+        Ok(End { packets, counted, pins: self.sandbox.pins().len() })
     }
 
     /// Gives a command, and says so.
