@@ -27,11 +27,25 @@ pub fn admit(control: &Control, hash: u64, now: u64) -> bool {
     is_regular(hash, now) || take(control, now)
 }
 
-/// Whether the source with this hash is a regular by now.
+/// Whether the source with this hash is a regular by now. It has a place in its cell; where both belong to other regulars, in the one beside.
 #[inline(always)]
 fn is_regular(hash: u64, now: u64) -> bool {
-    let Some(cell) = front::cell(hash) else { return true };
     let second = regular::second(now);
+    let own = remember(hash, hash, second);
+    let found = if own == NO_PLACE { remember(hash ^ 1, hash, second) } else { own };
+    found == KNOWN
+}
+
+// What has become of looking for a source in a cell.
+const STRANGER: u32 = 0;
+const KNOWN: u32 = 1;
+const NO_PLACE: u32 = 2;
+
+/// Looks for the source with this hash in the cell at `place`, and remembers that it was seen. A function of its own, for the verifier to go
+/// on from it in one state.
+#[inline(never)]
+fn remember(place: u64, hash: u64, second: u64) -> u32 {
+    let Some(cell) = front::cell(place) else { return KNOWN };
     let [first, last] = &cell.regulars;
     let seen = [Regular(first.load()), Regular(last.load())];
     let (place, before) = if seen[0].is(hash) {
@@ -39,19 +53,21 @@ fn is_regular(hash: u64, now: u64) -> bool {
     } else if seen[1].is(hash) {
         (last, seen[1])
     } else {
-        // Whoever is remembered longest without need gives way. Losing the place to another CPU means to try with the next packet.
+        // Whoever is remembered without need gives way. Losing the place to another CPU means to try with the next packet.
         if seen[0].gives_way(second) {
             first.store(Regular::new(hash, second).0);
         } else if seen[1].gives_way(second) {
             last.store(Regular::new(hash, second).0);
+        } else if seen[0].is_regular() && seen[1].is_regular() {
+            return NO_PLACE;
         }
-        return false;
+        return STRANGER;
     };
     let after = before.seen(second);
     if after != before {
         let _ = place.compare_exchange(before.0, after.0);
     }
-    after.is_regular()
+    if after.is_regular() { KNOWN } else { STRANGER }
 }
 
 /// Takes one packet's worth from what all strangers may send. Each CPU takes a batch at a time, so that they do not wait for each other.

@@ -22,7 +22,8 @@ use crate::{
 pub(crate) fn run(effort: &Effort) -> Result<(Memory, Time)> {
     let reference = CONFIGURATIONS.iter().find(|configuration| configuration.name == REFERENCE);
     let reference = reference.context("the reference is none of the rows")?;
-    let maps = maps(reference.build(Sources::Count(1))?.program())?;
+    let default = CONFIGURATIONS.first().context("there are no rows")?;
+    let maps = maps(default.build(Sources::Count(1))?.program())?;
     let buckets = maps.iter().find(|(name, ..)| name == map::BUCKETS).context("the program has no buckets")?;
     let per_source = buckets.1 as f64 / f64::from(buckets.2);
     let all_maps = maps.iter().map(|(_, bytes, _)| bytes).sum();

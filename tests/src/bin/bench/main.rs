@@ -13,6 +13,7 @@ mod record;
 mod report;
 mod results;
 mod state;
+mod survival;
 mod table;
 
 use std::{env, fs, thread, time::Instant};
@@ -35,6 +36,7 @@ fn main() -> Result<()> {
 
     let (memory, time) = footprint::run(&effort)?;
     let live = live::run(&effort)?;
+    let survival = survival::run(&effort)?;
     let two_cpus = cpus::run(&effort)?;
     let (floor_nanoseconds, packet) = packet::run(&effort)?;
     let results = Results {
@@ -46,6 +48,7 @@ fn main() -> Result<()> {
         floor_nanoseconds,
         packet,
         live,
+        survival,
         two_cpus,
         memory,
         time,

@@ -18,6 +18,8 @@ pub(crate) struct Effort {
     pub(crate) packets: u32,
     /// Seconds of one sample with real frames.
     pub(crate) seconds: f64,
+    /// Seconds for which a flood runs beside established sources.
+    pub(crate) flood_seconds: u64,
     /// Rules, and sources to list, of the cases with very many.
     pub(crate) million: u32,
     /// Numbers of sources without a network.
@@ -27,13 +29,21 @@ pub(crate) struct Effort {
 }
 
 /// What `cargo xtask bench` does.
-pub(crate) const FULL: Effort =
-    Effort { rounds: 5, packets: 1_000_000, seconds: 0.4, million: 1_000_000, sources: &SOURCES, has_special: true };
+pub(crate) const FULL: Effort = Effort {
+    rounds: 5,
+    packets: 1_000_000,
+    seconds: 0.4,
+    flood_seconds: 10,
+    million: 1_000_000,
+    sources: &SOURCES,
+    has_special: true,
+};
 /// What `cargo xtask bench --quick` does.
 pub(crate) const QUICK: Effort = Effort {
     rounds: 1,
     packets: 100_000,
     seconds: 0.1,
+    flood_seconds: 2,
     million: 100_000,
     sources: &[Sources::Count(1), Sources::Count(1_000), Sources::Count(64_000), Sources::Endless],
     has_special: false,

@@ -25,7 +25,7 @@ pub(crate) fn header(results: &Results) -> String {
 pub(crate) fn tables(results: &Results) -> Vec<Table> {
     let packet = State::ALL.map(|state| packet(results, state));
     let live = [State::Passing, State::Over].map(|state| live(results, state));
-    let rest = [two_cpus(results), footprint(results)];
+    let rest = [survival(results), two_cpus(results), footprint(results)];
     packet.into_iter().chain(live).chain(rest).filter(|table| !table.rows.is_empty()).collect()
 }
 
@@ -76,6 +76,28 @@ fn two_cpus(results: &Results) -> Table {
         is_drawn: false,
     });
     plain("million packets per second by BPF_PROG_TEST_RUN", ["one CPU", "two", "ratio"], rows.collect(), 2)
+}
+
+fn survival(results: &Results) -> Table {
+    let rows = results.survival.iter().map(|row| Row {
+        name: if row.strangers == 0 {
+            "no limit of strangers".to_owned()
+        } else {
+            format!("strangers {}/s", row.strangers)
+        },
+        figures: [
+            row.flood as f64 / 1e6,
+            row.flood_passed as f64 / row.seconds,
+            row.established_lost as f64,
+            row.buckets as f64,
+            row.buckets_lost as f64,
+        ]
+        .map(Some)
+        .to_vec(),
+        is_drawn: false,
+    });
+    let columns = ["M packets", "passed/s", "lost", "buckets", "evicted"];
+    plain("10,000 established sources beside a flood from everywhere", columns, rows.collect(), 0)
 }
 
 fn footprint(results: &Results) -> Table {

@@ -16,6 +16,7 @@ pub(crate) struct Results {
     pub(crate) floor_nanoseconds: Vec<Floor>,
     pub(crate) packet: Vec<Packet>,
     pub(crate) live: Vec<Live>,
+    pub(crate) survival: Vec<Survival>,
     pub(crate) two_cpus: Vec<TwoCpus>,
     pub(crate) memory: Memory,
     pub(crate) time: Time,
@@ -48,6 +49,23 @@ pub(crate) struct Live {
     pub(crate) packets_per_second: f64,
     /// Share of the packets that the limiter is against.
     pub(crate) dropped: f64,
+}
+
+/// What became of established sources beside a flood.
+#[derive(Debug, Serialize)]
+pub(crate) struct Survival {
+    /// Packets per second that strangers might send together; 0 is no limit.
+    pub(crate) strangers: u64,
+    pub(crate) seconds: f64,
+    /// Packets of the flood, and how many of them passed.
+    pub(crate) flood: u64,
+    pub(crate) flood_passed: u64,
+    /// Packets of the established, and how many of them did not pass.
+    pub(crate) established: u64,
+    pub(crate) established_lost: u64,
+    /// Buckets that the established had before, and how many of these were evicted.
+    pub(crate) buckets: usize,
+    pub(crate) buckets_lost: usize,
 }
 
 /// What a second CPU adds.

@@ -1,0 +1,74 @@
+//! Sources that have been there for a while, beside a flood in which every packet has another source.
+
+use std::{collections::HashSet, net::Ipv4Addr, thread, time::Instant};
+
+use anyhow::{Result, ensure};
+use ratelimit::dataplane::object::Settings;
+use ratelimit_common::{reason::Reason, source::Source};
+use ratelimit_tests::{Bytecode, Flood, Frame, Sandbox, VICTIM_LINK, per_second};
+
+use crate::{configurations::PORT, measure::Effort, results::Survival};
+
+/// The established: as many, of these addresses, and what they send together in a second.
+const ESTABLISHED: u32 = 10_000;
+const FIRST: Ipv4Addr = Ipv4Addr::new(10, 9, 64, 0);
+const PACE: u64 = 20_000;
+/// Seconds in which they become regulars.
+const BEFORE: u64 = 5;
+/// Packets that strangers may send in a second.
+const STRANGERS: u64 = 10_000;
+
+/// Floods the established, without and with a limit of strangers.
+pub(crate) fn run(effort: &Effort) -> Result<Vec<Survival>> {
+    [0, STRANGERS].into_iter().map(|strangers| measure(strangers, effort.flood_seconds)).collect()
+}
+
+fn measure(strangers: u64, seconds: u64) -> Result<Survival> {
+    eprintln!("{ESTABLISHED} established sources beside a flood, strangers {strangers}/s");
+    let sandbox = Sandbox::new();
+    let mut bytecode = Bytecode::with_kernel_clock_and(Settings { strangers, ..Settings::default() });
+    bytecode.set("default", per_second(1_000, 1_000));
+    bytecode.attach_dropping(&sandbox, VICTIM_LINK);
+    let established = Flood::of(Frame::udp(FIRST, PORT)).sources(ESTABLISHED).pace(PACE).on_cpu(0);
+    established.send(&sandbox, PACE * BEFORE);
+    let buckets = || -> Result<HashSet<Source>> {
+        let known = |number: u32| Source::v4((u32::from(FIRST) + number).to_be_bytes());
+        let known: HashSet<Source> = (0..ESTABLISHED).map(known).collect();
+        Ok(bytecode
+            .tables
+            .tracked()?
+            .into_iter()
+            .map(|(source, _)| source)
+            .filter(|source| known.contains(source))
+            .collect())
+    };
+    let strangers_passed = || bytecode.cpus().iter().map(|cpu| cpu.strangers_passed).sum::<u64>();
+    let (before, counts, strangers_before) = (buckets()?, bytecode.counts(), strangers_passed());
+    let last = thread::available_parallelism()?.get() - 1;
+    let begin = Instant::now();
+    let flood = Flood::of(Frame::udp([192, 0, 2, 1], PORT)).endless(0).on_cpu(last).start(&sandbox);
+    established.send(&sandbox, PACE * seconds);
+    let sent = flood.stop();
+    let elapsed = begin.elapsed().as_secs_f64();
+    let sent_by_established = PACE * seconds;
+    let after = bytecode.counts();
+    let came = |is_meant: fn(Reason) -> bool| {
+        let pairs = counts.iter().zip(&after).filter(|(before, _)| is_meant(before.0));
+        pairs.map(|(before, after)| after.1.packets - before.1.packets).sum::<u64>()
+    };
+    let (passed, dropped) = (came(Reason::passes), came(|reason| !reason.passes()));
+    ensure!(passed + dropped == sent + sent_by_established, "{passed} passed, {dropped} did not, {sent} were sent");
+    // Every regular is one of the established. Without a limit of strangers nobody exceeds anything: whoever is dropped counts as one.
+    let flood_passed = if strangers == 0 { sent - dropped } else { strangers_passed() - strangers_before };
+    let buckets_lost = before.difference(&buckets()?).count();
+    Ok(Survival {
+        strangers,
+        seconds: elapsed,
+        flood: sent,
+        flood_passed,
+        established: sent_by_established,
+        established_lost: (sent_by_established + flood_passed).saturating_sub(passed),
+        buckets: before.len(),
+        buckets_lost,
+    })
+}
