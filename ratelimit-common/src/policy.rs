@@ -199,6 +199,23 @@ impl Meter {
         ((amount as u64).wrapping_mul(self.cost).wrapping_add(half)) >> shift
     }
 
+    /// What the own bucket disposes of behind a cell.
+    #[inline(always)]
+    #[must_use]
+    pub const fn rest(&self) -> Units {
+        self.capacity.wrapping_sub(self.front)
+    }
+
+    /// Whether so many packets or bytes fill that.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_rest_filled_by(&self, amount: u64) -> bool {
+        match self.rest().checked_div(self.cost >> (self.shift & 63)) {
+            Some(most) => amount >= most,
+            None => amount >= self.rest(),
+        }
+    }
+
     /// Asks for `cost` at `now`. See [`gcra::ask`].
     #[inline(always)]
     #[must_use]

@@ -59,7 +59,7 @@ pub const fn ask_own(own: u64, level_debt: Units, now: Units, cost: Units, meter
     if share == 0 {
         return Answer::Admit(own);
     }
-    let rest = meter.capacity - meter.front;
+    let rest = meter.rest();
     let owes_nothing = debt == 0 && (level_debt == 0 || level_debt > meter.front);
     if owes_nothing || debt + share <= rest {
         return Answer::Admit(now.wrapping_add(debt + share));
@@ -89,7 +89,7 @@ pub const fn handed(level_debt: Units, now: Units, meter: &Meter) -> u64 {
 /// How long a packet is still refused that both stages have refused: until then at least, and no longer if nothing else is charged.
 #[must_use]
 pub const fn wait(level_debt: Units, own_debt: Units, cost: Units, meter: &Meter) -> Units {
-    let rest = meter.capacity - meter.front;
+    let rest = meter.rest();
     let until_room = level_debt.saturating_sub(meter.front);
     // By the own bucket alone, while the cell has no room. Then both drain: the cell gains room while the own bucket forgives, as long as
     // it has something to forgive.

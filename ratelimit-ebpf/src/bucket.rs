@@ -20,8 +20,10 @@ pub struct Tracked {
     bytes: Word,
     /// See [`ratelimit_common::bucket::Resolution`].
     pub resolution: Word,
-    passed_packets: Word,
-    passed_bytes: Word,
+    /// What passed, as far as it is counted.
+    pub passed_packets: Word,
+    /// Bytes of that.
+    pub passed_bytes: Word,
     dropped_packets: Word,
     dropped_bytes: Word,
 }

@@ -27,13 +27,20 @@ pub fn ask(visit: &Visit<'_>) -> Reason {
         None => {
             make(&visit.source, visit.hash, policy, visit.resolution, &visit.clock());
             let Some(bucket) = tracking::find(&visit.source) else { return Reason::TableFull };
-            let passed = passed_before(policy, cell, &visit.clock(), visit.length);
+            let is_told = policy.ban == 0;
+            let passed = if is_told { passed_before(policy, cell, &visit.clock(), visit.length) } else { 0 };
             bucket.count_passed(passed, passed.wrapping_mul(u64::from(visit.length)));
             bucket
         }
     };
     let reason = judge(visit, policy, cell, bucket);
-    if matches!(reason, Reason::OverPackets | Reason::OverBytes) {
+    // What a new bucket owes may be its neighbours': only after it has admitted as much as it holds, a refusal is certainly its source's doing.
+    let is_certain = match reason {
+        Reason::OverPackets => policy.packets.is_rest_filled_by(bucket.passed_packets.load()),
+        Reason::OverBytes => policy.bytes.is_rest_filled_by(bucket.passed_bytes.load()),
+        _ => false,
+    };
+    if is_certain {
         ban::impose(visit, policy, bucket);
     }
     settle(visit, bucket);

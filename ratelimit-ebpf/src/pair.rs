@@ -61,7 +61,7 @@ pub fn refuses(pair: &Pair<'_>, clock: &Clock<'_>) -> bool {
         Answer::Admit(_) => false,
         Answer::Refuse => true,
         Answer::Cap(_) => {
-            charge::cap(pair.own, pair.meter, clock, pair.meter.capacity - pair.meter.front);
+            charge::cap(pair.own, pair.meter, clock, pair.meter.rest());
             true
         }
     }
@@ -123,7 +123,7 @@ pub fn pay_rest(pair: &Pair<'_>, clock: &Clock<'_>) -> Charge {
         return Charge::Refused;
     }
     pair.level.add(cost);
-    let rest = meter.capacity - meter.front;
+    let rest = meter.rest();
     let outcome = charge::exchange::<FEW_TRIES>(pair.own, |seen| {
         let owed = gcra::debt(seen, now);
         (owed == 0 || owed + cost <= rest).then_some(now.wrapping_add(owed + cost))

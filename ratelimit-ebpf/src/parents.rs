@@ -22,14 +22,18 @@ struct Limit<'a> {
 
 /// What the source's own limit and its parents say together. A function of its own, for few policies have parents.
 ///
-/// Whose bucket cannot be had, because the budget for new ones is spent, is not asked: then the packet passes by the others as one that
-/// could not be judged.
+/// Without the bucket of one of them the packet is dropped where the budget for new ones is spent: nothing tells whether that limit is
+/// reached. Where the map takes none, it passes by the others as one that could not be judged.
 #[inline(never)]
 #[must_use]
 pub fn ask(visit: &Visit<'_>) -> Reason {
     let Some(policy) = visit.policy() else { return Reason::NoState };
-    let own = visit.bucket.or_else(|| bucket(visit, &visit.source, visit.resolution));
     let [near, far] = *policy.parents(visit.source.family);
+    let is_at_hand = visit.bucket.is_some() || ensure(visit, &visit.source, visit.resolution);
+    if !is_at_hand || !visit.ensures(near) || !visit.ensures(far) {
+        return Reason::NotAdmitted;
+    }
+    let own = visit.bucket.or_else(|| tracking::find(&visit.source));
     let limits =
         Limits { own: own.map(|bucket| Limit { bucket, policy }), near: visit.parent(near), far: visit.parent(far) };
     let is_missing = own.is_none() || visit.is_missing(near, limits.near) || visit.is_missing(far, limits.far);
@@ -87,9 +91,14 @@ impl Visit<'_> {
         if parent.scope == 0 {
             return None;
         }
-        // It has no policy to resolve: its key names it.
-        let bucket = bucket(self, &self.source.parent(parent, self.interface), Resolution::NONE)?;
+        let bucket = tracking::find(&self.source.parent(parent, self.interface))?;
         Some(Limit { bucket, policy: POLICIES.get(u32::from(parent.policy))? })
+    }
+
+    /// Whether a parent has its bucket, or may have one. It has no policy to resolve: its key names it.
+    #[inline(always)]
+    fn ensures(&self, parent: Parent) -> bool {
+        parent.scope == 0 || ensure(self, &self.source.parent(parent, self.interface), Resolution::NONE)
     }
 
     /// Whether there is a parent that cannot be asked.
@@ -118,14 +127,15 @@ impl Visit<'_> {
     }
 }
 
-/// The bucket of a source or a parent, made if there is none and the budget admits one.
+/// Makes the bucket of a source or a parent if there is none. Whether the budget admits it.
 #[inline(never)]
-fn bucket(visit: &Visit<'_>, key: &Source, resolution: Resolution) -> Option<&'static Tracked> {
-    tracking::find(key).or_else(|| {
-        if front::is_on() && !admission::admits(visit.control, visit.now) {
-            return None;
-        }
-        admission::make(key, gcra::units(visit.now), gcra::units(visit.now), resolution);
-        tracking::find(key)
-    })
+fn ensure(visit: &Visit<'_>, key: &Source, resolution: Resolution) -> bool {
+    if tracking::find(key).is_some() {
+        return true;
+    }
+    if front::is_on() && !admission::admits(visit.control, visit.now) {
+        return false;
+    }
+    admission::make(key, gcra::units(visit.now), gcra::units(visit.now), resolution);
+    true
 }

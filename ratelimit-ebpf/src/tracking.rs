@@ -80,7 +80,7 @@ pub fn find(source: &Source) -> Option<&'static Tracked> {
     unsafe { BUCKETS.get(source) }
 }
 
-/// Resolves the policy of a source and remembers it in its bucket, which is made if there is none and the budget admits one. Rarely
+/// Resolves the policy of a source and remembers it in its bucket, which is made if there is none and the part of the budget for records admits one. Rarely
 /// called, and looked for by the caller afterwards: so the verifier walks through it once, whether there was a bucket or not.
 ///
 /// What a packet was redirected to is resolved by a part of its classes only, which is enough as long as no rule changes: so it holds no
@@ -98,7 +98,7 @@ fn renew(source: &Source, classes: Classes, control: &Control, now: u64, redirec
             let _ = bucket.resolution.compare_exchange(cached.0, resolution.0);
         }
         None if !front::is_on() => admission::make(source, gcra::units(now), gcra::units(now), resolution),
-        None if admission::admits(control, now) => match POLICIES.get(resolution.policy()) {
+        None if admission::admits_record(control, now) => match POLICIES.get(resolution.policy()) {
             Some(policy) => {
                 // By the clock that judges.
                 let clock = if policy.flags & COARSE == 0 { Clock::read(control) } else { Clock::of(control, now) };

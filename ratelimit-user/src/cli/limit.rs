@@ -98,7 +98,7 @@ impl Row {
         }
     }
 
-    fn cells(&self) -> [String; 8] {
+    fn cells(&self) -> [String; 9] {
         let dash = || "-".to_owned();
         [
             self.source.clone(),
@@ -107,6 +107,7 @@ impl Row {
             self.bytes.clone().unwrap_or_else(dash),
             self.burst.to_string(),
             if self.parents.is_empty() { dash() } else { self.parents.join(" ") },
+            self.ban.map_or_else(dash, |seconds| units::write_duration(Duration::from_secs(seconds))),
             expiry(self.expires_in),
             self.origin.to_owned(),
         ]
@@ -179,7 +180,11 @@ fn list(pins: &Path, output: Output) -> Result<Answer> {
             return writeln!(out, "no limits");
         }
         let cells: Vec<_> = rows.iter().map(Row::cells).collect();
-        output::table(out, ["source", "service", "packets", "bytes", "burst", "parents", "expires", "origin"], &cells)
+        output::table(
+            out,
+            ["source", "service", "packets", "bytes", "burst", "parents", "ban", "expires", "origin"],
+            &cells,
+        )
     })?;
     Ok(Answer::Done)
 }

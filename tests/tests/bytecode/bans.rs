@@ -109,3 +109,21 @@ fn a_ban_is_for_what_its_limit_is_about() {
     assert_eq!(bytecode.reason(&dns), Reason::Banned);
     assert_eq!(bytecode.reason(&frame(ADDRESS)), Reason::WithinLimit);
 }
+
+/// What its new bucket owes is the offender's debt, as far as anybody can tell.
+#[test]
+fn nobody_is_banned_for_what_a_neighbour_has_sent() {
+    let mut bytecode = Bytecode::with(Settings { cells: u32::from(crate::FRONT), ..crate::settings() });
+    bytecode.set_time(SECOND);
+    bytecode.set("default", Policy { ban: TEN_MINUTES, ..per_second(10, 10) });
+    for round in 0..200 {
+        bytecode.set_time(SECOND + round * SECOND / 100);
+        // A hundred packets a second, and one in a fifth of one.
+        let _ = bytecode.send(&frame(ADDRESS));
+        if round % 20 == 0 {
+            let _ = bytecode.send(&frame([192, 0, 2, 7]));
+        }
+    }
+    let bans: Vec<_> = bytecode.tables.bans().unwrap().into_iter().map(|(source, _)| source).collect();
+    assert_eq!(bans, [Source::v4(ADDRESS)]);
+}

@@ -67,7 +67,7 @@ fn a_larger_limit_does_not_wait_for_the_debt_of_a_smaller_one() {
         bytecode.set_time(SECOND + millisecond * SECOND / 1_000);
         passed += [0; 4].map(|_| bytecode.send(&frame)).iter().filter(|verdict| **verdict == Verdict::Pass).count();
     }
-    assert!((20..=10 + 20).contains(&passed), "{passed}");
+    assert!((19..=10 + 20).contains(&passed), "{passed}");
 }
 
 #[test]
