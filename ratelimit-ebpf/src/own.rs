@@ -23,7 +23,7 @@ pub fn ask(visit: &Visit<'_>) -> Reason {
     let (Some(cell), Some(policy)) = (front::cell(visit.hash), visit.policy()) else { return Reason::NoState };
     let bucket = match tracking::find(&visit.source) {
         Some(bucket) => bucket,
-        None if !admission::admits(visit.control, visit.now) => return Reason::NotAdmitted,
+        None if !admission::admits(visit.control, visit.tick) => return Reason::NotAdmitted,
         None => {
             make(&visit.source, visit.hash, policy, visit.resolution, &visit.clock());
             let Some(bucket) = tracking::find(&visit.source) else { return Reason::TableFull };
@@ -82,11 +82,10 @@ fn judge(visit: &Visit<'_>, policy: &Policy, cell: &Cell, bucket: &Tracked) -> R
     let mut by_bytes = Pair::new(&cell.bytes, bucket.bytes(), bytes, visit.length);
     let mut by_packets = Pair::new(&cell.packets, bucket.packets(), packets, 1);
     if packets.is_on() != bytes.is_on() {
-        match pair::pay_rest(if packets.is_on() { &by_packets } else { &by_bytes }, &clock) {
-            Charge::Paid => return Reason::WithinLimit,
-            Charge::Contended => return Reason::Contended,
-            // Or there is room left in the cell, or a debt to be cut: what follows tells.
-            Charge::Refused => {}
+        let pair = if packets.is_on() { &by_packets } else { &by_bytes };
+        // Otherwise there is room left in the cell, or a debt to be cut, or other CPUs were first: what follows tells.
+        if pair::pay_rest(pair, &clock) == Charge::Paid {
+            return Reason::WithinLimit;
         }
     }
     if bytes.is_on() && pair::refuses(&by_bytes, &clock) {

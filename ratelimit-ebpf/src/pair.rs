@@ -112,6 +112,9 @@ fn charged_own(own: u64, level_debt: Units, now: Units, cost: Units, meter: &Met
     }
 }
 
+/// Tries before the other way is taken.
+const QUICK_TRIES: u32 = 2;
+
 /// The same in fewer steps where the cell has no room and the own bucket pays all, as for whoever stays at its limit. Refuses too where that
 /// is not so.
 #[inline(never)]
@@ -119,17 +122,31 @@ fn charged_own(own: u64, level_debt: Units, now: Units, cost: Units, meter: &Met
 pub fn pay_rest(pair: &Pair<'_>, clock: &Clock<'_>) -> Charge {
     let (now, cost, meter) = (clock.units(), pair.cost, pair.meter);
     let debt = levels::debt(pair.level, clock);
-    if debt == 0 || debt < meter.front || debt + cost > meter.ceiling {
+    if debt == 0 || debt < meter.front || charged_own(pair.own.load(), debt, now, cost, meter) == REFUSED {
         return Charge::Refused;
     }
-    pair.level.add(cost);
-    let rest = meter.rest();
-    let outcome = charge::exchange::<FEW_TRIES>(pair.own, |seen| {
-        let owed = gcra::debt(seen, now);
-        (owed == 0 || owed + cost <= rest).then_some(now.wrapping_add(owed + cost))
+    // Within the exchange, since many CPUs that add to what they have all seen would put the level where it reads as none.
+    let outcome = charge::exchange::<QUICK_TRIES>(pair.level, |seen| {
+        let next = charged_further(seen, clock, cost, meter);
+        (next != REFUSED).then_some(next)
     });
     if outcome != Charge::Paid {
-        pair.level.add(cost.wrapping_neg());
+        return outcome;
+    }
+    let outcome = charge::exchange::<QUICK_TRIES>(pair.own, |seen| {
+        let next = charged_own(seen, debt, now, cost, meter);
+        (next != REFUSED).then_some(next)
+    });
+    if outcome != Charge::Paid {
+        charge::refund(pair.level, now, cost);
     }
     outcome
+}
+
+/// A level that has no room, charged; [`REFUSED`] where it has, or is about to stop.
+#[inline(never)]
+fn charged_further(level: u64, clock: &Clock<'_>, cost: Units, meter: &Meter) -> u64 {
+    let debt = stages::level_debt(level, clock.units(), clock.largest_debt());
+    let is_plain = debt != 0 && debt >= meter.front && debt + cost <= meter.ceiling;
+    if is_plain { level.wrapping_add(cost) } else { REFUSED }
 }

@@ -133,7 +133,7 @@ fn ensure(visit: &Visit<'_>, key: &Source, resolution: Resolution) -> bool {
     if tracking::find(key).is_some() {
         return true;
     }
-    if front::is_on() && !admission::admits(visit.control, visit.now) {
+    if front::is_on() && !admission::admits(visit.control, visit.tick) {
         return false;
     }
     admission::make(key, gcra::units(visit.now), gcra::units(visit.now), resolution);

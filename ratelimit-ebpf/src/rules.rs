@@ -5,7 +5,7 @@ use ratelimit_common::{
     bucket::Resolution,
     class::{ANY, Class, Classes, MOST_CLASSES, narrowest, wider},
     control::Control,
-    policy::{ALLOWED_ID, BANNED_ID, DENIED_ID, PolicyId, UNLIMITED_ID},
+    policy::{ALLOWED_ID, DENIED_ID, PolicyId, UNLIMITED_ID},
     rule::{NEVER, Rule},
     source::{PrefixKey, Source},
 };
@@ -84,7 +84,7 @@ impl Match {
     #[inline(always)]
     fn is_verdict(self) -> bool {
         let policy = self.resolution().policy();
-        policy == ALLOWED_ID || policy == DENIED_ID || policy == BANNED_ID
+        policy == ALLOWED_ID || policy == DENIED_ID
     }
 }
 

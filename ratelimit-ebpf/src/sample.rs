@@ -28,7 +28,7 @@ pub fn observe(visit: &Visit<'_>) -> Reason {
 #[inline(always)]
 fn count(visit: &Visit<'_>, packets: u64) {
     let mut found = visit.bucket.or_else(|| tracking::find(&visit.source));
-    if found.is_none() && settings::is_on(&settings::SAMPLE_ON) && admission::admits_record(visit.control, visit.now) {
+    if found.is_none() && settings::is_on(&settings::SAMPLE_ON) && admission::admits_record(visit.control, visit.tick) {
         let now = gcra::units(visit.now);
         // What fits its cell's part is no debt of the own bucket.
         admission::make(&visit.source, now, now, visit.resolution);

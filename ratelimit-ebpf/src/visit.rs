@@ -17,6 +17,8 @@ pub struct Visit<'a> {
     pub note_hash: u64,
     /// Nanoseconds when the packet came, by the policy's clock.
     pub now: u64,
+    /// The same by the coarse clock, which all budgets go by: two clocks would give back what was spent.
+    pub tick: u64,
     /// Its own bucket, where there are no cells.
     pub bucket: Option<&'static Tracked>,
     /// Its policy, and how long that holds.

@@ -161,10 +161,12 @@ impl Word {
     fn delete(&self, target: Target, force: bool, pins: &Path, output: Output) -> Result<Answer> {
         host::check()?;
         let mut instance = Instance::open(pins)?;
+        let is_banned = self.policy == Policy::DENIED && rules::ban(&instance.tables, target)?.is_some();
         match rules::get(&instance.tables, target)? {
-            Some(rule) if self.is_meant(&rule) => {
+            Some(rule) if rule.terms.policy == self.policy => {
                 ssh::guarded(&mut instance, target, force, |instance| instance.delete_rule(target))?;
             }
+            _ if is_banned => rules::lift_ban(&mut instance.tables, target)?,
             found => {
                 let others = others(&instance, target, found)?;
                 return negative(output, &format!("{target} has no rule {}{others}", self.name));

@@ -4,7 +4,7 @@ use std::{fs, net::IpAddr, process};
 
 use anyhow::{Result, bail};
 use ratelimit_common::{
-    policy::{DENY, Policy},
+    policy::{BAN, DENY, Policy},
     service::{Service, Transport},
 };
 
@@ -61,11 +61,11 @@ pub(super) fn guarded(
     let (allowed, unlimited) = (Terms::from(Policy::ALLOWED), Terms::from(Policy::UNLIMITED));
     let is_worse = |(before, after): &(&Terms, &Terms)| {
         let limited = **before == allowed && **after != allowed && **after != unlimited;
-        after.policy.kind == DENY && before.policy.kind != DENY || limited
+        shuts_out(after) && !shuts_out(before) || limited
     };
     if let Some((_, after)) = before.iter().zip(&after).find(is_worse) {
         let fate = match after.policy.kind {
-            DENY => "denied".to_owned(),
+            DENY | BAN => "denied".to_owned(),
             _ => format!("limited to {}", output::limit(after)),
         };
         match &replaced {
@@ -78,6 +78,10 @@ pub(super) fn guarded(
         );
     }
     Ok(replaced)
+}
+
+fn shuts_out(terms: &Terms) -> bool {
+    matches!(terms.policy.kind, DENY | BAN)
 }
 
 impl Session {

@@ -2,7 +2,7 @@
 
 use ratelimit_common::rule::{NEVER, Rule};
 
-use super::{Error, error::Tried as _, filter, host, rules, services, tables::Tables};
+use super::{Error, error::Tried as _, filter, host, policies, rules, services, tables::Tables};
 
 /// Nanoseconds between two searches for rules that have ended.
 const INTERVAL: u64 = 60 * ratelimit_common::limit::SECOND;
@@ -15,6 +15,16 @@ pub(super) fn clear(tables: &mut Tables) -> Result<(), Error> {
     }
     remove(tables)?;
     services::forget_unused(tables)
+}
+
+/// Has commands search from now on, because the program may make what ends.
+pub(super) fn expect(tables: &mut Tables) -> Result<(), Error> {
+    let mut control = tables.control()?;
+    if control.clear_after == 0 {
+        control.clear_after = host::now() + INTERVAL;
+        tables.set_control(&control)?;
+    }
+    Ok(())
 }
 
 /// Removes rules that have ended. The program looks past them, but they take room, and it looks past few. Services that have lost their
@@ -37,6 +47,8 @@ pub(super) fn remove(tables: &mut Tables) -> Result<(), Error> {
         tables.prefix_rules.remove(&key).tried("cannot delete a rule")?;
     }
     let mut control = tables.control()?;
+    // Who is banned is not known here before it is.
+    let next = if policies::any_bans(tables)? || !tables.bans()?.is_empty() { next.min(now) } else { next };
     control.clear_after = if next == NEVER { 0 } else { next.max(now + INTERVAL) };
     tables.set_control(&control)?;
     filter::renew(tables)?;

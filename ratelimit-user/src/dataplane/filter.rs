@@ -13,7 +13,7 @@ pub(super) fn add(tables: &mut Tables, prefix: &Source) -> Result<(), Error> {
     let mut filter = read(tables)?;
     let before = filter;
     filter.add(prefix);
-    if filter == before { Ok(()) } else { write(tables, &filter) }
+    if filter == before { Ok(()) } else { write(tables, filter) }
 }
 
 /// Forgets where no rule is left, if that does not take long.
@@ -36,11 +36,7 @@ pub(super) fn renew(tables: &mut Tables) -> Result<(), Error> {
         let key = key.tried("cannot read the rules")?;
         filter.add(&key.data().source(key.prefix_len()));
     }
-    write(tables, &filter)?;
-    // The program may have banned somebody meanwhile, whose bit is gone.
-    let before = filter;
-    add_bans(tables, &mut filter)?;
-    if filter == before { Ok(()) } else { write(tables, &filter) }
+    write(tables, filter)
 }
 
 fn add_bans(tables: &Tables, filter: &mut Filter) -> Result<(), Error> {
@@ -52,6 +48,14 @@ fn read(tables: &Tables) -> Result<Filter, Error> {
     tables.rule_filter.get(&0, 0).tried("cannot read the filter of rules")
 }
 
-fn write(tables: &mut Tables, filter: &Filter) -> Result<(), Error> {
-    tables.rule_filter.set(0, filter, 0).tried("cannot write the filter of rules")
+/// Writes it. The program may ban somebody meanwhile, whose bit would be gone: so bans are looked through until none is missing.
+fn write(tables: &mut Tables, mut filter: Filter) -> Result<(), Error> {
+    loop {
+        tables.rule_filter.set(0, filter, 0).tried("cannot write the filter of rules")?;
+        let written = filter;
+        add_bans(tables, &mut filter)?;
+        if filter == written {
+            return Ok(());
+        }
+    }
 }

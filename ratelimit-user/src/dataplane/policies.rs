@@ -132,8 +132,9 @@ pub fn any_parents(tables: &Tables) -> Result<bool, Error> {
 /// [`Error::Bpf`] where the kernel refuses.
 pub fn note_debt(tables: &mut Tables, policy: &Policy) -> Result<(), Error> {
     let mut control = tables.control()?;
-    if largest_debt(policy) > control.largest_debt {
-        control.largest_debt = largest_debt(policy);
+    let largest = largest_debt(policy) + gcra::units(control.tick);
+    if largest > control.largest_debt {
+        control.largest_debt = largest;
         tables.set_control(&control)?;
     }
     Ok(())
@@ -146,6 +147,8 @@ pub(super) fn renew_debt(tables: &mut Tables) -> Result<(), Error> {
         largest = largest.max(largest_debt(&read(tables, slot)?));
     }
     let mut control = tables.control()?;
+    // One clock may read what was charged by the other a tick later.
+    largest += gcra::units(control.tick);
     if control.largest_debt != largest {
         control.largest_debt = largest;
         tables.set_control(&control)?;
@@ -157,6 +160,16 @@ pub(super) fn renew_debt(tables: &mut Tables) -> Result<(), Error> {
 #[must_use]
 pub fn largest_debt(policy: &Policy) -> Units {
     stages::largest_debt(&policy.packets).max(stages::largest_debt(&policy.bytes))
+}
+
+/// Whether the policy of any rule bans whoever exceeds it.
+pub(super) fn any_bans(tables: &Tables) -> Result<bool, Error> {
+    for slot in used(tables)? {
+        if read(tables, slot)?.ban != 0 {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The slots that rules use, and those of parents.

@@ -4,7 +4,7 @@ use aya::maps::{MapError, lpm_trie::Key};
 use ratelimit_common::{
     bucket::Bucket,
     class::{ANY, Class, Classes, narrowest, wider},
-    policy::{ALLOWED_ID, BANNED_ID, DENIED_ID, PolicyId, UNLIMITED_ID},
+    policy::{ALLOWED_ID, DENIED_ID, PolicyId, UNLIMITED_ID},
     rule::Rule,
     source::{IPV6, Source},
 };
@@ -60,7 +60,7 @@ fn policy(tables: &Tables, source: &Source, classes: Classes) -> Result<PolicyId
     let mut best: Option<Match> = None;
     for class in each(classes) {
         let Some(found) = find(tables, &source.of_class(class), class)? else { continue };
-        let is_verdict = [ALLOWED_ID, BANNED_ID, DENIED_ID].contains(&found.policy);
+        let is_verdict = [ALLOWED_ID, DENIED_ID].contains(&found.policy);
         if best.as_ref().is_none_or(|best| is_verdict && found.depth > best.depth) {
             best = Some(found);
         }

@@ -90,6 +90,9 @@ pub fn set(
     expiry::clear(tables)?;
     let id = policies::intern(tables, terms)?;
     policies::note_debt(tables, &terms.policy)?;
+    if terms.policy.ban != 0 {
+        expiry::expect(tables)?;
+    }
     let class = services::ensure_class(tables, target.service)?;
     let Sources::Prefix(prefix) = target.sources else {
         tables.set_default_policy(class, id)?;
@@ -139,12 +142,39 @@ fn set_prefix(
     tables.renew()
 }
 
+/// The ban of exactly the source that `target` is, if it has one that has not ended.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] where the kernel refuses.
+pub fn ban(tables: &Tables, target: Target) -> Result<Option<Listed>, Error> {
+    let Some(class) = Services::read(tables)?.class(target.service) else { return Ok(None) };
+    let Sources::Prefix(prefix) = target.sources else { return Ok(None) };
+    match tables.bans.get(&prefix.source().of_class(class), 0) {
+        Ok(ban) => listed(tables, target, &ban),
+        Err(MapError::KeyNotFound) => Ok(None),
+        Err(error) => Err(error).tried("cannot read a ban"),
+    }
+}
+
+/// Lifts the ban of exactly the source that `target` is; its rule stays.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] where the kernel refuses.
+pub fn lift_ban(tables: &mut Tables, target: Target) -> Result<(), Error> {
+    if let (Sources::Prefix(prefix), Some(class)) = (target.sources, Services::read(tables)?.class(target.service)) {
+        lift(tables, &prefix, class)?;
+    }
+    tables.renew()
+}
+
 /// Lifts the ban of exactly these sources: what the operator says about them counts.
 fn lift(tables: &mut Tables, prefix: &Prefix, class: Class) -> Result<(), Error> {
     tables.bans.remove(&prefix.source().of_class(class)).or_else(missing).tried("cannot delete a ban")
 }
 
-/// The rule of exactly `target`, or its ban, if it has one that has not ended. A default has one when it limits something.
+/// The rule of exactly `target`, if it has one that has not ended. A default has one when it limits something.
 ///
 /// # Errors
 ///
@@ -154,11 +184,6 @@ pub fn get(tables: &Tables, target: Target) -> Result<Option<Listed>, Error> {
     let Sources::Prefix(prefix) = target.sources else {
         return default(tables, target, class);
     };
-    if let Ok(ban) = tables.bans.get(&prefix.source().of_class(class), 0)
-        && let Some(ban) = listed(tables, target, &ban)?
-    {
-        return Ok(Some(ban));
-    }
     let found = match Place::of(&prefix, class, tables.control()?.ipv6_prefix) {
         Place::Source(source) => tables.source_rules.get(&source, 0),
         // Looking a prefix up finds the longest around it, which may be a shorter one.

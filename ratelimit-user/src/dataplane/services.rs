@@ -123,6 +123,9 @@ pub(super) fn forget_unused(tables: &mut Tables) -> Result<(), Error> {
     }
     // Another service may have the class one day, which must not find what this one owed.
     let is_stale = |source: &Source| unused.iter().any(|(_, class)| source.class.to_le_bytes().contains(class));
+    for (source, _) in tables.bans()?.into_iter().filter(|(source, _)| is_stale(source)) {
+        let _ = tables.bans.remove(&source);
+    }
     let tracked = tables.tracked()?;
     for (source, _) in tracked.iter().filter(|(source, _)| is_stale(source)) {
         // One that has been evicted meanwhile is gone as well.

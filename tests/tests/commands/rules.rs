@@ -139,8 +139,14 @@ fn who_exceeds_a_limit_with_a_ban_is_listed_as_denied_and_can_be_let_in() {
     Flood::of(Frame::udp([10, 9, 0, 66], 9)).send(&sandbox, 1);
     assert_eq!(ratelimit.json("deny list")[0]["origin"], "ban");
     // What the operator says counts.
-    assert_eq!(ratelimit.json("allow add 10.9.0.66")["replaced"], "ban");
+    ratelimit.ok("allow add 10.9.0.66");
     assert_eq!(ratelimit.json("deny list"), json!([]));
+    // Lifting a ban leaves the operator's own rule alone.
+    ratelimit.ok("limit set 10.9.0.66 --packets 1/h --burst 1 --ban 10m");
+    Flood::of(Frame::udp([10, 9, 0, 66], 9)).send(&sandbox, 10);
+    assert_eq!(ratelimit.json("deny list")[0]["origin"], "ban");
+    ratelimit.ok("deny del 10.9.0.66");
+    assert_eq!(ratelimit.json("limit list")[1]["source"], "10.9.0.66");
     let line = ratelimit.fails("limit set default --ban 10m --parent /24=5/s");
     assert!(line.contains("--ban goes with --packets or --bytes"), "{line}");
     ratelimit.ok("detach --all");
