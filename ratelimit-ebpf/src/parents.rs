@@ -13,10 +13,11 @@ use ratelimit_common::{
 
 use crate::{admission, bucket::Tracked, charge::charge_apart, front, maps::POLICIES, tracking, visit::Visit};
 
-/// A limit that is asked: its state and its numbers.
+/// A limit that is asked: its state and its numbers. Without a state there is none. The numbers are there in any case: Linux 6.1 refuses to copy
+/// what was never written.
 #[derive(Clone, Copy)]
 struct Limit<'a> {
-    bucket: &'a Tracked,
+    bucket: Option<&'a Tracked>,
     policy: &'a Policy,
 }
 
@@ -35,7 +36,7 @@ pub fn ask(visit: &Visit<'_>) -> Reason {
     }
     let own = visit.bucket.or_else(|| tracking::find(&visit.source));
     let limits =
-        Limits { own: own.map(|bucket| Limit { bucket, policy }), near: visit.parent(near), far: visit.parent(far) };
+        Limits { own: Limit { bucket: own, policy }, near: visit.parent(near, policy), far: visit.parent(far, policy) };
     let is_missing = own.is_none() || visit.is_missing(near, limits.near) || visit.is_missing(far, limits.far);
     let reason = visit.judge(limits);
     if let Some(bucket) = own {
@@ -53,9 +54,9 @@ fn over_parent(reason: Reason) -> Reason {
 /// The limits of a packet. Nothing is asked where there is none.
 #[derive(Clone, Copy)]
 struct Limits<'a> {
-    own: Option<Limit<'a>>,
-    near: Option<Limit<'a>>,
-    far: Option<Limit<'a>>,
+    own: Limit<'a>,
+    near: Limit<'a>,
+    far: Limit<'a>,
 }
 
 impl Visit<'_> {
@@ -85,14 +86,17 @@ impl Visit<'_> {
         reason
     }
 
-    /// A parent, if there is one and its bucket can be had.
+    /// A parent, if there is one and it has its bucket; `other` stands for its numbers where not.
     #[inline(always)]
-    fn parent(&self, parent: Parent) -> Option<Limit<'static>> {
+    fn parent<'a>(&self, parent: Parent, other: &'a Policy) -> Limit<'a> {
         if parent.scope == 0 {
-            return None;
+            return Limit { bucket: None, policy: other };
         }
-        let bucket = tracking::find(&self.source.parent(parent, self.interface))?;
-        Some(Limit { bucket, policy: POLICIES.get(u32::from(parent.policy))? })
+        let bucket = tracking::find(&self.source.parent(parent, self.interface));
+        match POLICIES.get(u32::from(parent.policy)) {
+            Some(policy) => Limit { bucket, policy },
+            None => Limit { bucket: None, policy: other },
+        }
     }
 
     /// Whether a parent has its bucket, or may have one. It has no policy to resolve: its key names it.
@@ -103,25 +107,24 @@ impl Visit<'_> {
 
     /// Whether there is a parent that cannot be asked.
     #[inline(always)]
-    fn is_missing(&self, parent: Parent, limit: Option<Limit<'_>>) -> bool {
-        parent.scope != 0 && limit.is_none()
+    fn is_missing(&self, parent: Parent, limit: Limit<'_>) -> bool {
+        parent.scope != 0 && limit.bucket.is_none()
     }
 
     #[inline(always)]
-    fn refusal(&self, limit: Option<Limit<'_>>) -> Option<Reason> {
-        let Limit { bucket, policy } = limit?;
-        bucket.refusal(policy, &self.clock(), self.length)
+    fn refusal(&self, Limit { bucket, policy }: Limit<'_>) -> Option<Reason> {
+        bucket?.refusal(policy, &self.clock(), self.length)
     }
 
     #[inline(always)]
-    fn charge(&self, limit: Option<Limit<'_>>) -> Reason {
-        let Some(Limit { bucket, policy }) = limit else { return Reason::WithinLimit };
+    fn charge(&self, Limit { bucket, policy }: Limit<'_>) -> Reason {
+        let Some(bucket) = bucket else { return Reason::WithinLimit };
         bucket.charge(policy, &self.clock(), self.length, charge_apart)
     }
 
     #[inline(always)]
-    fn refund(&self, limit: Option<Limit<'_>>) {
-        if let Some(Limit { bucket, policy }) = limit {
+    fn refund(&self, Limit { bucket, policy }: Limit<'_>) {
+        if let Some(bucket) = bucket {
             bucket.refund(policy, &self.clock(), self.length);
         }
     }
