@@ -5,7 +5,7 @@ use crate::{boundary, gcra::Units};
 /// Changes with every layout in this crate, and is checked before any pinned map is trusted.
 pub const ABI_VERSION: u32 = 3;
 
-/// The entry of the control map. What every packet reads comes first, in one cache line.
+/// The entry of the control map. What every packet reads comes first, in two cache lines.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Control {

@@ -8,7 +8,7 @@ use ratelimit_common::{
 
 use crate::{
     atomic::Word,
-    charge::{self, Charge, FEW_TRIES},
+    charge::{self, Charge},
     clock::Clock,
     levels,
 };

@@ -1,13 +1,13 @@
 //! The product's bytecode, run packet by packet under a clock that the test sets.
 
 use aya::{
-    Ebpf, TestRun as _, TestRunOptions,
+    Ebpf,
     maps::{Array, IterableMap as _, Map, MapData, PerCpuValues},
     programs::{Xdp, XdpMode},
 };
 use ratelimit::dataplane::{
     object::{self, Settings},
-    policies, rules,
+    policies,
     tables::Tables,
     terms::Terms,
 };
@@ -20,11 +20,10 @@ use ratelimit_common::{
     limit::SECOND,
     policy::{Policy, PolicyId},
     reason::{Count, Reason},
-    rule::COMMAND,
     source::Source,
 };
 
-use crate::{Namespace, Sandbox, mapped::Mapped};
+use crate::{Namespace, Runner, Sandbox, delete_rule, mapped::Mapped, set_rule};
 
 /// A slot that no rule uses, for policies that a test writes itself.
 const TEST_SLOT: PolicyId = 100;
@@ -281,47 +280,4 @@ fn program<'a>(ebpf: &'a Ebpf, settings: &Settings) -> &'a Xdp {
     let name = if settings.frags { control::PROGRAM } else { control::PROGRAM_LINEAR };
     let program = ebpf.program(name).expect("the object has no program");
     program.try_into().expect("the program is not an XDP program")
-}
-
-/// The program alone.
-#[derive(Clone, Copy)]
-pub struct Runner<'a>(&'a Xdp);
-
-impl Runner<'_> {
-    /// Runs the same packet `times` times; the verdict is that of the last.
-    ///
-    /// # Panics
-    ///
-    /// Where the kernel refuses to run it.
-    #[must_use]
-    pub fn repeat(&self, frame: &[u8], times: u32) -> Verdict {
-        let mut options = TestRunOptions::new();
-        options.data_in = Some(frame);
-        options.repeat = times;
-        let result = self.0.test_run(options).expect("cannot run the program");
-        match result.return_value {
-            1 => Verdict::Drop,
-            2 => Verdict::Pass,
-            other => panic!("the program returned {other}, which is neither drop nor pass"),
-        }
-    }
-}
-
-/// As [`Bytecode::set`].
-///
-/// # Panics
-///
-/// If there is no such target, or no room.
-pub fn set_rule(tables: &mut Tables, target: &str, terms: impl Into<Terms>) {
-    let target = target.parse().expect("no target");
-    rules::set(tables, target, &terms.into(), None, COMMAND).expect("cannot set a rule");
-}
-
-/// As [`Bytecode::delete`].
-///
-/// # Panics
-///
-/// If there is no such target.
-pub fn delete_rule(tables: &mut Tables, target: &str) {
-    rules::delete(tables, target.parse().expect("no target")).expect("cannot delete a rule");
 }

@@ -20,6 +20,7 @@ mod queues;
 mod ratelimit;
 mod raw;
 pub mod reference;
+mod runner;
 mod sandbox;
 #[path = "../kernel/src/scatter.rs"]
 mod scatter;
@@ -36,7 +37,7 @@ use ratelimit_common::{
     policy::Policy,
 };
 
-pub use bytecode::{Bytecode, Clock, Runner, Verdict, delete_rule, set_rule};
+pub use bytecode::{Bytecode, Clock, Verdict};
 pub use captures::{Capture, captures};
 pub use empty::Empty;
 pub use flood::{Flood, Running};
@@ -47,6 +48,7 @@ pub use process::Process;
 pub use queues::set_queues;
 pub use ratelimit::{Output, Ratelimit};
 pub use raw::send_raw;
+pub use runner::{Runner, delete_rule, set_rule};
 pub use sandbox::{PEER_IPV4, PEER_IPV6, PEER_LINK, Sandbox, VICTIM_IPV4, VICTIM_IPV6, VICTIM_LINK};
 pub use sink::Sink;
 pub use walker::{Order, Sources, Walker};

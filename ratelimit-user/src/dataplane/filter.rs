@@ -2,7 +2,7 @@
 
 use ratelimit_common::{filter::Filter, source::Source};
 
-use super::{Error, error::Tried as _, policies, tables::Tables};
+use super::{Error, error::Tried as _, tables::Tables};
 
 /// Rules up to which the filter is made anew when one is deleted. Beyond that it only looks at more than it must, until rules are
 /// searched for those that have ended.
@@ -20,7 +20,6 @@ pub(super) fn add(tables: &mut Tables, prefix: &Source) -> Result<(), Error> {
 pub(super) fn forget(tables: &mut Tables) -> Result<(), Error> {
     if tables.source_rules.keys().take(FEW).count() + tables.prefix_rules.keys().take(FEW).count() < FEW {
         renew(tables)?;
-        policies::renew_debt(tables)?;
     }
     Ok(())
 }

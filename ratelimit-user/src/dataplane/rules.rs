@@ -96,8 +96,8 @@ pub fn set(
     let class = services::ensure_class(tables, target.service)?;
     let Sources::Prefix(prefix) = target.sources else {
         tables.set_default_policy(class, id)?;
-        filter::forget(tables)?;
-        return tables.renew();
+        tables.renew()?;
+        return policies::renew_debt(tables);
     };
     let outcome = set_prefix(tables, &prefix, class, id, life, origin);
     if outcome.is_err() && class != ANY {
@@ -219,6 +219,9 @@ pub fn delete(tables: &mut Tables, target: Target) -> Result<(), Error> {
         }
     }
     tables.renew()?;
+    if target.sources == Sources::Default {
+        policies::renew_debt(tables)?;
+    }
     if class == ANY { Ok(()) } else { services::forget_unused(tables) }
 }
 

@@ -1,0 +1,50 @@
+//! A program on one thread while rules change on another.
+
+use aya::{TestRun as _, TestRunOptions, programs::Xdp};
+use ratelimit::dataplane::{rules, tables::Tables, terms::Terms};
+use ratelimit_common::rule::COMMAND;
+
+use crate::Verdict;
+
+/// The program alone.
+#[derive(Clone, Copy)]
+pub struct Runner<'a>(pub(crate) &'a Xdp);
+
+impl Runner<'_> {
+    /// Runs the same packet `times` times; the verdict is that of the last.
+    ///
+    /// # Panics
+    ///
+    /// Where the kernel refuses to run it.
+    #[must_use]
+    pub fn repeat(&self, frame: &[u8], times: u32) -> Verdict {
+        let mut options = TestRunOptions::new();
+        options.data_in = Some(frame);
+        options.repeat = times;
+        let result = self.0.test_run(options).expect("cannot run the program");
+        match result.return_value {
+            1 => Verdict::Drop,
+            2 => Verdict::Pass,
+            other => panic!("the program returned {other}, which is neither drop nor pass"),
+        }
+    }
+}
+
+/// As [`Bytecode::set`].
+///
+/// # Panics
+///
+/// If there is no such target, or no room.
+pub fn set_rule(tables: &mut Tables, target: &str, terms: impl Into<Terms>) {
+    let target = target.parse().expect("no target");
+    rules::set(tables, target, &terms.into(), None, COMMAND).expect("cannot set a rule");
+}
+
+/// As [`Bytecode::delete`].
+///
+/// # Panics
+///
+/// If there is no such target.
+pub fn delete_rule(tables: &mut Tables, target: &str) {
+    rules::delete(tables, target.parse().expect("no target")).expect("cannot delete a rule");
+}
