@@ -30,7 +30,7 @@ impl Runner<'_> {
     }
 }
 
-/// As [`Bytecode::set`].
+/// As [`crate::Bytecode::set`].
 ///
 /// # Panics
 ///
@@ -40,7 +40,7 @@ pub fn set_rule(tables: &mut Tables, target: &str, terms: impl Into<Terms>) {
     rules::set(tables, target, &terms.into(), None, COMMAND).expect("cannot set a rule");
 }
 
-/// As [`Bytecode::delete`].
+/// As [`crate::Bytecode::delete`].
 ///
 /// # Panics
 ///
