@@ -74,6 +74,8 @@ struct Admission {
     refused: u64,
     /// Inserts that failed, also where another CPU was first with the same bucket.
     failed: u64,
+    /// Bans that the map had no room for.
+    bans_failed: u64,
     /// Estimates of how long a bucket stays that is not asked.
     stay_at_full_budget_seconds: Option<f64>,
     stay_so_far_seconds: Option<f64>,
@@ -211,6 +213,7 @@ impl Admission {
             made: counted.admitted,
             refused,
             failed: counted.failed,
+            bans_failed: counted.bans_failed,
             stay_at_full_budget_seconds: at_full_budget.map(|stay| stay.as_secs_f64()),
             stay_so_far_seconds: so_far.map(|stay| stay.as_secs_f64()),
         })

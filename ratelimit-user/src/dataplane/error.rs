@@ -157,6 +157,9 @@ pub enum Error {
         /// Bits of a source.
         whole: u8,
     },
+    /// A ban of sources that the filter of rules cannot tell.
+    #[error("--ban needs IPv6 sources of 32 bits or more, and this instance has /{0} (attach --ipv6-prefix)")]
+    WideBan(u8),
     /// Two wider limits with one scope.
     #[error("two parents have the same scope: give both rates in one, as in --parent all=500k/s,1GB/s")]
     SameParent,

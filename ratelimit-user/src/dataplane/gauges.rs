@@ -18,6 +18,7 @@ pub fn of_cpus(tables: &Tables) -> Result<Cpu, Error> {
         strangers_passed: sum.strangers_passed + cpu.strangers_passed,
         admitted: sum.admitted + cpu.admitted,
         failed: sum.failed + cpu.failed,
+        bans_failed: sum.bans_failed + cpu.bans_failed,
         lost_races: sum.lost_races + cpu.lost_races,
         displaced: sum.displaced + cpu.displaced,
         ..sum
@@ -36,7 +37,7 @@ pub fn cpus() -> Result<usize, Error> {
 }
 
 /// How long a bucket stays that is not asked, as long as every CPU makes as many new ones as it may. An estimate: the kernel recycles
-/// the longest silent ones only roughly in that order, and parents' buckets have no budget. Nothing where no budget is given.
+/// the longest silent ones only roughly in that order. Nothing where no budget is given.
 #[must_use]
 pub fn stay_at_full_budget(control: &Control, capacity: u32, cpus: usize) -> Option<Duration> {
     let per_second = u128::from(control.admission.per_second) * cpus as u128;

@@ -60,6 +60,9 @@ impl Instance {
     /// What [`Terms::parents_of`] says, and [`Error::NarrowParent`] where a parent would have no more than one source.
     pub fn check(&self, target: Target, terms: &Terms) -> Result<(), Error> {
         let ipv6_prefix = self.tables.control()?.ipv6_prefix as u8;
+        if terms.policy.ban != 0 && ipv6_prefix < 32 {
+            return Err(Error::WideBan(ipv6_prefix));
+        }
         for family in FAMILIES {
             let whole = match (family, target.sources) {
                 (IPV4, _) => 32,

@@ -30,7 +30,7 @@ fn buckets_and_their_budget_are_shown() {
     let before = ratelimit.json("status")["admission"].clone();
     let cpus = before["cpus"].as_f64().unwrap();
     let expected = json!({
-        "per_second_and_cpu": 50, "cpus": before["cpus"], "made": 0, "refused": 0, "failed": 0,
+        "per_second_and_cpu": 50, "cpus": before["cpus"], "made": 0, "refused": 0, "failed": 0, "bans_failed": 0,
         "stay_at_full_budget_seconds": 1_000.0 / (50.0 * cpus), "stay_so_far_seconds": null,
     });
     assert_eq!(before, expected);

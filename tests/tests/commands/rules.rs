@@ -30,7 +30,11 @@ fn limits_are_listed_as_they_were_set() {
     );
     let table = ratelimit.ok("limit list");
     assert!(
-        table.lines().nth(1).unwrap().starts_with("default        any      1500/s   -          1500  -        never"),
+        table
+            .lines()
+            .nth(1)
+            .unwrap()
+            .starts_with("default        any      1500/s   -          1500  -        -    never"),
         "{table}"
     );
     ratelimit.ok("detach --all");

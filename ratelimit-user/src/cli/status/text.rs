@@ -54,13 +54,16 @@ pub(super) fn write(out: &mut dyn Write, status: &Status, is_verbose: bool) -> i
 }
 
 fn admission(out: &mut dyn Write, admission: &Admission) -> io::Result<()> {
-    let Admission { made, refused, failed, cpus, .. } = *admission;
+    let Admission { made, refused, failed, bans_failed, cpus, .. } = *admission;
     write!(out, "buckets made: {made}")?;
     if admission.per_second_and_cpu.is_some() {
         write!(out, "; packets dropped for want of one: {refused}")?;
     }
     if failed > 0 {
         write!(out, "; inserts that failed: {failed}")?;
+    }
+    if bans_failed > 0 {
+        write!(out, "; bans without room: {bans_failed}")?;
     }
     writeln!(out)?;
     let mut estimates = Vec::new();
