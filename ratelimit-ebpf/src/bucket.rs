@@ -16,8 +16,10 @@ use crate::{
 /// A [`Bucket`] as the CPUs share it.
 #[repr(C)]
 pub struct Tracked {
-    packets: Word,
-    bytes: Word,
+    /// State of the packet limit.
+    pub packets: Word,
+    /// State of the byte limit.
+    pub bytes: Word,
     /// See [`ratelimit_common::bucket::Resolution`].
     pub resolution: Word,
     /// What passed, as far as it is counted.
@@ -142,17 +144,5 @@ impl Tracked {
     #[inline(always)]
     pub fn resolved(&self) -> Resolution {
         Resolution(self.resolution.load())
-    }
-
-    /// State of the packet limit.
-    #[inline(always)]
-    pub fn packets(&self) -> &Word {
-        &self.packets
-    }
-
-    /// State of the byte limit.
-    #[inline(always)]
-    pub fn bytes(&self) -> &Word {
-        &self.bytes
     }
 }

@@ -6,10 +6,7 @@ use ratelimit_common::{
     source::{IPV6, Source},
 };
 
-use crate::{
-    rules::{self, DEFAULT_DEPTH},
-    settings,
-};
+use crate::{matched::DEFAULT_DEPTH, rules, settings};
 
 /// Makes an address the source that its packet is billed to: the address for IPv4; for IPv6 its prefix, or the longer prefix
 /// of a rule that the operator made for a part of it, which there can be only if a rule may concern the address.

@@ -23,6 +23,7 @@ pub mod ipv6;
 pub mod levels;
 pub mod limiter;
 pub mod maps;
+pub mod matched;
 pub mod notes;
 pub mod own;
 pub mod packet;

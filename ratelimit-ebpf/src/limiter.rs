@@ -29,19 +29,7 @@ const LONG: gcra::Units = 1 << 52;
 pub fn judge(address: Source, classes: Classes, length: u32, interface: u32) -> Reason {
     let Some(control) = CONTROL.get(0) else { return Reason::NoState };
     let now = Clock::coarse(control).now();
-    let resolution = Resolution::NOTHING;
-    let mut visit = Visit {
-        source: address,
-        hash: 0,
-        note_hash: 0,
-        resolution,
-        bucket: None,
-        control,
-        now,
-        tick: now,
-        length,
-        interface,
-    };
+    let mut visit = Visit::new(address, control, now, length, interface);
     let outcome = if front::is_on() { behind_cells(&mut visit, classes) } else { without_cells(&mut visit, classes) };
     match outcome {
         Ok(()) => decide(&mut visit),

@@ -7,7 +7,11 @@ use ratelimit_common::{
     reason::Reason,
 };
 
-use crate::{front, pair::Pair, visit::Visit};
+use crate::{
+    front,
+    pair::{self, Pair},
+    visit::Visit,
+};
 
 /// Twice what a note's end is rounded by. While the coarse clock stands, a refusal that ends sooner holds as long as that.
 const SHORTEST: Units = 1 << 21;
@@ -20,7 +24,7 @@ pub fn write_for(visit: &Visit<'_>, pair: &Pair<'_>, reason: Reason, length: u32
     }
     let clock = visit.clock();
     let precise = visit.policy().is_none_or(|policy| policy.flags & COARSE == 0);
-    let wait = pair.wait(&clock);
+    let wait = pair::wait(pair, &clock);
     write(visit, if precise { wait } else { wait.max(SHORTEST) }, precise, reason, length);
 }
 

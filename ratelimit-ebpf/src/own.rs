@@ -63,7 +63,9 @@ fn passed_before(policy: &Policy, cell: &Cell, clock: &Clock<'_>, length: u32) -
         true => (levels::debt(&cell.packets, clock), policy.packets.cost_of(1)),
         false => (levels::debt(&cell.bytes, clock), policy.bytes.cost_of(length)),
     };
-    debt.min(policy.packets.front.max(policy.bytes.front)).checked_div(cost).unwrap_or(0)
+    let of_its_own = debt.min(policy.packets.front.max(policy.bytes.front));
+    // Rounded up: some of what it paid for the first has drained by now.
+    of_its_own.saturating_add(cost.saturating_sub(1)).checked_div(cost).unwrap_or(0)
 }
 
 /// Moves what the note has counted to the bucket that it is about.
@@ -79,8 +81,8 @@ pub fn settle(visit: &Visit<'_>, bucket: &Tracked) {
 fn judge(visit: &Visit<'_>, policy: &Policy, cell: &Cell, bucket: &Tracked) -> Reason {
     let clock = visit.clock();
     let (packets, bytes) = (&policy.packets, &policy.bytes);
-    let mut by_bytes = Pair::new(&cell.bytes, bucket.bytes(), bytes, visit.length);
-    let mut by_packets = Pair::new(&cell.packets, bucket.packets(), packets, 1);
+    let mut by_bytes = Pair::new(&cell.bytes, &bucket.bytes, bytes, visit.length);
+    let mut by_packets = Pair::new(&cell.packets, &bucket.packets, packets, 1);
     if packets.is_on() != bytes.is_on() {
         let pair = if packets.is_on() { &by_packets } else { &by_bytes };
         // Otherwise there is room left in the cell, or a debt to be cut, or other CPUs were first: what follows tells.

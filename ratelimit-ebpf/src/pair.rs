@@ -32,13 +32,6 @@ impl<'a> Pair<'a> {
         Self { level, own, meter, cost: meter.cost_of(amount), paid_level: 0, paid_own: 0 }
     }
 
-    /// How long the packet is refused still. See [`stages::wait`].
-    #[inline(always)]
-    #[must_use]
-    pub fn wait(&self, clock: &Clock<'_>) -> Units {
-        wait(levels::debt(self.level, clock), gcra::debt(self.own.load(), clock.units()), self.cost, self.meter)
-    }
-
     /// Gives back what was paid.
     #[inline(always)]
     pub fn refund(&self, clock: &Clock<'_>) {
@@ -47,10 +40,11 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// A function of its own, for the verifier to go on from it in one state.
+/// How long the packet is refused still. See [`stages::wait`].
 #[inline(never)]
-fn wait(level_debt: Units, own_debt: Units, cost: Units, meter: &Meter) -> Units {
-    stages::wait(level_debt, own_debt, cost, meter)
+#[must_use]
+pub fn wait(Pair { level, own, meter, cost, .. }: &Pair<'_>, clock: &Clock<'_>) -> Units {
+    stages::wait(levels::debt(level, clock), gcra::debt(own.load(), clock.units()), *cost, meter)
 }
 
 /// Whether the own bucket refuses. Nothing is charged.

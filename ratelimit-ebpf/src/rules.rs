@@ -5,14 +5,15 @@ use ratelimit_common::{
     bucket::Resolution,
     class::{ANY, Class, Classes, MOST_CLASSES, narrowest, wider},
     control::Control,
-    policy::{ALLOWED_ID, DENIED_ID, PolicyId, UNLIMITED_ID},
-    rule::{NEVER, Rule},
+    policy::{PolicyId, UNLIMITED_ID},
+    rule::NEVER,
     source::{PrefixKey, Source},
 };
 
 use crate::{
     atomic,
     maps::{BANS, CLASSES, PREFIX_RULES, SOURCE_RULES},
+    matched::{DEFAULT_DEPTH, Match},
     settings,
 };
 
@@ -44,48 +45,6 @@ pub(crate) fn each(mut classes: Classes, mut look: impl FnMut(Class)) {
 pub fn generation(control: &Control) -> u32 {
     // SAFETY: a reference is readable; volatile because the user side writes it.
     unsafe { core::ptr::read_volatile(&raw const control.generation) }
-}
-
-/// What the rules of one class say to a source, in one word that is 0 if none concerns it: 9 bits of the rule's depth, then as in a
-/// [`Resolution`] 12 of the policy and 26 of the expiry. In a word, the verifier does not tell apart how it was found.
-#[derive(Clone, Copy)]
-pub(crate) struct Match(u64);
-
-/// Place of a match's depth.
-const DEPTH_SHIFT: u32 = 38;
-
-/// Depth of a class's default; that of a rule is deeper by 1 and the bits of its prefix.
-pub(crate) const DEFAULT_DEPTH: u64 = 1;
-
-impl Match {
-    const NONE: Self = Self(0);
-
-    #[inline(always)]
-    fn new(policy: PolicyId, expires: u64, depth: u64) -> Self {
-        Self(depth << DEPTH_SHIFT | Resolution::new(0, policy, expires).0)
-    }
-
-    #[inline(always)]
-    fn of(rule: &Rule) -> Self {
-        Self::new(rule.policy, rule.expires, DEFAULT_DEPTH + 1 + u64::from(rule.prefix))
-    }
-
-    #[inline(always)]
-    pub(crate) fn depth(self) -> u64 {
-        self.0 >> DEPTH_SHIFT
-    }
-
-    #[inline(always)]
-    fn resolution(self) -> Resolution {
-        Resolution(self.0 & ((1 << DEPTH_SHIFT) - 1))
-    }
-
-    /// Whether it lets everything pass or nothing, for which no state is needed.
-    #[inline(always)]
-    fn is_verdict(self) -> bool {
-        let policy = self.resolution().policy();
-        policy == ALLOWED_ID || policy == DENIED_ID
-    }
 }
 
 /// The class that is billed and its policy, for a source that no rule concerns: those of the narrowest class with a default.

@@ -80,8 +80,9 @@ pub fn find(source: &Source) -> Option<&'static Tracked> {
     unsafe { BUCKETS.get(source) }
 }
 
-/// Resolves the policy of a source and remembers it in its bucket, which is made if there is none and the part of the budget for records admits one. Rarely
-/// called, and looked for by the caller afterwards: so the verifier walks through it once, whether there was a bucket or not.
+/// Resolves the policy of a source and remembers it in its bucket, which is made if there is none and the part of the budget for
+/// records admits one. Rarely called, and looked for by the caller afterwards: so the verifier walks through it once, whether there was a
+/// bucket or not.
 ///
 /// What a packet was redirected to is resolved by a part of its classes only, which is enough as long as no rule changes: so it holds no
 /// longer than what has redirected it.

@@ -30,6 +30,14 @@ pub struct Visit<'a> {
 }
 
 impl<'a> Visit<'a> {
+    /// A packet that came at `now` by the coarse clock, and of whose policy nothing is known yet.
+    #[inline(always)]
+    #[must_use]
+    pub fn new(source: Source, control: &'a Control, now: u64, length: u32, interface: u32) -> Self {
+        let (resolution, bucket) = (Resolution::NOTHING, None);
+        Self { source, hash: 0, control, note_hash: 0, now, tick: now, bucket, resolution, length, interface }
+    }
+
     /// The policy.
     #[inline(always)]
     #[must_use]

@@ -35,6 +35,9 @@ const ENDLESS_FROM: u64 = 1 << 24;
 /// Where the IPv4 source is in an Ethernet frame without tags.
 const SOURCE_AT: u32 = 26;
 
+/// What the walker answers where no program follows it, and the product never does (`linux/bpf.h`).
+const XDP_ABORTED: u32 = 0;
+
 /// Runs a program on UDP packets of many sources. Any number of walkers can run the same program at a time.
 pub struct Walker {
     frame: Vec<u8>,
@@ -115,7 +118,7 @@ impl Walker {
     ///
     /// # Panics
     ///
-    /// Where the kernel refuses to run it.
+    /// Where the kernel refuses to run it, or the packets do not get to the program.
     pub fn run(&mut self, sources: Sources, order: Order, packets: u32) {
         let mask = match sources {
             Sources::Count(count) => self.fill(count, order) - 1,
@@ -133,7 +136,8 @@ impl Walker {
         let mut options = TestRunOptions::new();
         options.data_in = Some(&self.frame);
         options.repeat = packets;
-        program.test_run(options).expect("cannot run the walker");
+        let verdict = program.test_run(options).expect("cannot run the walker").return_value;
+        assert_ne!(verdict, XDP_ABORTED, "the walker did not come to the program that it leads to");
     }
 }
 

@@ -17,12 +17,13 @@ struct Schedule {
 }
 
 fn meter() -> impl Strategy<Value = (Meter, bool)> {
-    (1u64..1_000_000, prop_oneof![1u64..4, 1u64..40, 40u64..200], any::<bool>()).prop_map(
+    (1u64..1_000_000, prop_oneof![1u64..4, 1u64..40, 40u64..200], any::<bool>()).prop_filter_map(
+        "a limit that cannot be",
         |(amount, burst, of_bytes)| {
             let rate = Some(Rate { amount, period: SECOND });
             let (packets, bytes) = if of_bytes { (None, rate) } else { (rate, None) };
-            let policy = Limit { packets, bytes, burst: Some(burst) }.policy().unwrap();
-            (if of_bytes { policy.bytes } else { policy.packets }, of_bytes)
+            let policy = Limit { packets, bytes, burst: Some(burst) }.policy().ok()?;
+            Some((if of_bytes { policy.bytes } else { policy.packets }, of_bytes))
         },
     )
 }

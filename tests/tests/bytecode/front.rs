@@ -16,7 +16,14 @@ use proptest::{
     test_runner::{Config, TestRunner},
 };
 use ratelimit::dataplane::object::Settings;
-use ratelimit_common::{cell, cpu::Cpu, gcra::units, source::Source};
+use ratelimit_common::{
+    cell,
+    cpu::Cpu,
+    gcra::units,
+    limit::{Limit, Rate, SECOND},
+    policy::Policy,
+    source::Source,
+};
 use ratelimit_tests::{Bytecode, Frame, Verdict};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -63,6 +70,12 @@ fn evictions_and_changes_elsewhere_change_no_verdict() {
     let [refused, admitted] = verdicts.into_inner();
     println!("{SCHEDULES} schedules: {admitted} packets admitted, {refused} refused, {} evictions", evicted.get());
     assert!(refused > 4_000 && admitted > 4_000 && evicted.get() > 1_000, "the schedules hardly ask anything");
+}
+
+/// One packet an hour.
+fn hourly(burst: u64) -> Policy {
+    let packets = Some(Rate { amount: 1, period: 3_600 * SECOND });
+    Limit { packets, bytes: None, burst: Some(burst) }.policy().unwrap()
 }
 
 /// Keeps this thread on one CPU, for budgets that each CPU has.

@@ -3,26 +3,15 @@
 use std::{net::Ipv6Addr, time::Duration};
 
 use ratelimit::dataplane::{host, rules};
-use ratelimit_common::{
-    limit::{Limit, Rate, SECOND},
-    policy::Policy,
-    reason::Reason,
-    rule::COMMAND,
-    source::Source,
-};
+use ratelimit_common::{limit::SECOND, policy::Policy, reason::Reason, rule::COMMAND, source::Source};
 use ratelimit_tests::{Bytecode, Frame, per_second};
 
-use super::cell_entry_of;
+use super::{cell_entry_of, hourly};
 
 const ADDRESS: [u8; 4] = [192, 0, 2, 7];
 
 fn frame() -> Vec<u8> {
     Frame::udp(ADDRESS, 9).bytes()
-}
-
-fn hourly() -> Policy {
-    let rate = Rate { amount: 1, period: 3_600 * SECOND };
-    Limit { packets: Some(rate), burst: Some(1), ..Limit::default() }.policy().unwrap()
 }
 
 /// Sends until a note repeats this refusal.
@@ -47,18 +36,18 @@ fn no_note_outlives_the_rule_that_it_comes_from() {
             |it| it.set("default", per_second(1, 100)),
             Reason::WithinLimit,
         ),
-        ("default", hourly(), Reason::OverPackets, |it| it.set("192.0.2.7", Policy::ALLOWED), Reason::Allowed),
-        ("default", hourly(), Reason::OverPackets, |it| it.set("192.0.0.0/9", Policy::ALLOWED), Reason::Allowed),
-        ("default", hourly(), Reason::OverPackets, |it| it.set("192.0.2.7", Policy::DENIED), Reason::Denied),
-        ("default", hourly(), Reason::OverPackets, |it| it.delete("default"), Reason::WithinLimit),
+        ("default", hourly(1), Reason::OverPackets, |it| it.set("192.0.2.7", Policy::ALLOWED), Reason::Allowed),
+        ("default", hourly(1), Reason::OverPackets, |it| it.set("192.0.0.0/9", Policy::ALLOWED), Reason::Allowed),
+        ("default", hourly(1), Reason::OverPackets, |it| it.set("192.0.2.7", Policy::DENIED), Reason::Denied),
+        ("default", hourly(1), Reason::OverPackets, |it| it.delete("default"), Reason::WithinLimit),
         ("default", Policy::DENIED, Reason::Denied, |it| it.delete("default"), Reason::WithinLimit),
-        ("default", Policy::DENIED, Reason::Denied, |it| it.set("default", hourly()), Reason::WithinLimit),
+        ("default", Policy::DENIED, Reason::Denied, |it| it.set("default", hourly(1)), Reason::WithinLimit),
         ("192.0.2.7", Policy::DENIED, Reason::Denied, |it| it.delete("192.0.2.7"), Reason::WithinLimit),
-        ("192.0.2.0/24", Policy::DENIED, Reason::Denied, |it| it.set("192.0.2.7", hourly()), Reason::WithinLimit),
-        ("192.0.2.0/24", hourly(), Reason::OverPackets, |it| it.delete("192.0.2.0/24"), Reason::WithinLimit),
+        ("192.0.2.0/24", Policy::DENIED, Reason::Denied, |it| it.set("192.0.2.7", hourly(1)), Reason::WithinLimit),
+        ("192.0.2.0/24", hourly(1), Reason::OverPackets, |it| it.delete("192.0.2.0/24"), Reason::WithinLimit),
         (
             "192.0.2.7",
-            hourly(),
+            hourly(1),
             Reason::OverPackets,
             |it| it.set("192.0.2.7", per_second(1, 9_999)),
             Reason::WithinLimit,
@@ -76,7 +65,7 @@ fn no_note_outlives_the_rule_that_it_comes_from() {
 
 #[test]
 fn a_note_ends_with_the_temporary_rule_that_it_comes_from() {
-    for (policy, reason) in [(Policy::DENIED, Reason::Denied), (hourly(), Reason::OverPackets)] {
+    for (policy, reason) in [(Policy::DENIED, Reason::Denied), (hourly(1), Reason::OverPackets)] {
         let mut bytecode = Bytecode::with(crate::settings());
         let begin = host::now();
         bytecode.set_time(begin);

@@ -85,6 +85,22 @@ fn records_take_their_part_of_the_budget_and_no_more() {
     assert!((part * (seconds - 1)..=part * (seconds + 1)).contains(&made), "{made} buckets");
 }
 
+/// What its cell let pass before it had a bucket can be told from what it owes, of which some is paid back by then.
+#[test]
+fn what_passed_before_its_first_refusal_is_counted_exactly() {
+    let mut bytecode = Bytecode::with(crate::settings());
+    bytecode.set("default", super::hourly(15));
+    bytecode.set_time(SECOND);
+    let frame = Frame::udp(ADDRESS, 9).bytes();
+    let mut clock = bytecode.clock();
+    for _ in 0..20 {
+        bytecode.send(&frame);
+        clock.advance(SECOND);
+    }
+    let bucket = listed(&bytecode).unwrap();
+    assert_eq!((bucket.passed_packets, bucket.passed_bytes), (15, 15 * frame.len() as u64));
+}
+
 #[test]
 fn what_an_offender_loses_is_counted_exactly() {
     let mut bytecode = Bytecode::with(crate::settings());
