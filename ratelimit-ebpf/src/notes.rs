@@ -8,6 +8,7 @@ use ratelimit_common::{
 };
 
 use crate::{
+    clock::Clock,
     front,
     pair::{self, Pair},
     visit::Visit,
@@ -18,13 +19,12 @@ const SHORTEST: Units = 1 << 21;
 
 /// Writes into the cell that this source is refused, and until when, unless another source keeps the note.
 #[inline(always)]
-pub fn write_for(visit: &Visit<'_>, pair: &Pair<'_>, reason: Reason, length: u32) {
+pub fn write_for(visit: &Visit<'_>, pair: &Pair<'_>, clock: &Clock<'_>, reason: Reason, length: u32) {
     if !is_kept(visit) {
         return;
     }
-    let clock = visit.clock();
     let precise = visit.policy().is_none_or(|policy| policy.flags & COARSE == 0);
-    let wait = pair::wait(pair, &clock);
+    let wait = pair::wait(pair, clock);
     write(visit, if precise { wait } else { wait.max(SHORTEST) }, precise, reason, length);
 }
 

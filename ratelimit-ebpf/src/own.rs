@@ -91,11 +91,11 @@ fn judge(visit: &Visit<'_>, policy: &Policy, cell: &Cell, bucket: &Tracked) -> R
         }
     }
     if bytes.is_on() && pair::refuses(&by_bytes, &clock) {
-        notes::write_for(visit, &by_bytes, Reason::OverBytes, visit.length);
+        notes::write_for(visit, &by_bytes, &clock, Reason::OverBytes, visit.length);
         return Reason::OverBytes;
     }
     if packets.is_on() && pair::refuses(&by_packets, &clock) {
-        notes::write_for(visit, &by_packets, Reason::OverPackets, 0);
+        notes::write_for(visit, &by_packets, &clock, Reason::OverPackets, 0);
         return Reason::OverPackets;
     }
     if packets.is_on() {

@@ -2,6 +2,7 @@
 
 use ratelimit::dataplane::{object::Settings, rules};
 use ratelimit_common::{
+    control::Control,
     limit::SECOND,
     map,
     policy::{BANNED_ID, Policy},
@@ -30,6 +31,14 @@ fn frame(address: [u8; 4]) -> Vec<u8> {
 fn exceed(bytecode: &Bytecode, address: [u8; 4]) {
     let reasons = [0; 6].map(|_| bytecode.reason(&frame(address)));
     assert_eq!(reasons[5], Reason::OverPackets);
+}
+
+/// Makes as many bans as there can be, of other sources.
+fn fill(bytecode: &mut Bytecode, expires: u64) {
+    let ban = Rule { policy: BANNED_ID, prefix: 32, origin: BANNED, reserved: 0, expires };
+    for number in 0..map::BANS_MAX {
+        bytecode.tables.bans.insert(Source::v4((0x0a00_0000 + number).to_be_bytes()), ban, 0).unwrap();
+    }
 }
 
 #[test]
@@ -80,14 +89,50 @@ fn a_lifted_ban_and_any_rule_of_the_operator_act_on_the_next_packet() {
     }
 }
 
+#[test]
+fn lifting_a_ban_keeps_the_rule_of_the_operator() {
+    let target = "192.0.2.1".parse().unwrap();
+    let mut bytecode = load();
+    bytecode.set("192.0.2.1", Policy { ban: TEN_MINUTES, ..per_second(5, 5) });
+    exceed(&bytecode, ADDRESS);
+    bytecode.set_time(2 * SECOND);
+    assert_eq!(bytecode.reason(&frame(ADDRESS)), Reason::Banned);
+    rules::lift_ban(&mut bytecode.tables, target).unwrap();
+    assert_eq!(bytecode.reason(&frame(ADDRESS)), Reason::WithinLimit);
+    assert!(bytecode.tables.bans().unwrap().is_empty());
+    assert!(rules::get(&bytecode.tables, target).unwrap().is_some(), "the limit is gone with the ban");
+}
+
+#[test]
+fn commands_clear_away_bans_that_have_ended() {
+    let mut bytecode = load();
+    fill(&mut bytecode, 1);
+    let control = Control { clear_after: 1, ..bytecode.tables.control().unwrap() };
+    bytecode.tables.set_control(&control).unwrap();
+    bytecode.set("198.51.100.0/24", per_second(5, 5));
+    assert!(bytecode.tables.bans().unwrap().is_empty());
+    exceed(&bytecode, ADDRESS);
+    assert_eq!(bytecode.tables.bans().unwrap().len(), 1);
+}
+
+/// Another service may have its class one day.
+#[test]
+fn a_ban_goes_with_the_last_rule_of_its_service() {
+    let mut bytecode = Bytecode::with(Settings { services: true, ..crate::settings() });
+    bytecode.set_time(SECOND);
+    bytecode.set("default udp/53", Policy { ban: TEN_MINUTES, ..per_second(5, 5) });
+    let dns = Frame::udp(ADDRESS, 53).bytes();
+    while bytecode.send(&dns) == Verdict::Pass {}
+    assert_eq!(bytecode.tables.bans().unwrap().len(), 1);
+    bytecode.delete("default udp/53");
+    assert!(bytecode.tables.bans().unwrap().is_empty());
+}
+
 /// Where there is no room for one more ban, that is counted, and the limit still holds.
 #[test]
 fn with_the_map_of_bans_full_a_source_stays_under_its_limit() {
     let bytecode = &mut load();
-    let ban = Rule { policy: BANNED_ID, prefix: 32, origin: BANNED, reserved: 0, expires: u64::MAX };
-    for number in 0..map::BANS_MAX {
-        bytecode.tables.bans.insert(Source::v4((0x0a00_0000 + number).to_be_bytes()), ban, 0).unwrap();
-    }
+    fill(bytecode, u64::MAX);
     exceed(bytecode, ADDRESS);
     assert_eq!(bytecode.cpus().iter().map(|cpu| cpu.bans_failed).sum::<u64>(), 1);
     assert_eq!(bytecode.send(&frame(ADDRESS)), Verdict::Drop);

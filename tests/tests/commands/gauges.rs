@@ -105,6 +105,7 @@ fn without_cells_there_is_nothing_to_say_of_them() {
     assert_eq!(admission["stay_at_full_budget_seconds"], json!(null));
     let text = ratelimit.ok("status -v");
     assert!(text.contains("\ncells: none, every source has its own bucket\n"), "{text}");
+    assert!(text.contains("\nsamples: not needed, since every packet is counted for its source\n"), "{text}");
     ratelimit.ok("detach --all");
 }
 

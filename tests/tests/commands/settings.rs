@@ -31,6 +31,22 @@ fn what_cannot_be_is_refused() {
     assert!(sandbox.pins().is_empty());
 }
 
+/// The filter of rules, which bans need, knows sources by 32 bits.
+#[test]
+fn bans_of_sources_wider_than_32_bits_are_refused() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let expected = "--ban needs IPv6 sources of 32 bits or more, and this instance has /24";
+    let line = ratelimit.fails("attach eth0 --ipv6-prefix 24 --packets 10/s --ban 10m");
+    assert!(line.contains(expected), "{line}");
+    assert!(sandbox.pins().is_empty());
+    ratelimit.ok("attach eth0 --ipv6-prefix 24");
+    let line = ratelimit.fails("limit set default --packets 10/s --ban 10m");
+    assert!(line.contains(expected), "{line}");
+    ratelimit.ok("limit set default --packets 10/s");
+    ratelimit.ok("detach --all");
+}
+
 #[test]
 fn cells_of_a_running_instance_stay() {
     let sandbox = Sandbox::new();

@@ -36,7 +36,11 @@ pub(super) fn write(out: &mut dyn Write, status: &Status, is_verbose: bool) -> i
         writeln!(out, "malformed packets: pass as far as their source may")?;
     }
     if is_verbose {
-        let sample = if status.sample { "one of 256 packets within limits is recorded" } else { "off" };
+        let sample = match (status.front.is_some(), status.sample) {
+            (true, true) => "one of 256 packets within limits is recorded",
+            (true, false) => "off",
+            (false, _) => "not needed, since every packet is counted for its source",
+        };
         writeln!(out, "samples: {sample}")?;
         clock(out, &status.clock)?;
         writeln!(out, "races lost to another CPU: {}", status.lost_races)?;

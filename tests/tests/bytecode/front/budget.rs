@@ -1,7 +1,7 @@
 //! Who gets a bucket.
 
 use ratelimit::dataplane::object::Settings;
-use ratelimit_common::{limit::SECOND, reason::Reason, source::Source};
+use ratelimit_common::{limit::SECOND, policy::Policy, reason::Reason, source::Source};
 use ratelimit_tests::{Bytecode, Frame, Order, Sources, Walker, per_second};
 
 use super::{of_cpus, stay_on_one_cpu};
@@ -93,13 +93,57 @@ fn sources_without_a_limit_leave_the_budget_to_those_with_one() {
     assert_eq!(bytecode.reason(&limited), Reason::OverPackets);
 }
 
+/// Whom a rule refuses needs no bucket, and makes at most as many as there may be records.
+#[test]
+fn a_denied_flood_leaves_the_budget_to_those_with_a_limit() {
+    stay_on_one_cpu();
+    let mut bytecode = Bytecode::with(Settings { admissions: 320, cells: 1 << 18, ..crate::settings() });
+    bytecode.set_time(SECOND);
+    bytecode.set("default", per_second(RATE, BURST));
+    bytecode.set("203.0.0.0/16", Policy::DENIED);
+    for number in 0..400u16 {
+        let [high, low] = number.to_be_bytes();
+        assert_eq!(bytecode.reason(&frame([203, 0, high, low])), Reason::Denied);
+    }
+    let limited = frame([192, 0, 2, 1]);
+    for _ in 0..BURST {
+        assert_eq!(bytecode.reason(&limited), Reason::WithinLimit);
+    }
+    assert_eq!(bytecode.reason(&limited), Reason::OverPackets);
+}
+
+/// One limit needs the precise clock and the other does not. The coarse one is behind, so that a budget that went by both would be given
+/// back at each turn.
+#[test]
+fn limits_by_both_clocks_share_one_budget() {
+    stay_on_one_cpu();
+    let (admissions, tick) = (1_000, 4_000_000);
+    let settings = Settings { admissions, sample: false, injected_tick: tick, ..crate::settings() };
+    let mut bytecode = Bytecode::with(settings);
+    bytecode.set_time(SECOND);
+    bytecode.set("default", per_second(RATE, 1));
+    bytecode.set("203.0.0.0/16", per_second(1_000, 1_000));
+    // As far apart as they can be.
+    bytecode.set_time(5 * SECOND + tick - 1_000);
+    let rounds = 5;
+    for round in 0..rounds {
+        for number in 0..2_000u16 {
+            let [high, low] = number.to_be_bytes();
+            bytecode.send(&frame([10, round, high, low]));
+        }
+        bytecode.send(&frame([203, 0, 113, round]));
+    }
+    // A source that a rule concerns is recorded, out of the part for records.
+    assert_eq!(of_cpus(&bytecode, |cpu| cpu.admitted), admissions + u64::from(rounds));
+}
+
 /// What the operator set to nothing is nothing: no bucket is made, and no rule is lost.
 #[test]
 fn without_a_budget_cells_and_rules_are_all_there_is() {
     let mut bytecode = Bytecode::with(Settings { admissions: 0, ..crate::settings() });
     bytecode.set_time(SECOND);
     bytecode.set("default", per_second(RATE, BURST));
-    bytecode.set("203.0.113.0/24", ratelimit_common::policy::Policy::DENIED);
+    bytecode.set("203.0.113.0/24", Policy::DENIED);
     let (denied, other) = (frame([203, 0, 113, 1]), frame(stranger(1)));
     for _ in 0..10 {
         assert_eq!(bytecode.reason(&denied), Reason::Denied);
