@@ -98,7 +98,13 @@ impl Case {
                 // All of them were at the limit at the same time, which no traffic is.
                 walker.run(self.sources, Order::Random, 4 * count);
             }
-            _ => self.put_under(&reached_at_once()?, walker),
+            _ => {
+                self.put_under(&reached_at_once()?, walker);
+                // The first packet of each has passed. As after a while: each has been refused, and that is known wherever it is to be known.
+                if let Sources::Count(count) = self.sources {
+                    walker.run(self.sources, Order::InTurn, 2 * count);
+                }
+            }
         }
         let (_, dropped_before) = verdicts(&self.bytecode)?;
         let (nanoseconds, packets_per_second) = timed(walker, self.sources, packets);
