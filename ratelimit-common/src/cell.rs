@@ -1,6 +1,6 @@
 //! The front: what many sources share.
 
-use crate::boundary;
+use crate::{boundary, note::Note};
 
 /// One entry of the map of cells: one cache line, since all that a packet asks is read together.
 #[repr(C)]
@@ -10,18 +10,38 @@ pub struct Cell {
     pub packets: u64,
     /// Level of bytes.
     pub bytes: u64,
-    /// [`Note::until`](crate::note::Note::until).
-    pub until: u64,
-    /// [`Note::check`](crate::note::Note::check).
-    pub check: u64,
-    /// Packets of the source in the note that were dropped by it and are not in its bucket yet.
-    pub dropped_packets: u64,
-    /// Bytes of these.
-    pub dropped_bytes: u64,
-    /// Two sources that are remembered. See [`crate::regular`].
-    pub regulars: [u64; 2],
+    /// Two sources that are refused. Where strangers are limited there is one note, and [`Self::regulars`] are in the place of the other.
+    pub notes: [Noted; 2],
 }
 boundary!(Cell, size 64);
+
+/// A note with its count.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Noted {
+    /// [`Note::until`].
+    pub until: u64,
+    /// [`Note::check`].
+    pub check: u64,
+    /// What was dropped by it and is not in the source's bucket yet: [`Dropped`](crate::dropped::Dropped).
+    pub dropped: u64,
+}
+
+impl Cell {
+    /// Two sources that are remembered, where strangers are limited. See [`crate::regular`].
+    #[must_use]
+    pub const fn regulars(&self) -> [u64; 2] {
+        [self.notes[1].until, self.notes[1].check]
+    }
+}
+
+impl Noted {
+    /// The note.
+    #[must_use]
+    pub const fn note(&self) -> Note {
+        Note { until: self.until, check: self.check }
+    }
+}
 
 /// The cell of the source with this hash; `cells` is a power of two.
 #[inline(always)]

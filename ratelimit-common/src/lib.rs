@@ -9,6 +9,7 @@ pub mod cell;
 pub mod class;
 pub mod control;
 pub mod cpu;
+pub mod dropped;
 pub mod filter;
 pub mod gcra;
 pub mod limit;

@@ -33,6 +33,7 @@ pub fn ask(visit: &Visit<'_>) -> Reason {
             bucket
         }
     };
+    settle(visit, bucket);
     let reason = judge(visit, policy, cell, bucket);
     // What a new bucket owes may be its neighbours': only after it has admitted as much as it holds, a refusal is certainly its source's doing.
     let is_certain = match reason {
@@ -43,7 +44,6 @@ pub fn ask(visit: &Visit<'_>) -> Reason {
     if is_certain {
         ban::impose(visit, policy, bucket);
     }
-    settle(visit, bucket);
     bucket.count(reason.passes(), visit.length);
     reason
 }

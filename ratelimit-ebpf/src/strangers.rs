@@ -46,7 +46,7 @@ const NO_PLACE: u32 = 2;
 #[inline(never)]
 fn remember(place: u64, hash: u64, second: u64) -> u32 {
     let Some(cell) = front::cell(place) else { return KNOWN };
-    let [first, last] = &cell.regulars;
+    let [first, last] = cell.regulars();
     let seen = [Regular(first.load()), Regular(last.load())];
     let (place, before) = if seen[0].is(hash) {
         (first, seen[0])

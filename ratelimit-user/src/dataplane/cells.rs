@@ -41,5 +41,5 @@ pub fn regulars(tables: &Tables) -> Result<usize, Error> {
     let second = regular::second(host::now());
     let is_known = |word: &u64| Regular(*word).is_regular() && !Regular(*word).gives_way(second);
     let cells = Mapped::<Cell>::of(tables.front.map())?;
-    Ok(cells.iter().flat_map(|cell| cell.regulars).filter(is_known).count())
+    Ok(cells.iter().flat_map(|cell| cell.regulars()).filter(is_known).count())
 }

@@ -12,9 +12,9 @@ use ratelimit_common::{
     class::Class,
     control::{Control, FEATURE_FRONT},
     cpu::Cpu,
+    dropped::Dropped,
     filter::Filter,
     map,
-    note::Note,
     policy::{Policy, PolicyId},
     reason::{Count, Reason},
     rule::Rule,
@@ -224,11 +224,11 @@ impl Tables {
             let hash = source.hash(&seed);
             let index = cell::index(hash, self.front.len()) as usize;
             let Some(cell) = cells.get(index) else { continue };
-            if cell.dropped_packets != 0 && (Note { until: cell.until, check: cell.check }).is_about(hash) {
+            for note in cell.notes.iter().filter(|noted| noted.dropped != 0 && noted.note().is_about(hash)) {
                 let billed = Resolution(bucket.resolution).billed().map_or(*source, |class| source.of_class(class));
                 let count = noted.entry(billed).or_default();
-                count.packets += cell.dropped_packets;
-                count.bytes += cell.dropped_bytes;
+                count.packets += Dropped(note.dropped).packets();
+                count.bytes += Dropped(note.dropped).bytes();
             }
         }
         for (source, bucket) in tracked {

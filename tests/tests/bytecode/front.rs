@@ -4,6 +4,7 @@ mod budget;
 mod collisions;
 mod crowd;
 mod notes;
+mod offenders;
 mod rhythms;
 mod samples;
 mod services;
@@ -44,6 +45,8 @@ fn evictions_and_changes_elsewhere_change_no_verdict() {
         number.set(number.get() + 1);
         let source = Source::v4(number.get().to_be_bytes());
         let mut bytecode = bytecode.borrow_mut();
+        // First, so that no budget is left that was used by a later time.
+        bytecode.set_time(start);
         bytecode.forget();
         let idle = cell::Cell { packets: units(start), bytes: units(start), ..cell::Cell::default() };
         bytecode.tables.front.set(0, idle, 0).unwrap();

@@ -2,8 +2,10 @@
 
 use ratelimit::dataplane::object::Settings;
 use ratelimit_common::{
-    cell::{self, Cell},
+    cell::{self, Cell, Noted},
+    gcra::units,
     limit::SECOND,
+    note::{Note, Refusal},
     policy::Policy,
     reason::Reason,
     regular::{CANDIDATE_KEPT, KEPT, Regular, SECONDS},
@@ -51,7 +53,7 @@ fn make_regulars(bytecode: &Bytecode, clock: &mut Clock, addresses: &[[u8; 4]]) 
 fn remembered(bytecode: &Bytecode, address: [u8; 4]) -> Option<Regular> {
     let source = Source::v4(address);
     let hash = source.hash(&bytecode.tables.control().unwrap().seed);
-    cell_entry_of(bytecode, &source).regulars.map(Regular).into_iter().find(|regular| regular.is(hash))
+    cell_entry_of(bytecode, &source).regulars().map(Regular).into_iter().find(|regular| regular.is(hash))
 }
 
 fn is_regular(bytecode: &Bytecode, address: [u8; 4]) -> bool {
@@ -60,7 +62,7 @@ fn is_regular(bytecode: &Bytecode, address: [u8; 4]) -> bool {
 
 fn all(bytecode: &Bytecode) -> Vec<Regular> {
     let memory = bytecode.tables.front.iter().map(Result::unwrap);
-    memory.flat_map(|Cell { regulars, .. }| regulars.map(Regular)).collect()
+    memory.flat_map(|cell: Cell| cell.regulars().map(Regular)).collect()
 }
 
 #[test]
@@ -178,6 +180,27 @@ fn a_cell_has_two_places_and_candidates_give_way() {
     clock.advance(CANDIDATE_KEPT * 10 * STEP);
     make_regulars(&bytecode, &mut clock, &[two]);
     assert!(is_regular(&bytecode, one) && is_regular(&bytecode, late) && !is_regular(&bytecode, two));
+}
+
+/// Where strangers were not limited, a second note was in the place of regulars, and may be when that changes.
+#[test]
+fn what_notes_have_left_keeps_no_regular_from_its_place() {
+    let mut bytecode = limited(100, 1);
+    let mut clock = bytecode.clock();
+    let until = units(BEGIN + 3_600 * SECOND);
+    for number in 0..64 {
+        let hash = number << 58 | number << 26;
+        let refusal = Refusal { hash, generation: 1, until, precise: false, reason: Reason::OverPackets, length: 0 };
+        let Note { until, check } = Note::new(refusal);
+        bytecode
+            .tables
+            .front
+            .set(0, Cell { notes: [Noted::default(), Noted { until, check, dropped: 1 }], ..Cell::default() }, 0)
+            .unwrap();
+        let address = [192, 0, 2, number as u8];
+        make_regulars(&bytecode, &mut clock, &[address]);
+        assert!(is_regular(&bytecode, address), "{number}");
+    }
 }
 
 #[test]
