@@ -11,7 +11,8 @@ pub fn is_due(hash: u64, level: u64) -> bool {
     settings::is_on(&settings::SAMPLE_ON) && scatter::one_of(SAMPLE_RATE, hash ^ level)
 }
 
-/// Records one packet for all that it stands for, within the budget.
+/// Records one packet for all that it stands for, within the budget. Bans may go by that: where a cell has room, its sources' own buckets
+/// owe nothing any more of what they were handed.
 #[inline(never)]
 pub fn record(visit: &Visit<'_>) {
     count(visit, SAMPLE_RATE);

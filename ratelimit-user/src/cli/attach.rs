@@ -78,6 +78,8 @@ struct Attached {
     interfaces: Vec<status::Interface>,
     allowed_ssh: Option<String>,
     default: Option<String>,
+    /// The default that it took the place of.
+    replaced: Option<String>,
     /// Rules besides the default.
     rules: usize,
 }
@@ -99,7 +101,7 @@ pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
         undo(instance, is_new, done);
         return Err(error);
     }
-    report(arguments, &instance, is_new, done.allowed_ssh, output)?;
+    report(arguments, &instance, is_new, done, output)?;
     match arguments.log_level {
         Some(_) => follow(instance, pins),
         None => Ok(Answer::Done),
@@ -111,6 +113,8 @@ pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
 struct Done {
     added: Vec<Added>,
     allowed_ssh: Option<Prefix>,
+    /// The default limit that another one took the place of.
+    replaced: Option<String>,
 }
 
 /// Makes a new instance's rules, and attaches when they stand.
@@ -137,6 +141,8 @@ fn again(
     }
     attach_each(arguments, instance, &mut done.added)?;
     instance.upgrade(wanted)?;
+    let before = rules::get(&instance.tables, Target::DEFAULT)?;
+    done.replaced = before.filter(|_| terms.is_some()).map(|rule| output::terms(&rule.terms));
     set_default(terms, instance)
 }
 
@@ -205,19 +211,15 @@ fn undo(mut instance: Instance, is_new: bool, done: Done) {
     }
 }
 
-fn report(
-    arguments: &Arguments,
-    instance: &Instance,
-    is_new: bool,
-    allowed_ssh: Option<Prefix>,
-    output: Output,
-) -> Result<()> {
+fn report(arguments: &Arguments, instance: &Instance, is_new: bool, done: Done, output: Output) -> Result<()> {
     let (default, others): (Vec<_>, Vec<_>) =
         rules::list(&instance.tables)?.into_iter().partition(|rule| rule.target == Target::DEFAULT);
+    let now = default.first().map(|rule| output::terms(&rule.terms));
     let attached = Attached {
         interfaces: instance.attachments.list()?.into_iter().map(status::Interface::from).collect(),
-        allowed_ssh: allowed_ssh.map(|peer| peer.to_string()),
-        default: default.first().map(|rule| output::terms(&rule.terms)),
+        allowed_ssh: done.allowed_ssh.map(|peer| peer.to_string()),
+        replaced: done.replaced.filter(|before| Some(before) != now.as_ref()),
+        default: now,
         rules: others.len(),
     };
     let limit = default.first().map(|rule| output::limit(&rule.terms));
@@ -238,7 +240,11 @@ fn report(
             )?;
         }
         match (&limit, attached.rules) {
-            (Some(limit), _) => writeln!(out, "default: {limit}")?,
+            (Some(limit), _) => {
+                let before = attached.replaced.as_ref();
+                let replaced = before.map_or_else(String::new, |before| format!(" (instead of: {before})"));
+                writeln!(out, "default: {limit}{replaced}")?;
+            }
             (None, 0) => writeln!(
                 out,
                 "default: no limit, only observing (`ratelimit limit set default --packets RATE` to change)"
@@ -248,6 +254,9 @@ fn report(
         if attached.rules != 0 {
             let rules = attached.rules;
             writeln!(out, "rules in force: {rules} (`ratelimit limit list`, `allow list`, `deny list`)")?;
+        }
+        for line in arguments.settings.said() {
+            writeln!(out, "{line}")?;
         }
         if is_new && arguments.settings.could_limit_strangers() {
             writeln!(out, "strangers: not limited (`attach --strangers RATE` holds floods from forged addresses)")?;

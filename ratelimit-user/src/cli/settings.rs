@@ -94,6 +94,24 @@ impl SettingsArguments {
         self.strangers.is_none() && self.front != Some(Switch::Off)
     }
 
+    /// What was asked for in so many words, a line each.
+    pub(super) fn said(&self) -> Vec<String> {
+        let strangers = self.strangers.map(|Strangers(rate)| match rate {
+            0 => "strangers: not limited".to_owned(),
+            rate => format!("strangers: {rate}/s together"),
+        });
+        let admissions = self.admissions.map(|PerSecond(rate)| format!("new buckets: {rate}/s on each CPU"));
+        let sample = self.sample.map(|switch| match switch {
+            Switch::On => "samples: on".to_owned(),
+            Switch::Off => "samples: off".to_owned(),
+        });
+        let malformed = self.malformed.map(|malformed| match malformed {
+            Malformed::Drop => "malformed packets: dropped".to_owned(),
+            Malformed::Pass => "malformed packets: pass as far as their source may".to_owned(),
+        });
+        [strangers, admissions, sample, malformed].into_iter().flatten().collect()
+    }
+
     /// What this asks for.
     pub(super) fn wanted(&self) -> Result<Wanted> {
         let cells = match self.front {

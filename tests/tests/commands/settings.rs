@@ -76,12 +76,27 @@ fn settings(ratelimit: &Ratelimit<'_>) -> [Value; 3] {
 }
 
 #[test]
+fn a_default_that_another_takes_the_place_of_is_named() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --packets 5/s --parent all=1k/s");
+    let text = ratelimit.ok("attach eth0 --packets 6/s");
+    assert!(text.contains("\ndefault: 6/s per source, burst 6 (instead of: 5/s, all=1000/s)\n"), "{text}");
+    for words in ["attach eth0 --packets 6/s", "attach eth0"] {
+        let text = ratelimit.ok(words);
+        assert!(text.ends_with("\ndefault: 6/s per source, burst 6\n"), "{words}: {text}");
+    }
+    ratelimit.ok("detach --all");
+}
+
+#[test]
 fn what_a_running_instance_is_told_acts_and_stays() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0");
     assert_eq!(settings(&ratelimit), [json!(null), json!(true), json!(10_000)]);
-    ratelimit.ok("attach eth0 --strangers 5k/s --sample off");
+    let text = ratelimit.ok("attach eth0 --strangers 5k/s --sample off");
+    assert!(text.ends_with("\nstrangers: 5000/s together\nsamples: off\n"), "{text}");
     assert_eq!(settings(&ratelimit), [json!(5_000), json!(false), json!(10_000)]);
     ratelimit.ok("attach eth0 --admissions 60/m");
     assert_eq!(settings(&ratelimit), [json!(5_000), json!(false), json!(1)]);

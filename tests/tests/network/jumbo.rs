@@ -18,7 +18,8 @@ fn jumbo_frames_are_limited_and_counted_whole() {
     sandbox.ip(&format!("link set {VICTIM_LINK} mtu 9000"));
     let words = ["link", "set", PEER_LINK, "mtu", "9000"];
     assert!(sandbox.peer(|| Command::new("ip").args(words).status()).unwrap().success());
-    ratelimit.ok(&format!("attach {VICTIM_LINK} --packets 1/h --burst 5"));
+    // A sample would stand for more packets than there are.
+    ratelimit.ok(&format!("attach {VICTIM_LINK} --packets 1/h --burst 5 --sample off"));
     assert_eq!(ratelimit.json("status")["interfaces"][0]["mode"], "native");
     let frame = Frame::udp(FLOODER, PORT).length(9_014).bytes();
     sandbox.peer(|| send_raw(PEER_LINK, &frame, 50));

@@ -168,7 +168,8 @@ fn one_source_has_one_limit_on_all_interfaces() {
     sandbox.ip("link add eth1 type veth peer name far1");
     sandbox.ip("link set eth1 up");
     sandbox.ip("link set far1 up");
-    ratelimit.ok(&format!("attach {VICTIM_LINK} eth1 --packets 1/h --burst 15"));
+    // A sample would stand for more packets than there are.
+    ratelimit.ok(&format!("attach {VICTIM_LINK} eth1 --packets 1/h --burst 15 --sample off"));
     let frame = Frame::udp(FLOODER, PORT).bytes();
     Flood::of(frame.clone()).send(&sandbox, 10);
     sandbox.victim(|| ratelimit_tests::send_raw("far1", &frame, 10));
