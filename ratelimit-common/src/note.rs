@@ -1,8 +1,14 @@
 //! A cell's note of one source that is refused, so that the refusal is repeated without asking the source's own bucket.
 //!
-//! Two words that any CPU may write at any time. Each is bound to the other, so that halves of two notes never make one.
+//! Two words that any CPU may write at any time. Each is bound to the other, so that halves of two notes make none, unless both end at the same
+//! time.
 
-use crate::{gcra::MAX_DEBT, gcra::Units, reason::Reason};
+use crate::{gcra::Units, reason::Reason};
+
+/// The longest that a note refuses: 73 minutes. Units go around, so what seems to end later has ended long ago.
+pub const LONGEST: Units = 1 << 52;
+/// An end that lies back further is [old](Note::is_old): 26 days.
+const OLD: Units = 1 << 61;
 
 /// Both words of a note.
 ///
@@ -87,7 +93,23 @@ impl Note {
     #[must_use]
     pub const fn is_ahead(self, now: Units) -> bool {
         let left = (self.until & !GENERATION_MASK).wrapping_sub(now);
-        left != 0 && left <= MAX_DEBT
+        left != 0 && left <= LONGEST
+    }
+
+    /// Whether it ended so long ago that its end has to be moved, before time goes around and it is ahead again.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_old(self, now: Units) -> bool {
+        let ago = now.wrapping_sub(self.until & !GENERATION_MASK);
+        ago > OLD && ago < LONGEST.wrapping_neg()
+    }
+
+    /// The same note, ended `now`.
+    #[inline(always)]
+    #[must_use]
+    pub const fn ended(self, now: Units) -> Self {
+        let until = now & !GENERATION_MASK | self.until & GENERATION_MASK;
+        Self { until, check: self.check ^ (self.until ^ until) >> HASH_SHIFT << HASH_SHIFT }
     }
 
     /// Whether it counts by the precise clock.
@@ -131,7 +153,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_note_says_what_was_written_down(refusal in refusal(), before in 1u64..1 << 40, length in 0u32..=1 << 16) {
+        fn a_note_says_what_was_written_down(
+            refusal in refusal(), before in 1u64..LONGEST - (1 << 20), after in prop_oneof![1u64..1 << 40, 1u64..LONGEST.wrapping_neg()],
+            length in 0u32..=1 << 16,
+        ) {
             let Refusal { hash, generation, until, precise, reason, .. } = refusal;
             let note = Note::new(refusal);
             prop_assert!(note.is_about(hash));
@@ -141,16 +166,28 @@ mod tests {
             prop_assert_eq!(note.refuses(generation, now, length), length >= refusal.length);
             prop_assert!(!note.refuses(generation.wrapping_add(1), now, 1 << 16));
             prop_assert!(!note.refuses(generation, until, 1 << 16));
-            prop_assert!(!note.refuses(generation, until.wrapping_add(before), 1 << 16));
+            prop_assert!(!note.refuses(generation, until.wrapping_add(after), 1 << 16));
+        }
+
+        #[test]
+        fn an_old_note_is_ended_and_says_the_same(refusal in refusal(), ago in OLD + (1 << 20)..LONGEST.wrapping_neg()) {
+            let Refusal { hash, generation, until, precise, reason, .. } = refusal;
+            let (note, now) = (Note::new(refusal), until.wrapping_add(ago));
+            prop_assert!(note.is_old(now) || ago > LONGEST.wrapping_neg() - (1 << 20));
+            let ended = note.ended(now);
+            prop_assert!(ended.is_about(hash) && !ended.is_old(now) && !ended.refuses(generation, now, 1 << 16));
+            prop_assert_eq!((ended.reason(), ended.is_precise()), (reason, precise));
         }
 
         /// Two CPUs may write at once. What they leave is about nobody, or ends when one of them said.
         #[test]
-        fn halves_of_two_notes_make_none(one in refusal(), other in refusal()) {
+        fn halves_of_two_notes_make_none(one in refusal(), other in refusal(), is_same_source: bool) {
+            let other = Refusal { hash: if is_same_source { one.hash } else { other.hash }, ..other };
             let (one_note, other_note) = (Note::new(one), Note::new(other));
             let torn = Note { until: one_note.until, check: other_note.check };
             let same_time = (one_note.until ^ other_note.until) >> 21 == 0;
             prop_assert!(!torn.is_about(other.hash) || same_time);
+            prop_assert!(!torn.is_about(one.hash) || same_time || !is_same_source);
         }
     }
 

@@ -3,7 +3,7 @@
 use ratelimit_common::{
     bucket::Resolution,
     class::Classes,
-    gcra,
+    note::LONGEST,
     policy::{self, COARSE},
     reason::Reason,
     rule::NEVER,
@@ -19,9 +19,6 @@ use crate::{
     notes, own, parents, rules, sample, settings, strangers, tracking,
     visit::Visit,
 };
-
-/// For how long a refusal is noted that has no end: about an hour.
-const LONG: gcra::Units = 1 << 52;
 
 /// Why a packet of `length` bytes from `address` passes or is dropped, that belongs to these services and came in by this interface.
 #[inline(always)]
@@ -131,10 +128,8 @@ fn verdict(visit: &Visit<'_>, reason: Reason) -> Reason {
         bucket.count(reason.passes(), visit.length);
     }
     if front::is_on() && !reason.passes() {
-        if let Some(bucket) = tracking::find(&visit.source) {
-            own::settle(visit, bucket);
-        }
-        notes::write(visit, LONG, false, reason, 0);
+        notes::settle(visit, tracking::find(&visit.source));
+        notes::write(visit, LONGEST, false, reason, 0);
     }
     reason
 }

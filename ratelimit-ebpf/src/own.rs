@@ -23,7 +23,10 @@ pub fn ask(visit: &Visit<'_>) -> Reason {
     let (Some(cell), Some(policy)) = (front::cell(visit.hash), visit.policy()) else { return Reason::NoState };
     let bucket = match tracking::find(&visit.source) {
         Some(bucket) => bucket,
-        None if !admission::admits(visit.control, visit.tick) => return Reason::NotAdmitted,
+        None if !admission::admits(visit.control, visit.tick) => {
+            notes::settle(visit, None);
+            return Reason::NotAdmitted;
+        }
         None => {
             make(&visit.source, visit.hash, policy, visit.resolution, &visit.clock());
             let Some(bucket) = tracking::find(&visit.source) else { return Reason::TableFull };
@@ -33,7 +36,7 @@ pub fn ask(visit: &Visit<'_>) -> Reason {
             bucket
         }
     };
-    settle(visit, bucket);
+    notes::settle(visit, Some(bucket));
     let reason = judge(visit, policy, cell, bucket);
     // What a new bucket owes may be its neighbours': only after it has admitted as much as it holds, a refusal is certainly its source's doing.
     let is_certain = match reason {
@@ -56,24 +59,19 @@ pub fn make(source: &Source, hash: u64, policy: &Policy, resolution: Resolution,
     admission::make(source, handed(&cell.packets, &policy.packets), handed(&cell.bytes, &policy.bytes), resolution);
 }
 
-/// Packets like this one that the cell has let pass of late, by what it owes: exact for a source that has just begun, alone in its cell.
+/// Packets like this one that the cell has let pass of late, by what it owes: exact for a source that has just begun, alone in its cell. What it
+/// owes beyond its part is others', or was told before.
 #[inline(always)]
 fn passed_before(policy: &Policy, cell: &Cell, clock: &Clock<'_>, length: u32) -> u64 {
-    let (debt, cost) = match policy.packets.is_on() {
-        true => (levels::debt(&cell.packets, clock), policy.packets.cost_of(1)),
-        false => (levels::debt(&cell.bytes, clock), policy.bytes.cost_of(length)),
+    let (debt, front, cost) = match policy.packets.is_on() {
+        true => (levels::debt(&cell.packets, clock), policy.packets.front, policy.packets.cost_of(1)),
+        false => (levels::debt(&cell.bytes, clock), policy.bytes.front, policy.bytes.cost_of(length)),
     };
-    let of_its_own = debt.min(policy.packets.front.max(policy.bytes.front));
-    // Rounded up: some of what it paid for the first has drained by now.
-    of_its_own.saturating_add(cost.saturating_sub(1)).checked_div(cost).unwrap_or(0)
-}
-
-/// Moves what the note has counted to the bucket that it is about.
-#[inline(always)]
-pub fn settle(visit: &Visit<'_>, bucket: &Tracked) {
-    if let Some(cell) = front::cell(visit.note_hash) {
-        cell.settle(visit.note_hash, bucket);
+    if debt > front {
+        return 0;
     }
+    // Rounded up: some of what it paid for the first has drained by now.
+    debt.saturating_add(cost.saturating_sub(1)).checked_div(cost).unwrap_or(0)
 }
 
 /// Both limits are asked before either is charged, as in [`Tracked::ask`].

@@ -78,8 +78,8 @@ pub fn pay(pair: &mut Pair<'_>, clock: &Clock<'_>) -> Charge {
     pair.paid_level = charged_cell(level, clock, cost, meter).wrapping_sub(now).wrapping_sub(before);
     pair.paid_own = stages::share(before, cost, meter);
     let outcome = charge::exchange::<{ charge::FEW_TRIES }>(pair.own, |seen| {
-        let next = charged_own(seen, before, now, cost, meter);
-        (next != REFUSED).then_some(next)
+        let debt = charged_own(seen, before, now, cost, meter);
+        (debt != REFUSED).then_some(now.wrapping_add(debt))
     });
     if outcome != Charge::Paid {
         charge::refund(pair.level, now, pair.paid_level);
@@ -94,14 +94,14 @@ fn charged_cell(level: u64, clock: &Clock<'_>, cost: Units, meter: &Meter) -> u6
     stages::charge_cell(stages::level_debt(level, now, clock.largest_debt()), now, cost, meter)
 }
 
-/// No state that a bucket has: [`charged_own`] says so.
-const REFUSED: u64 = u64::MAX;
+/// More than anything owes. States have no such value: any may come when they go around.
+const REFUSED: Units = Units::MAX;
 
-/// The state of the own bucket afterwards, in the same way; [`REFUSED`] if it refuses.
+/// What the own bucket owes afterwards, in the same way; [`REFUSED`] if it refuses.
 #[inline(never)]
-fn charged_own(own: u64, level_debt: Units, now: Units, cost: Units, meter: &Meter) -> u64 {
+fn charged_own(own: u64, level_debt: Units, now: Units, cost: Units, meter: &Meter) -> Units {
     match stages::ask_own(own, level_debt, now, cost, meter) {
-        Answer::Admit(next) => next,
+        Answer::Admit(next) => gcra::debt(next, now),
         Answer::Refuse | Answer::Cap(_) => REFUSED,
     }
 }
@@ -121,15 +121,15 @@ pub fn pay_rest(pair: &Pair<'_>, clock: &Clock<'_>) -> Charge {
     }
     // Within the exchange, since many CPUs that add to what they have all seen would put the level where it reads as none.
     let outcome = charge::exchange::<QUICK_TRIES>(pair.level, |seen| {
-        let next = charged_further(seen, clock, cost, meter);
-        (next != REFUSED).then_some(next)
+        let debt = charged_further(seen, clock, cost, meter);
+        (debt != REFUSED).then_some(now.wrapping_add(debt))
     });
     if outcome != Charge::Paid {
         return outcome;
     }
     let outcome = charge::exchange::<QUICK_TRIES>(pair.own, |seen| {
-        let next = charged_own(seen, debt, now, cost, meter);
-        (next != REFUSED).then_some(next)
+        let debt = charged_own(seen, debt, now, cost, meter);
+        (debt != REFUSED).then_some(now.wrapping_add(debt))
     });
     if outcome != Charge::Paid {
         charge::refund(pair.level, now, cost);
@@ -137,10 +137,10 @@ pub fn pay_rest(pair: &Pair<'_>, clock: &Clock<'_>) -> Charge {
     outcome
 }
 
-/// A level that has no room, charged; [`REFUSED`] where it has, or is about to stop.
+/// What a level that has no room owes when it is charged; [`REFUSED`] where it has, or is about to stop.
 #[inline(never)]
-fn charged_further(level: u64, clock: &Clock<'_>, cost: Units, meter: &Meter) -> u64 {
+fn charged_further(level: u64, clock: &Clock<'_>, cost: Units, meter: &Meter) -> Units {
     let debt = stages::level_debt(level, clock.units(), clock.largest_debt());
     let is_plain = debt != 0 && debt >= meter.front && debt + cost <= meter.ceiling;
-    if is_plain { level.wrapping_add(cost) } else { REFUSED }
+    if is_plain { debt + cost } else { REFUSED }
 }

@@ -23,6 +23,7 @@ use ratelimit_common::{
     gcra::units,
     limit::{Limit, Rate, SECOND},
     policy::Policy,
+    reason::Reason,
     source::Source,
 };
 use ratelimit_tests::{Bytecode, Frame, Verdict};
@@ -111,4 +112,24 @@ pub(crate) fn sharing(bytecode: &Bytecode, count: usize) -> Vec<[u8; 4]> {
     let found: Vec<_> = (0x0a00_0001..0x0b00_0000_u32).map(u32::to_be_bytes).filter(is_in).take(count).collect();
     assert_eq!(found.len(), count);
     found
+}
+
+/// Times go around through every value, and none of them means anything else.
+#[test]
+fn a_source_whose_state_has_all_bits_set_pays_as_always() {
+    let mut bytecode = Bytecode::with(Settings { cells: 1, ..crate::settings() });
+    // Found by chance.
+    let policy =
+        Limit { packets: Some(Rate { amount: 3, period: SECOND }), bytes: None, burst: Some(2) }.policy().unwrap();
+    let times = [0, 205_607_779, 333_333_334, 666_666_667].map(|after| 234_187_179_623_265_792 + after);
+    bytecode.set_time(times[0]);
+    let idle = cell::Cell { packets: units(times[0]), bytes: units(times[0]), ..cell::Cell::default() };
+    bytecode.tables.front.set(0, idle, 0).unwrap();
+    bytecode.set_default(&policy);
+    let source = [192, 0, 2, 1];
+    for time in times {
+        bytecode.set_time(time);
+        assert_eq!(bytecode.reason(&Frame::udp(source, 9).length(42).bytes()), Reason::WithinLimit);
+    }
+    assert_eq!(bytecode.bucket(Source::v4(source)).unwrap().packets, u64::MAX);
 }

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use aya::maps::{Array, HashMap, Map, MapData};
-use ratelimit_common::control::Control;
+use ratelimit_common::control::{ABI_VERSION, Control};
 use ratelimit_tests::{Ratelimit, Sandbox, Sink, VICTIM_LINK};
 
 const PINS: &str = "/sys/fs/bpf/ratelimit";
@@ -221,7 +221,7 @@ fn pins_of_another_version_are_not_trusted() {
         let entry = control.get(&0, 0).unwrap();
         control.set(0, Control { abi: 4_711, ..entry }, 0).unwrap();
     });
-    assert_refused_as_other_version(&ratelimit, "layout 4711, this is 3");
+    assert_refused_as_other_version(&ratelimit, &format!("layout 4711, this is {ABI_VERSION}"));
 }
 
 #[test]

@@ -121,20 +121,21 @@ fn limits_by_both_clocks_share_one_budget() {
     let settings = Settings { admissions, sample: false, injected_tick: tick, ..crate::settings() };
     let mut bytecode = Bytecode::with(settings);
     bytecode.set_time(SECOND);
-    bytecode.set("default", per_second(RATE, 1));
-    bytecode.set("203.0.0.0/16", per_second(1_000, 1_000));
+    bytecode.set("default", per_second(1_000, 1_000));
+    bytecode.set("203.0.0.0/14", per_second(RATE, 1));
     // As far apart as they can be.
     bytecode.set_time(5 * SECOND + tick - 1_000);
-    let rounds = 5;
-    for round in 0..rounds {
+    for round in 0..5 {
         for number in 0..2_000u16 {
             let [high, low] = number.to_be_bytes();
-            bytecode.send(&frame([10, round, high, low]));
+            bytecode.send(&frame([203, round, high, low]));
         }
-        bytecode.send(&frame([203, 0, 113, round]));
+        // Beyond what its cell lets pass, so that it asks for a bucket.
+        bytecode.repeat(&frame([10, 0, 0, round]), 600);
     }
-    // A source that a rule concerns is recorded, out of the part for records.
-    assert_eq!(of_cpus(&bytecode, |cpu| cpu.admitted), admissions + u64::from(rounds));
+    // Some sources that the rule concerns are recorded, out of the part for records.
+    let made = of_cpus(&bytecode, |cpu| cpu.admitted);
+    assert!((admissions..=admissions + admissions / 16 + 1).contains(&made), "{made}");
 }
 
 /// What the operator set to nothing is nothing: no bucket is made, and no rule is lost.

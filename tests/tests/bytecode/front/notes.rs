@@ -2,9 +2,14 @@
 
 use std::{net::Ipv6Addr, time::Duration};
 
-use ratelimit::dataplane::{host, rules};
+use ratelimit::dataplane::{host, object::Settings, rules};
 use ratelimit_common::{
-    dropped::Dropped, limit::SECOND, policy::Policy, reason::Reason, rule::COMMAND, source::Source,
+    dropped::Dropped,
+    limit::{DAY, SECOND},
+    policy::Policy,
+    reason::Reason,
+    rule::COMMAND,
+    source::Source,
 };
 use ratelimit_tests::{Bytecode, Frame, per_second};
 
@@ -25,7 +30,7 @@ fn noted(bytecode: &Bytecode) -> (u64, u64) {
 /// Sends until a note repeats this refusal.
 #[track_caller]
 fn until_noted(bytecode: &Bytecode, reason: Reason) {
-    bytecode.repeat(&frame(), 3);
+    bytecode.repeat(&frame(), 30);
     let noted = || noted(bytecode).0;
     let before = noted();
     assert_eq!(bytecode.reason(&frame()), reason);
@@ -119,6 +124,21 @@ fn a_new_rule_acts_on_a_source_that_passes_by_its_cell() {
                 assert!(!concerns(&bytecode));
                 assert_eq!(bytecode.reason(&frame), Reason::WithinLimit, "{target}");
             }
+        }
+    }
+}
+
+/// Clocks go around, and a note that ended long ago must not be ahead again.
+#[test]
+fn who_was_refused_once_and_stays_within_its_limit_is_never_refused_again() {
+    for injected_tick in [0, 4_000_000] {
+        let mut bytecode = Bytecode::with(Settings { injected_tick, ..crate::settings() });
+        bytecode.set("default", per_second(10, 10));
+        bytecode.set_time(SECOND);
+        until_noted(&bytecode, Reason::OverPackets);
+        for day in 1..=420 {
+            bytecode.set_time(SECOND + day * DAY);
+            assert_eq!(bytecode.reason(&frame()), Reason::WithinLimit, "day {day}, tick {injected_tick}");
         }
     }
 }
