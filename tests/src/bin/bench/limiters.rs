@@ -102,6 +102,14 @@ impl Limiter {
 }
 
 impl Standing<'_> {
+    /// Sets how many sources may get a bucket per second, and returns how many might, where there is such a budget.
+    pub(crate) fn set_admissions(&mut self, per_second: u64) -> u64 {
+        match self {
+            Self::Ours(bytecode) => bytecode.set_admissions(per_second),
+            _ => per_second,
+        }
+    }
+
     /// Packets that were within their limit, and over it.
     pub(crate) fn verdicts(&self) -> Result<(u64, u64)> {
         let numbers = |text: &str| text.split_whitespace().filter_map(|word| word.parse().ok()).collect::<Vec<u64>>();

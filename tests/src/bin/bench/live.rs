@@ -67,7 +67,7 @@ pub(crate) fn run(effort: &Effort) -> Result<Vec<Live>> {
 
 impl Case {
     fn sample(&mut self, sandbox: &Sandbox, time: Duration, used: &mut u32) -> Result<()> {
-        let standing = self.limiter.set_up(sandbox, self.state, self.sources)?;
+        let mut standing = self.limiter.set_up(sandbox, self.state, self.sources)?;
         let flood = Flood::of(Frame::udp([10, 9, 1, 0], PORT)).on_cpu(0);
         let flood = match self.sources {
             Sources::Count(1) => flood,
@@ -75,7 +75,10 @@ impl Case {
             Sources::Endless => flood.endless(*used),
         };
         if let Sources::Count(count) = self.sources {
-            flood.send(sandbox, u64::from(count));
+            // As after some seconds: whoever needs a bucket has one, and who is over the limit has been refused.
+            let admissions = standing.set_admissions(u64::MAX);
+            flood.send(sandbox, 3 * u64::from(count));
+            standing.set_admissions(admissions);
         }
         let (within_before, over_before) = standing.verdicts()?;
         let flood = if self.sources > Sources::Count(1) { flood.in_random_order() } else { flood };
