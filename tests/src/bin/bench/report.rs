@@ -48,7 +48,7 @@ fn packet(results: &Results, state: State) -> Table {
         State::Held => "packet-held",
         State::Over => "packet-over",
     };
-    let floor = results.floor_nanoseconds.iter().map(|floor| floor.nanoseconds).fold(0.0, f64::max);
+    let floor = results.floor_nanoseconds;
     Table {
         plot: Some(plot),
         ..by_sources(

@@ -13,20 +13,14 @@ pub(crate) struct Results {
     pub(crate) kernel: String,
     pub(crate) quick: bool,
     pub(crate) reference: &'static str,
-    pub(crate) floor_nanoseconds: Vec<Floor>,
+    /// The walker and an empty program.
+    pub(crate) floor_nanoseconds: f64,
     pub(crate) packet: Vec<Packet>,
     pub(crate) live: Vec<Live>,
     pub(crate) survival: Vec<Survival>,
     pub(crate) two_cpus: Vec<TwoCpus>,
     pub(crate) memory: Memory,
     pub(crate) time: Time,
-}
-
-/// The walker and an empty program.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Floor {
-    pub(crate) sources: Sources,
-    pub(crate) nanoseconds: f64,
 }
 
 /// What a packet costs over the floor.
