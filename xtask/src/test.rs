@@ -28,7 +28,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.filter.is_empty() { in_guests() } else { Ok(()) }
 }
 
-/// The same tests on other kernels. Where there cannot be guests, that is a failure only for those who rely on them.
+/// Most tests on other kernels. Where there cannot be guests, that is a failure only for those who rely on them.
 fn in_guests() -> Result<()> {
     let (kernels, missing) = vm::available(&KERNELS);
     let outcome = vm::test(&kernels);

@@ -41,6 +41,16 @@ fn fill(bytecode: &mut Bytecode, expires: u64) {
     }
 }
 
+/// A limit of DNS alone, and a source that has exceeded it, with a packet of its DNS.
+fn banned_from_dns() -> (Bytecode, Vec<u8>) {
+    let mut bytecode = Bytecode::with(Settings { services: true, ..crate::settings() });
+    bytecode.set_time(SECOND);
+    bytecode.set("default udp/53", Policy { ban: TEN_MINUTES, ..per_second(5, 5) });
+    let dns = Frame::udp(ADDRESS, 53).bytes();
+    while bytecode.send(&dns) == Verdict::Pass {}
+    (bytecode, dns)
+}
+
 #[test]
 fn a_source_that_exceeds_its_limit_is_shut_out_and_let_in_again_on_time() {
     let bytecode = &mut load();
@@ -118,11 +128,7 @@ fn commands_clear_away_bans_that_have_ended() {
 /// Another service may have its class one day.
 #[test]
 fn a_ban_goes_with_the_last_rule_of_its_service() {
-    let mut bytecode = Bytecode::with(Settings { services: true, ..crate::settings() });
-    bytecode.set_time(SECOND);
-    bytecode.set("default udp/53", Policy { ban: TEN_MINUTES, ..per_second(5, 5) });
-    let dns = Frame::udp(ADDRESS, 53).bytes();
-    while bytecode.send(&dns) == Verdict::Pass {}
+    let (mut bytecode, _) = banned_from_dns();
     assert_eq!(bytecode.tables.bans().unwrap().len(), 1);
     bytecode.delete("default udp/53");
     assert!(bytecode.tables.bans().unwrap().is_empty());
@@ -145,11 +151,7 @@ fn with_the_map_of_bans_full_a_source_stays_under_its_limit() {
 
 #[test]
 fn a_ban_is_for_what_its_limit_is_about() {
-    let mut bytecode = Bytecode::with(Settings { services: true, ..crate::settings() });
-    bytecode.set_time(SECOND);
-    bytecode.set("default udp/53", Policy { ban: TEN_MINUTES, ..per_second(5, 5) });
-    let dns = Frame::udp(ADDRESS, 53).bytes();
-    while bytecode.send(&dns) == Verdict::Pass {}
+    let (mut bytecode, dns) = banned_from_dns();
     bytecode.set_time(30 * SECOND);
     assert_eq!(bytecode.reason(&dns), Reason::Banned);
     assert_eq!(bytecode.reason(&frame(ADDRESS)), Reason::WithinLimit);

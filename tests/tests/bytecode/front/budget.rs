@@ -19,6 +19,15 @@ fn frame(address: [u8; 4]) -> Vec<u8> {
     Frame::udp(address, 9).bytes()
 }
 
+/// What a source gets that has a bucket whenever it needs one.
+#[track_caller]
+fn gets_exactly_its_burst(bytecode: &Bytecode, frame: &[u8]) {
+    for _ in 0..BURST {
+        assert_eq!(bytecode.reason(frame), Reason::WithinLimit);
+    }
+    assert_eq!(bytecode.reason(frame), Reason::OverPackets);
+}
+
 /// One new bucket a second, a cell for each source, and one that has spent the first.
 fn with_one_a_second() -> (Bytecode, Vec<u8>) {
     stay_on_one_cpu();
@@ -26,10 +35,7 @@ fn with_one_a_second() -> (Bytecode, Vec<u8>) {
     bytecode.set_time(SECOND);
     bytecode.set("default", per_second(RATE, BURST));
     let first = frame([192, 0, 2, 1]);
-    for _ in 0..BURST {
-        assert_eq!(bytecode.reason(&first), Reason::WithinLimit);
-    }
-    assert_eq!(bytecode.reason(&first), Reason::OverPackets);
+    gets_exactly_its_burst(&bytecode, &first);
     (bytecode, first)
 }
 
@@ -86,11 +92,7 @@ fn sources_without_a_limit_leave_the_budget_to_those_with_one() {
     walker.lead_to(bytecode.program());
     walker.run(Sources::Endless, Order::InTurn, 10_000);
     assert_eq!(of_cpus(&bytecode, |cpu| cpu.admitted), admissions / 16);
-    let limited = frame([192, 0, 2, 1]);
-    for _ in 0..BURST {
-        assert_eq!(bytecode.reason(&limited), Reason::WithinLimit);
-    }
-    assert_eq!(bytecode.reason(&limited), Reason::OverPackets);
+    gets_exactly_its_burst(&bytecode, &frame([192, 0, 2, 1]));
 }
 
 /// Whom a rule refuses needs no bucket, and makes at most as many as there may be records.
@@ -105,11 +107,7 @@ fn a_denied_flood_leaves_the_budget_to_those_with_a_limit() {
         let [high, low] = number.to_be_bytes();
         assert_eq!(bytecode.reason(&frame([203, 0, high, low])), Reason::Denied);
     }
-    let limited = frame([192, 0, 2, 1]);
-    for _ in 0..BURST {
-        assert_eq!(bytecode.reason(&limited), Reason::WithinLimit);
-    }
-    assert_eq!(bytecode.reason(&limited), Reason::OverPackets);
+    gets_exactly_its_burst(&bytecode, &frame([192, 0, 2, 1]));
 }
 
 /// One limit needs the precise clock and the other does not. The coarse one is behind, so that a budget that went by both would be given
