@@ -6,22 +6,26 @@ use crate::{boundary, class::Class, map::POLICIES_MAX, policy::PolicyId};
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Bucket {
-    /// State of the packet limit. See [`crate::gcra`].
+    /// State of the packet limit. See [`crate::state`].
     pub packets: u64,
-    /// State of the byte limit.
-    pub bytes: u64,
+    /// State of the limit of bytes, or of a second one of packets.
+    pub second: u64,
     /// The policy that was resolved. See [`Resolution`].
     pub resolution: u64,
     /// Packets that passed.
     pub passed_packets: u64,
     /// Bytes that passed.
     pub passed_bytes: u64,
-    /// Packets that were dropped.
+    /// Packets that were dropped; with [`IN_SHADOW`], those that would have been.
     pub dropped_packets: u64,
     /// Bytes that were dropped.
     pub dropped_bytes: u64,
 }
 boundary!(Bucket, size 56);
+
+/// [`Bucket::dropped_packets`]: those counted did pass, in [shadow](crate::policy::SHADOW). What was dropped before is not counted any more then,
+/// and the other way round.
+pub const IN_SHADOW: u64 = 1 << 63;
 
 /// The policy of a source, with all that tells how long it holds, in one word so that they change together.
 ///

@@ -8,8 +8,8 @@ use crate::{boundary, note::Note};
 pub struct Cell {
     /// Level of packets. See [`crate::stages`].
     pub packets: u64,
-    /// Level of bytes.
-    pub bytes: u64,
+    /// Level of bytes, and of second limits of packets.
+    pub second: u64,
     /// Two sources that are refused. Where strangers are limited there is one note, and [`Self::regulars`] are in the place of the other.
     pub notes: [Noted; 2],
 }

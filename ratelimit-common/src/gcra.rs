@@ -55,7 +55,13 @@ pub const fn debt(state: u64, now: Units) -> Units {
 #[inline(always)]
 #[must_use]
 pub const fn ask(state: u64, now: Units, cost: Units, capacity: Units, ceiling: Units) -> Answer {
-    let debt = debt(state, now);
+    ask_owing(debt(state, now), now, cost, capacity, ceiling)
+}
+
+/// The same for a bucket that owes `debt`.
+#[inline(always)]
+#[must_use]
+pub const fn ask_owing(debt: Units, now: Units, cost: Units, capacity: Units, ceiling: Units) -> Answer {
     if debt == 0 || debt + cost <= capacity {
         return Answer::Admit(now.wrapping_add(debt + cost));
     }

@@ -4,6 +4,7 @@
 //! and changes only together with [`control::ABI_VERSION`].
 #![no_std]
 
+pub mod algorithm;
 pub mod bucket;
 pub mod cell;
 pub mod class;
@@ -13,6 +14,7 @@ pub mod dropped;
 pub mod filter;
 pub mod gcra;
 pub mod limit;
+pub mod log;
 pub mod map;
 pub mod note;
 pub mod policy;
@@ -22,6 +24,8 @@ pub mod rule;
 pub mod service;
 pub mod source;
 pub mod stages;
+pub mod state;
+pub mod window;
 
 /// Asserts size and alignment of a type that crosses the boundary, and lets aya read and write it on the user side.
 macro_rules! boundary {

@@ -12,8 +12,8 @@ const OLD: Units = 1 << 61;
 
 /// Both words of a note.
 ///
-/// `until`: 44 bits of the time (a microsecond apart), 20 of the generation. `check`, from the top: 43 bits of the source's hash exclusive-or the time, one
-/// that says by which clock, three of the reason, 17 of the length.
+/// `until`: 44 bits of the time (a microsecond apart), 20 of the generation. `check`, from the top: 42 bits of the source's hash exclusive-or the time, one
+/// that says by which clock, two of what is done, two of the reason, 17 of the amount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Note {
     /// When the refusal ends, and in which generation of the rules it was pronounced.
@@ -35,17 +35,24 @@ pub struct Refusal {
     pub precise: bool,
     /// Why.
     pub reason: Reason,
-    /// Packets from this length on: a shorter one might fit.
-    pub length: u32,
+    /// What is done with its packets: [`DROP`](crate::policy::DROP), [`SHADOW`](crate::policy::SHADOW),
+    /// [`REJECT`](crate::policy::REJECT) or [`WITHOUT_ROOM`].
+    pub action: u8,
+    /// Packets from this amount on, bytes or what they cost: a smaller one might fit.
+    pub amount: u32,
 }
+
+/// [`Refusal::action`]: they are dropped while their interface has no room.
+pub const WITHOUT_ROOM: u8 = 3;
 
 const GENERATION_BITS: u32 = 20;
 const GENERATION_MASK: u64 = (1 << GENERATION_BITS) - 1;
-const HASH_SHIFT: u32 = 21;
-const PRECISE: u64 = 1 << 20;
+const HASH_SHIFT: u32 = 22;
+const PRECISE: u64 = 1 << 21;
+const ACTION_SHIFT: u32 = 19;
 const REASON_SHIFT: u32 = 17;
-const REASON_MASK: u64 = 7;
-const LENGTH_MASK: u64 = (1 << REASON_SHIFT) - 1;
+const TWO_BITS: u64 = 3;
+const AMOUNT_MASK: u64 = (1 << REASON_SHIFT) - 1;
 
 /// The reasons that notes are about, by number.
 const REASONS: [Reason; 4] = [Reason::OverPackets, Reason::OverBytes, Reason::Denied, Reason::Banned];
@@ -63,7 +70,8 @@ impl Note {
             _ => 3,
         };
         let precise = if refusal.precise { PRECISE } else { 0 };
-        let what = precise | reason << REASON_SHIFT | refusal.length as u64 & LENGTH_MASK;
+        let action = (refusal.action as u64 & TWO_BITS) << ACTION_SHIFT;
+        let what = precise | action | reason << REASON_SHIFT | refusal.amount as u64 & AMOUNT_MASK;
         Self { until, check: (refusal.hash ^ until) >> HASH_SHIFT << HASH_SHIFT | what }
     }
 
@@ -74,11 +82,25 @@ impl Note {
         (self.check ^ self.until ^ hash) >> HASH_SHIFT == 0
     }
 
-    /// Whether a packet of this length is refused at `now`, if the note is about its source.
+    /// Whether a packet of this amount is refused at `now`, if the note is about its source.
     #[inline(always)]
     #[must_use]
-    pub const fn refuses(self, generation: u32, now: Units, length: u32) -> bool {
-        length as u64 >= self.check & LENGTH_MASK && self.is_in_force(generation, now)
+    pub const fn refuses(self, generation: u32, now: Units, amount: u32) -> bool {
+        amount as u64 >= self.check & AMOUNT_MASK && self.is_in_force(generation, now)
+    }
+
+    /// Whether it is about what packets cost, and not about their bytes.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_of_packets(self) -> bool {
+        self.check >> REASON_SHIFT & TWO_BITS == 0
+    }
+
+    /// What is done with its packets.
+    #[inline(always)]
+    #[must_use]
+    pub const fn action(self) -> u8 {
+        (self.check >> ACTION_SHIFT & TWO_BITS) as u8
     }
 
     /// Whether any packet is refused at `now`, of whatever source it is about.
@@ -123,7 +145,7 @@ impl Note {
     #[inline(always)]
     #[must_use]
     pub const fn reason(self) -> Reason {
-        match self.check >> REASON_SHIFT & REASON_MASK {
+        match self.check >> REASON_SHIFT & TWO_BITS {
             0 => REASONS[0],
             1 => REASONS[1],
             2 => REASONS[2],
@@ -139,14 +161,15 @@ mod tests {
 
     fn refusal() -> impl Strategy<Value = Refusal> {
         let reason = prop::sample::select(&REASONS[..]);
-        (any::<u64>(), any::<u32>(), any::<u64>(), any::<bool>(), reason, 0u32..=1 << 16).prop_map(
-            |(hash, generation, until, precise, reason, length)| Refusal {
+        (any::<u64>(), any::<u32>(), any::<u64>(), any::<bool>(), reason, 0..=WITHOUT_ROOM, 0u32..=1 << 16).prop_map(
+            |(hash, generation, until, precise, reason, action, amount)| Refusal {
                 hash,
                 generation,
                 until,
                 precise,
                 reason,
-                length,
+                action,
+                amount,
             },
         )
     }
@@ -155,15 +178,16 @@ mod tests {
         #[test]
         fn a_note_says_what_was_written_down(
             refusal in refusal(), before in 1u64..LONGEST - (1 << 20), after in prop_oneof![1u64..1 << 40, 1u64..LONGEST.wrapping_neg()],
-            length in 0u32..=1 << 16,
+            amount in 0u32..=1 << 16,
         ) {
-            let Refusal { hash, generation, until, precise, reason, .. } = refusal;
+            let Refusal { hash, generation, until, precise, reason, action, .. } = refusal;
             let note = Note::new(refusal);
             prop_assert!(note.is_about(hash));
-            prop_assert!(!note.is_about(hash ^ 1 << 21));
-            prop_assert_eq!((note.reason(), note.is_precise()), (reason, precise));
+            prop_assert!(!note.is_about(hash ^ 1 << HASH_SHIFT));
+            prop_assert_eq!((note.reason(), note.is_precise(), note.action()), (reason, precise, action));
+            prop_assert_eq!(note.is_of_packets(), reason == Reason::OverPackets);
             let now = until.wrapping_sub(before + (1 << 20));
-            prop_assert_eq!(note.refuses(generation, now, length), length >= refusal.length);
+            prop_assert_eq!(note.refuses(generation, now, amount), amount >= refusal.amount);
             prop_assert!(!note.refuses(generation.wrapping_add(1), now, 1 << 16));
             prop_assert!(!note.refuses(generation, until, 1 << 16));
             prop_assert!(!note.refuses(generation, until.wrapping_add(after), 1 << 16));
@@ -185,7 +209,7 @@ mod tests {
             let other = Refusal { hash: if is_same_source { one.hash } else { other.hash }, ..other };
             let (one_note, other_note) = (Note::new(one), Note::new(other));
             let torn = Note { until: one_note.until, check: other_note.check };
-            let same_time = (one_note.until ^ other_note.until) >> 21 == 0;
+            let same_time = (one_note.until ^ other_note.until) >> HASH_SHIFT == 0;
             prop_assert!(!torn.is_about(other.hash) || same_time);
             prop_assert!(!torn.is_about(one.hash) || same_time || !is_same_source);
         }

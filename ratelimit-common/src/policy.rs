@@ -1,9 +1,13 @@
 //! What is done with a source's packets, worked out so that the kernel side only adds and compares.
 
 use crate::{
+    algorithm::Algorithm,
     boundary,
     gcra::{self, Answer, Units},
+    reason::Reason,
     source::IPV4,
+    state,
+    window::Window,
 };
 
 /// Every packet passes.
@@ -27,27 +31,66 @@ pub const MAX_FRAME: u32 = 1 << 16;
 pub struct Policy {
     /// [`ALLOW`], [`DENY`], [`LIMIT`], [`BAN`], or 0 for an entry that is free.
     pub kind: u32,
-    /// A sum of [`HAS_PARENTS`] and [`COARSE`].
+    /// A sum of [`HAS_PARENTS`], [`COARSE`] and [`SECOND_OF_PACKETS`].
     pub flags: u32,
-    /// The limit of packets; zero capacity means none.
+    /// The limit of packets, by buckets; zero capacity means none.
     pub packets: Meter,
-    /// The limit of bytes; zero capacity means none.
-    pub bytes: Meter,
+    /// The limit of bytes, or a second one of packets, by buckets; zero capacity means none.
+    pub second: Meter,
+    /// The same limits by windows or logs, in the same order.
+    pub windows: [Window; 2],
+    /// [`Algorithm`]: which of both.
+    pub algorithm: u8,
+    /// What becomes of a packet over the limit: [`DROP`], [`SHADOW`] or [`REJECT`].
+    pub over_limit: u8,
+    /// Not 0 if packets over the limit pass while their interface has room.
+    pub elastic: u8,
+    /// Hundredths of the limit that still pass above it.
+    pub soft: u8,
+    /// The policy of those hundredths, which has limits of the same algorithm and nothing else; 0 is none.
+    pub allowance: PolicyId,
     /// The wider limits that must agree, for IPv4 and for IPv6.
     pub parents: [[Parent; MOST_PARENTS]; 2],
-    /// Nanoseconds for which a source is shut out that exceeds a limit; 0 is not at all.
-    pub ban: u64,
+    /// Who is shut out for exceeding a limit, and for how long.
+    pub ban: Ban,
     /// The limits as the operator gave them, for listing.
     pub given: Given,
 }
-boundary!(Policy, size 152);
+boundary!(Policy, size 224);
 
 /// [`Policy::flags`]: there are wider limits.
 pub const HAS_PARENTS: u32 = 1;
 /// [`Policy::flags`]: the coarse clock will do. See [`Policy::by_ticks`].
 pub const COARSE: u32 = 2;
+/// [`Policy::flags`]: the second limit counts packets too, and not bytes.
+pub const SECOND_OF_PACKETS: u32 = 4;
 
-/// Ticks of the coarse clock that a burst must span, so that the tick by which that clock may lag, which is taken off the burst, is a
+/// [`Policy::over_limit`]: it is dropped.
+pub const DROP: u8 = 0;
+/// [`Policy::over_limit`]: it passes, and is counted as what would have become of it.
+pub const SHADOW: u8 = 1;
+/// [`Policy::over_limit`]: it is dropped, and its sender is told.
+pub const REJECT: u8 = 2;
+
+/// The most that a packet of a service can count as, in limits of packets: at the slowest rate, so many fit the longest debt.
+pub const MOST_COST: u32 = 50;
+
+/// Who is shut out, and for how long.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Ban {
+    /// Nanoseconds the first time; 0 is not at all.
+    pub time: u64,
+    /// Nanoseconds at most: the time doubles for whoever is banned again within this time.
+    pub most: u64,
+    /// Packets that must be dropped within a minute.
+    pub after: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+boundary!(Ban, size 24);
+
+/// Ticks of the coarse clock that a burst or a window must span, so that the tick by which that clock may lag, which is taken off the burst, is a
 /// hundredth of it at most.
 pub const TICKS_OF_A_BURST: u64 = 100;
 
@@ -78,7 +121,7 @@ pub const IN_ALL: u8 = 3;
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Meter {
-    /// Cost of one packet or one byte, times two to the power of `shift`.
+    /// Cost of one packet or one byte, times two to the power of `shift`, halved.
     pub cost: u64,
     /// Debt that the burst allows.
     pub capacity: Units,
@@ -102,10 +145,10 @@ pub struct Given {
     pub packets: u64,
     /// Nanoseconds.
     pub packets_period: u64,
-    /// Bytes per period.
-    pub bytes: u64,
+    /// Bytes or, with [`SECOND_OF_PACKETS`], packets per period.
+    pub second: u64,
     /// Nanoseconds.
-    pub bytes_period: u64,
+    pub second_period: u64,
     /// Packets that may come at once.
     pub burst: u64,
 }
@@ -148,26 +191,84 @@ impl Policy {
         self.flags & HAS_PARENTS != 0
     }
 
-    /// The same for a clock that lags by up to one `tick`, where every burst spans enough of them: what may pass in a tick is taken
-    /// off the burst, but for the one packet that the bound allows anyway. 0 stands for no such clock.
+    /// Whether it limits what a source sends, by whatever algorithm; parents apart.
+    #[inline(always)]
+    #[must_use]
+    pub const fn has_limits(&self) -> bool {
+        let [packets, second] = &self.windows;
+        self.packets.is_on() || self.second.is_on() || packets.is_on() || second.is_on()
+    }
+
+    /// Whether cells can be asked for it.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_bucket(&self) -> bool {
+        self.algorithm <= Algorithm::LeakyBucket as u8
+    }
+
+    /// What a packet counts as in the second limit, that has `length` bytes and costs so much as a packet.
+    #[inline(always)]
+    #[must_use]
+    pub const fn second_amount(&self, length: u32, cost: u32) -> u32 {
+        if self.flags & SECOND_OF_PACKETS == 0 { length } else { cost }
+    }
+
+    /// Why a packet is over the second limit.
+    #[inline(always)]
+    #[must_use]
+    pub const fn second_reason(&self) -> Reason {
+        if self.flags & SECOND_OF_PACKETS == 0 { Reason::OverBytes } else { Reason::OverPackets }
+    }
+
+    /// The same for a clock that lags by up to one `tick`, where every burst and every window spans enough of them: what may pass in a tick is
+    /// taken off the burst, but for the one packet that the bound allows anyway, and a log looks back a tick further. 0 stands for no such clock.
     ///
     /// Parents are always asked by the precise clock.
     #[must_use]
     pub fn by_ticks(self, tick: Units) -> Self {
-        let is_asked = self.packets.is_on() || self.bytes.is_on();
         let spans = |meter: &Meter| !meter.is_on() || meter.capacity / TICKS_OF_A_BURST >= tick;
-        if tick == 0 || !is_asked || self.has_parents() || !spans(&self.packets) || !spans(&self.bytes) {
+        let lasts = |window: &Window| !window.is_on() || gcra::units(window.length / TICKS_OF_A_BURST) >= tick;
+        let spans_all = spans(&self.packets) && spans(&self.second) && self.windows.iter().all(lasts);
+        if tick == 0 || !self.has_limits() || self.has_parents() || !spans_all {
             return self;
         }
-        let packets = self.packets.shortened(tick.saturating_sub(self.packets.cost_of(1)));
-        Self { flags: self.flags | COARSE, packets, bytes: self.bytes.shortened(tick), ..self }
+        let less = |meter: Meter| meter.shortened(tick.saturating_sub(meter.cost_of(1)));
+        let second = if self.flags & SECOND_OF_PACKETS == 0 { self.second.shortened(tick) } else { less(self.second) };
+        let mut windows = self.windows;
+        if self.algorithm == Algorithm::SlidingLog as u8 {
+            for window in windows.iter_mut().filter(|window| window.is_on()) {
+                window.length += tick >> gcra::FRACTION_BITS;
+            }
+        }
+        Self { flags: self.flags | COARSE, packets: less(self.packets), second, windows, ..self }
+    }
+
+    /// The same where packets count as up to `most`: cells leave room for one of those.
+    #[must_use]
+    pub fn for_costs(self, most: u32) -> Self {
+        let second = if self.flags & SECOND_OF_PACKETS == 0 { self.second } else { self.second.for_cost(most) };
+        Self { packets: self.packets.for_cost(most), second, ..self }
     }
 
     const fn without_limits(kind: u32) -> Self {
         let meter = Meter { cost: 0, capacity: 0, ceiling: 0, front: 0, shift: 0, reserved: 0 };
-        let given = Given { packets: 0, packets_period: 0, bytes: 0, bytes_period: 0, burst: 0 };
+        let given = Given { packets: 0, packets_period: 0, second: 0, second_period: 0, burst: 0 };
         let none = Parent { policy: 0, scope: 0, prefix: 0 };
-        Self { kind, flags: 0, packets: meter, bytes: meter, parents: [[none; MOST_PARENTS]; 2], ban: 0, given }
+        Self {
+            kind,
+            flags: 0,
+            packets: meter,
+            second: meter,
+            windows: [Window { limit: 0, length: 0, phase: 0 }; 2],
+            algorithm: 0,
+            over_limit: DROP,
+            elastic: 0,
+            soft: 0,
+            allowance: 0,
+            parents: [[none; MOST_PARENTS]; 2],
+            ban: Ban { time: 0, most: 0, after: 0, reserved: 0 },
+            given,
+        }
     }
 }
 
@@ -186,17 +287,27 @@ impl Meter {
         }
         let capacity = self.capacity - by;
         let ceiling = if self.ceiling == self.capacity { capacity } else { self.ceiling };
-        Self { capacity, ceiling, front: self.front.saturating_sub(by).min(capacity / 2), ..self }
+        Self { capacity, ceiling, front: self.front.saturating_sub(by).min(half(capacity)), ..self }
     }
 
-    /// What `amount` packets or bytes (up to [`MAX_FRAME`]) cost, rounded to the nearest unit; more counts as that.
+    /// The same where the largest packet counts as so much.
+    fn for_cost(self, most: u32) -> Self {
+        if !self.is_on() {
+            return self;
+        }
+        let (largest, capacity) = (self.cost_of(most), self.capacity);
+        Self { ceiling: self.ceiling.max(largest), front: self.front.min(capacity.saturating_sub(largest)), ..self }
+    }
+
+    /// What `amount` packets or bytes (up to [`MAX_FRAME`]) cost, rounded to the nearest even unit (see [`crate::state`]); more counts as
+    /// that.
     #[inline(always)]
     #[must_use]
     pub const fn cost_of(&self, amount: u32) -> Units {
         let shift = self.shift & 63;
         let half = (1 << shift) >> 1;
         let amount = if amount < MAX_FRAME { amount } else { MAX_FRAME };
-        ((amount as u64).wrapping_mul(self.cost).wrapping_add(half)) >> shift
+        ((amount as u64).wrapping_mul(self.cost).wrapping_add(half)) >> shift << 1
     }
 
     /// What the own bucket disposes of behind a cell.
@@ -210,7 +321,7 @@ impl Meter {
     #[inline(always)]
     #[must_use]
     pub const fn is_rest_filled_by(&self, amount: u64) -> bool {
-        match self.rest().checked_div(self.cost >> (self.shift & 63)) {
+        match self.rest().checked_div(self.cost_of(1)) {
             Some(most) => amount >= most,
             None => amount >= self.rest(),
         }
@@ -220,6 +331,11 @@ impl Meter {
     #[inline(always)]
     #[must_use]
     pub const fn ask(&self, state: u64, now: Units, cost: Units) -> Answer {
-        gcra::ask(state, now, cost, self.capacity, self.ceiling)
+        gcra::ask_owing(state::debt(state, now), now, cost, self.capacity, self.ceiling)
     }
+}
+
+/// Half of a time, even.
+pub(crate) const fn half(time: Units) -> Units {
+    time / 4 * 2
 }

@@ -45,6 +45,10 @@ reasons! {
     LinkDiscovery = "link-discovery", true;
     /// Neither IP nor ARP.
     NotIp = "not-ip", true;
+    /// Above the source's limit, and within what is still let pass above it.
+    WithinSoft = "within-soft", true;
+    /// Above the source's limit, while its interface has room.
+    WithinCapacity = "within-capacity", true;
     /// The source is over its limit of packets.
     OverPackets = "over-packets", false;
     /// The source is over its limit of bytes.

@@ -8,8 +8,9 @@
 //! own bucket is asked sooner, so that it keeps its rate and at least the rest of its burst, and is never admitted more.
 
 use crate::{
-    gcra::{self, Answer, MAX_DEBT, SLACK, Units},
+    gcra::{Answer, MAX_DEBT, SLACK, Units},
     policy::Meter,
+    state,
 };
 
 /// What a cell's level owes at `now`. Cells begin at zero and may be silent for years, so a level further ahead than `most`, the largest
@@ -50,12 +51,12 @@ pub const fn share(level_debt: Units, cost: Units, meter: &Meter) -> Units {
 
 /// Asks the own bucket for its [`share`].
 ///
-/// A packet that costs more than the bucket holds passes when its source owes nothing, and is paid in full, as in [`gcra::ask`]. That it
+/// A packet that costs more than the bucket holds passes when its source owes nothing, and is paid in full, as in [`crate::gcra::ask`]. That it
 /// owes nothing shows where the cell owes nothing, or where the cell owes so much that others must be in it.
 #[inline(always)]
 #[must_use]
 pub const fn ask_own(own: u64, level_debt: Units, now: Units, cost: Units, meter: &Meter) -> Answer {
-    let (debt, share) = (gcra::debt(own, now), share(level_debt, cost, meter));
+    let (debt, share) = (state::debt(own, now), share(level_debt, cost, meter));
     if share == 0 {
         return Answer::Admit(own);
     }
