@@ -3,7 +3,7 @@
 use crate::{boundary, gcra::Units};
 
 /// Changes with every layout in this crate, and is checked before any pinned map is trusted.
-pub const ABI_VERSION: u32 = 4;
+pub const ABI_VERSION: u32 = 5;
 
 /// The entry of the control map. What every packet reads comes first, in two cache lines.
 #[repr(C)]
@@ -43,8 +43,14 @@ pub struct Control {
     pub strangers_batch: u64,
     /// Nanoseconds of the monotonic clock when the instance was made.
     pub created: u64,
+    /// What was to be added to the monotonic clock then to get nanoseconds since 1970: windows begin with the hours of a day.
+    pub wall: u64,
+    /// The most that a packet of any service counts as.
+    pub most_cost: u32,
+    /// Zero.
+    pub reserved: u32,
 }
-boundary!(Control, size 168);
+boundary!(Control, size 184);
 
 /// A rate as [`crate::gcra`] wants it, and as the operator gave it.
 #[repr(C)]
@@ -73,6 +79,20 @@ pub const FRONT_CELLS: &str = "FRONT_CELLS";
 pub const SAMPLE: &str = "SAMPLE_ON";
 /// Name of the program's constant (`u32`) that is not 0 where strangers are limited.
 pub const STRANGERS: &str = "STRANGERS_ON";
+/// Name of the program's constant (`u32`) that is not 0 where limits may count in windows.
+pub const WINDOWS: &str = "WINDOWS_ON";
+/// Name of the program's constant (`u32`) that is not 0 where limits may keep logs.
+pub const LOGS: &str = "LOGS_ON";
+/// Name of the program's constant (`u32`) that is not 0 where a limit may let hundredths more pass.
+pub const SOFT: &str = "SOFT_ON";
+/// Name of the program's constant (`u32`) that is not 0 where interfaces have a capacity.
+pub const ELASTIC: &str = "ELASTIC_ON";
+/// Name of the program's constant (`u32`) that is not 0 where something else than to drop may become of what is over a limit.
+pub const ACTIONS: &str = "ACTIONS_ON";
+/// Name of the program's constant (`u32`) that is not 0 where packets of some services count as more than one.
+pub const COSTS: &str = "COSTS_ON";
+/// Name of the program's constant (`u32`) that is not 0 where every packet passes, and is counted as what would have become of it.
+pub const SHADOW: &str = "SHADOW_ON";
 /// Name of the program's constant (`u32`) with the bits of an IPv6 address that make a source.
 pub const IPV6_PREFIX: &str = "IPV6_PREFIX";
 /// Name of aya-log's constant (`u8`) with the most verbose level that is logged; 0 is off.
@@ -100,6 +120,21 @@ pub const FEATURE_FRONT: u32 = 8;
 pub const FEATURE_SAMPLE: u32 = 16;
 /// [`Control::features`]: strangers are limited.
 pub const FEATURE_STRANGERS: u32 = 32;
+
+/// [`Control::features`]: limits may count in windows.
+pub const FEATURE_WINDOWS: u32 = 128;
+/// [`Control::features`]: limits may keep logs.
+pub const FEATURE_LOGS: u32 = 256;
+/// [`Control::features`]: a limit may let hundredths more pass.
+pub const FEATURE_SOFT: u32 = 512;
+/// [`Control::features`]: a limit may let everything pass while its interface has room.
+pub const FEATURE_ELASTIC: u32 = 1_024;
+/// [`Control::features`]: something else than to drop may become of what is over a limit.
+pub const FEATURE_ACTIONS: u32 = 2_048;
+/// [`Control::features`]: packets of some services count as more than one.
+pub const FEATURE_COSTS: u32 = 4_096;
+/// [`Control::features`]: every packet passes, and is counted as what would have become of it.
+pub const FEATURE_SHADOW: u32 = 8_192;
 
 /// New buckets per second and CPU unless told otherwise: at 650 ns each, less than a hundredth of its time.
 pub const ADMISSIONS_DEFAULT: u64 = 10_000;

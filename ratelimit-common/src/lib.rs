@@ -6,6 +6,7 @@
 
 pub mod algorithm;
 pub mod bucket;
+pub mod capacity;
 pub mod cell;
 pub mod class;
 pub mod control;
@@ -17,6 +18,7 @@ pub mod limit;
 pub mod log;
 pub mod map;
 pub mod note;
+pub mod offence;
 pub mod policy;
 pub mod reason;
 pub mod regular;

@@ -28,11 +28,19 @@ pub const BANS: &str = "BANS";
 pub const CPUS: &str = "CPUS";
 /// State of the limit of all strangers, one `u64`. See [`crate::gcra`].
 pub const STRANGERS: &str = "STRANGERS";
+/// Source → log, least recently used goes first; one entry while no limit keeps logs. See [`crate::log::Log`].
+pub const LOGS: &str = "LOGS";
+/// A log that is empty, to be copied: it is larger than the kernel side's stack.
+pub const EMPTY_LOG: &str = "EMPTY_LOG";
+/// Place of an interface → its capacity. See [`crate::capacity::Capacity`].
+pub const CAPACITIES: &str = "CAPACITIES";
+/// The same place → packets that a CPU may count there without asking. One `u64`.
+pub const CAPACITY_LEFT: &str = "CAPACITY_LEFT";
 /// Messages of the kernel side, made by aya-log; belongs to one loaded program and is not pinned.
-pub const LOGS: &str = "AYA_LOGS";
+pub const MESSAGES: &str = "AYA_LOGS";
 
 /// The maps that are pinned, each under its name.
-pub const PINNED: [&str; 14] = [
+pub const PINNED: [&str; 18] = [
     CONTROL,
     BUCKETS,
     SOURCE_RULES,
@@ -47,6 +55,10 @@ pub const PINNED: [&str; 14] = [
     BANS,
     CPUS,
     STRANGERS,
+    LOGS,
+    EMPTY_LOG,
+    CAPACITIES,
+    CAPACITY_LEFT,
 ];
 
 /// Buckets unless told otherwise: about 19 MB at 144 bytes each (kernel 6.18).
@@ -54,6 +66,8 @@ pub const BUCKETS_DEFAULT: u32 = 1 << 17;
 /// Cells unless told otherwise: 8 MB at 64 bytes each. Twice as many would share half as often, and cost a flood of new sources a third more
 /// (kernel 6.18, 32 MB of L3 cache).
 pub const CELLS_DEFAULT: u32 = 1 << 17;
+/// Logs unless told otherwise: about 11 MB at 672 bytes each, once a limit keeps logs.
+pub const SOURCE_LOGS_DEFAULT: u32 = 1 << 14;
 /// Most cells: so many bits of a hash find a cell and say nothing about who it is.
 pub const CELLS_MAX: u32 = 1 << 20;
 /// Sources that can be banned at a time.

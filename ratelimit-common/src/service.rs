@@ -71,8 +71,10 @@ pub struct ClassEntry {
     pub port: u16,
     /// [Policy](crate::policy::PolicyId) of sources that no rule for the service concerns; 0 is none.
     pub default_policy: u32,
+    /// What each of its packets counts as in limits of packets; 0 where nothing is said of that.
+    pub cost: u32,
 }
-boundary!(ClassEntry, size 8);
+boundary!(ClassEntry, size 12);
 
 // The values of `ClassEntry::kind`.
 const PROTOCOL: u8 = 1;
@@ -91,7 +93,7 @@ impl ClassEntry {
             Service::Port(transport, port) => (PORT, transport.protocol(), port),
             Service::TcpSyn => (NEW_CONNECTIONS, 0, 0),
         };
-        Self { kind, protocol, port, default_policy: 0 }
+        Self { kind, protocol, port, default_policy: 0, cost: 0 }
     }
 
     /// The service; [`Service::Any`] where the class is free.

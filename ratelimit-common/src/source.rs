@@ -24,7 +24,7 @@ pub struct Source {
     pub family: u8,
     /// Significant bits of the address.
     pub prefix: u8,
-    /// 0 for a source; for a parent, its policy and 1.
+    /// 0 for a source; for a parent, its policy and 1; see also [`Self::allowance`] and [`Self::offences`].
     pub parent: u32,
     /// The address in network order, zero beyond its prefix. IPv4 has the first four bytes.
     address: [u64; 2],
@@ -43,6 +43,11 @@ pub struct PrefixKey {
     padding: u32,
 }
 boundary!(PrefixKey, size 24);
+
+/// [`Source::parent`] of an [allowance](Source::allowance), without its policy.
+const ALLOWANCE: u32 = 1 << 16;
+/// [`Source::parent`] of [offences](Source::offences).
+const OFFENCES: u32 = 1 << 17;
 
 /// Bits of [`PrefixKey`] in front of its address, which every rule fixes.
 const KEY_BITS: u32 = 32;
@@ -130,6 +135,20 @@ impl Source {
             IN_INTERFACE => Self { prefix: 32, address: [interface as u64, 0], ..of_all },
             _ => of_all,
         }
+    }
+
+    /// The key of the bucket of what a source is let pass above its limit, by this policy.
+    #[inline(always)]
+    #[must_use]
+    pub const fn allowance(&self, policy: u32) -> Self {
+        Self { parent: ALLOWANCE | policy, ..*self }
+    }
+
+    /// The key of what is remembered of a source's [offences](crate::offence).
+    #[inline(always)]
+    #[must_use]
+    pub const fn offences(&self) -> Self {
+        Self { parent: OFFENCES, ..*self }
     }
 
     /// Bits of this address that make a source: all of IPv4, `ipv6_prefix` of IPv6. All hosts of a link share the one

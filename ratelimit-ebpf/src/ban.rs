@@ -14,15 +14,19 @@ use crate::{
     clock::Clock,
     cpu,
     maps::{BANS, RULE_FILTER},
+    offence,
     visit::Visit,
 };
 
-/// Bans the source of a packet that its bucket has refused, if its policy says so. Where the map has no room that is counted, and the
+/// Bans the source of a packet that its bucket has refused, once its policy says so. Where the map has no room that is counted, and the
 /// source stays under its limit.
 #[inline(always)]
 pub fn impose(visit: &Visit<'_>, policy: &Policy, bucket: &Tracked) {
-    if policy.ban != 0 {
-        insert(&visit.source, Clock::read(visit.control).now().wrapping_add(policy.ban), bucket);
+    let now = Clock::read(visit.control).now();
+    let is_plain = policy.ban.after <= 1 && policy.ban.most <= policy.ban.time;
+    let time = if is_plain { policy.ban.time } else { offence::count(visit, &policy.ban, now) };
+    if time != 0 {
+        insert(&visit.source, now.wrapping_add(time), bucket);
     }
 }
 

@@ -1,9 +1,9 @@
 //! A source's own bucket: its limits and what it has counted.
 
 use ratelimit_common::{
-    bucket::{Bucket, Resolution},
+    bucket::{Bucket, IN_SHADOW, Resolution},
     gcra::Units,
-    policy::{self, Meter, Policy},
+    policy::{Meter, Policy, SHADOW},
     reason::Reason,
 };
 
@@ -11,6 +11,7 @@ use crate::{
     atomic::Word,
     charge::{Charge, charge, peek, refund},
     clock::Clock,
+    settings,
 };
 
 /// A [`Bucket`] as the CPUs share it.
@@ -18,8 +19,8 @@ use crate::{
 pub struct Tracked {
     /// State of the packet limit.
     pub packets: Word,
-    /// State of the byte limit.
-    pub bytes: Word,
+    /// State of the second limit, of bytes or packets.
+    pub second: Word,
     /// See [`ratelimit_common::bucket::Resolution`].
     pub resolution: Word,
     /// What passed, as far as it is counted.
@@ -35,10 +36,10 @@ impl Tracked {
     /// A new bucket in these states.
     #[inline(always)]
     #[must_use]
-    pub const fn new(packets: u64, bytes: u64, resolution: u64) -> Self {
+    pub const fn new(packets: u64, second: u64, resolution: u64) -> Self {
         Self {
             packets: Word::new(packets),
-            bytes: Word::new(bytes),
+            second: Word::new(second),
             resolution: Word::new(resolution),
             passed_packets: Word::new(0),
             passed_bytes: Word::new(0),
@@ -47,47 +48,41 @@ impl Tracked {
         }
     }
 
-    /// What `policy` says to a packet of `length` bytes, which is charged if it passes.
+    /// What the buckets of `policy` say to a packet that counts as so much in either, and is charged if it passes.
     #[inline(always)]
-    pub fn ask(&self, policy: &Policy, clock: &Clock<'_>, length: u32) -> Reason {
-        match policy.kind {
-            policy::LIMIT => {
-                // Both limits are asked before either is charged: a refusal by one never spends what the other has.
-                let bytes = &policy.bytes;
-                let both = bytes.is_on() && policy.packets.is_on();
-                if both && peek(&self.bytes, bytes, clock, bytes.cost_of(length)) == Charge::Refused {
-                    return Reason::OverBytes;
-                }
-                self.charge(policy, clock, length, charge)
-            }
-            policy::ALLOW => Reason::Allowed,
-            policy::DENY => Reason::Denied,
-            policy::BAN => Reason::Banned,
-            _ => Reason::NoState,
+    pub fn ask(&self, policy: &Policy, clock: &Clock<'_>, amounts: [u32; 2]) -> Reason {
+        // Both limits are asked before either is charged: a refusal by one never spends what the other has.
+        let second = &policy.second;
+        let both = second.is_on() && policy.packets.is_on();
+        if both && peek(&self.second, second, clock, second.cost_of(amounts[1])) == Charge::Refused {
+            return policy.second_reason();
         }
+        self.charge(policy, clock, amounts, charge)
     }
 
-    /// Why the limits of `policy` refuse a packet of `length` bytes, if they do. Nothing is charged.
+    /// Why the buckets of `policy` refuse a packet, if they do. Nothing is charged.
     #[inline(always)]
-    pub fn refusal(&self, Policy { packets, bytes, .. }: &Policy, clock: &Clock<'_>, length: u32) -> Option<Reason> {
-        if packets.is_on() && peek(&self.packets, packets, clock, packets.cost_of(1)) == Charge::Refused {
+    pub fn refusal(&self, policy: &Policy, clock: &Clock<'_>, [one, amount]: [u32; 2]) -> Option<Reason> {
+        let Policy { packets, second, .. } = policy;
+        if packets.is_on() && peek(&self.packets, packets, clock, packets.cost_of(one)) == Charge::Refused {
             return Some(Reason::OverPackets);
         }
-        let is_over = bytes.is_on() && peek(&self.bytes, bytes, clock, bytes.cost_of(length)) == Charge::Refused;
-        is_over.then_some(Reason::OverBytes)
+        let is_over = second.is_on() && peek(&self.second, second, clock, second.cost_of(amount)) == Charge::Refused;
+        is_over.then_some(policy.second_reason())
     }
 
-    /// Asks the limits of `policy` and charges them, by [`charge`] or [`charge_apart`](crate::charge::charge_apart). What was charged
+    /// Asks the buckets of `policy` and charges them, by [`charge`] or [`charge_apart`](crate::charge::charge_apart). What was charged
     /// is given back if the other limit is lost to another CPU after all.
     #[inline(always)]
     pub fn charge<'a>(
         &self,
-        Policy { packets, bytes, .. }: &Policy,
+        policy: &Policy,
         clock: &Clock<'a>,
-        length: u32,
+        [one, amount]: [u32; 2],
         charge: impl Fn(&Word, &Meter, &Clock<'a>, Units) -> Charge,
     ) -> Reason {
-        let packet_cost = packets.cost_of(1);
+        let Policy { packets, second, .. } = policy;
+        let packet_cost = packets.cost_of(one);
         if packets.is_on() {
             match charge(&self.packets, packets, clock, packet_cost) {
                 Charge::Paid => {}
@@ -95,14 +90,14 @@ impl Tracked {
                 Charge::Contended => return Reason::Contended,
             }
         }
-        if bytes.is_on() {
-            let outcome = charge(&self.bytes, bytes, clock, bytes.cost_of(length));
+        if second.is_on() {
+            let outcome = charge(&self.second, second, clock, second.cost_of(amount));
             if outcome != Charge::Paid && packets.is_on() {
                 refund(&self.packets, clock.units(), packet_cost);
             }
             match outcome {
                 Charge::Paid => {}
-                Charge::Refused => return Reason::OverBytes,
+                Charge::Refused => return policy.second_reason(),
                 Charge::Contended => return Reason::Contended,
             }
         }
@@ -111,19 +106,13 @@ impl Tracked {
 
     /// Gives back what [`Self::charge`] has charged.
     #[inline(always)]
-    pub fn refund(&self, Policy { packets, bytes, .. }: &Policy, clock: &Clock<'_>, length: u32) {
+    pub fn refund(&self, Policy { packets, second, .. }: &Policy, clock: &Clock<'_>, [one, amount]: [u32; 2]) {
         if packets.is_on() {
-            refund(&self.packets, clock.units(), packets.cost_of(1));
+            refund(&self.packets, clock.units(), packets.cost_of(one));
         }
-        if bytes.is_on() {
-            refund(&self.bytes, clock.units(), bytes.cost_of(length));
+        if second.is_on() {
+            refund(&self.second, clock.units(), second.cost_of(amount));
         }
-    }
-
-    /// Counts one packet of `length` bytes.
-    #[inline(always)]
-    pub fn count(&self, passes: bool, length: u32) {
-        if passes { self.count_passed(1, u64::from(length)) } else { self.count_dropped(1, u64::from(length)) }
     }
 
     /// Counts what passed.
@@ -133,9 +122,14 @@ impl Tracked {
         self.passed_bytes.add(bytes);
     }
 
-    /// Counts what was dropped.
+    /// Counts what was dropped, or would have been by this [action](Policy::over_limit). Either begins anew after the other.
     #[inline(always)]
-    pub fn count_dropped(&self, packets: u64, bytes: u64) {
+    pub fn count_dropped(&self, action: u8, packets: u64, bytes: u64) {
+        let mark = if settings::is_on(&settings::ACTIONS_ON) && action == SHADOW { IN_SHADOW } else { 0 };
+        if (self.dropped_packets.load() ^ mark) & IN_SHADOW != 0 {
+            self.dropped_packets.store(mark);
+            self.dropped_bytes.store(0);
+        }
         self.dropped_packets.add(packets);
         self.dropped_bytes.add(bytes);
     }

@@ -1,8 +1,9 @@
 //! Asks one limit, and changes the one word that is its state.
 
 use ratelimit_common::{
-    gcra::{self, Answer, SLACK, Units},
+    gcra::{Answer, SLACK, Units},
     policy::Meter,
+    state,
 };
 
 use crate::{atomic::Word, clock::Clock, cpu};
@@ -83,20 +84,19 @@ pub fn charge_apart(state: &Word, meter: &Meter, clock: &Clock<'_>, cost: Units)
 /// The clock is read once more, after the state: whoever made the debt cannot have read a later time, so that a debt of this
 /// policy is never taken for one of an older policy.
 #[inline(never)]
-pub fn cap(state: &Word, meter: &Meter, clock: &Clock<'_>, most: Units) {
-    let (seen, now) = (state.load(), clock.read_again());
-    if gcra::debt(seen, now) > meter.ceiling + SLACK {
+pub fn cap(word: &Word, meter: &Meter, clock: &Clock<'_>, most: Units) {
+    let (seen, now) = (word.load(), clock.read_again());
+    if state::debt(seen, now) > meter.ceiling + SLACK {
         // Losing this to another CPU is harmless: the next packet finds the same.
-        let _ = state.compare_exchange(seen, now.wrapping_add(most));
+        let _ = word.compare_exchange(seen, now.wrapping_add(most));
     }
 }
 
 /// Gives a charge back, unless it has drained meanwhile: then the debt that is there is another packet's.
-#[inline(always)]
-pub fn refund(state: &Word, now: Units, cost: Units) {
-    if gcra::debt(state.load(), now) >= cost {
-        state.add(cost.wrapping_neg());
-    }
+#[inline(never)]
+pub fn refund(word: &Word, now: Units, cost: Units) {
+    // By exchange: what another algorithm has written meanwhile is not touched. After so many lost races a token is lost, and none is minted.
+    let _ = exchange::<TRIES>(word, |seen| (state::debt(seen, now) >= cost).then(|| seen.wrapping_sub(cost)));
 }
 
 #[cfg(test)]

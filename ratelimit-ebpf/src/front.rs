@@ -1,16 +1,21 @@
 //! The cells in front of the buckets. A cell can let pass, or repeat what a source's own bucket has said.
 
-use ratelimit_common::{cell, control::Control, dropped::Dropped, note::Note, reason::Reason};
+use ratelimit_common::{
+    cell,
+    dropped::Dropped,
+    note::{Note, WITHOUT_ROOM},
+    policy::DROP,
+};
 
-use crate::{atomic::Word, clock::Clock, maps::FRONT, rules, settings, strangers};
+use crate::{atomic::Word, capacity, cost, maps::FRONT, rules, settings, strangers, verdict::Verdict, visit::Visit};
 
 /// A [`cell::Cell`] as the CPUs share it.
 #[repr(C)]
 pub struct Cell {
     /// Level of packets.
     pub packets: Word,
-    /// Level of bytes.
-    pub bytes: Word,
+    /// Level of bytes, and of second limits.
+    pub second: Word,
     /// See [`crate::notes`] for how they are written.
     pub notes: [Noted; 2],
 }
@@ -76,11 +81,14 @@ impl Cell {
         note.is_about(hash).then_some((note, second))
     }
 
-    /// Why a packet is refused, if a note says so. It is counted.
+    /// What becomes of a packet, if a note refuses it. It is counted.
     #[inline(always)]
-    pub fn refusal(&self, hash: u64, control: &Control, clock: &Clock<'_>, length: u32) -> Option<Reason> {
-        let (note, noted) = self.about(hash)?;
-        if !note.refuses(rules::generation(control), clock.units(), length) || Dropped(noted.dropped.load()).is_full() {
+    pub fn refusal(&self, visit: &Visit<'_>) -> Option<Verdict> {
+        let (note, noted) = self.about(visit.note_hash)?;
+        let clock = visit.clock();
+        let amount = if cost::are_on() && note.is_of_packets() { visit.cost } else { visit.length };
+        let is_full = Dropped(noted.dropped.load()).is_full();
+        if !note.refuses(rules::generation(visit.control), clock.units(), amount) || is_full {
             if note.is_old(clock.units()) {
                 noted.put(note.ended(clock.units()));
             }
@@ -89,7 +97,12 @@ impl Cell {
         if note.is_precise() && !note.is_ahead(clock.read_again()) {
             return None;
         }
-        noted.dropped.add(Dropped::one(length));
-        Some(note.reason())
+        let action = if settings::is_on(&settings::ACTIONS_ON) { note.action() } else { DROP };
+        // What passes in spite of its limit is counted with its bucket.
+        if settings::is_on(&settings::ELASTIC_ON) && action == WITHOUT_ROOM && capacity::has_room(visit) {
+            return None;
+        }
+        noted.dropped.add(Dropped::one(visit.length));
+        Some(Verdict { reason: note.reason(), action })
     }
 }

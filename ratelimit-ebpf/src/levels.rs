@@ -1,4 +1,4 @@
-//! The first stage: a cell's levels of packets and of bytes.
+//! The first stage: a cell's levels of packets, and of bytes or second limits.
 
 use ratelimit_common::{
     gcra::Units,
@@ -15,20 +15,25 @@ use crate::{
 
 /// Lets a packet pass that fits the cell's part of the burst.
 #[inline(always)]
-pub fn ask(cell: &Cell, policy: &Policy, clock: &Clock<'_>, length: u32) -> Charge {
-    if policy.bytes.is_on() {
-        ask_bytes(cell, policy, clock, length)
+pub fn ask(cell: &Cell, policy: &Policy, clock: &Clock<'_>, amounts: [u32; 2]) -> Charge {
+    if policy.second.is_on() {
+        ask_second(cell, policy, clock, amounts)
     } else {
-        charge_level(&cell.packets, &policy.packets, clock, policy.packets.cost_of(1))
+        charge_level(&cell.packets, &policy.packets, clock, policy.packets.cost_of(amounts[0]))
     }
 }
 
-/// The same where bytes are limited, and packets perhaps. Both are asked before either is charged.
+/// The same where there is a second limit, and one of packets perhaps. Both are asked before either is charged.
 #[inline(never)]
-fn ask_bytes(cell: &Cell, Policy { packets, bytes, .. }: &Policy, clock: &Clock<'_>, length: u32) -> Charge {
-    let (one, cost) = (packets.cost_of(1), bytes.cost_of(length));
+fn ask_second(
+    cell: &Cell,
+    Policy { packets, second, .. }: &Policy,
+    clock: &Clock<'_>,
+    [one, amount]: [u32; 2],
+) -> Charge {
+    let (one, cost) = (packets.cost_of(one), second.cost_of(amount));
     if packets.is_on() {
-        if stages::ask_cell(debt(&cell.bytes, clock), clock.units(), cost, bytes).is_none() {
+        if stages::ask_cell(debt(&cell.second, clock), clock.units(), cost, second).is_none() {
             return Charge::Refused;
         }
         let outcome = charge_level(&cell.packets, packets, clock, one);
@@ -36,7 +41,7 @@ fn ask_bytes(cell: &Cell, Policy { packets, bytes, .. }: &Policy, clock: &Clock<
             return outcome;
         }
     }
-    let outcome = charge_level(&cell.bytes, bytes, clock, cost);
+    let outcome = charge_level(&cell.second, second, clock, cost);
     if outcome != Charge::Paid && packets.is_on() {
         charge::refund(&cell.packets, clock.units(), one);
     }

@@ -12,10 +12,11 @@ mod program {
     use aya_log_ebpf::debug;
     use ratelimit_common::reason::Reason;
     use ratelimit_ebpf::{
-        account, clock, discovery, limiter,
+        account, capacity, clock, discovery, limiter,
         packet::Packet,
         parse::{self, Parsed},
         settings,
+        verdict::Verdict,
     };
 
     /// For drivers and kernels (5.18) with frames of several buffers.
@@ -47,24 +48,26 @@ mod program {
     #[inline(always)]
     fn run(ctx: &XdpContext, packet: Packet) -> u32 {
         let length = packet.length();
-        let reason = match judge(ctx, &packet) {
-            Ok(reason) => reason,
-            Err(Reason::LinkDiscovery) => discovery::judge(),
-            Err(reason) => reason,
+        let verdict = match judge(ctx, &packet) {
+            Ok(verdict) => verdict,
+            Err(Reason::LinkDiscovery) => discovery::judge().into(),
+            Err(reason) => reason.into(),
         };
-        account::count(reason, length);
-        if reason.passes() {
+        account::count(verdict, length);
+        if verdict.reason.passes() || verdict.is_shadowed() {
+            capacity::count(ctx);
             return XDP_PASS;
         }
-        debug!(ctx, "dropped {} bytes: {}", length, reason.name());
+        debug!(ctx, "dropped {} bytes: {}", length, verdict.reason.name());
         XDP_DROP
     }
 
     #[inline(always)]
-    fn judge(ctx: &XdpContext, packet: &Packet) -> Result<Reason, Reason> {
+    fn judge(ctx: &XdpContext, packet: &Packet) -> Result<Verdict, Reason> {
         let Parsed { source, classes } = parse::parse(packet)?;
-        // Reading it is three loads, which only parents need.
-        let interface = if settings::is_on(&settings::PARENTS_ON) { ctx.ingress_ifindex() as u32 } else { 0 };
+        // Reading it is three loads, which only few need.
+        let is_needed = settings::is_on(&settings::PARENTS_ON) || settings::is_on(&settings::ELASTIC_ON);
+        let interface = if is_needed { ctx.ingress_ifindex() as u32 } else { 0 };
         Ok(limiter::judge(source, classes, packet.length(), interface))
     }
 

@@ -5,7 +5,7 @@ use aya_ebpf::{
     macros::btf_map,
 };
 use ratelimit_common::{
-    class,
+    capacity, class,
     control::Control,
     filter::Filter,
     map,
@@ -16,7 +16,7 @@ use ratelimit_common::{
     source::{PrefixKey, Source},
 };
 
-use crate::{account::Counter, atomic::Word, bucket::Tracked, cpu::Own, front::Cell};
+use crate::{account::Counter, atomic::Word, bucket::Tracked, capacity::Shared, cpu::Own, front::Cell, log::Logged};
 
 /// A million rules take their memory when they are set, not when the program is loaded.
 const NO_PREALLOC: usize = aya_ebpf::bindings::BPF_F_NO_PREALLOC as usize;
@@ -54,7 +54,7 @@ pub static SERVICES: Array<Services, 1> = Array::new();
 
 /// See [`map::COUNTERS`].
 #[btf_map]
-pub static COUNTERS: PerCpuArray<Counter, REASONS> = PerCpuArray::new();
+pub static COUNTERS: PerCpuArray<Counter, { 2 * REASONS }> = PerCpuArray::new();
 
 /// See [`map::DISCOVERY`].
 #[btf_map]
@@ -79,3 +79,19 @@ pub static CPUS: PerCpuArray<Own, 1> = PerCpuArray::new();
 /// See [`map::STRANGERS`].
 #[btf_map]
 pub static STRANGERS: Array<Word, 1> = Array::new();
+
+/// See [`map::LOGS`].
+#[btf_map]
+pub static LOGS: LruHashMap<Source, Logged, 1> = LruHashMap::new();
+
+/// See [`map::EMPTY_LOG`].
+#[btf_map]
+pub static EMPTY_LOG: Array<Logged, 1> = Array::new();
+
+/// See [`map::CAPACITIES`].
+#[btf_map]
+pub static CAPACITIES: Array<Shared, { capacity::PLACES as usize }, ALIGNED> = Array::new();
+
+/// See [`map::CAPACITY_LEFT`].
+#[btf_map]
+pub static CAPACITY_LEFT: PerCpuArray<Word, { capacity::PLACES as usize }> = PerCpuArray::new();

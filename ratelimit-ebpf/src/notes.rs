@@ -3,17 +3,15 @@
 use ratelimit_common::{
     dropped::Dropped,
     gcra::{self, Units},
-    note::{LONGEST, Note, Refusal},
-    policy::COARSE,
+    note::{LONGEST, Note, Refusal, WITHOUT_ROOM},
+    policy::{COARSE, Policy},
     reason::Reason,
 };
 
 use crate::{
     bucket::Tracked,
-    clock::Clock,
-    cpu,
+    cost, cpu,
     front::{self, Cell, Noted},
-    pair::{self, Pair},
     scatter, strangers,
     visit::Visit,
 };
@@ -24,27 +22,43 @@ const DISPLACING: u64 = 16;
 /// Twice what a note's end is rounded by. While the coarse clock stands, a refusal that ends sooner holds as long as that.
 const SHORTEST: Units = 1 << 21;
 
-/// Writes into the cell that this source is refused, and until when, unless other sources keep the notes.
+/// Writes into the cell that this source is over its limit for as long as `wait`.
 #[inline(always)]
-pub fn write_for(visit: &Visit<'_>, pair: &Pair<'_>, clock: &Clock<'_>, reason: Reason, length: u32) {
-    if !is_kept(visit) {
-        return;
-    }
-    let precise = visit.policy().is_none_or(|policy| policy.flags & COARSE == 0);
-    let wait = pair::wait(pair, clock);
-    write(visit, if precise { wait } else { wait.max(SHORTEST) }, precise, reason, length);
+pub fn write_for(visit: &Visit<'_>, policy: &Policy, wait: Units, refusal: Reason) {
+    let precise = policy.flags & COARSE == 0;
+    let wait = if precise { wait } else { wait.max(SHORTEST) };
+    let action = if policy.elastic != 0 { WITHOUT_ROOM } else { policy.over_limit };
+    let amount = match refusal {
+        Reason::OverBytes => visit.length,
+        _ if cost::are_on() => visit.cost,
+        _ => 0,
+    };
+    write(visit, wait, Cause { precise, reason: refusal, action, amount });
 }
 
+/// Whether a refusal of this source would be noted.
 #[inline(never)]
-fn is_kept(visit: &Visit<'_>) -> bool {
+pub fn is_kept(visit: &Visit<'_>) -> bool {
     let cell = front::cell(visit.note_hash);
     cell.is_some_and(|cell| place(cell, visit.note_hash, visit.resolution.generation(), visit.now).is_some())
 }
 
-/// Notes for as long as `wait`, unless a rule or the [longest](LONGEST) note ends sooner. What was counted for a source that gives way is
-/// forgotten.
+/// What a [`Refusal`] says besides who and when.
+pub struct Cause {
+    /// See [`Refusal::precise`].
+    pub precise: bool,
+    /// See [`Refusal::reason`].
+    pub reason: Reason,
+    /// See [`Refusal::action`].
+    pub action: u8,
+    /// See [`Refusal::amount`].
+    pub amount: u32,
+}
+
+/// Notes for as long as `wait`, unless a rule or the [longest](LONGEST) note ends sooner, or other sources keep the notes. What was counted for a
+/// source that gives way is forgotten.
 #[inline(never)]
-pub fn write(visit: &Visit<'_>, wait: Units, precise: bool, reason: Reason, length: u32) {
+pub fn write(visit: &Visit<'_>, wait: Units, Cause { precise, reason, action, amount }: Cause) {
     let Some(cell) = front::cell(visit.note_hash) else { return };
     let (hash, generation, now) = (visit.note_hash, visit.resolution.generation(), gcra::units(visit.now));
     let Some((old, noted)) = place(cell, hash, generation, visit.now) else { return };
@@ -56,7 +70,7 @@ pub fn write(visit: &Visit<'_>, wait: Units, precise: bool, reason: Reason, leng
     }
     let left = visit.resolution.ends().saturating_sub(visit.now).min(LONGEST >> gcra::FRACTION_BITS);
     let until = now.wrapping_add(wait.min(gcra::units(left)));
-    noted.put(Note::new(Refusal { hash, generation, until, precise, reason, length }));
+    noted.put(Note::new(Refusal { hash, generation, until, precise, reason, action, amount }));
 }
 
 /// Where a refusal of this source is noted, if it is, and what is there. Of three sources that are refused, those that were noted first keep
@@ -96,12 +110,12 @@ pub fn settle(visit: &Visit<'_>, bucket: Option<&Tracked>) {
 
 #[inline(always)]
 fn settle_one(noted: &Noted, hash: u64, bucket: Option<&Tracked>) {
-    let is_due = bucket.is_some() || Dropped(noted.dropped.load()).is_full();
-    if !is_due || !noted.note().is_about(hash) {
+    let (is_due, note) = (bucket.is_some() || Dropped(noted.dropped.load()).is_full(), noted.note());
+    if !is_due || !note.is_about(hash) {
         return;
     }
     let dropped = Dropped(noted.dropped.take());
-    if let Some(bucket) = bucket {
-        bucket.count_dropped(dropped.packets(), dropped.bytes());
+    if let Some(bucket) = bucket.filter(|_| dropped.0 != 0) {
+        bucket.count_dropped(note.action(), dropped.packets(), dropped.bytes());
     }
 }

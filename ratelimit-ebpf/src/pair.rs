@@ -3,7 +3,7 @@
 use ratelimit_common::{
     gcra::{self, Answer, Units},
     policy::Meter,
-    stages,
+    stages, state,
 };
 
 use crate::{
@@ -25,7 +25,7 @@ pub struct Pair<'a> {
 }
 
 impl<'a> Pair<'a> {
-    /// A packet that counts as so much (1, or its bytes).
+    /// A packet that counts as so much.
     #[inline(always)]
     #[must_use]
     pub fn new(level: &'a Word, own: &'a Word, meter: &'a Meter, amount: u32) -> Self {
@@ -44,7 +44,7 @@ impl<'a> Pair<'a> {
 #[inline(never)]
 #[must_use]
 pub fn wait(Pair { level, own, meter, cost, .. }: &Pair<'_>, clock: &Clock<'_>) -> Units {
-    stages::wait(levels::debt(level, clock), gcra::debt(own.load(), clock.units()), *cost, meter)
+    stages::wait(levels::debt(level, clock), state::debt(own.load(), clock.units()), *cost, meter)
 }
 
 /// Whether the own bucket refuses. Nothing is charged.

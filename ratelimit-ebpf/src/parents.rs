@@ -27,7 +27,7 @@ struct Limit<'a> {
 /// reached. Where the map takes none, it passes by the others as one that could not be judged.
 #[inline(never)]
 #[must_use]
-pub fn ask(visit: &Visit<'_>) -> Reason {
+pub fn ask(visit: &mut Visit<'_>) -> Reason {
     let Some(policy) = visit.policy() else { return Reason::NoState };
     let [near, far] = *policy.parents(visit.source.family);
     let is_at_hand = visit.bucket.is_some() || ensure(visit, &visit.source, visit.resolution);
@@ -39,8 +39,9 @@ pub fn ask(visit: &Visit<'_>) -> Reason {
         Limits { own: Limit { bucket: own, policy }, near: visit.parent(near, policy), far: visit.parent(far, policy) };
     let is_missing = own.is_none() || visit.is_missing(near, limits.near) || visit.is_missing(far, limits.far);
     let reason = visit.judge(limits);
-    if let Some(bucket) = own {
-        bucket.count(reason.passes(), visit.length);
+    visit.bucket = own;
+    if let Some(bucket) = own.filter(|_| reason.passes()) {
+        bucket.count_passed(1, u64::from(visit.length));
     }
     if is_missing && reason == Reason::WithinLimit { Reason::TableFull } else { reason }
 }
@@ -113,19 +114,19 @@ impl Visit<'_> {
 
     #[inline(always)]
     fn refusal(&self, Limit { bucket, policy }: Limit<'_>) -> Option<Reason> {
-        bucket?.refusal(policy, &self.clock(), self.length)
+        bucket?.refusal(policy, &self.clock(), self.amounts(policy))
     }
 
     #[inline(always)]
     fn charge(&self, Limit { bucket, policy }: Limit<'_>) -> Reason {
         let Some(bucket) = bucket else { return Reason::WithinLimit };
-        bucket.charge(policy, &self.clock(), self.length, charge_apart)
+        bucket.charge(policy, &self.clock(), self.amounts(policy), charge_apart)
     }
 
     #[inline(always)]
     fn refund(&self, Limit { bucket, policy }: Limit<'_>) {
         if let Some(bucket) = bucket {
-            bucket.refund(policy, &self.clock(), self.length);
+            bucket.refund(policy, &self.clock(), self.amounts(policy));
         }
     }
 }

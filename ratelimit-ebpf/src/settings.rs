@@ -35,6 +35,34 @@ pub static SAMPLE_ON: Global<u32> = Global::new(0);
 #[unsafe(no_mangle)]
 pub static STRANGERS_ON: Global<u32> = Global::new(0);
 
+/// See [`ratelimit_common::control::WINDOWS`].
+#[unsafe(no_mangle)]
+pub static WINDOWS_ON: Global<u32> = Global::new(0);
+
+/// See [`ratelimit_common::control::LOGS`].
+#[unsafe(no_mangle)]
+pub static LOGS_ON: Global<u32> = Global::new(0);
+
+/// See [`ratelimit_common::control::SOFT`].
+#[unsafe(no_mangle)]
+pub static SOFT_ON: Global<u32> = Global::new(0);
+
+/// See [`ratelimit_common::control::ELASTIC`].
+#[unsafe(no_mangle)]
+pub static ELASTIC_ON: Global<u32> = Global::new(0);
+
+/// See [`ratelimit_common::control::ACTIONS`].
+#[unsafe(no_mangle)]
+pub static ACTIONS_ON: Global<u32> = Global::new(0);
+
+/// See [`ratelimit_common::control::COSTS`].
+#[unsafe(no_mangle)]
+pub static COSTS_ON: Global<u32> = Global::new(0);
+
+/// See [`ratelimit_common::control::SHADOW`].
+#[unsafe(no_mangle)]
+pub static SHADOW_ON: Global<u32> = Global::new(0);
+
 /// Whether a stage is switched on.
 #[inline(always)]
 #[must_use]

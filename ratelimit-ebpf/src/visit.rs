@@ -2,7 +2,7 @@
 
 use ratelimit_common::{bucket::Resolution, control::Control, policy::Policy, source::Source};
 
-use crate::{bucket::Tracked, clock::Clock, maps::POLICIES};
+use crate::{bucket::Tracked, clock::Clock, cost, maps::POLICIES};
 
 /// One packet. The fields that begin as nothing lie apart: side by side, LLVM would clear them by a call.
 #[repr(C)]
@@ -19,13 +19,15 @@ pub struct Visit<'a> {
     pub now: u64,
     /// The same by the coarse clock, which all budgets go by: two clocks would give back what was spent.
     pub tick: u64,
-    /// Its own bucket, where there are no cells.
+    /// Its own bucket, as soon as it is known.
     pub bucket: Option<&'static Tracked>,
     /// Its policy, and how long that holds.
     pub resolution: Resolution,
     /// Bytes of its frame.
     pub length: u32,
-    /// Index of the interface that it came in by, where parents need it.
+    /// What it counts as in limits of packets.
+    pub cost: u32,
+    /// Index of the interface that it came in by, where parents or capacities need it.
     pub interface: u32,
 }
 
@@ -33,9 +35,9 @@ impl<'a> Visit<'a> {
     /// A packet that came at `now` by the coarse clock, and of whose policy nothing is known yet.
     #[inline(always)]
     #[must_use]
-    pub fn new(source: Source, control: &'a Control, now: u64, length: u32, interface: u32) -> Self {
+    pub fn new(source: Source, control: &'a Control, now: u64, [length, cost]: [u32; 2], interface: u32) -> Self {
         let (resolution, bucket) = (Resolution::NOTHING, None);
-        Self { source, hash: 0, control, note_hash: 0, now, tick: now, bucket, resolution, length, interface }
+        Self { source, hash: 0, control, note_hash: 0, now, tick: now, bucket, resolution, length, cost, interface }
     }
 
     /// The policy.
@@ -43,6 +45,21 @@ impl<'a> Visit<'a> {
     #[must_use]
     pub fn policy(&self) -> Option<&'static Policy> {
         POLICIES.get(self.resolution.policy())
+    }
+
+    /// What it counts as in the limits of a policy.
+    #[inline(always)]
+    #[must_use]
+    pub fn amounts(&self, policy: &Policy) -> [u32; 2] {
+        let cost = self.cost();
+        [cost, policy.second_amount(self.length, cost)]
+    }
+
+    /// What it counts as in limits of packets.
+    #[inline(always)]
+    #[must_use]
+    pub fn cost(&self) -> u32 {
+        if cost::are_on() { self.cost } else { 1 }
     }
 
     /// The clock.

@@ -1,0 +1,105 @@
+//! Limits that keep a log of each source: exact in every window, at the price of a map of their own.
+
+use aya_ebpf::bindings::BPF_NOEXIST;
+use ratelimit_common::{
+    log::{self, PLACES, Place, decisive, place},
+    policy::Policy,
+    source::Source,
+    window::Window,
+};
+
+use crate::{
+    atomic::Word,
+    bucket::Tracked,
+    charge::{Charge, TRIES},
+    cpu,
+    maps::{EMPTY_LOG, LOGS},
+};
+
+/// A [`log::Log`] as the CPUs share it.
+#[repr(C)]
+pub struct Logged {
+    /// What is counted of its source.
+    pub bucket: Tracked,
+    admitted: Word,
+    places: [Word; PLACES as usize],
+}
+const _: () = assert!(size_of::<Logged>() == size_of::<log::Log>());
+
+/// The log of a source.
+#[inline(always)]
+#[must_use]
+pub fn find(source: &Source) -> Option<&'static Logged> {
+    // SAFETY: nothing here removes the entry, and one that the kernel recycles holds another source's words, all valid.
+    unsafe { LOGS.get(source) }
+}
+
+/// Makes an empty log, unless another CPU was first.
+#[inline(never)]
+pub fn make(source: &Source) {
+    let Some(empty) = EMPTY_LOG.get(0) else { return };
+    let outcome = LOGS.insert(source, empty, u64::from(BPF_NOEXIST));
+    if let Some(own) = cpu::own() {
+        let count = if outcome.is_ok() { &own.admitted } else { &own.failed };
+        count.increment();
+    }
+}
+
+/// Whether a packet at `now` is admitted by both limits of a policy, as far as there are two. It is written into the log then.
+#[inline(never)]
+pub fn ask(log: &Logged, policy: &Policy, now: u64) -> Charge {
+    let [first, second] = &policy.windows;
+    for _ in 0..TRIES {
+        let number = log.admitted.load();
+        let own = log.at(number);
+        let seen = Place(own.load());
+        if seen.is_of(number) {
+            // Another CPU has written there and not counted it yet.
+            let _ = log.admitted.compare_exchange(number, number + 1);
+            cpu::lost_race();
+            continue;
+        }
+        if log.left(first, number, now) != 0 || log.left(second, number, now) != 0 {
+            // Unless that was of a later packet, which others have written by now.
+            if log.admitted.load() == number {
+                return Charge::Refused;
+            }
+            continue;
+        }
+        let before = Place(log.at(number.wrapping_sub(1)).load());
+        let before = if number == 0 { None } else { Some(before) };
+        if own.compare_exchange(seen.0, Place::new(number, now, before).0).is_ok() {
+            let _ = log.admitted.compare_exchange(number, number + 1);
+            return Charge::Paid;
+        }
+        cpu::lost_race();
+    }
+    Charge::Contended
+}
+
+/// Nanoseconds for which a log refuses the next packet still.
+#[inline(never)]
+#[must_use]
+pub fn wait(log: &Logged, policy: &Policy, now: u64) -> u64 {
+    let ([first, second], number) = (&policy.windows, log.admitted.load());
+    log.left(first, number, now).max(log.left(second, number, now))
+}
+
+impl Logged {
+    #[inline(always)]
+    fn at(&self, number: u64) -> &Word {
+        &self.places[(place(number) % PLACES as u32) as usize]
+    }
+
+    /// Nanoseconds until the packet of this number is admitted by a limit.
+    #[inline(always)]
+    fn left(&self, window: &Window, number: u64, now: u64) -> u64 {
+        if !window.is_on() {
+            return 0;
+        }
+        match decisive(number, window.limit) {
+            Some(decisive) => window.length.saturating_sub(Place(self.at(decisive).load()).age(now)),
+            None => 0,
+        }
+    }
+}
