@@ -47,8 +47,8 @@ pub struct Control {
     pub wall: u64,
     /// The most that a packet of any service counts as.
     pub most_cost: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Entries that the map of logs has as soon as a limit keeps logs.
+    pub source_logs: u32,
 }
 boundary!(Control, size 184);
 

@@ -58,8 +58,7 @@ impl LastBan {
             true => MOST_DOUBLED,
             false => 0,
         };
-        let times = 1u64 << doubled;
-        let time = if ban.time.saturating_mul(times) < ban.most { ban.time.saturating_mul(times) } else { ban.most };
+        let time = if ban.time < ban.most >> doubled { ban.time << doubled } else { ban.most };
         (Self(now.saturating_add(time) >> STEP_BITS << DOUBLED_BITS | doubled), time)
     }
 }

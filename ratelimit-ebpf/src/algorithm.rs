@@ -94,7 +94,7 @@ fn not_admitted(visit: &Visit<'_>) -> Reason {
 #[inline(always)]
 fn counted(visit: &Visit<'_>, bucket: &Tracked, reason: Reason) -> Reason {
     if reason.passes() {
-        bucket.count_passed(1, u64::from(visit.length));
+        bucket.count_passed(1, u64::from(visit.length()));
     }
     reason
 }

@@ -1,15 +1,10 @@
 //! What a soft limit lets pass above itself: hundredths of it, by a bucket of their own.
 
-use ratelimit_common::{
-    algorithm::Algorithm,
-    bucket::Resolution,
-    gcra,
-    policy::Policy,
-    reason::Reason,
-};
+use ratelimit_common::{algorithm::Algorithm, bucket::Resolution, gcra, policy::Policy, reason::Reason};
 
 use crate::{
-    admission, charge::{Charge, charge_apart},
+    admission,
+    charge::{Charge, charge_apart},
     clock::Clock,
     front, log,
     maps::POLICIES,

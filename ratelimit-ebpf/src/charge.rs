@@ -1,7 +1,7 @@
 //! Asks one limit, and changes the one word that is its state.
 
 use ratelimit_common::{
-    gcra::{Answer, SLACK, Units},
+    gcra::{self, Answer, SLACK, Units},
     policy::Meter,
     state,
 };
@@ -93,10 +93,20 @@ pub fn cap(word: &Word, meter: &Meter, clock: &Clock<'_>, most: Units) {
 }
 
 /// Gives a charge back, unless it has drained meanwhile: then the debt that is there is another packet's.
+///
+/// By exchange, so that what another algorithm has written meanwhile is not touched. After so many lost races a token is lost, and none is
+/// minted.
 #[inline(never)]
 pub fn refund(word: &Word, now: Units, cost: Units) {
-    // By exchange: what another algorithm has written meanwhile is not touched. After so many lost races a token is lost, and none is minted.
-    let _ = exchange::<TRIES>(word, |seen| (state::debt(seen, now) >= cost).then(|| seen.wrapping_sub(cost)));
+    let _ = exchange::<FEW_TRIES>(word, |seen| (state::debt(seen, now) >= cost).then(|| seen.wrapping_sub(cost)));
+}
+
+/// The same for a cell's level, which no other algorithm writes.
+#[inline(always)]
+pub fn refund_level(level: &Word, now: Units, cost: Units) {
+    if gcra::debt(level.load(), now) >= cost {
+        level.add(cost.wrapping_neg());
+    }
 }
 
 #[cfg(test)]

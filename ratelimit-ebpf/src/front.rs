@@ -86,7 +86,7 @@ impl Cell {
     pub fn refusal(&self, visit: &Visit<'_>) -> Option<Verdict> {
         let (note, noted) = self.about(visit.note_hash)?;
         let clock = visit.clock();
-        let amount = if cost::are_on() && note.is_of_packets() { visit.cost } else { visit.length };
+        let amount = if cost::are_on() && note.is_of_packets() { visit.cost() } else { visit.length() };
         let is_full = Dropped(noted.dropped.load()).is_full();
         if !note.refuses(rules::generation(visit.control), clock.units(), amount) || is_full {
             if note.is_old(clock.units()) {
@@ -102,7 +102,7 @@ impl Cell {
         if settings::is_on(&settings::ELASTIC_ON) && action == WITHOUT_ROOM && capacity::has_room(visit) {
             return None;
         }
-        noted.dropped.add(Dropped::one(visit.length));
+        noted.dropped.add(Dropped::one(visit.length()));
         Some(Verdict { reason: note.reason(), action })
     }
 }

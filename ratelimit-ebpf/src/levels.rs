@@ -43,7 +43,7 @@ fn ask_second(
     }
     let outcome = charge_level(&cell.second, second, clock, cost);
     if outcome != Charge::Paid && packets.is_on() {
-        charge::refund(&cell.packets, clock.units(), one);
+        charge::refund_level(&cell.packets, clock.units(), one);
     }
     outcome
 }

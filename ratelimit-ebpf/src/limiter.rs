@@ -51,7 +51,7 @@ fn without_cells(visit: &mut Visit<'_>, classes: Classes) -> Result<(), Verdict>
 /// What decides at once: a cell's note.
 #[inline(always)]
 fn behind_cells(visit: &mut Visit<'_>, classes: Classes) -> Result<(), Verdict> {
-    let (control, now, length) = (visit.control, visit.now, visit.length);
+    let (control, now, length) = (visit.control, visit.now, visit.length());
     // Read before the rules: where one changes meanwhile, what is noted is stale, never wrong.
     let generation = rules::generation(control);
     let is_concerned = RULE_FILTER.get(0).is_none_or(|filter| filter.concerns(&visit.source));
@@ -118,7 +118,7 @@ fn limit(visit: &mut Visit<'_>, policy: &Policy) -> Reason {
         let Some(bucket) = visit.bucket else { return Reason::TableFull };
         let reason = bucket.ask(policy, &visit.clock(), visit.amounts(policy));
         if reason.passes() {
-            bucket.count_passed(1, u64::from(visit.length));
+            bucket.count_passed(1, u64::from(visit.length()));
         }
         return reason;
     }
@@ -141,9 +141,9 @@ fn limit(visit: &mut Visit<'_>, policy: &Policy) -> Reason {
 fn verdict(visit: &Visit<'_>, reason: Reason) -> Reason {
     if let Some(bucket) = visit.bucket {
         if reason.passes() {
-            bucket.count_passed(1, u64::from(visit.length));
+            bucket.count_passed(1, u64::from(visit.length()));
         } else {
-            bucket.count_dropped(DROP, 1, u64::from(visit.length));
+            bucket.count_dropped(DROP, 1, u64::from(visit.length()));
         }
     }
     if front::is_on() && !reason.passes() {

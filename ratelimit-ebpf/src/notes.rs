@@ -29,8 +29,8 @@ pub fn write_for(visit: &Visit<'_>, policy: &Policy, wait: Units, refusal: Reaso
     let wait = if precise { wait } else { wait.max(SHORTEST) };
     let action = if policy.elastic != 0 { WITHOUT_ROOM } else { policy.over_limit };
     let amount = match refusal {
-        Reason::OverBytes => visit.length,
-        _ if cost::are_on() => visit.cost,
+        Reason::OverBytes => visit.length(),
+        _ if cost::are_on() => visit.cost(),
         _ => 0,
     };
     write(visit, wait, Cause { precise, reason: refusal, action, amount });

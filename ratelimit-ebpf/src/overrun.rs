@@ -1,10 +1,11 @@
 //! What becomes of a packet that a limit has refused: it passes for another reason, or its source is noted, counted and banned.
 
-use ratelimit_common::{policy::{DROP, Policy}, reason::Reason};
-
-use crate::{
-    algorithm, allowance, ban, bucket::Tracked, capacity, front, notes, settings, visit::Visit,
+use ratelimit_common::{
+    policy::{DROP, Policy},
+    reason::Reason,
 };
+
+use crate::{algorithm, allowance, ban, bucket::Tracked, capacity, front, notes, settings, visit::Visit};
 
 /// The reason in the end.
 #[inline(never)]
@@ -22,14 +23,14 @@ pub fn settle(visit: &Visit<'_>, refusal: Reason) -> Reason {
     if is_own {
         refuse(visit, policy, bucket, refusal);
     }
-    bucket.count_dropped(policy.over_limit, 1, u64::from(visit.length));
+    bucket.count_dropped(policy.over_limit, 1, u64::from(visit.length()));
     refusal
 }
 
 #[inline(always)]
 fn passes(visit: &Visit<'_>, reason: Reason) -> Reason {
     if let Some(bucket) = visit.bucket {
-        bucket.count_passed(1, u64::from(visit.length));
+        bucket.count_passed(1, u64::from(visit.length()));
     }
     reason
 }

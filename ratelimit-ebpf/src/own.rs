@@ -31,7 +31,7 @@ pub fn ask(visit: &mut Visit<'_>) -> Reason {
             let Some(bucket) = tracking::find(&visit.source) else { return Reason::TableFull };
             let is_told = policy.ban.time == 0;
             let passed = if is_told { passed_before(policy, cell, &visit.clock(), visit.amounts(policy)) } else { 0 };
-            bucket.count_passed(passed, passed.wrapping_mul(u64::from(visit.length)));
+            bucket.count_passed(passed, passed.wrapping_mul(u64::from(visit.length())));
             bucket
         }
     };
@@ -39,7 +39,7 @@ pub fn ask(visit: &mut Visit<'_>) -> Reason {
     notes::settle(visit, Some(bucket));
     let reason = judge(visit, policy, cell, bucket);
     if reason.passes() {
-        bucket.count_passed(1, u64::from(visit.length));
+        bucket.count_passed(1, u64::from(visit.length()));
     }
     reason
 }

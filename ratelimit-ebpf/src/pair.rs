@@ -35,7 +35,7 @@ impl<'a> Pair<'a> {
     /// Gives back what was paid.
     #[inline(always)]
     pub fn refund(&self, clock: &Clock<'_>) {
-        charge::refund(self.level, clock.units(), self.paid_level);
+        charge::refund_level(self.level, clock.units(), self.paid_level);
         charge::refund(self.own, clock.units(), self.paid_own);
     }
 }
@@ -82,7 +82,7 @@ pub fn pay(pair: &mut Pair<'_>, clock: &Clock<'_>) -> Charge {
         (debt != REFUSED).then_some(now.wrapping_add(debt))
     });
     if outcome != Charge::Paid {
-        charge::refund(pair.level, now, pair.paid_level);
+        charge::refund_level(pair.level, now, pair.paid_level);
     }
     outcome
 }
@@ -132,7 +132,7 @@ pub fn pay_rest(pair: &Pair<'_>, clock: &Clock<'_>) -> Charge {
         (debt != REFUSED).then_some(now.wrapping_add(debt))
     });
     if outcome != Charge::Paid {
-        charge::refund(pair.level, now, cost);
+        charge::refund_level(pair.level, now, cost);
     }
     outcome
 }

@@ -41,7 +41,7 @@ pub fn ask(visit: &mut Visit<'_>) -> Reason {
     let reason = visit.judge(limits);
     visit.bucket = own;
     if let Some(bucket) = own.filter(|_| reason.passes()) {
-        bucket.count_passed(1, u64::from(visit.length));
+        bucket.count_passed(1, u64::from(visit.length()));
     }
     if is_missing && reason == Reason::WithinLimit { Reason::TableFull } else { reason }
 }

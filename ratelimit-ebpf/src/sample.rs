@@ -36,6 +36,6 @@ fn count(visit: &Visit<'_>, packets: u64) {
         found = tracking::find(&visit.source);
     }
     if let Some(bucket) = found {
-        bucket.count_passed(packets, packets * u64::from(visit.length));
+        bucket.count_passed(packets, packets * u64::from(visit.length()));
     }
 }

@@ -23,13 +23,13 @@ pub struct Visit<'a> {
     pub bucket: Option<&'static Tracked>,
     /// Its policy, and how long that holds.
     pub resolution: Resolution,
-    /// Bytes of its frame.
-    pub length: u32,
-    /// What it counts as in limits of packets.
-    pub cost: u32,
+    /// Bytes of its frame, and in the highest byte what it counts as in limits of packets. In one word, for the stack's sake.
+    sizes: u32,
     /// Index of the interface that it came in by, where parents or capacities need it.
     pub interface: u32,
 }
+
+const COST_SHIFT: u32 = 24;
 
 impl<'a> Visit<'a> {
     /// A packet that came at `now` by the coarse clock, and of whose policy nothing is known yet.
@@ -37,7 +37,7 @@ impl<'a> Visit<'a> {
     #[must_use]
     pub fn new(source: Source, control: &'a Control, now: u64, [length, cost]: [u32; 2], interface: u32) -> Self {
         let (resolution, bucket) = (Resolution::NOTHING, None);
-        Self { source, hash: 0, control, note_hash: 0, now, tick: now, bucket, resolution, length, cost, interface }
+        Self { source, hash: 0, control, note_hash: 0, now, tick: now, bucket, resolution, sizes: length | cost << COST_SHIFT, interface }
     }
 
     /// The policy.
@@ -52,14 +52,21 @@ impl<'a> Visit<'a> {
     #[must_use]
     pub fn amounts(&self, policy: &Policy) -> [u32; 2] {
         let cost = self.cost();
-        [cost, policy.second_amount(self.length, cost)]
+        [cost, policy.second_amount(self.length(), cost)]
     }
 
     /// What it counts as in limits of packets.
     #[inline(always)]
     #[must_use]
     pub fn cost(&self) -> u32 {
-        if cost::are_on() { self.cost } else { 1 }
+        if cost::are_on() { self.sizes >> COST_SHIFT } else { 1 }
+    }
+
+    /// Bytes of its frame.
+    #[inline(always)]
+    #[must_use]
+    pub fn length(&self) -> u32 {
+        self.sizes & ((1 << COST_SHIFT) - 1)
     }
 
     /// The clock.

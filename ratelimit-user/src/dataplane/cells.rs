@@ -22,13 +22,13 @@ use super::{Error, host, mapped::Mapped, policies, tables::Tables};
 /// [`Error::Bpf`] where the kernel refuses.
 pub fn crowded(tables: &Tables) -> Result<Option<usize>, Error> {
     let policy = policies::read(tables, tables.default_policy(ANY)?)?;
-    if policy.has_parents() || !policy.packets.is_on() && !policy.bytes.is_on() {
+    if policy.has_parents() || !policy.packets.is_on() && !policy.second.is_on() {
         return Ok(None);
     }
     let (now, most) = (gcra::units(host::now()), tables.control()?.largest_debt);
     let exceeds = |level: u64, meter: &Meter| meter.is_on() && stages::level_debt(level, now, most) > meter.ceiling;
     let cells = Mapped::<Cell>::of(tables.front.map())?;
-    let is_crowded = |cell: &Cell| exceeds(cell.packets, &policy.packets) || exceeds(cell.bytes, &policy.bytes);
+    let is_crowded = |cell: &Cell| exceeds(cell.packets, &policy.packets) || exceeds(cell.second, &policy.second);
     Ok(Some(cells.iter().filter(is_crowded).count()))
 }
 

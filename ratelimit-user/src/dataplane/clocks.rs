@@ -67,7 +67,7 @@ pub fn of_rules(tables: &Tables) -> Result<Clocks, Error> {
 
 /// The clock of a policy; none if it limits nothing.
 fn of_policy(policy: &Policy) -> Option<Clock> {
-    let limits = policy.packets.is_on() || policy.bytes.is_on() || policy.has_parents();
+    let limits = policy.has_limits() || policy.has_parents();
     let clock = if policy.flags & COARSE == 0 { Clock::Precise } else { Clock::Coarse };
     (policy.kind == LIMIT && limits).then_some(clock)
 }

@@ -32,6 +32,8 @@ pub(super) fn control(object: &mut Ebpf, settings: &Settings) -> Result<Control,
     (control.tick, control.tick_zero) =
         if settings.injected_clock { (settings.injected_tick, 0) } else { ticks(object)? };
     control.created = host::now();
+    control.wall = if settings.injected_clock { 0 } else { host::wall().wrapping_sub(control.created) };
+    control.most_cost = 1;
     apply(settings, &mut control);
     Ok(control)
 }
@@ -50,6 +52,7 @@ fn random_seed() -> Result<[u64; 4], Error> {
 /// Writes what can be changed while the program runs.
 pub(super) fn apply(settings: &Settings, control: &mut Control) {
     control.features = settings.features();
+    control.source_logs = settings.source_logs;
     control.admission = budget(settings.admissions, SECOND, 1);
     let batch = (settings.strangers / (SECOND / BATCH_TIME)).max(1);
     control.strangers = budget(settings.strangers, STRANGERS_BURST, batch);

@@ -40,6 +40,13 @@ pub fn now() -> u64 {
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
+/// Nanoseconds since 1970.
+#[must_use]
+pub fn wall() -> u64 {
+    let time = clock_gettime(ClockId::Realtime);
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
 /// Whether the running kernel is at least this one.
 #[must_use]
 pub fn kernel_is_at_least(version: (u32, u32)) -> bool {

@@ -195,7 +195,7 @@ fn remove_pins(pins: &Path) -> Result<(), Error> {
 }
 
 fn remove_entries(pins: &Path) -> Result<(), Error> {
-    for name in map::PINNED.into_iter().chain([PROGRAM, NEW_PROGRAM]) {
+    for name in map::PINNED.into_iter().chain([object::NEW_LOGS, PROGRAM, NEW_PROGRAM]) {
         remove_if_there(&pins.join(name), |path| fs::remove_file(path))?;
     }
     remove_if_there(&pins.join(LINKS), |path| fs::remove_dir(path))

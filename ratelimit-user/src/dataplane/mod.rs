@@ -25,6 +25,7 @@ pub mod tables;
 mod takeover;
 pub mod target;
 pub mod terms;
+mod tracked;
 mod upgrade;
 
 pub use error::Error;

@@ -3,12 +3,19 @@
 use std::collections::HashSet;
 
 use ratelimit_common::{
+    algorithm::Algorithm,
     class::CLASSES,
+    control::{
+        Control, FEATURE_ACTIONS, FEATURE_ELASTIC, FEATURE_LOGS, FEATURE_PARENTS, FEATURE_SOFT, FEATURE_WINDOWS,
+    },
     gcra::{self, Units},
-    limit::{Limit, Rate},
+    limit::Limit,
     map::POLICIES_MAX,
-    policy::{ALLOWED_ID, BANNED_ID, COARSE, DENIED_ID, HAS_PARENTS, Parent, Policy, PolicyId, UNLIMITED_ID},
+    policy::{
+        ALLOWED_ID, BANNED_ID, COARSE, DENIED_ID, DROP, HAS_PARENTS, LIMIT, Parent, Policy, PolicyId, UNLIMITED_ID,
+    },
     stages,
+    window::Window,
 };
 
 use super::{
@@ -36,17 +43,29 @@ pub fn intern(tables: &mut Tables, terms: &Terms) -> Result<PolicyId, Error> {
 }
 
 fn try_intern(tables: &mut Tables, terms: &Terms, families: &[Vec<ParentLimit>; 2]) -> Result<Option<PolicyId>, Error> {
-    let tick = gcra::units(tables.control()?.tick);
-    let flags = if terms.parents.is_empty() { 0 } else { HAS_PARENTS };
-    let mut policy = Policy { flags, ..terms.policy }.by_ticks(tick);
+    let control = tables.control()?;
+    let flags = terms.policy.flags | if terms.parents.is_empty() { 0 } else { HAS_PARENTS };
+    let mut policy = Policy { flags, ..terms.policy };
     for (slots, parents) in policy.parents.iter_mut().zip(families) {
         for (slot, parent) in slots.iter_mut().zip(parents) {
             let (scope, prefix) = parent.scope.encoded();
-            let Some(id) = place(tables, &parent.policy)? else { return Ok(None) };
+            let Some(id) = place(tables, &parent.policy.for_costs(control.most_cost))? else { return Ok(None) };
             *slot = Parent { policy: id as u16, scope, prefix };
         }
     }
-    place(tables, &policy)
+    if policy.soft != 0 {
+        let allowance = Limit::of(&policy).hundredths(policy.soft)?;
+        let Some(id) = place(tables, &in_time(allowance, &control))? else { return Ok(None) };
+        policy.allowance = id;
+    }
+    place(tables, &in_time(policy, &control).by_ticks(gcra::units(control.tick)))
+}
+
+/// The policy with windows that begin with the hours of a day, for the costs of packets.
+fn in_time(policy: Policy, control: &Control) -> Policy {
+    let windows =
+        policy.windows.map(|window| Window { phase: control.wall.checked_rem(window.length).unwrap_or(0), ..window });
+    Policy { windows, ..policy }.for_costs(control.most_cost)
 }
 
 /// What the policy in a slot says.
@@ -60,25 +79,21 @@ pub fn terms(tables: &Tables, slot: PolicyId) -> Result<Terms, Error> {
     for ((family, parents), found) in FAMILIES.iter().zip(&policy.parents).zip(&mut families) {
         for parent in parents {
             if let Some(scope) = Scope::decoded(*family, parent.scope, parent.prefix) {
-                found.push(ParentLimit { scope, policy: read(tables, PolicyId::from(parent.policy))? });
+                found.push(ParentLimit { scope, policy: as_given(read(tables, PolicyId::from(parent.policy))?) });
             }
         }
     }
     let [v4, v6] = families;
-    let own = Policy { flags: 0, parents: Default::default(), ..policy };
+    let own = Policy { flags: policy.flags & !HAS_PARENTS, parents: Default::default(), ..policy };
     Ok(Terms::of_families(own, v4, v6))
 }
 
-/// The policy without what was taken off for the coarse clock.
+/// The policy without what only this instance's program needs.
 fn as_given(policy: Policy) -> Policy {
-    if policy.flags & COARSE == 0 {
-        return policy;
-    }
-    let given = &policy.given;
-    let rate = |amount, period| (amount != 0).then_some(Rate { amount, period });
-    let (packets, bytes) = (rate(given.packets, given.packets_period), rate(given.bytes, given.bytes_period));
-    let limit = Limit { packets, bytes, burst: Some(given.burst) };
-    limit.policy().map_or(policy, |plain| Policy { parents: policy.parents, ban: policy.ban, ..plain })
+    // Parents alone are no limit.
+    let Ok(plain) = Limit::of(&policy).policy() else { return policy };
+    let Policy { over_limit, elastic, soft, parents, ban, .. } = policy;
+    Policy { over_limit, elastic, soft, parents, ban, ..plain }
 }
 
 /// The policy in a slot, as the program reads it.
@@ -111,18 +126,46 @@ fn collect(tables: &mut Tables) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether the policy of any rule has parents.
+/// The features that the policy of any rule needs.
 ///
 /// # Errors
 ///
 /// [`Error::Bpf`] where the kernel refuses.
-pub fn any_parents(tables: &Tables) -> Result<bool, Error> {
+pub fn features(tables: &Tables) -> Result<u32, Error> {
+    used(tables)?.into_iter().try_fold(0, |features, slot| Ok(features | features_of(&read(tables, slot)?)))
+}
+
+/// The features that a policy needs.
+#[must_use]
+pub fn features_of(policy: &Policy) -> u32 {
+    let algorithm = Algorithm::of(policy.algorithm).unwrap_or_default();
+    let bit = |is_needed, feature| if is_needed { feature } else { 0 };
+    bit(policy.has_parents(), FEATURE_PARENTS)
+        | bit(algorithm.is_window(), FEATURE_WINDOWS)
+        | bit(algorithm == Algorithm::SlidingLog, FEATURE_LOGS)
+        | bit(policy.soft != 0, FEATURE_SOFT)
+        | bit(policy.elastic != 0, FEATURE_ELASTIC | FEATURE_ACTIONS)
+        | bit(policy.over_limit != DROP, FEATURE_ACTIONS)
+}
+
+/// Works out anew what depends on the costs of packets. Each word of a policy is right by itself meanwhile.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] where the kernel refuses.
+pub(super) fn renew_costs(tables: &mut Tables) -> Result<(), Error> {
+    let control = tables.control()?;
     for slot in used(tables)? {
-        if read(tables, slot)?.has_parents() {
-            return Ok(true);
+        let running = read(tables, slot)?;
+        let given = Policy { flags: running.flags & !COARSE, allowance: running.allowance, ..as_given(running) };
+        let renewed = in_time(given, &control);
+        let renewed = if running.flags & COARSE == 0 { renewed } else { renewed.by_ticks(gcra::units(control.tick)) };
+        if running.kind == LIMIT && renewed != running {
+            tables.policies.set(slot, renewed, 0).tried("cannot write a policy")?;
         }
     }
-    Ok(false)
+    tables.renew()?;
+    renew_debt(tables)
 }
 
 /// Tells the program of a limit whose sources may owe more than those of all others.
@@ -159,13 +202,13 @@ pub(super) fn renew_debt(tables: &mut Tables) -> Result<(), Error> {
 /// What the sources of a policy may owe. See [`stages::largest_debt`].
 #[must_use]
 pub fn largest_debt(policy: &Policy) -> Units {
-    stages::largest_debt(&policy.packets).max(stages::largest_debt(&policy.bytes))
+    stages::largest_debt(&policy.packets).max(stages::largest_debt(&policy.second))
 }
 
 /// Whether the policy of any rule bans whoever exceeds it.
 pub(super) fn any_bans(tables: &Tables) -> Result<bool, Error> {
     for slot in used(tables)? {
-        if read(tables, slot)?.ban != 0 {
+        if read(tables, slot)?.ban.time != 0 {
             return Ok(true);
         }
     }
@@ -183,7 +226,8 @@ fn used(tables: &Tables) -> Result<HashSet<PolicyId>, Error> {
         used.insert(entry.tried("cannot read the rules")?.1.policy);
     }
     for slot in used.clone() {
-        let parents = read(tables, slot)?.parents;
+        let Policy { parents, allowance, .. } = read(tables, slot)?;
+        used.insert(allowance);
         let parents = parents.as_flattened().iter().filter(|parent| parent.scope != 0);
         used.extend(parents.map(|parent| PolicyId::from(parent.policy)));
     }

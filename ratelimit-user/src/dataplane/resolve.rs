@@ -2,7 +2,7 @@
 
 use aya::maps::{MapError, lpm_trie::Key};
 use ratelimit_common::{
-    bucket::Bucket,
+    bucket::{Bucket, IN_SHADOW},
     class::{ANY, Class, Classes, narrowest, wider},
     policy::{ALLOWED_ID, DENIED_ID, PolicyId, UNLIMITED_ID},
     rule::Rule,
@@ -31,7 +31,7 @@ pub fn of_source(tables: &Tables, source: &Source, classes: Classes) -> Result<T
 /// Whether a bucket is a source's. Parents have buckets too, and so has a source's service that another is billed for.
 #[must_use]
 pub fn is_source(source: &Source, bucket: &Bucket) -> bool {
-    source.parent == 0 && bucket.passed_packets + bucket.dropped_packets > 0
+    source.parent == 0 && bucket.passed_packets | bucket.dropped_packets & !IN_SHADOW != 0
 }
 
 /// The terms of packets of these classes from one address.

@@ -90,7 +90,7 @@ pub fn set(
     expiry::clear(tables)?;
     let id = policies::intern(tables, terms)?;
     policies::note_debt(tables, &terms.policy)?;
-    if terms.policy.ban != 0 {
+    if terms.policy.ban.time != 0 {
         expiry::expect(tables)?;
     }
     let class = services::ensure_class(tables, target.service)?;

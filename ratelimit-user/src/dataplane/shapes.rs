@@ -5,11 +5,13 @@ use std::path::Path;
 use aya::maps::{Array, MapData, MapInfo, MapType, lpm_trie::Key};
 use ratelimit_common::{
     bucket::Bucket,
+    capacity::{self, Capacity},
     cell::Cell,
     class::CLASSES,
     control::{ABI_VERSION, Control},
     cpu::Cpu,
     filter::Filter,
+    log::Log,
     map,
     policy::Policy,
     reason::{Count, REASONS},
@@ -38,13 +40,17 @@ const SHAPES: [Shape; map::PINNED.len()] = [
     Shape::of::<u32, Policy>(map::POLICIES, MapType::Array, Some(map::POLICIES_MAX)),
     Shape::of::<u32, ClassEntry>(map::CLASSES, MapType::Array, Some(CLASSES as u32)),
     Shape::of::<u32, Services>(map::SERVICES, MapType::Array, Some(1)),
-    Shape::of::<u32, Count>(map::COUNTERS, MapType::PerCpuArray, Some(REASONS as u32)),
+    Shape::of::<u32, Count>(map::COUNTERS, MapType::PerCpuArray, Some(2 * REASONS as u32)),
     Shape::of::<u32, u64>(map::DISCOVERY, MapType::Array, Some(1)),
     Shape::of::<u32, Cell>(map::FRONT, MapType::Array, None),
     Shape::of::<Source, Rule>(map::BANS, MapType::Hash, Some(map::BANS_MAX)),
     Shape::of::<u32, Filter>(map::RULE_FILTER, MapType::Array, Some(1)),
     Shape::of::<u32, Cpu>(map::CPUS, MapType::PerCpuArray, Some(1)),
     Shape::of::<u32, u64>(map::STRANGERS, MapType::Array, Some(1)),
+    Shape::of::<Source, Log>(map::LOGS, MapType::LruHash, None),
+    Shape::of::<u32, Log>(map::EMPTY_LOG, MapType::Array, Some(1)),
+    Shape::of::<u32, Capacity>(map::CAPACITIES, MapType::Array, Some(capacity::PLACES)),
+    Shape::of::<u32, u64>(map::CAPACITY_LEFT, MapType::PerCpuArray, Some(capacity::PLACES)),
 ];
 
 impl Shape {

@@ -1,28 +1,29 @@
 //! The program's maps as typed handles.
 
-use std::{collections, os::fd::AsFd as _, path::Path};
+use std::{os::fd::AsFd as _, path::Path};
 
 use aya::{
     Ebpf,
     maps::{Array, HashMap, IterableMap, LpmTrie, Map, MapData, MapError, PerCpuArray},
 };
 use ratelimit_common::{
-    bucket::{Bucket, Resolution},
-    cell::{self, Cell},
+    bucket::Bucket,
+    capacity::Capacity,
+    cell::Cell,
     class::Class,
-    control::{Control, FEATURE_FRONT},
+    control::Control,
     cpu::Cpu,
-    dropped::Dropped,
     filter::Filter,
+    log::Log,
     map,
     policy::{Policy, PolicyId},
-    reason::{Count, Reason},
+    reason::{Count, REASONS, Reason},
     rule::Rule,
     service::{ClassEntry, Service, Services},
     source::{PrefixKey, Source},
 };
 
-use super::{Error, bpf, error::Tried as _, fresh, mapped::Mapped, object::Settings, shapes};
+use super::{Error, bpf, error::Tried as _, fresh, object::Settings, shapes};
 
 /// Every map that a command works on.
 pub struct Tables {
@@ -50,6 +51,10 @@ pub struct Tables {
     pub rule_filter: Array<MapData, Filter>,
     /// What each CPU has for itself.
     pub cpus: PerCpuArray<MapData, Cpu>,
+    /// Source → log.
+    pub logs: HashMap<MapData, Source, Log>,
+    /// Place of an interface → its capacity.
+    pub capacities: Array<MapData, Capacity>,
 }
 
 pub(super) fn open<T: TryFrom<Map, Error = MapError>>(pins: &Path, name: &'static str) -> Result<T, Error> {
@@ -83,6 +88,8 @@ impl Tables {
             front: open(pins, map::FRONT)?,
             rule_filter: open(pins, map::RULE_FILTER)?,
             cpus: open(pins, map::CPUS)?,
+            logs: open(pins, map::LOGS)?,
+            capacities: open(pins, map::CAPACITIES)?,
         })
     }
 
@@ -105,6 +112,8 @@ impl Tables {
             front: take(object, map::FRONT)?,
             rule_filter: take(object, map::RULE_FILTER)?,
             cpus: take(object, map::CPUS)?,
+            logs: take(object, map::LOGS)?,
+            capacities: take(object, map::CAPACITIES)?,
         };
         for (slot, policy) in (0..).zip([Policy::UNLIMITED, Policy::ALLOWED, Policy::DENIED, Policy::BANNED]) {
             tables.policies.set(slot, policy, 0).tried("cannot write a policy")?;
@@ -192,52 +201,23 @@ impl Tables {
     ///
     /// [`Error::Bpf`] where the kernel refuses.
     pub fn counts(&self) -> Result<Vec<(Reason, Count)>, Error> {
-        let sum = |reason: Reason| {
-            let cpus = self.counters.get(&(reason as u32), 0).tried("cannot read the counters")?;
-            let add =
-                |sum: Count, cpu: &Count| Count { packets: sum.packets + cpu.packets, bytes: sum.bytes + cpu.bytes };
-            Ok((reason, cpus.iter().fold(Count::default(), add)))
-        };
-        Reason::ALL.into_iter().map(sum).collect()
+        Reason::ALL.into_iter().map(|reason| Ok((reason, self.count(reason as u32)?))).collect()
     }
 
-    /// All tracked sources with their buckets, and what the notes of their cells have counted since. Sources that come and go meanwhile may
-    /// be missed or be there.
+    /// The same of what passed in shadow, by what would have become of it.
     ///
     /// # Errors
     ///
     /// [`Error::Bpf`] where the kernel refuses.
-    pub fn tracked(&self) -> Result<Vec<(Source, Bucket)>, Error> {
-        let mut tracked: Vec<(Source, Bucket)> = bpf::entries(IterableMap::map(&self.buckets).fd().as_fd())?;
-        if self.control()?.features & FEATURE_FRONT != 0 {
-            self.add_notes(&mut tracked)?;
-        }
-        Ok(tracked)
+    pub fn shadow_counts(&self) -> Result<Vec<(Reason, Count)>, Error> {
+        let count = |reason: Reason| Ok((reason, self.count(reason as u32 + REASONS as u32)?));
+        Reason::ALL.into_iter().map(count).collect()
     }
 
-    /// Adds what the notes of their cells have counted. A note is about the service of its packets, whichever is billed.
-    fn add_notes(&self, tracked: &mut [(Source, Bucket)]) -> Result<(), Error> {
-        let seed = self.control()?.seed;
-        let cells = Mapped::<Cell>::of(self.front.map())?;
-        let mut noted = collections::HashMap::<Source, Count>::new();
-        for (source, bucket) in &*tracked {
-            let hash = source.hash(&seed);
-            let index = cell::index(hash, self.front.len()) as usize;
-            let Some(cell) = cells.get(index) else { continue };
-            for note in cell.notes.iter().filter(|noted| noted.dropped != 0 && noted.note().is_about(hash)) {
-                let billed = Resolution(bucket.resolution).billed().map_or(*source, |class| source.of_class(class));
-                let count = noted.entry(billed).or_default();
-                count.packets += Dropped(note.dropped).packets();
-                count.bytes += Dropped(note.dropped).bytes();
-            }
-        }
-        for (source, bucket) in tracked {
-            if let Some(count) = noted.get(source) {
-                bucket.dropped_packets += count.packets;
-                bucket.dropped_bytes += count.bytes;
-            }
-        }
-        Ok(())
+    fn count(&self, index: u32) -> Result<Count, Error> {
+        let cpus = self.counters.get(&index, 0).tried("cannot read the counters")?;
+        let add = |sum: Count, cpu: &Count| Count { packets: sum.packets + cpu.packets, bytes: sum.bytes + cpu.bytes };
+        Ok(cpus.iter().fold(Count::default(), add))
     }
 
     /// All rules for single sources.

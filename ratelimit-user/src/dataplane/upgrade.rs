@@ -1,9 +1,10 @@
 //! Puts another program in the place of the running one: this build's, or one that looks at more or less of a packet.
 
-use std::{cmp::Reverse, fs, time::Duration};
+use std::{cmp::Reverse, fs, path::Path, time::Duration};
 
 use ratelimit_common::{
     control::{FEATURE_FRONT, FEATURE_PARENTS, FEATURE_SAMPLE, FEATURE_SERVICES},
+    map,
     service::Service,
     source::IPV4,
 };
@@ -13,9 +14,10 @@ use super::{
     error::{Tried as _, at},
     fresh,
     instance::{NEW_PROGRAM, PROGRAM},
-    object::{self, Settings, Wanted},
+    object::{self, NEW_LOGS, Settings, Wanted},
     policies, rules,
     services::Services,
+    tables,
     target::{Sources, Target},
     terms::{FAMILIES, ParentLimit, Scope, Terms},
 };
@@ -60,7 +62,7 @@ impl Instance {
     /// What [`Terms::parents_of`] says, and [`Error::NarrowParent`] where a parent would have no more than one source.
     pub fn check(&self, target: Target, terms: &Terms) -> Result<(), Error> {
         let ipv6_prefix = self.tables.control()?.ipv6_prefix as u8;
-        if terms.policy.ban != 0 && ipv6_prefix < 32 {
+        if terms.policy.ban.time != 0 && ipv6_prefix < 32 {
             return Err(Error::WideBan(ipv6_prefix));
         }
         for family in FAMILIES {
@@ -116,6 +118,7 @@ impl Instance {
             sample: control.features & FEATURE_SAMPLE != 0,
             admissions: control.admission.per_second,
             strangers: control.strangers.per_second,
+            source_logs: control.source_logs,
             ..Settings::default()
         };
         Ok(settings.with_features(control.features))
@@ -133,9 +136,7 @@ impl Instance {
         if unused & FEATURE_SERVICES != 0 && !Services::read(&self.tables)?.is_empty() {
             unused &= !FEATURE_SERVICES;
         }
-        if unused & FEATURE_PARENTS != 0 && policies::any_parents(&self.tables)? {
-            unused &= !FEATURE_PARENTS;
-        }
+        unused &= !policies::features(&self.tables)?;
         if unused == 0 { Ok(()) } else { self.switch_to(running & !unused) }
     }
 
@@ -145,29 +146,44 @@ impl Instance {
     }
 
     fn replace_program(&mut self, settings: &Settings) -> Result<(), Error> {
+        let (pinned, fresh) = (self.pins.join(PROGRAM), self.pins.join(NEW_PROGRAM));
+        let new_logs = self.pins.join(NEW_LOGS);
+        // One that was cut short here may have left its own.
+        for path in [&fresh, &new_logs] {
+            if path.exists() {
+                fs::remove_file(path).map_err(at(path))?;
+            }
+        }
+        let outcome = self.try_replace(settings, &fresh, &pinned);
+        if outcome.is_err() {
+            let _ = fs::remove_file(&fresh);
+            let _ = fs::remove_file(&new_logs);
+            return outcome;
+        }
+        if new_logs.exists() {
+            let logs = self.pins.join(map::LOGS);
+            fs::rename(&new_logs, &logs).map_err(at(&logs))?;
+            self.tables.logs = tables::open(&self.pins, map::LOGS)?;
+        }
+        Ok(())
+    }
+
+    fn try_replace(&mut self, settings: &Settings, fresh: &Path, pinned: &Path) -> Result<(), Error> {
         let mut object = object::load(settings, Some(&self.pins))?;
         let program = object::program(&mut object, settings)?;
-        let (pinned, fresh) = (self.pins.join(PROGRAM), self.pins.join(NEW_PROGRAM));
-        // One that was cut short here may have left its own.
-        if fresh.exists() {
-            fs::remove_file(&fresh).map_err(at(&fresh))?;
-        }
-        program.pin(&fresh).tried("cannot pin the program")?;
+        program.pin(fresh).tried("cannot pin the program")?;
         // Until it is done, nobody may count on what only one of the two looks at.
         let mut control = self.tables.control()?;
         let (before, after) = (control.features, settings.features());
         control.features = before & after;
         self.tables.set_control(&control)?;
         let outcome = self.attachments.replace(program, self.program()?).and_then(|()| {
-            let renamed = fs::rename(&fresh, &pinned).map_err(at(&pinned));
+            let renamed = fs::rename(fresh, pinned).map_err(at(pinned));
             if renamed.is_err() {
                 self.attachments.replace(&mut self.program()?, self.program()?)?;
             }
             renamed
         });
-        if outcome.is_err() {
-            let _ = fs::remove_file(&fresh);
-        }
         match outcome {
             Ok(()) => fresh::apply(settings, &mut control),
             Err(_) => control.features = before,
@@ -181,5 +197,5 @@ impl Instance {
 fn needs(target: Target, terms: &Terms) -> u32 {
     let services = if target.service == Service::Any { 0 } else { FEATURE_SERVICES };
     let parents = if terms.parents.is_empty() { 0 } else { FEATURE_PARENTS };
-    services | parents
+    services | parents | policies::features_of(&terms.policy)
 }
