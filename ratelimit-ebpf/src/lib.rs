@@ -43,6 +43,7 @@ pub mod scatter;
 pub mod services;
 pub mod settings;
 pub mod strangers;
+pub mod sums;
 pub mod tracking;
 pub mod verdict;
 pub mod visit;

@@ -1,7 +1,7 @@
 //! One limit of a source as its cell and its own bucket share it.
 
 use ratelimit_common::{
-    gcra::{self, Answer, Units},
+    gcra::{Answer, Units},
     policy::Meter,
     stages, state,
 };
@@ -11,6 +11,7 @@ use crate::{
     charge::{self, Charge},
     clock::Clock,
     levels,
+    sums::{REFUSED, charged_cell, charged_further, charged_own, wait_of_stages},
 };
 
 /// One limit's two stages, and a packet.
@@ -41,10 +42,10 @@ impl<'a> Pair<'a> {
 }
 
 /// How long the packet is refused still. See [`stages::wait`].
-#[inline(never)]
+#[inline(always)]
 #[must_use]
 pub fn wait(Pair { level, own, meter, cost, .. }: &Pair<'_>, clock: &Clock<'_>) -> Units {
-    stages::wait(levels::debt(level, clock), state::debt(own.load(), clock.units()), *cost, meter)
+    wait_of_stages(levels::debt(level, clock), state::debt(own.load(), clock.units()), *cost, *meter)
 }
 
 /// Whether the own bucket refuses. Nothing is charged.
@@ -65,17 +66,17 @@ pub fn refuses(pair: &Pair<'_>, clock: &Clock<'_>) -> bool {
 /// verifier to walk through its tries once.
 #[inline(never)]
 pub fn pay(pair: &mut Pair<'_>, clock: &Clock<'_>) -> Charge {
-    let (now, cost, meter) = (clock.units(), pair.cost, pair.meter);
+    let (now, most, cost, meter) = (clock.units(), clock.largest_debt(), pair.cost, pair.meter);
     let mut level = 0;
     let outcome = charge::exchange::<{ charge::FEW_TRIES }>(pair.level, |seen| {
         level = seen;
-        Some(charged_cell(seen, clock, cost, meter))
+        Some(charged_cell(seen, now, most, cost, meter))
     });
     if outcome != Charge::Paid {
         return outcome;
     }
-    let before = stages::level_debt(level, now, clock.largest_debt());
-    pair.paid_level = charged_cell(level, clock, cost, meter).wrapping_sub(now).wrapping_sub(before);
+    let before = stages::level_debt(level, now, most);
+    pair.paid_level = charged_cell(level, now, most, cost, meter).wrapping_sub(now).wrapping_sub(before);
     pair.paid_own = stages::share(before, cost, meter);
     let outcome = charge::exchange::<{ charge::FEW_TRIES }>(pair.own, |seen| {
         let debt = charged_own(seen, before, now, cost, meter);
@@ -87,25 +88,6 @@ pub fn pay(pair: &mut Pair<'_>, clock: &Clock<'_>) -> Charge {
     outcome
 }
 
-/// [`stages::charge_cell`] as a function of its own, for the verifier to go on from it in one state.
-#[inline(never)]
-fn charged_cell(level: u64, clock: &Clock<'_>, cost: Units, meter: &Meter) -> u64 {
-    let now = clock.units();
-    stages::charge_cell(stages::level_debt(level, now, clock.largest_debt()), now, cost, meter)
-}
-
-/// More than anything owes. States have no such value: any may come when they go around.
-const REFUSED: Units = Units::MAX;
-
-/// What the own bucket owes afterwards, in the same way; [`REFUSED`] if it refuses.
-#[inline(never)]
-fn charged_own(own: u64, level_debt: Units, now: Units, cost: Units, meter: &Meter) -> Units {
-    match stages::ask_own(own, level_debt, now, cost, meter) {
-        Answer::Admit(next) => gcra::debt(next, now),
-        Answer::Refuse | Answer::Cap(_) => REFUSED,
-    }
-}
-
 /// Tries before the other way is taken.
 const QUICK_TRIES: u32 = 2;
 
@@ -114,14 +96,14 @@ const QUICK_TRIES: u32 = 2;
 #[inline(never)]
 #[must_use]
 pub fn pay_rest(pair: &Pair<'_>, clock: &Clock<'_>) -> Charge {
-    let (now, cost, meter) = (clock.units(), pair.cost, pair.meter);
+    let (now, most, cost, meter) = (clock.units(), clock.largest_debt(), pair.cost, pair.meter);
     let debt = levels::debt(pair.level, clock);
     if debt == 0 || debt < meter.front || charged_own(pair.own.load(), debt, now, cost, meter) == REFUSED {
         return Charge::Refused;
     }
     // Within the exchange, since many CPUs that add to what they have all seen would put the level where it reads as none.
     let outcome = charge::exchange::<QUICK_TRIES>(pair.level, |seen| {
-        let debt = charged_further(seen, clock, cost, meter);
+        let debt = charged_further(seen, now, most, cost, meter);
         (debt != REFUSED).then_some(now.wrapping_add(debt))
     });
     if outcome != Charge::Paid {
@@ -135,12 +117,4 @@ pub fn pay_rest(pair: &Pair<'_>, clock: &Clock<'_>) -> Charge {
         charge::refund_level(pair.level, now, cost);
     }
     outcome
-}
-
-/// What a level that has no room owes when it is charged; [`REFUSED`] where it has, or is about to stop.
-#[inline(never)]
-fn charged_further(level: u64, clock: &Clock<'_>, cost: Units, meter: &Meter) -> Units {
-    let debt = stages::level_debt(level, clock.units(), clock.largest_debt());
-    let is_plain = debt != 0 && debt >= meter.front && debt + cost <= meter.ceiling;
-    if is_plain { debt + cost } else { REFUSED }
 }
