@@ -9,6 +9,7 @@ use ratelimit_common::{
 };
 
 use crate::{
+    apart::given,
     atomic::Word,
     bucket::Tracked,
     cpu::{self, Own},
@@ -38,11 +39,18 @@ fn takes(control: &Control, now: u64, state: impl Fn(&Own) -> &Word, times: u64)
 
 /// Puts a bucket into the map, unless another CPU was first: whatever the insert says, what counts is the bucket that is there.
 #[inline(always)]
-pub fn make(source: &Source, packets: u64, bytes: u64, resolution: Resolution) {
-    let fresh = Tracked::new(packets, bytes, resolution.0);
-    let outcome = BUCKETS.insert(source, fresh, u64::from(BPF_NOEXIST));
+pub fn make(source: &Source, packets: u64, second: u64, resolution: Resolution) {
+    make_bucket(source, packets, second, resolution.0);
+}
+
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn make_bucket(source: *const Source, packets: u64, second: u64, resolution: u64) -> u32 {
+    let Some(source) = given(source) else { return 0 };
+    let outcome = BUCKETS.insert(*source, Tracked::new(packets, second, resolution), u64::from(BPF_NOEXIST));
     if let Some(own) = cpu::own() {
         let count = if outcome.is_ok() { &own.admitted } else { &own.failed };
         count.increment();
     }
+    0
 }

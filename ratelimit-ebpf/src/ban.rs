@@ -13,7 +13,7 @@ use crate::{
     bucket::Tracked,
     clock::Clock,
     cpu,
-    maps::{BANS, RULE_FILTER},
+    maps::{BANS, CONTROL, RULE_FILTER},
     offence,
     visit::Visit,
 };
@@ -21,8 +21,9 @@ use crate::{
 /// Bans the source of a packet that its bucket has refused, once its policy says so. Where the map has no room that is counted, and the
 /// source stays under its limit.
 #[inline(always)]
-pub fn impose(visit: &Visit<'_>, policy: &Policy, bucket: &Tracked) {
-    let now = Clock::read(visit.control).now();
+pub fn impose(visit: &Visit, policy: &Policy, bucket: &Tracked) {
+    let Some(control) = CONTROL.get(0) else { return };
+    let now = Clock::read(control).now();
     let is_plain = policy.ban.after <= 1 && policy.ban.most <= policy.ban.time;
     let time = if is_plain { policy.ban.time } else { offence::count(visit, &policy.ban, now) };
     if time != 0 {

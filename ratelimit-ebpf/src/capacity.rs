@@ -33,30 +33,32 @@ fn of(interface: u32) -> Option<&'static Shared> {
 #[inline(always)]
 pub fn count(ctx: &XdpContext) {
     if settings::is_on(&settings::ELASTIC_ON) {
-        charge(ctx.ingress_ifindex() as u32);
+        charge_capacity(ctx.ingress_ifindex() as u32);
     }
 }
 
 /// Each CPU counts a batch at a time.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn charge(interface: u32) {
-    let (Some(shared), Some(control)) = (of(interface), CONTROL.get(0)) else { return };
-    let Some(left) = CAPACITY_LEFT.get(capacity::place(interface)) else { return };
+fn charge_capacity(interface: u32) -> u32 {
+    let (Some(shared), Some(control)) = (of(interface), CONTROL.get(0)) else { return 0 };
+    let Some(left) = CAPACITY_LEFT.get(capacity::place(interface)) else { return 0 };
     let packets = left.load();
     if packets != 0 {
         left.store(packets - 1);
-        return;
+        return 0;
     }
     let now = Clock::read(control).units();
     // Lost to other CPUs, a batch is not counted; they count theirs.
     let _ = exchange::<FEW_TRIES>(shared.state(), |seen| Some(shared.0.charged(seen, now)));
     left.store(u64::from(shared.0.batch.saturating_sub(1)));
+    0
 }
 
 /// Whether the interface that a packet came in by has room for one that is over its limit. Reads what is shared, and writes nothing. The
 /// coarse clock lags, so that there seems less room than there is, by a tick that the burst has in addition.
 #[inline(always)]
 #[must_use]
-pub fn has_room(visit: &Visit<'_>) -> bool {
+pub fn has_room(visit: &Visit) -> bool {
     of(visit.interface).is_some_and(|shared| shared.0.has_room(shared.state().load(), gcra::units(visit.tick)))
 }

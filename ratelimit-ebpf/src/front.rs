@@ -2,6 +2,7 @@
 
 use ratelimit_common::{
     cell,
+    control::Control,
     dropped::Dropped,
     note::{Note, WITHOUT_ROOM},
     policy::DROP,
@@ -83,12 +84,12 @@ impl Cell {
 
     /// What becomes of a packet, if a note refuses it. It is counted.
     #[inline(always)]
-    pub fn refusal(&self, visit: &Visit<'_>) -> Option<Verdict> {
+    pub fn refusal(&self, visit: &Visit, control: &Control) -> Option<Verdict> {
         let (note, noted) = self.about(visit.note_hash)?;
-        let clock = visit.clock();
+        let clock = visit.clock(control);
         let amount = if cost::are_on() && note.is_of_packets() { visit.cost() } else { visit.length() };
         let is_full = Dropped(noted.dropped.load()).is_full();
-        if !note.refuses(rules::generation(visit.control), clock.units(), amount) || is_full {
+        if !note.refuses(rules::generation(control), clock.units(), amount) || is_full {
             if note.is_old(clock.units()) {
                 noted.put(note.ended(clock.units()));
             }

@@ -10,6 +10,7 @@ pub mod account;
 pub mod admission;
 pub mod algorithm;
 pub mod allowance;
+pub mod apart;
 pub mod atomic;
 pub mod ban;
 pub mod bucket;

@@ -3,7 +3,7 @@
 use ratelimit_common::{
     bucket::Resolution,
     class::Classes,
-    note::LONGEST,
+    control::Control,
     policy::{self, COARSE, DROP, Policy},
     reason::Reason,
     rule::NEVER,
@@ -12,12 +12,12 @@ use ratelimit_common::{
 
 use crate::{
     algorithm,
+    bucket::Tracked,
     charge::Charge,
     clock::Clock,
     cost, front, identity, levels,
-    maps::{CONTROL, RULE_FILTER},
-    notes::{self, Cause},
-    overrun, own, parents, rules, sample, settings, strangers, tracking,
+    maps::{CONTROL, POLICIES, RULE_FILTER},
+    notes, overrun, own, parents, rules, sample, settings, strangers, tracking,
     verdict::Verdict,
     visit::Visit,
 };
@@ -28,20 +28,39 @@ use crate::{
 pub fn judge(address: Source, classes: Classes, length: u32, interface: u32) -> Verdict {
     let Some(control) = CONTROL.get(0) else { return Reason::NoState.into() };
     let now = Clock::coarse(control).now();
-    let mut visit = Visit::new(address, control, now, [length, cost::of(classes)], interface);
-    let outcome = if front::is_on() { behind_cells(&mut visit, classes) } else { without_cells(&mut visit, classes) };
+    let mut visit = Visit::new(address, now, [length, cost::of(classes)], interface);
+    let outcome = match front::is_on() {
+        true => behind_cells(&mut visit, control, classes),
+        false => without_cells(&mut visit, control, classes),
+    };
     match outcome {
-        Ok(()) => decide(&mut visit),
+        Ok(bucket) => decide(&mut visit, control, bucket),
         Err(verdict) => verdict,
     }
 }
 
 /// Without cells every source has its own bucket, which remembers its policy.
 #[inline(always)]
-fn without_cells(visit: &mut Visit<'_>, classes: Classes) -> Result<(), Verdict> {
-    identity::identify(&mut visit.source, classes, visit.control, visit.now, true);
-    (visit.bucket, visit.resolution) = tracking::track(&mut visit.source, classes, visit.control, visit.now)?;
-    Ok(())
+fn without_cells(
+    visit: &mut Visit,
+    control: &Control,
+    classes: Classes,
+) -> Result<Option<&'static Tracked>, Verdict> {
+    if algorithm::are_logs_on() && !is_concerned(visit) {
+        // Its log is all that such a source needs.
+        let generation = rules::generation(control);
+        identity::identify(&mut visit.source, classes, control, visit.now, false);
+        let (class, policy) = rules::default(classes);
+        if POLICIES.get(policy).is_some_and(algorithm::keeps_logs) {
+            visit.source.class = u16::from(class);
+            visit.resolution = Resolution::new(generation, policy, NEVER);
+            return Ok(None);
+        }
+    }
+    identity::identify(&mut visit.source, classes, control, visit.now, true);
+    let (bucket, resolution) = tracking::track(&mut visit.source, classes, control, visit.now)?;
+    visit.resolution = resolution;
+    Ok(bucket)
 }
 
 /// With cells only sources that a rule may concern are looked up.
@@ -50,11 +69,11 @@ fn without_cells(visit: &mut Visit<'_>, classes: Classes) -> Result<(), Verdict>
 ///
 /// What decides at once: a cell's note.
 #[inline(always)]
-fn behind_cells(visit: &mut Visit<'_>, classes: Classes) -> Result<(), Verdict> {
-    let (control, now, length) = (visit.control, visit.now, visit.length());
+fn behind_cells(visit: &mut Visit, control: &Control, classes: Classes) -> Result<Option<&'static Tracked>, Verdict> {
+    let (now, length) = (visit.now, visit.length());
     // Read before the rules: where one changes meanwhile, what is noted is stale, never wrong.
     let generation = rules::generation(control);
-    let is_concerned = RULE_FILTER.get(0).is_none_or(|filter| filter.concerns(&visit.source));
+    let is_concerned = is_concerned(visit);
     identity::identify(&mut visit.source, classes, control, now, is_concerned);
     if !is_concerned {
         let (class, policy) = rules::default(classes);
@@ -63,7 +82,7 @@ fn behind_cells(visit: &mut Visit<'_>, classes: Classes) -> Result<(), Verdict> 
     }
     visit.note_hash = visit.source.hash(&control.seed);
     let cell = front::cell(visit.note_hash).ok_or(Reason::NoState)?;
-    if let Some(verdict) = cell.refusal(visit) {
+    if let Some(verdict) = cell.refusal(visit, control) {
         return Err(verdict);
     }
     visit.hash = visit.note_hash;
@@ -73,57 +92,63 @@ fn behind_cells(visit: &mut Visit<'_>, classes: Classes) -> Result<(), Verdict> 
             visit.hash = visit.source.hash(&control.seed);
         }
     }
-    Ok(())
+    Ok(None)
 }
 
-/// What the policy says.
+/// Whether a rule may concern the address of a packet.
 #[inline(always)]
-fn decide(visit: &mut Visit<'_>) -> Verdict {
+fn is_concerned(visit: &Visit) -> bool {
+    RULE_FILTER.get(0).is_none_or(|filter| filter.concerns(&visit.source))
+}
+
+/// What the policy says. `bucket` is the source's own, where there are no cells.
+#[inline(always)]
+fn decide(visit: &mut Visit, control: &Control, bucket: Option<&Tracked>) -> Verdict {
     let Some(policy) = visit.policy() else { return Reason::NoState.into() };
     match policy.kind {
         policy::LIMIT => {}
-        policy::ALLOW => return verdict(visit, Reason::Allowed).into(),
-        policy::DENY => return verdict(visit, Reason::Denied).into(),
-        policy::BAN => return verdict(visit, Reason::Banned).into(),
+        policy::ALLOW => return verdict(visit, bucket, Reason::Allowed).into(),
+        policy::DENY => return verdict(visit, bucket, Reason::Denied).into(),
+        policy::BAN => return verdict(visit, bucket, Reason::Banned).into(),
         _ => return Reason::NoState.into(),
     }
-    if strangers::are_limited() && !strangers::admit(visit.control, visit.hash, visit.now) {
+    if strangers::are_limited() && !strangers::admit(control, visit.hash, visit.now) {
         return Reason::OverStrangers.into();
     }
-    let reason = limit(visit, policy);
-    if reason.passes() {
-        return reason.into();
-    }
     let action = if settings::is_on(&settings::ACTIONS_ON) { policy.over_limit } else { DROP };
-    Verdict { reason: overrun::settle(visit, reason), action }
+    let reason = limit(visit, control, policy, bucket);
+    let is_soft = overrun::is_soft(policy) && !reason.passes();
+    Verdict { reason: if is_soft { overrun::soften(visit, reason) } else { reason }, action }
 }
 
 /// What the limits of a policy say.
 #[inline(always)]
-fn limit(visit: &mut Visit<'_>, policy: &Policy) -> Reason {
+fn limit(visit: &mut Visit, control: &Control, policy: &Policy, bucket: Option<&Tracked>) -> Reason {
     let has_parents = settings::is_on(&settings::PARENTS_ON) && policy.has_parents();
-    if !policy.has_limits() && !has_parents {
+    let is_bucket = !algorithm::are_others_on() || policy.is_bucket();
+    if is_bucket && !policy.packets.is_on() && !policy.second.is_on() && !has_parents {
         return sample::observe(visit);
     }
     if policy.flags & COARSE == 0 {
-        visit.now = Clock::read(visit.control).now();
+        visit.now = Clock::read(control).now();
     }
     if has_parents {
-        return parents::ask(visit);
+        return parents::ask(visit, bucket);
     }
-    if algorithm::are_others_on() && !policy.is_bucket() {
-        return algorithm::ask(visit);
+    if !is_bucket {
+        return algorithm::ask(visit, bucket);
     }
+    let (clock, amounts) = (visit.clock(control), visit.amounts(policy));
     if !front::is_on() {
-        let Some(bucket) = visit.bucket else { return Reason::TableFull };
-        let reason = bucket.ask(policy, &visit.clock(), visit.amounts(policy));
-        if reason.passes() {
-            bucket.count_passed(1, u64::from(visit.length()));
-        }
-        return reason;
+        let Some(bucket) = bucket else { return Reason::TableFull };
+        let reason = bucket.ask(policy, &clock, amounts);
+        return match reason.passes() {
+            true => overrun::passes(visit, bucket, reason),
+            false => overrun::settle(visit, policy, Some(bucket), reason),
+        };
     }
     let Some(cell) = front::cell(visit.hash) else { return Reason::NoState };
-    match levels::ask(cell, policy, &visit.clock(), visit.amounts(policy)) {
+    match levels::ask(cell, policy, &clock, amounts) {
         Charge::Paid => {
             // Added and not exclusive-or'd, which would cancel out the time that both levels follow.
             if sample::is_due(visit.hash, cell.packets.load().wrapping_add(cell.second.load())) {
@@ -138,8 +163,8 @@ fn limit(visit: &mut Visit<'_>, policy: &Policy) -> Reason {
 
 /// A rule that needs no state has decided. A refusal is noted.
 #[inline(never)]
-fn verdict(visit: &Visit<'_>, reason: Reason) -> Reason {
-    if let Some(bucket) = visit.bucket {
+fn verdict(visit: &Visit, bucket: Option<&Tracked>, reason: Reason) -> Reason {
+    if let Some(bucket) = bucket {
         if reason.passes() {
             bucket.count_passed(1, u64::from(visit.length()));
         } else {
@@ -148,7 +173,7 @@ fn verdict(visit: &Visit<'_>, reason: Reason) -> Reason {
     }
     if front::is_on() && !reason.passes() {
         notes::settle(visit, tracking::find(&visit.source));
-        notes::write(visit, LONGEST, Cause { precise: false, reason, action: DROP, amount: 0 });
+        notes::write_all(visit, reason);
     }
     reason
 }

@@ -9,6 +9,7 @@ use ratelimit_common::{
 };
 
 use crate::{
+    apart::given,
     atomic::Word,
     bucket::Tracked,
     charge::{Charge, TRIES},
@@ -46,8 +47,16 @@ pub fn make(source: &Source) {
 }
 
 /// Whether a packet at `now` is admitted by both limits of a policy, as far as there are two. It is written into the log then.
-#[inline(never)]
+#[inline(always)]
+#[must_use]
 pub fn ask(log: &Logged, policy: &Policy, now: u64) -> Charge {
+    ask_log(log, policy, now)
+}
+
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn ask_log(log: *const Logged, policy: *const Policy, now: u64) -> Charge {
+    let (Some(log), Some(policy)) = (given(log), given(policy)) else { return Charge::Contended };
     let [first, second] = &policy.windows;
     for _ in 0..TRIES {
         let number = log.admitted.load();
@@ -78,9 +87,16 @@ pub fn ask(log: &Logged, policy: &Policy, now: u64) -> Charge {
 }
 
 /// Nanoseconds for which a log refuses the next packet still.
-#[inline(never)]
+#[inline(always)]
 #[must_use]
 pub fn wait(log: &Logged, policy: &Policy, now: u64) -> u64 {
+    wait_of_log(log, policy, now)
+}
+
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn wait_of_log(log: *const Logged, policy: *const Policy, now: u64) -> u64 {
+    let (Some(log), Some(policy)) = (given(log), given(policy)) else { return 0 };
     let ([first, second], number) = (&policy.windows, log.admitted.load());
     log.left(first, number, now).max(log.left(second, number, now))
 }

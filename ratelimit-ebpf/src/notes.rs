@@ -4,11 +4,12 @@ use ratelimit_common::{
     dropped::Dropped,
     gcra::{self, Units},
     note::{LONGEST, Note, Refusal, WITHOUT_ROOM},
-    policy::{COARSE, Policy},
+    policy::{COARSE, DROP, Policy},
     reason::Reason,
 };
 
 use crate::{
+    apart::{given, handed},
     bucket::Tracked,
     cost, cpu,
     front::{self, Cell, Noted},
@@ -24,7 +25,7 @@ const SHORTEST: Units = 1 << 21;
 
 /// Writes into the cell that this source is over its limit for as long as `wait`.
 #[inline(always)]
-pub fn write_for(visit: &Visit<'_>, policy: &Policy, wait: Units, refusal: Reason) {
+pub fn write_for(visit: &Visit, policy: &Policy, wait: Units, refusal: Reason) {
     let precise = policy.flags & COARSE == 0;
     let wait = if precise { wait } else { wait.max(SHORTEST) };
     let action = if policy.elastic != 0 { WITHOUT_ROOM } else { policy.over_limit };
@@ -33,35 +34,37 @@ pub fn write_for(visit: &Visit<'_>, policy: &Policy, wait: Units, refusal: Reaso
         _ if cost::are_on() => visit.cost(),
         _ => 0,
     };
-    write(visit, wait, Cause { precise, reason: refusal, action, amount });
+    write_note(visit, wait, refusal, u32::from(action) << 1 | u32::from(precise), amount);
+}
+
+/// Writes into the cell that this source is refused whatever it sends, for this reason.
+#[inline(always)]
+pub fn write_all(visit: &Visit, refusal: Reason) {
+    write_note(visit, LONGEST, refusal, u32::from(DROP) << 1, 0);
 }
 
 /// Whether a refusal of this source would be noted.
-#[inline(never)]
-pub fn is_kept(visit: &Visit<'_>) -> bool {
-    let cell = front::cell(visit.note_hash);
-    cell.is_some_and(|cell| place(cell, visit.note_hash, visit.resolution.generation(), visit.now).is_some())
+#[inline(always)]
+#[must_use]
+pub fn is_kept(visit: &Visit) -> bool {
+    is_note_kept(visit.note_hash, visit.resolution.generation(), visit.now)
 }
 
-/// What a [`Refusal`] says besides who and when.
-pub struct Cause {
-    /// See [`Refusal::precise`].
-    pub precise: bool,
-    /// See [`Refusal::reason`].
-    pub reason: Reason,
-    /// See [`Refusal::action`].
-    pub action: u8,
-    /// See [`Refusal::amount`].
-    pub amount: u32,
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn is_note_kept(hash: u64, generation: u32, now: u64) -> bool {
+    front::cell(hash).is_some_and(|cell| place(cell, hash, generation, now).is_some())
 }
 
 /// Notes for as long as `wait`, unless a rule or the [longest](LONGEST) note ends sooner, or other sources keep the notes. What was counted for a
-/// source that gives way is forgotten.
+/// source that gives way is forgotten. `how` is the action, and in its lowest bit whether the precise clock counts.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-pub fn write(visit: &Visit<'_>, wait: Units, Cause { precise, reason, action, amount }: Cause) {
-    let Some(cell) = front::cell(visit.note_hash) else { return };
+fn write_note(visit: *const Visit, wait: Units, reason: Reason, how: u32, amount: u32) -> u32 {
+    let Some(visit) = given(visit) else { return 0 };
+    let Some(cell) = front::cell(visit.note_hash) else { return 0 };
     let (hash, generation, now) = (visit.note_hash, visit.resolution.generation(), gcra::units(visit.now));
-    let Some((old, noted)) = place(cell, hash, generation, visit.now) else { return };
+    let Some((old, noted)) = place(cell, hash, generation, visit.now) else { return 0 };
     if !old.is_about(hash) {
         if let Some(own) = cpu::own().filter(|_| old.is_in_force(generation, now)) {
             own.displaced.increment();
@@ -70,7 +73,9 @@ pub fn write(visit: &Visit<'_>, wait: Units, Cause { precise, reason, action, am
     }
     let left = visit.resolution.ends().saturating_sub(visit.now).min(LONGEST >> gcra::FRACTION_BITS);
     let until = now.wrapping_add(wait.min(gcra::units(left)));
+    let (action, precise) = ((how >> 1) as u8, how & 1 != 0);
     noted.put(Note::new(Refusal { hash, generation, until, precise, reason, action, amount }));
+    0
 }
 
 /// Where a refusal of this source is noted, if it is, and what is there. Of three sources that are refused, those that were noted first keep
@@ -99,13 +104,22 @@ fn place(cell: &Cell, hash: u64, generation: u32, now: u64) -> Option<(Note, &No
 
 /// Moves what was counted beside the notes of this source to its own bucket. Where it has none, a count that is full is given up, so that the note
 /// goes on. There are two notes of one source where two CPUs have written at once.
-#[inline(never)]
-pub fn settle(visit: &Visit<'_>, bucket: Option<&Tracked>) {
-    let Some(Cell { notes: [first, second], .. }) = front::cell(visit.note_hash) else { return };
-    settle_one(first, visit.note_hash, bucket);
-    if !strangers::are_limited() {
-        settle_one(second, visit.note_hash, bucket);
+#[inline(always)]
+pub fn settle(visit: &Visit, bucket: Option<&Tracked>) {
+    if front::is_on() {
+        settle_notes(visit.note_hash, handed(bucket));
     }
+}
+
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn settle_notes(hash: u64, bucket: *const Tracked) -> u32 {
+    let Some(Cell { notes: [first, second], .. }) = front::cell(hash) else { return 0 };
+    settle_one(first, hash, given(bucket));
+    if !strangers::are_limited() {
+        settle_one(second, hash, given(bucket));
+    }
+    0
 }
 
 #[inline(always)]

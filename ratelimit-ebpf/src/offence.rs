@@ -7,26 +7,28 @@ use ratelimit_common::{
 };
 
 use crate::{
-    admission,
+    algorithm,
+    apart::given,
     charge::{self, Charge},
-    front, tracking,
+    maps::CONTROL,
     visit::Visit,
 };
 
 /// Counts that a packet of this source was dropped at `now` (nanoseconds). For how many nanoseconds that bans it; 0 is not at all.
 ///
 /// Where there is no room to remember that, the source stays under its limit.
-#[inline(never)]
+#[inline(always)]
 #[must_use]
-pub fn count(visit: &Visit<'_>, ban: &Ban, now: u64) -> u64 {
+pub fn count(visit: &Visit, ban: &Ban, now: u64) -> u64 {
+    count_offence(visit, ban, now)
+}
+
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn count_offence(visit: *const Visit, ban: *const Ban, now: u64) -> u64 {
+    let (Some(visit), Some(ban), Some(control)) = (given(visit), given(ban), CONTROL.get(0)) else { return 0 };
     let key = visit.source.offences();
-    if tracking::find(&key).is_none() {
-        if front::is_on() && !admission::admits(visit.control, visit.tick) {
-            return 0;
-        }
-        admission::make(&key, 0, 0, Resolution::NONE);
-    }
-    let Some(memory) = tracking::find(&key) else { return 0 };
+    let Some(memory) = algorithm::bucket_of(&key, Resolution::NONE, control, visit.tick) else { return 0 };
     let mut are_enough = false;
     let outcome = charge::exchange::<{ charge::FEW_TRIES }>(&memory.packets, |seen| {
         let drops = Drops(seen).one_more(now);

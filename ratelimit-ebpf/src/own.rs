@@ -4,44 +4,54 @@ use ratelimit_common::{bucket::Resolution, policy::Policy, reason::Reason, sourc
 
 use crate::{
     admission,
+    apart::given,
     atomic::Word,
     bucket::Tracked,
     charge::Charge,
     clock::Clock,
     front::{self, Cell},
-    levels, notes,
+    levels,
+    maps::CONTROL,
+    notes, overrun,
     pair::{self, Pair},
     tracking,
     visit::Visit,
 };
 
 /// What the source's own bucket says to a packet that its cell has no room for. It is made if there is none.
-#[inline(never)]
+#[inline(always)]
 #[must_use]
-pub fn ask(visit: &mut Visit<'_>) -> Reason {
+pub fn ask(visit: &Visit) -> Reason {
+    ask_own(visit)
+}
+
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn ask_own(visit: *const Visit) -> Reason {
+    let (Some(visit), Some(control)) = (given(visit), CONTROL.get(0)) else { return Reason::NoState };
     let (Some(cell), Some(policy)) = (front::cell(visit.hash), visit.policy()) else { return Reason::NoState };
+    let clock = visit.clock(control);
     let bucket = match tracking::find(&visit.source) {
         Some(bucket) => bucket,
-        None if !admission::admits(visit.control, visit.tick) => {
+        None if !admission::admits(control, visit.tick) => {
             notes::settle(visit, None);
-            return Reason::NotAdmitted;
+            return overrun::settle(visit, policy, None, Reason::NotAdmitted);
         }
         None => {
-            make(&visit.source, visit.hash, policy, visit.resolution, &visit.clock());
+            make(&visit.source, visit.hash, policy, visit.resolution, &clock);
             let Some(bucket) = tracking::find(&visit.source) else { return Reason::TableFull };
             let is_told = policy.ban.time == 0;
-            let passed = if is_told { passed_before(policy, cell, &visit.clock(), visit.amounts(policy)) } else { 0 };
+            let passed = if is_told { passed_before(policy, cell, &clock, visit.amounts(policy)) } else { 0 };
             bucket.count_passed(passed, passed.wrapping_mul(u64::from(visit.length())));
             bucket
         }
     };
-    visit.bucket = Some(bucket);
     notes::settle(visit, Some(bucket));
-    let reason = judge(visit, policy, cell, bucket);
-    if reason.passes() {
-        bucket.count_passed(1, u64::from(visit.length()));
+    let reason = judge(visit.amounts(policy), &clock, policy, cell, bucket);
+    match reason.passes() {
+        true => overrun::passes(visit, bucket, reason),
+        false => overrun::settle(visit, policy, Some(bucket), reason),
     }
-    reason
 }
 
 /// Makes a bucket with the debt that the cell shows above its part: neither a new source nor one whose bucket was evicted gains by it.
@@ -69,35 +79,34 @@ fn passed_before(policy: &Policy, cell: &Cell, clock: &Clock<'_>, [one, amount]:
 
 /// Both limits are asked before either is charged, as in [`Tracked::ask`].
 #[inline(always)]
-fn judge(visit: &Visit<'_>, policy: &Policy, cell: &Cell, bucket: &Tracked) -> Reason {
-    let clock = visit.clock();
-    let ([one, amount], packets, second) = (visit.amounts(policy), &policy.packets, &policy.second);
+fn judge([one, amount]: [u32; 2], clock: &Clock<'_>, policy: &Policy, cell: &Cell, bucket: &Tracked) -> Reason {
+    let (packets, second) = (&policy.packets, &policy.second);
     let mut by_second = Pair::new(&cell.second, &bucket.second, second, amount);
     let mut by_packets = Pair::new(&cell.packets, &bucket.packets, packets, one);
     if packets.is_on() != second.is_on() {
         let pair = if packets.is_on() { &by_packets } else { &by_second };
         // Otherwise there is room left in the cell, or a debt to be cut, or other CPUs were first: what follows tells.
-        if pair::pay_rest(pair, &clock) == Charge::Paid {
+        if pair::pay_rest(pair, clock) == Charge::Paid {
             return Reason::WithinLimit;
         }
     }
-    if second.is_on() && pair::refuses(&by_second, &clock) {
+    if second.is_on() && pair::refuses(&by_second, clock) {
         return policy.second_reason();
     }
-    if packets.is_on() && pair::refuses(&by_packets, &clock) {
+    if packets.is_on() && pair::refuses(&by_packets, clock) {
         return Reason::OverPackets;
     }
     if packets.is_on() {
-        match pair::pay(&mut by_packets, &clock) {
+        match pair::pay(&mut by_packets, clock) {
             Charge::Paid => {}
             Charge::Refused => return Reason::OverPackets,
             Charge::Contended => return Reason::Contended,
         }
     }
     if second.is_on() {
-        let outcome = pair::pay(&mut by_second, &clock);
+        let outcome = pair::pay(&mut by_second, clock);
         if outcome != Charge::Paid && packets.is_on() {
-            by_packets.refund(&clock);
+            by_packets.refund(clock);
         }
         match outcome {
             Charge::Paid => {}

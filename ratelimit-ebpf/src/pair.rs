@@ -41,11 +41,14 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// How long the packet is refused still. See [`stages::wait`].
+/// How long a packet of this amount is refused still; 0 if it is not. See [`stages::wait`].
 #[inline(always)]
 #[must_use]
-pub fn wait(Pair { level, own, meter, cost, .. }: &Pair<'_>, clock: &Clock<'_>) -> Units {
-    wait_of_stages(levels::debt(level, clock), state::debt(own.load(), clock.units()), *cost, *meter)
+pub fn wait(level: &Word, own: &Word, meter: &Meter, amount: u32, clock: &Clock<'_>) -> Units {
+    if !meter.is_on() {
+        return 0;
+    }
+    wait_of_stages(levels::debt(level, clock), state::debt(own.load(), clock.units()), meter.cost_of(amount), meter)
 }
 
 /// Whether the own bucket refuses. Nothing is charged.

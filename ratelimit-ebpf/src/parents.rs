@@ -5,13 +5,24 @@
 
 use ratelimit_common::{
     bucket::Resolution,
+    control::Control,
     gcra,
     policy::{Parent, Policy},
     reason::Reason,
     source::Source,
 };
 
-use crate::{admission, bucket::Tracked, charge::charge_apart, front, maps::POLICIES, tracking, visit::Visit};
+use crate::{
+    admission,
+    apart::{given, handed},
+    bucket::Tracked,
+    charge::charge_apart,
+    clock::Clock,
+    front,
+    maps::{CONTROL, POLICIES},
+    overrun, tracking,
+    visit::Visit,
+};
 
 /// A limit that is asked: its state and its numbers. Without a state there is none. The numbers are there in any case: Linux 6.1 refuses to copy
 /// what was never written.
@@ -21,26 +32,35 @@ struct Limit<'a> {
     policy: &'a Policy,
 }
 
-/// What the source's own limit and its parents say together. A function of its own, for few policies have parents.
+/// What the source's own limit and its parents say together.
 ///
 /// Without the bucket of one of them the packet is dropped where the budget for new ones is spent: nothing tells whether that limit is
 /// reached. Where the map takes none, it passes by the others as one that could not be judged.
-#[inline(never)]
+#[inline(always)]
 #[must_use]
-pub fn ask(visit: &mut Visit<'_>) -> Reason {
+pub fn ask(visit: &Visit, bucket: Option<&Tracked>) -> Reason {
+    ask_parents(visit, handed(bucket))
+}
+
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn ask_parents(visit: *const Visit, bucket: *const Tracked) -> Reason {
+    let (Some(visit), Some(control)) = (given(visit), CONTROL.get(0)) else { return Reason::NoState };
     let Some(policy) = visit.policy() else { return Reason::NoState };
     let [near, far] = *policy.parents(visit.source.family);
-    let is_at_hand = visit.bucket.is_some() || ensure(visit, &visit.source, visit.resolution);
-    if !is_at_hand || !visit.ensures(near) || !visit.ensures(far) {
-        return Reason::NotAdmitted;
+    let is_at_hand = !bucket.is_null() || ensure(visit, control, &visit.source, visit.resolution);
+    if !is_at_hand || !visit.ensures(control, near) || !visit.ensures(control, far) {
+        return overrun::settle(visit, policy, None, Reason::NotAdmitted);
     }
-    let own = visit.bucket.or_else(|| tracking::find(&visit.source));
+    let own = tracking::find(&visit.source);
     let limits =
         Limits { own: Limit { bucket: own, policy }, near: visit.parent(near, policy), far: visit.parent(far, policy) };
     let is_missing = own.is_none() || visit.is_missing(near, limits.near) || visit.is_missing(far, limits.far);
-    let reason = visit.judge(limits);
-    visit.bucket = own;
-    if let Some(bucket) = own.filter(|_| reason.passes()) {
+    let reason = visit.judge(&visit.clock(control), limits);
+    if !reason.passes() {
+        return overrun::settle(visit, policy, own, reason);
+    }
+    if let Some(bucket) = own {
         bucket.count_passed(1, u64::from(visit.length()));
     }
     if is_missing && reason == Reason::WithinLimit { Reason::TableFull } else { reason }
@@ -60,29 +80,29 @@ struct Limits<'a> {
     far: Limit<'a>,
 }
 
-impl Visit<'_> {
+impl Visit {
     /// Asks all, then charges all.
     #[inline(always)]
-    fn judge(&self, Limits { own, near, far }: Limits<'_>) -> Reason {
-        if let Some(refusal) = self.refusal(own) {
+    fn judge(&self, clock: &Clock<'_>, Limits { own, near, far }: Limits<'_>) -> Reason {
+        if let Some(refusal) = self.refusal(clock, own) {
             return refusal;
         }
-        if self.refusal(near).is_some() || self.refusal(far).is_some() {
+        if self.refusal(clock, near).is_some() || self.refusal(clock, far).is_some() {
             return Reason::OverParent;
         }
-        let reason = self.charge(near);
+        let reason = self.charge(clock, near);
         if reason != Reason::WithinLimit {
             return over_parent(reason);
         }
-        let reason = self.charge(far);
+        let reason = self.charge(clock, far);
         if reason != Reason::WithinLimit {
-            self.refund(near);
+            self.refund(clock, near);
             return over_parent(reason);
         }
-        let reason = self.charge(own);
+        let reason = self.charge(clock, own);
         if reason != Reason::WithinLimit {
-            self.refund(near);
-            self.refund(far);
+            self.refund(clock, near);
+            self.refund(clock, far);
         }
         reason
     }
@@ -102,8 +122,8 @@ impl Visit<'_> {
 
     /// Whether a parent has its bucket, or may have one. It has no policy to resolve: its key names it.
     #[inline(always)]
-    fn ensures(&self, parent: Parent) -> bool {
-        parent.scope == 0 || ensure(self, &self.source.parent(parent, self.interface), Resolution::NONE)
+    fn ensures(&self, control: &Control, parent: Parent) -> bool {
+        parent.scope == 0 || ensure(self, control, &self.source.parent(parent, self.interface), Resolution::NONE)
     }
 
     /// Whether there is a parent that cannot be asked.
@@ -113,31 +133,31 @@ impl Visit<'_> {
     }
 
     #[inline(always)]
-    fn refusal(&self, Limit { bucket, policy }: Limit<'_>) -> Option<Reason> {
-        bucket?.refusal(policy, &self.clock(), self.amounts(policy))
+    fn refusal(&self, clock: &Clock<'_>, Limit { bucket, policy }: Limit<'_>) -> Option<Reason> {
+        bucket?.refusal(policy, clock, self.amounts(policy))
     }
 
     #[inline(always)]
-    fn charge(&self, Limit { bucket, policy }: Limit<'_>) -> Reason {
+    fn charge(&self, clock: &Clock<'_>, Limit { bucket, policy }: Limit<'_>) -> Reason {
         let Some(bucket) = bucket else { return Reason::WithinLimit };
-        bucket.charge(policy, &self.clock(), self.amounts(policy), charge_apart)
+        bucket.charge(policy, clock, self.amounts(policy), charge_apart)
     }
 
     #[inline(always)]
-    fn refund(&self, Limit { bucket, policy }: Limit<'_>) {
+    fn refund(&self, clock: &Clock<'_>, Limit { bucket, policy }: Limit<'_>) {
         if let Some(bucket) = bucket {
-            bucket.refund(policy, &self.clock(), self.amounts(policy));
+            bucket.refund(policy, clock, self.amounts(policy));
         }
     }
 }
 
 /// Makes the bucket of a source or a parent if there is none. Whether the budget admits it.
 #[inline(never)]
-fn ensure(visit: &Visit<'_>, key: &Source, resolution: Resolution) -> bool {
+fn ensure(visit: &Visit, control: &Control, key: &Source, resolution: Resolution) -> bool {
     if tracking::find(key).is_some() {
         return true;
     }
-    if front::is_on() && !admission::admits(visit.control, visit.tick) {
+    if front::is_on() && !admission::admits(control, visit.tick) {
         return false;
     }
     admission::make(key, gcra::units(visit.now), gcra::units(visit.now), resolution);

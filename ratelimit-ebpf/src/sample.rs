@@ -2,7 +2,7 @@
 
 use ratelimit_common::{control::SAMPLE_RATE, gcra, reason::Reason};
 
-use crate::{admission, scatter, settings, tracking, visit::Visit};
+use crate::{admission, apart::given, maps::CONTROL, scatter, settings, tracking, visit::Visit};
 
 /// Whether a packet that passed is one of those to be recorded: one in [`SAMPLE_RATE`], drawn by what nobody can foresee.
 #[inline(always)]
@@ -13,23 +13,25 @@ pub fn is_due(hash: u64, level: u64) -> bool {
 
 /// Records one packet for all that it stands for, within the budget. Bans may go by that: where a cell has room, its sources' own buckets
 /// owe nothing any more of what they were handed.
-#[inline(never)]
-pub fn record(visit: &Visit<'_>) {
-    count(visit, SAMPLE_RATE);
+#[inline(always)]
+pub fn record(visit: &Visit) {
+    record_packets(visit, SAMPLE_RATE);
 }
 
 /// Counts a packet of a source that has no limit, exactly, as long as there is room for its bucket.
-#[inline(never)]
+#[inline(always)]
 #[must_use]
-pub fn observe(visit: &Visit<'_>) -> Reason {
-    count(visit, 1);
+pub fn observe(visit: &Visit) -> Reason {
+    record_packets(visit, 1);
     Reason::WithinLimit
 }
 
-#[inline(always)]
-fn count(visit: &Visit<'_>, packets: u64) {
-    let mut found = visit.bucket.or_else(|| tracking::find(&visit.source));
-    if found.is_none() && settings::is_on(&settings::SAMPLE_ON) && admission::admits_record(visit.control, visit.tick) {
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn record_packets(visit: *const Visit, packets: u64) -> u32 {
+    let (Some(visit), Some(control)) = (given(visit), CONTROL.get(0)) else { return 0 };
+    let mut found = tracking::find(&visit.source);
+    if found.is_none() && settings::is_on(&settings::SAMPLE_ON) && admission::admits_record(control, visit.tick) {
         let now = gcra::units(visit.now);
         // What fits its cell's part is no debt of the own bucket.
         admission::make(&visit.source, now, now, visit.resolution);
@@ -38,4 +40,5 @@ fn count(visit: &Visit<'_>, packets: u64) {
     if let Some(bucket) = found {
         bucket.count_passed(packets, packets * u64::from(visit.length()));
     }
+    0
 }

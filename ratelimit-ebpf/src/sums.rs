@@ -1,12 +1,12 @@
-//! Sums of the two stages, as functions that the verifier checks once and not anew for each way of getting there: it does so with what a linker
-//! sees from outside (kernel 5.6; with memory as an argument, 5.12). So they have names of their own, take numbers and a limit, and return one
-//! number.
+//! Sums of the two stages, checked [`apart`](crate::apart).
 
 use ratelimit_common::{
     gcra::{Answer, Units},
     policy::Meter,
     stages, state,
 };
+
+use crate::apart::given;
 
 /// More than anything owes. States have no such value: any may come when they go around.
 pub const REFUSED: Units = Units::MAX;
@@ -16,8 +16,7 @@ pub const REFUSED: Units = Units::MAX;
 #[inline(never)]
 #[must_use]
 pub fn charged_cell(level: u64, now: Units, most: Units, cost: Units, meter: *const Meter) -> u64 {
-    // SAFETY: callers have it from a reference; the verifier does not know that it is not null.
-    let Some(meter) = (unsafe { meter.as_ref() }) else { return level };
+    let Some(meter) = given(meter) else { return level };
     stages::charge_cell(stages::level_debt(level, now, most), now, cost, meter)
 }
 
@@ -26,8 +25,7 @@ pub fn charged_cell(level: u64, now: Units, most: Units, cost: Units, meter: *co
 #[inline(never)]
 #[must_use]
 pub fn charged_own(own: u64, level_debt: Units, now: Units, cost: Units, meter: *const Meter) -> Units {
-    // SAFETY: callers have it from a reference; the verifier does not know that it is not null.
-    let Some(meter) = (unsafe { meter.as_ref() }) else { return REFUSED };
+    let Some(meter) = given(meter) else { return REFUSED };
     match stages::ask_own(own, level_debt, now, cost, meter) {
         Answer::Admit(next) => state::debt(next, now),
         Answer::Refuse | Answer::Cap(_) => REFUSED,
@@ -39,8 +37,7 @@ pub fn charged_own(own: u64, level_debt: Units, now: Units, cost: Units, meter: 
 #[inline(never)]
 #[must_use]
 pub fn charged_further(level: u64, now: Units, most: Units, cost: Units, meter: *const Meter) -> Units {
-    // SAFETY: callers have it from a reference; the verifier does not know that it is not null.
-    let Some(meter) = (unsafe { meter.as_ref() }) else { return REFUSED };
+    let Some(meter) = given(meter) else { return REFUSED };
     let debt = stages::level_debt(level, now, most);
     let is_plain = debt != 0 && debt >= meter.front && debt + cost <= meter.ceiling;
     if is_plain { debt + cost } else { REFUSED }
@@ -51,7 +48,6 @@ pub fn charged_further(level: u64, now: Units, most: Units, cost: Units, meter: 
 #[inline(never)]
 #[must_use]
 pub fn wait_of_stages(level_debt: Units, own_debt: Units, cost: Units, meter: *const Meter) -> Units {
-    // SAFETY: callers have it from a reference; the verifier does not know that it is not null.
-    let Some(meter) = (unsafe { meter.as_ref() }) else { return 0 };
+    let Some(meter) = given(meter) else { return 0 };
     stages::wait(level_debt, own_debt, cost, meter)
 }

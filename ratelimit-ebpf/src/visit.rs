@@ -2,28 +2,24 @@
 
 use ratelimit_common::{bucket::Resolution, control::Control, policy::Policy, source::Source};
 
-use crate::{bucket::Tracked, clock::Clock, cost, maps::POLICIES};
+use crate::{clock::Clock, cost, maps::POLICIES};
 
-/// One packet. The fields that begin as nothing lie apart: side by side, LLVM would clear them by a call.
+/// One packet. No pointers, so that functions which the verifier checks apart can be handed it.
 #[repr(C)]
-pub struct Visit<'a> {
+pub struct Visit {
     /// The source that is billed.
     pub source: Source,
     /// Its hash, by which its cell is found, if there are cells.
     pub hash: u64,
-    /// For the clock and the budgets.
-    pub control: &'a Control,
-    /// The hash by which its note is found: that of its narrowest service, whichever is billed.
-    pub note_hash: u64,
     /// Nanoseconds when the packet came, by the policy's clock.
     pub now: u64,
-    /// The same by the coarse clock, which all budgets go by: two clocks would give back what was spent.
+    /// The hash by which its note is found: that of its narrowest service, whichever is billed.
+    pub note_hash: u64,
+    /// The same time by the coarse clock, which all budgets go by: two clocks would give back what was spent.
     pub tick: u64,
-    /// Its own bucket, as soon as it is known.
-    pub bucket: Option<&'static Tracked>,
     /// Its policy, and how long that holds.
     pub resolution: Resolution,
-    /// Bytes of its frame, and in the highest byte what it counts as in limits of packets. In one word, for the stack's sake.
+    /// Bytes of its frame, and in the highest byte what it counts as in limits of packets.
     sizes: u32,
     /// Index of the interface that it came in by, where parents or capacities need it.
     pub interface: u32,
@@ -31,13 +27,13 @@ pub struct Visit<'a> {
 
 const COST_SHIFT: u32 = 24;
 
-impl<'a> Visit<'a> {
+impl Visit {
     /// A packet that came at `now` by the coarse clock, and of whose policy nothing is known yet.
     #[inline(always)]
     #[must_use]
-    pub fn new(source: Source, control: &'a Control, now: u64, [length, cost]: [u32; 2], interface: u32) -> Self {
-        let (resolution, bucket) = (Resolution::NOTHING, None);
-        Self { source, hash: 0, control, note_hash: 0, now, tick: now, bucket, resolution, sizes: length | cost << COST_SHIFT, interface }
+    pub fn new(source: Source, now: u64, [length, cost]: [u32; 2], interface: u32) -> Self {
+        let (resolution, sizes) = (Resolution::NOTHING, length | cost << COST_SHIFT);
+        Self { source, hash: 0, now, note_hash: 0, tick: now, resolution, sizes, interface }
     }
 
     /// The policy.
@@ -72,7 +68,7 @@ impl<'a> Visit<'a> {
     /// The clock.
     #[inline(always)]
     #[must_use]
-    pub fn clock(&self) -> Clock<'a> {
-        Clock::of(self.control, self.now)
+    pub fn clock<'a>(&self, control: &'a Control) -> Clock<'a> {
+        Clock::of(control, self.now)
     }
 }

@@ -3,17 +3,24 @@
 use ratelimit_common::{algorithm::Algorithm, policy::Policy, reason::Reason, window::Window};
 
 use crate::{
+    apart::given,
     atomic::Word,
     bucket::Tracked,
     charge::{self, Charge},
-    cpu,
 };
 
 /// What the windows of a policy say to a packet that counts as so much in either, and is counted if it passes. Both are asked before either is
 /// charged.
-#[inline(never)]
+#[inline(always)]
 #[must_use]
 pub fn ask(bucket: &Tracked, policy: &Policy, now: u64, [cost, amount]: [u32; 2]) -> Reason {
+    ask_windows(bucket, policy, now, cost, amount)
+}
+
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn ask_windows(bucket: *const Tracked, policy: *const Policy, now: u64, cost: u32, amount: u32) -> Reason {
+    let (Some(bucket), Some(policy)) = (given(bucket), given(policy)) else { return Reason::NoState };
     let ([packets, second], algorithm) = (&policy.windows, policy.algorithm);
     let has_both = packets.is_on() && second.is_on();
     if has_both && next(bucket.second.load(), second, algorithm, now, amount).is_none() {
@@ -29,7 +36,7 @@ pub fn ask(bucket: &Tracked, policy: &Policy, now: u64, [cost, amount]: [u32; 2]
     if second.is_on() {
         let outcome = charge(&bucket.second, second, algorithm, now, amount);
         if outcome != Charge::Paid && has_both {
-            refund(&bucket.packets, packets, now, cost);
+            let _ = refund_window(&raw const bucket.packets, packets, now, cost);
         }
         match outcome {
             Charge::Paid => {}
@@ -40,14 +47,31 @@ pub fn ask(bucket: &Tracked, policy: &Policy, now: u64, [cost, amount]: [u32; 2]
     Reason::WithinLimit
 }
 
-/// Nanoseconds for which a window refuses still.
-#[inline(never)]
+/// Nanoseconds for which the windows of a policy refuse still.
+#[inline(always)]
 #[must_use]
-pub fn wait(state: &Word, window: &Window, algorithm: u8, now: u64, amount: u32) -> u64 {
-    if algorithm == Algorithm::FixedWindow as u8 {
+pub fn wait(bucket: &Tracked, policy: &Policy, now: u64, [cost, amount]: [u32; 2]) -> u64 {
+    wait_of_windows(bucket, policy, now, cost, amount)
+}
+
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn wait_of_windows(bucket: *const Tracked, policy: *const Policy, now: u64, cost: u32, amount: u32) -> u64 {
+    let (Some(bucket), Some(policy)) = (given(bucket), given(policy)) else { return 0 };
+    let [packets, second] = &policy.windows;
+    let first = left(bucket.packets.load(), packets, policy.algorithm, now, cost);
+    first.max(left(bucket.second.load(), second, policy.algorithm, now, amount))
+}
+
+/// Nanoseconds for which one window refuses still; 0 if it does not.
+#[inline(always)]
+fn left(state: u64, window: &Window, algorithm: u8, now: u64, amount: u32) -> u64 {
+    if !window.is_on() || next(state, window, algorithm, now, amount).is_some() {
+        0
+    } else if algorithm == Algorithm::FixedWindow as u8 {
         window.wait_fixed(now)
     } else {
-        window.wait_sliding(state.load(), now, u64::from(amount))
+        window.wait_sliding(state, now, u64::from(amount))
     }
 }
 
@@ -62,14 +86,20 @@ fn next(state: u64, window: &Window, algorithm: u8, now: u64, amount: u32) -> Op
 
 #[inline(always)]
 fn charge(state: &Word, window: &Window, algorithm: u8, now: u64, amount: u32) -> Charge {
+    charge_window(state, window, algorithm, now, amount)
+}
+
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn charge_window(state: *const Word, window: *const Window, algorithm: u8, now: u64, amount: u32) -> Charge {
+    let (Some(state), Some(window)) = (given(state), given(window)) else { return Charge::Contended };
     charge::exchange::<{ charge::TRIES }>(state, |seen| next(seen, window, algorithm, now, amount))
 }
 
 /// Gives a charge back while its window is running.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn refund(state: &Word, window: &Window, now: u64, amount: u32) {
-    let outcome = charge::exchange::<{ charge::FEW_TRIES }>(state, |seen| window.refund(seen, now, u64::from(amount)));
-    if outcome == Charge::Contended {
-        cpu::lost_race();
-    }
+fn refund_window(state: *const Word, window: *const Window, now: u64, amount: u32) -> Charge {
+    let (Some(state), Some(window)) = (given(state), given(window)) else { return Charge::Contended };
+    charge::exchange::<{ charge::FEW_TRIES }>(state, |seen| window.refund(seen, now, u64::from(amount)))
 }
