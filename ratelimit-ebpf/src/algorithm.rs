@@ -13,7 +13,6 @@ use ratelimit_common::{
 
 use crate::{
     admission,
-    apart::{given, handed},
     atomic::Word,
     bucket::Tracked,
     charge::Charge,
@@ -21,7 +20,9 @@ use crate::{
     front,
     log::{self, Logged},
     maps::CONTROL,
-    notes, overrun, pair, settings, tracking,
+    notes,
+    pair::Pair,
+    settings, tracking,
     visit::Visit,
     windows,
 };
@@ -47,51 +48,32 @@ pub fn keeps_logs(policy: &Policy) -> bool {
     are_logs_on() && policy.algorithm == Algorithm::SlidingLog as u8
 }
 
-/// What windows or a log say to a packet. Its source's bucket is made if it is not at hand, or its log.
-#[inline(always)]
-#[must_use]
-pub fn ask(visit: &Visit, bucket: Option<&Tracked>) -> Reason {
-    ask_without_cell(visit, handed(bucket))
-}
-
-#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+/// Puts down in the visit what windows or a log say to a packet. Its source's bucket is made if it is not at hand, or its log.
 #[inline(never)]
-fn ask_without_cell(visit: *const Visit, bucket: *const Tracked) -> Reason {
-    let (Some(visit), Some(control)) = (given(visit), CONTROL.get(0)) else { return Reason::NoState };
-    let Some(policy) = visit.policy() else { return Reason::NoState };
-    if keeps_logs(policy) {
-        let Some(log) = log_of(&visit.source, control, visit.tick) else { return missing(visit, policy) };
-        notes::settle(visit, Some(&log.bucket));
-        return match log::ask(log, policy, visit.now) {
-            Charge::Paid => overrun::passes(visit, &log.bucket, Reason::WithinLimit),
-            Charge::Refused => overrun::settle(visit, policy, Some(&log.bucket), Reason::OverPackets),
-            Charge::Contended => overrun::passes(visit, &log.bucket, Reason::Contended),
+#[must_use]
+pub fn ask(visit: &mut Visit, at_hand: Option<&'static Tracked>) -> Option<&'static Tracked> {
+    // With a budget there was none left; without, the map took no more.
+    visit.reason = if front::is_on() { Reason::NotAdmitted } else { Reason::TableFull };
+    let (control, policy) = (CONTROL.get(0)?, visit.policy()?);
+    let bucket = if keeps_logs(policy) {
+        let log = log_of(&visit.source, control, visit.tick);
+        notes::settle(visit, log.map(|log| &log.bucket));
+        visit.reason = match log::ask(log?, policy, visit.now) {
+            Charge::Paid => Reason::WithinLimit,
+            Charge::Refused => Reason::OverPackets,
+            Charge::Contended => Reason::Contended,
         };
+        &log?.bucket
+    } else {
+        let bucket = at_hand.or_else(|| bucket_of(&visit.source, visit.resolution, control, visit.tick));
+        notes::settle(visit, bucket);
+        visit.reason = windows::ask(bucket?, policy, visit.now, visit.amounts(policy));
+        bucket?
+    };
+    if visit.reason.passes() {
+        bucket.count_passed(1, u64::from(visit.length()));
     }
-    if let Some(bucket) = given(bucket) {
-        return judged(visit, policy, bucket, windows::ask(bucket, policy, visit.now, visit.amounts(policy)));
-    }
-    let Some(bucket) = bucket_of(&visit.source, visit.resolution, control, visit.tick) else { return missing(visit, policy) };
-    judged(visit, policy, bucket, windows::ask(bucket, policy, visit.now, visit.amounts(policy)))
-}
-
-#[inline(always)]
-fn judged(visit: &Visit, policy: &Policy, bucket: &Tracked, reason: Reason) -> Reason {
-    notes::settle(visit, Some(bucket));
-    match reason.passes() {
-        true => overrun::passes(visit, bucket, reason),
-        false => overrun::settle(visit, policy, Some(bucket), reason),
-    }
-}
-
-/// With a budget there was none left; without, the map took no more.
-#[inline(always)]
-fn missing(visit: &Visit, policy: &Policy) -> Reason {
-    if !front::is_on() {
-        return Reason::TableFull;
-    }
-    notes::settle(visit, None);
-    overrun::settle(visit, policy, None, Reason::NotAdmitted)
+    Some(bucket)
 }
 
 /// The bucket under a key, made if there is none and the budget admits it.
@@ -120,16 +102,6 @@ pub fn log_of(key: &Source, control: &Control, tick: u64) -> Option<&'static Log
     log::find(key)
 }
 
-/// What counts for the source of a packet, if it is there: its bucket, or its log.
-#[inline(always)]
-#[must_use]
-pub fn at_hand(visit: &Visit) -> Option<&'static Tracked> {
-    match visit.policy() {
-        Some(policy) if keeps_logs(policy) => log::find(&visit.source).map(|log| &log.bucket),
-        _ => tracking::find(&visit.source),
-    }
-}
-
 /// How long a packet is refused still.
 #[inline(always)]
 #[must_use]
@@ -138,8 +110,8 @@ pub fn wait(visit: &Visit, policy: &Policy, bucket: &Tracked, clock: &Clock<'_>)
     if policy.is_bucket() {
         let Some(cell) = front::cell(visit.hash) else { return 0 };
         // Who is refused by one limit may be by the other as well. One that does not refuse has no wait.
-        let first = pair::wait(&cell.packets, &bucket.packets, &policy.packets, amounts[0], clock);
-        return first.max(pair::wait(&cell.second, &bucket.second, &policy.second, amounts[1], clock));
+        let first = Pair::new(&cell.packets, &bucket.packets, &policy.packets).wait(amounts[0], clock);
+        return first.max(Pair::new(&cell.second, &bucket.second, &policy.second).wait(amounts[1], clock));
     }
     let nanoseconds = if keeps_logs(policy) {
         log::find(&visit.source).map_or(0, |log| log::wait(log, policy, visit.now))

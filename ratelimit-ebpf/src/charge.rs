@@ -6,7 +6,7 @@ use ratelimit_common::{
     state,
 };
 
-use crate::{atomic::Word, clock::Clock, cpu};
+use crate::{apart::given, atomic::Word, clock::Clock, cpu, maps::CONTROL};
 
 /// How often a change is tried while other CPUs change the same word. Four tries run out for 0.06 % of the packets of one source on two
 /// CPUs (kernel 6.18).
@@ -72,11 +72,19 @@ pub fn exchange<const MOST: u32>(state: &Word, mut next: impl FnMut(u64) -> Opti
     Charge::Contended
 }
 
-/// [`charge`] as a function of its own, for whoever asks many limits: the verifier walks through its tries for each, but not for
-/// each way in which those before it can end.
-#[inline(never)]
+/// [`charge`] checked [`apart`](crate::apart), for whoever asks many limits.
+#[inline(always)]
 pub fn charge_apart(state: &Word, meter: &Meter, clock: &Clock<'_>, cost: Units) -> Charge {
-    charge_within::<FEW_TRIES>(state, meter, clock, cost)
+    charge_state(state, meter, clock.now(), cost)
+}
+
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn charge_state(state: *const Word, meter: *const Meter, now: u64, cost: Units) -> Charge {
+    let (Some(state), Some(meter), Some(control)) = (given(state), given(meter), CONTROL.get(0)) else {
+        return Charge::Contended;
+    };
+    charge_within::<FEW_TRIES>(state, meter, &Clock::of(control, now), cost)
 }
 
 /// Cuts a debt that looks too large for this policy down to `most`, for the packets to come.
@@ -96,9 +104,16 @@ pub fn cap(word: &Word, meter: &Meter, clock: &Clock<'_>, most: Units) {
 ///
 /// By exchange, so that what another algorithm has written meanwhile is not touched. After so many lost races a token is lost, and none is
 /// minted.
-#[inline(never)]
+#[inline(always)]
 pub fn refund(word: &Word, now: Units, cost: Units) {
-    let _ = exchange::<FEW_TRIES>(word, |seen| (state::debt(seen, now) >= cost).then(|| seen.wrapping_sub(cost)));
+    refund_state(word, now, cost);
+}
+
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn refund_state(word: *const Word, now: Units, cost: Units) -> Charge {
+    let Some(word) = given(word) else { return Charge::Contended };
+    exchange::<FEW_TRIES>(word, |seen| (state::debt(seen, now) >= cost).then(|| seen.wrapping_sub(cost)))
 }
 
 /// The same for a cell's level, which no other algorithm writes.

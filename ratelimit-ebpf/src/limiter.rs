@@ -103,7 +103,7 @@ fn is_concerned(visit: &Visit) -> bool {
 
 /// What the policy says. `bucket` is the source's own, where there are no cells.
 #[inline(always)]
-fn decide(visit: &mut Visit, control: &Control, bucket: Option<&Tracked>) -> Verdict {
+fn decide(visit: &mut Visit, control: &Control, bucket: Option<&'static Tracked>) -> Verdict {
     let Some(policy) = visit.policy() else { return Reason::NoState.into() };
     match policy.kind {
         policy::LIMIT => {}
@@ -115,19 +115,24 @@ fn decide(visit: &mut Visit, control: &Control, bucket: Option<&Tracked>) -> Ver
     if strangers::are_limited() && !strangers::admit(control, visit.hash, visit.now) {
         return Reason::OverStrangers.into();
     }
-    let action = if settings::is_on(&settings::ACTIONS_ON) { policy.over_limit } else { DROP };
-    let reason = limit(visit, control, policy, bucket);
-    let is_soft = overrun::is_soft(policy) && !reason.passes();
-    Verdict { reason: if is_soft { overrun::soften(visit, reason) } else { reason }, action }
+    let bucket = limit(visit, control, policy, bucket);
+    let reason = if visit.reason.passes() { visit.reason } else { overrun::settle(visit, bucket) };
+    Verdict { reason, action: if settings::is_on(&settings::ACTIONS_ON) { policy.over_limit } else { DROP } }
 }
 
-/// What the limits of a policy say.
+/// Puts down in the visit what the limits of a policy say. The bucket that counts for the source, where one was asked.
 #[inline(always)]
-fn limit(visit: &mut Visit, control: &Control, policy: &Policy, bucket: Option<&Tracked>) -> Reason {
+fn limit(
+    visit: &mut Visit,
+    control: &Control,
+    policy: &Policy,
+    bucket: Option<&'static Tracked>,
+) -> Option<&'static Tracked> {
     let has_parents = settings::is_on(&settings::PARENTS_ON) && policy.has_parents();
     let is_bucket = !algorithm::are_others_on() || policy.is_bucket();
     if is_bucket && !policy.packets.is_on() && !policy.second.is_on() && !has_parents {
-        return sample::observe(visit);
+        sample::observe(visit);
+        return bucket;
     }
     if policy.flags & COARSE == 0 {
         visit.now = Clock::read(control).now();
@@ -140,25 +145,26 @@ fn limit(visit: &mut Visit, control: &Control, policy: &Policy, bucket: Option<&
     }
     let (clock, amounts) = (visit.clock(control), visit.amounts(policy));
     if !front::is_on() {
-        let Some(bucket) = bucket else { return Reason::TableFull };
-        let reason = bucket.ask(policy, &clock, amounts);
-        return match reason.passes() {
-            true => overrun::passes(visit, bucket, reason),
-            false => overrun::settle(visit, policy, Some(bucket), reason),
-        };
-    }
-    let Some(cell) = front::cell(visit.hash) else { return Reason::NoState };
-    match levels::ask(cell, policy, &clock, amounts) {
-        Charge::Paid => {
-            // Added and not exclusive-or'd, which would cancel out the time that both levels follow.
-            if sample::is_due(visit.hash, cell.packets.load().wrapping_add(cell.second.load())) {
-                sample::record(visit);
-            }
-            Reason::WithinLimit
+        visit.reason = Reason::TableFull;
+        let bucket = bucket?;
+        visit.reason = bucket.ask(policy, &clock, amounts);
+        if visit.reason.passes() {
+            bucket.count_passed(1, u64::from(visit.length()));
         }
-        Charge::Refused => own::ask(visit),
-        Charge::Contended => Reason::Contended,
+        return Some(bucket);
     }
+    visit.reason = Reason::NoState;
+    let cell = front::cell(visit.hash)?;
+    visit.reason = match levels::ask(cell, policy, &clock, amounts) {
+        Charge::Paid => Reason::WithinLimit,
+        Charge::Refused => return own::ask(visit),
+        Charge::Contended => Reason::Contended,
+    };
+    // Added and not exclusive-or'd, which would cancel out the time that both levels follow.
+    if sample::is_due(visit.hash, cell.packets.load().wrapping_add(cell.second.load())) {
+        sample::record(visit);
+    }
+    bucket
 }
 
 /// A rule that needs no state has decided. A refusal is noted.

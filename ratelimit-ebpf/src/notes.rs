@@ -25,16 +25,16 @@ const SHORTEST: Units = 1 << 21;
 
 /// Writes into the cell that this source is over its limit for as long as `wait`.
 #[inline(always)]
-pub fn write_for(visit: &Visit, policy: &Policy, wait: Units, refusal: Reason) {
+pub fn write_for(visit: &Visit, policy: &Policy, wait: Units) {
     let precise = policy.flags & COARSE == 0;
     let wait = if precise { wait } else { wait.max(SHORTEST) };
     let action = if policy.elastic != 0 { WITHOUT_ROOM } else { policy.over_limit };
-    let amount = match refusal {
+    let amount = match visit.reason {
         Reason::OverBytes => visit.length(),
         _ if cost::are_on() => visit.cost(),
         _ => 0,
     };
-    write_note(visit, wait, refusal, u32::from(action) << 1 | u32::from(precise), amount);
+    write_note(visit, wait, visit.reason, u32::from(action) << 1 | u32::from(precise), amount);
 }
 
 /// Writes into the cell that this source is refused whatever it sends, for this reason.

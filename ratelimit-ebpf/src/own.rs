@@ -4,7 +4,6 @@ use ratelimit_common::{bucket::Resolution, policy::Policy, reason::Reason, sourc
 
 use crate::{
     admission,
-    apart::given,
     atomic::Word,
     bucket::Tracked,
     charge::Charge,
@@ -12,46 +11,40 @@ use crate::{
     front::{self, Cell},
     levels,
     maps::CONTROL,
-    notes, overrun,
-    pair::{self, Pair},
+    notes,
+    pair::{Pair, Payment},
     tracking,
     visit::Visit,
 };
 
-/// What the source's own bucket says to a packet that its cell has no room for. It is made if there is none.
-#[inline(always)]
-#[must_use]
-pub fn ask(visit: &Visit) -> Reason {
-    ask_own(visit)
-}
-
-#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+/// Puts down in the visit what the source's own bucket says to a packet that its cell has no room for. It is made if there is none.
 #[inline(never)]
-fn ask_own(visit: *const Visit) -> Reason {
-    let (Some(visit), Some(control)) = (given(visit), CONTROL.get(0)) else { return Reason::NoState };
-    let (Some(cell), Some(policy)) = (front::cell(visit.hash), visit.policy()) else { return Reason::NoState };
+#[must_use]
+pub fn ask(visit: &mut Visit) -> Option<&'static Tracked> {
+    visit.reason = Reason::NoState;
+    let (control, cell, policy) = (CONTROL.get(0)?, front::cell(visit.hash)?, visit.policy()?);
     let clock = visit.clock(control);
-    let bucket = match tracking::find(&visit.source) {
-        Some(bucket) => bucket,
-        None if !admission::admits(control, visit.tick) => {
+    let mut found = tracking::find(&visit.source);
+    if found.is_none() {
+        if !admission::admits(control, visit.tick) {
             notes::settle(visit, None);
-            return overrun::settle(visit, policy, None, Reason::NotAdmitted);
+            visit.reason = Reason::NotAdmitted;
+            return None;
         }
-        None => {
-            make(&visit.source, visit.hash, policy, visit.resolution, &clock);
-            let Some(bucket) = tracking::find(&visit.source) else { return Reason::TableFull };
-            let is_told = policy.ban.time == 0;
-            let passed = if is_told { passed_before(policy, cell, &clock, visit.amounts(policy)) } else { 0 };
-            bucket.count_passed(passed, passed.wrapping_mul(u64::from(visit.length())));
-            bucket
-        }
-    };
-    notes::settle(visit, Some(bucket));
-    let reason = judge(visit.amounts(policy), &clock, policy, cell, bucket);
-    match reason.passes() {
-        true => overrun::passes(visit, bucket, reason),
-        false => overrun::settle(visit, policy, Some(bucket), reason),
+        make(&visit.source, visit.hash, policy, visit.resolution, &clock);
+        visit.reason = Reason::TableFull;
+        found = tracking::find(&visit.source);
+        let is_told = policy.ban.time == 0;
+        let passed = if is_told { passed_before(policy, cell, &clock, visit.amounts(policy)) } else { 0 };
+        found?.count_passed(passed, passed.wrapping_mul(u64::from(visit.length())));
     }
+    let bucket = found?;
+    notes::settle(visit, Some(bucket));
+    visit.reason = judge(visit.amounts(policy), &clock, policy, cell, bucket);
+    if visit.reason.passes() {
+        bucket.count_passed(1, u64::from(visit.length()));
+    }
+    Some(bucket)
 }
 
 /// Makes a bucket with the debt that the cell shows above its part: neither a new source nor one whose bucket was evicted gains by it.
@@ -81,32 +74,37 @@ fn passed_before(policy: &Policy, cell: &Cell, clock: &Clock<'_>, [one, amount]:
 #[inline(always)]
 fn judge([one, amount]: [u32; 2], clock: &Clock<'_>, policy: &Policy, cell: &Cell, bucket: &Tracked) -> Reason {
     let (packets, second) = (&policy.packets, &policy.second);
-    let mut by_second = Pair::new(&cell.second, &bucket.second, second, amount);
-    let mut by_packets = Pair::new(&cell.packets, &bucket.packets, packets, one);
+    let by_packets = Pair::new(&cell.packets, &bucket.packets, packets);
+    let by_second = Pair::new(&cell.second, &bucket.second, second);
+    let mut for_packets = Payment::new(packets, one, clock.now());
+    let mut for_second = Payment::new(second, amount, clock.now());
     if packets.is_on() != second.is_on() {
-        let pair = if packets.is_on() { &by_packets } else { &by_second };
         // Otherwise there is room left in the cell, or a debt to be cut, or other CPUs were first: what follows tells.
-        if pair::pay_rest(pair, clock) == Charge::Paid {
+        let outcome = match packets.is_on() {
+            true => by_packets.pay_rest(&for_packets),
+            false => by_second.pay_rest(&for_second),
+        };
+        if outcome == Charge::Paid {
             return Reason::WithinLimit;
         }
     }
-    if second.is_on() && pair::refuses(&by_second, clock) {
+    if second.is_on() && by_second.refuses(&for_second) {
         return policy.second_reason();
     }
-    if packets.is_on() && pair::refuses(&by_packets, clock) {
+    if packets.is_on() && by_packets.refuses(&for_packets) {
         return Reason::OverPackets;
     }
     if packets.is_on() {
-        match pair::pay(&mut by_packets, clock) {
+        match by_packets.pay(&mut for_packets) {
             Charge::Paid => {}
             Charge::Refused => return Reason::OverPackets,
             Charge::Contended => return Reason::Contended,
         }
     }
     if second.is_on() {
-        let outcome = pair::pay(&mut by_second, clock);
+        let outcome = by_second.pay(&mut for_second);
         if outcome != Charge::Paid && packets.is_on() {
-            by_packets.refund(clock);
+            by_packets.refund(&for_packets, clock);
         }
         match outcome {
             Charge::Paid => {}

@@ -7,86 +7,134 @@ use ratelimit_common::{
 };
 
 use crate::{
+    apart::{given, given_mut},
     atomic::Word,
     charge::{self, Charge},
     clock::Clock,
     levels,
+    maps::CONTROL,
     sums::{REFUSED, charged_cell, charged_further, charged_own, wait_of_stages},
 };
 
-/// One limit's two stages, and a packet.
+/// One limit's two stages.
+#[derive(Clone, Copy)]
 pub struct Pair<'a> {
     level: &'a Word,
     own: &'a Word,
     meter: &'a Meter,
+}
+
+/// What a packet costs, and what each stage has been paid.
+#[repr(C)]
+pub struct Payment {
+    /// Nanoseconds.
+    now: u64,
     cost: Units,
-    /// What each has paid.
-    paid_level: Units,
-    paid_own: Units,
+    level: Units,
+    own: Units,
+}
+
+impl Payment {
+    /// Nothing is paid yet of what a packet of this amount costs at `now`.
+    #[inline(always)]
+    #[must_use]
+    pub fn new(meter: &Meter, amount: u32, now: u64) -> Self {
+        Self { now, cost: meter.cost_of(amount), level: 0, own: 0 }
+    }
 }
 
 impl<'a> Pair<'a> {
-    /// A packet that counts as so much.
+    /// A limit with its level and its state.
     #[inline(always)]
     #[must_use]
-    pub fn new(level: &'a Word, own: &'a Word, meter: &'a Meter, amount: u32) -> Self {
-        Self { level, own, meter, cost: meter.cost_of(amount), paid_level: 0, paid_own: 0 }
+    pub fn new(level: &'a Word, own: &'a Word, meter: &'a Meter) -> Self {
+        Self { level, own, meter }
+    }
+
+    /// How long a packet of this amount is refused still; 0 if it is not. See [`stages::wait`].
+    #[inline(always)]
+    #[must_use]
+    pub fn wait(&self, amount: u32, clock: &Clock<'_>) -> Units {
+        let Self { level, own, meter } = *self;
+        if !meter.is_on() {
+            return 0;
+        }
+        let (level, own) = (levels::debt(level, clock), state::debt(own.load(), clock.units()));
+        wait_of_stages(level, own, meter.cost_of(amount), meter)
+    }
+
+    /// Whether the own bucket refuses. Nothing is charged.
+    #[inline(always)]
+    #[must_use]
+    pub fn refuses(&self, payment: &Payment) -> bool {
+        pair_refuses(self.level, self.own, self.meter, payment.now, payment.cost)
+    }
+
+    /// Charges the cell first, so that its room is nobody else's, and then the own bucket for the rest.
+    #[inline(always)]
+    #[must_use]
+    pub fn pay(&self, payment: &mut Payment) -> Charge {
+        pay_pair(self.level, self.own, self.meter, payment)
+    }
+
+    /// The same in fewer steps where the cell has no room and the own bucket pays all, as for whoever stays at its limit. Refuses too where that
+    /// is not so.
+    #[inline(always)]
+    #[must_use]
+    pub fn pay_rest(&self, payment: &Payment) -> Charge {
+        pay_own(self.level, self.own, self.meter, payment.now, payment.cost)
     }
 
     /// Gives back what was paid.
     #[inline(always)]
-    pub fn refund(&self, clock: &Clock<'_>) {
-        charge::refund_level(self.level, clock.units(), self.paid_level);
-        charge::refund(self.own, clock.units(), self.paid_own);
+    pub fn refund(&self, payment: &Payment, clock: &Clock<'_>) {
+        charge::refund_level(self.level, clock.units(), payment.level);
+        charge::refund(self.own, clock.units(), payment.own);
     }
 }
 
-/// How long a packet of this amount is refused still; 0 if it is not. See [`stages::wait`].
-#[inline(always)]
-#[must_use]
-pub fn wait(level: &Word, own: &Word, meter: &Meter, amount: u32, clock: &Clock<'_>) -> Units {
-    if !meter.is_on() {
-        return 0;
-    }
-    wait_of_stages(levels::debt(level, clock), state::debt(own.load(), clock.units()), meter.cost_of(amount), meter)
-}
-
-/// Whether the own bucket refuses. Nothing is charged.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-pub fn refuses(pair: &Pair<'_>, clock: &Clock<'_>) -> bool {
-    let now = clock.units();
-    match stages::ask_own(pair.own.load(), levels::debt(pair.level, clock), now, pair.cost, pair.meter) {
+fn pair_refuses(level: *const Word, own: *const Word, meter: *const Meter, now: u64, cost: Units) -> bool {
+    let (Some(level), Some(own), Some(meter)) = (given(level), given(own), given(meter)) else { return false };
+    let Some(control) = CONTROL.get(0) else { return false };
+    let clock = Clock::of(control, now);
+    match stages::ask_own(own.load(), levels::debt(level, &clock), clock.units(), cost, meter) {
         Answer::Admit(_) => false,
         Answer::Refuse => true,
         Answer::Cap(_) => {
-            charge::cap(pair.own, pair.meter, clock, pair.meter.rest());
+            charge::cap(own, meter, &clock, meter.rest());
             true
         }
     }
 }
 
-/// Charges the cell first, so that its room is nobody else's, and then the own bucket for the rest. A function of its own, for the
-/// verifier to walk through its tries once.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-pub fn pay(pair: &mut Pair<'_>, clock: &Clock<'_>) -> Charge {
-    let (now, most, cost, meter) = (clock.units(), clock.largest_debt(), pair.cost, pair.meter);
-    let mut level = 0;
-    let outcome = charge::exchange::<{ charge::FEW_TRIES }>(pair.level, |seen| {
-        level = seen;
+fn pay_pair(level: *const Word, own: *const Word, meter: *const Meter, payment: *mut Payment) -> Charge {
+    let (Some(level), Some(own), Some(meter)) = (given(level), given(own), given(meter)) else {
+        return Charge::Contended;
+    };
+    let (Some(payment), Some(control)) = (given_mut(payment), CONTROL.get(0)) else { return Charge::Contended };
+    let clock = Clock::of(control, payment.now);
+    let (now, most, cost) = (clock.units(), clock.largest_debt(), payment.cost);
+    let mut found = 0;
+    let outcome = charge::exchange::<{ charge::FEW_TRIES }>(level, |seen| {
+        found = seen;
         Some(charged_cell(seen, now, most, cost, meter))
     });
     if outcome != Charge::Paid {
         return outcome;
     }
-    let before = stages::level_debt(level, now, most);
-    pair.paid_level = charged_cell(level, now, most, cost, meter).wrapping_sub(now).wrapping_sub(before);
-    pair.paid_own = stages::share(before, cost, meter);
-    let outcome = charge::exchange::<{ charge::FEW_TRIES }>(pair.own, |seen| {
+    let before = stages::level_debt(found, now, most);
+    payment.level = charged_cell(found, now, most, cost, meter).wrapping_sub(now).wrapping_sub(before);
+    payment.own = stages::share(before, cost, meter);
+    let outcome = charge::exchange::<{ charge::FEW_TRIES }>(own, |seen| {
         let debt = charged_own(seen, before, now, cost, meter);
         (debt != REFUSED).then_some(now.wrapping_add(debt))
     });
     if outcome != Charge::Paid {
-        charge::refund_level(pair.level, now, pair.paid_level);
+        charge::refund_level(level, now, payment.level);
     }
     outcome
 }
@@ -94,30 +142,32 @@ pub fn pay(pair: &mut Pair<'_>, clock: &Clock<'_>) -> Charge {
 /// Tries before the other way is taken.
 const QUICK_TRIES: u32 = 2;
 
-/// The same in fewer steps where the cell has no room and the own bucket pays all, as for whoever stays at its limit. Refuses too where that
-/// is not so.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-#[must_use]
-pub fn pay_rest(pair: &Pair<'_>, clock: &Clock<'_>) -> Charge {
-    let (now, most, cost, meter) = (clock.units(), clock.largest_debt(), pair.cost, pair.meter);
-    let debt = levels::debt(pair.level, clock);
-    if debt == 0 || debt < meter.front || charged_own(pair.own.load(), debt, now, cost, meter) == REFUSED {
+fn pay_own(level: *const Word, own: *const Word, meter: *const Meter, now: u64, cost: Units) -> Charge {
+    let (Some(level), Some(own), Some(meter)) = (given(level), given(own), given(meter)) else {
+        return Charge::Contended;
+    };
+    let Some(control) = CONTROL.get(0) else { return Charge::Contended };
+    let clock = Clock::of(control, now);
+    let (now, most, debt) = (clock.units(), clock.largest_debt(), levels::debt(level, &clock));
+    if debt == 0 || debt < meter.front || charged_own(own.load(), debt, now, cost, meter) == REFUSED {
         return Charge::Refused;
     }
     // Within the exchange, since many CPUs that add to what they have all seen would put the level where it reads as none.
-    let outcome = charge::exchange::<QUICK_TRIES>(pair.level, |seen| {
+    let outcome = charge::exchange::<QUICK_TRIES>(level, |seen| {
         let debt = charged_further(seen, now, most, cost, meter);
         (debt != REFUSED).then_some(now.wrapping_add(debt))
     });
     if outcome != Charge::Paid {
         return outcome;
     }
-    let outcome = charge::exchange::<QUICK_TRIES>(pair.own, |seen| {
+    let outcome = charge::exchange::<QUICK_TRIES>(own, |seen| {
         let debt = charged_own(seen, debt, now, cost, meter);
         (debt != REFUSED).then_some(now.wrapping_add(debt))
     });
     if outcome != Charge::Paid {
-        charge::refund_level(pair.level, now, cost);
+        charge::refund_level(level, now, cost);
     }
     outcome
 }

@@ -14,13 +14,12 @@ use ratelimit_common::{
 
 use crate::{
     admission,
-    apart::{given, handed},
     bucket::Tracked,
     charge::charge_apart,
     clock::Clock,
     front,
     maps::{CONTROL, POLICIES},
-    overrun, tracking,
+    tracking,
     visit::Visit,
 };
 
@@ -32,38 +31,34 @@ struct Limit<'a> {
     policy: &'a Policy,
 }
 
-/// What the source's own limit and its parents say together.
+/// Puts down in the visit what the source's own limit and its parents say together.
 ///
 /// Without the bucket of one of them the packet is dropped where the budget for new ones is spent: nothing tells whether that limit is
 /// reached. Where the map takes none, it passes by the others as one that could not be judged.
-#[inline(always)]
-#[must_use]
-pub fn ask(visit: &Visit, bucket: Option<&Tracked>) -> Reason {
-    ask_parents(visit, handed(bucket))
-}
-
-#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn ask_parents(visit: *const Visit, bucket: *const Tracked) -> Reason {
-    let (Some(visit), Some(control)) = (given(visit), CONTROL.get(0)) else { return Reason::NoState };
-    let Some(policy) = visit.policy() else { return Reason::NoState };
+#[must_use]
+pub fn ask(visit: &mut Visit, at_hand: Option<&'static Tracked>) -> Option<&'static Tracked> {
+    visit.reason = Reason::NotAdmitted;
+    let (control, policy) = (CONTROL.get(0)?, visit.policy()?);
     let [near, far] = *policy.parents(visit.source.family);
-    let is_at_hand = !bucket.is_null() || ensure(visit, control, &visit.source, visit.resolution);
-    if !is_at_hand || !visit.ensures(control, near) || !visit.ensures(control, far) {
-        return overrun::settle(visit, policy, None, Reason::NotAdmitted);
+    let has_own = at_hand.is_some() || ensure(visit, control, &visit.source, visit.resolution);
+    if !has_own || !visit.ensures(control, near) || !visit.ensures(control, far) {
+        return at_hand;
     }
-    let own = tracking::find(&visit.source);
+    let own = at_hand.or_else(|| tracking::find(&visit.source));
     let limits =
         Limits { own: Limit { bucket: own, policy }, near: visit.parent(near, policy), far: visit.parent(far, policy) };
     let is_missing = own.is_none() || visit.is_missing(near, limits.near) || visit.is_missing(far, limits.far);
-    let reason = visit.judge(&visit.clock(control), limits);
-    if !reason.passes() {
-        return overrun::settle(visit, policy, own, reason);
+    visit.reason = visit.judge(&visit.clock(control), limits);
+    if visit.reason.passes() {
+        if let Some(bucket) = own {
+            bucket.count_passed(1, u64::from(visit.length()));
+        }
+        if is_missing && visit.reason == Reason::WithinLimit {
+            visit.reason = Reason::TableFull;
+        }
     }
-    if let Some(bucket) = own {
-        bucket.count_passed(1, u64::from(visit.length()));
-    }
-    if is_missing && reason == Reason::WithinLimit { Reason::TableFull } else { reason }
+    own
 }
 
 /// The reason of a packet that a parent refuses.

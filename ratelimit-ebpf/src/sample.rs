@@ -1,6 +1,6 @@
 //! Records of sources that exceed nothing, so that the busy ones can be listed.
 
-use ratelimit_common::{control::SAMPLE_RATE, gcra, reason::Reason};
+use ratelimit_common::{control::SAMPLE_RATE, gcra};
 
 use crate::{admission, apart::given, maps::CONTROL, scatter, settings, tracking, visit::Visit};
 
@@ -20,10 +20,8 @@ pub fn record(visit: &Visit) {
 
 /// Counts a packet of a source that has no limit, exactly, as long as there is room for its bucket.
 #[inline(always)]
-#[must_use]
-pub fn observe(visit: &Visit) -> Reason {
+pub fn observe(visit: &Visit) {
     record_packets(visit, 1);
-    Reason::WithinLimit
 }
 
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]

@@ -1,6 +1,6 @@
 //! A packet with all that is known of it by the time it is judged.
 
-use ratelimit_common::{bucket::Resolution, control::Control, policy::Policy, source::Source};
+use ratelimit_common::{bucket::Resolution, control::Control, policy::Policy, reason::Reason, source::Source};
 
 use crate::{clock::Clock, cost, maps::POLICIES};
 
@@ -19,6 +19,8 @@ pub struct Visit {
     pub tick: u64,
     /// Its policy, and how long that holds.
     pub resolution: Resolution,
+    /// What its limits have said so far.
+    pub reason: Reason,
     /// Bytes of its frame, and in the highest byte what it counts as in limits of packets.
     sizes: u32,
     /// Index of the interface that it came in by, where parents or capacities need it.
@@ -32,8 +34,8 @@ impl Visit {
     #[inline(always)]
     #[must_use]
     pub fn new(source: Source, now: u64, [length, cost]: [u32; 2], interface: u32) -> Self {
-        let (resolution, sizes) = (Resolution::NOTHING, length | cost << COST_SHIFT);
-        Self { source, hash: 0, now, note_hash: 0, tick: now, resolution, sizes, interface }
+        let (resolution, sizes, reason) = (Resolution::NOTHING, length | cost << COST_SHIFT, Reason::WithinLimit);
+        Self { source, hash: 0, now, note_hash: 0, tick: now, resolution, reason, sizes, interface }
     }
 
     /// The policy.
