@@ -3,7 +3,7 @@
 use crate::{boundary, gcra::Units};
 
 /// Changes with every layout in this crate, and is checked before any pinned map is trusted.
-pub const ABI_VERSION: u32 = 4;
+pub const ABI_VERSION: u32 = 5;
 
 /// The entry of the control map. What every packet reads comes first, in two cache lines.
 #[repr(C)]
@@ -41,10 +41,12 @@ pub struct Control {
     pub strangers: Budget,
     /// Packets in such a batch.
     pub strangers_batch: u64,
+    /// Answers to packets over a limit, all CPUs together.
+    pub replies: Budget,
     /// Nanoseconds of the monotonic clock when the instance was made.
     pub created: u64,
 }
-boundary!(Control, size 168);
+boundary!(Control, size 192);
 
 /// A rate as [`crate::gcra`] wants it, and as the operator gave it.
 #[repr(C)]
@@ -73,6 +75,8 @@ pub const FRONT_CELLS: &str = "FRONT_CELLS";
 pub const SAMPLE: &str = "SAMPLE_ON";
 /// Name of the program's constant (`u32`) that is not 0 where strangers are limited.
 pub const STRANGERS: &str = "STRANGERS_ON";
+/// Name of the program's constant (`u32`) that is not 0 where packets over a limit may be answered.
+pub const REJECT: &str = "REJECT_ON";
 /// Name of the program's constant (`u32`) with the bits of an IPv6 address that make a source.
 pub const IPV6_PREFIX: &str = "IPV6_PREFIX";
 /// Name of aya-log's constant (`u8`) with the most verbose level that is logged; 0 is off.
@@ -100,6 +104,8 @@ pub const FEATURE_FRONT: u32 = 8;
 pub const FEATURE_SAMPLE: u32 = 16;
 /// [`Control::features`]: strangers are limited.
 pub const FEATURE_STRANGERS: u32 = 32;
+/// [`Control::features`]: packets over a limit may be answered.
+pub const FEATURE_REJECT: u32 = 64;
 
 /// New buckets per second and CPU unless told otherwise: at 650 ns each, less than a hundredth of its time.
 pub const ADMISSIONS_DEFAULT: u64 = 10_000;
@@ -107,6 +113,9 @@ pub const ADMISSIONS_DEFAULT: u64 = 10_000;
 pub const SAMPLE_RATE: u64 = 256;
 /// The part of the admissions that records may use.
 pub const SAMPLE_SHARE: u64 = 16;
+
+/// Answers to packets over a limit per second, all CPUs together, unless told otherwise.
+pub const REPLIES_DEFAULT: u64 = 100;
 
 /// [`IPV6_PREFIX`] unless told otherwise: what one customer line is commonly given (RIPE-690).
 pub const IPV6_PREFIX_DEFAULT: u32 = 64;

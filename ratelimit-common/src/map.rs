@@ -28,11 +28,13 @@ pub const BANS: &str = "BANS";
 pub const CPUS: &str = "CPUS";
 /// State of the limit of all strangers, one `u64`. See [`crate::gcra`].
 pub const STRANGERS: &str = "STRANGERS";
+/// State of the budget for answers, one `u64`. See [`crate::gcra`].
+pub const REPLIES: &str = "REPLIES";
 /// Messages of the kernel side, made by aya-log; belongs to one loaded program and is not pinned.
 pub const LOGS: &str = "AYA_LOGS";
 
 /// The maps that are pinned, each under its name.
-pub const PINNED: [&str; 14] = [
+pub const PINNED: [&str; 15] = [
     CONTROL,
     BUCKETS,
     SOURCE_RULES,
@@ -47,6 +49,7 @@ pub const PINNED: [&str; 14] = [
     BANS,
     CPUS,
     STRANGERS,
+    REPLIES,
 ];
 
 /// Buckets unless told otherwise: about 19 MB at 144 bytes each (kernel 6.18).

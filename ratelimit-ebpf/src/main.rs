@@ -5,7 +5,7 @@
 #[cfg(target_arch = "bpf")]
 mod program {
     use aya_ebpf::{
-        bindings::xdp_action::{XDP_DROP, XDP_PASS},
+        bindings::xdp_action::{XDP_DROP, XDP_PASS, XDP_TX},
         macros::xdp,
         programs::XdpContext,
     };
@@ -15,7 +15,7 @@ mod program {
         account, clock, discovery, limiter,
         packet::Packet,
         parse::{self, Parsed},
-        settings,
+        reply, settings,
     };
 
     /// For drivers and kernels (5.18) with frames of several buffers.
@@ -57,6 +57,10 @@ mod program {
             return XDP_PASS;
         }
         debug!(ctx, "dropped {} bytes: {}", length, reason.name());
+        let is_over = matches!(reason, Reason::OverPackets | Reason::OverBytes);
+        if is_over && settings::is_on(&settings::REJECT_ON) && reply::send_back(ctx, length) {
+            return XDP_TX;
+        }
         XDP_DROP
     }
 

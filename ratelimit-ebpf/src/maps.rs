@@ -79,3 +79,7 @@ pub static CPUS: PerCpuArray<Own, 1> = PerCpuArray::new();
 /// See [`map::STRANGERS`].
 #[btf_map]
 pub static STRANGERS: Array<Word, 1> = Array::new();
+
+/// See [`map::REPLIES`].
+#[btf_map]
+pub static REPLIES: Array<Word, 1> = Array::new();

@@ -35,6 +35,10 @@ pub static SAMPLE_ON: Global<u32> = Global::new(0);
 #[unsafe(no_mangle)]
 pub static STRANGERS_ON: Global<u32> = Global::new(0);
 
+/// See [`ratelimit_common::control::REJECT`].
+#[unsafe(no_mangle)]
+pub static REJECT_ON: Global<u32> = Global::new(0);
+
 /// Whether a stage is switched on.
 #[inline(always)]
 #[must_use]

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use anyhow::Result;
 use ratelimit_common::{
-    control::{Control, FEATURE_FRONT, FEATURE_PASS_MALFORMED, FEATURE_SAMPLE, FEATURE_STRANGERS},
+    control::{Control, FEATURE_FRONT, FEATURE_PASS_MALFORMED, FEATURE_REJECT, FEATURE_SAMPLE, FEATURE_STRANGERS},
     cpu::Cpu,
     reason::Reason,
 };
@@ -43,6 +43,7 @@ struct Status {
     sample: bool,
     /// Nothing where they are not limited.
     strangers: Option<Strangers>,
+    replies: Replies,
     clock: Clock,
     lost_races: u64,
     memory: Memory,
@@ -87,6 +88,18 @@ struct Strangers {
     regulars: usize,
     passed: u64,
     refused: u64,
+}
+
+/// Answers to rejected packets.
+#[derive(Debug, Serialize)]
+struct Replies {
+    /// Whether any limit asks for them.
+    #[serde(skip)]
+    are_on: bool,
+    per_second: u64,
+    sent: u64,
+    /// Those that the budget was spent for.
+    unsent: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -187,6 +200,12 @@ fn read(instance: &Instance) -> Result<Status> {
             })
         } else {
             None
+        },
+        replies: Replies {
+            are_on: is_on(FEATURE_REJECT),
+            per_second: control.replies.per_second,
+            sent: cpus.replies_sent,
+            unsent: cpus.replies_unsent,
         },
         clock: Clock::read(tables)?,
         lost_races: cpus.lost_races,

@@ -5,8 +5,8 @@ use std::path::Path;
 use aya::{Ebpf, EbpfLoader, programs::Xdp};
 use ratelimit_common::{
     control::{
-        self, ADMISSIONS_DEFAULT, FEATURE_FRONT, FEATURE_PARENTS, FEATURE_PASS_MALFORMED, FEATURE_SAMPLE,
-        FEATURE_SERVICES, FEATURE_STRANGERS,
+        self, ADMISSIONS_DEFAULT, FEATURE_FRONT, FEATURE_PARENTS, FEATURE_PASS_MALFORMED, FEATURE_REJECT,
+        FEATURE_SAMPLE, FEATURE_SERVICES, FEATURE_STRANGERS, REPLIES_DEFAULT,
     },
     map,
 };
@@ -48,6 +48,10 @@ pub struct Settings {
     pub parents: bool,
     /// Malformed and truncated packets pass as far as their source may.
     pub pass_malformed: bool,
+    /// Packets over a limit are answered.
+    pub reject: bool,
+    /// Such answers per second, all CPUs together; 0 is none.
+    pub replies: u64,
     /// Frames may have several buffers, as far as the driver makes such.
     pub frags: bool,
     /// Time comes from the control map, as tests need it.
@@ -69,6 +73,7 @@ impl Settings {
             | bit(self.cells != 0, FEATURE_FRONT)
             | bit(self.sample, FEATURE_SAMPLE)
             | bit(self.strangers != 0, FEATURE_STRANGERS)
+            | bit(self.reject, FEATURE_REJECT)
     }
 
     /// With the switches of [`Control::features`](ratelimit_common::control::Control::features) that rules turn.
@@ -79,6 +84,7 @@ impl Settings {
             services: is_on(FEATURE_SERVICES),
             parents: is_on(FEATURE_PARENTS),
             pass_malformed: is_on(FEATURE_PASS_MALFORMED),
+            reject: is_on(FEATURE_REJECT),
             ..self
         }
     }
@@ -97,6 +103,8 @@ impl Default for Settings {
             services: false,
             parents: false,
             pass_malformed: false,
+            reject: false,
+            replies: REPLIES_DEFAULT,
             frags: host::kernel_is_at_least(FRAGS_SINCE),
             injected_clock: false,
             injected_tick: 0,
@@ -122,6 +130,8 @@ pub struct Wanted {
     pub admissions: Option<u64>,
     /// See [`Settings::strangers`].
     pub strangers: Option<u64>,
+    /// See [`Settings::replies`].
+    pub replies: Option<u64>,
     /// See [`Settings::log_level`].
     pub log_level: u8,
 }
@@ -138,6 +148,7 @@ impl Wanted {
             sample: self.sample.unwrap_or(open.sample),
             admissions: self.admissions.unwrap_or(open.admissions),
             strangers: self.strangers.unwrap_or(open.strangers),
+            replies: self.replies.unwrap_or(open.replies),
             log_level: self.log_level,
             ..open
         }
@@ -153,11 +164,11 @@ impl Wanted {
 ///
 /// [`Error::Bpf`] with what the kernel or its verifier said.
 pub fn load(settings: &Settings, pins: Option<&Path>) -> Result<Ebpf, Error> {
-    let Settings { services, parents, pass_malformed, injected_clock, sample, strangers, .. } = *settings;
+    let Settings { services, parents, pass_malformed, injected_clock, sample, strangers, reject, .. } = *settings;
     // Strangers are told by what cells remember.
     let strangers = strangers != 0 && settings.cells != 0;
-    let [services, parents, pass_malformed, injected_clock, sample, strangers] =
-        [services, parents, pass_malformed, injected_clock, sample, strangers].map(u32::from);
+    let [services, parents, pass_malformed, injected_clock, sample, strangers, reject] =
+        [services, parents, pass_malformed, injected_clock, sample, strangers, reject].map(u32::from);
     let logs = if settings.log_level == 0 { NO_LOGS } else { LOGS };
     let mut loader = EbpfLoader::new();
     loader
@@ -169,6 +180,7 @@ pub fn load(settings: &Settings, pins: Option<&Path>) -> Result<Ebpf, Error> {
         .override_global(control::FRONT_CELLS, &settings.cells, true)
         .override_global(control::SAMPLE, &sample, true)
         .override_global(control::STRANGERS, &strangers, true)
+        .override_global(control::REJECT, &reject, true)
         .override_global(control::LOG_LEVEL, &settings.log_level, true)
         .map_max_entries(map::BUCKETS, settings.buckets)
         .map_max_entries(map::FRONT, settings.cells.max(1))

@@ -45,6 +45,7 @@ const SHAPES: [Shape; map::PINNED.len()] = [
     Shape::of::<u32, Filter>(map::RULE_FILTER, MapType::Array, Some(1)),
     Shape::of::<u32, Cpu>(map::CPUS, MapType::PerCpuArray, Some(1)),
     Shape::of::<u32, u64>(map::STRANGERS, MapType::Array, Some(1)),
+    Shape::of::<u32, u64>(map::REPLIES, MapType::Array, Some(1)),
 ];
 
 impl Shape {

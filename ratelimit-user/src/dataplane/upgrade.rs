@@ -116,6 +116,7 @@ impl Instance {
             sample: control.features & FEATURE_SAMPLE != 0,
             admissions: control.admission.per_second,
             strangers: control.strangers.per_second,
+            replies: control.replies.per_second,
             ..Settings::default()
         };
         Ok(settings.with_features(control.features))

@@ -10,7 +10,7 @@ use ratelimit_common::{
     reason::Reason,
 };
 
-use super::{Admission, Clock, Front, Sources, Status, Strangers, Traffic};
+use super::{Admission, Clock, Front, Replies, Sources, Status, Strangers, Traffic};
 use crate::{
     cli::output,
     units::{self, PacketRate},
@@ -30,6 +30,9 @@ pub(super) fn write(out: &mut dyn Write, status: &Status, is_verbose: bool) -> i
         Some(known) => strangers(out, known)?,
         None if is_verbose => writeln!(out, "strangers: not limited")?,
         None => {}
+    }
+    if status.replies.are_on || is_verbose {
+        replies(out, &status.replies)?;
     }
     front(out, status.front.as_ref(), is_verbose)?;
     if status.malformed == "pass" {
@@ -87,6 +90,12 @@ fn strangers(out: &mut dyn Write, strangers: &Strangers) -> io::Result<()> {
     let Strangers { per_second: rate, regulars, passed, refused } = *strangers;
     let rate = per_second(rate);
     writeln!(out, "strangers: {rate} together; {passed} packets passed, {refused} dropped; regulars known: {regulars}")
+}
+
+fn replies(out: &mut dyn Write, replies: &Replies) -> io::Result<()> {
+    let Replies { per_second: rate, sent, unsent, .. } = *replies;
+    let rate = if rate == 0 { "none".to_owned() } else { format!("{} together", per_second(rate)) };
+    writeln!(out, "answers to rejected packets: {rate}; {sent} sent, {unsent} left out")
 }
 
 /// What shows a crowd is always said.
