@@ -1,6 +1,7 @@
 //! What the integration tests and the demo share: a sandbox of anonymous namespaces, traffic for it, and the product's binary in it.
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test harness fails by panicking")]
 
+pub mod answer;
 mod bytecode;
 mod captures;
 pub mod differential;

@@ -22,11 +22,33 @@ impl Runner<'_> {
         options.data_in = Some(frame);
         options.repeat = times;
         let result = self.0.test_run(options).expect("cannot run the program");
-        match result.return_value {
-            1 => Verdict::Drop,
-            2 => Verdict::Pass,
-            other => panic!("the program returned {other}, which is neither drop nor pass"),
-        }
+        verdict(result.return_value)
+    }
+
+    /// Runs one packet, and returns what it has become as well.
+    ///
+    /// # Panics
+    ///
+    /// Where the kernel refuses to run it.
+    #[must_use]
+    pub fn exchange(&self, frame: &[u8]) -> (Verdict, Vec<u8>) {
+        // More room than an answer takes.
+        let mut out = vec![0; frame.len() + 256];
+        let mut options = TestRunOptions::new();
+        options.data_in = Some(frame);
+        options.data_out = Some(&mut out);
+        let result = self.0.test_run(options).expect("cannot run the program");
+        out.truncate(result.data_size_out as usize);
+        (verdict(result.return_value), out)
+    }
+}
+
+fn verdict(returned: u32) -> Verdict {
+    match returned {
+        1 => Verdict::Drop,
+        2 => Verdict::Pass,
+        3 => Verdict::Reply,
+        other => panic!("the program returned {other}, which is no verdict of its"),
     }
 }
 

@@ -48,11 +48,11 @@ fn try_answer(ctx: &XdpContext, packet: Packet, offset: usize) -> Option<()> {
     }
 }
 
-/// Whether more headers follow, of which any could be an error's, or nothing: extension headers, no next header (RFC 8200, section 4.7),
-/// mobility, host identity, shim (RFC 7045, section 4).
+/// Whether more headers follow, of which any could be an error's, or nothing does: all extension headers (RFC 7045, section 4), also those
+/// that are not looked through, and no next header (RFC 8200, section 4.7).
 #[inline(always)]
 fn is_in_front_of_more(protocol: u8) -> bool {
-    extensions::is_extension(protocol) || matches!(protocol, 59 | 135 | 139 | 140)
+    extensions::is_extension(protocol) || matches!(protocol, 50 | 59 | 135 | 139 | 140 | 253 | 254)
 }
 
 /// Whether an address can be a host's beyond this one: not unspecified, the loopback, or a group (RFC 4291, section 2.4).
