@@ -141,14 +141,14 @@ impl Bytecode {
         sandbox.victim(|| program.attach(link, XdpMode::Driver)).expect("cannot attach");
     }
 
-    /// Attaches the program to a link of the victim's, in the driver, until this is dropped.
+    /// Attaches the program to a link of the victim's until this is dropped.
     ///
     /// # Panics
     ///
     /// If `link` has a program already.
-    pub fn attach(&mut self, sandbox: &Sandbox, link: &str) {
+    pub fn attach(&mut self, sandbox: &Sandbox, link: &str, mode: XdpMode) {
         let program = object::program(&mut self.ebpf, &self.settings).expect("the object has no program");
-        let link = sandbox.victim(|| program.attach(link, XdpMode::Driver)).expect("cannot attach");
+        let link = sandbox.victim(|| program.attach(link, mode)).expect("cannot attach");
         self.attached.push(Attached::of(program.take_link(link).unwrap()));
     }
 
