@@ -23,7 +23,7 @@ use ratelimit_common::{
     source::Source,
 };
 
-use crate::{Namespace, Runner, Sandbox, delete_rule, mapped::Mapped, set_rule, sink::Attached};
+use crate::{Namespace, Runner, Sandbox, Verdict, delete_rule, mapped::Mapped, set_rule, sink::Attached};
 
 /// A slot that no rule uses, for policies that a test writes itself.
 const TEST_SLOT: PolicyId = 100;
@@ -64,17 +64,6 @@ impl Clock {
 /// What the coarse clock reads: the last tick, where it has ticks.
 fn coarse(control: &Control) -> u64 {
     control.clock - control.clock.checked_rem(control.tick).unwrap_or(0)
-}
-
-/// What the kernel does with a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// It goes to the network stack.
-    Pass,
-    /// It is gone.
-    Drop,
-    /// What it has become goes back to where it came from.
-    Reply,
 }
 
 impl Bytecode {
@@ -148,8 +137,8 @@ impl Bytecode {
     /// If `link` has a program already.
     pub fn attach(&mut self, sandbox: &Sandbox, link: &str, mode: XdpMode) {
         let program = object::program(&mut self.ebpf, &self.settings).expect("the object has no program");
-        let link = sandbox.victim(|| program.attach(link, mode)).expect("cannot attach");
-        self.attached.push(Attached::of(program.take_link(link).unwrap()));
+        let id = sandbox.victim(|| program.attach(link, mode)).expect("cannot attach");
+        self.attached.push(Attached::of(program.take_link(id).unwrap()));
     }
 
     /// Sets the time of the packets that follow, in nanoseconds.

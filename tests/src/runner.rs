@@ -4,7 +4,16 @@ use aya::{TestRun as _, TestRunOptions, programs::Xdp};
 use ratelimit::dataplane::{rules, tables::Tables, terms::Terms};
 use ratelimit_common::rule::COMMAND;
 
-use crate::Verdict;
+/// What the kernel does with a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It goes to the network stack.
+    Pass,
+    /// It is gone.
+    Drop,
+    /// What it has become goes back to where it came from.
+    Reply,
+}
 
 /// The program alone.
 #[derive(Clone, Copy)]
