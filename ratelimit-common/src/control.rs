@@ -41,6 +41,8 @@ pub struct Control {
     pub strangers: Budget,
     /// Packets in such a batch.
     pub strangers_batch: u64,
+    /// Answers to packets over a limit, all CPUs together.
+    pub replies: Budget,
     /// Nanoseconds of the monotonic clock when the instance was made.
     pub created: u64,
     /// What was to be added to the monotonic clock then to get nanoseconds since 1970: windows begin with the hours of a day.
@@ -50,7 +52,7 @@ pub struct Control {
     /// Entries that the map of logs has as soon as a limit keeps logs.
     pub source_logs: u32,
 }
-boundary!(Control, size 184);
+boundary!(Control, size 208);
 
 /// A rate as [`crate::gcra`] wants it, and as the operator gave it.
 #[repr(C)]
@@ -93,6 +95,8 @@ pub const ACTIONS: &str = "ACTIONS_ON";
 pub const COSTS: &str = "COSTS_ON";
 /// Name of the program's constant (`u32`) that is not 0 where every packet passes, and is counted as what would have become of it.
 pub const SHADOW: &str = "SHADOW_ON";
+/// Name of the program's constant (`u32`) that is not 0 where packets over a limit may be answered.
+pub const REJECT: &str = "REJECT_ON";
 /// Name of the program's constant (`u32`) with the bits of an IPv6 address that make a source.
 pub const IPV6_PREFIX: &str = "IPV6_PREFIX";
 /// Name of aya-log's constant (`u8`) with the most verbose level that is logged; 0 is off.
@@ -120,6 +124,8 @@ pub const FEATURE_FRONT: u32 = 8;
 pub const FEATURE_SAMPLE: u32 = 16;
 /// [`Control::features`]: strangers are limited.
 pub const FEATURE_STRANGERS: u32 = 32;
+/// [`Control::features`]: packets over a limit may be answered.
+pub const FEATURE_REJECT: u32 = 64;
 
 /// [`Control::features`]: limits may count in windows.
 pub const FEATURE_WINDOWS: u32 = 128;
@@ -142,6 +148,9 @@ pub const ADMISSIONS_DEFAULT: u64 = 10_000;
 pub const SAMPLE_RATE: u64 = 256;
 /// The part of the admissions that records may use.
 pub const SAMPLE_SHARE: u64 = 16;
+
+/// Answers to packets over a limit per second, all CPUs together, unless told otherwise.
+pub const REPLIES_DEFAULT: u64 = 100;
 
 /// [`IPV6_PREFIX`] unless told otherwise: what one customer line is commonly given (RIPE-690).
 pub const IPV6_PREFIX_DEFAULT: u32 = 64;

@@ -26,5 +26,9 @@ pub struct Cpu {
     pub lost_races: u64,
     /// Notes that gave way to another source's while in force.
     pub displaced: u64,
+    /// Packets over a limit that were answered.
+    pub replies_sent: u64,
+    /// Packets over a limit that could have been answered, but the budget for that was spent.
+    pub replies_unsent: u64,
 }
-boundary!(Cpu, size 80);
+boundary!(Cpu, size 96);

@@ -36,11 +36,13 @@ pub const EMPTY_LOG: &str = "EMPTY_LOG";
 pub const CAPACITIES: &str = "CAPACITIES";
 /// The same place → packets that a CPU may count there without asking. One `u64`.
 pub const CAPACITY_LEFT: &str = "CAPACITY_LEFT";
+/// State of the budget for answers, one `u64`. See [`crate::gcra`].
+pub const REPLIES: &str = "REPLIES";
 /// Messages of the kernel side, made by aya-log; belongs to one loaded program and is not pinned.
 pub const MESSAGES: &str = "AYA_LOGS";
 
 /// The maps that are pinned, each under its name.
-pub const PINNED: [&str; 18] = [
+pub const PINNED: [&str; 19] = [
     CONTROL,
     BUCKETS,
     SOURCE_RULES,
@@ -59,6 +61,7 @@ pub const PINNED: [&str; 18] = [
     EMPTY_LOG,
     CAPACITIES,
     CAPACITY_LEFT,
+    REPLIES,
 ];
 
 /// Buckets unless told otherwise: about 19 MB at 144 bytes each (kernel 6.18).

@@ -21,6 +21,8 @@ pub struct Own {
     pub bans_failed: Word,
     pub lost_races: Word,
     pub displaced: Word,
+    pub replies_sent: Word,
+    pub replies_unsent: Word,
 }
 const _: () = assert!(size_of::<Own>() == size_of::<Cpu>());
 

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The bits of the flags and the fragment offset that only later fragments have (RFC 791, section 3.1).
-const LATER_FRAGMENT: u16 = 0x1fff;
+pub(crate) const LATER_FRAGMENT: u16 = 0x1fff;
 
 /// Reads the header at `offset`.
 ///

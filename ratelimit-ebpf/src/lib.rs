@@ -38,6 +38,7 @@ pub mod packet;
 pub mod pair;
 pub mod parents;
 pub mod parse;
+pub mod reply;
 pub mod rules;
 pub mod sample;
 pub mod scatter;

@@ -41,11 +41,7 @@ pub fn judge(address: Source, classes: Classes, length: u32, interface: u32) -> 
 
 /// Without cells every source has its own bucket, which remembers its policy.
 #[inline(always)]
-fn without_cells(
-    visit: &mut Visit,
-    control: &Control,
-    classes: Classes,
-) -> Result<Option<&'static Tracked>, Verdict> {
+fn without_cells(visit: &mut Visit, control: &Control, classes: Classes) -> Result<Option<&'static Tracked>, Verdict> {
     if algorithm::are_logs_on() && !is_concerned(visit) {
         // Its log is all that such a source needs.
         let generation = rules::generation(control);

@@ -5,7 +5,7 @@
 #[cfg(target_arch = "bpf")]
 mod program {
     use aya_ebpf::{
-        bindings::xdp_action::{XDP_DROP, XDP_PASS},
+        bindings::xdp_action::{XDP_DROP, XDP_PASS, XDP_TX},
         macros::xdp,
         programs::XdpContext,
     };
@@ -15,7 +15,7 @@ mod program {
         account, capacity, clock, discovery, limiter,
         packet::Packet,
         parse::{self, Parsed},
-        settings,
+        reply, settings,
         verdict::Verdict,
     };
 
@@ -59,6 +59,9 @@ mod program {
             return XDP_PASS;
         }
         debug!(ctx, "dropped {} bytes: {}", length, verdict.reason.name());
+        if settings::is_on(&settings::REJECT_ON) && verdict.is_answered() && reply::send_back(ctx, length) {
+            return XDP_TX;
+        }
         XDP_DROP
     }
 

@@ -95,3 +95,6 @@ pub static CAPACITIES: Array<Shared, { capacity::PLACES as usize }, ALIGNED> = A
 /// See [`map::CAPACITY_LEFT`].
 #[btf_map]
 pub static CAPACITY_LEFT: PerCpuArray<Word, { capacity::PLACES as usize }> = PerCpuArray::new();
+/// See [`map::REPLIES`].
+#[btf_map]
+pub static REPLIES: Array<Word, 1> = Array::new();

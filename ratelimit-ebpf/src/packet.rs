@@ -14,6 +14,8 @@ pub unsafe trait Header {}
 unsafe impl Header for u8 {}
 // SAFETY: an array of bytes.
 unsafe impl<const N: usize> Header for [u8; N] {}
+// SAFETY: as above.
+unsafe impl<const N: usize, const M: usize> Header for [[u8; N]; M] {}
 // SAFETY: only bytes and arrays of bytes.
 unsafe impl Header for Ipv4Hdr {}
 // SAFETY: only bytes and arrays of bytes.
@@ -54,6 +56,14 @@ impl Packet {
         Self { length, has_more: length != linear.length, ..linear }
     }
 
+    /// A packet whose length is known already, for which no call is needed.
+    #[inline(always)]
+    #[must_use]
+    pub fn of_length(ctx: &XdpContext, length: u32) -> Self {
+        let linear = Self::linear(ctx);
+        Self { length, has_more: length != linear.length, ..linear }
+    }
+
     /// Bytes from the Ethernet header on, in whatever buffer.
     #[inline(always)]
     #[must_use]
@@ -88,6 +98,20 @@ impl Packet {
         }
         // SAFETY: the bytes lie between the packet's start and end, which the verifier checks again, and any bytes are a `T`.
         Some(unsafe { &*(at as *const T) })
+    }
+
+    /// Puts `value` at `offset`, if the readable bytes reach that far.
+    #[inline(always)]
+    #[must_use]
+    pub fn put<T: Header>(&mut self, offset: usize, value: T) -> Option<()> {
+        const { assert!(align_of::<T>() == 1) };
+        let at = self.start + offset;
+        if at + size_of::<T>() > self.end {
+            return None;
+        }
+        // SAFETY: as above, and no reference to what is overwritten outlives the exclusive one to the packet.
+        unsafe { (at as *mut T).write(value) };
+        Some(())
     }
 }
 

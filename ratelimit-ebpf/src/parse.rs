@@ -10,10 +10,10 @@ use ratelimit_common::{
 use crate::{ipv4, ipv6, packet::Packet, settings};
 
 /// VLAN tags that are looked through. A frame with more is dropped: passing it would let anyone evade a limit.
-const MOST_TAGS: usize = 2;
+pub(crate) const MOST_TAGS: usize = 2;
 
 /// Bytes that an 802.1Q or 802.1ad tag adds in front of the type.
-const TAG_LENGTH: usize = 4;
+pub(crate) const TAG_LENGTH: usize = 4;
 
 /// What a packet's headers say.
 pub struct Parsed {
@@ -31,14 +31,7 @@ pub struct Parsed {
 /// capped.
 #[inline(always)]
 pub fn parse(packet: &Packet) -> Result<Parsed, Reason> {
-    let mut offset = EthHdr::LEN;
-    let mut ether_type = type_before(packet, offset)?;
-    for _ in 0..MOST_TAGS {
-        if is_tag(ether_type) {
-            offset += TAG_LENGTH;
-            ether_type = type_before(packet, offset)?;
-        }
-    }
+    let (ether_type, offset) = network(packet).ok_or_else(|| no_source(packet))?;
     if ether_type == EtherType::Ipv4 as u16 {
         ipv4::parse(packet, offset)
     } else if ether_type == EtherType::Ipv6 as u16 {
@@ -52,11 +45,25 @@ pub fn parse(packet: &Packet) -> Result<Parsed, Reason> {
     }
 }
 
+/// The type of what the Ethernet header and its tags lead to, in network order, and where it begins.
+#[inline(always)]
+pub(crate) fn network(packet: &Packet) -> Option<(u16, usize)> {
+    let mut offset = EthHdr::LEN;
+    let mut ether_type = type_before(packet, offset)?;
+    for _ in 0..MOST_TAGS {
+        if is_tag(ether_type) {
+            offset += TAG_LENGTH;
+            ether_type = type_before(packet, offset)?;
+        }
+    }
+    Some((ether_type, offset))
+}
+
 /// The type of what begins at `offset`, in network order: the two bytes before it.
 #[inline(always)]
-fn type_before(packet: &Packet, offset: usize) -> Result<u16, Reason> {
-    let bytes: &[u8; 2] = packet.header(offset - 2).ok_or_else(|| no_source(packet))?;
-    Ok(u16::from_ne_bytes(*bytes))
+fn type_before(packet: &Packet, offset: usize) -> Option<u16> {
+    let bytes: &[u8; 2] = packet.header(offset - 2)?;
+    Some(u16::from_ne_bytes(*bytes))
 }
 
 #[inline(always)]

@@ -62,6 +62,9 @@ pub static COSTS_ON: Global<u32> = Global::new(0);
 /// See [`ratelimit_common::control::SHADOW`].
 #[unsafe(no_mangle)]
 pub static SHADOW_ON: Global<u32> = Global::new(0);
+/// See [`ratelimit_common::control::REJECT`].
+#[unsafe(no_mangle)]
+pub static REJECT_ON: Global<u32> = Global::new(0);
 
 /// Whether a stage is switched on.
 #[inline(always)]

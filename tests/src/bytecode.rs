@@ -23,7 +23,7 @@ use ratelimit_common::{
     source::Source,
 };
 
-use crate::{Namespace, Runner, Sandbox, delete_rule, mapped::Mapped, set_rule};
+use crate::{Namespace, Runner, Sandbox, Verdict, delete_rule, mapped::Mapped, set_rule, sink::Attached};
 
 /// A slot that no rule uses, for policies that a test writes itself.
 const TEST_SLOT: PolicyId = 100;
@@ -35,6 +35,7 @@ const SEED: [u64; 4] = [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344, 0xa409_382
 pub struct Bytecode {
     ebpf: Ebpf,
     settings: Settings,
+    attached: Vec<Attached>,
     _namespace: Namespace,
     /// The maps, for rules and for looking.
     pub tables: Tables,
@@ -63,15 +64,6 @@ impl Clock {
 /// What the coarse clock reads: the last tick, where it has ticks.
 fn coarse(control: &Control) -> u64 {
     control.clock - control.clock.checked_rem(control.tick).unwrap_or(0)
-}
-
-/// What the kernel does with a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// It goes to the network stack.
-    Pass,
-    /// It is gone.
-    Drop,
 }
 
 impl Bytecode {
@@ -124,7 +116,7 @@ impl Bytecode {
         let (namespace, _) = Namespace::pair();
         let program = object::program(&mut ebpf, &settings).expect("the object has no program");
         namespace.run(|| program.attach("lo", XdpMode::Skb)).expect("cannot attach to the loopback interface");
-        Self { ebpf, settings, tables, _namespace: namespace }
+        Self { ebpf, settings, attached: Vec::new(), tables, _namespace: namespace }
     }
 
     /// Attaches the program's variant that drops every packet to a link of the victim's, with the same maps, in the driver.
@@ -136,6 +128,17 @@ impl Bytecode {
         let program: &mut Xdp = self.ebpf.program_mut(control::PROGRAM_BENCH).unwrap().try_into().unwrap();
         program.load().expect("the kernel refuses the program");
         sandbox.victim(|| program.attach(link, XdpMode::Driver)).expect("cannot attach");
+    }
+
+    /// Attaches the program to a link of the victim's until this is dropped.
+    ///
+    /// # Panics
+    ///
+    /// If `link` has a program already.
+    pub fn attach(&mut self, sandbox: &Sandbox, link: &str, mode: XdpMode) {
+        let program = object::program(&mut self.ebpf, &self.settings).expect("the object has no program");
+        let id = sandbox.victim(|| program.attach(link, mode)).expect("cannot attach");
+        self.attached.push(Attached::of(program.take_link(id).unwrap()));
     }
 
     /// Sets the time of the packets that follow, in nanoseconds.
@@ -192,6 +195,11 @@ impl Bytecode {
     /// Runs the same packet `times` times; the verdict is that of the last.
     pub fn repeat(&self, frame: &[u8], times: u32) -> Verdict {
         Runner(self.program()).repeat(frame, times)
+    }
+
+    /// Runs one packet, and returns what it has become as well.
+    pub fn exchange(&self, frame: &[u8]) -> (Verdict, Vec<u8>) {
+        Runner(self.program()).exchange(frame)
     }
 
     /// Runs one packet and says why it passed or was dropped.

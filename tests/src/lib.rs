@@ -1,6 +1,7 @@
 //! What the integration tests and the demo share: a sandbox of anonymous namespaces, traffic for it, and the product's binary in it.
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test harness fails by panicking")]
 
+pub mod answer;
 mod bytecode;
 mod captures;
 pub mod differential;
@@ -37,7 +38,7 @@ use ratelimit_common::{
     policy::Policy,
 };
 
-pub use bytecode::{Bytecode, Clock, Verdict};
+pub use bytecode::{Bytecode, Clock};
 pub use captures::{Capture, captures};
 pub use empty::Empty;
 pub use flood::{Flood, Running};
@@ -48,7 +49,7 @@ pub use process::Process;
 pub use queues::set_queues;
 pub use ratelimit::{Output, Ratelimit};
 pub use raw::send_raw;
-pub use runner::{Runner, delete_rule, set_rule};
+pub use runner::{Runner, Verdict, delete_rule, set_rule};
 pub use sandbox::{PEER_IPV4, PEER_IPV6, PEER_LINK, Sandbox, VICTIM_IPV4, VICTIM_IPV6, VICTIM_LINK};
 pub use sink::Sink;
 pub use walker::{Order, Sources, Walker};

@@ -4,7 +4,16 @@ use aya::{TestRun as _, TestRunOptions, programs::Xdp};
 use ratelimit::dataplane::{rules, tables::Tables, terms::Terms};
 use ratelimit_common::rule::COMMAND;
 
-use crate::Verdict;
+/// What the kernel does with a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It goes to the network stack.
+    Pass,
+    /// It is gone.
+    Drop,
+    /// What it has become goes back to where it came from.
+    Reply,
+}
 
 /// The program alone.
 #[derive(Clone, Copy)]
@@ -22,11 +31,33 @@ impl Runner<'_> {
         options.data_in = Some(frame);
         options.repeat = times;
         let result = self.0.test_run(options).expect("cannot run the program");
-        match result.return_value {
-            1 => Verdict::Drop,
-            2 => Verdict::Pass,
-            other => panic!("the program returned {other}, which is neither drop nor pass"),
-        }
+        verdict(result.return_value)
+    }
+
+    /// Runs one packet, and returns what it has become as well.
+    ///
+    /// # Panics
+    ///
+    /// Where the kernel refuses to run it.
+    #[must_use]
+    pub fn exchange(&self, frame: &[u8]) -> (Verdict, Vec<u8>) {
+        // More room than an answer takes.
+        let mut out = vec![0; frame.len() + 256];
+        let mut options = TestRunOptions::new();
+        options.data_in = Some(frame);
+        options.data_out = Some(&mut out);
+        let result = self.0.test_run(options).expect("cannot run the program");
+        out.truncate(result.data_size_out as usize);
+        (verdict(result.return_value), out)
+    }
+}
+
+fn verdict(returned: u32) -> Verdict {
+    match returned {
+        1 => Verdict::Drop,
+        2 => Verdict::Pass,
+        3 => Verdict::Reply,
+        other => panic!("the program returned {other}, which is no verdict of its"),
     }
 }
 

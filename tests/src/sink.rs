@@ -1,4 +1,4 @@
-//! Another XDP program than ours on an interface of the victim.
+//! Another XDP program than ours on an interface.
 
 use std::{
     io,
@@ -9,17 +9,21 @@ use std::{
 use aya::{
     Ebpf,
     maps::PerCpuArray,
-    programs::{Xdp, XdpMode, links::FdLink, xdp::XdpLink},
+    programs::{
+        Xdp, XdpMode,
+        links::FdLink,
+        xdp::{XdpLink, XdpLinkId},
+    },
 };
 
-use crate::{OBJECT, Sandbox};
+use crate::{OBJECT, PEER_LINK, Sandbox};
 
 /// A program that counts every packet and then drops it or lets it pass. Detached on drop.
 #[derive(Debug)]
 pub struct Sink {
     ebpf: Ebpf,
     name: &'static str,
-    link: Option<XdpLink>,
+    link: Option<Attached>,
 }
 
 impl Sink {
@@ -30,7 +34,7 @@ impl Sink {
     /// If `link` has a program already.
     #[must_use]
     pub fn dropping(sandbox: &Sandbox, link: &str) -> Self {
-        Self::attach(sandbox, link, "drop")
+        Self::attach(link, "drop", |attach| sandbox.victim(attach))
     }
 
     /// Attaches the program that lets pass.
@@ -40,17 +44,27 @@ impl Sink {
     /// If `link` has a program already.
     #[must_use]
     pub fn passing(sandbox: &Sandbox, link: &str) -> Self {
-        Self::attach(sandbox, link, "pass")
+        Self::attach(link, "pass", |attach| sandbox.victim(attach))
     }
 
-    fn attach(sandbox: &Sandbox, link: &str, name: &'static str) -> Self {
+    /// Attaches the program that lets pass to the peer's link: without one, it takes nothing that a program of the victim's sends back.
+    ///
+    /// # Panics
+    ///
+    /// If that link has a program already.
+    #[must_use]
+    pub fn at_the_peer(sandbox: &Sandbox) -> Self {
+        Self::attach(PEER_LINK, "pass", |attach| sandbox.peer(attach))
+    }
+
+    fn attach(link: &str, name: &'static str, inside: impl FnOnce(Attach<'_>) -> XdpLinkId) -> Self {
         let mut ebpf = Ebpf::load(OBJECT).expect("cannot load the kernel side of the tests");
         let program: &mut Xdp = ebpf.program_mut(name).unwrap().try_into().unwrap();
         program.load().expect("the kernel refuses the program");
         // The loopback interface has no driver to run in.
         let mode = if link == "lo" { XdpMode::Skb } else { XdpMode::Driver };
-        let link = sandbox.victim(|| program.attach(link, mode)).expect("cannot attach");
-        let link = program.take_link(link).unwrap();
+        let link = inside(Box::new(|| program.attach(link, mode).expect("cannot attach")));
+        let link = Attached::of(program.take_link(link).unwrap());
         Self { ebpf, name, link: Some(link) }
     }
 
@@ -71,8 +85,8 @@ impl Sink {
     ///
     /// If the kernel refuses.
     pub fn pin(&mut self, path: impl AsRef<Path>) {
-        let link: FdLink = self.link.take().expect("already pinned").try_into().expect("the link is a BPF link");
-        link.pin(path).expect("cannot pin");
+        let mut attached = self.link.take().expect("already pinned");
+        attached.0.take().expect("already pinned").pin(path).expect("cannot pin");
     }
 
     /// Pins the program itself, from within the victim's namespace, for other tools to attach.
@@ -97,12 +111,24 @@ impl Sink {
     }
 }
 
-impl Drop for Sink {
+/// Attaches, on a thread of the right namespace.
+type Attach<'a> = Box<dyn FnOnce() -> XdpLinkId + Send + 'a>;
+
+/// What a program is attached by, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Attached(Option<FdLink>);
+
+impl Attached {
+    pub(crate) fn of(link: XdpLink) -> Self {
+        Self(Some(link.try_into().expect("the link is a BPF link")))
+    }
+}
+
+impl Drop for Attached {
     /// Detaches at once. The kernel would do so with the last descriptor of the link, which a program that another test has just started
     /// may still hold.
     fn drop(&mut self) {
-        if let Some(link) = self.link.take() {
-            let link = FdLink::try_from(link).expect("the link is a BPF link");
+        if let Some(link) = self.0.take() {
             let id = link.info().expect("cannot read the link").id();
             let fd = bpf(BPF_LINK_GET_FD_BY_ID, &mut [id, 0, 0]).expect("cannot open the link");
             // SAFETY: the kernel has just made this descriptor for us.

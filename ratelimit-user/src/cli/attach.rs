@@ -15,14 +15,14 @@ use super::{
     Answer,
     output::{self, Output},
     rates::Rates,
-    settings::SettingsArguments,
+    settings::{RateOrOff, SettingsArguments},
     ssh, status,
 };
 use crate::{
     dataplane::{
         Error, Instance,
         attachment::{Added, Mode},
-        host,
+        capacities, host,
         interface::{self, Attached as RunningMode, Interface},
         log,
         object::Wanted,
@@ -48,6 +48,9 @@ pub(super) struct Arguments {
     replace: bool,
     #[command(flatten)]
     settings: SettingsArguments,
+    /// Packets per second that each of these interfaces can take altogether, from 1/s on, or off: up to that, what is over an elastic limit passes
+    #[arg(long, value_name = "RATE|off")]
+    capacity: Option<RateOrOff>,
     /// Do not allow the address that this SSH session comes from
     #[arg(long)]
     no_allow_ssh: bool,
@@ -120,8 +123,18 @@ struct Done {
 /// Makes a new instance's rules, and attaches when they stand.
 fn first(arguments: &Arguments, terms: Option<&Terms>, instance: &mut Instance, done: &mut Done) -> Result<()> {
     done.allowed_ssh = allow_ssh_peer(arguments, instance)?;
+    set_capacities(arguments, instance)?;
     set_default(terms, instance)?;
     attach_each(arguments, instance, &mut done.added)
+}
+
+/// Gives interfaces the capacity that was asked for.
+fn set_capacities(arguments: &Arguments, instance: &mut Instance) -> Result<()> {
+    let Some(RateOrOff(per_second)) = arguments.capacity else { return Ok(()) };
+    for interface in interface::find(&arguments.interfaces)? {
+        capacities::set(&mut instance.tables, interface.index, per_second)?;
+    }
+    Ok(())
 }
 
 /// Adds interfaces to a running instance and brings its program up to date. What cannot be undone comes last.
@@ -132,7 +145,7 @@ fn again(
     instance: &mut Instance,
     done: &mut Done,
 ) -> Result<()> {
-    if let Some(terms) = terms {
+    if let Some(terms) = terms.filter(|_| arguments.capacity.is_none()) {
         instance.check(Target::DEFAULT, terms)?;
     }
     // Rules were kept while nothing was attached, so the operator may come from elsewhere now.
@@ -141,6 +154,7 @@ fn again(
     }
     attach_each(arguments, instance, &mut done.added)?;
     instance.upgrade(wanted)?;
+    set_capacities(arguments, instance)?;
     let before = rules::get(&instance.tables, Target::DEFAULT)?;
     done.replaced = before.filter(|_| terms.is_some()).map(|rule| output::terms(&rule.terms));
     set_default(terms, instance)
@@ -254,6 +268,10 @@ fn report(arguments: &Arguments, instance: &Instance, is_new: bool, done: Done, 
         if attached.rules != 0 {
             let rules = attached.rules;
             writeln!(out, "rules in force: {rules} (`ratelimit limit list`, `allow list`, `deny list`)")?;
+        }
+        if let Some(RateOrOff(per_second)) = arguments.capacity {
+            let capacity = if per_second == 0 { "none".to_owned() } else { format!("{per_second}/s") };
+            writeln!(out, "capacity: {capacity} on {}", arguments.interfaces.join(", "))?;
         }
         for line in arguments.settings.said() {
             writeln!(out, "{line}")?;

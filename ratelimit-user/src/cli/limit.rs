@@ -14,6 +14,7 @@ use serde::Serialize;
 use super::{
     Answer,
     change::{Change, Deleted, for_time, negative, notes, others},
+    excess::{self, Throttle},
     output::{self, Output, expiry, origin},
     rates::Rates,
     ssh,
@@ -26,7 +27,7 @@ use crate::{
         terms::Terms,
     },
     service::ServiceName,
-    units::{self, ByteRate, PacketRate},
+    units,
 };
 
 #[derive(Debug, clap::Subcommand)]
@@ -73,41 +74,66 @@ pub(super) struct Row {
     packets: Option<String>,
     bytes: Option<String>,
     burst: u64,
+    algorithm: &'static str,
+    throttle: String,
+    over_limit: &'static str,
     parents: Vec<String>,
-    /// Seconds for which who exceeds it is shut out.
+    /// Nothing where nobody is shut out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    ban: Option<u64>,
+    ban: Option<BanRow>,
     /// Seconds.
     expires_in: Option<u64>,
     origin: &'static str,
 }
 
+/// Who is shut out for exceeding a limit.
+#[derive(Debug, Clone, Copy, Serialize)]
+struct BanRow {
+    seconds: u64,
+    after: u32,
+    cap_seconds: u64,
+}
+
 impl Row {
     pub(super) fn of(rule: &Listed) -> Self {
-        let given = &rule.terms.policy.given;
+        let policy = &rule.terms.policy;
+        let ban = BanRow {
+            seconds: policy.ban.time / SECOND,
+            after: policy.ban.after,
+            cap_seconds: policy.ban.most / SECOND,
+        };
         Self {
             source: rule.target.sources.to_string(),
             service: ServiceName(rule.target.service).to_string(),
-            packets: output::rate(given.packets, given.packets_period).map(|rate| PacketRate(rate).to_string()),
-            bytes: output::rate(given.bytes, given.bytes_period).map(|rate| ByteRate(rate).to_string()),
-            burst: given.burst,
+            packets: output::packets(policy),
+            bytes: output::bytes(policy),
+            burst: policy.given.burst,
+            algorithm: output::algorithm(policy),
+            throttle: Throttle::of(policy).to_string(),
+            over_limit: excess::over_limit(policy),
             parents: rule.terms.parents.iter().map(output::parent).collect(),
-            ban: (rule.terms.policy.ban != 0).then_some(rule.terms.policy.ban / SECOND),
+            ban: (policy.ban.time != 0).then_some(ban),
             expires_in: rule.expires_in.map(|left| left.as_secs()),
             origin: origin(rule.origin),
         }
     }
 
-    fn cells(&self) -> [String; 9] {
+    fn cells(&self) -> [String; 12] {
         let dash = || "-".to_owned();
         [
             self.source.clone(),
             self.service.clone(),
             self.packets.clone().unwrap_or_else(dash),
             self.bytes.clone().unwrap_or_else(dash),
-            self.burst.to_string(),
+            if self.burst == 0 { dash() } else { self.burst.to_string() },
+            self.algorithm.to_owned(),
+            self.throttle.clone(),
+            self.over_limit.to_owned(),
             if self.parents.is_empty() { dash() } else { self.parents.join(" ") },
-            self.ban.map_or_else(dash, |seconds| units::write_duration(Duration::from_secs(seconds))),
+            self.ban.map_or_else(dash, |BanRow { seconds, after, .. }| {
+                let time = units::write_duration(Duration::from_secs(seconds));
+                if after > 1 { format!("{time} after {after}") } else { time }
+            }),
             expiry(self.expires_in),
             self.origin.to_owned(),
         ]
@@ -182,7 +208,20 @@ fn list(pins: &Path, output: Output) -> Result<Answer> {
         let cells: Vec<_> = rows.iter().map(Row::cells).collect();
         output::table(
             out,
-            ["source", "service", "packets", "bytes", "burst", "parents", "ban", "expires", "origin"],
+            [
+                "source",
+                "service",
+                "packets",
+                "bytes",
+                "burst",
+                "algorithm",
+                "throttle",
+                "over limit",
+                "parents",
+                "ban",
+                "expires",
+                "origin",
+            ],
             &cells,
         )
     })?;

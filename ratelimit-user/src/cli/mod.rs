@@ -3,7 +3,9 @@
 mod access;
 mod attach;
 mod change;
+mod cost;
 mod detach;
+mod excess;
 mod limit;
 mod output;
 mod rates;
@@ -51,6 +53,9 @@ enum Command {
     /// Drop all that sources send
     #[command(subcommand)]
     Deny(access::DenyCommand),
+    /// Let packets of a service count as more than one in limits of packets
+    #[command(subcommand)]
+    Cost(cost::Command),
     /// Show where ratelimit is attached and what became of the packets
     Status(status::Arguments),
     /// Show the tracked sources
@@ -99,6 +104,7 @@ fn run(arguments: Arguments) -> Result<Answer> {
         Command::Limit(command) => limit::run(&command, &pins, output),
         Command::Allow(command) => access::allow(&command, &pins, output),
         Command::Deny(command) => access::deny(&command, &pins, output),
+        Command::Cost(command) => cost::run(&command, &pins, output),
         Command::Status(arguments) => status::run(&arguments, &pins, output),
         Command::Sources(arguments) => sources::run(&arguments, &pins, output),
     }

@@ -7,12 +7,14 @@ use std::{
 
 use anyhow::Result;
 use ratelimit_common::{
-    limit::Rate,
-    policy::{ALLOW, BAN, DENY, Policy},
+    algorithm::Algorithm,
+    limit::Limit,
+    policy::{ALLOW, BAN, Ban, DENY, DROP, Policy},
     rule::{BANNED, COMMAND, SSH},
 };
 use serde::Serialize;
 
+use super::excess::{self, Throttle};
 use crate::{
     dataplane::terms::{ParentLimit, Scope, Terms},
     units::{self, ByteRate, PacketRate},
@@ -79,26 +81,57 @@ pub(super) fn table<const N: usize>(out: &mut dyn Write, head: [&str; N], rows: 
 /// The terms of a rule in a few words.
 pub(super) fn terms(terms: &Terms) -> String {
     let parents = terms.parents.iter().map(|limit| format!(", {}", parent(limit)));
-    policy(&terms.policy) + &parents.collect::<String>() + &ban(&terms.policy)
+    policy(&terms.policy) + &parents.collect::<String>() + &manner(&terms.policy)
 }
 
 /// The terms of a limit in a sentence.
 pub(super) fn limit(terms: &Terms) -> String {
     let parents: Vec<_> = terms.parents.iter().map(parent).collect();
+    let word = if terms.policy.algorithm == Algorithm::LeakyBucket as u8 { "queue" } else { "burst" };
     let own = match terms.policy.given.burst {
         0 => format!("{} per source", policy(&terms.policy)),
-        burst => format!("{} per source, burst {burst}", policy(&terms.policy)),
+        burst => format!("{} per source, {word} {burst}", policy(&terms.policy)),
     };
-    let own = own + &ban(&terms.policy);
+    let own = own + &manner(&terms.policy);
     if parents.is_empty() { own } else { format!("{own}; together {}", parents.join(", ")) }
 }
 
-/// For how long who exceeds a limit is shut out, for the end of a phrase.
-fn ban(policy: &Policy) -> String {
-    match policy.ban {
-        0 => String::new(),
-        nanoseconds => format!(", ban {}", units::write_duration(Duration::from_nanos(nanoseconds))),
+/// By what a limit counts and what becomes of packets over it, as far as that is not the usual, for the end of a phrase.
+fn manner(policy: &Policy) -> String {
+    let mut text = String::new();
+    if policy.algorithm != Algorithm::default() as u8 {
+        text += &format!(", {}", algorithm(policy));
     }
+    match Throttle::of(policy) {
+        Throttle::Hard => {}
+        throttle => text += &format!(", {throttle}"),
+    }
+    if policy.over_limit != DROP {
+        text += &format!(", {}", excess::over_limit(policy));
+    }
+    let Ban { time, after, .. } = policy.ban;
+    if time != 0 {
+        text += &format!(", ban {}", units::write_duration(Duration::from_nanos(time)));
+        text += &if after > 1 { format!(" after {after}") } else { String::new() };
+    }
+    text
+}
+
+/// The name of a policy's algorithm.
+pub(super) fn algorithm(policy: &Policy) -> &'static str {
+    Algorithm::of(policy.algorithm).unwrap_or_default().name()
+}
+
+/// A policy's limits of packets.
+pub(super) fn packets(policy: &Policy) -> Option<String> {
+    let Limit { packets, second_packets, .. } = Limit::of(policy);
+    let first = PacketRate(packets?).to_string();
+    Some(second_packets.map_or(first.clone(), |second| format!("{first},{}", PacketRate(second))))
+}
+
+/// A policy's limit of bytes.
+pub(super) fn bytes(policy: &Policy) -> Option<String> {
+    Limit::of(policy).bytes.map(|rate| ByteRate(rate).to_string())
 }
 
 /// A parent as it is given: `/24=20000/s`.
@@ -131,10 +164,7 @@ pub(super) fn origin(origin: u8) -> &'static str {
 
 /// A policy in a few words.
 fn policy(policy: &Policy) -> String {
-    let given = &policy.given;
-    let packets = rate(given.packets, given.packets_period).map(|rate| PacketRate(rate).to_string());
-    let bytes = rate(given.bytes, given.bytes_period).map(|rate| ByteRate(rate).to_string());
-    match (policy.kind, packets, bytes) {
+    match (policy.kind, packets(policy), bytes(policy)) {
         (ALLOW, ..) => "allow".to_owned(),
         (DENY, ..) => "deny".to_owned(),
         (BAN, ..) => "ban".to_owned(),
@@ -142,11 +172,6 @@ fn policy(policy: &Policy) -> String {
         (_, Some(rate), None) | (_, None, Some(rate)) => rate,
         (_, None, None) => "no limit".to_owned(),
     }
-}
-
-/// A rate of the map of policies, unless it was not given.
-pub(super) fn rate(amount: u64, period: u64) -> Option<Rate> {
-    (amount != 0).then_some(Rate { amount, period })
 }
 
 /// Whether an error means only that nobody reads our output any more.

@@ -1,61 +1,83 @@
 //! The numbers of a limit on the command line.
 
-use std::{cmp::Reverse, str::FromStr, time::Duration};
+use std::{cmp::Reverse, str::FromStr};
 
 use anyhow::{Result, ensure};
 use ratelimit_common::{
+    algorithm::Algorithm,
     limit::{Limit, LimitError},
     policy::Policy,
     source::{IPV4, IPV6},
 };
 
+use super::excess::Excess;
 use crate::{
     dataplane::{
         target::Sources,
         terms::{ParentLimit, Scope, Terms},
     },
-    units::{self, ByteRate, PacketRate},
+    units::{ByteRate, PacketRate},
 };
 
 /// The options of a limit.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Rates {
-    /// Packets that a source may send, from 1/d to 100M/s
-    #[arg(long, value_name = "RATE")]
-    pub(super) packets: Option<PacketRate>,
+    /// Packets that a source may send, from 1/d to 100M/s; two rates are two limits, such as 10/m,500/h
+    #[arg(long, value_name = "RATE[,RATE]", value_delimiter = ',')]
+    pub(super) packets: Vec<PacketRate>,
     /// Bytes that a source may send, whole frames counted, from 1B/s to 50GB/s
     #[arg(long, value_name = "RATE")]
     pub(super) bytes: Option<ByteRate>,
-    /// Packets that may come at once (as 1,514 bytes each for a limit of bytes) [default: what the rate allows in its own unit of time]
-    #[arg(long, value_name = "PACKETS")]
+    /// Packets that may come at once, or a leaky bucket's queue (as 1,514 bytes each for a limit of bytes); of two rates of packets, the
+    /// first one's [default: what the rate allows in its own unit of time]
+    #[arg(long, visible_alias = "queue", value_name = "PACKETS")]
     pub(super) burst: Option<u64>,
-    /// Shut a source out for this time once it exceeds the limit: 90s, 10m, 2h, 7d. Forged packets can have others shut out
-    #[arg(long, value_name = "DURATION", value_parser = units::duration)]
-    pub(super) ban: Option<Duration>,
+    /// By what a limit counts: tokens that come back one by one; a queue that drains (the same, by another name); windows of the clock, fixed or
+    /// sliding; or a log of up to 64 packets in each window, exact in every one [default: token-bucket]
+    #[arg(long, value_name = "NAME", value_parser = algorithm)]
+    pub(super) algorithm: Option<Algorithm>,
+    #[command(flatten)]
+    pub(super) excess: Excess,
     /// A wider limit that must agree too, up to two for each source: /24=20k/s (sources of the same /24 together; over 32 bits: of
     /// IPv6), interface=100MB/s (each interface), all=500k/s,1GB/s
     #[arg(long = "parent", value_name = "SCOPE=RATE[,RATE]")]
     pub(super) parents: Vec<ParentArgument>,
 }
 
+fn algorithm(name: &str) -> Result<Algorithm, String> {
+    let found = Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == name);
+    let names = Algorithm::ALL.map(Algorithm::name);
+    found.ok_or_else(|| format!("expected {} or {}", names[..4].join(", "), names[4]))
+}
+
 impl Rates {
     /// The terms that are meant for these sources, if any rate is given.
     pub(super) fn terms(&self, sources: Sources) -> Result<Option<Terms>> {
-        let Self { packets, bytes, burst, ban, ref parents } = *self;
-        let limited = packets.is_some() || bytes.is_some() || burst.is_some();
+        let Self { packets, bytes, burst, algorithm, excess, parents } = self;
+        let limited = !packets.is_empty() || bytes.is_some() || burst.is_some();
         if !limited && parents.is_empty() {
-            ensure!(ban.is_none(), "--ban is for who exceeds a limit: give --packets RATE or --bytes RATE too");
+            let is_given = algorithm.is_some() || excess.is_given();
+            ensure!(!is_given, "that is for who exceeds a limit: give --packets RATE or --bytes RATE too");
             return Ok(None);
         }
-        let limit = Limit { packets: packets.map(|rate| rate.0), bytes: bytes.map(|rate| rate.0), burst };
+        ensure!(packets.len() <= 2, "a source has two limits at most: give --packets one rate or two");
+        let limit = Limit {
+            packets: packets.first().map(|rate| rate.0),
+            second_packets: packets.get(1).map(|rate| rate.0),
+            bytes: bytes.map(|rate| rate.0),
+            burst: *burst,
+            algorithm: algorithm.unwrap_or_default(),
+        };
+        ensure!(
+            parents.is_empty() || limit.algorithm.is_bucket(),
+            "--parent goes with token-bucket or leaky-bucket: choose one of these, or leave it away"
+        );
         // Parents alone are a limit too.
         let policy = if limited { limit.policy()? } else { Policy::UNLIMITED };
-        ensure!(
-            ban.is_none() || limited && parents.is_empty(),
-            "--ban goes with --packets or --bytes, and without --parent"
-        );
-        let ban = ban.map_or(0, |ban| u64::try_from(ban.as_nanos()).unwrap_or(u64::MAX));
-        let policy = Policy { ban, ..policy };
+        let policy = excess.apply(policy, limited, !parents.is_empty())?;
+        if policy.soft != 0 {
+            limit.hundredths(policy.soft)?;
+        }
         let parents = parents.iter().map(|parent| parent.limit(sources)).collect::<Result<_>>()?;
         Ok(Some(Terms { policy, parents }))
     }
@@ -129,7 +151,7 @@ impl FromStr for ParentArgument {
 impl ParentArgument {
     fn limit(&self, sources: Sources) -> Result<ParentLimit> {
         let Self { scope, packets, bytes } = *self;
-        let limit = Limit { packets: packets.map(|rate| rate.0), bytes: bytes.map(|rate| rate.0), burst: None };
+        let limit = Limit { packets: packets.map(|rate| rate.0), bytes: bytes.map(|rate| rate.0), ..Limit::default() };
         let scope = match (scope, sources) {
             (ScopeArgument::All, _) => Scope::All,
             (ScopeArgument::Interface, _) => Scope::Interface,

@@ -37,7 +37,17 @@ pub(super) struct SettingsArguments {
     /// What all sources together may send that were not seen in three different seconds of late, from 1/s on, or off: holds floods from
     /// forged addresses [default: off]
     #[arg(long, value_name = "RATE|off")]
-    strangers: Option<Strangers>,
+    strangers: Option<RateOrOff>,
+    /// Answers of rejected packets per second, all sources together, or off [default: 100/s]
+    #[arg(long, value_name = "RATE|off")]
+    replies: Option<RateOrOff>,
+    /// Observe only: every packet passes, and is counted as what would have become of it [default: off]
+    #[arg(long, value_enum, num_args = 0..=1, default_missing_value = "on")]
+    shadow: Option<Switch>,
+    /// Logs that there can be at a time for limits by sliding-log, at 672 bytes each; the longest silent one gives way. Changing it begins them
+    /// anew [default: 16384]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=1 << 24))]
+    max_logs: Option<u32>,
     /// What becomes of malformed and truncated IP packets: dropped, or passed as far as their source may [default: drop]
     #[arg(long, value_enum)]
     malformed: Option<Malformed>,
@@ -61,7 +71,7 @@ struct PerSecond(u64);
 
 /// A rate, or none.
 #[derive(Debug, Clone, Copy)]
-struct Strangers(u64);
+pub(super) struct RateOrOff(pub(super) u64);
 
 impl FromStr for PerSecond {
     type Err = UnitError;
@@ -75,7 +85,7 @@ impl FromStr for PerSecond {
     }
 }
 
-impl FromStr for Strangers {
+impl FromStr for RateOrOff {
     type Err = UnitError;
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
@@ -96,7 +106,7 @@ impl SettingsArguments {
 
     /// What was asked for in so many words, a line each.
     pub(super) fn said(&self) -> Vec<String> {
-        let strangers = self.strangers.map(|Strangers(rate)| match rate {
+        let strangers = self.strangers.map(|RateOrOff(rate)| match rate {
             0 => "strangers: not limited".to_owned(),
             rate => format!("strangers: {rate}/s together"),
         });
@@ -109,7 +119,16 @@ impl SettingsArguments {
             Malformed::Drop => "malformed packets: dropped".to_owned(),
             Malformed::Pass => "malformed packets: pass as far as their source may".to_owned(),
         });
-        [strangers, admissions, sample, malformed].into_iter().flatten().collect()
+        let replies = self.replies.map(|RateOrOff(rate)| match rate {
+            0 => "answers to rejected packets: none".to_owned(),
+            rate => format!("answers to rejected packets: {rate}/s together"),
+        });
+        let shadow = self.shadow.map(|switch| match switch {
+            Switch::On => "shadow: every packet passes, and is counted as what would have become of it".to_owned(),
+            Switch::Off => "shadow: off, limits and denies are enforced".to_owned(),
+        });
+        let logs = self.max_logs.map(|most| format!("logs: {most} at a time, if a limit keeps any"));
+        [shadow, logs, strangers, admissions, sample, malformed, replies].into_iter().flatten().collect()
     }
 
     /// What this asks for.
@@ -119,7 +138,7 @@ impl SettingsArguments {
             Some(Switch::On) => Some(Settings::default().cells),
             None => self.cells,
         };
-        let strangers = self.strangers.map(|strangers| strangers.0);
+        let strangers = self.strangers.map(|rate| rate.0);
         let without_cells = cells == Some(0) && strangers.is_some_and(|rate| rate != 0);
         ensure!(!without_cells, "--strangers needs the cells that --front off leaves away: give one of the two");
         Ok(Wanted {
@@ -130,6 +149,9 @@ impl SettingsArguments {
             sample: self.sample.map(|switch| switch == Switch::On),
             admissions: self.admissions.map(|rate| rate.0),
             strangers,
+            replies: self.replies.map(|rate| rate.0),
+            source_logs: self.max_logs,
+            shadow: self.shadow.map(|switch| switch == Switch::On),
             log_level: 0,
         })
     }

@@ -4,7 +4,11 @@ use std::{cmp::Reverse, path::Path};
 
 use anyhow::Result;
 use clap::ValueEnum;
-use ratelimit_common::{control::FEATURE_FRONT, policy::LIMIT};
+use ratelimit_common::{
+    bucket::IN_SHADOW,
+    control::{FEATURE_FRONT, FEATURE_SHADOW},
+    policy::LIMIT,
+};
 use serde::Serialize;
 
 use super::{
@@ -40,6 +44,8 @@ struct Row {
     policy: String,
     passed: Traffic,
     dropped: Traffic,
+    /// What passed in shadow, and would have been dropped.
+    would_drop: Traffic,
 }
 
 pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<Answer> {
@@ -50,20 +56,24 @@ pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
     tracked.retain(|(source, bucket)| resolve::is_source(source, bucket));
     tracked.sort_unstable_by_key(|(source, bucket)| {
         let first = match arguments.sort {
-            Sort::Dropped => (bucket.dropped_packets, bucket.passed_packets),
-            Sort::Passed => (bucket.passed_packets, bucket.dropped_packets),
+            Sort::Dropped => (bucket.dropped_packets & !IN_SHADOW, bucket.passed_packets),
+            Sort::Passed => (bucket.passed_packets, bucket.dropped_packets & !IN_SHADOW),
         };
         (Reverse(first), Prefix::of(source, source.prefix), source.class)
     });
-    let has_cells = instance.tables.control()?.features & FEATURE_FRONT != 0;
+    let features = instance.tables.control()?.features;
+    let (has_cells, is_shadow) = (features & FEATURE_FRONT != 0, features & FEATURE_SHADOW != 0);
     let mut is_estimated = false;
     let mut rows = Vec::new();
     for (source, bucket) in tracked.iter().take(arguments.most) {
         let (service, classes) = services.of_key(source);
+        // In shadow by its own limit, or because everything is.
+        let in_shadow = is_shadow || bucket.dropped_packets & IN_SHADOW != 0;
+        let dropped = Traffic { packets: bucket.dropped_packets & !IN_SHADOW, bytes: bucket.dropped_bytes };
         let mut terms = resolve::of_source(&instance.tables, source, classes)?;
         terms.parents = terms.parents_of(source.family)?;
         // Cells are asked for limits alone, without parents.
-        let limits = terms.policy.packets.is_on() || terms.policy.bytes.is_on();
+        let limits = terms.policy.packets.is_on() || terms.policy.second.is_on();
         let by_cells = terms.policy.kind == LIMIT && limits && terms.parents.is_empty();
         is_estimated |= has_cells && by_cells && bucket.passed_packets > 0;
         rows.push(Row {
@@ -71,15 +81,26 @@ pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
             service: ServiceName(service).to_string(),
             policy: output::terms(&terms),
             passed: Traffic { packets: bucket.passed_packets, bytes: bucket.passed_bytes },
-            dropped: Traffic { packets: bucket.dropped_packets, bytes: bucket.dropped_bytes },
+            dropped: if in_shadow { Traffic::default() } else { dropped },
+            would_drop: if in_shadow { dropped } else { Traffic::default() },
         });
     }
     // A reader may take its time; other commands need not wait for it.
     drop(instance);
     output.print(&rows, |out| {
         let cells: Vec<_> = rows.iter().map(Row::cells).collect();
-        let head = ["source", "service", "policy", "passed", "passed bytes", "dropped", "dropped bytes"];
-        output::table(out, head, &cells)?;
+        // Would-be drops have columns only where there are any.
+        if rows.iter().any(|row| row.would_drop.packets != 0) {
+            let head =
+                ["source", "service", "policy", "passed", "passed bytes", "dropped", "dropped bytes", "would drop"];
+            let shadow = |row: &Row| row.would_drop.packets.to_string();
+            let cells: Vec<[String; 8]> =
+                rows.iter().zip(cells).map(|(row, [a, b, c, d, e, f, g])| [a, b, c, d, e, f, g, shadow(row)]).collect();
+            output::table(out, head, &cells)?;
+        } else {
+            let head = ["source", "service", "policy", "passed", "passed bytes", "dropped", "dropped bytes"];
+            output::table(out, head, &cells)?;
+        }
         if is_estimated {
             writeln!(out, "what passed within a limit is estimated (`ratelimit help sources`)")?;
         }
@@ -93,7 +114,7 @@ pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
 
 impl Row {
     fn cells(&self) -> [String; 7] {
-        let Self { source, service, policy, passed, dropped } = self;
+        let Self { source, service, policy, passed, dropped, .. } = self;
         [
             source.clone(),
             service.clone(),

@@ -6,7 +6,10 @@ use std::{collections::BTreeMap, path::Path};
 
 use anyhow::Result;
 use ratelimit_common::{
-    control::{Control, FEATURE_FRONT, FEATURE_PASS_MALFORMED, FEATURE_SAMPLE, FEATURE_STRANGERS},
+    control::{
+        Control, FEATURE_FRONT, FEATURE_PASS_MALFORMED, FEATURE_REJECT, FEATURE_SAMPLE, FEATURE_SHADOW,
+        FEATURE_STRANGERS,
+    },
     cpu::Cpu,
     reason::Reason,
 };
@@ -33,6 +36,7 @@ struct Status {
     passed: Traffic,
     dropped: Traffic,
     reasons: BTreeMap<&'static str, Traffic>,
+    shadow: Shadow,
     sources: Sources,
     ipv6_prefix: u32,
     /// What becomes of malformed and truncated packets: `drop` or `pass`.
@@ -43,9 +47,20 @@ struct Status {
     sample: bool,
     /// Nothing where they are not limited.
     strangers: Option<Strangers>,
+    replies: Replies,
     clock: Clock,
     lost_races: u64,
     memory: Memory,
+}
+
+/// What passed, and is counted as what would have become of it.
+#[derive(Debug, Serialize)]
+struct Shadow {
+    /// Whether all packets pass.
+    everything: bool,
+    /// Part of what has passed.
+    would_drop: Traffic,
+    reasons: BTreeMap<&'static str, Traffic>,
 }
 
 #[derive(Debug, Serialize)]
@@ -87,6 +102,18 @@ struct Strangers {
     regulars: usize,
     passed: u64,
     refused: u64,
+}
+
+/// Answers to rejected packets.
+#[derive(Debug, Serialize)]
+struct Replies {
+    /// Whether any limit asks for them.
+    #[serde(skip)]
+    are_on: bool,
+    per_second: u64,
+    sent: u64,
+    /// Those that the budget was spent for.
+    unsent: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -161,13 +188,22 @@ fn read(instance: &Instance) -> Result<Status> {
         *(if reason.passes() { &mut passed } else { &mut dropped }) += traffic;
         reasons.insert(reason.name(), traffic);
     }
+    let mut shadow = Shadow { everything: false, would_drop: Traffic::default(), reasons: BTreeMap::new() };
+    for (reason, count) in tables.shadow_counts()?.into_iter().filter(|(_, count)| count.packets > 0) {
+        let traffic = Traffic { packets: count.packets, bytes: count.bytes };
+        shadow.would_drop += traffic;
+        passed += traffic;
+        shadow.reasons.insert(reason.name(), traffic);
+    }
     let refused = |reason: Reason| reasons.get(reason.name()).map_or(0, |traffic| traffic.packets);
     let (control, tracked, cpus) = (tables.control()?, tables.tracked()?, gauges::of_cpus(tables)?);
     let is_on = |feature| control.features & feature != 0;
+    shadow.everything = is_on(FEATURE_SHADOW);
     Ok(Status {
         interfaces: instance.attachments.list()?.into_iter().map(Interface::from).collect(),
         passed,
         dropped,
+        shadow,
         sources: Sources {
             tracked: tracked.iter().filter(|(source, bucket)| resolve::is_source(source, bucket)).count(),
             buckets: tracked.len(),
@@ -187,6 +223,12 @@ fn read(instance: &Instance) -> Result<Status> {
             })
         } else {
             None
+        },
+        replies: Replies {
+            are_on: is_on(FEATURE_REJECT),
+            per_second: control.replies.per_second,
+            sent: cpus.replies_sent,
+            unsent: cpus.replies_unsent,
         },
         clock: Clock::read(tables)?,
         lost_races: cpus.lost_races,

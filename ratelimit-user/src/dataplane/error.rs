@@ -130,6 +130,21 @@ pub enum Error {
         "the running instance has no cells, which --strangers needs: `ratelimit detach --all` first, then attach without --front off"
     )]
     NoCells,
+    /// Two interfaces with a capacity fall on one place.
+    #[error(
+        "interface {index} cannot have a capacity beside interface {other}: their indices differ by a multiple of 256. Take the other one's with --capacity off, or delete and make one of both interfaces again"
+    )]
+    SamePlace {
+        /// Index of the interface.
+        index: u32,
+        /// Index of the other.
+        other: u32,
+    },
+    /// Nothing tells an elastic limit whether there is room.
+    #[error(
+        "no interface has a capacity, which --throttle elastic goes by: `ratelimit attach IFACE --capacity RATE` first"
+    )]
+    NoCapacity,
     /// A limit that cannot be.
     #[error(transparent)]
     Limit(#[from] LimitError),

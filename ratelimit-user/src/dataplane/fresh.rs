@@ -22,6 +22,9 @@ const BATCH_TIME: u64 = SECOND / 1_000;
 /// How long strangers may have been silent to send at full speed: what is allowed in so many nanoseconds comes at once.
 const STRANGERS_BURST: u64 = SECOND / 10;
 
+/// How long nothing may have been answered for answers at full speed: what is allowed in so many nanoseconds comes at once, one at least.
+const REPLIES_BURST: u64 = SECOND / 10;
+
 /// The control entry for these settings.
 pub(super) fn control(object: &mut Ebpf, settings: &Settings) -> Result<Control, Error> {
     let mut control = Control { abi: ABI_VERSION, ipv6_prefix: settings.ipv6_prefix, ..Control::default() };
@@ -57,6 +60,7 @@ pub(super) fn apply(settings: &Settings, control: &mut Control) {
     let batch = (settings.strangers / (SECOND / BATCH_TIME)).max(1);
     control.strangers = budget(settings.strangers, STRANGERS_BURST, batch);
     control.strangers_batch = batch;
+    control.replies = budget(settings.replies, REPLIES_BURST, 1);
 }
 
 /// A budget of so many per second, taken `batch` at a time, of which what comes in `burst` nanoseconds may come at once.

@@ -21,6 +21,8 @@ pub fn of_cpus(tables: &Tables) -> Result<Cpu, Error> {
         bans_failed: sum.bans_failed + cpu.bans_failed,
         lost_races: sum.lost_races + cpu.lost_races,
         displaced: sum.displaced + cpu.displaced,
+        replies_sent: sum.replies_sent + cpu.replies_sent,
+        replies_unsent: sum.replies_unsent + cpu.replies_unsent,
         ..sum
     }))
 }

@@ -43,7 +43,7 @@ pub fn now() -> u64 {
 /// Nanoseconds since 1970.
 #[must_use]
 pub fn wall() -> u64 {
-    let time = clock_gettime(ClockId::Realtime);
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 

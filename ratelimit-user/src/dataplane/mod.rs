@@ -2,8 +2,10 @@
 
 pub mod attachment;
 mod bpf;
+pub mod capacities;
 pub mod cells;
 pub mod clocks;
+pub mod costs;
 pub mod error;
 mod expiry;
 mod filter;

@@ -6,8 +6,8 @@ use aya::{Ebpf, EbpfLoader, maps::MapInfo, programs::Xdp};
 use ratelimit_common::{
     control::{
         self, ADMISSIONS_DEFAULT, FEATURE_ACTIONS, FEATURE_COSTS, FEATURE_ELASTIC, FEATURE_FRONT, FEATURE_LOGS,
-        FEATURE_PARENTS, FEATURE_PASS_MALFORMED, FEATURE_SAMPLE, FEATURE_SERVICES, FEATURE_SHADOW, FEATURE_SOFT,
-        FEATURE_STRANGERS, FEATURE_WINDOWS,
+        FEATURE_PARENTS, FEATURE_PASS_MALFORMED, FEATURE_REJECT, FEATURE_SAMPLE, FEATURE_SERVICES, FEATURE_SHADOW,
+        FEATURE_SOFT, FEATURE_STRANGERS, FEATURE_WINDOWS, REPLIES_DEFAULT,
     },
     map,
 };
@@ -65,6 +65,10 @@ pub struct Settings {
     pub costs: bool,
     /// Every packet passes, and is counted as what would have become of it.
     pub shadow: bool,
+    /// Packets over a limit are answered.
+    pub reject: bool,
+    /// Such answers per second, all CPUs together; 0 is none.
+    pub replies: u64,
     /// Frames may have several buffers, as far as the driver makes such.
     pub frags: bool,
     /// Time comes from the control map, as tests need it.
@@ -113,7 +117,7 @@ struct Switch {
     constant: &'static str,
 }
 
-const SWITCHES: [Switch; 10] = [
+const SWITCHES: [Switch; 11] = [
     Switch { of: |settings| &mut settings.services, feature: FEATURE_SERVICES, constant: control::SERVICES },
     Switch { of: |settings| &mut settings.parents, feature: FEATURE_PARENTS, constant: control::PARENTS },
     Switch {
@@ -126,6 +130,7 @@ const SWITCHES: [Switch; 10] = [
     Switch { of: |settings| &mut settings.soft, feature: FEATURE_SOFT, constant: control::SOFT },
     Switch { of: |settings| &mut settings.elastic, feature: FEATURE_ELASTIC, constant: control::ELASTIC },
     Switch { of: |settings| &mut settings.actions, feature: FEATURE_ACTIONS, constant: control::ACTIONS },
+    Switch { of: |settings| &mut settings.reject, feature: FEATURE_REJECT, constant: control::REJECT },
     Switch { of: |settings| &mut settings.costs, feature: FEATURE_COSTS, constant: control::COSTS },
     Switch { of: |settings| &mut settings.shadow, feature: FEATURE_SHADOW, constant: control::SHADOW },
 ];
@@ -151,6 +156,8 @@ impl Default for Settings {
             actions: false,
             costs: false,
             shadow: false,
+            reject: false,
+            replies: REPLIES_DEFAULT,
             frags: host::kernel_is_at_least(FRAGS_SINCE),
             injected_clock: false,
             injected_tick: 0,
@@ -180,6 +187,8 @@ pub struct Wanted {
     pub source_logs: Option<u32>,
     /// See [`Settings::shadow`].
     pub shadow: Option<bool>,
+    /// See [`Settings::replies`].
+    pub replies: Option<u64>,
     /// See [`Settings::log_level`].
     pub log_level: u8,
 }
@@ -198,6 +207,7 @@ impl Wanted {
             strangers: self.strangers.unwrap_or(open.strangers),
             source_logs: self.source_logs.unwrap_or(open.source_logs),
             shadow: self.shadow.unwrap_or(open.shadow),
+            replies: self.replies.unwrap_or(open.replies),
             log_level: self.log_level,
             ..open
         }

@@ -6,13 +6,15 @@ use ratelimit_common::{
     algorithm::Algorithm,
     class::CLASSES,
     control::{
-        Control, FEATURE_ACTIONS, FEATURE_ELASTIC, FEATURE_LOGS, FEATURE_PARENTS, FEATURE_SOFT, FEATURE_WINDOWS,
+        Control, FEATURE_ACTIONS, FEATURE_ELASTIC, FEATURE_LOGS, FEATURE_PARENTS, FEATURE_REJECT, FEATURE_SOFT,
+        FEATURE_WINDOWS,
     },
     gcra::{self, Units},
     limit::Limit,
     map::POLICIES_MAX,
     policy::{
-        ALLOWED_ID, BANNED_ID, COARSE, DENIED_ID, DROP, HAS_PARENTS, LIMIT, Parent, Policy, PolicyId, UNLIMITED_ID,
+        ALLOWED_ID, BANNED_ID, COARSE, DENIED_ID, DROP, HAS_PARENTS, LIMIT, Parent, Policy, PolicyId, REJECT,
+        UNLIMITED_ID,
     },
     stages,
     window::Window,
@@ -146,6 +148,7 @@ pub fn features_of(policy: &Policy) -> u32 {
         | bit(policy.soft != 0, FEATURE_SOFT)
         | bit(policy.elastic != 0, FEATURE_ELASTIC | FEATURE_ACTIONS)
         | bit(policy.over_limit != DROP, FEATURE_ACTIONS)
+        | bit(policy.over_limit == REJECT, FEATURE_REJECT)
 }
 
 /// Works out anew what depends on the costs of packets. Each word of a policy is right by itself meanwhile.

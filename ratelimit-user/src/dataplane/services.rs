@@ -138,7 +138,8 @@ pub(super) fn forget_unused(tables: &mut Tables) -> Result<(), Error> {
 fn used(tables: &Tables) -> Result<[bool; CLASSES], Error> {
     let mut used = [false; CLASSES];
     for (class, used) in (0..=Class::MAX).zip(&mut used) {
-        *used = tables.default_policy(class)? != 0;
+        let entry = tables.class(class)?;
+        *used = entry.default_policy != 0 || entry.cost != 0;
     }
     for (source, _) in tables.source_rules()? {
         used[usize::from(source.class) % CLASSES] = true;

@@ -51,6 +51,7 @@ const SHAPES: [Shape; map::PINNED.len()] = [
     Shape::of::<u32, Log>(map::EMPTY_LOG, MapType::Array, Some(1)),
     Shape::of::<u32, Capacity>(map::CAPACITIES, MapType::Array, Some(capacity::PLACES)),
     Shape::of::<u32, u64>(map::CAPACITY_LEFT, MapType::PerCpuArray, Some(capacity::PLACES)),
+    Shape::of::<u32, u64>(map::REPLIES, MapType::Array, Some(1)),
 ];
 
 impl Shape {

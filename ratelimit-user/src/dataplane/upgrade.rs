@@ -3,14 +3,14 @@
 use std::{cmp::Reverse, fs, path::Path, time::Duration};
 
 use ratelimit_common::{
-    control::{FEATURE_FRONT, FEATURE_PARENTS, FEATURE_SAMPLE, FEATURE_SERVICES},
+    control::{FEATURE_COSTS, FEATURE_FRONT, FEATURE_PARENTS, FEATURE_SAMPLE, FEATURE_SERVICES},
     map,
     service::Service,
     source::IPV4,
 };
 
 use super::{
-    Error, Instance,
+    Error, Instance, capacities, costs,
     error::{Tried as _, at},
     fresh,
     instance::{NEW_PROGRAM, PROGRAM},
@@ -31,11 +31,8 @@ impl Instance {
     pub fn set_rule(&mut self, target: Target, terms: &Terms, life: Option<Duration>, origin: u8) -> Result<(), Error> {
         self.check(target, terms)?;
         let replaced = rules::get(&self.tables, target)?;
-        let running = self.tables.control()?.features;
         let needed = needs(target, terms);
-        if needed & !running != 0 {
-            self.switch_to(running | needed)?;
-        }
+        self.look_at(needed)?;
         let outcome = rules::set(&mut self.tables, target, terms, life, origin);
         // What the rule before this one has needed, and what a rule that could not be set would have.
         let before = replaced.map_or(0, |replaced| needs(target, &replaced.terms));
@@ -64,6 +61,9 @@ impl Instance {
         let ipv6_prefix = self.tables.control()?.ipv6_prefix as u8;
         if terms.policy.ban.time != 0 && ipv6_prefix < 32 {
             return Err(Error::WideBan(ipv6_prefix));
+        }
+        if terms.policy.elastic != 0 && !capacities::is_any(&self.tables)? {
+            return Err(Error::NoCapacity);
         }
         for family in FAMILIES {
             let whole = match (family, target.sources) {
@@ -119,6 +119,7 @@ impl Instance {
             admissions: control.admission.per_second,
             strangers: control.strangers.per_second,
             source_logs: control.source_logs,
+            replies: control.replies.per_second,
             ..Settings::default()
         };
         Ok(settings.with_features(control.features))
@@ -126,7 +127,7 @@ impl Instance {
 
     /// Changes to a program that does not look at these features, as far as no rule needs them any more. Where that fails, the running
     /// one does too much and nothing wrong.
-    fn spare(&mut self, features: u32) {
+    pub(super) fn spare(&mut self, features: u32) {
         let _ = self.try_spare(features);
     }
 
@@ -136,8 +137,17 @@ impl Instance {
         if unused & FEATURE_SERVICES != 0 && !Services::read(&self.tables)?.is_empty() {
             unused &= !FEATURE_SERVICES;
         }
+        if unused & FEATURE_COSTS != 0 && !costs::list(&self.tables)?.is_empty() {
+            unused &= !FEATURE_COSTS;
+        }
         unused &= !policies::features(&self.tables)?;
         if unused == 0 { Ok(()) } else { self.switch_to(running & !unused) }
+    }
+
+    /// Changes to a program that looks at these features too.
+    pub(super) fn look_at(&mut self, needed: u32) -> Result<(), Error> {
+        let running = self.tables.control()?.features;
+        if needed & !running == 0 { Ok(()) } else { self.switch_to(running | needed) }
     }
 
     fn switch_to(&mut self, features: u32) -> Result<(), Error> {

@@ -14,6 +14,7 @@ mod precedence;
 mod precision;
 mod race;
 mod redirects;
+mod replies;
 mod rules;
 mod schedules;
 mod services;

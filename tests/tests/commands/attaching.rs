@@ -52,11 +52,15 @@ fn status_follows_the_contract() {
             },
             "sources": {"tracked": 1, "buckets": 1, "capacity": 1_000},
             "ipv6_prefix": 64, "malformed": "drop",
+            "replies": {"per_second": 100, "sent": 0, "unsent": 0},
         })
     );
     let text = ratelimit.ok("status");
     assert!(text.contains(&format!("eth0: native, program {id}\n")), "{text}");
     assert!(text.contains("over-packets  dropped        7    420"), "{text}");
+    // Where nothing is rejected, nothing is said of answers by itself.
+    let replies = "\nanswers to rejected packets: 100/s together; 0 sent, 0 left out\n";
+    assert!(!text.contains("answers") && ratelimit.ok("status -v").contains(replies), "{text}");
     ratelimit.ok("detach --all");
 }
 

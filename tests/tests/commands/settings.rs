@@ -19,6 +19,9 @@ fn what_cannot_be_is_refused() {
         ("attach eth0 --strangers 1/h", per_second),
         ("attach eth0 --strangers some", "expected packets per s, m, h or d"),
         ("attach eth0 --front off --strangers 1k/s", "--strangers needs the cells that --front off leaves away"),
+        ("attach eth0 --replies 0/s", "a rate of nothing"),
+        ("attach eth0 --replies 1/h", per_second),
+        ("attach eth0 --replies some", "expected packets per s, m, h or d"),
         ("attach eth0 --admissions 0/s", "a rate of nothing"),
         ("attach eth0 --admissions 1/m", per_second),
         ("attach eth0 --sample some", "invalid value 'some' for '--sample"),
@@ -69,9 +72,10 @@ fn cells_of_a_running_instance_stay() {
 }
 
 /// What a running instance may be told to change.
-fn settings(ratelimit: &Ratelimit<'_>) -> [Value; 3] {
+fn settings(ratelimit: &Ratelimit<'_>) -> [Value; 4] {
     let status = ratelimit.json("status");
-    [&status["strangers"]["per_second"], &status["sample"], &status["admission"]["per_second_and_cpu"]]
+    let replies = &status["replies"]["per_second"];
+    [&status["strangers"]["per_second"], &status["sample"], &status["admission"]["per_second_and_cpu"], replies]
         .map(Value::clone)
 }
 
@@ -94,14 +98,21 @@ fn what_a_running_instance_is_told_acts_and_stays() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0");
-    assert_eq!(settings(&ratelimit), [json!(null), json!(true), json!(10_000)]);
+    assert_eq!(settings(&ratelimit), [json!(null), json!(true), json!(10_000), json!(100)]);
     let text = ratelimit.ok("attach eth0 --strangers 5k/s --sample off");
     assert!(text.ends_with("\nstrangers: 5000/s together\nsamples: off\n"), "{text}");
-    assert_eq!(settings(&ratelimit), [json!(5_000), json!(false), json!(10_000)]);
+    assert_eq!(settings(&ratelimit), [json!(5_000), json!(false), json!(10_000), json!(100)]);
     ratelimit.ok("attach eth0 --admissions 60/m");
-    assert_eq!(settings(&ratelimit), [json!(5_000), json!(false), json!(1)]);
+    assert_eq!(settings(&ratelimit), [json!(5_000), json!(false), json!(1), json!(100)]);
     ratelimit.ok("attach eth0 --strangers off --sample on");
-    assert_eq!(settings(&ratelimit), [json!(null), json!(true), json!(1)]);
+    assert_eq!(settings(&ratelimit), [json!(null), json!(true), json!(1), json!(100)]);
+    let text = ratelimit.ok("attach eth0 --replies 5/s");
+    assert!(text.ends_with("\nanswers to rejected packets: 5/s together\n"), "{text}");
+    assert_eq!(settings(&ratelimit)[3], 5);
+    let text = ratelimit.ok("attach eth0 --replies off");
+    assert!(text.ends_with("\nanswers to rejected packets: none\n"), "{text}");
+    ratelimit.ok("attach eth0");
+    assert_eq!(settings(&ratelimit)[3], 0);
     ratelimit.ok("detach --all");
 
     let listed = || ratelimit.json("sources").as_array().unwrap().len();
@@ -122,7 +133,8 @@ fn what_a_running_instance_is_told_acts_and_stays() {
 fn a_rule_that_changes_the_program_keeps_its_settings_and_its_seed() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
-    ratelimit.ok("attach eth0 --cells 4096 --strangers 3k/s --sample off --admissions 77/s --malformed pass");
+    ratelimit
+        .ok("attach eth0 --cells 4096 --strangers 3k/s --sample off --admissions 77/s --replies 9/s --malformed pass");
     let control = || -> Control {
         sandbox.victim(|| {
             let data = MapData::from_pin("/sys/fs/bpf/ratelimit/CONTROL").unwrap();
@@ -141,14 +153,14 @@ fn a_rule_that_changes_the_program_keeps_its_settings_and_its_seed() {
         ratelimit.ok(words);
         assert_ne!(program(), running, "{words}");
         running = program();
-        assert_eq!(settings(&ratelimit), [json!(3_000), json!(false), json!(77)], "{words}");
+        assert_eq!(settings(&ratelimit), [json!(3_000), json!(false), json!(77), json!(9)], "{words}");
         let status = ratelimit.json("status");
         assert_eq!((&status["front"]["cells"], &status["malformed"]), (&json!(4_096), &json!("pass")), "{words}");
         let after = control();
         assert_eq!((after.seed, after.tick, after.tick_zero), (before.seed, before.tick, before.tick_zero), "{words}");
         assert_eq!(
-            (after.strangers, after.admission, after.created),
-            (before.strangers, before.admission, before.created)
+            (after.strangers, after.admission, after.replies, after.created),
+            (before.strangers, before.admission, before.replies, before.created)
         );
     }
     assert_eq!(control().features, before.features);

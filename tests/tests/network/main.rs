@@ -4,5 +4,6 @@
 mod jumbo;
 mod limits;
 mod receiver;
+mod replies;
 mod services;
 mod survival;

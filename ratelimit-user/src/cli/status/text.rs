@@ -10,7 +10,7 @@ use ratelimit_common::{
     reason::Reason,
 };
 
-use super::{Admission, Clock, Front, Sources, Status, Strangers, Traffic};
+use super::{Admission, Clock, Front, Replies, Sources, Status, Strangers, Traffic};
 use crate::{
     cli::output,
     units::{self, PacketRate},
@@ -31,7 +31,16 @@ pub(super) fn write(out: &mut dyn Write, status: &Status, is_verbose: bool) -> i
         None if is_verbose => writeln!(out, "strangers: not limited")?,
         None => {}
     }
+    if status.replies.are_on || is_verbose {
+        replies(out, &status.replies)?;
+    }
     front(out, status.front.as_ref(), is_verbose)?;
+    if status.shadow.everything {
+        writeln!(
+            out,
+            "shadow: every packet passes, and is counted as what would have become of it (`attach --shadow off` enforces)"
+        )?;
+    }
     if status.malformed == "pass" {
         writeln!(out, "malformed packets: pass as far as their source may")?;
     }
@@ -89,6 +98,12 @@ fn strangers(out: &mut dyn Write, strangers: &Strangers) -> io::Result<()> {
     writeln!(out, "strangers: {rate} together; {passed} packets passed, {refused} dropped; regulars known: {regulars}")
 }
 
+fn replies(out: &mut dyn Write, replies: &Replies) -> io::Result<()> {
+    let Replies { per_second: rate, sent, unsent, .. } = *replies;
+    let rate = if rate == 0 { "none".to_owned() } else { format!("{} together", per_second(rate)) };
+    writeln!(out, "answers to rejected packets: {rate}; {sent} sent, {unsent} left out")
+}
+
 /// What shows a crowd is always said.
 fn front(out: &mut dyn Write, front: Option<&Front>, is_verbose: bool) -> io::Result<()> {
     let Some(Front { cells, crowded, displaced_notes }) = front else {
@@ -124,6 +139,11 @@ fn reasons(out: &mut dyn Write, status: &Status) -> io::Result<()> {
         let traffic = &status.reasons[reason.name()];
         if traffic.packets > 0 {
             rows.push(row(reason.name(), if reason.passes() { "passed" } else { "dropped" }, traffic));
+        }
+    }
+    for reason in Reason::ALL {
+        if let Some(traffic) = status.shadow.reasons.get(reason.name()) {
+            rows.push(row(reason.name(), "would drop", traffic));
         }
     }
     rows.push(row("all", "passed", &status.passed));

@@ -1,0 +1,74 @@
+//! The answer to a segment: a reset, as a port that is closed gives it.
+
+use super::checksum::{Sum, Words, word};
+
+/// Bytes of a header without options.
+pub(super) const LENGTH: usize = 20;
+
+const FIN: u8 = 0x01;
+const SYN: u8 = 0x02;
+const RST: u8 = 0x04;
+const ACK: u8 = 0x10;
+
+/// The reset that a segment of `length` bytes gets, which begins with `header` (RFC 9293, section 3.10.7.1). Its checksum is zero. A
+/// reset gets none, nor a segment whose header contradicts itself.
+#[inline(always)]
+pub(super) fn reset(header: Words<5>, length: usize) -> Option<Words<5>> {
+    let [ports, sequence, acknowledgement, control, _] = header;
+    let [begin, flags, ..] = control.to_ne_bytes();
+    let begin = usize::from(begin >> 4) * 4;
+    if flags & RST != 0 || begin < LENGTH || begin > length {
+        return None;
+    }
+    let (sequence, acknowledgement, flags) = if flags & ACK != 0 {
+        (acknowledgement, 0, RST)
+    } else {
+        let counted = length - begin + usize::from(flags & SYN != 0) + usize::from(flags & FIN != 0);
+        let next = u32::from_be(sequence).wrapping_add(counted as u32);
+        (0, next.to_be(), RST | ACK)
+    };
+    let begin = (LENGTH as u8 / 4) << 4;
+    Some([ports.rotate_left(16), sequence, acknowledgement, word([begin, flags, 0, 0]), 0])
+}
+
+/// The segment with its checksum, where `sum` is that of what it covers besides.
+#[inline(always)]
+pub(super) fn sealed(segment: Words<5>, sum: Sum) -> Words<5> {
+    let [ports, sequence, acknowledgement, control, _] = segment;
+    let [first, second] = sum.add(ports).add(sequence).add(acknowledgement).add(control).checksum();
+    [ports, sequence, acknowledgement, control, word([first, second, 0, 0])]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(flags: u8, length: usize) -> Option<[[u8; 4]; 5]> {
+        let header = [[0, 1, 0, 2], [0xff; 4], [0, 0, 0, 9], [0x60, flags, 1, 1], [7; 4]];
+        reset(header.map(word), length).map(|words| words.map(u32::to_ne_bytes))
+    }
+
+    #[test]
+    fn whoever_acknowledges_something_is_told_that_there_is_nothing_at_this_point() {
+        for flags in [ACK, ACK | SYN, ACK | FIN] {
+            assert_eq!(answer(flags, 30), Some([[0, 2, 0, 1], [0, 0, 0, 9], [0; 4], [0x50, RST, 0, 0], [0; 4]]));
+        }
+    }
+
+    /// The sequence number goes around with the first byte.
+    #[test]
+    fn everything_else_is_acknowledged() {
+        for (flags, length, next) in [(SYN, 24, 0), (0, 34, 9), (FIN, 34, 10), (SYN | FIN, 24, 1), (SYN, 30, 6)] {
+            let expected = [[0, 2, 0, 1], [0; 4], [0, 0, 0, next], [0x50, RST | ACK, 0, 0], [0; 4]];
+            assert_eq!(answer(flags, length), Some(expected), "{flags:#x}");
+        }
+    }
+
+    #[test]
+    fn resets_and_broken_headers_are_not_answered() {
+        for (flags, length) in [(RST, 24), (RST | ACK, 24), (SYN, 23), (SYN, 0)] {
+            assert_eq!(answer(flags, length), None);
+        }
+        assert_eq!(reset([0, 0, 0, word([0x40, SYN, 0, 0]), 0], 40), None);
+    }
+}

@@ -1,0 +1,157 @@
+//! What becomes of packets over a limit, on the command line.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use anyhow::{Result, ensure};
+use clap::ValueEnum;
+use ratelimit_common::{
+    offence::MOST_DROPS,
+    policy::{Ban, DROP, Policy, REJECT, SHADOW},
+};
+
+use crate::units::{self, UnitError};
+
+/// How often the time of a ban doubles, unless told otherwise.
+const DOUBLINGS: u64 = 8;
+
+/// The options about packets over a limit.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(super) struct Excess {
+    /// How strictly: hard; soft=10% (that much of the limit passes above it, counted apart); or elastic (what is over passes while the
+    /// interface is under its `attach --capacity`) [default: hard]
+    #[arg(long, value_name = "hard|soft=PERCENT|elastic")]
+    throttle: Option<Throttle>,
+    /// What becomes of packets over the limit: dropped; dropped, and the sender told (ICMP, or a TCP reset); or passed, and counted as what
+    /// would have been dropped [default: drop]
+    #[arg(long, value_enum)]
+    over_limit: Option<OverLimit>,
+    /// Shut a source out for this time once it exceeds the limit: 90s, 10m, 2h, 7d. Forged packets can have others shut out
+    #[arg(long, value_name = "DURATION", value_parser = units::duration)]
+    ban: Option<Duration>,
+    /// Only after so many packets were dropped within a minute [default: 1]
+    #[arg(long, value_name = "N", requires = "ban", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_DROPS)))]
+    ban_after: Option<u32>,
+    /// The time doubles for whoever is shut out again, up to this [default: 8 times --ban]
+    #[arg(long, value_name = "DURATION", requires = "ban", value_parser = units::duration)]
+    ban_cap: Option<Duration>,
+}
+
+/// What follows `--throttle`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Throttle {
+    Hard,
+    Soft(u8),
+    Elastic,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum OverLimit {
+    Drop,
+    Reject,
+    Shadow,
+}
+
+const THROTTLE_EXPECTED: UnitError =
+    UnitError::new("expected hard, elastic, or soft with a share from 1% to 100%, such as soft=10%");
+
+impl FromStr for Throttle {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        match (text, text.strip_prefix("soft=")) {
+            ("hard", _) => Ok(Self::Hard),
+            ("elastic", _) => Ok(Self::Elastic),
+            (_, Some(share)) => {
+                let digits = share.strip_suffix('%').filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+                let percent =
+                    digits.and_then(|digits| digits.parse().ok()).filter(|percent| (1..=100).contains(percent));
+                percent.map(Self::Soft).ok_or(THROTTLE_EXPECTED)
+            }
+            _ => Err(THROTTLE_EXPECTED),
+        }
+    }
+}
+
+impl fmt::Display for Throttle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Hard => f.write_str("hard"),
+            Self::Soft(percent) => write!(f, "soft={percent}%"),
+            Self::Elastic => f.write_str("elastic"),
+        }
+    }
+}
+
+impl Throttle {
+    /// That of a policy.
+    pub(super) fn of(policy: &Policy) -> Self {
+        match (policy.soft, policy.elastic) {
+            (0, 0) => Self::Hard,
+            (0, _) => Self::Elastic,
+            (percent, _) => Self::Soft(percent),
+        }
+    }
+}
+
+/// What becomes of packets over the limit of a policy, in a word.
+pub(super) fn over_limit(policy: &Policy) -> &'static str {
+    match policy.over_limit {
+        SHADOW => "shadow",
+        REJECT => "reject",
+        _ => "drop",
+    }
+}
+
+impl Excess {
+    /// Whether anything is said at all.
+    pub(super) fn is_given(&self) -> bool {
+        self.throttle.is_some() || self.over_limit.is_some() || self.ban.is_some()
+    }
+
+    /// The policy with what is said here; whether it has limits of its own, and parents.
+    pub(super) fn apply(&self, policy: Policy, has_limits: bool, has_parents: bool) -> Result<Policy> {
+        let throttle = self.throttle.unwrap_or(Throttle::Hard);
+        let soft = if let Throttle::Soft(percent) = throttle { percent } else { 0 };
+        let over_limit = match self.over_limit {
+            Some(OverLimit::Reject) => REJECT,
+            Some(OverLimit::Shadow) => SHADOW,
+            Some(OverLimit::Drop) | None => DROP,
+        };
+        let is_own = has_limits && !has_parents;
+        ensure!(soft == 0 || is_own, "--throttle soft goes with --packets or --bytes, and without --parent");
+        ensure!(self.ban.is_none() || is_own, "--ban goes with --packets or --bytes, and without --parent");
+        ensure!(
+            self.ban.is_none() || over_limit != SHADOW,
+            "--ban shuts out, and --over-limit shadow lets pass: leave one of them away"
+        );
+        let nanoseconds = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        let time = self.ban.map_or(0, nanoseconds);
+        let most = self.ban_cap.map_or(time.saturating_mul(DOUBLINGS), nanoseconds);
+        ensure!(most >= time, "--ban-cap is less than --ban: give at least as much");
+        let ban = match time {
+            0 => Ban::default(),
+            _ => Ban { time, most, after: self.ban_after.unwrap_or(1), reserved: 0 },
+        };
+        Ok(Policy { soft, elastic: u8::from(throttle == Throttle::Elastic), over_limit, ban, ..policy })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn throttles_as_people_write_them() {
+        for (text, throttle) in
+            [("hard", Throttle::Hard), ("elastic", Throttle::Elastic), ("soft=10%", Throttle::Soft(10))]
+        {
+            assert_eq!(text.parse(), Ok(throttle));
+            assert_eq!(throttle.to_string(), text);
+        }
+        for text in
+            ["", "soft", "soft=", "soft=10", "soft=0%", "soft=101%", "soft=+5%", "soft=1.5%", "Hard", "soft=999%"]
+        {
+            assert_eq!(text.parse::<Throttle>(), Err(THROTTLE_EXPECTED), "{text}");
+        }
+    }
+}
