@@ -9,6 +9,7 @@ use crate::{
     clock::Clock,
     log,
     maps::{CONTROL, POLICIES},
+    settings,
     visit::Visit,
     windows,
 };
@@ -23,6 +24,9 @@ pub fn admits(visit: &Visit) -> bool {
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 fn ask_allowance(visit: *const Visit) -> bool {
+    if !settings::is_on(&settings::SOFT_ON) {
+        return false;
+    }
     let (Some(visit), Some(control)) = (given(visit), CONTROL.get(0)) else { return false };
     let Some(allowance) = visit.policy().and_then(|policy| POLICIES.get(policy.allowance)) else { return false };
     let key = visit.source.allowance(visit.policy().map_or(0, |policy| policy.allowance));

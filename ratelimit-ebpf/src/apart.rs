@@ -2,7 +2,8 @@
 //!
 //! It does so with functions that a linker sees from outside (kernel 5.6; with memory as an argument, 5.12). They have names of their own, take
 //! numbers and pointers to memory without pointers in it, and return one number, be it for nothing. What a pointer leads to may be missing, as far as the verifier
-//! knows, so each is looked at.
+//! knows, so each is looked at. They are checked whether anybody calls
+//! them or not; those of a stage that is switched off begin by saying so, and nothing else of them is left.
 
 /// What such a function was handed.
 #[inline(always)]

@@ -41,6 +41,9 @@ pub fn count(ctx: &XdpContext) {
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 fn charge_capacity(interface: u32) -> u32 {
+    if !settings::is_on(&settings::ELASTIC_ON) {
+        return 0;
+    }
     let (Some(shared), Some(control)) = (of(interface), CONTROL.get(0)) else { return 0 };
     let Some(left) = CAPACITY_LEFT.get(capacity::place(interface)) else { return 0 };
     let packets = left.load();

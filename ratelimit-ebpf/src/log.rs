@@ -15,6 +15,7 @@ use crate::{
     charge::{Charge, TRIES},
     cpu,
     maps::{EMPTY_LOG, LOGS},
+    settings,
 };
 
 /// A [`log::Log`] as the CPUs share it.
@@ -56,6 +57,9 @@ pub fn ask(log: &Logged, policy: &Policy, now: u64) -> Charge {
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 fn ask_log(log: *const Logged, policy: *const Policy, now: u64) -> Charge {
+    if !settings::is_on(&settings::LOGS_ON) {
+        return Charge::Contended;
+    }
     let (Some(log), Some(policy)) = (given(log), given(policy)) else { return Charge::Contended };
     let [first, second] = &policy.windows;
     for _ in 0..TRIES {
@@ -96,6 +100,9 @@ pub fn wait(log: &Logged, policy: &Policy, now: u64) -> u64 {
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 fn wait_of_log(log: *const Logged, policy: *const Policy, now: u64) -> u64 {
+    if !settings::is_on(&settings::LOGS_ON) {
+        return 0;
+    }
     let (Some(log), Some(policy)) = (given(log), given(policy)) else { return 0 };
     let ([first, second], number) = (&policy.windows, log.admitted.load());
     log.left(first, number, now).max(log.left(second, number, now))

@@ -7,6 +7,7 @@ use crate::{
     atomic::Word,
     bucket::Tracked,
     charge::{self, Charge},
+    settings,
 };
 
 /// What the windows of a policy say to a packet that counts as so much in either, and is counted if it passes. Both are asked before either is
@@ -20,6 +21,9 @@ pub fn ask(bucket: &Tracked, policy: &Policy, now: u64, [cost, amount]: [u32; 2]
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 fn ask_windows(bucket: *const Tracked, policy: *const Policy, now: u64, cost: u32, amount: u32) -> Reason {
+    if !settings::is_on(&settings::WINDOWS_ON) {
+        return Reason::WithinLimit;
+    }
     let (Some(bucket), Some(policy)) = (given(bucket), given(policy)) else { return Reason::NoState };
     let ([packets, second], algorithm) = (&policy.windows, policy.algorithm);
     let has_both = packets.is_on() && second.is_on();
@@ -57,6 +61,9 @@ pub fn wait(bucket: &Tracked, policy: &Policy, now: u64, [cost, amount]: [u32; 2
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 fn wait_of_windows(bucket: *const Tracked, policy: *const Policy, now: u64, cost: u32, amount: u32) -> u64 {
+    if !settings::is_on(&settings::WINDOWS_ON) {
+        return 0;
+    }
     let (Some(bucket), Some(policy)) = (given(bucket), given(policy)) else { return 0 };
     let [packets, second] = &policy.windows;
     let first = left(bucket.packets.load(), packets, policy.algorithm, now, cost);
@@ -92,6 +99,9 @@ fn charge(state: &Word, window: &Window, algorithm: u8, now: u64, amount: u32) -
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 fn charge_window(state: *const Word, window: *const Window, algorithm: u8, now: u64, amount: u32) -> Charge {
+    if !settings::is_on(&settings::WINDOWS_ON) {
+        return Charge::Contended;
+    }
     let (Some(state), Some(window)) = (given(state), given(window)) else { return Charge::Contended };
     charge::exchange::<{ charge::TRIES }>(state, |seen| next(seen, window, algorithm, now, amount))
 }
@@ -100,6 +110,9 @@ fn charge_window(state: *const Word, window: *const Window, algorithm: u8, now: 
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 fn refund_window(state: *const Word, window: *const Window, now: u64, amount: u32) -> Charge {
+    if !settings::is_on(&settings::WINDOWS_ON) {
+        return Charge::Contended;
+    }
     let (Some(state), Some(window)) = (given(state), given(window)) else { return Charge::Contended };
     charge::exchange::<{ charge::FEW_TRIES }>(state, |seen| window.refund(seen, now, u64::from(amount)))
 }

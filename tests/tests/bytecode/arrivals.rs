@@ -32,7 +32,7 @@ fn limit() -> impl Strategy<Value = Limit> {
     let packets = prop::option::weighted(0.8, rate(100_000_000));
     let bytes = prop::option::weighted(0.4, rate(50_000_000_000));
     let burst = prop_oneof![1u64..4, 1u64..50, 1u64..100_000].prop_map(Some);
-    (packets, bytes, burst).prop_map(|(packets, bytes, burst)| Limit { packets, bytes, burst })
+    (packets, bytes, burst).prop_map(|(packets, bytes, burst)| Limit { packets, bytes, burst, ..Limit::default() })
 }
 
 /// Gaps around what the limit itself takes for one packet, so that verdicts are often close.
@@ -78,7 +78,7 @@ impl<'a> Model<'a> {
             true => meter.ask(state, units(now), meter.cost_of(amount)),
             false => Answer::Admit(state),
         };
-        let Answer::Admit(bytes) = ask(&self.policy.bytes, self.bytes, length) else { return Reason::OverBytes };
+        let Answer::Admit(bytes) = ask(&self.policy.second, self.bytes, length) else { return Reason::OverBytes };
         let Answer::Admit(packets) = ask(&self.policy.packets, self.packets, 1) else { return Reason::OverPackets };
         (self.packets, self.bytes) = (packets, bytes);
         Reason::WithinLimit

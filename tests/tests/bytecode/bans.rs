@@ -5,7 +5,7 @@ use ratelimit_common::{
     control::Control,
     limit::SECOND,
     map,
-    policy::{BANNED_ID, Policy},
+    policy::{BANNED_ID, Ban, Policy},
     reason::Reason,
     rule::{BANNED, Rule},
     source::Source,
@@ -14,12 +14,14 @@ use ratelimit_tests::{Bytecode, Frame, Verdict, per_second};
 
 const ADDRESS: [u8; 4] = [192, 0, 2, 1];
 const TEN_MINUTES: u64 = 600 * SECOND;
+/// At the first packet that is dropped, and as long each time.
+const BAN: Ban = Ban { time: TEN_MINUTES, most: TEN_MINUTES, after: 1, reserved: 0 };
 
 /// Five packets a second, and ten minutes for whoever sends more.
 fn load() -> Bytecode {
     let mut bytecode = Bytecode::with(crate::settings());
     bytecode.set_time(SECOND);
-    bytecode.set("default", Policy { ban: TEN_MINUTES, ..per_second(5, 5) });
+    bytecode.set("default", Policy { ban: BAN, ..per_second(5, 5) });
     bytecode
 }
 
@@ -45,7 +47,7 @@ fn fill(bytecode: &mut Bytecode, expires: u64) {
 fn banned_from_dns() -> (Bytecode, Vec<u8>) {
     let mut bytecode = Bytecode::with(Settings { services: true, ..crate::settings() });
     bytecode.set_time(SECOND);
-    bytecode.set("default udp/53", Policy { ban: TEN_MINUTES, ..per_second(5, 5) });
+    bytecode.set("default udp/53", Policy { ban: BAN, ..per_second(5, 5) });
     let dns = Frame::udp(ADDRESS, 53).bytes();
     while bytecode.send(&dns) == Verdict::Pass {}
     (bytecode, dns)
@@ -103,7 +105,7 @@ fn a_lifted_ban_and_any_rule_of_the_operator_act_on_the_next_packet() {
 fn lifting_a_ban_keeps_the_rule_of_the_operator() {
     let target = "192.0.2.1".parse().unwrap();
     let mut bytecode = load();
-    bytecode.set("192.0.2.1", Policy { ban: TEN_MINUTES, ..per_second(5, 5) });
+    bytecode.set("192.0.2.1", Policy { ban: BAN, ..per_second(5, 5) });
     exceed(&bytecode, ADDRESS);
     bytecode.set_time(2 * SECOND);
     assert_eq!(bytecode.reason(&frame(ADDRESS)), Reason::Banned);
@@ -162,7 +164,7 @@ fn a_ban_is_for_what_its_limit_is_about() {
 fn nobody_is_banned_for_what_a_neighbour_has_sent() {
     let mut bytecode = Bytecode::with(Settings { cells: u32::from(crate::FRONT), ..crate::settings() });
     bytecode.set_time(SECOND);
-    bytecode.set("default", Policy { ban: TEN_MINUTES, ..per_second(10, 10) });
+    bytecode.set("default", Policy { ban: BAN, ..per_second(10, 10) });
     for _ in 0..20 {
         let _ = bytecode.send(&frame(ADDRESS));
     }

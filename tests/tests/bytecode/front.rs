@@ -49,7 +49,7 @@ fn evictions_and_changes_elsewhere_change_no_verdict() {
         // First, so that no budget is left that was used by a later time.
         bytecode.set_time(start);
         bytecode.forget();
-        let idle = cell::Cell { packets: units(start), bytes: units(start), ..cell::Cell::default() };
+        let idle = cell::Cell { packets: units(start), second: units(start), ..cell::Cell::default() };
         bytecode.tables.front.set(0, idle, 0).unwrap();
         bytecode.set_default(&policy);
         let (mut model, mut now) = (Model::new(&policy, start), start);
@@ -79,7 +79,7 @@ fn evictions_and_changes_elsewhere_change_no_verdict() {
 /// One packet an hour.
 fn hourly(burst: u64) -> Policy {
     let packets = Some(Rate { amount: 1, period: 3_600 * SECOND });
-    Limit { packets, bytes: None, burst: Some(burst) }.policy().unwrap()
+    Limit { packets, burst: Some(burst), ..Limit::default() }.policy().unwrap()
 }
 
 /// Keeps this thread on one CPU, for budgets that each CPU has.
@@ -114,22 +114,30 @@ pub(crate) fn sharing(bytecode: &Bytecode, count: usize) -> Vec<[u8; 4]> {
     found
 }
 
-/// Times go around through every value, and none of them means anything else.
+/// Times go around through every even value, and none of them means anything else.
 #[test]
-fn a_source_whose_state_has_all_bits_set_pays_as_always() {
+fn a_source_whose_state_is_the_largest_pays_as_always() {
     let mut bytecode = Bytecode::with(Settings { cells: 1, ..crate::settings() });
-    // Found by chance.
-    let policy =
-        Limit { packets: Some(Rate { amount: 3, period: SECOND }), bytes: None, burst: Some(2) }.policy().unwrap();
-    let times = [0, 205_607_779, 333_333_334, 666_666_667].map(|after| 234_187_179_623_265_792 + after);
-    bytecode.set_time(times[0]);
-    let idle = cell::Cell { packets: units(times[0]), bytes: units(times[0]), ..cell::Cell::default() };
+    // A limit that costs what is missing from a time to the largest even number.
+    let policy = (1..).map(|amount| ratelimit_tests::per_second(amount, 2));
+    let policy = policy.into_iter().find(|policy| policy.packets.cost_of(1) % units(1) == units(1) - 2).unwrap();
+    let (largest, cost) = (u64::MAX - 1, policy.packets.cost_of(1));
+    let start = (largest - cost) / units(1);
+    bytecode.set_time(start);
+    let idle = cell::Cell { packets: units(start), second: units(start), ..cell::Cell::default() };
     bytecode.tables.front.set(0, idle, 0).unwrap();
     bytecode.set_default(&policy);
     let source = [192, 0, 2, 1];
-    for time in times {
-        bytecode.set_time(time);
+    // The cell takes the first packet, the own bucket the second one.
+    for after in [0, 0, cost, 2 * cost] {
+        bytecode.set_time(start + after / units(1) + 1);
+        if after == 0 {
+            bytecode.set_time(start);
+        }
         assert_eq!(bytecode.reason(&Frame::udp(source, 9).length(42).bytes()), Reason::WithinLimit);
+        if bytecode.bucket(Source::v4(source)).is_some_and(|bucket| bucket.packets == largest) {
+            return;
+        }
     }
-    assert_eq!(bytecode.bucket(Source::v4(source)).unwrap().packets, u64::MAX);
+    panic!("the state was never the largest");
 }

@@ -102,11 +102,12 @@ fn of_two_limits_neither_is_spent_by_the_refusals_of_the_other() {
         packets: Some(Rate { amount: 1, period: SECOND }),
         bytes: Some(Rate { amount: 1_000, period: SECOND }),
         burst: Some(burst),
+        ..Limit::default()
     };
     let both = limit.policy().unwrap();
     // The bytes run out with the packets half spent.
     let mut fewer_bytes = both;
-    fewer_bytes.bytes.capacity /= 2;
+    fewer_bytes.second.capacity /= 2;
     for host in 0..250 {
         bytecode.forget();
         let before = bytecode.count(Reason::WithinLimit);

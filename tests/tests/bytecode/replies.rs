@@ -11,7 +11,10 @@ use etherparse::{
     icmpv6::DestUnreachableCode,
 };
 use ratelimit::dataplane::object::Settings;
-use ratelimit_common::limit::{DAY, Limit, Rate, SECOND};
+use ratelimit_common::{
+    limit::{DAY, Limit, Rate, SECOND},
+    policy::{Policy, REJECT},
+};
 use ratelimit_tests::{
     Bytecode, EXTENSIONS, Frame, VICTIM_IPV4, VICTIM_IPV6, Verdict, Wrap, answer::expected, framed, kernel_at_least,
 };
@@ -23,10 +26,11 @@ const SOURCE_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 7);
 
 /// A program that answers, and lets each source send once a day.
 fn load(settings: Settings) -> Bytecode {
-    let mut bytecode = Bytecode::with(Settings { reject: true, ..settings });
+    let mut bytecode = Bytecode::with(Settings { reject: true, actions: true, ..settings });
     bytecode.set_time(SECOND);
     let rate = Rate { amount: 1, period: DAY };
-    bytecode.set("default", Limit { packets: Some(rate), burst: Some(1), ..Limit::default() }.policy().unwrap());
+    let limit = Limit { packets: Some(rate), burst: Some(1), ..Limit::default() };
+    bytecode.set("default", Policy { over_limit: REJECT, ..limit.policy().unwrap() });
     bytecode
 }
 
@@ -173,7 +177,7 @@ fn every_protocol_is_answered() {
 fn a_program_that_does_not_answer_only_drops() {
     let mut bytecode = Bytecode::with(Settings { replies: 100, ..crate::settings() });
     bytecode.set_time(SECOND);
-    bytecode.set("default", ratelimit_tests::per_second(1, 1));
+    bytecode.set("default", Policy { over_limit: REJECT, ..ratelimit_tests::per_second(1, 1) });
     for _ in 0..10 {
         let frame = Frame::syn(SOURCE_V4, 443).bytes();
         assert_eq!(exchange(&bytecode, &frame), (Verdict::Drop, frame));

@@ -33,7 +33,7 @@ fn every_verdict_is_the_models_and_every_bound_holds() {
         bytecode.forget();
         if crate::FRONT {
             // A cell that was idle just now. What is long past may look like a debt, for moments every 208 days.
-            let idle = cell::Cell { packets: units(start), bytes: units(start), ..cell::Cell::default() };
+            let idle = cell::Cell { packets: units(start), second: units(start), ..cell::Cell::default() };
             bytecode.tables.front.set(0, idle, 0).unwrap();
         }
         bytecode.set_default(&policy);

@@ -6,7 +6,7 @@ use ratelimit_common::{
     gcra::units,
     limit::SECOND,
     note::{Note, Refusal},
-    policy::Policy,
+    policy::{DROP, Policy},
     reason::Reason,
     regular::{CANDIDATE_KEPT, KEPT, Regular, SECONDS},
     source::Source,
@@ -190,7 +190,15 @@ fn what_notes_have_left_keeps_no_regular_from_its_place() {
     let until = units(BEGIN + 3_600 * SECOND);
     for number in 0..64 {
         let hash = number << 58 | number << 26;
-        let refusal = Refusal { hash, generation: 1, until, precise: false, reason: Reason::OverPackets, length: 0 };
+        let refusal = Refusal {
+            hash,
+            generation: 1,
+            until,
+            precise: false,
+            reason: Reason::OverPackets,
+            action: DROP,
+            amount: 0,
+        };
         let Note { until, check } = Note::new(refusal);
         bytecode
             .tables

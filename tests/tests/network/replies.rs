@@ -8,7 +8,10 @@ use std::{
 
 use aya::programs::XdpMode;
 use ratelimit::dataplane::object::Settings;
-use ratelimit_common::limit::{DAY, Limit, Rate};
+use ratelimit_common::{
+    limit::{DAY, Limit, Rate},
+    policy::{Policy, REJECT},
+};
 use ratelimit_tests::{Bytecode, Sandbox, Sink, VICTIM_IPV4, VICTIM_IPV6, VICTIM_LINK};
 use rustix::io::Errno;
 
@@ -19,9 +22,10 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What stands in front of the victim: each source may send one packet a day, and is answered beyond that.
 fn rejecting(sandbox: &Sandbox, mode: XdpMode) -> (Bytecode, Sink) {
-    let mut bytecode = Bytecode::with_kernel_clock_and(Settings { reject: true, ..Settings::default() });
+    let mut bytecode = Bytecode::with_kernel_clock_and(Settings { reject: true, actions: true, ..Settings::default() });
     let rate = Rate { amount: 1, period: DAY };
-    bytecode.set("default", Limit { packets: Some(rate), burst: Some(1), ..Limit::default() }.policy().unwrap());
+    let limit = Limit { packets: Some(rate), burst: Some(1), ..Limit::default() };
+    bytecode.set("default", Policy { over_limit: REJECT, ..limit.policy().unwrap() });
     bytecode.attach(sandbox, VICTIM_LINK, mode);
     (bytecode, Sink::at_the_peer(sandbox))
 }

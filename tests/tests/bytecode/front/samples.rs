@@ -36,7 +36,9 @@ fn send_all(bytecode: &mut Bytecode, frame: &[u8], at_a_time: u32) {
 
 fn both(bytes_per_second: u64) -> Policy {
     let rate = |amount| Some(Rate { amount, period: SECOND });
-    Limit { packets: rate(1_000), bytes: rate(bytes_per_second), burst: Some(1_000) }.policy().unwrap()
+    Limit { packets: rate(1_000), bytes: rate(bytes_per_second), burst: Some(1_000), ..Limit::default() }
+        .policy()
+        .unwrap()
 }
 
 #[test]
