@@ -6,6 +6,7 @@ mod bytecode;
 mod captures;
 pub mod differential;
 pub mod disagreement;
+mod ear;
 mod empty;
 mod extensions;
 mod flood;
@@ -40,6 +41,7 @@ use ratelimit_common::{
 
 pub use bytecode::{Bytecode, Clock};
 pub use captures::{Capture, captures};
+pub use ear::Ear;
 pub use empty::Empty;
 pub use flood::{Flood, Running};
 pub use frame::{Frame, MAC};

@@ -11,8 +11,8 @@ use ratelimit_common::{
 
 use crate::units::{self, UnitError};
 
-/// How often the time of a ban doubles, unless told otherwise.
-const DOUBLINGS: u64 = 8;
+/// How many times the first ban the longest is, unless told otherwise.
+const DEFAULT_CAP: u64 = 8;
 
 /// The options about packets over a limit.
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -102,6 +102,20 @@ pub(super) fn over_limit(policy: &Policy) -> &'static str {
     }
 }
 
+/// The longest ban where the first one takes this time, unless told otherwise.
+const fn default_cap(time: u64) -> u64 {
+    time.saturating_mul(DEFAULT_CAP)
+}
+
+/// Who is shut out for how long, as far as that is not the usual; nothing where nobody is.
+pub(super) fn ban(ban: &Ban) -> Option<String> {
+    let Ban { time, most, after, .. } = *ban;
+    let duration = |nanoseconds| units::write_duration(Duration::from_nanos(nanoseconds));
+    let after = if after > 1 { format!(" after {after}") } else { String::new() };
+    let cap = if most == default_cap(time) { String::new() } else { format!(" up to {}", duration(most)) };
+    (time != 0).then(|| format!("{}{after}{cap}", duration(time)))
+}
+
 impl Excess {
     /// Whether anything is said at all.
     pub(super) fn is_given(&self) -> bool {
@@ -126,7 +140,7 @@ impl Excess {
         );
         let nanoseconds = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let time = self.ban.map_or(0, nanoseconds);
-        let most = self.ban_cap.map_or(time.saturating_mul(DOUBLINGS), nanoseconds);
+        let most = self.ban_cap.map_or(default_cap(time), nanoseconds);
         ensure!(most >= time, "--ban-cap is less than --ban: give at least as much");
         let ban = match time {
             0 => Ban::default(),

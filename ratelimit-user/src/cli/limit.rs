@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 use anyhow::{Result, bail};
 use ratelimit_common::{
     limit::SECOND,
-    policy::{LIMIT, Policy},
+    policy::{Ban, LIMIT, Policy},
     rule::COMMAND,
     service::Service,
 };
@@ -92,16 +92,23 @@ struct BanRow {
     seconds: u64,
     after: u32,
     cap_seconds: u64,
+    #[serde(skip)]
+    ban: Ban,
+}
+
+impl BanRow {
+    fn of(ban: Ban) -> Self {
+        Self { seconds: ban.time / SECOND, after: ban.after, cap_seconds: ban.most / SECOND, ban }
+    }
+
+    fn text(&self) -> Option<String> {
+        excess::ban(&self.ban)
+    }
 }
 
 impl Row {
     pub(super) fn of(rule: &Listed) -> Self {
         let policy = &rule.terms.policy;
-        let ban = BanRow {
-            seconds: policy.ban.time / SECOND,
-            after: policy.ban.after,
-            cap_seconds: policy.ban.most / SECOND,
-        };
         Self {
             source: rule.target.sources.to_string(),
             service: ServiceName(rule.target.service).to_string(),
@@ -112,7 +119,7 @@ impl Row {
             throttle: Throttle::of(policy).to_string(),
             over_limit: excess::over_limit(policy),
             parents: rule.terms.parents.iter().map(output::parent).collect(),
-            ban: (policy.ban.time != 0).then_some(ban),
+            ban: (policy.ban.time != 0).then(|| BanRow::of(policy.ban)),
             expires_in: rule.expires_in.map(|left| left.as_secs()),
             origin: origin(rule.origin),
         }
@@ -130,10 +137,7 @@ impl Row {
             self.throttle.clone(),
             self.over_limit.to_owned(),
             if self.parents.is_empty() { dash() } else { self.parents.join(" ") },
-            self.ban.map_or_else(dash, |BanRow { seconds, after, .. }| {
-                let time = units::write_duration(Duration::from_secs(seconds));
-                if after > 1 { format!("{time} after {after}") } else { time }
-            }),
+            self.ban.as_ref().and_then(BanRow::text).unwrap_or_else(dash),
             expiry(self.expires_in),
             self.origin.to_owned(),
         ]

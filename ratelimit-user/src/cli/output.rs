@@ -9,7 +9,7 @@ use anyhow::Result;
 use ratelimit_common::{
     algorithm::Algorithm,
     limit::Limit,
-    policy::{ALLOW, BAN, Ban, DENY, DROP, Policy},
+    policy::{ALLOW, BAN, DENY, DROP, Policy},
     rule::{BANNED, COMMAND, SSH},
 };
 use serde::Serialize;
@@ -109,12 +109,7 @@ fn manner(policy: &Policy) -> String {
     if policy.over_limit != DROP {
         text += &format!(", {}", excess::over_limit(policy));
     }
-    let Ban { time, after, .. } = policy.ban;
-    if time != 0 {
-        text += &format!(", ban {}", units::write_duration(Duration::from_nanos(time)));
-        text += &if after > 1 { format!(" after {after}") } else { String::new() };
-    }
-    text
+    excess::ban(&policy.ban).map_or(text.clone(), |ban| format!("{text}, ban {ban}"))
 }
 
 /// The name of a policy's algorithm.

@@ -57,7 +57,10 @@ impl Rates {
         let limited = !packets.is_empty() || bytes.is_some() || burst.is_some();
         if !limited && parents.is_empty() {
             let is_given = algorithm.is_some() || excess.is_given();
-            ensure!(!is_given, "that is for who exceeds a limit: give --packets RATE or --bytes RATE too");
+            ensure!(
+                !is_given,
+                "--algorithm, --throttle, --over-limit and --ban need a limit that they are for: give --packets RATE or --bytes RATE too"
+            );
             return Ok(None);
         }
         ensure!(packets.len() <= 2, "a source has two limits at most: give --packets one rate or two");
@@ -71,6 +74,10 @@ impl Rates {
         ensure!(
             parents.is_empty() || limit.algorithm.is_bucket(),
             "--parent goes with token-bucket or leaky-bucket: choose one of these, or leave it away"
+        );
+        ensure!(
+            limited || algorithm.is_none(),
+            "--algorithm is for the source's own limit: give --packets RATE or --bytes RATE too, or leave it away"
         );
         // Parents alone are a limit too.
         let policy = if limited { limit.policy()? } else { Policy::UNLIMITED };

@@ -42,7 +42,7 @@ pub(super) struct SettingsArguments {
     #[arg(long, value_name = "RATE|off")]
     replies: Option<RateOrOff>,
     /// Observe only: every packet passes, and is counted as what would have become of it [default: off]
-    #[arg(long, value_enum, num_args = 0..=1, default_missing_value = "on")]
+    #[arg(long, value_enum, value_name = "on|off", num_args = 0..=1, default_missing_value = "on")]
     shadow: Option<Switch>,
     /// Logs that there can be at a time for limits by sliding-log, at 672 bytes each; the longest silent one gives way. Changing it begins them
     /// anew [default: 16384]

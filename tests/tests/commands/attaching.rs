@@ -53,6 +53,7 @@ fn status_follows_the_contract() {
             "sources": {"tracked": 1, "buckets": 1, "capacity": 1_000},
             "ipv6_prefix": 64, "malformed": "drop",
             "replies": {"per_second": 100, "sent": 0, "unsent": 0},
+            "shadow": {"everything": false, "would_drop": {"packets": 0, "bytes": 0}, "reasons": {}},
         })
     );
     let text = ratelimit.ok("status");

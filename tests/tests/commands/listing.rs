@@ -19,7 +19,7 @@ fn sources_are_listed_by_what_was_dropped_or_passed() {
     let row = |source: &str, policy: &str, passed: u64, dropped: u64| {
         let length = if source.contains(':') { 62 } else { 60 };
         let traffic = |packets: u64| json!({"packets": packets, "bytes": packets * length});
-        json!({"source": source, "service": "any", "policy": policy, "passed": traffic(passed), "dropped": traffic(dropped)})
+        json!({"source": source, "service": "any", "policy": policy, "passed": traffic(passed), "dropped": traffic(dropped), "would_drop": {"packets": 0, "bytes": 0}})
     };
     let sources = [
         row("10.9.0.3", "1/h", 5, 15),

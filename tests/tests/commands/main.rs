@@ -1,12 +1,18 @@
 //! Every command through the real binary, and every error.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod algorithms;
 mod attaching;
+mod bounds;
+mod costs;
 mod errors;
+mod excess;
+mod features;
 mod gauges;
 mod listing;
 mod logging;
 mod rules;
 mod services;
 mod settings;
+mod shadow;
 mod ssh;

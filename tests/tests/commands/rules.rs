@@ -17,7 +17,7 @@ fn limits_are_listed_as_they_were_set() {
     let mut list = ratelimit.json("limit list");
     let left = list[2]["expires_in"].take();
     assert!((3_590..=3_600).contains(&left.as_u64().unwrap()), "{left}");
-    let row = |source, packets, bytes, burst| json!({"source": source, "service": "any", "packets": packets, "bytes": bytes, "burst": burst, "parents": [], "expires_in": null, "origin": "command"});
+    let row = |source, packets, bytes, burst| json!({"source": source, "service": "any", "packets": packets, "bytes": bytes, "burst": burst, "algorithm": "token-bucket", "throttle": "hard", "over_limit": "drop", "parents": [], "expires_in": null, "origin": "command"});
     let (none, text) = (json!(null), |text: &str| json!(text));
     assert_eq!(
         list,
@@ -34,7 +34,7 @@ fn limits_are_listed_as_they_were_set() {
             .lines()
             .nth(1)
             .unwrap()
-            .starts_with("default        any      1500/s   -          1500  -        -    never"),
+            .starts_with("default        any      1500/s   -          1500  token-bucket  hard      drop        -        -    never"),
         "{table}"
     );
     ratelimit.ok("detach --all");
@@ -132,7 +132,7 @@ fn who_exceeds_a_limit_with_a_ban_is_listed_as_denied_and_can_be_let_in() {
     let ratelimit = Ratelimit::new(&sandbox);
     let text = ratelimit.ok("attach eth0 --packets 1/h --burst 3 --ban 10m");
     assert!(text.contains("default: 1/h per source, burst 3, ban 10m\n"), "{text}");
-    assert_eq!(ratelimit.json("limit list")[0]["ban"], 600);
+    assert_eq!(ratelimit.json("limit list")[0]["ban"], json!({"seconds": 600, "after": 1, "cap_seconds": 4_800}));
     Flood::of(Frame::udp([10, 9, 0, 66], 9)).send(&sandbox, 10);
     let bans = ratelimit.json("deny list");
     assert_eq!((&bans[0]["source"], &bans[0]["origin"]), (&json!("10.9.0.66"), &json!("ban")));

@@ -6,13 +6,7 @@ use std::{
     time::Duration,
 };
 
-use aya::programs::XdpMode;
-use ratelimit::dataplane::object::Settings;
-use ratelimit_common::{
-    limit::{DAY, Limit, Rate},
-    policy::{Policy, REJECT},
-};
-use ratelimit_tests::{Bytecode, Sandbox, Sink, VICTIM_IPV4, VICTIM_IPV6, VICTIM_LINK};
+use ratelimit_tests::{Ratelimit, Sandbox, Sink, VICTIM_IPV4, VICTIM_IPV6, VICTIM_LINK};
 use rustix::io::Errno;
 
 use crate::receiver::PORT;
@@ -21,13 +15,10 @@ use crate::receiver::PORT;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What stands in front of the victim: each source may send one packet a day, and is answered beyond that.
-fn rejecting(sandbox: &Sandbox, mode: XdpMode) -> (Bytecode, Sink) {
-    let mut bytecode = Bytecode::with_kernel_clock_and(Settings { reject: true, actions: true, ..Settings::default() });
-    let rate = Rate { amount: 1, period: DAY };
-    let limit = Limit { packets: Some(rate), burst: Some(1), ..Limit::default() };
-    bytecode.set("default", Policy { over_limit: REJECT, ..limit.policy().unwrap() });
-    bytecode.attach(sandbox, VICTIM_LINK, mode);
-    (bytecode, Sink::at_the_peer(sandbox))
+fn rejecting<'a>(sandbox: &'a Sandbox, mode: &str) -> (Ratelimit<'a>, Sink) {
+    let ratelimit = Ratelimit::new(sandbox);
+    ratelimit.ok(&format!("attach {VICTIM_LINK} --mode {mode} --packets 1/d --burst 1 --over-limit reject"));
+    (ratelimit, Sink::at_the_peer(sandbox))
 }
 
 /// A host of the victim's, which would answer if a packet came through.
@@ -62,21 +53,23 @@ impl Server {
 
 #[test]
 fn who_wants_to_connect_is_refused_and_who_sends_is_told() {
-    for mode in [XdpMode::Driver, XdpMode::Skb] {
+    for mode in ["native", "generic"] {
         let sandbox = Sandbox::new();
         let servers = Server::both(&sandbox);
-        let (bytecode, _peer) = rejecting(&sandbox, mode);
+        let (ratelimit, _peer) = rejecting(&sandbox, mode);
         // What Linux makes of code 13, and of code 1 of ICMPv6.
         for (server, expected) in servers.iter().zip([Errno::HOSTUNREACH, Errno::ACCESS]) {
             let address = server.address;
             let client = server.spent(&sandbox);
             client.send(b"second").unwrap();
             let error = client.recv(&mut [0; 8]).unwrap_err();
-            assert_eq!(Errno::from_io_error(&error), Some(expected), "{address}, {mode:?}");
+            assert_eq!(Errno::from_io_error(&error), Some(expected), "{address}, {mode}");
             let connected = sandbox.peer(|| TcpStream::connect_timeout(&address, PATIENCE));
-            assert_eq!(connected.unwrap_err().kind(), ErrorKind::ConnectionRefused, "{address}, {mode:?}");
+            assert_eq!(connected.unwrap_err().kind(), ErrorKind::ConnectionRefused, "{address}, {mode}");
         }
-        assert_eq!(bytecode.cpus().iter().map(|cpu| cpu.replies_sent).sum::<u64>(), 4);
+        let replies = ratelimit.json("status")["replies"].clone();
+        assert_eq!((&replies["sent"], &replies["unsent"]), (&4.into(), &0.into()), "{mode}");
+        ratelimit.ok("detach --all");
     }
 }
 
@@ -89,7 +82,7 @@ fn a_connection_is_reset() {
         let client = sandbox.peer(|| TcpStream::connect_timeout(&server.address, PATIENCE)).unwrap();
         (client, server.tcp.accept().unwrap())
     });
-    let _rejecting = rejecting(&sandbox, XdpMode::Driver);
+    let (ratelimit, _peer) = rejecting(&sandbox, "native");
     for (server, (mut client, _accepted)) in servers.iter().zip(connections) {
         let _spent = server.spent(&sandbox);
         client.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -97,4 +90,5 @@ fn a_connection_is_reset() {
         let error = client.read(&mut [0; 8]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{}", server.address);
     }
+    ratelimit.ok("detach --all");
 }

@@ -1,0 +1,72 @@
+//! Bans, by the kernel alone: no process of the product's runs while one stands.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr, UdpSocket},
+    thread,
+    time::{Duration, Instant},
+};
+
+use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox, VICTIM_IPV4, VICTIM_LINK};
+
+use crate::receiver::{FLOODER, PORT, alone};
+
+/// Nobody listens here.
+const ELSEWHERE: u16 = 10;
+const BAN: Duration = Duration::from_secs(2);
+/// How late a ban may be seen to end: some ticks of the kernel's coarse clock.
+const LATE: Duration = Duration::from_millis(50);
+
+#[test]
+fn a_ban_outlives_every_process_and_every_flood_and_ends_on_time_by_itself() {
+    let _alone = alone();
+    for front in ["on", "off"] {
+        let sandbox = Sandbox::new();
+        let ratelimit = Ratelimit::new(&sandbox);
+        ratelimit.ok(&format!(
+            "attach {VICTIM_LINK} --packets 100/s --burst 20 --ban 2s --ban-after 100 --max-sources 1000 --front {front}"
+        ));
+        sandbox.add_peer_address(FLOODER);
+        let client = sandbox.peer(|| UdpSocket::bind((FLOODER, 0))).unwrap();
+        client.connect(SocketAddr::from((VICTIM_IPV4, PORT))).unwrap();
+        let server = sandbox.victim(|| UdpSocket::bind((VICTIM_IPV4, PORT))).unwrap();
+        server.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+
+        // The clock of the kernel's bans is that of `Instant`.
+        let before = Instant::now();
+        Flood::of(Frame::udp(FLOODER, ELSEWHERE)).send(&sandbox, 1_000);
+        let banned = Instant::now();
+        assert_eq!(ratelimit.json("deny list")[0]["origin"], "ban", "{front}");
+
+        // From here until the end no command runs. Sources from everywhere push out all that the maps of buckets remember.
+        let last = thread::available_parallelism().unwrap().get() - 1;
+        let everywhere = Frame::udp(Ipv4Addr::new(192, 0, 2, 1), ELSEWHERE);
+        let flood = Flood::of(everywhere).endless(0).on_cpu(last).start(&sandbox);
+        while flood.sent() < 100_000 {
+            assert!(banned.elapsed() < BAN, "{front}: the flood is too slow");
+            thread::yield_now();
+        }
+        let spoofed = flood.stop();
+
+        // Each packet carries its number, so that the one that comes through tells when it was sent.
+        let mut sent: Vec<Instant> = Vec::new();
+        let through = loop {
+            let now = Instant::now();
+            assert!(now < banned + 10 * BAN, "{front}: the ban does not end");
+            client.send(&(sent.len() as u64).to_be_bytes()).unwrap();
+            sent.push(now);
+            let mut number = [0; 8];
+            if server.recv(&mut number).is_ok() {
+                break u64::from_be_bytes(number) as usize;
+            }
+        };
+        let received = Instant::now();
+        assert!(received >= before + BAN, "{front}: lifted after {:?} by {spoofed} packets", received - before);
+        assert!(through > 10, "{front}: nothing was sent while the ban stood");
+        // Who was banned has not been over its limit since, so every packet but those of the ban comes through.
+        let refused = sent[through - 1] - banned;
+        assert!(refused < BAN + LATE, "{front}: a packet {refused:?} after the last of the flood was dropped");
+
+        assert!(ratelimit.json("deny list").as_array().unwrap().is_empty(), "{front}");
+        ratelimit.ok("detach --all");
+    }
+}
