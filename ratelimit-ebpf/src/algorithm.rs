@@ -48,24 +48,20 @@ pub fn keeps_logs(policy: &Policy) -> bool {
     are_logs_on() && policy.algorithm == Algorithm::SlidingLog as u8
 }
 
-/// Puts down in the visit what windows or a log say to a packet. Its source's bucket is made if it is not at hand, or its log.
+/// Puts down in the visit what windows or a log say to a packet. Its source's bucket or log is made if there is none.
 #[inline(never)]
 #[must_use]
-pub fn ask(visit: &mut Visit, at_hand: Option<&'static Tracked>) -> Option<&'static Tracked> {
+pub fn ask(visit: &mut Visit) -> Option<&'static Tracked> {
     // With a budget there was none left; without, the map took no more.
     visit.reason = if front::is_on() { Reason::NotAdmitted } else { Reason::TableFull };
     let (control, policy) = (CONTROL.get(0)?, visit.policy()?);
     let bucket = if keeps_logs(policy) {
         let log = log_of(&visit.source, control, visit.tick);
         notes::settle(visit, log.map(|log| &log.bucket));
-        visit.reason = match log::ask(log?, policy, visit.now) {
-            Charge::Paid => Reason::WithinLimit,
-            Charge::Refused => Reason::OverPackets,
-            Charge::Contended => Reason::Contended,
-        };
+        visit.reason = ask_log(log?, policy, visit.now);
         &log?.bucket
     } else {
-        let bucket = at_hand.or_else(|| bucket_of(&visit.source, visit.resolution, control, visit.tick));
+        let bucket = bucket_of(&visit.source, visit.resolution, control, visit.tick);
         notes::settle(visit, bucket);
         visit.reason = windows::ask(bucket?, policy, visit.now, visit.amounts(policy));
         bucket?
@@ -76,30 +72,39 @@ pub fn ask(visit: &mut Visit, at_hand: Option<&'static Tracked>) -> Option<&'sta
     Some(bucket)
 }
 
+/// What a log says to a packet.
+#[inline(always)]
+#[must_use]
+pub fn ask_log(log: &Logged, policy: &Policy, now: u64) -> Reason {
+    match log::ask(log, policy, now) {
+        Charge::Paid => Reason::WithinLimit,
+        Charge::Refused => Reason::OverPackets,
+        Charge::Contended => Reason::Contended,
+    }
+}
+
 /// The bucket under a key, made if there is none and the budget admits it.
 #[inline(always)]
 #[must_use]
-pub fn bucket_of(key: &Source, resolution: Resolution, control: &Control, tick: u64) -> Option<&'static Tracked> {
-    if tracking::find(key).is_none() {
-        if front::is_on() && !admission::admits(control, tick) {
-            return None;
-        }
-        admission::make(key, gcra::units(tick), gcra::units(tick), resolution);
+pub fn bucket_of(source: &Source, resolution: Resolution, control: &Control, tick: u64) -> Option<&'static Tracked> {
+    let found = tracking::find(source);
+    if found.is_some() || front::is_on() && !admission::admits(control, tick) {
+        return found;
     }
-    tracking::find(key)
+    admission::make(source, gcra::units(tick), gcra::units(tick), resolution);
+    tracking::find(source)
 }
 
 /// The log under a key, in the same way.
 #[inline(always)]
 #[must_use]
-pub fn log_of(key: &Source, control: &Control, tick: u64) -> Option<&'static Logged> {
-    if log::find(key).is_none() {
-        if front::is_on() && !admission::admits(control, tick) {
-            return None;
-        }
-        log::make(key);
+pub fn log_of(source: &Source, control: &Control, tick: u64) -> Option<&'static Logged> {
+    let found = log::find(source);
+    if found.is_some() || front::is_on() && !admission::admits(control, tick) {
+        return found;
     }
-    log::find(key)
+    log::make(source);
+    log::find(source)
 }
 
 /// How long a packet is refused still.
@@ -114,7 +119,7 @@ pub fn wait(visit: &Visit, policy: &Policy, bucket: &Tracked, clock: &Clock<'_>)
         return first.max(Pair::new(&cell.second, &bucket.second, &policy.second).wait(amounts[1], clock));
     }
     let nanoseconds = if keeps_logs(policy) {
-        log::find(&visit.source).map_or(0, |log| log::wait(log, policy, visit.now))
+        log::wait(&visit.source, policy, visit.now)
     } else {
         windows::wait(bucket, policy, visit.now, amounts)
     };

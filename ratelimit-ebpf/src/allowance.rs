@@ -38,7 +38,7 @@ fn ask_allowance(visit: *const Visit) -> bool {
     let Some(bucket) = algorithm::bucket_of(&key, Resolution::NONE, control, visit.tick) else { return false };
     let reason = match allowance.is_bucket() {
         true => bucket.charge(allowance, &clock, amounts, charge_apart),
-        false => windows::ask(bucket, allowance, clock.now(), amounts),
+        false => windows::ask_apart(bucket, allowance, clock.now(), amounts),
     };
     reason == Reason::WithinLimit
 }
