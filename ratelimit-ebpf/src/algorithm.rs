@@ -2,27 +2,23 @@
 
 use ratelimit_common::{
     algorithm::Algorithm,
-    bucket::Resolution,
-    control::Control,
     gcra::{self, Units},
     policy::{Meter, Policy},
     reason::Reason,
-    source::Source,
     state,
 };
 
 use crate::{
-    admission,
     atomic::Word,
     bucket::Tracked,
     charge::Charge,
     clock::Clock,
-    front,
+    entry, front,
     log::{self, Logged},
     maps::CONTROL,
     notes,
     pair::Pair,
-    settings, tracking,
+    settings,
     visit::Visit,
     windows,
 };
@@ -56,12 +52,14 @@ pub fn ask(visit: &mut Visit) -> Option<&'static Tracked> {
     visit.reason = if front::is_on() { Reason::NotAdmitted } else { Reason::TableFull };
     let (control, policy) = (CONTROL.get(0)?, visit.policy()?);
     let bucket = if keeps_logs(policy) {
-        let log = log_of(&visit.source, control, visit.tick);
+        let log = entry::log(&visit.source, control, visit.tick);
         notes::settle(visit, log.map(|log| &log.bucket));
         visit.reason = ask_log(log?, policy, visit.now);
         &log?.bucket
     } else {
-        let bucket = bucket_of(&visit.source, visit.resolution, control, visit.tick);
+        // A time, which owes nothing should a bucket be asked one day, and counts nothing.
+        let state = gcra::units(visit.tick);
+        let bucket = entry::bucket(&visit.source, state, visit.resolution, control, visit.tick);
         notes::settle(visit, bucket);
         visit.reason = windows::ask(bucket?, policy, visit.now, visit.amounts(policy));
         bucket?
@@ -81,30 +79,6 @@ pub fn ask_log(log: &Logged, policy: &Policy, now: u64) -> Reason {
         Charge::Refused => Reason::OverPackets,
         Charge::Contended => Reason::Contended,
     }
-}
-
-/// The bucket under a key, made if there is none and the budget admits it.
-#[inline(always)]
-#[must_use]
-pub fn bucket_of(source: &Source, resolution: Resolution, control: &Control, tick: u64) -> Option<&'static Tracked> {
-    let found = tracking::find(source);
-    if found.is_some() || front::is_on() && !admission::admits(control, tick) {
-        return found;
-    }
-    admission::make(source, gcra::units(tick), gcra::units(tick), resolution);
-    tracking::find(source)
-}
-
-/// The log under a key, in the same way.
-#[inline(always)]
-#[must_use]
-pub fn log_of(source: &Source, control: &Control, tick: u64) -> Option<&'static Logged> {
-    let found = log::find(source);
-    if found.is_some() || front::is_on() && !admission::admits(control, tick) {
-        return found;
-    }
-    log::make(source);
-    log::find(source)
 }
 
 /// How long a packet is refused still.

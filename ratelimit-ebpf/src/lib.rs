@@ -20,6 +20,7 @@ pub mod clock;
 pub mod cost;
 pub mod cpu;
 pub mod discovery;
+pub mod entry;
 pub mod extensions;
 pub mod front;
 pub mod identity;
