@@ -264,7 +264,7 @@ impl Rate {
         if self.amount == 0 {
             return Err(LimitError::Packets);
         }
-        Ok(Window { limit: self.amount, length: self.period, phase: 0 })
+        Ok(Window::new(self.amount, self.period, 0))
     }
 }
 

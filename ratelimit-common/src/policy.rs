@@ -237,7 +237,7 @@ impl Policy {
         let mut windows = self.windows;
         if self.algorithm == Algorithm::SlidingLog as u8 {
             for window in windows.iter_mut().filter(|window| window.is_on()) {
-                window.length += tick >> gcra::FRACTION_BITS;
+                *window = Window::new(window.limit, window.length + (tick >> gcra::FRACTION_BITS), window.phase);
             }
         }
         Self { flags: self.flags | COARSE, packets: less(self.packets), second, windows, ..self }
@@ -259,7 +259,7 @@ impl Policy {
             flags: 0,
             packets: meter,
             second: meter,
-            windows: [Window { limit: 0, length: 0, phase: 0 }; 2],
+            windows: [Window::new(0, 0, 0); 2],
             algorithm: 0,
             over_limit: DROP,
             elastic: 0,

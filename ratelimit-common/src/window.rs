@@ -57,6 +57,12 @@ const COUNT_BITS: u32 = 24;
 const CURRENT_SHIFT: u32 = PREVIOUS_SHIFT + COUNT_BITS;
 
 impl Window {
+    /// So many packets or bytes in each so many nanoseconds.
+    #[must_use]
+    pub const fn new(limit: u64, length: u64, phase: u64) -> Self {
+        Self { limit, length, phase }
+    }
+
     /// Whether there is a limit.
     #[inline(always)]
     #[must_use]

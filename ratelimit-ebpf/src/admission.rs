@@ -9,7 +9,7 @@ use ratelimit_common::{
 };
 
 use crate::{
-    apart::given,
+    apart::{given, key},
     atomic::Word,
     bucket::Tracked,
     cpu::{self, Own},
@@ -47,7 +47,7 @@ pub fn make(source: &Source, packets: u64, second: u64, resolution: Resolution) 
 #[inline(never)]
 fn make_bucket(source: *const Source, packets: u64, second: u64, resolution: u64) -> u32 {
     let Some(source) = given(source) else { return 0 };
-    let outcome = BUCKETS.insert(*source, Tracked::new(packets, second, resolution), u64::from(BPF_NOEXIST));
+    let outcome = BUCKETS.insert(key(source), Tracked::new(packets, second, resolution), u64::from(BPF_NOEXIST));
     if let Some(own) = cpu::own() {
         let count = if outcome.is_ok() { &own.admitted } else { &own.failed };
         count.increment();

@@ -2,27 +2,23 @@
 
 use ratelimit_common::{
     algorithm::Algorithm,
-    bucket::Resolution,
-    control::Control,
     gcra::{self, Units},
     policy::{Meter, Policy},
     reason::Reason,
-    source::Source,
     state,
 };
 
 use crate::{
-    admission,
     atomic::Word,
     bucket::Tracked,
     charge::Charge,
     clock::Clock,
-    front,
+    entry, front,
     log::{self, Logged},
     maps::CONTROL,
     notes,
     pair::Pair,
-    settings, tracking,
+    settings,
     visit::Visit,
     windows,
 };
@@ -48,24 +44,22 @@ pub fn keeps_logs(policy: &Policy) -> bool {
     are_logs_on() && policy.algorithm == Algorithm::SlidingLog as u8
 }
 
-/// Puts down in the visit what windows or a log say to a packet. Its source's bucket is made if it is not at hand, or its log.
+/// Puts down in the visit what windows or a log say to a packet. Its source's bucket or log is made if there is none.
 #[inline(never)]
 #[must_use]
-pub fn ask(visit: &mut Visit, at_hand: Option<&'static Tracked>) -> Option<&'static Tracked> {
+pub fn ask(visit: &mut Visit) -> Option<&'static Tracked> {
     // With a budget there was none left; without, the map took no more.
     visit.reason = if front::is_on() { Reason::NotAdmitted } else { Reason::TableFull };
     let (control, policy) = (CONTROL.get(0)?, visit.policy()?);
     let bucket = if keeps_logs(policy) {
-        let log = log_of(&visit.source, control, visit.tick);
+        let log = entry::log(&visit.source, control, visit.tick);
         notes::settle(visit, log.map(|log| &log.bucket));
-        visit.reason = match log::ask(log?, policy, visit.now) {
-            Charge::Paid => Reason::WithinLimit,
-            Charge::Refused => Reason::OverPackets,
-            Charge::Contended => Reason::Contended,
-        };
+        visit.reason = ask_log(log?, policy, visit.now);
         &log?.bucket
     } else {
-        let bucket = at_hand.or_else(|| bucket_of(&visit.source, visit.resolution, control, visit.tick));
+        // A time, which owes nothing should a bucket be asked one day, and counts nothing.
+        let state = gcra::units(visit.tick);
+        let bucket = entry::bucket(&visit.source, state, visit.resolution, control, visit.tick);
         notes::settle(visit, bucket);
         visit.reason = windows::ask(bucket?, policy, visit.now, visit.amounts(policy));
         bucket?
@@ -76,30 +70,15 @@ pub fn ask(visit: &mut Visit, at_hand: Option<&'static Tracked>) -> Option<&'sta
     Some(bucket)
 }
 
-/// The bucket under a key, made if there is none and the budget admits it.
+/// What a log says to a packet.
 #[inline(always)]
 #[must_use]
-pub fn bucket_of(key: &Source, resolution: Resolution, control: &Control, tick: u64) -> Option<&'static Tracked> {
-    if tracking::find(key).is_none() {
-        if front::is_on() && !admission::admits(control, tick) {
-            return None;
-        }
-        admission::make(key, gcra::units(tick), gcra::units(tick), resolution);
+pub fn ask_log(log: &Logged, policy: &Policy, now: u64) -> Reason {
+    match log::ask(log, policy, now) {
+        Charge::Paid => Reason::WithinLimit,
+        Charge::Refused => Reason::OverPackets,
+        Charge::Contended => Reason::Contended,
     }
-    tracking::find(key)
-}
-
-/// The log under a key, in the same way.
-#[inline(always)]
-#[must_use]
-pub fn log_of(key: &Source, control: &Control, tick: u64) -> Option<&'static Logged> {
-    if log::find(key).is_none() {
-        if front::is_on() && !admission::admits(control, tick) {
-            return None;
-        }
-        log::make(key);
-    }
-    log::find(key)
 }
 
 /// How long a packet is refused still.
@@ -114,7 +93,7 @@ pub fn wait(visit: &Visit, policy: &Policy, bucket: &Tracked, clock: &Clock<'_>)
         return first.max(Pair::new(&cell.second, &bucket.second, &policy.second).wait(amounts[1], clock));
     }
     let nanoseconds = if keeps_logs(policy) {
-        log::find(&visit.source).map_or(0, |log| log::wait(log, policy, visit.now))
+        log::wait(&visit.source, policy, visit.now)
     } else {
         windows::wait(bucket, policy, visit.now, amounts)
     };

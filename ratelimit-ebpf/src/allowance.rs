@@ -1,13 +1,13 @@
 //! What a soft limit lets pass above itself: hundredths of it, by a bucket of their own.
 
-use ratelimit_common::{bucket::Resolution, reason::Reason};
+use ratelimit_common::{bucket::Resolution, gcra, reason::Reason};
 
 use crate::{
     algorithm,
     apart::given,
     charge::{Charge, charge_apart},
     clock::Clock,
-    log,
+    entry, log,
     maps::{CONTROL, POLICIES},
     settings,
     visit::Visit,
@@ -32,13 +32,15 @@ fn ask_allowance(visit: *const Visit) -> bool {
     let key = visit.source.allowance(visit.policy().map_or(0, |policy| policy.allowance));
     let (clock, amounts) = (Clock::read(control), visit.amounts(allowance));
     if algorithm::keeps_logs(allowance) {
-        let Some(log) = algorithm::log_of(&key, control, visit.tick) else { return false };
+        let Some(log) = entry::log(&key, control, visit.tick) else { return false };
         return log::ask(log, allowance, clock.now()) == Charge::Paid;
     }
-    let Some(bucket) = algorithm::bucket_of(&key, Resolution::NONE, control, visit.tick) else { return false };
+    let Some(bucket) = entry::bucket(&key, gcra::units(clock.now()), Resolution::NONE, control, visit.tick) else {
+        return false;
+    };
     let reason = match allowance.is_bucket() {
         true => bucket.charge(allowance, &clock, amounts, charge_apart),
-        false => windows::ask(bucket, allowance, clock.now(), amounts),
+        false => windows::ask_apart(bucket, allowance, clock.now(), amounts),
     };
     reason == Reason::WithinLimit
 }

@@ -5,6 +5,8 @@
 //! knows, so each is looked at. They are checked whether anybody calls
 //! them or not; those of a stage that is switched off begin by saying so, and nothing else of them is left.
 
+use ratelimit_common::source::Source;
+
 /// What such a function was handed.
 #[inline(always)]
 pub fn given<'a, T>(pointer: *const T) -> Option<&'a T> {
@@ -17,6 +19,20 @@ pub fn given<'a, T>(pointer: *const T) -> Option<&'a T> {
 pub fn given_mut<'a, T>(pointer: *mut T) -> Option<&'a mut T> {
     // SAFETY: as above, and callers have it from an exclusive reference.
     unsafe { pointer.as_mut() }
+}
+
+/// A source as the key of a map. Kernels before 6.2 take no key out of memory that such a function was handed, so it is copied, which LLVM must
+/// not see through.
+#[inline(always)]
+#[must_use]
+pub fn key(source: &Source) -> Source {
+    const { assert!(size_of::<Source>() == 24 && align_of::<Source>() == 8) };
+    let words: *const u64 = core::ptr::from_ref(source).cast();
+    // SAFETY: three readable, aligned words, which any source can be made of.
+    unsafe {
+        let words = [words.read_volatile(), words.add(1).read_volatile(), words.add(2).read_volatile()];
+        core::mem::transmute(words)
+    }
 }
 
 /// A pointer for such a function, null for nothing.

@@ -9,6 +9,7 @@ use ratelimit_common::{
 };
 
 use crate::{
+    apart::key,
     atomic::Word,
     bucket::Tracked,
     clock::Clock,
@@ -34,6 +35,7 @@ pub fn impose(visit: &Visit, policy: &Policy, bucket: &Tracked) {
 /// A function of its own, since it is rarely called.
 #[inline(never)]
 fn insert(source: &Source, expires: u64, bucket: &Tracked) {
+    let source = &key(source);
     let rule = Rule { policy: BANNED_ID, prefix: source.prefix, origin: BANNED, reserved: 0, expires };
     if BANS.insert(source, rule, u64::from(BPF_ANY)).is_err() {
         if let Some(own) = cpu::own() {

@@ -4,7 +4,7 @@ use ratelimit_common::{
     bucket::Resolution,
     class::Classes,
     control::Control,
-    policy::{self, COARSE, DROP, Policy},
+    policy::{self, DROP},
     reason::Reason,
     rule::NEVER,
     source::Source,
@@ -13,11 +13,10 @@ use ratelimit_common::{
 use crate::{
     algorithm,
     bucket::Tracked,
-    charge::Charge,
     clock::Clock,
-    cost, front, identity, levels,
+    cost, front, identity, limits,
     maps::{CONTROL, POLICIES, RULE_FILTER},
-    notes, overrun, own, parents, rules, sample, settings, strangers, tracking,
+    notes, overrun, rules, settings, strangers, tracking,
     verdict::Verdict,
     visit::Visit,
 };
@@ -111,56 +110,9 @@ fn decide(visit: &mut Visit, control: &Control, bucket: Option<&'static Tracked>
     if strangers::are_limited() && !strangers::admit(control, visit.hash, visit.now) {
         return Reason::OverStrangers.into();
     }
-    let bucket = limit(visit, control, policy, bucket);
+    let bucket = limits::ask(visit, control, policy, bucket);
     let reason = if visit.reason.passes() { visit.reason } else { overrun::settle(visit, bucket) };
     Verdict { reason, action: if settings::is_on(&settings::ACTIONS_ON) { policy.over_limit } else { DROP } }
-}
-
-/// Puts down in the visit what the limits of a policy say. The bucket that counts for the source, where one was asked.
-#[inline(always)]
-fn limit(
-    visit: &mut Visit,
-    control: &Control,
-    policy: &Policy,
-    bucket: Option<&'static Tracked>,
-) -> Option<&'static Tracked> {
-    let has_parents = settings::is_on(&settings::PARENTS_ON) && policy.has_parents();
-    let is_bucket = !algorithm::are_others_on() || policy.is_bucket();
-    if is_bucket && !policy.packets.is_on() && !policy.second.is_on() && !has_parents {
-        sample::observe(visit);
-        return bucket;
-    }
-    if policy.flags & COARSE == 0 {
-        visit.now = Clock::read(control).now();
-    }
-    if has_parents {
-        return parents::ask(visit, bucket);
-    }
-    if !is_bucket {
-        return algorithm::ask(visit, bucket);
-    }
-    let (clock, amounts) = (visit.clock(control), visit.amounts(policy));
-    if !front::is_on() {
-        visit.reason = Reason::TableFull;
-        let bucket = bucket?;
-        visit.reason = bucket.ask(policy, &clock, amounts);
-        if visit.reason.passes() {
-            bucket.count_passed(1, u64::from(visit.length()));
-        }
-        return Some(bucket);
-    }
-    visit.reason = Reason::NoState;
-    let cell = front::cell(visit.hash)?;
-    visit.reason = match levels::ask(cell, policy, &clock, amounts) {
-        Charge::Paid => Reason::WithinLimit,
-        Charge::Refused => return own::ask(visit),
-        Charge::Contended => Reason::Contended,
-    };
-    // Added and not exclusive-or'd, which would cancel out the time that both levels follow.
-    if sample::is_due(visit.hash, cell.packets.load().wrapping_add(cell.second.load())) {
-        sample::record(visit);
-    }
-    bucket
 }
 
 /// A rule that needs no state has decided. A refusal is noted.

@@ -9,7 +9,7 @@ use ratelimit_common::{
 };
 
 use crate::{
-    apart::given,
+    apart::{given, key},
     atomic::Word,
     bucket::Tracked,
     charge::{Charge, TRIES},
@@ -90,20 +90,21 @@ fn ask_log(log: *const Logged, policy: *const Policy, now: u64) -> Charge {
     Charge::Contended
 }
 
-/// Nanoseconds for which a log refuses the next packet still.
+/// Nanoseconds for which the log of a source refuses the next packet still.
 #[inline(always)]
 #[must_use]
-pub fn wait(log: &Logged, policy: &Policy, now: u64) -> u64 {
-    wait_of_log(log, policy, now)
+pub fn wait(source: &Source, policy: &Policy, now: u64) -> u64 {
+    wait_of_log(source, policy, now)
 }
 
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn wait_of_log(log: *const Logged, policy: *const Policy, now: u64) -> u64 {
+fn wait_of_log(source: *const Source, policy: *const Policy, now: u64) -> u64 {
     if !settings::is_on(&settings::LOGS_ON) {
         return 0;
     }
-    let (Some(log), Some(policy)) = (given(log), given(policy)) else { return 0 };
+    let (Some(source), Some(policy)) = (given(source), given(policy)) else { return 0 };
+    let Some(log) = find(&key(source)) else { return 0 };
     let ([first, second], number) = (&policy.windows, log.admitted.load());
     log.left(first, number, now).max(log.left(second, number, now))
 }

@@ -12,7 +12,8 @@ use crate::{
     levels,
     maps::CONTROL,
     notes,
-    pair::{Pair, Payment},
+    pair::Pair,
+    payment::Payment,
     tracking,
     visit::Visit,
 };

@@ -13,11 +13,10 @@ use ratelimit_common::{
 };
 
 use crate::{
-    admission,
     bucket::Tracked,
     charge::charge_apart,
     clock::Clock,
-    front,
+    entry,
     maps::{CONTROL, POLICIES},
     tracking,
     visit::Visit,
@@ -41,7 +40,7 @@ pub fn ask(visit: &mut Visit, at_hand: Option<&'static Tracked>) -> Option<&'sta
     visit.reason = Reason::NotAdmitted;
     let (control, policy) = (CONTROL.get(0)?, visit.policy()?);
     let [near, far] = *policy.parents(visit.source.family);
-    let has_own = at_hand.is_some() || ensure(visit, control, &visit.source, visit.resolution);
+    let has_own = at_hand.is_some() || visit.ensures_key(control, &visit.source, visit.resolution);
     if !has_own || !visit.ensures(control, near) || !visit.ensures(control, far) {
         return at_hand;
     }
@@ -118,7 +117,12 @@ impl Visit {
     /// Whether a parent has its bucket, or may have one. It has no policy to resolve: its key names it.
     #[inline(always)]
     fn ensures(&self, control: &Control, parent: Parent) -> bool {
-        parent.scope == 0 || ensure(self, control, &self.source.parent(parent, self.interface), Resolution::NONE)
+        parent.scope == 0 || self.ensures_key(control, &self.source.parent(parent, self.interface), Resolution::NONE)
+    }
+
+    #[inline(always)]
+    fn ensures_key(&self, control: &Control, key: &Source, resolution: Resolution) -> bool {
+        entry::ensure(key, gcra::units(self.now), resolution, control, self.tick)
     }
 
     /// Whether there is a parent that cannot be asked.
@@ -144,17 +148,4 @@ impl Visit {
             bucket.refund(policy, clock, self.amounts(policy));
         }
     }
-}
-
-/// Makes the bucket of a source or a parent if there is none. Whether the budget admits it.
-#[inline(never)]
-fn ensure(visit: &Visit, control: &Control, key: &Source, resolution: Resolution) -> bool {
-    if tracking::find(key).is_some() {
-        return true;
-    }
-    if front::is_on() && !admission::admits(control, visit.tick) {
-        return false;
-    }
-    admission::make(key, gcra::units(visit.now), gcra::units(visit.now), resolution);
-    true
 }

@@ -2,7 +2,13 @@
 
 use ratelimit_common::{control::SAMPLE_RATE, gcra};
 
-use crate::{admission, apart::given, maps::CONTROL, scatter, settings, tracking, visit::Visit};
+use crate::{
+    admission,
+    apart::{given, key},
+    maps::CONTROL,
+    scatter, settings, tracking,
+    visit::Visit,
+};
 
 /// Whether a packet that passed is one of those to be recorded: one in [`SAMPLE_RATE`], drawn by what nobody can foresee.
 #[inline(always)]
@@ -28,12 +34,13 @@ pub fn observe(visit: &Visit) {
 #[inline(never)]
 fn record_packets(visit: *const Visit, packets: u64) -> u32 {
     let (Some(visit), Some(control)) = (given(visit), CONTROL.get(0)) else { return 0 };
-    let mut found = tracking::find(&visit.source);
+    let source = key(&visit.source);
+    let mut found = tracking::find(&source);
     if found.is_none() && settings::is_on(&settings::SAMPLE_ON) && admission::admits_record(control, visit.tick) {
         let now = gcra::units(visit.now);
         // What fits its cell's part is no debt of the own bucket.
-        admission::make(&visit.source, now, now, visit.resolution);
-        found = tracking::find(&visit.source);
+        admission::make(&source, now, now, visit.resolution);
+        found = tracking::find(&source);
     }
     if let Some(bucket) = found {
         bucket.count_passed(packets, packets * u64::from(visit.length()));

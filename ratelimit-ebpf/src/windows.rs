@@ -15,6 +15,22 @@ use crate::{
 #[inline(always)]
 #[must_use]
 pub fn ask(bucket: &Tracked, policy: &Policy, now: u64, [cost, amount]: [u32; 2]) -> Reason {
+    let [packets, second] = &policy.windows;
+    // What most packets need, without a call.
+    if packets.is_on() && !second.is_on() {
+        let seen = bucket.packets.load();
+        let next = next(seen, packets, policy.algorithm, now, cost);
+        if next.is_some_and(|next| bucket.packets.compare_exchange(seen, next).is_ok()) {
+            return Reason::WithinLimit;
+        }
+    }
+    ask_apart(bucket, policy, now, [cost, amount])
+}
+
+/// The same, checked [`apart`](crate::apart) as a whole.
+#[inline(always)]
+#[must_use]
+pub fn ask_apart(bucket: &Tracked, policy: &Policy, now: u64, [cost, amount]: [u32; 2]) -> Reason {
     ask_windows(bucket, policy, now, cost, amount)
 }
 

@@ -47,7 +47,7 @@ fn schedule() -> impl Strategy<Value = (Window, u64, Vec<(u64, u64)>)> {
         let gap = prop_oneof![4 => Just(0), 4 => 0..=length / limit.min(length), 2 => 0..=length, 1 => 0..=length * 3];
         let cost = prop_oneof![6 => Just(1u64), 2 => 1..=limit, 1 => 1..=1u64 << 16];
         let packets = prop::collection::vec((gap, cost), 1..80);
-        packets.prop_map(move |packets| (Window { limit, length, phase: 0 }, start, packets))
+        packets.prop_map(move |packets| (Window::new(limit, length, 0), start, packets))
     })
 }
 
@@ -121,7 +121,7 @@ proptest! {
 /// A CPU that has read the clock a moment earlier finds the next window begun, and must not begin the one before anew.
 #[test]
 fn at_the_edge_of_windows_the_earlier_clock_mints_nothing() {
-    let window = Window { limit: 3, length: 1_000, phase: 0 };
+    let window = Window::new(3, 1_000, 0);
     for ask in [Window::ask_fixed, Window::ask_sliding] {
         let mut state = 0;
         for (time, passes) in [(5_000, true), (4_999, true), (5_000, true), (4_999, false), (5_000, false)] {
@@ -134,7 +134,7 @@ fn at_the_edge_of_windows_the_earlier_clock_mints_nothing() {
 
 #[test]
 fn windows_begin_where_their_phase_says() {
-    let window = Window { limit: 1, length: 60, phase: 50 };
+    let window = Window::new(1, 60, 50);
     let places: Vec<_> = [0, 9, 10, 69, 70].map(|now| window.place(now)).to_vec();
     assert_eq!(places, vec![(0, 50), (0, 59), (1, 0), (1, 59), (2, 0)]);
 }

@@ -2,17 +2,16 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::ValueEnum;
 use ratelimit_common::{
     policy::{DENY, Policy},
     rule::{COMMAND, SSH},
 };
 use serde::Serialize;
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::{
-    Answer,
+    Answer, follow,
     output::{self, Output},
     rates::Rates,
     settings::{RateOrOff, SettingsArguments},
@@ -24,7 +23,6 @@ use crate::{
         attachment::{Added, Mode},
         capacities, host,
         interface::{self, Attached as RunningMode, Interface},
-        log,
         object::Wanted,
         rules,
         target::{Sources, Target},
@@ -106,7 +104,7 @@ pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
     }
     report(arguments, &instance, is_new, done, output)?;
     match arguments.log_level {
-        Some(_) => follow(instance, pins),
+        Some(_) => follow::run(instance, pins),
         None => Ok(Answer::Done),
     }
 }
@@ -116,6 +114,8 @@ pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
 struct Done {
     added: Vec<Added>,
     allowed_ssh: Option<Prefix>,
+    /// Interfaces whose capacity was changed, by index, with what it was.
+    capacities: Vec<(u32, u64)>,
     /// The default limit that another one took the place of.
     replaced: Option<String>,
 }
@@ -123,16 +123,18 @@ struct Done {
 /// Makes a new instance's rules, and attaches when they stand.
 fn first(arguments: &Arguments, terms: Option<&Terms>, instance: &mut Instance, done: &mut Done) -> Result<()> {
     done.allowed_ssh = allow_ssh_peer(arguments, instance)?;
-    set_capacities(arguments, instance)?;
+    set_capacities(arguments, instance, done)?;
     set_default(terms, instance)?;
     attach_each(arguments, instance, &mut done.added)
 }
 
-/// Gives interfaces the capacity that was asked for.
-fn set_capacities(arguments: &Arguments, instance: &mut Instance) -> Result<()> {
+/// Gives interfaces the capacity that was asked for, noting what they had.
+fn set_capacities(arguments: &Arguments, instance: &mut Instance, done: &mut Done) -> Result<()> {
     let Some(RateOrOff(per_second)) = arguments.capacity else { return Ok(()) };
     for interface in interface::find(&arguments.interfaces)? {
+        let before = capacities::of(&instance.tables, interface.index)?.unwrap_or(0);
         capacities::set(&mut instance.tables, interface.index, per_second)?;
+        done.capacities.push((interface.index, before));
     }
     Ok(())
 }
@@ -145,7 +147,8 @@ fn again(
     instance: &mut Instance,
     done: &mut Done,
 ) -> Result<()> {
-    if let Some(terms) = terms.filter(|_| arguments.capacity.is_none()) {
+    set_capacities(arguments, instance, done)?;
+    if let Some(terms) = terms {
         instance.check(Target::DEFAULT, terms)?;
     }
     // Rules were kept while nothing was attached, so the operator may come from elsewhere now.
@@ -154,7 +157,6 @@ fn again(
     }
     attach_each(arguments, instance, &mut done.added)?;
     instance.upgrade(wanted)?;
-    set_capacities(arguments, instance)?;
     let before = rules::get(&instance.tables, Target::DEFAULT)?;
     done.replaced = before.filter(|_| terms.is_some()).map(|rule| output::terms(&rule.terms));
     set_default(terms, instance)
@@ -220,6 +222,9 @@ fn undo(mut instance: Instance, is_new: bool, done: Done) {
     if let Some(peer) = done.allowed_ssh {
         let _ = instance.delete_rule(Target::prefix(peer));
     }
+    for (index, before) in done.capacities {
+        let _ = capacities::set(&mut instance.tables, index, before);
+    }
     if is_new {
         let _ = instance.remove();
     }
@@ -230,7 +235,7 @@ fn report(arguments: &Arguments, instance: &Instance, is_new: bool, done: Done, 
         rules::list(&instance.tables)?.into_iter().partition(|rule| rule.target == Target::DEFAULT);
     let now = default.first().map(|rule| output::terms(&rule.terms));
     let attached = Attached {
-        interfaces: instance.attachments.list()?.into_iter().map(status::Interface::from).collect(),
+        interfaces: status::Interface::list(instance)?,
         allowed_ssh: done.allowed_ssh.map(|peer| peer.to_string()),
         replaced: done.replaced.filter(|before| Some(before) != now.as_ref()),
         default: now,
@@ -281,30 +286,4 @@ fn report(arguments: &Arguments, instance: &Instance, is_new: bool, done: Done, 
         }
         Ok(())
     })
-}
-
-/// Prints what the kernel side says, until Ctrl-C, and then puts the silent program back.
-fn follow(instance: Instance, pins: &Path) -> Result<Answer> {
-    let program_id = instance.program()?.info().context("cannot read the program")?.id();
-    drop(instance);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        // Ctrl-C, the end of the SSH session, or the service manager.
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut hangup = signal(SignalKind::hangup())?;
-        let mut terminate = signal(SignalKind::terminate())?;
-        let done = async {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = hangup.recv() => {}
-                _ = terminate.recv() => {}
-            }
-        };
-        anyhow::Ok(log::follow(program_id, done).await?)
-    })?;
-    // Another command may have detached meanwhile.
-    if let Ok(mut instance) = Instance::open(pins) {
-        instance.upgrade(&Wanted::default())?;
-    }
-    Ok(Answer::Done)
 }

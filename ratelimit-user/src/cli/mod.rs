@@ -6,6 +6,7 @@ mod change;
 mod cost;
 mod detach;
 mod excess;
+mod follow;
 mod limit;
 mod output;
 mod rates;

@@ -20,7 +20,8 @@ use super::{
     output::{Output, Traffic},
 };
 use crate::dataplane::{
-    Instance, attachment::Attachment, cells, clocks, gauges, host, interface::Attached, memory, resolve, tables::Tables,
+    Instance, attachment::Attachment, capacities, cells, clocks, gauges, host, interface::Attached, memory, resolve,
+    tables::Tables,
 };
 
 #[derive(Debug, clap::Args)]
@@ -146,6 +147,9 @@ pub(super) struct Interface {
     /// `native`, `generic` or `offloaded`; nothing where the interface is deleted or in another network namespace.
     pub(super) mode: Option<&'static str>,
     pub(super) program_id: u32,
+    /// Packets per second that it can take, for elastic limits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    capacity: Option<u64>,
     #[serde(skip)]
     pub(super) is_gone: bool,
 }
@@ -163,10 +167,15 @@ impl Interface {
     }
 }
 
-impl From<Attachment> for Interface {
-    fn from(attachment: Attachment) -> Self {
-        let Attachment { name, mode, is_gone, program_id, .. } = attachment;
-        Self { name, mode: mode.map(Attached::name), program_id, is_gone }
+impl Interface {
+    /// Those of an instance, by name.
+    pub(super) fn list(instance: &Instance) -> Result<Vec<Self>> {
+        let of = |attachment| {
+            let Attachment { name, mode, is_gone, program_id, index, .. } = attachment;
+            let capacity = index.map_or(Ok(None), |index| capacities::of(&instance.tables, index))?;
+            Ok(Self { name, mode: mode.map(Attached::name), program_id, capacity, is_gone })
+        };
+        instance.attachments.list()?.into_iter().map(of).collect()
     }
 }
 
@@ -200,7 +209,7 @@ fn read(instance: &Instance) -> Result<Status> {
     let is_on = |feature| control.features & feature != 0;
     shadow.everything = is_on(FEATURE_SHADOW);
     Ok(Status {
-        interfaces: instance.attachments.list()?.into_iter().map(Interface::from).collect(),
+        interfaces: Interface::list(instance)?,
         passed,
         dropped,
         shadow,

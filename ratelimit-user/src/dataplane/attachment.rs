@@ -46,6 +46,8 @@ pub struct Attachment {
     pub is_gone: bool,
     /// The program.
     pub program_id: u32,
+    /// Index of the interface; none where it was deleted.
+    pub index: Option<u32>,
     pin: PathBuf,
 }
 
@@ -82,7 +84,7 @@ impl Attachments {
                 (Some(interface.index) == index).then(|| (interface.name.clone(), program.mode))
             });
             let (name, mode) = seen.map_or((attached_name(&pin), None), |(name, mode)| (name, Some(mode)));
-            attachments.push(Attachment { name, mode, is_gone: index.is_none(), program_id, pin });
+            attachments.push(Attachment { name, mode, is_gone: index.is_none(), program_id, index, pin });
         }
         Ok(attachments)
     }

@@ -89,7 +89,7 @@ pub fn set(
 ) -> Result<(), Error> {
     expiry::clear(tables)?;
     let id = policies::intern(tables, terms)?;
-    policies::note_debt(tables, &terms.policy)?;
+    policies::note_debt(tables, &policies::read(tables, id)?)?;
     if terms.policy.ban.time != 0 {
         expiry::expect(tables)?;
     }

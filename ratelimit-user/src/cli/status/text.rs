@@ -18,7 +18,8 @@ use crate::{
 
 pub(super) fn write(out: &mut dyn Write, status: &Status, is_verbose: bool) -> io::Result<()> {
     for interface in &status.interfaces {
-        writeln!(out, "{}: {}, program {}", interface.name, interface.state(), interface.program_id)?;
+        let capacity = interface.capacity.map_or_else(String::new, |rate| format!(", capacity {}", per_second(rate)));
+        writeln!(out, "{}: {}, program {}{capacity}", interface.name, interface.state(), interface.program_id)?;
     }
     if status.interfaces.is_empty() {
         writeln!(out, "not attached to any interface; the rules are kept")?;

@@ -16,6 +16,7 @@ use ratelimit_common::{
 use ratelimit_tests::{Bytecode, Sources, per_second};
 
 use crate::{
+    algorithms,
     crowd::{host_rules, prefix_rules},
     state::{State, never_reached},
 };
@@ -59,7 +60,8 @@ const FEW_SOURCES: &[Sources] = &[Sources::Count(1), Sources::Count(64_000), Sou
 /// Strangers' packets per second that none reaches.
 const UNLIMITED: u64 = 100_000_000;
 
-const DEFAULT: Configuration = Configuration {
+/// The product as it is.
+pub(crate) const DEFAULT: Configuration = Configuration {
     name: "default",
     settings: |settings| settings,
     prepare: |_, _| Ok(()),
@@ -70,10 +72,10 @@ const DEFAULT: Configuration = Configuration {
 };
 
 /// A row with rules of its own, for few numbers of sources.
-const SPECIAL: Configuration =
+pub(crate) const SPECIAL: Configuration =
     Configuration { states: &[State::Passing], sources: FEW_SOURCES, on_wire: false, ..DEFAULT };
 
-pub(crate) const CONFIGURATIONS: [Configuration; 13] = [
+const CONFIGURATIONS: [Configuration; 13] = [
     DEFAULT,
     Configuration { name: "front off", settings: |settings| Settings { cells: 0, ..settings }, ..DEFAULT },
     Configuration {
@@ -127,6 +129,11 @@ pub(crate) const CONFIGURATIONS: [Configuration; 13] = [
     },
     Configuration { name: "1 M host rules", prepare: |bytecode, _| host_rules(bytecode, 1_000_000), ..SPECIAL },
 ];
+
+/// All rows, those of the [algorithms] last.
+pub(crate) fn all() -> impl Iterator<Item = &'static Configuration> {
+    CONFIGURATIONS.iter().chain(&algorithms::ROWS)
+}
 
 impl Configuration {
     /// The limiter as this row has it, ready for packets of so many sources.

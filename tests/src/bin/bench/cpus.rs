@@ -6,7 +6,7 @@ use anyhow::Result;
 use ratelimit_tests::{Order, Sources, Walker};
 
 use crate::{
-    configurations::{CONFIGURATIONS, Configuration, PORT},
+    configurations::{self, Configuration, PORT},
     measure::{Effort, median, pin},
     results::TwoCpus,
     state::{State, never_reached, reached_at_once},
@@ -42,7 +42,7 @@ pub(crate) fn run(effort: &Effort) -> Result<Vec<TwoCpus>> {
         return Ok(Vec::new());
     }
     let mut cases = Vec::new();
-    for configuration in CONFIGURATIONS.iter().filter(|configuration| configuration.on_wire) {
+    for configuration in configurations::all().filter(|configuration| configuration.on_wire) {
         for traffic in TRAFFIC {
             cases.push(Case::new(configuration, traffic)?);
         }

@@ -12,7 +12,7 @@ use ratelimit_common::map;
 use ratelimit_tests::{Order, Sources, Walker};
 
 use crate::{
-    configurations::{CONFIGURATIONS, PORT, REFERENCE},
+    configurations::{self, PORT, REFERENCE},
     crowd::host_rules,
     measure::Effort,
     results::{Memory, Time},
@@ -20,9 +20,9 @@ use crate::{
 
 /// Looks, and takes the time.
 pub(crate) fn run(effort: &Effort) -> Result<(Memory, Time)> {
-    let reference = CONFIGURATIONS.iter().find(|configuration| configuration.name == REFERENCE);
+    let reference = configurations::all().find(|configuration| configuration.name == REFERENCE);
     let reference = reference.context("the reference is none of the rows")?;
-    let default = CONFIGURATIONS.first().context("there are no rows")?;
+    let default = configurations::all().next().context("there are no rows")?;
     let maps = maps(default.build(Sources::Count(1))?.program())?;
     let buckets = maps.iter().find(|(name, ..)| name == map::BUCKETS).context("the program has no buckets")?;
     let per_source = buckets.1 as f64 / f64::from(buckets.2);
@@ -45,7 +45,7 @@ pub(crate) fn run(effort: &Effort) -> Result<(Memory, Time)> {
 }
 
 /// Name, bytes and entries of every map that a program uses.
-fn maps(program: &Xdp) -> Result<Vec<(String, u64, u32)>> {
+pub(crate) fn maps(program: &Xdp) -> Result<Vec<(String, u64, u32)>> {
     let ids = program.info()?.map_ids()?.context("the kernel does not say which maps a program has")?;
     let mut maps = Vec::new();
     for id in ids {

@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use ratelimit_tests::{Flood, Frame, Sandbox, Sources};
 
 use crate::{
-    configurations::{CONFIGURATIONS, PORT},
+    configurations::{self, PORT},
     limiters::Limiter,
     measure::{Effort, median},
     results::Live,
@@ -36,7 +36,7 @@ struct Case {
 pub(crate) fn run(effort: &Effort) -> Result<Vec<Live>> {
     let sandbox = Sandbox::new();
     let mut limiters = vec![Limiter::Floor];
-    limiters.extend(CONFIGURATIONS.iter().filter(|configuration| configuration.on_wire).map(Limiter::Ours));
+    limiters.extend(configurations::all().filter(|configuration| configuration.on_wire).map(Limiter::Ours));
     for other in [Limiter::Nftables, Limiter::Iptables] {
         match other.check(&sandbox) {
             Ok(()) => limiters.push(other),

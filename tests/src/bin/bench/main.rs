@@ -1,5 +1,6 @@
 //! What a packet costs and how many of them pass, beside other limiters. Figures compare within one run only.
 
+mod algorithms;
 mod configurations;
 mod cpus;
 mod crowd;
@@ -34,6 +35,7 @@ fn main() -> Result<()> {
     // Measuring moves this thread to one CPU, after which only that would be counted.
     let cpus = thread::available_parallelism()?.get();
 
+    let algorithms = algorithms::memory(effort.million)?;
     let (memory, time) = footprint::run(&effort)?;
     let live = live::run(&effort)?;
     let survival = survival::run(&effort)?;
@@ -52,6 +54,7 @@ fn main() -> Result<()> {
         two_cpus,
         memory,
         time,
+        algorithms,
     };
     let tables = report::tables(&results);
     println!("{}; medians of {} interleaved rounds\n", report::header(&results), effort.rounds);

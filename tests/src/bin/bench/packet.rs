@@ -7,7 +7,7 @@ use ratelimit_common::policy::Policy;
 use ratelimit_tests::{Bytecode, Empty, Order, Sources, Walker};
 
 use crate::{
-    configurations::{CONFIGURATIONS, Configuration, PORT},
+    configurations::{self, Configuration, PORT},
     measure::{Effort, median, pin, thread_time},
     results::Packet,
     state::{State, never_reached, reached_at_once, slightly_below},
@@ -46,7 +46,7 @@ pub(crate) fn run(effort: &Effort) -> Result<(f64, Vec<Packet>)> {
     let mut floor = Vec::new();
     let mut cases = Vec::new();
     for sources in effort.sources.iter().copied() {
-        for configuration in CONFIGURATIONS.iter().filter(|configuration| effort.has(configuration, sources)) {
+        for configuration in configurations::all().filter(|configuration| effort.has(configuration, sources)) {
             let bytecode = configuration.build(sources)?;
             cases.push(Case { configuration, sources, bytecode, samples: BTreeMap::new() });
         }

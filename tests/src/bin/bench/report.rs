@@ -5,7 +5,8 @@ use std::fmt::Display;
 use ratelimit_tests::Sources;
 
 use crate::{
-    configurations::{CONFIGURATIONS, REFERENCE, SOURCES},
+    algorithms,
+    configurations::{self, REFERENCE, SOURCES},
     results::Results,
     state::State,
     table::{Row, Table},
@@ -25,7 +26,7 @@ pub(crate) fn header(results: &Results) -> String {
 pub(crate) fn tables(results: &Results) -> Vec<Table> {
     let packet = State::ALL.map(|state| packet(results, state));
     let live = [State::Passing, State::Over].map(|state| live(results, state));
-    let rest = [survival(results), two_cpus(results), footprint(results)];
+    let rest = [algorithms::table(results), survival(results), two_cpus(results), footprint(results)];
     packet.into_iter().chain(live).chain(rest).filter(|table| !table.rows.is_empty()).collect()
 }
 
@@ -131,7 +132,7 @@ fn by_sources(title: String, figures: Vec<Figure>, digits: usize) -> Table {
             let at = |sources: &Sources| figures.iter().find(|(row, column, _)| row == name && column == sources);
             let figures = columns.iter().map(|sources| at(sources).map(|figure| figure.2)).collect();
             let is_drawn =
-                CONFIGURATIONS.iter().all(|configuration| configuration.name != *name || configuration.on_wire);
+                configurations::all().all(|configuration| configuration.name != *name || configuration.on_wire);
             rows.push(Row { name: name.clone(), figures, is_drawn });
         }
     }

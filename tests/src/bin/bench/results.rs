@@ -3,7 +3,7 @@
 use ratelimit_tests::Sources;
 use serde::Serialize;
 
-use crate::state::State;
+use crate::{algorithms::PerSource, state::State};
 
 /// One run of the benchmark.
 #[derive(Debug, Serialize)]
@@ -21,6 +21,7 @@ pub(crate) struct Results {
     pub(crate) two_cpus: Vec<TwoCpus>,
     pub(crate) memory: Memory,
     pub(crate) time: Time,
+    pub(crate) algorithms: Vec<PerSource>,
 }
 
 /// What a packet costs over the floor.

@@ -1,0 +1,163 @@
+//! The algorithms beside each other: what admitting and refusing cost, and what a source takes.
+
+use anyhow::{Context as _, Result};
+use ratelimit::dataplane::object::Settings;
+use ratelimit_common::{
+    algorithm::Algorithm,
+    limit::{Limit, Rate, SECOND},
+    log, map,
+    policy::{COARSE, Policy},
+    window::{self, Window},
+};
+use ratelimit_tests::{Bytecode, Sources};
+use serde::Serialize;
+
+use crate::{
+    configurations::{Configuration, DEFAULT, REFERENCE, SPECIAL},
+    footprint,
+    results::Results,
+    state::State,
+    table::{Row, Table},
+};
+
+/// What each algorithm is measured as.
+struct Case {
+    algorithm: Algorithm,
+    /// Admitting, each source by its own bucket.
+    admitting: &'static str,
+    /// Refusing, behind cells.
+    refusing: &'static str,
+}
+
+const CASES: [Case; 5] = [
+    Case { algorithm: Algorithm::TokenBucket, admitting: REFERENCE, refusing: DEFAULT.name },
+    Case { algorithm: Algorithm::LeakyBucket, admitting: "front off, leaky-bucket", refusing: "leaky-bucket" },
+    Case { algorithm: Algorithm::FixedWindow, admitting: "front off, fixed-window", refusing: "fixed-window" },
+    Case { algorithm: Algorithm::SlidingWindow, admitting: "front off, sliding-window", refusing: "sliding-window" },
+    Case { algorithm: Algorithm::SlidingLog, admitting: "front off, sliding-log", refusing: "sliding-log" },
+];
+
+/// As many as a source of the hot rows can send within a second, and more.
+const MOST: u64 = window::SLIDING_MOST;
+
+const SOURCES: &[Sources] = &[Sources::Count(1), Sources::Count(64_000)];
+
+const fn admitting(case: usize, rules: fn(&mut Bytecode, &Policy)) -> Configuration {
+    let settings = |settings| Settings { cells: 0, windows: true, logs: true, source_logs: 1 << 17, ..settings };
+    Configuration { name: CASES[case].admitting, settings, rules, sources: SOURCES, ..SPECIAL }
+}
+
+const fn refusing(case: usize, rules: fn(&mut Bytecode, &Policy)) -> Configuration {
+    let settings = |settings| Settings { windows: true, logs: true, source_logs: 1 << 17, ..settings };
+    let states = &[State::Over];
+    Configuration { name: CASES[case].refusing, settings, rules, sources: SOURCES, states, ..SPECIAL }
+}
+
+/// The rows of the benchmark.
+pub(crate) const ROWS: [Configuration; 8] = [
+    admitting(1, |bytecode, policy| bytecode.set("default", by(Algorithm::LeakyBucket, policy))),
+    admitting(2, |bytecode, _| bytecode.set("default", windows(Algorithm::FixedWindow))),
+    admitting(3, |bytecode, _| bytecode.set("default", windows(Algorithm::SlidingWindow))),
+    // A log of no time admits every packet, after all that it does for one. The coarse clock, as for windows of half a second and more.
+    admitting(4, |bytecode, _| {
+        let window = Window::new(log::PLACES, 0, 0);
+        let policy = windows(Algorithm::SlidingLog);
+        bytecode.set_default(&Policy { windows: [window, Window::default()], flags: COARSE, ..policy });
+    }),
+    refusing(1, |bytecode, policy| bytecode.set("default", by(Algorithm::LeakyBucket, policy))),
+    refusing(2, |bytecode, _| bytecode.set("default", hourly(Algorithm::FixedWindow))),
+    refusing(3, |bytecode, _| bytecode.set("default", hourly(Algorithm::SlidingWindow))),
+    refusing(4, |bytecode, _| bytecode.set("default", hourly(Algorithm::SlidingLog))),
+];
+
+fn by(algorithm: Algorithm, policy: &Policy) -> Policy {
+    Policy { algorithm: algorithm as u8, ..*policy }
+}
+
+/// More in a second than one source can send.
+fn windows(algorithm: Algorithm) -> Policy {
+    limited(
+        Rate { amount: if algorithm == Algorithm::SlidingLog { log::PLACES } else { MOST }, period: SECOND },
+        algorithm,
+    )
+}
+
+/// One packet an hour.
+fn hourly(algorithm: Algorithm) -> Policy {
+    limited(Rate { amount: 1, period: 3_600 * SECOND }, algorithm)
+}
+
+fn limited(rate: Rate, algorithm: Algorithm) -> Policy {
+    Limit { packets: Some(rate), algorithm, ..Limit::default() }.policy().unwrap_or(Policy::UNLIMITED)
+}
+
+/// What a source of an algorithm takes.
+#[derive(Debug, Serialize)]
+pub(crate) struct PerSource {
+    pub(crate) algorithm: &'static str,
+    /// Bytes of kernel memory, with as many sources as there may be.
+    pub(crate) bytes: f64,
+    pub(crate) sources: u32,
+}
+
+/// Asks the kernel, with room for so many sources.
+pub(crate) fn memory(sources: u32) -> Result<Vec<PerSource>> {
+    let of = |case: &Case| {
+        let keeps_logs = case.algorithm == Algorithm::SlidingLog;
+        let name = if keeps_logs { map::LOGS } else { map::BUCKETS };
+        let settings = Settings {
+            cells: 0,
+            buckets: if keeps_logs { 1 } else { sources },
+            logs: keeps_logs,
+            source_logs: sources,
+            ..Settings::default()
+        };
+        let maps = footprint::maps(Bytecode::with_kernel_clock_and(settings).program())?;
+        let (_, bytes, entries) = maps.into_iter().find(|(of, ..)| of == name).context("a map is missing")?;
+        Ok(PerSource { algorithm: case.algorithm.name(), bytes: bytes as f64 / f64::from(entries), sources: entries })
+    };
+    CASES.iter().map(of).collect()
+}
+
+/// The algorithms beside each other.
+pub(crate) fn table(results: &Results) -> Table {
+    let figure = |name: &str, state, sources| {
+        let is_it = |packet: &&crate::results::Packet| {
+            packet.configuration == name && packet.state == state && packet.sources == sources
+        };
+        results.packet.iter().find(is_it).map(|packet| packet.nanoseconds)
+    };
+    let rows = CASES.iter().zip(&results.algorithms).map(|(case, per_source)| {
+        let mut figures = Vec::new();
+        for sources in SOURCES {
+            let admitting = figure(case.admitting, State::Passing, *sources);
+            let reference = figure(CASES[0].admitting, State::Passing, *sources);
+            figures.extend([admitting, ratio(admitting, reference)]);
+        }
+        for sources in SOURCES {
+            let refusing = figure(case.refusing, State::Over, *sources);
+            let reference = figure(CASES[0].refusing, State::Over, *sources);
+            figures.extend([refusing, ratio(refusing, reference)]);
+        }
+        figures.extend([Some(per_source.bytes), Some(per_source.bytes)]);
+        Row { name: case.algorithm.name().to_owned(), figures, is_drawn: false }
+    });
+    let head = ["1", "ratio", "64 k", "ratio"].map(str::to_owned);
+    let columns =
+        ["admit ", "refuse "].iter().flat_map(|what| head.iter().map(move |column| format!("{what}{column}")));
+    let columns = columns.chain(["bytes".to_owned(), "MB/M".to_owned()]).collect();
+    Table {
+        title: "algorithms: nanoseconds admitting by a bucket of its own and refusing behind cells, for 1 and 64 k sources, with ratios to the \
+                token bucket; bytes per source, and MB for a million"
+            .to_owned(),
+        plot: None,
+        columns,
+        rows: rows.collect(),
+        digits: 2,
+        reference: None,
+    }
+}
+
+fn ratio(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+    Some(one? / other?)
+}
