@@ -22,11 +22,13 @@ impl Ear {
         sandbox.peer(|| {
             let protocol = (libc::ETH_P_ALL as u16).to_be();
             // SAFETY: the arguments are plain numbers.
-            let socket = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_NONBLOCK, protocol.into()) };
+            let socket =
+                unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_NONBLOCK, protocol.into()) };
             assert!(socket >= 0, "cannot open a packet socket: {}", io::Error::last_os_error());
             // SAFETY: the kernel has just made this descriptor for us.
             let socket = unsafe { OwnedFd::from_raw_fd(socket) };
-            rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, 16 << 20).expect("cannot take more memory");
+            rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, 16 << 20)
+                .expect("cannot take more memory");
             // SAFETY: all zeroes are a valid `struct sockaddr_ll`.
             let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
             address.sll_family = libc::AF_PACKET as u16;

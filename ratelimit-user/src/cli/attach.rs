@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 use clap::ValueEnum;
 use ratelimit_common::{
+    control::FEATURE_ELASTIC,
     policy::{DENY, Policy},
     rule::{COMMAND, SSH},
 };
@@ -242,6 +243,8 @@ fn report(arguments: &Arguments, instance: &Instance, is_new: bool, done: Done, 
         rules: others.len(),
     };
     let limit = default.first().map(|rule| output::limit(&rule.terms));
+    let is_elastic = instance.tables.control()?.features & FEATURE_ELASTIC != 0;
+    let elastic_without_room = is_elastic && !capacities::is_any(&instance.tables)?;
     output.print(&attached, |out| {
         for interface in &attached.interfaces {
             let asked = arguments.interfaces.contains(&interface.name);
@@ -277,6 +280,9 @@ fn report(arguments: &Arguments, instance: &Instance, is_new: bool, done: Done, 
         if let Some(RateOrOff(per_second)) = arguments.capacity {
             let capacity = if per_second == 0 { "none".to_owned() } else { format!("{per_second}/s") };
             writeln!(out, "capacity: {capacity} on {}", arguments.interfaces.join(", "))?;
+            if elastic_without_room {
+                writeln!(out, "elastic limits are hard now: no interface has a capacity")?;
+            }
         }
         for line in arguments.settings.said() {
             writeln!(out, "{line}")?;

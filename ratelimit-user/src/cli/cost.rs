@@ -18,7 +18,7 @@ use crate::{
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
-    /// Let each packet of a service count as N packets, whichever limit it is billed to; of several services, the narrowest with a cost counts
+    /// Let each packet of a service count as N packets, whichever limit it is billed to (but for sliding-log, which counts each as one); of several services, the narrowest with a cost counts
     Set {
         /// tcp, udp, sctp, each alone or with a port (udp/53); tcp-syn (new connections); icmp, gre, esp, ah, ipip; or a protocol's number
         #[arg(value_name = "PROTO[/PORT]")]

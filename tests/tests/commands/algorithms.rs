@@ -39,9 +39,9 @@ fn all() -> Vec<Given> {
         ),
         given(
             "--packets 1M/d --bytes 5GB/h --algorithm fixed-window",
-            "1000000/d, 5GB/h per source, fixed-window",
-            json!({"packets": "1000000/d", "bytes": "5GB/h", "burst": 0, "algorithm": "fixed-window"}),
-            ["1000000/d", "5GB/h", "-", "fixed-window", "hard", "drop", "-", "-"],
+            "1M/d, 5GB/h per source, fixed-window",
+            json!({"packets": "1M/d", "bytes": "5GB/h", "burst": 0, "algorithm": "fixed-window"}),
+            ["1M/d", "5GB/h", "-", "fixed-window", "hard", "drop", "-", "-"],
         ),
         given(
             "--bytes 10MB/s --algorithm sliding-window",
@@ -144,8 +144,18 @@ fn cells(table: &str) -> Vec<String> {
     let mut lines = table.lines();
     let (head, line) = (lines.next().unwrap(), lines.next().unwrap());
     let names = [
-        "source", "service", "packets", "bytes", "burst", "algorithm", "throttle", "over limit", "parents", "ban",
-        "expires", "origin",
+        "source",
+        "service",
+        "packets",
+        "bytes",
+        "burst",
+        "algorithm",
+        "throttle",
+        "over limit",
+        "parents",
+        "ban",
+        "expires",
+        "origin",
     ];
     let mut begins: Vec<_> = names.iter().map(|name| head.find(&format!("{name}  "))).collect();
     begins[11] = head.find("origin");

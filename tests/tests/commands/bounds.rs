@@ -17,7 +17,8 @@ const WINDOW_PARENT: &str = "--parent goes with token-bucket or leaky-bucket: ch
 const SOFT: &str = "--throttle soft goes with --packets or --bytes, and without --parent";
 const BAN: &str = "--ban goes with --packets or --bytes, and without --parent";
 const LITTLE: &str = "of this limit is less than one packet or a rate below 1/d: give a larger share";
-const NO_CAPACITY: &str = "no interface has a capacity, which --throttle elastic goes by: `ratelimit attach IFACE --capacity RATE` first";
+const NO_CAPACITY: &str =
+    "no interface has a capacity, which --throttle elastic goes by: `ratelimit attach IFACE --capacity RATE` first";
 const NO_LIMIT: &str = "--algorithm, --throttle, --over-limit and --ban need a limit that they are for: give --packets RATE or --bytes RATE too";
 const THROTTLE: &str = "for '--throttle <hard|soft=PERCENT|elastic>': expected hard, elastic, or soft with a share from 1% to 100%, such as soft=10% ";
 const NO_BAN: &str = "the following required arguments were not provided: --ban <DURATION> ";
@@ -28,27 +29,66 @@ fn refused() -> Vec<(&'static str, String)> {
     let plain = |words, line: &str| (words, line.to_owned());
     vec![
         plain("--packets 1/s,2/m,3/h", "a source has two limits at most: give --packets one rate or two"),
-        plain("--packets 1/s --packets 2/m --packets 3/h", "a source has two limits at most: give --packets one rate or two"),
-        plain("--packets 1/s,2/m --bytes 1MB/s", "a source can have two limits: two of packets, or one of packets and one of bytes"),
-        plain("--packets 1/s,", "invalid value '' for '--packets <RATE[,RATE]>': expected packets per s, m, h or d, such as 1000/s, 1.5k/s, 500/h or 3/m "),
-        plain("--packets 5/s --burst 3 --algorithm fixed-window", "fixed-window has no burst: what its rate says may come at any time of a window. Leave --burst away"),
-        plain("--packets 5/s --burst 3 --algorithm sliding-window", "sliding-window has no burst: what its rate says may come at any time of a window. Leave --burst away"),
-        plain("--packets 5/s --queue 3 --algorithm sliding-log", "sliding-log has no burst: what its rate says may come at any time of a window. Leave --burst away"),
+        plain(
+            "--packets 1/s --packets 2/m --packets 3/h",
+            "a source has two limits at most: give --packets one rate or two",
+        ),
+        plain(
+            "--packets 1/s,2/m --bytes 1MB/s",
+            "a source can have two limits: two of packets, or one of packets and one of bytes",
+        ),
+        plain(
+            "--packets 1/s,",
+            "invalid value '' for '--packets <RATE[,RATE]>': expected packets per s, m, h or d, such as 1000/s, 1.5k/s, 500/h or 3/m ",
+        ),
+        plain(
+            "--packets 5/s --burst 3 --algorithm fixed-window",
+            "fixed-window has no burst: what its rate says may come at any time of a window. Leave --burst away",
+        ),
+        plain(
+            "--packets 5/s --burst 3 --algorithm sliding-window",
+            "sliding-window has no burst: what its rate says may come at any time of a window. Leave --burst away",
+        ),
+        plain(
+            "--packets 5/s --queue 3 --algorithm sliding-log",
+            "sliding-log has no burst: what its rate says may come at any time of a window. Leave --burst away",
+        ),
         plain("--packets 5/s --queue 3 --burst 4", "the argument '--burst <PACKETS>' cannot be used multiple times "),
         plain("--packets 20M/s --algorithm sliding-window", &format!("sliding-window counts up to 16711679 {WINDOW}")),
-        plain("--packets 16711680/s --algorithm sliding-window", &format!("sliding-window counts up to 16711679 {WINDOW}")),
-        plain("--packets 5/s --bytes 1GB/s --algorithm sliding-window", &format!("sliding-window counts up to 16711679 {WINDOW}")),
-        plain("--bytes 1099511562240B/h --algorithm fixed-window", &format!("fixed-window counts up to 1099511562239 {WINDOW}")),
+        plain(
+            "--packets 16711680/s --algorithm sliding-window",
+            &format!("sliding-window counts up to 16711679 {WINDOW}"),
+        ),
+        plain(
+            "--packets 5/s --bytes 1GB/s --algorithm sliding-window",
+            &format!("sliding-window counts up to 16711679 {WINDOW}"),
+        ),
+        plain(
+            "--bytes 1099511562240B/h --algorithm fixed-window",
+            &format!("fixed-window counts up to 1099511562239 {WINDOW}"),
+        ),
         plain("--packets 65/s --algorithm sliding-log", &format!("sliding-log counts up to 64 {WINDOW}")),
         plain("--packets 10/m,65/h --algorithm sliding-log", &format!("sliding-log counts up to 64 {WINDOW}")),
-        plain("--bytes 1MB/s --algorithm sliding-log", "sliding-log counts packets, not bytes: choose another --algorithm"),
-        plain("--packets 5/s --bytes 1MB/s --algorithm sliding-log", "sliding-log counts packets, not bytes: choose another --algorithm"),
-        plain("--packets 5/s --algorithm leaky", "invalid value 'leaky' for '--algorithm <NAME>': expected token-bucket, leaky-bucket, fixed-window, sliding-window or sliding-log "),
+        plain(
+            "--bytes 1MB/s --algorithm sliding-log",
+            "sliding-log counts packets, not bytes: choose another --algorithm",
+        ),
+        plain(
+            "--packets 5/s --bytes 1MB/s --algorithm sliding-log",
+            "sliding-log counts packets, not bytes: choose another --algorithm",
+        ),
+        plain(
+            "--packets 5/s --algorithm leaky",
+            "invalid value 'leaky' for '--algorithm <NAME>': expected token-bucket, leaky-bucket, fixed-window, sliding-window or sliding-log ",
+        ),
         plain("--algorithm sliding-log", NO_LIMIT),
         plain("--throttle soft=10%", NO_LIMIT),
         plain("--over-limit reject", NO_LIMIT),
         plain("--ban 10m", NO_LIMIT),
-        plain("--parent all=50/s --algorithm leaky-bucket", "--algorithm is for the source's own limit: give --packets RATE or --bytes RATE too, or leave it away"),
+        plain(
+            "--parent all=50/s --algorithm leaky-bucket",
+            "--algorithm is for the source's own limit: give --packets RATE or --bytes RATE too, or leave it away",
+        ),
         plain("--parent all=50/s --algorithm fixed-window", WINDOW_PARENT),
         plain("--packets 5/s --parent all=50/s --algorithm sliding-log", WINDOW_PARENT),
         plain("--packets 5/s --parent /24=50/s --algorithm sliding-window", WINDOW_PARENT),
@@ -61,15 +101,27 @@ fn refused() -> Vec<(&'static str, String)> {
         plain("--packets 5/s --parent all=50/s --throttle soft=10%", SOFT),
         plain("--packets 1/d --throttle soft=99%", &format!("99 % {LITTLE}")),
         plain("--packets 9/s --algorithm fixed-window --throttle soft=11%", &format!("11 % {LITTLE}")),
-        plain("--packets 5/s --over-limit kill", "invalid value 'kill' for '--over-limit <OVER_LIMIT>' [possible values: drop, reject, shadow] "),
-        plain("--packets 5/s --ban 10m --over-limit shadow", "--ban shuts out, and --over-limit shadow lets pass: leave one of them away"),
+        plain(
+            "--packets 5/s --over-limit kill",
+            "invalid value 'kill' for '--over-limit <OVER_LIMIT>' [possible values: drop, reject, shadow] ",
+        ),
+        plain(
+            "--packets 5/s --ban 10m --over-limit shadow",
+            "--ban shuts out, and --over-limit shadow lets pass: leave one of them away",
+        ),
         plain("--packets 5/s --ban 10m --parent all=50/s", BAN),
         plain("--parent all=50/s --ban 10m", BAN),
         plain("--packets 5/s --ban-after 3", NO_BAN),
         plain("--packets 5/s --ban-cap 3m", NO_BAN),
-        plain("--packets 5/s --ban 10m --ban-after 0", "invalid value '0' for '--ban-after <N>': 0 is not in 1..=16777215 "),
+        plain(
+            "--packets 5/s --ban 10m --ban-after 0",
+            "invalid value '0' for '--ban-after <N>': 0 is not in 1..=16777215 ",
+        ),
         plain("--packets 5/s --ban 10m --ban-cap 599s", "--ban-cap is less than --ban: give at least as much"),
-        plain("--packets 5/s --ban 0s", "invalid value '0s' for '--ban <DURATION>': expected a number and s, m, h or d, such as 90s, 10m, 2h or 7d "),
+        plain(
+            "--packets 5/s --ban 0s",
+            "invalid value '0s' for '--ban <DURATION>': expected a number and s, m, h or d, such as 90s, 10m, 2h or 7d ",
+        ),
         plain("--packets 5/s --throttle elastic", NO_CAPACITY),
         plain("--parent all=50/s --throttle elastic", NO_CAPACITY),
     ]
@@ -77,10 +129,19 @@ fn refused() -> Vec<(&'static str, String)> {
 
 /// What follows `attach eth0` alone.
 const REFUSED_BY_ATTACH: [(&str, &str); 12] = [
-    ("--capacity 0/s", "invalid value '0/s' for '--capacity <RATE|off>': a rate of nothing would stop every packet: say `ratelimit deny add` if that is meant "),
+    (
+        "--capacity 0/s",
+        "invalid value '0/s' for '--capacity <RATE|off>': a rate of nothing would stop every packet: say `ratelimit deny add` if that is meant ",
+    ),
     ("--capacity 59/m", "invalid value '59/m' for '--capacity <RATE|off>': expected a rate between 1/s and 100M/s "),
-    ("--capacity 100000001/s", "invalid value '100000001/s' for '--capacity <RATE|off>': expected a rate between 1/s and 100M/s "),
-    ("--capacity much", "invalid value 'much' for '--capacity <RATE|off>': expected packets per s, m, h or d, such as 1000/s, 1.5k/s, 500/h or 3/m "),
+    (
+        "--capacity 100000001/s",
+        "invalid value '100000001/s' for '--capacity <RATE|off>': expected a rate between 1/s and 100M/s ",
+    ),
+    (
+        "--capacity much",
+        "invalid value 'much' for '--capacity <RATE|off>': expected packets per s, m, h or d, such as 1000/s, 1.5k/s, 500/h or 3/m ",
+    ),
     ("--capacity off --packets 5/s --throttle elastic", NO_CAPACITY),
     ("--replies 59/m", "invalid value '59/m' for '--replies <RATE|off>': expected a rate between 1/s and 100M/s "),
     ("--shadow maybe", "invalid value 'maybe' for '--shadow [<on|off>]' [possible values: on, off] "),
@@ -151,7 +212,10 @@ fn a_capacity_that_elastic_limits_go_by_is_not_lost_unnoticed() {
     ratelimit.ok("attach eth0 --capacity 100M/s --packets 6/s --throttle elastic");
     assert_eq!(capacity(), Some(100_000_000.into()));
     let text = ratelimit.ok("attach eth0 --capacity off");
-    assert!(text.ends_with("capacity: none on eth0\nelastic limits are hard now: no interface has a capacity\n"), "{text}");
+    assert!(
+        text.ends_with("capacity: none on eth0\nelastic limits are hard now: no interface has a capacity\n"),
+        "{text}"
+    );
     assert_eq!(capacity(), None);
     ratelimit.ok("limit set default --packets 6/s");
     let text = ratelimit.ok("attach eth0 --capacity off");

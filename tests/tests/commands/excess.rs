@@ -16,9 +16,8 @@ fn a_ban_comes_after_as_many_drops_as_were_said_and_doubles_up_to_its_cap() {
     for front in ["on", "off"] {
         let sandbox = Sandbox::new();
         let ratelimit = Ratelimit::new(&sandbox);
-        ratelimit.ok(&format!(
-            "attach eth0 --packets 1/d --burst 1 --ban 10m --ban-after 5 --ban-cap 15m --front {front}"
-        ));
+        ratelimit
+            .ok(&format!("attach eth0 --packets 1/d --burst 1 --ban 10m --ban-after 5 --ban-cap 15m --front {front}"));
         flood(&sandbox, 66, 5);
         assert_eq!(ratelimit.json("deny list"), json!([]), "{front}");
         flood(&sandbox, 66, 1);
@@ -32,8 +31,10 @@ fn a_ban_comes_after_as_many_drops_as_were_said_and_doubles_up_to_its_cap() {
         ban(600);
         flood(&sandbox, 66, 10);
         assert_eq!(count(&ratelimit.json("status"), "banned"), 10);
-        // Whoever is let in within a minute has not been forgotten.
+        // Whoever is let in has as many drops again, and its last ban is not forgotten.
         ratelimit.ok("deny del 10.9.0.66");
+        flood(&sandbox, 66, 4);
+        assert_eq!(ratelimit.json("deny list"), json!([]), "{front}");
         flood(&sandbox, 66, 1);
         ban(900);
         ratelimit.ok("detach --all");
@@ -70,7 +71,9 @@ fn answers_are_spoken_of_once_a_limit_asks_for_them() {
 
 #[test]
 fn a_limit_in_shadow_drops_nothing_and_counts_what_it_would_have() {
-    for (front, algorithm) in [("on", "token-bucket"), ("off", "token-bucket"), ("on", "sliding-log"), ("on", "fixed-window")] {
+    for (front, algorithm) in
+        [("on", "token-bucket"), ("off", "token-bucket"), ("on", "sliding-log"), ("on", "fixed-window")]
+    {
         let case = format!("{front}, {algorithm}");
         let sandbox = Sandbox::new();
         let ratelimit = Ratelimit::new(&sandbox);

@@ -35,8 +35,15 @@ fn the_first_rule_that_needs_a_stage_switches_it_on_and_the_last_one_off() {
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0 --capacity 10k/s");
     let plain = features(&sandbox);
-    let all = FEATURE_WINDOWS | FEATURE_LOGS | FEATURE_SOFT | FEATURE_ELASTIC | FEATURE_ACTIONS | FEATURE_REJECT
-        | FEATURE_PARENTS | FEATURE_COSTS | FEATURE_SHADOW;
+    let all = FEATURE_WINDOWS
+        | FEATURE_LOGS
+        | FEATURE_SOFT
+        | FEATURE_ELASTIC
+        | FEATURE_ACTIONS
+        | FEATURE_REJECT
+        | FEATURE_PARENTS
+        | FEATURE_COSTS
+        | FEATURE_SHADOW;
     assert_eq!(plain & all, 0);
     for (words, needed) in [
         ("--packets 5/s --algorithm fixed-window", FEATURE_WINDOWS),

@@ -30,11 +30,9 @@ fn limits_are_listed_as_they_were_set() {
     );
     let table = ratelimit.ok("limit list");
     assert!(
-        table
-            .lines()
-            .nth(1)
-            .unwrap()
-            .starts_with("default        any      1500/s   -          1500  token-bucket  hard      drop        -        -    never"),
+        table.lines().nth(1).unwrap().starts_with(
+            "default        any      1500/s   -          1500  token-bucket  hard      drop        -        -    never"
+        ),
         "{table}"
     );
     ratelimit.ok("detach --all");

@@ -57,7 +57,11 @@ fn in_shadow_every_reason_is_counted_and_no_source_is_dropped() {
         flood(66, 1);
         flood(67, 1);
         let status = ratelimit.json("status");
-        assert_eq!((&status["dropped"]["packets"], &status["shadow"]["would_drop"]), (&json!(2), &traffic(27)), "{front}");
+        assert_eq!(
+            (&status["dropped"]["packets"], &status["shadow"]["would_drop"]),
+            (&json!(2), &traffic(27)),
+            "{front}"
+        );
         ratelimit.ok("detach --all");
     }
 }

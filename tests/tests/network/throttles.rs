@@ -30,7 +30,8 @@ fn a_soft_limit_lets_its_share_more_through_and_counts_it_apart() {
         // A packet comes back every 86 seconds, and one of the share every 14 minutes.
         let begin = Instant::now();
         let ((), received) = receiving(&sandbox, |_| Flood::of(Frame::udp(FLOODER, PORT)).send(&sandbox, 5_000));
-        let [within, soft, over] = ["within-limit", "within-soft", "over-packets"].map(|reason| count(&ratelimit, reason));
+        let [within, soft, over] =
+            ["within-limit", "within-soft", "over-packets"].map(|reason| count(&ratelimit, reason));
         let back = begin.elapsed().as_secs() / 86 + 1;
         assert!((1_000..=1_000 + back).contains(&within), "{front}, {kind}: {within}");
         assert!((100..=101).contains(&soft), "{front}, {kind}: {soft}");
