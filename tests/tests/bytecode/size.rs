@@ -33,13 +33,13 @@ fn the_program_of_a_new_instance_is_verified_in_time() {
     measure("default", Settings::default(), &Most { verified: 100_000, translated: 4_600 });
 }
 
-/// 29,000 and 1,900 on kernel 6.18.
+/// 29,000 and 2,000 on kernel 6.18; 6.1 keeps functions that nobody calls.
 #[test]
 fn a_program_that_looks_at_no_more_than_it_must_is_small() {
     measure(
         "front off",
         Settings { cells: 0, sample: false, ..Settings::default() },
-        &Most { verified: 50_000, translated: 2_100 },
+        &Most { verified: 50_000, translated: 3_300 },
     );
 }
 
