@@ -154,16 +154,20 @@ impl Limit {
     ///
     /// [`LimitError::Hundredths`] where that is too little.
     pub fn hundredths(&self, percent: u8) -> Result<Policy, LimitError> {
-        let part = |rate: Rate| match self.algorithm.is_bucket() {
-            true => Rate { amount: rate.amount * u64::from(percent), period: rate.period * 100 },
-            // Windows keep their length.
-            false => Rate { amount: rate.amount * u64::from(percent) / 100, ..rate },
+        let error = LimitError::Hundredths(percent);
+        let part = |rate: Rate| {
+            let amount = rate.amount.checked_mul(u64::from(percent))?;
+            Some(match self.algorithm.is_bucket() {
+                true => Rate { amount, period: rate.period.checked_mul(100)? },
+                // Windows keep their length.
+                false => Rate { amount: amount / 100, ..rate },
+            })
         };
-        let burst = self.burst.map(|burst| (burst * u64::from(percent)).div_ceil(100));
-        let [packets, second_packets, bytes] =
-            [self.packets, self.second_packets, self.bytes].map(|rate| rate.map(part));
+        let part = |rate: Option<Rate>| rate.map_or(Ok(None), |rate| part(rate).map(Some).ok_or(error));
+        let burst = self.burst.map(|burst| burst.saturating_mul(u64::from(percent)).div_ceil(100));
+        let (packets, second_packets, bytes) = (part(self.packets)?, part(self.second_packets)?, part(self.bytes)?);
         let policy = Self { packets, second_packets, bytes, burst, ..*self }.policy();
-        policy.map_err(|_| LimitError::Hundredths(percent))
+        policy.map_err(|_| error)
     }
 
     fn check(&self) -> Result<(), LimitError> {

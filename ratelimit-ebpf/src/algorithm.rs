@@ -48,26 +48,28 @@ pub fn keeps_logs(policy: &Policy) -> bool {
 #[inline(never)]
 #[must_use]
 pub fn ask(visit: &mut Visit) -> Option<&'static Tracked> {
-    // With a budget there was none left; without, the map took no more.
-    visit.reason = if front::is_on() { Reason::NotAdmitted } else { Reason::TableFull };
+    visit.reason = Reason::NoState;
     let (control, policy) = (CONTROL.get(0)?, visit.policy()?);
-    let bucket = if keeps_logs(policy) {
+    let outcome = if keeps_logs(policy) {
         let log = entry::log(&visit.source, control, visit.tick);
-        notes::settle(visit, log.map(|log| &log.bucket));
-        visit.reason = ask_log(log?, policy, visit.now);
-        &log?.bucket
+        notes::settle(visit, log.as_ref().ok().map(|log| &log.bucket));
+        log.map(|log| (&log.bucket, ask_log(log, policy, visit.now)))
     } else {
         // A time, which owes nothing should a bucket be asked one day, and counts nothing.
         let state = gcra::units(visit.tick);
         let bucket = entry::bucket(&visit.source, state, visit.resolution, control, visit.tick);
-        notes::settle(visit, bucket);
-        visit.reason = windows::ask(bucket?, policy, visit.now, visit.amounts(policy));
-        bucket?
+        notes::settle(visit, bucket.as_ref().ok().copied());
+        bucket.map(|bucket| (bucket, windows::ask(bucket, policy, visit.now, visit.amounts(policy))))
     };
-    if visit.reason.passes() {
+    let (bucket, reason) = match outcome {
+        Ok((bucket, reason)) => (Some(bucket), reason),
+        Err(reason) => (None, reason),
+    };
+    visit.reason = reason;
+    if let Some(bucket) = bucket.filter(|_| reason.passes()) {
         bucket.count_passed(1, u64::from(visit.length()));
     }
-    Some(bucket)
+    bucket
 }
 
 /// What a log says to a packet.

@@ -32,10 +32,10 @@ fn ask_allowance(visit: *const Visit) -> bool {
     let key = visit.source.allowance(visit.policy().map_or(0, |policy| policy.allowance));
     let (clock, amounts) = (Clock::read(control), visit.amounts(allowance));
     if algorithm::keeps_logs(allowance) {
-        let Some(log) = entry::log(&key, control, visit.tick) else { return false };
+        let Ok(log) = entry::log(&key, control, visit.tick) else { return false };
         return log::ask(log, allowance, clock.now()) == Charge::Paid;
     }
-    let Some(bucket) = entry::bucket(&key, gcra::units(clock.now()), Resolution::NONE, control, visit.tick) else {
+    let Ok(bucket) = entry::bucket(&key, gcra::units(clock.now()), Resolution::NONE, control, visit.tick) else {
         return false;
     };
     let reason = match allowance.is_bucket() {

@@ -28,7 +28,7 @@ pub fn impose(visit: &Visit, policy: &Policy, bucket: &Tracked) {
     let is_plain = policy.ban.after <= 1 && policy.ban.most <= policy.ban.time;
     let time = if is_plain { policy.ban.time } else { offence::count(visit, &policy.ban, now) };
     if time != 0 {
-        insert(&visit.source, now.wrapping_add(time), bucket);
+        insert(&visit.source, now.saturating_add(time), bucket);
     }
 }
 

@@ -122,10 +122,24 @@ impl Tracked {
         self.passed_bytes.add(bytes);
     }
 
+    /// [`IN_SHADOW`] where what this action refuses passes.
+    #[inline(always)]
+    fn mark(action: u8) -> u64 {
+        let by_limit = settings::is_on(&settings::ACTIONS_ON) && action == SHADOW;
+        if by_limit || settings::is_on(&settings::SHADOW_ON) { IN_SHADOW } else { 0 }
+    }
+
+    /// Whether what this action has refused can be added to what was counted before.
+    #[inline(always)]
+    pub fn can_count(&self, action: u8) -> bool {
+        let before = self.dropped_packets.load();
+        before == 0 || (before ^ Self::mark(action)) & IN_SHADOW == 0
+    }
+
     /// Counts what was dropped, or would have been by this [action](Policy::over_limit). Either begins anew after the other.
     #[inline(always)]
     pub fn count_dropped(&self, action: u8, packets: u64, bytes: u64) {
-        let mark = if settings::is_on(&settings::ACTIONS_ON) && action == SHADOW { IN_SHADOW } else { 0 };
+        let mark = Self::mark(action);
         if (self.dropped_packets.load() ^ mark) & IN_SHADOW != 0 {
             self.dropped_packets.store(mark);
             self.dropped_bytes.store(0);

@@ -46,7 +46,8 @@ fn charge_capacity(interface: u32) -> u32 {
     }
     let (Some(shared), Some(control)) = (of(interface), CONTROL.get(0)) else { return 0 };
     let Some(left) = CAPACITY_LEFT.get(capacity::place(interface)) else { return 0 };
-    let packets = left.load();
+    // Less, if there was more before the capacity was changed.
+    let packets = left.load().min(u64::from(shared.0.batch));
     if packets != 0 {
         left.store(packets - 1);
         return 0;

@@ -1,6 +1,6 @@
 //! Entries of the maps of buckets and logs, made on demand within the budget.
 
-use ratelimit_common::{bucket::Resolution, control::Control, source::Source};
+use ratelimit_common::{bucket::Resolution, control::Control, reason::Reason, source::Source};
 
 use crate::{
     admission,
@@ -10,34 +10,44 @@ use crate::{
     tracking,
 };
 
-/// The bucket under a key, made in this state if there is none and the budget admits it.
+/// The bucket under a key, made in this state if there is none.
+///
+/// # Errors
+///
+/// [`Reason::NotAdmitted`] where the budget is spent, [`Reason::TableFull`] where the map took none.
 #[inline(always)]
-#[must_use]
 pub fn bucket(
     key: &Source,
     state: u64,
     resolution: Resolution,
     control: &Control,
     tick: u64,
-) -> Option<&'static Tracked> {
-    let found = tracking::find(key);
-    if found.is_some() || !is_admitted(control, tick) {
-        return found;
+) -> Result<&'static Tracked, Reason> {
+    if let Some(found) = tracking::find(key) {
+        return Ok(found);
+    }
+    if !is_admitted(control, tick) {
+        return Err(Reason::NotAdmitted);
     }
     admission::make(key, state, state, resolution);
-    tracking::find(key)
+    tracking::find(key).ok_or(Reason::TableFull)
 }
 
 /// The log under a key, made empty in the same way.
+///
+/// # Errors
+///
+/// The same.
 #[inline(always)]
-#[must_use]
-pub fn log(key: &Source, control: &Control, tick: u64) -> Option<&'static Logged> {
-    let found = log::find(key);
-    if found.is_some() || !is_admitted(control, tick) {
-        return found;
+pub fn log(key: &Source, control: &Control, tick: u64) -> Result<&'static Logged, Reason> {
+    if let Some(found) = log::find(key) {
+        return Ok(found);
+    }
+    if !is_admitted(control, tick) {
+        return Err(Reason::NotAdmitted);
     }
     log::make(key);
-    log::find(key)
+    log::find(key).ok_or(Reason::TableFull)
 }
 
 /// Makes the bucket under a key if there is none. Whether the budget admits it.

@@ -5,7 +5,7 @@ use ratelimit_common::{
     control::Control,
     dropped::Dropped,
     note::{Note, WITHOUT_ROOM},
-    policy::DROP,
+    policy::{DROP, SHADOW},
 };
 
 use crate::{atomic::Word, capacity, cost, maps::FRONT, rules, settings, strangers, verdict::Verdict, visit::Visit};
@@ -101,6 +101,10 @@ impl Cell {
         let action = if settings::is_on(&settings::ACTIONS_ON) { note.action() } else { DROP };
         // What passes in spite of its limit is counted with its bucket.
         if settings::is_on(&settings::ELASTIC_ON) && action == WITHOUT_ROOM && capacity::has_room(visit) {
+            return None;
+        }
+        // What passes in shadow still has to pass where strangers are limited.
+        if settings::is_on(&settings::ACTIONS_ON) && action == SHADOW && strangers::are_limited() {
             return None;
         }
         noted.dropped.add(Dropped::one(visit.length()));

@@ -72,12 +72,14 @@ fn ask_log(log: *const Logged, policy: *const Policy, now: u64) -> Charge {
             cpu::lost_race();
             continue;
         }
-        if log.left(first, number, now) != 0 || log.left(second, number, now) != 0 {
-            // Unless that was of a later packet, which others have written by now.
-            if log.admitted.load() == number {
-                return Charge::Refused;
+        match (log.left(first, number, now), log.left(second, number, now)) {
+            (Some(0), Some(0)) => {}
+            (Some(_), Some(_)) => return Charge::Refused,
+            // Others have written there by now.
+            _ => {
+                cpu::lost_race();
+                continue;
             }
-            continue;
         }
         let before = Place(log.at(number.wrapping_sub(1)).load());
         let before = if number == 0 { None } else { Some(before) };
@@ -106,7 +108,8 @@ fn wait_of_log(source: *const Source, policy: *const Policy, now: u64) -> u64 {
     let (Some(source), Some(policy)) = (given(source), given(policy)) else { return 0 };
     let Some(log) = find(&key(source)) else { return 0 };
     let ([first, second], number) = (&policy.windows, log.admitted.load());
-    log.left(first, number, now).max(log.left(second, number, now))
+    // Where others have written meanwhile, whoever comes next asks again.
+    log.left(first, number, now).unwrap_or(0).max(log.left(second, number, now).unwrap_or(0))
 }
 
 impl Logged {
@@ -115,15 +118,12 @@ impl Logged {
         &self.places[(place(number) % PLACES as u32) as usize]
     }
 
-    /// Nanoseconds until the packet of this number is admitted by a limit.
+    /// Nanoseconds until the packet of this number is admitted by a limit; nothing if the packet that decides is not there any more.
     #[inline(always)]
-    fn left(&self, window: &Window, number: u64, now: u64) -> u64 {
-        if !window.is_on() {
-            return 0;
-        }
-        match decisive(number, window.limit) {
-            Some(decisive) => window.length.saturating_sub(Place(self.at(decisive).load()).age(now)),
-            None => 0,
-        }
+    fn left(&self, window: &Window, number: u64, now: u64) -> Option<u64> {
+        let decisive = decisive(number, window.limit).filter(|_| window.is_on());
+        let Some(decisive) = decisive else { return Some(0) };
+        let place = Place(self.at(decisive).load());
+        place.is_of(decisive).then(|| window.length.saturating_sub(place.age(now)))
     }
 }

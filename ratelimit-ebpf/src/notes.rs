@@ -129,7 +129,8 @@ fn settle_one(noted: &Noted, hash: u64, bucket: Option<&Tracked>) {
         return;
     }
     let dropped = Dropped(noted.dropped.take());
-    if let Some(bucket) = bucket.filter(|_| dropped.0 != 0) {
+    // What was counted before a rule let such packets pass, or no longer did, is given up.
+    if let Some(bucket) = bucket.filter(|bucket| dropped.0 != 0 && bucket.can_count(note.action())) {
         bucket.count_dropped(note.action(), dropped.packets(), dropped.bytes());
     }
 }

@@ -28,7 +28,7 @@ pub fn count(visit: &Visit, ban: &Ban, now: u64) -> u64 {
 fn count_offence(visit: *const Visit, ban: *const Ban, now: u64) -> u64 {
     let (Some(visit), Some(ban), Some(control)) = (given(visit), given(ban), CONTROL.get(0)) else { return 0 };
     let key = visit.source.offences();
-    let Some(memory) = entry::bucket(&key, 0, Resolution::NONE, control, visit.tick) else { return 0 };
+    let Ok(memory) = entry::bucket(&key, 0, Resolution::NONE, control, visit.tick) else { return 0 };
     let mut are_enough = false;
     let outcome = charge::exchange::<{ charge::FEW_TRIES }>(&memory.packets, |seen| {
         let drops = Drops(seen).one_more(now);
@@ -38,7 +38,11 @@ fn count_offence(visit: *const Visit, ban: *const Ban, now: u64) -> u64 {
     if outcome != Charge::Paid || !are_enough {
         return 0;
     }
-    let (last, time) = LastBan(memory.second.load()).next(ban, now);
-    memory.second.store(last.0);
-    time
+    let mut time = 0;
+    let outcome = charge::exchange::<{ charge::FEW_TRIES }>(&memory.second, |seen| {
+        let (last, next) = LastBan(seen).next(ban, now);
+        time = next;
+        Some(last.0)
+    });
+    if outcome == Charge::Paid { time } else { ban.time }
 }

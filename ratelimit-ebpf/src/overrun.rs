@@ -60,7 +60,9 @@ fn refuse(visit: &Visit, policy: &Policy, bucket: &Tracked) {
         let wait = algorithm::wait(visit, policy, bucket, &visit.clock(control));
         notes::write_for(visit, policy, wait);
     }
-    if policy.ban.time != 0 && algorithm::is_certain(visit, policy, bucket) {
+    // A rehearsal shuts nobody out, who would stay out when it ends.
+    let is_rehearsal = settings::is_on(&settings::SHADOW_ON);
+    if policy.ban.time != 0 && !is_rehearsal && algorithm::is_certain(visit, policy, bucket) {
         ban::impose(visit, policy, bucket);
     }
 }

@@ -148,6 +148,9 @@ fn again(
     instance: &mut Instance,
     done: &mut Done,
 ) -> Result<()> {
+    let attached = instance.attachments.list()?;
+    let indices: Vec<u32> = attached.iter().filter_map(|attachment| attachment.index).collect();
+    capacities::keep_only(&mut instance.tables, &indices)?;
     set_capacities(arguments, instance, done)?;
     if let Some(terms) = terms {
         instance.check(Target::DEFAULT, terms)?;

@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::{Answer, output::Output};
-use crate::dataplane::{Error, Instance, host, instance};
+use crate::dataplane::{Error, Instance, capacities, host, instance};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -38,11 +38,13 @@ pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
         })?;
         return Ok(Answer::Done);
     }
-    let instance = Instance::open(pins)?;
+    let mut instance = Instance::open(pins)?;
     instance.attachments.detach(&arguments.interfaces)?;
     let mut detached = arguments.interfaces.clone();
     detached.dedup();
     let left = instance.attachments.list()?;
+    let indices: Vec<u32> = left.iter().filter_map(|attachment| attachment.index).collect();
+    capacities::keep_only(&mut instance.tables, &indices)?;
     drop(instance);
     let names = detached.join(", ");
     output.print(&Detached { detached }, |out| {

@@ -4,11 +4,7 @@ use std::{cmp::Reverse, path::Path};
 
 use anyhow::Result;
 use clap::ValueEnum;
-use ratelimit_common::{
-    bucket::IN_SHADOW,
-    control::{FEATURE_FRONT, FEATURE_SHADOW},
-    policy::LIMIT,
-};
+use ratelimit_common::{bucket::IN_SHADOW, control::FEATURE_FRONT, policy::LIMIT};
 use serde::Serialize;
 
 use super::{
@@ -61,14 +57,12 @@ pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
         };
         (Reverse(first), Prefix::of(source, source.prefix), source.class)
     });
-    let features = instance.tables.control()?.features;
-    let (has_cells, is_shadow) = (features & FEATURE_FRONT != 0, features & FEATURE_SHADOW != 0);
+    let has_cells = instance.tables.control()?.features & FEATURE_FRONT != 0;
     let mut is_estimated = false;
     let mut rows = Vec::new();
     for (source, bucket) in tracked.iter().take(arguments.most) {
         let (service, classes) = services.of_key(source);
-        // In shadow by its own limit, or because everything is.
-        let in_shadow = is_shadow || bucket.dropped_packets & IN_SHADOW != 0;
+        let in_shadow = bucket.dropped_packets & IN_SHADOW != 0;
         let dropped = Traffic { packets: bucket.dropped_packets & !IN_SHADOW, bytes: bucket.dropped_bytes };
         let mut terms = resolve::of_source(&instance.tables, source, classes)?;
         terms.parents = terms.parents_of(source.family)?;

@@ -63,6 +63,21 @@ pub fn set(tables: &mut Tables, index: u32, per_second: u64) -> Result<(), Error
     tables.capacities.set(place, entry, 0).tried("cannot write a capacity")
 }
 
+/// Takes the capacities of all but these interfaces away: others are not attached any more.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] where the kernel refuses.
+pub fn keep_only(tables: &mut Tables, indices: &[u32]) -> Result<(), Error> {
+    for place in 0..capacity::PLACES {
+        let index = read(tables, place)?.interface;
+        if index != 0 && !indices.contains(&index) {
+            set(tables, index, 0)?;
+        }
+    }
+    Ok(())
+}
+
 fn read(tables: &Tables, place: u32) -> Result<Capacity, Error> {
     tables.capacities.get(&place, 0).tried("cannot read a capacity")
 }

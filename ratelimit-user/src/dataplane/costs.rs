@@ -38,6 +38,14 @@ impl Instance {
     /// [`Error::TooManyServices`] where the service has no class and gets none; what loading another program says.
     pub fn set_cost(&mut self, service: Service, cost: u32) -> Result<(), Error> {
         self.look_at(FEATURE_COSTS | FEATURE_SERVICES)?;
+        let outcome = self.write_cost(service, cost);
+        if outcome.is_err() {
+            self.spare(FEATURE_COSTS | FEATURE_SERVICES);
+        }
+        outcome
+    }
+
+    fn write_cost(&mut self, service: Service, cost: u32) -> Result<(), Error> {
         let class = services::ensure_class(&mut self.tables, service)?;
         // Before it costs so much, cells leave room for it.
         self.renew_costs(cost)?;

@@ -164,6 +164,7 @@ pub(super) fn renew_costs(tables: &mut Tables) -> Result<(), Error> {
         let renewed = in_time(given, &control);
         let renewed = if running.flags & COARSE == 0 { renewed } else { renewed.by_ticks(gcra::units(control.tick)) };
         if running.kind == LIMIT && renewed != running {
+            note_debt(tables, &renewed)?;
             tables.policies.set(slot, renewed, 0).tried("cannot write a policy")?;
         }
     }

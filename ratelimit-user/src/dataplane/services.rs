@@ -130,6 +130,7 @@ pub(super) fn forget_unused(tables: &mut Tables) -> Result<(), Error> {
     for (source, _) in tracked.iter().filter(|(source, _)| is_stale(source)) {
         // One that has been evicted meanwhile is gone as well.
         let _ = tables.buckets.remove(source);
+        let _ = tables.logs.remove(source);
     }
     Ok(())
 }

@@ -6,9 +6,10 @@ use aya::maps::IterableMap;
 use ratelimit_common::{
     bucket::{Bucket, IN_SHADOW, Resolution},
     cell::{self, Cell},
-    control::{FEATURE_FRONT, FEATURE_LOGS},
+    control::{FEATURE_FRONT, FEATURE_LOGS, FEATURE_SHADOW},
     dropped::Dropped,
     log::Log,
+    policy::SHADOW,
     reason::Count,
     source::Source,
 };
@@ -51,7 +52,7 @@ impl Tables {
             if (sum.dropped_packets ^ bucket.dropped_packets) & IN_SHADOW == 0 {
                 sum.dropped_packets += bucket.dropped_packets & !IN_SHADOW;
                 sum.dropped_bytes += bucket.dropped_bytes;
-            } else if bucket.dropped_packets != 0 {
+            } else if bucket.dropped_packets & !IN_SHADOW != 0 {
                 (sum.dropped_packets, sum.dropped_bytes) = (bucket.dropped_packets, bucket.dropped_bytes);
             }
         }
@@ -62,22 +63,29 @@ impl Tables {
     fn add_notes(&self, tracked: &mut [(Source, Bucket)]) -> Result<(), Error> {
         let seed = self.control()?.seed;
         let cells = Mapped::<Cell>::of(self.front.map())?;
-        let mut noted = collections::HashMap::<Source, Count>::new();
+        let everything = self.control()?.features & FEATURE_SHADOW != 0;
+        let mut noted = collections::HashMap::<(Source, u64), Count>::new();
         for (source, bucket) in &*tracked {
             let hash = source.hash(&seed);
             let index = cell::index(hash, self.front.len()) as usize;
             let Some(cell) = cells.get(index) else { continue };
             for note in cell.notes.iter().filter(|noted| noted.dropped != 0 && noted.note().is_about(hash)) {
                 let billed = Resolution(bucket.resolution).billed().map_or(*source, |class| source.of_class(class));
-                let count = noted.entry(billed).or_default();
+                let passes = everything || note.note().action() == SHADOW;
+                let count = noted.entry((billed, if passes { IN_SHADOW } else { 0 })).or_default();
                 count.packets += Dropped(note.dropped).packets();
                 count.bytes += Dropped(note.dropped).bytes();
             }
         }
         for (source, bucket) in tracked {
-            if let Some(count) = noted.get(source) {
-                bucket.dropped_packets += count.packets;
-                bucket.dropped_bytes += count.bytes;
+            // As the program counts them: where there is something before, only what is like it.
+            let mark = bucket.dropped_packets & IN_SHADOW;
+            let marks = if bucket.dropped_packets == 0 { &[0, IN_SHADOW][..] } else { &[mark][..] };
+            for mark in marks {
+                if let Some(count) = noted.get(&(*source, *mark)) {
+                    bucket.dropped_packets = (bucket.dropped_packets + count.packets) | mark;
+                    bucket.dropped_bytes += count.bytes;
+                }
             }
         }
         Ok(())

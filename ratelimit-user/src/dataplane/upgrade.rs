@@ -3,7 +3,7 @@
 use std::{cmp::Reverse, fs, path::Path, time::Duration};
 
 use ratelimit_common::{
-    control::{FEATURE_COSTS, FEATURE_FRONT, FEATURE_PARENTS, FEATURE_SAMPLE, FEATURE_SERVICES},
+    control::{FEATURE_COSTS, FEATURE_FRONT, FEATURE_PARENTS, FEATURE_SAMPLE, FEATURE_SERVICES, FEATURE_SHADOW},
     map,
     service::Service,
     source::IPV4,
@@ -185,7 +185,8 @@ impl Instance {
         // Until it is done, nobody may count on what only one of the two looks at.
         let mut control = self.tables.control()?;
         let (before, after) = (control.features, settings.features());
-        control.features = before & after;
+        // That packets pass in spite of everything may be so as soon as either does.
+        control.features = before & after | (before | after) & FEATURE_SHADOW;
         self.tables.set_control(&control)?;
         let outcome = self.attachments.replace(program, self.program()?).and_then(|()| {
             let renamed = fs::rename(fresh, pinned).map_err(at(pinned));
