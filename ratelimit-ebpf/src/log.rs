@@ -72,14 +72,13 @@ fn ask_log(log: *const Logged, policy: *const Policy, now: u64) -> Charge {
             cpu::lost_race();
             continue;
         }
-        match (log.left(first, number, now), log.left(second, number, now)) {
-            (Some(0), Some(0)) => {}
-            (Some(_), Some(_)) => return Charge::Refused,
-            // Others have written there by now.
-            _ => {
-                cpu::lost_race();
-                continue;
-            }
+        let (left, also_left) = (log.left(first, number, now), log.left(second, number, now));
+        if left == OVERWRITTEN || also_left == OVERWRITTEN {
+            cpu::lost_race();
+            continue;
+        }
+        if left != 0 || also_left != 0 {
+            return Charge::Refused;
         }
         let before = Place(log.at(number.wrapping_sub(1)).load());
         let before = if number == 0 { None } else { Some(before) };
@@ -108,9 +107,13 @@ fn wait_of_log(source: *const Source, policy: *const Policy, now: u64) -> u64 {
     let (Some(source), Some(policy)) = (given(source), given(policy)) else { return 0 };
     let Some(log) = find(&key(source)) else { return 0 };
     let ([first, second], number) = (&policy.windows, log.admitted.load());
-    // Where others have written meanwhile, whoever comes next asks again.
-    log.left(first, number, now).unwrap_or(0).max(log.left(second, number, now).unwrap_or(0))
+    let left = log.left(first, number, now).max(log.left(second, number, now));
+    // Whoever comes next asks again.
+    if left == OVERWRITTEN { 0 } else { left }
 }
+
+/// In place of a time: the packet that decides is not there any more, since others were admitted meanwhile.
+const OVERWRITTEN: u64 = u64::MAX;
 
 impl Logged {
     #[inline(always)]
@@ -118,12 +121,14 @@ impl Logged {
         &self.places[(place(number) % PLACES as u32) as usize]
     }
 
-    /// Nanoseconds until the packet of this number is admitted by a limit; nothing if the packet that decides is not there any more.
+    /// Nanoseconds until the packet of this number is admitted by a limit, or [`OVERWRITTEN`].
     #[inline(always)]
-    fn left(&self, window: &Window, number: u64, now: u64) -> Option<u64> {
-        let decisive = decisive(number, window.limit).filter(|_| window.is_on());
-        let Some(decisive) = decisive else { return Some(0) };
+    fn left(&self, window: &Window, number: u64, now: u64) -> u64 {
+        let Some(decisive) = decisive(number, window.limit) else { return 0 };
+        if !window.is_on() {
+            return 0;
+        }
         let place = Place(self.at(decisive).load());
-        place.is_of(decisive).then(|| window.length.saturating_sub(place.age(now)))
+        if place.is_of(decisive) { window.length.saturating_sub(place.age(now)) } else { OVERWRITTEN }
     }
 }
