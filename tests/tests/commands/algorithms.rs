@@ -157,9 +157,8 @@ fn cells(table: &str) -> Vec<String> {
         "expires",
         "origin",
     ];
-    let mut begins: Vec<_> = names.iter().map(|name| head.find(&format!("{name}  "))).collect();
-    begins[11] = head.find("origin");
-    let begins: Vec<usize> = begins.into_iter().map(|begin| begin.unwrap_or_else(|| panic!("{head}"))).collect();
+    // Each head is followed by two spaces, but for the last.
+    let begins = names.map(|name| format!("{head}  ").find(&format!("{name}  ")).unwrap());
     // Numbers stand to the right, below the end of their head.
     let ends = begins.iter().skip(1).copied().chain([line.len()]);
     begins.iter().zip(ends).map(|(begin, end)| line[*begin..end].trim().to_owned()).collect()

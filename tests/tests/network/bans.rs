@@ -41,7 +41,7 @@ fn a_ban_outlives_every_process_and_every_flood_and_ends_on_time_by_itself() {
         let last = thread::available_parallelism().unwrap().get() - 1;
         let everywhere = Frame::udp(Ipv4Addr::new(192, 0, 2, 1), ELSEWHERE);
         let flood = Flood::of(everywhere).endless(0).on_cpu(last).start(&sandbox);
-        while flood.sent() < 100_000 {
+        while flood.sent() < 50_000 {
             assert!(banned.elapsed() < BAN, "{front}: the flood is too slow");
             thread::yield_now();
         }
@@ -61,7 +61,7 @@ fn a_ban_outlives_every_process_and_every_flood_and_ends_on_time_by_itself() {
         };
         let received = Instant::now();
         assert!(received >= before + BAN, "{front}: lifted after {:?} by {spoofed} packets", received - before);
-        assert!(through > 10, "{front}: nothing was sent while the ban stood");
+        assert!(through > 0, "{front}: nothing was sent while the ban stood");
         // Who was banned has not been over its limit since, so every packet but those of the ban comes through.
         let refused = sent[through - 1] - banned;
         assert!(refused < BAN + LATE, "{front}: a packet {refused:?} after the last of the flood was dropped");
