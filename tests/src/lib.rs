@@ -15,6 +15,7 @@ mod interrupt;
 mod kernel;
 mod link;
 mod mapped;
+pub mod models;
 mod namespace;
 mod process;
 mod queues;
