@@ -3,8 +3,16 @@
 // Said in full, since another program has this file under another path.
 #[path = "algorithms/draw.rs"]
 mod draw;
+#[path = "algorithms/examples.rs"]
+mod examples;
+#[path = "algorithms/races.rs"]
+mod races;
 #[path = "algorithms/schedules.rs"]
 mod schedules;
+#[path = "algorithms/soft.rs"]
+mod soft;
+#[path = "algorithms/switches.rs"]
+mod switches;
 
 use ratelimit::dataplane::object::Settings;
 use ratelimit_common::{
