@@ -65,7 +65,8 @@ pub fn ask(visit: &mut Visit, at_hand: Option<&'static Tracked>) -> Option<&'sta
         };
         &log?.bucket
     } else {
-        let bucket = at_hand.or_else(|| bucket_of(&visit.source, visit.resolution, control, visit.tick));
+        let now = gcra::units(visit.tick);
+        let bucket = at_hand.or_else(|| bucket_of(&visit.source, now, visit.resolution, control, visit.tick));
         notes::settle(visit, bucket);
         visit.reason = windows::ask(bucket?, policy, visit.now, visit.amounts(policy));
         bucket?
@@ -76,15 +77,21 @@ pub fn ask(visit: &mut Visit, at_hand: Option<&'static Tracked>) -> Option<&'sta
     Some(bucket)
 }
 
-/// The bucket under a key, made if there is none and the budget admits it.
+/// The bucket under a key, made in this state if there is none and the budget admits it.
 #[inline(always)]
 #[must_use]
-pub fn bucket_of(key: &Source, resolution: Resolution, control: &Control, tick: u64) -> Option<&'static Tracked> {
+pub fn bucket_of(
+    key: &Source,
+    state: u64,
+    resolution: Resolution,
+    control: &Control,
+    tick: u64,
+) -> Option<&'static Tracked> {
     if tracking::find(key).is_none() {
         if front::is_on() && !admission::admits(control, tick) {
             return None;
         }
-        admission::make(key, gcra::units(tick), gcra::units(tick), resolution);
+        admission::make(key, state, state, resolution);
     }
     tracking::find(key)
 }
@@ -106,7 +113,7 @@ pub fn log_of(key: &Source, control: &Control, tick: u64) -> Option<&'static Log
 #[inline(always)]
 #[must_use]
 pub fn wait(visit: &Visit, policy: &Policy, bucket: &Tracked, clock: &Clock<'_>) -> Units {
-    let amounts = visit.amounts(policy);
+    let amounts = visit.amounts_refused(policy);
     if policy.is_bucket() {
         let Some(cell) = front::cell(visit.hash) else { return 0 };
         // Who is refused by one limit may be by the other as well. One that does not refuse has no wait.

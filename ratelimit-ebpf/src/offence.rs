@@ -28,7 +28,8 @@ pub fn count(visit: &Visit, ban: &Ban, now: u64) -> u64 {
 fn count_offence(visit: *const Visit, ban: *const Ban, now: u64) -> u64 {
     let (Some(visit), Some(ban), Some(control)) = (given(visit), given(ban), CONTROL.get(0)) else { return 0 };
     let key = visit.source.offences();
-    let Some(memory) = algorithm::bucket_of(&key, Resolution::NONE, control, visit.tick) else { return 0 };
+    // Nothing but zero says that there was no drop and no ban.
+    let Some(memory) = algorithm::bucket_of(&key, 0, Resolution::NONE, control, visit.tick) else { return 0 };
     let mut are_enough = false;
     let outcome = charge::exchange::<{ charge::FEW_TRIES }>(&memory.packets, |seen| {
         let drops = Drops(seen).one_more(now);

@@ -1,14 +1,22 @@
 //! Every algorithm against its definition, and what is said about all of them.
 
 // Said in full, since another program has this file under another path.
+#[path = "algorithms/costs.rs"]
+mod costs;
 #[path = "algorithms/draw.rs"]
 mod draw;
+#[path = "algorithms/elastic.rs"]
+mod elastic;
 #[path = "algorithms/examples.rs"]
 mod examples;
+#[path = "algorithms/offenders.rs"]
+mod offenders;
 #[path = "algorithms/races.rs"]
 mod races;
 #[path = "algorithms/schedules.rs"]
 mod schedules;
+#[path = "algorithms/shadow.rs"]
+mod shadow;
 #[path = "algorithms/soft.rs"]
 mod soft;
 #[path = "algorithms/switches.rs"]

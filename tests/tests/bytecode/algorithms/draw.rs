@@ -34,6 +34,8 @@ pub(crate) struct Step {
     offset: i64,
     /// By the second limit, if there is one.
     by_second: bool,
+    /// Whether it asks for a connection, where that makes a difference.
+    pub(crate) is_syn: bool,
     /// Bytes of the frame.
     pub(crate) length: usize,
 }
@@ -50,10 +52,12 @@ fn step() -> impl Strategy<Value = Step> {
     ];
     let offset = prop::sample::select(&[0, 0, 0, -1, 1, -4_000_000, 4_000_000, 3_999_999, 2_000_000][..]);
     let length = prop_oneof![Just(60usize), 60usize..1_515];
-    (when, offset, any::<bool>(), length).prop_map(|(when, offset, by_second, length)| Step {
+    let (by_second, is_syn) = (any::<bool>(), prop::bool::weighted(0.3));
+    (when, offset, by_second, is_syn, length).prop_map(|(when, offset, by_second, is_syn, length)| Step {
         when,
         offset,
         by_second,
+        is_syn,
         length,
     })
 }

@@ -6,13 +6,14 @@ use proptest::{
     prelude::*,
     test_runner::{Config, TestRunner},
 };
-use ratelimit::dataplane::object::Settings;
+use ratelimit::dataplane::{costs, object::Settings};
 use ratelimit_common::{
     algorithm::Algorithm,
     cell,
     gcra::{Answer, units},
     limit::{Limit, Rate},
     policy::{COARSE, Meter, Policy},
+    service::Service,
 };
 use ratelimit_tests::{
     Bytecode, Frame, Verdict,
@@ -34,12 +35,12 @@ const TICK: u64 = 4_000_000;
 struct Units<'a>(&'a Policy, [u64; 2]);
 
 impl Units<'_> {
-    fn judge(&mut self, now: u64, length: u32) -> bool {
+    fn judge(&mut self, now: u64, length: u32, cost: u32) -> bool {
         let ask = |meter: &Meter, state, amount| match meter.is_on() {
             true => meter.ask(state, units(now), meter.cost_of(amount)),
             false => Answer::Admit(state),
         };
-        let (first, second) = (ask(&self.0.packets, self.1[0], 1), self.0.second_amount(length, 1));
+        let (first, second) = (ask(&self.0.packets, self.1[0], cost), self.0.second_amount(length, cost));
         let (Answer::Admit(first), Answer::Admit(second)) = (first, ask(&self.0.second, self.1[1], second)) else {
             return false;
         };
@@ -80,10 +81,15 @@ fn may_be_taken_for_later(limit: &Limit, last: u64, now: u64) -> bool {
     lengths(limit).into_iter().any(|length| is_near(passed(length)))
 }
 
-fn check(algorithm: Algorithm, tick: u64) {
+/// Random schedules by an algorithm, for a clock with this tick, where some packets count as `cost`.
+pub(crate) fn check(algorithm: Algorithm, tick: u64, cost: u32) {
     // All in the one cell, one after the other, so that each is alone in it.
-    let settings = Settings { cells: u32::from(crate::FRONT), injected_tick: tick, ..super::settings() };
+    let (cells, has_costs) = (u32::from(crate::FRONT), cost != 1);
+    let settings = Settings { cells, injected_tick: tick, services: has_costs, costs: has_costs, ..super::settings() };
     let bytecode = RefCell::new(Bytecode::with(settings));
+    if has_costs {
+        costs::set(&mut bytecode.borrow_mut().tables, Service::TcpSyn, cost).unwrap();
+    }
     let (number, verdicts) = (Cell::new(0u32), RefCell::new([0u64; 2]));
     let (by_ticks, by_textbook, skipped) = (Cell::new(0u32), Cell::new(0u32), Cell::new(0u64));
     let mut runner = TestRunner::new(Config { cases: SCHEDULES, failure_persistence: None, ..Config::default() });
@@ -98,7 +104,7 @@ fn check(algorithm: Algorithm, tick: u64) {
             let idle = cell::Cell { packets: since, second: since, ..cell::Cell::default() };
             bytecode.tables.front.set(0, idle, 0).unwrap();
         }
-        let policy = limit.policy().unwrap().by_ticks(units(tick));
+        let policy = limit.policy().unwrap().for_costs(cost).by_ticks(units(tick));
         bytecode.set_default(&policy);
         // For buckets, whose bursts are what counts, it is the policy that says.
         let lasts = |length: &u64| *length >= 100 * tick;
@@ -112,7 +118,7 @@ fn check(algorithm: Algorithm, tick: u64) {
         let mut definition: Limits = define(&limit, if is_coarse { tick } else { 0 });
         let seen_at = |now: u64| if is_coarse { now - now % tick } else { now };
         let mut in_units = Units(&policy, [units(seen_at(start)); 2]);
-        let mut bracket = Bracket::of(&limit, start).filter(|_| !is_coarse);
+        let mut bracket = Bracket::of(&limit, start).filter(|_| !is_coarse && !has_costs);
         let mut clock = bytecode.clock();
         let (mut now, mut admitted) = (start, Vec::new());
         for step in &steps {
@@ -123,23 +129,27 @@ fn check(algorithm: Algorithm, tick: u64) {
             }
             clock.advance(time - now);
             now = time;
-            let frame = Frame::udp(address, 9).length(step.length).bytes();
+            let (frame, cost) = match step.is_syn && has_costs {
+                true => (Frame::syn(address, 443), cost),
+                false => (Frame::udp(address, 9), 1),
+            };
+            let frame = frame.length(step.length).bytes();
             let seen = seen_at(now);
             let passes = bytecode.send(&frame) == Verdict::Pass;
             verdicts.borrow_mut()[usize::from(passes)] += 1;
             if is_defined {
-                let expected = definition.judge(seen, &amounts(&limit, 1, frame.len() as u64));
+                let expected = definition.judge(seen, &amounts(&limit, u64::from(cost), frame.len() as u64));
                 prop_assert_eq!(passes, expected, "{:?} at {}: packet {:?}", limit, now, step);
             }
             if algorithm.is_bucket() {
-                let expected = in_units.judge(seen, frame.len() as u32);
+                let expected = in_units.judge(seen, frame.len() as u32, cost);
                 prop_assert_eq!(passes, expected, "{:?} at {}: packet {:?}", limit, now, step);
                 bracket.iter_mut().for_each(|bracket| bracket.offer(now));
             }
             if passes {
                 admitted.push(now);
             }
-            if let (Some(rate), Some(burst)) = (limit.packets, limit.burst) {
+            if let (Some(rate), Some(burst)) = (limit.packets, limit.burst.filter(|_| !has_costs)) {
                 let most = tokens::bound(rate, burst, now - start);
                 prop_assert!(admitted.len() as u64 <= most, "{:?}: {} of {}", limit, admitted.len(), most);
             }
@@ -166,58 +176,58 @@ fn check(algorithm: Algorithm, tick: u64) {
     println!("{name}: {SCHEDULES} schedules: {admitted} packets admitted, {refused} refused; {by_ticks} by ticks");
     // Hardly any; most schedules do not last that long.
     assert!(skipped.get() < (admitted + refused) / 500, "{} packets were not sent", skipped.get());
-    assert!(refused > 50_000 && admitted > 50_000, "the schedules hardly ask anything");
+    assert!(refused > 50_000 && admitted > 20_000, "the schedules hardly ask anything");
     assert!(tick != 0 || by_textbook > SCHEDULES / 4, "{by_textbook} schedules by the textbook");
     assert!(tick == 0 || by_ticks > SCHEDULES / 4, "{by_ticks} schedules by the coarse clock");
 }
 
 #[test]
 fn every_verdict_of_a_token_bucket_is_its_definitions() {
-    check(Algorithm::TokenBucket, 0);
+    check(Algorithm::TokenBucket, 0, 1);
 }
 
 #[test]
 fn every_verdict_of_a_leaky_bucket_is_its_definitions() {
-    check(Algorithm::LeakyBucket, 0);
+    check(Algorithm::LeakyBucket, 0, 1);
 }
 
 #[test]
 fn every_verdict_of_a_fixed_window_is_its_definitions() {
-    check(Algorithm::FixedWindow, 0);
+    check(Algorithm::FixedWindow, 0, 1);
 }
 
 #[test]
 fn every_verdict_of_a_sliding_window_is_its_definitions() {
-    check(Algorithm::SlidingWindow, 0);
+    check(Algorithm::SlidingWindow, 0, 1);
 }
 
 #[test]
 fn every_verdict_of_a_sliding_log_is_its_definitions_and_no_window_has_more_than_the_limit() {
-    check(Algorithm::SlidingLog, 0);
+    check(Algorithm::SlidingLog, 0, 1);
 }
 
 #[test]
 fn by_the_coarse_clock_the_verdicts_of_a_token_bucket_are_those_of_its_ticks() {
-    check(Algorithm::TokenBucket, TICK);
+    check(Algorithm::TokenBucket, TICK, 1);
 }
 
 #[test]
 fn by_the_coarse_clock_the_verdicts_of_a_leaky_bucket_are_those_of_its_ticks() {
-    check(Algorithm::LeakyBucket, TICK);
+    check(Algorithm::LeakyBucket, TICK, 1);
 }
 
 #[test]
 fn by_the_coarse_clock_the_verdicts_of_a_fixed_window_are_those_of_its_ticks() {
-    check(Algorithm::FixedWindow, TICK);
+    check(Algorithm::FixedWindow, TICK, 1);
 }
 
 #[test]
 fn by_the_coarse_clock_the_verdicts_of_a_sliding_window_are_those_of_its_ticks() {
-    check(Algorithm::SlidingWindow, TICK);
+    check(Algorithm::SlidingWindow, TICK, 1);
 }
 
 #[test]
 fn by_the_coarse_clock_no_window_of_a_log_has_more_than_the_limit_either() {
-    check(Algorithm::SlidingLog, TICK);
+    check(Algorithm::SlidingLog, TICK, 1);
 }
 
