@@ -87,7 +87,7 @@ pub fn ask_log(log: &Logged, policy: &Policy, now: u64) -> Reason {
 #[inline(always)]
 #[must_use]
 pub fn wait(visit: &Visit, policy: &Policy, bucket: &Tracked, clock: &Clock<'_>) -> Units {
-    let amounts = visit.amounts(policy);
+    let amounts = visit.amounts_refused(policy);
     if policy.is_bucket() {
         let Some(cell) = front::cell(visit.hash) else { return 0 };
         // Who is refused by one limit may be by the other as well. One that does not refuse has no wait.

@@ -1,15 +1,22 @@
 //! What a soft limit lets pass above itself: hundredths of it, by a bucket of their own.
 
-use ratelimit_common::{bucket::Resolution, gcra, reason::Reason};
+use ratelimit_common::{
+    bucket::Resolution,
+    gcra::{self, Units},
+    policy::Meter,
+    reason::Reason,
+    state,
+};
 
 use crate::{
     algorithm,
     apart::given,
+    atomic::Word,
     charge::{Charge, charge_apart},
     clock::Clock,
     entry, log,
     maps::{CONTROL, POLICIES},
-    settings,
+    settings, tracking,
     visit::Visit,
     windows,
 };
@@ -43,4 +50,41 @@ fn ask_allowance(visit: *const Visit) -> bool {
         false => windows::ask_apart(bucket, allowance, clock.now(), amounts),
     };
     reason == Reason::WithinLimit
+}
+
+/// How long such a packet is refused above its limit as well; 0 if it is not, or nothing is known of that.
+#[inline(always)]
+#[must_use]
+pub fn wait(visit: &Visit) -> Units {
+    wait_of_allowance(visit)
+}
+
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn wait_of_allowance(visit: *const Visit) -> Units {
+    if !settings::is_on(&settings::SOFT_ON) {
+        return 0;
+    }
+    let Some(visit) = given(visit) else { return 0 };
+    let Some(allowance) = visit.policy().and_then(|policy| POLICIES.get(policy.allowance)) else { return 0 };
+    let key = visit.source.allowance(visit.policy().map_or(0, |policy| policy.allowance));
+    let (now, amounts) = (visit.now, visit.amounts_refused(allowance));
+    if algorithm::keeps_logs(allowance) {
+        return gcra::units(log::wait(&key, allowance, now));
+    }
+    let Some(bucket) = tracking::find(&key) else { return 0 };
+    if !allowance.is_bucket() {
+        return gcra::units(windows::wait(bucket, allowance, now, amounts));
+    }
+    let first = left(&bucket.packets, &allowance.packets, now, amounts[0]);
+    first.max(left(&bucket.second, &allowance.second, now, amounts[1]))
+}
+
+/// The same of one limit by buckets.
+#[inline(always)]
+fn left(word: &Word, meter: &Meter, now: u64, amount: u32) -> Units {
+    let owes = state::debt(word.load(), gcra::units(now));
+    let above = (owes + meter.cost_of(amount)).saturating_sub(meter.capacity);
+    // One that costs more than all fits when nothing is owed.
+    if !meter.is_on() { 0 } else { above.min(owes) }
 }

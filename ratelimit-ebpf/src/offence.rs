@@ -28,6 +28,7 @@ pub fn count(visit: &Visit, ban: &Ban, now: u64) -> u64 {
 fn count_offence(visit: *const Visit, ban: *const Ban, now: u64) -> u64 {
     let (Some(visit), Some(ban), Some(control)) = (given(visit), given(ban), CONTROL.get(0)) else { return 0 };
     let key = visit.source.offences();
+    // Nothing but zero says that there was no drop and no ban.
     let Ok(memory) = entry::bucket(&key, 0, Resolution::NONE, control, visit.tick) else { return 0 };
     let mut are_enough = false;
     let outcome = charge::exchange::<{ charge::FEW_TRIES }>(&memory.packets, |seen| {

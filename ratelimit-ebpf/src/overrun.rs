@@ -58,7 +58,8 @@ fn refuse(visit: &Visit, policy: &Policy, bucket: &Tracked) {
     let is_plain = policy.elastic == 0 || policy.over_limit == DROP;
     if front::is_on() && !policy.has_parents() && !are_drops_counted && is_plain && notes::is_kept(visit) {
         let wait = algorithm::wait(visit, policy, bucket, &visit.clock(control));
-        notes::write_for(visit, policy, wait);
+        let is_soft = settings::is_on(&settings::SOFT_ON) && policy.allowance != 0;
+        notes::write_for(visit, policy, if is_soft { wait.min(allowance::wait(visit)) } else { wait });
     }
     // A rehearsal shuts nobody out, who would stay out when it ends.
     let is_rehearsal = settings::is_on(&settings::SHADOW_ON);

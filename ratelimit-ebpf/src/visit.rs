@@ -53,6 +53,19 @@ impl Visit {
         [cost, policy.second_amount(self.length(), cost)]
     }
 
+    /// The same for how long its refusal lasts: of each limit, what every packet counts as at least that a note of this refusal is about. One that
+    /// is as long may cost less, and one that costs as much may be shorter.
+    #[inline(always)]
+    #[must_use]
+    pub fn amounts_refused(&self, policy: &Policy) -> [u32; 2] {
+        let amounts = self.amounts(policy);
+        match policy.second_reason() {
+            Reason::OverBytes if self.reason != Reason::OverBytes => [amounts[0], 0],
+            Reason::OverBytes if cost::are_on() => [0, amounts[1]],
+            _ => amounts,
+        }
+    }
+
     /// What it counts as in limits of packets.
     #[inline(always)]
     #[must_use]

@@ -1,6 +1,12 @@
 //! Limits that count in windows of the clock: one compare-and-exchange each.
 
-use ratelimit_common::{algorithm::Algorithm, policy::Policy, reason::Reason, window::Window};
+use ratelimit_common::{
+    algorithm::Algorithm,
+    policy::Policy,
+    reason::Reason,
+    state::{FIXED, SLIDING, kind},
+    window::Window,
+};
 
 use crate::{
     apart::given,
@@ -56,7 +62,7 @@ fn ask_windows(bucket: *const Tracked, policy: *const Policy, now: u64, cost: u3
     if second.is_on() {
         let outcome = charge(&bucket.second, second, algorithm, now, amount);
         if outcome != Charge::Paid && has_both {
-            let _ = refund_window(&raw const bucket.packets, packets, now, cost);
+            let _ = refund_window(&raw const bucket.packets, packets, algorithm, now, cost);
         }
         match outcome {
             Charge::Paid => {}
@@ -122,13 +128,16 @@ fn charge_window(state: *const Word, window: *const Window, algorithm: u8, now: 
     charge::exchange::<{ charge::TRIES }>(state, |seen| next(seen, window, algorithm, now, amount))
 }
 
-/// Gives a charge back while its window is running.
+/// Gives a charge back while its window is running, and no other algorithm has written there since.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn refund_window(state: *const Word, window: *const Window, now: u64, amount: u32) -> Charge {
+fn refund_window(state: *const Word, window: *const Window, algorithm: u8, now: u64, amount: u32) -> Charge {
     if !settings::is_on(&settings::WINDOWS_ON) {
         return Charge::Contended;
     }
     let (Some(state), Some(window)) = (given(state), given(window)) else { return Charge::Contended };
-    charge::exchange::<{ charge::FEW_TRIES }>(state, |seen| window.refund(seen, now, u64::from(amount)))
+    let written = if algorithm == Algorithm::FixedWindow as u8 { FIXED } else { SLIDING };
+    charge::exchange::<{ charge::FEW_TRIES }>(state, |seen| {
+        if kind(seen) == written { window.refund(seen, now, u64::from(amount)) } else { None }
+    })
 }

@@ -260,14 +260,19 @@ impl Bytecode {
         self.tables.cpus.get(&0, 0).expect("cannot read what CPUs have")
     }
 
-    /// Forgets every source: its bucket, its cell, its note, and what budgets have been used.
+    /// Forgets every source: its bucket, its log, its cell, its note, and what budgets have been used.
     ///
     /// # Panics
     ///
     /// Where the kernel refuses.
     pub fn forget(&mut self) {
-        for (source, _) in self.tables.tracked().expect("cannot read the buckets") {
+        let tracked: Vec<_> = self.tables.buckets.keys().collect::<Result<_, _>>().expect("cannot read the buckets");
+        for source in tracked {
             self.tables.buckets.remove(&source).expect("cannot remove a bucket");
+        }
+        let logged: Vec<_> = self.tables.logs.keys().collect::<Result<_, _>>().expect("cannot read the logs");
+        for source in logged {
+            self.tables.logs.remove(&source).expect("cannot remove a log");
         }
         Mapped::of(self.tables.front.map()).zero();
         let now = units(self.tables.control().expect("cannot read the control map").clock);

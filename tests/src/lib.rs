@@ -16,6 +16,7 @@ mod interrupt;
 mod kernel;
 mod link;
 mod mapped;
+pub mod models;
 mod namespace;
 mod process;
 mod queues;

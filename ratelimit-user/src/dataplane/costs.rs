@@ -38,19 +38,11 @@ impl Instance {
     /// [`Error::TooManyServices`] where the service has no class and gets none; what loading another program says.
     pub fn set_cost(&mut self, service: Service, cost: u32) -> Result<(), Error> {
         self.look_at(FEATURE_COSTS | FEATURE_SERVICES)?;
-        let outcome = self.write_cost(service, cost);
+        let outcome = set(&mut self.tables, service, cost);
         if outcome.is_err() {
             self.spare(FEATURE_COSTS | FEATURE_SERVICES);
         }
         outcome
-    }
-
-    fn write_cost(&mut self, service: Service, cost: u32) -> Result<(), Error> {
-        let class = services::ensure_class(&mut self.tables, service)?;
-        // Before it costs so much, cells leave room for it.
-        self.renew_costs(cost)?;
-        write(&mut self.tables, class, cost)?;
-        self.renew_costs(1)
     }
 
     /// Lets packets of a service count as one again.
@@ -61,21 +53,34 @@ impl Instance {
     pub fn delete_cost(&mut self, service: Service) -> Result<(), Error> {
         let Some(class) = Services::read(&self.tables)?.class(service) else { return Ok(()) };
         write(&mut self.tables, class, 0)?;
-        self.renew_costs(1)?;
+        renew(&mut self.tables, 1)?;
         services::forget_unused(&mut self.tables)?;
         self.tables.renew()?;
         self.spare(FEATURE_COSTS | FEATURE_SERVICES);
         Ok(())
     }
+}
 
-    /// Works out what depends on the largest cost, which is at least this.
-    fn renew_costs(&mut self, least: u32) -> Result<(), Error> {
-        let costs = list(&self.tables)?;
-        let mut control = self.tables.control()?;
-        control.most_cost = costs.iter().map(|(_, cost)| *cost).fold(least, u32::max);
-        self.tables.set_control(&control)?;
-        policies::renew_costs(&mut self.tables)
-    }
+/// Lets packets of a service count as so many, in the maps alone.
+///
+/// # Errors
+///
+/// [`Error::TooManyServices`] where the service has no class and gets none.
+pub fn set(tables: &mut Tables, service: Service, cost: u32) -> Result<(), Error> {
+    let class = services::ensure_class(tables, service)?;
+    // Before it costs so much, cells leave room for it.
+    renew(tables, cost)?;
+    write(tables, class, cost)?;
+    renew(tables, 1)
+}
+
+/// Works out what depends on the largest cost, which is at least this.
+fn renew(tables: &mut Tables, least: u32) -> Result<(), Error> {
+    let costs = list(tables)?;
+    let mut control = tables.control()?;
+    control.most_cost = costs.iter().map(|(_, cost)| *cost).fold(least, u32::max);
+    tables.set_control(&control)?;
+    policies::renew_costs(tables)
 }
 
 fn write(tables: &mut Tables, class: u8, cost: u32) -> Result<(), Error> {

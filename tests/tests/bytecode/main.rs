@@ -1,6 +1,7 @@
 //! The bytecode that the product loads, run by the kernel under an injected clock.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod algorithms;
 mod arrivals;
 mod bans;
 mod bypass;

@@ -1,6 +1,8 @@
 //! The tests of limits once more, with a bucket for every source: the plain limiter, `--front off`.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "../bytecode/algorithms.rs"]
+mod algorithms;
 #[path = "../bytecode/arrivals.rs"]
 mod arrivals;
 #[path = "../bytecode/bans.rs"]
