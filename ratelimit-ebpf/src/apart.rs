@@ -9,14 +9,14 @@ use ratelimit_common::source::Source;
 
 /// What such a function was handed.
 #[inline(always)]
-pub fn given<'a, T>(pointer: *const T) -> Option<&'a T> {
+pub(crate) fn given<'a, T>(pointer: *const T) -> Option<&'a T> {
     // SAFETY: callers have it from a reference that lives longer than the call, or hand over null.
     unsafe { pointer.as_ref() }
 }
 
 /// The same, to be changed. It is nobody else's during the call.
 #[inline(always)]
-pub fn given_mut<'a, T>(pointer: *mut T) -> Option<&'a mut T> {
+pub(crate) fn given_mut<'a, T>(pointer: *mut T) -> Option<&'a mut T> {
     // SAFETY: as above, and callers have it from an exclusive reference.
     unsafe { pointer.as_mut() }
 }
@@ -24,8 +24,7 @@ pub fn given_mut<'a, T>(pointer: *mut T) -> Option<&'a mut T> {
 /// A source as the key of a map. Kernels before 6.2 take no key out of memory that such a function was handed, so it is copied, which LLVM must
 /// not see through.
 #[inline(always)]
-#[must_use]
-pub fn key(source: &Source) -> Source {
+pub(crate) fn key(source: &Source) -> Source {
     const { assert!(size_of::<Source>() == 24 && align_of::<Source>() == 8) };
     let words: *const u64 = core::ptr::from_ref(source).cast();
     // SAFETY: three readable, aligned words, which any source can be made of.
@@ -37,6 +36,6 @@ pub fn key(source: &Source) -> Source {
 
 /// A pointer for such a function, null for nothing.
 #[inline(always)]
-pub fn handed<T>(reference: Option<&T>) -> *const T {
+pub(crate) fn handed<T>(reference: Option<&T>) -> *const T {
     reference.map_or(core::ptr::null(), core::ptr::from_ref)
 }

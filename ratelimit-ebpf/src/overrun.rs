@@ -64,6 +64,6 @@ fn refuse(visit: &Visit, policy: &Policy, bucket: &Tracked) {
     // A rehearsal shuts nobody out, who would stay out when it ends.
     let is_rehearsal = settings::is_on(&settings::SHADOW_ON);
     if policy.ban.time != 0 && !is_rehearsal && algorithm::is_certain(visit, policy, bucket) {
-        ban::impose(visit, policy, bucket);
+        ban::impose(visit, policy);
     }
 }

@@ -43,7 +43,7 @@ fn a_program_that_looks_at_no_more_than_it_must_is_small() {
     );
 }
 
-/// 162,000 and 9,000 on kernel 6.18. The kernel takes a million.
+/// 182,000 and 10,000 on kernel 6.18. The kernel takes a million.
 #[test]
 fn a_program_with_everything_on_is_verified_in_time() {
     let settings = Settings {
@@ -60,5 +60,5 @@ fn a_program_with_everything_on_is_verified_in_time() {
         costs: true,
         ..Settings::default()
     };
-    measure("everything", settings, &Most { verified: 400_000, translated: 9_800 });
+    measure("everything", settings, &Most { verified: 400_000, translated: 10_500 });
 }
