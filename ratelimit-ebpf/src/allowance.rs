@@ -85,9 +85,5 @@ fn left(word: &Word, meter: &Meter, now: u64, amount: u32) -> Units {
     let owes = state::debt(word.load(), gcra::units(now));
     let above = (owes + meter.cost_of(amount)).saturating_sub(meter.capacity);
     // One that costs more than all fits when nothing is owed.
-    if !meter.is_on() {
-        0
-    } else {
-        above.min(owes)
-    }
+    if !meter.is_on() { 0 } else { above.min(owes) }
 }

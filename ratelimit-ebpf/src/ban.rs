@@ -10,30 +10,29 @@ use ratelimit_common::{
 
 use crate::{
     atomic::Word,
-    bucket::Tracked,
     clock::Clock,
     cpu,
     maps::{BANS, CONTROL, RULE_FILTER},
-    offence,
+    offence, tracking,
     visit::Visit,
 };
 
 /// Bans the source of a packet that its bucket has refused, once its policy says so. Where the map has no room that is counted, and the
 /// source stays under its limit.
 #[inline(always)]
-pub fn impose(visit: &Visit, policy: &Policy, bucket: &Tracked) {
+pub fn impose(visit: &Visit, policy: &Policy) {
     let Some(control) = CONTROL.get(0) else { return };
     let now = Clock::read(control).now();
     let is_plain = policy.ban.after <= 1 && policy.ban.most <= policy.ban.time;
     let time = if is_plain { policy.ban.time } else { offence::count(visit, &policy.ban, now) };
     if time != 0 {
-        insert(&visit.source, now.wrapping_add(time), bucket);
+        insert(&visit.source, now.wrapping_add(time));
     }
 }
 
 /// A function of its own, since it is rarely called.
 #[inline(never)]
-fn insert(source: &Source, expires: u64, bucket: &Tracked) {
+fn insert(source: &Source, expires: u64) {
     let rule = Rule { policy: BANNED_ID, prefix: source.prefix, origin: BANNED, reserved: 0, expires };
     if BANS.insert(source, rule, u64::from(BPF_ANY)).is_err() {
         if let Some(own) = cpu::own() {
@@ -48,5 +47,8 @@ fn insert(source: &Source, expires: u64, bucket: &Tracked) {
         let seen = Word::of(word).load();
         let _ = Word::of(word).compare_exchange(seen, seen | 1 << bit);
     }
-    bucket.resolution.store(Resolution::NONE.0);
+    // Not always the one that counts for it: that may be its log's.
+    if let Some(bucket) = tracking::find(source) {
+        bucket.resolution.store(Resolution::NONE.0);
+    }
 }

@@ -62,6 +62,6 @@ fn refuse(visit: &Visit, policy: &Policy, bucket: &Tracked) {
         notes::write_for(visit, policy, if is_soft { wait.min(allowance::wait(visit)) } else { wait });
     }
     if policy.ban.time != 0 && algorithm::is_certain(visit, policy, bucket) {
-        ban::impose(visit, policy, bucket);
+        ban::impose(visit, policy);
     }
 }

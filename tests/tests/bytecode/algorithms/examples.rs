@@ -90,11 +90,7 @@ fn by_the_minute(algorithm: Algorithm, hourly: u64, minutes: u64) -> Vec<u64> {
     let quota = Rate { amount: hourly, period: HOUR };
     let burst = algorithm.is_bucket().then_some(10);
     let both = [
-        Limit {
-            second_packets: Some(quota),
-            burst,
-            ..packets(algorithm, 10, MINUTE)
-        },
+        Limit { second_packets: Some(quota), burst, ..packets(algorithm, 10, MINUTE) },
         Limit {
             second_packets: packets(algorithm, 10, MINUTE).packets,
             burst: algorithm.is_bucket().then_some(hourly),

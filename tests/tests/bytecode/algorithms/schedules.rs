@@ -162,7 +162,13 @@ pub(crate) fn check(algorithm: Algorithm, tick: u64, cost: u32) {
             for rate in limit.packets.iter().chain(&limit.second_packets) {
                 for (index, first) in admitted.iter().enumerate() {
                     let within = admitted[index..].iter().filter(|time| *time - first < rate.period).count();
-                    prop_assert!(within as u64 <= rate.amount, "{} in the window from {} on, {:?}", within, first, rate);
+                    prop_assert!(
+                        within as u64 <= rate.amount,
+                        "{} in the window from {} on, {:?}",
+                        within,
+                        first,
+                        rate
+                    );
                 }
             }
         }
@@ -230,4 +236,3 @@ fn by_the_coarse_clock_the_verdicts_of_a_sliding_window_are_those_of_its_ticks()
 fn by_the_coarse_clock_no_window_of_a_log_has_more_than_the_limit_either() {
     check(Algorithm::SlidingLog, TICK, 1);
 }
-

@@ -68,8 +68,7 @@ fn over_a_limit_of_bytes_the_reason_is_that() {
 #[test]
 fn between_shadow_and_enforcement_the_count_begins_anew() {
     for algorithm in Algorithm::ALL {
-        let [shadow, enforced] =
-            [SHADOW, DROP].map(|over_limit| Policy { over_limit, ..limit(algorithm, 5, HOUR) });
+        let [shadow, enforced] = [SHADOW, DROP].map(|over_limit| Policy { over_limit, ..limit(algorithm, 5, HOUR) });
         let mut bytecode = load(with_actions(), shadow);
         let name = algorithm.name();
         assert_eq!(passed(&bytecode, &frame(ADDRESS), 12), 12, "{name}");

@@ -70,7 +70,8 @@ fn nobody_is_refused_for_longer_than_the_new_limit_says() {
 
 #[test]
 fn token_bucket_and_leaky_bucket_are_one_meter() {
-    for [one, other] in [[Algorithm::TokenBucket, Algorithm::LeakyBucket], [Algorithm::LeakyBucket, Algorithm::TokenBucket]]
+    for [one, other] in
+        [[Algorithm::TokenBucket, Algorithm::LeakyBucket], [Algorithm::LeakyBucket, Algorithm::TokenBucket]]
     {
         let mut bytecode = load(limit(one, LIMITS[0], HOUR));
         bytecode.set_time(HOUR);
