@@ -13,7 +13,7 @@ pub(super) const PROGRAMS: [&str; 5] = ["bytecode", "commands", "sandbox", "netw
 const CARDS: &str = "nic";
 
 /// Tests that are left out, each with the reason; a name that ends in colons is a file of tests.
-const EXCLUDED: [(&str, &str, &str); 23] = [
+const EXCLUDED: [(&str, &str, &str); 30] = [
     (
         "bytecode",
         "differential::the_host_build_says_of_every_frame_what_etherparse_says",
@@ -32,6 +32,11 @@ const EXCLUDED: [(&str, &str, &str); 23] = [
     ("bytecode", "front::samples::a_busy_source_within_its_limit_is_listed_with_about_what_it_sent", MINUTES),
     ("bytecode", "bypass::no_wrapping_gets_past_the_rule_of_a_source", MINUTES),
     ("bytecode", "parse::where_the_malformed_passes_it_is_judged_by_its_source_if_it_has_one", MINUTES),
+    ("bytecode", "algorithms::schedules::", MINUTES),
+    ("bytecode", "algorithms::races::", MINUTES),
+    ("bytecode", "replies::generated::", MINUTES),
+    ("commands", "algorithms::", WORDS),
+    ("commands", "bounds::", WORDS),
     ("commands", "listing::", WORDS),
     ("commands", "ssh::", WORDS),
     ("commands", "services::rules_for_services_inside_a_denied_prefix_are_mentioned", WORDS),
@@ -44,6 +49,8 @@ const EXCLUDED: [(&str, &str, &str); 23] = [
     ("network", "limits::a_source_over_its_limit_is_held_and_one_under_it_loses_nothing", LATE),
     ("network", "limits::a_limit_of_bytes_is_held", LATE),
     ("network", "limits::every_change_acts_at_once_on_a_source_that_is_flooding", LATE),
+    ("network", "budget::", LATE),
+    ("network", "throttles::", LATE),
     ("network", "services::a_flood_spread_over_a_prefix_is_held_by_its_parent", LATE),
 ];
 
