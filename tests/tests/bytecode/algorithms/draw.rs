@@ -148,7 +148,7 @@ impl Step {
         let begin = now / period * period;
         let time = match self.when {
             When::Now => return now,
-            When::Later(part) => now + (u128::from(period) * u128::from(part) >> 16) as u64,
+            When::Later(part) => now + ((u128::from(period) * u128::from(part)) >> 16) as u64,
             When::Edge(ahead) => begin + (1 + ahead) * period,
             When::Part { number, of } => {
                 let time = begin + (period * number).div_ceil(of);

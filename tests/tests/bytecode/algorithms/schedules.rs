@@ -174,7 +174,8 @@ pub(crate) fn check(algorithm: Algorithm, tick: u64, cost: u32) {
         }
         Ok(())
     });
-    outcome.unwrap_or_else(|error| panic!("{error}"));
+    let failure = outcome.err().map(|error| error.to_string());
+    assert!(failure.is_none(), "{}", failure.unwrap_or_default());
     assert_all_judged(&bytecode.into_inner());
     let [refused, admitted] = verdicts.into_inner();
     let (by_ticks, by_textbook) = (by_ticks.get(), by_textbook.get());
