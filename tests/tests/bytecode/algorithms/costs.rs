@@ -70,11 +70,13 @@ fn a_dear_packet_refused_for_its_bytes_blocks_no_cheap_one_when_there_is_room_fo
         let limit = Limit { packets, bytes, burst: Some(20), algorithm, ..Limit::default() };
         let mut bytecode = load(limit.policy().unwrap());
         let long = Frame::udp(ADDRESS, 9).length(1_514).bytes();
-        // Twenty of 1,514 bytes are the burst of either; eleven tokens are left of the packets, and no room for bytes.
+        // Twenty of 1,514 bytes are the burst of either. In the end there are five tokens left of the packets, and no room for such a frame.
         let jumbo = Frame::udp(ADDRESS, 9).length(16_000).bytes();
         let dear = Frame::syn(ADDRESS, 443).length(1_514).bytes();
         assert_eq!(passed(&bytecode, &jumbo, 1), 1);
         assert_eq!(passed(&bytecode, &long, 9), 9);
+        assert_eq!(passed(&bytecode, &frame(ADDRESS), 5), 5);
+        // It would wait for a quarter of an hour for its tokens.
         assert_eq!(passed(&bytecode, &dear, 1), 0);
         // What a bucket gets back within two seconds is more than this frame needs.
         assert_eq!(bytecode.reason(&dear), Reason::OverBytes, "{}", algorithm.name());
