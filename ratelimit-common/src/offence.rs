@@ -44,15 +44,18 @@ pub struct LastBan(pub u64);
 
 const DOUBLED_BITS: u32 = 8;
 const MOST_DOUBLED: u64 = 40;
+/// Nanoseconds.
+const SAME_OFFENCE: u64 = 1_000_000_000;
 
 impl LastBan {
-    /// The next ban, at `now`, and for how long. One that still runs goes on: several CPUs may see the same offence. Whoever is banned again within [`Ban::most`] after the last one ended has its time doubled, up to
-    /// that; others begin anew.
+    /// The next ban, at `now`, and for how long. One that has begun within the last second goes on: several CPUs see the same offence. Whoever
+    /// is banned again within [`Ban::most`] after the last one ended has its time doubled, up to that; others begin anew.
     #[inline(always)]
     #[must_use]
     pub const fn next(self, ban: &Ban, now: u64) -> (Self, u64) {
         let (ended, doubled) = (self.0 >> DOUBLED_BITS << STEP_BITS, self.0 & ((1 << DOUBLED_BITS) - 1));
-        if self.0 != 0 && now < ended && ended - now <= ban.most {
+        let began = ended.saturating_sub(length(ban, doubled));
+        if self.0 != 0 && now < ended && now.saturating_sub(began) < SAME_OFFENCE {
             return (self, ended - now);
         }
         let is_repeated = self.0 != 0 && now < ended.saturating_add(ban.most);
@@ -61,9 +64,16 @@ impl LastBan {
             true => MOST_DOUBLED,
             false => 0,
         };
-        let time = if ban.time < ban.most >> doubled { ban.time << doubled } else { ban.most };
+        let time = length(ban, doubled);
         (Self(now.saturating_add(time) >> STEP_BITS << DOUBLED_BITS | doubled), time)
     }
+}
+
+/// The time of a ban that was doubled so often.
+#[inline(always)]
+const fn length(ban: &Ban, doubled: u64) -> u64 {
+    let doubled = doubled & 63;
+    if ban.time < ban.most >> doubled { ban.time << doubled } else { ban.most }
 }
 
 #[cfg(test)]
@@ -104,8 +114,9 @@ mod tests {
         assert_eq!(times.map(|time| time / MINUTE), [10, 20, 40, 60, 60]);
         let (again, time) = last.next(&BAN, now + BAN.most);
         assert_eq!(time, BAN.time);
-        // The same offence, as another CPU sees it a moment later.
-        let (same, left) = again.next(&BAN, now + BAN.most + MINUTE);
-        assert_eq!((same, left.div_ceil(MINUTE)), (again, 9));
+        // The same offence, as another CPU sees it a moment later; and one after an operator has lifted the ban.
+        let (same, left) = again.next(&BAN, now + BAN.most + 1_000);
+        assert_eq!((same, left.div_ceil(MINUTE)), (again, 10));
+        assert_eq!(again.next(&BAN, now + BAN.most + MINUTE).1, 2 * BAN.time);
     }
 }
