@@ -44,18 +44,18 @@ pub struct LastBan(pub u64);
 
 const DOUBLED_BITS: u32 = 8;
 const MOST_DOUBLED: u64 = 40;
-/// Nanoseconds.
-const SAME_OFFENCE: u64 = 1_000_000_000;
+/// Nanoseconds for which CPUs may still be at the packets that a ban comes from: three steps.
+const SAME_OFFENCE: u64 = 50_000_000;
 
 impl LastBan {
-    /// The next ban, at `now`, and for how long. One that has begun within the last second goes on: several CPUs see the same offence. Whoever
+    /// The next ban, at `now`, and for how long. One that has just begun goes on: several CPUs see the same offence. Whoever
     /// is banned again within [`Ban::most`] after the last one ended has its time doubled, up to that; others begin anew.
     #[inline(always)]
     #[must_use]
     pub const fn next(self, ban: &Ban, now: u64) -> (Self, u64) {
         let (ended, doubled) = (self.0 >> DOUBLED_BITS << STEP_BITS, self.0 & ((1 << DOUBLED_BITS) - 1));
         let began = ended.saturating_sub(length(ban, doubled));
-        if self.0 != 0 && now < ended && now.saturating_sub(began) < SAME_OFFENCE {
+        if self.0 != 0 && now >= began && now < ended && now - began < SAME_OFFENCE {
             return (self, ended - now);
         }
         let is_repeated = self.0 != 0 && now < ended.saturating_add(ban.most);
