@@ -49,11 +49,11 @@ fn rhythm(least_drain: u64) -> impl Strategy<Value = Rhythm> {
 /// Sends in this rhythm, and says how many packets passed and how many a token bucket with so much smaller a burst lets pass.
 fn play(bytecode: &mut Bytecode, rhythm: &Rhythm, least_burst: u64) -> Result<(u64, u64), TestCaseError> {
     let Rhythm { rate, burst, period, ref batches } = *rhythm;
-    bytecode.forget();
-    bytecode.set("default", per_second(rate, burst));
-    // At no tick.
+    // At no tick. Before everything is forgotten, or the budget for buckets would begin at a time that is yet to come.
     let start = 5 * SECOND + 1_234_567;
     bytecode.set_time(start);
+    bytecode.forget();
+    bytecode.set("default", per_second(rate, burst));
     let frame = Frame::udp([192, 0, 2, 1], 9).bytes();
     let off = |thousandths| Rate { amount: rate * thousandths, period: 1_000 * SECOND };
     let mut bound = Tokens::full(off(1_001), burst + 1, start);
