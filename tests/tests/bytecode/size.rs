@@ -27,10 +27,10 @@ fn measure(name: &str, settings: Settings, most: &Most) {
     assert!(translated <= most.translated, "the program has {translated} instructions in the kernel");
 }
 
-/// 35,000 and 4,000 on kernel 6.18.
+/// 42,000 and 4,600 on kernel 6.18.
 #[test]
 fn the_program_of_a_new_instance_is_verified_in_time() {
-    measure("default", Settings::default(), &Most { verified: 150_000, translated: 4_600 });
+    measure("default", Settings::default(), &Most { verified: 150_000, translated: 5_000 });
 }
 
 /// 30,000 to 61,000, by how LLVM lays it out, and 2,000 on kernel 6.18; 6.1 keeps functions that nobody calls.
