@@ -67,7 +67,7 @@ pub fn ask(visit: &mut Visit) -> Option<&'static Tracked> {
     };
     visit.reason = reason;
     if let Some(bucket) = bucket.filter(|_| reason.passes()) {
-        bucket.count_passed(1, u64::from(visit.length()));
+        bucket.counts.count_passed(1, u64::from(visit.length()));
     }
     bucket
 }
@@ -111,7 +111,7 @@ pub fn is_certain(visit: &Visit, policy: &Policy, bucket: &Tracked) -> bool {
         return true;
     }
     let ([cost, amount], now) = (visit.amounts(policy), gcra::units(visit.now));
-    let (packets, bytes) = (bucket.passed_packets.load(), bucket.passed_bytes.load());
+    let [packets, bytes] = bucket.counts.passed();
     let passed = if policy.second_reason() == Reason::OverPackets { packets } else { bytes };
     is_full(&policy.packets, &bucket.packets, now, cost, packets)
         || is_full(&policy.second, &bucket.second, now, amount, passed)

@@ -1,17 +1,18 @@
 //! A source's own bucket: its limits and what it has counted.
 
 use ratelimit_common::{
-    bucket::{Bucket, IN_SHADOW, Resolution},
+    bucket::{Bucket, Resolution},
     gcra::Units,
-    policy::{Meter, Policy, SHADOW},
+    policy::{Meter, Policy},
     reason::Reason,
 };
 
 use crate::{
     atomic::Word,
+    both,
     charge::{Charge, charge, peek, refund},
     clock::Clock,
-    settings,
+    counts::Counts,
 };
 
 /// A [`Bucket`] as the CPUs share it.
@@ -23,12 +24,8 @@ pub struct Tracked {
     pub second: Word,
     /// See [`ratelimit_common::bucket::Resolution`].
     pub resolution: Word,
-    /// What passed, as far as it is counted.
-    pub passed_packets: Word,
-    /// Bytes of that.
-    pub passed_bytes: Word,
-    dropped_packets: Word,
-    dropped_bytes: Word,
+    /// What it has counted.
+    pub counts: Counts,
 }
 const _: () = assert!(size_of::<Tracked>() == size_of::<Bucket>());
 
@@ -41,10 +38,7 @@ impl Tracked {
             packets: Word::new(packets),
             second: Word::new(second),
             resolution: Word::new(resolution),
-            passed_packets: Word::new(0),
-            passed_bytes: Word::new(0),
-            dropped_packets: Word::new(0),
-            dropped_bytes: Word::new(0),
+            counts: Counts::new(),
         }
     }
 
@@ -83,25 +77,13 @@ impl Tracked {
     ) -> Reason {
         let Policy { packets, second, .. } = policy;
         let packet_cost = packets.cost_of(one);
-        if packets.is_on() {
-            match charge(&self.packets, packets, clock, packet_cost) {
-                Charge::Paid => {}
-                Charge::Refused => return Reason::OverPackets,
-                Charge::Contended => return Reason::Contended,
-            }
-        }
-        if second.is_on() {
-            let outcome = charge(&self.second, second, clock, second.cost_of(amount));
-            if outcome != Charge::Paid && packets.is_on() {
-                refund(&self.packets, clock.units(), packet_cost);
-            }
-            match outcome {
-                Charge::Paid => {}
-                Charge::Refused => return policy.second_reason(),
-                Charge::Contended => return Reason::Contended,
-            }
-        }
-        Reason::WithinLimit
+        both::charge(
+            policy,
+            [packets.is_on(), second.is_on()],
+            || charge(&self.packets, packets, clock, packet_cost),
+            || charge(&self.second, second, clock, second.cost_of(amount)),
+            || refund(&self.packets, clock.units(), packet_cost),
+        )
     }
 
     /// Gives back what [`Self::charge`] has charged.
@@ -113,39 +95,6 @@ impl Tracked {
         if second.is_on() {
             refund(&self.second, clock.units(), second.cost_of(amount));
         }
-    }
-
-    /// Counts what passed.
-    #[inline(always)]
-    pub fn count_passed(&self, packets: u64, bytes: u64) {
-        self.passed_packets.add(packets);
-        self.passed_bytes.add(bytes);
-    }
-
-    /// [`IN_SHADOW`] where what this action refuses passes.
-    #[inline(always)]
-    fn mark(action: u8) -> u64 {
-        let by_limit = settings::is_on(&settings::ACTIONS_ON) && action == SHADOW;
-        if by_limit || settings::is_on(&settings::SHADOW_ON) { IN_SHADOW } else { 0 }
-    }
-
-    /// Whether what this action has refused can be added to what was counted before.
-    #[inline(always)]
-    pub fn can_count(&self, action: u8) -> bool {
-        let before = self.dropped_packets.load();
-        before == 0 || (before ^ Self::mark(action)) & IN_SHADOW == 0
-    }
-
-    /// Counts what was dropped, or would have been by this [action](Policy::over_limit). Either begins anew after the other.
-    #[inline(always)]
-    pub fn count_dropped(&self, action: u8, packets: u64, bytes: u64) {
-        let mark = Self::mark(action);
-        if (self.dropped_packets.load() ^ mark) & IN_SHADOW != 0 {
-            self.dropped_packets.store(mark);
-            self.dropped_bytes.store(0);
-        }
-        self.dropped_packets.add(packets);
-        self.dropped_bytes.add(bytes);
     }
 
     /// The policy that was resolved.

@@ -120,9 +120,9 @@ fn decide(visit: &mut Visit, control: &Control, bucket: Option<&'static Tracked>
 fn verdict(visit: &Visit, bucket: Option<&Tracked>, reason: Reason) -> Reason {
     if let Some(bucket) = bucket {
         if reason.passes() {
-            bucket.count_passed(1, u64::from(visit.length()));
+            bucket.counts.count_passed(1, u64::from(visit.length()));
         } else {
-            bucket.count_dropped(DROP, 1, u64::from(visit.length()));
+            bucket.counts.count_dropped(DROP, 1, u64::from(visit.length()));
         }
     }
     if front::is_on() && !reason.passes() {

@@ -45,7 +45,7 @@ pub fn ask(
         };
         visit.reason = reason;
         if reason.passes() {
-            bucket.count_passed(1, u64::from(visit.length()));
+            bucket.counts.count_passed(1, u64::from(visit.length()));
         }
         return Some(bucket);
     }
@@ -54,7 +54,7 @@ pub fn ask(
         let bucket = bucket?;
         visit.reason = bucket.ask(policy, &clock, amounts);
         if visit.reason.passes() {
-            bucket.count_passed(1, u64::from(visit.length()));
+            bucket.counts.count_passed(1, u64::from(visit.length()));
         }
         return Some(bucket);
     }

@@ -130,7 +130,7 @@ fn settle_one(noted: &Noted, hash: u64, bucket: Option<&Tracked>) {
     }
     let dropped = Dropped(noted.dropped.take());
     // What was counted before a rule let such packets pass, or no longer did, is given up.
-    if let Some(bucket) = bucket.filter(|bucket| dropped.0 != 0 && bucket.can_count(note.action())) {
-        bucket.count_dropped(note.action(), dropped.packets(), dropped.bytes());
+    if let Some(bucket) = bucket.filter(|bucket| dropped.0 != 0 && bucket.counts.can_count(note.action())) {
+        bucket.counts.count_dropped(note.action(), dropped.packets(), dropped.bytes());
     }
 }

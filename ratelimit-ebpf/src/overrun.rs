@@ -39,13 +39,13 @@ fn settle_refusal(visit: *const Visit, bucket: *const Tracked) -> Reason {
     };
     let Some(bucket) = given(bucket) else { return reason };
     if reason.passes() {
-        bucket.count_passed(1, u64::from(visit.length()));
+        bucket.counts.count_passed(1, u64::from(visit.length()));
         return reason;
     }
     if is_own {
         refuse(visit, policy, bucket);
     }
-    bucket.count_dropped(policy.over_limit, 1, u64::from(visit.length()));
+    bucket.counts.count_dropped(policy.over_limit, 1, u64::from(visit.length()));
     reason
 }
 

@@ -37,13 +37,13 @@ pub fn ask(visit: &mut Visit) -> Option<&'static Tracked> {
         found = tracking::find(&visit.source);
         let is_told = policy.ban.time == 0;
         let passed = if is_told { passed_before(policy, cell, &clock, visit.amounts(policy)) } else { 0 };
-        found?.count_passed(passed, passed.wrapping_mul(u64::from(visit.length())));
+        found?.counts.count_passed(passed, passed.wrapping_mul(u64::from(visit.length())));
     }
     let bucket = found?;
     notes::settle(visit, Some(bucket));
     visit.reason = judge(visit.amounts(policy), &clock, policy, cell, bucket);
     if visit.reason.passes() {
-        bucket.count_passed(1, u64::from(visit.length()));
+        bucket.counts.count_passed(1, u64::from(visit.length()));
     }
     Some(bucket)
 }

@@ -9,7 +9,6 @@ use ratelimit_common::{
     gcra,
     policy::{Parent, Policy},
     reason::Reason,
-    source::Source,
 };
 
 use crate::{
@@ -40,7 +39,8 @@ pub fn ask(visit: &mut Visit, at_hand: Option<&'static Tracked>) -> Option<&'sta
     visit.reason = Reason::NotAdmitted;
     let (control, policy) = (CONTROL.get(0)?, visit.policy()?);
     let [near, far] = *policy.parents(visit.source.family);
-    let has_own = at_hand.is_some() || visit.ensures_key(control, &visit.source, visit.resolution);
+    let has_own = at_hand.is_some()
+        || entry::ensure(&visit.source, gcra::units(visit.now), visit.resolution, control, visit.tick);
     if !has_own || !visit.ensures(control, near) || !visit.ensures(control, far) {
         return at_hand;
     }
@@ -51,7 +51,7 @@ pub fn ask(visit: &mut Visit, at_hand: Option<&'static Tracked>) -> Option<&'sta
     visit.reason = visit.judge(&visit.clock(control), limits);
     if visit.reason.passes() {
         if let Some(bucket) = own {
-            bucket.count_passed(1, u64::from(visit.length()));
+            bucket.counts.count_passed(1, u64::from(visit.length()));
         }
         if is_missing && visit.reason == Reason::WithinLimit {
             visit.reason = Reason::TableFull;
@@ -117,12 +117,11 @@ impl Visit {
     /// Whether a parent has its bucket, or may have one. It has no policy to resolve: its key names it.
     #[inline(always)]
     fn ensures(&self, control: &Control, parent: Parent) -> bool {
-        parent.scope == 0 || self.ensures_key(control, &self.source.parent(parent, self.interface), Resolution::NONE)
-    }
-
-    #[inline(always)]
-    fn ensures_key(&self, control: &Control, key: &Source, resolution: Resolution) -> bool {
-        entry::ensure(key, gcra::units(self.now), resolution, control, self.tick)
+        if parent.scope == 0 {
+            return true;
+        }
+        let key = self.source.parent(parent, self.interface);
+        entry::ensure(&key, gcra::units(self.now), Resolution::NONE, control, self.tick)
     }
 
     /// Whether there is a parent that cannot be asked.

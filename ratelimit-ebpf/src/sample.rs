@@ -43,7 +43,7 @@ fn record_packets(visit: *const Visit, packets: u64) -> u32 {
         found = tracking::find(&source);
     }
     if let Some(bucket) = found {
-        bucket.count_passed(packets, packets * u64::from(visit.length()));
+        bucket.counts.count_passed(packets, packets * u64::from(visit.length()));
     }
     0
 }

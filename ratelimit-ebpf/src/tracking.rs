@@ -64,8 +64,8 @@ pub fn resolution(source: &mut Source, classes: Classes, control: &Control, now:
     let Ok((bucket, resolution)) = track(source, classes, control, now) else { return Resolution::NOTHING };
     if let Some(bucket) = bucket {
         match resolution.policy() {
-            ALLOWED_ID => bucket.count_passed(1, u64::from(length)),
-            DENIED_ID | BANNED_ID => bucket.count_dropped(DROP, 1, u64::from(length)),
+            ALLOWED_ID => bucket.counts.count_passed(1, u64::from(length)),
+            DENIED_ID | BANNED_ID => bucket.counts.count_dropped(DROP, 1, u64::from(length)),
             _ => {}
         }
     }

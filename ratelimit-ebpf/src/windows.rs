@@ -11,6 +11,7 @@ use ratelimit_common::{
 use crate::{
     apart::given,
     atomic::Word,
+    both,
     bucket::Tracked,
     charge::{self, Charge},
     settings,
@@ -48,29 +49,18 @@ fn ask_windows(bucket: *const Tracked, policy: *const Policy, now: u64, cost: u3
     }
     let (Some(bucket), Some(policy)) = (given(bucket), given(policy)) else { return Reason::NoState };
     let ([packets, second], algorithm) = (&policy.windows, policy.algorithm);
-    let has_both = packets.is_on() && second.is_on();
-    if has_both && next(bucket.second.load(), second, algorithm, now, amount).is_none() {
+    if packets.is_on() && second.is_on() && next(bucket.second.load(), second, algorithm, now, amount).is_none() {
         return policy.second_reason();
     }
-    if packets.is_on() {
-        match charge(&bucket.packets, packets, algorithm, now, cost) {
-            Charge::Paid => {}
-            Charge::Refused => return Reason::OverPackets,
-            Charge::Contended => return Reason::Contended,
-        }
-    }
-    if second.is_on() {
-        let outcome = charge(&bucket.second, second, algorithm, now, amount);
-        if outcome != Charge::Paid && has_both {
+    both::charge(
+        policy,
+        [packets.is_on(), second.is_on()],
+        || charge_window(&raw const bucket.packets, packets, algorithm, now, cost),
+        || charge_window(&raw const bucket.second, second, algorithm, now, amount),
+        || {
             let _ = refund_window(&raw const bucket.packets, packets, algorithm, now, cost);
-        }
-        match outcome {
-            Charge::Paid => {}
-            Charge::Refused => return policy.second_reason(),
-            Charge::Contended => return Reason::Contended,
-        }
-    }
-    Reason::WithinLimit
+        },
+    )
 }
 
 /// Nanoseconds for which the windows of a policy refuse still.
@@ -124,11 +114,6 @@ fn next(state: u64, window: &Window, algorithm: u8, now: u64, amount: u32) -> Op
     } else {
         window.ask_sliding(state, now, u64::from(amount))
     }
-}
-
-#[inline(always)]
-fn charge(state: &Word, window: &Window, algorithm: u8, now: u64, amount: u32) -> Charge {
-    charge_window(state, window, algorithm, now, amount)
 }
 
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]

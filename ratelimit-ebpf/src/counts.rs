@@ -1,0 +1,66 @@
+//! What a bucket has counted.
+
+use ratelimit_common::{bucket::IN_SHADOW, policy::SHADOW};
+
+use crate::{atomic::Word, settings};
+
+/// Packets and bytes that passed and that were dropped, as the CPUs share them.
+#[repr(C)]
+pub struct Counts {
+    passed_packets: Word,
+    passed_bytes: Word,
+    dropped_packets: Word,
+    dropped_bytes: Word,
+}
+
+impl Counts {
+    /// Nothing counted yet.
+    #[inline(always)]
+    #[must_use]
+    pub const fn new() -> Self {
+        let [passed_packets, passed_bytes, dropped_packets, dropped_bytes] = [const { Word::new(0) }; 4];
+        Self { passed_packets, passed_bytes, dropped_packets, dropped_bytes }
+    }
+
+    /// What passed as far as it is counted, in packets and bytes.
+    #[inline(always)]
+    #[must_use]
+    pub fn passed(&self) -> [u64; 2] {
+        [self.passed_packets.load(), self.passed_bytes.load()]
+    }
+
+    /// Counts what passed.
+    #[inline(always)]
+    pub fn count_passed(&self, packets: u64, bytes: u64) {
+        self.passed_packets.add(packets);
+        self.passed_bytes.add(bytes);
+    }
+
+    /// [`IN_SHADOW`] where what this action refuses passes.
+    #[inline(always)]
+    fn mark(action: u8) -> u64 {
+        let by_limit = settings::is_on(&settings::ACTIONS_ON) && action == SHADOW;
+        if by_limit || settings::is_on(&settings::SHADOW_ON) { IN_SHADOW } else { 0 }
+    }
+
+    /// Whether what this action has refused can be added to what was counted before.
+    #[inline(always)]
+    #[must_use]
+    pub fn can_count(&self, action: u8) -> bool {
+        let before = self.dropped_packets.load();
+        before == 0 || (before ^ Self::mark(action)) & IN_SHADOW == 0
+    }
+
+    /// Counts what was dropped, or would have been by this [action](ratelimit_common::policy::Policy::over_limit). Either begins anew after the
+    /// other.
+    #[inline(always)]
+    pub fn count_dropped(&self, action: u8, packets: u64, bytes: u64) {
+        let mark = Self::mark(action);
+        if (self.dropped_packets.load() ^ mark) & IN_SHADOW != 0 {
+            self.dropped_packets.store(mark);
+            self.dropped_bytes.store(0);
+        }
+        self.dropped_packets.add(packets);
+        self.dropped_bytes.add(bytes);
+    }
+}
