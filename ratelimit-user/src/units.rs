@@ -37,7 +37,8 @@ const PACKETS_EXPECTED: UnitError =
     UnitError { expected: "expected packets per s, m, h or d, such as 1000/s, 1.5k/s, 500/h or 3/m" };
 const BYTES_EXPECTED: UnitError =
     UnitError { expected: "expected bytes or bits per s, m, h or d, such as 10MB/s or 100Mbit/s" };
-const NOTHING: UnitError =
+/// A rate of zero.
+pub(crate) const NOTHING: UnitError =
     UnitError { expected: "a rate of nothing would stop every packet: say `ratelimit deny add` if that is meant" };
 const DURATION_EXPECTED: UnitError =
     UnitError { expected: "expected a number and s, m, h or d, such as 90s, 10m, 2h or 7d" };

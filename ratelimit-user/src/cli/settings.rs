@@ -8,7 +8,7 @@ use ratelimit_common::{limit::SECOND, map::CELLS_MAX};
 
 use crate::{
     dataplane::object::{Settings, Wanted},
-    units::{PacketRate, UnitError},
+    units::{NOTHING, PacketRate, UnitError},
 };
 
 /// What is left out is as it was, or the default of a new instance.
@@ -42,7 +42,7 @@ pub(super) struct SettingsArguments {
     #[arg(long, value_name = "RATE|off")]
     replies: Option<RateOrOff>,
     /// Observe only: every packet passes, and is counted as what would have become of it [default: off]
-    #[arg(long, value_enum, value_name = "on|off", num_args = 0..=1, default_missing_value = "on")]
+    #[arg(long, value_enum, value_name = "on|off", num_args = 0..=1, require_equals = true, default_missing_value = "on")]
     shadow: Option<Switch>,
     /// Logs that there can be at a time for limits by sliding-log, at 672 bytes each; the longest silent one gives way. Changing it begins them
     /// anew [default: 16384]
@@ -73,14 +73,19 @@ struct PerSecond(u64);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RateOrOff(pub(super) u64);
 
+const PER_SECOND_EXPECTED: UnitError = UnitError::new("expected a rate between 1/s and 100M/s");
+
 impl FromStr for PerSecond {
     type Err = UnitError;
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        let PacketRate(rate) = text.parse()?;
+        let PacketRate(rate) = match text.parse() {
+            Err(NOTHING) => return Err(PER_SECOND_EXPECTED),
+            parsed => parsed?,
+        };
         match u128::from(rate.amount) * u128::from(SECOND) / u128::from(rate.period) {
             per_second @ 1..=100_000_000 => Ok(Self(per_second as u64)),
-            _ => Err(UnitError::new("expected a rate between 1/s and 100M/s")),
+            _ => Err(PER_SECOND_EXPECTED),
         }
     }
 }
@@ -89,7 +94,12 @@ impl FromStr for RateOrOff {
     type Err = UnitError;
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        Ok(Self(if text == "off" { 0 } else { text.parse::<PerSecond>()?.0 }))
+        match text.parse() {
+            _ if text == "off" => Ok(Self(0)),
+            Ok(PerSecond(rate)) => Ok(Self(rate)),
+            Err(PER_SECOND_EXPECTED) => Err(UnitError::new("expected a rate between 1/s and 100M/s, or off")),
+            Err(error) => Err(error),
+        }
     }
 }
 

@@ -131,21 +131,27 @@ fn refused() -> Vec<(&'static str, String)> {
 const REFUSED_BY_ATTACH: [(&str, &str); 12] = [
     (
         "--capacity 0/s",
-        "invalid value '0/s' for '--capacity <RATE|off>': a rate of nothing would stop every packet: say `ratelimit deny add` if that is meant ",
+        "invalid value '0/s' for '--capacity <RATE|off>': expected a rate between 1/s and 100M/s, or off ",
     ),
-    ("--capacity 59/m", "invalid value '59/m' for '--capacity <RATE|off>': expected a rate between 1/s and 100M/s "),
+    (
+        "--capacity 59/m",
+        "invalid value '59/m' for '--capacity <RATE|off>': expected a rate between 1/s and 100M/s, or off ",
+    ),
     (
         "--capacity 100000001/s",
-        "invalid value '100000001/s' for '--capacity <RATE|off>': expected a rate between 1/s and 100M/s ",
+        "invalid value '100000001/s' for '--capacity <RATE|off>': expected a rate between 1/s and 100M/s, or off ",
     ),
     (
         "--capacity much",
         "invalid value 'much' for '--capacity <RATE|off>': expected packets per s, m, h or d, such as 1000/s, 1.5k/s, 500/h or 3/m ",
     ),
     ("--capacity off --packets 5/s --throttle elastic", NO_CAPACITY),
-    ("--replies 59/m", "invalid value '59/m' for '--replies <RATE|off>': expected a rate between 1/s and 100M/s "),
-    ("--shadow maybe", "invalid value 'maybe' for '--shadow [<on|off>]' [possible values: on, off] "),
-    ("--shadow on --shadow off", "the argument '--shadow [<on|off>]' cannot be used multiple times "),
+    (
+        "--replies 59/m",
+        "invalid value '59/m' for '--replies <RATE|off>': expected a rate between 1/s and 100M/s, or off ",
+    ),
+    ("--shadow=maybe", "invalid value 'maybe' for '--shadow[=<on|off>]' [possible values: on, off] "),
+    ("--shadow=on --shadow=off", "the argument '--shadow[=<on|off>]' cannot be used multiple times "),
     ("--max-logs 1", "invalid value '1' for '--max-logs <N>': 1 is not in 2..=16777216 "),
     ("--max-logs 16777217", "invalid value '16777217' for '--max-logs <N>': 16777217 is not in 2..=16777216 "),
     ("--max-logs many", "invalid value 'many' for '--max-logs <N>': invalid digit found in string "),

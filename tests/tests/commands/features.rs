@@ -83,7 +83,7 @@ fn the_first_rule_that_needs_a_stage_switches_it_on_and_the_last_one_off() {
     ratelimit.ok("cost del udp/53");
     ratelimit.ok("attach eth0 --shadow");
     assert_eq!(features(&sandbox), plain | FEATURE_SHADOW);
-    ratelimit.ok("attach eth0 --shadow off");
+    ratelimit.ok("attach eth0 --shadow=off");
     assert_eq!(features(&sandbox), plain);
     ratelimit.ok("detach --all");
 }

@@ -10,18 +10,18 @@ fn shadow_is_said_stays_and_is_switched_off() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     let everything = || ratelimit.json("status")["shadow"]["everything"].clone();
-    let text = ratelimit.ok("attach eth0 --shadow --packets 5/s");
+    let text = ratelimit.ok("attach --shadow eth0 --packets 5/s");
     assert!(text.contains(&format!("default: 5/s per source, burst 5\n{ON}\n")), "{text}");
-    let in_status = format!("\n{ON} (`attach --shadow off` enforces)\n");
+    let in_status = format!("\n{ON} (`attach --shadow=off` enforces)\n");
     for words in ["attach eth0", "limit set default --packets 6/s --algorithm sliding-log", "limit del default"] {
         ratelimit.ok(words);
         assert_eq!(everything(), json!(true), "{words}");
         assert!(ratelimit.ok("status").contains(&in_status), "{words}");
     }
-    let text = ratelimit.ok("attach eth0 --shadow off");
+    let text = ratelimit.ok("attach eth0 --shadow=off");
     assert!(text.contains("\nshadow: off, limits and denies are enforced\n"), "{text}");
     assert!(everything() == json!(false) && !ratelimit.ok("status").contains("shadow"));
-    assert!(ratelimit.ok("attach eth0 --shadow on").contains(ON));
+    assert!(ratelimit.ok("attach eth0 --shadow=on").contains(ON));
     assert_eq!(everything(), json!(true));
     ratelimit.ok("detach --all");
     // A new instance enforces unless told otherwise.
@@ -53,7 +53,7 @@ fn in_shadow_every_reason_is_counted_and_no_source_is_dropped() {
             assert_eq!(row["dropped"]["packets"], 0, "{front}: {sources}");
         }
         // The next packet is dropped.
-        ratelimit.ok("attach eth0 --shadow off");
+        ratelimit.ok("attach eth0 --shadow=off");
         flood(66, 1);
         flood(67, 1);
         let status = ratelimit.json("status");

@@ -26,7 +26,7 @@ fn in_shadow_everything_arrives_and_without_it_the_next_packet_does_not() {
         let row = source(&ratelimit, &FLOODER.to_string());
         assert_eq!((&row["would_drop"]["packets"], &row["dropped"]["packets"]), (&997.into(), &0.into()), "{row}");
 
-        ratelimit.ok(&format!("attach {VICTIM_LINK} --shadow off"));
+        ratelimit.ok(&format!("attach {VICTIM_LINK} --shadow=off"));
         let ((), received) = receiving(&sandbox, |_| {
             flood(FLOODER, 10);
             flood(BEHAVED, 10);
@@ -50,7 +50,7 @@ fn a_flood_notices_the_switch_and_every_packet_is_counted_once() {
         while flood.sent() < seen + 100_000 {
             thread::yield_now();
         }
-        ratelimit.ok(&format!("attach {VICTIM_LINK} --shadow {shadow}"));
+        ratelimit.ok(&format!("attach {VICTIM_LINK} --shadow={shadow}"));
     }
     let sent = flood.stop();
     let status = ratelimit.json("status");

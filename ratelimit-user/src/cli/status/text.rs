@@ -39,7 +39,7 @@ pub(super) fn write(out: &mut dyn Write, status: &Status, is_verbose: bool) -> i
     if status.shadow.everything {
         writeln!(
             out,
-            "shadow: every packet passes, and is counted as what would have become of it (`attach --shadow off` enforces)"
+            "shadow: every packet passes, and is counted as what would have become of it (`attach --shadow=off` enforces)"
         )?;
     }
     if status.malformed == "pass" {
