@@ -38,7 +38,7 @@ impl Tracked {
             packets: Word::new(packets),
             second: Word::new(second),
             resolution: Word::new(resolution),
-            counts: Counts::new(),
+            counts: Counts::nothing(),
         }
     }
 

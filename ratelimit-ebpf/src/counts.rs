@@ -14,10 +14,10 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Nothing counted yet.
+    /// None so far.
     #[inline(always)]
     #[must_use]
-    pub const fn new() -> Self {
+    pub const fn nothing() -> Self {
         let [passed_packets, passed_bytes, dropped_packets, dropped_bytes] = [const { Word::new(0) }; 4];
         Self { passed_packets, passed_bytes, dropped_packets, dropped_bytes }
     }
