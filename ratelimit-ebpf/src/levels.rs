@@ -11,15 +11,16 @@ use crate::{
     charge::{self, Charge},
     clock::Clock,
     front::Cell,
+    visit::Visit,
 };
 
 /// Lets a packet pass that fits the cell's part of the burst.
 #[inline(always)]
-pub fn ask(cell: &Cell, policy: &Policy, clock: &Clock<'_>, amounts: [u32; 2]) -> Charge {
+pub fn ask(cell: &Cell, policy: &Policy, clock: &Clock<'_>, visit: &Visit) -> Charge {
     if policy.second.is_on() {
-        ask_second(cell, policy, clock, amounts)
+        ask_second(cell, policy, clock, visit.amounts(policy))
     } else {
-        charge_level(&cell.packets, &policy.packets, clock, policy.packets.cost_of(amounts[0]))
+        charge_level(&cell.packets, &policy.packets, clock, policy.packets.cost_of(visit.cost()))
     }
 }
 

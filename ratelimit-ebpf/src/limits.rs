@@ -20,39 +20,24 @@ pub fn ask(
     policy: &Policy,
     bucket: Option<&'static Tracked>,
 ) -> Option<&'static Tracked> {
-    let has_parents = settings::is_on(&settings::PARENTS_ON) && policy.has_parents();
-    let is_bucket = !algorithm::are_others_on() || policy.is_bucket();
-    if is_bucket && !policy.packets.is_on() && !policy.second.is_on() && !has_parents {
+    if algorithm::are_others_on() && !policy.is_bucket() {
+        set_clock(visit, control, policy);
+        return ask_others(visit, policy, bucket);
+    }
+    if settings::is_on(&settings::PARENTS_ON) && policy.has_parents() {
+        set_clock(visit, control, policy);
+        return parents::ask(visit, bucket);
+    }
+    if !policy.packets.is_on() && !policy.second.is_on() {
         sample::observe(visit);
         return bucket;
     }
-    if policy.flags & COARSE == 0 {
-        visit.now = Clock::read(control).now();
-    }
-    if has_parents {
-        return parents::ask(visit, bucket);
-    }
-    let (clock, amounts) = (visit.clock(control), visit.amounts(policy));
-    if !is_bucket {
-        // What is at hand without cells is asked without a call.
-        let (bucket, reason) = match (front::is_on(), algorithm::keeps_logs(policy), bucket) {
-            (false, true, _) => match log::find(&visit.source) {
-                Some(log) => (&log.bucket, algorithm::ask_log(log, policy, visit.now)),
-                None => return algorithm::ask(visit),
-            },
-            (false, false, Some(bucket)) => (bucket, windows::ask(bucket, policy, visit.now, amounts)),
-            _ => return algorithm::ask(visit),
-        };
-        visit.reason = reason;
-        if reason.passes() {
-            bucket.counts.count_passed(1, u64::from(visit.length()));
-        }
-        return Some(bucket);
-    }
+    set_clock(visit, control, policy);
+    let clock = visit.clock(control);
     if !front::is_on() {
         visit.reason = Reason::TableFull;
         let bucket = bucket?;
-        visit.reason = bucket.ask(policy, &clock, amounts);
+        visit.reason = bucket.ask(policy, &clock, visit.amounts(policy));
         if visit.reason.passes() {
             bucket.counts.count_passed(1, u64::from(visit.length()));
         }
@@ -60,7 +45,7 @@ pub fn ask(
     }
     visit.reason = Reason::NoState;
     let cell = front::cell(visit.hash)?;
-    visit.reason = match levels::ask(cell, policy, &clock, amounts) {
+    visit.reason = match levels::ask(cell, policy, &clock, visit) {
         Charge::Paid => Reason::WithinLimit,
         Charge::Refused => return own::ask(visit),
         Charge::Contended => Reason::Contended,
@@ -70,4 +55,30 @@ pub fn ask(
         sample::record(visit);
     }
     bucket
+}
+
+/// Where the policy goes by the precise clock, the time is read anew.
+#[inline(always)]
+fn set_clock(visit: &mut Visit, control: &Control, policy: &Policy) {
+    if policy.flags & COARSE == 0 {
+        visit.now = Clock::read(control).now();
+    }
+}
+
+/// Windows and logs. What is at hand without cells is asked without a call.
+#[inline(always)]
+fn ask_others(visit: &mut Visit, policy: &Policy, bucket: Option<&'static Tracked>) -> Option<&'static Tracked> {
+    let (bucket, reason) = match (front::is_on(), algorithm::keeps_logs(policy), bucket) {
+        (false, true, _) => match log::find(&visit.source) {
+            Some(log) => (&log.bucket, algorithm::ask_log(log, policy, visit.now)),
+            None => return algorithm::ask(visit),
+        },
+        (false, false, Some(bucket)) => (bucket, windows::ask(bucket, policy, visit.now, visit.amounts(policy))),
+        _ => return algorithm::ask(visit),
+    };
+    visit.reason = reason;
+    if reason.passes() {
+        bucket.counts.count_passed(1, u64::from(visit.length()));
+    }
+    Some(bucket)
 }

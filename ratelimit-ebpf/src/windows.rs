@@ -23,11 +23,12 @@ use crate::{
 #[must_use]
 pub fn ask(bucket: &Tracked, policy: &Policy, now: u64, [cost, amount]: [u32; 2]) -> Reason {
     let [packets, second] = &policy.windows;
-    // What most packets need, in one call.
+    // What most packets need, without a call.
     if packets.is_on() && !second.is_on() {
         let seen = bucket.packets.load();
-        let next = next_of_window(seen, packets, policy.algorithm, now, cost);
-        if next != REFUSED && bucket.packets.compare_exchange(seen, next).is_ok() {
+        if let Some(next) = next(seen, packets, policy.algorithm, now, cost)
+            && bucket.packets.compare_exchange(seen, next).is_ok()
+        {
             return Reason::WithinLimit;
         }
     }
@@ -92,19 +93,6 @@ fn left(state: u64, window: &Window, algorithm: u8, now: u64, amount: u32) -> u6
     } else {
         window.wait_sliding(state, now, u64::from(amount))
     }
-}
-
-/// In place of a state, which is odd.
-const REFUSED: u64 = 0;
-
-/// The state to store, or [`REFUSED`].
-#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
-#[inline(never)]
-fn next_of_window(state: u64, window: *const Window, algorithm: u8, now: u64, amount: u32) -> u64 {
-    if !settings::is_on(&settings::WINDOWS_ON) {
-        return REFUSED;
-    }
-    given(window).and_then(|window| next(state, window, algorithm, now, amount)).unwrap_or(REFUSED)
 }
 
 #[inline(always)]

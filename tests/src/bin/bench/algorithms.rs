@@ -42,13 +42,33 @@ const MOST: u64 = window::SLIDING_MOST;
 
 const SOURCES: &[Sources] = &[Sources::Count(1), Sources::Count(64_000)];
 
+/// What the program looks at where limits count by this algorithm alone.
+const fn looking(case: usize) -> fn(Settings) -> Settings {
+    match CASES[case].algorithm {
+        Algorithm::TokenBucket | Algorithm::LeakyBucket => |settings| settings,
+        Algorithm::FixedWindow | Algorithm::SlidingWindow => |settings| Settings { windows: true, ..settings },
+        Algorithm::SlidingLog => |settings| Settings { logs: true, source_logs: 1 << 17, ..settings },
+    }
+}
+
+/// The same without cells.
+const fn looking_without_cells(case: usize) -> fn(Settings) -> Settings {
+    match CASES[case].algorithm {
+        Algorithm::TokenBucket | Algorithm::LeakyBucket => |settings| Settings { cells: 0, ..settings },
+        Algorithm::FixedWindow | Algorithm::SlidingWindow => {
+            |settings| Settings { cells: 0, windows: true, ..settings }
+        }
+        Algorithm::SlidingLog => |settings| Settings { cells: 0, logs: true, source_logs: 1 << 17, ..settings },
+    }
+}
+
 const fn admitting(case: usize, rules: fn(&mut Bytecode, &Policy)) -> Configuration {
-    let settings = |settings| Settings { cells: 0, windows: true, logs: true, source_logs: 1 << 17, ..settings };
+    let settings = looking_without_cells(case);
     Configuration { name: CASES[case].admitting, settings, rules, sources: SOURCES, ..SPECIAL }
 }
 
 const fn refusing(case: usize, rules: fn(&mut Bytecode, &Policy)) -> Configuration {
-    let settings = |settings| Settings { windows: true, logs: true, source_logs: 1 << 17, ..settings };
+    let settings = looking(case);
     let states = &[State::Over];
     Configuration { name: CASES[case].refusing, settings, rules, sources: SOURCES, states, ..SPECIAL }
 }
