@@ -13,9 +13,11 @@ use ratelimit_tests::{Bytecode, Sources};
 use serde::Serialize;
 
 use crate::{
-    configurations::{Configuration, DEFAULT, REFERENCE, SPECIAL},
+    configurations::{Configuration, SPECIAL},
     footprint,
-    results::Results,
+    measure::{Effort, median},
+    packet,
+    results::Packet,
     state::State,
     table::{Row, Table},
 };
@@ -30,7 +32,7 @@ struct Case {
 }
 
 const CASES: [Case; 5] = [
-    Case { algorithm: Algorithm::TokenBucket, admitting: REFERENCE, refusing: DEFAULT.name },
+    Case { algorithm: Algorithm::TokenBucket, admitting: "front off, token-bucket", refusing: "token-bucket" },
     Case { algorithm: Algorithm::LeakyBucket, admitting: "front off, leaky-bucket", refusing: "leaky-bucket" },
     Case { algorithm: Algorithm::FixedWindow, admitting: "front off, fixed-window", refusing: "fixed-window" },
     Case { algorithm: Algorithm::SlidingWindow, admitting: "front off, sliding-window", refusing: "sliding-window" },
@@ -73,8 +75,27 @@ const fn refusing(case: usize, rules: fn(&mut Bytecode, &Policy)) -> Configurati
     Configuration { name: CASES[case].refusing, settings, rules, sources: SOURCES, states, ..SPECIAL }
 }
 
-/// The rows of the benchmark.
-pub(crate) const ROWS: [Configuration; 8] = [
+/// How often the programs are loaded: the same one is up to a fifth slower or faster by where its code happens to lie (kernel 6.18).
+const LOADS: usize = 7;
+
+/// What a packet costs, apart from other rows, since these are compared with each other to some hundredths.
+pub(crate) fn run(effort: &Effort) -> Result<Vec<Packet>> {
+    let effort = Effort { sources: SOURCES, has_special: true, ..*effort };
+    let mut loads = Vec::new();
+    for load in 1..=LOADS {
+        let what = format!("algorithms, load {load} of {LOADS}");
+        loads.push(packet::run(&effort, &ROWS, &what)?.1);
+    }
+    let medians = (0..loads[0].len()).map(|row| {
+        let of = |value: fn(&Packet) -> f64| median(&loads.iter().map(|load| value(&load[row])).collect::<Vec<_>>());
+        Packet { nanoseconds: of(|packet| packet.nanoseconds), dropped: of(|packet| packet.dropped), ..loads[0][row] }
+    });
+    Ok(medians.collect())
+}
+
+/// The rows of this benchmark.
+pub(crate) const ROWS: [Configuration; 10] = [
+    admitting(0, |bytecode, policy| bytecode.set("default", *policy)),
     admitting(1, |bytecode, policy| bytecode.set("default", by(Algorithm::LeakyBucket, policy))),
     admitting(2, |bytecode, _| bytecode.set("default", windows(Algorithm::FixedWindow))),
     admitting(3, |bytecode, _| bytecode.set("default", windows(Algorithm::SlidingWindow))),
@@ -84,6 +105,7 @@ pub(crate) const ROWS: [Configuration; 8] = [
         let policy = windows(Algorithm::SlidingLog);
         bytecode.set_default(&Policy { windows: [window, Window::default()], flags: COARSE, ..policy });
     }),
+    refusing(0, |bytecode, policy| bytecode.set("default", *policy)),
     refusing(1, |bytecode, policy| bytecode.set("default", by(Algorithm::LeakyBucket, policy))),
     refusing(2, |bytecode, _| bytecode.set("default", hourly(Algorithm::FixedWindow))),
     refusing(3, |bytecode, _| bytecode.set("default", hourly(Algorithm::SlidingWindow))),
@@ -140,14 +162,13 @@ pub(crate) fn memory(sources: u32) -> Result<Vec<PerSource>> {
 }
 
 /// The algorithms beside each other.
-pub(crate) fn table(results: &Results) -> Table {
+pub(crate) fn table(packets: &[Packet], memory: &[PerSource]) -> Table {
     let figure = |name: &str, state, sources| {
-        let is_it = |packet: &&crate::results::Packet| {
-            packet.configuration == name && packet.state == state && packet.sources == sources
-        };
-        results.packet.iter().find(is_it).map(|packet| packet.nanoseconds)
+        let is_it =
+            |packet: &&Packet| packet.configuration == name && packet.state == state && packet.sources == sources;
+        packets.iter().find(is_it).map(|packet| packet.nanoseconds)
     };
-    let rows = CASES.iter().zip(&results.algorithms).map(|(case, per_source)| {
+    let rows = CASES.iter().zip(memory).map(|(case, per_source)| {
         let mut figures = Vec::new();
         for sources in SOURCES {
             let admitting = figure(case.admitting, State::Passing, *sources);

@@ -16,7 +16,6 @@ use ratelimit_common::{
 use ratelimit_tests::{Bytecode, Sources, per_second};
 
 use crate::{
-    algorithms,
     crowd::{host_rules, prefix_rules},
     state::{State, never_reached},
 };
@@ -75,7 +74,8 @@ pub(crate) const DEFAULT: Configuration = Configuration {
 pub(crate) const SPECIAL: Configuration =
     Configuration { states: &[State::Passing], sources: FEW_SOURCES, on_wire: false, ..DEFAULT };
 
-const CONFIGURATIONS: [Configuration; 13] = [
+/// All rows but those of the [algorithms](crate::algorithms).
+pub(crate) const CONFIGURATIONS: [Configuration; 13] = [
     DEFAULT,
     Configuration { name: "front off", settings: |settings| Settings { cells: 0, ..settings }, ..DEFAULT },
     Configuration {
@@ -129,11 +129,6 @@ const CONFIGURATIONS: [Configuration; 13] = [
     },
     Configuration { name: "1 M host rules", prepare: |bytecode, _| host_rules(bytecode, 1_000_000), ..SPECIAL },
 ];
-
-/// All rows, those of the [algorithms] last.
-pub(crate) fn all() -> impl Iterator<Item = &'static Configuration> {
-    CONFIGURATIONS.iter().chain(&algorithms::ROWS)
-}
 
 impl Configuration {
     /// The limiter as this row has it, ready for packets of so many sources.

@@ -42,7 +42,7 @@ pub(crate) fn run(effort: &Effort) -> Result<Vec<TwoCpus>> {
         return Ok(Vec::new());
     }
     let mut cases = Vec::new();
-    for configuration in configurations::all().filter(|configuration| configuration.on_wire) {
+    for configuration in configurations::CONFIGURATIONS.iter().filter(|configuration| configuration.on_wire) {
         for traffic in TRAFFIC {
             cases.push(Case::new(configuration, traffic)?);
         }

@@ -20,9 +20,9 @@ use crate::{
 
 /// Looks, and takes the time.
 pub(crate) fn run(effort: &Effort) -> Result<(Memory, Time)> {
-    let reference = configurations::all().find(|configuration| configuration.name == REFERENCE);
+    let reference = configurations::CONFIGURATIONS.iter().find(|configuration| configuration.name == REFERENCE);
     let reference = reference.context("the reference is none of the rows")?;
-    let default = configurations::all().next().context("there are no rows")?;
+    let default = configurations::CONFIGURATIONS.first().context("there are no rows")?;
     let maps = maps(default.build(Sources::Count(1))?.program())?;
     let buckets = maps.iter().find(|(name, ..)| name == map::BUCKETS).context("the program has no buckets")?;
     let per_source = buckets.1 as f64 / f64::from(buckets.2);

@@ -36,7 +36,8 @@ struct Case {
 pub(crate) fn run(effort: &Effort) -> Result<Vec<Live>> {
     let sandbox = Sandbox::new();
     let mut limiters = vec![Limiter::Floor];
-    limiters.extend(configurations::all().filter(|configuration| configuration.on_wire).map(Limiter::Ours));
+    limiters
+        .extend(configurations::CONFIGURATIONS.iter().filter(|configuration| configuration.on_wire).map(Limiter::Ours));
     for other in [Limiter::Nftables, Limiter::Iptables] {
         match other.check(&sandbox) {
             Ok(()) => limiters.push(other),

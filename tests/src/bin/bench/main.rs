@@ -20,7 +20,7 @@ mod table;
 use std::{env, fs, thread, time::Instant};
 
 use anyhow::Result;
-use configurations::REFERENCE;
+use configurations::{CONFIGURATIONS, REFERENCE};
 use measure::{FULL, QUICK};
 use results::Results;
 
@@ -35,12 +35,18 @@ fn main() -> Result<()> {
     // Measuring moves this thread to one CPU, after which only that would be counted.
     let cpus = thread::available_parallelism()?.get();
 
+    if has("--algorithms") {
+        let table = algorithms::table(&algorithms::run(&effort)?, &algorithms::memory(effort.million)?);
+        println!("{}", table.text());
+        return Ok(());
+    }
     let algorithms = algorithms::memory(effort.million)?;
     let (memory, time) = footprint::run(&effort)?;
     let live = live::run(&effort)?;
     let survival = survival::run(&effort)?;
     let two_cpus = cpus::run(&effort)?;
-    let (floor_nanoseconds, packet) = packet::run(&effort)?;
+    let (floor_nanoseconds, packet) = packet::run(&effort, &CONFIGURATIONS, "packets without a network")?;
+    let by_algorithm = algorithms::run(&effort)?;
     let results = Results {
         machine,
         cpus,
@@ -55,6 +61,7 @@ fn main() -> Result<()> {
         memory,
         time,
         algorithms,
+        by_algorithm,
     };
     let tables = report::tables(&results);
     println!("{}; medians of {} interleaved rounds\n", report::header(&results), effort.rounds);

@@ -7,7 +7,7 @@ use ratelimit_common::policy::Policy;
 use ratelimit_tests::{Bytecode, Empty, Order, Sources, Walker};
 
 use crate::{
-    configurations::{self, Configuration, PORT},
+    configurations::{Configuration, PORT},
     measure::{Effort, median, pin, thread_time},
     results::Packet,
     state::{State, never_reached, reached_at_once, slightly_below},
@@ -39,20 +39,20 @@ struct Sample {
 }
 
 /// Measures.
-pub(crate) fn run(effort: &Effort) -> Result<(f64, Vec<Packet>)> {
+pub(crate) fn run(effort: &Effort, rows: &'static [Configuration], what: &str) -> Result<(f64, Vec<Packet>)> {
     pin(0)?;
     let mut walker = Walker::new(PORT, 0);
     let empty = Empty::load();
     let mut floor = Vec::new();
     let mut cases = Vec::new();
     for sources in effort.sources.iter().copied() {
-        for configuration in configurations::all().filter(|configuration| effort.has(configuration, sources)) {
+        for configuration in rows.iter().filter(|configuration| effort.has(configuration, sources)) {
             let bytecode = configuration.build(sources)?;
             cases.push(Case { configuration, sources, bytecode, samples: BTreeMap::new() });
         }
     }
     for round in 1..=effort.rounds {
-        effort.tell("packets without a network", round);
+        effort.tell(what, round);
         for sources in effort.sources {
             for case in cases.iter_mut().filter(|case| case.sources == *sources) {
                 walker.lead_to(case.bytecode.program());

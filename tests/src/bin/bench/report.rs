@@ -26,7 +26,12 @@ pub(crate) fn header(results: &Results) -> String {
 pub(crate) fn tables(results: &Results) -> Vec<Table> {
     let packet = State::ALL.map(|state| packet(results, state));
     let live = [State::Passing, State::Over].map(|state| live(results, state));
-    let rest = [algorithms::table(results), survival(results), two_cpus(results), footprint(results)];
+    let rest = [
+        algorithms::table(&results.by_algorithm, &results.algorithms),
+        survival(results),
+        two_cpus(results),
+        footprint(results),
+    ];
     packet.into_iter().chain(live).chain(rest).filter(|table| !table.rows.is_empty()).collect()
 }
 
@@ -131,8 +136,9 @@ fn by_sources(title: String, figures: Vec<Figure>, digits: usize) -> Table {
         if rows.iter().all(|row| row.name != *name) {
             let at = |sources: &Sources| figures.iter().find(|(row, column, _)| row == name && column == sources);
             let figures = columns.iter().map(|sources| at(sources).map(|figure| figure.2)).collect();
-            let is_drawn =
-                configurations::all().all(|configuration| configuration.name != *name || configuration.on_wire);
+            let is_drawn = configurations::CONFIGURATIONS
+                .iter()
+                .all(|configuration| configuration.name != *name || configuration.on_wire);
             rows.push(Row { name: name.clone(), figures, is_drawn });
         }
     }

@@ -22,10 +22,11 @@ pub(crate) struct Results {
     pub(crate) memory: Memory,
     pub(crate) time: Time,
     pub(crate) algorithms: Vec<PerSource>,
+    pub(crate) by_algorithm: Vec<Packet>,
 }
 
 /// What a packet costs over the floor.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Packet {
     pub(crate) configuration: &'static str,
     pub(crate) state: State,
