@@ -2,6 +2,7 @@
 
 pub mod cli;
 pub mod dataplane;
+mod limit;
 pub mod prefix;
 pub mod service;
 pub mod units;

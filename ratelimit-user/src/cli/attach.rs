@@ -13,8 +13,7 @@ use serde::Serialize;
 
 use super::{
     Answer, follow,
-    output::{self, Output},
-    rates::Rates,
+    output::Output,
     settings::{RateOrOff, SettingsArguments},
     ssh, status,
 };
@@ -29,6 +28,7 @@ use crate::{
         target::{Sources, Target},
         terms::Terms,
     },
+    limit::{Rates, write},
     prefix::Prefix,
 };
 
@@ -162,7 +162,7 @@ fn again(
     attach_each(arguments, instance, &mut done.added)?;
     instance.upgrade(wanted)?;
     let before = rules::get(&instance.tables, Target::DEFAULT)?;
-    done.replaced = before.filter(|_| terms.is_some()).map(|rule| output::terms(&rule.terms));
+    done.replaced = before.filter(|_| terms.is_some()).map(|rule| write::terms(&rule.terms));
     set_default(terms, instance)
 }
 
@@ -237,7 +237,7 @@ fn undo(mut instance: Instance, is_new: bool, done: Done) {
 fn report(arguments: &Arguments, instance: &Instance, is_new: bool, done: Done, output: Output) -> Result<()> {
     let (default, others): (Vec<_>, Vec<_>) =
         rules::list(&instance.tables)?.into_iter().partition(|rule| rule.target == Target::DEFAULT);
-    let now = default.first().map(|rule| output::terms(&rule.terms));
+    let now = default.first().map(|rule| write::terms(&rule.terms));
     let attached = Attached {
         interfaces: status::Interface::list(instance)?,
         allowed_ssh: done.allowed_ssh.map(|peer| peer.to_string()),
@@ -245,7 +245,7 @@ fn report(arguments: &Arguments, instance: &Instance, is_new: bool, done: Done, 
         default: now,
         rules: others.len(),
     };
-    let limit = default.first().map(|rule| output::limit(&rule.terms));
+    let limit = default.first().map(|rule| write::limit(&rule.terms));
     let is_elastic = instance.tables.control()?.features & FEATURE_ELASTIC != 0;
     let elastic_without_room = is_elastic && !capacities::is_any(&instance.tables)?;
     output.print(&attached, |out| {

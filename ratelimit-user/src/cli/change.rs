@@ -6,10 +6,7 @@ use anyhow::Result;
 use ratelimit_common::service::Service;
 use serde::Serialize;
 
-use super::{
-    Answer,
-    output::{self, Output},
-};
+use super::{Answer, output::Output};
 use crate::{
     dataplane::{
         Instance,
@@ -17,6 +14,7 @@ use crate::{
         services::Services,
         target::{Sources, Target},
     },
+    limit::write,
     service::ServiceName,
     units,
 };
@@ -34,7 +32,7 @@ pub(super) struct Change<R> {
 
 impl<R> Change<R> {
     pub(super) fn of(rule: R, replaced: Option<&Listed>, life: Option<Duration>) -> Self {
-        let replaced = replaced.map(|rule| output::terms(&rule.terms));
+        let replaced = replaced.map(|rule| write::terms(&rule.terms));
         Self { rule, replaced, is_temporary: life.is_some() }
     }
 
@@ -88,7 +86,7 @@ fn exceptions(instance: &Instance, target: Target) -> Result<Vec<String>> {
     };
     let rules = rules::list(&instance.tables)?;
     let inside = rules.iter().filter(|rule| is_inside(rule));
-    Ok(inside.map(|rule| format!("  not for {}: {}", rule.target, output::terms(&rule.terms))).collect())
+    Ok(inside.map(|rule| format!("  not for {}: {}", rule.target, write::terms(&rule.terms))).collect())
 }
 
 /// The rules that sources have where the one in question is missing, for the end of a line: `found` is the rule of the very
@@ -96,8 +94,8 @@ fn exceptions(instance: &Instance, target: Target) -> Result<Vec<String>> {
 pub(super) fn others(instance: &Instance, target: Target, found: Option<Listed>) -> Result<String> {
     let same = rules::list(&instance.tables)?.into_iter().filter(|rule| rule.target.sources == target.sources);
     let words = |rule: &Listed| match rule.target.service {
-        Service::Any => output::terms(&rule.terms),
-        service => format!("{} --service {}", output::terms(&rule.terms), ServiceName(service)),
+        Service::Any => write::terms(&rule.terms),
+        service => format!("{} --service {}", write::terms(&rule.terms), ServiceName(service)),
     };
     let others: Vec<String> =
         found.iter().chain(same.filter(|rule| rule.target != target).collect::<Vec<_>>().iter()).map(words).collect();

@@ -14,9 +14,7 @@ use serde::Serialize;
 use super::{
     Answer,
     change::{Change, Deleted, for_time, negative, notes, others},
-    excess::{self, Throttle},
     output::{self, Output, expiry, origin},
-    rates::Rates,
     ssh,
 };
 use crate::{
@@ -25,6 +23,11 @@ use crate::{
         rules::{self, Listed},
         target::{Sources, Target},
         terms::Terms,
+    },
+    limit::{
+        Rates,
+        excess::{self, Throttle},
+        write,
     },
     service::ServiceName,
     units,
@@ -112,13 +115,13 @@ impl Row {
         Self {
             source: rule.target.sources.to_string(),
             service: ServiceName(rule.target.service).to_string(),
-            packets: output::packets(policy),
-            bytes: output::bytes(policy),
+            packets: write::packets(policy),
+            bytes: write::bytes(policy),
             burst: policy.given.burst,
-            algorithm: output::algorithm(policy),
+            algorithm: write::algorithm(policy),
             throttle: Throttle::of(policy).to_string(),
             over_limit: excess::over_limit(policy),
-            parents: rule.terms.parents.iter().map(output::parent).collect(),
+            parents: rule.terms.parents.iter().map(write::parent).collect(),
             ban: (policy.ban.time != 0).then(|| BanRow::of(policy.ban)),
             expires_in: rule.expires_in.map(|left| left.as_secs()),
             origin: origin(rule.origin),
@@ -179,7 +182,7 @@ fn set(
     let change = Change::of(row, replaced.as_ref(), life);
     let notes = notes(&instance, target)?;
     output.print(&change, |out| {
-        writeln!(out, "{target}: {}{}{}", output::limit(terms), for_time(life), change.note())?;
+        writeln!(out, "{target}: {}{}{}", write::limit(terms), for_time(life), change.note())?;
         notes.iter().try_for_each(|note| writeln!(out, "{note}"))
     })?;
     Ok(Answer::Done)

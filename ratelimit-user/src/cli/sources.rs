@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     dataplane::{Instance, host, resolve, services::Services},
+    limit::write,
     prefix::Prefix,
     service::ServiceName,
 };
@@ -73,7 +74,7 @@ pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
         rows.push(Row {
             source: Prefix::of(source, source.prefix).to_string(),
             service: ServiceName(service).to_string(),
-            policy: output::terms(&terms),
+            policy: write::terms(&terms),
             passed: Traffic { packets: bucket.passed_packets, bytes: bucket.passed_bytes },
             dropped: if in_shadow { Traffic::default() } else { dropped },
             would_drop: if in_shadow { dropped } else { Traffic::default() },

@@ -8,7 +8,6 @@ use ratelimit_common::{
     service::{Service, Transport},
 };
 
-use super::output;
 use crate::{
     dataplane::{
         Error, Instance, resolve,
@@ -18,6 +17,7 @@ use crate::{
         target::Target,
         terms::Terms,
     },
+    limit::write,
     prefix::Prefix,
 };
 
@@ -66,7 +66,7 @@ pub(super) fn guarded(
     if let Some((_, after)) = before.iter().zip(&after).find(is_worse) {
         let fate = match after.policy.kind {
             DENY | BAN => "denied".to_owned(),
-            _ => format!("limited to {}", output::limit(after)),
+            _ => format!("limited to {}", write::limit(after)),
         };
         match &replaced {
             Some(rule) => instance.set_rule(target, &rule.terms, rule.expires_in, rule.origin)?,

@@ -1,4 +1,4 @@
-//! What becomes of packets over a limit, on the command line.
+//! What becomes of packets over a limit, as people write it.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -16,7 +16,7 @@ const DEFAULT_CAP: u64 = 8;
 
 /// The options about packets over a limit.
 #[derive(Debug, Clone, Copy, clap::Args)]
-pub(super) struct Excess {
+pub(crate) struct Excess {
     /// How strictly: hard; soft=10% (that much of the limit passes above it, counted apart); or elastic (what is over passes while the
     /// interface is under its `attach --capacity`) [default: hard]
     #[arg(long, value_name = "hard|soft=PERCENT|elastic")]
@@ -38,7 +38,7 @@ pub(super) struct Excess {
 
 /// What follows `--throttle`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Throttle {
+pub(crate) enum Throttle {
     Hard,
     Soft(u8),
     Elastic,
@@ -84,7 +84,7 @@ impl fmt::Display for Throttle {
 
 impl Throttle {
     /// That of a policy.
-    pub(super) fn of(policy: &Policy) -> Self {
+    pub(crate) fn of(policy: &Policy) -> Self {
         match (policy.soft, policy.elastic) {
             (0, 0) => Self::Hard,
             (0, _) => Self::Elastic,
@@ -94,7 +94,7 @@ impl Throttle {
 }
 
 /// What becomes of packets over the limit of a policy, in a word.
-pub(super) fn over_limit(policy: &Policy) -> &'static str {
+pub(crate) fn over_limit(policy: &Policy) -> &'static str {
     match policy.over_limit {
         SHADOW => "shadow",
         REJECT => "reject",
@@ -108,7 +108,7 @@ const fn default_cap(time: u64) -> u64 {
 }
 
 /// Who is shut out for how long, as far as that is not the usual; nothing where nobody is.
-pub(super) fn ban(ban: &Ban) -> Option<String> {
+pub(crate) fn ban(ban: &Ban) -> Option<String> {
     let Ban { time, most, after, .. } = *ban;
     let duration = |nanoseconds| units::write_duration(Duration::from_nanos(nanoseconds));
     let after = if after > 1 { format!(" after {after}") } else { String::new() };
@@ -118,12 +118,12 @@ pub(super) fn ban(ban: &Ban) -> Option<String> {
 
 impl Excess {
     /// Whether anything is said at all.
-    pub(super) fn is_given(&self) -> bool {
+    pub(crate) fn is_given(&self) -> bool {
         self.throttle.is_some() || self.over_limit.is_some() || self.ban.is_some()
     }
 
     /// The policy with what is said here; whether it has limits of its own, and parents.
-    pub(super) fn apply(&self, policy: Policy, has_limits: bool, has_parents: bool) -> Result<Policy> {
+    pub(crate) fn apply(&self, policy: Policy, has_limits: bool, has_parents: bool) -> Result<Policy> {
         let throttle = self.throttle.unwrap_or(Throttle::Hard);
         let soft = if let Throttle::Soft(percent) = throttle { percent } else { 0 };
         let over_limit = match self.over_limit {
