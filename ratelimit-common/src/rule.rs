@@ -13,7 +13,7 @@ pub struct Rule {
     pub policy: PolicyId,
     /// Bits of the rule's prefix, which a lookup in a prefix map does not tell.
     pub prefix: u8,
-    /// Who made the rule: [`COMMAND`] or [`SSH`].
+    /// Who made the rule: [`COMMAND`], [`SSH`] or [`CONFIG`].
     pub origin: u8,
     /// Zero.
     pub reserved: u16,
@@ -28,3 +28,5 @@ pub const COMMAND: u8 = 1;
 pub const SSH: u8 = 2;
 /// [`Rule::origin`] of a ban, which the program itself has made.
 pub const BANNED: u8 = 3;
+/// [`Rule::origin`] of a rule that a configuration file asks for.
+pub const CONFIG: u8 = 4;

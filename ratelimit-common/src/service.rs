@@ -72,7 +72,11 @@ pub struct ClassEntry {
     /// [Policy](crate::policy::PolicyId) of sources that no rule for the service concerns; 0 is none.
     pub default_policy: u32,
     /// What each of its packets counts as in limits of packets; 0 where nothing is said of that.
-    pub cost: u32,
+    pub cost: u16,
+    /// Who set the default: an origin of [`crate::rule`].
+    pub default_origin: u8,
+    /// Who set the cost.
+    pub cost_origin: u8,
 }
 boundary!(ClassEntry, size 12);
 
@@ -93,7 +97,7 @@ impl ClassEntry {
             Service::Port(transport, port) => (PORT, transport.protocol(), port),
             Service::TcpSyn => (NEW_CONNECTIONS, 0, 0),
         };
-        Self { kind, protocol, port, default_policy: 0, cost: 0 }
+        Self { kind, protocol, port, default_policy: 0, cost: 0, default_origin: 0, cost_origin: 0 }
     }
 
     /// The service; [`Service::Any`] where the class is free.

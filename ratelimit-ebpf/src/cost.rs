@@ -19,7 +19,7 @@ pub fn of(classes: Classes) -> u32 {
     if are_on() {
         rules::each(classes, |class| {
             if cost == 0 {
-                cost = CLASSES.get(u32::from(class)).map_or(0, |entry| entry.cost);
+                cost = CLASSES.get(u32::from(class)).map_or(0, |entry| u32::from(entry.cost));
             }
         });
     }

@@ -1,8 +1,12 @@
-//! The controller of ratelimit. Each layer knows only those below it: [`cli`], then [`dataplane`], then `ratelimit-common`.
+//! The controller of ratelimit. Each layer knows only those below it: [`cli`], then [`controller`], then [`config`], then [`dataplane`], then `ratelimit-common`.
 
 pub mod cli;
+pub mod config;
+pub mod controller;
 pub mod dataplane;
 mod limit;
 pub mod prefix;
 pub mod service;
+mod settings;
+mod ssh;
 pub mod units;

@@ -114,6 +114,14 @@ pub fn write_duration(duration: Duration) -> String {
     if text.is_empty() { "0s".to_owned() } else { text }
 }
 
+/// Writes it so that [`duration`] reads the same, to the second: `125m`.
+#[must_use]
+pub fn exact_duration(duration: Duration) -> String {
+    let nanoseconds = duration.as_secs() * SECOND;
+    let (name, unit) = TIMES.into_iter().find(|(_, unit)| nanoseconds.is_multiple_of(*unit)).unwrap_or(("s", SECOND));
+    format!("{}{name}", nanoseconds / unit)
+}
+
 /// A decimal number without loss: `digits` divided by `scale`, a power of ten.
 struct Decimal {
     digits: u64,

@@ -20,6 +20,7 @@ use ratelimit_common::{
     limit::SECOND,
     policy::{Policy, PolicyId},
     reason::{Count, Reason},
+    rule::COMMAND,
     source::Source,
 };
 
@@ -168,7 +169,7 @@ impl Bytecode {
         let mut control = self.tables.control().expect("cannot read the control map");
         control.largest_debt = policies::largest_debt(policy);
         self.tables.set_control(&control).expect("cannot write the control map");
-        self.tables.set_default_policy(ANY, TEST_SLOT).expect("cannot write a default");
+        self.tables.set_default_policy(ANY, TEST_SLOT, COMMAND).expect("cannot write a default");
         self.tables.renew().expect("cannot write the control map");
     }
 

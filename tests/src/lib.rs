@@ -50,7 +50,7 @@ pub use kernel::kernel_at_least;
 pub use namespace::Namespace;
 pub use process::Process;
 pub use queues::set_queues;
-pub use ratelimit::{Output, Ratelimit};
+pub use ratelimit::{Output, Ratelimit, stdin};
 pub use raw::send_raw;
 pub use runner::{Runner, Verdict, delete_rule, set_rule};
 pub use sandbox::{PEER_IPV4, PEER_IPV6, PEER_LINK, Sandbox, VICTIM_IPV4, VICTIM_IPV6, VICTIM_LINK};

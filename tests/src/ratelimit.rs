@@ -2,10 +2,13 @@
 
 use std::{
     env,
+    fs::File,
+    io::{Seek as _, Write as _},
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
 };
 
+use rustix::fs::{MemfdFlags, memfd_create};
 use serde_json::Value;
 
 use crate::Sandbox;
@@ -74,6 +77,27 @@ impl<'a> Ratelimit<'a> {
         Output { status, stdout: text(output.stdout), stderr }
     }
 
+    /// Runs `ratelimit` with these words and this text on its standard input.
+    ///
+    /// # Panics
+    ///
+    /// If a signal ends it.
+    #[must_use]
+    pub fn run_with(&self, words: &str, input: &str) -> Output {
+        self.output(self.command(words).stdin(stdin(input)))
+    }
+
+    /// The same, and returns what it prints.
+    ///
+    /// # Panics
+    ///
+    /// If its exit status is not 0.
+    pub fn ok_with(&self, words: &str, input: &str) -> String {
+        let output = self.run_with(words, input);
+        assert_eq!(output.status, 0, "ratelimit {words}: {output:?}");
+        output.stdout
+    }
+
     /// Runs `ratelimit` with these words, and returns what it prints.
     ///
     /// # Panics
@@ -108,6 +132,19 @@ impl<'a> Ratelimit<'a> {
         assert!(as_agreed, "ratelimit {words} should fail with one line: {output:?}");
         line.to_owned()
     }
+}
+
+/// A text as standard input.
+///
+/// # Panics
+///
+/// If the kernel keeps no file in memory.
+#[must_use]
+pub fn stdin(text: &str) -> Stdio {
+    let file = memfd_create("stdin", MemfdFlags::CLOEXEC).expect("cannot keep a file in memory");
+    let mut file = File::from(file);
+    file.write_all(text.as_bytes()).and_then(|()| file.rewind()).expect("cannot write a file in memory");
+    file.into()
 }
 
 /// The binary of the same build: next to this executable, or one folder up from a test's.

@@ -2,15 +2,15 @@
 
 use std::{path::Path, time::Duration};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use ratelimit_common::{policy::Policy, rule::COMMAND, service::Service};
 use serde::Serialize;
 
 use super::{
     Answer,
     change::{Change, Deleted, for_time, negative, notes, others},
+    many::{self, OneOrMany},
     output::{self, Output, expiry, origin},
-    ssh,
 };
 use crate::{
     dataplane::{
@@ -21,7 +21,7 @@ use crate::{
     },
     prefix::Prefix,
     service::ServiceName,
-    units,
+    ssh, units,
 };
 
 #[derive(Debug, clap::Subcommand)]
@@ -29,7 +29,7 @@ pub(super) enum AllowCommand {
     /// Let every source of CIDR pass, whatever it sends
     Add {
         #[command(flatten)]
-        which: Which,
+        which: WhichMany,
         /// End by itself after this time: 90s, 10m, 2h, 7d
         #[arg(long = "for", value_name = "DURATION", value_parser = units::duration)]
         life: Option<Duration>,
@@ -51,7 +51,7 @@ pub(super) enum DenyCommand {
     /// Drop all that sources of CIDR send
     Add {
         #[command(flatten)]
-        which: Which,
+        which: WhichMany,
         /// End by itself after this time: 90s, 10m, 2h, 7d
         #[arg(long = "for", value_name = "DURATION", value_parser = units::duration)]
         life: Option<Duration>,
@@ -78,6 +78,21 @@ pub(super) struct Which {
     /// ah, ipip; or a protocol's number
     #[arg(long, value_name = "PROTO[/PORT]")]
     service: Option<ServiceName>,
+}
+
+/// The packets that a rule is to be about.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(super) struct WhichMany {
+    /// An address or a prefix; 0.0.0.0/0 and ::/0 are everybody; or - for many on standard input, one in each line
+    #[arg(value_name = "CIDR|-")]
+    prefix: OneOrMany<Prefix>,
+    /// Only packets of this service: tcp, udp, sctp, each alone or with a port (udp/53); tcp-syn (new connections); icmp, gre, esp,
+    /// ah, ipip; or a protocol's number
+    #[arg(long, value_name = "PROTO[/PORT]")]
+    service: Option<ServiceName>,
+    /// With -, leave lines out that cannot be used, or say what others say; without this nothing is changed then
+    #[arg(long)]
+    skip_bad: bool,
 }
 
 impl Which {
@@ -122,7 +137,7 @@ impl Row {
 
 pub(super) fn allow(command: &AllowCommand, pins: &Path, output: Output) -> Result<Answer> {
     match command {
-        AllowCommand::Add { which, life } => ALLOW.add(which.target(), *life, false, pins, output),
+        AllowCommand::Add { which, life } => ALLOW.add(which, *life, false, pins, output),
         AllowCommand::Del { which, force } => ALLOW.delete(which.target(), *force, pins, output),
         AllowCommand::List => ALLOW.list(pins, output),
     }
@@ -130,7 +145,7 @@ pub(super) fn allow(command: &AllowCommand, pins: &Path, output: Output) -> Resu
 
 pub(super) fn deny(command: &DenyCommand, pins: &Path, output: Output) -> Result<Answer> {
     match command {
-        DenyCommand::Add { which, life, force } => DENY.add(which.target(), *life, *force, pins, output),
+        DenyCommand::Add { which, life, force } => DENY.add(which, *life, *force, pins, output),
         DenyCommand::Del { which } => DENY.delete(which.target(), false, pins, output),
         DenyCommand::List => DENY.list(pins, output),
     }
@@ -142,8 +157,26 @@ impl Word {
         rule.terms.policy == self.policy || self.policy == Policy::DENIED && rule.terms.policy == Policy::BANNED
     }
 
-    fn add(&self, target: Target, life: Option<Duration>, force: bool, pins: &Path, output: Output) -> Result<Answer> {
+    fn add(
+        &self,
+        which: &WhichMany,
+        life: Option<Duration>,
+        force: bool,
+        pins: &Path,
+        output: Output,
+    ) -> Result<Answer> {
         host::check()?;
+        let WhichMany { prefix, service, skip_bad } = *which;
+        let service = service.map_or(Service::Any, |service| service.0);
+        let prefix = match prefix {
+            OneOrMany::One(prefix) => prefix,
+            OneOrMany::Many => {
+                let terms = Terms::from(self.policy);
+                return many::set(&many::Rule { service, terms, life, force, skip_bad, text: self.name }, pins, output);
+            }
+        };
+        ensure!(!skip_bad, many::NOT_MANY);
+        let target = Target::prefix(prefix).of(service);
         let mut instance = Instance::open(pins)?;
         let terms = Terms::from(self.policy);
         let set = |instance: &mut Instance| instance.set_rule(target, &terms, life, COMMAND);

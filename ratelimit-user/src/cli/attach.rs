@@ -11,12 +11,7 @@ use ratelimit_common::{
 };
 use serde::Serialize;
 
-use super::{
-    Answer, follow,
-    output::Output,
-    settings::{RateOrOff, SettingsArguments},
-    ssh, status,
-};
+use super::{Answer, follow, output::Output, status};
 use crate::{
     dataplane::{
         Error, Instance,
@@ -30,6 +25,8 @@ use crate::{
     },
     limit::{Rates, write},
     prefix::Prefix,
+    settings::{RateOrOff, SettingsArguments},
+    ssh,
 };
 
 #[derive(Debug, clap::Args)]

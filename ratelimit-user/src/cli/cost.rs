@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use anyhow::Result;
-use ratelimit_common::policy::MOST_COST;
+use ratelimit_common::{policy::MOST_COST, rule::COMMAND};
 use serde::Serialize;
 
 use super::{
     Answer,
     change::{Deleted, negative},
-    output::{self, Output},
+    output::{self, Output, origin},
 };
 use crate::{
     dataplane::{Instance, costs, host},
@@ -41,6 +41,7 @@ pub(super) enum Command {
 struct Row {
     service: String,
     cost: u32,
+    origin: &'static str,
 }
 
 pub(super) fn run(command: &Command, pins: &Path, output: Output) -> Result<Answer> {
@@ -48,12 +49,12 @@ pub(super) fn run(command: &Command, pins: &Path, output: Output) -> Result<Answ
     let mut instance = Instance::open(pins)?;
     match *command {
         Command::Set { service, cost } => {
-            instance.set_cost(service.0, cost)?;
-            let row = Row { service: service.to_string(), cost };
+            instance.set_cost(costs::Cost { service: service.0, cost, origin: COMMAND })?;
+            let row = Row { service: service.to_string(), cost, origin: origin(COMMAND) };
             output.print(&row, |out| writeln!(out, "{service}: each packet counts as {cost}"))?;
         }
         Command::Del { service } => {
-            if !costs::list(&instance.tables)?.iter().any(|(of, _)| *of == service.0) {
+            if !costs::list(&instance.tables)?.iter().any(|cost| cost.service == service.0) {
                 return negative(output, &format!("{service} has no cost"));
             }
             instance.delete_cost(service.0)?;
@@ -62,14 +63,19 @@ pub(super) fn run(command: &Command, pins: &Path, output: Output) -> Result<Answ
         Command::List => {
             let rows: Vec<_> = costs::list(&instance.tables)?
                 .into_iter()
-                .map(|(service, cost)| Row { service: ServiceName(service).to_string(), cost })
+                .map(|cost| Row {
+                    service: ServiceName(cost.service).to_string(),
+                    cost: cost.cost,
+                    origin: origin(cost.origin),
+                })
                 .collect();
             output.print(&rows, |out| {
                 if rows.is_empty() {
                     return writeln!(out, "no costs: every packet counts as one");
                 }
-                let cells: Vec<_> = rows.iter().map(|row| [row.service.clone(), row.cost.to_string()]).collect();
-                output::table(out, ["service", "cost"], &cells)
+                let cells: Vec<_> =
+                    rows.iter().map(|row| [row.service.clone(), row.cost.to_string(), row.origin.to_owned()]).collect();
+                output::table(out, ["service", "cost", "origin"], &cells)
             })?;
         }
     }

@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use ratelimit_common::{
     limit::SECOND,
     policy::{Ban, LIMIT, Policy},
@@ -14,8 +14,8 @@ use serde::Serialize;
 use super::{
     Answer,
     change::{Change, Deleted, for_time, negative, notes, others},
+    many::{self, OneOrMany},
     output::{self, Output, expiry, origin},
-    ssh,
 };
 use crate::{
     dataplane::{
@@ -30,16 +30,17 @@ use crate::{
         write,
     },
     service::ServiceName,
-    units,
+    ssh, units,
 };
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
     /// Limit each source of CIDR, or each source that no rule concerns (default)
     Set {
-        /// An address, a prefix, or `default`. An IPv6 prefix longer than that of a source is a source of its own
-        #[arg(value_name = "CIDR|default")]
-        sources: Sources,
+        /// An address, a prefix, or `default`; or - for many prefixes on standard input, one in each line. An IPv6 prefix longer than that
+        /// of a source is a source of its own
+        #[arg(value_name = "CIDR|default|-")]
+        sources: OneOrMany<Sources>,
         #[command(flatten)]
         rates: Rates,
         /// Only packets of this service: tcp, udp, sctp, each alone or with a port (udp/53); tcp-syn (new connections); icmp, gre, esp,
@@ -52,6 +53,9 @@ pub(super) enum Command {
         /// Even if that limits an SSH session of yours that is allowed everything now
         #[arg(long)]
         force: bool,
+        /// With -, leave lines out that cannot be used, or say what others say; without this nothing is changed then
+        #[arg(long)]
+        skip_bad: bool,
     },
     /// Delete the limit of CIDR, or of `default`
     Del {
@@ -150,10 +154,21 @@ impl Row {
 pub(super) fn run(command: &Command, pins: &Path, output: Output) -> Result<Answer> {
     host::check()?;
     match command {
-        Command::Set { sources, rates, service, life, force } => {
+        Command::Set { sources: OneOrMany::One(sources), rates, service, life, force, skip_bad } => {
+            ensure!(!skip_bad, many::NOT_MANY);
             let target = target(*sources, *service);
             let terms = rates.some_terms(*sources)?;
             set(target, &terms, *life, *force, pins, output)
+        }
+        Command::Set { sources: OneOrMany::Many, rates, service, life, force, skip_bad } => {
+            let service = service.map_or(Service::Any, |service| service.0);
+            let terms = rates.some_terms(Sources::Default)?;
+            let text = write::limit(&terms);
+            many::set(
+                &many::Rule { service, terms, life: *life, force: *force, skip_bad: *skip_bad, text: &text },
+                pins,
+                output,
+            )
         }
         Command::Del { sources, service, force } => delete(target(*sources, *service), *force, pins, output),
         Command::List => list(pins, output),

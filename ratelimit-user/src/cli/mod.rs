@@ -3,14 +3,15 @@
 mod access;
 mod attach;
 mod change;
+mod check;
 mod cost;
 mod detach;
 mod follow;
 mod limit;
+mod many;
 mod output;
-mod settings;
+mod run;
 mod sources;
-mod ssh;
 mod status;
 
 use std::{path::PathBuf, process::ExitCode};
@@ -55,6 +56,14 @@ enum Command {
     /// Let packets of a service count as more than one in limits of packets
     #[command(subcommand)]
     Cost(cost::Command),
+    /// Put a configuration file in force, and follow it: a daemon, which packets do not need
+    Run(run::Arguments),
+    /// Have the daemon read its file again; it does so by itself when the file changes
+    Reload,
+    /// Print what is in force as a configuration file: interfaces, settings, costs and rules
+    Save,
+    /// Say what is wrong with a configuration file; changes nothing
+    Check(check::Arguments),
     /// Show where ratelimit is attached and what became of the packets
     Status(status::Arguments),
     /// Show the tracked sources
@@ -104,6 +113,10 @@ fn run(arguments: Arguments) -> Result<Answer> {
         Command::Allow(command) => access::allow(&command, &pins, output),
         Command::Deny(command) => access::deny(&command, &pins, output),
         Command::Cost(command) => cost::run(&command, &pins, output),
+        Command::Run(arguments) => run::run(&arguments, &pins),
+        Command::Reload => run::reload(&pins, output),
+        Command::Save => run::save(&pins),
+        Command::Check(arguments) => check::run(&arguments, output),
         Command::Status(arguments) => status::run(&arguments, &pins, output),
         Command::Sources(arguments) => sources::run(&arguments, &pins, output),
     }

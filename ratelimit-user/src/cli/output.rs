@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::Result;
-use ratelimit_common::rule::{BANNED, COMMAND, SSH};
+use ratelimit_common::rule::{BANNED, COMMAND, CONFIG, SSH};
 use serde::Serialize;
 
 use crate::units;
@@ -69,6 +69,11 @@ pub(super) fn table<const N: usize>(out: &mut dyn Write, head: [&str; N], rows: 
     Ok(())
 }
 
+/// So many of them: `1 rule`, `2 rules`.
+pub(crate) fn count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
 /// Seconds that are left of a rule, for people.
 pub(super) fn expiry(seconds: Option<u64>) -> String {
     seconds.map_or_else(
@@ -83,6 +88,7 @@ pub(super) fn origin(origin: u8) -> &'static str {
         COMMAND => "command",
         SSH => "ssh",
         BANNED => "ban",
+        CONFIG => "config",
         _ => "unknown",
     }
 }

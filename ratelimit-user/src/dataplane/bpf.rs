@@ -3,6 +3,7 @@
 use std::{
     ffi::CString,
     io,
+    mem::MaybeUninit,
     os::{
         fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd},
         unix::ffi::OsStrExt as _,
@@ -19,6 +20,7 @@ use super::{Error, error::Tried as _};
 const BPF_OBJ_GET: libc::c_long = 7;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_long = 15;
 const BPF_MAP_LOOKUP_BATCH: libc::c_long = 24;
+const BPF_MAP_UPDATE_BATCH: libc::c_long = 26;
 const BPF_LINK_GET_FD_BY_ID: libc::c_long = 30;
 const BPF_LINK_DETACH: libc::c_long = 34;
 const BPF_LINK_TYPE_XDP: u32 = 6;
@@ -91,10 +93,10 @@ impl Link {
     }
 }
 
-/// `union bpf_attr` for `BPF_MAP_LOOKUP_BATCH`.
+/// `union bpf_attr` for `BPF_MAP_LOOKUP_BATCH` and `BPF_MAP_UPDATE_BATCH`.
 #[repr(C)]
 #[derive(Default)]
-struct LookupBatch {
+struct Batch {
     position: u64,
     next_position: u64,
     keys: u64,
@@ -110,21 +112,31 @@ const BATCH: usize = 256;
 
 /// All entries of a hash map (kernel 5.6). Those that come and go meanwhile may be missed, but none is there twice.
 pub(super) fn entries<K: Pod, V: Pod>(map: BorrowedFd<'_>) -> Result<Vec<(K, V)>, Error> {
+    entries_by::<K, V, u32>(map)
+}
+
+/// All entries of a trie (kernel 5.13), which the program does not change.
+pub(super) fn trie_entries<K: Pod, V: Pod>(map: BorrowedFd<'_>) -> Result<Vec<(K, V)>, Error> {
+    entries_by::<K, V, K>(map)
+}
+
+/// All entries of a map of which the kernel remembers where it is by a `P`.
+fn entries_by<K: Pod, V: Pod, P: Pod>(map: BorrowedFd<'_>) -> Result<Vec<(K, V)>, Error> {
     let mut all = Vec::new();
     let mut size = BATCH;
-    let mut position: Option<u32> = None;
+    let mut position: Option<P> = None;
     loop {
         let mut keys = Vec::<K>::with_capacity(size);
         let mut values = Vec::<V>::with_capacity(size);
-        let mut next_position = 0u32;
-        let mut attributes = LookupBatch {
+        let mut next_position = MaybeUninit::<P>::zeroed();
+        let mut attributes = Batch {
             position: position.as_ref().map_or(0, |position| ptr::from_ref(position) as u64),
-            next_position: &raw mut next_position as u64,
+            next_position: next_position.as_mut_ptr() as u64,
             keys: keys.as_mut_ptr() as u64,
             values: values.as_mut_ptr() as u64,
             count: size as u32,
             map: map.as_raw_fd().cast_unsigned(),
-            ..LookupBatch::default()
+            ..Batch::default()
         };
         // SAFETY: the kernel writes at most `count` keys and values where there is room for them, one position, and the count.
         let outcome = unsafe { call(BPF_MAP_LOOKUP_BATCH, &mut attributes) };
@@ -151,8 +163,25 @@ pub(super) fn entries<K: Pod, V: Pod>(map: BorrowedFd<'_>) -> Result<Vec<(K, V)>
         if is_last {
             return Ok(all);
         }
-        position = Some(next_position);
+        // SAFETY: any bytes are a valid `Pod`.
+        position = Some(unsafe { next_position.assume_init() });
     }
+}
+
+/// Writes these entries (hash maps: kernel 5.6, tries: 5.13). Where that fails, those before may be written.
+pub(super) fn update<K: Pod, V: Pod>(map: BorrowedFd<'_>, keys: &[K], values: &[V]) -> Result<(), Error> {
+    let mut attributes = Batch {
+        keys: keys.as_ptr() as u64,
+        values: values.as_ptr() as u64,
+        count: keys.len().min(values.len()) as u32,
+        map: map.as_raw_fd().cast_unsigned(),
+        ..Batch::default()
+    };
+    if attributes.count != 0 {
+        // SAFETY: the kernel reads `count` keys and values, which outlive the call, and writes the count.
+        unsafe { call(BPF_MAP_UPDATE_BATCH, &mut attributes) }.tried("cannot write to a map")?;
+    }
+    Ok(())
 }
 
 fn fd_number(fd: &OwnedFd) -> u32 {

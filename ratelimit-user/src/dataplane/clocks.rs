@@ -7,7 +7,7 @@ use ratelimit_common::{
     policy::{COARSE, LIMIT, Policy, PolicyId},
 };
 
-use super::{Error, error::Tried as _, host, policies, tables::Tables};
+use super::{Error, host, policies, tables::Tables};
 
 /// One of the two clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,15 +43,9 @@ pub fn of_rules(tables: &Tables) -> Result<Clocks, Error> {
         *rules.entry(tables.default_policy(class as u8)?).or_default() += 1;
     }
     let now = host::now();
-    let sources = tables.source_rules()?;
-    for rule in sources.iter().map(|(_, rule)| rule).filter(|rule| now < rule.expires) {
+    let all = [tables.source_rules()?, tables.prefix_rules()?];
+    for rule in all.iter().flatten().map(|(_, rule)| rule).filter(|rule| now < rule.expires) {
         *rules.entry(rule.policy).or_default() += 1;
-    }
-    for entry in tables.prefix_rules.iter() {
-        let (_, rule) = entry.tried("cannot read the rules")?;
-        if now < rule.expires {
-            *rules.entry(rule.policy).or_default() += 1;
-        }
     }
     let default = of_policy(&policies::read(tables, tables.default_policy(ANY)?)?);
     let mut clocks = Clocks { tick: tables.control()?.tick, default, coarse: 0, precise: 0 };

@@ -178,6 +178,16 @@ pub enum Error {
     /// Two wider limits with one scope.
     #[error("two parents have the same scope: give both rates in one, as in --parent all=500k/s,1GB/s")]
     SameParent,
+    /// The operator's own SSH session would suffer.
+    #[error(
+        "this SSH session comes from {peer}, which would be {fate}: nothing was changed, --force does it all the same"
+    )]
+    OwnSession {
+        /// Where it comes from.
+        peer: String,
+        /// What would become of it.
+        fate: String,
+    },
     /// A rule map is full.
     #[error("the table of {kind} rules is full ({most}): delete some first")]
     TooManyRules {

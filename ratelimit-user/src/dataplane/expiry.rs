@@ -2,7 +2,12 @@
 
 use ratelimit_common::rule::{NEVER, Rule};
 
-use super::{Error, error::Tried as _, filter, host, policies, rules, services, tables::Tables};
+use super::{
+    Error,
+    error::Tried as _,
+    filter, host, policies, rules, services,
+    tables::{self, Tables},
+};
 
 /// Nanoseconds between two searches for rules that have ended.
 const INTERVAL: u64 = 60 * ratelimit_common::limit::SECOND;
@@ -42,9 +47,8 @@ pub(super) fn remove(tables: &mut Tables) -> Result<(), Error> {
     for (source, _) in tables.bans()?.into_iter().filter(|(_, ban)| ended(ban)) {
         tables.bans.remove(&source).tried("cannot delete a ban")?;
     }
-    let rules = tables.prefix_rules.iter().collect::<Result<Vec<_>, _>>().tried("cannot read the rules")?;
-    for (key, _) in rules.into_iter().filter(|(_, rule)| ended(rule)) {
-        tables.prefix_rules.remove(&key).tried("cannot delete a rule")?;
+    for (prefix, _) in tables.prefix_rules()?.into_iter().filter(|(_, rule)| ended(rule)) {
+        tables.prefix_rules.remove(&tables::prefix_key(&prefix)).tried("cannot delete a rule")?;
     }
     let mut control = tables.control()?;
     // Who is banned is not known here before it is.

@@ -16,6 +16,13 @@ pub(super) fn add(tables: &mut Tables, prefix: &Source) -> Result<(), Error> {
     if filter == before { Ok(()) } else { write(tables, filter) }
 }
 
+/// The same of many prefixes.
+pub(super) fn add_all<'a>(tables: &mut Tables, prefixes: impl Iterator<Item = &'a Source>) -> Result<(), Error> {
+    let mut filter = read(tables)?;
+    prefixes.for_each(|prefix| filter.add(prefix));
+    write(tables, filter)
+}
+
 /// Forgets where no rule is left, if that does not take long.
 pub(super) fn forget(tables: &mut Tables) -> Result<(), Error> {
     if tables.source_rules.keys().take(FEW).count() + tables.prefix_rules.keys().take(FEW).count() < FEW {
@@ -31,9 +38,8 @@ pub(super) fn renew(tables: &mut Tables) -> Result<(), Error> {
         filter.add(&source);
     }
     add_bans(tables, &mut filter)?;
-    for key in tables.prefix_rules.keys() {
-        let key = key.tried("cannot read the rules")?;
-        filter.add(&key.data().source(key.prefix_len()));
+    for (prefix, _) in tables.prefix_rules()? {
+        filter.add(&prefix);
     }
     write(tables, filter)
 }

@@ -2,6 +2,7 @@
 
 pub mod attachment;
 mod bpf;
+pub mod bulk;
 pub mod capacities;
 pub mod cells;
 pub mod clocks;

@@ -194,6 +194,24 @@ pub struct Wanted {
 }
 
 impl Wanted {
+    /// What asks for these very settings.
+    #[must_use]
+    pub fn of(settings: &Settings) -> Self {
+        Self {
+            ipv6_prefix: Some(settings.ipv6_prefix),
+            buckets: Some(settings.buckets),
+            pass_malformed: Some(settings.pass_malformed),
+            cells: Some(settings.cells),
+            sample: Some(settings.sample),
+            admissions: Some(settings.admissions),
+            strangers: Some(settings.strangers),
+            source_logs: Some(settings.source_logs),
+            shadow: Some(settings.shadow),
+            replies: Some(settings.replies),
+            log_level: settings.log_level,
+        }
+    }
+
     /// The settings that this means where the others are `open`.
     #[must_use]
     pub fn or(&self, open: Settings) -> Settings {

@@ -6,8 +6,8 @@ use ratelimit_common::{
     algorithm::Algorithm,
     class::CLASSES,
     control::{
-        Control, FEATURE_ACTIONS, FEATURE_ELASTIC, FEATURE_LOGS, FEATURE_PARENTS, FEATURE_REJECT, FEATURE_SOFT,
-        FEATURE_WINDOWS,
+        Control, FEATURE_ACTIONS, FEATURE_COSTS, FEATURE_ELASTIC, FEATURE_LOGS, FEATURE_PARENTS, FEATURE_REJECT,
+        FEATURE_SERVICES, FEATURE_SOFT, FEATURE_WINDOWS,
     },
     gcra::{self, Units},
     limit::Limit,
@@ -23,6 +23,7 @@ use ratelimit_common::{
 use super::{
     Error,
     error::Tried as _,
+    expiry,
     tables::Tables,
     terms::{FAMILIES, ParentLimit, Scope, Terms},
 };
@@ -42,6 +43,30 @@ pub fn intern(tables: &mut Tables, terms: &Terms) -> Result<PolicyId, Error> {
             try_intern(tables, terms, &families)?.ok_or(Error::TooManyPolicies(POLICIES_MAX))
         }
     }
+}
+
+/// The slots of policies with each of these terms.
+///
+/// # Errors
+///
+/// Those of [`intern`].
+pub(super) fn intern_all(tables: &mut Tables, terms: &[Terms]) -> Result<Vec<PolicyId>, Error> {
+    // Before any is written: no rule uses those yet.
+    if terms.len() > 1 {
+        collect(tables)?;
+    }
+    let mut ids = Vec::new();
+    for terms in terms {
+        let families = [terms.parents_of(FAMILIES[0])?, terms.parents_of(FAMILIES[1])?];
+        let id = if ids.is_empty() { Some(intern(tables, terms)?) } else { try_intern(tables, terms, &families)? };
+        let id = id.ok_or(Error::TooManyPolicies(POLICIES_MAX))?;
+        note_debt(tables, &read(tables, id)?)?;
+        if terms.policy.ban.time != 0 {
+            expiry::expect(tables)?;
+        }
+        ids.push(id);
+    }
+    Ok(ids)
 }
 
 fn try_intern(tables: &mut Tables, terms: &Terms, families: &[Vec<ParentLimit>; 2]) -> Result<Option<PolicyId>, Error> {
@@ -137,6 +162,17 @@ pub fn features(tables: &Tables) -> Result<u32, Error> {
     used(tables)?.into_iter().try_fold(0, |features, slot| Ok(features | features_of(&read(tables, slot)?)))
 }
 
+/// All features that rules need.
+pub(super) const OF_RULES: u32 = FEATURE_SERVICES
+    | FEATURE_PARENTS
+    | FEATURE_WINDOWS
+    | FEATURE_LOGS
+    | FEATURE_SOFT
+    | FEATURE_ELASTIC
+    | FEATURE_ACTIONS
+    | FEATURE_REJECT
+    | FEATURE_COSTS;
+
 /// The features that a policy needs.
 #[must_use]
 pub fn features_of(policy: &Policy) -> u32 {
@@ -226,9 +262,7 @@ fn used(tables: &Tables) -> Result<HashSet<PolicyId>, Error> {
         used.insert(tables.default_policy(class as u8)?);
     }
     used.extend(tables.source_rules()?.iter().map(|(_, rule)| rule.policy));
-    for entry in tables.prefix_rules.iter() {
-        used.insert(entry.tried("cannot read the rules")?.1.policy);
-    }
+    used.extend(tables.prefix_rules()?.iter().map(|(_, rule)| rule.policy));
     for slot in used.clone() {
         let Policy { parents, allowance, .. } = read(tables, slot)?;
         used.insert(allowance);

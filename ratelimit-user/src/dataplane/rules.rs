@@ -2,14 +2,17 @@
 //!
 //! This is about the maps alone: [`super::Instance`] also sees to it that the program looks at what a rule needs.
 
-use std::time::Duration;
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    time::Duration,
+};
 
 use aya::maps::{MapError, lpm_trie::Key};
 use ratelimit_common::{
     class::{ANY, Class},
     map,
     policy::{PolicyId, UNLIMITED_ID},
-    rule::{COMMAND, NEVER, Rule},
+    rule::{NEVER, Rule},
     service::Service,
     source::{IPV4, PrefixKey, Source},
 };
@@ -42,7 +45,7 @@ pub struct Listed {
 const IPV6_BITS: u8 = 128;
 
 /// Where a rule for a prefix is kept.
-enum Place {
+pub(super) enum Place {
     /// One source, found by its key.
     Source(Source),
     /// Several sources, or a part of one.
@@ -50,7 +53,7 @@ enum Place {
 }
 
 impl Place {
-    fn of(prefix: &Prefix, class: Class, ipv6_prefix: u32) -> Self {
+    pub(super) fn of(prefix: &Prefix, class: Class, ipv6_prefix: u32) -> Self {
         let source = prefix.source().of_class(class);
         // A part of an IPv6 source can be a source of its own, which must find the rule of the whole as that of a prefix around it.
         let has_no_parts = source.family == IPV4 || prefix.bits() == IPV6_BITS;
@@ -72,6 +75,15 @@ impl Place {
                 outcome.map_err(|error| full(error, "prefix", map::PREFIX_RULES_MAX))
             }
         }
+    }
+
+    /// Deletes what is there.
+    pub(super) fn remove(&self, tables: &mut Tables) -> Result<(), Error> {
+        let outcome = match self {
+            Self::Source(source) => tables.source_rules.remove(source),
+            Self::Prefix(key) => tables.prefix_rules.remove(key),
+        };
+        outcome.or_else(missing).tried("cannot delete a rule")
     }
 }
 
@@ -95,7 +107,7 @@ pub fn set(
     }
     let class = services::ensure_class(tables, target.service)?;
     let Sources::Prefix(prefix) = target.sources else {
-        tables.set_default_policy(class, id)?;
+        tables.set_default_policy(class, id, origin)?;
         tables.renew()?;
         return policies::renew_debt(tables);
     };
@@ -171,7 +183,12 @@ pub fn lift_ban(tables: &mut Tables, target: Target) -> Result<(), Error> {
 
 /// Lifts the ban of exactly these sources: what the operator says about them counts.
 fn lift(tables: &mut Tables, prefix: &Prefix, class: Class) -> Result<(), Error> {
-    tables.bans.remove(&prefix.source().of_class(class)).or_else(missing).tried("cannot delete a ban")
+    lift_source(tables, &prefix.source().of_class(class))
+}
+
+/// Lifts the ban of a source of one class, if it has one.
+pub(super) fn lift_source(tables: &mut Tables, source: &Source) -> Result<(), Error> {
+    tables.bans.remove(source).or_else(missing).tried("cannot delete a ban")
 }
 
 /// The rule of exactly `target`, if it has one that has not ended. A default has one when it limits something.
@@ -205,14 +222,10 @@ pub fn delete(tables: &mut Tables, target: Target) -> Result<(), Error> {
     expiry::clear(tables)?;
     let Some(class) = Services::read(tables)?.class(target.service) else { return Ok(()) };
     match target.sources {
-        Sources::Default => tables.set_default_policy(class, UNLIMITED_ID)?,
+        Sources::Default => tables.set_default_policy(class, UNLIMITED_ID, 0)?,
         Sources::Prefix(prefix) => {
-            let outcome = match Place::of(&prefix, class, tables.control()?.ipv6_prefix) {
-                Place::Source(source) => tables.source_rules.remove(&source),
-                Place::Prefix(key) => tables.prefix_rules.remove(&key),
-            };
+            Place::of(&prefix, class, tables.control()?.ipv6_prefix).remove(tables)?;
             // A ban is no rule of the operator's.
-            outcome.or_else(missing).tried("cannot delete a rule")?;
             lift(tables, &prefix, class)?;
             forget_narrow(tables)?;
             filter::forget(tables)?;
@@ -233,49 +246,53 @@ pub fn delete(tables: &mut Tables, target: Target) -> Result<(), Error> {
 pub fn list(tables: &Tables) -> Result<Vec<Listed>, Error> {
     let services = Services::read(tables)?;
     let mut rules = Vec::new();
+    // Many rules share few policies.
+    let mut known = HashMap::<PolicyId, Terms>::new();
     for (service, class) in [(Service::Any, ANY)].into_iter().chain(services.iter()) {
         rules.extend(default(tables, Target::DEFAULT.of(service), class)?);
     }
     let mut add = |source: &Source, rule: &Rule| -> Result<(), Error> {
         // A class without a service belongs to a rule that is just being made or deleted.
         if let Some(service) = services.of_class(source.class as Class) {
-            rules.extend(listed(tables, Target::prefix(Prefix::of(source, source.prefix)).of(service), rule)?);
+            let terms = match known.entry(rule.policy) {
+                Entry::Occupied(known) => known.get().clone(),
+                Entry::Vacant(free) => free.insert(policies::terms(tables, rule.policy)?).clone(),
+            };
+            rules.extend(with_terms(Target::prefix(Prefix::of(source, source.prefix)).of(service), rule, terms));
         }
         Ok(())
     };
-    for (source, rule) in tables.bans()?.into_iter().chain(tables.source_rules()?) {
+    for (source, rule) in tables.bans()?.into_iter().chain(tables.source_rules()?).chain(tables.prefix_rules()?) {
         add(&source, &rule)?;
-    }
-    for entry in tables.prefix_rules.iter() {
-        let (key, rule) = entry.tried("cannot read the rules")?;
-        add(&key.data().source(key.prefix_len()), &rule)?;
     }
     rules.sort_by_key(|rule| rule.target);
     Ok(rules)
 }
 
 fn default(tables: &Tables, target: Target, class: Class) -> Result<Option<Listed>, Error> {
-    let id = tables.default_policy(class)?;
-    if id == UNLIMITED_ID {
+    let entry = tables.class(class)?;
+    if entry.default_policy == UNLIMITED_ID {
         return Ok(None);
     }
-    Ok(Some(Listed { target, terms: policies::terms(tables, id)?, expires_in: None, origin: COMMAND }))
+    let terms = policies::terms(tables, entry.default_policy)?;
+    Ok(Some(Listed { target, terms, expires_in: None, origin: entry.default_origin }))
 }
 
 fn listed(tables: &Tables, target: Target, rule: &Rule) -> Result<Option<Listed>, Error> {
+    Ok(with_terms(target, rule, policies::terms(tables, rule.policy)?))
+}
+
+/// The rule with its terms, unless it has ended.
+fn with_terms(target: Target, rule: &Rule, terms: Terms) -> Option<Listed> {
     let expires_in = match rule.expires {
         NEVER => None,
-        expires => match expires.checked_sub(host::now()) {
-            Some(left) => Some(Duration::from_nanos(left)),
-            None => return Ok(None),
-        },
+        expires => Some(Duration::from_nanos(expires.checked_sub(host::now())?)),
     };
-    let terms = policies::terms(tables, rule.policy)?;
-    Ok(Some(Listed { target, terms, expires_in, origin: rule.origin }))
+    Some(Listed { target, terms, expires_in, origin: rule.origin })
 }
 
 /// Whether a rule is for a part of what makes one IPv6 source.
-fn is_narrow(source: &Source, ipv6_prefix: u32) -> bool {
+pub(super) fn is_narrow(source: &Source, ipv6_prefix: u32) -> bool {
     source.prefix > source.bits(ipv6_prefix as u8)
 }
 
@@ -290,14 +307,7 @@ pub(super) fn forget_narrow(tables: &mut Tables) -> Result<(), Error> {
 }
 
 fn any_narrow(tables: &Tables, ipv6_prefix: u32) -> Result<bool, Error> {
-    for key in tables.prefix_rules.keys() {
-        let key = key.tried("cannot read the rules")?;
-        let source = key.data().source(key.prefix_len());
-        if is_narrow(&source, ipv6_prefix) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    Ok(tables.prefix_rules()?.iter().any(|(source, _)| is_narrow(source, ipv6_prefix)))
 }
 
 /// That nothing was there to delete is no failure.

@@ -142,11 +142,8 @@ fn used(tables: &Tables) -> Result<[bool; CLASSES], Error> {
         let entry = tables.class(class)?;
         *used = entry.default_policy != 0 || entry.cost != 0;
     }
-    for (source, _) in tables.source_rules()? {
+    for (source, _) in tables.source_rules()?.into_iter().chain(tables.prefix_rules()?) {
         used[usize::from(source.class) % CLASSES] = true;
-    }
-    for key in tables.prefix_rules.keys() {
-        used[usize::from(key.tried("cannot read the rules")?.data().source(0).class) % CLASSES] = true;
     }
     Ok(used)
 }

@@ -4,7 +4,7 @@ use std::{os::fd::AsFd as _, path::Path};
 
 use aya::{
     Ebpf,
-    maps::{Array, HashMap, IterableMap, LpmTrie, Map, MapData, MapError, PerCpuArray},
+    maps::{Array, HashMap, IterableMap, LpmTrie, Map, MapData, MapError, PerCpuArray, lpm_trie::Key},
 };
 use ratelimit_common::{
     bucket::Bucket,
@@ -160,13 +160,13 @@ impl Tables {
         self.classes.get(&u32::from(class), 0).tried("cannot read a class")
     }
 
-    /// Sets the default policy of a class, or takes it away with 0.
+    /// Sets the default policy of a class, or takes it away with 0, on behalf of this [origin](ratelimit_common::rule).
     ///
     /// # Errors
     ///
     /// [`Error::Bpf`] where the kernel refuses.
-    pub fn set_default_policy(&mut self, class: Class, policy: PolicyId) -> Result<(), Error> {
-        let entry = ClassEntry { default_policy: policy, ..self.class(class)? };
+    pub fn set_default_policy(&mut self, class: Class, policy: PolicyId, origin: u8) -> Result<(), Error> {
+        let entry = ClassEntry { default_policy: policy, default_origin: origin, ..self.class(class)? };
         self.classes.set(u32::from(class), entry, 0).tried("cannot write a class")
     }
 
@@ -229,6 +229,37 @@ impl Tables {
         bpf::entries(IterableMap::map(&self.source_rules).fd().as_fd())
     }
 
+    /// All rules for prefixes, each with its prefix.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] where the kernel refuses.
+    pub fn prefix_rules(&self) -> Result<Vec<(Source, Rule)>, Error> {
+        let entries = bpf::trie_entries::<Key<PrefixKey>, Rule>(IterableMap::map(&self.prefix_rules).fd().as_fd())?;
+        Ok(entries.into_iter().map(|(key, rule)| (key.data().source(key.prefix_len()), rule)).collect())
+    }
+
+    /// Writes rules for single sources.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] where the kernel refuses; some may be written then.
+    pub fn set_source_rules(&mut self, rules: &[(Source, Rule)]) -> Result<(), Error> {
+        let (keys, values): (Vec<Source>, Vec<Rule>) = rules.iter().copied().unzip();
+        bpf::update(IterableMap::map(&self.source_rules).fd().as_fd(), &keys, &values)
+    }
+
+    /// Writes rules for the prefixes that their sources are.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] where the kernel refuses; some may be written then.
+    pub fn set_prefix_rules(&mut self, rules: &[(Source, Rule)]) -> Result<(), Error> {
+        let (keys, values): (Vec<_>, Vec<Rule>) =
+            rules.iter().map(|(source, rule)| (prefix_key(source), *rule)).unzip();
+        bpf::update(IterableMap::map(&self.prefix_rules).fd().as_fd(), &keys, &values)
+    }
+
     /// All bans, ended or not.
     ///
     /// # Errors
@@ -246,4 +277,10 @@ impl Tables {
     pub fn capacity(&self) -> Result<u32, Error> {
         Ok(IterableMap::map(&self.buckets).info().tried("cannot read the size of the buckets")?.max_entries())
     }
+}
+
+/// The key of a prefix's rule.
+pub(super) fn prefix_key(source: &Source) -> Key<PrefixKey> {
+    let (bits, data) = source.prefix_key(source.prefix);
+    Key::new(bits, data)
 }

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// The packets that a rule is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Target {
     /// Who sends them.
     pub sources: Sources,
@@ -19,7 +19,7 @@ pub struct Target {
 }
 
 /// The sources that a rule is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Sources {
     /// Every source that no other rule concerns.
     Default,

@@ -7,7 +7,10 @@ use ratelimit_common::{
     source::{IPV4, IPV6},
 };
 
-use super::Error;
+use super::{
+    Error,
+    target::{Sources, Target},
+};
 
 /// A policy and its parents.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,6 +91,34 @@ impl Terms {
             });
         }
         Ok(parents)
+    }
+
+    /// Checks what can be checked without an instance, for sources of IPv6 that have so many bits.
+    ///
+    /// # Errors
+    ///
+    /// What [`Self::parents_of`] says, [`Error::NarrowParent`] where a parent would have no more than one source, [`Error::WideBan`].
+    pub fn check(&self, target: Target, ipv6_prefix: u8) -> Result<(), Error> {
+        if self.policy.ban.time != 0 && ipv6_prefix < 32 {
+            return Err(Error::WideBan(ipv6_prefix));
+        }
+        for family in FAMILIES.into_iter().filter(|_| !self.parents.is_empty()) {
+            let whole = match (family, target.sources) {
+                (IPV4, _) => 32,
+                (_, Sources::Prefix(prefix)) => prefix.bits().max(ipv6_prefix),
+                (_, Sources::Default) => ipv6_prefix,
+            };
+            let is_narrow = |parent: &ParentLimit| match parent.scope {
+                Scope::Prefix(_, Reverse(bits)) => bits >= whole,
+                Scope::Interface | Scope::All => false,
+            };
+            if let Some(ParentLimit { scope: Scope::Prefix(_, Reverse(bits)), .. }) =
+                self.parents_of(family)?.into_iter().find(is_narrow)
+            {
+                return Err(Error::NarrowParent { bits, whole });
+            }
+        }
+        Ok(())
     }
 
     /// Puts together what [`Self::parents_of`] gives for both families.

@@ -1,12 +1,11 @@
 //! Puts another program in the place of the running one: this build's, or one that looks at more or less of a packet.
 
-use std::{cmp::Reverse, fs, path::Path, time::Duration};
+use std::{fs, path::Path, time::Duration};
 
 use ratelimit_common::{
     control::{FEATURE_COSTS, FEATURE_FRONT, FEATURE_PARENTS, FEATURE_SAMPLE, FEATURE_SERVICES, FEATURE_SHADOW},
     map,
     service::Service,
-    source::IPV4,
 };
 
 use super::{
@@ -18,8 +17,8 @@ use super::{
     policies, rules,
     services::Services,
     tables,
-    target::{Sources, Target},
-    terms::{FAMILIES, ParentLimit, Scope, Terms},
+    target::Target,
+    terms::Terms,
 };
 
 impl Instance {
@@ -56,30 +55,16 @@ impl Instance {
     ///
     /// # Errors
     ///
-    /// What [`Terms::parents_of`] says, and [`Error::NarrowParent`] where a parent would have no more than one source.
+    /// What [`Terms::check`] says, and [`Error::NoCapacity`] where an elastic limit has nothing to go by.
     pub fn check(&self, target: Target, terms: &Terms) -> Result<(), Error> {
-        let ipv6_prefix = self.tables.control()?.ipv6_prefix as u8;
-        if terms.policy.ban.time != 0 && ipv6_prefix < 32 {
-            return Err(Error::WideBan(ipv6_prefix));
-        }
+        terms.check(target, self.tables.control()?.ipv6_prefix as u8)?;
+        self.check_capacity(terms)
+    }
+
+    /// Whether an elastic limit has anything to go by.
+    pub(super) fn check_capacity(&self, terms: &Terms) -> Result<(), Error> {
         if terms.policy.elastic != 0 && !capacities::is_any(&self.tables)? {
             return Err(Error::NoCapacity);
-        }
-        for family in FAMILIES {
-            let whole = match (family, target.sources) {
-                (IPV4, _) => 32,
-                (_, Sources::Prefix(prefix)) => prefix.bits().max(ipv6_prefix),
-                (_, Sources::Default) => ipv6_prefix,
-            };
-            let is_narrow = |parent: &ParentLimit| match parent.scope {
-                Scope::Prefix(_, Reverse(bits)) => bits >= whole,
-                Scope::Interface | Scope::All => false,
-            };
-            if let Some(ParentLimit { scope: Scope::Prefix(_, Reverse(bits)), .. }) =
-                terms.parents_of(family)?.into_iter().find(is_narrow)
-            {
-                return Err(Error::NarrowParent { bits, whole });
-            }
         }
         Ok(())
     }
@@ -90,7 +75,7 @@ impl Instance {
     ///
     /// [`Error::Setting`] where the running maps were made with other settings, [`Error::NoCells`] where strangers could not be told. On any error the old program stays.
     pub fn upgrade(&mut self, wanted: &Wanted) -> Result<(), Error> {
-        let running = self.running()?;
+        let running = self.settings()?;
         let settings = wanted.or(running);
         let different = |setting, running, wanted| Err(Error::Setting { setting, running, wanted });
         if settings.ipv6_prefix != running.ipv6_prefix {
@@ -109,7 +94,11 @@ impl Instance {
     }
 
     /// The settings of the running program, as far as they outlive its load.
-    fn running(&self) -> Result<Settings, Error> {
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] where the kernel refuses.
+    pub fn settings(&self) -> Result<Settings, Error> {
         let control = self.tables.control()?;
         let settings = Settings {
             ipv6_prefix: control.ipv6_prefix,
@@ -151,7 +140,7 @@ impl Instance {
     }
 
     fn switch_to(&mut self, features: u32) -> Result<(), Error> {
-        let settings = self.running()?.with_features(features);
+        let settings = self.settings()?.with_features(features);
         self.replace_program(&settings)
     }
 
@@ -205,7 +194,7 @@ impl Instance {
 }
 
 /// The features that a rule needs.
-fn needs(target: Target, terms: &Terms) -> u32 {
+pub(super) fn needs(target: Target, terms: &Terms) -> u32 {
     let services = if target.service == Service::Any { 0 } else { FEATURE_SERVICES };
     let parents = if terms.parents.is_empty() { 0 } else { FEATURE_PARENTS };
     services | parents | policies::features_of(&terms.policy)

@@ -22,12 +22,15 @@ fn costs_are_set_replaced_listed_and_deleted() {
     assert_eq!(ratelimit.ok("cost list"), "no costs: every packet counts as one\n");
     assert_eq!(ratelimit.json("cost list"), json!([]));
     assert_eq!(ratelimit.ok("cost set udp/53 50"), "udp/53: each packet counts as 50\n");
-    assert_eq!(ratelimit.json("cost set tcp-syn 1"), json!({"service": "tcp-syn", "cost": 1}));
+    assert_eq!(ratelimit.json("cost set tcp-syn 1"), json!({"service": "tcp-syn", "cost": 1, "origin": "command"}));
     assert_eq!(ratelimit.ok("cost set udp/53 7"), "udp/53: each packet counts as 7\n");
     let list = sorted(&ratelimit);
-    assert_eq!(list, json!([{"service": "tcp-syn", "cost": 1}, {"service": "udp/53", "cost": 7}]));
+    assert_eq!(
+        list,
+        json!([{"service": "tcp-syn", "cost": 1, "origin": "command"}, {"service": "udp/53", "cost": 7, "origin": "command"}])
+    );
     let table = ratelimit.ok("cost list");
-    assert!(table.starts_with("service  cost\n") && table.contains("udp/53      7\n"), "{table}");
+    assert!(table.starts_with("service  cost  origin\n") && table.contains("udp/53      7  command\n"), "{table}");
     // A limit of the service comes and goes beside its cost.
     ratelimit.ok("limit set default --service udp/53 --packets 5/s");
     ratelimit.ok("limit del default --service udp/53");
@@ -63,7 +66,7 @@ fn costs_that_cannot_be_are_refused_and_those_that_are_not_there_are_a_negative_
         assert_eq!(ratelimit.fails(&format!("cost set {words}")), format!("ratelimit: {expected} {help}"), "{words}");
         assert_eq!(
             (ratelimit.json("cost list"), running()),
-            (json!([{"service": "udp/53", "cost": 5}]), before.clone())
+            (json!([{"service": "udp/53", "cost": 5, "origin": "command"}]), before.clone())
         );
     }
     // One that a limit is about has a class, and no cost.

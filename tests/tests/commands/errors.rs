@@ -59,7 +59,7 @@ fn numbers_that_cannot_be_are_refused_before_anything_is_touched() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     for (words, expected) in [
-        ("limit set 10.0.0.0/33 --packets 1/s", "'10.0.0.0/33' for '<CIDR|default>': expected at most 32 bits"),
+        ("limit set 10.0.0.0/33 --packets 1/s", "'10.0.0.0/33' for '<CIDR|default|->': expected at most 32 bits"),
         (
             "limit set 10.0.0.1/8 --packets 1/s",
             "the address has bits set beyond the prefix: say 10.0.0.0/8 or 10.0.0.1",

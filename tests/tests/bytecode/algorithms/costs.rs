@@ -1,11 +1,15 @@
 //! Packets of a service that count as several.
 
-use ratelimit::dataplane::{costs, object::Settings};
+use ratelimit::dataplane::{
+    costs::{self, Cost},
+    object::Settings,
+};
 use ratelimit_common::{
     algorithm::Algorithm,
     limit::{Limit, Rate},
     policy::Policy,
     reason::Reason,
+    rule::COMMAND,
     service::Service,
 };
 use ratelimit_tests::{Bytecode, Frame};
@@ -17,7 +21,7 @@ const COST: u32 = 10;
 /// A new connection costs as much as ten packets.
 fn load(policy: Policy) -> Bytecode {
     let mut bytecode = Bytecode::with(Settings { costs: true, services: true, ..super::settings() });
-    costs::set(&mut bytecode.tables, Service::TcpSyn, COST).unwrap();
+    costs::set(&mut bytecode.tables, Cost { service: Service::TcpSyn, cost: COST, origin: COMMAND }).unwrap();
     bytecode.set("default", policy);
     bytecode.set_time(HOUR);
     bytecode

@@ -6,13 +6,17 @@ use proptest::{
     prelude::*,
     test_runner::{Config, TestRunner},
 };
-use ratelimit::dataplane::{costs, object::Settings};
+use ratelimit::dataplane::{
+    costs::{self, Cost},
+    object::Settings,
+};
 use ratelimit_common::{
     algorithm::Algorithm,
     cell,
     gcra::{Answer, units},
     limit::{Limit, Rate},
     policy::{COARSE, Meter, Policy},
+    rule::COMMAND,
     service::Service,
 };
 use ratelimit_tests::{
@@ -88,7 +92,8 @@ pub(crate) fn check(algorithm: Algorithm, tick: u64, cost: u32) {
     let settings = Settings { cells, injected_tick: tick, services: has_costs, costs: has_costs, ..super::settings() };
     let bytecode = RefCell::new(Bytecode::with(settings));
     if has_costs {
-        costs::set(&mut bytecode.borrow_mut().tables, Service::TcpSyn, cost).unwrap();
+        costs::set(&mut bytecode.borrow_mut().tables, Cost { service: Service::TcpSyn, cost, origin: COMMAND })
+            .unwrap();
     }
     let (number, verdicts) = (Cell::new(0u32), RefCell::new([0u64; 2]));
     let (by_ticks, by_textbook, skipped) = (Cell::new(0u32), Cell::new(0u32), Cell::new(0u64));

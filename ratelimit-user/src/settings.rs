@@ -13,7 +13,7 @@ use crate::{
 
 /// What is left out is as it was, or the default of a new instance.
 #[derive(Debug, clap::Args)]
-pub(super) struct SettingsArguments {
+pub(crate) struct SettingsArguments {
     /// Bits of an IPv6 address that make a source [default: 64]
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(1..=128))]
     ipv6_prefix: Option<u32>,
@@ -71,7 +71,7 @@ struct PerSecond(u64);
 
 /// A rate, or none.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct RateOrOff(pub(super) u64);
+pub(crate) struct RateOrOff(pub(super) u64);
 
 const PER_SECOND_EXPECTED: UnitError = UnitError::new("expected a rate between 1/s and 100M/s");
 
@@ -110,12 +110,12 @@ fn parse_cells(text: &str) -> Result<u32, String> {
 
 impl SettingsArguments {
     /// Whether nothing is said of strangers, which cells would know.
-    pub(super) fn could_limit_strangers(&self) -> bool {
+    pub(crate) fn could_limit_strangers(&self) -> bool {
         self.strangers.is_none() && self.front != Some(Switch::Off)
     }
 
     /// What was asked for in so many words, a line each.
-    pub(super) fn said(&self) -> Vec<String> {
+    pub(crate) fn said(&self) -> Vec<String> {
         let strangers = self.strangers.map(|RateOrOff(rate)| match rate {
             0 => "strangers: not limited".to_owned(),
             rate => format!("strangers: {rate}/s together"),
@@ -142,7 +142,7 @@ impl SettingsArguments {
     }
 
     /// What this asks for.
-    pub(super) fn wanted(&self) -> Result<Wanted> {
+    pub(crate) fn wanted(&self) -> Result<Wanted> {
         let cells = match self.front {
             Some(Switch::Off) => Some(0),
             Some(Switch::On) => Some(Settings::default().cells),

@@ -2,7 +2,7 @@
 
 use std::{fs, net::IpAddr, process};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use ratelimit_common::{
     policy::{BAN, DENY, Policy},
     service::{Service, Transport},
@@ -29,53 +29,77 @@ const SSH_PORT: u16 = 22;
 
 /// The SSH session that this process runs in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Session {
+pub(crate) struct Session {
     /// Where it comes from.
-    pub(super) peer: Prefix,
+    pub(crate) peer: Prefix,
     /// The port on this host that it came to.
     port: u16,
 }
 
 /// Finds the SSH session. `sudo` takes the variable away, so the parents are asked as well.
-pub(super) fn session() -> Option<Session> {
+pub(crate) fn session() -> Option<Session> {
     let own = std::env::var("SSH_CONNECTION").ok();
     own.or_else(inherited).as_deref().and_then(Session::read)
 }
 
+/// Watches over an SSH session while many rules change.
+pub(crate) struct Guard(Option<(Session, [Terms; 2])>);
+
+impl Guard {
+    /// Watches over this session, unless by `force`.
+    pub(crate) fn of(instance: &Instance, force: bool) -> Result<Self, Error> {
+        let Some(session) = session().filter(|_| !force) else { return Ok(Self(None)) };
+        let before = session.terms(&instance.tables)?;
+        Ok(Self(Some((session, before))))
+    }
+
+    /// Refuses what shuts the session out.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OwnSession`] with what would become of it.
+    pub(crate) fn check(&self, tables: &Tables) -> Result<(), Error> {
+        let Some((session, before)) = &self.0 else { return Ok(()) };
+        let after = session.terms(tables)?;
+        match before.iter().zip(&after).find(|(before, after)| is_worse(before, after)) {
+            Some((_, after)) => Err(Error::OwnSession { peer: session.peer.to_string(), fate: fate(after) }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether what became of a session's packets was better before.
+fn is_worse(before: &Terms, after: &Terms) -> bool {
+    let (allowed, unlimited) = (Terms::from(Policy::ALLOWED), Terms::from(Policy::UNLIMITED));
+    let limited = *before == allowed && *after != allowed && *after != unlimited;
+    shuts_out(after) && !shuts_out(before) || limited
+}
+
+/// What becomes of a session, in words.
+fn fate(terms: &Terms) -> String {
+    match terms.policy.kind {
+        DENY | BAN => "denied".to_owned(),
+        _ => format!("limited to {}", write::limit(terms)),
+    }
+}
+
 /// Makes a change to the rule of `target`, and takes it back if it shuts this SSH session out, unless by `force`. Returns the
 /// rule that was there before.
-pub(super) fn guarded(
+pub(crate) fn guarded(
     instance: &mut Instance,
     target: Target,
     force: bool,
     change: impl FnOnce(&mut Instance) -> Result<(), Error>,
 ) -> Result<Option<Listed>> {
     let replaced = rules::get(&instance.tables, target)?;
-    let Some(session) = session().filter(|_| !force) else {
-        change(instance)?;
-        return Ok(replaced);
-    };
-    let before = session.terms(&instance.tables)?;
+    let guard = Guard::of(instance, force)?;
     change(instance)?;
-    let after = session.terms(&instance.tables)?;
-    let (allowed, unlimited) = (Terms::from(Policy::ALLOWED), Terms::from(Policy::UNLIMITED));
-    let is_worse = |(before, after): &(&Terms, &Terms)| {
-        let limited = **before == allowed && **after != allowed && **after != unlimited;
-        shuts_out(after) && !shuts_out(before) || limited
-    };
-    if let Some((_, after)) = before.iter().zip(&after).find(is_worse) {
-        let fate = match after.policy.kind {
-            DENY | BAN => "denied".to_owned(),
-            _ => format!("limited to {}", write::limit(after)),
-        };
+    if let Err(error) = guard.check(&instance.tables) {
         match &replaced {
             Some(rule) => instance.set_rule(target, &rule.terms, rule.expires_in, rule.origin)?,
             None => instance.delete_rule(target)?,
         }
-        bail!(
-            "this SSH session comes from {}, which would be {fate}: nothing was changed, --force does it all the same",
-            session.peer
-        );
+        return Err(error.into());
     }
     Ok(replaced)
 }
@@ -94,7 +118,7 @@ impl Session {
     }
 
     /// What becomes of the session's packets, and of those that would open another.
-    pub(super) fn terms(&self, tables: &Tables) -> Result<[Terms; 2], Error> {
+    pub(crate) fn terms(&self, tables: &Tables) -> Result<[Terms; 2], Error> {
         let services = Services::read(tables)?;
         let of = |classes| resolve::of_address(tables, &self.peer, classes);
         let open = services.classes(Service::Port(Transport::Tcp, self.port));

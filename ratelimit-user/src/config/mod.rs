@@ -1,0 +1,164 @@
+//! The configuration file: text into a model that is valid as a whole, or everything that is wrong with it.
+
+mod options;
+mod policies;
+pub mod problem;
+mod rules;
+pub mod save;
+mod table;
+
+use std::{fs, path::Path};
+
+use clap::ValueEnum;
+use ratelimit_common::{control::IPV6_PREFIX_DEFAULT, service::Service};
+use toml::de::DeTable;
+
+pub use self::rules::Planned;
+use self::{
+    policies::Policies,
+    problem::{ConfigError, Problem},
+    table::{Page, Table},
+};
+use crate::{
+    dataplane::{attachment::Mode, object::Wanted},
+    service::ServiceName,
+    settings::{RateOrOff, SettingsArguments},
+};
+
+/// What a file says.
+#[derive(Debug, Clone, Default)]
+pub struct Config {
+    /// Where to attach.
+    pub interfaces: Vec<Interface>,
+    /// Settings of the program.
+    pub wanted: Wanted,
+    /// Rules, the defaults among them. No two are about the same.
+    pub rules: Vec<Planned>,
+    /// What packets of services count as.
+    pub costs: Vec<(Service, u32)>,
+}
+
+/// An interface to attach to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Where the program runs.
+    pub mode: Mode,
+    /// Packets per second that it can take altogether, 0 for none; nothing where it stays as it is.
+    pub capacity: Option<u64>,
+}
+
+/// The modes, as a file names them.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ModeName {
+    Auto,
+    Native,
+    Generic,
+}
+
+/// The options of one interface.
+#[derive(Debug, clap::Args)]
+struct InterfaceOptions {
+    #[arg(long, value_enum)]
+    mode: Option<ModeName>,
+    #[arg(long)]
+    capacity: Option<RateOrOff>,
+}
+
+/// What stands before the first table.
+const TOP: [&str; 7] = ["interfaces", "interface", "settings", "default", "service", "policy", "rule"];
+
+/// Reads a file.
+///
+/// # Errors
+///
+/// [`ConfigError`] with everything that is wrong.
+pub fn read(path: &Path) -> Result<Config, ConfigError> {
+    let text = fs::read_to_string(path).map_err(|cause| ConfigError::Unreadable { path: path.to_owned(), cause })?;
+    parse(&text).map_err(|problems| ConfigError::Wrong { path: path.to_owned(), problems })
+}
+
+/// Reads the text of a file.
+///
+/// # Errors
+///
+/// Everything that is wrong, from the beginning on.
+pub fn parse(text: &str) -> Result<Config, Vec<Problem>> {
+    let (entries, errors) = DeTable::parse_recoverable(text);
+    let page = Page::new(text);
+    for error in &errors {
+        page.wrong(error.span().unwrap_or_default(), error.message());
+    }
+    let mut config = Config::default();
+    if errors.is_empty() {
+        let top = Table::new(&page, 0..0, entries.get_ref());
+        config = read_top(&page, &top);
+    }
+    let problems = page.problems();
+    if problems.is_empty() { Ok(config) } else { Err(problems) }
+}
+
+fn read_top(page: &Page<'_>, top: &Table<'_>) -> Config {
+    top.expect_keys(&TOP);
+    let mut config = Config { interfaces: interfaces(page, top), ..Config::default() };
+    if let Some(table) = top.get("settings").and_then(table::Value::table) {
+        match options::read::<SettingsArguments>(&table, &[]).map(|settings| settings.wanted()) {
+            Some(Ok(wanted)) => config.wanted = wanted,
+            Some(Err(error)) => table.wrong(options::in_file(&error.to_string())),
+            None => {}
+        }
+    }
+    let has_capacity =
+        config.interfaces.iter().any(|interface| interface.capacity.is_some_and(|capacity| capacity != 0));
+    let ipv6_prefix = config.wanted.ipv6_prefix.unwrap_or(IPV6_PREFIX_DEFAULT) as u8;
+    let policies = Policies::read(top, ipv6_prefix, has_capacity);
+    let mut rules = rules::Rules::new(&policies);
+    if let Some(table) = top.get("default").and_then(table::Value::table) {
+        rules.add_default(Service::Any, &table, &[]);
+    }
+    for (key, value) in top.get("service").and_then(table::Value::table).iter().flat_map(Table::each) {
+        let Some(table) = value.table() else { continue };
+        match key.get_ref().parse::<ServiceName>() {
+            Ok(ServiceName(service)) => {
+                config.costs.extend(rules.add_service(service, &table).map(|cost| (service, cost)));
+            }
+            Err(error) => page.wrong(key.span(), error.to_string()),
+        }
+    }
+    top.get("rule").map(table::Value::tables).unwrap_or_default().iter().for_each(|table| rules.add(table));
+    config.rules = rules.done();
+    config
+}
+
+/// The interfaces, each with what `[interface.NAME]` says of it.
+fn interfaces(page: &Page<'_>, top: &Table<'_>) -> Vec<Interface> {
+    let mut interfaces: Vec<Interface> = Vec::new();
+    if let Some(names) = top.get("interfaces") {
+        for name in names.words().unwrap_or_default() {
+            if interfaces.iter().any(|interface| interface.name == name) {
+                names.wrong(format!("{name} stands there twice"));
+            }
+            interfaces.push(Interface { name, mode: Mode::Native, capacity: None });
+        }
+    }
+    for (key, value) in top.get("interface").and_then(table::Value::table).iter().flat_map(Table::each) {
+        let Some(options) = value.table().and_then(|table| options::read::<InterfaceOptions>(&table, &[])) else {
+            continue;
+        };
+        let Some(interface) = interfaces.iter_mut().find(|interface| interface.name == *key.get_ref()) else {
+            page.wrong(key.span(), "not among the interfaces: add it there, or leave this table away");
+            continue;
+        };
+        interface.capacity = options.capacity.map(|RateOrOff(per_second)| per_second);
+        interface.mode = match options.mode {
+            Some(ModeName::Auto) => Mode::Auto,
+            Some(ModeName::Generic) => Mode::Generic,
+            Some(ModeName::Native) | None => Mode::Native,
+        };
+    }
+    interfaces
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,74 @@
+//! Keys that are options of commands: the same names, the same values, the same words about what is wrong.
+
+use std::ffi::OsString;
+
+use clap::{
+    Args, Command, FromArgMatches,
+    error::{ContextKind, ErrorKind},
+};
+
+use super::table::{Table, Value};
+
+/// Reads options of a command out of a table, which may have these other keys besides. Nothing if anything is wrong.
+pub(super) fn read<T: Args + FromArgMatches>(table: &Table<'_>, others: &[&str]) -> Option<T> {
+    let mut command = T::augment_args(Command::new("").no_binary_name(true));
+    command.build();
+    let known: Vec<&str> =
+        command.get_arguments().filter_map(clap::Arg::get_long).filter(|key| *key != "help").collect();
+    let mut is_good = table.expect_keys(&[&known, others].concat());
+    let mut words = Vec::new();
+    for (key, value) in table.each().filter(|(key, _)| known.contains(&key.get_ref().as_ref())) {
+        let Some(of_key) = words_of(key.get_ref(), value) else {
+            is_good = false;
+            continue;
+        };
+        // Each by itself first, so that a problem is where it stands.
+        match command.clone().try_get_matches_from(&of_key) {
+            Err(error) if error.kind() != ErrorKind::MissingRequiredArgument => {
+                value.wrong(of_value(&error));
+                is_good = false;
+            }
+            _ => words.extend(of_key),
+        }
+    }
+    if !is_good {
+        return None;
+    }
+    let matches = command.try_get_matches_from(&words).and_then(|matches| T::from_arg_matches(&matches));
+    matches.map_err(|error| table.wrong(of_table(&error))).ok()
+}
+
+fn words_of(key: &str, value: Value<'_>) -> Option<Vec<OsString>> {
+    Some(value.words()?.iter().map(|word| format!("--{key}={word}").into()).collect())
+}
+
+/// What is wrong with one value.
+fn of_value(error: &clap::Error) -> String {
+    if let Some(values) = error.get(ContextKind::ValidValue) {
+        return format!("expected one of {values}");
+    }
+    let text = error.to_string();
+    let first = text.lines().next().unwrap_or_default();
+    match error.kind() {
+        ErrorKind::ValueValidation => first.split_once("': ").map_or(first, |(_, why)| why).to_owned(),
+        ErrorKind::ArgumentConflict => "expected one value".to_owned(),
+        _ => first.trim_start_matches("error: ").to_owned(),
+    }
+}
+
+/// What is wrong with several together.
+fn of_table(error: &clap::Error) -> String {
+    let text = |kind| error.get(kind).map(|value| in_file(&value.to_string())).unwrap_or_default();
+    match error.kind() {
+        ErrorKind::MissingRequiredArgument => format!("{} is missing", text(ContextKind::InvalidArg)),
+        ErrorKind::ArgumentConflict => {
+            format!("{} cannot be used with {}", text(ContextKind::InvalidArg), text(ContextKind::PriorArg))
+        }
+        _ => in_file(error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ")),
+    }
+}
+
+/// What a command says of its options, for a file.
+pub(super) fn in_file(text: &str) -> String {
+    text.replace("--", "")
+}

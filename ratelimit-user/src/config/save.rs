@@ -1,0 +1,216 @@
+//! Writes what is in force as a file.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime},
+};
+
+use ratelimit_common::{
+    limit::Limit,
+    policy::{ALLOW, DENY, DROP},
+    rule::BANNED,
+};
+use serde::Serialize;
+
+use crate::{
+    dataplane::{
+        Error, Instance,
+        attachment::Mode,
+        capacities, costs,
+        interface::Attached,
+        object::Settings,
+        rules::{self, Listed},
+        target::Sources,
+        terms::Terms,
+    },
+    limit::{
+        excess::{self, Throttle},
+        write,
+    },
+    service::ServiceName,
+    units::{self, ByteRate, PacketRate},
+};
+
+/// A file, as [`super::parse`] reads it.
+#[derive(Debug, Serialize)]
+struct File {
+    interfaces: Vec<String>,
+    interface: BTreeMap<String, Interface>,
+    settings: SavedSettings,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    default: Option<Saved>,
+    service: BTreeMap<String, Service>,
+    rule: Vec<Rule>,
+}
+
+#[derive(Debug, Serialize)]
+struct Interface {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mode: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    capacity: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct SavedSettings {
+    ipv6_prefix: u32,
+    max_sources: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    front: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cells: Option<u32>,
+    sample: bool,
+    admissions: String,
+    strangers: String,
+    replies: String,
+    max_logs: u32,
+    malformed: &'static str,
+    shadow: bool,
+}
+
+/// Terms.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Saved {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<&'static str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    packets: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    burst: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    algorithm: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    throttle: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    over_limit: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ban: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ban_after: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ban_cap: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    parent: Vec<String>,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Service {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<u32>,
+    #[serde(flatten)]
+    terms: Saved,
+}
+
+#[derive(Debug, Serialize)]
+struct Rule {
+    source: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    service: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until: Option<toml::value::Datetime>,
+    #[serde(flatten)]
+    terms: Saved,
+}
+
+/// What is in force on an instance: its interfaces, settings, costs and rules, whoever has set them. Bans are none of them.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] where the kernel refuses.
+pub fn save(instance: &Instance) -> Result<String, Error> {
+    let mut file = File {
+        interfaces: Vec::new(),
+        interface: BTreeMap::new(),
+        settings: settings(&instance.settings()?),
+        default: None,
+        service: BTreeMap::new(),
+        rule: Vec::new(),
+    };
+    for attachment in instance.attachments.list()? {
+        let Some(index) = attachment.index else { continue };
+        let mode = if attachment.mode == Some(Attached::Generic) { Mode::Generic } else { Mode::Native };
+        let capacity = capacities::of(&instance.tables, index)?.map(|rate| format!("{rate}/s"));
+        if mode == Mode::Generic || capacity.is_some() {
+            let mode = (mode == Mode::Generic).then_some("generic");
+            file.interface.insert(attachment.name.clone(), Interface { mode, capacity });
+        }
+        file.interfaces.push(attachment.name);
+    }
+    for cost in costs::list(&instance.tables)? {
+        file.service.entry(ServiceName(cost.service).to_string()).or_default().cost = Some(cost.cost);
+    }
+    for rule in rules::list(&instance.tables)?.iter().filter(|rule| rule.origin != BANNED) {
+        file.add(rule);
+    }
+    toml::to_string(&file)
+        .map_err(|error| Error::Bpf { what: "cannot write a configuration", detail: error.to_string() })
+}
+
+impl File {
+    fn add(&mut self, rule: &Listed) {
+        let (terms, service) = (terms(&rule.terms), rule.target.service);
+        let name = (service != ratelimit_common::service::Service::Any).then(|| ServiceName(service).to_string());
+        match (rule.target.sources, name) {
+            (Sources::Default, None) => self.default = Some(terms),
+            (Sources::Default, Some(name)) => self.service.entry(name).or_default().terms = terms,
+            (Sources::Prefix(prefix), service) => {
+                let until = rule.expires_in.and_then(until);
+                self.rule.push(Rule { source: prefix.to_string(), service, until, terms });
+            }
+        }
+    }
+}
+
+/// The moment after this time, to the second.
+fn until(left: Duration) -> Option<toml::value::Datetime> {
+    let moment = jiff::Timestamp::try_from(SystemTime::now() + left).ok()?;
+    moment.round(jiff::Unit::Second).ok()?.to_string().parse().ok()
+}
+
+fn settings(settings: &Settings) -> SavedSettings {
+    let rate = |per_second| if per_second == 0 { "off".to_owned() } else { format!("{per_second}/s") };
+    SavedSettings {
+        ipv6_prefix: settings.ipv6_prefix,
+        max_sources: settings.buckets,
+        front: (settings.cells == 0).then_some(false),
+        cells: (settings.cells != 0).then_some(settings.cells),
+        sample: settings.sample,
+        admissions: rate(settings.admissions),
+        strangers: rate(settings.strangers),
+        replies: rate(settings.replies),
+        max_logs: settings.source_logs,
+        malformed: if settings.pass_malformed { "pass" } else { "drop" },
+        shadow: settings.shadow,
+    }
+}
+
+fn terms(terms: &Terms) -> Saved {
+    let policy = &terms.policy;
+    match policy.kind {
+        ALLOW => return Saved { policy: Some("allow"), ..Saved::default() },
+        DENY => return Saved { policy: Some("deny"), ..Saved::default() },
+        _ => {}
+    }
+    let limit = Limit::of(policy);
+    let rates = [limit.packets, limit.second_packets].into_iter().flatten();
+    let has_limits = limit.packets.is_some() || limit.bytes.is_some();
+    let is_banning = policy.ban.time != 0;
+    let duration = |nanoseconds| units::exact_duration(Duration::from_nanos(nanoseconds));
+    Saved {
+        policy: None,
+        packets: rates.map(|rate| PacketRate(rate).to_string()).collect(),
+        bytes: limit.bytes.map(|rate| ByteRate(rate).to_string()),
+        burst: has_limits.then_some(policy.given.burst).filter(|burst| *burst != 0),
+        algorithm: has_limits.then(|| write::algorithm(policy)),
+        throttle: (Throttle::of(policy) != Throttle::Hard).then(|| Throttle::of(policy).to_string()),
+        over_limit: (policy.over_limit != DROP).then(|| excess::over_limit(policy)),
+        ban: is_banning.then(|| duration(policy.ban.time)),
+        ban_after: is_banning.then_some(policy.ban.after),
+        ban_cap: is_banning.then(|| duration(policy.ban.most)),
+        parent: terms.parents.iter().map(write::parent).collect(),
+    }
+}

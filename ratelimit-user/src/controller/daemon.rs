@@ -1,0 +1,132 @@
+//! `ratelimit run`: a file's rules are in force, and follow it. Packets need no daemon: it comes and goes, and they are limited all the same.
+
+use std::{
+    io::Write as _,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
+    net::UnixStream,
+    signal::unix::{SignalKind, signal},
+    time::timeout,
+};
+
+use super::{
+    apply::{self, Applied},
+    socket::{Answer, Place, Request},
+    watch::Watch,
+};
+use crate::config;
+
+/// How long a command may take to say what it wants: it does so at once.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Puts the file in force, and follows it until a signal says otherwise.
+///
+/// # Errors
+///
+/// What is wrong with the file or stands in the way at the start; nothing has changed then.
+pub fn run(pins: &Path, file: &Path, force: bool) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let place = Place::take(pins)?;
+        // From before it is read, so that no change is missed.
+        let mut watch = Watch::new(file).with_context(|| format!("cannot watch {}", file.display()))?;
+        let mut signals = [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()].map(signal);
+        let daemon = Daemon { pins: pins.to_owned(), file: file.to_owned(), force };
+        let applied = daemon.apply(true)?;
+        say(&format!("{}: in force, {}", file.display(), text(&applied)));
+        let [hangup, interrupt, terminate] = &mut signals;
+        let (hangup, interrupt, terminate) = (as_signal(hangup)?, as_signal(interrupt)?, as_signal(terminate)?);
+        loop {
+            tokio::select! {
+                _ = hangup.recv() => { daemon.reload(); }
+                outcome = watch.changed() => {
+                    outcome.context("cannot watch the file any more")?;
+                    daemon.reload();
+                }
+                accepted = place.listener.accept() => {
+                    let (stream, _) = accepted.context("cannot listen any more")?;
+                    // Whoever goes away before the answer has missed it.
+                    let _ = timeout(PATIENCE, daemon.serve(stream)).await;
+                }
+                _ = interrupt.recv() => break,
+                _ = terminate.recv() => break,
+            }
+        }
+        say("ended; limits stay in force without a daemon");
+        Ok(())
+    })
+}
+
+fn as_signal(signal: &mut std::io::Result<tokio::signal::unix::Signal>) -> Result<&mut tokio::signal::unix::Signal> {
+    signal.as_mut().map_err(|error| anyhow::anyhow!("cannot wait for signals: {error}"))
+}
+
+struct Daemon {
+    pins: PathBuf,
+    file: PathBuf,
+    /// Whether the SSH session that it was started from may be shut out.
+    force: bool,
+}
+
+impl Daemon {
+    fn apply(&self, is_first: bool) -> Result<Applied> {
+        let config = config::read(&self.file)?;
+        Ok(apply::apply(&self.pins, &config, is_first, self.force)?)
+    }
+
+    /// Reads the file again. Whatever goes wrong, what was in force stays.
+    fn reload(&self) -> Answer {
+        match self.apply(false) {
+            Ok(applied) => {
+                let text = format!("{}: read again, {}", self.file.display(), text(&applied));
+                say(&text);
+                Answer::Done(text)
+            }
+            Err(error) => {
+                let text = format!("{error:#}");
+                say(&format!("nothing was changed: {text}"));
+                Answer::Failed(text)
+            }
+        }
+    }
+
+    /// Does what a command asks for.
+    async fn serve(&self, stream: UnixStream) -> Result<()> {
+        let (read, mut write) = stream.into_split();
+        let mut line = String::new();
+        BufReader::new(read).read_line(&mut line).await?;
+        let answer = match serde_json::from_str(&line) {
+            Ok(Request::Reload) => self.reload(),
+            Err(_) => Answer::Failed("the daemon does not know this request: is it of another version?".to_owned()),
+        };
+        let answer = serde_json::to_string(&answer)? + "\n";
+        Ok(write.write_all(answer.as_bytes()).await?)
+    }
+}
+
+/// What was done, in words.
+fn text(applied: &Applied) -> String {
+    let Applied { set, deleted, unchanged, .. } = applied;
+    let mut parts = vec![format!("rules: {set} set, {deleted} deleted, {unchanged} unchanged")];
+    if !applied.attached.is_empty() {
+        parts.push(format!("attached to {}", applied.attached.join(", ")));
+    }
+    if let Some(peer) = &applied.allowed_ssh {
+        parts.push(format!("{peer} allowed, because this SSH session comes from it"));
+    }
+    if !applied.overruled.is_empty() {
+        parts.push(format!("set otherwise by command: {}", applied.overruled.join(", ")));
+    }
+    parts.join("; ")
+}
+
+/// Prints a line for whoever reads the service's journal.
+fn say(line: &str) {
+    // Nobody may be reading, which is no reason to end.
+    let _ = writeln!(std::io::stderr(), "ratelimit: {line}");
+}

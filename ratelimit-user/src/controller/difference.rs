@@ -1,0 +1,86 @@
+//! What has to change for a file's rules to be in force. What others have set stays.
+
+use std::{
+    collections::{HashMap, HashSet},
+    time::{Duration, SystemTime},
+};
+
+use ratelimit_common::rule::{BANNED, CONFIG, NEVER};
+
+use crate::{
+    config::Planned,
+    dataplane::{
+        bulk::{Change, Wish},
+        host,
+        rules::Listed,
+        target::Target,
+        terms::Terms,
+    },
+};
+
+/// By how much an end may be off and be the same: the wall clock is adjusted now and then, and the monotonic one is not.
+const SAME_END: Duration = Duration::from_secs(2);
+
+/// The change, and what it comes to.
+#[derive(Debug, Default)]
+pub(super) struct Difference {
+    /// For [`Instance::change`](crate::dataplane::Instance::change).
+    pub(super) change: Change,
+    /// Rules of the file that are as they were.
+    pub(super) unchanged: usize,
+    /// Rules of the file that are not in force, because somebody has set another by command.
+    pub(super) overruled: Vec<Target>,
+}
+
+/// What has to change of these `running` rules for the `planned` ones to be in force at this time.
+#[must_use]
+pub(super) fn difference(running: &[Listed], planned: &[Planned], now: SystemTime) -> Difference {
+    let rules: HashMap<Target, &Listed> =
+        running.iter().filter(|rule| rule.origin != BANNED).map(|rule| (rule.target, rule)).collect();
+    let mut found = Difference::default();
+    let mut kept = HashSet::new();
+    for plan in planned {
+        let left = match plan.until.map(|until| until.duration_since(now)) {
+            // It has ended.
+            Some(Err(_)) => continue,
+            Some(Ok(left)) => Some(left),
+            None => None,
+        };
+        kept.insert(plan.target);
+        match rules.get(&plan.target) {
+            Some(rule) if rule.terms == plan.terms && is_same_end(rule.expires_in, left) => found.unchanged += 1,
+            Some(rule) if rule.origin != CONFIG => found.overruled.push(plan.target),
+            _ => found.wish(plan, left),
+        }
+    }
+    let gone = rules.values().filter(|rule| rule.origin == CONFIG && !kept.contains(&rule.target));
+    found.change.deleted = gone.map(|rule| rule.target).collect();
+    found.change.deleted.sort_unstable();
+    found
+}
+
+impl Difference {
+    fn wish(&mut self, plan: &Planned, left: Option<Duration>) {
+        let expires =
+            left.map_or(NEVER, |left| host::now().saturating_add(u64::try_from(left.as_nanos()).unwrap_or(NEVER)));
+        let terms = self.index(&plan.terms);
+        self.change.wishes.push(Wish { target: plan.target, terms, expires, origin: CONFIG });
+    }
+
+    /// Many rules share few terms.
+    fn index(&mut self, terms: &Terms) -> usize {
+        let known = &mut self.change.terms;
+        known.iter().position(|known| known == terms).unwrap_or_else(|| {
+            known.push(terms.clone());
+            known.len() - 1
+        })
+    }
+}
+
+fn is_same_end(running: Option<Duration>, planned: Option<Duration>) -> bool {
+    match (running, planned) {
+        (None, None) => true,
+        (Some(running), Some(planned)) => running.abs_diff(planned) <= SAME_END,
+        _ => false,
+    }
+}

@@ -1,0 +1,7 @@
+//! What keeps a configuration file in force.
+
+pub mod apply;
+pub mod daemon;
+mod difference;
+pub mod socket;
+mod watch;

@@ -1,0 +1,130 @@
+//! The socket through which commands ask the daemon, and that there is one of it.
+
+use std::{
+    fs,
+    io::{self, BufRead as _, BufReader, Write as _},
+    os::unix::{
+        fs::{MetadataExt as _, PermissionsExt as _},
+        net::UnixStream,
+    },
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+use tokio::net::UnixListener;
+
+/// Where the folders of sockets are.
+const RUN: &str = "/run";
+
+/// What can be asked of the daemon, in one line of JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Request {
+    /// Read the file again.
+    Reload,
+}
+
+/// What it answers, in one line of JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Answer {
+    /// Done, as these words say.
+    Done(String),
+    /// Nothing has changed, as these words say.
+    Failed(String),
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum SocketError {
+    /// Nobody listens.
+    #[error("no daemon runs for {}: start one with `ratelimit run -c FILE`", .0.display())]
+    NoDaemon(PathBuf),
+    /// Another one is there.
+    #[error("a daemon runs for {} already: `ratelimit reload` has it read its file again", .0.display())]
+    SecondDaemon(PathBuf),
+    /// It ended before it answered, or says what cannot be understood.
+    #[error("the daemon gave no answer: see what it has printed")]
+    NoAnswer,
+    /// The system refuses.
+    #[error("{}: {cause}", .path.display())]
+    System {
+        /// The file.
+        path: PathBuf,
+        /// What it said.
+        cause: io::Error,
+    },
+}
+
+/// The folder of the instance with these pins: of the same name, where processes keep such things.
+fn folder(pins: &Path) -> PathBuf {
+    Path::new(RUN).join(pins.file_name().unwrap_or_default())
+}
+
+/// The one place of a daemon. Removed when it is dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    folder: PathBuf,
+    /// Commands come in here.
+    pub(super) listener: UnixListener,
+    _lock: fs::File,
+}
+
+impl Place {
+    /// Takes it.
+    pub(super) fn take(pins: &Path) -> Result<Self, SocketError> {
+        let folder = folder(pins);
+        let at = |path: &Path| {
+            let path = path.to_owned();
+            move |cause| SocketError::System { path, cause }
+        };
+        fs::create_dir_all(&folder).map_err(at(&folder))?;
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o750)).map_err(at(&folder))?;
+        let (lock_path, socket) = (folder.join("lock"), folder.join("socket"));
+        let lock = loop {
+            let lock = fs::File::create(&lock_path).map_err(at(&lock_path))?;
+            flock(&lock, FlockOperation::NonBlockingLockExclusive)
+                .map_err(|_| SocketError::SecondDaemon(pins.to_owned()))?;
+            // One that was just ending may have removed it in between.
+            let locked = lock.metadata().map_err(at(&lock_path))?.ino();
+            if fs::metadata(&lock_path).is_ok_and(|current| current.ino() == locked) {
+                break lock;
+            }
+        };
+        // One that was killed has left its own.
+        match fs::remove_file(&socket) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(at(&socket)(error)),
+            _ => {}
+        }
+        let listener = UnixListener::bind(&socket).map_err(at(&socket))?;
+        fs::set_permissions(&socket, fs::Permissions::from_mode(0o660)).map_err(at(&socket))?;
+        Ok(Self { folder, listener, _lock: lock })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // Whoever starts next finds what is left, and copes.
+        let _ = fs::remove_file(self.folder.join("socket"));
+        let _ = fs::remove_file(self.folder.join("lock"));
+        let _ = fs::remove_dir(&self.folder);
+    }
+}
+
+/// Asks the daemon of the instance with these pins.
+///
+/// # Errors
+///
+/// [`SocketError`] where there is none, or no answer.
+pub fn ask(pins: &Path, request: Request) -> Result<Answer, SocketError> {
+    let path = folder(pins).join("socket");
+    let mut stream = UnixStream::connect(&path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => SocketError::NoDaemon(pins.to_owned()),
+        _ => SocketError::System { path, cause: error },
+    })?;
+    let mut answer = String::new();
+    let asked = serde_json::to_string(&request).map_err(io::Error::from).and_then(|line| writeln!(stream, "{line}"));
+    let read = asked.and_then(|()| BufReader::new(stream).read_line(&mut answer));
+    read.ok().and_then(|_| serde_json::from_str(&answer).ok()).ok_or(SocketError::NoAnswer)
+}

@@ -1,0 +1,284 @@
+//! Changes many rules at once: all of them, or none.
+
+use std::collections::{HashMap, HashSet};
+
+use ratelimit_common::{
+    class::{ANY, Class},
+    map::{PREFIX_RULES_MAX, SOURCE_RULES_MAX},
+    policy::{PolicyId, UNLIMITED_ID},
+    rule::{NEVER, Rule},
+    service::Service,
+    source::Source,
+};
+
+use super::{
+    Error, Instance, expiry, filter, policies,
+    rules::{self, Place},
+    services::{self, Services},
+    tables::{self, Tables},
+    target::{Sources, Target},
+    terms::Terms,
+    upgrade,
+};
+
+/// Rules that are written in one system call.
+const BATCH: usize = 4_096;
+
+/// A rule that is to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wish {
+    /// What it is about.
+    pub target: Target,
+    /// Which of the terms it has.
+    pub terms: usize,
+    /// Nanoseconds of the monotonic clock; [`NEVER`] if it stays.
+    pub expires: u64,
+    /// An origin of [`ratelimit_common::rule`].
+    pub origin: u8,
+}
+
+/// What is to change.
+#[derive(Debug, Clone, Default)]
+pub struct Change {
+    /// The terms of rules, each once.
+    pub terms: Vec<Terms>,
+    /// Rules to be, no two about the same.
+    pub wishes: Vec<Wish>,
+    /// Rules to delete, none of them wished for.
+    pub deleted: Vec<Target>,
+}
+
+impl Instance {
+    /// Makes a change, and tells `progress` how many rules are written. When all are, `check` has the last word.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Instance::set_rule`], and of `check`; nothing has changed then.
+    pub fn change(
+        &mut self,
+        change: &Change,
+        progress: &mut dyn FnMut(usize),
+        check: &dyn Fn(&Tables) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut needed = 0;
+        let ipv6_prefix = self.tables.control()?.ipv6_prefix as u8;
+        for terms in &change.terms {
+            self.check_capacity(terms)?;
+        }
+        for wish in &change.wishes {
+            let terms = &change.terms[wish.terms];
+            needed |= upgrade::needs(wish.target, terms);
+            terms.check(wish.target, ipv6_prefix)?;
+        }
+        self.look_at(needed)?;
+        let outcome = apply(&mut self.tables, change, progress, check);
+        if outcome.is_err() || !change.deleted.is_empty() {
+            self.spare(policies::OF_RULES);
+        }
+        outcome
+    }
+}
+
+/// A rule of one class, as the maps have it.
+type Entry = (Source, Rule);
+
+/// What the rule maps hold, by prefix and class.
+struct Existing {
+    sources: HashMap<Source, Rule>,
+    prefixes: HashMap<Source, Rule>,
+}
+
+impl Existing {
+    fn read(tables: &Tables) -> Result<Self, Error> {
+        Ok(Self {
+            sources: tables.source_rules()?.into_iter().collect(),
+            prefixes: tables.prefix_rules()?.into_iter().collect(),
+        })
+    }
+
+    /// Whether so many more have room.
+    fn check_room(&self, sources: &[Entry], prefixes: &[Entry]) -> Result<(), Error> {
+        let room = |kind, most: u32, old: &HashMap<Source, Rule>, new: &[Entry]| {
+            let more = new.iter().filter(|(source, _)| !old.contains_key(source)).count();
+            if old.len() + more > most as usize { Err(Error::TooManyRules { kind, most }) } else { Ok(()) }
+        };
+        room("source", SOURCE_RULES_MAX, &self.sources, sources)?;
+        room("prefix", PREFIX_RULES_MAX, &self.prefixes, prefixes)
+    }
+}
+
+/// The same change as the maps have it.
+#[derive(Default)]
+struct Plan {
+    sources: Vec<Entry>,
+    prefixes: Vec<Entry>,
+    /// Classes whose default changes, with the policy and its origin.
+    defaults: Vec<(Class, PolicyId, u8)>,
+    deleted: Vec<(Source, Place)>,
+}
+
+fn apply(
+    tables: &mut Tables,
+    change: &Change,
+    progress: &mut dyn FnMut(usize),
+    check: &dyn Fn(&Tables) -> Result<(), Error>,
+) -> Result<(), Error> {
+    expiry::clear(tables)?;
+    let ids = policies::intern_all(tables, &change.terms)?;
+    let outcome = plan(tables, change, &ids).and_then(|plan| write(tables, &plan, progress, check));
+    tables.renew()?;
+    let replaces_defaults = change.wishes.iter().any(|wish| wish.target.sources == Sources::Default);
+    if outcome.is_err() || !change.deleted.is_empty() || replaces_defaults {
+        policies::renew_debt(tables)?;
+    }
+    if outcome.is_err() || !change.deleted.is_empty() {
+        rules::forget_narrow(tables)?;
+        filter::renew(tables)?;
+        services::forget_unused(tables)?;
+    }
+    outcome
+}
+
+fn plan(tables: &mut Tables, change: &Change, ids: &[PolicyId]) -> Result<Plan, Error> {
+    let ipv6_prefix = tables.control()?.ipv6_prefix;
+    let mut plan = Plan::default();
+    let mut classes = HashMap::from([(Service::Any, ANY)]);
+    for wish in &change.wishes {
+        let service = wish.target.service;
+        let class = match classes.get(&service) {
+            Some(class) => *class,
+            None => {
+                let class = services::ensure_class(tables, service)?;
+                classes.insert(service, class);
+                class
+            }
+        };
+        let policy = ids[wish.terms];
+        let Sources::Prefix(prefix) = wish.target.sources else {
+            plan.defaults.push((class, policy, wish.origin));
+            continue;
+        };
+        let entry = (
+            prefix.source().of_class(class),
+            Rule { policy, prefix: prefix.bits(), origin: wish.origin, reserved: 0, expires: wish.expires },
+        );
+        match Place::of(&prefix, class, ipv6_prefix) {
+            Place::Source(_) => plan.sources.push(entry),
+            Place::Prefix(_) => plan.prefixes.push(entry),
+        }
+    }
+    let services = Services::read(tables)?;
+    for target in &change.deleted {
+        let Some(class) = services.class(target.service) else { continue };
+        match target.sources {
+            Sources::Default => plan.defaults.push((class, UNLIMITED_ID, 0)),
+            Sources::Prefix(prefix) => {
+                plan.deleted.push((prefix.source().of_class(class), Place::of(&prefix, class, ipv6_prefix)));
+            }
+        }
+    }
+    Ok(plan)
+}
+
+fn write(
+    tables: &mut Tables,
+    plan: &Plan,
+    progress: &mut dyn FnMut(usize),
+    check: &dyn Fn(&Tables) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut existing = Existing::read(tables)?;
+    if existing.check_room(&plan.sources, &plan.prefixes).is_err() {
+        // What has ended makes room, even if a search is not due yet.
+        expiry::remove(tables)?;
+        existing = Existing::read(tables)?;
+        existing.check_room(&plan.sources, &plan.prefixes)?;
+    }
+    prepare(tables, plan)?;
+    let defaults = plan.defaults.iter().map(|(class, ..)| Ok((*class, tables.class(*class)?)));
+    let defaults = defaults.collect::<Result<Vec<_>, Error>>()?;
+    let outcome = try_write(tables, plan, progress).and_then(|()| check(tables));
+    if outcome.is_err() {
+        // The failure itself is what the operator must hear of, not that of undoing.
+        let _ = undo(tables, plan, &existing);
+        for (class, entry) in defaults {
+            let _ = tables.classes.set(u32::from(class), entry, 0);
+        }
+    }
+    outcome
+}
+
+/// Does what must stand before the first rule.
+fn prepare(tables: &mut Tables, plan: &Plan) -> Result<(), Error> {
+    let mut control = tables.control()?;
+    let ends = |entries: &[Entry]| entries.iter().map(|(_, rule)| rule.expires).min().unwrap_or(NEVER);
+    let first = ends(&plan.sources).min(ends(&plan.prefixes));
+    if first != NEVER && control.clear_after == 0 {
+        control.clear_after = first;
+    }
+    if plan.prefixes.iter().any(|(source, _)| rules::is_narrow(source, control.ipv6_prefix)) {
+        control.narrow_rules = 1;
+    }
+    tables.set_control(&control)?;
+    filter::add_all(tables, plan.sources.iter().chain(&plan.prefixes).map(|(source, _)| source))
+}
+
+fn try_write(tables: &mut Tables, plan: &Plan, progress: &mut dyn FnMut(usize)) -> Result<(), Error> {
+    let mut done = 0;
+    for batch in plan.prefixes.chunks(BATCH) {
+        tables.set_prefix_rules(batch)?;
+        done += batch.len();
+        progress(done);
+    }
+    for batch in plan.sources.chunks(BATCH) {
+        tables.set_source_rules(batch)?;
+        done += batch.len();
+        progress(done);
+    }
+    for (class, policy, origin) in &plan.defaults {
+        tables.set_default_policy(*class, *policy, *origin)?;
+    }
+    for (_, place) in &plan.deleted {
+        place.remove(tables)?;
+    }
+    lift_bans(tables, plan)
+}
+
+/// What the operator says about a source counts.
+fn lift_bans(tables: &mut Tables, plan: &Plan) -> Result<(), Error> {
+    let bans = tables.bans()?;
+    if bans.is_empty() {
+        return Ok(());
+    }
+    let named = plan.sources.iter().chain(&plan.prefixes).map(|(source, _)| source);
+    let named: HashSet<&Source> = named.chain(plan.deleted.iter().map(|(source, _)| source)).collect();
+    for (source, _) in bans.iter().filter(|(source, _)| named.contains(source)) {
+        rules::lift_source(tables, source)?;
+    }
+    Ok(())
+}
+
+/// Puts back what was there, as far as it goes.
+fn undo(tables: &mut Tables, plan: &Plan, existing: &Existing) -> Result<(), Error> {
+    let Existing { sources, prefixes } = existing;
+    for (source, _) in &plan.sources {
+        match sources.get(source) {
+            Some(rule) => tables.set_source_rules(&[(*source, *rule)])?,
+            None => Place::Source(*source).remove(tables)?,
+        }
+    }
+    for (source, _) in &plan.prefixes {
+        match prefixes.get(source) {
+            Some(rule) => tables.set_prefix_rules(&[(*source, *rule)])?,
+            None => Place::Prefix(tables::prefix_key(source)).remove(tables)?,
+        }
+    }
+    for (source, _) in &plan.deleted {
+        if let Some(rule) = sources.get(source) {
+            tables.set_source_rules(&[(*source, *rule)])?;
+        }
+        if let Some(rule) = prefixes.get(source) {
+            tables.set_prefix_rules(&[(*source, *rule)])?;
+        }
+    }
+    Ok(())
+}

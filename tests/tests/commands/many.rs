@@ -1,0 +1,110 @@
+//! Rules for many sources, one in each line of standard input.
+
+use ratelimit_tests::{Ratelimit, Sandbox, stdin};
+
+/// All rules, as both lists have them.
+fn rules(ratelimit: &Ratelimit<'_>) -> Vec<String> {
+    let mut sources = Vec::new();
+    for list in ["limit list", "deny list", "allow list"] {
+        for row in ratelimit.json(list).as_array().unwrap() {
+            sources.push(format!("{list} {} {}", row["source"].as_str().unwrap(), row["service"].as_str().unwrap()));
+        }
+    }
+    sources
+}
+
+#[test]
+fn every_line_gets_the_rule() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    let lines = "# a list\n10.0.0.0/24 # one of it\n\n2001:db8::/32\r\n2001:db9::1\n";
+    let text = ratelimit.ok_with("limit set - --packets 5/s --service udp/53 --for 1h", lines);
+    assert_eq!(text, "3 rules: 5/s per source, burst 5, ends in 1h\n");
+    let text = ratelimit.ok_with("deny add -", "192.0.2.1\n192.0.2.2");
+    assert_eq!(text, "2 rules: deny\n");
+    assert_eq!(ratelimit.ok_with("allow add -", ""), "0 rules: allow\n");
+    assert_eq!(
+        rules(&ratelimit),
+        [
+            "limit list 10.0.0.0/24 udp/53",
+            "limit list 2001:db8::/32 udp/53",
+            "limit list 2001:db9::1 udp/53",
+            "deny list 192.0.2.1 any",
+            "deny list 192.0.2.2 any",
+        ]
+    );
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn bad_lines_are_named_and_nothing_is_changed_without_skip_bad() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    ratelimit.ok("deny add 10.9.9.9");
+    let before = rules(&ratelimit);
+    let lines = "10.0.0.1\n10.0.0.1\n10.0.0.300\n10.0.0.0/8\n10.0.0.1/8\ndefault\n";
+    let output = ratelimit.run_with("deny add -", lines);
+    assert_eq!(output.status, 2);
+    assert_eq!(
+        output.stderr.lines().collect::<Vec<_>>(),
+        [
+            "ratelimit: line 1: 10.0.0.1: is within 10.0.0.0/8 of line 4",
+            "ratelimit: line 2: 10.0.0.1: is within 10.0.0.0/8 of line 4",
+            "ratelimit: line 3: 10.0.0.300: expected an address or a prefix, such as 203.0.113.7, 203.0.113.0/24 or 2001:db8::/48",
+            "ratelimit: line 5: 10.0.0.1/8: the address has bits set beyond the prefix: say 10.0.0.0/8 or 10.0.0.1",
+            "ratelimit: line 6: default: expected an address or a prefix, such as 203.0.113.7, 203.0.113.0/24 or 2001:db8::/48",
+            "ratelimit: 5 of 6 lines cannot be used: nothing was changed, --skip-bad leaves them out",
+        ]
+    );
+    assert_eq!(rules(&ratelimit), before);
+    let output = ratelimit.run_with("deny add - --skip-bad", lines);
+    assert_eq!((output.status, output.stdout.as_str()), (0, "1 rule: deny, 5 lines left out\n"));
+    assert_eq!(rules(&ratelimit), ["deny list 10.0.0.0/8 any", "deny list 10.9.9.9 any"]);
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn an_ssh_session_is_not_shut_out_by_a_list() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    let lines = "10.8.0.0/16\n10.9.0.0/24\n2001:db8::/32";
+    let deny = |words: &str| {
+        let mut command = ratelimit.command(words);
+        ratelimit.output(command.env("SSH_CONNECTION", "10.9.0.2 50000 10.9.0.1 22").stdin(stdin(lines)))
+    };
+    let output = deny("deny add -");
+    assert_eq!(
+        (output.status, output.stderr.as_str()),
+        (
+            2,
+            "ratelimit: this SSH session comes from 10.9.0.2, which would be denied: nothing was changed, --force does it all the same\n"
+        )
+    );
+    assert!(rules(&ratelimit).is_empty());
+    assert_eq!(deny("deny add - --force").status, 0);
+    assert_eq!(rules(&ratelimit).len(), 3);
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn what_has_no_room_changes_nothing() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    ratelimit.ok("limit set 10.0.0.0 --packets 7/s");
+    ratelimit.ok("limit set 192.0.2.0/24 --packets 7/s");
+    // One more than the table has room for.
+    let hosts: String = (0..1u32 << 20).map(|n| format!("11.{}.{}.{}\n", n >> 16, n >> 8 & 255, n & 255)).collect();
+    let error = ratelimit.run_with("limit set - --packets 5/s", &hosts);
+    assert_eq!(
+        (error.status, error.stderr.as_str()),
+        (2, "ratelimit: the table of source rules is full (1048576): delete some first\n")
+    );
+    assert_eq!(rules(&ratelimit), ["limit list 10.0.0.0 any", "limit list 192.0.2.0/24 any"]);
+    ratelimit.ok("limit del 10.0.0.0");
+    assert_eq!(ratelimit.ok_with("limit set - --packets 5/s", &hosts), "1048576 rules: 5/s per source, burst 5\n");
+    ratelimit.ok("detach --all");
+}
