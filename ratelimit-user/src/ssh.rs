@@ -5,6 +5,7 @@ use std::{fs, net::IpAddr, process};
 use anyhow::Result;
 use ratelimit_common::{
     policy::{BAN, DENY, Policy},
+    rule::SSH,
     service::{Service, Transport},
 };
 
@@ -81,6 +82,24 @@ fn fate(terms: &Terms) -> String {
         DENY | BAN => "denied".to_owned(),
         _ => format!("limited to {}", write::limit(terms)),
     }
+}
+
+/// Allows the address that this SSH session comes from, unless it has a rule of its own already. `option` goes on without that.
+///
+/// # Errors
+///
+/// [`Error::SessionDenied`] where rules that stand deny it; nothing has changed then.
+pub(crate) fn allow_peer(instance: &mut Instance, option: &'static str) -> Result<Option<Prefix>, Error> {
+    let Some(session) = session() else { return Ok(None) };
+    let peer = session.peer;
+    if session.terms(&instance.tables)?.iter().any(|terms| terms.policy.kind == DENY) {
+        return Err(Error::SessionDenied { peer: peer.to_string(), option });
+    }
+    if rules::get(&instance.tables, Target::prefix(peer))?.is_some() {
+        return Ok(None);
+    }
+    instance.set_rule(Target::prefix(peer), &Policy::ALLOWED.into(), None, SSH)?;
+    Ok(Some(peer))
 }
 
 /// Makes a change to the rule of `target`, and takes it back if it shuts this SSH session out, unless by `force`. Returns the

@@ -4,11 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use clap::ValueEnum;
-use ratelimit_common::{
-    control::FEATURE_ELASTIC,
-    policy::{DENY, Policy},
-    rule::{COMMAND, SSH},
-};
+use ratelimit_common::{control::FEATURE_ELASTIC, rule::COMMAND};
 use serde::Serialize;
 
 use super::{Answer, follow, output::Output, status};
@@ -163,20 +159,12 @@ fn again(
     set_default(terms, instance)
 }
 
-/// Allows the address that this SSH session comes from, unless it has a rule of its own already.
+/// Allows the address that this SSH session comes from, unless the operator does not want that.
 fn allow_ssh_peer(arguments: &Arguments, instance: &mut Instance) -> Result<Option<Prefix>> {
-    let Some(session) = ssh::session().filter(|_| !arguments.no_allow_ssh) else { return Ok(None) };
-    let peer = session.peer;
-    if session.terms(&instance.tables)?.iter().any(|terms| terms.policy.kind == DENY) {
-        anyhow::bail!(
-            "this SSH session comes from {peer}, which the rules that were kept deny: `ratelimit deny list` shows them, --no-allow-ssh attaches all the same"
-        );
-    }
-    if rules::get(&instance.tables, Target::prefix(peer))?.is_some() {
+    if arguments.no_allow_ssh {
         return Ok(None);
     }
-    instance.set_rule(Target::prefix(peer), &Policy::ALLOWED.into(), None, SSH)?;
-    Ok(Some(peer))
+    Ok(ssh::allow_peer(instance, "--no-allow-ssh")?)
 }
 
 fn set_default(terms: Option<&Terms>, instance: &mut Instance) -> Result<()> {

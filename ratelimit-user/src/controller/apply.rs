@@ -2,10 +2,7 @@
 
 use std::{path::Path, time::SystemTime};
 
-use ratelimit_common::{
-    policy::{DENY, Policy},
-    rule::{CONFIG, SSH},
-};
+use ratelimit_common::rule::CONFIG;
 use serde::Serialize;
 
 use super::difference::difference;
@@ -88,8 +85,8 @@ fn bring(
         instance.upgrade(&config.wanted)?;
         done.settings = Some(Wanted::of(&running));
     }
-    if instance.attachments.list()?.is_empty() && !config.interfaces.is_empty() {
-        done.allowed_ssh = allow_ssh_peer(instance)?;
+    if !force && instance.attachments.list()?.is_empty() && !config.interfaces.is_empty() {
+        done.allowed_ssh = ssh::allow_peer(instance, "--force")?;
         done.applied.allowed_ssh = done.allowed_ssh.map(|peer| peer.to_string());
     }
     for wanted in &config.interfaces {
@@ -109,17 +106,6 @@ fn bring(
     done.applied.unchanged = difference.unchanged;
     done.applied.overruled = difference.overruled.iter().map(Target::to_string).collect();
     if is_new { attach(instance, config, done) } else { Ok(()) }
-}
-
-/// Allows the address that this SSH session comes from, unless it has a rule of its own already.
-fn allow_ssh_peer(instance: &mut Instance) -> Result<Option<Prefix>, Error> {
-    let Some(session) = ssh::session() else { return Ok(None) };
-    let peer = Target::prefix(session.peer);
-    if rules::get(&instance.tables, peer)?.is_some_and(|rule| rule.terms.policy.kind != DENY) {
-        return Ok(None);
-    }
-    instance.set_rule(peer, &Policy::ALLOWED.into(), None, SSH)?;
-    Ok(Some(session.peer))
 }
 
 fn set_capacity(instance: &mut Instance, wanted: &Interface, done: &mut Done) -> Result<(), Error> {

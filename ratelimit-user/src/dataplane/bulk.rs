@@ -196,7 +196,8 @@ fn write(
     prepare(tables, plan)?;
     let defaults = plan.defaults.iter().map(|(class, ..)| Ok((*class, tables.class(*class)?)));
     let defaults = defaults.collect::<Result<Vec<_>, Error>>()?;
-    let outcome = try_write(tables, plan, progress).and_then(|()| check(tables));
+    // Bans come last: what was lifted is not put back.
+    let outcome = try_write(tables, plan, progress).and_then(|()| check(tables)).and_then(|()| lift_bans(tables, plan));
     if outcome.is_err() {
         // The failure itself is what the operator must hear of, not that of undoing.
         let _ = undo(tables, plan, &existing);
@@ -240,7 +241,7 @@ fn try_write(tables: &mut Tables, plan: &Plan, progress: &mut dyn FnMut(usize)) 
     for (_, place) in &plan.deleted {
         place.remove(tables)?;
     }
-    lift_bans(tables, plan)
+    Ok(())
 }
 
 /// What the operator says about a source counts.

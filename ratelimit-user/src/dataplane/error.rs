@@ -188,6 +188,16 @@ pub enum Error {
         /// What would become of it.
         fate: String,
     },
+    /// Rules that were kept shut out the operator's own SSH session.
+    #[error(
+        "this SSH session comes from {peer}, which the rules that were kept deny: `ratelimit deny list` shows them, {option} attaches all the same"
+    )]
+    SessionDenied {
+        /// Where it comes from.
+        peer: String,
+        /// The option that goes on.
+        option: &'static str,
+    },
     /// A rule map is full.
     #[error("the table of {kind} rules is full ({most}): delete some first")]
     TooManyRules {

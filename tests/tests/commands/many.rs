@@ -1,6 +1,8 @@
 //! Rules for many sources, one in each line of standard input.
 
-use ratelimit_tests::{Ratelimit, Sandbox, stdin};
+use std::net::Ipv4Addr;
+
+use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox, stdin};
 
 /// All rules, as both lists have them.
 fn rules(ratelimit: &Ratelimit<'_>) -> Vec<String> {
@@ -70,7 +72,14 @@ fn an_ssh_session_is_not_shut_out_by_a_list() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0");
-    let lines = "10.8.0.0/16\n10.9.0.0/24\n2001:db8::/32";
+    // Who is banned stays so when nothing is changed.
+    ratelimit.ok("limit set 10.8.7.0/24 --packets 1/d --ban 1h");
+    let source = Ipv4Addr::new(10, 8, 7, 1);
+    sandbox.add_peer_address(source);
+    Flood::of(Frame::udp(source, 9)).send(&sandbox, 10);
+    let before = rules(&ratelimit);
+    assert!(before.contains(&"deny list 10.8.7.1 any".to_owned()), "{before:?}");
+    let lines = "10.8.7.1\n10.9.0.0/24\n2001:db8::/32";
     let deny = |words: &str| {
         let mut command = ratelimit.command(words);
         ratelimit.output(command.env("SSH_CONNECTION", "10.9.0.2 50000 10.9.0.1 22").stdin(stdin(lines)))
@@ -83,9 +92,9 @@ fn an_ssh_session_is_not_shut_out_by_a_list() {
             "ratelimit: this SSH session comes from 10.9.0.2, which would be denied: nothing was changed, --force does it all the same\n"
         )
     );
-    assert!(rules(&ratelimit).is_empty());
+    assert_eq!(rules(&ratelimit), before);
     assert_eq!(deny("deny add - --force").status, 0);
-    assert_eq!(rules(&ratelimit).len(), 3);
+    assert_eq!(rules(&ratelimit).len(), 4);
     ratelimit.ok("detach --all");
 }
 

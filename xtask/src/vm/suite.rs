@@ -76,6 +76,7 @@ const EXCLUDED: [(&str, &str, &[&str]); 7] = [
             "attaching::settings_of_a_running_instance_are_not_changed_silently",
             "costs::costs_that_cannot_be_are_refused_and_those_that_are_not_there_are_a_negative_answer",
             "costs::packets_count_as_what_was_set_from_the_next_one_on",
+            "daemon::a_session_that_kept_rules_deny_is_named_and_they_stay",
             "daemon::what_is_saved_is_good_and_gives_the_same_again",
             "daemon::what_rules_do_not_ask_for_stays_when_they_go",
             "errors::another_mode_than_the_running_one_is_not_ignored",
