@@ -3,7 +3,7 @@
 use crate::{boundary, gcra::Units};
 
 /// Changes with every layout in this crate, and is checked before any pinned map is trusted.
-pub const ABI_VERSION: u32 = 6;
+pub const ABI_VERSION: u32 = 7;
 
 /// The entry of the control map. What every packet reads comes first, in two cache lines.
 #[repr(C)]
@@ -51,8 +51,12 @@ pub struct Control {
     pub most_cost: u32,
     /// Entries that the map of logs has as soon as a limit keeps logs.
     pub source_logs: u32,
+    /// The `features` of the program that is about to take the running one's place, for whoever finishes what was cut short.
+    pub next_features: u32,
+    /// Zero.
+    pub reserved: u32,
 }
-boundary!(Control, size 208);
+boundary!(Control, size 216);
 
 /// A rate as [`crate::gcra`] wants it, and as the operator gave it.
 #[repr(C)]
@@ -97,6 +101,10 @@ pub const COSTS: &str = "COSTS_ON";
 pub const SHADOW: &str = "SHADOW_ON";
 /// Name of the program's constant (`u32`) that is not 0 where packets over a limit may be answered.
 pub const REJECT: &str = "REJECT_ON";
+/// Name of the program's constant (`u32`) that is not 0 while buckets and logs move from maps of another size.
+pub const MOVING: &str = "MOVING_ON";
+/// Name of the program's constant (`u32`) with the number of cells before, while that changes; 0 otherwise.
+pub const OLD_CELLS: &str = "OLD_CELLS";
 /// Name of the program's constant (`u32`) with the bits of an IPv6 address that make a source.
 pub const IPV6_PREFIX: &str = "IPV6_PREFIX";
 /// Name of aya-log's constant (`u8`) with the most verbose level that is logged; 0 is off.

@@ -38,6 +38,14 @@ pub const CAPACITIES: &str = "CAPACITIES";
 pub const CAPACITY_LEFT: &str = "CAPACITY_LEFT";
 /// State of the budget for answers, one `u64`. See [`crate::gcra`].
 pub const REPLIES: &str = "REPLIES";
+/// Buckets before the map got another size; not pinned under this name, and one entry where nothing moves.
+pub const OLD_BUCKETS: &str = "OLD_BUCKETS";
+/// The same of cells.
+pub const OLD_FRONT: &str = "OLD_FRONT";
+/// The same of logs.
+pub const OLD_LOGS: &str = "OLD_LOGS";
+/// The maps whose sizes can change, with what they are to a program while entries move to them.
+pub const MOVED: [(&str, &str); 3] = [(BUCKETS, OLD_BUCKETS), (FRONT, OLD_FRONT), (LOGS, OLD_LOGS)];
 /// Messages of the kernel side, made by aya-log; belongs to one loaded program and is not pinned.
 pub const MESSAGES: &str = "AYA_LOGS";
 

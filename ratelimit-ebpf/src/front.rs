@@ -8,7 +8,9 @@ use ratelimit_common::{
     policy::{DROP, SHADOW},
 };
 
-use crate::{atomic::Word, capacity, cost, maps::FRONT, rules, settings, strangers, verdict::Verdict, visit::Visit};
+use crate::{
+    atomic::Word, capacity, cost, maps::FRONT, moving, rules, settings, strangers, verdict::Verdict, visit::Visit,
+};
 
 /// A [`cell::Cell`] as the CPUs share it.
 #[repr(C)]
@@ -42,6 +44,9 @@ pub fn is_on() -> bool {
 #[inline(always)]
 #[must_use]
 pub fn cell(hash: u64) -> Option<&'static Cell> {
+    if settings::is_on(&settings::OLD_CELLS) {
+        moving::fetch_levels(hash);
+    }
     FRONT.get(cell::index(hash, settings::FRONT_CELLS.load()))
 }
 

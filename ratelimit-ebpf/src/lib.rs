@@ -34,6 +34,7 @@ pub mod limits;
 pub mod log;
 pub mod maps;
 pub mod matched;
+pub mod moving;
 pub mod notes;
 pub mod offence;
 pub mod overrun;

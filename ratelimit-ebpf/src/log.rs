@@ -15,7 +15,7 @@ use crate::{
     charge::{Charge, TRIES},
     cpu,
     maps::{EMPTY_LOG, LOGS},
-    settings,
+    moving, settings,
 };
 
 /// A [`log::Log`] as the CPUs share it.
@@ -33,7 +33,13 @@ const _: () = assert!(size_of::<Logged>() == size_of::<log::Log>());
 #[must_use]
 pub fn find(source: &Source) -> Option<&'static Logged> {
     // SAFETY: nothing here removes the entry, and one that the kernel recycles holds another source's words, all valid.
-    unsafe { LOGS.get(source) }
+    let found = unsafe { LOGS.get(source) };
+    if moving::is_on() && found.is_none() {
+        moving::fetch_log(source);
+        // SAFETY: as above.
+        return unsafe { LOGS.get(source) };
+    }
+    found
 }
 
 /// Makes an empty log, unless another CPU was first.

@@ -95,6 +95,19 @@ pub static CAPACITIES: Array<Shared, { capacity::PLACES as usize }, ALIGNED> = A
 /// See [`map::CAPACITY_LEFT`].
 #[btf_map]
 pub static CAPACITY_LEFT: PerCpuArray<Word, { capacity::PLACES as usize }> = PerCpuArray::new();
+
 /// See [`map::REPLIES`].
 #[btf_map]
 pub static REPLIES: Array<Word, 1> = Array::new();
+
+/// See [`map::OLD_BUCKETS`].
+#[btf_map]
+pub static OLD_BUCKETS: LruHashMap<Source, Tracked, 1> = LruHashMap::new();
+
+/// See [`map::OLD_FRONT`].
+#[btf_map]
+pub static OLD_FRONT: Array<Cell, 1, ALIGNED> = Array::new();
+
+/// See [`map::OLD_LOGS`].
+#[btf_map]
+pub static OLD_LOGS: LruHashMap<Source, Logged, 1> = LruHashMap::new();

@@ -62,9 +62,18 @@ pub static COSTS_ON: Global<u32> = Global::new(0);
 /// See [`ratelimit_common::control::SHADOW`].
 #[unsafe(no_mangle)]
 pub static SHADOW_ON: Global<u32> = Global::new(0);
+
 /// See [`ratelimit_common::control::REJECT`].
 #[unsafe(no_mangle)]
 pub static REJECT_ON: Global<u32> = Global::new(0);
+
+/// See [`ratelimit_common::control::MOVING`].
+#[unsafe(no_mangle)]
+pub static MOVING_ON: Global<u32> = Global::new(0);
+
+/// See [`ratelimit_common::control::OLD_CELLS`].
+#[unsafe(no_mangle)]
+pub static OLD_CELLS: Global<u32> = Global::new(0);
 
 /// Whether a stage is switched on.
 #[inline(always)]

@@ -16,7 +16,7 @@ use crate::{
     clock::Clock,
     front,
     maps::{BUCKETS, POLICIES},
-    own, rules, settings,
+    moving, own, rules, settings,
 };
 
 /// The policy of a source that a rule may concern, and the bucket that remembers it, if there is one. `source` becomes of the class that is
@@ -77,7 +77,13 @@ pub fn resolution(source: &mut Source, classes: Classes, control: &Control, now:
 #[must_use]
 pub fn find(source: &Source) -> Option<&'static Tracked> {
     // SAFETY: nothing here removes the entry, and one that the kernel recycles holds another source's words, all valid.
-    unsafe { BUCKETS.get(source) }
+    let found = unsafe { BUCKETS.get(source) };
+    if moving::is_on() && found.is_none() {
+        moving::fetch_bucket(source);
+        // SAFETY: as above.
+        return unsafe { BUCKETS.get(source) };
+    }
+    found
 }
 
 /// Resolves the policy of a source and remembers it in its bucket, which is made if there is none and the part of the budget for

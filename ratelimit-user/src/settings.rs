@@ -44,8 +44,8 @@ pub(crate) struct SettingsArguments {
     /// Observe only: every packet passes, and is counted as what would have become of it [default: off]
     #[arg(long, value_enum, value_name = "on|off", num_args = 0..=1, require_equals = true, default_missing_value = "on")]
     shadow: Option<Switch>,
-    /// Logs that there can be at a time for limits by sliding-log, at 672 bytes each; the longest silent one gives way. Changing it begins them
-    /// anew [default: 16384]
+    /// Logs that there can be at a time for limits by sliding-log, at 672 bytes each; the longest silent one gives way
+    /// [default: 16384]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=1 << 24))]
     max_logs: Option<u32>,
     /// What becomes of malformed and truncated IP packets: dropped, or passed as far as their source may [default: drop]

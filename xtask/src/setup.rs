@@ -14,7 +14,7 @@ struct Need {
     present: fn() -> bool,
 }
 
-const NEEDS: [Need; 4] = [
+const NEEDS: [Need; 5] = [
     Need {
         what: "a Rust compiler for bpfel-unknown-none",
         packages: &["rustc-web", "libstd-rust-web-dev-bpf"],
@@ -31,6 +31,7 @@ const NEEDS: [Need; 4] = [
         present: || linker_works() || llvm_prefix().is_some(),
     },
     Need { what: "the ip command", packages: &["iproute2"], present: || works("ip", "-V") },
+    Need { what: "strace", packages: &["strace"], present: || works("strace", "-V") },
 ];
 
 /// What only `cargo xtask vm` needs.
@@ -117,9 +118,9 @@ fn install_linker() -> Result<()> {
 fn by_hand() -> String {
     format!(
         "Install one of these by hand, then run `cargo xtask setup` again:\n  \
-         Debian: apt-get install rustc-web libstd-rust-web-dev-bpf rust-web-clippy llvm-{LLVM_MAJOR}-dev libzstd-dev zlib1g-dev iproute2\n  \
+         Debian: apt-get install rustc-web libstd-rust-web-dev-bpf rust-web-clippy llvm-{LLVM_MAJOR}-dev libzstd-dev zlib1g-dev iproute2 strace\n  \
          others: rustup toolchain install {NIGHTLY} --profile minimal --component rust-src --component clippy,\n          \
-         LLVM {LLVM_MAJOR} with its headers (llvm-config {LLVM_MAJOR} in PATH), and iproute2"
+         LLVM {LLVM_MAJOR} with its headers (llvm-config {LLVM_MAJOR} in PATH), iproute2 and strace"
     )
 }
 

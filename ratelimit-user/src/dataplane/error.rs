@@ -188,6 +188,12 @@ pub enum Error {
         /// What would become of it.
         fate: String,
     },
+    /// Pins were not all put in place, which the next command does.
+    #[error("what was asked for is in force, but not in its place ({cause}): the next command puts it there")]
+    Unfinished {
+        /// What stood in the way.
+        cause: Box<Error>,
+    },
     /// Rules that were kept shut out the operator's own SSH session.
     #[error(
         "this SSH session comes from {peer}, which the rules that were kept deny: `ratelimit deny list` shows them, {option} attaches all the same"

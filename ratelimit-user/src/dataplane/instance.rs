@@ -19,6 +19,7 @@ use super::{
     attachment::Attachments,
     error::{Tried as _, at},
     object::{self, Settings, Wanted},
+    stage,
     tables::Tables,
 };
 
@@ -30,9 +31,6 @@ const BPFFS: i64 = 0xcafe_4a11;
 
 /// File of the pinned program.
 pub(super) const PROGRAM: &str = "program";
-
-/// File of the program that is about to take its place.
-pub(super) const NEW_PROGRAM: &str = "program_new";
 
 /// Folder of the pinned links.
 const LINKS: &str = "links";
@@ -62,8 +60,15 @@ impl Instance {
         if !is_complete(pins) {
             return Err(Error::Interrupted);
         }
-        let tables = Tables::open(pins)?;
-        Ok(Self { pins: pins.to_owned(), tables, attachments: Attachments::in_folder(&pins.join(LINKS)), _lock: lock })
+        let attachments = Attachments::in_folder(&pins.join(LINKS));
+        let is_other = stage::recover(pins, &attachments)?;
+        let mut tables = Tables::open(pins)?;
+        if is_other {
+            let mut control = tables.control()?;
+            control.features = control.next_features;
+            tables.set_control(&control)?;
+        }
+        Ok(Self { pins: pins.to_owned(), tables, attachments, _lock: lock })
     }
 
     /// Opens the instance in `pins`, or makes one without rules. Says whether it is new.
@@ -90,7 +95,7 @@ impl Instance {
         remove_entries(pins)?;
         let settings = wanted.or(Settings::default());
         let create = || {
-            let mut object = object::load(&settings, Some(pins))?;
+            let mut object = object::load(&settings, Some(&|name| pins.join(name)))?;
             let tables = Tables::of(&mut object, &settings)?;
             object::program(&mut object, &settings)?.pin(pins.join(PROGRAM)).tried("cannot pin the program")?;
             Ok(tables)
@@ -195,13 +200,15 @@ fn remove_pins(pins: &Path) -> Result<(), Error> {
 }
 
 fn remove_entries(pins: &Path) -> Result<(), Error> {
-    for name in map::PINNED.into_iter().chain([object::NEW_LOGS, PROGRAM, NEW_PROGRAM]) {
+    stage::remove(pins)?;
+    let moved = map::MOVED.into_iter().map(|(_, old)| old);
+    for name in map::PINNED.into_iter().chain(moved).chain([PROGRAM]) {
         remove_if_there(&pins.join(name), |path| fs::remove_file(path))?;
     }
     remove_if_there(&pins.join(LINKS), |path| fs::remove_dir(path))
 }
 
-fn remove_if_there(path: &Path, remove: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), Error> {
+pub(super) fn remove_if_there(path: &Path, remove: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), Error> {
     match remove(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at(path)(error)),
         _ => Ok(()),

@@ -1,4 +1,4 @@
-//! An array map in this process's memory: a million entries are read without a system call for each.
+//! An array map in this process's memory: a million entries are read, and written, without a system call for each.
 
 use std::{
     io,
@@ -11,7 +11,7 @@ use aya::{Pod, maps::MapData};
 
 use super::{Error, error::Tried as _};
 
-/// All entries of an array that was made to be mapped (kernel 5.5), for reading.
+/// All entries of an array that was made to be mapped (kernel 5.5).
 pub struct Mapped<T> {
     start: *mut libc::c_void,
     entries: usize,
@@ -19,12 +19,21 @@ pub struct Mapped<T> {
 }
 
 impl<T: Pod> Mapped<T> {
-    /// Maps an array of `T`.
+    /// Maps an array of `T` for reading.
     ///
     /// # Errors
     ///
     /// [`Error::Bpf`] where the kernel refuses, or the entries have another size.
     pub fn of(map: &MapData) -> Result<Self, Error> {
+        Self::with(map, libc::PROT_READ)
+    }
+
+    /// Maps an array of `T` for reading and writing.
+    pub(super) fn to_write(map: &MapData) -> Result<Self, Error> {
+        Self::with(map, libc::PROT_READ | libc::PROT_WRITE)
+    }
+
+    fn with(map: &MapData, access: i32) -> Result<Self, Error> {
         let info = map.info().tried("cannot read the size of an array")?;
         if info.value_size() as usize != size_of::<T>() {
             return Err(Error::Bpf { what: "cannot map an array", detail: "its entries have another size".to_owned() });
@@ -32,7 +41,7 @@ impl<T: Pod> Mapped<T> {
         let entries = info.max_entries() as usize;
         let (length, fd) = (entries * size_of::<T>(), map.fd().as_fd().as_raw_fd());
         // SAFETY: the kernel chooses where, and nothing else is there.
-        let start = unsafe { libc::mmap(ptr::null_mut(), length, libc::PROT_READ, libc::MAP_SHARED, fd, 0) };
+        let start = unsafe { libc::mmap(ptr::null_mut(), length, access, libc::MAP_SHARED, fd, 0) };
         if start == libc::MAP_FAILED {
             Err(io::Error::last_os_error()).tried("cannot map an array")?;
         }
@@ -44,6 +53,17 @@ impl<T: Pod> Mapped<T> {
     pub fn get(&self, index: usize) -> Option<T> {
         // SAFETY: the entry lies within the mapping; volatile because programs write it. Any bytes are a `T`.
         (index < self.entries).then(|| unsafe { self.start.cast::<T>().add(index).read_volatile() })
+    }
+
+    /// The entry at `index` where it lies. None beyond the end.
+    pub(super) fn place(&self, index: usize) -> Option<*mut T> {
+        // SAFETY: the entry lies within the mapping.
+        (index < self.entries).then(|| unsafe { self.start.cast::<T>().add(index) })
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.entries
     }
 
     /// All entries, one after the other.

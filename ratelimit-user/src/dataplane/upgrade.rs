@@ -1,22 +1,17 @@
-//! Puts another program in the place of the running one: this build's, or one that looks at more or less of a packet.
+//! Which program runs: this build's, and one that looks at all that rules need and at nothing else.
 
-use std::{fs, path::Path, time::Duration};
+use std::time::Duration;
 
 use ratelimit_common::{
-    control::{FEATURE_COSTS, FEATURE_FRONT, FEATURE_PARENTS, FEATURE_SAMPLE, FEATURE_SERVICES, FEATURE_SHADOW},
-    map,
+    control::{FEATURE_COSTS, FEATURE_FRONT, FEATURE_PARENTS, FEATURE_SAMPLE, FEATURE_SERVICES},
     service::Service,
 };
 
 use super::{
     Error, Instance, capacities, costs,
-    error::{Tried as _, at},
-    fresh,
-    instance::{NEW_PROGRAM, PROGRAM},
-    object::{self, NEW_LOGS, Settings, Wanted},
+    object::{Settings, Wanted},
     policies, rules,
     services::Services,
-    tables,
     target::Target,
     terms::Terms,
 };
@@ -69,7 +64,7 @@ impl Instance {
         Ok(())
     }
 
-    /// Puts this build's program in the place of the running one on every interface, without a gap. The maps stay.
+    /// Puts this build's program in the place of the running one on every interface, without a gap. What the maps know stays.
     ///
     /// # Errors
     ///
@@ -81,10 +76,7 @@ impl Instance {
         if settings.ipv6_prefix != running.ipv6_prefix {
             return different("IPv6 prefix", running.ipv6_prefix, settings.ipv6_prefix);
         }
-        if settings.buckets != running.buckets {
-            return different("source capacity", running.buckets, settings.buckets);
-        }
-        if settings.cells != running.cells {
+        if (settings.cells == 0) != (running.cells == 0) {
             return different("number of cells (0: --front off)", running.cells, settings.cells);
         }
         if settings.strangers != 0 && settings.cells == 0 {
@@ -142,54 +134,6 @@ impl Instance {
     fn switch_to(&mut self, features: u32) -> Result<(), Error> {
         let settings = self.settings()?.with_features(features);
         self.replace_program(&settings)
-    }
-
-    fn replace_program(&mut self, settings: &Settings) -> Result<(), Error> {
-        let (pinned, fresh) = (self.pins.join(PROGRAM), self.pins.join(NEW_PROGRAM));
-        let new_logs = self.pins.join(NEW_LOGS);
-        // One that was cut short here may have left its own.
-        for path in [&fresh, &new_logs] {
-            if path.exists() {
-                fs::remove_file(path).map_err(at(path))?;
-            }
-        }
-        let outcome = self.try_replace(settings, &fresh, &pinned);
-        if outcome.is_err() {
-            let _ = fs::remove_file(&fresh);
-            let _ = fs::remove_file(&new_logs);
-            return outcome;
-        }
-        if new_logs.exists() {
-            let logs = self.pins.join(map::LOGS);
-            fs::rename(&new_logs, &logs).map_err(at(&logs))?;
-            self.tables.logs = tables::open(&self.pins, map::LOGS)?;
-        }
-        Ok(())
-    }
-
-    fn try_replace(&mut self, settings: &Settings, fresh: &Path, pinned: &Path) -> Result<(), Error> {
-        let mut object = object::load(settings, Some(&self.pins))?;
-        let program = object::program(&mut object, settings)?;
-        program.pin(fresh).tried("cannot pin the program")?;
-        // Until it is done, nobody may count on what only one of the two looks at.
-        let mut control = self.tables.control()?;
-        let (before, after) = (control.features, settings.features());
-        // That packets pass in spite of everything may be so as soon as either does.
-        control.features = before & after | (before | after) & FEATURE_SHADOW;
-        self.tables.set_control(&control)?;
-        let outcome = self.attachments.replace(program, self.program()?).and_then(|()| {
-            let renamed = fs::rename(fresh, pinned).map_err(at(pinned));
-            if renamed.is_err() {
-                self.attachments.replace(&mut self.program()?, self.program()?)?;
-            }
-            renamed
-        });
-        match outcome {
-            Ok(()) => fresh::apply(settings, &mut control),
-            Err(_) => control.features = before,
-        }
-        self.tables.set_control(&control)?;
-        outcome
     }
 }
 

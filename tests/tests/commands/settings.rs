@@ -51,17 +51,26 @@ fn bans_of_sources_wider_than_32_bits_are_refused() {
 }
 
 #[test]
-fn cells_of_a_running_instance_stay() {
+fn sizes_of_a_running_instance_can_change_but_not_whether_there_are_cells() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
-    ratelimit.ok("attach eth0 --cells 1024");
-    for (words, wanted) in [("--cells 2048", 2_048), ("--front off", 0), ("--front on", 131_072)] {
-        let line = ratelimit.fails(&format!("attach eth0 {words}"));
-        let expected = format!("has number of cells (0: --front off) 1024, not {wanted}: `ratelimit detach --all`");
-        assert!(line.contains(&expected), "{line}");
+    ratelimit.ok("attach eth0 --cells 1024 --max-sources 100");
+    let sizes = || {
+        let status = ratelimit.json("status");
+        [status["front"]["cells"].as_u64().unwrap(), status["sources"]["capacity"].as_u64().unwrap()]
+    };
+    assert_eq!(sizes(), [1_024, 100]);
+    let line = ratelimit.fails("attach eth0 --front off");
+    assert!(line.contains("has number of cells (0: --front off) 1024, not 0: `ratelimit detach --all`"), "{line}");
+    for (words, expected) in [
+        ("--cells 4096", [4_096, 100]),
+        ("--max-sources 300", [4_096, 300]),
+        ("--cells 2 --max-sources 7", [2, 7]),
+        ("--front on", [131_072, 7]),
+    ] {
+        ratelimit.ok(&format!("attach eth0 {words}"));
+        assert_eq!(sizes(), expected, "{words}");
     }
-    ratelimit.ok("attach eth0 --cells 1024");
-    assert_eq!(ratelimit.json("status")["front"]["cells"], 1_024);
     ratelimit.ok("detach --all");
 
     ratelimit.ok("attach eth0 --front off");

@@ -3,10 +3,12 @@
 
 mod bans;
 mod budget;
+mod interrupted;
 mod jumbo;
 mod limits;
 mod receiver;
 mod replies;
+mod resizing;
 mod services;
 mod shadow;
 mod survival;

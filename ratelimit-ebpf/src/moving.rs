@@ -1,0 +1,98 @@
+//! While maps of other sizes take the place of the running ones: what is asked for first is fetched from those before, so that nobody gets
+//! tokens back. The user side moves the rest, and puts a program without this in place.
+
+use aya_ebpf::bindings::BPF_NOEXIST;
+use ratelimit_common::{cell, source::Source};
+
+use crate::{
+    apart::{given, key},
+    atomic::Word,
+    charge::FEW_TRIES,
+    maps::{BUCKETS, FRONT, LOGS, OLD_BUCKETS, OLD_FRONT, OLD_LOGS},
+    settings,
+};
+
+/// Whether anything is moved.
+#[inline(always)]
+#[must_use]
+pub fn is_on() -> bool {
+    settings::is_on(&settings::MOVING_ON)
+}
+
+/// Moves the bucket of a source, if there is one. Whoever is first moves it, and it is there for all.
+#[inline(always)]
+pub fn fetch_bucket(source: &Source) {
+    fetch_old_bucket(source);
+}
+
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn fetch_old_bucket(source: *const Source) -> u32 {
+    if !is_on() {
+        return 0;
+    }
+    let Some(source) = given(source) else { return 0 };
+    let source = key(source);
+    // SAFETY: an entry that the kernel recycles holds another source's words, all valid; no program writes there any more.
+    let Some(old) = (unsafe { OLD_BUCKETS.get(source) }) else { return 0 };
+    let _ = BUCKETS.insert(source, old, u64::from(BPF_NOEXIST));
+    // Should it be evicted, what its cell shows counts, and not what was owed once.
+    u32::from(OLD_BUCKETS.remove(source).is_ok())
+}
+
+/// The same of its log.
+#[inline(always)]
+pub fn fetch_log(source: &Source) {
+    fetch_old_log(source);
+}
+
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn fetch_old_log(source: *const Source) -> u32 {
+    if !is_on() || !settings::is_on(&settings::LOGS_ON) {
+        return 0;
+    }
+    let Some(source) = given(source) else { return 0 };
+    let source = key(source);
+    // SAFETY: as above.
+    let Some(old) = (unsafe { OLD_LOGS.get(source) }) else { return 0 };
+    let _ = LOGS.insert(source, old, u64::from(BPF_NOEXIST));
+    u32::from(OLD_LOGS.remove(source).is_ok())
+}
+
+/// Raises the levels of the cell with this hash to what the one before it shows.
+#[inline(always)]
+pub fn fetch_levels(hash: u64) {
+    fetch_old_levels(hash);
+}
+
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn fetch_old_levels(hash: u64) -> u32 {
+    let (cells, before) = (settings::FRONT_CELLS.load(), settings::OLD_CELLS.load());
+    if cells == 0 || before == 0 {
+        return 0;
+    }
+    let (Some(cell), Some(old)) = (FRONT.get(cell::index(hash, cells)), OLD_FRONT.get(cell::index(hash, before)))
+    else {
+        return 0;
+    };
+    raise(&cell.packets, &old.packets);
+    raise(&cell.second, &old.second);
+    0
+}
+
+/// After so many lost races another CPU has raised it.
+#[inline(always)]
+fn raise(level: &Word, old: &Word) {
+    let (mut seen, old) = (level.load(), old.load());
+    for _ in 0..FEW_TRIES {
+        if !cell::is_higher(old, seen) {
+            return;
+        }
+        match level.compare_exchange(seen, old) {
+            Ok(()) => return,
+            Err(actual) => seen = actual,
+        }
+    }
+}

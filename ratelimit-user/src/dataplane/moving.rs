@@ -1,0 +1,150 @@
+//! Moves entries between maps of unlike sizes. What a packet asks for meanwhile, the program itself fetches.
+
+use std::{
+    os::fd::AsFd as _,
+    path::Path,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use aya::{
+    Pod,
+    maps::{HashMap, IterableMap, MapData, MapError},
+    sys::SyscallError,
+};
+use ratelimit_common::{
+    bucket::Bucket,
+    cell::{Cell, Noted, is_higher},
+    log::Log,
+    map,
+    regular::Regular,
+    source::Source,
+};
+
+use super::{
+    Error, bpf,
+    error::Tried as _,
+    mapped::Mapped,
+    tables::{self, Tables},
+};
+
+/// For the kernel's `BPF_MAP_UPDATE_ELEM`: only where there is no such entry (include/uapi/linux/bpf.h).
+const NOT_THERE: u64 = 1;
+
+/// Moves what the running program has not fetched yet. Nothing where nothing moves.
+pub(super) fn finish(pins: &Path, tables: &mut Tables) -> Result<(), Error> {
+    if pins.join(map::OLD_FRONT).exists() {
+        let old = MapData::from_pin(pins.join(map::OLD_FRONT)).tried(map::OLD_FRONT)?;
+        raise_levels(&Mapped::of(&old)?, &Mapped::to_write(tables.front.map())?);
+    }
+    if pins.join(map::OLD_BUCKETS).exists() {
+        let old: HashMap<MapData, Source, Bucket> = tables::open(pins, map::OLD_BUCKETS)?;
+        insert_missing(&old, &mut tables.buckets)?;
+    }
+    if pins.join(map::OLD_LOGS).exists() {
+        let old: HashMap<MapData, Source, Log> = tables::open(pins, map::OLD_LOGS)?;
+        insert_missing(&old, &mut tables.logs)?;
+    }
+    Ok(())
+}
+
+fn insert_missing<V: Pod>(
+    old: &HashMap<MapData, Source, V>,
+    new: &mut HashMap<MapData, Source, V>,
+) -> Result<(), Error> {
+    for (source, entry) in bpf::entries::<Source, V>(IterableMap::map(old).fd().as_fd())? {
+        match new.insert(source, entry, NOT_THERE) {
+            // The program was first.
+            Err(MapError::SyscallError(SyscallError { io_error, .. }))
+                if io_error.raw_os_error() == Some(libc::EEXIST) => {}
+            outcome => outcome.tried("cannot move an entry")?,
+        }
+    }
+    Ok(())
+}
+
+/// Makes the cells of a map that no program has yet: what they remember, as far as there is room for it. Levels are raised again when nobody
+/// charges the old ones any more.
+pub(super) fn copy_cells(old: &MapData, new: &MapData, with_regulars: bool) -> Result<(), Error> {
+    let (old, new) = (Mapped::<Cell>::of(old)?, Mapped::<Cell>::to_write(new)?);
+    for_pairs(&old, &new, |seen, place| {
+        // SAFETY: the entry lies within the mapping, which nobody else has yet.
+        unsafe { *place = joined(&*place, &seen, with_regulars) };
+    });
+    Ok(())
+}
+
+/// Raises levels to what the cells before show.
+fn raise_levels(old: &Mapped<Cell>, new: &Mapped<Cell>) {
+    for_pairs(old, new, |seen, place| {
+        // SAFETY: the words lie within the mapping, aligned, and everybody changes them atomically.
+        let [packets, second] =
+            unsafe { [AtomicU64::from_ptr(&raw mut (*place).packets), AtomicU64::from_ptr(&raw mut (*place).second)] };
+        for (level, before) in [(packets, seen.packets), (second, seen.second)] {
+            // Whether it was higher already does not matter.
+            let _ = level
+                .fetch_update(Ordering::AcqRel, Ordering::Acquire, |level| is_higher(before, level).then_some(before));
+        }
+    });
+}
+
+/// Calls `work` with every cell and every place that sources of it have now: both numbers are powers of two.
+fn for_pairs(old: &Mapped<Cell>, new: &Mapped<Cell>, mut work: impl FnMut(Cell, *mut Cell)) {
+    for index in 0..old.len().max(new.len()) {
+        if let (Some(seen), Some(place)) = (old.get(index % old.len()), new.place(index % new.len())) {
+            work(seen, place);
+        }
+    }
+}
+
+/// What two cells are as one. Of what they remember, as much as there is room for.
+fn joined(one: &Cell, other: &Cell, with_regulars: bool) -> Cell {
+    let higher = |one, other| if is_higher(other, one) { other } else { one };
+    let nobody = Noted::default();
+    let notes = if with_regulars {
+        let [[a, b], [c, d]] = [one.regulars(), other.regulars()];
+        let mut known = [a, b, c, d];
+        known.sort_by_key(|word| (!Regular(*word).is_regular(), *word == 0));
+        let note = if one.notes[0] == nobody { other.notes[0] } else { one.notes[0] };
+        [note, Noted { until: known[0], check: known[1], dropped: 0 }]
+    } else {
+        let mut notes = one.notes.into_iter().chain(other.notes).filter(|note| *note != nobody);
+        [notes.next().unwrap_or(nobody), notes.next().unwrap_or(nobody)]
+    };
+    Cell { packets: higher(one.packets, other.packets), second: higher(one.second, other.second), notes }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEEN_OFTEN: u64 = 3 << 24;
+    const SEEN_ONCE: u64 = 1 << 24;
+
+    fn noted(until: u64) -> Noted {
+        Noted { until, check: until + 1, dropped: 0 }
+    }
+
+    #[test]
+    fn joined_cells_have_the_higher_levels_and_the_first_two_notes() {
+        let one = Cell { packets: 5, second: 0, notes: [noted(0), noted(7)] };
+        let one = Cell { notes: [Noted::default(), one.notes[1]], ..one };
+        let other = Cell { packets: 4, second: 9, notes: [noted(8), noted(9)] };
+        let cell = joined(&one, &other, false);
+        assert_eq!((cell.packets, cell.second), (5, 9));
+        assert_eq!(cell.notes, [noted(7), noted(8)]);
+        assert_eq!(joined(&Cell::default(), &other, false), other);
+    }
+
+    #[test]
+    fn of_four_remembered_sources_the_regulars_stay() {
+        let cell = |first, second| Cell {
+            notes: [Noted::default(), Noted { until: first, check: second, dropped: 0 }],
+            ..Cell::default()
+        };
+        let (regular, candidate) = (1 << 40 | SEEN_OFTEN, 2 << 40 | SEEN_ONCE);
+        let other_regular = 3 << 40 | SEEN_OFTEN;
+        let all = joined(&cell(candidate, regular), &cell(0, other_regular), true);
+        assert_eq!(all.regulars(), [regular, other_regular]);
+        assert_eq!(joined(&cell(0, 0), &cell(candidate, 0), true).regulars(), [candidate, 0]);
+    }
+}

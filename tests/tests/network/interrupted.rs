@@ -1,0 +1,130 @@
+//! A change of sizes is killed, or a system call of it fails, at every step that matters: what was in force stays, or what was to come is.
+
+use std::{
+    fs,
+    process::{Command, Output},
+};
+
+use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox, VICTIM_LINK};
+
+use crate::receiver::{FLOODER, PORT, alone, receiving};
+
+/// What a source may send before it has to wait for an hour.
+const BURST: u64 = 10;
+
+/// System calls that make, put in force or remove something.
+const CALLS: [&str; 5] = ["bpf", "rename", "unlink", "rmdir", "mkdir"];
+
+/// The commands of `bpf` that do so; what else there is of it looks at the kernel or fills maps that nobody uses yet.
+const COMMANDS: [&str; 3] = ["BPF_OBJ_PIN", "BPF_LINK_UPDATE", "prog_name=\"ratelimit\""];
+
+/// A system call of the change: which, and the how manieth of its kind.
+struct Step {
+    call: &'static str,
+    number: usize,
+}
+
+#[test]
+fn a_change_of_sizes_that_is_cut_short_leaves_the_old_or_the_new() {
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    // A second wire, so that the change can end between two interfaces.
+    sandbox.ip("link add eth1 type veth peer name far1");
+    ratelimit.ok(&format!("attach {VICTIM_LINK} eth1 --packets 1/h --burst {BURST} --max-sources 1000 --cells 1024"));
+    ratelimit.ok("deny add 10.9.0.67");
+    let ((), received) = receiving(&sandbox, |_| {
+        // In turn from a source over its limit and a denied one.
+        let flood = Flood::of(Frame::udp(FLOODER, PORT)).sources(2).start(&sandbox);
+        let mut sizes = Sizes::default();
+        let (output, steps) = traced(&sandbox, &ratelimit, &sizes.other(), None);
+        assert!(output.status.success(), "{output:?}");
+        assert!(steps.len() > 30, "only {} steps were found", steps.len());
+        for step in &steps {
+            for injected in ["signal=KILL", "error=ENOMEM"] {
+                let name = format!("{} {} {injected}", step.call, step.number);
+                let injection = format!("inject={}:{injected}:when={}", step.call, step.number);
+                let before = state(&ratelimit);
+                let (output, _) = traced(&sandbox, &ratelimit, &sizes.other(), Some(&injection));
+                let after = state(&ratelimit);
+                assert!(after == before || after == sizes.now(), "{name}: {before:?} became {after:?}");
+                if output.status.code() == Some(2) {
+                    let said = String::from_utf8(output.stderr).unwrap();
+                    assert!(said.starts_with("ratelimit: ") && said.lines().count() == 1, "{name}: {said}");
+                    let expected = if said.contains("is in force") { sizes.now() } else { before };
+                    assert_eq!(after, expected, "{name}: {said}");
+                }
+                assert_eq!(ratelimit.json("deny list")[0]["source"], "10.9.0.67", "{name}");
+            }
+        }
+        assert!(flood.stop() > 100_000);
+        // Whatever was left, the next one that is let finish makes good.
+        ratelimit.ok(&format!("attach {VICTIM_LINK} {}", sizes.other()));
+        assert_eq!(state(&ratelimit), sizes.now());
+    });
+    assert_eq!(received.from(FLOODER).count, BURST);
+    assert_eq!(received.from([10, 9, 0, 67]).count, 0);
+    ratelimit.ok("detach --all");
+}
+
+/// Cells and buckets, and how many interfaces have the program that is pinned.
+type State = (u64, u64, usize);
+
+fn state(ratelimit: &Ratelimit<'_>) -> State {
+    let status = ratelimit.json("status");
+    let interfaces = status["interfaces"].as_array().unwrap();
+    let program = &interfaces[0]["program_id"];
+    let same = interfaces.iter().filter(|interface| interface["program_id"] == *program).count();
+    let size = |of: &str, what: &str| status[of][what].as_u64().unwrap();
+    (size("front", "cells"), size("sources", "capacity"), same)
+}
+
+/// Two pairs of sizes in turn.
+#[derive(Default)]
+struct Sizes(bool);
+
+impl Sizes {
+    fn other(&mut self) -> String {
+        self.0 = !self.0;
+        let (cells, sources, _) = self.now();
+        format!("--cells {cells} --max-sources {sources}")
+    }
+
+    fn now(&self) -> State {
+        if self.0 { (2_048, 3_000, 2) } else { (1_024, 1_000, 2) }
+    }
+}
+
+/// Runs an attach with these words under strace, which may inject something. Its steps, if it is let.
+fn traced(sandbox: &Sandbox, ratelimit: &Ratelimit<'_>, words: &str, injection: Option<&str>) -> (Output, Vec<Step>) {
+    let attach = ratelimit.command(&format!("attach {VICTIM_LINK} {words}"));
+    let trace = tempfile();
+    let mut command = Command::new("strace");
+    command.args(["-qq", "-s", "64", "-o", &trace, "-e", &format!("trace={}", CALLS.join(","))]);
+    command.args(injection.iter().flat_map(|injection| ["-e", injection]));
+    command.arg(attach.get_program()).args(attach.get_args());
+    for (name, value) in attach.get_envs() {
+        command.env(name, value.unwrap_or_default());
+    }
+    let output = sandbox.output(&mut command);
+    let text = fs::read_to_string(&trace).unwrap();
+    fs::remove_file(&trace).unwrap();
+    (output, steps(&text))
+}
+
+fn steps(trace: &str) -> Vec<Step> {
+    let mut numbers = [0; CALLS.len()];
+    let mut steps = Vec::new();
+    for line in trace.lines() {
+        let Some(kind) = CALLS.iter().position(|call| line.starts_with(&format!("{call}("))) else { continue };
+        numbers[kind] += 1;
+        if kind != 0 || COMMANDS.iter().any(|command| line.contains(command)) {
+            steps.push(Step { call: CALLS[kind], number: numbers[kind] });
+        }
+    }
+    steps
+}
+
+fn tempfile() -> String {
+    std::env::temp_dir().join(format!("ratelimit-trace-{}", std::process::id())).display().to_string()
+}
