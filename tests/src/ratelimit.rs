@@ -40,7 +40,21 @@ impl<'a> Ratelimit<'a> {
     #[must_use]
     pub fn new(sandbox: &'a Sandbox) -> Self {
         let named = env::var_os("RATELIMIT_BIN").map(PathBuf::from);
-        let program = named.or_else(sibling).filter(|path| path.is_file());
+        Self::named(sandbox, named.or_else(|| sibling("ratelimit")))
+    }
+
+    /// Another version, whose maps are laid out otherwise.
+    ///
+    /// # Panics
+    ///
+    /// If it has not been built.
+    #[must_use]
+    pub fn other(sandbox: &'a Sandbox) -> Self {
+        Self::named(sandbox, sibling("ratelimit-other"))
+    }
+
+    fn named(sandbox: &'a Sandbox, program: Option<PathBuf>) -> Self {
+        let program = program.filter(|path| path.is_file());
         let program = program.expect("the ratelimit binary has not been built: run `cargo xtask test`");
         Self { sandbox, program }
     }
@@ -148,7 +162,7 @@ pub fn stdin(text: &str) -> Stdio {
 }
 
 /// The binary of the same build: next to this executable, or one folder up from a test's.
-fn sibling() -> Option<PathBuf> {
+fn sibling(name: &str) -> Option<PathBuf> {
     let executable = env::current_exe().ok()?;
-    executable.ancestors().skip(1).take(2).map(|folder| folder.join("ratelimit")).find(|path| Path::is_file(path))
+    executable.ancestors().skip(1).take(2).map(|folder| folder.join(name)).find(|path| Path::is_file(path))
 }

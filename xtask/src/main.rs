@@ -4,6 +4,7 @@ mod bench;
 mod demo;
 mod fuzz;
 mod lint;
+mod other;
 mod run;
 mod setup;
 mod test;

@@ -5,7 +5,7 @@ use std::env;
 use anyhow::{Result, ensure};
 
 use crate::{
-    run, setup,
+    other, run, setup,
     vm::{self, Missing, Name},
 };
 
@@ -22,7 +22,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     run::require_root("test")?;
     setup::run()?;
-    // The tests run the product's binary, which `cargo test` alone would not build.
+    // The tests run the product's binary, which `cargo test` alone would not build, and one of another version.
+    other::build()?;
     run::run(run::cargo().args(["build", "--locked", "--package", "ratelimit-user"]))?;
     run::run(run::cargo().args(["test", "--locked", "--workspace", "--"]).args(&args.filter))?;
     if args.filter.is_empty() { in_guests() } else { Ok(()) }

@@ -191,7 +191,7 @@ fn fd_number(fd: &OwnedFd) -> u32 {
 /// # Safety
 ///
 /// `attributes` must be what the command expects, with valid pointers in it.
-unsafe fn call<T>(command: libc::c_long, attributes: &mut T) -> io::Result<i32> {
+pub(super) unsafe fn call<T>(command: libc::c_long, attributes: &mut T) -> io::Result<i32> {
     // SAFETY: the pointer and the size belong together; the rest is the caller's promise.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, &raw mut *attributes, size_of::<T>()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as i32) }

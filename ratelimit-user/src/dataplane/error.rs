@@ -36,7 +36,7 @@ pub enum Error {
     #[error("ratelimit is not attached: run `ratelimit attach IFACE` first")]
     NotAttached,
     /// The pins belong to a build with other map layouts.
-    #[error("the maps in {} were made by another version ({detail}): `ratelimit detach --all` removes them with all rules, then attach again", .path.display())]
+    #[error("the maps in {} were made by another version ({detail}): `ratelimit attach IFACE` brings them to this one, with all rules and without a gap", .path.display())]
     OtherAbi {
         /// The folder of the pins.
         path: PathBuf,

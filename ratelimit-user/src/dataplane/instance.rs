@@ -18,6 +18,7 @@ use super::{
     Error,
     attachment::Attachments,
     error::{Tried as _, at},
+    migration,
     object::{self, Settings, Wanted},
     stage,
     tables::Tables,
@@ -33,7 +34,7 @@ const BPFFS: i64 = 0xcafe_4a11;
 pub(super) const PROGRAM: &str = "program";
 
 /// Folder of the pinned links.
-const LINKS: &str = "links";
+pub(super) const LINKS: &str = "links";
 
 /// The maps and links that every command reopens. Dropping it gives up the lock and changes nothing else.
 pub struct Instance {
@@ -53,16 +54,23 @@ impl Instance {
     /// [`Error::NotAttached`] where there is none, [`Error::OtherAbi`] where another build made it.
     pub fn open(pins: &Path) -> Result<Self, Error> {
         let lock = lock(pins)?.filter(|_| !is_empty(pins)).ok_or(Error::NotAttached)?;
-        Self::locked(pins, lock)
+        Self::locked(pins, lock, false)
     }
 
-    fn locked(pins: &Path, lock: OwnedFd) -> Result<Self, Error> {
+    /// With `migrates`, one that another build has made is brought to this one's layouts.
+    fn locked(pins: &Path, lock: OwnedFd, migrates: bool) -> Result<Self, Error> {
         if !is_complete(pins) {
             return Err(Error::Interrupted);
         }
         let attachments = Attachments::in_folder(&pins.join(LINKS));
         let is_other = stage::recover(pins, &attachments)?;
-        let mut tables = Tables::open(pins)?;
+        let mut tables = match Tables::open(pins) {
+            Err(Error::OtherAbi { .. }) if migrates => {
+                migration::migrate(pins, &attachments)?;
+                Tables::open(pins)?
+            }
+            outcome => outcome?,
+        };
         if is_other {
             let mut control = tables.control()?;
             control.features = control.next_features;
@@ -85,7 +93,7 @@ impl Instance {
             }
         };
         if is_complete(pins) {
-            return Ok((Self::locked(pins, lock)?, false));
+            return Ok((Self::locked(pins, lock, true)?, false));
         }
         // What an attach that was killed has left: it had no program yet, so nothing was attached. A program that went missing
         // otherwise may still run, and must not lose its rules.

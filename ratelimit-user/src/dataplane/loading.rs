@@ -2,9 +2,9 @@
 
 use ratelimit_common::{
     control::{
-        self, ADMISSIONS_DEFAULT, FEATURE_ACTIONS, FEATURE_COSTS, FEATURE_ELASTIC, FEATURE_FRONT, FEATURE_LOGS,
-        FEATURE_PARENTS, FEATURE_PASS_MALFORMED, FEATURE_REJECT, FEATURE_SAMPLE, FEATURE_SERVICES, FEATURE_SHADOW,
-        FEATURE_SOFT, FEATURE_STRANGERS, FEATURE_WINDOWS, REPLIES_DEFAULT,
+        self, ADMISSIONS_DEFAULT, Control, FEATURE_ACTIONS, FEATURE_COSTS, FEATURE_ELASTIC, FEATURE_FRONT,
+        FEATURE_LOGS, FEATURE_PARENTS, FEATURE_PASS_MALFORMED, FEATURE_REJECT, FEATURE_SAMPLE, FEATURE_SERVICES,
+        FEATURE_SHADOW, FEATURE_SOFT, FEATURE_STRANGERS, FEATURE_WINDOWS, REPLIES_DEFAULT,
     },
     map,
 };
@@ -69,6 +69,23 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Those of a running program with this control entry.
+    #[must_use]
+    pub fn running(control: &Control, buckets: u32, cells: u32) -> Self {
+        let settings = Self {
+            ipv6_prefix: control.ipv6_prefix,
+            buckets,
+            cells,
+            sample: control.features & FEATURE_SAMPLE != 0,
+            admissions: control.admission.per_second,
+            strangers: control.strangers.per_second,
+            source_logs: control.source_logs,
+            replies: control.replies.per_second,
+            ..Self::default()
+        };
+        settings.with_features(control.features)
+    }
+
     /// Entries of a map whose size can change.
     #[must_use]
     pub fn entries(&self, name: &str) -> u32 {

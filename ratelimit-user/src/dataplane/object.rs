@@ -33,6 +33,13 @@ pub(super) const FRAGS_SINCE: (u32, u32) = (5, 18);
 ///
 /// [`Error::Bpf`] with what the kernel or its verifier said.
 pub fn load(settings: &Settings, pins: Option<&dyn Fn(&str) -> PathBuf>) -> Result<Ebpf, Error> {
+    let mut object = maps(settings, pins)?;
+    program(&mut object, settings)?.load().tried("the kernel refused the program")?;
+    Ok(object)
+}
+
+/// The same without the program itself.
+pub(super) fn maps(settings: &Settings, pins: Option<&dyn Fn(&str) -> PathBuf>) -> Result<Ebpf, Error> {
     // Strangers are told by what cells remember.
     let strangers = settings.strangers != 0 && settings.cells != 0;
     let [injected_clock, sample, strangers, moving] =
@@ -62,9 +69,7 @@ pub fn load(settings: &Settings, pins: Option<&dyn Fn(&str) -> PathBuf>) -> Resu
             loader.map_pin_path(name, pins(name));
         }
     }
-    let mut object = loader.load(OBJECT).tried("cannot load the program's maps")?;
-    program(&mut object, settings)?.load().tried("the kernel refused the program")?;
-    Ok(object)
+    loader.load(OBJECT).tried("cannot load the program's maps")
 }
 
 /// The XDP program of an object that was loaded with these settings.

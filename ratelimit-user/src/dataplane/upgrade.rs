@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ratelimit_common::{
-    control::{FEATURE_COSTS, FEATURE_FRONT, FEATURE_PARENTS, FEATURE_SAMPLE, FEATURE_SERVICES},
+    control::{FEATURE_COSTS, FEATURE_FRONT, FEATURE_PARENTS, FEATURE_SERVICES},
     service::Service,
 };
 
@@ -92,18 +92,8 @@ impl Instance {
     /// [`Error::Bpf`] where the kernel refuses.
     pub fn settings(&self) -> Result<Settings, Error> {
         let control = self.tables.control()?;
-        let settings = Settings {
-            ipv6_prefix: control.ipv6_prefix,
-            buckets: self.tables.capacity()?,
-            cells: if control.features & FEATURE_FRONT == 0 { 0 } else { self.tables.front.len() },
-            sample: control.features & FEATURE_SAMPLE != 0,
-            admissions: control.admission.per_second,
-            strangers: control.strangers.per_second,
-            source_logs: control.source_logs,
-            replies: control.replies.per_second,
-            ..Settings::default()
-        };
-        Ok(settings.with_features(control.features))
+        let cells = if control.features & FEATURE_FRONT == 0 { 0 } else { self.tables.front.len() };
+        Ok(Settings::running(&control, self.tables.capacity()?, cells))
     }
 
     /// Changes to a program that does not look at these features, as far as no rule needs them any more. Where that fails, the running

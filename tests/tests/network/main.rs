@@ -13,3 +13,4 @@ mod services;
 mod shadow;
 mod survival;
 mod throttles;
+mod versions;

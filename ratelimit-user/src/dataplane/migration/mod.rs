@@ -1,0 +1,182 @@
+//! Brings an instance that another build has made to this one's layouts, without a gap: maps that look the same stay, the others are made anew
+//! from what the old ones say, field by field. Rules always, buckets as they are just before the programs change places.
+
+mod fields;
+mod layout;
+
+use std::{
+    collections::HashMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use aya::{Pod, programs::Xdp};
+use ratelimit_common::{
+    control::{ABI_VERSION, Control, FEATURE_FRONT},
+    map,
+    reason::REASONS,
+};
+
+use super::{
+    Error,
+    attachment::Attachments,
+    error::{Tried as _, at},
+    fresh,
+    instance::{LINKS, PROGRAM},
+    object::{self, Settings},
+    raw::RawMap,
+    stage::Stage,
+};
+use layout::Layout;
+
+/// What changes while it is copied, and so is copied last.
+const LAST: [&str; 4] = [map::CONTROL, map::BUCKETS, map::LOGS, map::FRONT];
+
+/// Brings the instance in `pins` to this build. The caller has the lock.
+///
+/// # Errors
+///
+/// Whatever stands in the way; the old program stays with its maps then.
+pub(super) fn migrate(pins: &Path, attachments: &Attachments) -> Result<(), Error> {
+    let before = layouts(|name| pins.join(name))?;
+    // What this build's maps look like, the kernel knows when they have been made once.
+    let samples = Stage::begin(pins)?;
+    let known = object::maps(&Settings::default(), Some(&|name| samples.path(name)));
+    let known = known.and_then(|_| layouts(|name| samples.path(name)));
+    samples.abandon()?;
+    let known = known?;
+    let stage = Stage::begin(pins)?;
+    let outcome = prepare(pins, &stage, &before, &known);
+    if outcome.is_err() {
+        // The failure itself is what the operator must hear of, not that of tidying up.
+        let _ = stage.abandon();
+    }
+    outcome?;
+    stage.put_in_force(attachments, || Ok(()))?;
+    forget_others(pins)
+}
+
+/// Maps with their layouts, by name.
+type Maps = HashMap<&'static str, (RawMap, Layout)>;
+
+/// Those that are pinned.
+fn layouts(place: impl Fn(&str) -> PathBuf) -> Result<Maps, Error> {
+    let mut found = HashMap::new();
+    for name in map::PINNED.into_iter().filter(|name| place(name).exists()) {
+        let map = RawMap::from_pin(&place(name))?;
+        let layout = Layout::of(&map)?;
+        found.insert(name, (map, layout));
+    }
+    Ok(found)
+}
+
+/// Makes the maps that differ, and loads the program.
+fn prepare(pins: &Path, stage: &Stage<'_>, before: &Maps, known: &Maps) -> Result<(), Error> {
+    let settings = settings(before, known)?;
+    let wanted = |name: &'static str| {
+        let layout = known.get(name).map(|(_, layout)| layout.clone());
+        let is_sized = map::MOVED.iter().any(|(sized, _)| *sized == name);
+        layout.map(|layout| if is_sized { layout.with_entries(settings.entries(name)) } else { layout })
+    };
+    let stays = |name: &'static str| {
+        before.get(name).is_some_and(|(_, layout)| wanted(name).as_ref() == Some(layout)) && name != map::CONTROL
+    };
+    let place = |name: &str| match map::PINNED.into_iter().find(|pinned| *pinned == name) {
+        Some(name) if stays(name) => pins.join(name),
+        _ => stage.path(name),
+    };
+    let mut object = object::load(&settings, Some(&place))?;
+    let others = map::PINNED.into_iter().filter(|name| !LAST.contains(name));
+    for name in others.chain(LAST).filter(|name| !stays(name)) {
+        if let (Some((old, from)), Some(to)) = (before.get(name), wanted(name)) {
+            copy(name, (old, from), (&RawMap::from_pin(&stage.path(name))?, &to))?;
+        }
+    }
+    let control = RawMap::from_pin(&stage.path(map::CONTROL))?;
+    let mut entry: Control = read(&control)?;
+    entry.abi = ABI_VERSION;
+    fresh::apply(&settings, &mut entry);
+    entry.next_features = entry.features;
+    // What was resolved goes by rules of the other build.
+    entry.generation = entry.generation.wrapping_add(1);
+    control.put(&0u32.to_ne_bytes(), bytes(&entry))?;
+    let program: &mut Xdp = object::program(&mut object, &settings)?;
+    program.pin(stage.path(PROGRAM)).tried("cannot pin the program")
+}
+
+/// The settings of the running instance, as this build understands them.
+fn settings(before: &Maps, known: &Maps) -> Result<Settings, Error> {
+    let (Some((map, from)), Some((_, to))) = (before.get(map::CONTROL), known.get(map::CONTROL)) else {
+        return Err(Error::Interrupted);
+    };
+    let value = map.get(&0u32.to_ne_bytes())?.unwrap_or_default();
+    let control: Control = from_bytes(&to.value(from, &value, false))?;
+    let entries = |name| before.get(name).map_or(1, |(map, _)| map.entries());
+    let cells = if control.features & FEATURE_FRONT == 0 { 0 } else { entries(map::FRONT) };
+    Ok(Settings::running(&control, entries(map::BUCKETS), cells))
+}
+
+/// Copies every entry. Of arrays, entries of the same number are the same.
+fn copy(name: &str, (old, from): (&RawMap, &Layout), (new, to): (&RawMap, &Layout)) -> Result<(), Error> {
+    let mut key = old.next_key(None)?;
+    // A map of buckets may be read for ever while its entries change places.
+    let mut left = 2 * u64::from(old.entries());
+    while let Some(found) = key.take_if(|_| left > 0) {
+        left -= 1;
+        if let Some(value) = old.get(&found)? {
+            let place = if name == map::COUNTERS { counter(&found, old.entries()) } else { to.key(from, &found) };
+            let is_beyond = is_array(new) && number(&place) >= new.entries();
+            if !is_beyond {
+                new.put(&place, &to.value(from, &value, new.is_per_cpu()))?;
+            }
+        }
+        key = old.next_key(Some(&found))?;
+    }
+    Ok(())
+}
+
+/// Reasons are counted twice, the second time what passes in shadow, and new ones come last.
+fn counter(key: &[u8], entries: u32) -> Vec<u8> {
+    let (number, half) = (number(key), entries / 2);
+    let moved = if number < half { number } else { number - half + REASONS as u32 };
+    moved.to_ne_bytes().to_vec()
+}
+
+fn number(key: &[u8]) -> u32 {
+    key.try_into().map_or(u32::MAX, u32::from_ne_bytes)
+}
+
+/// BPF_MAP_TYPE_ARRAY and BPF_MAP_TYPE_PERCPU_ARRAY (include/uapi/linux/bpf.h).
+fn is_array(map: &RawMap) -> bool {
+    matches!(map.kind(), 2 | 6)
+}
+
+fn read<T: Pod>(map: &RawMap) -> Result<T, Error> {
+    from_bytes(&map.get(&0u32.to_ne_bytes())?.unwrap_or_default())
+}
+
+fn from_bytes<T: Pod>(bytes: &[u8]) -> Result<T, Error> {
+    if bytes.len() != size_of::<T>() {
+        return Err(Error::Bpf { what: "cannot read a map", detail: "an entry of another size".to_owned() });
+    }
+    // SAFETY: there are as many bytes, and any bytes are a valid `Pod`.
+    Ok(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+}
+
+fn bytes<T: Pod>(value: &T) -> &[u8] {
+    // SAFETY: a `Pod` has no padding, so all of its bytes can be read.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
+}
+
+/// Removes pins that this build does not know.
+fn forget_others(pins: &Path) -> Result<(), Error> {
+    for entry in fs::read_dir(pins).map_err(at(pins))? {
+        let entry = entry.map_err(at(pins))?;
+        let name = entry.file_name();
+        let is_ours = map::PINNED.into_iter().chain([PROGRAM, LINKS]).any(|known| name == known);
+        if !is_ours && entry.path().is_file() {
+            fs::remove_file(entry.path()).map_err(at(entry.path()))?;
+        }
+    }
+    Ok(())
+}
