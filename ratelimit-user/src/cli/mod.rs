@@ -6,6 +6,7 @@ mod change;
 mod check;
 mod cost;
 mod detach;
+mod doctor;
 mod follow;
 mod limit;
 mod many;
@@ -64,6 +65,10 @@ enum Command {
     Save,
     /// Say what is wrong with a configuration file; changes nothing
     Check(check::Arguments),
+    /// Say what will hurt, before or while attached, and what mends it; changes nothing
+    ///
+    /// Looks at privileges, kernel, interfaces, traffic (for a second), tables, the SSH session and other limiters. Exit status 1 if there is a warning or an error.
+    Doctor(doctor::Arguments),
     /// Show where ratelimit is attached and what became of the packets
     Status(status::Arguments),
     /// Show the tracked sources
@@ -117,6 +122,7 @@ fn run(arguments: Arguments) -> Result<Answer> {
         Command::Reload => run::reload(&pins, output),
         Command::Save => run::save(&pins),
         Command::Check(arguments) => check::run(&arguments, output),
+        Command::Doctor(arguments) => doctor::run(&arguments, &pins, output),
         Command::Status(arguments) => status::run(&arguments, &pins, output),
         Command::Sources(arguments) => sources::run(&arguments, &pins, output),
     }

@@ -112,6 +112,13 @@ impl Drop for Place {
     }
 }
 
+/// Whether a daemon listens for the instance with these pins.
+#[must_use]
+pub fn is_listening(pins: &Path) -> bool {
+    let refused = [io::ErrorKind::NotFound, io::ErrorKind::ConnectionRefused];
+    UnixStream::connect(folder(pins).join("socket")).map_or_else(|error| !refused.contains(&error.kind()), |_| true)
+}
+
 /// Asks the daemon of the instance with these pins.
 ///
 /// # Errors

@@ -14,23 +14,44 @@ const FLOOR: (u32, u32) = (5, 15);
 ///
 /// [`Error::Kernel`] below the floor, [`Error::Privilege`] with the first capability that is missing.
 pub fn check() -> Result<(), Error> {
-    let release = uname().release().to_string_lossy().into_owned();
-    if !is_at_least(&release, FLOOR) {
+    let release = release();
+    if !is_supported(&release) {
         return Err(Error::Kernel { found: release });
     }
+    match missing_privileges()?.first() {
+        Some(name) => Err(Error::Privilege(name)),
+        None => Ok(()),
+    }
+}
+
+/// The running kernel's release.
+#[must_use]
+pub fn release() -> String {
+    uname().release().to_string_lossy().into_owned()
+}
+
+/// Whether the program runs on the kernel with this release.
+#[must_use]
+pub fn is_supported(release: &str) -> bool {
+    is_at_least(release, FLOOR)
+}
+
+/// The capabilities that this process lacks.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] where the kernel does not say.
+pub fn missing_privileges() -> Result<Vec<&'static str>, Error> {
     let held = rustix::thread::capabilities(None)
         .map_err(|error| Error::Bpf { what: "cannot read this process's capabilities", detail: error.to_string() })?
         .effective;
     // CAP_SYS_ADMIN stands for the two that were split off from it (kernel 5.8).
-    let missing = [
+    let needed = [
         ("CAP_NET_ADMIN", CapabilitySet::NET_ADMIN),
         ("CAP_BPF", CapabilitySet::BPF | CapabilitySet::SYS_ADMIN),
         ("CAP_PERFMON", CapabilitySet::PERFMON | CapabilitySet::SYS_ADMIN),
     ];
-    match missing.into_iter().find(|(_, any)| !held.intersects(*any)) {
-        Some((name, _)) => Err(Error::Privilege(name)),
-        None => Ok(()),
-    }
+    Ok(needed.into_iter().filter(|(_, any)| !held.intersects(*any)).map(|(name, _)| name).collect())
 }
 
 /// The time that the program sees: nanoseconds of the monotonic clock.
@@ -50,11 +71,12 @@ pub fn wall() -> u64 {
 /// Whether the running kernel is at least this one.
 #[must_use]
 pub fn kernel_is_at_least(version: (u32, u32)) -> bool {
-    is_at_least(&uname().release().to_string_lossy(), version)
+    is_at_least(&release(), version)
 }
 
-/// A release that cannot be read is not held against the kernel.
-fn is_at_least(release: &str, version: (u32, u32)) -> bool {
+/// Whether the kernel with this release is at least that version. A release that cannot be read is not held against the kernel.
+#[must_use]
+pub fn is_at_least(release: &str, version: (u32, u32)) -> bool {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
     match (numbers.next(), numbers.next()) {
         (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= version,

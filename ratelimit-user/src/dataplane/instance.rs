@@ -157,6 +157,22 @@ pub fn remove_all(pins: &Path) -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
+/// Other folders beside `pins` that hold an instance.
+#[must_use]
+pub fn others(pins: &Path) -> Vec<PathBuf> {
+    let beside = pins.parent().and_then(|parent| fs::read_dir(parent).ok()).into_iter().flatten().flatten();
+    let is_instance = |path: &PathBuf| path != pins && path.join(map::CONTROL).exists() && is_complete(path);
+    let mut others: Vec<PathBuf> = beside.map(|entry| entry.path()).filter(is_instance).collect();
+    others.sort();
+    others
+}
+
+/// Whether pins can be kept in a folder like `pins`: a BPF file system is mounted around it.
+#[must_use]
+pub fn can_pin(pins: &Path) -> bool {
+    pins.parent().is_some_and(is_bpffs)
+}
+
 /// Locks the folder of the pins. None where there is no folder.
 fn lock(pins: &Path) -> Result<Option<OwnedFd>, Error> {
     loop {

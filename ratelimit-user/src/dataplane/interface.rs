@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::{
     RouteNetlinkMessage,
-    link::{LinkAttribute, LinkMessage, LinkXdp, XdpAttached},
+    link::{LinkAttribute, LinkFlags, LinkMessage, LinkXdp, XdpAttached},
 };
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
@@ -22,6 +22,23 @@ pub struct Interface {
     pub mtu: u32,
     /// The program that it carries.
     pub program: Option<Program>,
+    /// Whether it is switched on.
+    pub is_up: bool,
+    /// Whether it has somebody on its other end.
+    pub has_carrier: bool,
+    /// What it has counted.
+    pub received: Received,
+}
+
+/// Packets that an interface has counted since it was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Received {
+    /// Those that arrived in its driver. Few drivers leave out what an XDP program takes.
+    pub packets: u64,
+    /// Those that the card had no room for.
+    pub missed: u64,
+    /// Those that were dropped in the driver or the stack. Some drivers count what an XDP program drops.
+    pub dropped: u64,
 }
 
 /// An XDP program on an interface.
@@ -139,16 +156,25 @@ fn exchange(request: RouteNetlinkMessage, flags: u16) -> Result<Vec<LinkMessage>
 }
 
 fn interface(link: &LinkMessage) -> Option<Interface> {
-    let (mut name, mut mtu, mut program) = (None, 0, None);
+    let (mut name, mut mtu, mut program, mut received) = (None, 0, None, Received::default());
     for attribute in &link.attributes {
         match attribute {
             LinkAttribute::IfName(text) => name = Some(text.clone()),
             LinkAttribute::Mtu(bytes) => mtu = *bytes,
             LinkAttribute::Xdp(xdp) => program = self::program(xdp),
+            LinkAttribute::Stats64(counted) => {
+                received = Received {
+                    packets: counted.rx_packets,
+                    missed: counted.rx_missed_errors + counted.rx_fifo_errors,
+                    dropped: counted.rx_dropped,
+                };
+            }
             _ => {}
         }
     }
-    Some(Interface { index: link.header.index, name: name?, mtu, program })
+    let flags = link.header.flags;
+    let (is_up, has_carrier) = (flags.contains(LinkFlags::Up), flags.contains(LinkFlags::LowerUp));
+    Some(Interface { index: link.header.index, name: name?, mtu, program, is_up, has_carrier, received })
 }
 
 fn program(xdp: &[LinkXdp]) -> Option<Program> {

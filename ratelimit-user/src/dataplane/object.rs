@@ -22,7 +22,7 @@ const NO_MESSAGES: u32 = 4_096;
 const MESSAGES: u32 = 1 << 17;
 
 /// Kernel that has frames of several buffers for XDP.
-pub(super) const FRAGS_SINCE: (u32, u32) = (5, 18);
+pub const FRAGS_SINCE: (u32, u32) = (5, 18);
 
 /// Loads the program. Its maps are those that are pinned where `pins` says, made and pinned there where they are missing; without `pins` they
 /// belong to the program alone.

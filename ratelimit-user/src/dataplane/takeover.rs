@@ -13,8 +13,13 @@ use super::{
 
 /// The error that names the program on an interface.
 pub(super) fn taken(interface: &Interface, id: u32) -> Error {
-    let program = info(id).and_then(|info| info.name_as_str().map(str::to_owned)).unwrap_or_default();
-    Error::Taken { name: interface.name.clone(), program, id }
+    Error::Taken { name: interface.name.clone(), program: program_name(id), id }
+}
+
+/// Name of the program with this id; empty where there is none.
+#[must_use]
+pub fn program_name(id: u32) -> String {
+    info(id).and_then(|info| info.name_as_str().map(str::to_owned)).unwrap_or_default()
 }
 
 /// A program that was removed, kept so that it can be put back.

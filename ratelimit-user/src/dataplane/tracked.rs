@@ -17,6 +17,16 @@ use ratelimit_common::{
 use super::{Error, bpf, mapped::Mapped, tables::Tables};
 
 impl Tables {
+    /// Buckets that there are.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] where the kernel refuses.
+    pub fn buckets_in_use(&self) -> Result<usize, Error> {
+        let buckets: Vec<(Source, Bucket)> = bpf::entries(IterableMap::map(&self.buckets).fd().as_fd())?;
+        Ok(buckets.len())
+    }
+
     /// All tracked sources with their buckets, and what the notes of their cells have counted since. Sources that come and go meanwhile may
     /// be missed or be there.
     ///

@@ -1,0 +1,220 @@
+//! Limits of nftables and iptables, which packets meet after ours.
+
+use std::{fs, process::Command};
+
+use serde_json::Value;
+
+use super::{Check, Finding, finding::count};
+
+/// Tables of the old iptables that are in use, in this network namespace.
+const LEGACY: [(&str, &str); 2] = [
+    ("/proc/self/net/ip_tables_names", "iptables-legacy-save"),
+    ("/proc/self/net/ip6_tables_names", "ip6tables-legacy-save"),
+];
+
+/// Chains that see what leaves, and not what arrives.
+const LEAVING: [&str; 3] = ["output", "postrouting", "egress"];
+
+/// A rule of somebody else's that limits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Limiting {
+    /// Where it is.
+    place: String,
+    /// Whether it is for everything, or for each source: then it does what ratelimit does.
+    is_wide: bool,
+    mend: Option<String>,
+}
+
+pub(super) fn examine() -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut rules = Vec::new();
+    match nftables() {
+        Ok(found) => rules.extend(found),
+        Err(reason) => {
+            let what = format!("rules of nftables could not be looked at: {reason}");
+            findings.push(Finding::note(
+                Check::Firewall,
+                &what,
+                "If they limit packets too, the narrower limit counts.",
+            ));
+        }
+    }
+    for (names, save) in LEGACY {
+        // Asking the command itself would load its modules.
+        if fs::read_to_string(names).is_ok_and(|tables| !tables.trim().is_empty()) {
+            match output(save, &[]) {
+                Ok(text) => rules.extend(text.lines().filter_map(|line| legacy(save, line))),
+                Err(reason) => {
+                    let what = format!("rules of iptables could not be looked at: {reason}");
+                    findings.push(Finding::note(
+                        Check::Firewall,
+                        &what,
+                        "If they limit packets too, the narrower limit counts.",
+                    ));
+                }
+            }
+        }
+    }
+    if rules.is_empty() && findings.is_empty() {
+        return vec![Finding::ok(Check::Firewall, "no rule limits what arrives")];
+    }
+    findings.extend(told(&rules));
+    findings
+}
+
+fn told(rules: &[Limiting]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for rule in rules.iter().filter(|rule| rule.is_wide) {
+        let what = format!("{} limits packets too", rule.place);
+        let why = "What ratelimit lets pass is limited there again: the narrower of both counts, and only ours is counted here.";
+        let finding = Finding::warning(Check::Firewall, &what, why);
+        findings.push(match &rule.mend {
+            Some(command) => finding.mended_by(command),
+            None => finding,
+        });
+    }
+    let narrow: Vec<&str> = rules.iter().filter(|rule| !rule.is_wide).map(|rule| rule.place.as_str()).collect();
+    if !narrow.is_empty() {
+        let what = format!("{} limit some packets too: {}", count(narrow.len() as u64, "rule"), narrow.join("; "));
+        findings.push(Finding::note(Check::Firewall, &what, "For these packets the narrower limit counts."));
+    }
+    findings
+}
+
+fn nftables() -> Result<Vec<Limiting>, String> {
+    let text = output("nft", &["--json", "--terse", "--stateless", "list", "ruleset"])?;
+    let all: Value = serde_json::from_str(&text).map_err(|error| format!("nft prints no JSON: {error}"))?;
+    Ok(limiting(&all))
+}
+
+/// What a command prints, or why it prints nothing.
+fn output(command: &str, words: &[&str]) -> Result<String, String> {
+    let output = Command::new(command).args(words).output().map_err(|error| format!("{command}: {error}"))?;
+    if !output.status.success() {
+        let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(format!("{command}: {}", complaint.lines().next().unwrap_or("it failed")));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The rules in `nft --json list ruleset` that limit what arrives.
+fn limiting(all: &Value) -> Vec<Limiting> {
+    let entries = || all["nftables"].as_array().into_iter().flatten();
+    let place = |value: &Value, chain: &str| {
+        let word = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
+        format!("{} {} {}", word("family"), word("table"), word(chain))
+    };
+    let leaving: Vec<String> = entries()
+        .map(|entry| &entry["chain"])
+        .filter(|chain| chain["hook"].as_str().is_some_and(|hook| LEAVING.contains(&hook)))
+        .map(|chain| place(chain, "name"))
+        .collect();
+    let rules = entries().map(|entry| &entry["rule"]).filter(|rule| rule.is_object());
+    let found = rules.filter_map(|rule| {
+        let expressions = rule["expr"].as_array()?;
+        let chain = place(rule, "chain");
+        let is_wide = is_wide(expressions)?;
+        let handle = rule["handle"].as_u64().unwrap_or_default();
+        let mend = Some(format!("nft delete rule {chain} handle {handle}"));
+        (!leaving.contains(&chain)).then(|| Limiting {
+            place: format!("nftables: {chain}, handle {handle}"),
+            is_wide,
+            mend,
+        })
+    });
+    found.collect()
+}
+
+/// Whether a rule that limits does so for everything, or for each source. Nothing where it does not limit, or only what is logged.
+fn is_wide(expressions: &[Value]) -> Option<bool> {
+    let has = |keys: &[&str]| expressions.iter().any(|expression| keys.iter().any(|key| !expression[*key].is_null()));
+    // The value of a verdict is null.
+    let is_verdict = |expression: &Value| {
+        let verdicts = ["accept", "drop", "reject", "return", "jump", "goto", "continue"];
+        expression.as_object().is_some_and(|object| object.keys().any(|key| verdicts.contains(&key.as_str())))
+    };
+    let is_xt = |names: &[&str]| {
+        expressions.iter().any(|expression| expression["xt"]["name"].as_str().is_some_and(|name| names.contains(&name)))
+    };
+    let in_set = expressions.iter().any(|expression| {
+        let statements = expression["set"]["stmt"].as_array().into_iter().flatten();
+        statements.into_iter().any(|statement| statement["limit"].is_object())
+    });
+    let by_source = in_set || has(&["meter"]) || is_xt(&["hashlimit"]);
+    let limits = by_source || has(&["limit"]) || is_xt(&["limit"]);
+    let decides = expressions.iter().any(is_verdict) || is_xt(&["REJECT"]);
+    (limits && decides).then(|| !has(&["match"]))
+}
+
+/// A line of `iptables-save` that limits.
+fn legacy(command: &str, line: &str) -> Option<Limiting> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let matches = |name: &str| words.windows(2).any(|pair| pair == ["-m", name]);
+    let logs = words.windows(2).any(|pair| pair == ["-j", "LOG"] || pair == ["-j", "NFLOG"]);
+    let leaves = words.get(..2).is_some_and(|head| head == ["-A", "OUTPUT"] || head == ["-A", "POSTROUTING"]);
+    let is_rule = line.starts_with("-A ") && (matches("limit") || matches("hashlimit")) && !logs && !leaves;
+    let is_wide = !["-p", "-s", "-d", "-i"].iter().any(|option| words.contains(option));
+    let family = command.trim_end_matches("-legacy-save");
+    let mend = (family == "iptables").then_some("iptables-legacy").unwrap_or("ip6tables-legacy");
+    is_rule.then(|| Limiting {
+        place: format!("{family}: {line}"),
+        is_wide,
+        mend: Some(format!("{mend} {}", line.replacen("-A", "-D", 1))),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Whether the rule with these expressions is wide, if it limits.
+    fn rule(expressions: Value) -> Option<bool> {
+        is_wide(expressions.as_array().unwrap())
+    }
+
+    #[test]
+    fn rules_that_limit_are_told_from_others() {
+        let limit = json!({"limit": {"rate": 10, "burst": 5, "per": "second", "inv": true}});
+        let ssh =
+            json!({"match": {"op": "==", "left": {"payload": {"protocol": "tcp", "field": "dport"}}, "right": 22}});
+        assert_eq!(rule(json!([limit, {"drop": null}])), Some(true));
+        assert_eq!(rule(json!([ssh, limit, {"accept": null}])), Some(false));
+        assert_eq!(rule(json!([limit, {"log": {"prefix": "x"}}])), None);
+        assert_eq!(rule(json!([ssh, {"drop": null}])), None);
+        let set = json!({"set": {"op": "update", "elem": "x", "set": "@s", "stmt": [limit]}});
+        assert_eq!(rule(json!([set, {"drop": null}])), Some(true));
+        assert_eq!(rule(json!([{"meter": {"name": "m", "stmt": limit}}, {"drop": null}])), Some(true));
+        assert_eq!(rule(json!([{"xt": {"type": "match", "name": "hashlimit"}}, {"drop": null}])), Some(true));
+        assert_eq!(rule(json!([{"xt": null}, {"drop": null}])), None);
+    }
+
+    #[test]
+    fn what_leaves_is_not_limited_twice() {
+        let rule = |chain: &str| json!({"rule": {"family": "ip", "table": "t", "chain": chain, "handle": 4, "expr": [{"limit": {}}, {"drop": null}]}});
+        let chain = |name: &str| json!({"chain": {"family": "ip", "table": "t", "name": name, "hook": name}});
+        let all = json!({"nftables": [chain("input"), chain("output"), rule("input"), rule("output")]});
+        let found = limiting(&all);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].place, "nftables: ip t input, handle 4");
+        assert_eq!(found[0].mend.as_deref(), Some("nft delete rule ip t input handle 4"));
+        assert!(limiting(&json!("something else")).is_empty());
+    }
+
+    #[test]
+    fn old_rules_that_limit_are_told_from_others() {
+        let legacy = |line| legacy("iptables-legacy-save", line).map(|found| (found.is_wide, found.mend.unwrap()));
+        let line = "-A INPUT -m hashlimit --hashlimit-above 10/sec --hashlimit-mode srcip --hashlimit-name x -j DROP";
+        assert_eq!(legacy(line), Some((true, format!("iptables-legacy {}", line.replace("-A", "-D")))));
+        let of_ssh = "-A INPUT -p tcp -m tcp --dport 22 -m limit --limit 3/min -j ACCEPT";
+        assert_eq!(legacy(of_ssh).map(|(is_wide, _)| is_wide), Some(false));
+        for line in [
+            "-A INPUT -m limit --limit 3/min -j LOG",
+            "-A OUTPUT -m limit --limit 3/min -j ACCEPT",
+            ":INPUT ACCEPT [0:0]",
+        ] {
+            assert_eq!(legacy(line), None, "{line}");
+        }
+    }
+}

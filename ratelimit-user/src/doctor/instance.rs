@@ -1,0 +1,120 @@
+//! The running instance, if there is one, and what is beside it.
+
+use std::path::Path;
+
+use ratelimit_common::rule::CONFIG;
+
+use super::{Check, Finding};
+use crate::{
+    controller::socket,
+    dataplane::{
+        Error, Instance,
+        attachment::Attachment,
+        error::Tried as _,
+        instance::{self, PINS},
+        interface::Interface,
+        rules,
+        tables::Tables,
+    },
+};
+
+/// What there is to look at. Its lock has been given up: commands need not wait until all is measured.
+pub(super) struct Running {
+    pub(super) tables: Tables,
+    pub(super) attachments: Vec<Attachment>,
+    is_jitted: Option<bool>,
+}
+
+impl Running {
+    fn open(pins: &Path) -> Result<Self, Error> {
+        let instance = Instance::open(pins)?;
+        let info = instance.program()?.info().tried("cannot read the pinned program")?;
+        let attachments = instance.attachments.list()?;
+        let Instance { tables, .. } = instance;
+        Ok(Self { tables, attachments, is_jitted: Some(info.size_jitted() != 0) })
+    }
+
+    /// Whether its program is compiled, where the kernel says so.
+    pub(super) fn jitted(&self) -> Option<bool> {
+        self.is_jitted
+    }
+
+    /// Whether it is attached to this interface.
+    pub(super) fn has(&self, interface: &Interface) -> bool {
+        self.attachments.iter().any(|attachment| {
+            attachment.mode.is_some() && attachment.index == Some(interface.index) && attachment.name == interface.name
+        })
+    }
+}
+
+/// Opens the instance, if there is one.
+pub(super) fn open(pins: &Path) -> (Option<Running>, Vec<Finding>) {
+    match Running::open(pins) {
+        Ok(running) => (Some(running), vec![Finding::ok(Check::Instance, &pins.display().to_string())]),
+        Err(Error::NotAttached | Error::NoBpffs { .. }) => {
+            (None, vec![Finding::ok(Check::Instance, "none, ratelimit is not attached")])
+        }
+        Err(error) => {
+            let why = "No command but `detach --all` can use it. What is attached goes on as it is.";
+            let finding = Finding::error(Check::Instance, &error.to_string(), why).mended_by("ratelimit detach --all");
+            (None, vec![finding])
+        }
+    }
+}
+
+/// `all` are the interfaces of this network namespace.
+pub(super) fn examine(pins: &Path, running: Option<&Running>, all: &[Interface]) -> Vec<Finding> {
+    let mut findings = vec![bpffs(pins), daemon(pins, running)];
+    let others = instance::others(pins);
+    if !others.is_empty() {
+        let names: Vec<_> = others.iter().map(|path| path.display().to_string()).collect();
+        let why = "Each has limits of its own: a source may send what all of them let pass together.";
+        let what = format!("there are others: {}", names.join(", "));
+        findings.push(Finding::note(Check::OtherInstances, &what, why));
+    }
+    let gone = running.into_iter().flat_map(|running| &running.attachments).filter(|attachment| attachment.is_gone);
+    findings.extend(gone.map(|gone| lost(&gone.name, all.iter().any(|interface| interface.name == gone.name))));
+    findings
+}
+
+/// A link without its interface.
+fn lost(name: &str, is_back: bool) -> Finding {
+    if is_back {
+        let why = "The interface was made anew, or somebody replaced the program: nothing is limited there.";
+        return Finding::error(Check::Instance, "ratelimit has lost it", why)
+            .on(name)
+            .mended_by(format!("ratelimit attach {name}"));
+    }
+    let why = "The interface was deleted. If it comes back, nothing is limited there until the next attach.";
+    Finding::warning(Check::Instance, "ratelimit has lost it", why)
+        .on(name)
+        .mended_by(format!("ratelimit detach {name}"))
+}
+
+fn bpffs(pins: &Path) -> Finding {
+    let folder = pins.parent().unwrap_or(pins).display();
+    if instance::can_pin(pins) {
+        return Finding::ok(Check::Bpffs, &format!("mounted at {folder}"));
+    }
+    let what = format!("no BPF file system is mounted at {folder}");
+    let mount = format!("mount -t bpf bpf {folder}");
+    if pins == Path::new(PINS) {
+        return Finding::note(Check::Bpffs, &what, "`ratelimit attach` mounts it.").mended_by(mount);
+    }
+    Finding::error(Check::Bpffs, &what, "Programs and rules can be kept nowhere else.").mended_by(mount)
+}
+
+fn daemon(pins: &Path, running: Option<&Running>) -> Finding {
+    if socket::is_listening(pins) {
+        return Finding::ok(Check::Daemon, "runs");
+    }
+    let of_file = |running: &Running| {
+        rules::list(&running.tables).is_ok_and(|rules| rules.iter().any(|rule| rule.origin == CONFIG))
+    };
+    if running.is_some_and(of_file) {
+        let why = "The rules that a file has set stay in force, and changes of the file do nothing.";
+        return Finding::note(Check::Daemon, "none follows the configuration file", why)
+            .mended_by("ratelimit run -c FILE");
+    }
+    Finding::ok(Check::Daemon, "none runs, and packets need none")
+}

@@ -1,0 +1,84 @@
+//! What will hurt, before it does: looks at host, interfaces, traffic and tables, and changes nothing.
+
+mod conflicts;
+mod finding;
+mod host;
+mod instance;
+mod interface;
+mod session;
+mod tables;
+mod traffic;
+
+use std::path::Path;
+
+pub use finding::{Check, Finding, Severity};
+
+use self::{instance::Running, traffic::Window};
+use crate::dataplane::{
+    Error, host as privileges,
+    interface::{self as interfaces, Interface},
+};
+
+/// Examines the host, and the interfaces with these names; where none is given, all that the instance in `pins` is attached to.
+///
+/// # Errors
+///
+/// [`Error`] where the kernel does not answer.
+pub fn examine(pins: &Path, names: &[String]) -> Result<Vec<Finding>, Error> {
+    let missing = privileges::missing_privileges()?;
+    // Without privileges nothing of it can be opened.
+    let (running, mut found) = if missing.is_empty() { instance::open(pins) } else { (None, Vec::new()) };
+    let mut findings = host::examine(&missing, running.as_ref().and_then(Running::jitted));
+    findings.append(&mut found);
+    let all = interfaces::list()?;
+    findings.extend(instance::examine(pins, running.as_ref(), &all));
+    let chosen = choose(&all, names, running.as_ref(), &mut findings);
+    let window = Window::measure(&chosen, running.as_ref())?;
+    for interface in &chosen {
+        findings.extend(interface::examine(interface, running.as_ref())?);
+    }
+    findings.extend(traffic::losses(&window)?);
+    if let Some(running) = &running {
+        findings.extend(traffic::unseen(&window));
+        findings.extend(tables::examine(running, &window)?);
+        findings.extend(session::examine(&running.tables)?);
+    }
+    findings.extend(conflicts::examine());
+    Ok(findings)
+}
+
+/// The interfaces to look at. What cannot be looked at is a finding.
+fn choose(
+    all: &[Interface],
+    names: &[String],
+    running: Option<&Running>,
+    findings: &mut Vec<Finding>,
+) -> Vec<Interface> {
+    if names.is_empty() {
+        let attached = |interface: &&Interface| running.is_some_and(|running| running.has(interface));
+        let chosen: Vec<_> = all.iter().filter(attached).cloned().collect();
+        if chosen.is_empty() {
+            let what = "none was looked at: ratelimit is attached to none here, and none was named";
+            let why = "What may hurt depends on the interface most of all.";
+            findings.push(Finding::note(Check::Interface, what, why).mended_by("ratelimit doctor IFACE"));
+        }
+        return chosen;
+    }
+    let mut chosen: Vec<Interface> = Vec::new();
+    for name in names {
+        let found = all.iter().find(|interface| interface.name == *name);
+        match found {
+            Some(interface) if chosen.iter().all(|other| other.index != interface.index) => {
+                chosen.push(interface.clone());
+            }
+            Some(_) => {}
+            None => {
+                let known = all.iter().map(|interface| interface.name.as_str()).collect::<Vec<_>>().join(", ");
+                let what = format!("there is none of this name: this network namespace has {known}");
+                let why = "Nothing can be attached to it.";
+                findings.push(Finding::error(Check::Interface, &what, why).on(name));
+            }
+        }
+    }
+    chosen
+}

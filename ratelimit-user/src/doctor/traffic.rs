@@ -1,0 +1,259 @@
+//! What arrives while we look: whether the program sees it, and what is lost before.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{Check, Finding, instance::Running};
+use crate::dataplane::{
+    Error,
+    ethtool::{Ethtool, Rings},
+    gauges,
+    interface::{self, Attached, Interface, Received},
+    tables::Tables,
+};
+
+/// How long we look.
+const TIME: Duration = Duration::from_secs(1);
+/// Fewer packets tell nothing.
+const ENOUGH: u64 = 10;
+/// One packet lost of so many is worth a word.
+const MANY: u64 = 1_000;
+
+/// What the program has counted, all interfaces together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Counted {
+    packets: u64,
+    dropped: u64,
+    /// Buckets that were made.
+    pub(super) made: u64,
+    /// Packets dropped for want of a bucket.
+    pub(super) not_admitted: u64,
+}
+
+/// What has changed while we looked.
+pub(super) struct Window {
+    pub(super) time: Duration,
+    interfaces: Vec<Arrived>,
+    /// What the program has counted meanwhile, and a little longer: whatever the interfaces have counted, it could see.
+    pub(super) counted: Option<Counted>,
+}
+
+/// What came in by one interface.
+#[derive(Debug, Clone)]
+struct Arrived {
+    name: String,
+    /// How our program is attached there.
+    mode: Option<Attached>,
+    during: Received,
+    /// Since the interface was made.
+    ever: Received,
+}
+
+impl Window {
+    /// Looks at these interfaces for a second. If that looks as if the program saw too little, once more: some drivers count late.
+    pub(super) fn measure(chosen: &[Interface], running: Option<&Running>) -> Result<Self, Error> {
+        let window = Self::look(chosen, running)?;
+        if window.unseen().next().is_none() { Ok(window) } else { Self::look(chosen, running) }
+    }
+
+    fn look(chosen: &[Interface], running: Option<&Running>) -> Result<Self, Error> {
+        let counted = || running.map(|running| Counted::read(&running.tables)).transpose();
+        let counted_before = counted()?;
+        let begin = Instant::now();
+        let before = interface::list()?;
+        if !chosen.is_empty() {
+            thread::sleep(TIME);
+        }
+        let after = interface::list()?;
+        let time = begin.elapsed();
+        let counted = counted_before.zip(counted()?).map(|(before, after)| after.since(before));
+        let find = |all: &[Interface], index| all.iter().find(|interface| interface.index == index).cloned();
+        let arrived = |interface: &Interface| {
+            let (before, after) = (find(&before, interface.index)?, find(&after, interface.index)?);
+            let is_ours = running.is_some_and(|running| running.has(interface));
+            Some(Arrived {
+                name: after.name,
+                mode: after.program.filter(|_| is_ours).map(|program| program.mode),
+                during: since(after.received, before.received),
+                ever: after.received,
+            })
+        };
+        Ok(Self { time, interfaces: chosen.iter().filter_map(arrived).collect(), counted })
+    }
+
+    /// Interfaces with packets that the program has certainly not seen, whatever it saw elsewhere, and how many of them.
+    fn unseen(&self) -> impl Iterator<Item = (&Arrived, u64)> {
+        let seen = self.counted.map_or(u64::MAX, |counted| counted.packets);
+        let ours = self.interfaces.iter().filter(|arrived| arrived.mode.is_some());
+        ours.filter_map(move |arrived| {
+            let received = arrived.during.packets;
+            (received >= ENOUGH && seen < received / 2).then(|| (arrived, received - seen))
+        })
+    }
+}
+
+impl Counted {
+    fn read(tables: &Tables) -> Result<Self, Error> {
+        let mut counted = Self { made: gauges::of_cpus(tables)?.admitted, ..Self::default() };
+        for (reason, count) in tables.counts()? {
+            counted.packets += count.packets;
+            if !reason.passes() {
+                counted.dropped += count.packets;
+            }
+            if reason == ratelimit_common::reason::Reason::NotAdmitted {
+                counted.not_admitted += count.packets;
+            }
+        }
+        counted.packets += tables.shadow_counts()?.iter().map(|(_, count)| count.packets).sum::<u64>();
+        Ok(counted)
+    }
+
+    fn since(self, before: Self) -> Self {
+        Self {
+            packets: self.packets.saturating_sub(before.packets),
+            dropped: self.dropped.saturating_sub(before.dropped),
+            made: self.made.saturating_sub(before.made),
+            not_admitted: self.not_admitted.saturating_sub(before.not_admitted),
+        }
+    }
+}
+
+fn since(after: Received, before: Received) -> Received {
+    Received {
+        packets: after.packets.saturating_sub(before.packets),
+        missed: after.missed.saturating_sub(before.missed),
+        dropped: after.dropped.saturating_sub(before.dropped),
+    }
+}
+
+/// Whether the program sees what arrives.
+pub(super) fn unseen(window: &Window) -> Vec<Finding> {
+    let Window { time, interfaces, counted: Some(counted) } = window else { return Vec::new() };
+    let ours = || interfaces.iter().filter(|arrived| arrived.mode.is_some());
+    if ours().next().is_none() {
+        return Vec::new();
+    }
+    let blind: Vec<Finding> = window.unseen().map(|(arrived, unseen)| blind(arrived, unseen, *time)).collect();
+    if !blind.is_empty() {
+        return blind;
+    }
+    let received: u64 = ours().map(|arrived| arrived.during.packets).sum();
+    let names: Vec<&str> = ours().map(|arrived| arrived.name.as_str()).collect();
+    let names = names.join(", ");
+    if received >= ENOUGH && counted.packets < received / 2 {
+        let unseen = received - counted.packets;
+        let what = format!(
+            "the program did not see {unseen} of {received} packets that {names} received in {}",
+            seconds(*time)
+        );
+        let why = "One of these drivers takes packets past the program. Name one after the other to find out which.";
+        return vec![Finding::error(Check::Traffic, &what, why)];
+    }
+    let what = match received {
+        0 => format!("nothing arrived in {}, so nothing could be compared", seconds(*time)),
+        _ => format!("the program sees what arrives ({received} packets in {})", seconds(*time)),
+    };
+    vec![Finding::ok(Check::Traffic, &what)]
+}
+
+fn blind(arrived: &Arrived, unseen: u64, time: Duration) -> Finding {
+    let (name, received) = (&arrived.name, arrived.during.packets);
+    let what = format!("the program did not see {unseen} of {received} packets that arrived in {}", seconds(time));
+    let why = "Its driver takes packets past the program, which limits nothing there.";
+    let finding = Finding::error(Check::Traffic, &what, why).on(name);
+    match arrived.mode {
+        Some(Attached::Generic) => finding,
+        _ => finding.mended_by(format!("ratelimit detach {name} && ratelimit attach {name} --mode generic")),
+    }
+}
+
+/// What is lost before the program sees it.
+pub(super) fn losses(window: &Window) -> Result<Vec<Finding>, Error> {
+    let dropped = window.counted.map_or(0, |counted| counted.dropped);
+    let of = |arrived: &Arrived| Ok(lost(arrived, dropped, window.time, Ethtool::of(&arrived.name)?.rings()));
+    window.interfaces.iter().map(of).collect()
+}
+
+/// `ours` are packets that the program has dropped, which some drivers count as well.
+fn lost(arrived: &Arrived, ours: u64, time: Duration, rings: Option<Rings>) -> Finding {
+    let Arrived { name, during, ever, .. } = arrived;
+    let now = during.missed + during.dropped.saturating_sub(ours);
+    let is_much = |lost: u64, received: u64| lost > received / MANY;
+    let why = "The card or the kernel had no room for them: then those that are allowed are lost like any others.";
+    let finding = if is_much(now, during.packets) {
+        let what = format!("{now} packets were lost in {}, and {} received", seconds(time), during.packets);
+        Finding::warning(Check::Losses, &what, why)
+    } else if is_much(ever.missed, ever.packets) {
+        let what = format!("{} packets were lost since it is there, and {} received", ever.missed, ever.packets);
+        Finding::note(Check::Losses, &what, why)
+    } else {
+        return Finding::ok(Check::Losses, &format!("none in {}", seconds(time))).on(name);
+    };
+    match rings.filter(|rings| rings.now < rings.most) {
+        Some(Rings { most, .. }) => finding.on(name).mended_by(format!("ethtool -G {name} rx {most}")),
+        None => finding.on(name),
+    }
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::Severity, *};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn arrived(name: &str, packets: u64) -> Arrived {
+        let during = Received { packets, ..Received::default() };
+        Arrived { name: name.to_owned(), mode: Some(Attached::Native), during, ever: during }
+    }
+
+    fn look(interfaces: Vec<Arrived>, packets: u64) -> Vec<Finding> {
+        let counted = Some(Counted { packets, ..Counted::default() });
+        unseen(&Window { time: SECOND, interfaces, counted })
+    }
+
+    #[test]
+    fn of_one_interface_every_packet_that_is_not_counted_was_not_seen() {
+        let findings = look(vec![arrived("eth0", 1_000)], 0);
+        assert_eq!(findings[0].what, "the program did not see 1000 of 1000 packets that arrived in 1.0 s");
+        assert_eq!(findings[0].mend.as_deref(), Some("ratelimit detach eth0 && ratelimit attach eth0 --mode generic"));
+        let findings = look(vec![arrived("eth0", 1_000)], 999);
+        assert_eq!(findings[0].what, "the program sees what arrives (1000 packets in 1.0 s)");
+        assert_eq!(look(vec![arrived("eth0", ENOUGH - 1)], 0)[0].severity, Severity::Ok);
+    }
+
+    #[test]
+    fn of_several_it_is_said_of_one_what_is_certain_and_else_of_all() {
+        let one = look(vec![arrived("eth0", 1_000), arrived("eth1", 100)], 100);
+        assert_eq!((one.len(), one[0].interface.as_deref()), (1, Some("eth0")));
+        assert_eq!(one[0].what, "the program did not see 900 of 1000 packets that arrived in 1.0 s");
+        let all = look(vec![arrived("eth0", 100), arrived("eth1", 100), arrived("eth2", 100)], 100);
+        assert_eq!((all.len(), all[0].severity, all[0].interface.as_deref()), (1, Severity::Error, None));
+        assert_eq!(all[0].what, "the program did not see 200 of 300 packets that eth0, eth1, eth2 received in 1.0 s");
+        // What came in where nothing of ours is attached is none of the program's business.
+        let other = Arrived { mode: None, ..arrived("eth1", 10_000) };
+        assert_eq!(look(vec![arrived("eth0", 100), other], 100)[0].severity, Severity::Ok);
+    }
+
+    #[test]
+    fn what_the_program_drops_is_no_loss_and_what_the_card_misses_is() {
+        let with = |missed, dropped| {
+            let during = Received { packets: 10_000, missed, dropped };
+            Arrived { during, ever: during, ..arrived("eth0", 0) }
+        };
+        let rings = Some(Rings { now: 256, most: 4_096 });
+        assert_eq!(lost(&with(0, 5_000), 5_000, SECOND, rings).severity, Severity::Ok);
+        assert_eq!(lost(&with(10, 0), 0, SECOND, rings).severity, Severity::Ok);
+        let finding = lost(&with(11, 5_000), 5_000, SECOND, rings);
+        assert_eq!(finding.what, "11 packets were lost in 1.0 s, and 10000 received");
+        assert_eq!((finding.severity, finding.mend.as_deref()), (Severity::Warning, Some("ethtool -G eth0 rx 4096")));
+        assert_eq!(lost(&with(11, 0), 0, SECOND, Some(Rings { now: 4_096, most: 4_096 })).mend, None);
+        let long_ago = Arrived { during: Received::default(), ..with(11, 0) };
+        assert_eq!(lost(&long_ago, 0, SECOND, rings).severity, Severity::Note);
+    }
+}
