@@ -25,6 +25,14 @@ struct Facts<'a> {
     mode: Option<Attached>,
 }
 
+impl Facts<'_> {
+    /// The command that attaches.
+    fn attach(&self) -> String {
+        let cannot = self.can.is_some_and(|can| !can.native);
+        format!("ratelimit attach {}{}", self.name, if cannot { " --mode generic" } else { "" })
+    }
+}
+
 pub(super) fn examine(interface: &Interface, running: Option<&Running>) -> Result<Vec<Finding>, Error> {
     let driver = Ethtool::of(&interface.name)?;
     let is_ours = running.is_some_and(|running| running.has(interface));
@@ -36,15 +44,12 @@ pub(super) fn examine(interface: &Interface, running: Option<&Running>) -> Resul
     };
     let mut findings = vec![link(interface)];
     match interface.program.filter(|_| !is_ours) {
-        Some(other) => findings.push(other_program(other, &takeover::program_name(other.id))),
+        Some(other) => findings.push(other_program(&facts, other, &takeover::program_name(other.id))),
         None => findings.push(native(&facts)),
     }
     if running.is_some_and(|running| !running.attachments.is_empty()) && !is_ours {
         let why = "Other interfaces are: what comes in here is not limited.";
-        findings.push(
-            Finding::note(Check::Interface, "ratelimit is not attached here", why)
-                .mended_by(format!("ratelimit attach {}", interface.name)),
-        );
+        findings.push(Finding::note(Check::Interface, "ratelimit is not attached here", why).mended_by(facts.attach()));
     }
     let takes_frags = host::kernel_is_at_least(FRAGS_SINCE);
     findings.extend(mtu(&facts, interface.mtu, takes_frags));
@@ -70,17 +75,17 @@ fn link(interface: &Interface) -> Finding {
     }
 }
 
-fn other_program(Program { id, mode }: Program, name: &str) -> Finding {
+fn other_program(facts: &Facts<'_>, Program { id, mode }: Program, name: &str) -> Finding {
     let mode = mode.name();
     let why = "An interface has one XDP program: attach refuses, unless it is told to take the place of that one.";
     let what = format!("has the XDP program {name:?} (id {id}, {mode}) of somebody else");
-    Finding::error(Check::OtherProgram, &what, why).mended_by("ratelimit attach IFACE --replace")
+    Finding::error(Check::OtherProgram, &what, why).mended_by(format!("{} --replace", facts.attach()))
 }
 
 /// Whether the program runs in the driver, or can.
 fn native(facts: &Facts<'_>) -> Finding {
     let Facts { name, driver, can, mode } = facts;
-    let dear = "Before a generic program sees a packet, the kernel has made a socket buffer of it: a flood costs several times as much.";
+    let dear = "A generic program sees a packet after the kernel has made a socket buffer of it: a flood costs several times as much.";
     let again = format!("ratelimit detach {name} && ratelimit attach {name}");
     match (mode, can) {
         (Some(Attached::Native | Attached::Offloaded), _) => {
@@ -105,7 +110,7 @@ fn native(facts: &Facts<'_>) -> Finding {
         (None, Some(XdpFeatures { native: false, .. })) => {
             let what = format!("its driver ({driver}) has no native XDP");
             Finding::warning(Check::NativeXdp, &what, &format!("Attach refuses without --mode generic. {dear}"))
-                .mended_by(format!("ratelimit attach {name} --mode generic"))
+                .mended_by(facts.attach())
         }
         (None, None) => {
             let what = format!("whether its driver ({driver}) has native XDP is not told before Linux 6.3");
@@ -121,7 +126,7 @@ fn mtu(facts: &Facts<'_>, mtu: u32, kernel_takes_frags: bool) -> Option<Finding>
         return None;
     }
     let mend = format!("ip link set {name} mtu {USUAL_MTU}");
-    let refuses = "Above about 3,500 bytes, drivers refuse such a program; native attach fails then.";
+    let refuses = "Most drivers without refuse XDP above about 3,500 bytes, and native attach fails then.";
     if !kernel_takes_frags {
         let what =
             format!("its MTU is {mtu}, and before Linux 5.18 there is no native XDP for frames of several buffers");
@@ -160,7 +165,8 @@ fn offload(facts: &Facts<'_>, option: &str, feature: Option<Feature>) -> Option<
 
 /// Whether all CPUs can take what arrives.
 fn queues(facts: &Facts<'_>, channels: Option<Channels>, cpus: u32) -> Finding {
-    let Some(Channels { receiving, combined }) = channels else {
+    let has_any = |channels: &Channels| channels.receiving.0 + channels.combined.0 != 0;
+    let Some(Channels { receiving, combined }) = channels.filter(has_any) else {
         return Finding::ok(Check::Queues, "its driver tells of none");
     };
     let (now, most) = (receiving.0 + combined.0, receiving.1.max(combined.1).min(cpus));

@@ -36,8 +36,8 @@ pub fn examine(pins: &Path, names: &[String]) -> Result<Vec<Finding>, Error> {
     let window = Window::measure(&chosen, running.as_ref())?;
     for interface in &chosen {
         findings.extend(interface::examine(interface, running.as_ref())?);
+        findings.extend(traffic::losses(interface, &window)?);
     }
-    findings.extend(traffic::losses(&window)?);
     if let Some(running) = &running {
         findings.extend(traffic::unseen(&window));
         findings.extend(tables::examine(running, &window)?);
@@ -58,9 +58,9 @@ fn choose(
         let attached = |interface: &&Interface| running.is_some_and(|running| running.has(interface));
         let chosen: Vec<_> = all.iter().filter(attached).cloned().collect();
         if chosen.is_empty() {
-            let what = "none was looked at: ratelimit is attached to none here, and none was named";
-            let why = "What may hurt depends on the interface most of all.";
-            findings.push(Finding::note(Check::Interface, what, why).mended_by("ratelimit doctor IFACE"));
+            let why = "None was named, and none here is seen to be attached. What hurts depends on the interface most of all.";
+            findings
+                .push(Finding::note(Check::Interface, "none was looked at", why).mended_by("ratelimit doctor IFACE"));
         }
         return chosen;
     }

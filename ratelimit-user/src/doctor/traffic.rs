@@ -43,6 +43,7 @@ pub(super) struct Window {
 /// What came in by one interface.
 #[derive(Debug, Clone)]
 struct Arrived {
+    index: u32,
     name: String,
     /// How our program is attached there.
     mode: Option<Attached>,
@@ -74,6 +75,7 @@ impl Window {
             let (before, after) = (find(&before, interface.index)?, find(&after, interface.index)?);
             let is_ours = running.is_some_and(|running| running.has(interface));
             Some(Arrived {
+                index: after.index,
                 name: after.name,
                 mode: after.program.filter(|_| is_ours).map(|program| program.mode),
                 during: since(after.received, before.received),
@@ -148,11 +150,13 @@ pub(super) fn unseen(window: &Window) -> Vec<Finding> {
             "the program did not see {unseen} of {received} packets that {names} received in {}",
             seconds(*time)
         );
-        let why = "One of these drivers takes packets past the program. Name one after the other to find out which.";
+        let why = "One of these drivers takes packets past the program: look again while only one has traffic.";
         return vec![Finding::error(Check::Traffic, &what, why)];
     }
     let what = match received {
-        0 => format!("nothing arrived in {}, so nothing could be compared", seconds(*time)),
+        0..ENOUGH => {
+            format!("too little arrived to tell whether the program sees it ({received} packets in {})", seconds(*time))
+        }
         _ => format!("the program sees what arrives ({received} packets in {})", seconds(*time)),
     };
     vec![Finding::ok(Check::Traffic, &what)]
@@ -169,24 +173,31 @@ fn blind(arrived: &Arrived, unseen: u64, time: Duration) -> Finding {
     }
 }
 
-/// What is lost before the program sees it.
-pub(super) fn losses(window: &Window) -> Result<Vec<Finding>, Error> {
-    let dropped = window.counted.map_or(0, |counted| counted.dropped);
-    let of = |arrived: &Arrived| Ok(lost(arrived, dropped, window.time, Ethtool::of(&arrived.name)?.rings()));
-    window.interfaces.iter().map(of).collect()
+/// What is lost before the program sees it. Nothing where the interface went away meanwhile.
+pub(super) fn losses(interface: &Interface, window: &Window) -> Result<Option<Finding>, Error> {
+    let Some(arrived) = window.interfaces.iter().find(|arrived| arrived.index == interface.index) else {
+        return Ok(None);
+    };
+    let ours = window.counted.map_or(0, |counted| counted.dropped);
+    Ok(Some(lost(arrived, ours, window.time, Ethtool::of(&arrived.name)?.rings())))
 }
 
 /// `ours` are packets that the program has dropped, which some drivers count as well.
 fn lost(arrived: &Arrived, ours: u64, time: Duration, rings: Option<Rings>) -> Finding {
     let Arrived { name, during, ever, .. } = arrived;
-    let now = during.missed + during.dropped.saturating_sub(ours);
-    let is_much = |lost: u64, received: u64| lost > received / MANY;
-    let why = "The card or the kernel had no room for them: then those that are allowed are lost like any others.";
-    let finding = if is_much(now, during.packets) {
-        let what = format!("{now} packets were lost in {}, and {} received", seconds(time), during.packets);
+    let dropped = during.dropped.saturating_sub(ours);
+    let is_much = |lost: u64, received: u64| lost >= ENOUGH && lost > received / MANY;
+    let why = "The packets of those who are allowed are lost there like any others.";
+    let finding = if is_much(during.missed + dropped, during.packets) {
+        let Received { packets, missed, .. } = during;
+        let what = format!(
+            "in {}, {packets} packets arrived, the card lost {missed}, and driver or stack {dropped}",
+            seconds(time)
+        );
         Finding::warning(Check::Losses, &what, why)
     } else if is_much(ever.missed, ever.packets) {
-        let what = format!("{} packets were lost since it is there, and {} received", ever.missed, ever.packets);
+        let Received { packets, missed, .. } = ever;
+        let what = format!("since it was made, {packets} packets arrived, and the card lost {missed}");
         Finding::note(Check::Losses, &what, why)
     } else {
         return Finding::ok(Check::Losses, &format!("none in {}", seconds(time))).on(name);
@@ -209,7 +220,7 @@ mod tests {
 
     fn arrived(name: &str, packets: u64) -> Arrived {
         let during = Received { packets, ..Received::default() };
-        Arrived { name: name.to_owned(), mode: Some(Attached::Native), during, ever: during }
+        Arrived { index: 2, name: name.to_owned(), mode: Some(Attached::Native), during, ever: during }
     }
 
     fn look(interfaces: Vec<Arrived>, packets: u64) -> Vec<Finding> {
@@ -250,7 +261,7 @@ mod tests {
         assert_eq!(lost(&with(0, 5_000), 5_000, SECOND, rings).severity, Severity::Ok);
         assert_eq!(lost(&with(10, 0), 0, SECOND, rings).severity, Severity::Ok);
         let finding = lost(&with(11, 5_000), 5_000, SECOND, rings);
-        assert_eq!(finding.what, "11 packets were lost in 1.0 s, and 10000 received");
+        assert_eq!(finding.what, "in 1.0 s, 10000 packets arrived, the card lost 11, and driver or stack 0");
         assert_eq!((finding.severity, finding.mend.as_deref()), (Severity::Warning, Some("ethtool -G eth0 rx 4096")));
         assert_eq!(lost(&with(11, 0), 0, SECOND, Some(Rings { now: 4_096, most: 4_096 })).mend, None);
         let long_ago = Arrived { during: Received::default(), ..with(11, 0) };

@@ -6,6 +6,7 @@ mod attaching;
 mod bounds;
 mod costs;
 mod daemon;
+mod doctor;
 mod errors;
 mod excess;
 mod features;

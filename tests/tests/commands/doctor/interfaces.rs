@@ -1,0 +1,148 @@
+//! Interfaces: driver, mode, queues, frames, and what is on them.
+
+use ratelimit_tests::{Ratelimit, Sandbox, Sink, VICTIM_LINK, kernel_at_least};
+
+use super::{about, cpus, paragraphs};
+
+#[test]
+fn an_interface_that_is_not_there_is_named_with_those_that_are() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let line = "error eth7, interface: there is none of this name: this network namespace has lo, eth0\nNothing can be attached to it.";
+    assert_eq!(about(&ratelimit, "eth7", "eth7, interface"), line);
+    let note = "note interface: none was looked at\nNone was named, and none here is seen to be attached. What hurts depends on the interface most of all.\nmend: ratelimit doctor IFACE";
+    assert_eq!(about(&ratelimit, "", "interface"), note);
+}
+
+#[test]
+fn an_interface_that_is_down_or_without_carrier_is_told() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    sandbox.ip("link add wan0 type veth peer name far0");
+    let down = "warning wan0, link: down\nNo packet arrives.\nmend: ip link set wan0 up";
+    assert_eq!(about(&ratelimit, "wan0", "wan0, link"), down);
+    sandbox.ip("link set wan0 up");
+    let alone = "warning wan0, link: up, but without a carrier\nNo packet arrives: no cable, or the other end is down.\nmend: ip -details link show wan0";
+    assert_eq!(about(&ratelimit, "wan0", "wan0, link"), alone);
+    sandbox.ip("link set far0 up");
+    assert_eq!(about(&ratelimit, "wan0", "wan0, link"), "ok wan0, link: up");
+}
+
+#[test]
+fn generic_mode_hurts_where_the_driver_could_do_better() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --mode generic");
+    let found = about(&ratelimit, "", "eth0, native-xdp");
+    let what = if kernel_at_least(6, 3) {
+        "attached in generic mode, though its driver (veth) has native XDP"
+    } else {
+        "attached in generic mode; what its driver (veth) can do is not told before Linux 6.3"
+    };
+    let expected = format!(
+        "warning eth0, native-xdp: {what}\nA generic program sees a packet after the kernel has made a socket buffer of it: a flood costs several times as much.\nmend: ratelimit detach eth0 && ratelimit attach eth0"
+    );
+    assert_eq!(found, expected);
+    // What it says helps.
+    ratelimit.ok("detach eth0");
+    ratelimit.ok("attach eth0");
+    assert_eq!(about(&ratelimit, "", "eth0, native-xdp"), "ok eth0, native-xdp: attached, native (driver veth)");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_driver_without_native_xdp_is_known_before_the_attach() {
+    if !kernel_at_least(6, 3) {
+        println!("skipped: no kernel before 6.3 tells");
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    sandbox.ip("link add ifb0 type ifb");
+    let expected = "warning ifb0, native-xdp: its driver (ifb) has no native XDP\nAttach refuses without --mode generic. A generic program sees a packet after the kernel has made a socket buffer of it: a flood costs several times as much.\nmend: ratelimit attach ifb0 --mode generic";
+    assert_eq!(about(&ratelimit, "ifb0", "ifb0, native-xdp"), expected);
+    assert!(ratelimit.fails("attach ifb0").contains("does not support native XDP"));
+    ratelimit.ok("attach ifb0 --mode generic");
+    let found = about(&ratelimit, "", "ifb0, native-xdp");
+    assert!(
+        found.starts_with("note ifb0, native-xdp: attached in generic mode: its driver (ifb) has no native XDP\n"),
+        "{found}"
+    );
+    // The other one is not protected.
+    let expected = "note eth0, interface: ratelimit is not attached here\nOther interfaces are: what comes in here is not limited.\nmend: ratelimit attach eth0";
+    assert_eq!(about(&ratelimit, "eth0", "eth0, interface"), expected);
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn fewer_queues_than_cpus_hurt_where_there_could_be_more() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let cpus = cpus();
+    assert!(cpus > 1, "on one CPU there are queues enough: run this where there are two");
+    // By default the kernel makes as many queues as there could be CPUs, and uses one.
+    sandbox.ip("link add wan0 type veth peer name far0");
+    let why = format!("Each queue is emptied by one CPU: 1 of {cpus} at most take a flood, and the others stand by.");
+    let expected =
+        format!("warning wan0, queues: 1 receive queue for {cpus} CPUs\n{why}\nmend: ethtool -L wan0 rx {cpus}");
+    assert_eq!(about(&ratelimit, "wan0", "wan0, queues"), expected);
+    sandbox.ip("link add wan1 numtxqueues 1 numrxqueues 1 type veth peer name far1 numtxqueues 1 numrxqueues 1");
+    let expected =
+        format!("note wan1, queues: 1 receive queue for {cpus} CPUs, and its driver (veth) has no more\n{why}");
+    assert_eq!(about(&ratelimit, "wan1", "wan1, queues"), expected);
+    assert_eq!(about(&ratelimit, "lo", "lo, queues"), "ok lo, queues: its driver tells of none");
+}
+
+#[test]
+fn an_mtu_that_needs_several_buffers_hurts_where_the_driver_has_one() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    sandbox.ip("tuntap add tap0 mode tap");
+    let all = paragraphs(&ratelimit, "tap0");
+    assert!(all.iter().all(|paragraph| !paragraph.contains("mtu:")), "{all:#?}");
+    sandbox.ip("link set tap0 mtu 9000");
+    sandbox.ip("link set eth0 mtu 9000");
+    let (on_tap, on_veth) = (about(&ratelimit, "tap0", "tap0, mtu"), about(&ratelimit, "eth0", "eth0, mtu"));
+    let why = "Most drivers without refuse XDP above about 3,500 bytes, and native attach fails then.";
+    if kernel_at_least(6, 3) {
+        let what = "its MTU is 9000, and its driver (tun) has no native XDP for frames of several buffers";
+        assert_eq!(on_tap, format!("warning tap0, mtu: {what}\n{why}\nmend: ip link set tap0 mtu 1500"));
+        assert_eq!(on_veth, "ok eth0, mtu: 9000, and its driver takes frames of several buffers");
+    } else {
+        let what = "its MTU is 9000; whether its driver (tun) takes that with XDP is not told before Linux 6.3";
+        assert_eq!(on_tap, format!("note tap0, mtu: {what}\n{why}\nmend: ip link set tap0 mtu 1500"));
+    }
+}
+
+#[test]
+fn a_program_of_somebody_else_is_named() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let sink = Sink::passing(&sandbox, VICTIM_LINK);
+    let expected = format!(
+        "error eth0, other-program: has the XDP program \"pass\" (id {}, native) of somebody else\nAn interface has one XDP program: attach refuses, unless it is told to take the place of that one.\nmend: ratelimit attach eth0 --replace",
+        sink.program_id()
+    );
+    assert_eq!(about(&ratelimit, "eth0", "eth0, other-program"), expected);
+    ratelimit.ok("attach eth0 --replace");
+    assert_eq!(about(&ratelimit, "eth0", "eth0, native-xdp"), "ok eth0, native-xdp: attached, native (driver veth)");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn an_interface_that_was_deleted_is_missed() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    sandbox.ip("link add wan0 type veth peer name far0");
+    ratelimit.ok("attach eth0 wan0");
+    sandbox.ip("link del wan0");
+    let expected = "warning wan0, instance: ratelimit has lost it\nThe interface was deleted. If it comes back, nothing is limited there until the next attach.\nmend: ratelimit detach wan0";
+    assert_eq!(about(&ratelimit, "", "wan0, instance"), expected);
+    sandbox.ip("link add wan0 type veth peer name far0");
+    let expected = "error wan0, instance: ratelimit has lost it\nThe interface was made anew, or somebody replaced the program: nothing is limited there.\nmend: ratelimit attach wan0";
+    assert_eq!(about(&ratelimit, "", "wan0, instance"), expected);
+    ratelimit.ok("attach wan0");
+    let all = paragraphs(&ratelimit, "");
+    assert!(all.iter().all(|paragraph| !paragraph.contains("wan0, instance")), "{all:#?}");
+    ratelimit.ok("detach --all");
+}

@@ -1,0 +1,203 @@
+//! The process, the host, and what else is on it.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    process::{Command, Stdio},
+};
+
+use ratelimit_tests::{Ratelimit, Sandbox};
+
+use super::{about, paragraphs, read};
+
+/// What `ratelimit doctor` says behind a wrapper, as in `wrapper ratelimit doctor words`.
+fn wrapped(ratelimit: &Ratelimit<'_>, wrapper: &str, words: &str) -> Vec<String> {
+    let inner = ratelimit.command(&format!("doctor {words}"));
+    let mut wrapper = wrapper.split_whitespace();
+    let mut command = Command::new(wrapper.next().unwrap());
+    command.args(wrapper).arg(inner.get_program()).args(inner.get_args());
+    read(&ratelimit.output(&mut command))
+}
+
+/// Runs a command in the victim's namespace.
+fn run(sandbox: &Sandbox, line: &str) {
+    let mut words = line.split_whitespace();
+    let output = sandbox.output(Command::new(words.next().unwrap()).args(words));
+    assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn privileges_that_are_missing_are_named_and_the_rest_is_looked_at() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    for (taken, named) in [
+        ("-net_admin", "CAP_NET_ADMIN"),
+        ("-bpf,-sys_admin", "CAP_BPF"),
+        ("-perfmon,-sys_admin", "CAP_PERFMON"),
+        ("-all", "CAP_NET_ADMIN, CAP_BPF, CAP_PERFMON"),
+    ] {
+        let all = wrapped(&ratelimit, &format!("setpriv --bounding-set={taken} --inh-caps={taken}"), "eth0");
+        let expected = format!(
+            "error privileges: this process lacks {named}\nNo program can be attached without, and nothing of a running instance can be looked at.\nmend: sudo ratelimit doctor"
+        );
+        assert_eq!(all[0], expected);
+        assert!(all.contains(&"ok eth0, link: up".to_owned()), "{all:#?}");
+    }
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_kernel_below_the_floor_is_an_error() {
+    let sandbox = Sandbox::new();
+    let all = wrapped(&Ratelimit::new(&sandbox), "setarch --uname-2.6", "eth0");
+    let found = &all[1];
+    assert!(found.starts_with("error kernel: 2.6."), "{found}");
+    assert!(found.ends_with(" is too old\nratelimit needs Linux 5.15 or newer."), "{found}");
+}
+
+#[test]
+fn where_pins_cannot_be_kept_the_command_that_mounts_is_given() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let expected = "error bpffs: no BPF file system is mounted at /run\nPrograms and rules can be kept nowhere else.\nmend: mount -t bpf bpf /run";
+    assert_eq!(about(&ratelimit, "eth0 --pins /run/ratelimit", "bpffs"), expected);
+    sandbox.victim(|| rustix::mount::unmount("/sys/fs/bpf", rustix::mount::UnmountFlags::empty()).unwrap());
+    let expected = "note bpffs: no BPF file system is mounted at /sys/fs/bpf\n`ratelimit attach` mounts it.\nmend: mount -t bpf bpf /sys/fs/bpf";
+    assert_eq!(about(&ratelimit, "eth0", "bpffs"), expected);
+    run(&sandbox, "mount -t bpf bpf /sys/fs/bpf");
+    assert_eq!(about(&ratelimit, "eth0", "bpffs"), "ok bpffs: mounted at /sys/fs/bpf");
+}
+
+#[test]
+fn an_instance_that_cannot_be_used_and_others_beside_it_are_told() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    let other = "--pins /sys/fs/bpf/second";
+    let expected = "note other-instances: there are others: /sys/fs/bpf/ratelimit\nEach has limits of its own: a source may send what all of them let pass together.";
+    assert_eq!(about(&ratelimit, &format!("lo {other}"), "other-instances"), expected);
+    let all = paragraphs(&ratelimit, "");
+    assert!(all.iter().all(|paragraph| !paragraph.contains("other-instances")), "{all:#?}");
+    sandbox.victim(|| fs::remove_file("/sys/fs/bpf/ratelimit/program").unwrap());
+    let expected = "error instance: the pinned program is missing, as after an attach that was killed: run `ratelimit attach IFACE` again, or `ratelimit detach --all` if that fails\nNo command but `detach --all` can use it. What is attached goes on as it is.\nmend: ratelimit detach --all";
+    assert_eq!(about(&ratelimit, "", "instance"), expected);
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_daemon_that_runs_is_seen_and_one_that_is_gone_is_missed_where_rules_are_its() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    sandbox
+        .victim(|| fs::write("/run/rules.toml", "interfaces = [\"eth0\"]\n[default]\npackets = \"1000/s\"\n").unwrap());
+    let mut command = ratelimit.command("run -c /run/rules.toml");
+    command.stderr(Stdio::piped());
+    let mut daemon = sandbox.start(command);
+    let mut lines = BufReader::new(daemon.child.stderr.take().unwrap()).lines();
+    let line = lines.next().unwrap().unwrap();
+    assert!(line.contains("in force"), "{line}");
+    assert_eq!(about(&ratelimit, "", "daemon"), "ok daemon: runs");
+    // One that is killed leaves its socket behind.
+    drop(daemon);
+    assert!(sandbox.victim(|| fs::exists("/run/ratelimit/socket").unwrap()));
+    let expected = "note daemon: none follows the configuration file\nThe rules that a file has set stay in force, and changes of the file do nothing.\nmend: ratelimit run -c FILE";
+    assert_eq!(about(&ratelimit, "", "daemon"), expected);
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn the_session_of_the_operator_is_watched() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let through_ssh = || {
+        let mut command = ratelimit.command("doctor");
+        let all = read(&ratelimit.output(command.env("SSH_CONNECTION", "10.9.0.5 50000 10.9.0.1 22")));
+        all.into_iter().find(|paragraph| paragraph.contains(" ssh: ")).unwrap()
+    };
+    ratelimit.ok("attach eth0");
+    let session = "ssh: this session comes from 10.9.0.5, which ";
+    let mend = "\nmend: ratelimit allow add 10.9.0.5";
+    assert_eq!(through_ssh(), format!("ok {session}may send what it likes"));
+    ratelimit.ok("limit set default --packets 1000/s");
+    let expected = format!(
+        "note {session}is limited to 1000/s per source, burst 1000\nA terminal needs less; copying files may need more.{mend}"
+    );
+    assert_eq!(through_ssh(), expected);
+    ratelimit.ok("limit set 10.9.0.0/24 --packets 6/m");
+    let expected = format!(
+        "warning {session}is limited to 6/m per source, burst 6\nA session needs more at times, and stalls then.{mend}"
+    );
+    assert_eq!(through_ssh(), expected);
+    // The connection that would be the next.
+    ratelimit.ok("deny add 10.9.0.0/24 --service tcp-syn");
+    let expected = format!(
+        "error {session}the rules deny\nA new session cannot be opened, and this one hangs if it comes in by an attached interface.{mend}"
+    );
+    assert_eq!(through_ssh(), expected);
+    ratelimit.ok("allow add 10.9.0.5");
+    assert_eq!(through_ssh(), format!("ok {session}may send what it likes"));
+    // Not in a session, there is nothing to say.
+    let all = paragraphs(&ratelimit, "");
+    assert!(all.iter().all(|paragraph| !paragraph.contains(" ssh: ")), "{all:#?}");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn limits_of_nftables_and_iptables_are_named() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let firewall = || -> Vec<String> {
+        paragraphs(&ratelimit, "eth0").into_iter().filter(|paragraph| paragraph.contains(" firewall: ")).collect()
+    };
+    let nft = |words: &str| run(&sandbox, &format!("nft {words}"));
+    nft("add table inet f");
+    nft("add chain inet f in { type filter hook input priority 0 ; }");
+    nft("add chain inet f out { type filter hook output priority 0 ; }");
+    nft("add rule inet f out limit rate over 10/second drop");
+    nft("add rule inet f in limit rate 5/minute log");
+    assert_eq!(firewall(), ["ok firewall: no rule limits what arrives"]);
+
+    nft("add rule inet f in tcp dport 22 limit rate over 3/minute drop");
+    let narrow = "note firewall: 1 rule limit some packets too: nftables: inet f in, handle 5\nFor these packets the narrower limit counts.";
+    assert_eq!(firewall(), [narrow]);
+    nft("add set inet f s { type ipv4_addr ; flags dynamic ; size 1000 ; timeout 10s ; }");
+    nft("add rule inet f in update @s { ip saddr limit rate over 7/second } drop");
+    let why =
+        "What ratelimit lets pass is limited there again: the narrower of both counts, and only ours is counted here.";
+    let wide = format!(
+        "warning firewall: nftables: inet f in, handle 7 limits packets too\n{why}\nmend: nft delete rule inet f in handle 7"
+    );
+    assert_eq!(firewall(), [wide.as_str(), narrow]);
+    nft("delete rule inet f in handle 7");
+    assert_eq!(firewall(), [narrow]);
+    nft("delete table inet f");
+
+    let rule = "INPUT -m hashlimit --hashlimit-above 10/sec --hashlimit-mode srcip --hashlimit-name x -j DROP";
+    run(&sandbox, &format!("iptables-nft -A {rule}"));
+    let wide = format!(
+        "warning firewall: nftables: ip filter INPUT, handle 2 limits packets too\n{why}\nmend: nft delete rule ip filter INPUT handle 2"
+    );
+    assert_eq!(firewall(), [wide]);
+    run(&sandbox, &format!("iptables-nft -D {rule}"));
+    run(&sandbox, &format!("iptables-legacy -A {rule}"));
+    let found = firewall();
+    assert!(
+        found.len() == 1 && found[0].starts_with("warning firewall: iptables: -A INPUT -m hashlimit "),
+        "{found:?}"
+    );
+    let mend = found[0].split_once("\nmend: ").unwrap().1;
+    assert!(mend.starts_with("iptables-legacy -D INPUT -m hashlimit --hashlimit-above 10/sec"), "{mend}");
+    run(&sandbox, mend);
+    assert_eq!(firewall(), ["ok firewall: no rule limits what arrives"]);
+}
+
+#[test]
+fn without_nftables_it_is_said_that_nothing_could_be_looked_at() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let mut command = ratelimit.command("doctor eth0");
+    let all = read(&ratelimit.output(command.env("PATH", "/nowhere")));
+    let expected = "note firewall: rules of nftables could not be looked at: nft: No such file or directory (os error 2)\nIf they limit packets too, the narrower limit counts.";
+    assert_eq!(all.last().unwrap(), expected);
+}

@@ -1,0 +1,57 @@
+//! Room in the tables.
+
+use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox};
+
+use super::{about, paragraphs};
+
+#[test]
+fn a_full_table_of_buckets_hurts() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --packets 10/s --front off --max-sources 10000");
+    Flood::of(Frame::udp([10, 8, 0, 0], 9)).sources(40_000).send(&sandbox, 40_000);
+    let found = about(&ratelimit, "", "buckets");
+    let used: u32 = found.split(' ').nth(2).unwrap().parse().unwrap();
+    assert!((7_500..=10_000).contains(&used), "{found}");
+    let expected = format!("warning buckets: {used} of 10000 in use, and a silent one stays for about ");
+    assert!(found.starts_with(&expected), "{found}");
+    let rest = "\nFull, the longest silent bucket gives way to the next new source: windows, logs and counts of its source begin anew. The command forgets all rules: `ratelimit save` prints them before.\nmend: ratelimit detach --all && ratelimit attach eth0 --max-sources 40000";
+    assert!(found.ends_with(rest), "{found}");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_budget_for_buckets_that_is_spent_hurts_while_it_is() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --packets 1/h --burst 4 --admissions 1/s");
+    let flood = Flood::of(Frame::udp([10, 8, 0, 0], 9)).sources(500).pace(5_000).start(&sandbox);
+    // The first packets of a source need no bucket.
+    while ratelimit.json("status")["admission"]["refused"] == 0 {}
+    let found = about(&ratelimit, "", "admissions");
+    flood.stop();
+    let rest = " packets were dropped just now for want of a bucket (budget: 1/s and CPU)\nMore new sources exceeded their limit than buckets may be made: what has none is dropped, also of sources that were within their limits.\nmend: ratelimit attach eth0 --admissions 4/s";
+    assert!(found.starts_with("warning admissions: ") && found.ends_with(rest), "{found}");
+    let refused = &ratelimit.json("status")["admission"]["refused"];
+    let found = about(&ratelimit, "", "admissions");
+    let expected =
+        format!("note admissions: {refused} packets were dropped so far for want of a bucket (budget: 1/s and CPU)\n");
+    assert!(found.starts_with(&expected), "{found}");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn bans_without_room_are_counted() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --packets 1/h --burst 1 --ban 1h --front off");
+    Flood::of(Frame::udp([10, 8, 0, 0], 9)).sources(33_000).send(&sandbox, 99_000);
+    let failed = &ratelimit.json("status")["admission"]["bans_failed"];
+    let expected = format!(
+        "warning bans: {failed} bans found no room\nThe table of bans was full: those sources stay under their limit, and are not shut out.\nmend: ratelimit deny list"
+    );
+    assert_eq!(about(&ratelimit, "", "bans"), expected);
+    ratelimit.ok("detach --all");
+    let all = paragraphs(&ratelimit, "eth0");
+    assert!(all.iter().all(|paragraph| !paragraph.contains(" bans: ")), "{all:#?}");
+}

@@ -1,0 +1,72 @@
+//! What arrives while it looks.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
+
+use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox, send_raw};
+
+use super::{paragraphs, without_time};
+
+/// Numbers in a text.
+fn numbers(text: &str) -> Vec<u64> {
+    text.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect()
+}
+
+#[track_caller]
+fn find<'a>(all: &'a [String], beginning: &str) -> &'a str {
+    all.iter().find(|paragraph| paragraph.starts_with(beginning)).unwrap_or_else(|| panic!("{beginning}: {all:#?}"))
+}
+
+#[test]
+fn a_program_that_sees_all_that_arrives_is_good_also_where_it_drops_it() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --packets 10/s --burst 10");
+    let flood = Flood::of(Frame::udp([10, 9, 0, 66], 9)).pace(2_000).start(&sandbox);
+    let all = paragraphs(&ratelimit, "");
+    flood.stop();
+    let line = find(&all, "ok traffic: the program sees what arrives (");
+    assert!(numbers(line)[0] > 100, "{line}");
+    assert_eq!(find(&all, "ok eth0, losses"), "ok eth0, losses: none in a second");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_program_that_packets_get_past_is_found_out_and_so_is_what_is_lost() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    // This driver counts what is sent out of it as received, and then hands it to nobody who has not redirected it.
+    sandbox.ip("link add ifb0 type ifb");
+    sandbox.ip("link set ifb0 up");
+    ratelimit.ok("attach ifb0 eth0 --mode generic");
+    let stop = AtomicBool::new(false);
+    let all = thread::scope(|scope| {
+        scope.spawn(|| {
+            sandbox.victim(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    send_raw("ifb0", &Frame::udp([10, 9, 0, 66], 9).bytes(), 100);
+                }
+            });
+        });
+        let all = paragraphs(&ratelimit, "");
+        stop.store(true, Ordering::Relaxed);
+        all
+    });
+    let found = find(&all, "error ifb0, traffic");
+    let count = numbers(found)[1];
+    let why = "Its driver takes packets past the program, which limits nothing there.";
+    let expected = format!(
+        "error ifb0, traffic: the program did not see {count} of {count} packets that arrived in a second\n{why}"
+    );
+    assert_eq!(without_time(found), expected);
+    let found = find(&all, "warning ifb0, losses");
+    let why = "The packets of those who are allowed are lost there like any others.";
+    let expected = format!(
+        "warning ifb0, losses: in a second, {count} packets arrived, the card lost 0, and driver or stack {count}\n{why}"
+    );
+    assert_eq!(without_time(found), expected);
+    assert_eq!(find(&all, "ok eth0, losses"), "ok eth0, losses: none in a second");
+    ratelimit.ok("detach --all");
+}
