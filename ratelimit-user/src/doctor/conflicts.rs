@@ -4,7 +4,7 @@ use std::{fs, process::Command};
 
 use serde_json::Value;
 
-use super::{Check, Finding, finding::count};
+use super::{Check, Finding};
 
 /// Tables of the old iptables that are in use, in this network namespace.
 const LEGACY: [(&str, &str); 2] = [
@@ -65,7 +65,7 @@ pub(super) fn examine() -> Vec<Finding> {
 fn told(rules: &[Limiting]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for rule in rules.iter().filter(|rule| rule.is_wide) {
-        let what = format!("{} limits packets too", rule.place);
+        let what = format!("all packets are limited by {}", rule.place);
         let why = "What ratelimit lets pass is limited there again: the narrower of both counts, and only ours is counted here.";
         let finding = Finding::warning(Check::Firewall, &what, why);
         findings.push(match &rule.mend {
@@ -75,7 +75,7 @@ fn told(rules: &[Limiting]) -> Vec<Finding> {
     }
     let narrow: Vec<&str> = rules.iter().filter(|rule| !rule.is_wide).map(|rule| rule.place.as_str()).collect();
     if !narrow.is_empty() {
-        let what = format!("{} limit some packets too: {}", count(narrow.len() as u64, "rule"), narrow.join("; "));
+        let what = format!("some packets are limited by {}", narrow.join("; "));
         findings.push(Finding::note(Check::Firewall, &what, "For these packets the narrower limit counts."));
     }
     findings

@@ -1,6 +1,9 @@
 //! Room in the tables.
 
-use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox};
+use std::time::{Duration, Instant};
+
+use ratelimit_tests::{Flood, Frame, Ratelimit, Running, Sandbox};
+use serde_json::Value;
 
 use super::{about, paragraphs};
 
@@ -54,4 +57,34 @@ fn bans_without_room_are_counted() {
     ratelimit.ok("detach --all");
     let all = paragraphs(&ratelimit, "eth0");
     assert!(all.iter().all(|paragraph| !paragraph.contains(" bans: ")), "{all:#?}");
+}
+
+#[test]
+fn packets_that_passed_undecided_are_told() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    // Where one CPU holds the only place, another finds none.
+    ratelimit.ok("attach eth0 --packets 10/s --front off --max-sources 1");
+    let flood = |cpu, network| Flood::of(Frame::udp([10, network, 0, 0], 9)).sources(1_000).on_cpu(cpu).start(&sandbox);
+    let floods = [flood(0, 7), flood(1, 8)];
+    let status = || ratelimit.json("status");
+    let full = |status: &Value| status["reasons"]["table-full"]["packets"].as_u64().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while full(&status()) < 2 {
+        assert!(Instant::now() < deadline, "{}", status());
+    }
+    floods.map(Running::stop);
+    let status = status();
+    let reasons = status["reasons"].as_object().unwrap().values();
+    let all: u64 = reasons.map(|count| count["packets"].as_u64().unwrap()).sum();
+    let full = full(&status);
+    let what = format!("fail-open: {full} packets passed undecided so far: {full} table-full");
+    let expected = if full > all / 1_000 {
+        let why = "Where the program cannot decide, packets pass. So many of them are a hole in the limits.";
+        format!("warning {what}\n{why}\nmend: ratelimit status -v")
+    } else {
+        format!("note {what}\nWhere the program cannot decide, packets pass. These are few.")
+    };
+    assert_eq!(about(&ratelimit, "", "fail-open"), expected);
+    ratelimit.ok("detach --all");
 }
