@@ -19,7 +19,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     run::require_root("bench")?;
-    if let Err(error) = setup::benchmark() {
+    if let Err(error) = setup::limiters() {
         println!("setup: other limiters are left out: {}", format!("{error:#}").replace('\n', "; "));
     }
     let arguments = [(args.quick, "--quick"), (args.algorithms, "--algorithms"), (args.record, "--record")];

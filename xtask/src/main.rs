@@ -36,7 +36,7 @@ enum Task {
 
 fn main() -> ExitCode {
     let outcome = match Task::parse() {
-        Task::Setup => setup::run(),
+        Task::Setup => setup::for_tests(),
         Task::Demo => demo::run(),
         Task::Test(args) => test::run(&args),
         Task::Vm(args) => vm::run(&args),

@@ -47,15 +47,15 @@ const VM_NEEDS: [Need; 5] = [
     Need { what: "xz", packages: &["xz-utils"], present: || works("xz", "--version") },
 ];
 
-/// What only `cargo xtask bench` needs: the limiters that it compares with.
-const BENCH_NEEDS: [Need; 2] = [
+/// What tests need besides, and `cargo xtask bench` compares with: other limiters.
+const LIMITERS: [Need; 2] = [
     Need { what: "nftables", packages: &["nftables"], present: || works("nft", "--version") },
     Need { what: "iptables", packages: &["iptables"], present: || works("iptables", "--version") },
 ];
 
-/// Finds or installs the limiters that the benchmark compares with.
-pub(crate) fn benchmark() -> Result<()> {
-    provide(&BENCH_NEEDS, || "To compare with them, install nftables and iptables".to_owned())
+/// Finds or installs other limiters.
+pub(crate) fn limiters() -> Result<()> {
+    provide(&LIMITERS, || "Install nftables and iptables by hand".to_owned())
 }
 
 /// Finds or installs what virtual machines need.
@@ -75,6 +75,13 @@ fn provide(needs: &[Need], by_hand: fn() -> String) -> Result<()> {
     Ok(())
 }
 
+/// What building and testing need.
+pub(crate) fn for_tests() -> Result<()> {
+    run()?;
+    limiters()
+}
+
+/// What building needs.
 pub(crate) fn run() -> Result<()> {
     provide(&NEEDS, by_hand)?;
     if !linker_works() {

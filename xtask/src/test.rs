@@ -21,7 +21,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     run::require_root("test")?;
-    setup::run()?;
+    setup::for_tests()?;
     // The tests run the product's binary, which `cargo test` alone would not build, and one of another version.
     other::build()?;
     run::run(run::cargo().args(["build", "--locked", "--package", "ratelimit-user"]))?;

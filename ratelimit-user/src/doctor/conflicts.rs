@@ -7,10 +7,8 @@ use serde_json::Value;
 use super::{Check, Finding};
 
 /// Tables of the old iptables that are in use, in this network namespace.
-const LEGACY: [(&str, &str); 2] = [
-    ("/proc/self/net/ip_tables_names", "iptables-legacy-save"),
-    ("/proc/self/net/ip6_tables_names", "ip6tables-legacy-save"),
-];
+const LEGACY: [(&str, &str); 2] =
+    [("/proc/self/net/ip_tables_names", "iptables-legacy"), ("/proc/self/net/ip6_tables_names", "ip6tables-legacy")];
 
 /// Chains that see what leaves, and not what arrives.
 const LEAVING: [&str; 3] = ["output", "postrouting", "egress"];
@@ -30,28 +28,14 @@ pub(super) fn examine() -> Vec<Finding> {
     let mut rules = Vec::new();
     match nftables() {
         Ok(found) => rules.extend(found),
-        Err(reason) => {
-            let what = format!("rules of nftables could not be looked at: {reason}");
-            findings.push(Finding::note(
-                Check::Firewall,
-                &what,
-                "If they limit packets too, the narrower limit counts.",
-            ));
-        }
+        Err(reason) => findings.push(unseen("nftables", &reason)),
     }
-    for (names, save) in LEGACY {
+    for (names, program) in LEGACY {
         // Asking the command itself would load its modules.
         if fs::read_to_string(names).is_ok_and(|tables| !tables.trim().is_empty()) {
-            match output(save, &[]) {
-                Ok(text) => rules.extend(text.lines().filter_map(|line| legacy(save, line))),
-                Err(reason) => {
-                    let what = format!("rules of iptables could not be looked at: {reason}");
-                    findings.push(Finding::note(
-                        Check::Firewall,
-                        &what,
-                        "If they limit packets too, the narrower limit counts.",
-                    ));
-                }
+            match output(&format!("{program}-save"), &[]) {
+                Ok(text) => rules.extend(legacy(program, &text)),
+                Err(reason) => findings.push(unseen("iptables", &reason)),
             }
         }
     }
@@ -60,6 +44,11 @@ pub(super) fn examine() -> Vec<Finding> {
     }
     findings.extend(told(&rules));
     findings
+}
+
+fn unseen(of: &str, reason: &str) -> Finding {
+    let what = format!("rules of {of} could not be looked at: {reason}");
+    Finding::note(Check::Firewall, &what, "If they limit packets too, the narrower limit counts.")
 }
 
 fn told(rules: &[Limiting]) -> Vec<Finding> {
@@ -146,21 +135,31 @@ fn is_wide(expressions: &[Value]) -> Option<bool> {
     (limits && decides).then(|| !has(&["match"]))
 }
 
-/// A line of `iptables-save` that limits.
-fn legacy(command: &str, line: &str) -> Option<Limiting> {
+/// The rules in what `program-save` prints that limit what arrives.
+fn legacy(program: &str, text: &str) -> Vec<Limiting> {
+    let mut table = "filter";
+    let mut found = Vec::new();
+    for line in text.lines() {
+        if let Some(name) = line.strip_prefix('*') {
+            table = name;
+        }
+        if let Some(is_wide) = is_wide_line(line) {
+            let mend = Some(format!("{program} -t {table} {}", line.replacen("-A", "-D", 1)));
+            found.push(Limiting { place: format!("{program}: {table} {line}"), is_wide, mend });
+        }
+    }
+    found
+}
+
+/// As [`is_wide`], of a line.
+fn is_wide_line(line: &str) -> Option<bool> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let matches = |name: &str| words.windows(2).any(|pair| pair == ["-m", name]);
-    let logs = words.windows(2).any(|pair| pair == ["-j", "LOG"] || pair == ["-j", "NFLOG"]);
-    let leaves = words.get(..2).is_some_and(|head| head == ["-A", "OUTPUT"] || head == ["-A", "POSTROUTING"]);
-    let is_rule = line.starts_with("-A ") && (matches("limit") || matches("hashlimit")) && !logs && !leaves;
-    let is_wide = !["-p", "-s", "-d", "-i"].iter().any(|option| words.contains(option));
-    let family = command.trim_end_matches("-legacy-save");
-    let mend = (family == "iptables").then_some("iptables-legacy").unwrap_or("ip6tables-legacy");
-    is_rule.then(|| Limiting {
-        place: format!("{family}: {line}"),
-        is_wide,
-        mend: Some(format!("{mend} {}", line.replacen("-A", "-D", 1))),
-    })
+    let has = |option: &str, value: &str| words.windows(2).any(|pair| pair == [option, value]);
+    let limits = line.starts_with("-A ") && (has("-m", "limit") || has("-m", "hashlimit"));
+    let logs = has("-j", "LOG") || has("-j", "NFLOG");
+    let leaves = has("-A", "OUTPUT") || has("-A", "POSTROUTING");
+    let is_narrow = ["-p", "-s", "-d", "-i"].iter().any(|option| words.contains(option));
+    (limits && !logs && !leaves).then_some(!is_narrow)
 }
 
 #[cfg(test)]
@@ -204,17 +203,19 @@ mod tests {
 
     #[test]
     fn old_rules_that_limit_are_told_from_others() {
-        let legacy = |line| legacy("iptables-legacy-save", line).map(|found| (found.is_wide, found.mend.unwrap()));
-        let line = "-A INPUT -m hashlimit --hashlimit-above 10/sec --hashlimit-mode srcip --hashlimit-name x -j DROP";
-        assert_eq!(legacy(line), Some((true, format!("iptables-legacy {}", line.replace("-A", "-D")))));
+        let wide =
+            "-A PREROUTING -m hashlimit --hashlimit-above 10/sec --hashlimit-mode srcip --hashlimit-name x -j DROP";
         let of_ssh = "-A INPUT -p tcp -m tcp --dport 22 -m limit --limit 3/min -j ACCEPT";
-        assert_eq!(legacy(of_ssh).map(|(is_wide, _)| is_wide), Some(false));
-        for line in [
+        let others = [
             "-A INPUT -m limit --limit 3/min -j LOG",
             "-A OUTPUT -m limit --limit 3/min -j ACCEPT",
+            "-A INPUT -j DROP",
             ":INPUT ACCEPT [0:0]",
-        ] {
-            assert_eq!(legacy(line), None, "{line}");
-        }
+        ];
+        let text = format!("# Generated\n*mangle\n{wide}\nCOMMIT\n*filter\n{}\n{of_ssh}\nCOMMIT\n", others.join("\n"));
+        let found = legacy("iptables-legacy", &text);
+        assert_eq!(found.iter().map(|rule| rule.is_wide).collect::<Vec<_>>(), [true, false]);
+        assert_eq!(found[0].place, format!("iptables-legacy: mangle {wide}"));
+        assert_eq!(found[0].mend, Some(format!("iptables-legacy -t mangle {}", wide.replace("-A", "-D"))));
     }
 }

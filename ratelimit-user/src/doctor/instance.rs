@@ -22,7 +22,7 @@ use crate::{
 pub(super) struct Running {
     pub(super) tables: Tables,
     pub(super) attachments: Vec<Attachment>,
-    is_jitted: Option<bool>,
+    is_jitted: bool,
 }
 
 impl Running {
@@ -31,11 +31,11 @@ impl Running {
         let info = instance.program()?.info().tried("cannot read the pinned program")?;
         let attachments = instance.attachments.list()?;
         let Instance { tables, .. } = instance;
-        Ok(Self { tables, attachments, is_jitted: Some(info.size_jitted() != 0) })
+        Ok(Self { tables, attachments, is_jitted: info.size_jitted() != 0 })
     }
 
-    /// Whether its program is compiled, where the kernel says so.
-    pub(super) fn jitted(&self) -> Option<bool> {
+    /// Whether its program is compiled.
+    pub(super) fn is_jitted(&self) -> bool {
         self.is_jitted
     }
 

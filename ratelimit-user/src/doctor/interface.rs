@@ -53,9 +53,7 @@ pub(super) fn examine(interface: &Interface, running: Option<&Running>) -> Resul
     }
     let takes_frags = host::kernel_is_at_least(FRAGS_SINCE);
     findings.extend(mtu(&facts, interface.mtu, takes_frags));
-    for (feature, what) in [("rx-lro", "lro"), ("rx-gro-hw", "rx-gro-hw")] {
-        findings.extend(offload(&facts, what, driver.feature(feature)));
-    }
+    findings.extend(offloads(&facts, driver.feature("rx-lro"), driver.feature("rx-gro-hw")));
     findings.push(queues(&facts, driver.channels(), gauges::cpus()? as u32));
     Ok(findings.into_iter().map(|finding| finding.on(&interface.name)).collect())
 }
@@ -150,16 +148,23 @@ fn mtu(facts: &Facts<'_>, mtu: u32, kernel_takes_frags: bool) -> Option<Finding>
     }
 }
 
-/// What joins packets in the card. A program that is attached in the driver has been let in all the same.
-fn offload(facts: &Facts<'_>, option: &str, feature: Option<Feature>) -> Option<Finding> {
-    let Feature { can_change, .. } = feature.filter(|feature| feature.is_on && facts.mode.is_none())?;
-    let why = "The card joins packets before a program could see them: many drivers refuse native XDP then.";
-    let what = format!("{option} is on");
-    Some(match can_change {
-        true => {
-            Finding::warning(Check::Offloads, &what, why).mended_by(format!("ethtool -K {} {option} off", facts.name))
-        }
-        false => Finding::note(Check::Offloads, &format!("{what}, and its driver cannot switch it off"), why),
+/// What joins packets before a program could see them. A program that is attached has been let in all the same.
+fn offloads(facts: &Facts<'_>, lro: Option<Feature>, gro: Option<Feature>) -> Option<Finding> {
+    let Facts { name, driver, mode: None, .. } = facts else { return None };
+    let is_on = |feature: Option<Feature>| feature.is_some_and(|feature| feature.is_on);
+    // This one switches it off by itself, unless the hypervisor does not let it.
+    if driver == "virtio_net" {
+        let is_fixed = is_on(gro) && gro.is_some_and(|gro| !gro.can_change);
+        let why = "Its driver refuses native XDP then: have the hypervisor leave that to the guest (guest_tso4, guest_tso6), or attach in generic mode.";
+        return is_fixed.then(|| {
+            Finding::warning(Check::Offloads, "the host joins packets, and its driver cannot switch that off", why)
+                .mended_by(format!("ratelimit attach {name} --mode generic"))
+        });
+    }
+    let why = "The card joins packets before a program could see them: some drivers refuse native XDP then.";
+    is_on(lro).then(|| {
+        Finding::note(Check::Offloads, "large receive offload is on", why)
+            .mended_by(format!("ethtool -K {name} lro off"))
     })
 }
 
@@ -181,4 +186,70 @@ fn queues(facts: &Facts<'_>, channels: Option<Channels>, cpus: u32) -> Finding {
     }
     let kind = if combined.1 == 0 { "rx" } else { "combined" };
     Finding::warning(Check::Queues, &what, &why).mended_by(format!("ethtool -L {} {kind} {most}", facts.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::Severity, *};
+
+    const ALL: XdpFeatures = XdpFeatures { native: true, several_buffers: true };
+    const ON: Option<Feature> = Some(Feature { is_on: true, can_change: true });
+
+    fn facts(driver: &str, can: Option<XdpFeatures>, mode: Option<Attached>) -> Facts<'static> {
+        Facts { name: "eth0", driver: driver.to_owned(), can, mode }
+    }
+
+    /// How bad a finding is, and the command that mends it.
+    fn told(finding: Option<Finding>) -> Option<(Severity, Option<String>)> {
+        finding.map(|finding| (finding.severity, finding.mend))
+    }
+
+    #[test]
+    fn where_the_kernel_does_not_tell_what_a_driver_can_do_nothing_is_claimed() {
+        let unknown = |mode| told(Some(native(&facts("ixgbe", None, mode)))).unwrap();
+        assert_eq!(unknown(None), (Severity::Note, None));
+        assert_eq!(unknown(Some(Attached::Native)).0, Severity::Ok);
+        let again = "ratelimit detach eth0 && ratelimit attach eth0".to_owned();
+        assert_eq!(unknown(Some(Attached::Generic)), (Severity::Warning, Some(again)));
+    }
+
+    #[test]
+    fn a_large_mtu_hurts_as_far_as_kernel_and_driver_have_one_buffer() {
+        let severity =
+            |can, mode, bytes, kernel| told(mtu(&facts("ixgbe", can, mode), bytes, kernel)).map(|(is, _)| is);
+        let one = Some(XdpFeatures { several_buffers: false, ..ALL });
+        assert_eq!(severity(one, None, 1_500, true), None);
+        assert_eq!(severity(one, None, 1_501, true), Some(Severity::Warning));
+        assert_eq!(severity(Some(ALL), None, 9_000, true), Some(Severity::Ok));
+        assert_eq!(severity(Some(ALL), None, 9_000, false), Some(Severity::Warning));
+        assert_eq!(severity(None, None, 9_000, true), Some(Severity::Note));
+        // The driver has taken it, or has no native XDP in any case.
+        assert_eq!(severity(one, Some(Attached::Native), 9_000, true), None);
+        assert_eq!(severity(Some(XdpFeatures { native: false, ..ALL }), None, 9_000, true), None);
+    }
+
+    #[test]
+    fn packets_that_are_joined_too_early_are_told_where_a_driver_minds() {
+        let fixed = Some(Feature { is_on: true, can_change: false });
+        let of = |driver, mode, lro, gro| told(offloads(&facts(driver, Some(ALL), mode), lro, gro));
+        let generic = Some("ratelimit attach eth0 --mode generic".to_owned());
+        assert_eq!(of("virtio_net", None, ON, fixed), Some((Severity::Warning, generic)));
+        assert_eq!(of("virtio_net", None, ON, ON), None);
+        let switch_off = Some("ethtool -K eth0 lro off".to_owned());
+        assert_eq!(of("ixgbe", None, ON, None), Some((Severity::Note, switch_off)));
+        assert_eq!(of("ixgbe", Some(Attached::Native), ON, None), None);
+        assert_eq!(of("ixgbe", None, None, ON), None);
+    }
+
+    #[test]
+    fn queues_that_receive_and_send_are_counted_too() {
+        let of = |combined, cpus| {
+            let channels = Channels { receiving: (0, 0), combined };
+            told(Some(queues(&facts("ixgbe", Some(ALL), None), Some(channels), cpus))).unwrap()
+        };
+        assert_eq!(of((8, 64), 8), (Severity::Ok, None));
+        assert_eq!(of((4, 64), 8), (Severity::Warning, Some("ethtool -L eth0 combined 8".to_owned())));
+        assert_eq!(of((4, 6), 8), (Severity::Warning, Some("ethtool -L eth0 combined 6".to_owned())));
+        assert_eq!(of((4, 4), 8), (Severity::Note, None));
+    }
 }

@@ -1,4 +1,5 @@
-//! What will hurt, before it does: looks at host, interfaces, traffic and tables, and changes nothing.
+//! What will hurt, before it does: looks at host, interfaces, traffic and tables, and changes nothing. One file, one group of checks: what is there is
+//! read first, and plain functions decide what to say of it. It stands beside [`controller`](crate::controller), of which it asks only whether a daemon listens.
 
 mod conflicts;
 mod finding;
@@ -28,7 +29,7 @@ pub fn examine(pins: &Path, names: &[String]) -> Result<Vec<Finding>, Error> {
     let missing = privileges::missing_privileges()?;
     // Without privileges nothing of it can be opened.
     let (running, mut found) = if missing.is_empty() { instance::open(pins) } else { (None, Vec::new()) };
-    let mut findings = host::examine(&missing, running.as_ref().and_then(Running::jitted));
+    let mut findings = host::examine(&missing, running.as_ref().map(Running::is_jitted));
     findings.append(&mut found);
     let all = interfaces::list()?;
     findings.extend(instance::examine(pins, running.as_ref(), &all));

@@ -5,6 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use ratelimit_common::reason::Reason;
+
 use super::{Check, Finding, instance::Running};
 use crate::dataplane::{
     Error,
@@ -104,7 +106,7 @@ impl Counted {
             if !reason.passes() {
                 counted.dropped += count.packets;
             }
-            if reason == ratelimit_common::reason::Reason::NotAdmitted {
+            if reason == Reason::NotAdmitted {
                 counted.not_admitted += count.packets;
             }
         }

@@ -51,7 +51,8 @@ fn about(ratelimit: &Ratelimit<'_>, words: &str, what: &str) -> String {
         .iter()
         .filter(|paragraph| paragraph.split_once(' ').is_some_and(|(_, rest)| rest.starts_with(&format!("{what}: "))));
     let only = found.next().filter(|_| found.next().is_none());
-    only.unwrap_or_else(|| panic!("not one paragraph about {what}: {paragraphs:#?}")).clone()
+    assert!(only.is_some(), "not one paragraph about {what}: {paragraphs:#?}");
+    only.unwrap().clone()
 }
 
 fn release() -> String {

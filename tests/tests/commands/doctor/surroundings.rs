@@ -181,15 +181,24 @@ fn limits_of_nftables_and_iptables_are_named() {
     );
     assert_eq!(firewall(), [wide]);
     run(&sandbox, &format!("iptables-nft -D {rule}"));
+
+    // Newer kernels may come without the old ones.
+    let output = sandbox.output(Command::new("iptables-legacy").args(["-L", "-n"]));
+    if !output.status.success() {
+        println!("skipped: {}", String::from_utf8_lossy(&output.stderr));
+        return;
+    }
     run(&sandbox, &format!("iptables-legacy -A {rule}"));
     let found = firewall();
     assert!(
         found.len() == 1
-            && found[0].starts_with("warning firewall: all packets are limited by iptables: -A INPUT -m hashlimit "),
+            && found[0].starts_with(
+                "warning firewall: all packets are limited by iptables-legacy: filter -A INPUT -m hashlimit "
+            ),
         "{found:?}"
     );
     let mend = found[0].split_once("\nmend: ").unwrap().1;
-    assert!(mend.starts_with("iptables-legacy -D INPUT -m hashlimit --hashlimit-above 10/sec"), "{mend}");
+    assert!(mend.starts_with("iptables-legacy -t filter -D INPUT -m hashlimit --hashlimit-above 10/sec"), "{mend}");
     run(&sandbox, mend);
     assert_eq!(firewall(), ["ok firewall: no rule limits what arrives"]);
 }

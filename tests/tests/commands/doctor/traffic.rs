@@ -16,7 +16,9 @@ fn numbers(text: &str) -> Vec<u64> {
 
 #[track_caller]
 fn find<'a>(all: &'a [String], beginning: &str) -> &'a str {
-    all.iter().find(|paragraph| paragraph.starts_with(beginning)).unwrap_or_else(|| panic!("{beginning}: {all:#?}"))
+    let found = all.iter().find(|paragraph| paragraph.starts_with(beginning));
+    assert!(found.is_some(), "{beginning}: {all:#?}");
+    found.unwrap()
 }
 
 #[test]
