@@ -52,8 +52,8 @@ fn buckets(used: usize, capacity: u32, stay: Option<Duration>, attach: &str) -> 
     let Some(stay) = stay else { return Finding::ok(Check::Buckets, &what) };
     let stay = units::write_duration(Duration::from_secs(stay.as_secs().max(1)));
     let what = format!("{what}, and a silent one stays for about {stay}");
-    let why = "Full, the longest silent bucket gives way to the next new source: windows, logs and counts of its source begin anew. The command forgets all rules: `ratelimit save` prints them before.";
-    let mend = format!("ratelimit detach --all && {attach} --max-sources {}", u64::from(capacity) * 4);
+    let why = "Full, the longest silent bucket gives way to the next new source: windows, logs and counts of its source begin anew.";
+    let mend = format!("{attach} --max-sources {}", u64::from(capacity) * 4);
     Finding::warning(Check::Buckets, &what, why).mended_by(mend)
 }
 

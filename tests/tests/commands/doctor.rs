@@ -36,11 +36,11 @@ fn read(output: &Output) -> Vec<String> {
 
 /// How long it has looked is not always the same: `in 1.0 s` becomes `in a second`.
 fn without_time(paragraph: &str) -> String {
-    let Some((before, rest)) = paragraph.split_once("in 1.").or_else(|| paragraph.split_once("in 2.")) else {
-        return paragraph.to_owned();
-    };
-    let after = rest.trim_start_matches(|c: char| c.is_ascii_digit());
-    after.strip_prefix(" s").map_or_else(|| paragraph.to_owned(), |after| format!("{before}in a second{after}"))
+    let time = paragraph.match_indices("in ").find_map(|(place, _)| {
+        let seconds = paragraph[place + 3..].split_once(" s").map(|(seconds, _)| seconds)?;
+        seconds.parse::<f64>().is_ok().then(|| format!("in {seconds} s"))
+    });
+    time.map_or_else(|| paragraph.to_owned(), |time| paragraph.replace(&time, "in a second"))
 }
 
 /// The one paragraph about this, such as `eth0, link`.

@@ -13,7 +13,7 @@ pub(super) const PROGRAMS: [&str; 5] = ["bytecode", "commands", "sandbox", "netw
 const CARDS: &str = "nic";
 
 /// Tests that are left out, with the reason; a name that ends in colons is a file of tests, one that ends in an underscore the beginning of some.
-const EXCLUDED: [(&str, &str, &[&str]); 8] = [
+const EXCLUDED: [(&str, &str, &[&str]); 9] = [
     (
         "bytecode",
         "no kernel plays a part in it",
