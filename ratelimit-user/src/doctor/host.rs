@@ -56,7 +56,8 @@ fn jit(is_compiled: Option<bool>) -> Finding {
     match is_compiled {
         Some(true) => Finding::ok(Check::Jit, "programs are compiled"),
         Some(false) => {
-            let why = "The kernel interprets programs instead of compiling them, which takes several times as long for every packet.";
+            let why =
+                "The kernel interprets programs instead of compiling them, which takes far longer for every packet.";
             Finding::warning(Check::Jit, "the compiler of BPF programs is off", why)
                 .mended_by("sysctl -w net.core.bpf_jit_enable=1")
         }
@@ -81,7 +82,7 @@ fn clock_source(current: Option<&str>, available: &str) -> Finding {
     if !SLOW_CLOCKS.contains(&current) {
         return Finding::ok(Check::ClockSource, current);
     }
-    let why = "Limits with a short burst, and all with parents, read the precise clock for every packet, which takes about a microsecond with this one.";
+    let why = "Limits with a short burst, and all with parents, read the clock for every packet, and this one asks a slow chip.";
     let finding = Finding::warning(Check::ClockSource, current, why);
     let faster = ["tsc", "kvm-clock"].into_iter().find(|clock| available.split_whitespace().any(|word| word == *clock));
     match faster {

@@ -83,7 +83,8 @@ fn other_program(facts: &Facts<'_>, Program { id, mode }: Program, name: &str) -
 /// Whether the program runs in the driver, or can.
 fn native(facts: &Facts<'_>) -> Finding {
     let Facts { name, driver, can, mode } = facts;
-    let dear = "A generic program sees a packet after the kernel has made a socket buffer of it: a flood costs several times as much.";
+    let dear =
+        "A generic program sees a packet after the kernel has made a socket buffer of it: a flood costs far more.";
     let again = format!("ratelimit detach {name} && ratelimit attach {name}");
     match (mode, can) {
         (Some(Attached::Native | Attached::Offloaded), _) => {
@@ -155,7 +156,7 @@ fn offloads(facts: &Facts<'_>, lro: Option<Feature>, gro: Option<Feature>) -> Op
     // This one switches it off by itself, unless the hypervisor does not let it.
     if driver == "virtio_net" {
         let is_fixed = is_on(gro) && gro.is_some_and(|gro| !gro.can_change);
-        let why = "Its driver refuses native XDP then: have the hypervisor leave that to the guest (guest_tso4, guest_tso6), or attach in generic mode.";
+        let why = "Its driver refuses native XDP then. The hypervisor can leave that to the guest (virtio's guest_tso4, guest_tso6).";
         return is_fixed.then(|| {
             Finding::warning(Check::Offloads, "the host joins packets, and its driver cannot switch that off", why)
                 .mended_by(format!("ratelimit attach {name} --mode generic"))

@@ -52,13 +52,13 @@ fn buckets(used: usize, capacity: u32, stay: Option<Duration>, attach: &str) -> 
     let Some(stay) = stay else { return Finding::ok(Check::Buckets, &what) };
     let stay = units::write_duration(Duration::from_secs(stay.as_secs().max(1)));
     let what = format!("{what}, and a silent one stays for about {stay}");
-    let why = "Full, the longest silent bucket gives way to the next new source: windows, logs and counts of its source begin anew.";
+    let why = "The longest silent bucket gives way to each new one: windows, logs and counts of its source begin anew.";
     let mend = format!("{attach} --max-sources {}", u64::from(capacity) * 4);
     Finding::warning(Check::Buckets, &what, why).mended_by(mend)
 }
 
 fn admissions(during: u64, ever: u64, per_second: u64, attach: &str) -> Finding {
-    let why = "More new sources exceeded their limit than buckets may be made: what has none is dropped, also of sources that were within their limits.";
+    let why = "More sources may exceed their limit than buckets are made: who gets none is dropped, also if within its limit.";
     let more = per_second.saturating_mul(4);
     if during != 0 {
         let what = format!("{} just now for want of a bucket (budget: {per_second}/s and CPU)", dropped(during));

@@ -7,7 +7,7 @@ use std::{
 
 use ratelimit_common::reason::Reason;
 
-use super::{Check, Finding, instance::Running};
+use super::{Check, Finding, finding::count, instance::Running};
 use crate::dataplane::{
     Error,
     ethtool::{Ethtool, Rings},
@@ -155,12 +155,12 @@ pub(super) fn unseen(window: &Window) -> Vec<Finding> {
         let why = "One of these drivers takes packets past the program: look again while only one has traffic.";
         return vec![Finding::error(Check::Traffic, &what, why)];
     }
-    let what = match received {
-        0..ENOUGH => {
-            format!("too little arrived to tell whether the program sees it ({received} packets in {})", seconds(*time))
-        }
-        _ => format!("the program sees what arrives ({received} packets in {})", seconds(*time)),
+    let told = if received < ENOUGH {
+        "too little arrived to tell whether the program sees it"
+    } else {
+        "the program sees what arrives"
     };
+    let what = format!("{told} ({} in {})", count(received, "packet"), seconds(*time));
     vec![Finding::ok(Check::Traffic, &what)]
 }
 

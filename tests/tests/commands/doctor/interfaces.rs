@@ -40,7 +40,7 @@ fn generic_mode_hurts_where_the_driver_could_do_better() {
         "attached in generic mode; what its driver (veth) can do is not told before Linux 6.3"
     };
     let expected = format!(
-        "warning eth0, native-xdp: {what}\nA generic program sees a packet after the kernel has made a socket buffer of it: a flood costs several times as much.\nmend: ratelimit detach eth0 && ratelimit attach eth0"
+        "warning eth0, native-xdp: {what}\nA generic program sees a packet after the kernel has made a socket buffer of it: a flood costs far more.\nmend: ratelimit detach eth0 && ratelimit attach eth0"
     );
     assert_eq!(found, expected);
     // What it says helps.
@@ -59,7 +59,7 @@ fn a_driver_without_native_xdp_is_known_before_the_attach() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     sandbox.ip("link add ifb0 type ifb");
-    let expected = "warning ifb0, native-xdp: its driver (ifb) has no native XDP\nAttach refuses without --mode generic. A generic program sees a packet after the kernel has made a socket buffer of it: a flood costs several times as much.\nmend: ratelimit attach ifb0 --mode generic";
+    let expected = "warning ifb0, native-xdp: its driver (ifb) has no native XDP\nAttach refuses without --mode generic. A generic program sees a packet after the kernel has made a socket buffer of it: a flood costs far more.\nmend: ratelimit attach ifb0 --mode generic";
     assert_eq!(about(&ratelimit, "ifb0", "ifb0, native-xdp"), expected);
     assert!(ratelimit.fails("attach ifb0").contains("does not support native XDP"));
     ratelimit.ok("attach ifb0 --mode generic");

@@ -18,7 +18,7 @@ fn a_full_table_of_buckets_hurts() {
     assert!((7_500..=10_000).contains(&used), "{found}");
     let expected = format!("warning buckets: {used} of 10000 in use, and a silent one stays for about ");
     assert!(found.starts_with(&expected), "{found}");
-    let rest = "\nFull, the longest silent bucket gives way to the next new source: windows, logs and counts of its source begin anew.\nmend: ratelimit attach eth0 --max-sources 40000";
+    let rest = "\nThe longest silent bucket gives way to each new one: windows, logs and counts of its source begin anew.\nmend: ratelimit attach eth0 --max-sources 40000";
     assert!(found.ends_with(rest), "{found}");
     ratelimit.ok("attach eth0 --max-sources 40000");
     let found = about(&ratelimit, "", "buckets");
@@ -36,7 +36,7 @@ fn a_budget_for_buckets_that_is_spent_hurts_while_it_is() {
     while ratelimit.json("status")["admission"]["refused"] == 0 {}
     let found = about(&ratelimit, "", "admissions");
     flood.stop();
-    let rest = " packets were dropped just now for want of a bucket (budget: 1/s and CPU)\nMore new sources exceeded their limit than buckets may be made: what has none is dropped, also of sources that were within their limits.\nmend: ratelimit attach eth0 --admissions 4/s";
+    let rest = " packets were dropped just now for want of a bucket (budget: 1/s and CPU)\nMore sources may exceed their limit than buckets are made: who gets none is dropped, also if within its limit.\nmend: ratelimit attach eth0 --admissions 4/s";
     assert!(found.starts_with("warning admissions: ") && found.ends_with(rest), "{found}");
     let refused = &ratelimit.json("status")["admission"]["refused"];
     let found = about(&ratelimit, "", "admissions");
