@@ -10,6 +10,7 @@ mod doctor;
 mod follow;
 mod limit;
 mod many;
+mod metrics;
 mod output;
 mod run;
 mod sources;
@@ -61,8 +62,10 @@ enum Command {
     Run(run::Arguments),
     /// Have the daemon read its file again; it does so by itself when the file changes
     Reload,
-    /// Print what is in force as a configuration file: interfaces, settings, costs and rules
+    /// Print what is in force as a configuration file: interfaces, settings, costs and rules; [metrics] is the daemon's alone
     Save,
+    /// Print the daemon's numbers once, as Prometheus reads them
+    Metrics,
     /// Say what is wrong with a configuration file; changes nothing
     Check(check::Arguments),
     /// Say what will hurt, before or while attached, and what mends it; changes nothing
@@ -121,6 +124,7 @@ fn run(arguments: Arguments) -> Result<Answer> {
         Command::Run(arguments) => run::run(&arguments, &pins),
         Command::Reload => run::reload(&pins, output),
         Command::Save => run::save(&pins),
+        Command::Metrics => metrics::run(&pins, output),
         Command::Check(arguments) => check::run(&arguments, output),
         Command::Doctor(arguments) => doctor::run(&arguments, &pins, output),
         Command::Status(arguments) => status::run(&arguments, &pins, output),

@@ -1,5 +1,6 @@
 //! The configuration file: text into a model that is valid as a whole, or everything that is wrong with it.
 
+pub mod metrics;
 mod options;
 mod policies;
 pub mod problem;
@@ -15,6 +16,7 @@ use toml::de::DeTable;
 
 pub use self::rules::Planned;
 use self::{
+    metrics::Metrics,
     policies::Policies,
     problem::{ConfigError, Problem},
     table::{Page, Table},
@@ -36,6 +38,8 @@ pub struct Config {
     pub rules: Vec<Planned>,
     /// What packets of services count as.
     pub costs: Vec<(Service, u32)>,
+    /// What the daemon tells others in numbers.
+    pub metrics: Metrics,
 }
 
 /// An interface to attach to.
@@ -67,7 +71,7 @@ struct InterfaceOptions {
 }
 
 /// What stands before the first table.
-const TOP: [&str; 7] = ["interfaces", "interface", "settings", "default", "service", "policy", "rule"];
+const TOP: [&str; 8] = ["interfaces", "interface", "settings", "default", "service", "policy", "rule", "metrics"];
 
 /// Reads a file.
 ///
@@ -79,7 +83,7 @@ pub fn read(path: &Path) -> Result<Config, ConfigError> {
     parse(&text).map_err(|problems| ConfigError::Wrong { path: path.to_owned(), problems })
 }
 
-/// Reads the text of a file.
+/// Reads the text of a file, and the token whose file it names.
 ///
 /// # Errors
 ///
@@ -101,7 +105,7 @@ pub fn parse(text: &str) -> Result<Config, Vec<Problem>> {
 
 fn read_top(page: &Page<'_>, top: &Table<'_>) -> Config {
     top.expect_keys(&TOP);
-    let mut config = Config { interfaces: interfaces(page, top), ..Config::default() };
+    let mut config = Config { interfaces: interfaces(page, top), metrics: metrics::read(top), ..Config::default() };
     if let Some(table) = top.get("settings").and_then(table::Value::table) {
         match options::read::<SettingsArguments>(&table, &[]).map(|settings| settings.wanted()) {
             Some(Ok(wanted)) => config.wanted = wanted,

@@ -66,7 +66,7 @@ fn every_problem_is_named_with_its_place_and_what_was_expected() {
         ("[defualt]\npackets = \"1/s\"", "1:2: defualt: no such key here: default is meant?"),
         (
             "xyz = 1",
-            "1:1: xyz: no such key here: expected interfaces, interface, settings, default, service, policy, rule",
+            "1:1: xyz: no such key here: expected interfaces, interface, settings, default, service, policy, rule, metrics",
         ),
         (
             "interfaces = [\"a\"]\n[interface.b]\nmode = \"auto\"",

@@ -16,6 +16,7 @@ use tokio::{
 
 use super::{
     apply::{self, Applied},
+    metrics,
     socket::{Answer, Place, Request},
     watch::Watch,
 };
@@ -36,8 +37,10 @@ pub fn run(pins: &Path, file: &Path, force: bool) -> Result<()> {
         // From before it is read, so that no change is missed.
         let mut watch = Watch::new(file).with_context(|| format!("cannot watch {}", file.display()))?;
         let mut signals = [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()].map(signal);
-        let daemon = Daemon { pins: pins.to_owned(), file: file.to_owned(), force };
+        let metrics = metrics::Service::start(pins, place.metrics()?)?;
+        let mut daemon = Daemon { pins: pins.to_owned(), file: file.to_owned(), force, metrics };
         let applied = daemon.apply(true)?;
+        daemon.metrics.begin();
         say(&format!("{}: in force, {}", file.display(), text(&applied)));
         let [hangup, interrupt, terminate] = &mut signals;
         let (hangup, interrupt, terminate) = (as_signal(hangup)?, as_signal(interrupt)?, as_signal(terminate)?);
@@ -71,17 +74,24 @@ struct Daemon {
     file: PathBuf,
     /// Whether the SSH session that it was started from may be shut out.
     force: bool,
+    metrics: metrics::Service,
 }
 
 impl Daemon {
-    fn apply(&self, is_first: bool) -> Result<Applied> {
+    fn apply(&mut self, is_first: bool) -> Result<Applied> {
         let config = config::read(&self.file)?;
-        Ok(apply::apply(&self.pins, &config, is_first, self.force)?)
+        // What can fail of it comes first, and the rest cannot.
+        let prepared = self.metrics.prepare(&config.metrics)?;
+        let applied = apply::apply(&self.pins, &config, is_first, self.force)?;
+        self.metrics.commit(prepared);
+        Ok(applied)
     }
 
     /// Reads the file again. Whatever goes wrong, what was in force stays.
-    fn reload(&self) -> Answer {
-        match self.apply(false) {
+    fn reload(&mut self) -> Answer {
+        let outcome = self.apply(false);
+        self.metrics.note_reload(outcome.is_ok());
+        match outcome {
             Ok(applied) => {
                 let text = format!("{}: read again, {}", self.file.display(), text(&applied));
                 say(&text);
@@ -96,7 +106,7 @@ impl Daemon {
     }
 
     /// Does what a command asks for.
-    async fn serve(&self, stream: UnixStream) -> Result<()> {
+    async fn serve(&mut self, stream: UnixStream) -> Result<()> {
         let (read, mut write) = stream.into_split();
         let mut line = String::new();
         BufReader::new(read).read_line(&mut line).await?;

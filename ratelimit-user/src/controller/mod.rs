@@ -3,5 +3,6 @@
 pub mod apply;
 pub mod daemon;
 mod difference;
+pub mod metrics;
 pub mod socket;
 mod watch;

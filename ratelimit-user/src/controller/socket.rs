@@ -5,7 +5,7 @@ use std::{
     io::{self, BufRead as _, BufReader, Write as _},
     os::unix::{
         fs::{MetadataExt as _, PermissionsExt as _},
-        net::UnixStream,
+        net::{UnixListener as Bound, UnixStream},
     },
     path::{Path, PathBuf},
 };
@@ -16,6 +16,10 @@ use tokio::net::UnixListener;
 
 /// Where the folders of sockets are.
 const RUN: &str = "/run";
+/// The one that commands ask.
+const SOCKET: &str = "socket";
+/// The one that numbers are asked for.
+const METRICS: &str = "metrics";
 
 /// What can be asked of the daemon, in one line of JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,7 +85,7 @@ impl Place {
         };
         fs::create_dir_all(&folder).map_err(at(&folder))?;
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o750)).map_err(at(&folder))?;
-        let (lock_path, socket) = (folder.join("lock"), folder.join("socket"));
+        let (lock_path, socket) = (folder.join("lock"), folder.join(SOCKET));
         let lock = loop {
             let lock = fs::File::create(&lock_path).map_err(at(&lock_path))?;
             flock(&lock, FlockOperation::NonBlockingLockExclusive)
@@ -92,22 +96,39 @@ impl Place {
                 break lock;
             }
         };
-        // One that was killed has left its own.
-        match fs::remove_file(&socket) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(at(&socket)(error)),
-            _ => {}
-        }
-        let listener = UnixListener::bind(&socket).map_err(at(&socket))?;
-        fs::set_permissions(&socket, fs::Permissions::from_mode(0o660)).map_err(at(&socket))?;
+        let listener = bind(&socket).and_then(|bound| {
+            bound.set_nonblocking(true)?;
+            UnixListener::from_std(bound)
+        });
+        let listener = listener.map_err(at(&socket))?;
         Ok(Self { folder, listener, _lock: lock })
     }
+
+    /// The socket that numbers are asked for.
+    pub(super) fn metrics(&self) -> Result<Bound, SocketError> {
+        let path = self.folder.join(METRICS);
+        bind(&path).map_err(|cause| SocketError::System { path, cause })
+    }
+}
+
+/// A socket for whoever may open the folder.
+fn bind(path: &Path) -> io::Result<Bound> {
+    // One that was killed has left its own.
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let bound = Bound::bind(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o660))?;
+    Ok(bound)
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         // Whoever starts next finds what is left, and copes.
-        let _ = fs::remove_file(self.folder.join("socket"));
-        let _ = fs::remove_file(self.folder.join("lock"));
+        for name in [SOCKET, METRICS, "lock"] {
+            let _ = fs::remove_file(self.folder.join(name));
+        }
         let _ = fs::remove_dir(&self.folder);
     }
 }
@@ -125,13 +146,22 @@ pub fn is_listening(pins: &Path) -> bool {
 ///
 /// [`SocketError`] where there is none, or no answer.
 pub fn ask(pins: &Path, request: Request) -> Result<Answer, SocketError> {
-    let path = folder(pins).join("socket");
-    let mut stream = UnixStream::connect(&path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => SocketError::NoDaemon(pins.to_owned()),
-        _ => SocketError::System { path, cause: error },
-    })?;
+    let mut stream = connect(pins, SOCKET)?;
     let mut answer = String::new();
     let asked = serde_json::to_string(&request).map_err(io::Error::from).and_then(|line| writeln!(stream, "{line}"));
     let read = asked.and_then(|()| BufReader::new(stream).read_line(&mut answer));
     read.ok().and_then(|_| serde_json::from_str(&answer).ok()).ok_or(SocketError::NoAnswer)
+}
+
+/// Connects to the socket that numbers are asked for.
+pub(super) fn connect_to_metrics(pins: &Path) -> Result<UnixStream, SocketError> {
+    connect(pins, METRICS)
+}
+
+fn connect(pins: &Path, name: &str) -> Result<UnixStream, SocketError> {
+    let path = folder(pins).join(name);
+    UnixStream::connect(&path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => SocketError::NoDaemon(pins.to_owned()),
+        _ => SocketError::System { path, cause: error },
+    })
 }

@@ -120,9 +120,19 @@ pub(super) fn trie_entries<K: Pod, V: Pod>(map: BorrowedFd<'_>) -> Result<Vec<(K
     entries_by::<K, V, K>(map)
 }
 
-/// All entries of a map of which the kernel remembers where it is by a `P`.
+/// Hands all entries of a hash map to `visit`, one after the other, without keeping them. See [`entries`].
+pub(super) fn each<K: Pod, V: Pod>(map: BorrowedFd<'_>, visit: impl FnMut(K, V)) -> Result<(), Error> {
+    each_by::<K, V, u32>(map, visit)
+}
+
 fn entries_by<K: Pod, V: Pod, P: Pod>(map: BorrowedFd<'_>) -> Result<Vec<(K, V)>, Error> {
     let mut all = Vec::new();
+    each_by::<K, V, P>(map, |key, value| all.push((key, value)))?;
+    Ok(all)
+}
+
+/// Visits all entries of a map of which the kernel remembers where it is by a `P`.
+fn each_by<K: Pod, V: Pod, P: Pod>(map: BorrowedFd<'_>, mut visit: impl FnMut(K, V)) -> Result<(), Error> {
     let mut size = BATCH;
     let mut position: Option<P> = None;
     loop {
@@ -150,7 +160,7 @@ fn entries_by<K: Pod, V: Pod, P: Pod>(map: BorrowedFd<'_>) -> Result<Vec<(K, V)>
             }
             Err(_) => {
                 outcome.tried("cannot read a map")?;
-                return Ok(all);
+                return Ok(());
             }
         };
         let count = size.min(attributes.count as usize);
@@ -159,9 +169,9 @@ fn entries_by<K: Pod, V: Pod, P: Pod>(map: BorrowedFd<'_>) -> Result<Vec<(K, V)>
             keys.set_len(count);
             values.set_len(count);
         }
-        all.extend(keys.into_iter().zip(values));
+        keys.into_iter().zip(values).for_each(|(key, value)| visit(key, value));
         if is_last {
-            return Ok(all);
+            return Ok(());
         }
         // SAFETY: any bytes are a valid `Pod`.
         position = Some(unsafe { next_position.assume_init() });

@@ -205,12 +205,12 @@ fn create_folder(pins: &Path) -> Result<(), Error> {
 }
 
 /// Whether an instance is all there: the program is pinned last.
-fn is_complete(pins: &Path) -> bool {
+pub(super) fn is_complete(pins: &Path) -> bool {
     pins.join(PROGRAM).exists()
 }
 
 /// Whether nothing is pinned in a folder: there is none, or a command has just made it.
-fn is_empty(folder: &Path) -> bool {
+pub(super) fn is_empty(folder: &Path) -> bool {
     match fs::read_dir(folder) {
         Ok(mut entries) => entries.next().is_none(),
         Err(error) => error.kind() == io::ErrorKind::NotFound,

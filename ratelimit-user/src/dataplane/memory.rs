@@ -3,6 +3,7 @@
 use std::{
     fs,
     os::fd::{AsFd as _, AsRawFd as _},
+    path::Path,
 };
 
 use aya::maps::MapData;
@@ -30,9 +31,14 @@ pub struct MapMemory {
 ///
 /// [`Error::Bpf`] where a map cannot be asked, or says no size.
 pub fn of_maps(instance: &Instance) -> Result<Vec<MapMemory>, Error> {
+    in_folder(&instance.pins)
+}
+
+/// The same of those that are pinned in a folder.
+pub(super) fn in_folder(pins: &Path) -> Result<Vec<MapMemory>, Error> {
     let mut maps = Vec::new();
     for name in map::PINNED {
-        let map = MapData::from_pin(instance.pins.join(name)).tried(name)?;
+        let map = MapData::from_pin(pins.join(name)).tried(name)?;
         let entries = map.info().tried(name)?.max_entries();
         let path = format!("/proc/self/fdinfo/{}", map.fd().as_fd().as_raw_fd());
         let text = fs::read_to_string(&path).map_err(at(path))?;

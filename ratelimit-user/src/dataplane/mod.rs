@@ -5,6 +5,7 @@ mod bpf;
 pub mod bulk;
 pub mod capacities;
 pub mod cells;
+pub mod census;
 pub mod clocks;
 pub mod costs;
 pub mod error;
@@ -38,6 +39,7 @@ pub mod target;
 pub mod terms;
 mod tracked;
 mod upgrade;
+pub mod view;
 
 pub use error::Error;
 pub use instance::Instance;

@@ -13,10 +13,10 @@ use rustix::process::Signal;
 use serde_json::json;
 
 /// A folder for one file, which is removed with it.
-struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("ratelimit-{}-{number}", std::process::id()));
@@ -24,12 +24,12 @@ impl Folder {
         Self(path)
     }
 
-    fn file(&self) -> PathBuf {
+    pub(crate) fn file(&self) -> PathBuf {
         self.0.join("ratelimit.toml")
     }
 
     /// Puts this text in the file's place at once.
-    fn write(&self, text: &str) {
+    pub(crate) fn write(&self, text: &str) {
         let fresh = self.0.join("fresh");
         fs::write(&fresh, text).unwrap();
         fs::rename(&fresh, self.file()).unwrap();
@@ -43,13 +43,13 @@ impl Drop for Folder {
 }
 
 /// The daemon, and what it says.
-struct Daemon {
-    process: Process,
+pub(crate) struct Daemon {
+    pub(crate) process: Process,
     lines: BufReader<ChildStderr>,
 }
 
 impl Daemon {
-    fn start(sandbox: &Sandbox, ratelimit: &Ratelimit<'_>, file: &Path) -> Self {
+    pub(crate) fn start(sandbox: &Sandbox, ratelimit: &Ratelimit<'_>, file: &Path) -> Self {
         let mut command = ratelimit.command(&format!("run -c {}", file.display()));
         command.stderr(Stdio::piped());
         let mut process = sandbox.start(command);
@@ -58,13 +58,13 @@ impl Daemon {
     }
 
     /// The next line that it says.
-    fn line(&mut self) -> String {
+    pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         self.lines.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
     }
 
-    fn end(mut self) {
+    pub(crate) fn end(mut self) {
         self.process.signal(Signal::TERM);
         assert_eq!(self.line(), "ratelimit: ended; limits stay in force without a daemon");
         assert!(self.process.wait().status.success());

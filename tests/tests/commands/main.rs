@@ -14,6 +14,7 @@ mod gauges;
 mod listing;
 mod logging;
 mod many;
+mod metrics;
 mod rules;
 mod services;
 mod settings;

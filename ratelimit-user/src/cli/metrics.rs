@@ -1,0 +1,16 @@
+//! `ratelimit metrics`.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+
+use super::{Answer, output::Output};
+use crate::controller::metrics::client;
+
+pub(super) fn run(pins: &Path, output: Output) -> Result<Answer> {
+    let text = client::fetch(pins, output.json)?;
+    let json: serde_json::Value =
+        if output.json { serde_json::from_str(&text).context("the daemon's answer")? } else { serde_json::Value::Null };
+    output.print(&json, |out| out.write_all(text.as_bytes()))?;
+    Ok(Answer::Done)
+}

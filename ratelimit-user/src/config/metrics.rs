@@ -1,0 +1,124 @@
+//! The table about the numbers that the daemon serves.
+
+use std::{fmt, fs, io::Read as _, net::SocketAddr, os::unix::fs::PermissionsExt as _, path::PathBuf, str::FromStr};
+
+use super::{
+    options,
+    table::{Table, Value},
+};
+
+/// Sources that can be listed: each of them makes several series.
+const MOST_SOURCES: i64 = 1_000;
+
+/// Characters of a token: fewer could be guessed, and nobody types more.
+const TOKEN: std::ops::RangeInclusive<usize> = 16..=4_096;
+
+/// What a file says of the numbers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Metrics {
+    /// Where they are served besides the daemon's folder.
+    pub listen: Option<Listen>,
+    /// Sources that are listed by name.
+    pub sources: usize,
+}
+
+/// An address that serves them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listen {
+    /// Of this machine.
+    pub address: SocketAddr,
+    /// What who asks has to say. There is one wherever others than this machine could ask.
+    pub token: Option<Token>,
+}
+
+/// A secret, which is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(String);
+
+impl Token {
+    /// Its bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+#[derive(Debug, clap::Args)]
+struct MetricsOptions {
+    #[arg(long)]
+    listen: Option<Address>,
+    #[arg(long)]
+    token_file: Option<PathBuf>,
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=MOST_SOURCES))]
+    sources: u16,
+}
+
+/// An address with a port that can be told to others.
+#[derive(Debug, Clone, Copy)]
+struct Address(SocketAddr);
+
+impl FromStr for Address {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let address = text.parse().ok().filter(|address: &SocketAddr| address.port() != 0);
+        address.map(Self).ok_or("expected an address and a port, such as 127.0.0.1:9464 or [::1]:9464")
+    }
+}
+
+/// Reads the table, and the token that it names.
+pub(super) fn read(top: &Table<'_>) -> Metrics {
+    let Some(table) = top.get("metrics").and_then(Value::table) else { return Metrics::default() };
+    let Some(options) = options::read::<MetricsOptions>(&table, &[]) else { return Metrics::default() };
+    let wrong = |key: &str, message: String| {
+        if let Some(value) = table.get(key) {
+            value.wrong(message);
+        }
+    };
+    let token = options.token_file.and_then(|path| {
+        let token = token(&path);
+        token.map_err(|problem| wrong("token-file", problem)).ok()
+    });
+    match options.listen {
+        Some(Address(address)) if !address.ip().is_loopback() && table.get("token-file").is_none() => wrong(
+            "listen",
+            "others than this machine could ask there: give token-file, or listen on 127.0.0.1 or [::1]".to_owned(),
+        ),
+        None if table.get("token-file").is_some() => {
+            wrong("token-file", "nobody is asked for it without listen".to_owned());
+        }
+        _ => {}
+    }
+    let listen = options.listen.map(|Address(address)| Listen { address, token });
+    Metrics { listen, sources: options.sources.into() }
+}
+
+/// The token in a file that only its owner and group can read.
+fn token(path: &std::path::Path) -> Result<Token, String> {
+    if !path.is_absolute() {
+        return Err("expected a path from / on".to_owned());
+    }
+    let refused = |error: std::io::Error| format!("cannot be read: {error}");
+    // A pipe would keep us waiting for whoever writes to it.
+    if !fs::metadata(path).map_err(refused)?.is_file() {
+        return Err("is no file".to_owned());
+    }
+    let file = fs::File::open(path).map_err(refused)?;
+    if file.metadata().map_err(refused)?.permissions().mode() & 0o007 != 0 {
+        return Err(format!("everybody on this machine has access to it: chmod o= {}", path.display()));
+    }
+    let mut text = String::new();
+    file.take(*TOKEN.end() as u64 + 2).read_to_string(&mut text).map_err(refused)?;
+    let token = text.trim_end();
+    if TOKEN.contains(&token.len()) && token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        Ok(Token(token.to_owned()))
+    } else {
+        Err(format!("expected one line of {} to {} letters, digits and signs in it", TOKEN.start(), TOKEN.end()))
+    }
+}

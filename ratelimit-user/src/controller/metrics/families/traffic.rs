@@ -1,0 +1,49 @@
+//! What became of the packets.
+
+use ratelimit_common::reason::{Count, Reason};
+
+use super::Family;
+use crate::dataplane::{Error, tables::Tables};
+
+/// Packets and bytes, which the same labels tell apart.
+pub(super) struct Traffic {
+    packets: Family,
+    bytes: Family,
+}
+
+impl Traffic {
+    pub(super) fn new(packets: Family, bytes: Family) -> Self {
+        Self { packets, bytes }
+    }
+
+    pub(super) fn add<const N: usize>(&mut self, labels: [(&'static str, &str); N], count: Count) {
+        self.packets.add(labels, count.packets);
+        self.bytes.add(labels, count.bytes);
+    }
+
+    pub(super) fn families(self) -> Vec<Family> {
+        vec![self.packets, self.bytes]
+    }
+}
+
+/// `pass` and `drop` are what was done. `shadow` passed, and the reason is why it would not have.
+pub(super) fn families(tables: &Tables) -> Result<Vec<Family>, Error> {
+    let mut traffic = Traffic::new(
+        Family::counter(
+            "ratelimit_packets_total",
+            "Packets by what became of them and why; those in shadow passed and would have been dropped.",
+        ),
+        Family::counter("ratelimit_bytes_total", "Bytes of whole frames by what became of them and why."),
+    );
+    for (reason, count) in tables.counts()? {
+        traffic.add([("verdict", verdict(reason)), ("reason", reason.name())], count);
+    }
+    for (reason, count) in tables.shadow_counts()?.into_iter().filter(|(reason, _)| !reason.passes()) {
+        traffic.add([("verdict", "shadow"), ("reason", reason.name())], count);
+    }
+    Ok(traffic.families())
+}
+
+fn verdict(reason: Reason) -> &'static str {
+    if reason.passes() { "pass" } else { "drop" }
+}
