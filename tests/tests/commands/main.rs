@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod algorithms;
+mod asking;
 mod attaching;
 mod bounds;
 mod costs;

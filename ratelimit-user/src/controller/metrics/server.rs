@@ -30,7 +30,7 @@ use crate::config::metrics::Token;
 /// Connections at a time. Others wait.
 const CONNECTIONS: usize = 16;
 /// How long a request may take to arrive.
-const REQUEST_TIME: Duration = Duration::from_secs(5);
+const REQUEST_TIME: Duration = Duration::from_secs(2);
 /// How long all of it may take. To read the maps takes a few seconds where there are millions of sources.
 const CONNECTION_TIME: Duration = Duration::from_secs(60);
 /// Bytes of a request, which has no body; the least that hyper takes.
