@@ -5,6 +5,7 @@ mod demo;
 mod fuzz;
 mod lint;
 mod other;
+mod prometheus;
 mod run;
 mod setup;
 mod test;
@@ -36,7 +37,7 @@ enum Task {
 
 fn main() -> ExitCode {
     let outcome = match Task::parse() {
-        Task::Setup => setup::for_tests(),
+        Task::Setup => setup::for_tests().and_then(|()| prometheus::provide()),
         Task::Demo => demo::run(),
         Task::Test(args) => test::run(&args),
         Task::Vm(args) => vm::run(&args),

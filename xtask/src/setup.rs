@@ -141,6 +141,6 @@ fn linker_works() -> bool {
     linker().to_str().is_some_and(|linker| works(linker, "--version"))
 }
 
-fn works(program: &str, argument: &str) -> bool {
+pub(crate) fn works(program: &str, argument: &str) -> bool {
     Command::new(program).arg(argument).output().is_ok_and(|output| output.status.success())
 }

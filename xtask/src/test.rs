@@ -5,7 +5,7 @@ use std::env;
 use anyhow::{Result, ensure};
 
 use crate::{
-    other, run, setup,
+    other, prometheus, run, setup,
     vm::{self, Missing, Name},
 };
 
@@ -22,6 +22,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     run::require_root("test")?;
     setup::for_tests()?;
+    prometheus::provide()?;
     // The tests run the product's binary, which `cargo test` alone would not build, and one of another version.
     other::build()?;
     run::run(run::cargo().args(["build", "--locked", "--package", "ratelimit-user"]))?;

@@ -162,7 +162,7 @@ fn cache() -> Result<PathBuf> {
 }
 
 /// A folder of what is built.
-fn folder(name: &str) -> Result<PathBuf> {
+pub(crate) fn folder(name: &str) -> Result<PathBuf> {
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from);
     let folder = std::path::absolute(target.join(name)).context("no working directory")?;
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;

@@ -16,6 +16,7 @@ mod listing;
 mod logging;
 mod many;
 mod metrics;
+mod prometheus;
 mod rules;
 mod services;
 mod settings;
