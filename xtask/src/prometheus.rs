@@ -12,8 +12,8 @@ const PROGRAMS: [&str; 2] = ["prometheus", "promtool"];
 /// Finds it, or downloads it (19 MB). To look for a newer package, delete the folder.
 pub(crate) fn provide() -> Result<()> {
     let folder = vm::folder("prometheus")?;
-    let there = |program: &&str| folder.join("usr/bin").join(program).is_file() || setup::works(program, "--version");
-    if PROGRAMS.iter().all(|program| there(&program)) {
+    let there = |program: &str| folder.join("usr/bin").join(program).is_file() || setup::works(program, "--version");
+    if PROGRAMS.iter().all(|program| there(program)) {
         return Ok(());
     }
     println!("setup: downloading Prometheus for the tests");

@@ -48,6 +48,22 @@ fn the_sample_is_good_and_says_what_it_says() {
 }
 
 #[test]
+fn what_the_sample_says_of_numbers_is_good_as_well() {
+    let sample = include_str!("../../../dist/ratelimit.toml");
+    let (rest, metrics) = sample.split_once("# [metrics]").unwrap();
+    assert_eq!(parse(rest).unwrap().metrics, Metrics::default());
+    let metrics = format!("[metrics]{}", metrics.replace("\n# ", "\n"));
+    // The file with the token is not there.
+    let (found, without) = (problems(&metrics), metrics.replace("token-file", "# token-file"));
+    assert!(
+        matches!(&found[..], [problem] if problem.contains("\"/etc/ratelimit/token\": cannot be read")),
+        "{found:?}"
+    );
+    let metrics = parse(&without).unwrap().metrics;
+    assert_eq!((metrics.listen.unwrap().address.to_string().as_str(), metrics.sources), ("127.0.0.1:9464", 10));
+}
+
+#[test]
 fn services_have_defaults_and_costs() {
     let config = parse("[service.\"udp/53\"]\npackets = \"50/s\"\ncost = 3\n").unwrap();
     let dns = Service::Port(Transport::Udp, 53);

@@ -31,7 +31,7 @@ fn program(name: &str) -> PathBuf {
 /// Runs promtool, which must find nothing wrong.
 fn promtool(words: &[&str], input: &str) {
     let output = Command::new(program("promtool")).args(words).stdin(stdin(input)).output();
-    let output = output.expect("no promtool: run `cargo xtask setup`");
+    let output = output.unwrap_or_else(|error| panic!("no promtool ({error}): run `cargo xtask setup`"));
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "promtool {words:?}: {text}");
 }
@@ -86,7 +86,8 @@ impl<'a> Prometheus<'a> {
 
     /// Waits until this expression has this value.
     fn reaches(&self, query: &str, value: u64) {
-        self.wait("query", query, |data| data["result"][0]["value"][1] == value.to_string());
+        let wanted = value.to_string();
+        self.wait("query", query, |data| data["result"][0]["value"][1] == *wanted);
     }
 }
 

@@ -61,7 +61,7 @@ impl Door {
     fn lets_in(&self, headers: &HeaderMap) -> bool {
         let token = self.token();
         let Some(token) = token.as_ref() else { return true };
-        let said = headers.get(AUTHORIZATION).map(|value| value.as_bytes()).unwrap_or_default();
+        let said = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes).unwrap_or_default();
         let (scheme, said) = said.split_at_checked(BEARER.len()).unwrap_or_default();
         scheme.eq_ignore_ascii_case(BEARER) & bool::from(said.ct_eq(token.bytes()))
     }
