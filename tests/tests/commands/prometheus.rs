@@ -25,13 +25,15 @@ const ALERT_TESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/alerts.yml"
 fn program(name: &str) -> PathBuf {
     let executable = env::current_exe().unwrap();
     let unpacked = executable.ancestors().map(|folder| folder.join("prometheus/usr/bin").join(name));
-    unpacked.into_iter().find(|path| path.is_file()).unwrap_or_else(|| PathBuf::from(name))
+    let path = unpacked.into_iter().find(|path| path.is_file()).unwrap_or_else(|| PathBuf::from(name));
+    let works = Command::new(&path).arg("--version").output().is_ok_and(|output| output.status.success());
+    assert!(works, "no {name}: run `cargo xtask setup`");
+    path
 }
 
 /// Runs promtool, which must find nothing wrong.
 fn promtool(words: &[&str], input: &str) {
-    let output = Command::new(program("promtool")).args(words).stdin(stdin(input)).output();
-    let output = output.unwrap_or_else(|error| panic!("no promtool ({error}): run `cargo xtask setup`"));
+    let output = Command::new(program("promtool")).args(words).stdin(stdin(input)).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "promtool {words:?}: {text}");
 }
