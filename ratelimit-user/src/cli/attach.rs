@@ -1,19 +1,26 @@
 //! `ratelimit attach`.
 
-use std::path::Path;
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use clap::ValueEnum;
 use ratelimit_common::{control::FEATURE_ELASTIC, rule::COMMAND};
 use serde::Serialize;
 
 use super::{Answer, follow, output::Output, status};
 use crate::{
+    controller::{
+        confirm::{self, Waiter},
+        interfaces,
+        undo::Done,
+    },
     dataplane::{
-        Error, Instance,
-        attachment::{Added, Mode},
-        capacities, host,
-        interface::{self, Attached as RunningMode, Interface},
+        Instance,
+        attachment::Mode,
+        capacities, host, interface,
         object::Wanted,
         rules,
         target::{Sources, Target},
@@ -23,6 +30,7 @@ use crate::{
     prefix::Prefix,
     settings::{RateOrOff, SettingsArguments},
     ssh,
+    units::{self, UnitError},
 };
 
 #[derive(Debug, clap::Args)]
@@ -46,6 +54,9 @@ pub(super) struct Arguments {
     /// Do not allow the address that this SSH session comes from
     #[arg(long)]
     no_allow_ssh: bool,
+    /// Take everything back that this command has done unless `ratelimit confirm` comes in time, from 1s to 1d; the terminal may go meanwhile
+    #[arg(long, value_name = "DURATION", value_parser = parse_confirm, conflicts_with = "log_level")]
+    confirm: Option<Duration>,
     /// Print messages of the kernel side until Ctrl-C; costs time on every packet that is dropped
     #[arg(long, value_enum, value_name = "LEVEL")]
     log_level: Option<LogLevel>,
@@ -77,58 +88,74 @@ struct Attached {
     replaced: Option<String>,
     /// Rules besides the default.
     rules: usize,
+    /// Time until all is taken back, unless it is confirmed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    confirm_within_seconds: Option<u64>,
+}
+
+fn parse_confirm(text: &str) -> Result<Duration, UnitError> {
+    let most = Duration::from_hours(24);
+    units::duration(text)
+        .ok()
+        .filter(|time| *time <= most)
+        .ok_or(UnitError::new("expected a time from 1s to 1d, such as 60s or 10m"))
 }
 
 pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<Answer> {
+    if arguments.confirm.is_some() && !confirm::is_waiter() {
+        return hand_over();
+    }
     host::check()?;
     let terms = arguments.rates.terms(Sources::Default)?;
     let log_level = arguments.log_level.map_or(0, |level| level as u8);
     let wanted = Wanted { log_level, ..arguments.settings.wanted()? };
     // Names are checked before anything is made, and looked up again when no other command can change what they carry.
     interface::find(&arguments.interfaces)?;
+    let waiter = arguments.confirm.map(|time| anyhow::Ok((Waiter::new(pins)?, time))).transpose()?;
     let (mut instance, is_new) = Instance::open_or_create(pins, &wanted)?;
     let mut done = Done::default();
     let outcome = match is_new {
         true => first(arguments, terms.as_ref(), &mut instance, &mut done),
         false => again(arguments, terms.as_ref(), &wanted, &mut instance, &mut done),
     };
+    let begin = Instant::now();
     if let Err(error) = outcome {
-        undo(instance, is_new, done);
+        done.take_back(instance, is_new);
         return Err(error);
     }
-    report(arguments, &instance, is_new, done, output)?;
+    let reported = report(arguments, &instance, is_new, &done, output);
+    if let Some((waiter, time)) = waiter {
+        // Whoever does not hear of it any more does not confirm it either.
+        waiter.wait(begin + time, instance, is_new, done)?;
+        return Ok(Answer::Done);
+    }
+    reported?;
     match arguments.log_level {
         Some(_) => follow::run(instance, pins),
         None => Ok(Answer::Done),
     }
 }
 
-/// What an attach has done so far, to be taken back if it fails.
-#[derive(Default)]
-struct Done {
-    added: Vec<Added>,
-    allowed_ssh: Option<Prefix>,
-    /// Interfaces whose capacity was changed, by index, with what it was.
-    capacities: Vec<(u32, u64)>,
-    /// The default limit that another one took the place of.
-    replaced: Option<String>,
+/// Has another process do it all, who waits until it is confirmed.
+fn hand_over() -> Result<Answer> {
+    let mut out = std::io::stdout().lock();
+    let status = confirm::start(&mut out).context("cannot start the process that waits to be confirmed")?;
+    Ok(status.map_or(Answer::Done, Answer::Said))
 }
 
 /// Makes a new instance's rules, and attaches when they stand.
 fn first(arguments: &Arguments, terms: Option<&Terms>, instance: &mut Instance, done: &mut Done) -> Result<()> {
     done.allowed_ssh = allow_ssh_peer(arguments, instance)?;
     set_capacities(arguments, instance, done)?;
-    set_default(terms, instance)?;
-    attach_each(arguments, instance, &mut done.added)
+    set_default(terms, instance, done)?;
+    attach_each(arguments, instance, done)
 }
 
-/// Gives interfaces the capacity that was asked for, noting what they had.
+/// Gives interfaces the capacity that was asked for.
 fn set_capacities(arguments: &Arguments, instance: &mut Instance, done: &mut Done) -> Result<()> {
     let Some(RateOrOff(per_second)) = arguments.capacity else { return Ok(()) };
     for interface in interface::find(&arguments.interfaces)? {
-        let before = capacities::of(&instance.tables, interface.index)?.unwrap_or(0);
-        capacities::set(&mut instance.tables, interface.index, per_second)?;
-        done.capacities.push((interface.index, before));
+        done.set_capacity(instance, &interface, per_second)?;
     }
     Ok(())
 }
@@ -152,11 +179,9 @@ fn again(
     if instance.attachments.list()?.is_empty() {
         done.allowed_ssh = allow_ssh_peer(arguments, instance)?;
     }
-    attach_each(arguments, instance, &mut done.added)?;
-    instance.upgrade(wanted)?;
-    let before = rules::get(&instance.tables, Target::DEFAULT)?;
-    done.replaced = before.filter(|_| terms.is_some()).map(|rule| write::terms(&rule.terms));
-    set_default(terms, instance)
+    attach_each(arguments, instance, done)?;
+    done.upgrade(instance, wanted)?;
+    set_default(terms, instance, done)
 }
 
 /// Allows the address that this SSH session comes from, unless the operator does not want that.
@@ -167,68 +192,37 @@ fn allow_ssh_peer(arguments: &Arguments, instance: &mut Instance) -> Result<Opti
     Ok(ssh::allow_peer(instance, "--no-allow-ssh")?)
 }
 
-fn set_default(terms: Option<&Terms>, instance: &mut Instance) -> Result<()> {
+fn set_default(terms: Option<&Terms>, instance: &mut Instance, done: &mut Done) -> Result<()> {
     if let Some(terms) = terms {
-        instance.set_rule(Target::DEFAULT, terms, None, COMMAND)?;
+        done.set_default(instance, terms, COMMAND)?;
     }
     Ok(())
 }
 
-/// Attaches to each interface that has not our program already, noting those that got it.
-fn attach_each(arguments: &Arguments, instance: &Instance, added: &mut Vec<Added>) -> Result<()> {
-    let mode = match arguments.mode {
-        Some(ModeArgument::Auto) => Mode::Auto,
-        Some(ModeArgument::Native) | None => Mode::Native,
-        Some(ModeArgument::Generic) => Mode::Generic,
-    };
-    let mut program = instance.program()?;
-    let ours: Vec<u32> = instance.attachments.list()?.iter().map(|attachment| attachment.program_id).collect();
-    for interface in interface::find(&arguments.interfaces)? {
-        match interface.program {
-            Some(running) if ours.contains(&running.id) => mode_stays(arguments.mode, &interface, running.mode)?,
-            _ => added.push(instance.attachments.attach(&mut program, interface, mode, arguments.replace)?),
-        }
-    }
+/// Attaches to each interface that has not our program already.
+fn attach_each(arguments: &Arguments, instance: &Instance, done: &mut Done) -> Result<()> {
+    let mode = arguments.mode.map(|mode| match mode {
+        ModeArgument::Auto => Mode::Auto,
+        ModeArgument::Native => Mode::Native,
+        ModeArgument::Generic => Mode::Generic,
+    });
+    let wishes = arguments.interfaces.iter().map(|name| (name.clone(), mode)).collect();
+    interfaces::attach(instance, &wishes, arguments.replace, COMMAND, done)?;
     Ok(())
 }
 
-/// A mode that was asked for in so many words is not ignored where our program runs in the other.
-fn mode_stays(asked: Option<ModeArgument>, interface: &Interface, running: RunningMode) -> Result<()> {
-    let same = match asked {
-        Some(ModeArgument::Native) => running == RunningMode::Native,
-        Some(ModeArgument::Generic) => running == RunningMode::Generic,
-        Some(ModeArgument::Auto) | None => true,
-    };
-    anyhow::ensure!(same, Error::OtherMode { name: interface.name.clone(), running: running.name() });
-    Ok(())
-}
-
-/// Takes back what a failed attach has done, as far as it goes: what the operator must hear of is why it failed.
-fn undo(mut instance: Instance, is_new: bool, done: Done) {
-    for added in done.added {
-        let _ = instance.attachments.take_back(added);
-    }
-    if let Some(peer) = done.allowed_ssh {
-        let _ = instance.delete_rule(Target::prefix(peer));
-    }
-    for (index, before) in done.capacities {
-        let _ = capacities::set(&mut instance.tables, index, before);
-    }
-    if is_new {
-        let _ = instance.remove();
-    }
-}
-
-fn report(arguments: &Arguments, instance: &Instance, is_new: bool, done: Done, output: Output) -> Result<()> {
+fn report(arguments: &Arguments, instance: &Instance, is_new: bool, done: &Done, output: Output) -> Result<()> {
     let (default, others): (Vec<_>, Vec<_>) =
         rules::list(&instance.tables)?.into_iter().partition(|rule| rule.target == Target::DEFAULT);
     let now = default.first().map(|rule| write::terms(&rule.terms));
+    let before = done.default.as_ref().and_then(|(_, before)| before.as_ref()).map(|rule| write::terms(&rule.terms));
     let attached = Attached {
         interfaces: status::Interface::list(instance)?,
         allowed_ssh: done.allowed_ssh.map(|peer| peer.to_string()),
-        replaced: done.replaced.filter(|before| Some(before) != now.as_ref()),
+        replaced: before.filter(|before| Some(before) != now.as_ref()),
         default: now,
         rules: others.len(),
+        confirm_within_seconds: arguments.confirm.map(|time| time.as_secs()),
     };
     let limit = default.first().map(|rule| write::limit(&rule.terms));
     let is_elastic = instance.tables.control()?.features & FEATURE_ELASTIC != 0;
@@ -277,6 +271,10 @@ fn report(arguments: &Arguments, instance: &Instance, is_new: bool, done: Done, 
         }
         if is_new && arguments.settings.could_limit_strangers() {
             writeln!(out, "strangers: not limited (`attach --strangers RATE` holds floods from forged addresses)")?;
+        }
+        if let Some(time) = arguments.confirm {
+            let time = units::write_duration(time);
+            writeln!(out, "all of this is taken back in {time}, unless `ratelimit confirm` comes before")?;
         }
         Ok(())
     })

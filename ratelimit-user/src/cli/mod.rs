@@ -4,6 +4,7 @@ mod access;
 mod attach;
 mod change;
 mod check;
+mod confirm;
 mod cost;
 mod detach;
 mod doctor;
@@ -44,6 +45,8 @@ struct Arguments {
 enum Command {
     /// Attach to interfaces, or update the program on interfaces that have it; without a rate, only observe
     Attach(attach::Arguments),
+    /// Let an attach with --confirm stay
+    Confirm,
     /// Detach from interfaces; --all also removes every rule
     Detach(detach::Arguments),
     /// Limit what each source of a prefix may send
@@ -89,6 +92,8 @@ enum Answer {
     Done,
     /// A negative answer: exit status 1.
     Negative,
+    /// Another process has said it, and ended with this status.
+    Said(u8),
 }
 
 /// Runs the command line of this process.
@@ -106,6 +111,7 @@ pub fn main() -> ExitCode {
     match run(arguments) {
         Ok(Answer::Done) => ExitCode::SUCCESS,
         Ok(Answer::Negative) => ExitCode::FAILURE,
+        Ok(Answer::Said(status)) => ExitCode::from(status),
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => fail(&format!("{error:#}")),
     }
@@ -116,6 +122,7 @@ fn run(arguments: Arguments) -> Result<Answer> {
     let output = Output { json };
     match command {
         Command::Attach(arguments) => attach::run(&arguments, &pins, output),
+        Command::Confirm => confirm::run(&pins, output),
         Command::Detach(arguments) => detach::run(&arguments, &pins, output),
         Command::Limit(command) => limit::run(&command, &pins, output),
         Command::Allow(command) => access::allow(&command, &pins, output),

@@ -13,7 +13,7 @@ use crate::{
     config::save,
     controller::{
         daemon,
-        socket::{self, Request},
+        socket::{self, Request, SocketError},
     },
     dataplane::{Instance, host},
 };
@@ -48,12 +48,13 @@ pub(super) fn save(pins: &Path) -> Result<Answer> {
 }
 
 pub(super) fn reload(pins: &Path, output: Output) -> Result<Answer> {
-    match socket::ask(pins, Request::Reload)? {
+    match socket::ask(pins, socket::DAEMON, Request::Reload)? {
         socket::Answer::Done(message) => {
             let reloaded = Reloaded { message };
             output.print(&reloaded, |out| writeln!(out, "{}", reloaded.message))?;
             Ok(Answer::Done)
         }
         socket::Answer::Failed(message) => bail!("nothing was changed: {message}"),
+        socket::Answer::Left(_) => bail!(SocketError::NoAnswer),
     }
 }

@@ -1,6 +1,9 @@
 //! `ratelimit status`.
 
+mod interface;
 mod text;
+
+pub(super) use interface::Interface;
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -19,9 +22,9 @@ use super::{
     Answer,
     output::{Output, Traffic},
 };
-use crate::dataplane::{
-    Instance, attachment::Attachment, capacities, cells, clocks, gauges, host, interface::Attached, memory, resolve,
-    tables::Tables,
+use crate::{
+    controller::confirm,
+    dataplane::{Instance, cells, clocks, gauges, host, memory, resolve, tables::Tables},
 };
 
 #[derive(Debug, clap::Args)]
@@ -34,6 +37,9 @@ pub(super) struct Arguments {
 #[derive(Debug, Serialize)]
 struct Status {
     interfaces: Vec<Interface>,
+    /// Time until an attach that waits to be confirmed is taken back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    confirm_within_seconds: Option<u64>,
     passed: Traffic,
     dropped: Traffic,
     reasons: BTreeMap<&'static str, Traffic>,
@@ -140,45 +146,6 @@ struct MapMemory {
     bytes: u64,
 }
 
-/// An attachment in output.
-#[derive(Debug, Serialize)]
-pub(super) struct Interface {
-    pub(super) name: String,
-    /// `native`, `generic` or `offloaded`; nothing where the interface is deleted or in another network namespace.
-    pub(super) mode: Option<&'static str>,
-    pub(super) program_id: u32,
-    /// Packets per second that it can take, for elastic limits.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    capacity: Option<u64>,
-    #[serde(skip)]
-    pub(super) is_gone: bool,
-}
-
-impl Interface {
-    /// The mode, or why it cannot be told.
-    pub(super) fn state(&self) -> &'static str {
-        match (self.mode, self.is_gone) {
-            (Some(mode), _) => mode,
-            (None, true) => {
-                "not attached any more (interface deleted, or program replaced): `ratelimit attach` it again"
-            }
-            (None, false) => "in another network namespace",
-        }
-    }
-}
-
-impl Interface {
-    /// Those of an instance, by name.
-    pub(super) fn list(instance: &Instance) -> Result<Vec<Self>> {
-        let of = |attachment| {
-            let Attachment { name, mode, is_gone, program_id, index, .. } = attachment;
-            let capacity = index.map_or(Ok(None), |index| capacities::of(&instance.tables, index))?;
-            Ok(Self { name, mode: mode.map(Attached::name), program_id, capacity, is_gone })
-        };
-        instance.attachments.list()?.into_iter().map(of).collect()
-    }
-}
-
 pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<Answer> {
     host::check()?;
     let instance = Instance::open(pins)?;
@@ -210,6 +177,7 @@ fn read(instance: &Instance) -> Result<Status> {
     shadow.everything = is_on(FEATURE_SHADOW);
     Ok(Status {
         interfaces: Interface::list(instance)?,
+        confirm_within_seconds: confirm::left(instance.pins()),
         passed,
         dropped,
         shadow,

@@ -47,8 +47,8 @@ pub struct Config {
 pub struct Interface {
     /// Its name.
     pub name: String,
-    /// Where the program runs.
-    pub mode: Mode,
+    /// Where the program runs; nothing where it stays as it is, or is native.
+    pub mode: Option<Mode>,
     /// Packets per second that it can take altogether, 0 for none; nothing where it stays as it is.
     pub capacity: Option<u64>,
 }
@@ -143,7 +143,7 @@ fn interfaces(page: &Page<'_>, top: &Table<'_>) -> Vec<Interface> {
             if interfaces.iter().any(|interface| interface.name == name) {
                 names.wrong(format!("{name} stands there twice"));
             }
-            interfaces.push(Interface { name, mode: Mode::Native, capacity: None });
+            interfaces.push(Interface { name, mode: None, capacity: None });
         }
     }
     for (key, value) in top.get("interface").and_then(table::Value::table).iter().flat_map(Table::each) {
@@ -155,11 +155,11 @@ fn interfaces(page: &Page<'_>, top: &Table<'_>) -> Vec<Interface> {
             continue;
         };
         interface.capacity = options.capacity.map(|RateOrOff(per_second)| per_second);
-        interface.mode = match options.mode {
-            Some(ModeName::Auto) => Mode::Auto,
-            Some(ModeName::Generic) => Mode::Generic,
-            Some(ModeName::Native) | None => Mode::Native,
-        };
+        interface.mode = options.mode.map(|mode| match mode {
+            ModeName::Auto => Mode::Auto,
+            ModeName::Generic => Mode::Generic,
+            ModeName::Native => Mode::Native,
+        });
     }
     interfaces
 }

@@ -20,7 +20,7 @@ fn an_empty_file_asks_for_nothing() {
 #[test]
 fn the_sample_is_good_and_says_what_it_says() {
     let config = parse(include_str!("../../../dist/ratelimit.toml")).unwrap();
-    let interface = Interface { name: "eth0".to_owned(), mode: Mode::Auto, capacity: Some(500_000) };
+    let interface = Interface { name: "eth0".to_owned(), mode: Some(Mode::Auto), capacity: Some(500_000) };
     assert_eq!(config.interfaces, [interface]);
     assert_eq!(config.wanted.buckets, Some(131_072));
     assert_eq!(config.costs, [(Service::TcpSyn, 10)]);

@@ -1,17 +1,18 @@
 //! Brings an instance to what a file says: to all of it, or it stays as it was.
 
-use std::{path::Path, time::SystemTime};
+use std::{cell::RefCell, path::Path, time::SystemTime};
 
 use ratelimit_common::rule::CONFIG;
 use serde::Serialize;
 
-use super::difference::difference;
+use super::{
+    difference::difference,
+    interfaces::{self, Left, Wishes},
+    undo::Done,
+};
 use crate::{
-    config::{Config, Interface},
-    dataplane::{
-        Error, Instance, attachment::Added, capacities, costs, interface, object::Wanted, rules, target::Target,
-    },
-    prefix::Prefix,
+    config::Config,
+    dataplane::{Error, Instance, capacities, interface, rules, target::Target},
     ssh,
 };
 
@@ -28,6 +29,8 @@ pub struct Applied {
     pub overruled: Vec<String>,
     /// Interfaces that were attached to.
     pub attached: Vec<String>,
+    /// Interfaces that an earlier file has left, which were detached from.
+    pub detached: Vec<String>,
     /// The address that an SSH session comes from, which was allowed.
     pub allowed_ssh: Option<String>,
 }
@@ -45,24 +48,10 @@ pub fn apply(pins: &Path, config: &Config, is_first: bool, force: bool) -> Resul
     let (mut instance, is_new) = Instance::open_or_create(pins, &config.wanted)?;
     let mut done = Done::default();
     let outcome = bring(&mut instance, config, How { is_new, is_first, force }, &mut done);
-    match outcome {
-        Ok(()) => Ok(done.applied),
-        Err(error) => {
-            done.undo(instance, is_new);
-            Err(error)
-        }
+    if outcome.is_err() {
+        done.take_back(instance, is_new);
     }
-}
-
-/// What has been done so far, to be taken back if a later step fails.
-#[derive(Default)]
-struct Done {
-    applied: Applied,
-    settings: Option<Wanted>,
-    costs: Option<Vec<costs::Cost>>,
-    capacities: Vec<(u32, u64)>,
-    added: Vec<Added>,
-    allowed_ssh: Option<Prefix>,
+    outcome
 }
 
 /// What is to be known besides the file.
@@ -78,84 +67,56 @@ fn bring(
     config: &Config,
     How { is_new, is_first, force }: How,
     done: &mut Done,
-) -> Result<(), Error> {
+) -> Result<Applied, Error> {
+    let wishes: Wishes = config.interfaces.iter().map(|wanted| (wanted.name.clone(), wanted.mode)).collect();
+    interfaces::check_modes(instance, &wishes)?;
+    let mut applied = Applied::default();
     let running = instance.settings()?;
     let needs_program = is_first || config.wanted.or(running) != running;
     if !is_new && needs_program {
-        instance.upgrade(&config.wanted)?;
-        done.settings = Some(Wanted::of(&running));
+        done.upgrade(instance, &config.wanted)?;
     }
     if !force && instance.attachments.list()?.is_empty() && !config.interfaces.is_empty() {
         done.allowed_ssh = ssh::allow_peer(instance, "--force")?;
-        done.applied.allowed_ssh = done.allowed_ssh.map(|peer| peer.to_string());
+        applied.allowed_ssh = done.allowed_ssh.map(|peer| peer.to_string());
     }
     for wanted in &config.interfaces {
-        set_capacity(instance, wanted, done)?;
+        let Some(capacity) = wanted.capacity else { continue };
+        for interface in interface::find(std::slice::from_ref(&wanted.name))? {
+            done.set_capacity(instance, &interface, capacity)?;
+        }
     }
-    done.costs = Some(costs::list(&instance.tables)?);
-    instance.set_costs_of(CONFIG, &config.costs)?;
+    done.set_costs(instance, CONFIG, &config.costs)?;
     // Rules stand before a new interface is attached, and an interface that fails takes no rule with it.
     if !is_new {
-        attach(instance, config, done)?;
+        applied.attached = interfaces::attach(instance, &wishes, false, CONFIG, done)?;
     }
     let difference = difference(&rules::list(&instance.tables)?, &config.rules, SystemTime::now());
+    applied.set = difference.change.wishes.len();
+    applied.deleted = difference.change.deleted.len();
+    applied.unchanged = difference.unchanged;
+    applied.overruled = difference.overruled.iter().map(Target::to_string).collect();
     let guard = ssh::Guard::of(instance, force)?;
-    instance.change(&difference.change, &mut |_| {}, &|tables| guard.check(tables))?;
-    done.applied.set = difference.change.wishes.len();
-    done.applied.deleted = difference.change.deleted.len();
-    done.applied.unchanged = difference.unchanged;
-    done.applied.overruled = difference.overruled.iter().map(Target::to_string).collect();
-    if is_new { attach(instance, config, done) } else { Ok(()) }
+    let attachments = instance.attachments.clone();
+    let left = RefCell::new(Vec::new());
+    // What is left is detached from when nothing else can fail.
+    let outcome = instance.change(&difference.change, &mut |_| {}, &|tables| {
+        guard.check(tables)?;
+        interfaces::leave(&attachments, &wishes, &mut left.borrow_mut())
+    });
+    done.left = left.into_inner();
+    outcome?;
+    applied.detached = done.left.iter().map(|Left { name, .. }| name.clone()).collect();
+    if is_new {
+        applied.attached = interfaces::attach(instance, &wishes, false, CONFIG, done)?;
+    }
+    // The next attach would do this too, so that a failure is none.
+    let _ = forget_capacities(instance);
+    Ok(applied)
 }
 
-fn set_capacity(instance: &mut Instance, wanted: &Interface, done: &mut Done) -> Result<(), Error> {
-    let Some(capacity) = wanted.capacity else { return Ok(()) };
-    for interface in interface::find(std::slice::from_ref(&wanted.name))? {
-        let before = capacities::of(&instance.tables, interface.index)?.unwrap_or(0);
-        if before != capacity {
-            capacities::set(&mut instance.tables, interface.index, capacity)?;
-            done.capacities.push((interface.index, before));
-        }
-    }
-    Ok(())
-}
-
-/// Attaches to each interface that has not our program already.
-fn attach(instance: &mut Instance, config: &Config, done: &mut Done) -> Result<(), Error> {
-    let mut program = instance.program()?;
-    let ours: Vec<u32> = instance.attachments.list()?.iter().map(|attachment| attachment.program_id).collect();
-    for wanted in &config.interfaces {
-        for interface in interface::find(std::slice::from_ref(&wanted.name))? {
-            if interface.program.is_none_or(|running| !ours.contains(&running.id)) {
-                done.applied.attached.push(interface.name.clone());
-                done.added.push(instance.attachments.attach(&mut program, interface, wanted.mode, false)?);
-            }
-        }
-    }
-    Ok(())
-}
-
-impl Done {
-    /// Takes back what was done, as far as it goes: what the operator must hear of is why it failed.
-    fn undo(self, mut instance: Instance, is_new: bool) {
-        for added in self.added {
-            let _ = instance.attachments.take_back(added);
-        }
-        if is_new {
-            let _ = instance.remove();
-            return;
-        }
-        if let Some(costs) = self.costs {
-            let _ = instance.restore_costs(&costs);
-        }
-        for (index, before) in self.capacities {
-            let _ = capacities::set(&mut instance.tables, index, before);
-        }
-        if let Some(peer) = self.allowed_ssh {
-            let _ = instance.delete_rule(Target::prefix(peer));
-        }
-        if let Some(settings) = self.settings {
-            let _ = instance.upgrade(&settings);
-        }
-    }
+fn forget_capacities(instance: &mut Instance) -> Result<(), Error> {
+    let attached = instance.attachments.list()?;
+    let indices: Vec<u32> = attached.iter().filter_map(|attachment| attachment.index).collect();
+    capacities::keep_only(&mut instance.tables, &indices)
 }

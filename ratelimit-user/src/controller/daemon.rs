@@ -17,7 +17,7 @@ use tokio::{
 use super::{
     apply::{self, Applied},
     metrics,
-    socket::{Answer, Place, Request},
+    socket::{self, Answer, Place, Request},
     watch::Watch,
 };
 use crate::config;
@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub fn run(pins: &Path, file: &Path, force: bool) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let place = Place::take(pins)?;
+        let place = Place::take(pins, socket::DAEMON)?;
         // From before it is read, so that no change is missed.
         let mut watch = Watch::new(file).with_context(|| format!("cannot watch {}", file.display()))?;
         let mut signals = [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()].map(signal);
@@ -112,7 +112,7 @@ impl Daemon {
         BufReader::new(read).read_line(&mut line).await?;
         let answer = match serde_json::from_str(&line) {
             Ok(Request::Reload) => self.reload(),
-            Err(_) => Answer::Failed("the daemon does not know this request: is it of another version?".to_owned()),
+            _ => Answer::Failed("the daemon does not know this request: is it of another version?".to_owned()),
         };
         let answer = serde_json::to_string(&answer)? + "\n";
         Ok(write.write_all(answer.as_bytes()).await?)
@@ -125,6 +125,9 @@ fn text(applied: &Applied) -> String {
     let mut parts = vec![format!("rules: {set} set, {deleted} deleted, {unchanged} unchanged")];
     if !applied.attached.is_empty() {
         parts.push(format!("attached to {}", applied.attached.join(", ")));
+    }
+    if !applied.detached.is_empty() {
+        parts.push(format!("detached from {}", applied.detached.join(", ")));
     }
     if let Some(peer) = &applied.allowed_ssh {
         parts.push(format!("{peer} allowed, because this SSH session comes from it"));

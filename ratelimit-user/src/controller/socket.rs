@@ -1,4 +1,4 @@
-//! The socket through which commands ask the daemon, and that there is one of it.
+//! The sockets through which commands ask processes that stay, and that there is one of each.
 
 use std::{
     fs,
@@ -8,6 +8,7 @@ use std::{
         net::{UnixListener as Bound, UnixStream},
     },
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use rustix::fs::{FlockOperation, flock};
@@ -16,17 +17,29 @@ use tokio::net::UnixListener;
 
 /// Where the folders of sockets are.
 const RUN: &str = "/run";
-/// The one that commands ask.
-const SOCKET: &str = "socket";
-/// The one that numbers are asked for.
+
+/// The daemon's socket, in that folder.
+pub const DAEMON: &str = "socket";
+
+/// The daemon's socket that numbers are asked for.
 const METRICS: &str = "metrics";
 
-/// What can be asked of the daemon, in one line of JSON.
+/// That of an attach that waits to be confirmed.
+pub const CONFIRM: &str = "confirm";
+
+/// How long is waited for what is only shown.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What can be asked, in one line of JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Request {
-    /// Read the file again.
+    /// Of the daemon: read the file again.
     Reload,
+    /// Of who waits for it: all is well.
+    Confirm,
+    /// Of the same: how long does it wait?
+    Left,
 }
 
 /// What it answers, in one line of JSON.
@@ -37,6 +50,8 @@ pub enum Answer {
     Done(String),
     /// Nothing has changed, as these words say.
     Failed(String),
+    /// So many seconds are left.
+    Left(u64),
 }
 
 /// Why there is no answer.
@@ -48,6 +63,9 @@ pub enum SocketError {
     /// Another one is there.
     #[error("a daemon runs for {} already: `ratelimit reload` has it read its file again", .0.display())]
     SecondDaemon(PathBuf),
+    /// Another attach waits.
+    #[error("an attach waits for `ratelimit confirm` already: confirm that one first, or let it be taken back")]
+    SecondConfirm,
     /// It ended before it answered, or says what cannot be understood.
     #[error("the daemon gave no answer: see what it has printed")]
     NoAnswer,
@@ -66,47 +84,53 @@ fn folder(pins: &Path) -> PathBuf {
     Path::new(RUN).join(pins.file_name().unwrap_or_default())
 }
 
-/// The one place of a daemon. Removed when it is dropped.
+/// The one place of a process that answers. Removed when it is dropped.
 #[derive(Debug)]
 pub(super) struct Place {
-    folder: PathBuf,
+    socket: PathBuf,
+    lock_path: PathBuf,
     /// Commands come in here.
     pub(super) listener: UnixListener,
     _lock: fs::File,
 }
 
 impl Place {
-    /// Takes it.
-    pub(super) fn take(pins: &Path) -> Result<Self, SocketError> {
+    /// Takes the one of this name.
+    pub(super) fn take(pins: &Path, name: &str) -> Result<Self, SocketError> {
         let folder = folder(pins);
         let at = |path: &Path| {
             let path = path.to_owned();
             move |cause| SocketError::System { path, cause }
         };
-        fs::create_dir_all(&folder).map_err(at(&folder))?;
-        fs::set_permissions(&folder, fs::Permissions::from_mode(0o750)).map_err(at(&folder))?;
-        let (lock_path, socket) = (folder.join("lock"), folder.join(SOCKET));
+        let (lock_path, socket) = (folder.join(name).with_extension("lock"), folder.join(name));
+        let taken =
+            || if name == CONFIRM { SocketError::SecondConfirm } else { SocketError::SecondDaemon(pins.to_owned()) };
         let lock = loop {
-            let lock = fs::File::create(&lock_path).map_err(at(&lock_path))?;
-            flock(&lock, FlockOperation::NonBlockingLockExclusive)
-                .map_err(|_| SocketError::SecondDaemon(pins.to_owned()))?;
+            fs::create_dir_all(&folder).map_err(at(&folder))?;
+            let lock = match fs::File::create(&lock_path) {
+                // The last one that was there has just removed the folder.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                lock => lock.map_err(at(&lock_path))?,
+            };
+            flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| taken())?;
             // One that was just ending may have removed it in between.
             let locked = lock.metadata().map_err(at(&lock_path))?.ino();
             if fs::metadata(&lock_path).is_ok_and(|current| current.ino() == locked) {
                 break lock;
             }
         };
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o750)).map_err(at(&folder))?;
         let listener = bind(&socket).and_then(|bound| {
             bound.set_nonblocking(true)?;
             UnixListener::from_std(bound)
         });
         let listener = listener.map_err(at(&socket))?;
-        Ok(Self { folder, listener, _lock: lock })
+        Ok(Self { socket, lock_path, listener, _lock: lock })
     }
 
     /// The socket that numbers are asked for.
     pub(super) fn metrics(&self) -> Result<Bound, SocketError> {
-        let path = self.folder.join(METRICS);
+        let path = self.socket.with_file_name(METRICS);
         bind(&path).map_err(|cause| SocketError::System { path, cause })
     }
 }
@@ -126,10 +150,12 @@ fn bind(path: &Path) -> io::Result<Bound> {
 impl Drop for Place {
     fn drop(&mut self) {
         // Whoever starts next finds what is left, and copes.
-        for name in [SOCKET, METRICS, "lock"] {
-            let _ = fs::remove_file(self.folder.join(name));
+        if self.socket.file_name().is_some_and(|name| name == DAEMON) {
+            let _ = fs::remove_file(self.socket.with_file_name(METRICS));
         }
-        let _ = fs::remove_dir(&self.folder);
+        let _ = fs::remove_file(&self.socket);
+        let _ = fs::remove_file(&self.lock_path);
+        let _ = self.socket.parent().map(fs::remove_dir);
     }
 }
 
@@ -137,16 +163,20 @@ impl Drop for Place {
 #[must_use]
 pub fn is_listening(pins: &Path) -> bool {
     let refused = [io::ErrorKind::NotFound, io::ErrorKind::ConnectionRefused];
-    UnixStream::connect(folder(pins).join("socket")).map_or_else(|error| !refused.contains(&error.kind()), |_| true)
+    UnixStream::connect(folder(pins).join(DAEMON)).map_or_else(|error| !refused.contains(&error.kind()), |_| true)
 }
 
-/// Asks the daemon of the instance with these pins.
+/// Asks who listens at this socket of the instance with these pins.
 ///
 /// # Errors
 ///
 /// [`SocketError`] where there is none, or no answer.
-pub fn ask(pins: &Path, request: Request) -> Result<Answer, SocketError> {
-    let mut stream = connect(pins, SOCKET)?;
+pub fn ask(pins: &Path, name: &str, request: Request) -> Result<Answer, SocketError> {
+    let mut stream = connect(pins, name)?;
+    if request == Request::Left {
+        // Who only wants to know does not wait for one that is stopped.
+        let _ = stream.set_read_timeout(Some(PATIENCE));
+    }
     let mut answer = String::new();
     let asked = serde_json::to_string(&request).map_err(io::Error::from).and_then(|line| writeln!(stream, "{line}"));
     let read = asked.and_then(|()| BufReader::new(stream).read_line(&mut answer));

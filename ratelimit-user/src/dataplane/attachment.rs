@@ -17,6 +17,7 @@ use super::{
     error::{Tried as _, at},
     host,
     interface::{self, Attached, Interface},
+    link_name,
     object::FRAGS_SINCE,
     takeover::{self, Removed},
 };
@@ -24,7 +25,7 @@ use super::{
 /// The usual MTU, which every driver takes in one buffer.
 const MTU_WITHOUT_FRAGS: u32 = 1_500;
 
-/// How to attach.
+/// Where the program is to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// In the driver, or not at all.
@@ -33,6 +34,17 @@ pub enum Mode {
     Generic,
     /// In the driver if it can, else in the network stack.
     Auto,
+}
+
+/// How to attach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct How {
+    /// Where the program runs.
+    pub mode: Mode,
+    /// Whether another program gives way.
+    pub replace: bool,
+    /// For whom: an origin of [`ratelimit_common::rule`].
+    pub origin: u8,
 }
 
 /// One interface that the program is attached to.
@@ -48,17 +60,46 @@ pub struct Attachment {
     pub program_id: u32,
     /// Index of the interface; none where it was deleted.
     pub index: Option<u32>,
+    /// Who attached it: an origin of [`ratelimit_common::rule`].
+    pub origin: u8,
     pin: PathBuf,
 }
 
 /// An attachment that can still be undone.
 pub struct Added {
     interface: Interface,
+    pin: PathBuf,
     removed: Option<Removed>,
 }
 
+impl Attachment {
+    /// Detaches it, whatever name its interface has.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] or [`Error::Path`] where the kernel refuses.
+    pub fn detach(&self) -> Result<(), Error> {
+        remove(&self.pin)
+    }
+}
+
+impl Added {
+    /// Undoes [`Attachments::attach`], unless somebody has detached it meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] or [`Error::Netlink`] where the kernel refuses.
+    pub fn take_back(&self) -> Result<(), Error> {
+        if !self.pin.exists() {
+            return Ok(());
+        }
+        remove(&self.pin)?;
+        self.removed.as_ref().map_or(Ok(()), |removed| removed.restore(&self.interface))
+    }
+}
+
 /// The folder of the pinned links.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Attachments {
     folder: PathBuf,
 }
@@ -83,8 +124,9 @@ impl Attachments {
                 let program = interface.program.filter(|program| program.id == program_id)?;
                 (Some(interface.index) == index).then(|| (interface.name.clone(), program.mode))
             });
-            let (name, mode) = seen.map_or((attached_name(&pin), None), |(name, mode)| (name, Some(mode)));
-            attachments.push(Attachment { name, mode, is_gone: index.is_none(), program_id, index, pin });
+            let (attached_name, origin) = link_name::read(&pin);
+            let (name, mode) = seen.map_or((attached_name, None), |(name, mode)| (name, Some(mode)));
+            attachments.push(Attachment { name, mode, is_gone: index.is_none(), program_id, index, origin, pin });
         }
         Ok(attachments)
     }
@@ -108,19 +150,19 @@ impl Attachments {
         Ok(pins)
     }
 
-    /// Attaches `program` to an interface and pins the link. With `replace`, another program there gives way.
+    /// Attaches `program` to an interface and pins the link.
     ///
     /// # Errors
     ///
     /// [`Error::Taken`], [`Error::NoNativeXdp`] or [`Error::Attach`]; the interface then has what it had before.
-    pub fn attach(&self, program: &mut Xdp, interface: Interface, mode: Mode, replace: bool) -> Result<Added, Error> {
+    pub fn attach(&self, program: &mut Xdp, interface: Interface, how: How) -> Result<Added, Error> {
         let removed = match interface.program {
-            Some(other) if replace => Some(takeover::remove(&interface, other)?),
+            Some(other) if how.replace => Some(takeover::remove(&interface, other)?),
             Some(other) => return Err(takeover::taken(&interface, other.id)),
             None => None,
         };
-        match (self.attach_free(program, &interface, mode), removed) {
-            (Ok(()), removed) => Ok(Added { interface, removed }),
+        match (self.attach_free(program, &interface, how), removed) {
+            (Ok(pin), removed) => Ok(Added { interface, pin, removed }),
             (Err(error), None) => Err(error),
             (Err(error), Some(removed)) => {
                 removed.restore(&interface)?;
@@ -129,21 +171,10 @@ impl Attachments {
         }
     }
 
-    /// Undoes [`Self::attach`].
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Bpf`] or [`Error::Netlink`] where the kernel refuses.
-    pub fn take_back(&self, added: Added) -> Result<(), Error> {
-        let Added { interface, removed } = added;
-        self.detach(std::slice::from_ref(&interface.name))?;
-        removed.map_or(Ok(()), |removed| removed.restore(&interface))
-    }
-
-    fn attach_free(&self, program: &mut Xdp, interface: &Interface, mode: Mode) -> Result<(), Error> {
+    fn attach_free(&self, program: &mut Xdp, interface: &Interface, how: How) -> Result<PathBuf, Error> {
         fs::create_dir_all(&self.folder).map_err(at(&self.folder))?;
         self.forget_deleted()?;
-        let native = match mode {
+        let native = match how.mode {
             Mode::Generic => None,
             Mode::Native => Some(link(program, interface, XdpMode::Driver)?),
             Mode::Auto => match link(program, interface, XdpMode::Driver) {
@@ -157,9 +188,10 @@ impl Attachments {
             None => link(program, interface, XdpMode::Skb)?,
         };
         let id = link.info().tried("cannot read a link")?.id();
+        let pin = self.folder.join(link_name::of(&interface.name, how.origin, id));
         // Where pinning fails, the link is dropped, and the program detached with it.
-        link.pin(self.folder.join(pin_name(&interface.name, id))).tried("cannot pin the link")?;
-        Ok(())
+        link.pin(&pin).tried("cannot pin the link")?;
+        Ok(pin)
     }
 
     /// Removes the pins of links whose interfaces were deleted.
@@ -186,7 +218,7 @@ impl Attachments {
             found.ok_or_else(|| Error::NotAttachedTo { name: name.clone() })
         };
         let found: Vec<&Attachment> = names.iter().map(find).collect::<Result<_, _>>()?;
-        found.iter().try_for_each(|attachment| remove(&attachment.pin))
+        found.iter().try_for_each(|attachment| attachment.detach())
     }
 
     /// Detaches from every interface.
@@ -218,19 +250,6 @@ fn remove(pin: &Path) -> Result<(), Error> {
     }
     Link::from_pin(pin)?.detach()?;
     fs::remove_file(pin).map_err(at(pin))
-}
-
-/// File of a link: the name that its interface has now, and the link's id, since names come and go. Bpffs reserves the
-/// dots that names of VLAN interfaces have.
-fn pin_name(interface: &str, link: u32) -> String {
-    format!("{}@{link}", interface.replace('%', "%25").replace('.', "%2E"))
-}
-
-/// The name in [`pin_name`].
-fn attached_name(pin: &Path) -> String {
-    let file = pin.file_name().unwrap_or_default().to_string_lossy();
-    let name = file.rsplit_once('@').map_or(&*file, |(name, _)| name);
-    name.replace("%2E", ".").replace("%25", "%")
 }
 
 fn put(program: &mut Xdp, pin: &Path) -> Result<(), Error> {

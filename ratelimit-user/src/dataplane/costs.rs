@@ -24,6 +24,9 @@ pub struct Cost {
     pub origin: u8,
 }
 
+/// What packets of a service shall count as.
+pub type Wish = (Service, u32);
+
 /// The services with a cost.
 ///
 /// # Errors
@@ -76,7 +79,7 @@ impl Instance {
     /// # Errors
     ///
     /// Those of [`Self::set_cost`]; some may have changed then.
-    pub fn set_costs_of(&mut self, origin: u8, costs: &[(Service, u32)]) -> Result<(), Error> {
+    pub fn set_costs_of(&mut self, origin: u8, costs: &[Wish]) -> Result<(), Error> {
         let running = list(&self.tables)?;
         for cost in running.iter().filter(|cost| cost.origin == origin) {
             if !costs.iter().any(|(service, _)| *service == cost.service) {

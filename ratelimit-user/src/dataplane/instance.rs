@@ -121,6 +121,12 @@ impl Instance {
         }
     }
 
+    /// Its folder.
+    #[must_use]
+    pub fn pins(&self) -> &Path {
+        &self.pins
+    }
+
     /// The pinned program.
     ///
     /// # Errors
@@ -130,12 +136,13 @@ impl Instance {
         Xdp::from_pin(self.pins.join(PROGRAM), XdpAttachType::Interface).tried("cannot open the pinned program")
     }
 
-    /// Removes the instance with all its rules, after the last interface has gone.
+    /// Detaches from every interface, and removes the instance with all its rules.
     ///
     /// # Errors
     ///
-    /// [`Error::Path`] where a pin cannot be removed.
+    /// [`Error::Bpf`] or [`Error::Path`] where a link or pin cannot be removed.
     pub fn remove(self) -> Result<(), Error> {
+        self.attachments.detach_all()?;
         remove_pins(&self.pins)
     }
 }

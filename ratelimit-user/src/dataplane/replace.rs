@@ -2,7 +2,10 @@
 
 use std::fs;
 
-use aya::maps::{IterableMap as _, MapData, MapInfo};
+use aya::{
+    maps::{IterableMap as _, MapData, MapInfo},
+    programs::Xdp,
+};
 use ratelimit_common::{
     control::{Control, FEATURE_SHADOW},
     map,
@@ -14,12 +17,27 @@ use super::{
     fresh,
     instance::{PROGRAM, remove_if_there},
     moving,
-    object::{self, Settings},
+    object::{self, Settings, Wanted},
     stage::Stage,
     tables::Tables,
 };
 
+/// A program that was running, with its settings.
+pub struct Running {
+    program: Xdp,
+    settings: Settings,
+}
+
 impl Instance {
+    /// The program that runs, to go back to it later.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] where the kernel refuses.
+    pub fn running(&self) -> Result<Running, Error> {
+        Ok(Running { program: self.program()?, settings: self.settings()? })
+    }
+
     /// Puts a program with these settings in the place of the running one, on every interface or on none.
     pub(super) fn replace_program(&mut self, settings: &Settings) -> Result<(), Error> {
         moving::finish(&self.pins, &mut self.tables)?;
@@ -35,24 +53,8 @@ impl Instance {
         let pins = self.pins.clone();
         let stage = Stage::begin(&pins)?;
         let mut settings = *settings;
-        let before = self.tables.control()?;
-        let outcome = self.prepare(&stage, &mut settings).and_then(|()| self.announce(&before, &settings));
-        let outcome = match outcome {
-            Ok(control) => stage.put_in_force(&self.attachments, || self.tables.set_control(&control)),
-            Err(error) => {
-                // The failure itself is what the operator must hear of, not that of tidying up.
-                let _ = stage.abandon();
-                Err(error)
-            }
-        };
-        match outcome {
-            Ok(()) => {}
-            Err(error @ Error::Unfinished { .. }) => return Err(error),
-            Err(error) => {
-                let _ = self.tables.set_control(&before);
-                return Err(error);
-            }
-        }
+        let prepared = self.prepare(&stage, &mut settings);
+        self.enforce(&stage, prepared, &settings)?;
         self.tables = Tables::open(&pins)?;
         if !settings.moving {
             for (_, old) in map::MOVED {
@@ -61,6 +63,53 @@ impl Instance {
             }
         }
         Ok(settings.moving)
+    }
+
+    /// Puts a program that ran before in the place of the running one on every interface. Where it has not all that is asked for by now, this build's
+    /// program with its settings takes its place.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::upgrade`]; the running program stays then.
+    pub fn go_back(&mut self, mut to: Running) -> Result<(), Error> {
+        if !self.can_run(&to)? {
+            return self.upgrade(&Wanted::of(&to.settings));
+        }
+        let pins = self.pins.clone();
+        let stage = Stage::begin(&pins)?;
+        let prepared = to.program.pin(stage.path(PROGRAM)).tried("cannot pin the program");
+        self.enforce(&stage, prepared, &to.settings)
+    }
+
+    /// Whether a program looks at all that rules ask for, and its maps are those in use.
+    fn can_run(&self, Running { program, settings }: &Running) -> Result<bool, Error> {
+        let maps = program.info().and_then(|info| info.map_ids()).tried("cannot read the program")?.unwrap_or_default();
+        let mut can_run = self.needed()? & !settings.features() == 0;
+        for (name, old) in map::MOVED {
+            let id = MapInfo::from_pin(self.pins.join(name)).tried(name)?.id();
+            can_run &= maps.contains(&id) && !self.pins.join(old).exists();
+        }
+        Ok(can_run)
+    }
+
+    /// Puts what was prepared in force, or takes it back.
+    fn enforce(&mut self, stage: &Stage<'_>, prepared: Result<(), Error>, settings: &Settings) -> Result<(), Error> {
+        let before = self.tables.control()?;
+        let outcome = match prepared.and_then(|()| self.announce(&before, settings)) {
+            Ok(control) => stage.put_in_force(&self.attachments, || self.tables.set_control(&control)),
+            Err(error) => {
+                // The failure itself is what the operator must hear of, not that of tidying up.
+                let _ = stage.abandon();
+                Err(error)
+            }
+        };
+        match outcome {
+            Ok(()) | Err(Error::Unfinished { .. }) => outcome,
+            Err(error) => {
+                let _ = self.tables.set_control(&before);
+                Err(error)
+            }
+        }
     }
 
     /// Writes what both programs can do with, and returns what the new one wants.

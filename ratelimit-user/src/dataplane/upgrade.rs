@@ -104,15 +104,18 @@ impl Instance {
 
     fn try_spare(&mut self, features: u32) -> Result<(), Error> {
         let running = self.tables.control()?.features;
-        let mut unused = features & running;
-        if unused & FEATURE_SERVICES != 0 && !Services::read(&self.tables)?.is_empty() {
-            unused &= !FEATURE_SERVICES;
+        if features & running == 0 {
+            return Ok(());
         }
-        if unused & FEATURE_COSTS != 0 && !costs::list(&self.tables)?.is_empty() {
-            unused &= !FEATURE_COSTS;
-        }
-        unused &= !policies::features(&self.tables)?;
+        let unused = features & running & !self.needed()?;
         if unused == 0 { Ok(()) } else { self.switch_to(running & !unused) }
+    }
+
+    /// The features that rules and costs need.
+    pub(super) fn needed(&self) -> Result<u32, Error> {
+        let services = if Services::read(&self.tables)?.is_empty() { 0 } else { FEATURE_SERVICES };
+        let costs = if costs::list(&self.tables)?.is_empty() { 0 } else { FEATURE_COSTS };
+        Ok(services | costs | policies::features(&self.tables)?)
     }
 
     /// Changes to a program that looks at these features too.

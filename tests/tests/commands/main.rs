@@ -5,6 +5,7 @@ mod algorithms;
 mod asking;
 mod attaching;
 mod bounds;
+mod confirm;
 mod costs;
 mod daemon;
 mod doctor;

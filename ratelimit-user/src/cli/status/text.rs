@@ -19,7 +19,12 @@ use crate::{
 pub(super) fn write(out: &mut dyn Write, status: &Status, is_verbose: bool) -> io::Result<()> {
     for interface in &status.interfaces {
         let capacity = interface.capacity.map_or_else(String::new, |rate| format!(", capacity {}", per_second(rate)));
-        writeln!(out, "{}: {}, program {}{capacity}", interface.name, interface.state(), interface.program_id)?;
+        let owner = if interface.origin.is_some() { ", by the configuration file" } else { "" };
+        writeln!(out, "{}: {}, program {}{capacity}{owner}", interface.name, interface.state(), interface.program_id)?;
+    }
+    if let Some(seconds) = status.confirm_within_seconds {
+        let time = units::write_duration(Duration::from_secs(seconds));
+        writeln!(out, "an attach is taken back in {time}, unless `ratelimit confirm` comes before")?;
     }
     if status.interfaces.is_empty() {
         writeln!(out, "not attached to any interface; the rules are kept")?;

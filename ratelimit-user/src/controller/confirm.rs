@@ -1,0 +1,201 @@
+//! An attach that is taken back unless somebody confirms it in time. Who waits is a process of its own, started before anything is done: the terminal and the
+//! SSH session that it was typed in may go at any moment, which is when it matters.
+
+use std::{
+    env,
+    fs::File,
+    io::{self, Read as _, Write as _},
+    path::Path,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    io::Errno,
+    stdio::{dup2_stderr, dup2_stdin, dup2_stdout},
+};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
+    net::UnixStream,
+    runtime::Runtime,
+    signal::unix::{Signal, SignalKind, signal},
+    time::{sleep_until, timeout},
+};
+
+use super::{
+    socket::{self, Answer, Place, Request, SocketError},
+    undo::Done,
+};
+use crate::dataplane::{Error, Instance};
+
+/// Tells a process that it is the one to wait.
+const WAITER: &str = "RATELIMIT_WAITS_FOR_CONFIRM";
+
+/// Ends the output of one that has done all and waits. No text has it.
+const WAITING: u8 = 0;
+
+/// How long whoever asks may take to say what he wants: he does so at once.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Whether this process is the one to wait, started by [`start`].
+#[must_use]
+pub fn is_waiter() -> bool {
+    env::var_os(WAITER).is_some()
+}
+
+/// Runs this very command in a process of its own, prints what it prints, and returns as soon as it has done all and waits.
+/// Where it fails instead, which it says by itself, its exit status is returned.
+///
+/// # Errors
+///
+/// Where it cannot be started, or nobody reads what it prints.
+pub fn start(out: &mut dyn io::Write) -> io::Result<Option<u8>> {
+    let mut command = Command::new(env::current_exe()?);
+    command.args(env::args_os().skip(1)).env(WAITER, "1").stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut process = command.spawn()?;
+    let mut text = Vec::new();
+    if let Some(mut stdout) = process.stdout.take() {
+        stdout.read_to_end(&mut text)?;
+    }
+    let is_waiting = text.pop_if(|last| *last == WAITING).is_some();
+    out.write_all(&text)?;
+    out.flush()?;
+    if is_waiting {
+        return Ok(None);
+    }
+    // A signal that ended it is an error too.
+    Ok(Some(process.wait()?.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(2)))
+}
+
+/// The process that waits, and its place.
+pub struct Waiter {
+    runtime: Runtime,
+    place: Place,
+    /// The end of the session, which is none of its business; and what has it take everything back at once.
+    _hangup: Signal,
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Waiter {
+    /// Leaves the terminal, and takes the place of those who wait: there is one for an instance.
+    ///
+    /// # Errors
+    ///
+    /// [`SocketError::SecondConfirm`] where one waits already.
+    pub fn new(pins: &Path) -> anyhow::Result<Self> {
+        match rustix::process::setsid() {
+            // It leads a session already.
+            Ok(_) | Err(Errno::PERM) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let entered = runtime.enter();
+        let place = Place::take(pins, socket::CONFIRM)?;
+        let [hangup, interrupt, terminate] =
+            [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()].map(signal);
+        let (hangup, interrupt, terminate) = (hangup?, interrupt?, terminate?);
+        drop(entered);
+        Ok(Self { runtime, place, _hangup: hangup, interrupt, terminate })
+    }
+
+    /// Waits until somebody confirms what was done, and takes it back if nobody does so until then.
+    ///
+    /// # Errors
+    ///
+    /// Where the system refuses to wait; it is taken back then too.
+    pub(crate) fn wait(self, until: Instant, instance: Instance, is_new: bool, done: Done) -> anyhow::Result<()> {
+        let control = match instance.tables.control() {
+            Ok(control) => control,
+            Err(error) => {
+                done.take_back(instance, is_new);
+                return Err(error.into());
+            }
+        };
+        let pins = instance.pins().to_owned();
+        // Other commands go on meanwhile.
+        drop(instance);
+        let _ = release_terminal();
+        let is_confirmed = self.confirmed(until);
+        if !matches!(is_confirmed, Ok(true)) {
+            // Another instance in its place is none of this one's.
+            match Instance::open(&pins) {
+                Ok(instance) if instance.tables.control()?.seed == control.seed => done.take_back(instance, is_new),
+                Ok(_) | Err(Error::NotAttached) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        is_confirmed.map(|_| ()).map_err(Into::into)
+    }
+
+    /// Whether somebody confirms it until then. Nobody can any more when this returns.
+    fn confirmed(self, until: Instant) -> io::Result<bool> {
+        let Self { runtime, place, mut interrupt, mut terminate, .. } = self;
+        runtime.block_on(async {
+            loop {
+                tokio::select! {
+                    () = sleep_until(until.into()) => return Ok(false),
+                    _ = interrupt.recv() => return Ok(false),
+                    _ = terminate.recv() => return Ok(false),
+                    accepted = place.listener.accept() => {
+                        let (stream, _) = accepted?;
+                        // Whoever goes away before the answer has confirmed it all the same.
+                        if let Ok(Ok(true)) = timeout(PATIENCE, serve(stream, until)).await {
+                            return Ok(true);
+                        }
+                    }
+                }
+            }
+        })
+    }
+}
+
+/// Answers, and says whether it is confirmed.
+async fn serve(stream: UnixStream, until: Instant) -> io::Result<bool> {
+    let (read, mut write) = stream.into_split();
+    let mut line = String::new();
+    BufReader::new(read).read_line(&mut line).await?;
+    let left = until.saturating_duration_since(Instant::now());
+    let (is_confirmed, answer) = match serde_json::from_str(&line) {
+        Ok(Request::Confirm) => (true, Answer::Done(String::new())),
+        Ok(Request::Left) => (false, Answer::Left(left.as_secs())),
+        _ => (false, Answer::Failed("who waits does not know this request: is it of another version?".to_owned())),
+    };
+    let answer = serde_json::to_string(&answer)? + "\n";
+    let _ = write.write_all(answer.as_bytes()).await;
+    Ok(is_confirmed)
+}
+
+/// Tells [`start`] that all is done, and holds nothing open that others wait for.
+fn release_terminal() -> io::Result<()> {
+    let said = io::stdout().lock().write_all(&[WAITING]).and_then(|()| io::stdout().flush());
+    let null = File::options().read(true).write(true).open("/dev/null")?;
+    dup2_stdin(&null)?;
+    dup2_stdout(&null)?;
+    dup2_stderr(&null)?;
+    said
+}
+
+/// Confirms what waits for it. Whether anything did.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn confirm(pins: &Path) -> Result<bool, SocketError> {
+    match socket::ask(pins, socket::CONFIRM, Request::Confirm) {
+        Ok(Answer::Done(_)) => Ok(true),
+        // It was too late, perhaps by very little.
+        Err(SocketError::NoDaemon(_) | SocketError::NoAnswer) => Ok(false),
+        Ok(_) => Err(SocketError::NoAnswer),
+        Err(error) => Err(error),
+    }
+}
+
+/// Seconds until an attach that waits to be confirmed is taken back.
+#[must_use]
+pub fn left(pins: &Path) -> Option<u64> {
+    match socket::ask(pins, socket::CONFIRM, Request::Left) {
+        Ok(Answer::Left(seconds)) => Some(seconds),
+        _ => None,
+    }
+}

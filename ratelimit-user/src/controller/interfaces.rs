@@ -1,0 +1,112 @@
+//! Attaches to interfaces, and leaves those that a file has left.
+
+use ratelimit_common::rule::CONFIG;
+
+use super::undo::Done;
+use crate::dataplane::{
+    Error, Instance,
+    attachment::{Attachments, How, Mode},
+    interface::{self, Attached, Interface},
+};
+
+/// Interfaces by name, each with the mode that was asked for; without one, it is native where none runs.
+pub(crate) type Wishes = Vec<(String, Option<Mode>)>;
+
+/// Checks that no interface runs in another mode than asked for: the kernel has no way from one to the other without a gap.
+///
+/// # Errors
+///
+/// [`Error::OtherMode`] with the first that does.
+pub(crate) fn check_modes(instance: &Instance, wishes: &Wishes) -> Result<(), Error> {
+    let ours = programs(instance)?;
+    for (interface, mode) in find(wishes)? {
+        let Some(running) = interface.program.filter(|running| ours.contains(&running.id)) else { continue };
+        let is_same = match mode {
+            Some(Mode::Native) => running.mode == Attached::Native,
+            Some(Mode::Generic) => running.mode == Attached::Generic,
+            Some(Mode::Auto) | None => true,
+        };
+        if !is_same {
+            return Err(Error::OtherMode { name: interface.name, running: running.mode.name() });
+        }
+    }
+    Ok(())
+}
+
+/// Attaches to each interface that has not our program already, for this origin, and returns the names of those that got it. With `replace`, other programs give way.
+///
+/// # Errors
+///
+/// Those of [`check_modes`] and [`Attachments::attach`]; `done` knows of those before.
+pub(crate) fn attach(
+    instance: &Instance,
+    wishes: &Wishes,
+    replace: bool,
+    origin: u8,
+    done: &mut Done,
+) -> Result<Vec<String>, Error> {
+    check_modes(instance, wishes)?;
+    let (ours, mut program) = (programs(instance)?, instance.program()?);
+    let mut names = Vec::new();
+    for (interface, mode) in find(wishes)? {
+        if interface.program.is_none_or(|running| !ours.contains(&running.id)) {
+            names.push(interface.name.clone());
+            let how = How { mode: mode.unwrap_or(Mode::Native), replace, origin };
+            done.added.push(instance.attachments.attach(&mut program, interface, how)?);
+        }
+    }
+    Ok(names)
+}
+
+/// An interface that was detached from.
+pub(crate) struct Left {
+    /// Its name.
+    pub(crate) name: String,
+    /// What can be attached to again: it is there, and in this network namespace.
+    place: Option<(Interface, Mode)>,
+}
+
+/// Detaches from what a file has asked for, and does not any more.
+///
+/// # Errors
+///
+/// What the kernel says; `left` knows of those before.
+pub(crate) fn leave(attachments: &Attachments, wishes: &Wishes, left: &mut Vec<Left>) -> Result<(), Error> {
+    let interfaces = interface::list()?;
+    let of_file = attachments.list()?.into_iter().filter(|attachment| attachment.origin == CONFIG);
+    for attachment in of_file.filter(|attachment| wishes.iter().all(|(name, _)| *name != attachment.name)) {
+        attachment.detach()?;
+        let mode = attachment.mode.map(|mode| if mode == Attached::Generic { Mode::Generic } else { Mode::Native });
+        let interface = interfaces.iter().find(|interface| Some(interface.index) == attachment.index);
+        let free = interface.map(|interface| Interface { program: None, ..interface.clone() });
+        left.push(Left { name: attachment.name, place: free.zip(mode) });
+    }
+    Ok(())
+}
+
+impl Left {
+    /// Attaches to it again, as it was.
+    pub(super) fn attach_again(self, instance: &Instance) -> Result<(), Error> {
+        let Some((interface, mode)) = self.place else { return Ok(()) };
+        let how = How { mode, replace: false, origin: CONFIG };
+        instance.attachments.attach(&mut instance.program()?, interface, how).map(drop)
+    }
+}
+
+/// Ids of our programs that run.
+fn programs(instance: &Instance) -> Result<Vec<u32>, Error> {
+    Ok(instance.attachments.list()?.iter().map(|attachment| attachment.program_id).collect())
+}
+
+fn find(wishes: &Wishes) -> Result<Vec<(Interface, Option<Mode>)>, Error> {
+    let names: Vec<String> = wishes.iter().map(|(name, _)| name.clone()).collect();
+    // Each once: with the first mode.
+    let mode = |interface: &Interface| wishes.iter().find(|(name, _)| *name == interface.name).and_then(|wish| wish.1);
+    Ok(interface::find(&names)?
+        .into_iter()
+        .map(|interface| {
+            let mode = mode(&interface);
+            (interface, mode)
+        })
+        .collect())
+}

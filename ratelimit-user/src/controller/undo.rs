@@ -1,0 +1,164 @@
+//! What has been done to an instance so far, and how to take it back: at once where a later step fails, or later where nobody confirms it.
+
+use ratelimit_common::rule::SSH;
+
+use super::interfaces::Left;
+use crate::{
+    dataplane::{
+        Error, Instance,
+        attachment::Added,
+        capacities, costs,
+        interface::Interface,
+        object::Wanted,
+        replace::Running,
+        rules::{self, Listed},
+        target::Target,
+        terms::Terms,
+    },
+    prefix::Prefix,
+};
+
+/// What has been done.
+#[derive(Default)]
+pub(crate) struct Done {
+    /// Interfaces that were attached to.
+    pub(crate) added: Vec<Added>,
+    /// Interfaces that were detached from.
+    pub(crate) left: Vec<Left>,
+    /// The address that an SSH session comes from, which was allowed.
+    pub(crate) allowed_ssh: Option<Prefix>,
+    /// The default limit that was set, with the one before it.
+    pub(crate) default: Option<(Terms, Option<Listed>)>,
+    capacities: Vec<Capacity>,
+    costs: Option<Vec<costs::Cost>>,
+    program: Option<(Running, Wanted)>,
+}
+
+/// An interface's capacity in packets per second, 0 for none.
+struct Capacity {
+    index: u32,
+    before: u64,
+    after: u64,
+}
+
+impl Done {
+    /// Gives an interface a capacity in packets per second; 0 takes it away.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`capacities::set`].
+    pub(crate) fn set_capacity(
+        &mut self,
+        instance: &mut Instance,
+        interface: &Interface,
+        after: u64,
+    ) -> Result<(), Error> {
+        let index = interface.index;
+        let before = capacities::of(&instance.tables, index)?.unwrap_or(0);
+        if before != after {
+            capacities::set(&mut instance.tables, index, after)?;
+            self.capacities.push(Capacity { index, before, after });
+        }
+        Ok(())
+    }
+
+    /// Makes these the costs that this origin has set.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Instance::set_costs_of`].
+    pub(crate) fn set_costs(
+        &mut self,
+        instance: &mut Instance,
+        origin: u8,
+        wanted: &[costs::Wish],
+    ) -> Result<(), Error> {
+        self.costs = Some(costs::list(&instance.tables)?);
+        instance.set_costs_of(origin, wanted)
+    }
+
+    /// Puts this build's program in the place of the running one.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Instance::upgrade`].
+    pub(crate) fn upgrade(&mut self, instance: &mut Instance, wanted: &Wanted) -> Result<(), Error> {
+        let before = instance.running()?;
+        instance.upgrade(wanted)?;
+        self.program = Some((before, Wanted::of(&instance.settings()?)));
+        Ok(())
+    }
+
+    /// Sets the default limit.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Instance::set_rule`].
+    pub(crate) fn set_default(&mut self, instance: &mut Instance, terms: &Terms, origin: u8) -> Result<(), Error> {
+        let before = rules::get(&instance.tables, Target::DEFAULT)?;
+        instance.set_rule(Target::DEFAULT, terms, None, origin)?;
+        self.default = Some((terms.clone(), before));
+        Ok(())
+    }
+
+    /// Takes back what was done, as far as it goes: the reason is what the operator must hear of. What others have changed since stays, unless the whole
+    /// instance was new, which goes with all that is in it.
+    pub(crate) fn take_back(self, mut instance: Instance, is_new: bool) {
+        for added in &self.added {
+            let _ = added.take_back();
+        }
+        if is_new {
+            let _ = instance.remove();
+            return;
+        }
+        for left in self.left {
+            let _ = left.attach_again(&instance);
+        }
+        for capacity in &self.capacities {
+            let _ = capacity.restore(&mut instance);
+        }
+        if let Some(costs) = self.costs {
+            let _ = instance.restore_costs(&costs);
+        }
+        if let Some((after, before)) = self.default {
+            let _ = restore_default(&mut instance, &after, before);
+        }
+        if let Some(peer) = self.allowed_ssh {
+            let _ = forbid(&mut instance, Target::prefix(peer));
+        }
+        // Rules first: what they have asked of the program is not asked any more.
+        if let Some((before, after)) = self.program {
+            let _ = restore_program(&mut instance, before, &after);
+        }
+    }
+}
+
+impl Capacity {
+    fn restore(&self, instance: &mut Instance) -> Result<(), Error> {
+        if capacities::of(&instance.tables, self.index)?.unwrap_or(0) != self.after {
+            return Ok(());
+        }
+        capacities::set(&mut instance.tables, self.index, self.before)
+    }
+}
+
+fn restore_default(instance: &mut Instance, after: &Terms, before: Option<Listed>) -> Result<(), Error> {
+    if rules::get(&instance.tables, Target::DEFAULT)?.is_none_or(|now| now.terms != *after) {
+        return Ok(());
+    }
+    match before {
+        Some(rule) => instance.set_rule(Target::DEFAULT, &rule.terms, None, rule.origin),
+        None => instance.delete_rule(Target::DEFAULT),
+    }
+}
+
+fn forbid(instance: &mut Instance, peer: Target) -> Result<(), Error> {
+    match rules::get(&instance.tables, peer)? {
+        Some(rule) if rule.origin == SSH => instance.delete_rule(peer),
+        _ => Ok(()),
+    }
+}
+
+fn restore_program(instance: &mut Instance, before: Running, after: &Wanted) -> Result<(), Error> {
+    if Wanted::of(&instance.settings()?) == *after { instance.go_back(before) } else { Ok(()) }
+}

@@ -1,0 +1,221 @@
+//! `attach --confirm` and `confirm`.
+
+use std::{
+    fs,
+    io::Read as _,
+    os::fd::OwnedFd,
+    os::unix::process::CommandExt as _,
+    process::Stdio,
+    thread,
+    time::{Duration, Instant},
+};
+
+use ratelimit_tests::{Ratelimit, Sandbox, Sink, VICTIM_LINK};
+use rustix::{
+    process::{Pid, Signal, kill_process, kill_process_group},
+    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+};
+use serde_json::json;
+
+/// Waits until this is so.
+#[track_caller]
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}: not within 30 s");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn is_waiting(ratelimit: &Ratelimit<'_>) -> bool {
+    let output = ratelimit.run("status --json");
+    output.stdout.contains("confirm_within_seconds")
+}
+
+/// The process that waits, found by the socket's owner's environment.
+fn waiter(sandbox: &Sandbox) -> Pid {
+    let mine = sandbox.victim(|| fs::read_link("/proc/thread-self/ns/mnt").unwrap());
+    let is_waiter = |pid: &i32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        fs::read_link(format!("/proc/{pid}/ns/mnt")).is_ok_and(|mounts| mounts == mine)
+            && environment.split(|byte| *byte == 0).any(|entry| entry == b"RATELIMIT_WAITS_FOR_CONFIRM=1")
+    };
+    let mut numbers =
+        fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    Pid::from_raw(numbers.find(is_waiter).unwrap()).unwrap()
+}
+
+#[test]
+fn a_new_instance_goes_with_all_that_is_in_it_unless_it_is_confirmed() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let text = ratelimit.ok("attach eth0 --packets 7/s --confirm 1s");
+    assert!(text.starts_with("eth0: attached, native\ndefault: 7/s"), "{text}");
+    assert!(text.ends_with("all of this is taken back in 1s, unless `ratelimit confirm` comes before\n"), "{text}");
+    until("detached", || sandbox.pins().is_empty());
+    assert!(!sandbox.ip("link show eth0").contains("xdp"));
+    until("gone", || !sandbox.victim(|| fs::exists("/run/ratelimit").unwrap()));
+    assert!(ratelimit.fails("status").contains("not attached"));
+
+    // What another command has set goes too.
+    ratelimit.ok("attach eth0 --confirm 1s");
+    let _ = ratelimit.run("deny add 10.0.0.1");
+    until("detached", || sandbox.pins().is_empty());
+
+    let status = ratelimit.json("attach eth0 --packets 7/s --confirm 1h");
+    assert_eq!(status["confirm_within_seconds"], 3_600);
+    assert!(is_waiting(&ratelimit));
+    assert!(
+        ratelimit
+            .ok("status")
+            .contains("\nan attach is taken back in 59m59s, unless `ratelimit confirm` comes before\n")
+    );
+    assert_eq!(ratelimit.ok("confirm"), "confirmed: the attach stays\n");
+    until("gone", || !sandbox.victim(|| fs::exists("/run/ratelimit").unwrap()));
+    assert_eq!(ratelimit.json("status").get("confirm_within_seconds"), None);
+    assert_eq!(ratelimit.json("limit list")[0]["packets"], "7/s");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn an_instance_that_ran_before_is_as_it_was() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    sandbox.ip("link add eth1 type veth peer name far1");
+    ratelimit.ok("attach eth0 --packets 7/s --capacity 5k/s --strangers 9k/s");
+    ratelimit.ok("deny add 10.0.0.1");
+    let shown = |ratelimit: &Ratelimit<'_>| {
+        let status = ratelimit.json("status");
+        let keys = ["interfaces", "malformed", "strangers", "sample", "shadow"];
+        (keys.map(|key| status[key].clone()), ratelimit.json("limit list"), ratelimit.json("allow list"))
+    };
+    let before = shown(&ratelimit);
+    let words = "attach eth0 eth1 --packets 10/m,500/h --algorithm fixed-window --capacity 6k/s --strangers off --malformed pass --shadow --sample off --confirm 1d";
+    ratelimit.ok(words);
+    assert_ne!(shown(&ratelimit), before);
+    // Rules of other commands stay.
+    ratelimit.ok("deny add 10.0.0.2");
+    // Who is told to end takes it back at once.
+    kill_process(waiter(&sandbox), Signal::TERM).unwrap();
+    until("taken back", || !sandbox.victim(|| fs::exists("/run/ratelimit").unwrap()));
+    until("detached", || ratelimit.json("status")["interfaces"].as_array().unwrap().len() == 1);
+    until("as it was", || shown(&ratelimit) == before);
+    assert_eq!(ratelimit.json("deny list").as_array().unwrap().len(), 2);
+
+    // The log's map was made anew, so the program that had the old one is, too.
+    ratelimit.ok("attach eth0 --packets 3/d --algorithm sliding-log --confirm 1s");
+    until("as it was", || shown(&ratelimit).1 == before.1);
+    until("gone", || !sandbox.victim(|| fs::exists("/run/ratelimit").unwrap()));
+    assert_eq!(shown(&ratelimit).0[1..], before.0[1..]);
+
+    // What another command has changed meanwhile stays, and so does a rule that asks for more of the program.
+    ratelimit.ok("attach eth0 --packets 8/s --capacity 6k/s --confirm 1d");
+    ratelimit.ok("limit set default --packets 9/s --service udp/53");
+    ratelimit.ok("limit set default --packets 9/s");
+    kill_process(waiter(&sandbox), Signal::TERM).unwrap();
+    until("taken back", || ratelimit.json("status")["interfaces"][0]["capacity"] == 5_000);
+    until("gone", || !sandbox.victim(|| fs::exists("/run/ratelimit").unwrap()));
+    let limits = ratelimit.json("limit list");
+    assert_eq!((&limits[0]["packets"], &limits[1]["service"]), (&json!("9/s"), &json!("udp/53")));
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_program_that_gave_way_comes_back() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let sink = Sink::passing(&sandbox, VICTIM_LINK);
+    ratelimit.ok("attach eth0 --replace --confirm 1s");
+    let mark = format!("prog/xdp id {} ", sink.program_id());
+    until("put back", || sandbox.ip("link show eth0").contains(&mark));
+    until("gone", || sandbox.pins().is_empty());
+    sandbox.ip("link set dev eth0 xdpdrv off");
+}
+
+#[test]
+fn the_terminal_may_go() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    // The shell's processes get the signal when a session ends; who has printed all is gone by then, so it comes before.
+    let mut command = ratelimit.command("attach eth0 --confirm 3s");
+    command.process_group(0).stdout(Stdio::piped());
+    let mut process = sandbox.start(command);
+    let group = Pid::from_child(&process.child);
+    until("attached", || sandbox.ip("link show eth0").contains("xdp"));
+    let _ = kill_process_group(group, Signal::HUP);
+    let _ = process.wait();
+    until("detached", || sandbox.pins().is_empty() && !sandbox.ip("link show eth0").contains("xdp"));
+
+    // A terminal of its own that closes.
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let name = ptsname(&terminal, Vec::new()).unwrap();
+    let open = || OwnedFd::from(fs::File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap());
+    let shell = "exec <>\"$TTY\" >\"$TTY\" 2>&1; \"$RATELIMIT\" attach eth0 --confirm 3s; read line";
+    let mut command = std::process::Command::new("setsid");
+    command.args(["--ctty", "sh", "-c", shell]).env("TTY", name.to_str().unwrap()).env_remove("SSH_CONNECTION");
+    command.env("RATELIMIT", ratelimit.command("").get_program());
+    command.stdin(Stdio::from(open())).stdout(Stdio::from(open())).stderr(Stdio::from(open()));
+    let mut shell = sandbox.start(command);
+    let mut terminal = fs::File::from(terminal);
+    let mut text = String::new();
+    while !text.contains("ratelimit confirm") {
+        let mut bytes = [0; 4_096];
+        let count = terminal.read(&mut bytes).unwrap();
+        text += &String::from_utf8_lossy(&bytes[..count]);
+    }
+    drop(terminal);
+    let _ = shell.wait();
+    assert!(is_waiting(&ratelimit));
+    until("detached", || sandbox.pins().is_empty() && !sandbox.ip("link show eth0").contains("xdp"));
+}
+
+#[test]
+fn whoever_is_killed_takes_nothing_back() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --confirm 1d");
+    kill_process(waiter(&sandbox), Signal::KILL).unwrap();
+    until("ended", || !is_waiting(&ratelimit));
+    assert_eq!(ratelimit.run("confirm").status, 1);
+    assert_eq!(ratelimit.json("status")["interfaces"][0]["name"], "eth0");
+    // What it has left is in nobody's way.
+    ratelimit.ok("attach eth0 --confirm 1d");
+    ratelimit.ok("confirm");
+    until("gone", || !sandbox.victim(|| fs::exists("/run/ratelimit").unwrap()));
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let output = ratelimit.run("confirm");
+    assert_eq!((output.status, output.stdout.as_str()), (1, "no attach waits to be confirmed\n"));
+    let output = ratelimit.run("confirm --json");
+    assert_eq!((output.status, output.stdout.as_str()), (1, "{\"confirmed\":false}\n"));
+    for time in ["0s", "2d", "25h", "60", "soon"] {
+        let line = ratelimit.fails(&format!("attach eth0 --confirm {time}"));
+        assert!(line.contains("expected a time from 1s to 1d, such as 60s or 10m"), "{line}");
+    }
+    assert!(ratelimit.fails("attach eth0 --confirm 1s --log-level info").contains("cannot be used with"));
+    assert!(ratelimit.fails("attach eth9 --confirm 1s").starts_with("ratelimit: no interface \"eth9\""));
+    let line = ratelimit.fails("attach lo --confirm 1s");
+    assert!(line.starts_with("ratelimit: lo: its driver does not support native XDP"), "{line}");
+    assert!(sandbox.pins().is_empty());
+
+    ratelimit.ok("attach eth0 --confirm 1d");
+    assert_eq!(
+        ratelimit.fails("attach eth0 --packets 5/s --confirm 1s"),
+        "ratelimit: an attach waits for `ratelimit confirm` already: confirm that one first, or let it be taken back"
+    );
+    assert!(ratelimit.json("limit list").as_array().unwrap().is_empty());
+    // An instance that somebody has made in its place is another one.
+    ratelimit.ok("detach --all");
+    ratelimit.ok("attach eth0 --packets 5/s");
+    kill_process(waiter(&sandbox), Signal::TERM).unwrap();
+    until("gone", || !sandbox.victim(|| fs::exists("/run/ratelimit").unwrap()));
+    assert_eq!(ratelimit.json("limit list")[0]["packets"], "5/s");
+    ratelimit.ok("detach --all");
+}
