@@ -4,6 +4,7 @@
 pub mod answer;
 mod bytecode;
 mod captures;
+mod daemon;
 pub mod differential;
 pub mod disagreement;
 mod ear;
@@ -42,6 +43,7 @@ use ratelimit_common::{
 
 pub use bytecode::{Bytecode, Clock};
 pub use captures::{Capture, captures};
+pub use daemon::{Daemon, Folder};
 pub use ear::Ear;
 pub use empty::Empty;
 pub use flood::{Flood, Running};

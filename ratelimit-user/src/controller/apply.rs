@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{
     difference::difference,
-    interfaces::{self, Left, Wishes},
+    interfaces::{self, Wishes},
     undo::Done,
 };
 use crate::{
@@ -98,15 +98,14 @@ fn bring(
     applied.overruled = difference.overruled.iter().map(Target::to_string).collect();
     let guard = ssh::Guard::of(instance, force)?;
     let attachments = instance.attachments.clone();
-    let left = RefCell::new(Vec::new());
+    let left = RefCell::default();
     // What is left is detached from when nothing else can fail.
-    let outcome = instance.change(&difference.change, &mut |_| {}, &|tables| {
+    instance.change(&difference.change, &mut |_| {}, &|tables| {
         guard.check(tables)?;
-        interfaces::leave(&attachments, &wishes, &mut left.borrow_mut())
-    });
-    done.left = left.into_inner();
-    outcome?;
-    applied.detached = done.left.iter().map(|Left { name, .. }| name.clone()).collect();
+        left.replace(interfaces::leave(&attachments, &wishes)?);
+        Ok(())
+    })?;
+    applied.detached = left.into_inner();
     if is_new {
         applied.attached = interfaces::attach(instance, &wishes, false, CONFIG, done)?;
     }

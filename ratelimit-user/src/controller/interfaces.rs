@@ -5,7 +5,7 @@ use ratelimit_common::rule::CONFIG;
 use super::undo::Done;
 use crate::dataplane::{
     Error, Instance,
-    attachment::{Attachments, How, Mode},
+    attachment::{Attachment, Attachments, How, Mode},
     interface::{self, Attached, Interface},
 };
 
@@ -58,39 +58,17 @@ pub(crate) fn attach(
     Ok(names)
 }
 
-/// An interface that was detached from.
-pub(crate) struct Left {
-    /// Its name.
-    pub(crate) name: String,
-    /// What can be attached to again: it is there, and in this network namespace.
-    place: Option<(Interface, Mode)>,
-}
-
-/// Detaches from what a file has asked for, and does not any more.
+/// Detaches from what a file has asked for, and does not any more. Returns the names.
 ///
 /// # Errors
 ///
-/// What the kernel says; `left` knows of those before.
-pub(crate) fn leave(attachments: &Attachments, wishes: &Wishes, left: &mut Vec<Left>) -> Result<(), Error> {
-    let interfaces = interface::list()?;
-    let of_file = attachments.list()?.into_iter().filter(|attachment| attachment.origin == CONFIG);
-    for attachment in of_file.filter(|attachment| wishes.iter().all(|(name, _)| *name != attachment.name)) {
-        attachment.detach()?;
-        let mode = attachment.mode.map(|mode| if mode == Attached::Generic { Mode::Generic } else { Mode::Native });
-        let interface = interfaces.iter().find(|interface| Some(interface.index) == attachment.index);
-        let free = interface.map(|interface| Interface { program: None, ..interface.clone() });
-        left.push(Left { name: attachment.name, place: free.zip(mode) });
-    }
-    Ok(())
-}
-
-impl Left {
-    /// Attaches to it again, as it was.
-    pub(super) fn attach_again(self, instance: &Instance) -> Result<(), Error> {
-        let Some((interface, mode)) = self.place else { return Ok(()) };
-        let how = How { mode, replace: false, origin: CONFIG };
-        instance.attachments.attach(&mut instance.program()?, interface, how).map(drop)
-    }
+/// What the kernel says.
+pub(crate) fn leave(attachments: &Attachments, wishes: &Wishes) -> Result<Vec<String>, Error> {
+    let is_left = |attachment: &Attachment| {
+        attachment.origin == CONFIG && wishes.iter().all(|(name, _)| *name != attachment.name)
+    };
+    let left = attachments.list()?.into_iter().filter(is_left);
+    left.map(|attachment| attachment.detach().map(|()| attachment.name)).collect()
 }
 
 /// Ids of our programs that run.

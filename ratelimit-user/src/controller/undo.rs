@@ -2,7 +2,6 @@
 
 use ratelimit_common::rule::SSH;
 
-use super::interfaces::Left;
 use crate::{
     dataplane::{
         Error, Instance,
@@ -23,8 +22,6 @@ use crate::{
 pub(crate) struct Done {
     /// Interfaces that were attached to.
     pub(crate) added: Vec<Added>,
-    /// Interfaces that were detached from.
-    pub(crate) left: Vec<Left>,
     /// The address that an SSH session comes from, which was allowed.
     pub(crate) allowed_ssh: Option<Prefix>,
     /// The default limit that was set, with the one before it.
@@ -110,9 +107,6 @@ impl Done {
         if is_new {
             let _ = instance.remove();
             return;
-        }
-        for left in self.left {
-            let _ = left.attach_again(&instance);
         }
         for capacity in &self.capacities {
             let _ = capacity.restore(&mut instance);

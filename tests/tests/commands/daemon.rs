@@ -1,75 +1,10 @@
 //! `run`, `reload`, `check` and `save`: a configuration file in force.
 
-use std::{
-    fs,
-    io::{BufRead as _, BufReader},
-    path::{Path, PathBuf},
-    process::{ChildStderr, Stdio},
-    sync::atomic::{AtomicU32, Ordering},
-};
+use std::path::Path;
 
-use ratelimit_tests::{Process, Ratelimit, Sandbox};
+use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox};
 use rustix::process::Signal;
 use serde_json::json;
-
-/// A folder for one file, which is removed with it.
-pub(crate) struct Folder(PathBuf);
-
-impl Folder {
-    pub(crate) fn new() -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("ratelimit-{}-{number}", std::process::id()));
-        fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-
-    pub(crate) fn file(&self) -> PathBuf {
-        self.0.join("ratelimit.toml")
-    }
-
-    /// Puts this text in the file's place at once.
-    pub(crate) fn write(&self, text: &str) {
-        let fresh = self.0.join("fresh");
-        fs::write(&fresh, text).unwrap();
-        fs::rename(&fresh, self.file()).unwrap();
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).unwrap();
-    }
-}
-
-/// The daemon, and what it says.
-pub(crate) struct Daemon {
-    pub(crate) process: Process,
-    lines: BufReader<ChildStderr>,
-}
-
-impl Daemon {
-    pub(crate) fn start(sandbox: &Sandbox, ratelimit: &Ratelimit<'_>, file: &Path) -> Self {
-        let mut command = ratelimit.command(&format!("run -c {}", file.display()));
-        command.stderr(Stdio::piped());
-        let mut process = sandbox.start(command);
-        let lines = BufReader::new(process.child.stderr.take().unwrap());
-        Self { process, lines }
-    }
-
-    /// The next line that it says.
-    pub(crate) fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.lines.read_line(&mut line).unwrap();
-        line.trim_end().to_owned()
-    }
-
-    pub(crate) fn end(mut self) {
-        self.process.signal(Signal::TERM);
-        assert_eq!(self.line(), "ratelimit: ended; limits stay in force without a daemon");
-        assert!(self.process.wait().status.success());
-    }
-}
 
 fn limits(ratelimit: &Ratelimit<'_>) -> Vec<String> {
     let text = |row: &serde_json::Value, key: &str| row[key].as_str().unwrap_or("-").to_owned();

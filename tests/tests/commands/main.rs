@@ -13,6 +13,7 @@ mod errors;
 mod excess;
 mod features;
 mod gauges;
+mod interfaces;
 mod listing;
 mod logging;
 mod many;

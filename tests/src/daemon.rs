@@ -1,0 +1,103 @@
+//! The product's daemon with its configuration file.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    path::{Path, PathBuf},
+    process::{ChildStderr, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use rustix::process::Signal;
+
+use crate::{Process, Ratelimit, Sandbox};
+
+/// A folder for one file, which is removed with it.
+#[derive(Debug)]
+pub struct Folder(PathBuf);
+
+impl Folder {
+    /// Makes one.
+    ///
+    /// # Panics
+    ///
+    /// If the system refuses.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "making folders is nothing that happens by default")]
+    pub fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("ratelimit-{}-{number}", std::process::id()));
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    /// The file's path.
+    #[must_use]
+    pub fn file(&self) -> PathBuf {
+        self.0.join("ratelimit.toml")
+    }
+
+    /// Puts this text in the file's place at once.
+    ///
+    /// # Panics
+    ///
+    /// If the system refuses.
+    pub fn write(&self, text: &str) {
+        let fresh = self.0.join("fresh");
+        fs::write(&fresh, text).unwrap();
+        fs::rename(&fresh, self.file()).unwrap();
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+/// The daemon, and what it says.
+#[derive(Debug)]
+pub struct Daemon {
+    /// The process.
+    pub process: Process,
+    lines: BufReader<ChildStderr>,
+}
+
+impl Daemon {
+    /// Starts it with this file.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be started.
+    #[must_use]
+    pub fn start(sandbox: &Sandbox, ratelimit: &Ratelimit<'_>, file: &Path) -> Self {
+        let mut command = ratelimit.command(&format!("run -c {}", file.display()));
+        command.stderr(Stdio::piped());
+        let mut process = sandbox.start(command);
+        let lines = BufReader::new(process.child.stderr.take().unwrap());
+        Self { process, lines }
+    }
+
+    /// The next line that it says.
+    ///
+    /// # Panics
+    ///
+    /// If it says what is no text.
+    pub fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// Ends it.
+    ///
+    /// # Panics
+    ///
+    /// If it does not end as it should.
+    pub fn end(mut self) {
+        self.process.signal(Signal::TERM);
+        assert_eq!(self.line(), "ratelimit: ended; limits stay in force without a daemon");
+        assert!(self.process.wait().status.success());
+    }
+}
