@@ -7,6 +7,7 @@ mod interrupted;
 mod jumbo;
 mod limits;
 mod receiver;
+mod reload;
 mod replies;
 mod resizing;
 mod services;
