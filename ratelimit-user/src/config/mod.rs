@@ -8,7 +8,7 @@ mod rules;
 pub mod save;
 mod table;
 
-use std::{fs, path::Path};
+use std::{collections::HashMap, fs, path::Path};
 
 use clap::ValueEnum;
 use ratelimit_common::{control::IPV6_PREFIX_DEFAULT, service::Service};
@@ -121,10 +121,14 @@ fn read_top(page: &Page<'_>, top: &Table<'_>) -> Config {
     if let Some(table) = top.get("default").and_then(table::Value::table) {
         rules.add_default(Service::Any, &table, &[]);
     }
+    let mut services = HashMap::new();
     for (key, value) in top.get("service").and_then(table::Value::table).iter().flat_map(Table::each) {
         let Some(table) = value.table() else { continue };
         match key.get_ref().parse::<ServiceName>() {
             Ok(ServiceName(service)) => {
+                if let Some(other) = services.insert(service, key.get_ref()) {
+                    page.wrong(key.span(), format!("the same service as {other}: say all in one table"));
+                }
                 config.costs.extend(rules.add_service(service, &table).map(|cost| (service, cost)));
             }
             Err(error) => page.wrong(key.span(), error.to_string()),

@@ -1,6 +1,6 @@
 //! Keys that are options of commands: the same names, the same values, the same words about what is wrong.
 
-use std::ffi::OsString;
+use std::{error::Error as _, ffi::OsString, num::ParseIntError};
 
 use clap::{
     Args, Command, FromArgMatches,
@@ -47,10 +47,17 @@ fn of_value(error: &clap::Error) -> String {
     if let Some(values) = error.get(ContextKind::ValidValue) {
         return format!("expected one of {values}");
     }
+    if error.source().is_some_and(|source| source.is::<ParseIntError>()) {
+        return "expected a whole number".to_owned();
+    }
     let text = error.to_string();
     let first = text.lines().next().unwrap_or_default();
     match error.kind() {
-        ErrorKind::ValueValidation => first.split_once("': ").map_or(first, |(_, why)| why).to_owned(),
+        ErrorKind::ValueValidation => {
+            let why = first.split_once("': ").map_or(first, |(_, why)| why);
+            let range = why.split_once(" is not in ").and_then(|(_, range)| range.split_once("..="));
+            range.map_or_else(|| why.to_owned(), |(least, most)| format!("expected a number from {least} to {most}"))
+        }
         ErrorKind::ArgumentConflict => "expected one value".to_owned(),
         _ => first.trim_start_matches("error: ").to_owned(),
     }
@@ -58,7 +65,9 @@ fn of_value(error: &clap::Error) -> String {
 
 /// What is wrong with several together.
 fn of_table(error: &clap::Error) -> String {
-    let text = |kind| error.get(kind).map(|value| in_file(&value.to_string())).unwrap_or_default();
+    // Without what stands for its value.
+    let name = |text: String| text.split(" <").next().map(in_file).unwrap_or_default();
+    let text = |kind| error.get(kind).map(|value| name(value.to_string())).unwrap_or_default();
     match error.kind() {
         ErrorKind::MissingRequiredArgument => format!("{} is missing", text(ContextKind::InvalidArg)),
         ErrorKind::ArgumentConflict => {

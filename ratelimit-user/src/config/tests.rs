@@ -5,6 +5,10 @@ use ratelimit_common::{
 
 use super::*;
 
+mod limits;
+mod rules;
+mod settings;
+
 /// What is wrong with a text, a line each.
 fn problems(text: &str) -> Vec<String> {
     parse(text).err().unwrap_or_default().iter().map(Problem::to_string).collect()
@@ -93,7 +97,7 @@ fn every_problem_is_named_with_its_place_and_what_was_expected() {
             "3:8: \"fast\": expected one of auto, native, generic",
         ),
         ("[settings]\ncells = 3", "2:9: 3: expected a power of two up to 1048576"),
-        ("[settings]\nmax-sources = 0", "2:15: 0: 0 is not in 1..=16777216"),
+        ("[settings]\nmax-sources = 0", "2:15: 0: expected a number from 1 to 16777216"),
         ("[settings]\nmax-source = 7", "2:1: max-source: no such key here: max-sources is meant?"),
         (
             "[settings]\nstrangers = true",
@@ -121,7 +125,7 @@ fn every_problem_is_named_with_its_place_and_what_was_expected() {
             "[default]\npackets = \"1/s\"\nthrottle = \"elastic\"",
             "1:1: [default]: no interface has a capacity, which throttle elastic goes by: give one in [interface.NAME]",
         ),
-        ("[default]\npackets = \"1/s\"\nban-after = 3", "1:1: [default]: ban <DURATION> is missing"),
+        ("[default]\npackets = \"1/s\"\nban-after = 3", "1:1: [default]: ban is missing"),
         (
             "[service.udp53]\ncost = 3",
             "1:10: udp53: expected tcp, udp or sctp with or without a port (udp/53), tcp-syn, icmp, gre, esp, ah, ipip, or a protocol's number",
@@ -173,4 +177,13 @@ fn all_problems_are_told_at_once_in_their_order() {
     let text = "interfaces = [\"a\"]\nshadow = true\n[default]\npackets = \"x\"\nbytes = \"y\"\n[[rule]]\n";
     let lines: Vec<usize> = parse(text).err().unwrap_or_default().iter().map(|problem| problem.line).collect();
     assert_eq!(lines, [2, 4, 5, 6]);
+}
+
+#[test]
+fn of_a_long_text_the_beginning_is_shown() {
+    let (long, shown) = ("é".repeat(100), "é".repeat(59));
+    let message = "expected packets per s, m, h or d, such as 1000/s, 1.5k/s, 500/h or 3/m";
+    assert_eq!(problems(&format!("[default]\npackets = \"{long}\"")), [format!("2:11: \"{shown}…: {message}")]);
+    let lines = "[default]\npackets = \"\"\"two\nlines\"\"\"";
+    assert_eq!(problems(lines), [format!("2:11: \"\"\"two: {message}")]);
 }

@@ -171,9 +171,7 @@ fn a_file_is_checked_without_an_instance() {
     assert_eq!((output.status, output.stderr.as_str()), (1, ""));
     assert_eq!(
         output.stdout,
-        format!(
-            "{shown}:2:1: packet: no such key here: packets is meant?\n{shown}:3:9: -1: invalid digit found in string\n"
-        )
+        format!("{shown}:2:1: packet: no such key here: packets is meant?\n{shown}:3:9: -1: expected a whole number\n")
     );
     let output = ratelimit.run(&format!("{check} --json"));
     let problems: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();

@@ -20,6 +20,7 @@ mod many;
 mod metrics;
 mod prometheus;
 mod rules;
+mod sequences;
 mod services;
 mod settings;
 mod shadow;

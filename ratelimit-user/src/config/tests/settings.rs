@@ -1,0 +1,65 @@
+//! Interfaces, settings, and what is no table at all.
+
+use super::problems;
+
+#[test]
+fn every_problem_with_an_interface_or_a_setting_is_named() {
+    for (text, expected) in [
+        ("interfaces = [", "1:15: unclosed array, expected `]`"),
+        ("[default", "1:9: unclosed table, expected `]`"),
+        ("= 3", "1:1: unquoted keys cannot be empty, expected letters, numbers, `-`, `_`"),
+        ("interfaces = [\"eth0\"]\ninterfaces = [\"eth1\"]", "2:1: interfaces: duplicate key"),
+        ("interfaces = [1.5]", "1:15: 1.5: expected text in quotes, a number, or true or false"),
+        ("interfaces = [[\"a\"]]", "1:15: [\"a\"]: expected text in quotes, a number, or true or false"),
+        ("interfaces = 0x10", "1:14: 0x10: expected text in quotes, a number, or true or false"),
+        ("interfaces = [\"a\"]\n[interface]\nb = 3", "3:5: 3: expected a table"),
+        ("interfaces = [\"a\"]\n[interface.a]\nmod = \"auto\"", "3:1: mod: no such key here: mode is meant?"),
+        (
+            "interfaces = [\"a\"]\n[interface.a]\nmode = [\"auto\", \"native\"]",
+            "3:8: [\"auto\", \"native\"]: expected one value",
+        ),
+        (
+            "interfaces = [\"a\"]\n[interface.a]\ncapacity = \"0/s\"",
+            "3:12: \"0/s\": expected a rate between 1/s and 100M/s, or off",
+        ),
+        (
+            "interfaces = [\"a\"]\n[interface.a]\ncapacity = \"1/d\"",
+            "3:12: \"1/d\": expected a rate between 1/s and 100M/s, or off",
+        ),
+        (
+            "interfaces = [\"a\"]\n[interface.a]\ncapacity = \"10MB/s\"",
+            "3:12: \"10MB/s\": expected packets per s, m, h or d, such as 1000/s, 1.5k/s, 500/h or 3/m",
+        ),
+        (
+            "interface = { a = { capacity = \"1/s\" } }",
+            "1:15: a: not among the interfaces: add it there, or leave this table away",
+        ),
+        ("settings = 3", "1:12: 3: expected a table"),
+        ("[settings]\nipv6-prefix = 0", "2:15: 0: expected a number from 1 to 128"),
+        ("[settings]\nipv6-prefix = \"wide\"", "2:15: \"wide\": expected a whole number"),
+        ("[settings]\nmax-sources = 99999999", "2:15: 99999999: expected a number from 1 to 16777216"),
+        ("[settings]\nfront = \"perhaps\"", "2:9: \"perhaps\": expected one of on, off"),
+        ("[settings]\nfront = true\ncells = 1024", "1:1: [settings]: cells cannot be used with front"),
+        ("[settings]\ncells = 2097152", "2:9: 2097152: expected a power of two up to 1048576"),
+        ("[settings]\nsample = 3", "2:10: 3: expected one of on, off"),
+        (
+            "[settings]\nadmissions = false",
+            "2:14: false: expected packets per s, m, h or d, such as 1000/s, 1.5k/s, 500/h or 3/m",
+        ),
+        ("[settings]\nadmissions = \"1/h\"", "2:14: \"1/h\": expected a rate between 1/s and 100M/s"),
+        ("[settings]\nreplies = \"200M/s\"", "2:11: \"200M/s\": expected a rate between 1/s and 100M/s, or off"),
+        ("[settings]\nshadow = \"maybe\"", "2:10: \"maybe\": expected one of on, off"),
+        ("[settings]\nmax-logs = 1", "2:12: 1: expected a number from 2 to 16777216"),
+        ("[settings]\nmalformed = \"keep\"", "2:13: \"keep\": expected one of drop, pass"),
+        (
+            "[settings]\nlog-level = \"info\"",
+            "2:1: log-level: no such key here: expected ipv6-prefix, max-sources, front, cells, sample, admissions, strangers, replies, shadow, max-logs, malformed",
+        ),
+        (
+            "[settings]\nhelp = true",
+            "2:1: help: no such key here: expected ipv6-prefix, max-sources, front, cells, sample, admissions, strangers, replies, shadow, max-logs, malformed",
+        ),
+    ] {
+        assert_eq!(problems(text), [expected], "{text}");
+    }
+}
