@@ -47,19 +47,18 @@ fn of_value(error: &clap::Error) -> String {
     if let Some(values) = error.get(ContextKind::ValidValue) {
         return format!("expected one of {values}");
     }
-    if error.source().is_some_and(|source| source.is::<ParseIntError>()) {
-        return "expected a whole number".to_owned();
+    if let Some(why) = error.source() {
+        let text = why.to_string();
+        let range = text.split_once(" is not in ").and_then(|(_, range)| range.split_once("..="));
+        return match range {
+            _ if why.is::<ParseIntError>() => "expected a whole number".to_owned(),
+            Some((least, most)) => format!("expected a number from {least} to {most}"),
+            None => text,
+        };
     }
-    let text = error.to_string();
-    let first = text.lines().next().unwrap_or_default();
     match error.kind() {
-        ErrorKind::ValueValidation => {
-            let why = first.split_once("': ").map_or(first, |(_, why)| why);
-            let range = why.split_once(" is not in ").and_then(|(_, range)| range.split_once("..="));
-            range.map_or_else(|| why.to_owned(), |(least, most)| format!("expected a number from {least} to {most}"))
-        }
         ErrorKind::ArgumentConflict => "expected one value".to_owned(),
-        _ => first.trim_start_matches("error: ").to_owned(),
+        _ => error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned(),
     }
 }
 
