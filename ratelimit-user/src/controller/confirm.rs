@@ -23,7 +23,7 @@ use tokio::{
 };
 
 use super::{
-    socket::{self, Answer, Place, Request, SocketError},
+    socket::{self, Answer, Lock, Place, Request, SocketError},
     undo::Done,
 };
 use crate::dataplane::{Error, Instance};
@@ -116,7 +116,8 @@ impl Waiter {
         // Other commands go on meanwhile.
         drop(instance);
         let _ = release_terminal();
-        let is_confirmed = self.confirmed(until);
+        // The place is taken until all is done.
+        let (is_confirmed, _lock) = self.confirmed(until);
         if !matches!(is_confirmed, Ok(true)) {
             // Another instance in its place is none of this one's.
             match Instance::open(&pins) {
@@ -129,15 +130,15 @@ impl Waiter {
     }
 
     /// Whether somebody confirms it until then. Nobody can any more when this returns.
-    fn confirmed(self, until: Instant) -> io::Result<bool> {
-        let Self { runtime, place, mut interrupt, mut terminate, .. } = self;
-        runtime.block_on(async {
+    fn confirmed(self, until: Instant) -> (io::Result<bool>, Lock) {
+        let Self { runtime, place: Place { listener, lock }, mut interrupt, mut terminate, .. } = self;
+        let is_confirmed = runtime.block_on(async {
             loop {
                 tokio::select! {
                     () = sleep_until(until.into()) => return Ok(false),
                     _ = interrupt.recv() => return Ok(false),
                     _ = terminate.recv() => return Ok(false),
-                    accepted = place.listener.accept() => {
+                    accepted = listener.accept() => {
                         let (stream, _) = accepted?;
                         // Whoever goes away before the answer has confirmed it all the same.
                         if let Ok(Ok(true)) = timeout(PATIENCE, serve(stream, until)).await {
@@ -146,7 +147,8 @@ impl Waiter {
                     }
                 }
             }
-        })
+        });
+        (is_confirmed, lock)
     }
 }
 

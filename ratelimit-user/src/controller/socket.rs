@@ -84,14 +84,21 @@ fn folder(pins: &Path) -> PathBuf {
     Path::new(RUN).join(pins.file_name().unwrap_or_default())
 }
 
-/// The one place of a process that answers. Removed when it is dropped.
+/// The one place of a process that answers.
 #[derive(Debug)]
 pub(super) struct Place {
-    socket: PathBuf,
-    lock_path: PathBuf,
     /// Commands come in here.
     pub(super) listener: UnixListener,
-    _lock: fs::File,
+    /// Keeps others out.
+    pub(super) lock: Lock,
+}
+
+/// That a place is taken, whether or not anybody listens. Removed when it is dropped.
+#[derive(Debug)]
+pub(super) struct Lock {
+    socket: PathBuf,
+    path: PathBuf,
+    _file: fs::File,
 }
 
 impl Place {
@@ -125,12 +132,12 @@ impl Place {
             UnixListener::from_std(bound)
         });
         let listener = listener.map_err(at(&socket))?;
-        Ok(Self { socket, lock_path, listener, _lock: lock })
+        Ok(Self { listener, lock: Lock { socket, path: lock_path, _file: lock } })
     }
 
     /// The socket that numbers are asked for.
     pub(super) fn metrics(&self) -> Result<Bound, SocketError> {
-        let path = self.socket.with_file_name(METRICS);
+        let path = self.lock.socket.with_file_name(METRICS);
         bind(&path).map_err(|cause| SocketError::System { path, cause })
     }
 }
@@ -147,14 +154,14 @@ fn bind(path: &Path) -> io::Result<Bound> {
     Ok(bound)
 }
 
-impl Drop for Place {
+impl Drop for Lock {
     fn drop(&mut self) {
         // Whoever starts next finds what is left, and copes.
         if self.socket.file_name().is_some_and(|name| name == DAEMON) {
             let _ = fs::remove_file(self.socket.with_file_name(METRICS));
         }
         let _ = fs::remove_file(&self.socket);
-        let _ = fs::remove_file(&self.lock_path);
+        let _ = fs::remove_file(&self.path);
         let _ = self.socket.parent().map(fs::remove_dir);
     }
 }

@@ -99,11 +99,19 @@ fn an_instance_that_ran_before_is_as_it_was() {
     until("as it was", || shown(&ratelimit) == before);
     assert_eq!(ratelimit.json("deny list").as_array().unwrap().len(), 2);
 
-    // The log's map was made anew, so the program that had the old one is, too.
-    ratelimit.ok("attach eth0 --packets 3/d --algorithm sliding-log --confirm 1s");
-    until("as it was", || shown(&ratelimit).1 == before.1);
+    // Where maps were made anew, so is the program that had the old ones.
+    let sizes = || {
+        let status = ratelimit.json("status");
+        (status["sources"]["capacity"].clone(), status["front"]["cells"].clone())
+    };
+    let sizes_before = sizes();
+    ratelimit.ok("attach eth0 --packets 3/d --algorithm sliding-log --max-sources 5000 --cells 2048 --confirm 1d");
+    assert_eq!(sizes(), (json!(5_000), json!(2_048)));
+    kill_process(waiter(&sandbox), Signal::TERM).unwrap();
     until("gone", || !sandbox.victim(|| fs::exists("/run/ratelimit").unwrap()));
+    assert_eq!(shown(&ratelimit).1, before.1);
     assert_eq!(shown(&ratelimit).0[1..], before.0[1..]);
+    assert_eq!(sizes(), sizes_before);
 
     // What another command has changed meanwhile stays, and so does a rule that asks for more of the program.
     ratelimit.ok("attach eth0 --packets 8/s --capacity 6k/s --confirm 1d");

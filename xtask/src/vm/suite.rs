@@ -63,7 +63,7 @@ const EXCLUDED: [(&str, &str, &[&str]); 9] = [
     (
         "commands",
         "what these commands print depends on no kernel",
-        &["algorithms::", "asking::", "bounds::", "listing::", "rules::", "services::", "ssh::"],
+        &["algorithms::", "asking::", "bounds::", "listing::", "rules::", "sequences::", "services::", "ssh::"],
     ),
     ("commands", "guests have no Prometheus", &["prometheus::"]),
     (
@@ -75,6 +75,9 @@ const EXCLUDED: [(&str, &str, &[&str]); 9] = [
             "attaching::names_with_dots_and_interfaces_that_vanish",
             "attaching::rules_that_were_kept_are_mentioned",
             "attaching::settings_of_a_running_instance_are_not_changed_silently",
+            "confirm::an_instance_that_ran_before_is_as_it_was",
+            "confirm::what_cannot_be_is_refused",
+            "confirm::whoever_is_killed_takes_nothing_back",
             "costs::costs_that_cannot_be_are_refused_and_those_that_are_not_there_are_a_negative_answer",
             "costs::packets_count_as_what_was_set_from_the_next_one_on",
             "daemon::a_session_that_kept_rules_deny_is_named_and_they_stay",
@@ -91,6 +94,7 @@ const EXCLUDED: [(&str, &str, &[&str]); 9] = [
             "metrics::shadow_cells_strangers_and_bans_are_counted",
             "gauges::crowded_cells_are_counted",
             "gauges::the_clock_of_each_limit_is_told",
+            "interfaces::what_fails_leaves_every_interface_and_rule_as_it_was",
             "settings::a_default_that_another_takes_the_place_of_is_named",
             "settings::a_rule_that_changes_the_program_keeps_its_settings_and_its_seed",
             "settings::bans_of_sources_wider_than_32_bits_are_refused",
