@@ -85,7 +85,7 @@ impl Waiter {
     /// [`SocketError::SecondConfirm`] where one waits already.
     pub fn new(pins: &Path) -> anyhow::Result<Self> {
         match rustix::process::setsid() {
-            // It leads a session already.
+            // It leads a group, as one that nobody has started like that: the signals below are enough.
             Ok(_) | Err(Errno::PERM) => {}
             Err(error) => return Err(error.into()),
         }

@@ -105,7 +105,7 @@ fn text(interfaces: &str, rules: &BTreeMap<usize, usize>) -> String {
 }
 
 fn parse(text: &str) -> Config {
-    config::parse(text).unwrap_or_else(|problems| panic!("{problems:?} in {text}"))
+    config::parse(text).unwrap()
 }
 
 fn planned((target, terms): Rule) -> Planned {

@@ -76,6 +76,7 @@ const EXCLUDED: [(&str, &str, &[&str]); 9] = [
             "attaching::rules_that_were_kept_are_mentioned",
             "attaching::settings_of_a_running_instance_are_not_changed_silently",
             "confirm::an_instance_that_ran_before_is_as_it_was",
+            "confirm::the_terminal_may_go",
             "confirm::what_cannot_be_is_refused",
             "confirm::whoever_is_killed_takes_nothing_back",
             "costs::costs_that_cannot_be_are_refused_and_those_that_are_not_there_are_a_negative_answer",
