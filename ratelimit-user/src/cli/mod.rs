@@ -22,7 +22,7 @@ use std::{path::PathBuf, process::ExitCode};
 use anyhow::Result;
 use clap::{CommandFactory as _, Parser, Subcommand, error::ErrorKind};
 
-use crate::dataplane::instance::PINS;
+use crate::{controller::journal, dataplane::instance::PINS};
 use output::Output;
 
 /// Throttles packets per source in the kernel, before the network stack sees them.
@@ -140,8 +140,7 @@ fn run(arguments: Arguments) -> Result<Answer> {
 }
 
 fn fail(message: &str) -> ExitCode {
-    // Nobody may be reading, and there is nothing left to do then.
-    let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("ratelimit: {message}\n"));
+    journal::say(journal::Level::Error, message);
     ExitCode::from(2)
 }
 

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     config::Config,
-    dataplane::{Error, Instance, capacities, interface, rules, target::Target},
+    dataplane::{Error, Instance, capacities, claim::Claim, interface, rules, target::Target},
     ssh,
 };
 
@@ -35,19 +35,27 @@ pub struct Applied {
     pub allowed_ssh: Option<String>,
 }
 
-/// Does what the file says. A process that does so for the first time brings its own program. By `force` it may shut out the SSH session that this
-/// runs in.
+/// Does what the file says, if this process has the `claim` on the instance, or can get it. A process that does so for the first time brings its own
+/// program. By `force` it may shut out the SSH session that this runs in.
 ///
 /// # Errors
 ///
 /// Whatever stands in the way; nothing has changed then.
-pub fn apply(pins: &Path, config: &Config, is_first: bool, force: bool) -> Result<Applied, Error> {
+pub fn apply(
+    pins: &Path,
+    config: &Config,
+    is_first: bool,
+    force: bool,
+    claim: &mut Option<Claim>,
+) -> Result<Applied, Error> {
     let names: Vec<String> = config.interfaces.iter().map(|interface| interface.name.clone()).collect();
     // Before anything is made.
     interface::find(&names)?;
     let (mut instance, is_new) = Instance::open_or_create(pins, &config.wanted)?;
     let mut done = Done::default();
-    let outcome = bring(&mut instance, config, How { is_new, is_first, force }, &mut done);
+    // Whoever has no claim changes nothing.
+    let claimed = instance.claim(claim);
+    let outcome = claimed.and_then(|()| bring(&mut instance, config, How { is_new, is_first, force }, &mut done));
     if outcome.is_err() {
         done.take_back(instance, is_new);
     }

@@ -1,14 +1,13 @@
 //! `ratelimit run`: a file's rules are in force, and follow it. Packets need no daemon: it comes and goes, and they are limited all the same.
 
 use std::{
-    io::Write as _,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use anyhow::{Context as _, Result};
 use tokio::{
-    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     net::UnixStream,
     signal::unix::{SignalKind, signal},
     time::timeout,
@@ -16,14 +15,19 @@ use tokio::{
 
 use super::{
     apply::{self, Applied},
+    journal::{Level, say},
+    manager::{self, Watchdog},
     metrics,
     socket::{self, Answer, Place, Request},
     watch::Watch,
 };
-use crate::config;
+use crate::{config, dataplane::claim::Claim};
 
 /// How long a command may take to say what it wants: it does so at once.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Bytes that a request may have.
+const REQUEST_MOST: u64 = 1_024;
 
 /// Puts the file in force, and follows it until a signal says otherwise.
 ///
@@ -38,10 +42,12 @@ pub fn run(pins: &Path, file: &Path, force: bool) -> Result<()> {
         let mut watch = Watch::new(file).with_context(|| format!("cannot watch {}", file.display()))?;
         let mut signals = [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()].map(signal);
         let metrics = metrics::Service::start(pins, place.metrics()?)?;
-        let mut daemon = Daemon { pins: pins.to_owned(), file: file.to_owned(), force, metrics };
+        let mut daemon = Daemon { pins: pins.to_owned(), file: file.to_owned(), force, claim: None, metrics };
         let applied = daemon.apply(true)?;
         daemon.metrics.begin();
-        say(&format!("{}: in force, {}", file.display(), text(&applied)));
+        say(level(&applied), &format!("{}: in force, {}", file.display(), text(&applied)));
+        manager::ready(&daemon.status(&applied));
+        let mut watchdog = Watchdog::new();
         let [hangup, interrupt, terminate] = &mut signals;
         let (hangup, interrupt, terminate) = (as_signal(hangup)?, as_signal(interrupt)?, as_signal(terminate)?);
         loop {
@@ -56,11 +62,13 @@ pub fn run(pins: &Path, file: &Path, force: bool) -> Result<()> {
                     // Whoever goes away before the answer has missed it.
                     let _ = timeout(PATIENCE, daemon.serve(stream)).await;
                 }
+                () = watchdog.beat() => {}
                 _ = interrupt.recv() => break,
                 _ = terminate.recv() => break,
             }
         }
-        say("ended; limits stay in force without a daemon");
+        manager::stopping();
+        say(Level::Info, "ended; limits stay in force without a daemon");
         Ok(())
     })
 }
@@ -75,6 +83,8 @@ struct Daemon {
     /// Whether the SSH session that it was started from may be shut out.
     force: bool,
     metrics: metrics::Service,
+    /// That no other daemon keeps a file in force there.
+    claim: Option<Claim>,
 }
 
 impl Daemon {
@@ -82,34 +92,47 @@ impl Daemon {
         let config = config::read(&self.file)?;
         // What can fail of it comes first, and the rest cannot.
         let prepared = self.metrics.prepare(&config.metrics)?;
-        let applied = apply::apply(&self.pins, &config, is_first, self.force)?;
+        let applied = apply::apply(&self.pins, &config, is_first, self.force, &mut self.claim)?;
         self.metrics.commit(prepared);
         Ok(applied)
     }
 
     /// Reads the file again. Whatever goes wrong, what was in force stays.
     fn reload(&mut self) -> Answer {
+        manager::reloading();
         let outcome = self.apply(false);
         self.metrics.note_reload(outcome.is_ok());
         match outcome {
             Ok(applied) => {
                 let text = format!("{}: read again, {}", self.file.display(), text(&applied));
-                say(&text);
+                say(level(&applied), &text);
+                manager::ready(&self.status(&applied));
                 Answer::Done(text)
             }
             Err(error) => {
                 let text = format!("{error:#}");
-                say(&format!("nothing was changed: {text}"));
+                say(Level::Error, &format!("nothing was changed: {text}"));
+                manager::ready(&format!("reload failed, what was in force stays: {text}"));
                 Answer::Failed(text)
             }
         }
+    }
+
+    /// What is in force, in few words.
+    fn status(&self, applied: &Applied) -> String {
+        let Applied { set, unchanged, overruled, .. } = applied;
+        let others = match overruled.len() {
+            0 => String::new(),
+            others => format!(", {others} set otherwise by command"),
+        };
+        format!("{} in force, rules: {}{others}", self.file.display(), set + unchanged)
     }
 
     /// Does what a command asks for.
     async fn serve(&mut self, stream: UnixStream) -> Result<()> {
         let (read, mut write) = stream.into_split();
         let mut line = String::new();
-        BufReader::new(read).read_line(&mut line).await?;
+        BufReader::new(read.take(REQUEST_MOST)).read_line(&mut line).await?;
         let answer = match serde_json::from_str(&line) {
             Ok(Request::Reload) => self.reload(),
             _ => Answer::Failed("the daemon does not know this request: is it of another version?".to_owned()),
@@ -138,8 +161,6 @@ fn text(applied: &Applied) -> String {
     parts.join("; ")
 }
 
-/// Prints a line for whoever reads the service's journal.
-fn say(line: &str) {
-    // Nobody may be reading, which is no reason to end.
-    let _ = writeln!(std::io::stderr(), "ratelimit: {line}");
+fn level(applied: &Applied) -> Level {
+    if applied.overruled.is_empty() { Level::Info } else { Level::Warning }
 }

@@ -5,6 +5,8 @@ pub mod confirm;
 pub mod daemon;
 mod difference;
 pub(crate) mod interfaces;
+pub mod journal;
+mod manager;
 pub mod metrics;
 pub mod socket;
 pub(crate) mod undo;

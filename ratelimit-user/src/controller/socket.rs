@@ -11,7 +11,10 @@ use std::{
     time::Duration,
 };
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+};
 use serde::{Deserialize, Serialize};
 use tokio::net::UnixListener;
 
@@ -66,9 +69,20 @@ pub enum SocketError {
     /// Another attach waits.
     #[error("an attach waits for `ratelimit confirm` already: confirm that one first, or let it be taken back")]
     SecondConfirm,
+    /// Neither root nor one of its group.
+    #[error("this daemon answers only {0}: try with sudo")]
+    Refused(String),
     /// It ended before it answered, or says what cannot be understood.
     #[error("the daemon gave no answer: see what it has printed")]
     NoAnswer,
+    /// There can be no socket.
+    #[error("{}: {cause}: the daemon needs a folder of its own there for its socket, so give it a /run that it can write to, such as a tmpfs", .path.display())]
+    NoFolder {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        cause: io::Error,
+    },
     /// The system refuses.
     #[error("{}: {cause}", .path.display())]
     System {
@@ -113,19 +127,23 @@ impl Place {
         let taken =
             || if name == CONFIRM { SocketError::SecondConfirm } else { SocketError::SecondDaemon(pins.to_owned()) };
         let lock = loop {
-            fs::create_dir_all(&folder).map_err(at(&folder))?;
+            fs::create_dir_all(&folder).map_err(|cause| SocketError::NoFolder { path: folder.clone(), cause })?;
             let lock = match fs::File::create(&lock_path) {
                 // The last one that was there has just removed the folder.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 lock => lock.map_err(at(&lock_path))?,
             };
-            flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| taken())?;
+            match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+                Err(Errno::WOULDBLOCK) => return Err(taken()),
+                locked => locked.map_err(|error| at(&lock_path)(error.into()))?,
+            }
             // One that was just ending may have removed it in between.
             let locked = lock.metadata().map_err(at(&lock_path))?.ino();
             if fs::metadata(&lock_path).is_ok_and(|current| current.ino() == locked) {
                 break lock;
             }
         };
+        // Owner and group are those of this process: root, and the group that may ask.
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o750)).map_err(at(&folder))?;
         let listener = bind(&socket).and_then(|bound| {
             bound.set_nonblocking(true)?;
@@ -196,9 +214,30 @@ pub(super) fn connect_to_metrics(pins: &Path) -> Result<UnixStream, SocketError>
 }
 
 fn connect(pins: &Path, name: &str) -> Result<UnixStream, SocketError> {
-    let path = folder(pins).join(name);
+    let folder = folder(pins);
+    let path = folder.join(name);
     UnixStream::connect(&path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => SocketError::NoDaemon(pins.to_owned()),
+        io::ErrorKind::PermissionDenied => SocketError::Refused(who_may(&folder)),
         _ => SocketError::System { path, cause: error },
+    })
+}
+
+/// Who may ask the daemon with this folder, in words.
+fn who_may(folder: &Path) -> String {
+    let group = fs::metadata(folder).map(|folder| folder.gid()).unwrap_or(0);
+    if group == 0 {
+        return "root".to_owned();
+    }
+    let groups = fs::read_to_string("/etc/group").unwrap_or_default();
+    format!("root and the group {}", name_of(group, &groups).unwrap_or(&group.to_string()))
+}
+
+/// The name of a group in the lines of group(5).
+fn name_of(group: u32, groups: &str) -> Option<&str> {
+    groups.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, number) = (fields.next()?, fields.nth(1)?);
+        (number.parse() == Ok(group)).then_some(name)
     })
 }

@@ -27,6 +27,9 @@ pub enum Error {
     /// A folder that pins cannot be kept in, whatever is mounted where.
     #[error("--pins {}: give a folder right below a BPF file system by its full path, such as /sys/fs/bpf/ratelimit", .0.display())]
     PinsFolder(PathBuf),
+    /// The pins are another user's.
+    #[error("{}: permission denied: the pins are root's alone, so run as root", .0.display())]
+    NotOwner(PathBuf),
     /// An attach was killed before it was done, or somebody removed the program's pin.
     #[error(
         "the pinned program is missing, as after an attach that was killed: run `ratelimit attach IFACE` again, or `ratelimit detach --all` if that fails"
@@ -145,6 +148,12 @@ pub enum Error {
         "no interface has a capacity, which --throttle elastic goes by: `ratelimit attach IFACE --capacity RATE` first"
     )]
     NoCapacity,
+    /// Another daemon has the claim on the instance.
+    #[error(
+        "another daemon keeps a file in force in {}, perhaps one in a container: end that one first, limits stay in force meanwhile",
+        .0.display()
+    )]
+    SecondDaemon(PathBuf),
     /// A limit that cannot be.
     #[error(transparent)]
     Limit(#[from] LimitError),

@@ -17,6 +17,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use super::{
     Error,
     attachment::Attachments,
+    claim,
     error::{Tried as _, at},
     migration,
     object::{self, Settings, Wanted},
@@ -189,6 +190,7 @@ fn lock(pins: &Path) -> Result<Option<OwnedFd>, Error> {
         let folder = match rustix::fs::open(pins, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
             Ok(folder) => folder,
             Err(rustix::io::Errno::NOENT) => return Ok(None),
+            Err(rustix::io::Errno::ACCESS) => return Err(Error::NotOwner(pins.to_owned())),
             Err(error) => return Err(at(pins)(error.into())),
         };
         rustix::fs::flock(&folder, FlockOperation::LockExclusive).map_err(|error| at(pins)(error.into()))?;
@@ -236,6 +238,7 @@ fn remove_entries(pins: &Path) -> Result<(), Error> {
     for name in map::PINNED.into_iter().chain(moved).chain([PROGRAM]) {
         remove_if_there(&pins.join(name), |path| fs::remove_file(path))?;
     }
+    remove_if_there(&pins.join(claim::FOLDER), |path| fs::remove_dir(path))?;
     remove_if_there(&pins.join(LINKS), |path| fs::remove_dir(path))
 }
 

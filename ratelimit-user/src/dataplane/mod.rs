@@ -6,6 +6,7 @@ pub mod bulk;
 pub mod capacities;
 pub mod cells;
 pub mod census;
+pub mod claim;
 pub mod clocks;
 pub mod costs;
 pub mod error;
