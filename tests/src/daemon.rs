@@ -4,7 +4,7 @@ use std::{
     fs,
     io::{BufRead as _, BufReader},
     path::{Path, PathBuf},
-    process::{ChildStderr, Stdio},
+    process::{ChildStderr, Command, Stdio},
     sync::atomic::{AtomicU32, Ordering},
 };
 
@@ -72,7 +72,16 @@ impl Daemon {
     /// If it cannot be started.
     #[must_use]
     pub fn start(sandbox: &Sandbox, ratelimit: &Ratelimit<'_>, file: &Path) -> Self {
-        let mut command = ratelimit.command(&format!("run -c {}", file.display()));
+        Self::by(sandbox, ratelimit.command(&format!("run -c {}", file.display())))
+    }
+
+    /// As this command starts it.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be started.
+    #[must_use]
+    pub fn by(sandbox: &Sandbox, mut command: Command) -> Self {
         command.stderr(Stdio::piped());
         let mut process = sandbox.start(command);
         let lines = BufReader::new(process.child.stderr.take().unwrap());

@@ -1,6 +1,6 @@
 //! What is wrong with a file, and where.
 
-use std::{fmt, ops::Range, path::PathBuf};
+use std::{fmt, iter, ops::Range, path::PathBuf};
 
 use serde::Serialize;
 
@@ -20,13 +20,33 @@ pub struct Problem {
     pub message: String,
 }
 
+/// Where the lines of a text begin.
+#[derive(Debug)]
+pub(super) struct Lines(Vec<usize>);
+
+impl Lines {
+    /// Of this text.
+    pub(super) fn of(text: &str) -> Self {
+        Self(iter::once(0).chain(text.match_indices('\n').map(|(end, _)| end + 1)).collect())
+    }
+
+    /// The line of a place in the text, from 1 on.
+    pub(super) fn number(&self, place: usize) -> usize {
+        self.0.partition_point(|start| *start <= place)
+    }
+
+    /// Where the line of a place begins.
+    fn start(&self, place: usize) -> usize {
+        self.0.get(self.number(place).saturating_sub(1)).copied().unwrap_or(0)
+    }
+}
+
 impl Problem {
-    /// A problem with this part of the text.
-    pub(super) fn at(text: &str, span: Range<usize>, message: impl Into<String>) -> Self {
+    /// A problem with this part of the text with these lines.
+    pub(super) fn at(text: &str, lines: &Lines, span: Range<usize>, message: impl Into<String>) -> Self {
         let start = span.start.min(text.len());
-        let before = text.get(..start).unwrap_or(text);
-        let line = before.matches('\n').count() + 1;
-        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        let line = lines.number(start);
+        let column = text.get(lines.start(start)..start).unwrap_or_default().chars().count() + 1;
         let found = text.get(start..span.end.min(text.len())).unwrap_or_default();
         let found = found.lines().next().unwrap_or_default().trim_end();
         let found = match found.char_indices().nth(SHOWN) {

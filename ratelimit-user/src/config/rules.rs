@@ -35,13 +35,13 @@ const KEYS: [&str; 4] = ["source", "service", "until", "comment"];
 pub(super) struct Rules<'p> {
     policies: &'p Policies,
     planned: Vec<Planned>,
-    /// The line of the rule for a target.
-    lines: HashMap<Target, usize>,
+    /// Where the rule for a target stands.
+    places: HashMap<Target, usize>,
 }
 
 impl<'p> Rules<'p> {
     pub(super) fn new(policies: &'p Policies) -> Self {
-        Self { policies, planned: Vec::new(), lines: HashMap::new() }
+        Self { policies, planned: Vec::new(), places: HashMap::new() }
     }
 
     pub(super) fn done(self) -> Vec<Planned> {
@@ -94,8 +94,8 @@ impl<'p> Rules<'p> {
     }
 
     fn plan(&mut self, target: Target, terms: Option<Terms>, until: Option<SystemTime>, table: &Table<'_>) {
-        if let Some(line) = self.lines.insert(target, table.line()) {
-            table.wrong(format!("{target} has a rule already, in line {line}"));
+        if let Some(place) = self.places.insert(target, table.span.start) {
+            table.wrong(format!("{target} has a rule already, in line {}", table.line(place)));
         }
         self.planned.extend(terms.map(|terms| Planned { target, terms, until }));
     }

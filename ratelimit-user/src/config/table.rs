@@ -1,13 +1,18 @@
 //! Tables and values of a TOML file that know where they stand, and collect what is wrong with them.
 
-use std::{cell::RefCell, fmt::Display, ops::Range, str::FromStr};
+use std::{
+    cell::{OnceCell, RefCell},
+    fmt::Display,
+    ops::Range,
+    str::FromStr,
+};
 
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
 };
 
-use super::problem::Problem;
+use super::problem::{Lines, Problem};
 
 /// How alike two keys must be for one to be a slip of the other, from 0 to 1.
 const ALIKE: f64 = 0.7;
@@ -16,22 +21,23 @@ const ALIKE: f64 = 0.7;
 #[derive(Debug)]
 pub(super) struct Page<'a> {
     text: &'a str,
+    /// Counted when the first problem is found.
+    lines: OnceCell<Lines>,
     problems: RefCell<Vec<Problem>>,
 }
 
 impl<'a> Page<'a> {
     pub(super) fn new(text: &'a str) -> Self {
-        Self { text, problems: RefCell::default() }
+        Self { text, lines: OnceCell::new(), problems: RefCell::default() }
     }
 
     /// Notes a problem with a part of the text.
     pub(super) fn wrong(&self, span: Range<usize>, message: impl Into<String>) {
-        self.problems.borrow_mut().push(Problem::at(self.text, span, message));
+        self.problems.borrow_mut().push(Problem::at(self.text, self.lines(), span, message));
     }
 
-    /// The line that a part of the text begins in, from 1 on.
-    pub(super) fn line(&self, span: &Range<usize>) -> usize {
-        Problem::at(self.text, span.clone(), "").line
+    fn lines(&self) -> &Lines {
+        self.lines.get_or_init(|| Lines::of(self.text))
     }
 
     /// Everything that is wrong, from the beginning on.
@@ -89,9 +95,9 @@ impl<'a> Table<'a> {
         self.page.wrong(self.span.clone(), message);
     }
 
-    /// The line where it begins.
-    pub(super) fn line(&self) -> usize {
-        self.page.line(&self.span)
+    /// The line of a place in the text, from 1 on.
+    pub(super) fn line(&self, place: usize) -> usize {
+        self.page.lines().number(place)
     }
 }
 

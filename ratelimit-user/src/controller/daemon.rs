@@ -89,6 +89,12 @@ struct Daemon {
 
 impl Daemon {
     fn apply(&mut self, is_first: bool) -> Result<Applied> {
+        let applied = self.read_and_apply(is_first);
+        give_back();
+        applied
+    }
+
+    fn read_and_apply(&mut self, is_first: bool) -> Result<Applied> {
         let config = config::read(&self.file)?;
         // What can fail of it comes first, and the rest cannot.
         let prepared = self.metrics.prepare(&config.metrics)?;
@@ -159,6 +165,15 @@ fn text(applied: &Applied) -> String {
         parts.push(format!("set otherwise by command: {}", applied.overruled.join(", ")));
     }
     parts.join("; ")
+}
+
+/// Gives memory back to the system that a file took: a daemon needs it for a moment now and then.
+fn give_back() {
+    // SAFETY: it changes nothing that is in use.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::malloc_trim(0)
+    };
 }
 
 fn level(applied: &Applied) -> Level {

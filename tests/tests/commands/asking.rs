@@ -8,10 +8,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox, VICTIM_IPV4};
+use ratelimit_tests::{Flood, Folder, Frame, Ratelimit, Sandbox, VICTIM_IPV4};
 
 use crate::{
-    daemon::Folder,
     metrics::{FILE, OK, ask, get, scrape, start},
 };
 

@@ -6,7 +6,7 @@ use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox};
 use rustix::process::Signal;
 use serde_json::json;
 
-fn limits(ratelimit: &Ratelimit<'_>) -> Vec<String> {
+pub(super) fn limits(ratelimit: &Ratelimit<'_>) -> Vec<String> {
     let text = |row: &serde_json::Value, key: &str| row[key].as_str().unwrap_or("-").to_owned();
     let list = ratelimit.json("limit list");
     let row = |row| {
@@ -17,7 +17,7 @@ fn limits(ratelimit: &Ratelimit<'_>) -> Vec<String> {
 
 const PINS: &str = "/sys/fs/bpf/ratelimit";
 
-const FILE: &str = "interfaces = [\"eth0\"]\n[default]\npackets = \"1000/s\"\n[[rule]]\nsource = \"10.0.0.0/24\"\nservice = \"udp/53\"\npackets = \"5/s\"\n";
+pub(super) const FILE: &str = "interfaces = [\"eth0\"]\n[default]\npackets = \"1000/s\"\n[[rule]]\nsource = \"10.0.0.0/24\"\nservice = \"udp/53\"\npackets = \"5/s\"\n";
 
 #[test]
 fn a_file_is_in_force_is_followed_and_stays_without_the_daemon() {

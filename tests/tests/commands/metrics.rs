@@ -9,11 +9,11 @@ use std::{
     path::Path,
 };
 
-use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox};
+use ratelimit_tests::{Daemon, Flood, Folder, Frame, Ratelimit, Sandbox};
 use rustix::fs::{FlockOperation, flock};
 use serde_json::Value;
 
-use crate::daemon::{Daemon, Folder};
+
 
 pub(crate) const FILE: &str = "interfaces = [\"eth0\"]\n[default]\npackets = \"10/h\"\nburst = 4\n";
 

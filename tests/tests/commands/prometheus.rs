@@ -9,11 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_tests::{Flood, Frame, Process, Ratelimit, Sandbox, stdin};
+use ratelimit_tests::{Flood, Folder, Frame, Process, Ratelimit, Sandbox, stdin};
 use serde_json::Value;
 
 use crate::{
-    daemon::Folder,
     metrics::{FILE, start},
 };
 

@@ -1,0 +1,192 @@
+//! The service manager's end: a socket that hears what a service says of itself, and systemd as process 1 of a sandbox.
+
+use std::{
+    fs,
+    os::unix::net::UnixDatagram,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::{Process, Ratelimit, Sandbox};
+
+/// Longest that a message is waited for: a failure, where it is reached.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// A socket for the messages of sd_notify(3), in the sandbox's /run.
+#[derive(Debug)]
+pub struct NotifySocket {
+    socket: UnixDatagram,
+    path: PathBuf,
+}
+
+impl NotifySocket {
+    /// Makes it.
+    ///
+    /// # Panics
+    ///
+    /// If one of that name is there.
+    #[must_use]
+    pub fn new(sandbox: &Sandbox, name: &str) -> Self {
+        let path = Path::new("/run").join(name);
+        let socket = sandbox.victim(|| UnixDatagram::bind(&path)).expect("cannot make a socket");
+        socket.set_read_timeout(Some(PATIENCE)).expect("cannot set a time limit");
+        Self { socket, path }
+    }
+
+    /// For the variable NOTIFY_SOCKET.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The next message.
+    ///
+    /// # Panics
+    ///
+    /// If there is none within a minute.
+    #[must_use]
+    pub fn message(&self) -> String {
+        let mut buffer = [0; 4_096];
+        let length = self.socket.recv(&mut buffer).expect("no message came");
+        String::from_utf8(buffer[..length].to_vec()).expect("messages are UTF-8")
+    }
+}
+
+/// systemd, with the product and its unit installed, and nothing else to run but the journal. Killed on drop.
+#[derive(Debug)]
+pub struct Systemd<'a> {
+    sandbox: &'a Sandbox,
+    process: Process,
+    cgroup: PathBuf,
+}
+
+/// What a unit that is started comes after.
+const TARGETS: [&str; 5] = ["sysinit", "basic", "network-pre", "network", "sandbox"];
+/// What keeps the journal.
+const JOURNAL: [&str; 3] = ["systemd-journald.service", "systemd-journald.socket", "systemd-journald-dev-log.socket"];
+/// Where its units are.
+const UNITS: &str = "/run/units";
+
+impl<'a> Systemd<'a> {
+    /// Starts it, with this unit.
+    ///
+    /// # Panics
+    ///
+    /// Without systemd, or cgroups of the second version.
+    #[must_use]
+    pub fn start(sandbox: &'a Sandbox, ratelimit: &Ratelimit<'_>, unit: &str) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let cgroup = Path::new("/run/cgroup").join(format!("ratelimit-{}-{count}", std::process::id()));
+        sandbox.victim(|| install(unit));
+        let ready = NotifySocket::new(sandbox, "ready");
+        let script = "set -e; here=$1; binary=$2
+            mount --bind $binary /run/sbin/ratelimit; mount --rbind /run/sbin /usr/local/sbin; mount --bind /run/etc /etc
+            mount -t cgroup2 cgroup2 /run/cgroup; mkdir $here; echo $$ > $here/cgroup.procs
+            exec unshare --pid --fork --kill-child --cgroup --mount --propagation unchanged sh -ec '
+                exec 2>&3; mount -t proc proc /proc; mount -t cgroup2 cgroup2 /sys/fs/cgroup
+                exec /lib/systemd/systemd --system --unit=sandbox.target --show-status=no --log-target=journal
+            ' 3>&2 2>/dev/null";
+        let mut command = Command::new("sh");
+        command.args(["-c", script, "sh"]).arg(&cgroup).arg(ratelimit.command("").get_program()).stdin(Stdio::null());
+        command.env("container", "sandbox").env("SYSTEMD_UNIT_PATH", UNITS).env("NOTIFY_SOCKET", ready.path());
+        let process = sandbox.start(command);
+        let systemd = Self { sandbox, process, cgroup };
+        while !ready.message().lines().any(|line| line == "READY=1") {}
+        systemd
+    }
+
+    /// Runs `systemctl` or another of its commands with these words: whether it has succeeded, and what it printed.
+    #[must_use]
+    pub fn run(&self, words: &str) -> (bool, String) {
+        // It talks to those only whose process it can see.
+        let init = self.init().expect("systemd has ended");
+        let mut command = Command::new("nsenter");
+        command.args(["--pid", "--mount", "--target", &init.as_raw_nonzero().to_string()]);
+        let output = self.sandbox.output(command.args(words.split_whitespace()).env("SYSTEMD_UNIT_PATH", UNITS));
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8_lossy(&text).trim_end().to_owned())
+    }
+
+    /// The same, and returns what it printed.
+    ///
+    /// # Panics
+    ///
+    /// If it fails.
+    pub fn ok(&self, words: &str) -> String {
+        let (is_good, text) = self.run(words);
+        assert!(is_good, "{words}: {text}");
+        text
+    }
+
+    /// Process 1, the only child of the one that has made its namespaces.
+    fn init(&self) -> Option<Pid> {
+        let parent = self.process.child.id();
+        let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).ok()?;
+        Pid::from_raw(children.split_whitespace().next()?.parse().ok()?)
+    }
+
+    /// A property of the service.
+    #[must_use]
+    pub fn show(&self, property: &str) -> String {
+        self.ok(&format!("systemctl show ratelimit --value --property={property}"))
+    }
+
+    /// The lines of the service itself in the journal so far, each with its priority.
+    #[must_use]
+    pub fn journal(&self) -> Vec<(String, String)> {
+        self.ok("journalctl --sync");
+        let lines = self.ok("journalctl --directory=/run/log/journal --identifier=ratelimit --output=json");
+        let line = |line: &str| {
+            let line: serde_json::Value = serde_json::from_str(line).expect("the journal prints JSON");
+            let field = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
+            (field("PRIORITY"), field("MESSAGE"))
+        };
+        lines.lines().map(line).collect()
+    }
+}
+
+impl Drop for Systemd<'_> {
+    fn drop(&mut self) {
+        // Process 1 takes all others with it, and its parent ends when they are gone.
+        let _ = self.init().map(|init| kill_process(init, Signal::KILL));
+        let _ = self.process.child.wait();
+        self.sandbox.victim(|| remove(&self.cgroup));
+    }
+}
+
+/// Puts units and files where systemd will look for them.
+fn install(unit: &str) {
+    let units = Path::new(UNITS);
+    for folder in [units, Path::new("/run/sbin"), Path::new("/run/cgroup"), Path::new("/run/etc/ratelimit")] {
+        fs::create_dir_all(folder).expect("cannot make a folder");
+    }
+    let write = |path: &Path, text: &str| fs::write(path, text).expect("cannot write a file");
+    for target in TARGETS {
+        write(&units.join(format!("{target}.target")), "[Unit]\nDefaultDependencies=no\n");
+    }
+    write(&units.join("sandbox.target"), "[Unit]\nDefaultDependencies=no\nWants=systemd-journald.service\n");
+    for name in JOURNAL {
+        std::os::unix::fs::symlink(Path::new("/lib/systemd/system").join(name), units.join(name))
+            .expect("cannot make a link");
+    }
+    write(&units.join("ratelimit.service"), unit);
+    let etc = Path::new("/run/etc");
+    write(&etc.join("passwd"), "root:x:0:0::/root:/bin/sh\n");
+    write(&etc.join("group"), "root:x:0:\nratelimit:x:990:\n");
+    write(&etc.join("machine-id"), "0123456789abcdef0123456789abcdef\n");
+    write(Path::new("/run/sbin/ratelimit"), "");
+}
+
+/// Removes a cgroup with all in it.
+fn remove(cgroup: &Path) {
+    for entry in fs::read_dir(cgroup).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove(&entry.path());
+        }
+    }
+    let _ = fs::remove_dir(cgroup);
+}

@@ -1,0 +1,142 @@
+//! Who may do what: capabilities, users, groups, and containers.
+
+use std::process::Command;
+
+use ratelimit_tests::{Daemon, Flood, Folder, Frame, PEER_IPV4, Ratelimit, Sandbox};
+
+use super::daemon::{FILE, limits};
+
+/// What the program needs, and no more.
+const CAPABILITIES: &str = "bpf,net_admin,perfmon";
+
+/// The command `ratelimit` with these words, run by `setpriv` with other words.
+fn with(ratelimit: &Ratelimit<'_>, setpriv: &str, words: &str) -> Command {
+    let ratelimit = ratelimit.command(words);
+    let mut command = Command::new("setpriv");
+    command.args(setpriv.split_whitespace()).arg(ratelimit.get_program()).args(ratelimit.get_args());
+    command.env_remove("SSH_CONNECTION");
+    command
+}
+
+/// Only these capabilities, and no way to more.
+fn bounded(to: &str) -> String {
+    format!("--bounding-set -all,+{} --inh-caps -all --no-new-privs", to.replace(',', ",+"))
+}
+
+/// What is printed on standard error by a command that fails.
+fn refused(ratelimit: &Ratelimit<'_>, command: &mut Command) -> String {
+    let output = ratelimit.output(command);
+    assert_eq!((output.status, output.stdout.as_str()), (2, ""), "{output:?}");
+    output.stderr
+}
+
+#[test]
+fn three_capabilities_do_everything_and_without_one_its_name_is_told() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    for words in [
+        "attach eth0 --packets 5/s --capacity 9k/s --strangers 5k/s",
+        "limit set 10.0.0.0/24 --packets 7/m --algorithm sliding-log --over-limit reject",
+        "limit set default --service udp/53 --packets 9/s --throttle elastic",
+        "status --verbose",
+        "sources",
+        "detach eth0",
+        "detach --all",
+    ] {
+        let output = ratelimit.output(&mut with(&ratelimit, &bounded(CAPABILITIES), words));
+        assert_eq!((output.status, output.stderr.as_str()), (0, ""), "{words}");
+    }
+    for missing in ["bpf", "net_admin", "perfmon"] {
+        let others: Vec<&str> = CAPABILITIES.split(',').filter(|one| *one != missing).collect();
+        let line = refused(&ratelimit, &mut with(&ratelimit, &bounded(&others.join(",")), "attach eth0"));
+        let expected = "run as root, or give the process CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON";
+        assert_eq!(line, format!("ratelimit: missing privilege CAP_{}: {expected}\n", missing.to_uppercase()));
+    }
+}
+
+#[test]
+fn the_group_of_the_daemon_may_have_it_read_its_file_and_nobody_else() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let folder = Folder::new();
+    folder.write(FILE);
+    let run = format!("run -c {}", folder.file().display());
+    // Its group as the service manager sets it; 12 and 65534 are in every Debian.
+    let mut daemon = Daemon::by(&sandbox, with(&ratelimit, "--regid 12 --clear-groups", &run));
+    daemon.line();
+    let as_user = |group: &str| format!("--reuid 65534 --regid {group} --clear-groups");
+    let output = ratelimit.output(&mut with(&ratelimit, &as_user("12"), "reload"));
+    assert_eq!((output.status, output.stderr.as_str()), (0, ""));
+    daemon.line();
+    let line = refused(&ratelimit, &mut with(&ratelimit, &as_user("65534"), "reload"));
+    assert_eq!(line, "ratelimit: this daemon answers only root and the group man: try with sudo\n");
+    // The pins are root's, with whatever capabilities.
+    let caps = format!("--inh-caps +{0} --ambient-caps +{0}", CAPABILITIES.replace(',', ",+"));
+    let line = refused(&ratelimit, &mut with(&ratelimit, &format!("{} {caps}", as_user("12")), "limit list"));
+    let pins = "/sys/fs/bpf/ratelimit";
+    assert_eq!(line, format!("ratelimit: {pins}: permission denied: the pins are root's alone, so run as root\n"));
+    daemon.end();
+
+    let mut daemon = Daemon::by(&sandbox, ratelimit.command(&run));
+    daemon.line();
+    let line = refused(&ratelimit, &mut with(&ratelimit, &as_user("12"), "reload"));
+    assert_eq!(line, "ratelimit: this daemon answers only root: try with sudo\n");
+    daemon.end();
+    ratelimit.ok("detach --all");
+}
+
+/// The command in a mount namespace of its own, as a container's is: nothing can be written to but what this script mounts.
+fn contained(ratelimit: &Ratelimit<'_>, mounts: &str, words: &str) -> Command {
+    let inner = with(ratelimit, &bounded(CAPABILITIES), words);
+    let mut command = Command::new("unshare");
+    let script = format!("mount -o remount,bind,ro / && mount -o remount,bind,ro /sys && {mounts} && exec \"$@\"");
+    command.args(["--mount", "sh", "-c", &script, "sh"]).arg(inner.get_program()).args(inner.get_args());
+    command.env_remove("SSH_CONNECTION");
+    command
+}
+
+#[test]
+fn a_container_needs_the_hosts_pins_a_run_and_three_capabilities() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let folder = Folder::new();
+    folder.write(FILE);
+    let run = format!("run -c {}", folder.file().display());
+    sandbox.victim(|| std::fs::create_dir("/run/ratelimit").unwrap());
+    // The folder of the socket is the host's, and nothing else of its /run.
+    let shared = "mount --bind /run/ratelimit /mnt && mount -t tmpfs tmpfs /run && mkdir /run/ratelimit && mount --move /mnt /run/ratelimit";
+    let mut daemon = Daemon::by(&sandbox, contained(&ratelimit, shared, &run));
+    assert!(daemon.line().ends_with("attached to eth0"));
+    // Commands on the host see what it has done, and reach it.
+    assert_eq!(limits(&ratelimit).len(), 2);
+    folder.write(&FILE.replace("1000/s", "10/d"));
+    daemon.line();
+    ratelimit.ok("reload");
+    daemon.line();
+
+    // A second one is refused, though it shares nothing but the pins.
+    let second = format!("run -c {}", folder.file().display());
+    let line = refused(&ratelimit, &mut contained(&ratelimit, "mount -t tmpfs tmpfs /run", &second));
+    assert_eq!(
+        line,
+        "ratelimit: another daemon keeps a file in force in /sys/fs/bpf/ratelimit, perhaps one in a container: end that one first, limits stay in force meanwhile\n"
+    );
+    // Without what it needs, it says so.
+    let line = refused(&ratelimit, &mut contained(&ratelimit, "mount -t tmpfs -o ro tmpfs /run", &second));
+    assert_eq!(
+        line,
+        "ratelimit: /run/ratelimit: Read-only file system (os error 30): the daemon needs a folder of its own there for its socket, so give it a /run that it can write to, such as a tmpfs\n"
+    );
+    let line = refused(
+        &ratelimit,
+        &mut contained(&ratelimit, "mount -t tmpfs tmpfs /run && mount -t tmpfs tmpfs /sys/fs/bpf", &second),
+    );
+    let usual = "mount -t bpf bpf /sys/fs/bpf";
+    assert!(line.contains("is not on a BPF file system") && line.contains(usual), "{line}");
+
+    // It ends, and the limits do not.
+    daemon.end();
+    Flood::of(Frame::udp(PEER_IPV4, 9)).send(&sandbox, 100);
+    assert_eq!(ratelimit.json("status")["dropped"]["packets"], 90);
+    ratelimit.ok("detach --all");
+}

@@ -1,0 +1,75 @@
+//! The daemon as a service: under systemd, with the unit that is shipped.
+
+use std::{fs, net::Ipv4Addr, path::Path};
+
+use ratelimit_tests::{Flood, Frame, PEER_IPV4, Ratelimit, Sandbox, Systemd};
+
+const UNIT: &str = include_str!("../../../dist/ratelimit.service");
+
+const FILE: &str = "/etc/ratelimit/ratelimit.toml";
+
+/// Ten packets of each source, and hardly more.
+const LIMIT: &str = "interfaces = [\"eth0\"]\n[default]\npackets = \"10/d\"\n";
+
+/// Writes the file, as the daemon sees it.
+fn write(sandbox: &Sandbox, text: &str) {
+    sandbox.victim(|| fs::write("/run/etc/ratelimit/ratelimit.toml", text).unwrap());
+}
+
+/// Of a hundred packets from this source, how many are dropped.
+fn dropped(sandbox: &Sandbox, ratelimit: &Ratelimit<'_>, source: Ipv4Addr) -> u64 {
+    let count = || ratelimit.json("status")["dropped"]["packets"].as_u64().unwrap();
+    let before = count();
+    Flood::of(Frame::udp(source, 9)).send(sandbox, 100);
+    count() - before
+}
+
+#[test]
+fn the_unit_starts_reloads_fails_and_stops_and_limits_outlive_it() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let systemd = Systemd::start(&sandbox, &ratelimit, UNIT);
+    write(&sandbox, LIMIT);
+    assert_eq!(systemd.ok("systemd-analyze verify /run/units/ratelimit.service"), "");
+    systemd.ok("systemd-analyze security --offline=true --threshold=20 /run/units/ratelimit.service");
+
+    // When start returns, the file is in force.
+    systemd.ok("systemctl start ratelimit");
+    assert_eq!(dropped(&sandbox, &ratelimit, PEER_IPV4), 90);
+    assert_eq!(systemd.show("StatusText"), format!("{FILE} in force, rules: 1"));
+    assert_eq!(systemd.show("ActiveState"), "active");
+
+    // Likewise reload.
+    write(&sandbox, &format!("{LIMIT}[[rule]]\nsource = \"10.1.0.0/16\"\npolicy = \"deny\"\n"));
+    systemd.ok("systemctl reload ratelimit");
+    assert_eq!(dropped(&sandbox, &ratelimit, Ipv4Addr::new(10, 1, 0, 1)), 100);
+    assert_eq!(systemd.show("StatusText"), format!("{FILE} in force, rules: 2"));
+
+    // A reload that fails is one for systemctl, for the status and for the journal, and nothing else.
+    write(&sandbox, "interfaces = 1\nlimits = 2\n");
+    let (is_good, _) = systemd.run("systemctl reload ratelimit");
+    assert!(!is_good);
+    assert_eq!(systemd.show("ActiveState"), "active");
+    let problem = format!("{FILE}:2:1: limits: no such key here");
+    let status = systemd.show("StatusText");
+    assert!(status.starts_with(&format!("reload failed, what was in force stays: {problem}")), "{status}");
+    let journal = systemd.journal();
+    let has = |priority: &str, text: &str| journal.iter().any(|(of, line)| of == priority && line.starts_with(text));
+    assert!(has("6", &format!("ratelimit: {FILE}: in force, rules: 1 set")), "{journal:?}");
+    assert!(has("3", &format!("ratelimit: nothing was changed: {problem}")), "{journal:?}");
+    assert_eq!(dropped(&sandbox, &ratelimit, Ipv4Addr::new(10, 1, 0, 2)), 100);
+
+    // Stopped, its limits stay. It finds them when it starts again.
+    systemd.ok("systemctl stop ratelimit");
+    assert_eq!(systemd.show("Result"), "success");
+    assert!(!sandbox.victim(|| Path::new("/run/ratelimit").exists()));
+    assert_eq!(dropped(&sandbox, &ratelimit, Ipv4Addr::new(10, 2, 0, 1)), 90);
+    let (is_good, _) = systemd.run("systemctl start ratelimit");
+    assert!(!is_good);
+    write(&sandbox, LIMIT);
+    systemd.ok("systemctl start ratelimit");
+    assert_eq!(dropped(&sandbox, &ratelimit, PEER_IPV4), 100);
+    assert_eq!(dropped(&sandbox, &ratelimit, Ipv4Addr::new(10, 1, 0, 3)), 90);
+    systemd.ok("systemctl stop ratelimit");
+    ratelimit.ok("detach --all");
+}
