@@ -1,6 +1,6 @@
 //! `cargo xtask setup`: finds or installs what building and testing need beyond stable Rust and a C compiler.
 
-use std::process::Command;
+use std::{path::Path, process::Command};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use ratelimit_build::{BPF_LINKER, LLVM_MAJOR, NIGHTLY, Toolchain, linker, linker_root, llvm_prefix};
@@ -14,7 +14,7 @@ struct Need {
     present: fn() -> bool,
 }
 
-const NEEDS: [Need; 5] = [
+const NEEDS: [Need; 6] = [
     Need {
         what: "a Rust compiler for bpfel-unknown-none",
         packages: &["rustc-web", "libstd-rust-web-dev-bpf"],
@@ -32,6 +32,12 @@ const NEEDS: [Need; 5] = [
     },
     Need { what: "the ip command", packages: &["iproute2"], present: || works("ip", "-V") },
     Need { what: "strace", packages: &["strace"], present: || works("strace", "-V") },
+    // Tests run the unit. It need not be what this machine has booted with.
+    Need {
+        what: "systemd",
+        packages: &["systemd"],
+        present: || works("systemd-analyze", "--version") && Path::new("/lib/systemd/systemd").exists(),
+    },
 ];
 
 /// What only `cargo xtask vm` needs.
@@ -125,9 +131,9 @@ fn install_linker() -> Result<()> {
 fn by_hand() -> String {
     format!(
         "Install one of these by hand, then run `cargo xtask setup` again:\n  \
-         Debian: apt-get install rustc-web libstd-rust-web-dev-bpf rust-web-clippy llvm-{LLVM_MAJOR}-dev libzstd-dev zlib1g-dev iproute2 strace\n  \
+         Debian: apt-get install rustc-web libstd-rust-web-dev-bpf rust-web-clippy llvm-{LLVM_MAJOR}-dev libzstd-dev zlib1g-dev iproute2 strace systemd\n  \
          others: rustup toolchain install {NIGHTLY} --profile minimal --component rust-src --component clippy,\n          \
-         LLVM {LLVM_MAJOR} with its headers (llvm-config {LLVM_MAJOR} in PATH), iproute2 and strace"
+         LLVM {LLVM_MAJOR} with its headers (llvm-config {LLVM_MAJOR} in PATH), iproute2, strace and systemd 252 or newer"
     )
 }
 
