@@ -45,6 +45,19 @@ fn the_unit_starts_reloads_fails_and_stops_and_limits_outlive_it() {
     assert_eq!(dropped(&sandbox, &ratelimit, Ipv4Addr::new(10, 1, 0, 1)), 100);
     assert_eq!(systemd.show("StatusText"), format!("{FILE} in force, rules: 2"));
 
+    // Whatever a file asks for of the program and its maps is within what the unit lets through.
+    write(
+        &sandbox,
+        &format!(
+            "{LIMIT}[interface.eth0]\ncapacity = \"9k/s\"\n[settings]\nstrangers = \"9k/s\"\nmax-sources = 5000\n\
+             [[rule]]\nsource = \"10.1.0.0/16\"\npolicy = \"deny\"\n\
+             [[rule]]\nsource = \"10.3.0.0/16\"\npackets = \"5/m\"\nalgorithm = \"sliding-log\"\nover-limit = \"reject\"\n\
+             [[rule]]\nsource = \"10.4.0.0/16\"\npackets = \"5/s\"\nthrottle = \"elastic\"\nparent = \"all=9/s\"\n"
+        ),
+    );
+    systemd.ok("systemctl reload ratelimit");
+    assert_eq!(dropped(&sandbox, &ratelimit, Ipv4Addr::new(10, 3, 0, 1)), 95);
+
     // A reload that fails is one for systemctl, for the status and for the journal, and nothing else.
     write(&sandbox, "interfaces = 1\nlimits = 2\n");
     let (is_good, _) = systemd.run("systemctl reload ratelimit");
@@ -70,6 +83,27 @@ fn the_unit_starts_reloads_fails_and_stops_and_limits_outlive_it() {
     systemd.ok("systemctl start ratelimit");
     assert_eq!(dropped(&sandbox, &ratelimit, PEER_IPV4), 100);
     assert_eq!(dropped(&sandbox, &ratelimit, Ipv4Addr::new(10, 1, 0, 3)), 90);
+    systemd.ok("systemctl stop ratelimit");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_daemon_that_is_killed_is_started_again_and_nothing_passes_meanwhile() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let systemd = Systemd::start(&sandbox, &ratelimit, &UNIT.replace("RestartSec=5s", "RestartSec=100ms"));
+    write(&sandbox, LIMIT);
+    systemd.ok("systemctl start ratelimit");
+    assert_eq!(dropped(&sandbox, &ratelimit, PEER_IPV4), 90);
+    systemd.ok("systemctl kill --signal=KILL ratelimit");
+    assert_eq!(dropped(&sandbox, &ratelimit, PEER_IPV4), 100);
+    // While it is about to be started again, this waits.
+    while systemd.show("NRestarts") == "0" {
+        systemd.ok("systemctl start ratelimit");
+    }
+    systemd.ok("systemctl start ratelimit");
+    systemd.ok("systemctl reload ratelimit");
+    assert_eq!(dropped(&sandbox, &ratelimit, PEER_IPV4), 100);
     systemd.ok("systemctl stop ratelimit");
     ratelimit.ok("detach --all");
 }
