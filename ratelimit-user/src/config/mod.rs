@@ -2,6 +2,7 @@
 
 pub mod metrics;
 mod options;
+mod parts;
 mod policies;
 pub mod problem;
 mod rules;
@@ -17,6 +18,7 @@ use toml::de::DeTable;
 pub use self::rules::Planned;
 use self::{
     metrics::Metrics,
+    parts::Parts,
     policies::Policies,
     problem::{ConfigError, Problem},
     table::{Page, Table},
@@ -89,6 +91,11 @@ pub fn read(path: &Path) -> Result<Config, ConfigError> {
 ///
 /// Everything that is wrong, from the beginning on.
 pub fn parse(text: &str) -> Result<Config, Vec<Problem>> {
+    // What is wrong is told of the whole.
+    in_parts(text).map_or_else(|| whole(text), Ok)
+}
+
+fn whole(text: &str) -> Result<Config, Vec<Problem>> {
     let (entries, errors) = DeTable::parse_recoverable(text);
     let page = Page::new(text);
     for error in &errors {
@@ -97,13 +104,39 @@ pub fn parse(text: &str) -> Result<Config, Vec<Problem>> {
     let mut config = Config::default();
     if errors.is_empty() {
         let top = Table::new(&page, 0..0, entries.get_ref());
-        config = read_top(&page, &top);
+        config = read_top(&page, &top, &mut |_| {});
     }
     let problems = page.problems();
     if problems.is_empty() { Ok(config) } else { Err(problems) }
 }
 
-fn read_top(page: &Page<'_>, top: &Table<'_>) -> Config {
+/// Reads a file part by part. Nothing where anything is wrong, or has to be read with the rest.
+fn in_parts(text: &str) -> Option<Config> {
+    let Parts { others, rules } = Parts::of(text);
+    let (entries, errors) = DeTable::parse_recoverable(&others);
+    if !errors.is_empty() || entries.get_ref().contains_key("rule") {
+        return None;
+    }
+    let page = Page::new(&others);
+    let mut is_good = true;
+    let config = read_top(&page, &Table::new(&page, 0..0, entries.get_ref()), &mut |into| {
+        is_good = rules.iter().all(|part| add_rules(text.get(part.clone()).unwrap_or_default(), into));
+    });
+    (is_good && page.problems().is_empty()).then_some(config)
+}
+
+/// Adds the rules of a part. Whether all is well.
+fn add_rules(text: &str, into: &mut rules::Rules<'_>) -> bool {
+    let (entries, errors) = DeTable::parse_recoverable(text);
+    let page = Page::new(text);
+    let top = Table::new(&page, 0..0, entries.get_ref());
+    top.expect_keys(&["rule"]);
+    top.get("rule").map(table::Value::tables).unwrap_or_default().iter().for_each(|table| into.add(table));
+    errors.is_empty() && page.problems().is_empty()
+}
+
+/// Reads all, and rules that stand elsewhere by `more`.
+fn read_top(page: &Page<'_>, top: &Table<'_>, more: &mut dyn FnMut(&mut rules::Rules<'_>)) -> Config {
     top.expect_keys(&TOP);
     let mut config = Config { interfaces: interfaces(page, top), metrics: metrics::read(top), ..Config::default() };
     if let Some(table) = top.get("settings").and_then(table::Value::table) {
@@ -135,6 +168,7 @@ fn read_top(page: &Page<'_>, top: &Table<'_>) -> Config {
         }
     }
     top.get("rule").map(table::Value::tables).unwrap_or_default().iter().for_each(|table| rules.add(table));
+    more(&mut rules);
     config.rules = rules.done();
     config
 }

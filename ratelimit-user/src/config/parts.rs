@@ -1,0 +1,125 @@
+//! A file in parts, so that a hundred thousand rules need not be in memory as a tree all at once: the rules, some at a time, and all else.
+//!
+//! Parts that can be read, without a problem and with no other rules, say together what the file says.
+
+use std::ops::Range;
+
+use toml_parser::{
+    Source,
+    lexer::{Token, TokenKind},
+};
+
+/// Rules in one part.
+const RULES: usize = 256;
+
+/// A file in parts.
+#[derive(Debug)]
+pub(super) struct Parts {
+    /// All that is no `[[rule]]`, with spaces in their place.
+    pub(super) others: String,
+    /// Where the rules are: from one head on, up to the next that is none of a rule.
+    pub(super) rules: Vec<Range<usize>>,
+}
+
+impl Parts {
+    /// The parts of this text.
+    pub(super) fn of(text: &str) -> Self {
+        let mut parts = Self { others: String::with_capacity(text.len()), rules: Vec::new() };
+        let (mut rules_of_part, mut part): (usize, Option<usize>) = (0, None);
+        for (place, is_rule) in heads(text).chain([(text.len(), false)]) {
+            if part.is_none() {
+                parts.others.push_str(text.get(parts.others.len()..place).unwrap_or_default());
+            }
+            if let Some(start) = part.filter(|_| !is_rule || rules_of_part == RULES) {
+                parts.rules.push(start..place);
+                parts.others.extend(std::iter::repeat_n(' ', place - start));
+                part = None;
+            }
+            if is_rule && part.is_none() {
+                (rules_of_part, part) = (0, Some(place));
+            }
+            rules_of_part += 1;
+        }
+        parts
+    }
+}
+
+/// Where the heads of tables begin, and whether they are `[[rule]]` in so many letters.
+fn heads(text: &str) -> impl Iterator<Item = (usize, bool)> + '_ {
+    let mut tokens = Source::new(text).lex().peekable();
+    // Brackets that are open, and whether a line has just begun.
+    let (mut depth, mut is_start) = (0_usize, true);
+    std::iter::from_fn(move || {
+        loop {
+            let token = tokens.next()?;
+            match token.kind() {
+                TokenKind::LeftSquareBracket if depth == 0 && is_start => {
+                    let mut last = token;
+                    while let Some(next) = tokens.next_if(|next| is_of_head(text, next)) {
+                        last = next;
+                    }
+                    is_start = false;
+                    let place = token.span().start();
+                    return Some((place, text.get(place..last.span().end()) == Some("[[rule]]")));
+                }
+                TokenKind::LeftSquareBracket | TokenKind::LeftCurlyBracket => depth += 1,
+                TokenKind::RightSquareBracket | TokenKind::RightCurlyBracket => depth = depth.saturating_sub(1),
+                TokenKind::Newline => is_start = depth == 0,
+                TokenKind::Whitespace => continue,
+                _ => {}
+            }
+            is_start &= token.kind() == TokenKind::Newline;
+        }
+    })
+}
+
+/// Whether a head goes on with this.
+fn is_of_head(text: &str, token: &Token) -> bool {
+    match token.kind() {
+        TokenKind::LeftSquareBracket | TokenKind::RightSquareBracket => true,
+        TokenKind::Atom => text.get(token.span().start()..token.span().end()) == Some("rule"),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Parts, RULES};
+
+    fn of(text: &str) -> (String, Vec<&str>) {
+        let Parts { others, rules } = Parts::of(text);
+        assert_eq!(others.len(), text.len());
+        (others, rules.into_iter().map(|part| &text[part]).collect())
+    }
+
+    #[test]
+    fn rules_are_cut_out_and_what_only_looks_like_them_is_not() {
+        for (text, expected) in [
+            ("", vec![]),
+            ("a = 1\n", vec![]),
+            ("[[rule]]\na = 1\n [[rule]]\nb = 2", vec!["[[rule]]\na = 1\n [[rule]]\nb = 2"]),
+            (
+                "x = 1\n[[rule]] # one\na = [\n[[rule]]\n]\n[b]\nc = 1\n[[rule]]\n",
+                vec!["[[rule]] # one\na = [\n[[rule]]\n]\n", "[[rule]]\n"],
+            ),
+            ("a = \"\"\"\n[[rule]]\n\"\"\"\nb = '''\n[[rule]]'''\n# [[rule]]\n", vec![]),
+            // Those are left to whoever reads the rest.
+            ("[[ rule ]]\n[[\"rule\"]]\n[rule]\n[rule.a]\n[[rule.a]]\n[[rules]]\n", vec![]),
+            ("a = {\nb = [\n[[rule]]\n", vec![]),
+        ] {
+            assert_eq!(of(text).1, expected, "{text}");
+        }
+        let (others, _) = of("x = 1\n[[rule]]\ny = 2\n[z]\n");
+        assert_eq!(others, "x = 1\n               [z]\n");
+    }
+
+    #[test]
+    fn parts_have_so_many_rules_at_most_and_all_of_them() {
+        for count in [1, RULES - 1, RULES, RULES + 1, 3 * RULES] {
+            let text = "[[rule]]\na = 1\n".repeat(count);
+            let (_, parts) = of(&text);
+            assert_eq!(parts.concat(), text);
+            assert_eq!(parts.len(), count.div_ceil(RULES));
+        }
+    }
+}
