@@ -1,6 +1,6 @@
 //! Rules: who, which of their packets, what is done, until when.
 
-use std::{collections::HashMap, time::SystemTime};
+use std::{collections::HashMap, sync::Arc, time::SystemTime};
 
 use ratelimit_common::{policy::MOST_COST, service::Service};
 
@@ -21,8 +21,8 @@ use crate::{
 pub struct Planned {
     /// What it is about.
     pub target: Target,
-    /// What is done.
-    pub terms: Terms,
+    /// What is done. Many rules share it.
+    pub terms: Arc<Terms>,
     /// When it ends.
     pub until: Option<SystemTime>,
 }
@@ -97,7 +97,11 @@ impl<'p> Rules<'p> {
         if let Some(place) = self.places.insert(target, table.span.start) {
             table.wrong(format!("{target} has a rule already, in line {}", table.line(place)));
         }
-        self.planned.extend(terms.map(|terms| Planned { target, terms, until }));
+        self.planned.extend(terms.map(|terms| {
+            let before = self.planned.last().filter(|before| *before.terms == terms);
+            let terms = before.map_or_else(|| Arc::new(terms), |before| Arc::clone(&before.terms));
+            Planned { target, terms, until }
+        }));
     }
 }
 
