@@ -1,6 +1,6 @@
 //! `ratelimit allow` and `ratelimit deny`: `add | del | list`.
 
-use std::{path::Path, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use anyhow::{Result, ensure};
 use ratelimit_common::{policy::Policy, rule::COMMAND, service::Service};
@@ -181,7 +181,7 @@ impl Word {
         let terms = Terms::from(self.policy);
         let set = |instance: &mut Instance| instance.set_rule(target, &terms, life, COMMAND);
         let replaced = ssh::guarded(&mut instance, target, force, set)?;
-        let row = Row::of(&Listed { target, terms: terms.clone(), expires_in: life, origin: COMMAND });
+        let row = Row::of(&Listed { target, terms: Arc::new(terms), expires_in: life, origin: COMMAND });
         let change = Change::of(row, replaced.as_ref(), life);
         let notes = notes(&instance, target)?;
         output.print(&change, |out| {

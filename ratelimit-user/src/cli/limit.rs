@@ -1,11 +1,11 @@
 //! `ratelimit limit set | del | list`.
 
-use std::{path::Path, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use anyhow::{Result, bail, ensure};
 use ratelimit_common::{
     limit::SECOND,
-    policy::{Ban, LIMIT, Policy},
+    policy::{Ban, LIMIT},
     rule::COMMAND,
     service::Service,
 };
@@ -193,7 +193,7 @@ fn set(
     let mut instance = Instance::open(pins)?;
     let set = |instance: &mut Instance| instance.set_rule(target, terms, life, COMMAND);
     let replaced = ssh::guarded(&mut instance, target, force, set)?;
-    let row = Row::of(&Listed { target, terms: terms.clone(), expires_in: life, origin: COMMAND });
+    let row = Row::of(&Listed { target, terms: Arc::new(terms.clone()), expires_in: life, origin: COMMAND });
     let change = Change::of(row, replaced.as_ref(), life);
     let notes = notes(&instance, target)?;
     output.print(&change, |out| {
@@ -206,7 +206,7 @@ fn set(
 fn delete(target: Target, force: bool, pins: &Path, output: Output) -> Result<Answer> {
     let mut instance = Instance::open(pins)?;
     match rules::get(&instance.tables, target)? {
-        Some(Listed { terms: Terms { policy: Policy { kind: LIMIT, .. }, .. }, .. }) => {
+        Some(rule) if rule.terms.policy.kind == LIMIT => {
             ssh::guarded(&mut instance, target, force, |instance| instance.delete_rule(target))?;
         }
         found => {

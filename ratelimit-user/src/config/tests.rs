@@ -1,4 +1,3 @@
-use proptest::prelude::*;
 use ratelimit_common::{
     policy::{ALLOW, DENY},
     service::{Service, Transport},
@@ -187,47 +186,4 @@ fn of_a_long_text_the_beginning_is_shown() {
     assert_eq!(problems(&format!("[default]\npackets = \"{long}\"")), [format!("2:11: \"{shown}…: {message}")]);
     let lines = "[default]\npackets = \"\"\"two\nlines\"\"\"";
     assert_eq!(problems(lines), [format!("2:11: \"\"\"two: {message}")]);
-}
-
-/// Texts of files: whole tables and odd lines, in any order.
-fn files() -> impl Strategy<Value = String> {
-    let pieces = prop_oneof![
-        6 => (0..40u8).prop_map(|n| format!("[[rule]]\nsource = \"10.0.0.{n}\"\npackets = \"{n}/s\"\n")),
-        4 => (0..40u8).prop_map(|n| format!("  [[rule]] # {n}\npolicy = \"p\"\nsource = \"10.{n}.0.0/16\"\n")),
-        1 => Just("[policy.p]\npackets = [\n\"5/s\"\n]\n".to_owned()),
-        1 => Just("[default]\npackets = \"9/s\"\n".to_owned()),
-        1 => Just("[service.\"udp/53\"]\ncost = 3\n".to_owned()),
-        1 => prop::sample::select(vec![
-            "interfaces = [\"eth0\"]\n",
-            "rule = [{ source = \"10.9.9.9\", policy = \"deny\" }]\n",
-            "[[\"rule\"]]\nsource = \"10.8.8.8\"\npolicy = \"deny\"\n",
-            "[rule.a]\nb = 1\n",
-            "[[rule.a]]\n",
-            "[settings]\nshadow = true\n",
-            "comment = \"\"\"\n[[rule]]\n\"\"\"\n",
-            "comment = [\n[[rule]]\n",
-            "[[rule]\n",
-            "\"\"\"",
-            "]\n",
-        ]).prop_map(str::to_owned),
-    ];
-    prop::collection::vec(pieces, 0..12).prop_map(|pieces| pieces.concat())
-}
-
-proptest! {
-    #[test]
-    fn in_parts_a_file_says_what_it_says_as_a_whole(text in files()) {
-        if let Some(config) = in_parts(&text) {
-            let whole = whole(&text).expect("a file that is good in parts is good");
-            prop_assert_eq!(config.rules, whole.rules);
-            prop_assert_eq!(config.interfaces, whole.interfaces);
-            prop_assert_eq!(config.wanted, whole.wanted);
-            prop_assert_eq!(config.costs, whole.costs);
-        }
-    }
-}
-
-#[test]
-fn most_files_are_read_in_parts() {
-    assert!(in_parts(include_str!("../../../dist/ratelimit.toml")).is_some());
 }

@@ -48,7 +48,7 @@ pub(super) fn difference(running: &[Listed], planned: &[Planned], now: SystemTim
         };
         kept.insert(plan.target);
         match rules.get(&plan.target) {
-            Some(rule) if rule.terms == *plan.terms && is_same_end(rule.expires_in, left) => found.unchanged += 1,
+            Some(rule) if rule.terms == plan.terms && is_same_end(rule.expires_in, left) => found.unchanged += 1,
             Some(rule) if rule.origin != CONFIG => found.overruled.push(plan.target),
             _ => found.wish(plan, left),
         }

@@ -4,6 +4,7 @@
 
 use std::{
     collections::{HashMap, hash_map::Entry},
+    sync::Arc,
     time::Duration,
 };
 
@@ -33,8 +34,8 @@ use crate::prefix::Prefix;
 pub struct Listed {
     /// What it is about.
     pub target: Target,
-    /// What is done.
-    pub terms: Terms,
+    /// What is done. Many rules share it.
+    pub terms: Arc<Terms>,
     /// Time until it ends by itself.
     pub expires_in: Option<Duration>,
     /// Who made it: an origin of [`ratelimit_common::rule`].
@@ -247,7 +248,7 @@ pub fn list(tables: &Tables) -> Result<Vec<Listed>, Error> {
     let services = Services::read(tables)?;
     let mut rules = Vec::new();
     // Many rules share few policies.
-    let mut known = HashMap::<PolicyId, Terms>::new();
+    let mut known = HashMap::<PolicyId, Arc<Terms>>::new();
     for (service, class) in [(Service::Any, ANY)].into_iter().chain(services.iter()) {
         rules.extend(default(tables, Target::DEFAULT.of(service), class)?);
     }
@@ -255,8 +256,8 @@ pub fn list(tables: &Tables) -> Result<Vec<Listed>, Error> {
         // A class without a service belongs to a rule that is just being made or deleted.
         if let Some(service) = services.of_class(source.class as Class) {
             let terms = match known.entry(rule.policy) {
-                Entry::Occupied(known) => known.get().clone(),
-                Entry::Vacant(free) => free.insert(policies::terms(tables, rule.policy)?).clone(),
+                Entry::Occupied(known) => Arc::clone(known.get()),
+                Entry::Vacant(free) => Arc::clone(free.insert(Arc::new(policies::terms(tables, rule.policy)?))),
             };
             rules.extend(with_terms(Target::prefix(Prefix::of(source, source.prefix)).of(service), rule, terms));
         }
@@ -274,16 +275,16 @@ fn default(tables: &Tables, target: Target, class: Class) -> Result<Option<Liste
     if entry.default_policy == UNLIMITED_ID {
         return Ok(None);
     }
-    let terms = policies::terms(tables, entry.default_policy)?;
+    let terms = Arc::new(policies::terms(tables, entry.default_policy)?);
     Ok(Some(Listed { target, terms, expires_in: None, origin: entry.default_origin }))
 }
 
 fn listed(tables: &Tables, target: Target, rule: &Rule) -> Result<Option<Listed>, Error> {
-    Ok(with_terms(target, rule, policies::terms(tables, rule.policy)?))
+    Ok(with_terms(target, rule, Arc::new(policies::terms(tables, rule.policy)?)))
 }
 
 /// The rule with its terms, unless it has ended.
-fn with_terms(target: Target, rule: &Rule, terms: Terms) -> Option<Listed> {
+fn with_terms(target: Target, rule: &Rule, terms: Arc<Terms>) -> Option<Listed> {
     let expires_in = match rule.expires {
         NEVER => None,
         expires => Some(Duration::from_nanos(expires.checked_sub(host::now())?)),

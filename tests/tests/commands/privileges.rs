@@ -1,6 +1,6 @@
 //! Who may do what: capabilities, users, groups, and containers.
 
-use std::process::Command;
+use std::{fs, process::Command};
 
 use ratelimit_tests::{Daemon, Flood, Folder, Frame, PEER_IPV4, Ratelimit, Sandbox};
 
@@ -54,6 +54,14 @@ fn three_capabilities_do_everything_and_without_one_its_name_is_told() {
     }
 }
 
+/// A group of this machine that is not root's, with its number.
+fn a_group() -> (String, String) {
+    let groups = fs::read_to_string("/etc/group").unwrap();
+    let fields = |line: &str| line.split(':').map(str::to_owned).collect::<Vec<_>>();
+    let group = groups.lines().map(fields).find(|fields| fields[2] != "0").unwrap();
+    (group[0].clone(), group[2].clone())
+}
+
 #[test]
 fn the_group_of_the_daemon_may_have_it_read_its_file_and_nobody_else() {
     let sandbox = Sandbox::new();
@@ -61,25 +69,26 @@ fn the_group_of_the_daemon_may_have_it_read_its_file_and_nobody_else() {
     let folder = Folder::new();
     folder.write(FILE);
     let run = format!("run -c {}", folder.file().display());
-    // Its group as the service manager sets it; 12 and 65534 are in every Debian.
-    let mut daemon = Daemon::by(&sandbox, with(&ratelimit, "--regid 12 --clear-groups", &run));
+    // As the service manager does: its own group, whichever.
+    let (name, group) = a_group();
+    let mut daemon = Daemon::by(&sandbox, with(&ratelimit, &format!("--regid {group} --clear-groups"), &run));
     daemon.line();
     let as_user = |group: &str| format!("--reuid 65534 --regid {group} --clear-groups");
-    let output = ratelimit.output(&mut with(&ratelimit, &as_user("12"), "reload"));
+    let output = ratelimit.output(&mut with(&ratelimit, &as_user(&group), "reload"));
     assert_eq!((output.status, output.stderr.as_str()), (0, ""));
     daemon.line();
     let line = refused(&ratelimit, &mut with(&ratelimit, &as_user("65534"), "reload"));
-    assert_eq!(line, "ratelimit: this daemon answers only root and the group man: try with sudo\n");
+    assert_eq!(line, format!("ratelimit: this daemon answers only root and the group {name}: try with sudo\n"));
     // The pins are root's, with whatever capabilities.
     let caps = format!("--inh-caps +{0} --ambient-caps +{0}", CAPABILITIES.replace(',', ",+"));
-    let line = refused(&ratelimit, &mut with(&ratelimit, &format!("{} {caps}", as_user("12")), "limit list"));
+    let line = refused(&ratelimit, &mut with(&ratelimit, &format!("{} {caps}", as_user(&group)), "limit list"));
     let pins = "/sys/fs/bpf/ratelimit";
     assert_eq!(line, format!("ratelimit: {pins}: permission denied: the pins are root's alone, so run as root\n"));
     daemon.end();
 
     let mut daemon = Daemon::by(&sandbox, ratelimit.command(&run));
     daemon.line();
-    let line = refused(&ratelimit, &mut with(&ratelimit, &as_user("12"), "reload"));
+    let line = refused(&ratelimit, &mut with(&ratelimit, &as_user(&group), "reload"));
     assert_eq!(line, "ratelimit: this daemon answers only root: try with sudo\n");
     daemon.end();
     ratelimit.ok("detach --all");
@@ -102,7 +111,7 @@ fn a_container_needs_the_hosts_pins_a_run_and_three_capabilities() {
     let folder = Folder::new();
     folder.write(FILE);
     let run = format!("run -c {}", folder.file().display());
-    sandbox.victim(|| std::fs::create_dir("/run/ratelimit").unwrap());
+    sandbox.victim(|| fs::create_dir("/run/ratelimit").unwrap());
     // The folder of the socket is the host's, and nothing else of its /run.
     let shared = "mount --bind /run/ratelimit /mnt && mount -t tmpfs tmpfs /run && mkdir /run/ratelimit && mount --move /mnt /run/ratelimit";
     let mut daemon = Daemon::by(&sandbox, contained(&ratelimit, shared, &run));
