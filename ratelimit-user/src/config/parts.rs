@@ -15,7 +15,7 @@ const RULES: usize = 256;
 /// A file in parts.
 #[derive(Debug)]
 pub(super) struct Parts {
-    /// All that is no `[[rule]]`, with spaces in their place.
+    /// All that is no `[[rule]]`.
     pub(super) others: String,
     /// Where the rules are: from one head on, up to the next that is none of a rule.
     pub(super) rules: Vec<Range<usize>>,
@@ -24,21 +24,21 @@ pub(super) struct Parts {
 impl Parts {
     /// The parts of this text.
     pub(super) fn of(text: &str) -> Self {
-        let mut parts = Self { others: String::with_capacity(text.len()), rules: Vec::new() };
-        let (mut rules_of_part, mut part): (usize, Option<usize>) = (0, None);
+        let mut parts = Self { others: String::new(), rules: Vec::new() };
+        // Where the part begins that goes on here, and how many rules it has, if it is one of rules.
+        let (mut start, mut count) = (0, None);
         for (place, is_rule) in heads(text).chain([(text.len(), false)]) {
-            if part.is_none() {
-                parts.others.push_str(text.get(parts.others.len()..place).unwrap_or_default());
+            let goes_on = count.map_or(!is_rule, |count| is_rule && count < RULES);
+            if !goes_on || place == text.len() {
+                match count.take() {
+                    Some(_) => parts.rules.push(start..place),
+                    None => parts.others.push_str(text.get(start..place).unwrap_or_default()),
+                }
+                start = place;
             }
-            if let Some(start) = part.filter(|_| !is_rule || rules_of_part == RULES) {
-                parts.rules.push(start..place);
-                parts.others.extend(std::iter::repeat_n(' ', place - start));
-                part = None;
+            if is_rule {
+                count = Some(count.unwrap_or(0) + 1);
             }
-            if is_rule && part.is_none() {
-                (rules_of_part, part) = (0, Some(place));
-            }
-            rules_of_part += 1;
         }
         parts
     }
@@ -88,12 +88,12 @@ mod tests {
 
     use super::{
         super::{in_parts, whole},
-        Parts, RULES,
+        Parts, RULES, Range,
     };
 
     fn of(text: &str) -> (String, Vec<&str>) {
         let Parts { others, rules } = Parts::of(text);
-        assert_eq!(others.len(), text.len());
+        assert_eq!(others.len() + rules.iter().map(Range::len).sum::<usize>(), text.len());
         (others, rules.into_iter().map(|part| &text[part]).collect())
     }
 
@@ -115,7 +115,7 @@ mod tests {
             assert_eq!(of(text).1, expected, "{text}");
         }
         let (others, _) = of("x = 1\n[[rule]]\ny = 2\n[z]\n");
-        assert_eq!(others, "x = 1\n               [z]\n");
+        assert_eq!(others, "x = 1\n[z]\n");
     }
 
     #[test]

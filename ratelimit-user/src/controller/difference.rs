@@ -1,7 +1,7 @@
 //! What has to change for a file's rules to be in force. What others have set stays.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     time::{Duration, SystemTime},
 };
 
@@ -35,10 +35,9 @@ pub(super) struct Difference {
 /// What has to change of these `running` rules for the `planned` ones to be in force at this time.
 #[must_use]
 pub(super) fn difference(running: &[Listed], planned: &[Planned], now: SystemTime) -> Difference {
-    let rules: HashMap<Target, &Listed> =
+    let mut rules: HashMap<Target, &Listed> =
         running.iter().filter(|rule| rule.origin != BANNED).map(|rule| (rule.target, rule)).collect();
     let mut found = Difference::default();
-    let mut kept = HashSet::new();
     for plan in planned {
         let left = match plan.until.map(|until| until.duration_since(now)) {
             // It has ended.
@@ -46,14 +45,13 @@ pub(super) fn difference(running: &[Listed], planned: &[Planned], now: SystemTim
             Some(Ok(left)) => Some(left),
             None => None,
         };
-        kept.insert(plan.target);
-        match rules.get(&plan.target) {
+        match rules.remove(&plan.target) {
             Some(rule) if rule.terms == plan.terms && is_same_end(rule.expires_in, left) => found.unchanged += 1,
             Some(rule) if rule.origin != CONFIG => found.overruled.push(plan.target),
             _ => found.wish(plan, left),
         }
     }
-    let gone = rules.values().filter(|rule| rule.origin == CONFIG && !kept.contains(&rule.target));
+    let gone = rules.values().filter(|rule| rule.origin == CONFIG);
     found.change.deleted = gone.map(|rule| rule.target).collect();
     found.change.deleted.sort_unstable();
     found
