@@ -137,7 +137,7 @@ impl Capacity {
 }
 
 fn restore_default(instance: &mut Instance, after: &Terms, before: Option<Listed>) -> Result<(), Error> {
-    if rules::get(&instance.tables, Target::DEFAULT)?.is_none_or(|now| now.terms != *after) {
+    if rules::get(&instance.tables, Target::DEFAULT)?.is_none_or(|now| *now.terms != *after) {
         return Ok(());
     }
     match before {

@@ -10,9 +10,7 @@ use std::{
 
 use ratelimit_tests::{Flood, Folder, Frame, Ratelimit, Sandbox, VICTIM_IPV4};
 
-use crate::{
-    metrics::{FILE, OK, ask, get, scrape, start},
-};
+use crate::metrics::{FILE, OK, ask, get, scrape, start};
 
 const TOKEN: &str = "correct-horse-battery-staple";
 const LOOPBACK: &str = "127.0.0.1:9464";

@@ -4,7 +4,6 @@ use std::{fmt::Write as _, fs};
 
 use ratelimit_tests::{Daemon, Flood, Folder, Frame, PEER_IPV4, Ratelimit, Sandbox};
 
-
 /// Kilobytes that it may have.
 const MOST: u64 = 30_000;
 

@@ -13,8 +13,6 @@ use ratelimit_tests::{Daemon, Flood, Folder, Frame, Ratelimit, Sandbox};
 use rustix::fs::{FlockOperation, flock};
 use serde_json::Value;
 
-
-
 pub(crate) const FILE: &str = "interfaces = [\"eth0\"]\n[default]\npackets = \"10/h\"\nburst = 4\n";
 
 /// A daemon with this file in force.

@@ -12,9 +12,7 @@ use std::{
 use ratelimit_tests::{Flood, Folder, Frame, Process, Ratelimit, Sandbox, stdin};
 use serde_json::Value;
 
-use crate::{
-    metrics::{FILE, start},
-};
+use crate::metrics::{FILE, start};
 
 const DASHBOARD: &str = include_str!("../../../dist/grafana.json");
 const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../dist/ratelimit.rules.yml");

@@ -122,7 +122,7 @@ struct Daemon(Config);
 
 impl Daemon {
     fn apply(&self, is_first: bool) -> Result<(), TestCaseError> {
-        apply::apply(Path::new(PINS), &self.0, is_first, true)
+        apply::apply(Path::new(PINS), &self.0, is_first, true, &mut None)
             .map(drop)
             .map_err(|error| TestCaseError::fail(error.to_string()))
     }
@@ -165,7 +165,7 @@ fn take(step: &Step, model: &mut Model, daemon: &mut Daemon) -> Result<(), TestC
 /// Every rule in force, as the model has them.
 fn listed(instance: &Instance) -> Vec<(Target, ratelimit::dataplane::terms::Terms, Option<Duration>, u8)> {
     let rules = rules::list(&instance.tables).unwrap();
-    rules.into_iter().map(|rule| (rule.target, rule.terms, rule.expires_in, rule.origin)).collect()
+    rules.into_iter().map(|rule| (rule.target, (*rule.terms).clone(), rule.expires_in, rule.origin)).collect()
 }
 
 #[test]
