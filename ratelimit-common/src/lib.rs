@@ -12,6 +12,7 @@ pub mod class;
 pub mod control;
 pub mod cpu;
 pub mod dropped;
+pub mod event;
 pub mod filter;
 pub mod gcra;
 pub mod limit;

@@ -38,6 +38,10 @@ pub const CAPACITIES: &str = "CAPACITIES";
 pub const CAPACITY_LEFT: &str = "CAPACITY_LEFT";
 /// State of the budget for answers, one `u64`. See [`crate::gcra`].
 pub const REPLIES: &str = "REPLIES";
+/// What the program tells of as it happens. See [`crate::event::Event`].
+pub const EVENTS: &str = "EVENTS";
+/// How much it has told. See [`crate::event::Written`].
+pub const EVENTS_WRITTEN: &str = "EVENTS_WRITTEN";
 /// Buckets before the map got another size; not pinned under this name, and one entry where nothing moves.
 pub const OLD_BUCKETS: &str = "OLD_BUCKETS";
 /// The same of cells.
@@ -50,7 +54,7 @@ pub const MOVED: [(&str, &str); 3] = [(BUCKETS, OLD_BUCKETS), (FRONT, OLD_FRONT)
 pub const MESSAGES: &str = "AYA_LOGS";
 
 /// The maps that are pinned, each under its name.
-pub const PINNED: [&str; 19] = [
+pub const PINNED: [&str; 21] = [
     CONTROL,
     BUCKETS,
     SOURCE_RULES,
@@ -70,6 +74,8 @@ pub const PINNED: [&str; 19] = [
     CAPACITIES,
     CAPACITY_LEFT,
     REPLIES,
+    EVENTS,
+    EVENTS_WRITTEN,
 ];
 
 /// Buckets unless told otherwise: about 19 MB at 144 bytes each (kernel 6.18).

@@ -110,6 +110,13 @@ impl Note {
         (self.until ^ generation as u64) & GENERATION_MASK == 0 && self.is_ahead(now)
     }
 
+    /// Whether it ended longer than `span` ago; one that is in force has not.
+    #[inline(always)]
+    #[must_use]
+    pub const fn ended_before(self, now: Units, span: Units) -> bool {
+        now.wrapping_sub(self.until & !GENERATION_MASK).cast_signed() > span.cast_signed()
+    }
+
     /// Whether its end is ahead of `now`.
     #[inline(always)]
     #[must_use]

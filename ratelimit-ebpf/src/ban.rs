@@ -12,7 +12,7 @@ use crate::{
     apart::key,
     atomic::Word,
     clock::Clock,
-    cpu,
+    cpu, events,
     maps::{BANS, CONTROL, RULE_FILTER},
     offence, tracking,
     visit::Visit,
@@ -27,7 +27,9 @@ pub fn impose(visit: &Visit, policy: &Policy) {
     let is_plain = policy.ban.after <= 1 && policy.ban.most <= policy.ban.time;
     let time = if is_plain { policy.ban.time } else { offence::count(visit, &policy.ban, now) };
     if time != 0 {
-        insert(&visit.source, now.saturating_add(time));
+        let until = now.saturating_add(time);
+        insert(&visit.source, until);
+        events::banned(visit, until);
     }
 }
 

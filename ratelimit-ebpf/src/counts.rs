@@ -29,6 +29,13 @@ impl Counts {
         [self.passed_packets.load(), self.passed_bytes.load()]
     }
 
+    /// What was dropped, with [`IN_SHADOW`].
+    #[inline(always)]
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.dropped_packets.load()
+    }
+
     /// Counts what passed.
     #[inline(always)]
     pub fn count_passed(&self, packets: u64, bytes: u64) {

@@ -23,6 +23,7 @@ pub mod counts;
 pub mod cpu;
 pub mod discovery;
 pub mod entry;
+pub mod events;
 pub mod extensions;
 pub mod front;
 pub mod identity;

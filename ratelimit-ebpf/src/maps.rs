@@ -7,6 +7,7 @@ use aya_ebpf::{
 use ratelimit_common::{
     capacity, class,
     control::Control,
+    event,
     filter::Filter,
     map,
     policy::Policy,
@@ -16,7 +17,16 @@ use ratelimit_common::{
     source::{PrefixKey, Source},
 };
 
-use crate::{account::Counter, atomic::Word, bucket::Tracked, capacity::Shared, cpu::Own, front::Cell, log::Logged};
+use crate::{
+    account::Counter,
+    atomic::Word,
+    bucket::Tracked,
+    capacity::Shared,
+    cpu::Own,
+    events::{Head, Slot},
+    front::Cell,
+    log::Logged,
+};
 
 /// A million rules take their memory when they are set, not when the program is loaded.
 const NO_PREALLOC: usize = aya_ebpf::bindings::BPF_F_NO_PREALLOC as usize;
@@ -111,3 +121,11 @@ pub static OLD_FRONT: Array<Cell, 1, ALIGNED> = Array::new();
 /// See [`map::OLD_LOGS`].
 #[btf_map]
 pub static OLD_LOGS: LruHashMap<Source, Logged, 1> = LruHashMap::new();
+
+/// See [`map::EVENTS`].
+#[btf_map]
+pub static EVENTS: Array<Slot, { event::PLACES as usize }, ALIGNED> = Array::new();
+
+/// See [`map::EVENTS_WRITTEN`].
+#[btf_map]
+pub static EVENTS_WRITTEN: Array<Head, 1, ALIGNED> = Array::new();

@@ -10,7 +10,7 @@ use crate::{
     apart::{given, handed},
     ban,
     bucket::Tracked,
-    capacity, front,
+    capacity, events, front,
     maps::CONTROL,
     notes, settings,
     visit::Visit,
@@ -43,6 +43,7 @@ fn settle_refusal(visit: *const Visit, bucket: *const Tracked) -> Reason {
         return reason;
     }
     if is_own {
+        events::refused(visit, bucket);
         refuse(visit, policy, bucket);
     }
     bucket.counts.count_dropped(policy.over_limit, 1, u64::from(visit.length()));

@@ -8,6 +8,7 @@ mod confirm;
 mod cost;
 mod detach;
 mod doctor;
+mod events;
 mod follow;
 mod limit;
 mod many;
@@ -77,6 +78,11 @@ enum Command {
     Doctor(doctor::Arguments),
     /// Show where ratelimit is attached and what became of the packets
     Status(status::Arguments),
+    /// Print what happens until Ctrl-C: who is throttled or banned, and for whom that has ended
+    ///
+    /// A source is throttled once a limit refuses it, and no longer when it was not refused for 10 seconds. The kernel side tells of 100 a
+    /// second at most; how many were left out is said.
+    Events(events::Arguments),
     /// Show the tracked sources
     ///
     /// Unless attached with --front off, sources that exceed nothing are recorded by samples of one packet in 256, so that what has passed
@@ -135,6 +141,7 @@ fn run(arguments: Arguments) -> Result<Answer> {
         Command::Check(arguments) => check::run(&arguments, output),
         Command::Doctor(arguments) => doctor::run(&arguments, &pins, output),
         Command::Status(arguments) => status::run(&arguments, &pins, output),
+        Command::Events(arguments) => events::run(&arguments, &pins, output),
         Command::Sources(arguments) => sources::run(&arguments, &pins, output),
     }
 }

@@ -10,12 +10,13 @@ use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     net::UnixStream,
     signal::unix::{SignalKind, signal},
-    time::timeout,
+    time::{self, MissedTickBehavior, timeout},
 };
 
 use super::{
     apply::{self, Applied},
-    journal::{Level, say},
+    events::{self, Watcher, What},
+    journal::{self, Level, say},
     manager::{self, Watchdog},
     metrics,
     socket::{self, Answer, Place, Request},
@@ -48,6 +49,9 @@ pub fn run(pins: &Path, file: &Path, force: bool) -> Result<()> {
         say(level(&applied), &format!("{}: in force, {}", file.display(), text(&applied)));
         manager::ready(&daemon.status(&applied));
         let mut watchdog = Watchdog::new();
+        let (mut watcher, mut steps) = (Watcher::new(pins), time::interval(events::STEP));
+        let is_journal = journal::is_journal();
+        steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let [hangup, interrupt, terminate] = &mut signals;
         let (hangup, interrupt, terminate) = (as_signal(hangup)?, as_signal(interrupt)?, as_signal(terminate)?);
         loop {
@@ -63,6 +67,7 @@ pub fn run(pins: &Path, file: &Path, force: bool) -> Result<()> {
                     let _ = timeout(PATIENCE, daemon.serve(stream)).await;
                 }
                 () = watchdog.beat() => {}
+                _ = steps.tick(), if is_journal => tell(&mut watcher),
                 _ = interrupt.recv() => break,
                 _ = terminate.recv() => break,
             }
@@ -71,6 +76,18 @@ pub fn run(pins: &Path, file: &Path, force: bool) -> Result<()> {
         say(Level::Info, "ended; limits stay in force without a daemon");
         Ok(())
     })
+}
+
+/// Tells the journal what has happened.
+fn tell(watcher: &mut Watcher) {
+    // Without an instance, nothing happens.
+    for notice in watcher.news().unwrap_or_default() {
+        let level = match notice.what {
+            What::Ended { .. } | What::Unbanned { .. } | What::AdmissionRecovered { .. } => Level::Info,
+            _ => Level::Warning,
+        };
+        say(level, &notice.what.to_string());
+    }
 }
 
 fn as_signal(signal: &mut std::io::Result<tokio::signal::unix::Signal>) -> Result<&mut tokio::signal::unix::Signal> {

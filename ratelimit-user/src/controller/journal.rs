@@ -27,7 +27,7 @@ pub fn say(level: Level, text: &str) {
 }
 
 /// Whether standard error is the stream to the journal that the service manager has named. Whoever has inherited the name alone has another file there.
-fn is_journal() -> bool {
+pub fn is_journal() -> bool {
     let named = env::var("JOURNAL_STREAM").unwrap_or_default();
     fstat(io::stderr()).is_ok_and(|file| named == format!("{}:{}", file.st_dev, file.st_ino))
 }

@@ -4,6 +4,7 @@ pub mod apply;
 pub mod confirm;
 pub mod daemon;
 mod difference;
+pub mod events;
 pub(crate) mod interfaces;
 pub mod journal;
 mod manager;

@@ -46,6 +46,14 @@ pub enum Error {
         /// What differs.
         detail: String,
     },
+    /// The pins are not those that this version has made.
+    #[error("the maps in {} are not as this version has made them ({detail}): `ratelimit detach --all` removes them with all rules, then attach again", .path.display())]
+    Damaged {
+        /// The folder of the pins.
+        path: PathBuf,
+        /// What differs.
+        detail: String,
+    },
     /// No such interface.
     #[error("no interface {name:?}: this network namespace has {known}")]
     UnknownInterface {

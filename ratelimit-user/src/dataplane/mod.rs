@@ -11,6 +11,7 @@ pub mod clocks;
 pub mod costs;
 pub mod error;
 pub mod ethtool;
+pub mod events;
 mod expiry;
 mod filter;
 mod fresh;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use aya::maps::{Array, MapData, MapInfo, MapType, lpm_trie::Key};
+use aya::maps::{MapInfo, MapType, lpm_trie::Key};
 use ratelimit_common::{
     bucket::Bucket,
     capacity::{self, Capacity},
@@ -10,6 +10,7 @@ use ratelimit_common::{
     class::CLASSES,
     control::{ABI_VERSION, Control},
     cpu::Cpu,
+    event::{self, Event, Written},
     filter::Filter,
     log::Log,
     map,
@@ -20,7 +21,7 @@ use ratelimit_common::{
     source::{PrefixKey, Source},
 };
 
-use super::{Error, error::Tried as _, tables};
+use super::{Error, raw::RawMap};
 
 /// What a pinned map must look like.
 struct Shape {
@@ -52,6 +53,8 @@ const SHAPES: [Shape; map::PINNED.len()] = [
     Shape::of::<u32, Capacity>(map::CAPACITIES, MapType::Array, Some(capacity::PLACES)),
     Shape::of::<u32, u64>(map::CAPACITY_LEFT, MapType::PerCpuArray, Some(capacity::PLACES)),
     Shape::of::<u32, u64>(map::REPLIES, MapType::Array, Some(1)),
+    Shape::of::<u32, Event>(map::EVENTS, MapType::Array, Some(event::PLACES)),
+    Shape::of::<u32, Written>(map::EVENTS_WRITTEN, MapType::Array, Some(1)),
 ];
 
 impl Shape {
@@ -83,11 +86,15 @@ impl Shape {
 ///
 /// # Errors
 ///
-/// [`Error::OtherAbi`] with the first difference.
+/// [`Error::OtherAbi`] where another version made them, [`Error::Damaged`] with the first difference otherwise.
 pub(super) fn check(pins: &Path) -> Result<(), Error> {
-    let other = |detail| Error::OtherAbi { path: pins.to_owned(), detail };
-    SHAPES.iter().try_for_each(|shape| shape.difference(pins)).map_err(other)?;
-    let control: Array<MapData, Control> = tables::open(pins, map::CONTROL)?;
-    let abi = control.get(&0, 0).tried("cannot read the control map")?.abi;
-    if abi == ABI_VERSION { Ok(()) } else { Err(other(format!("layout {abi}, this is {ABI_VERSION}"))) }
+    let path = || pins.to_owned();
+    // Before the shape of anything is known: every version has it first.
+    let abi = RawMap::from_pin(&pins.join(map::CONTROL)).and_then(|control| control.get(&0u32.to_ne_bytes()));
+    let abi = abi.ok().flatten().and_then(|control| control.first_chunk().copied()).map(u32::from_ne_bytes);
+    if let Some(abi) = abi.filter(|abi| *abi != ABI_VERSION) {
+        return Err(Error::OtherAbi { path: path(), detail: format!("layout {abi}, this is {ABI_VERSION}") });
+    }
+    let damaged = |detail| Error::Damaged { path: path(), detail };
+    SHAPES.iter().try_for_each(|shape| shape.difference(pins)).map_err(damaged)
 }

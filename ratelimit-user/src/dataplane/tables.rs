@@ -13,6 +13,7 @@ use ratelimit_common::{
     class::Class,
     control::Control,
     cpu::Cpu,
+    event::{Event, Written},
     filter::Filter,
     log::Log,
     map,
@@ -53,6 +54,10 @@ pub struct Tables {
     pub cpus: PerCpuArray<MapData, Cpu>,
     /// Source → log.
     pub logs: HashMap<MapData, Source, Log>,
+    /// What the program tells of.
+    pub events: Array<MapData, Event>,
+    /// How much it has told.
+    pub events_written: Array<MapData, Written>,
     /// Place of an interface → its capacity.
     pub capacities: Array<MapData, Capacity>,
 }
@@ -89,6 +94,8 @@ impl Tables {
             rule_filter: open(pins, map::RULE_FILTER)?,
             cpus: open(pins, map::CPUS)?,
             logs: open(pins, map::LOGS)?,
+            events: open(pins, map::EVENTS)?,
+            events_written: open(pins, map::EVENTS_WRITTEN)?,
             capacities: open(pins, map::CAPACITIES)?,
         })
     }
@@ -113,6 +120,8 @@ impl Tables {
             rule_filter: take(object, map::RULE_FILTER)?,
             cpus: take(object, map::CPUS)?,
             logs: take(object, map::LOGS)?,
+            events: take(object, map::EVENTS)?,
+            events_written: take(object, map::EVENTS_WRITTEN)?,
             capacities: take(object, map::CAPACITIES)?,
         };
         for (slot, policy) in (0..).zip([Policy::UNLIMITED, Policy::ALLOWED, Policy::DENIED, Policy::BANNED]) {

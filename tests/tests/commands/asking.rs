@@ -102,7 +102,7 @@ fn check_says_what_would_give_the_numbers_away() {
             "2:10: \"127.0.0.1:0\"",
             "expected an address and a port, such as 127.0.0.1:9464 or [::1]:9464",
         ),
-        ("sources = 1001", "2:11: 1001", "1001 is not in 0..=1000"),
+        ("sources = 1001", "2:11: 1001", "expected a number from 0 to 1000"),
         ("source = 10", "2:1: source", "no such key here: sources is meant?"),
         ("token-file = \"/t\"", "2:14: \"/t\"", "cannot be read: No such file or directory (os error 2)"),
         ("listen = \"[::]:9\"\ntoken-file = \"t\"", "3:14: \"t\"", "expected a path from / on"),

@@ -200,10 +200,10 @@ fn another_mode_than_the_running_one_is_not_ignored() {
 }
 
 /// The refusal that every command but `detach --all` gives, and that this one works.
-fn assert_refused_as_other_version(ratelimit: &Ratelimit<'_>, detail: &str) {
+fn assert_refused_as_damaged(ratelimit: &Ratelimit<'_>, detail: &str) {
     for words in ["status", "attach eth0", "limit set default --packets 1/s", "sources", "detach eth0"] {
         let line = ratelimit.fails(words);
-        assert!(line.contains("were made by another version") && line.contains(detail), "{words}: {line}");
+        assert!(line.contains("are not as this version has made them") && line.contains(detail), "{words}: {line}");
     }
     assert_eq!(ratelimit.ok("detach --all"), "detached from eth0; nothing of ratelimit is left\n");
     ratelimit.ok("attach eth0");
@@ -211,7 +211,7 @@ fn assert_refused_as_other_version(ratelimit: &Ratelimit<'_>, detail: &str) {
 }
 
 #[test]
-fn pins_of_another_version_are_not_trusted() {
+fn pins_of_another_version_are_not_trusted_until_an_attach_has_taken_them_over() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0");
@@ -221,7 +221,14 @@ fn pins_of_another_version_are_not_trusted() {
         let entry = control.get(&0, 0).unwrap();
         control.set(0, Control { abi: 4_711, ..entry }, 0).unwrap();
     });
-    assert_refused_as_other_version(&ratelimit, &format!("layout 4711, this is {ABI_VERSION}"));
+    for words in ["status", "limit set default --packets 1/s", "sources", "detach eth0"] {
+        let line = ratelimit.fails(words);
+        let expected = format!("were made by another version (layout 4711, this is {ABI_VERSION}): `ratelimit attach");
+        assert!(line.contains(&expected), "{words}: {line}");
+    }
+    ratelimit.ok("attach eth0");
+    ratelimit.ok("status");
+    ratelimit.ok("detach --all");
 }
 
 #[test]
@@ -233,7 +240,7 @@ fn a_map_of_another_shape_is_not_trusted() {
         std::fs::remove_file(format!("{PINS}/SOURCE_RULES")).unwrap();
         HashMap::<MapData, u32, u32>::create(8, 0).unwrap().pin(format!("{PINS}/SOURCE_RULES")).unwrap();
     });
-    assert_refused_as_other_version(&ratelimit, "SOURCE_RULES is a Hash of 4 + 4 bytes, 8 entries");
+    assert_refused_as_damaged(&ratelimit, "SOURCE_RULES is a Hash of 4 + 4 bytes, 8 entries");
 }
 
 #[test]
@@ -242,5 +249,5 @@ fn a_map_that_is_missing_is_noticed() {
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0");
     sandbox.victim(|| std::fs::remove_file(format!("{PINS}/BUCKETS")).unwrap());
-    assert_refused_as_other_version(&ratelimit, "BUCKETS");
+    assert_refused_as_damaged(&ratelimit, "BUCKETS");
 }

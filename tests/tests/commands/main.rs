@@ -10,6 +10,7 @@ mod costs;
 mod daemon;
 mod doctor;
 mod errors;
+mod events;
 mod excess;
 mod features;
 mod footprint;

@@ -44,7 +44,7 @@ fn the_service_manager_is_told_of_every_step() {
     // By itself, and what is wrong is one line, whatever the file says.
     folder.write("\"a\\nREADY=0\" = 1\nb = 2\n");
     let line = format!(
-        "nothing was changed: {shown}:1:1: \"a\\nREADY=0\": no such key here: expected interfaces, interface, settings, default, service, policy, rule"
+        "nothing was changed: {shown}:1:1: \"a\\nREADY=0\": no such key here: expected interfaces, interface, settings, default, service, policy, rule, metrics"
     );
     assert_eq!(daemon.line(), format!("ratelimit: {line}"));
     assert_eq!(message(&manager), "RELOADING=1\nMONOTONIC_USEC=");
