@@ -59,7 +59,7 @@ fn is_new(visit: &Visit, bucket: &Tracked) -> bool {
     {
         return note.ended_before(gcra::units(visit.now), gcra::units(QUIET));
     }
-    (bucket.counts.dropped() & !IN_SHADOW) % SAMPLE == 0
+    (bucket.counts.dropped() & !IN_SHADOW).is_multiple_of(SAMPLE)
 }
 
 #[inline(always)]
