@@ -38,7 +38,7 @@ impl Events {
 
     fn json(&mut self) -> Value {
         let line = self.line();
-        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line}: {error}"))
+        serde_json::from_str(&line).unwrap_or(Value::String(line))
     }
 }
 
