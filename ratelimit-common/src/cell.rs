@@ -49,21 +49,3 @@ impl Noted {
 pub const fn index(hash: u64, cells: u32) -> u32 {
     hash as u32 & cells.wrapping_sub(1)
 }
-
-/// Whether a level is above another, which both may be 0: never charged. Levels of unlike age are told apart for centuries.
-#[inline(always)]
-#[must_use]
-pub const fn is_higher(level: u64, than: u64) -> bool {
-    level != 0 && (than == 0 || level.wrapping_sub(than).cast_signed() > 0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_level_is_higher_than_an_older_one_and_than_none() {
-        assert!(is_higher(5, 0) && is_higher(5, 4) && is_higher(3, u64::MAX - 3));
-        assert!(!is_higher(0, 0) && !is_higher(0, 5) && !is_higher(5, 5) && !is_higher(u64::MAX - 3, 3));
-    }
-}

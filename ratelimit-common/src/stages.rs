@@ -22,6 +22,13 @@ pub const fn level_debt(level: u64, now: Units, most: Units) -> Units {
     if ahead <= most { ahead } else { 0 }
 }
 
+/// Whether a level owes more than another. Not to be told by the levels themselves: one that has been silent for half a turn of time seems to be ahead.
+#[inline(always)]
+#[must_use]
+pub const fn is_higher(level: u64, than: u64, now: Units, most: Units) -> bool {
+    level_debt(level, now, most) > level_debt(than, now, most)
+}
+
 /// The largest debt that a cell can show where this limit is in use: two bursts, beyond which no level is charged, and what CPUs read the
 /// clock apart.
 #[must_use]

@@ -2,13 +2,14 @@
 //! tokens back. The user side moves the rest, and puts a program without this in place.
 
 use aya_ebpf::bindings::BPF_NOEXIST;
-use ratelimit_common::{cell, source::Source};
+use ratelimit_common::{cell, source::Source, stages};
 
 use crate::{
     apart::{given, key},
     atomic::Word,
     charge::FEW_TRIES,
-    maps::{BUCKETS, FRONT, LOGS, OLD_BUCKETS, OLD_FRONT, OLD_LOGS},
+    clock::Clock,
+    maps::{BUCKETS, CONTROL, FRONT, LOGS, OLD_BUCKETS, OLD_FRONT, OLD_LOGS},
     settings,
 };
 
@@ -73,21 +74,20 @@ fn fetch_old_levels(hash: u64) -> u32 {
     if cells == 0 || before == 0 {
         return 0;
     }
-    let (Some(cell), Some(old)) = (FRONT.get(cell::index(hash, cells)), OLD_FRONT.get(cell::index(hash, before)))
-    else {
-        return 0;
-    };
-    raise(&cell.packets, &old.packets);
-    raise(&cell.second, &old.second);
+    let Some(old) = OLD_FRONT.get(cell::index(hash, before)) else { return 0 };
+    let (Some(cell), Some(control)) = (FRONT.get(cell::index(hash, cells)), CONTROL.get(0)) else { return 0 };
+    let clock = Clock::coarse(control);
+    raise(&cell.packets, &old.packets, &clock);
+    raise(&cell.second, &old.second, &clock);
     0
 }
 
 /// After so many lost races another CPU has raised it.
 #[inline(always)]
-fn raise(level: &Word, old: &Word) {
+fn raise(level: &Word, old: &Word, clock: &Clock<'_>) {
     let (mut seen, old) = (level.load(), old.load());
     for _ in 0..FEW_TRIES {
-        if !cell::is_higher(old, seen) {
+        if !stages::is_higher(old, seen, clock.units(), clock.largest_debt()) {
             return;
         }
         match level.compare_exchange(seen, old) {

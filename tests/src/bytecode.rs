@@ -34,7 +34,7 @@ const SEED: [u64; 4] = [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344, 0xa409_382
 
 /// The program and its maps, on no interface that sees traffic.
 pub struct Bytecode {
-    ebpf: Ebpf,
+    pub(crate) ebpf: Ebpf,
     settings: Settings,
     attached: Vec<Attached>,
     _namespace: Namespace,

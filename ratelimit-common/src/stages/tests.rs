@@ -9,6 +9,16 @@ use crate::{
 };
 use proptest::prelude::*;
 
+#[test]
+fn a_level_is_higher_than_one_that_owes_less_however_old_that_is() {
+    let (now, most) = (gcra::units(1_000_000), 1 << 40);
+    let owes = |debt: Units| now.wrapping_add(debt);
+    assert!(is_higher(owes(5), owes(4), now, most) && is_higher(owes(5), 0, now, most));
+    for old in [0, owes(0), now.wrapping_sub(1), now.wrapping_sub(1 << 62), now.wrapping_sub(3 << 62), owes(most + 1)] {
+        assert!(!is_higher(old, owes(1), now, most) && is_higher(owes(1), old, now, most), "{old}");
+    }
+}
+
 /// A limit of packets or of bytes, and what each of some packets costs and how long after the one before it comes.
 #[derive(Debug, Clone)]
 struct Schedule {

@@ -13,16 +13,19 @@ use aya::{
 };
 use ratelimit_common::{
     bucket::Bucket,
-    cell::{Cell, Noted, is_higher},
+    cell::{Cell, Noted},
+    gcra::{self, Units},
     log::Log,
     map,
     regular::Regular,
     source::Source,
+    stages,
 };
 
 use super::{
     Error, bpf,
     error::Tried as _,
+    host,
     mapped::Mapped,
     tables::{self, Tables},
 };
@@ -34,7 +37,7 @@ const NOT_THERE: u64 = 1;
 pub(super) fn finish(pins: &Path, tables: &mut Tables) -> Result<(), Error> {
     if pins.join(map::OLD_FRONT).exists() {
         let old = MapData::from_pin(pins.join(map::OLD_FRONT)).tried(map::OLD_FRONT)?;
-        raise_levels(&Mapped::of(&old)?, &Mapped::to_write(tables.front.map())?);
+        raise_levels(&Mapped::of(&old)?, &Mapped::to_write(tables.front.map())?, Levels::now(tables)?);
     }
     if pins.join(map::OLD_BUCKETS).exists() {
         let old: HashMap<MapData, Source, Bucket> = tables::open(pins, map::OLD_BUCKETS)?;
@@ -64,25 +67,44 @@ fn insert_missing<V: Pod>(
 
 /// Makes the cells of a map that no program has yet: what they remember, as far as there is room for it. Levels are raised again when nobody
 /// charges the old ones any more.
-pub(super) fn copy_cells(old: &MapData, new: &MapData, with_regulars: bool) -> Result<(), Error> {
+pub(super) fn copy_cells(tables: &Tables, new: &MapData, with_regulars: bool) -> Result<(), Error> {
+    let (old, levels) = (tables.front.map(), Levels::now(tables)?);
     let (old, new) = (Mapped::<Cell>::of(old)?, Mapped::<Cell>::to_write(new)?);
     for_pairs(&old, &new, |seen, place| {
         // SAFETY: the entry lies within the mapping, which nobody else has yet.
-        unsafe { *place = joined(&*place, &seen, with_regulars) };
+        unsafe { *place = joined(&*place, &seen, levels, with_regulars) };
     });
     Ok(())
 }
 
+/// By what levels are compared.
+#[derive(Clone, Copy)]
+struct Levels {
+    now: Units,
+    most: Units,
+}
+
+impl Levels {
+    fn now(tables: &Tables) -> Result<Self, Error> {
+        Ok(Self { now: gcra::units(host::now()), most: tables.control()?.largest_debt })
+    }
+
+    fn is_higher(self, level: u64, than: u64) -> bool {
+        stages::is_higher(level, than, self.now, self.most)
+    }
+}
+
 /// Raises levels to what the cells before show.
-fn raise_levels(old: &Mapped<Cell>, new: &Mapped<Cell>) {
+fn raise_levels(old: &Mapped<Cell>, new: &Mapped<Cell>, levels: Levels) {
     for_pairs(old, new, |seen, place| {
         // SAFETY: the words lie within the mapping, aligned, and everybody changes them atomically.
         let [packets, second] =
             unsafe { [AtomicU64::from_ptr(&raw mut (*place).packets), AtomicU64::from_ptr(&raw mut (*place).second)] };
         for (level, before) in [(packets, seen.packets), (second, seen.second)] {
             // Whether it was higher already does not matter.
-            let _ = level
-                .fetch_update(Ordering::AcqRel, Ordering::Acquire, |level| is_higher(before, level).then_some(before));
+            let _ = level.fetch_update(Ordering::AcqRel, Ordering::Acquire, |level| {
+                levels.is_higher(before, level).then_some(before)
+            });
         }
     });
 }
@@ -97,8 +119,8 @@ fn for_pairs(old: &Mapped<Cell>, new: &Mapped<Cell>, mut work: impl FnMut(Cell, 
 }
 
 /// What two cells are as one. Of what they remember, as much as there is room for.
-fn joined(one: &Cell, other: &Cell, with_regulars: bool) -> Cell {
-    let higher = |one, other| if is_higher(other, one) { other } else { one };
+fn joined(one: &Cell, other: &Cell, levels: Levels, with_regulars: bool) -> Cell {
+    let higher = |one, other| if levels.is_higher(other, one) { other } else { one };
     let nobody = Noted::default();
     let notes = if with_regulars {
         let [[a, b], [c, d]] = [one.regulars(), other.regulars()];
@@ -120,19 +142,21 @@ mod tests {
     const SEEN_OFTEN: u64 = 3 << 24;
     const SEEN_ONCE: u64 = 1 << 24;
 
+    const LEVELS: Levels = Levels { now: 1_000, most: 500 };
+
     fn noted(until: u64) -> Noted {
         Noted { until, check: until + 1, dropped: 0 }
     }
 
     #[test]
     fn joined_cells_have_the_higher_levels_and_the_first_two_notes() {
-        let one = Cell { packets: 5, second: 0, notes: [noted(0), noted(7)] };
+        let one = Cell { packets: 1_005, second: 0, notes: [noted(0), noted(7)] };
         let one = Cell { notes: [Noted::default(), one.notes[1]], ..one };
-        let other = Cell { packets: 4, second: 9, notes: [noted(8), noted(9)] };
-        let cell = joined(&one, &other, false);
-        assert_eq!((cell.packets, cell.second), (5, 9));
+        let other = Cell { packets: 1_004, second: 1_009, notes: [noted(8), noted(9)] };
+        let cell = joined(&one, &other, LEVELS, false);
+        assert_eq!((cell.packets, cell.second), (1_005, 1_009));
         assert_eq!(cell.notes, [noted(7), noted(8)]);
-        assert_eq!(joined(&Cell::default(), &other, false), other);
+        assert_eq!(joined(&Cell::default(), &other, LEVELS, false), other);
     }
 
     #[test]
@@ -143,8 +167,8 @@ mod tests {
         };
         let (regular, candidate) = (1 << 40 | SEEN_OFTEN, 2 << 40 | SEEN_ONCE);
         let other_regular = 3 << 40 | SEEN_OFTEN;
-        let all = joined(&cell(candidate, regular), &cell(0, other_regular), true);
+        let all = joined(&cell(candidate, regular), &cell(0, other_regular), LEVELS, true);
         assert_eq!(all.regulars(), [regular, other_regular]);
-        assert_eq!(joined(&cell(0, 0), &cell(candidate, 0), true).regulars(), [candidate, 0]);
+        assert_eq!(joined(&cell(0, 0), &cell(candidate, 0), LEVELS, true).regulars(), [candidate, 0]);
     }
 }

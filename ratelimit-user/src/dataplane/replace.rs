@@ -3,7 +3,7 @@
 use std::fs;
 
 use aya::{
-    maps::{IterableMap as _, MapData, MapInfo},
+    maps::{MapData, MapInfo},
     programs::Xdp,
 };
 use ratelimit_common::{
@@ -150,7 +150,7 @@ impl Instance {
         let mut object = object::load(settings, Some(&place))?;
         if settings.old_cells != 0 {
             let cells = MapData::from_pin(stage.path(map::FRONT)).tried(map::FRONT)?;
-            moving::copy_cells(self.tables.front.map(), &cells, settings.strangers != 0)?;
+            moving::copy_cells(&self.tables, &cells, settings.strangers != 0)?;
         }
         object::program(&mut object, settings)?.pin(stage.path(PROGRAM)).tried("cannot pin the program")
     }

@@ -9,6 +9,7 @@ mod captures;
 mod differential;
 mod front;
 mod jumbo;
+mod moving;
 mod parents;
 mod parse;
 mod precedence;

@@ -33,7 +33,9 @@ fn floods_while(attached: &str, changes: &[&str]) {
         for change in changes {
             ratelimit.ok(&format!("attach {VICTIM_LINK} {change}"));
         }
-        assert!(flood.stop() > 10_000);
+        let offered = flood.stop();
+        println!("{attached}: {} changes while {offered} packets came", changes.len());
+        assert!(offered > 10_000);
     });
     assert_eq!(received.from(FLOODER).count, BURST, "{attached}");
     ratelimit.ok("detach --all");

@@ -1,0 +1,41 @@
+//! The maps that entries move from, while others of another size take their place.
+
+use aya::maps::{Array, HashMap, Map, MapData};
+use ratelimit_common::{bucket::Bucket, cell::Cell, map, source::Source};
+
+use crate::Bytecode;
+
+/// Each has one entry, since no operator's maps are behind it.
+pub struct OldMaps {
+    buckets: HashMap<MapData, Source, Bucket>,
+    cells: Array<MapData, Cell>,
+}
+
+impl OldMaps {
+    /// Those of a program that moves.
+    ///
+    /// # Panics
+    ///
+    /// If they were taken already.
+    #[must_use]
+    pub fn of(bytecode: &mut Bytecode) -> Self {
+        let mut take = |name| bytecode.ebpf.take_map(name).expect("the object has no such map");
+        let (buckets, cells): (Map, Map) = (take(map::OLD_BUCKETS), take(map::OLD_FRONT));
+        let buckets = buckets.try_into().expect("no map of buckets");
+        Self { buckets, cells: cells.try_into().expect("no array of cells") }
+    }
+
+    /// Puts what a program with one cell knows of this source there.
+    ///
+    /// # Panics
+    ///
+    /// Where the kernel refuses.
+    pub fn take_over(&mut self, source: Source, from: &Bytecode) {
+        let _ = self.buckets.remove(&source);
+        if let Some(bucket) = from.bucket(source) {
+            self.buckets.insert(source, bucket, 0).expect("cannot write a bucket");
+        }
+        let cell = from.tables.front.get(&0, 0).expect("cannot read a cell");
+        self.cells.set(0, cell, 0).expect("cannot write a cell");
+    }
+}
