@@ -51,12 +51,8 @@ pub struct Control {
     pub most_cost: u32,
     /// Entries that the map of logs has as soon as a limit keeps logs.
     pub source_logs: u32,
-    /// The `features` of the program that is about to take the running one's place, for whoever finishes what was cut short.
-    pub next_features: u32,
-    /// Zero.
-    pub reserved: u32,
 }
-boundary!(Control, size 216);
+boundary!(Control, size 208);
 
 /// A rate as [`crate::gcra`] wants it, and as the operator gave it.
 #[repr(C)]

@@ -34,11 +34,12 @@ fn fetch_old_bucket(source: *const Source) -> u32 {
     }
     let Some(source) = given(source) else { return 0 };
     let source = key(source);
-    // SAFETY: an entry that the kernel recycles holds another source's words, all valid; no program writes there any more.
+    // SAFETY: an entry that the kernel recycles holds another source's words, all valid.
     let Some(old) = (unsafe { OLD_BUCKETS.get(source) }) else { return 0 };
-    let _ = BUCKETS.insert(source, old, u64::from(BPF_NOEXIST));
+    // Where another CPU was first, it is there too. Otherwise the map has no room: then it stays where it is.
+    let is_there = BUCKETS.insert(source, old, u64::from(BPF_NOEXIST)).is_ok() || BUCKETS.get_ptr(source).is_some();
     // Should it be evicted, what its cell shows counts, and not what was owed once.
-    u32::from(OLD_BUCKETS.remove(source).is_ok())
+    u32::from(is_there && OLD_BUCKETS.remove(source).is_ok())
 }
 
 /// The same of its log.
@@ -57,8 +58,8 @@ fn fetch_old_log(source: *const Source) -> u32 {
     let source = key(source);
     // SAFETY: as above.
     let Some(old) = (unsafe { OLD_LOGS.get(source) }) else { return 0 };
-    let _ = LOGS.insert(source, old, u64::from(BPF_NOEXIST));
-    u32::from(OLD_LOGS.remove(source).is_ok())
+    let is_there = LOGS.insert(source, old, u64::from(BPF_NOEXIST)).is_ok() || LOGS.get_ptr(source).is_some();
+    u32::from(is_there && OLD_LOGS.remove(source).is_ok())
 }
 
 /// Raises the levels of the cell with this hash to what the one before it shows.

@@ -51,6 +51,8 @@ pub fn apply(
     let names: Vec<String> = config.interfaces.iter().map(|interface| interface.name.clone()).collect();
     // Before anything is made.
     interface::find(&names)?;
+    // Before another version's instance is brought to this one.
+    Claim::take_early(pins, claim)?;
     let (mut instance, is_new) = Instance::open_or_create(pins, &config.wanted)?;
     let mut done = Done::default();
     // Whoever has no claim changes nothing.

@@ -226,19 +226,9 @@ impl Attachments {
         self.pins()?.iter().try_for_each(|pin| remove(pin))
     }
 
-    /// Puts `program` in the place of `old` on every link. Where one refuses, those before it get `old` back.
-    pub(super) fn replace(&self, program: &mut Xdp, mut old: Xdp) -> Result<(), Error> {
-        let mut done: Vec<PathBuf> = Vec::new();
-        for pin in self.pins()? {
-            if let Err(error) = put(program, &pin) {
-                for pin in &done {
-                    put(&mut old, pin)?;
-                }
-                return Err(error);
-            }
-            done.push(pin);
-        }
-        Ok(())
+    /// Puts `program` on every link. Where one refuses, those before it have it.
+    pub(super) fn replace(&self, program: &mut Xdp) -> Result<(), Error> {
+        self.pins()?.iter().try_for_each(|pin| put(program, pin))
     }
 }
 

@@ -19,7 +19,7 @@ use super::{Error, error::Tried as _};
 // Numbers from the kernel's include/uapi/linux/bpf.h.
 const BPF_OBJ_GET: libc::c_long = 7;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_long = 15;
-const BPF_MAP_LOOKUP_BATCH: libc::c_long = 24;
+pub(super) const BPF_MAP_LOOKUP_BATCH: libc::c_long = 24;
 const BPF_MAP_UPDATE_BATCH: libc::c_long = 26;
 const BPF_LINK_GET_FD_BY_ID: libc::c_long = 30;
 const BPF_LINK_DETACH: libc::c_long = 34;
@@ -96,15 +96,15 @@ impl Link {
 /// `union bpf_attr` for `BPF_MAP_LOOKUP_BATCH` and `BPF_MAP_UPDATE_BATCH`.
 #[repr(C)]
 #[derive(Default)]
-struct Batch {
-    position: u64,
-    next_position: u64,
-    keys: u64,
-    values: u64,
-    count: u32,
-    map: u32,
-    element_flags: u64,
-    flags: u64,
+pub(super) struct Batch {
+    pub(super) position: u64,
+    pub(super) next_position: u64,
+    pub(super) keys: u64,
+    pub(super) values: u64,
+    pub(super) count: u32,
+    pub(super) map: u32,
+    pub(super) element_flags: u64,
+    pub(super) flags: u64,
 }
 
 /// Entries that are read in one call at first.

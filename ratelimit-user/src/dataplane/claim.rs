@@ -12,7 +12,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::{Error, Instance, error::at};
+use super::{Error, Instance, error::at, instance::PROGRAM};
 
 /// The folder.
 pub(super) const FOLDER: &str = "daemon";
@@ -39,6 +39,18 @@ impl Instance {
 }
 
 impl Claim {
+    /// Takes the claim of an instance that there is already, to be made sure of by [`Instance::claim`] under its lock.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SecondDaemon`] where another process has it.
+    pub fn take_early(pins: &Path, claim: &mut Option<Self>) -> Result<(), Error> {
+        if claim.is_none() && pins.join(PROGRAM).exists() {
+            *claim = Some(Self::take(pins)?);
+        }
+        Ok(())
+    }
+
     fn take(pins: &Path) -> Result<Self, Error> {
         let path = pins.join(FOLDER);
         loop {

@@ -64,20 +64,17 @@ impl Instance {
             return Err(Error::Interrupted);
         }
         let attachments = Attachments::in_folder(&pins.join(LINKS));
-        let is_other = stage::recover(pins, &attachments)?;
-        let mut tables = match Tables::open(pins) {
+        stage::recover(pins, &attachments)?;
+        let tables = match Tables::open(pins) {
             Err(Error::OtherAbi { .. }) if migrates => {
                 migration::migrate(pins, &attachments)?;
                 Tables::open(pins)?
             }
             outcome => outcome?,
         };
-        if is_other {
-            let mut control = tables.control()?;
-            control.features = control.next_features;
-            tables.set_control(&control)?;
-        }
-        Ok(Self { pins: pins.to_owned(), tables, attachments, _lock: lock })
+        let mut instance = Self { pins: pins.to_owned(), tables, attachments, _lock: lock };
+        instance.finish_moving();
+        Ok(instance)
     }
 
     /// Opens the instance in `pins`, or makes one without rules. Says whether it is new.

@@ -40,25 +40,34 @@ pub(super) fn finish(pins: &Path, tables: &mut Tables) -> Result<(), Error> {
         raise_levels(&Mapped::of(&old)?, &Mapped::to_write(tables.front.map())?, Levels::now(tables)?);
     }
     if pins.join(map::OLD_BUCKETS).exists() {
-        let old: HashMap<MapData, Source, Bucket> = tables::open(pins, map::OLD_BUCKETS)?;
-        insert_missing(&old, &mut tables.buckets)?;
+        let mut old: HashMap<MapData, Source, Bucket> = tables::open(pins, map::OLD_BUCKETS)?;
+        insert_missing(&mut old, &mut tables.buckets)?;
     }
     if pins.join(map::OLD_LOGS).exists() {
-        let old: HashMap<MapData, Source, Log> = tables::open(pins, map::OLD_LOGS)?;
-        insert_missing(&old, &mut tables.logs)?;
+        let mut old: HashMap<MapData, Source, Log> = tables::open(pins, map::OLD_LOGS)?;
+        insert_missing(&mut old, &mut tables.logs)?;
     }
     Ok(())
 }
 
+/// Moves what is still there. Whatever was moved is taken away, or it would come back with what it owed once, should it be evicted.
 fn insert_missing<V: Pod>(
-    old: &HashMap<MapData, Source, V>,
+    old: &mut HashMap<MapData, Source, V>,
     new: &mut HashMap<MapData, Source, V>,
 ) -> Result<(), Error> {
     for (source, entry) in bpf::entries::<Source, V>(IterableMap::map(old).fd().as_fd())? {
+        // The program may have fetched it since.
+        if matches!(old.get(&source, 0), Err(MapError::KeyNotFound)) {
+            continue;
+        }
         match new.insert(source, entry, NOT_THERE) {
-            // The program was first.
+            // It is just doing so.
             Err(MapError::SyscallError(SyscallError { io_error, .. }))
                 if io_error.raw_os_error() == Some(libc::EEXIST) => {}
+            outcome => outcome.tried("cannot move an entry")?,
+        }
+        match old.remove(&source) {
+            Err(MapError::KeyNotFound) => {}
             outcome => outcome.tried("cannot move an entry")?,
         }
     }

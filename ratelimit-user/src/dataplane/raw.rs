@@ -12,7 +12,11 @@ use std::{
 
 use aya::util::nr_cpus;
 
-use super::{Error, bpf::call, error::Tried as _};
+use super::{
+    Error,
+    bpf::{BPF_MAP_LOOKUP_BATCH, Batch, call},
+    error::Tried as _,
+};
 
 // Numbers from the kernel's include/uapi/linux/bpf.h.
 const BPF_MAP_LOOKUP_ELEM: libc::c_long = 1;
@@ -22,6 +26,11 @@ const BPF_OBJ_GET: libc::c_long = 7;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_long = 15;
 const BPF_BTF_GET_FD_BY_ID: libc::c_long = 19;
 const PER_CPU: [u32; 4] = [5, 6, 10, 21];
+/// BPF_MAP_TYPE_HASH and BPF_MAP_TYPE_LRU_HASH.
+const HASHES: [u32; 2] = [1, 9];
+
+/// Entries that are read in one call at first.
+const STEP: usize = 256;
 
 /// Start of `struct bpf_map_info`.
 #[repr(C, align(8))]
@@ -129,7 +138,7 @@ impl RawMap {
     }
 
     /// The key after this one, or the first. None after the last.
-    pub(super) fn next_key(&self, after: Option<&[u8]>) -> Result<Option<Vec<u8>>, Error> {
+    fn next_key(&self, after: Option<&[u8]>) -> Result<Option<Vec<u8>>, Error> {
         let mut next = vec![0; self.info.key_size as usize];
         let key = after.map_or(0, |key| key.as_ptr() as u64);
         let mut entry = Entry { key, value: next.as_mut_ptr() as u64, ..self.entry() };
@@ -137,6 +146,54 @@ impl RawMap {
         match unsafe { call(BPF_MAP_GET_NEXT_KEY, &mut entry) } {
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
             outcome => outcome.map(|_| Some(next)).tried("cannot read a map"),
+        }
+    }
+
+    /// All entries, each once: of hash maps in large steps (kernel 5.6), since their entries come and go.
+    pub(super) fn each(&self, mut work: impl FnMut(&[u8], &[u8]) -> Result<(), Error>) -> Result<(), Error> {
+        if !HASHES.contains(&self.info.kind) {
+            let mut key = self.next_key(None)?;
+            while let Some(found) = key {
+                if let Some(value) = self.get(&found)? {
+                    work(&found, &value)?;
+                }
+                key = self.next_key(Some(&found))?;
+            }
+            return Ok(());
+        }
+        let ([key_size, value_size], mut room) = (self.sizes(), STEP);
+        let mut position = None::<u32>;
+        loop {
+            let (mut keys, mut values) = (vec![0; key_size * room], vec![0; value_size * room]);
+            let mut next = 0u32;
+            let mut batch = Batch {
+                position: position.as_ref().map_or(0, |position| std::ptr::from_ref(position) as u64),
+                next_position: &raw mut next as u64,
+                keys: keys.as_mut_ptr() as u64,
+                values: values.as_mut_ptr() as u64,
+                count: room as u32,
+                map: self.fd.as_raw_fd().cast_unsigned(),
+                ..Batch::default()
+            };
+            // SAFETY: there is room for so many keys and values, one position, and the count.
+            let outcome = unsafe { call(BPF_MAP_LOOKUP_BATCH, &mut batch) };
+            let is_last = match &outcome {
+                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => true,
+                // One chain of the hash table is longer than that.
+                Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => {
+                    room *= 2;
+                    continue;
+                }
+                _ => outcome.map(|_| false).tried("cannot read a map")?,
+            };
+            let pairs = keys.chunks_exact(key_size).zip(values.chunks_exact(value_size));
+            for (key, value) in pairs.take(room.min(batch.count as usize)) {
+                work(key, value)?;
+            }
+            if is_last {
+                return Ok(());
+            }
+            position = Some(next);
         }
     }
 
@@ -149,6 +206,11 @@ impl RawMap {
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
             outcome => outcome.map(|_| Some(value)).tried("cannot read a map"),
         }
+    }
+
+    /// Writes the value of a key where there is none.
+    pub(super) fn add(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        if self.get(key)?.is_some() { Ok(()) } else { self.put(key, value) }
     }
 
     /// Writes the value of a key.

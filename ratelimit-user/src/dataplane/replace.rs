@@ -3,13 +3,11 @@
 use std::fs;
 
 use aya::{
+    Ebpf,
     maps::{MapData, MapInfo},
     programs::Xdp,
 };
-use ratelimit_common::{
-    control::{Control, FEATURE_SHADOW},
-    map,
-};
+use ratelimit_common::map;
 
 use super::{
     Error, Instance,
@@ -42,19 +40,32 @@ impl Instance {
     pub(super) fn replace_program(&mut self, settings: &Settings) -> Result<(), Error> {
         moving::finish(&self.pins, &mut self.tables)?;
         if self.replace_once(settings)? {
-            // Should this fail, the program looks in two places until the next change, which is slower and nothing else.
+            // Should this fail, the program looks in two places until the instance is opened next, which is slower and nothing else.
             let _ = moving::finish(&self.pins, &mut self.tables).and_then(|()| self.replace_once(settings));
         }
         Ok(())
     }
 
+    /// Goes on where entries are still to be moved, since whoever did so was killed.
+    pub(super) fn finish_moving(&mut self) {
+        if map::MOVED.iter().any(|(_, old)| self.pins.join(old).exists()) {
+            let _ = self.settings().and_then(|settings| self.replace_program(&settings));
+        }
+    }
+
     /// Says whether entries are to be moved still.
     fn replace_once(&mut self, settings: &Settings) -> Result<bool, Error> {
         let pins = self.pins.clone();
-        let stage = Stage::begin(&pins)?;
+        let stage = Stage::begin(&pins, &self.attachments)?;
         let mut settings = *settings;
-        let prepared = self.prepare(&stage, &mut settings);
-        self.enforce(&stage, prepared, &settings)?;
+        let mut object = match self.prepare(&stage, &mut settings) {
+            Ok(object) => object,
+            Err(error) => {
+                let _ = stage.abandon();
+                return Err(error);
+            }
+        };
+        self.enforce(&stage, &settings, object::program(&mut object, &settings)?)?;
         self.tables = Tables::open(&pins)?;
         if !settings.moving {
             for (_, old) in map::MOVED {
@@ -76,9 +87,8 @@ impl Instance {
             return self.upgrade(&Wanted::of(&to.settings));
         }
         let pins = self.pins.clone();
-        let stage = Stage::begin(&pins)?;
-        let prepared = to.program.pin(stage.path(PROGRAM)).tried("cannot pin the program");
-        self.enforce(&stage, prepared, &to.settings)
+        let stage = Stage::begin(&pins, &self.attachments)?;
+        self.enforce(&stage, &to.settings, &mut to.program)
     }
 
     /// Whether a program looks at all that rules ask for, and its maps are those in use.
@@ -92,40 +102,24 @@ impl Instance {
         Ok(can_run)
     }
 
-    /// Puts what was prepared in force, or takes it back.
-    fn enforce(&mut self, stage: &Stage<'_>, prepared: Result<(), Error>, settings: &Settings) -> Result<(), Error> {
-        let before = self.tables.control()?;
-        let outcome = match prepared.and_then(|()| self.announce(&before, settings)) {
-            Ok(control) => stage.put_in_force(&self.attachments, || self.tables.set_control(&control)),
-            Err(error) => {
-                // The failure itself is what the operator must hear of, not that of tidying up.
-                let _ = stage.abandon();
-                Err(error)
-            }
+    /// Pins a program when all else is prepared, and puts it in force, or takes everything back.
+    fn enforce(&self, stage: &Stage<'_>, settings: &Settings, program: &mut Xdp) -> Result<(), Error> {
+        let mut pin = || {
+            let mut control = self.tables.control()?;
+            fresh::apply(settings, &mut control);
+            stage.plan(control)?;
+            program.pin(stage.path(PROGRAM)).tried("cannot pin the program")
         };
-        match outcome {
-            Ok(()) | Err(Error::Unfinished { .. }) => outcome,
-            Err(error) => {
-                let _ = self.tables.set_control(&before);
-                Err(error)
-            }
+        if let Err(error) = pin() {
+            // The failure itself is what the operator must hear of, not that of tidying up.
+            let _ = stage.abandon();
+            return Err(error);
         }
-    }
-
-    /// Writes what both programs can do with, and returns what the new one wants.
-    fn announce(&mut self, before: &Control, settings: &Settings) -> Result<Control, Error> {
-        let mut after = *before;
-        fresh::apply(settings, &mut after);
-        after.next_features = after.features;
-        // Until it is done, nobody may count on what only one of the two looks at. That packets pass in spite of everything may be so
-        // as soon as either does.
-        let (from, to) = (before.features, after.features);
-        self.tables.set_control(&Control { features: from & to | (from | to) & FEATURE_SHADOW, ..after })?;
-        Ok(after)
+        stage.put_in_force(&self.attachments)
     }
 
     /// Loads the program, with new maps in the place of those that have another size than these settings want.
-    fn prepare(&self, stage: &Stage<'_>, settings: &mut Settings) -> Result<(), Error> {
+    fn prepare(&self, stage: &Stage<'_>, settings: &mut Settings) -> Result<Ebpf, Error> {
         let mut resized = Vec::new();
         for (name, old) in map::MOVED {
             let (pin, wanted) = (self.pins.join(name), settings.entries(name));
@@ -147,11 +141,11 @@ impl Instance {
             let is_new = resized.contains(&name) || map::MOVED.iter().any(|(_, old)| *old == name);
             if is_new { stage.path(name) } else { self.pins.join(name) }
         };
-        let mut object = object::load(settings, Some(&place))?;
+        let object = object::load(settings, Some(&place))?;
         if settings.old_cells != 0 {
             let cells = MapData::from_pin(stage.path(map::FRONT)).tried(map::FRONT)?;
             moving::copy_cells(&self.tables, &cells, settings.strangers != 0)?;
         }
-        object::program(&mut object, settings)?.pin(stage.path(PROGRAM)).tried("cannot pin the program")
+        Ok(object)
     }
 }

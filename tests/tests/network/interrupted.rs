@@ -6,6 +6,7 @@ use std::{
 };
 
 use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox, VICTIM_LINK};
+use serde_json::{Value, json};
 
 use crate::receiver::{FLOODER, PORT, alone, receiving};
 
@@ -15,8 +16,9 @@ const BURST: u64 = 10;
 /// System calls that make, put in force or remove something.
 const CALLS: [&str; 5] = ["bpf", "rename", "unlink", "rmdir", "mkdir"];
 
-/// The commands of `bpf` that do so; what else there is of it looks at the kernel or fills maps that nobody uses yet.
-const COMMANDS: [&str; 3] = ["BPF_OBJ_PIN", "BPF_LINK_UPDATE", "prog_name=\"ratelimit\""];
+/// The commands of `bpf` that do so, and those that write: what comes before the program is loaded makes maps that nobody uses yet.
+const COMMANDS: [&str; 4] = ["BPF_OBJ_PIN", "BPF_LINK_UPDATE", "BPF_MAP_UPDATE_ELEM", LOADS];
+const LOADS: &str = "prog_name=\"ratelimit\"";
 
 /// A system call of the change: which, and the how manieth of its kind.
 struct Step {
@@ -31,8 +33,9 @@ fn a_change_of_sizes_that_is_cut_short_leaves_the_old_or_the_new() {
     let ratelimit = Ratelimit::new(&sandbox);
     // A second wire, so that the change can end between two interfaces.
     sandbox.ip("link add eth1 type veth peer name far1");
-    ratelimit.ok(&format!("attach {VICTIM_LINK} eth1 --packets 1/h --burst {BURST} --max-sources 1000 --cells 1024"));
-    ratelimit.ok("deny add 10.9.0.67");
+    let settings = "--max-sources 1000 --cells 1024 --sample off --malformed pass --strangers 50k/s";
+    ratelimit.ok(&format!("attach {VICTIM_LINK} eth1 --packets 1/h --burst {BURST} {settings}"));
+    ratelimit.ok("deny add 10.9.0.67 --service udp");
     let ((), received) = receiving(&sandbox, |_| {
         // In turn from a source over its limit and a denied one.
         let flood = Flood::of(Frame::udp(FLOODER, PORT)).sources(2).start(&sandbox);
@@ -51,7 +54,7 @@ fn a_change_of_sizes_that_is_cut_short_leaves_the_old_or_the_new() {
                 if output.status.code() == Some(2) {
                     let said = String::from_utf8(output.stderr).unwrap();
                     assert!(said.starts_with("ratelimit: ") && said.lines().count() == 1, "{name}: {said}");
-                    let expected = if said.contains("is in force") { sizes.now() } else { before };
+                    let expected = if said.contains("is in force") { sizes.now() } else { before.clone() };
                     assert_eq!(after, expected, "{name}: {said}");
                 }
                 assert_eq!(ratelimit.json("deny list")[0]["source"], "10.9.0.67", "{name}");
@@ -69,8 +72,8 @@ fn a_change_of_sizes_that_is_cut_short_leaves_the_old_or_the_new() {
     ratelimit.ok("detach --all");
 }
 
-/// Cells and buckets, and how many interfaces have the program that is pinned.
-type State = (u64, u64, usize);
+/// Cells and buckets, how many interfaces have the program that is pinned, and all else that stays.
+type State = (u64, u64, usize, [Value; 3]);
 
 fn state(ratelimit: &Ratelimit<'_>) -> State {
     let status = ratelimit.json("status");
@@ -78,7 +81,8 @@ fn state(ratelimit: &Ratelimit<'_>) -> State {
     let program = &interfaces[0]["program_id"];
     let same = interfaces.iter().filter(|interface| interface["program_id"] == *program).count();
     let size = |of: &str, what: &str| status[of][what].as_u64().unwrap();
-    (size("front", "cells"), size("sources", "capacity"), same)
+    let kept = [&status["sample"], &status["malformed"], &status["strangers"]["per_second"]].map(Value::clone);
+    (size("front", "cells"), size("sources", "capacity"), same, kept)
 }
 
 /// Two pairs of sizes in turn.
@@ -88,12 +92,13 @@ struct Sizes(bool);
 impl Sizes {
     fn other(&mut self) -> String {
         self.0 = !self.0;
-        let (cells, sources, _) = self.now();
+        let (cells, sources, ..) = self.now();
         format!("--cells {cells} --max-sources {sources}")
     }
 
     fn now(&self) -> State {
-        if self.0 { (2_048, 3_000, 2) } else { (1_024, 1_000, 2) }
+        let kept = [json!(false), json!("pass"), json!(50_000)];
+        if self.0 { (2_048, 3_000, 2, kept) } else { (1_024, 1_000, 2, kept) }
     }
 }
 
@@ -116,11 +121,13 @@ fn traced(sandbox: &Sandbox, ratelimit: &Ratelimit<'_>, words: &str, injection: 
 
 fn steps(trace: &str) -> Vec<Step> {
     let mut numbers = [0; CALLS.len()];
-    let mut steps = Vec::new();
+    let (mut steps, mut is_loaded) = (Vec::new(), false);
     for line in trace.lines() {
         let Some(kind) = CALLS.iter().position(|call| line.starts_with(&format!("{call}("))) else { continue };
         numbers[kind] += 1;
-        if kind != 0 || COMMANDS.iter().any(|command| line.contains(command)) {
+        is_loaded |= line.contains(LOADS);
+        let is_step = COMMANDS.iter().any(|command| line.contains(command)) && (is_loaded || !line.contains("UPDATE"));
+        if kind != 0 || is_step {
             steps.push(Step { call: CALLS[kind], number: numbers[kind] });
         }
     }

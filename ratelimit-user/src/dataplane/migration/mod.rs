@@ -30,7 +30,7 @@ use super::{
 use layout::Layout;
 
 /// What changes while it is copied, and so is copied last.
-const LAST: [&str; 4] = [map::CONTROL, map::BUCKETS, map::LOGS, map::FRONT];
+const LAST: [&str; 6] = [map::CONTROL, map::BANS, map::RULE_FILTER, map::LOGS, map::BUCKETS, map::FRONT];
 
 /// Brings the instance in `pins` to this build. The caller has the lock.
 ///
@@ -40,19 +40,19 @@ const LAST: [&str; 4] = [map::CONTROL, map::BUCKETS, map::LOGS, map::FRONT];
 pub(super) fn migrate(pins: &Path, attachments: &Attachments) -> Result<(), Error> {
     let before = layouts(|name| pins.join(name))?;
     // What this build's maps look like, the kernel knows when they have been made once.
-    let samples = Stage::begin(pins)?;
+    let samples = Stage::begin(pins, attachments)?;
     let known = object::maps(&Settings::default(), Some(&|name| samples.path(name)));
     let known = known.and_then(|_| layouts(|name| samples.path(name)));
     samples.abandon()?;
     let known = known?;
-    let stage = Stage::begin(pins)?;
+    let stage = Stage::begin(pins, attachments)?;
     let outcome = prepare(pins, &stage, &before, &known);
     if outcome.is_err() {
         // The failure itself is what the operator must hear of, not that of tidying up.
         let _ = stage.abandon();
     }
     outcome?;
-    stage.put_in_force(attachments, || Ok(()))?;
+    stage.put_in_force(attachments)?;
     forget_others(pins)
 }
 
@@ -92,11 +92,11 @@ fn prepare(pins: &Path, stage: &Stage<'_>, before: &Maps, known: &Maps) -> Resul
             copy(name, (old, from), (&RawMap::from_pin(&stage.path(name))?, &to))?;
         }
     }
+    copy_unmoved(pins, &place, before, known)?;
     let control = RawMap::from_pin(&stage.path(map::CONTROL))?;
     let mut entry: Control = read(&control)?;
     entry.abi = ABI_VERSION;
     fresh::apply(&settings, &mut entry);
-    entry.next_features = entry.features;
     // What was resolved goes by rules of the other build.
     entry.generation = entry.generation.wrapping_add(1);
     control.put(&0u32.to_ne_bytes(), bytes(&entry))?;
@@ -118,19 +118,22 @@ fn settings(before: &Maps, known: &Maps) -> Result<Settings, Error> {
 
 /// Copies every entry. Of arrays, entries of the same number are the same.
 fn copy(name: &str, (old, from): (&RawMap, &Layout), (new, to): (&RawMap, &Layout)) -> Result<(), Error> {
-    let mut key = old.next_key(None)?;
-    // A map of buckets may be read for ever while its entries change places.
-    let mut left = 2 * u64::from(old.entries());
-    while let Some(found) = key.take_if(|_| left > 0) {
-        left -= 1;
-        if let Some(value) = old.get(&found)? {
-            let place = if name == map::COUNTERS { counter(&found, old.entries()) } else { to.key(from, &found) };
-            let is_beyond = is_array(new) && number(&place) >= new.entries();
-            if !is_beyond {
-                new.put(&place, &to.value(from, &value, new.is_per_cpu()))?;
-            }
+    old.each(|key, value| {
+        let place = if name == map::COUNTERS { counter(key, old.entries()) } else { to.key(from, key) };
+        let is_beyond = is_array(new) && number(&place) >= new.entries();
+        if is_beyond { Ok(()) } else { new.put(&place, &to.value(from, value, new.is_per_cpu())) }
+    })
+}
+
+/// Copies what a change of sizes that was cut short has not moved yet. Levels of cells are not among it: those sources may have half a burst twice.
+fn copy_unmoved(pins: &Path, place: &dyn Fn(&str) -> PathBuf, before: &Maps, known: &Maps) -> Result<(), Error> {
+    for (name, old) in [(map::BUCKETS, map::OLD_BUCKETS), (map::LOGS, map::OLD_LOGS)] {
+        let (Some((_, from)), Some((_, to))) = (before.get(name), known.get(name)) else { continue };
+        if pins.join(old).exists() {
+            let new = RawMap::from_pin(&place(name))?;
+            let add = |key: &[u8], value: &[u8]| new.add(&to.key(from, key), &to.value(from, value, false));
+            RawMap::from_pin(&pins.join(old))?.each(add)?;
         }
-        key = old.next_key(Some(&found))?;
     }
     Ok(())
 }
