@@ -99,6 +99,14 @@ impl Resolution {
         same_generation && now >> STEP_BITS < self.0 & TIME_MASK
     }
 
+    /// Whether it was resolved in a generation before this one. Half of the generations around, it would seem later.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_before(self, generation: u32) -> bool {
+        let ahead = generation.wrapping_sub(self.generation()) << (POLICY_BITS + TIME_BITS - u32::BITS);
+        ahead.cast_signed() > 0
+    }
+
     /// Nanoseconds of the time until which it may be used at least, if no rule changes: [`u64::MAX`] if it stays.
     #[inline(always)]
     #[must_use]
@@ -139,6 +147,13 @@ mod tests {
             prop_assert!(!(now >= expires && resolution.holds(generation, now)));
             prop_assert!(now >= expires.saturating_sub(1 << 32) || resolution.holds(generation, now));
             prop_assert!(Resolution::new(generation, policy, NEVER).holds(generation, now));
+        }
+
+        #[test]
+        fn a_resolution_is_before_later_generations_only(generation: u32, distance in 0u32..1 << 25) {
+            let resolution = Resolution::new(generation, 7, NEVER);
+            prop_assert_eq!(resolution.is_before(generation.wrapping_add(distance)), distance > 0);
+            prop_assert!(!resolution.is_before(generation.wrapping_sub(distance)));
         }
     }
 }

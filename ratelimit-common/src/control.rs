@@ -51,8 +51,13 @@ pub struct Control {
     pub most_cost: u32,
     /// Entries that the map of logs has as soon as a limit keeps logs.
     pub source_logs: u32,
+    /// The generation of the rules from which on the front part of a burst is smaller than before; 26 bits count. A bucket that was resolved in
+    /// an earlier one has not paid yet what its cell has no room for any more.
+    pub fronts_since: u32,
+    /// Zero.
+    pub reserved: u32,
 }
-boundary!(Control, size 208);
+boundary!(Control, size 216);
 
 /// A rate as [`crate::gcra`] wants it, and as the operator gave it.
 #[repr(C)]

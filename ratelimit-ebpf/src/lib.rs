@@ -26,6 +26,7 @@ pub mod entry;
 pub mod events;
 pub mod extensions;
 pub mod front;
+pub mod fronts;
 pub mod identity;
 pub mod ipv4;
 pub mod ipv6;

@@ -9,7 +9,7 @@ use crate::{
     charge::Charge,
     clock::Clock,
     front::{self, Cell},
-    levels,
+    fronts, levels,
     maps::CONTROL,
     notes,
     pair::Pair,
@@ -40,6 +40,7 @@ pub fn ask(visit: &mut Visit) -> Option<&'static Tracked> {
         found?.counts.count_passed(passed, passed.wrapping_mul(u64::from(visit.length())));
     }
     let bucket = found?;
+    fronts::follow(bucket, visit.hash, visit.resolution, control, visit.tick);
     notes::settle(visit, Some(bucket));
     visit.reason = judge(visit.amounts(policy), &clock, policy, cell, bucket);
     if visit.reason.passes() {

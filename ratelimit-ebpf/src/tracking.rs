@@ -14,7 +14,7 @@ use crate::{
     admission,
     bucket::Tracked,
     clock::Clock,
-    front,
+    front, fronts,
     maps::{BUCKETS, POLICIES},
     moving, own, rules, settings,
 };
@@ -98,9 +98,11 @@ fn renew(source: &Source, classes: Classes, control: &Control, now: u64, redirec
     if redirected != Resolution::NONE {
         resolution = resolution.in_generation(redirected.generation());
     }
+    let hash = if front::is_on() { source.hash(&control.seed) } else { 0 };
     match find(source) {
         // If the kernel has given the entry to another source meanwhile, that one's word stays.
         Some(bucket) => {
+            fronts::follow(bucket, hash, resolution, control, now);
             let cached = bucket.resolved();
             let _ = bucket.resolution.compare_exchange(cached.0, resolution.0);
         }
@@ -109,7 +111,7 @@ fn renew(source: &Source, classes: Classes, control: &Control, now: u64, redirec
             Some(policy) => {
                 // By the clock that judges.
                 let clock = if policy.flags & COARSE == 0 { Clock::read(control) } else { Clock::of(control, now) };
-                own::make(source, source.hash(&control.seed), policy, resolution, &clock);
+                own::make(source, hash, policy, resolution, &clock);
             }
             // Another class is billed, so this one owes nothing.
             None => admission::make(source, gcra::units(now), gcra::units(now), resolution),

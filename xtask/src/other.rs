@@ -49,8 +49,8 @@ const CHANGES: [(&str, &str, &str); 10] = [
     // A control entry grows.
     (
         "ratelimit-common/src/control.rs",
-        "    pub source_logs: u32,\n}\nboundary!(Control, size 208);",
-        "    pub source_logs: u32,\n    /// Zero.\n    pub more: u64,\n}\nboundary!(Control, size 216);",
+        "    /// Zero.\n    pub reserved: u32,\n}\nboundary!(Control, size 216);",
+        "    /// Zero.\n    pub reserved: u32,\n    /// Zero.\n    pub more: u64,\n}\nboundary!(Control, size 224);",
     ),
 ];
 

@@ -65,11 +65,7 @@ impl Instance {
     ///
     /// [`Error::Bpf`] where the kernel refuses.
     pub fn delete_cost(&mut self, service: Service) -> Result<(), Error> {
-        let Some(class) = Services::read(&self.tables)?.class(service) else { return Ok(()) };
-        write(&mut self.tables, class, 0, 0)?;
-        renew(&mut self.tables, 1)?;
-        services::forget_unused(&mut self.tables)?;
-        self.tables.renew()?;
+        delete(&mut self.tables, service)?;
         self.spare(FEATURE_COSTS | FEATURE_SERVICES);
         Ok(())
     }
@@ -121,6 +117,19 @@ pub fn set(tables: &mut Tables, Cost { service, cost, origin }: Cost) -> Result<
     renew(tables, cost)?;
     write(tables, class, cost, origin)?;
     renew(tables, 1)
+}
+
+/// Lets packets of a service count as one again, in the maps alone.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] where the kernel refuses.
+pub fn delete(tables: &mut Tables, service: Service) -> Result<(), Error> {
+    let Some(class) = Services::read(tables)?.class(service) else { return Ok(()) };
+    write(tables, class, 0, 0)?;
+    renew(tables, 1)?;
+    services::forget_unused(tables)?;
+    tables.renew()
 }
 
 /// Works out what depends on the largest cost, which is at least this.

@@ -16,6 +16,7 @@ mod expiry;
 mod filter;
 mod fresh;
 pub mod gauges;
+mod grace;
 pub mod host;
 pub mod instance;
 pub mod interface;

@@ -13,7 +13,7 @@ use ratelimit_common::{
     limit::Limit,
     map::POLICIES_MAX,
     policy::{
-        ALLOWED_ID, BANNED_ID, COARSE, DENIED_ID, DROP, HAS_PARENTS, LIMIT, Parent, Policy, PolicyId, REJECT,
+        ALLOWED_ID, BANNED_ID, COARSE, DENIED_ID, DROP, HAS_PARENTS, LIMIT, Meter, Parent, Policy, PolicyId, REJECT,
         UNLIMITED_ID,
     },
     stages,
@@ -23,7 +23,7 @@ use ratelimit_common::{
 use super::{
     Error,
     error::Tried as _,
-    expiry,
+    expiry, grace,
     tables::Tables,
     terms::{FAMILIES, ParentLimit, Scope, Terms},
 };
@@ -189,23 +189,42 @@ pub fn features_of(policy: &Policy) -> u32 {
 
 /// Works out anew what depends on the costs of packets. Each word of a policy is right by itself meanwhile.
 ///
+/// Where the front part of a burst shrinks, buckets of earlier generations are charged the difference before they are asked: by all packets that may see
+/// the smaller part, and until the new generation at each packet, since some may still go by the larger one.
+/// What sources may owe never gets less by it: levels that dear packets have allowed stand, and cheap ones are still owed in them.
+///
 /// # Errors
 ///
 /// [`Error::Bpf`] where the kernel refuses.
 pub(super) fn renew_costs(tables: &mut Tables) -> Result<(), Error> {
     let control = tables.control()?;
+    let mut changes = Vec::new();
     for slot in used(tables)? {
         let running = read(tables, slot)?;
         let given = Policy { flags: running.flags & !COARSE, allowance: running.allowance, ..as_given(running) };
         let renewed = in_time(given, &control);
         let renewed = if running.flags & COARSE == 0 { renewed } else { renewed.by_ticks(gcra::units(control.tick)) };
         if running.kind == LIMIT && renewed != running {
-            note_debt(tables, &renewed)?;
-            tables.policies.set(slot, renewed, 0).tried("cannot write a policy")?;
+            changes.push((slot, running, renewed));
         }
     }
-    tables.renew()?;
-    renew_debt(tables)
+    let is_smaller = |new: &Meter, old: &Meter| new.front < old.front;
+    let shrink = changes
+        .iter()
+        .any(|(_, old, new)| is_smaller(&new.packets, &old.packets) || is_smaller(&new.second, &old.second));
+    if shrink {
+        let fronts_since = control.generation.wrapping_add(1);
+        tables.set_control(&Control { fronts_since, ..control })?;
+        grace::wait();
+    }
+    for (slot, _, renewed) in changes {
+        note_debt(tables, &renewed)?;
+        tables.policies.set(slot, renewed, 0).tried("cannot write a policy")?;
+    }
+    if shrink {
+        grace::wait();
+    }
+    tables.renew()
 }
 
 /// Tells the program of a limit whose sources may owe more than those of all others.

@@ -9,6 +9,8 @@ mod draw;
 mod elastic;
 #[path = "algorithms/examples.rs"]
 mod examples;
+#[path = "algorithms/fronts.rs"]
+mod fronts;
 #[path = "algorithms/offenders.rs"]
 mod offenders;
 #[path = "algorithms/races.rs"]
