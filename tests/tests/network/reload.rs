@@ -30,13 +30,14 @@ packets = \"500/s\"
 burst = 100
 ";
 
-/// What comes and goes, besides a hundred other rules: a rule around those that stay, and one that asks for another program. No cost: what packets cost moves
-/// the border between a cell and a bucket, and with it what a source may have left.
+/// What comes and goes, besides a hundred other rules: a rule around those that stay, and one that asks for another program. So does a cost, which also
+/// moves the border between a cell and a bucket, for the limits of those that stay.
 const MORE: &str = "
 [default]
 packets = \"7/s\"
 [service.\"tcp/443\"]
 packets = \"5/s\"
+cost = 20
 [[rule]]
 source = \"10.9.0.0/24\"
 policy = \"allow\"
