@@ -59,6 +59,20 @@ pub struct Control {
 }
 boundary!(Control, size 216);
 
+/// Generations that [`Control::fronts_since`] stays behind at most: further back it would seem to be ahead one day.
+const OLDEST_FRONTS: u32 = 1 << 24;
+
+impl Control {
+    /// The same with the next generation of the rules.
+    #[must_use]
+    pub const fn renewed(self) -> Self {
+        let generation = self.generation.wrapping_add(1);
+        let is_old = generation.wrapping_sub(self.fronts_since) > OLDEST_FRONTS;
+        let fronts_since = if is_old { generation.wrapping_sub(OLDEST_FRONTS) } else { self.fronts_since };
+        Self { generation, fronts_since, ..self }
+    }
+}
+
 /// A rate as [`crate::gcra`] wants it, and as the operator gave it.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -26,9 +26,6 @@ use ratelimit_common::{
 
 use super::{Error, bpf, error::Tried as _, fresh, object::Settings, shapes};
 
-/// Generations that [`Control::fronts_since`] stays behind at most.
-const OLDEST_FRONTS: u32 = 1 << 24;
-
 /// Every map that a command works on.
 pub struct Tables {
     /// One entry that steers the program.
@@ -202,12 +199,7 @@ impl Tables {
     ///
     /// [`Error::Bpf`] where the kernel refuses.
     pub fn renew(&mut self) -> Result<(), Error> {
-        let mut control = self.control()?;
-        control.generation = control.generation.wrapping_add(1);
-        // Before it would seem to be in the future.
-        if control.generation.wrapping_sub(control.fronts_since) > OLDEST_FRONTS {
-            control.fronts_since = control.generation.wrapping_sub(OLDEST_FRONTS);
-        }
+        let control = self.control()?.renewed();
         self.set_control(&control)
     }
 
