@@ -116,6 +116,10 @@ pub const COSTS: &str = "COSTS_ON";
 pub const SHADOW: &str = "SHADOW_ON";
 /// Name of the program's constant (`u32`) that is not 0 where packets over a limit may be answered.
 pub const REJECT: &str = "REJECT_ON";
+/// Name of the program's constant (`u32`) that is not 0 where packets are counted by interface.
+pub const INTERFACES: &str = "INTERFACES_ON";
+/// Name of the program's constant (`u32`) that is not 0 where parents or elastic limits ask which interface a packet came in by.
+pub const INTERFACE_MATTERS: &str = "INTERFACE_MATTERS";
 /// Name of the program's constant (`u32`) that is not 0 while buckets and logs move from maps of another size.
 pub const MOVING: &str = "MOVING_ON";
 /// Name of the program's constant (`u32`) with the number of cells before, while that changes; 0 otherwise.
@@ -164,6 +168,8 @@ pub const FEATURE_ACTIONS: u32 = 2_048;
 pub const FEATURE_COSTS: u32 = 4_096;
 /// [`Control::features`]: every packet passes, and is counted as what would have become of it.
 pub const FEATURE_SHADOW: u32 = 8_192;
+/// [`Control::features`]: packets are counted by interface.
+pub const FEATURE_INTERFACES: u32 = 16_384;
 
 /// New buckets per second and CPU unless told otherwise: at 650 ns each, less than a hundredth of its time.
 pub const ADMISSIONS_DEFAULT: u64 = 10_000;

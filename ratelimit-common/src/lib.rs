@@ -15,6 +15,7 @@ pub mod dropped;
 pub mod event;
 pub mod filter;
 pub mod gcra;
+pub mod interface;
 pub mod limit;
 pub mod log;
 pub mod map;

@@ -36,6 +36,10 @@ pub const EMPTY_LOG: &str = "EMPTY_LOG";
 pub const CAPACITIES: &str = "CAPACITIES";
 /// The same place → packets that a CPU may count there without asking. One `u64`.
 pub const CAPACITY_LEFT: &str = "CAPACITY_LEFT";
+/// Which interface has which place. See [`crate::interface::Ledger`].
+pub const LEDGER: &str = "LEDGER";
+/// Place of an interface → packets and bytes by reason, per CPU. See [`crate::interface::Counts`].
+pub const SHARES: &str = "SHARES";
 /// State of the budget for answers, one `u64`. See [`crate::gcra`].
 pub const REPLIES: &str = "REPLIES";
 /// What the program tells of as it happens. See [`crate::event::Event`].
@@ -54,7 +58,7 @@ pub const MOVED: [(&str, &str); 3] = [(BUCKETS, OLD_BUCKETS), (FRONT, OLD_FRONT)
 pub const MESSAGES: &str = "AYA_LOGS";
 
 /// The maps that are pinned, each under its name.
-pub const PINNED: [&str; 21] = [
+pub const PINNED: [&str; 23] = [
     CONTROL,
     BUCKETS,
     SOURCE_RULES,
@@ -76,6 +80,8 @@ pub const PINNED: [&str; 21] = [
     REPLIES,
     EVENTS,
     EVENTS_WRITTEN,
+    LEDGER,
+    SHARES,
 ];
 
 /// Buckets unless told otherwise: about 19 MB at 144 bytes each (kernel 6.18).

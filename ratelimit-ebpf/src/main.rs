@@ -53,7 +53,7 @@ mod program {
             Err(Reason::LinkDiscovery) => discovery::judge().into(),
             Err(reason) => reason.into(),
         };
-        account::count(verdict, length);
+        account::count(ctx, verdict, length);
         if verdict.reason.passes() || verdict.is_shadowed() {
             capacity::count(ctx);
             return XDP_PASS;
@@ -69,8 +69,7 @@ mod program {
     fn judge(ctx: &XdpContext, packet: &Packet) -> Result<Verdict, Reason> {
         let Parsed { source, classes } = parse::parse(packet)?;
         // Reading it is three loads, which only few need.
-        let is_needed = settings::is_on(&settings::PARENTS_ON) || settings::is_on(&settings::ELASTIC_ON);
-        let interface = if is_needed { ctx.ingress_ifindex() as u32 } else { 0 };
+        let interface = if settings::is_on(&settings::INTERFACE_MATTERS) { ctx.ingress_ifindex() as u32 } else { 0 };
         Ok(limiter::judge(source, classes, packet.length(), interface))
     }
 

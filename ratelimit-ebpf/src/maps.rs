@@ -9,6 +9,7 @@ use ratelimit_common::{
     control::Control,
     event,
     filter::Filter,
+    interface::{Ledger, PLACES},
     map,
     policy::Policy,
     reason::REASONS,
@@ -18,7 +19,7 @@ use ratelimit_common::{
 };
 
 use crate::{
-    account::Counter,
+    account::{Counter, Counters},
     atomic::Word,
     bucket::Tracked,
     capacity::Shared,
@@ -109,6 +110,14 @@ pub static CAPACITY_LEFT: PerCpuArray<Word, { capacity::PLACES as usize }> = Per
 /// See [`map::REPLIES`].
 #[btf_map]
 pub static REPLIES: Array<Word, 1> = Array::new();
+
+/// See [`map::LEDGER`].
+#[btf_map]
+pub static LEDGER: Array<Ledger, 1> = Array::new();
+
+/// See [`map::SHARES`].
+#[btf_map]
+pub static SHARES: PerCpuArray<Counters, { PLACES + 1 }> = PerCpuArray::new();
 
 /// See [`map::OLD_BUCKETS`].
 #[btf_map]

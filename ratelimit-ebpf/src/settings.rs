@@ -67,6 +67,14 @@ pub static SHADOW_ON: Global<u32> = Global::new(0);
 #[unsafe(no_mangle)]
 pub static REJECT_ON: Global<u32> = Global::new(0);
 
+/// See [`ratelimit_common::control::INTERFACES`].
+#[unsafe(no_mangle)]
+pub static INTERFACES_ON: Global<u32> = Global::new(0);
+
+/// See [`ratelimit_common::control::INTERFACE_MATTERS`].
+#[unsafe(no_mangle)]
+pub static INTERFACE_MATTERS: Global<u32> = Global::new(0);
+
 /// See [`ratelimit_common::control::MOVING`].
 #[unsafe(no_mangle)]
 pub static MOVING_ON: Global<u32> = Global::new(0);

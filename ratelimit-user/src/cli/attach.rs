@@ -200,7 +200,7 @@ fn set_default(terms: Option<&Terms>, instance: &mut Instance, done: &mut Done) 
 }
 
 /// Attaches to each interface that has not our program already.
-fn attach_each(arguments: &Arguments, instance: &Instance, done: &mut Done) -> Result<()> {
+fn attach_each(arguments: &Arguments, instance: &mut Instance, done: &mut Done) -> Result<()> {
     let mode = arguments.mode.map(|mode| match mode {
         ModeArgument::Auto => Mode::Auto,
         ModeArgument::Native => Mode::Native,

@@ -45,6 +45,7 @@ pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
     let left = instance.attachments.list()?;
     let indices: Vec<u32> = left.iter().filter_map(|attachment| attachment.index).collect();
     capacities::keep_only(&mut instance.tables, &indices)?;
+    instance.forget_interfaces();
     drop(instance);
     let names = detached.join(", ");
     output.print(&Detached { detached }, |out| {

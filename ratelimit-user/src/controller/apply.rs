@@ -121,6 +121,7 @@ fn bring(
     }
     // The next attach would do this too, so that a failure is none.
     let _ = forget_capacities(instance);
+    instance.forget_interfaces();
     Ok(applied)
 }
 

@@ -37,18 +37,21 @@ pub(crate) fn check_modes(instance: &Instance, wishes: &Wishes) -> Result<(), Er
 ///
 /// # Errors
 ///
-/// Those of [`check_modes`] and [`Attachments::attach`]; `done` knows of those before.
+/// Those of [`check_modes`], [`Instance::expect_interfaces`] and [`Attachments::attach`]; `done` knows of those before.
 pub(crate) fn attach(
-    instance: &Instance,
+    instance: &mut Instance,
     wishes: &Wishes,
     replace: bool,
     origin: u8,
     done: &mut Done,
 ) -> Result<Vec<String>, Error> {
     check_modes(instance, wishes)?;
+    let found = find(wishes)?;
+    // Before the first packet comes in by a second interface.
+    done.expect_interfaces(instance, found.iter().map(|(interface, _)| interface.index))?;
     let (ours, mut program) = (programs(instance)?, instance.program()?);
     let mut names = Vec::new();
-    for (interface, mode) in find(wishes)? {
+    for (interface, mode) in found {
         if interface.program.is_none_or(|running| !ours.contains(&running.id)) {
             names.push(interface.name.clone());
             let how = How { mode: mode.unwrap_or(Mode::Native), replace, origin };

@@ -82,7 +82,28 @@ impl Done {
     pub(crate) fn upgrade(&mut self, instance: &mut Instance, wanted: &Wanted) -> Result<(), Error> {
         let before = instance.running()?;
         instance.upgrade(wanted)?;
-        self.program = Some((before, Wanted::of(&instance.settings()?)));
+        self.note_program(before, instance)
+    }
+
+    /// Has the program count as these interfaces need it, which are about to be attached.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Instance::expect_interfaces`].
+    pub(crate) fn expect_interfaces(
+        &mut self,
+        instance: &mut Instance,
+        coming: impl IntoIterator<Item = u32>,
+    ) -> Result<(), Error> {
+        let (before, features) = (instance.running()?, instance.settings()?.features());
+        instance.expect_interfaces(coming)?;
+        if instance.settings()?.features() == features { Ok(()) } else { self.note_program(before, instance) }
+    }
+
+    /// Notes that another program has taken the place of this one, which is gone back to if it was the first.
+    fn note_program(&mut self, before: Running, instance: &Instance) -> Result<(), Error> {
+        let first = self.program.take().map_or(before, |(first, _)| first);
+        self.program = Some((first, Wanted::of(&instance.settings()?)));
         Ok(())
     }
 
@@ -108,6 +129,7 @@ impl Done {
             let _ = instance.remove();
             return;
         }
+        instance.settle_interfaces();
         for capacity in &self.capacities {
             let _ = capacity.restore(&mut instance);
         }
@@ -124,6 +146,7 @@ impl Done {
         if let Some((before, after)) = self.program {
             let _ = restore_program(&mut instance, before, &after);
         }
+        instance.forget_interfaces();
     }
 }
 

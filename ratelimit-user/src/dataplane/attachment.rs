@@ -1,6 +1,7 @@
 //! The links between the program and the interfaces, one pin each.
 
 use std::{
+    collections::BTreeSet,
     fs, io,
     path::{Path, PathBuf},
 };
@@ -134,6 +135,12 @@ impl Attachments {
     /// Names of the interfaces.
     pub(super) fn names(&self) -> Result<Vec<String>, Error> {
         Ok(self.list()?.into_iter().map(|attachment| attachment.name).collect())
+    }
+
+    /// Indices of the interfaces that are still there.
+    pub(super) fn indices(&self) -> Result<BTreeSet<u32>, Error> {
+        let links = self.pins()?.into_iter().map(|pin| Ok(Link::from_pin(&pin)?.interface));
+        links.filter_map(Result::transpose).collect()
     }
 
     fn pins(&self) -> Result<Vec<PathBuf>, Error> {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, os::fd::AsFd as _};
 
 use aya::maps::IterableMap;
 use ratelimit_common::{
-    bucket::{Bucket, IN_SHADOW},
+    bucket::{Bucket, IN_SHADOW, Resolution},
     class::CLASSES,
     log::Log,
     map::POLICIES_MAX,
@@ -31,6 +31,8 @@ pub enum Kind {
 pub struct Rules {
     /// Those that have not ended, the defaults among them, by what they do and who has made them: an origin of [`ratelimit_common::rule`].
     pub in_force: BTreeMap<(Kind, u8), u64>,
+    /// The same by the slots of their policies.
+    pub by_policy: BTreeMap<PolicyId, u64>,
     /// Entries for single sources, ended or not.
     pub sources: u64,
     /// Entries for prefixes, ended or not.
@@ -52,12 +54,14 @@ pub fn rules(tables: &Tables) -> Result<Rules, Error> {
         let entry = tables.class(class as u8)?;
         if entry.default_policy != UNLIMITED_ID {
             *rules.in_force.entry((Kind::Limit, entry.default_origin)).or_default() += 1;
+            *rules.by_policy.entry(entry.default_policy).or_default() += 1;
         }
     }
     let now = host::now();
     let mut add = |rule: &Rule| {
         if rule.expires == NEVER || now < rule.expires {
             *rules.in_force.entry((kind(rule.policy), rule.origin)).or_default() += 1;
+            *rules.by_policy.entry(rule.policy).or_default() += 1;
         }
     };
     for (map, count) in [
@@ -79,7 +83,7 @@ pub fn rules(tables: &Tables) -> Result<Rules, Error> {
 }
 
 /// Tracked sources, and the entries that they take.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tracked {
     /// Sources, once for each service of theirs that rules are about.
     pub sources: u64,
@@ -89,6 +93,21 @@ pub struct Tracked {
     pub buckets: u64,
     /// Logs.
     pub logs: u64,
+    /// Sources, and those of them that had packets dropped, by the slot of the policy that they were judged by last.
+    pub by_policy: BTreeMap<PolicyId, (u64, u64)>,
+}
+
+impl Tracked {
+    fn add(&mut self, bucket: &Bucket, dropped: u64) {
+        let exceeds = u64::from(dropped & !IN_SHADOW != 0);
+        (self.sources, self.exceeding) = (self.sources + 1, self.exceeding + exceeds);
+        let judged = Resolution(bucket.resolution);
+        // A source that was just banned is about to be judged anew.
+        if judged != Resolution::NONE && judged.policy() < POLICIES_MAX {
+            let (sources, exceeding) = self.by_policy.entry(judged.policy()).or_default();
+            (*sources, *exceeding) = (*sources + 1, *exceeding + exceeds);
+        }
+    }
 }
 
 /// Counts them without keeping them. Sources that come and go meanwhile may be missed or counted.
@@ -101,19 +120,17 @@ pub fn tracked(tables: &Tables) -> Result<Tracked, Error> {
     // A source can have both. Where limits keep no logs, this has one entry.
     let mut logs = std::collections::HashMap::new();
     bpf::each::<Source, Log>(IterableMap::map(&tables.logs).fd().as_fd(), |source, log| {
-        logs.insert(source, log.bucket.dropped_packets);
+        logs.insert(source, log.bucket);
     })?;
     tracked.logs = logs.len() as u64;
     bpf::each::<Source, Bucket>(IterableMap::map(&tables.buckets).fd().as_fd(), |source, bucket| {
         tracked.buckets += 1;
         let in_log = logs.remove(&source);
         if in_log.is_some() || resolve::is_source(&source, &bucket) {
-            tracked.sources += 1;
-            tracked.exceeding += u64::from((bucket.dropped_packets | in_log.unwrap_or(0)) & !IN_SHADOW != 0);
+            tracked.add(&bucket, bucket.dropped_packets | in_log.map_or(0, |log| log.dropped_packets));
         }
     })?;
-    tracked.sources += logs.len() as u64;
-    tracked.exceeding += logs.values().filter(|dropped| *dropped & !IN_SHADOW != 0).count() as u64;
+    logs.values().for_each(|log| tracked.add(log, log.dropped_packets));
     Ok(tracked)
 }
 

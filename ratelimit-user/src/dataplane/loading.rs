@@ -3,8 +3,8 @@
 use ratelimit_common::{
     control::{
         self, ADMISSIONS_DEFAULT, Control, FEATURE_ACTIONS, FEATURE_COSTS, FEATURE_ELASTIC, FEATURE_FRONT,
-        FEATURE_LOGS, FEATURE_PARENTS, FEATURE_PASS_MALFORMED, FEATURE_REJECT, FEATURE_SAMPLE, FEATURE_SERVICES,
-        FEATURE_SHADOW, FEATURE_SOFT, FEATURE_STRANGERS, FEATURE_WINDOWS, REPLIES_DEFAULT,
+        FEATURE_INTERFACES, FEATURE_LOGS, FEATURE_PARENTS, FEATURE_PASS_MALFORMED, FEATURE_REJECT, FEATURE_SAMPLE,
+        FEATURE_SERVICES, FEATURE_SHADOW, FEATURE_SOFT, FEATURE_STRANGERS, FEATURE_WINDOWS, REPLIES_DEFAULT,
     },
     map,
 };
@@ -50,6 +50,8 @@ pub struct Settings {
     pub costs: bool,
     /// Every packet passes, and is counted as what would have become of it.
     pub shadow: bool,
+    /// Packets are counted by interface.
+    pub interfaces: bool,
     /// Packets over a limit are answered.
     pub reject: bool,
     /// Such answers per second, all CPUs together; 0 is none.
@@ -133,7 +135,7 @@ pub(super) struct Switch {
     pub(super) constant: &'static str,
 }
 
-pub(super) const SWITCHES: [Switch; 11] = [
+pub(super) const SWITCHES: [Switch; 12] = [
     Switch { of: |settings| &mut settings.services, feature: FEATURE_SERVICES, constant: control::SERVICES },
     Switch { of: |settings| &mut settings.parents, feature: FEATURE_PARENTS, constant: control::PARENTS },
     Switch {
@@ -149,6 +151,7 @@ pub(super) const SWITCHES: [Switch; 11] = [
     Switch { of: |settings| &mut settings.reject, feature: FEATURE_REJECT, constant: control::REJECT },
     Switch { of: |settings| &mut settings.costs, feature: FEATURE_COSTS, constant: control::COSTS },
     Switch { of: |settings| &mut settings.shadow, feature: FEATURE_SHADOW, constant: control::SHADOW },
+    Switch { of: |settings| &mut settings.interfaces, feature: FEATURE_INTERFACES, constant: control::INTERFACES },
 ];
 
 impl Default for Settings {
@@ -172,6 +175,7 @@ impl Default for Settings {
             actions: false,
             costs: false,
             shadow: false,
+            interfaces: false,
             reject: false,
             replies: REPLIES_DEFAULT,
             frags: host::kernel_is_at_least(FRAGS_SINCE),

@@ -36,6 +36,7 @@ pub mod resolve;
 pub mod rules;
 pub mod services;
 mod shapes;
+pub mod shares;
 mod stage;
 pub mod tables;
 pub mod takeover;

@@ -42,8 +42,9 @@ pub fn load(settings: &Settings, pins: Option<&dyn Fn(&str) -> PathBuf>) -> Resu
 pub(super) fn maps(settings: &Settings, pins: Option<&dyn Fn(&str) -> PathBuf>) -> Result<Ebpf, Error> {
     // Strangers are told by what cells remember.
     let strangers = settings.strangers != 0 && settings.cells != 0;
-    let [injected_clock, sample, strangers, moving] =
-        [settings.injected_clock, settings.sample, strangers, settings.moving].map(u32::from);
+    let interface_matters = settings.parents || settings.elastic;
+    let [injected_clock, sample, strangers, moving, interface_matters] =
+        [settings.injected_clock, settings.sample, strangers, settings.moving, interface_matters].map(u32::from);
     let switches = SWITCHES.map(|switch| u32::from(*(switch.of)(&mut settings.clone())));
     let messages = if settings.log_level == 0 { NO_MESSAGES } else { MESSAGES };
     let mut loader = EbpfLoader::new();
@@ -56,6 +57,7 @@ pub(super) fn maps(settings: &Settings, pins: Option<&dyn Fn(&str) -> PathBuf>) 
         .override_global(control::FRONT_CELLS, &settings.cells, true)
         .override_global(control::SAMPLE, &sample, true)
         .override_global(control::STRANGERS, &strangers, true)
+        .override_global(control::INTERFACE_MATTERS, &interface_matters, true)
         .override_global(control::MOVING, &moving, true)
         .override_global(control::OLD_CELLS, &settings.old_cells, true)
         .override_global(control::LOG_LEVEL, &settings.log_level, true)

@@ -12,6 +12,7 @@ use ratelimit_common::{
     cpu::Cpu,
     event::{self, Event, Written},
     filter::Filter,
+    interface::{Counts, Ledger, PLACES},
     log::Log,
     map,
     policy::Policy,
@@ -55,6 +56,8 @@ const SHAPES: [Shape; map::PINNED.len()] = [
     Shape::of::<u32, u64>(map::REPLIES, MapType::Array, Some(1)),
     Shape::of::<u32, Event>(map::EVENTS, MapType::Array, Some(event::PLACES)),
     Shape::of::<u32, Written>(map::EVENTS_WRITTEN, MapType::Array, Some(1)),
+    Shape::of::<u32, Ledger>(map::LEDGER, MapType::Array, Some(1)),
+    Shape::of::<u32, Counts>(map::SHARES, MapType::PerCpuArray, Some(PLACES as u32 + 1)),
 ];
 
 impl Shape {

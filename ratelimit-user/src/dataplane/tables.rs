@@ -15,10 +15,11 @@ use ratelimit_common::{
     cpu::Cpu,
     event::{Event, Written},
     filter::Filter,
+    interface::{Counts, Ledger},
     log::Log,
     map,
     policy::{Policy, PolicyId},
-    reason::{Count, REASONS, Reason},
+    reason::{Count, Reason},
     rule::Rule,
     service::{ClassEntry, Service, Services},
     source::{PrefixKey, Source},
@@ -60,6 +61,10 @@ pub struct Tables {
     pub events_written: Array<MapData, Written>,
     /// Place of an interface → its capacity.
     pub capacities: Array<MapData, Capacity>,
+    /// Which interface has which place, and whose counts are whose.
+    pub ledger: Array<MapData, Ledger>,
+    /// Place of an interface → counts, per CPU.
+    pub shares: PerCpuArray<MapData, Counts>,
 }
 
 pub(super) fn open<T: TryFrom<Map, Error = MapError>>(pins: &Path, name: &'static str) -> Result<T, Error> {
@@ -97,6 +102,8 @@ impl Tables {
             events: open(pins, map::EVENTS)?,
             events_written: open(pins, map::EVENTS_WRITTEN)?,
             capacities: open(pins, map::CAPACITIES)?,
+            ledger: open(pins, map::LEDGER)?,
+            shares: open(pins, map::SHARES)?,
         })
     }
 
@@ -123,6 +130,8 @@ impl Tables {
             events: take(object, map::EVENTS)?,
             events_written: take(object, map::EVENTS_WRITTEN)?,
             capacities: take(object, map::CAPACITIES)?,
+            ledger: take(object, map::LEDGER)?,
+            shares: take(object, map::SHARES)?,
         };
         for (slot, policy) in (0..).zip([Policy::UNLIMITED, Policy::ALLOWED, Policy::DENIED, Policy::BANNED]) {
             tables.policies.set(slot, policy, 0).tried("cannot write a policy")?;
@@ -203,13 +212,13 @@ impl Tables {
         self.set_control(&control)
     }
 
-    /// Packets and bytes by reason, all CPUs together.
+    /// Packets and bytes by reason, all CPUs and interfaces together.
     ///
     /// # Errors
     ///
     /// [`Error::Bpf`] where the kernel refuses.
     pub fn counts(&self) -> Result<Vec<(Reason, Count)>, Error> {
-        Reason::ALL.into_iter().map(|reason| Ok((reason, self.count(reason as u32)?))).collect()
+        Ok(Reason::ALL.into_iter().zip(self.all_counts()?.done).collect())
     }
 
     /// The same of what passed in shadow, by what would have become of it.
@@ -218,14 +227,7 @@ impl Tables {
     ///
     /// [`Error::Bpf`] where the kernel refuses.
     pub fn shadow_counts(&self) -> Result<Vec<(Reason, Count)>, Error> {
-        let count = |reason: Reason| Ok((reason, self.count(reason as u32 + REASONS as u32)?));
-        Reason::ALL.into_iter().map(count).collect()
-    }
-
-    fn count(&self, index: u32) -> Result<Count, Error> {
-        let cpus = self.counters.get(&index, 0).tried("cannot read the counters")?;
-        let add = |sum: Count, cpu: &Count| Count { packets: sum.packets + cpu.packets, bytes: sum.bytes + cpu.bytes };
-        Ok(cpus.iter().fold(Count::default(), add))
+        Ok(Reason::ALL.into_iter().zip(self.all_counts()?.shadow).collect())
     }
 
     /// All rules for single sources.

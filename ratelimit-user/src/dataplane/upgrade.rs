@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ratelimit_common::{
-    control::{FEATURE_COSTS, FEATURE_FRONT, FEATURE_PARENTS, FEATURE_SERVICES},
+    control::{FEATURE_COSTS, FEATURE_FRONT, FEATURE_INTERFACES, FEATURE_PARENTS, FEATURE_SERVICES},
     service::Service,
 };
 
@@ -111,11 +111,12 @@ impl Instance {
         if unused == 0 { Ok(()) } else { self.switch_to(running & !unused) }
     }
 
-    /// The features that rules and costs need.
+    /// The features that rules, costs and interfaces need.
     pub(super) fn needed(&self) -> Result<u32, Error> {
         let services = if Services::read(&self.tables)?.is_empty() { 0 } else { FEATURE_SERVICES };
         let costs = if costs::list(&self.tables)?.is_empty() { 0 } else { FEATURE_COSTS };
-        Ok(services | costs | policies::features(&self.tables)?)
+        let interfaces = if self.attachments.indices()?.len() > 1 { FEATURE_INTERFACES } else { 0 };
+        Ok(services | costs | interfaces | policies::features(&self.tables)?)
     }
 
     /// Changes to a program that looks at these features too.

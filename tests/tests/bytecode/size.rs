@@ -64,6 +64,7 @@ fn everything() -> Settings {
         elastic: true,
         actions: true,
         costs: true,
+        interfaces: true,
         ..Settings::default()
     }
 }

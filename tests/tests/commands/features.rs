@@ -2,20 +2,20 @@
 
 use aya::maps::{Array, Map, MapData};
 use ratelimit_common::control::{
-    Control, FEATURE_ACTIONS, FEATURE_COSTS, FEATURE_ELASTIC, FEATURE_LOGS, FEATURE_PARENTS, FEATURE_REJECT,
-    FEATURE_SERVICES, FEATURE_SHADOW, FEATURE_SOFT, FEATURE_WINDOWS,
+    Control, FEATURE_ACTIONS, FEATURE_COSTS, FEATURE_ELASTIC, FEATURE_INTERFACES, FEATURE_LOGS, FEATURE_PARENTS,
+    FEATURE_REJECT, FEATURE_SERVICES, FEATURE_SHADOW, FEATURE_SOFT, FEATURE_WINDOWS,
 };
 use ratelimit_tests::{Ratelimit, Sandbox};
 use serde_json::{Value, json};
 
-fn features(sandbox: &Sandbox) -> u32 {
+pub(crate) fn features(sandbox: &Sandbox) -> u32 {
     sandbox.victim(|| {
         let data = MapData::from_pin("/sys/fs/bpf/ratelimit/CONTROL").unwrap();
         Array::<_, Control>::try_from(Map::Array(data)).unwrap().get(&0, 0).unwrap().features
     })
 }
 
-fn program(ratelimit: &Ratelimit<'_>, pins: &str) -> Value {
+pub(crate) fn program(ratelimit: &Ratelimit<'_>, pins: &str) -> Value {
     ratelimit.json(&format!("status{pins}"))["interfaces"][0]["program_id"].clone()
 }
 
@@ -43,7 +43,8 @@ fn the_first_rule_that_needs_a_stage_switches_it_on_and_the_last_one_off() {
         | FEATURE_REJECT
         | FEATURE_PARENTS
         | FEATURE_COSTS
-        | FEATURE_SHADOW;
+        | FEATURE_SHADOW
+        | FEATURE_INTERFACES;
     assert_eq!(plain & all, 0);
     for (words, needed) in [
         ("--packets 5/s --algorithm fixed-window", FEATURE_WINDOWS),

@@ -29,4 +29,5 @@ mod service;
 mod services;
 mod settings;
 mod shadow;
+mod shares;
 mod ssh;

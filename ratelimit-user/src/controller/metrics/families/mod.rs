@@ -4,6 +4,7 @@ mod admission;
 mod build;
 mod cells;
 mod interfaces;
+mod policies;
 mod process;
 mod reloads;
 mod rules;
@@ -47,6 +48,7 @@ pub(super) fn of_instance(view: &View, named_sources: usize) -> Result<Vec<Famil
     families.extend(interfaces::families(&scene)?);
     families.extend(sources::families(&scene)?);
     families.extend(rules::families(&scene));
+    families.extend(policies::families(&scene)?);
     families.extend(tables::families(&scene)?);
     families.extend(admission::families(&scene)?);
     families.extend(cells::families(&scene)?);

@@ -1,6 +1,9 @@
 //! What became of the packets.
 
-use ratelimit_common::reason::{Count, Reason};
+use ratelimit_common::{
+    interface::Counts,
+    reason::{Count, Reason},
+};
 
 use super::Family;
 use crate::dataplane::{Error, tables::Tables};
@@ -21,6 +24,20 @@ impl Traffic {
         self.bytes.add(labels, count.bytes);
     }
 
+    /// Adds what was done and what passed in shadow; `labels` adds others to those for verdict and reason.
+    pub(super) fn add_by_reason<'a, const N: usize>(
+        &mut self,
+        counts: &Counts,
+        labels: impl Fn([(&'static str, &'static str); 2]) -> [(&'static str, &'a str); N],
+    ) {
+        for (reason, count) in Reason::ALL.into_iter().zip(counts.done) {
+            self.add(labels([("verdict", verdict(reason)), ("reason", reason.name())]), count);
+        }
+        for (reason, count) in Reason::ALL.into_iter().zip(counts.shadow).filter(|(reason, _)| !reason.passes()) {
+            self.add(labels([("verdict", "shadow"), ("reason", reason.name())]), count);
+        }
+    }
+
     pub(super) fn families(self) -> Vec<Family> {
         vec![self.packets, self.bytes]
     }
@@ -35,12 +52,7 @@ pub(super) fn families(tables: &Tables) -> Result<Vec<Family>, Error> {
         ),
         Family::counter("ratelimit_bytes_total", "Bytes of whole frames by what became of them and why."),
     );
-    for (reason, count) in tables.counts()? {
-        traffic.add([("verdict", verdict(reason)), ("reason", reason.name())], count);
-    }
-    for (reason, count) in tables.shadow_counts()?.into_iter().filter(|(reason, _)| !reason.passes()) {
-        traffic.add([("verdict", "shadow"), ("reason", reason.name())], count);
-    }
+    traffic.add_by_reason(&tables.all_counts()?, |labels| labels);
     Ok(traffic.families())
 }
 
