@@ -46,12 +46,12 @@ pub(crate) fn attach(
     done: &mut Done,
 ) -> Result<Vec<String>, Error> {
     check_modes(instance, wishes)?;
-    let found = find(wishes)?;
-    // Before the first packet comes in by a second interface.
-    done.expect_interfaces(instance, found.iter().map(|(interface, _)| interface.index))?;
+    // Before the first packet comes in by a second interface. Those that are attached may have another program then.
+    let coming: Vec<u32> = find(wishes)?.iter().map(|(interface, _)| interface.index).collect();
+    done.expect_interfaces(instance, coming)?;
     let (ours, mut program) = (programs(instance)?, instance.program()?);
     let mut names = Vec::new();
-    for (interface, mode) in found {
+    for (interface, mode) in find(wishes)? {
         if interface.program.is_none_or(|running| !ours.contains(&running.id)) {
             names.push(interface.name.clone());
             let how = How { mode: mode.unwrap_or(Mode::Native), replace, origin };

@@ -1,7 +1,6 @@
 //! The links between the program and the interfaces, one pin each.
 
 use std::{
-    collections::BTreeSet,
     fs, io,
     path::{Path, PathBuf},
 };
@@ -137,13 +136,7 @@ impl Attachments {
         Ok(self.list()?.into_iter().map(|attachment| attachment.name).collect())
     }
 
-    /// Indices of the interfaces that are still there.
-    pub(super) fn indices(&self) -> Result<BTreeSet<u32>, Error> {
-        let links = self.pins()?.into_iter().map(|pin| Ok(Link::from_pin(&pin)?.interface));
-        links.filter_map(Result::transpose).collect()
-    }
-
-    fn pins(&self) -> Result<Vec<PathBuf>, Error> {
+    pub(super) fn pins(&self) -> Result<Vec<PathBuf>, Error> {
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -11,7 +11,7 @@ use ratelimit_common::{
     reason::{Count, REASONS},
 };
 
-use super::{Error, Instance, error::Tried as _, tables::Tables};
+use super::{Error, Instance, attachment::Attachments, bpf::Link, error::Tried as _, tables::Tables};
 
 /// Readings of the ledger until two in a row say the same.
 const READINGS: usize = 5;
@@ -137,6 +137,14 @@ fn counts_at(tables: &Tables, ledger: &Ledger, place: u32) -> Result<Counts, Err
         counts = counts.plus(&tables.undivided()?.minus(&ledger.settled));
     }
     Ok(counts)
+}
+
+impl Attachments {
+    /// Indices of the interfaces that are still there.
+    pub(super) fn indices(&self) -> Result<BTreeSet<u32>, Error> {
+        let links = self.pins()?.into_iter().map(|pin| Ok(Link::from_pin(&pin)?.interface));
+        links.filter_map(Result::transpose).collect()
+    }
 }
 
 impl Tables {
