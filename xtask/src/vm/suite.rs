@@ -93,6 +93,7 @@ const EXCLUDED: [(&str, &str, &[&str]); 12] = [
             "metrics::an_address_follows_the_file_and_one_that_is_taken_changes_nothing",
             "metrics::reloads_are_counted_and_a_failed_one_leaves_everything",
             "metrics::shadow_cells_strangers_and_bans_are_counted",
+            "shares::policies_are_told_with_their_rules_and_the_sources_that_they_judge",
             "gauges::crowded_cells_are_counted",
             "gauges::the_clock_of_each_limit_is_told",
             "interfaces::what_fails_leaves_every_interface_and_rule_as_it_was",
