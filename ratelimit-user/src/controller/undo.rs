@@ -28,7 +28,8 @@ pub(crate) struct Done {
     pub(crate) default: Option<(Terms, Option<Listed>)>,
     capacities: Vec<Capacity>,
     costs: Option<Vec<costs::Cost>>,
-    program: Option<(Running, Wanted)>,
+    /// The program that gave way, and what was asked of the one that runs now, as far as that could be read.
+    program: Option<(Running, Option<Wanted>)>,
 }
 
 /// An interface's capacity in packets per second, 0 for none.
@@ -82,7 +83,8 @@ impl Done {
     pub(crate) fn upgrade(&mut self, instance: &mut Instance, wanted: &Wanted) -> Result<(), Error> {
         let before = instance.running()?;
         instance.upgrade(wanted)?;
-        self.note_program(before, instance)
+        self.note_program(before, instance);
+        Ok(())
     }
 
     /// Has the program count as these interfaces need it, which are about to be attached.
@@ -97,14 +99,17 @@ impl Done {
     ) -> Result<(), Error> {
         let (before, features) = (instance.running()?, instance.settings()?.features());
         instance.expect_interfaces(coming)?;
-        if instance.settings()?.features() == features { Ok(()) } else { self.note_program(before, instance) }
+        if instance.settings().is_ok_and(|now| now.features() == features) {
+            return Ok(());
+        }
+        self.note_program(before, instance);
+        Ok(())
     }
 
     /// Notes that another program has taken the place of this one, which is gone back to if it was the first.
-    fn note_program(&mut self, before: Running, instance: &Instance) -> Result<(), Error> {
+    fn note_program(&mut self, before: Running, instance: &Instance) {
         let first = self.program.take().map_or(before, |(first, _)| first);
-        self.program = Some((first, Wanted::of(&instance.settings()?)));
-        Ok(())
+        self.program = Some((first, instance.settings().ok().map(|now| Wanted::of(&now))));
     }
 
     /// Sets the default limit.
@@ -144,7 +149,7 @@ impl Done {
         }
         // Rules first: what they have asked of the program is not asked any more.
         if let Some((before, after)) = self.program {
-            let _ = restore_program(&mut instance, before, &after);
+            let _ = restore_program(&mut instance, before, after);
         }
         instance.forget_interfaces();
     }
@@ -176,6 +181,7 @@ fn forbid(instance: &mut Instance, peer: Target) -> Result<(), Error> {
     }
 }
 
-fn restore_program(instance: &mut Instance, before: Running, after: &Wanted) -> Result<(), Error> {
-    if Wanted::of(&instance.settings()?) == *after { instance.go_back(before) } else { Ok(()) }
+fn restore_program(instance: &mut Instance, before: Running, after: Option<Wanted>) -> Result<(), Error> {
+    let now = Wanted::of(&instance.settings()?);
+    if after.is_none_or(|after| now == after) { instance.go_back(before) } else { Ok(()) }
 }
