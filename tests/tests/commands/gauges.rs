@@ -158,7 +158,7 @@ fn the_maps_take_at_most_64_megabytes_by_default() {
         assert!(bytes(&memory) <= 64_000_000, "{memory}");
     }
     let text = ratelimit.ok("status --verbose");
-    assert!(text.contains("\nmap            entries ") && text.lines().all(|line| line.len() <= 100), "{text}");
+    assert!(text.contains("\nmap             entries ") && text.lines().all(|line| line.len() <= 100), "{text}");
     assert!(!ratelimit.ok("status").contains("FRONT"));
     ratelimit.ok("detach --all");
 }
