@@ -3,7 +3,7 @@
 use crate::{boundary, gcra::Units};
 
 /// Changes with every layout in this crate, and is checked before any pinned map is trusted.
-pub const ABI_VERSION: u32 = 10;
+pub const ABI_VERSION: u32 = 11;
 
 /// The entry of the control map. What every packet reads comes first, in two cache lines.
 #[repr(C)]

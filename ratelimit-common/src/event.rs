@@ -15,14 +15,12 @@ pub struct Event {
     pub source: Source,
     /// For [`BANNED`], nanoseconds of the monotonic clock at which that ends.
     pub until: u64,
-    /// [`REFUSED`] or [`BANNED`].
+    /// Packets that its bucket had counted as dropped before.
+    pub dropped: u64,
+    /// [`REFUSED`], [`SHADOWED`] or [`BANNED`].
     pub kind: u32,
     /// Number of the [reason](crate::reason::Reason).
     pub reason: u32,
-    /// Index of the interface.
-    pub interface: u32,
-    /// Zero.
-    pub reserved: u32,
 }
 boundary!(Event, size 64);
 
@@ -31,6 +29,8 @@ boundary!(Event, size 64);
 pub const REFUSED: u32 = 1;
 /// [`Event::kind`]: the source was banned.
 pub const BANNED: u32 = 2;
+/// [`Event::kind`]: as [`REFUSED`], and its packets pass all the same, in [shadow](crate::policy::SHADOW).
+pub const SHADOWED: u32 = 3;
 
 /// Places of the array.
 pub const PLACES: u32 = 4_096;

@@ -28,21 +28,22 @@ pub fn impose(visit: &Visit, policy: &Policy) {
     let time = if is_plain { policy.ban.time } else { offence::count(visit, &policy.ban, now) };
     if time != 0 {
         let until = now.saturating_add(time);
-        insert(&visit.source, until);
-        events::banned(visit, until);
+        if insert(&visit.source, until) {
+            events::banned(visit, until);
+        }
     }
 }
 
-/// A function of its own, since it is rarely called.
+/// Whether there was room. A function of its own, since it is rarely called.
 #[inline(never)]
-fn insert(source: &Source, expires: u64) {
+fn insert(source: &Source, expires: u64) -> bool {
     let source = &key(source);
     let rule = Rule { policy: BANNED_ID, prefix: source.prefix, origin: BANNED, reserved: 0, expires };
     if BANS.insert(source, rule, u64::from(BPF_ANY)).is_err() {
         if let Some(own) = cpu::own() {
             own.bans_failed.increment();
         }
-        return;
+        return false;
     }
     // From now on a rule concerns the source, and its bucket has to ask for it. Where another CPU marks a neighbour just now, the source's
     // next refusal does so.
@@ -54,4 +55,5 @@ fn insert(source: &Source, expires: u64) {
     if let Some(bucket) = tracking::find(source) {
         bucket.resolution.store(Resolution::NONE.0);
     }
+    true
 }

@@ -13,6 +13,13 @@ pub struct Counts {
     dropped_bytes: Word,
 }
 
+/// Whether what this action refuses passes.
+#[inline(always)]
+#[must_use]
+pub fn is_shadow(action: u8) -> bool {
+    settings::is_on(&settings::ACTIONS_ON) && action == SHADOW || settings::is_on(&settings::SHADOW_ON)
+}
+
 impl Counts {
     /// None so far.
     #[inline(always)]
@@ -43,26 +50,19 @@ impl Counts {
         self.passed_bytes.add(bytes);
     }
 
-    /// [`IN_SHADOW`] where what this action refuses passes.
-    #[inline(always)]
-    fn mark(action: u8) -> u64 {
-        let by_limit = settings::is_on(&settings::ACTIONS_ON) && action == SHADOW;
-        if by_limit || settings::is_on(&settings::SHADOW_ON) { IN_SHADOW } else { 0 }
-    }
-
     /// Whether what this action has refused can be added to what was counted before.
     #[inline(always)]
     #[must_use]
     pub fn can_count(&self, action: u8) -> bool {
         let before = self.dropped_packets.load();
-        before == 0 || (before ^ Self::mark(action)) & IN_SHADOW == 0
+        before == 0 || (before ^ mark(action)) & IN_SHADOW == 0
     }
 
     /// Counts what was dropped, or would have been by this [action](ratelimit_common::policy::Policy::over_limit). Either begins anew after the
     /// other.
     #[inline(always)]
     pub fn count_dropped(&self, action: u8, packets: u64, bytes: u64) {
-        let mark = Self::mark(action);
+        let mark = mark(action);
         if (self.dropped_packets.load() ^ mark) & IN_SHADOW != 0 {
             self.dropped_packets.store(mark);
             self.dropped_bytes.store(0);
@@ -70,4 +70,10 @@ impl Counts {
         self.dropped_packets.add(packets);
         self.dropped_bytes.add(bytes);
     }
+}
+
+/// [`IN_SHADOW`] where what this action refuses passes.
+#[inline(always)]
+fn mark(action: u8) -> u64 {
+    if is_shadow(action) { IN_SHADOW } else { 0 }
 }

@@ -2,10 +2,9 @@
 
 use ratelimit_common::{
     bucket::IN_SHADOW,
-    event::{self, BANNED, Event, PER_SECOND, QUIET, REFUSED, SAMPLE, Written},
+    event::{self, BANNED, Event, PER_SECOND, QUIET, REFUSED, SAMPLE, SHADOWED, Written},
     gcra::{self, Answer, Units},
     limit::SECOND,
-    source::Source,
 };
 
 use crate::{
@@ -13,7 +12,7 @@ use crate::{
     atomic::Word,
     bucket::Tracked,
     charge::{self, Charge, FEW_TRIES},
-    front,
+    counts, front,
     maps::{EVENTS, EVENTS_WRITTEN},
     visit::Visit,
 };
@@ -37,18 +36,21 @@ const COST: Units = gcra::units(SECOND / PER_SECOND);
 /// As many as a second has may come at once.
 const BURST: Units = gcra::units(SECOND);
 
-/// A limit has refused this packet. That is told of where its source was not refused of late: before the refusal is noted.
+/// A limit has refused this packet, and this action is what becomes of it. That is told of where its source was not refused of late: before the
+/// refusal is noted.
 #[inline(always)]
-pub fn refused(visit: &Visit, bucket: &Tracked) {
+pub fn refused(visit: &Visit, bucket: &Tracked, action: u8) {
     if is_new(visit, bucket) {
-        write(&visit.source, visit, REFUSED, 0);
+        let kind = if counts::is_shadow(action) { SHADOWED } else { REFUSED };
+        let dropped = if bucket.counts.can_count(action) { bucket.counts.dropped() & !IN_SHADOW } else { 0 };
+        write_event(visit, kind, 0, dropped);
     }
 }
 
 /// The source of this packet is banned until that time.
 #[inline(always)]
 pub fn banned(visit: &Visit, until: u64) {
-    write(&visit.source, visit, BANNED, until);
+    write_event(visit, BANNED, until, 0);
 }
 
 #[inline(always)]
@@ -62,17 +64,10 @@ fn is_new(visit: &Visit, bucket: &Tracked) -> bool {
     (bucket.counts.dropped() & !IN_SHADOW).is_multiple_of(SAMPLE)
 }
 
-#[inline(always)]
-fn write(source: &Source, visit: &Visit, kind: u32, until: u64) {
-    write_event(source, visit, kind, until);
-}
-
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn write_event(source: *const Source, visit: *const Visit, kind: u32, until: u64) -> u32 {
-    let (Some(source), Some(visit), Some(head)) = (given(source), given(visit), EVENTS_WRITTEN.get(0)) else {
-        return 0;
-    };
+fn write_event(visit: *const Visit, kind: u32, until: u64, dropped: u64) -> u32 {
+    let (Some(visit), Some(head)) = (given(visit), EVENTS_WRITTEN.get(0)) else { return 0 };
     let Some(number) = take(head, gcra::units(visit.now)) else {
         head.left_out.increment();
         return 0;
@@ -81,8 +76,8 @@ fn write_event(source: *const Source, visit: *const Visit, kind: u32, until: u64
     let [number_word, rest @ ..] = slot;
     // Exchanges, since nothing else keeps a reader from seeing the number before the rest of it.
     let _ = number_word.compare_exchange(number_word.load(), 0);
-    let (reason, interface) = (visit.reason as u32, visit.interface);
-    let event = Event { number, time: visit.now, source: key(source), until, kind, reason, interface, reserved: 0 };
+    let (source, reason) = (key(&visit.source), visit.reason as u32);
+    let event = Event { number, time: visit.now, source, until, dropped, kind, reason };
     let [_, words @ ..] = event.words();
     for (place, word) in rest.iter().zip(words) {
         place.store(word);

@@ -43,7 +43,7 @@ fn settle_refusal(visit: *const Visit, bucket: *const Tracked) -> Reason {
         return reason;
     }
     if is_own {
-        events::refused(visit, bucket);
+        events::refused(visit, bucket, policy.over_limit);
         refuse(visit, policy, bucket);
     }
     bucket.counts.count_dropped(policy.over_limit, 1, u64::from(visit.length()));

@@ -9,6 +9,7 @@ pub mod census;
 pub mod claim;
 pub mod clocks;
 pub mod costs;
+pub mod drops;
 pub mod error;
 pub mod ethtool;
 pub mod events;

@@ -2,7 +2,7 @@
 
 use std::{collections, os::fd::AsFd as _};
 
-use aya::maps::{IterableMap, MapError};
+use aya::maps::IterableMap;
 use ratelimit_common::{
     bucket::{Bucket, IN_SHADOW, Resolution},
     cell::{self, Cell},
@@ -14,7 +14,7 @@ use ratelimit_common::{
     source::Source,
 };
 
-use super::{Error, bpf, error::Tried as _, mapped::Mapped, tables::Tables};
+use super::{Error, bpf, mapped::Mapped, tables::Tables};
 
 impl Tables {
     /// Buckets that there are.
@@ -43,28 +43,6 @@ impl Tables {
             self.add_notes(&mut tracked)?;
         }
         Ok(tracked)
-    }
-
-    /// What was dropped of a source over its limit so far, with what its cell has counted since; none if it is not tracked any more.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Bpf`] where the kernel refuses.
-    pub fn dropped(&self, source: &Source) -> Result<Option<u64>, Error> {
-        let bucket = match self.buckets.get(source, 0) {
-            Err(MapError::KeyNotFound) => None,
-            found => Some(found.tried("cannot read a bucket")?),
-        };
-        let log = match self.logs.get(source, 0) {
-            Err(MapError::KeyNotFound) => None,
-            found => Some(found.tried("cannot read a log")?.bucket),
-        };
-        let hash = source.hash(&self.control()?.seed);
-        let cell = self.front.get(&cell::index(hash, self.front.len()), 0).tried("cannot read a cell")?;
-        let noted = cell.notes.iter().filter(|noted| noted.note().is_about(hash));
-        let noted: u64 = noted.map(|noted| Dropped(noted.dropped).packets()).sum();
-        let counted = bucket.into_iter().chain(log).map(|bucket| bucket.dropped_packets & !IN_SHADOW);
-        Ok(counted.reduce(|one, other| one + other).map(|counted| counted + noted))
     }
 
     /// Adds what logs have counted, to the buckets of their sources where there are such.

@@ -3,6 +3,7 @@
 use ratelimit::dataplane::{object::Settings, rules};
 use ratelimit_common::{
     control::Control,
+    event,
     limit::SECOND,
     map,
     policy::{BANNED_ID, Ban, Policy},
@@ -43,6 +44,11 @@ fn fill(bytecode: &mut Bytecode, expires: u64) {
     }
 }
 
+/// How many bans the program has told of.
+fn bans_told(bytecode: &Bytecode) -> usize {
+    bytecode.tables.events.iter().filter(|event| event.as_ref().unwrap().kind == event::BANNED).count()
+}
+
 /// A limit of DNS alone, and a source that has exceeded it, with a packet of its DNS.
 fn banned_from_dns() -> (Bytecode, Vec<u8>) {
     let mut bytecode = Bytecode::with(Settings { services: true, ..crate::settings() });
@@ -78,6 +84,7 @@ fn a_ban_outlasts_everything_that_traffic_can_evict() {
     let bans = bytecode.tables.bans().unwrap();
     let [(source, Rule { policy: BANNED_ID, origin: BANNED, expires, .. })] = bans[..] else { panic!("{bans:?}") };
     assert_eq!((source, expires), (Source::v4(ADDRESS), SECOND + TEN_MINUTES));
+    assert_eq!(bans_told(bytecode), 1);
 }
 
 #[test]
@@ -143,6 +150,7 @@ fn with_the_map_of_bans_full_a_source_stays_under_its_limit() {
     fill(bytecode, u64::MAX);
     exceed(bytecode, ADDRESS);
     assert_eq!(bytecode.cpus().iter().map(|cpu| cpu.bans_failed).sum::<u64>(), 1);
+    assert_eq!(bans_told(bytecode), 0);
     assert_eq!(bytecode.send(&frame(ADDRESS)), Verdict::Drop);
     bytecode.set_time(2 * SECOND);
     let passed =

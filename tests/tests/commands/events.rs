@@ -1,9 +1,12 @@
 //! `events`: what happens, as it happens.
 
 use std::{
+    fs,
     io::{BufRead as _, BufReader},
     net::Ipv4Addr,
     process::{ChildStdout, Stdio},
+    thread,
+    time::Duration,
 };
 
 use ratelimit_tests::{Flood, Frame, Process, Ratelimit, Sandbox};
@@ -95,17 +98,87 @@ fn more_than_can_be_told_is_counted() {
     assert!(ratelimit.fails("events").contains("not attached"));
 }
 
+/// A note refuses a source for minutes, of which the kernel side says nothing.
 #[test]
-fn who_has_become_quiet_is_told_in_words() {
+fn who_has_become_quiet_is_told_in_words_and_told_of_again_when_refused_again() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0 --packets 1/h --burst 5");
-    let mut events = Events::start(&sandbox, &ratelimit, "-n 2");
+    let mut events = Events::start(&sandbox, &ratelimit, "-n 3");
     Flood::of(Frame::udp(NOISY, 9)).send(&sandbox, 100);
+    let throttled = "Z 10.9.0.66: throttled (over-packets)";
+    let line = events.line();
+    assert!(line.ends_with(throttled), "{line}");
+    let line = events.line();
+    assert!(line.contains("Z 10.9.0.66: no longer throttled, 95 packets dropped in "), "{line}");
+    Flood::of(Frame::udp(NOISY, 9)).send(&sandbox, 1);
+    let line = events.line();
+    assert!(line.ends_with(throttled), "{line}");
+    assert!(events.process.wait().status.success());
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_flood_of_a_service_that_is_billed_as_another_goes_on_as_long_as_it_does() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --packets 1/h --burst 5");
+    // A rule about others' DNS tells everybody's apart.
+    ratelimit.ok("limit set 10.8.0.0/16 --service udp/53 --packets 9/s");
+    ratelimit.ok("limit set 10.9.0.0/16 --packets 1/h --burst 5");
+    let mut events = Events::start(&sandbox, &ratelimit, "-n 2 --json");
+    // More than the ten seconds after which a source is quiet.
+    Flood::of(Frame::udp(NOISY, 53)).pace(500).send(&sandbox, 7_000);
+    let (first, last) = (events.json(), events.json());
+    assert_eq!((&first["event"], &first["service"]), (&"throttled".into(), &"any".into()), "{first}");
+    assert_eq!((&last["event"], &last["dropped"]), (&"ended".into(), &6_995.into()), "{last}");
+    assert!(last["seconds"].as_u64().unwrap() >= 10, "{last}");
+    assert!(events.process.wait().status.success());
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn what_passes_in_shadow_is_told_as_what_would_be() {
+    for (attach, limit) in
+        [("--shadow", "--packets 1/h --burst 5"), ("", "--packets 1/h --burst 5 --over-limit shadow")]
+    {
+        let sandbox = Sandbox::new();
+        let ratelimit = Ratelimit::new(&sandbox);
+        ratelimit.ok(&format!("attach eth0 {attach}"));
+        ratelimit.ok(&format!("limit set default {limit}"));
+        let (mut json, mut words) =
+            (Events::start(&sandbox, &ratelimit, "-n 1 --json"), Events::start(&sandbox, &ratelimit, "-n 2"));
+        Flood::of(Frame::udp(NOISY, 9)).send(&sandbox, 100);
+        let event = json.json();
+        assert_eq!((&event["event"], &event["shadow"]), (&"throttled".into(), &true.into()), "{event}");
+        let line = words.line();
+        assert!(line.ends_with("Z 10.9.0.66: would be throttled (over-packets)"), "{line}");
+        let line = words.line();
+        let ended = "Z 10.9.0.66: would no longer be throttled, 95 packets would have been dropped in ";
+        assert!(line.contains(ended), "{line}");
+        for events in [json, words] {
+            let mut process = events.process;
+            assert!(process.wait().status.success());
+        }
+        ratelimit.ok("detach --all");
+    }
+}
+
+/// Another version is being put in place, or a command was interrupted.
+#[test]
+fn what_happens_while_the_maps_cannot_be_read_is_told_afterwards() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --packets 1/h --burst 5");
+    let mut events = Events::start(&sandbox, &ratelimit, "-n 1");
+    let (program, away) = ("/sys/fs/bpf/ratelimit/program", "/sys/fs/bpf/away");
+    sandbox.victim(|| fs::rename(program, away)).unwrap();
+    Flood::of(Frame::udp(NOISY, 9)).send(&sandbox, 100);
+    // It says nothing of its looks meanwhile: two a second.
+    thread::sleep(Duration::from_millis(1_500));
+    sandbox.victim(|| fs::rename(away, program)).unwrap();
     let line = events.line();
     assert!(line.ends_with("Z 10.9.0.66: throttled (over-packets)"), "{line}");
-    let line = events.line();
-    assert!(line.contains("Z 10.9.0.66: no longer throttled, ") && line.contains(" packets dropped in "), "{line}");
     assert!(events.process.wait().status.success());
     ratelimit.ok("detach --all");
 }

@@ -1,25 +1,28 @@
 //! Follows what happens: what the program tells of, and what shows only when one looks again, such as that nothing happens any more.
 
+mod followed;
 mod notice;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashSet,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use jiff::{SignedDuration, Timestamp};
 use ratelimit_common::{
-    event::{BANNED, Event, QUIET, REFUSED},
+    event::{BANNED, Event, QUIET, REFUSED, SHADOWED},
     limit::SECOND,
     reason::Reason,
     source::Source,
 };
 
+use self::followed::{Change, Followed};
 pub use self::notice::{Notice, What, Who};
 use crate::{
     dataplane::{
         Error,
+        drops::{Count, Drops},
         events::{News, Reader},
         host,
         services::Services,
@@ -35,28 +38,19 @@ pub const STEP: Duration = Duration::from_millis(500);
 
 /// Nanoseconds between two looks at what the program does not tell of.
 const LOOK: u64 = 2 * SECOND;
-
-/// Sources that are followed until they are quiet again; of others only the beginning is told.
-const FOLLOWED: usize = 10_000;
+/// The same while nobody is throttled or banned.
+const LOOK_WHEN_IDLE: u64 = 10 * SECOND;
 
 /// Whoever follows an instance, also across its end and a new beginning.
 pub struct Watcher {
     pins: PathBuf,
     reader: Option<Reader>,
+    /// When the last event came, or when this began.
+    told: u64,
     looked: u64,
-    throttled: HashMap<Source, Throttled>,
+    followed: Followed,
     banned: HashSet<Source>,
     not_admitted: NotAdmitted,
-}
-
-/// A source that is over its limit.
-struct Throttled {
-    since: u64,
-    /// Packets dropped when that began, and at the last look.
-    begin: u64,
-    dropped: u64,
-    /// When that was seen to grow.
-    grown: u64,
 }
 
 /// Packets dropped because there was no new bucket.
@@ -74,14 +68,15 @@ impl Watcher {
         let mut watcher = Self {
             pins: pins.to_owned(),
             reader: None,
+            told: host::now(),
             looked: 0,
-            throttled: HashMap::new(),
+            followed: Followed::default(),
             banned: HashSet::new(),
             not_admitted: NotAdmitted::default(),
         };
         // Where there is none yet, the first look finds it.
         if let Ok(view) = View::open(pins) {
-            watcher.reader = Reader::of(view.tables(), true).ok();
+            watcher.reader = Reader::of(view.tables(), watcher.told).ok();
             watcher.banned = bans(view.tables()).unwrap_or_default();
             watcher.not_admitted.count = not_admitted(view.tables()).unwrap_or_default();
         }
@@ -92,25 +87,31 @@ impl Watcher {
     ///
     /// # Errors
     ///
-    /// [`Error::NotAttached`] while there is no instance, [`Error::Bpf`] where the kernel refuses.
+    /// [`Error::NotAttached`] while there is no instance, [`Error::Bpf`] where the kernel refuses. Nothing is lost by that.
     pub fn news(&mut self) -> Result<Vec<Notice>, Error> {
         let now = host::now();
-        let News { events, missed } = self.reader.as_mut().map(Reader::read).unwrap_or_default();
+        let is_idle = self.followed.is_empty() && self.banned.is_empty() && self.not_admitted.grown.is_none();
+        let is_due = now.saturating_sub(self.looked) >= if is_idle { LOOK_WHEN_IDLE } else { LOOK };
+        if !is_due && !self.reader.as_ref().is_some_and(Reader::has_news) {
+            return Ok(Vec::new());
+        }
+        let view = View::open(&self.pins)?;
+        let services = Services::read(view.tables())?;
         let mut notices = Vec::new();
-        let is_due = now.saturating_sub(self.looked) >= LOOK;
-        if is_due || !events.is_empty() {
-            let view = View::open(&self.pins)?;
-            let services = Services::read(view.tables())?;
-            for event in &events {
-                notices.extend(self.told(event, &services, now));
-            }
-            if is_due {
-                self.looked = now;
-                self.look(view.tables(), &services, now, &mut notices)?;
-            }
+        // From here on, what was read is told, whatever the rest comes to.
+        let News { events, missed } = self.reader.as_mut().map(Reader::read).unwrap_or_default();
+        for event in &events {
+            self.told = self.told.max(event.time);
+            notices.extend(self.told(event, &services, now));
         }
         if missed != 0 {
             notices.push(Notice { time: Timestamp::now(), what: What::LeftOut { count: missed } });
+        }
+        match if is_due { self.look(view.tables(), &services, now) } else { Ok(Vec::new()) } {
+            Ok(seen) => notices.extend(seen.into_iter().map(|what| Notice { time: Timestamp::now(), what })),
+            Err(error) if notices.is_empty() => return Err(error),
+            // It will be looked again, and fail again.
+            Err(_) => {}
         }
         Ok(notices)
     }
@@ -118,70 +119,73 @@ impl Watcher {
     /// What an event comes to, unless it is known already.
     fn told(&mut self, event: &Event, services: &Services, now: u64) -> Option<Notice> {
         let Event { time, source, until, .. } = *event;
-        let who = who(&source, services);
         let what = match event.kind {
-            REFUSED => {
-                let is_followed = self.throttled.contains_key(&source);
-                if !is_followed && self.throttled.len() < FOLLOWED {
-                    self.throttled.insert(source, Throttled { since: time, begin: 0, dropped: 0, grown: now });
-                }
-                let reason = Reason::ALL.get(event.reason as usize).map_or("unknown", |reason| reason.name());
-                (!is_followed).then_some(What::Throttled { who, reason })?
-            }
+            REFUSED | SHADOWED => changed(&source, self.followed.refused(event)?, services),
             BANNED => {
                 let seconds = until.saturating_sub(time) / SECOND;
-                self.banned.insert(source).then_some(What::Banned { who, seconds })?
+                self.banned.insert(source).then(|| What::Banned { who: who(&source, services), seconds })?
             }
             _ => return None,
         };
         Some(Notice { time: wall(time, now), what })
     }
 
-    /// What shows only when one looks.
-    fn look(&mut self, tables: &Tables, services: &Services, now: u64, notices: &mut Vec<Notice>) -> Result<(), Error> {
-        let mut add = |what| notices.push(Notice { time: Timestamp::now(), what });
-        if !self.reader.as_ref().map_or(Ok(false), |reader| reader.reads(tables))? {
-            // Another instance, or another version of it: all that it has told so far is news.
-            self.reader = Some(Reader::of(tables, false)?);
+    /// What shows only when one looks. Nothing has changed where that fails.
+    fn look(&mut self, tables: &Tables, services: &Services, now: u64) -> Result<Vec<What>, Error> {
+        let is_same = self.reader.as_ref().map_or(Ok(false), |reader| reader.reads(tables))?;
+        // Another instance, or another version of it.
+        let reader = if is_same { None } else { Some(Reader::of(tables, self.told)?) };
+        let (counts, bans, not_admitted) = (self.counts(tables)?, bans(tables)?, not_admitted(tables)?);
+        let mut seen = Vec::new();
+        for (source, count) in counts {
+            seen.extend(self.followed.counted(source, count, now).map(|change| changed(&source, change, services)));
         }
-        let mut quiet = Vec::new();
-        for (source, throttled) in &mut self.throttled {
-            let dropped = tables.dropped(source)?.unwrap_or(throttled.dropped);
-            if throttled.dropped == 0 {
-                throttled.begin = dropped;
-            }
-            if dropped != throttled.dropped {
-                (throttled.dropped, throttled.grown) = (dropped, now);
-            }
-            if now.saturating_sub(throttled.grown) >= QUIET {
-                quiet.push(*source);
-            }
-        }
-        for source in quiet {
-            if let Some(Throttled { since, begin, dropped, grown }) = self.throttled.remove(&source) {
-                let seconds = grown.saturating_sub(since) / SECOND;
-                add(What::Ended { who: who(&source, services), dropped: dropped.saturating_sub(begin), seconds });
-            }
-        }
-        let bans = bans(tables)?;
         for source in self.banned.difference(&bans) {
-            add(What::Unbanned { who: who(source, services) });
+            seen.push(What::Unbanned { who: who(source, services) });
         }
-        self.banned = bans;
-        let count = not_admitted(tables)?;
-        let state = &mut self.not_admitted;
-        if count > state.count {
-            if state.grown.is_none() {
-                state.begin = state.count;
-                add(What::AdmissionTripped);
+        seen.extend(self.not_admitted.counted(not_admitted, now));
+        (self.banned, self.looked) = (bans, now);
+        self.reader = reader.or_else(|| self.reader.take());
+        Ok(seen)
+    }
+
+    /// What was dropped of everybody who is followed.
+    fn counts(&self, tables: &Tables) -> Result<Vec<(Source, Option<Count>)>, Error> {
+        if self.followed.is_empty() {
+            return Ok(Vec::new());
+        }
+        let drops = Drops::of(tables)?;
+        let count = |(source, before)| {
+            let count = drops.of_source(&source)?;
+            // What is just moved from a note to its bucket is in neither for a moment.
+            let is_less = count.is_some_and(|count| count.packets < before);
+            Ok((source, if is_less { drops.of_source(&source)? } else { count }))
+        };
+        self.followed.iter().map(count).collect()
+    }
+}
+
+impl NotAdmitted {
+    /// So many packets have been dropped so far.
+    fn counted(&mut self, count: u64, now: u64) -> Option<What> {
+        let before = std::mem::replace(&mut self.count, count);
+        if count > before {
+            let is_known = self.grown.replace(now).is_some();
+            if !is_known {
+                self.begin = before;
             }
-            state.grown = Some(now);
-        } else if state.grown.is_some_and(|grown| now.saturating_sub(grown) >= QUIET) {
-            state.grown = None;
-            add(What::AdmissionRecovered { dropped: count.saturating_sub(state.begin) });
+            return (!is_known).then_some(What::AdmissionTripped);
         }
-        state.count = count;
-        Ok(())
+        self.grown.take_if(|grown| now.saturating_sub(*grown) >= QUIET)?;
+        Some(What::AdmissionRecovered { dropped: count.saturating_sub(self.begin) })
+    }
+}
+
+fn changed(source: &Source, change: Change, services: &Services) -> What {
+    let who = who(source, services);
+    match change {
+        Change::Throttled { reason, shadow } => What::Throttled { who, reason, shadow },
+        Change::Ended { dropped, seconds, shadow } => What::Ended { who, dropped, seconds, shadow },
     }
 }
 

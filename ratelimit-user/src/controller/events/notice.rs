@@ -37,6 +37,8 @@ pub enum What {
         who: Who,
         /// The name of the reason.
         reason: &'static str,
+        /// Its packets pass all the same.
+        shadow: bool,
     },
     /// It was not refused any more for a while.
     Ended {
@@ -47,6 +49,8 @@ pub enum What {
         dropped: u64,
         /// How long it lasted.
         seconds: u64,
+        /// They have passed all the same.
+        shadow: bool,
     },
     /// A source was banned.
     Banned {
@@ -86,9 +90,15 @@ impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = |seconds: &u64| units::write_duration(std::time::Duration::from_secs(*seconds));
         match self {
-            Self::Throttled { who, reason } => write!(f, "{who}: throttled ({reason})"),
-            Self::Ended { who, dropped, seconds } => {
-                write!(f, "{who}: no longer throttled, {dropped} packets dropped in {}", time(seconds))
+            Self::Throttled { who, reason, shadow } => {
+                write!(f, "{who}: {} ({reason})", if *shadow { "would be throttled" } else { "throttled" })
+            }
+            Self::Ended { who, dropped, seconds, shadow } => {
+                let (no_longer, were) = match shadow {
+                    true => ("would no longer be throttled", "would have been dropped"),
+                    false => ("no longer throttled", "dropped"),
+                };
+                write!(f, "{who}: {no_longer}, {dropped} packets {were} in {}", time(seconds))
             }
             Self::Banned { who, seconds } => write!(f, "{who}: banned for {}", time(seconds)),
             Self::Unbanned { who } => write!(f, "{who}: no longer banned"),
