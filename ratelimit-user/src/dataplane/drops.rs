@@ -5,7 +5,7 @@ use ratelimit_common::{
     bucket::{Bucket, IN_SHADOW, Resolution},
     cell::{self, Cell, Noted},
     class,
-    control::{Control, FEATURE_FRONT, FEATURE_LOGS, FEATURE_SERVICES, FEATURE_SHADOW},
+    control::{Control, FEATURE_FRONT, FEATURE_LOGS, FEATURE_SHADOW},
     dropped::Dropped,
     policy::SHADOW,
     service::{Service, Transport},
@@ -43,8 +43,7 @@ impl<'a> Drops<'a> {
         let control = tables.control()?;
         let has_cells = control.features & FEATURE_FRONT != 0;
         let cells = has_cells.then(|| Mapped::of(tables.front.map())).transpose()?;
-        let classes =
-            if control.features & FEATURE_SERVICES != 0 { classes(&Services::read(tables)?) } else { Vec::new() };
+        let classes = classes(&Services::told_apart(tables)?);
         Ok(Self { tables, control, cells, classes })
     }
 

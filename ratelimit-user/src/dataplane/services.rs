@@ -2,6 +2,7 @@
 
 use ratelimit_common::{
     class::{ANY, CLASSES, Class, Classes},
+    control::FEATURE_SERVICES,
     service::{self, ClassEntry, Service},
     source::Source,
 };
@@ -30,6 +31,15 @@ impl Services {
             }
         }
         Ok(Self(services))
+    }
+
+    /// Those that the running program tells apart, at once where there are none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] where the kernel refuses.
+    pub fn told_apart(tables: &Tables) -> Result<Self, Error> {
+        if tables.control()?.features & FEATURE_SERVICES == 0 { Ok(Self(Vec::new())) } else { Self::read(tables) }
     }
 
     /// Whether rules are about any.

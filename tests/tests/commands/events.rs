@@ -170,15 +170,18 @@ fn what_happens_while_the_maps_cannot_be_read_is_told_afterwards() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0 --packets 1/h --burst 5");
-    let mut events = Events::start(&sandbox, &ratelimit, "-n 1");
+    let mut events = Events::start(&sandbox, &ratelimit, "-n 2");
     let (program, away) = ("/sys/fs/bpf/ratelimit/program", "/sys/fs/bpf/away");
     sandbox.victim(|| fs::rename(program, away)).unwrap();
     Flood::of(Frame::udp(NOISY, 9)).send(&sandbox, 100);
     // It says nothing of its looks meanwhile: two a second.
     thread::sleep(Duration::from_millis(1_500));
     sandbox.victim(|| fs::rename(away, program)).unwrap();
-    let line = events.line();
-    assert!(line.ends_with("Z 10.9.0.66: throttled (over-packets)"), "{line}");
+    Flood::of(Frame::udp([10, 9, 0, 67], 9)).send(&sandbox, 100);
+    for source in ["10.9.0.66", "10.9.0.67"] {
+        let line = events.line();
+        assert!(line.ends_with(&format!("Z {source}: throttled (over-packets)")), "{line}");
+    }
     assert!(events.process.wait().status.success());
     ratelimit.ok("detach --all");
 }

@@ -96,7 +96,7 @@ impl Watcher {
             return Ok(Vec::new());
         }
         let view = View::open(&self.pins)?;
-        let services = Services::read(view.tables())?;
+        let services = Services::told_apart(view.tables())?;
         let mut notices = Vec::new();
         // From here on, what was read is told, whatever the rest comes to.
         let News { events, missed } = self.reader.as_mut().map(Reader::read).unwrap_or_default();
