@@ -19,16 +19,13 @@ use super::{
     journal::{self, Level, say},
     manager::{self, Watchdog},
     metrics,
-    socket::{self, Answer, Place, Request},
+    socket::{self, Answer, Place, REQUEST_MOST, Request},
     watch::Watch,
 };
 use crate::{config, dataplane::claim::Claim};
 
 /// How long a command may take to say what it wants: it does so at once.
 const PATIENCE: Duration = Duration::from_secs(1);
-
-/// Bytes that a request may have.
-const REQUEST_MOST: u64 = 1_024;
 
 /// Puts the file in force, and follows it until a signal says otherwise.
 ///

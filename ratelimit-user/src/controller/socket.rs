@@ -4,7 +4,7 @@ use std::{
     fs,
     io::{self, BufRead as _, BufReader, Write as _},
     os::unix::{
-        fs::{MetadataExt as _, PermissionsExt as _},
+        fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _},
         net::{UnixListener as Bound, UnixStream},
     },
     path::{Path, PathBuf},
@@ -18,8 +18,13 @@ use rustix::{
 use serde::{Deserialize, Serialize};
 use tokio::net::UnixListener;
 
+use crate::dataplane::instance::PINS;
+
 /// Where the folders of sockets are.
 const RUN: &str = "/run";
+
+/// What their names begin with.
+const OUR_NAME: &str = "ratelimit";
 
 /// The daemon's socket, in that folder.
 pub const DAEMON: &str = "socket";
@@ -29,6 +34,12 @@ const METRICS: &str = "metrics";
 
 /// That of an attach that waits to be confirmed.
 pub const CONFIRM: &str = "confirm";
+
+/// Bytes that a request may have.
+pub(super) const REQUEST_MOST: u64 = 1_024;
+
+/// A folder that its group may look into.
+const FOLDER_MODE: u32 = 0o750;
 
 /// How long is waited for what is only shown.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -43,6 +54,8 @@ pub enum Request {
     Confirm,
     /// Of the same: how long does it wait?
     Left,
+    /// Of the same: is there still anything to take back?
+    Gone,
 }
 
 /// What it answers, in one line of JSON.
@@ -93,9 +106,19 @@ pub enum SocketError {
     },
 }
 
-/// The folder of the instance with these pins: of the same name, where processes keep such things.
-fn folder(pins: &Path) -> PathBuf {
-    Path::new(RUN).join(pins.file_name().unwrap_or_default())
+/// The folder of this socket of the instance with these pins, where processes keep such things. Its name begins with ours, whatever the pins are called.
+///
+/// Who waits to be confirmed has one of its own: a service manager removes the daemon's when the daemon ends. Names of pins have no dots.
+fn folder(pins: &Path, socket: &str) -> PathBuf {
+    let mut name = OUR_NAME.to_owned();
+    if pins != Path::new(PINS) {
+        let of_pins = pins.file_name().unwrap_or_default();
+        name += &format!("-{}", of_pins.to_string_lossy());
+    }
+    if socket == CONFIRM {
+        name += ".confirm";
+    }
+    Path::new(RUN).join(name)
 }
 
 /// The one place of a process that answers.
@@ -112,13 +135,15 @@ pub(super) struct Place {
 pub(super) struct Lock {
     socket: PathBuf,
     path: PathBuf,
+    /// Whether the folder is its own to remove.
+    has_made_folder: bool,
     _file: fs::File,
 }
 
 impl Place {
     /// Takes the one of this name.
     pub(super) fn take(pins: &Path, name: &str) -> Result<Self, SocketError> {
-        let folder = folder(pins);
+        let folder = folder(pins, name);
         let at = |path: &Path| {
             let path = path.to_owned();
             move |cause| SocketError::System { path, cause }
@@ -126,8 +151,17 @@ impl Place {
         let (lock_path, socket) = (folder.join(name).with_extension("lock"), folder.join(name));
         let taken =
             || if name == CONFIRM { SocketError::SecondConfirm } else { SocketError::SecondDaemon(pins.to_owned()) };
+        let mut has_made_folder = false;
         let lock = loop {
-            fs::create_dir_all(&folder).map_err(|cause| SocketError::NoFolder { path: folder.clone(), cause })?;
+            // Whoever else has made it knows who may look into it. Otherwise owner and group are those of this process: root, and the group that may ask.
+            match fs::DirBuilder::new().mode(FOLDER_MODE).create(&folder) {
+                Ok(()) => {
+                    has_made_folder = true;
+                    fs::set_permissions(&folder, fs::Permissions::from_mode(FOLDER_MODE)).map_err(at(&folder))?;
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(cause) => return Err(SocketError::NoFolder { path: folder, cause }),
+            }
             let lock = match fs::File::create(&lock_path) {
                 // The last one that was there has just removed the folder.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -143,14 +177,12 @@ impl Place {
                 break lock;
             }
         };
-        // Owner and group are those of this process: root, and the group that may ask.
-        fs::set_permissions(&folder, fs::Permissions::from_mode(0o750)).map_err(at(&folder))?;
         let listener = bind(&socket).and_then(|bound| {
             bound.set_nonblocking(true)?;
             UnixListener::from_std(bound)
         });
         let listener = listener.map_err(at(&socket))?;
-        Ok(Self { listener, lock: Lock { socket, path: lock_path, _file: lock } })
+        Ok(Self { listener, lock: Lock { socket, path: lock_path, has_made_folder, _file: lock } })
     }
 
     /// The socket that numbers are asked for.
@@ -180,7 +212,9 @@ impl Drop for Lock {
         }
         let _ = fs::remove_file(&self.socket);
         let _ = fs::remove_file(&self.path);
-        let _ = self.socket.parent().map(fs::remove_dir);
+        if self.has_made_folder {
+            let _ = self.socket.parent().map(fs::remove_dir);
+        }
     }
 }
 
@@ -188,7 +222,8 @@ impl Drop for Lock {
 #[must_use]
 pub fn is_listening(pins: &Path) -> bool {
     let refused = [io::ErrorKind::NotFound, io::ErrorKind::ConnectionRefused];
-    UnixStream::connect(folder(pins).join(DAEMON)).map_or_else(|error| !refused.contains(&error.kind()), |_| true)
+    UnixStream::connect(folder(pins, DAEMON).join(DAEMON))
+        .map_or_else(|error| !refused.contains(&error.kind()), |_| true)
 }
 
 /// Asks who listens at this socket of the instance with these pins.
@@ -198,13 +233,16 @@ pub fn is_listening(pins: &Path) -> bool {
 /// [`SocketError`] where there is none, or no answer.
 pub fn ask(pins: &Path, name: &str, request: Request) -> Result<Answer, SocketError> {
     let mut stream = connect(pins, name)?;
-    if request == Request::Left {
+    if request != Request::Reload && request != Request::Confirm {
         // Who only wants to know does not wait for one that is stopped.
         let _ = stream.set_read_timeout(Some(PATIENCE));
     }
     let mut answer = String::new();
     let asked = serde_json::to_string(&request).map_err(io::Error::from).and_then(|line| writeln!(stream, "{line}"));
-    let read = asked.and_then(|()| BufReader::new(stream).read_line(&mut answer));
+    let mut reader = BufReader::new(stream);
+    let read = asked.and_then(|()| reader.read_line(&mut answer));
+    // Who has nothing to do any more keeps it open until it has let go of everything.
+    let _ = io::copy(&mut reader, &mut io::sink());
     read.ok().and_then(|_| serde_json::from_str(&answer).ok()).ok_or(SocketError::NoAnswer)
 }
 
@@ -214,7 +252,7 @@ pub(super) fn connect_to_metrics(pins: &Path) -> Result<UnixStream, SocketError>
 }
 
 fn connect(pins: &Path, name: &str) -> Result<UnixStream, SocketError> {
-    let folder = folder(pins);
+    let folder = folder(pins, name);
     let path = folder.join(name);
     UnixStream::connect(&path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => SocketError::NoDaemon(pins.to_owned()),
@@ -240,4 +278,19 @@ fn name_of(group: u32, groups: &str) -> Option<&str> {
         let (name, number) = (fields.next()?, fields.nth(1)?);
         (number.parse() == Ok(group)).then_some(name)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_instance_has_folders_of_its_own_and_nobody_elses() {
+        let folder = |pins: &str, socket: &str| folder(Path::new(pins), socket).display().to_string();
+        assert_eq!(folder(PINS, DAEMON), "/run/ratelimit");
+        assert_eq!(folder(PINS, METRICS), "/run/ratelimit");
+        assert_eq!(folder(PINS, CONFIRM), "/run/ratelimit.confirm");
+        assert_eq!(folder("/sys/fs/bpf/systemd", DAEMON), "/run/ratelimit-systemd");
+        assert_eq!(folder("/sys/fs/bpf/systemd", CONFIRM), "/run/ratelimit-systemd.confirm");
+    }
 }

@@ -32,6 +32,11 @@ fn is_waiting(ratelimit: &Ratelimit<'_>) -> bool {
     output.stdout.contains("confirm_within_seconds")
 }
 
+/// Whether nothing is left of one that has waited.
+fn is_over(sandbox: &Sandbox) -> bool {
+    !sandbox.victim(|| fs::exists("/run/ratelimit.confirm/confirm.lock").unwrap())
+}
+
 /// The process that waits, found by the socket's owner's environment.
 fn waiter(sandbox: &Sandbox) -> Pid {
     let mine = sandbox.victim(|| fs::read_link("/proc/thread-self/ns/mnt").unwrap());
@@ -54,13 +59,14 @@ fn a_new_instance_goes_with_all_that_is_in_it_unless_it_is_confirmed() {
     assert!(text.ends_with("all of this is taken back in 1s, unless `ratelimit confirm` comes before\n"), "{text}");
     until("detached", || sandbox.pins().is_empty());
     assert!(!sandbox.ip("link show eth0").contains("xdp"));
-    until("gone", || !sandbox.victim(|| fs::exists("/run/ratelimit").unwrap()));
+    until("gone", || is_over(&sandbox));
     assert!(ratelimit.fails("status").contains("not attached"));
 
     // What another command has set goes too.
     ratelimit.ok("attach eth0 --confirm 1s");
     let _ = ratelimit.run("deny add 10.0.0.1");
     until("detached", || sandbox.pins().is_empty());
+    until("over", || is_over(&sandbox));
 
     let status = ratelimit.json("attach eth0 --packets 7/s --confirm 1h");
     assert_eq!(status["confirm_within_seconds"], 3_600);
@@ -68,7 +74,7 @@ fn a_new_instance_goes_with_all_that_is_in_it_unless_it_is_confirmed() {
     let text = ratelimit.ok("status");
     assert!(text.contains("\nan attach is taken back in 59m"), "{text}");
     assert_eq!(ratelimit.ok("confirm"), "confirmed: the attach stays\n");
-    until("gone", || !sandbox.victim(|| fs::exists("/run/ratelimit").unwrap()));
+    until("gone", || is_over(&sandbox));
     assert_eq!(ratelimit.json("status").get("confirm_within_seconds"), None);
     assert_eq!(ratelimit.json("limit list")[0]["packets"], "7/s");
     ratelimit.ok("detach --all");
@@ -94,7 +100,7 @@ fn an_instance_that_ran_before_is_as_it_was() {
     ratelimit.ok("deny add 10.0.0.2");
     // Who is told to end takes it back at once.
     kill_process(waiter(&sandbox), Signal::TERM).unwrap();
-    until("taken back", || !sandbox.victim(|| fs::exists("/run/ratelimit").unwrap()));
+    until("taken back", || is_over(&sandbox));
     until("detached", || ratelimit.json("status")["interfaces"].as_array().unwrap().len() == 1);
     until("as it was", || shown(&ratelimit) == before);
     assert_eq!(ratelimit.json("deny list").as_array().unwrap().len(), 2);
@@ -108,7 +114,7 @@ fn an_instance_that_ran_before_is_as_it_was() {
     ratelimit.ok("attach eth0 --packets 3/d --algorithm sliding-log --max-sources 5000 --cells 2048 --confirm 1d");
     assert_eq!(sizes(), (json!(5_000), json!(2_048)));
     kill_process(waiter(&sandbox), Signal::TERM).unwrap();
-    until("gone", || !sandbox.victim(|| fs::exists("/run/ratelimit").unwrap()));
+    until("gone", || is_over(&sandbox));
     assert_eq!(shown(&ratelimit).1, before.1);
     assert_eq!(shown(&ratelimit).0[1..], before.0[1..]);
     assert_eq!(sizes(), sizes_before);
@@ -119,7 +125,7 @@ fn an_instance_that_ran_before_is_as_it_was() {
     ratelimit.ok("limit set default --packets 9/s");
     kill_process(waiter(&sandbox), Signal::TERM).unwrap();
     until("taken back", || ratelimit.json("status")["interfaces"][0]["capacity"] == 5_000);
-    until("gone", || !sandbox.victim(|| fs::exists("/run/ratelimit").unwrap()));
+    until("gone", || is_over(&sandbox));
     let limits = ratelimit.json("limit list");
     assert_eq!((&limits[0]["packets"], &limits[1]["service"]), (&json!("9/s"), &json!("udp/53")));
     ratelimit.ok("detach --all");
@@ -189,7 +195,7 @@ fn whoever_is_killed_takes_nothing_back() {
     // What it has left is in nobody's way.
     ratelimit.ok("attach eth0 --confirm 1d");
     ratelimit.ok("confirm");
-    until("gone", || !sandbox.victim(|| fs::exists("/run/ratelimit").unwrap()));
+    until("gone", || is_over(&sandbox));
     ratelimit.ok("detach --all");
 }
 

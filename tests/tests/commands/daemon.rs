@@ -1,6 +1,6 @@
 //! `run`, `reload`, `check` and `save`: a configuration file in force.
 
-use std::path::Path;
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
 use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox};
 use rustix::process::Signal;
@@ -120,6 +120,31 @@ fn a_session_that_kept_rules_deny_is_named_and_they_stay() {
     assert_eq!(ratelimit.json("deny list")[0]["source"], "10.9.0.2");
     assert!(limits(&ratelimit).is_empty());
     ratelimit.ok("detach --all");
+}
+
+#[test]
+fn folders_of_others_are_left_alone() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let folder = Folder::new();
+    folder.write(FILE);
+    // A name that somebody else's folder has, and one of ours that somebody else has made.
+    sandbox.victim(|| {
+        for folder in ["/run/others", "/run/ratelimit-others"] {
+            fs::create_dir(folder).unwrap();
+            fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+    });
+    let run = format!("run -c {} --pins /sys/fs/bpf/others", folder.file().display());
+    let mut daemon = Daemon::by(&sandbox, ratelimit.command(&run));
+    daemon.line();
+    let mode = |folder: &str| sandbox.victim(|| fs::metadata(folder).unwrap().permissions().mode() & 0o777);
+    let entries = |folder: &str| sandbox.victim(|| fs::read_dir(folder).unwrap().count());
+    assert_eq!((mode("/run/others"), entries("/run/others")), (0o755, 0));
+    assert_eq!((mode("/run/ratelimit-others"), mode("/run/ratelimit-others/socket")), (0o755, 0o660));
+    daemon.end();
+    assert_eq!((entries("/run/others"), entries("/run/ratelimit-others")), (0, 0));
+    ratelimit.ok("detach --all --pins /sys/fs/bpf/others");
 }
 
 #[test]
