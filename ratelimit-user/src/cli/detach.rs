@@ -6,7 +6,10 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::{Answer, output::Output};
-use crate::dataplane::{Error, Instance, capacities, host, instance};
+use crate::{
+    controller::confirm,
+    dataplane::{Error, Instance, capacities, host, instance},
+};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -32,6 +35,7 @@ pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
             Err(Error::NotAttached) => Vec::new(),
             Err(error) => return Err(error.into()),
         };
+        confirm::look(pins);
         let names = if detached.is_empty() { "no interface".to_owned() } else { detached.join(", ") };
         output.print(&Detached { detached }, |out| {
             writeln!(out, "detached from {names}; nothing of ratelimit is left")

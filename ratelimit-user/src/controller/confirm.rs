@@ -5,8 +5,9 @@ use std::{
     env,
     fs::File,
     io::{self, Read as _, Write as _},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -15,18 +16,20 @@ use rustix::{
     stdio::{dup2_stderr, dup2_stdin, dup2_stdout},
 };
 use tokio::{
-    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
-    net::UnixStream,
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    net::{UnixStream, unix::OwnedWriteHalf},
     runtime::Runtime,
     signal::unix::{Signal, SignalKind, signal},
     time::{sleep_until, timeout},
 };
 
 use super::{
-    socket::{self, Answer, Lock, Place, Request, SocketError},
+    journal::Level,
+    socket::{self, Answer, Lock, Place, REQUEST_MOST, Request, SocketError},
+    syslog,
     undo::Done,
 };
-use crate::dataplane::{Error, Instance};
+use crate::dataplane::{Error, Instance, view::View};
 
 /// Tells a process that it is the one to wait.
 const WAITER: &str = "RATELIMIT_WAITS_FOR_CONFIRM";
@@ -36,6 +39,10 @@ const WAITING: u8 = 0;
 
 /// How long whoever asks may take to say what he wants: he does so at once.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How often it is tried to take everything back where the instance cannot be opened, and how long after one another.
+const TRIES: u32 = 5;
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Whether this process is the one to wait, started by [`start`].
 #[must_use]
@@ -112,60 +119,119 @@ impl Waiter {
                 return Err(error.into());
             }
         };
-        let pins = instance.pins().to_owned();
+        let made = Made { pins: instance.pins().to_owned(), seed: control.seed, is_new };
         // Other commands go on meanwhile.
         drop(instance);
         let _ = release_terminal();
         // The place is taken until all is done.
-        let (is_confirmed, _lock) = self.confirmed(until);
-        if !matches!(is_confirmed, Ok(true)) {
-            // Another instance in its place is none of this one's.
-            match Instance::open(&pins) {
-                Ok(instance) if instance.tables.control()?.seed == control.seed => done.take_back(instance, is_new),
-                Ok(_) | Err(Error::NotAttached) => {}
-                Err(error) => return Err(error.into()),
+        let (waited, lock) = self.wait_until(until, &made);
+        match waited {
+            Ok(Waited::Confirmed) => Ok(()),
+            Ok(Waited::Gone(asking)) => {
+                // Whoever asks hears that it has ended when nothing is held any more.
+                drop(done);
+                drop(lock);
+                drop(asking);
+                Ok(())
+            }
+            Ok(Waited::InVain) => {
+                made.take_back(done);
+                Ok(())
+            }
+            Err(error) => {
+                made.take_back(done);
+                Err(error.into())
             }
         }
-        is_confirmed.map(|_| ()).map_err(Into::into)
     }
 
-    /// Whether somebody confirms it until then. Nobody can any more when this returns.
-    fn confirmed(self, until: Instant) -> (io::Result<bool>, Lock) {
+    /// Waits until somebody confirms it, or until then. Nobody can any more when this returns.
+    fn wait_until(self, until: Instant, made: &Made) -> (io::Result<Waited>, Lock) {
         let Self { runtime, place: Place { listener, lock }, mut interrupt, mut terminate, .. } = self;
-        let is_confirmed = runtime.block_on(async {
+        let waited = runtime.block_on(async {
             loop {
                 tokio::select! {
-                    () = sleep_until(until.into()) => return Ok(false),
-                    _ = interrupt.recv() => return Ok(false),
-                    _ = terminate.recv() => return Ok(false),
+                    () = sleep_until(until.into()) => return Ok(Waited::InVain),
+                    _ = interrupt.recv() => return Ok(Waited::InVain),
+                    _ = terminate.recv() => return Ok(Waited::InVain),
                     accepted = listener.accept() => {
                         let (stream, _) = accepted?;
                         // Whoever goes away before the answer has confirmed it all the same.
-                        if let Ok(Ok(true)) = timeout(PATIENCE, serve(stream, until)).await {
-                            return Ok(true);
+                        if let Ok(Ok(Some(waited))) = timeout(PATIENCE, serve(stream, until, made)).await {
+                            return Ok(waited);
                         }
                     }
                 }
             }
         });
-        (is_confirmed, lock)
+        (waited, lock)
     }
 }
 
-/// Answers, and says whether it is confirmed.
-async fn serve(stream: UnixStream, until: Instant) -> io::Result<bool> {
+/// How the waiting has ended.
+enum Waited {
+    Confirmed,
+    /// There is nothing to take back, as whoever asks is about to hear.
+    Gone(OwnedWriteHalf),
+    /// Until its time, or somebody had it end.
+    InVain,
+}
+
+/// The instance that something was done to.
+struct Made {
+    pins: PathBuf,
+    seed: [u64; 4],
+    is_new: bool,
+}
+
+impl Made {
+    /// Whether it is there no more. Another instance in its place is none of this one's.
+    fn is_gone(&self) -> bool {
+        match View::open(&self.pins).and_then(|view| view.tables().control()) {
+            Ok(control) => control.seed != self.seed,
+            Err(error) => matches!(error, Error::NotAttached),
+        }
+    }
+
+    /// Takes back what was done. Where the instance cannot be opened, interfaces are what matters, and go at once.
+    fn take_back(&self, done: Done) {
+        let mut reason = None;
+        for _ in 0..TRIES {
+            match Instance::open(&self.pins).and_then(|instance| Ok((instance.tables.control()?.seed, instance))) {
+                Ok((seed, instance)) if seed == self.seed => return done.take_back(instance, self.is_new),
+                Ok(_) | Err(Error::NotAttached) => return,
+                Err(error) => reason = Some(error),
+            }
+            done.take_back_interfaces();
+            thread::sleep(PAUSE);
+        }
+        let reason = reason.map_or_else(String::new, |error| error.to_string());
+        let text = format!("nobody confirmed an attach, and only its interfaces could be taken back: {reason}");
+        syslog::say(Level::Error, &text);
+    }
+}
+
+/// Answers, and says whether the waiting has ended.
+async fn serve(stream: UnixStream, until: Instant, made: &Made) -> io::Result<Option<Waited>> {
     let (read, mut write) = stream.into_split();
     let mut line = String::new();
-    BufReader::new(read).read_line(&mut line).await?;
+    BufReader::new(read.take(REQUEST_MOST)).read_line(&mut line).await?;
     let left = until.saturating_duration_since(Instant::now());
-    let (is_confirmed, answer) = match serde_json::from_str(&line) {
-        Ok(Request::Confirm) => (true, Answer::Done(String::new())),
-        Ok(Request::Left) => (false, Answer::Left(left.as_secs())),
-        _ => (false, Answer::Failed("who waits does not know this request: is it of another version?".to_owned())),
+    let request = serde_json::from_str(&line).ok();
+    let is_gone = request == Some(Request::Gone) && made.is_gone();
+    let answer = match request {
+        Some(Request::Confirm) => Answer::Done(String::new()),
+        Some(Request::Gone) if is_gone => Answer::Done(String::new()),
+        Some(Request::Left | Request::Gone) => Answer::Left(left.as_secs()),
+        _ => Answer::Failed("who waits does not know this request: is it of another version?".to_owned()),
     };
     let answer = serde_json::to_string(&answer)? + "\n";
     let _ = write.write_all(answer.as_bytes()).await;
-    Ok(is_confirmed)
+    Ok(match request {
+        Some(Request::Confirm) => Some(Waited::Confirmed),
+        Some(Request::Gone) if is_gone => Some(Waited::Gone(write)),
+        _ => None,
+    })
 }
 
 /// Tells [`start`] that all is done, and holds nothing open that others wait for.
@@ -191,6 +257,12 @@ pub fn confirm(pins: &Path) -> Result<bool, SocketError> {
         Ok(_) => Err(SocketError::NoAnswer),
         Err(error) => Err(error),
     }
+}
+
+/// Tells who waits that all of the instance may be gone, and returns when it holds nothing of it any more.
+pub fn look(pins: &Path) {
+    // Who does not wait, or does not answer, ends when its time has come.
+    let _ = socket::ask(pins, socket::CONFIRM, Request::Gone);
 }
 
 /// Seconds until an attach that waits to be confirmed is taken back.

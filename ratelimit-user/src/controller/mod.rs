@@ -10,5 +10,6 @@ pub mod journal;
 mod manager;
 pub mod metrics;
 pub mod socket;
+mod syslog;
 pub(crate) mod undo;
 mod watch;

@@ -127,9 +127,7 @@ impl Done {
     /// Takes back what was done, as far as it goes: the reason is what the operator must hear of. What others have changed since stays, unless the whole
     /// instance was new, which goes with all that is in it.
     pub(crate) fn take_back(self, mut instance: Instance, is_new: bool) {
-        for added in &self.added {
-            let _ = added.take_back();
-        }
+        self.take_back_interfaces();
         if is_new {
             let _ = instance.remove();
             return;
@@ -152,6 +150,13 @@ impl Done {
             let _ = restore_program(&mut instance, before, after);
         }
         instance.forget_interfaces();
+    }
+
+    /// Only that: interfaces are as they were before. It needs nothing of the instance but its links, and can be done twice.
+    pub(crate) fn take_back_interfaces(&self) {
+        for added in &self.added {
+            let _ = added.take_back();
+        }
     }
 }
 

@@ -2,9 +2,11 @@
 
 use std::{
     fs,
-    io::Read as _,
-    os::fd::OwnedFd,
-    os::unix::process::CommandExt as _,
+    io::{Read as _, Write as _},
+    os::{
+        fd::OwnedFd,
+        unix::{net::UnixStream, process::CommandExt as _},
+    },
     process::Stdio,
     thread,
     time::{Duration, Instant},
@@ -223,11 +225,38 @@ fn what_cannot_be_is_refused() {
         "ratelimit: an attach waits for `ratelimit confirm` already: confirm that one first, or let it be taken back"
     );
     assert!(ratelimit.json("limit list").as_array().unwrap().is_empty());
-    // An instance that somebody has made in its place is another one.
+    // An instance that somebody has made in its place is another one, and nobody waits for that.
     ratelimit.ok("detach --all");
+    assert!(is_over(&sandbox));
     ratelimit.ok("attach eth0 --packets 5/s");
-    kill_process(waiter(&sandbox), Signal::TERM).unwrap();
-    until("gone", || !sandbox.victim(|| fs::exists("/run/ratelimit").unwrap()));
+    assert_eq!(ratelimit.run("confirm").status, 1);
     assert_eq!(ratelimit.json("limit list")[0]["packets"], "5/s");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn an_instance_that_cannot_be_opened_any_more_is_detached_all_the_same() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --confirm 1d");
+    sandbox.victim(|| fs::remove_file("/sys/fs/bpf/ratelimit/program").unwrap());
+    kill_process(waiter(&sandbox), Signal::TERM).unwrap();
+    until("detached", || !sandbox.ip("link show eth0").contains("xdp"));
+    until("over", || is_over(&sandbox));
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_question_that_never_ends_is_not_read_for_ever() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --confirm 1d");
+    let mut stream = sandbox.victim(|| UnixStream::connect("/run/ratelimit.confirm/confirm").unwrap());
+    // More than it takes, and no end of the line.
+    let _ = stream.write_all(&[b' '; 5_000]);
+    let mut answer = String::new();
+    let _ = stream.read_to_string(&mut answer);
+    assert!(answer.contains("does not know this request"), "{answer}");
+    ratelimit.ok("confirm");
     ratelimit.ok("detach --all");
 }
