@@ -17,6 +17,7 @@ mod output;
 mod run;
 mod sources;
 mod status;
+mod upgrade;
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -50,6 +51,8 @@ enum Command {
     Confirm,
     /// Detach from interfaces; --all also removes every rule
     Detach(detach::Arguments),
+    /// Bring what another version has left to this one, with all rules and without a gap; needs all of root's privileges
+    Upgrade,
     /// Limit what each source of a prefix may send
     #[command(subcommand)]
     Limit(limit::Command),
@@ -130,6 +133,7 @@ fn run(arguments: Arguments) -> Result<Answer> {
         Command::Attach(arguments) => attach::run(&arguments, &pins, output),
         Command::Confirm => confirm::run(&pins, output),
         Command::Detach(arguments) => detach::run(&arguments, &pins, output),
+        Command::Upgrade => upgrade::run(&pins, output),
         Command::Limit(command) => limit::run(&command, &pins, output),
         Command::Allow(command) => access::allow(&command, &pins, output),
         Command::Deny(command) => access::deny(&command, &pins, output),

@@ -39,13 +39,18 @@ pub enum Error {
     #[error("ratelimit is not attached: run `ratelimit attach IFACE` first")]
     NotAttached,
     /// The pins belong to a build with other map layouts.
-    #[error("the maps in {} were made by another version ({detail}): `ratelimit attach IFACE` brings them to this one, with all rules and without a gap", .path.display())]
+    #[error("the maps in {} were made by another version ({detail}): `ratelimit upgrade` brings them to this one, with all rules and without a gap", .path.display())]
     OtherAbi {
         /// The folder of the pins.
         path: PathBuf,
         /// What differs.
         detail: String,
     },
+    /// The kernel shows types by their number only to who may do everything.
+    #[error(
+        "the maps were made by another version, and reading what is in them needs CAP_SYS_ADMIN: run `ratelimit upgrade` as root"
+    )]
+    ForeignTypes,
     /// The pins are not those that this version has made.
     #[error("the maps in {} are not as this version has made them ({detail}): `ratelimit detach --all` removes them with all rules, then attach again", .path.display())]
     Damaged {

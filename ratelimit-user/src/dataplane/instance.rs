@@ -58,6 +58,18 @@ impl Instance {
         Self::locked(pins, lock, false)
     }
 
+    /// Brings what another build has made in `pins` to this one's layouts. Says whether there was any such thing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ForeignTypes`] where this process may not read what the other build's maps look like; whatever else stands in the way.
+    pub fn take_over(pins: &Path) -> Result<bool, Error> {
+        // One that was never finished is for `attach` to remove.
+        let Some(lock) = lock(pins)?.filter(|_| is_complete(pins)) else { return Ok(false) };
+        let is_other = matches!(Tables::open(pins), Err(Error::OtherAbi { .. }));
+        Self::locked(pins, lock, true).map(|_| is_other)
+    }
+
     /// With `migrates`, one that another build has made is brought to this one's layouts.
     fn locked(pins: &Path, lock: OwnedFd, migrates: bool) -> Result<Self, Error> {
         if !is_complete(pins) {

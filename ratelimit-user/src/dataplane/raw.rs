@@ -122,11 +122,14 @@ impl RawMap {
         PER_CPU.contains(&self.info.kind)
     }
 
-    /// Its types. Needs CAP_SYS_ADMIN.
+    /// Its types. Needs CAP_SYS_ADMIN, and says so.
     pub(super) fn types(&self) -> Result<Types, Error> {
         let MapInfo { btf, key_type, value_type, .. } = self.info;
         // SAFETY: the attributes are one id and two zeroes, which the kernel only reads.
-        let fd = unsafe { call(BPF_BTF_GET_FD_BY_ID, &mut [btf, 0, 0]) }.tried("cannot read the types of a map")?;
+        let fd = match unsafe { call(BPF_BTF_GET_FD_BY_ID, &mut [btf, 0, 0]) } {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(Error::ForeignTypes),
+            outcome => outcome.tried("cannot read the types of a map")?,
+        };
         // SAFETY: the kernel has just made this descriptor for us.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         let mut info = BtfInfo::default();

@@ -223,7 +223,8 @@ fn pins_of_another_version_are_not_trusted_until_an_attach_has_taken_them_over()
     });
     for words in ["status", "limit set default --packets 1/s", "sources", "detach eth0"] {
         let line = ratelimit.fails(words);
-        let expected = format!("were made by another version (layout 4711, this is {ABI_VERSION}): `ratelimit attach");
+        let expected =
+            format!("were made by another version (layout 4711, this is {ABI_VERSION}): `ratelimit upgrade`");
         assert!(line.contains(&expected), "{words}: {line}");
     }
     ratelimit.ok("attach eth0");

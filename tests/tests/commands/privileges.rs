@@ -54,6 +54,39 @@ fn three_capabilities_do_everything_and_without_one_its_name_is_told() {
     }
 }
 
+#[test]
+fn what_another_version_has_left_is_for_root_to_take_over() {
+    let sandbox = Sandbox::new();
+    let (this, other) = (Ratelimit::new(&sandbox), Ratelimit::other(&sandbox));
+    let nothing = "nothing to do: no other version has left anything\n";
+    assert_eq!(this.ok("upgrade"), nothing);
+    assert!(sandbox.pins().is_empty());
+    other.ok("attach eth0 --packets 10/d");
+    Flood::of(Frame::udp(PEER_IPV4, 9)).send(&sandbox, 100);
+    let expected = "ratelimit: the maps were made by another version, and reading what is in them needs CAP_SYS_ADMIN: run `ratelimit upgrade` as root\n";
+    for words in ["attach eth0", "upgrade"] {
+        assert_eq!(refused(&this, &mut with(&this, &bounded(CAPABILITIES), words)), expected);
+    }
+    assert_eq!(other.json("status")["dropped"]["packets"], 90);
+    let all = bounded(&format!("{CAPABILITIES},sys_admin"));
+    let output = this.output(&mut with(&this, &all, "upgrade"));
+    let expected = "taken over from another version: rules, buckets and counts are as they were\n";
+    assert_eq!((output.status, output.stdout.as_str(), output.stderr.as_str()), (0, expected, ""));
+    assert_eq!(
+        (this.json("status")["dropped"]["packets"].clone(), limits(&this)[0].as_str()),
+        (90.into(), "default any 10/d command")
+    );
+    // Then nobody needs more than the three again.
+    for words in ["upgrade", "attach eth0"] {
+        let output = this.output(&mut with(&this, &bounded(CAPABILITIES), words));
+        assert_eq!((output.status, output.stderr.as_str()), (0, ""), "{words}");
+    }
+    assert_eq!(this.json("upgrade")["upgraded"], false);
+    Flood::of(Frame::udp(PEER_IPV4, 9)).send(&sandbox, 100);
+    assert_eq!(this.json("status")["dropped"]["packets"], 190);
+    this.ok("detach --all");
+}
+
 /// A group of this machine that is not root's, with its number.
 fn a_group() -> (String, String) {
     let groups = fs::read_to_string("/etc/group").unwrap();

@@ -88,6 +88,38 @@ fn the_unit_starts_reloads_fails_and_stops_and_limits_outlive_it() {
 }
 
 #[test]
+fn the_unit_takes_over_from_another_version() {
+    let sandbox = Sandbox::new();
+    let (ratelimit, other) = (Ratelimit::new(&sandbox), Ratelimit::other(&sandbox));
+    other.ok("attach eth0 --packets 10/d");
+    assert_eq!(dropped(&sandbox, &other, PEER_IPV4), 90);
+    let systemd = Systemd::start(&sandbox, &ratelimit, UNIT);
+    write(&sandbox, LIMIT);
+    systemd.ok("systemctl start ratelimit");
+    assert_eq!(systemd.show("NRestarts"), "0");
+    assert_eq!(dropped(&sandbox, &ratelimit, PEER_IPV4), 100);
+    systemd.ok("systemctl stop ratelimit");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn an_attach_that_waits_to_be_confirmed_outlives_the_daemon() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let systemd = Systemd::start(&sandbox, &ratelimit, UNIT);
+    write(&sandbox, LIMIT);
+    systemd.ok("systemctl start ratelimit");
+    sandbox.ip("link add eth1 type veth peer name far1");
+    ratelimit.ok("attach eth1 --confirm 1d");
+    systemd.ok("systemctl stop ratelimit");
+    assert!(!sandbox.victim(|| Path::new("/run/ratelimit").exists()));
+    assert!(ratelimit.fails("attach eth1 --confirm 1d").contains("waits for `ratelimit confirm` already"));
+    assert_eq!(ratelimit.ok("confirm"), "confirmed: the attach stays\n");
+    assert_eq!(ratelimit.json("status")["interfaces"].as_array().unwrap().len(), 2);
+    ratelimit.ok("detach --all");
+}
+
+#[test]
 fn a_daemon_that_is_killed_is_started_again_and_nothing_passes_meanwhile() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);

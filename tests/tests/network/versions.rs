@@ -50,13 +50,14 @@ fn another_version_keeps_rules_buckets_and_counts_and_lets_nothing_through() {
         while flood.sent() < 10_000 {
             std::thread::yield_now();
         }
-        for (old, new) in [(&this, &other), (&other, &this)] {
+        let attach = format!("attach {VICTIM_LINK}");
+        for (old, new, by) in [(&this, &other, attach.as_str()), (&other, &this, "upgrade")] {
             let dropped = |ratelimit: &Ratelimit<'_>| ratelimit.json("status")["dropped"]["packets"].as_u64().unwrap();
             let counted = dropped(old);
             // Only what brings its own program brings the maps along.
             let line = new.fails("status");
-            assert!(line.contains("were made by another version") && line.contains("`ratelimit attach"), "{line}");
-            new.ok(&format!("attach {VICTIM_LINK}"));
+            assert!(line.contains("were made by another version") && line.contains("`ratelimit upgrade`"), "{line}");
+            new.ok(by);
             assert_eq!(rules(new), before);
             assert!(dropped(new) >= counted);
             let status = new.json("status");
