@@ -32,6 +32,15 @@ impl View {
         Ok(Self { pins: pins.to_owned(), tables: Tables::open(pins)? })
     }
 
+    /// The interfaces of the instance in `pins`, whichever build has made it: links look the same in all of them.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Attachments::list`].
+    pub fn attachments_in(pins: &Path) -> Result<Vec<Attachment>, Error> {
+        Attachments::in_folder(&pins.join(instance::LINKS)).list()
+    }
+
     /// Rules, buckets and counters.
     #[must_use]
     pub fn tables(&self) -> &Tables {
@@ -44,7 +53,7 @@ impl View {
     ///
     /// Those of [`Attachments::list`].
     pub fn attachments(&self) -> Result<Vec<Attachment>, Error> {
-        Attachments::in_folder(&self.pins.join(instance::LINKS)).list()
+        Self::attachments_in(&self.pins)
     }
 
     /// Every map's memory.

@@ -15,33 +15,43 @@ use crate::{
         interface::Interface,
         rules,
         tables::Tables,
+        view::View,
     },
 };
 
 /// What there is to look at. Its lock has been given up: commands need not wait until all is measured.
 pub(super) struct Running {
     pub(super) tables: Tables,
-    pub(super) attachments: Vec<Attachment>,
     is_jitted: bool,
 }
+
+/// Where its program is, whichever version has attached it.
+#[derive(Default)]
+pub(super) struct Ours(pub(super) Vec<Attachment>);
 
 impl Running {
     fn open(pins: &Path) -> Result<Self, Error> {
         let instance = Instance::open(pins)?;
         let info = instance.program()?.info().tried("cannot read the pinned program")?;
-        let attachments = instance.attachments.list()?;
         let Instance { tables, .. } = instance;
-        Ok(Self { tables, attachments, is_jitted: info.size_jitted() != 0 })
+        Ok(Self { tables, is_jitted: info.size_jitted() != 0 })
     }
 
     /// Whether its program is compiled.
     pub(super) fn is_jitted(&self) -> bool {
         self.is_jitted
     }
+}
+
+impl Ours {
+    /// Looks at the links, which need no maps. What is wrong with them is told of the instance.
+    pub(super) fn read(pins: &Path) -> Self {
+        Self(View::attachments_in(pins).unwrap_or_default())
+    }
 
     /// Whether it is attached to this interface.
     pub(super) fn has(&self, interface: &Interface) -> bool {
-        self.attachments.iter().any(|attachment| {
+        self.0.iter().any(|attachment| {
             attachment.mode.is_some() && attachment.index == Some(interface.index) && attachment.name == interface.name
         })
     }
@@ -54,16 +64,28 @@ pub(super) fn open(pins: &Path) -> (Option<Running>, Vec<Finding>) {
         Err(Error::NotAttached | Error::NoBpffs { .. }) => {
             (None, vec![Finding::ok(Check::Instance, "none, ratelimit is not attached")])
         }
-        Err(error) => {
-            let why = "No command but `detach --all` can use it. What is attached goes on as it is.";
-            let finding = Finding::error(Check::Instance, &error.to_string(), why).mended_by("ratelimit detach --all");
-            (None, vec![finding])
+        Err(error) => (None, vec![unusable(&error)]),
+    }
+}
+
+/// An instance that commands cannot use as it is. Only what no command can mend is to be removed.
+fn unusable(error: &Error) -> Finding {
+    let finding = |why| Finding::error(Check::Instance, &error.to_string(), why);
+    match error {
+        Error::OtherAbi { .. } => {
+            finding("Commands of this version cannot use it until then. What is attached limits as it did.")
+                .mended_by("ratelimit upgrade")
         }
+        Error::Damaged { .. } | Error::Interrupted => {
+            finding("No command but `detach --all` can use it. What is attached goes on as it is.")
+                .mended_by("ratelimit detach --all")
+        }
+        _ => finding("No command can use it like this. What is attached goes on as it is."),
     }
 }
 
 /// `all` are the interfaces of this network namespace.
-pub(super) fn examine(pins: &Path, running: Option<&Running>, all: &[Interface]) -> Vec<Finding> {
+pub(super) fn examine(pins: &Path, running: Option<&Running>, ours: &Ours, all: &[Interface]) -> Vec<Finding> {
     let mut findings = vec![bpffs(pins), daemon(pins, running)];
     let others = instance::others(pins);
     if !others.is_empty() {
@@ -72,7 +94,7 @@ pub(super) fn examine(pins: &Path, running: Option<&Running>, all: &[Interface])
         let what = format!("there are others: {}", names.join(", "));
         findings.push(Finding::note(Check::OtherInstances, &what, why));
     }
-    let gone = running.into_iter().flat_map(|running| &running.attachments).filter(|attachment| attachment.is_gone);
+    let gone = ours.0.iter().filter(|attachment| attachment.is_gone);
     findings.extend(gone.map(|gone| lost(&gone.name, all.iter().any(|interface| interface.name == gone.name))));
     findings
 }

@@ -1,6 +1,6 @@
 //! One interface: its driver, its queues, its frames, and what is on it already.
 
-use super::{Check, Finding, finding::count, instance::Running};
+use super::{Check, Finding, finding::count, instance::Ours};
 use crate::dataplane::{
     Error,
     ethtool::{Channels, Ethtool, Feature},
@@ -33,9 +33,9 @@ impl Facts<'_> {
     }
 }
 
-pub(super) fn examine(interface: &Interface, running: Option<&Running>) -> Result<Vec<Finding>, Error> {
+pub(super) fn examine(interface: &Interface, ours: &Ours) -> Result<Vec<Finding>, Error> {
     let driver = Ethtool::of(&interface.name)?;
-    let is_ours = running.is_some_and(|running| running.has(interface));
+    let is_ours = ours.has(interface);
     let facts = Facts {
         name: &interface.name,
         driver: driver.driver().unwrap_or_else(|| "unknown".to_owned()),
@@ -47,7 +47,7 @@ pub(super) fn examine(interface: &Interface, running: Option<&Running>) -> Resul
         Some(other) => findings.push(other_program(&facts, other, &takeover::program_name(other.id))),
         None => findings.push(native(&facts)),
     }
-    if running.is_some_and(|running| !running.attachments.is_empty()) && !is_ours {
+    if !ours.0.is_empty() && !is_ours {
         let why = "Other interfaces are: what comes in here is not limited.";
         findings.push(Finding::note(Check::Interface, "ratelimit is not attached here", why).mended_by(facts.attach()));
     }

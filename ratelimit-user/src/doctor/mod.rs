@@ -14,7 +14,10 @@ use std::path::Path;
 
 pub use finding::{Check, Finding, Severity};
 
-use self::{instance::Running, traffic::Window};
+use self::{
+    instance::{Ours, Running},
+    traffic::Window,
+};
 use crate::dataplane::{
     Error, host as privileges,
     interface::{self as interfaces, Interface},
@@ -29,19 +32,20 @@ pub fn examine(pins: &Path, names: &[String]) -> Result<Vec<Finding>, Error> {
     let missing = privileges::missing_privileges()?;
     // Without privileges nothing of it can be opened.
     let (running, mut found) = if missing.is_empty() { instance::open(pins) } else { (None, Vec::new()) };
+    let ours = if missing.is_empty() { Ours::read(pins) } else { Ours::default() };
     let mut findings = host::examine(&missing, running.as_ref().map(Running::is_jitted));
     findings.append(&mut found);
     let all = interfaces::list()?;
-    findings.extend(instance::examine(pins, running.as_ref(), &all));
-    let chosen = choose(&all, names, running.as_ref(), &mut findings);
-    let window = Window::measure(&chosen, running.as_ref())?;
+    findings.extend(instance::examine(pins, running.as_ref(), &ours, &all));
+    let chosen = choose(&all, names, &ours, &mut findings);
+    let window = Window::measure(&chosen, running.as_ref(), &ours)?;
     for interface in &chosen {
-        findings.extend(interface::examine(interface, running.as_ref())?);
+        findings.extend(interface::examine(interface, &ours)?);
         findings.extend(traffic::losses(interface, &window)?);
     }
     if let Some(running) = &running {
         findings.extend(traffic::unseen(&window));
-        findings.extend(tables::examine(running, &window)?);
+        findings.extend(tables::examine(running, &ours, &window)?);
         findings.extend(session::examine(&running.tables)?);
     }
     findings.extend(conflicts::examine());
@@ -49,15 +53,9 @@ pub fn examine(pins: &Path, names: &[String]) -> Result<Vec<Finding>, Error> {
 }
 
 /// The interfaces to look at. What cannot be looked at is a finding.
-fn choose(
-    all: &[Interface],
-    names: &[String],
-    running: Option<&Running>,
-    findings: &mut Vec<Finding>,
-) -> Vec<Interface> {
+fn choose(all: &[Interface], names: &[String], ours: &Ours, findings: &mut Vec<Finding>) -> Vec<Interface> {
     if names.is_empty() {
-        let attached = |interface: &&Interface| running.is_some_and(|running| running.has(interface));
-        let chosen: Vec<_> = all.iter().filter(attached).cloned().collect();
+        let chosen: Vec<_> = all.iter().filter(|interface| ours.has(interface)).cloned().collect();
         if chosen.is_empty() {
             let why = "None was named, and none here is seen to be attached. What hurts depends on the interface most of all.";
             findings

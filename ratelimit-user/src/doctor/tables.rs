@@ -4,7 +4,12 @@ use std::time::Duration;
 
 use ratelimit_common::{control::FEATURE_FRONT, reason::Reason};
 
-use super::{Check, Finding, finding::count, instance::Running, traffic::Window};
+use super::{
+    Check, Finding,
+    finding::count,
+    instance::{Ours, Running},
+    traffic::Window,
+};
 use crate::{
     dataplane::{Error, gauges, tables::Tables},
     units,
@@ -15,7 +20,7 @@ const LONG: Duration = Duration::from_secs(600);
 /// Packets of which one that could not be judged is worth a warning.
 const MANY: u64 = 1_000;
 
-pub(super) fn examine(running: &Running, window: &Window) -> Result<Vec<Finding>, Error> {
+pub(super) fn examine(running: &Running, ours: &Ours, window: &Window) -> Result<Vec<Finding>, Error> {
     let tables = &running.tables;
     let (control, counted) = (tables.control()?, gauges::of_cpus(tables)?);
     let capacity = tables.capacity()?;
@@ -23,7 +28,7 @@ pub(super) fn examine(running: &Running, window: &Window) -> Result<Vec<Finding>
     let during = window.counted.and_then(|counted| stay(capacity, counted.made, window.time));
     let has_budget = control.features & FEATURE_FRONT != 0;
     let refused = window.counted.map_or(0, |counted| counted.not_admitted);
-    let names: Vec<&str> = running.attachments.iter().map(|attachment| attachment.name.as_str()).collect();
+    let names: Vec<&str> = ours.0.iter().map(|attachment| attachment.name.as_str()).collect();
     let attach = format!("ratelimit attach {}", names.join(" "));
     let stay = so_far.into_iter().chain(during).min();
     let mut findings = vec![buckets(tables.buckets_in_use()?, capacity, stay, &attach)];

@@ -7,7 +7,11 @@ use std::{
 
 use ratelimit_common::reason::Reason;
 
-use super::{Check, Finding, finding::count, instance::Running};
+use super::{
+    Check, Finding,
+    finding::count,
+    instance::{Ours, Running},
+};
 use crate::dataplane::{
     Error,
     ethtool::{Ethtool, Rings},
@@ -56,12 +60,12 @@ struct Arrived {
 
 impl Window {
     /// Looks at these interfaces for a second. If that looks as if the program saw too little, once more: some drivers count late.
-    pub(super) fn measure(chosen: &[Interface], running: Option<&Running>) -> Result<Self, Error> {
-        let window = Self::look(chosen, running)?;
-        if window.unseen().next().is_none() { Ok(window) } else { Self::look(chosen, running) }
+    pub(super) fn measure(chosen: &[Interface], running: Option<&Running>, ours: &Ours) -> Result<Self, Error> {
+        let window = Self::look(chosen, running, ours)?;
+        if window.unseen().next().is_none() { Ok(window) } else { Self::look(chosen, running, ours) }
     }
 
-    fn look(chosen: &[Interface], running: Option<&Running>) -> Result<Self, Error> {
+    fn look(chosen: &[Interface], running: Option<&Running>, ours: &Ours) -> Result<Self, Error> {
         let counted = || running.map(|running| Counted::read(&running.tables)).transpose();
         let counted_before = counted()?;
         let begin = Instant::now();
@@ -75,7 +79,7 @@ impl Window {
         let find = |all: &[Interface], index| all.iter().find(|interface| interface.index == index).cloned();
         let arrived = |interface: &Interface| {
             let (before, after) = (find(&before, interface.index)?, find(&after, interface.index)?);
-            let is_ours = running.is_some_and(|running| running.has(interface));
+            let is_ours = ours.has(interface);
             Some(Arrived {
                 index: after.index,
                 name: after.name,

@@ -87,6 +87,29 @@ fn an_instance_that_cannot_be_used_and_others_beside_it_are_told() {
 }
 
 #[test]
+fn what_another_version_has_attached_is_ours_and_kept() {
+    let sandbox = Sandbox::new();
+    let (this, other) = (Ratelimit::new(&sandbox), Ratelimit::other(&sandbox));
+    other.ok("attach eth0");
+    let all = paragraphs(&this, "");
+    assert!(
+        all.iter().all(|paragraph| !paragraph.contains("detach --all") && !paragraph.contains("--replace")),
+        "{all:#?}"
+    );
+    let instance = about(&this, "", "instance");
+    assert!(
+        instance.starts_with("error instance: the maps in /sys/fs/bpf/ratelimit were made by another version (layout "),
+        "{instance}"
+    );
+    let expected = "\nCommands of this version cannot use it until then. What is attached limits as it did.\nmend: ratelimit upgrade";
+    assert!(instance.ends_with(expected), "{instance}");
+    assert_eq!(about(&this, "", "eth0, native-xdp"), "ok eth0, native-xdp: attached, native (driver veth)");
+    this.ok("upgrade");
+    assert_eq!(about(&this, "", "instance"), "ok instance: /sys/fs/bpf/ratelimit");
+    this.ok("detach --all");
+}
+
+#[test]
 fn a_daemon_that_runs_is_seen_and_one_that_is_gone_is_missed_where_rules_are_its() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
