@@ -4,6 +4,8 @@ use std::{fs, net::Ipv4Addr, path::Path};
 
 use ratelimit_tests::{Flood, Frame, PEER_IPV4, Ratelimit, Sandbox, Systemd};
 
+use super::metrics::ask;
+
 const UNIT: &str = include_str!("../../../dist/ratelimit.service");
 
 const FILE: &str = "/etc/ratelimit/ratelimit.toml";
@@ -57,6 +59,14 @@ fn the_unit_starts_reloads_fails_and_stops_and_limits_outlive_it() {
     );
     systemd.ok("systemctl reload ratelimit");
     assert_eq!(dropped(&sandbox, &ratelimit, Ipv4Addr::new(10, 3, 0, 1)), 95);
+
+    // Numbers are for everybody on this machine.
+    write(&sandbox, &format!("{LIMIT}[metrics]\nlisten = \"127.0.0.1:9464\"\n"));
+    systemd.ok("systemctl reload ratelimit");
+    let answer = ask(&sandbox, "127.0.0.1:9464", "GET /metrics HTTP/1.0\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.0 200 OK"), "{answer}");
+    write(&sandbox, &format!("{LIMIT}[[rule]]\nsource = \"10.1.0.0/16\"\npolicy = \"deny\"\n"));
+    systemd.ok("systemctl reload ratelimit");
 
     // A reload that fails is one for systemctl, for the status and for the journal, and nothing else.
     write(&sandbox, "interfaces = 1\nlimits = 2\n");
