@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::run;
+use crate::{run, vm};
 
 /// What the build is made of.
 const PARTS: [&str; 7] = [
@@ -54,15 +54,16 @@ const CHANGES: [(&str, &str, &str); 10] = [
     ),
 ];
 
-/// Builds it next to the product, as `ratelimit-other`.
+/// Builds it next to the product, as `ratelimit-other`. The product is built before: then every crate has been fetched.
 pub(crate) fn build() -> Result<()> {
-    let folder = Path::new("target/other");
-    fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    let folder = vm::folder("other")?;
     for part in PARTS {
         copy(Path::new(part), &folder.join(part))?;
     }
     let mut cargo = run::cargo();
-    cargo.args(["build", "--offline", "--quiet", "--package", "ratelimit-user", "--target-dir", "target"]);
+    // Not locked: its Cargo.lock loses what the tests alone need.
+    cargo.args(["build", "--offline", "--quiet", "--package", "ratelimit-user"]);
+    cargo.arg("--target-dir").arg(folder.with_file_name(""));
     run::run(cargo.arg("--manifest-path").arg(folder.join("Cargo.toml")))
 }
 

@@ -24,8 +24,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     setup::for_tests()?;
     prometheus::provide()?;
     // The tests run the product's binary, which `cargo test` alone would not build, and one of another version.
-    other::build()?;
     run::run(run::cargo().args(["build", "--locked", "--package", "ratelimit-user"]))?;
+    other::build()?;
     run::run(run::cargo().args(["test", "--locked", "--workspace", "--"]).args(&args.filter))?;
     if args.filter.is_empty() { in_guests() } else { Ok(()) }
 }
