@@ -1,6 +1,6 @@
 //! Brings an instance to what a file says: to all of it, or it stays as it was.
 
-use std::{cell::RefCell, path::Path, time::SystemTime};
+use std::{path::Path, time::SystemTime};
 
 use ratelimit_common::rule::CONFIG;
 use serde::Serialize;
@@ -31,6 +31,8 @@ pub struct Applied {
     pub attached: Vec<String>,
     /// Interfaces that an earlier file has left, which were detached from.
     pub detached: Vec<String>,
+    /// Why some of those are attached still.
+    pub not_detached: Option<String>,
     /// The address that an SSH session comes from, which was allowed.
     pub allowed_ssh: Option<String>,
 }
@@ -107,17 +109,14 @@ fn bring(
     applied.unchanged = difference.unchanged;
     applied.overruled = difference.overruled.iter().map(Target::to_string).collect();
     let guard = ssh::Guard::of(instance, force)?;
-    let attachments = instance.attachments.clone();
-    let left = RefCell::default();
-    // What is left is detached from when nothing else can fail.
-    instance.change(&difference.change, &mut |_| {}, &|tables| {
-        guard.check(tables)?;
-        left.replace(interfaces::leave(&attachments, &wishes)?);
-        Ok(())
-    })?;
-    applied.detached = left.into_inner();
+    instance.change(&difference.change, &mut |_| {}, &|tables| guard.check(tables))?;
     if is_new {
         applied.attached = interfaces::attach(instance, &wishes, false, CONFIG, done)?;
+    }
+    // It cannot be taken back without a gap, so it comes when nothing else can fail, and is no failure itself.
+    match interfaces::leave(&instance.attachments, &wishes) {
+        Ok(detached) => applied.detached = detached,
+        Err(error) => applied.not_detached = Some(error.to_string()),
     }
     // The next attach would do this too, so that a failure is none.
     let _ = forget_capacities(instance);

@@ -175,6 +175,10 @@ fn text(applied: &Applied) -> String {
     if let Some(peer) = &applied.allowed_ssh {
         parts.push(format!("{peer} allowed, because this SSH session comes from it"));
     }
+    if let Some(reason) = &applied.not_detached {
+        parts
+            .push(format!("what the file names no more was not detached, which the next reload tries again: {reason}"));
+    }
     if !applied.overruled.is_empty() {
         parts.push(format!("set otherwise by command: {}", applied.overruled.join(", ")));
     }
@@ -191,5 +195,5 @@ fn give_back() {
 }
 
 fn level(applied: &Applied) -> Level {
-    if applied.overruled.is_empty() { Level::Info } else { Level::Warning }
+    if applied.overruled.is_empty() && applied.not_detached.is_none() { Level::Info } else { Level::Warning }
 }
