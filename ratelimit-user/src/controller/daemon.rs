@@ -10,6 +10,7 @@ use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     net::UnixStream,
     signal::unix::{SignalKind, signal},
+    task::spawn_blocking,
     time::{self, MissedTickBehavior, timeout},
 };
 
@@ -53,15 +54,14 @@ pub fn run(pins: &Path, file: &Path, force: bool) -> Result<()> {
         let (hangup, interrupt, terminate) = (as_signal(hangup)?, as_signal(interrupt)?, as_signal(terminate)?);
         loop {
             tokio::select! {
-                _ = hangup.recv() => { daemon.reload(); }
+                _ = hangup.recv() => (daemon, _) = reload(daemon, &mut watchdog).await?,
                 outcome = watch.changed() => {
                     outcome.context("cannot watch the file any more")?;
-                    daemon.reload();
+                    (daemon, _) = reload(daemon, &mut watchdog).await?;
                 }
                 accepted = place.listener.accept() => {
                     let (stream, _) = accepted.context("cannot listen any more")?;
-                    // Whoever goes away before the answer has missed it.
-                    let _ = timeout(PATIENCE, daemon.serve(stream)).await;
+                    daemon = serve(stream, daemon, &mut watchdog).await?;
                 }
                 () = watchdog.beat() => {}
                 _ = steps.tick(), if is_journal => tell(&mut watcher),
@@ -147,19 +147,38 @@ impl Daemon {
         };
         format!("{} in force, rules: {}{others}", self.file.display(), set + unchanged)
     }
+}
 
-    /// Does what a command asks for.
-    async fn serve(&mut self, stream: UnixStream) -> Result<()> {
-        let (read, mut write) = stream.into_split();
-        let mut line = String::new();
-        BufReader::new(read.take(REQUEST_MOST)).read_line(&mut line).await?;
-        let answer = match serde_json::from_str(&line) {
-            Ok(Request::Reload) => self.reload(),
-            _ => Answer::Failed("the daemon does not know this request: is it of another version?".to_owned()),
-        };
-        let answer = serde_json::to_string(&answer)? + "\n";
-        Ok(write.write_all(answer.as_bytes()).await?)
+/// Has the file read again, on another thread: it waits for the lock as long as another command has it, and meanwhile the service manager hears that
+/// nothing is stuck.
+async fn reload(mut daemon: Daemon, watchdog: &mut Watchdog) -> Result<(Daemon, Answer)> {
+    let mut task = spawn_blocking(move || {
+        let answer = daemon.reload();
+        (daemon, answer)
+    });
+    loop {
+        tokio::select! {
+            outcome = &mut task => return outcome.context("cannot read the file again"),
+            () = watchdog.beat() => {}
+        }
     }
+}
+
+/// Does what a command asks for. Whoever does not say it, or goes away before the answer, has missed it.
+async fn serve(stream: UnixStream, mut daemon: Daemon, watchdog: &mut Watchdog) -> Result<Daemon> {
+    let (read, mut write) = stream.into_split();
+    let mut line = String::new();
+    let Ok(Ok(_)) = timeout(PATIENCE, BufReader::new(read.take(REQUEST_MOST)).read_line(&mut line)).await else {
+        return Ok(daemon);
+    };
+    let answer;
+    match serde_json::from_str(&line) {
+        Ok(Request::Reload) => (daemon, answer) = reload(daemon, watchdog).await?,
+        _ => answer = Answer::Failed("the daemon does not know this request: is it of another version?".to_owned()),
+    }
+    let answer = serde_json::to_string(&answer)? + "\n";
+    let _ = timeout(PATIENCE, write.write_all(answer.as_bytes())).await;
+    Ok(daemon)
 }
 
 /// What was done, in words.

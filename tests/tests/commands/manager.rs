@@ -8,7 +8,10 @@ use std::{
 };
 
 use ratelimit_tests::{Daemon, Folder, NotifySocket, Ratelimit, Sandbox};
-use rustix::process::Signal;
+use rustix::{
+    fs::{FlockOperation, flock},
+    process::Signal,
+};
 
 use super::daemon::FILE;
 
@@ -80,6 +83,33 @@ fn the_watchdog_hears_of_the_daemon_as_often_as_it_asks_for() {
     for _ in 0..3 {
         assert_eq!(message(&manager), "WATCHDOG=1\n");
     }
+    daemon.end();
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_reload_that_waits_for_another_command_is_not_stuck() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let manager = NotifySocket::new(&sandbox, "notify");
+    let folder = Folder::new();
+    folder.write(FILE);
+    let mut command = ratelimit.command(&format!("run -c {}", folder.file().display()));
+    command.env("NOTIFY_SOCKET", manager.path()).env("WATCHDOG_USEC", "20000");
+    let mut daemon = Daemon::by(&sandbox, command);
+    daemon.line();
+    assert!(message(&manager).starts_with("READY=1"));
+    // As a command that takes its time.
+    let pins = sandbox.victim(|| File::open("/sys/fs/bpf/ratelimit").unwrap());
+    flock(&pins, FlockOperation::LockExclusive).unwrap();
+    daemon.process.signal(Signal::HUP);
+    while message(&manager) != "RELOADING=1\nMONOTONIC_USEC=" {}
+    for _ in 0..10 {
+        assert_eq!(message(&manager), "WATCHDOG=1\n");
+    }
+    drop(pins);
+    assert!(daemon.line().contains("read again"));
+    while !message(&manager).starts_with("READY=1") {}
     daemon.end();
     ratelimit.ok("detach --all");
 }
