@@ -10,7 +10,7 @@ use ratelimit_tests::{Bytecode, Frame, OldMaps, Verdict};
 use crate::arrivals::{Arrival, Model, schedule};
 
 /// Schedules in one run.
-const SCHEDULES: u32 = 1_000;
+const SCHEDULES: u32 = 500;
 
 /// Whoever looks at the verdicts cannot tell when.
 #[test]
@@ -18,7 +18,7 @@ fn between_two_maps_every_verdict_is_the_models() {
     for cells in [1, 0] {
         let refused = verdicts_are_the_models(cells).unwrap_or_else(|error| panic!("{error}"));
         println!("{cells} cells, {SCHEDULES} schedules: {refused} packets refused");
-        assert!(refused > 2_000, "the schedules hardly ask anything");
+        assert!(refused > 1_000, "the schedules hardly ask anything");
     }
 }
 

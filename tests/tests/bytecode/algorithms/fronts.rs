@@ -22,7 +22,7 @@ use ratelimit_tests::{Bytecode, Frame, Verdict};
 
 use super::{HOUR, MINUTE, assert_all_judged, passed};
 
-const SCHEDULES: u32 = 100;
+const SCHEDULES: u32 = 30;
 /// What no packet of these tests belongs to.
 const HTTPS: Service = Service::Port(Transport::Tcp, 443);
 const QUIC: Service = Service::Port(Transport::Udp, 443);
@@ -171,7 +171,7 @@ fn check(cells: u32) {
     assert_all_judged(&bytecode.into_inner());
     let [refused, admitted] = verdicts.into_inner();
     println!("{cells} cells: {admitted} packets admitted, {refused} refused, costs changed {} times", changes.get());
-    assert!(refused > 2_000 && admitted > 2_000 && changes.get() > SCHEDULES, "the schedules hardly ask anything");
+    assert!(refused > 400 && admitted > 400 && changes.get() > SCHEDULES, "the schedules hardly ask anything");
 }
 
 #[test]
