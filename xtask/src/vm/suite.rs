@@ -25,6 +25,7 @@ const EXCLUDED: [(&str, &str, &[&str]); 13] = [
         &[
             "algorithms::costs::",
             "algorithms::elastic::",
+            "algorithms::fronts::",
             "algorithms::offenders::",
             "algorithms::races::",
             "algorithms::schedules::",
@@ -43,6 +44,7 @@ const EXCLUDED: [(&str, &str, &[&str]); 13] = [
             "front::offenders::of_more_offenders_than_notes_all_are_dropped_and_few_lose_their_note",
             "front::rhythms::",
             "front::samples::a_busy_source_within_its_limit_is_listed_with_about_what_it_sent",
+            "moving::",
             "parents::a_parent_pays_for_nothing_that_the_next_one_refuses",
             "parents::every_verdict_is_the_models_and_a_refusal_spends_nothing",
             "parse::where_the_malformed_passes_",
