@@ -69,7 +69,7 @@ fn is_new(visit: &Visit, bucket: &Tracked) -> bool {
 fn write_event(visit: *const Visit, kind: u32, until: u64, dropped: u64) -> u32 {
     let (Some(visit), Some(head)) = (given(visit), EVENTS_WRITTEN.get(0)) else { return 0 };
     let Some(number) = take(head, gcra::units(visit.now)) else {
-        head.left_out.increment();
+        head.left_out.add(1);
         return 0;
     };
     let Some(slot) = EVENTS.get(event::place(number)) else { return 0 };

@@ -37,7 +37,6 @@ pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
                 return Ok(Answer::Done);
             }
         }
-        std::io::stdout().flush()?;
         thread::sleep(STEP);
     }
 }

@@ -69,7 +69,7 @@ impl Instance {
         self.tables = Tables::open(&pins)?;
         if !settings.moving {
             for (_, old) in map::MOVED {
-                // One that stays does so until the next change, and nothing looks at it.
+                // One that stays is tried again when the instance is opened next.
                 let _ = remove_if_there(&pins.join(old), |path| fs::remove_file(path));
             }
         }

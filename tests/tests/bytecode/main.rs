@@ -7,6 +7,7 @@ mod bans;
 mod bypass;
 mod captures;
 mod differential;
+mod events;
 mod front;
 mod jumbo;
 mod moving;

@@ -14,7 +14,6 @@ use aya::{Pod, programs::Xdp};
 use ratelimit_common::{
     control::{ABI_VERSION, Control, FEATURE_FRONT},
     map,
-    reason::REASONS,
 };
 
 use super::{
@@ -119,7 +118,7 @@ fn settings(before: &Maps, known: &Maps) -> Result<Settings, Error> {
 /// Copies every entry. Of arrays, entries of the same number are the same.
 fn copy(name: &str, (old, from): (&RawMap, &Layout), (new, to): (&RawMap, &Layout)) -> Result<(), Error> {
     old.each(|key, value| {
-        let place = if name == map::COUNTERS { counter(key, old.entries()) } else { to.key(from, key) };
+        let place = if name == map::COUNTERS { counter(key, old.entries(), new.entries()) } else { to.key(from, key) };
         let is_beyond = is_array(new) && number(&place) >= new.entries();
         if is_beyond { Ok(()) } else { new.put(&place, &to.value(from, value, new.is_per_cpu())) }
     })
@@ -138,11 +137,13 @@ fn copy_unmoved(pins: &Path, place: &dyn Fn(&str) -> PathBuf, before: &Maps, kno
     Ok(())
 }
 
-/// Reasons are counted twice, the second time what passes in shadow, and new ones come last.
-fn counter(key: &[u8], entries: u32) -> Vec<u8> {
-    let (number, half) = (number(key), entries / 2);
-    let moved = if number < half { number } else { number - half + REASONS as u32 };
-    moved.to_ne_bytes().to_vec()
+/// Reasons are counted twice, the second time what passes in shadow, and new ones come last. One that is not known any more has no place.
+fn counter(key: &[u8], before: u32, after: u32) -> Vec<u8> {
+    let (number, before, after) = (number(key), before / 2, after / 2);
+    let reason = number % before.max(1);
+    let half = if number < before { 0 } else { after };
+    let place = if reason < after { half + reason } else { u32::MAX };
+    place.to_ne_bytes().to_vec()
 }
 
 fn number(key: &[u8]) -> u32 {
@@ -182,4 +183,18 @@ fn forget_others(pins: &Path) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::counter;
+
+    #[test]
+    fn counters_keep_their_reason_and_their_half_whichever_version_has_more() {
+        let moved = |number: u32, before, after| super::number(&counter(&number.to_ne_bytes(), before, after));
+        // Three reasons before, five now, and the other way round.
+        assert_eq!([0, 2, 3, 5].map(|number| moved(number, 6, 10)), [0, 2, 5, 7]);
+        assert_eq!([0, 2, 5, 7].map(|number| moved(number, 10, 6)), [0, 2, 3, 5]);
+        assert_eq!([3, 4, 8, 9].map(|number| moved(number, 10, 6)), [u32::MAX; 4]);
+    }
 }

@@ -1,0 +1,39 @@
+//! What is told of, where several CPUs have something to tell at once.
+
+use std::{sync::Barrier, thread};
+
+use ratelimit::dataplane::object::Settings;
+use ratelimit_common::{
+    event::PER_SECOND,
+    limit::{Limit, Rate, SECOND},
+};
+use ratelimit_tests::{Bytecode, Frame, Verdict};
+
+const THREADS: u8 = 4;
+const SOURCES: u16 = 5_000;
+
+#[test]
+fn every_refusal_is_told_or_counted_as_left_out() {
+    let mut bytecode = Bytecode::with(Settings { cells: 0, ..crate::settings() });
+    let hourly = Rate { amount: 1, period: 3_600 * SECOND };
+    bytecode.set_default(&Limit { packets: Some(hourly), burst: Some(1), ..Limit::default() }.policy().unwrap());
+    bytecode.set_time(SECOND);
+    let start = Barrier::new(usize::from(THREADS));
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (bytecode, start) = (&bytecode, &start);
+            scope.spawn(move || {
+                start.wait();
+                for number in 0..SOURCES {
+                    let [high, low] = number.to_be_bytes();
+                    // The second packet of each is refused.
+                    assert_eq!(bytecode.repeat(&Frame::udp([10, thread, high, low], 9).bytes(), 2), Verdict::Drop);
+                }
+            });
+        }
+    });
+    let written = bytecode.tables.events_written.get(&0, 0).unwrap();
+    assert_eq!(written.events + written.left_out, u64::from(THREADS) * u64::from(SOURCES));
+    // While the clock stands, as many as a second has.
+    assert!((1..=PER_SECOND).contains(&written.events), "{written:?}");
+}
