@@ -1,16 +1,21 @@
 //! `cargo xtask test`: builds everything and runs all tests, on this machine and then on other kernels.
 
-use std::env;
+use std::{env, thread::available_parallelism};
 
 use anyhow::{Result, ensure};
 
 use crate::{
     other, prometheus, run, setup,
-    vm::{self, Missing, Name},
+    vm::{self, Extent, Missing, Name},
 };
 
-/// The kernels that run the tests once more, in guests: the oldest that can be had, and a later long-term one.
+/// The kernels that run tests once more, in guests: the oldest that can be had, and a later long-term one.
 const KERNELS: [Name; 2] = [Name::V6_1, Name::V6_12];
+
+/// How many tests run at a time.
+const THREADS: &str = "RUST_TEST_THREADS";
+/// Tests of commands wait more than they work. Those that need the CPUs for themselves take a lock.
+const TESTS_PER_CPU: usize = 2;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -26,14 +31,19 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     // The tests run the product's binary, which `cargo test` alone would not build, and one of another version.
     run::run(run::cargo().args(["build", "--locked", "--package", "ratelimit-user"]))?;
     other::build()?;
-    run::run(run::cargo().args(["test", "--locked", "--workspace", "--"]).args(&args.filter))?;
+    let mut tests = run::cargo();
+    tests.args(["test", "--locked", "--workspace", "--"]).args(&args.filter);
+    if env::var_os(THREADS).is_none() {
+        tests.env(THREADS, (TESTS_PER_CPU * available_parallelism().map_or(1, usize::from)).to_string());
+    }
+    run::run(&mut tests)?;
     if args.filter.is_empty() { in_guests() } else { Ok(()) }
 }
 
-/// Most tests on other kernels. Where there cannot be guests, that is a failure only for those who rely on them.
+/// A selection of the tests on other kernels. Where there cannot be guests, that is a failure only for those who rely on them.
 fn in_guests() -> Result<()> {
     let (kernels, missing) = vm::available(&KERNELS);
-    let outcome = vm::test(&kernels);
+    let outcome = vm::test(&kernels, Extent::Selection);
     let strict = env::var_os("CI").is_some_and(|value| value == "true");
     if !missing.is_empty() {
         eprintln!("{}", notice(&missing, strict));

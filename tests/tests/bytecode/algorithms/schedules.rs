@@ -31,7 +31,7 @@ use super::{
 };
 
 /// Schedules of each test.
-const SCHEDULES: u32 = 10_000;
+const SCHEDULES: u32 = 3_000;
 /// Of the coarse clock, where it counts.
 const TICK: u64 = 4_000_000;
 
@@ -187,7 +187,7 @@ pub(crate) fn check(algorithm: Algorithm, tick: u64, cost: u32) {
     println!("{name}: {SCHEDULES} schedules: {admitted} packets admitted, {refused} refused; {by_ticks} by ticks");
     // Hardly any; most schedules do not last that long.
     assert!(skipped.get() < (admitted + refused) / 500, "{} packets were not sent", skipped.get());
-    assert!(refused > 50_000 && admitted > 20_000, "the schedules hardly ask anything");
+    assert!(refused > 15_000 && admitted > 6_000, "the schedules hardly ask anything");
     assert!(tick != 0 || by_textbook > SCHEDULES / 4, "{by_textbook} schedules by the textbook");
     assert!(tick == 0 || by_ticks > SCHEDULES / 4, "{by_ticks} schedules by the coarse clock");
 }
