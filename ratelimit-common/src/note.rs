@@ -96,6 +96,13 @@ impl Note {
         self.check >> REASON_SHIFT & TWO_BITS == 0
     }
 
+    /// Whether it is about a deny or a ban, and not about a limit.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_of_all(self) -> bool {
+        self.check >> REASON_SHIFT & TWO_BITS >= 2
+    }
+
     /// What is done with its packets.
     #[inline(always)]
     #[must_use]
@@ -193,6 +200,7 @@ mod tests {
             prop_assert!(!note.is_about(hash ^ 1 << HASH_SHIFT));
             prop_assert_eq!((note.reason(), note.is_precise(), note.action()), (reason, precise, action));
             prop_assert_eq!(note.is_of_packets(), reason == Reason::OverPackets);
+        prop_assert_eq!(note.is_of_all(), matches!(reason, Reason::Denied | Reason::Banned));
             let now = until.wrapping_sub(before + (1 << 20));
             prop_assert_eq!(note.refuses(generation, now, amount), amount >= refusal.amount);
             prop_assert!(!note.refuses(generation.wrapping_add(1), now, 1 << 16));

@@ -59,7 +59,8 @@ fn is_new(visit: &Visit, bucket: &Tracked) -> bool {
         && let Some(cell) = front::cell(visit.note_hash)
         && let Some((note, _)) = cell.about(visit.note_hash)
     {
-        return note.ended_before(gcra::units(visit.now), gcra::units(QUIET));
+        // A deny that has been lifted was no refusal by a limit.
+        return note.is_of_all() || note.ended_before(gcra::units(visit.now), gcra::units(QUIET));
     }
     (bucket.counts.dropped() & !IN_SHADOW).is_multiple_of(SAMPLE)
 }

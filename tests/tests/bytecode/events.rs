@@ -6,6 +6,7 @@ use ratelimit::dataplane::object::Settings;
 use ratelimit_common::{
     event::PER_SECOND,
     limit::{Limit, Rate, SECOND},
+    policy::Policy,
 };
 use ratelimit_tests::{Bytecode, Frame, Verdict};
 
@@ -36,4 +37,20 @@ fn every_refusal_is_told_or_counted_as_left_out() {
     assert_eq!(written.events + written.left_out, u64::from(THREADS) * u64::from(SOURCES));
     // While the clock stands, as many as a second has.
     assert!((1..=PER_SECOND).contains(&written.events), "{written:?}");
+}
+
+/// The note of a deny would go on for an hour.
+#[test]
+fn a_limit_that_refuses_after_a_deny_was_lifted_is_told_of() {
+    let mut bytecode = Bytecode::with(crate::settings());
+    let hourly = Rate { amount: 1, period: 3_600 * SECOND };
+    bytecode.set_default(&Limit { packets: Some(hourly), burst: Some(1), ..Limit::default() }.policy().unwrap());
+    bytecode.set_time(SECOND);
+    let frame = Frame::udp([10, 0, 0, 1], 9).bytes();
+    let events = |bytecode: &Bytecode| bytecode.tables.events_written.get(&0, 0).unwrap().events;
+    bytecode.set("10.0.0.1", Policy::DENIED);
+    assert_eq!((bytecode.repeat(&frame, 3), events(&bytecode)), (Verdict::Drop, 0));
+    bytecode.delete("10.0.0.1");
+    assert_eq!((bytecode.send(&frame), events(&bytecode)), (Verdict::Pass, 0));
+    assert_eq!((bytecode.repeat(&frame, 3), events(&bytecode)), (Verdict::Drop, 1));
 }
