@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use clap::ValueEnum;
 use ratelimit_common::{control::FEATURE_ELASTIC, rule::COMMAND};
 use serde::Serialize;
@@ -15,7 +15,7 @@ use crate::{
     controller::{
         confirm::{self, Waiter},
         interfaces,
-        undo::Done,
+        undo::{self, Done},
     },
     dataplane::{
         Instance,
@@ -120,8 +120,11 @@ pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
     };
     let begin = Instant::now();
     if let Err(error) = outcome {
-        done.take_back(instance, is_new);
-        return Err(error);
+        let left = done.take_back(instance, is_new);
+        return Err(match left.is_empty() {
+            true => error,
+            false => anyhow!("{error:#}; not all was taken back: {}", undo::in_words(&left)),
+        });
     }
     let reported = report(arguments, &instance, is_new, &done, output);
     if let Some((waiter, time)) = waiter {

@@ -27,9 +27,9 @@ use super::{
     journal::Level,
     socket::{self, Answer, Lock, Place, REQUEST_MOST, Request, SocketError},
     syslog,
-    undo::Done,
+    undo::{self, Done},
 };
-use crate::dataplane::{Error, Instance, view::View};
+use crate::dataplane::{Error, Instance, instance::is_locked, view::View};
 
 /// Tells a process that it is the one to wait.
 const WAITER: &str = "RATELIMIT_WAITS_FOR_CONFIRM";
@@ -115,7 +115,7 @@ impl Waiter {
         let control = match instance.tables.control() {
             Ok(control) => control,
             Err(error) => {
-                done.take_back(instance, is_new);
+                say_left(&done.take_back(instance, is_new));
                 return Err(error.into());
             }
         };
@@ -193,20 +193,38 @@ impl Made {
         }
     }
 
-    /// Takes back what was done. Where the instance cannot be opened, interfaces are what matters, and go at once.
-    fn take_back(&self, done: Done) {
-        let mut reason = None;
+    /// Takes back what was done. Interfaces are what matters, and go at once: whoever has the lock may have been stopped, or wait for a terminal that
+    /// cannot be reached before they do.
+    fn take_back(&self, mut done: Done) {
+        let (mut failures, mut reason) = (Vec::new(), None);
         for _ in 0..TRIES {
+            failures = done.take_back_interfaces();
+            if is_locked(&self.pins) {
+                let pins = self.pins.display();
+                let text = format!(
+                    "nobody confirmed an attach: all but its interfaces is taken back when another command at {pins} ends"
+                );
+                syslog::say(Level::Warning, &text);
+            }
             match Instance::open(&self.pins).and_then(|instance| Ok((instance.tables.control()?.seed, instance))) {
-                Ok((seed, instance)) if seed == self.seed => return done.take_back(instance, self.is_new),
-                Ok(_) | Err(Error::NotAttached) => return,
+                Ok((seed, instance)) if seed == self.seed => {
+                    return say_left(&done.take_back(instance, self.is_new));
+                }
+                Ok(_) | Err(Error::NotAttached) => return say_left(&failures),
                 Err(error) => reason = Some(error),
             }
-            done.take_back_interfaces();
             thread::sleep(PAUSE);
         }
-        let reason = reason.map_or_else(String::new, |error| error.to_string());
-        let text = format!("nobody confirmed an attach, and only its interfaces could be taken back: {reason}");
+        failures.extend(reason.map(|error| anyhow::Error::from(error).context("all but its interfaces")));
+        say_left(&failures);
+    }
+}
+
+/// Tells the system's log what could not be taken back, if there is any such thing.
+fn say_left(failures: &[anyhow::Error]) {
+    if !failures.is_empty() {
+        let text =
+            format!("nobody confirmed an attach, and not all of it could be taken back: {}", undo::in_words(failures));
         syslog::say(Level::Error, &text);
     }
 }

@@ -1,11 +1,12 @@
 //! What has been done to an instance so far, and how to take it back: at once where a later step fails, or later where nobody confirms it.
 
+use anyhow::Context as _;
 use ratelimit_common::rule::SSH;
 
 use crate::{
     dataplane::{
         Error, Instance,
-        attachment::Added,
+        added::Added,
         capacities, costs,
         interface::Interface,
         object::Wanted,
@@ -34,6 +35,7 @@ pub(crate) struct Done {
 
 /// An interface's capacity in packets per second, 0 for none.
 struct Capacity {
+    name: String,
     index: u32,
     before: u64,
     after: u64,
@@ -55,7 +57,7 @@ impl Done {
         let before = capacities::of(&instance.tables, index)?.unwrap_or(0);
         if before != after {
             capacities::set(&mut instance.tables, index, after)?;
-            self.capacities.push(Capacity { index, before, after });
+            self.capacities.push(Capacity { name: interface.name.clone(), index, before, after });
         }
         Ok(())
     }
@@ -124,40 +126,49 @@ impl Done {
         Ok(())
     }
 
-    /// Takes back what was done, as far as it goes: the reason is what the operator must hear of. What others have changed since stays, unless the whole
-    /// instance was new, which goes with all that is in it.
-    pub(crate) fn take_back(self, mut instance: Instance, is_new: bool) {
-        self.take_back_interfaces();
+    /// Takes back what was done, as far as it goes, and says what failed. What others have changed since stays, unless the whole instance was new,
+    /// which goes with all that is in it.
+    pub(crate) fn take_back(mut self, mut instance: Instance, is_new: bool) -> Vec<anyhow::Error> {
+        let mut failures = self.take_back_interfaces();
         if is_new {
-            let _ = instance.remove();
-            return;
+            failures.extend(instance.remove().context("the instance").err());
+            return failures;
         }
         instance.settle_interfaces();
         for capacity in &self.capacities {
-            let _ = capacity.restore(&mut instance);
+            let what = || format!("the capacity of {}", capacity.name);
+            failures.extend(capacity.restore(&mut instance).with_context(what).err());
         }
         if let Some(costs) = self.costs {
-            let _ = instance.restore_costs(&costs);
+            failures.extend(instance.restore_costs(&costs).context("costs").err());
         }
         if let Some((after, before)) = self.default {
-            let _ = restore_default(&mut instance, &after, before);
+            failures.extend(restore_default(&mut instance, &after, before).context("the default limit").err());
         }
         if let Some(peer) = self.allowed_ssh {
-            let _ = forbid(&mut instance, Target::prefix(peer));
+            let what = || format!("the rule that allows {peer}");
+            failures.extend(forbid(&mut instance, Target::prefix(peer)).with_context(what).err());
         }
         // Rules first: what they have asked of the program is not asked any more.
         if let Some((before, after)) = self.program {
-            let _ = restore_program(&mut instance, before, after);
+            failures
+                .extend(restore_program(&mut instance, before, after).context("the program and its settings").err());
         }
         instance.forget_interfaces();
+        failures
     }
 
-    /// Only that: interfaces are as they were before. It needs nothing of the instance but its links, and can be done twice.
-    pub(crate) fn take_back_interfaces(&self) {
-        for added in &self.added {
-            let _ = added.take_back();
-        }
+    /// Only that: interfaces are as they were before. It needs nothing of the instance but its links, not even its lock, and can be done twice:
+    /// the second time goes on with what has failed.
+    pub(crate) fn take_back_interfaces(&mut self) -> Vec<anyhow::Error> {
+        let take_back = |added: &mut Added| added.take_back().with_context(|| added.name().to_owned()).err();
+        self.added.iter_mut().filter_map(take_back).collect()
     }
+}
+
+/// What could not be taken back, in one line.
+pub(crate) fn in_words(failures: &[anyhow::Error]) -> String {
+    failures.iter().map(|failure| format!("{failure:#}")).collect::<Vec<_>>().join("; ")
 }
 
 impl Capacity {
@@ -188,5 +199,8 @@ fn forbid(instance: &mut Instance, peer: Target) -> Result<(), Error> {
 
 fn restore_program(instance: &mut Instance, before: Running, after: Option<Wanted>) -> Result<(), Error> {
     let now = Wanted::of(&instance.settings()?);
-    if after.is_none_or(|after| now == after) { instance.go_back(before) } else { Ok(()) }
+    let Some(after) = after.filter(|after| *after != now) else { return instance.go_back(before) };
+    // Somebody has asked for other settings since, which stay.
+    let back = now.back(&after, &before.wanted());
+    if back == now { Ok(()) } else { instance.upgrade(&back) }
 }

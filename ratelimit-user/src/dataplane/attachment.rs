@@ -13,13 +13,15 @@ use aya::programs::{
 
 use super::{
     Error,
+    added::Added,
     bpf::Link,
     error::{Tried as _, at},
     host,
+    instance::remove_if_there,
     interface::{self, Attached, Interface},
     link_name,
     object::FRAGS_SINCE,
-    takeover::{self, Removed},
+    takeover,
 };
 
 /// The usual MTU, which every driver takes in one buffer.
@@ -65,13 +67,6 @@ pub struct Attachment {
     pin: PathBuf,
 }
 
-/// An attachment that can still be undone.
-pub struct Added {
-    interface: Interface,
-    pin: PathBuf,
-    removed: Option<Removed>,
-}
-
 impl Attachment {
     /// Detaches it, whatever name its interface has.
     ///
@@ -80,21 +75,6 @@ impl Attachment {
     /// [`Error::Bpf`] or [`Error::Path`] where the kernel refuses.
     pub fn detach(&self) -> Result<(), Error> {
         remove(&self.pin)
-    }
-}
-
-impl Added {
-    /// Undoes [`Attachments::attach`], unless somebody has detached it meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Bpf`] or [`Error::Netlink`] where the kernel refuses.
-    pub fn take_back(&self) -> Result<(), Error> {
-        if !self.pin.exists() {
-            return Ok(());
-        }
-        remove(&self.pin)?;
-        self.removed.as_ref().map_or(Ok(()), |removed| removed.restore(&self.interface))
     }
 }
 
@@ -162,7 +142,7 @@ impl Attachments {
             None => None,
         };
         match (self.attach_free(program, &interface, how), removed) {
-            (Ok(pin), removed) => Ok(Added { interface, pin, removed }),
+            (Ok(pin), removed) => Ok(Added { interface, pin, removed, is_detached: false }),
             (Err(error), None) => Err(error),
             (Err(error), Some(removed)) => {
                 removed.restore(&interface)?;
@@ -234,15 +214,21 @@ impl Attachments {
 
 /// The kernel may free a link some time after its last holder has gone, but detaches it at once. Of two that remove the
 /// same, the second finds nothing to do.
-fn remove(pin: &Path) -> Result<(), Error> {
-    if !pin.exists() {
-        return Ok(());
-    }
-    Link::from_pin(pin)?.detach()?;
-    fs::remove_file(pin).map_err(at(pin))
+pub(super) fn remove(pin: &Path) -> Result<(), Error> {
+    let remove = || {
+        Link::from_pin(pin)?.detach()?;
+        remove_if_there(pin, |path| fs::remove_file(path))
+    };
+    remove().or_else(|error| if pin.exists() { Err(error) } else { Ok(()) })
 }
 
 fn put(program: &mut Xdp, pin: &Path) -> Result<(), Error> {
+    // Whoever takes an attach back does not wait for the lock.
+    let is_gone = || !pin.exists() || Link::from_pin(pin).is_ok_and(|link| link.interface.is_none());
+    put_on(program, pin).or_else(|error| if is_gone() { Ok(()) } else { Err(error) })
+}
+
+fn put_on(program: &mut Xdp, pin: &Path) -> Result<(), Error> {
     // A link whose interface was deleted takes no other program, and needs none.
     if Link::from_pin(pin)?.interface.is_none() {
         return Ok(());

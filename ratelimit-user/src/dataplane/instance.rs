@@ -190,6 +190,14 @@ pub fn can_pin(pins: &Path) -> bool {
     pins.parent().is_some_and(is_bpffs)
 }
 
+/// Whether another command has the lock of the instance in `pins` just now.
+#[must_use]
+pub fn is_locked(pins: &Path) -> bool {
+    let folder = rustix::fs::open(pins, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    let lock = folder.and_then(|folder| rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive));
+    lock == Err(rustix::io::Errno::WOULDBLOCK)
+}
+
 /// Locks the folder of the pins. None where there is no folder.
 fn lock(pins: &Path) -> Result<Option<OwnedFd>, Error> {
     loop {

@@ -234,6 +234,27 @@ impl Wanted {
         }
     }
 
+    /// These, but those of `before` wherever they are what was asked for `after` that.
+    #[must_use]
+    pub fn back(&self, after: &Self, before: &Self) -> Self {
+        fn back<T: PartialEq>(now: T, after: &T, before: T) -> T {
+            if now == *after { before } else { now }
+        }
+        Self {
+            ipv6_prefix: back(self.ipv6_prefix, &after.ipv6_prefix, before.ipv6_prefix),
+            buckets: back(self.buckets, &after.buckets, before.buckets),
+            pass_malformed: back(self.pass_malformed, &after.pass_malformed, before.pass_malformed),
+            cells: back(self.cells, &after.cells, before.cells),
+            sample: back(self.sample, &after.sample, before.sample),
+            admissions: back(self.admissions, &after.admissions, before.admissions),
+            strangers: back(self.strangers, &after.strangers, before.strangers),
+            source_logs: back(self.source_logs, &after.source_logs, before.source_logs),
+            shadow: back(self.shadow, &after.shadow, before.shadow),
+            replies: back(self.replies, &after.replies, before.replies),
+            log_level: back(self.log_level, &after.log_level, before.log_level),
+        }
+    }
+
     /// The settings that this means where the others are `open`.
     #[must_use]
     pub fn or(&self, open: Settings) -> Settings {

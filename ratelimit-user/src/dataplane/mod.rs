@@ -1,5 +1,6 @@
 //! Typed handles on the program, its links and its maps. The only place that knows aya, netlink and bpffs.
 
+pub mod added;
 pub mod attachment;
 mod bpf;
 pub mod bulk;

@@ -26,6 +26,14 @@ pub struct Running {
     settings: Settings,
 }
 
+impl Running {
+    /// What asks for its settings.
+    #[must_use]
+    pub fn wanted(&self) -> Wanted {
+        Wanted::of(&self.settings)
+    }
+}
+
 impl Instance {
     /// The program that runs, to go back to it later.
     ///

@@ -17,7 +17,7 @@ use super::{
 pub struct Terms {
     /// What each source may do.
     pub policy: Policy,
-    /// The wider limits that must agree.
+    /// The wider limits that must agree, the narrowest first.
     pub parents: Vec<ParentLimit>,
 }
 
@@ -69,6 +69,13 @@ impl From<Policy> for Terms {
 }
 
 impl Terms {
+    /// Those of a policy with these parents, in whatever order they are given: there is one order, so that the same terms are equal.
+    #[must_use]
+    pub fn new(policy: Policy, mut parents: Vec<ParentLimit>) -> Self {
+        parents.sort_by_key(|parent| parent.scope);
+        Self { policy, parents }
+    }
+
     /// The parents of the sources of one family, the narrowest first.
     ///
     /// # Errors
@@ -129,8 +136,7 @@ impl Terms {
                 parents.push(parent);
             }
         }
-        parents.sort_by_key(|parent| parent.scope);
-        Self { policy, parents }
+        Self::new(policy, parents)
     }
 }
 

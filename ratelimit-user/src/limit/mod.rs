@@ -84,7 +84,7 @@ impl Rates {
             limit.hundredths(policy.soft)?;
         }
         let parents = parents.iter().map(|parent| parent.limit(sources)).collect::<Result<_>>()?;
-        Ok(Some(Terms { policy, parents }))
+        Ok(Some(Terms::new(policy, parents)))
     }
 
     /// The same, where one is needed.

@@ -21,7 +21,7 @@ use serde_json::json;
 
 /// Waits until this is so.
 #[track_caller]
-fn until(what: &str, is_so: impl Fn() -> bool) {
+pub(super) fn until(what: &str, is_so: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while !is_so() {
         assert!(Instant::now() < deadline, "{what}: not within 30 s");
@@ -35,12 +35,12 @@ fn is_waiting(ratelimit: &Ratelimit<'_>) -> bool {
 }
 
 /// Whether nothing is left of one that has waited.
-fn is_over(sandbox: &Sandbox) -> bool {
+pub(super) fn is_over(sandbox: &Sandbox) -> bool {
     !sandbox.victim(|| fs::exists("/run/ratelimit.confirm/confirm.lock").unwrap())
 }
 
 /// The process that waits, found by the socket's owner's environment.
-fn waiter(sandbox: &Sandbox) -> Pid {
+pub(super) fn waiter(sandbox: &Sandbox) -> Pid {
     let mine = sandbox.victim(|| fs::read_link("/proc/thread-self/ns/mnt").unwrap());
     let is_waiter = |pid: &i32| {
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();

@@ -209,6 +209,22 @@ fn a_file_is_checked_without_an_instance() {
 }
 
 #[test]
+fn a_limit_is_unchanged_in_whatever_order_its_parents_are_given() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let folder = Folder::new();
+    folder.write(
+        "interfaces = [\"eth0\"]\n[default]\npackets = \"1000/s\"\nparent = [\"all=500k/s\", \"/48=30k/s\", \"/24=20k/s\"]\n",
+    );
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    assert!(daemon.line().ends_with("rules: 1 set, 0 deleted, 0 unchanged; attached to eth0"));
+    assert!(ratelimit.ok("reload").ends_with("rules: 0 set, 0 deleted, 1 unchanged\n"));
+    daemon.line();
+    daemon.end();
+    ratelimit.ok("detach --all");
+}
+
+#[test]
 fn what_is_saved_is_good_and_gives_the_same_again() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);

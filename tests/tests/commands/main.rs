@@ -31,3 +31,4 @@ mod settings;
 mod shadow;
 mod shares;
 mod ssh;
+mod undo;

@@ -85,6 +85,7 @@ pub(super) const EXCLUDED: [(&str, &str, Names); 13] = [
             "confirm::",
             "costs::costs_that_cannot_be_are_refused_and_those_that_are_not_there_are_a_negative_answer",
             "costs::packets_count_as_what_was_set_from_the_next_one_on",
+            "daemon::a_limit_is_unchanged_in_whatever_order_its_parents_are_given",
             "daemon::a_session_that_kept_rules_deny_is_named_and_they_stay",
             "daemon::what_is_saved_is_good_and_gives_the_same_again",
             "daemon::what_rules_do_not_ask_for_stays_when_they_go",
@@ -109,6 +110,7 @@ pub(super) const EXCLUDED: [(&str, &str, Names); 13] = [
             "settings::what_a_running_instance_is_told_acts_and_stays",
             "settings::what_cannot_be_is_refused",
             "shadow::in_shadow_every_reason_is_counted_and_no_source_is_dropped",
+            "undo::",
         ],
     ),
     (
