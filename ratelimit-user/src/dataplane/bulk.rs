@@ -1,6 +1,9 @@
 //! Changes many rules at once: all of them, or none.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    path::Path,
+};
 
 use ratelimit_common::{
     class::{ANY, Class},
@@ -18,6 +21,7 @@ use super::{
     tables::{self, Tables},
     target::{Sources, Target},
     terms::Terms,
+    underway::Underway,
     upgrade,
 };
 
@@ -71,7 +75,7 @@ impl Instance {
             terms.check(wish.target, ipv6_prefix)?;
         }
         self.look_at(needed)?;
-        let outcome = apply(&mut self.tables, change, progress, check);
+        let outcome = apply(&self.pins, &mut self.tables, change, progress, check);
         if outcome.is_err() || !change.deleted.is_empty() {
             self.spare(policies::OF_RULES);
         }
@@ -118,6 +122,7 @@ struct Plan {
 }
 
 fn apply(
+    pins: &Path,
     tables: &mut Tables,
     change: &Change,
     progress: &mut dyn FnMut(usize),
@@ -125,8 +130,10 @@ fn apply(
 ) -> Result<(), Error> {
     expiry::clear(tables)?;
     let ids = policies::intern_all(tables, &change.terms)?;
+    let underway = Underway::begin(pins)?;
     let outcome = plan(tables, change, &ids).and_then(|plan| write(tables, &plan, progress, check));
     tables.renew()?;
+    underway.end();
     let replaces_defaults = change.wishes.iter().any(|wish| wish.target.sources == Sources::Default);
     if outcome.is_err() || !change.deleted.is_empty() || replaces_defaults {
         policies::renew_debt(tables)?;

@@ -44,6 +44,7 @@ pub mod takeover;
 pub mod target;
 pub mod terms;
 mod tracked;
+mod underway;
 mod upgrade;
 pub mod view;
 

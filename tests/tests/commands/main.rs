@@ -7,6 +7,7 @@ mod attaching;
 mod bounds;
 mod confirm;
 mod costs;
+mod cut_short;
 mod daemon;
 mod doctor;
 mod errors;
