@@ -15,8 +15,13 @@ fn problems(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn an_empty_file_asks_for_nothing() {
-    let config = parse("# nothing\n").unwrap();
+fn a_file_asks_for_nothing_only_in_words() {
+    for text in ["", "\n", "# interfaces = [\"eth0\"]\n\n  \t\r\n# later", "\u{feff}"] {
+        let expected =
+            "1:1: the file says nothing: write interfaces = [] if nothing is to be attached or limited".to_owned();
+        assert_eq!(problems(text), [expected], "{text:?}");
+    }
+    let config = parse("interfaces = []").unwrap();
     assert!(config.interfaces.is_empty() && config.rules.is_empty() && config.costs.is_empty());
     assert_eq!(config.wanted, Wanted::default());
 }
