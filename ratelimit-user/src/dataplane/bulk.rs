@@ -6,8 +6,7 @@ use std::{
 };
 
 use ratelimit_common::{
-    class::{ANY, Class},
-    map::{PREFIX_RULES_MAX, SOURCE_RULES_MAX},
+    class::ANY,
     policy::{PolicyId, UNLIMITED_ID},
     rule::{NEVER, Rule},
     service::Service,
@@ -16,6 +15,7 @@ use ratelimit_common::{
 
 use super::{
     Error, Instance, expiry, filter, policies,
+    room::{Entry, Existing, Plan, Room},
     rules::{self, Place},
     services::{self, Services},
     tables::{self, Tables},
@@ -81,44 +81,6 @@ impl Instance {
         }
         outcome
     }
-}
-
-/// A rule of one class, as the maps have it.
-type Entry = (Source, Rule);
-
-/// What the rule maps hold, by prefix and class.
-struct Existing {
-    sources: HashMap<Source, Rule>,
-    prefixes: HashMap<Source, Rule>,
-}
-
-impl Existing {
-    fn read(tables: &Tables) -> Result<Self, Error> {
-        Ok(Self {
-            sources: tables.source_rules()?.into_iter().collect(),
-            prefixes: tables.prefix_rules()?.into_iter().collect(),
-        })
-    }
-
-    /// Whether so many more have room.
-    fn check_room(&self, sources: &[Entry], prefixes: &[Entry]) -> Result<(), Error> {
-        let room = |kind, most: u32, old: &HashMap<Source, Rule>, new: &[Entry]| {
-            let more = new.iter().filter(|(source, _)| !old.contains_key(source)).count();
-            if old.len() + more > most as usize { Err(Error::TooManyRules { kind, most }) } else { Ok(()) }
-        };
-        room("source", SOURCE_RULES_MAX, &self.sources, sources)?;
-        room("prefix", PREFIX_RULES_MAX, &self.prefixes, prefixes)
-    }
-}
-
-/// The same change as the maps have it.
-#[derive(Default)]
-struct Plan {
-    sources: Vec<Entry>,
-    prefixes: Vec<Entry>,
-    /// Classes whose default changes, with the policy and its origin.
-    defaults: Vec<(Class, PolicyId, u8)>,
-    deleted: Vec<(Source, Place)>,
 }
 
 fn apply(
@@ -194,17 +156,21 @@ fn write(
     check: &dyn Fn(&Tables) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let mut existing = Existing::read(tables)?;
-    if existing.check_room(&plan.sources, &plan.prefixes).is_err() {
-        // What has ended makes room, even if a search is not due yet.
-        expiry::remove(tables)?;
-        existing = Existing::read(tables)?;
-        existing.check_room(&plan.sources, &plan.prefixes)?;
-    }
+    let room = match existing.room(plan) {
+        Err(_) => {
+            // What has ended makes room, even if a search is not due yet.
+            expiry::remove(tables)?;
+            existing = Existing::read(tables)?;
+            existing.room(plan)?
+        }
+        room => room?,
+    };
     prepare(tables, plan)?;
     let defaults = plan.defaults.iter().map(|(class, ..)| Ok((*class, tables.class(*class)?)));
     let defaults = defaults.collect::<Result<Vec<_>, Error>>()?;
     // Bans come last: what was lifted is not put back.
-    let outcome = try_write(tables, plan, progress).and_then(|()| check(tables)).and_then(|()| lift_bans(tables, plan));
+    let outcome =
+        try_write(tables, plan, room, progress).and_then(|()| check(tables)).and_then(|()| lift_bans(tables, plan));
     if outcome.is_err() {
         // The failure itself is what the operator must hear of, not that of undoing.
         let _ = undo(tables, plan, &existing);
@@ -230,7 +196,11 @@ fn prepare(tables: &mut Tables, plan: &Plan) -> Result<(), Error> {
     filter::add_all(tables, plan.sources.iter().chain(&plan.prefixes).map(|(source, _)| source))
 }
 
-fn try_write(tables: &mut Tables, plan: &Plan, progress: &mut dyn FnMut(usize)) -> Result<(), Error> {
+fn try_write(tables: &mut Tables, plan: &Plan, room: Room, progress: &mut dyn FnMut(usize)) -> Result<(), Error> {
+    let delete = |tables: &mut Tables| plan.deleted.iter().try_for_each(|(_, place)| place.remove(tables));
+    if room == Room::InPlace {
+        delete(tables)?;
+    }
     let mut done = 0;
     for batch in plan.prefixes.chunks(BATCH) {
         tables.set_prefix_rules(batch)?;
@@ -245,10 +215,7 @@ fn try_write(tables: &mut Tables, plan: &Plan, progress: &mut dyn FnMut(usize)) 
     for (class, policy, origin) in &plan.defaults {
         tables.set_default_policy(*class, *policy, *origin)?;
     }
-    for (_, place) in &plan.deleted {
-        place.remove(tables)?;
-    }
-    Ok(())
+    if room == Room::Beside { delete(tables) } else { Ok(()) }
 }
 
 /// What the operator says about a source counts.
@@ -265,7 +232,7 @@ fn lift_bans(tables: &mut Tables, plan: &Plan) -> Result<(), Error> {
     Ok(())
 }
 
-/// Puts back what was there, as far as it goes.
+/// Puts back what was there, as far as it goes. What was deleted comes last: what was new makes room for it.
 fn undo(tables: &mut Tables, plan: &Plan, existing: &Existing) -> Result<(), Error> {
     let Existing { sources, prefixes } = existing;
     for (source, _) in &plan.sources {

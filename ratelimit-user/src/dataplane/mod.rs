@@ -34,6 +34,7 @@ pub mod policies;
 mod raw;
 pub mod replace;
 pub mod resolve;
+mod room;
 pub mod rules;
 pub mod services;
 mod shapes;

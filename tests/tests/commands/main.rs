@@ -24,6 +24,7 @@ mod many;
 mod metrics;
 mod privileges;
 mod prometheus;
+mod replacing;
 mod rules;
 mod sequences;
 mod service;
