@@ -39,6 +39,7 @@ pub mod rules;
 pub mod services;
 mod shapes;
 pub mod shares;
+mod slots;
 mod stage;
 pub mod tables;
 pub mod takeover;

@@ -9,6 +9,7 @@ mod confirm;
 mod costs;
 mod cut_short;
 mod daemon;
+mod distinct;
 mod doctor;
 mod errors;
 mod events;
