@@ -5,6 +5,7 @@ mod options;
 mod parts;
 mod policies;
 pub mod problem;
+mod room;
 mod rules;
 pub mod save;
 mod table;

@@ -178,6 +178,26 @@ fn every_problem_is_named_with_its_place_and_what_was_expected() {
 }
 
 #[test]
+fn what_no_instance_has_room_for_is_told_where_it_begins() {
+    let services = |count: u16| {
+        let rule = |port| format!("[[rule]]\nsource = \"10.0.0.1\"\nservice = \"udp/{port}\"\npolicy = \"deny\"\n");
+        (1..=count).map(rule).collect::<String>()
+    };
+    assert!(parse(&services(255)).is_ok());
+    let told = "1021:1: [[rule]]: one service more than the 255 that can be told apart: leave some away";
+    assert_eq!(problems(&services(257)), [told]);
+
+    let limits = |count: usize| {
+        let rule = |n| format!("[[rule]]\nsource = \"10.0.{}.{}\"\npackets = \"{n}/s\"\n", n >> 8, n & 255);
+        (1..=count).map(rule).collect::<String>()
+    };
+    // Four are there in every instance.
+    assert!(parse(&limits(3_836)).is_ok());
+    let told = "11509:1: [[rule]]: more different limits than there is room for: have rules share some";
+    assert_eq!(problems(&limits(3_840)), [told]);
+}
+
+#[test]
 fn all_problems_are_told_at_once_in_their_order() {
     let text = "interfaces = [\"a\"]\nshadow = true\n[default]\npackets = \"x\"\nbytes = \"y\"\n[[rule]]\n";
     let lines: Vec<usize> = parse(text).err().unwrap_or_default().iter().map(|problem| problem.line).collect();
