@@ -27,7 +27,7 @@ pub const MAX_FRAME: u32 = 1 << 16;
 ///
 /// An entry in use is never written: a changed limit is another entry, so no packet sees half of one.
 #[repr(C, align(8))]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Policy {
     /// [`ALLOW`], [`DENY`], [`LIMIT`], [`BAN`], or 0 for an entry that is free.
     pub kind: u32,
@@ -77,7 +77,7 @@ pub const MOST_COST: u32 = 50;
 
 /// Who is shut out, and for how long.
 #[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Ban {
     /// Nanoseconds the first time; 0 is not at all.
     pub time: u64,
@@ -99,7 +99,7 @@ pub const MOST_PARENTS: usize = 2;
 
 /// A wider limit, with one bucket for all sources in its scope whose policy names it.
 #[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Parent {
     /// Its own policy, which has limits and no parents.
     pub policy: u16,
@@ -119,7 +119,7 @@ pub const IN_ALL: u8 = 3;
 
 /// One limit in units of time.
 #[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Meter {
     /// Cost of one packet or one byte, times two to the power of `shift`, halved.
     pub cost: u64,
@@ -139,7 +139,7 @@ boundary!(Meter, size 40);
 
 /// The limits in the operator's words. Zero means not given.
 #[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Given {
     /// Packets per period.
     pub packets: u64,

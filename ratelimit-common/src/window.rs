@@ -25,7 +25,7 @@ pub const SLIDING_PRODUCT: u128 = 1 << 62;
 
 /// One limit by windows.
 #[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Window {
     /// Packets or bytes in a window; 0 is no limit.
     pub limit: u64,

@@ -5,6 +5,7 @@ mod options;
 mod parts;
 mod policies;
 pub mod problem;
+mod room;
 mod rules;
 pub mod save;
 mod table;
@@ -75,6 +76,9 @@ struct InterfaceOptions {
 /// What stands before the first table.
 const TOP: [&str; 8] = ["interfaces", "interface", "settings", "default", "service", "policy", "rule", "metrics"];
 
+/// What is told of a file without any key. One that is just being written is as empty, and must not take everything away.
+const SAYS_NOTHING: &str = "the file says nothing: write interfaces = [] if nothing is to be attached or limited";
+
 /// Reads a file.
 ///
 /// # Errors
@@ -102,7 +106,9 @@ fn whole(text: &str) -> Result<Config, Vec<Problem>> {
         page.wrong(error.span().unwrap_or_default(), error.message());
     }
     let mut config = Config::default();
-    if errors.is_empty() {
+    if errors.is_empty() && entries.get_ref().is_empty() {
+        page.wrong(0..0, SAYS_NOTHING);
+    } else if errors.is_empty() {
         let top = Table::new(&page, 0..0, entries.get_ref());
         config = read_top(&page, &top, &mut |_| {});
     }
@@ -114,7 +120,8 @@ fn whole(text: &str) -> Result<Config, Vec<Problem>> {
 fn in_parts(text: &str) -> Option<Config> {
     let Parts { others, rules } = Parts::of(text);
     let (entries, errors) = DeTable::parse_recoverable(&others);
-    if !errors.is_empty() || entries.get_ref().contains_key("rule") {
+    let says_nothing = entries.get_ref().is_empty() && rules.is_empty();
+    if !errors.is_empty() || says_nothing || entries.get_ref().contains_key("rule") {
         return None;
     }
     let page = Page::new(&others);

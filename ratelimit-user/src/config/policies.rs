@@ -25,7 +25,7 @@ pub(super) struct Policies {
     /// Nothing where one is wrong, which was said.
     named: HashMap<String, Option<Rates>>,
     /// Bits of an IPv6 address that make a source.
-    ipv6_prefix: u8,
+    pub(super) ipv6_prefix: u8,
     /// Whether any interface has a capacity.
     has_capacity: bool,
 }

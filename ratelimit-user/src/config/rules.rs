@@ -6,6 +6,7 @@ use ratelimit_common::{policy::MOST_COST, service::Service};
 
 use super::{
     policies::Policies,
+    room::Room,
     table::{Table, Value},
 };
 use crate::{
@@ -37,11 +38,12 @@ pub(super) struct Rules<'p> {
     planned: Vec<Planned>,
     /// Where the rule for a target stands.
     places: HashMap<Target, usize>,
+    room: Room,
 }
 
 impl<'p> Rules<'p> {
     pub(super) fn new(policies: &'p Policies) -> Self {
-        Self { policies, planned: Vec::new(), places: HashMap::new() }
+        Self { policies, planned: Vec::new(), places: HashMap::new(), room: Room::new() }
     }
 
     pub(super) fn done(self) -> Vec<Planned> {
@@ -58,6 +60,9 @@ impl<'p> Rules<'p> {
     /// Adds the default of a service, if it says anything of that, and returns what its packets count as.
     pub(super) fn add_service(&mut self, service: Service, table: &Table<'_>) -> Option<u32> {
         let cost = table.get("cost").and_then(cost);
+        if let Some(problem) = self.room.add_service(service) {
+            table.wrong(problem);
+        }
         let has_default = table.each().any(|(key, _)| key.get_ref() != "cost");
         if has_default {
             self.add_default(service, table, &["cost"]);
@@ -96,6 +101,11 @@ impl<'p> Rules<'p> {
     fn plan(&mut self, target: Target, terms: Option<Terms>, until: Option<SystemTime>, table: &Table<'_>) {
         if let Some(place) = self.places.insert(target, table.span.start) {
             table.wrong(format!("{target} has a rule already, in line {}", table.line(place)));
+        }
+        // One that has ended takes no room.
+        let lasting = terms.as_ref().filter(|_| until.is_none_or(|until| SystemTime::now() < until));
+        if let Some(problem) = lasting.and_then(|terms| self.room.add(target, terms, self.policies.ipv6_prefix)) {
+            table.wrong(problem);
         }
         self.planned.extend(terms.map(|terms| {
             let before = self.planned.last().filter(|before| *before.terms == terms);

@@ -15,8 +15,13 @@ fn problems(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn an_empty_file_asks_for_nothing() {
-    let config = parse("# nothing\n").unwrap();
+fn a_file_asks_for_nothing_only_in_words() {
+    for text in ["", "\n", "# interfaces = [\"eth0\"]\n\n  \t\r\n# later", "\u{feff}"] {
+        let expected =
+            "1:1: the file says nothing: write interfaces = [] if nothing is to be attached or limited".to_owned();
+        assert_eq!(problems(text), [expected], "{text:?}");
+    }
+    let config = parse("interfaces = []").unwrap();
     assert!(config.interfaces.is_empty() && config.rules.is_empty() && config.costs.is_empty());
     assert_eq!(config.wanted, Wanted::default());
 }
@@ -170,6 +175,26 @@ fn every_problem_is_named_with_its_place_and_what_was_expected() {
     ] {
         assert_eq!(problems(text), [expected], "{text}");
     }
+}
+
+#[test]
+fn what_no_instance_has_room_for_is_told_where_it_begins() {
+    let services = |count: u16| {
+        let rule = |port| format!("[[rule]]\nsource = \"10.0.0.1\"\nservice = \"udp/{port}\"\npolicy = \"deny\"\n");
+        (1..=count).map(rule).collect::<String>()
+    };
+    assert!(parse(&services(255)).is_ok());
+    let told = "1021:1: [[rule]]: one service more than the 255 that can be told apart: leave some away";
+    assert_eq!(problems(&services(257)), [told]);
+
+    let limits = |count: usize| {
+        let rule = |n| format!("[[rule]]\nsource = \"10.0.{}.{}\"\npackets = \"{n}/s\"\n", n >> 8, n & 255);
+        (1..=count).map(rule).collect::<String>()
+    };
+    // Four are there in every instance.
+    assert!(parse(&limits(3_836)).is_ok());
+    let told = "11509:1: [[rule]]: more different limits than there is room for: have rules share some";
+    assert_eq!(problems(&limits(3_840)), [told]);
 }
 
 #[test]

@@ -38,6 +38,7 @@ pub(super) fn difference(running: &[Listed], planned: &[Planned], now: SystemTim
     let mut rules: HashMap<Target, &Listed> =
         running.iter().filter(|rule| rule.origin != BANNED).map(|rule| (rule.target, rule)).collect();
     let mut found = Difference::default();
+    let mut places = HashMap::new();
     for plan in planned {
         let left = match plan.until.map(|until| until.duration_since(now)) {
             // It has ended.
@@ -48,7 +49,7 @@ pub(super) fn difference(running: &[Listed], planned: &[Planned], now: SystemTim
         match rules.remove(&plan.target) {
             Some(rule) if rule.terms == plan.terms && is_same_end(rule.expires_in, left) => found.unchanged += 1,
             Some(rule) if rule.origin != CONFIG => found.overruled.push(plan.target),
-            _ => found.wish(plan, left),
+            _ => found.wish(plan, left, &mut places),
         }
     }
     let gone = rules.values().filter(|rule| rule.origin == CONFIG);
@@ -58,20 +59,16 @@ pub(super) fn difference(running: &[Listed], planned: &[Planned], now: SystemTim
 }
 
 impl Difference {
-    fn wish(&mut self, plan: &Planned, left: Option<Duration>) {
+    /// `places` says where terms are among those of the change: many rules share few.
+    fn wish<'p>(&mut self, plan: &'p Planned, left: Option<Duration>, places: &mut HashMap<&'p Terms, usize>) {
         let expires =
             left.map_or(NEVER, |left| host::now().saturating_add(u64::try_from(left.as_nanos()).unwrap_or(NEVER)));
-        let terms = self.index(&plan.terms);
-        self.change.wishes.push(Wish { target: plan.target, terms, expires, origin: CONFIG });
-    }
-
-    /// Many rules share few terms.
-    fn index(&mut self, terms: &Terms) -> usize {
         let known = &mut self.change.terms;
-        known.iter().position(|known| known == terms).unwrap_or_else(|| {
-            known.push(terms.clone());
+        let terms = *places.entry(&plan.terms).or_insert_with(|| {
+            known.push(Terms::clone(&plan.terms));
             known.len() - 1
-        })
+        });
+        self.change.wishes.push(Wish { target: plan.target, terms, expires, origin: CONFIG });
     }
 }
 

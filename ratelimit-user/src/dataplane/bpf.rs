@@ -110,7 +110,7 @@ pub(super) struct Batch {
 /// Entries that are read in one call at first.
 const BATCH: usize = 256;
 
-/// All entries of a hash map (kernel 5.6). Those that come and go meanwhile may be missed, but none is there twice.
+/// All entries of a hash map or an array (kernel 5.6). Those that come and go meanwhile may be missed, but none is there twice.
 pub(super) fn entries<K: Pod, V: Pod>(map: BorrowedFd<'_>) -> Result<Vec<(K, V)>, Error> {
     entries_by::<K, V, u32>(map)
 }

@@ -1,10 +1,13 @@
 //! Changes many rules at once: all of them, or none.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    hash::{Hash, Hasher},
+    path::Path,
+};
 
 use ratelimit_common::{
-    class::{ANY, Class},
-    map::{PREFIX_RULES_MAX, SOURCE_RULES_MAX},
+    class::ANY,
     policy::{PolicyId, UNLIMITED_ID},
     rule::{NEVER, Rule},
     service::Service,
@@ -13,11 +16,13 @@ use ratelimit_common::{
 
 use super::{
     Error, Instance, expiry, filter, policies,
+    room::{Entry, Existing, Plan, Room},
     rules::{self, Place},
     services::{self, Services},
     tables::{self, Tables},
     target::{Sources, Target},
     terms::Terms,
+    underway::Underway,
     upgrade,
 };
 
@@ -48,6 +53,14 @@ pub struct Change {
     pub deleted: Vec<Target>,
 }
 
+/// Of what takes most to tell terms apart: whoever looks for them among thousands must not compare all.
+impl Hash for Terms {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.policy.hash(state);
+        self.parents.iter().for_each(|parent| parent.policy.hash(state));
+    }
+}
+
 impl Instance {
     /// Makes a change, and tells `progress` how many rules are written. When all are, `check` has the last word.
     ///
@@ -71,7 +84,7 @@ impl Instance {
             terms.check(wish.target, ipv6_prefix)?;
         }
         self.look_at(needed)?;
-        let outcome = apply(&mut self.tables, change, progress, check);
+        let outcome = apply(&self.pins, &mut self.tables, change, progress, check);
         if outcome.is_err() || !change.deleted.is_empty() {
             self.spare(policies::OF_RULES);
         }
@@ -79,45 +92,8 @@ impl Instance {
     }
 }
 
-/// A rule of one class, as the maps have it.
-type Entry = (Source, Rule);
-
-/// What the rule maps hold, by prefix and class.
-struct Existing {
-    sources: HashMap<Source, Rule>,
-    prefixes: HashMap<Source, Rule>,
-}
-
-impl Existing {
-    fn read(tables: &Tables) -> Result<Self, Error> {
-        Ok(Self {
-            sources: tables.source_rules()?.into_iter().collect(),
-            prefixes: tables.prefix_rules()?.into_iter().collect(),
-        })
-    }
-
-    /// Whether so many more have room.
-    fn check_room(&self, sources: &[Entry], prefixes: &[Entry]) -> Result<(), Error> {
-        let room = |kind, most: u32, old: &HashMap<Source, Rule>, new: &[Entry]| {
-            let more = new.iter().filter(|(source, _)| !old.contains_key(source)).count();
-            if old.len() + more > most as usize { Err(Error::TooManyRules { kind, most }) } else { Ok(()) }
-        };
-        room("source", SOURCE_RULES_MAX, &self.sources, sources)?;
-        room("prefix", PREFIX_RULES_MAX, &self.prefixes, prefixes)
-    }
-}
-
-/// The same change as the maps have it.
-#[derive(Default)]
-struct Plan {
-    sources: Vec<Entry>,
-    prefixes: Vec<Entry>,
-    /// Classes whose default changes, with the policy and its origin.
-    defaults: Vec<(Class, PolicyId, u8)>,
-    deleted: Vec<(Source, Place)>,
-}
-
 fn apply(
+    pins: &Path,
     tables: &mut Tables,
     change: &Change,
     progress: &mut dyn FnMut(usize),
@@ -125,8 +101,10 @@ fn apply(
 ) -> Result<(), Error> {
     expiry::clear(tables)?;
     let ids = policies::intern_all(tables, &change.terms)?;
+    let underway = Underway::begin(pins)?;
     let outcome = plan(tables, change, &ids).and_then(|plan| write(tables, &plan, progress, check));
     tables.renew()?;
+    underway.end();
     let replaces_defaults = change.wishes.iter().any(|wish| wish.target.sources == Sources::Default);
     if outcome.is_err() || !change.deleted.is_empty() || replaces_defaults {
         policies::renew_debt(tables)?;
@@ -187,17 +165,21 @@ fn write(
     check: &dyn Fn(&Tables) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let mut existing = Existing::read(tables)?;
-    if existing.check_room(&plan.sources, &plan.prefixes).is_err() {
-        // What has ended makes room, even if a search is not due yet.
-        expiry::remove(tables)?;
-        existing = Existing::read(tables)?;
-        existing.check_room(&plan.sources, &plan.prefixes)?;
-    }
+    let room = match existing.room(plan) {
+        Err(_) => {
+            // What has ended makes room, even if a search is not due yet.
+            expiry::remove(tables)?;
+            existing = Existing::read(tables)?;
+            existing.room(plan)?
+        }
+        room => room?,
+    };
     prepare(tables, plan)?;
     let defaults = plan.defaults.iter().map(|(class, ..)| Ok((*class, tables.class(*class)?)));
     let defaults = defaults.collect::<Result<Vec<_>, Error>>()?;
     // Bans come last: what was lifted is not put back.
-    let outcome = try_write(tables, plan, progress).and_then(|()| check(tables)).and_then(|()| lift_bans(tables, plan));
+    let outcome =
+        try_write(tables, plan, room, progress).and_then(|()| check(tables)).and_then(|()| lift_bans(tables, plan));
     if outcome.is_err() {
         // The failure itself is what the operator must hear of, not that of undoing.
         let _ = undo(tables, plan, &existing);
@@ -223,7 +205,11 @@ fn prepare(tables: &mut Tables, plan: &Plan) -> Result<(), Error> {
     filter::add_all(tables, plan.sources.iter().chain(&plan.prefixes).map(|(source, _)| source))
 }
 
-fn try_write(tables: &mut Tables, plan: &Plan, progress: &mut dyn FnMut(usize)) -> Result<(), Error> {
+fn try_write(tables: &mut Tables, plan: &Plan, room: Room, progress: &mut dyn FnMut(usize)) -> Result<(), Error> {
+    let delete = |tables: &mut Tables| plan.deleted.iter().try_for_each(|(_, place)| place.remove(tables));
+    if room == Room::InPlace {
+        delete(tables)?;
+    }
     let mut done = 0;
     for batch in plan.prefixes.chunks(BATCH) {
         tables.set_prefix_rules(batch)?;
@@ -238,10 +224,7 @@ fn try_write(tables: &mut Tables, plan: &Plan, progress: &mut dyn FnMut(usize)) 
     for (class, policy, origin) in &plan.defaults {
         tables.set_default_policy(*class, *policy, *origin)?;
     }
-    for (_, place) in &plan.deleted {
-        place.remove(tables)?;
-    }
-    Ok(())
+    if room == Room::Beside { delete(tables) } else { Ok(()) }
 }
 
 /// What the operator says about a source counts.
@@ -258,7 +241,7 @@ fn lift_bans(tables: &mut Tables, plan: &Plan) -> Result<(), Error> {
     Ok(())
 }
 
-/// Puts back what was there, as far as it goes.
+/// Puts back what was there, as far as it goes. What was deleted comes last: what was new makes room for it.
 fn undo(tables: &mut Tables, plan: &Plan, existing: &Existing) -> Result<(), Error> {
     let Existing { sources, prefixes } = existing;
     for (source, _) in &plan.sources {

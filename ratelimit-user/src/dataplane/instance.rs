@@ -23,6 +23,7 @@ use super::{
     object::{self, Settings, Wanted},
     stage,
     tables::Tables,
+    underway,
 };
 
 /// Where the pins are unless told otherwise.
@@ -77,13 +78,14 @@ impl Instance {
         }
         let attachments = Attachments::in_folder(&pins.join(LINKS));
         stage::recover(pins, &attachments)?;
-        let tables = match Tables::open(pins) {
+        let mut tables = match Tables::open(pins) {
             Err(Error::OtherAbi { .. }) if migrates => {
                 migration::migrate(pins, &attachments)?;
                 Tables::open(pins)?
             }
             outcome => outcome?,
         };
+        underway::recover(pins, &mut tables)?;
         let mut instance = Self { pins: pins.to_owned(), tables, attachments, _lock: lock };
         instance.finish_moving();
         Ok(instance)
@@ -251,6 +253,7 @@ fn remove_pins(pins: &Path) -> Result<(), Error> {
 
 fn remove_entries(pins: &Path) -> Result<(), Error> {
     stage::remove(pins)?;
+    underway::remove(pins)?;
     let moved = map::MOVED.into_iter().map(|(_, old)| old);
     for name in map::PINNED.into_iter().chain(moved).chain([PROGRAM]) {
         remove_if_there(&pins.join(name), |path| fs::remove_file(path))?;

@@ -24,6 +24,7 @@ use super::{
     Error,
     error::Tried as _,
     expiry, grace,
+    slots::{self, Slots},
     tables::Tables,
     terms::{FAMILIES, ParentLimit, Scope, Terms},
 };
@@ -34,13 +35,18 @@ use super::{
 ///
 /// [`Error::TooManyPolicies`] where every slot is used by a rule; what [`Terms::parents_of`] says.
 pub fn intern(tables: &mut Tables, terms: &Terms) -> Result<PolicyId, Error> {
-    let families = [terms.parents_of(FAMILIES[0])?, terms.parents_of(FAMILIES[1])?];
-    match try_intern(tables, terms, &families)? {
+    let mut slots = Slots::read(tables)?;
+    intern_first(tables, &mut slots, terms)
+}
+
+fn intern_first(tables: &mut Tables, slots: &mut Slots, terms: &Terms) -> Result<PolicyId, Error> {
+    match try_intern(tables, slots, terms)? {
         Some(id) => Ok(id),
         None => {
             // Parents that were written are freed again if there is no room for the policy, so all are looked for anew.
             collect(tables)?;
-            try_intern(tables, terms, &families)?.ok_or(Error::TooManyPolicies(POLICIES_MAX))
+            *slots = Slots::read(tables)?;
+            try_intern(tables, slots, terms)?.ok_or(Error::TooManyPolicies(POLICIES_MAX))
         }
     }
 }
@@ -55,11 +61,13 @@ pub(super) fn intern_all(tables: &mut Tables, terms: &[Terms]) -> Result<Vec<Pol
     if terms.len() > 1 {
         collect(tables)?;
     }
+    let mut slots = Slots::read(tables)?;
     let mut ids = Vec::new();
     for terms in terms {
-        let families = [terms.parents_of(FAMILIES[0])?, terms.parents_of(FAMILIES[1])?];
-        let id = if ids.is_empty() { Some(intern(tables, terms)?) } else { try_intern(tables, terms, &families)? };
-        let id = id.ok_or(Error::TooManyPolicies(POLICIES_MAX))?;
+        let id = match ids.is_empty() {
+            true => intern_first(tables, &mut slots, terms)?,
+            false => try_intern(tables, &mut slots, terms)?.ok_or(Error::TooManyPolicies(POLICIES_MAX))?,
+        };
         note_debt(tables, &read(tables, id)?)?;
         if terms.policy.ban.time != 0 {
             expiry::expect(tables)?;
@@ -69,23 +77,24 @@ pub(super) fn intern_all(tables: &mut Tables, terms: &[Terms]) -> Result<Vec<Pol
     Ok(ids)
 }
 
-fn try_intern(tables: &mut Tables, terms: &Terms, families: &[Vec<ParentLimit>; 2]) -> Result<Option<PolicyId>, Error> {
+fn try_intern(tables: &mut Tables, places: &mut Slots, terms: &Terms) -> Result<Option<PolicyId>, Error> {
+    let families = [terms.parents_of(FAMILIES[0])?, terms.parents_of(FAMILIES[1])?];
     let control = tables.control()?;
     let flags = terms.policy.flags | if terms.parents.is_empty() { 0 } else { HAS_PARENTS };
     let mut policy = Policy { flags, ..terms.policy };
-    for (slots, parents) in policy.parents.iter_mut().zip(families) {
+    for (slots, parents) in policy.parents.iter_mut().zip(&families) {
         for (slot, parent) in slots.iter_mut().zip(parents) {
             let (scope, prefix) = parent.scope.encoded();
-            let Some(id) = place(tables, &parent.policy.for_costs(control.most_cost))? else { return Ok(None) };
+            let Some(id) = places.place(tables, &parent.policy.for_costs(control.most_cost))? else { return Ok(None) };
             *slot = Parent { policy: id as u16, scope, prefix };
         }
     }
     if policy.soft != 0 {
         let allowance = Limit::of(&policy).hundredths(policy.soft)?;
-        let Some(id) = place(tables, &in_time(allowance, &control))? else { return Ok(None) };
+        let Some(id) = places.place(tables, &in_time(allowance, &control))? else { return Ok(None) };
         policy.allowance = id;
     }
-    place(tables, &in_time(policy, &control).by_ticks(gcra::units(control.tick)))
+    places.place(tables, &in_time(policy, &control).by_ticks(gcra::units(control.tick)))
 }
 
 /// The policy with windows that begin with the hours of a day, for the costs of packets.
@@ -128,26 +137,12 @@ pub(super) fn read(tables: &Tables, slot: PolicyId) -> Result<Policy, Error> {
     tables.policies.get(&slot, 0).tried("cannot read a policy")
 }
 
-/// The slot of exactly this policy; nothing if none has it and none is free.
-fn place(tables: &mut Tables, policy: &Policy) -> Result<Option<PolicyId>, Error> {
-    for slot in 0..POLICIES_MAX {
-        let found = read(tables, slot)?;
-        if found == *policy {
-            return Ok(Some(slot));
-        }
-        if found == Policy::default() {
-            tables.policies.set(slot, policy, 0).tried("cannot write a policy")?;
-            return Ok(Some(slot));
-        }
-    }
-    Ok(None)
-}
-
 /// Frees the slots that no rule uses. Whoever still remembers one asks again first.
 fn collect(tables: &mut Tables) -> Result<(), Error> {
     tables.renew()?;
     let used = used(tables)?;
-    for slot in (0..POLICIES_MAX).filter(|slot| !used.contains(slot)) {
+    let is_unused = |(slot, policy): &(PolicyId, Policy)| *policy != Policy::default() && !used.contains(slot);
+    for (slot, _) in slots::all(tables)?.into_iter().filter(is_unused) {
         tables.policies.set(slot, Policy::default(), 0).tried("cannot free a policy")?;
     }
     Ok(())

@@ -56,9 +56,7 @@ pub(super) enum Place {
 impl Place {
     pub(super) fn of(prefix: &Prefix, class: Class, ipv6_prefix: u32) -> Self {
         let source = prefix.source().of_class(class);
-        // A part of an IPv6 source can be a source of its own, which must find the rule of the whole as that of a prefix around it.
-        let has_no_parts = source.family == IPV4 || prefix.bits() == IPV6_BITS;
-        if has_no_parts && prefix.bits() == source.bits(ipv6_prefix as u8) {
+        if is_single(prefix, ipv6_prefix as u8) {
             return Self::Source(source);
         }
         let (bits, data) = source.prefix_key(prefix.bits());
@@ -86,6 +84,15 @@ impl Place {
         };
         outcome.or_else(missing).tried("cannot delete a rule")
     }
+}
+
+/// Whether a prefix is one source, where so many bits of an IPv6 address make one.
+#[must_use]
+pub fn is_single(prefix: &Prefix, ipv6_prefix: u8) -> bool {
+    let source = prefix.source();
+    // A part of an IPv6 source can be a source of its own, which must find the rule of the whole as that of a prefix around it.
+    let has_no_parts = source.family == IPV4 || prefix.bits() == IPV6_BITS;
+    has_no_parts && prefix.bits() == source.bits(ipv6_prefix)
 }
 
 /// Gives `target` these terms, replacing its rule if it has one. A default cannot expire.

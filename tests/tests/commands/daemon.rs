@@ -50,6 +50,13 @@ fn a_file_is_in_force_is_followed_and_stays_without_the_daemon() {
     assert_eq!(daemon.line(), format!("ratelimit: nothing was changed: {problem}"));
     assert_eq!(limits(&ratelimit), now);
 
+    // Nor does a file that is emptied before it is written anew, as some editors and scripts do.
+    fs::write(&file, "").unwrap();
+    let nothing = "the file says nothing: write interfaces = [] if nothing is to be attached or limited";
+    assert_eq!(daemon.line(), format!("ratelimit: nothing was changed: {shown}:1:1: {nothing}"));
+    assert_eq!(limits(&ratelimit), now);
+    assert_eq!(ratelimit.json("status")["interfaces"][0]["name"], "eth0");
+
     // Who has set a rule by command keeps it.
     folder.write(&FILE.replace("10.0.0.0/24\"\nservice = \"udp/53\"", "10.0.1.0/24\""));
     let line = "read again, rules: 0 set, 1 deleted, 1 unchanged; set otherwise by command: 10.0.1.0/24";

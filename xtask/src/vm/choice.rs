@@ -65,7 +65,17 @@ pub(super) const EXCLUDED: [(&str, &str, Names); 13] = [
     (
         "commands",
         "what these commands print depends on no kernel",
-        &["algorithms::", "asking::", "bounds::", "listing::", "rules::", "sequences::", "services::", "ssh::"],
+        &[
+            "algorithms::",
+            "asking::",
+            "bounds::",
+            "cut_short::",
+            "listing::",
+            "rules::",
+            "sequences::",
+            "services::",
+            "ssh::",
+        ],
     ),
     ("commands", "guests have no Prometheus", &["prometheus::"]),
     (
