@@ -2,7 +2,6 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    hash::{Hash, Hasher},
     path::Path,
 };
 
@@ -51,14 +50,6 @@ pub struct Change {
     pub wishes: Vec<Wish>,
     /// Rules to delete, none of them wished for.
     pub deleted: Vec<Target>,
-}
-
-/// Of what takes most to tell terms apart: whoever looks for them among thousands must not compare all.
-impl Hash for Terms {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.policy.hash(state);
-        self.parents.iter().for_each(|parent| parent.policy.hash(state));
-    }
 }
 
 impl Instance {

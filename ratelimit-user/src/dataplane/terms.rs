@@ -13,7 +13,7 @@ use super::{
 };
 
 /// A policy and its parents.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Terms {
     /// What each source may do.
     pub policy: Policy,
@@ -22,7 +22,7 @@ pub struct Terms {
 }
 
 /// A wider limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ParentLimit {
     /// Whose packets it counts together.
     pub scope: Scope,
@@ -31,7 +31,7 @@ pub struct ParentLimit {
 }
 
 /// Whose packets a parent counts together. Ordered from the narrowest on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
     /// Those of the sources in one prefix of this family ([`IPV4`] or [`IPV6`]), which has this many bits.
     Prefix(u8, Reverse<u8>),
