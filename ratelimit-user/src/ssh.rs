@@ -1,71 +1,135 @@
-//! The operator's own SSH session: where it comes from, and that no rule shuts it out by mistake.
+//! SSH sessions, the operator's own before all: where they come from, and that no rule shuts them out by mistake.
 
-use std::{fs, net::IpAddr, process};
+mod logind;
+mod session;
 
 use anyhow::Result;
 use ratelimit_common::{
     policy::{BAN, DENY, Policy},
     rule::SSH,
-    service::{Service, Transport},
 };
 
+pub(crate) use self::{
+    logind::sessions,
+    session::{Origin, Session, session},
+};
 use crate::{
     dataplane::{
-        Error, Instance, resolve,
+        Error, Instance,
         rules::{self, Listed},
-        services::Services,
         tables::Tables,
-        target::Target,
+        target::{Sources, Target},
         terms::Terms,
     },
     limit::write,
     prefix::Prefix,
 };
 
-/// Most parents that are searched; a session is seldom more than a few shells deep.
-const MOST_PARENTS: usize = 32;
-
-/// Where SSH usually listens.
-const SSH_PORT: u16 = 22;
-
-/// The SSH session that this process runs in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Session {
-    /// Where it comes from.
-    pub(crate) peer: Prefix,
-    /// The port on this host that it came to.
-    port: u16,
+/// Sessions that a file must not shut out; by default none.
+#[derive(Debug, Default)]
+pub struct Guarded {
+    /// Each once.
+    sessions: Vec<Session>,
+    /// The command that does it all the same.
+    command: &'static str,
 }
 
-/// Finds the SSH session. `sudo` takes the variable away, so the parents are asked as well.
-pub(crate) fn session() -> Option<Session> {
-    let own = std::env::var("SSH_CONNECTION").ok();
-    own.or_else(inherited).as_deref().and_then(Session::read)
+impl Guarded {
+    /// These ones.
+    pub(crate) fn new(sessions: impl IntoIterator<Item = Session>, command: &'static str) -> Self {
+        let mut each = Vec::new();
+        for session in sessions {
+            if !each.contains(&session) {
+                each.push(session);
+            }
+        }
+        Self { sessions: each, command }
+    }
 }
 
-/// Watches over an SSH session while many rules change.
-pub(crate) struct Guard(Option<(Session, [Terms; 2])>);
+/// Watches over SSH sessions while many rules change.
+pub(crate) struct Guard {
+    before: Vec<(Session, [Terms; 2])>,
+    /// What does it all the same, where this is not the session's own command.
+    command: Option<&'static str>,
+}
 
 impl Guard {
-    /// Watches over this session, unless by `force`.
+    /// Watches over the own session, unless by `force`.
     pub(crate) fn of(instance: &Instance, force: bool) -> Result<Self, Error> {
-        let Some(session) = session().filter(|_| !force) else { return Ok(Self(None)) };
-        let before = session.terms(&instance.tables)?;
-        Ok(Self(Some((session, before))))
+        let own = session().filter(|_| !force);
+        let before = own.into_iter().map(|session| Ok((session, session.terms(&instance.tables)?)));
+        Ok(Self { before: before.collect::<Result<_, Error>>()?, command: None })
     }
 
-    /// Refuses what shuts the session out.
+    /// Watches over these sessions. Where everything was in shadow until now, nothing was done to them.
+    pub(crate) fn over(instance: &Instance, guarded: &Guarded, was_in_shadow: bool) -> Result<Self, Error> {
+        let nothing = || [Terms::from(Policy::UNLIMITED), Terms::from(Policy::UNLIMITED)];
+        let before = guarded
+            .sessions
+            .iter()
+            .map(|session| Ok((*session, if was_in_shadow { nothing() } else { session.terms(&instance.tables)? })));
+        Ok(Self { before: before.collect::<Result<_, Error>>()?, command: Some(guarded.command) })
+    }
+
+    /// Refuses what shuts a session out.
     ///
     /// # Errors
     ///
-    /// [`Error::OwnSession`] with what would become of it.
+    /// [`Error::ShutOut`] with what would become of it.
     pub(crate) fn check(&self, tables: &Tables) -> Result<(), Error> {
-        let Some((session, before)) = &self.0 else { return Ok(()) };
-        let after = session.terms(tables)?;
-        match before.iter().zip(&after).find(|(before, after)| is_worse(before, after)) {
-            Some((_, after)) => Err(Error::OwnSession { peer: session.peer.to_string(), fate: fate(after) }),
-            None => Ok(()),
+        for (session, before) in &self.before {
+            let after = session.terms(tables)?;
+            let worse = before.iter().zip(&after).find(|(before, after)| is_worse(before, after));
+            if let Some((_, after)) = worse {
+                return Err(self.refusal(session.prefix(), after, tables));
+            }
         }
+        Ok(())
+    }
+
+    fn refusal(&self, peer: Prefix, after: &Terms, tables: &Tables) -> Error {
+        let Some(command) = self.command else { return own(peer, after) };
+        let rule = narrowest(peer, after, tables).map_or_else(String::new, |rule| format!(" by the rule of {rule}"));
+        Error::ShutOut {
+            session: format!("an SSH session comes from {peer}"),
+            fate: fate(after) + &rule,
+            way_out: format!("`{command}` does it all the same"),
+        }
+    }
+}
+
+/// That it happens to the own session.
+fn own(peer: Prefix, after: &Terms) -> Error {
+    Error::ShutOut {
+        session: format!("this SSH session comes from {peer}"),
+        fate: fate(after),
+        way_out: "nothing was changed, --force does it all the same".to_owned(),
+    }
+}
+
+/// The narrowest rule that has given an address these terms.
+fn narrowest(peer: Prefix, terms: &Terms, tables: &Tables) -> Option<Target> {
+    let width = |target: &Target| match target.sources {
+        Sources::Default => Some(0),
+        Sources::Prefix(prefix) => prefix.contains(&peer).then(|| u32::from(prefix.bits()) + 1),
+    };
+    let rules = rules::list(tables).unwrap_or_default();
+    let alike = rules.into_iter().filter(|rule| *rule.terms == *terms);
+    let widths = alike.filter_map(|rule| Some((width(&rule.target)?, rule.target)));
+    widths.max_by_key(|(width, _)| *width).map(|(_, target)| target)
+}
+
+/// Refuses to enforce rules that stand, where they deny the own session.
+///
+/// # Errors
+///
+/// [`Error::ShutOut`] where they do.
+pub(crate) fn check_rules(tables: &Tables) -> Result<(), Error> {
+    let Some(session) = session() else { return Ok(()) };
+    match session.terms(tables)?.iter().find(|terms| shuts_out(terms)) {
+        Some(terms) => Err(own(session.prefix(), terms)),
+        None => Ok(()),
     }
 }
 
@@ -90,8 +154,35 @@ fn fate(terms: &Terms) -> String {
 ///
 /// [`Error::SessionDenied`] where rules that stand deny it; nothing has changed then.
 pub(crate) fn allow_peer(instance: &mut Instance, option: &'static str) -> Result<Option<Prefix>, Error> {
-    let Some(session) = session() else { return Ok(None) };
-    let peer = session.peer;
+    session().map_or(Ok(None), |session| allow(instance, session, option))
+}
+
+/// Does the same for each of these sessions, and adds the addresses to `allowed`.
+///
+/// # Errors
+///
+/// [`Error::SessionDenied`] for the first that rules deny.
+pub(crate) fn allow_each(instance: &mut Instance, guarded: &Guarded, allowed: &mut Vec<Prefix>) -> Result<(), Error> {
+    for session in &guarded.sessions {
+        allowed.extend(allow(instance, *session, guarded.command)?);
+    }
+    Ok(())
+}
+
+/// Takes back what [`allow_each`] has done, as far as it goes.
+pub(crate) fn forbid_each(instance: &mut Instance, allowed: &[Prefix]) {
+    for peer in allowed {
+        let target = Target::prefix(*peer);
+        let rule = rules::get(&instance.tables, target).ok().flatten();
+        if rule.is_some_and(|rule| rule.origin == SSH) {
+            // The reason why it is taken back is what the operator must hear of.
+            let _ = instance.delete_rule(target);
+        }
+    }
+}
+
+fn allow(instance: &mut Instance, session: Session, option: &'static str) -> Result<Option<Prefix>, Error> {
+    let peer = session.prefix();
     if session.terms(&instance.tables)?.iter().any(|terms| terms.policy.kind == DENY) {
         return Err(Error::SessionDenied { peer: peer.to_string(), option });
     }
@@ -125,58 +216,4 @@ pub(crate) fn guarded(
 
 fn shuts_out(terms: &Terms) -> bool {
     matches!(terms.policy.kind, DENY | BAN)
-}
-
-impl Session {
-    /// The four words of the variable: the peer's address and port, and ours. A link-local address may carry its interface.
-    fn read(connection: &str) -> Option<Self> {
-        let mut words = connection.split_whitespace();
-        let peer: IpAddr = words.next()?.split('%').next()?.parse().ok()?;
-        let port = words.nth(2).and_then(|port| port.parse().ok()).unwrap_or(SSH_PORT);
-        Some(Self { peer: Prefix::host(peer.to_canonical()), port })
-    }
-
-    /// What becomes of the session's packets, and of those that would open another.
-    pub(crate) fn terms(&self, tables: &Tables) -> Result<[Terms; 2], Error> {
-        let services = Services::read(tables)?;
-        let of = |classes| resolve::of_address(tables, &self.peer, classes);
-        let open = services.classes(Service::Port(Transport::Tcp, self.port));
-        Ok([of(open)?, of(services.classes_of_new(self.port))?])
-    }
-}
-
-fn inherited() -> Option<String> {
-    let mut process = process::id();
-    for _ in 0..MOST_PARENTS {
-        process = parent(process)?;
-        let environment = fs::read(format!("/proc/{process}/environ")).ok()?;
-        let found = environment.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(b"SSH_CONNECTION="));
-        if let Some(value) = found {
-            return Some(String::from_utf8_lossy(value).into_owned());
-        }
-    }
-    None
-}
-
-fn parent(process: u32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
-    parent.trim().parse().ok().filter(|&parent| parent > 0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Session;
-
-    #[test]
-    fn sessions() {
-        let session = |text: &str| Session::read(text).map(|session| (session.peer.to_string(), session.port));
-        let expected = |peer: &str, port| Some((peer.to_owned(), port));
-        assert_eq!(session("203.0.113.7 51000 192.0.2.1 22"), expected("203.0.113.7", 22));
-        assert_eq!(session("fe80::1%eth0 51000 fe80::2%eth0 2222"), expected("fe80::1", 2222));
-        assert_eq!(session("::ffff:203.0.113.7 51000 ::1 22"), expected("203.0.113.7", 22));
-        assert_eq!(session("203.0.113.7"), expected("203.0.113.7", 22));
-        assert_eq!(session(""), None);
-        assert_eq!(session("UNKNOWN 65535 UNKNOWN 65535"), None);
-    }
 }

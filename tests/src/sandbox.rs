@@ -96,6 +96,16 @@ impl Sandbox {
         link::ip(&self.victim, words)
     }
 
+    /// Deletes the link between victim and peer, and makes it anew.
+    ///
+    /// # Panics
+    ///
+    /// If the system refuses.
+    pub fn renew_link(&self) {
+        link::ip(&self.victim, &format!("link del {VICTIM_LINK}"));
+        link::connect(&self.victim, &self.peer);
+    }
+
     /// Gives the peer another address, for sockets to bind to.
     ///
     /// # Panics

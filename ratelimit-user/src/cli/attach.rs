@@ -54,6 +54,9 @@ pub(super) struct Arguments {
     /// Do not allow the address that this SSH session comes from
     #[arg(long)]
     no_allow_ssh: bool,
+    /// Even if rules that were in shadow until now shut out this SSH session
+    #[arg(long)]
+    force: bool,
     /// Take everything back that this command has done unless `ratelimit confirm` comes in time, from 1s to 1d; the terminal may go meanwhile
     #[arg(long, value_name = "DURATION", value_parser = parse_confirm, conflicts_with = "log_level")]
     confirm: Option<Duration>,
@@ -171,6 +174,10 @@ fn again(
     instance: &mut Instance,
     done: &mut Done,
 ) -> Result<()> {
+    let running = instance.settings()?;
+    if running.shadow && !wanted.or(running).shadow && !arguments.force {
+        ssh::check_rules(&instance.tables)?;
+    }
     let attached = instance.attachments.list()?;
     let indices: Vec<u32> = attached.iter().filter_map(|attachment| attachment.index).collect();
     capacities::keep_only(&mut instance.tables, &indices)?;

@@ -68,7 +68,7 @@ enum Command {
     /// Put a configuration file in force, and follow it: a daemon, which packets do not need
     Run(run::Arguments),
     /// Have the daemon read its file again; it does so by itself when the file changes
-    Reload,
+    Reload(run::ReloadArguments),
     /// Print what is in force as a configuration file: interfaces, settings, costs and rules; [metrics] is the daemon's alone
     Save,
     /// Print the daemon's numbers once, as Prometheus reads them
@@ -139,7 +139,7 @@ fn run(arguments: Arguments) -> Result<Answer> {
         Command::Deny(command) => access::deny(&command, &pins, output),
         Command::Cost(command) => cost::run(&command, &pins, output),
         Command::Run(arguments) => run::run(&arguments, &pins),
-        Command::Reload => run::reload(&pins, output),
+        Command::Reload(arguments) => run::reload(&arguments, &pins, output),
         Command::Save => run::save(&pins),
         Command::Metrics => metrics::run(&pins, output),
         Command::Check(arguments) => check::run(&arguments, output),

@@ -13,9 +13,10 @@ use crate::{
     config::save,
     controller::{
         daemon,
-        socket::{self, Request, SocketError},
+        socket::{self, Caller, SocketError},
     },
     dataplane::{Instance, host},
+    ssh,
 };
 
 #[derive(Debug, clap::Args)]
@@ -23,7 +24,14 @@ pub(super) struct Arguments {
     /// The configuration file
     #[arg(short, long, value_name = "FILE")]
     config: PathBuf,
-    /// Even if the file shuts out the SSH session that this is started from
+    /// Even if the file shuts out SSH sessions, now or whenever it is read again
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct ReloadArguments {
+    /// Even if the file shuts out SSH sessions
     #[arg(long)]
     force: bool,
 }
@@ -47,14 +55,15 @@ pub(super) fn save(pins: &Path) -> Result<Answer> {
     Ok(Answer::Done)
 }
 
-pub(super) fn reload(pins: &Path, output: Output) -> Result<Answer> {
-    match socket::ask(pins, socket::DAEMON, Request::Reload)? {
+pub(super) fn reload(arguments: &ReloadArguments, pins: &Path, output: Output) -> Result<Answer> {
+    let caller = Caller { session: ssh::session(), force: arguments.force };
+    match socket::ask(pins, socket::DAEMON, caller.request())? {
         socket::Answer::Done(message) => {
             let reloaded = Reloaded { message };
             output.print(&reloaded, |out| writeln!(out, "{}", reloaded.message))?;
             Ok(Answer::Done)
         }
-        socket::Answer::Failed(message) => bail!("nothing was changed: {message}"),
+        socket::Answer::Failed(message) => bail!(message),
         socket::Answer::Left(_) => bail!(SocketError::NoAnswer),
     }
 }

@@ -10,9 +10,11 @@ use super::{
     interfaces::{self, Wishes},
     undo::Done,
 };
+pub use crate::ssh::Guarded;
 use crate::{
-    config::Config,
-    dataplane::{Error, Instance, capacities, claim::Claim, interface, rules, target::Target},
+    config::{self, Config},
+    dataplane::{Error, Instance, attachment::Attachment, capacities, claim::Claim, interface, rules, target::Target},
+    prefix::Prefix,
     ssh,
 };
 
@@ -33,12 +35,12 @@ pub struct Applied {
     pub detached: Vec<String>,
     /// Why some of those are attached still.
     pub not_detached: Option<String>,
-    /// The address that an SSH session comes from, which was allowed.
-    pub allowed_ssh: Option<String>,
+    /// Addresses that SSH sessions come from, which were allowed.
+    pub allowed_ssh: Vec<String>,
 }
 
 /// Does what the file says, if this process has the `claim` on the instance, or can get it. A process that does so for the first time brings its own
-/// program. By `force` it may shut out the SSH session that this runs in.
+/// program. The sessions that are `guarded` are allowed where nothing was attached before, and shut out by no rule of the file.
 ///
 /// # Errors
 ///
@@ -47,7 +49,7 @@ pub fn apply(
     pins: &Path,
     config: &Config,
     is_first: bool,
-    force: bool,
+    guarded: &Guarded,
     claim: &mut Option<Claim>,
 ) -> Result<Applied, Error> {
     let names: Vec<String> = config.interfaces.iter().map(|interface| interface.name.clone()).collect();
@@ -56,48 +58,79 @@ pub fn apply(
     // Before another version's instance is brought to this one.
     Claim::take_early(pins, claim)?;
     let (mut instance, is_new) = Instance::open_or_create(pins, &config.wanted)?;
-    let mut done = Done::default();
+    let (mut done, mut allowed) = (Done::default(), Vec::new());
     // Whoever has no claim changes nothing.
     let claimed = instance.claim(claim);
-    let outcome = claimed.and_then(|()| bring(&mut instance, config, How { is_new, is_first, force }, &mut done));
+    let how = How { is_new, is_first, guarded };
+    let outcome = claimed.and_then(|()| bring(&mut instance, config, how, &mut done, &mut allowed));
     if outcome.is_err() {
+        done.take_back_interfaces();
+        ssh::forbid_each(&mut instance, &allowed);
         done.take_back(instance, is_new);
     }
     outcome
 }
 
+/// Attaches once more to an interface of a file that is in force: it was deleted, and has come back. Says whether that is so; a command may have detached
+/// it, or all.
+///
+/// # Errors
+///
+/// Whatever stands in the way; nothing has changed then.
+pub(crate) fn attach_again(pins: &Path, wanted: &config::Interface, claim: &mut Option<Claim>) -> Result<bool, Error> {
+    let mut instance = match Instance::open(pins) {
+        Err(Error::NotAttached) => return Ok(false),
+        instance => instance?,
+    };
+    let is_lost =
+        |attachment: &Attachment| attachment.is_gone && attachment.origin == CONFIG && attachment.name == wanted.name;
+    if !instance.attachments.list()?.iter().any(is_lost) {
+        return Ok(false);
+    }
+    instance.claim(claim)?;
+    // Its index is another one now.
+    forget_capacities(&mut instance)?;
+    let mut done = Done::default();
+    let outcome = set_capacities(&mut instance, std::slice::from_ref(wanted), &mut done).and_then(|()| {
+        interfaces::attach(&mut instance, &vec![(wanted.name.clone(), wanted.mode)], false, CONFIG, &mut done)
+    });
+    match &outcome {
+        Ok(_) => instance.forget_interfaces(),
+        // The reason is what the operator must hear of.
+        Err(_) => drop(done.take_back(instance, false)),
+    }
+    outcome.map(|_| true)
+}
+
 /// What is to be known besides the file.
 #[derive(Clone, Copy)]
-struct How {
+struct How<'a> {
     is_new: bool,
     is_first: bool,
-    force: bool,
+    guarded: &'a Guarded,
 }
 
 fn bring(
     instance: &mut Instance,
     config: &Config,
-    How { is_new, is_first, force }: How,
+    How { is_new, is_first, guarded }: How<'_>,
     done: &mut Done,
+    allowed: &mut Vec<Prefix>,
 ) -> Result<Applied, Error> {
     let wishes: Wishes = config.interfaces.iter().map(|wanted| (wanted.name.clone(), wanted.mode)).collect();
     interfaces::check_modes(instance, &wishes)?;
     let mut applied = Applied::default();
     let running = instance.settings()?;
+    let was_in_shadow = running.shadow && !config.wanted.or(running).shadow;
     let needs_program = is_first || config.wanted.or(running) != running;
     if !is_new && needs_program {
         done.upgrade(instance, &config.wanted)?;
     }
-    if !force && instance.attachments.list()?.is_empty() && !config.interfaces.is_empty() {
-        done.allowed_ssh = ssh::allow_peer(instance, "--force")?;
-        applied.allowed_ssh = done.allowed_ssh.map(|peer| peer.to_string());
+    if instance.attachments.list()?.is_empty() && !config.interfaces.is_empty() {
+        ssh::allow_each(instance, guarded, allowed)?;
+        applied.allowed_ssh = allowed.iter().map(Prefix::to_string).collect();
     }
-    for wanted in &config.interfaces {
-        let Some(capacity) = wanted.capacity else { continue };
-        for interface in interface::find(std::slice::from_ref(&wanted.name))? {
-            done.set_capacity(instance, &interface, capacity)?;
-        }
-    }
+    set_capacities(instance, &config.interfaces, done)?;
     done.set_costs(instance, CONFIG, &config.costs)?;
     // Rules stand before a new interface is attached, and an interface that fails takes no rule with it.
     if !is_new {
@@ -108,20 +141,28 @@ fn bring(
     applied.deleted = difference.change.deleted.len();
     applied.unchanged = difference.unchanged;
     applied.overruled = difference.overruled.iter().map(Target::to_string).collect();
-    let guard = ssh::Guard::of(instance, force)?;
+    let guard = ssh::Guard::over(instance, guarded, was_in_shadow)?;
     instance.change(&difference.change, &mut |_| {}, &|tables| guard.check(tables))?;
     if is_new {
         applied.attached = interfaces::attach(instance, &wishes, false, CONFIG, done)?;
     }
     // It cannot be taken back without a gap, so it comes when nothing else can fail, and is no failure itself.
-    match interfaces::leave(&instance.attachments, &wishes) {
-        Ok(detached) => applied.detached = detached,
-        Err(error) => applied.not_detached = Some(error.to_string()),
-    }
+    let (detached, failure) = interfaces::leave(&instance.attachments, &wishes);
+    (applied.detached, applied.not_detached) = (detached, failure.map(|error| error.to_string()));
     // The next attach would do this too, so that a failure is none.
     let _ = forget_capacities(instance);
     instance.forget_interfaces();
     Ok(applied)
+}
+
+fn set_capacities(instance: &mut Instance, interfaces: &[config::Interface], done: &mut Done) -> Result<(), Error> {
+    for wanted in interfaces {
+        let Some(capacity) = wanted.capacity else { continue };
+        for interface in interface::find(std::slice::from_ref(&wanted.name))? {
+            done.set_capacity(instance, &interface, capacity)?;
+        }
+    }
+    Ok(())
 }
 
 fn forget_capacities(instance: &mut Instance) -> Result<(), Error> {

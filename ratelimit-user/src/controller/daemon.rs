@@ -18,12 +18,17 @@ use super::{
     apply::{self, Applied},
     events::{self, Watcher, What},
     journal::{self, Level, say},
+    links::Links,
     manager::{self, Watchdog},
     metrics,
-    socket::{self, Answer, Place, REQUEST_MOST, Request},
+    socket::{self, Answer, Caller, Place, REQUEST_MOST, Request},
     watch::Watch,
 };
-use crate::{config, dataplane::claim::Claim};
+use crate::{
+    config,
+    dataplane::{Error, claim::Claim},
+    ssh::{self, Guarded},
+};
 
 /// How long a command may take to say what it wants: it does so at once.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -40,31 +45,45 @@ pub fn run(pins: &Path, file: &Path, force: bool) -> Result<()> {
         // From before it is read, so that no change is missed.
         let mut watch = Watch::new(file).with_context(|| format!("cannot watch {}", file.display()))?;
         let mut signals = [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()].map(signal);
+        let mut links = Links::new()?;
         let metrics = metrics::Service::start(pins, place.metrics()?)?;
-        let mut daemon = Daemon { pins: pins.to_owned(), file: file.to_owned(), force, claim: None, metrics };
-        let applied = daemon.apply(true)?;
+        let mut daemon = Daemon {
+            pins: pins.to_owned(),
+            file: file.to_owned(),
+            force,
+            origin: ssh::Origin::new(),
+            interfaces: Vec::new(),
+            claim: None,
+            metrics,
+        };
+        let applied = daemon.apply(true, None)?;
         daemon.metrics.begin();
         say(level(&applied), &format!("{}: in force, {}", file.display(), text(&applied)));
         manager::ready(&daemon.status(&applied));
         let mut watchdog = Watchdog::new();
-        let (mut watcher, mut steps) = (Watcher::new(pins), time::interval(events::STEP));
-        let is_journal = journal::is_journal();
+        // Only a journal is told what happens.
+        let mut watcher = journal::is_journal().then(|| Watcher::new(pins));
+        let mut steps = time::interval(events::STEP);
         steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let [hangup, interrupt, terminate] = &mut signals;
         let (hangup, interrupt, terminate) = (as_signal(hangup)?, as_signal(interrupt)?, as_signal(terminate)?);
         loop {
             tokio::select! {
-                _ = hangup.recv() => (daemon, _) = reload(daemon, &mut watchdog).await?,
+                _ = hangup.recv() => (daemon, _) = reload(daemon, None, &mut watchdog).await?,
                 outcome = watch.changed() => {
                     outcome.context("cannot watch the file any more")?;
-                    (daemon, _) = reload(daemon, &mut watchdog).await?;
+                    (daemon, _) = reload(daemon, None, &mut watchdog).await?;
+                }
+                come = links.come_back(&daemon.interfaces) => {
+                    let come = come.context("cannot watch interfaces any more")?;
+                    (daemon, ()) = aside(daemon, move |daemon| daemon.attach_again(&come), &mut watchdog).await?;
                 }
                 accepted = place.listener.accept() => {
                     let (stream, _) = accepted.context("cannot listen any more")?;
                     daemon = serve(stream, daemon, &mut watchdog).await?;
                 }
                 () = watchdog.beat() => {}
-                _ = steps.tick(), if is_journal => tell(&mut watcher),
+                _ = steps.tick(), if watcher.is_some() => watcher.iter_mut().for_each(tell),
                 _ = interrupt.recv() => break,
                 _ = terminate.recv() => break,
             }
@@ -94,33 +113,53 @@ fn as_signal(signal: &mut std::io::Result<tokio::signal::unix::Signal>) -> Resul
 struct Daemon {
     pins: PathBuf,
     file: PathBuf,
-    /// Whether the SSH session that it was started from may be shut out.
+    /// Whether it may shut out SSH sessions.
     force: bool,
+    /// The session that it was started from.
+    origin: ssh::Origin,
+    /// Those of the file that is in force.
+    interfaces: Vec<config::Interface>,
     metrics: metrics::Service,
     /// That no other daemon keeps a file in force there.
     claim: Option<Claim>,
 }
 
 impl Daemon {
-    fn apply(&mut self, is_first: bool) -> Result<Applied> {
-        let applied = self.read_and_apply(is_first);
+    fn apply(&mut self, is_first: bool, caller: Option<Caller>) -> Result<Applied> {
+        let applied = self.read_and_apply(is_first, caller);
         give_back();
         applied
     }
 
-    fn read_and_apply(&mut self, is_first: bool) -> Result<Applied> {
+    fn read_and_apply(&mut self, is_first: bool, caller: Option<Caller>) -> Result<Applied> {
         let config = config::read(&self.file)?;
         // What can fail of it comes first, and the rest cannot.
         let prepared = self.metrics.prepare(&config.metrics)?;
-        let applied = apply::apply(&self.pins, &config, is_first, self.force, &mut self.claim)?;
+        let guarded = self.guarded(is_first, caller);
+        let mut apply = || apply::apply(&self.pins, &config, is_first, &guarded, &mut self.claim);
+        let applied = match apply() {
+            // Whoever opens it the next time puts in place what is not yet.
+            Err(Error::Unfinished { .. }) => apply()?,
+            applied => applied?,
+        };
         self.metrics.commit(prepared);
+        self.interfaces = config.interfaces;
         Ok(applied)
     }
 
+    /// Whom the file must not shut out: the session that asks, that which the daemon was started from, and all others that this host knows.
+    fn guarded(&self, is_first: bool, caller: Option<Caller>) -> Guarded {
+        let command = if is_first { "ratelimit run --force" } else { "ratelimit reload --force" };
+        let asking = caller.and_then(|caller| caller.session);
+        let sessions = asking.into_iter().chain(self.origin.session()).chain(ssh::sessions());
+        let force = self.force || caller.is_some_and(|caller| caller.force);
+        Guarded::new(sessions.filter(|_| !force), command)
+    }
+
     /// Reads the file again. Whatever goes wrong, what was in force stays.
-    fn reload(&mut self) -> Answer {
+    fn reload(&mut self, caller: Option<Caller>) -> Answer {
         manager::reloading();
-        let outcome = self.apply(false);
+        let outcome = self.apply(false, caller);
         self.metrics.note_reload(outcome.is_ok());
         match outcome {
             Ok(applied) => {
@@ -130,12 +169,30 @@ impl Daemon {
                 Answer::Done(text)
             }
             Err(error) => {
-                let text = format!("{error:#}");
-                say(Level::Error, &format!("nothing was changed: {text}"));
-                manager::ready(&format!("reload failed, what was in force stays: {text}"));
+                let (text, stays) = failure(&error);
+                say(Level::Error, &text);
+                manager::ready(&format!("reload failed, {stays}"));
                 Answer::Failed(text)
             }
         }
+    }
+
+    /// Attaches to those of its interfaces that have come back. What is said of one that refuses is said once.
+    fn attach_again(&mut self, come: &[config::Interface]) {
+        for interface in come {
+            let name = &interface.name;
+            match apply::attach_again(&self.pins, interface, &mut self.claim) {
+                Ok(true) => say(Level::Info, &format!("{name}: there again, attached")),
+                Ok(false) => {}
+                Err(error) => {
+                    let text = format!("{name}: there again, but not limited: {error}");
+                    say(Level::Error, &text);
+                    self.metrics.note_reload(false);
+                    manager::ready(&text);
+                }
+            }
+        }
+        give_back();
     }
 
     /// What is in force, in few words.
@@ -149,16 +206,25 @@ impl Daemon {
     }
 }
 
-/// Has the file read again, on another thread: it waits for the lock as long as another command has it, and meanwhile the service manager hears that
-/// nothing is stuck.
-async fn reload(mut daemon: Daemon, watchdog: &mut Watchdog) -> Result<(Daemon, Answer)> {
+/// Has the file read again, for whoever has asked.
+async fn reload(daemon: Daemon, caller: Option<Caller>, watchdog: &mut Watchdog) -> Result<(Daemon, Answer)> {
+    aside(daemon, move |daemon| daemon.reload(caller), watchdog).await
+}
+
+/// Has this done on another thread: it waits for the lock as long as another command has it, and meanwhile the service manager hears that nothing is
+/// stuck.
+async fn aside<T: Send + 'static>(
+    mut daemon: Daemon,
+    work: impl FnOnce(&mut Daemon) -> T + Send + 'static,
+    watchdog: &mut Watchdog,
+) -> Result<(Daemon, T)> {
     let mut task = spawn_blocking(move || {
-        let answer = daemon.reload();
-        (daemon, answer)
+        let outcome = work(&mut daemon);
+        (daemon, outcome)
     });
     loop {
         tokio::select! {
-            outcome = &mut task => return outcome.context("cannot read the file again"),
+            outcome = &mut task => return outcome.context("cannot do what was to be done"),
             () = watchdog.beat() => {}
         }
     }
@@ -173,12 +239,25 @@ async fn serve(stream: UnixStream, mut daemon: Daemon, watchdog: &mut Watchdog) 
     };
     let answer;
     match serde_json::from_str(&line) {
-        Ok(Request::Reload) => (daemon, answer) = reload(daemon, watchdog).await?,
-        _ => answer = Answer::Failed("the daemon does not know this request: is it of another version?".to_owned()),
+        Ok(Request::Reload) => (daemon, answer) = reload(daemon, None, watchdog).await?,
+        Ok(Request::ReloadBy(caller)) => (daemon, answer) = reload(daemon, Some(caller), watchdog).await?,
+        _ => {
+            let text = "nothing was changed: the daemon does not know this request: is it of another version?";
+            answer = Answer::Failed(text.to_owned());
+        }
     }
     let answer = serde_json::to_string(&answer)? + "\n";
     let _ = timeout(PATIENCE, write.write_all(answer.as_bytes())).await;
     Ok(daemon)
+}
+
+/// Why a reload has failed: for whoever has asked for it, and as the status of what is in force.
+fn failure(error: &anyhow::Error) -> (String, String) {
+    if let Some(Error::Unfinished { cause }) = error.downcast_ref() {
+        let text = format!("only program and settings of the file are in force ({cause}): `ratelimit reload` goes on");
+        return (text.clone(), text);
+    }
+    (format!("nothing was changed: {error:#}"), format!("what was in force stays: {error:#}"))
 }
 
 /// What was done, in words.
@@ -191,8 +270,8 @@ fn text(applied: &Applied) -> String {
     if !applied.detached.is_empty() {
         parts.push(format!("detached from {}", applied.detached.join(", ")));
     }
-    if let Some(peer) = &applied.allowed_ssh {
-        parts.push(format!("{peer} allowed, because this SSH session comes from it"));
+    for peer in &applied.allowed_ssh {
+        parts.push(format!("{peer} allowed, because an SSH session comes from it"));
     }
     if let Some(reason) = &applied.not_detached {
         parts

@@ -61,17 +61,30 @@ pub(crate) fn attach(
     Ok(names)
 }
 
-/// Detaches from what a file has asked for, and does not any more. Returns the names.
-///
-/// # Errors
-///
-/// What the kernel says.
-pub(crate) fn leave(attachments: &Attachments, wishes: &Wishes) -> Result<Vec<String>, Error> {
+/// Detaches from what a file has asked for, and does not any more. Returns the names, and why others are attached still.
+pub(crate) fn leave(attachments: &Attachments, wishes: &Wishes) -> (Vec<String>, Option<Error>) {
     let is_left = |attachment: &Attachment| {
         attachment.origin == CONFIG && wishes.iter().all(|(name, _)| *name != attachment.name)
     };
-    let left = attachments.list()?.into_iter().filter(is_left);
-    left.map(|attachment| attachment.detach().map(|()| attachment.name)).collect()
+    match attachments.list() {
+        Ok(all) => detach_each(all.into_iter().filter(is_left), |left| (left.detach(), left.name)),
+        Err(error) => (Vec::new(), Some(error)),
+    }
+}
+
+/// Each on its own: one that fails keeps no other. Of several failures, the first is told.
+fn detach_each<T>(
+    all: impl Iterator<Item = T>,
+    detach: impl Fn(T) -> (Result<(), Error>, String),
+) -> (Vec<String>, Option<Error>) {
+    let (mut names, mut failure) = (Vec::new(), None);
+    for (outcome, name) in all.map(detach) {
+        match outcome {
+            Ok(()) => names.push(name),
+            Err(error) => failure = failure.or(Some(error)),
+        }
+    }
+    (names, failure)
 }
 
 /// Ids of our programs that run.
@@ -90,4 +103,20 @@ fn find(wishes: &Wishes) -> Result<Vec<(Interface, Option<Mode>)>, Error> {
             (interface, mode)
         })
         .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_detached_is_told_though_others_fail() {
+        let detach = |name: &str| {
+            let outcome = if name == "wan0" { Err(Error::Netlink("no".to_owned())) } else { Ok(()) };
+            (outcome, name.to_owned())
+        };
+        let (names, failure) = detach_each(["eth0", "wan0", "eth1"].into_iter(), detach);
+        assert_eq!(names, ["eth0", "eth1"]);
+        assert!(matches!(failure, Some(Error::Netlink(_))));
+    }
 }

@@ -15,9 +15,9 @@ use rustix::{
     fs::{FlockOperation, flock},
     io::Errno,
 };
-use serde::{Deserialize, Serialize};
 use tokio::net::UnixListener;
 
+pub use super::request::{Answer, Caller, Request};
 use crate::dataplane::instance::PINS;
 
 /// Where the folders of sockets are.
@@ -43,32 +43,6 @@ const FOLDER_MODE: u32 = 0o750;
 
 /// How long is waited for what is only shown.
 const PATIENCE: Duration = Duration::from_secs(1);
-
-/// What can be asked, in one line of JSON.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Request {
-    /// Of the daemon: read the file again.
-    Reload,
-    /// Of who waits for it: all is well.
-    Confirm,
-    /// Of the same: how long does it wait?
-    Left,
-    /// Of the same: is there still anything to take back?
-    Gone,
-}
-
-/// What it answers, in one line of JSON.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Answer {
-    /// Done, as these words say.
-    Done(String),
-    /// Nothing has changed, as these words say.
-    Failed(String),
-    /// So many seconds are left.
-    Left(u64),
-}
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -233,7 +207,7 @@ pub fn is_listening(pins: &Path) -> bool {
 /// [`SocketError`] where there is none, or no answer.
 pub fn ask(pins: &Path, name: &str, request: Request) -> Result<Answer, SocketError> {
     let mut stream = connect(pins, name)?;
-    if request != Request::Reload && request != Request::Confirm {
+    if matches!(request, Request::Left | Request::Gone) {
         // Who only wants to know does not wait for one that is stopped.
         let _ = stream.set_read_timeout(Some(PATIENCE));
     }

@@ -11,6 +11,8 @@ use aya::programs::{
     xdp::{XdpError, XdpLink},
 };
 
+use ratelimit_common::rule::CONFIG;
+
 use super::{
     Error,
     added::Added,
@@ -153,7 +155,7 @@ impl Attachments {
 
     fn attach_free(&self, program: &mut Xdp, interface: &Interface, how: How) -> Result<PathBuf, Error> {
         fs::create_dir_all(&self.folder).map_err(at(&self.folder))?;
-        self.forget_deleted()?;
+        self.forget_deleted(&interface.name)?;
         let native = match how.mode {
             Mode::Generic => None,
             Mode::Native => Some(link(program, interface, XdpMode::Driver)?),
@@ -174,10 +176,12 @@ impl Attachments {
         Ok(pin)
     }
 
-    /// Removes the pins of links whose interfaces were deleted.
-    fn forget_deleted(&self) -> Result<(), Error> {
+    /// Removes the pins of links whose interfaces were deleted. Those of a file stay, so that it shows what it has lost, until it is there again by this
+    /// name.
+    fn forget_deleted(&self, attached: &str) -> Result<(), Error> {
         for pin in self.pins()? {
-            if Link::from_pin(&pin)?.interface.is_none() {
+            let (name, origin) = link_name::read(&pin);
+            if (origin != CONFIG || name == attached) && Link::from_pin(&pin)?.interface.is_none() {
                 fs::remove_file(&pin).map_err(at(&pin))?;
             }
         }

@@ -200,15 +200,15 @@ pub enum Error {
     /// Two wider limits with one scope.
     #[error("two parents have the same scope: give both rates in one, as in --parent all=500k/s,1GB/s")]
     SameParent,
-    /// The operator's own SSH session would suffer.
-    #[error(
-        "this SSH session comes from {peer}, which would be {fate}: nothing was changed, --force does it all the same"
-    )]
-    OwnSession {
-        /// Where it comes from.
-        peer: String,
+    /// An SSH session would suffer.
+    #[error("{session}, which would be {fate}: {way_out}")]
+    ShutOut {
+        /// Whose it is, and where it comes from.
+        session: String,
         /// What would become of it.
         fate: String,
+        /// What does it all the same.
+        way_out: String,
     },
     /// Pins were not all put in place, which the next command does.
     #[error("what was asked for is in force, but not in its place ({cause}): the next command puts it there")]
@@ -216,9 +216,9 @@ pub enum Error {
         /// What stood in the way.
         cause: Box<Error>,
     },
-    /// Rules that were kept shut out the operator's own SSH session.
+    /// Rules that were kept shut out an SSH session.
     #[error(
-        "this SSH session comes from {peer}, which the rules that were kept deny: `ratelimit deny list` shows them, {option} attaches all the same"
+        "an SSH session comes from {peer}, which the rules that were kept deny: `ratelimit deny list` shows them, {option} attaches all the same"
     )]
     SessionDenied {
         /// Where it comes from.

@@ -23,6 +23,7 @@ pub mod host;
 pub mod instance;
 pub mod interface;
 mod link_name;
+pub(crate) mod links;
 mod loading;
 pub mod log;
 pub mod mapped;

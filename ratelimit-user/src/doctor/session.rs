@@ -20,7 +20,7 @@ pub(super) fn examine(tables: &Tables) -> Result<Option<Finding>, Error> {
     // What is open, and what would be opened anew.
     let [open, new] = session.terms(tables)?;
     let worst = if shuts_out(&new) && !shuts_out(&open) { new } else { open };
-    Ok(Some(told(&session.peer.to_string(), &worst)))
+    Ok(Some(told(&session.prefix().to_string(), &worst)))
 }
 
 fn shuts_out(terms: &Terms) -> bool {

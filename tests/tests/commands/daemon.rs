@@ -122,7 +122,7 @@ fn a_session_that_kept_rules_deny_is_named_and_they_stay() {
     ratelimit.ok("detach eth0");
     let mut command = ratelimit.command(&format!("run -c {}", folder.file().display()));
     let output = ratelimit.output(command.env("SSH_CONNECTION", "10.9.0.2 50000 10.9.0.1 22"));
-    let line = "ratelimit: this SSH session comes from 10.9.0.2, which the rules that were kept deny: `ratelimit deny list` shows them, --force attaches all the same\n";
+    let line = "ratelimit: an SSH session comes from 10.9.0.2, which the rules that were kept deny: `ratelimit deny list` shows them, `ratelimit run --force` attaches all the same\n";
     assert_eq!((output.status, output.stderr.as_str()), (2, line));
     assert_eq!(ratelimit.json("deny list")[0]["source"], "10.9.0.2");
     assert!(limits(&ratelimit).is_empty());

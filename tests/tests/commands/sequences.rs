@@ -122,7 +122,7 @@ struct Daemon(Config);
 
 impl Daemon {
     fn apply(&self, is_first: bool) -> Result<(), TestCaseError> {
-        apply::apply(Path::new(PINS), &self.0, is_first, true, &mut None)
+        apply::apply(Path::new(PINS), &self.0, is_first, &apply::Guarded::default(), &mut None)
             .map(drop)
             .map_err(|error| TestCaseError::fail(error.to_string()))
     }

@@ -4,7 +4,11 @@ use std::{fs, net::Ipv4Addr, path::Path};
 
 use ratelimit_tests::{Flood, Frame, PEER_IPV4, Ratelimit, Sandbox, Systemd};
 
-use super::metrics::ask;
+use super::{
+    guarding::log_in,
+    metrics::ask,
+    returning::{loaded, wait_until_freed},
+};
 
 const UNIT: &str = include_str!("../../../dist/ratelimit.service");
 
@@ -95,6 +99,32 @@ fn the_unit_starts_reloads_fails_and_stops_and_limits_outlive_it() {
     assert_eq!(dropped(&sandbox, &ratelimit, Ipv4Addr::new(10, 1, 0, 3)), 90);
     systemd.ok("systemctl stop ratelimit");
     ratelimit.ok("detach --all");
+}
+
+#[test]
+fn no_file_of_the_service_shuts_out_who_is_logged_in() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    log_in(&sandbox, "1", "10.9.0.5", "active");
+    let systemd = Systemd::start(&sandbox, &ratelimit, UNIT);
+    write(&sandbox, "interfaces = [\"eth0\"]\n");
+    systemd.ok("systemctl start ratelimit");
+    assert_eq!(ratelimit.json("allow list")[0]["source"], "10.9.0.5");
+    log_in(&sandbox, "2", "10.9.0.6", "active");
+    write(&sandbox, "interfaces = [\"eth0\"]\n[[rule]]\nsource = \"0.0.0.0/0\"\npolicy = \"deny\"\n");
+    let (is_good, _) = systemd.run("systemctl reload ratelimit");
+    assert!(!is_good);
+    let status = systemd.show("StatusText");
+    let why = "an SSH session comes from 10.9.0.6, which would be denied by the rule of 0.0.0.0/0: `ratelimit reload --force`";
+    assert!(status.contains(why), "{status}");
+    assert_eq!(ratelimit.json("deny list"), serde_json::json!([]));
+    ratelimit.ok("reload --force");
+    assert_eq!(ratelimit.json("deny list")[0]["source"], "0.0.0.0/0");
+    // It follows events for the journal, and keeps nothing of an instance by that.
+    let (program, maps) = loaded(&ratelimit);
+    ratelimit.ok("detach --all");
+    wait_until_freed(program, &maps);
+    systemd.ok("systemctl stop ratelimit");
 }
 
 #[test]

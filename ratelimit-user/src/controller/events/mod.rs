@@ -89,6 +89,11 @@ impl Watcher {
     ///
     /// [`Error::NotAttached`] while there is no instance, [`Error::Bpf`] where the kernel refuses. Nothing is lost by that.
     pub fn news(&mut self) -> Result<Vec<Notice>, Error> {
+        if !self.pins.exists() {
+            // What is mapped would keep the maps.
+            self.reader = None;
+            return Err(Error::NotAttached);
+        }
         let now = host::now();
         let is_idle = self.followed.is_empty() && self.banned.is_empty() && self.not_admitted.grown.is_none();
         let is_due = now.saturating_sub(self.looked) >= if is_idle { LOOK_WHEN_IDLE } else { LOOK };

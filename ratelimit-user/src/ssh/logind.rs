@@ -1,0 +1,47 @@
+//! The remote sessions that systemd-logind knows: whoever has logged in, and nobody who merely connects.
+
+use std::fs;
+
+use super::session::Session;
+
+/// One file for each session, which sd_session_get_remote_host(3) reads too.
+const SESSIONS: &str = "/run/systemd/sessions";
+
+/// All that have not begun to end. None where there is no logind.
+pub(crate) fn sessions() -> Vec<Session> {
+    let files = fs::read_dir(SESSIONS).into_iter().flatten().flatten();
+    // One that cannot be read has just ended, or is the pipe beside a file.
+    let texts = files.filter(|file| file.file_type().is_ok_and(|kind| kind.is_file()));
+    texts.filter_map(|file| fs::read_to_string(file.path()).ok()).filter_map(|text| read(&text)).collect()
+}
+
+/// The session in a file of `KEY=VALUE` lines, if it is a remote one whose host is known by its address.
+fn read(text: &str) -> Option<Session> {
+    let value = |key: &str| {
+        let value = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='))?;
+        Some(value.trim_matches('"'))
+    };
+    let is_open = value("REMOTE") == Some("1") && value("STATE") != Some("closing");
+    Session::of_host(value("REMOTE_HOST").filter(|_| is_open)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read;
+
+    #[test]
+    fn remote_sessions_by_address_that_are_not_ending() {
+        let file = |remote: &str, host: &str, state: &str| {
+            let text = format!("# Private.\nUID=0\nACTIVE=1\nSTATE={state}\nREMOTE={remote}\n{host}SERVICE=sshd\n");
+            read(&text).map(|session| session.prefix().to_string())
+        };
+        let known = |address: &str| Some(address.to_owned());
+        assert_eq!(file("1", "REMOTE_HOST=203.0.113.7\n", "active"), known("203.0.113.7"));
+        assert_eq!(file("1", "REMOTE_HOST=\"fe80::1%eth0\"\n", "online"), known("fe80::1"));
+        assert_eq!(file("1", "REMOTE_HOST=203.0.113.7\n", "closing"), None);
+        assert_eq!(file("0", "REMOTE_HOST=203.0.113.7\n", "active"), None);
+        assert_eq!(file("1", "REMOTE_HOST=host.example\n", "active"), None);
+        assert_eq!(file("1", "", "active"), None);
+        assert_eq!(read("REMOTE"), None);
+    }
+}
