@@ -22,8 +22,10 @@ pub(crate) fn keep_sockets_apart(peer: &Namespace) {
 pub fn set_queues(link: &str, queues: &str, setting: &str, value: &str) {
     // The sysfs that is there shows the links of another namespace. This one is as private as all of /run.
     let folder = format!("/run/sys-{link}");
-    fs::create_dir_all(&folder).expect("cannot make a folder");
-    mount("sysfs", &folder, "sysfs", MountFlags::empty(), None).expect("cannot mount sysfs");
+    if !fs::exists(&folder).expect("cannot look for a folder") {
+        fs::create_dir_all(&folder).expect("cannot make a folder");
+        mount("sysfs", &folder, "sysfs", MountFlags::empty(), None).expect("cannot mount sysfs");
+    }
     for queue in fs::read_dir(format!("{folder}/class/net/{link}/queues")).expect("no such link").flatten() {
         if queue.file_name().to_string_lossy().starts_with(queues) {
             let path = queue.path().join(setting);

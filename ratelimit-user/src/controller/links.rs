@@ -16,6 +16,9 @@ use crate::{
 /// How long is waited after the kernel has told of something: more comes right after it, such as its name.
 const SETTLE: Duration = Duration::from_millis(200);
 
+/// How long is waited where the kernel does not say which there are.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// Watches the interfaces of this network namespace.
 pub(super) struct Links {
     changes: AsyncFd<Changes>,
@@ -38,11 +41,16 @@ impl Links {
         loop {
             if let Some(due) = self.due {
                 sleep_until(due).await;
-                self.due = None;
-                let come = self.look(wanted)?;
-                if !come.is_empty() {
-                    return Ok(come);
+                match self.look(wanted) {
+                    Ok(come) if come.is_empty() => self.due = None,
+                    Ok(come) => {
+                        self.due = None;
+                        return Ok(come);
+                    }
+                    // The kernel has no answer for a moment.
+                    Err(_) => self.due = Some(Instant::now() + AGAIN),
                 }
+                continue;
             }
             let mut ready = self.changes.readable().await?;
             let gone = self.changes.get_ref().read();

@@ -218,7 +218,7 @@ pub enum Error {
     },
     /// Rules that were kept shut out an SSH session.
     #[error(
-        "an SSH session comes from {peer}, which the rules that were kept deny: `ratelimit deny list` shows them, {option} attaches all the same"
+        "an SSH session comes from {peer}, which the rules that were kept deny: `ratelimit deny list` shows them, `{option}` attaches all the same"
     )]
     SessionDenied {
         /// Where it comes from.
