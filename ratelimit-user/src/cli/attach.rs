@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result};
 use clap::ValueEnum;
 use ratelimit_common::{control::FEATURE_ELASTIC, rule::COMMAND};
 use serde::Serialize;
@@ -124,10 +124,7 @@ pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
     let begin = Instant::now();
     if let Err(error) = outcome {
         let left = done.take_back(instance, is_new);
-        return Err(match left.is_empty() {
-            true => error,
-            false => anyhow!("{error:#}; not all was taken back: {}", undo::in_words(&left)),
-        });
+        return Err(undo::with_left(error, &left));
     }
     let reported = report(arguments, &instance, is_new, &done, output);
     if let Some((waiter, time)) = waiter {

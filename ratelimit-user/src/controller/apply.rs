@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{
     difference::difference,
     interfaces::{self, Wishes},
-    undo::Done,
+    undo::{self, Done},
 };
 pub use crate::ssh::Guarded;
 use crate::{
@@ -51,7 +51,7 @@ pub fn apply(
     is_first: bool,
     guarded: &Guarded,
     claim: &mut Option<Claim>,
-) -> Result<Applied, Error> {
+) -> anyhow::Result<Applied> {
     let names: Vec<String> = config.interfaces.iter().map(|interface| interface.name.clone()).collect();
     // Before anything is made.
     interface::find(&names)?;
@@ -63,12 +63,12 @@ pub fn apply(
     let claimed = instance.claim(claim);
     let how = How { is_new, is_first, guarded };
     let outcome = claimed.and_then(|()| bring(&mut instance, config, how, &mut done, &mut allowed));
-    if outcome.is_err() {
-        done.take_back_interfaces();
+    outcome.map_err(|error| {
+        // Once more below, if any of them fails.
+        let _ = done.take_back_interfaces();
         ssh::forbid_each(&mut instance, &allowed);
-        done.take_back(instance, is_new);
-    }
-    outcome
+        undo::with_left(error, &done.take_back(instance, is_new))
+    })
 }
 
 /// Attaches once more to an interface of a file that is in force: it was deleted, and has come back. Says whether that is so; a command may have detached
@@ -77,7 +77,7 @@ pub fn apply(
 /// # Errors
 ///
 /// Whatever stands in the way; nothing has changed then.
-pub(crate) fn attach_again(pins: &Path, wanted: &config::Interface, claim: &mut Option<Claim>) -> Result<bool, Error> {
+pub(crate) fn attach_again(pins: &Path, wanted: &config::Interface, claim: &mut Option<Claim>) -> anyhow::Result<bool> {
     let mut instance = match Instance::open(pins) {
         Err(Error::NotAttached) => return Ok(false),
         instance => instance?,
@@ -94,12 +94,11 @@ pub(crate) fn attach_again(pins: &Path, wanted: &config::Interface, claim: &mut 
     let outcome = set_capacities(&mut instance, std::slice::from_ref(wanted), &mut done).and_then(|()| {
         interfaces::attach(&mut instance, &vec![(wanted.name.clone(), wanted.mode)], false, CONFIG, &mut done)
     });
-    match &outcome {
+    match outcome {
         Ok(_) => instance.forget_interfaces(),
-        // The reason is what the operator must hear of.
-        Err(_) => drop(done.take_back(instance, false)),
+        Err(error) => return Err(undo::with_left(error, &done.take_back(instance, false))),
     }
-    outcome.map(|_| true)
+    Ok(true)
 }
 
 /// What is to be known besides the file.

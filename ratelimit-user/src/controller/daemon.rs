@@ -22,6 +22,7 @@ use super::{
     manager::{self, Watchdog},
     metrics,
     socket::{self, Answer, Caller, Place, REQUEST_MOST, Request},
+    undo::Partly,
     watch::Watch,
 };
 use crate::{
@@ -139,7 +140,7 @@ impl Daemon {
         let mut apply = || apply::apply(&self.pins, &config, is_first, &guarded, &mut self.claim);
         let applied = match apply() {
             // Whoever opens it the next time puts in place what is not yet.
-            Err(Error::Unfinished { .. }) => apply()?,
+            Err(error) if matches!(error.downcast_ref(), Some(Error::Unfinished { .. })) => apply()?,
             applied => applied?,
         };
         self.metrics.commit(prepared);
@@ -256,6 +257,9 @@ fn failure(error: &anyhow::Error) -> (String, String) {
     if let Some(Error::Unfinished { cause }) = error.downcast_ref() {
         let text = format!("only program and settings of the file are in force ({cause}): `ratelimit reload` goes on");
         return (text.clone(), text);
+    }
+    if error.is::<Partly>() {
+        return (error.to_string(), error.to_string());
     }
     (format!("nothing was changed: {error:#}"), format!("what was in force stays: {error:#}"))
 }

@@ -166,6 +166,20 @@ impl Done {
     }
 }
 
+/// Something has failed, and not all that had been done before could be taken back.
+#[derive(Debug, thiserror::Error)]
+#[error("{cause:#}; not all was taken back: {left}")]
+pub(crate) struct Partly {
+    cause: anyhow::Error,
+    left: String,
+}
+
+/// The error, with what is left of what was done before it.
+pub(crate) fn with_left(cause: impl Into<anyhow::Error>, left: &[anyhow::Error]) -> anyhow::Error {
+    let cause = cause.into();
+    if left.is_empty() { cause } else { Partly { cause, left: in_words(left) }.into() }
+}
+
 /// What could not be taken back, in one line.
 pub(crate) fn in_words(failures: &[anyhow::Error]) -> String {
     failures.iter().map(|failure| format!("{failure:#}")).collect::<Vec<_>>().join("; ")
