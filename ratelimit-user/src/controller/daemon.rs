@@ -186,7 +186,7 @@ impl Daemon {
                 Ok(true) => say(Level::Info, &format!("{name}: there again, attached")),
                 Ok(false) => {}
                 Err(error) => {
-                    let text = format!("{name}: there again, but not limited: {error}");
+                    let text = format!("{name}: there again, but not limited: {error:#}");
                     say(Level::Error, &text);
                     self.metrics.note_reload(false);
                     manager::ready(&text);
