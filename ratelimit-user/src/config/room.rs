@@ -10,7 +10,7 @@ use ratelimit_common::{
 };
 
 use crate::dataplane::{
-    rules,
+    place,
     target::{Sources, Target},
     terms::Terms,
 };
@@ -44,7 +44,7 @@ impl Room {
     pub(super) fn add(&mut self, target: Target, terms: &Terms, ipv6_prefix: u8) -> Option<String> {
         self.add_service(target.service).or_else(|| self.add_policies(terms)).or_else(|| match target.sources {
             Sources::Default => None,
-            Sources::Prefix(prefix) if rules::is_single(&prefix, ipv6_prefix) => {
+            Sources::Prefix(prefix) if place::is_single(&prefix, ipv6_prefix) => {
                 one_more(&mut self.singles, SOURCE_RULES_MAX, "single addresses")
             }
             Sources::Prefix(_) => one_more(&mut self.prefixes, PREFIX_RULES_MAX, "prefixes"),

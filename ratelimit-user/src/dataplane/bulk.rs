@@ -14,9 +14,11 @@ use ratelimit_common::{
 };
 
 use super::{
-    Error, Instance, expiry, filter, policies,
+    Error, Instance, expiry, filter,
+    place::{Place, is_narrow},
+    policies,
     room::{Entry, Existing, Plan, Room},
-    rules::{self, Place},
+    rules,
     services::{self, Services},
     tables::{self, Tables},
     target::{Sources, Target},
@@ -189,7 +191,7 @@ fn prepare(tables: &mut Tables, plan: &Plan) -> Result<(), Error> {
     if first != NEVER && control.clear_after == 0 {
         control.clear_after = first;
     }
-    if plan.prefixes.iter().any(|(source, _)| rules::is_narrow(source, control.ipv6_prefix)) {
+    if plan.prefixes.iter().any(|(source, _)| is_narrow(source, control.ipv6_prefix)) {
         control.narrow_rules = 1;
     }
     tables.set_control(&control)?;

@@ -32,6 +32,7 @@ mod migration;
 mod moving;
 pub mod netdev;
 pub mod object;
+pub(crate) mod place;
 pub mod policies;
 mod raw;
 pub mod replace;

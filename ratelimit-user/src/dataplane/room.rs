@@ -10,7 +10,7 @@ use ratelimit_common::{
     source::Source,
 };
 
-use super::{Error, rules::Place, tables::Tables};
+use super::{Error, place::Place, tables::Tables};
 
 /// A rule of one class, as the maps have it.
 pub(super) type Entry = (Source, Rule);

@@ -8,20 +8,21 @@ use std::{
     time::Duration,
 };
 
-use aya::maps::{MapError, lpm_trie::Key};
+use aya::maps::MapError;
 use ratelimit_common::{
     class::{ANY, Class},
-    map,
     policy::{PolicyId, UNLIMITED_ID},
     rule::{NEVER, Rule},
     service::Service,
-    source::{IPV4, PrefixKey, Source},
+    source::Source,
 };
 
 use super::{
     Error,
     error::Tried as _,
-    expiry, filter, host, policies,
+    expiry, filter, host,
+    place::{Place, is_narrow, missing},
+    policies,
     services::{self, Services},
     tables::Tables,
     target::{Sources, Target},
@@ -40,59 +41,6 @@ pub struct Listed {
     pub expires_in: Option<Duration>,
     /// Who made it: an origin of [`ratelimit_common::rule`].
     pub origin: u8,
-}
-
-/// Bits of an IPv6 address.
-const IPV6_BITS: u8 = 128;
-
-/// Where a rule for a prefix is kept.
-pub(super) enum Place {
-    /// One source, found by its key.
-    Source(Source),
-    /// Several sources, or a part of one.
-    Prefix(Key<PrefixKey>),
-}
-
-impl Place {
-    pub(super) fn of(prefix: &Prefix, class: Class, ipv6_prefix: u32) -> Self {
-        let source = prefix.source().of_class(class);
-        if is_single(prefix, ipv6_prefix as u8) {
-            return Self::Source(source);
-        }
-        let (bits, data) = source.prefix_key(prefix.bits());
-        Self::Prefix(Key::new(bits, data))
-    }
-
-    fn insert(&self, tables: &mut Tables, rule: &Rule) -> Result<(), Error> {
-        match self {
-            Self::Source(source) => {
-                let outcome = tables.source_rules.insert(source, rule, 0);
-                outcome.map_err(|error| full(error, "source", map::SOURCE_RULES_MAX))
-            }
-            Self::Prefix(key) => {
-                let outcome = tables.prefix_rules.insert(key, rule, 0);
-                outcome.map_err(|error| full(error, "prefix", map::PREFIX_RULES_MAX))
-            }
-        }
-    }
-
-    /// Deletes what is there.
-    pub(super) fn remove(&self, tables: &mut Tables) -> Result<(), Error> {
-        let outcome = match self {
-            Self::Source(source) => tables.source_rules.remove(source),
-            Self::Prefix(key) => tables.prefix_rules.remove(key),
-        };
-        outcome.or_else(missing).tried("cannot delete a rule")
-    }
-}
-
-/// Whether a prefix is one source, where so many bits of an IPv6 address make one.
-#[must_use]
-pub fn is_single(prefix: &Prefix, ipv6_prefix: u8) -> bool {
-    let source = prefix.source();
-    // A part of an IPv6 source can be a source of its own, which must find the rule of the whole as that of a prefix around it.
-    let has_no_parts = source.family == IPV4 || prefix.bits() == IPV6_BITS;
-    has_no_parts && prefix.bits() == source.bits(ipv6_prefix)
 }
 
 /// Gives `target` these terms, replacing its rule if it has one. A default cannot expire.
@@ -299,11 +247,6 @@ fn with_terms(target: Target, rule: &Rule, terms: Arc<Terms>) -> Option<Listed> 
     Some(Listed { target, terms, expires_in, origin: rule.origin })
 }
 
-/// Whether a rule is for a part of what makes one IPv6 source.
-pub(super) fn is_narrow(source: &Source, ipv6_prefix: u32) -> bool {
-    source.prefix > source.bits(ipv6_prefix as u8)
-}
-
 /// Notes that no part of an IPv6 source has a rule of its own any more, if that is so.
 pub(super) fn forget_narrow(tables: &mut Tables) -> Result<(), Error> {
     let mut control = tables.control()?;
@@ -316,23 +259,4 @@ pub(super) fn forget_narrow(tables: &mut Tables) -> Result<(), Error> {
 
 fn any_narrow(tables: &Tables, ipv6_prefix: u32) -> Result<bool, Error> {
     Ok(tables.prefix_rules()?.iter().any(|(source, _)| is_narrow(source, ipv6_prefix)))
-}
-
-/// That nothing was there to delete is no failure.
-fn missing(error: MapError) -> Result<(), MapError> {
-    match &error {
-        MapError::KeyNotFound => Ok(()),
-        MapError::SyscallError(call) if call.io_error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
-        _ => Err(error),
-    }
-}
-
-fn full(error: MapError, kind: &'static str, most: u32) -> Error {
-    match &error {
-        // A hash map that is full says E2BIG, a trie ENOSPC.
-        MapError::SyscallError(call) if matches!(call.io_error.raw_os_error(), Some(libc::E2BIG | libc::ENOSPC)) => {
-            Error::TooManyRules { kind, most }
-        }
-        _ => Error::bpf("cannot write a rule")(&error),
-    }
 }
