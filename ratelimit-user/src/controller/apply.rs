@@ -35,6 +35,8 @@ pub struct Applied {
     pub detached: Vec<String>,
     /// Why some of those are attached still.
     pub not_detached: Option<String>,
+    /// Whether nothing is dropped though the file does not say so: it was told before.
+    pub stays_in_shadow: bool,
     /// Addresses that SSH sessions come from, which were allowed.
     pub allowed_ssh: Vec<String>,
 }
@@ -120,6 +122,7 @@ fn bring(
     interfaces::check_modes(instance, &wishes)?;
     let mut applied = Applied::default();
     let running = instance.settings()?;
+    applied.stays_in_shadow = running.shadow && config.wanted.shadow.is_none();
     let was_in_shadow = running.shadow && !config.wanted.or(running).shadow;
     let needs_program = is_first || config.wanted.or(running) != running;
     if !is_new && needs_program {

@@ -277,6 +277,11 @@ fn text(applied: &Applied) -> String {
     for peer in &applied.allowed_ssh {
         parts.push(format!("{peer} allowed, because an SSH session comes from it"));
     }
+    if applied.stays_in_shadow {
+        parts.push(
+            "everything stays in shadow, as it was told before: shadow = false below [settings] ends that".to_owned(),
+        );
+    }
     if let Some(reason) = &applied.not_detached {
         parts
             .push(format!("what the file names no more was not detached, which the next reload tries again: {reason}"));
@@ -297,5 +302,6 @@ fn give_back() {
 }
 
 fn level(applied: &Applied) -> Level {
-    if applied.overruled.is_empty() && applied.not_detached.is_none() { Level::Info } else { Level::Warning }
+    let is_expected = applied.overruled.is_empty() && applied.not_detached.is_none() && !applied.stays_in_shadow;
+    if is_expected { Level::Info } else { Level::Warning }
 }

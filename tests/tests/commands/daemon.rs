@@ -104,7 +104,9 @@ fn what_rules_do_not_ask_for_stays_when_they_go() {
     };
     assert_eq!(told(&ratelimit), (json!(true), json!("pass"), json!(8_000)));
     folder.write("interfaces = [\"eth0\"]\n");
-    daemon.line();
+    let line = daemon.line();
+    let why = "everything stays in shadow, as it was told before: shadow = false below [settings] ends that";
+    assert!(line.ends_with(why), "{line}");
     assert_eq!(told(&ratelimit), (json!(true), json!("pass"), json!(8_000)));
     assert!(limits(&ratelimit).is_empty());
     daemon.end();

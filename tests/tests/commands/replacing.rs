@@ -32,7 +32,7 @@ fn a_full_table_takes_other_rules_in_the_place_of_those_that_a_file_has_left() {
     let denying = file(21, OWN - 1, "packets = \"5/s\"") + "[[rule]]\nsource = \"10.9.0.0/24\"\npolicy = \"deny\"\n";
     folder.write(&denying);
     let line = daemon.line();
-    assert!(line.contains("nothing was changed: this SSH session comes from 10.9.0.2"), "{line}");
+    assert!(line.contains("nothing was changed: an SSH session comes from 10.9.0.2"), "{line}");
     assert_eq!(limited(&ratelimit), [(20, OWN)]);
 
     folder.write(&file(21, OWN, "packets = \"5/s\""));
