@@ -138,7 +138,10 @@ impl SettingsArguments {
             Switch::Off => "shadow: off, limits and denies are enforced".to_owned(),
         });
         let logs = self.max_logs.map(|most| format!("logs: {most} at a time, if a limit keeps any"));
-        [shadow, logs, strangers, admissions, sample, malformed, replies].into_iter().flatten().collect()
+        let sources = self.max_sources.map(|most| format!("sources: {most} at a time"));
+        let cells = self.cells.map(|cells| format!("cells: {cells}"));
+        let said = [shadow, sources, cells, logs, strangers, admissions, sample, malformed, replies];
+        said.into_iter().flatten().collect()
     }
 
     /// What this asks for.

@@ -13,7 +13,10 @@ use super::{
 pub use crate::ssh::Guarded;
 use crate::{
     config::{self, Config},
-    dataplane::{Error, Instance, attachment::Attachment, capacities, claim::Claim, interface, rules, target::Target},
+    dataplane::{
+        Error, Instance, attachment::Attachment, capacities, claim::Claim, interface, rules, target::Target,
+        wanted::differences,
+    },
     prefix::Prefix,
     ssh,
 };
@@ -23,6 +26,8 @@ use crate::{
 pub struct Applied {
     /// Rules that are new, or say something else than before.
     pub set: usize,
+    /// Settings of the program that are others than before.
+    pub settings: Vec<&'static str>,
     /// Rules that an earlier file has left.
     pub deleted: usize,
     /// Rules that are as they were.
@@ -123,6 +128,9 @@ fn bring(
     let mut applied = Applied::default();
     let running = instance.settings()?;
     applied.stays_in_shadow = running.shadow && config.wanted.shadow.is_none();
+    if !is_new {
+        applied.settings = differences(&running, &config.wanted.or(running));
+    }
     let was_in_shadow = running.shadow && !config.wanted.or(running).shadow;
     let needs_program = is_first || config.wanted.or(running) != running;
     if !is_new && needs_program {

@@ -268,6 +268,9 @@ fn failure(error: &anyhow::Error) -> (String, String) {
 fn text(applied: &Applied) -> String {
     let Applied { set, deleted, unchanged, .. } = applied;
     let mut parts = vec![format!("rules: {set} set, {deleted} deleted, {unchanged} unchanged")];
+    if !applied.settings.is_empty() {
+        parts.push(format!("settings changed: {}", applied.settings.join(", ")));
+    }
     if !applied.attached.is_empty() {
         parts.push(format!("attached to {}", applied.attached.join(", ")));
     }

@@ -130,16 +130,12 @@ pub enum Error {
         name: String,
     },
     /// A running instance was made with another setting.
-    #[error(
-        "the running instance has {setting} {running}, not {wanted}: `ratelimit detach --all` first, then attach again"
-    )]
+    #[error("the running instance has {running}, not {wanted}: `ratelimit detach --all` first, then attach again")]
     Setting {
-        /// The setting.
-        setting: &'static str,
-        /// The running value.
-        running: u32,
-        /// The value that was asked for.
-        wanted: u32,
+        /// What it has.
+        running: String,
+        /// What was asked for.
+        wanted: String,
     },
     /// Strangers are told by what cells remember.
     #[error(

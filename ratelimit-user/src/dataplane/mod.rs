@@ -52,6 +52,7 @@ mod tracked;
 mod underway;
 mod upgrade;
 pub mod view;
+pub(crate) mod wanted;
 
 pub use error::Error;
 pub use instance::Instance;

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use aya::{Ebpf, EbpfLoader, programs::Xdp};
 use ratelimit_common::{control, map};
 
-pub use super::loading::{Settings, Wanted};
 use super::{
     Error,
     error::Tried as _,
     loading::{SWITCHES, Switch},
 };
+pub use super::{loading::Settings, wanted::Wanted};
 
 /// The object, built by the build script.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/ratelimit-ebpf"));

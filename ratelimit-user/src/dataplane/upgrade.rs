@@ -72,12 +72,14 @@ impl Instance {
     pub fn upgrade(&mut self, wanted: &Wanted) -> Result<(), Error> {
         let running = self.settings()?;
         let settings = wanted.or(running);
-        let different = |setting, running, wanted| Err(Error::Setting { setting, running, wanted });
+        let different = |running, wanted| Err(Error::Setting { running, wanted });
         if settings.ipv6_prefix != running.ipv6_prefix {
-            return different("IPv6 prefix", running.ipv6_prefix, settings.ipv6_prefix);
+            let [running, wanted] = [running, settings].map(|settings| settings.ipv6_prefix.to_string());
+            return different(format!("IPv6 prefix {running}"), wanted);
         }
         if (settings.cells == 0) != (running.cells == 0) {
-            return different("number of cells (0: --front off)", running.cells, settings.cells);
+            let [with, without] = ["cells", "none (--front off)"].map(str::to_owned);
+            return if settings.cells == 0 { different(with, without) } else { different("no cells".to_owned(), with) };
         }
         if settings.strangers != 0 && settings.cells == 0 {
             return Err(Error::NoCells);

@@ -109,6 +109,10 @@ fn what_rules_do_not_ask_for_stays_when_they_go() {
     assert!(line.ends_with(why), "{line}");
     assert_eq!(told(&ratelimit), (json!(true), json!("pass"), json!(8_000)));
     assert!(limits(&ratelimit).is_empty());
+    folder.write("interfaces = [\"eth0\"]\n[settings]\nshadow = false\nmax-sources = 5000\n");
+    let line = daemon.line();
+    assert!(line.contains("0 unchanged; settings changed: max-sources, shadow"), "{line}");
+    assert_eq!(told(&ratelimit), (json!(false), json!("pass"), json!(8_000)));
     daemon.end();
     ratelimit.ok("detach --all");
 }
