@@ -37,7 +37,7 @@ pub(super) enum AllowCommand {
     /// Take that back
     Del {
         #[command(flatten)]
-        which: Which,
+        which: WhichDeleted,
         /// Even if that shuts out this SSH session
         #[arg(long)]
         force: bool,
@@ -62,22 +62,25 @@ pub(super) enum DenyCommand {
     /// Take that back
     Del {
         #[command(flatten)]
-        which: Which,
+        which: WhichDeleted,
     },
     /// List what is denied
     List,
 }
 
-/// The packets that a rule is about; to delete it, as it was added.
+/// The packets that a rule is about, as it was added.
 #[derive(Debug, Clone, Copy, clap::Args)]
-pub(super) struct Which {
-    /// An address or a prefix; 0.0.0.0/0 and ::/0 are everybody
-    #[arg(value_name = "CIDR")]
-    prefix: Prefix,
+pub(super) struct WhichDeleted {
+    /// An address or a prefix, as it was added; or - for many on standard input, one in each line
+    #[arg(value_name = "CIDR|-")]
+    prefix: OneOrMany<Prefix>,
     /// Only packets of this service: tcp, udp, sctp, each alone or with a port (udp/53); tcp-syn (new connections); icmp, gre, esp,
     /// ah, ipip; or a protocol's number
     #[arg(long, value_name = "PROTO[/PORT]")]
     service: Option<ServiceName>,
+    /// With -, leave lines out that cannot be used, or have no such rule; without this nothing is deleted then
+    #[arg(long)]
+    skip_bad: bool,
 }
 
 /// The packets that a rule is to be about.
@@ -93,12 +96,6 @@ pub(super) struct WhichMany {
     /// With -, leave lines out that cannot be used, or say what others say; without this nothing is changed then
     #[arg(long)]
     skip_bad: bool,
-}
-
-impl Which {
-    fn target(self) -> Target {
-        Target::prefix(self.prefix).of(self.service.map_or(Service::Any, |service| service.0))
-    }
 }
 
 /// One of the two words, and the policy that it stands for.
@@ -138,7 +135,7 @@ impl Row {
 pub(super) fn allow(command: &AllowCommand, pins: &Path, output: Output) -> Result<Answer> {
     match command {
         AllowCommand::Add { which, life } => ALLOW.add(which, *life, false, pins, output),
-        AllowCommand::Del { which, force } => ALLOW.delete(which.target(), *force, pins, output),
+        AllowCommand::Del { which, force } => ALLOW.delete(which, *force, pins, output),
         AllowCommand::List => ALLOW.list(pins, output),
     }
 }
@@ -146,7 +143,7 @@ pub(super) fn allow(command: &AllowCommand, pins: &Path, output: Output) -> Resu
 pub(super) fn deny(command: &DenyCommand, pins: &Path, output: Output) -> Result<Answer> {
     match command {
         DenyCommand::Add { which, life, force } => DENY.add(which, *life, *force, pins, output),
-        DenyCommand::Del { which } => DENY.delete(which.target(), false, pins, output),
+        DenyCommand::Del { which } => DENY.delete(which, false, pins, output),
         DenyCommand::List => DENY.list(pins, output),
     }
 }
@@ -191,10 +188,27 @@ impl Word {
         Ok(Answer::Done)
     }
 
-    fn delete(&self, target: Target, force: bool, pins: &Path, output: Output) -> Result<Answer> {
+    fn delete(&self, which: &WhichDeleted, force: bool, pins: &Path, output: Output) -> Result<Answer> {
         host::check()?;
+        let WhichDeleted { prefix, service, skip_bad } = *which;
+        let service = service.map_or(Service::Any, |service| service.0);
+        let lifts_bans = self.policy == Policy::DENIED;
+        let prefix = match prefix {
+            OneOrMany::One(prefix) => prefix,
+            OneOrMany::Many => {
+                let name = &format!("rule {}", self.name);
+                let is_meant = &|rule: &Listed| rule.terms.policy == self.policy;
+                return many::delete(
+                    &many::Rules { service, force, skip_bad, name, is_meant, lifts_bans },
+                    pins,
+                    output,
+                );
+            }
+        };
+        ensure!(!skip_bad, many::NOT_MANY);
+        let target = Target::prefix(prefix).of(service);
         let mut instance = Instance::open(pins)?;
-        let is_banned = self.policy == Policy::DENIED && rules::ban(&instance.tables, target)?.is_some();
+        let is_banned = lifts_bans && rules::ban(&instance.tables, target)?.is_some();
         match rules::get(&instance.tables, target)? {
             Some(rule) if rule.terms.policy == self.policy => {
                 ssh::guarded(&mut instance, target, force, |instance| instance.delete_rule(target))?;

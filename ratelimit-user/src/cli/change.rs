@@ -93,11 +93,15 @@ fn exceptions(instance: &Instance, target: Target) -> Result<Vec<String>> {
 /// same packets.
 pub(super) fn others(instance: &Instance, target: Target, found: Option<Listed>) -> Result<String> {
     let same = rules::list(&instance.tables)?.into_iter().filter(|rule| rule.target.sources == target.sources);
+    Ok(words(&found.into_iter().chain(same.filter(|rule| rule.target != target)).collect::<Vec<_>>()))
+}
+
+/// What sources have, for the end of a line.
+pub(super) fn words(rules: &[Listed]) -> String {
     let words = |rule: &Listed| match rule.target.service {
         Service::Any => write::terms(&rule.terms),
         service => format!("{} --service {}", write::terms(&rule.terms), ServiceName(service)),
     };
-    let others: Vec<String> =
-        found.iter().chain(same.filter(|rule| rule.target != target).collect::<Vec<_>>().iter()).map(words).collect();
-    Ok(if others.is_empty() { String::new() } else { format!(": it has {}", others.join("; ")) })
+    let rules: Vec<String> = rules.iter().map(words).collect();
+    if rules.is_empty() { String::new() } else { format!(": it has {}", rules.join("; ")) }
 }

@@ -59,15 +59,18 @@ pub(super) enum Command {
     },
     /// Delete the limit of CIDR, or of `default`
     Del {
-        /// As it was set
-        #[arg(value_name = "CIDR|default")]
-        sources: Sources,
+        /// As it was set; or - for many prefixes on standard input, one in each line
+        #[arg(value_name = "CIDR|default|-")]
+        sources: OneOrMany<Sources>,
         /// As it was set
         #[arg(long, value_name = "PROTO[/PORT]")]
         service: Option<ServiceName>,
         /// Even if that shuts out this SSH session
         #[arg(long)]
         force: bool,
+        /// With -, leave lines out that cannot be used, or have no limit; without this nothing is deleted then
+        #[arg(long)]
+        skip_bad: bool,
     },
     /// List the limits
     List,
@@ -170,13 +173,26 @@ pub(super) fn run(command: &Command, pins: &Path, output: Output) -> Result<Answ
                 output,
             )
         }
-        Command::Del { sources, service, force } => delete(target(*sources, *service), *force, pins, output),
+        Command::Del { sources: OneOrMany::One(sources), service, force, skip_bad } => {
+            ensure!(!skip_bad, many::NOT_MANY);
+            delete(target(*sources, *service), *force, pins, output)
+        }
+        Command::Del { sources: OneOrMany::Many, service, force, skip_bad } => {
+            let service = service.map_or(Service::Any, |service| service.0);
+            let (name, is_meant) = ("limit", &is_limit);
+            let (force, skip_bad) = (*force, *skip_bad);
+            many::delete(&many::Rules { service, force, skip_bad, name, is_meant, lifts_bans: false }, pins, output)
+        }
         Command::List => list(pins, output),
     }
 }
 
 fn target(sources: Sources, service: Option<ServiceName>) -> Target {
     Target::from(sources).of(service.map_or(Service::Any, |service| service.0))
+}
+
+fn is_limit(rule: &Listed) -> bool {
+    rule.terms.policy.kind == LIMIT
 }
 
 fn set(
@@ -206,7 +222,7 @@ fn set(
 fn delete(target: Target, force: bool, pins: &Path, output: Output) -> Result<Answer> {
     let mut instance = Instance::open(pins)?;
     match rules::get(&instance.tables, target)? {
-        Some(rule) if rule.terms.policy.kind == LIMIT => {
+        Some(rule) if is_limit(&rule) => {
             ssh::guarded(&mut instance, target, force, |instance| instance.delete_rule(target))?;
         }
         found => {
@@ -222,7 +238,7 @@ fn list(pins: &Path, output: Output) -> Result<Answer> {
     let instance = Instance::open(pins)?;
     let limits = rules::list(&instance.tables)?;
     drop(instance);
-    let rows: Vec<Row> = limits.iter().filter(|rule| rule.terms.policy.kind == LIMIT).map(Row::of).collect();
+    let rows: Vec<Row> = limits.iter().filter(|rule| is_limit(rule)).map(Row::of).collect();
     output.print(&rows, |out| {
         if rows.is_empty() {
             return writeln!(out, "no limits");

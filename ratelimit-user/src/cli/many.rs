@@ -1,13 +1,16 @@
 //! One rule for many sources: prefixes that stand on standard input, one in each line.
 
+mod delete;
+mod lines;
+
 use std::{
-    io::{self, BufRead, IsTerminal as _, Write as _},
+    io::{self, IsTerminal as _, Write as _},
     path::Path,
     str::FromStr,
     time::Duration,
 };
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use ratelimit_common::{
     rule::{COMMAND, NEVER},
@@ -15,9 +18,11 @@ use ratelimit_common::{
 };
 use serde::Serialize;
 
+pub(super) use self::delete::{Rules, delete};
+use self::lines::Nested;
 use super::{
     Answer,
-    change::for_time,
+    change::{for_time, negative},
     output::{Output, count},
 };
 use crate::{
@@ -31,9 +36,6 @@ use crate::{
     prefix::Prefix,
     ssh,
 };
-
-/// Problems that are shown, each in a line; the others are counted.
-const SHOWN: usize = 20;
 
 /// What is said where there are no lines.
 pub(super) const NOT_MANY: &str =
@@ -77,30 +79,19 @@ struct Set {
     skipped: usize,
 }
 
-/// A line that cannot be used.
-#[derive(Debug, PartialEq, Eq)]
-struct Bad {
-    line: usize,
-    why: String,
-}
-
 /// Reads the prefixes, and gives each of them the rule.
 pub(super) fn set(rule: &Rule<'_>, pins: &Path, output: Output) -> Result<Answer> {
-    let (prefixes, bad) = read(io::stdin().lock())?;
-    report(&bad)?;
-    if !bad.is_empty() && !rule.skip_bad {
-        bail!(
-            "{} of {} cannot be used: nothing was changed, --skip-bad leaves them out",
-            bad.len(),
-            count(bad.len() + prefixes.len(), "line")
-        );
-    }
+    let (prefixes, skipped) = lines::prefixes(Nested::Bad, rule.skip_bad)?;
     let expires =
         rule.life.map_or(NEVER, |life| host::now().saturating_add(u64::try_from(life.as_nanos()).unwrap_or(NEVER)));
-    let wish =
-        |prefix: &Prefix| Wish { target: Target::prefix(*prefix).of(rule.service), terms: 0, expires, origin: COMMAND };
+    let wish = |(prefix, _): &(Prefix, usize)| Wish {
+        target: Target::prefix(*prefix).of(rule.service),
+        terms: 0,
+        expires,
+        origin: COMMAND,
+    };
     let change =
-        Change { terms: vec![rule.terms.clone()], wishes: prefixes.iter().map(wish).collect(), deleted: Vec::new() };
+        Change { terms: vec![rule.terms.clone()], wishes: prefixes.iter().map(wish).collect(), ..Change::default() };
     let mut instance = Instance::open(pins)?;
     let bar = bar(change.wishes.len());
     let outcome = {
@@ -109,15 +100,25 @@ pub(super) fn set(rule: &Rule<'_>, pins: &Path, output: Output) -> Result<Answer
     };
     bar.finish_and_clear();
     outcome?;
-    let set = Set { set: prefixes.len(), skipped: bad.len() };
+    let set = Set { set: prefixes.len(), skipped };
     output.print(&set, |out| {
-        let skipped = match bad.len() {
-            0 => String::new(),
-            bad => format!(", {} left out", count(bad, "line")),
-        };
-        writeln!(out, "{}: {}{}{skipped}", count(set.set, "rule"), rule.text, for_time(rule.life))
+        writeln!(out, "{}: {}{}{}", count(set.set, "rule"), rule.text, for_time(rule.life), left_out(skipped))
     })?;
     Ok(Answer::Done)
+}
+
+/// Says that nothing can be done, with exit status 1: to people on standard error, which a list is not written to.
+fn nothing(output: Output, message: &str) -> Result<Answer> {
+    if output.json {
+        return negative(output, message);
+    }
+    writeln!(io::stderr(), "ratelimit: {message}")?;
+    Ok(Answer::Negative)
+}
+
+/// How many lines were left out, for the end of a line.
+fn left_out(lines: usize) -> String {
+    if lines == 0 { String::new() } else { format!(", {} left out", count(lines, "line")) }
 }
 
 /// How far it is, for whoever looks at a terminal.
@@ -127,93 +128,4 @@ fn bar(rules: usize) -> ProgressBar {
     }
     let style = ProgressStyle::with_template("{wide_bar} {human_pos} of {human_len} rules");
     ProgressBar::new(rules as u64).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-}
-
-/// One line for each of the first problems.
-fn report(bad: &[Bad]) -> Result<()> {
-    let mut err = io::stderr().lock();
-    for Bad { line, why } in bad.iter().take(SHOWN) {
-        writeln!(err, "ratelimit: line {line}: {why}")?;
-    }
-    if bad.len() > SHOWN {
-        writeln!(err, "ratelimit: and {} more", count(bad.len() - SHOWN, "line"))?;
-    }
-    Ok(())
-}
-
-/// The prefixes in order, and the lines that are none, or say what another one says already. What follows a `#` is a comment.
-fn read(mut input: impl BufRead) -> io::Result<(Vec<Prefix>, Vec<Bad>)> {
-    let (mut found, mut bad) = (Vec::<(Prefix, usize)>::new(), Vec::new());
-    let mut text = Vec::new();
-    let mut line = 0;
-    while input.read_until(b'\n', &mut text)? != 0 {
-        line += 1;
-        let words = String::from_utf8_lossy(&text);
-        let prefix = words.split('#').next().unwrap_or_default().trim();
-        if !prefix.is_empty() {
-            match prefix.parse() {
-                Ok(prefix) => found.push((prefix, line)),
-                Err(error) => bad.push(Bad { line, why: format!("{prefix}: {error}") }),
-            }
-        }
-        text.clear();
-    }
-    // Whatever is within a prefix comes right after it.
-    found.sort_unstable();
-    let mut prefixes: Vec<Prefix> = Vec::with_capacity(found.len());
-    let mut around: Option<(Prefix, usize)> = None;
-    for (prefix, line) in found {
-        match around.filter(|(wide, _)| wide.contains(&prefix)) {
-            Some((wide, first)) if wide == prefix => {
-                bad.push(Bad { line, why: format!("{prefix}: stands in line {first} already") });
-            }
-            Some((wide, first)) => {
-                bad.push(Bad { line, why: format!("{prefix}: is within {wide} of line {first}") });
-            }
-            None => {
-                around = Some((prefix, line));
-                prefixes.push(prefix);
-            }
-        }
-    }
-    bad.sort_unstable_by_key(|bad| bad.line);
-    Ok((prefixes, bad))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn lines(text: &str) -> (Vec<String>, Vec<String>) {
-        let (prefixes, bad) = read(text.as_bytes()).unwrap();
-        let bad = bad.into_iter().map(|bad| format!("{}: {}", bad.line, bad.why)).collect();
-        (prefixes.iter().map(Prefix::to_string).collect(), bad)
-    }
-
-    #[test]
-    fn comments_and_empty_lines_are_none() {
-        let (prefixes, bad) = lines("# list\n\n10.0.0.1 # one\r\n  2001:db8::/32\n");
-        assert_eq!((prefixes, bad), (vec!["10.0.0.1".to_owned(), "2001:db8::/32".to_owned()], Vec::new()));
-    }
-
-    #[test]
-    fn what_another_line_says_already_is_bad() {
-        let (prefixes, bad) = lines("10.0.0.9\n10.0.0.0/8\n192.0.2.1\n10.1.0.0/16\n192.0.2.1\n11.0.0.0\n");
-        assert_eq!(prefixes, ["10.0.0.0/8", "11.0.0.0", "192.0.2.1"]);
-        assert_eq!(
-            bad,
-            [
-                "1: 10.0.0.9: is within 10.0.0.0/8 of line 2",
-                "4: 10.1.0.0/16: is within 10.0.0.0/8 of line 2",
-                "5: 192.0.2.1: stands in line 3 already",
-            ]
-        );
-    }
-
-    #[test]
-    fn any_bytes_are_read() {
-        let (prefixes, bad) = read(&b"\xff\xfe\n10.0.0.256\n::/129"[..]).unwrap();
-        assert!(prefixes.is_empty());
-        assert_eq!(bad.iter().map(|bad| bad.line).collect::<Vec<_>>(), [1, 2, 3]);
-    }
 }

@@ -52,10 +52,12 @@ pub struct Change {
     pub wishes: Vec<Wish>,
     /// Rules to delete, none of them wished for.
     pub deleted: Vec<Target>,
+    /// Sources whose ban is lifted; their rules stay.
+    pub lifted: Vec<Target>,
 }
 
 impl Instance {
-    /// Makes a change, and tells `progress` how many rules are written. When all are, `check` has the last word.
+    /// Makes a change, and tells `progress` how many rules are written or deleted. When all are, `check` has the last word.
     ///
     /// # Errors
     ///
@@ -148,6 +150,11 @@ fn plan(tables: &mut Tables, change: &Change, ids: &[PolicyId]) -> Result<Plan, 
             }
         }
     }
+    for target in &change.lifted {
+        if let (Sources::Prefix(prefix), Some(class)) = (target.sources, services.class(target.service)) {
+            plan.lifted.push(prefix.source().of_class(class));
+        }
+    }
     Ok(plan)
 }
 
@@ -199,11 +206,10 @@ fn prepare(tables: &mut Tables, plan: &Plan) -> Result<(), Error> {
 }
 
 fn try_write(tables: &mut Tables, plan: &Plan, room: Room, progress: &mut dyn FnMut(usize)) -> Result<(), Error> {
-    let delete = |tables: &mut Tables| plan.deleted.iter().try_for_each(|(_, place)| place.remove(tables));
-    if room == Room::InPlace {
-        delete(tables)?;
-    }
     let mut done = 0;
+    if room == Room::InPlace {
+        delete(tables, plan, &mut done, progress)?;
+    }
     for batch in plan.prefixes.chunks(BATCH) {
         tables.set_prefix_rules(batch)?;
         done += batch.len();
@@ -217,7 +223,16 @@ fn try_write(tables: &mut Tables, plan: &Plan, room: Room, progress: &mut dyn Fn
     for (class, policy, origin) in &plan.defaults {
         tables.set_default_policy(*class, *policy, *origin)?;
     }
-    if room == Room::Beside { delete(tables) } else { Ok(()) }
+    if room == Room::Beside { delete(tables, plan, &mut done, progress) } else { Ok(()) }
+}
+
+fn delete(tables: &mut Tables, plan: &Plan, done: &mut usize, progress: &mut dyn FnMut(usize)) -> Result<(), Error> {
+    for batch in plan.deleted.chunks(BATCH) {
+        batch.iter().try_for_each(|(_, place)| place.remove(tables))?;
+        *done += batch.len();
+        progress(*done);
+    }
+    Ok(())
 }
 
 /// What the operator says about a source counts.
@@ -227,7 +242,8 @@ fn lift_bans(tables: &mut Tables, plan: &Plan) -> Result<(), Error> {
         return Ok(());
     }
     let named = plan.sources.iter().chain(&plan.prefixes).map(|(source, _)| source);
-    let named: HashSet<&Source> = named.chain(plan.deleted.iter().map(|(source, _)| source)).collect();
+    let named: HashSet<&Source> =
+        named.chain(plan.deleted.iter().map(|(source, _)| source)).chain(&plan.lifted).collect();
     for (source, _) in bans.iter().filter(|(source, _)| named.contains(source)) {
         rules::lift_source(tables, source)?;
     }

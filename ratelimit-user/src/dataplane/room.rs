@@ -59,6 +59,8 @@ pub(super) struct Plan {
     /// Classes whose default changes, with the policy and its origin.
     pub(super) defaults: Vec<(Class, PolicyId, u8)>,
     pub(super) deleted: Vec<(Source, Place)>,
+    /// Sources whose ban is lifted.
+    pub(super) lifted: Vec<Source>,
 }
 
 fn room(

@@ -117,3 +117,78 @@ fn what_has_no_room_changes_nothing() {
     assert_eq!(ratelimit.ok_with("limit set - --packets 5/s", &hosts), "1048576 rules: 5/s per source, burst 5\n");
     ratelimit.ok("detach --all");
 }
+
+#[test]
+fn every_line_loses_the_rule() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    ratelimit.ok_with("deny add -", "192.0.2.0/24\n2001:db8::/32\n");
+    ratelimit.ok("deny add 192.0.2.7");
+    ratelimit.ok_with("allow add -", "10.0.0.1\n10.0.0.2\n");
+    ratelimit.ok_with("limit set - --packets 5/s --service udp/53", "10.0.0.1\n10.0.0.2\n");
+    let text = ratelimit.ok_with("deny del -", "# a list\n192.0.2.7\n192.0.2.0/24\n2001:db8::/32\n");
+    assert_eq!(text, "3 lines: rule deny deleted\n");
+    let text = ratelimit.ok_with("limit del - --service udp/53 --json", "10.0.0.1\n");
+    assert_eq!(text, "{\"deleted\":1,\"skipped\":0}\n");
+    let left = ["limit list 10.0.0.2 udp/53", "allow list 10.0.0.1 any", "allow list 10.0.0.2 any"];
+    assert_eq!(rules(&ratelimit), left);
+    let lines = "10.0.0.2\n10.0.0.3\n10.0.0.1\n";
+    let output = ratelimit.run_with("limit del -", "10.0.0.2\n");
+    assert_eq!((output.status, output.stdout.as_str()), (1, ""));
+    assert!(output.stderr.starts_with("ratelimit: line 1: 10.0.0.2 has no limit: it has "), "{output:?}");
+    let output = ratelimit.run_with("allow del -", lines);
+    assert_eq!(
+        (output.status, output.stderr.as_str()),
+        (
+            1,
+            "ratelimit: line 2: 10.0.0.3 has no rule allow\n\
+             ratelimit: 1 of 3 lines cannot be deleted: nothing was changed, --skip-bad leaves them out\n"
+        )
+    );
+    assert_eq!(ratelimit.run_with("deny del - --skip-bad", lines).status, 1);
+    assert_eq!(ratelimit.run_with("allow del -", "10.0.0.1\n10.0.0.300\n").status, 2);
+    assert_eq!(rules(&ratelimit), left);
+    let text = ratelimit.ok_with("allow del - --skip-bad", lines);
+    assert_eq!(text, "2 lines: rule allow deleted, 1 line left out\n");
+    assert_eq!(rules(&ratelimit), left[..1]);
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_list_lifts_bans_and_leaves_their_limits() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    let source = Ipv4Addr::new(10, 8, 7, 1);
+    ratelimit.ok(&format!("limit set {source} --packets 1/d --ban 1h"));
+    sandbox.add_peer_address(source);
+    Flood::of(Frame::udp(source, 9)).send(&sandbox, 10);
+    assert_eq!(rules(&ratelimit), ["limit list 10.8.7.1 any", "deny list 10.8.7.1 any"]);
+    assert_eq!(ratelimit.run_with("allow del -", "10.8.7.1").status, 1);
+    ratelimit.ok_with("deny del -", "10.8.7.1");
+    assert_eq!(rules(&ratelimit), ["limit list 10.8.7.1 any"]);
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn an_ssh_session_is_not_shut_out_when_a_list_of_allows_is_deleted() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    ratelimit.ok_with("allow add -", "10.9.0.2\n192.0.2.1\n");
+    ratelimit.ok("deny add 10.9.0.0/24");
+    let before = rules(&ratelimit);
+    let delete = |words: &str| {
+        let mut command = ratelimit.command(words);
+        let session = ("SSH_CONNECTION", "10.9.0.2 50000 10.9.0.1 22");
+        ratelimit.output(command.env(session.0, session.1).stdin(stdin("192.0.2.1\n10.9.0.2\n")))
+    };
+    let output = delete("allow del -");
+    assert_eq!(output.status, 2);
+    assert!(output.stderr.contains("this SSH session comes from 10.9.0.2"), "{output:?}");
+    assert_eq!(rules(&ratelimit), before);
+    assert_eq!(delete("allow del - --force").status, 0);
+    assert_eq!(rules(&ratelimit), ["deny list 10.9.0.0/24 any"]);
+    ratelimit.ok("detach --all");
+}
