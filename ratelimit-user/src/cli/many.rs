@@ -82,6 +82,9 @@ struct Set {
 /// Reads the prefixes, and gives each of them the rule.
 pub(super) fn set(rule: &Rule<'_>, pins: &Path, output: Output) -> Result<Answer> {
     let (prefixes, skipped) = lines::prefixes(Nested::Bad, rule.skip_bad)?;
+    if prefixes.is_empty() {
+        return nothing(output, NO_ADDRESS);
+    }
     let expires =
         rule.life.map_or(NEVER, |life| host::now().saturating_add(u64::try_from(life.as_nanos()).unwrap_or(NEVER)));
     let wish = |(prefix, _): &(Prefix, usize)| Wish {
@@ -106,6 +109,9 @@ pub(super) fn set(rule: &Rule<'_>, pins: &Path, output: Output) -> Result<Answer
     })?;
     Ok(Answer::Done)
 }
+
+/// What is said where no line has a prefix that can be used.
+const NO_ADDRESS: &str = "standard input has no address: nothing was changed";
 
 /// Says that nothing can be done, with exit status 1: to people on standard error, which a list is not written to.
 fn nothing(output: Output, message: &str) -> Result<Answer> {

@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 
 use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox, stdin};
+use serde_json::json;
 
 /// All rules, as both lists have them.
 fn rules(ratelimit: &Ratelimit<'_>) -> Vec<String> {
@@ -25,7 +26,6 @@ fn every_line_gets_the_rule() {
     assert_eq!(text, "3 rules: 5/s per source, burst 5, ends in 1h\n");
     let text = ratelimit.ok_with("deny add -", "192.0.2.1\n192.0.2.2");
     assert_eq!(text, "2 rules: deny\n");
-    assert_eq!(ratelimit.ok_with("allow add -", ""), "0 rules: allow\n");
     assert_eq!(
         rules(&ratelimit),
         [
@@ -36,6 +36,28 @@ fn every_line_gets_the_rule() {
             "deny list 192.0.2.2 any",
         ]
     );
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_list_without_an_address_is_a_negative_answer() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    let message = "standard input has no address: nothing was changed";
+    for words in ["deny add -", "limit set - --packets 5/s", "allow del -", "limit del -"] {
+        for lines in ["", "# nothing\n\n"] {
+            let output = ratelimit.run_with(words, lines);
+            assert_eq!((output.status, output.stdout.as_str()), (1, ""), "{words}");
+            assert_eq!(output.stderr, format!("ratelimit: {message}\n"), "{words}");
+            let output = ratelimit.run_with(&format!("{words} --json"), lines);
+            let answer: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+            assert_eq!((output.status, output.stderr.as_str()), (1, ""), "{words}");
+            assert_eq!(answer, json!({"deleted": null, "message": message}), "{words}");
+        }
+    }
+    assert_eq!(ratelimit.run_with("deny add - --skip-bad", "10.0.0.300\n").status, 1);
+    assert!(rules(&ratelimit).is_empty());
     ratelimit.ok("detach --all");
 }
 

@@ -7,7 +7,7 @@ use ratelimit_common::{rule::BANNED, service::Service};
 use serde::Serialize;
 
 use super::{
-    bar, left_out,
+    NO_ADDRESS, bar, left_out,
     lines::{self, Bad, Nested},
     nothing,
 };
@@ -49,6 +49,9 @@ struct Deleted {
 /// Reads the prefixes, and deletes the rule of each of them.
 pub(in crate::cli) fn delete(rules: &Rules<'_>, pins: &Path, output: Output) -> Result<Answer> {
     let (prefixes, skipped) = lines::prefixes(Nested::Good, rules.skip_bad)?;
+    if prefixes.is_empty() {
+        return nothing(output, NO_ADDRESS);
+    }
     let mut instance = Instance::open(pins)?;
     let all = rules::list(&instance.tables)?;
     let (mut change, mut missing) = (Change::default(), Vec::new());
