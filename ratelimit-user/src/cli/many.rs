@@ -76,6 +76,8 @@ pub(super) struct Rule<'a> {
 #[derive(Debug, Serialize)]
 struct Set {
     set: usize,
+    /// How many of them took the place of one that said something else.
+    replaced: usize,
     skipped: usize,
 }
 
@@ -102,10 +104,14 @@ pub(super) fn set(rule: &Rule<'_>, pins: &Path, output: Output) -> Result<Answer
         instance.change(&change, &mut |done| bar.set_position(done as u64), &|tables| guard.check(tables))
     };
     bar.finish_and_clear();
-    outcome?;
-    let set = Set { set: prefixes.len(), skipped };
+    let set = Set { set: prefixes.len(), replaced: outcome?, skipped };
     output.print(&set, |out| {
-        writeln!(out, "{}: {}{}{}", count(set.set, "rule"), rule.text, for_time(rule.life), left_out(skipped))
+        let replaced = match set.replaced {
+            0 => String::new(),
+            replaced => format!(" ({replaced} instead of {})", if replaced == 1 { "another" } else { "others" }),
+        };
+        let life = for_time(rule.life);
+        writeln!(out, "{}: {}{life}{replaced}{}", count(set.set, "rule"), rule.text, left_out(skipped))
     })?;
     Ok(Answer::Done)
 }

@@ -57,7 +57,7 @@ pub struct Change {
 }
 
 impl Instance {
-    /// Makes a change, and tells `progress` how many rules are written or deleted. When all are, `check` has the last word.
+    /// Makes a change, and returns how many rules said something else before. It tells `progress` how many rules are written or deleted. When all are, `check` has the last word.
     ///
     /// # Errors
     ///
@@ -67,7 +67,7 @@ impl Instance {
         change: &Change,
         progress: &mut dyn FnMut(usize),
         check: &dyn Fn(&Tables) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    ) -> Result<usize, Error> {
         let mut needed = 0;
         let ipv6_prefix = self.tables.control()?.ipv6_prefix as u8;
         for terms in &change.terms {
@@ -93,7 +93,7 @@ fn apply(
     change: &Change,
     progress: &mut dyn FnMut(usize),
     check: &dyn Fn(&Tables) -> Result<(), Error>,
-) -> Result<(), Error> {
+) -> Result<usize, Error> {
     expiry::clear(tables)?;
     let ids = policies::intern_all(tables, &change.terms)?;
     let underway = Underway::begin(pins)?;
@@ -163,7 +163,7 @@ fn write(
     plan: &Plan,
     progress: &mut dyn FnMut(usize),
     check: &dyn Fn(&Tables) -> Result<(), Error>,
-) -> Result<(), Error> {
+) -> Result<usize, Error> {
     let mut existing = Existing::read(tables)?;
     let room = match existing.room(plan) {
         Err(_) => {
@@ -175,6 +175,7 @@ fn write(
         room => room?,
     };
     prepare(tables, plan)?;
+    let replaced = existing.replaced(plan);
     let defaults = plan.defaults.iter().map(|(class, ..)| Ok((*class, tables.class(*class)?)));
     let defaults = defaults.collect::<Result<Vec<_>, Error>>()?;
     // Bans come last: what was lifted is not put back.
@@ -187,7 +188,7 @@ fn write(
             let _ = tables.classes.set(u32::from(class), entry, 0);
         }
     }
-    outcome
+    outcome.map(|()| replaced)
 }
 
 /// Does what must stand before the first rule.

@@ -6,11 +6,11 @@ use ratelimit_common::{
     class::Class,
     map::{PREFIX_RULES_MAX, SOURCE_RULES_MAX},
     policy::PolicyId,
-    rule::Rule,
+    rule::{NEVER, Rule},
     source::Source,
 };
 
-use super::{Error, place::Place, tables::Tables};
+use super::{Error, host, place::Place, tables::Tables};
 
 /// A rule of one class, as the maps have it.
 pub(super) type Entry = (Source, Rule);
@@ -39,6 +39,18 @@ impl Existing {
         let (sources, prefixes): (Vec<_>, Vec<_>) = gone.partition(|(_, place)| matches!(place, Place::Source(_)));
         let source_room = room("source", SOURCE_RULES_MAX, &self.sources, &plan.sources, sources.len())?;
         Ok(source_room.max(room("prefix", PREFIX_RULES_MAX, &self.prefixes, &plan.prefixes, prefixes.len())?))
+    }
+
+    /// How many rules that have not ended say something else than what is to be written in their place: other terms, or that they end.
+    pub(super) fn replaced(&self, plan: &Plan) -> usize {
+        let now = host::now();
+        let says_else = |old: &Rule, new: &Rule| {
+            old.expires > now && (old.policy != new.policy || (old.expires == NEVER) != (new.expires == NEVER))
+        };
+        let count = |old: &HashMap<Source, Rule>, new: &[Entry]| {
+            new.iter().filter(|(source, new)| old.get(source).is_some_and(|old| says_else(old, new))).count()
+        };
+        count(&self.sources, &plan.sources) + count(&self.prefixes, &plan.prefixes)
     }
 }
 

@@ -62,6 +62,25 @@ fn a_list_without_an_address_is_a_negative_answer() {
 }
 
 #[test]
+fn rules_that_said_something_else_are_counted() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    let lines = "10.0.0.1\n10.0.0.2\n192.0.2.0/24\n";
+    ratelimit.ok("deny add 10.0.0.1");
+    ratelimit.ok("allow add 10.0.0.2");
+    assert_eq!(ratelimit.ok_with("allow add -", lines), "3 rules: allow (1 instead of another)\n");
+    assert_eq!(ratelimit.ok_with("allow add -", lines), "3 rules: allow\n");
+    let text = ratelimit.ok_with("allow add - --for 1h", lines);
+    assert_eq!(text, "3 rules: allow, ends in 1h (3 instead of others)\n");
+    let text = ratelimit.ok_with("limit set - --packets 5/s --json", "10.0.0.1\n10.0.0.3\n192.0.2.0/24\n");
+    assert_eq!(text, "{\"set\":3,\"replaced\":2,\"skipped\":0}\n");
+    // A rule for a service is another one.
+    assert_eq!(ratelimit.ok_with("deny add - --service icmp", lines), "3 rules: deny\n");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
 fn bad_lines_are_named_and_nothing_is_changed_without_skip_bad() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
