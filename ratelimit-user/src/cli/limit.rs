@@ -88,8 +88,7 @@ pub(super) struct Row {
     throttle: String,
     over_limit: &'static str,
     parents: Vec<String>,
-    /// Nothing where nobody is shut out.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Null where nobody is shut out.
     ban: Option<BanRow>,
     /// Seconds.
     expires_in: Option<u64>,
