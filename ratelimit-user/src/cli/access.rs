@@ -209,18 +209,22 @@ impl Word {
         let target = Target::prefix(prefix).of(service);
         let mut instance = Instance::open(pins)?;
         let is_banned = lifts_bans && rules::ban(&instance.tables, target)?.is_some();
-        match rules::get(&instance.tables, target)? {
+        let outcome = match rules::get(&instance.tables, target)? {
             Some(rule) if rule.terms.policy == self.policy => {
                 ssh::guarded(&mut instance, target, force, |instance| instance.delete_rule(target))?;
+                format!("no longer has the rule {}", self.name)
             }
-            _ if is_banned => rules::lift_ban(&mut instance.tables, target)?,
+            _ if is_banned => {
+                rules::lift_ban(&mut instance.tables, target)?;
+                "no longer banned".to_owned()
+            }
             found => {
                 let others = others(&instance, target, found)?;
                 return negative(output, &format!("{target} has no rule {}{others}", self.name));
             }
-        }
+        };
         let deleted = Deleted { deleted: target.to_string() };
-        output.print(&deleted, |out| writeln!(out, "{target}: no longer has the rule {}", self.name))?;
+        output.print(&deleted, |out| writeln!(out, "{target}: {outcome}"))?;
         Ok(Answer::Done)
     }
 

@@ -138,7 +138,7 @@ fn who_exceeds_a_limit_with_a_ban_is_listed_as_denied_and_can_be_let_in() {
     assert_eq!((&bans[0]["source"], &bans[0]["origin"]), (&json!("10.9.0.66"), &json!("ban")));
     assert!((590..=600).contains(&bans[0]["expires_in"].as_u64().unwrap()), "{bans}");
     assert_eq!(ratelimit.json("sources")[0]["policy"], "ban");
-    assert_eq!(ratelimit.ok("deny del 10.9.0.66"), "10.9.0.66: no longer has the rule deny\n");
+    assert_eq!(ratelimit.ok("deny del 10.9.0.66"), "10.9.0.66: no longer banned\n");
     assert_eq!(ratelimit.json("deny list"), json!([]));
     Flood::of(Frame::udp([10, 9, 0, 66], 9)).send(&sandbox, 1);
     assert_eq!(ratelimit.json("deny list")[0]["origin"], "ban");
