@@ -104,7 +104,7 @@ fn all() -> Vec<Given> {
 fn row(target: &str, listed: &Value) -> Value {
     let mut row = json!({
         "source": target, "service": "any", "packets": null, "bytes": null, "burst": 0, "algorithm": "token-bucket",
-        "throttle": "hard", "over_limit": "drop", "parents": [], "expires_in": null, "origin": "command",
+        "throttle": "hard", "over_limit": "drop", "parents": [], "ban": null, "expires_in": null, "origin": "command",
     });
     let fields = row.as_object_mut().unwrap();
     listed.as_object().unwrap().iter().for_each(|(key, value)| drop(fields.insert(key.clone(), value.clone())));
@@ -132,7 +132,7 @@ fn words_of(row: &Value) -> String {
     for parent in row["parents"].as_array().unwrap() {
         words += &format!(" --parent {}", parent.as_str().unwrap());
     }
-    if let Some(ban) = row.get("ban") {
+    if let Some(ban) = row.get("ban").filter(|ban| !ban.is_null()) {
         let [seconds, after, cap] = ["seconds", "after", "cap_seconds"].map(|key| &ban[key]);
         words += &format!(" --ban {seconds}s --ban-after {after} --ban-cap {cap}s");
     }
