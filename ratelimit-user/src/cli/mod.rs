@@ -140,7 +140,7 @@ fn run(arguments: Arguments) -> Result<Answer> {
         Command::Cost(command) => cost::run(&command, &pins, output),
         Command::Run(arguments) => run::run(&arguments, &pins),
         Command::Reload(arguments) => run::reload(&arguments, &pins, output),
-        Command::Save => run::save(&pins),
+        Command::Save => run::save(&pins, output),
         Command::Metrics => metrics::run(&pins, output),
         Command::Check(arguments) => check::run(&arguments, output),
         Command::Doctor(arguments) => doctor::run(&arguments, &pins, output),

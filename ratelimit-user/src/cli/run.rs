@@ -1,9 +1,6 @@
 //! `ratelimit run`, `ratelimit reload` and `ratelimit save`.
 
-use std::{
-    io::Write as _,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use serde::Serialize;
@@ -48,10 +45,12 @@ pub(super) fn run(arguments: &Arguments, pins: &Path) -> Result<Answer> {
 }
 
 /// Prints what is in force as a file.
-pub(super) fn save(pins: &Path) -> Result<Answer> {
+pub(super) fn save(pins: &Path, output: Output) -> Result<Answer> {
     host::check()?;
-    let text = save::save(&Instance::open(pins)?)?;
-    std::io::stdout().lock().write_all(text.as_bytes())?;
+    let instance = Instance::open(pins)?;
+    let (document, text) = (save::document(&instance)?, save::save(&instance)?);
+    drop(instance);
+    output.print(&document, |out| out.write_all(text.as_bytes()))?;
     Ok(Answer::Done)
 }
 

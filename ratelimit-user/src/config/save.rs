@@ -11,6 +11,7 @@ use ratelimit_common::{
     rule::BANNED,
 };
 use serde::Serialize;
+use toml::value::Datetime;
 
 use crate::{
     dataplane::{
@@ -33,7 +34,7 @@ use crate::{
 
 /// A file, as [`super::parse`] reads it.
 #[derive(Debug, Serialize)]
-struct File {
+pub struct File {
     interfaces: Vec<String>,
     interface: BTreeMap<String, Interface>,
     settings: SavedSettings,
@@ -111,9 +112,17 @@ struct Rule {
     #[serde(skip_serializing_if = "Option::is_none")]
     service: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    until: Option<toml::value::Datetime>,
+    until: Option<Moment>,
     #[serde(flatten)]
     terms: Saved,
+}
+
+/// When a rule ends.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Moment {
+    Value(Datetime),
+    Text(String),
 }
 
 /// What is in force on an instance: its interfaces, settings, costs and rules, whoever has set them. Bans are none of them.
@@ -122,6 +131,20 @@ struct Rule {
 ///
 /// [`Error::Bpf`] where the kernel refuses.
 pub fn save(instance: &Instance) -> Result<String, Error> {
+    toml::to_string(&file(instance, Moment::Value)?)
+        .map_err(|error| Error::Bpf { what: "cannot write a configuration", detail: error.to_string() })
+}
+
+/// The same for other notations than TOML, which know no moments: those are text.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] where the kernel refuses.
+pub fn document(instance: &Instance) -> Result<File, Error> {
+    file(instance, |moment| Moment::Text(moment.to_string()))
+}
+
+fn file(instance: &Instance, moment: fn(Datetime) -> Moment) -> Result<File, Error> {
     let mut file = File {
         interfaces: Vec::new(),
         interface: BTreeMap::new(),
@@ -144,21 +167,20 @@ pub fn save(instance: &Instance) -> Result<String, Error> {
         file.service.entry(ServiceName(cost.service).to_string()).or_default().cost = Some(cost.cost);
     }
     for rule in rules::list(&instance.tables)?.iter().filter(|rule| rule.origin != BANNED) {
-        file.add(rule);
+        file.add(rule, moment);
     }
-    toml::to_string(&file)
-        .map_err(|error| Error::Bpf { what: "cannot write a configuration", detail: error.to_string() })
+    Ok(file)
 }
 
 impl File {
-    fn add(&mut self, rule: &Listed) {
+    fn add(&mut self, rule: &Listed, moment: fn(Datetime) -> Moment) {
         let (terms, service) = (terms(&rule.terms), rule.target.service);
         let name = (service != ratelimit_common::service::Service::Any).then(|| ServiceName(service).to_string());
         match (rule.target.sources, name) {
             (Sources::Default, None) => self.default = Some(terms),
             (Sources::Default, Some(name)) => self.service.entry(name).or_default().terms = terms,
             (Sources::Prefix(prefix), service) => {
-                let until = rule.expires_in.and_then(until);
+                let until = rule.expires_in.and_then(until).map(moment);
                 self.rule.push(Rule { source: prefix.to_string(), service, until, terms });
             }
         }
@@ -166,7 +188,7 @@ impl File {
 }
 
 /// The moment after this time, to the second.
-fn until(left: Duration) -> Option<toml::value::Datetime> {
+fn until(left: Duration) -> Option<Datetime> {
     let moment = jiff::Timestamp::try_from(SystemTime::now() + left).ok()?;
     moment.round(jiff::Unit::Second).ok()?.to_string().parse().ok()
 }

@@ -253,6 +253,15 @@ fn what_is_saved_is_good_and_gives_the_same_again() {
     ratelimit.ok("cost set tcp-syn 10");
     ratelimit.ok("cost set udp/53 2");
     let saved = ratelimit.ok("save");
+    let document = ratelimit.json("save");
+    assert_eq!(document["interfaces"], json!(["eth0"]));
+    assert_eq!(document["settings"]["strangers"], "9000/s");
+    assert_eq!(document["service"]["udp/53"]["cost"], 2);
+    // A moment is text, as the file has it to the day.
+    let rules = document["rule"].as_array().unwrap();
+    let denied = rules.iter().find(|rule| rule["source"] == "192.0.2.1").unwrap();
+    let until = denied["until"].as_str().unwrap();
+    assert!(denied["policy"] == "deny" && saved.contains(&format!("until = {}", &until[..10])), "{denied} {saved}");
     let list = |ratelimit: &Ratelimit<'_>| {
         ["limit list", "allow list", "deny list", "cost list"].map(|list| {
             let mut list = ratelimit.json(list);
