@@ -18,6 +18,9 @@ pub(super) enum Nested {
     Good,
 }
 
+/// A prefix, and the line that it stands in.
+pub(super) type Line = (Prefix, usize);
+
 /// A line that cannot be used.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Bad {
@@ -26,7 +29,7 @@ pub(super) struct Bad {
 }
 
 /// The prefixes of standard input with their lines, and how many lines were left out, each of which is told.
-pub(super) fn prefixes(nested: Nested, skip_bad: bool) -> Result<(Vec<(Prefix, usize)>, usize)> {
+pub(super) fn prefixes(nested: Nested, skip_bad: bool) -> Result<(Vec<Line>, usize)> {
     let (prefixes, bad) = read(io::stdin().lock(), nested)?;
     report(&bad)?;
     if !bad.is_empty() && !skip_bad {
@@ -52,7 +55,7 @@ pub(super) fn report(bad: &[Bad]) -> Result<()> {
 }
 
 /// The prefixes in order, and the lines that are none, or say what another one says already. What follows a `#` is a comment.
-fn read(mut input: impl BufRead, nested: Nested) -> io::Result<(Vec<(Prefix, usize)>, Vec<Bad>)> {
+fn read(mut input: impl BufRead, nested: Nested) -> io::Result<(Vec<Line>, Vec<Bad>)> {
     let (mut found, mut bad) = (Vec::<(Prefix, usize)>::new(), Vec::new());
     let mut text = Vec::new();
     let mut line = 0;
