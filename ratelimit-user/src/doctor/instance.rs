@@ -10,6 +10,7 @@ use crate::{
     dataplane::{
         Error, Instance,
         attachment::Attachment,
+        bpffs,
         error::Tried as _,
         instance::{self, PINS},
         interface::Interface,
@@ -115,11 +116,15 @@ fn lost(name: &str, is_back: bool) -> Finding {
 
 fn bpffs(pins: &Path) -> Finding {
     let folder = pins.parent().unwrap_or(pins).display();
-    if instance::can_pin(pins) {
+    if bpffs::can_pin(pins) {
         return Finding::ok(Check::Bpffs, &format!("mounted at {folder}"));
     }
     let what = format!("no BPF file system is mounted at {folder}");
-    let mount = format!("mount -t bpf bpf {folder}");
+    let Some(mount) = bpffs::mount_point(pins) else {
+        let why = "Programs and rules can be kept nowhere else, and one that is mounted there hides what is there.";
+        return Finding::error(Check::Bpffs, &what, why).mended_by(format!("ratelimit attach IFACE --pins {PINS}"));
+    };
+    let mount = format!("mount -t bpf bpf {}", mount.display());
     if pins == Path::new(PINS) {
         return Finding::note(Check::Bpffs, &what, "`ratelimit attach` mounts it.").mended_by(mount);
     }

@@ -57,10 +57,10 @@ fn a_kernel_below_the_floor_is_an_error() {
 }
 
 #[test]
-fn where_pins_cannot_be_kept_the_command_that_mounts_is_given() {
+fn where_pins_cannot_be_kept_it_is_said_where_they_can() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
-    let expected = "error bpffs: no BPF file system is mounted at /run\nPrograms and rules can be kept nowhere else.\nmend: mount -t bpf bpf /run";
+    let expected = "error bpffs: no BPF file system is mounted at /run\nPrograms and rules can be kept nowhere else, and one that is mounted there hides what is there.\nmend: ratelimit attach IFACE --pins /sys/fs/bpf/ratelimit";
     assert_eq!(about(&ratelimit, "eth0 --pins /run/ratelimit", "bpffs"), expected);
     // Its own, and the machine's below that.
     sandbox.victim(|| while rustix::mount::unmount("/sys/fs/bpf", rustix::mount::UnmountFlags::empty()).is_ok() {});
