@@ -28,7 +28,11 @@ pub(super) struct Running {
 
 /// Where its program is, whichever version has attached it.
 #[derive(Default)]
-pub(super) struct Ours(pub(super) Vec<Attachment>);
+pub(super) struct Ours {
+    pub(super) attachments: Vec<Attachment>,
+    /// Whether this user may see that at all.
+    pub(super) are_known: bool,
+}
 
 impl Running {
     fn open(pins: &Path) -> Result<Self, Error> {
@@ -47,12 +51,12 @@ impl Running {
 impl Ours {
     /// Looks at the links, which need no maps. What is wrong with them is told of the instance.
     pub(super) fn read(pins: &Path) -> Self {
-        Self(View::attachments_in(pins).unwrap_or_default())
+        View::attachments_in(pins).map_or_else(|_| Self::default(), |attachments| Self { attachments, are_known: true })
     }
 
     /// Whether it is attached to this interface.
     pub(super) fn has(&self, interface: &Interface) -> bool {
-        self.0.iter().any(|attachment| {
+        self.attachments.iter().any(|attachment| {
             attachment.mode.is_some() && attachment.index == Some(interface.index) && attachment.name == interface.name
         })
     }
@@ -95,7 +99,7 @@ pub(super) fn examine(pins: &Path, running: Option<&Running>, ours: &Ours, all: 
         let what = format!("there are others: {}", names.join(", "));
         findings.push(Finding::note(Check::OtherInstances, &what, why));
     }
-    let gone = ours.0.iter().filter(|attachment| attachment.is_gone);
+    let gone = ours.attachments.iter().filter(|attachment| attachment.is_gone);
     findings.extend(gone.map(|gone| lost(&gone.name, all.iter().any(|interface| interface.name == gone.name))));
     findings
 }

@@ -20,6 +20,7 @@ use self::{
 };
 use crate::dataplane::{
     Error, host as privileges,
+    instance::PINS,
     interface::{self as interfaces, Interface},
 };
 
@@ -30,17 +31,18 @@ use crate::dataplane::{
 /// [`Error`] where the kernel does not answer.
 pub fn examine(pins: &Path, names: &[String]) -> Result<Vec<Finding>, Error> {
     let missing = privileges::missing_privileges()?;
+    let as_root = as_root(pins, names);
     // Without privileges nothing of it can be opened.
     let (running, mut found) = if missing.is_empty() { instance::open(pins) } else { (None, Vec::new()) };
     let ours = if missing.is_empty() { Ours::read(pins) } else { Ours::default() };
-    let mut findings = host::examine(&missing, running.as_ref().map(Running::is_jitted));
+    let mut findings = host::examine(&missing, running.as_ref().map(Running::is_jitted), &as_root);
     findings.append(&mut found);
     let all = interfaces::list()?;
     findings.extend(instance::examine(pins, running.as_ref(), &ours, &all));
     let chosen = choose(&all, names, &ours, &mut findings);
     let window = Window::measure(&chosen, running.as_ref(), &ours)?;
     for interface in &chosen {
-        findings.extend(interface::examine(interface, &ours)?);
+        findings.extend(interface::examine(interface, &ours, &as_root)?);
         findings.extend(traffic::losses(interface, &window)?);
     }
     if let Some(running) = &running {
@@ -50,6 +52,16 @@ pub fn examine(pins: &Path, names: &[String]) -> Result<Vec<Finding>, Error> {
     }
     findings.extend(conflicts::examine());
     Ok(findings)
+}
+
+/// The same command for who may look at everything.
+fn as_root(pins: &Path, names: &[String]) -> String {
+    let mut words = vec!["sudo ratelimit doctor".to_owned()];
+    words.extend(names.iter().cloned());
+    if pins != Path::new(PINS) {
+        words.push(format!("--pins {}", pins.display()));
+    }
+    words.join(" ")
 }
 
 /// The interfaces to look at. What cannot be looked at is a finding.

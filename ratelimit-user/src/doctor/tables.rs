@@ -28,7 +28,7 @@ pub(super) fn examine(running: &Running, ours: &Ours, window: &Window) -> Result
     let during = window.counted.and_then(|counted| stay(capacity, counted.made, window.time));
     let has_budget = control.features & FEATURE_FRONT != 0;
     let refused = window.counted.map_or(0, |counted| counted.not_admitted);
-    let names: Vec<&str> = ours.0.iter().map(|attachment| attachment.name.as_str()).collect();
+    let names: Vec<&str> = ours.attachments.iter().map(|attachment| attachment.name.as_str()).collect();
     let attach = format!("ratelimit attach {}", names.join(" "));
     let stay = so_far.into_iter().chain(during).min();
     let mut findings = vec![buckets(tables.buckets_in_use()?, capacity, stay, &attach)];

@@ -39,10 +39,15 @@ fn privileges_that_are_missing_are_named_and_the_rest_is_looked_at() {
     ] {
         let all = wrapped(&ratelimit, &format!("setpriv --bounding-set={taken} --inh-caps={taken}"), "eth0");
         let expected = format!(
-            "error privileges: this process lacks {named}\nNo program can be attached without, and nothing of a running instance can be looked at.\nmend: sudo ratelimit doctor"
+            "error privileges: this process lacks {named}\nNo program can be attached without, and nothing of a running instance can be looked at.\nmend: sudo ratelimit doctor eth0"
         );
         assert_eq!(all[0], expected);
         assert!(all.contains(&"ok eth0, link: up".to_owned()), "{all:#?}");
+        // Whose program that is cannot be seen: it is not told to be replaced.
+        let program = all.iter().find(|paragraph| paragraph.starts_with("note eth0, other-program: ")).unwrap();
+        assert!(program.contains(", native) that this user may not look at\n"), "{program}");
+        assert!(program.ends_with("\nmend: sudo ratelimit doctor eth0"), "{program}");
+        assert!(all.iter().all(|paragraph| !paragraph.contains("--replace")), "{all:#?}");
     }
     ratelimit.ok("detach --all");
 }
