@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ratelimit_common::rule::CONFIG;
 
-use super::{Check, Finding};
+use super::{Check, Finding, of_pins};
 use crate::{
     controller::socket,
     dataplane::{
@@ -24,6 +24,21 @@ use crate::{
 pub(super) struct Running {
     pub(super) tables: Tables,
     is_jitted: bool,
+}
+
+/// What is known of it.
+pub(super) enum State {
+    Running(Box<Running>),
+    /// There is none.
+    Absent,
+    /// This process cannot use it, or may not look.
+    Closed,
+}
+
+impl State {
+    pub(super) fn running(&self) -> Option<&Running> {
+        if let Self::Running(running) = self { Some(running) } else { None }
+    }
 }
 
 /// Where its program is, whichever version has attached it.
@@ -63,13 +78,15 @@ impl Ours {
 }
 
 /// Opens the instance, if there is one.
-pub(super) fn open(pins: &Path) -> (Option<Running>, Vec<Finding>) {
+pub(super) fn open(pins: &Path) -> (State, Vec<Finding>) {
     match Running::open(pins) {
-        Ok(running) => (Some(running), vec![Finding::ok(Check::Instance, &pins.display().to_string())]),
-        Err(Error::NotAttached | Error::NoBpffs { .. }) => {
-            (None, vec![Finding::ok(Check::Instance, "none, ratelimit is not attached")])
+        Ok(running) => {
+            (State::Running(Box::new(running)), vec![Finding::ok(Check::Instance, &pins.display().to_string())])
         }
-        Err(error) => (None, vec![unusable(&error)]),
+        Err(Error::NotAttached | Error::NoBpffs { .. }) => {
+            (State::Absent, vec![Finding::ok(Check::Instance, "none, ratelimit is not attached")])
+        }
+        Err(error) => (State::Closed, vec![unusable(&error)]),
     }
 }
 
@@ -90,8 +107,8 @@ fn unusable(error: &Error) -> Finding {
 }
 
 /// `all` are the interfaces of this network namespace.
-pub(super) fn examine(pins: &Path, running: Option<&Running>, ours: &Ours, all: &[Interface]) -> Vec<Finding> {
-    let mut findings = vec![bpffs(pins), daemon(pins, running)];
+pub(super) fn examine(pins: &Path, state: &State, ours: &Ours, all: &[Interface]) -> Vec<Finding> {
+    let mut findings = vec![bpffs(pins), daemon(pins, state)];
     let others = instance::others(pins);
     if !others.is_empty() {
         let names: Vec<_> = others.iter().map(|path| path.display().to_string()).collect();
@@ -135,14 +152,19 @@ fn bpffs(pins: &Path) -> Finding {
     Finding::error(Check::Bpffs, &what, "Programs and rules can be kept nowhere else.").mended_by(mount)
 }
 
-fn daemon(pins: &Path, running: Option<&Running>) -> Finding {
+fn daemon(pins: &Path, state: &State) -> Finding {
     if socket::is_listening(pins) {
+        if matches!(state, State::Absent) {
+            let what = "runs, but nothing is attached: its file is not in force";
+            return Finding::warning(Check::Daemon, what, "Nothing is limited until it reads the file again.")
+                .mended_by(format!("ratelimit reload{}", of_pins(pins)));
+        }
         return Finding::ok(Check::Daemon, "runs");
     }
     let of_file = |running: &Running| {
         rules::list(&running.tables).is_ok_and(|rules| rules.iter().any(|rule| rule.origin == CONFIG))
     };
-    if running.is_some_and(of_file) {
+    if state.running().is_some_and(of_file) {
         let why = "The rules that a file has set stay in force, and changes of the file do nothing.";
         return Finding::note(Check::Daemon, "none follows the configuration file", why)
             .mended_by("ratelimit run -c FILE");

@@ -15,7 +15,7 @@ use std::path::Path;
 pub use finding::{Check, Finding, Severity};
 
 use self::{
-    instance::{Ours, Running},
+    instance::{Ours, Running, State},
     traffic::Window,
 };
 use crate::dataplane::{
@@ -33,19 +33,20 @@ pub fn examine(pins: &Path, names: &[String]) -> Result<Vec<Finding>, Error> {
     let missing = privileges::missing_privileges()?;
     let as_root = as_root(pins, names);
     // Without privileges nothing of it can be opened.
-    let (running, mut found) = if missing.is_empty() { instance::open(pins) } else { (None, Vec::new()) };
+    let (state, mut found) = if missing.is_empty() { instance::open(pins) } else { (State::Closed, Vec::new()) };
+    let running = state.running();
     let ours = if missing.is_empty() { Ours::read(pins) } else { Ours::default() };
-    let mut findings = host::examine(&missing, running.as_ref().map(Running::is_jitted), &as_root);
+    let mut findings = host::examine(&missing, running.map(Running::is_jitted), &as_root);
     findings.append(&mut found);
     let all = interfaces::list()?;
-    findings.extend(instance::examine(pins, running.as_ref(), &ours, &all));
+    findings.extend(instance::examine(pins, &state, &ours, &all));
     let chosen = choose(&all, names, &ours, &mut findings);
-    let window = Window::measure(&chosen, running.as_ref(), &ours)?;
+    let window = Window::measure(&chosen, running, &ours)?;
     for interface in &chosen {
         findings.extend(interface::examine(interface, &ours, &as_root)?);
         findings.extend(traffic::losses(interface, &window)?);
     }
-    if let Some(running) = &running {
+    if let Some(running) = running {
         findings.extend(traffic::unseen(&window));
         findings.extend(tables::examine(running, &ours, &window)?);
         findings.extend(session::examine(&running.tables)?);
@@ -56,12 +57,13 @@ pub fn examine(pins: &Path, names: &[String]) -> Result<Vec<Finding>, Error> {
 
 /// The same command for who may look at everything.
 fn as_root(pins: &Path, names: &[String]) -> String {
-    let mut words = vec!["sudo ratelimit doctor".to_owned()];
-    words.extend(names.iter().cloned());
-    if pins != Path::new(PINS) {
-        words.push(format!("--pins {}", pins.display()));
-    }
-    words.join(" ")
+    let names: String = names.iter().map(|name| format!(" {name}")).collect();
+    format!("sudo ratelimit doctor{names}{}", of_pins(pins))
+}
+
+/// What a command needs to find this instance.
+fn of_pins(pins: &Path) -> String {
+    if pins == Path::new(PINS) { String::new() } else { format!(" --pins {}", pins.display()) }
 }
 
 /// The interfaces to look at. What cannot be looked at is a finding.

@@ -6,9 +6,9 @@ use std::{
     process::{Command, Stdio},
 };
 
-use ratelimit_tests::{Ratelimit, Sandbox};
+use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox};
 
-use super::{about, paragraphs, read};
+use super::{super::daemon::FILE, about, paragraphs, read};
 
 /// What `ratelimit doctor` says behind a wrapper, as in `wrapper ratelimit doctor words`.
 fn wrapped(ratelimit: &Ratelimit<'_>, wrapper: &str, words: &str) -> Vec<String> {
@@ -133,6 +133,30 @@ fn a_daemon_that_runs_is_seen_and_one_that_is_gone_is_missed_where_rules_are_its
     let expected = "note daemon: none follows the configuration file\nThe rules that a file has set stay in force, and changes of the file do nothing.\nmend: ratelimit run -c FILE";
     assert_eq!(about(&ratelimit, "", "daemon"), expected);
     ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_daemon_with_nothing_in_force_is_told_of() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let folder = Folder::new();
+    // One that was told to attach to nothing is as it should be.
+    folder.write("interfaces = []\n[default]\npackets = \"1000/s\"\n");
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    daemon.line();
+    assert_eq!(about(&ratelimit, "", "daemon"), "ok daemon: runs");
+    folder.write(FILE);
+    daemon.line();
+    let text = ratelimit.ok("detach --all");
+    let again = "a daemon runs, and attaches again at its next reload: `systemctl stop ratelimit`, or ending it, prevents that\n";
+    assert_eq!(text, format!("detached from eth0; nothing of ratelimit is left\n{again}"));
+    let expected = "warning daemon: runs, but nothing is attached: its file is not in force\nNothing is limited until it reads the file again.\nmend: ratelimit reload";
+    assert_eq!(about(&ratelimit, "", "daemon"), expected);
+    ratelimit.ok("reload");
+    assert!(daemon.line().ends_with("attached to eth0"));
+    assert_eq!(about(&ratelimit, "", "daemon"), "ok daemon: runs");
+    assert_eq!(ratelimit.json("detach --all"), serde_json::json!({"detached": ["eth0"]}));
+    daemon.end();
 }
 
 #[test]
