@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{Answer, output::Output};
 use crate::{
-    controller::confirm,
+    controller::{confirm, socket},
     dataplane::{Error, Instance, capacities, host, instance},
 };
 
@@ -38,7 +38,14 @@ pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
         confirm::look(pins);
         let names = if detached.is_empty() { "no interface".to_owned() } else { detached.join(", ") };
         output.print(&Detached { detached }, |out| {
-            writeln!(out, "detached from {names}; nothing of ratelimit is left")
+            writeln!(out, "detached from {names}; nothing of ratelimit is left")?;
+            if socket::is_listening(pins) {
+                writeln!(
+                    out,
+                    "a daemon runs, and attaches again at its next reload: `systemctl stop ratelimit`, or ending it, prevents that"
+                )?;
+            }
+            Ok(())
         })?;
         return Ok(Answer::Done);
     }

@@ -17,12 +17,12 @@ pub enum Error {
     #[error("missing privilege {0}: run as root, or give the process CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON")]
     Privilege(&'static str),
     /// No BPF file system where the pins should be.
-    #[error("{} is not on a BPF file system, where programs and maps are kept: mount one with `mount -t bpf bpf {}`", .path.display(), .mount.display())]
+    #[error("{} is not on a BPF file system, where programs and maps are kept: {advice}", .path.display())]
     NoBpffs {
         /// The folder of the pins.
         path: PathBuf,
-        /// Where to mount.
-        mount: PathBuf,
+        /// What to do.
+        advice: String,
     },
     /// A folder that pins cannot be kept in, whatever is mounted where.
     #[error("--pins {}: give a folder right below a BPF file system by its full path, such as /sys/fs/bpf/ratelimit", .0.display())]

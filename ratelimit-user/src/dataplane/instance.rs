@@ -17,7 +17,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use super::{
     Error,
     attachment::Attachments,
-    claim,
+    bpffs, claim,
     error::{Tried as _, at},
     migration,
     object::{self, Settings, Wanted},
@@ -28,9 +28,6 @@ use super::{
 
 /// Where the pins are unless told otherwise.
 pub const PINS: &str = "/sys/fs/bpf/ratelimit";
-
-/// File system type of bpffs (include/uapi/linux/magic.h).
-const BPFFS: i64 = 0xcafe_4a11;
 
 /// File of the pinned program.
 pub(super) const PROGRAM: &str = "program";
@@ -97,7 +94,7 @@ impl Instance {
     ///
     /// [`Error::NoBpffs`] where pins cannot be kept. What was made is removed again on any failure.
     pub fn open_or_create(pins: &Path, wanted: &Wanted) -> Result<(Self, bool), Error> {
-        ensure_bpffs(pins)?;
+        bpffs::ensure(pins)?;
         let lock = loop {
             match lock(pins)? {
                 Some(lock) => break lock,
@@ -166,7 +163,7 @@ impl Instance {
 /// [`Error::NotAttached`] where there are none, [`Error::Path`] where one cannot be removed.
 pub fn remove_all(pins: &Path) -> Result<Vec<String>, Error> {
     let _lock = lock(pins)?.ok_or(Error::NotAttached)?;
-    if !pins.parent().is_some_and(is_bpffs) {
+    if !bpffs::can_pin(pins) {
         return Err(Error::PinsFolder(pins.to_owned()));
     }
     let attachments = Attachments::in_folder(&pins.join(LINKS));
@@ -186,12 +183,6 @@ pub fn others(pins: &Path) -> Vec<PathBuf> {
     others
 }
 
-/// Whether pins can be kept in a folder like `pins`: a BPF file system is mounted around it.
-#[must_use]
-pub fn can_pin(pins: &Path) -> bool {
-    pins.parent().is_some_and(is_bpffs)
-}
-
 /// Whether another command has the lock of the instance in `pins` just now.
 #[must_use]
 pub fn is_locked(pins: &Path) -> bool {
@@ -203,8 +194,8 @@ pub fn is_locked(pins: &Path) -> bool {
 /// Locks the folder of the pins. None where there is no folder.
 fn lock(pins: &Path) -> Result<Option<OwnedFd>, Error> {
     loop {
-        if pins.is_dir() && !is_bpffs(pins) {
-            return Err(no_bpffs(pins));
+        if pins.is_dir() && !bpffs::is_at(pins) {
+            return Err(bpffs::missing(pins));
         }
         let folder = match rustix::fs::open(pins, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
             Ok(folder) => folder,
@@ -267,27 +258,4 @@ pub(super) fn remove_if_there(path: &Path, remove: impl FnOnce(&Path) -> io::Res
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at(path)(error)),
         _ => Ok(()),
     }
-}
-
-/// Makes sure that `pins` is, or can be made, on a BPF file system; the usual one is mounted where it is missing.
-fn ensure_bpffs(pins: &Path) -> Result<(), Error> {
-    let parent = pins.parent().unwrap_or(pins);
-    if is_bpffs(parent) {
-        return Ok(());
-    }
-    if !pins.is_absolute() || !parent.is_dir() || is_bpffs(pins) {
-        return Err(Error::PinsFolder(pins.to_owned()));
-    }
-    let usual = Path::new(PINS).parent().unwrap_or(parent);
-    let mounted =
-        parent == usual && rustix::mount::mount("bpf", usual, "bpf", rustix::mount::MountFlags::empty(), None).is_ok();
-    if mounted { Ok(()) } else { Err(no_bpffs(pins)) }
-}
-
-fn no_bpffs(pins: &Path) -> Error {
-    Error::NoBpffs { path: pins.to_owned(), mount: pins.parent().unwrap_or(pins).to_owned() }
-}
-
-fn is_bpffs(path: &Path) -> bool {
-    rustix::fs::statfs(path).is_ok_and(|stat| stat.f_type == BPFFS)
 }

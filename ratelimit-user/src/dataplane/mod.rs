@@ -3,6 +3,7 @@
 pub mod added;
 pub mod attachment;
 mod bpf;
+pub mod bpffs;
 pub mod bulk;
 pub mod capacities;
 pub mod cells;

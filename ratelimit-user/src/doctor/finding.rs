@@ -42,6 +42,8 @@ pub enum Check {
     Losses,
     /// Whether the program sees what arrives.
     Traffic,
+    /// Whether nothing is enforced.
+    Shadow,
     /// Room for buckets.
     Buckets,
     /// The budget for new buckets.

@@ -15,15 +15,15 @@ const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0";
 /// Clock sources that are read by asking a chip.
 const SLOW_CLOCKS: [&str; 4] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies"];
 
-/// `jitted` tells whether a running program is compiled.
-pub(super) fn examine(missing: &[&'static str], jitted: Option<bool>) -> Vec<Finding> {
+/// `jitted` tells whether a running program is compiled, `as_root` is the command that sees more.
+pub(super) fn examine(missing: &[&'static str], jitted: Option<bool>, as_root: &str) -> Vec<Finding> {
     let read = |path: &str| fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
     let is_compiled = jitted.or_else(|| read(JIT).map(|text| text != "0"));
     let statistics = read(STATISTICS).map(|text| text != "0");
     let current = read(&format!("{CLOCK_SOURCE}/current_clocksource"));
     let available = read(&format!("{CLOCK_SOURCE}/available_clocksource")).unwrap_or_default();
     vec![
-        privileges(missing),
+        privileges(missing, as_root),
         kernel(&host::release()),
         jit(is_compiled),
         self::statistics(statistics),
@@ -31,13 +31,12 @@ pub(super) fn examine(missing: &[&'static str], jitted: Option<bool>) -> Vec<Fin
     ]
 }
 
-fn privileges(missing: &[&str]) -> Finding {
+fn privileges(missing: &[&str], as_root: &str) -> Finding {
     if missing.is_empty() {
         return Finding::ok(Check::Privileges, "all that are needed");
     }
     let why = "No program can be attached without, and nothing of a running instance can be looked at.";
-    Finding::error(Check::Privileges, &format!("this process lacks {}", missing.join(", ")), why)
-        .mended_by("sudo ratelimit doctor")
+    Finding::error(Check::Privileges, &format!("this process lacks {}", missing.join(", ")), why).mended_by(as_root)
 }
 
 fn kernel(release: &str) -> Finding {
@@ -97,8 +96,8 @@ mod tests {
 
     #[test]
     fn privileges_that_are_missing_are_named() {
-        assert_eq!(privileges(&[]).severity, Severity::Ok);
-        let finding = privileges(&["CAP_BPF", "CAP_PERFMON"]);
+        assert_eq!(privileges(&[], "").severity, Severity::Ok);
+        let finding = privileges(&["CAP_BPF", "CAP_PERFMON"], "");
         assert_eq!(
             (finding.severity, finding.what.as_str()),
             (Severity::Error, "this process lacks CAP_BPF, CAP_PERFMON")

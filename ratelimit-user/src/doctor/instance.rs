@@ -4,12 +4,13 @@ use std::path::Path;
 
 use ratelimit_common::rule::CONFIG;
 
-use super::{Check, Finding};
+use super::{Check, Finding, of_pins};
 use crate::{
     controller::socket,
     dataplane::{
         Error, Instance,
         attachment::Attachment,
+        bpffs,
         error::Tried as _,
         instance::{self, PINS},
         interface::Interface,
@@ -25,9 +26,28 @@ pub(super) struct Running {
     is_jitted: bool,
 }
 
+/// What is known of it.
+pub(super) enum State {
+    Running(Box<Running>),
+    /// There is none.
+    Absent,
+    /// This process cannot use it, or may not look.
+    Closed,
+}
+
+impl State {
+    pub(super) fn running(&self) -> Option<&Running> {
+        if let Self::Running(running) = self { Some(running) } else { None }
+    }
+}
+
 /// Where its program is, whichever version has attached it.
 #[derive(Default)]
-pub(super) struct Ours(pub(super) Vec<Attachment>);
+pub(super) struct Ours {
+    pub(super) attachments: Vec<Attachment>,
+    /// Whether this user may see that at all.
+    pub(super) are_known: bool,
+}
 
 impl Running {
     fn open(pins: &Path) -> Result<Self, Error> {
@@ -46,25 +66,27 @@ impl Running {
 impl Ours {
     /// Looks at the links, which need no maps. What is wrong with them is told of the instance.
     pub(super) fn read(pins: &Path) -> Self {
-        Self(View::attachments_in(pins).unwrap_or_default())
+        View::attachments_in(pins).map_or_else(|_| Self::default(), |attachments| Self { attachments, are_known: true })
     }
 
     /// Whether it is attached to this interface.
     pub(super) fn has(&self, interface: &Interface) -> bool {
-        self.0.iter().any(|attachment| {
+        self.attachments.iter().any(|attachment| {
             attachment.mode.is_some() && attachment.index == Some(interface.index) && attachment.name == interface.name
         })
     }
 }
 
 /// Opens the instance, if there is one.
-pub(super) fn open(pins: &Path) -> (Option<Running>, Vec<Finding>) {
+pub(super) fn open(pins: &Path) -> (State, Vec<Finding>) {
     match Running::open(pins) {
-        Ok(running) => (Some(running), vec![Finding::ok(Check::Instance, &pins.display().to_string())]),
-        Err(Error::NotAttached | Error::NoBpffs { .. }) => {
-            (None, vec![Finding::ok(Check::Instance, "none, ratelimit is not attached")])
+        Ok(running) => {
+            (State::Running(Box::new(running)), vec![Finding::ok(Check::Instance, &pins.display().to_string())])
         }
-        Err(error) => (None, vec![unusable(&error)]),
+        Err(Error::NotAttached | Error::NoBpffs { .. }) => {
+            (State::Absent, vec![Finding::ok(Check::Instance, "none, ratelimit is not attached")])
+        }
+        Err(error) => (State::Closed, vec![unusable(&error)]),
     }
 }
 
@@ -85,8 +107,8 @@ fn unusable(error: &Error) -> Finding {
 }
 
 /// `all` are the interfaces of this network namespace.
-pub(super) fn examine(pins: &Path, running: Option<&Running>, ours: &Ours, all: &[Interface]) -> Vec<Finding> {
-    let mut findings = vec![bpffs(pins), daemon(pins, running)];
+pub(super) fn examine(pins: &Path, state: &State, ours: &Ours, all: &[Interface]) -> Vec<Finding> {
+    let mut findings = vec![bpffs(pins), daemon(pins, state)];
     let others = instance::others(pins);
     if !others.is_empty() {
         let names: Vec<_> = others.iter().map(|path| path.display().to_string()).collect();
@@ -94,7 +116,7 @@ pub(super) fn examine(pins: &Path, running: Option<&Running>, ours: &Ours, all: 
         let what = format!("there are others: {}", names.join(", "));
         findings.push(Finding::note(Check::OtherInstances, &what, why));
     }
-    let gone = ours.0.iter().filter(|attachment| attachment.is_gone);
+    let gone = ours.attachments.iter().filter(|attachment| attachment.is_gone);
     findings.extend(gone.map(|gone| lost(&gone.name, all.iter().any(|interface| interface.name == gone.name))));
     findings
 }
@@ -115,25 +137,34 @@ fn lost(name: &str, is_back: bool) -> Finding {
 
 fn bpffs(pins: &Path) -> Finding {
     let folder = pins.parent().unwrap_or(pins).display();
-    if instance::can_pin(pins) {
+    if bpffs::can_pin(pins) {
         return Finding::ok(Check::Bpffs, &format!("mounted at {folder}"));
     }
     let what = format!("no BPF file system is mounted at {folder}");
-    let mount = format!("mount -t bpf bpf {folder}");
+    let Some(mount) = bpffs::mount_point(pins) else {
+        let why = "Programs and rules can be kept nowhere else, and one that is mounted there hides what is there.";
+        return Finding::error(Check::Bpffs, &what, why).mended_by(format!("ratelimit attach IFACE --pins {PINS}"));
+    };
+    let mount = format!("mount -t bpf bpf {}", mount.display());
     if pins == Path::new(PINS) {
         return Finding::note(Check::Bpffs, &what, "`ratelimit attach` mounts it.").mended_by(mount);
     }
     Finding::error(Check::Bpffs, &what, "Programs and rules can be kept nowhere else.").mended_by(mount)
 }
 
-fn daemon(pins: &Path, running: Option<&Running>) -> Finding {
+fn daemon(pins: &Path, state: &State) -> Finding {
     if socket::is_listening(pins) {
+        if matches!(state, State::Absent) {
+            let what = "runs, but nothing is attached: its file is not in force";
+            return Finding::warning(Check::Daemon, what, "Nothing is limited until it reads the file again.")
+                .mended_by(format!("ratelimit reload{}", of_pins(pins)));
+        }
         return Finding::ok(Check::Daemon, "runs");
     }
     let of_file = |running: &Running| {
         rules::list(&running.tables).is_ok_and(|rules| rules.iter().any(|rule| rule.origin == CONFIG))
     };
-    if running.is_some_and(of_file) {
+    if state.running().is_some_and(of_file) {
         let why = "The rules that a file has set stay in force, and changes of the file do nothing.";
         return Finding::note(Check::Daemon, "none follows the configuration file", why)
             .mended_by("ratelimit run -c FILE");

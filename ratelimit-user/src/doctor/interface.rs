@@ -33,21 +33,25 @@ impl Facts<'_> {
     }
 }
 
-pub(super) fn examine(interface: &Interface, ours: &Ours) -> Result<Vec<Finding>, Error> {
+/// `as_root` is the command that sees more.
+pub(super) fn examine(interface: &Interface, ours: &Ours, as_root: &str) -> Result<Vec<Finding>, Error> {
     let driver = Ethtool::of(&interface.name)?;
     let is_ours = ours.has(interface);
+    // Whoever's it is, the driver has taken it.
+    let is_taken = is_ours || !ours.are_known;
     let facts = Facts {
         name: &interface.name,
         driver: driver.driver().unwrap_or_else(|| "unknown".to_owned()),
         can: netdev::xdp_features(interface.index),
-        mode: interface.program.filter(|_| is_ours).map(|program| program.mode),
+        mode: interface.program.filter(|_| is_taken).map(|program| program.mode),
     };
     let mut findings = vec![link(interface)];
     match interface.program.filter(|_| !is_ours) {
+        Some(hidden) if !ours.are_known => findings.push(hidden_program(hidden, as_root)),
         Some(other) => findings.push(other_program(&facts, other, &takeover::program_name(other.id))),
         None => findings.push(native(&facts)),
     }
-    if !ours.0.is_empty() && !is_ours {
+    if !ours.attachments.is_empty() && !is_ours {
         let why = "Other interfaces are: what comes in here is not limited.";
         findings.push(Finding::note(Check::Interface, "ratelimit is not attached here", why).mended_by(facts.attach()));
     }
@@ -78,6 +82,12 @@ fn other_program(facts: &Facts<'_>, Program { id, mode }: Program, name: &str) -
     let why = "An interface has one XDP program: attach refuses, unless it is told to take the place of that one.";
     let what = format!("has the XDP program {name:?} (id {id}, {mode}) of somebody else");
     Finding::error(Check::OtherProgram, &what, why).mended_by(format!("{} --replace", facts.attach()))
+}
+
+/// A program that may be ours.
+fn hidden_program(Program { id, mode }: Program, as_root: &str) -> Finding {
+    let what = format!("has an XDP program (id {id}, {}) that this user may not look at", mode.name());
+    Finding::note(Check::OtherProgram, &what, "It is ratelimit's own, or somebody else's.").mended_by(as_root)
 }
 
 /// Whether the program runs in the driver, or can.

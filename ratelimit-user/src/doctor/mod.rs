@@ -15,11 +15,12 @@ use std::path::Path;
 pub use finding::{Check, Finding, Severity};
 
 use self::{
-    instance::{Ours, Running},
+    instance::{Ours, Running, State},
     traffic::Window,
 };
 use crate::dataplane::{
     Error, host as privileges,
+    instance::PINS,
     interface::{self as interfaces, Interface},
 };
 
@@ -30,26 +31,39 @@ use crate::dataplane::{
 /// [`Error`] where the kernel does not answer.
 pub fn examine(pins: &Path, names: &[String]) -> Result<Vec<Finding>, Error> {
     let missing = privileges::missing_privileges()?;
+    let as_root = as_root(pins, names);
     // Without privileges nothing of it can be opened.
-    let (running, mut found) = if missing.is_empty() { instance::open(pins) } else { (None, Vec::new()) };
+    let (state, mut found) = if missing.is_empty() { instance::open(pins) } else { (State::Closed, Vec::new()) };
+    let running = state.running();
     let ours = if missing.is_empty() { Ours::read(pins) } else { Ours::default() };
-    let mut findings = host::examine(&missing, running.as_ref().map(Running::is_jitted));
+    let mut findings = host::examine(&missing, running.map(Running::is_jitted), &as_root);
     findings.append(&mut found);
     let all = interfaces::list()?;
-    findings.extend(instance::examine(pins, running.as_ref(), &ours, &all));
+    findings.extend(instance::examine(pins, &state, &ours, &all));
     let chosen = choose(&all, names, &ours, &mut findings);
-    let window = Window::measure(&chosen, running.as_ref(), &ours)?;
+    let window = Window::measure(&chosen, running, &ours)?;
     for interface in &chosen {
-        findings.extend(interface::examine(interface, &ours)?);
+        findings.extend(interface::examine(interface, &ours, &as_root)?);
         findings.extend(traffic::losses(interface, &window)?);
     }
-    if let Some(running) = &running {
+    if let Some(running) = running {
         findings.extend(traffic::unseen(&window));
         findings.extend(tables::examine(running, &ours, &window)?);
         findings.extend(session::examine(&running.tables)?);
     }
     findings.extend(conflicts::examine());
     Ok(findings)
+}
+
+/// The same command for who may look at everything.
+fn as_root(pins: &Path, names: &[String]) -> String {
+    let names: String = names.iter().map(|name| format!(" {name}")).collect();
+    format!("sudo ratelimit doctor{names}{}", of_pins(pins))
+}
+
+/// What a command needs to find this instance.
+fn of_pins(pins: &Path) -> String {
+    if pins == Path::new(PINS) { String::new() } else { format!(" --pins {}", pins.display()) }
 }
 
 /// The interfaces to look at. What cannot be looked at is a finding.

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use ratelimit_common::{control::FEATURE_FRONT, reason::Reason};
+use ratelimit_common::{
+    control::{FEATURE_FRONT, FEATURE_SHADOW},
+    reason::Reason,
+};
 
 use super::{
     Check, Finding,
@@ -28,10 +31,20 @@ pub(super) fn examine(running: &Running, ours: &Ours, window: &Window) -> Result
     let during = window.counted.and_then(|counted| stay(capacity, counted.made, window.time));
     let has_budget = control.features & FEATURE_FRONT != 0;
     let refused = window.counted.map_or(0, |counted| counted.not_admitted);
-    let names: Vec<&str> = ours.0.iter().map(|attachment| attachment.name.as_str()).collect();
+    let names: Vec<&str> = ours.attachments.iter().map(|attachment| attachment.name.as_str()).collect();
     let attach = format!("ratelimit attach {}", names.join(" "));
     let stay = so_far.into_iter().chain(during).min();
-    let mut findings = vec![buckets(tables.buckets_in_use()?, capacity, stay, &attach)];
+    let mut findings = Vec::new();
+    if control.features & FEATURE_SHADOW != 0 {
+        let why = "Every packet passes, and is only counted as what would have become of it.";
+        findings.push(
+            Finding::warning(Check::Shadow, "limits and denies are not enforced", why).mended_by(format!(
+                "{} --shadow=off",
+                if names.is_empty() { "ratelimit attach IFACE" } else { &attach }
+            )),
+        );
+    }
+    findings.push(buckets(tables.buckets_in_use()?, capacity, stay, &attach));
     if has_budget {
         findings.push(admissions(refused, of(tables, Reason::NotAdmitted)?, control.admission.per_second, &attach));
     }

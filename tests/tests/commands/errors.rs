@@ -130,11 +130,11 @@ fn a_kernel_below_the_floor_is_refused() {
 }
 
 #[test]
-fn without_a_bpf_file_system_the_command_to_mount_one_is_given() {
+fn without_a_bpf_file_system_it_is_said_where_pins_can_be_kept() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     let line = ratelimit.fails("attach eth0 --pins /run/ratelimit");
-    let expected = "ratelimit: /run/ratelimit is not on a BPF file system, where programs and maps are kept: mount one with `mount -t bpf bpf /run`";
+    let expected = "ratelimit: /run/ratelimit is not on a BPF file system, where programs and maps are kept: give a folder on one, such as `--pins /sys/fs/bpf/ratelimit`";
     assert_eq!(line, expected);
     for pins in ["relative", "/sys/fs/bpf", "/sys/fs/bpf/no/such/folder"] {
         let line = ratelimit.fails(&format!("attach eth0 --pins {pins}"));

@@ -6,9 +6,9 @@ use std::{
     process::{Command, Stdio},
 };
 
-use ratelimit_tests::{Ratelimit, Sandbox};
+use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox};
 
-use super::{about, paragraphs, read};
+use super::{super::daemon::FILE, about, paragraphs, read};
 
 /// What `ratelimit doctor` says behind a wrapper, as in `wrapper ratelimit doctor words`.
 fn wrapped(ratelimit: &Ratelimit<'_>, wrapper: &str, words: &str) -> Vec<String> {
@@ -39,10 +39,15 @@ fn privileges_that_are_missing_are_named_and_the_rest_is_looked_at() {
     ] {
         let all = wrapped(&ratelimit, &format!("setpriv --bounding-set={taken} --inh-caps={taken}"), "eth0");
         let expected = format!(
-            "error privileges: this process lacks {named}\nNo program can be attached without, and nothing of a running instance can be looked at.\nmend: sudo ratelimit doctor"
+            "error privileges: this process lacks {named}\nNo program can be attached without, and nothing of a running instance can be looked at.\nmend: sudo ratelimit doctor eth0"
         );
         assert_eq!(all[0], expected);
         assert!(all.contains(&"ok eth0, link: up".to_owned()), "{all:#?}");
+        // Whose program that is cannot be seen: it is not told to be replaced.
+        let program = all.iter().find(|paragraph| paragraph.starts_with("note eth0, other-program: ")).unwrap();
+        assert!(program.contains(", native) that this user may not look at\n"), "{program}");
+        assert!(program.ends_with("\nmend: sudo ratelimit doctor eth0"), "{program}");
+        assert!(all.iter().all(|paragraph| !paragraph.contains("--replace")), "{all:#?}");
     }
     ratelimit.ok("detach --all");
 }
@@ -57,10 +62,10 @@ fn a_kernel_below_the_floor_is_an_error() {
 }
 
 #[test]
-fn where_pins_cannot_be_kept_the_command_that_mounts_is_given() {
+fn where_pins_cannot_be_kept_it_is_said_where_they_can() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
-    let expected = "error bpffs: no BPF file system is mounted at /run\nPrograms and rules can be kept nowhere else.\nmend: mount -t bpf bpf /run";
+    let expected = "error bpffs: no BPF file system is mounted at /run\nPrograms and rules can be kept nowhere else, and one that is mounted there hides what is there.\nmend: ratelimit attach IFACE --pins /sys/fs/bpf/ratelimit";
     assert_eq!(about(&ratelimit, "eth0 --pins /run/ratelimit", "bpffs"), expected);
     // Its own, and the machine's below that.
     sandbox.victim(|| while rustix::mount::unmount("/sys/fs/bpf", rustix::mount::UnmountFlags::empty()).is_ok() {});
@@ -128,6 +133,30 @@ fn a_daemon_that_runs_is_seen_and_one_that_is_gone_is_missed_where_rules_are_its
     let expected = "note daemon: none follows the configuration file\nThe rules that a file has set stay in force, and changes of the file do nothing.\nmend: ratelimit run -c FILE";
     assert_eq!(about(&ratelimit, "", "daemon"), expected);
     ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_daemon_with_nothing_in_force_is_told_of() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let folder = Folder::new();
+    // One that was told to attach to nothing is as it should be.
+    folder.write("interfaces = []\n[default]\npackets = \"1000/s\"\n");
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    daemon.line();
+    assert_eq!(about(&ratelimit, "", "daemon"), "ok daemon: runs");
+    folder.write(FILE);
+    daemon.line();
+    let text = ratelimit.ok("detach --all");
+    let again = "a daemon runs, and attaches again at its next reload: `systemctl stop ratelimit`, or ending it, prevents that\n";
+    assert_eq!(text, format!("detached from eth0; nothing of ratelimit is left\n{again}"));
+    let expected = "warning daemon: runs, but nothing is attached: its file is not in force\nNothing is limited until it reads the file again.\nmend: ratelimit reload";
+    assert_eq!(about(&ratelimit, "", "daemon"), expected);
+    ratelimit.ok("reload");
+    assert!(daemon.line().ends_with("attached to eth0"));
+    assert_eq!(about(&ratelimit, "", "daemon"), "ok daemon: runs");
+    assert_eq!(ratelimit.json("detach --all"), serde_json::json!({"detached": ["eth0"]}));
+    daemon.end();
 }
 
 #[test]

@@ -91,3 +91,17 @@ fn packets_that_passed_undecided_are_told() {
     assert_eq!(about(&ratelimit, "", "fail-open"), expected);
     ratelimit.ok("detach --all");
 }
+
+#[test]
+fn shadow_is_told_until_limits_are_enforced() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --shadow");
+    let expected = "warning shadow: limits and denies are not enforced\nEvery packet passes, and is only counted as what would have become of it.\nmend: ratelimit attach eth0 --shadow=off";
+    assert_eq!(about(&ratelimit, "", "shadow"), expected);
+    // What it says helps.
+    ratelimit.ok("attach eth0 --shadow=off");
+    let all = paragraphs(&ratelimit, "");
+    assert!(all.iter().all(|paragraph| !paragraph.contains(" shadow: ")), "{all:#?}");
+    ratelimit.ok("detach --all");
+}
