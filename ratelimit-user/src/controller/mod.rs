@@ -15,3 +15,4 @@ pub mod socket;
 mod syslog;
 pub(crate) mod undo;
 mod watch;
+mod words;
