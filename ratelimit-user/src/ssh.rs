@@ -169,18 +169,6 @@ pub(crate) fn allow_each(instance: &mut Instance, guarded: &Guarded, allowed: &m
     Ok(())
 }
 
-/// Takes back what [`allow_each`] has done, as far as it goes.
-pub(crate) fn forbid_each(instance: &mut Instance, allowed: &[Prefix]) {
-    for peer in allowed {
-        let target = Target::prefix(*peer);
-        let rule = rules::get(&instance.tables, target).ok().flatten();
-        if rule.is_some_and(|rule| rule.origin == SSH) {
-            // The reason why it is taken back is what the operator must hear of.
-            let _ = instance.delete_rule(target);
-        }
-    }
-}
-
 fn allow(instance: &mut Instance, session: Session, option: &'static str) -> Result<Option<Prefix>, Error> {
     let peer = session.prefix();
     if session.terms(&instance.tables)?.iter().any(|terms| terms.policy.kind == DENY) {

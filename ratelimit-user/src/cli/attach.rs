@@ -148,7 +148,7 @@ fn hand_over() -> Result<Answer> {
 
 /// Makes a new instance's rules, and attaches when they stand.
 fn first(arguments: &Arguments, terms: Option<&Terms>, instance: &mut Instance, done: &mut Done) -> Result<()> {
-    done.allowed_ssh = allow_ssh_peer(arguments, instance)?;
+    done.allowed_ssh.extend(allow_ssh_peer(arguments, instance)?);
     set_capacities(arguments, instance, done)?;
     set_default(terms, instance, done)?;
     attach_each(arguments, instance, done)
@@ -184,7 +184,7 @@ fn again(
     }
     // Rules were kept while nothing was attached, so the operator may come from elsewhere now.
     if instance.attachments.list()?.is_empty() {
-        done.allowed_ssh = allow_ssh_peer(arguments, instance)?;
+        done.allowed_ssh.extend(allow_ssh_peer(arguments, instance)?);
     }
     attach_each(arguments, instance, done)?;
     done.upgrade(instance, wanted)?;
@@ -225,7 +225,7 @@ fn report(arguments: &Arguments, instance: &Instance, is_new: bool, done: &Done,
     let before = done.default.as_ref().and_then(|(_, before)| before.as_ref()).map(|rule| write::terms(&rule.terms));
     let attached = Attached {
         interfaces: status::Interface::list(instance)?,
-        allowed_ssh: done.allowed_ssh.map(|peer| peer.to_string()),
+        allowed_ssh: done.allowed_ssh.first().map(Prefix::to_string),
         replaced: before.filter(|before| Some(before) != now.as_ref()),
         default: now,
         rules: others.len(),

@@ -1,6 +1,9 @@
 //! `ratelimit run`, `ratelimit reload` and `ratelimit save`.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io::Write as _,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Result, bail};
 use serde::Serialize;
@@ -48,9 +51,14 @@ pub(super) fn run(arguments: &Arguments, pins: &Path) -> Result<Answer> {
 pub(super) fn save(pins: &Path, output: Output) -> Result<Answer> {
     host::check()?;
     let instance = Instance::open(pins)?;
-    let (document, text) = (save::document(&instance)?, save::save(&instance)?);
-    drop(instance);
-    output.print(&document, |out| out.write_all(text.as_bytes()))?;
+    if output.json {
+        output.print(&save::document(&instance)?, |_| Ok(()))?;
+    } else {
+        let text = save::save(&instance)?;
+        // Whoever reads it may be slow.
+        drop(instance);
+        std::io::stdout().lock().write_all(text.as_bytes())?;
+    }
     Ok(Answer::Done)
 }
 

@@ -65,17 +65,12 @@ pub fn apply(
     // Before another version's instance is brought to this one.
     Claim::take_early(pins, claim)?;
     let (mut instance, is_new) = Instance::open_or_create(pins, &config.wanted)?;
-    let (mut done, mut allowed) = (Done::default(), Vec::new());
+    let mut done = Done::default();
     // Whoever has no claim changes nothing.
     let claimed = instance.claim(claim);
     let how = How { is_new, is_first, guarded };
-    let outcome = claimed.and_then(|()| bring(&mut instance, config, how, &mut done, &mut allowed));
-    outcome.map_err(|error| {
-        // Once more below, if any of them fails.
-        let _ = done.take_back_interfaces();
-        ssh::forbid_each(&mut instance, &allowed);
-        undo::with_left(error, &done.take_back(instance, is_new))
-    })
+    let outcome = claimed.and_then(|()| bring(&mut instance, config, how, &mut done));
+    outcome.map_err(|error| undo::with_left(error, &done.take_back(instance, is_new)))
 }
 
 /// Attaches once more to an interface of a file that is in force: it was deleted, and has come back. Says whether that is so; a command may have detached
@@ -121,7 +116,6 @@ fn bring(
     config: &Config,
     How { is_new, is_first, guarded }: How<'_>,
     done: &mut Done,
-    allowed: &mut Vec<Prefix>,
 ) -> Result<Applied, Error> {
     let wishes: Wishes = config.interfaces.iter().map(|wanted| (wanted.name.clone(), wanted.mode)).collect();
     interfaces::check_modes(instance, &wishes)?;
@@ -137,8 +131,8 @@ fn bring(
         done.upgrade(instance, &config.wanted)?;
     }
     if instance.attachments.list()?.is_empty() && !config.interfaces.is_empty() {
-        ssh::allow_each(instance, guarded, allowed)?;
-        applied.allowed_ssh = allowed.iter().map(Prefix::to_string).collect();
+        ssh::allow_each(instance, guarded, &mut done.allowed_ssh)?;
+        applied.allowed_ssh = done.allowed_ssh.iter().map(Prefix::to_string).collect();
     }
     set_capacities(instance, &config.interfaces, done)?;
     done.set_costs(instance, CONFIG, &config.costs)?;

@@ -23,8 +23,8 @@ use crate::{
 pub(crate) struct Done {
     /// Interfaces that were attached to.
     pub(crate) added: Vec<Added>,
-    /// The address that an SSH session comes from, which was allowed.
-    pub(crate) allowed_ssh: Option<Prefix>,
+    /// Addresses that SSH sessions come from, which were allowed.
+    pub(crate) allowed_ssh: Vec<Prefix>,
     /// The default limit that was set, with the one before it.
     pub(crate) default: Option<(Terms, Option<Listed>)>,
     capacities: Vec<Capacity>,
@@ -145,7 +145,7 @@ impl Done {
         if let Some((after, before)) = self.default {
             failures.extend(restore_default(&mut instance, &after, before).context("the default limit").err());
         }
-        if let Some(peer) = self.allowed_ssh {
+        for peer in self.allowed_ssh {
             let what = || format!("the rule that allows {peer}");
             failures.extend(forbid(&mut instance, Target::prefix(peer)).with_context(what).err());
         }
