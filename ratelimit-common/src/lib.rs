@@ -4,32 +4,14 @@
 //! and changes only together with [`control::ABI_VERSION`].
 #![no_std]
 
-pub mod algorithm;
-pub mod bucket;
-pub mod capacity;
-pub mod cell;
-pub mod class;
-pub mod control;
-pub mod cpu;
-pub mod dropped;
-pub mod event;
-pub mod filter;
-pub mod gcra;
-pub mod interface;
-pub mod limit;
-pub mod log;
-pub mod map;
-pub mod note;
-pub mod offence;
-pub mod policy;
+pub mod buckets;
+pub mod cells;
+pub mod identity;
+pub mod limits;
+pub mod maps;
+pub mod meters;
 pub mod reason;
-pub mod regular;
-pub mod rule;
-pub mod service;
-pub mod source;
-pub mod stages;
-pub mod state;
-pub mod window;
+pub mod rules;
 
 /// Asserts size and alignment of a type that crosses the boundary, and lets aya read and write it on the user side.
 macro_rules! boundary {

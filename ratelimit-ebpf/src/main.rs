@@ -12,11 +12,13 @@ mod program {
     use aya_log_ebpf::debug;
     use ratelimit_common::reason::Reason;
     use ratelimit_ebpf::{
-        account, capacity, clock, discovery, limiter,
-        packet::Packet,
-        parse::{self, Parsed},
-        reply, settings,
-        verdict::Verdict,
+        bpf::{clock, settings},
+        decide,
+        meters::{interface_capacity, link_discovery},
+        packet::{frame::Packet, verdict::Verdict},
+        parse::parser::{self, Parsed},
+        reply,
+        telemetry::counters,
     };
 
     /// For drivers and kernels (5.18) with frames of several buffers.
@@ -50,12 +52,12 @@ mod program {
         let length = packet.length();
         let verdict = match judge(ctx, &packet) {
             Ok(verdict) => verdict,
-            Err(Reason::LinkDiscovery) => discovery::judge().into(),
+            Err(Reason::LinkDiscovery) => link_discovery::judge().into(),
             Err(reason) => reason.into(),
         };
-        account::count(ctx, verdict, length);
+        counters::count(ctx, verdict, length);
         if verdict.reason.passes() || verdict.is_shadowed() {
-            capacity::count(ctx);
+            interface_capacity::count(ctx);
             return XDP_PASS;
         }
         debug!(ctx, "dropped {} bytes: {}", length, verdict.reason.name());
@@ -67,10 +69,10 @@ mod program {
 
     #[inline(always)]
     fn judge(ctx: &XdpContext, packet: &Packet) -> Result<Verdict, Reason> {
-        let Parsed { source, classes } = parse::parse(packet)?;
+        let Parsed { source, classes } = parser::parse(packet)?;
         // Reading it is three loads, which only few need.
         let interface = if settings::is_on(&settings::INTERFACE_MATTERS) { ctx.ingress_ifindex() as u32 } else { 0 };
-        Ok(limiter::judge(source, classes, packet.length(), interface))
+        Ok(decide::judge(source, classes, packet.length(), interface))
     }
 
     /// Never called: the build refuses an object that could panic.

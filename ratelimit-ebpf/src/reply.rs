@@ -14,7 +14,7 @@ mod tcp;
 use aya_ebpf::programs::XdpContext;
 use network_types::eth::EtherType;
 
-use crate::{cpu, packet::Packet, parse};
+use crate::{maps::this_cpu, packet::frame::Packet, parse::parser};
 
 /// Makes the frame an answer to itself, for `XDP_TX`. Without one it is as good as dropped: parts of it may be overwritten.
 ///
@@ -23,7 +23,7 @@ use crate::{cpu, packet::Packet, parse};
 #[must_use]
 pub fn send_back(ctx: &XdpContext, length: u32) -> bool {
     let is_ready = answer(ctx, Packet::of_length(ctx, length)).is_some();
-    if is_ready && let Some(own) = cpu::own() {
+    if is_ready && let Some(own) = this_cpu::own() {
         own.replies_sent.increment();
     }
     is_ready
@@ -35,7 +35,7 @@ fn answer(ctx: &XdpContext, packet: Packet) -> Option<()> {
     if packet.has_more() || !link::is_for_one(&packet)? {
         return None;
     }
-    let (ether_type, offset) = parse::network(&packet)?;
+    let (ether_type, offset) = parser::network(&packet)?;
     if ether_type == EtherType::Ipv4 as u16 {
         ipv4::answer(ctx, offset).then_some(())
     } else if ether_type == EtherType::Ipv6 as u16 {

@@ -6,7 +6,7 @@ use std::{
     str::FromStr,
 };
 
-use ratelimit_common::source::{IPV4, Source};
+use ratelimit_common::identity::source::{IPV4, Source};
 
 /// `203.0.113.0/24`, `2001:db8::/48`, or one address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use ratelimit_common::service::{ICMP, ICMPV6, Service, Transport};
+use ratelimit_common::identity::service::{ICMP, ICMPV6, Service, Transport};
 
 /// `tcp`, `udp/53`, `icmp`, `tcp-syn`, `47`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,10 +4,10 @@ use std::str::FromStr;
 
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
-use ratelimit_common::{limit::SECOND, map::CELLS_MAX};
+use ratelimit_common::{limits::limit::SECOND, maps::names::CELLS_MAX};
 
 use crate::{
-    dataplane::object::{Settings, Wanted},
+    dataplane::program::loader::{Settings, Wanted},
     units::{NOTHING, PacketRate, UnitError},
 };
 

@@ -5,8 +5,8 @@ mod session;
 
 use anyhow::Result;
 use ratelimit_common::{
-    policy::{BAN, DENY, Policy},
-    rule::SSH,
+    limits::policy::{BAN, DENY, Policy},
+    rules::rule::SSH,
 };
 
 pub(crate) use self::{
@@ -16,10 +16,12 @@ pub(crate) use self::{
 use crate::{
     dataplane::{
         Error, Instance,
-        rules::{self, Listed},
-        tables::Tables,
-        target::{Sources, Target},
-        terms::Terms,
+        rules::{
+            list::{self, Listed},
+            spec::Terms,
+            target::{Sources, Target},
+        },
+        tables::open::Tables,
     },
     limit::write,
     prefix::Prefix,
@@ -114,7 +116,7 @@ fn narrowest(peer: Prefix, terms: &Terms, tables: &Tables) -> Option<Target> {
         Sources::Default => Some(0),
         Sources::Prefix(prefix) => prefix.contains(&peer).then(|| u32::from(prefix.bits()) + 1),
     };
-    let rules = rules::list(tables).unwrap_or_default();
+    let rules = list::list(tables).unwrap_or_default();
     let alike = rules.into_iter().filter(|rule| *rule.terms == *terms);
     let widths = alike.filter_map(|rule| Some((width(&rule.target)?, rule.target)));
     widths.max_by_key(|(width, _)| *width).map(|(_, target)| target)
@@ -174,7 +176,7 @@ fn allow(instance: &mut Instance, session: Session, option: &'static str) -> Res
     if session.terms(&instance.tables)?.iter().any(|terms| terms.policy.kind == DENY) {
         return Err(Error::SessionDenied { peer: peer.to_string(), option });
     }
-    if rules::get(&instance.tables, Target::prefix(peer))?.is_some() {
+    if list::get(&instance.tables, Target::prefix(peer))?.is_some() {
         return Ok(None);
     }
     instance.set_rule(Target::prefix(peer), &Policy::ALLOWED.into(), None, SSH)?;
@@ -189,7 +191,7 @@ pub(crate) fn guarded(
     force: bool,
     change: impl FnOnce(&mut Instance) -> Result<(), Error>,
 ) -> Result<Option<Listed>> {
-    let replaced = rules::get(&instance.tables, target)?;
+    let replaced = list::get(&instance.tables, target)?;
     let guard = Guard::of(instance, force)?;
     change(instance)?;
     if let Err(error) = guard.check(&instance.tables) {

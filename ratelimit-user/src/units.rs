@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use ratelimit_common::limit::{DAY, Rate, SECOND};
+use ratelimit_common::limits::limit::{DAY, Rate, SECOND};
 
 const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;

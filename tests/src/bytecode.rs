@@ -6,22 +6,24 @@ use aya::{
     programs::{Xdp, XdpMode},
 };
 use ratelimit::dataplane::{
-    object::{self, Settings},
-    policies,
-    tables::Tables,
-    terms::Terms,
+    program::loader::{self, Settings},
+    rules::{policies, spec::Terms},
+    tables::open::Tables,
 };
 use ratelimit_common::{
-    bucket::Bucket,
-    class::ANY,
-    control::{self, Control},
-    cpu::Cpu,
-    gcra::units,
-    limit::SECOND,
-    policy::{Policy, PolicyId},
+    buckets::bucket::Bucket,
+    identity::{class::ANY, source::Source},
+    limits::{
+        limit::SECOND,
+        policy::{Policy, PolicyId},
+    },
+    maps::{
+        control::{self, Control},
+        cpu::Cpu,
+    },
+    meters::gcra::units,
     reason::{Count, Reason},
-    rule::COMMAND,
-    source::Source,
+    rules::rule::COMMAND,
 };
 
 use crate::{Namespace, Runner, Sandbox, Verdict, delete_rule, mapped::Mapped, set_rule, sink::Attached};
@@ -110,12 +112,12 @@ impl Bytecode {
     }
 
     fn new(settings: Settings) -> Self {
-        let mut ebpf = object::load(&settings, None).expect("cannot load the program; run `cargo xtask test` as root");
+        let mut ebpf = loader::load(&settings, None).expect("cannot load the program; run `cargo xtask test` as root");
         let tables = Tables::of(&mut ebpf, &settings).expect("cannot prepare the maps");
         // While a program is attached, running it repeatedly does not wait for the kernel's dispatcher each time. The loopback of
         // a network namespace of its own serves, and goes with it.
         let (namespace, _) = Namespace::pair();
-        let program = object::program(&mut ebpf, &settings).expect("the object has no program");
+        let program = loader::program(&mut ebpf, &settings).expect("the object has no program");
         namespace.run(|| program.attach("lo", XdpMode::Skb)).expect("cannot attach to the loopback interface");
         Self { ebpf, settings, attached: Vec::new(), tables, _namespace: namespace }
     }
@@ -137,7 +139,7 @@ impl Bytecode {
     ///
     /// If `link` has a program already.
     pub fn attach(&mut self, sandbox: &Sandbox, link: &str, mode: XdpMode) {
-        let program = object::program(&mut self.ebpf, &self.settings).expect("the object has no program");
+        let program = loader::program(&mut self.ebpf, &self.settings).expect("the object has no program");
         let id = sandbox.victim(|| program.attach(link, mode)).expect("cannot attach");
         self.attached.push(Attached::of(program.take_link(id).unwrap()));
     }

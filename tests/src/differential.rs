@@ -2,16 +2,21 @@
 
 use std::{fmt, net::IpAddr};
 
-use ratelimit::dataplane::{object::Settings, rules, services::Services};
-use ratelimit_common::{
-    class::{ANY, Class},
-    limit::{Limit, Rate, SECOND},
-    reason::{Count, REASONS, Reason},
-    rule::COMMAND,
-    service::{ICMP, ICMPV6, Service},
-    source::Source,
+use ratelimit::dataplane::{
+    program::loader::Settings,
+    rules::{list, services::Services},
 };
-use ratelimit_ebpf::{packet::Packet, parse};
+use ratelimit_common::{
+    identity::{
+        class::{ANY, Class},
+        service::{ICMP, ICMPV6, Service},
+        source::Source,
+    },
+    limits::limit::{Limit, Rate, SECOND},
+    reason::{Count, REASONS, Reason},
+    rules::rule::COMMAND,
+};
+use ratelimit_ebpf::{packet::frame::Packet, parse::parser};
 
 use crate::{
     Bytecode, Clock, Verdict,
@@ -81,7 +86,7 @@ impl Differential {
         let terms = limit.policy().expect("the limit cannot be").into();
         for service in ["default".to_owned()].into_iter().chain(SERVICES.map(|service| format!("default {service}"))) {
             let target = service.parse().expect("no target");
-            rules::set(&mut bytecode.tables, target, &terms, None, COMMAND).expect("cannot set a rule");
+            list::set(&mut bytecode.tables, target, &terms, None, COMMAND).expect("cannot set a rule");
         }
         bytecode.set_time(SECOND);
         let services = Services::read(&bytecode.tables).expect("cannot read the services");
@@ -236,7 +241,7 @@ pub fn on_host(frame: &[u8], opinion: &Opinion) -> Result<(), String> {
         Opinion::Judged { source: IpAddr::V4(source), .. } => Ok(Source::v4(source.octets())),
         Opinion::Judged { source: IpAddr::V6(source), .. } => Ok(Source::v6(source.octets(), 128)),
     };
-    let said = parse::parse(&Packet::from(frame)).map(|parsed| parsed.source);
+    let said = parser::parse(&Packet::from(frame)).map(|parsed| parsed.source);
     if said == expected { Ok(()) } else { Err(format!("host build: {said:?}")) }
 }
 

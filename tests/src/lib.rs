@@ -38,7 +38,7 @@ mod walker;
 mod wrap;
 mod wrappings;
 
-use ratelimit_common::{
+use ratelimit_common::limits::{
     limit::{Limit, Rate, SECOND},
     policy::Policy,
 };

@@ -4,7 +4,7 @@
 mod buckets;
 mod windows;
 
-use ratelimit_common::{algorithm::Algorithm, limit::Rate};
+use ratelimit_common::limits::{algorithm::Algorithm, limit::Rate};
 
 pub use buckets::{Leaky, Tokens};
 pub use windows::{Fixed, Log, Sliding};

@@ -1,7 +1,7 @@
 //! The maps that entries move from, while others of another size take their place.
 
 use aya::maps::{Array, HashMap, Map, MapData};
-use ratelimit_common::{bucket::Bucket, cell::Cell, map, source::Source};
+use ratelimit_common::{buckets::bucket::Bucket, cells::cell::Cell, identity::source::Source, maps::names};
 
 use crate::Bytecode;
 
@@ -20,7 +20,7 @@ impl OldMaps {
     #[must_use]
     pub fn of(bytecode: &mut Bytecode) -> Self {
         let mut take = |name| bytecode.ebpf.take_map(name).expect("the object has no such map");
-        let (buckets, cells): (Map, Map) = (take(map::OLD_BUCKETS), take(map::OLD_FRONT));
+        let (buckets, cells): (Map, Map) = (take(names::OLD_BUCKETS), take(names::OLD_FRONT));
         let buckets = buckets.try_into().expect("no map of buckets");
         Self { buckets, cells: cells.try_into().expect("no array of cells") }
     }

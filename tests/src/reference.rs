@@ -8,7 +8,7 @@ use etherparse::{
     err::{Layer, packet::SliceError, tcp::HeaderSliceError},
     ip_number::{ICMP, IGMP, IPV6_ICMP, SCTP, TCP, UDP},
 };
-use ratelimit_common::service::Transport;
+use ratelimit_common::identity::service::Transport;
 
 /// VLAN tags and extension headers that the product says it looks through. No matter of parsing, and so no disagreement.
 pub const MOST_TAGS: usize = 2;

@@ -1,8 +1,11 @@
 //! A program on one thread while rules change on another.
 
 use aya::{TestRun as _, TestRunOptions, programs::Xdp};
-use ratelimit::dataplane::{rules, tables::Tables, terms::Terms};
-use ratelimit_common::rule::COMMAND;
+use ratelimit::dataplane::{
+    rules::{list, spec::Terms},
+    tables::open::Tables,
+};
+use ratelimit_common::rules::rule::COMMAND;
 
 /// What the kernel does with a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +71,7 @@ fn verdict(returned: u32) -> Verdict {
 /// If there is no such target, or no room.
 pub fn set_rule(tables: &mut Tables, target: &str, terms: impl Into<Terms>) {
     let target = target.parse().expect("no target");
-    rules::set(tables, target, &terms.into(), None, COMMAND).expect("cannot set a rule");
+    list::set(tables, target, &terms.into(), None, COMMAND).expect("cannot set a rule");
 }
 
 /// As [`crate::Bytecode::delete`].
@@ -77,5 +80,5 @@ pub fn set_rule(tables: &mut Tables, target: &str, terms: impl Into<Terms>) {
 ///
 /// If there is no such target.
 pub fn delete_rule(tables: &mut Tables, target: &str) {
-    rules::delete(tables, target.parse().expect("no target")).expect("cannot delete a rule");
+    list::delete(tables, target.parse().expect("no target")).expect("cannot delete a rule");
 }

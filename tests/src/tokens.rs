@@ -1,6 +1,6 @@
 //! The token bucket as textbooks have it, in exact integers: what the product is measured against.
 
-use ratelimit_common::limit::Rate;
+use ratelimit_common::limits::limit::Rate;
 
 /// A bucket of tokens. One token is one packet or one byte.
 #[derive(Debug, Clone)]

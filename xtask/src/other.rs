@@ -43,7 +43,7 @@ const CHANGES: [(&str, &str, &str); 10] = [
     ),
     (
         "ratelimit-ebpf/src/bucket.rs",
-        "    pub packets: Word,\n    /// State of the second limit, of bytes or packets.\n    pub second: Word,\n    /// See [`ratelimit_common::bucket::Resolution`].\n    pub resolution: Word,\n",
+        "    pub packets: Word,\n    /// State of the second limit, of bytes or packets.\n    pub second: Word,\n    /// See [`ratelimit_common::buckets::bucket::Resolution`].\n    pub resolution: Word,\n",
         "    pub resolution: Word,\n    /// As above.\n    pub packets: Word,\n    /// As above.\n    pub second: Word,\n",
     ),
     // A control entry grows.

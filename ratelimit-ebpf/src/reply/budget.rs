@@ -1,12 +1,14 @@
 //! How many answers there may be: so many a second, all CPUs and sources together. Their receivers are often not those who have sent.
 
-use ratelimit_common::gcra::{self, Answer};
+use ratelimit_common::meters::gcra::{self, Answer};
 
 use crate::{
-    charge::{self, Charge},
-    clock::Clock,
-    cpu,
-    maps::{CONTROL, REPLIES},
+    bpf::clock::Clock,
+    maps::{
+        all::{CONTROL, REPLIES},
+        this_cpu,
+    },
+    meters::charge::{self, Charge},
 };
 
 /// Takes one answer from the budget. Where it is spent, the word that all CPUs share is only read. A function of its own, for the
@@ -28,7 +30,7 @@ pub(super) fn take() -> bool {
         }
     });
     let is_taken = outcome == Charge::Paid;
-    if !is_taken && let Some(own) = cpu::own() {
+    if !is_taken && let Some(own) = this_cpu::own() {
         own.replies_unsent.increment();
     }
     is_taken

@@ -5,7 +5,7 @@ use core::ptr;
 
 use aya_ebpf::helpers::bpf_csum_diff;
 
-use crate::packet::Packet;
+use crate::packet::frame::Packet;
 
 /// Headers as words of four bytes, as in their pictures in the RFCs, and as they lie in the packet. They are numbers, because LLVM keeps
 /// arrays of bytes on the stack, which is small.

@@ -2,14 +2,14 @@
 
 use aya_ebpf::programs::XdpContext;
 use network_types::ip::Ipv4Hdr;
-use ratelimit_common::service::{ICMP, TCP};
+use ratelimit_common::identity::service::{ICMP, TCP};
 
 use super::{
     budget,
     checksum::{ERROR, Sum, Words, error, put, word, words},
     link, tcp,
 };
-use crate::{ipv4::LATER_FRAGMENT, packet::Packet};
+use crate::{packet::frame::Packet, parse::ipv4::LATER_FRAGMENT};
 
 /// Version 4, five words.
 const PLAIN: u8 = 0x45;

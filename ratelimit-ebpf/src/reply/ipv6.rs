@@ -2,14 +2,14 @@
 
 use aya_ebpf::programs::XdpContext;
 use network_types::ip::Ipv6Hdr;
-use ratelimit_common::service::{ICMPV6, TCP};
+use ratelimit_common::identity::service::{ICMPV6, TCP};
 
 use super::{
     budget,
     checksum::{ERROR, Sum, Words, error, put, word, words},
     link, tcp,
 };
-use crate::{extensions, packet::Packet};
+use crate::{packet::frame::Packet, parse::ipv6_extensions};
 
 /// Destination unreachable, communication with destination administratively prohibited (RFC 4443, section 3.1).
 const PROHIBITED: [u8; 2] = [1, 1];
@@ -52,7 +52,7 @@ fn try_answer(ctx: &XdpContext, packet: Packet, offset: usize) -> Option<()> {
 /// that are not looked through, and no next header (RFC 8200, section 4.7).
 #[inline(always)]
 fn is_in_front_of_more(protocol: u8) -> bool {
-    extensions::is_extension(protocol) || matches!(protocol, 50 | 59 | 135 | 139 | 140 | 253 | 254)
+    ipv6_extensions::is_extension(protocol) || matches!(protocol, 50 | 59 | 135 | 139 | 140 | 253 | 254)
 }
 
 /// Whether an address can be a host's beyond this one: not unspecified, the loopback, or a group (RFC 4291, section 2.4).

@@ -7,8 +7,8 @@ use aya_ebpf::{
 use network_types::eth::EthHdr;
 
 use crate::{
-    packet::Packet,
-    parse::{MOST_TAGS, TAG_LENGTH},
+    packet::frame::Packet,
+    parse::parser::{MOST_TAGS, TAG_LENGTH},
 };
 
 /// Three words of the processor: the Ethernet header and the most tags.

@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use anyhow::{Result, ensure};
-use ratelimit_common::{policy::Policy, rule::COMMAND, service::Service};
+use ratelimit_common::{identity::service::Service, limits::policy::Policy, rules::rule::COMMAND};
 use serde::Serialize;
 
 use super::{
@@ -14,10 +14,13 @@ use super::{
 };
 use crate::{
     dataplane::{
-        Instance, host,
-        rules::{self, Listed},
-        target::Target,
-        terms::Terms,
+        Instance,
+        rules::{
+            list::{self, Listed},
+            spec::Terms,
+            target::Target,
+        },
+        sys::host,
     },
     prefix::Prefix,
     service::ServiceName,
@@ -208,14 +211,14 @@ impl Word {
         ensure!(!skip_bad, many::NOT_MANY);
         let target = Target::prefix(prefix).of(service);
         let mut instance = Instance::open(pins)?;
-        let is_banned = lifts_bans && rules::ban(&instance.tables, target)?.is_some();
-        let outcome = match rules::get(&instance.tables, target)? {
+        let is_banned = lifts_bans && list::ban(&instance.tables, target)?.is_some();
+        let outcome = match list::get(&instance.tables, target)? {
             Some(rule) if rule.terms.policy == self.policy => {
                 ssh::guarded(&mut instance, target, force, |instance| instance.delete_rule(target))?;
                 format!("no longer has the rule {}", self.name)
             }
             _ if is_banned => {
-                rules::lift_ban(&mut instance.tables, target)?;
+                list::lift_ban(&mut instance.tables, target)?;
                 "no longer banned".to_owned()
             }
             found => {
@@ -231,7 +234,7 @@ impl Word {
     fn list(&self, pins: &Path, output: Output) -> Result<Answer> {
         host::check()?;
         let instance = Instance::open(pins)?;
-        let all = rules::list(&instance.tables)?;
+        let all = list::list(&instance.tables)?;
         drop(instance);
         let rows: Vec<Row> = all.iter().filter(|rule| self.is_meant(rule)).map(Row::of).collect();
         output.print(&rows, |out| {

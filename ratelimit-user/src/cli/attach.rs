@@ -7,24 +7,28 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
-use ratelimit_common::{control::FEATURE_ELASTIC, rule::COMMAND};
+use ratelimit_common::{maps::control::FEATURE_ELASTIC, rules::rule::COMMAND};
 use serde::Serialize;
 
 use super::{Answer, follow, output::Output, status};
 use crate::{
     controller::{
+        change::{
+            interfaces,
+            undo::{self, Done},
+        },
         confirm::{self, Waiter},
-        interfaces,
-        undo::{self, Done},
     },
     dataplane::{
         Instance,
-        attachment::Mode,
-        capacities, host, interface,
-        object::Wanted,
-        rules,
-        target::{Sources, Target},
-        terms::Terms,
+        attach::attachment::Mode,
+        program::loader::Wanted,
+        rules::{
+            capacities, list,
+            spec::Terms,
+            target::{Sources, Target},
+        },
+        sys::{host, interface},
     },
     limit::{Rates, write},
     prefix::Prefix,
@@ -220,7 +224,7 @@ fn attach_each(arguments: &Arguments, instance: &mut Instance, done: &mut Done) 
 
 fn report(arguments: &Arguments, instance: &Instance, is_new: bool, done: &Done, output: Output) -> Result<()> {
     let (default, others): (Vec<_>, Vec<_>) =
-        rules::list(&instance.tables)?.into_iter().partition(|rule| rule.target == Target::DEFAULT);
+        list::list(&instance.tables)?.into_iter().partition(|rule| rule.target == Target::DEFAULT);
     let now = default.first().map(|rule| write::terms(&rule.terms));
     let before = done.default.as_ref().and_then(|(_, before)| before.as_ref()).map(|rule| write::terms(&rule.terms));
     let attached = Attached {

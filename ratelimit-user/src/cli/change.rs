@@ -3,16 +3,18 @@
 use std::{io::Write, time::Duration};
 
 use anyhow::Result;
-use ratelimit_common::service::Service;
+use ratelimit_common::identity::service::Service;
 use serde::Serialize;
 
 use super::{Answer, output::Output};
 use crate::{
     dataplane::{
         Instance,
-        rules::{self, Listed},
-        services::Services,
-        target::{Sources, Target},
+        rules::{
+            list::{self, Listed},
+            services::Services,
+            target::{Sources, Target},
+        },
     },
     limit::write,
     service::ServiceName,
@@ -84,7 +86,7 @@ fn exceptions(instance: &Instance, target: Target) -> Result<Vec<String>> {
         Sources::Prefix(other) => rule.target.service != Service::Any && prefix.contains(&other),
         Sources::Default => false,
     };
-    let rules = rules::list(&instance.tables)?;
+    let rules = list::list(&instance.tables)?;
     let inside = rules.iter().filter(|rule| is_inside(rule));
     Ok(inside.map(|rule| format!("  not for {}: {}", rule.target, write::terms(&rule.terms))).collect())
 }
@@ -92,7 +94,7 @@ fn exceptions(instance: &Instance, target: Target) -> Result<Vec<String>> {
 /// The rules that sources have where the one in question is missing, for the end of a line: `found` is the rule of the very
 /// same packets.
 pub(super) fn others(instance: &Instance, target: Target, found: Option<Listed>) -> Result<String> {
-    let same = rules::list(&instance.tables)?.into_iter().filter(|rule| rule.target.sources == target.sources);
+    let same = list::list(&instance.tables)?.into_iter().filter(|rule| rule.target.sources == target.sources);
     Ok(words(&found.into_iter().chain(same.filter(|rule| rule.target != target)).collect::<Vec<_>>()))
 }
 

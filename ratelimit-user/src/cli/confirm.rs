@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::{Answer, output::Output};
-use crate::{controller::confirm, dataplane::host};
+use crate::{controller::confirm, dataplane::sys::host};
 
 #[derive(Debug, Serialize)]
 struct Confirmed {

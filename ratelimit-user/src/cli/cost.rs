@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use ratelimit_common::{policy::MOST_COST, rule::COMMAND};
+use ratelimit_common::{limits::policy::MOST_COST, rules::rule::COMMAND};
 use serde::Serialize;
 
 use super::{
@@ -12,7 +12,7 @@ use super::{
     output::{self, Output, origin},
 };
 use crate::{
-    dataplane::{Instance, costs, host},
+    dataplane::{Instance, rules::costs, sys::host},
     service::ServiceName,
 };
 

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::{Answer, output::Output};
 use crate::{
-    controller::{confirm, socket},
-    dataplane::{Error, Instance, capacities, host, instance},
+    controller::{confirm, daemon::socket},
+    dataplane::{Error, Instance, instance::open, rules::capacities, sys::host},
 };
 
 #[derive(Debug, clap::Args)]
@@ -29,7 +29,7 @@ struct Detached {
 pub(super) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<Answer> {
     host::check()?;
     if arguments.all {
-        let detached = match instance::remove_all(pins) {
+        let detached = match open::remove_all(pins) {
             Ok(detached) => detached,
             // What was asked for is so.
             Err(Error::NotAttached) => Vec::new(),

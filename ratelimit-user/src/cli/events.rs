@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::{Answer, output::Output};
 use crate::{
     controller::events::{STEP, Watcher},
-    dataplane::{Error, host},
+    dataplane::{Error, sys::host},
 };
 
 #[derive(Debug, clap::Args)]

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Answer;
-use crate::dataplane::{Instance, log, object::Wanted};
+use crate::dataplane::{Instance, program::loader::Wanted, sys::kernel_log};
 
 /// Prints what the kernel side says, until Ctrl-C, and then puts the silent program back.
 pub(super) fn run(instance: Instance, pins: &Path) -> Result<Answer> {
@@ -25,7 +25,7 @@ pub(super) fn run(instance: Instance, pins: &Path) -> Result<Answer> {
                 _ = terminate.recv() => {}
             }
         };
-        anyhow::Ok(log::follow(program_id, done).await?)
+        anyhow::Ok(kernel_log::follow(program_id, done).await?)
     })?;
     // Another command may have detached meanwhile.
     if let Ok(mut instance) = Instance::open(pins) {

@@ -4,10 +4,12 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use anyhow::{Result, bail, ensure};
 use ratelimit_common::{
-    limit::SECOND,
-    policy::{Ban, LIMIT},
-    rule::COMMAND,
-    service::Service,
+    identity::service::Service,
+    limits::{
+        limit::SECOND,
+        policy::{Ban, LIMIT},
+    },
+    rules::rule::COMMAND,
 };
 use serde::Serialize;
 
@@ -19,10 +21,13 @@ use super::{
 };
 use crate::{
     dataplane::{
-        Instance, host,
-        rules::{self, Listed},
-        target::{Sources, Target},
-        terms::Terms,
+        Instance,
+        rules::{
+            list::{self, Listed},
+            spec::Terms,
+            target::{Sources, Target},
+        },
+        sys::host,
     },
     limit::{
         Rates,
@@ -220,7 +225,7 @@ fn set(
 
 fn delete(target: Target, force: bool, pins: &Path, output: Output) -> Result<Answer> {
     let mut instance = Instance::open(pins)?;
-    match rules::get(&instance.tables, target)? {
+    match list::get(&instance.tables, target)? {
         Some(rule) if is_limit(&rule) => {
             ssh::guarded(&mut instance, target, force, |instance| instance.delete_rule(target))?;
         }
@@ -235,7 +240,7 @@ fn delete(target: Target, force: bool, pins: &Path, output: Output) -> Result<An
 
 fn list(pins: &Path, output: Output) -> Result<Answer> {
     let instance = Instance::open(pins)?;
-    let limits = rules::list(&instance.tables)?;
+    let limits = list::list(&instance.tables)?;
     drop(instance);
     let rows: Vec<Row> = limits.iter().filter(|rule| is_limit(rule)).map(Row::of).collect();
     output.print(&rows, |out| {

@@ -13,8 +13,8 @@ use std::{
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use ratelimit_common::{
-    rule::{COMMAND, NEVER},
-    service::Service,
+    identity::service::Service,
+    rules::rule::{COMMAND, NEVER},
 };
 use serde::Serialize;
 
@@ -28,10 +28,12 @@ use super::{
 use crate::{
     dataplane::{
         Instance,
-        bulk::{Change, Wish},
-        host,
-        target::Target,
-        terms::Terms,
+        rules::{
+            batch::{Change, Wish},
+            spec::Terms,
+            target::Target,
+        },
+        sys::host,
     },
     prefix::Prefix,
     ssh,

@@ -24,7 +24,7 @@ use std::{path::PathBuf, process::ExitCode};
 use anyhow::Result;
 use clap::{CommandFactory as _, Parser, Subcommand, error::ErrorKind};
 
-use crate::{controller::journal, dataplane::instance::PINS};
+use crate::{controller::notify::journal, dataplane::instance::open::PINS};
 use output::Output;
 
 /// Throttles packets per source in the kernel, before the network stack sees them.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::Result;
-use ratelimit_common::rule::{BANNED, COMMAND, CONFIG, SSH};
+use ratelimit_common::rules::rule::{BANNED, COMMAND, CONFIG, SSH};
 use serde::Serialize;
 
 use crate::units;

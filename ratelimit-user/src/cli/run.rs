@@ -11,11 +11,11 @@ use serde::Serialize;
 use super::{Answer, output::Output};
 use crate::{
     config::save,
-    controller::{
-        daemon,
+    controller::daemon::{
         socket::{self, Caller, SocketError},
+        wait,
     },
-    dataplane::{Instance, host},
+    dataplane::{Instance, sys::host},
     ssh,
 };
 
@@ -43,7 +43,7 @@ struct Reloaded {
 
 pub(super) fn run(arguments: &Arguments, pins: &Path) -> Result<Answer> {
     host::check()?;
-    daemon::run(pins, &arguments.config, arguments.force)?;
+    wait::run(pins, &arguments.config, arguments.force)?;
     Ok(Answer::Done)
 }
 

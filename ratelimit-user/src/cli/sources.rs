@@ -4,7 +4,7 @@ use std::{cmp::Reverse, path::Path};
 
 use anyhow::Result;
 use clap::ValueEnum;
-use ratelimit_common::{bucket::IN_SHADOW, control::FEATURE_FRONT, policy::LIMIT};
+use ratelimit_common::{buckets::bucket::IN_SHADOW, limits::policy::LIMIT, maps::control::FEATURE_FRONT};
 use serde::Serialize;
 
 use super::{
@@ -12,7 +12,11 @@ use super::{
     output::{self, Output, Traffic},
 };
 use crate::{
-    dataplane::{Instance, host, resolve, services::Services},
+    dataplane::{
+        Instance,
+        rules::{resolve, services::Services},
+        sys::host,
+    },
     limit::write,
     prefix::Prefix,
     service::ServiceName,

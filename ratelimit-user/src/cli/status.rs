@@ -9,11 +9,13 @@ use std::{collections::BTreeMap, path::Path};
 
 use anyhow::Result;
 use ratelimit_common::{
-    control::{
-        Control, FEATURE_FRONT, FEATURE_PASS_MALFORMED, FEATURE_REJECT, FEATURE_SAMPLE, FEATURE_SHADOW,
-        FEATURE_STRANGERS,
+    maps::{
+        control::{
+            Control, FEATURE_FRONT, FEATURE_PASS_MALFORMED, FEATURE_REJECT, FEATURE_SAMPLE, FEATURE_SHADOW,
+            FEATURE_STRANGERS,
+        },
+        cpu::Cpu,
     },
-    cpu::Cpu,
     reason::Reason,
 };
 use serde::Serialize;
@@ -24,7 +26,13 @@ use super::{
 };
 use crate::{
     controller::confirm,
-    dataplane::{Instance, cells, clocks, gauges, host, memory, resolve, tables::Tables},
+    dataplane::{
+        Instance,
+        readings::{cells, clocks, gauges},
+        rules::resolve,
+        sys::host,
+        tables::{memory, open::Tables},
+    },
 };
 
 #[derive(Debug, clap::Args)]

@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::{Answer, output::Output};
-use crate::dataplane::{Instance, host};
+use crate::dataplane::{Instance, sys::host};
 
 #[derive(Debug, Serialize)]
 struct Upgraded {

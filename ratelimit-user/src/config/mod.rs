@@ -13,7 +13,7 @@ mod table;
 use std::{collections::HashMap, fs, path::Path};
 
 use clap::ValueEnum;
-use ratelimit_common::{control::IPV6_PREFIX_DEFAULT, service::Service};
+use ratelimit_common::{identity::service::Service, maps::control::IPV6_PREFIX_DEFAULT};
 use toml::de::DeTable;
 
 pub use self::rules::Planned;
@@ -25,7 +25,7 @@ use self::{
     table::{Page, Table},
 };
 use crate::{
-    dataplane::{attachment::Mode, object::Wanted},
+    dataplane::{attach::attachment::Mode, program::loader::Wanted},
     service::ServiceName,
     settings::{RateOrOff, SettingsArguments},
 };

@@ -2,16 +2,16 @@
 
 use std::collections::HashMap;
 
-use ratelimit_common::policy::Policy;
+use ratelimit_common::limits::policy::Policy;
 
 use super::{
     options,
     table::{Table, Value},
 };
 use crate::{
-    dataplane::{
+    dataplane::rules::{
+        spec::Terms,
         target::{Sources, Target},
-        terms::Terms,
     },
     limit::Rates,
 };

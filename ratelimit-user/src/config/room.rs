@@ -3,16 +3,15 @@
 use std::collections::HashSet;
 
 use ratelimit_common::{
-    class::CLASSES,
-    map::{POLICIES_MAX, PREFIX_RULES_MAX, SOURCE_RULES_MAX},
-    policy::Policy,
-    service::Service,
+    identity::{class::CLASSES, service::Service},
+    limits::policy::Policy,
+    maps::names::{POLICIES_MAX, PREFIX_RULES_MAX, SOURCE_RULES_MAX},
 };
 
-use crate::dataplane::{
-    place,
+use crate::dataplane::rules::{
+    rule_key,
+    spec::Terms,
     target::{Sources, Target},
-    terms::Terms,
 };
 
 /// What a file needs so far.
@@ -44,7 +43,7 @@ impl Room {
     pub(super) fn add(&mut self, target: Target, terms: &Terms, ipv6_prefix: u8) -> Option<String> {
         self.add_service(target.service).or_else(|| self.add_policies(terms)).or_else(|| match target.sources {
             Sources::Default => None,
-            Sources::Prefix(prefix) if place::is_single(&prefix, ipv6_prefix) => {
+            Sources::Prefix(prefix) if rule_key::is_single(&prefix, ipv6_prefix) => {
                 one_more(&mut self.singles, SOURCE_RULES_MAX, "single addresses")
             }
             Sources::Prefix(_) => one_more(&mut self.prefixes, PREFIX_RULES_MAX, "prefixes"),

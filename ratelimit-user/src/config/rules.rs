@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::SystemTime};
 
-use ratelimit_common::{policy::MOST_COST, service::Service};
+use ratelimit_common::{identity::service::Service, limits::policy::MOST_COST};
 
 use super::{
     policies::Policies,
@@ -10,9 +10,9 @@ use super::{
     table::{Table, Value},
 };
 use crate::{
-    dataplane::{
+    dataplane::rules::{
+        spec::Terms,
         target::{Sources, Target},
-        terms::Terms,
     },
     service::ServiceName,
 };

@@ -6,9 +6,11 @@ use std::{
 };
 
 use ratelimit_common::{
-    limit::Limit,
-    policy::{ALLOW, DENY, DROP},
-    rule::BANNED,
+    limits::{
+        limit::Limit,
+        policy::{ALLOW, DENY, DROP},
+    },
+    rules::rule::BANNED,
 };
 use serde::Serialize;
 use toml::value::Datetime;
@@ -16,13 +18,15 @@ use toml::value::Datetime;
 use crate::{
     dataplane::{
         Error, Instance,
-        attachment::Mode,
-        capacities, costs,
-        interface::Attached,
-        object::Settings,
-        rules::{self, Listed},
-        target::Sources,
-        terms::Terms,
+        attach::attachment::Mode,
+        program::loader::Settings,
+        rules::{
+            capacities, costs,
+            list::{self, Listed},
+            spec::Terms,
+            target::Sources,
+        },
+        sys::interface::Attached,
     },
     limit::{
         excess::{self, Throttle},
@@ -166,7 +170,7 @@ fn file(instance: &Instance, moment: fn(Datetime) -> Moment) -> Result<File, Err
     for cost in costs::list(&instance.tables)? {
         file.service.entry(ServiceName(cost.service).to_string()).or_default().cost = Some(cost.cost);
     }
-    for rule in rules::list(&instance.tables)?.iter().filter(|rule| rule.origin != BANNED) {
+    for rule in list::list(&instance.tables)?.iter().filter(|rule| rule.origin != BANNED) {
         file.add(rule, moment);
     }
     Ok(file)
@@ -175,7 +179,8 @@ fn file(instance: &Instance, moment: fn(Datetime) -> Moment) -> Result<File, Err
 impl File {
     fn add(&mut self, rule: &Listed, moment: fn(Datetime) -> Moment) {
         let (terms, service) = (terms(&rule.terms), rule.target.service);
-        let name = (service != ratelimit_common::service::Service::Any).then(|| ServiceName(service).to_string());
+        let name =
+            (service != ratelimit_common::identity::service::Service::Any).then(|| ServiceName(service).to_string());
         match (rule.target.sources, name) {
             (Sources::Default, None) => self.default = Some(terms),
             (Sources::Default, Some(name)) => self.service.entry(name).or_default().terms = terms,

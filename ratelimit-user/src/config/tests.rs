@@ -1,6 +1,6 @@
 use ratelimit_common::{
-    policy::{ALLOW, DENY},
-    service::{Service, Transport},
+    identity::service::{Service, Transport},
+    limits::policy::{ALLOW, DENY},
 };
 
 use super::*;
@@ -77,7 +77,7 @@ fn services_have_defaults_and_costs() {
     let config = parse("[service.\"udp/53\"]\npackets = \"50/s\"\ncost = 3\n").unwrap();
     let dns = Service::Port(Transport::Udp, 53);
     assert_eq!(config.costs, [(dns, 3)]);
-    assert_eq!(config.rules[0].target, crate::dataplane::target::Target::DEFAULT.of(dns));
+    assert_eq!(config.rules[0].target, crate::dataplane::rules::target::Target::DEFAULT.of(dns));
 }
 
 /// Each text has one problem, and says so in this line.

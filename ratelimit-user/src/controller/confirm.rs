@@ -23,13 +23,15 @@ use tokio::{
     time::{sleep_until, timeout},
 };
 
-use super::{
-    journal::Level,
-    socket::{self, Answer, Lock, Place, REQUEST_MOST, Request, SocketError},
-    syslog,
-    undo::{self, Done},
+use crate::controller::{
+    change::undo::{self, Done},
+    daemon::socket::{self, Answer, Lock, Place, REQUEST_MOST, Request, SocketError},
+    notify::{journal::Level, system_log},
 };
-use crate::dataplane::{Error, Instance, instance::is_locked, view::View};
+use crate::dataplane::{
+    Error, Instance,
+    instance::{open::is_locked, read_only::View},
+};
 
 /// Tells a process that it is the one to wait.
 const WAITER: &str = "RATELIMIT_WAITS_FOR_CONFIRM";
@@ -204,7 +206,7 @@ impl Made {
                 let text = format!(
                     "nobody confirmed an attach: all but its interfaces is taken back when another command at {pins} ends"
                 );
-                syslog::say(Level::Warning, &text);
+                system_log::say(Level::Warning, &text);
             }
             match Instance::open(&self.pins).and_then(|instance| Ok((instance.tables.control()?.seed, instance))) {
                 Ok((seed, instance)) if seed == self.seed => {
@@ -225,7 +227,7 @@ fn say_left(failures: &[anyhow::Error]) {
     if !failures.is_empty() {
         let text =
             format!("nobody confirmed an attach, and not all of it could be taken back: {}", undo::in_words(failures));
-        syslog::say(Level::Error, &text);
+        system_log::say(Level::Error, &text);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use ratelimit_common::limit::LimitError;
+use ratelimit_common::limits::limit::LimitError;
 
 /// A failure of the data plane.
 #[derive(Debug, thiserror::Error)]

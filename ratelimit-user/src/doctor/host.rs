@@ -4,8 +4,8 @@ use std::fs;
 
 use super::{Check, Finding};
 use crate::dataplane::{
-    host::{self, is_at_least},
-    object::FRAGS_SINCE,
+    program::loader::FRAGS_SINCE,
+    sys::host::{self, is_at_least},
 };
 
 const JIT: &str = "/proc/sys/net/core/bpf_jit_enable";

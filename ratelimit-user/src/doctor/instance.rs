@@ -2,21 +2,23 @@
 
 use std::path::Path;
 
-use ratelimit_common::rule::CONFIG;
+use ratelimit_common::rules::rule::CONFIG;
 
 use super::{Check, Finding, of_pins};
 use crate::{
-    controller::socket,
+    controller::daemon::socket,
     dataplane::{
         Error, Instance,
-        attachment::Attachment,
-        bpffs,
+        attach::attachment::Attachment,
         error::Tried as _,
-        instance::{self, PINS},
-        interface::Interface,
-        rules,
-        tables::Tables,
-        view::View,
+        instance::{
+            open::{self, PINS},
+            read_only::View,
+        },
+        pins::bpffs,
+        rules::list,
+        sys::interface::Interface,
+        tables::open::Tables,
     },
 };
 
@@ -109,7 +111,7 @@ fn unusable(error: &Error) -> Finding {
 /// `all` are the interfaces of this network namespace.
 pub(super) fn examine(pins: &Path, state: &State, ours: &Ours, all: &[Interface]) -> Vec<Finding> {
     let mut findings = vec![bpffs(pins), daemon(pins, state)];
-    let others = instance::others(pins);
+    let others = open::others(pins);
     if !others.is_empty() {
         let names: Vec<_> = others.iter().map(|path| path.display().to_string()).collect();
         let why = "Each has limits of its own: a source may send what all of them let pass together.";
@@ -162,7 +164,7 @@ fn daemon(pins: &Path, state: &State) -> Finding {
         return Finding::ok(Check::Daemon, "runs");
     }
     let of_file = |running: &Running| {
-        rules::list(&running.tables).is_ok_and(|rules| rules.iter().any(|rule| rule.origin == CONFIG))
+        list::list(&running.tables).is_ok_and(|rules| rules.iter().any(|rule| rule.origin == CONFIG))
     };
     if state.running().is_some_and(of_file) {
         let why = "The rules that a file has set stay in force, and changes of the file do nothing.";

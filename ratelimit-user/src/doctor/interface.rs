@@ -3,12 +3,15 @@
 use super::{Check, Finding, finding::count, instance::Ours};
 use crate::dataplane::{
     Error,
-    ethtool::{Channels, Ethtool, Feature},
-    gauges, host,
-    interface::{Attached, Interface, Program},
-    netdev::{self, XdpFeatures},
-    object::FRAGS_SINCE,
-    takeover,
+    attach::foreign_program,
+    program::loader::FRAGS_SINCE,
+    readings::gauges,
+    sys::{
+        ethtool::{Channels, Ethtool, Feature},
+        host,
+        interface::{Attached, Interface, Program},
+        xdp_features::{self, XdpFeatures},
+    },
 };
 
 /// The largest MTU that fits any driver's buffer.
@@ -42,13 +45,13 @@ pub(super) fn examine(interface: &Interface, ours: &Ours, as_root: &str) -> Resu
     let facts = Facts {
         name: &interface.name,
         driver: driver.driver().unwrap_or_else(|| "unknown".to_owned()),
-        can: netdev::xdp_features(interface.index),
+        can: xdp_features::xdp_features(interface.index),
         mode: interface.program.filter(|_| is_taken).map(|program| program.mode),
     };
     let mut findings = vec![link(interface)];
     match interface.program.filter(|_| !is_ours) {
         Some(hidden) if !ours.are_known => findings.push(hidden_program(hidden, as_root)),
-        Some(other) => findings.push(other_program(&facts, other, &takeover::program_name(other.id))),
+        Some(other) => findings.push(other_program(&facts, other, &foreign_program::program_name(other.id))),
         None => findings.push(native(&facts)),
     }
     if !ours.attachments.is_empty() && !is_ours {

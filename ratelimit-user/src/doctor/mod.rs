@@ -19,9 +19,12 @@ use self::{
     traffic::Window,
 };
 use crate::dataplane::{
-    Error, host as privileges,
-    instance::PINS,
-    interface::{self as interfaces, Interface},
+    Error,
+    instance::open::PINS,
+    sys::{
+        host as privileges,
+        interface::{self as interfaces, Interface},
+    },
 };
 
 /// Examines the host, and the interfaces with these names; where none is given, all that the instance in `pins` is attached to.

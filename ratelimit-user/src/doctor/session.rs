@@ -1,13 +1,13 @@
 //! The SSH session that this runs in, if it does, and what the rules make of it.
 
-use ratelimit_common::{
+use ratelimit_common::limits::{
     limit::{Limit, Rate, SECOND},
     policy::{BAN, DENY, Policy},
 };
 
 use super::{Check, Finding};
 use crate::{
-    dataplane::{Error, tables::Tables, terms::Terms},
+    dataplane::{Error, rules::spec::Terms, tables::open::Tables},
     limit::write,
     ssh,
 };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ratelimit_common::{
-    control::{FEATURE_FRONT, FEATURE_SHADOW},
+    maps::control::{FEATURE_FRONT, FEATURE_SHADOW},
     reason::Reason,
 };
 
@@ -14,7 +14,7 @@ use super::{
     traffic::Window,
 };
 use crate::{
-    dataplane::{Error, gauges, tables::Tables},
+    dataplane::{Error, readings::gauges, tables::open::Tables},
     units,
 };
 

@@ -14,10 +14,12 @@ use super::{
 };
 use crate::dataplane::{
     Error,
-    ethtool::{Ethtool, Rings},
-    gauges,
-    interface::{self, Attached, Interface, Received},
-    tables::Tables,
+    readings::gauges,
+    sys::{
+        ethtool::{Ethtool, Rings},
+        interface::{self, Attached, Interface, Received},
+    },
+    tables::open::Tables,
 };
 
 /// How long we look.

@@ -4,8 +4,8 @@ use std::{fmt, str::FromStr, time::Duration};
 
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
-use ratelimit_common::{
-    offence::MOST_DROPS,
+use ratelimit_common::limits::{
+    ban_history::MOST_DROPS,
     policy::{Ban, DROP, Policy, REJECT, SHADOW},
 };
 

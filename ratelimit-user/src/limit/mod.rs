@@ -5,7 +5,7 @@ mod parent;
 pub(crate) mod write;
 
 use anyhow::{Result, ensure};
-use ratelimit_common::{
+use ratelimit_common::limits::{
     algorithm::Algorithm,
     limit::{Limit, LimitError},
     policy::Policy,
@@ -13,7 +13,7 @@ use ratelimit_common::{
 
 use self::{excess::Excess, parent::ParentArgument};
 use crate::{
-    dataplane::{target::Sources, terms::Terms},
+    dataplane::rules::{spec::Terms, target::Sources},
     units::{ByteRate, PacketRate},
 };
 

@@ -4,14 +4,14 @@ use std::{cmp::Reverse, str::FromStr};
 
 use anyhow::Result;
 use ratelimit_common::{
-    limit::Limit,
-    source::{IPV4, IPV6},
+    identity::source::{IPV4, IPV6},
+    limits::limit::Limit,
 };
 
 use crate::{
-    dataplane::{
+    dataplane::rules::{
+        spec::{ParentLimit, Scope},
         target::Sources,
-        terms::{ParentLimit, Scope},
     },
     units::{ByteRate, PacketRate},
 };

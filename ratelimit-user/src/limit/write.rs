@@ -1,6 +1,6 @@
 //! Terms in words, as they are given.
 
-use ratelimit_common::{
+use ratelimit_common::limits::{
     algorithm::Algorithm,
     limit::Limit,
     policy::{ALLOW, BAN, DENY, DROP, Policy},
@@ -8,7 +8,7 @@ use ratelimit_common::{
 
 use super::excess::{self, Throttle};
 use crate::{
-    dataplane::terms::{ParentLimit, Scope, Terms},
+    dataplane::rules::spec::{ParentLimit, Scope, Terms},
     units::{ByteRate, PacketRate},
 };
 

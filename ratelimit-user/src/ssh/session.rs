@@ -2,11 +2,15 @@
 
 use std::{fs, net::IpAddr, os::unix::process::parent_id, process};
 
-use ratelimit_common::service::{Service, Transport};
+use ratelimit_common::identity::service::{Service, Transport};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    dataplane::{Error, resolve, services::Services, tables::Tables, terms::Terms},
+    dataplane::{
+        Error,
+        rules::{resolve, services::Services, spec::Terms},
+        tables::open::Tables,
+    },
     prefix::Prefix,
 };
 

@@ -1,6 +1,6 @@
 //! The token bucket, and the leaky bucket as a meter. What counts as more than the whole bucket passes when that is idle, and is paid in full.
 
-use ratelimit_common::limit::Rate;
+use ratelimit_common::limits::limit::Rate;
 
 use super::Definition;
 

@@ -24,11 +24,13 @@ mod soft;
 #[path = "algorithms/switches.rs"]
 mod switches;
 
-use ratelimit::dataplane::object::Settings;
+use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::{
-    algorithm::Algorithm,
-    limit::{Limit, Rate, SECOND},
-    policy::Policy,
+    limits::{
+        algorithm::Algorithm,
+        limit::{Limit, Rate, SECOND},
+        policy::Policy,
+    },
     reason::Reason,
 };
 use ratelimit_tests::{Bytecode, Frame, Verdict};

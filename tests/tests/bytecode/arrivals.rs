@@ -2,9 +2,11 @@
 
 use proptest::prelude::*;
 use ratelimit_common::{
-    gcra::{Answer, units},
-    limit::{DAY, Limit, Rate, SECOND},
-    policy::{Meter, Policy},
+    limits::{
+        limit::{DAY, Limit, Rate, SECOND},
+        policy::{Meter, Policy},
+    },
+    meters::gcra::{Answer, units},
     reason::Reason,
 };
 

@@ -1,15 +1,15 @@
 //! Sources that are shut out for a time, because they have exceeded a limit that says so.
 
-use ratelimit::dataplane::{object::Settings, rules};
+use ratelimit::dataplane::{program::loader::Settings, rules::list};
 use ratelimit_common::{
-    control::Control,
-    event,
-    limit::SECOND,
-    map,
-    policy::{BANNED_ID, Ban, Policy},
+    identity::source::Source,
+    limits::{
+        limit::SECOND,
+        policy::{BANNED_ID, Ban, Policy},
+    },
+    maps::{control::Control, event, names},
     reason::Reason,
-    rule::{BANNED, Rule},
-    source::Source,
+    rules::rule::{BANNED, Rule},
 };
 use ratelimit_tests::{Bytecode, Frame, Verdict, per_second};
 
@@ -39,7 +39,7 @@ fn exceed(bytecode: &Bytecode, address: [u8; 4]) {
 /// Makes as many bans as there can be, of other sources.
 fn fill(bytecode: &mut Bytecode, expires: u64) {
     let ban = Rule { policy: BANNED_ID, prefix: 32, origin: BANNED, reserved: 0, expires };
-    for number in 0..map::BANS_MAX {
+    for number in 0..names::BANS_MAX {
         bytecode.tables.bans.insert(Source::v4((0x0a00_0000 + number).to_be_bytes()), ban, 0).unwrap();
     }
 }
@@ -100,7 +100,7 @@ fn a_lifted_ban_and_any_rule_of_the_operator_act_on_the_next_packet() {
             bytecode.set(target, Policy::ALLOWED);
             Reason::Allowed
         } else {
-            rules::delete(&mut bytecode.tables, target.parse().unwrap()).unwrap();
+            list::delete(&mut bytecode.tables, target.parse().unwrap()).unwrap();
             Reason::WithinLimit
         };
         assert_eq!(bytecode.reason(&frame(ADDRESS)), expected);
@@ -116,10 +116,10 @@ fn lifting_a_ban_keeps_the_rule_of_the_operator() {
     exceed(&bytecode, ADDRESS);
     bytecode.set_time(2 * SECOND);
     assert_eq!(bytecode.reason(&frame(ADDRESS)), Reason::Banned);
-    rules::lift_ban(&mut bytecode.tables, target).unwrap();
+    list::lift_ban(&mut bytecode.tables, target).unwrap();
     assert_eq!(bytecode.reason(&frame(ADDRESS)), Reason::WithinLimit);
     assert!(bytecode.tables.bans().unwrap().is_empty());
-    assert!(rules::get(&bytecode.tables, target).unwrap().is_some(), "the limit is gone with the ban");
+    assert!(list::get(&bytecode.tables, target).unwrap().is_some(), "the limit is gone with the ban");
 }
 
 #[test]

@@ -5,12 +5,14 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
-use ratelimit::dataplane::{object::Settings, rules};
+use ratelimit::dataplane::{program::loader::Settings, rules::list};
 use ratelimit_common::{
-    limit::{Limit, Rate, SECOND},
-    policy::Policy,
+    limits::{
+        limit::{Limit, Rate, SECOND},
+        policy::Policy,
+    },
     reason::Reason,
-    rule::COMMAND,
+    rules::rule::COMMAND,
 };
 use ratelimit_tests::{Bytecode, Verdict, Wrap, Wrapped, framed, kernel_at_least, per_second, wrappings};
 
@@ -57,7 +59,7 @@ fn every_way() -> [Settings; 3] {
 }
 
 fn set(bytecode: &mut Bytecode, target: &str, policy: Policy) {
-    rules::set(&mut bytecode.tables, target.parse().unwrap(), &policy.into(), None, COMMAND).unwrap();
+    list::set(&mut bytecode.tables, target.parse().unwrap(), &policy.into(), None, COMMAND).unwrap();
 }
 
 /// Lets `sources` send what nobody reaches, of every service.

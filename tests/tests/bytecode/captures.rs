@@ -6,14 +6,19 @@ use std::{
 };
 
 use etherparse::{IpNumber, Ipv6ExtensionSlice, LaxNetSlice, LaxSlicedPacket, TcpHeaderSlice, UdpHeaderSlice};
-use ratelimit::dataplane::{object::Settings, rules, services::Services, target::Target};
+use ratelimit::dataplane::{
+    program::loader::Settings,
+    rules::{list, services::Services, target::Target},
+};
 use ratelimit_common::{
-    class::ANY,
-    limit::SECOND,
+    identity::{
+        class::ANY,
+        service::{Service, Transport},
+        source::Source,
+    },
+    limits::limit::SECOND,
     reason::{Count, Reason},
-    rule::COMMAND,
-    service::{Service, Transport},
-    source::Source,
+    rules::rule::COMMAND,
 };
 use ratelimit_tests::{Bytecode, Capture, captures, per_second};
 
@@ -84,7 +89,7 @@ fn limit_each(bytecode: &mut Bytecode, counts: &Counts) {
     services.sort_by_key(|(_, packets)| std::cmp::Reverse(*packets));
     let huge = per_second(100_000_000, 1_000_000);
     for (service, _) in services.into_iter().take(MOST_SERVICES) {
-        rules::set(&mut bytecode.tables, Target::DEFAULT.of(service), &huge.into(), None, COMMAND).unwrap();
+        list::set(&mut bytecode.tables, Target::DEFAULT.of(service), &huge.into(), None, COMMAND).unwrap();
     }
 }
 

@@ -2,11 +2,13 @@
 
 use std::{sync::Barrier, thread};
 
-use ratelimit::dataplane::object::Settings;
+use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::{
-    event::PER_SECOND,
-    limit::{Limit, Rate, SECOND},
-    policy::Policy,
+    limits::{
+        limit::{Limit, Rate, SECOND},
+        policy::Policy,
+    },
+    maps::event::PER_SECOND,
 };
 use ratelimit_tests::{Bytecode, Frame, Verdict};
 

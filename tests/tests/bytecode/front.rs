@@ -16,15 +16,17 @@ use proptest::{
     prelude::*,
     test_runner::{Config, TestRunner},
 };
-use ratelimit::dataplane::object::Settings;
+use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::{
-    cell,
-    cpu::Cpu,
-    gcra::units,
-    limit::{Limit, Rate, SECOND},
-    policy::Policy,
+    cells::cell,
+    identity::source::Source,
+    limits::{
+        limit::{Limit, Rate, SECOND},
+        policy::Policy,
+    },
+    maps::cpu::Cpu,
+    meters::gcra::units,
     reason::Reason,
-    source::Source,
 };
 use ratelimit_tests::{Bytecode, Frame, Verdict};
 use rustix::thread::{CpuSet, sched_setaffinity};

@@ -1,6 +1,6 @@
 //! Frames that do not fit into one buffer.
 
-use ratelimit_common::{reason::Reason, source::Source};
+use ratelimit_common::{identity::source::Source, reason::Reason};
 use ratelimit_tests::{Bytecode, Frame, kernel_at_least};
 
 /// Whether the kernel has such frames, as in [`kernel_at_least`].

@@ -24,7 +24,7 @@ mod services;
 mod size;
 mod strangers;
 
-use ratelimit::dataplane::object::Settings;
+use ratelimit::dataplane::program::loader::Settings;
 
 /// Whether cells stand in front of the buckets. The program `plain` has the same tests without.
 const FRONT: bool = true;

@@ -3,8 +3,8 @@
 use std::cell::{Cell, RefCell};
 
 use proptest::test_runner::{Config, TestRunner};
-use ratelimit::dataplane::object::Settings;
-use ratelimit_common::{cell, gcra::units, source::Source};
+use ratelimit::dataplane::program::loader::Settings;
+use ratelimit_common::{cells::cell, identity::source::Source, meters::gcra::units};
 use ratelimit_tests::{Bytecode, Frame, OldMaps, Verdict};
 
 use crate::arrivals::{Arrival, Model, schedule};

@@ -7,15 +7,17 @@ use proptest::{
     test_runner::{Config, TestRunner},
 };
 use ratelimit::dataplane::{
-    object::Settings,
-    terms::{ParentLimit, Scope, Terms},
+    program::loader::Settings,
+    rules::spec::{ParentLimit, Scope, Terms},
 };
 use ratelimit_common::{
-    gcra::{Answer, units},
-    limit::{Limit, Rate, SECOND},
-    policy::{IN_PREFIX, Meter, Parent, Policy},
+    identity::source::{IPV4, IPV6, Source},
+    limits::{
+        limit::{Limit, Rate, SECOND},
+        policy::{IN_PREFIX, Meter, Parent, Policy},
+    },
+    meters::gcra::{Answer, units},
     reason::Reason,
-    source::{IPV4, IPV6, Source},
 };
 use ratelimit_tests::{Bytecode, Frame, Verdict, per_second};
 

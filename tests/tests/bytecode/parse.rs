@@ -2,8 +2,11 @@
 
 use std::net::Ipv6Addr;
 
-use ratelimit::dataplane::{object::Settings, rules, target::Target};
-use ratelimit_common::{policy::Policy, reason::Reason, rule::COMMAND};
+use ratelimit::dataplane::{
+    program::loader::Settings,
+    rules::{list, target::Target},
+};
+use ratelimit_common::{limits::policy::Policy, reason::Reason, rules::rule::COMMAND};
 use ratelimit_tests::{Bytecode, EXTENSIONS, Frame, Wrap, framed};
 
 fn denying_everything() -> Bytecode {
@@ -12,7 +15,7 @@ fn denying_everything() -> Bytecode {
 
 fn denying_with(settings: Settings) -> Bytecode {
     let mut bytecode = Bytecode::with(settings);
-    rules::set(&mut bytecode.tables, Target::DEFAULT, &Policy::DENIED.into(), None, COMMAND).unwrap();
+    list::set(&mut bytecode.tables, Target::DEFAULT, &Policy::DENIED.into(), None, COMMAND).unwrap();
     bytecode
 }
 

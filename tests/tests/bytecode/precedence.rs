@@ -6,13 +6,18 @@ use proptest::{
     prelude::*,
     test_runner::{Config, TestRunner},
 };
-use ratelimit::dataplane::{object::Settings, rules, services::Services, target::Target, terms::Terms};
+use ratelimit::dataplane::{
+    program::loader::Settings,
+    rules::{list, services::Services, spec::Terms, target::Target},
+};
 use ratelimit_common::{
-    limit::{DAY, Limit, Rate, SECOND},
-    policy::{ALLOW, DENY, Policy},
+    identity::service::{Service, Transport},
+    limits::{
+        limit::{DAY, Limit, Rate, SECOND},
+        policy::{ALLOW, DENY, Policy},
+    },
     reason::Reason,
-    rule::COMMAND,
-    service::{Service, Transport},
+    rules::rule::COMMAND,
 };
 use ratelimit_tests::{Bytecode, Frame};
 
@@ -122,14 +127,14 @@ fn check(world: &World) {
     let mut runner = TestRunner::new(Config { cases: 150, failure_persistence: None, ..Config::default() });
     let outcome = runner.run(&(rules(world), packets), |(rules, packets)| {
         let mut bytecode = loaded.borrow_mut();
-        for rule in rules::list(&bytecode.tables).unwrap() {
-            rules::delete(&mut bytecode.tables, rule.target).unwrap();
+        for rule in list::list(&bytecode.tables).unwrap() {
+            list::delete(&mut bytecode.tables, rule.target).unwrap();
         }
         prop_assert!(Services::read(&bytecode.tables).unwrap().is_empty());
         bytecode.forget();
         for ((prefix, service), policy) in &rules {
             let target = Target { sources: world.prefixes[*prefix].0.parse().unwrap(), service: SERVICES[*service] };
-            rules::set(&mut bytecode.tables, target, &Terms::from(*policy), None, COMMAND).unwrap();
+            list::set(&mut bytecode.tables, target, &Terms::from(*policy), None, COMMAND).unwrap();
         }
         let mut passed: HashMap<(u128, Service), u64> = HashMap::new();
         for (address, packet) in packets {

@@ -1,7 +1,7 @@
 //! G2 and G3: what a source that offers far more than its limit gets, over a long time.
 
 use ratelimit_common::{
-    limit::{DAY, Limit, Rate, SECOND},
+    limits::limit::{DAY, Limit, Rate, SECOND},
     reason::Reason,
 };
 use ratelimit_tests::{Bytecode, Frame, tokens};

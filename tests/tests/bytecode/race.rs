@@ -8,11 +8,11 @@ use std::{
     thread,
 };
 
-use ratelimit::dataplane::host;
+use ratelimit::dataplane::sys::host;
 use ratelimit_common::{
-    limit::{Limit, Rate, SECOND},
+    identity::source::Source,
+    limits::limit::{Limit, Rate, SECOND},
     reason::Reason,
-    source::Source,
 };
 use ratelimit_tests::{Bytecode, Frame, tokens};
 

@@ -5,8 +5,11 @@ use std::{
     thread,
 };
 
-use ratelimit::dataplane::{object::Settings, tables::Tables};
-use ratelimit_common::{limit::SECOND, policy::Policy, reason::Reason};
+use ratelimit::dataplane::{program::loader::Settings, tables::open::Tables};
+use ratelimit_common::{
+    limits::{limit::SECOND, policy::Policy},
+    reason::Reason,
+};
 use ratelimit_tests::{Bytecode, Frame, Runner, Verdict, delete_rule, per_second, set_rule};
 
 const SOURCE: [u8; 4] = [10, 1, 2, 3];

@@ -10,8 +10,8 @@ use etherparse::{
     Icmpv4Type, Icmpv6Type, NetSlice, PacketBuilder, SlicedPacket, TransportSlice, icmpv4::DestUnreachableHeader,
     icmpv6::DestUnreachableCode,
 };
-use ratelimit::dataplane::object::Settings;
-use ratelimit_common::{
+use ratelimit::dataplane::program::loader::Settings;
+use ratelimit_common::limits::{
     limit::{DAY, Limit, Rate, SECOND},
     policy::{Policy, REJECT},
 };

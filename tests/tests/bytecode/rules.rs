@@ -2,14 +2,20 @@
 
 use std::{net::Ipv6Addr, time::Duration};
 
-use ratelimit::dataplane::{host, object::Settings, rules, target::Target};
+use ratelimit::dataplane::{
+    program::loader::Settings,
+    rules::{list, target::Target},
+    sys::host,
+};
 use ratelimit_common::{
-    limit::{Limit, Rate, SECOND},
-    map,
-    policy::Policy,
+    identity::source::Source,
+    limits::{
+        limit::{Limit, Rate, SECOND},
+        policy::Policy,
+    },
+    maps::names,
     reason::Reason,
-    rule::COMMAND,
-    source::Source,
+    rules::rule::COMMAND,
 };
 use ratelimit_tests::{Bytecode, Frame, Verdict, per_second};
 
@@ -79,7 +85,7 @@ fn a_rule_ends_on_time_and_the_one_around_it_counts_again() {
     bytecode.set("192.0.2.0/24", Policy::ALLOWED);
     for (target, seconds) in [("192.0.2.0/25", 60), ("192.0.2.7", 30)] {
         let target: Target = target.parse().unwrap();
-        rules::set(&mut bytecode.tables, target, &Policy::DENIED.into(), Some(Duration::from_secs(seconds)), COMMAND)
+        list::set(&mut bytecode.tables, target, &Policy::DENIED.into(), Some(Duration::from_secs(seconds)), COMMAND)
             .unwrap();
     }
     let set_by = host::now();
@@ -192,33 +198,33 @@ fn with_room_for_one_source_every_packet_is_still_judged() {
 fn more_limits_than_slots_are_refused_and_slots_of_deleted_rules_are_used_again() {
     let mut bytecode = Bytecode::with(crate::settings());
     let mut all = 0;
-    let refused = (1..=map::POLICIES_MAX).find_map(|number| {
+    let refused = (1..=names::POLICIES_MAX).find_map(|number| {
         // Directly, because finding a slot for each would read all those before it.
         let policy = per_second(u64::from(number), 1);
-        if number < map::POLICIES_MAX - 8 {
+        if number < names::POLICIES_MAX - 8 {
             bytecode.tables.policies.set(number + 2, policy, 0).unwrap();
-            let rule = ratelimit_common::rule::Rule {
+            let rule = ratelimit_common::rules::rule::Rule {
                 policy: number + 2,
                 prefix: 32,
                 origin: COMMAND,
                 reserved: 0,
-                expires: ratelimit_common::rule::NEVER,
+                expires: ratelimit_common::rules::rule::NEVER,
             };
             bytecode.tables.source_rules.insert(Source::v4(number.to_be_bytes()), rule, 0).unwrap();
             all += 1;
             return None;
         }
         let target = std::net::Ipv4Addr::from(number).to_string().parse().unwrap();
-        match rules::set(&mut bytecode.tables, target, &policy.into(), None, COMMAND) {
+        match list::set(&mut bytecode.tables, target, &policy.into(), None, COMMAND) {
             Ok(()) => all += 1,
             Err(error) => return Some(error.to_string()),
         }
         None
     });
-    assert_eq!(all, map::POLICIES_MAX - 3);
+    assert_eq!(all, names::POLICIES_MAX - 3);
     assert!(refused.unwrap().contains("different limits are in use"));
     bytecode.delete("0.0.0.5");
     bytecode.set("192.0.2.1", per_second(77_777, 1));
-    let listed = rules::get(&bytecode.tables, "192.0.2.1".parse().unwrap()).unwrap().unwrap();
+    let listed = list::get(&bytecode.tables, "192.0.2.1".parse().unwrap()).unwrap().unwrap();
     assert_eq!(listed.terms.policy, per_second(77_777, 1));
 }

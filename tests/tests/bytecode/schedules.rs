@@ -6,8 +6,8 @@ use proptest::{
     prelude::*,
     test_runner::{Config, TestRunner},
 };
-use ratelimit::dataplane::object::Settings;
-use ratelimit_common::{cell, gcra::units, limit::Rate, source::Source};
+use ratelimit::dataplane::program::loader::Settings;
+use ratelimit_common::{cells::cell, identity::source::Source, limits::limit::Rate, meters::gcra::units};
 use ratelimit_tests::{
     Bytecode, Frame, Verdict,
     tokens::{self, Tokens},
@@ -70,7 +70,7 @@ fn every_verdict_is_the_models_and_every_bound_holds() {
                 prop_assert!(admitted <= tokens::bound(rate, burst, now - start));
             }
             if let Some(rate) = limit.bytes {
-                let burst = burst * u64::from(ratelimit_common::limit::BURST_FRAME);
+                let burst = burst * u64::from(ratelimit_common::limits::limit::BURST_FRAME);
                 prop_assert!(admitted_bytes <= tokens::bound(rate, burst, now - start) + largest);
             }
         }

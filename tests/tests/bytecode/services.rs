@@ -1,14 +1,20 @@
 //! Limits for a class of packets: which bucket a packet is billed to, and by which rule.
 
 use aya::maps::lpm_trie::Key;
-use ratelimit::dataplane::{Error, object::Settings, rules, services::Services, target::Target};
+use ratelimit::dataplane::{
+    Error,
+    program::loader::Settings,
+    rules::{list, services::Services, target::Target},
+};
 use ratelimit_common::{
-    limit::{DAY, Limit, Rate, SECOND},
-    map,
-    policy::{DENIED_ID, Policy},
+    identity::source::Source,
+    limits::{
+        limit::{DAY, Limit, Rate, SECOND},
+        policy::{DENIED_ID, Policy},
+    },
+    maps::names,
     reason::Reason,
-    rule::{COMMAND, Rule},
-    source::Source,
+    rules::rule::{COMMAND, Rule},
 };
 use ratelimit_tests::{Bytecode, Frame, Verdict};
 
@@ -94,7 +100,7 @@ fn more_services_than_classes_are_refused_and_those_without_rules_are_used_again
         bytecode.set(&format!("10.0.0.0/8 udp/{port}"), Policy::DENIED);
     }
     let target: Target = "10.0.0.0/8 udp/256".parse().unwrap();
-    let refused = rules::set(&mut bytecode.tables, target, &Policy::DENIED.into(), None, COMMAND);
+    let refused = list::set(&mut bytecode.tables, target, &Policy::DENIED.into(), None, COMMAND);
     assert!(matches!(refused, Err(Error::TooManyServices(255))), "{refused:?}");
     assert_eq!(bytecode.reason(&Frame::udp(SOURCE, 256).bytes()), Reason::WithinLimit);
     bytecode.delete("10.0.0.0/8 udp/7");
@@ -121,12 +127,12 @@ fn a_rule_for_a_service_of_a_part_of_an_ipv6_source() {
 fn a_service_keeps_its_class_while_room_is_made_for_its_first_rule() {
     let mut bytecode = load();
     let ended = Rule { policy: DENIED_ID, prefix: 24, origin: COMMAND, reserved: 0, expires: 1 };
-    for number in 0..map::PREFIX_RULES_MAX {
+    for number in 0..names::PREFIX_RULES_MAX {
         let (bits, data) = Source::v4((number << 8).to_be_bytes()).prefix_key(24);
         bytecode.tables.prefix_rules.insert(&Key::new(bits, data), ended, 0).unwrap();
     }
     bytecode.set("10.0.0.0/8 udp/53", Policy::DENIED);
-    assert_eq!(rules::list(&bytecode.tables).unwrap().len(), 1);
+    assert_eq!(list::list(&bytecode.tables).unwrap().len(), 1);
     bytecode.set("default udp/99", only(5));
     let reasons = [53, 99].map(|port| bytecode.reason(&Frame::udp(SOURCE, port).bytes()));
     assert_eq!(reasons, [Reason::Denied, Reason::WithinLimit]);

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use ratelimit::dataplane::object::Settings;
+use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_tests::Bytecode;
 
 /// What a program may come to: some more than on kernel 6.18, since other kernels walk through other paths more than once.

@@ -1,15 +1,19 @@
 //! What all strangers together may send, and who is none.
 
-use ratelimit::dataplane::object::Settings;
+use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::{
-    cell::{self, Cell, Noted},
-    gcra::units,
-    limit::SECOND,
-    note::{Note, Refusal},
-    policy::{DROP, Policy},
+    cells::{
+        cached_refusal::{Note, Refusal},
+        cell::{self, Cell, Noted},
+        known_source::{CANDIDATE_KEPT, KEPT, Regular, SECONDS},
+    },
+    identity::source::Source,
+    limits::{
+        limit::SECOND,
+        policy::{DROP, Policy},
+    },
+    meters::gcra::units,
     reason::Reason,
-    regular::{CANDIDATE_KEPT, KEPT, Regular, SECONDS},
-    source::Source,
 };
 use ratelimit_tests::{Bytecode, Clock, Frame, Order, Sources, Walker, per_second};
 

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use aya::maps::{Array, HashMap, Map, MapData};
-use ratelimit_common::control::{ABI_VERSION, Control};
+use ratelimit_common::maps::control::{ABI_VERSION, Control};
 use ratelimit_tests::{Ratelimit, Sandbox, Sink, VICTIM_LINK};
 
 const PINS: &str = "/sys/fs/bpf/ratelimit";

@@ -1,7 +1,7 @@
 //! The running program looks at what a rule asks for, and at nothing else.
 
 use aya::maps::{Array, Map, MapData};
-use ratelimit_common::control::{
+use ratelimit_common::maps::control::{
     Control, FEATURE_ACTIONS, FEATURE_COSTS, FEATURE_ELASTIC, FEATURE_INTERFACES, FEATURE_LOGS, FEATURE_PARENTS,
     FEATURE_REJECT, FEATURE_SERVICES, FEATURE_SHADOW, FEATURE_SOFT, FEATURE_WINDOWS,
 };

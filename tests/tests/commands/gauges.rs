@@ -154,7 +154,7 @@ fn the_maps_take_at_most_64_megabytes_by_default() {
     // Before 6.4 the kernel counts rules that nobody has set, and keys that an array does not keep.
     let lazy = bytes(of("SOURCE_RULES")) + bytes(of("PREFIX_RULES"));
     assert!(bytes(&memory) - lazy < 36_000_000, "{memory}");
-    if ratelimit::dataplane::host::kernel_is_at_least((6, 4)) {
+    if ratelimit::dataplane::sys::host::kernel_is_at_least((6, 4)) {
         assert!(bytes(&memory) <= 64_000_000, "{memory}");
     }
     let text = ratelimit.ok("status --verbose");

@@ -1,6 +1,6 @@
 //! `limit`, `allow`, `deny`.
 
-use ratelimit_common::{rule::Rule, source::Source};
+use ratelimit_common::{identity::source::Source, rules::rule::Rule};
 use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox};
 use serde_json::json;
 

@@ -10,10 +10,13 @@ use proptest::{
 };
 use ratelimit::{
     config::{self, Config, Planned, save},
-    controller::apply,
-    dataplane::{Instance, rules, target::Target},
+    controller::change::apply,
+    dataplane::{
+        Instance,
+        rules::{list, target::Target},
+    },
 };
-use ratelimit_common::rule::{COMMAND, CONFIG};
+use ratelimit_common::rules::rule::{COMMAND, CONFIG};
 use ratelimit_tests::Sandbox;
 
 const PINS: &str = "/sys/fs/bpf/ratelimit";
@@ -163,8 +166,8 @@ fn take(step: &Step, model: &mut Model, daemon: &mut Daemon) -> Result<(), TestC
 }
 
 /// Every rule in force, as the model has them.
-fn listed(instance: &Instance) -> Vec<(Target, ratelimit::dataplane::terms::Terms, Option<Duration>, u8)> {
-    let rules = rules::list(&instance.tables).unwrap();
+fn listed(instance: &Instance) -> Vec<(Target, ratelimit::dataplane::rules::spec::Terms, Option<Duration>, u8)> {
+    let rules = list::list(&instance.tables).unwrap();
     rules.into_iter().map(|rule| (rule.target, (*rule.terms).clone(), rule.expires_in, rule.origin)).collect()
 }
 

@@ -1,7 +1,7 @@
 //! The options about the program itself: what they refuse, and what stays when they are not given.
 
 use aya::maps::{Array, Map, MapData};
-use ratelimit_common::control::Control;
+use ratelimit_common::maps::control::Control;
 use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox};
 use serde_json::{Value, json};
 

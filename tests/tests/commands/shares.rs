@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ratelimit_common::control::FEATURE_INTERFACES;
+use ratelimit_common::maps::control::FEATURE_INTERFACES;
 use ratelimit_tests::{Flood, Folder, Frame, Ratelimit, Sandbox, send_raw};
 
 use crate::{

@@ -26,7 +26,7 @@ mod schedules;
 #[path = "../bytecode/services.rs"]
 mod services;
 
-use ratelimit::dataplane::object::Settings;
+use ratelimit::dataplane::program::loader::Settings;
 
 /// No cells stand in front of the buckets.
 const FRONT: bool = false;

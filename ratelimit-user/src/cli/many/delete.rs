@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use ratelimit_common::{rule::BANNED, service::Service};
+use ratelimit_common::{identity::service::Service, rules::rule::BANNED};
 use serde::Serialize;
 
 use super::{
@@ -19,9 +19,11 @@ use crate::{
     },
     dataplane::{
         Instance,
-        bulk::Change,
-        rules::{self, Listed},
-        target::{Sources, Target},
+        rules::{
+            batch::Change,
+            list::{self, Listed},
+            target::{Sources, Target},
+        },
     },
     ssh,
 };
@@ -53,7 +55,7 @@ pub(in crate::cli) fn delete(rules: &Rules<'_>, pins: &Path, output: Output) -> 
         return nothing(output, NO_ADDRESS);
     }
     let mut instance = Instance::open(pins)?;
-    let all = rules::list(&instance.tables)?;
+    let all = list::list(&instance.tables)?;
     let (mut change, mut missing) = (Change::default(), Vec::new());
     for (prefix, line) in &prefixes {
         let target = Target::prefix(*prefix).of(rules.service);

@@ -1,12 +1,12 @@
 //! Where ratelimit is attached.
 
 use anyhow::Result;
-use ratelimit_common::rule::CONFIG;
+use ratelimit_common::rules::rule::CONFIG;
 use serde::Serialize;
 
 use crate::{
     cli::output,
-    dataplane::{Instance, attachment::Attachment, capacities, interface::Attached},
+    dataplane::{Instance, attach::attachment::Attachment, rules::capacities, sys::interface::Attached},
 };
 
 /// An attachment in output.

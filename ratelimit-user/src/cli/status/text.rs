@@ -6,7 +6,7 @@ use std::{
 };
 
 use ratelimit_common::{
-    limit::{Rate, SECOND},
+    limits::limit::{Rate, SECOND},
     reason::Reason,
 };
 

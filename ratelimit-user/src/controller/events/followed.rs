@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 
 use ratelimit_common::{
-    event::{Event, QUIET, SHADOWED},
-    limit::SECOND,
+    identity::source::Source,
+    limits::limit::SECOND,
+    maps::event::{Event, QUIET, SHADOWED},
     reason::Reason,
-    source::Source,
 };
 
-use crate::dataplane::drops::Count;
+use crate::dataplane::readings::source_drops::Count;
 
 /// Sources that are followed until they are quiet; of others only the beginning is told.
 const MOST: usize = 10_000;
@@ -133,7 +133,7 @@ impl Followed {
 
 #[cfg(test)]
 mod tests {
-    use ratelimit_common::event::REFUSED;
+    use ratelimit_common::maps::event::REFUSED;
 
     use super::*;
 

@@ -11,10 +11,10 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 use ratelimit_common::{
-    event::{BANNED, Event, QUIET, REFUSED, SHADOWED},
-    limit::SECOND,
+    identity::source::Source,
+    limits::limit::SECOND,
+    maps::event::{BANNED, Event, QUIET, REFUSED, SHADOWED},
     reason::Reason,
-    source::Source,
 };
 
 use self::followed::{Change, Followed};
@@ -22,12 +22,14 @@ pub use self::notice::{Notice, What, Who};
 use crate::{
     dataplane::{
         Error,
-        drops::{Count, Drops},
-        events::{News, Reader},
-        host,
-        services::Services,
-        tables::Tables,
-        view::View,
+        instance::read_only::View,
+        readings::{
+            events::{News, Reader},
+            source_drops::{Count, Drops},
+        },
+        rules::services::Services,
+        sys::host,
+        tables::open::Tables,
     },
     prefix::Prefix,
     service::ServiceName,

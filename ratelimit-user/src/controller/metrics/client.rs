@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use crate::controller::socket::{self, SocketError};
+use crate::controller::daemon::socket::{self, SocketError};
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(60);

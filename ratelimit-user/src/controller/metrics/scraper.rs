@@ -13,7 +13,7 @@ use super::{
     families::{self, Reloads},
     page::{Family, Page},
 };
-use crate::dataplane::{Error, view::View};
+use crate::dataplane::{Error, instance::read_only::View};
 
 /// What reads them.
 pub(super) struct Scraper {

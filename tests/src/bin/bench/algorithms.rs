@@ -1,13 +1,16 @@
 //! The algorithms beside each other: what admitting and refusing cost, and what a source takes.
 
 use anyhow::{Context as _, Result};
-use ratelimit::dataplane::object::Settings;
+use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::{
-    algorithm::Algorithm,
-    limit::{Limit, Rate, SECOND},
-    log, map,
-    policy::{COARSE, Policy},
-    window::{self, Window},
+    buckets::sliding_log,
+    limits::{
+        algorithm::Algorithm,
+        limit::{Limit, Rate, SECOND},
+        policy::{COARSE, Policy},
+    },
+    maps::names,
+    meters::window::{self, Window},
 };
 use ratelimit_tests::{Bytecode, Sources};
 use serde::Serialize;
@@ -101,7 +104,7 @@ pub(crate) const ROWS: [Configuration; 10] = [
     admitting(3, |bytecode, _| bytecode.set("default", windows(Algorithm::SlidingWindow))),
     // A log of no time admits every packet, after all that it does for one. The coarse clock, as for windows of half a second and more.
     admitting(4, |bytecode, _| {
-        let window = Window::new(log::PLACES, 0, 0);
+        let window = Window::new(sliding_log::PLACES, 0, 0);
         let policy = windows(Algorithm::SlidingLog);
         bytecode.set_default(&Policy { windows: [window, Window::default()], flags: COARSE, ..policy });
     }),
@@ -119,7 +122,7 @@ fn by(algorithm: Algorithm, policy: &Policy) -> Policy {
 /// More in a second than one source can send.
 fn windows(algorithm: Algorithm) -> Policy {
     limited(
-        Rate { amount: if algorithm == Algorithm::SlidingLog { log::PLACES } else { MOST }, period: SECOND },
+        Rate { amount: if algorithm == Algorithm::SlidingLog { sliding_log::PLACES } else { MOST }, period: SECOND },
         algorithm,
     )
 }
@@ -146,7 +149,7 @@ pub(crate) struct PerSource {
 pub(crate) fn memory(sources: u32) -> Result<Vec<PerSource>> {
     let of = |case: &Case| {
         let keeps_logs = case.algorithm == Algorithm::SlidingLog;
-        let name = if keeps_logs { map::LOGS } else { map::BUCKETS };
+        let name = if keeps_logs { names::LOGS } else { names::BUCKETS };
         let settings = Settings {
             cells: 0,
             buckets: if keeps_logs { 1 } else { sources },

@@ -4,14 +4,16 @@ use std::cmp::Reverse;
 
 use anyhow::{Result, anyhow};
 use ratelimit::dataplane::{
-    object::Settings,
-    terms::{ParentLimit, Scope, Terms},
+    program::loader::Settings,
+    rules::spec::{ParentLimit, Scope, Terms},
 };
 use ratelimit_common::{
-    limit::{Limit, Rate, SECOND},
-    map,
-    policy::Policy,
-    source::IPV4,
+    identity::source::IPV4,
+    limits::{
+        limit::{Limit, Rate, SECOND},
+        policy::Policy,
+    },
+    maps::names,
 };
 use ratelimit_tests::{Bytecode, Sources, per_second};
 
@@ -134,8 +136,8 @@ impl Configuration {
     /// The limiter as this row has it, ready for packets of so many sources.
     pub(crate) fn build(&self, sources: Sources) -> Result<Bytecode> {
         let buckets = match sources {
-            Sources::Count(count) => count.next_power_of_two().max(map::BUCKETS_DEFAULT),
-            Sources::Endless => map::BUCKETS_DEFAULT,
+            Sources::Count(count) => count.next_power_of_two().max(names::BUCKETS_DEFAULT),
+            Sources::Endless => names::BUCKETS_DEFAULT,
         };
         let settings = (self.settings)(Settings { buckets, ..Settings::default() });
         let mut bytecode = Bytecode::with_kernel_clock_and(settings);

@@ -3,10 +3,9 @@
 use anyhow::Result;
 use aya::maps::lpm_trie::Key;
 use ratelimit_common::{
-    filter::Filter,
-    policy::ALLOWED_ID,
-    rule::{COMMAND, NEVER, Rule},
-    source::Source,
+    identity::{filter::Filter, source::Source},
+    limits::policy::ALLOWED_ID,
+    rules::rule::{COMMAND, NEVER, Rule},
 };
 use ratelimit_tests::{Bytecode, Sources, Walker};
 

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use aya::{maps::MapInfo, programs::Xdp};
-use ratelimit_common::map;
+use ratelimit_common::maps::names;
 use ratelimit_tests::{Order, Sources, Walker};
 
 use crate::{
@@ -24,7 +24,7 @@ pub(crate) fn run(effort: &Effort) -> Result<(Memory, Time)> {
     let reference = reference.context("the reference is none of the rows")?;
     let default = configurations::CONFIGURATIONS.first().context("there are no rows")?;
     let maps = maps(default.build(Sources::Count(1))?.program())?;
-    let buckets = maps.iter().find(|(name, ..)| name == map::BUCKETS).context("the program has no buckets")?;
+    let buckets = maps.iter().find(|(name, ..)| name == names::BUCKETS).context("the program has no buckets")?;
     let per_source = buckets.1 as f64 / f64::from(buckets.2);
     let all_maps = maps.iter().map(|(_, bytes, _)| bytes).sum();
     let maps = maps.into_iter().map(|(name, bytes, _)| (name, bytes)).collect();

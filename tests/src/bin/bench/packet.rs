@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Instant};
 
 use anyhow::{Result, ensure};
-use ratelimit_common::policy::Policy;
+use ratelimit_common::limits::policy::Policy;
 use ratelimit_tests::{Bytecode, Empty, Order, Sources, Walker};
 
 use crate::{

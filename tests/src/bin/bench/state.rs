@@ -3,7 +3,7 @@
 use std::fmt;
 
 use anyhow::Result;
-use ratelimit_common::{
+use ratelimit_common::limits::{
     limit::{Limit, Rate, SECOND},
     policy::Policy,
 };

@@ -3,8 +3,8 @@
 use std::{collections::HashSet, net::Ipv4Addr, thread, time::Instant};
 
 use anyhow::{Result, ensure};
-use ratelimit::dataplane::object::Settings;
-use ratelimit_common::{reason::Reason, source::Source};
+use ratelimit::dataplane::program::loader::Settings;
+use ratelimit_common::{identity::source::Source, reason::Reason};
 use ratelimit_tests::{Bytecode, Flood, Frame, Sandbox, VICTIM_LINK, per_second};
 
 use crate::{configurations::PORT, measure::Effort, results::Survival};

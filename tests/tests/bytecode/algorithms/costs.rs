@@ -1,16 +1,18 @@
 //! Packets of a service that count as several.
 
 use ratelimit::dataplane::{
-    costs::{self, Cost},
-    object::Settings,
+    program::loader::Settings,
+    rules::costs::{self, Cost},
 };
 use ratelimit_common::{
-    algorithm::Algorithm,
-    limit::{Limit, Rate},
-    policy::Policy,
+    identity::service::Service,
+    limits::{
+        algorithm::Algorithm,
+        limit::{Limit, Rate},
+        policy::Policy,
+    },
     reason::Reason,
-    rule::COMMAND,
-    service::Service,
+    rules::rule::COMMAND,
 };
 use ratelimit_tests::{Bytecode, Frame};
 

@@ -1,7 +1,7 @@
 //! Random limits, and arrivals that gather where verdicts change.
 
 use proptest::prelude::*;
-use ratelimit_common::{
+use ratelimit_common::limits::{
     algorithm::Algorithm,
     limit::{BURST_FRAME, DAY, Limit, Rate, SECOND},
 };

@@ -1,7 +1,10 @@
 //! Elastic limits: what is over them passes while the interface has room.
 
-use ratelimit::dataplane::{capacities, object::Settings};
-use ratelimit_common::{algorithm::Algorithm, limit::SECOND, policy::Policy, reason::Reason};
+use ratelimit::dataplane::{program::loader::Settings, rules::capacities};
+use ratelimit_common::{
+    limits::{algorithm::Algorithm, limit::SECOND, policy::Policy},
+    reason::Reason,
+};
 use ratelimit_tests::{Bytecode, per_second};
 use rustix::thread::{CpuSet, sched_setaffinity};
 

@@ -1,6 +1,6 @@
 //! The literature's worked examples.
 
-use ratelimit_common::{
+use ratelimit_common::limits::{
     algorithm::Algorithm::{self, FixedWindow, LeakyBucket, SlidingLog, SlidingWindow, TokenBucket},
     limit::{Limit, Rate, SECOND},
 };

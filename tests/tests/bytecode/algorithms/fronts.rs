@@ -7,16 +7,18 @@ use proptest::{
     test_runner::{Config, TestRunner},
 };
 use ratelimit::dataplane::{
-    costs::{self, Cost},
-    object::Settings,
+    program::loader::Settings,
+    rules::costs::{self, Cost},
 };
 use ratelimit_common::{
-    algorithm::Algorithm,
-    gcra::{Units, units},
-    limit::{Limit, Rate, SECOND},
-    policy::{MOST_COST, Meter, Policy},
-    rule::COMMAND,
-    service::{Service, Transport},
+    identity::service::{Service, Transport},
+    limits::{
+        algorithm::Algorithm,
+        limit::{Limit, Rate, SECOND},
+        policy::{MOST_COST, Meter, Policy},
+    },
+    meters::gcra::{Units, units},
+    rules::rule::COMMAND,
 };
 use ratelimit_tests::{Bytecode, Frame, Verdict};
 

@@ -1,11 +1,13 @@
 //! Bans after so many drops, and for longer each time.
 
 use ratelimit_common::{
-    algorithm::Algorithm,
-    limit::{DAY, SECOND},
-    policy::{Ban, Policy},
+    identity::source::Source,
+    limits::{
+        algorithm::Algorithm,
+        limit::{DAY, SECOND},
+        policy::{Ban, Policy},
+    },
     reason::Reason,
-    source::Source,
 };
 use ratelimit_tests::Bytecode;
 
@@ -137,7 +139,7 @@ fn who_was_not_banned_for_as_long_as_the_longest_ban_is_forgiven() {
 /// What is over the limit, and passes, is no offence.
 #[test]
 fn what_a_soft_limit_lets_pass_is_not_counted() {
-    let settings = ratelimit::dataplane::object::Settings { soft: true, ..super::settings() };
+    let settings = ratelimit::dataplane::program::loader::Settings { soft: true, ..super::settings() };
     let mut bytecode = Bytecode::with(settings);
     bytecode.set_time(START);
     bytecode.set("default", Policy { ban: BAN, soft: 50, ..limit(Algorithm::FixedWindow, 20, HOUR) });

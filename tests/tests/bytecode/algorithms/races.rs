@@ -3,8 +3,10 @@
 use std::{sync::Barrier, thread};
 
 use ratelimit_common::{
-    algorithm::Algorithm,
-    limit::{Limit, Rate},
+    limits::{
+        algorithm::Algorithm,
+        limit::{Limit, Rate},
+    },
     reason::Reason,
 };
 use ratelimit_tests::{Bytecode, Verdict};

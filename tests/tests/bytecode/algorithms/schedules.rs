@@ -7,17 +7,19 @@ use proptest::{
     test_runner::{Config, TestRunner},
 };
 use ratelimit::dataplane::{
-    costs::{self, Cost},
-    object::Settings,
+    program::loader::Settings,
+    rules::costs::{self, Cost},
 };
 use ratelimit_common::{
-    algorithm::Algorithm,
-    cell,
-    gcra::{Answer, units},
-    limit::{Limit, Rate},
-    policy::{COARSE, Meter, Policy},
-    rule::COMMAND,
-    service::Service,
+    cells::cell,
+    identity::service::Service,
+    limits::{
+        algorithm::Algorithm,
+        limit::{Limit, Rate},
+        policy::{COARSE, Meter, Policy},
+    },
+    meters::gcra::{Answer, units},
+    rules::rule::COMMAND,
 };
 use ratelimit_tests::{
     Bytecode, Frame, Verdict,
@@ -72,7 +74,7 @@ impl Bracket {
     }
 }
 
-/// Whether this is one of the moments, documented with [`ratelimit_common::window`], at which window numbers have gone around since a packet was
+/// Whether this is one of the moments, documented with [`ratelimit_common::meters::window`], at which window numbers have gone around since a packet was
 /// admitted, to the window. What happens then has a test of its own.
 fn may_be_taken_for_later(limit: &Limit, last: u64, now: u64) -> bool {
     let around = match limit.algorithm {

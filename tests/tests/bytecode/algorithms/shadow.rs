@@ -1,13 +1,15 @@
 //! Shadow: what would be dropped passes, and is counted as that.
 
-use ratelimit::dataplane::object::Settings;
+use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::{
-    algorithm::Algorithm,
-    bucket::IN_SHADOW,
-    limit::{Limit, Rate},
-    policy::{DROP, Policy, SHADOW},
+    buckets::bucket::IN_SHADOW,
+    identity::source::Source,
+    limits::{
+        algorithm::Algorithm,
+        limit::{Limit, Rate},
+        policy::{DROP, Policy, SHADOW},
+    },
     reason::Reason,
-    source::Source,
 };
 use ratelimit_tests::{Bytecode, Frame, Verdict};
 

@@ -1,7 +1,10 @@
 //! Soft limits: hundredths that still pass above the limit.
 
-use ratelimit::dataplane::object::Settings;
-use ratelimit_common::{algorithm::Algorithm, limit::SECOND, policy::Policy, reason::Reason};
+use ratelimit::dataplane::program::loader::Settings;
+use ratelimit_common::{
+    limits::{algorithm::Algorithm, limit::SECOND, policy::Policy},
+    reason::Reason,
+};
 use ratelimit_tests::Bytecode;
 
 use super::{ADDRESS, HOUR, MINUTE, assert_all_judged, frame, limit};

@@ -6,8 +6,10 @@ use std::{
 };
 
 use ratelimit_common::{
-    algorithm::Algorithm::{self, SlidingLog},
-    limit::SECOND,
+    limits::{
+        algorithm::Algorithm::{self, SlidingLog},
+        limit::SECOND,
+    },
     reason::Reason,
 };
 use ratelimit_tests::{Bytecode, set_rule};
@@ -84,7 +86,11 @@ fn token_bucket_and_leaky_bucket_are_one_meter() {
 }
 
 /// Sends from three threads while the default changes once, and returns how many packets have passed.
-fn passed_while_changing(bytecode: &mut Bytecode, address: [u8; 4], to: ratelimit_common::policy::Policy) -> u64 {
+fn passed_while_changing(
+    bytecode: &mut Bytecode,
+    address: [u8; 4],
+    to: ratelimit_common::limits::policy::Policy,
+) -> u64 {
     let within = |bytecode: &Bytecode| bytecode.count(Reason::WithinLimit);
     let before = within(bytecode);
     let (done, sent) = (AtomicBool::new(false), AtomicU64::new(0));

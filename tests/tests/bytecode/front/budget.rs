@@ -1,7 +1,11 @@
 //! Who gets a bucket.
 
-use ratelimit::dataplane::object::Settings;
-use ratelimit_common::{limit::SECOND, policy::Policy, reason::Reason, source::Source};
+use ratelimit::dataplane::program::loader::Settings;
+use ratelimit_common::{
+    identity::source::Source,
+    limits::{limit::SECOND, policy::Policy},
+    reason::Reason,
+};
 use ratelimit_tests::{Bytecode, Frame, Order, Sources, Walker, per_second};
 
 use super::{of_cpus, stay_on_one_cpu};

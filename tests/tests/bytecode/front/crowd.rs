@@ -10,10 +10,10 @@ use proptest::{
     prelude::*,
     test_runner::{Config, TestRunner},
 };
-use ratelimit::dataplane::object::Settings;
+use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::{
-    limit::{Rate, SECOND},
-    source::Source,
+    identity::source::Source,
+    limits::limit::{Rate, SECOND},
 };
 use ratelimit_tests::{Bytecode, Frame, Verdict, Walker, per_second, tokens::Tokens};
 

@@ -2,14 +2,16 @@
 
 use std::{net::Ipv6Addr, time::Duration};
 
-use ratelimit::dataplane::{host, object::Settings, rules};
+use ratelimit::dataplane::{program::loader::Settings, rules::list, sys::host};
 use ratelimit_common::{
-    dropped::Dropped,
-    limit::{DAY, SECOND},
-    policy::Policy,
+    cells::dropped::Dropped,
+    identity::source::Source,
+    limits::{
+        limit::{DAY, SECOND},
+        policy::Policy,
+    },
     reason::Reason,
-    rule::COMMAND,
-    source::Source,
+    rules::rule::COMMAND,
 };
 use ratelimit_tests::{Bytecode, Frame, per_second};
 
@@ -83,7 +85,7 @@ fn a_note_ends_with_the_temporary_rule_that_it_comes_from() {
         let begin = host::now();
         bytecode.set_time(begin);
         let (target, life) = ("192.0.2.7".parse().unwrap(), Duration::from_secs(30));
-        rules::set(&mut bytecode.tables, target, &policy.into(), Some(life), COMMAND).unwrap();
+        list::set(&mut bytecode.tables, target, &policy.into(), Some(life), COMMAND).unwrap();
         let set_by = host::now();
         until_noted(&bytecode, reason);
         bytecode.set_time(begin + 30 * SECOND - 1);

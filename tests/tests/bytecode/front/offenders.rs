@@ -2,8 +2,13 @@
 
 use std::thread;
 
-use ratelimit::dataplane::object::Settings;
-use ratelimit_common::{dropped::Dropped, limit::SECOND, policy::Policy, reason::Reason, source::Source};
+use ratelimit::dataplane::program::loader::Settings;
+use ratelimit_common::{
+    cells::dropped::Dropped,
+    identity::source::Source,
+    limits::{limit::SECOND, policy::Policy},
+    reason::Reason,
+};
 use ratelimit_tests::{Bytecode, Frame, per_second};
 
 use super::{cell_entry_of, cell_of, hourly, of_cpus, sharing};

@@ -6,11 +6,13 @@ use proptest::{
     prelude::*,
     test_runner::{Config, TestRunner},
 };
-use ratelimit::dataplane::object::Settings;
+use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::{
-    class::ANY,
-    limit::{Rate, SECOND},
-    policy::COARSE,
+    identity::class::ANY,
+    limits::{
+        limit::{Rate, SECOND},
+        policy::COARSE,
+    },
     reason::Reason,
 };
 use ratelimit_tests::{Bytecode, Frame, per_second, tokens::Tokens};

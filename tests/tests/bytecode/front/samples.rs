@@ -1,12 +1,14 @@
 //! What is counted for each source.
 
-use ratelimit::dataplane::object::Settings;
+use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::{
-    bucket::Bucket,
-    limit::{Limit, Rate, SECOND},
-    policy::Policy,
+    buckets::bucket::Bucket,
+    identity::source::Source,
+    limits::{
+        limit::{Limit, Rate, SECOND},
+        policy::Policy,
+    },
     reason::Reason,
-    source::Source,
 };
 use ratelimit_tests::{Bytecode, Frame, per_second};
 

@@ -1,7 +1,7 @@
 //! Sources of which a service has no rule, so that all their traffic is billed as one.
 
-use ratelimit::dataplane::object::Settings;
-use ratelimit_common::{bucket::Bucket, limit::SECOND, reason::Reason, source::Source};
+use ratelimit::dataplane::program::loader::Settings;
+use ratelimit_common::{buckets::bucket::Bucket, identity::source::Source, limits::limit::SECOND, reason::Reason};
 use ratelimit_tests::{Bytecode, Frame, per_second};
 
 use super::{of_cpus, stay_on_one_cpu};

@@ -1,6 +1,6 @@
 //! Where sources lie.
 
-use ratelimit_common::{cell, source::Source};
+use ratelimit_common::{cells::cell, identity::source::Source};
 use ratelimit_tests::{Bytecode, Walker};
 
 const CELLS: u32 = 4_096;

@@ -6,7 +6,7 @@ use proptest::{
     prelude::*,
     test_runner::{Config, TestRunner},
 };
-use ratelimit::dataplane::object::Settings;
+use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_tests::{Bytecode, Verdict, answer::expected, generate::Generator};
 
 use super::{exchange, load, plenty};

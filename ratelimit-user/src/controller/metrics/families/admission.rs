@@ -1,8 +1,8 @@
 //! Who gets a bucket, and how long it stays.
 
 use super::{Family, Scene};
-use crate::dataplane::{Error, gauges};
-use ratelimit_common::control::FEATURE_FRONT;
+use crate::dataplane::{Error, readings::gauges};
+use ratelimit_common::maps::control::FEATURE_FRONT;
 
 pub(super) fn families(scene: &Scene<'_>) -> Result<Vec<Family>, Error> {
     let (control, cpus) = (&scene.control, gauges::cpus()?);

@@ -1,6 +1,6 @@
 //! Which build this is.
 
-use ratelimit_common::control::ABI_VERSION;
+use ratelimit_common::maps::control::ABI_VERSION;
 
 use super::Family;
 

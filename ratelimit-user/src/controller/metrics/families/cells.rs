@@ -1,9 +1,9 @@
 //! Cells, strangers, answers, and what the program counts of itself.
 
-use ratelimit_common::control::{FEATURE_FRONT, FEATURE_SHADOW, FEATURE_STRANGERS};
+use ratelimit_common::maps::control::{FEATURE_FRONT, FEATURE_SHADOW, FEATURE_STRANGERS};
 
 use super::{Family, Scene};
-use crate::dataplane::{Error, cells};
+use crate::dataplane::{Error, readings::cells};
 
 pub(super) fn families(scene: &Scene<'_>) -> Result<Vec<Family>, Error> {
     let (tables, cpus) = (scene.view.tables(), &scene.cpus);

@@ -2,10 +2,13 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use ratelimit_common::interface::Counts;
+use ratelimit_common::maps::interface_counters::Counts;
 
 use super::{Family, Scene, traffic::Traffic};
-use crate::dataplane::{Error, attachment::Attachment, capacities, interface::Attached, shares::Shares};
+use crate::dataplane::{
+    Error, attach::attachment::Attachment, readings::interface_counters::Shares, rules::capacities,
+    sys::interface::Attached,
+};
 
 /// The label of all interfaces together that are not counted apart. No interface has such a name.
 const OTHERS: &str = "all others";

@@ -13,14 +13,16 @@ mod tables;
 mod top;
 mod traffic;
 
-use ratelimit_common::{control::Control, cpu::Cpu};
+use ratelimit_common::maps::{control::Control, cpu::Cpu};
 
 use super::page::Family;
 use crate::dataplane::{
     Error,
-    census::{self, Rules, Tracked},
-    gauges,
-    view::View,
+    instance::read_only::View,
+    readings::{
+        gauges,
+        totals::{self, Rules, Tracked},
+    },
 };
 
 pub(super) use self::{build::families as of_build, process::families as of_process, reloads::Reloads};
@@ -41,8 +43,8 @@ pub(super) fn of_instance(view: &View, named_sources: usize) -> Result<Vec<Famil
         view,
         control: tables.control()?,
         cpus: gauges::of_cpus(tables)?,
-        tracked: census::tracked(tables)?,
-        rules: census::rules(tables)?,
+        tracked: totals::tracked(tables)?,
+        rules: totals::rules(tables)?,
     };
     let mut families = traffic::families(tables)?;
     families.extend(interfaces::families(&scene)?);

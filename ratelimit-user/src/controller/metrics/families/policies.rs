@@ -2,14 +2,17 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use ratelimit_common::{
+use ratelimit_common::limits::{
     limit::{Limit, Rate, SECOND},
     policy::LIMIT,
 };
 
 use super::{Family, Scene};
 use crate::{
-    dataplane::{Error, policies, terms::Terms},
+    dataplane::{
+        Error,
+        rules::{policies, spec::Terms},
+    },
     limit::write,
 };
 

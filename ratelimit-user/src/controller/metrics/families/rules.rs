@@ -1,9 +1,9 @@
 //! The rules in force.
 
-use ratelimit_common::rule::{BANNED, COMMAND, CONFIG, SSH};
+use ratelimit_common::rules::rule::{BANNED, COMMAND, CONFIG, SSH};
 
 use super::{Family, Scene};
-use crate::dataplane::census::Kind;
+use crate::dataplane::readings::totals::Kind;
 
 const KINDS: [(Kind, &str); 3] = [(Kind::Limit, "limit"), (Kind::Allow, "allow"), (Kind::Deny, "deny")];
 const ORIGINS: [(u8, &str); 4] = [(COMMAND, "command"), (CONFIG, "config"), (SSH, "ssh"), (BANNED, "ban")];

@@ -1,15 +1,15 @@
 //! How full the maps are, and what they take.
 
-use ratelimit_common::{
+use ratelimit_common::maps::{
     control::FEATURE_LOGS,
-    map::{
+    names::{
         BANS, BANS_MAX, BUCKETS, LOGS, POLICIES, POLICIES_MAX, PREFIX_RULES, PREFIX_RULES_MAX, SOURCE_RULES,
         SOURCE_RULES_MAX,
     },
 };
 
 use super::{Family, Scene};
-use crate::dataplane::{Error, census};
+use crate::dataplane::{Error, readings::totals};
 
 pub(super) fn families(scene: &Scene<'_>) -> Result<Vec<Family>, Error> {
     let mut entries = Family::gauge(
@@ -20,7 +20,7 @@ pub(super) fn families(scene: &Scene<'_>) -> Result<Vec<Family>, Error> {
         "ratelimit_table_capacity",
         "Entries that it has room for. In BUCKETS and LOGS the longest silent one gives way then, other maps take no more.",
     );
-    let census::Rules { sources, prefixes, bans, policies, .. } = scene.rules;
+    let totals::Rules { sources, prefixes, bans, policies, .. } = scene.rules;
     let mut tables = vec![
         (BUCKETS, scene.tracked.buckets, scene.view.tables().capacity()?),
         (SOURCE_RULES, sources, SOURCE_RULES_MAX),

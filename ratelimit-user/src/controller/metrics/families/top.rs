@@ -3,14 +3,18 @@
 use std::{cmp::Reverse, collections::BTreeMap};
 
 use ratelimit_common::{
-    bucket::{Bucket, IN_SHADOW},
+    buckets::bucket::{Bucket, IN_SHADOW},
+    identity::source::Source,
     reason::Count,
-    source::Source,
 };
 
 use super::{Family, traffic::Traffic};
 use crate::{
-    dataplane::{Error, resolve, services::Services, tables::Tables},
+    dataplane::{
+        Error,
+        rules::{resolve, services::Services},
+        tables::open::Tables,
+    },
     prefix::Prefix,
     service::ServiceName,
 };

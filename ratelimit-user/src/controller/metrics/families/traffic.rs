@@ -1,12 +1,12 @@
 //! What became of the packets.
 
 use ratelimit_common::{
-    interface::Counts,
+    maps::interface_counters::Counts,
     reason::{Count, Reason},
 };
 
 use super::Family;
-use crate::dataplane::{Error, tables::Tables};
+use crate::dataplane::{Error, tables::open::Tables};
 
 /// Packets and bytes, which the same labels tell apart.
 pub(super) struct Traffic {

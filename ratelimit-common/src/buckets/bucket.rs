@@ -1,0 +1,159 @@
+//! What is remembered of a source.
+
+use crate::{boundary, identity::class::Class, limits::policy::PolicyId, maps::names::POLICIES_MAX};
+
+/// One entry of the map of buckets.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Bucket {
+    /// State of the packet limit. See [`crate::meters::state`].
+    pub packets: u64,
+    /// State of the limit of bytes, or of a second one of packets.
+    pub second: u64,
+    /// The policy that was resolved. See [`Resolution`].
+    pub resolution: u64,
+    /// Packets that passed.
+    pub passed_packets: u64,
+    /// Bytes that passed.
+    pub passed_bytes: u64,
+    /// Packets that were dropped; with [`IN_SHADOW`], those that would have been.
+    pub dropped_packets: u64,
+    /// Bytes that were dropped.
+    pub dropped_bytes: u64,
+}
+boundary!(Bucket, size 56);
+
+/// [`Bucket::dropped_packets`]: those counted did pass, in [shadow](crate::limits::policy::SHADOW). What was dropped before is not counted any more then,
+/// and the other way round.
+pub const IN_SHADOW: u64 = 1 << 63;
+
+/// The policy of a source, with all that tells how long it holds, in one word so that they change together.
+///
+/// From the top: 26 bits of the generation in which it was resolved, 12 of the policy or of the wider class that is billed, 26 of the time at which a rule
+/// involved expires, in steps of 2³² ns (4.3 s): enough for nine years of uptime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resolution(pub u64);
+
+const POLICY_BITS: u32 = 12;
+const TIME_BITS: u32 = 26;
+const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
+const POLICY_MASK: u64 = (1 << POLICY_BITS) - 1;
+const STEP_BITS: u32 = 32;
+const _: () = assert!(POLICIES_MAX as usize + crate::identity::class::CLASSES == 1 << POLICY_BITS);
+
+impl Resolution {
+    /// Nothing that was resolved: it never holds.
+    pub const NONE: Self = Self(0);
+
+    /// A policy that is not in the map.
+    pub const NOTHING: Self = Self(POLICY_MASK << TIME_BITS);
+
+    /// What was resolved in `generation`; `expires` is the time in nanoseconds at which a rule involved expires.
+    #[inline(always)]
+    #[must_use]
+    pub const fn new(generation: u32, policy: PolicyId, expires: u64) -> Self {
+        let steps = expires >> STEP_BITS;
+        let steps = if steps < TIME_MASK { steps } else { TIME_MASK };
+        let head = (generation as u64) << POLICY_BITS | policy as u64 & POLICY_MASK;
+        Self(head << TIME_BITS | steps)
+    }
+
+    /// The generation in which it was resolved, 26 bits of it.
+    #[inline(always)]
+    #[must_use]
+    pub const fn generation(self) -> u32 {
+        (self.0 >> (POLICY_BITS + TIME_BITS)) as u32
+    }
+
+    /// The same in another generation.
+    #[inline(always)]
+    #[must_use]
+    pub const fn in_generation(self, generation: u32) -> Self {
+        let rest = self.0 & ((1 << (POLICY_BITS + TIME_BITS)) - 1);
+        Self((generation as u64) << (POLICY_BITS + TIME_BITS) | rest)
+    }
+
+    /// As long as this holds, that no rule concerns packets of the bucket's class, so that another class is billed.
+    #[inline(always)]
+    #[must_use]
+    pub const fn billed_to(self, class: Class) -> Self {
+        let rest = self.0 & !(POLICY_MASK << TIME_BITS);
+        Self(rest | (POLICIES_MAX as u64 + class as u64) << TIME_BITS)
+    }
+
+    /// The class that is billed in place of this one.
+    #[inline(always)]
+    #[must_use]
+    pub const fn billed(self) -> Option<Class> {
+        match self.policy() {
+            policy if policy >= POLICIES_MAX => Some((policy - POLICIES_MAX) as Class),
+            _ => None,
+        }
+    }
+
+    /// Whether it may still be used: no rule has changed since, and none involved expires within the running step.
+    #[inline(always)]
+    #[must_use]
+    pub const fn holds(self, generation: u32, now: u64) -> bool {
+        let same_generation = self.0 >> (POLICY_BITS + TIME_BITS) == (generation as u64) << 38 >> 38;
+        same_generation && now >> STEP_BITS < self.0 & TIME_MASK
+    }
+
+    /// Whether it was resolved in a generation before this one. Half of the generations around, it would seem later.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_before(self, generation: u32) -> bool {
+        let ahead = generation.wrapping_sub(self.generation()) << (POLICY_BITS + TIME_BITS - u32::BITS);
+        ahead.cast_signed() > 0
+    }
+
+    /// Nanoseconds of the time until which it may be used at least, if no rule changes: [`u64::MAX`] if it stays.
+    #[inline(always)]
+    #[must_use]
+    pub const fn ends(self) -> u64 {
+        match self.0 & TIME_MASK {
+            TIME_MASK => u64::MAX,
+            steps => steps << STEP_BITS,
+        }
+    }
+
+    /// The policy; one that is not in the map if another class is [billed](Self::billed).
+    #[inline(always)]
+    #[must_use]
+    pub const fn policy(self) -> PolicyId {
+        (self.0 >> TIME_BITS & POLICY_MASK) as PolicyId
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::rule::NEVER;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_resolution_holds_in_its_generation_until_its_rule_expires(
+            generation: u32, policy in 0..POLICIES_MAX, class: u8, expires in 0u64..1 << 58, now in 0u64..1 << 57,
+        ) {
+            let resolution = Resolution::new(generation, policy, expires);
+            prop_assert_eq!((resolution.policy(), resolution.billed()), (policy, None));
+            let billed = resolution.billed_to(class);
+            prop_assert_eq!(billed.billed(), Some(class));
+            prop_assert_eq!(billed.holds(generation, now), resolution.holds(generation, now));
+            prop_assert_eq!(resolution.in_generation(resolution.generation()), resolution);
+            prop_assert_eq!(Resolution::new(7, policy, expires).in_generation(generation), resolution);
+            prop_assert!(!resolution.holds(generation.wrapping_add(1), now));
+            prop_assert!(!(now >= expires && resolution.holds(generation, now)));
+            prop_assert!(now >= expires.saturating_sub(1 << 32) || resolution.holds(generation, now));
+            prop_assert!(Resolution::new(generation, policy, NEVER).holds(generation, now));
+        }
+
+        #[test]
+        fn a_resolution_is_before_later_generations_only(generation: u32, distance in 0u32..1 << 25) {
+            let resolution = Resolution::new(generation, 7, NEVER);
+            prop_assert_eq!(resolution.is_before(generation.wrapping_add(distance)), distance > 0);
+            prop_assert!(!resolution.is_before(generation.wrapping_sub(distance)));
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! The words of a source's bucket and of its sliding log. Arithmetic belongs in `meters`.
+
+pub mod bucket;
+pub mod sliding_log;

@@ -1,0 +1,6 @@
+//! Sources, services and the classes of packets. No verdict belongs here.
+
+pub mod class;
+pub mod filter;
+pub mod service;
+pub mod source;

@@ -1,0 +1,7 @@
+//! Names, sizes and layouts of the maps that no other room owns.
+
+pub mod control;
+pub mod cpu;
+pub mod event;
+pub mod interface_counters;
+pub mod names;

@@ -1,0 +1,103 @@
+//! Names and sizes of the maps.
+
+/// Settings and the generation of the rules. See [`crate::maps::control::Control`].
+pub const CONTROL: &str = "CONTROL";
+/// Source → bucket, least recently used goes first. See [`crate::buckets::bucket::Bucket`].
+pub const BUCKETS: &str = "BUCKETS";
+/// Source → rule for exactly that source. See [`crate::rules::rule::Rule`].
+pub const SOURCE_RULES: &str = "SOURCE_RULES";
+/// Prefix → rule for every source in it. See [`crate::rules::rule::Rule`].
+pub const PREFIX_RULES: &str = "PREFIX_RULES";
+/// Slot → policy. See [`crate::limits::policy::Policy`].
+pub const POLICIES: &str = "POLICIES";
+/// Class → its service and default. See [`crate::identity::service::ClassEntry`].
+pub const CLASSES: &str = "CLASSES";
+/// Protocol and port → classes. See [`crate::identity::service::Services`].
+pub const SERVICES: &str = "SERVICES";
+/// Reason → packets and bytes, per CPU. See [`crate::reason::Count`].
+pub const COUNTERS: &str = "COUNTERS";
+/// State of the cap on ARP and neighbour discovery, one `u64`. See [`crate::meters::gcra`].
+pub const DISCOVERY: &str = "DISCOVERY";
+/// Seeded hash → cell that many sources share. See [`crate::cells::cell::Cell`].
+pub const FRONT: &str = "FRONT";
+/// Which sources a rule may concern. See [`crate::identity::filter::Filter`].
+pub const RULE_FILTER: &str = "RULE_FILTER";
+/// Source → rule that shuts it out for a time. See [`crate::rules::rule::BANNED`].
+pub const BANS: &str = "BANS";
+/// What each CPU has for itself. See [`crate::maps::cpu::Cpu`].
+pub const CPUS: &str = "CPUS";
+/// State of the limit of all strangers, one `u64`. See [`crate::meters::gcra`].
+pub const STRANGERS: &str = "STRANGERS";
+/// Source → log, least recently used goes first; one entry while no limit keeps logs. See [`crate::buckets::sliding_log::Log`].
+pub const LOGS: &str = "LOGS";
+/// A log that is empty, to be copied: it is larger than the kernel side's stack.
+pub const EMPTY_LOG: &str = "EMPTY_LOG";
+/// Place of an interface → its capacity. See [`crate::meters::interface_capacity::Capacity`].
+pub const CAPACITIES: &str = "CAPACITIES";
+/// The same place → packets that a CPU may count there without asking. One `u64`.
+pub const CAPACITY_LEFT: &str = "CAPACITY_LEFT";
+/// Which interface has which place. See [`crate::maps::interface_counters::Ledger`].
+pub const LEDGER: &str = "LEDGER";
+/// Place of an interface → packets and bytes by reason, per CPU. See [`crate::maps::interface_counters::Counts`].
+pub const SHARES: &str = "SHARES";
+/// State of the budget for answers, one `u64`. See [`crate::meters::gcra`].
+pub const REPLIES: &str = "REPLIES";
+/// What the program tells of as it happens. See [`crate::maps::event::Event`].
+pub const EVENTS: &str = "EVENTS";
+/// How much it has told. See [`crate::maps::event::Written`].
+pub const EVENTS_WRITTEN: &str = "EVENTS_WRITTEN";
+/// Buckets before the map got another size; not pinned under this name, and one entry where nothing moves.
+pub const OLD_BUCKETS: &str = "OLD_BUCKETS";
+/// The same of cells.
+pub const OLD_FRONT: &str = "OLD_FRONT";
+/// The same of logs.
+pub const OLD_LOGS: &str = "OLD_LOGS";
+/// The maps whose sizes can change, with what they are to a program while entries move to them.
+pub const MOVED: [(&str, &str); 3] = [(BUCKETS, OLD_BUCKETS), (FRONT, OLD_FRONT), (LOGS, OLD_LOGS)];
+/// Messages of the kernel side, made by aya-log; belongs to one loaded program and is not pinned.
+pub const MESSAGES: &str = "AYA_LOGS";
+
+/// The maps that are pinned, each under its name.
+pub const PINNED: [&str; 23] = [
+    CONTROL,
+    BUCKETS,
+    SOURCE_RULES,
+    PREFIX_RULES,
+    POLICIES,
+    CLASSES,
+    SERVICES,
+    COUNTERS,
+    DISCOVERY,
+    FRONT,
+    RULE_FILTER,
+    BANS,
+    CPUS,
+    STRANGERS,
+    LOGS,
+    EMPTY_LOG,
+    CAPACITIES,
+    CAPACITY_LEFT,
+    REPLIES,
+    EVENTS,
+    EVENTS_WRITTEN,
+    LEDGER,
+    SHARES,
+];
+
+/// Buckets unless told otherwise: about 19 MB at 144 bytes each (kernel 6.18).
+pub const BUCKETS_DEFAULT: u32 = 1 << 17;
+/// Cells unless told otherwise: 8 MB at 64 bytes each. Twice as many would share half as often, and cost a flood of new sources a third more
+/// (kernel 6.18, 32 MB of L3 cache).
+pub const CELLS_DEFAULT: u32 = 1 << 17;
+/// Logs unless told otherwise: about 11 MB at 672 bytes each, once a limit keeps logs.
+pub const SOURCE_LOGS_DEFAULT: u32 = 1 << 14;
+/// Most cells: so many bits of a hash find a cell and say nothing about who it is.
+pub const CELLS_MAX: u32 = 1 << 20;
+/// Sources that can be banned at a time.
+pub const BANS_MAX: u32 = 1 << 15;
+/// Rules for single sources.
+pub const SOURCE_RULES_MAX: u32 = 1 << 20;
+/// Rules for prefixes. Those for whole IPv6 sources are among them.
+pub const PREFIX_RULES_MAX: u32 = 1 << 18;
+/// Different policies at a time. With [`crate::identity::class::CLASSES`] they fill the 12 bits of a [`crate::buckets::bucket::Resolution`].
+pub const POLICIES_MAX: u32 = 4096 - crate::identity::class::CLASSES as u32;

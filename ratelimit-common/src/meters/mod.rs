@@ -1,0 +1,7 @@
+//! Pure arithmetic of every algorithm. No maps and no rules belong here.
+
+pub mod gcra;
+pub mod interface_capacity;
+pub mod stages;
+pub mod state;
+pub mod window;

@@ -1,0 +1,215 @@
+//! Counts in windows of the clock: the fixed and the sliding window, one word each.
+//!
+//! A window's number is the time divided by its length, rounded down. A *fixed window* counts what is admitted in the running window, and nothing
+//! of the one before: around the edge of two windows up to twice the limit may come within one length. A *sliding window* adds the count of
+//! the window before, weighted by the part of it that the last length of a window still covers.
+//!
+//! A packet that counts as more than the whole limit is admitted when nothing is counted, or it never would be, as in [`crate::meters::gcra`].
+//!
+//! CPUs do not read the clock in the order in which they change a state: a packet that finds the next window begun is counted there.
+//!
+//! Window numbers go around: a source that has been silent for 2²² fixed windows (48 days of seconds) or 2¹⁴ sliding ones (four and a half
+//! hours), to the window, may find its old count once more.
+
+use crate::{
+    boundary,
+    meters::state::{FIXED, KIND_BITS, SLIDING, kind},
+};
+
+/// The most that a fixed window can count: 2⁴⁰ − 1, less the largest packet.
+pub const FIXED_MOST: u64 = (1 << 40) - 1 - (1 << 16);
+/// The most that a sliding window can count: 2²⁴ − 1, less the largest packet.
+pub const SLIDING_MOST: u64 = (1 << 24) - 1 - (1 << 16);
+/// What the limit of a sliding window times its length in nanoseconds stays below, so that weighing is exact in 64 bits.
+pub const SLIDING_PRODUCT: u128 = 1 << 62;
+
+/// One limit by windows.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Window {
+    /// Packets or bytes in a window; 0 is no limit.
+    pub limit: u64,
+    /// Nanoseconds.
+    pub length: u64,
+    /// Nanoseconds to be added to the clock before it is divided, so that windows begin with the hours of a day.
+    pub phase: u64,
+}
+boundary!(Window, size 24);
+
+/// What a sliding window has counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Counts {
+    /// In the window before.
+    previous: u64,
+    /// In the running one.
+    current: u64,
+    /// Nanoseconds since that began.
+    elapsed: u64,
+    /// Its number.
+    number: u64,
+}
+
+const FIXED_NUMBER_BITS: u32 = 22;
+const FIXED_COUNT_SHIFT: u32 = KIND_BITS + FIXED_NUMBER_BITS;
+const SLIDING_NUMBER_BITS: u32 = 14;
+const PREVIOUS_SHIFT: u32 = KIND_BITS + SLIDING_NUMBER_BITS;
+const COUNT_BITS: u32 = 24;
+const CURRENT_SHIFT: u32 = PREVIOUS_SHIFT + COUNT_BITS;
+
+impl Window {
+    /// So many packets or bytes in each so many nanoseconds.
+    #[must_use]
+    pub const fn new(limit: u64, length: u64, phase: u64) -> Self {
+        Self { limit, length, phase }
+    }
+
+    /// Whether there is a limit.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_on(&self) -> bool {
+        self.limit != 0
+    }
+
+    /// The number of the window at `now` (nanoseconds), and the time since it began.
+    #[inline(always)]
+    #[must_use]
+    pub const fn place(&self, now: u64) -> (u64, u64) {
+        let time = now.wrapping_add(self.phase);
+        match time.checked_div(self.length) {
+            Some(number) => (number, time.wrapping_sub(number.wrapping_mul(self.length))),
+            None => (0, 0),
+        }
+    }
+
+    /// Asks a fixed window for `cost`: the state to store, if it is admitted.
+    #[inline(always)]
+    #[must_use]
+    pub const fn ask_fixed(&self, state: u64, now: u64, cost: u64) -> Option<u64> {
+        let (count, number) = self.fixed(state, now);
+        if count != 0 && count + cost > self.limit {
+            return None;
+        }
+        Some((count + cost) << FIXED_COUNT_SHIFT | number << KIND_BITS | FIXED)
+    }
+
+    /// What a fixed window has counted, and its number.
+    #[inline(always)]
+    const fn fixed(&self, state: u64, now: u64) -> (u64, u64) {
+        let (number, _) = self.place(now);
+        let ahead = ahead(state, number, FIXED_NUMBER_BITS);
+        match (kind(state), ahead) {
+            (FIXED, 0 | 1) => (state >> FIXED_COUNT_SHIFT, low(number + ahead, FIXED_NUMBER_BITS)),
+            _ => (0, low(number, FIXED_NUMBER_BITS)),
+        }
+    }
+
+    /// Asks a sliding window for `cost`: the state to store, if it is admitted.
+    #[inline(always)]
+    #[must_use]
+    pub const fn ask_sliding(&self, state: u64, now: u64, cost: u64) -> Option<u64> {
+        let Counts { previous, current, elapsed, number } = self.sliding(state, now);
+        let sum = current + cost;
+        let is_empty = previous | current == 0;
+        // Times the window's length, so that nothing is divided.
+        let fits = sum <= self.limit
+            && previous * self.length.wrapping_sub(elapsed) <= (self.limit - sum).wrapping_mul(self.length);
+        if !is_empty && !fits {
+            return None;
+        }
+        let number = low(number, SLIDING_NUMBER_BITS);
+        Some(sum << CURRENT_SHIFT | previous << PREVIOUS_SHIFT | number << KIND_BITS | SLIDING)
+    }
+
+    /// What a sliding window has counted. A count above the limit, as another limit before this one has left it, counts as that.
+    #[inline(always)]
+    const fn sliding(&self, state: u64, now: u64) -> Counts {
+        let (number, elapsed) = self.place(now);
+        let empty = Counts { previous: 0, current: 0, elapsed, number };
+        if kind(state) != SLIDING {
+            return empty;
+        }
+        let current = least(state >> CURRENT_SHIFT, self.limit);
+        let previous = least(low(state >> PREVIOUS_SHIFT, COUNT_BITS), self.limit);
+        // By masks that are all ones or nothing: with a branch for each case, Linux 6.1 let every packet pass in some programs, later kernels in none.
+        let ahead = ahead(state, number, SLIDING_NUMBER_BITS);
+        const BEFORE: u64 = (1 << SLIDING_NUMBER_BITS) - 1;
+        let (is_running, is_next, is_before) = (mask(ahead == 0), mask(ahead == 1), mask(ahead == BEFORE));
+        Counts {
+            previous: previous & (is_running | is_next) | current & is_before,
+            current: current & (is_running | is_next),
+            elapsed: elapsed & !is_next,
+            number: number + (is_next & 1),
+        }
+    }
+
+    /// Gives back what was charged to a window that is still running.
+    #[inline(always)]
+    #[must_use]
+    pub const fn refund(&self, state: u64, now: u64, cost: u64) -> Option<u64> {
+        let (number, _) = self.place(now);
+        let (bits, shift) = match kind(state) {
+            FIXED => (FIXED_NUMBER_BITS, FIXED_COUNT_SHIFT),
+            _ => (SLIDING_NUMBER_BITS, CURRENT_SHIFT),
+        };
+        // Of a window that was ahead, nobody knows whether it was charged: then a packet is lost, and none is minted.
+        let is_running = state & 1 != 0 && ahead(state, number, bits) == 0;
+        if is_running && state >> shift >= cost { Some(state - (cost << shift)) } else { None }
+    }
+
+    /// Nanoseconds for which a fixed window that has refused goes on.
+    #[inline(always)]
+    #[must_use]
+    pub const fn wait_fixed(&self, now: u64) -> u64 {
+        self.length.wrapping_sub(self.place(now).1)
+    }
+
+    /// Nanoseconds for which a sliding window refuses `cost` still, if nothing else is admitted meanwhile.
+    #[must_use]
+    pub const fn wait_sliding(&self, state: u64, now: u64, cost: u64) -> u64 {
+        let Counts { previous, current, elapsed, .. } = self.sliding(state, now);
+        let left = self.length.saturating_sub(elapsed);
+        let Some(room) = self.limit.checked_sub(cost) else {
+            // Only an empty window admits it.
+            return if current == 0 { left } else { left + self.length };
+        };
+        match room.checked_sub(current) {
+            // Within this window, when the one before weighs little enough.
+            Some(room) => left.saturating_sub(self.weighs(previous, room)),
+            // The running one has to become the one before.
+            None => left + (self.length - self.weighs(current, room)),
+        }
+    }
+
+    /// Nanoseconds of a window that may still be covered for `count` to weigh `room` at most.
+    #[inline(always)]
+    const fn weighs(&self, count: u64, room: u64) -> u64 {
+        match room.wrapping_mul(self.length).checked_div(count) {
+            Some(covered) => least(covered, self.length),
+            None => self.length,
+        }
+    }
+}
+
+/// By how many windows a state is ahead of the one of this number.
+#[inline(always)]
+const fn ahead(state: u64, number: u64, bits: u32) -> u64 {
+    low((state >> KIND_BITS).wrapping_sub(number), bits)
+}
+
+#[inline(always)]
+const fn low(value: u64, bits: u32) -> u64 {
+    value & ((1 << bits) - 1)
+}
+
+#[inline(always)]
+const fn mask(is_on: bool) -> u64 {
+    (is_on as u64).wrapping_neg()
+}
+
+#[inline(always)]
+const fn least(one: u64, other: u64) -> u64 {
+    if one < other { one } else { other }
+}
+
+#[cfg(test)]
+mod tests;

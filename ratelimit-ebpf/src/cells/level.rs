@@ -1,0 +1,63 @@
+//! The first stage: a cell's levels of packets, and of bytes or second limits.
+
+use ratelimit_common::{
+    limits::policy::{Meter, Policy},
+    meters::{gcra::Units, stages},
+};
+
+use crate::{
+    bpf::{atomic::Word, clock::Clock},
+    cells::cell::Cell,
+    meters::charge::{self, Charge},
+    packet::context::Visit,
+};
+
+/// Lets a packet pass that fits the cell's part of the burst.
+#[inline(always)]
+pub fn ask(cell: &Cell, policy: &Policy, clock: &Clock<'_>, visit: &Visit) -> Charge {
+    if policy.second.is_on() {
+        ask_second(cell, policy, clock, visit.amounts(policy))
+    } else {
+        charge_level(&cell.packets, &policy.packets, clock, policy.packets.cost_of(visit.cost()))
+    }
+}
+
+/// The same where there is a second limit, and one of packets perhaps. Both are asked before either is charged.
+#[inline(never)]
+fn ask_second(
+    cell: &Cell,
+    Policy { packets, second, .. }: &Policy,
+    clock: &Clock<'_>,
+    [one, amount]: [u32; 2],
+) -> Charge {
+    let (one, cost) = (packets.cost_of(one), second.cost_of(amount));
+    if packets.is_on() {
+        if stages::ask_cell(debt(&cell.second, clock), clock.units(), cost, second).is_none() {
+            return Charge::Refused;
+        }
+        let outcome = charge_level(&cell.packets, packets, clock, one);
+        if outcome != Charge::Paid {
+            return outcome;
+        }
+    }
+    let outcome = charge_level(&cell.second, second, clock, cost);
+    if outcome != Charge::Paid && packets.is_on() {
+        charge::refund_level(&cell.packets, clock.units(), one);
+    }
+    outcome
+}
+
+/// Charges a level if the cost fits.
+#[inline(always)]
+fn charge_level(level: &Word, meter: &Meter, clock: &Clock<'_>, cost: Units) -> Charge {
+    let (now, most) = (clock.units(), clock.largest_debt());
+    charge::exchange::<{ charge::TRIES }>(level, |seen| {
+        stages::ask_cell(stages::level_debt(seen, now, most), now, cost, meter)
+    })
+}
+
+/// What a level owes.
+#[inline(always)]
+pub fn debt(level: &Word, clock: &Clock<'_>) -> Units {
+    stages::level_debt(level.load(), clock.units(), clock.largest_debt())
+}

@@ -1,0 +1,130 @@
+//! Limits that count in windows of the clock: one compare-and-exchange each.
+
+use ratelimit_common::{
+    limits::{algorithm::Algorithm, policy::Policy},
+    meters::{
+        state::{FIXED, SLIDING, kind},
+        window::Window,
+    },
+    reason::Reason,
+};
+
+use crate::{
+    bpf::{atomic::Word, settings, verifier::given},
+    meters::{
+        charge::{self, Charge},
+        token_bucket::Tracked,
+        two_limits,
+    },
+};
+
+/// What the windows of a policy say to a packet that counts as so much in either, and is counted if it passes. Both are asked before either is
+/// charged.
+#[inline(always)]
+#[must_use]
+pub fn ask(bucket: &Tracked, policy: &Policy, now: u64, [cost, amount]: [u32; 2]) -> Reason {
+    let [packets, second] = &policy.windows;
+    // What most packets need, without a call.
+    if packets.is_on() && !second.is_on() {
+        let seen = bucket.packets.load();
+        if let Some(next) = next(seen, packets, policy.algorithm, now, cost)
+            && bucket.packets.compare_exchange(seen, next).is_ok()
+        {
+            return Reason::WithinLimit;
+        }
+    }
+    ask_apart(bucket, policy, now, [cost, amount])
+}
+
+/// The same, checked [`apart`](crate::bpf::verifier) as a whole.
+#[inline(always)]
+#[must_use]
+pub fn ask_apart(bucket: &Tracked, policy: &Policy, now: u64, [cost, amount]: [u32; 2]) -> Reason {
+    ask_windows(bucket, policy, now, cost, amount)
+}
+
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn ask_windows(bucket: *const Tracked, policy: *const Policy, now: u64, cost: u32, amount: u32) -> Reason {
+    if !settings::is_on(&settings::WINDOWS_ON) {
+        return Reason::WithinLimit;
+    }
+    let (Some(bucket), Some(policy)) = (given(bucket), given(policy)) else { return Reason::NoState };
+    let ([packets, second], algorithm) = (&policy.windows, policy.algorithm);
+    if packets.is_on() && second.is_on() && next(bucket.second.load(), second, algorithm, now, amount).is_none() {
+        return policy.second_reason();
+    }
+    two_limits::charge(
+        policy,
+        [packets.is_on(), second.is_on()],
+        || charge_window(&raw const bucket.packets, packets, algorithm, now, cost),
+        || charge_window(&raw const bucket.second, second, algorithm, now, amount),
+        || {
+            let _ = refund_window(&raw const bucket.packets, packets, algorithm, now, cost);
+        },
+    )
+}
+
+/// Nanoseconds for which the windows of a policy refuse still.
+#[inline(always)]
+#[must_use]
+pub fn wait(bucket: &Tracked, policy: &Policy, now: u64, [cost, amount]: [u32; 2]) -> u64 {
+    wait_of_windows(bucket, policy, now, cost, amount)
+}
+
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn wait_of_windows(bucket: *const Tracked, policy: *const Policy, now: u64, cost: u32, amount: u32) -> u64 {
+    if !settings::is_on(&settings::WINDOWS_ON) {
+        return 0;
+    }
+    let (Some(bucket), Some(policy)) = (given(bucket), given(policy)) else { return 0 };
+    let [packets, second] = &policy.windows;
+    let first = left(bucket.packets.load(), packets, policy.algorithm, now, cost);
+    first.max(left(bucket.second.load(), second, policy.algorithm, now, amount))
+}
+
+/// Nanoseconds for which one window refuses still; 0 if it does not.
+#[inline(always)]
+fn left(state: u64, window: &Window, algorithm: u8, now: u64, amount: u32) -> u64 {
+    if !window.is_on() || next(state, window, algorithm, now, amount).is_some() {
+        0
+    } else if algorithm == Algorithm::FixedWindow as u8 {
+        window.wait_fixed(now)
+    } else {
+        window.wait_sliding(state, now, u64::from(amount))
+    }
+}
+
+#[inline(always)]
+fn next(state: u64, window: &Window, algorithm: u8, now: u64, amount: u32) -> Option<u64> {
+    if algorithm == Algorithm::FixedWindow as u8 {
+        window.ask_fixed(state, now, u64::from(amount))
+    } else {
+        window.ask_sliding(state, now, u64::from(amount))
+    }
+}
+
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn charge_window(state: *const Word, window: *const Window, algorithm: u8, now: u64, amount: u32) -> Charge {
+    if !settings::is_on(&settings::WINDOWS_ON) {
+        return Charge::Contended;
+    }
+    let (Some(state), Some(window)) = (given(state), given(window)) else { return Charge::Contended };
+    charge::exchange::<{ charge::TRIES }>(state, |seen| next(seen, window, algorithm, now, amount))
+}
+
+/// Gives a charge back while its window is running, and no other algorithm has written there since.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn refund_window(state: *const Word, window: *const Window, algorithm: u8, now: u64, amount: u32) -> Charge {
+    if !settings::is_on(&settings::WINDOWS_ON) {
+        return Charge::Contended;
+    }
+    let (Some(state), Some(window)) = (given(state), given(window)) else { return Charge::Contended };
+    let written = if algorithm == Algorithm::FixedWindow as u8 { FIXED } else { SLIDING };
+    charge::exchange::<{ charge::FEW_TRIES }>(state, |seen| {
+        if kind(seen) == written { window.refund(seen, now, u64::from(amount)) } else { None }
+    })
+}

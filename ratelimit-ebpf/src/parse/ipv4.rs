@@ -1,0 +1,48 @@
+//! The IPv4 header.
+
+use network_types::ip::Ipv4Hdr;
+use ratelimit_common::{
+    identity::{
+        class::{ANY, Classes},
+        source::Source,
+    },
+    reason::Reason,
+};
+
+use crate::{
+    packet::frame::Packet,
+    parse::{
+        parser::{Parsed, defective, no_source, unreadable},
+        ports::{self, Payload},
+    },
+};
+
+/// The bits of the flags and the fragment offset that only later fragments have (RFC 791, section 3.1).
+pub(crate) const LATER_FRAGMENT: u16 = 0x1fff;
+
+/// Reads the header at `offset`.
+///
+/// # Errors
+///
+/// As for [`crate::parse::parser::parse`].
+#[inline(always)]
+pub(crate) fn parse(packet: &Packet, offset: usize) -> Result<Parsed, Reason> {
+    let header: &Ipv4Hdr = packet.header(offset).ok_or_else(|| no_source(packet))?;
+    if header.version() != 4 {
+        return Err(unreadable(Reason::Malformed));
+    }
+    let source = Source::v4(header.src_addr);
+    let (header_length, total) = (usize::from(header.ihl()), usize::from(header.tot_len()));
+    if header_length < Ipv4Hdr::LEN || total < header_length {
+        return defective(source, Reason::Malformed);
+    }
+    let end = offset + total;
+    if end > packet.length() as usize {
+        return defective(source, Reason::Truncated);
+    }
+    if !ports::are_on() || u16::from_be_bytes(header.frags) & LATER_FRAGMENT != 0 {
+        return Ok(Parsed { source, classes: Classes::from(ANY) });
+    }
+    let payload = Payload { protocol: header.proto, begin: offset + header_length, end };
+    Ok(Parsed { source, classes: payload.classes(packet)? })
+}

@@ -1,0 +1,5 @@
+//! Counters, events and samples. Nothing here decides about a packet.
+
+pub mod counters;
+pub mod events;
+pub mod samples;

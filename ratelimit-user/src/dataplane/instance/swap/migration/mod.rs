@@ -1,0 +1,205 @@
+//! Brings an instance that another build has made to this one's layouts, without a gap: maps that look the same stay, the others are made anew
+//! from what the old ones say, field by field. Rules always, buckets as they are just before the programs change places.
+
+mod fields;
+mod layout;
+
+use std::{
+    collections::HashMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use aya::{Pod, programs::Xdp};
+use ratelimit_common::maps::{
+    control::{ABI_VERSION, Control, FEATURE_FRONT},
+    names,
+};
+
+use crate::dataplane::{
+    Error,
+    attach::attachment::Attachments,
+    error::{Tried as _, at},
+    instance::{
+        open::{LINKS, PROGRAM},
+        swap::staging::Stage,
+    },
+    program::{
+        control_init,
+        loader::{self, Settings},
+    },
+    sys::raw::RawMap,
+};
+use layout::Layout;
+
+/// What changes while it is copied, and so is copied last.
+const LAST: [&str; 6] = [names::CONTROL, names::BANS, names::RULE_FILTER, names::LOGS, names::BUCKETS, names::FRONT];
+
+/// Brings the instance in `pins` to this build. The caller has the lock.
+///
+/// # Errors
+///
+/// Whatever stands in the way; the old program stays with its maps then.
+pub(crate) fn migrate(pins: &Path, attachments: &Attachments) -> Result<(), Error> {
+    let before = layouts(|name| pins.join(name))?;
+    // What this build's maps look like, the kernel knows when they have been made once.
+    let samples = Stage::begin(pins, attachments)?;
+    let known = loader::maps(&Settings::default(), Some(&|name| samples.path(name)));
+    let known = known.and_then(|_| layouts(|name| samples.path(name)));
+    samples.abandon()?;
+    let known = known?;
+    let stage = Stage::begin(pins, attachments)?;
+    let outcome = prepare(pins, &stage, &before, &known);
+    if outcome.is_err() {
+        // The failure itself is what the operator must hear of, not that of tidying up.
+        let _ = stage.abandon();
+    }
+    outcome?;
+    stage.put_in_force(attachments)?;
+    forget_others(pins)
+}
+
+/// Maps with their layouts, by name.
+type Maps = HashMap<&'static str, (RawMap, Layout)>;
+
+/// Those that are pinned.
+fn layouts(place: impl Fn(&str) -> PathBuf) -> Result<Maps, Error> {
+    let mut found = HashMap::new();
+    for name in names::PINNED.into_iter().filter(|name| place(name).exists()) {
+        let map = RawMap::from_pin(&place(name))?;
+        let layout = Layout::of(&map)?;
+        found.insert(name, (map, layout));
+    }
+    Ok(found)
+}
+
+/// Makes the maps that differ, and loads the program.
+fn prepare(pins: &Path, stage: &Stage<'_>, before: &Maps, known: &Maps) -> Result<(), Error> {
+    let settings = settings(before, known)?;
+    let wanted = |name: &'static str| {
+        let layout = known.get(name).map(|(_, layout)| layout.clone());
+        let is_sized = names::MOVED.iter().any(|(sized, _)| *sized == name);
+        layout.map(|layout| if is_sized { layout.with_entries(settings.entries(name)) } else { layout })
+    };
+    let stays = |name: &'static str| {
+        before.get(name).is_some_and(|(_, layout)| wanted(name).as_ref() == Some(layout)) && name != names::CONTROL
+    };
+    let place = |name: &str| match names::PINNED.into_iter().find(|pinned| *pinned == name) {
+        Some(name) if stays(name) => pins.join(name),
+        _ => stage.path(name),
+    };
+    let mut object = loader::load(&settings, Some(&place))?;
+    let others = names::PINNED.into_iter().filter(|name| !LAST.contains(name));
+    for name in others.chain(LAST).filter(|name| !stays(name)) {
+        if let (Some((old, from)), Some(to)) = (before.get(name), wanted(name)) {
+            copy(name, (old, from), (&RawMap::from_pin(&stage.path(name))?, &to))?;
+        }
+    }
+    copy_unmoved(pins, &place, before, known)?;
+    let control = RawMap::from_pin(&stage.path(names::CONTROL))?;
+    let mut entry: Control = read(&control)?;
+    entry.abi = ABI_VERSION;
+    control_init::apply(&settings, &mut entry);
+    // What was resolved goes by rules of the other build.
+    entry.generation = entry.generation.wrapping_add(1);
+    control.put(&0u32.to_ne_bytes(), bytes(&entry))?;
+    let program: &mut Xdp = loader::program(&mut object, &settings)?;
+    program.pin(stage.path(PROGRAM)).tried("cannot pin the program")
+}
+
+/// The settings of the running instance, as this build understands them.
+fn settings(before: &Maps, known: &Maps) -> Result<Settings, Error> {
+    let (Some((map, from)), Some((_, to))) = (before.get(names::CONTROL), known.get(names::CONTROL)) else {
+        return Err(Error::Interrupted);
+    };
+    let value = map.get(&0u32.to_ne_bytes())?.unwrap_or_default();
+    let control: Control = from_bytes(&to.value(from, &value, false))?;
+    let entries = |name| before.get(name).map_or(1, |(map, _)| map.entries());
+    let cells = if control.features & FEATURE_FRONT == 0 { 0 } else { entries(names::FRONT) };
+    Ok(Settings::running(&control, entries(names::BUCKETS), cells))
+}
+
+/// Copies every entry. Of arrays, entries of the same number are the same.
+fn copy(name: &str, (old, from): (&RawMap, &Layout), (new, to): (&RawMap, &Layout)) -> Result<(), Error> {
+    old.each(|key, value| {
+        let place =
+            if name == names::COUNTERS { counter(key, old.entries(), new.entries()) } else { to.key(from, key) };
+        let is_beyond = is_array(new) && number(&place) >= new.entries();
+        if is_beyond { Ok(()) } else { new.put(&place, &to.value(from, value, new.is_per_cpu())) }
+    })
+}
+
+/// Copies what a change of sizes that was cut short has not moved yet. Levels of cells are not among it: those sources may have half a burst twice.
+fn copy_unmoved(pins: &Path, place: &dyn Fn(&str) -> PathBuf, before: &Maps, known: &Maps) -> Result<(), Error> {
+    for (name, old) in [(names::BUCKETS, names::OLD_BUCKETS), (names::LOGS, names::OLD_LOGS)] {
+        let (Some((_, from)), Some((_, to))) = (before.get(name), known.get(name)) else { continue };
+        if pins.join(old).exists() {
+            let new = RawMap::from_pin(&place(name))?;
+            let add = |key: &[u8], value: &[u8]| new.add(&to.key(from, key), &to.value(from, value, false));
+            RawMap::from_pin(&pins.join(old))?.each(add)?;
+        }
+    }
+    Ok(())
+}
+
+/// Reasons are counted twice, the second time what passes in shadow, and new ones come last. One that is not known any more has no place.
+fn counter(key: &[u8], before: u32, after: u32) -> Vec<u8> {
+    let (number, before, after) = (number(key), before / 2, after / 2);
+    let reason = number % before.max(1);
+    let half = if number < before { 0 } else { after };
+    let place = if reason < after { half + reason } else { u32::MAX };
+    place.to_ne_bytes().to_vec()
+}
+
+fn number(key: &[u8]) -> u32 {
+    key.try_into().map_or(u32::MAX, u32::from_ne_bytes)
+}
+
+/// BPF_MAP_TYPE_ARRAY and BPF_MAP_TYPE_PERCPU_ARRAY (include/uapi/linux/bpf.h).
+fn is_array(map: &RawMap) -> bool {
+    matches!(map.kind(), 2 | 6)
+}
+
+fn read<T: Pod>(map: &RawMap) -> Result<T, Error> {
+    from_bytes(&map.get(&0u32.to_ne_bytes())?.unwrap_or_default())
+}
+
+fn from_bytes<T: Pod>(bytes: &[u8]) -> Result<T, Error> {
+    if bytes.len() != size_of::<T>() {
+        return Err(Error::Bpf { what: "cannot read a map", detail: "an entry of another size".to_owned() });
+    }
+    // SAFETY: there are as many bytes, and any bytes are a valid `Pod`.
+    Ok(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+}
+
+fn bytes<T: Pod>(value: &T) -> &[u8] {
+    // SAFETY: a `Pod` has no padding, so all of its bytes can be read.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
+}
+
+/// Removes pins that this build does not know.
+fn forget_others(pins: &Path) -> Result<(), Error> {
+    for entry in fs::read_dir(pins).map_err(at(pins))? {
+        let entry = entry.map_err(at(pins))?;
+        let name = entry.file_name();
+        let is_ours = names::PINNED.into_iter().chain([PROGRAM, LINKS]).any(|known| name == known);
+        if !is_ours && entry.path().is_file() {
+            fs::remove_file(entry.path()).map_err(at(entry.path()))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::counter;
+
+    #[test]
+    fn counters_keep_their_reason_and_their_half_whichever_version_has_more() {
+        let moved = |number: u32, before, after| super::number(&counter(&number.to_ne_bytes(), before, after));
+        // Three reasons before, five now, and the other way round.
+        assert_eq!([0, 2, 3, 5].map(|number| moved(number, 6, 10)), [0, 2, 5, 7]);
+        assert_eq!([0, 2, 5, 7].map(|number| moved(number, 10, 6)), [0, 2, 3, 5]);
+        assert_eq!([3, 4, 8, 9].map(|number| moved(number, 10, 6)), [u32::MAX; 4]);
+    }
+}

@@ -1,0 +1,74 @@
+//! The BPF file system, where pins are kept.
+
+use std::path::{Component, Path};
+
+use crate::dataplane::{Error, instance::open::PINS};
+
+/// File system type of bpffs (include/uapi/linux/magic.h).
+const BPFFS: i64 = 0xcafe_4a11;
+
+/// Whether pins can be kept in a folder like `pins`: a BPF file system is mounted around it.
+#[must_use]
+pub fn can_pin(pins: &Path) -> bool {
+    pins.parent().is_some_and(is_at)
+}
+
+/// Where to mount one for these pins: nowhere but at the usual place or below, for it hides all that is in the folder.
+#[must_use]
+pub fn mount_point(pins: &Path) -> Option<&Path> {
+    let usual = Path::new(PINS).parent()?;
+    let leads_back = pins.components().any(|part| part == Component::ParentDir);
+    pins.parent().filter(|folder| folder.starts_with(usual) && !leads_back)
+}
+
+/// Makes sure that `pins` is, or can be made, on a BPF file system; the usual one is mounted where it is missing.
+pub(crate) fn ensure(pins: &Path) -> Result<(), Error> {
+    let parent = pins.parent().unwrap_or(pins);
+    if is_at(parent) {
+        return Ok(());
+    }
+    if !pins.is_absolute() || !parent.is_dir() || is_at(pins) {
+        return Err(Error::PinsFolder(pins.to_owned()));
+    }
+    let usual = Path::new(PINS).parent().unwrap_or(parent);
+    let mounted =
+        parent == usual && rustix::mount::mount("bpf", usual, "bpf", rustix::mount::MountFlags::empty(), None).is_ok();
+    if mounted { Ok(()) } else { Err(missing(pins)) }
+}
+
+/// The error that says how to come by one.
+pub(crate) fn missing(pins: &Path) -> Error {
+    let advice = mount_point(pins).map_or_else(
+        || format!("give a folder on one, such as `--pins {PINS}`"),
+        |folder| format!("mount one with `mount -t bpf bpf {}`", folder.display()),
+    );
+    Error::NoBpffs { path: pins.to_owned(), advice }
+}
+
+pub(crate) fn is_at(path: &Path) -> bool {
+    rustix::fs::statfs(path).is_ok_and(|stat| stat.f_type == BPFFS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_mounted_over_what_is_in_use() {
+        let of = |pins: &'static str| mount_point(Path::new(pins));
+        assert_eq!(of(PINS), Some(Path::new("/sys/fs/bpf")));
+        assert_eq!(of("/sys/fs/bpf/a/b"), Some(Path::new("/sys/fs/bpf/a")));
+        for pins in [
+            "/ratelimit",
+            "/",
+            "",
+            "ratelimit",
+            "/var/ratelimit",
+            "/sys/fs/bpf",
+            "/sys/fs/bpf/../ratelimit",
+            "/sys/fs/bpf2/x",
+        ] {
+            assert_eq!(of(pins), None, "{pins}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The control entry of a new instance: its seed, its clock, its budgets.
+
+use aya::{Ebpf, TestRun as _, TestRunOptions, programs::Xdp};
+use ratelimit_common::{
+    limits::limit::SECOND,
+    maps::control::{self, ABI_VERSION, Budget, Control},
+    meters::gcra,
+};
+use rustix::{
+    rand::GetRandomFlags,
+    time::{ClockId, clock_getres},
+};
+
+use crate::dataplane::{Error, error::Tried as _, program::loader::Settings, sys::host};
+
+/// Ticks of the coarse clock that are watched to find its zero.
+const WATCHED: u64 = 3;
+
+/// Strangers' packets that CPUs take at a time: what is allowed in so many nanoseconds.
+const BATCH_TIME: u64 = SECOND / 1_000;
+
+/// How long strangers may have been silent to send at full speed: what is allowed in so many nanoseconds comes at once.
+const STRANGERS_BURST: u64 = SECOND / 10;
+
+/// How long nothing may have been answered for answers at full speed: what is allowed in so many nanoseconds comes at once, one at least.
+const REPLIES_BURST: u64 = SECOND / 10;
+
+/// The control entry for these settings.
+pub(crate) fn control(object: &mut Ebpf, settings: &Settings) -> Result<Control, Error> {
+    let mut control = Control { abi: ABI_VERSION, ipv6_prefix: settings.ipv6_prefix, ..Control::default() };
+    control.seed = match settings.fixed_seed {
+        Some(seed) => seed,
+        None => random_seed()?,
+    };
+    (control.tick, control.tick_zero) =
+        if settings.injected_clock { (settings.injected_tick, 0) } else { ticks(object)? };
+    control.created = host::now();
+    control.wall = if settings.injected_clock { 0 } else { host::wall().wrapping_sub(control.created) };
+    control.most_cost = 1;
+    apply(settings, &mut control);
+    Ok(control)
+}
+
+fn random_seed() -> Result<[u64; 4], Error> {
+    let mut bytes = [0u8; 32];
+    rustix::rand::getrandom(&mut bytes, GetRandomFlags::empty()).tried("cannot draw a random seed")?;
+    let (words, _) = bytes.as_chunks::<8>();
+    let mut seed = [0; 4];
+    for (word, bytes) in seed.iter_mut().zip(words) {
+        *word = u64::from_ne_bytes(*bytes);
+    }
+    Ok(seed)
+}
+
+/// Writes what can be changed while the program runs.
+pub(crate) fn apply(settings: &Settings, control: &mut Control) {
+    control.features = settings.features();
+    control.source_logs = settings.source_logs;
+    control.admission = budget(settings.admissions, SECOND, 1);
+    let batch = (settings.strangers / (SECOND / BATCH_TIME)).max(1);
+    control.strangers = budget(settings.strangers, STRANGERS_BURST, batch);
+    control.strangers_batch = batch;
+    control.replies = budget(settings.replies, REPLIES_BURST, 1);
+}
+
+/// A budget of so many per second, taken `batch` at a time, of which what comes in `burst` nanoseconds may come at once.
+fn budget(per_second: u64, burst: u64, batch: u64) -> Budget {
+    let Some(cost) = gcra::units(SECOND * batch).checked_div(per_second) else { return Budget::default() };
+    Budget { cost, capacity: gcra::units(burst).max(cost), per_second }
+}
+
+/// Nanoseconds between two ticks of the kernel's coarse clock, and the monotonic clock's time at tick 0.
+fn ticks(object: &mut Ebpf) -> Result<(u64, u64), Error> {
+    let resolution = clock_getres(ClockId::MonotonicCoarse);
+    let tick = resolution.tv_nsec.cast_unsigned() + resolution.tv_sec.cast_unsigned() * SECOND;
+    let missing =
+        Error::Bpf { what: "broken build", detail: format!("the object has no program {}", control::PROGRAM_TICKS) };
+    let program: &mut Xdp =
+        object.program_mut(control::PROGRAM_TICKS).ok_or(missing)?.try_into().tried("broken build")?;
+    program.load().tried("the kernel refused to show its clocks")?;
+    let mut zero = u64::MAX;
+    let end = host::now() + WATCHED * tick;
+    loop {
+        let (ticks, now) = read(program)?;
+        zero = zero.min(now.wrapping_sub(ticks.wrapping_mul(tick)));
+        if now > end {
+            program.unload().tried("cannot unload a program")?;
+            return Ok((tick, zero));
+        }
+    }
+}
+
+/// Both clocks: ticks, and nanoseconds.
+fn read(program: &Xdp) -> Result<(u64, u64), Error> {
+    let (mut sent, mut shown) = ([0u8; 64], [0u8; 64]);
+    sent[12] = 1;
+    let mut options = TestRunOptions::new();
+    options.data_in = Some(&sent);
+    options.data_out = Some(&mut shown);
+    program.test_run(options).tried("cannot read the kernel's clocks")?;
+    let ([ticks, now, ..], _) = shown.as_chunks::<8>() else {
+        return Err(Error::Bpf { what: "cannot read the kernel's clocks", detail: "nothing was written".to_owned() });
+    };
+    Ok((u64::from_ne_bytes(*ticks), u64::from_ne_bytes(*now)))
+}

@@ -1,0 +1,108 @@
+//! What an operator asks of a program.
+
+use crate::dataplane::program::settings::Settings;
+
+/// What an operator asks for; what is left open is as it was, or the default of a new instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Wanted {
+    /// See [`Settings::ipv6_prefix`].
+    pub ipv6_prefix: Option<u32>,
+    /// See [`Settings::buckets`].
+    pub buckets: Option<u32>,
+    /// See [`Settings::pass_malformed`].
+    pub pass_malformed: Option<bool>,
+    /// See [`Settings::cells`].
+    pub cells: Option<u32>,
+    /// See [`Settings::sample`].
+    pub sample: Option<bool>,
+    /// See [`Settings::admissions`].
+    pub admissions: Option<u64>,
+    /// See [`Settings::strangers`].
+    pub strangers: Option<u64>,
+    /// See [`Settings::source_logs`].
+    pub source_logs: Option<u32>,
+    /// See [`Settings::shadow`].
+    pub shadow: Option<bool>,
+    /// See [`Settings::replies`].
+    pub replies: Option<u64>,
+    /// See [`Settings::log_level`].
+    pub log_level: u8,
+}
+
+impl Wanted {
+    /// What asks for these very settings.
+    #[must_use]
+    pub fn of(settings: &Settings) -> Self {
+        Self {
+            ipv6_prefix: Some(settings.ipv6_prefix),
+            buckets: Some(settings.buckets),
+            pass_malformed: Some(settings.pass_malformed),
+            cells: Some(settings.cells),
+            sample: Some(settings.sample),
+            admissions: Some(settings.admissions),
+            strangers: Some(settings.strangers),
+            source_logs: Some(settings.source_logs),
+            shadow: Some(settings.shadow),
+            replies: Some(settings.replies),
+            log_level: settings.log_level,
+        }
+    }
+
+    /// These, but those of `before` wherever they are what was asked for `after` that.
+    #[must_use]
+    pub fn back(&self, after: &Self, before: &Self) -> Self {
+        fn back<T: PartialEq>(now: T, after: &T, before: T) -> T {
+            if now == *after { before } else { now }
+        }
+        Self {
+            ipv6_prefix: back(self.ipv6_prefix, &after.ipv6_prefix, before.ipv6_prefix),
+            buckets: back(self.buckets, &after.buckets, before.buckets),
+            pass_malformed: back(self.pass_malformed, &after.pass_malformed, before.pass_malformed),
+            cells: back(self.cells, &after.cells, before.cells),
+            sample: back(self.sample, &after.sample, before.sample),
+            admissions: back(self.admissions, &after.admissions, before.admissions),
+            strangers: back(self.strangers, &after.strangers, before.strangers),
+            source_logs: back(self.source_logs, &after.source_logs, before.source_logs),
+            shadow: back(self.shadow, &after.shadow, before.shadow),
+            replies: back(self.replies, &after.replies, before.replies),
+            log_level: back(self.log_level, &after.log_level, before.log_level),
+        }
+    }
+
+    /// The settings that this means where the others are `open`.
+    #[must_use]
+    pub fn or(&self, open: Settings) -> Settings {
+        Settings {
+            ipv6_prefix: self.ipv6_prefix.unwrap_or(open.ipv6_prefix),
+            buckets: self.buckets.unwrap_or(open.buckets),
+            pass_malformed: self.pass_malformed.unwrap_or(open.pass_malformed),
+            cells: self.cells.unwrap_or(open.cells),
+            sample: self.sample.unwrap_or(open.sample),
+            admissions: self.admissions.unwrap_or(open.admissions),
+            strangers: self.strangers.unwrap_or(open.strangers),
+            source_logs: self.source_logs.unwrap_or(open.source_logs),
+            shadow: self.shadow.unwrap_or(open.shadow),
+            replies: self.replies.unwrap_or(open.replies),
+            log_level: self.log_level,
+            ..open
+        }
+    }
+}
+
+/// The names of settings that an operator chooses, as far as these differ in them.
+pub(crate) fn differences(before: &Settings, after: &Settings) -> Vec<&'static str> {
+    let [before, after] = [before, after].map(Wanted::of);
+    let same = [
+        ("ipv6-prefix", before.ipv6_prefix == after.ipv6_prefix),
+        ("max-sources", before.buckets == after.buckets),
+        ("malformed", before.pass_malformed == after.pass_malformed),
+        ("cells", before.cells == after.cells),
+        ("sample", before.sample == after.sample),
+        ("admissions", before.admissions == after.admissions),
+        ("strangers", before.strangers == after.strangers),
+        ("max-logs", before.source_logs == after.source_logs),
+        ("shadow", before.shadow == after.shadow),
+        ("replies", before.replies == after.replies),
+    ];
+    same.into_iter().filter(|(_, is_same)| !is_same).map(|(name, _)| name).collect()
+}

@@ -1,0 +1,10 @@
+//! What commands and metrics read. Nothing here changes a map.
+
+pub mod cells;
+pub mod clocks;
+pub mod events;
+pub mod gauges;
+pub mod interface_counters;
+pub mod source_drops;
+pub mod totals;
+pub(crate) mod tracked;

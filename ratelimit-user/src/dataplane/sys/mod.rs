@@ -1,0 +1,12 @@
+//! What asks the kernel by system calls. Nothing of the product's rules belongs here.
+
+pub(crate) mod bpf;
+pub mod ethtool;
+pub mod host;
+pub mod interface;
+pub mod kernel_log;
+pub(crate) mod link_events;
+pub mod mmap_array;
+pub(crate) mod raw;
+pub(crate) mod rcu;
+pub mod xdp_features;
