@@ -1,4 +1,4 @@
-//! A real driver with receive buffers of its own: virtio_net, as `cargo xtask vm` gives it to its guests.
+//! A real driver with its own receive buffers: virtio_net, in the guests of `cargo xtask vm`.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
@@ -15,44 +15,44 @@ use std::{
 use ratelimit_tests::{Frame, MAC, Ratelimit, Sandbox, VICTIM_LINK, kernel_at_least, send_raw};
 use serde_json::{Value, json};
 
-/// The guest's cards; the victim's has the name that its end of a veth pair has elsewhere.
+/// The guest's network cards. The victim's card has the name of the veth end in other tests.
 const CARDS: [&str; 2] = [VICTIM_LINK, "eth1"];
 
-/// A source that sends UDP to a port where nobody listens.
+/// Returns a UDP frame to a port without a listener.
 fn frame() -> Frame {
     Frame::udp(Ipv4Addr::new(10, 9, 0, 66), 9)
 }
 
 #[test]
 #[ignore = "needs two virtio network cards: cargo xtask vm runs this in its guests"]
-fn a_limit_is_exact_in_a_real_driver() {
+fn a_limit_is_exact_on_a_real_driver() {
     let cards = Cards::with_mtu(1_500);
     exactly_the_burst_passes(&cards, &frame(), 5, 1_000);
 }
 
 #[test]
 #[ignore = "needs two virtio network cards: cargo xtask vm runs this in its guests"]
-fn jumbo_frames_are_limited_where_the_driver_takes_them_in_parts() {
+fn jumbo_frames_are_limited_on_a_multi_buffer_driver() {
     let cards = Cards::with_mtu(9_000);
     if kernel_at_least(6, 3) {
-        // As long as this MTU allows, and longer than any of the driver's buffers.
+        // The largest frame of this MTU, longer than any buffer of the driver.
         exactly_the_burst_passes(&cards, &frame().length(9_014), 5, 50);
     } else {
         let ratelimit = Ratelimit::new(&cards.sandbox);
         let line = ratelimit.fails(&format!("attach {VICTIM_LINK}"));
         assert!(line.contains("MTU"), "{line}");
-        // There was no other reason.
+        // No packet has another reason.
         cards.sandbox.ip(&format!("link set {VICTIM_LINK} mtu 1500"));
         ratelimit.ok(&format!("attach {VICTIM_LINK}"));
         ratelimit.ok("detach --all");
     }
 }
 
-/// Sends `count` frames under a limit, and checks that exactly `burst` of them pass.
+/// Sends `count` frames under a limit and asserts that exactly `burst` of them pass.
 #[track_caller]
 fn exactly_the_burst_passes(cards: &Cards, frame: &Frame, burst: u64, count: u64) {
     let ratelimit = Ratelimit::new(&cards.sandbox);
-    // A sample would stand for more packets than there are.
+    // A sample would represent more packets than were sent.
     ratelimit.ok(&format!("attach {VICTIM_LINK} --packets 1/h --burst {burst} --sample off"));
     let status = ratelimit.json("status");
     assert_eq!(status["interfaces"][0]["mode"], "native", "{status}");
@@ -74,20 +74,20 @@ fn packets(counter: &Value) -> u64 {
     counter["packets"].as_u64().unwrap()
 }
 
-/// Two cards on one wire, one in the victim's namespace and one in the peer's, in the place of the veth pair.
+/// Two cards on one wire instead of a veth pair, one in each namespace.
 struct Cards {
     sandbox: Sandbox,
-    /// There are only two cards.
+    /// There are only two cards, so one test at a time.
     _alone: MutexGuard<'static, ()>,
 }
 
 impl Cards {
-    /// Takes them out of the guest's own namespace.
+    /// Moves the cards from the guest's namespace into the sandbox.
     fn with_mtu(mtu: u32) -> Self {
-        // Anywhere else, these are the interfaces by which people reach the machine.
+        // On other machines these interfaces may carry the operator's connection.
         assert!(env::var_os("RATELIMIT_GUEST").is_some(), "this takes eth0 and eth1 away: `cargo xtask vm` only");
         static TURN: Mutex<()> = Mutex::new(());
-        // A test that failed has given them back.
+        // A failed test has returned the cards.
         let alone = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let sandbox = Sandbox::new();
         sandbox.ip(&format!("link del {VICTIM_LINK}"));
@@ -105,13 +105,13 @@ impl Cards {
         cards
     }
 
-    /// Runs `work` with each card's name in its namespace.
+    /// Runs `work` with each card in its namespace.
     fn both(&self, work: impl Fn(&str) + Sync) {
         self.sandbox.victim(|| work(CARDS[0]));
         self.sandbox.peer(|| work(CARDS[1]));
     }
 
-    /// Sends `count` frames from the peer's card, and waits until the victim's has received them all.
+    /// Sends `count` frames from the peer's card and waits until the victim's card has received them.
     fn send(&self, frame: &Frame, count: u64) {
         let received = || self.sandbox.victim(|| link(VICTIM_LINK)["stats64"]["rx"]["packets"].as_u64().unwrap());
         let before = received();
@@ -121,7 +121,7 @@ impl Cards {
 }
 
 impl Drop for Cards {
-    /// Gives them back at once: the kernel would do so too, but some time after the namespaces have gone.
+    /// Returns the cards at once. The kernel would do so only some time after the namespaces end.
     fn drop(&mut self) {
         let guest = network();
         self.both(|card| {
@@ -131,29 +131,29 @@ impl Drop for Cards {
     }
 }
 
-/// The network namespace of the calling thread.
+/// Opens the network namespace of the calling thread.
 fn network() -> File {
     File::open("/proc/thread-self/ns/net").unwrap()
 }
 
-/// A path by which other processes reach it.
+/// Returns a path to the namespace for other processes.
 fn path(namespace: &File) -> String {
     format!("/proc/{}/fd/{}", std::process::id(), namespace.as_raw_fd())
 }
 
-/// Runs `ip` with these words in the calling thread's namespace, and returns what it prints.
+/// Runs `ip` in the calling thread's namespace and returns its output.
 fn ip(words: &str) -> String {
     let output = Command::new("ip").args(words.split_whitespace()).output().unwrap();
     assert!(output.status.success(), "ip {words}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What the kernel says of a link in the calling thread's namespace.
+/// Returns the kernel's description of a link in the calling thread's namespace.
 fn link(name: &str) -> Value {
     serde_json::from_str::<Value>(&ip(&format!("-json -statistics link show {name}"))).unwrap()[0].take()
 }
 
-/// Waits for something that is only a matter of time.
+/// Waits until the condition holds.
 #[track_caller]
 fn until(what: &str, there: impl Fn() -> bool) {
     let begin = Instant::now();

@@ -1,4 +1,4 @@
-//! The sandbox itself: traffic is counted to the packet, sandboxes do not see each other, and nothing outlives them.
+//! The sandbox: exact counters, isolation, and complete cleanup.
 
 use std::{
     env, fs,
@@ -24,7 +24,7 @@ fn a_flood_is_counted_exactly() {
 }
 
 #[test]
-fn floods_in_parallel_lose_nothing() {
+fn parallel_floods_lose_no_packet() {
     let sandbox = Sandbox::new();
     let sink = Sink::dropping(&sandbox, VICTIM_LINK);
     let floods = [0, 1, 2, 3].map(|host| Flood::of(Frame::udp([10, 9, 1, host], 9)).start(&sandbox));
@@ -35,7 +35,7 @@ fn floods_in_parallel_lose_nothing() {
 }
 
 #[test]
-fn two_sandboxes_do_not_see_each_other() {
+fn two_sandboxes_are_isolated() {
     let sandboxes = [Sandbox::new(), Sandbox::new()];
     let sinks = sandboxes.each_ref().map(|sandbox| Sink::passing(sandbox, VICTIM_LINK));
     let flood = Flood::of(Frame::udp(PEER_IPV6, 9));
@@ -46,7 +46,7 @@ fn two_sandboxes_do_not_see_each_other() {
     assert_eq!(sinks.each_ref().map(Sink::received), [10_000, 20_000]);
 }
 
-/// A socket only gets what has the right checksums, from the addresses that the frame was given.
+/// A socket receives only packets with valid checksums, from the addresses of the frames.
 #[test]
 fn every_source_of_a_flood_reaches_a_socket() {
     let sandbox = Sandbox::new();
@@ -69,11 +69,11 @@ fn every_source_of_a_flood_reaches_a_socket() {
     }
 }
 
-/// The stack takes a tag away within the frame's memory, which the kernel then uses for another frame.
+/// The network stack removes a tag within the frame's memory, which the kernel then reuses for another frame.
 #[test]
-fn every_frame_arrives_as_it_was_made() {
+fn every_frame_arrives_unchanged() {
     let sandbox = Sandbox::new();
-    // VLAN 0 is no VLAN, so that the frame is for the interface itself.
+    // VLAN 0 is no VLAN, so the frame is for the interface itself.
     Flood::of(Frame::udp(PEER_IPV4, 9).tag(0)).send(&sandbox, 10_000);
     let counters = sandbox.victim(|| fs::read_to_string("/proc/thread-self/net/snmp")).unwrap();
     let mut udp = counters.lines().filter_map(|line| line.strip_prefix("Udp: "));
@@ -83,7 +83,7 @@ fn every_frame_arrives_as_it_was_made() {
 }
 
 #[test]
-fn real_connections_work_in_both_families() {
+fn tcp_connections_work_over_ipv4_and_ipv6() {
     let sandbox = Sandbox::new();
     sandbox.add_peer_address([10, 9, 0, 7]);
     for address in [VICTIM_IPV4.into(), VICTIM_IPV6.into()] {
@@ -100,7 +100,7 @@ fn real_connections_work_in_both_families() {
 }
 
 #[test]
-fn pins_left_behind_are_noticed() {
+fn leftover_pins_fail_the_test() {
     let sandbox = Sandbox::new();
     sandbox.victim(|| fs::create_dir("/sys/fs/bpf/ratelimit")).unwrap();
     assert_eq!(sandbox.pins().len(), 1);
@@ -143,7 +143,7 @@ fn holds_a_sandbox_until_killed() {
     thread::sleep(Duration::from_secs(60));
 }
 
-/// A program that only its pin keeps.
+/// Loads a program that only its pin holds.
 fn pinned_program(sandbox: &Sandbox) -> u32 {
     let mut sink = Sink::passing(sandbox, VICTIM_LINK);
     sandbox.victim(|| sink.pin("/sys/fs/bpf/pass"));
@@ -157,7 +157,7 @@ fn is_loaded(program: u32) -> bool {
     loaded_programs().any(|loaded| loaded.is_ok_and(|loaded| loaded.id() == program))
 }
 
-/// The kernel removes namespaces in its own time.
+/// The kernel removes namespaces with a delay.
 fn assert_gone(program: u32) {
     let begin = Instant::now();
     while is_loaded(program) {

@@ -1,145 +1,46 @@
-//! Cells in front of the buckets: what they may not change, and what they do.
+//! Whether the program under test has cells, as set by `attach --front on|off`.
 
-mod budget;
-mod collisions;
-mod crowd;
-mod notes;
-mod offenders;
-mod rhythms;
-mod samples;
-mod services;
-mod spread;
-
-use std::cell::{Cell, RefCell};
-
-use proptest::{
-    prelude::*,
-    test_runner::{Config, TestRunner},
-};
 use ratelimit::dataplane::program::loader::Settings;
-use ratelimit_common::{
-    cells::cell,
-    identity::source::Source,
-    limits::{
-        limit::{Limit, Rate, SECOND},
-        policy::Policy,
-    },
-    maps::cpu::Cpu,
-    meters::gcra::units,
-    reason::Reason,
-};
-use ratelimit_tests::{Bytecode, Frame, Verdict};
-use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::arrivals::{Arrival, Model, schedule};
-
-/// Schedules in one run.
-const SCHEDULES: u32 = 2_000;
-
-/// Neither that the kernel takes a source's bucket away nor that a rule has changed somewhere can be told from the verdicts.
-#[test]
-fn evictions_and_changes_elsewhere_change_no_verdict() {
-    let settings = Settings { cells: 1, admissions: 1_000_000, ..crate::settings() };
-    let bytecode = RefCell::new(Bytecode::with(settings));
-    let (number, evicted, verdicts) = (Cell::new(0u32), Cell::new(0), RefCell::new([0u64; 2]));
-    let disturbed = (schedule(), prop::collection::vec((prop::bool::weighted(0.3), prop::bool::weighted(0.1)), 60));
-    let mut runner = TestRunner::new(Config { cases: SCHEDULES, failure_persistence: None, ..Config::default() });
-    let outcome = runner.run(&disturbed, |((policy, limit, arrivals, start), disturbances)| {
-        number.set(number.get() + 1);
-        let source = Source::v4(number.get().to_be_bytes());
-        let mut bytecode = bytecode.borrow_mut();
-        // First, so that no budget is left that was used by a later time.
-        bytecode.set_time(start);
-        bytecode.forget();
-        let idle = cell::Cell { packets: units(start), second: units(start), ..cell::Cell::default() };
-        bytecode.tables.front.set(0, idle, 0).unwrap();
-        bytecode.set_default(&policy);
-        let (mut model, mut now) = (Model::new(&policy, start), start);
-        for (Arrival { gap, length }, (is_evicted, is_renewed)) in arrivals.into_iter().zip(disturbances) {
-            now += gap;
-            bytecode.set_time(now);
-            if is_evicted && bytecode.tables.buckets.remove(&source).is_ok() {
-                evicted.set(evicted.get() + 1);
-            }
-            if is_renewed {
-                bytecode.tables.renew().unwrap();
-            }
-            let frame = Frame::udp(number.get().to_be_bytes(), 9).length(length).bytes();
-            let expected = model.judge(now, frame.len() as u32);
-            let passes = bytecode.send(&frame) == Verdict::Pass;
-            prop_assert_eq!(passes, expected.passes(), "{:?} at {}", limit, now - start);
-            verdicts.borrow_mut()[usize::from(passes)] += 1;
-        }
-        Ok(())
-    });
-    outcome.unwrap_or_else(|error| panic!("{error}"));
-    let [refused, admitted] = verdicts.into_inner();
-    println!("{SCHEDULES} schedules: {admitted} packets admitted, {refused} refused, {} evictions", evicted.get());
-    assert!(refused > 4_000 && admitted > 4_000 && evicted.get() > 1_000, "the schedules hardly ask anything");
+/// The value of `--front` in a test.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Front {
+    On,
+    Off,
 }
 
-/// One packet an hour.
-fn hourly(burst: u64) -> Policy {
-    let packets = Some(Rate { amount: 1, period: 3_600 * SECOND });
-    Limit { packets, burst: Some(burst), ..Limit::default() }.policy().unwrap()
-}
-
-/// Keeps this thread on one CPU, for budgets that each CPU has.
-pub(crate) fn stay_on_one_cpu() {
-    let mut cpus = CpuSet::new();
-    cpus.set(0);
-    sched_setaffinity(None, &cpus).unwrap();
-}
-
-/// One figure of all CPUs together.
-pub(crate) fn of_cpus(bytecode: &Bytecode, figure: impl Fn(&Cpu) -> u64) -> u64 {
-    bytecode.tables.cpus.get(&0, 0).unwrap().iter().map(figure).sum()
-}
-
-/// Index of the cell of a source.
-pub(crate) fn cell_of(bytecode: &Bytecode, source: &Source) -> u32 {
-    let seed = bytecode.tables.control().unwrap().seed;
-    cell::index(source.hash(&seed), bytecode.tables.front.len())
-}
-
-/// What goes with the cell of a source.
-pub(crate) fn cell_entry_of(bytecode: &Bytecode, source: &Source) -> cell::Cell {
-    bytecode.tables.front.get(&cell_of(bytecode, source), 0).unwrap()
-}
-
-/// So many addresses of 10.0.0.0/8 that share a cell, the last one.
-pub(crate) fn sharing(bytecode: &Bytecode, count: usize) -> Vec<[u8; 4]> {
-    let (seed, cells) = (bytecode.tables.control().unwrap().seed, bytecode.tables.front.len());
-    let is_in = |address: &[u8; 4]| cell::index(Source::v4(*address).hash(&seed), cells) == cells - 1;
-    let found: Vec<_> = (0x0a00_0001..0x0b00_0000_u32).map(u32::to_be_bytes).filter(is_in).take(count).collect();
-    assert_eq!(found.len(), count);
-    found
-}
-
-/// Times go around through every even value, and none of them means anything else.
-#[test]
-fn a_source_whose_state_is_the_largest_pays_as_always() {
-    let mut bytecode = Bytecode::with(Settings { cells: 1, ..crate::settings() });
-    // A limit that costs what is missing from a time to the largest even number.
-    let policy = (1..).map(|amount| ratelimit_tests::per_second(amount, 2));
-    let policy = policy.into_iter().find(|policy| policy.packets.cost_of(1) % units(1) == units(1) - 2).unwrap();
-    let (largest, cost) = (u64::MAX - 1, policy.packets.cost_of(1));
-    let start = (largest - cost) / units(1);
-    bytecode.set_time(start);
-    let idle = cell::Cell { packets: units(start), second: units(start), ..cell::Cell::default() };
-    bytecode.tables.front.set(0, idle, 0).unwrap();
-    bytecode.set_default(&policy);
-    let source = [192, 0, 2, 1];
-    // The cell takes the first packet, the own bucket the second one.
-    for after in [0, 0, cost, 2 * cost] {
-        bytecode.set_time(start + after / units(1) + 1);
-        if after == 0 {
-            bytecode.set_time(start);
-        }
-        assert_eq!(bytecode.reason(&Frame::udp(source, 9).length(42).bytes()), Reason::WithinLimit);
-        if bytecode.bucket(Source::v4(source)).is_some_and(|bucket| bucket.packets == largest) {
-            return;
-        }
+impl Front {
+    pub(crate) fn is_on(self) -> bool {
+        self == Self::On
     }
-    panic!("the state was never the largest");
+
+    /// Returns the settings of a test.
+    pub(crate) fn settings(self) -> Settings {
+        Settings { cells: if self.is_on() { 1 << 14 } else { 0 }, ..Settings::default() }
+    }
 }
+
+/// Defines two tests for each function that takes a [`Front`]: `with_cells::NAME` and `without_cells::NAME`.
+macro_rules! with_and_without_cells {
+    ($($test:ident),+ $(,)?) => {
+        mod with_cells {
+            $(
+                #[test]
+                fn $test() {
+                    super::$test(crate::front::Front::On);
+                }
+            )+
+        }
+
+        mod without_cells {
+            $(
+                #[test]
+                fn $test() {
+                    super::$test(crate::front::Front::Off);
+                }
+            )+
+        }
+    };
+}
+
+pub(crate) use with_and_without_cells;

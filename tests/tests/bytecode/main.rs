@@ -1,35 +1,24 @@
 //! The bytecode that the product loads, run by the kernel under an injected clock.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod algorithms;
-mod arrivals;
-mod bans;
-mod bypass;
-mod captures;
-mod differential;
-mod events;
+mod buckets;
+mod cells;
 mod front;
-mod jumbo;
-mod moving;
-mod parents;
+mod limits;
+mod maps;
+mod meters;
+mod overlimit;
 mod parse;
-mod precedence;
-mod precision;
-mod race;
-mod redirects;
-mod replies;
+mod program;
+mod reply;
 mod rules;
-mod schedules;
-mod services;
-mod size;
-mod strangers;
+mod telemetry;
 
 use ratelimit::dataplane::program::loader::Settings;
 
-/// Whether cells stand in front of the buckets. The program `plain` has the same tests without.
-const FRONT: bool = true;
+use crate::front::Front;
 
-/// The settings of a test.
+/// Returns the settings of a test that needs cells.
 fn settings() -> Settings {
-    Settings { cells: 1 << 14, ..Settings::default() }
+    Front::On.settings()
 }

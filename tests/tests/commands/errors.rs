@@ -1,14 +1,10 @@
-//! Bad input and bad surroundings: one line, exit status 2, and nothing has changed.
+//! Invalid input and unsuitable hosts: one line, exit status 2, and no change.
 
 use std::process::Command;
 
-use aya::maps::{Array, HashMap, Map, MapData};
-use ratelimit_common::maps::control::{ABI_VERSION, Control};
 use ratelimit_tests::{Ratelimit, Sandbox, Sink, VICTIM_LINK};
 
-const PINS: &str = "/sys/fs/bpf/ratelimit";
-
-/// Runs the binary behind a wrapper, as in `wrapper ratelimit words`, and returns its one line.
+/// Runs `wrapper ratelimit WORDS` and returns its single line.
 fn wrapped(sandbox: &Sandbox, wrapper: &str, words: &str) -> String {
     let ratelimit = Ratelimit::new(sandbox);
     let inner = ratelimit.command(words);
@@ -21,19 +17,19 @@ fn wrapped(sandbox: &Sandbox, wrapper: &str, words: &str) -> String {
 }
 
 #[test]
-fn an_interface_that_is_not_there_is_named_with_those_that_are() {
+fn a_missing_interface_is_named_with_the_existing_ones() {
     let sandbox = Sandbox::new();
     let line = Ratelimit::new(&sandbox).fails("attach eth7");
     assert_eq!(line, "ratelimit: no interface \"eth7\": this network namespace has lo, eth0");
 }
 
 #[test]
-fn an_interface_without_native_xdp_is_never_downgraded_silently() {
+fn an_interface_without_native_xdp_is_never_silently_attached_in_generic_mode() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     let line = ratelimit.fails("attach lo");
     assert!(line.starts_with("ratelimit: lo: its driver does not support native XDP: try --mode generic"), "{line}");
-    // Also where another interface could do it: what was attached before the failure is detached again.
+    // This holds even if another interface supports it: the command detaches what it attached before the failure.
     ratelimit.fails(&format!("attach {VICTIM_LINK} lo"));
     assert!(!sandbox.ip("link show").contains("xdp"));
     let text = ratelimit.ok("attach lo --mode auto");
@@ -42,7 +38,7 @@ fn an_interface_without_native_xdp_is_never_downgraded_silently() {
 }
 
 #[test]
-fn a_program_that_is_there_already_is_named_and_stays() {
+fn another_attached_program_is_named_and_stays() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     let sink = Sink::passing(&sandbox, VICTIM_LINK);
@@ -55,7 +51,7 @@ fn a_program_that_is_there_already_is_named_and_stays() {
 }
 
 #[test]
-fn numbers_that_cannot_be_are_refused_before_anything_is_touched() {
+fn invalid_numbers_are_refused_before_any_change() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     for (words, expected) in [
@@ -96,7 +92,7 @@ fn numbers_that_cannot_be_are_refused_before_anything_is_touched() {
 }
 
 #[test]
-fn without_an_instance_every_command_says_what_to_do() {
+fn without_an_instance_every_command_prints_what_to_do() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     for words in
@@ -123,14 +119,14 @@ fn a_missing_privilege_is_named() {
 }
 
 #[test]
-fn a_kernel_below_the_floor_is_refused() {
+fn an_unsupported_kernel_is_refused() {
     let sandbox = Sandbox::new();
     let line = wrapped(&sandbox, "setarch --uname-2.6", "attach eth0");
     assert!(line.starts_with("ratelimit: kernel 2.6.") && line.ends_with("needs Linux 5.15 or newer"), "{line}");
 }
 
 #[test]
-fn without_a_bpf_file_system_it_is_said_where_pins_can_be_kept() {
+fn without_a_bpf_file_system_the_error_names_where_to_keep_pins() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     let line = ratelimit.fails("attach eth0 --pins /run/ratelimit");
@@ -143,36 +139,14 @@ fn without_a_bpf_file_system_it_is_said_where_pins_can_be_kept() {
             "{line}"
         );
     }
-    // The usual place is mounted without asking.
+    // The command mounts the usual folder by itself.
     sandbox.victim(|| rustix::mount::unmount("/sys/fs/bpf", rustix::mount::UnmountFlags::empty()).unwrap());
     ratelimit.ok("attach eth0");
     ratelimit.ok("detach --all");
 }
 
 #[test]
-fn detaching_from_everything_removes_nothing_that_is_not_ours() {
-    let sandbox = Sandbox::new();
-    let ratelimit = Ratelimit::new(&sandbox);
-    sandbox.victim(|| {
-        std::fs::create_dir("/run/precious").unwrap();
-        std::fs::write("/run/precious/program", "not ours").unwrap();
-    });
-    let line = ratelimit.fails("detach --all --pins /run/precious");
-    assert!(line.starts_with("ratelimit: /run/precious is not on a BPF file system"), "{line}");
-    assert_eq!(sandbox.victim(|| std::fs::read_to_string("/run/precious/program").unwrap()), "not ours");
-
-    ratelimit.ok("attach eth0");
-    let mut sink = Sink::passing(&sandbox, "lo");
-    sandbox.victim(|| sink.pin_program(format!("{PINS}/somebody_elses")));
-    let line = ratelimit.fails("detach --all");
-    assert!(line.contains("ot empty"), "{line}");
-    assert_eq!(sandbox.pins().iter().filter(|pin| pin.ends_with("somebody_elses")).count(), 1);
-    sandbox.victim(|| std::fs::remove_file(format!("{PINS}/somebody_elses")).unwrap());
-    ratelimit.ok("detach --all");
-}
-
-#[test]
-fn several_interfaces_are_taken_together_or_not_at_all() {
+fn several_interfaces_are_attached_together_or_not_at_all() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0 eth0");
@@ -189,7 +163,7 @@ fn several_interfaces_are_taken_together_or_not_at_all() {
 }
 
 #[test]
-fn another_mode_than_the_running_one_is_not_ignored() {
+fn a_mode_other_than_the_running_one_is_refused() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0 --mode generic");
@@ -197,58 +171,4 @@ fn another_mode_than_the_running_one_is_not_ignored() {
     assert!(line.starts_with("ratelimit: eth0 has ratelimit in generic mode: `ratelimit detach eth0` first"), "{line}");
     ratelimit.ok("attach eth0");
     ratelimit.ok("detach --all");
-}
-
-/// The refusal that every command but `detach --all` gives, and that this one works.
-fn assert_refused_as_damaged(ratelimit: &Ratelimit<'_>, detail: &str) {
-    for words in ["status", "attach eth0", "limit set default --packets 1/s", "sources", "detach eth0"] {
-        let line = ratelimit.fails(words);
-        assert!(line.contains("are not as this version has made them") && line.contains(detail), "{words}: {line}");
-    }
-    assert_eq!(ratelimit.ok("detach --all"), "detached from eth0; nothing of ratelimit is left\n");
-    ratelimit.ok("attach eth0");
-    ratelimit.ok("detach --all");
-}
-
-#[test]
-fn pins_of_another_version_are_not_trusted_until_an_attach_has_taken_them_over() {
-    let sandbox = Sandbox::new();
-    let ratelimit = Ratelimit::new(&sandbox);
-    ratelimit.ok("attach eth0");
-    sandbox.victim(|| {
-        let data = MapData::from_pin(format!("{PINS}/CONTROL")).unwrap();
-        let mut control = Array::<_, Control>::try_from(Map::Array(data)).unwrap();
-        let entry = control.get(&0, 0).unwrap();
-        control.set(0, Control { abi: 4_711, ..entry }, 0).unwrap();
-    });
-    for words in ["status", "limit set default --packets 1/s", "sources", "detach eth0"] {
-        let line = ratelimit.fails(words);
-        let expected =
-            format!("were made by another version (layout 4711, this is {ABI_VERSION}): `ratelimit upgrade`");
-        assert!(line.contains(&expected), "{words}: {line}");
-    }
-    ratelimit.ok("attach eth0");
-    ratelimit.ok("status");
-    ratelimit.ok("detach --all");
-}
-
-#[test]
-fn a_map_of_another_shape_is_not_trusted() {
-    let sandbox = Sandbox::new();
-    let ratelimit = Ratelimit::new(&sandbox);
-    ratelimit.ok("attach eth0");
-    sandbox.victim(|| {
-        std::fs::remove_file(format!("{PINS}/SOURCE_RULES")).unwrap();
-        HashMap::<MapData, u32, u32>::create(8, 0).unwrap().pin(format!("{PINS}/SOURCE_RULES")).unwrap();
-    });
-    assert_refused_as_damaged(&ratelimit, "SOURCE_RULES is a Hash of 4 + 4 bytes, 8 entries");
-}
-
-#[test]
-fn a_map_that_is_missing_is_noticed() {
-    let sandbox = Sandbox::new();
-    let ratelimit = Ratelimit::new(&sandbox);
-    ratelimit.ok("attach eth0");
-    sandbox.victim(|| std::fs::remove_file(format!("{PINS}/BUCKETS")).unwrap());
-    assert_refused_as_damaged(&ratelimit, "BUCKETS");
 }

@@ -1,4 +1,4 @@
-//! `events`: what happens, as it happens.
+//! `events`: throttling and bans, as they happen.
 
 use std::{
     fs,
@@ -14,14 +14,14 @@ use serde_json::Value;
 
 const NOISY: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 66);
 
-/// `ratelimit events`, as it goes on.
+/// A running `ratelimit events`.
 struct Events {
     process: Process,
     lines: BufReader<ChildStdout>,
 }
 
 impl Events {
-    /// It follows when this returns, as it says.
+    /// Starts the command and returns once it follows events.
     fn start(sandbox: &Sandbox, ratelimit: &Ratelimit<'_>, words: &str) -> Self {
         let mut command = ratelimit.command(&format!("events {words}"));
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -46,7 +46,7 @@ impl Events {
 }
 
 #[test]
-fn who_is_throttled_and_banned_is_told_once_and_when_that_ends() {
+fn throttling_and_bans_are_printed_once_at_their_start_and_end() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0 --packets 1/h --burst 5");
@@ -67,20 +67,20 @@ fn who_is_throttled_and_banned_is_told_once_and_when_that_ends() {
     of("throttled", "10.9.0.66");
     of("throttled", "10.9.0.67");
     of("banned", "10.9.0.67");
-    // The ban ends before anybody is quiet for long enough.
+    // The ban ends before the source has been quiet long enough.
     of("unbanned", "10.9.0.67");
     ratelimit.ok("detach --all");
 }
 
 #[test]
-fn more_than_can_be_told_is_counted() {
+fn events_beyond_the_rate_are_counted() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0 --packets 1/h --burst 2 --front off");
     let mut events = Events::start(&sandbox, &ratelimit, "--json");
     let sources = 5_000;
     Flood::of(Frame::udp(Ipv4Addr::new(10, 8, 0, 0), 9)).sources(sources).send(&sandbox, 3 * u64::from(sources));
-    // Each source is refused once.
+    // Each source has one refusal.
     let (mut told, mut left_out) = (0, 0);
     while told + left_out < u64::from(sources) {
         let event = events.json();
@@ -93,14 +93,14 @@ fn more_than_can_be_told_is_counted() {
     assert_eq!(told + left_out, u64::from(sources));
     assert!((100..1_000).contains(&told), "{told} were told");
     ratelimit.ok("detach --all");
-    // Without an instance there is nothing to follow.
+    // Without an instance there are no events to follow.
     assert_eq!(events.process.wait().status.code(), Some(2));
     assert!(ratelimit.fails("events").contains("not attached"));
 }
 
-/// A note refuses a source for minutes, of which the kernel side says nothing.
+/// A cached refusal drops packets for minutes without new events of the kernel side.
 #[test]
-fn who_has_become_quiet_is_told_in_words_and_told_of_again_when_refused_again() {
+fn the_end_of_throttling_is_printed_and_a_new_refusal_starts_a_new_event() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0 --packets 1/h --burst 5");
@@ -119,15 +119,15 @@ fn who_has_become_quiet_is_told_in_words_and_told_of_again_when_refused_again() 
 }
 
 #[test]
-fn a_flood_of_a_service_that_is_billed_as_another_goes_on_as_long_as_it_does() {
+fn an_event_of_a_service_charged_to_another_lasts_as_long_as_the_flood() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0 --packets 1/h --burst 5");
-    // A rule about others' DNS tells everybody's apart.
+    // A DNS rule of other sources separates DNS for every source.
     ratelimit.ok("limit set 10.8.0.0/16 --service udp/53 --packets 9/s");
     ratelimit.ok("limit set 10.9.0.0/16 --packets 1/h --burst 5");
     let mut events = Events::start(&sandbox, &ratelimit, "-n 2 --json");
-    // More than the ten seconds after which a source is quiet.
+    // Longer than the ten seconds after which a source counts as quiet.
     Flood::of(Frame::udp(NOISY, 53)).pace(500).send(&sandbox, 7_000);
     let (first, last) = (events.json(), events.json());
     assert_eq!((&first["event"], &first["service"]), (&"throttled".into(), &"any".into()), "{first}");
@@ -138,7 +138,7 @@ fn a_flood_of_a_service_that_is_billed_as_another_goes_on_as_long_as_it_does() {
 }
 
 #[test]
-fn what_passes_in_shadow_is_told_as_what_would_be() {
+fn events_in_shadow_are_printed_as_would_be_drops() {
     for (attach, limit) in
         [("--shadow", "--packets 1/h --burst 5"), ("", "--packets 1/h --burst 5 --over-limit shadow")]
     {
@@ -164,9 +164,9 @@ fn what_passes_in_shadow_is_told_as_what_would_be() {
     }
 }
 
-/// Another version is being put in place, or a command was interrupted.
+/// An upgrade is in progress, or a command was interrupted.
 #[test]
-fn what_happens_while_the_maps_cannot_be_read_is_told_afterwards() {
+fn events_during_a_resize_are_printed_afterwards() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0 --packets 1/h --burst 5");
@@ -174,7 +174,7 @@ fn what_happens_while_the_maps_cannot_be_read_is_told_afterwards() {
     let (program, away) = ("/sys/fs/bpf/ratelimit/program", "/sys/fs/bpf/away");
     sandbox.victim(|| fs::rename(program, away)).unwrap();
     Flood::of(Frame::udp(NOISY, 9)).send(&sandbox, 100);
-    // It says nothing of its looks meanwhile: two a second.
+    // Meanwhile it polls twice a second and prints nothing.
     thread::sleep(Duration::from_millis(1_500));
     sandbox.victim(|| fs::rename(away, program)).unwrap();
     Flood::of(Frame::udp([10, 9, 0, 67], 9)).send(&sandbox, 100);

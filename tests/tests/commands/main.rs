@@ -1,39 +1,26 @@
-//! Every command through the real binary, and every error.
+//! Every command by the real binary, and every error.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod algorithms;
-mod asking;
-mod attaching;
-mod bounds;
+mod attach;
+mod check;
 mod confirm;
-mod costs;
-mod cut_short;
-mod daemon;
-mod distinct;
+mod cost;
+mod deny_allow;
+mod detach;
 mod doctor;
 mod errors;
 mod events;
-mod excess;
-mod features;
-mod footprint;
-mod gauges;
-mod guarding;
-mod interfaces;
-mod listing;
-mod logging;
-mod manager;
+mod limit;
 mod many;
 mod metrics;
+mod output;
+mod pins;
 mod privileges;
-mod prometheus;
-mod replacing;
-mod returning;
-mod rules;
-mod sequences;
-mod service;
-mod services;
-mod settings;
-mod shadow;
-mod shares;
-mod ssh;
-mod undo;
+mod reload;
+mod run;
+mod save;
+mod sources;
+mod status;
+
+/// The folder of pins unless `--pins` names another one.
+const PINS: &str = "/sys/fs/bpf/ratelimit";

@@ -1,15 +1,15 @@
-//! Who may do what: capabilities, users, groups, and containers.
+//! Privileges: capabilities, users, groups, and containers.
 
 use std::{fs, process::Command};
 
 use ratelimit_tests::{Daemon, Flood, Folder, Frame, PEER_IPV4, Ratelimit, Sandbox};
 
-use super::daemon::{FILE, limits};
+use super::run::{FILE, limits};
 
-/// What the program needs, and no more.
+/// The capabilities that the program needs.
 const CAPABILITIES: &str = "bpf,net_admin,perfmon";
 
-/// The command `ratelimit` with these words, run by `setpriv` with other words.
+/// Returns a command that runs `ratelimit WORDS` under `setpriv` with these options.
 fn with(ratelimit: &Ratelimit<'_>, setpriv: &str, words: &str) -> Command {
     let ratelimit = ratelimit.command(words);
     let mut command = Command::new("setpriv");
@@ -18,12 +18,12 @@ fn with(ratelimit: &Ratelimit<'_>, setpriv: &str, words: &str) -> Command {
     command
 }
 
-/// Only these capabilities, and no way to more.
+/// Returns `setpriv` options that limit all capability sets.
 fn bounded(to: &str) -> String {
     format!("--bounding-set -all,+{} --inh-caps -all --no-new-privs", to.replace(',', ",+"))
 }
 
-/// What is printed on standard error by a command that fails.
+/// Returns the standard error of a command that fails.
 fn refused(ratelimit: &Ratelimit<'_>, command: &mut Command) -> String {
     let output = ratelimit.output(command);
     assert_eq!((output.status, output.stdout.as_str()), (2, ""), "{output:?}");
@@ -31,7 +31,7 @@ fn refused(ratelimit: &Ratelimit<'_>, command: &mut Command) -> String {
 }
 
 #[test]
-fn three_capabilities_do_everything_and_without_one_its_name_is_told() {
+fn three_capabilities_suffice_and_a_missing_one_is_named() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     for words in [
@@ -55,7 +55,7 @@ fn three_capabilities_do_everything_and_without_one_its_name_is_told() {
 }
 
 #[test]
-fn what_another_version_has_left_is_for_root_to_take_over() {
+fn upgrading_another_version_requires_root() {
     let sandbox = Sandbox::new();
     let (this, other) = (Ratelimit::new(&sandbox), Ratelimit::other(&sandbox));
     let nothing = "nothing to do: no other version has left anything\n";
@@ -76,7 +76,7 @@ fn what_another_version_has_left_is_for_root_to_take_over() {
         (this.json("status")["dropped"]["packets"].clone(), limits(&this)[0].as_str()),
         (90.into(), "default any 10/d command")
     );
-    // Then nobody needs more than the three again.
+    // Afterwards the three capabilities suffice again.
     for words in ["upgrade", "attach eth0"] {
         let output = this.output(&mut with(&this, &bounded(CAPABILITIES), words));
         assert_eq!((output.status, output.stderr.as_str()), (0, ""), "{words}");
@@ -87,7 +87,7 @@ fn what_another_version_has_left_is_for_root_to_take_over() {
     this.ok("detach --all");
 }
 
-/// A group of this machine that is not root's, with its number.
+/// Returns a group of this machine other than root's, and its number.
 fn a_group() -> (String, String) {
     let groups = fs::read_to_string("/etc/group").unwrap();
     let fields = |line: &str| line.split(':').map(str::to_owned).collect::<Vec<_>>();
@@ -96,13 +96,13 @@ fn a_group() -> (String, String) {
 }
 
 #[test]
-fn the_group_of_the_daemon_may_have_it_read_its_file_and_nobody_else() {
+fn only_root_and_the_group_of_the_daemon_may_reload() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     let folder = Folder::new();
     folder.write(FILE);
     let run = format!("run -c {}", folder.file().display());
-    // As the service manager does: its own group, whichever.
+    // The service manager starts the daemon with its own group.
     let (name, group) = a_group();
     let mut daemon = Daemon::by(&sandbox, with(&ratelimit, &format!("--regid {group} --clear-groups"), &run));
     daemon.line();
@@ -112,7 +112,7 @@ fn the_group_of_the_daemon_may_have_it_read_its_file_and_nobody_else() {
     daemon.line();
     let line = refused(&ratelimit, &mut with(&ratelimit, &as_user("65534"), "reload"));
     assert_eq!(line, format!("ratelimit: this daemon answers only root and the group {name}: try with sudo\n"));
-    // The pins are root's, with whatever capabilities.
+    // The pins belong to root, whatever the capabilities.
     let caps = format!("--inh-caps +{0} --ambient-caps +{0}", CAPABILITIES.replace(',', ",+"));
     let line = refused(&ratelimit, &mut with(&ratelimit, &format!("{} {caps}", as_user(&group)), "limit list"));
     let pins = "/sys/fs/bpf/ratelimit";
@@ -127,7 +127,7 @@ fn the_group_of_the_daemon_may_have_it_read_its_file_and_nobody_else() {
     ratelimit.ok("detach --all");
 }
 
-/// The command in a mount namespace of its own, as a container's is: nothing can be written to but what this script mounts.
+/// Returns the command in a separate mount namespace, like a container: it can write only to what this script mounts.
 fn contained(ratelimit: &Ratelimit<'_>, mounts: &str, words: &str) -> Command {
     let inner = with(ratelimit, &bounded(CAPABILITIES), words);
     let mut command = Command::new("unshare");
@@ -138,32 +138,32 @@ fn contained(ratelimit: &Ratelimit<'_>, mounts: &str, words: &str) -> Command {
 }
 
 #[test]
-fn a_container_needs_the_hosts_pins_a_run_and_three_capabilities() {
+fn a_container_needs_the_pins_and_run_folder_of_the_host_and_three_capabilities() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     let folder = Folder::new();
     folder.write(FILE);
     let run = format!("run -c {}", folder.file().display());
     sandbox.victim(|| fs::create_dir("/run/ratelimit").unwrap());
-    // The folder of the socket is the host's, and nothing else of its /run.
+    // The socket's folder is the host's. The rest of /run is not.
     let shared = "mount --bind /run/ratelimit /mnt && mount -t tmpfs tmpfs /run && mkdir /run/ratelimit && mount --move /mnt /run/ratelimit";
     let mut daemon = Daemon::by(&sandbox, contained(&ratelimit, shared, &run));
     assert!(daemon.line().ends_with("attached to eth0"));
-    // Commands on the host see what it has done, and reach it.
+    // Commands on the host see the instance and reach the daemon.
     assert_eq!(limits(&ratelimit).len(), 2);
     folder.write(&FILE.replace("1000/s", "10/d"));
     daemon.line();
     ratelimit.ok("reload");
     daemon.line();
 
-    // A second one is refused, though it shares nothing but the pins.
+    // A second daemon is refused although it shares only the pins.
     let second = format!("run -c {}", folder.file().display());
     let line = refused(&ratelimit, &mut contained(&ratelimit, "mount -t tmpfs tmpfs /run", &second));
     assert_eq!(
         line,
         "ratelimit: another daemon keeps a file in force in /sys/fs/bpf/ratelimit, perhaps one in a container: end that one first, limits stay in force meanwhile\n"
     );
-    // Without what it needs, it says so.
+    // Without its mounts, the error names them.
     let line = refused(&ratelimit, &mut contained(&ratelimit, "mount -t tmpfs -o ro tmpfs /run", &second));
     assert_eq!(
         line,
@@ -176,7 +176,7 @@ fn a_container_needs_the_hosts_pins_a_run_and_three_capabilities() {
     let usual = "mount -t bpf bpf /sys/fs/bpf";
     assert!(line.contains("is not on a BPF file system") && line.contains(usual), "{line}");
 
-    // It ends, and the limits do not.
+    // The daemon ends, and the limits stay.
     daemon.end();
     Flood::of(Frame::udp(PEER_IPV4, 9)).send(&sandbox, 100);
     assert_eq!(ratelimit.json("status")["dropped"]["packets"], 90);

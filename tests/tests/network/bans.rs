@@ -1,4 +1,4 @@
-//! Bans, by the kernel alone: no process of the product's runs while one stands.
+//! Bans hold without any process of the product.
 
 use std::{
     net::{Ipv4Addr, SocketAddr, UdpSocket},
@@ -10,14 +10,14 @@ use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox, VICTIM_IPV4, VICTIM_LINK
 
 use crate::receiver::{FLOODER, PORT, alone};
 
-/// Nobody listens here.
+/// A port without a listener.
 const ELSEWHERE: u16 = 10;
 const BAN: Duration = Duration::from_secs(2);
-/// How late a ban may be seen to end: some ticks of the kernel's coarse clock.
+/// Tolerance for the end of a ban: some ticks of the kernel's coarse clock.
 const LATE: Duration = Duration::from_millis(50);
 
 #[test]
-fn a_ban_outlives_every_process_and_every_flood_and_ends_on_time_by_itself() {
+fn a_ban_survives_processes_and_floods_and_expires_on_time() {
     let _alone = alone();
     for front in ["on", "off"] {
         let sandbox = Sandbox::new();
@@ -31,13 +31,13 @@ fn a_ban_outlives_every_process_and_every_flood_and_ends_on_time_by_itself() {
         let server = sandbox.victim(|| UdpSocket::bind((VICTIM_IPV4, PORT))).unwrap();
         server.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
 
-        // The clock of the kernel's bans is that of `Instant`.
+        // `Instant` uses the clock of the kernel's bans.
         let before = Instant::now();
         Flood::of(Frame::udp(FLOODER, ELSEWHERE)).send(&sandbox, 1_000);
         let banned = Instant::now();
         assert_eq!(ratelimit.json("deny list")[0]["origin"], "ban", "{front}");
 
-        // From here until the end no command runs. Sources from everywhere push out all that the maps of buckets remember.
+        // From here on no command runs. Sources of the flood evict every entry of the bucket maps.
         let last = thread::available_parallelism().unwrap().get() - 1;
         let everywhere = Frame::udp(Ipv4Addr::new(192, 0, 2, 1), ELSEWHERE);
         let flood = Flood::of(everywhere).endless(0).on_cpu(last).start(&sandbox);
@@ -47,7 +47,7 @@ fn a_ban_outlives_every_process_and_every_flood_and_ends_on_time_by_itself() {
         }
         let spoofed = flood.stop();
 
-        // Each packet carries its number, so that the one that comes through tells when it was sent.
+        // Each packet carries its number, so the first one that passes tells when it was sent.
         let mut sent: Vec<Instant> = Vec::new();
         let through = loop {
             let now = Instant::now();
@@ -62,7 +62,7 @@ fn a_ban_outlives_every_process_and_every_flood_and_ends_on_time_by_itself() {
         let received = Instant::now();
         assert!(received >= before + BAN, "{front}: lifted after {:?} by {spoofed} packets", received - before);
         assert!(through > 0, "{front}: nothing was sent while the ban stood");
-        // Who was banned has not been over its limit since, so every packet but those of the ban comes through.
+        // The source has stayed within its limit since, so every packet after the ban passes.
         let refused = sent[through - 1] - banned;
         assert!(refused < BAN + LATE, "{front}: a packet {refused:?} after the last of the flood was dropped");
 

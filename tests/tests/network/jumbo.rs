@@ -1,4 +1,4 @@
-//! Frames that the driver puts into several buffers.
+//! Frames of several buffers.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::receiver::{FLOODER, PORT, source};
 
 #[test]
-fn jumbo_frames_are_limited_and_counted_whole() {
+fn jumbo_frames_are_limited_and_counted_with_all_bytes() {
     if !kernel_at_least(5, 18) {
         println!("skipped: frames of several buffers need Linux 5.18");
         return;
@@ -18,7 +18,7 @@ fn jumbo_frames_are_limited_and_counted_whole() {
     sandbox.ip(&format!("link set {VICTIM_LINK} mtu 9000"));
     let words = ["link", "set", PEER_LINK, "mtu", "9000"];
     assert!(sandbox.peer(|| Command::new("ip").args(words).status()).unwrap().success());
-    // A sample would stand for more packets than there are.
+    // A sample would represent more packets than were sent.
     ratelimit.ok(&format!("attach {VICTIM_LINK} --packets 1/h --burst 5 --sample off"));
     assert_eq!(ratelimit.json("status")["interfaces"][0]["mode"], "native");
     let frame = Frame::udp(FLOODER, PORT).length(9_014).bytes();

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::receiver::{BEHAVED, FLOODER, PORT, alone, assert_within, passed, receiving, source};
 
 #[test]
-fn a_source_over_its_limit_is_held_and_one_under_it_loses_nothing() {
+fn a_source_over_its_limit_is_limited_and_one_below_it_loses_nothing() {
     for front in ["on", "off"] {
         holds_who_is_over_and_spares_who_is_under(front);
     }
@@ -22,7 +22,7 @@ fn holds_who_is_over_and_spares_who_is_under(front: &str) {
     let _alone = alone();
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
-    // The burst covers the moments in which the flood has no CPU.
+    // The burst covers times in which the flood has no CPU.
     let (rate, burst) = (2_000, 1_000);
     ratelimit.ok(&format!("attach {VICTIM_LINK} --packets {rate}/s --burst {burst} --front {front}"));
     sandbox.add_peer_address(BEHAVED);
@@ -30,7 +30,7 @@ fn holds_who_is_over_and_spares_who_is_under(front: &str) {
     client.connect(SocketAddr::from((VICTIM_IPV4, PORT))).unwrap();
 
     let ((offered, sent), received) = receiving(&sandbox, |_| {
-        // Sockets send through the first queue, so the flood takes the last CPU's.
+        // Sockets send through the first queue, so the flood uses the last CPU's queue.
         let last = thread::available_parallelism().unwrap().get() - 1;
         let flood = Flood::of(Frame::udp(FLOODER, PORT)).on_cpu(last).start(&sandbox);
         let begin = Instant::now();
@@ -47,12 +47,12 @@ fn holds_who_is_over_and_spares_who_is_under(front: &str) {
     let flood = received.from(FLOODER);
     assert_within(flood.count, f64::from(burst) + f64::from(rate) * flood.seconds(), 0.02);
     assert_eq!(received.from(BEHAVED).count, sent, "the source under its limit lost packets");
-    // What the product counts is what has happened.
+    // The product's counters match the traffic.
     let reasons = ratelimit.json("status")["reasons"].clone();
     let counted = |reason: &str| reasons[reason]["packets"].as_u64().unwrap();
     assert_eq!((counted("within-limit"), counted("over-packets")), (flood.count + sent, offered - flood.count));
     if front == "on" {
-        // Source by source, only what its bucket has seen is counted, and samples of the rest.
+        // By source, the counters cover what its bucket has seen, and samples of the rest.
         let dropped = source(&ratelimit, "10.9.0.66")["dropped"]["packets"].as_u64().unwrap();
         assert_eq!(dropped, offered - flood.count);
         ratelimit.ok("detach --all");
@@ -67,7 +67,7 @@ fn holds_who_is_over_and_spares_who_is_under(front: &str) {
 }
 
 #[test]
-fn a_limit_of_bytes_is_held() {
+fn a_byte_limit_holds() {
     for front in ["on", "off"] {
         holds_bytes(front);
     }
@@ -93,7 +93,7 @@ fn holds_bytes(front: &str) {
 }
 
 #[test]
-fn every_change_acts_at_once_on_a_source_that_is_flooding() {
+fn every_rule_change_applies_at_once_to_a_flooding_source() {
     let _alone = alone();
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
@@ -108,7 +108,7 @@ fn every_change_acts_at_once_on_a_source_that_is_flooding() {
             thread::sleep(Duration::from_millis(time));
             (received.from(FLOODER).count - before, begin.elapsed().as_secs_f64())
         };
-        // Every limit has a burst of a second, which the one before has left spent.
+        // Every limit has a burst of a second, which the previous limit has left spent.
         for (command, rate) in [
             ("limit set default --packets 20k/s", 20_000.0),
             ("limit set 10.9.0.0/24 --packets 3k/s", 3_000.0),
@@ -117,7 +117,7 @@ fn every_change_acts_at_once_on_a_source_that_is_flooding() {
             ("limit del 10.9.0.0/24", 20_000.0),
         ] {
             ratelimit.ok(command);
-            // What has passed before may still wait in the socket.
+            // Earlier packets may still wait in the socket.
             during(200);
             let (passed, seconds) = during(1_500);
             assert_within(passed, rate * seconds, 0.05);
@@ -140,7 +140,7 @@ fn every_change_acts_at_once_on_a_source_that_is_flooding() {
 }
 
 #[test]
-fn an_upgrade_in_place_lets_nothing_through() {
+fn an_upgrade_in_place_lets_no_packet_through() {
     let _alone = alone();
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
@@ -164,11 +164,11 @@ fn an_upgrade_in_place_lets_nothing_through() {
 fn one_source_has_one_limit_on_all_interfaces() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
-    // A second wire, both ends at the victim.
+    // A second veth pair with both ends at the victim.
     sandbox.ip("link add eth1 type veth peer name far1");
     sandbox.ip("link set eth1 up");
     sandbox.ip("link set far1 up");
-    // A sample would stand for more packets than there are.
+    // A sample would represent more packets than were sent.
     ratelimit.ok(&format!("attach {VICTIM_LINK} eth1 --packets 1/h --burst 15 --sample off"));
     let frame = Frame::udp(FLOODER, PORT).bytes();
     Flood::of(frame.clone()).send(&sandbox, 10);
@@ -179,7 +179,7 @@ fn one_source_has_one_limit_on_all_interfaces() {
 }
 
 #[test]
-fn generic_mode_holds_limits_too() {
+fn limits_hold_in_generic_mode() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok(&format!("attach {VICTIM_LINK} --mode generic --packets 1/h --burst 5"));
@@ -190,7 +190,7 @@ fn generic_mode_holds_limits_too() {
 }
 
 #[test]
-fn detaching_lets_everything_through_again() {
+fn after_detach_every_packet_passes() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok(&format!("attach {VICTIM_LINK}"));

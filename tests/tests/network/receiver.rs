@@ -1,4 +1,4 @@
-//! A socket of the victim that floods arrive at, and what the product says of it.
+//! A receiving socket of the victim, and the product's counters of a source.
 
 use std::{
     collections::HashMap,
@@ -19,14 +19,14 @@ pub(crate) const PORT: u16 = 9;
 pub(crate) const FLOODER: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 66);
 pub(crate) const BEHAVED: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 10);
 
-/// A flood takes all of a CPU, so these tests take turns.
+/// Takes the lock of these tests, since a flood needs a whole CPU.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
-    // One that failed has nothing to hand on.
+    // A failed test leaves no state behind.
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a socket of the victim has received, by address.
+/// Arrivals at a socket of the victim, by source address.
 #[derive(Default)]
 pub(crate) struct Received(Mutex<HashMap<IpAddr, Arrivals>>);
 
@@ -62,7 +62,7 @@ impl Received {
 pub(crate) fn receiving<T>(sandbox: &Sandbox, work: impl FnOnce(&Received) -> T) -> (T, Received) {
     let socket = sandbox.victim(|| UdpSocket::bind((std::net::Ipv6Addr::UNSPECIFIED, PORT))).unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
-    // A second's worth waits here while other programs have the CPU.
+    // The buffer holds a second's packets while other programs have the CPU.
     sockopt::set_socket_recv_buffer_size_force(&socket, 64 << 20).unwrap();
     let (received, done) = (Received::default(), AtomicBool::new(false));
     let result = thread::scope(|scope| {
@@ -70,7 +70,7 @@ pub(crate) fn receiving<T>(sandbox: &Sandbox, work: impl FnOnce(&Received) -> T)
             loop {
                 match socket.recv_from(&mut [0; 64]) {
                     Ok((_, from)) => received.add(from.ip().to_canonical()),
-                    // Only an empty socket ends it, so that nothing that has arrived goes uncounted.
+                    // The receiver ends only when the socket is empty, so it counts every arrival.
                     Err(_) if done.load(Ordering::Relaxed) => return,
                     Err(_) => {}
                 }
@@ -82,7 +82,7 @@ pub(crate) fn receiving<T>(sandbox: &Sandbox, work: impl FnOnce(&Received) -> T)
     (result, received)
 }
 
-/// Ends the receiver also where `work` fails, which would wait for it otherwise.
+/// Ends the receiver if `work` panics.
 struct Done<'a>(&'a AtomicBool);
 
 impl Drop for Done<'_> {
@@ -91,7 +91,7 @@ impl Drop for Done<'_> {
     }
 }
 
-/// What the product says of one source.
+/// Returns the product's row of one source.
 pub(crate) fn source(ratelimit: &Ratelimit<'_>, name: &str) -> Value {
     let sources = ratelimit.json("sources -n 1000");
     sources.as_array().unwrap().iter().find(|row| row["source"] == name).unwrap_or(&Value::Null).clone()

@@ -1,4 +1,4 @@
-//! A configuration file that is read again and again while a flood runs.
+//! A configuration file that is reloaded repeatedly under a flood.
 
 use std::{net::Ipv4Addr, time::Instant};
 
@@ -6,14 +6,14 @@ use ratelimit_tests::{Daemon, Flood, Folder, Frame, Ratelimit, Sandbox};
 
 use super::receiver::{PORT, alone, receiving};
 
-/// They send in turns. The first has a limit that gives nothing back while the test runs.
+/// The sources send in turn. The first one's limit returns no token during the test.
 const SPENT: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 66);
 const DENIED: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 67);
 const LIMITED: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 68);
 
 const RELOADS: usize = 8;
 
-/// What stays in the file.
+/// Rules that stay in the file.
 const RULES: &str = "
 [settings]
 sample = false
@@ -30,8 +30,8 @@ packets = \"500/s\"
 burst = 100
 ";
 
-/// What comes and goes, besides a hundred other rules: a rule around those that stay, and one that asks for another program. So does a cost, which also
-/// moves the border between a cell and a bucket, for the limits of those that stay.
+/// Rules that come and go, besides a hundred others: a wider rule, and one that needs another program. A cost also
+/// changes the cell's share of the limits that stay.
 const MORE: &str = "
 [default]
 packets = \"7/s\"
@@ -44,7 +44,7 @@ policy = \"allow\"
 ";
 
 #[test]
-fn a_reload_lets_nothing_through_and_gives_nobody_a_fresh_burst() {
+fn a_reload_lets_no_packet_through_and_renews_no_burst() {
     for front in [true, false] {
         reload(front);
     }

@@ -1,4 +1,4 @@
-//! Services and parents, while a flood runs.
+//! Services and parents under a flood.
 
 use std::{
     io::{Read as _, Write as _},
@@ -12,10 +12,10 @@ use rustix::net::{AddressFamily, SocketType, bind, connect, ipproto, socket};
 
 use crate::receiver::{FLOODER, PORT, alone, assert_within, receiving};
 
-/// What the web server answers.
+/// Response of the web server.
 const PAGE: [u8; 4_000] = [7; 4_000];
 
-/// A connection of the peer's, from one of its addresses.
+/// Opens a connection from an address of the peer.
 fn open(from: Ipv4Addr, to: SocketAddr) -> TcpStream {
     let socket = socket(AddressFamily::INET, SocketType::STREAM, Some(ipproto::TCP)).unwrap();
     bind(&socket, &SocketAddr::from((from, 0))).unwrap();
@@ -23,7 +23,7 @@ fn open(from: Ipv4Addr, to: SocketAddr) -> TcpStream {
     TcpStream::from(socket)
 }
 
-/// One page over a connection of its own; how long that took.
+/// Fetches one page over a new connection and returns the duration.
 fn fetch(from: Ipv4Addr, to: SocketAddr) -> Duration {
     let begin = Instant::now();
     let mut stream = open(from, to);
@@ -36,7 +36,7 @@ fn fetch(from: Ipv4Addr, to: SocketAddr) -> Duration {
 }
 
 #[test]
-fn a_flood_of_dns_leaves_https_of_the_same_source_untouched() {
+fn a_dns_flood_does_not_affect_https_of_the_same_source() {
     let _alone = alone();
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
@@ -54,7 +54,7 @@ fn a_flood_of_dns_leaves_https_of_the_same_source_untouched() {
                 stream.write_all(&PAGE).unwrap();
             }
         });
-        // Sockets send through the first queue, so the flood takes the last CPU's.
+        // Sockets send through the first queue, so the flood uses the last CPU's queue.
         let last = thread::available_parallelism().unwrap().get() - 1;
         let flood = Flood::of(Frame::udp(FLOODER, 53)).on_cpu(last).start(&sandbox);
         while flood.sent() < 50_000 {
@@ -65,27 +65,27 @@ fn a_flood_of_dns_leaves_https_of_the_same_source_untouched() {
     });
     let slowest = pages.iter().max().unwrap();
     println!("{PAGES} pages, the slowest in {slowest:?}, beside {offered} packets of DNS");
-    // A packet that is lost costs a retransmission, after 200 ms at the earliest.
+    // A lost packet causes a retransmission after at least 200 ms.
     assert!(*slowest < Duration::from_millis(200), "a page took {slowest:?}");
     let sources = ratelimit.json("sources");
     let mut rows = sources.as_array().unwrap().iter();
     let dns = rows.find(|row| row["source"] == FLOODER.to_string() && row["service"] == "udp/53").unwrap();
     let dropped = dns["dropped"]["packets"].as_u64().unwrap();
     assert!(dropped > offered * 9 / 10 && dropped < offered, "{dropped} of {offered} packets of DNS were dropped");
-    // So none of HTTPS was.
+    // So no HTTPS packet was dropped.
     assert_eq!(ratelimit.json("status")["reasons"]["over-packets"]["packets"], dropped);
     ratelimit.ok("detach --all");
 }
 
 #[test]
-fn a_flood_spread_over_a_prefix_is_held_by_its_parent() {
+fn a_parent_limits_a_flood_from_a_whole_prefix() {
     let _alone = alone();
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok(&format!("attach {VICTIM_LINK} --packets 100/s --parent /24=2k/s --parent all=5k/s"));
     let ((seconds, offered), _) = receiving(&sandbox, |_| {
         let begin = Instant::now();
-        // 250 sources may send 25,000 packets a second by their own limits.
+        // By their own limits 250 sources could send 25,000 packets per second.
         let offered =
             Flood::of(Frame::udp([10, 9, 7, 1], PORT)).sources(250).send_for(&sandbox, Duration::from_secs(3));
         (begin.elapsed().as_secs_f64(), offered)
@@ -93,7 +93,8 @@ fn a_flood_spread_over_a_prefix_is_held_by_its_parent() {
     let count = |reason: &str| ratelimit.json("status")["reasons"][reason]["packets"].as_u64().unwrap();
     assert_within(count("within-limit"), 2_000.0 + 2_000.0 * seconds, 0.02);
     assert_eq!(count("within-limit") + count("over-parent") + count("over-packets"), offered);
-    // What their parent refused, the sources have not paid for: as soon as it may pass again, all of them may.
+    // Packets that the parent refused are not charged to the sources. As soon as the parent admits packets, all sources
+    // may send.
     ratelimit.ok("limit set default --packets 100/s");
     let before = count("within-limit");
     Flood::of(Frame::udp([10, 9, 7, 1], PORT)).sources(250).send(&sandbox, 250 * 40);

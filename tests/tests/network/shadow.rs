@@ -1,4 +1,4 @@
-//! `attach --shadow`, seen from a socket.
+//! `attach --shadow`, observed at a socket.
 
 use std::thread;
 
@@ -7,7 +7,7 @@ use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox, VICTIM_LINK};
 use crate::receiver::{BEHAVED, FLOODER, PORT, alone, receiving, source};
 
 #[test]
-fn in_shadow_everything_arrives_and_without_it_the_next_packet_does_not() {
+fn in_shadow_every_packet_arrives_and_enforcement_applies_to_the_next() {
     for algorithm in ["token-bucket --burst 3", "sliding-log", "fixed-window"] {
         let sandbox = Sandbox::new();
         let ratelimit = Ratelimit::new(&sandbox);
@@ -37,9 +37,9 @@ fn in_shadow_everything_arrives_and_without_it_the_next_packet_does_not() {
     }
 }
 
-/// The switch is an exchange of programs, under way of which no packet may be judged twice or not at all.
+/// The switch replaces the program. No packet may be counted twice or not at all meanwhile.
 #[test]
-fn a_flood_notices_the_switch_and_every_packet_is_counted_once() {
+fn switching_shadow_under_a_flood_counts_every_packet_once() {
     let _alone = alone();
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
@@ -57,7 +57,7 @@ fn a_flood_notices_the_switch_and_every_packet_is_counted_once() {
     let count = |what: &serde_json::Value| what["packets"].as_u64().unwrap();
     let (would, dropped) = (count(&status["shadow"]["would_drop"]), count(&status["dropped"]));
     assert_eq!(would + dropped + 5, sent, "{status}");
-    // Twice a hundred thousand each, less what had been sent and not yet arrived.
+    // Twice a hundred thousand each, minus packets in flight.
     assert!(would >= 190_000 && dropped >= 190_000, "{would} in shadow, {dropped} dropped");
     ratelimit.ok("detach --all");
 }

@@ -1,4 +1,4 @@
-//! Sources that have been there for a while, beside a flood from forged addresses.
+//! Established sources beside a flood from forged addresses.
 
 use std::{net::Ipv4Addr, thread, time::Instant};
 
@@ -8,18 +8,18 @@ use crate::receiver::{PORT, Received, alone, receiving};
 
 const ESTABLISHED: u32 = 200;
 const FIRST: Ipv4Addr = Ipv4Addr::new(10, 9, 7, 1);
-/// Packets of each of them while the flood runs.
+/// Packets per established source during the flood.
 const EACH: u64 = 30;
-/// Nobody listens here.
+/// A port without a listener.
 const ELSEWHERE: u16 = 10;
 
-/// All of them, this many packets per second together.
+/// Returns traffic of all established sources at this total rate.
 fn established(pace: u64) -> Flood {
-    // The flood takes the last CPU, and with it the last queue.
+    // The flood uses the last CPU and its queue.
     Flood::of(Frame::udp(FIRST, PORT)).sources(ESTABLISHED).pace(pace).on_cpu(0)
 }
 
-/// Has the established send while the flood runs, and says how much it sent, and in how many seconds.
+/// Sends from the established sources during a flood. Returns the packets and the seconds of the flood.
 fn beside_a_flood(sandbox: &Sandbox) -> (u64, f64) {
     let last = thread::available_parallelism().unwrap().get() - 1;
     let begin = Instant::now();
@@ -39,7 +39,7 @@ fn assert_complete(received: &Received, each: u64) {
 }
 
 #[test]
-fn beside_a_flood_from_everywhere_the_established_lose_nothing() {
+fn established_sources_lose_nothing_beside_a_flood_from_forged_sources() {
     let _alone = alone();
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
@@ -48,14 +48,14 @@ fn beside_a_flood_from_everywhere_the_established_lose_nothing() {
     assert_complete(&received, EACH);
     let reasons = ratelimit.json("status")["reasons"].clone();
     let counted = |reason: &str| reasons[reason]["packets"].as_u64().unwrap();
-    // None of the flood's sources exceeds anything.
+    // No source of the flood exceeds a limit.
     assert_eq!(counted("within-limit"), sent + u64::from(ESTABLISHED) * EACH);
     assert_eq!(counted("not-admitted") + counted("over-packets") + counted("table-full"), 0);
     ratelimit.ok("detach --all");
 }
 
 #[test]
-fn a_limit_of_strangers_holds_the_flood_and_spares_the_established() {
+fn a_limit_of_unknown_sources_stops_the_flood_and_spares_known_sources() {
     let _alone = alone();
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
@@ -64,14 +64,14 @@ fn a_limit_of_strangers_holds_the_flood_and_spares_the_established() {
     let before = 12;
     let passed = || ratelimit.json("status")["reasons"]["within-limit"]["packets"].as_u64().unwrap();
     let ((sent, seconds, of_flood), received) = receiving(&sandbox, |_| {
-        // Over three seconds, slowly enough for strangers: then all are regulars.
+        // Over three seconds, below the rate of unknown sources. All sources are known afterwards.
         established(800).send(&sandbox, u64::from(ESTABLISHED) * before);
         assert_eq!(passed(), u64::from(ESTABLISHED) * before);
         let (sent, seconds) = beside_a_flood(&sandbox);
         (sent, seconds, passed() - u64::from(ESTABLISHED) * (before + EACH))
     });
     assert_complete(&received, before + EACH);
-    // What comes at once is a tenth of a second's, and each CPU may have a batch of one left.
+    // The burst is a tenth of a second, and each CPU may hold one more batch.
     let cpus = thread::available_parallelism().unwrap().get();
     let most = f64::from(strangers) * (seconds + 0.1) + cpus as f64;
     assert!(of_flood as f64 <= most, "{of_flood} of {sent} packets passed, {most:.0} may");

@@ -1,4 +1,4 @@
-//! Soft and elastic limits, by counting.
+//! Soft and elastic limits, by counters.
 
 use std::{
     net::Ipv4Addr,
@@ -15,7 +15,7 @@ fn count(ratelimit: &Ratelimit<'_>, reason: &str) -> u64 {
 }
 
 #[test]
-fn a_soft_limit_lets_its_share_more_through_and_counts_it_apart() {
+fn a_soft_limit_admits_its_allowance_and_counts_it_separately() {
     for (front, kind) in [
         ("on", "token-bucket"),
         ("off", "token-bucket"),
@@ -27,7 +27,7 @@ fn a_soft_limit_lets_its_share_more_through_and_counts_it_apart() {
         let ratelimit = Ratelimit::new(&sandbox);
         let limit = format!("--packets 1000/d --algorithm {kind} --throttle soft=10%");
         ratelimit.ok(&format!("attach {VICTIM_LINK} --front {front} {limit}"));
-        // A packet comes back every 86 seconds, and one of the share every 14 minutes.
+        // A token returns every 86 seconds, and a soft token every 14 minutes.
         let begin = Instant::now();
         let ((), received) = receiving(&sandbox, |_| Flood::of(Frame::udp(FLOODER, PORT)).send(&sandbox, 5_000));
         let [within, soft, over] =
@@ -41,7 +41,7 @@ fn a_soft_limit_lets_its_share_more_through_and_counts_it_apart() {
 }
 
 #[test]
-fn under_a_flood_a_tenth_more_arrives_than_the_limit_says() {
+fn a_soft_limit_of_ten_percent_admits_a_tenth_more_under_a_flood() {
     let _alone = alone();
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
@@ -57,23 +57,23 @@ fn under_a_flood_a_tenth_more_arrives_than_the_limit_says() {
     ratelimit.ok("detach --all");
 }
 
-/// Someone within its limits, which is none.
+/// A source without a limit.
 const OTHER: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 67);
 
 #[test]
-fn an_elastic_limit_gives_way_to_the_room_that_others_leave() {
+fn an_elastic_limit_uses_the_capacity_that_others_leave() {
     let _alone = alone();
     for kind in ["token-bucket", "sliding-log"] {
         let sandbox = Sandbox::new();
         let ratelimit = Ratelimit::new(&sandbox);
-        // What comes in ten milliseconds has room at once, whatever its pace: a thousand packets.
+        // The interface's burst is ten milliseconds, a thousand packets at any rate.
         ratelimit.ok(&format!("attach {VICTIM_LINK} --capacity 100k/s"));
         ratelimit.ok(&format!("limit set {FLOODER} --packets 1/d --algorithm {kind} --throttle elastic"));
         let counts = || ["within-limit", "within-capacity", "over-packets"].map(|reason| count(&ratelimit, reason));
         Flood::of(Frame::udp(FLOODER, PORT)).send(&sandbox, 800);
         assert_eq!(counts(), [1, 799, 0], "{kind}: there was room");
 
-        // Others take all the room, and lose nothing.
+        // Other traffic uses the whole capacity and loses nothing.
         let last = thread::available_parallelism().unwrap().get() - 1;
         let others = Flood::of(Frame::udp(OTHER, PORT)).on_cpu(last).start(&sandbox);
         while others.sent() < 200_000 {
@@ -85,7 +85,7 @@ fn an_elastic_limit_gives_way_to_the_room_that_others_leave() {
         assert_eq!((within, elastic + over), (1 + sent, 799 + 2_000), "{kind}");
         assert!(over >= 1_000, "{kind}: only {over} of 2000 packets had no room beside {sent} others");
 
-        // What they leave is there again at once: it takes no command, and no time but that in which the debt runs off.
+        // The free capacity is available at once: no command, and only the time that the debt needs to drain.
         let deadline = Instant::now() + Duration::from_secs(20);
         let one = Flood::of(Frame::udp(FLOODER, PORT));
         loop {
@@ -95,7 +95,7 @@ fn an_elastic_limit_gives_way_to_the_room_that_others_leave() {
             }
             assert!(Instant::now() < deadline, "{kind}: there is no room again");
         }
-        // Without a capacity the limit is as hard as any other.
+        // Without a capacity the limit is hard.
         ratelimit.ok(&format!("attach {VICTIM_LINK} --capacity off"));
         let [within, elastic, over] = counts();
         one.send(&sandbox, 100);

@@ -8,7 +8,7 @@ use ratelimit_tests::{Bytecode, Sandbox, Sink, Sources, VICTIM_LINK};
 
 use crate::{
     configurations::Configuration,
-    packet::verdicts,
+    measure::packet::verdicts,
     state::{State, never_reached, reached_at_once},
 };
 

@@ -1,27 +1,20 @@
 //! What a packet costs and how many of them pass, beside other limiters. Figures compare within one run only.
 
-mod algorithms;
 mod configurations;
-mod cpus;
 mod crowd;
-mod footprint;
 mod limiters;
-mod live;
 mod measure;
-mod packet;
-mod plot;
-mod record;
 mod report;
 mod results;
 mod state;
-mod survival;
 mod table;
 
 use std::{env, fs, thread, time::Instant};
 
 use anyhow::Result;
 use configurations::{CONFIGURATIONS, REFERENCE};
-use measure::{FULL, QUICK};
+use measure::{FULL, QUICK, algorithms, cpus, footprint, live, packet, survival};
+use report::record;
 use results::Results;
 
 fn main() -> Result<()> {

@@ -3,7 +3,7 @@
 use ratelimit_tests::Sources;
 use serde::Serialize;
 
-use crate::{algorithms::PerSource, state::State};
+use crate::{measure::algorithms::PerSource, state::State};
 
 /// One run of the benchmark.
 #[derive(Debug, Serialize)]

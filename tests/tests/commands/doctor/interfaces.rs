@@ -1,11 +1,11 @@
-//! Interfaces: driver, mode, queues, frames, and what is on them.
+//! Interface checks: driver, mode, queues, frame size, and other programs.
 
 use ratelimit_tests::{Ratelimit, Sandbox, Sink, VICTIM_LINK, kernel_at_least};
 
 use super::{about, cpus, paragraphs};
 
 #[test]
-fn an_interface_that_is_not_there_is_named_with_those_that_are() {
+fn a_missing_interface_is_named_with_the_existing_ones() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     let line = "error eth7, interface: there is none of this name: this network namespace has lo, eth0\nNothing can be attached to it.";
@@ -15,7 +15,7 @@ fn an_interface_that_is_not_there_is_named_with_those_that_are() {
 }
 
 #[test]
-fn an_interface_that_is_down_or_without_carrier_is_told() {
+fn an_interface_that_is_down_or_without_carrier_is_reported() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     sandbox.ip("link add wan0 type veth peer name far0");
@@ -29,7 +29,7 @@ fn an_interface_that_is_down_or_without_carrier_is_told() {
 }
 
 #[test]
-fn generic_mode_hurts_where_the_driver_could_do_better() {
+fn generic_mode_is_reported_when_the_driver_supports_native() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0 --mode generic");
@@ -43,7 +43,7 @@ fn generic_mode_hurts_where_the_driver_could_do_better() {
         "warning eth0, native-xdp: {what}\nA generic program sees a packet after the kernel has made a socket buffer of it: a flood costs far more.\nmend: ratelimit detach eth0 && ratelimit attach eth0"
     );
     assert_eq!(found, expected);
-    // What it says helps.
+    // The suggested command solves the problem.
     ratelimit.ok("detach eth0");
     ratelimit.ok("attach eth0");
     assert_eq!(about(&ratelimit, "", "eth0, native-xdp"), "ok eth0, native-xdp: attached, native (driver veth)");
@@ -51,7 +51,7 @@ fn generic_mode_hurts_where_the_driver_could_do_better() {
 }
 
 #[test]
-fn a_driver_without_native_xdp_is_known_before_the_attach() {
+fn a_driver_without_native_xdp_is_reported_before_the_attach() {
     if !kernel_at_least(6, 3) {
         println!("skipped: no kernel before 6.3 tells");
         return;
@@ -68,19 +68,19 @@ fn a_driver_without_native_xdp_is_known_before_the_attach() {
         found.starts_with("note ifb0, native-xdp: attached in generic mode: its driver (ifb) has no native XDP\n"),
         "{found}"
     );
-    // The other one is not protected.
+    // The other interface is not protected.
     let expected = "note eth0, interface: ratelimit is not attached here\nOther interfaces are: what comes in here is not limited.\nmend: ratelimit attach eth0";
     assert_eq!(about(&ratelimit, "eth0", "eth0, interface"), expected);
     ratelimit.ok("detach --all");
 }
 
 #[test]
-fn fewer_queues_than_cpus_hurt_where_there_could_be_more() {
+fn fewer_queues_than_cpus_are_reported_when_more_are_possible() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     let cpus = cpus();
     assert!(cpus > 1, "on one CPU there are queues enough: run this where there are two");
-    // By default the kernel makes as many queues as there could be CPUs, and uses one.
+    // By default the kernel creates a queue per possible CPU and uses one.
     sandbox.ip("link add wan0 type veth peer name far0");
     let why = format!("Each queue is emptied by one CPU: 1 of {cpus} at most take a flood, and the others stand by.");
     let expected =
@@ -94,7 +94,7 @@ fn fewer_queues_than_cpus_hurt_where_there_could_be_more() {
 }
 
 #[test]
-fn an_mtu_that_needs_several_buffers_hurts_where_the_driver_has_one() {
+fn an_mtu_that_needs_several_buffers_is_reported_for_single_buffer_drivers() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     sandbox.ip("tuntap add tap0 mode tap");
@@ -115,7 +115,7 @@ fn an_mtu_that_needs_several_buffers_hurts_where_the_driver_has_one() {
 }
 
 #[test]
-fn a_program_of_somebody_else_is_named() {
+fn another_xdp_program_is_named() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     let sink = Sink::passing(&sandbox, VICTIM_LINK);
@@ -130,7 +130,7 @@ fn a_program_of_somebody_else_is_named() {
 }
 
 #[test]
-fn an_interface_that_was_deleted_is_missed() {
+fn a_deleted_interface_is_reported() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     sandbox.ip("link add wan0 type veth peer name far0");

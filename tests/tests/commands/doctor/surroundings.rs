@@ -1,4 +1,4 @@
-//! The process, the host, and what else is on it.
+//! Checks of the process, the host, and other software on it.
 
 use std::{
     fs,
@@ -8,9 +8,9 @@ use std::{
 
 use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox};
 
-use super::{super::daemon::FILE, about, paragraphs, read};
+use super::{super::run::FILE, about, paragraphs, read};
 
-/// What `ratelimit doctor` says behind a wrapper, as in `wrapper ratelimit doctor words`.
+/// Runs `wrapper ratelimit doctor WORDS` and returns its paragraphs.
 fn wrapped(ratelimit: &Ratelimit<'_>, wrapper: &str, words: &str) -> Vec<String> {
     let inner = ratelimit.command(&format!("doctor {words}"));
     let mut wrapper = wrapper.split_whitespace();
@@ -27,7 +27,7 @@ fn run(sandbox: &Sandbox, line: &str) {
 }
 
 #[test]
-fn privileges_that_are_missing_are_named_and_the_rest_is_looked_at() {
+fn missing_privileges_are_named_and_the_other_checks_run() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0");
@@ -43,7 +43,7 @@ fn privileges_that_are_missing_are_named_and_the_rest_is_looked_at() {
         );
         assert_eq!(all[0], expected);
         assert!(all.contains(&"ok eth0, link: up".to_owned()), "{all:#?}");
-        // Whose program that is cannot be seen: it is not told to be replaced.
+        // The owner of the program is unknown, so the text does not suggest to replace it.
         let program = all.iter().find(|paragraph| paragraph.starts_with("note eth0, other-program: ")).unwrap();
         assert!(program.contains(", native) that this user may not look at\n"), "{program}");
         assert!(program.ends_with("\nmend: sudo ratelimit doctor eth0"), "{program}");
@@ -53,7 +53,7 @@ fn privileges_that_are_missing_are_named_and_the_rest_is_looked_at() {
 }
 
 #[test]
-fn a_kernel_below_the_floor_is_an_error() {
+fn an_unsupported_kernel_is_an_error() {
     let sandbox = Sandbox::new();
     let all = wrapped(&Ratelimit::new(&sandbox), "setarch --uname-2.6", "eth0");
     let found = &all[1];
@@ -62,12 +62,12 @@ fn a_kernel_below_the_floor_is_an_error() {
 }
 
 #[test]
-fn where_pins_cannot_be_kept_it_is_said_where_they_can() {
+fn an_unusable_pin_folder_is_reported_with_an_alternative() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     let expected = "error bpffs: no BPF file system is mounted at /run\nPrograms and rules can be kept nowhere else, and one that is mounted there hides what is there.\nmend: ratelimit attach IFACE --pins /sys/fs/bpf/ratelimit";
     assert_eq!(about(&ratelimit, "eth0 --pins /run/ratelimit", "bpffs"), expected);
-    // Its own, and the machine's below that.
+    // The kernel's own version, and the machine's after it.
     sandbox.victim(|| while rustix::mount::unmount("/sys/fs/bpf", rustix::mount::UnmountFlags::empty()).is_ok() {});
     let expected = "note bpffs: no BPF file system is mounted at /sys/fs/bpf\n`ratelimit attach` mounts it.\nmend: mount -t bpf bpf /sys/fs/bpf";
     assert_eq!(about(&ratelimit, "eth0", "bpffs"), expected);
@@ -76,7 +76,7 @@ fn where_pins_cannot_be_kept_it_is_said_where_they_can() {
 }
 
 #[test]
-fn an_instance_that_cannot_be_used_and_others_beside_it_are_told() {
+fn an_unusable_instance_and_other_instances_are_reported() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0");
@@ -92,7 +92,7 @@ fn an_instance_that_cannot_be_used_and_others_beside_it_are_told() {
 }
 
 #[test]
-fn what_another_version_has_attached_is_ours_and_kept() {
+fn a_program_of_another_version_counts_as_ratelimit() {
     let sandbox = Sandbox::new();
     let (this, other) = (Ratelimit::new(&sandbox), Ratelimit::other(&sandbox));
     other.ok("attach eth0");
@@ -115,7 +115,7 @@ fn what_another_version_has_attached_is_ours_and_kept() {
 }
 
 #[test]
-fn a_daemon_that_runs_is_seen_and_one_that_is_gone_is_missed_where_rules_are_its() {
+fn a_running_daemon_is_reported_and_a_missing_one_when_it_owns_rules() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     sandbox
@@ -127,7 +127,7 @@ fn a_daemon_that_runs_is_seen_and_one_that_is_gone_is_missed_where_rules_are_its
     let line = lines.next().unwrap().unwrap();
     assert!(line.contains("in force"), "{line}");
     assert_eq!(about(&ratelimit, "", "daemon"), "ok daemon: runs");
-    // One that is killed leaves its socket behind.
+    // A killed daemon leaves its socket.
     drop(daemon);
     assert!(sandbox.victim(|| fs::exists("/run/ratelimit/socket").unwrap()));
     let expected = "note daemon: none follows the configuration file\nThe rules that a file has set stay in force, and changes of the file do nothing.\nmend: ratelimit run -c FILE";
@@ -136,11 +136,11 @@ fn a_daemon_that_runs_is_seen_and_one_that_is_gone_is_missed_where_rules_are_its
 }
 
 #[test]
-fn a_daemon_with_nothing_in_force_is_told_of() {
+fn a_daemon_whose_file_is_not_in_force_is_reported() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     let folder = Folder::new();
-    // One that was told to attach to nothing is as it should be.
+    // A daemon whose file attaches nothing is fine.
     folder.write("interfaces = []\n[default]\npackets = \"1000/s\"\n");
     let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
     daemon.line();
@@ -160,7 +160,7 @@ fn a_daemon_with_nothing_in_force_is_told_of() {
 }
 
 #[test]
-fn the_session_of_the_operator_is_watched() {
+fn an_ssh_session_that_rules_block_is_reported() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     let through_ssh = || {
@@ -182,7 +182,7 @@ fn the_session_of_the_operator_is_watched() {
         "warning {session}is limited to 6/m per source, burst 6\nA session needs more at times, and stalls then.{mend}"
     );
     assert_eq!(through_ssh(), expected);
-    // The connection that would be the next.
+    // The next connection.
     ratelimit.ok("deny add 10.9.0.0/24 --service tcp-syn");
     let expected = format!(
         "error {session}the rules deny\nA new session cannot be opened, and this one hangs if it comes in by an attached interface.{mend}"
@@ -190,7 +190,7 @@ fn the_session_of_the_operator_is_watched() {
     assert_eq!(through_ssh(), expected);
     ratelimit.ok("allow add 10.9.0.5");
     assert_eq!(through_ssh(), format!("ok {session}may send what it likes"));
-    // Not in a session, there is nothing to say.
+    // Outside of a session there is no such check.
     let all = paragraphs(&ratelimit, "");
     assert!(all.iter().all(|paragraph| !paragraph.contains(" ssh: ")), "{all:#?}");
     ratelimit.ok("detach --all");
@@ -234,7 +234,7 @@ fn limits_of_nftables_and_iptables_are_named() {
     assert_eq!(firewall(), [wide]);
     run(&sandbox, &format!("iptables-nft -D {rule}"));
 
-    // Newer kernels may come without the old ones.
+    // Newer kernels may lack the old tables.
     let output = sandbox.output(Command::new("iptables-legacy").args(["-L", "-n"]));
     if !output.status.success() {
         println!("skipped: {}", String::from_utf8_lossy(&output.stderr));
@@ -256,7 +256,7 @@ fn limits_of_nftables_and_iptables_are_named() {
 }
 
 #[test]
-fn without_nftables_it_is_said_that_nothing_could_be_looked_at() {
+fn missing_nftables_is_reported() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     let mut command = ratelimit.command("doctor eth0");

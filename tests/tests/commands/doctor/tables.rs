@@ -1,4 +1,4 @@
-//! Room in the tables.
+//! Free space in the tables.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{about, paragraphs};
 
 #[test]
-fn a_full_table_of_buckets_hurts() {
+fn a_full_bucket_table_is_reported() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0 --packets 10/s --front off --max-sources 10000");
@@ -27,7 +27,7 @@ fn a_full_table_of_buckets_hurts() {
 }
 
 #[test]
-fn a_budget_for_buckets_that_is_spent_hurts_while_it_is() {
+fn a_spent_admission_budget_is_reported_while_it_lasts() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0 --packets 1/h --burst 4 --admissions 1/s");
@@ -47,7 +47,7 @@ fn a_budget_for_buckets_that_is_spent_hurts_while_it_is() {
 }
 
 #[test]
-fn bans_without_room_are_counted() {
+fn bans_that_did_not_fit_are_reported() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0 --packets 1/h --burst 1 --ban 1h --front off");
@@ -63,10 +63,10 @@ fn bans_without_room_are_counted() {
 }
 
 #[test]
-fn packets_that_passed_undecided_are_told() {
+fn packets_that_passed_without_a_decision_are_reported() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
-    // Where one CPU holds the only place, another finds none.
+    // If one CPU holds the only entry, another CPU finds none.
     ratelimit.ok("attach eth0 --packets 10/s --front off --max-sources 1");
     let flood = |cpu, network| Flood::of(Frame::udp([10, network, 0, 0], 9)).sources(1_000).on_cpu(cpu).start(&sandbox);
     let floods = [flood(0, 7), flood(1, 8)];
@@ -93,13 +93,13 @@ fn packets_that_passed_undecided_are_told() {
 }
 
 #[test]
-fn shadow_is_told_until_limits_are_enforced() {
+fn shadow_is_reported_until_limits_are_enforced() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0 --shadow");
     let expected = "warning shadow: limits and denies are not enforced\nEvery packet passes, and is only counted as what would have become of it.\nmend: ratelimit attach eth0 --shadow=off";
     assert_eq!(about(&ratelimit, "", "shadow"), expected);
-    // What it says helps.
+    // The suggested command solves the problem.
     ratelimit.ok("attach eth0 --shadow=off");
     let all = paragraphs(&ratelimit, "");
     assert!(all.iter().all(|paragraph| !paragraph.contains(" shadow: ")), "{all:#?}");

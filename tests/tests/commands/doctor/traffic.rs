@@ -1,4 +1,4 @@
-//! What arrives while it looks.
+//! Traffic during the check.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -9,7 +9,7 @@ use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox, send_raw};
 
 use super::paragraphs;
 
-/// Numbers in a text.
+/// Returns the numbers in a text.
 fn numbers(text: &str) -> Vec<u64> {
     text.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect()
 }
@@ -22,7 +22,7 @@ fn find<'a>(all: &'a [String], beginning: &str) -> &'a str {
 }
 
 #[test]
-fn a_program_that_sees_all_that_arrives_is_good_also_where_it_drops_it() {
+fn a_program_that_sees_every_packet_is_good_even_if_it_drops_them() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0 --packets 10/s --burst 10");
@@ -36,10 +36,10 @@ fn a_program_that_sees_all_that_arrives_is_good_also_where_it_drops_it() {
 }
 
 #[test]
-fn a_program_that_packets_get_past_is_found_out_and_so_is_what_is_lost() {
+fn packets_that_bypass_the_program_and_lost_packets_are_reported() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
-    // This driver counts what is sent out of it as received, and then hands it to nobody who has not redirected it.
+    // This driver counts packets that are sent out of it as received, and delivers them only after a redirect.
     sandbox.ip("link add ifb0 type ifb");
     sandbox.ip("link set ifb0 up");
     ratelimit.ok("attach ifb0 eth0 --mode generic");
@@ -66,7 +66,7 @@ fn a_program_that_packets_get_past_is_found_out_and_so_is_what_is_lost() {
     let why = "The packets of those who are allowed are lost there like any others.";
     let what = format!("in a second, {count} packets arrived, the card lost 0, and driver or stack {lost}");
     assert_eq!(found, format!("warning ifb0, losses: {what}\n{why}"));
-    // The kernel does not read both at once.
+    // The kernel does not read both counters at once.
     assert!(count > 100 && lost.abs_diff(count) < count / 10, "{found}");
     assert_eq!(find(&all, "ok eth0, losses"), "ok eth0, losses: none in a second");
     ratelimit.ok("detach --all");

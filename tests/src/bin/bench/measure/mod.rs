@@ -1,0 +1,90 @@
+//! What all measurements share.
+
+pub(crate) mod algorithms;
+pub(crate) mod cpus;
+pub(crate) mod footprint;
+pub(crate) mod live;
+pub(crate) mod packet;
+pub(crate) mod survival;
+
+use std::io;
+
+use ratelimit_tests::Sources;
+use rustix::{
+    thread::{CpuSet, sched_setaffinity},
+    time::{ClockId, clock_gettime},
+};
+
+use crate::configurations::{Configuration, SOURCES};
+
+/// How much is measured.
+pub(crate) struct Effort {
+    /// Rounds in which every case has its turn.
+    pub(crate) rounds: usize,
+    /// Packets of one sample without a network.
+    pub(crate) packets: u32,
+    /// Seconds of one sample with real frames.
+    pub(crate) seconds: f64,
+    /// Seconds for which a flood runs beside established sources.
+    pub(crate) flood_seconds: u64,
+    /// Rules, and sources to list, of the cases with very many.
+    pub(crate) million: u32,
+    /// Numbers of sources without a network.
+    pub(crate) sources: &'static [Sources],
+    /// Whether rows are measured that are not on the wire.
+    pub(crate) has_special: bool,
+}
+
+/// What `cargo xtask bench` does.
+pub(crate) const FULL: Effort = Effort {
+    rounds: 5,
+    packets: 1_000_000,
+    seconds: 0.4,
+    flood_seconds: 10,
+    million: 1_000_000,
+    sources: &SOURCES,
+    has_special: true,
+};
+/// What `cargo xtask bench --quick` does.
+pub(crate) const QUICK: Effort = Effort {
+    rounds: 1,
+    packets: 100_000,
+    seconds: 0.1,
+    flood_seconds: 2,
+    million: 100_000,
+    sources: &[Sources::Count(1), Sources::Count(1_000), Sources::Count(64_000), Sources::Endless],
+    has_special: false,
+};
+
+impl Effort {
+    /// Whether a row is measured with this many sources.
+    pub(crate) fn has(&self, configuration: &Configuration, sources: Sources) -> bool {
+        configuration.sources.contains(&sources) && (self.has_special || configuration.on_wire)
+    }
+
+    /// Says what is being done, for whoever waits.
+    pub(crate) fn tell(&self, what: &str, round: usize) {
+        eprintln!("{what}, round {round} of {}", self.rounds);
+    }
+}
+
+/// The value in the middle; the mean of both where there are two.
+pub(crate) fn median(values: &[f64]) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.len().is_multiple_of(2) { f64::midpoint(values[middle - 1], values[middle]) } else { values[middle] }
+}
+
+/// Moves this thread to one CPU, counted from 0.
+pub(crate) fn pin(cpu: usize) -> io::Result<()> {
+    let mut cpus = CpuSet::new();
+    cpus.set(cpu);
+    Ok(sched_setaffinity(None, &cpus)?)
+}
+
+/// Nanoseconds that this thread has run.
+pub(crate) fn thread_time() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+}

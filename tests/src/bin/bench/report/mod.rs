@@ -1,0 +1,150 @@
+//! The results as tables.
+
+mod plot;
+pub(crate) mod record;
+
+use std::fmt::Display;
+
+use ratelimit_tests::Sources;
+
+use crate::{
+    configurations::{self, REFERENCE, SOURCES},
+    measure::algorithms,
+    results::Results,
+    state::State,
+    table::{Row, Table},
+};
+
+/// One figure: its row, its column, its value.
+type Figure = (String, Sources, f64);
+
+/// Machine and kernel.
+pub(crate) fn header(results: &Results) -> String {
+    let Results { machine, cpus, kernel, .. } = results;
+    let quick = if results.quick { ", quick: figures are only roughly right" } else { "" };
+    format!("kernel {kernel}, {machine}, {cpus} CPUs{quick}")
+}
+
+/// All tables, in the order in which they are shown.
+pub(crate) fn tables(results: &Results) -> Vec<Table> {
+    let packet = State::ALL.map(|state| packet(results, state));
+    let live = [State::Passing, State::Over].map(|state| live(results, state));
+    let rest = [
+        algorithms::table(&results.by_algorithm, &results.algorithms),
+        survival(results),
+        two_cpus(results),
+        footprint(results),
+    ];
+    packet.into_iter().chain(live).chain(rest).filter(|table| !table.rows.is_empty()).collect()
+}
+
+/// Measurements whose packets did not meet what they should have met.
+pub(crate) fn doubts(results: &Results) -> Vec<String> {
+    let packets = results.packet.iter().map(|row| (row.configuration, row.state, row.sources, row.dropped));
+    let live = results.live.iter().map(|row| (row.limiter, row.state, row.sources, row.dropped));
+    let doubtful = packets.chain(live).filter(|(_, state, _, dropped)| !state.dropped().contains(dropped));
+    let line = |(name, state, sources, dropped): (&str, State, Sources, f64)| {
+        format!("doubtful: {name}, {state}, {sources} sources: {:.1} % were over the limit", dropped * 100.0)
+    };
+    doubtful.map(line).collect()
+}
+
+fn packet(results: &Results, state: State) -> Table {
+    let figures = results.packet.iter().filter(|packet| packet.state == state);
+    let figures = figures.map(|packet| (packet.configuration.to_owned(), packet.sources, packet.nanoseconds));
+    let plot = match state {
+        State::Passing => "packet-passing",
+        State::Held => "packet-held",
+        State::Over => "packet-over",
+    };
+    let floor = results.floor_nanoseconds;
+    Table {
+        plot: Some(plot),
+        ..by_sources(
+            format!(
+                "nanoseconds per packet over an empty program ({floor:.0} ns with the walker), by sources: {state}"
+            ),
+            figures.collect(),
+            1,
+        )
+    }
+}
+
+fn live(results: &Results, state: State) -> Table {
+    let figures = results.live.iter().filter(|live| live.state == state);
+    let figures = figures.map(|live| (live.limiter.to_owned(), live.sources, live.packets_per_second / 1e6));
+    let plot = if state == State::Over { "live-over" } else { "live-passing" };
+    let title = format!("million 60-byte frames per second through veth on one CPU, by sources: {state}");
+    Table { plot: Some(plot), ..by_sources(title, figures.collect(), 2) }
+}
+
+fn two_cpus(results: &Results) -> Table {
+    let rows = results.two_cpus.iter().map(|row| Row {
+        name: format!("{}, {}, {}", row.configuration, row.traffic, row.state),
+        figures: [row.one / 1e6, row.two / 1e6, row.ratio].map(Some).to_vec(),
+        is_drawn: false,
+    });
+    plain("million packets per second by BPF_PROG_TEST_RUN", ["one CPU", "two", "ratio"], rows.collect(), 2)
+}
+
+fn survival(results: &Results) -> Table {
+    let rows = results.survival.iter().map(|row| Row {
+        name: if row.strangers == 0 {
+            "no limit of strangers".to_owned()
+        } else {
+            format!("strangers {}/s", row.strangers)
+        },
+        figures: [
+            row.flood as f64 / 1e6,
+            row.flood_passed as f64 / row.seconds,
+            row.established_lost as f64,
+            row.buckets as f64,
+            row.buckets_lost as f64,
+        ]
+        .map(Some)
+        .to_vec(),
+        is_drawn: false,
+    });
+    let columns = ["M packets", "passed/s", "lost", "buckets", "evicted"];
+    plain("10,000 established sources beside a flood from everywhere", columns, rows.collect(), 0)
+}
+
+fn footprint(results: &Results) -> Table {
+    let (memory, time) = (&results.memory, &results.time);
+    let row = |name: &dyn Display, figure| Row { name: name.to_string(), figures: vec![Some(figure)], is_drawn: false };
+    let mut rows = vec![
+        row(&"bytes of kernel memory per source", memory.per_source),
+        row(&"MB of all maps by default", memory.all_maps as f64 / 1e6),
+    ];
+    let large = memory.maps.iter().filter(|(_, bytes)| *bytes >= 10_000);
+    rows.extend(large.map(|(name, bytes)| row(&format!("  {name}"), *bytes as f64 / 1e6)));
+    rows.extend([
+        row(&format!("seconds to set {} rules for hosts", time.host_rules), time.set_host_rules),
+        row(&format!("seconds to list {} sources", time.listed_sources), time.list_sources),
+    ]);
+    plain("memory and time", ["default"], rows, 2)
+}
+
+fn plain<const N: usize>(title: &str, columns: [&str; N], rows: Vec<Row>, digits: usize) -> Table {
+    let columns = columns.map(str::to_owned).to_vec();
+    Table { title: title.to_owned(), plot: None, columns, rows, digits, reference: None }
+}
+
+/// A table of what differs by row and number of sources, without columns that have nothing in them.
+fn by_sources(title: String, figures: Vec<Figure>, digits: usize) -> Table {
+    let columns: Vec<Sources> =
+        SOURCES.into_iter().filter(|sources| figures.iter().any(|figure| figure.1 == *sources)).collect();
+    let mut rows: Vec<Row> = Vec::new();
+    for (name, ..) in &figures {
+        if rows.iter().all(|row| row.name != *name) {
+            let at = |sources: &Sources| figures.iter().find(|(row, column, _)| row == name && column == sources);
+            let figures = columns.iter().map(|sources| at(sources).map(|figure| figure.2)).collect();
+            let is_drawn = configurations::CONFIGURATIONS
+                .iter()
+                .all(|configuration| configuration.name != *name || configuration.on_wire);
+            rows.push(Row { name: name.clone(), figures, is_drawn });
+        }
+    }
+    let columns = columns.iter().map(Sources::to_string).collect();
+    Table { title, plot: None, columns, rows, digits, reference: Some(REFERENCE) }
+}

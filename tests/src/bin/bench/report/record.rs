@@ -1,0 +1,48 @@
+//! Writes what was measured: as JSON for programs, and as a document with plots.
+
+use std::{
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result};
+
+use super::plot;
+use crate::{report, results::Results, table::Table};
+
+/// Writes `target/bench/results.json`.
+pub(crate) fn results(results: &Results) -> Result<()> {
+    let folder = workspace()?.join("target/bench");
+    fs::create_dir_all(&folder)?;
+    let text = serde_json::to_string_pretty(results)? + "\n";
+    fs::write(folder.join("results.json"), text).context("cannot write the results")
+}
+
+/// Writes `docs/measurements.md`, and its plots next to it.
+pub(crate) fn document(results: &Results, tables: &[Table]) -> Result<()> {
+    let docs = workspace()?.join("docs");
+    fs::create_dir_all(docs.join("measurements"))?;
+    let mut text = format!(
+        "# Measurements\n\nBy `cargo xtask bench --record`: {}.\n\n\
+         Medians of interleaved rounds. Figures compare within this run only. Sources come in random order and are spread over IPv4; \
+         *endless* is a new one for each packet. With real frames, every limiter drops what passes as well, at its own hook.\n",
+        report::header(results)
+    );
+    for table in tables {
+        let mut title = table.title.clone();
+        title[..1].make_ascii_uppercase();
+        let _ = write!(text, "\n## {title}\n\n");
+        if let Some(name) = table.plot {
+            plot::draw(table, &docs.join("measurements").join(name).with_extension("svg"))?;
+            let _ = write!(text, "![{}](measurements/{name}.svg)\n\n", table.title);
+        }
+        text += &table.markdown();
+    }
+    fs::write(docs.join("measurements.md"), text).context("cannot write the document")
+}
+
+fn workspace() -> Result<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+    folder.map(Path::to_owned).context("the tests lie in no workspace")
+}

@@ -1,0 +1,307 @@
+//! The product's bytecode, run packet by packet under a clock that the test sets.
+
+pub mod empty;
+mod mapped;
+pub mod old_maps;
+pub mod runner;
+pub mod walker;
+
+use aya::{
+    Ebpf,
+    maps::{Array, IterableMap as _, Map, MapData, PerCpuValues},
+    programs::{Xdp, XdpMode},
+};
+use ratelimit::dataplane::{
+    program::loader::{self, Settings},
+    rules::{policies, spec::Terms},
+    tables::open::Tables,
+};
+use ratelimit_common::{
+    buckets::bucket::Bucket,
+    identity::{class::ANY, source::Source},
+    limits::{
+        limit::SECOND,
+        policy::{Policy, PolicyId},
+    },
+    maps::{
+        control::{self, Control},
+        cpu::Cpu,
+    },
+    meters::gcra::units,
+    reason::{Count, Reason},
+    rules::rule::COMMAND,
+};
+
+use mapped::Mapped;
+
+use crate::{Namespace, Runner, Sandbox, Verdict, delete_rule, set_rule, traffic::sink::Attached};
+
+/// A slot that no rule uses, for policies that a test writes itself.
+const TEST_SLOT: PolicyId = 100;
+
+/// The seed of programs under an injected clock, so that a test meets the same cells each time.
+const SEED: [u64; 4] = [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344, 0xa409_3822_299f_31d0, 0x082e_fa98_ec4e_6c89];
+
+/// The program and its maps, on no interface that sees traffic.
+pub struct Bytecode {
+    pub(crate) ebpf: Ebpf,
+    settings: Settings,
+    attached: Vec<Attached>,
+    _namespace: Namespace,
+    /// The maps, for rules and for looking.
+    pub tables: Tables,
+}
+
+/// The clock alone. Rules must not change while it is used, since it writes the whole control entry.
+pub struct Clock {
+    map: Array<MapData, Control>,
+    value: Control,
+}
+
+impl Clock {
+    /// Moves the clock on by this many nanoseconds, and returns what it reads then.
+    ///
+    /// # Panics
+    ///
+    /// Where the kernel refuses.
+    pub fn advance(&mut self, nanoseconds: u64) -> u64 {
+        self.value.clock += nanoseconds;
+        self.value.coarse_clock = coarse(&self.value);
+        self.map.set(0, self.value, 0).expect("cannot write the control map");
+        self.value.clock
+    }
+}
+
+/// What the coarse clock reads: the last tick, where it has ticks.
+fn coarse(control: &Control) -> u64 {
+    control.clock - control.clock.checked_rem(control.tick).unwrap_or(0)
+}
+
+impl Bytecode {
+    /// Loads the program with the clock that [`Self::set_time`] sets.
+    ///
+    /// # Panics
+    ///
+    /// Where the kernel refuses it, as it does without root's privileges.
+    #[must_use]
+    pub fn load() -> Self {
+        Self::with(Settings::default())
+    }
+
+    /// Loads the program with other settings, and that clock.
+    ///
+    /// # Panics
+    ///
+    /// Where the kernel refuses it, as it does without root's privileges.
+    #[must_use]
+    pub fn with(settings: Settings) -> Self {
+        let fixed_seed = settings.fixed_seed.or(Some(SEED));
+        Self::new(Settings { injected_clock: true, fixed_seed, ..settings })
+    }
+
+    /// Loads the program as the product does, with the kernel's clock.
+    ///
+    /// # Panics
+    ///
+    /// Where the kernel refuses it, as it does without root's privileges.
+    #[must_use]
+    pub fn with_kernel_clock() -> Self {
+        Self::with_kernel_clock_and(Settings::default())
+    }
+
+    /// Loads the program with other settings, and the kernel's clock.
+    ///
+    /// # Panics
+    ///
+    /// Where the kernel refuses it, as it does without root's privileges.
+    #[must_use]
+    pub fn with_kernel_clock_and(settings: Settings) -> Self {
+        Self::new(settings)
+    }
+
+    fn new(settings: Settings) -> Self {
+        let mut ebpf = loader::load(&settings, None).expect("cannot load the program; run `cargo xtask test` as root");
+        let tables = Tables::of(&mut ebpf, &settings).expect("cannot prepare the maps");
+        // While a program is attached, running it repeatedly does not wait for the kernel's dispatcher each time. The loopback of
+        // a network namespace of its own serves, and goes with it.
+        let (namespace, _) = Namespace::pair();
+        let program = loader::program(&mut ebpf, &settings).expect("the object has no program");
+        namespace.run(|| program.attach("lo", XdpMode::Skb)).expect("cannot attach to the loopback interface");
+        Self { ebpf, settings, attached: Vec::new(), tables, _namespace: namespace }
+    }
+
+    /// Attaches the program's variant that drops every packet to a link of the victim's, with the same maps, in the driver.
+    ///
+    /// # Panics
+    ///
+    /// If `link` has a program already.
+    pub fn attach_dropping(&mut self, sandbox: &Sandbox, link: &str) {
+        let program: &mut Xdp = self.ebpf.program_mut(control::PROGRAM_BENCH).unwrap().try_into().unwrap();
+        program.load().expect("the kernel refuses the program");
+        sandbox.victim(|| program.attach(link, XdpMode::Driver)).expect("cannot attach");
+    }
+
+    /// Attaches the program to a link of the victim's until this is dropped.
+    ///
+    /// # Panics
+    ///
+    /// If `link` has a program already.
+    pub fn attach(&mut self, sandbox: &Sandbox, link: &str, mode: XdpMode) {
+        let program = loader::program(&mut self.ebpf, &self.settings).expect("the object has no program");
+        let id = sandbox.victim(|| program.attach(link, mode)).expect("cannot attach");
+        self.attached.push(Attached::of(program.take_link(id).unwrap()));
+    }
+
+    /// Sets the time of the packets that follow, in nanoseconds.
+    pub fn set_time(&mut self, nanoseconds: u64) {
+        let mut control = self.tables.control().expect("cannot read the control map");
+        control.clock = nanoseconds;
+        control.coarse_clock = coarse(&control);
+        self.tables.set_control(&control).expect("cannot write the control map");
+    }
+
+    /// A second handle on the clock, to move it while packets run on other threads.
+    ///
+    /// # Panics
+    ///
+    /// Where the kernel refuses to open the control map once more.
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        let id = self.tables.control.map().info().expect("cannot read the control map").id();
+        let map = MapData::from_id(id).and_then(|data| Array::try_from(Map::Array(data)));
+        let value = self.tables.control().expect("cannot read the control map");
+        Clock { map: map.expect("cannot open the control map again"), value }
+    }
+
+    /// Makes `policy` the default for every source from the next packet on, and the limit that may make the largest debt.
+    pub fn set_default(&mut self, policy: &Policy) {
+        self.tables.policies.set(TEST_SLOT, policy, 0).expect("cannot write a policy");
+        let mut control = self.tables.control().expect("cannot read the control map");
+        control.largest_debt = policies::largest_debt(policy);
+        self.tables.set_control(&control).expect("cannot write the control map");
+        self.tables.set_default_policy(ANY, TEST_SLOT, COMMAND).expect("cannot write a default");
+        self.tables.renew().expect("cannot write the control map");
+    }
+
+    /// Gives a target (`10.0.0.0/8`, `default udp/53`) these terms, replacing its rule if it has one.
+    pub fn set(&mut self, target: &str, terms: impl Into<Terms>) {
+        set_rule(&mut self.tables, target, terms);
+    }
+
+    /// Deletes the rule of a target.
+    pub fn delete(&mut self, target: &str) {
+        delete_rule(&mut self.tables, target);
+    }
+
+    /// The program and its maps apart, so that packets run on one thread while rules change on another.
+    pub fn apart(&mut self) -> (Runner<'_>, &mut Tables) {
+        (Runner(program(&self.ebpf, &self.settings)), &mut self.tables)
+    }
+
+    /// Runs one packet.
+    pub fn send(&self, frame: &[u8]) -> Verdict {
+        self.repeat(frame, 1)
+    }
+
+    /// Runs the same packet `times` times; the verdict is that of the last.
+    pub fn repeat(&self, frame: &[u8], times: u32) -> Verdict {
+        Runner(self.program()).repeat(frame, times)
+    }
+
+    /// Runs one packet, and returns what it has become as well.
+    pub fn exchange(&self, frame: &[u8]) -> (Verdict, Vec<u8>) {
+        Runner(self.program()).exchange(frame)
+    }
+
+    /// Runs one packet and says why it passed or was dropped.
+    pub fn reason(&self, frame: &[u8]) -> Reason {
+        let before = self.counts();
+        let verdict = self.send(frame);
+        let after = self.counts();
+        let counted = |&(reason, count): &(Reason, Count)| {
+            let earlier = before[reason as usize].1;
+            (count.packets == earlier.packets + 1 && count.bytes == earlier.bytes + frame.len() as u64)
+                .then_some(reason)
+        };
+        let reasons: Vec<Reason> = after.iter().filter_map(counted).collect();
+        let [reason] = reasons[..] else { panic!("one packet was counted under {reasons:?}") };
+        assert_eq!(reason.passes(), verdict == Verdict::Pass, "{reason:?}");
+        reason
+    }
+
+    /// Packets and bytes by reason so far.
+    #[must_use]
+    pub fn counts(&self) -> Vec<(Reason, Count)> {
+        self.tables.counts().expect("cannot read the counters")
+    }
+
+    /// Packets of one reason so far.
+    #[must_use]
+    pub fn count(&self, reason: Reason) -> u64 {
+        self.counts()[reason as usize].1.packets
+    }
+
+    /// The bucket of a source.
+    #[must_use]
+    pub fn bucket(&self, source: Source) -> Option<Bucket> {
+        self.tables.buckets.get(&source, 0).ok()
+    }
+
+    /// Sets the cost of a new bucket so that there can be `per_second` on each CPU, and returns how many there could be.
+    ///
+    /// # Panics
+    ///
+    /// Where the kernel refuses.
+    pub fn set_admissions(&mut self, per_second: u64) -> u64 {
+        let mut control = self.tables.control().expect("cannot read the control map");
+        let before = control.admission.per_second;
+        control.admission.per_second = per_second;
+        control.admission.cost = (units(SECOND) / per_second).max(1);
+        self.tables.set_control(&control).expect("cannot write the control map");
+        before
+    }
+
+    /// What each CPU has for itself.
+    ///
+    /// # Panics
+    ///
+    /// Where the kernel refuses.
+    #[must_use]
+    pub fn cpus(&self) -> PerCpuValues<Cpu> {
+        self.tables.cpus.get(&0, 0).expect("cannot read what CPUs have")
+    }
+
+    /// Forgets every source: its bucket, its log, its cell, its note, and what budgets have been used.
+    ///
+    /// # Panics
+    ///
+    /// Where the kernel refuses.
+    pub fn forget(&mut self) {
+        let tracked: Vec<_> = self.tables.buckets.keys().collect::<Result<_, _>>().expect("cannot read the buckets");
+        for source in tracked {
+            self.tables.buckets.remove(&source).expect("cannot remove a bucket");
+        }
+        let logged: Vec<_> = self.tables.logs.keys().collect::<Result<_, _>>().expect("cannot read the logs");
+        for source in logged {
+            self.tables.logs.remove(&source).expect("cannot remove a log");
+        }
+        Mapped::of(self.tables.front.map()).zero();
+        let now = units(self.tables.control().expect("cannot read the control map").clock);
+        let fresh = Cpu { admission: now, sampling: now, ..Cpu::default() };
+        let cpus: Vec<_> = self.cpus().iter().map(|_| fresh).collect();
+        let cpus = PerCpuValues::try_from(cpus).expect("cannot write what CPUs have");
+        self.tables.cpus.set(0, cpus, 0).expect("cannot write what CPUs have");
+    }
+
+    /// The loaded program.
+    #[must_use]
+    pub fn program(&self) -> &Xdp {
+        program(&self.ebpf, &self.settings)
+    }
+}
+
+fn program<'a>(ebpf: &'a Ebpf, settings: &Settings) -> &'a Xdp {
+    let name = if settings.frags { control::PROGRAM } else { control::PROGRAM_LINEAR };
+    let program = ebpf.program(name).expect("the object has no program");
+    program.try_into().expect("the program is not an XDP program")
+}

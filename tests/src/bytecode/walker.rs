@@ -1,0 +1,179 @@
+//! Packets of many sources for one program, without a network: what benchmarks measure with.
+
+use std::{fmt, net::Ipv4Addr};
+
+use aya::{
+    Ebpf, EbpfLoader, TestRun as _, TestRunOptions,
+    maps::{Array, Map, MapData, ProgramArray},
+    programs::{Xdp, XdpMode},
+};
+use aya_obj::programs::XdpAttachType;
+use serde::{Serialize, Serializer};
+
+use super::mapped::Mapped;
+use crate::{Frame, Namespace, OBJECT, scatter};
+
+/// How many sources packets come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sources {
+    /// This many.
+    Count(u32),
+    /// A new one for each packet.
+    Endless,
+}
+
+/// Which source is next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// One after the other.
+    InTurn,
+    /// Any.
+    Random,
+}
+
+/// Where sources that never come again begin, so that they are none of those that do.
+const ENDLESS_FROM: u64 = 1 << 24;
+/// Where the IPv4 source is in an Ethernet frame without tags.
+const SOURCE_AT: u32 = 26;
+
+/// What the walker answers where no program follows it, and the product never does (`linux/bpf.h`).
+const XDP_ABORTED: u32 = 0;
+
+/// Runs a program on UDP packets of many sources. Any number of walkers can run the same program at a time.
+pub struct Walker {
+    frame: Vec<u8>,
+    ebpf: Ebpf,
+    next: ProgramArray<MapData>,
+    target: Option<Xdp>,
+    state: Array<MapData, [u64; 2]>,
+    table: Mapped,
+    /// What the table holds.
+    filled: Option<(u32, Order)>,
+    first: u32,
+    counted: u64,
+    endless: u64,
+    _namespace: Namespace,
+}
+
+impl Walker {
+    /// Makes one whose packets go to `port`, and whose sources are numbered from `first` on.
+    ///
+    /// # Panics
+    ///
+    /// Where the kernel refuses, as it does without root's privileges.
+    #[must_use]
+    pub fn new(port: u16, first: u32) -> Self {
+        let mut loader = EbpfLoader::new();
+        let mut ebpf =
+            loader.override_global("SOURCE_AT", &SOURCE_AT, true).load(OBJECT).expect("cannot load the walker");
+        let next = ebpf.take_map("NEXT").unwrap().try_into().unwrap();
+        let state = ebpf.take_map("WALK").unwrap().try_into().unwrap();
+        let Some(Map::Array(table)) = ebpf.take_map("TABLE") else { panic!("the walker has no table") };
+        let program: &mut Xdp = ebpf.program_mut("walk").unwrap().try_into().unwrap();
+        program.load().expect("the kernel refuses the walker");
+        // As for the product's program, see `Bytecode`.
+        let (namespace, _) = Namespace::pair();
+        namespace.run(|| program.attach("lo", XdpMode::Skb)).expect("cannot attach to the loopback interface");
+        let frame = Frame::udp(Self::source(first), port).bytes();
+        let (table, filled) = (Mapped::of(&table), None);
+        Self {
+            frame,
+            ebpf,
+            next,
+            target: None,
+            state,
+            table,
+            filled,
+            first,
+            counted: 0,
+            endless: ENDLESS_FROM,
+            _namespace: namespace,
+        }
+    }
+
+    /// The source of this number.
+    #[must_use]
+    pub fn source(number: u32) -> Ipv4Addr {
+        scatter::spread(number).into()
+    }
+
+    /// A number that looks drawn at random; the same for the same `number`.
+    #[must_use]
+    pub fn draw(number: u64) -> u64 {
+        scatter::scattered(number)
+    }
+
+    /// Has the packets of the next runs go to this program, which must take frames of several buffers.
+    ///
+    /// # Panics
+    ///
+    /// If it does not.
+    pub fn lead_to(&mut self, program: &Xdp) {
+        self.next.set(0, program.fd().unwrap(), 0).expect("the kernel refuses to call this program");
+        let info = program.info().expect("cannot read the program");
+        let target = Xdp::from_program_info(info, "target".into(), XdpAttachType::Interface);
+        self.target = Some(target.expect("cannot open the program again"));
+    }
+
+    /// Runs the program on this many packets, on the calling thread.
+    ///
+    /// # Panics
+    ///
+    /// Where the kernel refuses to run it, or the packets do not get to the program.
+    pub fn run(&mut self, sources: Sources, order: Order, packets: u32) {
+        let mask = match sources {
+            Sources::Count(count) => self.fill(count, order) - 1,
+            Sources::Endless => 0,
+        };
+        let number = if mask == 0 { &mut self.endless } else { &mut self.counted };
+        // In turn from the first on, so that as many packets visit each.
+        let begin = if mask != 0 && order == Order::InTurn { 0 } else { *number };
+        self.state.set(0, [begin, u64::from(mask)], 0).expect("cannot write to a map");
+        *number += u64::from(packets);
+        let walk: &Xdp = self.ebpf.program("walk").unwrap().try_into().unwrap();
+        // The packets of one source are the same, and need nobody to change them.
+        let target = self.target.as_ref().filter(|_| sources == Sources::Count(1));
+        let program = target.unwrap_or(walk);
+        let mut options = TestRunOptions::new();
+        options.data_in = Some(&self.frame);
+        options.repeat = packets;
+        let verdict = program.test_run(options).expect("cannot run the walker").return_value;
+        assert_ne!(verdict, XDP_ABORTED, "the walker did not come to the program that it leads to");
+    }
+}
+
+impl Walker {
+    /// Writes `count` sources into the table, and returns the entries that it has then: a power of two.
+    fn fill(&mut self, count: u32, order: Order) -> u32 {
+        let entries = (4 * count).next_power_of_two().clamp(1 << 12, 1 << 20);
+        if self.filled != Some((count, order)) {
+            let index = |entry: u32| match order {
+                Order::InTurn => entry % count,
+                Order::Random => (scatter::scattered(u64::from(entry)) % u64::from(count)) as u32,
+            };
+            self.table.fill((0..entries).map(|entry| scatter::spread(self.first + index(entry))));
+            self.filled = Some((count, order));
+        }
+        entries
+    }
+}
+
+impl Serialize for Sources {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match *self {
+            Self::Count(count) => serializer.serialize_u32(count),
+            Self::Endless => serializer.serialize_str("endless"),
+        }
+    }
+}
+
+impl fmt::Display for Sources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Count(count) if count >= 1_000_000 => write!(f, "{} M", count / 1_000_000),
+            Self::Count(count) if count >= 1_000 => write!(f, "{} k", count / 1_000),
+            Self::Count(count) => write!(f, "{count}"),
+            Self::Endless => f.write_str("endless"),
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Sends frames through the product's bytecode, its host build and etherparse, and compares.
+
+pub mod tally;
+
+use std::{fmt, net::IpAddr};
+
+use ratelimit::dataplane::{
+    program::loader::Settings,
+    rules::{list, services::Services},
+};
+use ratelimit_common::{
+    identity::{
+        class::{ANY, Class},
+        service::{ICMP, ICMPV6, Service},
+        source::Source,
+    },
+    limits::limit::{Limit, Rate, SECOND},
+    reason::{Count, REASONS, Reason},
+    rules::rule::COMMAND,
+};
+use ratelimit_ebpf::{packet::frame::Packet, parse::parser};
+
+use crate::{
+    Bytecode, Clock, Verdict,
+    disagreement::{Expected, expected},
+    generate::Kinds,
+    reference::{Opinion, Payload, reference},
+    tally::Tally,
+};
+
+/// Each has a limit of its own, so that each packet's bucket tells which one it was taken for.
+const SERVICES: [&str; 12] =
+    ["tcp", "tcp/443", "tcp/80", "udp", "udp/53", "sctp", "sctp/9", "icmp", "tcp-syn", "gre", "ah", "200"];
+
+/// Bits of an IPv6 source that is not on the own link.
+const IPV6_PREFIX: u8 = 64;
+
+/// The kernel runs no frame shorter than an Ethernet header.
+const SHORTEST: usize = 14;
+
+/// Frames between two steps of the clock: less than the cap on ARP and neighbour discovery lets pass at once.
+const FRAMES_PER_SECOND: u64 = 5_000;
+
+/// A comparison that goes on frame by frame.
+pub struct Differential {
+    bytecode: Bytecode,
+    clock: Clock,
+    services: Services,
+    counts: [Count; REASONS],
+    /// What has come out so far.
+    pub tally: Tally,
+}
+
+/// A frame on which the product does not say what is expected of it.
+#[derive(Debug)]
+pub struct Mismatch {
+    frame: Vec<u8>,
+    theirs: Opinion,
+    expected: Expected,
+    product: String,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hex: String = self.frame.iter().map(|byte| format!("{byte:02x}")).collect();
+        writeln!(f, "frame of {} bytes: {hex}", self.frame.len())?;
+        writeln!(f, "etherparse: {:?}", self.theirs)?;
+        let because: Vec<_> = self.expected.because().collect();
+        writeln!(f, "expected:   {:?}, by {because:?}", self.expected.opinion)?;
+        write!(f, "product:    {}", self.product)
+    }
+}
+
+impl std::error::Error for Mismatch {}
+
+impl Differential {
+    /// Loads the program with a limit for each of several services that no packet reaches.
+    ///
+    /// # Panics
+    ///
+    /// Where the kernel refuses it, as it does without root's privileges.
+    #[must_use]
+    pub fn new() -> Self {
+        let settings = Settings { services: true, ipv6_prefix: IPV6_PREFIX.into(), ..Settings::default() };
+        let mut bytecode = Bytecode::with(Settings { cells: 0, ..settings });
+        let rate = Rate { amount: 1_000_000, period: SECOND };
+        let limit = Limit { packets: Some(rate), burst: Some(1_000_000), ..Limit::default() };
+        let terms = limit.policy().expect("the limit cannot be").into();
+        for service in ["default".to_owned()].into_iter().chain(SERVICES.map(|service| format!("default {service}"))) {
+            let target = service.parse().expect("no target");
+            list::set(&mut bytecode.tables, target, &terms, None, COMMAND).expect("cannot set a rule");
+        }
+        bytecode.set_time(SECOND);
+        let services = Services::read(&bytecode.tables).expect("cannot read the services");
+        let clock = bytecode.clock();
+        Self { bytecode, clock, services, counts: [Count::default(); REASONS], tally: Tally::default() }
+    }
+
+    /// Compares on one frame, which was made of `kinds`.
+    ///
+    /// # Errors
+    ///
+    /// With both opinions where the product's is not the one expected.
+    pub fn compare(&mut self, frame: &[u8], kinds: Kinds) -> Result<(), Box<Mismatch>> {
+        let theirs = reference(frame);
+        let expected = expected(frame, theirs);
+        let mismatch = |product| Box::new(Mismatch { frame: frame.to_vec(), theirs, expected, product });
+        on_host(frame, &expected.opinion).map_err(mismatch)?;
+        self.tally.count(theirs, &expected, kinds);
+        if frame.len() < SHORTEST {
+            self.tally.too_short += 1;
+            return Ok(());
+        }
+        if self.tally.frames.is_multiple_of(FRAMES_PER_SECOND) {
+            self.clock.advance(SECOND);
+        }
+        self.on_kernel(frame, &expected.opinion).map_err(mismatch)
+    }
+
+    /// Checks that nothing was counted but what was expected of each frame, and that no other source was billed.
+    ///
+    /// # Panics
+    ///
+    /// If it was.
+    pub fn finish(&self) {
+        for ((reason, count), expected) in self.bytecode.counts().into_iter().zip(self.counts) {
+            assert_eq!(count, expected, "{reason:?}");
+        }
+        assert_eq!(self.bytecode.tables.tracked().expect("cannot read the buckets"), [], "sources billed by mistake");
+    }
+
+    /// Whether the bytecode does with a frame what follows from `opinion`, and nothing else; otherwise what it does.
+    fn on_kernel(&mut self, frame: &[u8], opinion: &Opinion) -> Result<(), String> {
+        let length = frame.len() as u64;
+        let (reason, source) = self.outcome(opinion);
+        let verdict = self.bytecode.send(frame);
+        let count = &mut self.counts[reason as usize];
+        (count.packets, count.bytes) = (count.packets + 1, count.bytes + length);
+        let is_so = match source {
+            // Its bucket is enough: what passes otherwise leaves none.
+            Some(source) => {
+                let has_passed = self.take(&source, [1, length, 0, 0]);
+                // Beside the bucket that is billed, new connections to a port with a class of its own leave one that refers to it.
+                let telling = self.telling(opinion).map(|telling| {
+                    let mut reference = source;
+                    reference.class |= telling << 8;
+                    reference
+                });
+                has_passed && telling.is_none_or(|reference| self.take(&reference, [0; 4]))
+            }
+            None => self.packets(reason) == count_of(&self.counts, reason),
+        };
+        if is_so && (verdict == Verdict::Pass) == reason.passes() { Ok(()) } else { Err(self.describe(verdict)) }
+    }
+
+    /// The reason that is counted, and the source that is billed, if any.
+    fn outcome(&self, opinion: &Opinion) -> (Reason, Option<Source>) {
+        let reason = match opinion {
+            Opinion::NotIp => Reason::NotIp,
+            Opinion::Arp | Opinion::NeighbourDiscovery => Reason::LinkDiscovery,
+            Opinion::Malformed | Opinion::Judged { payload: Payload::Contradictory, .. } => Reason::Malformed,
+            Opinion::Truncated | Opinion::Judged { payload: Payload::Cut, .. } => Reason::Truncated,
+            Opinion::TooManyTags => Reason::TooManyTags,
+            Opinion::TooManyHeaders => Reason::TooManyHeaders,
+            Opinion::Judged { source, payload } => {
+                return (Reason::WithinLimit, Some(billed(source).of_class(self.class(payload))));
+            }
+        };
+        (reason, None)
+    }
+
+    /// The class of the narrowest service that a payload belongs to.
+    fn class(&self, payload: &Payload) -> Class {
+        let services = match *payload {
+            Payload::Port { transport, port, is_new } => [
+                is_new.then_some(Service::TcpSyn),
+                Some(Service::Port(transport, port)),
+                Some(Service::Protocol(transport.protocol())),
+            ],
+            Payload::Protocol(ICMP | ICMPV6) => [Some(Service::Icmp), None, None],
+            Payload::Protocol(protocol) => [Some(Service::Protocol(protocol)), None, None],
+            Payload::LaterFragment | Payload::Cut | Payload::Contradictory => [None; 3],
+        };
+        services.into_iter().flatten().find_map(|service| self.services.class(service)).unwrap_or(ANY)
+    }
+
+    /// Removes the bucket that counts so many packets and bytes that passed, and that were dropped; says whether it is there.
+    fn take(&mut self, source: &Source, counts: [u64; 4]) -> bool {
+        let is_so = self.bytecode.bucket(*source).is_some_and(|bucket| {
+            counts == [bucket.passed_packets, bucket.passed_bytes, bucket.dropped_packets, bucket.dropped_bytes]
+        });
+        is_so && self.bytecode.tables.buckets.remove(source).is_ok()
+    }
+
+    /// The class of the port to which a new connection is asked for, if it has one.
+    fn telling(&self, opinion: &Opinion) -> Option<u16> {
+        match *opinion {
+            Opinion::Judged { payload: Payload::Port { transport, port, is_new: true }, .. } => {
+                self.services.class(Service::Port(transport, port)).map(u16::from)
+            }
+            _ => None,
+        }
+    }
+
+    /// Packets counted for one reason.
+    fn packets(&self, reason: Reason) -> u64 {
+        let counters = self.bytecode.tables.counters.get(&(reason as u32), 0).expect("cannot read a counter");
+        counters.iter().map(|count| count.packets).sum()
+    }
+
+    /// What the bytecode did with the last frame.
+    fn describe(&self, verdict: Verdict) -> String {
+        let now = self.bytecode.counts().into_iter().zip(self.counts);
+        let changes = now.filter(|((_, now), expected)| now != expected).map(|((reason, now), expected)| {
+            format!("{reason:?} {:+}", now.packets.wrapping_sub(expected.packets).cast_signed())
+        });
+        let changes: Vec<_> = changes.collect();
+        let tracked = self.bytecode.tables.tracked().expect("cannot read the buckets");
+        format!("{verdict:?}, counters off by {changes:?}, buckets {tracked:?}")
+    }
+}
+
+impl Default for Differential {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Whether the host build of the parser says of a frame what follows from `opinion`; otherwise what it says. It tells no
+/// services apart, so it never looks at what a packet carries, save for neighbour discovery.
+///
+/// # Errors
+///
+/// With what it says.
+pub fn on_host(frame: &[u8], opinion: &Opinion) -> Result<(), String> {
+    let expected = match opinion {
+        Opinion::NotIp => Err(Reason::NotIp),
+        Opinion::Arp | Opinion::NeighbourDiscovery => Err(Reason::LinkDiscovery),
+        Opinion::Malformed => Err(Reason::Malformed),
+        Opinion::Truncated => Err(Reason::Truncated),
+        Opinion::TooManyTags => Err(Reason::TooManyTags),
+        Opinion::TooManyHeaders => Err(Reason::TooManyHeaders),
+        Opinion::Judged { source: IpAddr::V4(source), .. } => Ok(Source::v4(source.octets())),
+        Opinion::Judged { source: IpAddr::V6(source), .. } => Ok(Source::v6(source.octets(), 128)),
+    };
+    let said = parser::parse(&Packet::from(frame)).map(|parsed| parsed.source);
+    if said == expected { Ok(()) } else { Err(format!("host build: {said:?}")) }
+}
+
+/// The source that pays for packets from an address.
+fn billed(address: &IpAddr) -> Source {
+    match address {
+        IpAddr::V4(address) => Source::v4(address.octets()),
+        IpAddr::V6(address) if address.is_unicast_link_local() => Source::v6(address.octets(), 128),
+        IpAddr::V6(address) => Source::v6(address.octets(), IPV6_PREFIX),
+    }
+}
+
+fn count_of(counts: &[Count; REASONS], reason: Reason) -> u64 {
+    counts[reason as usize].packets
+}

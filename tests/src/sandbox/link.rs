@@ -1,0 +1,79 @@
+//! The wire between the two namespaces: a veth pair that needs no neighbour discovery and is silent by itself.
+
+use std::{num::NonZero, process::Command, ptr, thread};
+
+use rustix::{
+    ioctl::{Updater, ioctl},
+    net::{AddressFamily, SocketType, socket},
+};
+
+use super::{process, queues};
+use crate::{MAC, Namespace, PEER_IPV4, PEER_IPV6, PEER_LINK, VICTIM_IPV4, VICTIM_IPV6, VICTIM_LINK};
+
+/// Joins the two by a veth pair with addresses, up and running.
+pub(crate) fn connect(victim: &Namespace, peer: &Namespace) {
+    // A receive queue for each CPU: then every sender drains what it has queued itself, and the wire loses nothing.
+    let cpus = thread::available_parallelism().map_or(1, NonZero::get);
+    let queues = format!("numtxqueues {cpus} numrxqueues {cpus}");
+    ip(victim, &format!("link add {VICTIM_LINK} {queues} type veth peer name {PEER_LINK} {queues}"));
+    ip(victim, &format!("link set {PEER_LINK} netns {}", peer.network_path()));
+    for (namespace, link, ipv4, ipv6) in
+        [(victim, VICTIM_LINK, VICTIM_IPV4, VICTIM_IPV6), (peer, PEER_LINK, PEER_IPV4, PEER_IPV6)]
+    {
+        let [a, b, c, d, e, f] = MAC;
+        // Without ARP the kernel sends every packet to its own link address: as both ends have the same one, it arrives.
+        let address = format!("address {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x} arp off");
+        ip(namespace, &format!("link set {link} {address} addrgenmode none"));
+        ip(namespace, &format!("address add {ipv4}/16 dev {link}"));
+        ip(namespace, &format!("address add {ipv6}/32 dev {link} nodad"));
+        namespace.run(|| receive_redirected(link));
+        ip(namespace, "link set lo up");
+        ip(namespace, &format!("link set {link} up"));
+        // Whatever source a test makes up can be answered.
+        ip(namespace, &format!("route add default dev {link}"));
+        ip(namespace, &format!("-6 route add default dev {link}"));
+    }
+    if cpus > 1 {
+        queues::keep_sockets_apart(peer);
+    }
+}
+
+/// Runs `ip` with these words inside.
+///
+/// # Panics
+///
+/// With what it prints, if it fails.
+pub(crate) fn ip(namespace: &Namespace, words: &str) -> String {
+    let output = process::output(namespace, Command::new("ip").args(words.split_whitespace()));
+    assert!(output.status.success(), "ip {words}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("ip prints UTF-8")
+}
+
+/// Lets a veth receive what XDP programs on its peer send: it must have either a program or GRO, so switch GRO on.
+fn receive_redirected(link: &str) {
+    /// `SIOCETHTOOL`
+    const ETHTOOL: rustix::ioctl::Opcode = 0x8946;
+    /// `ETHTOOL_SGRO`
+    const SET_GRO: u32 = 0x2c;
+
+    /// `struct ifreq` with `ifr_data`.
+    #[repr(C)]
+    struct Request {
+        name: [u8; 16],
+        value: *mut Value,
+        padding: [u8; 16],
+    }
+    /// `struct ethtool_value`.
+    #[repr(C)]
+    struct Value {
+        command: u32,
+        data: u32,
+    }
+
+    let mut value = Value { command: SET_GRO, data: 1 };
+    let mut request = Request { name: [0; 16], value: ptr::from_mut(&mut value), padding: [0; 16] };
+    request.name[..link.len()].copy_from_slice(link.as_bytes());
+    let socket = socket(AddressFamily::INET, SocketType::DGRAM, None).expect("cannot open a socket");
+    // SAFETY: the command reads a `struct ifreq` that points to a `struct ethtool_value`, and both outlive the call.
+    unsafe { ioctl(&socket, Updater::<ETHTOOL, Request>::new(&mut request)) }.expect("cannot switch GRO on");
+}

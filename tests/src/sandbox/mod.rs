@@ -1,0 +1,168 @@
+//! The world of one test: a victim, a peer from which all traffic comes, and a private bpffs.
+
+pub mod kernel;
+mod link;
+pub mod namespace;
+pub mod process;
+pub mod queues;
+
+use std::{
+    fs,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+
+use crate::{Namespace, Process};
+
+/// The victim's interface, which the tests protect.
+pub const VICTIM_LINK: &str = "eth0";
+/// The peer's end of it.
+pub const PEER_LINK: &str = "peer0";
+/// The victim's address, in a /16.
+pub const VICTIM_IPV4: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
+/// The peer's address, in the same /16.
+pub const PEER_IPV4: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
+/// The victim's address, in a /32.
+pub const VICTIM_IPV6: Ipv6Addr = Ipv6Addr::new(0xfd00, 9, 0, 0, 0, 0, 0, 1);
+/// The peer's address, in the same /32 and the same /64.
+pub const PEER_IPV6: Ipv6Addr = Ipv6Addr::new(0xfd00, 9, 0, 0, 0, 0, 0, 2);
+
+/// A victim and a peer, joined by one link, that exist nowhere but in this process: when it ends, in whatever way, all
+/// of it is gone.
+#[derive(Debug)]
+pub struct Sandbox {
+    victim: Arc<Namespace>,
+    peer: Arc<Namespace>,
+    leaves_pins: AtomicBool,
+}
+
+impl Sandbox {
+    /// Makes one; any number can exist at a time.
+    ///
+    /// # Panics
+    ///
+    /// Without root's privileges, or iproute2.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "making namespaces is nothing that happens by default")]
+    pub fn new() -> Self {
+        let (victim, peer) = Namespace::pair();
+        link::connect(&victim, &peer);
+        Self { victim: Arc::new(victim), peer: Arc::new(peer), leaves_pins: AtomicBool::new(false) }
+    }
+
+    /// Runs `work` on a thread in the victim's namespace, and returns what it returns.
+    ///
+    /// # Panics
+    ///
+    /// With what `work` panics with.
+    pub fn victim<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        self.victim.run(work)
+    }
+
+    /// Runs `work` on a thread in the peer's namespace, and returns what it returns.
+    ///
+    /// # Panics
+    ///
+    /// With what `work` panics with.
+    pub fn peer<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        self.peer.run(work)
+    }
+
+    /// Runs a program in the victim's namespace until it ends.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be started.
+    pub fn output(&self, command: &mut Command) -> Output {
+        process::output(&self.victim, command)
+    }
+
+    /// Starts a program in the victim's namespace.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be started.
+    #[must_use]
+    pub fn start(&self, command: Command) -> Process {
+        Process::start(&self.victim, command)
+    }
+
+    /// Runs `ip` with these words in the victim's namespace, and returns what it prints.
+    ///
+    /// # Panics
+    ///
+    /// If it fails.
+    pub fn ip(&self, words: &str) -> String {
+        link::ip(&self.victim, words)
+    }
+
+    /// Deletes the link between victim and peer, and makes it anew.
+    ///
+    /// # Panics
+    ///
+    /// If the system refuses.
+    pub fn renew_link(&self) {
+        link::ip(&self.victim, &format!("link del {VICTIM_LINK}"));
+        link::connect(&self.victim, &self.peer);
+    }
+
+    /// Gives the peer another address, for sockets to bind to.
+    ///
+    /// # Panics
+    ///
+    /// If it has that one already.
+    pub fn add_peer_address(&self, address: impl Into<IpAddr>) {
+        match address.into() {
+            IpAddr::V4(address) => link::ip(&self.peer, &format!("address add {address}/32 dev {PEER_LINK}")),
+            IpAddr::V6(address) => link::ip(&self.peer, &format!("address add {address}/128 dev {PEER_LINK} nodad")),
+        };
+    }
+
+    /// The namespace that all traffic comes from.
+    pub(crate) fn peer_namespace(&self) -> Arc<Namespace> {
+        Arc::clone(&self.peer)
+    }
+
+    /// Every file and folder in the private bpffs.
+    #[must_use]
+    pub fn pins(&self) -> Vec<PathBuf> {
+        let mut pins = self.victim(|| entries(Path::new("/sys/fs/bpf")));
+        // Some kernels put two iterators of their own into every bpffs.
+        pins.retain(|path| path.extension().is_none_or(|extension| extension != "debug"));
+        pins
+    }
+
+    /// Declares that the test leaves pins behind, for which the sandbox would otherwise panic on drop.
+    pub fn leave_pins(&self) {
+        self.leaves_pins.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        if !thread::panicking() && !self.leaves_pins.load(Ordering::Relaxed) {
+            let pins = self.pins();
+            assert!(pins.is_empty(), "left behind: {pins:?}");
+            let links = self.ip("link show");
+            assert!(!links.contains("xdp"), "a program is left on an interface: {links}");
+        }
+    }
+}
+
+/// All that is below `folder`.
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).expect("cannot list the bpffs").flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            found.extend(entries(&entry.path()));
+        }
+        found.push(entry.path());
+    }
+    found
+}

@@ -1,0 +1,286 @@
+//! Traffic from the peer, sent by the kernel itself: millions of packets a second, all counted.
+
+use std::{
+    io, panic,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use aya::{
+    Ebpf, EbpfLoader, TestRun as _, TestRunAttrs, TestRunOptions,
+    maps::{Array, MapData},
+    programs::{ProgramError, Xdp},
+};
+use rustix::{
+    net::{AddressFamily, SocketType, netdevice::name_to_index, socket},
+    thread::{CpuSet, sched_setaffinity},
+};
+
+use super::{interrupt::interrupt, walk::Walk};
+use crate::{Namespace, OBJECT, PEER_LINK, Sandbox, kernel_at_least};
+
+/// Packets that the kernel makes at a time. A veth's ring takes four of these.
+const BATCH: u32 = 64;
+
+/// What to send, and how.
+#[derive(Debug, Clone)]
+pub struct Flood {
+    frame: Vec<u8>,
+    walk: Walk,
+    pace: Option<u64>,
+    cpu: Option<usize>,
+}
+
+/// A flood that is being sent. It stops when this is dropped.
+pub struct Running {
+    counter: Arc<Counter>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Packets sent, as the program counts them.
+type Counter = Array<MapData, u64>;
+/// As the program has it.
+type Head = [u64; 16];
+
+impl Flood {
+    /// As many of this frame as one CPU can send, from the source that it names.
+    #[must_use]
+    pub fn of(frame: impl Into<Vec<u8>>) -> Self {
+        Self { frame: frame.into(), walk: Walk::default(), pace: None, cpu: None }
+    }
+
+    /// From `count` sources in turn, beginning with the frame's: address by address for IPv4, /64 by /64 for IPv6.
+    ///
+    /// # Panics
+    ///
+    /// If the frame's headers are not sound.
+    #[must_use]
+    pub fn sources(mut self, count: u32) -> Self {
+        self.walk = Walk::sources(&self.frame, count);
+        self
+    }
+
+    /// From `count` addresses in turn, beginning with the frame's.
+    ///
+    /// # Panics
+    ///
+    /// If the frame's headers are not sound.
+    #[must_use]
+    pub fn addresses(mut self, count: u32) -> Self {
+        self.walk = Walk::addresses(&self.frame, count);
+        self
+    }
+
+    /// Each packet from another IPv4 address, all over the address space; `used` of them are left out.
+    ///
+    /// # Panics
+    ///
+    /// If the frame's headers are not sound.
+    #[must_use]
+    pub fn endless(mut self, used: u32) -> Self {
+        self.walk = Walk::endless(&self.frame, used);
+        self
+    }
+
+    /// Draws each packet's source at random instead of taking turns.
+    #[must_use]
+    pub fn in_random_order(mut self) -> Self {
+        self.walk = self.walk.in_random_order();
+        self
+    }
+
+    /// Sends this many packets per second in all, evenly, one by one: 50,000 are about the most that this can do.
+    #[must_use]
+    pub fn pace(mut self, packets_per_second: u64) -> Self {
+        self.pace = Some(packets_per_second);
+        self
+    }
+
+    /// Sends from this CPU only, counted from 0.
+    #[must_use]
+    pub fn on_cpu(mut self, cpu: usize) -> Self {
+        self.cpu = Some(cpu);
+        self
+    }
+
+    /// Sends exactly `packets` packets. All of them have arrived when it returns.
+    ///
+    /// # Panics
+    ///
+    /// If the kernel refuses to send.
+    pub fn send(&self, sandbox: &Sandbox, packets: u64) {
+        let sent = self.begin(sandbox, packets).join();
+        assert_eq!(sent, packets);
+    }
+
+    /// Sends for this long, and returns how many packets that were.
+    ///
+    /// # Panics
+    ///
+    /// If the kernel refuses to send.
+    #[must_use]
+    pub fn send_for(&self, sandbox: &Sandbox, time: Duration) -> u64 {
+        let running = self.start(sandbox);
+        thread::sleep(time);
+        running.stop()
+    }
+
+    /// Sends until stopped.
+    ///
+    /// # Panics
+    ///
+    /// If the kernel does not take the program.
+    #[must_use]
+    pub fn start(&self, sandbox: &Sandbox) -> Running {
+        self.begin(sandbox, u64::MAX)
+    }
+
+    fn begin(&self, sandbox: &Sandbox, packets: u64) -> Running {
+        let mut loader = EbpfLoader::new();
+        self.walk.configure(&mut loader);
+        let mut ebpf = loader.load(OBJECT).expect("cannot load the kernel side of the tests");
+        let mut head: Array<_, Head> = ebpf.map_mut("HEAD").unwrap().try_into().unwrap();
+        head.set(0, self.head(), 0).expect("cannot write to a map");
+        let counter: Counter = ebpf.take_map("SENT").unwrap().try_into().unwrap();
+        let program: &mut Xdp = ebpf.program_mut("send").unwrap().try_into().unwrap();
+        program.load().expect("the kernel refuses the program");
+
+        let counter = Arc::new(counter);
+        let stop = Arc::new(AtomicBool::new(false));
+        let sender = Sender {
+            flood: self.clone(),
+            namespace: sandbox.peer_namespace(),
+            ebpf,
+            counter: Arc::clone(&counter),
+            stop: Arc::clone(&stop),
+        };
+        let thread = thread::spawn(move || sender.send(packets));
+        Running { counter, stop, thread: Some(thread) }
+    }
+
+    /// The frame's beginning, as the program restores it.
+    fn head(&self) -> Head {
+        let mut head = [0; _];
+        for (word, bytes) in head.iter_mut().zip(self.frame.chunks_exact(8)) {
+            *word = u64::from_ne_bytes(bytes.try_into().unwrap());
+        }
+        head
+    }
+}
+
+impl Running {
+    /// Packets sent so far.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        count(&self.counter)
+    }
+
+    /// Stops, and returns how many packets were sent.
+    ///
+    /// # Panics
+    ///
+    /// If the kernel refused to send.
+    pub fn stop(self) -> u64 {
+        self.interrupt();
+        self.join()
+    }
+
+    fn interrupt(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = &self.thread {
+            interrupt(thread);
+        }
+    }
+
+    fn join(mut self) -> u64 {
+        if let Some(Err(payload)) = self.thread.take().map(JoinHandle::join) {
+            panic::resume_unwind(payload);
+        }
+        self.sent()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.interrupt();
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// The thread that sends.
+struct Sender {
+    flood: Flood,
+    namespace: Arc<Namespace>,
+    ebpf: Ebpf,
+    counter: Arc<Counter>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Sender {
+    fn send(self, packets: u64) {
+        self.namespace.enter();
+        if let Some(cpu) = self.flood.cpu {
+            let mut cpus = CpuSet::new();
+            cpus.set(cpu);
+            sched_setaffinity(None, &cpus).expect("cannot move to this CPU");
+        }
+        // Linux 7 preempts lazily: what waits for a grace period of RCU, as our own commands do, would wait for the end of the run.
+        let most = if kernel_at_least(7, 0) { 100_000 } else { u64::from(u32::MAX) };
+        let program: &Xdp = self.ebpf.program("send").unwrap().try_into().unwrap();
+        let context = context(self.flood.frame.len() as u32);
+        let begin = Instant::now();
+        while !self.stop.load(Ordering::Relaxed) {
+            let due = self.flood.pace.map_or(packets, |pace| packets.min(due(begin.elapsed(), pace)));
+            let missing = due - count(&self.counter);
+            if due == packets && missing == 0 {
+                return;
+            }
+            match self.flood.pace {
+                Some(_) if missing == 0 => thread::sleep(Duration::from_millis(1)),
+                // More than one at a time make the kernel wait, before and after, until all CPUs know the program.
+                Some(_) => inject(program, &self.flood.frame, &context, 1),
+                None => inject(program, &self.flood.frame, &context, missing.min(most) as u32),
+            }
+        }
+    }
+}
+
+/// How many packets are due after `elapsed`.
+fn due(elapsed: Duration, per_second: u64) -> u64 {
+    (elapsed.as_nanos() * u128::from(per_second) / 1_000_000_000) as u64
+}
+
+/// Has the kernel run the program on `packets` live frames, or fewer if a signal comes in between.
+fn inject(program: &Xdp, frame: &[u8], context: &[u8], packets: u32) {
+    let mut options = TestRunOptions::new();
+    options.data_in = Some(frame);
+    options.ctx_in = Some(context);
+    options.repeat = packets;
+    options.attrs = TestRunAttrs::new().xdp_live_frames(BATCH);
+    match program.test_run(options) {
+        Err(ProgramError::SyscallError(error)) if error.io_error.kind() == io::ErrorKind::Interrupted => {}
+        result => {
+            result.expect("the kernel refuses to send");
+        }
+    }
+}
+
+/// The `struct xdp_md` of a frame of `length` bytes that comes from the peer's link.
+fn context(length: u32) -> [u8; 24] {
+    let socket = socket(AddressFamily::INET, SocketType::DGRAM, None).expect("cannot open a socket");
+    let link = name_to_index(socket, PEER_LINK).expect("the peer has no link");
+    let mut context = [0; 24];
+    // The fields are data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex.
+    context[4..8].copy_from_slice(&length.to_ne_bytes());
+    context[12..16].copy_from_slice(&link.to_ne_bytes());
+    context
+}
+
+fn count(counter: &Counter) -> u64 {
+    counter.get(&0, 0).expect("the counter is gone")
+}

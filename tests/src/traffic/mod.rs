@@ -1,0 +1,8 @@
+//! Traffic in a sandbox: senders and receivers.
+
+pub mod ear;
+pub mod flood;
+mod interrupt;
+pub mod raw;
+pub mod sink;
+mod walk;

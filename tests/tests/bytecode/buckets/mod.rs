@@ -1,0 +1,4 @@
+//! Buckets of sources: which source gets one, and what it starts with.
+
+mod admission;
+mod handover;

@@ -1,0 +1,242 @@
+//! The limit of unknown sources, and how a source becomes known.
+
+use ratelimit::dataplane::program::loader::Settings;
+use ratelimit_common::{
+    cells::{
+        cached_refusal::{Note, Refusal},
+        cell::{self, Cell, Noted},
+        known_source::{CANDIDATE_KEPT, KEPT, Regular, SECONDS},
+    },
+    identity::source::Source,
+    limits::{
+        limit::SECOND,
+        policy::{DROP, Policy},
+    },
+    meters::gcra::units,
+    reason::Reason,
+};
+use ratelimit_tests::{Bytecode, Clock, Frame, Order, Sources, Walker, per_second};
+
+use super::{cell_entry_of, of_cpus, sharing};
+
+/// One second in the clock of known sources.
+const STEP: u64 = 1 << 30;
+/// Start of the clock, at the start of such a second.
+const BEGIN: u64 = 5 * STEP;
+
+fn limited(strangers: u64, cells: u32) -> Bytecode {
+    let mut bytecode = Bytecode::with(Settings { strangers, cells, ..crate::settings() });
+    bytecode.set("default", per_second(1_000, 1_000));
+    bytecode.set_time(BEGIN);
+    bytecode
+}
+
+/// Returns a flood in which every packet has another source.
+fn flood(bytecode: &Bytecode) -> Walker {
+    let mut walker = Walker::new(9, 0);
+    walker.lead_to(bytecode.program());
+    walker
+}
+
+fn frame(address: [u8; 4]) -> Vec<u8> {
+    Frame::udp(address, 9).bytes()
+}
+
+/// Makes these sources known: each sends in three different seconds, from the start of one on.
+fn make_regulars(bytecode: &Bytecode, clock: &mut Clock, addresses: &[[u8; 4]]) {
+    for second in 0..SECONDS {
+        for address in addresses {
+            bytecode.send(&frame(*address));
+        }
+        if second + 1 < SECONDS {
+            clock.advance(STEP);
+        }
+    }
+}
+
+fn remembered(bytecode: &Bytecode, address: [u8; 4]) -> Option<Regular> {
+    let source = Source::v4(address);
+    let hash = source.hash(&bytecode.tables.control().unwrap().seed);
+    cell_entry_of(bytecode, &source).regulars().map(Regular).into_iter().find(|regular| regular.is(hash))
+}
+
+fn is_regular(bytecode: &Bytecode, address: [u8; 4]) -> bool {
+    remembered(bytecode, address).is_some_and(Regular::is_regular)
+}
+
+fn all(bytecode: &Bytecode) -> Vec<Regular> {
+    let memory = bytecode.tables.front.iter().map(Result::unwrap);
+    memory.flat_map(|cell: Cell| cell.regulars().map(Regular)).collect()
+}
+
+#[test]
+fn a_flood_from_forged_sources_gets_the_unknown_rate_and_no_forged_source_becomes_known() {
+    for strangers in [100, 10_000, 250_000] {
+        let bytecode = limited(strangers, 1 << 14);
+        let (mut clock, mut walker) = (bytecode.clock(), flood(&bytecode));
+        let (seconds, steps) = (10, 100);
+        for _ in 0..seconds * steps {
+            walker.run(Sources::Endless, Order::InTurn, u32::try_from(2 * strangers / steps).unwrap());
+            clock.advance(SECOND / steps);
+        }
+        let passed = bytecode.count(Reason::WithinLimit);
+        assert_eq!(passed + bytecode.count(Reason::OverStrangers), 2 * strangers * seconds);
+        assert_eq!(passed, of_cpus(&bytecode, |cpu| cpu.strangers_passed));
+        let control = bytecode.tables.control().unwrap();
+        let batches = control.strangers_batch * bytecode.tables.cpus.get(&0, 0).unwrap().len() as u64;
+        let most = strangers * seconds + strangers / 10 + batches;
+        assert!(passed <= most, "{passed} of {most}");
+        assert!(passed >= strangers * seconds * 99 / 100, "{passed} of {most}");
+        assert!(!all(&bytecode).into_iter().any(Regular::is_regular));
+    }
+}
+
+#[test]
+fn a_source_seen_in_three_seconds_is_never_refused_as_unknown() {
+    let bytecode = limited(1_000, 1 << 14);
+    let (mut clock, mut walker) = (bytecode.clock(), flood(&bytecode));
+    let address = [192, 0, 2, 1];
+    let frame = frame(address);
+    walker.run(Sources::Endless, Order::InTurn, 1_000);
+    // A refused packet counts as well. Two packets in one second count once.
+    for _ in 0..SECONDS - 1 {
+        for _ in 0..10 {
+            assert_eq!(bytecode.reason(&frame), Reason::OverStrangers);
+        }
+        clock.advance(STEP);
+        walker.run(Sources::Endless, Order::InTurn, 2_000);
+    }
+    for _ in 0..200 {
+        assert_eq!(bytecode.reason(&frame), Reason::WithinLimit);
+        clock.advance(STEP / 2);
+        walker.run(Sources::Endless, Order::InTurn, 1_000);
+    }
+    assert!(bytecode.count(Reason::OverStrangers) > 50_000);
+    // Its own limit still applies.
+    bytecode.repeat(&frame, 1_001);
+    assert_eq!(bytecode.reason(&frame), Reason::OverPackets);
+}
+
+/// Returns addresses of which at most two share a cell.
+fn two_in_a_cell(bytecode: &Bytecode, count: usize) -> Vec<[u8; 4]> {
+    let (seed, cells) = (bytecode.tables.control().unwrap().seed, bytecode.tables.front.len());
+    let mut taken = vec![0; cells as usize];
+    let has_room = |address: &[u8; 4]| {
+        let taken = &mut taken[cell::index(Source::v4(*address).hash(&seed), cells) as usize];
+        *taken += 1;
+        *taken <= 2
+    };
+    (0x0a00_0001_u32..).map(u32::to_be_bytes).filter(has_room).take(count).collect()
+}
+
+#[test]
+fn known_sources_stay_known_through_ten_minutes_of_silence_and_a_flood() {
+    for per_second in [0, 2_000] {
+        let bytecode = limited(100, 64);
+        let (mut clock, mut walker) = (bytecode.clock(), flood(&bytecode));
+        let addresses = two_in_a_cell(&bytecode, 64);
+        make_regulars(&bytecode, &mut clock, &addresses);
+        let silent_for = |clock: &mut Clock, walker: &mut Walker, steps: u64| {
+            for _ in 0..steps {
+                clock.advance(STEP);
+                if per_second > 0 {
+                    walker.run(Sources::Endless, Order::InTurn, per_second);
+                }
+            }
+        };
+        silent_for(&mut clock, &mut walker, KEPT);
+        // The flood has spent the limit of unknown sources.
+        walker.run(Sources::Endless, Order::InTurn, 1_000);
+        for address in &addresses {
+            assert_eq!(bytecode.reason(&frame(*address)), Reason::WithinLimit, "{per_second}/s: {address:?}");
+        }
+        silent_for(&mut clock, &mut walker, KEPT + 1);
+        walker.run(Sources::Endless, Order::InTurn, 1_000);
+        for address in &addresses {
+            assert_eq!(bytecode.reason(&frame(*address)), Reason::OverStrangers, "{per_second}/s: {address:?}");
+        }
+    }
+}
+
+#[test]
+fn a_cell_holds_two_sources_and_candidates_are_replaced() {
+    let bytecode = limited(1_000, 1 << 10);
+    let mut clock = bytecode.clock();
+    let [one, two, late] = sharing(&bytecode, 3)[..] else { panic!("not three") };
+    for address in [one, two, late] {
+        bytecode.send(&frame(address));
+    }
+    assert!(remembered(&bytecode, one).is_some() && remembered(&bytecode, two).is_some());
+    assert_eq!(remembered(&bytecode, late), None);
+    // One of the two sends again in time. The other one is replaced when it expires.
+    clock.advance(CANDIDATE_KEPT * STEP);
+    bytecode.send(&frame(one));
+    bytecode.send(&frame(late));
+    assert_eq!(remembered(&bytecode, late), None);
+    clock.advance(STEP);
+    bytecode.send(&frame(late));
+    assert!(remembered(&bytecode, late).is_some() && remembered(&bytecode, one).is_some());
+    assert_eq!(remembered(&bytecode, two), None);
+    clock.advance(STEP);
+    make_regulars(&bytecode, &mut clock, &[one, late]);
+    assert!(is_regular(&bytecode, one) && is_regular(&bytecode, late));
+    // Two known sources stay, however often others send.
+    clock.advance(CANDIDATE_KEPT * 10 * STEP);
+    make_regulars(&bytecode, &mut clock, &[two]);
+    assert!(is_regular(&bytecode, one) && is_regular(&bytecode, late) && !is_regular(&bytecode, two));
+}
+
+/// Without a limit of unknown sources, a second cached refusal uses the space of known sources. It may still be there
+/// when the setting changes.
+#[test]
+fn leftover_cached_refusals_do_not_block_entries_of_known_sources() {
+    let mut bytecode = limited(100, 1);
+    let mut clock = bytecode.clock();
+    let until = units(BEGIN + 3_600 * SECOND);
+    for number in 0..64 {
+        let hash = number << 58 | number << 26;
+        let refusal = Refusal {
+            hash,
+            generation: 1,
+            until,
+            precise: false,
+            reason: Reason::OverPackets,
+            action: DROP,
+            amount: 0,
+        };
+        let Note { until, check } = Note::new(refusal);
+        bytecode
+            .tables
+            .front
+            .set(0, Cell { notes: [Noted::default(), Noted { until, check, dropped: 1 }], ..Cell::default() }, 0)
+            .unwrap();
+        let address = [192, 0, 2, number as u8];
+        make_regulars(&bytecode, &mut clock, &[address]);
+        assert!(is_regular(&bytecode, address), "{number}");
+    }
+}
+
+#[test]
+fn rules_apply_before_the_limit_of_unknown_sources() {
+    let mut bytecode = limited(100, 1 << 14);
+    bytecode.set("192.0.2.1", Policy::ALLOWED);
+    bytecode.set("192.0.2.2", Policy::DENIED);
+    let mut walker = flood(&bytecode);
+    walker.run(Sources::Endless, Order::InTurn, 10_000);
+    for _ in 0..100 {
+        assert_eq!(bytecode.reason(&frame([192, 0, 2, 1])), Reason::Allowed);
+        assert_eq!(bytecode.reason(&frame([192, 0, 2, 2])), Reason::Denied);
+        assert_eq!(bytecode.reason(&frame([192, 0, 2, 3])), Reason::OverStrangers);
+    }
+    assert_eq!(bytecode.count(Reason::Allowed), 100);
+}
+
+#[test]
+fn without_a_limit_of_unknown_sources_nothing_is_remembered() {
+    let bytecode = limited(0, 1 << 10);
+    let mut walker = flood(&bytecode);
+    walker.run(Sources::Endless, Order::InTurn, 100_000);
+    assert_eq!(bytecode.count(Reason::WithinLimit), 100_000);
+    assert_eq!(bytecode.count(Reason::OverStrangers), 0);
+    assert!(all(&bytecode).iter().all(|regular| *regular == Regular::default()));
+}

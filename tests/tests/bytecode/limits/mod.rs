@@ -1,0 +1,3 @@
+//! Limits of a source, and its parents.
+
+mod parents;

@@ -1,0 +1,219 @@
+//! Parents: wider limits that several sources share.
+
+use std::{cell::RefCell, cmp::Reverse, collections::HashMap, sync::Barrier, thread};
+
+use proptest::{
+    prelude::*,
+    test_runner::{Config, TestRunner},
+};
+use ratelimit::dataplane::{
+    program::loader::Settings,
+    rules::spec::{ParentLimit, Scope, Terms},
+};
+use ratelimit_common::{
+    identity::source::{IPV4, IPV6, Source},
+    limits::{
+        limit::{Limit, Rate, SECOND},
+        policy::{IN_PREFIX, Meter, Parent, Policy},
+    },
+    meters::gcra::{Answer, units},
+    reason::Reason,
+};
+use ratelimit_tests::{Bytecode, Frame, Verdict, per_second};
+
+use crate::front::{Front, with_and_without_cells};
+
+fn load(front: Front) -> Bytecode {
+    let mut bytecode = Bytecode::with(Settings { parents: true, ..front.settings() });
+    bytecode.set_time(SECOND);
+    bytecode
+}
+
+fn prefix(family: u8, bits: u8, policy: Policy) -> ParentLimit {
+    ParentLimit { scope: Scope::Prefix(family, Reverse(bits)), policy }
+}
+
+fn all(policy: Policy) -> ParentLimit {
+    ParentLimit { scope: Scope::All, policy }
+}
+
+fn sources_of_a_prefix_share_the_parent_limit(front: Front) {
+    let mut bytecode = load(front);
+    let parents =
+        vec![prefix(IPV4, 24, per_second(1, 10)), prefix(IPV6, 48, per_second(1, 20)), all(per_second(1, 25))];
+    bytecode.set("default", Terms { policy: per_second(1, 3), parents });
+    let passed = |from: std::net::IpAddr| {
+        (0..5).filter(|_| bytecode.send(&Frame::udp(from, 9).bytes()) == Verdict::Pass).count()
+    };
+    let v4: Vec<_> = (1..=5).map(|host| passed([10, 1, 2, host].into())).collect();
+    assert_eq!(v4, [3, 3, 3, 1, 0], "one /24");
+    assert_eq!(bytecode.reason(&Frame::udp([10, 1, 2, 9], 9).bytes()), Reason::OverParent);
+    let v6: Vec<_> = (0..8).map(|net| passed([0x2001, 0xdb8, 0, net, 0, 0, 0, 1].into())).collect();
+    assert_eq!(v6, [3, 3, 3, 3, 3, 0, 0, 0], "ten of the /24, and fifteen of this /48, are all that all may send");
+}
+
+fn a_rule_with_only_a_parent_limits_sources(front: Front) {
+    let mut bytecode = load(front);
+    bytecode.set("10.0.0.0/8", Terms { policy: Policy::UNLIMITED, parents: vec![all(per_second(1, 4))] });
+    let reasons = [1, 2, 3, 4, 5].map(|host| bytecode.reason(&Frame::udp([10, 0, 0, host], 9).bytes()));
+    let within = Reason::WithinLimit;
+    assert_eq!(reasons, [within, within, within, within, Reason::OverParent]);
+    assert_eq!(bytecode.reason(&Frame::udp([11, 0, 0, 1], 9).bytes()), within, "no rule concerns that one");
+}
+
+/// Generates the limit of a source or parent: packets, bytes or both.
+fn policy() -> impl Strategy<Value = Policy> {
+    let rate = (1u64..100).prop_map(|amount| Rate { amount, period: SECOND });
+    let bytes = (1_000u64..100_000).prop_map(|amount| Rate { amount, period: SECOND });
+    (prop::option::weighted(0.7, rate), prop::option::weighted(0.5, bytes), 1u64..20)
+        .prop_filter_map("a limit that cannot be", |(packets, bytes, burst)| {
+            Limit { packets, bytes, burst: Some(burst), ..Limit::default() }.policy().ok()
+        })
+}
+
+/// Model of all buckets by key. It asks all limits before it charges any.
+#[derive(Default)]
+struct Model {
+    states: HashMap<Source, [u64; 2]>,
+}
+
+impl Model {
+    fn judge(&mut self, levels: &[(Source, Policy)], now: u64, length: u32) -> Reason {
+        let ask = |meter: &Meter, state: u64, amount: u32| match meter.is_on() {
+            true => meter.ask(state, units(now), meter.cost_of(amount)),
+            false => Answer::Admit(state),
+        };
+        let mut next = Vec::new();
+        for (level, (key, policy)) in levels.iter().enumerate() {
+            let [packets, bytes] = *self.states.entry(*key).or_insert([units(now); 2]);
+            let refused = |reason| if level == 0 { reason } else { Reason::OverParent };
+            let Answer::Admit(packets) = ask(&policy.packets, packets, 1) else { return refused(Reason::OverPackets) };
+            let Answer::Admit(bytes) = ask(&policy.second, bytes, length) else { return refused(Reason::OverBytes) };
+            next.push((*key, [packets, bytes]));
+        }
+        self.states.extend(next);
+        Reason::WithinLimit
+    }
+}
+
+fn every_verdict_matches_the_model_and_refused_packets_are_not_charged(front: Front) {
+    let loaded = RefCell::new(load(front));
+    let (network, verdicts) = (RefCell::new(0u32), RefCell::new([0u64; 3]));
+    let arrivals = prop::collection::vec((0u64..SECOND / 50, 0u32..2, 1u32..4, 60usize..1_514), 1..80);
+    let mut runner = TestRunner::new(Config { cases: 400, failure_persistence: None, ..Config::default() });
+    let outcome = runner.run(&(policy(), policy(), policy(), arrivals), |(own, near, far, arrivals)| {
+        let mut bytecode = loaded.borrow_mut();
+        *network.borrow_mut() += 1;
+        // A new network has no debt. The far parent covers several near parents.
+        let base = *network.borrow() << 10;
+        let parents = vec![prefix(IPV4, 24, near), prefix(IPV4, 22, far)];
+        bytecode.set("default", Terms { policy: own, parents });
+        let id = |wanted: &Policy| {
+            (0..).find(|slot| bytecode.tables.policies.get(&u32::from(*slot), 0).unwrap() == *wanted).unwrap()
+        };
+        let (near_id, far_id) = (id(&near), id(&far));
+        let mut model = Model::default();
+        let mut now = u64::from(*network.borrow()) * 1_000 * SECOND;
+        for (gap, net, host, length) in arrivals {
+            now += gap;
+            bytecode.set_time(now);
+            let address = base | net << 8 | host;
+            let source = Source::v4(address.to_be_bytes());
+            let parent = |prefix, policy| source.parent(Parent { policy, scope: IN_PREFIX, prefix }, 0);
+            let levels = [(source, own), (parent(24, near_id), near), (parent(22, far_id), far)];
+            let frame = Frame::udp(address.to_be_bytes(), 9).length(length).bytes();
+            let expected = model.judge(&levels, now, frame.len() as u32);
+            let verdict = bytecode.send(&frame);
+            prop_assert_eq!(verdict == Verdict::Pass, expected.passes(), "{:?} expected", expected);
+            let index = match expected {
+                Reason::WithinLimit => 0,
+                Reason::OverParent => 1,
+                _ => 2,
+            };
+            verdicts.borrow_mut()[index] += 1;
+        }
+        // All states match the model exactly.
+        for (key, [packets, bytes]) in &model.states {
+            let bucket = bytecode.bucket(*key).unwrap();
+            let policy = [(near_id, near), (far_id, far)].into_iter().find(|(id, _)| key.parent == u32::from(*id) + 1);
+            let policy = policy.map_or(own, |(_, policy)| policy);
+            if policy.packets.is_on() {
+                prop_assert_eq!(bucket.packets, *packets, "{:?}", key);
+            }
+            if policy.second.is_on() {
+                prop_assert_eq!(bucket.second, *bytes, "{:?}", key);
+            }
+        }
+        Ok(())
+    });
+    outcome.unwrap_or_else(|error| panic!("{error}"));
+    let [passed, over_parent, over_own] = verdicts.into_inner();
+    println!("{passed} passed, {over_parent} refused by a parent, {over_own} by the own limit");
+    assert!(passed.min(over_parent).min(over_own) > 100, "the schedules hardly ask anything");
+}
+
+/// Sources on several CPUs compete for the last tokens of their parent. All buckets agree in the end.
+fn with_a_stopped_clock_exactly_the_parent_burst_passes(front: Front) {
+    const THREADS: u8 = 8;
+    let mut bytecode = load(front);
+    let burst = 50_000;
+    let parents = vec![prefix(IPV4, 24, per_second(1, burst))];
+    bytecode.set("default", Terms { policy: per_second(1_000, 10_000_000), parents });
+    let frames: Vec<_> = (0..THREADS).map(|host| Frame::udp([10, 0, 0, host], 9).bytes()).collect();
+    let start = Barrier::new(frames.len());
+    thread::scope(|scope| {
+        for frame in &frames {
+            let (bytecode, start) = (&bytecode, &start);
+            scope.spawn(move || {
+                start.wait();
+                for _ in 0..10 {
+                    bytecode.repeat(frame, 2_000);
+                }
+            });
+        }
+    });
+    let contended = bytecode.count(Reason::Contended);
+    assert_eq!(bytecode.count(Reason::WithinLimit), burst);
+    assert_eq!(bytecode.count(Reason::OverParent) + contended, u64::from(THREADS) * 20_000 - burst);
+    assert!(contended <= 160, "{contended} packets could not be judged");
+    // The sources paid for the packets that passed, and for no others.
+    let cost = per_second(1_000, 10_000_000).packets.cost_of(1);
+    let paid = (0..THREADS).map(|host| {
+        let bucket = bytecode.bucket(Source::v4([10, 0, 0, host])).unwrap();
+        (bucket.packets - units(SECOND)) / cost
+    });
+    assert_eq!(paid.sum::<u64>(), burst);
+}
+
+/// The program returns the near parent's charge if another CPU takes the last token of the far parent meanwhile.
+fn a_parent_is_not_charged_for_packets_that_the_next_parent_refuses(front: Front) {
+    let mut bytecode = load(front);
+    let (near, far) = (per_second(1_000, 1_000_000), per_second(1, 300));
+    let parents = vec![prefix(IPV4, 24, near), prefix(IPV4, 16, far)];
+    bytecode.set("default", Terms { policy: Policy::UNLIMITED, parents });
+    let cost = near.packets.cost_of(1);
+    let start = Barrier::new(4);
+    for round in 0..=u8::MAX {
+        thread::scope(|scope| {
+            for host in 0..4 {
+                let (bytecode, start) = (&bytecode, &start);
+                scope.spawn(move || {
+                    start.wait();
+                    bytecode.repeat(&Frame::udp([10, round, 0, host], 9).bytes(), 200);
+                });
+            }
+        });
+        let tracked = bytecode.tables.tracked().unwrap();
+        let is_near = |key: &Source| key.parent != 0 && key.prefix == 24 && key.address()[1] == round;
+        let (_, bucket) = tracked.iter().find(|(key, _)| is_near(key)).unwrap();
+        assert_eq!((bucket.packets - units(SECOND)) / cost, 300, "round {round}");
+    }
+}
+
+with_and_without_cells!(
+    sources_of_a_prefix_share_the_parent_limit,
+    a_rule_with_only_a_parent_limits_sources,
+    every_verdict_matches_the_model_and_refused_packets_are_not_charged,
+    with_a_stopped_clock_exactly_the_parent_burst_passes,
+    a_parent_is_not_charged_for_packets_that_the_next_parent_refuses,
+);

@@ -1,0 +1,3 @@
+//! Maps whose sizes change while packets arrive.
+
+mod resize;

@@ -1,0 +1,194 @@
+//! Bans of sources that exceed their limit.
+
+use ratelimit::dataplane::{program::loader::Settings, rules::list};
+use ratelimit_common::{
+    identity::source::Source,
+    limits::{
+        limit::SECOND,
+        policy::{BANNED_ID, Ban, Policy},
+    },
+    maps::{control::Control, event, names},
+    reason::Reason,
+    rules::rule::{BANNED, Rule},
+};
+use ratelimit_tests::{Bytecode, Frame, Verdict, per_second};
+
+use crate::front::{Front, with_and_without_cells};
+
+const ADDRESS: [u8; 4] = [192, 0, 2, 1];
+const TEN_MINUTES: u64 = 600 * SECOND;
+/// A ban at the first dropped packet, always of the same length.
+const BAN: Ban = Ban { time: TEN_MINUTES, most: TEN_MINUTES, after: 1, reserved: 0 };
+
+/// Loads a limit of five packets per second with a ban of ten minutes.
+fn load(front: Front) -> Bytecode {
+    let mut bytecode = Bytecode::with(front.settings());
+    bytecode.set_time(SECOND);
+    bytecode.set("default", Policy { ban: BAN, ..per_second(5, 5) });
+    bytecode
+}
+
+fn frame(address: [u8; 4]) -> Vec<u8> {
+    Frame::udp(address, 9).bytes()
+}
+
+/// Sends until the limit refuses a packet.
+fn exceed(bytecode: &Bytecode, address: [u8; 4]) {
+    let reasons = [0; 6].map(|_| bytecode.reason(&frame(address)));
+    assert_eq!(reasons[5], Reason::OverPackets);
+}
+
+/// Fills the ban map with other sources.
+fn fill(bytecode: &mut Bytecode, expires: u64) {
+    let ban = Rule { policy: BANNED_ID, prefix: 32, origin: BANNED, reserved: 0, expires };
+    for number in 0..names::BANS_MAX {
+        bytecode.tables.bans.insert(Source::v4((0x0a00_0000 + number).to_be_bytes()), ban, 0).unwrap();
+    }
+}
+
+/// Returns how many ban events the program has written.
+fn bans_told(bytecode: &Bytecode) -> usize {
+    bytecode.tables.events.iter().filter(|event| event.as_ref().unwrap().kind == event::BANNED).count()
+}
+
+/// Returns a program with a limit of DNS, and a DNS packet of a banned source.
+fn banned_from_dns(front: Front) -> (Bytecode, Vec<u8>) {
+    let mut bytecode = Bytecode::with(Settings { services: true, ..front.settings() });
+    bytecode.set_time(SECOND);
+    bytecode.set("default udp/53", Policy { ban: BAN, ..per_second(5, 5) });
+    let dns = Frame::udp(ADDRESS, 53).bytes();
+    while bytecode.send(&dns) == Verdict::Pass {}
+    (bytecode, dns)
+}
+
+fn a_source_over_its_limit_is_banned_until_the_ban_expires(front: Front) {
+    let bytecode = &mut load(front);
+    exceed(bytecode, ADDRESS);
+    // Its limit alone would admit packets again.
+    for seconds in [5, 60, 590] {
+        bytecode.set_time(SECOND + seconds * SECOND);
+        assert_eq!(bytecode.reason(&frame(ADDRESS)), Reason::Banned, "{seconds} s");
+        // The next address is not banned.
+        assert_eq!(bytecode.reason(&frame([192, 0, 2, 2])), Reason::WithinLimit, "{seconds} s");
+    }
+    bytecode.set_time(SECOND + TEN_MINUTES);
+    assert_eq!(bytecode.reason(&frame(ADDRESS)), Reason::WithinLimit);
+}
+
+/// A ban depends on neither the bucket nor the cell.
+fn a_ban_survives_the_eviction_of_buckets_and_cells(front: Front) {
+    let bytecode = &mut load(front);
+    exceed(bytecode, ADDRESS);
+    bytecode.forget();
+    assert_eq!(bytecode.reason(&frame(ADDRESS)), Reason::Banned);
+    let bans = bytecode.tables.bans().unwrap();
+    let [(source, Rule { policy: BANNED_ID, origin: BANNED, expires, .. })] = bans[..] else { panic!("{bans:?}") };
+    assert_eq!((source, expires), (Source::v4(ADDRESS), SECOND + TEN_MINUTES));
+    assert_eq!(bans_told(bytecode), 1);
+}
+
+fn lifting_a_ban_or_setting_a_rule_applies_to_the_next_packet(front: Front) {
+    let target = "192.0.2.1";
+    for allow in [false, true] {
+        let bytecode = &mut load(front);
+        exceed(bytecode, ADDRESS);
+        assert_eq!(bytecode.reason(&frame(ADDRESS)), if front.is_on() { Reason::OverPackets } else { Reason::Banned });
+        bytecode.set_time(2 * SECOND);
+        assert_eq!(bytecode.reason(&frame(ADDRESS)), Reason::Banned);
+        let expected = if allow {
+            bytecode.set(target, Policy::ALLOWED);
+            Reason::Allowed
+        } else {
+            list::delete(&mut bytecode.tables, target.parse().unwrap()).unwrap();
+            Reason::WithinLimit
+        };
+        assert_eq!(bytecode.reason(&frame(ADDRESS)), expected);
+        assert!(bytecode.tables.bans().unwrap().is_empty());
+    }
+}
+
+fn lifting_a_ban_keeps_the_rule_of_the_source(front: Front) {
+    let target = "192.0.2.1".parse().unwrap();
+    let mut bytecode = load(front);
+    bytecode.set("192.0.2.1", Policy { ban: BAN, ..per_second(5, 5) });
+    exceed(&bytecode, ADDRESS);
+    bytecode.set_time(2 * SECOND);
+    assert_eq!(bytecode.reason(&frame(ADDRESS)), Reason::Banned);
+    list::lift_ban(&mut bytecode.tables, target).unwrap();
+    assert_eq!(bytecode.reason(&frame(ADDRESS)), Reason::WithinLimit);
+    assert!(bytecode.tables.bans().unwrap().is_empty());
+    assert!(list::get(&bytecode.tables, target).unwrap().is_some(), "the limit is gone with the ban");
+}
+
+fn commands_remove_expired_bans(front: Front) {
+    let mut bytecode = load(front);
+    fill(&mut bytecode, 1);
+    let control = Control { clear_after: 1, ..bytecode.tables.control().unwrap() };
+    bytecode.tables.set_control(&control).unwrap();
+    bytecode.set("198.51.100.0/24", per_second(5, 5));
+    assert!(bytecode.tables.bans().unwrap().is_empty());
+    exceed(&bytecode, ADDRESS);
+    assert_eq!(bytecode.tables.bans().unwrap().len(), 1);
+}
+
+/// Another service can reuse its class later.
+fn a_ban_is_removed_with_the_last_rule_of_its_service(front: Front) {
+    let (mut bytecode, _) = banned_from_dns(front);
+    assert_eq!(bytecode.tables.bans().unwrap().len(), 1);
+    bytecode.delete("default udp/53");
+    assert!(bytecode.tables.bans().unwrap().is_empty());
+}
+
+/// Without space for a ban, the program counts that, and the limit still holds.
+fn with_a_full_ban_map_the_limit_still_holds(front: Front) {
+    let bytecode = &mut load(front);
+    fill(bytecode, u64::MAX);
+    exceed(bytecode, ADDRESS);
+    assert_eq!(bytecode.cpus().iter().map(|cpu| cpu.bans_failed).sum::<u64>(), 1);
+    assert_eq!(bans_told(bytecode), 0);
+    assert_eq!(bytecode.send(&frame(ADDRESS)), Verdict::Drop);
+    bytecode.set_time(2 * SECOND);
+    let passed =
+        [0; 8].map(|_| bytecode.send(&frame(ADDRESS))).iter().filter(|verdict| **verdict == Verdict::Pass).count();
+    assert_eq!(passed, 5);
+    assert_eq!(bytecode.count(Reason::Banned), 0);
+}
+
+fn a_ban_covers_only_the_service_of_its_limit(front: Front) {
+    let (mut bytecode, dns) = banned_from_dns(front);
+    bytecode.set_time(30 * SECOND);
+    assert_eq!(bytecode.reason(&dns), Reason::Banned);
+    assert_eq!(bytecode.reason(&frame(ADDRESS)), Reason::WithinLimit);
+}
+
+/// The new bucket starts with the offender's debt, since both share a cell.
+fn a_source_is_never_banned_for_packets_of_its_cell_neighbour(front: Front) {
+    let mut bytecode = Bytecode::with(Settings { cells: u32::from(front.is_on()), ..front.settings() });
+    bytecode.set_time(SECOND);
+    bytecode.set("default", Policy { ban: BAN, ..per_second(10, 10) });
+    for _ in 0..20 {
+        let _ = bytecode.send(&frame(ADDRESS));
+    }
+    let neighbour = [192, 0, 2, 7];
+    let expected = if front.is_on() { Reason::OverPackets } else { Reason::WithinLimit };
+    assert_eq!(bytecode.reason(&frame(neighbour)), expected);
+    for round in 1..=50 {
+        bytecode.set_time(SECOND + round * SECOND / 5);
+        let _ = bytecode.send(&frame(ADDRESS));
+        assert_ne!(bytecode.reason(&frame(neighbour)), Reason::Banned, "round {round}");
+    }
+    let bans: Vec<_> = bytecode.tables.bans().unwrap().into_iter().map(|(source, _)| source).collect();
+    assert_eq!(bans, [Source::v4(ADDRESS)]);
+}
+
+with_and_without_cells!(
+    a_source_over_its_limit_is_banned_until_the_ban_expires,
+    a_ban_survives_the_eviction_of_buckets_and_cells,
+    lifting_a_ban_or_setting_a_rule_applies_to_the_next_packet,
+    lifting_a_ban_keeps_the_rule_of_the_source,
+    commands_remove_expired_bans,
+    a_ban_is_removed_with_the_last_rule_of_its_service,
+    with_a_full_ban_map_the_limit_still_holds,
+    a_ban_covers_only_the_service_of_its_limit,
+    a_source_is_never_banned_for_packets_of_its_cell_neighbour,
+);

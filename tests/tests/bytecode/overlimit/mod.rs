@@ -1,0 +1,7 @@
+//! Packets over a limit: bans, soft and elastic limits, and shadow.
+
+mod ban;
+mod ban_history;
+mod elastic;
+mod shadow;
+mod soft;

@@ -1,0 +1,71 @@
+//! Size of the program, which shows reviewers when it grows.
+
+use std::time::Instant;
+
+use ratelimit::dataplane::program::loader::Settings;
+use ratelimit_tests::Bytecode;
+
+/// Maximum size of a program. It exceeds the values of kernel 6.18, since other verifiers walk some paths more often.
+struct Most {
+    /// Instructions that the verifier walks at load.
+    verified: u32,
+    /// Instructions that remain after the verifier has removed disabled features.
+    translated: u32,
+}
+
+/// Loads a program, prints its size, and asserts the maximum.
+#[track_caller]
+fn measure(name: &str, settings: Settings, most: &Most) {
+    let begin = Instant::now();
+    let bytecode = Bytecode::with(settings);
+    let loaded = begin.elapsed().as_millis();
+    let info = bytecode.program().info().unwrap();
+    let verified = info.verified_instruction_count().unwrap();
+    let translated = info.size_translated().unwrap() / 8;
+    println!("{name}: verified instructions: {verified}; in the kernel: {translated}; loaded in {loaded} ms");
+    assert!(verified <= most.verified, "the verifier walked through {verified} instructions");
+    assert!(translated <= most.translated, "the program has {translated} instructions in the kernel");
+}
+
+/// The values on kernel 6.18 are 64,000 and 4,800.
+#[test]
+fn the_default_program_stays_within_its_size_limit() {
+    measure("default", Settings::default(), &Most { verified: 150_000, translated: 5_400 });
+}
+
+/// The values on kernel 6.18 are 30,000 to 63,000, depending on LLVM's layout, and 2,300. Kernel 6.1 keeps unused
+/// functions.
+#[test]
+fn the_program_without_cells_is_small() {
+    measure(
+        "front off",
+        Settings { cells: 0, sample: false, ..Settings::default() },
+        &Most { verified: 120_000, translated: 4_000 },
+    );
+}
+
+/// The values on kernel 6.18 are 276,000 and 10,500. The kernel's maximum is a million.
+#[test]
+fn the_program_with_every_feature_stays_within_the_verifier_limit() {
+    measure("everything", everything(), &Most { verified: 500_000, translated: 11_500 });
+    let moving = Settings { moving: true, old_cells: 1 << 10, ..everything() };
+    measure("everything, while maps get other sizes", moving, &Most { verified: 600_000, translated: 12_500 });
+}
+
+fn everything() -> Settings {
+    Settings {
+        services: true,
+        parents: true,
+        pass_malformed: true,
+        strangers: 10_000,
+        reject: true,
+        windows: true,
+        logs: true,
+        soft: true,
+        elastic: true,
+        actions: true,
+        costs: true,
+        interfaces: true,
+        ..Settings::default()
+    }
+}

@@ -1,0 +1,7 @@
+//! Rules: which rule applies to a packet, which bucket it is charged to, and what it costs.
+
+mod cost;
+mod lookup;
+mod precedence;
+mod redirects;
+mod services;

@@ -1,0 +1,4 @@
+//! Events, and the sampled counters of sources.
+
+mod events;
+mod samples;

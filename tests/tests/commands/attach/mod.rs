@@ -1,0 +1,194 @@
+//! `attach`.
+
+mod log_level;
+mod settings;
+mod shadow;
+mod ssh;
+
+use std::thread;
+
+use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox, Sink, VICTIM_LINK};
+use serde_json::json;
+
+pub(crate) fn program_id(ratelimit: &Ratelimit<'_>) -> u32 {
+    ratelimit.json("status")["interfaces"][0]["program_id"].as_u64().unwrap() as u32
+}
+
+#[test]
+fn attach_without_a_rate_observes_and_prints_that() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let text = ratelimit.ok("attach eth0");
+    assert!(text.starts_with("eth0: attached, native\ndefault: no limit, only observing"), "{text}");
+    // The hint about unknown sources appears once, if the option is missing.
+    let hint = "strangers: not limited (`attach --strangers RATE` holds floods from forged addresses)\n";
+    assert!(text.ends_with(hint) && !ratelimit.ok("attach eth0").contains("strangers"), "{text}");
+    Flood::of(Frame::udp([10, 9, 0, 66], 9)).send(&sandbox, 50_000);
+    let status = ratelimit.json("status");
+    assert_eq!(status["dropped"], json!({"packets": 0, "bytes": 0}));
+    assert_eq!(status["reasons"]["within-limit"], json!({"packets": 50_000, "bytes": 3_000_000}));
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn replace_exchanges_another_program_and_restores_it_on_failure() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    // Attached by a link, as libbpf and aya do.
+    let sink = Sink::passing(&sandbox, VICTIM_LINK);
+    ratelimit.ok("attach eth0 --replace");
+    assert_ne!(program_id(&ratelimit), sink.program_id());
+    ratelimit.ok("detach --all");
+    drop(sink);
+
+    // Attached by netlink, as iproute2 does. The failure comes from an interface without native XDP.
+    let mut sink = Sink::passing(&sandbox, VICTIM_LINK);
+    let id = sink.program_id();
+    sandbox.victim(|| sink.pin_program("/sys/fs/bpf/pass"));
+    drop(sink);
+    sandbox.ip("link set dev eth0 xdpdrv pinned /sys/fs/bpf/pass");
+    // From here on only the interface holds the program.
+    sandbox.victim(|| std::fs::remove_file("/sys/fs/bpf/pass").unwrap());
+    ratelimit.fails("attach eth0 lo --replace");
+    let link = sandbox.ip("link show eth0");
+    assert!(link.contains(&format!("prog/xdp id {id} ")), "{link}");
+    assert!(ratelimit.fails("status").contains("not attached"));
+    ratelimit.ok("attach eth0 --replace");
+    assert_ne!(program_id(&ratelimit), id);
+    ratelimit.ok("detach --all");
+
+    // Attached by a link. Its owner finds it detached, and passed and dropped counters remain.
+    let sink = Sink::passing(&sandbox, VICTIM_LINK);
+    ratelimit.fails("attach eth0 lo --replace");
+    assert!(sandbox.ip("link show eth0").contains(&format!("prog/xdp id {} ", sink.program_id())));
+    sandbox.ip("link set dev eth0 xdpdrv off");
+}
+
+#[test]
+fn the_next_attach_completes_one_that_was_killed() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    ratelimit.ok("detach eth0");
+    // The program is pinned last, so these pins exist before it.
+    sandbox.victim(|| std::fs::remove_file("/sys/fs/bpf/ratelimit/program").unwrap());
+    let line = ratelimit.fails("status");
+    assert!(
+        line.starts_with(
+            "ratelimit: the pinned program is missing, as after an attach that was killed: run `ratelimit attach"
+        ),
+        "{line}"
+    );
+    assert!(ratelimit.ok("attach eth0 --packets 5/s").contains("default: 5/s per source, burst 5"));
+    // An attached program keeps its rules, even without its pin.
+    sandbox.victim(|| std::fs::remove_file("/sys/fs/bpf/ratelimit/program").unwrap());
+    let pins = sandbox.pins();
+    assert!(ratelimit.fails("attach eth0").contains("the pinned program is missing"));
+    assert_eq!(sandbox.pins(), pins);
+    assert!(sandbox.ip("link show eth0").contains("xdp"));
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn attach_prints_which_rules_were_kept() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    assert_eq!(ratelimit.ok("deny add 10.1.1.1 --for 10m"), "10.1.1.1: deny, ends in 10m\n");
+    assert_eq!(
+        ratelimit.ok("limit set 10.1.1.1 --packets 5/s --for 2h"),
+        "10.1.1.1: 5/s per source, burst 5, ends in 2h (instead of: deny, which does not come back)\n"
+    );
+    assert_eq!(ratelimit.json("allow add 10.1.1.1")["replaced"], "5/s");
+    ratelimit.ok("detach eth0");
+    let text = ratelimit.ok("attach eth0");
+    assert!(
+        text.ends_with("default: no limit\nrules in force: 1 (`ratelimit limit list`, `allow list`, `deny list`)\n"),
+        "{text}"
+    );
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn attach_prints_changed_settings_of_a_running_instance() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --ipv6-prefix 56 --packets 5/s");
+    let line = ratelimit.fails("attach eth0 --ipv6-prefix 48");
+    assert!(line.contains("has IPv6 prefix 56, not 48"), "{line}");
+    // Options that are not given keep their value.
+    ratelimit.ok("attach eth0");
+    assert_eq!(ratelimit.json("status")["ipv6_prefix"], 56);
+    ratelimit.ok("detach --all");
+    // Unknown sources need cells.
+    ratelimit.ok("attach eth0 --front off");
+    let line = ratelimit.fails("attach eth0 --strangers 1k/s");
+    assert!(line.contains("has no cells, which --strangers needs"), "{line}");
+    ratelimit.ok("attach eth0 --strangers off");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn interface_names_with_dots_work_and_deleted_interfaces_are_listed() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    sandbox.ip("link add wan1.100 type veth peer name far1");
+    ratelimit.ok("attach wan1.100 eth0");
+    let names = || {
+        let status = ratelimit.json("status");
+        let interfaces = status["interfaces"].as_array().unwrap().clone();
+        interfaces
+            .into_iter()
+            .map(|row| (row["name"].as_str().unwrap().to_owned(), row["mode"].clone()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(names(), [("eth0".to_owned(), json!("native")), ("wan1.100".to_owned(), json!("native"))]);
+    sandbox.ip("link del wan1.100");
+    assert_eq!(names()[1], ("wan1.100".to_owned(), json!(null)));
+    // A new interface can have the same name, and a deleted one can be detached.
+    sandbox.ip("link add wan1.100 type veth peer name far1");
+    ratelimit.ok("attach wan1.100");
+    assert_eq!(names()[1], ("wan1.100".to_owned(), json!("native")));
+    sandbox.ip("link del wan1.100");
+    ratelimit.ok("detach wan1.100");
+    assert_eq!(names().len(), 1);
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_renamed_interface_is_shown_by_its_new_name() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    sandbox.ip("link add old0 type veth peer name far0");
+    ratelimit.ok("attach old0");
+    sandbox.ip("link set old0 name new0");
+    assert_eq!(ratelimit.json("status")["interfaces"][0]["name"], "new0");
+    // A new interface with the old name does not replace it.
+    sandbox.ip("link add old0 type veth peer name far1");
+    ratelimit.ok("attach old0");
+    let status = ratelimit.json("status");
+    let names: Vec<_> =
+        status["interfaces"].as_array().unwrap().iter().map(|row| (&row["name"], &row["mode"])).collect();
+    assert_eq!(names, [(&json!("new0"), &json!("native")), (&json!("old0"), &json!("native"))]);
+    ratelimit.ok("detach old0");
+    assert!(sandbox.ip("link show new0").contains("xdp") && !sandbox.ip("link show old0").contains("xdp"));
+    ratelimit.ok("detach new0");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn concurrent_commands_wait_for_each_other() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    thread::scope(|scope| {
+        for number in 0..8 {
+            let ratelimit = &ratelimit;
+            scope.spawn(move || {
+                ratelimit.ok("attach eth0");
+                ratelimit.ok(&format!("limit set 10.9.0.{number} --packets {}/s", number + 1));
+            });
+        }
+    });
+    assert_eq!(ratelimit.json("limit list").as_array().unwrap().len(), 8);
+    ratelimit.ok("detach --all");
+}

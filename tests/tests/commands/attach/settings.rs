@@ -1,0 +1,177 @@
+//! Options about the program: invalid values, and values that persist.
+
+use aya::maps::{Array, Map, MapData};
+use ratelimit_common::maps::control::Control;
+use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox};
+use serde_json::{Value, json};
+
+#[test]
+fn invalid_settings_are_refused() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let per_second = "expected a rate between 1/s and 100M/s";
+    for (words, expected) in [
+        ("attach eth0 --cells 3", "'3' for '--cells <N>': expected a power of two up to 1048576"),
+        ("attach eth0 --cells 0", "expected a power of two up to 1048576"),
+        ("attach eth0 --cells 2097152", "expected a power of two up to 1048576"),
+        ("attach eth0 --cells 8 --front off", "cannot be used with"),
+        ("attach eth0 --strangers 0/s", per_second),
+        ("attach eth0 --strangers 1/h", per_second),
+        ("attach eth0 --strangers some", "expected packets per s, m, h or d"),
+        ("attach eth0 --front off --strangers 1k/s", "--strangers needs the cells that --front off leaves away"),
+        ("attach eth0 --replies 0/s", per_second),
+        ("attach eth0 --replies 1/h", per_second),
+        ("attach eth0 --replies some", "expected packets per s, m, h or d"),
+        ("attach eth0 --admissions 0/s", per_second),
+        ("attach eth0 --admissions 1/m", per_second),
+        ("attach eth0 --sample some", "invalid value 'some' for '--sample"),
+        ("attach eth0 --front some", "invalid value 'some' for '--front"),
+        ("attach eth0 --max-sources 0", "0 is not in 1..=16777216"),
+    ] {
+        let line = ratelimit.fails(words);
+        assert!(line.contains(expected), "{words}: {line}");
+    }
+    assert!(sandbox.pins().is_empty());
+}
+
+/// The rule filter, which bans need, uses the first 32 bits of a source.
+#[test]
+fn bans_of_ipv6_sources_shorter_than_32_bits_are_refused() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let expected = "--ban needs IPv6 sources of 32 bits or more, and this instance has /24";
+    let line = ratelimit.fails("attach eth0 --ipv6-prefix 24 --packets 10/s --ban 10m");
+    assert!(line.contains(expected), "{line}");
+    assert!(sandbox.pins().is_empty());
+    ratelimit.ok("attach eth0 --ipv6-prefix 24");
+    let line = ratelimit.fails("limit set default --packets 10/s --ban 10m");
+    assert!(line.contains(expected), "{line}");
+    ratelimit.ok("limit set default --packets 10/s");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn sizes_of_a_running_instance_can_change_but_front_cannot() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --cells 1024 --max-sources 100");
+    let sizes = || {
+        let status = ratelimit.json("status");
+        [status["front"]["cells"].as_u64().unwrap(), status["sources"]["capacity"].as_u64().unwrap()]
+    };
+    assert_eq!(sizes(), [1_024, 100]);
+    let line = ratelimit.fails("attach eth0 --front off");
+    assert!(line.contains("has cells, not none (--front off): `ratelimit detach --all`"), "{line}");
+    for (words, expected) in [
+        ("--cells 4096", [4_096, 100]),
+        ("--max-sources 300", [4_096, 300]),
+        ("--cells 2 --max-sources 7", [2, 7]),
+        ("--front on", [131_072, 7]),
+    ] {
+        ratelimit.ok(&format!("attach eth0 {words}"));
+        assert_eq!(sizes(), expected, "{words}");
+    }
+    ratelimit.ok("detach --all");
+
+    ratelimit.ok("attach eth0 --front off");
+    let line = ratelimit.fails("attach eth0 --strangers 1k/s");
+    assert!(line.contains("the running instance has no cells, which --strangers needs"), "{line}");
+    assert_eq!(ratelimit.json("status")["strangers"], json!(null));
+    ratelimit.ok("detach --all");
+}
+
+/// Returns the settings that a running instance can change.
+fn settings(ratelimit: &Ratelimit<'_>) -> [Value; 4] {
+    let status = ratelimit.json("status");
+    let replies = &status["replies"]["per_second"];
+    [&status["strangers"]["per_second"], &status["sample"], &status["admission"]["per_second_and_cpu"], replies]
+        .map(Value::clone)
+}
+
+#[test]
+fn attach_names_the_default_limit_that_it_replaces() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --packets 5/s --parent all=1k/s");
+    let text = ratelimit.ok("attach eth0 --packets 6/s");
+    assert!(text.contains("\ndefault: 6/s per source, burst 6 (instead of: 5/s, all=1000/s)\n"), "{text}");
+    for words in ["attach eth0 --packets 6/s", "attach eth0"] {
+        let text = ratelimit.ok(words);
+        assert!(text.ends_with("\ndefault: 6/s per source, burst 6\n"), "{words}: {text}");
+    }
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn changed_settings_apply_at_once_and_persist() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    assert_eq!(settings(&ratelimit), [json!(null), json!(true), json!(10_000), json!(100)]);
+    let text = ratelimit.ok("attach eth0 --strangers 5k/s --sample off");
+    assert!(text.ends_with("\nstrangers: 5000/s together\nsamples: off\n"), "{text}");
+    assert_eq!(settings(&ratelimit), [json!(5_000), json!(false), json!(10_000), json!(100)]);
+    ratelimit.ok("attach eth0 --admissions 60/m");
+    assert_eq!(settings(&ratelimit), [json!(5_000), json!(false), json!(1), json!(100)]);
+    ratelimit.ok("attach eth0 --strangers off --sample on");
+    assert_eq!(settings(&ratelimit), [json!(null), json!(true), json!(1), json!(100)]);
+    let text = ratelimit.ok("attach eth0 --replies 5/s");
+    assert!(text.ends_with("\nanswers to rejected packets: 5/s together\n"), "{text}");
+    assert_eq!(settings(&ratelimit)[3], 5);
+    let text = ratelimit.ok("attach eth0 --replies off");
+    assert!(text.ends_with("\nanswers to rejected packets: none\n"), "{text}");
+    ratelimit.ok("attach eth0");
+    assert_eq!(settings(&ratelimit)[3], 0);
+    ratelimit.ok("detach --all");
+
+    let listed = || ratelimit.json("sources").as_array().unwrap().len();
+    ratelimit.ok("attach eth0 --sample off");
+    Flood::of(Frame::udp([10, 9, 0, 1], 9)).send(&sandbox, 100);
+    assert_eq!(listed(), 0);
+    ratelimit.ok("attach eth0 --sample on");
+    Flood::of(Frame::udp([10, 9, 0, 1], 9)).send(&sandbox, 100);
+    assert_eq!(listed(), 1);
+    ratelimit.ok("attach eth0 --strangers 1/s");
+    Flood::of(Frame::udp([10, 8, 0, 0], 9)).sources(1_000).send(&sandbox, 1_000);
+    let refused = ratelimit.json("status")["reasons"]["over-strangers"]["packets"].as_u64().unwrap();
+    assert!(refused > 900, "{refused}");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_rule_that_replaces_the_program_keeps_settings_and_seed() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit
+        .ok("attach eth0 --cells 4096 --strangers 3k/s --sample off --admissions 77/s --replies 9/s --malformed pass");
+    let control = || -> Control {
+        sandbox.victim(|| {
+            let data = MapData::from_pin("/sys/fs/bpf/ratelimit/CONTROL").unwrap();
+            Array::<_, Control>::try_from(Map::Array(data)).unwrap().get(&0, 0).unwrap()
+        })
+    };
+    let program = || ratelimit.json("status")["interfaces"][0]["program_id"].clone();
+    let (before, mut running) = (control(), program());
+    assert_ne!(before.seed, [0; 4]);
+    for words in [
+        "limit set default --service udp/53 --packets 5/s",
+        "limit set 10.0.0.0/8 --packets 5/s --parent all=10/s",
+        "limit del default --service udp/53",
+        "limit del 10.0.0.0/8",
+    ] {
+        ratelimit.ok(words);
+        assert_ne!(program(), running, "{words}");
+        running = program();
+        assert_eq!(settings(&ratelimit), [json!(3_000), json!(false), json!(77), json!(9)], "{words}");
+        let status = ratelimit.json("status");
+        assert_eq!((&status["front"]["cells"], &status["malformed"]), (&json!(4_096), &json!("pass")), "{words}");
+        let after = control();
+        assert_eq!((after.seed, after.tick, after.tick_zero), (before.seed, before.tick, before.tick_zero), "{words}");
+        assert_eq!(
+            (after.strangers, after.admission, after.replies, after.created),
+            (before.strangers, before.admission, before.replies, before.created)
+        );
+    }
+    assert_eq!(control().features, before.features);
+    ratelimit.ok("detach --all");
+}

@@ -1,0 +1,138 @@
+//! The operator's SSH session.
+
+use std::process::Command;
+
+use ratelimit_tests::{Flood, Frame, Output, Ratelimit, Sandbox};
+use serde_json::json;
+
+/// Address of the SSH client.
+const PEER: &str = "10.9.0.5";
+
+/// Runs `ratelimit` in an SSH session from `peer`.
+fn through_ssh(ratelimit: &Ratelimit<'_>, words: &str, peer: &str) -> Output {
+    let mut command = ratelimit.command(words);
+    command.env("SSH_CONNECTION", format!("{peer} 50000 10.9.0.1 22"));
+    ratelimit.output(&mut command)
+}
+
+#[test]
+fn the_first_attach_allows_the_peer_of_the_ssh_session() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let through_ssh = |words: &str, peer: &str| {
+        let output = through_ssh(&ratelimit, words, peer);
+        assert_eq!(output.status, 0, "{output:?}");
+        output.stdout
+    };
+    let text = through_ssh("attach eth0 --packets 1/h --burst 1", "10.9.0.5");
+    assert!(text.contains("10.9.0.5: allowed, because this SSH session comes from it"), "{text}");
+    Flood::of(Frame::syn([10, 9, 0, 5], 22)).send(&sandbox, 100);
+    assert_eq!(ratelimit.json("status")["reasons"]["allowed"]["packets"], 100);
+    assert_eq!(
+        ratelimit.json("allow list"),
+        json!([{"source": "10.9.0.5", "service": "any", "expires_in": null, "origin": "ssh"}])
+    );
+    // Only the first attach adds the rule. Later decisions of the operator stand.
+    ratelimit.ok("allow del 10.9.0.5");
+    through_ssh("attach eth0", "10.9.0.5");
+    assert_eq!(ratelimit.json("allow list"), json!([]));
+    ratelimit.ok("detach --all");
+
+    through_ssh("attach eth0 --no-allow-ssh", "10.9.0.5");
+    assert_eq!(ratelimit.json("allow list"), json!([]));
+    ratelimit.ok("detach --all");
+
+    // `sudo` removes the variable for the command, but not for the shell that started it.
+    let inner = ratelimit.command("attach eth0");
+    let mut shell = Command::new("sh");
+    let line = format!("env --unset=SSH_CONNECTION {} attach eth0; true", inner.get_program().display());
+    shell.args(["-c", &line]).env("SSH_CONNECTION", "2001:db8::5 50000 2001:db8::1 22");
+    let output = ratelimit.output(&mut shell);
+    assert!(output.stdout.contains("2001:db8::5: allowed"), "{output:?}");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn rules_that_block_an_ssh_session_require_force() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    let through_ssh = |words: &str| through_ssh(&ratelimit, words, PEER);
+    let refused = |words: &str| {
+        let rules = || ["allow list", "deny list", "limit list"].map(|words| ratelimit.json(words));
+        let before = rules();
+        let output = through_ssh(words);
+        let expected = "ratelimit: this SSH session comes from 10.9.0.5, which would be ";
+        let as_agreed = output.stderr.starts_with(expected) && output.stderr.contains(": nothing was changed, --force");
+        assert!(output.status == 2 && as_agreed, "{words}: {output:?}");
+        assert_eq!(rules(), before, "{words}");
+    };
+    let accepted = |words: &str| {
+        let output = through_ssh(words);
+        assert_eq!(output.status, 0, "{words}: {output:?}");
+    };
+    refused("deny add 10.9.0.5");
+    refused("deny add 10.9.0.0/24");
+    refused("deny add 0.0.0.0/0 --for 10m");
+    accepted("deny add 10.10.0.0/16");
+    accepted("deny add ::/0");
+    // With a rule of its own, the session allows a deny of its prefix. The rule then stays.
+    accepted("allow add 10.9.0.5");
+    accepted("deny add 10.9.0.0/24");
+    refused("allow del 10.9.0.5");
+    refused("deny add 10.9.0.5");
+    refused("limit set 10.9.0.5 --packets 1/d");
+    // The service of the session, or of the next connection.
+    for service in ["tcp/22", "tcp", "tcp-syn"] {
+        refused(&format!("deny add 10.9.0.5 --service {service}"));
+        refused(&format!("limit set 10.9.0.5 --service {service} --packets 1/d"));
+        accepted(&format!("deny add 10.9.0.0/24 --service {service}"));
+        accepted(&format!("deny del 10.9.0.0/24 --service {service}"));
+    }
+    accepted("limit set 10.9.0.5 --service udp/53 --packets 1/d");
+    accepted("limit del 10.9.0.5 --service udp/53");
+    accepted("limit set 10.9.0.5 --packets 1/d --force");
+    accepted("deny add 10.9.0.5 --force");
+    // Rules remain while nothing is attached. The next attach checks them.
+    ratelimit.ok("detach eth0");
+    let output = through_ssh("attach eth0");
+    assert!(output.status == 2 && output.stderr.contains("which the rules that were kept deny"), "{output:?}");
+    assert!(!sandbox.ip("link show eth0").contains("xdp"));
+    accepted("attach eth0 --no-allow-ssh");
+    // A failed attach leaves no rule.
+    ratelimit.ok("deny del 10.9.0.5");
+    ratelimit.ok("deny del 10.9.0.0/24");
+    ratelimit.ok("detach eth0");
+    assert_eq!(through_ssh("attach eth0 lo").status, 2);
+    assert_eq!(ratelimit.json("allow list"), json!([]));
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn changes_that_expose_an_ssh_session_to_a_deny_are_refused() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    let through_ssh = |words: &str| {
+        let output = through_ssh(&ratelimit, words, PEER);
+        (output.status, output.stderr)
+    };
+    let refused = |words: &str, fate: &str| {
+        let line = format!(
+            "ratelimit: this SSH session comes from 10.9.0.5, which would be {fate}: nothing was changed, --force does it all the same\n"
+        );
+        assert_eq!(through_ssh(words), (2, line), "{words}");
+    };
+    let accepted = |words: &str| assert_eq!(through_ssh(words).0, 0, "{words}");
+    accepted("allow add 10.9.0.0/24");
+    refused("limit set 10.9.0.0/24 --packets 1/d", "limited to 1/d per source, burst 1");
+    refused("limit set 10.9.0.0/25 --packets 1/d", "limited to 1/d per source, burst 1");
+    refused("limit set 10.9.0.0/24 --service tcp/22 --packets 1/d", "limited to 1/d per source, burst 1");
+    refused("limit set 10.9.0.0/24 --parent all=1/d", "limited to no limit per source; together all=1/d");
+    refused("deny add 10.9.0.0/24 --service tcp", "denied");
+    accepted("limit set 10.9.0.5 --packets 1000/s --force");
+    accepted("deny add 10.9.0.0/24");
+    refused("limit del 10.9.0.5", "denied");
+    accepted("limit del 10.9.0.5 --force");
+    ratelimit.ok("detach --all");
+}

@@ -1,0 +1,66 @@
+//! `deny` and `allow`.
+
+use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox};
+use serde_json::json;
+
+#[test]
+fn a_banned_source_is_listed_as_denied_and_its_ban_can_be_lifted() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let text = ratelimit.ok("attach eth0 --packets 1/h --burst 3 --ban 10m");
+    assert!(text.contains("default: 1/h per source, burst 3, ban 10m\n"), "{text}");
+    assert_eq!(ratelimit.json("limit list")[0]["ban"], json!({"seconds": 600, "after": 1, "cap_seconds": 4_800}));
+    Flood::of(Frame::udp([10, 9, 0, 66], 9)).send(&sandbox, 10);
+    let bans = ratelimit.json("deny list");
+    assert_eq!((&bans[0]["source"], &bans[0]["origin"]), (&json!("10.9.0.66"), &json!("ban")));
+    assert!((590..=600).contains(&bans[0]["expires_in"].as_u64().unwrap()), "{bans}");
+    assert_eq!(ratelimit.json("sources")[0]["policy"], "ban");
+    assert_eq!(ratelimit.ok("deny del 10.9.0.66"), "10.9.0.66: no longer banned\n");
+    assert_eq!(ratelimit.json("deny list"), json!([]));
+    Flood::of(Frame::udp([10, 9, 0, 66], 9)).send(&sandbox, 1);
+    assert_eq!(ratelimit.json("deny list")[0]["origin"], "ban");
+    // The operator's rule replaces the ban.
+    ratelimit.ok("allow add 10.9.0.66");
+    assert_eq!(ratelimit.json("deny list"), json!([]));
+    // Lifting a ban keeps the operator's rule.
+    ratelimit.ok("limit set 10.9.0.66 --packets 1/h --burst 1 --ban 10m");
+    Flood::of(Frame::udp([10, 9, 0, 66], 9)).send(&sandbox, 10);
+    assert_eq!(ratelimit.json("deny list")[0]["origin"], "ban");
+    ratelimit.ok("deny del 10.9.0.66");
+    assert_eq!(ratelimit.json("limit list")[1]["source"], "10.9.0.66");
+    let line = ratelimit.fails("limit set default --ban 10m --parent /24=5/s");
+    assert!(line.contains("--ban goes with --packets or --bytes"), "{line}");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_deny_of_a_port_is_listed_with_its_port() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --front off");
+    ratelimit.ok("limit set default --service tcp-syn --packets 100/s");
+    ratelimit.ok("deny add 10.9.0.66 --service tcp/443");
+    Flood::of(Frame::syn([10, 9, 0, 66], 443)).send(&sandbox, 100);
+    Flood::of(Frame::syn([10, 9, 0, 66], 80)).send(&sandbox, 10);
+    let sources = ratelimit.json("sources");
+    let rows: Vec<_> = sources.as_array().unwrap().iter().map(|row| [&row["service"], &row["policy"]]).collect();
+    assert_eq!(rows, [["tcp/443", "deny"], ["tcp-syn", "100/s"]]);
+    assert_eq!(ratelimit.json("status")["sources"]["tracked"], 2);
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn deny_mentions_service_rules_inside_its_prefix() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    ratelimit.ok("limit set 10.9.0.0/24 --service udp/53 --packets 7/s");
+    assert_eq!(ratelimit.ok("deny add 10.9.0.0/24"), "10.9.0.0/24: deny\n  not for 10.9.0.0/24 udp/53: 7/s\n");
+    ratelimit.ok("detach eth0");
+    let text = ratelimit.ok("deny add 10.10.0.0/24");
+    assert!(
+        text.ends_with("  not attached to any interface: in force from the next `ratelimit attach` on\n"),
+        "{text}"
+    );
+    ratelimit.ok("detach --all");
+}

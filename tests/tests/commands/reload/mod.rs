@@ -1,0 +1,63 @@
+//! `reload`: a file that is read again.
+
+mod distinct_policies;
+mod full_table;
+mod interfaces;
+mod sequences;
+pub(crate) mod ssh;
+
+use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox};
+use serde_json::json;
+
+use crate::run::{FILE, limits};
+
+#[test]
+fn deleting_rules_keeps_settings_that_commands_set() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let folder = Folder::new();
+    ratelimit.ok("attach eth0 --shadow --malformed pass --strangers 5k/s --capacity 9k/s");
+    folder.write(&FILE.replace(
+        "packets = \"5/s\"",
+        "packets = \"5/s\"\nthrottle = \"elastic\"\n[interface.eth0]\ncapacity = \"8k/s\"",
+    ));
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    daemon.line();
+    let told = |ratelimit: &Ratelimit<'_>| {
+        let status = ratelimit.json("status");
+        (
+            status["shadow"]["everything"].clone(),
+            status["malformed"].clone(),
+            status["interfaces"][0]["capacity"].clone(),
+        )
+    };
+    assert_eq!(told(&ratelimit), (json!(true), json!("pass"), json!(8_000)));
+    folder.write("interfaces = [\"eth0\"]\n");
+    let line = daemon.line();
+    let why = "everything stays in shadow, as it was told before: shadow = false below [settings] ends that";
+    assert!(line.ends_with(why), "{line}");
+    assert_eq!(told(&ratelimit), (json!(true), json!("pass"), json!(8_000)));
+    assert!(limits(&ratelimit).is_empty());
+    folder.write("interfaces = [\"eth0\"]\n[settings]\nshadow = false\nmax-sources = 5000\n");
+    let line = daemon.line();
+    assert!(line.contains("0 unchanged; settings changed: max-sources, shadow"), "{line}");
+    assert_eq!(told(&ratelimit), (json!(false), json!("pass"), json!(8_000)));
+    daemon.end();
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn the_order_of_parents_is_no_change() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let folder = Folder::new();
+    folder.write(
+        "interfaces = [\"eth0\"]\n[default]\npackets = \"1000/s\"\nparent = [\"all=500k/s\", \"/48=30k/s\", \"/24=20k/s\"]\n",
+    );
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    assert!(daemon.line().ends_with("rules: 1 set, 0 deleted, 0 unchanged; attached to eth0"));
+    assert!(ratelimit.ok("reload").ends_with("rules: 0 set, 0 deleted, 1 unchanged\n"));
+    daemon.line();
+    daemon.end();
+    ratelimit.ok("detach --all");
+}

@@ -1,0 +1,206 @@
+//! Random sequences of commands and reloads, compared with a model.
+
+use std::{collections::BTreeMap, path::Path, time::Duration};
+
+use proptest::{
+    collection::vec,
+    prelude::*,
+    sample::select,
+    test_runner::{Config as Cases, TestCaseError, TestRunner},
+};
+use ratelimit::{
+    config::{self, Config, Planned, save},
+    controller::change::apply,
+    dataplane::{
+        Instance,
+        rules::{list, target::Target},
+    },
+};
+use ratelimit_common::rules::rule::{COMMAND, CONFIG};
+use ratelimit_tests::Sandbox;
+
+use crate::PINS;
+
+/// Targets of rules, as in a file. Host and prefix use different maps, and services need another program.
+const TARGETS: [&str; 6] = [
+    "source = \"default\"",
+    "source = \"default\"\nservice = \"udp/53\"",
+    "source = \"10.0.0.1\"",
+    "source = \"10.0.0.1\"\nservice = \"udp/53\"",
+    "source = \"10.0.0.0/24\"",
+    "source = \"2001:db8::/64\"",
+];
+
+/// Rule specs. The last two are not valid for the default.
+const TERMS: [&str; 5] = [
+    "packets = \"5/s\"",
+    "packets = \"9/s\"\nbytes = \"1MB/s\"",
+    "packets = \"7/m\"\nalgorithm = \"fixed-window\"",
+    "policy = \"allow\"",
+    "policy = \"deny\"\nuntil = 2099-01-01T00:00:00Z",
+];
+
+/// A rule by its indices in those tables.
+type Rule = (usize, usize);
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// Sets a rule by command.
+    Set(Rule),
+    /// Deletes a rule by command, whatever its origin.
+    Delete(usize),
+    /// Reloads a file with these rules.
+    Reload(Vec<Rule>),
+    /// Reloads a file with these rules and an interface that cannot be attached.
+    Fail(Vec<Rule>),
+    /// Saves the running state as the file and reloads it.
+    Save,
+    /// Restarts the daemon with these rules.
+    Restart(Vec<Rule>),
+}
+
+fn rule() -> impl Strategy<Value = Rule> {
+    (0..TARGETS.len(), 0..TERMS.len()).prop_map(|(target, terms)| (target, if target < 2 { terms % 3 } else { terms }))
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => rule().prop_map(Step::Set),
+        3 => select((0..TARGETS.len()).collect::<Vec<_>>()).prop_map(Step::Delete),
+        3 => vec(rule(), 0..5).prop_map(Step::Reload),
+        1 => vec(rule(), 0..5).prop_map(Step::Fail),
+        1 => Just(Step::Save),
+        1 => vec(rule(), 0..5).prop_map(Step::Restart),
+    ]
+}
+
+/// Expected state: the rules of the file, and all rules with their origin.
+#[derive(Debug, Default)]
+struct Model {
+    file: BTreeMap<usize, usize>,
+    running: BTreeMap<usize, (usize, u8)>,
+}
+
+impl Model {
+    /// The new file replaces the previous one. Rules set by command stay.
+    fn reload(&mut self) {
+        self.running.retain(|target, (_, origin)| *origin == COMMAND || self.file.contains_key(target));
+        for (target, terms) in &self.file {
+            let rule = self.running.entry(*target).or_insert((*terms, CONFIG));
+            if rule.1 == CONFIG {
+                rule.0 = *terms;
+            }
+        }
+    }
+
+    /// Returns the rules as the instance lists them.
+    fn listed(&self) -> Vec<(Planned, u8)> {
+        let mut rules: Vec<_> =
+            self.running.iter().map(|(target, (terms, origin))| (planned((*target, *terms)), *origin)).collect();
+        rules.sort_by_key(|(rule, _)| rule.target);
+        rules
+    }
+}
+
+fn text(interfaces: &str, rules: &BTreeMap<usize, usize>) -> String {
+    let rules = rules.iter().map(|(target, terms)| format!("[[rule]]\n{}\n{}\n", TARGETS[*target], TERMS[*terms]));
+    format!("interfaces = [{interfaces}]\n{}", rules.collect::<String>())
+}
+
+fn parse(text: &str) -> Config {
+    config::parse(text).unwrap()
+}
+
+fn planned((target, terms): Rule) -> Planned {
+    parse(&text("", &BTreeMap::from([(target, terms)]))).rules.remove(0)
+}
+
+/// Returns a file with the first rule of each target.
+fn file(rules: &[Rule]) -> BTreeMap<usize, usize> {
+    rules.iter().rev().copied().collect()
+}
+
+/// The daemon without its process: its current file.
+struct Daemon(Config);
+
+impl Daemon {
+    fn apply(&self, is_first: bool) -> Result<(), TestCaseError> {
+        apply::apply(Path::new(PINS), &self.0, is_first, &apply::Guarded::default(), &mut None)
+            .map(drop)
+            .map_err(|error| TestCaseError::fail(error.to_string()))
+    }
+}
+
+fn take(step: &Step, model: &mut Model, daemon: &mut Daemon) -> Result<(), TestCaseError> {
+    let open = || Instance::open(Path::new(PINS)).unwrap();
+    match step {
+        Step::Set(rule) => {
+            let Planned { target, terms, until } = planned(*rule);
+            let life = until.map(|until| until.elapsed().unwrap_err().duration());
+            open().set_rule(target, &terms, life, COMMAND).unwrap();
+            model.running.insert(rule.0, (rule.1, COMMAND));
+        }
+        Step::Delete(target) => {
+            open().delete_rule(planned((*target, 0)).target).unwrap();
+            model.running.remove(target);
+        }
+        Step::Reload(rules) | Step::Restart(rules) => {
+            model.file = file(rules);
+            model.reload();
+            daemon.0 = parse(&text("\"eth0\"", &model.file));
+            daemon.apply(matches!(step, Step::Restart(_)))?;
+        }
+        Step::Fail(rules) => {
+            let failing = Daemon(parse(&text("\"eth0\", \"lo\"", &file(rules))));
+            let error = failing.apply(false).unwrap_err().to_string();
+            prop_assert!(error.contains("lo: its driver does not support native XDP"), "{error}");
+        }
+        Step::Save => {
+            daemon.0 = parse(&save::save(&open()).unwrap());
+            model.file = model.running.iter().map(|(target, (terms, _))| (*target, *terms)).collect();
+            model.reload();
+            daemon.apply(false)?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns every rule of the instance in the model's form.
+fn listed(instance: &Instance) -> Vec<(Target, ratelimit::dataplane::rules::spec::Terms, Option<Duration>, u8)> {
+    let rules = list::list(&instance.tables).unwrap();
+    rules.into_iter().map(|rule| (rule.target, (*rule.terms).clone(), rule.expires_in, rule.origin)).collect()
+}
+
+#[test]
+fn any_sequence_of_commands_and_reloads_matches_the_model() {
+    let sandbox = Sandbox::new();
+    let mut runner = TestRunner::new(Cases { cases: 10, failure_persistence: None, ..Cases::default() });
+    let outcome = sandbox.victim(|| {
+        runner.run(&vec(step(), 1..12), |steps| {
+            let (mut model, mut daemon) = (Model::default(), Daemon(parse(&text("\"eth0\"", &BTreeMap::new()))));
+            daemon.apply(true)?;
+            let outcome = steps.iter().enumerate().try_for_each(|(number, step)| {
+                take(step, &mut model, &mut daemon)?;
+                let instance = Instance::open(Path::new(PINS)).unwrap();
+                let (listed, expected) = (listed(&instance), model.listed());
+                let same = listed.len() == expected.len()
+                    && listed.iter().zip(&expected).all(|((target, terms, expires_in, origin), (rule, by))| {
+                        let ends = rule.until.map(|until| until.elapsed().unwrap_err().duration());
+                        let same_end = match (expires_in, ends) {
+                            (Some(left), Some(expected)) => left.abs_diff(expected) < Duration::from_secs(5),
+                            (left, expected) => *left == expected,
+                        };
+                        (target, terms, origin) == (&rule.target, &rule.terms, by) && same_end
+                    });
+                prop_assert!(same, "after step {number}: {listed:?} instead of {expected:?}");
+                prop_assert_eq!(instance.attachments.list().unwrap().len(), 1);
+                Ok(())
+            });
+            Instance::open(Path::new(PINS)).unwrap().remove().unwrap();
+            outcome
+        })
+    });
+    if let Err(error) = outcome {
+        panic!("{error}");
+    }
+}
