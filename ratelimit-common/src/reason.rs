@@ -55,8 +55,8 @@ reasons! {
     OverBytes = "over-bytes", false;
     /// The source may be over its limit, and there is no bucket of its own that could tell: the budget for new ones is spent.
     NotAdmitted = "not-admitted", false;
-    /// The source is no regular, and all such sources together are over their limit.
-    OverStrangers = "over-strangers", false;
+    /// The source is not a known source, and all such sources together are over their limit.
+    OverUnknown = "over-unknown", false;
     /// A rule denies the source everything.
     Denied = "denied", false;
     /// The source has exceeded a limit that shuts it out for a time.

@@ -107,7 +107,7 @@ fn decide(visit: &mut Visit, control: &Control, bucket: Option<&'static Tracked>
         _ => return Reason::NoState.into(),
     }
     if unknown_sources::are_limited() && !unknown_sources::admit(control, visit.hash, visit.now) {
-        return Reason::OverStrangers.into();
+        return Reason::OverUnknown.into();
     }
     let bucket = ask::ask(visit, control, policy, bucket);
     let reason = if visit.reason.passes() { visit.reason } else { overrun::settle(visit, bucket) };

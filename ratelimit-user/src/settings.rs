@@ -36,8 +36,8 @@ pub(crate) struct SettingsArguments {
     admissions: Option<PerSecond>,
     /// What all sources together may send that were not seen in three different seconds of late, from 1/s on, or off: holds floods from
     /// forged addresses [default: off]
-    #[arg(long, value_name = "RATE|off")]
-    strangers: Option<RateOrOff>,
+    #[arg(long, alias = "strangers", value_name = "RATE|off")]
+    unknown: Option<RateOrOff>,
     /// Answers of rejected packets per second, all sources together, or off [default: 100/s]
     #[arg(long, value_name = "RATE|off")]
     replies: Option<RateOrOff>,
@@ -46,8 +46,8 @@ pub(crate) struct SettingsArguments {
     shadow: Option<Switch>,
     /// Logs that there can be at a time for limits by sliding-log, at 672 bytes each; the longest silent one gives way
     /// [default: 16384]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=1 << 24))]
-    max_logs: Option<u32>,
+    #[arg(long, alias = "max-logs", value_name = "N", value_parser = clap::value_parser!(u32).range(2..=1 << 24))]
+    max_sliding_logs: Option<u32>,
     /// What becomes of malformed and truncated IP packets: dropped, or passed as far as their source may [default: drop]
     #[arg(long, value_enum)]
     malformed: Option<Malformed>,
@@ -109,16 +109,16 @@ fn parse_cells(text: &str) -> Result<u32, String> {
 }
 
 impl SettingsArguments {
-    /// Whether nothing is said of strangers, which cells would know.
-    pub(crate) fn could_limit_strangers(&self) -> bool {
-        self.strangers.is_none() && self.front != Some(Switch::Off)
+    /// Whether nothing is said of unknown sources, which cells would know.
+    pub(crate) fn could_limit_unknown(&self) -> bool {
+        self.unknown.is_none() && self.front != Some(Switch::Off)
     }
 
     /// What was asked for in so many words, a line each.
     pub(crate) fn said(&self) -> Vec<String> {
-        let strangers = self.strangers.map(|RateOrOff(rate)| match rate {
-            0 => "strangers: not limited".to_owned(),
-            rate => format!("strangers: {rate}/s together"),
+        let unknown = self.unknown.map(|RateOrOff(rate)| match rate {
+            0 => "unknown sources: not limited".to_owned(),
+            rate => format!("unknown sources: {rate}/s together"),
         });
         let admissions = self.admissions.map(|PerSecond(rate)| format!("new buckets: {rate}/s on each CPU"));
         let sample = self.sample.map(|switch| match switch {
@@ -137,10 +137,10 @@ impl SettingsArguments {
             Switch::On => "shadow: every packet passes, and is counted as what would have become of it".to_owned(),
             Switch::Off => "shadow: off, limits and denies are enforced".to_owned(),
         });
-        let logs = self.max_logs.map(|most| format!("logs: {most} at a time, if a limit keeps any"));
+        let logs = self.max_sliding_logs.map(|most| format!("logs: {most} at a time, if a limit keeps any"));
         let sources = self.max_sources.map(|most| format!("sources: {most} at a time"));
         let cells = self.cells.map(|cells| format!("cells: {cells}"));
-        let said = [shadow, sources, cells, logs, strangers, admissions, sample, malformed, replies];
+        let said = [shadow, sources, cells, logs, unknown, admissions, sample, malformed, replies];
         said.into_iter().flatten().collect()
     }
 
@@ -151,9 +151,9 @@ impl SettingsArguments {
             Some(Switch::On) => Some(Settings::default().cells),
             None => self.cells,
         };
-        let strangers = self.strangers.map(|rate| rate.0);
-        let without_cells = cells == Some(0) && strangers.is_some_and(|rate| rate != 0);
-        ensure!(!without_cells, "--strangers needs the cells that --front off leaves away: give one of the two");
+        let unknown = self.unknown.map(|rate| rate.0);
+        let without_cells = cells == Some(0) && unknown.is_some_and(|rate| rate != 0);
+        ensure!(!without_cells, "--unknown needs the cells that --front off leaves away: give one of the two");
         Ok(Wanted {
             ipv6_prefix: self.ipv6_prefix,
             buckets: self.max_sources,
@@ -161,9 +161,9 @@ impl SettingsArguments {
             cells,
             sample: self.sample.map(|switch| switch == Switch::On),
             admissions: self.admissions.map(|rate| rate.0),
-            strangers,
+            unknown,
             replies: self.replies.map(|rate| rate.0),
-            source_logs: self.max_logs,
+            sliding_logs: self.max_sliding_logs,
             shadow: self.shadow.map(|switch| switch == Switch::On),
             log_level: 0,
         })

@@ -10,7 +10,7 @@ pub struct Cell {
     pub packets: u64,
     /// Level of bytes, and of second limits of packets.
     pub second: u64,
-    /// Two sources that are refused. Where strangers are limited there is one note, and [`Self::regulars`] are in the place of the other.
+    /// Two sources that are refused. Where unknown sources are limited there is one note, and [`Self::known`] are in the place of the other.
     pub notes: [Noted; 2],
 }
 boundary!(Cell, size 64);
@@ -28,9 +28,9 @@ pub struct Noted {
 }
 
 impl Cell {
-    /// Two sources that are remembered, where strangers are limited. See [`crate::cells::known_source`].
+    /// Two sources that are remembered, where unknown sources are limited. See [`crate::cells::known_source`].
     #[must_use]
-    pub const fn regulars(&self) -> [u64; 2] {
+    pub const fn known(&self) -> [u64; 2] {
         [self.notes[1].until, self.notes[1].check]
     }
 }

@@ -1,14 +1,14 @@
-//! Sources that a cell remembers: *regulars* have sent in several seconds, and not long ago. What a spoofed flood sends has not.
+//! Sources that a cell remembers: *known sources* have sent in several seconds, and not long ago. What a spoofed flood sends has not.
 
 /// One remembered source in a word: 32 bits of its hash, 8 of the seconds in which it was seen, 24 of the last of them. Zero is nobody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Regular(pub u64);
+pub struct KnownSource(pub u64);
 
-/// Seconds in which a regular was seen at least.
+/// Seconds in which a known source was seen at least.
 pub const SECONDS: u64 = 3;
-/// Steps of [`second`] after its last packet for which a regular is remembered: ten minutes.
+/// Steps of [`second`] after its last packet for which a known source is remembered: ten minutes.
 pub const KEPT: u64 = 559;
-/// Steps after which one that is no regular yet gives way.
+/// Steps after which one that is not a known source yet gives way.
 pub const CANDIDATE_KEPT: u64 = 4;
 
 /// Steps that a CPU's clock can be behind another's.
@@ -26,7 +26,7 @@ pub const fn second(now: u64) -> u64 {
     now >> 30 & LAST_MASK
 }
 
-impl Regular {
+impl KnownSource {
     /// Somebody who was seen for the first time.
     #[inline(always)]
     #[must_use]
@@ -44,7 +44,7 @@ impl Regular {
     /// Whether whoever it is has been seen often enough.
     #[inline(always)]
     #[must_use]
-    pub const fn is_regular(self) -> bool {
+    pub const fn is_known(self) -> bool {
         self.0 >> LAST_BITS & SEEN_MASK >= SECONDS
     }
 
@@ -52,7 +52,7 @@ impl Regular {
     #[inline(always)]
     #[must_use]
     pub const fn gives_way(self, second: u64) -> bool {
-        self.0 == 0 || self.age(second) > if self.is_regular() { KEPT } else { CANDIDATE_KEPT }
+        self.0 == 0 || self.age(second) > if self.is_known() { KEPT } else { CANDIDATE_KEPT }
     }
 
     /// The same after a packet in this second.
@@ -71,7 +71,7 @@ impl Regular {
     }
 
     /// Steps since the last packet. A CPU whose clock is behind sees none. What seems to come from further ahead is nobody: the place may have
-    /// been that of a note before strangers were limited.
+    /// been that of a note before unknown sources were limited.
     #[inline(always)]
     const fn age(self, second: u64) -> u64 {
         let age = second.wrapping_sub(self.0) & LAST_MASK;
@@ -86,36 +86,36 @@ mod tests {
     const HASH: u64 = 0xdead_beef_0123_4567;
 
     #[test]
-    fn a_source_becomes_a_regular_in_its_third_second_and_stays_one_for_ten_minutes() {
-        let mut regular = Regular::new(HASH, 100);
+    fn a_source_becomes_a_known_source_in_its_third_second_and_stays_one_for_ten_minutes() {
+        let mut known = KnownSource::new(HASH, 100);
         for _ in 0..1_000 {
-            regular = regular.seen(100);
+            known = known.seen(100);
         }
-        assert!(!regular.is_regular());
-        regular = regular.seen(101);
-        assert!(!regular.is_regular());
-        regular = regular.seen(105);
-        assert!(regular.is_regular() && regular.is(HASH) && !regular.is(HASH ^ 1 << 40));
-        assert!(!regular.gives_way(105 + KEPT));
-        assert!(regular.seen(105 + KEPT).is_regular());
-        assert!(regular.gives_way(105 + KEPT + 1));
-        assert!(!regular.seen(105 + KEPT + 1).is_regular());
+        assert!(!known.is_known());
+        known = known.seen(101);
+        assert!(!known.is_known());
+        known = known.seen(105);
+        assert!(known.is_known() && known.is(HASH) && !known.is(HASH ^ 1 << 40));
+        assert!(!known.gives_way(105 + KEPT));
+        assert!(known.seen(105 + KEPT).is_known());
+        assert!(known.gives_way(105 + KEPT + 1));
+        assert!(!known.seen(105 + KEPT + 1).is_known());
     }
 
     #[test]
     fn a_candidate_gives_way_after_a_few_seconds() {
-        let candidate = Regular::new(HASH, 7).seen(8);
+        let candidate = KnownSource::new(HASH, 7).seen(8);
         assert!(!candidate.gives_way(8 + CANDIDATE_KEPT));
         assert!(candidate.gives_way(8 + CANDIDATE_KEPT + 1));
-        assert!(Regular::default().gives_way(0));
+        assert!(KnownSource::default().gives_way(0));
     }
 
     #[test]
     fn seconds_that_go_around_or_backwards_forget_nobody() {
-        let regular = Regular::new(HASH, LAST_MASK - 1).seen(LAST_MASK).seen(0);
-        assert!(regular.is_regular());
-        assert!(!regular.gives_way(LAST_MASK));
-        assert!(regular.seen(3).is_regular());
-        assert!(regular.gives_way(LAST_MASK - BEHIND), "from the future");
+        let known = KnownSource::new(HASH, LAST_MASK - 1).seen(LAST_MASK).seen(0);
+        assert!(known.is_known());
+        assert!(!known.gives_way(LAST_MASK));
+        assert!(known.seen(3).is_known());
+        assert!(known.gives_way(LAST_MASK - BEHIND), "from the future");
     }
 }

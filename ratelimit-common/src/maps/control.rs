@@ -37,10 +37,10 @@ pub struct Control {
     pub coarse_clock: u64,
     /// Each CPU's budget for new buckets.
     pub admission: Budget,
-    /// What all strangers together may send; one unit is a batch, which a CPU takes at a time.
-    pub strangers: Budget,
+    /// What all unknown sources together may send; one unit is a batch, which a CPU takes at a time.
+    pub unknown: Budget,
     /// Packets in such a batch.
-    pub strangers_batch: u64,
+    pub unknown_batch: u64,
     /// Answers to packets over a limit, all CPUs together.
     pub replies: Budget,
     /// Nanoseconds of the monotonic clock when the instance was made.
@@ -50,7 +50,7 @@ pub struct Control {
     /// The most that a packet of any service counts as.
     pub most_cost: u32,
     /// Entries that the map of logs has as soon as a limit keeps logs.
-    pub source_logs: u32,
+    pub sliding_logs: u32,
     /// The generation of the rules from which on the front part of a burst is smaller than before; 26 bits count. A bucket that was resolved in
     /// an earlier one has not paid yet what its cell has no room for any more.
     pub fronts_since: u32,
@@ -98,12 +98,12 @@ pub const PASS_MALFORMED: &str = "PASS_MALFORMED";
 pub const FRONT_CELLS: &str = "FRONT_CELLS";
 /// Name of the program's constant (`u32`) that is not 0 where some of what exceeds nothing is recorded.
 pub const SAMPLE: &str = "SAMPLE_ON";
-/// Name of the program's constant (`u32`) that is not 0 where strangers are limited.
-pub const STRANGERS: &str = "STRANGERS_ON";
+/// Name of the program's constant (`u32`) that is not 0 where unknown sources are limited.
+pub const UNKNOWN: &str = "UNKNOWN_ON";
 /// Name of the program's constant (`u32`) that is not 0 where limits may count in windows.
 pub const WINDOWS: &str = "WINDOWS_ON";
 /// Name of the program's constant (`u32`) that is not 0 where limits may keep logs.
-pub const LOGS: &str = "LOGS_ON";
+pub const SLIDING_LOGS: &str = "SLIDING_LOGS_ON";
 /// Name of the program's constant (`u32`) that is not 0 where a limit may let hundredths more pass.
 pub const SOFT: &str = "SOFT_ON";
 /// Name of the program's constant (`u32`) that is not 0 where interfaces have a capacity.
@@ -149,15 +149,15 @@ pub const FEATURE_PASS_MALFORMED: u32 = 4;
 pub const FEATURE_FRONT: u32 = 8;
 /// [`Control::features`]: some of what exceeds nothing is recorded.
 pub const FEATURE_SAMPLE: u32 = 16;
-/// [`Control::features`]: strangers are limited.
-pub const FEATURE_STRANGERS: u32 = 32;
+/// [`Control::features`]: unknown sources are limited.
+pub const FEATURE_UNKNOWN: u32 = 32;
 /// [`Control::features`]: packets over a limit may be answered.
 pub const FEATURE_REJECT: u32 = 64;
 
 /// [`Control::features`]: limits may count in windows.
 pub const FEATURE_WINDOWS: u32 = 128;
 /// [`Control::features`]: limits may keep logs.
-pub const FEATURE_LOGS: u32 = 256;
+pub const FEATURE_SLIDING_LOGS: u32 = 256;
 /// [`Control::features`]: a limit may let hundredths more pass.
 pub const FEATURE_SOFT: u32 = 512;
 /// [`Control::features`]: a limit may let everything pass while its interface has room.

@@ -10,12 +10,12 @@ pub struct Cpu {
     pub admission: u64,
     /// State of the part of that budget that records of sources which exceed nothing may use.
     pub sampling: u64,
-    /// Packets of strangers that this CPU may still let pass.
-    pub strangers_left: u64,
+    /// Packets of unknown sources that this CPU may still let pass.
+    pub unknown_left: u64,
     /// Until when there is none to be had: units of time.
-    pub strangers_until: u64,
-    /// Packets of strangers that passed.
-    pub strangers_passed: u64,
+    pub unknown_until: u64,
+    /// Packets of unknown sources that passed.
+    pub unknown_passed: u64,
     /// Buckets that were made.
     pub admitted: u64,
     /// Buckets that the map did not take.

@@ -17,7 +17,7 @@ pub const SERVICES: &str = "SERVICES";
 /// Reason → packets and bytes, per CPU. See [`crate::reason::Count`].
 pub const COUNTERS: &str = "COUNTERS";
 /// State of the cap on ARP and neighbour discovery, one `u64`. See [`crate::meters::gcra`].
-pub const DISCOVERY: &str = "DISCOVERY";
+pub const LINK_DISCOVERY: &str = "LINK_DISCOVERY";
 /// Seeded hash → cell that many sources share. See [`crate::cells::cell::Cell`].
 pub const FRONT: &str = "FRONT";
 /// Which sources a rule may concern. See [`crate::identity::filter::Filter`].
@@ -26,20 +26,20 @@ pub const RULE_FILTER: &str = "RULE_FILTER";
 pub const BANS: &str = "BANS";
 /// What each CPU has for itself. See [`crate::maps::cpu::Cpu`].
 pub const CPUS: &str = "CPUS";
-/// State of the limit of all strangers, one `u64`. See [`crate::meters::gcra`].
-pub const STRANGERS: &str = "STRANGERS";
+/// State of the limit of all unknown sources, one `u64`. See [`crate::meters::gcra`].
+pub const UNKNOWN: &str = "UNKNOWN";
 /// Source → log, least recently used goes first; one entry while no limit keeps logs. See [`crate::buckets::sliding_log::Log`].
-pub const LOGS: &str = "LOGS";
+pub const SLIDING_LOGS: &str = "SLIDING_LOGS";
 /// A log that is empty, to be copied: it is larger than the kernel side's stack.
-pub const EMPTY_LOG: &str = "EMPTY_LOG";
+pub const EMPTY_SLIDING_LOG: &str = "EMPTY_SLIDING_LOG";
 /// Place of an interface → its capacity. See [`crate::meters::interface_capacity::Capacity`].
-pub const CAPACITIES: &str = "CAPACITIES";
+pub const INTERFACE_CAPACITIES: &str = "INTERFACE_CAPACITIES";
 /// The same place → packets that a CPU may count there without asking. One `u64`.
-pub const CAPACITY_LEFT: &str = "CAPACITY_LEFT";
+pub const INTERFACE_CAPACITY_LEFT: &str = "INTERFACE_CAPACITY_LEFT";
 /// Which interface has which place. See [`crate::maps::interface_counters::Ledger`].
 pub const LEDGER: &str = "LEDGER";
 /// Place of an interface → packets and bytes by reason, per CPU. See [`crate::maps::interface_counters::Counts`].
-pub const SHARES: &str = "SHARES";
+pub const INTERFACE_COUNTERS: &str = "INTERFACE_COUNTERS";
 /// State of the budget for answers, one `u64`. See [`crate::meters::gcra`].
 pub const REPLIES: &str = "REPLIES";
 /// What the program tells of as it happens. See [`crate::maps::event::Event`].
@@ -51,9 +51,9 @@ pub const OLD_BUCKETS: &str = "OLD_BUCKETS";
 /// The same of cells.
 pub const OLD_FRONT: &str = "OLD_FRONT";
 /// The same of logs.
-pub const OLD_LOGS: &str = "OLD_LOGS";
+pub const OLD_SLIDING_LOGS: &str = "OLD_SLIDING_LOGS";
 /// The maps whose sizes can change, with what they are to a program while entries move to them.
-pub const MOVED: [(&str, &str); 3] = [(BUCKETS, OLD_BUCKETS), (FRONT, OLD_FRONT), (LOGS, OLD_LOGS)];
+pub const MOVED: [(&str, &str); 3] = [(BUCKETS, OLD_BUCKETS), (FRONT, OLD_FRONT), (SLIDING_LOGS, OLD_SLIDING_LOGS)];
 /// Messages of the kernel side, made by aya-log; belongs to one loaded program and is not pinned.
 pub const MESSAGES: &str = "AYA_LOGS";
 
@@ -67,21 +67,21 @@ pub const PINNED: [&str; 23] = [
     CLASSES,
     SERVICES,
     COUNTERS,
-    DISCOVERY,
+    LINK_DISCOVERY,
     FRONT,
     RULE_FILTER,
     BANS,
     CPUS,
-    STRANGERS,
-    LOGS,
-    EMPTY_LOG,
-    CAPACITIES,
-    CAPACITY_LEFT,
+    UNKNOWN,
+    SLIDING_LOGS,
+    EMPTY_SLIDING_LOG,
+    INTERFACE_CAPACITIES,
+    INTERFACE_CAPACITY_LEFT,
     REPLIES,
     EVENTS,
     EVENTS_WRITTEN,
     LEDGER,
-    SHARES,
+    INTERFACE_COUNTERS,
 ];
 
 /// Buckets unless told otherwise: about 19 MB at 144 bytes each (kernel 6.18).
@@ -90,7 +90,7 @@ pub const BUCKETS_DEFAULT: u32 = 1 << 17;
 /// (kernel 6.18, 32 MB of L3 cache).
 pub const CELLS_DEFAULT: u32 = 1 << 17;
 /// Logs unless told otherwise: about 11 MB at 672 bytes each, once a limit keeps logs.
-pub const SOURCE_LOGS_DEFAULT: u32 = 1 << 14;
+pub const SLIDING_LOGS_DEFAULT: u32 = 1 << 14;
 /// Most cells: so many bits of a hash find a cell and say nothing about who it is.
 pub const CELLS_MAX: u32 = 1 << 20;
 /// Sources that can be banned at a time.

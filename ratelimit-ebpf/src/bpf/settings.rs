@@ -31,17 +31,17 @@ pub static FRONT_CELLS: Global<u32> = Global::new(0);
 #[unsafe(no_mangle)]
 pub static SAMPLE_ON: Global<u32> = Global::new(0);
 
-/// See [`ratelimit_common::maps::control::STRANGERS`].
+/// See [`ratelimit_common::maps::control::UNKNOWN`].
 #[unsafe(no_mangle)]
-pub static STRANGERS_ON: Global<u32> = Global::new(0);
+pub static UNKNOWN_ON: Global<u32> = Global::new(0);
 
 /// See [`ratelimit_common::maps::control::WINDOWS`].
 #[unsafe(no_mangle)]
 pub static WINDOWS_ON: Global<u32> = Global::new(0);
 
-/// See [`ratelimit_common::maps::control::LOGS`].
+/// See [`ratelimit_common::maps::control::SLIDING_LOGS`].
 #[unsafe(no_mangle)]
-pub static LOGS_ON: Global<u32> = Global::new(0);
+pub static SLIDING_LOGS_ON: Global<u32> = Global::new(0);
 
 /// See [`ratelimit_common::maps::control::SOFT`].
 #[unsafe(no_mangle)]

@@ -73,9 +73,9 @@ impl Noted {
 }
 
 impl Cell {
-    /// See [`cell::Cell::regulars`].
+    /// See [`cell::Cell::known`].
     #[inline(always)]
-    pub fn regulars(&self) -> [&Word; 2] {
+    pub fn known(&self) -> [&Word; 2] {
         [&self.notes[1].until, &self.notes[1].check]
     }
 
@@ -115,7 +115,7 @@ impl Cell {
         if settings::is_on(&settings::ELASTIC_ON) && action == WITHOUT_ROOM && interface_capacity::has_room(visit) {
             return None;
         }
-        // What passes in shadow still has to pass where strangers are limited.
+        // What passes in shadow still has to pass where unknown sources are limited.
         if settings::is_on(&settings::ACTIONS_ON) && action == SHADOW && unknown_sources::are_limited() {
             return None;
         }

@@ -39,7 +39,7 @@ pub fn are_others_on() -> bool {
 #[inline(always)]
 #[must_use]
 pub fn are_logs_on() -> bool {
-    settings::is_on(&settings::LOGS_ON)
+    settings::is_on(&settings::SLIDING_LOGS_ON)
 }
 
 /// Whether sources of this policy have logs.

@@ -72,9 +72,9 @@ pub static SERVICES: Array<Services, 1> = Array::new();
 #[btf_map]
 pub static COUNTERS: PerCpuArray<Counter, { 2 * REASONS }> = PerCpuArray::new();
 
-/// See [`names::DISCOVERY`].
+/// See [`names::LINK_DISCOVERY`].
 #[btf_map]
-pub static DISCOVERY: Array<Word, 1> = Array::new();
+pub static LINK_DISCOVERY: Array<Word, 1> = Array::new();
 
 /// See [`names::FRONT`].
 #[btf_map]
@@ -92,25 +92,25 @@ pub static BANS: HashMap<Source, Rule, { names::BANS_MAX as usize }> = HashMap::
 #[btf_map]
 pub static CPUS: PerCpuArray<Own, 1> = PerCpuArray::new();
 
-/// See [`names::STRANGERS`].
+/// See [`names::UNKNOWN`].
 #[btf_map]
-pub static STRANGERS: Array<Word, 1> = Array::new();
+pub static UNKNOWN: Array<Word, 1> = Array::new();
 
-/// See [`names::LOGS`].
+/// See [`names::SLIDING_LOGS`].
 #[btf_map]
-pub static LOGS: LruHashMap<Source, Logged, 1> = LruHashMap::new();
+pub static SLIDING_LOGS: LruHashMap<Source, Logged, 1> = LruHashMap::new();
 
-/// See [`names::EMPTY_LOG`].
+/// See [`names::EMPTY_SLIDING_LOG`].
 #[btf_map]
-pub static EMPTY_LOG: Array<Logged, 1> = Array::new();
+pub static EMPTY_SLIDING_LOG: Array<Logged, 1> = Array::new();
 
-/// See [`names::CAPACITIES`].
+/// See [`names::INTERFACE_CAPACITIES`].
 #[btf_map]
-pub static CAPACITIES: Array<Shared, { interface_capacity::PLACES as usize }, ALIGNED> = Array::new();
+pub static INTERFACE_CAPACITIES: Array<Shared, { interface_capacity::PLACES as usize }, ALIGNED> = Array::new();
 
-/// See [`names::CAPACITY_LEFT`].
+/// See [`names::INTERFACE_CAPACITY_LEFT`].
 #[btf_map]
-pub static CAPACITY_LEFT: PerCpuArray<Word, { interface_capacity::PLACES as usize }> = PerCpuArray::new();
+pub static INTERFACE_CAPACITY_LEFT: PerCpuArray<Word, { interface_capacity::PLACES as usize }> = PerCpuArray::new();
 
 /// See [`names::REPLIES`].
 #[btf_map]
@@ -120,9 +120,9 @@ pub static REPLIES: Array<Word, 1> = Array::new();
 #[btf_map]
 pub static LEDGER: Array<Ledger, 1> = Array::new();
 
-/// See [`names::SHARES`].
+/// See [`names::INTERFACE_COUNTERS`].
 #[btf_map]
-pub static SHARES: PerCpuArray<Counters, { PLACES + 1 }> = PerCpuArray::new();
+pub static INTERFACE_COUNTERS: PerCpuArray<Counters, { PLACES + 1 }> = PerCpuArray::new();
 
 /// See [`names::OLD_BUCKETS`].
 #[btf_map]
@@ -132,9 +132,9 @@ pub static OLD_BUCKETS: LruHashMap<Source, Tracked, 1> = LruHashMap::new();
 #[btf_map]
 pub static OLD_FRONT: Array<Cell, 1, ALIGNED> = Array::new();
 
-/// See [`names::OLD_LOGS`].
+/// See [`names::OLD_SLIDING_LOGS`].
 #[btf_map]
-pub static OLD_LOGS: LruHashMap<Source, Logged, 1> = LruHashMap::new();
+pub static OLD_SLIDING_LOGS: LruHashMap<Source, Logged, 1> = LruHashMap::new();
 
 /// See [`names::EVENTS`].
 #[btf_map]

@@ -11,7 +11,7 @@ use crate::{
         settings,
         verifier::{given, key},
     },
-    maps::all::{BUCKETS, CONTROL, FRONT, LOGS, OLD_BUCKETS, OLD_FRONT, OLD_LOGS},
+    maps::all::{BUCKETS, CONTROL, FRONT, OLD_BUCKETS, OLD_FRONT, OLD_SLIDING_LOGS, SLIDING_LOGS},
     meters::charge::FEW_TRIES,
 };
 
@@ -53,15 +53,16 @@ pub fn fetch_log(source: &Source) {
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 fn fetch_old_log(source: *const Source) -> u32 {
-    if !is_on() || !settings::is_on(&settings::LOGS_ON) {
+    if !is_on() || !settings::is_on(&settings::SLIDING_LOGS_ON) {
         return 0;
     }
     let Some(source) = given(source) else { return 0 };
     let source = key(source);
     // SAFETY: as above.
-    let Some(old) = (unsafe { OLD_LOGS.get(source) }) else { return 0 };
-    let is_there = LOGS.insert(source, old, u64::from(BPF_NOEXIST)).is_ok() || LOGS.get_ptr(source).is_some();
-    u32::from(is_there && OLD_LOGS.remove(source).is_ok())
+    let Some(old) = (unsafe { OLD_SLIDING_LOGS.get(source) }) else { return 0 };
+    let is_there =
+        SLIDING_LOGS.insert(source, old, u64::from(BPF_NOEXIST)).is_ok() || SLIDING_LOGS.get_ptr(source).is_some();
+    u32::from(is_there && OLD_SLIDING_LOGS.remove(source).is_ok())
 }
 
 /// Raises the levels of the cell with this hash to what the one before it shows.

@@ -13,9 +13,9 @@ use crate::{bpf::atomic::Word, maps::all::CPUS};
 pub struct Own {
     pub admission: Word,
     pub sampling: Word,
-    pub strangers_left: Word,
-    pub strangers_until: Word,
-    pub strangers_passed: Word,
+    pub unknown_left: Word,
+    pub unknown_until: Word,
+    pub unknown_passed: Word,
     pub admitted: Word,
     pub failed: Word,
     pub bans_failed: Word,

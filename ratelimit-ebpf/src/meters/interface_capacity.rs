@@ -5,7 +5,7 @@ use ratelimit_common::meters::{gcra, interface_capacity};
 
 use crate::{
     bpf::{atomic::Word, clock::Clock, settings},
-    maps::all::{CAPACITIES, CAPACITY_LEFT, CONTROL},
+    maps::all::{CONTROL, INTERFACE_CAPACITIES, INTERFACE_CAPACITY_LEFT},
     meters::charge::{FEW_TRIES, exchange},
     packet::context::Visit,
 };
@@ -24,7 +24,7 @@ impl Shared {
 /// The capacity of an interface, if it has one.
 #[inline(always)]
 fn of(interface: u32) -> Option<&'static Shared> {
-    CAPACITIES
+    INTERFACE_CAPACITIES
         .get(interface_capacity::place(interface))
         .filter(|shared| interface != 0 && shared.0.interface == interface)
 }
@@ -45,7 +45,7 @@ fn charge_capacity(interface: u32) -> u32 {
         return 0;
     }
     let (Some(shared), Some(control)) = (of(interface), CONTROL.get(0)) else { return 0 };
-    let Some(left) = CAPACITY_LEFT.get(interface_capacity::place(interface)) else { return 0 };
+    let Some(left) = INTERFACE_CAPACITY_LEFT.get(interface_capacity::place(interface)) else { return 0 };
     // Less, if there was more before the capacity was changed.
     let packets = left.load().min(u64::from(shared.0.batch));
     if packets != 0 {

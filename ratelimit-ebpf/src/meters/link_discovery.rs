@@ -8,7 +8,7 @@ use ratelimit_common::{
 
 use crate::{
     bpf::clock::Clock,
-    maps::all::{CONTROL, DISCOVERY},
+    maps::all::{CONTROL, LINK_DISCOVERY},
     meters::charge::{Charge, charge},
 };
 
@@ -22,7 +22,7 @@ const CAP: Meter = {
 #[inline(always)]
 #[must_use]
 pub fn judge() -> Reason {
-    let (Some(control), Some(state)) = (CONTROL.get(0), DISCOVERY.get(0)) else { return Reason::NoState };
+    let (Some(control), Some(state)) = (CONTROL.get(0), LINK_DISCOVERY.get(0)) else { return Reason::NoState };
     match charge(state, &CAP, &Clock::read(control), CAP.cost) {
         Charge::Paid => Reason::LinkDiscovery,
         Charge::Refused => Reason::LinkDiscoveryOverCap,

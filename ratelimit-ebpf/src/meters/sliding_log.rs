@@ -15,7 +15,7 @@ use crate::{
         verifier::{given, key},
     },
     maps::{
-        all::{EMPTY_LOG, LOGS},
+        all::{EMPTY_SLIDING_LOG, SLIDING_LOGS},
         resize, this_cpu,
     },
     meters::{
@@ -39,11 +39,11 @@ const _: () = assert!(size_of::<Logged>() == size_of::<sliding_log::Log>());
 #[must_use]
 pub fn find(source: &Source) -> Option<&'static Logged> {
     // SAFETY: nothing here removes the entry, and one that the kernel recycles holds another source's words, all valid.
-    let found = unsafe { LOGS.get(source) };
+    let found = unsafe { SLIDING_LOGS.get(source) };
     if resize::is_on() && found.is_none() {
         resize::fetch_log(source);
         // SAFETY: as above.
-        return unsafe { LOGS.get(source) };
+        return unsafe { SLIDING_LOGS.get(source) };
     }
     found
 }
@@ -51,8 +51,8 @@ pub fn find(source: &Source) -> Option<&'static Logged> {
 /// Makes an empty log, unless another CPU was first.
 #[inline(never)]
 pub fn make(source: &Source) {
-    let Some(empty) = EMPTY_LOG.get(0) else { return };
-    let outcome = LOGS.insert(source, empty, u64::from(BPF_NOEXIST));
+    let Some(empty) = EMPTY_SLIDING_LOG.get(0) else { return };
+    let outcome = SLIDING_LOGS.insert(source, empty, u64::from(BPF_NOEXIST));
     if let Some(own) = this_cpu::own() {
         let count = if outcome.is_ok() { &own.admitted } else { &own.failed };
         count.increment();
@@ -69,7 +69,7 @@ pub fn ask(log: &Logged, policy: &Policy, now: u64) -> Charge {
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 fn ask_log(log: *const Logged, policy: *const Policy, now: u64) -> Charge {
-    if !settings::is_on(&settings::LOGS_ON) {
+    if !settings::is_on(&settings::SLIDING_LOGS_ON) {
         return Charge::Contended;
     }
     let (Some(log), Some(policy)) = (given(log), given(policy)) else { return Charge::Contended };
@@ -113,7 +113,7 @@ pub fn wait(source: &Source, policy: &Policy, now: u64) -> u64 {
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 fn wait_of_log(source: *const Source, policy: *const Policy, now: u64) -> u64 {
-    if !settings::is_on(&settings::LOGS_ON) {
+    if !settings::is_on(&settings::SLIDING_LOGS_ON) {
         return 0;
     }
     let (Some(source), Some(policy)) = (given(source), given(policy)) else { return 0 };

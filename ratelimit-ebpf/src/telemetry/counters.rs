@@ -8,7 +8,7 @@ use ratelimit_common::{
 
 use crate::{
     bpf::{atomic::Word, settings},
-    maps::all::{COUNTERS, LEDGER, SHARES},
+    maps::all::{COUNTERS, INTERFACE_COUNTERS, LEDGER},
     packet::verdict::Verdict,
 };
 
@@ -58,7 +58,9 @@ fn count_by_interface(interface: u32, reason: u32, is_shadowed: u32, length: u32
     if !settings::is_on(&settings::INTERFACES_ON) {
         return 0;
     }
-    let Some(counters) = LEDGER.get(0).and_then(|ledger| SHARES.get(place(ledger, interface))) else { return 0 };
+    let Some(counters) = LEDGER.get(0).and_then(|ledger| INTERFACE_COUNTERS.get(place(ledger, interface))) else {
+        return 0;
+    };
     let counters = if is_shadowed == 0 { &counters.done } else { &counters.shadow };
     if let Some(counter) = counters.get(reason as usize) {
         counter.add(length);

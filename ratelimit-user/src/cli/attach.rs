@@ -280,8 +280,8 @@ fn report(arguments: &Arguments, instance: &Instance, is_new: bool, done: &Done,
         for line in arguments.settings.said() {
             writeln!(out, "{line}")?;
         }
-        if is_new && arguments.settings.could_limit_strangers() {
-            writeln!(out, "strangers: not limited (`attach --strangers RATE` holds floods from forged addresses)")?;
+        if is_new && arguments.settings.could_limit_unknown() {
+            writeln!(out, "unknown sources: not limited (`attach --unknown RATE` holds floods from forged addresses)")?;
         }
         if let Some(time) = arguments.confirm {
             let time = units::write_duration(time);

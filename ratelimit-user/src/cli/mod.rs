@@ -90,7 +90,7 @@ enum Command {
     ///
     /// Unless attached with --front off, sources that exceed nothing are recorded by samples of one packet in 256, so that what has passed
     /// within a limit is an estimate, and a quiet source may be missing. What was dropped over a limit or by a deny is exact, unless three
-    /// sources of a cell have exceeded a limit (two with --strangers): then some of it is missing. Drops as not-admitted and over-strangers are in `ratelimit status` alone.
+    /// sources of a cell have exceeded a limit (two with --unknown): then some of it is missing. Drops as not-admitted and over-unknown are in `ratelimit status` alone.
     Sources(sources::Arguments),
 }
 

@@ -12,7 +12,7 @@ use ratelimit_common::{
     maps::{
         control::{
             Control, FEATURE_FRONT, FEATURE_PASS_MALFORMED, FEATURE_REJECT, FEATURE_SAMPLE, FEATURE_SHADOW,
-            FEATURE_STRANGERS,
+            FEATURE_UNKNOWN,
         },
         cpu::Cpu,
     },
@@ -61,7 +61,7 @@ struct Status {
     admission: Admission,
     sample: bool,
     /// Nothing where they are not limited.
-    strangers: Option<Strangers>,
+    unknown: Option<Unknown>,
     replies: Replies,
     clock: Clock,
     lost_races: u64,
@@ -83,7 +83,7 @@ struct Sources {
     tracked: usize,
     /// One for each service of a source that rules are about, and for each parent.
     buckets: usize,
-    capacity: u32,
+    max: u32,
 }
 
 #[derive(Debug, Serialize)]
@@ -91,7 +91,7 @@ struct Front {
     cells: u32,
     /// Nothing without a default limit that cells are asked for.
     crowded: Option<usize>,
-    displaced_notes: u64,
+    displaced_refusals: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -99,7 +99,7 @@ struct Admission {
     /// The budget; nothing where every source gets a bucket.
     per_second_and_cpu: Option<u64>,
     cpus: usize,
-    made: u64,
+    created: u64,
     /// Packets dropped for want of a bucket.
     refused: u64,
     /// Inserts that failed, also where another CPU was first with the same bucket.
@@ -107,14 +107,14 @@ struct Admission {
     /// Bans that the map had no room for.
     bans_failed: u64,
     /// Estimates of how long a bucket stays that is not asked.
-    stay_at_full_budget_seconds: Option<f64>,
-    stay_so_far_seconds: Option<f64>,
+    idle_at_full_budget_seconds: Option<f64>,
+    idle_so_far_seconds: Option<f64>,
 }
 
 #[derive(Debug, Serialize)]
-struct Strangers {
+struct Unknown {
     per_second: u64,
-    regulars: usize,
+    known: usize,
     passed: u64,
     refused: u64,
 }
@@ -192,19 +192,19 @@ fn read(instance: &Instance) -> Result<Status> {
         sources: Sources {
             tracked: tracked.iter().filter(|(source, bucket)| resolve::is_source(source, bucket)).count(),
             buckets: tracked.len(),
-            capacity: tables.capacity()?,
+            max: tables.capacity()?,
         },
         ipv6_prefix: control.ipv6_prefix,
         malformed: if is_on(FEATURE_PASS_MALFORMED) { "pass" } else { "drop" },
         front: if is_on(FEATURE_FRONT) { Some(Front::read(tables, &cpus)?) } else { None },
         admission: Admission::read(tables, &control, &cpus, refused(Reason::NotAdmitted))?,
         sample: is_on(FEATURE_SAMPLE),
-        strangers: if is_on(FEATURE_STRANGERS) {
-            Some(Strangers {
-                per_second: control.strangers.per_second,
-                regulars: cells::regulars(tables)?,
-                passed: cpus.strangers_passed,
-                refused: refused(Reason::OverStrangers),
+        unknown: if is_on(FEATURE_UNKNOWN) {
+            Some(Unknown {
+                per_second: control.unknown.per_second,
+                known: cells::known(tables)?,
+                passed: cpus.unknown_passed,
+                refused: refused(Reason::OverUnknown),
             })
         } else {
             None
@@ -224,7 +224,7 @@ fn read(instance: &Instance) -> Result<Status> {
 
 impl Front {
     fn read(tables: &Tables, cpus: &Cpu) -> Result<Self> {
-        Ok(Self { cells: tables.front.len(), crowded: cells::crowded(tables)?, displaced_notes: cpus.displaced })
+        Ok(Self { cells: tables.front.len(), crowded: cells::crowded(tables)?, displaced_refusals: cpus.displaced })
     }
 }
 
@@ -232,17 +232,17 @@ impl Admission {
     fn read(tables: &Tables, control: &Control, counted: &Cpu, refused: u64) -> Result<Self> {
         let (capacity, cpus) = (tables.capacity()?, gauges::cpus()?);
         let has_budget = control.features & FEATURE_FRONT != 0;
-        let at_full_budget = has_budget.then(|| gauges::stay_at_full_budget(control, capacity, cpus)).flatten();
-        let so_far = gauges::stay_so_far(control, capacity, counted.admitted);
+        let at_full_budget = has_budget.then(|| gauges::idle_at_full_budget(control, capacity, cpus)).flatten();
+        let so_far = gauges::idle_so_far(control, capacity, counted.admitted);
         Ok(Self {
             per_second_and_cpu: has_budget.then_some(control.admission.per_second),
             cpus,
-            made: counted.admitted,
+            created: counted.admitted,
             refused,
             failed: counted.failed,
             bans_failed: counted.bans_failed,
-            stay_at_full_budget_seconds: at_full_budget.map(|stay| stay.as_secs_f64()),
-            stay_so_far_seconds: so_far.map(|stay| stay.as_secs_f64()),
+            idle_at_full_budget_seconds: at_full_budget.map(|stay| stay.as_secs_f64()),
+            idle_so_far_seconds: so_far.map(|stay| stay.as_secs_f64()),
         })
     }
 }

@@ -137,14 +137,14 @@ fn add_rules(text: &str, into: &mut rules::Rules<'_>) -> bool {
     let (entries, errors) = DeTable::parse_recoverable(text);
     let page = Page::new(text);
     let top = Table::new(&page, 0..0, entries.get_ref());
-    top.expect_keys(&["rule"]);
+    top.expect_keys(&["rule"], &[]);
     top.get("rule").map(table::Value::tables).unwrap_or_default().iter().for_each(|table| into.add(table));
     errors.is_empty() && page.problems().is_empty()
 }
 
 /// Reads all, and rules that stand elsewhere by `more`.
 fn read_top(page: &Page<'_>, top: &Table<'_>, more: &mut dyn FnMut(&mut rules::Rules<'_>)) -> Config {
-    top.expect_keys(&TOP);
+    top.expect_keys(&TOP, &[]);
     let mut config = Config { interfaces: interfaces(page, top), metrics: metrics::read(top), ..Config::default() };
     if let Some(table) = top.get("settings").and_then(table::Value::table) {
         match options::read::<SettingsArguments>(&table, &[]).map(|settings| settings.wanted()) {

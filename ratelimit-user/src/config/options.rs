@@ -15,9 +15,14 @@ pub(super) fn read<T: Args + FromArgMatches>(table: &Table<'_>, others: &[&str])
     command.build();
     let known: Vec<&str> =
         command.get_arguments().filter_map(clap::Arg::get_long).filter(|key| *key != "help").collect();
-    let mut is_good = table.expect_keys(&[&known, others].concat());
+    // Aliases are the names of earlier versions: they are read, and no message offers them.
+    let aliases: Vec<&str> =
+        command.get_arguments().flat_map(|option| option.get_all_aliases().unwrap_or_default()).collect();
+    let mut is_good = table.expect_keys(&[&known, others].concat(), &aliases);
     let mut words = Vec::new();
-    for (key, value) in table.each().filter(|(key, _)| known.contains(&key.get_ref().as_ref())) {
+    for (key, value) in
+        table.each().filter(|(key, _)| known.iter().chain(&aliases).any(|name| *name == key.get_ref().as_ref()))
+    {
         let Some(of_key) = words_of(key.get_ref(), value) else {
             is_good = false;
             continue;

@@ -58,7 +58,7 @@ impl Policies {
     pub(super) fn terms(&self, table: &Table<'_>, others: &[&str], target: Target) -> Option<Terms> {
         let rates = match table.get("policy") {
             Some(name) => {
-                let is_good = table.expect_keys(&[others, &["policy"]].concat());
+                let is_good = table.expect_keys(&[others, &["policy"]].concat(), &[]);
                 let text = name.text().filter(|_| is_good)?;
                 if let Some((_, policy)) = VERDICTS.iter().find(|(verdict, _)| *verdict == text) {
                     if target.sources == Sources::Default {

@@ -67,9 +67,9 @@ struct SavedSettings {
     cells: Option<u32>,
     sample: bool,
     admissions: String,
-    strangers: String,
+    unknown: String,
     replies: String,
-    max_logs: u32,
+    max_sliding_logs: u32,
     malformed: &'static str,
     shadow: bool,
 }
@@ -207,9 +207,9 @@ fn settings(settings: &Settings) -> SavedSettings {
         cells: (settings.cells != 0).then_some(settings.cells),
         sample: settings.sample,
         admissions: rate(settings.admissions),
-        strangers: rate(settings.strangers),
+        unknown: rate(settings.unknown),
         replies: rate(settings.replies),
-        max_logs: settings.source_logs,
+        max_sliding_logs: settings.sliding_logs,
         malformed: if settings.pass_malformed { "pass" } else { "drop" },
         shadow: settings.shadow,
     }

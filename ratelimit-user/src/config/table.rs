@@ -62,10 +62,11 @@ impl<'a> Table<'a> {
         Self { page, span, entries }
     }
 
-    /// Notes keys that are none of these. Whether there is none.
-    pub(super) fn expect_keys(&self, known: &[&str]) -> bool {
+    /// Reports keys that are neither `known` nor `aliases`, and returns whether there are none. Messages offer known keys only.
+    pub(super) fn expect_keys(&self, known: &[&str], aliases: &[&str]) -> bool {
         let mut is_good = true;
-        for key in self.entries.keys().filter(|key| !known.contains(&key.get_ref().as_ref())) {
+        let is_expected = |key: &str| known.contains(&key) || aliases.contains(&key);
+        for key in self.entries.keys().filter(|key| !is_expected(key.get_ref().as_ref())) {
             let name: &str = key.get_ref();
             let similar = known.iter().map(|known| (strsim::jaro_winkler(known, name), known));
             let nearest = similar.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(alike, _)| *alike >= ALIKE);

@@ -105,12 +105,12 @@ fn every_problem_is_named_with_its_place_and_what_was_expected() {
         ("[settings]\nmax-sources = 0", "2:15: 0: expected a number from 1 to 16777216"),
         ("[settings]\nmax-source = 7", "2:1: max-source: no such key here: max-sources is meant?"),
         (
-            "[settings]\nstrangers = true",
+            "[settings]\nunknown = true",
             "2:13: true: expected packets per s, m, h or d, such as 1000/s, 1.5k/s, 500/h or 3/m",
         ),
         (
-            "[settings]\nfront = false\nstrangers = \"1k/s\"",
-            "1:1: [settings]: strangers needs the cells that front off leaves away: give one of the two",
+            "[settings]\nfront = false\nunknown = \"1k/s\"",
+            "1:1: [settings]: unknown needs the cells that front off leaves away: give one of the two",
         ),
         (
             "[default]\npackets = \"10\"",

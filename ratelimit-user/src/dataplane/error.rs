@@ -137,9 +137,9 @@ pub enum Error {
         /// What was asked for.
         wanted: String,
     },
-    /// Strangers are told by what cells remember.
+    /// Unknown sources are told by what cells remember.
     #[error(
-        "the running instance has no cells, which --strangers needs: `ratelimit detach --all` first, then attach without --front off"
+        "the running instance has no cells, which --unknown needs: `ratelimit detach --all` first, then attach without --front off"
     )]
     NoCells,
     /// Two interfaces with a capacity fall on one place.

@@ -18,7 +18,7 @@ use crate::{
     units,
 };
 
-/// Who is silent for that long is hardly missed: regulars are remembered as long.
+/// Who is silent for that long is hardly missed: known sources are remembered as long.
 const LONG: Duration = Duration::from_secs(600);
 /// Packets of which one that could not be judged is worth a warning.
 const MANY: u64 = 1_000;
@@ -27,7 +27,7 @@ pub(super) fn examine(running: &Running, ours: &Ours, window: &Window) -> Result
     let tables = &running.tables;
     let (control, counted) = (tables.control()?, gauges::of_cpus(tables)?);
     let capacity = tables.capacity()?;
-    let so_far = gauges::stay_so_far(&control, capacity, counted.admitted);
+    let so_far = gauges::idle_so_far(&control, capacity, counted.admitted);
     let during = window.counted.and_then(|counted| stay(capacity, counted.made, window.time));
     let has_budget = control.features & FEATURE_FRONT != 0;
     let refused = window.counted.map_or(0, |counted| counted.not_admitted);

@@ -35,7 +35,7 @@ fn three_capabilities_suffice_and_a_missing_one_is_named() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     for words in [
-        "attach eth0 --packets 5/s --capacity 9k/s --strangers 5k/s",
+        "attach eth0 --packets 5/s --capacity 9k/s --unknown 5k/s",
         "limit set 10.0.0.0/24 --packets 7/m --algorithm sliding-log --over-limit reject",
         "limit set default --service udp/53 --packets 9/s --throttle elastic",
         "status --verbose",

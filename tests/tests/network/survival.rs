@@ -59,8 +59,8 @@ fn a_limit_of_unknown_sources_stops_the_flood_and_spares_known_sources() {
     let _alone = alone();
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
-    let strangers = 1_000u32;
-    ratelimit.ok(&format!("attach {VICTIM_LINK} --packets 100/s --burst 100 --strangers {strangers}/s"));
+    let unknown = 1_000u32;
+    ratelimit.ok(&format!("attach {VICTIM_LINK} --packets 100/s --burst 100 --unknown {unknown}/s"));
     let before = 12;
     let passed = || ratelimit.json("status")["reasons"]["within-limit"]["packets"].as_u64().unwrap();
     let ((sent, seconds, of_flood), received) = receiving(&sandbox, |_| {
@@ -73,10 +73,10 @@ fn a_limit_of_unknown_sources_stops_the_flood_and_spares_known_sources() {
     assert_complete(&received, before + EACH);
     // The burst is a tenth of a second, and each CPU may hold one more batch.
     let cpus = thread::available_parallelism().unwrap().get();
-    let most = f64::from(strangers) * (seconds + 0.1) + cpus as f64;
+    let most = f64::from(unknown) * (seconds + 0.1) + cpus as f64;
     assert!(of_flood as f64 <= most, "{of_flood} of {sent} packets passed, {most:.0} may");
     assert!(of_flood as f64 >= most / 2.0, "{of_flood} of {sent} packets passed, {most:.0} may");
-    let over = ratelimit.json("status")["reasons"]["over-strangers"]["packets"].as_u64().unwrap();
+    let over = ratelimit.json("status")["reasons"]["over-unknown"]["packets"].as_u64().unwrap();
     assert_eq!(of_flood + over, sent);
     ratelimit.ok("detach --all");
 }

@@ -61,7 +61,7 @@ fn an_upgrade_keeps_rules_buckets_and_counters_and_lets_no_packet_through() {
             assert_eq!(rules(new), before);
             assert!(dropped(new) >= counted);
             let status = new.json("status");
-            assert_eq!((&status["sources"]["capacity"], &status["front"]["cells"]), (&5_000.into(), &4_096.into()));
+            assert_eq!((&status["sources"]["max"], &status["front"]["cells"]), (&5_000.into(), &4_096.into()));
             assert_eq!(status["malformed"], "pass");
             let bucket = crate::receiver::source(new, "10.9.0.66");
             assert!(bucket["dropped"]["packets"].as_u64().unwrap() > 0, "{bucket}");

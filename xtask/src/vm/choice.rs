@@ -58,7 +58,7 @@ pub(super) const EXCLUDED: [(&str, &str, Names); 13] = [
             "reply::never::",
             "rules::services::a_service_keeps_its_class_while_room_is_made_for_its_first_rule",
             "rules::services::more_services_than_classes_are_refused_and_those_without_rules_are_used_again",
-            "cells::unknown_sources::a_flood_from_everywhere_gets_what_strangers_may_send_and_nobody_in_it_becomes_a_regular",
+            "cells::unknown_sources::a_flood_from_everywhere_gets_what_unknown_sources_may_send_and_nobody_in_it_becomes_a_known_source",
         ],
     ),
     (
@@ -166,7 +166,7 @@ pub(super) const EXCLUDED: [(&str, &str, Names); 13] = [
             "limits::every_change_acts_at_once_on_a_source_that_is_flooding",
             "services::a_flood_spread_over_a_prefix_is_held_by_its_parent",
             "shadow::",
-            "survival::a_limit_of_strangers_holds_the_flood_and_spares_the_established",
+            "survival::a_limit_of_unknown_sources_holds_the_flood_and_spares_the_established",
             "throttles::",
         ],
     ),
@@ -220,7 +220,7 @@ pub(super) const SELECTED: [(&str, Names); 2] = [
             "rules::services::a_fragment_that_hides_its_service_is_dropped",
             "rules::services::one_service_cannot_starve_another",
             "program::size::",
-            "cells::unknown_sources::whoever_was_seen_in_three_seconds_is_never_refused_with_strangers",
+            "cells::unknown_sources::whoever_was_seen_in_three_seconds_is_never_refused_with_unknown_sources",
         ],
     ),
     (

@@ -10,7 +10,7 @@ use ratelimit_common::{
     reason::Reason,
 };
 
-use super::{Admission, Clock, Front, Replies, Sources, Status, Strangers, Traffic};
+use super::{Admission, Clock, Front, Replies, Sources, Status, Traffic, Unknown};
 use crate::{
     cli::output,
     units::{self, PacketRate},
@@ -29,12 +29,12 @@ pub(super) fn write(out: &mut dyn Write, status: &Status, is_verbose: bool) -> i
     if status.interfaces.is_empty() {
         writeln!(out, "not attached to any interface; the rules are kept")?;
     }
-    let Sources { tracked, buckets, capacity } = status.sources;
-    writeln!(out, "sources: {tracked} tracked, in {buckets} of {capacity} buckets; IPv6 by /{}", status.ipv6_prefix)?;
+    let Sources { tracked, buckets, max } = status.sources;
+    writeln!(out, "sources: {tracked} tracked, in {buckets} of {max} buckets; IPv6 by /{}", status.ipv6_prefix)?;
     admission(out, &status.admission)?;
-    match &status.strangers {
-        Some(known) => strangers(out, known)?,
-        None if is_verbose => writeln!(out, "strangers: not limited")?,
+    match &status.unknown {
+        Some(known) => unknown(out, known)?,
+        None if is_verbose => writeln!(out, "unknown sources: not limited")?,
         None => {}
     }
     if status.replies.are_on || is_verbose {
@@ -73,8 +73,8 @@ pub(super) fn write(out: &mut dyn Write, status: &Status, is_verbose: bool) -> i
 }
 
 fn admission(out: &mut dyn Write, admission: &Admission) -> io::Result<()> {
-    let Admission { made, refused, failed, bans_failed, cpus, .. } = *admission;
-    write!(out, "buckets made: {made}")?;
+    let Admission { created, refused, failed, bans_failed, cpus, .. } = *admission;
+    write!(out, "buckets created: {created}")?;
     if admission.per_second_and_cpu.is_some() {
         write!(out, "; packets dropped for want of one: {refused}")?;
     }
@@ -86,22 +86,25 @@ fn admission(out: &mut dyn Write, admission: &Admission) -> io::Result<()> {
     }
     writeln!(out)?;
     let mut estimates = Vec::new();
-    if let (Some(rate), Some(stay)) = (admission.per_second_and_cpu, admission.stay_at_full_budget_seconds) {
+    if let (Some(rate), Some(stay)) = (admission.per_second_and_cpu, admission.idle_at_full_budget_seconds) {
         estimates.push(format!("{} at the full budget ({}, {cpus} CPUs)", seconds(stay), per_second(rate)));
     }
-    if let Some(stay) = admission.stay_so_far_seconds {
+    if let Some(stay) = admission.idle_so_far_seconds {
         estimates.push(format!("{} at the rate so far", seconds(stay)));
     }
     if estimates.is_empty() {
         return Ok(());
     }
-    writeln!(out, "silent buckets stay for an estimated {}", estimates.join(", "))
+    writeln!(out, "idle buckets stay for an estimated {}", estimates.join(", "))
 }
 
-fn strangers(out: &mut dyn Write, strangers: &Strangers) -> io::Result<()> {
-    let Strangers { per_second: rate, regulars, passed, refused } = *strangers;
+fn unknown(out: &mut dyn Write, unknown: &Unknown) -> io::Result<()> {
+    let Unknown { per_second: rate, known, passed, refused } = *unknown;
     let rate = per_second(rate);
-    writeln!(out, "strangers: {rate} together; {passed} packets passed, {refused} dropped; regulars known: {regulars}")
+    writeln!(
+        out,
+        "unknown sources: {rate} together; {passed} packets passed, {refused} dropped; known sources: {known}"
+    )
 }
 
 fn replies(out: &mut dyn Write, replies: &Replies) -> io::Result<()> {
@@ -112,7 +115,7 @@ fn replies(out: &mut dyn Write, replies: &Replies) -> io::Result<()> {
 
 /// What shows a crowd is always said.
 fn front(out: &mut dyn Write, front: Option<&Front>, is_verbose: bool) -> io::Result<()> {
-    let Some(Front { cells, crowded, displaced_notes }) = front else {
+    let Some(Front { cells, crowded, displaced_refusals }) = front else {
         return if is_verbose { writeln!(out, "cells: none, every source has its own bucket") } else { Ok(()) };
     };
     let crowded = crowded.unwrap_or(0);
@@ -120,7 +123,7 @@ fn front(out: &mut dyn Write, front: Option<&Front>, is_verbose: bool) -> io::Re
         writeln!(out, "cells: {cells}, {crowded} of them crowded by sources over the default limit")?;
     }
     if is_verbose {
-        writeln!(out, "notes displaced by another source's: {displaced_notes}")?;
+        writeln!(out, "cached refusals displaced by those of other sources: {displaced_refusals}")?;
     }
     Ok(())
 }

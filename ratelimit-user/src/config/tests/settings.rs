@@ -49,15 +49,15 @@ fn every_problem_with_an_interface_or_a_setting_is_named() {
         ("[settings]\nadmissions = \"1/h\"", "2:14: \"1/h\": expected a rate between 1/s and 100M/s"),
         ("[settings]\nreplies = \"200M/s\"", "2:11: \"200M/s\": expected a rate between 1/s and 100M/s, or off"),
         ("[settings]\nshadow = \"maybe\"", "2:10: \"maybe\": expected one of on, off"),
-        ("[settings]\nmax-logs = 1", "2:12: 1: expected a number from 2 to 16777216"),
+        ("[settings]\nmax-sliding-logs = 1", "2:12: 1: expected a number from 2 to 16777216"),
         ("[settings]\nmalformed = \"keep\"", "2:13: \"keep\": expected one of drop, pass"),
         (
             "[settings]\nlog-level = \"info\"",
-            "2:1: log-level: no such key here: expected ipv6-prefix, max-sources, front, cells, sample, admissions, strangers, replies, shadow, max-logs, malformed",
+            "2:1: log-level: no such key here: expected ipv6-prefix, max-sources, front, cells, sample, admissions, unknown, replies, shadow, max-sliding-logs, malformed",
         ),
         (
             "[settings]\nhelp = true",
-            "2:1: help: no such key here: expected ipv6-prefix, max-sources, front, cells, sample, admissions, strangers, replies, shadow, max-logs, malformed",
+            "2:1: help: no such key here: expected ipv6-prefix, max-sources, front, cells, sample, admissions, unknown, replies, shadow, max-sliding-logs, malformed",
         ),
     ] {
         assert_eq!(problems(text), [expected], "{text}");

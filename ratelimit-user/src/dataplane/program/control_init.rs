@@ -16,11 +16,11 @@ use crate::dataplane::{Error, error::Tried as _, program::loader::Settings, sys:
 /// Ticks of the coarse clock that are watched to find its zero.
 const WATCHED: u64 = 3;
 
-/// Strangers' packets that CPUs take at a time: what is allowed in so many nanoseconds.
+/// Unknown sources' packets that CPUs take at a time: what is allowed in so many nanoseconds.
 const BATCH_TIME: u64 = SECOND / 1_000;
 
-/// How long strangers may have been silent to send at full speed: what is allowed in so many nanoseconds comes at once.
-const STRANGERS_BURST: u64 = SECOND / 10;
+/// How long unknown sources may have been silent to send at full speed: what is allowed in so many nanoseconds comes at once.
+const UNKNOWN_BURST: u64 = SECOND / 10;
 
 /// How long nothing may have been answered for answers at full speed: what is allowed in so many nanoseconds comes at once, one at least.
 const REPLIES_BURST: u64 = SECOND / 10;
@@ -55,11 +55,11 @@ fn random_seed() -> Result<[u64; 4], Error> {
 /// Writes what can be changed while the program runs.
 pub(crate) fn apply(settings: &Settings, control: &mut Control) {
     control.features = settings.features();
-    control.source_logs = settings.source_logs;
+    control.sliding_logs = settings.sliding_logs;
     control.admission = budget(settings.admissions, SECOND, 1);
-    let batch = (settings.strangers / (SECOND / BATCH_TIME)).max(1);
-    control.strangers = budget(settings.strangers, STRANGERS_BURST, batch);
-    control.strangers_batch = batch;
+    let batch = (settings.unknown / (SECOND / BATCH_TIME)).max(1);
+    control.unknown = budget(settings.unknown, UNKNOWN_BURST, batch);
+    control.unknown_batch = batch;
     control.replies = budget(settings.replies, REPLIES_BURST, 1);
 }
 

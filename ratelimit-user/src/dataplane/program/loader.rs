@@ -40,11 +40,11 @@ pub fn load(settings: &Settings, pins: Option<&dyn Fn(&str) -> PathBuf>) -> Resu
 
 /// The same without the program itself.
 pub(crate) fn maps(settings: &Settings, pins: Option<&dyn Fn(&str) -> PathBuf>) -> Result<Ebpf, Error> {
-    // Strangers are told by what cells remember.
-    let strangers = settings.strangers != 0 && settings.cells != 0;
+    // Unknown sources are told by what cells remember.
+    let unknown = settings.unknown != 0 && settings.cells != 0;
     let interface_matters = settings.parents || settings.elastic;
-    let [injected_clock, sample, strangers, moving, interface_matters] =
-        [settings.injected_clock, settings.sample, strangers, settings.moving, interface_matters].map(u32::from);
+    let [injected_clock, sample, unknown, moving, interface_matters] =
+        [settings.injected_clock, settings.sample, unknown, settings.moving, interface_matters].map(u32::from);
     let switches = SWITCHES.map(|switch| u32::from(*(switch.of)(&mut settings.clone())));
     let messages = if settings.log_level == 0 { NO_MESSAGES } else { MESSAGES };
     let mut loader = EbpfLoader::new();
@@ -56,14 +56,14 @@ pub(crate) fn maps(settings: &Settings, pins: Option<&dyn Fn(&str) -> PathBuf>) 
         .override_global(control::INJECTED_CLOCK, &injected_clock, true)
         .override_global(control::FRONT_CELLS, &settings.cells, true)
         .override_global(control::SAMPLE, &sample, true)
-        .override_global(control::STRANGERS, &strangers, true)
+        .override_global(control::UNKNOWN, &unknown, true)
         .override_global(control::INTERFACE_MATTERS, &interface_matters, true)
         .override_global(control::MOVING, &moving, true)
         .override_global(control::OLD_CELLS, &settings.old_cells, true)
         .override_global(control::LOG_LEVEL, &settings.log_level, true)
         .map_max_entries(names::BUCKETS, settings.buckets)
         .map_max_entries(names::FRONT, settings.cells.max(1))
-        .map_max_entries(names::LOGS, settings.logs())
+        .map_max_entries(names::SLIDING_LOGS, settings.logs())
         .map_max_entries(names::MESSAGES, messages);
     if let Some(pins) = pins {
         let moved = names::MOVED.into_iter().map(|(_, old)| old).filter(|old| pins(old).exists());

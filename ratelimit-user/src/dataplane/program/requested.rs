@@ -17,10 +17,10 @@ pub struct Wanted {
     pub sample: Option<bool>,
     /// See [`Settings::admissions`].
     pub admissions: Option<u64>,
-    /// See [`Settings::strangers`].
-    pub strangers: Option<u64>,
-    /// See [`Settings::source_logs`].
-    pub source_logs: Option<u32>,
+    /// See [`Settings::unknown`].
+    pub unknown: Option<u64>,
+    /// See [`Settings::sliding_logs`].
+    pub sliding_logs: Option<u32>,
     /// See [`Settings::shadow`].
     pub shadow: Option<bool>,
     /// See [`Settings::replies`].
@@ -40,8 +40,8 @@ impl Wanted {
             cells: Some(settings.cells),
             sample: Some(settings.sample),
             admissions: Some(settings.admissions),
-            strangers: Some(settings.strangers),
-            source_logs: Some(settings.source_logs),
+            unknown: Some(settings.unknown),
+            sliding_logs: Some(settings.sliding_logs),
             shadow: Some(settings.shadow),
             replies: Some(settings.replies),
             log_level: settings.log_level,
@@ -61,8 +61,8 @@ impl Wanted {
             cells: back(self.cells, &after.cells, before.cells),
             sample: back(self.sample, &after.sample, before.sample),
             admissions: back(self.admissions, &after.admissions, before.admissions),
-            strangers: back(self.strangers, &after.strangers, before.strangers),
-            source_logs: back(self.source_logs, &after.source_logs, before.source_logs),
+            unknown: back(self.unknown, &after.unknown, before.unknown),
+            sliding_logs: back(self.sliding_logs, &after.sliding_logs, before.sliding_logs),
             shadow: back(self.shadow, &after.shadow, before.shadow),
             replies: back(self.replies, &after.replies, before.replies),
             log_level: back(self.log_level, &after.log_level, before.log_level),
@@ -79,8 +79,8 @@ impl Wanted {
             cells: self.cells.unwrap_or(open.cells),
             sample: self.sample.unwrap_or(open.sample),
             admissions: self.admissions.unwrap_or(open.admissions),
-            strangers: self.strangers.unwrap_or(open.strangers),
-            source_logs: self.source_logs.unwrap_or(open.source_logs),
+            unknown: self.unknown.unwrap_or(open.unknown),
+            sliding_logs: self.sliding_logs.unwrap_or(open.sliding_logs),
             shadow: self.shadow.unwrap_or(open.shadow),
             replies: self.replies.unwrap_or(open.replies),
             log_level: self.log_level,
@@ -99,8 +99,8 @@ pub(crate) fn differences(before: &Settings, after: &Settings) -> Vec<&'static s
         ("cells", before.cells == after.cells),
         ("sample", before.sample == after.sample),
         ("admissions", before.admissions == after.admissions),
-        ("strangers", before.strangers == after.strangers),
-        ("max-logs", before.source_logs == after.source_logs),
+        ("unknown", before.unknown == after.unknown),
+        ("max-sliding-logs", before.sliding_logs == after.sliding_logs),
         ("shadow", before.shadow == after.shadow),
         ("replies", before.replies == after.replies),
     ];

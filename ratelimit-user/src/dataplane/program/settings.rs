@@ -3,8 +3,8 @@
 use ratelimit_common::maps::{
     control::{
         self, ADMISSIONS_DEFAULT, Control, FEATURE_ACTIONS, FEATURE_COSTS, FEATURE_ELASTIC, FEATURE_FRONT,
-        FEATURE_INTERFACES, FEATURE_LOGS, FEATURE_PARENTS, FEATURE_PASS_MALFORMED, FEATURE_REJECT, FEATURE_SAMPLE,
-        FEATURE_SERVICES, FEATURE_SHADOW, FEATURE_SOFT, FEATURE_STRANGERS, FEATURE_WINDOWS, REPLIES_DEFAULT,
+        FEATURE_INTERFACES, FEATURE_PARENTS, FEATURE_PASS_MALFORMED, FEATURE_REJECT, FEATURE_SAMPLE, FEATURE_SERVICES,
+        FEATURE_SHADOW, FEATURE_SLIDING_LOGS, FEATURE_SOFT, FEATURE_UNKNOWN, FEATURE_WINDOWS, REPLIES_DEFAULT,
     },
     names,
 };
@@ -24,8 +24,8 @@ pub struct Settings {
     pub sample: bool,
     /// New buckets per second and CPU; 0 is none.
     pub admissions: u64,
-    /// Packets per second of all sources together that are no regulars; 0 is no limit.
-    pub strangers: u64,
+    /// Packets per second of all sources together that are not known sources; 0 is no limit.
+    pub unknown: u64,
     /// Kernel-side messages up to this level are written; 0 is none.
     pub log_level: u8,
     /// Packets are told apart by service.
@@ -39,7 +39,7 @@ pub struct Settings {
     /// Limits may keep logs.
     pub logs: bool,
     /// Sources that can have a log at a time, if limits keep any.
-    pub source_logs: u32,
+    pub sliding_logs: u32,
     /// Limits may let hundredths more pass.
     pub soft: bool,
     /// Limits may let everything pass while its interface has room.
@@ -80,8 +80,8 @@ impl Settings {
             cells,
             sample: control.features & FEATURE_SAMPLE != 0,
             admissions: control.admission.per_second,
-            strangers: control.strangers.per_second,
-            source_logs: control.source_logs,
+            unknown: control.unknown.per_second,
+            sliding_logs: control.sliding_logs,
             replies: control.replies.per_second,
             ..Self::default()
         };
@@ -101,7 +101,7 @@ impl Settings {
     /// Entries of the map of logs.
     #[must_use]
     pub fn logs(&self) -> u32 {
-        if self.logs { self.source_logs } else { 1 }
+        if self.logs { self.sliding_logs } else { 1 }
     }
 
     /// The same as [`Control::features`](ratelimit_common::maps::control::Control::features).
@@ -111,7 +111,7 @@ impl Settings {
         let switches = SWITCHES.iter().map(|switch| bit(*(switch.of)(&mut self.clone()), switch.feature));
         bit(self.cells != 0, FEATURE_FRONT)
             | bit(self.sample, FEATURE_SAMPLE)
-            | bit(self.strangers != 0, FEATURE_STRANGERS)
+            | bit(self.unknown != 0, FEATURE_UNKNOWN)
             | switches.fold(0, |features, feature| features | feature)
     }
 
@@ -144,7 +144,7 @@ pub(crate) const SWITCHES: [Switch; 12] = [
         constant: control::PASS_MALFORMED,
     },
     Switch { of: |settings| &mut settings.windows, feature: FEATURE_WINDOWS, constant: control::WINDOWS },
-    Switch { of: |settings| &mut settings.logs, feature: FEATURE_LOGS, constant: control::LOGS },
+    Switch { of: |settings| &mut settings.logs, feature: FEATURE_SLIDING_LOGS, constant: control::SLIDING_LOGS },
     Switch { of: |settings| &mut settings.soft, feature: FEATURE_SOFT, constant: control::SOFT },
     Switch { of: |settings| &mut settings.elastic, feature: FEATURE_ELASTIC, constant: control::ELASTIC },
     Switch { of: |settings| &mut settings.actions, feature: FEATURE_ACTIONS, constant: control::ACTIONS },
@@ -162,14 +162,14 @@ impl Default for Settings {
             cells: names::CELLS_DEFAULT,
             sample: true,
             admissions: ADMISSIONS_DEFAULT,
-            strangers: 0,
+            unknown: 0,
             log_level: 0,
             services: false,
             parents: false,
             pass_malformed: false,
             windows: false,
             logs: false,
-            source_logs: names::SOURCE_LOGS_DEFAULT,
+            sliding_logs: names::SLIDING_LOGS_DEFAULT,
             soft: false,
             elastic: false,
             actions: false,

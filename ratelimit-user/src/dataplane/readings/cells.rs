@@ -4,7 +4,7 @@ use aya::maps::IterableMap as _;
 use ratelimit_common::{
     cells::{
         cell::Cell,
-        known_source::{self, Regular},
+        known_source::{self, KnownSource},
     },
     identity::class::ANY,
     limits::policy::Meter,
@@ -38,14 +38,14 @@ pub fn crowded(tables: &Tables) -> Result<Option<usize>, Error> {
     Ok(Some(cells.iter().filter(is_crowded).count()))
 }
 
-/// Sources that are known as regulars.
+/// Sources that are known as known sources.
 ///
 /// # Errors
 ///
 /// [`Error::Bpf`] where the kernel refuses.
-pub fn regulars(tables: &Tables) -> Result<usize, Error> {
+pub fn known(tables: &Tables) -> Result<usize, Error> {
     let second = known_source::second(host::now());
-    let is_known = |word: &u64| Regular(*word).is_regular() && !Regular(*word).gives_way(second);
+    let is_known = |word: &u64| KnownSource(*word).is_known() && !KnownSource(*word).gives_way(second);
     let cells = Mapped::<Cell>::of(tables.front.map())?;
-    Ok(cells.iter().flat_map(|cell| cell.regulars()).filter(is_known).count())
+    Ok(cells.iter().flat_map(|cell| cell.known()).filter(is_known).count())
 }

@@ -15,7 +15,7 @@ use crate::dataplane::{Error, error::Tried as _, sys::host, tables::open::Tables
 pub fn of_cpus(tables: &Tables) -> Result<Cpu, Error> {
     let cpus = tables.cpus.get(&0, 0).tried("cannot read what the CPUs have counted")?;
     Ok(cpus.iter().fold(Cpu::default(), |sum, cpu| Cpu {
-        strangers_passed: sum.strangers_passed + cpu.strangers_passed,
+        unknown_passed: sum.unknown_passed + cpu.unknown_passed,
         admitted: sum.admitted + cpu.admitted,
         failed: sum.failed + cpu.failed,
         bans_failed: sum.bans_failed + cpu.bans_failed,
@@ -41,14 +41,14 @@ pub fn cpus() -> Result<usize, Error> {
 /// How long a bucket stays that is not asked, as long as every CPU makes as many new ones as it may. An estimate: the kernel recycles
 /// the longest silent ones only roughly in that order. Nothing where no budget is given.
 #[must_use]
-pub fn stay_at_full_budget(control: &Control, capacity: u32, cpus: usize) -> Option<Duration> {
+pub fn idle_at_full_budget(control: &Control, capacity: u32, cpus: usize) -> Option<Duration> {
     let per_second = u128::from(control.admission.per_second) * cpus as u128;
     stay(capacity, 1_000_000_000, per_second)
 }
 
 /// The same at the rate at which buckets were made since the instance was.
 #[must_use]
-pub fn stay_so_far(control: &Control, capacity: u32, made: u64) -> Option<Duration> {
+pub fn idle_so_far(control: &Control, capacity: u32, made: u64) -> Option<Duration> {
     stay(capacity, host::now().saturating_sub(control.created), u128::from(made))
 }
 

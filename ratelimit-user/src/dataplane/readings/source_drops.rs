@@ -13,7 +13,7 @@ use ratelimit_common::{
         source::Source,
     },
     limits::policy::SHADOW,
-    maps::control::{Control, FEATURE_FRONT, FEATURE_LOGS, FEATURE_SHADOW},
+    maps::control::{Control, FEATURE_FRONT, FEATURE_SHADOW, FEATURE_SLIDING_LOGS},
 };
 
 use crate::dataplane::{
@@ -60,7 +60,7 @@ impl<'a> Drops<'a> {
     /// [`Error::Bpf`] where the kernel refuses.
     pub fn of_source(&self, source: &Source) -> Result<Option<Count>, Error> {
         let log = match self.tables.logs.get(source, 0) {
-            _ if self.control.features & FEATURE_LOGS == 0 => None,
+            _ if self.control.features & FEATURE_SLIDING_LOGS == 0 => None,
             Err(MapError::KeyNotFound) => None,
             found => Some(found.tried("cannot read a log")?.bucket),
         };

@@ -14,7 +14,7 @@ use ratelimit_common::{
     },
     identity::source::Source,
     limits::policy::SHADOW,
-    maps::control::{FEATURE_FRONT, FEATURE_LOGS, FEATURE_SHADOW},
+    maps::control::{FEATURE_FRONT, FEATURE_SHADOW, FEATURE_SLIDING_LOGS},
     reason::Count,
 };
 
@@ -44,7 +44,7 @@ impl Tables {
     pub fn tracked(&self) -> Result<Vec<(Source, Bucket)>, Error> {
         let mut tracked: Vec<(Source, Bucket)> = bpf::entries(IterableMap::map(&self.buckets).fd().as_fd())?;
         let features = self.control()?.features;
-        if features & FEATURE_LOGS != 0 {
+        if features & FEATURE_SLIDING_LOGS != 0 {
             self.add_logs(&mut tracked)?;
         }
         if features & FEATURE_FRONT != 0 {

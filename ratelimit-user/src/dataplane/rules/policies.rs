@@ -14,8 +14,8 @@ use ratelimit_common::{
     },
     maps::{
         control::{
-            Control, FEATURE_ACTIONS, FEATURE_COSTS, FEATURE_ELASTIC, FEATURE_LOGS, FEATURE_PARENTS, FEATURE_REJECT,
-            FEATURE_SERVICES, FEATURE_SOFT, FEATURE_WINDOWS,
+            Control, FEATURE_ACTIONS, FEATURE_COSTS, FEATURE_ELASTIC, FEATURE_PARENTS, FEATURE_REJECT,
+            FEATURE_SERVICES, FEATURE_SLIDING_LOGS, FEATURE_SOFT, FEATURE_WINDOWS,
         },
         names::POLICIES_MAX,
     },
@@ -170,7 +170,7 @@ pub fn features(tables: &Tables) -> Result<u32, Error> {
 pub(crate) const OF_RULES: u32 = FEATURE_SERVICES
     | FEATURE_PARENTS
     | FEATURE_WINDOWS
-    | FEATURE_LOGS
+    | FEATURE_SLIDING_LOGS
     | FEATURE_SOFT
     | FEATURE_ELASTIC
     | FEATURE_ACTIONS
@@ -184,7 +184,7 @@ pub fn features_of(policy: &Policy) -> u32 {
     let bit = |is_needed, feature| if is_needed { feature } else { 0 };
     bit(policy.has_parents(), FEATURE_PARENTS)
         | bit(algorithm.is_window(), FEATURE_WINDOWS)
-        | bit(algorithm == Algorithm::SlidingLog, FEATURE_LOGS)
+        | bit(algorithm == Algorithm::SlidingLog, FEATURE_SLIDING_LOGS)
         | bit(policy.soft != 0, FEATURE_SOFT)
         | bit(policy.elastic != 0, FEATURE_ELASTIC | FEATURE_ACTIONS)
         | bit(policy.over_limit != DROP, FEATURE_ACTIONS)

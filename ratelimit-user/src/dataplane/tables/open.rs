@@ -107,12 +107,12 @@ impl Tables {
             front: open(pins, names::FRONT)?,
             rule_filter: open(pins, names::RULE_FILTER)?,
             cpus: open(pins, names::CPUS)?,
-            logs: open(pins, names::LOGS)?,
+            logs: open(pins, names::SLIDING_LOGS)?,
             events: open(pins, names::EVENTS)?,
             events_written: open(pins, names::EVENTS_WRITTEN)?,
-            capacities: open(pins, names::CAPACITIES)?,
+            capacities: open(pins, names::INTERFACE_CAPACITIES)?,
             ledger: open(pins, names::LEDGER)?,
-            shares: open(pins, names::SHARES)?,
+            shares: open(pins, names::INTERFACE_COUNTERS)?,
         })
     }
 
@@ -135,12 +135,12 @@ impl Tables {
             front: take(object, names::FRONT)?,
             rule_filter: take(object, names::RULE_FILTER)?,
             cpus: take(object, names::CPUS)?,
-            logs: take(object, names::LOGS)?,
+            logs: take(object, names::SLIDING_LOGS)?,
             events: take(object, names::EVENTS)?,
             events_written: take(object, names::EVENTS_WRITTEN)?,
-            capacities: take(object, names::CAPACITIES)?,
+            capacities: take(object, names::INTERFACE_CAPACITIES)?,
             ledger: take(object, names::LEDGER)?,
-            shares: take(object, names::SHARES)?,
+            shares: take(object, names::INTERFACE_COUNTERS)?,
         };
         for (slot, policy) in (0..).zip([Policy::UNLIMITED, Policy::ALLOWED, Policy::DENIED, Policy::BANNED]) {
             tables.policies.set(slot, policy, 0).tried("cannot write a policy")?;

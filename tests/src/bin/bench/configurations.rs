@@ -58,7 +58,7 @@ pub(crate) const SOURCES: [Sources; 7] = [
 /// A source that is known has its rule in its bucket; new ones show what looking it up costs.
 const FEW_SOURCES: &[Sources] = &[Sources::Count(1), Sources::Count(64_000), Sources::Endless];
 
-/// Strangers' packets per second that none reaches.
+/// Unknown sources' packets per second that none reaches.
 const UNLIMITED: u64 = 100_000_000;
 
 /// The product as it is.
@@ -87,7 +87,7 @@ pub(crate) const CONFIGURATIONS: [Configuration; 13] = [
             services: true,
             parents: true,
             pass_malformed: true,
-            strangers: UNLIMITED,
+            unknown: UNLIMITED,
             buckets: 4 * settings.buckets,
             ..settings
         },
@@ -98,8 +98,8 @@ pub(crate) const CONFIGURATIONS: [Configuration; 13] = [
     Configuration { name: "packets and bytes", rules: |bytecode, _| bytecode.set("default", of_both()), ..SPECIAL },
     Configuration { name: "no limit", rules: |bytecode, _| bytecode.set("default", Policy::UNLIMITED), ..SPECIAL },
     Configuration {
-        name: "strangers limited",
-        settings: |settings| Settings { strangers: UNLIMITED, ..settings },
+        name: "unknown sources limited",
+        settings: |settings| Settings { unknown: UNLIMITED, ..settings },
         ..SPECIAL
     },
     Configuration {

@@ -50,8 +50,8 @@ pub(crate) struct Live {
 /// What became of established sources beside a flood.
 #[derive(Debug, Serialize)]
 pub(crate) struct Survival {
-    /// Packets per second that strangers might send together; 0 is no limit.
-    pub(crate) strangers: u64,
+    /// Packets per second that unknown sources might send together; 0 is no limit.
+    pub(crate) unknown: u64,
     pub(crate) seconds: f64,
     /// Packets of the flood, and how many of them passed.
     pub(crate) flood: u64,

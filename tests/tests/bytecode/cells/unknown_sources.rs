@@ -5,7 +5,7 @@ use ratelimit_common::{
     cells::{
         cached_refusal::{Note, Refusal},
         cell::{self, Cell, Noted},
-        known_source::{CANDIDATE_KEPT, KEPT, Regular, SECONDS},
+        known_source::{CANDIDATE_KEPT, KEPT, KnownSource, SECONDS},
     },
     identity::source::Source,
     limits::{
@@ -24,8 +24,8 @@ const STEP: u64 = 1 << 30;
 /// Start of the clock, at the start of such a second.
 const BEGIN: u64 = 5 * STEP;
 
-fn limited(strangers: u64, cells: u32) -> Bytecode {
-    let mut bytecode = Bytecode::with(Settings { strangers, cells, ..crate::settings() });
+fn limited(unknown: u64, cells: u32) -> Bytecode {
+    let mut bytecode = Bytecode::with(Settings { unknown, cells, ..crate::settings() });
     bytecode.set("default", per_second(1_000, 1_000));
     bytecode.set_time(BEGIN);
     bytecode
@@ -43,7 +43,7 @@ fn frame(address: [u8; 4]) -> Vec<u8> {
 }
 
 /// Makes these sources known: each sends in three different seconds, from the start of one on.
-fn make_regulars(bytecode: &Bytecode, clock: &mut Clock, addresses: &[[u8; 4]]) {
+fn make_known(bytecode: &Bytecode, clock: &mut Clock, addresses: &[[u8; 4]]) {
     for second in 0..SECONDS {
         for address in addresses {
             bytecode.send(&frame(*address));
@@ -54,40 +54,40 @@ fn make_regulars(bytecode: &Bytecode, clock: &mut Clock, addresses: &[[u8; 4]]) 
     }
 }
 
-fn remembered(bytecode: &Bytecode, address: [u8; 4]) -> Option<Regular> {
+fn remembered(bytecode: &Bytecode, address: [u8; 4]) -> Option<KnownSource> {
     let source = Source::v4(address);
     let hash = source.hash(&bytecode.tables.control().unwrap().seed);
-    cell_entry_of(bytecode, &source).regulars().map(Regular).into_iter().find(|regular| regular.is(hash))
+    cell_entry_of(bytecode, &source).known().map(KnownSource).into_iter().find(|known| known.is(hash))
 }
 
-fn is_regular(bytecode: &Bytecode, address: [u8; 4]) -> bool {
-    remembered(bytecode, address).is_some_and(Regular::is_regular)
+fn is_known(bytecode: &Bytecode, address: [u8; 4]) -> bool {
+    remembered(bytecode, address).is_some_and(KnownSource::is_known)
 }
 
-fn all(bytecode: &Bytecode) -> Vec<Regular> {
+fn all(bytecode: &Bytecode) -> Vec<KnownSource> {
     let memory = bytecode.tables.front.iter().map(Result::unwrap);
-    memory.flat_map(|cell: Cell| cell.regulars().map(Regular)).collect()
+    memory.flat_map(|cell: Cell| cell.known().map(KnownSource)).collect()
 }
 
 #[test]
 fn a_flood_from_forged_sources_gets_the_unknown_rate_and_no_forged_source_becomes_known() {
-    for strangers in [100, 10_000, 250_000] {
-        let bytecode = limited(strangers, 1 << 14);
+    for unknown in [100, 10_000, 250_000] {
+        let bytecode = limited(unknown, 1 << 14);
         let (mut clock, mut walker) = (bytecode.clock(), flood(&bytecode));
         let (seconds, steps) = (10, 100);
         for _ in 0..seconds * steps {
-            walker.run(Sources::Endless, Order::InTurn, u32::try_from(2 * strangers / steps).unwrap());
+            walker.run(Sources::Endless, Order::InTurn, u32::try_from(2 * unknown / steps).unwrap());
             clock.advance(SECOND / steps);
         }
         let passed = bytecode.count(Reason::WithinLimit);
-        assert_eq!(passed + bytecode.count(Reason::OverStrangers), 2 * strangers * seconds);
-        assert_eq!(passed, of_cpus(&bytecode, |cpu| cpu.strangers_passed));
+        assert_eq!(passed + bytecode.count(Reason::OverUnknown), 2 * unknown * seconds);
+        assert_eq!(passed, of_cpus(&bytecode, |cpu| cpu.unknown_passed));
         let control = bytecode.tables.control().unwrap();
-        let batches = control.strangers_batch * bytecode.tables.cpus.get(&0, 0).unwrap().len() as u64;
-        let most = strangers * seconds + strangers / 10 + batches;
+        let batches = control.unknown_batch * bytecode.tables.cpus.get(&0, 0).unwrap().len() as u64;
+        let most = unknown * seconds + unknown / 10 + batches;
         assert!(passed <= most, "{passed} of {most}");
-        assert!(passed >= strangers * seconds * 99 / 100, "{passed} of {most}");
-        assert!(!all(&bytecode).into_iter().any(Regular::is_regular));
+        assert!(passed >= unknown * seconds * 99 / 100, "{passed} of {most}");
+        assert!(!all(&bytecode).into_iter().any(KnownSource::is_known));
     }
 }
 
@@ -101,7 +101,7 @@ fn a_source_seen_in_three_seconds_is_never_refused_as_unknown() {
     // A refused packet counts as well. Two packets in one second count once.
     for _ in 0..SECONDS - 1 {
         for _ in 0..10 {
-            assert_eq!(bytecode.reason(&frame), Reason::OverStrangers);
+            assert_eq!(bytecode.reason(&frame), Reason::OverUnknown);
         }
         clock.advance(STEP);
         walker.run(Sources::Endless, Order::InTurn, 2_000);
@@ -111,7 +111,7 @@ fn a_source_seen_in_three_seconds_is_never_refused_as_unknown() {
         clock.advance(STEP / 2);
         walker.run(Sources::Endless, Order::InTurn, 1_000);
     }
-    assert!(bytecode.count(Reason::OverStrangers) > 50_000);
+    assert!(bytecode.count(Reason::OverUnknown) > 50_000);
     // Its own limit still applies.
     bytecode.repeat(&frame, 1_001);
     assert_eq!(bytecode.reason(&frame), Reason::OverPackets);
@@ -135,7 +135,7 @@ fn known_sources_stay_known_through_ten_minutes_of_silence_and_a_flood() {
         let bytecode = limited(100, 64);
         let (mut clock, mut walker) = (bytecode.clock(), flood(&bytecode));
         let addresses = two_in_a_cell(&bytecode, 64);
-        make_regulars(&bytecode, &mut clock, &addresses);
+        make_known(&bytecode, &mut clock, &addresses);
         let silent_for = |clock: &mut Clock, walker: &mut Walker, steps: u64| {
             for _ in 0..steps {
                 clock.advance(STEP);
@@ -153,7 +153,7 @@ fn known_sources_stay_known_through_ten_minutes_of_silence_and_a_flood() {
         silent_for(&mut clock, &mut walker, KEPT + 1);
         walker.run(Sources::Endless, Order::InTurn, 1_000);
         for address in &addresses {
-            assert_eq!(bytecode.reason(&frame(*address)), Reason::OverStrangers, "{per_second}/s: {address:?}");
+            assert_eq!(bytecode.reason(&frame(*address)), Reason::OverUnknown, "{per_second}/s: {address:?}");
         }
     }
 }
@@ -178,12 +178,12 @@ fn a_cell_holds_two_sources_and_candidates_are_replaced() {
     assert!(remembered(&bytecode, late).is_some() && remembered(&bytecode, one).is_some());
     assert_eq!(remembered(&bytecode, two), None);
     clock.advance(STEP);
-    make_regulars(&bytecode, &mut clock, &[one, late]);
-    assert!(is_regular(&bytecode, one) && is_regular(&bytecode, late));
+    make_known(&bytecode, &mut clock, &[one, late]);
+    assert!(is_known(&bytecode, one) && is_known(&bytecode, late));
     // Two known sources stay, however often others send.
     clock.advance(CANDIDATE_KEPT * 10 * STEP);
-    make_regulars(&bytecode, &mut clock, &[two]);
-    assert!(is_regular(&bytecode, one) && is_regular(&bytecode, late) && !is_regular(&bytecode, two));
+    make_known(&bytecode, &mut clock, &[two]);
+    assert!(is_known(&bytecode, one) && is_known(&bytecode, late) && !is_known(&bytecode, two));
 }
 
 /// Without a limit of unknown sources, a second cached refusal uses the space of known sources. It may still be there
@@ -211,8 +211,8 @@ fn leftover_cached_refusals_do_not_block_entries_of_known_sources() {
             .set(0, Cell { notes: [Noted::default(), Noted { until, check, dropped: 1 }], ..Cell::default() }, 0)
             .unwrap();
         let address = [192, 0, 2, number as u8];
-        make_regulars(&bytecode, &mut clock, &[address]);
-        assert!(is_regular(&bytecode, address), "{number}");
+        make_known(&bytecode, &mut clock, &[address]);
+        assert!(is_known(&bytecode, address), "{number}");
     }
 }
 
@@ -226,7 +226,7 @@ fn rules_apply_before_the_limit_of_unknown_sources() {
     for _ in 0..100 {
         assert_eq!(bytecode.reason(&frame([192, 0, 2, 1])), Reason::Allowed);
         assert_eq!(bytecode.reason(&frame([192, 0, 2, 2])), Reason::Denied);
-        assert_eq!(bytecode.reason(&frame([192, 0, 2, 3])), Reason::OverStrangers);
+        assert_eq!(bytecode.reason(&frame([192, 0, 2, 3])), Reason::OverUnknown);
     }
     assert_eq!(bytecode.count(Reason::Allowed), 100);
 }
@@ -237,6 +237,6 @@ fn without_a_limit_of_unknown_sources_nothing_is_remembered() {
     let mut walker = flood(&bytecode);
     walker.run(Sources::Endless, Order::InTurn, 100_000);
     assert_eq!(bytecode.count(Reason::WithinLimit), 100_000);
-    assert_eq!(bytecode.count(Reason::OverStrangers), 0);
-    assert!(all(&bytecode).iter().all(|regular| *regular == Regular::default()));
+    assert_eq!(bytecode.count(Reason::OverUnknown), 0);
+    assert!(all(&bytecode).iter().all(|known| *known == KnownSource::default()));
 }

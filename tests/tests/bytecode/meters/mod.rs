@@ -25,7 +25,7 @@ pub(crate) const ADDRESS: [u8; 4] = [192, 0, 2, 1];
 
 /// Returns settings that enable every algorithm.
 pub(crate) fn settings(front: Front) -> Settings {
-    Settings { windows: true, logs: true, source_logs: 1 << 10, ..front.settings() }
+    Settings { windows: true, logs: true, sliding_logs: 1 << 10, ..front.settings() }
 }
 
 /// Returns a limit of packets per period.

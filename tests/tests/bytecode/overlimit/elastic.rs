@@ -21,7 +21,7 @@ const CAPACITY: u64 = 10;
 /// Burst of an interface, in milliseconds.
 const BURST: u64 = 10;
 /// A source that stays within its limit.
-const REGULAR: [u8; 4] = [198, 51, 100, 1];
+const KNOWN: [u8; 4] = [198, 51, 100, 1];
 
 struct Run {
     bytecode: Bytecode,
@@ -56,7 +56,7 @@ impl Run {
             self.bytecode.set_time(HOUR + self.time * MILLISECOND);
             let before = [Reason::WithinLimit, Reason::WithinCapacity, Reason::OverPackets].map(|of| count(self, of));
             if within != 0 {
-                self.bytecode.repeat(&frame(REGULAR), within);
+                self.bytecode.repeat(&frame(KNOWN), within);
             }
             self.bytecode.repeat(&frame(ADDRESS), over);
             let after = [Reason::WithinLimit, Reason::WithinCapacity, Reason::OverPackets].map(|of| count(self, of));

@@ -57,7 +57,7 @@ fn everything() -> Settings {
         services: true,
         parents: true,
         pass_malformed: true,
-        strangers: 10_000,
+        unknown: 10_000,
         reject: true,
         windows: true,
         logs: true,

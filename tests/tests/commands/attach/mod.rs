@@ -21,8 +21,8 @@ fn attach_without_a_rate_observes_and_prints_that() {
     let text = ratelimit.ok("attach eth0");
     assert!(text.starts_with("eth0: attached, native\ndefault: no limit, only observing"), "{text}");
     // The hint about unknown sources appears once, if the option is missing.
-    let hint = "strangers: not limited (`attach --strangers RATE` holds floods from forged addresses)\n";
-    assert!(text.ends_with(hint) && !ratelimit.ok("attach eth0").contains("strangers"), "{text}");
+    let hint = "unknown sources: not limited (`attach --unknown RATE` holds floods from forged addresses)\n";
+    assert!(text.ends_with(hint) && !ratelimit.ok("attach eth0").contains("unknown"), "{text}");
     Flood::of(Frame::udp([10, 9, 0, 66], 9)).send(&sandbox, 50_000);
     let status = ratelimit.json("status");
     assert_eq!(status["dropped"], json!({"packets": 0, "bytes": 0}));
@@ -122,9 +122,9 @@ fn attach_prints_changed_settings_of_a_running_instance() {
     ratelimit.ok("detach --all");
     // Unknown sources need cells.
     ratelimit.ok("attach eth0 --front off");
-    let line = ratelimit.fails("attach eth0 --strangers 1k/s");
-    assert!(line.contains("has no cells, which --strangers needs"), "{line}");
-    ratelimit.ok("attach eth0 --strangers off");
+    let line = ratelimit.fails("attach eth0 --unknown 1k/s");
+    assert!(line.contains("has no cells, which --unknown needs"), "{line}");
+    ratelimit.ok("attach eth0 --unknown off");
     ratelimit.ok("detach --all");
 }
 

@@ -15,10 +15,10 @@ fn invalid_settings_are_refused() {
         ("attach eth0 --cells 0", "expected a power of two up to 1048576"),
         ("attach eth0 --cells 2097152", "expected a power of two up to 1048576"),
         ("attach eth0 --cells 8 --front off", "cannot be used with"),
-        ("attach eth0 --strangers 0/s", per_second),
-        ("attach eth0 --strangers 1/h", per_second),
-        ("attach eth0 --strangers some", "expected packets per s, m, h or d"),
-        ("attach eth0 --front off --strangers 1k/s", "--strangers needs the cells that --front off leaves away"),
+        ("attach eth0 --unknown 0/s", per_second),
+        ("attach eth0 --unknown 1/h", per_second),
+        ("attach eth0 --unknown some", "expected packets per s, m, h or d"),
+        ("attach eth0 --front off --unknown 1k/s", "--unknown needs the cells that --front off leaves away"),
         ("attach eth0 --replies 0/s", per_second),
         ("attach eth0 --replies 1/h", per_second),
         ("attach eth0 --replies some", "expected packets per s, m, h or d"),
@@ -57,7 +57,7 @@ fn sizes_of_a_running_instance_can_change_but_front_cannot() {
     ratelimit.ok("attach eth0 --cells 1024 --max-sources 100");
     let sizes = || {
         let status = ratelimit.json("status");
-        [status["front"]["cells"].as_u64().unwrap(), status["sources"]["capacity"].as_u64().unwrap()]
+        [status["front"]["cells"].as_u64().unwrap(), status["sources"]["max"].as_u64().unwrap()]
     };
     assert_eq!(sizes(), [1_024, 100]);
     let line = ratelimit.fails("attach eth0 --front off");
@@ -74,9 +74,9 @@ fn sizes_of_a_running_instance_can_change_but_front_cannot() {
     ratelimit.ok("detach --all");
 
     ratelimit.ok("attach eth0 --front off");
-    let line = ratelimit.fails("attach eth0 --strangers 1k/s");
-    assert!(line.contains("the running instance has no cells, which --strangers needs"), "{line}");
-    assert_eq!(ratelimit.json("status")["strangers"], json!(null));
+    let line = ratelimit.fails("attach eth0 --unknown 1k/s");
+    assert!(line.contains("the running instance has no cells, which --unknown needs"), "{line}");
+    assert_eq!(ratelimit.json("status")["unknown"], json!(null));
     ratelimit.ok("detach --all");
 }
 
@@ -84,7 +84,7 @@ fn sizes_of_a_running_instance_can_change_but_front_cannot() {
 fn settings(ratelimit: &Ratelimit<'_>) -> [Value; 4] {
     let status = ratelimit.json("status");
     let replies = &status["replies"]["per_second"];
-    [&status["strangers"]["per_second"], &status["sample"], &status["admission"]["per_second_and_cpu"], replies]
+    [&status["unknown"]["per_second"], &status["sample"], &status["admission"]["per_second_and_cpu"], replies]
         .map(Value::clone)
 }
 
@@ -108,12 +108,12 @@ fn changed_settings_apply_at_once_and_persist() {
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0");
     assert_eq!(settings(&ratelimit), [json!(null), json!(true), json!(10_000), json!(100)]);
-    let text = ratelimit.ok("attach eth0 --strangers 5k/s --sample off");
-    assert!(text.ends_with("\nstrangers: 5000/s together\nsamples: off\n"), "{text}");
+    let text = ratelimit.ok("attach eth0 --unknown 5k/s --sample off");
+    assert!(text.ends_with("\nunknown sources: 5000/s together\nsamples: off\n"), "{text}");
     assert_eq!(settings(&ratelimit), [json!(5_000), json!(false), json!(10_000), json!(100)]);
     ratelimit.ok("attach eth0 --admissions 60/m");
     assert_eq!(settings(&ratelimit), [json!(5_000), json!(false), json!(1), json!(100)]);
-    ratelimit.ok("attach eth0 --strangers off --sample on");
+    ratelimit.ok("attach eth0 --unknown off --sample on");
     assert_eq!(settings(&ratelimit), [json!(null), json!(true), json!(1), json!(100)]);
     let text = ratelimit.ok("attach eth0 --replies 5/s");
     assert!(text.ends_with("\nanswers to rejected packets: 5/s together\n"), "{text}");
@@ -131,9 +131,9 @@ fn changed_settings_apply_at_once_and_persist() {
     ratelimit.ok("attach eth0 --sample on");
     Flood::of(Frame::udp([10, 9, 0, 1], 9)).send(&sandbox, 100);
     assert_eq!(listed(), 1);
-    ratelimit.ok("attach eth0 --strangers 1/s");
+    ratelimit.ok("attach eth0 --unknown 1/s");
     Flood::of(Frame::udp([10, 8, 0, 0], 9)).sources(1_000).send(&sandbox, 1_000);
-    let refused = ratelimit.json("status")["reasons"]["over-strangers"]["packets"].as_u64().unwrap();
+    let refused = ratelimit.json("status")["reasons"]["over-unknown"]["packets"].as_u64().unwrap();
     assert!(refused > 900, "{refused}");
     ratelimit.ok("detach --all");
 }
@@ -143,7 +143,7 @@ fn a_rule_that_replaces_the_program_keeps_settings_and_seed() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit
-        .ok("attach eth0 --cells 4096 --strangers 3k/s --sample off --admissions 77/s --replies 9/s --malformed pass");
+        .ok("attach eth0 --cells 4096 --unknown 3k/s --sample off --admissions 77/s --replies 9/s --malformed pass");
     let control = || -> Control {
         sandbox.victim(|| {
             let data = MapData::from_pin("/sys/fs/bpf/ratelimit/CONTROL").unwrap();
@@ -168,8 +168,8 @@ fn a_rule_that_replaces_the_program_keeps_settings_and_seed() {
         let after = control();
         assert_eq!((after.seed, after.tick, after.tick_zero), (before.seed, before.tick, before.tick_zero), "{words}");
         assert_eq!(
-            (after.strangers, after.admission, after.replies, after.created),
-            (before.strangers, before.admission, before.replies, before.created)
+            (after.unknown, after.admission, after.replies, after.created),
+            (before.unknown, before.admission, before.replies, before.created)
         );
     }
     assert_eq!(control().features, before.features);

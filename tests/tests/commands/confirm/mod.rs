@@ -89,15 +89,15 @@ fn an_unconfirmed_attach_restores_the_running_instance() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     sandbox.ip("link add eth1 type veth peer name far1");
-    ratelimit.ok("attach eth0 --packets 7/s --capacity 5k/s --strangers 9k/s");
+    ratelimit.ok("attach eth0 --packets 7/s --capacity 5k/s --unknown 9k/s");
     ratelimit.ok("deny add 10.0.0.1");
     let shown = |ratelimit: &Ratelimit<'_>| {
         let status = ratelimit.json("status");
-        let keys = ["interfaces", "malformed", "strangers", "sample", "shadow"];
+        let keys = ["interfaces", "malformed", "unknown", "sample", "shadow"];
         (keys.map(|key| status[key].clone()), ratelimit.json("limit list"), ratelimit.json("allow list"))
     };
     let before = shown(&ratelimit);
-    let words = "attach eth0 eth1 --packets 10/m,500/h --algorithm fixed-window --capacity 6k/s --strangers off --malformed pass --shadow --sample off --confirm 1d";
+    let words = "attach eth0 eth1 --packets 10/m,500/h --algorithm fixed-window --capacity 6k/s --unknown off --malformed pass --shadow --sample off --confirm 1d";
     ratelimit.ok(words);
     assert_ne!(shown(&ratelimit), before);
     // Rules of other commands stay.
@@ -112,7 +112,7 @@ fn an_unconfirmed_attach_restores_the_running_instance() {
     // The undo creates new maps, so it also loads a new program.
     let sizes = || {
         let status = ratelimit.json("status");
-        (status["sources"]["capacity"].clone(), status["front"]["cells"].clone())
+        (status["sources"]["max"].clone(), status["front"]["cells"].clone())
     };
     let sizes_before = sizes();
     ratelimit.ok("attach eth0 --packets 3/d --algorithm sliding-log --max-sources 5000 --cells 2048 --confirm 1d");

@@ -98,7 +98,7 @@ fn the_undo_waits_for_another_command_and_then_completes() {
     let log = system_log(&sandbox);
     sandbox.ip("link add eth1 type veth peer name far1");
     ratelimit.ok("attach eth0 --packets 7/s");
-    ratelimit.ok("attach eth0 eth1 --packets 8/s --strangers 9k/s --confirm 1d");
+    ratelimit.ok("attach eth0 eth1 --packets 8/s --unknown 9k/s --confirm 1d");
     let held = lock(&sandbox);
     kill_process(waiter(&sandbox), Signal::TERM).unwrap();
     until("free", || !sandbox.ip("link show eth1").contains("xdp"));
@@ -111,7 +111,7 @@ fn the_undo_waits_for_another_command_and_then_completes() {
     until("over", || is_over(&sandbox));
     assert_eq!(ratelimit.json("limit list")[0]["packets"], "7/s");
     let status = ratelimit.json("status");
-    assert_eq!((status["interfaces"].as_array().unwrap().len(), &status["strangers"]), (1, &json!(null)));
+    assert_eq!((status["interfaces"].as_array().unwrap().len(), &status["unknown"]), (1, &json!(null)));
     ratelimit.ok("detach --all");
 }
 
@@ -122,18 +122,18 @@ fn the_undo_keeps_settings_that_other_commands_changed() {
     ratelimit.ok("attach eth0 --packets 7/s");
     let shown = || {
         let status = ratelimit.json("status");
-        let front = (status["malformed"].clone(), status["sample"].clone(), status["sources"]["capacity"].clone());
-        (front, status["strangers"]["per_second"].clone(), status["replies"]["per_second"].clone())
+        let front = (status["malformed"].clone(), status["sample"].clone(), status["sources"]["max"].clone());
+        (front, status["unknown"]["per_second"].clone(), status["replies"]["per_second"].clone())
     };
     let (front, ..) = shown();
-    ratelimit.ok("attach eth0 --strangers 1/s --malformed pass --sample off --max-sources 5000 --confirm 1d");
+    ratelimit.ok("attach eth0 --unknown 1/s --malformed pass --sample off --max-sources 5000 --confirm 1d");
     ratelimit.ok("attach eth0 --replies 50/s");
     take_back(&sandbox);
     assert_eq!(shown(), (front.clone(), json!(null), json!(50)));
 
     // If both changed a setting, the other command's value stays.
-    ratelimit.ok("attach eth0 --strangers 1/s --malformed pass --confirm 1d");
-    ratelimit.ok("attach eth0 --strangers 5/s");
+    ratelimit.ok("attach eth0 --unknown 1/s --malformed pass --confirm 1d");
+    ratelimit.ok("attach eth0 --unknown 5/s");
     take_back(&sandbox);
     assert_eq!(shown(), (front, json!(5), json!(50)));
     ratelimit.ok("detach --all");
@@ -145,7 +145,7 @@ fn the_undo_reports_failures_and_undoes_the_rest() {
     let ratelimit = Ratelimit::new(&sandbox);
     let log = system_log(&sandbox);
     ratelimit.ok("attach eth0 --packets 7/s --throttle elastic --capacity 5k/s");
-    ratelimit.ok("attach eth0 --packets 8/s --strangers 9k/s --confirm 1d");
+    ratelimit.ok("attach eth0 --packets 8/s --unknown 9k/s --confirm 1d");
     // The previous default limit uses it.
     ratelimit.ok("attach eth0 --capacity off");
     take_back(&sandbox);
@@ -153,6 +153,6 @@ fn the_undo_reports_failures_and_undoes_the_rest() {
     let expected = ": nobody confirmed an attach, and not all of it could be taken back: the default limit: no interface has a capacity";
     assert!(line.starts_with("<27>ratelimit[") && line.contains(expected), "{line}");
     assert_eq!(ratelimit.json("limit list")[0]["packets"], "8/s");
-    assert_eq!(ratelimit.json("status")["strangers"], json!(null));
+    assert_eq!(ratelimit.json("status")["unknown"], json!(null));
     ratelimit.ok("detach --all");
 }

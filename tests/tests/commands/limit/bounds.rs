@@ -7,7 +7,7 @@ use serde_json::Value;
 fn state(ratelimit: &Ratelimit<'_>) -> Vec<Value> {
     let status = ratelimit.json("status");
     let mut state = ["limit list", "cost list", "deny list", "allow list"].map(|words| ratelimit.json(words)).to_vec();
-    for key in ["interfaces", "shadow", "replies", "strangers", "malformed", "front", "memory"] {
+    for key in ["interfaces", "shadow", "replies", "unknown", "malformed", "front", "memory"] {
         state.push(status[key].clone());
     }
     state
@@ -152,9 +152,12 @@ const REFUSED_BY_ATTACH: [(&str, &str); 12] = [
     ),
     ("--shadow=maybe", "invalid value 'maybe' for '--shadow[=<on|off>]' [possible values: on, off] "),
     ("--shadow=on --shadow=off", "the argument '--shadow[=<on|off>]' cannot be used multiple times "),
-    ("--max-logs 1", "invalid value '1' for '--max-logs <N>': 1 is not in 2..=16777216 "),
-    ("--max-logs 16777217", "invalid value '16777217' for '--max-logs <N>': 16777217 is not in 2..=16777216 "),
-    ("--max-logs many", "invalid value 'many' for '--max-logs <N>': invalid digit found in string "),
+    ("--max-sliding-logs 1", "invalid value '1' for '--max-sliding-logs <N>': 1 is not in 2..=16777216 "),
+    (
+        "--max-sliding-logs 16777217",
+        "invalid value '16777217' for '--max-sliding-logs <N>': 16777217 is not in 2..=16777216 ",
+    ),
+    ("--max-sliding-logs many", "invalid value 'many' for '--max-sliding-logs <N>': invalid digit found in string "),
     ("--burst 7", "a limit needs --packets RATE, --bytes RATE, --parent SCOPE=RATE or several"),
 ];
 
@@ -170,7 +173,9 @@ fn whole(line: &str, command: &str) -> String {
 fn invalid_limits_are_refused_in_one_line_and_change_nothing() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
-    ratelimit.ok("attach eth0 --packets 3/s --algorithm sliding-log --over-limit reject --replies 7/s --max-logs 50");
+    ratelimit.ok(
+        "attach eth0 --packets 3/s --algorithm sliding-log --over-limit reject --replies 7/s --max-sliding-logs 50",
+    );
     ratelimit.ok("limit set 10.0.0.0/8 --packets 9/m --throttle soft=50%");
     ratelimit.ok("cost set udp/53 7");
     let before = state(&ratelimit);

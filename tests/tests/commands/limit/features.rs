@@ -2,8 +2,8 @@
 
 use aya::maps::{Array, Map, MapData};
 use ratelimit_common::maps::control::{
-    Control, FEATURE_ACTIONS, FEATURE_COSTS, FEATURE_ELASTIC, FEATURE_INTERFACES, FEATURE_LOGS, FEATURE_PARENTS,
-    FEATURE_REJECT, FEATURE_SERVICES, FEATURE_SHADOW, FEATURE_SOFT, FEATURE_WINDOWS,
+    Control, FEATURE_ACTIONS, FEATURE_COSTS, FEATURE_ELASTIC, FEATURE_INTERFACES, FEATURE_PARENTS, FEATURE_REJECT,
+    FEATURE_SERVICES, FEATURE_SHADOW, FEATURE_SLIDING_LOGS, FEATURE_SOFT, FEATURE_WINDOWS,
 };
 use ratelimit_tests::{Ratelimit, Sandbox};
 use serde_json::{Value, json};
@@ -22,9 +22,10 @@ pub(crate) fn program(ratelimit: &Ratelimit<'_>, pins: &str) -> Value {
 /// Returns the size of the sliding log map, by both ways of showing it.
 fn logs(ratelimit: &Ratelimit<'_>, pins: &str) -> u64 {
     let maps = ratelimit.json(&format!("status{pins}"))["memory"]["maps"].clone();
-    let entries = maps.as_array().unwrap().iter().find(|map| map["name"] == "LOGS").unwrap()["entries"].as_u64();
+    let entries =
+        maps.as_array().unwrap().iter().find(|map| map["name"] == "SLIDING_LOGS").unwrap()["entries"].as_u64();
     let table = ratelimit.ok(&format!("status -v{pins}"));
-    let row = table.lines().find(|line| line.starts_with("LOGS ")).unwrap();
+    let row = table.lines().find(|line| line.starts_with("SLIDING_LOGS ")).unwrap();
     assert_eq!(row.split_whitespace().nth(1), Some(entries.unwrap().to_string().as_str()), "{row}");
     entries.unwrap()
 }
@@ -36,7 +37,7 @@ fn the_first_rule_that_needs_a_feature_enables_it_and_the_last_one_disables_it()
     ratelimit.ok("attach eth0 --capacity 10k/s");
     let plain = features(&sandbox);
     let all = FEATURE_WINDOWS
-        | FEATURE_LOGS
+        | FEATURE_SLIDING_LOGS
         | FEATURE_SOFT
         | FEATURE_ELASTIC
         | FEATURE_ACTIONS
@@ -49,7 +50,7 @@ fn the_first_rule_that_needs_a_feature_enables_it_and_the_last_one_disables_it()
     for (words, needed) in [
         ("--packets 5/s --algorithm fixed-window", FEATURE_WINDOWS),
         ("--packets 5/s --algorithm sliding-window", FEATURE_WINDOWS),
-        ("--packets 5/s --algorithm sliding-log", FEATURE_LOGS),
+        ("--packets 5/s --algorithm sliding-log", FEATURE_SLIDING_LOGS),
         ("--packets 5/s --throttle soft=20%", FEATURE_SOFT),
         ("--packets 5/s --throttle elastic", FEATURE_ELASTIC | FEATURE_ACTIONS),
         ("--packets 5/s --over-limit shadow", FEATURE_ACTIONS),
@@ -93,7 +94,7 @@ fn the_first_rule_that_needs_a_feature_enables_it_and_the_last_one_disables_it()
 fn the_sliding_log_map_is_large_only_while_a_limit_uses_it() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
-    let text = ratelimit.ok("attach eth0 --max-logs 50");
+    let text = ratelimit.ok("attach eth0 --max-sliding-logs 50");
     assert!(text.contains("\nlogs: 50 at a time, if a limit keeps any\n"), "{text}");
     assert_eq!(logs(&ratelimit, ""), 1);
     ratelimit.ok("limit set 10.0.0.0/8 --packets 5/s --algorithm sliding-log");
@@ -102,13 +103,13 @@ fn the_sliding_log_map_is_large_only_while_a_limit_uses_it() {
     ratelimit.ok("limit del 10.0.0.0/8");
     assert_eq!(logs(&ratelimit, ""), 50);
     // The size applies at once if the map exists. Otherwise it is stored.
-    ratelimit.ok("attach eth0 --max-logs 70");
+    ratelimit.ok("attach eth0 --max-sliding-logs 70");
     assert_eq!(logs(&ratelimit, ""), 70);
     ratelimit.ok("attach eth0");
     assert_eq!(logs(&ratelimit, ""), 70);
     ratelimit.ok("limit del default");
     assert_eq!(logs(&ratelimit, ""), 1);
-    ratelimit.ok("attach eth0 --max-logs 90");
+    ratelimit.ok("attach eth0 --max-sliding-logs 90");
     assert_eq!(logs(&ratelimit, ""), 1);
     ratelimit.ok("attach eth0 --packets 5/s --algorithm sliding-log");
     assert_eq!(logs(&ratelimit, ""), 90);
@@ -128,7 +129,7 @@ fn a_second_instance_does_not_change() {
     sandbox.ip("link add eth1 type veth peer name far1");
     let second = " --pins /sys/fs/bpf/second";
     ratelimit.ok("attach eth0");
-    ratelimit.ok(&format!("attach eth1 --packets 9/s --throttle soft=20% --max-logs 30{second}"));
+    ratelimit.ok(&format!("attach eth1 --packets 9/s --throttle soft=20% --max-sliding-logs 30{second}"));
     let state = || {
         let lists = ["limit list", "cost list", "deny list"].map(|list| ratelimit.json(&format!("{list}{second}")));
         let status = ratelimit.json(&format!("status{second}"));
@@ -139,7 +140,7 @@ fn a_second_instance_does_not_change() {
     for words in [
         "limit set default --packets 5/s --algorithm sliding-log --over-limit reject",
         "limit set 10.0.0.0/8 --packets 5/s --algorithm fixed-window --ban 10m",
-        "attach eth0 --shadow --max-logs 40 --replies 3/s --capacity 5k/s",
+        "attach eth0 --shadow --max-sliding-logs 40 --replies 3/s --capacity 5k/s",
         "cost set udp/53 9",
         "limit del default",
     ] {

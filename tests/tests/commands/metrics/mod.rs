@@ -99,9 +99,9 @@ fn a_scrape_agrees_with_status() {
     let sources = &status["sources"];
     for (name, value) in [
         ("ratelimit_sources_tracked", &sources["tracked"]),
-        ("ratelimit_sources_capacity", &sources["capacity"]),
+        ("ratelimit_sources_max", &sources["max"]),
         ("ratelimit_table_entries{table=\"BUCKETS\"}", &sources["buckets"]),
-        ("ratelimit_buckets_made_total", &status["admission"]["made"]),
+        ("ratelimit_buckets_created_total", &status["admission"]["created"]),
     ] {
         assert_eq!(Some(scrape[name]), value.as_f64(), "{name}");
     }
@@ -115,7 +115,7 @@ fn a_scrape_agrees_with_status() {
         ("ratelimit_rules{kind=\"deny\",origin=\"ban\"}", 0.0),
         ("ratelimit_table_entries{table=\"SOURCE_RULES\"}", 1.0),
         ("ratelimit_table_entries{table=\"PREFIX_RULES\"}", 2.0),
-        ("ratelimit_table_capacity{table=\"BANS\"}", 32_768.0),
+        ("ratelimit_table_max_entries{table=\"BANS\"}", 32_768.0),
         ("ratelimit_shadow", 0.0),
     ] {
         assert_eq!(scrape[series], value, "{series}");
@@ -157,26 +157,26 @@ fn shadow_cells_unknown_sources_and_bans_are_exported() {
     let ratelimit = Ratelimit::new(&sandbox);
     let folder = Folder::new();
     let text =
-        format!("{FILE}ban = \"1h\"\n[settings]\nstrangers = \"1k/s\"\nadmissions = \"50/s\"\nmax-sources = 1000\n");
+        format!("{FILE}ban = \"1h\"\n[settings]\nunknown = \"1k/s\"\nadmissions = \"50/s\"\nmax-sources = 1000\n");
     let daemon = start(&sandbox, &ratelimit, &folder, &text);
     Flood::of(Frame::udp([10, 9, 0, 7], 9)).send(&sandbox, 50);
     let before = scrape(&ratelimit);
     assert_eq!(before["ratelimit_rules{kind=\"deny\",origin=\"ban\"}"], 1.0);
     assert_eq!(before["ratelimit_table_entries{table=\"BANS\"}"], 1.0);
     assert_eq!((packets(&before, "pass"), packets(&before, "drop"), packets(&before, "shadow")), (4.0, 46.0, 0.0));
-    assert_eq!(before["ratelimit_strangers_packets_per_second"], 1_000.0);
-    assert_eq!(before["ratelimit_strangers_passed_packets_total"], 5.0);
-    assert_eq!(before["ratelimit_regulars"], 0.0);
+    assert_eq!(before["ratelimit_unknown_packets_per_second"], 1_000.0);
+    assert_eq!(before["ratelimit_unknown_passed_packets_total"], 5.0);
+    assert_eq!(before["ratelimit_known_sources"], 0.0);
     assert_eq!(before["ratelimit_cells"], 131_072.0);
     let cpus = ratelimit.json("status")["admission"]["cpus"].as_f64().unwrap();
     assert_eq!(before["ratelimit_admission_buckets_per_second"], 50.0 * cpus);
-    assert_eq!(before["ratelimit_bucket_stay_at_full_budget_seconds"], 1_000.0 / (50.0 * cpus));
-    ratelimit.ok("attach eth0 --shadow --strangers off");
+    assert_eq!(before["ratelimit_bucket_idle_at_full_budget_seconds"], 1_000.0 / (50.0 * cpus));
+    ratelimit.ok("attach eth0 --shadow --unknown off");
     Flood::of(Frame::udp([10, 9, 0, 7], 9)).send(&sandbox, 70);
     let after = scrape(&ratelimit);
     assert_eq!((packets(&after, "pass"), packets(&after, "drop"), packets(&after, "shadow")), (4.0, 46.0, 70.0));
     assert_eq!(after["ratelimit_shadow"], 1.0);
-    assert!(!after.contains_key("ratelimit_regulars"));
+    assert!(!after.contains_key("ratelimit_known_sources"));
     daemon.end();
     ratelimit.ok("detach --all");
 }

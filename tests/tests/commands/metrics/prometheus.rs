@@ -112,7 +112,7 @@ fn prometheus_counts_every_packet_and_finds_every_series_of_the_dashboard_and_al
     let token = place.join("token");
     let metrics =
         format!("[metrics]\nlisten = \"127.0.0.1:9464\"\ntoken-file = \"{}\"\nsources = 10\n", token.display());
-    let text = format!("{FILE}[settings]\nstrangers = \"100k/s\"\n{metrics}");
+    let text = format!("{FILE}[settings]\nunknown = \"100k/s\"\n{metrics}");
     let made = Command::new("install").args(["-m", "600", "/dev/null"]).arg(&token).status().unwrap();
     assert!(made.success());
     fs::write(&token, "correct-horse-battery-staple\n").unwrap();

@@ -16,7 +16,7 @@ fn deleting_rules_keeps_settings_that_commands_set() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     let folder = Folder::new();
-    ratelimit.ok("attach eth0 --shadow --malformed pass --strangers 5k/s --capacity 9k/s");
+    ratelimit.ok("attach eth0 --shadow --malformed pass --unknown 5k/s --capacity 9k/s");
     folder.write(&FILE.replace(
         "packets = \"5/s\"",
         "packets = \"5/s\"\nthrottle = \"elastic\"\n[interface.eth0]\ncapacity = \"8k/s\"",

@@ -52,7 +52,7 @@ fn the_unit_starts_reloads_fails_and_stops_and_limits_stay() {
     write(
         &sandbox,
         &format!(
-            "{LIMIT}[interface.eth0]\ncapacity = \"9k/s\"\n[settings]\nstrangers = \"9k/s\"\nmax-sources = 5000\n\
+            "{LIMIT}[interface.eth0]\ncapacity = \"9k/s\"\n[settings]\nunknown = \"9k/s\"\nmax-sources = 5000\n\
              [[rule]]\nsource = \"10.1.0.0/16\"\npolicy = \"deny\"\n\
              [[rule]]\nsource = \"10.3.0.0/16\"\npackets = \"5/m\"\nalgorithm = \"sliding-log\"\nover-limit = \"reject\"\n\
              [[rule]]\nsource = \"10.4.0.0/16\"\npackets = \"5/s\"\nthrottle = \"elastic\"\nparent = \"all=9/s\"\n"

@@ -30,20 +30,20 @@ fn buckets_and_the_admission_budget_are_shown() {
     let before = ratelimit.json("status")["admission"].clone();
     let cpus = before["cpus"].as_f64().unwrap();
     let expected = json!({
-        "per_second_and_cpu": 50, "cpus": before["cpus"], "made": 0, "refused": 0, "failed": 0, "bans_failed": 0,
-        "stay_at_full_budget_seconds": 1_000.0 / (50.0 * cpus), "stay_so_far_seconds": null,
+        "per_second_and_cpu": 50, "cpus": before["cpus"], "created": 0, "refused": 0, "failed": 0, "bans_failed": 0,
+        "idle_at_full_budget_seconds": 1_000.0 / (50.0 * cpus), "idle_so_far_seconds": null,
     });
     assert_eq!(before, expected);
     for host in 1..=3 {
         flood(&sandbox, host, 10);
     }
     let status = ratelimit.json("status");
-    assert_eq!((&status["admission"]["made"], packets(&status, "over-packets")), (&json!(3), 18));
-    assert!(status["admission"]["stay_so_far_seconds"].as_f64().unwrap() > 0.0);
+    assert_eq!((&status["admission"]["created"], packets(&status, "over-packets")), (&json!(3), 18));
+    assert!(status["admission"]["idle_so_far_seconds"].as_f64().unwrap() > 0.0);
     let text = ratelimit.ok("status");
-    assert!(text.contains("\nbuckets made: 3; packets dropped for want of one: 0\n"), "{text}");
+    assert!(text.contains("\nbuckets created: 3; packets dropped for want of one: 0\n"), "{text}");
     let estimate = format!(
-        "silent buckets stay for an estimated {}s at the full budget (50/s, {cpus} CPUs), ",
+        "idle buckets stay for an estimated {}s at the full budget (50/s, {cpus} CPUs), ",
         (20.0 / cpus).round().max(1.0)
     );
     assert!(
@@ -70,7 +70,7 @@ fn crowded_cells_are_counted() {
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0 --packets 10/s --burst 10 --cells 1");
     let front = || ratelimit.json("status")["front"].clone();
-    let nothing = json!({"cells": 1, "crowded": 0, "displaced_notes": 0});
+    let nothing = json!({"cells": 1, "crowded": 0, "displaced_refusals": 0});
     assert_eq!(front(), nothing);
     // A source alone in its cell owes at most its burst.
     flood(&sandbox, 1, 5_000);
@@ -81,7 +81,7 @@ fn crowded_cells_are_counted() {
     let text = ratelimit.ok("status");
     assert!(text.contains("\ncells: 1, 1 of them crowded by sources over the default limit\n"), "{text}");
     crowd.stop();
-    assert!(front()["displaced_notes"].as_u64().unwrap() >= 4, "{}", front());
+    assert!(front()["displaced_refusals"].as_u64().unwrap() >= 4, "{}", front());
     // Without a limit there is no debt.
     ratelimit.ok("limit del default");
     assert_eq!(front()["crowded"], json!(null));
@@ -93,16 +93,13 @@ fn without_cells_status_shows_no_cells() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     let text = ratelimit.ok("attach eth0 --front off --sample off");
-    assert!(!text.contains("strangers"), "{text}");
+    assert!(!text.contains("unknown"), "{text}");
     flood(&sandbox, 1, 10);
     let status = ratelimit.json("status");
-    assert_eq!(
-        (&status["front"], &status["strangers"], &status["sample"]),
-        (&json!(null), &json!(null), &json!(false))
-    );
+    assert_eq!((&status["front"], &status["unknown"], &status["sample"]), (&json!(null), &json!(null), &json!(false)));
     let admission = &status["admission"];
-    assert_eq!((&admission["made"], &admission["per_second_and_cpu"]), (&json!(1), &json!(null)));
-    assert_eq!(admission["stay_at_full_budget_seconds"], json!(null));
+    assert_eq!((&admission["created"], &admission["per_second_and_cpu"]), (&json!(1), &json!(null)));
+    assert_eq!(admission["idle_at_full_budget_seconds"], json!(null));
     let text = ratelimit.ok("status -v");
     assert!(text.contains("\ncells: none, every source has its own bucket\n"), "{text}");
     assert!(text.contains("\nsamples: not needed, since every packet is counted for its source\n"), "{text}");
@@ -167,24 +164,24 @@ fn the_maps_use_at_most_64_megabytes_by_default() {
 fn unknown_and_known_sources_are_counted() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
-    ratelimit.ok("attach eth0 --strangers 10/s --cells 16384");
-    let strangers = || ratelimit.json("status")["strangers"].clone();
-    assert_eq!(strangers(), json!({"per_second": 10, "regulars": 0, "passed": 0, "refused": 0}));
+    ratelimit.ok("attach eth0 --unknown 10/s --cells 16384");
+    let unknown = || ratelimit.json("status")["unknown"].clone();
+    assert_eq!(unknown(), json!({"per_second": 10, "known": 0, "passed": 0, "refused": 0}));
     Flood::of(Frame::udp([10, 8, 0, 0], 9)).sources(1_000).send(&sandbox, 1_000);
     let status = ratelimit.json("status");
-    let known = &status["strangers"];
+    let known = &status["unknown"];
     let (passed, refused) = (known["passed"].as_u64().unwrap(), known["refused"].as_u64().unwrap());
     assert!((1..=100).contains(&passed) && passed + refused == 1_000, "{known}");
-    assert_eq!((packets(&status, "within-limit"), packets(&status, "over-strangers")), (passed, refused));
+    assert_eq!((packets(&status, "within-limit"), packets(&status, "over-unknown")), (passed, refused));
     // A source seen in three seconds is known, whatever the verdicts of its packets.
-    let becomes_regular = || {
+    let becomes_known = || {
         flood(&sandbox, 7, 1);
-        strangers()["regulars"] == 1
+        unknown()["known"] == 1
     };
-    wait_until(becomes_regular, &strangers);
+    wait_until(becomes_known, &unknown);
     let text = ratelimit.ok("status");
-    assert!(text.contains("\nstrangers: 10/s together; ") && text.contains("; regulars known: 1\n"), "{text}");
-    ratelimit.ok("attach eth0 --strangers off");
-    assert_eq!(strangers(), json!(null));
+    assert!(text.contains("\nunknown sources: 10/s together; ") && text.contains("; known sources: 1\n"), "{text}");
+    ratelimit.ok("attach eth0 --unknown off");
+    assert_eq!(unknown(), json!(null));
     ratelimit.ok("detach --all");
 }

@@ -19,7 +19,7 @@ fn status_has_the_documented_fields() {
     let reasons = status["reasons"].as_object_mut().unwrap();
     reasons.retain(|_, count| count["packets"] != 0);
     // `gauges.rs` covers the state of the program.
-    for key in ["front", "admission", "sample", "strangers", "clock", "lost_races", "memory"] {
+    for key in ["front", "admission", "sample", "unknown", "clock", "lost_races", "memory"] {
         assert!(status.as_object_mut().unwrap().remove(key).is_some(), "{key}");
     }
     assert_eq!(
@@ -32,7 +32,7 @@ fn status_has_the_documented_fields() {
                 "within-limit": {"packets": 3, "bytes": 180},
                 "over-packets": {"packets": 7, "bytes": 420},
             },
-            "sources": {"tracked": 1, "buckets": 1, "capacity": 1_000},
+            "sources": {"tracked": 1, "buckets": 1, "max": 1_000},
             "ipv6_prefix": 64, "malformed": "drop",
             "replies": {"per_second": 100, "sent": 0, "unsent": 0},
             "shadow": {"everything": false, "would_drop": {"packets": 0, "bytes": 0}, "reasons": {}},

@@ -35,7 +35,7 @@ fn an_interrupted_resize_leaves_the_old_or_the_new_sizes() {
     let ratelimit = Ratelimit::new(&sandbox);
     // A second veth pair, so that the resize can end between two interfaces.
     sandbox.ip("link add eth1 type veth peer name far1");
-    let settings = "--max-sources 1000 --cells 1024 --sample off --malformed pass --strangers 50k/s";
+    let settings = "--max-sources 1000 --cells 1024 --sample off --malformed pass --unknown 50k/s";
     ratelimit.ok(&format!("attach {VICTIM_LINK} eth1 --packets 1/h --burst {BURST} {settings}"));
     ratelimit.ok("deny add 10.9.0.67 --service udp");
     let ((), received) = receiving(&sandbox, |_| {
@@ -86,8 +86,8 @@ fn state(ratelimit: &Ratelimit<'_>) -> State {
     let program = &interfaces[0]["program_id"];
     let same = interfaces.iter().filter(|interface| interface["program_id"] == *program).count();
     let size = |of: &str, what: &str| status[of][what].as_u64().unwrap();
-    let kept = [&status["sample"], &status["malformed"], &status["strangers"]["per_second"]].map(Value::clone);
-    (size("front", "cells"), size("sources", "capacity"), same, kept)
+    let kept = [&status["sample"], &status["malformed"], &status["unknown"]["per_second"]].map(Value::clone);
+    (size("front", "cells"), size("sources", "max"), same, kept)
 }
 
 /// Alternates between two pairs of sizes.

@@ -17,7 +17,10 @@ fn a_resize_lets_no_packet_through() {
         ("", ["--max-sources 500", "--cells 256", "--cells 4096 --max-sources 9000", "--cells 128 --max-sources 10"]),
         ("--front off", ["--max-sources 500", "--max-sources 50000", "--max-sources 100", "--max-sources 2000"]),
         ("--algorithm sliding-window", ["--max-sources 500", "--cells 256", "--max-sources 100", "--cells 1024"]),
-        ("--algorithm sliding-log", ["--max-logs 500", "--max-logs 100", "--cells 1024", "--max-logs 2000"]),
+        (
+            "--algorithm sliding-log",
+            ["--max-sliding-logs 500", "--max-sliding-logs 100", "--cells 1024", "--max-sliding-logs 2000"],
+        ),
     ] {
         floods_while(attached, &changes);
     }

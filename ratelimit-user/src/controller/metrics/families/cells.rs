@@ -1,6 +1,6 @@
-//! Cells, strangers, answers, and what the program counts of itself.
+//! Cells, unknown sources, answers, and what the program counts of itself.
 
-use ratelimit_common::maps::control::{FEATURE_FRONT, FEATURE_SHADOW, FEATURE_STRANGERS};
+use ratelimit_common::maps::control::{FEATURE_FRONT, FEATURE_SHADOW, FEATURE_UNKNOWN};
 
 use super::{Family, Scene};
 use crate::dataplane::{Error, readings::cells};
@@ -24,7 +24,7 @@ pub(super) fn families(scene: &Scene<'_>) -> Result<Vec<Family>, Error> {
     if is_on(FEATURE_FRONT) {
         families.push(
             Family::counter(
-                "ratelimit_displaced_notes_total",
+                "ratelimit_displaced_refusals_total",
                 "Refusals that gave way to another source's while in force.",
             )
             .of(cpus.displaced),
@@ -38,14 +38,14 @@ pub(super) fn families(scene: &Scene<'_>) -> Result<Vec<Family>, Error> {
             );
         }
     }
-    if is_on(FEATURE_STRANGERS) {
+    if is_on(FEATURE_UNKNOWN) {
         families.extend([
-            Family::gauge("ratelimit_strangers_packets_per_second", "What all strangers together may send.")
-                .of(scene.control.strangers.per_second),
-            Family::counter("ratelimit_strangers_passed_packets_total", "Packets of strangers that passed.")
-                .of(cpus.strangers_passed),
-            Family::gauge("ratelimit_regulars", "Sources that are known as regulars.")
-                .of(cells::regulars(tables)? as u64),
+            Family::gauge("ratelimit_unknown_packets_per_second", "What all unknown sources together may send.")
+                .of(scene.control.unknown.per_second),
+            Family::counter("ratelimit_unknown_passed_packets_total", "Packets of unknown sources that passed.")
+                .of(cpus.unknown_passed),
+            Family::gauge("ratelimit_known_sources", "Sources that are known as known sources.")
+                .of(cells::known(tables)? as u64),
         ]);
     }
     Ok(families)

@@ -17,10 +17,7 @@ pub(super) fn families(scene: &Scene<'_>) -> Result<Vec<Family>, Error> {
             "Those of them that had packets dropped since, or would have in shadow.",
         )
         .of(tracked.exceeding),
-        Family::gauge(
-            "ratelimit_sources_capacity",
-            "Most that can be remembered; then the longest silent one gives way.",
-        )
-        .of(capacity),
+        Family::gauge("ratelimit_sources_max", "Most that can be remembered; then the longest silent one gives way.")
+            .of(capacity),
     ])
 }

@@ -1,9 +1,9 @@
 //! How full the maps are, and what they take.
 
 use ratelimit_common::maps::{
-    control::FEATURE_LOGS,
+    control::FEATURE_SLIDING_LOGS,
     names::{
-        BANS, BANS_MAX, BUCKETS, LOGS, POLICIES, POLICIES_MAX, PREFIX_RULES, PREFIX_RULES_MAX, SOURCE_RULES,
+        BANS, BANS_MAX, BUCKETS, POLICIES, POLICIES_MAX, PREFIX_RULES, PREFIX_RULES_MAX, SLIDING_LOGS, SOURCE_RULES,
         SOURCE_RULES_MAX,
     },
 };
@@ -17,8 +17,8 @@ pub(super) fn families(scene: &Scene<'_>) -> Result<Vec<Family>, Error> {
         "Entries of a map in use, those of ended rules among them until a command clears them away.",
     );
     let mut capacity = Family::gauge(
-        "ratelimit_table_capacity",
-        "Entries that it has room for. In BUCKETS and LOGS the longest silent one gives way then, other maps take no more.",
+        "ratelimit_table_max_entries",
+        "Entries that it has room for. In BUCKETS and SLIDING_LOGS the longest silent one gives way then, other maps take no more.",
     );
     let totals::Rules { sources, prefixes, bans, policies, .. } = scene.rules;
     let mut tables = vec![
@@ -28,8 +28,8 @@ pub(super) fn families(scene: &Scene<'_>) -> Result<Vec<Family>, Error> {
         (BANS, bans, BANS_MAX),
         (POLICIES, policies, POLICIES_MAX),
     ];
-    if scene.control.features & FEATURE_LOGS != 0 {
-        tables.push((LOGS, scene.tracked.logs, scene.control.source_logs));
+    if scene.control.features & FEATURE_SLIDING_LOGS != 0 {
+        tables.push((SLIDING_LOGS, scene.tracked.logs, scene.control.sliding_logs));
     }
     for (name, used, most) in tables {
         entries.add([("table", name)], used);

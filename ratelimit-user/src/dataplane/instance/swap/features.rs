@@ -65,7 +65,7 @@ impl Instance {
     ///
     /// # Errors
     ///
-    /// [`Error::Setting`] where the running maps were made with other settings, [`Error::NoCells`] where strangers could not be told. On any error the old program stays.
+    /// [`Error::Setting`] where the running maps were made with other settings, [`Error::NoCells`] where unknown sources could not be told. On any error the old program stays.
     pub fn upgrade(&mut self, wanted: &Wanted) -> Result<(), Error> {
         let running = self.settings()?;
         let settings = wanted.or(running);
@@ -78,7 +78,7 @@ impl Instance {
             let [with, without] = ["cells", "none (--front off)"].map(str::to_owned);
             return if settings.cells == 0 { different(with, without) } else { different("no cells".to_owned(), with) };
         }
-        if settings.strangers != 0 && settings.cells == 0 {
+        if settings.unknown != 0 && settings.cells == 0 {
             return Err(Error::NoCells);
         }
         self.replace_program(&settings)

@@ -155,7 +155,7 @@ impl Instance {
         let object = loader::load(settings, Some(&place))?;
         if settings.old_cells != 0 {
             let cells = MapData::from_pin(stage.path(names::FRONT)).tried(names::FRONT)?;
-            resize::copy_cells(&self.tables, &cells, settings.strangers != 0)?;
+            resize::copy_cells(&self.tables, &cells, settings.unknown != 0)?;
         }
         Ok(object)
     }

@@ -15,7 +15,7 @@ use ratelimit_common::{
     buckets::{bucket::Bucket, sliding_log::Log},
     cells::{
         cell::{Cell, Noted},
-        known_source::Regular,
+        known_source::KnownSource,
     },
     identity::source::Source,
     maps::names,
@@ -45,8 +45,8 @@ pub(crate) fn finish(pins: &Path, tables: &mut Tables) -> Result<(), Error> {
         let mut old: HashMap<MapData, Source, Bucket> = open::open(pins, names::OLD_BUCKETS)?;
         insert_missing(&mut old, &mut tables.buckets)?;
     }
-    if pins.join(names::OLD_LOGS).exists() {
-        let mut old: HashMap<MapData, Source, Log> = open::open(pins, names::OLD_LOGS)?;
+    if pins.join(names::OLD_SLIDING_LOGS).exists() {
+        let mut old: HashMap<MapData, Source, Log> = open::open(pins, names::OLD_SLIDING_LOGS)?;
         insert_missing(&mut old, &mut tables.logs)?;
     }
     Ok(())
@@ -78,12 +78,12 @@ fn insert_missing<V: Pod>(
 
 /// Makes the cells of a map that no program has yet: what they remember, as far as there is room for it. Levels are raised again when nobody
 /// charges the old ones any more.
-pub(crate) fn copy_cells(tables: &Tables, new: &MapData, with_regulars: bool) -> Result<(), Error> {
+pub(crate) fn copy_cells(tables: &Tables, new: &MapData, with_known: bool) -> Result<(), Error> {
     let (old, levels) = (tables.front.map(), Levels::now(tables)?);
     let (old, new) = (Mapped::<Cell>::of(old)?, Mapped::<Cell>::to_write(new)?);
     for_pairs(&old, &new, |seen, place| {
         // SAFETY: the entry lies within the mapping, which nobody else has yet.
-        unsafe { *place = joined(&*place, &seen, levels, with_regulars) };
+        unsafe { *place = joined(&*place, &seen, levels, with_known) };
     });
     Ok(())
 }
@@ -130,13 +130,13 @@ fn for_pairs(old: &Mapped<Cell>, new: &Mapped<Cell>, mut work: impl FnMut(Cell, 
 }
 
 /// What two cells are as one. Of what they remember, as much as there is room for.
-fn joined(one: &Cell, other: &Cell, levels: Levels, with_regulars: bool) -> Cell {
+fn joined(one: &Cell, other: &Cell, levels: Levels, with_known: bool) -> Cell {
     let higher = |one, other| if levels.is_higher(other, one) { other } else { one };
     let nobody = Noted::default();
-    let notes = if with_regulars {
-        let [[a, b], [c, d]] = [one.regulars(), other.regulars()];
+    let notes = if with_known {
+        let [[a, b], [c, d]] = [one.known(), other.known()];
         let mut known = [a, b, c, d];
-        known.sort_by_key(|word| (!Regular(*word).is_regular(), *word == 0));
+        known.sort_by_key(|word| (!KnownSource(*word).is_known(), *word == 0));
         let note = if one.notes[0] == nobody { other.notes[0] } else { one.notes[0] };
         [note, Noted { until: known[0], check: known[1], dropped: 0 }]
     } else {
@@ -171,15 +171,15 @@ mod tests {
     }
 
     #[test]
-    fn of_four_remembered_sources_the_regulars_stay() {
+    fn of_four_remembered_sources_the_known_sources_stay() {
         let cell = |first, second| Cell {
             notes: [Noted::default(), Noted { until: first, check: second, dropped: 0 }],
             ..Cell::default()
         };
-        let (regular, candidate) = (1 << 40 | SEEN_OFTEN, 2 << 40 | SEEN_ONCE);
-        let other_regular = 3 << 40 | SEEN_OFTEN;
-        let all = joined(&cell(candidate, regular), &cell(0, other_regular), LEVELS, true);
-        assert_eq!(all.regulars(), [regular, other_regular]);
-        assert_eq!(joined(&cell(0, 0), &cell(candidate, 0), LEVELS, true).regulars(), [candidate, 0]);
+        let (known, candidate) = (1 << 40 | SEEN_OFTEN, 2 << 40 | SEEN_ONCE);
+        let other_known = 3 << 40 | SEEN_OFTEN;
+        let all = joined(&cell(candidate, known), &cell(0, other_known), LEVELS, true);
+        assert_eq!(all.known(), [known, other_known]);
+        assert_eq!(joined(&cell(0, 0), &cell(candidate, 0), LEVELS, true).known(), [candidate, 0]);
     }
 }

@@ -50,7 +50,7 @@ const fn looking(case: usize) -> fn(Settings) -> Settings {
     match CASES[case].algorithm {
         Algorithm::TokenBucket | Algorithm::LeakyBucket => |settings| settings,
         Algorithm::FixedWindow | Algorithm::SlidingWindow => |settings| Settings { windows: true, ..settings },
-        Algorithm::SlidingLog => |settings| Settings { logs: true, source_logs: 1 << 17, ..settings },
+        Algorithm::SlidingLog => |settings| Settings { logs: true, sliding_logs: 1 << 17, ..settings },
     }
 }
 
@@ -61,7 +61,7 @@ const fn looking_without_cells(case: usize) -> fn(Settings) -> Settings {
         Algorithm::FixedWindow | Algorithm::SlidingWindow => {
             |settings| Settings { cells: 0, windows: true, ..settings }
         }
-        Algorithm::SlidingLog => |settings| Settings { cells: 0, logs: true, source_logs: 1 << 17, ..settings },
+        Algorithm::SlidingLog => |settings| Settings { cells: 0, logs: true, sliding_logs: 1 << 17, ..settings },
     }
 }
 
@@ -147,12 +147,12 @@ pub(crate) struct PerSource {
 pub(crate) fn memory(sources: u32) -> Result<Vec<PerSource>> {
     let of = |case: &Case| {
         let keeps_logs = case.algorithm == Algorithm::SlidingLog;
-        let name = if keeps_logs { names::LOGS } else { names::BUCKETS };
+        let name = if keeps_logs { names::SLIDING_LOGS } else { names::BUCKETS };
         let settings = Settings {
             cells: 0,
             buckets: if keeps_logs { 1 } else { sources },
             logs: keeps_logs,
-            source_logs: sources,
+            sliding_logs: sources,
             ..Settings::default()
         };
         let maps = footprint::maps(Bytecode::with_kernel_clock_and(settings).program())?;

@@ -13,20 +13,20 @@ use crate::{configurations::PORT, measure::Effort, results::Survival};
 const ESTABLISHED: u32 = 10_000;
 const FIRST: Ipv4Addr = Ipv4Addr::new(10, 9, 64, 0);
 const PACE: u64 = 20_000;
-/// Seconds in which they become regulars.
+/// Seconds in which they become known sources.
 const BEFORE: u64 = 5;
-/// Packets that strangers may send in a second.
-const STRANGERS: u64 = 10_000;
+/// Packets that unknown sources may send in a second.
+const UNKNOWN: u64 = 10_000;
 
-/// Floods the established, without and with a limit of strangers.
+/// Floods the established, without and with a limit of unknown sources.
 pub(crate) fn run(effort: &Effort) -> Result<Vec<Survival>> {
-    [0, STRANGERS].into_iter().map(|strangers| measure(strangers, effort.flood_seconds)).collect()
+    [0, UNKNOWN].into_iter().map(|unknown| measure(unknown, effort.flood_seconds)).collect()
 }
 
-fn measure(strangers: u64, seconds: u64) -> Result<Survival> {
-    eprintln!("{ESTABLISHED} established sources beside a flood, strangers {strangers}/s");
+fn measure(unknown: u64, seconds: u64) -> Result<Survival> {
+    eprintln!("{ESTABLISHED} established sources beside a flood, unknown sources {unknown}/s");
     let sandbox = Sandbox::new();
-    let mut bytecode = Bytecode::with_kernel_clock_and(Settings { strangers, ..Settings::default() });
+    let mut bytecode = Bytecode::with_kernel_clock_and(Settings { unknown, ..Settings::default() });
     bytecode.set("default", per_second(1_000, 1_000));
     bytecode.attach_dropping(&sandbox, VICTIM_LINK);
     let established = Flood::of(Frame::udp(FIRST, PORT)).sources(ESTABLISHED).pace(PACE).on_cpu(0);
@@ -42,8 +42,8 @@ fn measure(strangers: u64, seconds: u64) -> Result<Survival> {
             .filter(|source| known.contains(source))
             .collect())
     };
-    let strangers_passed = || bytecode.cpus().iter().map(|cpu| cpu.strangers_passed).sum::<u64>();
-    let (before, counts, strangers_before) = (buckets()?, bytecode.counts(), strangers_passed());
+    let unknown_passed = || bytecode.cpus().iter().map(|cpu| cpu.unknown_passed).sum::<u64>();
+    let (before, counts, unknown_before) = (buckets()?, bytecode.counts(), unknown_passed());
     let last = thread::available_parallelism()?.get() - 1;
     let begin = Instant::now();
     let flood = Flood::of(Frame::udp([192, 0, 2, 1], PORT)).endless(0).on_cpu(last).start(&sandbox);
@@ -58,11 +58,11 @@ fn measure(strangers: u64, seconds: u64) -> Result<Survival> {
     };
     let (passed, dropped) = (came(Reason::passes), came(|reason| !reason.passes()));
     ensure!(passed + dropped == sent + sent_by_established, "{passed} passed, {dropped} did not, {sent} were sent");
-    // Every regular is one of the established. Without a limit of strangers nobody exceeds anything: whoever is dropped counts as one.
-    let flood_passed = if strangers == 0 { sent - dropped } else { strangers_passed() - strangers_before };
+    // Every known source is one of the established. Without a limit of unknown sources nobody exceeds anything: whoever is dropped counts as one.
+    let flood_passed = if unknown == 0 { sent - dropped } else { unknown_passed() - unknown_before };
     let buckets_lost = before.difference(&buckets()?).count();
     Ok(Survival {
-        strangers,
+        unknown,
         seconds: elapsed,
         flood: sent,
         flood_passed,

@@ -89,10 +89,10 @@ fn two_cpus(results: &Results) -> Table {
 
 fn survival(results: &Results) -> Table {
     let rows = results.survival.iter().map(|row| Row {
-        name: if row.strangers == 0 {
-            "no limit of strangers".to_owned()
+        name: if row.unknown == 0 {
+            "no limit of unknown sources".to_owned()
         } else {
-            format!("strangers {}/s", row.strangers)
+            format!("unknown sources {}/s", row.unknown)
         },
         figures: [
             row.flood as f64 / 1e6,

@@ -33,7 +33,8 @@ use crate::dataplane::{
 use layout::Layout;
 
 /// What changes while it is copied, and so is copied last.
-const LAST: [&str; 6] = [names::CONTROL, names::BANS, names::RULE_FILTER, names::LOGS, names::BUCKETS, names::FRONT];
+const LAST: [&str; 6] =
+    [names::CONTROL, names::BANS, names::RULE_FILTER, names::SLIDING_LOGS, names::BUCKETS, names::FRONT];
 
 /// Brings the instance in `pins` to this build. The caller has the lock.
 ///
@@ -131,7 +132,7 @@ fn copy(name: &str, (old, from): (&RawMap, &Layout), (new, to): (&RawMap, &Layou
 
 /// Copies what a change of sizes that was cut short has not moved yet. Levels of cells are not among it: those sources may have half a burst twice.
 fn copy_unmoved(pins: &Path, place: &dyn Fn(&str) -> PathBuf, before: &Maps, known: &Maps) -> Result<(), Error> {
-    for (name, old) in [(names::BUCKETS, names::OLD_BUCKETS), (names::LOGS, names::OLD_LOGS)] {
+    for (name, old) in [(names::BUCKETS, names::OLD_BUCKETS), (names::SLIDING_LOGS, names::OLD_SLIDING_LOGS)] {
         let (Some((_, from)), Some((_, to))) = (before.get(name), known.get(name)) else { continue };
         if pins.join(old).exists() {
             let new = RawMap::from_pin(&place(name))?;
