@@ -13,16 +13,16 @@ use crate::{Toolchain, linker};
 /// Bytes of one BPF instruction (a 64-bit immediate counts as two).
 const INSTRUCTION: u64 = 8;
 
-/// A kernel-side object that was built.
+/// A kernel-side object file.
 #[derive(Debug)]
 pub struct Object {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
     /// BPF instructions in all its programs, before the verifier removes what is not configured.
     pub instructions: u64,
 }
 
-/// All that a build script has to do: [`build_object`], or the end of the build with one line that says why.
+/// Runs a whole build script: calls [`build_object`], and ends a failed build with the reason in one line.
 pub fn build_script(package: &str, folder: &Path) {
     if let Err(error) = build_object(package, folder) {
         println!("cargo::error={}", format!("{error:#}").replace('\n', "\ncargo::error="));
@@ -30,12 +30,11 @@ pub fn build_script(package: &str, folder: &Path) {
     }
 }
 
-/// Called by a build script: builds the binary `package`, whose sources are in `folder`, into `OUT_DIR`.
+/// Builds the binary `package`, whose sources are in `folder`, into `OUT_DIR`. Only a build script can call it.
 ///
 /// # Errors
 ///
-/// One sentence that names `cargo xtask setup` where a tool is missing; the compiler's own words where it fails;
-/// the names of the functions where the object contains a panic path, which the kernel would refuse to load.
+/// Fails if `OUT_DIR` is not set, and for the reasons of [`compile`].
 pub fn build_object(package: &str, folder: &Path) -> Result<Object> {
     let own_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let workspace = ["ratelimit-common", "Cargo.toml", "Cargo.lock"].map(|name| own_folder.with_file_name(name));
@@ -43,28 +42,44 @@ pub fn build_object(package: &str, folder: &Path) -> Result<Object> {
         println!("cargo::rerun-if-changed={}", path.display());
     }
     let out_dir = PathBuf::from(env::var_os("OUT_DIR").context("OUT_DIR is not set: call this from a build script")?);
-    let toolchain = Toolchain::find().filter(|_| linker().is_file());
-    let toolchain = toolchain
-        .context("the tools for the kernel side are missing: run `cargo xtask setup` once, then build again")?;
-    // OUT_DIR is target/PROFILE/build/PACKAGE/out. All profiles and packages share what is built for the kernel.
+    let toolchain = tools()?;
+    // OUT_DIR is target/PROFILE/build/PACKAGE/out. All profiles and packages share one folder of kernel-side artifacts.
     let target_dir = out_dir.ancestors().nth(4).context("OUT_DIR is not below a target folder")?.join("kernel");
-    let mut cargo = toolchain.cargo("build", package);
-    cargo.args(["--quiet", "--bin", package, "--target-dir"]).arg(&target_dir);
-    let output = cargo.output().with_context(|| format!("cannot run {cargo:?}"))?;
-    ensure!(output.status.success(), "building {package} failed:\n{}", String::from_utf8_lossy(&output.stderr));
-
+    let built = compile_with(&toolchain, package, &target_dir)?;
     let path = out_dir.join(package);
-    fs::copy(Toolchain::artifacts(&target_dir).join(package), &path).context("cannot copy the kernel object")?;
-    let object = inspect(&path)?;
-    println!("cargo::warning={package}: {} instructions", object.instructions);
-    Ok(object)
+    fs::copy(built.path, &path).context("cannot copy the kernel object")?;
+    Ok(Object { path, ..built })
 }
 
-/// Reads an object's size.
+/// Builds the binary `package` for the kernel below `target_dir`, and reads its size.
 ///
 /// # Errors
 ///
-/// When the file is no object, or contains a call into `core::panicking`.
+/// Fails if a tool is missing, and the message names `cargo xtask setup`. Fails with the compiler's messages if it refuses
+/// the sources. Fails with the names of the functions if the object contains a panic path, which the kernel cannot load.
+pub fn compile(package: &str, target_dir: &Path) -> Result<Object> {
+    compile_with(&tools()?, package, target_dir)
+}
+
+/// Finds the compiler, if the linker is there too.
+fn tools() -> Result<Toolchain> {
+    let toolchain = Toolchain::find().filter(|_| linker().is_file());
+    toolchain.context("the tools for the kernel side are missing: run `cargo xtask setup` once, then build again")
+}
+
+fn compile_with(toolchain: &Toolchain, package: &str, target_dir: &Path) -> Result<Object> {
+    let mut cargo = toolchain.cargo("build", package);
+    cargo.args(["--quiet", "--bin", package, "--target-dir"]).arg(target_dir);
+    let output = cargo.output().with_context(|| format!("cannot run {cargo:?}"))?;
+    ensure!(output.status.success(), "building {package} failed:\n{}", String::from_utf8_lossy(&output.stderr));
+    inspect(&Toolchain::artifacts(target_dir).join(package))
+}
+
+/// Reads the size of an object file.
+///
+/// # Errors
+///
+/// Fails if the file is no object, or contains a call into `core::panicking`.
 pub fn inspect(path: &Path) -> Result<Object> {
     let data = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let file = object::File::parse(&*data).with_context(|| format!("{} is no object file", path.display()))?;

@@ -1,4 +1,4 @@
-//! Which compiler builds the kernel side: a packaged one with a prebuilt `core`, or a nightly with rust-src.
+//! Finds the compiler of the kernel side: a packaged one with a prebuilt `core`, or a nightly with rust-src.
 
 use std::{
     env, fmt,
@@ -8,25 +8,25 @@ use std::{
 
 use crate::pins::{LLVM_MAJOR, NIGHTLY, linker};
 
-/// The bpf target of this project. Every platform it supports is little-endian.
+/// The bpf target. All supported platforms are little-endian.
 const TARGET: &str = "bpfel-unknown-none";
 
-/// Crates that use features which a stable compiler only takes when told so. The same for every package, so that all share
-/// what is built.
+/// Crates that use unstable features, which a stable compiler accepts for listed crates only. All packages use one list, so that they
+/// share artifacts.
 const UNSTABLE_CRATES: &str = "aya_ebpf,ratelimit_ebpf,ratelimit_tests_ebpf";
 
-/// Where distributions that package a `core` for bpf put the compiler.
+/// Path of the compiler in distributions that package a `core` for bpf.
 const PACKAGED_RUSTC: &str = "/usr/bin/rustc";
 
 /// A compiler for `bpfel-unknown-none`.
 #[derive(Debug, Clone)]
 pub enum Toolchain {
-    /// A `rustc` whose sysroot has `core` for bpf, driven by the cargo that is running.
+    /// A `rustc` whose sysroot has `core` for bpf. The running cargo calls it.
     Packaged {
         /// The compiler.
         rustc: PathBuf,
     },
-    /// A rustup toolchain with rust-src, which builds `core` itself.
+    /// A rustup toolchain with rust-src. Cargo builds `core` from it.
     Nightly {
         /// Its name in rustup.
         name: String,
@@ -34,13 +34,13 @@ pub enum Toolchain {
 }
 
 impl Toolchain {
-    /// The compiler that builds the kernel side on this machine, if there is one.
+    /// Finds a compiler on this machine.
     #[must_use]
     pub fn find() -> Option<Self> {
         packaged().or_else(nightly)
     }
 
-    /// A cargo command (`build`, `clippy`) for the kernel side, cleared of what the outer cargo and rustup have set.
+    /// Returns a cargo command (`build`, `clippy`) for the kernel side, without the environment of the outer cargo and rustup.
     #[must_use]
     pub fn cargo(&self, subcommand: &str, package: &str) -> Command {
         let mut command = match self {
@@ -57,7 +57,7 @@ impl Toolchain {
         }
         match self {
             Self::Packaged { rustc } => {
-                // A stable compiler takes the features that aya-ebpf and we need for these crates only.
+                // Allows unstable features in these crates only.
                 command.env("RUSTC", rustc).env("RUSTC_BOOTSTRAP", UNSTABLE_CRATES);
                 if subcommand == "clippy" {
                     command.env("RUSTC_WORKSPACE_WRAPPER", rustc.with_file_name("clippy-driver"));
@@ -73,12 +73,12 @@ impl Toolchain {
         let arch = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_else(|_| env::consts::ARCH.to_owned());
         let flags = [
             format!("--cfg=bpf_target_arch=\"{arch}\""),
-            // v3 has 32-bit jumps and compare-and-exchange; every kernel from 5.12 on runs it.
+            // v3 has 32-bit jumps and compare-and-exchange. Kernels support it since 5.12.
             "-Ctarget-cpu=v3".to_owned(),
             "-Ctarget-feature=+allows-misaligned-mem-access".to_owned(),
             format!("-Clinker={}", linker().display()),
             "-Clink-arg=--btf".to_owned(),
-            // Unrolled, the tries of compare-and-exchange make the program more than twice as large.
+            // Unrolled compare-and-exchange loops make the program more than twice as large.
             "-Cllvm-args=-unroll-full-max-count=2".to_owned(),
             "-Clink-arg=--llvm-args=-unroll-full-max-count=2".to_owned(),
         ];
@@ -87,13 +87,13 @@ impl Toolchain {
         command
     }
 
-    /// Folder of the target and profile below cargo's target folder.
+    /// Folder of the artifacts below cargo's target folder.
     #[must_use]
     pub fn artifacts(target_dir: &Path) -> PathBuf {
         target_dir.join(TARGET).join("kernel")
     }
 
-    /// Whether the system's package manager brought it.
+    /// Whether the package manager of the system installed the compiler.
     #[must_use]
     pub fn is_packaged(&self) -> bool {
         matches!(self, Self::Packaged { .. })
@@ -142,7 +142,7 @@ fn nightly() -> Option<Toolchain> {
     })
 }
 
-/// `bpf-linker` cannot read the bitcode of a compiler with a newer LLVM than its own.
+/// Whether `bpf-linker` can read the bitcode of the compiler: its LLVM must not be newer than that of the linker.
 fn llvm_fits(rustc: &mut Command) -> bool {
     output(rustc.arg("-vV"))
         .and_then(|text| {
@@ -152,7 +152,7 @@ fn llvm_fits(rustc: &mut Command) -> bool {
         .is_some_and(|major| major <= LLVM_MAJOR)
 }
 
-/// Prefix of an installed LLVM with headers that `bpf-linker` can be built against.
+/// Finds the prefix of an installed LLVM with headers, against which `bpf-linker` can be built.
 #[must_use]
 pub fn llvm_prefix() -> Option<PathBuf> {
     let versioned = format!("llvm-config-{LLVM_MAJOR}");

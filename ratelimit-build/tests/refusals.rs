@@ -1,4 +1,4 @@
-//! What the builder refuses, and what it says.
+//! Errors of the build: objects that can panic, and missing tools.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -8,7 +8,7 @@ use std::{
     process::Command,
 };
 
-/// A folder that goes with the test.
+/// A temporary folder, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -35,7 +35,7 @@ fn compile(folder: &Path, source: &str) -> PathBuf {
 }
 
 #[test]
-fn an_object_that_can_panic_is_refused_with_the_function() {
+fn an_object_that_can_panic_is_refused_and_the_function_named() {
     let folder = Folder::new("panic");
     let object = compile(&folder.0, "#![no_std]\n#[unsafe(no_mangle)] pub fn f(a: &[u8], i: usize) -> u8 { a[i] }");
     let error = ratelimit_build::inspect(&object).unwrap_err().to_string();
@@ -47,7 +47,7 @@ fn an_object_that_can_panic_is_refused_with_the_function() {
     assert!(ratelimit_build::inspect(&object).unwrap().instructions > 0);
 }
 
-/// Run by the test below, as a build script would be, on a machine without set-up.
+/// Builds as a build script does. The test below runs it without the tools.
 #[test]
 #[ignore = "run by the test below"]
 fn builds_without_set_up() {
@@ -56,7 +56,7 @@ fn builds_without_set_up() {
 }
 
 #[test]
-fn without_set_up_one_sentence_says_what_to_run() {
+fn without_the_tools_the_error_names_the_setup_command() {
     let folder = Folder::new("setup");
     let mut build = Command::new(std::env::current_exe().unwrap());
     build

@@ -1,15 +1,15 @@
-//! `cargo xtask bench`: builds everything in release mode and measures, beside other limiters.
+//! `cargo xtask bench`: builds everything in release mode and measures the product beside other limiters.
 
 use anyhow::Result;
 
-use crate::{run, setup};
+use crate::{release, run, setup};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Less than a minute, for figures that are only roughly right
+    /// Measure for less than a minute; the figures are rough
     #[arg(long)]
     quick: bool,
-    /// The algorithms beside each other alone, in three minutes
+    /// Compare only the algorithms with each other, in three minutes
     #[arg(long)]
     algorithms: bool,
     /// Write docs/measurements.md and its plots
@@ -20,9 +20,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     run::require_root("bench")?;
     if let Err(error) = setup::limiters() {
-        println!("setup: other limiters are left out: {}", format!("{error:#}").replace('\n', "; "));
+        println!("setup: bench leaves out other limiters: {}", format!("{error:#}").replace('\n', "; "));
     }
     let arguments = [(args.quick, "--quick"), (args.algorithms, "--algorithms"), (args.record, "--record")];
     let arguments: Vec<_> = arguments.iter().filter(|(is_on, _)| *is_on).map(|(_, name)| (*name).to_owned()).collect();
-    run::release_program_with("bench", &arguments)
+    release::run("bench", &arguments)
 }

@@ -1,15 +1,15 @@
-//! `cargo xtask fuzz`: builds everything in release mode and compares the product with another parser.
+//! `cargo xtask fuzz`: builds everything in release mode and compares the parser of the product with another one.
 
 use anyhow::Result;
 
-use crate::run;
+use crate::release;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// How many frames
+    /// Number of frames
     #[arg(default_value_t = 5_000_000)]
     packets: u64,
-    /// What the frames are made from; the same seed gives the same frames [default: a random one, which is printed]
+    /// Seed of the random frames; the same seed gives the same frames [default: random, and printed]
     #[arg(long)]
     seed: Option<u64>,
 }
@@ -17,5 +17,5 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let mut arguments = vec![args.packets.to_string()];
     arguments.extend(args.seed.map(|seed| seed.to_string()));
-    run::release_program_with("fuzz", &arguments)
+    release::run("fuzz", &arguments)
 }

@@ -1,21 +1,33 @@
-//! `cargo xtask lint`: format, lints of both sides, documentation.
+//! `cargo xtask lint`: documents, format, lints of both sides, documentation of the code.
 
 use anyhow::{Context as _, Result, ensure};
 use ratelimit_build::Toolchain;
+use xtask::documents::{self, commands::Accepts};
 
-use crate::run;
+use crate::{run, size::KERNEL_PACKAGES, target};
 
-/// The packages that run in the kernel, linted once more for their own target.
-const KERNEL_PACKAGES: [&str; 2] = ["ratelimit-ebpf", "ratelimit-tests-ebpf"];
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only the documents: line length, length of sentences, links, and commands in code blocks
+    #[arg(long)]
+    documents: bool,
+}
 
-pub(crate) fn run() -> Result<()> {
+/// Runs all checks; `accepts` parses the words behind `cargo xtask`.
+pub(crate) fn run(args: &Args, accepts: Accepts<'_>) -> Result<()> {
+    // Both report their findings before either ends the lint.
+    let (prose, commands) = (prose(accepts), commands());
+    prose.and(commands)?;
+    if args.documents {
+        return Ok(());
+    }
     run::run(run::cargo().args(["fmt", "--all", "--check"]))?;
     run::run(run::cargo().args(["clippy", "--locked", "--workspace", "--all-targets", "--", "--deny", "warnings"]))?;
     let toolchain = Toolchain::find().context("no compiler for the kernel side: run `cargo xtask setup`")?;
     ensure!(toolchain.has_clippy(), "{toolchain} comes without clippy: run `cargo xtask setup`");
     for package in KERNEL_PACKAGES {
         let mut clippy = toolchain.cargo("clippy", package);
-        // The packaged clippy takes its arguments from here; they are separated by its own marker.
+        // The packaged clippy takes its arguments from this variable, with its own separator.
         clippy
             .env("CLIPPY_ARGS", "--deny__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__")
             .args(["--target-dir", "target/kernel"]);
@@ -24,4 +36,19 @@ pub(crate) fn run() -> Result<()> {
     let mut doc = run::cargo();
     doc.args(["doc", "--locked", "--workspace", "--no-deps", "--document-private-items"]);
     run::run(doc.env("RUSTDOCFLAGS", "--deny warnings"))
+}
+
+/// Checks the documents for all but the commands of the product.
+fn prose(accepts: Accepts<'_>) -> Result<()> {
+    let findings = documents::check(&target::workspace(), accepts)?;
+    findings.iter().for_each(|finding| eprintln!("{finding}"));
+    ensure!(findings.is_empty(), "{} findings in the documents", findings.len());
+    Ok(())
+}
+
+/// Checks that the product accepts its commands in the documents. A test does so, since xtask builds without the product.
+fn commands() -> Result<()> {
+    let mut test = run::cargo();
+    test.args(["test", "--locked", "--quiet", "--package", "ratelimit-tests", "--test", "documents", "--"]);
+    run::run(test.arg("commands::"))
 }

@@ -1,13 +1,15 @@
-//! The project's chores, one file each.
+//! The chores of the project, one file each.
 
 mod bench;
-mod demo;
 mod fuzz;
+mod graph;
 mod lint;
 mod other;
-mod prometheus;
+mod release;
 mod run;
 mod setup;
+mod size;
+mod target;
 mod test;
 mod vm;
 
@@ -19,31 +21,37 @@ use clap::Parser;
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Task {
-    /// Install what is missing to build and test; does nothing when all is there
+    /// Install the missing tools for building and testing
     Setup,
-    /// Build everything and show the main job on real traffic, in namespaces of its own (2 minutes at most, as root)
+    /// Build everything and show a limit on real traffic, in separate namespaces (at most 2 minutes, as root)
     Demo,
-    /// Build everything and run all tests, here and in virtual machines with two other kernels (as root)
+    /// Build everything and run all tests, on this machine and in virtual machines with two other kernels (as root)
     Test(test::Args),
     /// Run the tests on other kernels, in virtual machines
     Vm(vm::Args),
-    /// Measure what a packet costs and how many pass, beside other limiters (ten minutes at most, as root)
+    /// Measure time per packet and throughput, beside other limiters (at most ten minutes, as root)
     Bench(bench::Args),
-    /// Compare with another parser what the program makes of millions of random frames (as root)
+    /// Compare the parser with another one on millions of random frames (as root)
     Fuzz(fuzz::Args),
-    /// Check the format, the lints (kernel side too) and the documentation
-    Lint,
+    /// Check the documents, the format, the lints (kernel side too) and the documentation of the code
+    Lint(lint::Args),
+    /// Build the kernel side and print how many instructions each object has
+    Size,
+    /// Print the imports between the rooms of each crate, and every broken rule of the structure
+    Structure(graph::Args),
 }
 
 fn main() -> ExitCode {
     let outcome = match Task::parse() {
-        Task::Setup => setup::for_tests().and_then(|()| prometheus::provide()),
-        Task::Demo => demo::run(),
+        Task::Setup => setup::for_tests().and_then(|()| setup::prometheus::provide()),
+        Task::Demo => release::run("demo", &[]),
         Task::Test(args) => test::run(&args),
         Task::Vm(args) => vm::run(&args),
         Task::Bench(args) => bench::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
-        Task::Lint => lint::run(),
+        Task::Lint(args) => lint::run(&args, &accepts),
+        Task::Size => size::run(),
+        Task::Structure(args) => graph::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -51,5 +59,32 @@ fn main() -> ExitCode {
             eprintln!("xtask: {error:#}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Parses words behind `cargo xtask`.
+fn accepts(words: &[String]) -> Result<(), String> {
+    let words = std::iter::once("cargo xtask").chain(words.iter().map(String::as_str));
+    match Task::try_parse_from(words) {
+        Err(error) if error.use_stderr() => Err(first_line(&error.to_string())),
+        _ => Ok(()),
+    }
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::accepts;
+
+    #[test]
+    fn only_commands_that_exist_are_accepted() {
+        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        for line in ["setup", "test NAME", "lint --documents", "bench --quick --record", "fuzz 1000", "--help"] {
+            assert_eq!(accepts(&words(line)), Ok(()), "{line}");
+        }
+        assert_eq!(accepts(&words("tset")), Err("unrecognized subcommand 'tset'".to_owned()));
     }
 }

@@ -1,12 +1,12 @@
-//! Builds the product once more, with entries of maps laid out otherwise, as a past or coming version may have them: what upgrades are tested with.
+//! Builds a second version of the product, whose map entries have another layout. Tests upgrade from and to it.
 
 use std::{fs, path::Path};
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::{run, vm};
+use crate::{run, target};
 
-/// What the build is made of.
+/// Files and folders of the build.
 const PARTS: [&str; 7] = [
     "Cargo.toml",
     "Cargo.lock",
@@ -17,15 +17,15 @@ const PARTS: [&str; 7] = [
     "ratelimit-user",
 ];
 
-/// What is written otherwise there: the file, what it has, what it gets.
+/// Changes of the second version: the file, its text, the new text.
 const CHANGES: [(&str, &str, &str); 10] = [
-    // Cargo tells packages apart by that.
+    // Cargo distinguishes the packages by their version.
     ("Cargo.toml", "version = \"0.1.0\"", "version = \"0.1.1\""),
     ("Cargo.toml", "    \"tests\",\n    \"tests/kernel\",\n    \"xtask\",\n", ""),
     ("ratelimit-user/Cargo.toml", "[[bin]]\nname = \"ratelimit\"", "[[bin]]\nname = \"ratelimit-other\""),
     ("ratelimit-common/src/control.rs", "pub const ABI_VERSION: u32 = ", "pub const ABI_VERSION: u32 = 1_000 + "),
     ("ratelimit-build/src/object_file.rs", ".join(\"kernel\")", ".join(\"kernel-other\")"),
-    // A rule's end comes first, and a cell's levels and a bucket's words change places.
+    // In a rule, the expiry comes first. In a bucket, the resolution comes first.
     (
         "ratelimit-common/src/rule.rs",
         "pub struct Rule {\n",
@@ -54,20 +54,20 @@ const CHANGES: [(&str, &str, &str); 10] = [
     ),
 ];
 
-/// Builds it next to the product, as `ratelimit-other`. The product is built before: then every crate has been fetched.
+/// Builds the second version beside the product, as `ratelimit-other`. Cargo must have fetched all crates before.
 pub(crate) fn build() -> Result<()> {
-    let folder = vm::folder("other")?;
+    let folder = target::folder("other")?;
     for part in PARTS {
         copy(Path::new(part), &folder.join(part))?;
     }
     let mut cargo = run::cargo();
-    // Not locked: its Cargo.lock loses what the tests alone need.
+    // Not locked: cargo removes from its Cargo.lock the crates that only tests need.
     cargo.args(["build", "--offline", "--quiet", "--package", "ratelimit-user"]);
     cargo.arg("--target-dir").arg(folder.with_file_name(""));
     run::run(cargo.arg("--manifest-path").arg(folder.join("Cargo.toml")))
 }
 
-/// Copies a file or a folder with the changes. What is the same stays, so that it is not built anew.
+/// Copies a file or a folder with the changes. Files that stay the same are not written, so that cargo does not rebuild them.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     if from.is_dir() {
         fs::create_dir_all(to)?;

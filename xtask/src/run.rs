@@ -1,21 +1,19 @@
-//! Runs a command and fails with its name when it fails.
+//! Runs commands. A command that fails is an error with its name.
 
-use std::{env, ffi::OsString, os::unix::process::CommandExt as _, process::Command};
+use std::{env, ffi::OsString, process::Command};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::setup;
-
-/// The cargo that runs this xtask.
+/// Returns the cargo that runs this xtask.
 pub(crate) fn cargo() -> Command {
     Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")))
 }
 
-/// Runs `command` with our own input and output.
+/// Runs `command` with the input and output of this process.
 ///
 /// # Errors
 ///
-/// When it cannot be started, or ends with another status than 0.
+/// Fails if the command cannot be started, or ends with another status than 0.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let line = describe(command);
     let status = command.status().with_context(|| format!("cannot run `{line}`"))?;
@@ -23,51 +21,31 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Builds product and tests in release mode, and becomes the program `name` of the tests.
+/// Runs `command`, which must succeed, and returns its output.
 ///
 /// # Errors
 ///
-/// Whatever kept it from starting.
-pub(crate) fn release_program(name: &str) -> Result<()> {
-    release_program_with(name, &[])
+/// Fails if the command cannot be started, or ends with another status than 0. The error contains its messages.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let line = describe(command);
+    let output = command.output().with_context(|| format!("cannot run `{line}`"))?;
+    if !output.status.success() {
+        bail!("`{line}` failed ({}): {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The same, with arguments for the program.
-///
-/// # Errors
-///
-/// Whatever kept it from starting.
-pub(crate) fn release_program_with(name: &str, arguments: &[String]) -> Result<()> {
-    require_root(name)?;
-    setup::run()?;
-    run(cargo().args([
-        "build",
-        "--locked",
-        "--release",
-        "--package",
-        "ratelimit-user",
-        "--package",
-        "ratelimit-tests",
-    ]))?;
-    let mut program = cargo();
-    program
-        .args(["run", "--locked", "--quiet", "--release", "--package", "ratelimit-tests", "--bin", name, "--"])
-        .args(arguments);
-    // It takes this process's place, so that Ctrl-C is its own to handle.
-    Err(anyhow::Error::new(program.exec()).context(format!("cannot start {name}")))
-}
-
-/// The command as one would type it.
+/// Returns the command as a line of a shell.
 pub(crate) fn describe(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
 }
 
-/// Whether this process may do everything (user id 0).
+/// Checks that this process runs as root.
 ///
 /// # Errors
 ///
-/// With the command to use, when it may not.
+/// Fails with the command to use if another user runs it.
 pub(crate) fn require_root(task: &str) -> Result<()> {
     let output = Command::new("id").arg("-u").output().context("cannot run `id -u`")?;
     let root = output.stdout.trim_ascii() == b"0";

@@ -1,4 +1,6 @@
-//! `cargo xtask setup`: finds or installs what building and testing need beyond stable Rust and a C compiler.
+//! `cargo xtask setup`: finds or installs the tools for building and testing, except stable Rust and a C compiler.
+
+pub(crate) mod prometheus;
 
 use std::{path::Path, process::Command};
 
@@ -7,7 +9,7 @@ use ratelimit_build::{BPF_LINKER, LLVM_MAJOR, NIGHTLY, Toolchain, linker, linker
 
 use crate::run;
 
-/// Something that must be there, and the Debian packages that bring it.
+/// A required tool, and the Debian packages that contain it.
 struct Need {
     what: &'static str,
     packages: &'static [&'static str],
@@ -32,7 +34,7 @@ const NEEDS: [Need; 6] = [
     },
     Need { what: "the ip command", packages: &["iproute2"], present: || works("ip", "-V") },
     Need { what: "strace", packages: &["strace"], present: || works("strace", "-V") },
-    // Tests run the unit. It need not be what this machine has booted with.
+    // Tests run the unit under a systemd of their own.
     Need {
         what: "systemd",
         packages: &["systemd"],
@@ -40,7 +42,7 @@ const NEEDS: [Need; 6] = [
     },
 ];
 
-/// What only `cargo xtask vm` needs.
+/// Tools for virtual machines.
 const VM_NEEDS: [Need; 5] = [
     Need {
         what: "QEMU for x86-64",
@@ -53,7 +55,7 @@ const VM_NEEDS: [Need; 5] = [
     Need { what: "xz", packages: &["xz-utils"], present: || works("xz", "--version") },
 ];
 
-/// What tests need besides, and `cargo xtask bench` compares with: other limiters.
+/// Other limiters: tests need them, and `cargo xtask bench` compares with them.
 const LIMITERS: [Need; 2] = [
     Need { what: "nftables", packages: &["nftables"], present: || works("nft", "--version") },
     Need { what: "iptables", packages: &["iptables"], present: || works("iptables", "--version") },
@@ -64,37 +66,37 @@ pub(crate) fn limiters() -> Result<()> {
     provide(&LIMITERS, || "Install nftables and iptables by hand".to_owned())
 }
 
-/// Finds or installs what virtual machines need.
+/// Finds or installs the tools for virtual machines.
 pub(crate) fn virtual_machines() -> Result<()> {
     provide(&VM_NEEDS, virtual_machines_by_hand)
 }
 
-/// Installs what is missing of `needs`; where that is not possible, `by_hand` is what to do instead.
+/// Installs the missing tools of `needs`. If that is impossible, the error contains the advice of `by_hand`.
 fn provide(needs: &[Need], by_hand: fn() -> String) -> Result<()> {
     let missing: Vec<&Need> = needs.iter().filter(|need| !(need.present)()).collect();
     if !missing.is_empty() {
         install(&missing, by_hand)?;
         for need in missing {
-            ensure!((need.present)(), "{} is still not there after installing {}", need.what, need.packages.join(" "));
+            ensure!((need.present)(), "{} is still missing after installing {}", need.what, need.packages.join(" "));
         }
     }
     Ok(())
 }
 
-/// What building and testing need.
+/// Finds or installs the tools for building and testing.
 pub(crate) fn for_tests() -> Result<()> {
     run()?;
     limiters()
 }
 
-/// What building needs.
+/// Finds or installs the tools for building.
 pub(crate) fn run() -> Result<()> {
     provide(&NEEDS, by_hand)?;
     if !linker_works() {
         install_linker()?;
     }
     let toolchain = Toolchain::find().with_context(by_hand)?;
-    println!("setup: kernel side built by {toolchain}, bpf-linker {BPF_LINKER}");
+    println!("setup: the kernel side is built by {toolchain}, bpf-linker {BPF_LINKER}");
     Ok(())
 }
 
@@ -127,7 +129,7 @@ fn install_linker() -> Result<()> {
     run::run(&mut cargo).context("cannot install the crate bpf-linker: is the network up?")
 }
 
-/// What to install on a system whose package manager we do not drive.
+/// Lists the tools to install on systems without apt-get.
 fn by_hand() -> String {
     format!(
         "Install one of these by hand, then run `cargo xtask setup` again:\n  \
@@ -137,16 +139,16 @@ fn by_hand() -> String {
     )
 }
 
-/// The same for guests, whose kernels only Debian's package manager can fetch.
+/// Lists the packages for guests. Only the package manager of Debian can fetch their kernels.
 fn virtual_machines_by_hand() -> String {
     let packages: Vec<&str> = VM_NEEDS.iter().flat_map(|need| need.packages).copied().collect();
-    format!("Guests can be run on Debian, with these packages: {}", packages.join(" "))
+    format!("Guests run on Debian with these packages: {}", packages.join(" "))
 }
 
 fn linker_works() -> bool {
     linker().to_str().is_some_and(|linker| works(linker, "--version"))
 }
 
-pub(crate) fn works(program: &str, argument: &str) -> bool {
+fn works(program: &str, argument: &str) -> bool {
     Command::new(program).arg(argument).output().is_ok_and(|output| output.status.success())
 }

@@ -5,21 +5,23 @@ use std::{env, thread::available_parallelism};
 use anyhow::{Result, ensure};
 
 use crate::{
-    other, prometheus, run, setup,
+    other, run,
+    setup::{self, prometheus},
+    size,
     vm::{self, Extent, Missing, Name},
 };
 
-/// The kernels that run tests once more, in guests: the oldest that can be had, and a later long-term one.
+/// The kernels of the guests: the oldest supported one that the mirror has, and a later long-term one.
 const KERNELS: [Name; 2] = [Name::V6_1, Name::V6_12];
 
-/// How many tests run at a time.
+/// Environment variable for the number of tests that run at a time.
 const THREADS: &str = "RUST_TEST_THREADS";
-/// Tests of commands wait more than they work. Those that need the CPUs for themselves take a lock.
+/// Tests of commands mostly wait. Tests that need all CPUs take a lock.
 const TESTS_PER_CPU: usize = 2;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only tests whose name contains this, and on this machine only; further words go to the test programs
+    /// Only tests whose name contains this, and only on this machine; further words go to the test programs
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     filter: Vec<String>,
 }
@@ -28,8 +30,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     run::require_root("test")?;
     setup::for_tests()?;
     prometheus::provide()?;
-    // The tests run the product's binary, which `cargo test` alone would not build, and one of another version.
+    // Tests run the binary of the product and that of another version. `cargo test` builds neither.
     run::run(run::cargo().args(["build", "--locked", "--package", "ratelimit-user"]))?;
+    size::run()?;
     other::build()?;
     let mut tests = run::cargo();
     tests.args(["test", "--locked", "--workspace", "--"]).args(&args.filter);
@@ -40,7 +43,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.filter.is_empty() { in_guests() } else { Ok(()) }
 }
 
-/// A selection of the tests on other kernels. Where there cannot be guests, that is a failure only for those who rely on them.
+/// Runs a selection of the tests on other kernels. A machine that cannot run guests fails only with CI=true.
 fn in_guests() -> Result<()> {
     let (kernels, missing) = vm::available(&KERNELS);
     let outcome = vm::test(&kernels, Extent::Selection);
@@ -53,7 +56,7 @@ fn in_guests() -> Result<()> {
     Ok(())
 }
 
-/// What was not tested, and why, so that nobody overlooks it.
+/// Returns a visible notice of the kernels that were not tested, with the reasons.
 fn notice(missing: &[Missing], strict: bool) -> String {
     let names: Vec<_> = missing.iter().map(|missing| missing.kernel.text()).collect();
     let mut text = format!("NOT TESTED: the guests with kernel {}\n", names.join(" and "));
@@ -63,7 +66,7 @@ fn notice(missing: &[Missing], strict: bool) -> String {
     text += if strict {
         "\n\nThis is a FAILURE, because the environment has CI=true."
     } else {
-        "\n\nThis alone is no failure here. With CI=true in the environment it would be one."
+        "\n\nThis alone is no failure. With CI=true in the environment it would be one."
     };
     let rule = "#".repeat(100);
     let lines: Vec<_> = text.lines().map(|line| format!("##  {line}")).collect();
@@ -75,7 +78,7 @@ mod tests {
     use super::{KERNELS, Missing, notice};
 
     #[test]
-    fn what_was_not_tested_is_named_with_its_reason() {
+    fn the_notice_names_each_kernel_and_its_reason() {
         let missing = KERNELS.map(|kernel| Missing { kernel, reason: "no network\nat all".to_owned() });
         for (strict, verdict) in [(false, "With CI=true in the environment"), (true, "a FAILURE, because")] {
             let text = notice(&missing, strict);

@@ -1,4 +1,4 @@
-//! `cargo xtask vm`: the same tests on other kernels, in virtual machines that are thrown away.
+//! `cargo xtask vm`: runs the tests on other kernels, in virtual machines (guests).
 
 mod choice;
 mod image;
@@ -8,15 +8,13 @@ mod report;
 mod suite;
 
 use std::{
-    env, fs,
     path::{Path, PathBuf},
-    process::Command,
     sync::Mutex,
     thread,
     time::Instant,
 };
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 
 pub(crate) use self::{
     choice::Extent,
@@ -27,14 +25,14 @@ use self::{
     machine::{Ending, Machine},
     report::{Report, Row},
 };
-use crate::{run, setup};
+use crate::{run, setup, target};
 
-/// Guests at a time. Each is one busy thread.
+/// Number of guests at a time. Each needs one CPU.
 const GUESTS: usize = 2;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Kernels to run on; all of them if none is named
+    /// Kernels to run on [default: all]
     #[arg(value_enum, value_name = "KERNEL")]
     kernels: Vec<Name>,
 }
@@ -52,14 +50,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// A kernel that no guest can run here.
+/// A kernel that no guest can run on this machine, with the reason.
 #[derive(Debug)]
 pub(crate) struct Missing {
     pub(crate) kernel: Name,
     pub(crate) reason: String,
 }
 
-/// Gets these kernels, and what guests need besides; those that cannot be had, with the reason.
+/// Finds or downloads these kernels and installs the tools for guests. Returns also the kernels that are not available.
 pub(crate) fn available(names: &[Name]) -> (Vec<Kernel>, Vec<Missing>) {
     let cache = cache();
     let (mut kernels, mut missing) = (Vec::new(), Vec::new());
@@ -73,18 +71,18 @@ pub(crate) fn available(names: &[Name]) -> (Vec<Kernel>, Vec<Missing>) {
     (kernels, missing)
 }
 
-/// Runs so many of the tests in a guest with each of these kernels, and prints what came of it.
+/// Runs tests in one guest per kernel, and prints the results as a table.
 ///
 /// # Errors
 ///
-/// When not all of them pass.
+/// Fails if a test fails, or a guest does not run to its end.
 pub(crate) fn test(kernels: &[Kernel], extent: Extent) -> Result<()> {
     if kernels.is_empty() {
         return Ok(());
     }
     let programs = programs()?;
     suite::check(&programs)?;
-    let base = Base::build(&folder("vm")?, &programs, &workspace().join("tests/data"))?;
+    let base = Base::build(&target::folder("vm")?, &programs, &target::workspace().join("tests/data"))?;
     match extent {
         Extent::Everything => suite::excluded().for_each(|test| println!("vm: left out: {test}")),
         Extent::Selection => println!("vm: a selection of the tests; `cargo xtask vm` runs more"),
@@ -105,18 +103,18 @@ pub(crate) fn test(kernels: &[Kernel], extent: Extent) -> Result<()> {
     let mut rows = rows.into_inner().ok().context("a guest's thread panicked")?;
     rows.sort_by_key(|row| kernels.iter().position(|kernel| kernel.name == row.kernel));
     println!(
-        "\n{}\n(of each program: instructions in the kernel, instructions verified, time to load; times are those of emulation)",
+        "\n{}\n(for each program: instructions in the kernel, instructions verified, time to load under emulation)",
         report::table(&rows)
     );
     let bad: Vec<_> = rows.iter().filter(|row| row.status != PASSED).map(|row| row.kernel.text()).collect();
-    ensure!(bad.is_empty() && rows.len() == kernels.len(), "not all is well on {}", bad.join(", "));
+    ensure!(bad.is_empty() && rows.len() == kernels.len(), "tests failed on {}", bad.join(", "));
     Ok(())
 }
 
-/// The one good status of a row.
+/// Status of a guest whose tests all passed.
 const PASSED: &str = "passed";
 
-/// Everything about one kernel, from its guest's file system to the verdict.
+/// Runs the guest of one kernel and returns its row of the table.
 fn examine(kernel: &Kernel, extent: Extent, base: &Base) -> Row {
     let release = kernel.release.clone();
     let mut row = Row { kernel: kernel.name, release, status: "NOT RUN", report: Report::default(), seconds: 0 };
@@ -126,7 +124,7 @@ fn examine(kernel: &Kernel, extent: Extent, base: &Base) -> Row {
     row
 }
 
-/// As far as it comes, `row` says how far.
+/// Runs the guest and fills `row`, also if a step fails.
 fn try_examine(row: &mut Row, kernel: &Kernel, extent: Extent, base: &Base) -> Result<()> {
     let initramfs = base.with(kernel, &suite::job(kernel.name, extent))?;
     let machine = Machine::new(kernel, &initramfs);
@@ -134,7 +132,7 @@ fn try_examine(row: &mut Row, kernel: &Kernel, extent: Extent, base: &Base) -> R
     let begin = Instant::now();
     let mut ending = machine.run()?;
     if let Ending::Died(why) = &ending {
-        println!("vm: {} DIED AND IS TRIED ONCE MORE: {why}", kernel.release);
+        println!("vm: {} DIED AND STARTS AGAIN: {why}", kernel.release);
         ending = machine.run()?;
     }
     row.seconds = begin.elapsed().as_secs();
@@ -159,26 +157,14 @@ fn try_examine(row: &mut Row, kernel: &Kernel, extent: Extent, base: &Base) -> R
     Ok(())
 }
 
-/// The folder of the kernels, on a machine that can run guests.
+/// Installs the tools for guests, and returns the folder of the kernels.
 fn cache() -> Result<PathBuf> {
     ensure!(cfg!(target_arch = "x86_64"), "guests run on x86-64 only: there are no kernels for others");
     setup::virtual_machines()?;
-    folder("kernels")
+    target::folder("kernels")
 }
 
-/// A folder of what is built.
-pub(crate) fn folder(name: &str) -> Result<PathBuf> {
-    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from);
-    let folder = std::path::absolute(target.join(name)).context("no working directory")?;
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    Ok(folder)
-}
-
-fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("")
-}
-
-/// Builds the product and the test programs; each with its place in the guest.
+/// Builds the product and the test programs. Returns each with its path in the guest.
 fn programs() -> Result<Vec<(PathBuf, PathBuf)>> {
     let product = executables(&["build", "--package", "ratelimit-user"])?;
     let mut tests = vec!["test", "--no-run", "--package", "ratelimit-tests"];
@@ -194,7 +180,7 @@ fn programs() -> Result<Vec<(PathBuf, PathBuf)>> {
     Ok(programs)
 }
 
-/// What cargo builds with these words: names and files.
+/// Runs cargo with these arguments. Returns the names and paths of the executables.
 fn executables(words: &[&str]) -> Result<Vec<(String, PathBuf)>> {
     let mut cargo = run::cargo();
     cargo.args(words).args(["--locked", "--message-format=json-render-diagnostics"]);
@@ -202,20 +188,10 @@ fn executables(words: &[&str]) -> Result<Vec<(String, PathBuf)>> {
     ensure!(output.status.success(), "`{}` failed ({})", run::describe(&cargo), output.status);
     let mut found = Vec::new();
     for line in String::from_utf8_lossy(&output.stdout).lines().filter(|line| line.starts_with('{')) {
-        let message: serde_json::Value = serde_json::from_str(line).context("cargo prints something else than JSON")?;
+        let message: serde_json::Value = serde_json::from_str(line).context("cargo printed no JSON")?;
         if let (Some(name), Some(path)) = (message["target"]["name"].as_str(), message["executable"].as_str()) {
             found.push((name.to_owned(), PathBuf::from(path)));
         }
     }
     Ok(found)
-}
-
-/// Runs a command that should succeed, and returns what it prints; if it fails, its complaints are part of the error.
-fn output(command: &mut Command) -> Result<String> {
-    let line = run::describe(command);
-    let output = command.output().with_context(|| format!("cannot run `{line}`"))?;
-    if !output.status.success() {
-        bail!("`{line}` failed ({}): {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -126,6 +126,16 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// Checks words of a command line, without the program's name, and runs nothing.
+///
+/// # Errors
+///
+/// Fails where the command line would be refused. A request for help is none.
+pub fn accepts<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<(), clap::Error> {
+    let words = std::iter::once("ratelimit").chain(words);
+    Arguments::try_parse_from(words).map(drop).or_else(|error| if error.use_stderr() { Err(error) } else { Ok(()) })
+}
+
 fn run(arguments: Arguments) -> Result<Answer> {
     let Arguments { json, pins, command } = arguments;
     let output = Output { json };

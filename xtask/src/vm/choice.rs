@@ -1,27 +1,27 @@
-//! Which tests guests run: those that mean something under emulation, and of these the ones that are worth their time at every change.
+//! The tests that guests run: all that are useful under emulation, or a selection of them for every change.
 
-/// How much of it a guest runs.
+/// The extent of the tests in a guest.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Extent {
-    /// Whatever means something there.
+    /// All tests that are useful under emulation.
     Everything,
-    /// Of that, what the kernel plays the greatest part in.
+    /// Those of them that depend most on the kernel.
     Selection,
 }
 
-/// Names of a program's tests: one that ends in colons is a file of tests, one that ends in an underscore the beginning of some.
+/// Names of tests. A name that ends in colons means a file of tests. A name that ends in an underscore means all tests that begin with it.
 pub(super) type Names = &'static [&'static str];
 
-/// Tests that are left out, with the program and the reason.
+/// Excluded tests, with the program and the reason.
 pub(super) const EXCLUDED: [(&str, &str, Names); 13] = [
     (
         "bytecode",
-        "no kernel plays a part in it",
+        "does not depend on the kernel",
         &["parse::differential::the_host_build_says_of_every_frame_what_etherparse_says"],
     ),
     (
         "bytecode",
-        "very many packets take minutes under emulation, and other tests take the same steps",
+        "many packets take minutes under emulation, and other tests cover the same code",
         &[
             "rules::cost::",
             "overlimit::elastic::",
@@ -63,7 +63,7 @@ pub(super) const EXCLUDED: [(&str, &str, Names); 13] = [
     ),
     (
         "commands",
-        "what these commands print depends on no kernel",
+        "the output of these commands does not depend on the kernel",
         &[
             "limit::algorithms::",
             "metrics::http::",
@@ -89,7 +89,7 @@ pub(super) const EXCLUDED: [(&str, &str, Names); 13] = [
     ),
     (
         "commands",
-        "every attach verifies the program, which takes seconds under emulation, and other tests take the same steps",
+        "every attach verifies the program, which takes seconds under emulation, and other tests cover the same code",
         &[
             "attach::attach_without_a_rate_only_observes_and_says_so",
             "detach::detaching_the_last_interface_keeps_the_rules",
@@ -128,7 +128,7 @@ pub(super) const EXCLUDED: [(&str, &str, Names); 13] = [
     ),
     (
         "commands",
-        "guests have no nftables and no ifb, and what else is looked at there depends on no kernel",
+        "guests have no nftables and no ifb, and the other checks do not depend on the kernel",
         &[
             "doctor::interfaces::a_driver_without_native_xdp_is_known_before_the_attach",
             "doctor::surroundings::",
@@ -152,12 +152,12 @@ pub(super) const EXCLUDED: [(&str, &str, Names); 13] = [
     ),
     (
         "sandbox",
-        "an emulated processor stands still while another fills its ring (0.3 % lost on 6.1)",
+        "an emulated processor pauses while another one fills its ring (0.3 % lost on 6.1)",
         &["floods_in_parallel_lose_nothing"],
     ),
     (
         "network",
-        "an emulated machine offers less than these limits, and late by more than the tolerance",
+        "an emulated machine sends less than these limits, and later than the tolerance",
         &[
             "bans::",
             "reply::budget::",
@@ -186,8 +186,8 @@ pub(super) const EXCLUDED: [(&str, &str, Names); 13] = [
     ),
 ];
 
-/// What is run at every change: each stage of the program is verified, translated and asked, and what a kernel can do differently is done
-/// once. Of a program that is not here, all that is not excluded.
+/// Tests for every change: they load and run each stage of the program, and use each feature that differs between kernels once.
+/// Of programs that are not listed, all tests run that are not excluded.
 pub(super) const SELECTED: [(&str, Names); 2] = [
     (
         "bytecode",

@@ -1,4 +1,4 @@
-//! Initial file systems for guests: the programs with their libraries, a kernel's modules, and a job.
+//! Initial file systems of guests: programs with their libraries, modules of the kernel, and a job.
 
 use std::{
     fs,
@@ -9,24 +9,25 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::{kernel::Kernel, output};
+use super::kernel::Kernel;
+use crate::run::output;
 
 /// The first process of a guest.
 const INIT: &str = include_str!("init.sh");
 
-/// Where `/init` mounts something.
+/// Mount points of `/init`.
 const MOUNT_POINTS: [&str; 5] = ["proc", "sys", "dev", "tmp", "run"];
 
 /// Programs of this machine that tests and `/init` run.
 const PROGRAMS: [&str; 5] = ["/usr/sbin/ip", "/usr/bin/setpriv", "/usr/bin/setarch", "/usr/bin/env", "/usr/bin/chrt"];
 
-/// What else tests and `/init` run. BusyBox has an `ip` and others of its own too, which must not be found first.
+/// Programs of BusyBox that tests and `/init` run. Others, such as its `ip`, would hide those of this machine.
 const APPLETS: [&str; 8] = ["sh", "mount", "insmod", "stty", "sleep", "true", "poweroff", "cat"];
 
 /// Modules that tests use.
 const MODULES: [&str; 5] = ["veth", "dummy", "tun", "virtio_pci", "virtio_net"];
 
-/// What every guest has: an archive of everything but a kernel's modules and its job.
+/// The archive that all guests share: everything except modules and the job.
 #[derive(Debug)]
 pub(super) struct Base {
     folder: PathBuf,
@@ -34,7 +35,7 @@ pub(super) struct Base {
 }
 
 impl Base {
-    /// Packs the product and the test programs, each with its path in the guest, and `data`, the files of the tests.
+    /// Packs the product and the test programs, each with its path in the guest, and `data`, the files for tests.
     pub(super) fn build(folder: &Path, programs: &[(PathBuf, PathBuf)], data: &Path) -> Result<Self> {
         let root = folder.join("base");
         let _ = fs::remove_dir_all(&root);
@@ -43,7 +44,7 @@ impl Base {
         }
         for (program, place) in programs {
             let copy = add(&root, program, place)?;
-            // Most of a debug build is debug information, which guests would have to unpack.
+            // Debug information is most of a debug build, and unpacking it takes time in guests.
             output(Command::new("strip").arg("--strip-debug").arg(copy))?;
         }
         for program in PROGRAMS.map(Path::new) {
@@ -63,7 +64,7 @@ impl Base {
         Ok(Self { folder: folder.to_owned(), archive })
     }
 
-    /// The whole file system of a guest with this kernel: kernels unpack several archives in one file.
+    /// Builds the file system of a guest with this kernel. Kernels unpack several archives in one file.
     pub(super) fn with(&self, kernel: &Kernel, job: &str) -> Result<PathBuf> {
         let root = self.folder.join(kernel.name.text());
         let _ = fs::remove_dir_all(&root);
@@ -72,7 +73,7 @@ impl Base {
             let name = file.file_name().and_then(|name| name.to_str()).context("a module has no name")?;
             let place = root.join(format!("modules/{number:02}-{}", name.trim_end_matches(".xz")));
             let unpacked = fs::File::create(&place).context("cannot write a module")?;
-            // Packages before 6.12 do not compress them.
+            // Packages before 6.12 do not compress modules.
             let program = if name.ends_with(".xz") { "xzcat" } else { "cat" };
             let status = Command::new(program).arg(file).stdout(unpacked).status();
             ensure!(status.with_context(|| format!("cannot run {program}"))?.success(), "cannot unpack {name}");
@@ -87,7 +88,7 @@ impl Base {
     }
 }
 
-/// Copies a program to its place in the guest, and the libraries that it is linked with to theirs.
+/// Copies a program and its libraries to their paths in the guest.
 fn add(root: &Path, program: &Path, place: &Path) -> Result<PathBuf> {
     let copy = copy(root, program, place)?;
     // A program without libraries makes ldd fail.

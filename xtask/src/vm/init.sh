@@ -1,8 +1,8 @@
 #!/bin/busybox sh
 # The first process of a guest: prepares it, runs /job, and turns it off.
-# What the job prints and its exit status go to the second serial port.
+# The output of the job and its exit status go to the second serial port.
 export PATH=/usr/sbin:/usr/bin:/bin HOME=/ RATELIMIT_BIN=/usr/sbin/ratelimit
-# What lets tests take the guest's network cards.
+# Allows tests to use the network cards of the guest.
 export RATELIMIT_GUEST=1
 mount -t proc proc /proc
 mount -t sysfs sys /sys
@@ -13,8 +13,8 @@ mount -t bpf bpf /sys/fs/bpf
 for module in /modules/*.ko; do
     insmod "$module" || echo "cannot load $module"
 done
-# On 6.1, packets wait for this thread while it is awake. If it took turns with a flood's sender, their ring would overflow:
-# tests of the sandbox failed in one run of three.
+# On 6.1, packets wait for ksoftirqd while it is awake. If it shared its CPU with the sender of a flood, the ring would overflow:
+# sandbox tests failed in one run of three.
 for process in /proc/[0-9]*; do
     read -r name <"$process/comm"
     case $name in ksoftirqd/*) chrt --fifo --pid 1 "${process#/proc/}" ;; esac

@@ -1,4 +1,4 @@
-//! Kernels for guests: Debian's packages, downloaded and unpacked, never installed.
+//! Kernels for guests: packages of Debian, downloaded and unpacked, never installed.
 
 use std::{
     fs,
@@ -9,33 +9,33 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum;
 
-use super::output;
+use crate::run::output;
 
-/// The package that depends on a release's current kernel for virtual machines.
+/// The package that depends on the current kernel of a release for virtual machines.
 const META_PACKAGE: &str = "linux-image-cloud-amd64";
 
-/// A kernel that can be asked for.
+/// A kernel that the command line can name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Name {
-    /// Below the floor: only that the product refuses it
+    /// Too old: tests only that the product refuses it
     #[value(name = "5.10")]
     Old,
-    /// The oldest supported one that the mirror has
+    /// The oldest supported kernel that the mirror has
     #[value(name = "6.1")]
     V6_1,
-    /// A later long-term one
+    /// A later long-term kernel
     #[value(name = "6.12")]
     V6_12,
-    /// The newest that the mirror has for a stable system
+    /// The newest kernel that the mirror has for a stable release
     #[value(name = "newest")]
     Newest,
 }
 
 impl Name {
-    /// All of them, which is what runs when none is named.
+    /// All kernels: the default.
     pub(super) const ALL: [Self; 4] = [Self::V6_1, Self::V6_12, Self::Newest, Self::Old];
 
-    /// What it is called on the command line, and as a folder.
+    /// The name on the command line, and of the folder.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Old => "5.10",
@@ -45,7 +45,7 @@ impl Name {
         }
     }
 
-    /// The suite of the mirror whose current kernel it is.
+    /// The suite of the mirror that has this kernel.
     fn suite(self) -> &'static str {
         match self {
             Self::Old => "bullseye",
@@ -56,19 +56,19 @@ impl Name {
     }
 }
 
-/// A kernel that is there.
+/// A downloaded kernel.
 #[derive(Debug)]
 pub(crate) struct Kernel {
-    /// What was asked for.
+    /// Its name on the command line.
     pub(super) name: Name,
     /// Its full release, as `uname -r` prints it.
     pub(super) release: String,
-    /// What its package holds.
+    /// Folder of the unpacked package.
     root: PathBuf,
 }
 
 impl Kernel {
-    /// The kernel from `cache`, downloaded first if it is not there. To look for a newer package, delete the folder.
+    /// Finds the kernel in `cache`, or downloads it. To get a newer package, delete the folder.
     pub(super) fn get(name: Name, cache: &Path) -> Result<Self> {
         let root = cache.join(name.text());
         if !root.is_dir() {
@@ -84,18 +84,18 @@ impl Kernel {
         Ok(Self { name, release: release.context("the package has no modules")?, root })
     }
 
-    /// What QEMU boots.
+    /// The image that QEMU boots.
     pub(super) fn image(&self) -> PathBuf {
         let usual = self.root.join("boot").join(format!("vmlinuz-{}", self.release));
-        // Newer packages have it beside the modules.
+        // Newer packages have the image beside the modules.
         if usual.exists() { usual } else { self.root.join("lib/modules").join(&self.release).join("vmlinuz") }
     }
 
-    /// The files of these modules and of what they need, in the order in which to load them. Built-in ones have none.
+    /// The files of these modules and their dependencies, in the order of loading. Built-in modules have no file.
     pub(super) fn modules(&self, names: &[&str]) -> Result<Vec<PathBuf>> {
         let mut modprobe = Command::new("modprobe");
         modprobe.arg("--dirname").arg(&self.root).args(["--set-version", &self.release, "--show-depends", "--all"]);
-        // Options that this machine's configuration gives its own modules are not for the guest.
+        // Module options of this machine must not apply to the guest.
         let text = output(modprobe.args(["--config", "/dev/null"]).args(names))?;
         let mut files: Vec<PathBuf> = Vec::new();
         for file in text.lines().filter_map(|line| line.strip_prefix("insmod ")).map(|file| file.trim().into()) {
@@ -107,7 +107,7 @@ impl Kernel {
     }
 }
 
-/// Unpacks the package to `folder/root`, with a package list of its own beside it: the machine's stays as it is.
+/// Unpacks the package to `folder/root`. Uses a separate package list, so that the list of the machine does not change.
 fn download(name: Name, folder: &Path) -> Result<()> {
     for list in ["lists/partial", "archives/partial"] {
         fs::create_dir_all(folder.join(list)).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -131,12 +131,12 @@ fn download(name: Name, folder: &Path) -> Result<()> {
         let text = output(apt("apt-cache").args(["depends", "--important", package]))?;
         Ok(text.lines().filter_map(|line| line.trim().strip_prefix("Depends: ")).map(str::to_owned).collect())
     };
-    // The only dependency with a version in its name.
+    // The kernel is the only dependency with a version in its name.
     let meta = depends(META_PACKAGE)?;
     let mut images = meta.iter().filter_map(|package| package.strip_prefix("linux-image-"));
     let release = images.find(|release| release.starts_with(|first: char| first.is_ascii_digit()));
     let release = release.with_context(|| format!("{suite} has no kernel behind {META_PACKAGE}"))?;
-    // Newer kernels come in several packages of the same release.
+    // Newer kernels consist of several packages of the same release.
     let image = format!("linux-image-{release}");
     let mut packages = depends(&image)?;
     packages.retain(|package| package.ends_with(&format!("-{release}")));
@@ -148,7 +148,7 @@ fn download(name: Name, folder: &Path) -> Result<()> {
     for archive in files.filter(|path| path.extension().is_some_and(|extension| extension == "deb")) {
         output(Command::new("dpkg").arg("-x").arg(archive).arg(&root))?;
     }
-    // Newer packages have their modules below usr only, where depmod and modprobe do not look.
+    // Newer packages have modules only below usr, where depmod and modprobe do not search.
     if !root.join("lib").exists() {
         std::os::unix::fs::symlink("usr/lib", root.join("lib")).context("cannot link lib to usr/lib")?;
     }
@@ -156,7 +156,7 @@ fn download(name: Name, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The mirror that this machine's own packages come from.
+/// The mirror of this machine's packages.
 fn mirror() -> Result<String> {
     let mut targets = Command::new("apt-get");
     let text = output(targets.args(["indextargets", "--format", "$(CREATED_BY)|$(LABEL)|$(REPO_URI)"]))?;

@@ -1,4 +1,4 @@
-//! One run of one guest in QEMU.
+//! Runs one guest in QEMU.
 
 use std::{
     env, fs,
@@ -10,42 +10,42 @@ use anyhow::{Context as _, Result};
 
 use super::kernel::Kernel;
 
-/// The most that a guest may take, in seconds: twice what it takes for all tests on two free processors.
+/// Time limit of a guest in seconds: twice the time of all tests on two idle processors.
 const TIME_LIMIT: u32 = 1_800;
 
-/// Pure emulation, which works everywhere. With a thread for each processor, one boot in twelve was unsound.
+/// Emulation, which works on every machine. With one thread per processor, one boot in twelve failed.
 const ACCELERATOR: &str = "tcg,thread=single";
 
-/// QEMU 7.2 emulates CMPXCHG16B with wrong flags, which an interrupt right after it saves: a double fault. Kernels do without.
+/// QEMU 7.2 emulates CMPXCHG16B with wrong flags, which causes a double fault. Kernels work without the instruction.
 const PROCESSOR: &str = "max,cx16=off";
 
-/// What the guest's kernel says when something has gone wrong in itself.
+/// Messages of the guest's kernel about its own failure.
 const ALARMS: [&str; 4] = ["Kernel panic", "Oops", "BUG:", "general protection fault"];
 
-/// An unsound kernel stops at once, and QEMU with it. What only costs time under emulation is off.
+/// A kernel that fails stops at once, and QEMU with it. Features that cost time under emulation are off.
 const KERNEL_ARGUMENTS: &str = "console=ttyS0 rdinit=/init oops=panic panic=-1 nowatchdog mitigations=off";
 
-/// Two network cards on one wire of their own, that of no host. The guest's kernel calls them eth0 and eth1.
+/// Two network cards on one virtual wire, without the host. The guest's kernel names them eth0 and eth1.
 const CARDS: [&str; 2] = ["first", "second"];
 
-/// How a guest ended.
+/// The end of a guest.
 #[derive(Debug)]
 pub(super) enum Ending {
-    /// It came to its end, and this is what its job printed.
+    /// The job ended. Contains its output.
     Off(String),
-    /// It ended before its job did, or its kernel complained about itself; with what it said last.
+    /// The guest ended before its job, or its kernel failed. Contains the last message.
     Died(String),
-    /// It did not end in time.
+    /// The guest reached the time limit.
     Hung,
 }
 
-/// A guest, with the files that it writes.
+/// A guest, with its output files.
 #[derive(Debug)]
 pub(super) struct Machine<'a> {
     kernel: &'a Kernel,
     initramfs: &'a Path,
     console: PathBuf,
-    /// What its job prints.
+    /// Output of the job.
     pub(super) report: PathBuf,
 }
 
@@ -59,9 +59,9 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Runs it until it turns itself off.
+    /// Runs the guest until it turns itself off.
     pub(super) fn run(&self) -> Result<Ending> {
-        // `timeout` holds the limit even if this process is killed.
+        // `timeout` enforces the limit even if this process is killed.
         let mut qemu = Command::new("timeout");
         qemu.args(["--foreground", "--kill-after=5", &TIME_LIMIT.to_string(), "qemu-system-x86_64"]);
         qemu.args(["-accel", &env::var("VM_ACCEL").unwrap_or_else(|_| ACCELERATOR.to_owned())]);
@@ -70,7 +70,7 @@ impl<'a> Machine<'a> {
         qemu.arg("-kernel").arg(self.kernel.image()).arg("-initrd").arg(self.initramfs);
         for card in CARDS {
             qemu.args(["-netdev", &format!("hubport,id={card},hubid=0")]);
-            // Without the ROM that could boot from it, which QEMU has in another package.
+            // Without the boot ROM, which is in another package of QEMU.
             qemu.args(["-device", &format!("virtio-net-pci,netdev={card},romfile=")]);
         }
         for port in [&self.console, &self.report] {
@@ -95,7 +95,7 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// What a guest wrote; serial ports carry any byte.
+/// Output of a guest. Serial ports transfer arbitrary bytes.
 fn text(path: &Path) -> String {
     fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
 }

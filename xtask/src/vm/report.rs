@@ -1,14 +1,14 @@
-//! What a guest's job printed, judged and counted, and the table of all guests.
+//! Evaluates the output of guests, and prints the table of all guests.
 
 use super::{
     kernel::Name,
     suite::{BEGIN, END, PROGRAMS},
 };
 
-/// Names of the programs whose sizes are printed.
+/// Names of the programs in the size columns.
 const SIZED: [&str; 2] = ["default", "everything"];
 
-/// What one program comes to.
+/// Size of one program.
 #[derive(Debug, Default)]
 struct Size {
     in_kernel: String,
@@ -16,21 +16,21 @@ struct Size {
     load_time: String,
 }
 
-/// What came of one kernel.
+/// Results of one kernel.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     passed: usize,
     failed: usize,
-    /// Left out of emulation, or below the version that has the feature.
+    /// Excluded under emulation, or the kernel lacks the feature.
     skipped: usize,
-    /// As the tests of the program's size print them: of the program that does no more than it must, and of the one that does all.
+    /// Sizes that the size tests print: of the default program, and of the one with all features.
     sizes: [Size; 2],
-    /// What failed, for people to read.
+    /// Failures as text.
     pub(super) failures: Vec<String>,
 }
 
 impl Report {
-    /// Reads what the job on this kernel printed.
+    /// Reads the output of the job on this kernel.
     pub(super) fn read(kernel: Name, text: &str) -> Self {
         let mut report = Self::default();
         if kernel == Name::Old {
@@ -43,23 +43,23 @@ impl Report {
         report
     }
 
-    /// Whether everything ran and nothing failed.
+    /// Whether all programs ran and no test failed.
     pub(super) fn is_good(&self) -> bool {
         self.failures.is_empty() && self.failed == 0 && self.passed > 0
     }
 
-    /// A kernel below the floor is refused in one line with exit status 2.
+    /// Counts the refusal of a kernel that is too old: one line, and exit status 2.
     fn refusal(&mut self, section: Option<(Vec<&str>, i32)>) {
         match section {
             Some((lines, 2)) if lines.len() == 1 && is_refusal(lines[0]) => self.passed += 1,
             other => {
                 self.failed += 1;
-                self.failures.push(format!("not the refusal that was expected: {other:?}"));
+                self.failures.push(format!("expected a refusal, got: {other:?}"));
             }
         }
     }
 
-    /// One test program.
+    /// Counts the tests of one program.
     fn program(&mut self, program: &str, section: Option<(Vec<&str>, i32)>) {
         let Some((lines, status)) = section else {
             self.failures.push(format!("{program} did not end"));
@@ -97,7 +97,7 @@ impl Size {
         }
     }
 
-    /// For the table: instructions in the kernel, those verified, and the time to load.
+    /// The cell of the table: instructions in the kernel, instructions verified, and time to load.
     fn cell(&self) -> String {
         match self.in_kernel.as_str() {
             "" => "-".to_owned(),
@@ -110,7 +110,7 @@ fn is_refusal(line: &str) -> bool {
     line.starts_with("ratelimit: kernel 5.10.") && line.ends_with("ratelimit needs Linux 5.15 or newer")
 }
 
-/// What one step of the job printed, and its exit status; none if it did not end.
+/// The output of one step of the job, and its exit status. Returns nothing if the step did not end.
 fn section<'a>(text: &'a str, name: &str) -> Option<(Vec<&'a str>, i32)> {
     let mut lines = text.lines().map(str::trim_end).skip_while(|line| line.strip_prefix(BEGIN) != Some(name));
     lines.next()?;
@@ -130,7 +130,7 @@ fn number_before(line: &str, what: &str) -> Option<usize> {
     line.split_once(what)?.0.rsplit(' ').next()?.parse().ok()
 }
 
-/// How a kernel's part ended, in one word: a guest that died is never mistaken for tests that failed.
+/// The row of one kernel. Its status distinguishes guests that died from tests that failed.
 pub(super) struct Row {
     pub(super) kernel: Name,
     pub(super) release: String,
@@ -139,7 +139,7 @@ pub(super) struct Row {
     pub(super) seconds: u64,
 }
 
-/// One line for each kernel.
+/// Formats one line per kernel.
 pub(super) fn table(rows: &[Row]) -> String {
     let heading = ["kernel", "release", "result", "passed", "failed", "skipped", SIZED[0], SIZED[1], "guest"];
     let mut cells = vec![heading.map(str::to_owned)];
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_exact_refusal_is_good() {
+    fn an_old_kernel_needs_exactly_the_documented_refusal() {
         let line = "ratelimit: kernel 5.10.0-32 is too old: ratelimit needs Linux 5.15 or newer";
         assert!(refusal(line, 2));
         assert!(!refusal(line, 1));
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn every_program_must_have_ended_well() {
+    fn every_program_must_run_tests_and_end_with_status_0() {
         let program = |name: &str, status: i32| {
             let counts = "1 passed; 0 failed; 0 ignored; 0 measured; 3 filtered out; finished in 0.10s";
             let size =

@@ -1,4 +1,4 @@
-//! What guests run: the programs, with the tests that are chosen.
+//! The job of a guest: the test programs, with the selected tests.
 
 use std::{path::PathBuf, process::Command};
 
@@ -7,31 +7,31 @@ use anyhow::{Context as _, Result, ensure};
 use super::{
     choice::{EXCLUDED, Extent, SELECTED},
     kernel::Name,
-    output,
 };
+use crate::run::output;
 
 /// The test programs, in the order in which they run.
 pub(super) const PROGRAMS: [&str; 5] = ["bytecode", "commands", "sandbox", "network", CARDS];
 
-/// The one whose tests are all ignored, because a host has no two network cards to spare.
+/// The program whose tests need two spare network cards, and are ignored on hosts.
 const CARDS: &str = "nic";
 
-/// The tests that are left out, each with its program and the reason.
+/// The excluded tests, each with its program and the reason.
 fn each() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     EXCLUDED.iter().flat_map(|&(program, reason, tests)| tests.iter().map(move |&test| (program, test, reason)))
 }
 
-/// The tests that are selected, each with its program.
+/// The selected tests, each with its program.
 fn selected() -> impl Iterator<Item = (&'static str, &'static str)> {
     SELECTED.iter().flat_map(|&(program, tests)| tests.iter().map(move |&test| (program, test)))
 }
 
-/// Begins the part of a program's output in the report.
+/// Marks the beginning of a program's output in the report.
 pub(super) const BEGIN: &str = "== begin ";
-/// Ends it, followed by the program's name and exit status.
+/// Marks its end, followed by the program's name and exit status.
 pub(super) const END: &str = "== end ";
 
-/// What the guest runs on this kernel: a shell script.
+/// The shell script that the guest with this kernel runs.
 pub(super) fn job(kernel: Name, extent: Extent) -> String {
     let mut script = String::from("#!/bin/sh\nfailed=0\n");
     if kernel == Name::Old {
@@ -62,7 +62,7 @@ fn step(script: &mut String, name: &str, command: &str) {
     *script += &format!("echo '{BEGIN}{name}'\n{command}\nrc=$?\n[ $rc = 0 ] || failed=1\necho \"{END}{name} $rc\"\n");
 }
 
-/// Checks that the tests which are named are there: a name that matches nothing would leave nothing out, or run nothing.
+/// Checks that every named test exists. A wrong name would exclude or select nothing.
 pub(super) fn check(programs: &[(PathBuf, PathBuf)]) -> Result<()> {
     for (program, test) in each().map(|(program, test, _)| (program, test)).chain(selected()) {
         let found = programs.iter().find(|(_, place)| place.ends_with(program));
@@ -71,7 +71,7 @@ pub(super) fn check(programs: &[(PathBuf, PathBuf)]) -> Result<()> {
         let is_meant = |line: &str| {
             if test.ends_with([':', '_']) { line.starts_with(test) } else { line == format!("{test}: test") }
         };
-        // Whatever contains the name would be meant.
+        // The test programs select every test whose name contains the given one.
         let mut found = tests.lines().filter(|line| line.contains(test)).peekable();
         ensure!(found.peek().is_some(), "xtask/src/vm/choice.rs: {program} has no test {test}");
         ensure!(found.all(is_meant), "xtask/src/vm/choice.rs: {program} has other tests whose names contain {test}");
@@ -79,7 +79,7 @@ pub(super) fn check(programs: &[(PathBuf, PathBuf)]) -> Result<()> {
     Ok(())
 }
 
-/// The tests that are left out, for people to read.
+/// The excluded tests as text.
 pub(super) fn excluded() -> impl Iterator<Item = String> {
     each().map(|(program, test, reason)| format!("{program}: {test}: {reason}"))
 }

@@ -1,29 +1,32 @@
-//! Prometheus for the tests: Debian's package, downloaded and unpacked below `target/`. It is not installed, which would start a server that listens on this machine.
+//! Prometheus for the tests: the package of Debian, unpacked below `target/`.
+//!
+//! The package is not installed, since installing it would start a server that listens on this machine.
 
 use std::{fs, path::Path, process::Command};
 
 use anyhow::{Context as _, Result};
 
-use crate::{run, setup, vm};
+use super::works;
+use crate::{run, target};
 
-/// Its programs, which tests look for beside the product's and then in PATH.
+/// Its programs. Tests look for them in that folder and then in PATH.
 const PROGRAMS: [&str; 2] = ["prometheus", "promtool"];
 
-/// Finds it, or downloads it (19 MB). To look for a newer package, delete the folder.
+/// Finds or downloads Prometheus (19 MB). To get a newer package, delete the folder.
 pub(crate) fn provide() -> Result<()> {
-    let folder = vm::folder("prometheus")?;
-    let there = |program: &str| folder.join("usr/bin").join(program).is_file() || setup::works(program, "--version");
-    if PROGRAMS.iter().all(|program| there(program)) {
+    let folder = target::folder("prometheus")?;
+    let is_there = |program: &str| folder.join("usr/bin").join(program).is_file() || works(program, "--version");
+    if PROGRAMS.iter().all(|program| is_there(program)) {
         return Ok(());
     }
     println!("setup: downloading Prometheus for the tests");
     download(&folder).context(
-        "cannot download Debian's package prometheus: on other systems, install prometheus and promtool in PATH",
+        "cannot download the Debian package prometheus: on other systems, install prometheus and promtool in PATH",
     )
 }
 
 fn download(folder: &Path) -> Result<()> {
-    // As root, apt would read the archive as somebody who cannot write here.
+    // As root, apt otherwise works as a user that cannot write to this folder.
     let apt = || {
         let mut apt = Command::new("apt-get");
         apt.current_dir(folder).args(["--quiet", "-o", "APT::Sandbox::User=root"]);

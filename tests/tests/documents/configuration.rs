@@ -1,0 +1,33 @@
+//! Configuration files in the documents, and the one in `dist`.
+
+use std::fs;
+
+use ratelimit_tests::{Folder, Ratelimit, Sandbox};
+
+use crate::{assert_none, pages, root};
+
+/// Language of code blocks that are a whole configuration file.
+const LANGUAGE: &str = "toml";
+
+#[test]
+fn every_configuration_file_in_the_documents_is_good() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let folder = Folder::new();
+    let mut files =
+        vec![("dist/ratelimit.toml:1".to_owned(), fs::read_to_string(root().join("dist/ratelimit.toml")).unwrap())];
+    for page in pages() {
+        let blocks = page.blocks.iter().filter(|block| block.language == LANGUAGE);
+        files.extend(blocks.map(|block| (format!("{}:{}", page.name, block.line), block.code.clone())));
+    }
+    assert!(files.len() > 1, "no document shows a configuration file");
+    let mut findings = Vec::new();
+    for (place, text) in files {
+        folder.write(&text);
+        let output = ratelimit.run(&format!("check {}", folder.file().display()));
+        if output.status != 0 {
+            findings.push(format!("{place}: {}{}", output.stdout, output.stderr));
+        }
+    }
+    assert_none(&findings);
+}

@@ -1,0 +1,25 @@
+//! Builds everything in release mode and runs a program of the tests.
+
+use std::os::unix::process::CommandExt as _;
+
+use anyhow::Result;
+
+use crate::{run, setup};
+
+/// Builds product and tests in release mode, and replaces this process with the program `name` of the tests.
+///
+/// # Errors
+///
+/// Fails if the build fails, or the program cannot be started.
+pub(crate) fn run(name: &str, arguments: &[String]) -> Result<()> {
+    run::require_root(name)?;
+    setup::run()?;
+    let packages = ["--package", "ratelimit-user", "--package", "ratelimit-tests"];
+    run::run(run::cargo().args(["build", "--locked", "--release"]).args(packages))?;
+    let mut program = run::cargo();
+    program
+        .args(["run", "--locked", "--quiet", "--release", "--package", "ratelimit-tests", "--bin", name, "--"])
+        .args(arguments);
+    // The program replaces this process, so that it handles Ctrl-C itself.
+    Err(anyhow::Error::new(program.exec()).context(format!("cannot start {name}")))
+}
