@@ -1,4 +1,5 @@
-//! What the integration tests and the demo share: a sandbox of anonymous namespaces, traffic for it, and the product's binary in it.
+//! The library of the integration tests and the demo: a sandbox of anonymous namespaces, traffic, and the product's
+//! programs in it.
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test harness fails by panicking")]
 
 mod bytecode;
@@ -19,7 +20,8 @@ use ratelimit_common::limits::{
 };
 
 pub use bytecode::{
-    Bytecode, Clock,
+    Bytecode,
+    clock::Clock,
     empty::Empty,
     old_maps::OldMaps,
     runner::{Runner, Verdict, delete_rule, set_rule},
@@ -29,36 +31,36 @@ pub use differential::tally;
 pub use models::tokens;
 pub use packets::{
     captures::{Capture, captures},
+    encapsulations::{Encapsulated, encapsulations},
     frame::{Frame, MAC},
     wrap::{EXTENSIONS, Wrap, framed},
-    wrappings::{Wrapped, wrappings},
 };
 pub use product::{
     daemon::{Daemon, Folder},
     manager::{NotifySocket, Systemd},
     ratelimit::{Output, Ratelimit, stdin},
 };
-pub use reference::{answer, disagreement};
+pub use reference::{disagreement, reply};
 pub use sandbox::{
     PEER_IPV4, PEER_IPV6, PEER_LINK, Sandbox, VICTIM_IPV4, VICTIM_IPV6, VICTIM_LINK, kernel::kernel_at_least,
     namespace::Namespace, process::Process, queues::set_queues,
 };
 pub use traffic::{
-    ear::Ear,
     flood::{Flood, Running},
+    frame_receiver::FrameReceiver,
     raw::send_raw,
     sink::Sink,
 };
 
-/// A limit of `amount` packets per second, of which `burst` may come at once.
+/// Returns a limit of `amount` packets per second with this burst.
 ///
 /// # Panics
 ///
-/// If there can be no such limit.
+/// If the limit is invalid.
 #[must_use]
 pub fn per_second(amount: u64, burst: u64) -> Policy {
     let rate = Rate { amount, period: SECOND };
-    Limit { packets: Some(rate), burst: Some(burst), ..Limit::default() }.policy().expect("no such limit")
+    Limit { packets: Some(rate), burst: Some(burst), ..Limit::default() }.policy().expect("the limit is invalid")
 }
 
 /// The kernel side of the tests.

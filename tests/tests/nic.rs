@@ -85,7 +85,10 @@ impl Cards {
     /// Moves the cards from the guest's namespace into the sandbox.
     fn with_mtu(mtu: u32) -> Self {
         // On other machines these interfaces may carry the operator's connection.
-        assert!(env::var_os("RATELIMIT_GUEST").is_some(), "this takes eth0 and eth1 away: `cargo xtask vm` only");
+        assert!(
+            env::var_os("RATELIMIT_GUEST").is_some(),
+            "this test moves eth0 and eth1: run it by `cargo xtask vm` only"
+        );
         static TURN: Mutex<()> = Mutex::new(());
         // A failed test has returned the cards.
         let alone = TURN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! XDP programs of the tests: a traffic source, two sinks, and what benchmarks need.
+//! XDP programs of the tests: a traffic source, two sinks, and programs for benchmarks.
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
 
 #[cfg(target_arch = "bpf")]
@@ -8,7 +8,7 @@ mod scatter;
 #[cfg(target_arch = "bpf")]
 mod walk;
 
-/// What the kernel runs.
+/// The programs.
 #[cfg(target_arch = "bpf")]
 mod programs {
     use aya_ebpf::{
@@ -24,36 +24,36 @@ mod programs {
         scatter::{scattered, spread},
     };
 
-    /// Number of sources that `send` walks through; 0 leaves the frame as it is.
+    /// Number of sources that `send` uses; 0 leaves the frame unchanged.
     #[unsafe(no_mangle)]
     static SOURCES: Global<u32> = Global::new(0);
 
-    /// Not 0 if sources come in random order instead of one after the other.
+    /// Not 0 if sources are in random order.
     #[unsafe(no_mangle)]
     static RANDOM_ORDER: Global<u32> = Global::new(0);
 
-    /// Not 0 if every packet has a source of its own, whose number counts from the first source's.
+    /// Not 0 if every packet has another source. Its number counts from the first source's.
     #[unsafe(no_mangle)]
     static ENDLESS: Global<u32> = Global::new(0);
 
-    /// Those 32 bits of the first source; its number if they are endless.
+    /// The 32 bits of the first source, or its number if sources are endless.
     #[unsafe(no_mangle)]
     static FIRST_SOURCE: Global<u32> = Global::new(0);
 
-    /// The frame's beginning. The kernel uses a frame's memory again for a later one, with what the receiver's network
-    /// stack has made of it meanwhile (it moves the addresses over a VLAN tag, for example).
+    /// The frame's beginning. The kernel reuses the memory of a frame after the receiver's network stack has changed
+    /// it, for example by moving the addresses over a VLAN tag.
     #[btf_map]
     static HEAD: Array<Head, 1> = Array::new();
 
-    /// Packets that `send` has sent. One thread at a time runs it, so the count is one for all CPUs, and exact.
+    /// Packets that `send` has sent. One thread at a time runs it, so a single counter is exact.
     #[btf_map]
     static SENT: Array<u64, 1> = Array::new();
 
-    /// Packets that `pass` or `drop` has seen.
+    /// Packets that `pass` or `drop` have counted.
     #[btf_map]
     static RECEIVED: PerCpuArray<u64, 1> = PerCpuArray::new();
 
-    /// Run with live frames: sends the frame out of the interface that it pretends to come from.
+    /// Sends the live frame out of the interface in its context.
     #[xdp]
     fn send(ctx: XdpContext) -> u32 {
         let (Some(head), Some(sent)) = (HEAD.get(0), SENT.get_ptr_mut(0)) else { return XDP_ABORTED };
@@ -68,7 +68,7 @@ mod programs {
         XDP_TX
     }
 
-    /// Where the packet of this number comes from; nothing if the frame stays as it is.
+    /// Returns the source of the packet with this number, or nothing if the frame stays unchanged.
     #[inline(always)]
     fn source(number: u64) -> Option<u32> {
         if ENDLESS.load() != 0 {
@@ -79,21 +79,22 @@ mod programs {
         Some(FIRST_SOURCE.load().wrapping_add(index as u32))
     }
 
-    /// Counts, and lets pass.
+    /// Counts and passes the packet.
     #[xdp]
     fn pass(_ctx: XdpContext) -> u32 {
         count_received();
         XDP_PASS
     }
 
-    /// Counts, and drops.
+    /// Counts and drops the packet.
     #[xdp]
     fn drop(_ctx: XdpContext) -> u32 {
         count_received();
         XDP_DROP
     }
 
-    /// Drops and does nothing else: what benchmarks take off. It follows `walk`, so it takes frames of several buffers too.
+    /// Drops the packet and does nothing else. Benchmarks subtract its time. It follows `walk`, so it accepts frames of
+    /// several buffers.
     #[xdp(frags)]
     fn empty(_ctx: XdpContext) -> u32 {
         XDP_DROP
@@ -102,7 +103,7 @@ mod programs {
     #[inline(always)]
     fn count_received() {
         if let Some(received) = RECEIVED.get_ptr_mut(0) {
-            // SAFETY: the entry is this CPU's own, and nothing interrupts a program to run another on received packets.
+            // SAFETY: the entry is this CPU's own, and no other program on received packets interrupts this one.
             unsafe { *received += 1 };
         }
     }
@@ -118,6 +119,6 @@ mod programs {
     static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";
 }
 
-/// On the host there is nothing to run.
+/// The host build has nothing to run.
 #[cfg(not(target_arch = "bpf"))]
 fn main() {}

@@ -1,22 +1,22 @@
-//! Gives a frame another source.
+//! Replaces the source of a frame.
 
 use aya_ebpf::{Global, programs::XdpContext};
 
-/// Enough for every header.
+/// Large enough for every header.
 pub(crate) type Head = [u64; 16];
 
-/// Where in the frame the 32 bits are by which sources differ.
+/// Offset of the 32 bits in which sources differ.
 #[unsafe(no_mangle)]
 static SOURCE_AT: Global<u32> = Global::new(0);
 
-/// Where in the frame the checksums are that cover the source; 0 is none.
+/// Offset of the header checksum that covers the source; 0 is none.
 #[unsafe(no_mangle)]
 static HEADER_CHECKSUM_AT: Global<u32> = Global::new(0);
-/// See [`HEADER_CHECKSUM_AT`].
+/// Offset of the transport checksum that covers the source; 0 is none.
 #[unsafe(no_mangle)]
 static TRANSPORT_CHECKSUM_AT: Global<u32> = Global::new(0);
 
-/// Writes the frame's beginning, as far as it has whole words.
+/// Writes the frame's beginning in whole words.
 #[inline(always)]
 pub(crate) fn restore(ctx: &XdpContext, head: &Head) {
     for (index, word) in head.iter().enumerate() {
@@ -26,7 +26,7 @@ pub(crate) fn restore(ctx: &XdpContext, head: &Head) {
     }
 }
 
-/// Writes the source, and adjusts the checksums by the difference to the first one.
+/// Writes the source and updates the checksums by the difference to the first source.
 #[inline(always)]
 pub(crate) fn set_source(ctx: &XdpContext, source: u32) -> Option<()> {
     let field = at::<[u8; 4]>(ctx, SOURCE_AT.load())?;
@@ -46,18 +46,18 @@ pub(crate) fn set_source(ctx: &XdpContext, source: u32) -> Option<()> {
     Some(())
 }
 
-/// The checksum after `old` became `new` in what it covers (RFC 1624).
+/// Returns the checksum after `old` became `new` in the data that it covers (RFC 1624).
 #[inline(always)]
 fn adjusted(checksum: u16, old: u32, new: u32) -> u16 {
     let halves = |word: u32| (word >> 16) + (word & 0xffff);
     let mut sum = u32::from(!checksum) + halves(!old) + halves(new);
     sum = halves(sum);
     sum = halves(sum);
-    // Both zeros verify, but a UDP checksum of 0 means that there is none.
+    // Both zeros are valid, but a UDP checksum of 0 means none.
     if sum == 0xffff { 0xffff } else { !sum as u16 }
 }
 
-/// The `T` at `offset`, if the frame reaches that far.
+/// Returns the `T` at `offset` if it lies within the frame.
 #[inline(always)]
 fn at<T>(ctx: &XdpContext, offset: u32) -> Option<*mut T> {
     let start = ctx.data() + offset as usize;

@@ -1,6 +1,6 @@
-//! Numbers that look drawn at random. The user side of the tests has this file too.
+//! Pseudo-random numbers. The user side of the tests includes this file.
 
-/// The finalizer of SplitMix64.
+/// Returns the finalizer of SplitMix64.
 #[inline(always)]
 pub(crate) fn scattered(number: u64) -> u64 {
     let mut x = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -9,7 +9,8 @@ pub(crate) fn scattered(number: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Another address for each number, all over the address space (the finalizer of MurmurHash3, which is a bijection).
+/// Returns a different address of the whole address space for each number (the finalizer of MurmurHash3, which is a
+/// bijection).
 #[inline(always)]
 pub(crate) fn spread(number: u32) -> u32 {
     let mut x = (number ^ (number >> 16)).wrapping_mul(0x85eb_ca6b);

@@ -1,4 +1,4 @@
-//! Runs another program on packets of many sources, where the kernel repeats one packet.
+//! Runs another program on packets of many sources while the kernel repeats one packet.
 
 use aya_ebpf::{
     bindings::xdp_action::XDP_ABORTED,
@@ -9,25 +9,26 @@ use aya_ebpf::{
 
 use crate::{rewrite::set_source, scatter::spread};
 
-/// Most sources in the table.
+/// Maximum number of sources in the table.
 const MOST: usize = 1 << 20;
 
-/// Makes an array one that the user side can map.
+/// Map flag that permits the user side to map an array.
 const MAPPABLE: usize = aya_ebpf::bindings::BPF_F_MMAPABLE as usize;
 
-/// Packets so far; what of that number finds a source in the table, or 0 if every packet has a source of its own.
+/// Packets so far, and the mask that gives the table index of a packet, or 0 if every packet has another source.
 #[btf_map]
 static WALK: Array<[u64; 2], 1> = Array::new();
 
-/// The sources in their order, worked out before: a packet must not wait for its source, which would be taken for the limiter's time.
+/// The precomputed order of sources. Computing a source per packet would count as the limiter's time.
 #[btf_map]
 static TABLE: Array<[u32; MOST], 1, MAPPABLE> = Array::new();
 
-/// The program that gets the packets.
+/// The program that receives the packets.
 #[btf_map]
 static NEXT: ProgramArray<1> = ProgramArray::new();
 
-/// Takes frames of several buffers because the product does: the kernel asks that of all programs that call each other.
+/// Accepts frames of several buffers like the product, since the kernel requires that of all programs that call each
+/// other.
 #[xdp(frags)]
 fn walk(ctx: XdpContext) -> u32 {
     let (Some(walk), Some(table)) = (WALK.get_ptr_mut(0), TABLE.get(0)) else { return XDP_ABORTED };

@@ -1,18 +1,18 @@
-//! The program that does nothing, for benchmarks to compare with.
+//! An empty program that benchmarks compare with.
 
 use aya::{Ebpf, programs::Xdp};
 
 use crate::OBJECT;
 
-/// An XDP program that drops every packet and does nothing else, on no interface.
+/// An XDP program that only drops every packet, on no interface.
 pub struct Empty(Ebpf);
 
 impl Empty {
-    /// Loads it.
+    /// Loads the program.
     ///
     /// # Panics
     ///
-    /// Where the kernel refuses it, as it does without root's privileges.
+    /// If the kernel refuses it, for example without root.
     #[must_use]
     pub fn load() -> Self {
         let mut ebpf = Ebpf::load(OBJECT).expect("cannot load the kernel side of the tests");
@@ -21,11 +21,11 @@ impl Empty {
         Self(ebpf)
     }
 
-    /// The program.
+    /// Returns the program.
     ///
     /// # Panics
     ///
-    /// Never: it has been loaded.
+    /// Never, since the program is loaded.
     #[must_use]
     pub fn program(&self) -> &Xdp {
         self.0.program("empty").unwrap().try_into().unwrap()

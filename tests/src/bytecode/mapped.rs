@@ -4,7 +4,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _};
 
 use aya::maps::MapData;
 
-/// All entries of an array that can be mapped (kernel 5.5), until this is dropped.
+/// The mapped entries of an array (Linux 5.5), until dropped.
 pub(crate) struct Mapped {
     start: *mut libc::c_void,
     length: usize,
@@ -18,20 +18,20 @@ impl Mapped {
     ///
     /// # Panics
     ///
-    /// Where the kernel refuses, as it does for arrays that were not made for it.
+    /// If the kernel refuses, for example because the array was created without `BPF_F_MMAPABLE`.
     #[must_use]
     pub(crate) fn of(map: &MapData) -> Self {
         let info = map.info().expect("cannot read a map");
         let length = info.value_size() as usize * info.max_entries() as usize;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let fd = map.fd().as_fd().as_raw_fd();
-        // SAFETY: the kernel chooses where, and nothing else is there.
+        // SAFETY: the kernel chooses a free address.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, libc::MAP_SHARED, fd, 0) };
         assert_ne!(start, libc::MAP_FAILED, "cannot map an array: {}", std::io::Error::last_os_error());
         Self { start, length }
     }
 
-    /// Writes words from the beginning on, as many as there are.
+    /// Writes words from the beginning on, up to the end of the array.
     pub(crate) fn fill(&mut self, words: impl Iterator<Item = u32>) {
         for (index, word) in words.enumerate() {
             assert!((index + 1) * size_of::<u32>() <= self.length, "the array is too small");
@@ -40,16 +40,16 @@ impl Mapped {
         }
     }
 
-    /// Makes every entry zero.
+    /// Sets every entry to zero.
     pub(crate) fn zero(&mut self) {
-        // SAFETY: the memory is ours to write until it is unmapped, and programs take any word in it.
+        // SAFETY: the memory is ours to write until it is unmapped, and programs accept any word in it.
         unsafe { std::ptr::write_bytes(self.start.cast::<u8>(), 0, self.length) };
     }
 }
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: it was mapped with this length, and nothing refers to it any more.
+        // SAFETY: it was mapped with this length, and no reference to it remains.
         unsafe { libc::munmap(self.start, self.length) };
     }
 }

@@ -1,10 +1,12 @@
-//! The product's bytecode, run packet by packet under a clock that the test sets.
+//! The product's bytecode, run packet by packet under a clock that the test sets, and other programs without an interface.
+//! Programs on interfaces with traffic are in `traffic`.
 
-pub mod empty;
+pub(crate) mod clock;
+pub(crate) mod empty;
 mod mapped;
-pub mod old_maps;
-pub mod runner;
-pub mod walker;
+pub(crate) mod old_maps;
+pub(crate) mod runner;
+pub(crate) mod walker;
 
 use aya::{
     Ebpf,
@@ -23,58 +25,32 @@ use ratelimit_common::{
         limit::SECOND,
         policy::{Policy, PolicyId},
     },
-    maps::{
-        control::{self, Control},
-        cpu::Cpu,
-    },
+    maps::{control, cpu::Cpu},
     meters::gcra::units,
     reason::{Count, Reason},
     rules::rule::COMMAND,
 };
 
-use mapped::Mapped;
-
+use self::{
+    clock::{Clock, coarse},
+    mapped::Mapped,
+};
 use crate::{Namespace, Runner, Sandbox, Verdict, delete_rule, set_rule, traffic::sink::Attached};
 
-/// A slot that no rule uses, for policies that a test writes itself.
+/// A policy slot that no rule uses, for policies that a test writes itself.
 const TEST_SLOT: PolicyId = 100;
 
-/// The seed of programs under an injected clock, so that a test meets the same cells each time.
+/// Seed of programs under an injected clock, so that a test uses the same cells each time.
 const SEED: [u64; 4] = [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344, 0xa409_3822_299f_31d0, 0x082e_fa98_ec4e_6c89];
 
-/// The program and its maps, on no interface that sees traffic.
+/// The program and its maps, attached to no interface with traffic.
 pub struct Bytecode {
     pub(crate) ebpf: Ebpf,
     settings: Settings,
     attached: Vec<Attached>,
     _namespace: Namespace,
-    /// The maps, for rules and for looking.
+    /// The maps, to set rules and to read.
     pub tables: Tables,
-}
-
-/// The clock alone. Rules must not change while it is used, since it writes the whole control entry.
-pub struct Clock {
-    map: Array<MapData, Control>,
-    value: Control,
-}
-
-impl Clock {
-    /// Moves the clock on by this many nanoseconds, and returns what it reads then.
-    ///
-    /// # Panics
-    ///
-    /// Where the kernel refuses.
-    pub fn advance(&mut self, nanoseconds: u64) -> u64 {
-        self.value.clock += nanoseconds;
-        self.value.coarse_clock = coarse(&self.value);
-        self.map.set(0, self.value, 0).expect("cannot write the control map");
-        self.value.clock
-    }
-}
-
-/// What the coarse clock reads: the last tick, where it has ticks.
-fn coarse(control: &Control) -> u64 {
-    control.clock - control.clock.checked_rem(control.tick).unwrap_or(0)
 }
 
 impl Bytecode {
@@ -82,38 +58,38 @@ impl Bytecode {
     ///
     /// # Panics
     ///
-    /// Where the kernel refuses it, as it does without root's privileges.
+    /// If the kernel refuses it, for example without root.
     #[must_use]
     pub fn load() -> Self {
         Self::with(Settings::default())
     }
 
-    /// Loads the program with other settings, and that clock.
+    /// Loads the program with these settings and that clock.
     ///
     /// # Panics
     ///
-    /// Where the kernel refuses it, as it does without root's privileges.
+    /// If the kernel refuses it, for example without root.
     #[must_use]
     pub fn with(settings: Settings) -> Self {
         let fixed_seed = settings.fixed_seed.or(Some(SEED));
         Self::new(Settings { injected_clock: true, fixed_seed, ..settings })
     }
 
-    /// Loads the program as the product does, with the kernel's clock.
+    /// Loads the program like the product does, with the kernel's clock.
     ///
     /// # Panics
     ///
-    /// Where the kernel refuses it, as it does without root's privileges.
+    /// If the kernel refuses it, for example without root.
     #[must_use]
     pub fn with_kernel_clock() -> Self {
         Self::with_kernel_clock_and(Settings::default())
     }
 
-    /// Loads the program with other settings, and the kernel's clock.
+    /// Loads the program with these settings and the kernel's clock.
     ///
     /// # Panics
     ///
-    /// Where the kernel refuses it, as it does without root's privileges.
+    /// If the kernel refuses it, for example without root.
     #[must_use]
     pub fn with_kernel_clock_and(settings: Settings) -> Self {
         Self::new(settings)
@@ -122,37 +98,37 @@ impl Bytecode {
     fn new(settings: Settings) -> Self {
         let mut ebpf = loader::load(&settings, None).expect("cannot load the program; run `cargo xtask test` as root");
         let tables = Tables::of(&mut ebpf, &settings).expect("cannot prepare the maps");
-        // While a program is attached, running it repeatedly does not wait for the kernel's dispatcher each time. The loopback of
-        // a network namespace of its own serves, and goes with it.
+        // Repeated runs of an attached program do not wait for the kernel's dispatcher. It is attached to the loopback
+        // of a separate network namespace, which ends with it.
         let (namespace, _) = Namespace::pair();
         let program = loader::program(&mut ebpf, &settings).expect("the object has no program");
         namespace.run(|| program.attach("lo", XdpMode::Skb)).expect("cannot attach to the loopback interface");
         Self { ebpf, settings, attached: Vec::new(), tables, _namespace: namespace }
     }
 
-    /// Attaches the program's variant that drops every packet to a link of the victim's, with the same maps, in the driver.
+    /// Attaches the variant that drops every packet to a link of the victim, with the same maps, in the driver.
     ///
     /// # Panics
     ///
-    /// If `link` has a program already.
+    /// If `link` already has a program.
     pub fn attach_dropping(&mut self, sandbox: &Sandbox, link: &str) {
         let program: &mut Xdp = self.ebpf.program_mut(control::PROGRAM_BENCH).unwrap().try_into().unwrap();
         program.load().expect("the kernel refuses the program");
         sandbox.victim(|| program.attach(link, XdpMode::Driver)).expect("cannot attach");
     }
 
-    /// Attaches the program to a link of the victim's until this is dropped.
+    /// Attaches the program to a link of the victim until dropped.
     ///
     /// # Panics
     ///
-    /// If `link` has a program already.
+    /// If `link` already has a program.
     pub fn attach(&mut self, sandbox: &Sandbox, link: &str, mode: XdpMode) {
         let program = loader::program(&mut self.ebpf, &self.settings).expect("the object has no program");
         let id = sandbox.victim(|| program.attach(link, mode)).expect("cannot attach");
         self.attached.push(Attached::of(program.take_link(id).unwrap()));
     }
 
-    /// Sets the time of the packets that follow, in nanoseconds.
+    /// Sets the time of later packets, in nanoseconds.
     pub fn set_time(&mut self, nanoseconds: u64) {
         let mut control = self.tables.control().expect("cannot read the control map");
         control.clock = nanoseconds;
@@ -160,11 +136,11 @@ impl Bytecode {
         self.tables.set_control(&control).expect("cannot write the control map");
     }
 
-    /// A second handle on the clock, to move it while packets run on other threads.
+    /// Returns a second handle on the clock, to move it while other threads run packets.
     ///
     /// # Panics
     ///
-    /// Where the kernel refuses to open the control map once more.
+    /// If the kernel refuses to open the control map again.
     #[must_use]
     pub fn clock(&self) -> Clock {
         let id = self.tables.control.map().info().expect("cannot read the control map").id();
@@ -173,7 +149,8 @@ impl Bytecode {
         Clock { map: map.expect("cannot open the control map again"), value }
     }
 
-    /// Makes `policy` the default for every source from the next packet on, and the limit that may make the largest debt.
+    /// Makes `policy` the default for every source from the next packet on. The policy also becomes the one with the
+    /// largest debt.
     pub fn set_default(&mut self, policy: &Policy) {
         self.tables.policies.set(TEST_SLOT, policy, 0).expect("cannot write a policy");
         let mut control = self.tables.control().expect("cannot read the control map");
@@ -183,7 +160,7 @@ impl Bytecode {
         self.tables.renew().expect("cannot write the control map");
     }
 
-    /// Gives a target (`10.0.0.0/8`, `default udp/53`) these terms, replacing its rule if it has one.
+    /// Sets the rule of a target such as `10.0.0.0/8` or `default udp/53`.
     pub fn set(&mut self, target: &str, terms: impl Into<Terms>) {
         set_rule(&mut self.tables, target, terms);
     }
@@ -193,7 +170,7 @@ impl Bytecode {
         delete_rule(&mut self.tables, target);
     }
 
-    /// The program and its maps apart, so that packets run on one thread while rules change on another.
+    /// Splits the program from its maps, so that packets run on one thread while rules change on another.
     pub fn apart(&mut self) -> (Runner<'_>, &mut Tables) {
         (Runner(program(&self.ebpf, &self.settings)), &mut self.tables)
     }
@@ -203,17 +180,17 @@ impl Bytecode {
         self.repeat(frame, 1)
     }
 
-    /// Runs the same packet `times` times; the verdict is that of the last.
+    /// Runs the same packet `times` times and returns the last verdict.
     pub fn repeat(&self, frame: &[u8], times: u32) -> Verdict {
         Runner(self.program()).repeat(frame, times)
     }
 
-    /// Runs one packet, and returns what it has become as well.
+    /// Runs one packet and returns its verdict and output.
     pub fn exchange(&self, frame: &[u8]) -> (Verdict, Vec<u8>) {
         Runner(self.program()).exchange(frame)
     }
 
-    /// Runs one packet and says why it passed or was dropped.
+    /// Runs one packet and returns its reason.
     pub fn reason(&self, frame: &[u8]) -> Reason {
         let before = self.counts();
         let verdict = self.send(frame);
@@ -229,29 +206,29 @@ impl Bytecode {
         reason
     }
 
-    /// Packets and bytes by reason so far.
+    /// Returns packets and bytes by reason.
     #[must_use]
     pub fn counts(&self) -> Vec<(Reason, Count)> {
         self.tables.counts().expect("cannot read the counters")
     }
 
-    /// Packets of one reason so far.
+    /// Returns packets of one reason.
     #[must_use]
     pub fn count(&self, reason: Reason) -> u64 {
         self.counts()[reason as usize].1.packets
     }
 
-    /// The bucket of a source.
+    /// Returns the bucket of a source.
     #[must_use]
     pub fn bucket(&self, source: Source) -> Option<Bucket> {
         self.tables.buckets.get(&source, 0).ok()
     }
 
-    /// Sets the cost of a new bucket so that there can be `per_second` on each CPU, and returns how many there could be.
+    /// Sets the admission budget to `per_second` on each CPU and returns how many buckets were possible.
     ///
     /// # Panics
     ///
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn set_admissions(&mut self, per_second: u64) -> u64 {
         let mut control = self.tables.control().expect("cannot read the control map");
         let before = control.admission.per_second;
@@ -261,21 +238,21 @@ impl Bytecode {
         before
     }
 
-    /// What each CPU has for itself.
+    /// Returns the state of each CPU.
     ///
     /// # Panics
     ///
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     #[must_use]
     pub fn cpus(&self) -> PerCpuValues<Cpu> {
-        self.tables.cpus.get(&0, 0).expect("cannot read what CPUs have")
+        self.tables.cpus.get(&0, 0).expect("cannot read the state of CPUs")
     }
 
-    /// Forgets every source: its bucket, its log, its cell, its note, and what budgets have been used.
+    /// Clears the state of every source: buckets, sliding logs, cells, cached refusals, and used budgets.
     ///
     /// # Panics
     ///
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn forget(&mut self) {
         let tracked: Vec<_> = self.tables.buckets.keys().collect::<Result<_, _>>().expect("cannot read the buckets");
         for source in tracked {
@@ -289,11 +266,11 @@ impl Bytecode {
         let now = units(self.tables.control().expect("cannot read the control map").clock);
         let fresh = Cpu { admission: now, sampling: now, ..Cpu::default() };
         let cpus: Vec<_> = self.cpus().iter().map(|_| fresh).collect();
-        let cpus = PerCpuValues::try_from(cpus).expect("cannot write what CPUs have");
-        self.tables.cpus.set(0, cpus, 0).expect("cannot write what CPUs have");
+        let cpus = PerCpuValues::try_from(cpus).expect("cannot write the state of CPUs");
+        self.tables.cpus.set(0, cpus, 0).expect("cannot write the state of CPUs");
     }
 
-    /// The loaded program.
+    /// Returns the loaded program.
     #[must_use]
     pub fn program(&self) -> &Xdp {
         program(&self.ebpf, &self.settings)

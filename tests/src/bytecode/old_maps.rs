@@ -1,22 +1,22 @@
-//! The maps that entries move from, while others of another size take their place.
+//! The old maps of a resize, from which entries move.
 
 use aya::maps::{Array, HashMap, Map, MapData};
 use ratelimit_common::{buckets::bucket::Bucket, cells::cell::Cell, identity::source::Source, maps::names};
 
 use crate::Bytecode;
 
-/// Each has one entry, since no operator's maps are behind it.
+/// The old maps. Each has one entry, since there is no operator's map behind it.
 pub struct OldMaps {
     buckets: HashMap<MapData, Source, Bucket>,
     cells: Array<MapData, Cell>,
 }
 
 impl OldMaps {
-    /// Those of a program that moves.
+    /// Returns the old maps of a program with a resize in progress.
     ///
     /// # Panics
     ///
-    /// If they were taken already.
+    /// If they are already taken.
     #[must_use]
     pub fn of(bytecode: &mut Bytecode) -> Self {
         let mut take = |name| bytecode.ebpf.take_map(name).expect("the object has no such map");
@@ -25,11 +25,11 @@ impl OldMaps {
         Self { buckets, cells: cells.try_into().expect("no array of cells") }
     }
 
-    /// Puts what a program with one cell knows of this source there.
+    /// Copies the state of this source from a program with one cell.
     ///
     /// # Panics
     ///
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn take_over(&mut self, source: Source, from: &Bytecode) {
         let _ = self.buckets.remove(&source);
         if let Some(bucket) = from.bucket(source) {

@@ -1,4 +1,4 @@
-//! A program on one thread while rules change on another.
+//! A program that runs on one thread while rules change on another.
 
 use aya::{TestRun as _, TestRunOptions, programs::Xdp};
 use ratelimit::dataplane::{
@@ -7,27 +7,27 @@ use ratelimit::dataplane::{
 };
 use ratelimit_common::rules::rule::COMMAND;
 
-/// What the kernel does with a packet.
+/// Verdict of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It goes to the network stack.
+    /// The packet goes to the network stack.
     Pass,
-    /// It is gone.
+    /// The packet is dropped.
     Drop,
-    /// What it has become goes back to where it came from.
+    /// The rewritten packet goes back to its sender.
     Reply,
 }
 
-/// The program alone.
+/// The program without its maps.
 #[derive(Clone, Copy)]
 pub struct Runner<'a>(pub(crate) &'a Xdp);
 
 impl Runner<'_> {
-    /// Runs the same packet `times` times; the verdict is that of the last.
+    /// Runs the same packet `times` times and returns the last verdict.
     ///
     /// # Panics
     ///
-    /// Where the kernel refuses to run it.
+    /// If the kernel refuses to run it.
     #[must_use]
     pub fn repeat(&self, frame: &[u8], times: u32) -> Verdict {
         let mut options = TestRunOptions::new();
@@ -37,14 +37,14 @@ impl Runner<'_> {
         verdict(result.return_value)
     }
 
-    /// Runs one packet, and returns what it has become as well.
+    /// Runs one packet and returns its verdict and output.
     ///
     /// # Panics
     ///
-    /// Where the kernel refuses to run it.
+    /// If the kernel refuses to run it.
     #[must_use]
     pub fn exchange(&self, frame: &[u8]) -> (Verdict, Vec<u8>) {
-        // More room than an answer takes.
+        // More space than a reply needs.
         let mut out = vec![0; frame.len() + 256];
         let mut options = TestRunOptions::new();
         options.data_in = Some(frame);
@@ -60,25 +60,25 @@ fn verdict(returned: u32) -> Verdict {
         1 => Verdict::Drop,
         2 => Verdict::Pass,
         3 => Verdict::Reply,
-        other => panic!("the program returned {other}, which is no verdict of its"),
+        other => panic!("the program returned {other}, which is not one of its verdicts"),
     }
 }
 
-/// As [`crate::Bytecode::set`].
+/// Sets a rule like [`crate::Bytecode::set`].
 ///
 /// # Panics
 ///
-/// If there is no such target, or no room.
+/// If the target is invalid, or the tables are full.
 pub fn set_rule(tables: &mut Tables, target: &str, terms: impl Into<Terms>) {
     let target = target.parse().expect("no target");
     list::set(tables, target, &terms.into(), None, COMMAND).expect("cannot set a rule");
 }
 
-/// As [`crate::Bytecode::delete`].
+/// Deletes a rule like [`crate::Bytecode::delete`].
 ///
 /// # Panics
 ///
-/// If there is no such target.
+/// If the target has no rule.
 pub fn delete_rule(tables: &mut Tables, target: &str) {
     list::delete(tables, target.parse().expect("no target")).expect("cannot delete a rule");
 }

@@ -1,4 +1,4 @@
-//! Packets of many sources for one program, without a network: what benchmarks measure with.
+//! Packets of many sources for one program, without a network. Benchmarks measure with it.
 
 use std::{fmt, net::Ipv4Addr};
 
@@ -13,30 +13,30 @@ use serde::{Serialize, Serializer};
 use super::mapped::Mapped;
 use crate::{Frame, Namespace, OBJECT, scatter};
 
-/// How many sources packets come from.
+/// Number of sources of the packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Sources {
-    /// This many.
+    /// This many sources.
     Count(u32),
-    /// A new one for each packet.
+    /// A new source for each packet.
     Endless,
 }
 
-/// Which source is next.
+/// Order of the sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// One after the other.
+    /// In turn.
     InTurn,
-    /// Any.
+    /// Random.
     Random,
 }
 
-/// Where sources that never come again begin, so that they are none of those that do.
+/// First number of sources that never repeat, so that they differ from those that do.
 const ENDLESS_FROM: u64 = 1 << 24;
-/// Where the IPv4 source is in an Ethernet frame without tags.
+/// Offset of the IPv4 source in an untagged Ethernet frame.
 const SOURCE_AT: u32 = 26;
 
-/// What the walker answers where no program follows it, and the product never does (`linux/bpf.h`).
+/// Verdict of a walker without a program to call (`linux/bpf.h`). The product never returns it.
 const XDP_ABORTED: u32 = 0;
 
 /// Runs a program on UDP packets of many sources. Any number of walkers can run the same program at a time.
@@ -47,7 +47,7 @@ pub struct Walker {
     target: Option<Xdp>,
     state: Array<MapData, [u64; 2]>,
     table: Mapped,
-    /// What the table holds.
+    /// Contents of the table.
     filled: Option<(u32, Order)>,
     first: u32,
     counted: u64,
@@ -56,11 +56,11 @@ pub struct Walker {
 }
 
 impl Walker {
-    /// Makes one whose packets go to `port`, and whose sources are numbered from `first` on.
+    /// Creates a walker whose packets go to `port`, and whose sources are numbered from `first` on.
     ///
     /// # Panics
     ///
-    /// Where the kernel refuses, as it does without root's privileges.
+    /// If the kernel refuses, for example without root.
     #[must_use]
     pub fn new(port: u16, first: u32) -> Self {
         let mut loader = EbpfLoader::new();
@@ -71,7 +71,7 @@ impl Walker {
         let Some(Map::Array(table)) = ebpf.take_map("TABLE") else { panic!("the walker has no table") };
         let program: &mut Xdp = ebpf.program_mut("walk").unwrap().try_into().unwrap();
         program.load().expect("the kernel refuses the walker");
-        // As for the product's program, see `Bytecode`.
+        // As for the product's program in `Bytecode`.
         let (namespace, _) = Namespace::pair();
         namespace.run(|| program.attach("lo", XdpMode::Skb)).expect("cannot attach to the loopback interface");
         let frame = Frame::udp(Self::source(first), port).bytes();
@@ -91,19 +91,19 @@ impl Walker {
         }
     }
 
-    /// The source of this number.
+    /// Returns the source with this number.
     #[must_use]
     pub fn source(number: u32) -> Ipv4Addr {
         scatter::spread(number).into()
     }
 
-    /// A number that looks drawn at random; the same for the same `number`.
+    /// Returns a pseudo-random number that depends only on `number`.
     #[must_use]
     pub fn draw(number: u64) -> u64 {
         scatter::scattered(number)
     }
 
-    /// Has the packets of the next runs go to this program, which must take frames of several buffers.
+    /// Makes later runs call this program, which must accept frames of several buffers.
     ///
     /// # Panics
     ///
@@ -119,31 +119,31 @@ impl Walker {
     ///
     /// # Panics
     ///
-    /// Where the kernel refuses to run it, or the packets do not get to the program.
+    /// If the kernel refuses to run it, or the packets do not reach the program.
     pub fn run(&mut self, sources: Sources, order: Order, packets: u32) {
         let mask = match sources {
             Sources::Count(count) => self.fill(count, order) - 1,
             Sources::Endless => 0,
         };
         let number = if mask == 0 { &mut self.endless } else { &mut self.counted };
-        // In turn from the first on, so that as many packets visit each.
+        // Starts at the first source, so that every source gets the same number of packets.
         let begin = if mask != 0 && order == Order::InTurn { 0 } else { *number };
         self.state.set(0, [begin, u64::from(mask)], 0).expect("cannot write to a map");
         *number += u64::from(packets);
         let walk: &Xdp = self.ebpf.program("walk").unwrap().try_into().unwrap();
-        // The packets of one source are the same, and need nobody to change them.
+        // A single source needs no rewriting of packets.
         let target = self.target.as_ref().filter(|_| sources == Sources::Count(1));
         let program = target.unwrap_or(walk);
         let mut options = TestRunOptions::new();
         options.data_in = Some(&self.frame);
         options.repeat = packets;
         let verdict = program.test_run(options).expect("cannot run the walker").return_value;
-        assert_ne!(verdict, XDP_ABORTED, "the walker did not come to the program that it leads to");
+        assert_ne!(verdict, XDP_ABORTED, "the walker did not reach the program");
     }
 }
 
 impl Walker {
-    /// Writes `count` sources into the table, and returns the entries that it has then: a power of two.
+    /// Writes `count` sources into the table and returns its number of entries, a power of two.
     fn fill(&mut self, count: u32, order: Order) -> u32 {
         let entries = (4 * count).next_power_of_two().clamp(1 << 12, 1 << 20);
         if self.filled != Some((count, order)) {

@@ -1,4 +1,4 @@
-//! Sends frames through the product's bytecode, its host build and etherparse, and compares.
+//! Differential testing: frames run through the product's bytecode, its host build and etherparse.
 
 pub mod tally;
 
@@ -28,30 +28,30 @@ use crate::{
     tally::Tally,
 };
 
-/// Each has a limit of its own, so that each packet's bucket tells which one it was taken for.
+/// Each service has its own limit, so the bucket of each packet reveals its service.
 const SERVICES: [&str; 12] =
     ["tcp", "tcp/443", "tcp/80", "udp", "udp/53", "sctp", "sctp/9", "icmp", "tcp-syn", "gre", "ah", "200"];
 
-/// Bits of an IPv6 source that is not on the own link.
+/// Prefix length of an IPv6 source that is not link-local.
 const IPV6_PREFIX: u8 = 64;
 
-/// The kernel runs no frame shorter than an Ethernet header.
+/// The kernel refuses frames shorter than an Ethernet header.
 const SHORTEST: usize = 14;
 
-/// Frames between two steps of the clock: less than the cap on ARP and neighbour discovery lets pass at once.
+/// Frames between two clock steps: fewer than the burst of the cap on link discovery.
 const FRAMES_PER_SECOND: u64 = 5_000;
 
-/// A comparison that goes on frame by frame.
+/// A comparison frame by frame.
 pub struct Differential {
     bytecode: Bytecode,
     clock: Clock,
     services: Services,
     counts: [Count; REASONS],
-    /// What has come out so far.
+    /// Results so far.
     pub tally: Tally,
 }
 
-/// A frame on which the product does not say what is expected of it.
+/// A frame on which the product's result differs from the expected one.
 #[derive(Debug)]
 pub struct Mismatch {
     frame: Vec<u8>,
@@ -78,14 +78,14 @@ impl Differential {
     ///
     /// # Panics
     ///
-    /// Where the kernel refuses it, as it does without root's privileges.
+    /// If the kernel refuses it, for example without root.
     #[must_use]
     pub fn new() -> Self {
         let settings = Settings { services: true, ipv6_prefix: IPV6_PREFIX.into(), ..Settings::default() };
         let mut bytecode = Bytecode::with(Settings { cells: 0, ..settings });
         let rate = Rate { amount: 1_000_000, period: SECOND };
         let limit = Limit { packets: Some(rate), burst: Some(1_000_000), ..Limit::default() };
-        let terms = limit.policy().expect("the limit cannot be").into();
+        let terms = limit.policy().expect("the limit is invalid").into();
         for service in ["default".to_owned()].into_iter().chain(SERVICES.map(|service| format!("default {service}"))) {
             let target = service.parse().expect("no target");
             list::set(&mut bytecode.tables, target, &terms, None, COMMAND).expect("cannot set a rule");
@@ -96,11 +96,11 @@ impl Differential {
         Self { bytecode, clock, services, counts: [Count::default(); REASONS], tally: Tally::default() }
     }
 
-    /// Compares on one frame, which was made of `kinds`.
+    /// Compares one frame, which was made of `kinds`.
     ///
     /// # Errors
     ///
-    /// With both opinions where the product's is not the one expected.
+    /// If the product's result is not the expected one, with both results.
     pub fn compare(&mut self, frame: &[u8], kinds: Kinds) -> Result<(), Box<Mismatch>> {
         let theirs = reference(frame);
         let expected = expected(frame, theirs);
@@ -117,19 +117,23 @@ impl Differential {
         self.on_kernel(frame, &expected.opinion).map_err(mismatch)
     }
 
-    /// Checks that nothing was counted but what was expected of each frame, and that no other source was billed.
+    /// Checks that the counters contain nothing else, and that no other source was charged.
     ///
     /// # Panics
     ///
-    /// If it was.
+    /// If they do.
     pub fn finish(&self) {
         for ((reason, count), expected) in self.bytecode.counts().into_iter().zip(self.counts) {
             assert_eq!(count, expected, "{reason:?}");
         }
-        assert_eq!(self.bytecode.tables.tracked().expect("cannot read the buckets"), [], "sources billed by mistake");
+        assert_eq!(
+            self.bytecode.tables.tracked().expect("cannot read the buckets"),
+            [],
+            "unexpected sources were charged"
+        );
     }
 
-    /// Whether the bytecode does with a frame what follows from `opinion`, and nothing else; otherwise what it does.
+    /// Runs a frame and returns an error unless the result follows from `opinion`.
     fn on_kernel(&mut self, frame: &[u8], opinion: &Opinion) -> Result<(), String> {
         let length = frame.len() as u64;
         let (reason, source) = self.outcome(opinion);
@@ -137,39 +141,39 @@ impl Differential {
         let count = &mut self.counts[reason as usize];
         (count.packets, count.bytes) = (count.packets + 1, count.bytes + length);
         let is_so = match source {
-            // Its bucket is enough: what passes otherwise leaves none.
+            // The bucket is sufficient, since no other packet that passes has one.
             Some(source) => {
                 let has_passed = self.take(&source, [1, length, 0, 0]);
-                // Beside the bucket that is billed, new connections to a port with a class of its own leave one that refers to it.
-                let telling = self.telling(opinion).map(|telling| {
+                // A TCP SYN to a port with a class of its own also leaves a bucket that refers to the charged one.
+                let of_syn = self.class_of_syn(opinion).map(|class| {
                     let mut reference = source;
-                    reference.class |= telling << 8;
+                    reference.class |= class << 8;
                     reference
                 });
-                has_passed && telling.is_none_or(|reference| self.take(&reference, [0; 4]))
+                has_passed && of_syn.is_none_or(|reference| self.take(&reference, [0; 4]))
             }
             None => self.packets(reason) == count_of(&self.counts, reason),
         };
         if is_so && (verdict == Verdict::Pass) == reason.passes() { Ok(()) } else { Err(self.describe(verdict)) }
     }
 
-    /// The reason that is counted, and the source that is billed, if any.
+    /// Returns the counted reason, and the charged source, if any.
     fn outcome(&self, opinion: &Opinion) -> (Reason, Option<Source>) {
         let reason = match opinion {
             Opinion::NotIp => Reason::NotIp,
             Opinion::Arp | Opinion::NeighbourDiscovery => Reason::LinkDiscovery,
-            Opinion::Malformed | Opinion::Judged { payload: Payload::Contradictory, .. } => Reason::Malformed,
-            Opinion::Truncated | Opinion::Judged { payload: Payload::Cut, .. } => Reason::Truncated,
+            Opinion::Malformed | Opinion::Packet { payload: Payload::Contradictory, .. } => Reason::Malformed,
+            Opinion::Truncated | Opinion::Packet { payload: Payload::Cut, .. } => Reason::Truncated,
             Opinion::TooManyTags => Reason::TooManyTags,
             Opinion::TooManyHeaders => Reason::TooManyHeaders,
-            Opinion::Judged { source, payload } => {
-                return (Reason::WithinLimit, Some(billed(source).of_class(self.class(payload))));
+            Opinion::Packet { source, payload } => {
+                return (Reason::WithinLimit, Some(charged(source).of_class(self.class(payload))));
             }
         };
         (reason, None)
     }
 
-    /// The class of the narrowest service that a payload belongs to.
+    /// Returns the class of the narrowest service of a payload.
     fn class(&self, payload: &Payload) -> Class {
         let services = match *payload {
             Payload::Port { transport, port, is_new } => [
@@ -184,7 +188,7 @@ impl Differential {
         services.into_iter().flatten().find_map(|service| self.services.class(service)).unwrap_or(ANY)
     }
 
-    /// Removes the bucket that counts so many packets and bytes that passed, and that were dropped; says whether it is there.
+    /// Removes the bucket with these passed and dropped packets and bytes. Returns whether it exists.
     fn take(&mut self, source: &Source, counts: [u64; 4]) -> bool {
         let is_so = self.bytecode.bucket(*source).is_some_and(|bucket| {
             counts == [bucket.passed_packets, bucket.passed_bytes, bucket.dropped_packets, bucket.dropped_bytes]
@@ -192,23 +196,23 @@ impl Differential {
         is_so && self.bytecode.tables.buckets.remove(source).is_ok()
     }
 
-    /// The class of the port to which a new connection is asked for, if it has one.
-    fn telling(&self, opinion: &Opinion) -> Option<u16> {
+    /// Returns the class of the port of a TCP SYN, if it has one.
+    fn class_of_syn(&self, opinion: &Opinion) -> Option<u16> {
         match *opinion {
-            Opinion::Judged { payload: Payload::Port { transport, port, is_new: true }, .. } => {
+            Opinion::Packet { payload: Payload::Port { transport, port, is_new: true }, .. } => {
                 self.services.class(Service::Port(transport, port)).map(u16::from)
             }
             _ => None,
         }
     }
 
-    /// Packets counted for one reason.
+    /// Returns packets counted with one reason.
     fn packets(&self, reason: Reason) -> u64 {
         let counters = self.bytecode.tables.counters.get(&(reason as u32), 0).expect("cannot read a counter");
         counters.iter().map(|count| count.packets).sum()
     }
 
-    /// What the bytecode did with the last frame.
+    /// Describes the result of the last frame.
     fn describe(&self, verdict: Verdict) -> String {
         let now = self.bytecode.counts().into_iter().zip(self.counts);
         let changes = now.filter(|((_, now), expected)| now != expected).map(|((reason, now), expected)| {
@@ -226,12 +230,12 @@ impl Default for Differential {
     }
 }
 
-/// Whether the host build of the parser says of a frame what follows from `opinion`; otherwise what it says. It tells no
-/// services apart, so it never looks at what a packet carries, save for neighbour discovery.
+/// Parses a frame with the host build and returns an error unless the result follows from `opinion`. The host build
+/// parses no services. It reads payloads only for neighbour discovery.
 ///
 /// # Errors
 ///
-/// With what it says.
+/// If the results differ, with the host build's result.
 pub fn on_host(frame: &[u8], opinion: &Opinion) -> Result<(), String> {
     let expected = match opinion {
         Opinion::NotIp => Err(Reason::NotIp),
@@ -240,15 +244,15 @@ pub fn on_host(frame: &[u8], opinion: &Opinion) -> Result<(), String> {
         Opinion::Truncated => Err(Reason::Truncated),
         Opinion::TooManyTags => Err(Reason::TooManyTags),
         Opinion::TooManyHeaders => Err(Reason::TooManyHeaders),
-        Opinion::Judged { source: IpAddr::V4(source), .. } => Ok(Source::v4(source.octets())),
-        Opinion::Judged { source: IpAddr::V6(source), .. } => Ok(Source::v6(source.octets(), 128)),
+        Opinion::Packet { source: IpAddr::V4(source), .. } => Ok(Source::v4(source.octets())),
+        Opinion::Packet { source: IpAddr::V6(source), .. } => Ok(Source::v6(source.octets(), 128)),
     };
     let said = parser::parse(&Packet::from(frame)).map(|parsed| parsed.source);
     if said == expected { Ok(()) } else { Err(format!("host build: {said:?}")) }
 }
 
-/// The source that pays for packets from an address.
-fn billed(address: &IpAddr) -> Source {
+/// Returns the source that packets from an address are charged to.
+fn charged(address: &IpAddr) -> Source {
     match address {
         IpAddr::V4(address) => Source::v4(address.octets()),
         IpAddr::V6(address) if address.is_unicast_link_local() => Source::v6(address.octets(), 128),

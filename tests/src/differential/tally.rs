@@ -1,4 +1,4 @@
-//! What a comparison of many frames has come to.
+//! Summary of a comparison of many frames.
 
 use std::fmt;
 
@@ -12,18 +12,18 @@ const OPINIONS: usize = Opinion::NAMES.len();
 const DISAGREEMENTS: usize = Disagreement::ALL.len();
 const KINDS: usize = Kind::ALL.len();
 
-/// Frames by what they were and what was said of them.
+/// Frames by their kinds and results.
 #[derive(Debug, Clone)]
 pub struct Tally {
-    /// All of them.
+    /// All frames.
     pub frames: u64,
-    /// Too short for the kernel to run; only the host build saw them.
+    /// Frames too short for the kernel, which only the host build parsed.
     pub too_short: u64,
-    /// The product said what etherparse says.
+    /// Frames on which the product agreed with etherparse.
     pub agreed: u64,
-    /// Opinions expected of the product.
+    /// Frames by the expected opinion.
     opinions: [u64; OPINIONS],
-    /// Frames on which they differ for this alone, and for this and others.
+    /// Frames that differ by this disagreement alone, and together with others.
     disagreements: [[u64; 2]; DISAGREEMENTS],
     kinds: [u64; KINDS],
 }
@@ -42,7 +42,7 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// Counts one frame of which etherparse says `theirs`.
+    /// Counts one frame with etherparse's opinion `theirs`.
     pub fn count(&mut self, theirs: Opinion, expected: &Expected, kinds: Kinds) {
         self.frames += 1;
         self.opinions[expected.opinion.kind()] += 1;
@@ -59,17 +59,17 @@ impl Tally {
         }
     }
 
-    /// Frames by the opinion expected of the product.
+    /// Returns frames by the expected opinion.
     pub fn opinions(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         Opinion::NAMES.into_iter().zip(self.opinions)
     }
 
-    /// Frames on which this alone makes them differ.
+    /// Returns frames that differ by this disagreement alone.
     pub fn disagreements(&self) -> impl Iterator<Item = (Disagreement, u64)> + '_ {
         Disagreement::ALL.iter().map(|disagreement| (*disagreement, self.disagreements[*disagreement as usize][0]))
     }
 
-    /// Frames by what they were made of.
+    /// Returns frames by their kinds.
     pub fn kinds(&self) -> impl Iterator<Item = (Kind, u64)> + '_ {
         Kind::ALL.iter().copied().zip(self.kinds)
     }

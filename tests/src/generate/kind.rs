@@ -1,16 +1,16 @@
-//! What a frame was made of.
+//! Kinds: the parts that a generated frame consists of.
 
-/// Declares the kinds, and the list of all.
+/// Declares the kinds and the list of all kinds.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident,)*) => {
-        /// One thing that a generated frame can have.
+        /// A part of a generated frame.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Kind {
             $($(#[$doc])* $kind,)*
         }
 
         impl Kind {
-            /// All of them, in the order of their bits.
+            /// All kinds, in the order of their bits.
             pub const ALL: &[Self] = &[$(Self::$kind),*];
         }
     };
@@ -31,19 +31,19 @@ kinds! {
     Macsec,
     /// ARP.
     Arp,
-    /// An EtherType of nothing that is known here.
+    /// An unknown EtherType.
     OtherType,
     /// An IPv4 header.
     Ipv4,
-    /// One with options.
+    /// An IPv4 header with options.
     Ipv4Options,
-    /// One of a first fragment.
+    /// The IPv4 header of a first fragment.
     Ipv4FirstFragment,
-    /// One of a later fragment.
+    /// The IPv4 header of a later fragment.
     Ipv4LaterFragment,
     /// An IPv6 header.
     Ipv6,
-    /// An IPv6 source of the own link.
+    /// A link-local IPv6 source.
     LinkLocal,
     /// A header of hop-by-hop options.
     HopByHop,
@@ -69,7 +69,7 @@ kinds! {
     Sctp,
     /// ICMP of either family.
     Icmp,
-    /// Neighbour discovery with a hop limit of 255, right behind the IPv6 header.
+    /// Neighbour discovery with a hop limit of 255, directly after the IPv6 header.
     NeighbourDiscovery,
     /// GRE.
     Gre,
@@ -81,11 +81,11 @@ kinds! {
     OtherProtocol,
     /// Cut short.
     Cut,
-    /// Padded behind its end.
+    /// Padded after its end.
     Padded,
     /// With bits flipped.
     Flipped,
-    /// With a length that is another.
+    /// With a changed length field.
     OtherLength,
     /// With bytes overwritten.
     Overwritten,
@@ -100,7 +100,7 @@ impl Kinds {
         self.0 |= 1 << kind as u32;
     }
 
-    /// Whether `kind` is in it.
+    /// Returns whether it contains `kind`.
     #[must_use]
     pub fn has(self, kind: Kind) -> bool {
         self.0 >> kind as u32 & 1 != 0

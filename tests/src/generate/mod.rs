@@ -1,4 +1,4 @@
-//! Frames of all kinds from a seed: whole ones, and then some of them broken.
+//! Generated frames of all kinds from a seed, some of them broken.
 
 mod kind;
 mod mutate;
@@ -9,10 +9,10 @@ mod transport;
 pub use kind::{Kind, Kinds};
 use random::Random;
 
-/// Nothing longer is made: the kernel would spread it over several buffers.
+/// Maximum frame length, since the kernel would split longer frames into several buffers.
 const LONGEST: usize = 3_400;
 
-/// What a packet's tags, network and transport headers are made of, and where their lengths lie.
+/// Generator of tags, network and transport headers, which records the position of length fields.
 pub struct Generator {
     random: Random,
     frame: Vec<u8>,
@@ -20,7 +20,7 @@ pub struct Generator {
     kinds: Kinds,
 }
 
-/// Where a frame tells a length.
+/// Position of a length field.
 #[derive(Debug, Clone, Copy)]
 enum Length {
     Word(usize),
@@ -33,18 +33,18 @@ const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 const ARP: u16 = 0x0806;
 const TAGS: [u16; 2] = [0x8100, 0x88a8];
-/// A tag that nobody has standardised, and one that may encrypt what follows.
+/// A non-standard tag type, and MACsec, which may encrypt the rest.
 const OTHER_TAG: u16 = 0x9100;
 const MACSEC: u16 = 0x88e5;
 
 impl Generator {
-    /// The same seed gives the same frames.
+    /// Creates a generator. The same seed gives the same frames.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { random: Random::new(seed), frame: Vec::new(), lengths: Vec::new(), kinds: Kinds::default() }
     }
 
-    /// Makes the next frame, and says what it was made of before it was perhaps broken.
+    /// Generates the next frame and returns its kinds, from before it was broken.
     pub fn make(&mut self) -> (&[u8], Kinds) {
         self.frame.clear();
         self.lengths.clear();
@@ -92,7 +92,7 @@ impl Generator {
         }
     }
 
-    /// A security tag, of a packet that is encrypted or not.
+    /// Appends a MACsec tag of an encrypted or plain packet.
     fn macsec(&mut self) {
         self.word(MACSEC);
         let flags = self.random.among(&[0x00, 0x20, 0x0c, 0x2c]);
@@ -120,21 +120,21 @@ impl Generator {
         self.frame.extend_from_slice(&word.to_be_bytes());
     }
 
-    /// Random bytes.
+    /// Appends random bytes.
     fn bytes(&mut self, count: usize) {
         for _ in 0..count {
             self.frame.push(self.random.next() as u8);
         }
     }
 
-    /// Some payload, mostly little.
+    /// Appends a payload, mostly a short one.
     fn data(&mut self) {
         let count = match self.random.below(100) {
             0..30 => 0,
             30..97 => self.random.below(40),
             _ => self.random.below(1_400),
         };
-        // What it is does not matter; but it shall not look like a header's sensible values everywhere.
+        // The content is arbitrary but must not look like valid header fields everywhere.
         let filler = self.random.next() as u8;
         self.frame.resize(self.frame.len() + count, filler);
     }

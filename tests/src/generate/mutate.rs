@@ -1,4 +1,4 @@
-//! Breaks a frame.
+//! Mutations of a frame.
 
 use super::{Generator, Kind, Length};
 
@@ -8,7 +8,7 @@ impl Generator {
         let length = self.frame.len();
         match self.random.below(100) {
             0..25 => {
-                // Mostly behind the link header, without which the kernel runs nothing.
+                // Mostly after the link header, without which the kernel runs no frame.
                 let least = if self.random.percent(90) { length.min(14) } else { 0 };
                 self.frame.truncate(least + self.random.below(length + 1 - least));
                 self.kinds.add(Kind::Cut);
@@ -39,13 +39,13 @@ impl Generator {
         }
     }
 
-    /// Any place, those of the headers more often.
+    /// Returns a random position, more often within headers.
     fn position(&mut self) -> usize {
         let bound = self.random.among(&[self.frame.len(), 64]);
         self.random.below(bound)
     }
 
-    /// Makes one of the frame's lengths another: near by, a bound, or any.
+    /// Changes one length field: to a near value, a bound, or any value.
     fn change_length(&mut self) {
         if self.lengths.is_empty() {
             return;
@@ -71,7 +71,7 @@ impl Generator {
             (Length::HighNibble(_), Some([byte, ..])) => {
                 *byte = *byte & 0x0f | (other(u16::from(*byte >> 4)) as u8) << 4;
             }
-            // Cut off already.
+            // The length field is already cut off.
             _ => return,
         }
         self.kinds.add(Kind::OtherLength);

@@ -1,4 +1,4 @@
-//! The headers of IPv4 and IPv6.
+//! Headers of IPv4 and IPv6.
 
 use super::{Generator, IPV4, IPV6, Kind, Length};
 
@@ -7,7 +7,7 @@ const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
 const AUTHENTICATION: u8 = 51;
 const DESTINATION: u8 = 60;
-/// Hop-by-hop options not often, since they only come first by right.
+/// Hop-by-hop options are rare, since they are valid only as the first header.
 const KINDS: [u8; 9] =
     [HOP_BY_HOP, ROUTING, ROUTING, FRAGMENT, FRAGMENT, AUTHENTICATION, AUTHENTICATION, DESTINATION, DESTINATION];
 
@@ -34,7 +34,7 @@ impl Generator {
             }
             _ => {
                 self.kinds.add(Kind::Ipv4LaterFragment);
-                // Any offset, last or not.
+                // Any offset, last fragment or not.
                 self.random.among(&[0, 0x2000]) | (self.random.below(0x1fff) as u16 + 1)
             }
         };
@@ -90,7 +90,7 @@ impl Generator {
         self.set_word(begin + 4, self.frame.len() - begin - 40);
     }
 
-    /// How many extension headers a packet has.
+    /// Returns a random number of extension headers.
     fn headers(&mut self) -> usize {
         match self.random.below(100) {
             0..40 => 0,
@@ -106,7 +106,7 @@ impl Generator {
         }
     }
 
-    /// One extension header, with `next` behind it.
+    /// Appends one extension header before `next`.
     fn extension(&mut self, kind: u8, next: u8) {
         self.byte(next);
         let units = match self.random.below(100) {
@@ -116,7 +116,7 @@ impl Generator {
         };
         match kind {
             FRAGMENT => {
-                // A reserved byte, which says nothing.
+                // A reserved byte without meaning.
                 self.bytes(1);
                 let is_later = self.random.percent(25);
                 let offset = if is_later { self.random.below(0x1fff) as u16 + 1 } else { 0 };

@@ -1,4 +1,4 @@
-//! Numbers from a seed: splitmix64.
+//! Pseudo-random numbers from a seed: SplitMix64.
 
 /// The state of the sequence.
 pub(super) struct Random(u64);
@@ -8,7 +8,7 @@ impl Random {
         Self(seed)
     }
 
-    /// Any number.
+    /// Returns any number.
     pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -16,17 +16,17 @@ impl Random {
         mixed ^ mixed >> 31
     }
 
-    /// A number below `bound`, or 0.
+    /// Returns a number below `bound`, or 0.
     pub(super) fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }
 
-    /// True as often as that in a hundred times.
+    /// Returns true with this probability in percent.
     pub(super) fn percent(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    /// One of these.
+    /// Returns one of the values.
     pub(super) fn among<T: Copy>(&mut self, these: &[T]) -> T {
         these[self.below(these.len())]
     }

@@ -1,15 +1,15 @@
-//! What IP carries.
+//! Payloads of IP.
 
 use super::{Generator, Kind, Length};
 
-/// Ports that services are about, and some that none is about.
+/// Ports with service rules, and some without.
 const PORTS: [u16; 8] = [443, 443, 53, 53, 9, 9, 80, 0];
 
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
 
 impl Generator {
-    /// A protocol; of ICMP the one of this family, mostly.
+    /// Returns a protocol. ICMP is mostly of the same family.
     pub(super) fn protocol(&mut self, icmp: u8) -> u8 {
         match self.random.below(100) {
             0..30 => 6,
@@ -81,7 +81,7 @@ impl Generator {
         self.kinds.add(Kind::Udp);
     }
 
-    /// An authentication header as the payload of IPv4, with UDP behind it.
+    /// Appends an authentication header as payload of IPv4, followed by UDP.
     fn authenticated(&mut self) {
         self.byte(17);
         self.lengths.push(Length::Byte(self.frame.len()));

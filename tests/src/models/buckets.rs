@@ -1,20 +1,20 @@
-//! The token bucket, and the leaky bucket as a meter. What counts as more than the whole bucket passes when that is idle, and is paid in full.
+//! Token bucket, and leaky bucket as a meter. An amount above the burst passes an idle bucket and is charged in full.
 
 use ratelimit_common::limits::limit::Rate;
 
 use super::Definition;
 
-/// Tokens that come back one by one. All amounts are times the rate's period, so that nothing is divided.
+/// Tokens that return one by one. All amounts are multiplied by the rate's period to avoid division.
 pub struct Tokens {
     rate: Rate,
     capacity: i128,
     level: i128,
-    /// When the level was that.
+    /// Time of the level.
     time: u64,
 }
 
 impl Tokens {
-    /// A full bucket.
+    /// Returns a full bucket.
     #[must_use]
     pub fn full(rate: Rate, burst: u64) -> Self {
         let capacity = i128::from(burst) * i128::from(rate.period);
@@ -41,17 +41,17 @@ impl Definition for Tokens {
     }
 }
 
-/// A queue that drains at a constant rate, of which only the length is kept. All amounts are times the rate's period.
+/// The length of a queue that drains at a constant rate. All amounts are multiplied by the rate's period.
 pub struct Leaky {
     rate: Rate,
     most: u128,
     queued: u128,
-    /// When so much was queued.
+    /// Time of the queue length.
     time: u64,
 }
 
 impl Leaky {
-    /// An empty queue with room for `most`.
+    /// Returns an empty queue with capacity `most`.
     #[must_use]
     pub fn empty(rate: Rate, most: u64) -> Self {
         Self { rate, most: u128::from(most) * u128::from(rate.period), queued: 0, time: 0 }

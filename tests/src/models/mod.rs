@@ -1,5 +1,5 @@
-//! The algorithms as their definitions have them: lists of what was admitted, in integers that nothing overflows. Nothing of the product is in
-//! them but the names.
+//! Models of the algorithms from their definitions: lists of admitted packets, in integers without overflow. They share
+//! only names with the product.
 
 mod buckets;
 pub mod tokens;
@@ -12,24 +12,24 @@ pub use windows::{Fixed, Log, Sliding};
 
 /// One limit of one source.
 pub trait Definition {
-    /// Whether a packet that counts as `amount` fits at `now`, in nanoseconds. Times never go back.
+    /// Returns whether a packet of this amount fits at `now`, in nanoseconds. Times never go back.
     fn fits(&self, now: u64, amount: u64) -> bool;
-    /// Counts it.
+    /// Counts the packet.
     fn take(&mut self, now: u64, amount: u64);
 }
 
-/// All limits of one source: a packet passes if it fits them all, and what is refused counts nowhere.
+/// All limits of one source. A packet passes if it fits all of them, and a refused packet counts in none.
 pub struct Limits(Vec<Box<dyn Definition>>);
 
 impl Limits {
-    /// A source that has sent nothing.
+    /// Returns the model of a source that has sent nothing.
     #[must_use]
     pub fn new(definitions: Vec<Box<dyn Definition>>) -> Self {
         Self(definitions)
     }
 
-    /// Whether a packet passes that counts as so much in each limit.
-    pub fn judge(&mut self, now: u64, amounts: &[u64]) -> bool {
+    /// Returns whether a packet with these amounts passes.
+    pub fn decide(&mut self, now: u64, amounts: &[u64]) -> bool {
         assert_eq!(self.0.len(), amounts.len());
         let passes = self.0.iter().zip(amounts).all(|(limit, amount)| limit.fits(now, *amount));
         if passes {
@@ -39,7 +39,7 @@ impl Limits {
     }
 }
 
-/// The definition of an algorithm, for so much per period; buckets hold `burst`.
+/// Returns the model of an algorithm with this rate, and a burst for buckets.
 #[must_use]
 pub fn define(algorithm: Algorithm, rate: Rate, burst: u64) -> Box<dyn Definition> {
     match algorithm {

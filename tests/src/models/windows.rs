@@ -1,8 +1,9 @@
-//! Windows and the log. What counts as more than the whole limit passes where nothing else counts, and counts as the whole limit.
+//! Windows and the sliding log. An amount above the limit passes if nothing else counts, and then counts as the whole
+//! limit.
 
 use super::Definition;
 
-/// What was admitted: when, and how much.
+/// Admitted packets: time and amount.
 struct Admitted(Vec<(u64, u128)>);
 
 impl Admitted {
@@ -11,7 +12,7 @@ impl Admitted {
     }
 }
 
-/// So much in each window of the clock.
+/// The amount in each window of the clock.
 pub struct Fixed {
     most: u128,
     length: u64,
@@ -19,7 +20,7 @@ pub struct Fixed {
 }
 
 impl Fixed {
-    /// Up to `most` in `length` nanoseconds.
+    /// Returns a model that admits `most` in `length` nanoseconds.
     #[must_use]
     pub fn new(most: u64, length: u64) -> Self {
         Self { most: u128::from(most), length, admitted: Admitted(Vec::new()) }
@@ -37,7 +38,7 @@ impl Definition for Fixed {
     }
 }
 
-/// What the running window has, and of the one before the part that the last length of a window still covers.
+/// The amount in the current window, plus the part of the previous one that the last window length still covers.
 pub struct Sliding {
     most: u128,
     length: u64,
@@ -45,7 +46,7 @@ pub struct Sliding {
 }
 
 impl Sliding {
-    /// Up to `most` in `length` nanoseconds.
+    /// Returns a model that admits `most` in `length` nanoseconds.
     #[must_use]
     pub fn new(most: u64, length: u64) -> Self {
         Self { most: u128::from(most), length, admitted: Admitted(Vec::new()) }
@@ -68,7 +69,7 @@ impl Definition for Sliding {
     }
 }
 
-/// So many packets in any time of this length, whatever they count as elsewhere.
+/// Packets in any interval of this length, whatever their amount.
 pub struct Log {
     most: u128,
     length: u64,
@@ -76,7 +77,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Up to `most` in `length` nanoseconds.
+    /// Returns a model that admits `most` in `length` nanoseconds.
     #[must_use]
     pub fn new(most: u64, length: u64) -> Self {
         Self { most: u128::from(most), length, admitted: Admitted(Vec::new()) }

@@ -1,4 +1,4 @@
-//! Frames of real programs, recorded once by the binary `captures`: `data/README.md` says which.
+//! Frames of real programs, recorded by the binary `captures`. `data/README.md` lists them.
 
 use std::{
     env,
@@ -12,14 +12,14 @@ use pcap_file::{DataLink, pcap::PcapReader};
 /// One recording.
 #[derive(Debug, Clone)]
 pub struct Capture {
-    /// The file's name, without `.pcap`.
+    /// File name without `.pcap`.
     pub name: String,
-    /// All frames, whole, in the order in which they passed.
+    /// All frames in full, in their order on the wire.
     pub frames: Vec<Vec<u8>>,
 }
 
-/// All recordings, in the order of their names: those in the folder `data` beside the running program if there is one,
-/// as in a virtual machine, otherwise those in the source tree.
+/// Returns all recordings by name. They are read from the folder `data` beside the running program, as in a virtual
+/// machine, or else from the source tree.
 ///
 /// # Panics
 ///

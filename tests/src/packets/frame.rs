@@ -1,4 +1,4 @@
-//! Frames to the victim, as the peer sends them.
+//! Frames from the peer to the victim.
 
 use std::net::IpAddr;
 
@@ -6,10 +6,10 @@ use etherparse::{IpHeaders, IpNumber, Ipv4Header, Ipv6FlowLabel, Ipv6Header, Pac
 
 use crate::{VICTIM_IPV4, VICTIM_IPV6};
 
-/// The link address of both ends.
+/// Link address of both ends.
 pub const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 
-/// What a frame shall be. Its checksums are right, and its destination is the victim.
+/// Contents of a frame with valid checksums. Its destination is the victim.
 #[derive(Debug, Clone)]
 pub struct Frame {
     source: IpAddr,
@@ -27,25 +27,26 @@ enum Transport {
 }
 
 impl Frame {
-    /// UDP to `port`, as short as Ethernet allows: 60 bytes.
+    /// Returns UDP to `port` with the minimum length of Ethernet: 60 bytes.
     #[must_use]
     pub fn udp(source: impl Into<IpAddr>, port: u16) -> Self {
         Self::new(source.into(), Transport::Udp { port })
     }
 
-    /// A request for a TCP connection to `port`, as short as Ethernet allows: 60 bytes, or what the headers need.
+    /// Returns a TCP SYN to `port` with the minimum length: 60 bytes, or the length of its headers.
     #[must_use]
     pub fn syn(source: impl Into<IpAddr>, port: u16) -> Self {
         Self::new(source.into(), Transport::Syn { port })
     }
 
-    /// A packet of a TCP connection to `port` that exists, as short as Ethernet allows: 60 bytes, or what the headers need.
+    /// Returns a packet of an established TCP connection to `port`, with the minimum length: 60 bytes, or the length of
+    /// its headers.
     #[must_use]
     pub fn ack(source: impl Into<IpAddr>, port: u16) -> Self {
         Self::new(source.into(), Transport::Ack { port })
     }
 
-    /// A ping, as short as Ethernet allows: 60 bytes, or what the headers need.
+    /// Returns an ICMP echo request with the minimum length: 60 bytes, or the length of its headers.
     #[must_use]
     pub fn echo(source: impl Into<IpAddr>) -> Self {
         Self::new(source.into(), Transport::Echo)
@@ -55,25 +56,25 @@ impl Frame {
         Self { source, transport, tags: Vec::new(), length: 60 }
     }
 
-    /// Puts a VLAN tag in front of those that are there already: 802.1Q the innermost, 802.1ad the others.
+    /// Adds a VLAN tag before the existing ones: 802.1Q as the innermost, 802.1ad for the others.
     #[must_use]
     pub fn tag(mut self, vlan: u16) -> Self {
         self.tags.push(vlan);
         self
     }
 
-    /// Sets the length of the whole frame in bytes, tags not counted. Headers are never cut.
+    /// Sets the length of the frame in bytes without tags. Headers are never cut.
     #[must_use]
     pub fn length(mut self, bytes: usize) -> Self {
         self.length = bytes;
         self
     }
 
-    /// The frame's bytes.
+    /// Returns the bytes of the frame.
     ///
     /// # Panics
     ///
-    /// If it is longer than IP allows.
+    /// If it exceeds the maximum length of IP.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         let step = PacketBuilder::ethernet2(MAC, MAC).ip(self.ip());
@@ -106,7 +107,7 @@ impl Frame {
                 step.write(&mut bytes, &payload)
             }
         }
-        .expect("the frame cannot be");
+        .expect("the frame is invalid");
         for (depth, vlan) in self.tags.iter().enumerate() {
             let ether_type: u16 = if depth == 0 { 0x8100 } else { 0x88a8 };
             bytes.splice(12..12, [ether_type.to_be_bytes(), vlan.to_be_bytes()].concat());
@@ -114,7 +115,7 @@ impl Frame {
         bytes
     }
 
-    /// The IP header; lengths and checksums are filled in later.
+    /// Returns the IP header. Lengths and checksums are filled in later.
     fn ip(&self) -> IpHeaders {
         match self.source {
             IpAddr::V4(source) => {
@@ -137,7 +138,7 @@ impl Frame {
     }
 }
 
-/// From the range that no service uses.
+/// A port that no service uses.
 const SOURCE_PORT: u16 = 50_000;
 
 impl From<Frame> for Vec<u8> {

@@ -1,6 +1,6 @@
-//! Packets: built header by header, or recorded from real programs. Nothing here sends them.
+//! Packets, built header by header or recorded from real programs. Senders are in `traffic`.
 
-pub mod captures;
-pub mod frame;
-pub mod wrap;
-pub mod wrappings;
+pub(crate) mod captures;
+pub(crate) mod encapsulations;
+pub(crate) mod frame;
+pub(crate) mod wrap;

@@ -1,4 +1,4 @@
-//! IP packets put together header by header, sound or not.
+//! IP packets built header by header, valid or not.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -9,7 +9,7 @@ use etherparse::{
 
 use crate::{MAC, VICTIM_IPV4, VICTIM_IPV6};
 
-/// The five kinds of IPv6 extension headers that are looked through.
+/// The five kinds of IPv6 extension headers that the product parses.
 pub const EXTENSIONS: [(&str, u8); 5] = [
     ("hop-by-hop options", HOP_BY_HOP),
     ("routing header", ROUTING),
@@ -24,7 +24,7 @@ pub(crate) const FRAGMENT: u8 = 44;
 pub(crate) const AUTHENTICATION: u8 = 51;
 pub(crate) const DESTINATION: u8 = 60;
 
-/// A packet that grows from its payload outwards.
+/// A packet that is built from its payload outwards.
 #[derive(Debug, Clone)]
 pub struct Wrap {
     protocol: u8,
@@ -32,20 +32,20 @@ pub struct Wrap {
 }
 
 impl Wrap {
-    /// The payload of an IP packet.
+    /// Returns the payload of an IP packet.
     #[must_use]
     pub fn new(protocol: u8, bytes: impl Into<Vec<u8>>) -> Self {
         Self { protocol, bytes: bytes.into() }
     }
 
-    /// A datagram to this port.
+    /// Returns a UDP datagram to this port.
     #[must_use]
     pub fn udp(port: u16) -> Self {
         let header = UdpHeader { source_port: 50_000, destination_port: port, length: 8 + 18, checksum: 0 };
         Self::new(17, [&header.to_bytes()[..], &[0; 18]].concat())
     }
 
-    /// A segment to this port, which asks for a new connection or not.
+    /// Returns a TCP segment to this port, with SYN or not.
     #[must_use]
     pub fn tcp(port: u16, is_syn: bool) -> Self {
         let mut header = TcpHeader::new(50_000, port, 0, u16::MAX);
@@ -53,7 +53,7 @@ impl Wrap {
         Self::new(6, &header.to_bytes()[..])
     }
 
-    /// Puts an IPv6 extension header of this kind in front, as short as it can be.
+    /// Prepends an IPv6 extension header of this kind with minimum length.
     #[must_use]
     pub fn behind(self, kind: u8) -> Self {
         match kind {
@@ -66,7 +66,7 @@ impl Wrap {
         }
     }
 
-    /// Puts an IPv6 extension header with options in front, which has `units` times 8 bytes beyond the first 8.
+    /// Prepends an IPv6 extension header with options, of 8 + 8 × `units` bytes.
     #[must_use]
     pub fn behind_longer(self, kind: u8, units: u8) -> Self {
         let mut header = vec![self.protocol, units];
@@ -74,14 +74,14 @@ impl Wrap {
         Self::new(kind, [header, self.bytes].concat())
     }
 
-    /// Puts the header of an IPv6 fragment in front.
+    /// Prepends an IPv6 fragment header.
     #[must_use]
     pub fn fragment(self, offset: u16, has_more: bool) -> Self {
         let header = Ipv6FragmentHeader::new(IpNumber(self.protocol), fragment_offset(offset), has_more, 7);
         Self::new(FRAGMENT, [&header.to_bytes()[..], &self.bytes].concat())
     }
 
-    /// The IPv4 packet, with something changed in its header.
+    /// Returns the IPv4 packet with a changed header.
     #[must_use]
     pub fn v4(&self, source: Ipv4Addr, change: impl FnOnce(&mut Ipv4Header)) -> Vec<u8> {
         let header = Ipv4Header::new(0, 64, IpNumber(self.protocol), source.octets(), VICTIM_IPV4.octets());
@@ -91,7 +91,7 @@ impl Wrap {
         [&header.to_bytes()[..], &self.bytes].concat()
     }
 
-    /// The IPv6 packet, with this hop limit.
+    /// Returns the IPv6 packet with this hop limit.
     #[must_use]
     pub fn v6(&self, source: Ipv6Addr, hop_limit: u8) -> Vec<u8> {
         let header = Ipv6Header {
@@ -107,7 +107,7 @@ impl Wrap {
     }
 }
 
-/// An IP packet in an Ethernet frame, behind these tags.
+/// Returns an IP packet in an Ethernet frame with these tags.
 #[must_use]
 pub fn framed(packet: &[u8], tags: &[u16]) -> Vec<u8> {
     let mut frame = [MAC, MAC].concat();
@@ -119,7 +119,7 @@ pub fn framed(packet: &[u8], tags: &[u16]) -> Vec<u8> {
     [&frame, packet].concat()
 }
 
-/// The offset of a fragment, in units of eight bytes.
+/// Returns a fragment offset in units of eight bytes.
 pub(crate) fn fragment_offset(units: u16) -> IpFragOffset {
     IpFragOffset::try_new(units).expect("an offset has 13 bits")
 }

@@ -12,12 +12,12 @@ use rustix::process::Signal;
 
 use crate::{Process, Ratelimit, Sandbox};
 
-/// A folder for one file, which is removed with it.
+/// A folder for one file, removed on drop.
 #[derive(Debug)]
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// Makes one.
+    /// Creates a folder.
     ///
     /// # Panics
     ///
@@ -32,13 +32,13 @@ impl Folder {
         Self(path)
     }
 
-    /// The file's path.
+    /// Returns the path of the file.
     #[must_use]
     pub fn file(&self) -> PathBuf {
         self.0.join("ratelimit.toml")
     }
 
-    /// Puts this text in the file's place at once.
+    /// Replaces the file with this text atomically.
     ///
     /// # Panics
     ///
@@ -56,7 +56,7 @@ impl Drop for Folder {
     }
 }
 
-/// The daemon, and what it says.
+/// The daemon and its output.
 #[derive(Debug)]
 pub struct Daemon {
     /// The process.
@@ -65,7 +65,7 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Starts it with this file.
+    /// Starts the daemon with this file.
     ///
     /// # Panics
     ///
@@ -75,7 +75,7 @@ impl Daemon {
         Self::by(sandbox, ratelimit.command(&format!("run -c {}", file.display())))
     }
 
-    /// As this command starts it.
+    /// Starts the daemon by this command.
     ///
     /// # Panics
     ///
@@ -88,25 +88,26 @@ impl Daemon {
         Self { process, lines }
     }
 
-    /// The next line that it says.
+    /// Returns the next line of output.
     ///
     /// # Panics
     ///
-    /// If it says what is no text.
+    /// If the output is not text.
     pub fn line(&mut self) -> String {
         let mut line = String::new();
         self.lines.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
     }
 
-    /// Ends it.
+    /// Ends the daemon.
     ///
     /// # Panics
     ///
-    /// If it does not end as it should.
+    /// If it does not exit successfully.
     pub fn end(mut self) {
         self.process.signal(Signal::TERM);
-        // Another test's child that was just being started may have had the file open for writing: closing it looks like one more change.
+        // A child of another test that was just starting may have had the file open for writing. Closing it looks like
+        // another change.
         let mut line = self.line();
         while line.contains(": read again, rules: 0 set, 0 deleted, ") {
             line = self.line();

@@ -1,4 +1,4 @@
-//! The service manager's end: a socket that hears what a service says of itself, and systemd as process 1 of a sandbox.
+//! The service manager: a socket that receives a service's messages, and systemd as process 1 of a sandbox.
 
 use std::{
     fs,
@@ -12,10 +12,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{Process, Ratelimit, Sandbox};
 
-/// Longest that a message is waited for: a failure, where it is reached.
+/// Maximum wait for a message before the test fails.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
-/// A socket for the messages of sd_notify(3), in the sandbox's /run.
+/// A socket for messages of sd_notify(3), in the sandbox's /run.
 #[derive(Debug)]
 pub struct NotifySocket {
     socket: UnixDatagram,
@@ -23,11 +23,11 @@ pub struct NotifySocket {
 }
 
 impl NotifySocket {
-    /// Makes it.
+    /// Creates the socket.
     ///
     /// # Panics
     ///
-    /// If one of that name is there.
+    /// If the name exists.
     #[must_use]
     pub fn new(sandbox: &Sandbox, name: &str) -> Self {
         let path = Path::new("/run").join(name);
@@ -36,13 +36,13 @@ impl NotifySocket {
         Self { socket, path }
     }
 
-    /// For the variable NOTIFY_SOCKET.
+    /// Returns the value for the variable NOTIFY_SOCKET.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The next message.
+    /// Returns the next message.
     ///
     /// # Panics
     ///
@@ -55,7 +55,7 @@ impl NotifySocket {
     }
 }
 
-/// systemd, with the product and its unit installed, and nothing else to run but the journal. Killed on drop.
+/// systemd with the product and its unit, and no other service except the journal. Killed on drop.
 #[derive(Debug)]
 pub struct Systemd<'a> {
     sandbox: &'a Sandbox,
@@ -63,19 +63,19 @@ pub struct Systemd<'a> {
     cgroup: PathBuf,
 }
 
-/// What a unit that is started comes after.
+/// Targets that a unit is ordered after.
 const TARGETS: [&str; 5] = ["sysinit", "basic", "network-pre", "network", "sandbox"];
-/// What keeps the journal.
+/// Units of the journal.
 const JOURNAL: [&str; 3] = ["systemd-journald.service", "systemd-journald.socket", "systemd-journald-dev-log.socket"];
-/// Where its units are.
+/// Folder of the units.
 const UNITS: &str = "/run/units";
 
 impl<'a> Systemd<'a> {
-    /// Starts it, with this unit.
+    /// Starts systemd with this unit.
     ///
     /// # Panics
     ///
-    /// Without systemd, or cgroups of the second version.
+    /// Without systemd, or without cgroups of version 2.
     #[must_use]
     pub fn start(sandbox: &'a Sandbox, ratelimit: &Ratelimit<'_>, unit: &str) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -99,10 +99,10 @@ impl<'a> Systemd<'a> {
         systemd
     }
 
-    /// Runs `systemctl` or another of its commands with these words: whether it has succeeded, and what it printed.
+    /// Runs a command of systemd such as `systemctl`. Returns whether it succeeded, and its output.
     #[must_use]
     pub fn run(&self, words: &str) -> (bool, String) {
-        // It talks to those only whose process it can see.
+        // systemd answers only processes that it can see.
         let init = self.init().expect("systemd has ended");
         let mut command = Command::new("nsenter");
         command.args(["--pid", "--mount", "--target", &init.as_raw_nonzero().to_string()]);
@@ -111,7 +111,7 @@ impl<'a> Systemd<'a> {
         (output.status.success(), String::from_utf8_lossy(&text).trim_end().to_owned())
     }
 
-    /// The same, and returns what it printed.
+    /// Runs a command of systemd and returns its output.
     ///
     /// # Panics
     ///
@@ -122,20 +122,20 @@ impl<'a> Systemd<'a> {
         text
     }
 
-    /// Process 1, the only child of the one that has made its namespaces.
+    /// Returns process 1, the only child of the process that created its namespaces.
     fn init(&self) -> Option<Pid> {
         let parent = self.process.child.id();
         let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).ok()?;
         Pid::from_raw(children.split_whitespace().next()?.parse().ok()?)
     }
 
-    /// A property of the service.
+    /// Returns a property of the service.
     #[must_use]
     pub fn show(&self, property: &str) -> String {
         self.ok(&format!("systemctl show ratelimit --value --property={property}"))
     }
 
-    /// The lines of the service itself in the journal so far, each with its priority.
+    /// Returns the service's lines in the journal, each with its priority.
     #[must_use]
     pub fn journal(&self) -> Vec<(String, String)> {
         self.ok("journalctl --sync");
@@ -151,14 +151,14 @@ impl<'a> Systemd<'a> {
 
 impl Drop for Systemd<'_> {
     fn drop(&mut self) {
-        // Process 1 takes all others with it, and its parent ends when they are gone.
+        // The end of process 1 ends all others, and its parent exits after them.
         let _ = self.init().map(|init| kill_process(init, Signal::KILL));
         let _ = self.process.child.wait();
         self.sandbox.victim(|| remove(&self.cgroup));
     }
 }
 
-/// Puts units and files where systemd will look for them.
+/// Installs units and files where systemd looks for them.
 fn install(unit: &str) {
     let units = Path::new(UNITS);
     for folder in [units, Path::new("/run/sbin"), Path::new("/run/cgroup"), Path::new("/run/etc/ratelimit")] {
@@ -181,7 +181,7 @@ fn install(unit: &str) {
     write(Path::new("/run/sbin/ratelimit"), "");
 }
 
-/// Removes a cgroup with all in it.
+/// Removes a cgroup with its children.
 fn remove(cgroup: &Path) {
     for entry in fs::read_dir(cgroup).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {

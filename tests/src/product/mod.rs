@@ -1,5 +1,5 @@
 //! The product's programs: its commands, its daemon, and systemd around it.
 
-pub mod daemon;
-pub mod manager;
-pub mod ratelimit;
+pub(crate) mod daemon;
+pub(crate) mod manager;
+pub(crate) mod ratelimit;

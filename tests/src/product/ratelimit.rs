@@ -1,4 +1,4 @@
-//! The product's binary, run as an operator would in the victim's namespace.
+//! The product's binary, run in the victim's namespace like an operator does.
 
 use std::{
     env,
@@ -20,19 +20,19 @@ pub struct Ratelimit<'a> {
     program: PathBuf,
 }
 
-/// What one run of the binary came to.
+/// The result of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
     /// Exit status.
     pub status: i32,
-    /// What it printed.
+    /// Standard output.
     pub stdout: String,
-    /// What it complained about.
+    /// Standard error.
     pub stderr: String,
 }
 
 impl<'a> Ratelimit<'a> {
-    /// The binary that was built along with the test, or the one that `RATELIMIT_BIN` names.
+    /// Returns the binary that was built with the test, or the one that `RATELIMIT_BIN` names.
     ///
     /// # Panics
     ///
@@ -43,7 +43,7 @@ impl<'a> Ratelimit<'a> {
         Self::named(sandbox, named.or_else(|| sibling("ratelimit")))
     }
 
-    /// Another version, whose maps are laid out otherwise.
+    /// Returns the binary of another version with another map layout.
     ///
     /// # Panics
     ///
@@ -59,7 +59,8 @@ impl<'a> Ratelimit<'a> {
         Self { sandbox, program }
     }
 
-    /// The command `ratelimit` with these words, not as if typed through SSH; for what the other functions leave open.
+    /// Returns the command `ratelimit WORDS`, outside of an SSH session, for cases that the other functions do not
+    /// cover.
     #[must_use]
     pub fn command(&self, words: &str) -> Command {
         let mut command = Command::new(&self.program);
@@ -67,7 +68,7 @@ impl<'a> Ratelimit<'a> {
         command
     }
 
-    /// Runs `ratelimit` with these words.
+    /// Runs `ratelimit WORDS`.
     ///
     /// # Panics
     ///
@@ -77,7 +78,7 @@ impl<'a> Ratelimit<'a> {
         self.output(&mut self.command(words))
     }
 
-    /// Runs what [`Self::command`] has made.
+    /// Runs a command made by [`Self::command`].
     ///
     /// # Panics
     ///
@@ -91,7 +92,7 @@ impl<'a> Ratelimit<'a> {
         Output { status, stdout: text(output.stdout), stderr }
     }
 
-    /// Runs `ratelimit` with these words and this text on its standard input.
+    /// Runs `ratelimit WORDS` with this text on standard input.
     ///
     /// # Panics
     ///
@@ -101,7 +102,7 @@ impl<'a> Ratelimit<'a> {
         self.output(self.command(words).stdin(stdin(input)))
     }
 
-    /// The same, and returns what it prints.
+    /// Runs `ratelimit WORDS` with this text on standard input, and returns its output.
     ///
     /// # Panics
     ///
@@ -112,7 +113,7 @@ impl<'a> Ratelimit<'a> {
         output.stdout
     }
 
-    /// Runs `ratelimit` with these words, and returns what it prints.
+    /// Runs `ratelimit WORDS` and returns its output.
     ///
     /// # Panics
     ///
@@ -123,22 +124,22 @@ impl<'a> Ratelimit<'a> {
         output.stdout
     }
 
-    /// Runs `ratelimit` with these words and `--json`.
+    /// Runs `ratelimit WORDS --json` and returns its output.
     ///
     /// # Panics
     ///
-    /// If its exit status is not 0, or it prints anything else.
+    /// If its exit status is not 0, or its output is not JSON.
     #[must_use]
     pub fn json(&self, words: &str) -> Value {
         let text = self.ok(&format!("{words} --json"));
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("ratelimit {words} --json: {error}: {text}"))
     }
 
-    /// Runs `ratelimit` with these words, which must be an error, and returns what it says about it.
+    /// Runs `ratelimit WORDS`, which must fail, and returns its error.
     ///
     /// # Panics
     ///
-    /// If its exit status is not 2, it prints anything, or it complains in more or less than one line.
+    /// If its exit status is not 2, it has output, or its error is not one line.
     pub fn fails(&self, words: &str) -> String {
         let output = self.run(words);
         let line = output.stderr.strip_suffix('\n').unwrap_or_default();
@@ -148,11 +149,11 @@ impl<'a> Ratelimit<'a> {
     }
 }
 
-/// A text as standard input.
+/// Returns a text as standard input.
 ///
 /// # Panics
 ///
-/// If the kernel keeps no file in memory.
+/// If the kernel cannot create a file in memory.
 #[must_use]
 pub fn stdin(text: &str) -> Stdio {
     let file = memfd_create("stdin", MemfdFlags::CLOEXEC).expect("cannot keep a file in memory");
@@ -161,7 +162,7 @@ pub fn stdin(text: &str) -> Stdio {
     file.into()
 }
 
-/// The binary of the same build: next to this executable, or one folder up from a test's.
+/// Returns a binary of the same build, from the folder of this executable or its parent.
 fn sibling(name: &str) -> Option<PathBuf> {
     let executable = env::current_exe().ok()?;
     executable.ancestors().skip(1).take(2).map(|folder| folder.join(name)).find(|path| Path::is_file(path))

@@ -1,4 +1,4 @@
-//! Where the product may see a frame otherwise than etherparse does, each with its reason.
+//! Documented disagreements between the product and etherparse, each with its reason.
 
 use etherparse::{
     EtherType, Ethernet2Slice, IpNumber, Ipv4HeaderSlice, Ipv6Header, LaxIpv4Slice, LaxIpv6Slice, SingleVlanSlice,
@@ -15,17 +15,17 @@ use crate::reference::{
 /// Declares the disagreements with their reasons.
 macro_rules! disagreements {
     ($($disagreement:ident = $reason:literal;)*) => {
-        /// One point in which the product and etherparse differ.
+        /// A point in which the product and etherparse differ.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Disagreement {
             $(#[doc = $reason] $disagreement,)*
         }
 
         impl Disagreement {
-            /// All of them.
+            /// All disagreements.
             pub const ALL: &[Self] = &[$(Self::$disagreement),*];
 
-            /// Why they differ.
+            /// Returns the reason of the disagreement.
             #[must_use]
             pub const fn reason(self) -> &'static str {
                 match self {
@@ -37,43 +37,43 @@ macro_rules! disagreements {
 }
 
 disagreements! {
-    OtherTag = "etherparse takes the type 0x9100 for a VLAN tag; no standard has it and no VLAN device of Linux takes it, so the product passes it as no IP";
-    Macsec = "etherparse looks through an unencrypted MACsec tag; the product passes MACsec as no IP";
-    ThirdTagCut = "etherparse wants a third tag's bytes; the product refuses by the type in front of them";
-    ArpUnread = "etherparse wants a whole ARP packet; the product goes by the EtherType, and leaves ARP to the kernel";
-    VersionOverType = "etherparse goes by the version in the IP header; the product goes by the EtherType, as kernels do, and the version must agree";
-    ShortBeforeWrong = "of a header that is too short and wrong, etherparse says wrong; the product reads nothing before all fixed bytes are there";
-    WrongBeforeShort = "of IPv4 options cut short and a total length that leaves no room for them, etherparse says cut, the product malformed";
-    PayloadLengthZero = "etherparse takes an IPv6 payload length of 0 for `to the end of the slice`; RFC 8200 says the packet is empty, and so does Linux where no hop-by-hop options follow; where they do, the product refuses it as cut";
-    AuthenticationInIpv4 = "etherparse looks through an authentication header in IPv4; the product takes it for the protocol (service `ah`) there, and reads none of it";
-    HopByHopLater = "etherparse refuses hop-by-hop options that do not come first; the product looks through them, so that they hide no service";
-    AuthenticationTooShort = "etherparse refuses an authentication header with a length field of 0, less than its fixed part; the product goes on behind the 8 bytes that this means, as the kernel's own walk does";
-    BehindLaterFragment = "etherparse reads on behind the fragment header of a later fragment, where there is no header; the product stops";
-    NinthHeaderCut = "etherparse wants the ninth header's bytes; the product refuses by the kind that the eighth announces";
-    EighthHeaderCut = "etherparse says cut where the eighth header's length goes beyond the packet; the product has refused by then, as that header announces a ninth";
-    TcpOffsetUnread = "etherparse checks TCP's data offset; the product needs only the fixed 20 bytes, and leaves the offset to the kernel";
-    MessageUnread = "etherparse wants whole messages of ICMP and IGMP; the product tells them by the protocol number, and neighbour discovery by the first byte";
-    SctpUnknown = "etherparse does not know SCTP, and finds the ports in 8 bytes; the product wants the 12 of the common header";
+    OtherTag = "etherparse parses the type 0x9100 as a VLAN tag. It is no standard and no VLAN device of Linux accepts it, so the product passes it as not IP";
+    Macsec = "etherparse parses an unencrypted MACsec tag. The product passes MACsec as not IP";
+    ThirdTagCut = "etherparse requires the bytes of a third tag. The product refuses by the type before them";
+    ArpUnread = "etherparse requires a complete ARP packet. The product uses the EtherType, and leaves ARP to the kernel";
+    VersionOverType = "etherparse uses the version in the IP header. The product uses the EtherType, like kernels do, and the version must agree";
+    ShortBeforeWrong = "etherparse calls a header that is too short and contradictory malformed. The product reads nothing before all fixed bytes are present";
+    WrongBeforeShort = "if IPv4 options are cut and the total length ends before them, etherparse says cut and the product malformed";
+    PayloadLengthZero = "etherparse takes an IPv6 payload length of 0 as `to the end of the slice`. By RFC 8200 the packet is empty, as in Linux without hop-by-hop options. With these options the product refuses it as cut";
+    AuthenticationInIpv4 = "etherparse parses an authentication header in IPv4. The product takes it as the protocol (service `ah`) and does not read it";
+    HopByHopLater = "etherparse refuses hop-by-hop options after other headers. The product parses them, so that they hide no service";
+    AuthenticationTooShort = "etherparse refuses an authentication header with a length field of 0, which is less than its fixed part. The product continues after 8 bytes, as the kernel does";
+    BehindLaterFragment = "etherparse continues after the fragment header of a later fragment, where there is no header. The product stops";
+    NinthHeaderCut = "etherparse requires the bytes of the ninth header. The product refuses by the type in the eighth";
+    EighthHeaderCut = "etherparse says cut if the length of the eighth header exceeds the packet. The product has refused by then, since that header announces a ninth";
+    TcpOffsetUnread = "etherparse checks the data offset of TCP. The product needs only the fixed 20 bytes, and leaves the offset to the kernel";
+    MessageUnread = "etherparse requires complete messages of ICMP and IGMP. The product uses the protocol number, and the first byte of neighbour discovery";
+    SctpUnknown = "etherparse does not parse SCTP, and finds the ports in 8 bytes. The product requires the 12 bytes of the common header";
 }
 
-/// What the product is expected to say.
+/// The expected result of the product.
 #[derive(Debug, Clone, Copy)]
 pub struct Expected {
-    /// Of the frame.
+    /// The opinion about the frame.
     pub opinion: Opinion,
-    /// What it may owe to.
+    /// The disagreements that may cause it.
     because: u32,
 }
 
 impl Expected {
-    /// The disagreements that the frame touches.
+    /// Returns the disagreements that the frame touches.
     pub fn because(&self) -> impl Iterator<Item = Disagreement> + use<> {
         let because = self.because;
         Disagreement::ALL.iter().copied().filter(move |disagreement| because >> *disagreement as u32 & 1 != 0)
     }
 }
 
-/// What the product should say where etherparse says `theirs`: the same, unless one of the disagreements applies.
+/// Returns the expected result for etherparse's opinion `theirs`, which is the same unless a disagreement applies.
 #[must_use]
 pub fn expected(frame: &[u8], theirs: Opinion) -> Expected {
     let mut touched = Touched(0);
@@ -140,7 +140,7 @@ impl Touched {
         } else {
             self.payload(protocol, ip.payload().payload)
         };
-        Opinion::Judged { source: header.source_addr().into(), payload }
+        Opinion::Packet { source: header.source_addr().into(), payload }
     }
 
     fn ipv6(&mut self, bytes: &[u8]) -> Opinion {
@@ -172,10 +172,10 @@ impl Touched {
                 payload
             }
         };
-        Opinion::Judged { source, payload }
+        Opinion::Packet { source, payload }
     }
 
-    /// Notes in what etherparse differs if it goes by the version in the header.
+    /// Records the differences of an etherparse that trusts the version in the header.
     fn version(&mut self, bytes: &[u8], version: u8) {
         match bytes.first().map(|first| first >> 4) {
             Some(other @ (4 | 6)) if other != version => self.add(Disagreement::VersionOverType),
@@ -184,7 +184,7 @@ impl Touched {
         }
     }
 
-    /// Whether all of a header is there but its options, and its total length does not even reach these.
+    /// Returns whether a header is complete except for its options, and its total length ends before these.
     fn is_wrong_before_short(&mut self, bytes: &[u8]) -> bool {
         let Some((mut fixed, _)) = bytes.split_first_chunk::<20>().map(|(fixed, rest)| (*fixed, rest)) else {
             return false;

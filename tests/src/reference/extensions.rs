@@ -1,4 +1,4 @@
-//! The IPv6 extension headers as the product sees them, put together from what etherparse makes of them.
+//! IPv6 extension headers as the product parses them, from single steps of etherparse.
 
 use etherparse::{
     IpNumber, Ipv6ExtensionsSlice,
@@ -11,13 +11,13 @@ use crate::{
     reference::{self, MOST_HEADERS, is_later_fragment},
 };
 
-/// The bytes that every extension header has.
+/// Minimum length of an extension header.
 const SHORTEST: usize = 8;
 
-/// All that etherparse looks through, and the product as well.
+/// Extension headers that etherparse and the product parse.
 const KINDS: [IpNumber; 5] = [IPV6_HOP_BY_HOP, IPV6_ROUTE, IPV6_FRAG, AUTH, IPV6_DEST_OPTIONS];
 
-/// Where the headers lead to.
+/// The result of walking the headers.
 pub(crate) enum Walked<'a> {
     Payload(IpNumber, &'a [u8]),
     LaterFragment,
@@ -25,7 +25,7 @@ pub(crate) enum Walked<'a> {
     TooMany,
 }
 
-/// Goes through the headers from the one of kind `first` on, and further than etherparse does by itself.
+/// Walks the headers from kind `first` on, further than etherparse does by itself.
 pub(crate) fn walk<'a>(first: IpNumber, bytes: &'a [u8], touched: &mut Touched) -> Walked<'a> {
     let (mut kind, mut rest, mut headers) = (first, bytes, 0);
     loop {
@@ -43,7 +43,7 @@ pub(crate) fn walk<'a>(first: IpNumber, bytes: &'a [u8], touched: &mut Touched) 
         (kind, rest) = (next, behind);
         match stop.map(|(error, _)| error) {
             None => return Walked::Payload(kind, rest),
-            // As the first header of a new walk it is welcome.
+            // etherparse accepts it as the first header of a new walk.
             Some(HeaderSliceError::Content(HeaderError::HopByHopNotAtStart)) => {
                 touched.add(Disagreement::HopByHopLater);
             }

@@ -1,8 +1,8 @@
-//! What the crate etherparse makes of a frame: the other opinion, to compare the product's with.
+//! etherparse's opinion about a frame, which tests compare with the product's.
 
-pub mod answer;
 pub mod disagreement;
 pub mod extensions;
+pub mod reply;
 
 use std::{iter, net::IpAddr};
 
@@ -14,61 +14,61 @@ use etherparse::{
 };
 use ratelimit_common::identity::service::Transport;
 
-/// VLAN tags and extension headers that the product says it looks through. No matter of parsing, and so no disagreement.
+/// Number of VLAN tags that the product documents to parse. It is a limit of the product, so it is no disagreement.
 pub const MOST_TAGS: usize = 2;
-/// See [`MOST_TAGS`].
+/// Number of extension headers that the product documents to parse.
 pub const MOST_HEADERS: usize = 8;
 
-/// What a frame is.
+/// Classification of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opinion {
     /// Neither IP nor ARP.
     NotIp,
     /// ARP.
     Arp,
-    /// IPv6 neighbour discovery on the own link.
+    /// IPv6 neighbour discovery on the link.
     NeighbourDiscovery,
-    /// A header that contradicts itself.
+    /// A header with contradictory fields.
     Malformed,
-    /// Shorter than its headers, or than the length that they tell.
+    /// A frame shorter than its headers or their lengths.
     Truncated,
-    /// More than [`MOST_TAGS`].
+    /// More than [`MOST_TAGS`] tags.
     TooManyTags,
-    /// More than [`MOST_HEADERS`].
+    /// More than [`MOST_HEADERS`] extension headers.
     TooManyHeaders,
-    /// An IP packet that is whole.
-    Judged {
-        /// Who sent it.
+    /// A complete IP packet.
+    Packet {
+        /// The source address.
         source: IpAddr,
-        /// What it carries.
+        /// The payload.
         payload: Payload,
     },
 }
 
-/// What an IP packet carries.
+/// Payload of an IP packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Payload {
-    /// A part of something, without its header.
+    /// A later fragment without the transport header.
     LaterFragment,
     /// A protocol without ports.
     Protocol(u8),
     /// A protocol with ports.
     Port {
-        /// Which.
+        /// The protocol.
         transport: Transport,
-        /// The destination.
+        /// The destination port.
         port: u16,
-        /// SYN without ACK.
+        /// Whether it is SYN without ACK.
         is_new: bool,
     },
-    /// A protocol whose header ends too early.
+    /// A protocol whose header is cut.
     Cut,
-    /// A protocol whose header contradicts itself.
+    /// A protocol whose header has contradictory fields.
     Contradictory,
 }
 
 impl Opinion {
-    /// Every kind of opinion by name, those on payloads apart.
+    /// Names of all opinions, with payloads separately.
     pub const NAMES: [&str; 12] = [
         "not IP",
         "ARP",
@@ -84,27 +84,27 @@ impl Opinion {
         "payload's header cut",
     ];
 
-    /// Its kind's place in [`Self::NAMES`].
+    /// Returns the index in [`Self::NAMES`].
     #[must_use]
     pub fn kind(&self) -> usize {
         match self {
             Self::NotIp => 0,
             Self::Arp => 1,
             Self::NeighbourDiscovery => 2,
-            Self::Malformed | Self::Judged { payload: Payload::Contradictory, .. } => 3,
+            Self::Malformed | Self::Packet { payload: Payload::Contradictory, .. } => 3,
             Self::Truncated => 4,
             Self::TooManyTags => 5,
             Self::TooManyHeaders => 6,
-            Self::Judged { payload: Payload::LaterFragment, .. } => 7,
-            Self::Judged { payload: Payload::Protocol(_), .. } => 8,
-            Self::Judged { payload: Payload::Port { is_new: false, .. }, .. } => 9,
-            Self::Judged { payload: Payload::Port { is_new: true, .. }, .. } => 10,
-            Self::Judged { payload: Payload::Cut, .. } => 11,
+            Self::Packet { payload: Payload::LaterFragment, .. } => 7,
+            Self::Packet { payload: Payload::Protocol(_), .. } => 8,
+            Self::Packet { payload: Payload::Port { is_new: false, .. }, .. } => 9,
+            Self::Packet { payload: Payload::Port { is_new: true, .. }, .. } => 10,
+            Self::Packet { payload: Payload::Cut, .. } => 11,
         }
     }
 }
 
-/// What etherparse makes of a frame.
+/// Parses a frame with etherparse.
 #[must_use]
 pub fn reference(frame: &[u8]) -> Opinion {
     let Ok(packet) = LaxSlicedPacket::from_ethernet(frame) else { return Opinion::Truncated };
@@ -124,14 +124,14 @@ pub fn reference(frame: &[u8]) -> Opinion {
             if ip.payload().incomplete {
                 return Opinion::Truncated;
             }
-            // The header's own length says less than the header has.
+            // The length field is smaller than the header.
             if ip.payload().len_source == LenSource::Slice {
                 return Opinion::Malformed;
             }
             let source = ip.header().source_addr().into();
             defect.unwrap_or_else(|| {
                 let is_later = ip.header().fragments_offset().value() != 0;
-                judged(source, is_later, ip.payload_ip_number(), ip.payload().payload)
+                opinion_about(source, is_later, ip.payload_ip_number(), ip.payload().payload)
             })
         }
         Some(LaxNetSlice::Ipv6(ip)) => defect_of_ipv6(ip).or(defect).unwrap_or_else(|| {
@@ -143,7 +143,7 @@ pub fn reference(frame: &[u8]) -> Opinion {
                 return Opinion::NeighbourDiscovery;
             }
             let is_later = headers(ip.extensions()).any(|header| is_later_fragment(&header));
-            judged(ip.header().source_addr().into(), is_later, ip.payload().ip_number, ip.payload().payload)
+            opinion_about(ip.header().source_addr().into(), is_later, ip.payload().ip_number, ip.payload().payload)
         }),
     }
 }
@@ -155,7 +155,8 @@ fn defect_of_ipv6(ip: &LaxIpv6Slice<'_>) -> Option<Opinion> {
     (headers(ip.extensions()).count() > MOST_HEADERS).then_some(Opinion::TooManyHeaders)
 }
 
-/// The headers in a slice. etherparse's own iterator does not stop where lax parsing has, and reads on behind the slice.
+/// Returns the headers in a slice. etherparse's own iterator does not stop where lax parsing stopped, and reads after
+/// the slice.
 pub(crate) fn headers<'a>(
     extensions: &Ipv6ExtensionsSlice<'a>,
 ) -> impl Iterator<Item = Ipv6ExtensionSlice<'a>> + use<'a> {
@@ -173,22 +174,22 @@ pub(crate) fn headers<'a>(
     })
 }
 
-fn judged(source: IpAddr, is_later: bool, protocol: IpNumber, bytes: &[u8]) -> Opinion {
-    Opinion::Judged { source, payload: if is_later { Payload::LaterFragment } else { payload(protocol, bytes) } }
+fn opinion_about(source: IpAddr, is_later: bool, protocol: IpNumber, bytes: &[u8]) -> Opinion {
+    Opinion::Packet { source, payload: if is_later { Payload::LaterFragment } else { payload(protocol, bytes) } }
 }
 
-/// Whether a header's packet is a fragment that is not the first.
+/// Returns whether the packet is a fragment other than the first.
 pub(crate) fn is_later_fragment(header: &Ipv6ExtensionSlice<'_>) -> bool {
     matches!(header, Ipv6ExtensionSlice::Fragment(fragment) if fragment.fragment_offset().value() != 0)
 }
 
-/// Router and neighbour solicitation and advertisement, and redirect.
+/// Returns whether the type is a router or neighbour solicitation or advertisement, or a redirect.
 pub(crate) fn is_discovery(message: u8) -> bool {
     use etherparse::icmpv6::{TYPE_REDIRECT_MESSAGE, TYPE_ROUTER_SOLICITATION};
     (TYPE_ROUTER_SOLICITATION..=TYPE_REDIRECT_MESSAGE).contains(&message)
 }
 
-/// What etherparse makes of what a packet carries. It also reads what a first fragment has, which a whole packet's slice leaves out.
+/// Parses a payload with etherparse, including that of a first fragment.
 pub(crate) fn payload(protocol: IpNumber, bytes: &[u8]) -> Payload {
     let port = |transport, port, is_new| Payload::Port { transport, port, is_new };
     let is_whole = match protocol {
@@ -199,7 +200,7 @@ pub(crate) fn payload(protocol: IpNumber, bytes: &[u8]) -> Payload {
                 Err(HeaderSliceError::Content(_)) => Payload::Contradictory,
             };
         }
-        // It does not know SCTP, whose ports lie where those of UDP are.
+        // etherparse does not parse SCTP. Its ports have the same offset as those of UDP.
         UDP | SCTP => {
             let transport = if protocol == UDP { Transport::Udp } else { Transport::Sctp };
             let udp = UdpSlice::from_slice_lax(bytes);
@@ -213,7 +214,7 @@ pub(crate) fn payload(protocol: IpNumber, bytes: &[u8]) -> Payload {
     if is_whole { Payload::Protocol(protocol.0) } else { Payload::Cut }
 }
 
-/// Whether parsing has stopped only behind the IP headers.
+/// Returns whether parsing stopped after the IP headers.
 fn is_of_payload(layer: Layer) -> bool {
     matches!(
         layer,

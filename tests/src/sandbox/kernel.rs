@@ -1,15 +1,15 @@
-//! What the running kernel can do, for tests of features that not every supported kernel has.
+//! Features of the running kernel, for tests that not every supported kernel can run.
 
 use rustix::system::uname;
 
-/// Whether the running kernel is `major.minor` or newer.
+/// Returns whether the running kernel is `major.minor` or newer.
 ///
-/// A test of a feature that came later returns early where this is false, and prints a line that begins with `skipped: `
-/// (`cargo xtask vm` counts those); from that version on, what does not work is a failure.
+/// A test of a newer feature returns early otherwise, and prints a line that starts with `skipped: `, which
+/// `cargo xtask vm` counts.
 ///
 /// # Panics
 ///
-/// If the kernel's release does not begin with two numbers.
+/// If the kernel's release does not start with two numbers.
 #[must_use]
 pub fn kernel_at_least(major: u32, minor: u32) -> bool {
     let release = uname().release().to_string_lossy().into_owned();

@@ -1,4 +1,4 @@
-//! The wire between the two namespaces: a veth pair that needs no neighbour discovery and is silent by itself.
+//! The wire between the two namespaces: a veth pair without neighbour discovery and without traffic of its own.
 
 use std::{num::NonZero, process::Command, ptr, thread};
 
@@ -10,9 +10,9 @@ use rustix::{
 use super::{process, queues};
 use crate::{MAC, Namespace, PEER_IPV4, PEER_IPV6, PEER_LINK, VICTIM_IPV4, VICTIM_IPV6, VICTIM_LINK};
 
-/// Joins the two by a veth pair with addresses, up and running.
+/// Connects both namespaces by a veth pair with addresses.
 pub(crate) fn connect(victim: &Namespace, peer: &Namespace) {
-    // A receive queue for each CPU: then every sender drains what it has queued itself, and the wire loses nothing.
+    // With a receive queue per CPU, every sender drains its own packets, and the wire loses none.
     let cpus = thread::available_parallelism().map_or(1, NonZero::get);
     let queues = format!("numtxqueues {cpus} numrxqueues {cpus}");
     ip(victim, &format!("link add {VICTIM_LINK} {queues} type veth peer name {PEER_LINK} {queues}"));
@@ -21,7 +21,8 @@ pub(crate) fn connect(victim: &Namespace, peer: &Namespace) {
         [(victim, VICTIM_LINK, VICTIM_IPV4, VICTIM_IPV6), (peer, PEER_LINK, PEER_IPV4, PEER_IPV6)]
     {
         let [a, b, c, d, e, f] = MAC;
-        // Without ARP the kernel sends every packet to its own link address: as both ends have the same one, it arrives.
+        // Without ARP the kernel sends every packet to its own link address. Both ends have the same one, so packets
+        // arrive.
         let address = format!("address {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x} arp off");
         ip(namespace, &format!("link set {link} {address} addrgenmode none"));
         ip(namespace, &format!("address add {ipv4}/16 dev {link}"));
@@ -29,7 +30,7 @@ pub(crate) fn connect(victim: &Namespace, peer: &Namespace) {
         namespace.run(|| receive_redirected(link));
         ip(namespace, "link set lo up");
         ip(namespace, &format!("link set {link} up"));
-        // Whatever source a test makes up can be answered.
+        // Every source address is reachable.
         ip(namespace, &format!("route add default dev {link}"));
         ip(namespace, &format!("-6 route add default dev {link}"));
     }
@@ -38,18 +39,19 @@ pub(crate) fn connect(victim: &Namespace, peer: &Namespace) {
     }
 }
 
-/// Runs `ip` with these words inside.
+/// Runs `ip` in a namespace and returns its output.
 ///
 /// # Panics
 ///
-/// With what it prints, if it fails.
+/// If it fails.
 pub(crate) fn ip(namespace: &Namespace, words: &str) -> String {
     let output = process::output(namespace, Command::new("ip").args(words.split_whitespace()));
     assert!(output.status.success(), "ip {words}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("ip prints UTF-8")
 }
 
-/// Lets a veth receive what XDP programs on its peer send: it must have either a program or GRO, so switch GRO on.
+/// Lets a veth receive packets that XDP programs of its peer send. It needs either a program or GRO, so this enables
+/// GRO.
 fn receive_redirected(link: &str) {
     /// `SIOCETHTOOL`
     const ETHTOOL: rustix::ioctl::Opcode = 0x8946;

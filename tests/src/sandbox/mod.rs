@@ -1,10 +1,10 @@
-//! The world of one test: a victim, a peer from which all traffic comes, and a private bpffs.
+//! The environment of one test: a victim, a peer that sends all traffic, and a private bpffs.
 
-pub mod kernel;
+pub(crate) mod kernel;
 mod link;
-pub mod namespace;
-pub mod process;
-pub mod queues;
+pub(crate) mod namespace;
+pub(crate) mod process;
+pub(crate) mod queues;
 
 use std::{
     fs,
@@ -20,21 +20,20 @@ use std::{
 
 use crate::{Namespace, Process};
 
-/// The victim's interface, which the tests protect.
+/// The victim's interface, which tests protect.
 pub const VICTIM_LINK: &str = "eth0";
-/// The peer's end of it.
+/// The peer's end of the veth pair.
 pub const PEER_LINK: &str = "peer0";
-/// The victim's address, in a /16.
+/// The victim's address in a /16.
 pub const VICTIM_IPV4: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
-/// The peer's address, in the same /16.
+/// The peer's address in the same /16.
 pub const PEER_IPV4: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
-/// The victim's address, in a /32.
+/// The victim's address in a /32.
 pub const VICTIM_IPV6: Ipv6Addr = Ipv6Addr::new(0xfd00, 9, 0, 0, 0, 0, 0, 1);
-/// The peer's address, in the same /32 and the same /64.
+/// The peer's address in the same /32 and /64.
 pub const PEER_IPV6: Ipv6Addr = Ipv6Addr::new(0xfd00, 9, 0, 0, 0, 0, 0, 2);
 
-/// A victim and a peer, joined by one link, that exist nowhere but in this process: when it ends, in whatever way, all
-/// of it is gone.
+/// A victim and a peer, connected by one link. They exist only in this process and end with it.
 #[derive(Debug)]
 pub struct Sandbox {
     victim: Arc<Namespace>,
@@ -43,11 +42,11 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Makes one; any number can exist at a time.
+    /// Creates a sandbox. Any number can exist at a time.
     ///
     /// # Panics
     ///
-    /// Without root's privileges, or iproute2.
+    /// Without root, or without iproute2.
     #[must_use]
     #[expect(clippy::new_without_default, reason = "making namespaces is nothing that happens by default")]
     pub fn new() -> Self {
@@ -56,25 +55,25 @@ impl Sandbox {
         Self { victim: Arc::new(victim), peer: Arc::new(peer), leaves_pins: AtomicBool::new(false) }
     }
 
-    /// Runs `work` on a thread in the victim's namespace, and returns what it returns.
+    /// Runs `work` on a thread in the victim's namespace and returns its result.
     ///
     /// # Panics
     ///
-    /// With what `work` panics with.
+    /// If `work` panics.
     pub fn victim<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         self.victim.run(work)
     }
 
-    /// Runs `work` on a thread in the peer's namespace, and returns what it returns.
+    /// Runs `work` on a thread in the peer's namespace and returns its result.
     ///
     /// # Panics
     ///
-    /// With what `work` panics with.
+    /// If `work` panics.
     pub fn peer<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         self.peer.run(work)
     }
 
-    /// Runs a program in the victim's namespace until it ends.
+    /// Runs a program in the victim's namespace until it exits.
     ///
     /// # Panics
     ///
@@ -93,7 +92,7 @@ impl Sandbox {
         Process::start(&self.victim, command)
     }
 
-    /// Runs `ip` with these words in the victim's namespace, and returns what it prints.
+    /// Runs `ip` in the victim's namespace and returns its output.
     ///
     /// # Panics
     ///
@@ -102,7 +101,7 @@ impl Sandbox {
         link::ip(&self.victim, words)
     }
 
-    /// Deletes the link between victim and peer, and makes it anew.
+    /// Deletes the link between victim and peer and creates it again.
     ///
     /// # Panics
     ///
@@ -112,11 +111,11 @@ impl Sandbox {
         link::connect(&self.victim, &self.peer);
     }
 
-    /// Gives the peer another address, for sockets to bind to.
+    /// Adds an address to the peer, for sockets to bind to.
     ///
     /// # Panics
     ///
-    /// If it has that one already.
+    /// If it already has that address.
     pub fn add_peer_address(&self, address: impl Into<IpAddr>) {
         match address.into() {
             IpAddr::V4(address) => link::ip(&self.peer, &format!("address add {address}/32 dev {PEER_LINK}")),
@@ -124,12 +123,12 @@ impl Sandbox {
         };
     }
 
-    /// The namespace that all traffic comes from.
+    /// Returns the namespace that sends all traffic.
     pub(crate) fn peer_namespace(&self) -> Arc<Namespace> {
         Arc::clone(&self.peer)
     }
 
-    /// Every file and folder in the private bpffs.
+    /// Returns every file and folder of the private bpffs.
     #[must_use]
     pub fn pins(&self) -> Vec<PathBuf> {
         let mut pins = self.victim(|| entries(Path::new("/sys/fs/bpf")));
@@ -138,7 +137,7 @@ impl Sandbox {
         pins
     }
 
-    /// Declares that the test leaves pins behind, for which the sandbox would otherwise panic on drop.
+    /// Permits pins that remain after the test. Otherwise the sandbox panics on drop.
     pub fn leave_pins(&self) {
         self.leaves_pins.store(true, Ordering::Relaxed);
     }
@@ -155,7 +154,7 @@ impl Drop for Sandbox {
     }
 }
 
-/// All that is below `folder`.
+/// Returns all entries below `folder`.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).expect("cannot list the bpffs").flatten() {

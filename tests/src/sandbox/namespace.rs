@@ -1,4 +1,4 @@
-//! Network namespaces without a name, which the kernel removes with their last user, however that one ends.
+//! Anonymous network namespaces, which the kernel removes with their last user.
 
 use std::{
     env,
@@ -21,11 +21,11 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Two network namespaces that see the same mounts: this process's, with an empty bpffs and an empty /run of their own.
+    /// Creates two network namespaces with the same mounts: those of this process, an empty bpffs and an empty /run.
     ///
     /// # Panics
     ///
-    /// Without the privilege to make them.
+    /// Without the privilege to create them.
     pub(crate) fn pair() -> (Self, Self) {
         let make = || {
             unshare(UnshareFlags::NEWNS | UnshareFlags::NEWNET)?;
@@ -40,11 +40,11 @@ impl Namespace {
         pair.unwrap_or_else(|error| panic!("cannot make namespaces: {error}; run `cargo xtask test` as root"))
     }
 
-    /// Runs `work` on a thread inside, and returns what it returns.
+    /// Runs `work` on a thread in the namespace and returns its result.
     ///
     /// # Panics
     ///
-    /// With what `work` panics with.
+    /// If `work` panics.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         thread::scope(|scope| {
             join(scope.spawn(|| {
@@ -54,9 +54,9 @@ impl Namespace {
         })
     }
 
-    /// Moves the calling thread inside, for good.
+    /// Moves the calling thread into the namespace.
     pub(crate) fn enter(&self) {
-        // Changing mounts also changes the working directory, which commands with relative paths rely on.
+        // Entering a mount namespace also changes the working directory, which commands with relative paths need.
         let folder = env::current_dir().expect("cannot read the working directory");
         unshare(UnshareFlags::FS).expect("cannot unshare the working directory");
         for (namespace, kind) in [(&self.mounts, LinkNameSpaceType::Mount), (&self.network, LinkNameSpaceType::Network)]
@@ -66,13 +66,13 @@ impl Namespace {
         env::set_current_dir(folder).expect("cannot return to the working directory");
     }
 
-    /// A path by which other processes reach the network namespace.
+    /// Returns a path to the network namespace for other processes.
     pub(crate) fn network_path(&self) -> String {
         use std::os::fd::AsRawFd as _;
         format!("/proc/{}/fd/{}", std::process::id(), self.network.as_raw_fd())
     }
 
-    /// The one that the calling thread is in.
+    /// Returns the namespaces of the calling thread.
     fn current() -> io::Result<Self> {
         let open = |kind| File::open(format!("/proc/thread-self/ns/{kind}")).map(OwnedFd::from);
         Ok(Self { mounts: open("mnt")?, network: open("net")? })
@@ -80,11 +80,11 @@ impl Namespace {
 }
 
 fn unshare(flags: UnshareFlags) -> rustix::io::Result<()> {
-    // SAFETY: no caller passes FILES, so that all threads go on sharing their file descriptors.
+    // SAFETY: no caller passes FILES, so all threads still share their file descriptors.
     unsafe { unshare_unsafe(flags) }
 }
 
-/// What the thread returned; if it panicked, so does the caller.
+/// Joins a thread and returns its result, or resumes its panic.
 pub(crate) fn join<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|payload| panic::resume_unwind(payload))
 }

@@ -1,4 +1,4 @@
-//! Programs that run inside a sandbox, and never outlive the test.
+//! Programs that run inside a sandbox and never outlive the test.
 
 use std::{
     io::{self, Read},
@@ -15,12 +15,12 @@ use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal
 
 use crate::Namespace;
 
-/// A program that runs in the background. Killed on drop, and by the kernel if the test is killed.
+/// A program in the background. Killed on drop, and by the kernel if the test is killed.
 #[derive(Debug)]
 pub struct Process {
-    /// Its handle.
+    /// The child process.
     pub child: Child,
-    /// The kernel kills the program when the thread that started it ends: that one waits until this is dropped.
+    /// The kernel kills the program when the thread that started it ends. That thread waits until this is dropped.
     _starter: Sender<()>,
 }
 
@@ -38,7 +38,7 @@ impl Process {
         Self { child, _starter: starter }
     }
 
-    /// Waits until it ends, and returns its exit status and what it wrote to pipes.
+    /// Waits until the program exits, and returns its exit status and the output of its pipes.
     ///
     /// # Panics
     ///
@@ -57,11 +57,11 @@ impl Process {
         output
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the program.
     ///
     /// # Panics
     ///
-    /// If it has been waited for.
+    /// After [`Self::wait`].
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("cannot send a signal");
     }
@@ -74,7 +74,7 @@ impl Drop for Process {
     }
 }
 
-/// Runs `command` inside until it ends.
+/// Runs a program in a namespace until it exits.
 ///
 /// # Panics
 ///

@@ -1,4 +1,4 @@
-//! Traffic from the peer, sent by the kernel itself: millions of packets a second, all counted.
+//! Traffic from the peer, sent by the kernel: millions of packets per second, with exact counters.
 
 use std::{
     io, panic,
@@ -23,10 +23,10 @@ use rustix::{
 use super::{interrupt::interrupt, walk::Walk};
 use crate::{Namespace, OBJECT, PEER_LINK, Sandbox, kernel_at_least};
 
-/// Packets that the kernel makes at a time. A veth's ring takes four of these.
+/// Packets that the kernel creates at a time. A veth ring holds four batches.
 const BATCH: u32 = 64;
 
-/// What to send, and how.
+/// Contents and rate of a flood.
 #[derive(Debug, Clone)]
 pub struct Flood {
     frame: Vec<u8>,
@@ -35,80 +35,80 @@ pub struct Flood {
     cpu: Option<usize>,
 }
 
-/// A flood that is being sent. It stops when this is dropped.
+/// A running flood, stopped on drop.
 pub struct Running {
     counter: Arc<Counter>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Packets sent, as the program counts them.
+/// Sent packets, as the program counts them.
 type Counter = Array<MapData, u64>;
-/// As the program has it.
+/// The frame's beginning in the program's format.
 type Head = [u64; 16];
 
 impl Flood {
-    /// As many of this frame as one CPU can send, from the source that it names.
+    /// Returns a flood of this frame, as fast as one CPU can send.
     #[must_use]
     pub fn of(frame: impl Into<Vec<u8>>) -> Self {
         Self { frame: frame.into(), walk: Walk::default(), pace: None, cpu: None }
     }
 
-    /// From `count` sources in turn, beginning with the frame's: address by address for IPv4, /64 by /64 for IPv6.
+    /// Uses `count` sources in turn, starting with the frame's: single addresses for IPv4, and /64 prefixes for IPv6.
     ///
     /// # Panics
     ///
-    /// If the frame's headers are not sound.
+    /// If the frame's headers are invalid.
     #[must_use]
     pub fn sources(mut self, count: u32) -> Self {
         self.walk = Walk::sources(&self.frame, count);
         self
     }
 
-    /// From `count` addresses in turn, beginning with the frame's.
+    /// Uses `count` addresses in turn, starting with the frame's.
     ///
     /// # Panics
     ///
-    /// If the frame's headers are not sound.
+    /// If the frame's headers are invalid.
     #[must_use]
     pub fn addresses(mut self, count: u32) -> Self {
         self.walk = Walk::addresses(&self.frame, count);
         self
     }
 
-    /// Each packet from another IPv4 address, all over the address space; `used` of them are left out.
+    /// Uses another IPv4 address for each packet, from the whole address space without the first `used` ones.
     ///
     /// # Panics
     ///
-    /// If the frame's headers are not sound.
+    /// If the frame's headers are invalid.
     #[must_use]
     pub fn endless(mut self, used: u32) -> Self {
         self.walk = Walk::endless(&self.frame, used);
         self
     }
 
-    /// Draws each packet's source at random instead of taking turns.
+    /// Draws each packet's source at random.
     #[must_use]
     pub fn in_random_order(mut self) -> Self {
         self.walk = self.walk.in_random_order();
         self
     }
 
-    /// Sends this many packets per second in all, evenly, one by one: 50,000 are about the most that this can do.
+    /// Sends this many packets per second in all, evenly and one by one. The maximum is about 50,000.
     #[must_use]
     pub fn pace(mut self, packets_per_second: u64) -> Self {
         self.pace = Some(packets_per_second);
         self
     }
 
-    /// Sends from this CPU only, counted from 0.
+    /// Sends only from this CPU, counted from 0.
     #[must_use]
     pub fn on_cpu(mut self, cpu: usize) -> Self {
         self.cpu = Some(cpu);
         self
     }
 
-    /// Sends exactly `packets` packets. All of them have arrived when it returns.
+    /// Sends exactly `packets` packets, which have arrived when it returns.
     ///
     /// # Panics
     ///
@@ -118,7 +118,7 @@ impl Flood {
         assert_eq!(sent, packets);
     }
 
-    /// Sends for this long, and returns how many packets that were.
+    /// Sends for this long and returns the number of packets.
     ///
     /// # Panics
     ///
@@ -134,7 +134,7 @@ impl Flood {
     ///
     /// # Panics
     ///
-    /// If the kernel does not take the program.
+    /// If the kernel refuses the program.
     #[must_use]
     pub fn start(&self, sandbox: &Sandbox) -> Running {
         self.begin(sandbox, u64::MAX)
@@ -163,7 +163,7 @@ impl Flood {
         Running { counter, stop, thread: Some(thread) }
     }
 
-    /// The frame's beginning, as the program restores it.
+    /// Returns the frame's beginning, which the program restores.
     fn head(&self) -> Head {
         let mut head = [0; _];
         for (word, bytes) in head.iter_mut().zip(self.frame.chunks_exact(8)) {
@@ -174,13 +174,13 @@ impl Flood {
 }
 
 impl Running {
-    /// Packets sent so far.
+    /// Returns packets sent so far.
     #[must_use]
     pub fn sent(&self) -> u64 {
         count(&self.counter)
     }
 
-    /// Stops, and returns how many packets were sent.
+    /// Stops the flood and returns the number of sent packets.
     ///
     /// # Panics
     ///
@@ -212,7 +212,7 @@ impl Drop for Running {
     }
 }
 
-/// The thread that sends.
+/// The sending thread.
 struct Sender {
     flood: Flood,
     namespace: Arc<Namespace>,
@@ -229,7 +229,8 @@ impl Sender {
             cpus.set(cpu);
             sched_setaffinity(None, &cpus).expect("cannot move to this CPU");
         }
-        // Linux 7 preempts lazily: what waits for a grace period of RCU, as our own commands do, would wait for the end of the run.
+        // Linux 7 preempts lazily. Anything that waits for an RCU grace period, like our commands, would wait for the
+        // end of the run.
         let most = if kernel_at_least(7, 0) { 100_000 } else { u64::from(u32::MAX) };
         let program: &Xdp = self.ebpf.program("send").unwrap().try_into().unwrap();
         let context = context(self.flood.frame.len() as u32);
@@ -242,7 +243,7 @@ impl Sender {
             }
             match self.flood.pace {
                 Some(_) if missing == 0 => thread::sleep(Duration::from_millis(1)),
-                // More than one at a time make the kernel wait, before and after, until all CPUs know the program.
+                // Several programs at a time make the kernel wait before and after, until all CPUs know the program.
                 Some(_) => inject(program, &self.flood.frame, &context, 1),
                 None => inject(program, &self.flood.frame, &context, missing.min(most) as u32),
             }
@@ -250,12 +251,12 @@ impl Sender {
     }
 }
 
-/// How many packets are due after `elapsed`.
+/// Returns how many packets are due after `elapsed`.
 fn due(elapsed: Duration, per_second: u64) -> u64 {
     (elapsed.as_nanos() * u128::from(per_second) / 1_000_000_000) as u64
 }
 
-/// Has the kernel run the program on `packets` live frames, or fewer if a signal comes in between.
+/// Has the kernel run the program on `packets` live frames, or fewer if a signal arrives.
 fn inject(program: &Xdp, frame: &[u8], context: &[u8], packets: u32) {
     let mut options = TestRunOptions::new();
     options.data_in = Some(frame);
@@ -270,7 +271,7 @@ fn inject(program: &Xdp, frame: &[u8], context: &[u8], packets: u32) {
     }
 }
 
-/// The `struct xdp_md` of a frame of `length` bytes that comes from the peer's link.
+/// Returns the `struct xdp_md` of a frame of `length` bytes from the peer's link.
 fn context(length: u32) -> [u8; 24] {
     let socket = socket(AddressFamily::INET, SocketType::DGRAM, None).expect("cannot open a socket");
     let link = name_to_index(socket, PEER_LINK).expect("the peer has no link");

@@ -1,4 +1,4 @@
-//! Ends a system call that another thread is in.
+//! Interruption of a system call on another thread.
 
 use std::{
     os::unix::thread::JoinHandleExt as _,
@@ -7,10 +7,10 @@ use std::{
     time::Duration,
 };
 
-/// Interrupts `thread` again and again until it has ended, which it must do once it is interrupted.
+/// Interrupts `thread` repeatedly until it has ended.
 pub(crate) fn interrupt(thread: &JoinHandle<()>) {
     static HANDLER: Once = Once::new();
-    // SAFETY: the handler does nothing, and nobody else in this process uses the signal.
+    // SAFETY: the handler does nothing, and this process does not use the signal otherwise.
     HANDLER.call_once(|| unsafe {
         libc::signal(libc::SIGUSR1, nothing as extern "C" fn(libc::c_int) as libc::sighandler_t);
     });
@@ -21,5 +21,5 @@ pub(crate) fn interrupt(thread: &JoinHandle<()>) {
     }
 }
 
-/// That there is a handler at all is what makes the signal interrupt.
+/// The signal interrupts system calls only if it has a handler.
 extern "C" fn nothing(_signal: libc::c_int) {}

@@ -1,8 +1,8 @@
 //! Traffic in a sandbox: senders and receivers.
 
-pub mod ear;
-pub mod flood;
+pub(crate) mod flood;
+pub(crate) mod frame_receiver;
 mod interrupt;
-pub mod raw;
-pub mod sink;
+pub(crate) mod raw;
+pub(crate) mod sink;
 mod walk;

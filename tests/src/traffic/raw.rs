@@ -1,4 +1,4 @@
-//! Frames handed to an interface as they are.
+//! Raw frames, sent out of an interface unchanged.
 
 use std::{
     ffi::CString,
@@ -10,13 +10,13 @@ use std::{
 ///
 /// # Panics
 ///
-/// If there is no such interface, or it is down.
+/// If the interface does not exist or is down.
 pub fn send_raw(link: &str, frame: &[u8], count: usize) {
     let name = CString::new(link).expect("a name without zeroes");
     // SAFETY: the arguments are plain numbers.
     let socket = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0) };
     assert!(socket >= 0, "cannot open a packet socket: {}", io::Error::last_os_error());
-    // SAFETY: the kernel has just made this descriptor for us.
+    // SAFETY: the kernel has just created this descriptor for us.
     let socket = unsafe { OwnedFd::from_raw_fd(socket) };
     // SAFETY: all zeroes are a valid `struct sockaddr_ll`.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };

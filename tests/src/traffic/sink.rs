@@ -1,4 +1,4 @@
-//! Another XDP program than ours on an interface.
+//! Other XDP programs on an interface.
 
 use std::{
     io,
@@ -18,7 +18,7 @@ use aya::{
 
 use crate::{OBJECT, PEER_LINK, Sandbox};
 
-/// A program that counts every packet and then drops it or lets it pass. Detached on drop.
+/// A program that counts every packet and then drops it or passes it. Detached on drop.
 #[derive(Debug)]
 pub struct Sink {
     ebpf: Ebpf,
@@ -27,31 +27,32 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// Attaches the program that drops: the fastest that a receiver can be.
+    /// Attaches the dropping program, the fastest possible receiver.
     ///
     /// # Panics
     ///
-    /// If `link` has a program already.
+    /// If `link` already has a program.
     #[must_use]
     pub fn dropping(sandbox: &Sandbox, link: &str) -> Self {
         Self::attach(link, "drop", |attach| sandbox.victim(attach))
     }
 
-    /// Attaches the program that lets pass.
+    /// Attaches the passing program.
     ///
     /// # Panics
     ///
-    /// If `link` has a program already.
+    /// If `link` already has a program.
     #[must_use]
     pub fn passing(sandbox: &Sandbox, link: &str) -> Self {
         Self::attach(link, "pass", |attach| sandbox.victim(attach))
     }
 
-    /// Attaches the program that lets pass to the peer's link: without one, it takes nothing that a program of the victim's sends back.
+    /// Attaches the passing program to the peer's link. Without a program, that link takes nothing that the victim's
+    /// program sends back.
     ///
     /// # Panics
     ///
-    /// If that link has a program already.
+    /// If that link already has a program.
     #[must_use]
     pub fn at_the_peer(sandbox: &Sandbox) -> Self {
         Self::attach(PEER_LINK, "pass", |attach| sandbox.peer(attach))
@@ -61,14 +62,14 @@ impl Sink {
         let mut ebpf = Ebpf::load(OBJECT).expect("cannot load the kernel side of the tests");
         let program: &mut Xdp = ebpf.program_mut(name).unwrap().try_into().unwrap();
         program.load().expect("the kernel refuses the program");
-        // The loopback interface has no driver to run in.
+        // The loopback interface has no driver.
         let mode = if link == "lo" { XdpMode::Skb } else { XdpMode::Driver };
         let link = inside(Box::new(|| program.attach(link, mode).expect("cannot attach")));
         let link = Attached::of(program.take_link(link).unwrap());
         Self { ebpf, name, link: Some(link) }
     }
 
-    /// Packets that arrived.
+    /// Returns the number of received packets.
     ///
     /// # Panics
     ///
@@ -79,7 +80,7 @@ impl Sink {
         counter.get(&0, 0).unwrap().iter().sum()
     }
 
-    /// Pins the program's link, from within the victim's namespace: from then on it stays attached until that pin goes.
+    /// Pins the program's link, from within the victim's namespace. It stays attached until the pin is removed.
     ///
     /// # Panics
     ///
@@ -89,7 +90,7 @@ impl Sink {
         attached.0.take().expect("already pinned").pin(path).expect("cannot pin");
     }
 
-    /// Pins the program itself, from within the victim's namespace, for other tools to attach.
+    /// Pins the program, from within the victim's namespace, for other tools to attach.
     ///
     /// # Panics
     ///
@@ -99,7 +100,7 @@ impl Sink {
         program.pin(path).expect("cannot pin");
     }
 
-    /// Identifies the program while it is loaded.
+    /// Returns the id of the program.
     ///
     /// # Panics
     ///
@@ -111,10 +112,10 @@ impl Sink {
     }
 }
 
-/// Attaches, on a thread of the right namespace.
+/// Attaches on a thread of the right namespace.
 type Attach<'a> = Box<dyn FnOnce() -> XdpLinkId + Send + 'a>;
 
-/// What a program is attached by, until this is dropped.
+/// The attachment of a program, until dropped.
 #[derive(Debug)]
 pub(crate) struct Attached(Option<FdLink>);
 
@@ -125,13 +126,13 @@ impl Attached {
 }
 
 impl Drop for Attached {
-    /// Detaches at once. The kernel would do so with the last descriptor of the link, which a program that another test has just started
-    /// may still hold.
+    /// Detaches at once. The kernel would do so with the last descriptor of the link, which a process that another test
+    /// just started may still hold.
     fn drop(&mut self) {
         if let Some(link) = self.0.take() {
             let id = link.info().expect("cannot read the link").id();
             let fd = bpf(BPF_LINK_GET_FD_BY_ID, &mut [id, 0, 0]).expect("cannot open the link");
-            // SAFETY: the kernel has just made this descriptor for us.
+            // SAFETY: the kernel has just created this descriptor for us.
             let fd = unsafe { OwnedFd::from_raw_fd(fd) };
             bpf(BPF_LINK_DETACH, &mut [fd.as_raw_fd().cast_unsigned(), 0, 0]).expect("cannot detach the link");
         }
@@ -142,7 +143,7 @@ impl Drop for Attached {
 const BPF_LINK_GET_FD_BY_ID: libc::c_long = 30;
 const BPF_LINK_DETACH: libc::c_long = 34;
 
-/// A BPF system call whose attributes are plain numbers.
+/// Makes a BPF system call whose attributes are plain numbers.
 fn bpf(command: libc::c_long, attributes: &mut [u32; 3]) -> io::Result<i32> {
     // SAFETY: the kernel only reads the attributes, which are as long as they say.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, attributes.as_mut_ptr(), size_of_val(attributes)) };

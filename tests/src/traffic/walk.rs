@@ -1,37 +1,37 @@
-//! How one frame stands for many sources.
+//! The sources that one frame is sent from.
 
 use aya::EbpfLoader;
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 
-/// The sources that a frame is sent from, which differ in 32 bits.
+/// The sources of a frame, which differ in 32 bits.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Walk {
-    /// Their number; 0 leaves the frame as it is.
+    /// Number of sources; 0 leaves the frame unchanged.
     count: u32,
-    /// Not 0 if each packet's source is drawn at random.
+    /// Not 0 if each packet's source is random.
     random_order: u32,
-    /// Not 0 if every packet has a source of its own.
+    /// Not 0 if every packet has another source.
     endless: u32,
-    /// Where in the frame the 32 bits are, and their value for the first source, or its number if they are endless.
+    /// Offset of the 32 bits in the frame, and their value for the first source, or its number if sources are endless.
     source_at: u32,
     first: u32,
-    /// Where in the frame the checksums are that cover the source; 0 where there is none.
+    /// Offsets of the checksums that cover the source; 0 if there is none.
     header_checksum_at: u32,
     transport_checksum_at: u32,
 }
 
 impl Walk {
-    /// `count` sources from that of `frame` up: address by address for IPv4, /64 by /64 for IPv6.
+    /// Returns `count` sources from that of `frame` on: single addresses for IPv4, and /64 prefixes for IPv6.
     pub(crate) fn sources(frame: &[u8], count: u32) -> Self {
         Self::new(frame, count, 4)
     }
 
-    /// `count` sources from that of `frame` up, address by address.
+    /// Returns `count` addresses from that of `frame` on.
     pub(crate) fn addresses(frame: &[u8], count: u32) -> Self {
         Self::new(frame, count, 12)
     }
 
-    /// Another source for each packet, of which the first `used` are left out.
+    /// Returns another source for each packet, without the first `used` ones.
     pub(crate) fn endless(frame: &[u8], used: u32) -> Self {
         Self { endless: 1, first: used, ..Self::sources(frame, 0) }
     }
@@ -40,9 +40,9 @@ impl Walk {
         Self { random_order: 1, ..self }
     }
 
-    /// For IPv6, the 32 bits begin at byte `counted` of the address.
+    /// For IPv6, the 32 bits start at byte `counted` of the address.
     fn new(frame: &[u8], count: u32, counted: usize) -> Self {
-        let packet = SlicedPacket::from_ethernet(frame).expect("the frame is not sound, so its source is unknown");
+        let packet = SlicedPacket::from_ethernet(frame).expect("the frame is invalid, so its source is unknown");
         let offset = |part: &[u8]| part.as_ptr().addr() - frame.as_ptr().addr();
         let (source_at, header_checksum_at) = match &packet.net {
             Some(NetSlice::Ipv4(ip)) => (offset(ip.header().slice()) + 12, offset(ip.header().slice()) + 10),
@@ -61,7 +61,7 @@ impl Walk {
         Self { count, random_order: 0, endless: 0, source_at, first, header_checksum_at, transport_checksum_at }
     }
 
-    /// Tells the program `send`.
+    /// Passes the sources to the program `send`.
     pub(crate) fn configure<'a>(&'a self, loader: &mut EbpfLoader<'a>) {
         loader
             .override_global("SOURCES", &self.count, true)

@@ -61,7 +61,7 @@ fn a_ban_survives_processes_and_floods_and_expires_on_time() {
         };
         let received = Instant::now();
         assert!(received >= before + BAN, "{front}: lifted after {:?} by {spoofed} packets", received - before);
-        assert!(through > 0, "{front}: nothing was sent while the ban stood");
+        assert!(through > 0, "{front}: no packet was sent during the ban");
         // The source has stayed within its limit since, so every packet after the ban passes.
         let refused = sent[through - 1] - banned;
         assert!(refused < BAN + LATE, "{front}: a packet {refused:?} after the last of the flood was dropped");

@@ -43,7 +43,7 @@ fn holds_who_is_over_and_spares_who_is_under(front: &str) {
         (flood.stop(), sent)
     });
 
-    assert!(offered > 500_000, "that was no flood: {offered} packets");
+    assert!(offered > 500_000, "too few packets for a flood: {offered} packets");
     let flood = received.from(FLOODER);
     assert_within(flood.count, f64::from(burst) + f64::from(rate) * flood.seconds(), 0.02);
     assert_eq!(received.from(BEHAVED).count, sent, "the source under its limit lost packets");
@@ -133,7 +133,10 @@ fn every_rule_change_applies_at_once_to_a_flooding_source() {
         while flood.sent() < sent + 100_000 {
             thread::yield_now();
         }
-        assert!(passed(&source(&ratelimit, "10.9.0.66")) >= before + 90_000, "an allowed source passes");
+        assert!(
+            passed(&source(&ratelimit, "10.9.0.66")) >= before + 90_000,
+            "packets of an allowed source were dropped"
+        );
         flood.stop();
     });
     ratelimit.ok("detach --all");

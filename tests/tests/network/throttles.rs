@@ -71,7 +71,7 @@ fn an_elastic_limit_uses_the_capacity_that_others_leave() {
         ratelimit.ok(&format!("limit set {FLOODER} --packets 1/d --algorithm {kind} --throttle elastic"));
         let counts = || ["within-limit", "within-capacity", "over-packets"].map(|reason| count(&ratelimit, reason));
         Flood::of(Frame::udp(FLOODER, PORT)).send(&sandbox, 800);
-        assert_eq!(counts(), [1, 799, 0], "{kind}: there was room");
+        assert_eq!(counts(), [1, 799, 0], "{kind}: packets within capacity were dropped");
 
         // Other traffic uses the whole capacity and loses nothing.
         let last = thread::available_parallelism().unwrap().get() - 1;
@@ -83,7 +83,7 @@ fn an_elastic_limit_uses_the_capacity_that_others_leave() {
         let sent = others.stop();
         let [within, elastic, over] = counts();
         assert_eq!((within, elastic + over), (1 + sent, 799 + 2_000), "{kind}");
-        assert!(over >= 1_000, "{kind}: only {over} of 2000 packets had no room beside {sent} others");
+        assert!(over >= 1_000, "{kind}: only {over} of 2000 packets were dropped beside {sent} others");
 
         // The free capacity is available at once: no command, and only the time that the debt needs to drain.
         let deadline = Instant::now() + Duration::from_secs(20);
@@ -93,7 +93,7 @@ fn an_elastic_limit_uses_the_capacity_that_others_leave() {
             if counts()[1] > elastic {
                 break;
             }
-            assert!(Instant::now() < deadline, "{kind}: there is no room again");
+            assert!(Instant::now() < deadline, "{kind}: the capacity did not become free");
         }
         // Without a capacity the limit is hard.
         ratelimit.ok(&format!("attach {VICTIM_LINK} --capacity off"));

@@ -67,7 +67,7 @@ fn an_upgrade_keeps_rules_buckets_and_counters_and_lets_no_packet_through() {
             assert!(bucket["dropped"]["packets"].as_u64().unwrap() > 0, "{bucket}");
         }
         let offered = flood.stop();
-        println!("two changes of version while {offered} packets came");
+        println!("two upgrades during {offered} packets");
         assert!(offered > 50_000);
     });
     assert_eq!(received.from(FLOODER).count, BURST);

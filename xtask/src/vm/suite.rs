@@ -69,7 +69,8 @@ pub(super) fn check(programs: &[(PathBuf, PathBuf)]) -> Result<()> {
         let (path, _) = found.with_context(|| format!("no test program {program}"))?;
         let tests = output(Command::new(path).arg("--list"))?;
         let is_meant = |line: &str| {
-            if test.ends_with([':', '_']) { line.starts_with(test) } else { line == format!("{test}: test") }
+            test.starts_with(':')
+                || if test.ends_with([':', '_']) { line.starts_with(test) } else { line == format!("{test}: test") }
         };
         // The test programs select every test whose name contains the given one.
         let mut found = tests.lines().filter(|line| line.contains(test)).peekable();

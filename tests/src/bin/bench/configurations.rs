@@ -1,4 +1,4 @@
-//! The rows of the benchmark: ways to set the limiter up.
+//! The rows of the benchmark: configurations of the limiter.
 
 use std::cmp::Reverse;
 
@@ -22,30 +22,30 @@ use crate::{
     state::{State, never_reached},
 };
 
-/// The port that packets go to.
+/// Destination port of packets.
 pub(crate) const PORT: u16 = 9;
 
-/// The row that ratios are taken against.
+/// The row that ratios refer to.
 pub(crate) const REFERENCE: &str = "front off";
 
-/// One row. A new one says what differs from [`DEFAULT`].
+/// One row, as the difference to [`DEFAULT`].
 pub(crate) struct Configuration {
     pub(crate) name: &'static str,
-    /// What it changes in settings that already have room for the sources.
+    /// Changes settings that already have space for the sources.
     pub(crate) settings: fn(Settings) -> Settings,
-    /// What is there before any policy, for traffic from at most this many sources.
+    /// Sets rules before any policy, for traffic from at most this many sources.
     pub(crate) prepare: fn(&mut Bytecode, Sources) -> Result<()>,
-    /// Puts the traffic's sources under a policy, again and again under others.
+    /// Sets the policy of the traffic's sources, and replaces it repeatedly.
     pub(crate) rules: fn(&mut Bytecode, &Policy),
-    /// What it is measured at.
+    /// States that are measured.
     pub(crate) states: &'static [State],
-    /// How many sources it is measured with.
+    /// Numbers of sources that are measured.
     pub(crate) sources: &'static [Sources],
     /// Whether it is also measured with real frames and on two CPUs.
     pub(crate) on_wire: bool,
 }
 
-/// Every number of sources. Thousands are decimal: a full map of 65,536 would evict some of as many sources.
+/// All numbers of sources. Thousands are decimal, since a full map of 65,536 would evict some of as many sources.
 pub(crate) const SOURCES: [Sources; 7] = [
     Sources::Count(1),
     Sources::Count(1_000),
@@ -55,13 +55,13 @@ pub(crate) const SOURCES: [Sources; 7] = [
     Sources::Count(1_000_000),
     Sources::Endless,
 ];
-/// A source that is known has its rule in its bucket; new ones show what looking it up costs.
+/// A known source caches its rule in its bucket. New sources show the cost of a lookup.
 const FEW_SOURCES: &[Sources] = &[Sources::Count(1), Sources::Count(64_000), Sources::Endless];
 
-/// Unknown sources' packets per second that none reaches.
+/// A limit of unknown sources that no flood reaches.
 const UNLIMITED: u64 = 100_000_000;
 
-/// The product as it is.
+/// The default configuration.
 pub(crate) const DEFAULT: Configuration = Configuration {
     name: "default",
     settings: |settings| settings,
@@ -72,17 +72,17 @@ pub(crate) const DEFAULT: Configuration = Configuration {
     on_wire: true,
 };
 
-/// A row with rules of its own, for few numbers of sources.
+/// A row with its own rules, for few numbers of sources.
 pub(crate) const SPECIAL: Configuration =
     Configuration { states: &[State::Passing], sources: FEW_SOURCES, on_wire: false, ..DEFAULT };
 
-/// All rows but those of the [algorithms](crate::algorithms).
+/// All rows except those of the [algorithms](crate::measure::algorithms).
 pub(crate) const CONFIGURATIONS: [Configuration; 13] = [
     DEFAULT,
     Configuration { name: "front off", settings: |settings| Settings { cells: 0, ..settings }, ..DEFAULT },
     Configuration {
         name: "everything on",
-        // Each source has a parent with an entry of its own, and a map that is nearly full would evict some.
+        // Each source has a parent entry of its own, and an almost full map would evict some.
         settings: |settings| Settings {
             services: true,
             parents: true,
@@ -133,7 +133,7 @@ pub(crate) const CONFIGURATIONS: [Configuration; 13] = [
 ];
 
 impl Configuration {
-    /// The limiter as this row has it, ready for packets of so many sources.
+    /// Creates the limiter of this row, for packets of this many sources.
     pub(crate) fn build(&self, sources: Sources) -> Result<Bytecode> {
         let buckets = match sources {
             Sources::Count(count) => count.next_power_of_two().max(names::BUCKETS_DEFAULT),
@@ -146,7 +146,7 @@ impl Configuration {
     }
 }
 
-/// Services, parents, and rules that are not about the traffic.
+/// Sets services, parents, and rules of other sources.
 fn everything(bytecode: &mut Bytecode, policy: &Policy) {
     let wide = per_second(100_000_000, 1_000_000);
     let parents = [Scope::Prefix(IPV4, Reverse(24)), Scope::All].map(|scope| ParentLimit { scope, policy: wide });
@@ -155,7 +155,7 @@ fn everything(bytecode: &mut Bytecode, policy: &Policy) {
     bytecode.set("default", per_second(1, 1));
 }
 
-/// Limits of packets and of bytes, neither of which is ever reached.
+/// Returns limits of packets and bytes that are never reached.
 fn of_both() -> Policy {
     let bytes = Rate { amount: 50_000_000_000, period: SECOND };
     let bytes = Limit { bytes: Some(bytes), burst: Some(1_000_000), ..Limit::default() }.policy();

@@ -1,4 +1,4 @@
-//! Very many rules that are not about the traffic.
+//! Very many rules of other sources.
 
 use anyhow::Result;
 use aya::maps::lpm_trie::Key;
@@ -9,10 +9,10 @@ use ratelimit_common::{
 };
 use ratelimit_tests::{Bytecode, Sources, Walker};
 
-/// Where the numbers of addresses with rules begin: those of the traffic are below.
+/// First number of addresses with rules. Those of the traffic are below.
 const OTHERS: u32 = 1 << 30;
 
-/// Allows `count` prefixes all over IPv4 that contain none of the traffic's sources.
+/// Allows `count` prefixes of IPv4 that contain no source of the traffic.
 pub(crate) fn prefix_rules(bytecode: &mut Bytecode, sources: Sources, count: usize) -> Result<()> {
     let traffic = addresses(sources);
     let drawn = (0..).map(|number| {
@@ -35,7 +35,7 @@ pub(crate) fn prefix_rules(bytecode: &mut Bytecode, sources: Sources, count: usi
     Ok(bytecode.tables.renew()?)
 }
 
-/// Allows `count` addresses all over IPv4 that are none of the traffic's sources.
+/// Allows `count` addresses of IPv4 that are no sources of the traffic.
 pub(crate) fn host_rules(bytecode: &mut Bytecode, count: u32) -> Result<()> {
     let mut filter = Filter::default();
     for number in OTHERS..OTHERS + count {
@@ -47,7 +47,7 @@ pub(crate) fn host_rules(bytecode: &mut Bytecode, count: u32) -> Result<()> {
     Ok(bytecode.tables.renew()?)
 }
 
-/// The traffic's sources, sorted.
+/// Returns the traffic's sources in ascending order.
 fn addresses(sources: Sources) -> Vec<u32> {
     let count = match sources {
         Sources::Count(count) => count,

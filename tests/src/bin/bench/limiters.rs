@@ -1,5 +1,5 @@
-//! What stands in the way of real frames: nothing, the product, nftables, or iptables. All of them drop what passes at the hook where
-//! they are, and count it, so that only the limiters are compared.
+//! Limiters for real frames: none, the product, nftables and iptables. All of them drop what passes at their hook and
+//! count it, so that only the limiters are compared.
 
 use std::process::Command;
 
@@ -12,23 +12,23 @@ use crate::{
     state::{State, never_reached, reached_at_once},
 };
 
-/// Sources that both others may know at a time: the most that iptables takes.
+/// Maximum number of sources of both other limiters, set by iptables.
 const ENTRIES: u32 = 1 << 20;
 
-/// What frames can meet.
+/// A limiter of real frames.
 #[derive(Clone, Copy)]
 pub(crate) enum Limiter {
     /// An XDP program that drops.
     Floor,
     /// A row of the benchmark.
     Ours(&'static Configuration),
-    /// A dynamic set with a limit for each address, in the hook behind the driver.
+    /// A dynamic set with a limit per address, in the hook after the driver.
     Nftables,
     /// The match `hashlimit` in the first table.
     Iptables,
 }
 
-/// A limiter at the victim's link. Taken away on drop.
+/// A limiter at the victim's link. Removed on drop.
 pub(crate) enum Standing<'a> {
     Floor(Sink),
     Ours(Box<Bytecode>),
@@ -46,16 +46,16 @@ impl Limiter {
         }
     }
 
-    /// Whether this machine has it.
+    /// Checks that this machine has the limiter.
     ///
     /// # Errors
     ///
-    /// What is missing.
+    /// If something is missing, with its name.
     pub(crate) fn check(self, sandbox: &Sandbox) -> Result<()> {
         self.set_up(sandbox, State::Over, Sources::Count(1)).map(drop)
     }
 
-    /// Puts it up, with nothing counted and no source known.
+    /// Installs the limiter, without counters and sources.
     pub(crate) fn set_up(self, sandbox: &Sandbox, state: State, sources: Sources) -> Result<Standing<'_>> {
         let is_over = state == State::Over;
         match self {
@@ -83,7 +83,7 @@ impl Limiter {
                 Ok(Standing::Nftables(sandbox))
             }
             Self::Iptables => {
-                // It has no higher rate; a burst of a second more is not used up by one source within a sample.
+                // It has no higher rate. One source does not use up a burst of another second within a sample.
                 let rate = if is_over { ["1/hour", "1"] } else { ["1000000/sec", "1000000"] };
                 let entries = ENTRIES.to_string();
                 let limit = format!(
@@ -102,7 +102,8 @@ impl Limiter {
 }
 
 impl Standing<'_> {
-    /// Sets how many sources may get a bucket per second, and returns how many might, where there is such a budget.
+    /// Sets the admission budget per second, and returns how many buckets were possible, if the limiter has such a
+    /// budget.
     pub(crate) fn set_admissions(&mut self, per_second: u64) -> u64 {
         match self {
             Self::Ours(bytecode) => bytecode.set_admissions(per_second),
@@ -110,14 +111,14 @@ impl Standing<'_> {
         }
     }
 
-    /// Packets that were within their limit, and over it.
+    /// Returns packets within and over their limit.
     pub(crate) fn verdicts(&self) -> Result<(u64, u64)> {
         let numbers = |text: &str| text.split_whitespace().filter_map(|word| word.parse().ok()).collect::<Vec<u64>>();
         match self {
             Self::Floor(sink) => Ok((sink.received(), 0)),
             Self::Ours(bytecode) => verdicts(bytecode),
             Self::Nftables(sandbox) => {
-                // Terse, and everything: for anything less, nft reads all addresses first.
+                // Terse output of everything: otherwise nft reads all addresses first.
                 let text = run(sandbox, "nft", &words("--terse list ruleset"))?;
                 let counters: Vec<_> = text.split("counter packets").skip(1).collect();
                 ensure!(counters.len() == 2, "nft lists other rules than were set: {text}");
@@ -143,7 +144,7 @@ impl Drop for Standing<'_> {
     }
 }
 
-/// Runs a command in the victim's namespace, and returns what it prints.
+/// Runs a command in the victim's namespace and returns its output.
 fn run(sandbox: &Sandbox, program: &str, words: &[&str]) -> Result<String> {
     let mut command = Command::new(program);
     command.args(words);

@@ -1,4 +1,4 @@
-//! What a packet costs and how many of them pass, beside other limiters. Figures compare within one run only.
+//! Benchmark: cost and rate of packets, beside other limiters. Figures compare only within one run.
 
 mod configurations;
 mod crowd;
@@ -25,7 +25,7 @@ fn main() -> Result<()> {
     let text = fs::read_to_string("/proc/cpuinfo")?;
     let machine = text.lines().find_map(|line| line.strip_prefix("model name\t: ")).unwrap_or("unknown CPU").to_owned();
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease")?.trim().to_owned();
-    // Measuring moves this thread to one CPU, after which only that would be counted.
+    // Measuring moves this thread to one CPU, and later only that one would count.
     let cpus = thread::available_parallelism()?.get();
 
     if has("--algorithms") {

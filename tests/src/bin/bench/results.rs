@@ -1,4 +1,4 @@
-//! What was measured, as it is written to the file of results.
+//! The results, as they are written to a file.
 
 use ratelimit_tests::Sources;
 use serde::Serialize;
@@ -13,7 +13,7 @@ pub(crate) struct Results {
     pub(crate) kernel: String,
     pub(crate) quick: bool,
     pub(crate) reference: &'static str,
-    /// The walker and an empty program.
+    /// The walker with an empty program.
     pub(crate) floor_nanoseconds: f64,
     pub(crate) packet: Vec<Packet>,
     pub(crate) live: Vec<Live>,
@@ -25,7 +25,7 @@ pub(crate) struct Results {
     pub(crate) by_algorithm: Vec<Packet>,
 }
 
-/// What a packet costs over the floor.
+/// The cost of a packet beyond the floor.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Packet {
     pub(crate) configuration: &'static str,
@@ -36,35 +36,35 @@ pub(crate) struct Packet {
     pub(crate) dropped: f64,
 }
 
-/// How many real frames one CPU sends and receives.
+/// Real frames that one CPU sends and receives.
 #[derive(Debug, Serialize)]
 pub(crate) struct Live {
     pub(crate) limiter: &'static str,
     pub(crate) state: State,
     pub(crate) sources: Sources,
     pub(crate) packets_per_second: f64,
-    /// Share of the packets that the limiter is against.
+    /// Share of the packets at the limiter.
     pub(crate) dropped: f64,
 }
 
-/// What became of established sources beside a flood.
+/// Established sources beside a flood.
 #[derive(Debug, Serialize)]
 pub(crate) struct Survival {
-    /// Packets per second that unknown sources might send together; 0 is no limit.
+    /// Packets per second of unknown sources together; 0 is no limit.
     pub(crate) unknown: u64,
     pub(crate) seconds: f64,
     /// Packets of the flood, and how many of them passed.
     pub(crate) flood: u64,
     pub(crate) flood_passed: u64,
-    /// Packets of the established, and how many of them did not pass.
+    /// Packets of the established sources, and how many of them were lost.
     pub(crate) established: u64,
     pub(crate) established_lost: u64,
-    /// Buckets that the established had before, and how many of these were evicted.
+    /// Buckets of the established sources before the flood, and how many of these were evicted.
     pub(crate) buckets: usize,
     pub(crate) buckets_lost: usize,
 }
 
-/// What a second CPU adds.
+/// The gain of a second CPU.
 #[derive(Debug, Serialize)]
 pub(crate) struct TwoCpus {
     pub(crate) configuration: &'static str,
@@ -83,7 +83,7 @@ pub(crate) struct Memory {
     pub(crate) maps: Vec<(String, u64)>,
 }
 
-/// Seconds of what operators wait for.
+/// Seconds of slow commands.
 #[derive(Debug, Serialize)]
 pub(crate) struct Time {
     pub(crate) host_rules: u32,

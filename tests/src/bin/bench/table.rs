@@ -1,21 +1,21 @@
-//! A table of figures, for people: as text and as Markdown.
+//! Tables of figures, as text and as Markdown.
 
 use std::fmt::Write as _;
 
 /// Figures by row and column.
 pub(crate) struct Table {
     pub(crate) title: String,
-    /// Name of its plot's file, if it has one.
+    /// File name of its plot, if it has one.
     pub(crate) plot: Option<&'static str>,
     pub(crate) columns: Vec<String>,
     pub(crate) rows: Vec<Row>,
-    /// Digits behind the point.
+    /// Decimal places.
     pub(crate) digits: usize,
-    /// The row that all others are also shown in parts of.
+    /// The row that ratios refer to.
     pub(crate) reference: Option<&'static str>,
 }
 
-/// One row; not every column has a figure in it.
+/// One row, with a figure for some columns.
 pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) figures: Vec<Option<f64>>,
@@ -24,7 +24,7 @@ pub(crate) struct Row {
 }
 
 impl Table {
-    /// For the terminal.
+    /// Returns the table for the terminal.
     pub(crate) fn text(&self) -> String {
         let mut text = format!("{}\n", self.title);
         let width = self.lines().iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max(20);
@@ -41,7 +41,7 @@ impl Table {
         text + "\n"
     }
 
-    /// For a document.
+    /// Returns the table for a document.
     pub(crate) fn markdown(&self) -> String {
         let mut text = format!("| |{}\n|---|{}\n", cells(&self.columns), " ---: |".repeat(self.columns.len()));
         for (name, figures) in self.lines() {
@@ -50,7 +50,7 @@ impl Table {
         text
     }
 
-    /// What stands in each line, with a line of ratios below each that is not the reference.
+    /// Returns the lines, with ratios below each row other than the reference.
     fn lines(&self) -> Vec<(String, Vec<String>)> {
         let reference = self.rows.iter().find(|row| Some(row.name.as_str()) == self.reference);
         let mut lines = Vec::new();

@@ -1,4 +1,4 @@
-//! A name server and those who ask it.
+//! A name server and its clients.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -10,7 +10,7 @@ use ratelimit_tests::{Sandbox, VICTIM_IPV4, VICTIM_IPV6};
 
 use crate::run::run;
 
-/// What the server knows.
+/// Records of the server.
 const RECORDS: [&str; 5] = [
     "--local=/example.test/",
     "--host-record=www.example.test,192.0.2.7,2001:db8::7",
@@ -19,7 +19,7 @@ const RECORDS: [&str; 5] = [
     "--txt-record=example.test,v=spf1 mx -all",
 ];
 
-/// What it is asked.
+/// Queries of the clients.
 const QUESTIONS: [&str; 6] = [
     "A www.example.test",
     "AAAA www.example.test",
@@ -29,13 +29,13 @@ const QUESTIONS: [&str; 6] = [
     "A www.example.test +tcp",
 ];
 
-/// The victim is a name server, and the peer asks it for names, over both families.
+/// Runs a name server at the victim, which the peer queries over both families.
 pub(crate) fn ask(sandbox: &Sandbox) -> Result<()> {
     let mut command = Command::new("dnsmasq");
     command.args(["--no-daemon", "--conf-file=/dev/null", "--no-resolv", "--no-hosts"]).args(RECORDS);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut server = sandbox.start(command);
-    // Left open to the end: the server goes on writing to it.
+    // Kept open until the end, since the server continues to write to it.
     let mut log = BufReader::new(server.child.stderr.take().context("dnsmasq has no stderr")?);
     let mut line = String::new();
     while !line.contains("started") {

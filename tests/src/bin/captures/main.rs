@@ -1,4 +1,4 @@
-//! Makes the captures of `tests/data`: real programs talk through a sandbox's wire, and every frame of theirs is kept.
+//! Records the captures of `tests/data`: real programs communicate over a sandbox's wire, and every frame is kept.
 
 mod dns;
 mod options;
@@ -19,7 +19,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::{recorder::Recorder, scene::SCENES};
 
-/// Where the captures are kept.
+/// Folder of the captures.
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data");
 
 fn main() -> Result<()> {
@@ -40,8 +40,8 @@ fn main() -> Result<()> {
     readme::write(&folder.join("README.md"), &counts)
 }
 
-/// Has this process, and every program that it starts, use the first CPU only: then frames are recorded in the order in
-/// which they were sent, whoever sent them.
+/// Restricts this process and its children to the first CPU, so that frames are recorded in the order in which they
+/// were sent.
 fn stay_on_one_cpu() -> Result<()> {
     let mut cpus = CpuSet::new();
     cpus.set(0);

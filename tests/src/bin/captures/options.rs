@@ -12,21 +12,21 @@ use rustix::net::netdevice::name_to_index;
 
 use crate::{recorder::Recorder, run::run, tcp::Connection, udp, wire};
 
-/// Where packets with a routing header come to after the victim's first address.
+/// Destination of packets with a routing header, after the victim's first address.
 const BEHIND: Ipv6Addr = Ipv6Addr::new(0xfd00, 9, 0, 0, 0, 0, 1, 1);
 
-/// Groups of nobody.
+/// Unused multicast groups.
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 9, 9, 9);
 const GROUP6: Ipv6Addr = Ipv6Addr::new(0xff15, 0, 0, 0, 0, 0, 0, 9);
 
-/// Record route, with room for three addresses, and the end of the options.
+/// Record route with space for three addresses, and the end of the options.
 const RECORD_ROUTE: [u8; 16] = [7, 15, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-/// A hop-by-hop header with router alert. Here and below, the kernel fills in the first byte: what comes next.
+/// A hop-by-hop header with router alert. Here and below the kernel fills in the first byte, the next header.
 const ROUTER_ALERT: [u8; 8] = [0, 0, 5, 2, 0, 0, 1, 0];
-/// A header of 16 bytes with one destination option, of the type that is free for experiments and is passed over.
+/// A header of 16 bytes with one destination option, of an experimental type that receivers skip.
 const EXPERIMENT: [u8; 16] = *b"\x00\x01\x1e\x0cexperimental";
 
-/// Everything that a socket or a program can be made to add to its packets.
+/// Sends packets with every option and extension header that sockets and programs can add.
 pub(crate) fn talk(sandbox: &Sandbox, recorder: &mut Recorder) -> Result<()> {
     for option in ["-R", "-T tsonly", "-T tsandaddr"] {
         sandbox.peer(|| run(&format!("ping -n -c 1 {option} {VICTIM_IPV4}")))?;
@@ -40,7 +40,7 @@ pub(crate) fn talk(sandbox: &Sandbox, recorder: &mut Recorder) -> Result<()> {
     extension_headers(sandbox)
 }
 
-/// The victim joins groups and leaves them again, and each time tells the routers twice.
+/// The victim joins and leaves groups, and each time informs the routers twice.
 fn join_groups(sandbox: &Sandbox, recorder: &mut Recorder) -> Result<()> {
     let mut told = |protocol, report: fn(&[u8]) -> bool| (0..2).try_for_each(|_| recorder.wait_for(protocol, report));
     let socket = sandbox.victim(|| udp::bind(VICTIM_IPV4))?;
@@ -56,7 +56,7 @@ fn join_groups(sandbox: &Sandbox, recorder: &mut Recorder) -> Result<()> {
     told("MLD", is_mld)
 }
 
-/// Each header alone, all of them, and all of them with fragments.
+/// Sends each header alone, all of them, and all of them with fragments.
 fn extension_headers(sandbox: &Sandbox) -> Result<()> {
     sandbox.victim(|| {
         wire::set("ipv6/conf/all/seg6_enabled", 1)?;
@@ -86,8 +86,8 @@ fn extension_headers(sandbox: &Sandbox) -> Result<()> {
     connection.close()
 }
 
-/// A routing header of type 4, segment routing, through the victim's first address. The kernel writes the destination
-/// into the first segment of the list, which is the last on the way.
+/// Returns a routing header of type 4 (segment routing) through the victim's first address. The kernel writes the
+/// destination into the first segment of the list, which is the last hop.
 fn routing_header() -> Vec<u8> {
     [&[0, 4, 4, 1, 1, 0, 0, 0], &[0; 16][..], &VICTIM_IPV6.octets()].concat()
 }
@@ -96,7 +96,7 @@ fn is_igmp(frame: &[u8]) -> bool {
     frame.get(12..14) == Some(&[0x08, 0x00]) && frame.get(23) == Some(&2)
 }
 
-/// Whether it is a report of MLDv2: ICMPv6 of type 143 behind a hop-by-hop header of 8 bytes.
+/// Returns whether it is a report of MLDv2: ICMPv6 of type 143 after a hop-by-hop header of 8 bytes.
 fn is_mld(frame: &[u8]) -> bool {
     frame.get(12..14) == Some(&[0x86, 0xdd]) && frame.get(54) == Some(&58) && frame.get(62) == Some(&143)
 }

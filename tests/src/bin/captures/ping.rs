@@ -1,4 +1,4 @@
-//! Echoes, small and large.
+//! Echo requests, small and large.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use ratelimit_tests::{PEER_IPV4, PEER_IPV6, Sandbox, VICTIM_IPV4, VICTIM_IPV6};
 
 use crate::{run::run, udp};
 
-/// The peer pings the victim, for which they have to find each other.
+/// The peer pings the victim, so both resolve each other's link address.
 pub(crate) fn plain(sandbox: &Sandbox) -> Result<()> {
     sandbox.victim(|| run("ip neighbour flush all"))?;
     sandbox.peer(|| {
@@ -17,7 +17,7 @@ pub(crate) fn plain(sandbox: &Sandbox) -> Result<()> {
     })
 }
 
-/// The same, and datagrams, with more than fits into one frame.
+/// The peer sends echo requests and datagrams that need fragments.
 pub(crate) fn fragments(sandbox: &Sandbox) -> Result<()> {
     let ends: [(IpAddr, IpAddr); 2] = [(VICTIM_IPV4.into(), PEER_IPV4.into()), (VICTIM_IPV6.into(), PEER_IPV6.into())];
     for (victim, peer) in ends {

@@ -1,4 +1,4 @@
-//! Every frame that arrives at the victim's interface or leaves it, in a file.
+//! Records every frame that the victim's interface receives or sends.
 
 use std::{
     fs::File,
@@ -23,21 +23,21 @@ use rustix::{
 
 /// Longer than any frame.
 const SNAPLEN: usize = 65_535;
-/// Many times what any scene has, so that nothing is lost.
+/// Many times the size of any scene, so that no frame is lost.
 const BUFFER: usize = 16 << 20;
-/// How long the next frame may take.
+/// Maximum wait for the next frame.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The last frame, which is not kept. Its type is one that is free for experiments.
+/// The last frame, which is not kept. Its type is reserved for experiments.
 const MARK: [u8; 18] = *b"\x02\0\0\0\0\x01\x02\0\0\0\0\x02\x88\xb5mark";
 
-/// A frame, and the time since 1970 at which it passed.
+/// A frame, and its time since 1970.
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub(crate) time: Duration,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Records from the moment that it exists.
+/// Records frames from its creation on.
 #[derive(Debug)]
 pub(crate) struct Recorder<'a> {
     sandbox: &'a Sandbox,
@@ -51,10 +51,10 @@ impl<'a> Recorder<'a> {
         Ok(Self { sandbox, socket, frames: Vec::new() })
     }
 
-    /// Waits until a frame that is `wanted` has passed, after those that have been waited for before.
+    /// Waits for a frame that is `wanted`, after those of earlier waits.
     pub(crate) fn wait_for(&mut self, name: &str, wanted: impl Fn(&[u8]) -> bool) -> Result<()> {
         loop {
-            let frame = next(&self.socket).with_context(|| format!("waited for {name} in vain"))?;
+            let frame = next(&self.socket).with_context(|| format!("no frame of {name} arrived"))?;
             let found = wanted(&frame.bytes);
             self.frames.push(frame);
             if found {
@@ -63,7 +63,7 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// All frames that have passed.
+    /// Returns all recorded frames.
     pub(crate) fn stop(mut self) -> Result<Vec<Frame>> {
         self.sandbox.peer(|| send_raw(PEER_LINK, &MARK, 1));
         self.wait_for("the mark", |frame| frame == MARK)?;
@@ -72,7 +72,7 @@ impl<'a> Recorder<'a> {
     }
 }
 
-/// Writes a capture, and returns its size.
+/// Writes a capture and returns its size.
 pub(crate) fn write(path: &Path, frames: &[Frame]) -> Result<u64> {
     let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
     // Ethernet and the snaplen are the defaults.
@@ -84,7 +84,7 @@ pub(crate) fn write(path: &Path, frames: &[Frame]) -> Result<u64> {
     Ok(writer.into_writer().metadata()?.len())
 }
 
-/// A socket that gets every frame of the victim's interface.
+/// Opens a socket that receives every frame of the victim's interface.
 fn open() -> io::Result<OwnedFd> {
     let socket = socket(AddressFamily::PACKET, SocketType::RAW, None)?;
     sockopt::set_socket_recv_buffer_size_force(&socket, BUFFER)?;
@@ -94,7 +94,7 @@ fn open() -> io::Result<OwnedFd> {
     address.sll_family = libc::AF_PACKET as u16;
     address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
     address.sll_ifindex = name_to_index(&socket, VICTIM_LINK)? as i32;
-    // Being asked for the time once, before there is a frame, has the kernel note it for every frame.
+    // A first request for the time makes the kernel record it for every frame.
     let _ = time(&socket);
     // SAFETY: the address is readable for its length.
     let bound = unsafe {
@@ -110,7 +110,7 @@ fn next(socket: &OwnedFd) -> Result<Frame> {
     Ok(Frame { time: time(socket)?, bytes })
 }
 
-/// When the last frame that was read had passed.
+/// Returns the time of the last frame that was read.
 fn time(socket: &OwnedFd) -> Result<Duration, Errno> {
     /// `SIOCGSTAMPNS_OLD`
     const STAMP: rustix::ioctl::Opcode = 0x8907;

@@ -1,10 +1,10 @@
-//! Programs that come to an end.
+//! Programs that run to completion.
 
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 
-/// Runs a program in the calling thread's namespace until it ends.
+/// Runs a program in the calling thread's namespace until it exits.
 pub(crate) fn run(words: &str) -> Result<()> {
     let mut split = words.split_whitespace();
     let program = split.next().context("no program")?;

@@ -1,28 +1,28 @@
-//! What is recorded: one scene, one file.
+//! The recorded scenes, one file each.
 
 use anyhow::Result;
 use ratelimit_tests::{Sandbox, VICTIM_IPV4, VICTIM_IPV6};
 
 use crate::{dns, options, ping, recorder::Recorder, tcp};
 
-/// Something that happens on the wire.
+/// A scene on the wire.
 pub(crate) struct Scene {
     /// The file's name.
     pub(crate) file: &'static str,
-    /// The programs that talk.
+    /// The programs that communicate.
     pub(crate) by: &'static str,
-    /// What the file shows.
+    /// Contents of the file.
     pub(crate) contents: &'static str,
-    /// Makes it happen.
+    /// Plays the scene.
     pub(crate) play: fn(&Sandbox, &mut Recorder) -> Result<()>,
 }
 
-/// All of them, in the order in which they happen: the ends of the wire look for each other in the first one.
+/// All scenes in their order. In the first one, both ends resolve each other's link address.
 pub(crate) const SCENES: [Scene; 6] = [
     Scene {
         file: "ping.pcap",
         by: "`ping`",
-        contents: "ARP, neighbour discovery, the multicast reports (MLD) of a fresh address, echo requests \
+        contents: "ARP, neighbour discovery, the multicast reports (MLD) of a new address, echo requests \
                    and replies over IPv4 and IPv6",
         play: |sandbox, _| ping::plain(sandbox),
     },
@@ -35,13 +35,13 @@ pub(crate) const SCENES: [Scene; 6] = [
     Scene {
         file: "tcp6.pcap",
         by: "`captures`",
-        contents: "the same over IPv6",
+        contents: "a TCP connection over IPv6 from SYN to FIN, 24 kB each way",
         play: |sandbox, _| tcp::talk(sandbox, VICTIM_IPV6.into()),
     },
     Scene {
         file: "dns.pcap",
         by: "`dig`, `dnsmasq`",
-        contents: "DNS questions and answers over IPv4 and IPv6, by UDP and TCP, and one for a name that is not there",
+        contents: "DNS queries and responses over IPv4 and IPv6, by UDP and TCP, and a query for an unknown name",
         play: |sandbox, _| dns::ask(sandbox),
     },
     Scene {

@@ -11,12 +11,12 @@ use anyhow::{Context as _, Result, ensure};
 use ratelimit_tests::Sandbox;
 use rustix::net::{AddressFamily, SocketType, connect, socket};
 
-/// Bytes of one message, and how many there are each way.
+/// Bytes of one message, and the number of messages in each direction.
 const MESSAGE: usize = 6_000;
 const MESSAGES: usize = 4;
 const PORT: u16 = 5_000;
 
-/// The peer connects to the victim, both say some tens of kilobytes, and the peer is the first to end.
+/// The peer connects to the victim. Both send some tens of kilobytes, and the peer closes first.
 pub(crate) fn talk(sandbox: &Sandbox, victim: IpAddr) -> Result<()> {
     let mut connection = Connection::new(sandbox, victim, |_| Ok(()))?;
     for _ in 0..MESSAGES {
@@ -25,14 +25,14 @@ pub(crate) fn talk(sandbox: &Sandbox, victim: IpAddr) -> Result<()> {
     connection.close()
 }
 
-/// Both ends of one.
+/// Both ends of a connection.
 pub(crate) struct Connection {
     client: TcpStream,
     server: TcpStream,
 }
 
 impl Connection {
-    /// From the peer, whose socket is prepared first, to the victim.
+    /// Connects from the peer, whose socket is prepared first, to the victim.
     pub(crate) fn new(
         sandbox: &Sandbox,
         victim: IpAddr,
@@ -47,7 +47,7 @@ impl Connection {
             connect(&socket, &address).context("cannot connect")?;
             Ok(TcpStream::from(socket))
         })?;
-        // The kernel has accepted already, so that this does not wait.
+        // The kernel has already accepted the connection, so this does not wait.
         let (server, _) = listener.accept()?;
         for end in [&client, &server] {
             end.set_read_timeout(Some(Duration::from_secs(10)))?;
@@ -55,7 +55,7 @@ impl Connection {
         Ok(Self { client, server })
     }
 
-    /// The client sends this many bytes, and gets as many in return. They fit into the buffers of the sockets.
+    /// The client sends this many bytes and receives as many. They fit into the socket buffers.
     pub(crate) fn echo(&mut self, bytes: usize) -> Result<()> {
         let message: Vec<_> = (0..=u8::MAX).cycle().take(bytes).collect();
         let mut heard = vec![0; bytes];
@@ -68,7 +68,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Both ends close, first the client.
+    /// Closes both ends, the client first.
     pub(crate) fn close(mut self) -> Result<()> {
         self.client.shutdown(Shutdown::Write)?;
         ensure!(self.server.read(&mut [0])? == 0, "the client says more");

@@ -1,4 +1,4 @@
-//! What was promised, against what has happened.
+//! The promises of the demo, compared with the counters.
 
 use std::ops::RangeInclusive;
 
@@ -10,10 +10,10 @@ use crate::{
     words,
 };
 
-/// Without so many packets it was no flood.
+/// Minimum number of packets that counts as a flood.
 const FLOOD: u64 = 1_000_000;
 
-/// What the peer's network stack may send by itself, besides what is known to have been sent.
+/// Packets that the peer's network stack may send by itself.
 const STRAY: u64 = 100;
 
 /// One promise.
@@ -29,7 +29,7 @@ impl Check {
     }
 }
 
-/// All promises of the demo.
+/// Returns all promises of the demo.
 pub(crate) fn all(played: &[Played], requests: &Requests, end: &End) -> Vec<Check> {
     let mut checks = Vec::new();
     for played in played.iter().filter(|played| played.phase.is_limited()) {
@@ -46,7 +46,7 @@ pub(crate) fn all(played: &[Played], requests: &Requests, end: &End) -> Vec<Chec
     checks
 }
 
-/// Who behaves does not notice the limit.
+/// Checks that the client does not notice the limit.
 fn client(played: &Played, requests: &Requests) -> Check {
     let requests = requests.between(played.first.end, played.last.end);
     let (count, failed) = (requests.count(), requests.failed());
@@ -58,7 +58,7 @@ fn client(played: &Played, requests: &Requests) -> Check {
     )
 }
 
-/// A flood passes at its limit: not above, and not much below.
+/// Checks that a flood passes at its limit.
 fn flood(played: &Played, source: usize) -> Option<Check> {
     let interval = played.interval();
     let passed = interval.packets[source].passed;
@@ -77,7 +77,7 @@ fn flood(played: &Played, source: usize) -> Option<Check> {
     Some(Check::new(text, expected.contains(&passed)))
 }
 
-/// How many packets may pass in a time that was this long at least, and at most.
+/// Returns how many packets may pass in a time between `least` and `most`.
 fn bounds(limit: Limit, least: f64, most: f64) -> RangeInclusive<u64> {
     let (rate, burst) = (f64::from(limit.rate), f64::from(limit.burst));
     (0.95 * rate * least) as u64..=(1.02 * (burst + rate * most)) as u64

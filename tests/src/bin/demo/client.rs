@@ -1,4 +1,4 @@
-//! The web client: a source that behaves.
+//! The web client, a source within its limit.
 
 use std::{
     sync::{
@@ -15,12 +15,12 @@ use ureq::Agent;
 
 use crate::server::PAGE;
 
-/// From one request to the next, if the answer comes in time.
+/// Time between two requests, if the response arrives in time.
 const INTERVAL: Duration = Duration::from_millis(5);
-/// When a client gives up.
+/// Timeout of a request.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A client that asks for one page after the other, each through a connection of its own.
+/// A client that requests pages one by one, each over a new connection.
 #[derive(Debug, Default)]
 pub(crate) struct Client {
     requests: Mutex<Vec<Request>>,
@@ -30,11 +30,11 @@ pub(crate) struct Client {
 #[derive(Debug, Clone, Copy)]
 struct Request {
     begin: Instant,
-    /// Unless it failed.
+    /// Missing if the request failed.
     latency: Option<Duration>,
 }
 
-/// Some of the requests.
+/// A set of requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Requests(Vec<Request>);
 
@@ -56,7 +56,7 @@ impl Client {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// All requests that have an end so far.
+    /// Returns all completed requests.
     pub(crate) fn requests(&self) -> Requests {
         Requests(self.lock().clone())
     }
@@ -66,7 +66,7 @@ impl Client {
     }
 }
 
-/// Gets the whole page.
+/// Fetches the whole page.
 fn fetch(agent: &Agent, url: &str) -> Result<()> {
     let page = agent.get(url).call()?.body_mut().read_to_vec()?;
     ensure!(page.len() == PAGE, "the page has {} bytes", page.len());
@@ -74,7 +74,7 @@ fn fetch(agent: &Agent, url: &str) -> Result<()> {
 }
 
 impl Requests {
-    /// Those that began in this time.
+    /// Returns the requests that started in this interval.
     pub(crate) fn between(&self, begin: Instant, end: Instant) -> Self {
         Self(self.0.iter().filter(|request| (begin..end).contains(&request.begin)).copied().collect())
     }
@@ -87,7 +87,7 @@ impl Requests {
         self.0.iter().filter(|request| request.latency.is_none()).count()
     }
 
-    /// The latency that this part of the answered requests, from 0 to 1, did not exceed; none if no request was answered.
+    /// Returns a quantile of the latency, from 0 to 1, or none if no request succeeded.
     pub(crate) fn latency(&self, part: f64) -> Option<Duration> {
         let mut latencies: Vec<_> = self.0.iter().filter_map(|request| request.latency).collect();
         latencies.sort_unstable();

@@ -1,4 +1,4 @@
-//! The main job on real traffic: a web server is flooded, `ratelimit` is put in front of it, and a client tells the difference.
+//! Demo with real traffic: a web server is flooded, `ratelimit` protects it, and a client measures the difference.
 
 mod check;
 mod client;
@@ -31,10 +31,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// Plays all phases, and returns whether everything was as promised.
+/// Plays all phases and returns whether every promise was kept.
 fn demo() -> Result<bool> {
     let sandbox = Sandbox::new();
-    // When something fails on the way, that is what shall be told, not the pins.
+    // After a failure, the error matters and not the remaining pins.
     sandbox.leave_pins();
     stage::prepare(&sandbox)?;
     let server = Server::start(&sandbox)?;
@@ -49,7 +49,7 @@ fn demo() -> Result<bool> {
         let requests = scope.spawn(|| sandbox.peer(|| client.run()));
         let played = PHASES.iter().map(|phase| stage.play(phase)).collect::<Result<Vec<_>>>();
         client.stop();
-        // The server stays until the last request has its answer.
+        // The server runs until the last request has its response.
         let requested = requests.join();
         server.stop();
         requested.map_or_else(|payload| panic::resume_unwind(payload), |()| played)

@@ -1,22 +1,22 @@
-//! The script: what happens when, and what is promised of every source meanwhile.
+//! The script: phases with their commands, and the promises for every source.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     time::Duration,
 };
 
-/// Whoever sends packets to the victim.
+/// A source of packets to the victim.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// As the product lists it.
+    /// The source's name in the product's list.
     pub(crate) name: &'static str,
     pub(crate) role: &'static str,
     pub(crate) address: IpAddr,
 }
 
-/// The source that behaves.
+/// Index of the web client.
 pub(crate) const CLIENT: usize = 0;
-/// Where the floods begin in [`SOURCES`].
+/// Index of the first flood in [`SOURCES`].
 pub(crate) const FLOODS: usize = 1;
 
 pub(crate) const SOURCES: [Source; 4] = [
@@ -30,7 +30,7 @@ pub(crate) const SOURCES: [Source; 4] = [
     },
 ];
 
-/// What a source may do.
+/// Expected verdict of a source.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Verdict {
     Unlimited,
@@ -38,7 +38,7 @@ pub(crate) enum Verdict {
     Denied,
 }
 
-/// Packets per second, and packets at once.
+/// Packets per second, and the burst.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limit {
     pub(crate) rate: u32,
@@ -53,15 +53,15 @@ impl Limit {
 
 /// The limit of every source.
 const DEFAULT: Limit = Limit { rate: 5_000, burst: 500 };
-/// The limit of one flooding source, later on.
+/// A stricter limit of one flooding source.
 const STRICT: Limit = Limit { rate: 1_000, burst: 100 };
 
-/// A part of the demo.
+/// A phase of the demo.
 #[derive(Debug)]
 pub(crate) struct Phase {
     pub(crate) name: &'static str,
     pub(crate) story: &'static str,
-    /// The words of `ratelimit` with which it begins.
+    /// Arguments of `ratelimit` at the start of the phase.
     pub(crate) commands: fn() -> Vec<String>,
     pub(crate) flooded: bool,
     pub(crate) time: Duration,
@@ -70,7 +70,7 @@ pub(crate) struct Phase {
 }
 
 impl Phase {
-    /// Whether a default limit is in force.
+    /// Returns whether a default limit applies.
     pub(crate) fn is_limited(&self) -> bool {
         matches!(self.verdicts[CLIENT], Verdict::Limited(_))
     }

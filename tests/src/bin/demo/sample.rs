@@ -1,4 +1,4 @@
-//! All counters at one time, and what happened between two such times.
+//! A sample of all counters, and the difference of two samples.
 
 use std::{
     ops::Sub,
@@ -13,9 +13,9 @@ use crate::phase::{CLIENT, SOURCES};
 /// Packets of one source.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Packets {
-    /// By the sender's count.
+    /// Counted by the sender.
     pub(crate) offered: u64,
-    /// By the product's count.
+    /// Counted by the product.
     pub(crate) passed: u64,
     pub(crate) dropped: u64,
 }
@@ -23,19 +23,19 @@ pub(crate) struct Packets {
 /// All counters.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sample {
-    /// The counters were read after this time,
+    /// Time before the counters were read.
     pub(crate) begin: Instant,
-    /// and before this one.
+    /// Time after the counters were read.
     pub(crate) end: Instant,
     pub(crate) packets: [Packets; SOURCES.len()],
-    /// Packets of floods that the victim's network stack has handled, by its own count.
+    /// Flood packets that the victim's network stack counted.
     pub(crate) handled: u64,
 }
 
-/// What happened between two samples.
+/// The difference of two samples.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Interval {
-    /// It took this long at least, and at most.
+    /// Minimum and maximum duration.
     pub(crate) least: Duration,
     pub(crate) most: Duration,
     pub(crate) packets: [Packets; SOURCES.len()],
@@ -43,7 +43,7 @@ pub(crate) struct Interval {
 }
 
 impl Sample {
-    /// What happened since `earlier`.
+    /// Returns the difference to an earlier sample.
     pub(crate) fn since(&self, earlier: &Self) -> Interval {
         Interval {
             least: self.begin - earlier.end,
@@ -55,18 +55,18 @@ impl Sample {
 }
 
 impl Interval {
-    /// The middle of what it can have taken.
+    /// Returns the mean of the minimum and maximum duration.
     pub(crate) fn time(&self) -> Duration {
         (self.least + self.most) / 2
     }
 
-    /// All floods together.
+    /// Returns the sum of all floods.
     pub(crate) fn floods(&self) -> Packets {
         floods(&self.packets)
     }
 }
 
-/// All floods together.
+/// Returns the sum of all floods.
 pub(crate) fn floods(packets: &[Packets; SOURCES.len()]) -> Packets {
     let floods = packets.iter().enumerate().filter(|(source, _)| *source != CLIENT);
     floods.fold(Packets::default(), |sum, (_, packets)| Packets {
@@ -79,7 +79,7 @@ pub(crate) fn floods(packets: &[Packets; SOURCES.len()]) -> Packets {
 impl Sub for Packets {
     type Output = Self;
 
-    /// What a listing has moved on by. One that is made while packets come may miss some that the one before has seen.
+    /// Subtracts an earlier list. A list made under traffic may miss packets of an earlier one.
     fn sub(self, earlier: Self) -> Self {
         Self {
             offered: self.offered.saturating_sub(earlier.offered),
@@ -89,9 +89,9 @@ impl Sub for Packets {
     }
 }
 
-/// Packets passed and dropped of the source `name` in what `ratelimit sources --json` printed; a source without a row has sent
-/// nothing.
-pub(crate) fn judged(listed: &Value, name: &str) -> Result<(u64, u64)> {
+/// Returns passed and dropped packets of the source `name` in the output of `ratelimit sources --json`. A source
+/// without a row has sent nothing.
+pub(crate) fn packets_of(listed: &Value, name: &str) -> Result<(u64, u64)> {
     let rows = listed.as_array().context("`ratelimit sources --json` prints no list")?;
     let Some(row) = rows.iter().find(|row| row["source"] == name) else { return Ok((0, 0)) };
     let count = |kind: &str| {
@@ -100,14 +100,14 @@ pub(crate) fn judged(listed: &Value, name: &str) -> Result<(u64, u64)> {
     Ok((count("passed")?, count("dropped")?))
 }
 
-/// Packets of all reasons in what `ratelimit status --json` printed, but for link discovery, which nobody has sent on purpose.
+/// Returns packets of all reasons in the output of `ratelimit status --json`, without link discovery.
 pub(crate) fn counted(status: &Value) -> Result<u64> {
     let count = |traffic: &Value| traffic["packets"].as_u64().context("`ratelimit status --json` counts no packets");
     let discovery = count(&status["reasons"]["link-discovery"])?;
     Ok(count(&status["passed"])? + count(&status["dropped"])? - discovery)
 }
 
-/// The counter `name` of `protocol` in the text of /proc/net/snmp.
+/// Returns the counter `name` of `protocol` in /proc/net/snmp.
 pub(crate) fn snmp(text: &str, protocol: &str, name: &str) -> Result<u64> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(protocol)?.strip_prefix(": "));
     let value = lines.next().zip(lines.next()).and_then(|(names, values)| {
@@ -117,7 +117,7 @@ pub(crate) fn snmp(text: &str, protocol: &str, name: &str) -> Result<u64> {
     value.with_context(|| format!("/proc/net/snmp has no {protocol} {name}"))
 }
 
-/// The counter `name` in the text of /proc/net/snmp6.
+/// Returns the counter `name` in /proc/net/snmp6.
 pub(crate) fn snmp6(text: &str, name: &str) -> Result<u64> {
     let mut counters = text.lines().filter_map(|line| line.split_once(char::is_whitespace));
     let value = counters.find(|(counter, _)| *counter == name).and_then(|(_, value)| value.trim().parse().ok());

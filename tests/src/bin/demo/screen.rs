@@ -14,10 +14,10 @@ use crate::{
     words,
 };
 
-/// Where the demo is shown: redrawn in place on a terminal, line by line elsewhere.
+/// The output: redrawn in place on a terminal, line by line elsewhere.
 pub(crate) struct Screen {
     is_terminal: bool,
-    /// Lines of the table that the next one takes the place of.
+    /// Lines of the table that the next one replaces.
     stale: Cell<usize>,
 }
 
@@ -26,7 +26,7 @@ impl Screen {
         Self { is_terminal: io::stdout().is_terminal(), stale: Cell::new(0) }
     }
 
-    /// Says what is to be seen.
+    /// Prints an introduction.
     pub(crate) fn introduce(&self) -> io::Result<()> {
         let seconds: u64 = PHASES.iter().map(|phase| phase.time.as_secs()).sum();
         self.write(&format!(
@@ -35,18 +35,18 @@ impl Screen {
         ))
     }
 
-    /// Says what begins now.
+    /// Prints the start of a phase.
     pub(crate) fn begin(&self, phase: &Phase) -> io::Result<()> {
         self.stale.set(0);
         self.write(&format!("\n== {}: {}\n", phase.name, phase.story))
     }
 
-    /// Says which command is given now.
+    /// Prints a command.
     pub(crate) fn command(&self, words: &str) -> io::Result<()> {
         self.write(&format!("   # ratelimit {words}\n"))
     }
 
-    /// Shows the last second.
+    /// Prints the last second.
     pub(crate) fn show(
         &self,
         interval: &Interval,
@@ -57,7 +57,7 @@ impl Screen {
         let table = table(interval, requests, phase, left).map_err(io::Error::other)?;
         let mut text = String::new();
         if self.is_terminal && self.stale.get() > 0 {
-            // Up to the first line of the table, and clear the rest of the screen.
+            // Moves to the first line of the table and clears the rest of the screen.
             text = format!("\x1b[{}A\x1b[J", self.stale.get());
         }
         text += &table;

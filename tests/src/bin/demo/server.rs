@@ -4,10 +4,10 @@ use anyhow::{Result, anyhow};
 use ratelimit_tests::{Sandbox, VICTIM_IPV4};
 use tiny_http::Response;
 
-/// Bytes of the one page that it serves.
+/// Bytes of the page.
 pub(crate) const PAGE: usize = 20_000;
 
-/// A web server, listening from the moment that it exists.
+/// A web server that listens from its creation on.
 pub(crate) struct Server(tiny_http::Server);
 
 impl Server {
@@ -16,11 +16,11 @@ impl Server {
         server.map(Self).map_err(|error| anyhow!("cannot start the web server: {error}"))
     }
 
-    /// Answers requests until stopped.
+    /// Serves requests until stopped.
     pub(crate) fn serve(&self) {
         let page = ".".repeat(PAGE);
         for request in self.0.incoming_requests() {
-            // A client that has given up is not the server's problem.
+            // A client that has closed the connection is no error of the server.
             let _ = request.respond(Response::from_string(&page));
         }
     }

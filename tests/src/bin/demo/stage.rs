@@ -1,4 +1,4 @@
-//! The sandbox with all who act in it.
+//! The sandbox with its server, client and floods.
 
 use std::{
     fs, mem,
@@ -19,10 +19,10 @@ use crate::{
     wiring,
 };
 
-/// The port of the victim that the floods are sent to. Nobody listens there.
+/// The victim's port of the floods, without a listener.
 const DISCARD: u16 = 9;
 
-/// Gives the web client its address, and lays the wires.
+/// Gives the web client its address, and assigns the CPUs.
 pub(crate) fn prepare(sandbox: &Sandbox) -> Result<()> {
     let client = SOURCES[CLIENT].address;
     sandbox.add_peer_address(client);
@@ -33,7 +33,7 @@ pub(crate) fn prepare(sandbox: &Sandbox) -> Result<()> {
     Ok(())
 }
 
-/// The CPU that sends the floods.
+/// Returns the CPU that sends the floods.
 fn last_cpu() -> usize {
     thread::available_parallelism().map_or(0, |count| NonZero::get(count) - 1)
 }
@@ -47,41 +47,41 @@ pub(crate) struct Stage<'a> {
     floods: Vec<Running>,
 }
 
-/// A phase that is over.
+/// A completed phase.
 #[derive(Debug)]
 pub(crate) struct Played {
     pub(crate) phase: &'static Phase,
-    /// Taken when its commands had returned.
+    /// Taken after its commands.
     pub(crate) first: Sample,
-    /// Taken before those of the next phase.
+    /// Taken before the commands of the next phase.
     pub(crate) last: Sample,
 }
 
 impl Played {
-    /// What happened in it.
+    /// Returns the difference of both samples.
     pub(crate) fn interval(&self) -> Interval {
         self.last.since(&self.first)
     }
 }
 
-/// How it was when all was over.
+/// The state at the end.
 #[derive(Debug)]
 pub(crate) struct End {
     pub(crate) packets: [Packets; SOURCES.len()],
-    /// Packets of all reasons together but link discovery.
+    /// Packets of all reasons without link discovery.
     pub(crate) counted: u64,
     pub(crate) pins: usize,
 }
 
 impl<'a> Stage<'a> {
-    /// Puts the product in front of the victim, without any limit yet.
+    /// Attaches the product to the victim, without a limit.
     pub(crate) fn new(sandbox: &'a Sandbox, client: &'a Client, screen: &'a Screen) -> Result<Self> {
         let stage = Self { sandbox, ratelimit: Ratelimit::new(sandbox), client, screen, floods: Vec::new() };
         stage.command(&format!("attach {VICTIM_LINK}"))?;
         Ok(stage)
     }
 
-    /// Gives the commands of `phase`, and shows what happens while it lasts.
+    /// Runs the commands of `phase`, and prints the counters during it.
     pub(crate) fn play(&mut self, phase: &'static Phase) -> Result<Played> {
         self.screen.begin(phase)?;
         for words in (phase.commands)() {
@@ -111,10 +111,10 @@ impl<'a> Stage<'a> {
         Ok(Played { phase, first, last })
     }
 
-    /// Stops the floods, counts to the last packet, and removes the product.
+    /// Stops the floods, reads the final counters, and removes the product.
     pub(crate) fn end(mut self) -> Result<End> {
         let sent: Vec<_> = mem::take(&mut self.floods).into_iter().map(Running::stop).collect();
-        // What is still in a queue has been sent, but not yet judged.
+        // Packets in a queue have been sent, but not counted yet.
         thread::sleep(Duration::from_millis(200));
         let mut packets = self.sample()?.packets;
         for (packets, sent) in packets[FLOODS..].iter_mut().zip(sent) {
@@ -125,13 +125,13 @@ impl<'a> Stage<'a> {
         Ok(End { packets, counted, pins: self.sandbox.pins().len() })
     }
 
-    /// Gives a command, and says so.
+    /// Prints and runs a command.
     fn command(&self, words: &str) -> Result<()> {
         self.screen.command(words)?;
         self.operate(words).map(drop)
     }
 
-    /// Runs `ratelimit` with these words, and returns what it prints.
+    /// Runs `ratelimit WORDS` and returns its output.
     fn operate(&self, words: &str) -> Result<String> {
         let output = self.ratelimit.run(words);
         ensure!(output.status == 0, "`ratelimit {words}` failed with exit status {}: {}", output.status, output.stderr);
@@ -143,14 +143,14 @@ impl<'a> Stage<'a> {
         let listed = serde_json::from_str(&self.operate("sources --json -n 1000")?)?;
         let mut packets = [Packets::default(); SOURCES.len()];
         for (source, packets) in SOURCES.iter().zip(&mut packets) {
-            let (passed, dropped) = sample::judged(&listed, source.name)?;
+            let (passed, dropped) = sample::packets_of(&listed, source.name)?;
             *packets = Packets { offered: 0, passed, dropped };
         }
         for (packets, flood) in packets[FLOODS..].iter_mut().zip(&self.floods) {
             packets.offered = flood.sent();
         }
         let read = |file: &str| fs::read_to_string(format!("/proc/thread-self/net/{file}"));
-        // Floods are not sent by the peer's network stack, so what it has sent is the web client's.
+        // The peer's network stack does not send floods, so its packets are the web client's.
         packets[CLIENT].offered = sample::snmp(&self.sandbox.peer(|| read("snmp"))?, "Ip", "OutRequests")?;
         let (snmp, snmp6) = self.sandbox.victim(|| (read("snmp"), read("snmp6")));
         let handled = sample::snmp(&snmp?, "Udp", "NoPorts")? + sample::snmp6(&snmp6?, "Udp6NoPorts")?;

@@ -1,4 +1,4 @@
-//! What is said in the end.
+//! The summary.
 
 use std::io::{self, Write};
 
@@ -11,7 +11,7 @@ use crate::{
     words,
 };
 
-/// Tells what happened in each phase and which promises were kept, and returns whether all were.
+/// Prints the results of each phase and its promises. Returns whether all were kept.
 pub(crate) fn print(played: &[Played], requests: &Requests, end: &End) -> Result<bool> {
     let mut out = io::stdout().lock();
     writeln!(out, "\n== Summary (numbers of packets)\n")?;
@@ -36,7 +36,7 @@ fn phase(out: &mut impl Write, played: &Played, requests: &Requests) -> io::Resu
     let floods = interval.floods();
     writeln!(out, "{}, {:.1} s: {}", played.phase.name, interval.time().as_secs_f64(), played.phase.story)?;
     if floods.offered > 0 {
-        // The host's own counters are read a little later.
+        // The host's own counters are read slightly later.
         let lost = floods.passed.saturating_sub(interval.handled);
         writeln!(
             out,

@@ -1,11 +1,11 @@
-//! Which CPU of the victim takes what arrives.
+//! Assignment of received packets to a CPU of the victim.
 
 use std::{num::NonZero, thread};
 
 use ratelimit_tests::{Sandbox, VICTIM_LINK, set_queues};
 
-/// Has the victim's first CPU take everything from the driver, as with a network card that has one interrupt. On one CPU there
-/// is nothing to choose.
+/// Makes the victim's first CPU process all received packets, like a network card with one interrupt. With one CPU
+/// there is nothing to assign.
 pub(crate) fn lay(sandbox: &Sandbox) {
     if thread::available_parallelism().map_or(1, NonZero::get) > 1 {
         sandbox.victim(|| set_queues(VICTIM_LINK, "rx-", "rps_cpus", "1"));

@@ -1,8 +1,8 @@
-//! Numbers for people.
+//! Formatting of numbers.
 
 use std::time::Duration;
 
-/// With a comma between thousands.
+/// Formats a number with thousands separators.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -15,17 +15,17 @@ pub(crate) fn count(number: u64) -> String {
     text
 }
 
-/// To the hundredth of a million, if it is that large.
+/// Formats a number, with two decimals from a million on.
 pub(crate) fn about(number: u64) -> String {
     if number < 1_000_000 { count(number) } else { format!("{:.2} million", number as f64 / 1e6) }
 }
 
-/// Events per second.
+/// Formats events per second.
 pub(crate) fn rate(number: u64, time: Duration) -> String {
     count((number as f64 / time.as_secs_f64()).round() as u64)
 }
 
-/// In milliseconds, or a dash where there is none.
+/// Formats milliseconds, or a dash without a value.
 pub(crate) fn latency(latency: Option<Duration>) -> String {
     latency.map_or_else(|| "-".to_owned(), |latency| format!("{:.1} ms", latency.as_secs_f64() * 1e3))
 }

@@ -1,6 +1,6 @@
-//! Compares what the product and an independent parser make of random frames, until they differ or there were enough.
+//! Compares the product with an independent parser on random frames, until they differ or the number is reached.
 //!
-//! Arguments: the number of frames, and the seed that they are made from.
+//! Arguments: the number of frames, and the seed.
 
 use std::{
     env,
@@ -13,7 +13,7 @@ use ratelimit_tests::{differential::Differential, generate::Generator};
 
 const FRAMES: u64 = 5_000_000;
 
-/// Frames between two looks at the time.
+/// Frames between two reads of the clock.
 const BATCH: u64 = 4_096;
 
 fn main() -> Result<()> {
@@ -34,6 +34,6 @@ fn main() -> Result<()> {
         }
     }
     differential.finish();
-    println!("\n{}\nno difference but these, in {:.1} s", differential.tally, begin.elapsed().as_secs_f64());
+    println!("\n{}\nno other difference, in {:.1} s", differential.tally, begin.elapsed().as_secs_f64());
     Ok(())
 }

@@ -15,7 +15,7 @@ const BURST: u64 = 10;
 /// Packets that the cell admits. Above this, it asks the source's bucket.
 const HALF: u32 = 5;
 
-fn unknown(number: u8) -> [u8; 4] {
+fn unknown_source(number: u8) -> [u8; 4] {
     [198, 51, 100, number]
 }
 
@@ -47,14 +47,14 @@ fn with_one_a_second() -> (Bytecode, Vec<u8>) {
 fn beyond_the_admission_budget_only_packets_above_the_cell_share_are_dropped() {
     let (mut bytecode, first) = with_one_a_second();
     for number in 0..50 {
-        let frame = frame(unknown(number));
+        let frame = frame(unknown_source(number));
         for _ in 0..HALF {
             assert_eq!(bytecode.reason(&frame), Reason::WithinLimit);
         }
         for _ in 0..3 {
             assert_eq!(bytecode.reason(&frame), Reason::NotAdmitted);
         }
-        assert_eq!(bytecode.bucket(Source::v4(unknown(number))), None);
+        assert_eq!(bytecode.bucket(Source::v4(unknown_source(number))), None);
     }
     assert_eq!((of_cpus(&bytecode, |cpu| cpu.admitted), of_cpus(&bytecode, |cpu| cpu.failed)), (1, 0));
     // A source with a bucket keeps its rate while other sources compete. In each second one of these gets a bucket.
@@ -63,7 +63,7 @@ fn beyond_the_admission_budget_only_packets_above_the_cell_share_are_dropped() {
         bytecode.set_time(SECOND + step * SECOND / RATE);
         kept += u64::from(bytecode.reason(&first).passes());
         for number in 0..50 {
-            bytecode.repeat(&frame(unknown(number)), 3);
+            bytecode.repeat(&frame(unknown_source(number)), 3);
         }
         if step.is_multiple_of(RATE) {
             given += 1;
@@ -72,7 +72,7 @@ fn beyond_the_admission_budget_only_packets_above_the_cell_share_are_dropped() {
     }
     assert_eq!((kept, given), (100, 10));
     // Below its cell's share of the burst, a source needs no bucket.
-    let newcomer = frame(unknown(200));
+    let newcomer = frame(unknown_source(200));
     for _ in 0..HALF {
         assert_eq!(bytecode.reason(&newcomer), Reason::WithinLimit);
     }
@@ -80,7 +80,7 @@ fn beyond_the_admission_budget_only_packets_above_the_cell_share_are_dropped() {
     // A second later it is the first to ask for a bucket.
     bytecode.set_time(SECOND + 100 * SECOND / RATE + SECOND);
     bytecode.repeat(&newcomer, u32::try_from(BURST).unwrap());
-    assert!(bytecode.bucket(Source::v4(unknown(200))).is_some());
+    assert!(bytecode.bucket(Source::v4(unknown_source(200))).is_some());
     assert_eq!(bytecode.reason(&newcomer), Reason::OverPackets);
 }
 
@@ -147,7 +147,7 @@ fn with_admission_budget_zero_cells_and_rules_still_apply() {
     bytecode.set_time(SECOND);
     bytecode.set("default", per_second(RATE, BURST));
     bytecode.set("203.0.113.0/24", Policy::DENIED);
-    let (denied, other) = (frame([203, 0, 113, 1]), frame(unknown(1)));
+    let (denied, other) = (frame([203, 0, 113, 1]), frame(unknown_source(1)));
     for _ in 0..10 {
         assert_eq!(bytecode.reason(&denied), Reason::Denied);
     }
@@ -165,7 +165,7 @@ fn with_one_bucket_no_source_exceeds_its_burst() {
     let mut bytecode = Bytecode::with(Settings { buckets: 1, ..crate::settings() });
     bytecode.set_time(SECOND);
     bytecode.set("default", per_second(RATE, BURST));
-    let frames: Vec<_> = (0..20).map(|number| frame(unknown(number))).collect();
+    let frames: Vec<_> = (0..20).map(|number| frame(unknown_source(number))).collect();
     for round in 0..2 * BURST {
         for frame in &frames {
             let expected = if round < BURST { Reason::WithinLimit } else { Reason::OverPackets };

@@ -24,19 +24,19 @@ fn frame() -> Vec<u8> {
 }
 
 /// Returns packets and bytes that cached refusals of the cell have dropped, for any source.
-fn noted(bytecode: &Bytecode) -> (u64, u64) {
+fn cached_drops(bytecode: &Bytecode) -> (u64, u64) {
     let notes = cell_entry_of(bytecode, &Source::v4(ADDRESS)).notes.map(|noted| Dropped(noted.dropped));
     (notes.map(Dropped::packets).iter().sum(), notes.map(Dropped::bytes).iter().sum())
 }
 
 /// Sends until a cached refusal drops packets with this reason.
 #[track_caller]
-fn until_noted(bytecode: &Bytecode, reason: Reason) {
+fn until_cached(bytecode: &Bytecode, reason: Reason) {
     bytecode.repeat(&frame(), 30);
-    let noted = || noted(bytecode).0;
-    let before = noted();
+    let drops = || cached_drops(bytecode).0;
+    let before = drops();
     assert_eq!(bytecode.reason(&frame()), reason);
-    assert_eq!(noted(), before + 1, "no note was in force");
+    assert_eq!(drops(), before + 1, "no cached refusal dropped the packet");
 }
 
 /// Each row has a rule and its reason, then a change and the reason of the next packet.
@@ -72,7 +72,7 @@ fn a_cached_refusal_ends_when_its_rule_changes() {
         let mut bytecode = Bytecode::with(crate::settings());
         bytecode.set_time(SECOND);
         bytecode.set(target, policy);
-        until_noted(&bytecode, before);
+        until_cached(&bytecode, before);
         change(&mut bytecode);
         assert_eq!(bytecode.reason(&frame()), after, "change {number}: {target}");
     }
@@ -87,7 +87,7 @@ fn a_cached_refusal_ends_with_its_temporary_rule() {
         let (target, life) = ("192.0.2.7".parse().unwrap(), Duration::from_secs(30));
         list::set(&mut bytecode.tables, target, &policy.into(), Some(life), COMMAND).unwrap();
         let set_by = host::now();
-        until_noted(&bytecode, reason);
+        until_cached(&bytecode, reason);
         bytecode.set_time(begin + 30 * SECOND - 1);
         assert_eq!(bytecode.reason(&frame()), reason);
         bytecode.set_time(set_by + 30 * SECOND);
@@ -137,7 +137,7 @@ fn a_source_back_within_its_limit_is_never_refused_again() {
         let mut bytecode = Bytecode::with(Settings { injected_tick, ..crate::settings() });
         bytecode.set("default", per_second(10, 10));
         bytecode.set_time(SECOND);
-        until_noted(&bytecode, Reason::OverPackets);
+        until_cached(&bytecode, Reason::OverPackets);
         // After one wrap, the end of the cached refusal seems to be a second ahead.
         let around = (1 << 54) - SECOND;
         for after in (1..=208).map(|day| day * DAY).chain([around]).chain((209..=420).map(|day| day * DAY)) {
@@ -158,8 +158,8 @@ fn a_denied_source_is_dropped_by_its_cached_refusal_and_counted_exactly() {
     let bucket = bytecode.bucket(source).unwrap();
     assert_eq!((bucket.passed_packets, bucket.dropped_packets), (0, 1));
     bytecode.repeat(&frame, 1_000);
-    assert_eq!(bytecode.bucket(source), Some(bucket), "the note did not spare the bucket");
-    assert_eq!(noted(&bytecode), (1_000, 1_000 * frame.len() as u64));
+    assert_eq!(bytecode.bucket(source), Some(bucket), "the program read the bucket despite a cached refusal");
+    assert_eq!(cached_drops(&bytecode), (1_000, 1_000 * frame.len() as u64));
     assert_eq!(bytecode.count(Reason::Denied), 1_001);
     let listed = |bytecode: &Bytecode| {
         let tracked = bytecode.tables.tracked().unwrap();

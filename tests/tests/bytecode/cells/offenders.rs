@@ -55,7 +55,7 @@ fn two_offenders_are_dropped_by_cached_refusals_and_counted_exactly() {
     let buckets = || addresses.iter().map(|address| bytecode.bucket(Source::v4(*address)).unwrap()).collect::<Vec<_>>();
     let before = buckets();
     send_in_turns(&bytecode, &addresses, 500);
-    assert_eq!(buckets(), before, "notes did not spare the buckets");
+    assert_eq!(buckets(), before, "the program read buckets despite cached refusals");
     assert_eq!(bytecode.count(Reason::WithinLimit), 1);
     for (address, passed) in addresses.into_iter().zip([1, 0]) {
         let dropped = u64::from(FIRST) - passed + 500;

@@ -6,7 +6,7 @@ use ratelimit_tests::{Bytecode, Frame, per_second};
 
 use super::{of_cpus, stay_on_one_cpu};
 
-const BILLED: [u8; 4] = [192, 0, 2, 7];
+const CHARGED: [u8; 4] = [192, 0, 2, 7];
 
 /// DNS has a limit for other sources. This source has a limit for all its traffic.
 fn with_services(admissions: u64) -> Bytecode {
@@ -22,7 +22,7 @@ fn with_services(admissions: u64) -> Bytecode {
 fn listed(bytecode: &Bytecode) -> Bucket {
     let mut tracked = bytecode.tables.tracked().unwrap();
     tracked.retain(|(_, bucket)| bucket.passed_packets + bucket.dropped_packets > 0);
-    assert!(tracked.len() == 1 && tracked[0].0 == Source::v4(BILLED), "{tracked:?}");
+    assert!(tracked.len() == 1 && tracked[0].0 == Source::v4(CHARGED), "{tracked:?}");
     tracked[0].1
 }
 
@@ -30,7 +30,7 @@ fn listed(bytecode: &Bytecode) -> Bucket {
 fn a_source_without_a_service_rule_uses_one_admission() {
     stay_on_one_cpu();
     let bytecode = with_services(20);
-    let dns = Frame::udp(BILLED, 53).bytes();
+    let dns = Frame::udp(CHARGED, 53).bytes();
     for _ in 0..100 {
         assert_eq!(bytecode.reason(&dns), Reason::WithinLimit);
     }
@@ -47,7 +47,7 @@ fn a_source_without_a_service_rule_uses_one_admission() {
 #[test]
 fn drops_by_a_cached_refusal_are_counted_in_the_charged_bucket() {
     let bytecode = with_services(10_000);
-    let dns = Frame::udp(BILLED, 53).bytes();
+    let dns = Frame::udp(CHARGED, 53).bytes();
     bytecode.repeat(&dns, 1_000 + 500);
     assert_eq!(bytecode.count(Reason::OverPackets), 500);
     let bucket = listed(&bytecode);

@@ -162,7 +162,7 @@ fn known_sources_stay_known_through_ten_minutes_of_silence_and_a_flood() {
 fn a_cell_holds_two_sources_and_candidates_are_replaced() {
     let bytecode = limited(1_000, 1 << 10);
     let mut clock = bytecode.clock();
-    let [one, two, late] = sharing(&bytecode, 3)[..] else { panic!("not three") };
+    let [one, two, late] = sharing(&bytecode, 3)[..] else { panic!("fewer than three addresses") };
     for address in [one, two, late] {
         bytecode.send(&frame(address));
     }

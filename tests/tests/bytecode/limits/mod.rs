@@ -1,3 +1,3 @@
-//! Limits of a source, and its parents.
+//! Limits that work together: of a source, and of its parents. Single limits are in `meters`.
 
 mod parents;

@@ -49,7 +49,7 @@ fn sources_of_a_prefix_share_the_parent_limit(front: Front) {
     assert_eq!(v4, [3, 3, 3, 1, 0], "one /24");
     assert_eq!(bytecode.reason(&Frame::udp([10, 1, 2, 9], 9).bytes()), Reason::OverParent);
     let v6: Vec<_> = (0..8).map(|net| passed([0x2001, 0xdb8, 0, net, 0, 0, 0, 1].into())).collect();
-    assert_eq!(v6, [3, 3, 3, 3, 3, 0, 0, 0], "ten of the /24, and fifteen of this /48, are all that all may send");
+    assert_eq!(v6, [3, 3, 3, 3, 3, 0, 0, 0], "ten packets of the /24 and fifteen of this /48 reach the limit of all");
 }
 
 fn a_rule_with_only_a_parent_limits_sources(front: Front) {
@@ -58,7 +58,7 @@ fn a_rule_with_only_a_parent_limits_sources(front: Front) {
     let reasons = [1, 2, 3, 4, 5].map(|host| bytecode.reason(&Frame::udp([10, 0, 0, host], 9).bytes()));
     let within = Reason::WithinLimit;
     assert_eq!(reasons, [within, within, within, within, Reason::OverParent]);
-    assert_eq!(bytecode.reason(&Frame::udp([11, 0, 0, 1], 9).bytes()), within, "no rule concerns that one");
+    assert_eq!(bytecode.reason(&Frame::udp([11, 0, 0, 1], 9).bytes()), within, "no rule covers this source");
 }
 
 /// Generates the limit of a source or parent: packets, bytes or both.
@@ -66,7 +66,7 @@ fn policy() -> impl Strategy<Value = Policy> {
     let rate = (1u64..100).prop_map(|amount| Rate { amount, period: SECOND });
     let bytes = (1_000u64..100_000).prop_map(|amount| Rate { amount, period: SECOND });
     (prop::option::weighted(0.7, rate), prop::option::weighted(0.5, bytes), 1u64..20)
-        .prop_filter_map("a limit that cannot be", |(packets, bytes, burst)| {
+        .prop_filter_map("an invalid limit", |(packets, bytes, burst)| {
             Limit { packets, bytes, burst: Some(burst), ..Limit::default() }.policy().ok()
         })
 }
@@ -78,7 +78,7 @@ struct Model {
 }
 
 impl Model {
-    fn judge(&mut self, levels: &[(Source, Policy)], now: u64, length: u32) -> Reason {
+    fn decide(&mut self, levels: &[(Source, Policy)], now: u64, length: u32) -> Reason {
         let ask = |meter: &Meter, state: u64, amount: u32| match meter.is_on() {
             true => meter.ask(state, units(now), meter.cost_of(amount)),
             false => Answer::Admit(state),
@@ -122,7 +122,7 @@ fn every_verdict_matches_the_model_and_refused_packets_are_not_charged(front: Fr
             let parent = |prefix, policy| source.parent(Parent { policy, scope: IN_PREFIX, prefix }, 0);
             let levels = [(source, own), (parent(24, near_id), near), (parent(22, far_id), far)];
             let frame = Frame::udp(address.to_be_bytes(), 9).length(length).bytes();
-            let expected = model.judge(&levels, now, frame.len() as u32);
+            let expected = model.decide(&levels, now, frame.len() as u32);
             let verdict = bytecode.send(&frame);
             prop_assert_eq!(verdict == Verdict::Pass, expected.passes(), "{:?} expected", expected);
             let index = match expected {
@@ -148,8 +148,8 @@ fn every_verdict_matches_the_model_and_refused_packets_are_not_charged(front: Fr
     });
     outcome.unwrap_or_else(|error| panic!("{error}"));
     let [passed, over_parent, over_own] = verdicts.into_inner();
-    println!("{passed} passed, {over_parent} refused by a parent, {over_own} by the own limit");
-    assert!(passed.min(over_parent).min(over_own) > 100, "the schedules hardly ask anything");
+    println!("{passed} passed, {over_parent} refused by a parent, {over_own} by the limit of the source");
+    assert!(passed.min(over_parent).min(over_own) > 100, "too few verdicts were close");
 }
 
 /// Sources on several CPUs compete for the last tokens of their parent. All buckets agree in the end.
@@ -175,7 +175,7 @@ fn with_a_stopped_clock_exactly_the_parent_burst_passes(front: Front) {
     let contended = bytecode.count(Reason::Contended);
     assert_eq!(bytecode.count(Reason::WithinLimit), burst);
     assert_eq!(bytecode.count(Reason::OverParent) + contended, u64::from(THREADS) * 20_000 - burst);
-    assert!(contended <= 160, "{contended} packets could not be judged");
+    assert!(contended <= 160, "{contended} packets were contended");
     // The sources paid for the packets that passed, and for no others.
     let cost = per_second(1_000, 10_000_000).packets.cost_of(1);
     let paid = (0..THREADS).map(|host| {

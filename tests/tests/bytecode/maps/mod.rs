@@ -1,3 +1,3 @@
-//! Maps whose sizes change while packets arrive.
+//! Maps whose sizes change between packets. `network/resize` changes them under real traffic.
 
 mod resize;

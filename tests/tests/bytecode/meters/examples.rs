@@ -6,7 +6,7 @@ use ratelimit_common::limits::{
 };
 use ratelimit_tests::{Bytecode, Verdict};
 
-use super::{ADDRESS, HOUR, MINUTE, assert_all_judged, frame, limit, load, packets, passed, schedules::draw, source};
+use super::{ADDRESS, HOUR, MINUTE, assert_all_decided, frame, limit, load, packets, passed, schedules::draw, source};
 use crate::front::{Front, with_and_without_cells};
 
 /// Ten o'clock. Windows start at full hours.
@@ -33,7 +33,7 @@ fn three_per_minute_with_packets_at_0_10_35_45_and_60_seconds(front: Front) {
     ] {
         let mut bytecode = load(front, limit(algorithm, 3, MINUTE));
         assert_eq!(verdicts(&mut bytecode, &[0, 10, 35, 45, 60]), expected, "{}", algorithm.name());
-        assert_all_judged(&bytecode);
+        assert_all_decided(&bytecode);
     }
 }
 
@@ -65,7 +65,7 @@ fn only_the_fixed_window_admits_two_bursts_around_a_window_boundary(front: Front
         };
         assert_eq!(burst(&mut bytecode, 59), 10, "{}", algorithm.name());
         assert_eq!(burst(&mut bytecode, 61), second, "{}", algorithm.name());
-        assert_all_judged(&bytecode);
+        assert_all_decided(&bytecode);
     }
 }
 
@@ -101,12 +101,12 @@ fn by_the_minute(front: Front, algorithm: Algorithm, hourly: u64, minutes: u64) 
         let minute = |minute: u64| {
             bytecode.set_time(TEN + minute * MINUTE);
             let counted = passed(&bytecode, &frame(ADDRESS), 25);
-            let expected: u64 = (0..25).map(|_| u64::from(definition.judge(TEN + minute * MINUTE, &[1, 1]))).sum();
+            let expected: u64 = (0..25).map(|_| u64::from(definition.decide(TEN + minute * MINUTE, &[1, 1]))).sum();
             assert_eq!(counted, expected, "{} in minute {minute}", algorithm.name());
             counted
         };
         let counted: Vec<_> = (0..minutes).map(minute).collect();
-        assert_all_judged(&bytecode);
+        assert_all_decided(&bytecode);
         counted
     });
     assert_eq!(one, other);

@@ -60,7 +60,7 @@ pub(crate) fn passed(bytecode: &Bytecode, frame: &[u8], times: u32) -> u64 {
 }
 
 /// Asserts that the program decided about every packet.
-pub(crate) fn assert_all_judged(bytecode: &Bytecode) {
+pub(crate) fn assert_all_decided(bytecode: &Bytecode) {
     for reason in [Reason::Contended, Reason::NoState, Reason::TableFull, Reason::NotAdmitted, Reason::Unreadable] {
         assert_eq!(bytecode.count(reason), 0, "{reason:?}");
     }

@@ -55,7 +55,7 @@ fn with_a_stopped_clock_exactly_the_burst_passes(front: Front) {
     let refused = bytecode.count(Reason::OverPackets);
     let contended = bytecode.count(Reason::Contended);
     assert_eq!(passed + refused + contended, offered);
-    assert!(contended <= offered / 1_000, "{contended} of {offered} packets could not be judged");
+    assert!(contended <= offered / 1_000, "{contended} of {offered} packets were contended");
     if !front.is_on() {
         let bucket = bytecode.bucket(Source::v4(ADDRESS)).unwrap();
         assert_eq!(bucket.passed_packets + bucket.dropped_packets, offered);
@@ -157,7 +157,7 @@ fn with_a_running_clock_the_bound_holds_and_tokens_return(front: Front) {
     });
     let passed = bytecode.count(Reason::WithinLimit);
     assert!(passed <= tokens::bound(rate, burst, ran), "{passed} in {ran} ns");
-    assert!(passed > burst, "the clock did not run");
+    assert!(passed > burst, "the clock did not advance");
 }
 
 /// Each thread sends `repeat` packets of each source at the same time as the others. Returns how many of each source
@@ -204,7 +204,7 @@ fn with_a_stopped_clock_exactly_the_limit_passes_with_every_algorithm(front: Fro
         assert!(within.iter().all(|count| *count == LIMIT), "{name}: {within:?}");
         let offered = u64::from(SOURCES * THREADS * 100);
         assert_eq!(within.iter().sum::<u64>() + refused + contended, offered, "{name}");
-        assert!(contended <= offered / 1_000, "{name}: {contended} of {offered} packets could not be judged");
+        assert!(contended <= offered / 1_000, "{name}: {contended} of {offered} packets were contended");
     }
 }
 
@@ -214,7 +214,7 @@ fn of_four_cpus_competing_for_the_last_token_exactly_one_passes(front: Front) {
         let mut bytecode = load(front, limit(algorithm, LIMIT, HOUR));
         bytecode.set_time(HOUR);
         let (within, refused, contended) = race_each_source(&bytecode, 4, 1, |frame| {
-            assert_eq!(passed(&bytecode, frame, LIMIT as u32 - 1), LIMIT - 1)
+            assert_eq!(passed(&bytecode, frame, LIMIT as u32 - 1), LIMIT - 1);
         });
         assert!(within.iter().all(|count| *count == 1), "{}: {within:?}", algorithm.name());
         assert_eq!((refused, contended), (u64::from(SOURCES) * 3, 0), "{}", algorithm.name());

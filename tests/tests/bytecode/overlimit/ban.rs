@@ -47,7 +47,7 @@ fn fill(bytecode: &mut Bytecode, expires: u64) {
 }
 
 /// Returns how many ban events the program has written.
-fn bans_told(bytecode: &Bytecode) -> usize {
+fn ban_events(bytecode: &Bytecode) -> usize {
     bytecode.tables.events.iter().filter(|event| event.as_ref().unwrap().kind == event::BANNED).count()
 }
 
@@ -84,7 +84,7 @@ fn a_ban_survives_the_eviction_of_buckets_and_cells(front: Front) {
     let bans = bytecode.tables.bans().unwrap();
     let [(source, Rule { policy: BANNED_ID, origin: BANNED, expires, .. })] = bans[..] else { panic!("{bans:?}") };
     assert_eq!((source, expires), (Source::v4(ADDRESS), SECOND + TEN_MINUTES));
-    assert_eq!(bans_told(bytecode), 1);
+    assert_eq!(ban_events(bytecode), 1);
 }
 
 fn lifting_a_ban_or_setting_a_rule_applies_to_the_next_packet(front: Front) {
@@ -117,7 +117,7 @@ fn lifting_a_ban_keeps_the_rule_of_the_source(front: Front) {
     list::lift_ban(&mut bytecode.tables, target).unwrap();
     assert_eq!(bytecode.reason(&frame(ADDRESS)), Reason::WithinLimit);
     assert!(bytecode.tables.bans().unwrap().is_empty());
-    assert!(list::get(&bytecode.tables, target).unwrap().is_some(), "the limit is gone with the ban");
+    assert!(list::get(&bytecode.tables, target).unwrap().is_some(), "the limit was removed with the ban");
 }
 
 fn commands_remove_expired_bans(front: Front) {
@@ -145,7 +145,7 @@ fn with_a_full_ban_map_the_limit_still_holds(front: Front) {
     fill(bytecode, u64::MAX);
     exceed(bytecode, ADDRESS);
     assert_eq!(bytecode.cpus().iter().map(|cpu| cpu.bans_failed).sum::<u64>(), 1);
-    assert_eq!(bans_told(bytecode), 0);
+    assert_eq!(ban_events(bytecode), 0);
     assert_eq!(bytecode.send(&frame(ADDRESS)), Verdict::Drop);
     bytecode.set_time(2 * SECOND);
     let passed =

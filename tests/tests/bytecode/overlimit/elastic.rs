@@ -10,7 +10,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::{
     front::{Front, with_and_without_cells},
-    meters::{ADDRESS, HOUR, assert_all_judged, frame, limit},
+    meters::{ADDRESS, HOUR, assert_all_decided, frame, limit},
 };
 
 /// Index of the loopback, the interface of test runs.
@@ -21,7 +21,7 @@ const CAPACITY: u64 = 10;
 /// Burst of an interface, in milliseconds.
 const BURST: u64 = 10;
 /// A source that stays within its limit.
-const KNOWN: [u8; 4] = [198, 51, 100, 1];
+const WITHIN_LIMIT: [u8; 4] = [198, 51, 100, 1];
 
 struct Run {
     bytecode: Bytecode,
@@ -56,11 +56,11 @@ impl Run {
             self.bytecode.set_time(HOUR + self.time * MILLISECOND);
             let before = [Reason::WithinLimit, Reason::WithinCapacity, Reason::OverPackets].map(|of| count(self, of));
             if within != 0 {
-                self.bytecode.repeat(&frame(KNOWN), within);
+                self.bytecode.repeat(&frame(WITHIN_LIMIT), within);
             }
             self.bytecode.repeat(&frame(ADDRESS), over);
             let after = [Reason::WithinLimit, Reason::WithinCapacity, Reason::OverPackets].map(|of| count(self, of));
-            assert_eq!(after[0] - before[0], u64::from(within), "within its limit every packet passes");
+            assert_eq!(after[0] - before[0], u64::from(within), "a source within its limit lost packets");
             assert_eq!(after[1] + after[2] - before[1] - before[2], u64::from(over));
             passed.push(after[1] - before[1]);
         }
@@ -102,7 +102,7 @@ fn check(front: Front, algorithm: Algorithm, tick: u64) {
     let over = run.offer(300, 12, 20);
     assert!(over[0] != 0, "{name}: {over:?}");
     assert_eq!(over[100..].iter().sum::<u64>(), 0, "{name}: {over:?}");
-    assert_all_judged(&run.bytecode);
+    assert_all_decided(&run.bytecode);
 }
 
 fn over_an_elastic_limit_packets_pass_within_capacity_with_every_algorithm(front: Front) {

@@ -9,7 +9,7 @@ use ratelimit_tests::Bytecode;
 
 use crate::{
     front::{Front, with_and_without_cells},
-    meters::{ADDRESS, HOUR, MINUTE, assert_all_judged, frame, limit},
+    meters::{ADDRESS, HOUR, MINUTE, assert_all_decided, frame, limit},
 };
 
 const LIMIT: u64 = 50;
@@ -27,7 +27,7 @@ fn offer(bytecode: &mut Bytecode, time: u64, times: u32) -> [u64; 3] {
     let before = REASONS.map(|reason| bytecode.count(reason));
     bytecode.repeat(&frame(ADDRESS), times);
     let after = REASONS.map(|reason| bytecode.count(reason));
-    assert_all_judged(bytecode);
+    assert_all_decided(bytecode);
     let counted = [0, 1, 2].map(|index| after[index] - before[index]);
     assert_eq!(counted.iter().sum::<u64>(), u64::from(times));
     counted

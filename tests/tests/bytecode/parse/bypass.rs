@@ -14,7 +14,7 @@ use ratelimit_common::{
     reason::Reason,
     rules::rule::COMMAND,
 };
-use ratelimit_tests::{Bytecode, Verdict, Wrap, Wrapped, framed, kernel_at_least, per_second, wrappings};
+use ratelimit_tests::{Bytecode, Encapsulated, Verdict, Wrap, encapsulations, framed, kernel_at_least, per_second};
 
 const DENIED: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(198, 51, 100, 7)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0xbad, 0, 0, 0, 0, 7))];
@@ -48,7 +48,7 @@ impl fmt::Display for Tally {
             writeln!(f, "{name}: {packets} packets, none passed")?;
         }
         let sum: u64 = self.0.iter().map(|(_, packets)| packets).sum();
-        write!(f, "{} wrappings: {sum} packets, none passed", self.0.len())
+        write!(f, "{} encapsulations: {sum} packets, none passed", self.0.len())
     }
 }
 
@@ -96,7 +96,7 @@ fn limiting(settings: Settings) -> Bytecode {
         open_services(&mut bytecode, "2001:db8:c0::/48");
     }
     for source in LIMITED {
-        let first = wrappings(source, PORT).swap_remove(0);
+        let first = encapsulations(source, PORT).swap_remove(0);
         assert_eq!(bytecode.reason(&first.frame), Reason::WithinLimit, "{}", first.name);
     }
     bytecode
@@ -108,8 +108,8 @@ fn prepared(settings: Settings) -> [(Bytecode, [IpAddr; 2], Reason); 2] {
 }
 
 /// Sends every shorter length of a frame and returns how many there are.
-fn cut(bytecode: &Bytecode, wrapped: &Wrapped) -> u64 {
-    let Wrapped { name, frame, ip_at, dropped } = wrapped;
+fn cut(bytecode: &Bytecode, encapsulated: &Encapsulated) -> u64 {
+    let Encapsulated { name, frame, ip_at, dropped } = encapsulated;
     let header = if frame[*ip_at] >> 4 == 4 { 20 } else { 40 };
     // The program reads nothing beyond the type of the third tag.
     let end = if *dropped == Some(Reason::TooManyTags) { 22 } else { frame.len() };
@@ -134,24 +134,24 @@ fn no_encapsulation_bypasses_the_rule_of_its_source() {
     let mut tally = Tally::default();
     for settings in every_way() {
         for (bytecode, sources, verdict) in prepared(settings) {
-            for wrapped in sources.into_iter().flat_map(|source| wrappings(source, PORT)) {
-                let expected = wrapped.dropped.unwrap_or(verdict);
-                assert_eq!(bytecode.reason(&wrapped.frame), expected, "{}, {settings:?}", wrapped.name);
-                tally.add(&wrapped.name, 1 + cut(&bytecode, &wrapped));
+            for encapsulated in sources.into_iter().flat_map(|source| encapsulations(source, PORT)) {
+                let expected = encapsulated.dropped.unwrap_or(verdict);
+                assert_eq!(bytecode.reason(&encapsulated.frame), expected, "{}, {settings:?}", encapsulated.name);
+                tally.add(&encapsulated.name, 1 + cut(&bytecode, &encapsulated));
             }
         }
     }
     println!("{tally}");
 }
 
-/// A valid packet of an allowed source passes, so encapsulation alone is no reason to drop it.
+/// A valid packet of packets of an allowed source were dropped, so encapsulation alone is no reason to drop it.
 #[test]
 fn every_valid_encapsulation_passes_from_other_sources() {
     for settings in every_way() {
         for (bytecode, ..) in prepared(settings) {
-            for wrapped in OTHERS.into_iter().flat_map(|source| wrappings(source, PORT)) {
-                let expected = wrapped.dropped.unwrap_or(Reason::WithinLimit);
-                assert_eq!(bytecode.reason(&wrapped.frame), expected, "{}, {settings:?}", wrapped.name);
+            for encapsulated in OTHERS.into_iter().flat_map(|source| encapsulations(source, PORT)) {
+                let expected = encapsulated.dropped.unwrap_or(Reason::WithinLimit);
+                assert_eq!(bytecode.reason(&encapsulated.frame), expected, "{}, {settings:?}", encapsulated.name);
             }
         }
     }
@@ -176,7 +176,11 @@ fn headers_beyond_the_first_buffer_do_not_bypass_a_rule() {
                 }
                 let payload = Wrap::new(17, [&[0, 9, 0, 9, 0, 0, 0, 0][..], &[0; 9_000]].concat());
                 for packet in [payload.v4(v4, |_| {}), payload.v6(v6, 64)] {
-                    assert_eq!(bytecode.reason(&framed(&packet, &[])), verdict, "only the payload is beyond it");
+                    assert_eq!(
+                        bytecode.reason(&framed(&packet, &[])),
+                        verdict,
+                        "only the payload is beyond the first buffer"
+                    );
                     assert_eq!(bytecode.reason(&framed(&packet[..packet.len() - 1], &[])), Reason::Truncated);
                 }
             }

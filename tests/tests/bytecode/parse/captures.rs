@@ -29,16 +29,16 @@ const PREFIX: u8 = 64;
 const MOST_SERVICES: usize = 255;
 
 /// Result of the independent parser.
-enum Said {
+enum Parsed {
     /// ARP or neighbour discovery.
     Discovery,
     /// Source and narrowest service. A later fragment has no service.
     Packet(IpAddr, Service),
 }
 
-fn said(frame: &[u8]) -> Said {
+fn parsed(frame: &[u8]) -> Parsed {
     let packet = LaxSlicedPacket::from_ethernet(frame).unwrap();
-    assert!(packet.link_exts.is_empty(), "no capture has tags");
+    assert!(packet.link_exts.is_empty(), "a capture has tags");
     let (source, is_later, payload, is_exempt): (IpAddr, _, _, _) = match packet.net.as_ref().unwrap() {
         LaxNetSlice::Ipv4(ip) => {
             let is_later = ip.header().fragments_offset().value() != 0;
@@ -52,7 +52,7 @@ fn said(frame: &[u8]) -> Said {
             let on_link = ip.extensions().is_empty() && ip.header().hop_limit() == 255;
             (ip.header().source_addr().into(), offset.is_some_and(|offset| offset != 0), ip.payload(), on_link)
         }
-        LaxNetSlice::Arp(_) => return Said::Discovery,
+        LaxNetSlice::Arp(_) => return Parsed::Discovery,
     };
     let service = match payload.ip_number {
         _ if is_later => Service::Any,
@@ -64,11 +64,11 @@ fn said(frame: &[u8]) -> Said {
             let udp = UdpHeaderSlice::from_slice(payload.payload).unwrap();
             Service::Port(Transport::Udp, udp.destination_port())
         }
-        IpNumber::IPV6_ICMP if is_exempt && (133..=137).contains(&payload.payload[0]) => return Said::Discovery,
+        IpNumber::IPV6_ICMP if is_exempt && (133..=137).contains(&payload.payload[0]) => return Parsed::Discovery,
         IpNumber::ICMP | IpNumber::IPV6_ICMP => Service::Icmp,
         IpNumber(protocol) => Service::Protocol(protocol),
     };
-    Said::Packet(source, service)
+    Parsed::Packet(source, service)
 }
 
 /// Counters by source and service.
@@ -115,9 +115,9 @@ fn every_captured_frame_is_counted_for_the_source_and_service_that_etherparse_fi
         let mut counts = Counts::new();
         let mut discovery = Count::default();
         for frame in &frames {
-            match said(frame) {
-                Said::Discovery => add(&mut discovery, frame),
-                Said::Packet(source, service) => add(counts.entry((source, service)).or_default(), frame),
+            match parsed(frame) {
+                Parsed::Discovery => add(&mut discovery, frame),
+                Parsed::Packet(source, service) => add(counts.entry((source, service)).or_default(), frame),
             }
         }
         let settings = Settings { services: true, ipv6_prefix: u32::from(PREFIX), ..crate::settings() };
@@ -126,9 +126,9 @@ fn every_captured_frame_is_counted_for_the_source_and_service_that_etherparse_fi
         limit_each(&mut bytecode, &counts);
         for (number, frame) in (1..).zip(&frames) {
             let reason = bytecode.reason(frame);
-            let expected = match said(frame) {
-                Said::Discovery => Reason::LinkDiscovery,
-                Said::Packet(..) => Reason::WithinLimit,
+            let expected = match parsed(frame) {
+                Parsed::Discovery => Reason::LinkDiscovery,
+                Parsed::Packet(..) => Reason::WithinLimit,
             };
             assert_eq!(reason, expected, "{name}, frame {number}");
         }

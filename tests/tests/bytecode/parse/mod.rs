@@ -113,7 +113,7 @@ fn a_frame_cut_at_any_byte_is_truncated() {
             assert_eq!(
                 bytecode.reason(&[bytes, vec![0; 20]].concat()),
                 Reason::Denied,
-                "padding is no part of the packet"
+                "padding counts as part of the packet"
             );
         }
     }
@@ -192,7 +192,11 @@ fn packets_shorter_than_their_headers_say_are_truncated() {
         assert_eq!(bytecode.reason(&frame), Reason::Truncated, "{frame:02x?}");
     }
     for frame in without_ports() {
-        assert_eq!(bytecode.reason(&frame), Reason::Denied, "ports are not looked for: {frame:02x?}");
+        assert_eq!(
+            bytecode.reason(&frame),
+            Reason::Denied,
+            "without service rules, ports are not parsed: {frame:02x?}"
+        );
     }
     let bytecode = denying_with(Settings { services: true, ..crate::settings() });
     for frame in too_short().chain(with_half_an_extension()).chain(without_ports()) {
@@ -240,7 +244,7 @@ fn with_pass_malformed_too_many_tags_or_headers_are_still_dropped() {
             for frame in frames() {
                 let frame = frame.tag(1).tag(2).tag(3).bytes();
                 assert_eq!(bytecode.reason(&frame), Reason::TooManyTags);
-                assert_eq!(bytecode.reason(&frame[..26]), Reason::TooManyTags, "and nothing behind them");
+                assert_eq!(bytecode.reason(&frame[..26]), Reason::TooManyTags, "nothing after them is parsed");
             }
             for (name, kind) in EXTENSIONS {
                 let nine = (0..9).fold(Wrap::udp(9), |wrap, _| wrap.behind(kind));

@@ -1,3 +1,3 @@
-//! The program as a whole.
+//! The program as a whole, as the verifier sees it.
 
 mod size;

@@ -23,7 +23,7 @@ fn measure(name: &str, settings: Settings, most: &Most) {
     let verified = info.verified_instruction_count().unwrap();
     let translated = info.size_translated().unwrap() / 8;
     println!("{name}: verified instructions: {verified}; in the kernel: {translated}; loaded in {loaded} ms");
-    assert!(verified <= most.verified, "the verifier walked through {verified} instructions");
+    assert!(verified <= most.verified, "the verifier walked {verified} instructions");
     assert!(translated <= most.translated, "the program has {translated} instructions in the kernel");
 }
 

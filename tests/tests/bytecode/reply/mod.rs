@@ -16,7 +16,7 @@ use ratelimit_common::limits::{
     policy::{Policy, REJECT},
 };
 use ratelimit_tests::{
-    Bytecode, EXTENSIONS, Frame, VICTIM_IPV4, VICTIM_IPV6, Verdict, Wrap, answer::expected, framed, kernel_at_least,
+    Bytecode, EXTENSIONS, Frame, VICTIM_IPV4, VICTIM_IPV6, Verdict, Wrap, framed, kernel_at_least, reply::expected,
 };
 
 const CLIENT: [u8; 6] = [2, 0, 0, 0, 0, 0xc];

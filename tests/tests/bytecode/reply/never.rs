@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use ratelimit_tests::{Frame, Verdict, Wrap, answer::expected, framed};
+use ratelimit_tests::{Frame, Verdict, Wrap, framed, reply::expected};
 
 use super::{SOURCE_V4, SOURCE_V6, answer, exchange, load, plenty};
 

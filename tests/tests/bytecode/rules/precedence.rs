@@ -164,7 +164,7 @@ fn check(front: Front, world: &World) {
     let reasons = reasons.into_inner();
     println!("{reasons:?}");
     let enough = reasons.len() == 4 && reasons.values().all(|count| *count > 30);
-    assert!(enough, "the rules hardly decide anything: {reasons:?}");
+    assert!(enough, "too few packets per reason: {reasons:?}");
 }
 
 fn precedence_for_ipv4_matches_the_model(front: Front) {

@@ -82,7 +82,7 @@ fn deleting_the_last_rule_of_a_service_clears_its_debt(front: Front) {
     let dns = Frame::udp(SOURCE, 53).bytes();
     assert_eq!([0; 2].map(|_| bytecode.reason(&dns)), [Reason::WithinLimit, Reason::OverPackets]);
     bytecode.delete("10.0.0.0/8 udp/53");
-    assert_eq!(bytecode.reason(&dns), Reason::OverPackets, "the default is another rule for the same bucket");
+    assert_eq!(bytecode.reason(&dns), Reason::OverPackets, "the default rule uses the same bucket");
     bytecode.delete("default udp/53");
     assert!(Services::read(&bytecode.tables).unwrap().is_empty());
     assert_eq!(bytecode.reason(&dns), Reason::WithinLimit);

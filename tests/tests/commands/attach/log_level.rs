@@ -19,7 +19,7 @@ fn kernel_log_lines_are_printed_until_interrupted_and_the_limit_stays() {
     let mut line = String::new();
     while !line.contains("default: ") {
         line.clear();
-        assert_ne!(printed.read_line(&mut line).unwrap(), 0, "it ended before it was attached");
+        assert_ne!(printed.read_line(&mut line).unwrap(), 0, "the command ended before it attached");
     }
     let logging = ratelimit.json("status")["interfaces"][0]["program_id"].clone();
     Flood::of(Frame::udp([10, 9, 0, 66], 9)).send(&sandbox, 3);

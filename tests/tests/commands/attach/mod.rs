@@ -1,4 +1,4 @@
-//! `attach`.
+//! `attach`: programs on interfaces. Options of the default limit are in `limit`.
 
 mod log_level;
 mod settings;

@@ -1,4 +1,4 @@
-//! `attach --confirm` and `confirm`.
+//! `attach --confirm` and `confirm`: an attach that undoes itself.
 
 mod undo;
 

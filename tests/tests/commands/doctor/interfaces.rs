@@ -53,7 +53,7 @@ fn generic_mode_is_reported_when_the_driver_supports_native() {
 #[test]
 fn a_driver_without_native_xdp_is_reported_before_the_attach() {
     if !kernel_at_least(6, 3) {
-        println!("skipped: no kernel before 6.3 tells");
+        println!("skipped: kernels before 6.3 do not report this");
         return;
     }
     let sandbox = Sandbox::new();
@@ -79,7 +79,7 @@ fn fewer_queues_than_cpus_are_reported_when_more_are_possible() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     let cpus = cpus();
-    assert!(cpus > 1, "on one CPU there are queues enough: run this where there are two");
+    assert!(cpus > 1, "this test needs two CPUs");
     // By default the kernel creates a queue per possible CPU and uses one.
     sandbox.ip("link add wan0 type veth peer name far0");
     let why = format!("Each queue is emptied by one CPU: 1 of {cpus} at most take a flood, and the others stand by.");

@@ -52,7 +52,7 @@ fn about(ratelimit: &Ratelimit<'_>, words: &str, what: &str) -> String {
         .iter()
         .filter(|paragraph| paragraph.split_once(' ').is_some_and(|(_, rest)| rest.starts_with(&format!("{what}: "))));
     let only = found.next().filter(|_| found.next().is_none());
-    assert!(only.is_some(), "not one paragraph about {what}: {paragraphs:#?}");
+    assert!(only.is_some(), "no single paragraph about {what}: {paragraphs:#?}");
     only.unwrap().clone()
 }
 

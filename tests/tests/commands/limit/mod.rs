@@ -1,4 +1,4 @@
-//! `limit`: options of a limit, and what each of them shows.
+//! `limit`: options of a limit, their output and their effect. Lists on standard input are in `many`.
 
 mod algorithms;
 mod bounds;

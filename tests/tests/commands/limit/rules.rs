@@ -103,7 +103,7 @@ fn an_expired_rule_is_gone_for_every_command() {
     assert_eq!(ratelimit.json("status")["reasons"]["within-limit"]["packets"], 10);
     assert_eq!(ratelimit.run("deny del 10.9.0.66").status, 1);
     ratelimit.ok("limit set 10.9.0.1 --packets 1/s");
-    assert_eq!(kept(), 1, "the ended rule still takes room");
+    assert_eq!(kept(), 1, "the expired rule still uses an entry");
     ratelimit.ok("detach --all");
 }
 

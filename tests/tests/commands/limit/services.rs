@@ -17,10 +17,10 @@ fn a_service_has_its_own_limit() {
     let text = ratelimit.ok("limit set default --service udp/53 --packets 1/h --burst 3");
     assert_eq!(text, "default udp/53: 1/h per source, burst 3\n");
     let with_services = program(&ratelimit);
-    assert_ne!(with_services, lean, "the program cannot know services yet");
+    assert_ne!(with_services, lean, "the program already has services");
     ratelimit.ok("limit set 10.9.0.0/24 --service tcp-syn --packets 1/h --burst 2 --for 1h");
     ratelimit.ok("deny add 10.9.0.66 --service icmp");
-    assert_eq!(program(&ratelimit), with_services, "and needs no other one for the next");
+    assert_eq!(program(&ratelimit), with_services, "the next service replaced the program");
     for frame in [Frame::udp([10, 9, 0, 66], 53), Frame::syn([10, 9, 0, 66], 443), Frame::echo([10, 9, 0, 66])] {
         Flood::of(frame).send(&sandbox, 10);
     }
@@ -56,7 +56,7 @@ fn a_service_has_its_own_limit() {
     ratelimit.ok("limit del 10.9.0.0/24 --service tcp-syn");
     assert_eq!(program(&ratelimit), with_services);
     assert_eq!(ratelimit.ok("deny del 10.9.0.66 --service icmp"), "10.9.0.66 icmp: no longer has the rule deny\n");
-    assert_ne!(program(&ratelimit), with_services, "nothing needs services any more");
+    assert_ne!(program(&ratelimit), with_services, "the program still has services");
     assert_eq!(services("limit list"), ["default any"]);
     ratelimit.ok("detach --all");
 }
@@ -86,7 +86,7 @@ fn parents_are_listed_as_they_were_set() {
     ratelimit.ok("limit del 10.0.0.0/8 --service udp");
     let with_parents = program(&ratelimit);
     ratelimit.ok("limit set default --packets 9/s");
-    assert_ne!(program(&ratelimit), with_parents, "nothing has parents any more");
+    assert_ne!(program(&ratelimit), with_parents, "the program still has parents");
     ratelimit.ok("detach --all");
 }
 
@@ -108,10 +108,10 @@ fn an_interface_parent_applies_per_interface() {
     };
     send(1);
     let passed = || ratelimit.json("status")["reasons"]["within-limit"]["packets"].as_u64().unwrap();
-    assert_eq!(passed(), 2, "one by each interface");
+    assert_eq!(passed(), 2, "one packet passes per interface");
     ratelimit.ok("limit set default --parent interface=10/h --parent all=15/h");
     send(2);
-    assert_eq!(passed(), 2 + 13, "two of what all may send were spent before");
+    assert_eq!(passed(), 2 + 13, "two packets of the shared limit were spent before");
     assert_eq!(ratelimit.json("status")["reasons"]["over-parent"]["packets"], 40 - 15);
     ratelimit.ok("detach --all");
 }
@@ -169,7 +169,7 @@ fn malformed_packets_pass_only_with_malformed_pass() {
     ratelimit.ok("attach eth0 --packets 1/h --burst 4");
     assert_eq!(send(), [3, 3, 0, 0]);
     ratelimit.ok("attach eth0 --malformed pass");
-    assert_eq!(send(), [3, 3, 4, 2], "their source pays for them");
+    assert_eq!(send(), [3, 3, 4, 2], "their source is charged for them");
     assert_eq!(ratelimit.json("status")["malformed"], "pass");
     // The setting stays until it is changed.
     ratelimit.ok("limit set default --service udp/53 --packets 1/h");

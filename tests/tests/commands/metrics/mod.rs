@@ -36,7 +36,7 @@ pub(crate) fn series(text: &str) -> BTreeMap<String, f64> {
     });
     let all: Vec<(String, f64)> = series.collect();
     let map: BTreeMap<_, _> = all.iter().cloned().collect();
-    assert_eq!(map.len(), all.len(), "a series is there twice: {text}");
+    assert_eq!(map.len(), all.len(), "duplicate series: {text}");
     map
 }
 

@@ -1,4 +1,4 @@
-//! `reload`: a file that is read again.
+//! `reload`: changes of the configuration file, by command or noticed by the daemon.
 
 mod distinct_policies;
 mod full_table;

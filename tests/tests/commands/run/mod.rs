@@ -1,4 +1,4 @@
-//! `run`: a configuration file in force.
+//! `run`: a daemon with its configuration file. Changes of the file are in `reload`.
 
 mod footprint;
 mod manager;

@@ -55,7 +55,7 @@ fn each_interface_has_its_own_counters_while_others_change() {
     let daemon = start(&sandbox, &ratelimit, &folder, FILE);
     let is_on = || features(&sandbox) & FEATURE_INTERFACES != 0;
     send(&sandbox, 0, 7, 100);
-    assert!(!is_on(), "one interface needs nothing more");
+    assert!(!is_on(), "one interface uses the feature");
     assert_eq!((counted(&ratelimit, "eth0"), counted(&ratelimit, "eth1")), (Some((4.0, 96.0)), None));
 
     ratelimit.ok("attach eth1");
@@ -206,7 +206,7 @@ fn a_new_interface_reuses_the_slot_of_a_detached_one_only() {
 
     ratelimit.ok(&format!("detach {}", five[1]));
     ratelimit.ok(&format!("attach {}", name(INDICES[5])));
-    assert_eq!(all(&scrape(&ratelimit)), sum, "what is nobody's any more is still counted");
+    assert_eq!(all(&scrape(&ratelimit)), sum, "counters of removed interfaces remain");
     send(&sandbox, INDICES[4], 40, 5);
     send(&sandbox, INDICES[5], 41, 6);
     assert_eq!(all(&scrape(&ratelimit)), (sum.0 + 8.0, sum.1 + 3.0));

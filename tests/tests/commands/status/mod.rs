@@ -1,4 +1,4 @@
-//! `status`.
+//! `status`: the program, its interfaces and its counters.
 
 mod gauges;
 mod interface_counters;

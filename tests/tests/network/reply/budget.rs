@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_tests::{Ear, Flood, Frame, MAC, Ratelimit, Sandbox, Sink, VICTIM_LINK, answer};
+use ratelimit_tests::{Flood, Frame, FrameReceiver, MAC, Ratelimit, Sandbox, Sink, VICTIM_LINK, reply};
 
 use crate::receiver::{PORT, alone};
 
@@ -31,20 +31,20 @@ fn frames() -> [(&'static str, Vec<u8>); 6] {
 }
 
 /// Waits up to ten seconds for as many frames as the program counted replies.
-fn heard(ear: &Ear, sent: u64) -> Vec<Vec<u8>> {
+fn heard(receiver: &FrameReceiver, sent: u64) -> Vec<Vec<u8>> {
     let deadline = Instant::now() + Duration::from_secs(10);
     let mut frames = Vec::new();
     while (frames.len() as u64) < sent {
-        match ear.next() {
+        match receiver.next() {
             Some(frame) => frames.push(frame),
             None => {
-                assert!(Instant::now() < deadline, "{} of {sent} answers have arrived", frames.len());
+                assert!(Instant::now() < deadline, "{} of {sent} replies have arrived", frames.len());
                 thread::yield_now();
             }
         }
     }
     // No further reply arrives.
-    frames.extend(ear.next());
+    frames.extend(receiver.next());
     frames
 }
 
@@ -54,7 +54,7 @@ fn replies_to_a_flood_stay_within_the_budget_and_are_valid() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     let _peer = Sink::at_the_peer(&sandbox);
-    let ear = Ear::at_the_peer(&sandbox);
+    let receiver = FrameReceiver::at_the_peer(&sandbox);
     let begin = Instant::now();
     ratelimit.ok(&format!("attach {VICTIM_LINK} --packets 1/d --burst 1 --over-limit reject --replies {RATE}/s"));
     let count = |key: &str| ratelimit.json("status")["replies"][key].as_u64().unwrap();
@@ -72,17 +72,17 @@ fn replies_to_a_flood_stay_within_the_budget_and_are_valid() {
         frame[6..12].copy_from_slice(&SENDER);
         Flood::of(frame.clone()).send(&sandbox, each);
         let sent = count("sent");
-        assert!(sent > before, "{name}: nothing was answered");
-        let expected = answer::expected(&frame).unwrap();
-        println!("{name}:\n  {}\n  answered {} times by\n  {}", hex(&frame), sent - before, hex(&expected));
-        for heard in heard(&ear, sent - before) {
+        assert!(sent > before, "{name}: no reply was sent");
+        let expected = reply::expected(&frame).unwrap();
+        println!("{name}:\n  {}\n  {} replies of\n  {}", hex(&frame), sent - before, hex(&expected));
+        for heard in heard(&receiver, sent - before) {
             assert_eq!((hex(&heard), &heard[..12]), (hex(&expected), &[SENDER, MAC].concat()[..]), "{name}");
         }
         before = sent;
     }
     let most = f64::from(BURST) + f64::from(RATE) * begin.elapsed().as_secs_f64() + 1.0;
-    assert!(before as f64 <= most, "{before} answers, {most:.0} may be");
-    assert!(before >= u64::from(BURST), "{before} answers");
+    assert!(before as f64 <= most, "{before} replies of at most {most:.0}");
+    assert!(before >= u64::from(BURST), "{before} replies");
     // Every packet got a reply or was counted as unsent.
     assert_eq!(before + count("unsent"), 6 * each);
     let status = ratelimit.json("status");

@@ -66,7 +66,7 @@ fn an_interrupted_resize_leaves_the_old_or_the_new_sizes() {
             }
         }
         let offered = flood.stop();
-        println!("{} steps, killed and failed, while {offered} packets came", steps.len());
+        println!("{} steps, killed and failed, during {offered} packets", steps.len());
         assert!(offered > 100_000);
         // Whatever is left, the next complete resize succeeds.
         ratelimit.ok(&format!("attach {VICTIM_LINK} {}", sizes.other()));

@@ -39,7 +39,7 @@ fn floods_while(attached: &str, changes: &[&str]) {
             ratelimit.ok(&format!("attach {VICTIM_LINK} {change}"));
         }
         let offered = flood.stop();
-        println!("{attached}: {} changes while {offered} packets came", changes.len());
+        println!("{attached}: {} changes during {offered} packets", changes.len());
         assert!(offered > 10_000);
     });
     assert_eq!(received.from(FLOODER).count, BURST, "{attached}");

@@ -1,4 +1,4 @@
-//! The algorithms beside each other: what admitting and refusing cost, and what a source takes.
+//! Comparison of the algorithms: the cost of admitting and refusing, and memory per source.
 
 use anyhow::{Context as _, Result};
 use ratelimit::dataplane::program::loader::Settings;
@@ -23,12 +23,12 @@ use crate::{
     table::{Row, Table},
 };
 
-/// What each algorithm is measured as.
+/// The rows of one algorithm.
 struct Case {
     algorithm: Algorithm,
-    /// Admitting, each source by its own bucket.
+    /// Admitting, with a bucket per source.
     admitting: &'static str,
-    /// Refusing, behind cells.
+    /// Refusing, with cells.
     refusing: &'static str,
 }
 
@@ -40,12 +40,12 @@ const CASES: [Case; 5] = [
     Case { algorithm: Algorithm::SlidingLog, admitting: "front off, sliding-log", refusing: "sliding-log" },
 ];
 
-/// As many as a source of the hot rows can send within a second, and more.
+/// More than a source of the hot rows can send within a second.
 const MOST: u64 = window::SLIDING_MOST;
 
 const SOURCES: &[Sources] = &[Sources::Count(1), Sources::Count(64_000)];
 
-/// What the program looks at where limits count by this algorithm alone.
+/// Returns the features of limits with this algorithm alone.
 const fn looking(case: usize) -> fn(Settings) -> Settings {
     match CASES[case].algorithm {
         Algorithm::TokenBucket | Algorithm::LeakyBucket => |settings| settings,
@@ -54,7 +54,7 @@ const fn looking(case: usize) -> fn(Settings) -> Settings {
     }
 }
 
-/// The same without cells.
+/// Returns the same features without cells.
 const fn looking_without_cells(case: usize) -> fn(Settings) -> Settings {
     match CASES[case].algorithm {
         Algorithm::TokenBucket | Algorithm::LeakyBucket => |settings| Settings { cells: 0, ..settings },
@@ -76,10 +76,11 @@ const fn refusing(case: usize, rules: fn(&mut Bytecode, &Policy)) -> Configurati
     Configuration { name: CASES[case].refusing, settings, rules, sources: SOURCES, states, ..SPECIAL }
 }
 
-/// How often the programs are loaded: the same one is up to a fifth slower or faster by where its code happens to lie (kernel 6.18).
+/// Number of program loads. The placement of its code makes the same program up to a fifth slower or faster (kernel
+/// 6.18).
 const LOADS: usize = 7;
 
-/// What a packet costs, apart from other rows, since these are compared with each other to some hundredths.
+/// Measures the cost of a packet apart from other rows, since these rows are compared within some hundredths.
 pub(crate) fn run(effort: &Effort) -> Result<Vec<Packet>> {
     let effort = Effort { sources: SOURCES, has_special: true, ..*effort };
     let mut loads = Vec::new();
@@ -100,7 +101,8 @@ pub(crate) const ROWS: [Configuration; 10] = [
     admitting(1, |bytecode, policy| bytecode.set("default", by(Algorithm::LeakyBucket, policy))),
     admitting(2, |bytecode, _| bytecode.set("default", windows(Algorithm::FixedWindow))),
     admitting(3, |bytecode, _| bytecode.set("default", windows(Algorithm::SlidingWindow))),
-    // A log of no time admits every packet, after all that it does for one. The coarse clock, as for windows of half a second and more.
+    // A sliding log with a period of zero admits every packet after its full work. The coarse clock matches windows of
+    // half a second and more.
     admitting(4, |bytecode, _| {
         let window = Window::new(sliding_log::PLACES, 0, 0);
         let policy = windows(Algorithm::SlidingLog);
@@ -117,7 +119,7 @@ fn by(algorithm: Algorithm, policy: &Policy) -> Policy {
     Policy { algorithm: algorithm as u8, ..*policy }
 }
 
-/// More in a second than one source can send.
+/// Returns a limit above the rate of one source.
 fn windows(algorithm: Algorithm) -> Policy {
     limited(
         Rate { amount: if algorithm == Algorithm::SlidingLog { sliding_log::PLACES } else { MOST }, period: SECOND },
@@ -125,7 +127,7 @@ fn windows(algorithm: Algorithm) -> Policy {
     )
 }
 
-/// One packet an hour.
+/// Returns a limit of one packet per hour.
 fn hourly(algorithm: Algorithm) -> Policy {
     limited(Rate { amount: 1, period: 3_600 * SECOND }, algorithm)
 }
@@ -134,16 +136,16 @@ fn limited(rate: Rate, algorithm: Algorithm) -> Policy {
     Limit { packets: Some(rate), algorithm, ..Limit::default() }.policy().unwrap_or(Policy::UNLIMITED)
 }
 
-/// What a source of an algorithm takes.
+/// Memory per source of an algorithm.
 #[derive(Debug, Serialize)]
 pub(crate) struct PerSource {
     pub(crate) algorithm: &'static str,
-    /// Bytes of kernel memory, with as many sources as there may be.
+    /// Bytes of kernel memory with the maximum number of sources.
     pub(crate) bytes: f64,
     pub(crate) sources: u32,
 }
 
-/// Asks the kernel, with room for so many sources.
+/// Reads the memory from the kernel, with space for this many sources.
 pub(crate) fn memory(sources: u32) -> Result<Vec<PerSource>> {
     let of = |case: &Case| {
         let keeps_logs = case.algorithm == Algorithm::SlidingLog;
@@ -162,7 +164,7 @@ pub(crate) fn memory(sources: u32) -> Result<Vec<PerSource>> {
     CASES.iter().map(of).collect()
 }
 
-/// The algorithms beside each other.
+/// Returns the table of algorithms.
 pub(crate) fn table(packets: &[Packet], memory: &[PerSource]) -> Table {
     let figure = |name: &str, state, sources| {
         let is_it =

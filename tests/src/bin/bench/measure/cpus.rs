@@ -1,4 +1,4 @@
-//! What a second CPU adds: packets on two of them at once against one.
+//! The gain of a second CPU: packets on two CPUs at once, compared with one.
 
 use std::{panic::resume_unwind, sync::Barrier, thread, time::Instant};
 
@@ -12,7 +12,7 @@ use crate::{
     state::{State, never_reached, reached_at_once},
 };
 
-/// Traffic: its name, how many sources each CPU has, whether both have the same, and what it meets.
+/// Traffic: its name, the sources of each CPU, whether both share them, and the state.
 type Traffic = (&'static str, Sources, bool, State);
 
 const TRAFFIC: [Traffic; 5] = [
@@ -23,22 +23,22 @@ const TRAFFIC: [Traffic; 5] = [
     ("endless", Sources::Endless, false, State::Passing),
 ];
 
-/// Where the second CPU's sources begin if they are others.
+/// First source number of the second CPU if it has its own sources.
 const OTHERS: u32 = 1 << 31;
 
 struct Case {
     configuration: &'static Configuration,
     traffic: Traffic,
-    /// One for each CPU.
+    /// One walker per CPU.
     walkers: [Walker; 2],
     one: Vec<f64>,
     two: Vec<f64>,
 }
 
-/// Measures; says so where there is only one CPU.
+/// Measures, or prints that there is only one CPU.
 pub(crate) fn run(effort: &Effort) -> Result<Vec<TwoCpus>> {
     if thread::available_parallelism()?.get() < 2 {
-        println!("two CPUs against one: left out, this machine has one");
+        println!("two CPUs against one: skipped, this machine has one CPU");
         return Ok(Vec::new());
     }
     let mut cases = Vec::new();
@@ -49,9 +49,9 @@ pub(crate) fn run(effort: &Effort) -> Result<Vec<TwoCpus>> {
     }
     let packets = effort.packets / 2;
     for round in 1..=effort.rounds {
-        effort.tell("two CPUs", round);
+        effort.print_progress("two CPUs", round);
         for case in &mut cases {
-            // Alone, the two are not equally fast: one of them has the interrupts.
+            // The CPUs differ in speed, since one of them has the interrupts.
             let one = f64::midpoint(case.speed(&[0], packets)?, case.speed(&[1], packets)?);
             let two = case.speed(&[0, 1], packets)?;
             case.one.push(one);
@@ -75,7 +75,7 @@ impl Case {
         Ok(Self { configuration, traffic, walkers, one: Vec::new(), two: Vec::new() })
     }
 
-    /// Packets per second on these CPUs together.
+    /// Returns packets per second on these CPUs together.
     fn speed(&mut self, cpus: &[usize], packets: u32) -> Result<f64> {
         let sources = self.traffic.1;
         let barrier = Barrier::new(cpus.len());

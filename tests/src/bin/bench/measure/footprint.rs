@@ -1,4 +1,4 @@
-//! Kernel memory, and how long commands take that touch very many entries.
+//! Kernel memory, and the time of commands with very many entries.
 
 use std::{
     fs,
@@ -18,10 +18,10 @@ use crate::{
     results::{Memory, Time},
 };
 
-/// Looks, and takes the time.
+/// Measures memory and times.
 pub(crate) fn run(effort: &Effort) -> Result<(Memory, Time)> {
     let reference = configurations::CONFIGURATIONS.iter().find(|configuration| configuration.name == REFERENCE);
-    let reference = reference.context("the reference is none of the rows")?;
+    let reference = reference.context("no row is the reference")?;
     let default = configurations::CONFIGURATIONS.first().context("there are no rows")?;
     let maps = maps(default.build(Sources::Count(1))?.program())?;
     let buckets = maps.iter().find(|(name, ..)| name == names::BUCKETS).context("the program has no buckets")?;
@@ -44,15 +44,15 @@ pub(crate) fn run(effort: &Effort) -> Result<(Memory, Time)> {
     Ok((Memory { per_source, all_maps, maps }, time))
 }
 
-/// Name, bytes and entries of every map that a program uses.
+/// Returns name, bytes and entries of every map that a program uses.
 pub(crate) fn maps(program: &Xdp) -> Result<Vec<(String, u64, u32)>> {
-    let ids = program.info()?.map_ids()?.context("the kernel does not say which maps a program has")?;
+    let ids = program.info()?.map_ids()?.context("the kernel does not list the maps of the program")?;
     let mut maps = Vec::new();
     for id in ids {
         let info = MapInfo::from_id(id)?;
         let descriptor = info.fd()?;
         let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", descriptor.as_fd().as_raw_fd()))?;
-        let memory = text.lines().find_map(|line| line.strip_prefix("memlock:")).context("a map says no size")?;
+        let memory = text.lines().find_map(|line| line.strip_prefix("memlock:")).context("a map has no size")?;
         maps.push((info.name_as_str().unwrap_or("?").to_owned(), memory.trim().parse()?, info.max_entries()));
     }
     maps.sort_by_key(|(_, bytes, _)| std::cmp::Reverse(*bytes));

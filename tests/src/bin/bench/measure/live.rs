@@ -18,12 +18,12 @@ use crate::{
 
 /// Numbers of sources.
 const SOURCES: [Sources; 4] = [Sources::Count(1), Sources::Count(1_000), Sources::Count(64_000), Sources::Endless];
-/// How long frames flow before they are counted.
+/// Time during which frames flow before they are counted.
 const WARM_UP: Duration = Duration::from_millis(30);
-/// New sources that are enough for one sample. Others have room for a million, and a full table is another case.
+/// New sources that suffice for one sample. Other limiters have space for a million, and a full table is another case.
 const MOST_NEW: u64 = 800_000;
 
-/// One limiter that meets one kind of traffic.
+/// One limiter with one kind of traffic.
 struct Case {
     limiter: Limiter,
     state: State,
@@ -32,7 +32,7 @@ struct Case {
     dropped: Vec<f64>,
 }
 
-/// Measures, and says which limiters could not be.
+/// Measures, and prints which limiters are missing.
 pub(crate) fn run(effort: &Effort) -> Result<Vec<Live>> {
     let sandbox = Sandbox::new();
     let mut limiters = vec![Limiter::Floor];
@@ -41,14 +41,14 @@ pub(crate) fn run(effort: &Effort) -> Result<Vec<Live>> {
     for other in [Limiter::Nftables, Limiter::Iptables] {
         match other.check(&sandbox) {
             Ok(()) => limiters.push(other),
-            Err(error) => println!("{} is left out: {error:#}", other.name()),
+            Err(error) => println!("{} is skipped: {error:#}", other.name()),
         }
     }
     let mut cases = Vec::new();
     for sources in SOURCES {
         for state in [State::Passing, State::Over] {
             for limiter in &limiters {
-                // The floor knows no limit, and a new source is never over its own.
+                // The floor has no limit, and a new source is never over its own.
                 if state == State::Passing || !matches!((limiter, sources), (Limiter::Floor, _) | (_, Sources::Endless))
                 {
                     cases.push(Case { limiter: *limiter, state, sources, speeds: Vec::new(), dropped: Vec::new() });
@@ -58,7 +58,7 @@ pub(crate) fn run(effort: &Effort) -> Result<Vec<Live>> {
     }
     let mut used = 0;
     for round in 1..=effort.rounds {
-        effort.tell("real frames", round);
+        effort.print_progress("real frames", round);
         for case in &mut cases {
             case.sample(&sandbox, Duration::from_secs_f64(effort.seconds), &mut used)?;
         }
@@ -76,7 +76,7 @@ impl Case {
             Sources::Endless => flood.endless(*used),
         };
         if let Sources::Count(count) = self.sources {
-            // As after some seconds: whoever needs a bucket has one, and who is over the limit has been refused.
+            // The state after some seconds: sources have their buckets, and those over the limit have a refusal.
             let admissions = standing.set_admissions(u64::MAX);
             flood.send(sandbox, 3 * u64::from(count));
             standing.set_admissions(admissions);

@@ -1,4 +1,4 @@
-//! What all measurements share.
+//! Measurements. This file has their common parts.
 
 pub(crate) mod algorithms;
 pub(crate) mod cpus;
@@ -17,7 +17,7 @@ use rustix::{
 
 use crate::configurations::{Configuration, SOURCES};
 
-/// How much is measured.
+/// Extent of the measurements.
 pub(crate) struct Effort {
     /// Rounds in which every case has its turn.
     pub(crate) rounds: usize,
@@ -25,17 +25,17 @@ pub(crate) struct Effort {
     pub(crate) packets: u32,
     /// Seconds of one sample with real frames.
     pub(crate) seconds: f64,
-    /// Seconds for which a flood runs beside established sources.
+    /// Seconds of a flood beside established sources.
     pub(crate) flood_seconds: u64,
-    /// Rules, and sources to list, of the cases with very many.
+    /// Rules and listed sources of the cases with very many.
     pub(crate) million: u32,
     /// Numbers of sources without a network.
     pub(crate) sources: &'static [Sources],
-    /// Whether rows are measured that are not on the wire.
+    /// Whether rows outside of the wire are measured.
     pub(crate) has_special: bool,
 }
 
-/// What `cargo xtask bench` does.
+/// Extent of `cargo xtask bench`.
 pub(crate) const FULL: Effort = Effort {
     rounds: 5,
     packets: 1_000_000,
@@ -45,7 +45,7 @@ pub(crate) const FULL: Effort = Effort {
     sources: &SOURCES,
     has_special: true,
 };
-/// What `cargo xtask bench --quick` does.
+/// Extent of `cargo xtask bench --quick`.
 pub(crate) const QUICK: Effort = Effort {
     rounds: 1,
     packets: 100_000,
@@ -57,18 +57,18 @@ pub(crate) const QUICK: Effort = Effort {
 };
 
 impl Effort {
-    /// Whether a row is measured with this many sources.
+    /// Returns whether a row is measured with this many sources.
     pub(crate) fn has(&self, configuration: &Configuration, sources: Sources) -> bool {
         configuration.sources.contains(&sources) && (self.has_special || configuration.on_wire)
     }
 
-    /// Says what is being done, for whoever waits.
-    pub(crate) fn tell(&self, what: &str, round: usize) {
+    /// Prints the progress.
+    pub(crate) fn print_progress(&self, what: &str, round: usize) {
         eprintln!("{what}, round {round} of {}", self.rounds);
     }
 }
 
-/// The value in the middle; the mean of both where there are two.
+/// Returns the median, which is the mean of two middle values.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
@@ -83,7 +83,7 @@ pub(crate) fn pin(cpu: usize) -> io::Result<()> {
     Ok(sched_setaffinity(None, &cpus)?)
 }
 
-/// Nanoseconds that this thread has run.
+/// Returns the CPU time of this thread in nanoseconds.
 pub(crate) fn thread_time() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64

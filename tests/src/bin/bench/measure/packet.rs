@@ -1,4 +1,4 @@
-//! Nanoseconds per packet over an empty drop program, by BPF_PROG_TEST_RUN.
+//! Nanoseconds per packet beyond an empty drop program, by BPF_PROG_TEST_RUN.
 
 use std::{collections::BTreeMap, time::Instant};
 
@@ -13,13 +13,13 @@ use crate::{
     state::{State, never_reached, reached_at_once, slightly_below},
 };
 
-/// Packets that at least go ahead of each sample.
+/// Minimum number of packets before each sample.
 const WARM_UP: u32 = 20_000;
 
-/// How much faster than at the limit that is measured a burst is used up before.
+/// Factor by which a burst is used up faster than at the measured limit.
 const DRAINING: f64 = 50.0;
 
-/// One limiter for one number of sources, which is measured in several states.
+/// One limiter with one number of sources, measured in several states.
 struct Case {
     configuration: &'static Configuration,
     sources: Sources,
@@ -27,18 +27,18 @@ struct Case {
     samples: BTreeMap<State, Vec<Sample>>,
 }
 
-/// What one run came to.
+/// The result of one run.
 #[derive(Clone, Copy)]
 struct Sample {
-    /// Thread time for each packet.
+    /// Thread time per packet.
     nanoseconds: f64,
-    /// By the clock on the wall.
+    /// By wall-clock time.
     packets_per_second: f64,
     /// Share of the packets.
     dropped: f64,
 }
 
-/// Measures.
+/// Measures the rows.
 pub(crate) fn run(effort: &Effort, rows: &'static [Configuration], what: &str) -> Result<(f64, Vec<Packet>)> {
     pin(0)?;
     let mut walker = Walker::new(PORT, 0);
@@ -52,7 +52,7 @@ pub(crate) fn run(effort: &Effort, rows: &'static [Configuration], what: &str) -
         }
     }
     for round in 1..=effort.rounds {
-        effort.tell(what, round);
+        effort.print_progress(what, round);
         for sources in effort.sources {
             for case in cases.iter_mut().filter(|case| case.sources == *sources) {
                 walker.lead_to(case.bytecode.program());
@@ -66,14 +66,15 @@ pub(crate) fn run(effort: &Effort, rows: &'static [Configuration], what: &str) -
             floor.push(timed(&mut walker, *sources, effort.packets).0);
         }
     }
-    // One for all: an empty program does not look at sources, and where its code happens to lie costs more than what the walker does for them.
+    // One floor for all: an empty program reads no sources, and the placement of its code costs more than the walker's
+    // work for them.
     let floor = median(&floor);
     let packets = cases.iter().flat_map(|case| case.results(floor)).collect();
     Ok((floor, packets))
 }
 
-/// A new source's first packet passes whatever the limit, and with very many sources a limit slightly below what each can send is less
-/// than one packet per sample.
+/// Returns whether a state is possible. A new source's first packet always passes, and with very many sources a limit
+/// slightly below their rate is less than one packet per sample.
 fn makes_sense(state: State, sources: Sources) -> bool {
     match (state, sources) {
         (State::Passing, _) | (State::Over, Sources::Count(_)) => true,
@@ -91,16 +92,17 @@ impl Case {
                 let speeds = earlier.map(Vec::as_slice).unwrap_or_default();
                 ensure!(!speeds.is_empty(), "{}: what is held must have passed before", self.configuration.name);
                 let speeds: Vec<f64> = speeds.iter().map(|sample| sample.packets_per_second).collect();
-                // A fiftieth of the rate uses up a burst of the same time fifty times as fast, and what is owed is time.
+                // A fiftieth of the rate uses up a burst of the same time fifty times as fast, since debt is time.
                 self.put_under(&slightly_below(median(&speeds) / DRAINING, count)?, walker);
                 walker.run(self.sources, Order::Random, (median(&speeds) / DRAINING * 1.5) as u32);
                 self.put_under(&slightly_below(median(&speeds), count)?, walker);
-                // All of them were at the limit at the same time, which no traffic is.
+                // All sources reached the limit at the same time, which is unrealistic.
                 walker.run(self.sources, Order::Random, 4 * count);
             }
             _ => {
                 self.put_under(&reached_at_once()?, walker);
-                // The first packet of each has passed. As after a while: each has been refused, and that is known wherever it is to be known.
+                // The first packet of each source has passed. The state after a while: each source has a refusal, and
+                // it is cached.
                 if let Sources::Count(count) = self.sources {
                     walker.run(self.sources, Order::InTurn, 2 * count);
                 }
@@ -112,17 +114,17 @@ impl Case {
         Ok(Sample { nanoseconds, packets_per_second, dropped: dropped as f64 / f64::from(packets) })
     }
 
-    /// Every source gets this policy, has its bucket, and is in the caches as far as they reach.
+    /// Sets this policy for every source. Afterwards each has its bucket and is in the caches.
     fn put_under(&mut self, policy: &Policy, walker: &mut Walker) {
         (self.configuration.rules)(&mut self.bytecode, policy);
-        // As after some seconds: whoever needs a bucket has one.
+        // The state after some seconds, in which sources have their buckets.
         let admissions = self.bytecode.set_admissions(u64::MAX);
         match self.sources {
             Sources::Count(count) => {
                 walker.run(self.sources, Order::InTurn, count);
                 walker.run(self.sources, Order::Random, WARM_UP);
             }
-            // The first time, the map of buckets is filled.
+            // The first time, the bucket map fills.
             Sources::Endless if self.samples.is_empty() => walker.run(self.sources, Order::InTurn, 50 * WARM_UP),
             Sources::Endless => walker.run(self.sources, Order::InTurn, WARM_UP),
         }
@@ -143,7 +145,7 @@ impl Case {
     }
 }
 
-/// Packets that a limiter has let pass and dropped so far.
+/// Returns packets that a limiter has passed and dropped.
 pub(crate) fn verdicts(bytecode: &Bytecode) -> Result<(u64, u64)> {
     let counts = bytecode.tables.counts()?;
     let (passed, dropped): (Vec<_>, Vec<_>) = counts.into_iter().partition(|(reason, _)| reason.passes());
@@ -151,7 +153,7 @@ pub(crate) fn verdicts(bytecode: &Bytecode) -> Result<(u64, u64)> {
     Ok((sum(passed), sum(dropped)))
 }
 
-/// Nanoseconds of this thread's time for each packet, and packets per second on the wall clock.
+/// Returns nanoseconds of thread time per packet, and packets per second of wall-clock time.
 fn timed(walker: &mut Walker, sources: Sources, packets: u32) -> (f64, f64) {
     let (begin, begin_thread) = (Instant::now(), thread_time());
     walker.run(sources, Order::Random, packets);

@@ -1,4 +1,4 @@
-//! Sources that have been there for a while, beside a flood in which every packet has another source.
+//! Established sources beside a flood in which every packet has another source.
 
 use std::{collections::HashSet, net::Ipv4Addr, thread, time::Instant};
 
@@ -9,16 +9,16 @@ use ratelimit_tests::{Bytecode, Flood, Frame, Sandbox, VICTIM_LINK, per_second};
 
 use crate::{configurations::PORT, measure::Effort, results::Survival};
 
-/// The established: as many, of these addresses, and what they send together in a second.
+/// The established sources: their number, first address, and total rate.
 const ESTABLISHED: u32 = 10_000;
 const FIRST: Ipv4Addr = Ipv4Addr::new(10, 9, 64, 0);
 const PACE: u64 = 20_000;
-/// Seconds in which they become known sources.
+/// Seconds until they are known.
 const BEFORE: u64 = 5;
-/// Packets that unknown sources may send in a second.
+/// Rate of unknown sources.
 const UNKNOWN: u64 = 10_000;
 
-/// Floods the established, without and with a limit of unknown sources.
+/// Floods the established sources, without and with a limit of unknown sources.
 pub(crate) fn run(effort: &Effort) -> Result<Vec<Survival>> {
     [0, UNKNOWN].into_iter().map(|unknown| measure(unknown, effort.flood_seconds)).collect()
 }
@@ -58,7 +58,8 @@ fn measure(unknown: u64, seconds: u64) -> Result<Survival> {
     };
     let (passed, dropped) = (came(Reason::passes), came(|reason| !reason.passes()));
     ensure!(passed + dropped == sent + sent_by_established, "{passed} passed, {dropped} did not, {sent} were sent");
-    // Every known source is one of the established. Without a limit of unknown sources nobody exceeds anything: whoever is dropped counts as one.
+    // Every known source is an established one. Without a limit of unknown sources none exceeds a limit, so every
+    // dropped packet counts as one of an unknown source.
     let flood_passed = if unknown == 0 { sent - dropped } else { unknown_passed() - unknown_before };
     let buckets_lost = before.difference(&buckets()?).count();
     Ok(Survival {

@@ -15,17 +15,17 @@ use crate::{
     table::{Row, Table},
 };
 
-/// One figure: its row, its column, its value.
+/// One figure: its row, column and value.
 type Figure = (String, Sources, f64);
 
-/// Machine and kernel.
+/// Returns machine and kernel.
 pub(crate) fn header(results: &Results) -> String {
     let Results { machine, cpus, kernel, .. } = results;
     let quick = if results.quick { ", quick: figures are only roughly right" } else { "" };
     format!("kernel {kernel}, {machine}, {cpus} CPUs{quick}")
 }
 
-/// All tables, in the order in which they are shown.
+/// Returns all tables in their order.
 pub(crate) fn tables(results: &Results) -> Vec<Table> {
     let packet = State::ALL.map(|state| packet(results, state));
     let live = [State::Passing, State::Over].map(|state| live(results, state));
@@ -38,7 +38,7 @@ pub(crate) fn tables(results: &Results) -> Vec<Table> {
     packet.into_iter().chain(live).chain(rest).filter(|table| !table.rows.is_empty()).collect()
 }
 
-/// Measurements whose packets did not meet what they should have met.
+/// Returns measurements whose packets were not in the intended state.
 pub(crate) fn doubts(results: &Results) -> Vec<String> {
     let packets = results.packet.iter().map(|row| (row.configuration, row.state, row.sources, row.dropped));
     let live = results.live.iter().map(|row| (row.limiter, row.state, row.sources, row.dropped));
@@ -130,7 +130,7 @@ fn plain<const N: usize>(title: &str, columns: [&str; N], rows: Vec<Row>, digits
     Table { title: title.to_owned(), plot: None, columns, rows, digits, reference: None }
 }
 
-/// A table of what differs by row and number of sources, without columns that have nothing in them.
+/// Returns a table by row and number of sources, without empty columns.
 fn by_sources(title: String, figures: Vec<Figure>, digits: usize) -> Table {
     let columns: Vec<Sources> =
         SOURCES.into_iter().filter(|sources| figures.iter().any(|figure| figure.1 == *sources)).collect();

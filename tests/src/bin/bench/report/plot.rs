@@ -1,4 +1,4 @@
-//! A table as lines over the number of sources.
+//! Plots of tables over the number of sources.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::table::{Row, Table};
 
 /// Draws the rows of a table on a logarithmic scale.
 pub(crate) fn draw(table: &Table, path: &Path) -> Result<()> {
-    // Errors of the backend are not for other threads, as `anyhow` wants them.
+    // Errors of the backend are not `Send`, which `anyhow` requires.
     lines(table, path).map_err(|error| anyhow!("cannot draw {}: {error}", path.display()))
 }
 
@@ -19,7 +19,7 @@ fn lines(table: &Table, path: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let (least, most) = (figures().fold(f64::MAX, f64::min), figures().fold(f64::MIN, f64::max));
     let area = SVGBackend::new(path, (860, 440)).into_drawing_area();
     area.fill(&WHITE)?;
-    // More columns than there are figures, for the names of the lines.
+    // More columns than figures, for the names of the lines.
     let last = table.columns.len() + table.columns.len().div_ceil(4) - 1;
     let mut chart = ChartBuilder::on(&area)
         .caption(&table.title, ("sans-serif", 15))
@@ -37,7 +37,7 @@ fn lines(table: &Table, path: &Path) -> Result<(), Box<dyn std::error::Error>> {
     for (index, row) in rows.iter().enumerate() {
         let style = Palette99::pick(index).stroke_width(2);
         let points: Vec<_> = (0..).zip(row.figures.iter().copied()).collect();
-        // What has not been measured is no part of a line.
+        // A missing figure is no part of a line.
         let parts = points.chunk_by(|a, b| a.1.is_some() == b.1.is_some());
         for part in parts {
             let points = part.iter().filter_map(|(column, figure)| Some((*column, (*figure)?)));

@@ -1,4 +1,4 @@
-//! Writes what was measured: as JSON for programs, and as a document with plots.
+//! Writes the results as JSON, and as a document with plots.
 
 use std::{
     fmt::Write as _,
@@ -44,5 +44,5 @@ pub(crate) fn document(results: &Results, tables: &[Table]) -> Result<()> {
 
 fn workspace() -> Result<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
-    folder.map(Path::to_owned).context("the tests lie in no workspace")
+    folder.map(Path::to_owned).context("the tests are not in a workspace")
 }

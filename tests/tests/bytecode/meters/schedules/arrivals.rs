@@ -54,7 +54,7 @@ fn arrivals(limit: &Limit) -> impl Strategy<Value = Vec<Arrival>> + use<> {
 
 /// Generates a limit, its policy, arrivals, and a start time.
 pub(crate) fn schedule() -> impl Strategy<Value = (Policy, Limit, Vec<Arrival>, u64)> {
-    let possible = limit().prop_filter_map("a limit that cannot be", |limit| Some((limit.policy().ok()?, limit)));
+    let possible = limit().prop_filter_map("an invalid limit", |limit| Some((limit.policy().ok()?, limit)));
     // Any time within nine years of the clock, and times around which it wraps in units.
     let start = prop_oneof![0u64..1 << 40, 0u64..1 << 57, (1u64..1 << 4).prop_map(|wraps| (wraps << 54) - SECOND)];
     (possible, start)
@@ -75,7 +75,7 @@ impl<'a> Model<'a> {
     }
 
     /// Returns the reason for a packet of `length` bytes at `now`.
-    pub(crate) fn judge(&mut self, now: u64, length: u32) -> Reason {
+    pub(crate) fn decide(&mut self, now: u64, length: u32) -> Reason {
         let ask = |meter: &Meter, state: u64, amount: u32| match meter.is_on() {
             true => meter.ask(state, units(now), meter.cost_of(amount)),
             false => Answer::Admit(state),

@@ -96,7 +96,7 @@ fn limit(algorithm: Algorithm) -> impl Strategy<Value = Limit> {
 
 /// Generates a valid limit, arrivals, and a start time.
 pub(crate) fn schedule(algorithm: Algorithm) -> impl Strategy<Value = (Limit, Vec<Step>, u64)> {
-    let possible = limit(algorithm).prop_filter("a limit that cannot be", |limit| limit.policy().is_ok());
+    let possible = limit(algorithm).prop_filter("an invalid limit", |limit| limit.policy().is_ok());
     let start = prop_oneof![0u64..1 << 40, 0u64..1 << 57, (1u64..1 << 4).prop_map(|wraps| (wraps << 54) - SECOND)];
     (possible, prop::collection::vec(step(), 1..70), start)
 }

@@ -32,7 +32,7 @@ use ratelimit_tests::{
 };
 
 use self::draw::{amounts, define, is_exact, lengths, schedule};
-use super::assert_all_judged;
+use super::assert_all_decided;
 use crate::front::{Front, with_and_without_cells};
 
 /// Schedules of each test.
@@ -44,7 +44,7 @@ const TICK: u64 = 4_000_000;
 struct Units<'a>(&'a Policy, [u64; 2]);
 
 impl Units<'_> {
-    fn judge(&mut self, now: u64, length: u32, cost: u32) -> bool {
+    fn decide(&mut self, now: u64, length: u32, cost: u32) -> bool {
         let ask = |meter: &Meter, state, amount| match meter.is_on() {
             true => meter.ask(state, units(now), meter.cost_of(amount)),
             false => Answer::Admit(state),
@@ -155,11 +155,11 @@ pub(crate) fn check(front: Front, algorithm: Algorithm, tick: u64, cost: u32) {
             let passes = bytecode.send(&frame) == Verdict::Pass;
             verdicts.borrow_mut()[usize::from(passes)] += 1;
             if is_defined {
-                let expected = definition.judge(seen, &amounts(&limit, u64::from(cost), frame.len() as u64));
+                let expected = definition.decide(seen, &amounts(&limit, u64::from(cost), frame.len() as u64));
                 prop_assert_eq!(passes, expected, "{:?} at {}: packet {:?}", limit, now, step);
             }
             if algorithm.is_bucket() {
-                let expected = in_units.judge(seen, frame.len() as u32, cost);
+                let expected = in_units.decide(seen, frame.len() as u32, cost);
                 prop_assert_eq!(passes, expected, "{:?} at {}: packet {:?}", limit, now, step);
                 bracket.iter_mut().for_each(|bracket| bracket.offer(now));
             }
@@ -192,14 +192,14 @@ pub(crate) fn check(front: Front, algorithm: Algorithm, tick: u64, cost: u32) {
         Ok(())
     });
     assert_eq!(outcome.err().map(|error| error.to_string()), None);
-    assert_all_judged(&bytecode.into_inner());
+    assert_all_decided(&bytecode.into_inner());
     let [refused, admitted] = verdicts.into_inner();
     let (by_ticks, by_textbook) = (by_ticks.get(), by_textbook.get());
     let name = algorithm.name();
     println!("{name}: {SCHEDULES} schedules: {admitted} packets admitted, {refused} refused; {by_ticks} by ticks");
     // Most schedules are too short for a wrap.
     assert!(skipped.get() < (admitted + refused) / 500, "{} packets were not sent", skipped.get());
-    assert!(refused > 15_000 && admitted > 6_000, "the schedules hardly ask anything");
+    assert!(refused > 15_000 && admitted > 6_000, "too few verdicts were close");
     assert!(tick != 0 || by_textbook > SCHEDULES / 4, "{by_textbook} schedules by the textbook");
     assert!(tick == 0 || by_ticks > SCHEDULES / 4, "{by_ticks} schedules by the coarse clock");
 }

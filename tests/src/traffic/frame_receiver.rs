@@ -1,4 +1,4 @@
-//! All frames that arrive at the peer, as they are.
+//! A receiver of all frames that arrive at the peer.
 
 use std::{
     io,
@@ -7,12 +7,12 @@ use std::{
 
 use crate::{PEER_LINK, Sandbox};
 
-/// A packet socket of the peer's.
+/// A packet socket of the peer.
 #[derive(Debug)]
-pub struct Ear(OwnedFd);
+pub struct FrameReceiver(OwnedFd);
 
-impl Ear {
-    /// Listens from now on.
+impl FrameReceiver {
+    /// Starts to receive.
     ///
     /// # Panics
     ///
@@ -25,7 +25,7 @@ impl Ear {
             let socket =
                 unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_NONBLOCK, protocol.into()) };
             assert!(socket >= 0, "cannot open a packet socket: {}", io::Error::last_os_error());
-            // SAFETY: the kernel has just made this descriptor for us.
+            // SAFETY: the kernel has just created this descriptor for us.
             let socket = unsafe { OwnedFd::from_raw_fd(socket) };
             rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, 16 << 20)
                 .expect("cannot take more memory");
@@ -43,7 +43,7 @@ impl Ear {
         })
     }
 
-    /// The next frame that has come in; nothing if there is none yet. What the peer itself sends is left out.
+    /// Returns the next frame, or nothing if none has arrived. Frames that the peer sends are left out.
     ///
     /// # Panics
     ///

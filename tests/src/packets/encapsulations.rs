@@ -1,4 +1,4 @@
-//! Every way to wrap a packet in which its source could get lost.
+//! Every encapsulation in which a packet could hide its source.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -12,7 +12,7 @@ use super::wrap::{
 const ICMPV6: u8 = 58;
 const NO_NEXT: u8 = 59;
 
-/// As many as are looked through, and four more.
+/// As many headers as the product parses, and four more.
 const CHAIN: [u8; 12] = [
     HOP_BY_HOP,
     DESTINATION,
@@ -38,25 +38,26 @@ const TAGS: [(&str, &[u16], Option<Reason>); 7] = [
     ("four tags", &[0x8100, 0x8100, 0x8100, 0x8100], Some(Reason::TooManyTags)),
 ];
 
-/// Who the packets inside tunnels are from: nobody with a rule.
+/// Sources of packets inside tunnels. They have no rule.
 const INNER: (Ipv4Addr, Ipv6Addr) = (Ipv4Addr::new(10, 9, 9, 9), Ipv6Addr::new(0xfd99, 0, 0, 0, 0, 0, 0, 9));
 
 /// A frame with its name.
 #[derive(Debug, Clone)]
-pub struct Wrapped {
-    /// What is special about it. Some share one.
+pub struct Encapsulated {
+    /// The encapsulation. Several frames can share a name.
     pub name: String,
-    /// All bytes, from the Ethernet header on.
+    /// All bytes from the Ethernet header on.
     pub frame: Vec<u8>,
-    /// Where the IP header begins.
+    /// Offset of the IP header.
     pub ip_at: usize,
-    /// Why it is dropped whoever sends it; none where its source decides.
+    /// The drop reason for any source, or none if the source's rule decides.
     pub dropped: Option<Reason>,
 }
 
-/// Everything that `source` may send to `port` by name. IPv6 neighbour discovery on the own link, which is exempt, is not among it.
+/// Returns every encapsulation of packets from `source` to `port`. Neighbour discovery on the link is exempt and thus
+/// missing.
 #[must_use]
-pub fn wrappings(source: IpAddr, port: u16) -> Vec<Wrapped> {
+pub fn encapsulations(source: IpAddr, port: u16) -> Vec<Encapsulated> {
     let mut table = Vec::new();
     match source {
         IpAddr::V4(source) => {
@@ -95,11 +96,16 @@ pub fn wrappings(source: IpAddr, port: u16) -> Vec<Wrapped> {
     table
 }
 
-fn row(version: u8, name: &str, packet: &[u8], tags: &[u16], dropped: Option<Reason>) -> Wrapped {
-    Wrapped { name: format!("IPv{version} {name}"), frame: framed(packet, tags), ip_at: 14 + 4 * tags.len(), dropped }
+fn row(version: u8, name: &str, packet: &[u8], tags: &[u16], dropped: Option<Reason>) -> Encapsulated {
+    Encapsulated {
+        name: format!("IPv{version} {name}"),
+        frame: framed(packet, tags),
+        ip_at: 14 + 4 * tags.len(),
+        dropped,
+    }
 }
 
-/// What both families can carry.
+/// Returns payloads of both families.
 fn payloads(port: u16) -> Vec<(&'static str, Wrap)> {
     let v4 = Wrap::udp(port).v4(INNER.0, |_| {});
     let v6 = Wrap::udp(port).v6(INNER.1, 64);
@@ -137,7 +143,7 @@ fn payloads_v6() -> Vec<(&'static str, Wrap)> {
     ]
 }
 
-/// IPv4 packets with options, or in fragments.
+/// Returns IPv4 packets with options or as fragments.
 fn changed_v4(source: Ipv4Addr, port: u16) -> Vec<(String, Vec<u8>)> {
     let (udp, syn) = (Wrap::udp(port), Wrap::tcp(port, true));
     let mut packets = Vec::new();
@@ -168,7 +174,7 @@ fn changed_v4(source: Ipv4Addr, port: u16) -> Vec<(String, Vec<u8>)> {
     packets
 }
 
-/// Fragments by name: the offset in units of 8 bytes, and whether more follow.
+/// Fragments by name: the offset in units of 8 bytes, and the more-fragments flag.
 const FRAGMENTS: [(&str, u16, bool); 5] = [
     ("first fragment", 0, true),
     ("second fragment, at 8 bytes", 1, true),
@@ -181,7 +187,7 @@ fn options(bytes: &[u8]) -> Ipv4Options {
     bytes.try_into().expect("up to 40 bytes in words fit")
 }
 
-/// Packets with extension headers, and why they are dropped if that is not for their source.
+/// Returns packets with extension headers, with their drop reason if it does not depend on the source.
 fn extended(port: u16) -> Vec<(String, Wrap, Option<Reason>)> {
     let (udp, syn) = (Wrap::udp(port), Wrap::tcp(port, true));
     let mut packets = Vec::new();
@@ -210,7 +216,7 @@ fn extended(port: u16) -> Vec<(String, Wrap, Option<Reason>)> {
     packets
 }
 
-/// Neighbour discovery that is not exempt, with the hop limits.
+/// Returns neighbour discovery that is not exempt, with hop limits.
 fn discovery() -> Vec<(String, Wrap, u8)> {
     let mut packets = Vec::new();
     for kind in 133..=137 {
@@ -231,7 +237,7 @@ fn discovery() -> Vec<(String, Wrap, u8)> {
     packets
 }
 
-/// An ICMPv6 message of this type that is as long as a neighbour solicitation.
+/// Returns an ICMPv6 message of this type with the length of a neighbour solicitation.
 fn solicitation(kind: u8) -> [u8; 24] {
     let mut message = [0; 24];
     message[0] = kind;

@@ -1,4 +1,4 @@
-//! What a packet over its limit must be answered with, worked out by etherparse.
+//! Expected replies to packets over a limit, computed with etherparse.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -8,25 +8,25 @@ use etherparse::{
     icmpv4::DestUnreachableHeader, icmpv6::DestUnreachableCode,
 };
 
-/// Bytes of a payload that errors quote.
+/// Payload bytes that ICMP errors quote.
 const QUOTED: usize = 8;
 
-/// The answer to a frame, byte by byte, if it may have one.
+/// Returns the expected reply to a frame, or none if it must not get one.
 #[must_use]
 pub fn expected(frame: &[u8]) -> Option<Vec<u8>> {
     let (link, ether_type) = link(frame)?;
     let packet = &frame[link.len()..];
-    let answer = match ether_type {
+    let reply = match ether_type {
         EtherType::IPV4 => ipv4(packet)?,
         EtherType::IPV6 => ipv6(packet)?,
         _ => return None,
     };
-    let mut answer = [link, answer].concat();
-    answer.resize(answer.len().max(frame.len().min(60)), 0);
-    Some(answer)
+    let mut reply = [link, reply].concat();
+    reply.resize(reply.len().max(frame.len().min(60)), 0);
+    Some(reply)
 }
 
-/// The Ethernet header and the tags of the answer, and the type of what comes behind them.
+/// Returns the Ethernet header and tags of the reply, and the type of the next header.
 fn link(frame: &[u8]) -> Option<(Vec<u8>, EtherType)> {
     let mut ethernet = Ethernet2HeaderSlice::from_slice(frame).ok()?.to_header();
     let is_group = |address: [u8; 6]| address[0] % 2 == 1;
@@ -60,7 +60,7 @@ fn ipv4(packet: &[u8]) -> Option<Vec<u8>> {
         return None;
     }
     let (from, to) = (header.destination, header.source);
-    let (protocol, answer) = if header.protocol == IpNumber::TCP {
+    let (protocol, reply) = if header.protocol == IpNumber::TCP {
         let mut reset = reset(payload)?;
         reset.checksum = reset.calc_checksum_ipv4_raw(from, to, &[]).ok()?;
         (IpNumber::TCP, reset.to_bytes().to_vec())
@@ -74,10 +74,10 @@ fn ipv4(packet: &[u8]) -> Option<Vec<u8>> {
         let error = Icmpv4Header::with_checksum(kind, quote);
         (IpNumber::ICMP, [&error.to_bytes()[..], quote].concat())
     };
-    let mut header = Ipv4Header::new(answer.len() as u16, 64, protocol, from, to).ok()?;
+    let mut header = Ipv4Header::new(reply.len() as u16, 64, protocol, from, to).ok()?;
     (header.identification, header.dont_fragment) = (0, true);
     header.header_checksum = header.calc_header_checksum();
-    Some([&header.to_bytes()[..], &answer].concat())
+    Some([&header.to_bytes()[..], &reply].concat())
 }
 
 fn ipv6(packet: &[u8]) -> Option<Vec<u8>> {
@@ -92,7 +92,7 @@ fn ipv6(packet: &[u8]) -> Option<Vec<u8>> {
         return None;
     }
     let (from, to) = (header.destination, header.source);
-    let (protocol, answer) = if header.next_header == IpNumber::TCP {
+    let (protocol, reply) = if header.next_header == IpNumber::TCP {
         let mut reset = reset(payload)?;
         reset.checksum = reset.calc_checksum_ipv6_raw(from, to, &[]).ok()?;
         (IpNumber::TCP, reset.to_bytes().to_vec())
@@ -109,16 +109,16 @@ fn ipv6(packet: &[u8]) -> Option<Vec<u8>> {
     let header = Ipv6Header {
         traffic_class: 0,
         flow_label: Ipv6FlowLabel::ZERO,
-        payload_length: answer.len() as u16,
+        payload_length: reply.len() as u16,
         next_header: protocol,
         hop_limit: 64,
         source: from,
         destination: to,
     };
-    Some([&header.to_bytes()[..], &answer].concat())
+    Some([&header.to_bytes()[..], &reply].concat())
 }
 
-/// What a port that is closed answers (RFC 9293, section 3.10.7.1), without its checksum.
+/// Returns the segment that a closed port sends (RFC 9293, section 3.10.7.1), without its checksum.
 fn reset(payload: &[u8]) -> Option<TcpHeader> {
     let segment = TcpSlice::from_slice(payload).ok()?;
     if segment.rst() {
