@@ -2,6 +2,7 @@
 
 use std::{
     env, fs,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     path::{Path, PathBuf},
 };
 
@@ -48,15 +49,23 @@ pub fn build_object(package: &str, folder: &Path) -> Result<Object> {
     let built = compile_with(&toolchain, package, &target_dir)?;
     let path = out_dir.join(package);
     fs::copy(built.path, &path).context("cannot copy the kernel object")?;
+    println!("cargo::rustc-env=KERNEL_OBJECT_HASH={:016x}", hash(&path)?);
     Ok(Object { path, ..built })
+}
+
+fn hash(path: &Path) -> Result<u64> {
+    let mut hasher = DefaultHasher::new();
+    fs::read(path).context("cannot read the kernel object")?.hash(&mut hasher);
+    Ok(hasher.finish())
 }
 
 /// Builds the binary `package` for the kernel below `target_dir`, and reads its size.
 ///
 /// # Errors
 ///
-/// Fails if a tool is missing, and the message names `cargo xtask setup`. Fails with the compiler's messages if it refuses
-/// the sources. Fails with the names of the functions if the object contains a panic path, which the kernel cannot load.
+/// Fails if a tool is missing, and the message names `cargo xtask setup`. Fails with the compiler's messages if it
+/// refuses the sources. Fails with the names of the functions if the object contains a panic path, which the kernel
+/// cannot load.
 pub fn compile(package: &str, target_dir: &Path) -> Result<Object> {
     compile_with(&tools()?, package, target_dir)
 }

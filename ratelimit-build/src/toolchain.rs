@@ -11,8 +11,8 @@ use crate::pins::{LLVM_MAJOR, NIGHTLY, linker};
 /// The bpf target. All supported platforms are little-endian.
 const TARGET: &str = "bpfel-unknown-none";
 
-/// Crates that use unstable features, which a stable compiler accepts for listed crates only. All packages use one list, so that they
-/// share artifacts.
+/// Crates that use unstable features, which a stable compiler accepts for listed crates only. All packages use one
+/// list, so that they share artifacts.
 const UNSTABLE_CRATES: &str = "aya_ebpf,ratelimit_ebpf,ratelimit_tests_ebpf";
 
 /// Path of the compiler in distributions that package a `core` for bpf.
@@ -40,7 +40,8 @@ impl Toolchain {
         packaged().or_else(nightly)
     }
 
-    /// Returns a cargo command (`build`, `clippy`) for the kernel side, without the environment of the outer cargo and rustup.
+    /// Returns a cargo command (`build`, `clippy`) for the kernel side, without the environment of the outer cargo and
+    /// rustup.
     #[must_use]
     pub fn cargo(&self, subcommand: &str, package: &str) -> Command {
         let mut command = match self {

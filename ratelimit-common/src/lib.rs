@@ -1,7 +1,8 @@
-//! What the kernel side and the user side of ratelimit share: map layouts, names, and the pure algorithms.
+//! Map layouts, names and pure algorithms that the kernel side and the user side of ratelimit share.
 //!
-//! Everything that crosses the boundary is `repr(C)` without padding, has its layout asserted at compile time,
-//! and changes only together with [`control::ABI_VERSION`].
+//! Everything that crosses the boundary is `repr(C)` without padding, has its layout asserted at compile time, and
+//! changes only together with [`maps::control::ABI_VERSION`]. A field whose meaning changes gets another name, because
+//! versions copy fields by name.
 #![no_std]
 
 pub mod buckets;

@@ -1,11 +1,11 @@
-//! Why a packet passed or was dropped.
+//! Reasons for which packets pass or are dropped.
 
 use crate::boundary;
 
 /// Declares the reasons: the name in the output, and whether the packet passes.
 macro_rules! reasons {
     ($($(#[$doc:meta])* $reason:ident = $name:literal, $passes:literal;)*) => {
-        /// Why a packet passed or was dropped. The discriminant is the index of its counter.
+        /// Reason for which a packet passes or is dropped. The discriminant is the index of its counter.
         #[repr(u32)]
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Reason {
@@ -16,7 +16,7 @@ macro_rules! reasons {
             /// Every reason, in the order of the counters.
             pub const ALL: [Reason; [$($name),*].len()] = [$(Reason::$reason),*];
 
-            /// The name in output and metrics.
+            /// Returns the name in output and metrics.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -24,7 +24,7 @@ macro_rules! reasons {
                 }
             }
 
-            /// Whether a packet with this reason passes.
+            /// Returns whether a packet with this reason passes.
             #[inline(always)]
             #[must_use]
             pub const fn passes(self) -> bool {
@@ -45,7 +45,7 @@ reasons! {
     LinkDiscovery = "link-discovery", true;
     /// Neither IP nor ARP.
     NotIp = "not-ip", true;
-    /// Above the source's limit, and within what is still let pass above it.
+    /// Above the source's limit, and within the share that the limit passes above itself.
     WithinSoft = "within-soft", true;
     /// Above the source's limit, while its interface has room.
     WithinCapacity = "within-capacity", true;
@@ -53,33 +53,34 @@ reasons! {
     OverPackets = "over-packets", false;
     /// The source is over its limit of bytes.
     OverBytes = "over-bytes", false;
-    /// The source may be over its limit, and there is no bucket of its own that could tell: the budget for new ones is spent.
+    /// The source may be over its limit, and has no bucket that could tell, because the admission budget is spent.
     NotAdmitted = "not-admitted", false;
     /// The source is not a known source, and all such sources together are over their limit.
     OverUnknown = "over-unknown", false;
     /// A rule denies the source everything.
     Denied = "denied", false;
-    /// The source has exceeded a limit that shuts it out for a time.
+    /// The source has exceeded a limit with a ban, which has not ended.
     Banned = "banned", false;
-    /// The limit of a prefix, an interface or all sources, which stands above the source's own, is reached.
+    /// A parent refuses: the limit of a prefix, an interface or all sources.
     OverParent = "over-parent", false;
     /// An IP header that contradicts itself.
     Malformed = "malformed", false;
-    /// A frame that ends before its headers do, or before the length that they tell.
+    /// A frame that ends before its headers, or before the length in them.
     Truncated = "truncated", false;
-    /// More IPv6 extension headers than the eight that are looked through, or longer ones than can be.
+    /// More than eight IPv6 extension headers, or longer ones than allowed.
     TooManyHeaders = "too-many-headers", false;
-    /// More VLAN tags than the two that are looked through.
+    /// More than two VLAN tags.
     TooManyTags = "too-many-tags", false;
     /// ARP and neighbour discovery over their common cap.
     LinkDiscoveryOverCap = "link-discovery-over-cap", false;
-    /// The source needed a bucket and the map took no new one, so it could not be judged.
+    /// The source needed a bucket and the map refused it, so the packet could not be decided.
     TableFull = "table-full", true;
-    /// No source can be read: malformed or truncated ahead of it and set to pass, or beyond the frame's first buffer.
+    /// The source cannot be read: the packet is malformed or truncated and set to pass, or the address lies beyond the
+    /// first buffer.
     Unreadable = "unreadable", true;
-    /// Other CPUs changed the bucket at every try, so the source could not be judged.
+    /// Other CPUs changed the bucket at every try, so the packet could not be decided.
     Contended = "contended", true;
-    /// The program's own state is not there: cannot happen, and passes if it does.
+    /// The program's own state is missing. This cannot happen.
     NoState = "no-state", true;
 }
 

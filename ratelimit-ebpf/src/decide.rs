@@ -1,4 +1,4 @@
-//! Judges a packet: the one function between parsing and acting.
+//! Decides about a packet. This is the one function between parsing and acting.
 
 use ratelimit_common::{
     buckets::bucket::Resolution,
@@ -10,123 +10,131 @@ use ratelimit_common::{
 };
 
 use crate::{
-    bpf::{clock::Clock, settings},
-    cells::{cell, unknown_sources},
-    limits::{ask, windowed},
-    maps::all::{CONTROL, POLICIES, RULE_FILTER},
-    meters::token_bucket::Tracked,
-    overlimit::{overrun, refusals},
-    packet::{context::Visit, verdict::Verdict},
+    bpf::{clock::Clock, control, settings},
+    cells::{cached_refusal, caching, dropped, unknown_sources},
+    limits::ask::{self, Cells},
+    maps::{buckets::Bucket, cells, rules},
+    meters::sliding_log,
+    overlimit::overrun,
+    packet::{context::Context, verdict::Verdict},
     rules::{cache, cost, lookup, source_key},
 };
 
-/// What becomes of a packet of `length` bytes from `address`, and why, that belongs to these services and came in by this interface.
+/// Everything that the stages before the policy found.
+type Found = (Option<Cells>, Option<&'static Bucket>);
+
+/// Returns the verdict on a packet of `length` bytes from `address`, with these services and this interface.
 #[inline(always)]
 #[must_use]
-pub fn judge(address: Source, classes: Classes, length: u32, interface: u32) -> Verdict {
-    let Some(control) = CONTROL.get(0) else { return Reason::NoState.into() };
+pub fn decide(address: Source, classes: Classes, length: u32, interface: u32) -> Verdict {
+    let Some(control) = crate::maps::control::get() else { return Reason::NoState.into() };
     let now = Clock::coarse(control).now();
-    let mut visit = Visit::new(address, now, [length, cost::of(classes)], interface);
-    let outcome = match cell::is_on() {
-        true => behind_cells(&mut visit, control, classes),
-        false => without_cells(&mut visit, control, classes),
+    let mut context = Context::new(address, now, [length, cost::of(classes)], interface);
+    let found = match settings::has_cells() {
+        true => with_cells(&mut context, control, classes),
+        false => without_cells(&mut context, control, classes),
     };
-    match outcome {
-        Ok(bucket) => decide(&mut visit, control, bucket),
+    match found {
+        Ok((cells, bucket)) => by_policy(&mut context, control, cells, bucket),
         Err(verdict) => verdict,
     }
 }
 
-/// Without cells every source has its own bucket, which remembers its policy.
+/// Finds the policy of a source without cells. Every source has its own bucket, which caches the policy.
 #[inline(always)]
-fn without_cells(visit: &mut Visit, control: &Control, classes: Classes) -> Result<Option<&'static Tracked>, Verdict> {
-    if windowed::are_logs_on() && !is_concerned(visit) {
-        // Its log is all that such a source needs.
-        let generation = lookup::generation(control);
-        source_key::identify(&mut visit.source, classes, control, visit.now, false);
+fn without_cells(context: &mut Context, control: &Control, classes: Classes) -> Result<Found, Verdict> {
+    if settings::has_sliding_logs() && !rules::may_match(&context.source) {
+        // Such a source needs only its sliding log.
+        let generation = control::generation(control);
+        source_key::identify(&mut context.source, classes, control, context.now, false);
         let (class, policy) = lookup::default(classes);
-        if POLICIES.get(policy).is_some_and(windowed::keeps_logs) {
-            visit.source.class = u16::from(class);
-            visit.resolution = Resolution::new(generation, policy, NEVER);
-            return Ok(None);
+        if rules::policy(policy).is_some_and(sliding_log::is_kept_by) {
+            context.source.class = u16::from(class);
+            context.resolution = Resolution::new(generation, policy, NEVER);
+            return Ok((None, None));
         }
     }
-    source_key::identify(&mut visit.source, classes, control, visit.now, true);
-    let (bucket, resolution) = cache::track(&mut visit.source, classes, control, visit.now)?;
-    visit.resolution = resolution;
-    Ok(bucket)
+    source_key::identify(&mut context.source, classes, control, context.now, true);
+    let (bucket, resolution) = cache::track(&mut context.source, classes, control, context.now)?;
+    context.resolution = resolution;
+    Ok((None, bucket))
 }
 
-/// With cells only sources that a rule may concern are looked up.
+/// Finds the policy of a source behind cells. Only sources that a rule may match are looked up.
 ///
 /// # Errors
 ///
-/// What decides at once: a cell's note.
+/// Returns the verdict of a cached refusal.
 #[inline(always)]
-fn behind_cells(visit: &mut Visit, control: &Control, classes: Classes) -> Result<Option<&'static Tracked>, Verdict> {
-    let (now, length) = (visit.now, visit.length());
-    // Read before the rules: where one changes meanwhile, what is noted is stale, never wrong.
-    let generation = lookup::generation(control);
-    let is_concerned = is_concerned(visit);
-    source_key::identify(&mut visit.source, classes, control, now, is_concerned);
-    if !is_concerned {
+fn with_cells(context: &mut Context, control: &Control, classes: Classes) -> Result<Found, Verdict> {
+    let now = context.now;
+    // Read before the rules: if one changes meanwhile, a cached refusal is stale, never wrong.
+    let generation = control::generation(control);
+    let may_match = rules::may_match(&context.source);
+    source_key::identify(&mut context.source, classes, control, now, may_match);
+    if !may_match {
         let (class, policy) = lookup::default(classes);
-        visit.source.class = u16::from(class);
-        visit.resolution = Resolution::new(generation, policy, NEVER);
+        context.source.class = u16::from(class);
+        context.resolution = Resolution::new(generation, policy, NEVER);
     }
-    visit.note_hash = visit.source.hash(&control.seed);
-    let cell = cell::cell(visit.note_hash).ok_or(Reason::NoState)?;
-    if let Some(verdict) = cell.refusal(visit, control) {
+    context.refusal_hash = context.source.hash(&control.seed);
+    let refusals = cells::get(context.refusal_hash).ok_or(Reason::NoState)?;
+    if let Some(verdict) = cached_refusal::repeat(refusals, context, control) {
         return Err(verdict);
     }
-    visit.hash = visit.note_hash;
-    if is_concerned {
-        visit.resolution = cache::resolution(&mut visit.source, classes, control, now, length);
-        if settings::is_on(&settings::SERVICES_ON) {
-            visit.hash = visit.source.hash(&control.seed);
+    context.hash = context.refusal_hash;
+    let (mut levels, mut bucket) = (refusals, None);
+    if may_match {
+        bucket = cache::resolve(context, classes, control);
+        if settings::has_services() {
+            context.hash = context.source.hash(&control.seed);
+            levels = cells::get(context.hash).ok_or(Reason::NoState)?;
         }
     }
-    Ok(None)
+    Ok((Some(Cells { levels, refusals }), bucket))
 }
 
-/// Whether a rule may concern the address of a packet.
+/// Applies the policy. `bucket` is the source's own, if it was found before.
 #[inline(always)]
-fn is_concerned(visit: &Visit) -> bool {
-    RULE_FILTER.get(0).is_none_or(|filter| filter.concerns(&visit.source))
-}
-
-/// What the policy says. `bucket` is the source's own, where there are no cells.
-#[inline(always)]
-fn decide(visit: &mut Visit, control: &Control, bucket: Option<&'static Tracked>) -> Verdict {
-    let Some(policy) = visit.policy() else { return Reason::NoState.into() };
+fn by_policy(
+    context: &mut Context,
+    control: &Control,
+    cells: Option<Cells>,
+    bucket: Option<&'static Bucket>,
+) -> Verdict {
+    let Some(policy) = context.policy() else { return Reason::NoState.into() };
     match policy.kind {
         policy::LIMIT => {}
-        policy::ALLOW => return verdict(visit, bucket, Reason::Allowed).into(),
-        policy::DENY => return verdict(visit, bucket, Reason::Denied).into(),
-        policy::BAN => return verdict(visit, bucket, Reason::Banned).into(),
+        policy::ALLOW => return by_rule(context, cells, bucket, Reason::Allowed).into(),
+        policy::DENY => return by_rule(context, cells, bucket, Reason::Denied).into(),
+        policy::BAN => return by_rule(context, cells, bucket, Reason::Banned).into(),
         _ => return Reason::NoState.into(),
     }
-    if unknown_sources::are_limited() && !unknown_sources::admit(control, visit.hash, visit.now) {
+    if settings::limits_unknown()
+        && let Some(Cells { levels, .. }) = cells
+        && !unknown_sources::admit(control, levels, context.hash, context.now)
+    {
         return Reason::OverUnknown.into();
     }
-    let bucket = ask::ask(visit, control, policy, bucket);
-    let reason = if visit.reason.passes() { visit.reason } else { overrun::settle(visit, bucket) };
+    let bucket = ask::ask(context, control, policy, cells, bucket);
+    let reason =
+        if context.reason.passes() { context.reason } else { overrun::settle(context, control, policy, cells, bucket) };
     Verdict { reason, action: if settings::is_on(&settings::ACTIONS_ON) { policy.over_limit } else { DROP } }
 }
 
-/// A rule that needs no state has decided. A refusal is noted.
+/// Applies a rule that needs no state, and caches a refusal.
 #[inline(never)]
-fn verdict(visit: &Visit, bucket: Option<&Tracked>, reason: Reason) -> Reason {
+fn by_rule(context: &Context, cells: Option<Cells>, bucket: Option<&Bucket>, reason: Reason) -> Reason {
     if let Some(bucket) = bucket {
         if reason.passes() {
-            bucket.counts.count_passed(1, u64::from(visit.length()));
+            bucket.counts.count_passed(1, u64::from(context.length()));
         } else {
-            bucket.counts.count_dropped(DROP, 1, u64::from(visit.length()));
+            bucket.counts.count_dropped(DROP, 1, u64::from(context.length()));
         }
     }
-    if cell::is_on() && !reason.passes() {
-        refusals::settle(visit, cache::find(&visit.source));
-        refusals::write_all(visit, reason);
+    if let Some(Cells { refusals, .. }) = cells.filter(|_| settings::has_cells() && !reason.passes()) {
+        dropped::settle(Some(refusals), context.refusal_hash, bucket);
+        caching::cache_verdict(context, refusals, reason);
     }
     reason
 }

@@ -1,4 +1,7 @@
-//! The packet's way, one file per step. Everything here also compiles for the host, where its pure parts are tested.
+//! The packet path: one room per stage, each of which imports only from the rooms below it.
+//!
+//! From top to bottom: `decide`, `overlimit`, `limits`, `rules`, `telemetry`, `buckets`, `cells`, `reply`, `meters`,
+//! `parse`, `packet`, `maps`, `bpf`. Everything also compiles for the host, where its pure parts are tested.
 #![no_std]
 #![cfg_attr(target_arch = "bpf", feature(core_intrinsics))]
 #![cfg_attr(
@@ -16,7 +19,6 @@ pub mod meters;
 pub mod overlimit;
 pub mod packet;
 pub mod parse;
+pub mod reply;
 pub mod rules;
 pub mod telemetry;
-
-pub mod reply;

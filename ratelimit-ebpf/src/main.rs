@@ -1,7 +1,11 @@
-//! The XDP program: parse, judge, account, act.
+//! The XDP program: it parses, decides, counts and acts.
+//!
+//! The object has three entry points. `ratelimit` takes frames of several buffers. `ratelimit_linear` is for kernels
+//! before 5.18, which refuse the former. `ratelimit_bench` equals the first, but drops every packet after the decision.
+//! The program `ticks` never receives packets: the user side runs it to read both clocks.
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
 
-/// What the kernel runs for every packet.
+/// The code that the kernel runs for every packet.
 #[cfg(target_arch = "bpf")]
 mod program {
     use aya_ebpf::{
@@ -16,8 +20,8 @@ mod program {
         decide,
         meters::{interface_capacity, link_discovery},
         packet::{frame::Packet, verdict::Verdict},
-        parse::parser::{self, Parsed},
-        reply,
+        parse::{outcome::Parsed, parser},
+        reply::answer,
         telemetry::counters,
     };
 
@@ -27,20 +31,21 @@ mod program {
         run(&ctx, Packet::of(&ctx))
     }
 
-    /// For older kernels, which refuse the other.
+    /// For older kernels, which refuse the other program.
     #[xdp]
     fn ratelimit_linear(ctx: XdpContext) -> u32 {
         run(&ctx, Packet::linear(&ctx))
     }
 
-    /// Run by the user side alone: writes the ticks of the coarse clock and the nanoseconds of the precise one into a frame.
+    /// Writes the ticks of the coarse clock and the nanoseconds of the precise clock into a frame. Only the user side
+    /// runs it.
     #[xdp]
     fn ticks(ctx: XdpContext) -> u32 {
         clock::show(&ctx);
         XDP_DROP
     }
 
-    /// For benchmarks: what passes is dropped here as well, so that only the limiter is compared.
+    /// For benchmarks: drops the packets that pass, so that only the limiter is compared.
     #[xdp(frags)]
     fn ratelimit_bench(ctx: XdpContext) -> u32 {
         run(&ctx, Packet::of(&ctx));
@@ -50,9 +55,9 @@ mod program {
     #[inline(always)]
     fn run(ctx: &XdpContext, packet: Packet) -> u32 {
         let length = packet.length();
-        let verdict = match judge(ctx, &packet) {
+        let verdict = match decide(ctx, &packet) {
             Ok(verdict) => verdict,
-            Err(Reason::LinkDiscovery) => link_discovery::judge().into(),
+            Err(Reason::LinkDiscovery) => link_discovery::decide().into(),
             Err(reason) => reason.into(),
         };
         counters::count(ctx, verdict, length);
@@ -61,18 +66,18 @@ mod program {
             return XDP_PASS;
         }
         debug!(ctx, "dropped {} bytes: {}", length, verdict.reason.name());
-        if settings::is_on(&settings::REJECT_ON) && verdict.is_answered() && reply::send_back(ctx, length) {
+        if settings::is_on(&settings::REJECT_ON) && verdict.is_answered() && answer::send_back(ctx, length) {
             return XDP_TX;
         }
         XDP_DROP
     }
 
     #[inline(always)]
-    fn judge(ctx: &XdpContext, packet: &Packet) -> Result<Verdict, Reason> {
+    fn decide(ctx: &XdpContext, packet: &Packet) -> Result<Verdict, Reason> {
         let Parsed { source, classes } = parser::parse(packet)?;
-        // Reading it is three loads, which only few need.
+        // Only some settings need these three loads.
         let interface = if settings::is_on(&settings::INTERFACE_MATTERS) { ctx.ingress_ifindex() as u32 } else { 0 };
-        Ok(decide::judge(source, classes, packet.length(), interface))
+        Ok(decide::decide(source, classes, packet.length(), interface))
     }
 
     /// Never called: the build refuses an object that could panic.
@@ -81,7 +86,7 @@ mod program {
         loop {}
     }
 
-    /// Helpers that are for GPL programs only ask for this.
+    /// Helpers for GPL programs only require this.
     #[unsafe(link_section = "license")]
     #[unsafe(no_mangle)]
     static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";

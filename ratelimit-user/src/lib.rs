@@ -1,4 +1,5 @@
-//! The controller of ratelimit. Each layer knows only those below it: [`cli`], then [`controller`] and [`doctor`], then [`config`], then [`dataplane`], then `ratelimit-common`.
+//! The user side of ratelimit. Each room uses only rooms below it: [`cli`], [`doctor`], [`controller`], [`config`],
+//! `ssh`, `limit` and `settings`, [`dataplane`], [`text`], and the crate `ratelimit-common`.
 
 pub mod cli;
 pub mod config;
@@ -6,8 +7,6 @@ pub mod controller;
 pub mod dataplane;
 pub mod doctor;
 mod limit;
-pub mod prefix;
-pub mod service;
 mod settings;
 mod ssh;
-pub mod units;
+pub mod text;

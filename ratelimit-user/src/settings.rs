@@ -1,4 +1,4 @@
-//! The options of `attach` about the program itself: what it tells apart, what it remembers, and how much.
+//! The settings of an instance, as options of `attach` and as keys of the configuration file. Limits belong to `limit`.
 
 use std::str::FromStr;
 
@@ -7,49 +7,54 @@ use clap::ValueEnum;
 use ratelimit_common::{limits::limit::SECOND, maps::names::CELLS_MAX};
 
 use crate::{
-    dataplane::program::loader::{Settings, Wanted},
-    units::{NOTHING, PacketRate, UnitError},
+    dataplane::program::loader::{RequestedSettings, Settings},
+    text::units::{PacketRate, UnitError, ZERO_RATE},
 };
 
-/// What is left out is as it was, or the default of a new instance.
+/// The settings. One that is not given stays, or is the default of a new instance.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Settings of the instance")]
 pub(crate) struct SettingsArguments {
-    /// Bits of an IPv6 address that make a source [default: 64]
+    /// Bits of an IPv6 address that identify a source [default: 64]
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(1..=128))]
     ipv6_prefix: Option<u32>,
-    /// Buckets that there can be at a time, at 144 bytes each: for sources that come near a limit or have a rule, and for samples of the
-    /// others; the longest silent one gives way [default: 131072]
+    /// Number of buckets, at 144 bytes each. A bucket holds the state of a source that comes near its limit, has a
+    /// rule, or was sampled. When all are in use, a new bucket replaces the one that was unused for longest [default:
+    /// 131072]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     max_sources: Option<u32>,
-    /// Whether cells that many sources share stand in front of the buckets; off gives each source a bucket of its own, counted exactly, at the
-    /// mercy of floods from many sources [default: on]
-    #[arg(long, value_enum)]
+    /// Whether packets first check a cell, which several sources share. off gives each source its own bucket with exact
+    /// counts, but a flood from many sources can then evict buckets [default: on]
+    #[arg(long, value_enum, value_name = "on|off", hide_possible_values = true)]
     front: Option<Switch>,
-    /// Cells in front of the buckets, at 64 bytes each: a power of two up to 1048576 [default: 131072]
+    /// Number of cells, at 64 bytes each: a power of two up to 1048576 [default: 131072]
     #[arg(long, value_name = "N", conflicts_with = "front", value_parser = parse_cells)]
     cells: Option<u32>,
-    /// Whether one of 256 packets is recorded of sources that exceed nothing, so that `sources` lists the busy ones [default: on]
-    #[arg(long, value_enum)]
+    /// Whether one in 256 packets within a limit is recorded, so that `sources` also lists busy sources [default: on]
+    #[arg(long, value_enum, value_name = "on|off", hide_possible_values = true)]
     sample: Option<Switch>,
-    /// New buckets per second and CPU, from 1/s on; beyond it, who may be over a limit and has none is dropped [default: 10k/s]
+    /// New buckets per second and CPU, from 1/s. When this budget is spent, packets that need a new bucket are dropped
+    /// [default: 10k/s]
     #[arg(long, value_name = "RATE")]
     admissions: Option<PerSecond>,
-    /// What all sources together may send that were not seen in three different seconds of late, from 1/s on, or off: holds floods from
-    /// forged addresses [default: off]
+    /// Rate for all unknown sources in total, from 1/s, or off. A source becomes known when it was seen in three
+    /// different seconds. This limits floods from forged addresses [default: off]
     #[arg(long, alias = "strangers", value_name = "RATE|off")]
     unknown: Option<RateOrOff>,
-    /// Answers of rejected packets per second, all sources together, or off [default: 100/s]
+    /// Answers to rejected packets (ICMP errors and TCP resets) per second for all sources in total, or off [default:
+    /// 100/s]
     #[arg(long, value_name = "RATE|off")]
     replies: Option<RateOrOff>,
-    /// Observe only: every packet passes, and is counted as what would have become of it [default: off]
-    #[arg(long, value_enum, value_name = "on|off", num_args = 0..=1, require_equals = true, default_missing_value = "on")]
+    /// Shadow mode: every packet passes, and drops are only counted [default: off]
+    #[arg(long, value_enum, value_name = "on|off", hide_possible_values = true, num_args = 0..=1, require_equals = true, default_missing_value = "on")]
     shadow: Option<Switch>,
-    /// Logs that there can be at a time for limits by sliding-log, at 672 bytes each; the longest silent one gives way
-    /// [default: 16384]
+    /// Number of sliding logs for limits with --algorithm sliding-log, at 672 bytes each. When all are in use, a new
+    /// log replaces the one that was unused for longest [default: 16384]
     #[arg(long, alias = "max-logs", value_name = "N", value_parser = clap::value_parser!(u32).range(2..=1 << 24))]
     max_sliding_logs: Option<u32>,
-    /// What becomes of malformed and truncated IP packets: dropped, or passed as far as their source may [default: drop]
-    #[arg(long, value_enum)]
+    /// What happens to malformed and truncated IP packets: drop, or pass if the rules for their source allow [default:
+    /// drop]
+    #[arg(long, value_enum, value_name = "drop|pass", hide_possible_values = true)]
     malformed: Option<Malformed>,
 }
 
@@ -69,7 +74,7 @@ enum Malformed {
 #[derive(Debug, Clone, Copy)]
 struct PerSecond(u64);
 
-/// A rate, or none.
+/// A rate, or `off`, which is 0.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RateOrOff(pub(super) u64);
 
@@ -80,7 +85,7 @@ impl FromStr for PerSecond {
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let PacketRate(rate) = match text.parse() {
-            Err(NOTHING) => return Err(PER_SECOND_EXPECTED),
+            Err(ZERO_RATE) => return Err(PER_SECOND_EXPECTED),
             parsed => parsed?,
         };
         match u128::from(rate.amount) * u128::from(SECOND) / u128::from(rate.period) {
@@ -109,16 +114,16 @@ fn parse_cells(text: &str) -> Result<u32, String> {
 }
 
 impl SettingsArguments {
-    /// Whether nothing is said of unknown sources, which cells would know.
+    /// Returns whether unknown sources could be limited, and the option is not given.
     pub(crate) fn could_limit_unknown(&self) -> bool {
         self.unknown.is_none() && self.front != Some(Switch::Off)
     }
 
-    /// What was asked for in so many words, a line each.
-    pub(crate) fn said(&self) -> Vec<String> {
+    /// Returns a line for each setting that was given.
+    pub(crate) fn lines(&self) -> Vec<String> {
         let unknown = self.unknown.map(|RateOrOff(rate)| match rate {
             0 => "unknown sources: not limited".to_owned(),
-            rate => format!("unknown sources: {rate}/s together"),
+            rate => format!("unknown sources: {rate}/s in total"),
         });
         let admissions = self.admissions.map(|PerSecond(rate)| format!("new buckets: {rate}/s on each CPU"));
         let sample = self.sample.map(|switch| match switch {
@@ -126,26 +131,26 @@ impl SettingsArguments {
             Switch::Off => "samples: off".to_owned(),
         });
         let malformed = self.malformed.map(|malformed| match malformed {
-            Malformed::Drop => "malformed packets: dropped".to_owned(),
-            Malformed::Pass => "malformed packets: pass as far as their source may".to_owned(),
+            Malformed::Drop => "malformed packets: drop".to_owned(),
+            Malformed::Pass => "malformed packets: pass if the rules for their source allow".to_owned(),
         });
         let replies = self.replies.map(|RateOrOff(rate)| match rate {
             0 => "answers to rejected packets: none".to_owned(),
-            rate => format!("answers to rejected packets: {rate}/s together"),
+            rate => format!("answers to rejected packets: {rate}/s in total"),
         });
         let shadow = self.shadow.map(|switch| match switch {
-            Switch::On => "shadow: every packet passes, and is counted as what would have become of it".to_owned(),
-            Switch::Off => "shadow: off, limits and denies are enforced".to_owned(),
+            Switch::On => "shadow mode: every packet passes, and drops are only counted".to_owned(),
+            Switch::Off => "shadow mode: off, limits and denies are enforced".to_owned(),
         });
-        let logs = self.max_sliding_logs.map(|most| format!("logs: {most} at a time, if a limit keeps any"));
-        let sources = self.max_sources.map(|most| format!("sources: {most} at a time"));
+        let logs = self.max_sliding_logs.map(|most| format!("sliding logs: {most}, if a limit uses them"));
+        let sources = self.max_sources.map(|most| format!("buckets: {most}"));
         let cells = self.cells.map(|cells| format!("cells: {cells}"));
-        let said = [shadow, sources, cells, logs, unknown, admissions, sample, malformed, replies];
-        said.into_iter().flatten().collect()
+        let lines = [shadow, sources, cells, logs, unknown, admissions, sample, malformed, replies];
+        lines.into_iter().flatten().collect()
     }
 
-    /// What this asks for.
-    pub(crate) fn wanted(&self) -> Result<Wanted> {
+    /// Returns the settings for the program.
+    pub(crate) fn requested(&self) -> Result<RequestedSettings> {
         let cells = match self.front {
             Some(Switch::Off) => Some(0),
             Some(Switch::On) => Some(Settings::default().cells),
@@ -153,8 +158,8 @@ impl SettingsArguments {
         };
         let unknown = self.unknown.map(|rate| rate.0);
         let without_cells = cells == Some(0) && unknown.is_some_and(|rate| rate != 0);
-        ensure!(!without_cells, "--unknown needs the cells that --front off leaves away: give one of the two");
-        Ok(Wanted {
+        ensure!(!without_cells, "--unknown needs cells, which --front off removes: omit one of the two options");
+        Ok(RequestedSettings {
             ipv6_prefix: self.ipv6_prefix,
             buckets: self.max_sources,
             pass_malformed: self.malformed.map(|malformed| malformed == Malformed::Pass),

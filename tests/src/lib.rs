@@ -6,18 +6,15 @@ mod bytecode;
 pub mod differential;
 pub mod generate;
 pub mod models;
+mod object;
 mod packets;
+mod policies;
 mod product;
 pub mod reference;
 mod sandbox;
 #[path = "../kernel/src/scatter.rs"]
 mod scatter;
 mod traffic;
-
-use ratelimit_common::limits::{
-    limit::{Limit, Rate, SECOND},
-    policy::Policy,
-};
 
 pub use bytecode::{
     Bytecode,
@@ -32,18 +29,23 @@ pub use models::tokens;
 pub use packets::{
     captures::{Capture, captures},
     encapsulations::{Encapsulated, encapsulations},
-    frame::{Frame, MAC},
+    frame::Frame,
     wrap::{EXTENSIONS, Wrap, framed},
 };
+pub use policies::per_second;
 pub use product::{
     daemon::{Daemon, Folder},
     manager::{NotifySocket, Systemd},
     ratelimit::{Output, Ratelimit, stdin},
 };
-pub use reference::{disagreement, reply};
+pub use reference::{disagreement, expected, reply};
 pub use sandbox::{
-    PEER_IPV4, PEER_IPV6, PEER_LINK, Sandbox, VICTIM_IPV4, VICTIM_IPV6, VICTIM_LINK, kernel::kernel_at_least,
-    namespace::Namespace, process::Process, queues::set_queues,
+    Sandbox,
+    addresses::{MAC, PEER_IPV4, PEER_IPV6, PEER_LINK, VICTIM_IPV4, VICTIM_IPV6, VICTIM_LINK},
+    kernel::kernel_at_least,
+    namespace::Namespace,
+    process::Process,
+    queues::set_queues,
 };
 pub use traffic::{
     flood::{Flood, Running},
@@ -51,17 +53,3 @@ pub use traffic::{
     raw::send_raw,
     sink::Sink,
 };
-
-/// Returns a limit of `amount` packets per second with this burst.
-///
-/// # Panics
-///
-/// If the limit is invalid.
-#[must_use]
-pub fn per_second(amount: u64, burst: u64) -> Policy {
-    let rate = Rate { amount, period: SECOND };
-    Limit { packets: Some(rate), burst: Some(burst), ..Limit::default() }.policy().expect("the limit is invalid")
-}
-
-/// The kernel side of the tests.
-static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/ratelimit-tests-ebpf"));

@@ -46,7 +46,8 @@ fn prose(accepts: Accepts<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the product accepts its commands in the documents. A test does so, since xtask builds without the product.
+/// Checks that the product accepts its commands in the documents. A test does so, since xtask builds without the
+/// product.
 fn commands() -> Result<()> {
     let mut test = run::cargo();
     test.args(["test", "--locked", "--quiet", "--package", "ratelimit-tests", "--test", "documents", "--"]);

@@ -1,8 +1,10 @@
-//! Builds a second version of the product, whose map entries have another layout. Tests upgrade from and to it.
+//! Builds a second version of the product: its map entries have another layout, and its maps and fields have old names.
+//! Tests upgrade from and to it.
 
 use std::{fs, path::Path};
 
 use anyhow::{Context as _, Result, ensure};
+use ratelimit_common::maps::renamed::{RENAMED_FIELDS, RENAMED_MAPS};
 
 use crate::{run, target};
 
@@ -17,48 +19,47 @@ const PARTS: [&str; 7] = [
     "ratelimit-user",
 ];
 
-/// Changes of the second version: the file, its text, the new text.
-const CHANGES: [(&str, &str, &str); 10] = [
+/// Changes of text: the file or folder, its text, the new text. Each must apply to one file.
+const TEXTS: [(&str, &str, &str); 7] = [
     // Cargo distinguishes the packages by their version.
     ("Cargo.toml", "version = \"0.1.0\"", "version = \"0.1.1\""),
     ("Cargo.toml", "    \"tests\",\n    \"tests/kernel\",\n    \"xtask\",\n", ""),
     ("ratelimit-user/Cargo.toml", "[[bin]]\nname = \"ratelimit\"", "[[bin]]\nname = \"ratelimit-other\""),
-    ("ratelimit-common/src/control.rs", "pub const ABI_VERSION: u32 = ", "pub const ABI_VERSION: u32 = 1_000 + "),
+    ("ratelimit-common/src", "pub const ABI_VERSION: u32 = ", "pub const ABI_VERSION: u32 = 1_000 + "),
     ("ratelimit-build/src/object_file.rs", ".join(\"kernel\")", ".join(\"kernel-other\")"),
-    // In a rule, the expiry comes first. In a bucket, the resolution comes first.
-    (
-        "ratelimit-common/src/rule.rs",
-        "pub struct Rule {\n",
-        "pub struct Rule {\n    /// As below.\n    pub expires: u64,\n",
-    ),
-    (
-        "ratelimit-common/src/rule.rs",
-        "    pub reserved: u16,\n    /// Nanoseconds of the monotonic clock from which on the rule does not count; [`NEVER`] if it stays.\n    pub expires: u64,\n",
-        "    pub reserved: u16,\n",
-    ),
-    (
-        "ratelimit-common/src/bucket.rs",
-        "    pub packets: u64,\n    /// State of the limit of bytes, or of a second one of packets.\n    pub second: u64,\n    /// The policy that was resolved. See [`Resolution`].\n    pub resolution: u64,\n",
-        "    pub resolution: u64,\n    /// As above.\n    pub packets: u64,\n    /// As above.\n    pub second: u64,\n",
-    ),
-    (
-        "ratelimit-ebpf/src/bucket.rs",
-        "    pub packets: Word,\n    /// State of the second limit, of bytes or packets.\n    pub second: Word,\n    /// See [`ratelimit_common::buckets::bucket::Resolution`].\n    pub resolution: Word,\n",
-        "    pub resolution: Word,\n    /// As above.\n    pub packets: Word,\n    /// As above.\n    pub second: Word,\n",
-    ),
     // A control entry grows.
-    (
-        "ratelimit-common/src/control.rs",
-        "    /// Zero.\n    pub reserved: u32,\n}\nboundary!(Control, size 216);",
-        "    /// Zero.\n    pub reserved: u32,\n    /// Zero.\n    pub more: u64,\n}\nboundary!(Control, size 224);",
-    ),
+    ("ratelimit-common/src", "    pub seal: u32,\n", "    pub seal: u32,\n    /// Zero.\n    pub more: u64,\n"),
+    ("ratelimit-common/src", "boundary!(Control, size 216)", "boundary!(Control, size 224)"),
 ];
+
+/// Fields that come first in their structure: the folder and the field.
+const FIRST: [(&str, &str); 3] = [
+    ("ratelimit-common/src", "    pub expires: u64,"),
+    ("ratelimit-common/src", "    pub resolution: u64,"),
+    ("ratelimit-ebpf/src", "    pub resolution: Word,"),
+];
+
+/// Fields that have their old names. These words mean nothing else in the sources.
+const OLD_FIELDS: [&str; 4] = ["unknown_batch", "unknown_left", "unknown_until", "unknown_passed"];
+
+/// The file that says which names are old.
+const NAMES: &str = "renamed.rs";
 
 /// Builds the second version beside the product, as `ratelimit-other`. Cargo must have fetched all crates before.
 pub(crate) fn build() -> Result<()> {
     let folder = target::folder("other")?;
+    let mut files = Vec::new();
     for part in PARTS {
-        copy(Path::new(part), &folder.join(part))?;
+        read(Path::new(part), &mut files)?;
+    }
+    change(&mut files)?;
+    for (path, text) in &files {
+        let to = folder.join(path);
+        fs::create_dir_all(to.parent().context("no folder")?)?;
+        // Files that stay the same are not written, so that cargo does not rebuild them.
+        if fs::read_to_string(&to).ok().as_ref() != Some(text) {
+            fs::write(to, text)?;
+        }
     }
     let mut cargo = run::cargo();
     // Not locked: cargo removes from its Cargo.lock the crates that only tests need.
@@ -67,23 +68,114 @@ pub(crate) fn build() -> Result<()> {
     run::run(cargo.arg("--manifest-path").arg(folder.join("Cargo.toml")))
 }
 
-/// Copies a file or a folder with the changes. Files that stay the same are not written, so that cargo does not rebuild them.
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    if from.is_dir() {
-        fs::create_dir_all(to)?;
-        for entry in fs::read_dir(from)? {
-            let name = entry?.file_name();
-            copy(&from.join(&name), &to.join(&name))?;
-        }
+/// Paths with their texts.
+type Files = Vec<(String, String)>;
+
+/// Reads a file, or all files in a folder.
+fn read(from: &Path, files: &mut Files) -> Result<()> {
+    if !from.is_dir() {
+        let path = from.display().to_string();
+        let text = fs::read_to_string(from).context(path.clone())?;
+        files.push((path, text));
         return Ok(());
     }
-    let mut text = fs::read_to_string(from).with_context(|| from.display().to_string())?;
-    for (_, has, gets) in CHANGES.iter().filter(|(file, ..)| Path::new(file) == from) {
-        ensure!(text.contains(has), "{} has changed: xtask/src/other.rs must follow", from.display());
-        text = text.replacen(has, gets, 1);
-    }
-    if fs::read_to_string(to).ok().as_ref() != Some(&text) {
-        fs::write(to, text)?;
+    for entry in fs::read_dir(from)? {
+        read(&from.join(entry?.file_name()), files)?;
     }
     Ok(())
+}
+
+/// Makes the second version of the product's files.
+fn change(files: &mut Files) -> Result<()> {
+    for (place, has, gets) in TEXTS {
+        once(files, place, has, |text| text.replacen(has, gets, 1))?;
+    }
+    for (place, field) in FIRST {
+        once(files, place, &format!("{field}\n"), |text| with_first(text, field))?;
+    }
+    for (old, new) in RENAMED_MAPS {
+        let (has, gets) = (format!(": &str = \"{new}\";"), format!(": &str = \"{old}\";"));
+        once(files, "ratelimit-common/src", &has, |text| text.replacen(&has, &gets, 1))?;
+    }
+    for (_, text) in files.iter_mut().filter(|(path, _)| path.starts_with("ratelimit-ebpf/src")) {
+        *text = with_old_maps(text);
+    }
+    for new in OLD_FIELDS {
+        let old = RENAMED_FIELDS.iter().find(|(_, present)| *present == new).context(new)?.0;
+        for (_, text) in files.iter_mut().filter(|(path, _)| path.ends_with(".rs") && !path.ends_with(NAMES)) {
+            *text = with_word(text, new, old);
+        }
+    }
+    Ok(())
+}
+
+/// Changes the only file in a place that has a text.
+fn once(files: &mut Files, place: &str, has: &str, change: impl Fn(&str) -> String) -> Result<()> {
+    let found: Vec<_> = files.iter_mut().filter(|(path, text)| path.starts_with(place) && text.contains(has)).collect();
+    ensure!(found.len() == 1, "{} files of {place} have {has:?}: xtask/src/other.rs must follow", found.len());
+    for (_, text) in found {
+        *text = change(text);
+    }
+    Ok(())
+}
+
+/// Moves a field with its comment to the beginning of its structure.
+fn with_first(text: &str, field: &str) -> String {
+    let mut lines: Vec<&str> = text.split('\n').collect();
+    let Some(place) = lines.iter().position(|line| *line == field) else { return text.to_owned() };
+    let is_comment = |line: &&str| line.trim_start().starts_with("///");
+    let begin = place - lines[..place].iter().rev().take_while(|line| is_comment(line)).count();
+    let head = lines[..begin].iter().rposition(|line| line.ends_with('{')).map_or(0, |line| line + 1);
+    lines[head..=place].rotate_right(place + 1 - begin);
+    lines.join("\n")
+}
+
+/// Gives maps of the kernel side their old names.
+fn with_old_maps(text: &str) -> String {
+    let mut lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
+    for number in 1..lines.len() {
+        let name = lines[number].split_once("static ").and_then(|(_, rest)| rest.split_once(':'));
+        let old = name.and_then(|(name, _)| RENAMED_MAPS.iter().find(|(_, new)| *new == name));
+        if let Some((old, _)) = old.filter(|_| lines[number - 1] == "#[btf_map]") {
+            lines[number - 1] = format!("#[btf_map(name = \"{old}\")]");
+        }
+    }
+    lines.join("\n")
+}
+
+/// Replaces a whole word.
+fn with_word(text: &str, word: &str, by: &str) -> String {
+    let is_part = |character: Option<char>| character.is_some_and(|found| found.is_alphanumeric() || found == '_');
+    let mut parts = text.split(word).peekable();
+    let mut all = String::new();
+    while let Some(part) = parts.next() {
+        all += part;
+        if let Some(next) = parts.peek() {
+            let is_whole = !is_part(part.chars().next_back()) && !is_part(next.chars().next());
+            all += if is_whole { by } else { word };
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_move_with_their_comments() {
+        let text = "pub struct A {\n    /// One.\n    pub a: u8,\n    /// Two,\n    /// three.\n    pub b: u8,\n}\n";
+        let moved = "pub struct A {\n    /// Two,\n    /// three.\n    pub b: u8,\n    /// One.\n    pub a: u8,\n}\n";
+        assert_eq!(with_first(text, "    pub b: u8,"), moved);
+    }
+
+    #[test]
+    fn only_whole_words_and_renamed_maps_change() {
+        assert_eq!(with_word("a.left b_left left(left)", "left", "right"), "a.right b_left right(right)");
+        let maps = "#[btf_map]\npub static UNKNOWN: A\n#[btf_map]\nstatic FRONT: B";
+        assert_eq!(
+            with_old_maps(maps),
+            "#[btf_map(name = \"STRANGERS\")]\npub static UNKNOWN: A\n#[btf_map]\nstatic FRONT: B"
+        );
+    }
 }

@@ -1,4 +1,4 @@
-//! What is remembered of a source.
+//! The bucket of a source, and its cached resolution.
 
 use crate::{boundary, identity::class::Class, limits::policy::PolicyId, maps::names::POLICIES_MAX};
 
@@ -16,21 +16,22 @@ pub struct Bucket {
     pub passed_packets: u64,
     /// Bytes that passed.
     pub passed_bytes: u64,
-    /// Packets that were dropped; with [`IN_SHADOW`], those that would have been.
+    /// Packets that were dropped; with [`IN_SHADOW`], packets that passed in shadow.
     pub dropped_packets: u64,
     /// Bytes that were dropped.
     pub dropped_bytes: u64,
 }
 boundary!(Bucket, size 56);
 
-/// [`Bucket::dropped_packets`]: those counted did pass, in [shadow](crate::limits::policy::SHADOW). What was dropped before is not counted any more then,
-/// and the other way round.
+/// [`Bucket::dropped_packets`]: the counted packets passed in [shadow](crate::limits::policy::SHADOW). Drops and passes
+/// in shadow are never counted together: the count restarts.
 pub const IN_SHADOW: u64 = 1 << 63;
 
-/// The policy of a source, with all that tells how long it holds, in one word so that they change together.
+/// The policy of a source and its validity, in one word, so that they change together.
 ///
-/// From the top: 26 bits of the generation in which it was resolved, 12 of the policy or of the wider class that is billed, 26 of the time at which a rule
-/// involved expires, in steps of 2³² ns (4.3 s): enough for nine years of uptime.
+/// From the top: 26 bits of the generation in which it was resolved, 12 of the policy or of the wider class that is
+/// billed, 26 of the time at which a rule involved expires, in steps of 2³² ns (4.3 s): enough for nine years of
+/// uptime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resolution(pub u64);
 
@@ -42,13 +43,13 @@ const STEP_BITS: u32 = 32;
 const _: () = assert!(POLICIES_MAX as usize + crate::identity::class::CLASSES == 1 << POLICY_BITS);
 
 impl Resolution {
-    /// Nothing that was resolved: it never holds.
+    /// No resolution: never valid.
     pub const NONE: Self = Self(0);
 
     /// A policy that is not in the map.
     pub const NOTHING: Self = Self(POLICY_MASK << TIME_BITS);
 
-    /// What was resolved in `generation`; `expires` is the time in nanoseconds at which a rule involved expires.
+    /// Creates a resolution of this generation. `expires` is the time in nanoseconds at which a rule involved expires.
     #[inline(always)]
     #[must_use]
     pub const fn new(generation: u32, policy: PolicyId, expires: u64) -> Self {
@@ -58,14 +59,14 @@ impl Resolution {
         Self(head << TIME_BITS | steps)
     }
 
-    /// The generation in which it was resolved, 26 bits of it.
+    /// Returns 26 bits of the generation in which it was resolved.
     #[inline(always)]
     #[must_use]
     pub const fn generation(self) -> u32 {
         (self.0 >> (POLICY_BITS + TIME_BITS)) as u32
     }
 
-    /// The same in another generation.
+    /// Returns the same resolution in another generation.
     #[inline(always)]
     #[must_use]
     pub const fn in_generation(self, generation: u32) -> Self {
@@ -73,7 +74,7 @@ impl Resolution {
         Self((generation as u64) << (POLICY_BITS + TIME_BITS) | rest)
     }
 
-    /// As long as this holds, that no rule concerns packets of the bucket's class, so that another class is billed.
+    /// Returns the resolution of a class without a rule: another class is billed, as long as this is valid.
     #[inline(always)]
     #[must_use]
     pub const fn billed_to(self, class: Class) -> Self {
@@ -81,7 +82,7 @@ impl Resolution {
         Self(rest | (POLICIES_MAX as u64 + class as u64) << TIME_BITS)
     }
 
-    /// The class that is billed in place of this one.
+    /// Returns the class that is billed in place of this one.
     #[inline(always)]
     #[must_use]
     pub const fn billed(self) -> Option<Class> {
@@ -91,7 +92,7 @@ impl Resolution {
         }
     }
 
-    /// Whether it may still be used: no rule has changed since, and none involved expires within the running step.
+    /// Returns whether it is valid: no rule has changed since, and no rule involved expires within the running step.
     #[inline(always)]
     #[must_use]
     pub const fn holds(self, generation: u32, now: u64) -> bool {
@@ -99,7 +100,7 @@ impl Resolution {
         same_generation && now >> STEP_BITS < self.0 & TIME_MASK
     }
 
-    /// Whether it was resolved in a generation before this one. Half of the generations around, it would seem later.
+    /// Returns whether it was resolved before this generation. Half of the generations back, it would seem later.
     #[inline(always)]
     #[must_use]
     pub const fn is_before(self, generation: u32) -> bool {
@@ -107,7 +108,7 @@ impl Resolution {
         ahead.cast_signed() > 0
     }
 
-    /// Nanoseconds of the time until which it may be used at least, if no rule changes: [`u64::MAX`] if it stays.
+    /// Returns the time in nanoseconds until which it is valid at least, if no rule changes: [`u64::MAX`] if it stays.
     #[inline(always)]
     #[must_use]
     pub const fn ends(self) -> u64 {
@@ -117,7 +118,7 @@ impl Resolution {
         }
     }
 
-    /// The policy; one that is not in the map if another class is [billed](Self::billed).
+    /// Returns the policy. It is not in the map if another class is [billed](Self::billed).
     #[inline(always)]
     #[must_use]
     pub const fn policy(self) -> PolicyId {

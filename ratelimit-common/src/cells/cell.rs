@@ -1,8 +1,10 @@
-//! The front: what many sources share.
+//! A cell: a small shared state in front of many sources' buckets.
+//!
+//! A cell is one cache line of 64 bytes. Cells of half a line with the rest elsewhere were slower.
 
-use crate::{boundary, cells::cached_refusal::Note};
+use crate::{boundary, cells::cached_refusal::CachedRefusal};
 
-/// One entry of the map of cells: one cache line, since all that a packet asks is read together.
+/// One entry of the map of cells. A packet reads all of it together.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cell {
@@ -10,40 +12,41 @@ pub struct Cell {
     pub packets: u64,
     /// Level of bytes, and of second limits of packets.
     pub second: u64,
-    /// Two sources that are refused. Where unknown sources are limited there is one note, and [`Self::known`] are in the place of the other.
-    pub notes: [Noted; 2],
+    /// Cached refusals of two sources. With `--unknown` there is one, and [`Self::known`] takes the place of the other.
+    pub refusals: [RefusalSlot; 2],
 }
 boundary!(Cell, size 64);
 
-/// A note with its count.
+/// Place for a cached refusal, with its count of dropped packets.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Noted {
-    /// [`Note::until`].
+pub struct RefusalSlot {
+    /// [`CachedRefusal::until`].
     pub until: u64,
-    /// [`Note::check`].
+    /// [`CachedRefusal::check`].
     pub check: u64,
-    /// What was dropped by it and is not in the source's bucket yet: [`Dropped`](crate::cells::dropped::Dropped).
+    /// Packets that it dropped and that are not in the source's bucket yet:
+    /// [`Dropped`](crate::cells::dropped::Dropped).
     pub dropped: u64,
 }
 
 impl Cell {
-    /// Two sources that are remembered, where unknown sources are limited. See [`crate::cells::known_source`].
+    /// Returns the words of two known sources, where unknown sources are limited. See [`crate::cells::known_source`].
     #[must_use]
     pub const fn known(&self) -> [u64; 2] {
-        [self.notes[1].until, self.notes[1].check]
+        [self.refusals[1].until, self.refusals[1].check]
     }
 }
 
-impl Noted {
-    /// The note.
+impl RefusalSlot {
+    /// Returns the cached refusal.
     #[must_use]
-    pub const fn note(&self) -> Note {
-        Note { until: self.until, check: self.check }
+    pub const fn refusal(&self) -> CachedRefusal {
+        CachedRefusal { until: self.until, check: self.check }
     }
 }
 
-/// The cell of the source with this hash; `cells` is a power of two.
+/// Returns the index of the cell for this hash. `cells` is a power of two.
 #[inline(always)]
 #[must_use]
 pub const fn index(hash: u64, cells: u32) -> u32 {

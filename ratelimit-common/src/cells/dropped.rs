@@ -1,4 +1,4 @@
-//! What a note has dropped: packets and their bytes in one word, so that one addition counts both.
+//! Packets that a cached refusal has dropped, and their bytes, in one word. One addition counts both.
 
 /// A count in one word: 24 bits of packets above 40 of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -8,29 +8,29 @@ const BYTES_BITS: u32 = 40;
 const FULL: u64 = 1 << 63;
 
 impl Dropped {
-    /// What one packet of `length` bytes adds.
+    /// Returns the addend for one packet of `length` bytes.
     #[inline(always)]
     #[must_use]
     pub const fn one(length: u32) -> u64 {
         1 << BYTES_BITS | length as u64
     }
 
-    /// Packets.
+    /// Returns the packets.
     #[inline(always)]
     #[must_use]
     pub const fn packets(self) -> u64 {
         self.0 >> BYTES_BITS
     }
 
-    /// Bytes of these.
+    /// Returns the bytes of these packets.
     #[inline(always)]
     #[must_use]
     pub const fn bytes(self) -> u64 {
         self.0 & ((1 << BYTES_BITS) - 1)
     }
 
-    /// Whether it has to be moved before more is added: at 8 million packets. Twice as many have room, of 64 KiB each, for CPUs that add
-    /// meanwhile.
+    /// Returns whether the count must be moved before more is added: at 8 million packets. The word has room for twice
+    /// as many of 64 KiB, for CPUs that add meanwhile.
     #[inline(always)]
     #[must_use]
     pub const fn is_full(self) -> bool {

@@ -1,14 +1,16 @@
-//! Sources that a cell remembers: *known sources* have sent in several seconds, and not long ago. What a spoofed flood sends has not.
+//! Known sources: sources that sent in several seconds, and not long ago. A cell remembers two of them. Forged sources
+//! do not become known.
 
-/// One remembered source in a word: 32 bits of its hash, 8 of the seconds in which it was seen, 24 of the last of them. Zero is nobody.
+/// One remembered source in a word: 32 bits of its hash, 8 bits that count the seconds in which it was seen, 24 bits of
+/// the last second. Zero is no source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct KnownSource(pub u64);
 
-/// Seconds in which a known source was seen at least.
+/// Least number of seconds in which a known source was seen.
 pub const SECONDS: u64 = 3;
 /// Steps of [`second`] after its last packet for which a known source is remembered: ten minutes.
 pub const KEPT: u64 = 559;
-/// Steps after which one that is not a known source yet gives way.
+/// Steps of [`second`] after which a source that is not known yet gives way.
 pub const CANDIDATE_KEPT: u64 = 4;
 
 /// Steps that a CPU's clock can be behind another's.
@@ -19,7 +21,7 @@ const LAST_MASK: u64 = (1 << LAST_BITS) - 1;
 const SEEN_MASK: u64 = 0xff;
 const HASH_SHIFT: u32 = 32;
 
-/// The second of a time in nanoseconds, in steps of 2³⁰ ns (1.07 s). 24 bits of it count: they go around in 208 days.
+/// Returns the second of a time in nanoseconds, in steps of 2³⁰ ns (1.07 s). Its 24 bits wrap after 208 days.
 #[inline(always)]
 #[must_use]
 pub const fn second(now: u64) -> u64 {
@@ -27,35 +29,35 @@ pub const fn second(now: u64) -> u64 {
 }
 
 impl KnownSource {
-    /// Somebody who was seen for the first time.
+    /// Creates a source that is seen for the first time.
     #[inline(always)]
     #[must_use]
     pub const fn new(hash: u64, second: u64) -> Self {
         Self(hash >> HASH_SHIFT << HASH_SHIFT | 1 << LAST_BITS | second)
     }
 
-    /// Whether this is who has that hash.
+    /// Returns whether this is the source with that hash.
     #[inline(always)]
     #[must_use]
     pub const fn is(self, hash: u64) -> bool {
         (self.0 ^ hash) >> HASH_SHIFT == 0 && self.0 != 0
     }
 
-    /// Whether whoever it is has been seen often enough.
+    /// Returns whether the source was seen often enough to be known.
     #[inline(always)]
     #[must_use]
     pub const fn is_known(self) -> bool {
         self.0 >> LAST_BITS & SEEN_MASK >= SECONDS
     }
 
-    /// Whether the place is free for somebody else.
+    /// Returns whether the place is free for another source.
     #[inline(always)]
     #[must_use]
     pub const fn gives_way(self, second: u64) -> bool {
         self.0 == 0 || self.age(second) > if self.is_known() { KEPT } else { CANDIDATE_KEPT }
     }
 
-    /// The same after a packet in this second.
+    /// Returns this source after a packet in this second.
     #[inline(always)]
     #[must_use]
     pub const fn seen(self, second: u64) -> Self {
@@ -70,8 +72,8 @@ impl KnownSource {
         Self(self.0 >> HASH_SHIFT << HASH_SHIFT | seen << LAST_BITS | second)
     }
 
-    /// Steps since the last packet. A CPU whose clock is behind sees none. What seems to come from further ahead is nobody: the place may have
-    /// been that of a note before unknown sources were limited.
+    /// Returns the steps since the last packet: 0 on a CPU whose clock is behind. A second further ahead is no source:
+    /// the place may have held a cached refusal before unknown sources were limited.
     #[inline(always)]
     const fn age(self, second: u64) -> u64 {
         let age = second.wrapping_sub(self.0) & LAST_MASK;

@@ -1,4 +1,6 @@
-//! Which sources an operator's rule may concern: a bit for each IPv4 /16, and for each of as many groups of IPv6 /32.
+//! The filter of sources that a rule may match: a bit for each IPv4 /16, and for each of as many groups of IPv6 /32.
+//!
+//! One rule makes its whole group look rules up. A rule for a short IPv6 prefix affects every group.
 
 use crate::{
     boundary,
@@ -24,7 +26,7 @@ impl Default for Filter {
 }
 
 impl Filter {
-    /// The word that has the bit of a source, and which bit of it that is.
+    /// Returns the word with the bit of a source, and the number of the bit.
     #[inline(always)]
     #[must_use]
     pub fn place(&self, source: &Source) -> (&u64, u32) {
@@ -33,7 +35,7 @@ impl Filter {
         (&words[(number >> 6) as usize & (WORDS - 1)], number & 63)
     }
 
-    /// Whether a rule may concern a source.
+    /// Returns whether a rule may match a source.
     #[inline(always)]
     #[must_use]
     pub fn concerns(&self, source: &Source) -> bool {
@@ -42,18 +44,18 @@ impl Filter {
         unsafe { core::ptr::read_volatile(word) >> bit & 1 != 0 }
     }
 
-    /// Notes a rule for a prefix.
+    /// Marks a rule for a prefix.
     pub fn add(&mut self, prefix: &Source) {
         let family = prefix.family;
         let (words, bits) = if family == IPV4 { (&mut self.v4, 16) } else { (&mut self.v6, 32) };
         let free = u32::from(bits.max(prefix.prefix) - prefix.prefix);
-        // A prefix as wide as that has all groups of IPv4, and of IPv6 as many as there are.
+        // Such a wide prefix covers all groups.
         if free >= 16 {
             words.fill(u64::MAX);
             return;
         }
         let first = u32::from_be(prefix.first_word());
-        // The others have the same bits in front of the free ones, which end where the family's groups do.
+        // All groups of the prefix have the same bits in front of the free ones.
         let step = 1 << (32 - bits);
         for number in (0..1 << free).map(|number| first | (number * step)) {
             let number = group(family, number.to_be());
@@ -62,8 +64,8 @@ impl Filter {
     }
 }
 
-/// The number of a group, 16 bits, by the first word of its addresses: the first half of it for IPv4; for IPv6 all, scattered, so that
-/// neighbours have different ones.
+/// Returns the number of a group, 16 bits, from the first word of its addresses. For IPv4 this is the first half. For
+/// IPv6 the word is scattered, so that neighbours have different numbers.
 #[inline(always)]
 const fn group(family: u8, first_word: u32) -> u32 {
     if family == IPV4 {

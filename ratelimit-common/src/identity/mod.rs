@@ -2,5 +2,6 @@
 
 pub mod class;
 pub mod filter;
+pub mod parent;
 pub mod service;
 pub mod source;

@@ -8,7 +8,8 @@ use crate::{
 /// A class of packets, as an operator names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Service {
-    /// Every packet, and each that no narrower service has a rule for. Later fragments are in no other: they have no ports.
+    /// Every packet, and each that no narrower service has a rule for. Later fragments are in no other: they have no
+    /// ports.
     #[default]
     Any,
     /// Every packet of an IP protocol, by its number.
@@ -59,7 +60,7 @@ pub const ICMPV6: u8 = 58;
 /// Protocol number of SCTP.
 pub const SCTP: u8 = 132;
 
-/// One entry of the map of classes: what a class stands for.
+/// One entry of the map of classes.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ClassEntry {
@@ -69,13 +70,13 @@ pub struct ClassEntry {
     pub protocol: u8,
     /// Of a [`Service::Port`].
     pub port: u16,
-    /// [Policy](crate::limits::policy::PolicyId) of sources that no rule for the service concerns; 0 is none.
+    /// [Policy](crate::limits::policy::PolicyId) of sources without a rule for the service; 0 means none.
     pub default_policy: u32,
-    /// What each of its packets counts as in limits of packets; 0 where nothing is said of that.
+    /// Cost of each of its packets in limits of packets; 0 if none is set.
     pub cost: u16,
-    /// Who set the default: an origin of [`crate::rules::rule`].
+    /// Origin of the default, as in [`crate::rules::rule`].
     pub default_origin: u8,
-    /// Who set the cost.
+    /// Origin of the cost.
     pub cost_origin: u8,
 }
 boundary!(ClassEntry, size 12);
@@ -116,7 +117,8 @@ impl ClassEntry {
     }
 }
 
-/// The one entry of the map of services: the classes of every packet, worked out so that the kernel side reads one number.
+/// The one entry of the map of services: the classes of every packet, worked out so that the kernel side reads one
+/// number.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Services {
@@ -203,7 +205,8 @@ pub fn classes_of_new(services: &[(Service, Class)], port: u16) -> Classes {
     of_new_connections(to_port, tcp, if has_class { of_new } else { ANY })
 }
 
-/// The classes of packets that ask for a new connection, given those of other packets to the same port, and to any port.
+/// Returns the classes of packets that ask for a new connection, given those of other packets to the same port, and to
+/// any port.
 const fn of_new_connections(port: Classes, tcp: Classes, class: Class) -> Classes {
     // Only a port's own class makes a difference: without one, the classes are the same for all ports.
     let telling = if port == tcp { ANY } else { narrowest(port) };

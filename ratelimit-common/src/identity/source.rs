@@ -1,9 +1,11 @@
-//! Who a packet is billed to.
+//! Sources: the senders that packets are billed to, and the keys of their rules and buckets.
 
 use crate::{
     boundary,
-    identity::class::{ANY, Class, Classes, key},
-    limits::policy::{IN_INTERFACE, IN_PREFIX, Parent},
+    identity::{
+        class::{ANY, Class, Classes, key},
+        parent::{IN_INTERFACE, IN_PREFIX, Parent},
+    },
 };
 
 /// [`Source::family`] of IPv4.
@@ -18,20 +20,22 @@ pub const IPV6: u8 = 6;
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Source {
-    /// [`Class`] of the packet's service in the low byte, and what else [tells its classes apart](crate::identity::class::key).
+    /// [`Class`] of the packet's service in the low byte, and the [mark](crate::identity::class::key) of its other
+    /// classes.
     pub class: u16,
     /// [`IPV4`] or [`IPV6`]; 0 for a parent of both.
     pub family: u8,
     /// Significant bits of the address.
     pub prefix: u8,
-    /// 0 for a source; for a parent, its policy and 1; see also [`Self::allowance`] and [`Self::offences`].
+    /// 0 for a source; for a parent, the number of its policy plus 1; see also [`Self::allowance`] and
+    /// [`Self::offences`].
     pub parent: u32,
     /// The address in network order, zero beyond its prefix. IPv4 has the first four bytes.
     address: [u64; 2],
 }
 boundary!(Source, size 24);
 
-/// What rules for prefixes are found by, behind the number of bits that must match.
+/// Key of a rule for a prefix, behind the number of bits that must match.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrefixKey {
@@ -70,7 +74,7 @@ impl Source {
         Self { class: ANY as u16, family: IPV6, prefix, parent: 0, address: masked(words, prefix) }
     }
 
-    /// The address in network order. IPv4 has the first four bytes.
+    /// Returns the address in network order. IPv4 has the first four bytes.
     #[must_use]
     pub const fn address(&self) -> [u8; 16] {
         let [[a, b, c, d, e, f, g, h], [i, j, k, l, m, n, o, p]] =
@@ -78,48 +82,51 @@ impl Source {
         [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p]
     }
 
-    /// The first `prefix` bits of this source as a source.
+    /// Returns the first `prefix` bits of this source as a source.
     #[inline(always)]
     #[must_use]
     pub const fn shortened(&self, prefix: u8) -> Self {
         Self { prefix, address: masked(self.address, prefix), ..*self }
     }
 
-    /// The first 32 bits of the address, as they lie in memory.
+    /// Returns the first 32 bits of the address, as they lie in memory.
     #[inline(always)]
     #[must_use]
     pub const fn first_word(&self) -> u32 {
         if cfg!(target_endian = "little") { self.address[0] as u32 } else { (self.address[0] >> 32) as u32 }
     }
 
-    /// A number by which cells are found and their notes are told apart. Without the seed nobody can aim at a cell: each multiplication is by
-    /// a secret odd number, so that no difference between two addresses makes a known difference in the bits that count.
+    /// Returns a keyed hash. Its lower bits select the cell, and the rest tells sources within the cell apart. Without
+    /// the seed, no sender can aim at a cell: each multiplication is by a secret odd number, so no difference between
+    /// addresses makes a known difference in the hash. The seed is drawn with the instance, and stays when the program
+    /// is replaced.
     #[inline(always)]
     #[must_use]
     pub const fn hash(&self, seed: &[u64; 4]) -> u64 {
         let who = (self.class as u64) << 16 | (self.family as u64) << 8 | self.prefix as u64;
-        // Folded first, since a product's low bits depend on nothing above them: in the first half of an IPv6 address neighbours differ there.
+        // Folded first, since a product's low bits depend on nothing above them: in the first half of an IPv6 address
+        // neighbours differ there.
         let first = fold(fold(self.address[0] ^ seed[0]).wrapping_mul(seed[1] | 1));
         let both = first.wrapping_add(self.address[1] ^ who << 32 ^ seed[2]);
         // By another distance than in `fold`, or the difference of two first halves would cancel out.
         fold((both ^ both >> 29).wrapping_mul(seed[3] | 1))
     }
 
-    /// The same source for packets of these classes.
+    /// Returns this source for packets of these classes.
     #[inline(always)]
     #[must_use]
     pub const fn of_classes(self, classes: Classes) -> Self {
         Self { class: key(classes), ..self }
     }
 
-    /// The same source for what is billed to a class.
+    /// Returns this source for packets that are billed to a class.
     #[inline(always)]
     #[must_use]
     pub const fn of_class(self, class: Class) -> Self {
         Self { class: class as u16, ..self }
     }
 
-    /// The key of a parent's bucket, for a packet of this source that came in by the interface of this index.
+    /// Returns the key of a parent's bucket, for a packet of this source on the interface with this index.
     #[inline(always)]
     #[must_use]
     pub const fn parent(&self, parent: Parent, interface: u32) -> Self {
@@ -137,22 +144,22 @@ impl Source {
         }
     }
 
-    /// The key of the bucket of what a source is let pass above its limit, by this policy.
+    /// Returns the key of the bucket for the soft share of a source under this policy.
     #[inline(always)]
     #[must_use]
     pub const fn allowance(&self, policy: u32) -> Self {
         Self { parent: ALLOWANCE | policy, ..*self }
     }
 
-    /// The key of what is remembered of a source's [offences](crate::limits::ban_history).
+    /// Returns the key of a source's [ban history](crate::limits::ban_history).
     #[inline(always)]
     #[must_use]
     pub const fn offences(&self) -> Self {
         Self { parent: OFFENCES, ..*self }
     }
 
-    /// Bits of this address that make a source: all of IPv4, `ipv6_prefix` of IPv6. All hosts of a link share the one
-    /// link-local prefix, so there each address is a source.
+    /// Returns the bits of this address that make a source: all of IPv4, `ipv6_prefix` of IPv6. All hosts of a link
+    /// share the link-local prefix, so each link-local address is a source.
     #[inline(always)]
     #[must_use]
     pub const fn bits(&self, ipv6_prefix: u8) -> u8 {
@@ -165,7 +172,8 @@ impl Source {
         }
     }
 
-    /// This source as the key of a rule for a prefix, and the number of bits that must match `prefix` bits of the address.
+    /// Returns this source as the key of a rule for a prefix, and the number of bits that must match `prefix` bits of
+    /// the address.
     #[inline(always)]
     #[must_use]
     pub const fn prefix_key(&self, prefix: u8) -> (u32, PrefixKey) {
@@ -177,7 +185,7 @@ impl Source {
 }
 
 impl PrefixKey {
-    /// The prefix as a source, given the number of bits that must match.
+    /// Returns the prefix as a source, given the number of bits that must match.
     #[must_use]
     pub const fn source(&self, bits: u32) -> Source {
         // SAFETY: both are the same sixteen bytes.

@@ -1,19 +1,21 @@
-//! The algorithms by which a limit can count.
+//! The algorithms of limits.
 
-/// How a limit counts. The discriminant is what [`Policy::algorithm`](crate::limits::policy::Policy::algorithm) holds.
+/// Algorithm of a limit. The discriminant is the value of
+/// [`Policy::algorithm`](crate::limits::policy::Policy::algorithm).
 #[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Algorithm {
     /// Tokens that come back one by one. See [`crate::meters::gcra`].
     #[default]
     TokenBucket = 0,
-    /// A queue that drains at a constant rate. As a meter, which delays nothing, it is the token bucket with the burst as the queue's length.
+    /// A queue that drains at a constant rate. As a meter, which delays nothing, it equals the token bucket with the
+    /// burst as the queue's length.
     LeakyBucket = 1,
-    /// A count that begins anew with each window of the clock. See [`crate::meters::window`].
+    /// A count that restarts with each window of the clock. See [`crate::meters::window`].
     FixedWindow = 2,
-    /// The count of this window, and that of the one before as far as the last length of a window reaches into it. See [`crate::meters::window`].
+    /// The count of this window, plus the weighted count of the window before. See [`crate::meters::window`].
     SlidingWindow = 3,
-    /// The time of every packet of the last window. See [`crate::buckets::sliding_log`].
+    /// The time of every packet of the last window. See [`crate::meters::sliding_log`].
     SlidingLog = 4,
 }
 
@@ -22,13 +24,13 @@ impl Algorithm {
     pub const ALL: [Self; 5] =
         [Self::TokenBucket, Self::LeakyBucket, Self::FixedWindow, Self::SlidingWindow, Self::SlidingLog];
 
-    /// The algorithm of a policy.
+    /// Returns the algorithm with this number.
     #[must_use]
     pub fn of(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|algorithm| *algorithm as u8 == number)
     }
 
-    /// The name in commands and output.
+    /// Returns the name in commands and output.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -40,14 +42,14 @@ impl Algorithm {
         }
     }
 
-    /// Whether it counts in windows of the clock, in one word.
+    /// Returns whether it counts in windows of the clock, in one word.
     #[inline(always)]
     #[must_use]
     pub const fn is_window(self) -> bool {
         matches!(self, Self::FixedWindow | Self::SlidingWindow)
     }
 
-    /// Whether it is a [generic cell rate algorithm](crate::meters::gcra), which is what cells can be asked for.
+    /// Returns whether it is a [generic cell rate algorithm](crate::meters::gcra). Only those use cells.
     #[inline(always)]
     #[must_use]
     pub const fn is_bucket(self) -> bool {

@@ -1,22 +1,23 @@
-//! How often a source was dropped of late, and banned: two words, in an entry of the map of buckets that is none of a source's.
+//! The recent drops and bans of a source: two words in an entry of the map of buckets, which is not the source's own
+//! bucket.
 
 use crate::limits::policy::Ban;
 
 /// Nanoseconds within which [`Ban::after`] packets must be dropped: a minute.
 const MINUTE: u64 = 60_000_000_000;
 
-/// Drops since the first of a minute: 24 bits of how many, above 40 of when it began, in steps of 2²⁴ ns (17 ms).
+/// Drops within a minute: 24 bits of their number, above 40 bits of the minute's begin in steps of 2²⁴ ns (17 ms).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Drops(pub u64);
 
 const COUNT_SHIFT: u32 = 40;
 const STEP_BITS: u32 = 24;
 const TIME_MASK: u64 = (1 << COUNT_SHIFT) - 1;
-/// The most that [`Ban::after`] can be.
+/// Largest value of [`Ban::after`].
 pub const MOST_DROPS: u32 = (1 << 24) - 1;
 
 impl Drops {
-    /// One more, at `now` in nanoseconds. A minute begins with the first drop that is in none.
+    /// Returns the drops with one more at `now`, in nanoseconds. A drop outside of a minute begins a new one.
     #[inline(always)]
     #[must_use]
     pub const fn one_more(self, now: u64) -> Self {
@@ -30,7 +31,7 @@ impl Drops {
         Self(count << COUNT_SHIFT | begin)
     }
 
-    /// Whether so many are enough.
+    /// Returns whether there are enough drops for a ban.
     #[inline(always)]
     #[must_use]
     pub const fn are_enough(self, ban: &Ban) -> bool {
@@ -38,18 +39,19 @@ impl Drops {
     }
 }
 
-/// The last ban: when it ends, in steps of 2²⁴ ns, above eight bits of how often its time was doubled.
+/// The last ban: its end in steps of 2²⁴ ns, above eight bits that count how often its time was doubled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LastBan(pub u64);
 
 const DOUBLED_BITS: u32 = 8;
 const MOST_DOUBLED: u64 = 40;
-/// Nanoseconds for which CPUs may still be at the packets that a ban comes from: three steps.
+/// Nanoseconds after a ban's begin in which other CPUs may still see the same offence: three steps.
 const SAME_OFFENCE: u64 = 50_000_000;
 
 impl LastBan {
-    /// The next ban, at `now`, and for how long. One that has just begun goes on: several CPUs see the same offence. Whoever
-    /// is banned again within [`Ban::most`] after the last one ended has its time doubled, up to that; others begin anew.
+    /// Returns the next ban at `now`, and its nanoseconds. A ban that has just begun continues, since several CPUs see
+    /// the same offence. If the last ban ended less than [`Ban::most`] ago, the time doubles, up to that. Otherwise it
+    /// starts anew.
     #[inline(always)]
     #[must_use]
     pub const fn next(self, ban: &Ban, now: u64) -> (Self, u64) {
@@ -69,7 +71,7 @@ impl LastBan {
     }
 }
 
-/// The time of a ban that was doubled so often.
+/// Returns the time of a ban that was doubled so many times.
 #[inline(always)]
 const fn length(ban: &Ban, doubled: u64) -> u64 {
     let doubled = doubled & 63;

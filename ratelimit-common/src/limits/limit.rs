@@ -1,15 +1,15 @@
-//! From the operator's numbers to a policy, and the bounds of what a limit can be.
-
-use core::fmt;
+//! Converts the operator's numbers into a policy, and checks the bounds of a limit.
 
 use crate::{
-    buckets::sliding_log,
     limits::{
         algorithm::Algorithm,
-        policy::{Given, LIMIT, MAX_FRAME, MOST_COST, Meter, Policy, SECOND_OF_PACKETS, half},
+        limit_error::LimitError,
+        policy::{Given, LIMIT, MOST_COST, Policy, SECOND_OF_PACKETS},
     },
     meters::{
         gcra::{self, MAX_DEBT},
+        meter::{MAX_FRAME, Meter, half},
+        sliding_log,
         window::{self, Window},
     },
 };
@@ -19,7 +19,7 @@ pub const SECOND: u64 = 1_000_000_000;
 /// Nanoseconds of a day.
 pub const DAY: u64 = 86_400 * SECOND;
 
-/// What a packet counts as in a burst of bytes: a full Ethernet frame.
+/// Bytes of a packet in a burst of bytes: a full Ethernet frame.
 pub const BURST_FRAME: u32 = 1_514;
 
 /// An amount of packets or bytes per period.
@@ -36,86 +36,19 @@ pub struct Rate {
 pub struct Limit {
     /// From 1 per day to 100 million per second.
     pub packets: Option<Rate>,
-    /// A second limit of packets, in place of one of bytes: a quota of an hour beside a cap of a minute.
+    /// A second limit of packets, used instead of a limit of bytes. Example: a quota per hour beside a cap per minute.
     pub second_packets: Option<Rate>,
     /// From 1 per second to 50 billion (400 Gbit) per second.
     pub bytes: Option<Rate>,
-    /// How many packets may come at once, for buckets; for a limit of bytes each stands for [`BURST_FRAME`]. What the rate allows in its
-    /// own period unless given. A second limit of packets has that in any case.
+    /// Packets of the burst, for buckets. In a limit of bytes, each stands for [`BURST_FRAME`]. By default, the burst
+    /// is the amount that the rate allows in its own unit of time. A second limit of packets always has that burst.
     pub burst: Option<u64>,
-    /// By what it counts.
+    /// Algorithm.
     pub algorithm: Algorithm,
 }
 
-/// Why a limit cannot be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LimitError {
-    /// Neither packets nor bytes are given.
-    Empty,
-    /// A rate of packets outside its bounds.
-    Packets,
-    /// A rate of bytes outside its bounds.
-    Bytes,
-    /// A burst of nothing.
-    NoBurst,
-    /// The burst takes longer than 52 days to drain; the largest that does not.
-    Burst(u64),
-    /// A burst of an algorithm that has none.
-    BurstOfWindow(Algorithm),
-    /// Limits of packets twice and of bytes.
-    Three,
-    /// A second limit of packets without a first.
-    SecondAlone,
-    /// More than a window can count; the most that it can.
-    Window(Algorithm, u64),
-    /// A log of bytes.
-    LogOfBytes,
-    /// So few hundredths of a limit that nothing is left, or the rate is out of bounds.
-    Hundredths(u8),
-}
-
-impl fmt::Display for LimitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            LimitError::Empty => {
-                f.write_str("a limit needs --packets RATE, --bytes RATE, --parent SCOPE=RATE or several")
-            }
-            LimitError::Packets => f.write_str("a packet rate must be between 1/d and 100M/s"),
-            LimitError::Bytes => f.write_str("a byte rate must be between 1B/s and 50GB/s (400Gbit/s)"),
-            LimitError::NoBurst => f.write_str("a burst must be at least 1 packet"),
-            LimitError::Burst(most) => {
-                write!(f, "a burst must drain within 52 days: at this rate, at most {most} packets")
-            }
-            LimitError::BurstOfWindow(algorithm) => {
-                let name = algorithm.name();
-                write!(
-                    f,
-                    "{name} has no burst: what its rate says may come at any time of a window. Leave --burst away"
-                )
-            }
-            LimitError::Three => {
-                f.write_str("a source can have two limits: two of packets, or one of packets and one of bytes")
-            }
-            LimitError::SecondAlone => f.write_str("a second limit of packets needs a first"),
-            LimitError::Window(algorithm, most) => {
-                let name = algorithm.name();
-                write!(
-                    f,
-                    "{name} counts up to {most} in a window of this length: give a smaller rate, or another --algorithm"
-                )
-            }
-            LimitError::LogOfBytes => f.write_str("sliding-log counts packets, not bytes: choose another --algorithm"),
-            LimitError::Hundredths(percent) => {
-                write!(f, "{percent} % of this limit is less than one packet or a rate below 1/d: give a larger share")
-            }
-        }
-    }
-}
-
-impl core::error::Error for LimitError {}
-
 impl Limit {
-    /// The policy that holds this limit.
+    /// Returns the policy of this limit.
     ///
     /// # Errors
     ///
@@ -136,7 +69,7 @@ impl Limit {
         Ok(Policy { flags, given, packets: limits.packets, second: limits.second, windows: limits.windows, ..kind })
     }
 
-    /// What a policy was made of.
+    /// Returns the limit that a policy was made of.
     #[must_use]
     pub fn of(policy: &Policy) -> Self {
         let given = &policy.given;
@@ -152,7 +85,7 @@ impl Limit {
         }
     }
 
-    /// So many hundredths of this limit, of its burst as well.
+    /// Returns the policy of so many hundredths of this limit and its burst.
     ///
     /// # Errors
     ///
@@ -219,7 +152,7 @@ impl Limit {
 }
 
 impl Rate {
-    /// Whether this rate lies between two others, given as (amount, period).
+    /// Returns whether this rate lies between two others, given as (amount, period).
     fn within(&self, least: (u64, u64), most: (u64, u64)) -> bool {
         let not_above =
             |a: (u64, u64), b: (u64, u64)| u128::from(a.0) * u128::from(b.1) <= u128::from(b.0) * u128::from(a.1);
@@ -227,7 +160,8 @@ impl Rate {
         self.amount > 0 && self.period > 0 && not_above(least, this) && not_above(this, most)
     }
 
-    /// How many packets of `size` the rate allows in the longest unit of time that its period is made of, rounded up.
+    /// Returns the number of packets of `size` that the rate allows in the longest unit of time that divides its
+    /// period, rounded up.
     fn in_own_unit(&self, size: u32) -> u64 {
         let unit =
             [DAY, 3_600 * SECOND, 60 * SECOND, SECOND].into_iter().find(|unit| self.period.is_multiple_of(*unit));
@@ -236,8 +170,8 @@ impl Rate {
         u64::try_from(packets).unwrap_or(u64::MAX)
     }
 
-    /// The meter of this rate for a burst of `burst` packets of `size`, when one packet asks for at most `largest`, and mostly for no more
-    /// than `usual`, which is what cells leave room for.
+    /// Returns the meter of this rate for a burst of `burst` packets of `size`. One packet asks for at most `largest`.
+    /// Cells leave room for packets of `usual`.
     fn meter(&self, burst: u64, size: u32, largest: u32, usual: u32) -> Result<Meter, LimitError> {
         let period = u128::from(self.period) << (gcra::FRACTION_BITS - 1);
         let amount = u128::from(self.amount);
@@ -245,18 +179,18 @@ impl Rate {
         let room = u128::from(u64::MAX >> 1) / u128::from(largest);
         let shift = (0..=33).rev().find(|shift| (period << shift) / amount < room).unwrap_or(0);
         let cost = u64::try_from(((period << shift) + amount / 2) / amount).map_err(|_| LimitError::Burst(0))?;
-        let meter = Meter { cost, capacity: 0, ceiling: 0, front: 0, shift, reserved: 0 };
+        let meter = Meter { cost, burst: 0, ceiling: 0, cell_share: 0, shift, reserved: 0 };
         let most = MAX_DEBT / meter.cost_of(size).max(1);
         if burst > most {
             return Err(LimitError::Burst(most));
         }
         let one = meter.cost_of(size);
-        let capacity = burst * one;
-        let front = capacity.saturating_sub(meter.cost_of(usual).max(capacity - half(capacity)));
-        Ok(Meter { capacity, ceiling: capacity.max(meter.cost_of(usual)), front, ..meter })
+        let debt = burst * one;
+        let cell_share = debt.saturating_sub(meter.cost_of(usual).max(debt - half(debt)));
+        Ok(Meter { burst: debt, ceiling: debt.max(meter.cost_of(usual)), cell_share, ..meter })
     }
 
-    /// The window of this rate: its period.
+    /// Returns the window of this rate, which has its period.
     fn window(&self, algorithm: Algorithm) -> Result<Window, LimitError> {
         let most = match algorithm {
             Algorithm::SlidingLog => sliding_log::PLACES,
@@ -277,88 +211,4 @@ impl Rate {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn per_second(amount: u64) -> Option<Rate> {
-        Some(Rate { amount, period: SECOND })
-    }
-
-    #[test]
-    fn bounds_are_inclusive() {
-        let slowest = Limit { packets: Some(Rate { amount: 1, period: DAY }), ..Limit::default() };
-        assert!(slowest.policy().is_ok());
-        assert!(
-            Limit { packets: per_second(100_000_000), bytes: per_second(1), burst: Some(1), ..Limit::default() }
-                .policy()
-                .is_ok()
-        );
-        assert!(Limit { bytes: per_second(50_000_000_000), ..Limit::default() }.policy().is_ok());
-        let below = Limit { packets: Some(Rate { amount: 1, period: DAY + 1 }), ..Limit::default() };
-        assert_eq!(below.policy(), Err(LimitError::Packets));
-        assert_eq!(Limit { packets: per_second(100_000_001), ..Limit::default() }.policy(), Err(LimitError::Packets));
-        assert_eq!(Limit { bytes: per_second(0), ..Limit::default() }.policy(), Err(LimitError::Bytes));
-        assert_eq!(Limit::default().policy(), Err(LimitError::Empty));
-        assert_eq!(
-            Limit { packets: per_second(1), burst: Some(0), ..Limit::default() }.policy(),
-            Err(LimitError::NoBurst)
-        );
-        let daily = Limit { packets: Some(Rate { amount: 1, period: DAY }), burst: Some(1_000), ..Limit::default() };
-        assert_eq!(daily.policy(), Err(LimitError::Burst(52)));
-    }
-
-    #[test]
-    fn a_burst_is_by_default_what_the_rate_allows_in_its_own_unit() {
-        let burst = |amount, period, bytes| {
-            let rate = Some(Rate { amount, period });
-            let limit = if bytes {
-                Limit { bytes: rate, ..Limit::default() }
-            } else {
-                Limit { packets: rate, ..Limit::default() }
-            };
-            limit.policy().map(|policy| policy.given.burst)
-        };
-        assert_eq!(burst(1_500, SECOND, false), Ok(1_500));
-        assert_eq!(burst(3, 60 * SECOND, false), Ok(3));
-        // 1.5/d, 1.001/s and 0.5/h.
-        assert_eq!(burst(3, 2 * DAY, false), Ok(2));
-        assert_eq!(burst(1_001, 1_000 * SECOND, false), Ok(2));
-        assert_eq!(burst(1, 2 * 3_600 * SECOND, false), Ok(1));
-        assert_eq!(burst(10_000_000, SECOND, true), Ok(6_606));
-        assert_eq!(burst(1, SECOND, true), Ok(1));
-    }
-
-    proptest! {
-        /// G3: what a million packets or bytes cost is within 0.1 % of what the rate says, at every rate.
-        #[test]
-        fn costs_are_within_a_thousandth(
-            amount in 1u64..50_000_000_000, period in prop::sample::select(&[SECOND, 60 * SECOND, 3600 * SECOND, DAY][..]), frame in 60u32..MAX_FRAME,
-        ) {
-            let rate = Rate { amount, period };
-            for (limit, count) in [
-                (Limit { packets: Some(rate), burst: Some(1), ..Limit::default() }, 1),
-                (Limit { bytes: Some(rate), burst: Some(1), ..Limit::default() }, frame),
-            ] {
-                let Ok(policy) = limit.policy() else { continue };
-                let meter = if count == 1 { policy.packets } else { policy.second };
-                let exact = f64::from(count) * (period as f64) * 1024.0 / (amount as f64);
-                let error = (meter.cost_of(count) as f64 - exact).abs() / exact;
-                prop_assert!(error <= 0.001, "{limit:?}: {} instead of {exact}", meter.cost_of(count));
-            }
-        }
-
-        /// A burst of packets is exactly as many packets.
-        #[test]
-        fn a_burst_is_exact(amount in 1u64..100_000_000, burst in 1u64..2_000) {
-            let policy = Limit { packets: per_second(amount), burst: Some(burst), ..Limit::default() }.policy();
-            let Ok(Policy { packets, .. }) = policy else { return Ok(()) };
-            let (mut state, mut admitted) = (0, 0);
-            while let gcra::Answer::Admit(next) = packets.ask(state, 0, packets.cost_of(1)) {
-                state = next;
-                admitted += 1;
-            }
-            prop_assert_eq!(admitted, burst);
-        }
-    }
-}
+mod tests;

@@ -1,4 +1,4 @@
-//! What each CPU has for itself, so that none waits for another.
+//! Counters and budgets of each CPU, so that no CPU waits for another.
 
 use crate::boundary;
 
@@ -8,27 +8,27 @@ use crate::boundary;
 pub struct Cpu {
     /// State of the budget for new buckets. See [`crate::meters::gcra`].
     pub admission: u64,
-    /// State of the part of that budget that records of sources which exceed nothing may use.
+    /// State of the part of that budget for records of sources within their limit.
     pub sampling: u64,
     /// Packets of unknown sources that this CPU may still let pass.
     pub unknown_left: u64,
-    /// Until when there is none to be had: units of time.
+    /// Time in units until which the limit of unknown sources is spent.
     pub unknown_until: u64,
     /// Packets of unknown sources that passed.
     pub unknown_passed: u64,
-    /// Buckets that were made.
+    /// Buckets that were created.
     pub admitted: u64,
-    /// Buckets that the map did not take.
+    /// Buckets that the map refused.
     pub failed: u64,
     /// Bans that the map had no room for.
     pub bans_failed: u64,
-    /// Times that another CPU changed a word first.
+    /// Number of times that another CPU changed a word first.
     pub lost_races: u64,
-    /// Notes that gave way to another source's while in force.
-    pub displaced: u64,
-    /// Packets over a limit that were answered.
+    /// Cached refusals that were displaced by another source while in force.
+    pub displaced_refusals: u64,
+    /// Packets over a limit that got a reply.
     pub replies_sent: u64,
-    /// Packets over a limit that could have been answered, but the budget for that was spent.
+    /// Packets over a limit that got no reply, because the budget was spent.
     pub replies_unsent: u64,
 }
 boundary!(Cpu, size 96);

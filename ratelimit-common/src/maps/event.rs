@@ -1,5 +1,5 @@
-//! What the program tells of as it happens: a few words in an array that is written round and round. Whoever reads it keeps a position of his own, so
-//! that many can, and nobody's reading costs a packet anything.
+//! Events: a few words each, in an array that is written round and round. Each reader keeps its own position. So there
+//! can be many readers, and they cost a packet nothing.
 
 use crate::{boundary, identity::source::Source};
 
@@ -11,11 +11,11 @@ pub struct Event {
     pub number: u64,
     /// Nanoseconds of the monotonic clock.
     pub time: u64,
-    /// Whom it is about.
+    /// Source of the event.
     pub source: Source,
-    /// For [`BANNED`], nanoseconds of the monotonic clock at which that ends.
+    /// For [`BANNED`], the end in nanoseconds of the monotonic clock.
     pub until: u64,
-    /// Packets that its bucket had counted as dropped before.
+    /// Packets that the source's bucket had counted as dropped before.
     pub dropped: u64,
     /// [`REFUSED`], [`SHADOWED`] or [`BANNED`].
     pub kind: u32,
@@ -24,28 +24,28 @@ pub struct Event {
 }
 boundary!(Event, size 64);
 
-/// [`Event::kind`]: a limit has refused the source, which it had not done for [`QUIET`]. Of one that shares its cell with several others, there may be
-/// more.
+/// [`Event::kind`]: a limit has refused the source for the first time in [`QUIET`]. A source that shares its cell with
+/// several refused ones may have more.
 pub const REFUSED: u32 = 1;
 /// [`Event::kind`]: the source was banned.
 pub const BANNED: u32 = 2;
-/// [`Event::kind`]: as [`REFUSED`], and its packets pass all the same, in [shadow](crate::limits::policy::SHADOW).
+/// [`Event::kind`]: like [`REFUSED`], but the packets pass in [shadow](crate::limits::policy::SHADOW).
 pub const SHADOWED: u32 = 3;
 
 /// Places of the array.
 pub const PLACES: u32 = 4_096;
-/// Events per second, all CPUs and sources together. What is beyond is counted, and told by nobody.
+/// Events per second, all CPUs and sources together. Further events are only counted.
 pub const PER_SECOND: u64 = 100;
-/// Nanoseconds for which a source was not refused that is told of again.
+/// Nanoseconds without a refusal after which a source causes an event again.
 pub const QUIET: u64 = 10_000_000_000;
-/// Of a source that no note remembers, one of so many refusals is told of.
+/// Number of refusals for one event, if a source has no cached refusal.
 pub const SAMPLE: u64 = 1_024;
 
-/// What there is of the array as a whole.
+/// Numbers of the array as a whole.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Written {
-    /// Events so far: the number of the last one.
+    /// Number of the last event.
     pub events: u64,
     /// Events that were left out, because there were more than [`PER_SECOND`].
     pub left_out: u64,
@@ -56,7 +56,7 @@ pub struct Written {
 }
 boundary!(Written, size 32);
 
-/// Where an event is kept.
+/// Returns the place of an event.
 #[inline(always)]
 #[must_use]
 pub const fn place(number: u64) -> u32 {
@@ -64,7 +64,7 @@ pub const fn place(number: u64) -> u32 {
 }
 
 impl Event {
-    /// As words, as they lie in memory.
+    /// Returns the event as words, as they lie in memory.
     #[inline(always)]
     #[must_use]
     pub const fn words(self) -> [u64; 8] {

@@ -1,4 +1,4 @@
-//! What became of packets by interface, where the program runs on several.
+//! Packet verdicts by interface, if the program runs on several.
 
 use crate::{
     boundary,
@@ -7,50 +7,51 @@ use crate::{
 
 /// Places for interfaces.
 pub const PLACES: usize = 64;
-/// Places that an interface can have, one behind the other.
+/// Number of places that an interface can have, one behind the other.
 pub const TRIES: u32 = 4;
-/// Where all those are counted that have none: the places were others'.
+/// Place of all interfaces without a place of their own, because others hold theirs.
 pub const OTHERS: u32 = PLACES as u32;
 
-/// Packets and bytes by reason: what was done, and apart from that what passed in shadow.
+/// Packets and bytes by reason, and separately those that passed in shadow.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// By why they passed or were dropped.
+    /// Packets by the reason to pass or to drop them.
     pub done: [Count; REASONS],
-    /// By what would have become of them.
+    /// Packets that passed in shadow, by the reason of their refusal.
     pub shadow: [Count; REASONS],
 }
 boundary!(Counts, size 32 * REASONS);
 
-/// Which interface has which place, and what of each count is whose.
+/// Places of the interfaces, and the assignment of counts to them.
 ///
-/// While one interface is attached, the program counts in one map as if there were no others, and [`Self::alone`] says whose that is. While there are several,
-/// it counts nothing there, so that it can be settled in peace.
+/// While one interface is attached, the program counts in one map for all, and [`Self::alone`] names the interface.
+/// While there are several, the program counts nothing there, so the user side can settle that map.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ledger {
-    /// Index of the interface that has this place, attached or not; 0 where none had it yet.
+    /// Index of the interface that has this place, attached or not; 0 if no interface had it yet.
     pub interfaces: [u32; PLACES],
-    /// The place of the interface that was attached alone last, and 1: what is counted beyond [`Self::settled`] is its. 0 for nobody's.
+    /// Place of the interface that was attached alone last, plus 1. Counts beyond [`Self::settled`] are its own. 0
+    /// means no interface.
     pub alone: u32,
     /// Zero.
     pub reserved: u32,
-    /// What was counted while interfaces were attached alone and is in [`Self::offsets`].
+    /// Counts of interfaces that were attached alone, which are included in [`Self::offsets`].
     pub settled: Counts,
-    /// What is added to the counts of a place, wrapping, to make them those of its interface; the last is for [`OTHERS`].
+    /// Differences that turn the counts of a place into those of its interface, wrapping; the last is for [`OTHERS`].
     pub offsets: [Counts; PLACES + 1],
 }
 boundary!(Ledger, size 4 * PLACES + 8 + (PLACES + 2) * size_of::<Counts>());
 
 impl Counts {
-    /// Each count and the other's, wrapping.
+    /// Returns each count plus the other's, wrapping.
     #[must_use]
     pub fn plus(self, other: &Self) -> Self {
         self.with(other, u64::wrapping_add)
     }
 
-    /// Each count without the other's, wrapping.
+    /// Returns each count minus the other's, wrapping.
     #[must_use]
     pub fn minus(self, other: &Self) -> Self {
         self.with(other, u64::wrapping_sub)
@@ -66,14 +67,14 @@ impl Counts {
 }
 
 impl Ledger {
-    /// The place that an interface takes when it is tried for the first time, the second time, and so on.
+    /// Returns the place of an interface at this attempt.
     #[inline(always)]
     #[must_use]
     pub const fn place(interface: u32, attempt: u32) -> u32 {
         interface.wrapping_add(attempt) % PLACES as u32
     }
 
-    /// Whether an interface has its place at this attempt.
+    /// Returns whether an interface has its place at this attempt.
     #[inline(always)]
     #[must_use]
     pub const fn has(&self, interface: u32, attempt: u32) -> bool {

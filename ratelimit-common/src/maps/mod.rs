@@ -5,3 +5,4 @@ pub mod cpu;
 pub mod event;
 pub mod interface_counters;
 pub mod names;
+pub mod renamed;

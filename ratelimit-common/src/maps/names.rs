@@ -20,39 +20,41 @@ pub const COUNTERS: &str = "COUNTERS";
 pub const LINK_DISCOVERY: &str = "LINK_DISCOVERY";
 /// Seeded hash → cell that many sources share. See [`crate::cells::cell::Cell`].
 pub const FRONT: &str = "FRONT";
-/// Which sources a rule may concern. See [`crate::identity::filter::Filter`].
+/// Sources that a rule may match. See [`crate::identity::filter::Filter`].
 pub const RULE_FILTER: &str = "RULE_FILTER";
-/// Source → rule that shuts it out for a time. See [`crate::rules::rule::BANNED`].
+/// Source → its ban. See [`crate::rules::rule::BANNED`].
 pub const BANS: &str = "BANS";
-/// What each CPU has for itself. See [`crate::maps::cpu::Cpu`].
+/// Counters and budgets of each CPU. See [`crate::maps::cpu::Cpu`].
 pub const CPUS: &str = "CPUS";
 /// State of the limit of all unknown sources, one `u64`. See [`crate::meters::gcra`].
 pub const UNKNOWN: &str = "UNKNOWN";
-/// Source → log, least recently used goes first; one entry while no limit keeps logs. See [`crate::buckets::sliding_log::Log`].
+/// Source → log, least recently used goes first; one entry while no limit keeps logs. See
+/// [`crate::buckets::sliding_log::Log`].
 pub const SLIDING_LOGS: &str = "SLIDING_LOGS";
-/// A log that is empty, to be copied: it is larger than the kernel side's stack.
+/// An empty sliding log, which is copied because it is larger than the kernel side's stack.
 pub const EMPTY_SLIDING_LOG: &str = "EMPTY_SLIDING_LOG";
 /// Place of an interface → its capacity. See [`crate::meters::interface_capacity::Capacity`].
 pub const INTERFACE_CAPACITIES: &str = "INTERFACE_CAPACITIES";
-/// The same place → packets that a CPU may count there without asking. One `u64`.
+/// Place of an interface → packets that a CPU may count without a write to the shared state. One `u64`.
 pub const INTERFACE_CAPACITY_LEFT: &str = "INTERFACE_CAPACITY_LEFT";
-/// Which interface has which place. See [`crate::maps::interface_counters::Ledger`].
+/// Places of interfaces. See [`crate::maps::interface_counters::Ledger`].
 pub const LEDGER: &str = "LEDGER";
 /// Place of an interface → packets and bytes by reason, per CPU. See [`crate::maps::interface_counters::Counts`].
 pub const INTERFACE_COUNTERS: &str = "INTERFACE_COUNTERS";
 /// State of the budget for answers, one `u64`. See [`crate::meters::gcra`].
 pub const REPLIES: &str = "REPLIES";
-/// What the program tells of as it happens. See [`crate::maps::event::Event`].
+/// Events. See [`crate::maps::event::Event`].
 pub const EVENTS: &str = "EVENTS";
-/// How much it has told. See [`crate::maps::event::Written`].
+/// Number of events. See [`crate::maps::event::Written`].
 pub const EVENTS_WRITTEN: &str = "EVENTS_WRITTEN";
-/// Buckets before the map got another size; not pinned under this name, and one entry where nothing moves.
+/// Buckets of the map with the previous size during a resize. Not pinned under this name; one entry outside of a
+/// resize.
 pub const OLD_BUCKETS: &str = "OLD_BUCKETS";
-/// The same of cells.
+/// Cells of the map with the previous size.
 pub const OLD_FRONT: &str = "OLD_FRONT";
-/// The same of logs.
+/// Sliding logs of the map with the previous size.
 pub const OLD_SLIDING_LOGS: &str = "OLD_SLIDING_LOGS";
-/// The maps whose sizes can change, with what they are to a program while entries move to them.
+/// The maps whose sizes can change, and the names of their predecessors during a resize.
 pub const MOVED: [(&str, &str); 3] = [(BUCKETS, OLD_BUCKETS), (FRONT, OLD_FRONT), (SLIDING_LOGS, OLD_SLIDING_LOGS)];
 /// Messages of the kernel side, made by aya-log; belongs to one loaded program and is not pinned.
 pub const MESSAGES: &str = "AYA_LOGS";
@@ -84,14 +86,14 @@ pub const PINNED: [&str; 23] = [
     INTERFACE_COUNTERS,
 ];
 
-/// Buckets unless told otherwise: about 19 MB at 144 bytes each (kernel 6.18).
+/// Default number of buckets: about 19 MB at 144 bytes each (kernel 6.18).
 pub const BUCKETS_DEFAULT: u32 = 1 << 17;
-/// Cells unless told otherwise: 8 MB at 64 bytes each. Twice as many would share half as often, and cost a flood of new sources a third more
-/// (kernel 6.18, 32 MB of L3 cache).
+/// Default number of cells: 8 MB at 64 bytes each. With twice as many, sources share cells half as often, and a flood
+/// of new sources costs a third more (kernel 6.18, 32 MB of L3 cache).
 pub const CELLS_DEFAULT: u32 = 1 << 17;
-/// Logs unless told otherwise: about 11 MB at 672 bytes each, once a limit keeps logs.
+/// Default number of sliding logs: about 11 MB at 672 bytes each, once a limit keeps sliding logs.
 pub const SLIDING_LOGS_DEFAULT: u32 = 1 << 14;
-/// Most cells: so many bits of a hash find a cell and say nothing about who it is.
+/// Largest number of cells. So many bits of a hash select a cell, and do not help to tell sources apart.
 pub const CELLS_MAX: u32 = 1 << 20;
 /// Sources that can be banned at a time.
 pub const BANS_MAX: u32 = 1 << 15;
@@ -99,5 +101,6 @@ pub const BANS_MAX: u32 = 1 << 15;
 pub const SOURCE_RULES_MAX: u32 = 1 << 20;
 /// Rules for prefixes. Those for whole IPv6 sources are among them.
 pub const PREFIX_RULES_MAX: u32 = 1 << 18;
-/// Different policies at a time. With [`crate::identity::class::CLASSES`] they fill the 12 bits of a [`crate::buckets::bucket::Resolution`].
+/// Different policies at a time. With [`crate::identity::class::CLASSES`] they fill the 12 bits of a
+/// [`crate::buckets::bucket::Resolution`].
 pub const POLICIES_MAX: u32 = 4096 - crate::identity::class::CLASSES as u32;

@@ -1,12 +1,14 @@
 //! The token bucket as one `u64`: the generic cell rate algorithm.
 //!
-//! The state is the *theoretical arrival time*: the moment at which all that was admitted will have drained. What lies
-//! between now and then is the source's *debt*. A packet is admitted while its debt has room for its cost, so a bucket
-//! of `burst` tokens that fills at `rate` is a debt of at most `burst / rate`, and refilling needs no timer.
+//! The state is the *theoretical arrival time*: the moment at which everything admitted will have drained. The distance
+//! from now to that moment is the source's *debt*. A packet is admitted while debt plus cost fits the burst. So a
+//! bucket of `burst` tokens that fills at `rate` is a debt of at most `burst / rate`, and refilling needs no timer. One
+//! compare-and-exchange is exact on any number of CPUs.
 //!
-//! Times are in [`Units`] of 2⁻¹⁰ ns, which a packet of 64 bytes at 400 Gbit/s (1.28 ns) still measures within 0.04 %. They
-//! wrap after 2⁵⁴ ns (208 days), so times are only ever compared by their distance. A debt is at most [`MAX_DEBT`]
-//! (52 days); a state further ahead than that is an old one that time has gone around.
+//! Times are in [`Units`] of 2⁻¹⁰ ns, so 64 bytes at 400 Gbit/s (1.28 ns) are measured within 0.04 %. Units wrap after
+//! 2⁵⁴ ns (208 days), so times are compared by their distance. Up to [`MAX_DEBT`] (52 days) ahead is debt, and
+//! everything else is past. A source that returns after 160 to 208 days of complete silence can find its burst spent
+//! once.
 
 /// A time or a duration in units of 2⁻¹⁰ ns.
 pub type Units = u64;
@@ -14,33 +16,33 @@ pub type Units = u64;
 /// Binary digits of a nanosecond's fraction.
 pub const FRACTION_BITS: u32 = 10;
 
-/// The longest debt that can be told from a time in the past: 2⁵² ns.
+/// Longest debt that differs from a time in the past: 2⁵² ns.
 pub const MAX_DEBT: Units = 1 << 62;
 
-/// How far a debt may exceed the ceiling before it counts as another policy's: 1 ms. CPUs do not read the clock in the order in which
-/// they change a state, so a debt that has just been made can look larger than it is.
+/// Amount by which a debt may exceed the ceiling before it counts as another policy's: 1 ms. CPUs do not read the clock
+/// in the order in which they change a state, so a new debt can look larger than it is.
 pub const SLACK: Units = units(1_000_000);
 
-/// What a bucket says to a packet.
+/// Answer of a bucket to a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// Admitted; the state to store.
+    /// The packet is admitted; the state to store.
     Admit(u64),
-    /// Refused; the state stands.
+    /// The packet is refused; the state stays.
     Refuse,
-    /// Refused, and the debt exceeds what this policy can have made: another policy's, larger. The state to store, so that the
-    /// source waits no longer than this policy would make it.
+    /// The packet is refused, and the debt is larger than this policy can create, so another policy created it. The
+    /// state to store, so that the source waits no longer than under this policy.
     Cap(u64),
 }
 
-/// The clock's nanoseconds as units.
+/// Returns nanoseconds as units.
 #[inline(always)]
 #[must_use]
 pub const fn units(nanoseconds: u64) -> Units {
     nanoseconds << FRACTION_BITS
 }
 
-/// What a state still owes at `now`.
+/// Returns the debt of a state at `now`.
 #[inline(always)]
 #[must_use]
 pub const fn debt(state: u64, now: Units) -> Units {
@@ -50,19 +52,20 @@ pub const fn debt(state: u64, now: Units) -> Units {
 
 /// Asks the bucket with `state` for `cost` at `now`.
 ///
-/// `capacity` is the burst. A packet that costs more than the whole burst passes when nothing is owed, and is paid for in
-/// full before the next one: otherwise it would never pass. `ceiling` is the largest debt that this policy can make.
+/// `allowed` is the debt that the burst allows. A packet that costs more than the burst passes if nothing is owed, and
+/// is paid in full before the next one. Otherwise it would never pass. `ceiling` is the largest debt that this policy
+/// can create.
 #[inline(always)]
 #[must_use]
-pub const fn ask(state: u64, now: Units, cost: Units, capacity: Units, ceiling: Units) -> Answer {
-    ask_owing(debt(state, now), now, cost, capacity, ceiling)
+pub const fn ask(state: u64, now: Units, cost: Units, allowed: Units, ceiling: Units) -> Answer {
+    ask_owing(debt(state, now), now, cost, allowed, ceiling)
 }
 
-/// The same for a bucket that owes `debt`.
+/// Asks a bucket with this debt.
 #[inline(always)]
 #[must_use]
-pub const fn ask_owing(debt: Units, now: Units, cost: Units, capacity: Units, ceiling: Units) -> Answer {
-    if debt == 0 || debt + cost <= capacity {
+pub const fn ask_owing(debt: Units, now: Units, cost: Units, allowed: Units, ceiling: Units) -> Answer {
+    if debt == 0 || debt + cost <= allowed {
         return Answer::Admit(now.wrapping_add(debt + cost));
     }
     if debt > ceiling + SLACK { Answer::Cap(now.wrapping_add(ceiling)) } else { Answer::Refuse }
@@ -74,18 +77,18 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Against the textbook's bucket, which counts tokens: the same verdict on every packet.
+        /// Compares every verdict with the textbook's bucket, which counts tokens.
         #[test]
         fn agrees_with_a_bucket_that_counts_tokens(
             start: u64, cost in 1u64..1 << 40, burst in 1u64..1 << 20, gaps in prop::collection::vec(0u64..1 << 44, 1..200),
         ) {
-            let capacity = cost * burst;
+            let allowed = cost * burst;
             // Tokens in units of time, so that the model divides nothing.
-            let (mut state, mut now, mut tokens) = (start, start, capacity);
+            let (mut state, mut now, mut tokens) = (start, start, allowed);
             for gap in gaps {
                 now = now.wrapping_add(gap);
-                tokens = capacity.min(tokens + gap);
-                match ask(state, now, cost, capacity, capacity) {
+                tokens = allowed.min(tokens + gap);
+                match ask(state, now, cost, allowed, allowed) {
                     Answer::Admit(next) => {
                         prop_assert!(tokens >= cost);
                         tokens -= cost;
@@ -102,18 +105,18 @@ mod tests {
         /// After any change of policy a source waits no longer than the new policy's burst.
         #[test]
         fn a_larger_debt_is_capped(now: u64, owed in 0..MAX_DEBT - SLACK, cost in 1u64..1 << 30, burst in 1u64..1 << 20) {
-            let capacity = cost * burst;
+            let allowed = cost * burst;
             let state = now.wrapping_add(owed);
-            let next = match ask(state, now, cost, capacity, capacity) {
+            let next = match ask(state, now, cost, allowed, allowed) {
                 Answer::Admit(next) | Answer::Cap(next) => next,
                 Answer::Refuse => state,
             };
-            prop_assert!(debt(next, now) <= capacity + SLACK);
+            prop_assert!(debt(next, now) <= allowed + SLACK);
         }
 
         #[test]
-        fn a_packet_larger_than_the_burst_is_paid_in_full(now: u64, cost in 2u64..1 << 50, capacity in 1u64..1 << 30) {
-            let Answer::Admit(state) = ask(now, now, cost, capacity, cost) else {
+        fn a_packet_larger_than_the_burst_is_paid_in_full(now: u64, cost in 2u64..1 << 50, allowed in 1u64..1 << 30) {
+            let Answer::Admit(state) = ask(now, now, cost, allowed, cost) else {
                 return Err(TestCaseError::fail("an idle bucket admits"));
             };
             prop_assert_eq!(debt(state, now), cost);

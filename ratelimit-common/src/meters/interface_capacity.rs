@@ -1,12 +1,12 @@
-//! What an interface can take altogether, which tells whether packets over an elastic limit have room.
+//! The capacity of an interface, which decides whether packets over an elastic limit have room.
 
 use crate::{boundary, meters::gcra::Units};
 
-/// Places for interfaces. Two whose indices fall on the same place cannot both have a capacity.
+/// Places for interfaces. Two interfaces with the same place cannot both have a capacity.
 pub const PLACES: u32 = 256;
 
-/// One entry of the map of capacities: a bucket of all that passes by one interface. CPUs charge it by batches, so that they do not wait for
-/// each other, and only one packet of a batch writes here.
+/// One entry of the map of capacities: a bucket of all packets that pass on one interface. CPUs charge it in batches,
+/// so they do not wait for each other, and only one packet of a batch writes here.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Capacity {
@@ -22,12 +22,12 @@ pub struct Capacity {
     pub burst: Units,
     /// Packets per second, as the operator gave it.
     pub per_second: u64,
-    /// To fill a cache line.
+    /// Fills a cache line.
     pub reserved: [u64; 3],
 }
 boundary!(Capacity, size 64);
 
-/// The place of an interface.
+/// Returns the place of an interface.
 #[inline(always)]
 #[must_use]
 pub const fn place(interface: u32) -> u32 {
@@ -35,7 +35,8 @@ pub const fn place(interface: u32) -> u32 {
 }
 
 impl Capacity {
-    /// The state after one more batch. Beyond twice the burst nothing is counted, so that there is room soon after an overload.
+    /// Returns the state after one more batch. Beyond twice the burst nothing is counted, so that there is room soon
+    /// after an overload.
     #[inline(always)]
     #[must_use]
     pub const fn charged(&self, state: u64, now: Units) -> u64 {
@@ -43,7 +44,7 @@ impl Capacity {
         now.wrapping_add(if debt < most { debt } else { most })
     }
 
-    /// Whether there is room in this state.
+    /// Returns whether this state has room.
     #[inline(always)]
     #[must_use]
     pub const fn has_room(&self, state: u64, now: Units) -> bool {

@@ -2,6 +2,8 @@
 
 pub mod gcra;
 pub mod interface_capacity;
+pub mod meter;
+pub mod sliding_log;
 pub mod stages;
 pub mod state;
 pub mod window;

@@ -1,22 +1,23 @@
 //! One token bucket in two stages: a cell that many sources may share, and the source's own bucket.
 //!
-//! The cell admits what fits the front part of the burst by its *level*, which counts all that the sources in it have been admitted. What does
-//! not fit, the own bucket is asked for, which has the rest of the burst. A packet in between is paid from both: first from what room the
-//! cell has left. What the own bucket admits counts in the level too.
+//! The *level* of a cell counts everything that its sources were admitted. The cell admits packets that fit its share
+//! of the burst. Other packets go to the source's own bucket, which has the rest of the burst. A packet in between is
+//! paid from both, first from the room of the cell. Packets that the own bucket admits count in the level too.
 //!
-//! For a source alone in its cell, this is exactly the token bucket of [`crate::meters::gcra`]. In a shared cell the level is only higher: its
-//! own bucket is asked sooner, so that it keeps its rate and at least the rest of its burst, and is never admitted more.
+//! For a source alone in its cell, this equals the token bucket of [`crate::meters::gcra`]. In a shared cell the level
+//! is higher, so the own bucket is asked sooner. The source keeps its rate and at least the rest of its burst, and is
+//! never admitted more.
+//!
+//! Levels are read as debt up to the largest debt that a limit in use can create.
 
-use crate::{
-    limits::policy::Meter,
-    meters::{
-        gcra::{Answer, MAX_DEBT, SLACK, Units},
-        state,
-    },
+use crate::meters::{
+    gcra::{Answer, MAX_DEBT, SLACK, Units},
+    meter::Meter,
+    state,
 };
 
-/// What a cell's level owes at `now`. Cells begin at zero and may be silent for years, so a level further ahead than `most`, the largest
-/// debt that any limit in use can make, is an old one that time has gone around.
+/// Returns the debt of a cell's level at `now`. Cells begin at zero and may be silent for years. So a level further
+/// ahead than `most`, the largest debt of all limits in use, is an old one, and time has wrapped since.
 #[inline(always)]
 #[must_use]
 pub const fn level_debt(level: u64, now: Units, most: Units) -> Units {
@@ -24,44 +25,46 @@ pub const fn level_debt(level: u64, now: Units, most: Units) -> Units {
     if ahead <= most { ahead } else { 0 }
 }
 
-/// Whether a level owes more than another. Not to be told by the levels themselves: one that has been silent for half a turn of time seems to be ahead.
+/// Returns whether a level owes more than another. The levels themselves do not tell: one that was silent for half of
+/// the range of time seems to be ahead.
 #[inline(always)]
 #[must_use]
 pub const fn is_higher(level: u64, than: u64, now: Units, most: Units) -> bool {
     level_debt(level, now, most) > level_debt(than, now, most)
 }
 
-/// The largest debt that a cell can show where this limit is in use: two bursts, beyond which no level is charged, and what CPUs read the
-/// clock apart.
+/// Returns the largest debt of a cell under this limit: two bursts, beyond which no level is charged, plus the
+/// difference between the CPUs' clocks.
 #[must_use]
 pub const fn largest_debt(meter: &Meter) -> Units {
     top(meter) + SLACK
 }
 
-/// Where a level stops: at two bursts, which is more than one source can owe.
+/// Returns the largest charged level: two bursts, which is more than one source can owe.
 #[inline(always)]
 const fn top(meter: &Meter) -> Units {
     if meter.ceiling < MAX_DEBT / 2 { meter.ceiling * 2 } else { MAX_DEBT }
 }
 
-/// What a cell with this debt says to a packet that costs `cost`: its level afterwards, if the packet fits.
+/// Returns the level of a cell with this debt after a packet of this cost, if the packet fits.
 #[inline(always)]
 #[must_use]
 pub const fn ask_cell(debt: Units, now: Units, cost: Units, meter: &Meter) -> Option<u64> {
-    if debt + cost <= meter.front { Some(now.wrapping_add(debt + cost)) } else { None }
+    if debt + cost <= meter.cell_share { Some(now.wrapping_add(debt + cost)) } else { None }
 }
 
-/// The part of a packet's cost that the own bucket pays where the cell's level shows this debt.
+/// Returns the part of a packet's cost that the own bucket pays when the cell's level shows this debt.
 #[inline(always)]
 #[must_use]
 pub const fn share(level_debt: Units, cost: Units, meter: &Meter) -> Units {
-    cost.saturating_sub(meter.front.saturating_sub(level_debt))
+    cost.saturating_sub(meter.cell_share.saturating_sub(level_debt))
 }
 
 /// Asks the own bucket for its [`share`].
 ///
-/// A packet that costs more than the bucket holds passes when its source owes nothing, and is paid in full, as in [`crate::meters::gcra::ask`]. That it
-/// owes nothing shows where the cell owes nothing, or where the cell owes so much that others must be in it.
+/// A packet that costs more than the bucket holds passes if its source owes nothing, and is paid in full, as in
+/// [`crate::meters::gcra::ask`]. The source owes nothing if the cell owes nothing, or if the cell owes so much that
+/// others must be in it.
 #[inline(always)]
 #[must_use]
 pub const fn ask_own(own: u64, level_debt: Units, now: Units, cost: Units, meter: &Meter) -> Answer {
@@ -70,47 +73,48 @@ pub const fn ask_own(own: u64, level_debt: Units, now: Units, cost: Units, meter
         return Answer::Admit(own);
     }
     let rest = meter.rest();
-    let owes_nothing = debt == 0 && (level_debt == 0 || level_debt > meter.front);
+    let owes_nothing = debt == 0 && (level_debt == 0 || level_debt > meter.cell_share);
     if owes_nothing || debt + share <= rest {
         return Answer::Admit(now.wrapping_add(debt + share));
     }
     if debt > meter.ceiling + SLACK { Answer::Cap(now.wrapping_add(rest)) } else { Answer::Refuse }
 }
 
-/// The level after the own bucket has admitted a packet. It is not charged beyond two bursts, so that a cell with many offenders
-/// recovers.
+/// Returns the level after the own bucket has admitted a packet. It is not charged beyond two bursts, so that a cell
+/// with many offenders recovers.
 #[inline(always)]
 #[must_use]
 pub const fn charge_cell(debt: Units, now: Units, cost: Units, meter: &Meter) -> u64 {
     let (charged, most) = (debt + cost, top(meter));
-    // A neighbour with another limit may owe more, and is not forgiven.
+    // A neighbour with another limit may owe more, and keeps its debt.
     let most = if debt < most { most } else { debt };
     now.wrapping_add(if charged < most { charged } else { most })
 }
 
-/// The state of a new bucket: what the cell shows above its part, for all that is known the debt of this source.
+/// Returns the state of a new bucket: the cell's debt above its share, which may be the debt of this source.
 #[inline(always)]
 #[must_use]
 pub const fn handed(level_debt: Units, now: Units, meter: &Meter) -> u64 {
-    let (above, most) = (level_debt.saturating_sub(meter.front), meter.ceiling - meter.front);
+    let (above, most) = (level_debt.saturating_sub(meter.cell_share), meter.ceiling - meter.cell_share);
     now.wrapping_add(if above < most { above } else { most })
 }
 
-/// How long a packet is still refused that both stages have refused: until then at least, and no longer if nothing else is charged.
+/// Returns the time for which a packet that both stages have refused is still refused. It is exact if nothing else is
+/// charged.
 #[must_use]
 pub const fn wait(level_debt: Units, own_debt: Units, cost: Units, meter: &Meter) -> Units {
     let rest = meter.rest();
-    let until_room = level_debt.saturating_sub(meter.front);
-    // By the own bucket alone, while the cell has no room. Then both drain: the cell gains room while the own bucket forgives, as long as
-    // it has something to forgive.
+    let until_room = level_debt.saturating_sub(meter.cell_share);
+    // While the cell has no room, only the own bucket counts. Then both drain: the cell gains room while the debt of
+    // the own bucket shrinks.
     let by_own = (own_debt + cost).saturating_sub(rest);
-    let by_cell = (level_debt + cost).saturating_sub(meter.capacity);
+    let by_cell = (level_debt + cost).saturating_sub(meter.burst);
     let fits = if by_own <= until_room {
         by_own
     } else if by_cell >= own_debt {
         by_cell
     } else {
-        (own_debt + level_debt + cost).saturating_sub(meter.capacity) / 2
+        (own_debt + level_debt + cost).saturating_sub(meter.burst) / 2
     };
     if cost <= rest {
         return fits;
@@ -129,8 +133,8 @@ pub struct Stages {
 }
 
 impl Stages {
-    /// Whether a packet is admitted, which is charged then.
-    pub fn judge(&mut self, now: Units, cost: Units, meter: &Meter) -> bool {
+    /// Decides about a packet, and charges it if it is admitted.
+    pub fn decide(&mut self, now: Units, cost: Units, meter: &Meter) -> bool {
         let level_debt = level_debt(self.level, now, largest_debt(meter));
         if let Some(level) = ask_cell(level_debt, now, cost, meter) {
             self.level = level;

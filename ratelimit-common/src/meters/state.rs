@@ -1,26 +1,28 @@
-//! One word that is the state of a limit, by whatever algorithm. Its lowest bits say by which, so that no algorithm ever reads what another
-//! one has written, however rules change while packets are judged.
+//! One word that is the state of a limit by any algorithm. Its lowest bits name the algorithm, so that no algorithm
+//! reads the state of another, even if rules change while packets are decided. So five algorithms need no more memory
+//! than one.
 //!
-//! Times in [`Units`] are even, since the clock counts nanoseconds and all costs are even: so an even word is a time of [`crate::meters::gcra`], and
-//! an odd one is a count of a [window](crate::meters::window).
+//! Times in [`Units`] are even, since the clock counts nanoseconds and all costs are even. So an even word is a time of
+//! [`crate::meters::gcra`], and an odd one is a count of a [window](crate::meters::window). The next bit tells fixed
+//! from sliding windows.
 
 use crate::meters::gcra::{self, MAX_DEBT, Units};
 
-/// Lowest bits that say what kind of state a word is.
+/// Number of the lowest bits, which name the kind of a state.
 pub const KIND_BITS: u32 = 2;
-/// Those of a count in a [fixed window](crate::meters::window).
+/// Lowest bits of a count in a [fixed window](crate::meters::window).
 pub const FIXED: u64 = 0b01;
-/// Those of the counts of a [sliding window](crate::meters::window).
+/// Lowest bits of the counts of a [sliding window](crate::meters::window).
 pub const SLIDING: u64 = 0b11;
 
-/// What kind of state this is: [`FIXED`], [`SLIDING`], or anything else, which is a time.
+/// Returns the kind of a state: [`FIXED`], [`SLIDING`], or any other value for a time.
 #[inline(always)]
 #[must_use]
 pub const fn kind(state: u64) -> u64 {
     state & ((1 << KIND_BITS) - 1)
 }
 
-/// What a state still owes at `now`: nothing if it is not a time. See [`gcra::debt`].
+/// Returns the debt of a state at `now`: 0 if it is not a time. See [`gcra::debt`].
 #[inline(always)]
 #[must_use]
 pub const fn debt(state: u64, now: Units) -> Units {

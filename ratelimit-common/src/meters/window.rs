@@ -1,26 +1,28 @@
 //! Counts in windows of the clock: the fixed and the sliding window, one word each.
 //!
-//! A window's number is the time divided by its length, rounded down. A *fixed window* counts what is admitted in the running window, and nothing
-//! of the one before: around the edge of two windows up to twice the limit may come within one length. A *sliding window* adds the count of
-//! the window before, weighted by the part of it that the last length of a window still covers.
+//! A window's number is the time divided by its length, rounded down. A *fixed window* counts the packets of the
+//! running window only. So around the edge of two windows, up to twice the limit may pass within one length. A *sliding
+//! window* adds the count of the window before, weighted by the part of it that lies less than one length back.
 //!
-//! A packet that counts as more than the whole limit is admitted when nothing is counted, or it never would be, as in [`crate::meters::gcra`].
+//! A packet that counts as more than the whole limit is admitted when nothing is counted, as in
+//! [`crate::meters::gcra`]. Otherwise it would never pass.
 //!
-//! CPUs do not read the clock in the order in which they change a state: a packet that finds the next window begun is counted there.
+//! CPUs do not read the clock in the order in which they change a state. A packet that finds the next window begun is
+//! counted there.
 //!
-//! Window numbers go around: a source that has been silent for 2²² fixed windows (48 days of seconds) or 2¹⁴ sliding ones (four and a half
-//! hours), to the window, may find its old count once more.
+//! Window numbers wrap. A source that was silent for exactly 2²² fixed windows (48 days of seconds) or 2¹⁴ sliding ones
+//! (four and a half hours) may find its old count again.
 
 use crate::{
     boundary,
     meters::state::{FIXED, KIND_BITS, SLIDING, kind},
 };
 
-/// The most that a fixed window can count: 2⁴⁰ − 1, less the largest packet.
+/// Largest count of a fixed window: 2⁴⁰ − 1, less the largest packet.
 pub const FIXED_MOST: u64 = (1 << 40) - 1 - (1 << 16);
-/// The most that a sliding window can count: 2²⁴ − 1, less the largest packet.
+/// Largest count of a sliding window: 2²⁴ − 1, less the largest packet.
 pub const SLIDING_MOST: u64 = (1 << 24) - 1 - (1 << 16);
-/// What the limit of a sliding window times its length in nanoseconds stays below, so that weighing is exact in 64 bits.
+/// Bound of a sliding window's limit times its length in nanoseconds, so that weighing is exact in 64 bits.
 pub const SLIDING_PRODUCT: u128 = 1 << 62;
 
 /// One limit by windows.
@@ -31,12 +33,12 @@ pub struct Window {
     pub limit: u64,
     /// Nanoseconds.
     pub length: u64,
-    /// Nanoseconds to be added to the clock before it is divided, so that windows begin with the hours of a day.
+    /// Nanoseconds that are added to the clock before the division, so that windows begin with the hours of a day.
     pub phase: u64,
 }
 boundary!(Window, size 24);
 
-/// What a sliding window has counted.
+/// Counts of a sliding window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Counts {
     /// In the window before.
@@ -57,20 +59,20 @@ const COUNT_BITS: u32 = 24;
 const CURRENT_SHIFT: u32 = PREVIOUS_SHIFT + COUNT_BITS;
 
 impl Window {
-    /// So many packets or bytes in each so many nanoseconds.
+    /// Creates a window of so many packets or bytes in `length` nanoseconds.
     #[must_use]
     pub const fn new(limit: u64, length: u64, phase: u64) -> Self {
         Self { limit, length, phase }
     }
 
-    /// Whether there is a limit.
+    /// Returns whether this limit exists.
     #[inline(always)]
     #[must_use]
     pub const fn is_on(&self) -> bool {
         self.limit != 0
     }
 
-    /// The number of the window at `now` (nanoseconds), and the time since it began.
+    /// Returns the number of the window at `now` (nanoseconds), and the time since its begin.
     #[inline(always)]
     #[must_use]
     pub const fn place(&self, now: u64) -> (u64, u64) {
@@ -81,7 +83,7 @@ impl Window {
         }
     }
 
-    /// Asks a fixed window for `cost`: the state to store, if it is admitted.
+    /// Asks a fixed window for `cost`. Returns the state to store if it is admitted.
     #[inline(always)]
     #[must_use]
     pub const fn ask_fixed(&self, state: u64, now: u64, cost: u64) -> Option<u64> {
@@ -92,7 +94,7 @@ impl Window {
         Some((count + cost) << FIXED_COUNT_SHIFT | number << KIND_BITS | FIXED)
     }
 
-    /// What a fixed window has counted, and its number.
+    /// Returns the count of a fixed window, and its number.
     #[inline(always)]
     const fn fixed(&self, state: u64, now: u64) -> (u64, u64) {
         let (number, _) = self.place(now);
@@ -103,7 +105,7 @@ impl Window {
         }
     }
 
-    /// Asks a sliding window for `cost`: the state to store, if it is admitted.
+    /// Asks a sliding window for `cost`. Returns the state to store if it is admitted.
     #[inline(always)]
     #[must_use]
     pub const fn ask_sliding(&self, state: u64, now: u64, cost: u64) -> Option<u64> {
@@ -120,7 +122,8 @@ impl Window {
         Some(sum << CURRENT_SHIFT | previous << PREVIOUS_SHIFT | number << KIND_BITS | SLIDING)
     }
 
-    /// What a sliding window has counted. A count above the limit, as another limit before this one has left it, counts as that.
+    /// Returns the counts of a sliding window. A larger limit before may have left a count above this limit. Such a
+    /// count is treated as equal to the limit.
     #[inline(always)]
     const fn sliding(&self, state: u64, now: u64) -> Counts {
         let (number, elapsed) = self.place(now);
@@ -130,7 +133,8 @@ impl Window {
         }
         let current = least(state >> CURRENT_SHIFT, self.limit);
         let previous = least(low(state >> PREVIOUS_SHIFT, COUNT_BITS), self.limit);
-        // By masks that are all ones or nothing: with a branch for each case, Linux 6.1 let every packet pass in some programs, later kernels in none.
+        // By masks that are all ones or nothing: with a branch for each case, Linux 6.1 let every packet pass in some
+        // programs, later kernels in none.
         let ahead = ahead(state, number, SLIDING_NUMBER_BITS);
         const BEFORE: u64 = (1 << SLIDING_NUMBER_BITS) - 1;
         let (is_running, is_next, is_before) = (mask(ahead == 0), mask(ahead == 1), mask(ahead == BEFORE));
@@ -142,7 +146,7 @@ impl Window {
         }
     }
 
-    /// Gives back what was charged to a window that is still running.
+    /// Returns the state without a charge, if the charge's window is still running.
     #[inline(always)]
     #[must_use]
     pub const fn refund(&self, state: u64, now: u64, cost: u64) -> Option<u64> {
@@ -151,19 +155,19 @@ impl Window {
             FIXED => (FIXED_NUMBER_BITS, FIXED_COUNT_SHIFT),
             _ => (SLIDING_NUMBER_BITS, CURRENT_SHIFT),
         };
-        // Of a window that was ahead, nobody knows whether it was charged: then a packet is lost, and none is minted.
+        // It is not known whether a window that was ahead was charged. Then a packet is lost, and none is minted.
         let is_running = state & 1 != 0 && ahead(state, number, bits) == 0;
         if is_running && state >> shift >= cost { Some(state - (cost << shift)) } else { None }
     }
 
-    /// Nanoseconds for which a fixed window that has refused goes on.
+    /// Returns the nanoseconds until a fixed window ends.
     #[inline(always)]
     #[must_use]
     pub const fn wait_fixed(&self, now: u64) -> u64 {
         self.length.wrapping_sub(self.place(now).1)
     }
 
-    /// Nanoseconds for which a sliding window refuses `cost` still, if nothing else is admitted meanwhile.
+    /// Returns the nanoseconds for which a sliding window still refuses `cost`, if nothing else is admitted meanwhile.
     #[must_use]
     pub const fn wait_sliding(&self, state: u64, now: u64, cost: u64) -> u64 {
         let Counts { previous, current, elapsed, .. } = self.sliding(state, now);
@@ -180,7 +184,7 @@ impl Window {
         }
     }
 
-    /// Nanoseconds of a window that may still be covered for `count` to weigh `room` at most.
+    /// Returns the nanoseconds of a window that may still be covered, so that `count` weighs at most `room`.
     #[inline(always)]
     const fn weighs(&self, count: u64, room: u64) -> u64 {
         match room.wrapping_mul(self.length).checked_div(count) {
@@ -190,7 +194,7 @@ impl Window {
     }
 }
 
-/// By how many windows a state is ahead of the one of this number.
+/// Returns the number of windows by which a state is ahead of the one with this number.
 #[inline(always)]
 const fn ahead(state: u64, number: u64, bits: u32) -> u64 {
     low((state >> KIND_BITS).wrapping_sub(number), bits)

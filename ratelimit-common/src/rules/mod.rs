@@ -1,3 +1,4 @@
-//! Rules and their precedence. What a rule's policy says belongs in `limits`.
+//! Rules and their precedence. The content of a rule's policy belongs in `limits`.
 
+pub mod precedence;
 pub mod rule;

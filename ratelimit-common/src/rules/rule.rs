@@ -1,4 +1,4 @@
-//! Which policy a source or a prefix has been given, by whom and until when.
+//! A rule: the policy of a source or a prefix, its origin and its end.
 
 use crate::{boundary, limits::policy::PolicyId};
 
@@ -9,15 +9,15 @@ pub const NEVER: u64 = u64::MAX;
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rule {
-    /// The policy of every source that the rule concerns.
+    /// Policy of every source that the rule matches.
     pub policy: PolicyId,
-    /// Bits of the rule's prefix, which a lookup in a prefix map does not tell.
+    /// Bits of the rule's prefix, which a lookup in a prefix map does not return.
     pub prefix: u8,
-    /// Who made the rule: [`COMMAND`], [`SSH`] or [`CONFIG`].
+    /// Origin of the rule: [`COMMAND`], [`SSH`], [`BANNED`] or [`CONFIG`].
     pub origin: u8,
     /// Zero.
     pub reserved: u16,
-    /// Nanoseconds of the monotonic clock from which on the rule does not count; [`NEVER`] if it stays.
+    /// Nanoseconds of the monotonic clock at which the rule expires; [`NEVER`] if it stays.
     pub expires: u64,
 }
 boundary!(Rule, size 16);
@@ -26,7 +26,7 @@ boundary!(Rule, size 16);
 pub const COMMAND: u8 = 1;
 /// [`Rule::origin`] of the rule that keeps the operator's own SSH session open.
 pub const SSH: u8 = 2;
-/// [`Rule::origin`] of a ban, which the program itself has made.
+/// [`Rule::origin`] of a ban, which the program itself has set.
 pub const BANNED: u8 = 3;
 /// [`Rule::origin`] of a rule that a configuration file asks for.
 pub const CONFIG: u8 = 4;

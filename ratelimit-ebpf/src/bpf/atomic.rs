@@ -1,19 +1,21 @@
-//! A word that several CPUs change at once.
+//! Words that several CPUs change at once.
 //!
-//! bpf has no read-modify-write in `core::sync::atomic`, and an adding intrinsic whose result is used compiles to the
-//! wrong instruction under Relaxed ordering. So this file offers just what is right: a load, a store, an addition without a result, and
+//! bpf has no read-modify-write in `core::sync::atomic`. An adding intrinsic whose result is used compiles to a wrong
+//! instruction under Relaxed ordering. So this file offers only a load, a store, an addition without a result, and
 //! compare-and-exchange (kernel 5.12).
+//!
+//! LLVM must not unroll loops of compare-and-exchange. They would more than double the program.
 
 use core::cell::UnsafeCell;
 
-/// Reads a `u32` in a map, before whatever is read after it.
+/// Reads a `u32` in a map before everything that follows.
 #[inline(always)]
 #[must_use]
 pub fn read_first(value: &u32) -> u32 {
     let pointer = core::ptr::from_ref(value).cast_mut();
     #[cfg(target_arch = "bpf")]
-    // SAFETY: the word is in a map and aligned. Adding nothing and fetching is the one load that orders (v3, kernel 5.12); the
-    // result is used, so the ordering must not be Relaxed.
+    // SAFETY: the word is in a map and aligned. Adding nothing and fetching is the one load that orders (v3, kernel
+    // 5.12); the result is used, so the ordering must not be Relaxed.
     unsafe {
         use core::intrinsics::{AtomicOrdering, atomic_xadd};
         atomic_xadd::<u32, u32, { AtomicOrdering::SeqCst }>(pointer, 0)
@@ -33,14 +35,14 @@ pub struct Word(UnsafeCell<u64>);
 unsafe impl Sync for Word {}
 
 impl Word {
-    /// A word that no other CPU sees yet.
+    /// Creates a word that no other CPU sees yet.
     #[inline(always)]
     #[must_use]
     pub const fn new(value: u64) -> Self {
         Self(UnsafeCell::new(value))
     }
 
-    /// The value.
+    /// Returns the value.
     #[inline(always)]
     #[must_use]
     pub fn load(&self) -> u64 {
@@ -55,21 +57,21 @@ impl Word {
         unsafe { core::ptr::write_volatile(self.0.get(), value) }
     }
 
-    /// The word that a number in a map is.
+    /// Returns a number in a map as a word.
     #[inline(always)]
     #[must_use]
     pub fn of(value: &u64) -> &Self {
-        // SAFETY: the same size and alignment, and whatever others write is a valid word.
+        // SAFETY: the same size and alignment, and any bytes are a valid word.
         unsafe { &*core::ptr::from_ref(value).cast() }
     }
 
-    /// Adds one to a word that only this CPU writes.
+    /// Adds one. Only this CPU may write the word.
     #[inline(always)]
     pub fn increment(&self) {
         self.store(self.load().wrapping_add(1));
     }
 
-    /// Takes all of a count away; none if another CPU is counting just now.
+    /// Takes all of a count away. Returns 0 if another CPU changes it at the same time.
     #[inline(always)]
     pub fn take(&self) -> u64 {
         let count = self.load();
@@ -93,7 +95,7 @@ impl Word {
     ///
     /// # Errors
     ///
-    /// The value that was there instead.
+    /// Returns the value that is there instead.
     #[inline(always)]
     pub fn compare_exchange(&self, old: u64, new: u64) -> Result<(), u64> {
         #[cfg(target_arch = "bpf")]

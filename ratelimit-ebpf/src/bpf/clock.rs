@@ -1,4 +1,9 @@
 //! The time of a packet.
+//!
+//! The verifier inlines `bpf_jiffies64`, while `bpf_ktime_get_ns` is a call. So the time of a packet first comes from
+//! ticks, which are behind by at most one tick. Policies without `COARSE`, and parents, read the precise clock. The
+//! user side runs the program `ticks` for three ticks when it creates an instance, and writes the tick's length and
+//! zero point into the control entry.
 
 use aya_ebpf::{
     helpers::{bpf_jiffies64, bpf_ktime_get_ns},
@@ -9,7 +14,7 @@ use ratelimit_common::{
     meters::gcra::{self, Units},
 };
 
-use crate::bpf::settings;
+use crate::bpf::{control, settings};
 
 /// The clock, read once for a packet.
 pub struct Clock<'a> {
@@ -18,50 +23,56 @@ pub struct Clock<'a> {
 }
 
 impl<'a> Clock<'a> {
-    /// Reads the precise clock, which is a call.
+    /// Reads the precise clock. This is a helper call.
     #[inline(always)]
     #[must_use]
     pub fn read(control: &'a Control) -> Self {
         Self { control, now: nanoseconds(control) }
     }
 
-    /// Reads the coarse clock: the kernel's last tick, as the precise clock shows it.
+    /// Reads the coarse clock: the kernel's last tick in the time of the precise clock.
     #[inline(always)]
     #[must_use]
     pub fn coarse(control: &'a Control) -> Self {
         Self { control, now: coarse_nanoseconds(control) }
     }
 
-    /// The clock of a packet that came at `now`, in nanoseconds.
+    /// Returns the clock of a packet that arrived at `now`, in nanoseconds.
     #[inline(always)]
     #[must_use]
     pub fn of(control: &'a Control, now: u64) -> Self {
         Self { control, now }
     }
 
-    /// Nanoseconds when the packet came.
+    /// Returns the control entry, from which a global function makes the clock again.
+    #[inline(always)]
+    #[must_use]
+    pub fn control(&self) -> &'a Control {
+        self.control
+    }
+
+    /// Returns the packet's time in nanoseconds.
     #[inline(always)]
     #[must_use]
     pub fn now(&self) -> u64 {
         self.now
     }
 
-    /// The same as units.
+    /// Returns the packet's time in units.
     #[inline(always)]
     #[must_use]
     pub fn units(&self) -> Units {
         gcra::units(self.now)
     }
 
-    /// See [`Control::largest_debt`].
+    /// Returns the largest debt that any limit in use can have.
     #[inline(always)]
     #[must_use]
     pub fn largest_debt(&self) -> Units {
-        // SAFETY: a reference is readable; volatile because the user side writes it.
-        unsafe { core::ptr::read_volatile(&raw const self.control.largest_debt) }
+        control::largest_debt(self.control)
     }
 
-    /// What the clock reads by now, as units.
+    /// Reads the precise clock again, in units.
     #[inline(always)]
     #[must_use]
     pub fn read_again(&self) -> Units {
@@ -69,7 +80,7 @@ impl<'a> Clock<'a> {
     }
 }
 
-/// Writes what both clocks read into the frame's beginning: ticks, and nanoseconds.
+/// Writes both clocks into the frame's beginning: ticks, and nanoseconds.
 #[inline(always)]
 pub fn show(ctx: &XdpContext) {
     let at = ctx.data();
@@ -79,7 +90,7 @@ pub fn show(ctx: &XdpContext) {
     }
 }
 
-/// The monotonic clock at the last tick, never more than a tick behind, or the one that a test has set.
+/// Returns the monotonic clock at the last tick, or the clock that a test has set.
 #[inline(always)]
 fn coarse_nanoseconds(control: &Control) -> u64 {
     if settings::INJECTED_CLOCK.load() != 0 {
@@ -91,7 +102,7 @@ fn coarse_nanoseconds(control: &Control) -> u64 {
     ticks.wrapping_mul(control.tick).wrapping_add(control.tick_zero)
 }
 
-/// The monotonic clock, or the one that a test has set.
+/// Returns the monotonic clock, or the clock that a test has set.
 #[inline(always)]
 fn nanoseconds(control: &Control) -> u64 {
     if settings::INJECTED_CLOCK.load() != 0 {

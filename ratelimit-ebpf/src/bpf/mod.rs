@@ -1,7 +1,9 @@
-//! Atomics, clocks, settings and other basics of the platform. No map of the product belongs here.
+//! Basics of the platform: atomics, clocks, settings, random draws and what the verifier asks for. No map belongs here.
 
 pub mod atomic;
 pub mod clock;
+pub mod control;
+pub mod map_flags;
 pub mod random;
 pub mod settings;
 pub mod verifier;

@@ -1,9 +1,10 @@
-//! Draws without a call.
+//! Random draws without a helper call.
 
-/// An odd number whose multiples look drawn at random (the golden ratio's fraction).
+/// Odd number whose multiples look random (the golden ratio's fraction).
 const SCATTER: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Whether one of `count` (a power of two) draws falls on this number, whose bits nobody foresees.
+/// Returns whether one of `count` draws (a power of two) falls on this number. Senders must not be able to predict the
+/// number's bits.
 #[inline(always)]
 #[must_use]
 pub const fn one_of(count: u64, number: u64) -> bool {

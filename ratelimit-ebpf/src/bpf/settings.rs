@@ -1,4 +1,6 @@
-//! Constants that the user side sets at load. The verifier knows their values and removes what they switch off.
+//! Constants that the user side sets at load.
+//!
+//! They are read-only data, so the verifier knows their values and removes the branches that are off.
 
 use aya_ebpf::Global;
 use ratelimit_common::maps::control::IPV6_PREFIX_DEFAULT;
@@ -75,17 +77,52 @@ pub static INTERFACES_ON: Global<u32> = Global::new(0);
 #[unsafe(no_mangle)]
 pub static INTERFACE_MATTERS: Global<u32> = Global::new(0);
 
-/// See [`ratelimit_common::maps::control::MOVING`].
+/// See [`ratelimit_common::maps::control::RESIZE`].
 #[unsafe(no_mangle)]
-pub static MOVING_ON: Global<u32> = Global::new(0);
+pub static RESIZE_ON: Global<u32> = Global::new(0);
 
 /// See [`ratelimit_common::maps::control::OLD_CELLS`].
 #[unsafe(no_mangle)]
 pub static OLD_CELLS: Global<u32> = Global::new(0);
 
-/// Whether a stage is switched on.
+/// Returns whether a feature is on.
 #[inline(always)]
 #[must_use]
 pub fn is_on(setting: &Global<u32>) -> bool {
     setting.load() != 0
+}
+
+/// Returns whether cells stand in front of the buckets.
+#[inline(always)]
+#[must_use]
+pub fn has_cells() -> bool {
+    is_on(&FRONT_CELLS)
+}
+
+/// Returns whether unknown sources are limited.
+#[inline(always)]
+#[must_use]
+pub fn limits_unknown() -> bool {
+    is_on(&UNKNOWN_ON)
+}
+
+/// Returns whether packets of some services count as more than one.
+#[inline(always)]
+#[must_use]
+pub fn has_costs() -> bool {
+    is_on(&COSTS_ON)
+}
+
+/// Returns whether packets are told apart by service.
+#[inline(always)]
+#[must_use]
+pub fn has_services() -> bool {
+    is_on(&SERVICES_ON)
+}
+
+/// Returns whether some limits keep sliding logs.
+#[inline(always)]
+#[must_use]
+pub fn has_sliding_logs() -> bool {
+    is_on(&SLIDING_LOGS_ON)
 }

@@ -1,22 +1,28 @@
-//! Entries of the maps of buckets and logs, made on demand within the budget.
+//! Creates entries of the maps of buckets and sliding logs, within the budget.
+//!
+//! `admission.failed` counts failed inserts. If another CPU inserted the same entry first, nothing is lost.
 
-use ratelimit_common::{buckets::bucket::Resolution, identity::source::Source, maps::control::Control, reason::Reason};
-
-use crate::{
-    buckets::admission,
-    cells::cell,
-    meters::{
-        sliding_log::{self, Logged},
-        token_bucket::Tracked,
-    },
-    rules::cache,
+use ratelimit_common::{
+    buckets::bucket::Resolution, identity::source::Source, limits::policy::Policy, maps::control::Control,
+    meters::stages, reason::Reason,
 };
 
-/// The bucket under a key, made in this state if there is none.
+use crate::{
+    bpf::{atomic::Word, clock::Clock, settings},
+    buckets::admission,
+    cells::level,
+    maps::{
+        buckets::{self, Bucket},
+        cells::Cell,
+        sliding_logs::{self, SlidingLog},
+    },
+};
+
+/// Returns the bucket under a key. If there is none, creates it in this state.
 ///
 /// # Errors
 ///
-/// [`Reason::NotAdmitted`] where the budget is spent, [`Reason::TableFull`] where the map took none.
+/// Returns [`Reason::NotAdmitted`] if the budget is spent, and [`Reason::TableFull`] if the map refuses the bucket.
 #[inline(always)]
 pub fn bucket(
     key: &Source,
@@ -24,50 +30,58 @@ pub fn bucket(
     resolution: Resolution,
     control: &Control,
     tick: u64,
-) -> Result<&'static Tracked, Reason> {
-    if let Some(found) = cache::find(key) {
+) -> Result<&'static Bucket, Reason> {
+    if let Some(found) = buckets::find(key) {
         return Ok(found);
     }
     if !is_admitted(control, tick) {
         return Err(Reason::NotAdmitted);
     }
-    admission::make(key, state, state, resolution);
-    cache::find(key).ok_or(Reason::TableFull)
+    buckets::insert(key, state, state, resolution);
+    buckets::find(key).ok_or(Reason::TableFull)
 }
 
-/// The log under a key, made empty in the same way.
+/// Returns the sliding log under a key. If there is none, creates an empty one.
 ///
 /// # Errors
 ///
-/// The same.
+/// Returns [`Reason::NotAdmitted`] if the budget is spent, and [`Reason::TableFull`] if the map refuses the log.
 #[inline(always)]
-pub fn log(key: &Source, control: &Control, tick: u64) -> Result<&'static Logged, Reason> {
-    if let Some(found) = sliding_log::find(key) {
+pub fn sliding_log(key: &Source, control: &Control, tick: u64) -> Result<&'static SlidingLog, Reason> {
+    if let Some(found) = sliding_logs::find(key) {
         return Ok(found);
     }
     if !is_admitted(control, tick) {
         return Err(Reason::NotAdmitted);
     }
-    sliding_log::make(key);
-    sliding_log::find(key).ok_or(Reason::TableFull)
+    sliding_logs::insert_empty(key);
+    sliding_logs::find(key).ok_or(Reason::TableFull)
 }
 
-/// Makes the bucket under a key if there is none. Whether the budget admits it.
+/// Creates the bucket under a key, if there is none. Returns whether the budget admits it.
 #[inline(never)]
 #[must_use]
 pub fn ensure(key: &Source, state: u64, resolution: Resolution, control: &Control, tick: u64) -> bool {
-    if cache::find(key).is_some() {
+    if buckets::find(key).is_some() {
         return true;
     }
     let is_admitted = is_admitted(control, tick);
     if is_admitted {
-        admission::make(key, state, state, resolution);
+        buckets::insert(key, state, state, resolution);
     }
     is_admitted
 }
 
-/// Without cells there is no budget.
+/// Creates a bucket with the debt that the cell shows above its share. So neither a new source nor one whose bucket was
+/// evicted gains tokens.
+#[inline(always)]
+pub fn from_cell(source: &Source, cell: &Cell, policy: &Policy, resolution: Resolution, clock: &Clock<'_>) {
+    let handed = |level: &Word, meter| stages::handed(level::debt(level, clock), clock.units(), meter);
+    buckets::insert(source, handed(&cell.packets, &policy.packets), handed(&cell.second, &policy.second), resolution);
+}
+
+/// Returns whether the budget admits a new entry. Without cells there is no budget.
 #[inline(always)]
 fn is_admitted(control: &Control, tick: u64) -> bool {
-    !cell::is_on() || admission::admits(control, tick)
+    !settings::has_cells() || admission::admits(control, tick)
 }

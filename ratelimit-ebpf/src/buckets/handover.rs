@@ -1,65 +1,66 @@
-//! When packets of some service cost more than any did, cells dispose of smaller front parts. What a source owes between the new part and the one before
-//! is in its cell only, and its own bucket would give it once more: so it is charged before it is asked again.
+//! Handover of debt from a cell to a bucket, when the cells' shares become smaller.
+//!
+//! If packets of some service cost more than any packet before, the cells' shares shrink. The debt between the new
+//! share and the old one is in the cell only. `Control::cell_shares_since` names the generation from which on the
+//! shares are smaller. A bucket that was resolved earlier is charged once with the debt that its cell shows, before it
+//! decides or is resolved again.
+//!
+//! The user side writes in this order, each step after an RCU grace period: that number, the policies, the generation.
+//! So no packet uses a smaller share with a bucket that was not charged. Until the new generation, buckets are charged
+//! at each packet, which can only refuse more. A command that is killed in between leaves this state, and the next rule
+//! change ends it.
 
 use ratelimit_common::{
     buckets::bucket::Resolution,
-    limits::policy::{COARSE, Meter},
+    limits::policy::COARSE,
     maps::control::Control,
-    meters::{stages, state},
+    meters::{meter::Meter, stages, state},
 };
 
 use crate::{
-    bpf::{atomic::Word, clock::Clock, verifier::given},
-    cells::{cell, level},
-    maps::all::{CONTROL, POLICIES},
-    meters::token_bucket::Tracked,
-    rules::cost,
+    bpf::{atomic::Word, clock::Clock, control, settings, verifier::given},
+    cells::level,
+    maps::{buckets::Bucket, cells::Cell, rules},
 };
 
-/// Charges a bucket what its cell shows above the front parts, if those have shrunk since its policy was resolved, and remembers what is resolved by now:
-/// so this happens once. `hash` is that of its source. While they shrink, no generation is new enough, and it happens each time.
+/// Charges a bucket with its cell's debt above the share, if the shares have shrunk since its policy was resolved. Then
+/// it caches the new resolution, so this happens once.
 #[inline(always)]
-pub fn follow(bucket: &Tracked, hash: u64, resolution: Resolution, control: &Control, tick: u64) {
-    if cost::are_on() && cell::is_on() && bucket.resolved().is_before(since(control)) {
-        follow_fronts(bucket, hash, resolution.0, tick);
+pub fn follow(bucket: &Bucket, cell: &Cell, resolution: Resolution, control: &Control, tick: u64) {
+    if settings::has_costs()
+        && settings::has_cells()
+        && bucket.resolved().is_before(control::cell_shares_since(control))
+    {
+        follow_shares(bucket, cell, control, resolution.0, tick);
     }
-}
-
-/// See [`Control::fronts_since`].
-#[inline(always)]
-fn since(control: &Control) -> u32 {
-    // SAFETY: a reference is readable; volatile because the user side writes it.
-    unsafe { core::ptr::read_volatile(&raw const control.fronts_since) }
 }
 
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn follow_fronts(bucket: *const Tracked, hash: u64, resolution: u64, tick: u64) -> u32 {
-    if !cost::are_on() || !cell::is_on() {
+fn follow_shares(bucket: *const Bucket, cell: *const Cell, control: *const Control, resolution: u64, tick: u64) -> u32 {
+    if !settings::has_costs() || !settings::has_cells() {
         return 0;
     }
-    let (Some(bucket), Some(control)) = (given(bucket), CONTROL.get(0)) else { return 0 };
+    let (Some(bucket), Some(cell), Some(control)) = (given(bucket), given(cell), given(control)) else { return 0 };
     let (cached, resolution) = (bucket.resolved(), Resolution(resolution));
-    // Where another class is billed, there is no policy; without buckets' limits, as windows and verdicts are, nothing is handed; with parents, the own bucket
-    // pays all.
-    if let Some(policy) = POLICIES.get(resolution.policy()).filter(|policy| !policy.has_parents()) {
-        let Some(cell) = cell::cell(hash) else { return 0 };
-        // By the clock that judges.
+    // There is no policy if another class is billed. Windows and verdicts have nothing to hand over. With parents, the
+    // own bucket pays everything.
+    if let Some(policy) = rules::policy(resolution.policy()).filter(|policy| !policy.has_parents()) {
         let now = if policy.flags & COARSE == 0 { Clock::read(control).now() } else { tick };
-        raise_state(&cell.packets, &bucket.packets, &policy.packets, now);
-        raise_state(&cell.second, &bucket.second, &policy.second, now);
+        raise_state(&raw const cell.packets, &raw const bucket.packets, &raw const policy.packets, control, now);
+        raise_state(&raw const cell.second, &raw const bucket.second, &raw const policy.second, control, now);
     }
-    // If the kernel has given the entry to another source meanwhile, that one's word stays.
+    // If the kernel has recycled the entry for another source, that source's word stays.
     let _ = bucket.resolution.compare_exchange(cached.0, resolution.0);
     0
 }
 
-/// Raises a state to what a new bucket would be handed. Where another CPU is first, it has raised it too, before anything else.
+/// Raises a state to that of a new bucket. If another CPU is first, it has raised the state too.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn raise_state(level: *const Word, own: *const Word, meter: *const Meter, now: u64) -> u32 {
+fn raise_state(level: *const Word, own: *const Word, meter: *const Meter, control: *const Control, now: u64) -> u32 {
     let (Some(level), Some(own), Some(meter)) = (given(level), given(own), given(meter)) else { return 0 };
-    let Some(control) = CONTROL.get(0) else { return 0 };
+    let Some(control) = given(control) else { return 0 };
     let (clock, seen) = (Clock::of(control, now), own.load());
     let handed = stages::handed(level::debt(level, &clock), clock.units(), meter);
     let is_higher = state::debt(handed, clock.units()) > state::debt(seen, clock.units());

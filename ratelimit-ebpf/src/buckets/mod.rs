@@ -1,4 +1,7 @@
-//! Creates buckets and keeps them within the admission budget. The arithmetic of a bucket belongs in `meters`.
+//! Creates buckets within the admission budget, and hands debt from cells over to them. The arithmetic of a bucket
+//! belongs in `meters`.
+//!
+//! An inserted bucket counts only if the map shows it afterwards: another CPU may have been first.
 
 pub mod admission;
 pub mod create;

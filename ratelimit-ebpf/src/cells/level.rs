@@ -1,28 +1,31 @@
 //! The first stage: a cell's levels of packets, and of bytes or second limits.
 
 use ratelimit_common::{
-    limits::policy::{Meter, Policy},
-    meters::{gcra::Units, stages},
+    limits::policy::Policy,
+    meters::{gcra::Units, meter::Meter, stages},
 };
 
 use crate::{
     bpf::{atomic::Word, clock::Clock},
-    cells::cell::Cell,
-    meters::charge::{self, Charge},
-    packet::context::Visit,
+    maps::{
+        cells::Cell,
+        exchange::{Charge, TRIES, exchange},
+    },
+    meters::gcra,
+    packet::context::Context,
 };
 
-/// Lets a packet pass that fits the cell's part of the burst.
+/// Charges the cell with a packet that fits the cell's share of the burst.
 #[inline(always)]
-pub fn ask(cell: &Cell, policy: &Policy, clock: &Clock<'_>, visit: &Visit) -> Charge {
+pub fn ask(cell: &Cell, policy: &Policy, clock: &Clock<'_>, context: &Context) -> Charge {
     if policy.second.is_on() {
-        ask_second(cell, policy, clock, visit.amounts(policy))
+        ask_second(cell, policy, clock, context.amounts(policy))
     } else {
-        charge_level(&cell.packets, &policy.packets, clock, policy.packets.cost_of(visit.cost()))
+        charge_level(&cell.packets, &policy.packets, clock, policy.packets.cost_of(context.cost()))
     }
 }
 
-/// The same where there is a second limit, and one of packets perhaps. Both are asked before either is charged.
+/// Charges a second limit, and the one of packets if it is on. Both are checked before either is charged.
 #[inline(never)]
 fn ask_second(
     cell: &Cell,
@@ -42,7 +45,7 @@ fn ask_second(
     }
     let outcome = charge_level(&cell.second, second, clock, cost);
     if outcome != Charge::Paid && packets.is_on() {
-        charge::refund_level(&cell.packets, clock.units(), one);
+        gcra::refund_level(&cell.packets, clock.units(), one);
     }
     outcome
 }
@@ -51,12 +54,10 @@ fn ask_second(
 #[inline(always)]
 fn charge_level(level: &Word, meter: &Meter, clock: &Clock<'_>, cost: Units) -> Charge {
     let (now, most) = (clock.units(), clock.largest_debt());
-    charge::exchange::<{ charge::TRIES }>(level, |seen| {
-        stages::ask_cell(stages::level_debt(seen, now, most), now, cost, meter)
-    })
+    exchange::<TRIES>(level, |seen| stages::ask_cell(stages::level_debt(seen, now, most), now, cost, meter))
 }
 
-/// What a level owes.
+/// Returns the debt of a level.
 #[inline(always)]
 pub fn debt(level: &Word, clock: &Clock<'_>) -> Units {
     stages::level_debt(level.load(), clock.units(), clock.largest_debt())

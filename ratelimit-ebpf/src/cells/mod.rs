@@ -1,5 +1,14 @@
-//! The cells in front of the buckets. Buckets belong in `buckets`.
+//! The stage in front of the buckets: levels, cached refusals and known sources of a cell. Buckets belong in `buckets`.
+//!
+//! A cell admits packets within its share of the burst, or repeats a cached refusal. Only a source's own bucket
+//! refuses. So a neighbour in the cell costs a source at most the cell's share, plus the debt that a new bucket starts
+//! with.
+//!
+//! If three offenders share one cell, the bucket of the third is asked each time. Its refusal takes a place in one of
+//! sixteen cases. Each of them keeps its rate.
 
-pub mod cell;
+pub mod cached_refusal;
+pub mod caching;
+pub mod dropped;
 pub mod level;
 pub mod unknown_sources;

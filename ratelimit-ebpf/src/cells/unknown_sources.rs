@@ -1,51 +1,53 @@
-//! Unknown sources: sources that are not known sources. A spoofed flood consists of them, each within its limit, so they have one together.
+//! The common limit of unknown sources: all sources that are not known. A forged flood consists of them, each within
+//! its own limit.
+//!
+//! A word of a known source holds 32 bits of the hash, 8 bits of seconds seen, and 24 bits of the last second.
 
 use ratelimit_common::{
     cells::known_source::{self, KnownSource},
     maps::control::Control,
-    meters::gcra::{self, Answer},
+    meters::gcra,
 };
 
 use crate::{
-    bpf::settings,
-    cells::cell,
-    maps::{all::UNKNOWN, this_cpu},
-    meters::charge::{self, Charge},
+    maps::{
+        budgets,
+        cells::{self, Cell},
+        exchange::{Charge, FEW_TRIES, exchange},
+        this_cpu,
+    },
+    meters::budget,
 };
 
-/// Whether unknown sources are limited.
-#[inline(always)]
-#[must_use]
-pub fn are_limited() -> bool {
-    settings::is_on(&settings::UNKNOWN_ON)
-}
-
-/// Whether a packet passes: its source is a known source, or unknown sources have something left. The source is remembered.
+/// Returns whether a packet passes: its source is known, or the limit of unknown sources has room. The cell remembers
+/// the source.
 #[inline(never)]
 #[must_use]
-pub fn admit(control: &Control, hash: u64, now: u64) -> bool {
-    is_known(hash, now) || take(control, now)
+pub fn admit(control: &Control, cell: &Cell, hash: u64, now: u64) -> bool {
+    is_known(cell, hash, now) || take(control, now)
 }
 
-/// Whether the source with this hash is a known source by now. It has a place in its cell; where both belong to other known sources, in the one beside.
+/// Returns whether the source with this hash is known by now. Each cell has two places. A source is remembered in its
+/// own cell, or in the next one if two other known sources have both places.
 #[inline(always)]
-fn is_known(hash: u64, now: u64) -> bool {
+fn is_known(cell: &Cell, hash: u64, now: u64) -> bool {
     let second = known_source::second(now);
-    let own = remember(hash, hash, second);
-    let found = if own == NO_PLACE { remember(hash ^ 1, hash, second) } else { own };
+    let mut found = remember(cell, hash, second);
+    if found == NO_PLACE {
+        found = cells::get(hash ^ 1).map_or(KNOWN, |next| remember(next, hash, second));
+    }
     found == KNOWN
 }
 
-// What has become of looking for a source in a cell.
+// Results of `remember`.
 const UNKNOWN_SOURCE: u32 = 0;
 const KNOWN: u32 = 1;
 const NO_PLACE: u32 = 2;
 
-/// Looks for the source with this hash in the cell at `place`, and remembers that it was seen. A function of its own, for the verifier to go
-/// on from it in one state.
+/// Looks for the source with this hash in a cell, and writes that it was seen. Not inlined, so that the verifier
+/// continues behind it in one state.
 #[inline(never)]
-fn remember(place: u64, hash: u64, second: u64) -> u32 {
-    let Some(cell) = cell::cell(place) else { return KNOWN };
+fn remember(cell: &Cell, hash: u64, second: u64) -> u32 {
     let [first, last] = cell.known();
     let seen = [KnownSource(first.load()), KnownSource(last.load())];
     let (place, before) = if seen[0].is(hash) {
@@ -53,7 +55,7 @@ fn remember(place: u64, hash: u64, second: u64) -> u32 {
     } else if seen[1].is(hash) {
         (last, seen[1])
     } else {
-        // Whoever is remembered without need gives way. Losing the place to another CPU means to try with the next packet.
+        // If another CPU takes the place first, the source's next packet tries again.
         if seen[0].gives_way(second) {
             first.store(KnownSource::new(hash, second).0);
         } else if seen[1].gives_way(second) {
@@ -70,33 +72,26 @@ fn remember(place: u64, hash: u64, second: u64) -> u32 {
     if after.is_known() { KNOWN } else { UNKNOWN_SOURCE }
 }
 
-/// Takes one packet's worth from what all unknown sources may send. Each CPU takes a batch at a time, so that they do not wait for each other.
+/// Takes one packet from the common limit. Each CPU takes a batch at a time, so that CPUs do not wait for each other.
 #[inline(always)]
 fn take(control: &Control, now: u64) -> bool {
-    let (Some(cpu), Some(shared)) = (this_cpu::own(), UNKNOWN.get(0)) else { return true };
-    let (now, budget) = (gcra::units(now), &control.unknown);
+    let (Some(cpu), Some(shared)) = (this_cpu::get(), budgets::unknown()) else { return true };
+    let (now, limit) = (gcra::units(now), &control.unknown);
     let mut left = cpu.unknown_left.load();
     if left == 0 {
         let wait = cpu.unknown_until.load().wrapping_sub(now);
-        if wait != 0 && wait <= budget.cost {
+        if wait != 0 && wait <= limit.cost {
             return false;
         }
-        let mut until = now;
-        let outcome = charge::exchange::<{ charge::FEW_TRIES }>(shared, |state| {
-            match gcra::ask(state, now, budget.cost, budget.capacity, budget.capacity) {
-                Answer::Admit(next) => Some(next),
-                // Not of this budget: it was changed.
-                Answer::Cap(_) => Some(now.wrapping_add(budget.cost)),
-                Answer::Refuse => {
-                    until = state.wrapping_add(budget.cost).wrapping_sub(budget.capacity);
-                    None
-                }
-            }
+        let mut found = now;
+        let outcome = exchange::<FEW_TRIES>(shared, |state| {
+            found = state;
+            budget::next(state, now, limit.cost, limit.burst)
         });
         match outcome {
             Charge::Paid => left = control.unknown_batch.max(1),
             Charge::Refused => {
-                cpu.unknown_until.store(until);
+                cpu.unknown_until.store(found.wrapping_add(limit.cost).wrapping_sub(limit.burst));
                 return false;
             }
             Charge::Contended => return true,

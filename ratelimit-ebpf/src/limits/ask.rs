@@ -1,4 +1,4 @@
-//! Asks the limits of a source: its cell, its own bucket or log, and the limits above.
+//! Asks all limits of a policy.
 
 use ratelimit_common::{
     limits::policy::{COARSE, Policy},
@@ -8,81 +8,110 @@ use ratelimit_common::{
 
 use crate::{
     bpf::{clock::Clock, settings},
-    cells::{cell, level},
+    cells::{dropped, level},
     limits::{parents, source_bucket, windowed},
-    meters::{charge::Charge, sliding_log, token_bucket::Tracked, window},
-    packet::context::Visit,
+    maps::{buckets::Bucket, cells::Cell, exchange::Charge, sliding_logs},
+    meters::{sliding_log, token_bucket, window},
+    packet::context::Context,
     telemetry::samples,
 };
 
-/// Puts down in the visit what the limits of a policy say. The bucket that counts for the source, where one was asked.
+/// The cells of a packet. They differ if the packet's narrowest service is not the billed one.
+#[derive(Clone, Copy)]
+pub struct Cells {
+    /// Cell whose levels are charged.
+    pub levels: &'static Cell,
+    /// Cell that holds the source's cached refusal.
+    pub refusals: &'static Cell,
+}
+
+/// Writes the reason that the limits of a policy give into the context. Returns the source's bucket, if the limits
+/// needed one. `cells` are there if cells are on.
 #[inline(always)]
 #[must_use]
 pub fn ask(
-    visit: &mut Visit,
+    context: &mut Context,
     control: &Control,
     policy: &Policy,
-    bucket: Option<&'static Tracked>,
-) -> Option<&'static Tracked> {
-    if windowed::are_others_on() && !policy.is_bucket() {
-        set_clock(visit, control, policy);
-        return ask_others(visit, policy, bucket);
+    cells: Option<Cells>,
+    bucket: Option<&'static Bucket>,
+) -> Option<&'static Bucket> {
+    if windowed::are_on() && !policy.is_bucket() {
+        set_clock(context, control, policy);
+        return ask_windowed(context, control, policy, cells, bucket);
     }
     if settings::is_on(&settings::PARENTS_ON) && policy.has_parents() {
-        set_clock(visit, control, policy);
-        return parents::ask(visit, bucket);
+        set_clock(context, control, policy);
+        return parents::ask(context, control, policy, bucket);
     }
     if !policy.packets.is_on() && !policy.second.is_on() {
-        samples::observe(visit);
+        samples::observe(context, control);
         return bucket;
     }
-    set_clock(visit, control, policy);
-    let clock = visit.clock(control);
-    if !cell::is_on() {
-        visit.reason = Reason::TableFull;
+    set_clock(context, control, policy);
+    let clock = context.clock(control);
+    let Some(cells) = cells.filter(|_| settings::has_cells()) else {
+        context.reason = Reason::TableFull;
         let bucket = bucket?;
-        visit.reason = bucket.ask(policy, &clock, visit.amounts(policy));
-        if visit.reason.passes() {
-            bucket.counts.count_passed(1, u64::from(visit.length()));
-        }
+        context.reason = token_bucket::ask(bucket, policy, &clock, context.amounts(policy));
+        count_passed(bucket, context);
         return Some(bucket);
-    }
-    visit.reason = Reason::NoState;
-    let cell = cell::cell(visit.hash)?;
-    visit.reason = match level::ask(cell, policy, &clock, visit) {
+    };
+    context.reason = match level::ask(cells.levels, policy, &clock, context) {
         Charge::Paid => Reason::WithinLimit,
-        Charge::Refused => return source_bucket::ask(visit),
+        Charge::Refused => {
+            let bucket = source_bucket::ask(context, control, policy, cells.levels, bucket);
+            dropped::settle(Some(cells.refusals), context.refusal_hash, bucket);
+            return bucket;
+        }
         Charge::Contended => Reason::Contended,
     };
+    let Cell { packets, second, .. } = cells.levels;
     // Added and not exclusive-or'd, which would cancel out the time that both levels follow.
-    if samples::is_due(visit.hash, cell.packets.load().wrapping_add(cell.second.load())) {
-        samples::record(visit);
+    if samples::is_due(context.hash, packets.load().wrapping_add(second.load())) {
+        samples::record(context, control);
     }
     bucket
 }
 
-/// Where the policy goes by the precise clock, the time is read anew.
+/// Counts a packet that passes in the source's bucket.
 #[inline(always)]
-fn set_clock(visit: &mut Visit, control: &Control, policy: &Policy) {
-    if policy.flags & COARSE == 0 {
-        visit.now = Clock::read(control).now();
+fn count_passed(bucket: &Bucket, context: &Context) {
+    if context.reason.passes() {
+        bucket.counts.count_passed(1, u64::from(context.length()));
     }
 }
 
-/// Windows and logs. What is at hand without cells is asked without a call.
+/// Reads the precise clock for policies that need it.
 #[inline(always)]
-fn ask_others(visit: &mut Visit, policy: &Policy, bucket: Option<&'static Tracked>) -> Option<&'static Tracked> {
-    let (bucket, reason) = match (cell::is_on(), windowed::keeps_logs(policy), bucket) {
-        (false, true, _) => match sliding_log::find(&visit.source) {
-            Some(log) => (&log.bucket, windowed::ask_log(log, policy, visit.now)),
-            None => return windowed::ask(visit),
-        },
-        (false, false, Some(bucket)) => (bucket, window::ask(bucket, policy, visit.now, visit.amounts(policy))),
-        _ => return windowed::ask(visit),
-    };
-    visit.reason = reason;
-    if reason.passes() {
-        bucket.counts.count_passed(1, u64::from(visit.length()));
+fn set_clock(context: &mut Context, control: &Control, policy: &Policy) {
+    if policy.flags & COARSE == 0 {
+        context.now = Clock::read(control).now();
     }
+}
+
+/// Asks windows and sliding logs. Without cells, an existing bucket or log is asked without a call.
+#[inline(always)]
+fn ask_windowed(
+    context: &mut Context,
+    control: &Control,
+    policy: &Policy,
+    cells: Option<Cells>,
+    bucket: Option<&'static Bucket>,
+) -> Option<&'static Bucket> {
+    let (bucket, reason) = match (settings::has_cells(), sliding_log::is_kept_by(policy), bucket) {
+        (false, true, _) => match sliding_logs::find(&context.source) {
+            Some(log) => (&log.bucket, sliding_log::ask(log, policy, context.now)),
+            None => return windowed::ask(context, control, policy),
+        },
+        (false, false, Some(bucket)) => (bucket, window::ask(bucket, policy, context.now, context.amounts(policy))),
+        _ => {
+            let bucket = windowed::ask(context, control, policy);
+            dropped::settle(cells.map(|cells| cells.refusals), context.refusal_hash, bucket);
+            return bucket;
+        }
+    };
+    context.reason = reason;
+    count_passed(bucket, context);
     Some(bucket)
 }

@@ -1,9 +1,18 @@
-//! Asks the limits of a source. The arithmetic of a single limit belongs in `meters`.
+//! Asks the limits of a source: its cell, its own bucket or log, and its parents. The arithmetic of a single limit
+//! belongs in `meters`.
+//!
+//! - The cell is charged first. The level that this compare-and-exchange replaced tells how much room was left. So two
+//!   packets never get the same room.
+//! - Both limits, packets and bytes, are checked before either is charged. A charge is given back if another CPU takes
+//!   the other limit first.
+//! - Windows and logs do not charge cells: the count of a neighbour would refuse a newcomer until the window ends,
+//!   perhaps for an hour. In return, a recycled window starts empty. A source that was refused stays refused by its
+//!   cached refusal, for at most 73 minutes.
 
 pub mod ask;
 pub mod pair;
 pub mod parents;
 pub mod payment;
 pub mod source_bucket;
-pub mod sums;
+pub mod two_stages;
 pub mod windowed;

@@ -1,21 +1,19 @@
-//! One limit of a source as its cell and its own bucket share it.
+//! One limit of a source in two stages: its cell and its own bucket.
 
-use ratelimit_common::{
-    limits::policy::Meter,
-    meters::{gcra::Units, state},
-};
+use ratelimit_common::meters::{gcra::Units, meter::Meter, state};
 
 use crate::{
     bpf::{atomic::Word, clock::Clock},
     cells::level,
     limits::{
-        payment::{Payment, pair_refuses, pay_own, pay_pair},
-        sums::wait_of_stages,
+        payment::{Payment, pay_own, pay_pair, rest_refuses},
+        two_stages::wait_of_stages,
     },
-    meters::charge::{self, Charge},
+    maps::exchange::Charge,
+    meters::gcra,
 };
 
-/// One limit's two stages.
+/// The two stages of one limit.
 #[derive(Clone, Copy)]
 pub struct Pair<'a> {
     level: &'a Word,
@@ -24,14 +22,15 @@ pub struct Pair<'a> {
 }
 
 impl<'a> Pair<'a> {
-    /// A limit with its level and its state.
+    /// Creates the pair of a limit's level and state.
     #[inline(always)]
     #[must_use]
     pub fn new(level: &'a Word, own: &'a Word, meter: &'a Meter) -> Self {
         Self { level, own, meter }
     }
 
-    /// How long a packet of this amount is refused still; 0 if it is not. See [`ratelimit_common::meters::stages::wait`].
+    /// Returns the time for which a packet of this amount is still refused; 0 if it is not. See
+    /// [`ratelimit_common::meters::stages::wait`].
     #[inline(always)]
     #[must_use]
     pub fn wait(&self, amount: u32, clock: &Clock<'_>) -> Units {
@@ -43,32 +42,32 @@ impl<'a> Pair<'a> {
         wait_of_stages(level, own, meter.cost_of(amount), meter)
     }
 
-    /// Whether the own bucket refuses. Nothing is charged.
+    /// Returns whether the own bucket refuses. Nothing is charged.
     #[inline(always)]
     #[must_use]
-    pub fn refuses(&self, payment: &Payment) -> bool {
-        pair_refuses(self.level, self.own, self.meter, payment.now, payment.cost)
+    pub fn refuses(&self, payment: &Payment, clock: &Clock<'_>) -> bool {
+        rest_refuses(self.own, self.meter, clock.control(), level::debt(self.level, clock), payment)
     }
 
-    /// Charges the cell first, so that its room is nobody else's, and then the own bucket for the rest.
+    /// Charges the cell first, so that no other packet gets its room, and then the own bucket for the rest.
     #[inline(always)]
     #[must_use]
     pub fn pay(&self, payment: &mut Payment) -> Charge {
         pay_pair(self.level, self.own, self.meter, payment)
     }
 
-    /// The same in fewer steps where the cell has no room and the own bucket pays all, as for whoever stays at its limit. Refuses too where that
-    /// is not so.
+    /// Charges both in fewer steps, where the cell has no room and the own bucket pays everything, as for a source that
+    /// stays at its limit. Refuses where this does not hold.
     #[inline(always)]
     #[must_use]
     pub fn pay_rest(&self, payment: &Payment) -> Charge {
-        pay_own(self.level, self.own, self.meter, payment.now, payment.cost)
+        pay_own(self.level, self.own, self.meter, payment)
     }
 
-    /// Gives back what was paid.
+    /// Gives the charges back.
     #[inline(always)]
     pub fn refund(&self, payment: &Payment, clock: &Clock<'_>) {
-        charge::refund_level(self.level, clock.units(), payment.level);
-        charge::refund(self.own, clock.units(), payment.own);
+        gcra::refund_level(self.level, clock.units(), payment.level);
+        gcra::refund(self.own, clock.units(), payment.own);
     }
 }

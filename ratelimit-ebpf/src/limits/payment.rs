@@ -1,9 +1,10 @@
-//! Pays both stages of a limit, checked [`apart`](crate::bpf::verifier).
+//! Charges both stages of a limit, in [global functions](crate::bpf::verifier).
 
 use ratelimit_common::{
-    limits::policy::Meter,
+    maps::control::Control,
     meters::{
-        gcra::{Answer, Units},
+        gcra::{self, Answer, Units},
+        meter::Meter,
         stages,
     },
 };
@@ -14,43 +15,53 @@ use crate::{
         clock::Clock,
         verifier::{given, given_mut},
     },
-    cells::level,
-    limits::sums::{REFUSED, charged_cell, charged_further, charged_own},
-    maps::all::CONTROL,
-    meters::charge::{self, Charge},
+    limits::two_stages::{REFUSED, charged_cell, charged_further, charged_own},
+    maps::exchange::{Charge, FEW_TRIES, exchange},
+    meters::gcra::{cap, refund_level},
 };
 
-/// What a packet costs, and what each stage has been paid.
+/// Cost of a packet, and the charges of each stage.
 #[repr(C)]
 pub struct Payment {
-    /// Nanoseconds.
-    pub(crate) now: u64,
-    pub(crate) cost: Units,
+    /// Time of the packet in nanoseconds.
+    now: u64,
+    /// See [`Control::largest_debt`].
+    largest_debt: Units,
+    /// Cost of the packet.
+    cost: Units,
+    /// Charge of the cell's level.
     pub(crate) level: Units,
+    /// Charge of the own bucket.
     pub(crate) own: Units,
 }
 
 impl Payment {
-    /// Nothing is paid yet of what a packet of this amount costs at `now`.
+    /// Creates the payment for a packet of this amount, of which nothing is charged yet.
     #[inline(always)]
     #[must_use]
-    pub fn new(meter: &Meter, amount: u32, now: u64) -> Self {
-        Self { now, cost: meter.cost_of(amount), level: 0, own: 0 }
+    pub fn new(meter: &Meter, amount: u32, clock: &Clock<'_>) -> Self {
+        let (now, largest_debt) = (clock.now(), clock.largest_debt());
+        Self { now, largest_debt, cost: meter.cost_of(amount), level: 0, own: 0 }
     }
 }
 
 /// See [`Pair::refuses`](crate::limits::pair::Pair::refuses).
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-pub(crate) fn pair_refuses(level: *const Word, own: *const Word, meter: *const Meter, now: u64, cost: Units) -> bool {
-    let (Some(level), Some(own), Some(meter)) = (given(level), given(own), given(meter)) else { return false };
-    let Some(control) = CONTROL.get(0) else { return false };
-    let clock = Clock::of(control, now);
-    match stages::ask_own(own.load(), level::debt(level, &clock), clock.units(), cost, meter) {
+pub(crate) fn rest_refuses(
+    own: *const Word,
+    meter: *const Meter,
+    control: *const Control,
+    level_debt: Units,
+    payment: *const Payment,
+) -> bool {
+    let (Some(own), Some(meter)) = (given(own), given(meter)) else { return false };
+    let (Some(control), Some(payment)) = (given(control), given(payment)) else { return false };
+    match stages::ask_own(own.load(), level_debt, gcra::units(payment.now), payment.cost, meter) {
         Answer::Admit(_) => false,
         Answer::Refuse => true,
         Answer::Cap(_) => {
-            charge::cap(own, meter, &clock, meter.rest());
+            cap(own, meter, &Clock::of(control, payment.now), meter.rest());
             true
         }
     }
@@ -63,11 +74,10 @@ pub(crate) fn pay_pair(level: *const Word, own: *const Word, meter: *const Meter
     let (Some(level), Some(own), Some(meter)) = (given(level), given(own), given(meter)) else {
         return Charge::Contended;
     };
-    let (Some(payment), Some(control)) = (given_mut(payment), CONTROL.get(0)) else { return Charge::Contended };
-    let clock = Clock::of(control, payment.now);
-    let (now, most, cost) = (clock.units(), clock.largest_debt(), payment.cost);
+    let Some(payment) = given_mut(payment) else { return Charge::Contended };
+    let (now, most, cost) = (gcra::units(payment.now), payment.largest_debt, payment.cost);
     let mut found = 0;
-    let outcome = charge::exchange::<{ charge::FEW_TRIES }>(level, |seen| {
+    let outcome = exchange::<FEW_TRIES>(level, |seen| {
         found = seen;
         Some(charged_cell(seen, now, most, cost, meter))
     });
@@ -77,46 +87,46 @@ pub(crate) fn pay_pair(level: *const Word, own: *const Word, meter: *const Meter
     let before = stages::level_debt(found, now, most);
     payment.level = charged_cell(found, now, most, cost, meter).wrapping_sub(now).wrapping_sub(before);
     payment.own = stages::share(before, cost, meter);
-    let outcome = charge::exchange::<{ charge::FEW_TRIES }>(own, |seen| {
+    let outcome = exchange::<FEW_TRIES>(own, |seen| {
         let debt = charged_own(seen, before, now, cost, meter);
         (debt != REFUSED).then_some(now.wrapping_add(debt))
     });
     if outcome != Charge::Paid {
-        charge::refund_level(level, now, payment.level);
+        refund_level(level, now, payment.level);
     }
     outcome
 }
 
-/// Tries before the other way is taken.
+/// Number of tries before [`pay_pair`] takes over.
 const QUICK_TRIES: u32 = 2;
 
 /// See [`Pair::pay_rest`](crate::limits::pair::Pair::pay_rest).
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-pub(crate) fn pay_own(level: *const Word, own: *const Word, meter: *const Meter, now: u64, cost: Units) -> Charge {
+pub(crate) fn pay_own(level: *const Word, own: *const Word, meter: *const Meter, payment: *const Payment) -> Charge {
     let (Some(level), Some(own), Some(meter)) = (given(level), given(own), given(meter)) else {
         return Charge::Contended;
     };
-    let Some(control) = CONTROL.get(0) else { return Charge::Contended };
-    let clock = Clock::of(control, now);
-    let (now, most, debt) = (clock.units(), clock.largest_debt(), level::debt(level, &clock));
-    if debt == 0 || debt < meter.front || charged_own(own.load(), debt, now, cost, meter) == REFUSED {
+    let Some(payment) = given(payment) else { return Charge::Contended };
+    let (now, most, cost) = (gcra::units(payment.now), payment.largest_debt, payment.cost);
+    let debt = stages::level_debt(level.load(), now, most);
+    if debt == 0 || debt < meter.cell_share || charged_own(own.load(), debt, now, cost, meter) == REFUSED {
         return Charge::Refused;
     }
-    // Within the exchange, since many CPUs that add to what they have all seen would put the level where it reads as none.
-    let outcome = charge::exchange::<QUICK_TRIES>(level, |seen| {
+    // In one exchange: many CPUs that add to the level which they have all seen would put it where it reads as no debt.
+    let outcome = exchange::<QUICK_TRIES>(level, |seen| {
         let debt = charged_further(seen, now, most, cost, meter);
         (debt != REFUSED).then_some(now.wrapping_add(debt))
     });
     if outcome != Charge::Paid {
         return outcome;
     }
-    let outcome = charge::exchange::<QUICK_TRIES>(own, |seen| {
+    let outcome = exchange::<QUICK_TRIES>(own, |seen| {
         let debt = charged_own(seen, debt, now, cost, meter);
         (debt != REFUSED).then_some(now.wrapping_add(debt))
     });
     if outcome != Charge::Paid {
-        charge::refund_level(level, now, cost);
+        refund_level(level, now, cost);
     }
     outcome
 }

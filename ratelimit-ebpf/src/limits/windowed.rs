@@ -1,12 +1,12 @@
-//! Limits by windows and logs, which no cell can be asked for; and what differs between all algorithms behind a refusal.
+//! Limits by windows and sliding logs, which cells cannot decide. Also questions about a refusal whose answers
+//! differ by algorithm.
 
 use ratelimit_common::{
-    limits::{
-        algorithm::Algorithm,
-        policy::{Meter, Policy},
-    },
+    limits::policy::Policy,
+    maps::control::Control,
     meters::{
         gcra::{self, Units},
+        meter::Meter,
         state,
     },
     reason::Reason,
@@ -15,107 +15,72 @@ use ratelimit_common::{
 use crate::{
     bpf::{atomic::Word, clock::Clock, settings},
     buckets::create,
-    cells::cell,
     limits::pair::Pair,
-    maps::all::CONTROL,
-    meters::{
-        charge::Charge,
-        sliding_log::{self, Logged},
-        token_bucket::Tracked,
-        window,
-    },
-    overlimit::refusals,
-    packet::context::Visit,
+    maps::{buckets::Bucket, cells::Cell},
+    meters::{sliding_log, window},
+    packet::context::Context,
 };
 
-/// Whether any limit counts otherwise than by buckets.
+/// Returns whether any limit counts by windows or sliding logs.
 #[inline(always)]
 #[must_use]
-pub fn are_others_on() -> bool {
-    settings::is_on(&settings::WINDOWS_ON) || are_logs_on()
+pub fn are_on() -> bool {
+    settings::is_on(&settings::WINDOWS_ON) || settings::has_sliding_logs()
 }
 
-/// Whether any limit keeps logs.
-#[inline(always)]
-#[must_use]
-pub fn are_logs_on() -> bool {
-    settings::is_on(&settings::SLIDING_LOGS_ON)
-}
-
-/// Whether sources of this policy have logs.
-#[inline(always)]
-#[must_use]
-pub fn keeps_logs(policy: &Policy) -> bool {
-    are_logs_on() && policy.algorithm == Algorithm::SlidingLog as u8
-}
-
-/// Puts down in the visit what windows or a log say to a packet. Its source's bucket or log is made if there is none.
+/// Writes the reason that windows or a sliding log give into the context. Creates the source's bucket or log if there
+/// is none.
 #[inline(never)]
 #[must_use]
-pub fn ask(visit: &mut Visit) -> Option<&'static Tracked> {
-    visit.reason = Reason::NoState;
-    let (control, policy) = (CONTROL.get(0)?, visit.policy()?);
-    let outcome = if keeps_logs(policy) {
-        let log = create::log(&visit.source, control, visit.tick);
-        refusals::settle(visit, log.as_ref().ok().map(|log| &log.bucket));
-        log.map(|log| (&log.bucket, ask_log(log, policy, visit.now)))
+pub fn ask(context: &mut Context, control: &Control, policy: &Policy) -> Option<&'static Bucket> {
+    let outcome = if sliding_log::is_kept_by(policy) {
+        create::sliding_log(&context.source, control, context.tick)
+            .map(|log| (&log.bucket, sliding_log::ask(log, policy, context.now)))
     } else {
-        // A time, which owes nothing should a bucket be asked one day, and counts nothing.
-        let state = gcra::units(visit.tick);
-        let bucket = create::bucket(&visit.source, state, visit.resolution, control, visit.tick);
-        refusals::settle(visit, bucket.as_ref().ok().copied());
-        bucket.map(|bucket| (bucket, window::ask(bucket, policy, visit.now, visit.amounts(policy))))
+        // A state that owes nothing to a token bucket, and counts nothing for a window.
+        let state = gcra::units(context.tick);
+        create::bucket(&context.source, state, context.resolution, control, context.tick)
+            .map(|bucket| (bucket, window::ask(bucket, policy, context.now, context.amounts(policy))))
     };
     let (bucket, reason) = match outcome {
         Ok((bucket, reason)) => (Some(bucket), reason),
         Err(reason) => (None, reason),
     };
-    visit.reason = reason;
+    context.reason = reason;
     if let Some(bucket) = bucket.filter(|_| reason.passes()) {
-        bucket.counts.count_passed(1, u64::from(visit.length()));
+        bucket.counts.count_passed(1, u64::from(context.length()));
     }
     bucket
 }
 
-/// What a log says to a packet.
+/// Returns the time for which packets like this one are still refused. `cell` is the one whose levels are charged.
 #[inline(always)]
 #[must_use]
-pub fn ask_log(log: &Logged, policy: &Policy, now: u64) -> Reason {
-    match sliding_log::ask(log, policy, now) {
-        Charge::Paid => Reason::WithinLimit,
-        Charge::Refused => Reason::OverPackets,
-        Charge::Contended => Reason::Contended,
-    }
-}
-
-/// How long a packet is refused still.
-#[inline(always)]
-#[must_use]
-pub fn wait(visit: &Visit, policy: &Policy, bucket: &Tracked, clock: &Clock<'_>) -> Units {
-    let amounts = visit.amounts_refused(policy);
+pub fn wait(context: &Context, policy: &Policy, bucket: &Bucket, cell: &Cell, clock: &Clock<'_>) -> Units {
+    let amounts = context.amounts_refused(policy);
     if policy.is_bucket() {
-        let Some(cell) = cell::cell(visit.hash) else { return 0 };
-        // Who is refused by one limit may be by the other as well. One that does not refuse has no wait.
+        // A source that one limit refuses may be refused by the other as well. A limit that does not refuse has no
+        // wait.
         let first = Pair::new(&cell.packets, &bucket.packets, &policy.packets).wait(amounts[0], clock);
         return first.max(Pair::new(&cell.second, &bucket.second, &policy.second).wait(amounts[1], clock));
     }
-    let nanoseconds = if keeps_logs(policy) {
-        sliding_log::wait(&visit.source, policy, visit.now)
+    let nanoseconds = if sliding_log::is_kept_by(policy) {
+        sliding_log::wait(&context.source, policy, context.now)
     } else {
-        window::wait(bucket, policy, visit.now, amounts)
+        window::wait(bucket, policy, context.now, amounts)
     };
     gcra::units(nanoseconds)
 }
 
-/// Whether a refusal is certainly the doing of the packet's source. What a new bucket behind a cell owes may be its neighbours': so it must have
-/// admitted as much as it holds.
+/// Returns whether the packet's source certainly caused the refusal. The debt of a new bucket behind a cell may belong
+/// to its neighbours. So the bucket must have admitted as much as it holds.
 #[inline(always)]
 #[must_use]
-pub fn is_certain(visit: &Visit, policy: &Policy, bucket: &Tracked) -> bool {
-    if !cell::is_on() || !policy.is_bucket() {
+pub fn is_certain(context: &Context, policy: &Policy, bucket: &Bucket) -> bool {
+    if !settings::has_cells() || !policy.is_bucket() {
         return true;
     }
-    let ([cost, amount], now) = (visit.amounts(policy), gcra::units(visit.now));
+    let ([cost, amount], now) = (context.amounts(policy), gcra::units(context.now));
     let [packets, bytes] = bucket.counts.passed();
     let passed = if policy.second_reason() == Reason::OverPackets { packets } else { bytes };
     is_full(&policy.packets, &bucket.packets, now, cost, packets)

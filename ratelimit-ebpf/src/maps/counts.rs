@@ -1,10 +1,10 @@
-//! What a bucket has counted.
+//! Counters in a bucket.
 
 use ratelimit_common::{buckets::bucket::IN_SHADOW, limits::policy::SHADOW};
 
 use crate::bpf::{atomic::Word, settings};
 
-/// Packets and bytes that passed and that were dropped, as the CPUs share them.
+/// Packets and bytes that passed and that were dropped.
 #[repr(C)]
 pub struct Counts {
     passed_packets: Word,
@@ -13,7 +13,7 @@ pub struct Counts {
     dropped_bytes: Word,
 }
 
-/// Whether what this action refuses passes.
+/// Returns whether packets that this action refuses pass.
 #[inline(always)]
 #[must_use]
 pub fn is_shadow(action: u8) -> bool {
@@ -21,36 +21,29 @@ pub fn is_shadow(action: u8) -> bool {
 }
 
 impl Counts {
-    /// None so far.
-    #[inline(always)]
-    #[must_use]
-    pub const fn nothing() -> Self {
-        let [passed_packets, passed_bytes, dropped_packets, dropped_bytes] = [const { Word::new(0) }; 4];
-        Self { passed_packets, passed_bytes, dropped_packets, dropped_bytes }
-    }
-
-    /// What passed as far as it is counted, in packets and bytes.
+    /// Returns the packets and bytes that are counted as passed.
     #[inline(always)]
     #[must_use]
     pub fn passed(&self) -> [u64; 2] {
         [self.passed_packets.load(), self.passed_bytes.load()]
     }
 
-    /// What was dropped, with [`IN_SHADOW`].
+    /// Returns the dropped packets, with [`IN_SHADOW`].
     #[inline(always)]
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped_packets.load()
     }
 
-    /// Counts what passed.
+    /// Counts packets that passed.
     #[inline(always)]
     pub fn count_passed(&self, packets: u64, bytes: u64) {
         self.passed_packets.add(packets);
         self.passed_bytes.add(bytes);
     }
 
-    /// Whether what this action has refused can be added to what was counted before.
+    /// Returns whether packets that this action refuses can be added to the count. Drops and passes in shadow are never
+    /// mixed.
     #[inline(always)]
     #[must_use]
     pub fn can_count(&self, action: u8) -> bool {
@@ -58,8 +51,8 @@ impl Counts {
         before == 0 || (before ^ mark(action)) & IN_SHADOW == 0
     }
 
-    /// Counts what was dropped, or would have been by this [action](ratelimit_common::limits::policy::Policy::over_limit). Either begins anew after the
-    /// other.
+    /// Counts refused packets with their [action](ratelimit_common::limits::policy::Policy::over_limit). The count
+    /// restarts when drops and passes in shadow alternate.
     #[inline(always)]
     pub fn count_dropped(&self, action: u8, packets: u64, bytes: u64) {
         let mark = mark(action);
@@ -72,7 +65,7 @@ impl Counts {
     }
 }
 
-/// [`IN_SHADOW`] where what this action refuses passes.
+/// Returns [`IN_SHADOW`] if packets that this action refuses pass.
 #[inline(always)]
 fn mark(action: u8) -> u64 {
     if is_shadow(action) { IN_SHADOW } else { 0 }

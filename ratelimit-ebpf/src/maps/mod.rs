@@ -1,6 +1,19 @@
-//! Every map with its value type and accessor. No arithmetic belongs here.
+//! Every map with its value type and its accessors. No arithmetic and no verdict belongs here.
+//!
+//! aya creates every map at load, so a map of a feature that is off has one entry. A parent needs no map: it is a
+//! policy of its own, and its bucket is an entry of [`buckets`] whose key names class, scope and policy.
 
-pub mod all;
+pub mod buckets;
+pub mod budgets;
+pub mod cells;
+pub mod classes;
+pub mod control;
+pub mod counters;
 pub mod counts;
+pub mod events;
+pub mod exchange;
+pub mod interface_capacities;
 pub mod resize;
+pub mod rules;
+pub mod sliding_logs;
 pub mod this_cpu;

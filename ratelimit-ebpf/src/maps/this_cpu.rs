@@ -1,16 +1,19 @@
-//! What this CPU has for itself. Nothing interrupts a program on received packets to run it again, so plain words do.
+//! Counters and budgets of this CPU. Nothing interrupts a program on received packets to run it again, so plain words
+//! suffice.
 
-use ratelimit_common::{
-    maps::cpu::Cpu,
-    meters::gcra::{self, Answer, Units},
-};
+use aya_ebpf::{btf_maps::PerCpuArray, macros::btf_map};
+use ratelimit_common::maps::cpu::Cpu;
 
-use crate::{bpf::atomic::Word, maps::all::CPUS};
+use crate::bpf::atomic::Word;
 
-/// A [`Cpu`] as its CPU sees it.
+/// See [`ratelimit_common::maps::names::CPUS`].
+#[btf_map]
+pub static CPUS: PerCpuArray<ThisCpu, 1> = PerCpuArray::new();
+
+/// [`Cpu`] as its CPU writes it.
 #[repr(C)]
 #[expect(missing_docs, reason = "they are those of `Cpu`")]
-pub struct Own {
+pub struct ThisCpu {
     pub admission: Word,
     pub sampling: Word,
     pub unknown_left: Word,
@@ -20,40 +23,29 @@ pub struct Own {
     pub failed: Word,
     pub bans_failed: Word,
     pub lost_races: Word,
-    pub displaced: Word,
+    pub displaced_refusals: Word,
     pub replies_sent: Word,
     pub replies_unsent: Word,
 }
-const _: () = assert!(size_of::<Own>() == size_of::<Cpu>());
+const _: () = assert!(size_of::<ThisCpu>() == size_of::<Cpu>());
 
-/// The entry of this CPU.
+/// Returns the entry of this CPU.
 #[inline(always)]
 #[must_use]
-pub fn own() -> Option<&'static Own> {
+pub fn get() -> Option<&'static ThisCpu> {
     CPUS.get(0)
 }
 
-/// Counts that another CPU was first. A function of its own, for the verifier to go on from it in one state.
-#[inline(never)]
-pub fn lost_race() {
-    if let Some(own) = own() {
-        own.lost_races.increment();
+/// Adds one to a counter of this CPU.
+#[inline(always)]
+pub fn count(counter: impl Fn(&ThisCpu) -> &Word) {
+    if let Some(cpu) = get() {
+        counter(cpu).increment();
     }
 }
 
-/// Whether a budget of this CPU has one more, which is taken.
-#[inline(always)]
-pub fn take(state: &Word, now: Units, cost: Units, capacity: Units) -> bool {
-    match gcra::ask(state.load(), now, cost, capacity, capacity) {
-        Answer::Admit(next) => {
-            state.store(next);
-            true
-        }
-        Answer::Refuse => false,
-        // No debt of this budget: another one's before it was changed, or from before the clock was set back, as tests do.
-        Answer::Cap(_) => {
-            state.store(now.wrapping_add(cost));
-            true
-        }
-    }
+/// Counts that another CPU changed a word first. Not inlined, so that the verifier continues behind it in one state.
+#[inline(never)]
+pub fn lost_race() {
+    count(|cpu| &cpu.lost_races);
 }

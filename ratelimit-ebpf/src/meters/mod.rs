@@ -1,6 +1,7 @@
-//! One file for each kind of limit, and the exchange that charges it. Which limit applies belongs in `limits`.
+//! One file for each kind of limit or budget. The choice of the limit belongs in `limits`.
 
-pub mod charge;
+pub mod budget;
+pub mod gcra;
 pub mod interface_capacity;
 pub mod link_discovery;
 pub mod sliding_log;

@@ -1,75 +1,49 @@
-//! Limits that keep a log of each source: exact in every window, at the price of a map of their own.
+//! Limits that keep a sliding log of each source: exact in every window, in a map of their own.
 
-use aya_ebpf::bindings::BPF_NOEXIST;
 use ratelimit_common::{
-    buckets::sliding_log::{self, PLACES, Place, decisive, place},
     identity::source::Source,
-    limits::policy::Policy,
-    meters::window::Window,
+    limits::{algorithm::Algorithm, policy::Policy},
+    meters::{
+        sliding_log::{Place, decisive},
+        window::Window,
+    },
+    reason::Reason,
 };
 
 use crate::{
     bpf::{
-        atomic::Word,
         settings,
         verifier::{given, key},
     },
     maps::{
-        all::{EMPTY_SLIDING_LOG, SLIDING_LOGS},
-        resize, this_cpu,
-    },
-    meters::{
-        charge::{Charge, TRIES},
-        token_bucket::Tracked,
+        exchange::{Charge, TRIES},
+        sliding_logs::{self, SlidingLog},
+        this_cpu,
     },
 };
 
-/// A [`sliding_log::Log`] as the CPUs share it.
-#[repr(C)]
-pub struct Logged {
-    /// What is counted of its source.
-    pub bucket: Tracked,
-    admitted: Word,
-    places: [Word; PLACES as usize],
-}
-const _: () = assert!(size_of::<Logged>() == size_of::<sliding_log::Log>());
-
-/// The log of a source.
+/// Returns whether sources of this policy keep sliding logs.
 #[inline(always)]
 #[must_use]
-pub fn find(source: &Source) -> Option<&'static Logged> {
-    // SAFETY: nothing here removes the entry, and one that the kernel recycles holds another source's words, all valid.
-    let found = unsafe { SLIDING_LOGS.get(source) };
-    if resize::is_on() && found.is_none() {
-        resize::fetch_log(source);
-        // SAFETY: as above.
-        return unsafe { SLIDING_LOGS.get(source) };
-    }
-    found
+pub fn is_kept_by(policy: &Policy) -> bool {
+    settings::has_sliding_logs() && policy.algorithm == Algorithm::SlidingLog as u8
 }
 
-/// Makes an empty log, unless another CPU was first.
-#[inline(never)]
-pub fn make(source: &Source) {
-    let Some(empty) = EMPTY_SLIDING_LOG.get(0) else { return };
-    let outcome = SLIDING_LOGS.insert(source, empty, u64::from(BPF_NOEXIST));
-    if let Some(own) = this_cpu::own() {
-        let count = if outcome.is_ok() { &own.admitted } else { &own.failed };
-        count.increment();
-    }
-}
-
-/// Whether a packet at `now` is admitted by both limits of a policy, as far as there are two. It is written into the log then.
+/// Checks a packet at `now` against both limits of a policy, and writes it into the log if it passes.
 #[inline(always)]
 #[must_use]
-pub fn ask(log: &Logged, policy: &Policy, now: u64) -> Charge {
-    ask_log(log, policy, now)
+pub fn ask(log: &SlidingLog, policy: &Policy, now: u64) -> Reason {
+    match ask_log(log, policy, now) {
+        Charge::Paid => Reason::WithinLimit,
+        Charge::Refused => Reason::OverPackets,
+        Charge::Contended => Reason::Contended,
+    }
 }
 
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn ask_log(log: *const Logged, policy: *const Policy, now: u64) -> Charge {
-    if !settings::is_on(&settings::SLIDING_LOGS_ON) {
+fn ask_log(log: *const SlidingLog, policy: *const Policy, now: u64) -> Charge {
+    if !settings::has_sliding_logs() {
         return Charge::Contended;
     }
     let (Some(log), Some(policy)) = (given(log), given(policy)) else { return Charge::Contended };
@@ -79,12 +53,12 @@ fn ask_log(log: *const Logged, policy: *const Policy, now: u64) -> Charge {
         let own = log.at(number);
         let seen = Place(own.load());
         if seen.is_of(number) {
-            // Another CPU has written there and not counted it yet.
+            // Another CPU has written this place and not counted it yet.
             let _ = log.admitted.compare_exchange(number, number + 1);
             this_cpu::lost_race();
             continue;
         }
-        let (left, also_left) = (log.left(first, number, now), log.left(second, number, now));
+        let (left, also_left) = (left(log, first, number, now), left(log, second, number, now));
         if left == OVERWRITTEN || also_left == OVERWRITTEN {
             this_cpu::lost_race();
             continue;
@@ -103,7 +77,7 @@ fn ask_log(log: *const Logged, policy: *const Policy, now: u64) -> Charge {
     Charge::Contended
 }
 
-/// Nanoseconds for which the log of a source refuses the next packet still.
+/// Returns the nanoseconds for which a source's log still refuses the next packet.
 #[inline(always)]
 #[must_use]
 pub fn wait(source: &Source, policy: &Policy, now: u64) -> u64 {
@@ -113,34 +87,27 @@ pub fn wait(source: &Source, policy: &Policy, now: u64) -> u64 {
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 fn wait_of_log(source: *const Source, policy: *const Policy, now: u64) -> u64 {
-    if !settings::is_on(&settings::SLIDING_LOGS_ON) {
+    if !settings::has_sliding_logs() {
         return 0;
     }
     let (Some(source), Some(policy)) = (given(source), given(policy)) else { return 0 };
-    let Some(log) = find(&key(source)) else { return 0 };
+    let Some(log) = sliding_logs::find(&key(source)) else { return 0 };
     let ([first, second], number) = (&policy.windows, log.admitted.load());
-    let left = log.left(first, number, now).max(log.left(second, number, now));
-    // Whoever comes next asks again.
+    let left = left(log, first, number, now).max(left(log, second, number, now));
+    // The next packet checks the log again.
     if left == OVERWRITTEN { 0 } else { left }
 }
 
-/// In place of a time: the packet that decides is not there any more, since others were admitted meanwhile.
+/// Result of [`left`] if other packets were admitted meanwhile and overwrote the decisive one.
 const OVERWRITTEN: u64 = u64::MAX;
 
-impl Logged {
-    #[inline(always)]
-    fn at(&self, number: u64) -> &Word {
-        &self.places[(place(number) % PLACES as u32) as usize]
+/// Returns the nanoseconds until a limit admits the packet of this number, or [`OVERWRITTEN`].
+#[inline(always)]
+fn left(log: &SlidingLog, window: &Window, number: u64, now: u64) -> u64 {
+    let Some(decisive) = decisive(number, window.limit) else { return 0 };
+    if !window.is_on() {
+        return 0;
     }
-
-    /// Nanoseconds until the packet of this number is admitted by a limit, or [`OVERWRITTEN`].
-    #[inline(always)]
-    fn left(&self, window: &Window, number: u64, now: u64) -> u64 {
-        let Some(decisive) = decisive(number, window.limit) else { return 0 };
-        if !window.is_on() {
-            return 0;
-        }
-        let place = Place(self.at(decisive).load());
-        if place.is_of(decisive) { window.length.saturating_sub(place.age(now)) } else { OVERWRITTEN }
-    }
+    let place = Place(log.at(decisive).load());
+    if place.is_of(decisive) { window.length.saturating_sub(place.age(now)) } else { OVERWRITTEN }
 }

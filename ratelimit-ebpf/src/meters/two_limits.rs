@@ -1,10 +1,11 @@
-//! Charges the two limits of a policy, whatever their algorithm.
+//! Charges the two limits of a policy, for any algorithm.
 
 use ratelimit_common::{limits::policy::Policy, reason::Reason};
 
-use crate::meters::charge::Charge;
+use crate::maps::exchange::Charge;
 
-/// Charges those that there are, the limit of packets first. What it has paid is given back if the second is lost to another CPU after all.
+/// Charges the limits that are on, the limit of packets first. If the second one refuses after all, the first charge is
+/// given back.
 #[inline(always)]
 #[must_use]
 pub fn charge(

@@ -1,4 +1,4 @@
-//! Limits that count in windows of the clock: one compare-and-exchange each.
+//! Limits that count in windows of the clock, with one compare-and-exchange each.
 
 use ratelimit_common::{
     limits::{algorithm::Algorithm, policy::Policy},
@@ -11,20 +11,20 @@ use ratelimit_common::{
 
 use crate::{
     bpf::{atomic::Word, settings, verifier::given},
-    meters::{
-        charge::{self, Charge},
-        token_bucket::Tracked,
-        two_limits,
+    maps::{
+        buckets::Bucket,
+        exchange::{Charge, FEW_TRIES, TRIES, exchange},
     },
+    meters::two_limits,
 };
 
-/// What the windows of a policy say to a packet that counts as so much in either, and is counted if it passes. Both are asked before either is
-/// charged.
+/// Checks a packet that counts as `cost` and `amount` against both windows, and counts it if it passes. Both are
+/// checked before either is charged.
 #[inline(always)]
 #[must_use]
-pub fn ask(bucket: &Tracked, policy: &Policy, now: u64, [cost, amount]: [u32; 2]) -> Reason {
+pub fn ask(bucket: &Bucket, policy: &Policy, now: u64, [cost, amount]: [u32; 2]) -> Reason {
     let [packets, second] = &policy.windows;
-    // What most packets need, without a call.
+    // Most packets need only this, without a call.
     if packets.is_on() && !second.is_on() {
         let seen = bucket.packets.load();
         if let Some(next) = next(seen, packets, policy.algorithm, now, cost)
@@ -33,19 +33,19 @@ pub fn ask(bucket: &Tracked, policy: &Policy, now: u64, [cost, amount]: [u32; 2]
             return Reason::WithinLimit;
         }
     }
-    ask_apart(bucket, policy, now, [cost, amount])
+    ask_globally(bucket, policy, now, [cost, amount])
 }
 
-/// The same, checked [`apart`](crate::bpf::verifier) as a whole.
+/// Checks and counts like [`ask`], all in a [global function](crate::bpf::verifier).
 #[inline(always)]
 #[must_use]
-pub fn ask_apart(bucket: &Tracked, policy: &Policy, now: u64, [cost, amount]: [u32; 2]) -> Reason {
+pub fn ask_globally(bucket: &Bucket, policy: &Policy, now: u64, [cost, amount]: [u32; 2]) -> Reason {
     ask_windows(bucket, policy, now, cost, amount)
 }
 
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn ask_windows(bucket: *const Tracked, policy: *const Policy, now: u64, cost: u32, amount: u32) -> Reason {
+fn ask_windows(bucket: *const Bucket, policy: *const Policy, now: u64, cost: u32, amount: u32) -> Reason {
     if !settings::is_on(&settings::WINDOWS_ON) {
         return Reason::WithinLimit;
     }
@@ -65,16 +65,16 @@ fn ask_windows(bucket: *const Tracked, policy: *const Policy, now: u64, cost: u3
     )
 }
 
-/// Nanoseconds for which the windows of a policy refuse still.
+/// Returns the nanoseconds for which the windows of a policy still refuse.
 #[inline(always)]
 #[must_use]
-pub fn wait(bucket: &Tracked, policy: &Policy, now: u64, [cost, amount]: [u32; 2]) -> u64 {
+pub fn wait(bucket: &Bucket, policy: &Policy, now: u64, [cost, amount]: [u32; 2]) -> u64 {
     wait_of_windows(bucket, policy, now, cost, amount)
 }
 
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn wait_of_windows(bucket: *const Tracked, policy: *const Policy, now: u64, cost: u32, amount: u32) -> u64 {
+fn wait_of_windows(bucket: *const Bucket, policy: *const Policy, now: u64, cost: u32, amount: u32) -> u64 {
     if !settings::is_on(&settings::WINDOWS_ON) {
         return 0;
     }
@@ -84,7 +84,7 @@ fn wait_of_windows(bucket: *const Tracked, policy: *const Policy, now: u64, cost
     first.max(left(bucket.second.load(), second, policy.algorithm, now, amount))
 }
 
-/// Nanoseconds for which one window refuses still; 0 if it does not.
+/// Returns the nanoseconds for which one window still refuses; 0 if it does not.
 #[inline(always)]
 fn left(state: u64, window: &Window, algorithm: u8, now: u64, amount: u32) -> u64 {
     if !window.is_on() || next(state, window, algorithm, now, amount).is_some() {
@@ -112,10 +112,10 @@ fn charge_window(state: *const Word, window: *const Window, algorithm: u8, now: 
         return Charge::Contended;
     }
     let (Some(state), Some(window)) = (given(state), given(window)) else { return Charge::Contended };
-    charge::exchange::<{ charge::TRIES }>(state, |seen| next(seen, window, algorithm, now, amount))
+    exchange::<TRIES>(state, |seen| next(seen, window, algorithm, now, amount))
 }
 
-/// Gives a charge back while its window is running, and no other algorithm has written there since.
+/// Gives a charge back while its window is running and no other algorithm has written the state.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 fn refund_window(state: *const Word, window: *const Window, algorithm: u8, now: u64, amount: u32) -> Charge {
@@ -124,7 +124,10 @@ fn refund_window(state: *const Word, window: *const Window, algorithm: u8, now: 
     }
     let (Some(state), Some(window)) = (given(state), given(window)) else { return Charge::Contended };
     let written = if algorithm == Algorithm::FixedWindow as u8 { FIXED } else { SLIDING };
-    charge::exchange::<{ charge::FEW_TRIES }>(state, |seen| {
-        if kind(seen) == written { window.refund(seen, now, u64::from(amount)) } else { None }
-    })
+    exchange::<FEW_TRIES>(
+        state,
+        |seen| {
+            if kind(seen) == written { window.refund(seen, now, u64::from(amount)) } else { None }
+        },
+    )
 }

@@ -1,60 +1,46 @@
-//! Shuts sources out that exceed a limit which says so. What no packet asks for again ends by itself.
+//! Bans sources that exceed a limit whose policy asks for it. A ban ends by its time, without a packet.
 
-use aya_ebpf::bindings::BPF_ANY;
 use ratelimit_common::{
     buckets::bucket::Resolution,
     identity::source::Source,
     limits::policy::{BANNED_ID, Policy},
+    maps::control::Control,
     rules::rule::{BANNED, Rule},
 };
 
 use crate::{
-    bpf::{atomic::Word, clock::Clock, verifier::key},
-    maps::{
-        all::{BANS, CONTROL, RULE_FILTER},
-        this_cpu,
-    },
+    bpf::{clock::Clock, verifier::key},
+    maps::{buckets, rules, this_cpu},
     overlimit::ban_history,
-    packet::context::Visit,
-    rules::cache,
+    packet::context::Context,
     telemetry::events,
 };
 
-/// Bans the source of a packet that its bucket has refused, once its policy says so. Where the map has no room that is counted, and the
-/// source stays under its limit.
+/// Bans the source of a packet that its bucket has refused, as its policy says. If the map has no room, that is
+/// counted, and the source stays under its limit.
 #[inline(always)]
-pub fn impose(visit: &Visit, policy: &Policy) {
-    let Some(control) = CONTROL.get(0) else { return };
+pub fn impose(context: &Context, control: &Control, policy: &Policy) {
     let now = Clock::read(control).now();
     let is_plain = policy.ban.after <= 1 && policy.ban.most <= policy.ban.time;
-    let time = if is_plain { policy.ban.time } else { ban_history::count(visit, &policy.ban, now) };
+    let time = if is_plain { policy.ban.time } else { ban_history::count(context, control, &policy.ban, now) };
     if time != 0 {
         let until = now.saturating_add(time);
-        if insert(&visit.source, until) {
-            events::banned(visit, until);
+        if insert(&context.source, until) {
+            events::banned(context, until);
         }
     }
 }
 
-/// Whether there was room. A function of its own, since it is rarely called.
+/// Inserts a ban, and makes the source's bucket resolve its policy again. Returns whether the map has room.
 #[inline(never)]
 fn insert(source: &Source, expires: u64) -> bool {
     let source = &key(source);
-    let rule = Rule { policy: BANNED_ID, prefix: source.prefix, origin: BANNED, reserved: 0, expires };
-    if BANS.insert(source, rule, u64::from(BPF_ANY)).is_err() {
-        if let Some(own) = this_cpu::own() {
-            own.bans_failed.increment();
-        }
+    let ban = Rule { policy: BANNED_ID, prefix: source.prefix, origin: BANNED, reserved: 0, expires };
+    if !rules::insert_ban(source, ban) {
+        this_cpu::count(|cpu| &cpu.bans_failed);
         return false;
     }
-    // From now on a rule concerns the source, and its bucket has to ask for it. Where another CPU marks a neighbour just now, the source's
-    // next refusal does so.
-    if let Some(filter) = RULE_FILTER.get(0) {
-        let (word, bit) = filter.place(source);
-        let seen = Word::of(word).load();
-        let _ = Word::of(word).compare_exchange(seen, seen | 1 << bit);
-    }
-    if let Some(bucket) = cache::find(source) {
+    if let Some(bucket) = buckets::find(source) {
         bucket.resolution.store(Resolution::NONE.0);
     }
     true

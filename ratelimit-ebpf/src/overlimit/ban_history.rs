@@ -1,4 +1,7 @@
-//! How often a source was dropped, and banned, of late.
+//! The recent drops and bans of a source: two words in an entry of the map of buckets, whose key names the source.
+//!
+//! One word holds the number of drops since a time, and the other the end of the last ban. Neither costs anything for a
+//! packet within its limit.
 
 use ratelimit_common::{
     buckets::bucket::Resolution,
@@ -6,34 +9,34 @@ use ratelimit_common::{
         ban_history::{Drops, LastBan},
         policy::Ban,
     },
+    maps::control::Control,
 };
 
 use crate::{
     bpf::verifier::given,
     buckets::create,
-    maps::all::CONTROL,
-    meters::charge::{self, Charge},
-    packet::context::Visit,
+    maps::exchange::{Charge, FEW_TRIES, exchange},
+    packet::context::Context,
 };
 
-/// Counts that a packet of this source was dropped at `now` (nanoseconds). For how many nanoseconds that bans it; 0 is not at all.
+/// Counts a drop of this source at `now`, in nanoseconds. Returns the nanoseconds of the ban that it causes; 0 if none.
 ///
-/// Where there is no room to remember that, the source stays under its limit.
+/// If there is no room for the history, the source stays under its limit.
 #[inline(always)]
 #[must_use]
-pub fn count(visit: &Visit, ban: &Ban, now: u64) -> u64 {
-    count_offence(visit, ban, now)
+pub fn count(context: &Context, control: &Control, ban: &Ban, now: u64) -> u64 {
+    count_offence(context, control, ban, now)
 }
 
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn count_offence(visit: *const Visit, ban: *const Ban, now: u64) -> u64 {
-    let (Some(visit), Some(ban), Some(control)) = (given(visit), given(ban), CONTROL.get(0)) else { return 0 };
-    let key = visit.source.offences();
-    // Nothing but zero says that there was no drop and no ban.
-    let Ok(memory) = create::bucket(&key, 0, Resolution::NONE, control, visit.tick) else { return 0 };
+fn count_offence(context: *const Context, control: *const Control, ban: *const Ban, now: u64) -> u64 {
+    let (Some(context), Some(control), Some(ban)) = (given(context), given(control), given(ban)) else { return 0 };
+    let key = context.source.offences();
+    // Only zero says that there was no drop and no ban.
+    let Ok(history) = create::bucket(&key, 0, Resolution::NONE, control, context.tick) else { return 0 };
     let mut are_enough = false;
-    let outcome = charge::exchange::<{ charge::FEW_TRIES }>(&memory.packets, |seen| {
+    let outcome = exchange::<FEW_TRIES>(&history.packets, |seen| {
         let drops = Drops(seen).one_more(now);
         are_enough = drops.are_enough(ban);
         Some(if are_enough { 0 } else { drops.0 })
@@ -42,7 +45,7 @@ fn count_offence(visit: *const Visit, ban: *const Ban, now: u64) -> u64 {
         return 0;
     }
     let mut time = 0;
-    let outcome = charge::exchange::<{ charge::FEW_TRIES }>(&memory.second, |seen| {
+    let outcome = exchange::<FEW_TRIES>(&history.second, |seen| {
         let (last, next) = LastBan(seen).next(ban, now);
         time = next;
         Some(last.0)

@@ -1,10 +1,12 @@
-//! What a soft limit lets pass above itself: hundredths of it, by a bucket of their own.
+//! The share that a soft limit still passes: hundredths of the limit, by one more entry of the map of buckets, whose
+//! key names source and policy.
 
 use ratelimit_common::{
     buckets::bucket::Resolution,
-    limits::policy::Meter,
+    maps::control::Control,
     meters::{
         gcra::{self, Units},
+        meter::Meter,
         state,
     },
     reason::Reason,
@@ -13,68 +15,66 @@ use ratelimit_common::{
 use crate::{
     bpf::{atomic::Word, clock::Clock, settings, verifier::given},
     buckets::create,
-    limits::windowed,
-    maps::all::{CONTROL, POLICIES},
-    meters::{
-        charge::{Charge, charge_apart},
-        sliding_log, window,
-    },
-    packet::context::Visit,
-    rules::cache,
+    maps::{buckets, rules},
+    meters::{gcra::charge_globally, sliding_log, token_bucket, window},
+    packet::context::Context,
 };
 
-/// Whether a packet that its limit has refused passes all the same. By the precise clock, like parents.
+/// Returns whether a packet that its limit has refused still passes, and charges it. Goes by the precise clock, like
+/// parents.
 #[inline(always)]
 #[must_use]
-pub fn admits(visit: &Visit) -> bool {
-    ask_allowance(visit)
+pub fn admits(context: &Context, control: &Control) -> bool {
+    ask_allowance(context, control)
 }
 
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn ask_allowance(visit: *const Visit) -> bool {
+fn ask_allowance(context: *const Context, control: *const Control) -> bool {
     if !settings::is_on(&settings::SOFT_ON) {
         return false;
     }
-    let (Some(visit), Some(control)) = (given(visit), CONTROL.get(0)) else { return false };
-    let Some(allowance) = visit.policy().and_then(|policy| POLICIES.get(policy.allowance)) else { return false };
-    let key = visit.source.allowance(visit.policy().map_or(0, |policy| policy.allowance));
-    let (clock, amounts) = (Clock::read(control), visit.amounts(allowance));
-    if windowed::keeps_logs(allowance) {
-        let Ok(log) = create::log(&key, control, visit.tick) else { return false };
-        return sliding_log::ask(log, allowance, clock.now()) == Charge::Paid;
+    let (Some(context), Some(control)) = (given(context), given(control)) else { return false };
+    let Some(policy) = context.policy() else { return false };
+    let Some(allowance) = rules::policy(policy.allowance) else { return false };
+    let key = context.source.allowance(policy.allowance);
+    let (clock, amounts) = (Clock::read(control), context.amounts(allowance));
+    if sliding_log::is_kept_by(allowance) {
+        let Ok(log) = create::sliding_log(&key, control, context.tick) else { return false };
+        return sliding_log::ask(log, allowance, clock.now()) == Reason::WithinLimit;
     }
-    let Ok(bucket) = create::bucket(&key, gcra::units(clock.now()), Resolution::NONE, control, visit.tick) else {
+    let Ok(bucket) = create::bucket(&key, gcra::units(clock.now()), Resolution::NONE, control, context.tick) else {
         return false;
     };
     let reason = match allowance.is_bucket() {
-        true => bucket.charge(allowance, &clock, amounts, charge_apart),
-        false => window::ask_apart(bucket, allowance, clock.now(), amounts),
+        true => token_bucket::charge_with(bucket, allowance, &clock, amounts, charge_globally),
+        false => window::ask_globally(bucket, allowance, clock.now(), amounts),
     };
     reason == Reason::WithinLimit
 }
 
-/// How long such a packet is refused above its limit as well; 0 if it is not, or nothing is known of that.
+/// Returns the time for which such a packet is refused above its limit as well; 0 if it is not, or if nothing is known.
 #[inline(always)]
 #[must_use]
-pub fn wait(visit: &Visit) -> Units {
-    wait_of_allowance(visit)
+pub fn wait(context: &Context) -> Units {
+    wait_of_allowance(context)
 }
 
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn wait_of_allowance(visit: *const Visit) -> Units {
+fn wait_of_allowance(context: *const Context) -> Units {
     if !settings::is_on(&settings::SOFT_ON) {
         return 0;
     }
-    let Some(visit) = given(visit) else { return 0 };
-    let Some(allowance) = visit.policy().and_then(|policy| POLICIES.get(policy.allowance)) else { return 0 };
-    let key = visit.source.allowance(visit.policy().map_or(0, |policy| policy.allowance));
-    let (now, amounts) = (visit.now, visit.amounts_refused(allowance));
-    if windowed::keeps_logs(allowance) {
+    let Some(context) = given(context) else { return 0 };
+    let Some(policy) = context.policy() else { return 0 };
+    let Some(allowance) = rules::policy(policy.allowance) else { return 0 };
+    let key = context.source.allowance(policy.allowance);
+    let (now, amounts) = (context.now, context.amounts_refused(allowance));
+    if sliding_log::is_kept_by(allowance) {
         return gcra::units(sliding_log::wait(&key, allowance, now));
     }
-    let Some(bucket) = cache::find(&key) else { return 0 };
+    let Some(bucket) = buckets::find(&key) else { return 0 };
     if !allowance.is_bucket() {
         return gcra::units(window::wait(bucket, allowance, now, amounts));
     }
@@ -82,11 +82,11 @@ fn wait_of_allowance(visit: *const Visit) -> Units {
     first.max(left(&bucket.second, &allowance.second, now, amounts[1]))
 }
 
-/// The same of one limit by buckets.
+/// Returns the time for which one token bucket still refuses.
 #[inline(always)]
 fn left(word: &Word, meter: &Meter, now: u64, amount: u32) -> Units {
     let owes = state::debt(word.load(), gcra::units(now));
-    let above = (owes + meter.cost_of(amount)).saturating_sub(meter.capacity);
-    // One that costs more than all fits when nothing is owed.
+    let above = (owes + meter.cost_of(amount)).saturating_sub(meter.burst);
+    // A packet that costs more than the burst fits when nothing is owed.
     if !meter.is_on() { 0 } else { above.min(owes) }
 }

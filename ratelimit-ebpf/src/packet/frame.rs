@@ -1,9 +1,9 @@
-//! The one place that touches packet memory.
+//! The only place that accesses packet memory.
 
 use aya_ebpf::{helpers::bpf_xdp_get_buff_len, programs::XdpContext};
 use network_types::ip::{Ipv4Hdr, Ipv6Hdr};
 
-/// A header that can lie anywhere, and that any bytes make a valid value of.
+/// A header that can lie at any address, and for which any bytes are valid.
 ///
 /// # Safety
 ///
@@ -21,7 +21,7 @@ unsafe impl Header for Ipv4Hdr {}
 // SAFETY: only bytes and arrays of bytes.
 unsafe impl Header for Ipv6Hdr {}
 
-/// What drivers are taken to put at least into the first buffer of a frame that has several.
+/// Bytes that every driver is assumed to put into the first buffer of a frame with several buffers.
 const SHORTEST_FIRST_BUFFER: usize = 256;
 
 /// The bytes of one packet: all of them, or those in the first of several buffers.
@@ -34,7 +34,7 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// The packet that a program was called with which takes no frames of several buffers.
+    /// Returns the packet of a program that takes no frames of several buffers.
     #[inline(always)]
     #[must_use]
     pub fn linear(ctx: &XdpContext) -> Self {
@@ -42,8 +42,8 @@ impl Packet {
         Self { start, end, length: (end - start) as u32, has_more: false }
     }
 
-    /// The packet that any other program was called with (kernel 5.18). Asking for its length is a call, which the short frames of
-    /// floods are spared.
+    /// Returns the packet of any other program (kernel 5.18). The length of the whole frame needs a helper call, which
+    /// short frames skip.
     #[inline(always)]
     #[must_use]
     pub fn of(ctx: &XdpContext) -> Self {
@@ -56,7 +56,7 @@ impl Packet {
         Self { length, has_more: length != linear.length, ..linear }
     }
 
-    /// A packet whose length is known already, for which no call is needed.
+    /// Returns a packet of a known length, without a helper call.
     #[inline(always)]
     #[must_use]
     pub fn of_length(ctx: &XdpContext, length: u32) -> Self {
@@ -64,22 +64,22 @@ impl Packet {
         Self { length, has_more: length != linear.length, ..linear }
     }
 
-    /// Bytes from the Ethernet header on, in whatever buffer.
+    /// Returns the bytes from the Ethernet header on, in all buffers.
     #[inline(always)]
     #[must_use]
     pub fn length(&self) -> u32 {
         self.length
     }
 
-    /// Whether the frame goes on where the readable bytes end.
+    /// Returns whether the frame continues behind the readable bytes.
     #[inline(always)]
     #[must_use]
     pub fn has_more(&self) -> bool {
         self.has_more
     }
 
-    /// The same packet, to be used in one round of a loop. Out of a loop, LLVM would move a computation with the packet's end, which
-    /// the verifier does not allow.
+    /// Returns a copy for one round of a loop. Otherwise LLVM moves a computation with the packet's end out of the
+    /// loop, which the verifier does not allow.
     #[inline(always)]
     #[must_use]
     pub fn in_loop(&self) -> Self {
@@ -87,7 +87,7 @@ impl Packet {
         Self { end: unsafe { core::ptr::read_volatile(&raw const self.end) }, ..*self }
     }
 
-    /// The header at `offset`, if the readable bytes reach that far.
+    /// Returns the header at `offset`, if the readable bytes reach that far.
     #[inline(always)]
     #[must_use]
     pub fn header<T: Header>(&self, offset: usize) -> Option<&T> {
@@ -96,11 +96,12 @@ impl Packet {
         if at + size_of::<T>() > self.end {
             return None;
         }
-        // SAFETY: the bytes lie between the packet's start and end, which the verifier checks again, and any bytes are a `T`.
+        // SAFETY: the bytes lie between the packet's start and end, which the verifier checks again, and any bytes are
+        // a `T`.
         Some(unsafe { &*(at as *const T) })
     }
 
-    /// Puts `value` at `offset`, if the readable bytes reach that far.
+    /// Writes `value` at `offset`, if the readable bytes reach that far.
     #[inline(always)]
     #[must_use]
     pub fn put<T: Header>(&mut self, offset: usize, value: T) -> Option<()> {

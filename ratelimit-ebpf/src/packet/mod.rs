@@ -1,4 +1,5 @@
-//! Access to the memory of a frame, and what is known of the packet so far.
+//! Access to the memory of a frame, and everything that is known of the packet so far. Reading headers belongs in
+//! `parse`.
 
 pub mod context;
 pub mod frame;

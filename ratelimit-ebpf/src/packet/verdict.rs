@@ -1,4 +1,4 @@
-//! What becomes of a packet, and why.
+//! The verdict on a packet.
 
 use ratelimit_common::{
     limits::policy::{REJECT, SHADOW},
@@ -7,12 +7,12 @@ use ratelimit_common::{
 
 use crate::bpf::settings;
 
-/// A reason, and what is done where it is one to drop. Never returned by a function that is not inlined: it has two words.
+/// A reason and an action. It has two words, so no function that is not inlined returns it.
 #[derive(Clone, Copy)]
 pub struct Verdict {
-    /// Why.
+    /// Reason of the verdict.
     pub reason: Reason,
-    /// See [`ratelimit_common::limits::policy::Policy::over_limit`]. Of no meaning where the reason is one to pass.
+    /// Action where the reason is to drop. See [`ratelimit_common::limits::policy::Policy::over_limit`].
     pub action: u8,
 }
 
@@ -24,7 +24,7 @@ impl From<Reason> for Verdict {
 }
 
 impl Verdict {
-    /// Whether the packet passes, and is counted as what would have become of it.
+    /// Returns whether the packet passes in shadow: it passes, and is counted under the reason of its refusal.
     #[inline(always)]
     #[must_use]
     pub fn is_shadowed(self) -> bool {
@@ -34,7 +34,7 @@ impl Verdict {
         settings::is_on(&settings::SHADOW_ON) || settings::is_on(&settings::ACTIONS_ON) && self.action == SHADOW
     }
 
-    /// Whether the sender is told. Who may not be who it says is not.
+    /// Returns whether the sender gets a reply. A source that may be forged gets none.
     #[inline(always)]
     #[must_use]
     pub fn is_answered(self) -> bool {

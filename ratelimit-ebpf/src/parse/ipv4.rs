@@ -10,21 +10,22 @@ use ratelimit_common::{
 };
 
 use crate::{
+    bpf::settings,
     packet::frame::Packet,
     parse::{
-        parser::{Parsed, defective, no_source, unreadable},
-        ports::{self, Payload},
+        outcome::{Parsed, defective, no_source, unreadable},
+        ports::Payload,
     },
 };
 
-/// The bits of the flags and the fragment offset that only later fragments have (RFC 791, section 3.1).
+/// Bits of the flags and the fragment offset that only later fragments have (RFC 791, section 3.1).
 pub(crate) const LATER_FRAGMENT: u16 = 0x1fff;
 
 /// Reads the header at `offset`.
 ///
 /// # Errors
 ///
-/// As for [`crate::parse::parser::parse`].
+/// Returns the reason of a packet that has no source or is dropped at once.
 #[inline(always)]
 pub(crate) fn parse(packet: &Packet, offset: usize) -> Result<Parsed, Reason> {
     let header: &Ipv4Hdr = packet.header(offset).ok_or_else(|| no_source(packet))?;
@@ -40,7 +41,7 @@ pub(crate) fn parse(packet: &Packet, offset: usize) -> Result<Parsed, Reason> {
     if end > packet.length() as usize {
         return defective(source, Reason::Truncated);
     }
-    if !ports::are_on() || u16::from_be_bytes(header.frags) & LATER_FRAGMENT != 0 {
+    if !settings::has_services() || u16::from_be_bytes(header.frags) & LATER_FRAGMENT != 0 {
         return Ok(Parsed { source, classes: Classes::from(ANY) });
     }
     let payload = Payload { protocol: header.proto, begin: offset + header_length, end };

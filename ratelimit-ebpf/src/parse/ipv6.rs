@@ -11,11 +11,12 @@ use ratelimit_common::{
 };
 
 use crate::{
+    bpf::settings,
     packet::frame::Packet,
     parse::{
         ipv6_extensions::{self, Walked},
-        parser::{Parsed, defective, no_source, unreadable},
-        ports::{self, Payload},
+        outcome::{Parsed, defective, no_source, unreadable},
+        ports::Payload,
     },
 };
 
@@ -23,7 +24,7 @@ use crate::{
 ///
 /// # Errors
 ///
-/// As for [`crate::parse::parser::parse`].
+/// Returns the reason of a packet that has no source or is dropped at once.
 #[inline(always)]
 pub(crate) fn parse(packet: &Packet, offset: usize) -> Result<Parsed, Reason> {
     let header: &Ipv6Hdr = packet.header(offset).ok_or_else(|| no_source(packet))?;
@@ -41,20 +42,20 @@ pub(crate) fn parse(packet: &Packet, offset: usize) -> Result<Parsed, Reason> {
         match Walked::of(packet, begin, end, header.next_hdr) {
             Walked::Payload { protocol, begin } => (payload.protocol, payload.begin) = (protocol, begin),
             Walked::LaterFragment => return Ok(Parsed { source, classes: Classes::from(ANY) }),
-            // As for ports that are cut off: the service of a fragment must not show only when it is put together.
-            Walked::Truncated if ports::are_on() => return Err(Reason::Truncated),
+            // Like cut-off ports: the host must not be the first to see the service of a fragment.
+            Walked::Truncated if settings::has_services() => return Err(Reason::Truncated),
             Walked::Truncated => return defective(source, Reason::Truncated),
             Walked::TooMany => return Err(Reason::TooManyHeaders),
         }
     } else if header.next_hdr == ICMPV6 && header.hop_limit == u8::MAX && is_neighbour_discovery(packet, begin, end) {
         return Err(Reason::LinkDiscovery);
     }
-    let classes = if ports::are_on() { payload.classes(packet)? } else { Classes::from(ANY) };
+    let classes = if settings::has_services() { payload.classes(packet)? } else { Classes::from(ANY) };
     Ok(Parsed { source, classes })
 }
 
-/// Router and neighbour solicitation and advertisement, and redirect (RFC 4861, section 4). With a hop limit of 255 it was sent
-/// on this very link; behind an extension header it is not exempt.
+/// Returns whether the payload is a router or neighbour solicitation or advertisement, or a redirect (RFC 4861, section
+/// 4). A hop limit of 255 proves that it comes from this link. Behind an extension header it is not exempt.
 #[inline(always)]
 fn is_neighbour_discovery(packet: &Packet, begin: usize, end: usize) -> bool {
     let kind: Option<&u8> = packet.header(begin);

@@ -1,15 +1,18 @@
 //! IPv6 extension headers.
 //!
-//! The walk is a function of its own, so that packets without them do not pay for its registers, and says what it has found in one
-//! integer. It computes instead of branching by the kind of header: each branch in a loop multiplies the paths that the verifier
-//! has to walk.
+//! The walk is a function of its own, so that packets without extension headers do not pay for its registers. It
+//! returns one integer.
+//!
+//! The walk computes instead of branching by the kind of header, because a branch in a loop multiplies the paths of the
+//! verifier.
 
 use crate::packet::frame::Packet;
 
-/// Extension headers that are looked through. A packet with more is dropped: passing it would hide its service.
+/// Largest number of extension headers. A packet with more is dropped, since they could hide its service.
 const MOST_HEADERS: usize = 8;
 
-/// Hop-by-hop options, routing, fragment, authentication, destination options (RFC 8200, section 4; RFC 4302). One bit each.
+/// Hop-by-hop options, routing, fragment, authentication, destination options (RFC 8200, section 4; RFC 4302). One bit
+/// each.
 const KINDS: u64 = 1 << 0 | 1 << 43 | 1 << FRAGMENT | 1 << AUTHENTICATION | 1 << 60;
 
 /// Bytes of the shortest one.
@@ -17,33 +20,33 @@ const LENGTH: usize = 8;
 const FRAGMENT: u8 = 44;
 const AUTHENTICATION: u8 = 51;
 
-/// Kinds above all that there are. With one of them in it a mask is looked up by a shift, where LLVM would compare with a
-/// single kind, and so branch.
+/// A bit above all kinds. With it in a mask, LLVM shifts the mask. Without it, LLVM compares with a single kind and
+/// branches.
 const DECOY: u64 = 1 << 63;
 
-/// More than any offset is here: eight headers have at most 2,048 bytes each. The verifier wants to see a bound.
+/// Bound of all offsets, which the verifier needs: eight headers have at most 2,048 bytes each.
 const MOST_OFFSET: usize = 0x7fff;
 
-/// What [`walk`] returns beside the protocol (8 bits) and the offset of the payload (24 bits).
+// Results of `walk` other than the protocol (8 bits) and the offset of the payload (24 bits).
 const LATER_FRAGMENT: u64 = 1 << 32;
 const TRUNCATED: u64 = 1 << 33;
 const TOO_MANY: u64 = 1 << 34;
 
-/// Where a walk has come to.
+/// Result of a walk.
 #[cfg_attr(test, derive(Debug, PartialEq))]
 pub(crate) enum Walked {
-    /// To the payload.
+    /// The walk reached the payload.
     Payload {
         /// Number of its protocol.
         protocol: u8,
-        /// Where it begins.
+        /// Offset of the payload.
         begin: usize,
     },
-    /// To the header of a fragment that is not the first.
+    /// The walk reached the header of a fragment that is not the first.
     LaterFragment,
-    /// To the end of the packet.
+    /// The walk reached the end of the packet.
     Truncated,
-    /// To the ninth header, or to one beyond the frame's first buffer.
+    /// The walk reached the ninth header, or a header beyond the frame's first buffer.
     TooMany,
 }
 
@@ -60,7 +63,7 @@ impl Walked {
     }
 }
 
-/// Whether a protocol number means one of the extension headers that are looked through.
+/// Returns whether a protocol number is that of an extension header that the walk skips.
 #[inline(always)]
 pub(crate) fn is_extension(protocol: u8) -> bool {
     protocol < 64 && KINDS >> protocol & 1 != 0
@@ -83,7 +86,8 @@ fn walk(packet: Packet, begin: usize, end: usize, first: u8) -> u64 {
         if is_fragment * (u64::from(high) << 8 | u64::from(low & 0xf8)) != 0 {
             return LATER_FRAGMENT;
         }
-        // In units of 8 bytes without the first, or of 4 bytes without the first two; a fragment's header has no length.
+        // In units of 8 bytes without the first, or of 4 bytes without the first two; a fragment's header has no
+        // length.
         let units = u64::from(length) & is_fragment.wrapping_sub(1);
         let length = (units + 1 + is_authentication) << (3 - is_authentication);
         offset = (offset + length as usize) & MOST_OFFSET;

@@ -1,4 +1,4 @@
-//! Which services a packet belongs to.
+//! The services that a packet belongs to.
 
 use ratelimit_common::{
     identity::{
@@ -8,44 +8,38 @@ use ratelimit_common::{
     reason::Reason,
 };
 
-use crate::{bpf::settings, maps::all::SERVICES, packet::frame::Packet};
+use crate::{maps::classes, packet::frame::Packet};
 
-/// Bytes of the shortest headers: what is shorter cannot be told by its ports, and no host takes it either.
+/// Bytes of the shortest headers. Hosts do not accept shorter ones.
 const TCP_LENGTH: usize = 20;
 const UDP_LENGTH: usize = 8;
 const SCTP_LENGTH: usize = 12;
 
-/// TCP's flags, and the byte that they are in.
+/// Byte of the TCP flags, and two of the flags.
 const FLAGS: usize = 13;
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
 
-/// The payload of an IP packet that is no later fragment.
+/// The payload of an IP packet that is not a later fragment.
 pub(crate) struct Payload {
     /// Number of its protocol.
     pub(crate) protocol: u8,
-    /// Where it begins in the frame.
+    /// Its offset in the frame.
     pub(crate) begin: usize,
-    /// Where it ends, as the IP header says. No less than `begin`.
+    /// Its end according to the IP header. Never less than `begin`.
     pub(crate) end: usize,
 }
 
-/// Whether packets are told apart by service at all.
-#[inline(always)]
-pub(crate) fn are_on() -> bool {
-    settings::is_on(&settings::SERVICES_ON)
-}
-
 impl Payload {
-    /// The classes of the packet, narrowest first.
+    /// Returns the classes of the packet, narrowest first.
     ///
     /// # Errors
     ///
-    /// The reason for which it is dropped, whatever is set to pass: its header ends before the packet's service can be told. Passed, a
-    /// fragment would show its ports only when the host has put it together with the next.
+    /// Returns the reason to drop a packet whose header ends before its ports, whatever is set to pass. If it passed,
+    /// only the host that joins the fragments would see the ports.
     #[inline(always)]
     pub(crate) fn classes(&self, packet: &Packet) -> Result<Classes, Reason> {
-        let Some(services) = SERVICES.get(0) else { return Ok(Classes::from(ANY)) };
+        let Some(services) = classes::services() else { return Ok(Classes::from(ANY)) };
         Ok(match self.protocol {
             TCP => {
                 let header: &[u8; TCP_LENGTH] = self.header(packet)?;
@@ -58,7 +52,7 @@ impl Payload {
         })
     }
 
-    /// The header of a transport protocol.
+    /// Returns the header of a transport protocol.
     #[inline(always)]
     fn header<'a, const N: usize>(&self, packet: &'a Packet) -> Result<&'a [u8; N], Reason> {
         if self.begin + N > self.end {
@@ -69,7 +63,7 @@ impl Payload {
     }
 }
 
-/// The destination port, where all three protocols have it.
+/// Returns the destination port, which is at the same offset in all three protocols.
 #[inline(always)]
 fn port<const N: usize>(header: &[u8; N]) -> usize {
     const { assert!(N >= 4) };

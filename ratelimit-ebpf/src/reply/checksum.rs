@@ -1,5 +1,5 @@
-//! The checksum of the Internet protocols (RFC 1071): the ones' complement of a sum that wraps around into itself, which is the same in
-//! whatever order of bytes it is added up.
+//! The checksum of the Internet protocols (RFC 1071): the ones' complement of a sum whose carries are added again. The
+//! order of bytes does not matter.
 
 use core::ptr;
 
@@ -7,8 +7,8 @@ use aya_ebpf::helpers::bpf_csum_diff;
 
 use crate::packet::frame::Packet;
 
-/// Headers as words of four bytes, as in their pictures in the RFCs, and as they lie in the packet. They are numbers, because LLVM keeps
-/// arrays of bytes on the stack, which is small.
+/// Headers as words of four bytes, as in their pictures in the RFCs, and as they lie in the packet. They are numbers,
+/// because LLVM keeps arrays of bytes on the stack, which is small.
 pub(super) type Words<const N: usize> = [u32; N];
 
 /// A word of these bytes.
@@ -30,7 +30,7 @@ pub(super) fn put<const N: usize>(packet: &mut Packet, offset: usize, words: Wor
     packet.put(offset, words.map(u32::to_ne_bytes))
 }
 
-/// What was added up so far. A checksum that is covered itself counts as zero.
+/// Sum so far. A checksum inside the covered bytes counts as zero.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Sum(u64);
 
@@ -42,8 +42,8 @@ impl Sum {
         Self(self.0 + u64::from(word))
     }
 
-    /// Adds `N` bytes of the packet, a multiple of four. The kernel does it, because in a loop the verifier would lose sight of the packet's
-    /// end.
+    /// Adds `N` bytes of the packet, a multiple of four. The kernel does it, because in a loop the verifier would lose
+    /// sight of the packet's end.
     #[inline(always)]
     #[must_use]
     pub(super) fn add_bytes<const N: usize>(self, packet: &Packet, offset: usize) -> Option<Self> {
@@ -54,7 +54,7 @@ impl Sum {
         Some(self.add(sum as u32))
     }
 
-    /// Adds what the checksum of a payload covers besides it and its addresses: its length and protocol (RFC 9293, section 3.1; RFC 8200,
+    /// Adds the rest of the pseudo header: the length and protocol of the payload (RFC 9293, section 3.1; RFC 8200,
     /// section 8.1).
     #[inline(always)]
     #[must_use]
@@ -63,20 +63,21 @@ impl Sum {
         self.add(word([0, protocol, high, low]))
     }
 
-    /// The checksum, as its two bytes in the packet.
+    /// Returns the checksum as its two bytes in the packet.
     #[inline(always)]
     #[must_use]
     pub(super) fn checksum(self) -> [u8; 2] {
-        // Three times are enough for the 2¹⁶ words that a packet has at most.
+        // Three times suffice for the largest packet of 2¹⁶ words.
         let fold = |sum: u64| (sum & 0xffff) + (sum >> 16);
         (!(fold(fold(fold(self.0))) as u16)).to_ne_bytes()
     }
 }
 
-/// Bytes of an ICMP error in front of what it quotes.
+/// Bytes of an ICMP error in front of its quote.
 pub(super) const ERROR: usize = 8;
 
-/// Those bytes: type and code, and a checksum, where `sum` is that of what it covers besides (RFC 792; RFC 4443, section 3.1).
+/// Returns the header of an ICMP error: type, code and checksum. `sum` is that of the other covered bytes (RFC 792; RFC
+/// 4443, section 3.1).
 #[inline(always)]
 pub(super) fn error([kind, code]: [u8; 2], sum: Sum) -> Words<2> {
     let [first, second] = sum.add(word([kind, code, 0, 0])).checksum();

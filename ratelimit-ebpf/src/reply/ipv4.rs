@@ -1,4 +1,4 @@
-//! Answers over IPv4.
+//! Replies over IPv4.
 
 use aya_ebpf::programs::XdpContext;
 use network_types::ip::Ipv4Hdr;
@@ -24,14 +24,14 @@ const PROHIBITED: [u8; 2] = [3, 13];
 /// Where addresses begin in the header.
 const ADDRESSES: usize = 12;
 
-/// Bytes of the payload that an error quotes (RFC 792): ports, or what else the sender knows its packet by.
+/// Bytes of the payload that an error quotes (RFC 792): ports, or whatever else identifies the packet for its sender.
 const QUOTED: usize = 8;
 
-/// What an error puts in front of the packet that it quotes.
+/// Bytes of an error in front of the packet that it quotes.
 const INSERTED: usize = Ipv4Hdr::LEN + ERROR;
 
-/// Makes the frame, whose IPv4 header is at `offset`, an answer. A function of its own, for the verifier to walk through it once for all
-/// tags, and for its stack.
+/// Makes the frame, whose IPv4 header is at `offset`, a reply. Not inlined, so that the verifier walks through it once
+/// for all numbers of tags, and for its stack.
 #[inline(never)]
 pub(super) fn answer(ctx: &XdpContext, offset: usize) -> bool {
     try_answer(ctx, Packet::linear(ctx), offset).is_some()
@@ -57,14 +57,14 @@ fn try_answer(ctx: &XdpContext, packet: Packet, offset: usize) -> Option<()> {
     }
 }
 
-/// Whether an address can be a host's beyond this one: not of this network or host, of a group, reserved, or everyone's (RFC 1122,
-/// section 3.2.1.3; RFC 1112, section 4).
+/// Returns whether an address can belong to another host. Addresses of this network or host, multicast, reserved and
+/// broadcast addresses cannot (RFC 1122, section 3.2.1.3; RFC 1112, section 4).
 #[inline(always)]
 fn is_of_one(address: u32) -> bool {
     !matches!(address.to_ne_bytes()[0], 0 | 127 | 224..)
 }
 
-/// Whether an ICMP message asks something: errors and answers are not answered.
+/// Returns whether an ICMP message is a request. Errors and replies get no reply.
 #[inline(always)]
 fn asks(packet: &Packet, offset: usize) -> Option<bool> {
     let kind: &u8 = packet.header(offset + Ipv4Hdr::LEN)?;
@@ -95,8 +95,8 @@ fn refuse(ctx: &XdpContext, mut packet: Packet, offset: usize, ends: Words<2>) -
     link::end(ctx, packet, offset + Ipv4Hdr::LEN + LENGTH)
 }
 
-/// The header of an answer with `PAYLOAD` bytes, from the first address to the second: never to be fragmented, so it needs no number
-/// (RFC 6864, section 4.1), with the recommended time to live (RFC 1700).
+/// Returns the header of a reply with `PAYLOAD` bytes, from the first address to the second. It must not be fragmented,
+/// so it needs no number (RFC 6864, section 4.1). Its time to live is the recommended one (RFC 1700).
 #[inline(always)]
 fn header<const PAYLOAD: usize>(protocol: u8, [source, destination]: Words<2>) -> Words<5> {
     let [high, low] = ((Ipv4Hdr::LEN + PAYLOAD) as u16).to_be_bytes();

@@ -1,4 +1,4 @@
-//! Answers over IPv6.
+//! Replies over IPv6.
 
 use aya_ebpf::programs::XdpContext;
 use network_types::ip::Ipv6Hdr;
@@ -14,17 +14,17 @@ use crate::{packet::frame::Packet, parse::ipv6_extensions};
 /// Destination unreachable, communication with destination administratively prohibited (RFC 4443, section 3.1).
 const PROHIBITED: [u8; 2] = [1, 1];
 
-/// Bytes of the payload that an error quotes: ports, or what else the sender knows its packet by. The RFC wants as much as fits into 1,280
-/// bytes; what is as short as this makes no flood larger.
+/// Bytes of the payload that an error quotes: ports, or whatever else identifies the packet for its sender. The RFC
+/// asks for as much as fits into 1,280 bytes. Such a short quote makes no flood larger.
 const QUOTED: usize = 8;
 
-/// What an error puts in front of the packet that it quotes.
+/// Bytes of an error in front of the packet that it quotes.
 const INSERTED: usize = Ipv6Hdr::LEN + ERROR;
 
 type Address = [u8; 16];
 
-/// Makes the frame, whose IPv6 header is at `offset`, an answer. A function of its own, for the verifier to walk through it once for all
-/// tags, and for its stack.
+/// Makes the frame, whose IPv6 header is at `offset`, a reply. Not inlined, so that the verifier walks through it once
+/// for all numbers of tags, and for its stack.
 #[inline(never)]
 pub(super) fn answer(ctx: &XdpContext, offset: usize) -> bool {
     try_answer(ctx, Packet::linear(ctx), offset).is_some()
@@ -48,21 +48,22 @@ fn try_answer(ctx: &XdpContext, packet: Packet, offset: usize) -> Option<()> {
     }
 }
 
-/// Whether more headers follow, of which any could be an error's, or nothing does: all extension headers (RFC 7045, section 4), also those
-/// that are not looked through, and no next header (RFC 8200, section 4.7).
+/// Returns whether more headers follow, or nothing at all: all extension headers (RFC 7045, section 4), and no next
+/// header (RFC 8200, section 4.7). An error could be behind them.
 #[inline(always)]
 fn is_in_front_of_more(protocol: u8) -> bool {
     ipv6_extensions::is_extension(protocol) || matches!(protocol, 50 | 59 | 135 | 139 | 140 | 253 | 254)
 }
 
-/// Whether an address can be a host's beyond this one: not unspecified, the loopback, or a group (RFC 4291, section 2.4).
+/// Returns whether an address can belong to another host: it is not unspecified, the loopback, or multicast (RFC 4291,
+/// section 2.4).
 #[inline(always)]
 fn is_of_one(address: Address) -> bool {
     u128::from_be_bytes(address) > 1 && address[0] != 0xff
 }
 
-/// Whether an ICMPv6 message may be answered: no error, of which all have kinds below 128 (RFC 4443, section 2.1), no redirect, and nothing
-/// else of neighbour discovery (RFC 4861, section 4).
+/// Returns whether an ICMPv6 message may get a reply. Errors, whose kinds are below 128 (RFC 4443, section 2.1), and
+/// neighbour discovery (RFC 4861, section 4) get none.
 #[inline(always)]
 fn asks(packet: &Packet, offset: usize) -> Option<bool> {
     let kind: &u8 = packet.header(offset + Ipv6Hdr::LEN)?;
@@ -105,7 +106,7 @@ fn ends(packet: &Packet, offset: usize) -> Option<Sum> {
     Sum::default().add_bytes::<{ 2 * size_of::<Address>() }>(packet, offset + ADDRESSES)
 }
 
-/// Gives the header at `to` the addresses of an answer to the packet whose header is at `from`.
+/// Writes the addresses of a reply to the header at `from` into the header at `to`.
 #[inline(always)]
 fn turn(packet: &mut Packet, from: usize, to: usize) -> Option<()> {
     let bytes: &[[u8; 8]; 4] = packet.header(from + ADDRESSES)?;
@@ -113,7 +114,7 @@ fn turn(packet: &mut Packet, from: usize, to: usize) -> Option<()> {
     packet.put(to + ADDRESSES, [c, d, a, b].map(u64::to_ne_bytes))
 }
 
-/// The header of an answer with `PAYLOAD` bytes, without the addresses.
+/// Returns the header of a reply with `PAYLOAD` bytes, without the addresses.
 #[inline(always)]
 fn start<const PAYLOAD: usize>(protocol: u8) -> Words<2> {
     let [high, low] = (PAYLOAD as u16).to_be_bytes();

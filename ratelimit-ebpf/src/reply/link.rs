@@ -1,4 +1,4 @@
-//! What lies in front of IP, and the frame's ends.
+//! The headers in front of IP, and the ends of the frame.
 
 use aya_ebpf::{
     helpers::{bpf_xdp_adjust_head, bpf_xdp_adjust_tail},
@@ -8,28 +8,28 @@ use network_types::eth::EthHdr;
 
 use crate::{
     packet::frame::Packet,
-    parse::parser::{MOST_TAGS, TAG_LENGTH},
+    parse::ethernet::{MOST_TAGS, TAG_LENGTH},
 };
 
-/// Three words of the processor: the Ethernet header and the most tags.
+/// Bytes that are moved: the Ethernet header and the most tags, in three words.
 const MOVED: usize = 24;
 const _: () = assert!(EthHdr::LEN + MOST_TAGS * TAG_LENGTH <= MOVED);
 
-/// The shortest frame on a wire, without its checksum (IEEE 802.3). Network cards fill up what is shorter, most with what lies in
-/// memory there; so a frame that was as long stays so.
+/// Bytes of the shortest frame on a wire, without its checksum (IEEE 802.3). Network cards pad shorter frames, most of
+/// them with old memory. So a frame of this length keeps it.
 const SHORTEST: usize = 60;
 
-/// What the shortest answer lacks of that: a reset over IPv4 without tags.
+/// Bytes that the shortest reply lacks of that: a reset over IPv4 without tags.
 const MOST_PADDING: usize = SHORTEST - (EthHdr::LEN + 40);
 
-/// Whether the frame came from one host and was for one.
+/// Returns whether the frame came from one host and is for one host.
 #[inline(always)]
 pub(super) fn is_for_one(packet: &Packet) -> Option<bool> {
     let [destination, source]: &[[u8; 6]; 2] = packet.header(0)?;
     Some((destination[0] | source[0]) & 1 == 0 && *source != [0; 6])
 }
 
-/// Sends the frame back to where it came from.
+/// Swaps the Ethernet addresses.
 #[inline(always)]
 pub(super) fn turn(packet: &mut Packet) -> Option<()> {
     let bytes: &[[u8; 2]; 6] = packet.header(0)?;
@@ -37,8 +37,7 @@ pub(super) fn turn(packet: &mut Packet) -> Option<()> {
     packet.put(0, [d, e, f, a, b, c].map(u16::to_ne_bytes))
 }
 
-/// Makes room for `N` bytes between the tags and what they lead to, which are more than [`MOVED`]. All offsets into what follows are `N` more
-/// from then on.
+/// Makes room for `N` bytes behind the tags, at least [`MOVED`]. All offsets behind it grow by `N`.
 #[inline(always)]
 pub(super) fn insert<const N: usize>(ctx: &XdpContext) -> Option<Packet> {
     const { assert!(N >= MOVED) };
@@ -48,15 +47,15 @@ pub(super) fn insert<const N: usize>(ctx: &XdpContext) -> Option<Packet> {
     }
     let mut packet = Packet::linear(ctx);
     for at in [0, 8, 16] {
-        // As a number, which LLVM does not make a call to `memmove` of.
+        // As a number, since LLVM turns a move of bytes into a call of `memmove`.
         let word = u64::from_ne_bytes(*packet.header(N + at)?);
-        // What was no tag is overwritten by the headers that there is room for.
+        // The new headers overwrite the bytes that were no tag.
         packet.put(at, word.to_ne_bytes())?;
     }
     Some(packet)
 }
 
-/// Cuts the frame off behind the `needed` bytes of the answer, or fills up the shortest one.
+/// Cuts the frame off behind the `needed` bytes of the reply, or pads the shortest one.
 #[inline(always)]
 pub(super) fn end(ctx: &XdpContext, mut packet: Packet, needed: usize) -> Option<()> {
     for at in 0..MOST_PADDING {

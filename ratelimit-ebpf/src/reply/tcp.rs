@@ -1,4 +1,4 @@
-//! The answer to a segment: a reset, as a port that is closed gives it.
+//! The reply to a segment: the reset that a closed port sends.
 
 use super::checksum::{Sum, Words, word};
 
@@ -10,8 +10,8 @@ const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
 
-/// The reset that a segment of `length` bytes gets, which begins with `header` (RFC 9293, section 3.10.7.1). Its checksum is zero. A
-/// reset gets none, nor a segment whose header contradicts itself.
+/// Returns the reset for a segment of `length` bytes that begins with `header` (RFC 9293, section 3.10.7.1). Its
+/// checksum is zero. A reset gets none, and neither does a segment whose header contradicts itself.
 #[inline(always)]
 pub(super) fn reset(header: Words<5>, length: usize) -> Option<Words<5>> {
     let [ports, sequence, acknowledgement, control, _] = header;
@@ -31,7 +31,7 @@ pub(super) fn reset(header: Words<5>, length: usize) -> Option<Words<5>> {
     Some([ports.rotate_left(16), sequence, acknowledgement, word([begin, flags, 0, 0]), 0])
 }
 
-/// The segment with its checksum, where `sum` is that of what it covers besides.
+/// Returns the segment with its checksum. `sum` is that of the other covered bytes.
 #[inline(always)]
 pub(super) fn sealed(segment: Words<5>, sum: Sum) -> Words<5> {
     let [ports, sequence, acknowledgement, control, _] = segment;

@@ -1,54 +1,58 @@
-//! Which policy a source has that a rule may concern: its own bucket remembers.
+//! The resolved policy of a source, cached in the source's own bucket.
+//!
+//! Each bucket keeps generation, policy and end of validity in one word, so these three never disagree. Any change of
+//! rules makes the word stale.
+//!
+//! New connections belong to the services `tcp-syn`, their port and `tcp`. The port matters for billing if `tcp-syn`
+//! has no rule for the source. So a fourth byte of the class word marks such packets in the key of the bucket.
 
 use ratelimit_common::{
     buckets::bucket::Resolution,
     identity::{class::Classes, source::Source},
-    limits::policy::{ALLOWED_ID, BANNED_ID, COARSE, DENIED_ID, DROP},
+    limits::policy::COARSE,
     maps::control::Control,
     meters::gcra,
     reason::Reason,
 };
 
 use crate::{
-    bpf::{clock::Clock, settings},
-    buckets::{admission, handover},
-    cells::cell,
-    limits::source_bucket,
+    bpf::{clock::Clock, control, settings},
+    buckets::{admission, create, handover},
     maps::{
-        all::{BUCKETS, POLICIES},
-        resize,
+        buckets::{self, Bucket},
+        cells, rules,
     },
-    meters::token_bucket::Tracked,
+    packet::context::Context,
     rules::lookup,
 };
 
-/// The policy of a source that a rule may concern, and the bucket that remembers it, if there is one. `source` becomes of the class that is
-/// billed.
+/// Returns the policy of a source that a rule may match, and the bucket that caches it, if there is one. Sets the class
+/// of `source` to the billed one.
 ///
 /// # Errors
 ///
-/// The reason that decides about the packet where that cannot be told.
+/// Returns the reason that decides about the packet if there is no policy.
 #[inline(always)]
 pub fn track(
     source: &mut Source,
     mut classes: Classes,
     control: &Control,
     now: u64,
-) -> Result<(Option<&'static Tracked>, Resolution), Reason> {
-    // The narrowest class may have no rule for this source: then its bucket says which one has. If that has lost its own meanwhile,
-    // there is only the rule for everything.
+) -> Result<(Option<&'static Bucket>, Resolution), Reason> {
+    // If the narrowest class has no rule for this source, its bucket names the class that has one. If that class has
+    // lost its rule meanwhile, only the rule for everything is left.
     let mut redirected = Resolution::NONE;
     for _ in 0..3 {
-        let found = find(source).filter(|bucket| bucket.resolved().holds(lookup::generation(control), now));
+        let found = buckets::find(source).filter(|bucket| bucket.resolved().holds(control::generation(control), now));
         let (bucket, resolution) = match found {
             Some(bucket) => (Some(bucket), bucket.resolved()),
             None => {
                 let resolution = renew(source, classes, control, now, redirected);
-                (find(source), resolution)
+                (buckets::find(source), resolution)
             }
         };
         match resolution.billed() {
-            Some(class) if settings::is_on(&settings::SERVICES_ON) => {
+            Some(class) if settings::has_services() => {
                 source.class = u16::from(class);
                 classes = Classes::from(class);
                 redirected = resolution;
@@ -59,67 +63,50 @@ pub fn track(
     Err(Reason::NoState)
 }
 
-/// The policy alone, of what stands behind cells: [`Resolution::NOTHING`] where it cannot be told. What a rule for everything
-/// or nothing decides is counted here, with the bucket at hand. A function of its own, for the verifier to go on from it in one state.
+/// Writes the policy of a packet behind cells into its context: [`Resolution::NOTHING`] if there is none. Returns the
+/// bucket that caches it. Not inlined, because of its stack.
 #[inline(never)]
 #[must_use]
-pub fn resolution(source: &mut Source, classes: Classes, control: &Control, now: u64, length: u32) -> Resolution {
-    let Ok((bucket, resolution)) = track(source, classes, control, now) else { return Resolution::NOTHING };
-    if let Some(bucket) = bucket {
-        match resolution.policy() {
-            ALLOWED_ID => bucket.counts.count_passed(1, u64::from(length)),
-            DENIED_ID | BANNED_ID => bucket.counts.count_dropped(DROP, 1, u64::from(length)),
-            _ => {}
-        }
-    }
-    resolution
+pub fn resolve(context: &mut Context, classes: Classes, control: &Control) -> Option<&'static Bucket> {
+    context.resolution = Resolution::NOTHING;
+    let (bucket, resolution) = track(&mut context.source, classes, control, context.now).ok()?;
+    context.resolution = resolution;
+    bucket
 }
 
-/// The bucket of a source.
-#[inline(always)]
-#[must_use]
-pub fn find(source: &Source) -> Option<&'static Tracked> {
-    // SAFETY: nothing here removes the entry, and one that the kernel recycles holds another source's words, all valid.
-    let found = unsafe { BUCKETS.get(source) };
-    if resize::is_on() && found.is_none() {
-        resize::fetch_bucket(source);
-        // SAFETY: as above.
-        return unsafe { BUCKETS.get(source) };
-    }
-    found
-}
-
-/// Resolves the policy of a source and remembers it in its bucket, which is made if there is none and the part of the budget for
-/// records admits one. Rarely called, and looked for by the caller afterwards: so the verifier walks through it once, whether there was a
-/// bucket or not.
+/// Resolves the policy of a source and caches it in its bucket. Creates the bucket if the budget for records admits it.
+/// The caller looks for the bucket afterwards, so the verifier walks through that once, whether there was a bucket or
+/// not.
 ///
-/// What a packet was redirected to is resolved by a part of its classes only, which is enough as long as no rule changes: so it holds no
-/// longer than what has redirected it.
+/// A redirected packet is resolved by some of its classes only, which suffices as long as no rule changes. So the
+/// result is valid no longer than the redirection.
 #[inline(never)]
 fn renew(source: &Source, classes: Classes, control: &Control, now: u64, redirected: Resolution) -> Resolution {
     let mut resolution = lookup::resolve(source, classes, control, now);
     if redirected != Resolution::NONE {
         resolution = resolution.in_generation(redirected.generation());
     }
-    let hash = if cell::is_on() { source.hash(&control.seed) } else { 0 };
-    match find(source) {
-        // If the kernel has given the entry to another source meanwhile, that one's word stays.
-        Some(bucket) => {
-            handover::follow(bucket, hash, resolution, control, now);
+    let (bucket, drained) = (buckets::find(source), gcra::units(now));
+    let cell = if settings::has_cells() { cells::get(source.hash(&control.seed)) } else { None };
+    match (bucket, cell) {
+        // If the kernel has recycled the entry for another source, that source's word stays.
+        (Some(bucket), cell) => {
+            if let Some(cell) = cell {
+                handover::follow(bucket, cell, resolution, control, now);
+            }
             let cached = bucket.resolved();
             let _ = bucket.resolution.compare_exchange(cached.0, resolution.0);
         }
-        None if !cell::is_on() => admission::make(source, gcra::units(now), gcra::units(now), resolution),
-        None if admission::admits_record(control, now) => match POLICIES.get(resolution.policy()) {
+        (None, None) => buckets::insert(source, drained, drained, resolution),
+        (None, Some(cell)) if admission::admits_record(control, now) => match rules::policy(resolution.policy()) {
             Some(policy) => {
-                // By the clock that judges.
                 let clock = if policy.flags & COARSE == 0 { Clock::read(control) } else { Clock::of(control, now) };
-                source_bucket::make(source, hash, policy, resolution, &clock);
+                create::from_cell(source, cell, policy, resolution, &clock);
             }
             // Another class is billed, so this one owes nothing.
-            None => admission::make(source, gcra::units(now), gcra::units(now), resolution),
+            None => buckets::insert(source, drained, drained, resolution),
         },
-        None => {}
+        (None, Some(_)) => {}
     }
     resolution
 }

@@ -1,25 +1,19 @@
-//! What a packet counts as in limits of packets.
+//! The cost of a packet in limits of packets. A cost belongs to the packet, not to the rule, and cells leave room for
+//! the largest one.
 
-use ratelimit_common::identity::class::Classes;
+use ratelimit_common::identity::class::{self, Classes};
 
-use crate::{bpf::settings, maps::all::CLASSES, rules::lookup};
+use crate::{bpf::settings, maps::classes};
 
-/// Whether packets of some services count as more than one.
-#[inline(always)]
-#[must_use]
-pub fn are_on() -> bool {
-    settings::is_on(&settings::COSTS_ON)
-}
-
-/// The cost of a packet of these classes: that of the narrowest service which has one.
+/// Returns the cost of a packet of these classes: that of the narrowest service with a cost.
 #[inline(always)]
 #[must_use]
 pub fn of(classes: Classes) -> u32 {
     let mut cost = 0;
-    if are_on() {
-        lookup::each(classes, |class| {
+    if settings::has_costs() {
+        class::each(classes, settings::has_services(), |class| {
             if cost == 0 {
-                cost = CLASSES.get(u32::from(class)).map_or(0, |entry| u32::from(entry.cost));
+                cost = classes::cost(class);
             }
         });
     }

@@ -1,4 +1,8 @@
-//! Who a packet is billed to.
+//! The source that a packet is billed to.
+//!
+//! If a rule for a part of an IPv6 source exists, every IPv6 packet that a rule may match looks up its longest prefix.
+//! Without such a rule, none of this code runs. Rules of whole IPv6 sources are in `PREFIX_RULES` too, so that parts
+//! find them. `SOURCE_RULES` is for addresses.
 
 use ratelimit_common::{
     identity::{
@@ -9,30 +13,20 @@ use ratelimit_common::{
 };
 
 use crate::{
-    bpf::settings,
-    rules::{lookup, match_word::DEFAULT_DEPTH},
+    bpf::{control, settings},
+    rules::lookup,
 };
 
-/// Makes an address the source that its packet is billed to: the address for IPv4; for IPv6 its prefix, or the longer prefix
-/// of a rule that the operator made for a part of it, which there can be only if a rule may concern the address.
+/// Turns an address into the source that its packet is billed to. For IPv4 this is the address. For IPv6 it is the
+/// prefix, or the longer prefix of a rule for a part of it. Such a rule can exist only if a rule may match the address.
 #[inline(always)]
-pub fn identify(address: &mut Source, classes: Classes, control: &Control, now: u64, is_concerned: bool) {
+pub fn identify(address: &mut Source, classes: Classes, control: &Control, now: u64, may_match: bool) {
     if address.family == IPV6 {
-        // SAFETY: a reference is readable; volatile because the user side writes it.
-        let narrow_rules = unsafe { core::ptr::read_volatile(&raw const control.narrow_rules) };
         let mut prefix = address.bits(settings::IPV6_PREFIX.load() as u8);
-        if is_concerned && narrow_rules != 0 {
-            prefix = prefix.max(longest_of_all(address, classes, now));
+        if may_match && control::has_narrow_rules(control) {
+            prefix = prefix.max(lookup::longest_prefix(address, classes, now));
         }
         *address = address.shortened(prefix);
     }
     *address = address.of_classes(classes);
-}
-
-/// Bits of the longest prefix around `address` that has a rule for any of the classes; 0 if there is none.
-#[inline(never)]
-fn longest_of_all(address: &Source, classes: Classes, now: u64) -> u8 {
-    let mut longest = DEFAULT_DEPTH;
-    lookup::each(classes, |class| longest = longest.max(lookup::find(address, class, now).depth()));
-    (longest - DEFAULT_DEPTH).saturating_sub(1) as u8
 }

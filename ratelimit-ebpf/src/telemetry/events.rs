@@ -1,91 +1,75 @@
-//! Tells of what happens, for whoever reads it. Off the way of packets that pass, and of those that a note refuses.
+//! Writes events into an array, round and round: sources that are refused for the first time in ten seconds, and bans.
+//!
+//! Packets that pass, or that a cached refusal drops, never reach this code. A ring buffer would have one reader and
+//! would be full without one. Here each reader has its own position, sees from the numbers which events it missed, and
+//! affects nothing. A number is exchanged before and after the rest of an event, so a reader detects a half-written
+//! event.
 
 use ratelimit_common::{
     buckets::bucket::IN_SHADOW,
     limits::limit::SECOND,
-    maps::event::{self, BANNED, Event, PER_SECOND, QUIET, REFUSED, SAMPLE, SHADOWED, Written},
-    meters::gcra::{self, Answer, Units},
+    maps::event::{BANNED, Event, PER_SECOND, QUIET, REFUSED, SAMPLE, SHADOWED},
+    meters::gcra::{self, Units},
 };
 
 use crate::{
-    bpf::{
-        atomic::Word,
-        verifier::{given, key},
-    },
-    cells::cell,
+    bpf::verifier::{given, key},
     maps::{
-        all::{EVENTS, EVENTS_WRITTEN},
+        buckets::Bucket,
+        cells::Cell,
         counts,
+        events::{self, Head},
+        exchange::{Charge, FEW_TRIES, exchange},
     },
-    meters::{
-        charge::{self, Charge, FEW_TRIES},
-        token_bucket::Tracked,
-    },
-    packet::context::Visit,
+    meters::budget,
+    packet::context::Context,
 };
 
-/// An [`Event`] as the CPUs share it.
-pub type Slot = [Word; 8];
-const _: () = assert!(size_of::<Slot>() == size_of::<Event>());
-
-/// [`Written`] as the CPUs share it.
-#[repr(C)]
-pub struct Head {
-    events: Word,
-    left_out: Word,
-    budget: Word,
-    reserved: Word,
-}
-const _: () = assert!(size_of::<Head>() == size_of::<Written>());
-
-/// What one event costs of a second.
+/// Cost of one event in the budget of a second.
 const COST: Units = gcra::units(SECOND / PER_SECOND);
-/// As many as a second has may come at once.
+/// Burst of the budget: the events of one second.
 const BURST: Units = gcra::units(SECOND);
 
-/// A limit has refused this packet, and this action is what becomes of it. That is told of where its source was not refused of late: before the
-/// refusal is noted.
+/// Writes that a limit has refused this packet, with the action, unless the source was refused shortly before. `cell`
+/// holds its cached refusal, from before this packet's refusal is cached.
 #[inline(always)]
-pub fn refused(visit: &Visit, bucket: &Tracked, action: u8) {
-    if is_new(visit, bucket) {
+pub fn refused(context: &Context, cell: Option<&Cell>, bucket: &Bucket, action: u8) {
+    if is_new(context, cell, bucket) {
         let kind = if counts::is_shadow(action) { SHADOWED } else { REFUSED };
         let dropped = if bucket.counts.can_count(action) { bucket.counts.dropped() & !IN_SHADOW } else { 0 };
-        write_event(visit, kind, 0, dropped);
+        write_event(context, kind, 0, dropped);
     }
 }
 
-/// The source of this packet is banned until that time.
+/// Writes that the source of this packet is banned until that time.
 #[inline(always)]
-pub fn banned(visit: &Visit, until: u64) {
-    write_event(visit, BANNED, until, 0);
+pub fn banned(context: &Context, until: u64) {
+    write_event(context, BANNED, until, 0);
 }
 
 #[inline(always)]
-fn is_new(visit: &Visit, bucket: &Tracked) -> bool {
-    if cell::is_on()
-        && let Some(cell) = cell::cell(visit.note_hash)
-        && let Some((note, _)) = cell.about(visit.note_hash)
-    {
-        // A deny that has been lifted was no refusal by a limit.
-        return note.is_of_all() || note.ended_before(gcra::units(visit.now), gcra::units(QUIET));
+fn is_new(context: &Context, cell: Option<&Cell>, bucket: &Bucket) -> bool {
+    if let Some((refusal, _)) = cell.and_then(|cell| cell.refusal_of(context.refusal_hash)) {
+        // A deny that was lifted is no refusal by a limit.
+        return refusal.refuses_everything() || refusal.ended_before(gcra::units(context.now), gcra::units(QUIET));
     }
     (bucket.counts.dropped() & !IN_SHADOW).is_multiple_of(SAMPLE)
 }
 
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn write_event(visit: *const Visit, kind: u32, until: u64, dropped: u64) -> u32 {
-    let (Some(visit), Some(head)) = (given(visit), EVENTS_WRITTEN.get(0)) else { return 0 };
-    let Some(number) = take(head, gcra::units(visit.now)) else {
+fn write_event(context: *const Context, kind: u32, until: u64, dropped: u64) -> u32 {
+    let (Some(context), Some(head)) = (given(context), events::head()) else { return 0 };
+    let Some(number) = take(head, gcra::units(context.now)) else {
         head.left_out.add(1);
         return 0;
     };
-    let Some(slot) = EVENTS.get(event::place(number)) else { return 0 };
+    let Some(slot) = events::slot(number) else { return 0 };
     let [number_word, rest @ ..] = slot;
-    // Exchanges, since nothing else keeps a reader from seeing the number before the rest of it.
+    // Exchanges, since nothing else keeps a reader from seeing the number before the rest of the event.
     let _ = number_word.compare_exchange(number_word.load(), 0);
-    let (source, reason) = (key(&visit.source), visit.reason as u32);
-    let event = Event { number, time: visit.now, source, until, dropped, kind, reason };
+    let (source, reason) = (key(&context.source), context.reason as u32);
+    let event = Event { number, time: context.now, source, until, dropped, kind, reason };
     let [_, words @ ..] = event.words();
     for (place, word) in rest.iter().zip(words) {
         place.store(word);
@@ -94,17 +78,13 @@ fn write_event(visit: *const Visit, kind: u32, until: u64, dropped: u64) -> u32 
     1
 }
 
-/// The number of one more event, if there may be one. Where several CPUs have one at the same time, some are left out.
+/// Returns the number of the next event, if the budget has room. If several CPUs have an event at the same time, some
+/// are left out.
 #[inline(always)]
 fn take(head: &Head, now: Units) -> Option<u64> {
-    let budget = charge::exchange::<FEW_TRIES>(&head.budget, |seen| match gcra::ask(seen, now, COST, BURST, BURST) {
-        Answer::Admit(next) => Some(next),
-        Answer::Refuse => None,
-        // A clock that was set back, as tests do.
-        Answer::Cap(_) => Some(now.wrapping_add(COST)),
-    });
+    let budget = exchange::<FEW_TRIES>(&head.budget, |seen| budget::next(seen, now, COST, BURST));
     let mut number = 0;
-    let counted = charge::exchange::<FEW_TRIES>(&head.events, |seen| {
+    let counted = exchange::<FEW_TRIES>(&head.events, |seen| {
         number = seen.wrapping_add(1);
         (budget == Charge::Paid).then_some(number)
     });

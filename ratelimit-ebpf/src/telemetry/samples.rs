@@ -1,6 +1,12 @@
-//! Records of sources that exceed nothing, so that the busy ones can be listed.
+//! Records of sources within their limit, so that `sources` can list the busy ones.
+//!
+//! One of 256 admitted packets is recorded in the source's bucket. A source without a limit is counted exactly while it
+//! has a bucket.
 
-use ratelimit_common::{maps::control::SAMPLE_RATE, meters::gcra};
+use ratelimit_common::{
+    maps::control::{Control, SAMPLE_RATE},
+    meters::gcra,
+};
 
 use crate::{
     bpf::{
@@ -8,45 +14,45 @@ use crate::{
         verifier::{given, key},
     },
     buckets::admission,
-    maps::all::CONTROL,
-    packet::context::Visit,
-    rules::cache,
+    maps::buckets,
+    packet::context::Context,
 };
 
-/// Whether a packet that passed is one of those to be recorded: one in [`SAMPLE_RATE`], drawn by what nobody can foresee.
+/// Returns whether a packet that passed is recorded: one in [`SAMPLE_RATE`], drawn by a number that senders cannot
+/// predict.
 #[inline(always)]
 #[must_use]
 pub fn is_due(hash: u64, level: u64) -> bool {
     settings::is_on(&settings::SAMPLE_ON) && random::one_of(SAMPLE_RATE, hash ^ level)
 }
 
-/// Records one packet for all that it stands for, within the budget. Bans may go by that: where a cell has room, its sources' own buckets
-/// owe nothing any more of what they were handed.
+/// Records one packet for the whole sample, within the budget. Bans may rely on that count: while a cell has room, the
+/// buckets of its sources owe nothing of the handed-over debt.
 #[inline(always)]
-pub fn record(visit: &Visit) {
-    record_packets(visit, SAMPLE_RATE);
+pub fn record(context: &Context, control: &Control) {
+    record_packets(context, control, SAMPLE_RATE);
 }
 
-/// Counts a packet of a source that has no limit, exactly, as long as there is room for its bucket.
+/// Counts a packet of a source without a limit, exactly, as long as its bucket has room.
 #[inline(always)]
-pub fn observe(visit: &Visit) {
-    record_packets(visit, 1);
+pub fn observe(context: &Context, control: &Control) {
+    record_packets(context, control, 1);
 }
 
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn record_packets(visit: *const Visit, packets: u64) -> u32 {
-    let (Some(visit), Some(control)) = (given(visit), CONTROL.get(0)) else { return 0 };
-    let source = key(&visit.source);
-    let mut found = cache::find(&source);
-    if found.is_none() && settings::is_on(&settings::SAMPLE_ON) && admission::admits_record(control, visit.tick) {
-        let now = gcra::units(visit.now);
-        // What fits its cell's part is no debt of the own bucket.
-        admission::make(&source, now, now, visit.resolution);
-        found = cache::find(&source);
+fn record_packets(context: *const Context, control: *const Control, packets: u64) -> u32 {
+    let (Some(context), Some(control)) = (given(context), given(control)) else { return 0 };
+    let source = key(&context.source);
+    let mut found = buckets::find(&source);
+    if found.is_none() && settings::is_on(&settings::SAMPLE_ON) && admission::admits_record(control, context.tick) {
+        let now = gcra::units(context.now);
+        // The own bucket owes nothing for packets within the cell's share.
+        buckets::insert(&source, now, now, context.resolution);
+        found = buckets::find(&source);
     }
     if let Some(bucket) = found {
-        bucket.counts.count_passed(packets, packets * u64::from(visit.length()));
+        bucket.counts.count_passed(packets, packets * u64::from(context.length()));
     }
     0
 }

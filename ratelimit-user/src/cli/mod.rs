@@ -1,43 +1,47 @@
-//! Words in, words out: one file per command.
+//! The command line. This folder parses arguments, calls the layers below, and prints. What changes an instance belongs
+//! to `controller` and `dataplane`.
+//!
+//! Each command has one file. It does one thing and prints the result. Lists on standard input are read and checked
+//! line by line.
 
-mod access;
-mod attach;
-mod change;
-mod check;
-mod confirm;
-mod cost;
-mod detach;
-mod doctor;
-mod events;
-mod follow;
-mod limit;
-mod many;
-mod metrics;
-mod output;
-mod run;
-mod sources;
-mod status;
-mod upgrade;
+mod daemon;
+mod print;
+mod program;
+mod rules;
+mod show;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{iter, path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
 use clap::{CommandFactory as _, Parser, Subcommand, error::ErrorKind};
 
-use crate::{controller::notify::journal, dataplane::instance::open::PINS};
-use output::Output;
+use self::{
+    daemon::{check, reload, run, save},
+    print::{
+        answer::Answer,
+        output::{self, Output},
+    },
+    program::{attach, confirm, detach, upgrade},
+    rules::{access, cost, limit},
+    show::{doctor, events, metrics, sources, status},
+};
+use crate::{controller::notify::journal, dataplane::pins::layout::PINS};
 
-/// Throttles packets per source in the kernel, before the network stack sees them.
+/// Limits how many packets and bytes each source may send. The kernel drops the rest before the network stack sees it.
 ///
-/// RATE is 1000/s, 1.5k/s, 500/h or 3/m for packets; 10MB/s or 100Mbit/s for bytes. Exit status: 0 done, 1 a negative answer, 2 an error.
+/// RATE is a number of packets or bytes per s, m, h or d: 1000/s, 1.5k/s, 500/h or 3/m for packets, 10MB/s or 100Mbit/s
+/// for bytes. A source is an IPv4 address or an IPv6 prefix, by default a /64. Rules and counters stay in the kernel
+/// when a command ends.
+///
+/// Exit status: 0 done, 1 negative answer, 2 error.
 #[derive(Debug, Parser)]
 #[command(name = "ratelimit", version, max_term_width = 100)]
 struct Arguments {
     /// Print JSON
-    #[arg(short, long, global = true)]
+    #[arg(short, long, global = true, help_heading = "Global options")]
     json: bool,
-    /// Folder of the pinned program and maps; one instance each
-    #[arg(long, global = true, value_name = "DIR", env = "RATELIMIT_PINS", default_value = PINS)]
+    /// Folder that holds the program and maps of an instance. Each folder is an instance with its own rules
+    #[arg(long, global = true, value_name = "DIR", env = "RATELIMIT_PINS", default_value = PINS, help_heading = "Global options")]
     pins: PathBuf,
     #[command(subcommand)]
     command: Command,
@@ -45,64 +49,74 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Attach to interfaces, or update the program on interfaces that have it; without a rate, only observe
+    /// Attach to network interfaces; without a rate, packets are only counted
+    ///
+    /// Attaches the program to network interfaces, and sets the default limit if a rate is given. Without a rate and
+    /// without rules, every packet passes and is counted. On an interface that is attached already, the command
+    /// replaces the program by this version's, without a gap, and changes the settings that are given.
+    ///
+    /// The address of your SSH session is allowed automatically on the first attach.
     Attach(attach::Arguments),
-    /// Let an attach with --confirm stay
+    /// Keep what `attach --confirm` has done
     Confirm,
     /// Detach from interfaces; --all also removes every rule
     Detach(detach::Arguments),
-    /// Bring what another version has left to this one, with all rules and without a gap; needs all of root's privileges
+    /// Convert an instance of another version to this version
+    ///
+    /// Converts an instance that another version of ratelimit has attached. Rules, buckets and counters are kept, and
+    /// no packet passes unchecked meanwhile. Needs full root privileges.
     Upgrade,
-    /// Limit what each source of a prefix may send
+    /// Set, delete or list limits for sources
     #[command(subcommand)]
     Limit(limit::Command),
-    /// Let sources pass whatever they send
+    /// Let all packets of a source pass
     #[command(subcommand)]
     Allow(access::AllowCommand),
-    /// Drop all that sources send
+    /// Drop all packets of a source
     #[command(subcommand)]
     Deny(access::DenyCommand),
-    /// Let packets of a service count as more than one in limits of packets
+    /// Count each packet of a service as several packets
     #[command(subcommand)]
     Cost(cost::Command),
-    /// Put a configuration file in force, and follow it: a daemon, which packets do not need
+    /// Run a daemon that applies a configuration file and follows its changes
+    ///
+    /// Applies a configuration file, and applies it again whenever it changes. Limits stay in force when the daemon
+    /// ends.
     Run(run::Arguments),
-    /// Have the daemon read its file again; it does so by itself when the file changes
-    Reload(run::ReloadArguments),
-    /// Print what is in force as a configuration file: interfaces, settings, costs and rules; [metrics] is the daemon's alone
+    /// Make the daemon read its configuration file now
+    ///
+    /// Makes the daemon read its configuration file now. The daemon also does so by itself when the file changes.
+    Reload(reload::Arguments),
+    /// Print what is in force as a configuration file
+    ///
+    /// Prints the interfaces, settings, costs and rules that are in force as a configuration file. Bans are left out.
+    /// [metrics] is left out too, because only the daemon knows it.
     Save,
-    /// Print the daemon's numbers once, as Prometheus reads them
+    /// Print the daemon's metrics once, in the format of Prometheus
     Metrics,
-    /// Say what is wrong with a configuration file; changes nothing
+    /// List the problems of a configuration file; changes nothing
     Check(check::Arguments),
-    /// Say what will hurt, before or while attached, and what mends it; changes nothing
+    /// Look for problems of this host and how to fix them; changes nothing
     ///
-    /// Looks at privileges, kernel, interfaces, traffic (for a second), tables, the SSH session and other limiters. Exit status 1 if there is a warning or an error.
+    /// Checks privileges, kernel, interfaces, one second of traffic, tables, your SSH session and other rate limiters.
+    /// Works before and after `attach`. Exit status 1 if there is a warning or an error.
     Doctor(doctor::Arguments),
-    /// Show where ratelimit is attached and what became of the packets
+    /// Show interfaces, and passed and dropped packets by reason
     Status(status::Arguments),
-    /// Print what happens until Ctrl-C: who is throttled or banned, and for whom that has ended
+    /// Print events until Ctrl-C: sources that are throttled or banned, and the end of that
     ///
-    /// A source is throttled once a limit refuses it, and no longer when it was not refused for 10 seconds. The kernel side tells of 100 a
-    /// second at most; how many were left out is said.
+    /// A source is throttled when a limit refuses its packets. That ends when no packet was refused for 10 seconds. The
+    /// kernel reports at most 100 events per second. If there are more, a line tells how many were left out.
     Events(events::Arguments),
-    /// Show the tracked sources
+    /// List tracked sources with their packets
     ///
-    /// Unless attached with --front off, sources that exceed nothing are recorded by samples of one packet in 256, so that what has passed
-    /// within a limit is an estimate, and a quiet source may be missing. What was dropped over a limit or by a deny is exact, unless three
-    /// sources of a cell have exceeded a limit (two with --unknown): then some of it is missing. Drops as not-admitted and over-unknown are in `ratelimit status` alone.
+    /// For sources within their limit, one packet in 256 is recorded. So their passed packets are an estimate, and a
+    /// quiet source may be missing. `attach --front off` counts every packet instead.
+    ///
+    /// Drops over a limit or by a deny are exact, unless three sources that share a cell exceed their limits (two with
+    /// `--unknown`). Then some are missing. Drops with the reasons not-admitted and over-unknown are only in `ratelimit
+    /// status`.
     Sources(sources::Arguments),
-}
-
-/// How a command ended, if not with an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Answer {
-    /// Done: exit status 0.
-    Done,
-    /// A negative answer: exit status 1.
-    Negative,
-    /// Another process has said it, and ended with this status.
-    Said(u8),
 }
 
 /// Runs the command line of this process.
@@ -111,7 +125,7 @@ pub fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) if !error.use_stderr() => {
-            // Help and version were asked for; a reader that has gone away is none of our failures.
+            // This is help or the version. A closed pipe is not an error.
             let _ = error.print();
             return ExitCode::SUCCESS;
         }
@@ -120,7 +134,7 @@ pub fn main() -> ExitCode {
     match run(arguments) {
         Ok(Answer::Done) => ExitCode::SUCCESS,
         Ok(Answer::Negative) => ExitCode::FAILURE,
-        Ok(Answer::Said(status)) => ExitCode::from(status),
+        Ok(Answer::Reported(status)) => ExitCode::from(status),
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => fail(&format!("{error:#}")),
     }
@@ -132,7 +146,7 @@ pub fn main() -> ExitCode {
 ///
 /// Fails where the command line would be refused. A request for help is none.
 pub fn accepts<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<(), clap::Error> {
-    let words = std::iter::once("ratelimit").chain(words);
+    let words = iter::once("ratelimit").chain(words);
     Arguments::try_parse_from(words).map(drop).or_else(|error| if error.use_stderr() { Err(error) } else { Ok(()) })
 }
 
@@ -149,8 +163,8 @@ fn run(arguments: Arguments) -> Result<Answer> {
         Command::Deny(command) => access::deny(&command, &pins, output),
         Command::Cost(command) => cost::run(&command, &pins, output),
         Command::Run(arguments) => run::run(&arguments, &pins),
-        Command::Reload(arguments) => run::reload(&arguments, &pins, output),
-        Command::Save => run::save(&pins, output),
+        Command::Reload(arguments) => reload::run(&arguments, &pins, output),
+        Command::Save => save::run(&pins, output),
         Command::Metrics => metrics::run(&pins, output),
         Command::Check(arguments) => check::run(&arguments, output),
         Command::Doctor(arguments) => doctor::run(&arguments, &pins, output),
@@ -165,10 +179,10 @@ fn fail(message: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// The parser's message and its tip, without its usage, which fill several lines.
+/// Returns the parser's message and its tip in one line, without the usage.
 fn one_line(error: &clap::Error) -> String {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        return "the command is not complete: `ratelimit help` lists all".to_owned();
+        return "the command is incomplete: `ratelimit help` lists all commands".to_owned();
     }
     let text = error.to_string();
     let message = text.strip_prefix("error: ").unwrap_or(&text);
@@ -176,12 +190,12 @@ fn one_line(error: &clap::Error) -> String {
     let message = lines.collect::<Vec<_>>().join(" ");
     let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
     let help = format!("see `{}`", help_for(std::env::args().skip(1)));
-    // Among the options of a command, what is similar by its letters is seldom what was meant.
+    // For options, the parser suggests names of similar letters, which are seldom the intended ones.
     let tip = tip.filter(|_| error.kind() != ErrorKind::UnknownArgument);
     format!("{message} ({})", tip.unwrap_or(&help))
 }
 
-/// The command that explains those words.
+/// Returns the help command for these words of a command line.
 fn help_for(words: impl Iterator<Item = String>) -> String {
     let (mut command, mut help) = (Arguments::command(), "ratelimit help".to_owned());
     for word in words.filter(|word| !word.starts_with('-')) {
@@ -191,3 +205,6 @@ fn help_for(words: impl Iterator<Item = String>) -> String {
     }
     help
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! The table about the numbers that the daemon serves.
+//! The table `[metrics]`.
 
 use std::{fmt, fs, io::Read as _, net::SocketAddr, os::unix::fs::PermissionsExt as _, path::PathBuf, str::FromStr};
 
@@ -7,36 +7,36 @@ use super::{
     table::{Table, Value},
 };
 
-/// Sources that can be listed: each of them makes several series.
+/// The largest number of named sources. Each makes several time series.
 const MOST_SOURCES: i64 = 1_000;
 
-/// Characters of a token: fewer could be guessed, and nobody types more.
+/// The length of a token. A shorter one could be guessed.
 const TOKEN: std::ops::RangeInclusive<usize> = 16..=4_096;
 
-/// What a file says of the numbers.
+/// The metrics that the daemon serves.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Metrics {
-    /// Where they are served besides the daemon's folder.
+    /// The address that serves them, besides the socket in the daemon's folder.
     pub listen: Option<Listen>,
-    /// Sources that are listed by name.
+    /// The number of sources with metrics of their own.
     pub sources: usize,
 }
 
-/// An address that serves them.
+/// An address that serves metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listen {
-    /// Of this machine.
+    /// A local address with its port.
     pub address: SocketAddr,
-    /// What who asks has to say. There is one wherever others than this machine could ask.
+    /// The token that a request must have. An address that other machines can reach always has one.
     pub token: Option<Token>,
 }
 
-/// A secret, which is never printed.
+/// A secret that is never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
 impl Token {
-    /// Its bytes.
+    /// Returns its bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.0.as_bytes()
@@ -59,7 +59,7 @@ struct MetricsOptions {
     sources: u16,
 }
 
-/// An address with a port that can be told to others.
+/// An address with a fixed port.
 #[derive(Debug, Clone, Copy)]
 struct Address(SocketAddr);
 
@@ -72,7 +72,7 @@ impl FromStr for Address {
     }
 }
 
-/// Reads the table, and the token that it names.
+/// Reads the table, and the token file that it names.
 pub(super) fn read(top: &Table<'_>) -> Metrics {
     let Some(table) = top.get("metrics").and_then(Value::table) else { return Metrics::default() };
     let Some(options) = options::read::<MetricsOptions>(&table, &[]) else { return Metrics::default() };
@@ -88,10 +88,10 @@ pub(super) fn read(top: &Table<'_>) -> Metrics {
     match options.listen {
         Some(Address(address)) if !address.ip().is_loopback() && table.get("token-file").is_none() => wrong(
             "listen",
-            "others than this machine could ask there: give token-file, or listen on 127.0.0.1 or [::1]".to_owned(),
+            "other machines can reach this address: add token-file, or listen on 127.0.0.1 or [::1]".to_owned(),
         ),
         None if table.get("token-file").is_some() => {
-            wrong("token-file", "nobody is asked for it without listen".to_owned());
+            wrong("token-file", "the token is used for listen only: add listen, or remove token-file".to_owned());
         }
         _ => {}
     }
@@ -99,19 +99,19 @@ pub(super) fn read(top: &Table<'_>) -> Metrics {
     Metrics { listen, sources: options.sources.into() }
 }
 
-/// The token in a file that only its owner and group can read.
+/// Reads the token from a file that only its owner and group can read.
 fn token(path: &std::path::Path) -> Result<Token, String> {
     if !path.is_absolute() {
-        return Err("expected a path from / on".to_owned());
+        return Err("expected an absolute path".to_owned());
     }
     let refused = |error: std::io::Error| format!("cannot be read: {error}");
-    // A pipe would keep us waiting for whoever writes to it.
+    // Opening a pipe would block until another process writes to it.
     if !fs::metadata(path).map_err(refused)?.is_file() {
-        return Err("is no file".to_owned());
+        return Err("is not a regular file".to_owned());
     }
     let file = fs::File::open(path).map_err(refused)?;
     if file.metadata().map_err(refused)?.permissions().mode() & 0o007 != 0 {
-        return Err(format!("everybody on this machine has access to it: chmod o= {}", path.display()));
+        return Err(format!("every user of this machine has access to it: run `chmod o= {}`", path.display()));
     }
     let mut text = String::new();
     file.take(*TOKEN.end() as u64 + 2).read_to_string(&mut text).map_err(refused)?;
@@ -119,6 +119,10 @@ fn token(path: &std::path::Path) -> Result<Token, String> {
     if TOKEN.contains(&token.len()) && token.bytes().all(|byte| byte.is_ascii_graphic()) {
         Ok(Token(token.to_owned()))
     } else {
-        Err(format!("expected one line of {} to {} letters, digits and signs in it", TOKEN.start(), TOKEN.end()))
+        Err(format!(
+            "expected one line with {} to {} letters, digits and punctuation marks in it",
+            TOKEN.start(),
+            TOKEN.end()
+        ))
     }
 }

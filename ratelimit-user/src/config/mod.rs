@@ -1,13 +1,18 @@
-//! The configuration file: text into a model that is valid as a whole, or everything that is wrong with it.
+//! The configuration file. This folder turns its text into a [`Config`] that is valid as a whole, or into a list of all
+//! its problems. How a file is put in force belongs to `controller`.
+//!
+//! A file is read part by part: first everything except rules, then rules in groups of some hundred. The tree of a
+//! hundred thousand rules would take 200 MB. If anything is wrong, the file is read again as a whole, so that every
+//! problem has its place in the file.
 
 pub mod metrics;
 mod options;
 mod parts;
 mod policies;
 pub mod problem;
-mod room;
 mod rules;
 pub mod save;
+mod space;
 mod table;
 
 use std::{collections::HashMap, fs, path::Path};
@@ -25,23 +30,23 @@ use self::{
     table::{Page, Table},
 };
 use crate::{
-    dataplane::{attach::attachment::Mode, program::loader::Wanted},
-    service::ServiceName,
+    dataplane::{attach::attachment::Mode, program::loader::RequestedSettings},
     settings::{RateOrOff, SettingsArguments},
+    text::service::ServiceName,
 };
 
-/// What a file says.
+/// The content of a file.
 #[derive(Debug, Clone, Default)]
 pub struct Config {
-    /// Where to attach.
+    /// Interfaces to attach to.
     pub interfaces: Vec<Interface>,
     /// Settings of the program.
-    pub wanted: Wanted,
-    /// Rules, the defaults among them. No two are about the same.
+    pub requested: RequestedSettings,
+    /// Rules, including the defaults. No two have the same target.
     pub rules: Vec<Planned>,
-    /// What packets of services count as.
+    /// What a packet of a service counts as.
     pub costs: Vec<(Service, u32)>,
-    /// What the daemon tells others in numbers.
+    /// Which metrics the daemon serves, and where.
     pub metrics: Metrics,
 }
 
@@ -50,13 +55,13 @@ pub struct Config {
 pub struct Interface {
     /// Its name.
     pub name: String,
-    /// Where the program runs; nothing where it stays as it is, or is native.
+    /// Where the program runs. None keeps the mode, or is native for a new interface.
     pub mode: Option<Mode>,
-    /// Packets per second that it can take altogether, 0 for none; nothing where it stays as it is.
+    /// Packets per second that it can take in total, 0 for none. None keeps the capacity.
     pub capacity: Option<u64>,
 }
 
-/// The modes, as a file names them.
+/// The modes by their names in a file.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum ModeName {
     Auto,
@@ -73,29 +78,29 @@ struct InterfaceOptions {
     capacity: Option<RateOrOff>,
 }
 
-/// What stands before the first table.
+/// Keys and tables at the top level.
 const TOP: [&str; 8] = ["interfaces", "interface", "settings", "default", "service", "policy", "rule", "metrics"];
 
-/// What is told of a file without any key. One that is just being written is as empty, and must not take everything away.
-const SAYS_NOTHING: &str = "the file says nothing: write interfaces = [] if nothing is to be attached or limited";
+/// The problem of an empty file. A file that is being written can be empty, and must not remove every rule.
+const EMPTY: &str = "the file is empty: write interfaces = [] to attach to nothing";
 
 /// Reads a file.
 ///
 /// # Errors
 ///
-/// [`ConfigError`] with everything that is wrong.
+/// Fails with all problems of the file.
 pub fn read(path: &Path) -> Result<Config, ConfigError> {
     let text = fs::read_to_string(path).map_err(|cause| ConfigError::Unreadable { path: path.to_owned(), cause })?;
     parse(&text).map_err(|problems| ConfigError::Wrong { path: path.to_owned(), problems })
 }
 
-/// Reads the text of a file, and the token whose file it names.
+/// Reads the text of a file, and the token file that it names.
 ///
 /// # Errors
 ///
-/// Everything that is wrong, from the beginning on.
+/// Fails with all problems, in the order of the text.
 pub fn parse(text: &str) -> Result<Config, Vec<Problem>> {
-    // What is wrong is told of the whole.
+    // Problems are reported with their places in the whole text.
     in_parts(text).map_or_else(|| whole(text), Ok)
 }
 
@@ -107,7 +112,7 @@ fn whole(text: &str) -> Result<Config, Vec<Problem>> {
     }
     let mut config = Config::default();
     if errors.is_empty() && entries.get_ref().is_empty() {
-        page.wrong(0..0, SAYS_NOTHING);
+        page.wrong(0..0, EMPTY);
     } else if errors.is_empty() {
         let top = Table::new(&page, 0..0, entries.get_ref());
         config = read_top(&page, &top, &mut |_| {});
@@ -116,12 +121,12 @@ fn whole(text: &str) -> Result<Config, Vec<Problem>> {
     if problems.is_empty() { Ok(config) } else { Err(problems) }
 }
 
-/// Reads a file part by part. Nothing where anything is wrong, or has to be read with the rest.
+/// Reads a file part by part. Returns None if anything is wrong, or if rules are written in another way.
 fn in_parts(text: &str) -> Option<Config> {
     let Parts { others, rules } = Parts::of(text);
     let (entries, errors) = DeTable::parse_recoverable(&others);
-    let says_nothing = entries.get_ref().is_empty() && rules.is_empty();
-    if !errors.is_empty() || says_nothing || entries.get_ref().contains_key("rule") {
+    let is_empty = entries.get_ref().is_empty() && rules.is_empty();
+    if !errors.is_empty() || is_empty || entries.get_ref().contains_key("rule") {
         return None;
     }
     let page = Page::new(&others);
@@ -132,7 +137,7 @@ fn in_parts(text: &str) -> Option<Config> {
     (is_good && page.problems().is_empty()).then_some(config)
 }
 
-/// Adds the rules of a part. Whether all is well.
+/// Adds the rules of a part. Returns whether it has no problem.
 fn add_rules(text: &str, into: &mut rules::Rules<'_>) -> bool {
     let (entries, errors) = DeTable::parse_recoverable(text);
     let page = Page::new(text);
@@ -142,20 +147,20 @@ fn add_rules(text: &str, into: &mut rules::Rules<'_>) -> bool {
     errors.is_empty() && page.problems().is_empty()
 }
 
-/// Reads all, and rules that stand elsewhere by `more`.
+/// Reads everything at the top level. `more` adds rules from other parts.
 fn read_top(page: &Page<'_>, top: &Table<'_>, more: &mut dyn FnMut(&mut rules::Rules<'_>)) -> Config {
     top.expect_keys(&TOP, &[]);
     let mut config = Config { interfaces: interfaces(page, top), metrics: metrics::read(top), ..Config::default() };
     if let Some(table) = top.get("settings").and_then(table::Value::table) {
-        match options::read::<SettingsArguments>(&table, &[]).map(|settings| settings.wanted()) {
-            Some(Ok(wanted)) => config.wanted = wanted,
+        match options::read::<SettingsArguments>(&table, &[]).map(|settings| settings.requested()) {
+            Some(Ok(requested)) => config.requested = requested,
             Some(Err(error)) => table.wrong(options::in_file(&error.to_string())),
             None => {}
         }
     }
     let has_capacity =
         config.interfaces.iter().any(|interface| interface.capacity.is_some_and(|capacity| capacity != 0));
-    let ipv6_prefix = config.wanted.ipv6_prefix.unwrap_or(IPV6_PREFIX_DEFAULT) as u8;
+    let ipv6_prefix = config.requested.ipv6_prefix.unwrap_or(IPV6_PREFIX_DEFAULT) as u8;
     let policies = Policies::read(top, ipv6_prefix, has_capacity);
     let mut rules = rules::Rules::new(&policies);
     if let Some(table) = top.get("default").and_then(table::Value::table) {
@@ -167,7 +172,7 @@ fn read_top(page: &Page<'_>, top: &Table<'_>, more: &mut dyn FnMut(&mut rules::R
         match key.get_ref().parse::<ServiceName>() {
             Ok(ServiceName(service)) => {
                 if let Some(other) = services.insert(service, key.get_ref()) {
-                    page.wrong(key.span(), format!("the same service as {other}: say all in one table"));
+                    page.wrong(key.span(), format!("the same service as {other}: put everything into one table"));
                 }
                 config.costs.extend(rules.add_service(service, &table).map(|cost| (service, cost)));
             }
@@ -180,13 +185,13 @@ fn read_top(page: &Page<'_>, top: &Table<'_>, more: &mut dyn FnMut(&mut rules::R
     config
 }
 
-/// The interfaces, each with what `[interface.NAME]` says of it.
+/// Returns the interfaces, each with the keys of `[interface.NAME]`.
 fn interfaces(page: &Page<'_>, top: &Table<'_>) -> Vec<Interface> {
     let mut interfaces: Vec<Interface> = Vec::new();
     if let Some(names) = top.get("interfaces") {
         for name in names.words().unwrap_or_default() {
             if interfaces.iter().any(|interface| interface.name == name) {
-                names.wrong(format!("{name} stands there twice"));
+                names.wrong(format!("{name} is listed twice"));
             }
             interfaces.push(Interface { name, mode: None, capacity: None });
         }
@@ -196,7 +201,7 @@ fn interfaces(page: &Page<'_>, top: &Table<'_>) -> Vec<Interface> {
             continue;
         };
         let Some(interface) = interfaces.iter_mut().find(|interface| interface.name == *key.get_ref()) else {
-            page.wrong(key.span(), "not among the interfaces: add it there, or leave this table away");
+            page.wrong(key.span(), "not in the list of interfaces: add it there, or remove this table");
             continue;
         };
         interface.capacity = options.capacity.map(|RateOrOff(per_second)| per_second);

@@ -1,24 +1,23 @@
-//! Keys that are options of commands: the same names, the same values, the same words about what is wrong.
+//! Reads tables whose keys are options of commands, with the same names, values and messages.
 
 use std::{error::Error as _, ffi::OsString, num::ParseIntError};
 
 use clap::{
-    Args, Command, FromArgMatches,
+    Arg, Args, Command, FromArgMatches,
     error::{ContextKind, ErrorKind},
 };
 
 use super::table::{Table, Value};
 
-/// Reads options of a command out of a table, which may have these other keys besides. Nothing if anything is wrong.
+/// Reads options of a command from a table, which may also have the keys `others`. Returns None if there is a problem.
 pub(super) fn read<T: Args + FromArgMatches>(table: &Table<'_>, others: &[&str]) -> Option<T> {
     let mut command = T::augment_args(Command::new("").no_binary_name(true));
     command.build();
-    let known: Vec<&str> =
-        command.get_arguments().filter_map(clap::Arg::get_long).filter(|key| *key != "help").collect();
-    // Aliases are the names of earlier versions: they are read, and no message offers them.
-    let aliases: Vec<&str> =
-        command.get_arguments().flat_map(|option| option.get_all_aliases().unwrap_or_default()).collect();
-    let mut is_good = table.expect_keys(&[&known, others].concat(), &aliases);
+    let known: Vec<&str> = command.get_arguments().filter_map(Arg::get_long).filter(|key| *key != "help").collect();
+    // Aliases are the names of earlier versions. They are read, but no message suggests them.
+    let aliases: Vec<&str> = command.get_arguments().flat_map(hidden_aliases).collect();
+    let is_expected = table.expect_keys(&[&known, others].concat(), &aliases);
+    let mut is_good = command.get_arguments().all(|option| is_set_once(option, table)) && is_expected;
     let mut words = Vec::new();
     for (key, value) in
         table.each().filter(|(key, _)| known.iter().chain(&aliases).any(|name| *name == key.get_ref().as_ref()))
@@ -27,7 +26,7 @@ pub(super) fn read<T: Args + FromArgMatches>(table: &Table<'_>, others: &[&str])
             is_good = false;
             continue;
         };
-        // Each by itself first, so that a problem is where it stands.
+        // Each value is parsed alone first, so that a problem has its place in the file.
         match command.clone().try_get_matches_from(&of_key) {
             Err(error) if error.kind() != ErrorKind::MissingRequiredArgument => {
                 value.wrong(of_value(&error));
@@ -43,11 +42,25 @@ pub(super) fn read<T: Args + FromArgMatches>(table: &Table<'_>, others: &[&str])
     matches.map_err(|error| table.wrong(of_table(&error))).ok()
 }
 
+/// Returns whether a table does not have both the name and an alias of an option. Otherwise adds a problem.
+fn is_set_once(option: &Arg, table: &Table<'_>) -> bool {
+    let Some(name) = option.get_long().filter(|name| table.get(name).is_some()) else { return true };
+    let Some(again) = hidden_aliases(option).find_map(|alias| table.get(alias)) else { return true };
+    again.wrong(format!("this key is an older name of {name}, which this table has too: remove one of the two"));
+    false
+}
+
+/// Returns the names of an option that no help shows.
+fn hidden_aliases(option: &Arg) -> impl Iterator<Item = &str> {
+    let visible = option.get_visible_aliases().unwrap_or_default();
+    option.get_all_aliases().unwrap_or_default().into_iter().filter(move |alias| !visible.contains(alias))
+}
+
 fn words_of(key: &str, value: Value<'_>) -> Option<Vec<OsString>> {
     Some(value.words()?.iter().map(|word| format!("--{key}={word}").into()).collect())
 }
 
-/// What is wrong with one value.
+/// Returns the problem of one value.
 fn of_value(error: &clap::Error) -> String {
     if let Some(values) = error.get(ContextKind::ValidValue) {
         return format!("expected one of {values}");
@@ -67,9 +80,9 @@ fn of_value(error: &clap::Error) -> String {
     }
 }
 
-/// What is wrong with several together.
+/// Returns the problem of several values together.
 fn of_table(error: &clap::Error) -> String {
-    // Without what stands for its value.
+    // Without the placeholder for its value.
     let name = |text: String| text.split(" <").next().map(in_file).unwrap_or_default();
     let text = |kind| error.get(kind).map(|value| name(value.to_string())).unwrap_or_default();
     match error.kind() {
@@ -81,7 +94,7 @@ fn of_table(error: &clap::Error) -> String {
     }
 }
 
-/// What a command says of its options, for a file.
+/// Turns a message about options into one about keys.
 pub(super) fn in_file(text: &str) -> String {
     text.replace("--", "")
 }

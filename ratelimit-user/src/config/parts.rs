@@ -1,6 +1,6 @@
-//! A file in parts, so that a hundred thousand rules need not be in memory as a tree all at once: the rules, some at a time, and all else.
+//! Cuts a file into parts: groups of rules, and everything else. So the trees of all rules are never in memory at once.
 //!
-//! Parts that can be read, without a problem and with no other rules, say together what the file says.
+//! If all parts can be read without a problem, and no other part has rules, together they mean the same as the file.
 
 use std::ops::Range;
 
@@ -9,23 +9,23 @@ use toml_parser::{
     lexer::{Token, TokenKind},
 };
 
-/// Rules in one part.
+/// The number of rules in one part.
 const RULES: usize = 256;
 
 /// A file in parts.
 #[derive(Debug)]
 pub(super) struct Parts {
-    /// All that is no `[[rule]]`.
+    /// Everything except `[[rule]]` tables.
     pub(super) others: String,
-    /// Where the rules are: from one head on, up to the next that is none of a rule.
+    /// The places of groups of rules. Each ends before the next head of another table.
     pub(super) rules: Vec<Range<usize>>,
 }
 
 impl Parts {
-    /// The parts of this text.
+    /// Returns the parts of a text.
     pub(super) fn of(text: &str) -> Self {
         let mut parts = Self { others: String::new(), rules: Vec::new() };
-        // Where the part begins that goes on here, and how many rules it has, if it is one of rules.
+        // The start of the current part, and its number of rules if it is a group of rules.
         let (mut start, mut count) = (0, None);
         for (place, is_rule) in heads(text).chain([(text.len(), false)]) {
             let goes_on = count.map_or(!is_rule, |count| is_rule && count < RULES);
@@ -44,10 +44,10 @@ impl Parts {
     }
 }
 
-/// Where the heads of tables begin, and whether they are `[[rule]]` in so many letters.
+/// Returns where the heads of tables begin, and whether each is exactly `[[rule]]`.
 fn heads(text: &str) -> impl Iterator<Item = (usize, bool)> + '_ {
     let mut tokens = Source::new(text).lex().peekable();
-    // Brackets that are open, and whether a line has just begun.
+    // The number of open brackets, and whether this is the start of a line.
     let (mut depth, mut is_start) = (0_usize, true);
     std::iter::from_fn(move || {
         loop {
@@ -73,7 +73,7 @@ fn heads(text: &str) -> impl Iterator<Item = (usize, bool)> + '_ {
     })
 }
 
-/// Whether a head goes on with this.
+/// Returns whether a token continues a head.
 fn is_of_head(text: &str, token: &Token) -> bool {
     match token.kind() {
         TokenKind::LeftSquareBracket | TokenKind::RightSquareBracket => true,
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_cut_out_and_what_only_looks_like_them_is_not() {
+    fn rules_are_cut_out_and_similar_text_is_not() {
         for (text, expected) in [
             ("", vec![]),
             ("a = 1\n", vec![]),
@@ -108,7 +108,7 @@ mod tests {
                 vec!["[[rule]] # one\na = [\n[[rule]]\n]\n", "[[rule]]\n"],
             ),
             ("a = \"\"\"\n[[rule]]\n\"\"\"\nb = '''\n[[rule]]'''\n# [[rule]]\n", vec![]),
-            // Those are left to whoever reads the rest.
+            // These stay in the rest of the file.
             ("[[ rule ]]\n[[\"rule\"]]\n[rule]\n[rule.a]\n[[rule.a]]\n[[rules]]\n", vec![]),
             ("a = {\nb = [\n[[rule]]\n", vec![]),
         ] {
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_have_so_many_rules_at_most_and_all_of_them() {
+    fn parts_have_a_limited_number_of_rules_and_all_of_them() {
         for count in [1, RULES - 1, RULES, RULES + 1, 3 * RULES] {
             let text = "[[rule]]\na = 1\n".repeat(count);
             let (_, parts) = of(&text);
@@ -155,12 +155,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn in_parts_a_file_says_what_it_says_as_a_whole(text in files()) {
+        fn a_file_in_parts_means_the_same_as_the_whole(text in files()) {
             if let Some(config) = in_parts(&text) {
                 let whole = whole(&text).expect("a file that is good in parts is good");
                 prop_assert_eq!(config.rules, whole.rules);
                 prop_assert_eq!(config.interfaces, whole.interfaces);
-                prop_assert_eq!(config.wanted, whole.wanted);
+                prop_assert_eq!(config.requested, whole.requested);
                 prop_assert_eq!(config.costs, whole.costs);
             }
         }

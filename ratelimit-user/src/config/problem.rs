@@ -1,48 +1,48 @@
-//! What is wrong with a file, and where.
+//! Problems of a file, with their places.
 
 use std::{fmt, iter, ops::Range, path::PathBuf};
 
 use serde::Serialize;
 
-/// Characters of the offending text that are shown.
+/// The number of characters of the wrong text that are shown.
 const SHOWN: usize = 60;
 
-/// One thing that is wrong.
+/// One problem.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// Of the offending text, from 1 on.
+    /// The line of the wrong text. The first is 1.
     pub line: usize,
-    /// Of its first character in that line, from 1 on.
+    /// The column of its first character. The first is 1.
     pub column: usize,
-    /// The offending text, as far as it is in that line.
+    /// The part of the wrong text in that line.
     pub found: String,
-    /// What was expected, or what to do.
+    /// What was expected, or how to fix it.
     pub message: String,
 }
 
-/// Where the lines of a text begin.
+/// The places where lines of a text begin.
 #[derive(Debug)]
 pub(super) struct Lines(Vec<usize>);
 
 impl Lines {
-    /// Of this text.
+    /// Returns the lines of a text.
     pub(super) fn of(text: &str) -> Self {
         Self(iter::once(0).chain(text.match_indices('\n').map(|(end, _)| end + 1)).collect())
     }
 
-    /// The line of a place in the text, from 1 on.
+    /// Returns the line of a place in the text. The first is 1.
     pub(super) fn number(&self, place: usize) -> usize {
         self.0.partition_point(|start| *start <= place)
     }
 
-    /// Where the line of a place begins.
+    /// Returns where the line of a place begins.
     fn start(&self, place: usize) -> usize {
         self.0.get(self.number(place).saturating_sub(1)).copied().unwrap_or(0)
     }
 }
 
 impl Problem {
-    /// A problem with this part of the text with these lines.
+    /// Returns a problem with the part `span` of a text.
     pub(super) fn at(text: &str, lines: &Lines, span: Range<usize>, message: impl Into<String>) -> Self {
         let start = span.start.min(text.len());
         let line = lines.number(start);
@@ -67,23 +67,23 @@ impl fmt::Display for Problem {
     }
 }
 
-/// A configuration file that cannot be used.
+/// A configuration file that cannot be applied.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{}: {cause}", .path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         cause: std::io::Error,
     },
-    /// It says what cannot be. There is one problem at least.
+    /// The file has at least one problem.
     #[error("{}", .problems.iter().map(|problem| format!("{}:{problem}", .path.display())).collect::<Vec<_>>().join("\n"))]
     Wrong {
         /// The file.
         path: PathBuf,
-        /// Everything that is wrong, from the beginning on.
+        /// All problems, in the order of the text.
         problems: Vec<Problem>,
     },
 }

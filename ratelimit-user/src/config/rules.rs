@@ -1,4 +1,4 @@
-//! Rules: who, which of their packets, what is done, until when.
+//! Rules: the tables `[default]`, `[service.NAME]` and `[[rule]]`.
 
 use std::{collections::HashMap, sync::Arc, time::SystemTime};
 
@@ -6,29 +6,29 @@ use ratelimit_common::{identity::service::Service, limits::policy::MOST_COST};
 
 use super::{
     policies::Policies,
-    room::Room,
+    space::SpaceNeeded,
     table::{Table, Value},
 };
 use crate::{
     dataplane::rules::{
-        spec::Terms,
+        spec::RuleSpec,
         target::{Sources, Target},
     },
-    service::ServiceName,
+    text::service::ServiceName,
 };
 
-/// A rule that a file wants.
+/// A rule of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Planned {
-    /// What it is about.
+    /// The packets that it applies to.
     pub target: Target,
-    /// What is done. Many rules share it.
-    pub terms: Arc<Terms>,
-    /// When it ends.
+    /// The limit or verdict, which many rules can share.
+    pub spec: Arc<RuleSpec>,
+    /// The moment when it expires.
     pub until: Option<SystemTime>,
 }
 
-/// Keys of a rule besides its policy.
+/// Keys of a rule besides those of its policy.
 const KEYS: [&str; 4] = ["source", "service", "until", "comment"];
 
 /// The rules of a file so far.
@@ -36,38 +36,38 @@ const KEYS: [&str; 4] = ["source", "service", "until", "comment"];
 pub(super) struct Rules<'p> {
     policies: &'p Policies,
     planned: Vec<Planned>,
-    /// Where the rule for a target stands.
+    /// The place of the rule for each target.
     places: HashMap<Target, usize>,
-    room: Room,
+    space: SpaceNeeded,
 }
 
 impl<'p> Rules<'p> {
     pub(super) fn new(policies: &'p Policies) -> Self {
-        Self { policies, planned: Vec::new(), places: HashMap::new(), room: Room::new() }
+        Self { policies, planned: Vec::new(), places: HashMap::new(), space: SpaceNeeded::new() }
     }
 
     pub(super) fn done(self) -> Vec<Planned> {
         self.planned
     }
 
-    /// Adds the limit of every source that no other rule concerns.
+    /// Adds the limit of every source without another rule.
     pub(super) fn add_default(&mut self, service: Service, table: &Table<'_>, others: &[&str]) {
         let target = Target::DEFAULT.of(service);
-        let terms = self.policies.terms(table, others, target);
-        self.plan(target, terms, None, table);
+        let spec = self.policies.spec(table, others, target);
+        self.plan(target, spec, None, table);
     }
 
-    /// Adds the default of a service, if it says anything of that, and returns what its packets count as.
+    /// Adds the default limit of a service, if the table has one, and returns the cost of its packets.
     pub(super) fn add_service(&mut self, service: Service, table: &Table<'_>) -> Option<u32> {
         let cost = table.get("cost").and_then(cost);
-        if let Some(problem) = self.room.add_service(service) {
+        if let Some(problem) = self.space.add_service(service) {
             table.wrong(problem);
         }
         let has_default = table.each().any(|(key, _)| key.get_ref() != "cost");
         if has_default {
             self.add_default(service, table, &["cost"]);
         } else if table.get("cost").is_none() {
-            table.wrong("says nothing: give a limit, or a cost");
+            table.wrong("the table is empty: add a limit or a cost");
         }
         cost
     }
@@ -91,26 +91,26 @@ impl<'p> Rules<'p> {
         let target = Target { sources, service };
         let until = until.flatten();
         if sources == Sources::Default && until.is_some() {
-            table.wrong("a default cannot end by itself: leave until away, or limit 0.0.0.0/0 and ::/0");
+            table.wrong("a default cannot expire: remove until, or add rules for 0.0.0.0/0 and ::/0 instead");
             return;
         }
-        let terms = self.policies.terms(table, &KEYS, target);
-        self.plan(target, terms, until, table);
+        let spec = self.policies.spec(table, &KEYS, target);
+        self.plan(target, spec, until, table);
     }
 
-    fn plan(&mut self, target: Target, terms: Option<Terms>, until: Option<SystemTime>, table: &Table<'_>) {
+    fn plan(&mut self, target: Target, spec: Option<RuleSpec>, until: Option<SystemTime>, table: &Table<'_>) {
         if let Some(place) = self.places.insert(target, table.span.start) {
-            table.wrong(format!("{target} has a rule already, in line {}", table.line(place)));
+            table.wrong(format!("{target} already has a rule, in line {}", table.line(place)));
         }
-        // One that has ended takes no room.
-        let lasting = terms.as_ref().filter(|_| until.is_none_or(|until| SystemTime::now() < until));
-        if let Some(problem) = lasting.and_then(|terms| self.room.add(target, terms, self.policies.ipv6_prefix)) {
+        // An expired rule needs no space.
+        let lasting = spec.as_ref().filter(|_| until.is_none_or(|until| SystemTime::now() < until));
+        if let Some(problem) = lasting.and_then(|spec| self.space.add(target, spec, self.policies.ipv6_prefix)) {
             table.wrong(problem);
         }
-        self.planned.extend(terms.map(|terms| {
-            let before = self.planned.last().filter(|before| *before.terms == terms);
-            let terms = before.map_or_else(|| Arc::new(terms), |before| Arc::clone(&before.terms));
-            Planned { target, terms, until }
+        self.planned.extend(spec.map(|spec| {
+            let before = self.planned.last().filter(|before| *before.spec == spec);
+            let spec = before.map_or_else(|| Arc::new(spec), |before| Arc::clone(&before.spec));
+            Planned { target, spec, until }
         }));
     }
 }

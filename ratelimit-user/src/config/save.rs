@@ -1,4 +1,4 @@
-//! Writes what is in force as a file.
+//! Writes what is in force as a configuration file.
 
 use std::{
     collections::BTreeMap,
@@ -23,7 +23,7 @@ use crate::{
         rules::{
             capacities, costs,
             list::{self, Listed},
-            spec::Terms,
+            spec::RuleSpec,
             target::Sources,
         },
         sys::interface::Attached,
@@ -32,11 +32,11 @@ use crate::{
         excess::{self, Throttle},
         write,
     },
-    service::ServiceName,
-    units::{self, ByteRate, PacketRate},
+    text::service::ServiceName,
+    text::units::{self, ByteRate, PacketRate},
 };
 
-/// A file, as [`super::parse`] reads it.
+/// A file that [`super::parse`] reads.
 #[derive(Debug, Serialize)]
 pub struct File {
     interfaces: Vec<String>,
@@ -74,7 +74,7 @@ struct SavedSettings {
     shadow: bool,
 }
 
-/// Terms.
+/// A limit or verdict.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct Saved {
@@ -107,7 +107,7 @@ struct Service {
     #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<u32>,
     #[serde(flatten)]
-    terms: Saved,
+    spec: Saved,
 }
 
 #[derive(Debug, Serialize)]
@@ -118,10 +118,10 @@ struct Rule {
     #[serde(skip_serializing_if = "Option::is_none")]
     until: Option<Moment>,
     #[serde(flatten)]
-    terms: Saved,
+    spec: Saved,
 }
 
-/// When a rule ends.
+/// The moment when a rule expires.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Moment {
@@ -129,21 +129,22 @@ enum Moment {
     Text(String),
 }
 
-/// What is in force on an instance: its interfaces, settings, costs and rules, whoever has set them. Bans are none of them.
+/// Returns the interfaces, settings, costs and rules of an instance as a file, whatever their origin. Bans are left
+/// out.
 ///
 /// # Errors
 ///
-/// [`Error::Bpf`] where the kernel refuses.
+/// Fails with [`Error::Bpf`] if the kernel refuses.
 pub fn save(instance: &Instance) -> Result<String, Error> {
     toml::to_string(&file(instance, Moment::Value)?)
-        .map_err(|error| Error::Bpf { what: "cannot write a configuration", detail: error.to_string() })
+        .map_err(|error| Error::Bpf { what: "cannot write the configuration", detail: error.to_string() })
 }
 
-/// The same for other notations than TOML, which know no moments: those are text.
+/// Returns the content of the file for JSON, which has no dates: they are text.
 ///
 /// # Errors
 ///
-/// [`Error::Bpf`] where the kernel refuses.
+/// Fails with [`Error::Bpf`] if the kernel refuses.
 pub fn document(instance: &Instance) -> Result<File, Error> {
     file(instance, |moment| Moment::Text(moment.to_string()))
 }
@@ -178,21 +179,21 @@ fn file(instance: &Instance, moment: fn(Datetime) -> Moment) -> Result<File, Err
 
 impl File {
     fn add(&mut self, rule: &Listed, moment: fn(Datetime) -> Moment) {
-        let (terms, service) = (terms(&rule.terms), rule.target.service);
+        let (spec, service) = (spec(&rule.spec), rule.target.service);
         let name =
             (service != ratelimit_common::identity::service::Service::Any).then(|| ServiceName(service).to_string());
         match (rule.target.sources, name) {
-            (Sources::Default, None) => self.default = Some(terms),
-            (Sources::Default, Some(name)) => self.service.entry(name).or_default().terms = terms,
+            (Sources::Default, None) => self.default = Some(spec),
+            (Sources::Default, Some(name)) => self.service.entry(name).or_default().spec = spec,
             (Sources::Prefix(prefix), service) => {
                 let until = rule.expires_in.and_then(until).map(moment);
-                self.rule.push(Rule { source: prefix.to_string(), service, until, terms });
+                self.rule.push(Rule { source: prefix.to_string(), service, until, spec });
             }
         }
     }
 }
 
-/// The moment after this time, to the second.
+/// Returns the moment after this time, rounded to seconds.
 fn until(left: Duration) -> Option<Datetime> {
     let moment = jiff::Timestamp::try_from(SystemTime::now() + left).ok()?;
     moment.round(jiff::Unit::Second).ok()?.to_string().parse().ok()
@@ -215,8 +216,8 @@ fn settings(settings: &Settings) -> SavedSettings {
     }
 }
 
-fn terms(terms: &Terms) -> Saved {
-    let policy = &terms.policy;
+fn spec(spec: &RuleSpec) -> Saved {
+    let policy = &spec.policy;
     match policy.kind {
         ALLOW => return Saved { policy: Some("allow"), ..Saved::default() },
         DENY => return Saved { policy: Some("deny"), ..Saved::default() },
@@ -238,6 +239,6 @@ fn terms(terms: &Terms) -> Saved {
         ban: is_banning.then(|| duration(policy.ban.time)),
         ban_after: is_banning.then_some(policy.ban.after),
         ban_cap: is_banning.then(|| duration(policy.ban.most)),
-        parent: terms.parents.iter().map(write::parent).collect(),
+        parent: spec.parents.iter().map(write::parent).collect(),
     }
 }

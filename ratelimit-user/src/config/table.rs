@@ -1,4 +1,4 @@
-//! Tables and values of a TOML file that know where they stand, and collect what is wrong with them.
+//! Tables and values of a TOML file. They know their places and collect problems.
 
 use std::{
     cell::{OnceCell, RefCell},
@@ -14,14 +14,14 @@ use toml::{
 
 use super::problem::{Lines, Problem};
 
-/// How alike two keys must be for one to be a slip of the other, from 0 to 1.
+/// The similarity from which on a key counts as a typing error of another one, from 0 to 1.
 const ALIKE: f64 = 0.7;
 
-/// The text, and what was found wrong with it so far.
+/// A text and the problems found in it so far.
 #[derive(Debug)]
 pub(super) struct Page<'a> {
     text: &'a str,
-    /// Counted when the first problem is found.
+    /// Computed when the first problem is found.
     lines: OnceCell<Lines>,
     problems: RefCell<Vec<Problem>>,
 }
@@ -31,7 +31,7 @@ impl<'a> Page<'a> {
         Self { text, lines: OnceCell::new(), problems: RefCell::default() }
     }
 
-    /// Notes a problem with a part of the text.
+    /// Adds a problem with a part of the text.
     pub(super) fn wrong(&self, span: Range<usize>, message: impl Into<String>) {
         self.problems.borrow_mut().push(Problem::at(self.text, self.lines(), span, message));
     }
@@ -40,7 +40,7 @@ impl<'a> Page<'a> {
         self.lines.get_or_init(|| Lines::of(self.text))
     }
 
-    /// Everything that is wrong, from the beginning on.
+    /// Returns all problems, in the order of the text.
     pub(super) fn problems(self) -> Vec<Problem> {
         let mut problems = self.problems.into_inner();
         problems.sort_by_key(|problem| (problem.line, problem.column));
@@ -52,7 +52,7 @@ impl<'a> Page<'a> {
 #[derive(Debug, Clone)]
 pub(super) struct Table<'a> {
     page: &'a Page<'a>,
-    /// Its head, or all of it.
+    /// The place of its head, or of the whole table.
     pub(super) span: Range<usize>,
     entries: &'a DeTable<'a>,
 }
@@ -62,7 +62,8 @@ impl<'a> Table<'a> {
         Self { page, span, entries }
     }
 
-    /// Reports keys that are neither `known` nor `aliases`, and returns whether there are none. Messages offer known keys only.
+    /// Adds a problem for each key that is neither in `known` nor in `aliases`. Returns whether there is none. Messages
+    /// suggest known keys only.
     pub(super) fn expect_keys(&self, known: &[&str], aliases: &[&str]) -> bool {
         let mut is_good = true;
         let is_expected = |key: &str| known.contains(&key) || aliases.contains(&key);
@@ -71,8 +72,8 @@ impl<'a> Table<'a> {
             let similar = known.iter().map(|known| (strsim::jaro_winkler(known, name), known));
             let nearest = similar.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(alike, _)| *alike >= ALIKE);
             let message = match nearest {
-                Some((_, nearest)) => format!("no such key here: {nearest} is meant?"),
-                None => format!("no such key here: expected {}", known.join(", ")),
+                Some((_, nearest)) => format!("unknown key: did you mean {nearest}?"),
+                None => format!("unknown key: expected {}", known.join(", ")),
             };
             self.page.wrong(key.span(), message);
             is_good = false;
@@ -80,23 +81,23 @@ impl<'a> Table<'a> {
         is_good
     }
 
-    /// The value of a key, if it is there.
+    /// Returns the value of a key, if the table has it.
     pub(super) fn get(&self, key: &str) -> Option<Value<'a>> {
         self.entries.get(key).map(|value| Value { page: self.page, value })
     }
 
-    /// All keys with their values.
+    /// Returns all keys with their values.
     pub(super) fn each(&self) -> impl Iterator<Item = (&'a Spanned<toml::de::DeString<'a>>, Value<'a>)> + use<'a> {
         let page = self.page;
         self.entries.iter().map(move |(key, value)| (key, Value { page, value }))
     }
 
-    /// Notes a problem with the table as a whole.
+    /// Adds a problem with the table as a whole.
     pub(super) fn wrong(&self, message: impl Into<String>) {
         self.page.wrong(self.span.clone(), message);
     }
 
-    /// The line of a place in the text, from 1 on.
+    /// Returns the line of a place in the text. The first is 1.
     pub(super) fn line(&self, place: usize) -> usize {
         self.page.lines().number(place)
     }
@@ -110,12 +111,12 @@ pub(super) struct Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// Notes a problem with it.
+    /// Adds a problem with the value.
     pub(super) fn wrong(self, message: impl Into<String>) {
         self.page.wrong(self.value.span(), message);
     }
 
-    /// The text of a string.
+    /// Returns the text of a string.
     pub(super) fn text(self) -> Option<&'a str> {
         let text = self.value.get_ref().as_str();
         if text.is_none() {
@@ -124,13 +125,13 @@ impl<'a> Value<'a> {
         text
     }
 
-    /// What a string says.
+    /// Parses the text of a string.
     pub(super) fn parse<T: FromStr<Err: Display>>(self) -> Option<T> {
         let parsed = self.text()?.parse();
         parsed.map_err(|error: T::Err| self.wrong(error.to_string())).ok()
     }
 
-    /// The words of a string, a number, a switch, or of each in an array: as an option of a command has them.
+    /// Returns a string, a number or a switch, or each element of an array, as values of an option.
     pub(super) fn words(self) -> Option<Vec<String>> {
         match self.value.get_ref() {
             DeValue::Array(values) => {
@@ -154,7 +155,7 @@ impl<'a> Value<'a> {
         word
     }
 
-    /// A date and time.
+    /// Returns a date and time.
     pub(super) fn datetime(self) -> Option<toml::value::Datetime> {
         let DeValue::Datetime(datetime) = self.value.get_ref() else {
             self.wrong("expected a date and time, such as 2030-01-31T12:00:00Z");
@@ -163,7 +164,7 @@ impl<'a> Value<'a> {
         Some(*datetime)
     }
 
-    /// A table.
+    /// Returns a table.
     pub(super) fn table(self) -> Option<Table<'a>> {
         let DeValue::Table(entries) = self.value.get_ref() else {
             self.wrong("expected a table");
@@ -172,10 +173,10 @@ impl<'a> Value<'a> {
         Some(Table::new(self.page, self.value.span(), entries))
     }
 
-    /// The tables of an array.
+    /// Returns the tables of an array.
     pub(super) fn tables(self) -> Vec<Table<'a>> {
         let DeValue::Array(values) = self.value.get_ref() else {
-            self.wrong("expected tables with double brackets");
+            self.wrong("expected an array of tables, such as [[rule]]");
             return Vec::new();
         };
         values.iter().filter_map(|value| Self { value, ..self }.table()).collect()

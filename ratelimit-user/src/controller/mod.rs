@@ -1,9 +1,10 @@
-//! What keeps a configuration file in force.
-
-pub mod confirm;
-pub mod daemon;
-pub mod notify;
+//! What runs as a process that stays, and what it shares with commands: the daemon, undo, confirmation, events and
+//! metrics. Reading and writing maps belongs to `dataplane`.
 
 pub mod change;
+pub mod confirm;
+pub mod daemon;
 pub mod events;
 pub mod metrics;
+pub mod notify;
+pub mod socket;

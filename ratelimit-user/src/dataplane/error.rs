@@ -1,13 +1,13 @@
-//! What can go wrong below the commands. Every message says what to do next.
+//! Failures of the data plane. Every message says what to do next. It is the lowest file: it imports no other.
 
 use std::{io, path::PathBuf};
 
-use ratelimit_common::limits::limit::LimitError;
+use ratelimit_common::limits::limit_error::LimitError;
 
 /// A failure of the data plane.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The kernel is older than the floor.
+    /// The kernel is older than the oldest supported one.
     #[error("kernel {found} is too old: ratelimit needs Linux 5.15 or newer")]
     Kernel {
         /// The running release.
@@ -16,7 +16,7 @@ pub enum Error {
     /// A capability is missing.
     #[error("missing privilege {0}: run as root, or give the process CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON")]
     Privilege(&'static str),
-    /// No BPF file system where the pins should be.
+    /// The folder of the pins is not on a BPF file system.
     #[error("{} is not on a BPF file system, where programs and maps are kept: {advice}", .path.display())]
     NoBpffs {
         /// The folder of the pins.
@@ -24,47 +24,45 @@ pub enum Error {
         /// What to do.
         advice: String,
     },
-    /// A folder that pins cannot be kept in, whatever is mounted where.
+    /// A folder that can never hold pins.
     #[error("--pins {}: give a folder right below a BPF file system by its full path, such as /sys/fs/bpf/ratelimit", .0.display())]
     PinsFolder(PathBuf),
-    /// The pins are another user's.
-    #[error("{}: permission denied: the pins are root's alone, so run as root", .0.display())]
+    /// The pins belong to another user.
+    #[error("{}: permission denied: only root can read the pins: run as root", .0.display())]
     NotOwner(PathBuf),
-    /// An attach was killed before it was done, or somebody removed the program's pin.
+    /// An attach was killed, or the program's pin was removed.
     #[error(
         "the pinned program is missing, as after an attach that was killed: run `ratelimit attach IFACE` again, or `ratelimit detach --all` if that fails"
     )]
     Interrupted,
-    /// Nothing is attached, so there is nothing to change or show.
+    /// There is no instance.
     #[error("ratelimit is not attached: run `ratelimit attach IFACE` first")]
     NotAttached,
     /// The pins belong to a build with other map layouts.
-    #[error("the maps in {} were made by another version ({detail}): `ratelimit upgrade` brings them to this one, with all rules and without a gap", .path.display())]
+    #[error("the maps in {} are of another version ({detail}): run `ratelimit upgrade`, which converts them with all rules and without a gap", .path.display())]
     OtherAbi {
         /// The folder of the pins.
         path: PathBuf,
         /// What differs.
         detail: String,
     },
-    /// The kernel shows types by their number only to who may do everything.
-    #[error(
-        "the maps were made by another version, and reading what is in them needs CAP_SYS_ADMIN: run `ratelimit upgrade` as root"
-    )]
+    /// The kernel shows types by number only to processes with CAP_SYS_ADMIN.
+    #[error("the maps are of another version, and reading them needs CAP_SYS_ADMIN: run `ratelimit upgrade` as root")]
     ForeignTypes,
-    /// The pins are not those that this version has made.
-    #[error("the maps in {} are not as this version has made them ({detail}): `ratelimit detach --all` removes them with all rules, then attach again", .path.display())]
+    /// The pinned maps have other layouts than this version has created.
+    #[error("the maps in {} do not have the layout of this version ({detail}): run `ratelimit detach --all`, which removes them with all rules, then attach again", .path.display())]
     Damaged {
         /// The folder of the pins.
         path: PathBuf,
         /// What differs.
         detail: String,
     },
-    /// No such interface.
+    /// The interface does not exist.
     #[error("no interface {name:?}: this network namespace has {known}")]
     UnknownInterface {
         /// The name that was given.
         name: String,
-        /// The names that there are.
+        /// The existing names.
         known: String,
     },
     /// The driver has no native XDP.
@@ -75,8 +73,8 @@ pub enum Error {
         /// The interface.
         name: String,
     },
-    /// Another XDP program is there.
-    #[error("{name} already has the XDP program {program:?} (id {id}): remove that one, or insist with --replace")]
+    /// The interface carries another XDP program.
+    #[error("{name} already has the XDP program {program:?} (id {id}): remove it, or replace it with --replace")]
     Taken {
         /// The interface.
         name: String,
@@ -85,13 +83,13 @@ pub enum Error {
         /// Id of the program.
         id: u32,
     },
-    /// Another program came between looking and attaching.
-    #[error("{name} was given another XDP program meanwhile: try again to see which")]
+    /// Another program was attached between the check and the attach.
+    #[error("{name} has another XDP program by now: try again to see which")]
     TakenMeanwhile {
         /// The interface.
         name: String,
     },
-    /// Our program is there in another mode than asked for.
+    /// Our program runs in another mode than requested.
     #[error(
         "{name} has ratelimit in {running} mode: `ratelimit detach {name}` first to change that; the rules are kept"
     )]
@@ -109,7 +107,7 @@ pub enum Error {
         /// What the kernel said.
         cause: io::Error,
     },
-    /// Frames of the interface's MTU need several buffers, and the kernel or the driver has none for XDP.
+    /// Frames of the interface's MTU need several buffers, and the kernel or the driver does not support them for XDP.
     #[error(
         "{name}: its MTU of {mtu} is too large for native XDP {place}: `ip link set {name} mtu 1500`, or --mode generic ({cause})"
     )]
@@ -118,7 +116,7 @@ pub enum Error {
         name: String,
         /// Its MTU.
         mtu: u32,
-        /// Whether that is so in the kernel or in the driver.
+        /// Whether the kernel or the driver lacks them.
         place: &'static str,
         /// What the kernel said.
         cause: io::Error,
@@ -129,20 +127,20 @@ pub enum Error {
         /// The interface.
         name: String,
     },
-    /// A running instance was made with another setting.
-    #[error("the running instance has {running}, not {wanted}: `ratelimit detach --all` first, then attach again")]
+    /// A running instance was created with another setting.
+    #[error("the running instance has {running}, not {requested}: `ratelimit detach --all` first, then attach again")]
     Setting {
-        /// What it has.
+        /// Its setting.
         running: String,
-        /// What was asked for.
-        wanted: String,
+        /// The requested setting.
+        requested: String,
     },
-    /// Unknown sources are told by what cells remember.
+    /// A limit of unknown sources needs cells, which remember known sources.
     #[error(
         "the running instance has no cells, which --unknown needs: `ratelimit detach --all` first, then attach without --front off"
     )]
     NoCells,
-    /// Two interfaces with a capacity fall on one place.
+    /// Two interfaces with a capacity need the same place.
     #[error(
         "interface {index} cannot have a capacity beside interface {other}: their indices differ by a multiple of 256. Take the other one's with --capacity off, or delete and make one of both interfaces again"
     )]
@@ -152,35 +150,35 @@ pub enum Error {
         /// Index of the other.
         other: u32,
     },
-    /// Nothing tells an elastic limit whether there is room.
+    /// An elastic limit needs an interface with a capacity.
     #[error(
         "no interface has a capacity, which --throttle elastic goes by: `ratelimit attach IFACE --capacity RATE` first"
     )]
     NoCapacity,
-    /// Another daemon has the claim on the instance.
+    /// Another daemon has the lock of the instance.
     #[error(
         "another daemon keeps a file in force in {}, perhaps one in a container: end that one first, limits stay in force meanwhile",
         .0.display()
     )]
     SecondDaemon(PathBuf),
-    /// A limit that cannot be.
+    /// An impossible limit.
     #[error(transparent)]
     Limit(#[from] LimitError),
-    /// All slots hold policies that rules use.
-    #[error("{0} different limits are in use, which is the most: use one of them again, or delete rules")]
+    /// Rules use the policies in all slots.
+    #[error("{0} different limits are in use, the maximum: reuse one of them, or delete rules")]
     TooManyPolicies(u32),
-    /// All classes belong to services that rules are about.
-    #[error("rules are about {0} services already, which is the most: delete those of one first")]
+    /// Rules use all classes of services.
+    #[error("{0} services have rules, the maximum: delete the rules of one first")]
     TooManyServices(usize),
-    /// More wider limits than a packet asks.
-    #[error("{family} sources would have more than {most} parents, which is the most: leave one --parent away")]
+    /// Too many parents.
+    #[error("{family} sources would have more than {most} parents, the maximum: omit one --parent")]
     TooManyParents {
         /// The family.
         family: &'static str,
         /// The most.
         most: usize,
     },
-    /// A wider limit that is not wider.
+    /// A parent that is no wider than a source.
     #[error(
         "--parent /{bits} is no wider than a source, which has {whole} bits (in a default, up to 32 bits mean IPv4: for all of IPv6, set the limit of ::/0)"
     )]
@@ -190,36 +188,36 @@ pub enum Error {
         /// Bits of a source.
         whole: u8,
     },
-    /// A ban of sources that the filter of rules cannot tell.
+    /// A ban of sources that are wider than a bit of the filter of rules.
     #[error("--ban needs IPv6 sources of 32 bits or more, and this instance has /{0} (attach --ipv6-prefix)")]
     WideBan(u8),
-    /// Two wider limits with one scope.
+    /// Two parents with the same scope.
     #[error("two parents have the same scope: give both rates in one, as in --parent all=500k/s,1GB/s")]
     SameParent,
-    /// An SSH session would suffer.
+    /// A change would block an SSH session.
     #[error("{session}, which would be {fate}: {way_out}")]
     ShutOut {
-        /// Whose it is, and where it comes from.
+        /// The session and its address.
         session: String,
-        /// What would become of it.
+        /// Its new limit.
         fate: String,
-        /// What does it all the same.
+        /// The option that overrides this.
         way_out: String,
     },
-    /// Pins were not all put in place, which the next command does.
-    #[error("what was asked for is in force, but not in its place ({cause}): the next command puts it there")]
+    /// Some pins were not moved into place. The next command does so.
+    #[error("the change is in force, but its pins are not in place yet ({cause}): the next command completes it")]
     Unfinished {
-        /// What stood in the way.
+        /// The failure.
         cause: Box<Error>,
     },
-    /// Rules that were kept shut out an SSH session.
+    /// Existing rules deny an SSH session.
     #[error(
         "an SSH session comes from {peer}, which the rules that were kept deny: `ratelimit deny list` shows them, `{option}` attaches all the same"
     )]
     SessionDenied {
-        /// Where it comes from.
+        /// Its address.
         peer: String,
-        /// The option that goes on.
+        /// The option that overrides this.
         option: &'static str,
     },
     /// A rule map is full.
@@ -241,10 +239,10 @@ pub enum Error {
     /// Netlink failed.
     #[error("the kernel's interface service (rtnetlink): {0}")]
     Netlink(String),
-    /// A BPF operation failed in a way that is none of the above.
+    /// Another BPF operation failed.
     #[error("{what}: {detail}")]
     Bpf {
-        /// What was tried.
+        /// The attempted operation.
         what: &'static str,
         /// The whole chain of causes.
         detail: String,
@@ -252,7 +250,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Wraps an error of aya with all that caused it.
+    /// Wraps an error of aya with all its causes.
     pub(crate) fn bpf(what: &'static str) -> impl Fn(&(dyn std::error::Error + 'static)) -> Self {
         move |error| {
             let mut detail = error.to_string();
@@ -270,7 +268,8 @@ impl Error {
     }
 }
 
-/// One line of a message: of the verifier's hundreds, the one before its statistics, which says what it objects to.
+/// Shortens a message to one line. Of the verifier's log, it keeps the objection, which is the line before the
+/// statistics.
 fn brief(text: &str) -> String {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.next().unwrap_or_default();
@@ -278,9 +277,9 @@ fn brief(text: &str) -> String {
     objection.map_or_else(|| first.to_owned(), |objection| format!("{first} … {objection}"))
 }
 
-/// Adds what was tried to an error of aya.
+/// Adds the attempted operation to an error of aya.
 pub(crate) trait Tried<T> {
-    /// The same result with `what` in its error.
+    /// Returns the result with `what` in its error.
     fn tried(self, what: &'static str) -> Result<T, Error>;
 }
 

@@ -1,4 +1,4 @@
-//! Typed handles on the program, its links and its maps. The only place that knows aya, netlink and bpffs.
+//! The program, its links and its maps. No other room knows aya, netlink and bpffs.
 
 pub mod attach;
 pub mod error;
@@ -11,4 +11,4 @@ pub mod sys;
 pub mod tables;
 
 pub use error::Error;
-pub use instance::open::Instance;
+pub use instance::Instance;

@@ -1,8 +1,8 @@
-//! What a check has found.
+//! Findings of checks.
 
 use serde::Serialize;
 
-/// What was looked at. The names are for programs to rely on.
+/// The subject of a check. The names in output are stable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Check {
@@ -10,78 +10,78 @@ pub enum Check {
     Privileges,
     /// The kernel's version.
     Kernel,
-    /// Whether programs are compiled.
+    /// Whether the kernel compiles BPF programs.
     Jit,
-    /// Whether the kernel measures programs.
+    /// Whether the kernel measures BPF programs.
     BpfStatistics,
-    /// What the precise clock is read from.
+    /// The clock source of the kernel.
     ClockSource,
-    /// Where pins are kept.
+    /// The BPF file system.
     Bpffs,
-    /// Whether there is an instance that can be used.
+    /// Whether there is a usable instance.
     Instance,
-    /// Instances beside it.
+    /// Other instances on this host.
     OtherInstances,
-    /// Whether a daemon follows a file.
+    /// Whether a daemon runs.
     Daemon,
-    /// Whether an interface is there, and looked at.
+    /// Whether an interface exists and is attached.
     Interface,
-    /// Whether it is up.
+    /// Whether the link is up.
     Link,
-    /// Whether it carries somebody else's program.
+    /// Whether another owner's XDP program is attached.
     OtherProgram,
-    /// Whether the program runs in its driver.
+    /// Whether the program runs in the driver, or could.
     NativeXdp,
-    /// Whether its frames fit.
+    /// Whether the driver supports XDP with this MTU.
     Mtu,
-    /// Whether packets are joined before a program sees them.
+    /// Whether packets are merged before the program sees them.
     Offloads,
-    /// Whether all CPUs can take what arrives.
+    /// Whether all CPUs can receive packets.
     Queues,
-    /// Packets lost before the program.
+    /// Packets lost before the program sees them.
     Losses,
-    /// Whether the program sees what arrives.
+    /// Whether the program sees the received packets.
     Traffic,
-    /// Whether nothing is enforced.
+    /// Whether shadow mode is on.
     Shadow,
-    /// Room for buckets.
+    /// Whether buckets are evicted too soon.
     Buckets,
-    /// The budget for new buckets.
+    /// Whether the budget for new buckets suffices.
     Admissions,
-    /// Packets that passed because nothing could be decided.
+    /// Packets that passed because the program could not decide.
     FailOpen,
-    /// Room for bans.
+    /// Whether the table of bans was full.
     Bans,
-    /// The SSH session that this runs in.
+    /// The rules for the SSH session of this process.
     Ssh,
-    /// Limits of nftables and iptables.
+    /// Rate limits of nftables and iptables.
     Firewall,
 }
 
 impl Check {
-    /// The name in output.
+    /// Returns the name in output.
     #[must_use]
     pub fn name(self) -> String {
         serde_json::to_value(self).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
     }
 }
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Good.
+    /// No problem.
     Ok,
-    /// To be known; nothing is wrong.
+    /// Information. Nothing is wrong, or nothing can be done.
     Note,
-    /// It works, and will hurt.
+    /// It does harm now, or can be fixed. A single queue of a driver without more queues is only a note.
     Warning,
     /// It does not work.
     Error,
 }
 
 impl Severity {
-    /// The word in output.
+    /// Returns the name in output.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -96,23 +96,23 @@ impl Severity {
 /// One finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What was looked at.
+    /// The subject.
     pub check: Check,
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// The interface that it is about.
+    /// The interface, for a finding about one.
     pub interface: Option<String>,
-    /// What is so.
+    /// What was found.
     pub what: String,
-    /// Why it matters; nothing where all is good.
+    /// Why it matters. None if there is no problem.
     pub why: Option<String>,
-    /// The command that mends it, where there is one.
-    pub mend: Option<String>,
+    /// A command that fixes it, if there is one.
+    pub fix: Option<String>,
 }
 
 impl Finding {
     pub(super) fn ok(check: Check, what: &str) -> Self {
-        Self { check, severity: Severity::Ok, interface: None, what: what.to_owned(), why: None, mend: None }
+        Self { check, severity: Severity::Ok, interface: None, what: what.to_owned(), why: None, fix: None }
     }
 
     pub(super) fn note(check: Check, what: &str, why: &str) -> Self {
@@ -131,18 +131,18 @@ impl Finding {
         Self { severity, why: Some(why.to_owned()).filter(|why| !why.is_empty()), ..Self::ok(check, what) }
     }
 
-    /// The same about this interface.
+    /// Sets the interface.
     pub(super) fn on(self, interface: &str) -> Self {
         Self { interface: Some(interface.to_owned()), ..self }
     }
 
-    /// The same with a command that mends it.
-    pub(super) fn mended_by(self, command: impl Into<String>) -> Self {
-        Self { mend: Some(command.into()), ..self }
+    /// Sets the command that fixes it.
+    pub(super) fn fixed_by(self, command: impl Into<String>) -> Self {
+        Self { fix: Some(command.into()), ..self }
     }
 }
 
-/// So many of them: `1 rule`, `2 rules`.
+/// Returns a number with its noun: `1 rule`, `2 rules`.
 pub(super) fn count(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }

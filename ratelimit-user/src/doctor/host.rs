@@ -1,21 +1,19 @@
-//! What the host brings along: privileges, kernel, and what makes every packet dearer.
+//! Checks of the host: privileges, kernel, and settings that slow down every packet.
 
 use std::fs;
 
-use super::{Check, Finding};
-use crate::dataplane::{
-    program::loader::FRAGS_SINCE,
-    sys::host::{self, is_at_least},
-};
+use super::finding::{Check, Finding};
+use crate::dataplane::sys::host::{self, FRAGS_SINCE, is_at_least};
 
 const JIT: &str = "/proc/sys/net/core/bpf_jit_enable";
 const STATISTICS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0";
 
-/// Clock sources that are read by asking a chip.
+/// Clock sources that are read from a slow chip.
 const SLOW_CLOCKS: [&str; 4] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies"];
 
-/// `jitted` tells whether a running program is compiled, `as_root` is the command that sees more.
+/// Returns the findings. `jitted` tells whether a running program is compiled. `as_root` is this command with more
+/// privileges.
 pub(super) fn examine(missing: &[&'static str], jitted: Option<bool>, as_root: &str) -> Vec<Finding> {
     let read = |path: &str| fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
     let is_compiled = jitted.or_else(|| read(JIT).map(|text| text != "0"));
@@ -33,10 +31,10 @@ pub(super) fn examine(missing: &[&'static str], jitted: Option<bool>, as_root: &
 
 fn privileges(missing: &[&str], as_root: &str) -> Finding {
     if missing.is_empty() {
-        return Finding::ok(Check::Privileges, "all that are needed");
+        return Finding::ok(Check::Privileges, "all necessary ones");
     }
-    let why = "No program can be attached without, and nothing of a running instance can be looked at.";
-    Finding::error(Check::Privileges, &format!("this process lacks {}", missing.join(", ")), why).mended_by(as_root)
+    let why = "They are needed to attach, and to read a running instance.";
+    Finding::error(Check::Privileges, &format!("this process lacks {}", missing.join(", ")), why).fixed_by(as_root)
 }
 
 fn kernel(release: &str) -> Finding {
@@ -44,25 +42,23 @@ fn kernel(release: &str) -> Finding {
         return Finding::error(Check::Kernel, &format!("{release} is too old"), "ratelimit needs Linux 5.15 or newer.");
     }
     if !is_at_least(release, FRAGS_SINCE) {
-        let why =
-            "Frames of several buffers came with Linux 5.18: interfaces with jumbo frames need --mode generic here.";
-        return Finding::note(Check::Kernel, &format!("{release} has no frames of several buffers"), why);
+        let why = "Frames of several buffers need Linux 5.18. On this kernel, interfaces with jumbo frames need --mode generic.";
+        return Finding::note(Check::Kernel, &format!("{release} does not support frames of several buffers"), why);
     }
     Finding::ok(Check::Kernel, release)
 }
 
 fn jit(is_compiled: Option<bool>) -> Finding {
     match is_compiled {
-        Some(true) => Finding::ok(Check::Jit, "programs are compiled"),
+        Some(true) => Finding::ok(Check::Jit, "BPF programs are compiled"),
         Some(false) => {
-            let why =
-                "The kernel interprets programs instead of compiling them, which takes far longer for every packet.";
+            let why = "The kernel interprets BPF programs, which takes far longer for every packet.";
             Finding::warning(Check::Jit, "the compiler of BPF programs is off", why)
-                .mended_by("sysctl -w net.core.bpf_jit_enable=1")
+                .fixed_by("sysctl -w net.core.bpf_jit_enable=1")
         }
         None => {
-            let why = "The setting cannot be seen from this network namespace; a running program would show it.";
-            Finding::note(Check::Jit, "whether programs are compiled is not known", why)
+            let why = "This network namespace does not show the setting. A running program would show it.";
+            Finding::note(Check::Jit, "it is unknown whether BPF programs are compiled", why)
         }
     }
 }
@@ -73,29 +69,29 @@ fn statistics(is_on: Option<bool>) -> Finding {
     }
     let why = "The kernel reads its clock twice for every packet to measure the program.";
     Finding::warning(Check::BpfStatistics, "the kernel measures BPF programs", why)
-        .mended_by("sysctl -w kernel.bpf_stats_enabled=0")
+        .fixed_by("sysctl -w kernel.bpf_stats_enabled=0")
 }
 
 fn clock_source(current: Option<&str>, available: &str) -> Finding {
-    let Some(current) = current else { return Finding::ok(Check::ClockSource, "not told") };
+    let Some(current) = current else { return Finding::ok(Check::ClockSource, "unknown") };
     if !SLOW_CLOCKS.contains(&current) {
         return Finding::ok(Check::ClockSource, current);
     }
-    let why = "Limits with a short burst, and all with parents, read the clock for every packet, and this one asks a slow chip.";
+    let why = "Limits with a short burst or with parents read the clock for every packet. This clock is read from a slow chip.";
     let finding = Finding::warning(Check::ClockSource, current, why);
     let faster = ["tsc", "kvm-clock"].into_iter().find(|clock| available.split_whitespace().any(|word| word == *clock));
     match faster {
-        Some(clock) => finding.mended_by(format!("echo {clock} > {CLOCK_SOURCE}/current_clocksource")),
+        Some(clock) => finding.fixed_by(format!("echo {clock} > {CLOCK_SOURCE}/current_clocksource")),
         None => finding,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{super::Severity, *};
+    use super::{super::finding::Severity, *};
 
     #[test]
-    fn privileges_that_are_missing_are_named() {
+    fn missing_privileges_are_named() {
         assert_eq!(privileges(&[], "").severity, Severity::Ok);
         let finding = privileges(&["CAP_BPF", "CAP_PERFMON"], "");
         assert_eq!(
@@ -105,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels() {
+    fn old_kernels_are_reported() {
         let severity = |release| kernel(release).severity;
         assert_eq!(severity("5.14.21"), Severity::Error);
         assert_eq!(severity("5.15.0-91-generic"), Severity::Note);
@@ -114,33 +110,33 @@ mod tests {
     }
 
     #[test]
-    fn an_interpreter_hurts() {
+    fn an_interpreter_is_a_warning() {
         assert_eq!(jit(Some(true)).severity, Severity::Ok);
         assert_eq!(jit(None).severity, Severity::Note);
         let finding = jit(Some(false));
         assert_eq!(finding.severity, Severity::Warning);
-        assert_eq!(finding.mend.as_deref(), Some("sysctl -w net.core.bpf_jit_enable=1"));
+        assert_eq!(finding.fix.as_deref(), Some("sysctl -w net.core.bpf_jit_enable=1"));
     }
 
     #[test]
-    fn measuring_hurts() {
+    fn measuring_is_a_warning() {
         assert_eq!(statistics(None).severity, Severity::Ok);
         assert_eq!(statistics(Some(false)).severity, Severity::Ok);
         let finding = statistics(Some(true));
         assert_eq!(finding.severity, Severity::Warning);
-        assert_eq!(finding.mend.as_deref(), Some("sysctl -w kernel.bpf_stats_enabled=0"));
+        assert_eq!(finding.fix.as_deref(), Some("sysctl -w kernel.bpf_stats_enabled=0"));
     }
 
     #[test]
-    fn slow_clocks_hurt() {
+    fn slow_clocks_are_a_warning() {
         for clock in ["tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page"] {
             assert_eq!(clock_source(Some(clock), clock), Finding::ok(Check::ClockSource, clock));
         }
         let finding = clock_source(Some("hpet"), "tsc hpet acpi_pm");
         assert_eq!(finding.severity, Severity::Warning);
         let command = "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource";
-        assert_eq!(finding.mend.as_deref(), Some(command));
-        // A clock that the kernel has found unsound is not among those that can be had.
-        assert_eq!(clock_source(Some("acpi_pm"), "hpet acpi_pm").mend, None);
+        assert_eq!(finding.fix.as_deref(), Some(command));
+        // The kernel does not offer a clock that it has found unreliable.
+        assert_eq!(clock_source(Some("acpi_pm"), "hpet acpi_pm").fix, None);
     }
 }

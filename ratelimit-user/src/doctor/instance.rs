@@ -1,39 +1,39 @@
-//! The running instance, if there is one, and what is beside it.
+//! Checks of the running instance, its daemon, and other instances.
 
 use std::path::Path;
 
 use ratelimit_common::rules::rule::CONFIG;
 
-use super::{Check, Finding, of_pins};
+use super::{
+    arguments::of_pins,
+    finding::{Check, Finding},
+};
 use crate::{
-    controller::daemon::socket,
+    controller::socket::client,
     dataplane::{
         Error, Instance,
         attach::attachment::Attachment,
         error::Tried as _,
-        instance::{
-            open::{self, PINS},
-            read_only::View,
-        },
-        pins::bpffs,
+        instance::{open, read_only::View},
+        pins::{bpffs, layout::PINS},
         rules::list,
         sys::interface::Interface,
         tables::open::Tables,
     },
 };
 
-/// What there is to look at. Its lock has been given up: commands need not wait until all is measured.
+/// The opened instance. Its lock is released, so that commands need not wait for the measurement.
 pub(super) struct Running {
     pub(super) tables: Tables,
     is_jitted: bool,
 }
 
-/// What is known of it.
+/// The state of the instance.
 pub(super) enum State {
     Running(Box<Running>),
-    /// There is none.
+    /// There is no instance.
     Absent,
-    /// This process cannot use it, or may not look.
+    /// This process cannot open it.
     Closed,
 }
 
@@ -43,11 +43,11 @@ impl State {
     }
 }
 
-/// Where its program is, whichever version has attached it.
+/// The interfaces of the instance, whichever version has attached them.
 #[derive(Default)]
 pub(super) struct Ours {
     pub(super) attachments: Vec<Attachment>,
-    /// Whether this user may see that at all.
+    /// Whether this user may read them.
     pub(super) are_known: bool,
 }
 
@@ -55,23 +55,23 @@ impl Running {
     fn open(pins: &Path) -> Result<Self, Error> {
         let instance = Instance::open(pins)?;
         let info = instance.program()?.info().tried("cannot read the pinned program")?;
-        let Instance { tables, .. } = instance;
+        let tables = instance.into_tables()?;
         Ok(Self { tables, is_jitted: info.size_jitted() != 0 })
     }
 
-    /// Whether its program is compiled.
+    /// Returns whether its program is compiled.
     pub(super) fn is_jitted(&self) -> bool {
         self.is_jitted
     }
 }
 
 impl Ours {
-    /// Looks at the links, which need no maps. What is wrong with them is told of the instance.
+    /// Reads the links, which needs no maps. Problems with them are findings about the instance.
     pub(super) fn read(pins: &Path) -> Self {
         View::attachments_in(pins).map_or_else(|_| Self::default(), |attachments| Self { attachments, are_known: true })
     }
 
-    /// Whether it is attached to this interface.
+    /// Returns whether the instance is attached to this interface.
     pub(super) fn has(&self, interface: &Interface) -> bool {
         self.attachments.iter().any(|attachment| {
             attachment.mode.is_some() && attachment.index == Some(interface.index) && attachment.name == interface.name
@@ -79,43 +79,44 @@ impl Ours {
     }
 }
 
-/// Opens the instance, if there is one.
+/// Opens the instance, if there is one, and returns the finding about it.
 pub(super) fn open(pins: &Path) -> (State, Vec<Finding>) {
     match Running::open(pins) {
         Ok(running) => {
             (State::Running(Box::new(running)), vec![Finding::ok(Check::Instance, &pins.display().to_string())])
         }
         Err(Error::NotAttached | Error::NoBpffs { .. }) => {
-            (State::Absent, vec![Finding::ok(Check::Instance, "none, ratelimit is not attached")])
+            (State::Absent, vec![Finding::ok(Check::Instance, "none: ratelimit is not attached")])
         }
         Err(error) => (State::Closed, vec![unusable(&error)]),
     }
 }
 
-/// An instance that commands cannot use as it is. Only what no command can mend is to be removed.
+/// Returns the finding about an instance that commands cannot use. It recommends removal only if no other command can
+/// fix it.
 fn unusable(error: &Error) -> Finding {
     let finding = |why| Finding::error(Check::Instance, &error.to_string(), why);
     match error {
         Error::OtherAbi { .. } => {
-            finding("Commands of this version cannot use it until then. What is attached limits as it did.")
-                .mended_by("ratelimit upgrade")
+            finding("Commands of this version cannot use it before an upgrade. Its limits stay in force.")
+                .fixed_by("ratelimit upgrade")
         }
         Error::Damaged { .. } | Error::Interrupted => {
-            finding("No command but `detach --all` can use it. What is attached goes on as it is.")
-                .mended_by("ratelimit detach --all")
+            finding("Only `ratelimit detach --all` can use it. The attached program keeps running.")
+                .fixed_by("ratelimit detach --all")
         }
-        _ => finding("No command can use it like this. What is attached goes on as it is."),
+        _ => finding("No command can use it. The attached program keeps running."),
     }
 }
 
-/// `all` are the interfaces of this network namespace.
+/// Returns the findings. `all` are the interfaces of this network namespace.
 pub(super) fn examine(pins: &Path, state: &State, ours: &Ours, all: &[Interface]) -> Vec<Finding> {
     let mut findings = vec![bpffs(pins), daemon(pins, state)];
     let others = open::others(pins);
     if !others.is_empty() {
         let names: Vec<_> = others.iter().map(|path| path.display().to_string()).collect();
-        let why = "Each has limits of its own: a source may send what all of them let pass together.";
-        let what = format!("there are others: {}", names.join(", "));
+        let why = "Each instance has its own limits, so a source can send as much as all of them admit in total.";
+        let what = format!("there are other instances: {}", names.join(", "));
         findings.push(Finding::note(Check::OtherInstances, &what, why));
     }
     let gone = ours.attachments.iter().filter(|attachment| attachment.is_gone);
@@ -123,18 +124,16 @@ pub(super) fn examine(pins: &Path, state: &State, ours: &Ours, all: &[Interface]
     findings
 }
 
-/// A link without its interface.
+/// Returns the finding about a link without its interface.
 fn lost(name: &str, is_back: bool) -> Finding {
     if is_back {
-        let why = "The interface was made anew, or somebody replaced the program: nothing is limited there.";
-        return Finding::error(Check::Instance, "ratelimit has lost it", why)
+        let why = "The interface was created again, or its program was replaced. Nothing is limited there.";
+        return Finding::error(Check::Instance, "no longer attached", why)
             .on(name)
-            .mended_by(format!("ratelimit attach {name}"));
+            .fixed_by(format!("ratelimit attach {name}"));
     }
-    let why = "The interface was deleted. If it comes back, nothing is limited there until the next attach.";
-    Finding::warning(Check::Instance, "ratelimit has lost it", why)
-        .on(name)
-        .mended_by(format!("ratelimit detach {name}"))
+    let why = "The interface was deleted. If it comes back, nothing is limited there before the next attach.";
+    Finding::warning(Check::Instance, "no longer attached", why).on(name).fixed_by(format!("ratelimit detach {name}"))
 }
 
 fn bpffs(pins: &Path) -> Finding {
@@ -144,22 +143,22 @@ fn bpffs(pins: &Path) -> Finding {
     }
     let what = format!("no BPF file system is mounted at {folder}");
     let Some(mount) = bpffs::mount_point(pins) else {
-        let why = "Programs and rules can be kept nowhere else, and one that is mounted there hides what is there.";
-        return Finding::error(Check::Bpffs, &what, why).mended_by(format!("ratelimit attach IFACE --pins {PINS}"));
+        let why = "Programs and rules need one, and mounting one there would hide the existing files.";
+        return Finding::error(Check::Bpffs, &what, why).fixed_by(format!("ratelimit attach IFACE --pins {PINS}"));
     };
     let mount = format!("mount -t bpf bpf {}", mount.display());
     if pins == Path::new(PINS) {
-        return Finding::note(Check::Bpffs, &what, "`ratelimit attach` mounts it.").mended_by(mount);
+        return Finding::note(Check::Bpffs, &what, "`ratelimit attach` mounts it.").fixed_by(mount);
     }
-    Finding::error(Check::Bpffs, &what, "Programs and rules can be kept nowhere else.").mended_by(mount)
+    Finding::error(Check::Bpffs, &what, "Programs and rules need one.").fixed_by(mount)
 }
 
 fn daemon(pins: &Path, state: &State) -> Finding {
-    if socket::is_listening(pins) {
+    if client::is_listening(pins) {
         if matches!(state, State::Absent) {
-            let what = "runs, but nothing is attached: its file is not in force";
+            let what = "runs, but no instance exists: its file is not in force";
             return Finding::warning(Check::Daemon, what, "Nothing is limited until it reads the file again.")
-                .mended_by(format!("ratelimit reload{}", of_pins(pins)));
+                .fixed_by(format!("ratelimit reload{}", of_pins(pins)));
         }
         return Finding::ok(Check::Daemon, "runs");
     }
@@ -167,9 +166,9 @@ fn daemon(pins: &Path, state: &State) -> Finding {
         list::list(&running.tables).is_ok_and(|rules| rules.iter().any(|rule| rule.origin == CONFIG))
     };
     if state.running().is_some_and(of_file) {
-        let why = "The rules that a file has set stay in force, and changes of the file do nothing.";
-        return Finding::note(Check::Daemon, "none follows the configuration file", why)
-            .mended_by("ratelimit run -c FILE");
+        let why = "Rules of a file are in force, but changes of the file have no effect.";
+        return Finding::note(Check::Daemon, "none applies the configuration file", why)
+            .fixed_by("ratelimit run -c FILE");
     }
-    Finding::ok(Check::Daemon, "none runs, and packets need none")
+    Finding::ok(Check::Daemon, "none runs, and none is needed")
 }

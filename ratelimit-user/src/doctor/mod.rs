@@ -1,8 +1,12 @@
-//! What will hurt, before it does: looks at host, interfaces, traffic and tables, and changes nothing. One file, one group of checks: what is there is
-//! read first, and plain functions decide what to say of it. It stands beside [`controller`](crate::controller), of which it asks only whether a daemon listens.
+//! `ratelimit doctor`: finds problems of host, interfaces, traffic and tables. Nothing here changes anything.
+//!
+//! Each file has one group of checks: it reads the state with `dataplane`, and plain functions turn that into findings.
+//! The command line prints them. The instance is locked only while it is opened, so that no other command waits for the
+//! second of observation.
 
-mod conflicts;
-mod finding;
+mod arguments;
+pub mod finding;
+mod firewall;
 mod host;
 mod instance;
 mod interface;
@@ -12,30 +16,29 @@ mod traffic;
 
 use std::path::Path;
 
-pub use finding::{Check, Finding, Severity};
-
 use self::{
+    finding::{Check, Finding},
     instance::{Ours, Running, State},
     traffic::Window,
 };
 use crate::dataplane::{
     Error,
-    instance::open::PINS,
     sys::{
         host as privileges,
         interface::{self as interfaces, Interface},
     },
 };
 
-/// Examines the host, and the interfaces with these names; where none is given, all that the instance in `pins` is attached to.
+/// Examines the host and these interfaces. Without names, it examines all interfaces that the instance in `pins` is
+/// attached to.
 ///
 /// # Errors
 ///
-/// [`Error`] where the kernel does not answer.
+/// Fails with [`Error`] if the kernel does not answer.
 pub fn examine(pins: &Path, names: &[String]) -> Result<Vec<Finding>, Error> {
     let missing = privileges::missing_privileges()?;
-    let as_root = as_root(pins, names);
-    // Without privileges nothing of it can be opened.
+    let as_root = arguments::as_root(pins, names);
+    // Without privileges, the instance cannot be opened.
     let (state, mut found) = if missing.is_empty() { instance::open(pins) } else { (State::Closed, Vec::new()) };
     let running = state.running();
     let ours = if missing.is_empty() { Ours::read(pins) } else { Ours::default() };
@@ -54,29 +57,19 @@ pub fn examine(pins: &Path, names: &[String]) -> Result<Vec<Finding>, Error> {
         findings.extend(tables::examine(running, &ours, &window)?);
         findings.extend(session::examine(&running.tables)?);
     }
-    findings.extend(conflicts::examine());
+    findings.extend(firewall::examine());
     Ok(findings)
 }
 
-/// The same command for who may look at everything.
-fn as_root(pins: &Path, names: &[String]) -> String {
-    let names: String = names.iter().map(|name| format!(" {name}")).collect();
-    format!("sudo ratelimit doctor{names}{}", of_pins(pins))
-}
-
-/// What a command needs to find this instance.
-fn of_pins(pins: &Path) -> String {
-    if pins == Path::new(PINS) { String::new() } else { format!(" --pins {}", pins.display()) }
-}
-
-/// The interfaces to look at. What cannot be looked at is a finding.
+/// Returns the interfaces to examine. A name without an interface becomes a finding.
 fn choose(all: &[Interface], names: &[String], ours: &Ours, findings: &mut Vec<Finding>) -> Vec<Interface> {
     if names.is_empty() {
         let chosen: Vec<_> = all.iter().filter(|interface| ours.has(interface)).cloned().collect();
         if chosen.is_empty() {
-            let why = "None was named, and none here is seen to be attached. What hurts depends on the interface most of all.";
-            findings
-                .push(Finding::note(Check::Interface, "none was looked at", why).mended_by("ratelimit doctor IFACE"));
+            let why = "No interface was named, and none here is attached. Most problems depend on the interface.";
+            findings.push(
+                Finding::note(Check::Interface, "no interface was examined", why).fixed_by("ratelimit doctor IFACE"),
+            );
         }
         return chosen;
     }
@@ -90,8 +83,8 @@ fn choose(all: &[Interface], names: &[String], ours: &Ours, findings: &mut Vec<F
             Some(_) => {}
             None => {
                 let known = all.iter().map(|interface| interface.name.as_str()).collect::<Vec<_>>().join(", ");
-                let what = format!("there is none of this name: this network namespace has {known}");
-                let why = "Nothing can be attached to it.";
+                let what = format!("no such interface: this network namespace has {known}");
+                let why = "`ratelimit attach` would fail.";
                 findings.push(Finding::error(Check::Interface, &what, why).on(name));
             }
         }

@@ -1,49 +1,49 @@
-//! The SSH session that this runs in, if it does, and what the rules make of it.
+//! Checks the rules for the SSH session of this process.
 
 use ratelimit_common::limits::{
     limit::{Limit, Rate, SECOND},
     policy::{BAN, DENY, Policy},
 };
 
-use super::{Check, Finding};
+use super::finding::{Check, Finding};
 use crate::{
-    dataplane::{Error, rules::spec::Terms, tables::open::Tables},
+    dataplane::{Error, rules::spec::RuleSpec, tables::open::Tables},
     limit::write,
     ssh,
 };
 
-/// Packets and bytes per second that people at a terminal do not reach.
+/// Packets and bytes per second that work at a terminal does not reach.
 const COMFORT: (u64, u64) = (100, 100_000);
 
 pub(super) fn examine(tables: &Tables) -> Result<Option<Finding>, Error> {
     let Some(session) = ssh::session() else { return Ok(None) };
-    // What is open, and what would be opened anew.
-    let [open, new] = session.terms(tables)?;
-    let worst = if shuts_out(&new) && !shuts_out(&open) { new } else { open };
-    Ok(Some(told(&session.prefix().to_string(), &worst)))
+    // The rules for the open session, and for a new one.
+    let [open, new] = session.spec(tables)?;
+    let worst = if is_denied(&new) && !is_denied(&open) { new } else { open };
+    Ok(Some(finding(&session.prefix().to_string(), &worst)))
 }
 
-fn shuts_out(terms: &Terms) -> bool {
-    matches!(terms.policy.kind, DENY | BAN)
+fn is_denied(spec: &RuleSpec) -> bool {
+    matches!(spec.policy.kind, DENY | BAN)
 }
 
-fn told(peer: &str, terms: &Terms) -> Finding {
+fn finding(peer: &str, spec: &RuleSpec) -> Finding {
     let allow = format!("ratelimit allow add {peer}");
-    if shuts_out(terms) {
+    if is_denied(spec) {
         let what = format!("this session comes from {peer}, which the rules deny");
-        let why = "A new session cannot be opened, and this one hangs if it comes in by an attached interface.";
-        return Finding::error(Check::Ssh, &what, why).mended_by(allow);
+        let why = "A new session cannot be opened. This one hangs if it uses an attached interface.";
+        return Finding::error(Check::Ssh, &what, why).fixed_by(allow);
     }
-    if *terms == Terms::from(Policy::ALLOWED) || *terms == Terms::from(Policy::UNLIMITED) {
-        return Finding::ok(Check::Ssh, &format!("this session comes from {peer}, which may send what it likes"));
+    if *spec == RuleSpec::from(Policy::ALLOWED) || *spec == RuleSpec::from(Policy::UNLIMITED) {
+        return Finding::ok(Check::Ssh, &format!("this session comes from {peer}, which has no limit"));
     }
-    let what = format!("this session comes from {peer}, which is limited to {}", write::limit(terms));
-    if is_narrow(&terms.policy) {
-        let why = "A session needs more at times, and stalls then.";
-        return Finding::warning(Check::Ssh, &what, why).mended_by(allow);
+    let what = format!("this session comes from {peer}, which is limited to {}", write::limit(spec));
+    if is_narrow(&spec.policy) {
+        let why = "A session sometimes needs more, and then stalls.";
+        return Finding::warning(Check::Ssh, &what, why).fixed_by(allow);
     }
-    let why = "A terminal needs less; copying files may need more.";
-    Finding::note(Check::Ssh, &what, why).mended_by(allow)
+    let why = "A terminal needs less. Copying files may need more.";
+    Finding::note(Check::Ssh, &what, why).fixed_by(allow)
 }
 
 fn is_narrow(policy: &Policy) -> bool {

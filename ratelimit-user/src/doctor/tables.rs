@@ -1,4 +1,4 @@
-//! Whether the tables have room for what comes.
+//! Checks whether the tables are large enough.
 
 use std::time::Duration;
 
@@ -8,27 +8,30 @@ use ratelimit_common::{
 };
 
 use super::{
-    Check, Finding,
-    finding::count,
+    finding::{Check, Finding, count},
     instance::{Ours, Running},
     traffic::Window,
 };
 use crate::{
-    dataplane::{Error, readings::gauges, tables::open::Tables},
-    units,
+    dataplane::{
+        Error,
+        readings::{gauges, tracked},
+        tables::open::Tables,
+    },
+    text::units,
 };
 
-/// Who is silent for that long is hardly missed: known sources are remembered as long.
+/// An unused bucket that stays this long is sufficient. Known sources stay as long.
 const LONG: Duration = Duration::from_secs(600);
-/// Packets of which one that could not be judged is worth a warning.
+/// One undecided packet in more than this number is no warning.
 const MANY: u64 = 1_000;
 
 pub(super) fn examine(running: &Running, ours: &Ours, window: &Window) -> Result<Vec<Finding>, Error> {
     let tables = &running.tables;
     let (control, counted) = (tables.control()?, gauges::of_cpus(tables)?);
-    let capacity = tables.capacity()?;
-    let so_far = gauges::idle_so_far(&control, capacity, counted.admitted);
-    let during = window.counted.and_then(|counted| stay(capacity, counted.made, window.time));
+    let max_sources = tables.max_sources()?;
+    let so_far = gauges::idle_so_far(&control, max_sources, counted.admitted);
+    let during = window.counted.and_then(|counted| stay(max_sources, counted.created, window.time));
     let has_budget = control.features & FEATURE_FRONT != 0;
     let refused = window.counted.map_or(0, |counted| counted.not_admitted);
     let names: Vec<&str> = ours.attachments.iter().map(|attachment| attachment.name.as_str()).collect();
@@ -36,64 +39,70 @@ pub(super) fn examine(running: &Running, ours: &Ours, window: &Window) -> Result
     let stay = so_far.into_iter().chain(during).min();
     let mut findings = Vec::new();
     if control.features & FEATURE_SHADOW != 0 {
-        let why = "Every packet passes, and is only counted as what would have become of it.";
+        let why = "Shadow mode is on: every packet passes, and drops are only counted.";
         findings.push(
-            Finding::warning(Check::Shadow, "limits and denies are not enforced", why).mended_by(format!(
+            Finding::warning(Check::Shadow, "limits and denies are not enforced", why).fixed_by(format!(
                 "{} --shadow=off",
                 if names.is_empty() { "ratelimit attach IFACE" } else { &attach }
             )),
         );
     }
-    findings.push(buckets(tables.buckets_in_use()?, capacity, stay, &attach));
+    findings.push(buckets(tracked::buckets_in_use(tables)?, max_sources, stay, &attach));
     if has_budget {
         findings.push(admissions(refused, of(tables, Reason::NotAdmitted)?, control.admission.per_second, &attach));
     }
     findings.push(fail_open(tables)?);
     if counted.bans_failed != 0 {
-        let what = format!("{} found no room", count(counted.bans_failed, "ban"));
-        let why = "The table of bans was full: those sources stay under their limit, and are not shut out.";
-        findings.push(Finding::warning(Check::Bans, &what, why).mended_by("ratelimit deny list"));
+        let what = format!("{} did not fit", count(counted.bans_failed, "ban"));
+        let why = "The table of bans was full. These sources are limited, but not banned.";
+        findings.push(Finding::warning(Check::Bans, &what, why).fixed_by("ratelimit deny list"));
     }
     Ok(findings)
 }
 
-/// Time in which as many buckets are made as there can be.
-fn stay(capacity: u32, made: u64, time: Duration) -> Option<Duration> {
-    (made != 0).then(|| Duration::from_secs_f64((f64::from(capacity) * time.as_secs_f64() / made as f64).min(3e9)))
+/// Returns the time in which as many buckets are created as fit.
+fn stay(max_sources: u32, created: u64, time: Duration) -> Option<Duration> {
+    (created != 0)
+        .then(|| Duration::from_secs_f64((f64::from(max_sources) * time.as_secs_f64() / created as f64).min(3e9)))
 }
 
-/// The kernel keeps some free, the more the more CPUs there are. `stay` is how long a silent one stays.
-fn buckets(used: usize, capacity: u32, stay: Option<Duration>, attach: &str) -> Finding {
-    let what = format!("{used} of {capacity} in use");
-    let is_full = used as u64 * 4 >= u64::from(capacity) * 3;
+/// Returns the finding about buckets. The kernel keeps some free, more with more CPUs. `stay` is the time that an
+/// unused one stays.
+fn buckets(used: usize, max_sources: u32, stay: Option<Duration>, attach: &str) -> Finding {
+    let what = format!("{used} of {max_sources} in use");
+    let is_full = used as u64 * 4 >= u64::from(max_sources) * 3;
     let stay = stay.filter(|stay| is_full && *stay < LONG);
     let Some(stay) = stay else { return Finding::ok(Check::Buckets, &what) };
     let stay = units::write_duration(Duration::from_secs(stay.as_secs().max(1)));
-    let what = format!("{what}, and a silent one stays for about {stay}");
-    let why = "The longest silent bucket gives way to each new one: windows, logs and counts of its source begin anew.";
-    let mend = format!("{attach} --max-sources {}", u64::from(capacity) * 4);
-    Finding::warning(Check::Buckets, &what, why).mended_by(mend)
+    let what = format!("{what}, and an unused one stays for about {stay}");
+    let why = "Each new bucket replaces the one that was unused for longest. Windows, sliding logs and counters of that source start again.";
+    let fix = format!("{attach} --max-sources {}", u64::from(max_sources) * 4);
+    Finding::warning(Check::Buckets, &what, why).fixed_by(fix)
 }
 
 fn admissions(during: u64, ever: u64, per_second: u64, attach: &str) -> Finding {
-    let why = "More sources may exceed their limit than buckets are made: who gets none is dropped, also if within its limit.";
+    let why = "More sources need a bucket than the budget allows. Their packets are dropped, even within their limit.";
     let more = per_second.saturating_mul(4);
     if during != 0 {
-        let what = format!("{} just now for want of a bucket (budget: {per_second}/s and CPU)", dropped(during));
-        return Finding::warning(Check::Admissions, &what, why).mended_by(format!("{attach} --admissions {more}/s"));
+        let what = format!(
+            "{} just now, because the budget for new buckets is spent ({per_second}/s per CPU)",
+            dropped(during)
+        );
+        return Finding::warning(Check::Admissions, &what, why).fixed_by(format!("{attach} --admissions {more}/s"));
     }
     if ever != 0 {
-        let what = format!("{} so far for want of a bucket (budget: {per_second}/s and CPU)", dropped(ever));
+        let what =
+            format!("{} so far, because the budget for new buckets was spent ({per_second}/s per CPU)", dropped(ever));
         return Finding::note(Check::Admissions, &what, why);
     }
-    Finding::ok(Check::Admissions, "no packet was dropped for want of a bucket")
+    Finding::ok(Check::Admissions, "the budget for new buckets was never spent")
 }
 
 fn dropped(packets: u64) -> String {
     format!("{} {} dropped", count(packets, "packet"), if packets == 1 { "was" } else { "were" })
 }
 
-/// Packets that passed because nothing could be decided.
+/// Returns the finding about packets that passed because the program could not decide.
 fn fail_open(tables: &Tables) -> Result<Finding, Error> {
     let undecided = [Reason::TableFull, Reason::Contended, Reason::NoState];
     let mut parts = Vec::new();
@@ -109,26 +118,26 @@ fn fail_open(tables: &Tables) -> Result<Finding, Error> {
 }
 
 fn undecided_of(sum: u64, all: u64, parts: &str) -> Finding {
-    let what = format!("{} passed undecided so far: {parts}", count(sum, "packet"));
-    let why = "Where the program cannot decide, packets pass. So many of them are a hole in the limits.";
+    let what = format!("{} passed without a decision so far: {parts}", count(sum, "packet"));
+    let why = "If the program cannot decide, packets pass. So many of them weaken the limits.";
     match sum {
-        0 => Finding::ok(Check::FailOpen, "every packet was decided"),
-        _ if sum > all / MANY => Finding::warning(Check::FailOpen, &what, why).mended_by("ratelimit status -v"),
-        _ => Finding::note(Check::FailOpen, &what, "Where the program cannot decide, packets pass. These are few."),
+        0 => Finding::ok(Check::FailOpen, "the program decided about every packet"),
+        _ if sum > all / MANY => Finding::warning(Check::FailOpen, &what, why).fixed_by("ratelimit status -v"),
+        _ => Finding::note(Check::FailOpen, &what, "If the program cannot decide, packets pass. These are few."),
     }
 }
 
-fn of(tables: &Tables, wanted: Reason) -> Result<u64, Error> {
+fn of(tables: &Tables, requested: Reason) -> Result<u64, Error> {
     let counts = tables.counts()?;
-    Ok(counts.iter().filter(|(reason, _)| *reason == wanted).map(|(_, count)| count.packets).sum())
+    Ok(counts.iter().filter(|(reason, _)| *reason == requested).map(|(_, count)| count.packets).sum())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{super::Severity, *};
+    use super::{super::finding::Severity, *};
 
     #[test]
-    fn a_full_table_hurts_where_buckets_stay_for_a_short_time() {
+    fn a_full_table_is_a_warning_if_buckets_stay_for_a_short_time() {
         let severity = |used, stay| buckets(used, 1_000, Some(Duration::from_secs(stay)), "").severity;
         assert_eq!(severity(749, 5), Severity::Ok);
         assert_eq!(severity(750, 5), Severity::Warning);
@@ -137,30 +146,30 @@ mod tests {
     }
 
     #[test]
-    fn how_long_a_bucket_stays_follows_from_how_many_are_made() {
+    fn the_time_that_a_bucket_stays_follows_from_the_rate_of_new_ones() {
         assert_eq!(stay(1_000, 0, Duration::from_secs(1)), None);
         assert_eq!(stay(1_000, 500, Duration::from_secs(1)), Some(Duration::from_secs(2)));
     }
 
     #[test]
-    fn packets_that_were_not_decided_are_worth_a_word_by_their_part() {
+    fn the_severity_of_undecided_packets_depends_on_their_share() {
         assert_eq!(undecided_of(0, 5_000, "").severity, Severity::Ok);
         assert_eq!(undecided_of(5, 5_000, "5 contended").severity, Severity::Note);
         let finding = undecided_of(6, 5_000, "2 table-full, 4 contended");
         assert_eq!(finding.severity, Severity::Warning);
-        assert_eq!(finding.what, "6 packets passed undecided so far: 2 table-full, 4 contended");
+        assert_eq!(finding.what, "6 packets passed without a decision so far: 2 table-full, 4 contended");
     }
 
     #[test]
-    fn a_budget_that_is_spent_just_now_hurts_and_one_that_was_is_told() {
+    fn a_budget_spent_now_is_a_warning_and_one_spent_before_is_a_note() {
         assert_eq!(admissions(0, 0, 10, "").severity, Severity::Ok);
         assert_eq!(
             admissions(0, 1, 10, "").what,
-            "1 packet was dropped so far for want of a bucket (budget: 10/s and CPU)"
+            "1 packet was dropped so far, because the budget for new buckets was spent (10/s per CPU)"
         );
         let finding = admissions(7, 9, 10, "ratelimit attach eth0");
         assert_eq!(
-            (finding.severity, finding.mend.as_deref()),
+            (finding.severity, finding.fix.as_deref()),
             (Severity::Warning, Some("ratelimit attach eth0 --admissions 40/s"))
         );
     }

@@ -1,4 +1,4 @@
-//! What becomes of packets over a limit, as people write it.
+//! Options about packets over a limit.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -9,34 +9,36 @@ use ratelimit_common::limits::{
     policy::{Ban, DROP, Policy, REJECT, SHADOW},
 };
 
-use crate::units::{self, UnitError};
+use crate::text::units::{self, UnitError};
 
-/// How many times the first ban the longest is, unless told otherwise.
+/// The default cap of bans, as a multiple of the first ban.
 const DEFAULT_CAP: u64 = 8;
 
 /// The options about packets over a limit.
 #[derive(Debug, Clone, Copy, clap::Args)]
+#[command(next_help_heading = "Limit")]
 pub(crate) struct Excess {
-    /// How strictly: hard; soft=10% (that much of the limit passes above it, counted apart); or elastic (what is over passes while the
-    /// interface is under its `attach --capacity`) [default: hard]
+    /// How strict the limit is: hard; soft=10% (that share of the limit passes on top, and is counted separately); or
+    /// elastic (packets over the limit pass while the interface is below its `attach --capacity`) [default: hard]
     #[arg(long, value_name = "hard|soft=PERCENT|elastic")]
     throttle: Option<Throttle>,
-    /// What becomes of packets over the limit: dropped; dropped, and the sender told (ICMP, or a TCP reset); or passed, and counted as what
-    /// would have been dropped [default: drop]
-    #[arg(long, value_enum)]
+    /// What happens to packets over the limit: drop; reject (drop, and answer with an ICMP error or a TCP reset); or
+    /// shadow (pass, and count as packets that would be dropped) [default: drop]
+    #[arg(long, value_enum, value_name = "drop|reject|shadow", hide_possible_values = true)]
     over_limit: Option<OverLimit>,
-    /// Shut a source out for this time once it exceeds the limit: 90s, 10m, 2h, 7d. Forged packets can have others shut out
+    /// Drop all packets of a source for this time once it exceeds the limit: 90s, 10m, 2h, 7d. Beware: forged packets
+    /// can get the real owner of an address banned
     #[arg(long, value_name = "DURATION", value_parser = units::duration)]
     ban: Option<Duration>,
-    /// Only after so many packets were dropped within a minute [default: 1]
+    /// Ban only after this many drops within a minute [default: 1]
     #[arg(long, value_name = "N", requires = "ban", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_DROPS)))]
     ban_after: Option<u32>,
-    /// The time doubles for whoever is shut out again, up to this [default: 8 times --ban]
+    /// Longest ban. Each repeated ban of a source lasts twice as long, up to this time [default: 8 times --ban]
     #[arg(long, value_name = "DURATION", requires = "ban", value_parser = units::duration)]
     ban_cap: Option<Duration>,
 }
 
-/// What follows `--throttle`.
+/// A value of `--throttle`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Throttle {
     Hard,
@@ -83,7 +85,7 @@ impl fmt::Display for Throttle {
 }
 
 impl Throttle {
-    /// That of a policy.
+    /// Returns the throttle of a policy.
     pub(crate) fn of(policy: &Policy) -> Self {
         match (policy.soft, policy.elastic) {
             (0, 0) => Self::Hard,
@@ -93,7 +95,7 @@ impl Throttle {
     }
 }
 
-/// What becomes of packets over the limit of a policy, in a word.
+/// Returns what happens to packets over the limit of a policy, in one word.
 pub(crate) fn over_limit(policy: &Policy) -> &'static str {
     match policy.over_limit {
         SHADOW => "shadow",
@@ -102,12 +104,12 @@ pub(crate) fn over_limit(policy: &Policy) -> &'static str {
     }
 }
 
-/// The longest ban where the first one takes this time, unless told otherwise.
+/// Returns the default cap for a first ban of this length.
 const fn default_cap(time: u64) -> u64 {
     time.saturating_mul(DEFAULT_CAP)
 }
 
-/// Who is shut out for how long, as far as that is not the usual; nothing where nobody is.
+/// Returns a ban in words, without what equals the defaults. None if there is no ban.
 pub(crate) fn ban(ban: &Ban) -> Option<String> {
     let Ban { time, most, after, .. } = *ban;
     let duration = |nanoseconds| units::write_duration(Duration::from_nanos(nanoseconds));
@@ -117,12 +119,12 @@ pub(crate) fn ban(ban: &Ban) -> Option<String> {
 }
 
 impl Excess {
-    /// Whether anything is said at all.
+    /// Returns whether any of the options is given.
     pub(crate) fn is_given(&self) -> bool {
         self.throttle.is_some() || self.over_limit.is_some() || self.ban.is_some()
     }
 
-    /// The policy with what is said here; whether it has limits of its own, and parents.
+    /// Adds the options to a policy. `has_limits` and `has_parents` tell what the rule consists of.
     pub(crate) fn apply(&self, policy: Policy, has_limits: bool, has_parents: bool) -> Result<Policy> {
         let throttle = self.throttle.unwrap_or(Throttle::Hard);
         let soft = if let Throttle::Soft(percent) = throttle { percent } else { 0 };
@@ -132,16 +134,16 @@ impl Excess {
             Some(OverLimit::Drop) | None => DROP,
         };
         let is_own = has_limits && !has_parents;
-        ensure!(soft == 0 || is_own, "--throttle soft goes with --packets or --bytes, and without --parent");
-        ensure!(self.ban.is_none() || is_own, "--ban goes with --packets or --bytes, and without --parent");
+        ensure!(soft == 0 || is_own, "--throttle soft needs --packets or --bytes, and cannot be used with --parent");
+        ensure!(self.ban.is_none() || is_own, "--ban needs --packets or --bytes, and cannot be used with --parent");
         ensure!(
             self.ban.is_none() || over_limit != SHADOW,
-            "--ban shuts out, and --over-limit shadow lets pass: leave one of them away"
+            "--ban cannot be used with --over-limit shadow, which lets packets pass: omit one of the two options"
         );
         let nanoseconds = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let time = self.ban.map_or(0, nanoseconds);
         let most = self.ban_cap.map_or(default_cap(time), nanoseconds);
-        ensure!(most >= time, "--ban-cap is less than --ban: give at least as much");
+        ensure!(most >= time, "--ban-cap is shorter than --ban: give at least the time of --ban");
         let ban = match time {
             0 => Ban::default(),
             _ => Ban { time, most, after: self.ban_after.unwrap_or(1), reserved: 0 },
@@ -155,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn throttles_as_people_write_them() {
+    fn throttles_are_read_and_written() {
         for (text, throttle) in
             [("hard", Throttle::Hard), ("elastic", Throttle::Elastic), ("soft=10%", Throttle::Soft(10))]
         {

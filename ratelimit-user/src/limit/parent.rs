@@ -1,4 +1,4 @@
-//! A wider limit as people write it: `/24=20k/s`.
+//! The value of `--parent`: `/24=20k/s`.
 
 use std::{cmp::Reverse, str::FromStr};
 
@@ -13,10 +13,10 @@ use crate::{
         spec::{ParentLimit, Scope},
         target::Sources,
     },
-    units::{ByteRate, PacketRate},
+    text::units::{ByteRate, PacketRate},
 };
 
-/// What follows `--parent`.
+/// A parsed value of `--parent`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ParentArgument {
     scope: ScopeArgument,
@@ -31,7 +31,7 @@ enum ScopeArgument {
     All,
 }
 
-/// Text that is no parent.
+/// Text that cannot be parsed as a parent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ParentError {
     #[error("expected SCOPE=RATE, such as /24=20k/s, interface=100MB/s or all=500k/s,1GB/s")]
@@ -42,7 +42,7 @@ pub(crate) enum ParentError {
     Bits,
     #[error("expected a rate of packets or bytes after the equals sign, such as 20k/s or 100MB/s")]
     Rate,
-    #[error("expected one rate of packets and one of bytes at most")]
+    #[error("expected at most one rate of packets and one of bytes")]
     Twice,
 }
 
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_parent() {
+    fn invalid_parents_are_refused() {
         let error = |text: &str| text.parse::<ParentArgument>().unwrap_err();
         for (text, expected) in [
             ("", ParentError::Shape),
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_are_of_the_family_that_has_them() {
+    fn the_family_of_a_prefix_length_follows_from_the_sources() {
         let scope = |parent: &str, sources: &str| -> Result<Scope> {
             Ok(parent.parse::<ParentArgument>()?.limit(sources.parse()?)?.scope)
         };

@@ -1,4 +1,4 @@
-//! Terms in words, as they are given.
+//! Rules in words, as operators give them.
 
 use ratelimit_common::limits::{
     algorithm::Algorithm,
@@ -8,30 +8,31 @@ use ratelimit_common::limits::{
 
 use super::excess::{self, Throttle};
 use crate::{
-    dataplane::rules::spec::{ParentLimit, Scope, Terms},
-    units::{ByteRate, PacketRate},
+    dataplane::rules::spec::{ParentLimit, RuleSpec, Scope},
+    text::units::{ByteRate, PacketRate},
 };
 
-/// The terms of a rule in a few words.
-pub(crate) fn terms(terms: &Terms) -> String {
-    let parents = terms.parents.iter().map(|limit| format!(", {}", parent(limit)));
-    policy(&terms.policy) + &parents.collect::<String>() + &manner(&terms.policy)
+/// Returns a rule in a few words.
+pub(crate) fn spec(spec: &RuleSpec) -> String {
+    let parents = spec.parents.iter().map(|limit| format!(", {}", parent(limit)));
+    policy(&spec.policy) + &parents.collect::<String>() + &differences(&spec.policy)
 }
 
-/// The terms of a limit in a sentence.
-pub(crate) fn limit(terms: &Terms) -> String {
-    let parents: Vec<_> = terms.parents.iter().map(parent).collect();
-    let word = if terms.policy.algorithm == Algorithm::LeakyBucket as u8 { "queue" } else { "burst" };
-    let own = match terms.policy.given.burst {
-        0 => format!("{} per source", policy(&terms.policy)),
-        burst => format!("{} per source, {word} {burst}", policy(&terms.policy)),
+/// Returns a limit with its parents in one phrase.
+pub(crate) fn limit(spec: &RuleSpec) -> String {
+    let parents: Vec<_> = spec.parents.iter().map(parent).collect();
+    let word = if spec.policy.algorithm == Algorithm::LeakyBucket as u8 { "queue" } else { "burst" };
+    let own = match spec.policy.given.burst {
+        0 => format!("{} per source", policy(&spec.policy)),
+        burst => format!("{} per source, {word} {burst}", policy(&spec.policy)),
     };
-    let own = own + &manner(&terms.policy);
-    if parents.is_empty() { own } else { format!("{own}; together {}", parents.join(", ")) }
+    let own = own + &differences(&spec.policy);
+    if parents.is_empty() { own } else { format!("{own}; parents {}", parents.join(", ")) }
 }
 
-/// By what a limit counts and what becomes of packets over it, as far as that is not the usual, for the end of a phrase.
-fn manner(policy: &Policy) -> String {
+/// Returns how a limit counts and treats excess packets, as far as that differs from the defaults, for the end of a
+/// phrase.
+fn differences(policy: &Policy) -> String {
     let mut text = String::new();
     if policy.algorithm != Algorithm::default() as u8 {
         text += &format!(", {}", algorithm(policy));
@@ -46,24 +47,24 @@ fn manner(policy: &Policy) -> String {
     excess::ban(&policy.ban).map_or(text.clone(), |ban| format!("{text}, ban {ban}"))
 }
 
-/// The name of a policy's algorithm.
+/// Returns the name of a policy's algorithm.
 pub(crate) fn algorithm(policy: &Policy) -> &'static str {
     Algorithm::of(policy.algorithm).unwrap_or_default().name()
 }
 
-/// A policy's limits of packets.
+/// Returns a policy's limits of packets.
 pub(crate) fn packets(policy: &Policy) -> Option<String> {
     let Limit { packets, second_packets, .. } = Limit::of(policy);
     let first = PacketRate(packets?).to_string();
     Some(second_packets.map_or(first.clone(), |second| format!("{first},{}", PacketRate(second))))
 }
 
-/// A policy's limit of bytes.
+/// Returns a policy's limit of bytes.
 pub(crate) fn bytes(policy: &Policy) -> Option<String> {
     Limit::of(policy).bytes.map(|rate| ByteRate(rate).to_string())
 }
 
-/// A parent as it is given: `/24=20000/s`.
+/// Returns a parent as operators give it: `/24=20000/s`.
 pub(crate) fn parent(limit: &ParentLimit) -> String {
     let rates = policy(&limit.policy).replace(", ", ",");
     match limit.scope {
@@ -73,7 +74,7 @@ pub(crate) fn parent(limit: &ParentLimit) -> String {
     }
 }
 
-/// A policy in a few words.
+/// Returns a policy in a few words.
 fn policy(policy: &Policy) -> String {
     match (policy.kind, packets(policy), bytes(policy)) {
         (ALLOW, ..) => "allow".to_owned(),

@@ -1,21 +1,23 @@
-//! The remote sessions that systemd-logind knows: whoever has logged in, and nobody who merely connects.
+//! The remote sessions that systemd-logind knows.
+//!
+//! logind lists only sessions of logged-in users. So a client that merely connects cannot prevent a deny rule.
 
 use std::fs;
 
 use super::session::Session;
 
-/// One file for each session, which sd_session_get_remote_host(3) reads too.
+/// The folder with one file per session. sd_session_get_remote_host(3) reads it too.
 const SESSIONS: &str = "/run/systemd/sessions";
 
-/// All that have not begun to end. None where there is no logind.
+/// Returns all sessions that are not closing. Returns none if there is no logind.
 pub(crate) fn sessions() -> Vec<Session> {
     let files = fs::read_dir(SESSIONS).into_iter().flatten().flatten();
-    // One that cannot be read has just ended, or is the pipe beside a file.
+    // A file that cannot be read belongs to a session that has just ended. Other entries are pipes.
     let texts = files.filter(|file| file.file_type().is_ok_and(|kind| kind.is_file()));
     texts.filter_map(|file| fs::read_to_string(file.path()).ok()).filter_map(|text| read(&text)).collect()
 }
 
-/// The session in a file of `KEY=VALUE` lines, if it is a remote one whose host is known by its address.
+/// Returns the session in a file of `KEY=VALUE` lines, if it is remote and its host is an address.
 fn read(text: &str) -> Option<Session> {
     let value = |key: &str| {
         let value = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='))?;

@@ -1,6 +1,6 @@
-//! An SSH session, and how a process finds the one that it runs in.
+//! SSH sessions, and how a process finds its own.
 
-use std::{fs, net::IpAddr, os::unix::process::parent_id, process};
+use std::{fs::File, io::Read as _, net::IpAddr, os::unix::process::parent_id};
 
 use ratelimit_common::identity::service::{Service, Transport};
 use serde::{Deserialize, Serialize};
@@ -8,34 +8,37 @@ use serde::{Deserialize, Serialize};
 use crate::{
     dataplane::{
         Error,
-        rules::{resolve, services::Services, spec::Terms},
+        rules::{resolve, services::Services, spec::RuleSpec},
         tables::open::Tables,
     },
-    prefix::Prefix,
+    text::prefix::Prefix,
 };
 
-/// Most parents that are searched; a session is seldom more than a few shells deep.
+/// The number of parent processes that are searched. A session is seldom more than a few shells deep.
 const MOST_PARENTS: usize = 32;
 
-/// Where SSH usually listens.
+/// The number of bytes that one call reads.
+const STEP: usize = 1 << 16;
+
+/// The usual port of SSH.
 const SSH_PORT: u16 = 22;
 
-/// Somebody who works on this host from elsewhere.
+/// A remote session on this host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
-    /// The address that it comes from.
+    /// The address of the client.
     pub peer: IpAddr,
-    /// The port on this host that it came to.
+    /// The port on this host.
     pub port: u16,
 }
 
-/// Finds the SSH session of this process. `sudo` takes the variable away, so the parents are asked as well.
+/// Returns the SSH session of this process. `sudo` removes the variable, so parent processes are searched too.
 pub(crate) fn session() -> Option<Session> {
     let own = std::env::var("SSH_CONNECTION").ok();
     own.or_else(inherited).as_deref().and_then(Session::read)
 }
 
-/// The session that a process was started from which may outlive it.
+/// The session that started a process, which may outlive the session.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Origin {
     session: Option<Session>,
@@ -43,19 +46,20 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// Of this process, which has just begun.
+    /// Returns the origin of this process. Must be called at its start.
     pub(crate) fn new() -> Self {
         Self { session: session(), parent: parent_id() }
     }
 
-    /// The session, as long as the process that stands between is there: a hangup ends that one.
+    /// Returns the session while the parent process is the same. The parent ends when the session ends.
     pub(crate) fn session(self) -> Option<Session> {
         self.session.filter(|_| parent_id() == self.parent)
     }
 }
 
 impl Session {
-    /// The four words of the variable: the peer's address and port, and ours. A link-local address may carry its interface.
+    /// Reads the four words of the variable: address and port of the client, then of this host. A link-local address
+    /// can name its interface.
     fn read(connection: &str) -> Option<Self> {
         let mut words = connection.split_whitespace();
         let session = Self::of_host(words.next()?)?;
@@ -63,19 +67,19 @@ impl Session {
         Some(Self { port, ..session })
     }
 
-    /// One from this address, to the usual port. Nothing where it is a name.
+    /// Returns a session from this address to the usual port. Returns None if `host` is a name.
     pub(super) fn of_host(host: &str) -> Option<Self> {
         let peer = host.split('%').next()?.parse().ok()?;
         Some(Self { peer, port: SSH_PORT })
     }
 
-    /// Where its packets come from.
+    /// Returns the address of the client as a prefix.
     pub(crate) fn prefix(self) -> Prefix {
         Prefix::host(self.peer.to_canonical())
     }
 
-    /// What becomes of the session's packets, and of those that would open another.
-    pub(crate) fn terms(self, tables: &Tables) -> Result<[Terms; 2], Error> {
+    /// Returns the rules for the session's packets, and for packets that open another session.
+    pub(crate) fn spec(self, tables: &Tables) -> Result<[RuleSpec; 2], Error> {
         let services = Services::read(tables)?;
         let of = |classes| resolve::of_address(tables, &self.prefix(), classes);
         let open = services.classes(Service::Port(Transport::Tcp, self.port));
@@ -84,20 +88,34 @@ impl Session {
 }
 
 fn inherited() -> Option<String> {
-    let mut process = process::id();
+    let mut process = parent_id();
     for _ in 0..MOST_PARENTS {
-        process = parent(process)?;
-        let environment = fs::read(format!("/proc/{process}/environ")).ok()?;
+        let environment = read(&format!("/proc/{process}/environ"))?;
         let found = environment.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(b"SSH_CONNECTION="));
         if let Some(value) = found {
             return Some(String::from_utf8_lossy(value).into_owned());
         }
+        process = parent(process)?;
     }
     None
 }
 
+/// Reads a file of /proc, which has no size, in as few calls as possible.
+fn read(path: &str) -> Option<Vec<u8>> {
+    let (mut file, mut all) = (File::open(path).ok()?, Vec::new());
+    loop {
+        let mut bytes = vec![0; STEP];
+        let length = file.read(&mut bytes).ok()?;
+        all.extend_from_slice(bytes.get(..length)?);
+        if length < STEP {
+            return Some(all);
+        }
+    }
+}
+
 fn parent(process: u32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let status = read(&format!("/proc/{process}/status"))?;
+    let status = String::from_utf8_lossy(&status);
     let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
     parent.trim().parse().ok().filter(|&parent| parent > 0)
 }

@@ -2,7 +2,7 @@
 
 use aya::{Ebpf, programs::Xdp};
 
-use crate::OBJECT;
+use crate::object::OBJECT;
 
 /// An XDP program that only drops every packet, on no interface.
 pub struct Empty(Ebpf);

@@ -1,5 +1,5 @@
-//! The product's bytecode, run packet by packet under a clock that the test sets, and other programs without an interface.
-//! Programs on interfaces with traffic are in `traffic`.
+//! The product's bytecode, run packet by packet under a clock that the test sets, and other programs without an
+//! interface. Programs on interfaces with traffic are in `traffic`.
 
 pub(crate) mod clock;
 pub(crate) mod empty;
@@ -15,7 +15,7 @@ use aya::{
 };
 use ratelimit::dataplane::{
     program::loader::{self, Settings},
-    rules::{policies, spec::Terms},
+    rules::{policies, spec::RuleSpec},
     tables::open::Tables,
 };
 use ratelimit_common::{
@@ -143,7 +143,7 @@ impl Bytecode {
     /// If the kernel refuses to open the control map again.
     #[must_use]
     pub fn clock(&self) -> Clock {
-        let id = self.tables.control.map().info().expect("cannot read the control map").id();
+        let id = self.tables.control.map().unwrap().map().info().expect("cannot read the control map").id();
         let map = MapData::from_id(id).and_then(|data| Array::try_from(Map::Array(data)));
         let value = self.tables.control().expect("cannot read the control map");
         Clock { map: map.expect("cannot open the control map again"), value }
@@ -152,7 +152,7 @@ impl Bytecode {
     /// Makes `policy` the default for every source from the next packet on. The policy also becomes the one with the
     /// largest debt.
     pub fn set_default(&mut self, policy: &Policy) {
-        self.tables.policies.set(TEST_SLOT, policy, 0).expect("cannot write a policy");
+        self.tables.policies.set(TEST_SLOT, policy).expect("cannot write a policy");
         let mut control = self.tables.control().expect("cannot read the control map");
         control.largest_debt = policies::largest_debt(policy);
         self.tables.set_control(&control).expect("cannot write the control map");
@@ -161,7 +161,7 @@ impl Bytecode {
     }
 
     /// Sets the rule of a target such as `10.0.0.0/8` or `default udp/53`.
-    pub fn set(&mut self, target: &str, terms: impl Into<Terms>) {
+    pub fn set(&mut self, target: &str, terms: impl Into<RuleSpec>) {
         set_rule(&mut self.tables, target, terms);
     }
 
@@ -221,7 +221,7 @@ impl Bytecode {
     /// Returns the bucket of a source.
     #[must_use]
     pub fn bucket(&self, source: Source) -> Option<Bucket> {
-        self.tables.buckets.get(&source, 0).ok()
+        self.tables.buckets.open().unwrap().get(&source, 0).ok()
     }
 
     /// Sets the admission budget to `per_second` on each CPU and returns how many buckets were possible.
@@ -245,7 +245,7 @@ impl Bytecode {
     /// If the kernel refuses.
     #[must_use]
     pub fn cpus(&self) -> PerCpuValues<Cpu> {
-        self.tables.cpus.get(&0, 0).expect("cannot read the state of CPUs")
+        self.tables.cpus.open().unwrap().get(&0, 0).expect("cannot read the state of CPUs")
     }
 
     /// Clears the state of every source: buckets, sliding logs, cells, cached refusals, and used budgets.
@@ -254,20 +254,22 @@ impl Bytecode {
     ///
     /// If the kernel refuses.
     pub fn forget(&mut self) {
-        let tracked: Vec<_> = self.tables.buckets.keys().collect::<Result<_, _>>().expect("cannot read the buckets");
+        let tracked: Vec<_> =
+            self.tables.buckets.open().unwrap().keys().collect::<Result<_, _>>().expect("cannot read the buckets");
         for source in tracked {
-            self.tables.buckets.remove(&source).expect("cannot remove a bucket");
+            self.tables.buckets.open_mut().unwrap().remove(&source).expect("cannot remove a bucket");
         }
-        let logged: Vec<_> = self.tables.logs.keys().collect::<Result<_, _>>().expect("cannot read the logs");
+        let logged: Vec<_> =
+            self.tables.logs.open().unwrap().keys().collect::<Result<_, _>>().expect("cannot read the logs");
         for source in logged {
-            self.tables.logs.remove(&source).expect("cannot remove a log");
+            self.tables.logs.open_mut().unwrap().remove(&source).expect("cannot remove a log");
         }
-        Mapped::of(self.tables.front.map()).zero();
+        Mapped::of(self.tables.front.open().unwrap().map()).zero();
         let now = units(self.tables.control().expect("cannot read the control map").clock);
         let fresh = Cpu { admission: now, sampling: now, ..Cpu::default() };
         let cpus: Vec<_> = self.cpus().iter().map(|_| fresh).collect();
         let cpus = PerCpuValues::try_from(cpus).expect("cannot write the state of CPUs");
-        self.tables.cpus.set(0, cpus, 0).expect("cannot write the state of CPUs");
+        self.tables.cpus.open_mut().unwrap().set(0, cpus, 0).expect("cannot write the state of CPUs");
     }
 
     /// Returns the loaded program.

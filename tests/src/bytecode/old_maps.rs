@@ -35,7 +35,7 @@ impl OldMaps {
         if let Some(bucket) = from.bucket(source) {
             self.buckets.insert(source, bucket, 0).expect("cannot write a bucket");
         }
-        let cell = from.tables.front.get(&0, 0).expect("cannot read a cell");
+        let cell = from.tables.front.open().unwrap().get(&0, 0).expect("cannot read a cell");
         self.cells.set(0, cell, 0).expect("cannot write a cell");
     }
 }

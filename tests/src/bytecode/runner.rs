@@ -2,7 +2,7 @@
 
 use aya::{TestRun as _, TestRunOptions, programs::Xdp};
 use ratelimit::dataplane::{
-    rules::{list, spec::Terms},
+    rules::{batch, spec::RuleSpec},
     tables::open::Tables,
 };
 use ratelimit_common::rules::rule::COMMAND;
@@ -69,9 +69,9 @@ fn verdict(returned: u32) -> Verdict {
 /// # Panics
 ///
 /// If the target is invalid, or the tables are full.
-pub fn set_rule(tables: &mut Tables, target: &str, terms: impl Into<Terms>) {
+pub fn set_rule(tables: &mut Tables, target: &str, terms: impl Into<RuleSpec>) {
     let target = target.parse().expect("no target");
-    list::set(tables, target, &terms.into(), None, COMMAND).expect("cannot set a rule");
+    batch::set(tables, target, &terms.into(), None, COMMAND).expect("cannot set a rule");
 }
 
 /// Deletes a rule like [`crate::Bytecode::delete`].
@@ -80,5 +80,5 @@ pub fn set_rule(tables: &mut Tables, target: &str, terms: impl Into<Terms>) {
 ///
 /// If the target has no rule.
 pub fn delete_rule(tables: &mut Tables, target: &str) {
-    list::delete(tables, target.parse().expect("no target")).expect("cannot delete a rule");
+    batch::delete(tables, target.parse().expect("no target")).expect("cannot delete a rule");
 }

@@ -11,7 +11,7 @@ use aya_obj::programs::XdpAttachType;
 use serde::{Serialize, Serializer};
 
 use super::mapped::Mapped;
-use crate::{Frame, Namespace, OBJECT, scatter};
+use crate::{Frame, Namespace, object::OBJECT, scatter};
 
 /// Number of sources of the packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,9 +4,10 @@ pub mod tally;
 
 use std::{fmt, net::IpAddr};
 
+use ratelimit::dataplane::readings::tracked;
 use ratelimit::dataplane::{
     program::loader::Settings,
-    rules::{list, services::Services},
+    rules::{batch, services::Services},
 };
 use ratelimit_common::{
     identity::{
@@ -22,7 +23,7 @@ use ratelimit_ebpf::{packet::frame::Packet, parse::parser};
 
 use crate::{
     Bytecode, Clock, Verdict,
-    disagreement::{Expected, expected},
+    expected::{Expected, expected},
     generate::Kinds,
     reference::{Opinion, Payload, reference},
     tally::Tally,
@@ -88,7 +89,7 @@ impl Differential {
         let terms = limit.policy().expect("the limit is invalid").into();
         for service in ["default".to_owned()].into_iter().chain(SERVICES.map(|service| format!("default {service}"))) {
             let target = service.parse().expect("no target");
-            list::set(&mut bytecode.tables, target, &terms, None, COMMAND).expect("cannot set a rule");
+            batch::set(&mut bytecode.tables, target, &terms, None, COMMAND).expect("cannot set a rule");
         }
         bytecode.set_time(SECOND);
         let services = Services::read(&bytecode.tables).expect("cannot read the services");
@@ -127,7 +128,7 @@ impl Differential {
             assert_eq!(count, expected, "{reason:?}");
         }
         assert_eq!(
-            self.bytecode.tables.tracked().expect("cannot read the buckets"),
+            tracked::all(&self.bytecode.tables).expect("cannot read the buckets"),
             [],
             "unexpected sources were charged"
         );
@@ -193,7 +194,7 @@ impl Differential {
         let is_so = self.bytecode.bucket(*source).is_some_and(|bucket| {
             counts == [bucket.passed_packets, bucket.passed_bytes, bucket.dropped_packets, bucket.dropped_bytes]
         });
-        is_so && self.bytecode.tables.buckets.remove(source).is_ok()
+        is_so && self.bytecode.tables.buckets.open_mut().unwrap().remove(source).is_ok()
     }
 
     /// Returns the class of the port of a TCP SYN, if it has one.
@@ -208,7 +209,7 @@ impl Differential {
 
     /// Returns packets counted with one reason.
     fn packets(&self, reason: Reason) -> u64 {
-        let counters = self.bytecode.tables.counters.get(&(reason as u32), 0).expect("cannot read a counter");
+        let counters = self.bytecode.tables.counters.of_reason(reason as u32).expect("cannot read a counter");
         counters.iter().map(|count| count.packets).sum()
     }
 
@@ -219,7 +220,7 @@ impl Differential {
             format!("{reason:?} {:+}", now.packets.wrapping_sub(expected.packets).cast_signed())
         });
         let changes: Vec<_> = changes.collect();
-        let tracked = self.bytecode.tables.tracked().expect("cannot read the buckets");
+        let tracked = tracked::all(&self.bytecode.tables).expect("cannot read the buckets");
         format!("{verdict:?}, counters off by {changes:?}, buckets {tracked:?}")
     }
 }

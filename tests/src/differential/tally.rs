@@ -3,7 +3,8 @@
 use std::fmt;
 
 use crate::{
-    disagreement::{Disagreement, Expected},
+    disagreement::Disagreement,
+    expected::Expected,
     generate::{Kind, Kinds},
     reference::Opinion,
 };

@@ -2,7 +2,7 @@
 
 use ratelimit_common::limits::limit::Rate;
 
-use super::Definition;
+use super::definition::Definition;
 
 /// Tokens that return one by one. All amounts are multiplied by the rate's period to avoid division.
 pub struct Tokens {

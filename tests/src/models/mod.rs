@@ -2,21 +2,15 @@
 //! only names with the product.
 
 mod buckets;
+mod definition;
 pub mod tokens;
 mod windows;
 
 use ratelimit_common::limits::{algorithm::Algorithm, limit::Rate};
 
 pub use buckets::{Leaky, Tokens};
+pub use definition::Definition;
 pub use windows::{Fixed, Log, Sliding};
-
-/// One limit of one source.
-pub trait Definition {
-    /// Returns whether a packet of this amount fits at `now`, in nanoseconds. Times never go back.
-    fn fits(&self, now: u64, amount: u64) -> bool;
-    /// Counts the packet.
-    fn take(&mut self, now: u64, amount: u64);
-}
 
 /// All limits of one source. A packet passes if it fits all of them, and a refused packet counts in none.
 pub struct Limits(Vec<Box<dyn Definition>>);

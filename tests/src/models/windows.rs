@@ -1,7 +1,7 @@
 //! Windows and the sliding log. An amount above the limit passes if nothing else counts, and then counts as the whole
 //! limit.
 
-use super::Definition;
+use super::definition::Definition;
 
 /// Admitted packets: time and amount.
 struct Admitted(Vec<(u64, u128)>);

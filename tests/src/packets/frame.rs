@@ -4,10 +4,7 @@ use std::net::IpAddr;
 
 use etherparse::{IpHeaders, IpNumber, Ipv4Header, Ipv6FlowLabel, Ipv6Header, PacketBuilder};
 
-use crate::{VICTIM_IPV4, VICTIM_IPV6};
-
-/// Link address of both ends.
-pub const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+use crate::{MAC, VICTIM_IPV4, VICTIM_IPV6};
 
 /// Contents of a frame with valid checksums. Its destination is the victim.
 #[derive(Debug, Clone)]

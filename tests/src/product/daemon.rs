@@ -109,7 +109,7 @@ impl Daemon {
         // A child of another test that was just starting may have had the file open for writing. Closing it looks like
         // another change.
         let mut line = self.line();
-        while line.contains(": read again, rules: 0 set, 0 deleted, ") {
+        while line.contains(": reloaded, rules: 0 set, 0 deleted, ") {
             line = self.line();
         }
         assert_eq!(line, "ratelimit: ended; limits stay in force without a daemon");

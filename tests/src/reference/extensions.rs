@@ -6,9 +6,10 @@ use etherparse::{
     ip_number::{AUTH, IPV6_DEST_OPTIONS, IPV6_FRAG, IPV6_HOP_BY_HOP, IPV6_ROUTE},
 };
 
-use crate::{
+use crate::reference::{
+    self, MOST_HEADERS,
     disagreement::{Disagreement, Touched},
-    reference::{self, MOST_HEADERS, is_later_fragment},
+    is_later_fragment,
 };
 
 /// Minimum length of an extension header.

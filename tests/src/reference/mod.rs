@@ -1,6 +1,7 @@
 //! etherparse's opinion about a frame, which tests compare with the product's.
 
 pub mod disagreement;
+pub mod expected;
 pub mod extensions;
 pub mod reply;
 

@@ -1,5 +1,6 @@
 //! The environment of one test: a victim, a peer that sends all traffic, and a private bpffs.
 
+pub(crate) mod addresses;
 pub(crate) mod kernel;
 mod link;
 pub(crate) mod namespace;
@@ -8,7 +9,7 @@ pub(crate) mod queues;
 
 use std::{
     fs,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    net::IpAddr,
     path::{Path, PathBuf},
     process::{Command, Output},
     sync::{
@@ -18,20 +19,7 @@ use std::{
     thread,
 };
 
-use crate::{Namespace, Process};
-
-/// The victim's interface, which tests protect.
-pub const VICTIM_LINK: &str = "eth0";
-/// The peer's end of the veth pair.
-pub const PEER_LINK: &str = "peer0";
-/// The victim's address in a /16.
-pub const VICTIM_IPV4: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
-/// The peer's address in the same /16.
-pub const PEER_IPV4: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
-/// The victim's address in a /32.
-pub const VICTIM_IPV6: Ipv6Addr = Ipv6Addr::new(0xfd00, 9, 0, 0, 0, 0, 0, 1);
-/// The peer's address in the same /32 and /64.
-pub const PEER_IPV6: Ipv6Addr = Ipv6Addr::new(0xfd00, 9, 0, 0, 0, 0, 0, 2);
+use crate::{Namespace, PEER_LINK, Process, VICTIM_LINK};
 
 /// A victim and a peer, connected by one link. They exist only in this process and end with it.
 #[derive(Debug)]

@@ -21,7 +21,7 @@ use rustix::{
 };
 
 use super::{interrupt::interrupt, walk::Walk};
-use crate::{Namespace, OBJECT, PEER_LINK, Sandbox, kernel_at_least};
+use crate::{Namespace, PEER_LINK, Sandbox, kernel_at_least, object::OBJECT};
 
 /// Packets that the kernel creates at a time. A veth ring holds four batches.
 const BATCH: u32 = 64;

@@ -16,7 +16,7 @@ use aya::{
     },
 };
 
-use crate::{OBJECT, PEER_LINK, Sandbox};
+use crate::{PEER_LINK, Sandbox, object::OBJECT};
 
 /// A program that counts every packet and then drops it or passes it. Detached on drop.
 #[derive(Debug)]

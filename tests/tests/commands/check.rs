@@ -19,13 +19,13 @@ fn check_works_without_an_instance() {
     assert_eq!((output.status, output.stderr.as_str()), (1, ""));
     assert_eq!(
         output.stdout,
-        format!("{shown}:2:1: packet: no such key here: packets is meant?\n{shown}:3:9: -1: expected a whole number\n")
+        format!("{shown}:2:1: packet: unknown key: did you mean packets?\n{shown}:3:9: -1: expected a whole number\n")
     );
     let output = ratelimit.run(&format!("{check} --json"));
     let problems: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(
         problems["problems"][0],
-        json!({"line": 2, "column": 1, "found": "packet", "message": "no such key here: packets is meant?"})
+        json!({"line": 2, "column": 1, "found": "packet", "message": "unknown key: did you mean packets?"})
     );
     assert_eq!(ratelimit.run("check /does/not/exist").status, 2);
     assert!(sandbox.pins().is_empty());

@@ -29,7 +29,7 @@ fn a_banned_source_is_listed_as_denied_and_its_ban_can_be_lifted() {
     ratelimit.ok("deny del 10.9.0.66");
     assert_eq!(ratelimit.json("limit list")[1]["source"], "10.9.0.66");
     let line = ratelimit.fails("limit set default --ban 10m --parent /24=5/s");
-    assert!(line.contains("--ban goes with --packets or --bytes"), "{line}");
+    assert!(line.contains("--ban needs --packets or --bytes"), "{line}");
     ratelimit.ok("detach --all");
 }
 
@@ -55,11 +55,14 @@ fn deny_mentions_service_rules_inside_its_prefix() {
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0");
     ratelimit.ok("limit set 10.9.0.0/24 --service udp/53 --packets 7/s");
-    assert_eq!(ratelimit.ok("deny add 10.9.0.0/24"), "10.9.0.0/24: deny\n  not for 10.9.0.0/24 udp/53: 7/s\n");
+    assert_eq!(
+        ratelimit.ok("deny add 10.9.0.0/24"),
+        "10.9.0.0/24: deny\n  does not apply to 10.9.0.0/24 udp/53: 7/s\n"
+    );
     ratelimit.ok("detach eth0");
     let text = ratelimit.ok("deny add 10.10.0.0/24");
     assert!(
-        text.ends_with("  not attached to any interface: in force from the next `ratelimit attach` on\n"),
+        text.ends_with("  not attached to any interface: the rule takes effect at the next `ratelimit attach`\n"),
         "{text}"
     );
     ratelimit.ok("detach --all");

@@ -28,7 +28,7 @@ impl Events {
         let mut process = sandbox.start(command);
         let mut said = String::new();
         BufReader::new(process.child.stderr.take().unwrap()).read_line(&mut said).unwrap();
-        assert_eq!(said, "ratelimit: waiting for events, Ctrl-C ends it\n");
+        assert_eq!(said, "ratelimit: waiting for events (Ctrl-C to end)\n");
         let lines = BufReader::new(process.child.stdout.take().unwrap());
         Self { process, lines }
     }

@@ -10,7 +10,7 @@ use crate::PINS;
 fn assert_refused_as_damaged(ratelimit: &Ratelimit<'_>, detail: &str) {
     for words in ["status", "attach eth0", "limit set default --packets 1/s", "sources", "detach eth0"] {
         let line = ratelimit.fails(words);
-        assert!(line.contains("are not as this version has made them") && line.contains(detail), "{words}: {line}");
+        assert!(line.contains("do not have the layout of this version") && line.contains(detail), "{words}: {line}");
     }
     assert_eq!(ratelimit.ok("detach --all"), "detached from eth0; nothing of ratelimit is left\n");
     ratelimit.ok("attach eth0");
@@ -30,8 +30,7 @@ fn pins_of_another_version_are_refused_until_an_attach_upgrades_them() {
     });
     for words in ["status", "limit set default --packets 1/s", "sources", "detach eth0"] {
         let line = ratelimit.fails(words);
-        let expected =
-            format!("were made by another version (layout 4711, this is {ABI_VERSION}): `ratelimit upgrade`");
+        let expected = format!("are of another version (layout 4711, this is {ABI_VERSION}): run `ratelimit upgrade`");
         assert!(line.contains(&expected), "{words}: {line}");
     }
     ratelimit.ok("attach eth0");

@@ -58,19 +58,19 @@ fn three_capabilities_suffice_and_a_missing_one_is_named() {
 fn upgrading_another_version_requires_root() {
     let sandbox = Sandbox::new();
     let (this, other) = (Ratelimit::new(&sandbox), Ratelimit::other(&sandbox));
-    let nothing = "nothing to do: no other version has left anything\n";
+    let nothing = "nothing to do: there is no instance of another version\n";
     assert_eq!(this.ok("upgrade"), nothing);
     assert!(sandbox.pins().is_empty());
     other.ok("attach eth0 --packets 10/d");
     Flood::of(Frame::udp(PEER_IPV4, 9)).send(&sandbox, 100);
-    let expected = "ratelimit: the maps were made by another version, and reading what is in them needs CAP_SYS_ADMIN: run `ratelimit upgrade` as root\n";
+    let expected = "ratelimit: the maps are of another version, and reading them needs CAP_SYS_ADMIN: run `ratelimit upgrade` as root\n";
     for words in ["attach eth0", "upgrade"] {
         assert_eq!(refused(&this, &mut with(&this, &bounded(CAPABILITIES), words)), expected);
     }
     assert_eq!(other.json("status")["dropped"]["packets"], 90);
     let all = bounded(&format!("{CAPABILITIES},sys_admin"));
     let output = this.output(&mut with(&this, &all, "upgrade"));
-    let expected = "taken over from another version: rules, buckets and counts are as they were\n";
+    let expected = "converted from another version: rules, buckets and counters are kept\n";
     assert_eq!((output.status, output.stdout.as_str(), output.stderr.as_str()), (0, expected, ""));
     assert_eq!(
         (this.json("status")["dropped"]["packets"].clone(), limits(&this)[0].as_str()),
@@ -111,18 +111,18 @@ fn only_root_and_the_group_of_the_daemon_may_reload() {
     assert_eq!((output.status, output.stderr.as_str()), (0, ""));
     daemon.line();
     let line = refused(&ratelimit, &mut with(&ratelimit, &as_user("65534"), "reload"));
-    assert_eq!(line, format!("ratelimit: this daemon answers only root and the group {name}: try with sudo\n"));
+    assert_eq!(line, format!("ratelimit: this daemon answers only to root and the group {name}: try with sudo\n"));
     // The pins belong to root, whatever the capabilities.
     let caps = format!("--inh-caps +{0} --ambient-caps +{0}", CAPABILITIES.replace(',', ",+"));
     let line = refused(&ratelimit, &mut with(&ratelimit, &format!("{} {caps}", as_user(&group)), "limit list"));
     let pins = "/sys/fs/bpf/ratelimit";
-    assert_eq!(line, format!("ratelimit: {pins}: permission denied: the pins are root's alone, so run as root\n"));
+    assert_eq!(line, format!("ratelimit: {pins}: permission denied: only root can read the pins: run as root\n"));
     daemon.end();
 
     let mut daemon = Daemon::by(&sandbox, ratelimit.command(&run));
     daemon.line();
     let line = refused(&ratelimit, &mut with(&ratelimit, &as_user(&group), "reload"));
-    assert_eq!(line, "ratelimit: this daemon answers only root: try with sudo\n");
+    assert_eq!(line, "ratelimit: this daemon answers only to root: try with sudo\n");
     daemon.end();
     ratelimit.ok("detach --all");
 }
@@ -167,7 +167,7 @@ fn a_container_needs_the_pins_and_run_folder_of_the_host_and_three_capabilities(
     let line = refused(&ratelimit, &mut contained(&ratelimit, "mount -t tmpfs -o ro tmpfs /run", &second));
     assert_eq!(
         line,
-        "ratelimit: /run/ratelimit: Read-only file system (os error 30): the daemon needs a folder of its own there for its socket, so give it a /run that it can write to, such as a tmpfs\n"
+        "ratelimit: /run/ratelimit: Read-only file system (os error 30): the daemon needs this folder for its socket, so make /run writable for it, for example with a tmpfs\n"
     );
     let line = refused(
         &ratelimit,

@@ -54,3 +54,25 @@ fn a_saved_file_is_valid_and_restores_the_same_rules() {
     daemon.end();
     ratelimit.ok("detach --all");
 }
+
+#[test]
+fn a_saved_file_has_the_new_names_of_settings_given_by_old_ones() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let text = ratelimit.ok("attach eth0 --strangers 9k/s --max-logs 50");
+    assert!(text.contains("\nunknown sources: 9000/s in total\n") && !text.contains("strangers"), "{text}");
+    let saved = ratelimit.ok("save");
+    assert!(saved.contains("\nunknown = \"9000/s\"\n") && saved.contains("\nmax-sliding-logs = 50\n"), "{saved}");
+    assert!(!saved.contains("strangers") && !saved.contains("max-logs"), "{saved}");
+    ratelimit.ok("detach --all");
+
+    let folder = Folder::new();
+    folder.write("interfaces = [\"eth0\"]\n[settings]\nstrangers = \"9k/s\"\nmax-logs = 50\n");
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    let line = daemon.line();
+    assert!(!line.contains("strangers") && !line.contains("max-logs"), "{line}");
+    let settings = &ratelimit.json("save")["settings"];
+    assert_eq!((&settings["unknown"], &settings["max-sliding-logs"]), (&json!("9000/s"), &json!(50)));
+    daemon.end();
+    ratelimit.ok("detach --all");
+}

@@ -28,7 +28,7 @@ fn sources_are_sorted_by_dropped_or_passed_packets() {
     assert_eq!(ratelimit.json("sources"), json!(sources));
     assert_eq!(ratelimit.json("sources --sort passed -n 1"), json!([sources[2]]));
     let text = ratelimit.ok("sources -n 2");
-    assert!(text.ends_with("and 2 more (-n 4)\n"), "{text}");
+    assert!(text.ends_with("2 more sources (show all: -n 4)\n"), "{text}");
     assert_eq!(text.lines().nth(1), Some("10.9.0.3  any      1/h          5           300       15            900"));
     ratelimit.ok("detach --all");
 }
@@ -37,8 +37,9 @@ fn sources_are_sorted_by_dropped_or_passed_packets() {
 fn estimated_passed_packets_are_marked() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
-    let estimate = "what passed within a limit is estimated (`ratelimit help sources`)\n";
-    assert!(ratelimit.ok("help sources").contains("is an estimate"));
+    let estimate = "passed packets within a limit are estimates (see `ratelimit help sources`)\n";
+    let help = ratelimit.ok("help sources");
+    assert!(help.split_whitespace().collect::<Vec<_>>().join(" ").contains("are an estimate"), "{help}");
     ratelimit.ok("attach eth0");
     ratelimit.ok("deny add 10.9.0.2");
     for host in 1..=2 {

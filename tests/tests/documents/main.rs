@@ -1,4 +1,5 @@
-//! The examples in the documents: each command is accepted, each configuration file is good, and what can run here runs.
+//! The examples in the documents: each command is accepted, each configuration file is good, and what can run here
+//! runs.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod commands;

@@ -6,6 +6,7 @@ mod jumbo;
 mod limits;
 mod receiver;
 mod reload;
+mod renamed;
 mod reply;
 mod resize;
 mod services;

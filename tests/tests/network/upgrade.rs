@@ -56,7 +56,7 @@ fn an_upgrade_keeps_rules_buckets_and_counters_and_lets_no_packet_through() {
             let counted = dropped(old);
             // Only an attach or upgrade, which load another program, bring new maps.
             let line = new.fails("status");
-            assert!(line.contains("were made by another version") && line.contains("`ratelimit upgrade`"), "{line}");
+            assert!(line.contains("are of another version") && line.contains("`ratelimit upgrade`"), "{line}");
             new.ok(by);
             assert_eq!(rules(new), before);
             assert!(dropped(new) >= counted);

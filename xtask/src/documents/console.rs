@@ -1,6 +1,7 @@
 //! Commands in code blocks, taken apart as a shell would.
 //!
-//! A `console` block shows a terminal, and tests run its commands. An `sh` block has commands for the machine of the reader.
+//! A `console` block shows a terminal, and tests run its commands. An `sh` block has commands for the machine of the
+//! reader.
 
 use super::page::{Block, Page};
 

@@ -1,4 +1,5 @@
-//! `impl` blocks without a trait, for types of another file. Callers of such functions depend on that file, and no import shows it.
+//! `impl` blocks without a trait, for types of another file. Callers of such functions depend on that file, and no
+//! import shows it.
 //!
 //! A child module of the type's module may have one. Then calls of its functions are arrows like any other.
 
@@ -66,7 +67,8 @@ pub(super) fn behind<'a>(
     extended.iter().filter(move |block| block.of == *of && has(block)).map(|block| block.file)
 }
 
-/// Files of the blocks that a method call can mean. A name that other types have too counts only where the receiver is `self`.
+/// Files of the blocks that a method call can mean. A name that other types have too counts only where the receiver is
+/// `self`.
 pub(super) fn called(
     package: &Package,
     extended: &[Extended],

@@ -23,7 +23,7 @@ struct Place<'a> {
     children: PathBuf,
 }
 
-/// Reads the package in `folder` below the workspace's root. What only tests compile is left out.
+/// Reads the package in `folder` below the workspace's root. Code that only tests compile is not in its modules.
 pub(super) fn package(root: &Path, folder: &str) -> Result<Package> {
     let source = root.join(folder).join("src");
     let mut package = Package { library: library_name(&root.join(folder)), ..Package::default() };
@@ -61,22 +61,29 @@ fn library_name(folder: &Path) -> String {
 }
 
 fn add_file(package: &mut Package, root: &Path, path: &Path, parent: Option<ModuleId>) -> Result<ModuleId> {
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let parsed = syn::parse_file(&text).with_context(|| format!("cannot parse {}", path.display()))?;
+    let parsed = parsed(path)?;
     let name = shown(root, path);
     let file = package.files.iter().position(|known| *known == name).unwrap_or(package.files.len());
     if file == package.files.len() {
         package.files.push(name);
     }
     let folder = path.parent().unwrap_or(root);
-    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-    let is_root = parent.is_none() || stem == "mod";
-    let children = if is_root { folder.to_owned() } else { folder.join(stem) };
+    let children = children_of(path, parent.is_none());
     add_module(package, root, &parsed.items, parent, &Place { file, folder, children })
 }
 
+fn parsed(path: &Path) -> Result<syn::File> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    syn::parse_file(&text).with_context(|| format!("cannot parse {}", path.display()))
+}
+
+/// The folder of the children's files of a file.
+fn children_of(path: &Path, is_root: bool) -> PathBuf {
+    if is_root || path.ends_with("mod.rs") { path.with_file_name("") } else { path.with_extension("") }
+}
+
 /// The path from the workspace's root, with `..` taken out.
-fn shown(root: &Path, path: &Path) -> String {
+pub(super) fn shown(root: &Path, path: &Path) -> String {
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let root = fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
     path.strip_prefix(root).unwrap_or(&path).display().to_string()
@@ -103,23 +110,51 @@ fn add_module(
 fn add_child(package: &mut Package, root: &Path, item: &ItemMod, parent: ModuleId, place: &Place<'_>) -> Result<()> {
     let name = collect::plain(&item.ident);
     if is_for_tests(&item.attrs) || (item.content.is_none() && name == "tests") {
-        return Ok(());
+        return add_test_files(package, root, item, place);
     }
     let child = if let Some((_, items)) = &item.content {
         let children = place.children.join(&name);
         add_module(package, root, items, Some(parent), &Place { children, ..*place })?
     } else {
-        let file = match path_attribute(&item.attrs) {
-            Some(path) => place.folder.join(path),
-            None => [place.children.join(format!("{name}.rs")), place.children.join(&name).join("mod.rs")]
-                .into_iter()
-                .find(|path| path.is_file())
-                .with_context(|| format!("module {name} of {} has no file", package.files[place.file]))?,
-        };
+        let file = file_of(item, place)
+            .with_context(|| format!("module {name} of {} has no file", package.files[place.file]))?;
         add_file(package, root, &file, Some(parent))?
     };
     package.modules[parent].children.push((name, child));
     Ok(())
+}
+
+/// Adds the files of a module that only tests compile, and of the modules in it.
+fn add_test_files(package: &mut Package, root: &Path, item: &ItemMod, place: &Place<'_>) -> Result<()> {
+    let name = collect::plain(&item.ident);
+    if let Some((_, items)) = &item.content {
+        let children = place.children.join(&name);
+        return add_test_children(package, root, items, &Place { children, ..*place });
+    }
+    let file = file_of(item, place)
+        .with_context(|| format!("test module {name} has no file in {}", place.children.display()))?;
+    let items = parsed(&file)?.items;
+    package.test_files.insert(shown(root, &file));
+    let folder = file.parent().unwrap_or(root);
+    add_test_children(package, root, &items, &Place { folder, children: children_of(&file, false), ..*place })
+}
+
+fn add_test_children(package: &mut Package, root: &Path, items: &[Item], place: &Place<'_>) -> Result<()> {
+    items.iter().try_for_each(|item| match item {
+        Item::Mod(module) => add_test_files(package, root, module, place),
+        _ => Ok(()),
+    })
+}
+
+/// The file of a module that is declared without a body.
+fn file_of(item: &ItemMod, place: &Place<'_>) -> Option<PathBuf> {
+    let name = collect::plain(&item.ident);
+    match path_attribute(&item.attrs) {
+        Some(path) => Some(place.folder.join(path)),
+        None => [place.children.join(format!("{name}.rs")), place.children.join(&name).join("mod.rs")]
+            .into_iter()
+            .find(|path| path.is_file()),
+    }
 }
 
 /// The text of `#[path = "…"]`.

@@ -1,7 +1,8 @@
-//! Checks the structure of the source tree: the module graph of each crate against `rooms.toml`, and sizes.
+//! Checks the structure of the source tree: the module graph of each crate against `rooms.toml`, files that no module
+//! declares, and sizes.
 //!
-//! An arrow leads from each file to every file whose items it uses. Imports, paths in code, macros and attributes count, and
-//! re-exports are followed. Code that only tests compile does not count.
+//! An arrow leads from each file to every file whose items it uses. Imports, paths in code, macros and attributes
+//! count, and re-exports are followed. Code that only tests compile does not count.
 
 mod arrows;
 mod circles;
@@ -10,6 +11,7 @@ mod extensions;
 mod load;
 mod module;
 mod order;
+mod orphans;
 mod report;
 mod resolve;
 mod rooms;
@@ -67,6 +69,7 @@ fn members(root: &Path) -> Result<Vec<String>> {
 /// Adds the graph of one crate, and what is wrong with it.
 fn graph(root: &Path, folder: &str, plan: Option<&Plan>, report: &mut Report) -> Result<()> {
     let package = load::package(root, folder)?;
+    report.findings.extend(orphans::of(root, folder, &package)?);
     let (extended, foreign) = extensions::of(&package);
     let arrows = arrows::of(&package, &extended);
     let circles = circles::of(arrows.keys().copied());

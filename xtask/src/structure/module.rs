@@ -84,6 +84,8 @@ pub(super) struct Package {
     pub(super) library: String,
     /// Files, by their paths from the workspace's root.
     pub(super) files: Vec<String>,
+    /// Files that only tests compile, by their paths from the workspace's root.
+    pub(super) test_files: BTreeSet<String>,
     /// Modules of all its crates.
     pub(super) modules: Vec<Module>,
     /// Root of the library.

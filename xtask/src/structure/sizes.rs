@@ -45,7 +45,7 @@ pub(super) fn check(root: &Path, folder: &str, most_lines: usize) -> Result<Vec<
 }
 
 /// Groups the `.rs` files by their folder. Nested packages are checked by themselves.
-fn collect(folder: &Path, folders: &mut BTreeMap<PathBuf, Vec<PathBuf>>) -> Result<()> {
+pub(super) fn collect(folder: &Path, folders: &mut BTreeMap<PathBuf, Vec<PathBuf>>) -> Result<()> {
     let entries = fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?;
     for entry in entries {
         let path = entry?.path();

@@ -159,8 +159,9 @@ fn every_crate_has_rooms() {
 
 #[test]
 fn a_crowded_folder_a_long_file_and_a_silent_folder_are_found() {
-    let rooms = "[a]\nlib = \"The root.\"\n";
-    let workspace = Workspace::new(rooms, &[("lib.rs", "//! The root.\n"), ("long.rs", &"\n".repeat(301))]);
+    let rooms = "[a]\nlib = \"The root.\"\nlong = \"The long file.\"\n";
+    let lib = ("lib.rs", "//! The root.\nmod long;\n");
+    let workspace = Workspace::new(rooms, &[lib, ("long.rs", &"\n".repeat(301))]);
     workspace.write("a/tests/main.rs", "fn main() {}\n");
     for number in 0..16 {
         workspace.write(&format!("a/tests/crowd/test{number}.rs"), "");
@@ -171,6 +172,35 @@ fn a_crowded_folder_a_long_file_and_a_silent_folder_are_found() {
         "a/tests/main.rs:1: the file of a folder must begin with a `//!` comment that says what belongs there",
     ];
     assert_eq!(workspace.findings(), expected);
+}
+
+#[test]
+fn a_file_that_no_module_declares_is_found() {
+    let lib = "//! The root.\nmod room;\n#[path = \"given/named.rs\"]\nmod path;\n#[cfg(test)]\nmod checks;\n\
+               #[cfg(test)]\nmod inline {\n    mod deep;\n}\nmod tests;\n";
+    let declared = [
+        ("lib.rs", lib),
+        ("room/mod.rs", "//! The room.\nmod inner;\n"),
+        ("room/inner.rs", ""),
+        ("given/named.rs", "//! Named by its path.\n"),
+        ("checks/mod.rs", "//! Checks.\nmod first;\n"),
+        ("checks/first.rs", "//! The first.\nmod second;\n"),
+        ("checks/first/second.rs", ""),
+        ("inline/deep.rs", ""),
+        ("tests.rs", "//! Tests.\nmod more;\n"),
+        ("tests/more.rs", ""),
+        ("main.rs", "//! The program.\n"),
+        ("bin/short.rs", ""),
+        ("bin/long/main.rs", "//! Another program.\nmod part;\n"),
+        ("bin/long/part.rs", ""),
+        ("script.rs", "fn main() {}\n"),
+    ];
+    let orphans = ["bin/long/lost.rs", "checks/first/lost.rs", "lost.rs", "room/lost/mod.rs", "tests/lost.rs"];
+    let lost = orphans.map(|file| (file, "//! Lost.\n"));
+    let workspace = Workspace::new("", &[&declared[..], &lost[..]].concat());
+    workspace.write("a/Cargo.toml", "[package]\nname = \"crate-a\"\nbuild = \"src/script.rs\"\n");
+    workspace.write("a/build.rs", "fn main() {}\n");
+    assert_eq!(workspace.findings(), orphans.map(|file| format!("a/src/{file}: no module declares this file")));
 }
 
 #[test]

@@ -9,8 +9,8 @@ pub(crate) enum Extent {
     Selection,
 }
 
-/// Names of tests. A name that ends in colons is a module, and one that also begins with colons is that module inside any
-/// other. A name that ends in an underscore means all tests that begin with it.
+/// Names of tests. A name that ends in colons is a module, and one that also begins with colons is that module inside
+/// any other. A name that ends in an underscore means all tests that begin with it.
 pub(super) type Names = &'static [&'static str];
 
 /// Excluded tests, with the program and the reason.
@@ -188,8 +188,8 @@ pub(super) const EXCLUDED: [(&str, &str, Names); 14] = [
     ),
 ];
 
-/// Tests for every change: they load and run each stage of the program, and use each feature that differs between kernels once.
-/// Of programs that are not listed, all tests run that are not excluded.
+/// Tests for every change: they load and run each stage of the program, and use each feature that differs between
+/// kernels once. Of programs that are not listed, all tests run that are not excluded.
 pub(super) const SELECTED: [(&str, Names); 2] = [
     (
         "bytecode",

@@ -44,7 +44,7 @@ fn meter() -> impl Strategy<Value = (Meter, bool)> {
 fn schedule() -> impl Strategy<Value = Schedule> {
     (meter(), (0u64..1 << 54).prop_map(gcra::units), 1usize..120).prop_flat_map(|((meter, of_bytes), start, count)| {
         let typical = meter.cost_of(if of_bytes { 700 } else { 1 });
-        let gap = prop_oneof![3 => Just(0), 4 => 0..=typical, 2 => typical..=typical * 3, 1 => 0..=meter.capacity * 2];
+        let gap = prop_oneof![3 => Just(0), 4 => 0..=typical, 2 => typical..=typical * 3, 1 => 0..=meter.burst * 2];
         // Some are longer than many a burst.
         let length = prop_oneof![8 => 60u32..1_514, 1 => 1_514u32..65_536];
         let cost = length.prop_map(move |length| meter.cost_of(if of_bytes { length } else { 1 }));
@@ -70,7 +70,7 @@ proptest! {
                 stages.own = None;
             }
             let before = stages;
-            let expected = match gcra::ask(plain, now, cost, meter.capacity, meter.ceiling) {
+            let expected = match gcra::ask(plain, now, cost, meter.burst, meter.ceiling) {
                 Answer::Admit(next) => {
                     plain = next;
                     true
@@ -78,18 +78,18 @@ proptest! {
                 Answer::Refuse => false,
                 Answer::Cap(_) => return Err(TestCaseError::fail("no debt is larger than the limit makes")),
             };
-            prop_assert_eq!(stages.judge(now, cost, &meter), expected, "{:?} of {:?}", before, meter);
+            prop_assert_eq!(stages.decide(now, cost, &meter), expected, "{:?} of {:?}", before, meter);
             // The level is the whole debt, and the own bucket has what is above the cell's part.
             let debt = gcra::debt(plain, now);
             prop_assert_eq!(level_debt(stages.level, now, largest_debt(&meter)), debt);
             if let Some(own) = stages.own {
-                prop_assert_eq!(gcra::debt(own, now), debt.saturating_sub(meter.front));
+                prop_assert_eq!(gcra::debt(own, now), debt.saturating_sub(meter.cell_share));
             }
         }
     }
 
-    /// In one cell with all others, none is admitted more than its burst and its rate, and whoever stays below its rate is refused at
-    /// most while its bucket is new.
+    /// In one cell with all others, none is admitted more than its burst and its rate, and whoever stays below its rate
+    /// is refused at most while its bucket is new.
     #[test]
     fn in_a_crowded_cell_every_bound_holds_and_who_stays_below_its_rate_keeps_it(
         (meter, of_bytes) in meter(), start in (0u64..1 << 54).prop_map(gcra::units), offenders in 1usize..6, rounds in 20u64..200, evict: bool,
@@ -100,7 +100,7 @@ proptest! {
         let (mut now, mut admitted) = (start, vec![0u64; offenders + 1]);
         let mut refused = 0;
         // What each would be admitted of the same packets if it had the rest of the burst only, and nobody beside it.
-        let rest = meter.capacity - meter.front;
+        let rest = meter.burst - meter.cell_share;
         let (mut plain, mut least) = (start, 0u64);
         for round in 0..rounds {
             now = now.wrapping_add((cost + cost / 8) & !1);
@@ -111,12 +111,12 @@ proptest! {
                         (plain, least) = (next, least + 1);
                     }
                     let mut stages = Stages { level, own: own[source] };
-                    let is_admitted = stages.judge(now, cost, &meter);
+                    let is_admitted = stages.decide(now, cost, &meter);
                     (level, own[source]) = (stages.level, stages.own);
                     admitted[source] += u64::from(is_admitted);
                     refused += u64::from(source == 0 && !is_admitted && round > 0);
                 }
-                let most = (meter.capacity + now.wrapping_sub(start)) / cost + 1;
+                let most = (meter.burst + now.wrapping_sub(start)) / cost + 1;
                 prop_assert!(admitted[source] <= most, "source {}: {} of {}", source, admitted[source], most);
             }
             if evict && round % 7 == 3 {
@@ -124,7 +124,7 @@ proptest! {
             }
         }
         // A bucket that begins with the debt of others forgives it within a burst.
-        let burst = meter.capacity / cost + 1;
+        let burst = meter.burst / cost + 1;
         prop_assert!(refused <= burst, "refused {} times", refused);
         if !evict {
             for count in &admitted[1..] {
@@ -145,13 +145,13 @@ proptest! {
         let level = (level % most) & !1;
         let own = (own % meter.ceiling.min(level + 1)) & !1;
         let stages = Stages { level: now.wrapping_add(level), own: Some(now.wrapping_add(own)) };
-        let judge = |time: Units| { let mut copy = stages; copy.judge(time, cost, &meter) };
-        if !judge(now) {
+        let decide = |time: Units| { let mut copy = stages; copy.decide(time, cost, &meter) };
+        if !decide(now) {
             let wait = wait(level, own, cost, &meter);
             let last = wait.saturating_sub(1) & !1;
-            prop_assert!(!judge(now.wrapping_add((last as f64 * at) as u64 & !1)));
-            prop_assert!(!judge(now.wrapping_add(last)));
-            prop_assert!(judge(now.wrapping_add(last + 4)), "{} {:?} {}", wait, stages, cost);
+            prop_assert!(!decide(now.wrapping_add((last as f64 * at) as u64 & !1)));
+            prop_assert!(!decide(now.wrapping_add(last)));
+            prop_assert!(decide(now.wrapping_add(last + 4)), "{} {:?} {}", wait, stages, cost);
         }
     }
 }

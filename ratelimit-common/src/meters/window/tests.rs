@@ -89,7 +89,8 @@ proptest! {
         }
     }
 
-    /// Whatever another algorithm, another limit or chance has left, it is read as nothing, or refuses for two windows at most.
+    /// Whatever another algorithm, another limit or chance has left, it is read as nothing, or refuses for two windows
+    /// at most.
     #[test]
     fn no_state_refuses_for_long(state: u64, (window, now, _) in schedule()) {
         let refusal = window.ask_fixed(state, now, 1).map_or(window.wait_fixed(now), |_| 0);

@@ -9,13 +9,13 @@ fn every_problem_with_a_limit_is_named() {
         ("[default]", "1:1: [default]: a limit needs packets RATE, bytes RATE, parent SCOPE=RATE or several"),
         (
             "[default]\npackets = \"0/s\"",
-            "2:11: \"0/s\": a rate of nothing would stop every packet: say `ratelimit deny add` if that is meant",
+            "2:11: \"0/s\": a rate of zero would drop every packet: use `ratelimit deny add` for that",
         ),
         ("[default]\npackets = \"200M/s\"", "1:1: [default]: a packet rate must be between 1/d and 100M/s"),
         ("[default]\npackets = \"0.1/d\"", "1:1: [default]: a packet rate must be between 1/d and 100M/s"),
         (
             "[default]\npackets = [\"1/s\", \"2/m\", \"3/h\"]",
-            "1:1: [default]: a source has two limits at most: give packets one rate or two",
+            "1:1: [default]: a source has at most two limits: give packets one or two rates",
         ),
         (
             "[default]\npackets = [\"1/s\", \"2/m\"]\nbytes = \"1MB/s\"",
@@ -28,7 +28,7 @@ fn every_problem_with_a_limit_is_named() {
         ),
         (
             "[default]\nbytes = \"0B/s\"",
-            "2:9: \"0B/s\": a rate of nothing would stop every packet: say `ratelimit deny add` if that is meant",
+            "2:9: \"0B/s\": a rate of zero would drop every packet: use `ratelimit deny add` for that",
         ),
         ("[default]\nbytes = \"60GB/s\"", "1:1: [default]: a byte rate must be between 1B/s and 50GB/s (400Gbit/s)"),
         ("[default]\nbytes = [\"1MB/s\", \"2MB/s\"]", "2:9: [\"1MB/s\", \"2MB/s\"]: expected one value"),
@@ -41,7 +41,7 @@ fn every_problem_with_a_limit_is_named() {
         ),
         (
             "[default]\npackets = \"1/s\"\nqueue = 3",
-            "3:1: queue: no such key here: expected packets, bytes, burst, algorithm, throttle, over-limit, ban, ban-after, ban-cap, parent, policy",
+            "3:1: queue: unknown key: expected packets, bytes, burst, algorithm, throttle, over-limit, ban, ban-after, ban-cap, parent, policy",
         ),
         (
             "[default]\npackets = \"1/s\"\nalgorithm = \"tokens\"",
@@ -49,11 +49,11 @@ fn every_problem_with_a_limit_is_named() {
         ),
         (
             "[default]\nalgorithm = \"leaky-bucket\"",
-            "1:1: [default]: algorithm, throttle, over-limit and ban need a limit that they are for: give packets RATE or bytes RATE too",
+            "1:1: [default]: algorithm, throttle, over-limit and ban need a limit: also give packets RATE or bytes RATE",
         ),
         (
             "[default]\nalgorithm = \"leaky-bucket\"\nparent = \"all=1/s\"",
-            "1:1: [default]: algorithm is for the source's own limit: give packets RATE or bytes RATE too, or leave it away",
+            "1:1: [default]: algorithm applies to the source's own limit: also give packets RATE or bytes RATE, or omit algorithm",
         ),
         (
             "[default]\npackets = \"1/s\"\nalgorithm = \"fixed-window\"\nburst = 3",
@@ -73,11 +73,11 @@ fn every_problem_with_a_limit_is_named() {
         ),
         (
             "[default]\npackets = \"1/s\"\nalgorithm = \"fixed-window\"\nparent = \"all=1/s\"",
-            "1:1: [default]: parent goes with token-bucket or leaky-bucket: choose one of these, or leave it away",
+            "1:1: [default]: parent needs token-bucket or leaky-bucket: choose one of these algorithms, or omit parent",
         ),
         (
             "[default]\nthrottle = \"soft=10%\"",
-            "1:1: [default]: algorithm, throttle, over-limit and ban need a limit that they are for: give packets RATE or bytes RATE too",
+            "1:1: [default]: algorithm, throttle, over-limit and ban need a limit: also give packets RATE or bytes RATE",
         ),
         (
             "[default]\npackets = \"1/s\"\nthrottle = \"soft\"",
@@ -89,11 +89,11 @@ fn every_problem_with_a_limit_is_named() {
         ),
         (
             "[default]\nparent = \"all=1/s\"\nthrottle = \"soft=10%\"",
-            "1:1: [default]: throttle soft goes with packets or bytes, and without parent",
+            "1:1: [default]: throttle soft needs packets or bytes, and cannot be used with parent",
         ),
         (
             "[default]\nparent = \"all=1/s\"\nban = \"1m\"",
-            "1:1: [default]: ban goes with packets or bytes, and without parent",
+            "1:1: [default]: ban needs packets or bytes, and cannot be used with parent",
         ),
         ("[default]\npackets = \"1/s\"\nover-limit = \"pass\"", "3:14: \"pass\": expected one of drop, reject, shadow"),
         (
@@ -108,15 +108,15 @@ fn every_problem_with_a_limit_is_named() {
         ("[default]\npackets = \"1/s\"\nban-cap = \"1h\"", "1:1: [default]: ban is missing"),
         (
             "[default]\npackets = \"1/s\"\nban = \"1h\"\nban-cap = \"1m\"",
-            "1:1: [default]: ban-cap is less than ban: give at least as much",
+            "1:1: [default]: ban-cap is shorter than ban: give at least the time of ban",
         ),
         (
             "[default]\npackets = \"1/s\"\nthrottle = \"elastic\"\nban = \"1m\"",
-            "1:1: [default]: no interface has a capacity, which throttle elastic goes by: give one in [interface.NAME]",
+            "1:1: [default]: throttle elastic needs the capacity of an interface: add capacity to [interface.NAME]",
         ),
         (
             "[default]\npackets = \"1/s\"\nthrottle = \"soft=10%\"\nban = \"1m\"\nover-limit = \"shadow\"",
-            "1:1: [default]: ban shuts out, and over-limit shadow lets pass: leave one of them away",
+            "1:1: [default]: ban cannot be used with over-limit shadow, which lets packets pass: omit one of the two options",
         ),
         (
             "[settings]\nipv6-prefix = 16\n[default]\npackets = \"1/s\"\nban = \"1m\"",
@@ -137,7 +137,7 @@ fn every_problem_with_a_limit_is_named() {
         ),
         (
             "[default]\nparent = \"all=1/s,2/s\"",
-            "2:10: \"all=1/s,2/s\": expected one rate of packets and one of bytes at most",
+            "2:10: \"all=1/s,2/s\": expected at most one rate of packets and one of bytes",
         ),
         (
             "[default]\nparent = [\"all=1/s\", \"all=2/s\"]",
@@ -145,7 +145,7 @@ fn every_problem_with_a_limit_is_named() {
         ),
         (
             "[default]\nparent = [\"/8=1/s\", \"/16=1/s\", \"all=2/s\"]",
-            "1:1: [default]: IPv4 sources would have more than 2 parents, which is the most: leave one parent away",
+            "1:1: [default]: IPv4 sources would have more than 2 parents, the maximum: omit one parent",
         ),
         (
             "[default]\nparent = \"/64=1/s\"",
@@ -166,7 +166,7 @@ fn every_problem_with_a_limit_is_named() {
             "[policy.p]\nburst = 3",
             "1:1: [policy.p]: a limit needs packets RATE, bytes RATE, parent SCOPE=RATE or several",
         ),
-        ("[policy.deny]\npackets = \"1/s\"", "1:1: [policy.deny]: this name has a meaning of its own: choose another"),
+        ("[policy.deny]\npackets = \"1/s\"", "1:1: [policy.deny]: this name is reserved: choose another name"),
         (
             "[policy.p]\npackets = \"1/s\"\n[default]\npolicy = \"q\"",
             "4:10: \"q\": no such policy: expected p, allow, deny",
@@ -174,7 +174,7 @@ fn every_problem_with_a_limit_is_named() {
         ("[policy.p]\npackets = \"1/s\"\n[default]\npolicy = 3", "4:10: 3: expected text in quotes"),
         (
             "[policy.p]\npackets = \"1/s\"\n[default]\npolicy = \"p\"\nburst = 3",
-            "5:1: burst: no such key here: expected policy",
+            "5:1: burst: unknown key: expected policy",
         ),
         ("[default]\npackets = \"1/s\"\nburst = -1", "3:9: -1: expected a whole number"),
     ] {

@@ -1,6 +1,6 @@
-//! Interfaces, settings, and what is no table at all.
+//! Interfaces, settings, and values that are not tables.
 
-use super::problems;
+use super::{RequestedSettings, parse, problems};
 
 #[test]
 fn every_problem_with_an_interface_or_a_setting_is_named() {
@@ -13,7 +13,7 @@ fn every_problem_with_an_interface_or_a_setting_is_named() {
         ("interfaces = [[\"a\"]]", "1:15: [\"a\"]: expected text in quotes, a number, or true or false"),
         ("interfaces = 0x10", "1:14: 0x10: expected text in quotes, a number, or true or false"),
         ("interfaces = [\"a\"]\n[interface]\nb = 3", "3:5: 3: expected a table"),
-        ("interfaces = [\"a\"]\n[interface.a]\nmod = \"auto\"", "3:1: mod: no such key here: mode is meant?"),
+        ("interfaces = [\"a\"]\n[interface.a]\nmod = \"auto\"", "3:1: mod: unknown key: did you mean mode?"),
         (
             "interfaces = [\"a\"]\n[interface.a]\nmode = [\"auto\", \"native\"]",
             "3:8: [\"auto\", \"native\"]: expected one value",
@@ -32,7 +32,7 @@ fn every_problem_with_an_interface_or_a_setting_is_named() {
         ),
         (
             "interface = { a = { capacity = \"1/s\" } }",
-            "1:15: a: not among the interfaces: add it there, or leave this table away",
+            "1:15: a: not in the list of interfaces: add it there, or remove this table",
         ),
         ("settings = 3", "1:12: 3: expected a table"),
         ("[settings]\nipv6-prefix = 0", "2:15: 0: expected a number from 1 to 128"),
@@ -49,17 +49,41 @@ fn every_problem_with_an_interface_or_a_setting_is_named() {
         ("[settings]\nadmissions = \"1/h\"", "2:14: \"1/h\": expected a rate between 1/s and 100M/s"),
         ("[settings]\nreplies = \"200M/s\"", "2:11: \"200M/s\": expected a rate between 1/s and 100M/s, or off"),
         ("[settings]\nshadow = \"maybe\"", "2:10: \"maybe\": expected one of on, off"),
-        ("[settings]\nmax-sliding-logs = 1", "2:12: 1: expected a number from 2 to 16777216"),
+        ("[settings]\nmax-sliding-logs = 1", "2:20: 1: expected a number from 2 to 16777216"),
         ("[settings]\nmalformed = \"keep\"", "2:13: \"keep\": expected one of drop, pass"),
         (
             "[settings]\nlog-level = \"info\"",
-            "2:1: log-level: no such key here: expected ipv6-prefix, max-sources, front, cells, sample, admissions, unknown, replies, shadow, max-sliding-logs, malformed",
+            "2:1: log-level: unknown key: expected ipv6-prefix, max-sources, front, cells, sample, admissions, unknown, replies, shadow, max-sliding-logs, malformed",
         ),
         (
             "[settings]\nhelp = true",
-            "2:1: help: no such key here: expected ipv6-prefix, max-sources, front, cells, sample, admissions, unknown, replies, shadow, max-sliding-logs, malformed",
+            "2:1: help: unknown key: expected ipv6-prefix, max-sources, front, cells, sample, admissions, unknown, replies, shadow, max-sliding-logs, malformed",
         ),
     ] {
         assert_eq!(problems(text), [expected], "{text}");
+    }
+}
+
+#[test]
+fn keys_of_earlier_versions_mean_the_same() {
+    for (old, new) in [("strangers = \"9k/s\"", "unknown = \"9k/s\""), ("max-logs = 50", "max-sliding-logs = 50")] {
+        let settings = |key: &str| parse(&format!("interfaces = []\n[settings]\n{key}")).unwrap().requested;
+        assert_eq!(settings(old), settings(new));
+        assert_ne!(settings(old), RequestedSettings::default());
+    }
+    for (text, expected) in [
+        (
+            "[settings]\nunknown = \"1/s\"\nstrangers = \"2/s\"",
+            "3:13: \"2/s\": this key is an older name of unknown, which this table has too: remove one of the two",
+        ),
+        (
+            "[settings]\nmax-logs = 5\nmax-sliding-logs = 6",
+            "2:12: 5: this key is an older name of max-sliding-logs, which this table has too: remove one of the two",
+        ),
+        ("[settings]\nstrangers = \"1/d\"", "2:13: \"1/d\": expected a rate between 1/s and 100M/s, or off"),
+        ("[settings]\nstranger = \"1/s\"", "2:1: stranger: unknown key: expected NAMES"),
+    ] {
+        let names = "ipv6-prefix, max-sources, front, cells, sample, admissions, unknown, replies, shadow, max-sliding-logs, malformed";
+        assert_eq!(problems(text), [expected.replace("NAMES", names)], "{text}");
     }
 }

@@ -1,89 +1,96 @@
-//! Brings an instance to what a file says: to all of it, or it stays as it was.
+//! Applies a configuration file to an instance: completely, or not at all.
 
 use std::{path::Path, time::SystemTime};
 
 use ratelimit_common::rules::rule::CONFIG;
 use serde::Serialize;
 
-use crate::controller::change::{
+use super::{
     difference::difference,
-    interfaces::{self, Wishes},
+    interfaces::{self, Requested},
     undo::{self, Done},
 };
-pub use crate::ssh::Guarded;
+pub use crate::ssh::ProtectedSessions;
 use crate::{
     config::{self, Config},
     dataplane::{
         Error, Instance,
         attach::attachment::Attachment,
-        instance::daemon_lock::Claim,
+        instance::daemon_lock::DaemonLock,
         program::requested::differences,
         rules::{capacities, list, target::Target},
         sys::interface,
     },
-    prefix::Prefix,
     ssh,
+    text::prefix::Prefix,
 };
 
-/// What was done.
+/// The result.
 #[derive(Debug, Default, Serialize)]
 pub struct Applied {
-    /// Rules that are new, or say something else than before.
+    /// The number of rules that are new or changed.
     pub set: usize,
-    /// Settings of the program that are others than before.
+    /// Settings that changed.
     pub settings: Vec<&'static str>,
-    /// Rules that an earlier file has left.
+    /// The number of rules that only an earlier file had.
     pub deleted: usize,
-    /// Rules that are as they were.
+    /// The number of rules that did not change.
     pub unchanged: usize,
-    /// Rules of the file that one set by command takes the place of.
+    /// Rules of the file that do not take effect, because a command has set another one.
     pub overruled: Vec<String>,
-    /// Interfaces that were attached to.
+    /// Interfaces that were attached.
     pub attached: Vec<String>,
-    /// Interfaces that an earlier file has left, which were detached from.
+    /// Interfaces that only an earlier file had, and that were detached.
     pub detached: Vec<String>,
-    /// Why some of those are attached still.
+    /// Why some of those are still attached.
     pub not_detached: Option<String>,
-    /// Whether nothing is dropped though the file does not say so: it was told before.
+    /// Whether shadow mode is on, although the file does not mention it.
     pub stays_in_shadow: bool,
-    /// Addresses that SSH sessions come from, which were allowed.
+    /// Addresses of SSH sessions that were allowed.
     pub allowed_ssh: Vec<String>,
 }
 
-/// Does what the file says, if this process has the `claim` on the instance, or can get it. A process that does so for the first time brings its own
-/// program. The sessions that are `guarded` are allowed where nothing was attached before, and shut out by no rule of the file.
+/// Applies the file. This process must have the daemon lock `claim`, or takes it. The first time, it also replaces the
+/// program by its own version. If nothing is attached yet, the protected sessions are allowed. A file that would block
+/// one of them is refused.
 ///
 /// # Errors
 ///
-/// Whatever stands in the way; nothing has changed then.
+/// Fails with the first problem. Nothing has changed then.
 pub fn apply(
     pins: &Path,
     config: &Config,
     is_first: bool,
-    guarded: &Guarded,
-    claim: &mut Option<Claim>,
+    protected: &ProtectedSessions,
+    daemon_lock: &mut Option<DaemonLock>,
 ) -> anyhow::Result<Applied> {
     let names: Vec<String> = config.interfaces.iter().map(|interface| interface.name.clone()).collect();
-    // Before anything is made.
+    // Names are checked before anything changes.
     interface::find(&names)?;
-    // Before another version's instance is brought to this one.
-    Claim::take_early(pins, claim)?;
-    let (mut instance, is_new) = Instance::open_or_create(pins, &config.wanted)?;
+    // The lock comes before the conversion of an instance of another version.
+    DaemonLock::take_early(pins, daemon_lock)?;
+    let (mut instance, is_new) = Instance::open_or_create(pins, &config.requested)?;
     let mut done = Done::default();
-    // Whoever has no claim changes nothing.
-    let claimed = instance.claim(claim);
-    let how = How { is_new, is_first, guarded };
-    let outcome = claimed.and_then(|()| bring(&mut instance, config, how, &mut done));
-    outcome.map_err(|error| undo::with_left(error, &done.take_back(instance, is_new)))
+    // Without the daemon lock, nothing may change.
+    let claimed = instance.lock_for_daemon(daemon_lock);
+    let how = How { is_new, is_first, protected };
+    let outcome = claimed.and_then(|()| apply_to(&mut instance, config, how, &mut done));
+    outcome.map_err(|error| undo::with_left(error, &done.undo(instance, is_new)))
 }
 
-/// Attaches once more to an interface of a file that is in force: it was deleted, and has come back. Says whether that is so; a command may have detached
-/// it, or all.
+/// Attaches again to an interface of the file that was deleted and has come back. Returns whether it did so.
+///
+/// This requires a link among the pins with the mark of the file, and without an interface. So an interface that a
+/// command has detached stays detached. The daemon keeps no state for this, and the file is not read.
 ///
 /// # Errors
 ///
-/// Whatever stands in the way; nothing has changed then.
-pub(crate) fn attach_again(pins: &Path, wanted: &config::Interface, claim: &mut Option<Claim>) -> anyhow::Result<bool> {
+/// Fails with the first problem. Nothing has changed then.
+pub(crate) fn attach_again(
+    pins: &Path,
+    wanted: &config::Interface,
+    daemon_lock: &mut Option<DaemonLock>,
+) -> anyhow::Result<bool> {
     let mut instance = match Instance::open(pins) {
         Err(Error::NotAttached) => return Ok(false),
         instance => instance?,
@@ -93,8 +100,8 @@ pub(crate) fn attach_again(pins: &Path, wanted: &config::Interface, claim: &mut 
     if !instance.attachments.list()?.iter().any(is_lost) {
         return Ok(false);
     }
-    instance.claim(claim)?;
-    // Its index is another one now.
+    instance.lock_for_daemon(daemon_lock)?;
+    // The interface has a new index.
     forget_capacities(&mut instance)?;
     let mut done = Done::default();
     let outcome = set_capacities(&mut instance, std::slice::from_ref(wanted), &mut done).and_then(|()| {
@@ -102,62 +109,64 @@ pub(crate) fn attach_again(pins: &Path, wanted: &config::Interface, claim: &mut 
     });
     match outcome {
         Ok(_) => instance.forget_interfaces(),
-        Err(error) => return Err(undo::with_left(error, &done.take_back(instance, false))),
+        Err(error) => return Err(undo::with_left(error, &done.undo(instance, false))),
     }
     Ok(true)
 }
 
-/// What is to be known besides the file.
+/// The circumstances.
 #[derive(Clone, Copy)]
 struct How<'a> {
     is_new: bool,
     is_first: bool,
-    guarded: &'a Guarded,
+    protected: &'a ProtectedSessions,
 }
 
-fn bring(
+fn apply_to(
     instance: &mut Instance,
     config: &Config,
-    How { is_new, is_first, guarded }: How<'_>,
+    How { is_new, is_first, protected }: How<'_>,
     done: &mut Done,
 ) -> Result<Applied, Error> {
-    let wishes: Wishes = config.interfaces.iter().map(|wanted| (wanted.name.clone(), wanted.mode)).collect();
-    interfaces::check_modes(instance, &wishes)?;
+    let requested: Requested = config.interfaces.iter().map(|wanted| (wanted.name.clone(), wanted.mode)).collect();
+    interfaces::check_modes(instance, &requested)?;
     let mut applied = Applied::default();
     let running = instance.settings()?;
-    applied.stays_in_shadow = running.shadow && config.wanted.shadow.is_none();
+    applied.stays_in_shadow = running.shadow && config.requested.shadow.is_none();
     if !is_new {
-        applied.settings = differences(&running, &config.wanted.or(running));
+        applied.settings = differences(&running, &config.requested.or(running));
     }
-    let was_in_shadow = running.shadow && !config.wanted.or(running).shadow;
-    let needs_program = is_first || config.wanted.or(running) != running;
+    let was_in_shadow = running.shadow && !config.requested.or(running).shadow;
+    let needs_program = is_first || config.requested.or(running) != running;
     if !is_new && needs_program {
-        done.upgrade(instance, &config.wanted)?;
+        done.upgrade(instance, &config.requested)?;
     }
     if instance.attachments.list()?.is_empty() && !config.interfaces.is_empty() {
-        ssh::allow_each(instance, guarded, &mut done.allowed_ssh)?;
+        ssh::allow_each(instance, protected, &mut done.allowed_ssh)?;
         applied.allowed_ssh = done.allowed_ssh.iter().map(Prefix::to_string).collect();
     }
     set_capacities(instance, &config.interfaces, done)?;
     done.set_costs(instance, CONFIG, &config.costs)?;
-    // Rules stand before a new interface is attached, and an interface that fails takes no rule with it.
+    // In a new instance, rules come before interfaces. In a running one, an interface that fails must not change any
+    // rule.
     if !is_new {
-        applied.attached = interfaces::attach(instance, &wishes, false, CONFIG, done)?;
+        applied.attached = interfaces::attach(instance, &requested, false, CONFIG, done)?;
     }
     let difference = difference(&list::list(&instance.tables)?, &config.rules, SystemTime::now());
-    applied.set = difference.change.wishes.len();
+    applied.set = difference.change.rules.len();
     applied.deleted = difference.change.deleted.len();
     applied.unchanged = difference.unchanged;
     applied.overruled = difference.overruled.iter().map(Target::to_string).collect();
-    let guard = ssh::Guard::over(instance, guarded, was_in_shadow)?;
+    let guard = ssh::Guard::over(instance, protected, was_in_shadow)?;
     instance.change(&difference.change, &mut |_| {}, &|tables| guard.check(tables))?;
     if is_new {
-        applied.attached = interfaces::attach(instance, &wishes, false, CONFIG, done)?;
+        applied.attached = interfaces::attach(instance, &requested, false, CONFIG, done)?;
     }
-    // It cannot be taken back without a gap, so it comes when nothing else can fail, and is no failure itself.
-    let (detached, failure) = interfaces::leave(&instance.attachments, &wishes);
+    // A detached interface cannot be attached again without a gap. So this is the last step, and its failure is only
+    // reported.
+    let (detached, failure) = interfaces::detach_unlisted(&instance.attachments, &requested);
     (applied.detached, applied.not_detached) = (detached, failure.map(|error| error.to_string()));
-    // The next attach would do this too, so that a failure is none.
+    // The next attach repeats this, so a failure does not matter.
     let _ = forget_capacities(instance);
     instance.forget_interfaces();
     Ok(applied)

@@ -1,4 +1,4 @@
-//! What has to change for a file's rules to be in force. What others have set stays.
+//! Compares the rules of a file with those in force. Rules that commands have set stay.
 
 use std::{
     collections::HashMap,
@@ -11,30 +11,31 @@ use crate::{
     config::Planned,
     dataplane::{
         rules::{
-            batch::{Change, Wish},
+            batch::{Change, RequestedRule},
             list::Listed,
-            spec::Terms,
+            spec::RuleSpec,
             target::Target,
         },
         sys::host,
     },
 };
 
-/// By how much an end may be off and be the same: the wall clock is adjusted now and then, and the monotonic one is not.
+/// The largest difference between two moments of expiry that count as the same. The wall clock is adjusted, the
+/// monotonic one is not.
 const SAME_END: Duration = Duration::from_secs(2);
 
-/// The change, and what it comes to.
+/// The necessary change.
 #[derive(Debug, Default)]
 pub(crate) struct Difference {
-    /// For [`Instance::change`](crate::dataplane::Instance::change).
+    /// The change for [`Instance::change`](crate::dataplane::Instance::change).
     pub(crate) change: Change,
-    /// Rules of the file that are as they were.
+    /// The number of rules of the file that are in force already.
     pub(crate) unchanged: usize,
-    /// Rules of the file that are not in force, because somebody has set another by command.
+    /// Rules of the file that do not take effect, because a command has set another rule for the same target.
     pub(crate) overruled: Vec<Target>,
 }
 
-/// What has to change of these `running` rules for the `planned` ones to be in force at this time.
+/// Returns how to change the `running` rules so that the `planned` rules are in force at the time `now`.
 #[must_use]
 pub(crate) fn difference(running: &[Listed], planned: &[Planned], now: SystemTime) -> Difference {
     let mut rules: HashMap<Target, &Listed> =
@@ -43,15 +44,15 @@ pub(crate) fn difference(running: &[Listed], planned: &[Planned], now: SystemTim
     let mut places = HashMap::new();
     for plan in planned {
         let left = match plan.until.map(|until| until.duration_since(now)) {
-            // It has ended.
+            // It has expired.
             Some(Err(_)) => continue,
             Some(Ok(left)) => Some(left),
             None => None,
         };
         match rules.remove(&plan.target) {
-            Some(rule) if rule.terms == plan.terms && is_same_end(rule.expires_in, left) => found.unchanged += 1,
+            Some(rule) if rule.spec == plan.spec && is_same_end(rule.expires_in, left) => found.unchanged += 1,
             Some(rule) if rule.origin != CONFIG => found.overruled.push(plan.target),
-            _ => found.wish(plan, left, &mut places),
+            _ => found.request(plan, left, &mut places),
         }
     }
     let gone = rules.values().filter(|rule| rule.origin == CONFIG);
@@ -61,16 +62,16 @@ pub(crate) fn difference(running: &[Listed], planned: &[Planned], now: SystemTim
 }
 
 impl Difference {
-    /// `places` says where terms are among those of the change: many rules share few.
-    fn wish<'p>(&mut self, plan: &'p Planned, left: Option<Duration>, places: &mut HashMap<&'p Terms, usize>) {
+    /// Adds a rule to the change. `places` are the indices of limits in the change, which many rules share.
+    fn request<'p>(&mut self, plan: &'p Planned, left: Option<Duration>, places: &mut HashMap<&'p RuleSpec, usize>) {
         let expires =
             left.map_or(NEVER, |left| host::now().saturating_add(u64::try_from(left.as_nanos()).unwrap_or(NEVER)));
-        let known = &mut self.change.terms;
-        let terms = *places.entry(&plan.terms).or_insert_with(|| {
-            known.push(Terms::clone(&plan.terms));
+        let known = &mut self.change.spec;
+        let spec = *places.entry(&plan.spec).or_insert_with(|| {
+            known.push(RuleSpec::clone(&plan.spec));
             known.len() - 1
         });
-        self.change.wishes.push(Wish { target: plan.target, terms, expires, origin: CONFIG });
+        self.change.rules.push(RequestedRule { target: plan.target, spec, expires, origin: CONFIG });
     }
 }
 

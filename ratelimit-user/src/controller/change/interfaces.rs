@@ -1,25 +1,29 @@
-//! Attaches to interfaces, and leaves those that a file has left.
+//! Attaches to interfaces, and detaches from those that a file no longer lists.
+//!
+//! The pins of interfaces that a file attached have a mark in their names, which exists as long as the link. Such an
+//! interface is detached as the last step of a reload, when every rule is written. If that fails, everything else
+//! stays, and a warning tells so.
 
 use ratelimit_common::rules::rule::CONFIG;
 
-use crate::controller::change::undo::Done;
+use super::undo::Done;
 use crate::dataplane::{
     Error, Instance,
     attach::attachment::{Attachment, Attachments, How, Mode},
     sys::interface::{self, Attached, Interface},
 };
 
-/// Interfaces by name, each with the mode that was asked for; without one, it is native where none runs.
-pub(crate) type Wishes = Vec<(String, Option<Mode>)>;
+/// Names of interfaces with the requested modes. Without one, a new interface gets native mode.
+pub(crate) type Requested = Vec<(String, Option<Mode>)>;
 
-/// Checks that no interface runs in another mode than asked for: the kernel has no way from one to the other without a gap.
+/// Checks that no interface runs in another mode than requested. The kernel cannot change the mode without a gap.
 ///
 /// # Errors
 ///
-/// [`Error::OtherMode`] with the first that does.
-pub(crate) fn check_modes(instance: &Instance, wishes: &Wishes) -> Result<(), Error> {
+/// Fails with [`Error::OtherMode`] for the first one that does.
+pub(crate) fn check_modes(instance: &Instance, requested: &Requested) -> Result<(), Error> {
     let ours = programs(instance)?;
-    for (interface, mode) in find(wishes)? {
+    for (interface, mode) in find(requested)? {
         let Some(running) = interface.program.filter(|running| ours.contains(&running.id)) else { continue };
         let is_same = match mode {
             Some(Mode::Native) => running.mode == Attached::Native,
@@ -33,25 +37,27 @@ pub(crate) fn check_modes(instance: &Instance, wishes: &Wishes) -> Result<(), Er
     Ok(())
 }
 
-/// Attaches to each interface that has not our program already, for this origin, and returns the names of those that got it. With `replace`, other programs give way.
+/// Attaches to each interface that does not run this program yet, and returns their names. With `replace`, programs of
+/// other owners are replaced.
 ///
 /// # Errors
 ///
-/// Those of [`check_modes`], [`Instance::expect_interfaces`] and [`Attachments::attach`]; `done` knows of those before.
+/// Fails like [`check_modes`], [`Instance::expect_interfaces`] and [`Attachments::attach`]. `done` records the steps
+/// before that.
 pub(crate) fn attach(
     instance: &mut Instance,
-    wishes: &Wishes,
+    requested: &Requested,
     replace: bool,
     origin: u8,
     done: &mut Done,
 ) -> Result<Vec<String>, Error> {
-    check_modes(instance, wishes)?;
-    // Before the first packet comes in by a second interface. Those that are attached may have another program then.
-    let coming: Vec<u32> = find(wishes)?.iter().map(|(interface, _)| interface.index).collect();
+    check_modes(instance, requested)?;
+    // This must come before the first packet of a second interface. It can replace the program.
+    let coming: Vec<u32> = find(requested)?.iter().map(|(interface, _)| interface.index).collect();
     done.expect_interfaces(instance, coming)?;
     let (ours, mut program) = (programs(instance)?, instance.program()?);
     let mut names = Vec::new();
-    for (interface, mode) in find(wishes)? {
+    for (interface, mode) in find(requested)? {
         if interface.program.is_none_or(|running| !ours.contains(&running.id)) {
             names.push(interface.name.clone());
             let how = How { mode: mode.unwrap_or(Mode::Native), replace, origin };
@@ -61,18 +67,18 @@ pub(crate) fn attach(
     Ok(names)
 }
 
-/// Detaches from what a file has asked for, and does not any more. Returns the names, and why others are attached still.
-pub(crate) fn leave(attachments: &Attachments, wishes: &Wishes) -> (Vec<String>, Option<Error>) {
-    let is_left = |attachment: &Attachment| {
-        attachment.origin == CONFIG && wishes.iter().all(|(name, _)| *name != attachment.name)
+/// Detaches from interfaces that an earlier file listed. Returns their names, and the first failure.
+pub(crate) fn detach_unlisted(attachments: &Attachments, requested: &Requested) -> (Vec<String>, Option<Error>) {
+    let is_unlisted = |attachment: &Attachment| {
+        attachment.origin == CONFIG && requested.iter().all(|(name, _)| *name != attachment.name)
     };
     match attachments.list() {
-        Ok(all) => detach_each(all.into_iter().filter(is_left), |left| (left.detach(), left.name)),
+        Ok(all) => detach_each(all.into_iter().filter(is_unlisted), |unlisted| (unlisted.detach(), unlisted.name)),
         Err(error) => (Vec::new(), Some(error)),
     }
 }
 
-/// Each on its own: one that fails keeps no other. Of several failures, the first is told.
+/// Detaches each one, also after a failure. Returns the names, and the first failure.
 fn detach_each<T>(
     all: impl Iterator<Item = T>,
     detach: impl Fn(T) -> (Result<(), Error>, String),
@@ -87,15 +93,17 @@ fn detach_each<T>(
     (names, failure)
 }
 
-/// Ids of our programs that run.
+/// Returns the ids of the instance's running programs.
 fn programs(instance: &Instance) -> Result<Vec<u32>, Error> {
     Ok(instance.attachments.list()?.iter().map(|attachment| attachment.program_id).collect())
 }
 
-fn find(wishes: &Wishes) -> Result<Vec<(Interface, Option<Mode>)>, Error> {
-    let names: Vec<String> = wishes.iter().map(|(name, _)| name.clone()).collect();
-    // Each once: with the first mode.
-    let mode = |interface: &Interface| wishes.iter().find(|(name, _)| *name == interface.name).and_then(|wish| wish.1);
+fn find(requested: &Requested) -> Result<Vec<(Interface, Option<Mode>)>, Error> {
+    let names: Vec<String> = requested.iter().map(|(name, _)| name.clone()).collect();
+    // An interface that is named twice gets the first mode.
+    let mode = |interface: &Interface| {
+        requested.iter().find(|(name, _)| *name == interface.name).and_then(|requested| requested.1)
+    };
     Ok(interface::find(&names)?
         .into_iter()
         .map(|interface| {
@@ -110,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_detached_is_told_though_others_fail() {
+    fn detached_interfaces_are_returned_even_if_others_fail() {
         let detach = |name: &str| {
             let outcome = if name == "wan0" { Err(Error::Netlink("no".to_owned())) } else { Ok(()) };
             (outcome, name.to_owned())

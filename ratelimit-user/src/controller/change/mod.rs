@@ -1,4 +1,5 @@
-//! Puts a file or a command's request in force, and takes it back.
+//! Changes an instance in several steps: applies a configuration file, attaches to interfaces, and undoes the steps if
+//! one fails. A single step belongs to `dataplane`.
 
 pub mod apply;
 pub(crate) mod difference;

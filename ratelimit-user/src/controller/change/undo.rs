@@ -1,4 +1,6 @@
-//! What has been done to an instance so far, and how to take it back: at once where a later step fails, or later where nobody confirms it.
+//! Records the steps that changed an instance, and undoes them if a later step fails, or if an attach is not confirmed.
+//!
+//! The default limit returns only if it did not change since then. Settings return one by one.
 
 use anyhow::Context as _;
 use ratelimit_common::rules::rule::SSH;
@@ -6,33 +8,33 @@ use ratelimit_common::rules::rule::SSH;
 use crate::{
     dataplane::{
         Error, Instance,
-        attach::undo::Added,
+        attach::undo::AttachUndo,
         instance::swap::replace::Running,
-        program::loader::Wanted,
+        program::loader::RequestedSettings,
         rules::{
             capacities, costs,
             list::{self, Listed},
-            spec::Terms,
+            spec::RuleSpec,
             target::Target,
         },
         sys::interface::Interface,
     },
-    prefix::Prefix,
+    text::prefix::Prefix,
 };
 
-/// What has been done.
+/// The steps so far.
 #[derive(Default)]
 pub(crate) struct Done {
-    /// Interfaces that were attached to.
-    pub(crate) added: Vec<Added>,
-    /// Addresses that SSH sessions come from, which were allowed.
+    /// Interfaces that were attached.
+    pub(crate) added: Vec<AttachUndo>,
+    /// Addresses of SSH sessions that were allowed.
     pub(crate) allowed_ssh: Vec<Prefix>,
-    /// The default limit that was set, with the one before it.
-    pub(crate) default: Option<(Terms, Option<Listed>)>,
+    /// The default limit that was set, and the previous one.
+    pub(crate) default: Option<(RuleSpec, Option<Listed>)>,
     capacities: Vec<Capacity>,
     costs: Option<Vec<costs::Cost>>,
-    /// The program that gave way, and what was asked of the one that runs now, as far as that could be read.
-    program: Option<(Running, Option<Wanted>)>,
+    /// The program that was replaced, and the settings of the one that replaced it, if they could be read.
+    program: Option<(Running, Option<RequestedSettings>)>,
 }
 
 /// An interface's capacity in packets per second, 0 for none.
@@ -44,11 +46,11 @@ struct Capacity {
 }
 
 impl Done {
-    /// Gives an interface a capacity in packets per second; 0 takes it away.
+    /// Sets the capacity of an interface in packets per second. 0 removes it.
     ///
     /// # Errors
     ///
-    /// Those of [`capacities::set`].
+    /// Fails like [`capacities::set`].
     pub(crate) fn set_capacity(
         &mut self,
         instance: &mut Instance,
@@ -64,38 +66,38 @@ impl Done {
         Ok(())
     }
 
-    /// Makes these the costs that this origin has set.
+    /// Replaces the costs of an origin.
     ///
     /// # Errors
     ///
-    /// Those of [`Instance::set_costs_of`].
+    /// Fails like [`Instance::set_costs_of`].
     pub(crate) fn set_costs(
         &mut self,
         instance: &mut Instance,
         origin: u8,
-        wanted: &[costs::Wish],
+        requested: &[costs::RequestedCost],
     ) -> Result<(), Error> {
         self.costs = Some(costs::list(&instance.tables)?);
-        instance.set_costs_of(origin, wanted)
+        instance.set_costs_of(origin, requested)
     }
 
-    /// Puts this build's program in the place of the running one.
+    /// Replaces the running program by the one of this version.
     ///
     /// # Errors
     ///
-    /// Those of [`Instance::upgrade`].
-    pub(crate) fn upgrade(&mut self, instance: &mut Instance, wanted: &Wanted) -> Result<(), Error> {
+    /// Fails like [`Instance::upgrade`].
+    pub(crate) fn upgrade(&mut self, instance: &mut Instance, requested: &RequestedSettings) -> Result<(), Error> {
         let before = instance.running()?;
-        instance.upgrade(wanted)?;
-        self.note_program(before, instance);
+        instance.upgrade(requested)?;
+        self.record_program(before, instance);
         Ok(())
     }
 
-    /// Has the program count as these interfaces need it, which are about to be attached.
+    /// Prepares the program to count packets of these further interfaces.
     ///
     /// # Errors
     ///
-    /// Those of [`Instance::expect_interfaces`].
+    /// Fails like [`Instance::expect_interfaces`].
     pub(crate) fn expect_interfaces(
         &mut self,
         instance: &mut Instance,
@@ -106,32 +108,32 @@ impl Done {
         if instance.settings().is_ok_and(|now| now.features() == features) {
             return Ok(());
         }
-        self.note_program(before, instance);
+        self.record_program(before, instance);
         Ok(())
     }
 
-    /// Notes that another program has taken the place of this one, which is gone back to if it was the first.
-    fn note_program(&mut self, before: Running, instance: &Instance) {
+    /// Records that the program `before` was replaced. Undoing returns to the first one.
+    fn record_program(&mut self, before: Running, instance: &Instance) {
         let first = self.program.take().map_or(before, |(first, _)| first);
-        self.program = Some((first, instance.settings().ok().map(|now| Wanted::of(&now))));
+        self.program = Some((first, instance.settings().ok().map(|now| RequestedSettings::of(&now))));
     }
 
     /// Sets the default limit.
     ///
     /// # Errors
     ///
-    /// Those of [`Instance::set_rule`].
-    pub(crate) fn set_default(&mut self, instance: &mut Instance, terms: &Terms, origin: u8) -> Result<(), Error> {
+    /// Fails like [`Instance::set_rule`].
+    pub(crate) fn set_default(&mut self, instance: &mut Instance, spec: &RuleSpec, origin: u8) -> Result<(), Error> {
         let before = list::get(&instance.tables, Target::DEFAULT)?;
-        instance.set_rule(Target::DEFAULT, terms, None, origin)?;
-        self.default = Some((terms.clone(), before));
+        instance.set_rule(Target::DEFAULT, spec, None, origin)?;
+        self.default = Some((spec.clone(), before));
         Ok(())
     }
 
-    /// Takes back what was done, as far as it goes, and says what failed. What others have changed since stays, unless the whole instance was new,
-    /// which goes with all that is in it.
-    pub(crate) fn take_back(mut self, mut instance: Instance, is_new: bool) -> Vec<anyhow::Error> {
-        let mut failures = self.take_back_interfaces();
+    /// Undoes the steps, and returns what failed. Later changes by other commands stay. But a new instance is removed
+    /// with everything in it.
+    pub(crate) fn undo(mut self, mut instance: Instance, is_new: bool) -> Vec<anyhow::Error> {
+        let mut failures = self.undo_interfaces();
         if is_new {
             failures.extend(instance.remove().context("the instance").err());
             return failures;
@@ -149,9 +151,9 @@ impl Done {
         }
         for peer in self.allowed_ssh {
             let what = || format!("the rule that allows {peer}");
-            failures.extend(forbid(&mut instance, Target::prefix(peer)).with_context(what).err());
+            failures.extend(remove_ssh_rule(&mut instance, Target::prefix(peer)).with_context(what).err());
         }
-        // Rules first: what they have asked of the program is not asked any more.
+        // Rules come first, because they can need features of the program.
         if let Some((before, after)) = self.program {
             failures
                 .extend(restore_program(&mut instance, before, after).context("the program and its settings").err());
@@ -160,29 +162,29 @@ impl Done {
         failures
     }
 
-    /// Only that: interfaces are as they were before. It needs nothing of the instance but its links, not even its lock, and can be done twice:
-    /// the second time goes on with what has failed.
-    pub(crate) fn take_back_interfaces(&mut self) -> Vec<anyhow::Error> {
-        let take_back = |added: &mut Added| added.take_back().with_context(|| added.name().to_owned()).err();
-        self.added.iter_mut().filter_map(take_back).collect()
+    /// Undoes only the interfaces. This needs the links, but no lock. A second call continues with the interfaces that
+    /// failed.
+    pub(crate) fn undo_interfaces(&mut self) -> Vec<anyhow::Error> {
+        let undo = |added: &mut AttachUndo| added.take_back().with_context(|| added.name().to_owned()).err();
+        self.added.iter_mut().filter_map(undo).collect()
     }
 }
 
-/// Something has failed, and not all that had been done before could be taken back.
+/// A step failed, and the steps before it could not be undone completely.
 #[derive(Debug, thiserror::Error)]
-#[error("{cause:#}; not all was taken back: {left}")]
-pub(crate) struct Partly {
+#[error("{cause:#}; could not undo: {left}")]
+pub(crate) struct PartlyUndone {
     cause: anyhow::Error,
     left: String,
 }
 
-/// The error, with what is left of what was done before it.
+/// Returns the error, together with the steps that could not be undone.
 pub(crate) fn with_left(cause: impl Into<anyhow::Error>, left: &[anyhow::Error]) -> anyhow::Error {
     let cause = cause.into();
-    if left.is_empty() { cause } else { Partly { cause, left: in_words(left) }.into() }
+    if left.is_empty() { cause } else { PartlyUndone { cause, left: in_words(left) }.into() }
 }
 
-/// What could not be taken back, in one line.
+/// Returns the failures in one line.
 pub(crate) fn in_words(failures: &[anyhow::Error]) -> String {
     failures.iter().map(|failure| format!("{failure:#}")).collect::<Vec<_>>().join("; ")
 }
@@ -196,27 +198,27 @@ impl Capacity {
     }
 }
 
-fn restore_default(instance: &mut Instance, after: &Terms, before: Option<Listed>) -> Result<(), Error> {
-    if list::get(&instance.tables, Target::DEFAULT)?.is_none_or(|now| *now.terms != *after) {
+fn restore_default(instance: &mut Instance, after: &RuleSpec, before: Option<Listed>) -> Result<(), Error> {
+    if list::get(&instance.tables, Target::DEFAULT)?.is_none_or(|now| *now.spec != *after) {
         return Ok(());
     }
     match before {
-        Some(rule) => instance.set_rule(Target::DEFAULT, &rule.terms, None, rule.origin),
+        Some(rule) => instance.set_rule(Target::DEFAULT, &rule.spec, None, rule.origin),
         None => instance.delete_rule(Target::DEFAULT),
     }
 }
 
-fn forbid(instance: &mut Instance, peer: Target) -> Result<(), Error> {
+fn remove_ssh_rule(instance: &mut Instance, peer: Target) -> Result<(), Error> {
     match list::get(&instance.tables, peer)? {
         Some(rule) if rule.origin == SSH => instance.delete_rule(peer),
         _ => Ok(()),
     }
 }
 
-fn restore_program(instance: &mut Instance, before: Running, after: Option<Wanted>) -> Result<(), Error> {
-    let now = Wanted::of(&instance.settings()?);
+fn restore_program(instance: &mut Instance, before: Running, after: Option<RequestedSettings>) -> Result<(), Error> {
+    let now = RequestedSettings::of(&instance.settings()?);
     let Some(after) = after.filter(|after| *after != now) else { return instance.go_back(before) };
-    // Somebody has asked for other settings since, which stay.
-    let back = now.back(&after, &before.wanted());
+    // Settings that another command has changed since then stay.
+    let back = now.back(&after, &before.requested());
     if back == now { Ok(()) } else { instance.upgrade(&back) }
 }

@@ -1,4 +1,8 @@
-//! Tells when an interface of the file comes back: a driver was loaded again, a tunnel dialled again, a VLAN made anew.
+//! Waits until an interface of the file comes back: a driver was loaded again, a tunnel reconnected, a VLAN was created
+//! again.
+//!
+//! The kernel reports changes by rtnetlink. The interfaces are listed after 200 ms of silence. Each pair of name and
+//! index is tried once.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -13,41 +17,41 @@ use crate::{
     dataplane::sys::{interface, link_events::Changes},
 };
 
-/// How long is waited after the kernel has told of something: more comes right after it, such as its name.
+/// How long to wait after a report of the kernel. More reports follow at once, such as the new name.
 const SETTLE: Duration = Duration::from_millis(200);
 
-/// How long is waited where the kernel does not say which there are.
+/// How long to wait after the kernel has failed to list interfaces.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Watches the interfaces of this network namespace.
 pub(crate) struct Links {
     changes: AsyncFd<Changes>,
-    /// Names and indices of those that were there at the last look.
+    /// Names and indices of the interfaces at the last look.
     known: HashSet<(String, u32)>,
-    /// When to look.
+    /// The time of the next look.
     due: Option<Instant>,
 }
 
 impl Links {
-    /// From now on.
+    /// Watches from now on.
     pub(crate) fn new() -> Result<Self> {
-        // SAFETY: the descriptor is owned by what waits for it, and never closed or changed before.
+        // SAFETY: `AsyncFd` owns the descriptor, which is never closed or replaced before it.
         let changes = unsafe { AsyncFd::register(Changes::new()?) }?;
         Ok(Self { changes, known: present()?, due: None })
     }
 
-    /// Waits until some of these have come that were not there, and returns those: each once, whatever becomes of it.
-    pub(crate) async fn come_back(&mut self, wanted: &[Interface]) -> Result<Vec<Interface>> {
+    /// Waits until some of these interfaces appear, and returns them. Each is returned once.
+    pub(crate) async fn come_back(&mut self, requested: &[Interface]) -> Result<Vec<Interface>> {
         loop {
             if let Some(due) = self.due {
                 sleep_until(due).await;
-                match self.look(wanted) {
+                match self.look(requested) {
                     Ok(come) if come.is_empty() => self.due = None,
                     Ok(come) => {
                         self.due = None;
                         return Ok(come);
                     }
-                    // The kernel has no answer for a moment.
+                    // The kernel can fail to answer for a moment.
                     Err(_) => self.due = Some(Instant::now() + AGAIN),
                 }
                 continue;
@@ -60,10 +64,10 @@ impl Links {
         }
     }
 
-    fn look(&mut self, wanted: &[Interface]) -> Result<Vec<Interface>> {
+    fn look(&mut self, requested: &[Interface]) -> Result<Vec<Interface>> {
         let now = present()?;
         let come: HashSet<&str> = now.difference(&self.known).map(|(name, _)| name.as_str()).collect();
-        let come = wanted.iter().filter(|interface| come.contains(interface.name.as_str())).cloned().collect();
+        let come = requested.iter().filter(|interface| come.contains(interface.name.as_str())).cloned().collect();
         self.known = now;
         Ok(come)
     }

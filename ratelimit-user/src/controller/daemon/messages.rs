@@ -1,24 +1,28 @@
-//! What a daemon says of a file that it has read.
+//! Messages of the daemon about its file.
 
-use crate::controller::{
-    change::{apply::Applied, undo::Partly},
-    notify::journal::Level,
+use crate::{
+    controller::{
+        change::{apply::Applied, undo::PartlyUndone},
+        notify::journal::Level,
+    },
+    dataplane::Error,
 };
-use crate::dataplane::Error;
 
-/// Why a reload has failed: for whoever has asked for it, and as the status of what is in force.
+/// Returns why a reload failed: as the answer to a request, and as the status for the service manager.
 pub(crate) fn failure(error: &anyhow::Error) -> (String, String) {
     if let Some(Error::Unfinished { cause }) = error.downcast_ref() {
-        let text = format!("only program and settings of the file are in force ({cause}): `ratelimit reload` goes on");
+        let text = format!(
+            "only the program and the settings of the file are in force ({cause}): run `ratelimit reload` to continue"
+        );
         return (text.clone(), text);
     }
-    if error.is::<Partly>() {
+    if error.is::<PartlyUndone>() {
         return (error.to_string(), error.to_string());
     }
-    (format!("nothing was changed: {error:#}"), format!("what was in force stays: {error:#}"))
+    (format!("nothing was changed: {error:#}"), format!("the previous rules stay in force: {error:#}"))
 }
 
-/// What was done, in words.
+/// Returns the result of applying a file, in words.
 pub(crate) fn text(applied: &Applied) -> String {
     let Applied { set, deleted, unchanged, .. } = applied;
     let mut parts = vec![format!("rules: {set} set, {deleted} deleted, {unchanged} unchanged")];
@@ -32,24 +36,23 @@ pub(crate) fn text(applied: &Applied) -> String {
         parts.push(format!("detached from {}", applied.detached.join(", ")));
     }
     for peer in &applied.allowed_ssh {
-        parts.push(format!("{peer} allowed, because an SSH session comes from it"));
+        parts.push(format!("{peer} allowed, because it is the address of an SSH session"));
     }
     if applied.stays_in_shadow {
-        parts.push(
-            "everything stays in shadow, as it was told before: shadow = false below [settings] ends that".to_owned(),
-        );
+        parts.push("shadow mode stays on, as set before: to end it, set shadow = false in [settings]".to_owned());
     }
     if let Some(reason) = &applied.not_detached {
-        parts
-            .push(format!("what the file names no more was not detached, which the next reload tries again: {reason}"));
+        parts.push(format!(
+            "an interface that the file no longer lists could not be detached, the next reload tries again: {reason}"
+        ));
     }
     if !applied.overruled.is_empty() {
-        parts.push(format!("set otherwise by command: {}", applied.overruled.join(", ")));
+        parts.push(format!("rules of the file replaced by command: {}", applied.overruled.join(", ")));
     }
     parts.join("; ")
 }
 
-/// Whether it is what the file says, or something stands otherwise.
+/// Returns the priority of the message: a warning if something differs from the file.
 pub(crate) fn level(applied: &Applied) -> Level {
     let is_expected = applied.overruled.is_empty() && applied.not_detached.is_none() && !applied.stays_in_shadow;
     if is_expected { Level::Info } else { Level::Warning }

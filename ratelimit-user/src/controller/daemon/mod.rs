@@ -1,8 +1,12 @@
-//! The daemon: it waits for its file, signals and requests.
+//! The daemon. It waits for changes of its file, signals, requests and interfaces, and has `change` apply the file.
+//! Packets are limited without it.
+//!
+//! One thread waits. A second one applies the file, because that waits for the lock of the pins, while the watchdog
+//! must hear from the daemon. The service manager hears *ready* once the file is in force, and *reloading* and *ready*
+//! around a reload, before the requester gets its answer.
 
-pub(crate) mod links;
-pub(crate) mod messages;
-pub(crate) mod request;
-pub mod socket;
-pub mod wait;
-pub(crate) mod watch;
+mod links;
+mod messages;
+pub mod run;
+mod state;
+mod watch;

@@ -1,4 +1,8 @@
-//! Tells when a file has changed, also where an editor puts a new one in its place, or a link on the way to it leads elsewhere.
+//! Waits until a file changes, also if an editor replaces it, or if a symbolic link in its path changes.
+//!
+//! inotify watches the folder of the file. Every five seconds, device, inode, time and size of the file are compared,
+//! because a link can change elsewhere. A change that only this comparison finds counts when two looks agree, so that a
+//! file that is being written is not read.
 
 use std::{
     ffi::OsString,
@@ -18,7 +22,7 @@ use tokio::{
     time::{self, Interval, MissedTickBehavior},
 };
 
-/// How often the file itself is looked at: the kernel tells of its folder alone, and of what leads there nothing.
+/// The time between two looks at the file. inotify reports changes of the folder only, not of links to it.
 const LOOK: Duration = Duration::from_secs(5);
 
 /// Watches one file.
@@ -27,13 +31,13 @@ pub(crate) struct Watch {
     path: PathBuf,
     name: OsString,
     looks: Interval,
-    /// What was there when it was last said to have changed.
+    /// The state at the last reported change.
     known: Option<Stamp>,
-    /// What was there at the last look.
+    /// The state at the last look.
     seen: Option<Stamp>,
 }
 
-/// What tells one state of a file from another.
+/// The state of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     device: u64,
@@ -44,7 +48,7 @@ struct Stamp {
 }
 
 impl Stamp {
-    /// Of the file that a path leads to. Nothing where there is none.
+    /// Returns the state of the file at a path. Returns None if there is no file.
     fn of(path: &Path) -> Option<Self> {
         let file = fs::metadata(path).ok()?;
         let written = (file.mtime(), file.mtime_nsec());
@@ -57,10 +61,10 @@ impl Watch {
     pub(crate) fn new(path: &Path) -> std::io::Result<Self> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
-        // The folder: what is put in the place of the file is another one.
+        // The folder is watched, because a replaced file is another inode.
         inotify::add_watch(&inotify, folder, WatchFlags::CLOSE_WRITE | WatchFlags::MOVED_TO)?;
         let name = path.file_name().unwrap_or_default().to_owned();
-        // SAFETY: the descriptor is owned by what waits for it, and never closed or changed before.
+        // SAFETY: `AsyncFd` owns the descriptor, which is never closed or replaced before it.
         let inotify = unsafe { AsyncFd::register(inotify) }?;
         let mut looks = time::interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -68,7 +72,7 @@ impl Watch {
         Ok(Self { inotify, path: path.to_owned(), name, looks, known, seen: known })
     }
 
-    /// Waits until it has changed.
+    /// Waits until the file changes.
     pub(crate) async fn changed(&mut self) -> std::io::Result<()> {
         loop {
             let has_changed = tokio::select! {
@@ -84,15 +88,15 @@ impl Watch {
                 _ = self.looks.tick() => self.look(),
             };
             if has_changed {
-                // From before it is read, so that what comes meanwhile is another change.
+                // This state is from before the file is read. So a change while it is read counts as another one.
                 self.known = self.seen;
                 return Ok(());
             }
         }
     }
 
-    /// Whether it is another one than is known, and the same as at the look before: one that is just being written is not read. While it is away, the
-    /// last one counts.
+    /// Returns whether the file differs from the known state and did not change since the previous look. A missing file
+    /// does not count.
     fn look(&mut self) -> bool {
         let now = Stamp::of(&self.path);
         let is_steady = now == self.seen;
@@ -101,7 +105,7 @@ impl Watch {
     }
 }
 
-/// Whether any of what the kernel has told of is about this name.
+/// Returns whether any report of the kernel concerns this name.
 fn is_about(inotify: &OwnedFd, name: &OsString) -> std::io::Result<bool> {
     let mut buffer = [const { MaybeUninit::uninit() }; 4_096];
     let mut events = inotify::Reader::new(inotify.as_fd(), &mut buffer);
@@ -110,7 +114,7 @@ fn is_about(inotify: &OwnedFd, name: &OsString) -> std::io::Result<bool> {
         match events.next() {
             Ok(event) => {
                 is_about |= event.file_name().map(std::ffi::CStr::to_bytes) == Some(name.as_encoded_bytes());
-                // More came than the kernel keeps.
+                // The kernel has dropped reports.
                 is_about |= event.events().contains(ReadFlags::QUEUE_OVERFLOW);
             }
             Err(rustix::io::Errno::AGAIN) => return Ok(is_about),

@@ -1,4 +1,4 @@
-//! Sources that are followed: since when they are over their limits, and whether they still are.
+//! Sources that exceed their limits: since when, and whether they still do.
 
 use std::collections::HashMap;
 
@@ -11,66 +11,67 @@ use ratelimit_common::{
 
 use crate::dataplane::readings::source_drops::Count;
 
-/// Sources that are followed until they are quiet; of others only the beginning is told.
+/// The number of sources that are followed until they are quiet. For further ones only the start is reported.
 const MOST: usize = 10_000;
 
-/// Quiet ones that are remembered, since a note may go on to refuse them, of which the program does not tell.
+/// The number of quiet sources that are remembered. A cached refusal can refuse them again, which the program does not
+/// report.
 const MOST_QUIET: usize = 1_000;
 
-/// All of them.
+/// All followed sources.
 #[derive(Default)]
 pub(super) struct Followed {
     throttled: HashMap<Source, State>,
     quiet: HashMap<Source, State>,
 }
 
-/// One of them.
+/// The state of a followed source.
 struct State {
     reason: &'static str,
     shadow: bool,
     since: u64,
     /// Packets dropped since then.
     dropped: u64,
-    /// Packets dropped at the last look, of all times.
+    /// All packets dropped until the last look.
     count: u64,
-    /// When that was seen to grow.
+    /// When that number was last seen to grow.
     grown: u64,
 }
 
-/// What has become of a source.
+/// A change of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
-    /// It is over its limit.
+    /// A limit refuses its packets.
     Throttled {
         /// The name of the reason.
         reason: &'static str,
-        /// Its packets pass all the same.
+        /// Whether its packets pass in shadow mode.
         shadow: bool,
     },
-    /// It was quiet for long enough.
+    /// No packet was refused for a while.
     Ended {
-        /// Packets dropped meanwhile.
+        /// Packets that were dropped in this time.
         dropped: u64,
-        /// How long it lasted.
+        /// The time from the first to the last drop.
         seconds: u64,
-        /// They have passed all the same.
+        /// Whether the packets passed in shadow mode.
         shadow: bool,
     },
 }
 
 impl Followed {
-    /// Whether there is none, quiet ones included.
+    /// Returns whether there is no source, including quiet ones.
     #[must_use]
     pub(super) fn is_empty(&self) -> bool {
         self.throttled.is_empty() && self.quiet.is_empty()
     }
 
-    /// All, quiet ones included, with what was counted at the last look.
+    /// Returns all sources, including quiet ones, with their counts at the last look.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Source, u64)> + '_ {
         self.throttled.iter().chain(&self.quiet).map(|(source, state)| (*source, state.count))
     }
 
-    /// The program says that a limit refuses this source, which may be known.
+    /// Takes a report that a limit refuses a source. Returns None if the source is followed already.
     pub(super) fn refused(&mut self, event: &Event) -> Option<Change> {
         let Event { source, time, dropped, .. } = *event;
         let reason = Reason::ALL.get(event.reason as usize).map_or("unknown", |reason| reason.name());
@@ -79,14 +80,14 @@ impl Followed {
             return None;
         }
         if self.throttled.len() < MOST {
-            // What it had counted since the last look is a part of what begins now.
+            // Drops since the last look belong to the new time of throttling.
             let count = self.quiet.remove(&source).map_or(dropped, |state| state.count);
             self.throttled.insert(source, State { reason, shadow, since: time, dropped: 0, count, grown: time });
         }
         Some(Change::Throttled { reason, shadow })
     }
 
-    /// So much was counted of this source at `now`; nothing if nobody remembers it.
+    /// Takes the count of a source at `now`. It is None if no map has the source.
     pub(super) fn counted(&mut self, source: Source, count: Option<Count>, now: u64) -> Option<Change> {
         let is_quiet = self.quiet.contains_key(&source);
         let Some(count) = count else {
@@ -95,7 +96,7 @@ impl Followed {
         };
         let states = if is_quiet { &mut self.quiet } else { &mut self.throttled };
         let state = states.get_mut(&source)?;
-        // Either begins anew after the other.
+        // The counts with and without shadow mode start at zero when the other one ends.
         let is_other = count.packets != 0 && count.shadow != state.shadow;
         let grown = if is_other { count.packets } else { count.packets.saturating_sub(state.count) };
         state.count = count.packets;
@@ -115,7 +116,7 @@ impl Followed {
         Some(change)
     }
 
-    /// Ends what has not grown for long enough.
+    /// Ends the throttling of a source that had no drops for long enough.
     fn end(&mut self, source: Source, now: u64) -> Option<Change> {
         let State { since, dropped, grown, shadow, .. } = *self.throttled.get(&source)?;
         if now.saturating_sub(grown) < QUIET {
@@ -152,13 +153,13 @@ mod tests {
         Some(Change::Ended { dropped, seconds, shadow })
     }
 
-    /// What is seen at a second.
+    /// Takes a count at this second.
     fn look(followed: &mut Followed, second: u64, packets: u64, shadow: bool) -> Option<Change> {
         followed.counted(SOURCE, Some(Count { packets, shadow }), second * SECOND)
     }
 
     #[test]
-    fn whoever_is_refused_again_is_told_again_though_the_program_is_silent() {
+    fn a_source_that_is_refused_again_is_reported_again_without_an_event() {
         let mut followed = Followed::default();
         assert_eq!(followed.refused(&event(REFUSED, 1, 100)), throttled(false));
         assert_eq!(followed.refused(&event(REFUSED, 1, 100)), None);
@@ -169,7 +170,7 @@ mod tests {
         assert_eq!(look(&mut followed, 32, 157, false), throttled(false));
         assert_eq!(look(&mut followed, 34, 160, false), None);
         assert_eq!(look(&mut followed, 44, 160, false), ended(10, 2, false));
-        // Told by the program as well, and only once.
+        // The program reports it too, and the notice comes only once.
         assert_eq!(followed.refused(&event(REFUSED, 60, 160)), throttled(false));
         assert_eq!(look(&mut followed, 61, 170, false), None);
         assert_eq!(look(&mut followed, 71, 170, false), ended(10, 1, false));
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn shadow_that_ends_is_told() {
+    fn the_end_of_shadow_mode_is_reported() {
         let mut followed = Followed::default();
         assert_eq!(followed.refused(&event(SHADOWED, 1, 0)), throttled(true));
         assert_eq!(look(&mut followed, 2, 95, true), None);
@@ -194,11 +195,11 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_remembers_ends_and_is_forgotten() {
+    fn a_source_without_a_count_ends_and_is_forgotten() {
         let mut followed = Followed::default();
         assert_eq!(followed.refused(&event(REFUSED, 1, 0)), throttled(false));
         assert_eq!(look(&mut followed, 2, 95, false), None);
-        // A count that begins anew is none that grows.
+        // A count that starts at zero again does not grow.
         assert_eq!(look(&mut followed, 4, 3, false), None);
         assert_eq!(followed.counted(SOURCE, None, 12 * SECOND), ended(95, 1, false));
         assert_eq!(followed.counted(SOURCE, None, 14 * SECOND), None);
@@ -206,12 +207,12 @@ mod tests {
     }
 
     #[test]
-    fn there_are_never_more_than_fit() {
+    fn the_number_of_followed_sources_is_limited() {
         let mut followed = Followed::default();
         let source = |number: usize| Source::v4((number as u32).to_be_bytes());
         for number in 0..2 * MOST {
-            let told = followed.refused(&Event { source: source(number), ..event(REFUSED, number as u64, 0) });
-            assert_eq!(told, throttled(false));
+            let change = followed.refused(&Event { source: source(number), ..event(REFUSED, number as u64, 0) });
+            assert_eq!(change, throttled(false));
         }
         assert_eq!(followed.iter().count(), MOST);
         let now = 3 * MOST as u64 * SECOND;
@@ -220,7 +221,7 @@ mod tests {
             assert_eq!(quiet, ended(0, 0, false));
         }
         assert_eq!(followed.iter().count(), MOST_QUIET);
-        // Those who were refused last.
+        // The sources that were refused last stay.
         assert!(followed.iter().all(|(known, _)| (MOST - MOST_QUIET..MOST).any(|number| known == source(number))));
     }
 }

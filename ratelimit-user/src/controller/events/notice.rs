@@ -1,81 +1,81 @@
-//! What is told of, in words and as JSON.
+//! Events in words and as JSON.
 
 use std::fmt;
 
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::units;
+use crate::text::units;
 
-/// Something that has happened.
+/// An event with its time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Notice {
-    /// When, as far as the program knows it; otherwise when it was noticed.
+    /// When it happened, if the program knows that. Otherwise when it was noticed.
     pub time: Timestamp,
-    /// What.
+    /// What happened.
     #[serde(flatten)]
     pub what: What,
 }
 
-/// Who has done it.
+/// The source of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Who {
     /// Address or prefix.
     pub source: String,
-    /// The service of its packets: `any` where none is told apart.
+    /// The service of its packets, or `any`.
     pub service: String,
 }
 
-/// What can happen.
+/// The kinds of events.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum What {
-    /// A source is over its limit.
+    /// A limit refuses packets of a source.
     Throttled {
-        /// It.
+        /// The source.
         #[serde(flatten)]
         who: Who,
         /// The name of the reason.
         reason: &'static str,
-        /// Its packets pass all the same.
+        /// Whether its packets pass in shadow mode.
         shadow: bool,
     },
-    /// It was not refused any more for a while.
+    /// No packet of the source was refused for a while.
     Ended {
-        /// It.
+        /// The source.
         #[serde(flatten)]
         who: Who,
-        /// Packets of it that were dropped meanwhile, as far as they are known.
+        /// Its packets that were dropped in this time, as far as they are known.
         dropped: u64,
-        /// How long it lasted.
+        /// The time from the first to the last drop.
         seconds: u64,
-        /// They have passed all the same.
+        /// Whether the packets passed in shadow mode.
         shadow: bool,
     },
     /// A source was banned.
     Banned {
-        /// It.
+        /// The source.
         #[serde(flatten)]
         who: Who,
         /// For how long.
         seconds: u64,
     },
-    /// Its ban has ended, or was lifted.
+    /// A ban has ended or was lifted.
     Unbanned {
-        /// It.
+        /// The source.
         #[serde(flatten)]
         who: Who,
     },
-    /// Sources are dropped because there are no new buckets for now.
+    /// Packets are dropped because the budget for new buckets is spent.
     AdmissionTripped,
-    /// There are again.
+    /// The budget for new buckets suffices again.
     AdmissionRecovered {
-        /// Packets that were dropped meanwhile.
+        /// Packets that were dropped in this time.
         dropped: u64,
     },
-    /// More has happened than is told.
+    /// Events were lost.
     LeftOut {
-        /// Events.
+        /// Their number.
         count: u64,
     },
 }
@@ -103,10 +103,10 @@ impl fmt::Display for What {
             Self::Banned { who, seconds } => write!(f, "{who}: banned for {}", time(seconds)),
             Self::Unbanned { who } => write!(f, "{who}: no longer banned"),
             Self::AdmissionTripped => {
-                f.write_str("the budget for new buckets is spent: packets of new sources over their share are dropped")
+                f.write_str("the budget for new buckets is spent: packets that need a new bucket are dropped")
             }
             Self::AdmissionRecovered { dropped } => {
-                write!(f, "the budget for new buckets suffices again, {dropped} packets dropped")
+                write!(f, "the budget for new buckets suffices again, {dropped} packets were dropped")
             }
             Self::LeftOut { count } => write!(f, "{count} more events were left out"),
         }

@@ -1,4 +1,4 @@
-//! Asks the daemon for its numbers.
+//! Requests the daemon's metrics.
 
 use std::{
     io::{Read as _, Write as _},
@@ -6,21 +6,21 @@ use std::{
     time::Duration,
 };
 
-use crate::controller::daemon::socket::{self, SocketError};
+use crate::controller::socket::client::{SocketError, connect_to_metrics};
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The numbers of the daemon of the instance with these pins: text for Prometheus, or JSON.
+/// Returns the metrics from the daemon of the instance with these pins, as text for Prometheus or as JSON.
 ///
 /// # Errors
 ///
-/// [`SocketError`] where there is no daemon, or no answer.
+/// Fails with [`SocketError`] if there is no daemon, or no answer.
 pub fn fetch(pins: &Path, json: bool) -> Result<String, SocketError> {
-    let mut stream = socket::connect_to_metrics(pins)?;
+    let mut stream = connect_to_metrics(pins)?;
     let accepted = if json { "application/json" } else { "text/plain" };
     let mut answer = String::new();
-    // Of this version every answer comes in one piece, and ends with the connection.
+    // In HTTP/1.0 an answer has no chunks, and ends with the connection.
     let request = format!("GET /metrics HTTP/1.0\r\nHost: ratelimit\r\nAccept: {accepted}\r\n\r\n");
     let read = stream
         .set_read_timeout(Some(PATIENCE))

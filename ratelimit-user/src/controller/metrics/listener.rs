@@ -1,4 +1,4 @@
-//! Where those who ask come in.
+//! Sockets of both kinds.
 
 use std::{io, net, os::unix};
 
@@ -7,15 +7,15 @@ use tokio::{
     net::{TcpListener, UnixListener},
 };
 
-/// A socket that is bound, and not listened to yet.
+/// A bound socket that does not accept connections yet.
 pub(super) enum Bound {
-    /// For everybody who can reach the address.
+    /// Open to every machine that can reach the address.
     Tcp(net::TcpListener),
-    /// For everybody who may open the file.
+    /// Open to every process that may open the file.
     Unix(unix::net::UnixListener),
 }
 
-/// A socket that is listened to.
+/// A socket that accepts connections.
 pub(super) enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener),
@@ -27,7 +27,7 @@ pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 impl Bound {
-    /// Listens. To be called where it is served.
+    /// Starts to accept connections. Must be called in the runtime that serves it.
     pub(super) fn listen(self) -> io::Result<Listener> {
         match self {
             Self::Tcp(socket) => {
@@ -43,7 +43,7 @@ impl Bound {
 }
 
 impl Listener {
-    /// The next who asks.
+    /// Returns the next connection.
     pub(super) async fn accept(&self) -> io::Result<Box<dyn Stream>> {
         match self {
             Self::Tcp(listener) => Ok(Box::new(listener.accept().await?.0)),

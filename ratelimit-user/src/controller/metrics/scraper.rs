@@ -1,4 +1,7 @@
-//! Reads the numbers, one reading at a time.
+//! Reads metrics.
+//!
+//! One reading runs at a time, and then pauses as long as it took. An instance that cannot be read is tried twice, and
+//! then reported as `ratelimit_instance_up 0`.
 
 use std::{
     path::{Path, PathBuf},
@@ -9,22 +12,22 @@ use std::{
 
 use tokio::sync::{Semaphore, oneshot};
 
-use super::{
-    families::{self, Reloads},
+use super::families::{
+    self, Reloads,
     page::{Family, Page},
 };
 use crate::dataplane::{Error, instance::read_only::View};
 
-/// What reads them.
+/// Reads metrics.
 pub(super) struct Scraper {
     pins: PathBuf,
     started: SystemTime,
     daemon: Mutex<Daemon>,
-    /// One reading at a time.
+    /// Admits one reading at a time.
     turn: Arc<Semaphore>,
 }
 
-/// What the daemon's own thread tells.
+/// Values that the daemon's main thread sets.
 #[derive(Debug, Clone, Copy, Default)]
 struct Daemon {
     reloads: Reloads,
@@ -41,31 +44,31 @@ impl Scraper {
         }
     }
 
-    /// How many sources to list by name.
+    /// Sets the number of sources with metrics of their own.
     pub(super) fn name_sources(&self, count: usize) {
         self.daemon().named_sources = count;
     }
 
-    /// Notes that the file was put in force at the start.
+    /// Records that the file was applied at the start.
     pub(super) fn begin(&self) {
         self.daemon().reloads.begin();
     }
 
-    /// Notes that the file was read again, and whether it is in force.
-    pub(super) fn note_reload(&self, is_good: bool) {
-        self.daemon().reloads.note(is_good);
+    /// Records that the file was read again, and whether it was applied.
+    pub(super) fn record_reload(&self, is_good: bool) {
+        self.daemon().reloads.record(is_good);
     }
 
-    /// Reads them, when it is this one's turn. Nothing if reading has failed altogether.
+    /// Waits for its turn, and reads the metrics. Returns None if the reading thread failed.
     pub(super) async fn page(self: Arc<Self>) -> Option<Page> {
         let turn = Arc::clone(&self.turn).acquire_owned().await.ok()?;
         let (send, receive) = oneshot::channel();
         tokio::task::spawn_blocking(move || {
             let begin = Instant::now();
             let page = self.read(begin);
-            // Who has asked may have gone away.
+            // The requester may have closed the connection.
             let _ = send.send(page);
-            // Whoever asks all the time keeps half a CPU busy, and no more.
+            // The pause limits permanent requests to half a CPU.
             thread::sleep(begin.elapsed());
             drop(turn);
         });
@@ -77,15 +80,16 @@ impl Scraper {
         let mut page = Page::default();
         page.extend(families::of_build());
         page.extend(daemon.reloads.families());
-        // A command may be just making what was asked for.
+        // A command may be replacing the instance, so a second try follows a failure.
         let instance = self.instance(daemon.named_sources).or_else(|_| self.instance(daemon.named_sources));
-        page.extend([Family::gauge("ratelimit_instance_up", "Whether the instance is there and could be read.")
-            .of(instance.is_ok())]);
+        page.extend([
+            Family::gauge("ratelimit_instance_up", "1 if the instance exists and could be read.").of(instance.is_ok())
+        ]);
         match instance {
             Ok(families) => page.extend(families),
             Err(error) => page.miss(error.to_string()),
         }
-        page.extend([Family::gauge("ratelimit_scrape_duration_seconds", "How long reading all of this took.")
+        page.extend([Family::gauge("ratelimit_scrape_duration_seconds", "Time that this reading took.")
             .of(begin.elapsed().as_secs_f64())]);
         page.extend(families::of_process(self.started));
         page

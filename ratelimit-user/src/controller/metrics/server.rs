@@ -1,4 +1,4 @@
-//! Answers those who ask, within bounds: who sends slowly, reads slowly or comes all the time takes a place for a while, and nothing else.
+//! Answers HTTP requests within bounds. A client that sends or reads slowly only occupies one connection for a while.
 
 use std::{
     convert::Infallible,
@@ -27,43 +27,43 @@ use super::{
 };
 use crate::config::metrics::Token;
 
-/// Connections at a time. Others wait.
+/// The number of connections at a time. Further ones wait.
 const CONNECTIONS: usize = 16;
-/// How long a request may take to arrive.
+/// The time in which a request must arrive.
 const REQUEST_TIME: Duration = Duration::from_secs(2);
-/// How long all of it may take. To read the maps takes a few seconds where there are millions of sources.
+/// The time for a whole connection. Reading the maps takes some seconds if there are millions of sources.
 const CONNECTION_TIME: Duration = Duration::from_secs(60);
-/// Bytes of a request, which has no body; the least that hyper takes.
+/// The largest request in bytes. It has no body. hyper accepts no smaller value.
 const REQUEST_BYTES: usize = 8_192;
-/// How long to wait where the system takes no connections.
+/// The pause after the system fails to accept a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
 const BEARER: &[u8] = b"Bearer ";
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 const JSON: &str = "application/json";
 
-/// Who may come in.
+/// Checks the token of requests.
 #[derive(Debug, Default)]
-pub(super) struct Door(Mutex<Option<Token>>);
+pub(super) struct TokenCheck(Mutex<Option<Token>>);
 
-impl Door {
-    /// For who has this token; for everybody without one.
+impl TokenCheck {
+    /// Requires this token. Without one, every request is allowed.
     pub(super) fn new(token: Option<Token>) -> Self {
         Self(Mutex::new(token))
     }
 
-    /// The same from now on.
+    /// Changes the required token.
     pub(super) fn change(&self, token: Option<Token>) {
         *self.token() = token;
     }
 
-    /// Whether these headers have the token. How long that takes says nothing of the token but its length.
-    fn lets_in(&self, headers: &HeaderMap) -> bool {
+    /// Returns whether the headers have the token. The time of the comparison depends only on its length.
+    fn allows(&self, headers: &HeaderMap) -> bool {
         let token = self.token();
         let Some(token) = token.as_ref() else { return true };
-        let said = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes).unwrap_or_default();
-        let (scheme, said) = said.split_at_checked(BEARER.len()).unwrap_or_default();
-        scheme.eq_ignore_ascii_case(BEARER) & bool::from(said.ct_eq(token.bytes()))
+        let given = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes).unwrap_or_default();
+        let (scheme, given) = given.split_at_checked(BEARER.len()).unwrap_or_default();
+        scheme.eq_ignore_ascii_case(BEARER) & bool::from(given.ct_eq(token.bytes()))
     }
 
     fn token(&self) -> MutexGuard<'_, Option<Token>> {
@@ -71,19 +71,19 @@ impl Door {
     }
 }
 
-/// Serves a socket, until it is aborted.
-pub(super) async fn serve(socket: Bound, door: Arc<Door>, scraper: Arc<Scraper>) {
+/// Serves a socket until the task is aborted.
+pub(super) async fn serve(socket: Bound, check: Arc<TokenCheck>, scraper: Arc<Scraper>) {
     let Ok(listener) = socket.listen() else { return };
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    // They end with this.
+    let permits = Arc::new(Semaphore::new(CONNECTIONS));
+    // Dropping this ends all connections.
     let mut connections = JoinSet::new();
-    while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+    while let Ok(permit) = Arc::clone(&permits).acquire_owned().await {
         match listener.accept().await {
             Ok(stream) => {
-                let (door, scraper) = (Arc::clone(&door), Arc::clone(&scraper));
+                let (check, scraper) = (Arc::clone(&check), Arc::clone(&scraper));
                 connections.spawn(async move {
-                    let _ = timeout(CONNECTION_TIME, answer(stream, door, scraper)).await;
-                    drop(place);
+                    let _ = timeout(CONNECTION_TIME, answer(stream, check, scraper)).await;
+                    drop(permit);
                 });
             }
             Err(_) => sleep(PAUSE).await,
@@ -93,34 +93,31 @@ pub(super) async fn serve(socket: Bound, door: Arc<Door>, scraper: Arc<Scraper>)
 }
 
 /// Answers one request.
-async fn answer(stream: Box<dyn Stream>, door: Arc<Door>, scraper: Arc<Scraper>) {
+async fn answer(stream: Box<dyn Stream>, check: Arc<TokenCheck>, scraper: Arc<Scraper>) {
     let respond = service_fn(|request| {
-        let (door, scraper) = (Arc::clone(&door), Arc::clone(&scraper));
-        async move { Ok::<_, Infallible>(respond(&request, &door, scraper).await) }
+        let (check, scraper) = (Arc::clone(&check), Arc::clone(&scraper));
+        async move { Ok::<_, Infallible>(respond(&request, &check, scraper).await) }
     });
     let mut server = http1::Builder::new();
     server.keep_alive(false).timer(TokioTimer::new()).header_read_timeout(REQUEST_TIME).max_buf_size(REQUEST_BYTES);
-    // What goes wrong is the other side's, and it knows.
+    // Errors concern only the client, which sees them.
     let _ = server.serve_connection(TokioIo::new(stream), respond).await;
 }
 
-async fn respond(request: &Request<Incoming>, door: &Door, scraper: Arc<Scraper>) -> Response<String> {
+async fn respond(request: &Request<Incoming>, check: &TokenCheck, scraper: Arc<Scraper>) -> Response<String> {
     let headers = request.headers();
-    if !door.lets_in(headers) {
-        let text = "the token is missing or another: Authorization: Bearer TOKEN\n".to_owned();
+    if !check.allows(headers) {
+        let text = "the token is missing or wrong: send the header Authorization: Bearer TOKEN\n".to_owned();
         return with(StatusCode::UNAUTHORIZED, (WWW_AUTHENTICATE, "Bearer"), text);
     }
     if request.uri().path() != "/metrics" {
-        return words(StatusCode::NOT_FOUND, "there is /metrics here\n");
+        return plain(StatusCode::NOT_FOUND, "not found: the metrics are at /metrics\n");
     }
     if ![Method::GET, Method::HEAD].contains(request.method()) {
-        return with(StatusCode::METHOD_NOT_ALLOWED, (ALLOW, "GET, HEAD"), "this can only be read\n".to_owned());
+        return with(StatusCode::METHOD_NOT_ALLOWED, (ALLOW, "GET, HEAD"), "use GET or HEAD\n".to_owned());
     }
     let Some(page) = scraper.page().await else {
-        return words(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "the numbers cannot be read: see what the daemon has printed\n",
-        );
+        return plain(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be read: see the output of the daemon\n");
     };
     if headers.get(ACCEPT).is_some_and(|accepted| accepted == JSON) {
         let json = serde_json::to_string(&page).unwrap_or_default();
@@ -129,7 +126,7 @@ async fn respond(request: &Request<Incoming>, door: &Door, scraper: Arc<Scraper>
     with(StatusCode::OK, (CONTENT_TYPE, TEXT), page.text())
 }
 
-fn words(status: StatusCode, text: &str) -> Response<String> {
+fn plain(status: StatusCode, text: &str) -> Response<String> {
     with(status, (CONTENT_TYPE, "text/plain; charset=utf-8"), text.to_owned())
 }
 

@@ -1,4 +1,4 @@
-//! Lines on standard error. The journal is told how grave each is (sd-daemon(3)); everybody else sees the line alone.
+//! Lines on standard error. If that is the journal, each line has its priority (sd-daemon(3)).
 
 use std::{
     env,
@@ -7,26 +7,27 @@ use std::{
 
 use rustix::fs::fstat;
 
-/// How grave a line is, by the numbers of syslog(3).
+/// The priority of a line, by the numbers of syslog(3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
-    /// Something was asked for and not done.
+    /// A request failed.
     Error = 3,
-    /// Done, but not all of it has an effect.
+    /// A request was done, but a part has no effect.
     Warning = 4,
-    /// What was done.
+    /// A request was done.
     Info = 6,
 }
 
-/// Prints this after the name of the program.
+/// Prints a line after the name of the program.
 pub fn say(level: Level, text: &str) {
     let prefix = if is_journal() { format!("<{}>", level as u8) } else { String::new() };
     let lines: String = format!("ratelimit: {text}").lines().map(|line| format!("{prefix}{line}\n")).collect();
-    // Nobody may be reading, which is no reason to end. In one piece, so that others' lines do not come between.
+    // One write keeps the lines together. A failure does not matter.
     let _ = io::stderr().write_all(lines.as_bytes());
 }
 
-/// Whether standard error is the stream to the journal that the service manager has named. Whoever has inherited the name alone has another file there.
+/// Returns whether standard error is the journal stream that the service manager has named. A child process can inherit
+/// the name, but have another file there.
 pub fn is_journal() -> bool {
     let named = env::var("JOURNAL_STREAM").unwrap_or_default();
     fstat(io::stderr()).is_ok_and(|file| named == format!("{}:{}", file.st_dev, file.st_ino))

@@ -1,4 +1,5 @@
-//! Tells the service manager, the journal and the system log.
+//! Sends messages to the service manager, to the journal (standard error) and to the system log. The texts belong to
+//! the callers.
 
 pub mod journal;
 pub(crate) mod service_manager;

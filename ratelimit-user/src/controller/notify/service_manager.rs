@@ -1,4 +1,4 @@
-//! What the service manager is told of the daemon (sd_notify(3)). Without one, nobody is told anything.
+//! Messages for the service manager (sd_notify(3)). Without one, nothing is sent.
 
 use std::{future, time::Duration};
 
@@ -7,40 +7,40 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use crate::controller::notify::journal::{Level, say};
 
-/// The file is in force, or what was before; this is said of it.
+/// Reports that the daemon is ready. `status` tells what is in force.
 pub(crate) fn ready(status: &str) {
     tell(&[NotifyState::Ready, NotifyState::Status(one_line(status))]);
 }
 
-/// The file is being read again.
+/// Reports that the daemon reads its file again.
 pub(crate) fn reloading() {
-    // The clock cannot fail; without the time, newer managers would wait for it.
+    // Newer service managers need the time. This clock cannot fail.
     let Ok(now) = NotifyState::monotonic_usec_now() else { return };
     tell(&[NotifyState::Reloading, now]);
 }
 
-/// The daemon is about to end.
+/// Reports that the daemon ends.
 pub(crate) fn stopping() {
     tell(&[NotifyState::Stopping]);
 }
 
-/// Tells the manager in time that the daemon is not stuck, if it wants to hear that.
+/// Reports regularly that the daemon is alive, if the service manager requests it.
 #[derive(Debug)]
 pub(crate) struct Watchdog(Option<Interval>);
 
 impl Watchdog {
-    /// As the manager has asked for it.
+    /// Reads the interval that the service manager requests.
     pub(crate) fn new() -> Self {
         let every = watchdog_enabled().map(|patience| patience / 2).filter(|every| *every > Duration::ZERO);
         Self(every.map(|every| {
             let mut interval = interval(every);
-            // After a long reload, once is enough.
+            // After a long reload, one report is enough.
             interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
             interval
         }))
     }
 
-    /// Waits until it is time, and tells it. Never ends where nobody wants to hear it.
+    /// Waits until the next report is due, and sends it. Never returns if no reports are requested.
     pub(crate) async fn beat(&mut self) {
         let Some(interval) = &mut self.0 else { return future::pending().await };
         interval.tick().await;
@@ -54,7 +54,7 @@ fn tell(states: &[NotifyState<'_>]) {
     }
 }
 
-/// What follows would be another message, and is a file's text at times.
+/// Returns the first line. A further line would be another message.
 fn one_line(text: &str) -> &str {
     text.lines().next().unwrap_or_default()
 }

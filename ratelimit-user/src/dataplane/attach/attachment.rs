@@ -1,43 +1,33 @@
-//! The links between the program and the interfaces, one pin each.
+//! The interfaces that carry the program: one pinned link for each.
 
 use std::{
+    collections::BTreeSet,
     fs, io,
     path::{Path, PathBuf},
 };
 
-use aya::programs::{
-    ProgramError, Xdp, XdpMode,
-    links::{FdLink, PinnedLink},
-    xdp::{XdpError, XdpLink},
-};
-
+use aya::programs::{Xdp, XdpMode};
 use ratelimit_common::rules::rule::CONFIG;
 
 use crate::dataplane::{
     Error,
-    attach::{foreign_program, undo::Added},
+    attach::{foreign_program, link, undo::AttachUndo},
     error::{Tried as _, at},
-    instance::open::remove_if_there,
-    pins::link_name,
-    program::loader::FRAGS_SINCE,
+    pins::{layout, link_name},
     sys::{
         bpf::Link,
-        host,
         interface::{self, Attached, Interface},
     },
 };
 
-/// The usual MTU, which every driver takes in one buffer.
-const MTU_WITHOUT_FRAGS: u32 = 1_500;
-
-/// Where the program is to run.
+/// Where the program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// In the driver, or not at all.
+    /// In the driver. Attaching fails if the driver has no native XDP.
     Native,
     /// In the network stack.
     Generic,
-    /// In the driver if it can, else in the network stack.
+    /// In the driver if it has native XDP, otherwise in the network stack.
     Auto,
 }
 
@@ -46,38 +36,38 @@ pub enum Mode {
 pub struct How {
     /// Where the program runs.
     pub mode: Mode,
-    /// Whether another program gives way.
+    /// Whether to remove another program from the interface.
     pub replace: bool,
-    /// For whom: an origin of [`ratelimit_common::rules::rule`].
+    /// Origin of the attachment: one of [`ratelimit_common::rules::rule`].
     pub origin: u8,
 }
 
 /// One interface that the program is attached to.
 #[derive(Debug, Clone)]
 pub struct Attachment {
-    /// Name of the interface now; the name it had when it was attached where it cannot be seen from this network namespace.
+    /// Current name of the interface. If it is in another network namespace, its name when it was attached.
     pub name: String,
-    /// How it is attached, as far as it can be seen from this network namespace.
+    /// How it is attached. None if the interface is in another network namespace.
     pub mode: Option<Attached>,
-    /// Whether the link has lost its interface: that was deleted, or somebody detached the link.
+    /// Whether the link has no interface any more, because it was deleted or the link was detached.
     pub is_gone: bool,
-    /// The program.
+    /// Id of the program.
     pub program_id: u32,
-    /// Index of the interface; none where it was deleted.
+    /// Index of the interface. None if it was deleted.
     pub index: Option<u32>,
-    /// Who attached it: an origin of [`ratelimit_common::rules::rule`].
+    /// Origin of the attachment: one of [`ratelimit_common::rules::rule`].
     pub origin: u8,
     pin: PathBuf,
 }
 
 impl Attachment {
-    /// Detaches it, whatever name its interface has.
+    /// Detaches the program from this interface.
     ///
     /// # Errors
     ///
-    /// [`Error::Bpf`] or [`Error::Path`] where the kernel refuses.
+    /// [`Error::Bpf`] or [`Error::Path`] if the kernel refuses.
     pub fn detach(&self) -> Result<(), Error> {
-        remove(&self.pin)
+        link::remove(&self.pin)
     }
 }
 
@@ -88,21 +78,22 @@ pub struct Attachments {
 }
 
 impl Attachments {
+    /// Returns the attachments whose pins are in `folder`.
     pub(crate) fn in_folder(folder: &Path) -> Self {
         Self { folder: folder.to_owned() }
     }
 
-    /// All attachments, by name.
+    /// Lists all attachments, sorted by name.
     ///
     /// # Errors
     ///
-    /// [`Error::Path`] or [`Error::Bpf`] where a pin cannot be read.
+    /// [`Error::Path`] or [`Error::Bpf`] if a pin cannot be read.
     pub fn list(&self) -> Result<Vec<Attachment>, Error> {
         let interfaces = interface::list()?;
         let mut attachments = Vec::new();
         for pin in self.pins()? {
             let Link { program_id, interface: index, .. } = Link::from_pin(&pin)?;
-            // The same number may belong to another interface in this namespace, but not with our program on it.
+            // In this namespace, the index may belong to another interface. That one does not carry our program.
             let seen = interfaces.iter().find_map(|interface| {
                 let program = interface.program.filter(|program| program.id == program_id)?;
                 (Some(interface.index) == index).then(|| (interface.name.clone(), program.mode))
@@ -114,9 +105,21 @@ impl Attachments {
         Ok(attachments)
     }
 
-    /// Names of the interfaces.
+    /// Returns whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        layout::is_empty(&self.folder)
+    }
+
+    /// Returns the names of the interfaces.
     pub(crate) fn names(&self) -> Result<Vec<String>, Error> {
         Ok(self.list()?.into_iter().map(|attachment| attachment.name).collect())
+    }
+
+    /// Returns the indices of the interfaces that still exist.
+    pub(crate) fn indices(&self) -> Result<BTreeSet<u32>, Error> {
+        let links = self.pins()?.into_iter().map(|pin| Ok(Link::from_pin(&pin)?.interface));
+        links.filter_map(Result::transpose).collect()
     }
 
     pub(crate) fn pins(&self) -> Result<Vec<PathBuf>, Error> {
@@ -137,15 +140,16 @@ impl Attachments {
     ///
     /// # Errors
     ///
-    /// [`Error::Taken`], [`Error::NoNativeXdp`] or [`Error::Attach`]; the interface then has what it had before.
-    pub fn attach(&self, program: &mut Xdp, interface: Interface, how: How) -> Result<Added, Error> {
+    /// [`Error::Taken`], [`Error::NoNativeXdp`] or [`Error::Attach`]. The interface then carries the same program as
+    /// before.
+    pub fn attach(&self, program: &mut Xdp, interface: Interface, how: How) -> Result<AttachUndo, Error> {
         let removed = match interface.program {
             Some(other) if how.replace => Some(foreign_program::remove(&interface, other)?),
             Some(other) => return Err(foreign_program::taken(&interface, other.id)),
             None => None,
         };
         match (self.attach_free(program, &interface, how), removed) {
-            (Ok(pin), removed) => Ok(Added { interface, pin, removed, is_detached: false }),
+            (Ok(pin), removed) => Ok(AttachUndo { interface, pin, removed, is_detached: false }),
             (Err(error), None) => Err(error),
             (Err(error), Some(removed)) => {
                 removed.restore(&interface)?;
@@ -159,8 +163,8 @@ impl Attachments {
         self.forget_deleted(&interface.name)?;
         let native = match how.mode {
             Mode::Generic => None,
-            Mode::Native => Some(link(program, interface, XdpMode::Driver)?),
-            Mode::Auto => match link(program, interface, XdpMode::Driver) {
+            Mode::Native => Some(link::attach(program, interface, XdpMode::Driver)?),
+            Mode::Auto => match link::attach(program, interface, XdpMode::Driver) {
                 Ok(link) => Some(link),
                 Err(Error::NoNativeXdp { .. } | Error::Mtu { .. }) => None,
                 Err(error) => return Err(error),
@@ -168,17 +172,19 @@ impl Attachments {
         };
         let link = match native {
             Some(link) => link,
-            None => link(program, interface, XdpMode::Skb)?,
+            None => link::attach(program, interface, XdpMode::Skb)?,
         };
         let id = link.info().tried("cannot read a link")?.id();
         let pin = self.folder.join(link_name::of(&interface.name, how.origin, id));
-        // Where pinning fails, the link is dropped, and the program detached with it.
+        // If pinning fails, dropping the link detaches the program.
         link.pin(&pin).tried("cannot pin the link")?;
         Ok(pin)
     }
 
-    /// Removes the pins of links whose interfaces were deleted. Those of a file stay, so that it shows what it has lost, until it is there again by this
-    /// name.
+    /// Removes the pins of links whose interfaces were deleted.
+    ///
+    /// Pins of a configuration file stay, so that `status` shows the missing interface, until an interface of this name
+    /// is attached.
     fn forget_deleted(&self, attached: &str) -> Result<(), Error> {
         for pin in self.pins()? {
             let (name, origin) = link_name::read(&pin);
@@ -189,16 +195,16 @@ impl Attachments {
         Ok(())
     }
 
-    /// Detaches from the interfaces with these names, or from none if one of them does not carry our program.
+    /// Detaches from the interfaces with these names. If one of them does not carry our program, detaches from none.
     ///
     /// # Errors
     ///
-    /// [`Error::NotAttachedTo`] with the first that does not.
+    /// [`Error::NotAttachedTo`] with the first interface that does not carry our program.
     pub fn detach(&self, names: &[String]) -> Result<(), Error> {
         let attachments = self.list()?;
         let find = |name: &String| {
             let named = || attachments.iter().filter(|attachment| attachment.name == *name);
-            // One that can be seen has the name now, the others had it once.
+            // An interface of this namespace has the name now. Others had it when they were attached.
             let found = named().find(|attachment| attachment.mode.is_some()).or_else(|| named().next());
             found.ok_or_else(|| Error::NotAttachedTo { name: name.clone() })
         };
@@ -208,71 +214,11 @@ impl Attachments {
 
     /// Detaches from every interface.
     pub(crate) fn detach_all(&self) -> Result<(), Error> {
-        self.pins()?.iter().try_for_each(|pin| remove(pin))
+        self.pins()?.iter().try_for_each(|pin| link::remove(pin))
     }
 
-    /// Puts `program` on every link. Where one refuses, those before it have it.
+    /// Puts `program` on every link. After a failure, the links before the failed one carry it.
     pub(crate) fn replace(&self, program: &mut Xdp) -> Result<(), Error> {
-        self.pins()?.iter().try_for_each(|pin| put(program, pin))
+        self.pins()?.iter().try_for_each(|pin| link::put(program, pin))
     }
-}
-
-/// The kernel may free a link some time after its last holder has gone, but detaches it at once. Of two that remove the
-/// same, the second finds nothing to do.
-pub(crate) fn remove(pin: &Path) -> Result<(), Error> {
-    let remove = || {
-        Link::from_pin(pin)?.detach()?;
-        remove_if_there(pin, |path| fs::remove_file(path))
-    };
-    remove().or_else(|error| if pin.exists() { Err(error) } else { Ok(()) })
-}
-
-fn put(program: &mut Xdp, pin: &Path) -> Result<(), Error> {
-    // Whoever takes an attach back does not wait for the lock.
-    let is_gone = || !pin.exists() || Link::from_pin(pin).is_ok_and(|link| link.interface.is_none());
-    put_on(program, pin).or_else(|error| if is_gone() { Ok(()) } else { Err(error) })
-}
-
-fn put_on(program: &mut Xdp, pin: &Path) -> Result<(), Error> {
-    // A link whose interface was deleted takes no other program, and needs none.
-    if Link::from_pin(pin)?.interface.is_none() {
-        return Ok(());
-    }
-    let link = FdLink::from(PinnedLink::from_pin(pin).tried("cannot open a pinned link")?);
-    let link = XdpLink::try_from(link).tried("cannot replace the program on a link")?;
-    let id = program.attach_to_link(link).tried("cannot replace the program on a link")?;
-    // The pin keeps the link; what aya holds must not detach it when the program is dropped.
-    drop(program.take_link(id).tried("cannot replace the program on a link")?);
-    Ok(())
-}
-
-fn link(program: &mut Xdp, interface: &Interface, mode: XdpMode) -> Result<FdLink, Error> {
-    let name = || interface.name.clone();
-    let refused = |error: ProgramError| match &error {
-        ProgramError::SyscallError(call) => match call.io_error.raw_os_error() {
-            Some(libc::EOPNOTSUPP) => Error::NoNativeXdp { name: name() },
-            Some(libc::EBUSY | libc::EEXIST) => Error::TakenMeanwhile { name: name() },
-            Some(code) => not_attached(interface, io::Error::from_raw_os_error(code)),
-            None => Error::bpf("cannot attach")(&error),
-        },
-        // On EINVAL aya tries once more by netlink, which gives the kernel's own words.
-        ProgramError::XdpError(XdpError::NetlinkError(source)) => {
-            not_attached(interface, io::Error::other(source.to_string()))
-        }
-        _ => Error::bpf("cannot attach")(&error),
-    };
-    let id = program.attach_to_if_index(interface.index, mode).map_err(refused)?;
-    let link = program.take_link(id).tried("cannot attach")?;
-    FdLink::try_from(link).tried("this kernel attached without a link, which cannot be pinned")
-}
-
-/// The likely reason why a driver that has native XDP refuses.
-fn not_attached(interface: &Interface, cause: io::Error) -> Error {
-    let Interface { mtu, .. } = *interface;
-    let name = interface.name.clone();
-    if mtu <= MTU_WITHOUT_FRAGS {
-        return Error::Attach { name, cause };
-    }
-    let place = if host::kernel_is_at_least(FRAGS_SINCE) { "in its driver" } else { "before Linux 5.18" };
-    Error::Mtu { name, mtu, place, cause }
 }

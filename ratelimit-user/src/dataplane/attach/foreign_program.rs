@@ -1,4 +1,4 @@
-//! Another tool's program on an interface that we are told to take.
+//! The XDP program of another tool on an interface: its name, its removal and its return.
 
 use std::os::fd::{AsFd as _, AsRawFd as _};
 
@@ -13,18 +13,18 @@ use crate::dataplane::{
     },
 };
 
-/// The error that names the program on an interface.
+/// Returns the error that names the program on an interface.
 pub(crate) fn taken(interface: &Interface, id: u32) -> Error {
     Error::Taken { name: interface.name.clone(), program: program_name(id), id }
 }
 
-/// Name of the program with this id; empty where there is none.
+/// Returns the name of the program with this id. Empty if there is none.
 #[must_use]
 pub fn program_name(id: u32) -> String {
     info(id).and_then(|info| info.name_as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-/// A program that was removed, kept so that it can be put back.
+/// A removed program. It is kept so that it can be restored.
 pub(crate) struct Removed {
     program: Program,
     fd: ProgramFd,
@@ -32,7 +32,7 @@ pub(crate) struct Removed {
 
 /// Removes another tool's program from an interface.
 pub(crate) fn remove(interface: &Interface, program: Program) -> Result<Removed, Error> {
-    // Opened before it is removed: nobody else may be holding it.
+    // Opened before it is removed, because the kernel frees a program without holders.
     let info = info(program.id).ok_or_else(|| taken(interface, program.id))?;
     let removed = Removed { program, fd: info.fd().tried("cannot open the program that is to be replaced")? };
     for link in loaded_links().flatten() {
@@ -50,7 +50,7 @@ pub(crate) fn remove(interface: &Interface, program: Program) -> Result<Removed,
 }
 
 impl Removed {
-    /// Puts the program back, by netlink whatever it was attached by before.
+    /// Attaches the program again. It uses netlink, also if the program had a link before.
     pub(crate) fn restore(&self, interface: &Interface) -> Result<(), Error> {
         interface::set_program(interface.index, self.program.mode, Some(self.fd.as_fd().as_raw_fd()))
     }

@@ -1,5 +1,6 @@
-//! Attaches the program to interfaces, and takes that back.
+//! Attaches the program to interfaces, and undoes that. Rules and maps do not belong here.
 
 pub mod attachment;
 pub mod foreign_program;
+pub(crate) mod link;
 pub mod undo;

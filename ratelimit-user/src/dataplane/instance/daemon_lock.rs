@@ -1,5 +1,5 @@
-//! That one daemon at most keeps a file in force. The claim is a locked folder among the pins: also those see it who share nothing else, such as
-//! containers with a /run of their own.
+//! The lock that lets at most one daemon apply a file. It is a locked folder among the pins, because daemons in two
+//! containers share nothing else.
 
 use std::{
     fs, io,
@@ -12,54 +12,55 @@ use rustix::{
     io::Errno,
 };
 
-use crate::dataplane::{Error, Instance, error::at, instance::open::PROGRAM};
+use crate::dataplane::{
+    Error,
+    error::at,
+    pins::layout::{self, DAEMON},
+};
 
-/// The folder.
-pub(crate) const FOLDER: &str = "daemon";
-
-/// A claim on an instance. Given up when it is dropped, or its process ends.
+/// The lock of an instance's daemon. Released when it is dropped, or its process ends.
 #[derive(Debug)]
-pub struct Claim {
+pub struct DaemonLock {
     path: PathBuf,
     folder: OwnedFd,
 }
 
-impl Instance {
-    /// Makes sure that this process has the claim: it takes it where `claim` is none, or the instance has been made anew since.
+impl DaemonLock {
+    /// Makes sure that this process has the lock. It takes the lock if `lock` is none, or if the instance has been
+    /// created anew since.
     ///
     /// # Errors
     ///
-    /// [`Error::SecondDaemon`] where another process has it.
-    pub fn claim(&self, claim: &mut Option<Claim>) -> Result<(), Error> {
-        if !claim.as_ref().is_some_and(|claim| is_at(&claim.folder, &claim.path)) {
-            *claim = Some(Claim::take(&self.pins)?);
+    /// [`Error::SecondDaemon`] if another process has it.
+    pub(super) fn ensure(pins: &Path, lock: &mut Option<Self>) -> Result<(), Error> {
+        if !lock.as_ref().is_some_and(|lock| is_at(&lock.folder, &lock.path)) {
+            *lock = Some(Self::take(pins)?);
         }
         Ok(())
     }
-}
 
-impl Claim {
-    /// Takes the claim of an instance that there is already, to be made sure of by [`Instance::claim`] under its lock.
+    /// Takes the lock of an existing instance before the lock of its pins. The caller makes sure of it again under that
+    /// one.
     ///
     /// # Errors
     ///
-    /// [`Error::SecondDaemon`] where another process has it.
-    pub fn take_early(pins: &Path, claim: &mut Option<Self>) -> Result<(), Error> {
-        if claim.is_none() && pins.join(PROGRAM).exists() {
-            *claim = Some(Self::take(pins)?);
+    /// [`Error::SecondDaemon`] if another process has it.
+    pub fn take_early(pins: &Path, lock: &mut Option<Self>) -> Result<(), Error> {
+        if lock.is_none() && layout::is_complete(pins) {
+            *lock = Some(Self::take(pins)?);
         }
         Ok(())
     }
 
     fn take(pins: &Path) -> Result<Self, Error> {
-        let path = pins.join(FOLDER);
+        let path = pins.join(DAEMON);
         loop {
             match fs::create_dir(&path) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(at(path)(error)),
                 _ => {}
             }
             let folder = match rustix::fs::open(&path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
-                // Whoever had it has just ended.
+                // The daemon that had it has just ended.
                 Err(Errno::NOENT) => continue,
                 opened => opened.map_err(|error| at(&path)(error.into()))?,
             };
@@ -74,16 +75,16 @@ impl Claim {
     }
 }
 
-impl Drop for Claim {
+impl Drop for DaemonLock {
     fn drop(&mut self) {
-        // While it is locked, so that it is nobody else's.
+        // Removed while it is locked, so that it belongs to no other daemon.
         if is_at(&self.folder, &self.path) {
             let _ = fs::remove_dir(&self.path);
         }
     }
 }
 
-/// Whether a folder is still the one with that path.
+/// Returns whether a folder still has that path.
 fn is_at(folder: &OwnedFd, path: &Path) -> bool {
     fstat(folder).is_ok_and(|opened| fs::metadata(path).is_ok_and(|named| named.ino() == opened.st_ino))
 }

@@ -1,18 +1,18 @@
-//! An instance as whoever only reads sees it: without its lock, so that no command waits for a reader, and no reader for a command.
+//! Opens an instance for reading. It takes no lock, so commands and readers never wait for each other.
 
 use std::path::{Path, PathBuf};
 
 use crate::dataplane::{
     Error,
     attach::attachment::{Attachment, Attachments},
-    instance::open,
+    pins::layout,
     tables::{
         memory::{self, MapMemory},
         open::Tables,
     },
 };
 
-/// The maps of an instance, for reading. What a command changes meanwhile may be seen half done, and is never changed back.
+/// The maps of an instance for reading. They can show half of another command's change.
 pub struct View {
     pins: PathBuf,
     tables: Tables,
@@ -23,33 +23,34 @@ impl View {
     ///
     /// # Errors
     ///
-    /// [`Error::NotAttached`] where there is none, [`Error::Interrupted`] where it is just being made, [`Error::OtherAbi`] where another build made it.
+    /// [`Error::NotAttached`] if there is none, [`Error::Interrupted`] while it is being created, [`Error::OtherAbi`]
+    /// if another build created it.
     pub fn open(pins: &Path) -> Result<Self, Error> {
-        if open::is_empty(pins) {
+        if layout::is_empty(pins) {
             return Err(Error::NotAttached);
         }
-        if !open::is_complete(pins) {
+        if !layout::is_complete(pins) {
             return Err(Error::Interrupted);
         }
-        Ok(Self { pins: pins.to_owned(), tables: Tables::open(pins)? })
+        Ok(Self { pins: pins.to_owned(), tables: Tables::unlocked(pins)? })
     }
 
-    /// The interfaces of the instance in `pins`, whichever build has made it: links look the same in all of them.
+    /// Returns the interfaces of the instance in `pins`, also of another build: links are the same in all builds.
     ///
     /// # Errors
     ///
     /// Those of [`Attachments::list`].
     pub fn attachments_in(pins: &Path) -> Result<Vec<Attachment>, Error> {
-        Attachments::in_folder(&pins.join(open::LINKS)).list()
+        Attachments::in_folder(&pins.join(layout::LINKS)).list()
     }
 
-    /// Rules, buckets and counters.
+    /// Returns rules, buckets and counters.
     #[must_use]
     pub fn tables(&self) -> &Tables {
         &self.tables
     }
 
-    /// The interfaces.
+    /// Returns the interfaces.
     ///
     /// # Errors
     ///
@@ -58,12 +59,12 @@ impl View {
         Self::attachments_in(&self.pins)
     }
 
-    /// Every map's memory.
+    /// Returns the memory of every map.
     ///
     /// # Errors
     ///
     /// Those of [`memory::of_maps`].
     pub fn memory(&self) -> Result<Vec<MapMemory>, Error> {
-        memory::in_folder(&self.pins)
+        memory::of_maps(&self.pins)
     }
 }

@@ -1,19 +1,20 @@
-//! The BPF file system, where pins are kept.
+//! The BPF file system, which holds the pins.
 
-use std::path::{Component, Path};
+use std::{
+    os::fd::OwnedFd,
+    path::{Component, Path},
+};
 
-use crate::dataplane::{Error, instance::open::PINS};
+use crate::dataplane::{Error, pins::layout::PINS};
 
-/// File system type of bpffs (include/uapi/linux/magic.h).
-const BPFFS: i64 = 0xcafe_4a11;
-
-/// Whether pins can be kept in a folder like `pins`: a BPF file system is mounted around it.
+/// Returns whether a folder can hold pins: it is on a BPF file system.
 #[must_use]
 pub fn can_pin(pins: &Path) -> bool {
     pins.parent().is_some_and(is_at)
 }
 
-/// Where to mount one for these pins: nowhere but at the usual place or below, for it hides all that is in the folder.
+/// Returns where to mount one for these pins. Only the usual place and folders below it qualify, because a mount hides
+/// the contents of the folder.
 #[must_use]
 pub fn mount_point(pins: &Path) -> Option<&Path> {
     let usual = Path::new(PINS).parent()?;
@@ -21,7 +22,7 @@ pub fn mount_point(pins: &Path) -> Option<&Path> {
     pins.parent().filter(|folder| folder.starts_with(usual) && !leads_back)
 }
 
-/// Makes sure that `pins` is, or can be made, on a BPF file system; the usual one is mounted where it is missing.
+/// Makes sure that `pins` is on a BPF file system, or can be created on one. Mounts the usual one if it is missing.
 pub(crate) fn ensure(pins: &Path) -> Result<(), Error> {
     let parent = pins.parent().unwrap_or(pins);
     if is_at(parent) {
@@ -36,7 +37,7 @@ pub(crate) fn ensure(pins: &Path) -> Result<(), Error> {
     if mounted { Ok(()) } else { Err(missing(pins)) }
 }
 
-/// The error that says how to come by one.
+/// Returns the error that says how to mount one.
 pub(crate) fn missing(pins: &Path) -> Error {
     let advice = mount_point(pins).map_or_else(
         || format!("give a folder on one, such as `--pins {PINS}`"),
@@ -45,8 +46,14 @@ pub(crate) fn missing(pins: &Path) -> Error {
     Error::NoBpffs { path: pins.to_owned(), advice }
 }
 
+/// Returns whether a path is on a BPF file system.
 pub(crate) fn is_at(path: &Path) -> bool {
-    rustix::fs::statfs(path).is_ok_and(|stat| stat.f_type == BPFFS)
+    rustix::fs::statfs(path).is_ok_and(|stat| stat.f_type == libc::BPF_FS_MAGIC)
+}
+
+/// Returns whether an open folder is on a BPF file system.
+pub(crate) fn is_on(folder: &OwnedFd) -> bool {
+    rustix::fs::fstatfs(folder).is_ok_and(|stat| stat.f_type == libc::BPF_FS_MAGIC)
 }
 
 #[cfg(test)]

@@ -1,19 +1,20 @@
-//! Files of pinned links: they say which interface each was made for, and by whom.
+//! Names of pinned links. Each contains the interface and the origin.
 
 use std::path::Path;
 
 use ratelimit_common::rules::rule::{COMMAND, CONFIG};
 
-/// Stands before the link's id where a configuration file has asked for it.
+/// Precedes the link's id if a configuration file has requested it.
 const OF_FILE: &str = "config-";
 
-/// The name that an interface has now, and the link's id, since names come and go. Bpffs reserves the dots that names of VLAN interfaces have.
+/// Returns the name of a pin: the interface's present name, and the link's id, because names are reused. Dots, as in
+/// names of VLAN interfaces, are encoded, because bpffs reserves them.
 pub(crate) fn of(interface: &str, origin: u8, link: u32) -> String {
     let owner = if origin == CONFIG { OF_FILE } else { "" };
     format!("{}@{owner}{link}", interface.replace('%', "%25").replace('.', "%2E"))
 }
 
-/// The name in [`of`], and the origin.
+/// Returns the interface's name and the origin in a pin's name.
 pub(crate) fn read(pin: &Path) -> (String, u8) {
     let file = pin.file_name().unwrap_or_default().to_string_lossy();
     let (name, link) = file.rsplit_once('@').unwrap_or((&*file, ""));

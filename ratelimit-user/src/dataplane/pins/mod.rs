@@ -1,4 +1,7 @@
-//! The BPF file system and the names in it.
+//! Where pins are: the BPF file system, and the names of files and folders in it. What is behind a pin belongs to the
+//! rooms above.
 
 pub mod bpffs;
+pub mod layout;
 pub(crate) mod link_name;
+pub(crate) mod listing;

@@ -1,4 +1,4 @@
-//! The control entry of a new instance: its seed, its clock, its budgets.
+//! The initial control entry of an instance: its seed, its clock, its budgets.
 
 use aya::{Ebpf, TestRun as _, TestRunOptions, programs::Xdp};
 use ratelimit_common::{
@@ -11,21 +11,21 @@ use rustix::{
     time::{ClockId, clock_getres},
 };
 
-use crate::dataplane::{Error, error::Tried as _, program::loader::Settings, sys::host};
+use crate::dataplane::{Error, error::Tried as _, program::settings::Settings, sys::host};
 
-/// Ticks of the coarse clock that are watched to find its zero.
+/// Ticks of the coarse clock that are measured to find its zero.
 const WATCHED: u64 = 3;
 
-/// Unknown sources' packets that CPUs take at a time: what is allowed in so many nanoseconds.
+/// Nanoseconds' worth of unknown sources' packets that a CPU takes at a time.
 const BATCH_TIME: u64 = SECOND / 1_000;
 
-/// How long unknown sources may have been silent to send at full speed: what is allowed in so many nanoseconds comes at once.
+/// Nanoseconds' worth of packets that unknown sources may send at once.
 const UNKNOWN_BURST: u64 = SECOND / 10;
 
-/// How long nothing may have been answered for answers at full speed: what is allowed in so many nanoseconds comes at once, one at least.
+/// Nanoseconds' worth of answers that may be sent at once. At least one may.
 const REPLIES_BURST: u64 = SECOND / 10;
 
-/// The control entry for these settings.
+/// Returns the control entry for these settings.
 pub(crate) fn control(object: &mut Ebpf, settings: &Settings) -> Result<Control, Error> {
     let mut control = Control { abi: ABI_VERSION, ipv6_prefix: settings.ipv6_prefix, ..Control::default() };
     control.seed = match settings.fixed_seed {
@@ -52,7 +52,7 @@ fn random_seed() -> Result<[u64; 4], Error> {
     Ok(seed)
 }
 
-/// Writes what can be changed while the program runs.
+/// Writes the settings that can change while the program runs.
 pub(crate) fn apply(settings: &Settings, control: &mut Control) {
     control.features = settings.features();
     control.sliding_logs = settings.sliding_logs;
@@ -63,13 +63,14 @@ pub(crate) fn apply(settings: &Settings, control: &mut Control) {
     control.replies = budget(settings.replies, REPLIES_BURST, 1);
 }
 
-/// A budget of so many per second, taken `batch` at a time, of which what comes in `burst` nanoseconds may come at once.
+/// Returns a budget of so many per second. CPUs take `batch` at a time, and `burst` nanoseconds' worth may be used at
+/// once.
 fn budget(per_second: u64, burst: u64, batch: u64) -> Budget {
     let Some(cost) = gcra::units(SECOND * batch).checked_div(per_second) else { return Budget::default() };
-    Budget { cost, capacity: gcra::units(burst).max(cost), per_second }
+    Budget { cost, burst: gcra::units(burst).max(cost), per_second }
 }
 
-/// Nanoseconds between two ticks of the kernel's coarse clock, and the monotonic clock's time at tick 0.
+/// Returns the nanoseconds between two ticks of the coarse clock, and the monotonic time at tick 0.
 fn ticks(object: &mut Ebpf) -> Result<(u64, u64), Error> {
     let resolution = clock_getres(ClockId::MonotonicCoarse);
     let tick = resolution.tv_nsec.cast_unsigned() + resolution.tv_sec.cast_unsigned() * SECOND;
@@ -90,7 +91,7 @@ fn ticks(object: &mut Ebpf) -> Result<(u64, u64), Error> {
     }
 }
 
-/// Both clocks: ticks, and nanoseconds.
+/// Reads both clocks: ticks and nanoseconds.
 fn read(program: &Xdp) -> Result<(u64, u64), Error> {
     let (mut sent, mut shown) = ([0u8; 64], [0u8; 64]);
     sent[12] = 1;

@@ -1,46 +1,74 @@
-//! The kernel-side object that this library carries, and how it is loaded.
+//! Loads the kernel-side object that this library contains.
 
 use std::path::PathBuf;
 
 use aya::{Ebpf, EbpfLoader, programs::Xdp};
+use aya_obj::Object;
 use ratelimit_common::maps::{control, names};
 
-pub use crate::dataplane::program::{requested::Wanted, settings::Settings};
+pub use crate::dataplane::program::{requested::RequestedSettings, settings::Settings};
 use crate::dataplane::{
     Error,
     error::Tried as _,
     program::settings::{SWITCHES, Switch},
 };
 
-/// The object, built by the build script.
+/// The object that the build script has built.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/ratelimit-ebpf"));
 
-/// Smallest size of a ring buffer, for messages that are switched off: one page.
+/// The smallest size of a ring buffer, one page. It is used while messages are off.
 const NO_MESSAGES: u32 = 4_096;
 
 /// Size of the ring buffer of messages, in bytes.
 const MESSAGES: u32 = 1 << 17;
 
-/// Kernel that has frames of several buffers for XDP.
-pub const FRAGS_SINCE: (u32, u32) = (5, 18);
+/// Layout of a map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Definition {
+    /// Its type: a [`MapType`](aya::maps::MapType) as a number.
+    pub(crate) kind: u32,
+    pub(crate) key_size: u32,
+    pub(crate) value_size: u32,
+    pub(crate) max_entries: u32,
+}
 
-/// Loads the program. Its maps are those that are pinned where `pins` says, made and pinned there where they are missing; without `pins` they
-/// belong to the program alone.
-///
-/// The caller has checked the shape of maps that are pinned already: aya does not.
+/// Returns the layouts that the object defines for the [pinned maps](names::PINNED), in their order.
 ///
 /// # Errors
 ///
-/// [`Error::Bpf`] with what the kernel or its verifier said.
+/// [`Error::Bpf`] if the object cannot be parsed or lacks one, which a test rules out.
+pub(crate) fn definitions() -> Result<Vec<Definition>, Error> {
+    let object = Object::parse(OBJECT).tried("broken build")?;
+    let definition = |name: &str| {
+        let missing = || Error::Bpf { what: "broken build", detail: format!("the object has no map {name}") };
+        let map = object.maps.get(name).ok_or_else(missing)?;
+        Ok(Definition {
+            kind: map.map_type(),
+            key_size: map.key_size(),
+            value_size: map.value_size(),
+            max_entries: map.max_entries(),
+        })
+    };
+    names::PINNED.into_iter().map(definition).collect()
+}
+
+/// Loads the program. `pins` returns the path of each map's pin. Missing maps are created and pinned there. Without
+/// `pins`, maps belong to the program alone.
+///
+/// The caller has checked the layouts of pinned maps, because aya does not.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] with the message of the kernel or its verifier.
 pub fn load(settings: &Settings, pins: Option<&dyn Fn(&str) -> PathBuf>) -> Result<Ebpf, Error> {
     let mut object = maps(settings, pins)?;
     program(&mut object, settings)?.load().tried("the kernel refused the program")?;
     Ok(object)
 }
 
-/// The same without the program itself.
+/// Creates or opens the maps, without loading a program.
 pub(crate) fn maps(settings: &Settings, pins: Option<&dyn Fn(&str) -> PathBuf>) -> Result<Ebpf, Error> {
-    // Unknown sources are told by what cells remember.
+    // Cells remember known sources.
     let unknown = settings.unknown != 0 && settings.cells != 0;
     let interface_matters = settings.parents || settings.elastic;
     let [injected_clock, sample, unknown, moving, interface_matters] =
@@ -58,7 +86,7 @@ pub(crate) fn maps(settings: &Settings, pins: Option<&dyn Fn(&str) -> PathBuf>) 
         .override_global(control::SAMPLE, &sample, true)
         .override_global(control::UNKNOWN, &unknown, true)
         .override_global(control::INTERFACE_MATTERS, &interface_matters, true)
-        .override_global(control::MOVING, &moving, true)
+        .override_global(control::RESIZE, &moving, true)
         .override_global(control::OLD_CELLS, &settings.old_cells, true)
         .override_global(control::LOG_LEVEL, &settings.log_level, true)
         .map_max_entries(names::BUCKETS, settings.buckets)
@@ -74,14 +102,39 @@ pub(crate) fn maps(settings: &Settings, pins: Option<&dyn Fn(&str) -> PathBuf>) 
     loader.load(OBJECT).tried("cannot load the program's maps")
 }
 
-/// The XDP program of an object that was loaded with these settings.
+/// Returns the XDP program of an object that was loaded with these settings.
 ///
 /// # Errors
 ///
-/// [`Error::Bpf`] if the object has none, which the tests rule out.
+/// [`Error::Bpf`] if the object has none, which tests rule out.
 pub fn program<'a>(object: &'a mut Ebpf, settings: &Settings) -> Result<&'a mut Xdp, Error> {
     let name = if settings.frags { control::PROGRAM } else { control::PROGRAM_LINEAR };
     let missing = Error::Bpf { what: "broken build", detail: format!("the object has no program {name}") };
     let program = object.program_mut(name).ok_or(missing)?;
     program.try_into().tried("broken build")
+}
+
+#[cfg(test)]
+mod tests {
+    use ratelimit_common::{
+        buckets::bucket::Bucket,
+        identity::source::Source,
+        maps::{control::Control, names},
+    };
+
+    use super::definitions;
+
+    #[test]
+    fn the_object_defines_every_pinned_map() {
+        let definitions = definitions().unwrap();
+        let of = |name| *names::PINNED.iter().zip(&definitions).find(|(pinned, _)| **pinned == name).unwrap().1;
+        assert_eq!(of(names::CONTROL).value_size as usize, size_of::<Control>());
+        assert_eq!(of(names::CONTROL).max_entries, 1);
+        assert_eq!(of(names::BUCKETS).key_size as usize, size_of::<Source>());
+        assert_eq!(of(names::BUCKETS).value_size as usize, size_of::<Bucket>());
+        assert_eq!(of(names::SOURCE_RULES).max_entries, names::SOURCE_RULES_MAX);
+        assert_eq!(of(names::PREFIX_RULES).max_entries, names::PREFIX_RULES_MAX);
+        assert_eq!(of(names::BANS).max_entries, names::BANS_MAX);
+        assert_eq!(of(names::POLICIES).max_entries, names::POLICIES_MAX);
+    }
 }

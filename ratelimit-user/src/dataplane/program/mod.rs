@@ -1,4 +1,4 @@
-//! Loads the program with its settings.
+//! Loads the program with its settings. Maps are opened in `tables`.
 
 pub(crate) mod control_init;
 pub mod loader;

@@ -1,10 +1,10 @@
-//! What an operator asks of a program.
+//! Settings that an operator requests.
 
 use crate::dataplane::program::settings::Settings;
 
-/// What an operator asks for; what is left open is as it was, or the default of a new instance.
+/// Settings that an operator requests. The others stay, or have the default of a new instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Wanted {
+pub struct RequestedSettings {
     /// See [`Settings::ipv6_prefix`].
     pub ipv6_prefix: Option<u32>,
     /// See [`Settings::buckets`].
@@ -29,8 +29,8 @@ pub struct Wanted {
     pub log_level: u8,
 }
 
-impl Wanted {
-    /// What asks for these very settings.
+impl RequestedSettings {
+    /// Returns a request for exactly these settings.
     #[must_use]
     pub fn of(settings: &Settings) -> Self {
         Self {
@@ -48,7 +48,7 @@ impl Wanted {
         }
     }
 
-    /// These, but those of `before` wherever they are what was asked for `after` that.
+    /// Returns these settings, but those of `before` wherever they are still the ones of `after`.
     #[must_use]
     pub fn back(&self, after: &Self, before: &Self) -> Self {
         fn back<T: PartialEq>(now: T, after: &T, before: T) -> T {
@@ -69,7 +69,7 @@ impl Wanted {
         }
     }
 
-    /// The settings that this means where the others are `open`.
+    /// Returns the requested settings, and those of `open` for the others.
     #[must_use]
     pub fn or(&self, open: Settings) -> Settings {
         Settings {
@@ -89,9 +89,9 @@ impl Wanted {
     }
 }
 
-/// The names of settings that an operator chooses, as far as these differ in them.
+/// Returns the names of the operator's settings that differ.
 pub(crate) fn differences(before: &Settings, after: &Settings) -> Vec<&'static str> {
-    let [before, after] = [before, after].map(Wanted::of);
+    let [before, after] = [before, after].map(RequestedSettings::of);
     let same = [
         ("ipv6-prefix", before.ipv6_prefix == after.ipv6_prefix),
         ("max-sources", before.buckets == after.buckets),

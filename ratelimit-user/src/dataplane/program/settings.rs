@@ -1,4 +1,4 @@
-//! What a program is loaded with.
+//! Settings with which a program is loaded.
 
 use ratelimit_common::maps::{
     control::{
@@ -9,69 +9,69 @@ use ratelimit_common::maps::{
     names,
 };
 
-use crate::dataplane::{program::loader::FRAGS_SINCE, sys::host};
+use crate::dataplane::sys::host::{self, FRAGS_SINCE};
 
-/// What is fixed while the program is loaded.
+/// Settings that are fixed while the program is loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
     /// Bits of an IPv6 address that make a source, 1 to 128.
     pub ipv6_prefix: u32,
     /// Sources that can be tracked at a time.
     pub buckets: u32,
-    /// Cells in front of the buckets, a power of two; 0 gives every source a bucket of its own.
+    /// Cells in front of the buckets, a power of two. 0 gives every source its own bucket.
     pub cells: u32,
-    /// Sources that exceed nothing are recorded by samples.
+    /// Sources within their limits are recorded by samples.
     pub sample: bool,
-    /// New buckets per second and CPU; 0 is none.
+    /// New buckets per second and CPU. 0 allows none.
     pub admissions: u64,
-    /// Packets per second of all sources together that are not known sources; 0 is no limit.
+    /// Packets per second of all unknown sources together. 0 is no limit.
     pub unknown: u64,
-    /// Kernel-side messages up to this level are written; 0 is none.
+    /// The most verbose level of messages that the program writes. 0 is none.
     pub log_level: u8,
-    /// Packets are told apart by service.
+    /// The program distinguishes services.
     pub services: bool,
     /// Policies may have parents.
     pub parents: bool,
-    /// Malformed and truncated packets pass as far as their source may.
+    /// Malformed and truncated packets pass within the limit of their source.
     pub pass_malformed: bool,
     /// Limits may count in windows.
     pub windows: bool,
-    /// Limits may keep logs.
+    /// Limits may keep sliding logs.
     pub logs: bool,
-    /// Sources that can have a log at a time, if limits keep any.
+    /// Sources that can have a sliding log at a time, if limits keep any.
     pub sliding_logs: u32,
-    /// Limits may let hundredths more pass.
+    /// Limits may be soft.
     pub soft: bool,
-    /// Limits may let everything pass while its interface has room.
+    /// Limits may be elastic.
     pub elastic: bool,
-    /// Something else than to drop may become of what is over a limit.
+    /// Packets over a limit may get another action than drop.
     pub actions: bool,
-    /// Packets of some services count as more than one.
+    /// Services may have costs.
     pub costs: bool,
-    /// Every packet passes, and is counted as what would have become of it.
+    /// Shadow mode: every packet passes, and is counted by its verdict.
     pub shadow: bool,
     /// Packets are counted by interface.
     pub interfaces: bool,
-    /// Packets over a limit are answered.
+    /// Packets over a limit may be answered.
     pub reject: bool,
-    /// Such answers per second, all CPUs together; 0 is none.
+    /// Answers per second, of all CPUs together. 0 is none.
     pub replies: u64,
-    /// Frames may have several buffers, as far as the driver makes such.
+    /// Frames may have several buffers.
     pub frags: bool,
-    /// Buckets and logs move from maps of other sizes.
+    /// A resize is moving buckets and sliding logs from maps of other sizes.
     pub moving: bool,
-    /// Cells before their number changed, while levels move; 0 otherwise.
+    /// The previous number of cells while a resize moves their levels, otherwise 0.
     pub old_cells: u32,
-    /// Time comes from the control map, as tests need it.
+    /// Time comes from the control map, for tests.
     pub injected_clock: bool,
-    /// What cells are found by in place of a random seed, as tests need it.
+    /// The seed in place of a random one, for tests.
     pub fixed_seed: Option<[u64; 4]>,
-    /// Nanoseconds of the coarse clock's tick then; 0 where only the precise clock is used.
+    /// Nanoseconds of the coarse clock's tick then. 0 if only the precise clock is used.
     pub injected_tick: u64,
 }
 
 impl Settings {
-    /// Those of a running program with this control entry.
+    /// Returns the settings of a running program with this control entry.
     #[must_use]
     pub fn running(control: &Control, buckets: u32, cells: u32) -> Self {
         let settings = Self {
@@ -88,7 +88,7 @@ impl Settings {
         settings.with_features(control.features)
     }
 
-    /// Entries of a map whose size can change.
+    /// Returns the entries of a map whose size can change.
     #[must_use]
     pub fn entries(&self, name: &str) -> u32 {
         match name {
@@ -98,13 +98,13 @@ impl Settings {
         }
     }
 
-    /// Entries of the map of logs.
+    /// Returns the entries of the map of sliding logs.
     #[must_use]
     pub fn logs(&self) -> u32 {
         if self.logs { self.sliding_logs } else { 1 }
     }
 
-    /// The same as [`Control::features`](ratelimit_common::maps::control::Control::features).
+    /// Returns the features, as in [`Control::features`](ratelimit_common::maps::control::Control::features).
     #[must_use]
     pub fn features(&self) -> u32 {
         let bit = |is_on, bit| if is_on { bit } else { 0 };
@@ -115,7 +115,7 @@ impl Settings {
             | switches.fold(0, |features, feature| features | feature)
     }
 
-    /// With the switches of [`Control::features`](ratelimit_common::maps::control::Control::features) that rules turn.
+    /// Returns the settings with these [features](ratelimit_common::maps::control::Control::features).
     #[must_use]
     pub fn with_features(self, features: u32) -> Self {
         let mut settings = self;
@@ -126,12 +126,12 @@ impl Settings {
     }
 }
 
-/// A stage that is switched on or off while the program is loaded.
+/// A feature that is switched on or off while the program is loaded.
 pub(crate) struct Switch {
     pub(crate) of: fn(&mut Settings) -> &mut bool,
     /// Its bit in [`Control::features`](ratelimit_common::maps::control::Control::features).
     feature: u32,
-    /// Name of the program's constant.
+    /// The name of the program's constant.
     pub(crate) constant: &'static str,
 }
 

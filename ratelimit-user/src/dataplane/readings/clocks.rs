@@ -1,13 +1,17 @@
-//! By which clock limits are asked.
+//! The clocks that limits use.
 
 use std::collections::HashMap;
 
 use ratelimit_common::{
-    identity::class::{ANY, CLASSES},
+    identity::class::ANY,
     limits::policy::{COARSE, LIMIT, Policy, PolicyId},
 };
 
-use crate::dataplane::{Error, rules::policies, sys::host, tables::open::Tables};
+use crate::dataplane::{
+    Error,
+    sys::host,
+    tables::{open::Tables, rule_maps},
+};
 
 /// One of the two clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,34 +27,34 @@ pub enum Clock {
 pub struct Clocks {
     /// Nanoseconds between two ticks of the coarse clock.
     pub tick: u64,
-    /// That of the default limit, if there is one.
+    /// The clock of the default limit, if there is one.
     pub default: Option<Clock>,
-    /// Rules with a limit, defaults among them, by the coarse clock.
+    /// Rules and defaults whose limit uses the coarse clock.
     pub coarse: usize,
-    /// The same by the precise clock.
+    /// Rules and defaults whose limit uses the precise clock.
     pub precise: usize,
 }
 
-/// The clocks of all rules that have not ended.
+/// Returns the clocks of all unexpired rules.
 ///
 /// # Errors
 ///
-/// [`Error::Bpf`] where the kernel refuses.
+/// [`Error::Bpf`] if the kernel refuses.
 pub fn of_rules(tables: &Tables) -> Result<Clocks, Error> {
     // Many rules share few policies.
     let mut rules = HashMap::<PolicyId, usize>::new();
-    for class in 0..CLASSES {
-        *rules.entry(tables.default_policy(class as u8)?).or_default() += 1;
+    for entry in tables.classes.all()? {
+        *rules.entry(entry.default_policy).or_default() += 1;
     }
     let now = host::now();
-    let all = [tables.source_rules()?, tables.prefix_rules()?];
+    let all = [rule_maps::sources(tables)?, rule_maps::prefixes(tables)?];
     for rule in all.iter().flatten().map(|(_, rule)| rule).filter(|rule| now < rule.expires) {
         *rules.entry(rule.policy).or_default() += 1;
     }
-    let default = of_policy(&policies::read(tables, tables.default_policy(ANY)?)?);
+    let default = of_policy(&tables.policies.get(tables.default_policy(ANY)?)?);
     let mut clocks = Clocks { tick: tables.control()?.tick, default, coarse: 0, precise: 0 };
     for (slot, count) in rules {
-        match of_policy(&policies::read(tables, slot)?) {
+        match of_policy(&tables.policies.get(slot)?) {
             Some(Clock::Coarse) => clocks.coarse += count,
             Some(Clock::Precise) => clocks.precise += count,
             None => {}
@@ -59,7 +63,7 @@ pub fn of_rules(tables: &Tables) -> Result<Clocks, Error> {
     Ok(clocks)
 }
 
-/// The clock of a policy; none if it limits nothing.
+/// Returns the clock of a policy. None if it limits nothing.
 fn of_policy(policy: &Policy) -> Option<Clock> {
     let limits = policy.has_limits() || policy.has_parents();
     let clock = if policy.flags & COARSE == 0 { Clock::Precise } else { Clock::Coarse };

@@ -1,4 +1,4 @@
-//! Reads what the program tells of as it happens. Any number of readers can, and none has any effect.
+//! Reads the events of the program. Any number of readers can, and none affects another.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -7,7 +7,7 @@ use ratelimit_common::maps::event::{self, Event, Written};
 
 use crate::dataplane::{Error, error::Tried as _, sys::mmap_array::Mapped, tables::open::Tables};
 
-/// A reader with his position.
+/// A reader with its position.
 pub struct Reader {
     map: u32,
     events: Mapped<Event>,
@@ -15,45 +15,47 @@ pub struct Reader {
     position: Position,
 }
 
-/// What there is since the last time.
+/// Events since the last reading.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct News {
     /// In the order of their numbers.
     pub events: Vec<Event>,
-    /// Those that were overwritten before they were read, and those that the program had to leave out.
+    /// Events that were overwritten before they were read, or that the program has left out.
     pub missed: u64,
 }
 
 impl Reader {
-    /// One who reads what came after `since`, nanoseconds of the monotonic clock. What was left out before he came is not missed.
+    /// Reads events after `since`, in nanoseconds of the monotonic clock. Events that were left out before do not count
+    /// as missed.
     ///
     /// # Errors
     ///
-    /// [`Error::Bpf`] where the kernel refuses.
+    /// [`Error::Bpf`] if the kernel refuses.
     pub fn of(tables: &Tables, since: u64) -> Result<Self, Error> {
-        let (events, written) = (Mapped::of(tables.events.map())?, Mapped::of(tables.events_written.map())?);
-        let map = id(tables.events.map())?;
+        let (events, written) =
+            (Mapped::of(tables.events.open()?.map())?, Mapped::of(tables.events_written.open()?.map())?);
+        let map = id(tables.events.open()?.map())?;
         let position = Position::after(since, head(&written), |place| events.get(place));
         Ok(Self { map, events, written, position })
     }
 
-    /// Whether these are the maps that it reads.
+    /// Returns whether it reads these maps.
     ///
     /// # Errors
     ///
-    /// [`Error::Bpf`] where the kernel refuses.
+    /// [`Error::Bpf`] if the kernel refuses.
     pub fn reads(&self, tables: &Tables) -> Result<bool, Error> {
-        Ok(self.map == id(tables.events.map())?)
+        Ok(self.map == id(tables.events.open()?.map())?)
     }
 
-    /// Whether there is anything since the last time.
+    /// Returns whether there are events since the last reading.
     #[must_use]
     pub fn has_news(&self) -> bool {
         let Written { events, left_out, .. } = head(&self.written);
         self.position != Position { last: events, left_out }
     }
 
-    /// What there is since the last time.
+    /// Returns the events since the last reading.
     pub fn read(&mut self) -> News {
         self.position.read(head(&self.written), |place| self.events.get(place))
     }
@@ -67,7 +69,7 @@ fn id(map: &MapData) -> Result<u32, Error> {
     Ok(map.info().tried("cannot read what a map is")?.id())
 }
 
-/// What was read so far, of places that `at` reads.
+/// The position of a reader in the array.
 #[derive(Debug, PartialEq, Eq)]
 struct Position {
     /// Number of the last event.
@@ -76,7 +78,7 @@ struct Position {
 }
 
 impl Position {
-    /// After everything that is not newer than `since`.
+    /// Returns the position after all events up to `since`.
     fn after(since: u64, written: Written, at: impl Fn(usize) -> Option<Event>) -> Self {
         let oldest = oldest(&written);
         let mut position = Self { last: oldest, left_out: written.left_out };
@@ -105,25 +107,25 @@ impl Position {
     }
 }
 
-/// Number of the event before the oldest one that there is.
+/// Returns the number of the event before the oldest present one.
 fn oldest(written: &Written) -> u64 {
     written.events.saturating_sub(u64::from(event::PLACES))
 }
 
-/// What there is in the place of an event.
+/// The contents of an event's place.
 enum Entry {
     Whole(Event),
-    /// It is just being written.
+    /// The program is writing it.
     Unfinished,
-    /// A newer one has its place.
+    /// A newer event has its place.
     Overwritten,
 }
 
-/// Reads the number before and after the rest: whoever writes puts 0 there before, and the number after it.
+/// Reads the number before and after the rest. The program writes 0 there before the rest, and the number after it.
 fn entry(number: u64, read: impl Fn() -> Option<Event>) -> Entry {
     let numbered = || read().map_or(0, |event| event.number);
     let before = numbered();
-    // None of the rest is read before this number, nor after the other one, on whatever processor.
+    // No processor reads the rest before this number, or after the other one.
     fence(Ordering::Acquire);
     let seen = read();
     fence(Ordering::Acquire);

@@ -1,4 +1,4 @@
-//! What commands and metrics read. Nothing here changes a map.
+//! What commands and metrics show of an instance. Nothing here changes a map.
 
 pub mod cells;
 pub mod clocks;
@@ -7,4 +7,4 @@ pub mod gauges;
 pub mod interface_counters;
 pub mod source_drops;
 pub mod totals;
-pub(crate) mod tracked;
+pub mod tracked;

@@ -1,10 +1,10 @@
-//! What was dropped of single sources, with what the notes of their cells have counted.
+//! Dropped packets of single sources, with those that cached refusals have counted.
 
 use aya::maps::{IterableMap as _, MapError};
 use ratelimit_common::{
     buckets::bucket::{Bucket, IN_SHADOW, Resolution},
     cells::{
-        cell::{self, Cell, Noted},
+        cell::{self, Cell, RefusalSlot},
         dropped::Dropped,
     },
     identity::{
@@ -20,46 +20,46 @@ use crate::dataplane::{
     Error, error::Tried as _, rules::services::Services, sys::mmap_array::Mapped, tables::open::Tables,
 };
 
-/// Whoever looks at some sources, one after the other.
+/// Reads the drops of some sources, one after the other.
 pub struct Drops<'a> {
     tables: &'a Tables,
     control: Control,
-    /// None where there are no cells.
+    /// None without cells.
     cells: Option<Mapped<Cell>>,
-    /// What keys of services that have rules have for a class.
+    /// The class words in keys of services with rules.
     classes: Vec<u16>,
 }
 
-/// What was dropped of a source over its limit so far.
+/// Packets of a source that were over its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Count {
     /// Packets.
     pub packets: u64,
-    /// They have passed all the same. See [`IN_SHADOW`].
+    /// Whether they have passed in shadow. See [`IN_SHADOW`].
     pub shadow: bool,
 }
 
 impl<'a> Drops<'a> {
-    /// For sources of these tables.
+    /// Prepares readings of these tables.
     ///
     /// # Errors
     ///
-    /// [`Error::Bpf`] where the kernel refuses.
+    /// [`Error::Bpf`] if the kernel refuses.
     pub fn of(tables: &'a Tables) -> Result<Self, Error> {
         let control = tables.control()?;
         let has_cells = control.features & FEATURE_FRONT != 0;
-        let cells = has_cells.then(|| Mapped::of(tables.front.map())).transpose()?;
+        let cells = has_cells.then(|| Mapped::of(tables.front.open()?.map())).transpose()?;
         let classes = classes(&Services::told_apart(tables)?);
         Ok(Self { tables, control, cells, classes })
     }
 
-    /// What was dropped of this one; none if nothing remembers it any more.
+    /// Returns the drops of a source. None if it has neither a bucket nor a cached refusal.
     ///
     /// # Errors
     ///
-    /// [`Error::Bpf`] where the kernel refuses.
+    /// [`Error::Bpf`] if the kernel refuses.
     pub fn of_source(&self, source: &Source) -> Result<Option<Count>, Error> {
-        let log = match self.tables.logs.get(source, 0) {
+        let log = match self.tables.logs.open()?.get(source, 0) {
             _ if self.control.features & FEATURE_SLIDING_LOGS == 0 => None,
             Err(MapError::KeyNotFound) => None,
             found => Some(found.tried("cannot read a log")?.bucket),
@@ -69,14 +69,15 @@ impl<'a> Drops<'a> {
             .map(|count| Count { packets: count & !IN_SHADOW, shadow: count & IN_SHADOW != 0 })
             .reduce(Count::and);
         let noted = self.noted(source)?.map(|noted| match counts {
-            // Where a bucket is known, it says what becomes of packets now.
+            // A bucket knows whether packets are in shadow now.
             Some(counted) if counted.packets != 0 => Count { shadow: counted.shadow, ..noted },
             _ => noted,
         });
         Ok([counts, noted].into_iter().flatten().reduce(Count::and))
     }
 
-    /// What notes have counted and nobody has moved to the source's bucket. A note is about the service of its packets, whichever is billed.
+    /// Returns what cached refusals have counted beyond the source's bucket. A cached refusal is listed under the
+    /// service of its packets, also if another service is billed.
     fn noted(&self, source: &Source) -> Result<Option<Count>, Error> {
         let Some(cells) = &self.cells else { return Ok(None) };
         let everything = self.control.features & FEATURE_SHADOW != 0;
@@ -86,10 +87,10 @@ impl<'a> Drops<'a> {
             source_of_class.class = *class;
             let hash = source_of_class.hash(&self.control.seed);
             let Some(cell) = cells.get(cell::index(hash, cells.len() as u32) as usize) else { continue };
-            let notes = cell.notes.iter().filter(|noted| noted.dropped != 0 && noted.note().is_about(hash));
-            let count = |noted: &Noted| Count {
+            let notes = cell.refusals.iter().filter(|noted| noted.dropped != 0 && noted.refusal().is_about(hash));
+            let count = |noted: &RefusalSlot| Count {
                 packets: Dropped(noted.dropped).packets(),
-                shadow: everything || noted.note().action() == SHADOW,
+                shadow: everything || noted.refusal().action() == SHADOW,
             };
             let Some(noted) = notes.map(count).reduce(Count::and) else { continue };
             if *class == source.class || self.is_billed_to(&source_of_class, source)? {
@@ -99,14 +100,15 @@ impl<'a> Drops<'a> {
         Ok(found)
     }
 
-    /// Whether packets of the service of `source` are billed to `billed`, as its bucket says. Only one that has nothing to remember may have none.
+    /// Returns whether packets of the service of `source` are billed to `billed`, by its bucket. Without a bucket, they
+    /// are.
     fn is_billed_to(&self, source: &Source, billed: &Source) -> Result<bool, Error> {
         let Some(bucket) = self.bucket(source)? else { return Ok(true) };
         Ok(Resolution(bucket.resolution).billed().map(u16::from) == Some(billed.class))
     }
 
     fn bucket(&self, source: &Source) -> Result<Option<Bucket>, Error> {
-        match self.tables.buckets.get(source, 0) {
+        match self.tables.buckets.open()?.get(source, 0) {
             Err(MapError::KeyNotFound) => Ok(None),
             found => Ok(Some(found.tried("cannot read a bucket")?)),
         }
@@ -119,7 +121,7 @@ impl Count {
     }
 }
 
-/// The classes that keys of buckets and notes can have, but for [`class::ANY`].
+/// Returns the class words of keys of buckets and cached refusals, except [`class::ANY`].
 fn classes(services: &Services) -> Vec<u16> {
     let mut classes = Vec::new();
     for (service, _) in services.iter() {

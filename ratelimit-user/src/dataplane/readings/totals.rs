@@ -1,4 +1,4 @@
-//! How many there are of what the maps hold, by kinds.
+//! Numbers of rules, policies and tracked sources.
 
 use std::{collections::BTreeMap, os::fd::AsFd as _};
 
@@ -8,7 +8,7 @@ use ratelimit_common::{
         bucket::{Bucket, IN_SHADOW, Resolution},
         sliding_log::Log,
     },
-    identity::{class::CLASSES, source::Source},
+    identity::source::Source,
     limits::policy::{ALLOWED_ID, BANNED_ID, DENIED_ID, Policy, PolicyId, UNLIMITED_ID},
     maps::names::POLICIES_MAX,
     rules::rule::{NEVER, Rule},
@@ -16,48 +16,47 @@ use ratelimit_common::{
 
 use crate::dataplane::{
     Error,
-    rules::{policies, resolve},
+    rules::resolve,
     sys::{bpf, host},
-    tables::open::Tables,
+    tables::{open::Tables, rule_maps},
 };
 
-/// What rules do.
+/// Kinds of rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// They limit.
+    /// Rules that limit.
     Limit,
-    /// They let everything pass.
+    /// Rules that allow.
     Allow,
-    /// They let nothing pass; bans are among them.
+    /// Rules that deny, and bans.
     Deny,
 }
 
-/// Rules, and the entries that they take.
+/// Numbers of rules and of their entries.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// Those that have not ended, the defaults among them, by what they do and who has made them: an origin of [`ratelimit_common::rules::rule`].
+    /// Unexpired rules and defaults, by kind and origin. Origins are in [`ratelimit_common::rules::rule`].
     pub in_force: BTreeMap<(Kind, u8), u64>,
-    /// The same by the slots of their policies.
+    /// Unexpired rules and defaults, by the slots of their policies.
     pub by_policy: BTreeMap<PolicyId, u64>,
-    /// Entries for single sources, ended or not.
+    /// Entries for single sources, expired or not.
     pub sources: u64,
-    /// Entries for prefixes, ended or not.
+    /// Entries for prefixes, expired or not.
     pub prefixes: u64,
-    /// Bans, ended or not.
+    /// Bans, expired or not.
     pub bans: u64,
-    /// Slots of policies.
+    /// Used slots of policies.
     pub policies: u64,
 }
 
-/// Counts them.
+/// Counts the rules.
 ///
 /// # Errors
 ///
-/// [`Error::Bpf`] where the kernel refuses.
+/// [`Error::Bpf`] if the kernel refuses.
 pub fn rules(tables: &Tables) -> Result<Rules, Error> {
     let mut rules = Rules::default();
-    for class in 0..CLASSES {
-        let entry = tables.class(class as u8)?;
+    for entry in tables.classes.all()? {
         if entry.default_policy != UNLIMITED_ID {
             *rules.in_force.entry((Kind::Limit, entry.default_origin)).or_default() += 1;
             *rules.by_policy.entry(entry.default_policy).or_default() += 1;
@@ -71,35 +70,33 @@ pub fn rules(tables: &Tables) -> Result<Rules, Error> {
         }
     };
     for (map, count) in [
-        (IterableMap::map(&tables.source_rules), &mut rules.sources),
-        (IterableMap::map(&tables.bans), &mut rules.bans),
+        (IterableMap::map(tables.source_rules.open()?), &mut rules.sources),
+        (IterableMap::map(tables.bans.open()?), &mut rules.bans),
     ] {
         bpf::each::<Source, Rule>(map.fd().as_fd(), |_, rule| {
             *count += 1;
             add(&rule);
         })?;
     }
-    let prefixes = tables.prefix_rules()?;
+    let prefixes = rule_maps::prefixes(tables)?;
     prefixes.iter().for_each(|(_, rule)| add(rule));
     rules.prefixes = prefixes.len() as u64;
-    for slot in 0..POLICIES_MAX {
-        rules.policies += u64::from(policies::read(tables, slot)? != Policy::default());
-    }
+    rules.policies = tables.policies.all()?.iter().filter(|policy| **policy != Policy::default()).count() as u64;
     Ok(rules)
 }
 
-/// Tracked sources, and the entries that they take.
+/// Numbers of tracked sources and of their entries.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tracked {
-    /// Sources, once for each service of theirs that rules are about.
+    /// Sources, once for each service with rules.
     pub sources: u64,
-    /// Those of them that had packets dropped, or would have in shadow.
+    /// Sources with dropped packets, also in shadow.
     pub exceeding: u64,
-    /// Buckets, those of parents among them.
+    /// Buckets, also of parents.
     pub buckets: u64,
-    /// Logs.
+    /// Sliding logs.
     pub logs: u64,
-    /// Sources, and those of them that had packets dropped, by the slot of the policy that they were judged by last.
+    /// Sources, and sources with dropped packets, by the slot of the policy that decided last.
     pub by_policy: BTreeMap<PolicyId, (u64, u64)>,
 }
 
@@ -108,7 +105,7 @@ impl Tracked {
         let exceeds = u64::from(dropped & !IN_SHADOW != 0);
         (self.sources, self.exceeding) = (self.sources + 1, self.exceeding + exceeds);
         let judged = Resolution(bucket.resolution);
-        // A source that was just banned is about to be judged anew.
+        // A source that was just banned resolves its policy at its next packet.
         if judged != Resolution::NONE && judged.policy() < POLICIES_MAX {
             let (sources, exceeding) = self.by_policy.entry(judged.policy()).or_default();
             (*sources, *exceeding) = (*sources + 1, *exceeding + exceeds);
@@ -116,20 +113,20 @@ impl Tracked {
     }
 }
 
-/// Counts them without keeping them. Sources that come and go meanwhile may be missed or counted.
+/// Counts the tracked sources without keeping them. Sources that come or go meanwhile may be missing.
 ///
 /// # Errors
 ///
-/// [`Error::Bpf`] where the kernel refuses.
+/// [`Error::Bpf`] if the kernel refuses.
 pub fn tracked(tables: &Tables) -> Result<Tracked, Error> {
     let mut tracked = Tracked::default();
-    // A source can have both. Where limits keep no logs, this has one entry.
+    // A source can have a bucket and a sliding log. If no limit keeps logs, the map has one entry.
     let mut logs = std::collections::HashMap::new();
-    bpf::each::<Source, Log>(IterableMap::map(&tables.logs).fd().as_fd(), |source, log| {
+    bpf::each::<Source, Log>(IterableMap::map(tables.logs.open()?).fd().as_fd(), |source, log| {
         logs.insert(source, log.bucket);
     })?;
     tracked.logs = logs.len() as u64;
-    bpf::each::<Source, Bucket>(IterableMap::map(&tables.buckets).fd().as_fd(), |source, bucket| {
+    bpf::each::<Source, Bucket>(IterableMap::map(tables.buckets.open()?).fd().as_fd(), |source, bucket| {
         tracked.buckets += 1;
         let in_log = logs.remove(&source);
         if in_log.is_some() || resolve::is_source(&source, &bucket) {
@@ -140,7 +137,7 @@ pub fn tracked(tables: &Tables) -> Result<Tracked, Error> {
     Ok(tracked)
 }
 
-/// Rules with the same terms share a slot, and these three have slots of their own.
+/// Returns the kind of a rule. These three policies have their own slots.
 fn kind(policy: PolicyId) -> Kind {
     match policy {
         ALLOWED_ID => Kind::Allow,

@@ -1,5 +1,8 @@
-//! What interfaces can take altogether, for elastic limits.
+//! Capacities of interfaces, which elastic limits use.
 
+use std::os::fd::AsFd as _;
+
+use aya::maps::IterableMap as _;
 use ratelimit_common::{
     limits::limit::SECOND,
     meters::{
@@ -8,44 +11,39 @@ use ratelimit_common::{
     },
 };
 
-use crate::dataplane::{Error, error::Tried as _, tables::open::Tables};
+use crate::dataplane::{Error, error::Tried as _, sys::bpf, tables::open::Tables};
 
-/// Packets that a CPU counts at a time: what comes in so many nanoseconds.
+/// Nanoseconds' worth of packets that a CPU takes at a time.
 const BATCH_TIME: u64 = SECOND / 1_000;
 
-/// What an interface may be ahead of its capacity before it has no room: so many nanoseconds, and a tick of the coarse clock. At a fifth over its
-/// capacity, it has none any more after 50 ms and five ticks.
+/// How far an interface can exceed its capacity before it has no room: nanoseconds, in addition to a tick of the coarse
+/// clock. At a fifth over its capacity, it has none after 50 ms and five ticks.
 const BURST_TIME: u64 = SECOND / 100;
 
-/// The capacity of the interface with this index, in packets per second.
+/// Returns the capacity of the interface with this index, in packets per second.
 ///
 /// # Errors
 ///
-/// [`Error::Bpf`] where the kernel refuses.
+/// [`Error::Bpf`] if the kernel refuses.
 pub fn of(tables: &Tables, index: u32) -> Result<Option<u64>, Error> {
     let found = read(tables, interface_capacity::place(index))?;
     Ok((found.interface == index && index != 0).then_some(found.per_second))
 }
 
-/// Whether any interface has a capacity.
+/// Returns whether any interface has a capacity.
 ///
 /// # Errors
 ///
-/// [`Error::Bpf`] where the kernel refuses.
+/// [`Error::Bpf`] if the kernel refuses.
 pub fn is_any(tables: &Tables) -> Result<bool, Error> {
-    for place in 0..interface_capacity::PLACES {
-        if read(tables, place)?.interface != 0 {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    Ok(all(tables)?.iter().any(|capacity| capacity.interface != 0))
 }
 
-/// Gives the interface with this index a capacity in packets per second, or takes it away with 0.
+/// Sets the capacity of the interface with this index, in packets per second. 0 removes it.
 ///
 /// # Errors
 ///
-/// [`Error::SamePlace`] where another interface has the only place for it.
+/// [`Error::SamePlace`] if another interface has the only place for it.
 pub fn set(tables: &mut Tables, index: u32, per_second: u64) -> Result<(), Error> {
     let place = interface_capacity::place(index);
     let running = read(tables, place)?;
@@ -62,17 +60,16 @@ pub fn set(tables: &mut Tables, index: u32, per_second: u64) -> Result<(), Error
         0 => Capacity::default(),
         _ => Capacity { interface: index, batch: batch as u32, cost, burst, per_second, ..Capacity::default() },
     };
-    tables.capacities.set(place, entry, 0).tried("cannot write a capacity")
+    tables.capacities.open_mut()?.set(place, entry, 0).tried("cannot write a capacity")
 }
 
-/// Takes the capacities of all but these interfaces away: others are not attached any more.
+/// Removes the capacities of all interfaces except these, which are still attached.
 ///
 /// # Errors
 ///
-/// [`Error::Bpf`] where the kernel refuses.
+/// [`Error::Bpf`] if the kernel refuses.
 pub fn keep_only(tables: &mut Tables, indices: &[u32]) -> Result<(), Error> {
-    for place in 0..interface_capacity::PLACES {
-        let index = read(tables, place)?.interface;
+    for Capacity { interface: index, .. } in all(tables)? {
         if index != 0 && !indices.contains(&index) {
             set(tables, index, 0)?;
         }
@@ -81,5 +78,10 @@ pub fn keep_only(tables: &mut Tables, indices: &[u32]) -> Result<(), Error> {
 }
 
 fn read(tables: &Tables, place: u32) -> Result<Capacity, Error> {
-    tables.capacities.get(&place, 0).tried("cannot read a capacity")
+    tables.capacities.open()?.get(&place, 0).tried("cannot read a capacity")
+}
+
+fn all(tables: &Tables) -> Result<Vec<Capacity>, Error> {
+    let map = tables.capacities.open()?;
+    bpf::array(map.map().fd().as_fd(), map.len())
 }

@@ -1,43 +1,49 @@
-//! What packets of services count as in limits of packets.
+//! Costs: how many packets each packet of a service counts as, in limits of packets.
 
 use ratelimit_common::{
-    identity::service::Service,
-    maps::control::{FEATURE_COSTS, FEATURE_SERVICES},
+    identity::{
+        class::Class,
+        service::{ClassEntry, Service},
+    },
+    limits::policy::{COARSE, LIMIT, Policy},
+    maps::control::Control,
+    meters::gcra,
+    meters::meter::Meter,
 };
 
 use crate::dataplane::{
-    Error, Instance,
-    error::Tried as _,
+    Error,
     rules::{
         policies,
         services::{self, Services},
     },
+    sys::rcu,
     tables::open::Tables,
 };
 
-/// What packets of a service count as.
+/// The cost of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cost {
     /// The service.
     pub service: Service,
     /// Packets that each of its packets counts as.
     pub cost: u32,
-    /// Who set it: an origin of [`ratelimit_common::rules::rule`].
+    /// Its origin: one of [`ratelimit_common::rules::rule`].
     pub origin: u8,
 }
 
-/// What packets of a service shall count as.
-pub type Wish = (Service, u32);
+/// A requested cost: the service, and the packets that each of its packets counts as.
+pub type RequestedCost = (Service, u32);
 
-/// The services with a cost.
+/// Returns the services with a cost.
 ///
 /// # Errors
 ///
-/// [`Error::Bpf`] where the kernel refuses.
+/// [`Error::Bpf`] if the kernel refuses.
 pub fn list(tables: &Tables) -> Result<Vec<Cost>, Error> {
     let mut costs = Vec::new();
     for (service, class) in Services::read(tables)?.iter() {
-        let entry = tables.class(class)?;
+        let entry = tables.classes.get(u32::from(class))?;
         if entry.cost != 0 {
             costs.push(Cost { service, cost: u32::from(entry.cost), origin: entry.cost_origin });
         }
@@ -46,86 +52,24 @@ pub fn list(tables: &Tables) -> Result<Vec<Cost>, Error> {
     Ok(costs)
 }
 
-impl Instance {
-    /// Lets packets of a service count as so many.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::TooManyServices`] where the service has no class and gets none; what loading another program says.
-    pub fn set_cost(&mut self, cost: Cost) -> Result<(), Error> {
-        self.look_at(FEATURE_COSTS | FEATURE_SERVICES)?;
-        let outcome = set(&mut self.tables, cost);
-        if outcome.is_err() {
-            self.spare(FEATURE_COSTS | FEATURE_SERVICES);
-        }
-        outcome
-    }
-
-    /// Lets packets of a service count as one again.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Bpf`] where the kernel refuses.
-    pub fn delete_cost(&mut self, service: Service) -> Result<(), Error> {
-        delete(&mut self.tables, service)?;
-        self.spare(FEATURE_COSTS | FEATURE_SERVICES);
-        Ok(())
-    }
-
-    /// Makes these the costs that this origin has set. Those that another has set stay, also instead of one of these.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Self::set_cost`]; some may have changed then.
-    pub fn set_costs_of(&mut self, origin: u8, costs: &[Wish]) -> Result<(), Error> {
-        let running = list(&self.tables)?;
-        for cost in running.iter().filter(|cost| cost.origin == origin) {
-            if !costs.iter().any(|(service, _)| *service == cost.service) {
-                self.delete_cost(cost.service)?;
-            }
-        }
-        for &(service, cost) in costs {
-            let wanted = Cost { service, cost, origin };
-            if running.iter().all(|cost| cost.service != service || cost.origin == origin && *cost != wanted) {
-                self.set_cost(wanted)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Puts back what [`list`] has said.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Self::set_cost`].
-    pub fn restore_costs(&mut self, costs: &[Cost]) -> Result<(), Error> {
-        for cost in list(&self.tables)? {
-            if !costs.iter().any(|other| other.service == cost.service) {
-                self.delete_cost(cost.service)?;
-            }
-        }
-        costs.iter().try_for_each(|cost| self.set_cost(*cost))
-    }
-}
-
-/// Lets packets of a service count as so many, in the maps alone.
+/// Sets a cost in the maps. The caller makes sure that the program looks at costs.
 ///
 /// # Errors
 ///
-/// [`Error::TooManyServices`] where the service has no class and gets none.
+/// [`Error::TooManyServices`] if the service needs a class and all are taken.
 pub fn set(tables: &mut Tables, Cost { service, cost, origin }: Cost) -> Result<(), Error> {
     let class = services::ensure_class(tables, service)?;
-    // Before it costs so much, cells leave room for it.
+    // Cells leave space for the cost before it is in force.
     renew(tables, cost)?;
     write(tables, class, cost, origin)?;
     renew(tables, 1)
 }
 
-/// Lets packets of a service count as one again, in the maps alone.
+/// Removes the cost of a service from the maps.
 ///
 /// # Errors
 ///
-/// [`Error::Bpf`] where the kernel refuses.
+/// [`Error::Bpf`] if the kernel refuses.
 pub fn delete(tables: &mut Tables, service: Service) -> Result<(), Error> {
     let Some(class) = Services::read(tables)?.class(service) else { return Ok(()) };
     write(tables, class, 0, 0)?;
@@ -134,20 +78,54 @@ pub fn delete(tables: &mut Tables, service: Service) -> Result<(), Error> {
     tables.renew()
 }
 
-/// Works out what depends on the largest cost, which is at least this.
+/// Recomputes everything that depends on the largest cost, which is at least this.
 fn renew(tables: &mut Tables, least: u32) -> Result<(), Error> {
     let costs = list(tables)?;
     let mut control = tables.control()?;
     control.most_cost = costs.iter().map(|cost| cost.cost).fold(least, u32::max);
     tables.set_control(&control)?;
-    policies::renew_costs(tables)
+    renew_policies(tables)
 }
 
-fn write(tables: &mut Tables, class: u8, cost: u32, origin: u8) -> Result<(), Error> {
-    let entry = ratelimit_common::identity::service::ClassEntry {
-        cost: cost as u16,
-        cost_origin: origin,
-        ..tables.class(class)?
-    };
-    tables.classes.set(u32::from(class), entry, 0).tried("cannot write a class")
+fn write(tables: &mut Tables, class: Class, cost: u32, origin: u8) -> Result<(), Error> {
+    let class = u32::from(class);
+    let entry = ClassEntry { cost: cost as u16, cost_origin: origin, ..tables.classes.get(class)? };
+    tables.classes.set(class, &entry)
+}
+
+/// Recomputes the policies, which depend on the largest cost. Each word of a policy is valid meanwhile.
+///
+/// Where the cell's share of a burst shrinks, buckets of earlier generations are charged the difference before they
+/// decide: by all packets that may see the smaller share, and until the new generation at each packet, since some may
+/// still use the larger share. No debt shrinks: levels of cells that expensive packets have raised stay.
+fn renew_policies(tables: &mut Tables) -> Result<(), Error> {
+    let control = tables.control()?;
+    let mut changes = Vec::new();
+    for slot in policies::used(tables)? {
+        let running = tables.policies.get(slot)?;
+        let given =
+            Policy { flags: running.flags & !COARSE, allowance: running.allowance, ..policies::as_given(running) };
+        let renewed = policies::in_time(given, &control);
+        let renewed = if running.flags & COARSE == 0 { renewed } else { renewed.by_ticks(gcra::units(control.tick)) };
+        if running.kind == LIMIT && renewed != running {
+            changes.push((slot, running, renewed));
+        }
+    }
+    let is_smaller = |new: &Meter, old: &Meter| new.cell_share < old.cell_share;
+    let shrink = changes
+        .iter()
+        .any(|(_, old, new)| is_smaller(&new.packets, &old.packets) || is_smaller(&new.second, &old.second));
+    if shrink {
+        let cell_shares_since = control.generation.wrapping_add(1);
+        tables.set_control(&Control { cell_shares_since, ..control })?;
+        rcu::wait();
+    }
+    for (slot, _, renewed) in changes {
+        policies::note_debt(tables, &renewed)?;
+        tables.policies.set(slot, &renewed)?;
+    }
+    if shrink {
+        rcu::wait();
+    }
+    tables.renew()
 }

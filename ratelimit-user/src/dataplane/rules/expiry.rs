@@ -1,19 +1,19 @@
-//! Rules that have ended by themselves.
+//! Removes expired rules.
 
 use ratelimit_common::rules::rule::{NEVER, Rule};
 
 use crate::dataplane::{
     Error,
     error::Tried as _,
-    rules::{filter, list, policies, services},
+    rules::{filter, policies, rule_key, services},
     sys::host,
-    tables::open::{self, Tables},
+    tables::{open::Tables, rule_maps},
 };
 
-/// Nanoseconds between two searches for rules that have ended.
+/// Nanoseconds between two searches for expired rules.
 const INTERVAL: u64 = 60 * ratelimit_common::limits::limit::SECOND;
 
-/// Removes rules that have ended, at most once a minute, since all rules are read for it.
+/// Removes expired rules, at most once a minute, because this reads all rules.
 pub(crate) fn clear(tables: &mut Tables) -> Result<(), Error> {
     let due = tables.control()?.clear_after;
     if due == 0 || host::now() < due {
@@ -23,7 +23,7 @@ pub(crate) fn clear(tables: &mut Tables) -> Result<(), Error> {
     services::forget_unused(tables)
 }
 
-/// Has commands search from now on, because the program may make what ends.
+/// Makes commands search from now on, because the program may make bans.
 pub(crate) fn expect(tables: &mut Tables) -> Result<(), Error> {
     let mut control = tables.control()?;
     if control.clear_after == 0 {
@@ -33,8 +33,9 @@ pub(crate) fn expect(tables: &mut Tables) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes rules that have ended. The program looks past them, but they take room, and it looks past few. Services that have lost their
-/// last rule keep their classes: one may be about to get a rule.
+/// Removes expired rules. The program skips them, but they take space, and it skips only few.
+///
+/// Services without rules keep their classes, because the caller may be about to write a rule for one.
 pub(crate) fn remove(tables: &mut Tables) -> Result<(), Error> {
     let now = host::now();
     let mut next = NEVER;
@@ -42,20 +43,20 @@ pub(crate) fn remove(tables: &mut Tables) -> Result<(), Error> {
         next = if rule.expires > now { next.min(rule.expires) } else { next };
         rule.expires <= now
     };
-    for (source, _) in tables.source_rules()?.into_iter().filter(|(_, rule)| ended(rule)) {
-        tables.source_rules.remove(&source).tried("cannot delete a rule")?;
+    for (source, _) in rule_maps::sources(tables)?.into_iter().filter(|(_, rule)| ended(rule)) {
+        tables.source_rules.open_mut()?.remove(&source).tried("cannot delete a rule")?;
     }
     for (source, _) in tables.bans()?.into_iter().filter(|(_, ban)| ended(ban)) {
-        tables.bans.remove(&source).tried("cannot delete a ban")?;
+        tables.bans.open_mut()?.remove(&source).tried("cannot delete a ban")?;
     }
-    for (prefix, _) in tables.prefix_rules()?.into_iter().filter(|(_, rule)| ended(rule)) {
-        tables.prefix_rules.remove(&open::prefix_key(&prefix)).tried("cannot delete a rule")?;
+    for (prefix, _) in rule_maps::prefixes(tables)?.into_iter().filter(|(_, rule)| ended(rule)) {
+        tables.prefix_rules.open_mut()?.remove(&rule_maps::prefix_key(&prefix)).tried("cannot delete a rule")?;
     }
     let mut control = tables.control()?;
-    // Who is banned is not known here before it is.
+    // The end of a coming ban is not known yet.
     let next = if policies::any_bans(tables)? || !tables.bans()?.is_empty() { next.min(now) } else { next };
     control.clear_after = if next == NEVER { 0 } else { next.max(now + INTERVAL) };
     tables.set_control(&control)?;
     filter::renew(tables)?;
-    list::forget_narrow(tables)
+    rule_key::forget_narrow(tables)
 }

@@ -1,44 +1,43 @@
-//! Keeps the filter that tells the program which sources a rule may concern.
+//! Maintains the filter by which the program skips sources that no rule matches.
 
 use ratelimit_common::identity::{filter::Filter, source::Source};
 
-use crate::dataplane::{Error, error::Tried as _, tables::open::Tables};
+use crate::dataplane::{
+    Error,
+    error::Tried as _,
+    tables::{open::Tables, rule_maps},
+};
 
-/// Rules up to which the filter is made anew when one is deleted. Beyond that it only looks at more than it must, until rules are
-/// searched for those that have ended.
+/// Rules up to which a deletion rebuilds the filter. With more rules, it keeps matching more sources than necessary
+/// until the next search for expired rules.
 const FEW: usize = 4_096;
 
-/// Notes that there is a rule for a prefix. Before the rule itself, so that nobody passes by it.
-pub(crate) fn add(tables: &mut Tables, prefix: &Source) -> Result<(), Error> {
-    let mut filter = read(tables)?;
-    let before = filter;
-    filter.add(prefix);
+/// Adds prefixes before their rules are written, so that no packet misses a rule.
+pub(crate) fn add<'a>(tables: &mut Tables, prefixes: impl Iterator<Item = &'a Source>) -> Result<(), Error> {
+    let mut prefixes = prefixes.peekable();
+    if prefixes.peek().is_none() {
+        return Ok(());
+    }
+    let before = tables.rule_filter.open()?.get(&0, 0).tried("cannot read the filter of rules")?;
+    let mut filter = before;
+    prefixes.for_each(|prefix| filter.add(prefix));
     if filter == before { Ok(()) } else { write(tables, filter) }
 }
 
-/// The same of many prefixes.
-pub(crate) fn add_all<'a>(tables: &mut Tables, prefixes: impl Iterator<Item = &'a Source>) -> Result<(), Error> {
-    let mut filter = read(tables)?;
-    prefixes.for_each(|prefix| filter.add(prefix));
-    write(tables, filter)
+/// Rebuilds the filter if there are few rules.
+pub(crate) fn renew_if_few(tables: &mut Tables) -> Result<(), Error> {
+    let (sources, prefixes) = (tables.source_rules.open()?.keys(), tables.prefix_rules.open()?.keys());
+    if sources.take(FEW).count() + prefixes.take(FEW).count() < FEW { renew(tables) } else { Ok(()) }
 }
 
-/// Forgets where no rule is left, if that does not take long.
-pub(crate) fn forget(tables: &mut Tables) -> Result<(), Error> {
-    if tables.source_rules.keys().take(FEW).count() + tables.prefix_rules.keys().take(FEW).count() < FEW {
-        renew(tables)?;
-    }
-    Ok(())
-}
-
-/// Makes it anew from all rules.
+/// Rebuilds the filter from all rules.
 pub(crate) fn renew(tables: &mut Tables) -> Result<(), Error> {
     let mut filter = Filter::default();
-    for (source, _) in tables.source_rules()? {
+    for (source, _) in rule_maps::sources(tables)? {
         filter.add(&source);
     }
     add_bans(tables, &mut filter)?;
-    for (prefix, _) in tables.prefix_rules()? {
+    for (prefix, _) in rule_maps::prefixes(tables)? {
         filter.add(&prefix);
     }
     write(tables, filter)
@@ -49,14 +48,11 @@ fn add_bans(tables: &Tables, filter: &mut Filter) -> Result<(), Error> {
     Ok(())
 }
 
-fn read(tables: &Tables) -> Result<Filter, Error> {
-    tables.rule_filter.get(&0, 0).tried("cannot read the filter of rules")
-}
-
-/// Writes it. The program may ban somebody meanwhile, whose bit would be gone: so bans are looked through until none is missing.
+/// Writes the filter. The program may ban a source meanwhile, whose bit would be lost. So bans are read until none is
+/// missing.
 fn write(tables: &mut Tables, mut filter: Filter) -> Result<(), Error> {
     loop {
-        tables.rule_filter.set(0, filter, 0).tried("cannot write the filter of rules")?;
+        tables.rule_filter.open_mut()?.set(0, filter, 0).tried("cannot write the filter of rules")?;
         let written = filter;
         add_bans(tables, &mut filter)?;
         if filter == written {

@@ -1,12 +1,10 @@
-//! Rules, policies and services as operators list and change them.
+//! Rules, policies, services, costs and capacities in the operator's words. Which program runs belongs in `instance`.
 
 pub mod batch;
-pub(crate) mod batch_marker;
 pub mod capacities;
 pub mod costs;
 pub(crate) mod expiry;
 pub(crate) mod filter;
-pub(crate) mod free_space;
 pub mod list;
 pub mod policies;
 pub(crate) mod policy_slots;

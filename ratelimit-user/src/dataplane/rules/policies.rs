@@ -1,16 +1,13 @@
-//! Which slot a policy has: rules with the same terms share one.
+//! The slots of policies, and the features that policies need. Rules with equal specs share a slot.
 
 use std::collections::HashSet;
 
 use ratelimit_common::{
-    identity::class::CLASSES,
+    identity::parent::Parent,
     limits::{
         algorithm::Algorithm,
         limit::Limit,
-        policy::{
-            ALLOWED_ID, BANNED_ID, COARSE, DENIED_ID, DROP, HAS_PARENTS, LIMIT, Meter, Parent, Policy, PolicyId,
-            REJECT, UNLIMITED_ID,
-        },
+        policy::{ALLOWED_ID, BANNED_ID, DENIED_ID, DROP, HAS_PARENTS, Policy, PolicyId, REJECT, UNLIMITED_ID},
     },
     maps::{
         control::{
@@ -28,145 +25,122 @@ use ratelimit_common::{
 
 use crate::dataplane::{
     Error,
-    error::Tried as _,
     rules::{
-        expiry,
-        policy_slots::{self, Slots},
-        spec::{FAMILIES, ParentLimit, Scope, Terms},
+        policy_slots::Slots,
+        spec::{FAMILIES, ParentLimit, RuleSpec, Scope},
     },
-    sys::rcu,
-    tables::open::Tables,
+    tables::{open::Tables, rule_maps},
 };
 
-/// The slot of a policy with these terms, which is written to a free one if no slot has it yet.
+/// Returns the slots of policies with each of this spec. Policies without a slot get one.
 ///
 /// # Errors
 ///
-/// [`Error::TooManyPolicies`] where every slot is used by a rule; what [`Terms::parents_of`] says.
-pub fn intern(tables: &mut Tables, terms: &Terms) -> Result<PolicyId, Error> {
-    let mut slots = Slots::read(tables)?;
-    intern_first(tables, &mut slots, terms)
-}
-
-fn intern_first(tables: &mut Tables, slots: &mut Slots, terms: &Terms) -> Result<PolicyId, Error> {
-    match try_intern(tables, slots, terms)? {
-        Some(id) => Ok(id),
-        None => {
-            // Parents that were written are freed again if there is no room for the policy, so all are looked for anew.
-            collect(tables)?;
-            *slots = Slots::read(tables)?;
-            try_intern(tables, slots, terms)?.ok_or(Error::TooManyPolicies(POLICIES_MAX))
-        }
-    }
-}
-
-/// The slots of policies with each of these terms.
-///
-/// # Errors
-///
-/// Those of [`intern`].
-pub(crate) fn intern_all(tables: &mut Tables, terms: &[Terms]) -> Result<Vec<PolicyId>, Error> {
-    // Before any is written: no rule uses those yet.
-    if terms.len() > 1 {
+/// [`Error::TooManyPolicies`] if rules use every slot. Those of [`RuleSpec::parents_of`].
+pub(crate) fn intern(tables: &mut Tables, spec: &[RuleSpec]) -> Result<Vec<PolicyId>, Error> {
+    // Freed before the first is written, because no rule uses those yet.
+    if spec.len() > 1 {
         collect(tables)?;
     }
-    let mut slots = Slots::read(tables)?;
     let mut ids = Vec::new();
-    for terms in terms {
-        let id = match ids.is_empty() {
-            true => intern_first(tables, &mut slots, terms)?,
-            false => try_intern(tables, &mut slots, terms)?.ok_or(Error::TooManyPolicies(POLICIES_MAX))?,
+    if spec.is_empty() {
+        return Ok(ids);
+    }
+    let mut slots = Slots::read(tables)?;
+    for spec in spec {
+        let id = match try_intern(tables, &mut slots, spec)? {
+            Some(id) => id,
+            None if ids.is_empty() => {
+                // This also frees the parents that were just written, so all are looked up again.
+                collect(tables)?;
+                slots = Slots::read(tables)?;
+                try_intern(tables, &mut slots, spec)?.ok_or(Error::TooManyPolicies(POLICIES_MAX))?
+            }
+            None => return Err(Error::TooManyPolicies(POLICIES_MAX)),
         };
-        note_debt(tables, &read(tables, id)?)?;
-        if terms.policy.ban.time != 0 {
-            expiry::expect(tables)?;
-        }
+        note_debt(tables, &tables.policies.get(id)?)?;
         ids.push(id);
     }
     Ok(ids)
 }
 
-fn try_intern(tables: &mut Tables, places: &mut Slots, terms: &Terms) -> Result<Option<PolicyId>, Error> {
-    let families = [terms.parents_of(FAMILIES[0])?, terms.parents_of(FAMILIES[1])?];
+fn try_intern(tables: &mut Tables, all: &mut Slots, spec: &RuleSpec) -> Result<Option<PolicyId>, Error> {
+    let families = [spec.parents_of(FAMILIES[0])?, spec.parents_of(FAMILIES[1])?];
     let control = tables.control()?;
-    let flags = terms.policy.flags | if terms.parents.is_empty() { 0 } else { HAS_PARENTS };
-    let mut policy = Policy { flags, ..terms.policy };
+    let flags = spec.policy.flags | if spec.parents.is_empty() { 0 } else { HAS_PARENTS };
+    let mut policy = Policy { flags, ..spec.policy };
     for (slots, parents) in policy.parents.iter_mut().zip(&families) {
         for (slot, parent) in slots.iter_mut().zip(parents) {
             let (scope, prefix) = parent.scope.encoded();
-            let Some(id) = places.place(tables, &parent.policy.for_costs(control.most_cost))? else { return Ok(None) };
+            let Some(id) = all.slot_of(tables, &parent.policy.for_costs(control.most_cost))? else { return Ok(None) };
             *slot = Parent { policy: id as u16, scope, prefix };
         }
     }
     if policy.soft != 0 {
         let allowance = Limit::of(&policy).hundredths(policy.soft)?;
-        let Some(id) = places.place(tables, &in_time(allowance, &control))? else { return Ok(None) };
+        let Some(id) = all.slot_of(tables, &in_time(allowance, &control))? else { return Ok(None) };
         policy.allowance = id;
     }
-    places.place(tables, &in_time(policy, &control).by_ticks(gcra::units(control.tick)))
+    all.slot_of(tables, &in_time(policy, &control).by_ticks(gcra::units(control.tick)))
 }
 
-/// The policy with windows that begin with the hours of a day, for the costs of packets.
-fn in_time(policy: Policy, control: &Control) -> Policy {
+/// Returns the policy with windows aligned to the hours of the day, and with space for the largest cost of a packet.
+pub(crate) fn in_time(policy: Policy, control: &Control) -> Policy {
     let windows =
         policy.windows.map(|window| Window { phase: control.wall.checked_rem(window.length).unwrap_or(0), ..window });
     Policy { windows, ..policy }.for_costs(control.most_cost)
 }
 
-/// What the policy in a slot says.
+/// Returns the spec of the policy in a slot.
 ///
 /// # Errors
 ///
-/// [`Error::Bpf`] where the kernel refuses.
-pub fn terms(tables: &Tables, slot: PolicyId) -> Result<Terms, Error> {
-    let policy = as_given(read(tables, slot)?);
+/// [`Error::Bpf`] if the kernel refuses.
+pub fn spec(tables: &Tables, slot: PolicyId) -> Result<RuleSpec, Error> {
+    let policy = as_given(tables.policies.get(slot)?);
     let mut families = [Vec::new(), Vec::new()];
     for ((family, parents), found) in FAMILIES.iter().zip(&policy.parents).zip(&mut families) {
         for parent in parents {
             if let Some(scope) = Scope::decoded(*family, parent.scope, parent.prefix) {
-                found.push(ParentLimit { scope, policy: as_given(read(tables, PolicyId::from(parent.policy))?) });
+                found
+                    .push(ParentLimit { scope, policy: as_given(tables.policies.get(PolicyId::from(parent.policy))?) });
             }
         }
     }
     let [v4, v6] = families;
     let own = Policy { flags: policy.flags & !HAS_PARENTS, parents: Default::default(), ..policy };
-    Ok(Terms::of_families(own, v4, v6))
+    Ok(RuleSpec::of_families(own, v4, v6))
 }
 
-/// The policy without what only this instance's program needs.
-fn as_given(policy: Policy) -> Policy {
-    // Parents alone are no limit.
+/// Returns the policy as the operator gave it, without what this instance's program needs.
+pub(crate) fn as_given(policy: Policy) -> Policy {
+    // A policy can have parents without a limit of its own.
     let Ok(plain) = Limit::of(&policy).policy() else { return policy };
     let Policy { over_limit, elastic, soft, parents, ban, .. } = policy;
     Policy { over_limit, elastic, soft, parents, ban, ..plain }
 }
 
-/// The policy in a slot, as the program reads it.
-pub(crate) fn read(tables: &Tables, slot: PolicyId) -> Result<Policy, Error> {
-    tables.policies.get(&slot, 0).tried("cannot read a policy")
-}
-
-/// Frees the slots that no rule uses. Whoever still remembers one asks again first.
+/// Frees the slots that no rule uses. Buckets that still have one resolve their policy again first.
 fn collect(tables: &mut Tables) -> Result<(), Error> {
     tables.renew()?;
     let used = used(tables)?;
     let is_unused = |(slot, policy): &(PolicyId, Policy)| *policy != Policy::default() && !used.contains(slot);
-    for (slot, _) in policy_slots::all(tables)?.into_iter().filter(is_unused) {
-        tables.policies.set(slot, Policy::default(), 0).tried("cannot free a policy")?;
+    for (slot, _) in (0..).zip(tables.policies.all()?).filter(is_unused) {
+        tables.policies.set(slot, &Policy::default())?;
     }
     Ok(())
 }
 
-/// The features that the policy of any rule needs.
+/// Returns the features that the policies of all rules need.
 ///
 /// # Errors
 ///
-/// [`Error::Bpf`] where the kernel refuses.
+/// [`Error::Bpf`] if the kernel refuses.
 pub fn features(tables: &Tables) -> Result<u32, Error> {
-    used(tables)?.into_iter().try_fold(0, |features, slot| Ok(features | features_of(&read(tables, slot)?)))
+    used(tables)?.into_iter().try_fold(0, |features, slot| Ok(features | features_of(&tables.policies.get(slot)?)))
 }
 
-/// All features that rules need.
+/// All features that rules can need.
 pub(crate) const OF_RULES: u32 = FEATURE_SERVICES
     | FEATURE_PARENTS
     | FEATURE_WINDOWS
@@ -177,7 +151,7 @@ pub(crate) const OF_RULES: u32 = FEATURE_SERVICES
     | FEATURE_REJECT
     | FEATURE_COSTS;
 
-/// The features that a policy needs.
+/// Returns the features that a policy needs.
 #[must_use]
 pub fn features_of(policy: &Policy) -> u32 {
     let algorithm = Algorithm::of(policy.algorithm).unwrap_or_default();
@@ -191,51 +165,11 @@ pub fn features_of(policy: &Policy) -> u32 {
         | bit(policy.over_limit == REJECT, FEATURE_REJECT)
 }
 
-/// Works out anew what depends on the costs of packets. Each word of a policy is right by itself meanwhile.
-///
-/// Where the front part of a burst shrinks, buckets of earlier generations are charged the difference before they are asked: by all packets that may see
-/// the smaller part, and until the new generation at each packet, since some may still go by the larger one.
-/// What sources may owe never gets less by it: levels that dear packets have allowed stand, and cheap ones are still owed in them.
+/// Raises the largest debt for a limit whose sources can owe more than those of all others.
 ///
 /// # Errors
 ///
-/// [`Error::Bpf`] where the kernel refuses.
-pub(crate) fn renew_costs(tables: &mut Tables) -> Result<(), Error> {
-    let control = tables.control()?;
-    let mut changes = Vec::new();
-    for slot in used(tables)? {
-        let running = read(tables, slot)?;
-        let given = Policy { flags: running.flags & !COARSE, allowance: running.allowance, ..as_given(running) };
-        let renewed = in_time(given, &control);
-        let renewed = if running.flags & COARSE == 0 { renewed } else { renewed.by_ticks(gcra::units(control.tick)) };
-        if running.kind == LIMIT && renewed != running {
-            changes.push((slot, running, renewed));
-        }
-    }
-    let is_smaller = |new: &Meter, old: &Meter| new.front < old.front;
-    let shrink = changes
-        .iter()
-        .any(|(_, old, new)| is_smaller(&new.packets, &old.packets) || is_smaller(&new.second, &old.second));
-    if shrink {
-        let fronts_since = control.generation.wrapping_add(1);
-        tables.set_control(&Control { fronts_since, ..control })?;
-        rcu::wait();
-    }
-    for (slot, _, renewed) in changes {
-        note_debt(tables, &renewed)?;
-        tables.policies.set(slot, renewed, 0).tried("cannot write a policy")?;
-    }
-    if shrink {
-        rcu::wait();
-    }
-    tables.renew()
-}
-
-/// Tells the program of a limit whose sources may owe more than those of all others.
-///
-/// # Errors
-///
-/// [`Error::Bpf`] where the kernel refuses.
+/// [`Error::Bpf`] if the kernel refuses.
 pub fn note_debt(tables: &mut Tables, policy: &Policy) -> Result<(), Error> {
     let mut control = tables.control()?;
     let largest = largest_debt(policy) + gcra::units(control.tick);
@@ -246,14 +180,14 @@ pub fn note_debt(tables: &mut Tables, policy: &Policy) -> Result<(), Error> {
     Ok(())
 }
 
-/// Works out anew what the sources of all limits in use may owe: what a cell shows beyond that is forgotten.
+/// Recomputes the largest debt of all limits in use. The program ignores higher levels of cells.
 pub(crate) fn renew_debt(tables: &mut Tables) -> Result<(), Error> {
     let mut largest = 0;
     for slot in used(tables)? {
-        largest = largest.max(largest_debt(&read(tables, slot)?));
+        largest = largest.max(largest_debt(&tables.policies.get(slot)?));
     }
     let mut control = tables.control()?;
-    // One clock may read what was charged by the other a tick later.
+    // One clock may read a tick later what was charged by the other.
     largest += gcra::units(control.tick);
     if control.largest_debt != largest {
         control.largest_debt = largest;
@@ -262,32 +196,30 @@ pub(crate) fn renew_debt(tables: &mut Tables) -> Result<(), Error> {
     Ok(())
 }
 
-/// What the sources of a policy may owe. See [`stages::largest_debt`].
+/// Returns the largest debt that sources of a policy can have, by [`stages::largest_debt`].
 #[must_use]
 pub fn largest_debt(policy: &Policy) -> Units {
     stages::largest_debt(&policy.packets).max(stages::largest_debt(&policy.second))
 }
 
-/// Whether the policy of any rule bans whoever exceeds it.
+/// Returns whether the policy of any rule bans sources.
 pub(crate) fn any_bans(tables: &Tables) -> Result<bool, Error> {
     for slot in used(tables)? {
-        if read(tables, slot)?.ban.time != 0 {
+        if tables.policies.get(slot)?.ban.time != 0 {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-/// The slots that rules use, and those of parents.
-fn used(tables: &Tables) -> Result<HashSet<PolicyId>, Error> {
+/// Returns the slots that rules use, also as parents.
+pub(crate) fn used(tables: &Tables) -> Result<HashSet<PolicyId>, Error> {
     let mut used = HashSet::from([UNLIMITED_ID, ALLOWED_ID, DENIED_ID, BANNED_ID]);
-    for class in 0..CLASSES {
-        used.insert(tables.default_policy(class as u8)?);
-    }
-    used.extend(tables.source_rules()?.iter().map(|(_, rule)| rule.policy));
-    used.extend(tables.prefix_rules()?.iter().map(|(_, rule)| rule.policy));
+    used.extend(tables.classes.all()?.iter().map(|entry| entry.default_policy));
+    used.extend(rule_maps::sources(tables)?.iter().map(|(_, rule)| rule.policy));
+    used.extend(rule_maps::prefixes(tables)?.iter().map(|(_, rule)| rule.policy));
     for slot in used.clone() {
-        let Policy { parents, allowance, .. } = read(tables, slot)?;
+        let Policy { parents, allowance, .. } = tables.policies.get(slot)?;
         used.insert(allowance);
         let parents = parents.as_flattened().iter().filter(|parent| parent.scope != 0);
         used.extend(parents.map(|parent| PolicyId::from(parent.policy)));

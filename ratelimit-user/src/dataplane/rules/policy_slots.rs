@@ -1,23 +1,26 @@
-//! The slots of all policies, read at once: thousands of limits that each ask slot by slot would make millions of system calls.
+//! Finds the slot of a policy in all slots at once. Thousands of limits would otherwise be compared with each other.
 
-use std::{collections::HashMap, os::fd::AsFd as _};
+use std::collections::HashMap;
 
-use aya::maps::IterableMap;
-use ratelimit_common::limits::policy::{Policy, PolicyId};
+use ratelimit_common::{
+    limits::policy::{Policy, PolicyId},
+    maps::names::POLICIES_MAX,
+};
 
-use crate::dataplane::{Error, error::Tried as _, sys::bpf, tables::open::Tables};
+use crate::dataplane::{Error, tables::open::Tables};
 
-/// Which policy has which slot, as long as nobody else frees any.
+/// Policies with their slots, and the free slots.
 pub(crate) struct Slots {
     taken: HashMap<Policy, PolicyId>,
-    /// The first one last.
+    /// In descending order.
     free: Vec<PolicyId>,
 }
 
 impl Slots {
+    /// Reads all slots.
     pub(crate) fn read(tables: &Tables) -> Result<Self, Error> {
         let mut slots = Self { taken: HashMap::new(), free: Vec::new() };
-        for (slot, policy) in all(tables)?.into_iter().rev() {
+        for (slot, policy) in (0..POLICIES_MAX).zip(tables.policies.all()?).rev() {
             if policy == Policy::default() {
                 slots.free.push(slot);
             } else {
@@ -27,19 +30,15 @@ impl Slots {
         Ok(slots)
     }
 
-    /// The slot of exactly this policy; nothing if none has it and none is free.
-    pub(crate) fn place(&mut self, tables: &mut Tables, policy: &Policy) -> Result<Option<PolicyId>, Error> {
+    /// Returns the slot of exactly this policy. It writes the policy to a free slot if no slot has it. None if there is
+    /// no free slot.
+    pub(crate) fn slot_of(&mut self, tables: &mut Tables, policy: &Policy) -> Result<Option<PolicyId>, Error> {
         if let Some(slot) = self.taken.get(policy) {
             return Ok(Some(*slot));
         }
         let Some(slot) = self.free.pop() else { return Ok(None) };
-        tables.policies.set(slot, policy, 0).tried("cannot write a policy")?;
+        tables.policies.set(slot, policy)?;
         self.taken.insert(*policy, slot);
         Ok(Some(slot))
     }
-}
-
-/// What each slot says, in their order.
-pub(crate) fn all(tables: &Tables) -> Result<Vec<(PolicyId, Policy)>, Error> {
-    bpf::entries(IterableMap::map(&tables.policies).fd().as_fd())
 }

@@ -1,111 +1,86 @@
-//! Which terms a source has, worked out as the program does.
+//! Resolves the limits of a source from the rules alone, by the precedence that the program runs too.
 
 use aya::maps::{MapError, lpm_trie::Key};
 use ratelimit_common::{
     buckets::bucket::{Bucket, IN_SHADOW},
     identity::{
-        class::{ANY, Class, Classes, narrowest, wider},
+        class::{Class, Classes},
         source::{IPV6, Source},
     },
-    limits::policy::{ALLOWED_ID, DENIED_ID, PolicyId, UNLIMITED_ID},
-    rules::rule::Rule,
+    limits::policy::PolicyId,
+    rules::{
+        precedence::{self, Rules},
+        rule::Rule,
+    },
 };
 
 use crate::dataplane::{
     Error,
     error::Tried as _,
-    rules::{policies, spec::Terms},
+    rules::{policies, spec::RuleSpec},
     sys::host,
     tables::open::Tables,
 };
-use crate::prefix::Prefix;
+use crate::text::prefix::Prefix;
 
-/// What the rules of one class say to a source.
-struct Match {
-    policy: PolicyId,
-    /// Bits of the rule's prefix and 1; 0 for the default.
-    depth: u32,
+/// The rules in the pinned maps.
+struct Maps<'a>(&'a Tables);
+
+impl Rules for Maps<'_> {
+    type Error = Error;
+
+    fn ban(&self, source: &Source) -> Result<Option<Rule>, Error> {
+        found(self.0.bans.open()?.get(source, 0))
+    }
+
+    fn source_rule(&self, source: &Source) -> Result<Option<Rule>, Error> {
+        found(self.0.source_rules.open()?.get(source, 0))
+    }
+
+    fn prefix_rule(&self, source: &Source, bits: u8) -> Result<Option<Rule>, Error> {
+        let (bits, data) = source.prefix_key(bits);
+        found(self.0.prefix_rules.open()?.get(&Key::new(bits, data), 0))
+    }
+
+    fn default_policy(&self, class: Class) -> Result<PolicyId, Error> {
+        self.0.default_policy(class)
+    }
 }
 
-/// The terms of a tracked source, for the packets of its own class, from the rules alone.
+/// Returns the spec of a tracked source, for the packets of its own class, from the rules alone.
 ///
 /// # Errors
 ///
-/// [`Error::Bpf`] where the kernel refuses.
-pub fn of_source(tables: &Tables, source: &Source, classes: Classes) -> Result<Terms, Error> {
-    policies::terms(tables, policy(tables, source, classes)?)
+/// Returns [`Error::Bpf`] if the kernel refuses.
+pub fn of_source(tables: &Tables, source: &Source, classes: Classes) -> Result<RuleSpec, Error> {
+    let (rules, now) = (Maps(tables), host::now());
+    let find = |class| precedence::of_class(&rules, source, class, now);
+    let (best, _) = precedence::best(classes, true, find)?;
+    policies::spec(tables, best.resolution().policy())
 }
 
-/// Whether a bucket is a source's. Parents have buckets too, and so has a source's service that another is billed for.
+/// Returns whether a bucket is a source's. Parents have buckets too, and so has a source's service that another is
+/// billed for.
 #[must_use]
 pub fn is_source(source: &Source, bucket: &Bucket) -> bool {
     source.parent == 0 && bucket.passed_packets | bucket.dropped_packets & !IN_SHADOW != 0
 }
 
-/// The terms of packets of these classes from one address.
+/// Returns the spec of packets of these classes from one address.
 ///
 /// # Errors
 ///
-/// [`Error::Bpf`] where the kernel refuses.
-pub fn of_address(tables: &Tables, address: &Prefix, classes: Classes) -> Result<Terms, Error> {
-    let address = address.source();
-    let mut prefix = address.bits(tables.control()?.ipv6_prefix as u8);
+/// Returns [`Error::Bpf`] if the kernel refuses.
+pub fn of_address(tables: &Tables, address: &Prefix, classes: Classes) -> Result<RuleSpec, Error> {
+    let (address, control) = (address.source(), tables.control()?);
+    let mut prefix = address.bits(control.ipv6_prefix as u8);
     // A part of an IPv6 source with a rule is a source of its own.
-    for class in each(classes) {
-        if let Some(rule) = longest_prefix(tables, &address.of_class(class))?.filter(|_| address.family == IPV6) {
-            prefix = prefix.max(rule.prefix);
-        }
+    if address.family == IPV6 && control.narrow_rules != 0 {
+        let (rules, now) = (Maps(tables), host::now());
+        let find = |class| precedence::of_class(&rules, &address, class, now);
+        prefix = prefix.max(precedence::longest_prefix(classes, true, find)?);
     }
     of_source(tables, &address.shortened(prefix), classes)
-}
-
-/// The classes one by one, [`ANY`] last.
-fn each(classes: Classes) -> impl Iterator<Item = Class> {
-    std::iter::successors(Some(classes), |classes| (*classes != 0).then_some(wider(*classes))).map(narrowest)
-}
-
-fn policy(tables: &Tables, source: &Source, classes: Classes) -> Result<PolicyId, Error> {
-    let mut best: Option<Match> = None;
-    for class in each(classes) {
-        let Some(found) = find(tables, &source.of_class(class), class)? else { continue };
-        let is_verdict = [ALLOWED_ID, DENIED_ID].contains(&found.policy);
-        if best.as_ref().is_none_or(|best| is_verdict && found.depth > best.depth) {
-            best = Some(found);
-        }
-    }
-    Ok(best.map_or(UNLIMITED_ID, |found| found.policy))
-}
-
-/// What the rules of a class say to a source: its own, that of the longest prefix, or the default.
-fn find(tables: &Tables, source: &Source, class: Class) -> Result<Option<Match>, Error> {
-    let ban = found(tables.bans.get(source, 0))?.filter(|ban| host::now() < ban.expires);
-    if let Some(ban) = ban {
-        return Ok(Some(Match { policy: ban.policy, depth: u32::from(ban.prefix) + 1 }));
-    }
-    let own = found(tables.source_rules.get(source, 0))?.filter(|rule| host::now() < rule.expires);
-    let rule = match own {
-        Some(rule) => Some(rule),
-        None => longest_prefix(tables, source)?,
-    };
-    if let Some(rule) = rule {
-        return Ok(Some(Match { policy: rule.policy, depth: u32::from(rule.prefix) + 1 }));
-    }
-    let policy = tables.default_policy(class)?;
-    Ok((policy != UNLIMITED_ID || class == ANY).then_some(Match { policy, depth: 0 }))
-}
-
-/// The rule of the longest prefix around a source that has not ended.
-fn longest_prefix(tables: &Tables, source: &Source) -> Result<Option<Rule>, Error> {
-    let mut prefix = Some(source.prefix);
-    while let Some(bits) = prefix {
-        let (bits, data) = source.prefix_key(bits);
-        let Some(rule) = found(tables.prefix_rules.get(&Key::new(bits, data), 0))? else { break };
-        if host::now() < rule.expires {
-            return Ok(Some(rule));
-        }
-        prefix = rule.prefix.checked_sub(1);
-    }
-    Ok(None)
 }
 
 fn found(outcome: Result<Rule, MapError>) -> Result<Option<Rule>, Error> {

@@ -1,4 +1,4 @@
-//! Where a rule is kept: with its source, or in the trie of prefixes.
+//! The place of a rule: with its source, or in the trie of prefixes.
 
 use aya::maps::{MapError, lpm_trie::Key};
 use ratelimit_common::{
@@ -6,74 +6,86 @@ use ratelimit_common::{
         class::Class,
         source::{IPV4, PrefixKey, Source},
     },
-    maps::names,
+    maps::control::Control,
     rules::rule::Rule,
 };
 
-use crate::dataplane::{Error, error::Tried as _, tables::open::Tables};
-use crate::prefix::Prefix;
+use crate::dataplane::{
+    Error,
+    error::Tried as _,
+    tables::{open::Tables, rule_maps},
+};
+use crate::text::prefix::Prefix;
 
 /// Bits of an IPv6 address.
 const IPV6_BITS: u8 = 128;
 
-/// Where a rule for a prefix is kept.
+/// Where the rule of a prefix is kept.
+#[derive(Clone)]
 pub(crate) enum Place {
-    /// One source, found by its key.
+    /// With one source, found by its key.
     Source(Source),
-    /// Several sources, or a part of one.
+    /// In the trie: the prefix has several sources, or is a part of one.
     Prefix(Key<PrefixKey>),
 }
 
 impl Place {
-    /// That of a rule of this class, where so many bits of an IPv6 address make a source.
+    /// Returns the place of a rule of this class, if so many bits of an IPv6 address make a source.
     pub(crate) fn of(prefix: &Prefix, class: Class, ipv6_prefix: u32) -> Self {
         let source = prefix.source().of_class(class);
-        if is_single(prefix, ipv6_prefix as u8) {
-            return Self::Source(source);
-        }
-        let (bits, data) = source.prefix_key(prefix.bits());
-        Self::Prefix(Key::new(bits, data))
+        if is_single(prefix, ipv6_prefix as u8) { Self::Source(source) } else { Self::prefix(&source) }
     }
 
-    /// Writes what is to be there.
-    pub(crate) fn insert(&self, tables: &mut Tables, rule: &Rule) -> Result<(), Error> {
-        match self {
-            Self::Source(source) => {
-                let outcome = tables.source_rules.insert(source, rule, 0);
-                outcome.map_err(|error| full(error, "source", names::SOURCE_RULES_MAX))
-            }
-            Self::Prefix(key) => {
-                let outcome = tables.prefix_rules.insert(key, rule, 0);
-                outcome.map_err(|error| full(error, "prefix", names::PREFIX_RULES_MAX))
-            }
+    /// Returns the place of a prefix in the trie.
+    pub(crate) fn prefix(source: &Source) -> Self {
+        Self::Prefix(rule_maps::prefix_key(source))
+    }
+
+    /// Returns whether it is the place of one source.
+    pub(crate) fn is_source(&self) -> bool {
+        matches!(self, Self::Source(_))
+    }
+
+    /// Returns the rule in this place.
+    pub(crate) fn get(&self, tables: &Tables) -> Result<Option<Rule>, Error> {
+        let found = match self {
+            Self::Source(source) => tables.source_rules.open()?.get(source, 0),
+            Self::Prefix(key) => tables.prefix_rules.open()?.get(key, 0),
+        };
+        match (found, self) {
+            // A look-up in the trie also finds shorter prefixes.
+            (Ok(rule), Self::Prefix(key)) if rule.prefix != key.data().source(key.prefix_len()).prefix => Ok(None),
+            (Ok(rule), _) => Ok(Some(rule)),
+            (Err(MapError::KeyNotFound), _) => Ok(None),
+            (Err(error), _) => Err(error).tried("cannot read a rule"),
         }
     }
 
-    /// Deletes what is there.
+    /// Deletes the rule in this place, if there is one.
     pub(crate) fn remove(&self, tables: &mut Tables) -> Result<(), Error> {
         let outcome = match self {
-            Self::Source(source) => tables.source_rules.remove(source),
-            Self::Prefix(key) => tables.prefix_rules.remove(key),
+            Self::Source(source) => tables.source_rules.open_mut()?.remove(source),
+            Self::Prefix(key) => tables.prefix_rules.open_mut()?.remove(key),
         };
         outcome.or_else(missing).tried("cannot delete a rule")
     }
 }
 
-/// Whether a prefix is one source, where so many bits of an IPv6 address make one.
+/// Returns whether a prefix is one source, if so many bits of an IPv6 address make one.
 #[must_use]
 pub(crate) fn is_single(prefix: &Prefix, ipv6_prefix: u8) -> bool {
     let source = prefix.source();
-    // A part of an IPv6 source can be a source of its own, which must find the rule of the whole as that of a prefix around it.
+    // A part of an IPv6 source can be a source of its own. It must find the rule of the whole in the trie.
     let has_no_parts = source.family == IPV4 || prefix.bits() == IPV6_BITS;
     has_no_parts && prefix.bits() == source.bits(ipv6_prefix)
 }
 
-/// Whether a rule is for a part of what makes one IPv6 source.
+/// Returns whether a rule is for a part of one IPv6 source.
 pub(crate) fn is_narrow(source: &Source, ipv6_prefix: u32) -> bool {
     source.prefix > source.bits(ipv6_prefix as u8)
 }
 
-/// That nothing was there to delete is no failure.
+/// Turns the error for a missing entry into success.
 pub(crate) fn missing(error: MapError) -> Result<(), MapError> {
     match &error {
         MapError::KeyNotFound => Ok(()),
@@ -82,12 +94,12 @@ pub(crate) fn missing(error: MapError) -> Result<(), MapError> {
     }
 }
 
-fn full(error: MapError, kind: &'static str, most: u32) -> Error {
-    match &error {
-        // A hash map that is full says E2BIG, a trie ENOSPC.
-        MapError::SyscallError(call) if matches!(call.io_error.raw_os_error(), Some(libc::E2BIG | libc::ENOSPC)) => {
-            Error::TooManyRules { kind, most }
-        }
-        _ => Error::bpf("cannot write a rule")(&error),
+/// Clears the mark that parts of IPv6 sources have rules, if none has one any more.
+pub(crate) fn forget_narrow(tables: &mut Tables) -> Result<(), Error> {
+    let control = tables.control()?;
+    let is_narrow = |(source, _): &(Source, Rule)| is_narrow(source, control.ipv6_prefix);
+    if control.narrow_rules != 0 && !rule_maps::prefixes(tables)?.iter().any(is_narrow) {
+        tables.set_control(&Control { narrow_rules: 0, ..control })?;
     }
+    Ok(())
 }

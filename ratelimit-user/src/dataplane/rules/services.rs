@@ -1,6 +1,10 @@
-//! Which class a service has. It has one as long as a rule is about it.
+//! The classes of services. A service has a class as long as a rule names it.
 
+use std::os::fd::AsFd as _;
+
+use aya::maps::IterableMap;
 use ratelimit_common::{
+    buckets::{bucket::Bucket, sliding_log::Log},
     identity::{
         class::{ANY, CLASSES, Class, Classes},
         service::{self, ClassEntry, Service},
@@ -9,68 +13,68 @@ use ratelimit_common::{
     maps::control::FEATURE_SERVICES,
 };
 
-use crate::dataplane::{Error, error::Tried as _, tables::open::Tables};
+use crate::dataplane::{
+    Error,
+    sys::bpf,
+    tables::{open::Tables, rule_maps},
+};
 
-/// Services that can have rules at a time.
+/// The most services that can have rules at a time.
 const MOST_SERVICES: usize = CLASSES - 1;
 
-/// All services that have a class.
+/// All services with a class.
 #[derive(Debug, Clone)]
 pub struct Services(Vec<(Service, Class)>);
 
 impl Services {
-    /// Reads them.
+    /// Reads all services with a class.
     ///
     /// # Errors
     ///
-    /// [`Error::Bpf`] where the kernel refuses.
+    /// [`Error::Bpf`] if the kernel refuses.
     pub fn read(tables: &Tables) -> Result<Self, Error> {
-        let mut services = Vec::new();
-        for class in 1..=Class::MAX {
-            let service = tables.class(class)?.service();
-            if service != Service::Any {
-                services.push((service, class));
-            }
-        }
-        Ok(Self(services))
+        let named = (0..=Class::MAX).zip(tables.classes.all()?).map(|(class, entry)| (entry.service(), class));
+        Ok(Self(named.skip(1).filter(|(service, _)| *service != Service::Any).collect()))
     }
 
-    /// Those that the running program tells apart, at once where there are none.
+    /// Reads the services that the running program distinguishes.
     ///
     /// # Errors
     ///
-    /// [`Error::Bpf`] where the kernel refuses.
+    /// [`Error::Bpf`] if the kernel refuses.
     pub fn told_apart(tables: &Tables) -> Result<Self, Error> {
         if tables.control()?.features & FEATURE_SERVICES == 0 { Ok(Self(Vec::new())) } else { Self::read(tables) }
     }
 
-    /// Whether rules are about any.
+    /// Returns whether no rule names a service.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Each with its class.
+    /// Returns each service with its class.
     pub fn iter(&self) -> impl Iterator<Item = (Service, Class)> + '_ {
         self.0.iter().copied()
     }
 
-    /// The class of a service, if it has one.
+    /// Returns the class of a service.
     #[must_use]
     pub fn class(&self, service: Service) -> Option<Class> {
         let all = [(Service::Any, ANY)].into_iter().chain(self.iter());
         all.filter(|(of, _)| *of == service).map(|(_, class)| class).next()
     }
 
-    /// The service of a class, if it is one's.
+    /// Returns the service of a class.
     #[must_use]
     pub fn of_class(&self, class: Class) -> Option<Service> {
         let all = [(Service::Any, ANY)].into_iter().chain(self.iter());
         all.filter(|(_, of)| *of == class).map(|(service, _)| service).next()
     }
 
-    /// The service that a bucket's key is about, and the classes of its packets. New connections to a port with rules of its own
-    /// have buckets apart from others, as long as a rule decides about them that needs no bucket: those are the port's.
+    /// Returns the service of a bucket's key, and the classes of its packets.
+    ///
+    /// While an allow or a deny decides, new connections to a port with its own rules have buckets of their own. These
+    /// buckets belong to the service of that port.
     #[must_use]
     pub fn of_key(&self, source: &Source) -> (Service, Classes) {
         let [class, telling] = source.class.to_le_bytes();
@@ -81,44 +85,44 @@ impl Services {
         }
     }
 
-    /// The classes of packets that ask for a new connection to `port`.
+    /// Returns the classes of packets that request a new connection to `port`.
     #[must_use]
     pub fn classes_of_new(&self, port: u16) -> Classes {
         service::classes_of_new(&self.0, port)
     }
 
-    /// The classes of packets that `service` is the narrowest for.
+    /// Returns the classes of packets whose narrowest service is `service`.
     #[must_use]
     pub fn classes(&self, service: Service) -> Classes {
         service::classes(&self.0, service)
     }
 }
 
-/// The class of a service, which gets one if it has none.
+/// Returns the class of a service. A service without a class gets one.
 ///
 /// # Errors
 ///
-/// [`Error::TooManyServices`] where all are taken.
+/// [`Error::TooManyServices`] if all classes are taken.
 pub(crate) fn ensure_class(tables: &mut Tables, service: Service) -> Result<Class, Error> {
     let mut services = Services::read(tables)?;
     if let Some(class) = services.class(service) {
         return Ok(class);
     }
     let is_free = |class: &Class| services.iter().all(|(_, taken)| taken != *class);
-    // Not the one that has just become free: buckets of a service are removed with its class, but cells may remember it for a while.
+    // The class that became free last comes last: cells may still have cached refusals of it.
     let mut control = tables.control()?;
     let last = control.last_class as Class;
     let class = (last.saturating_add(1)..=Class::MAX).chain(1..=last).find(is_free);
     let class = class.ok_or(Error::TooManyServices(MOST_SERVICES))?;
     control.last_class = u32::from(class);
     tables.set_control(&control)?;
-    tables.classes.set(u32::from(class), ClassEntry::of(service), 0).tried("cannot write a class")?;
+    tables.classes.set(u32::from(class), &ClassEntry::of(service))?;
     services.0.push((service, class));
     tables.set_services(&services.0)?;
     Ok(class)
 }
 
-/// Takes the class away from every service that no rule is about any more. Their packets are of the wider services then.
+/// Removes the class of every service without rules. Its packets then belong to the wider services.
 pub(crate) fn forget_unused(tables: &mut Tables) -> Result<(), Error> {
     let services = Services::read(tables)?;
     if services.is_empty() {
@@ -131,30 +135,35 @@ pub(crate) fn forget_unused(tables: &mut Tables) -> Result<(), Error> {
     }
     tables.set_services(&used)?;
     for (_, class) in &unused {
-        tables.classes.set(u32::from(*class), ClassEntry::default(), 0).tried("cannot write a class")?;
+        tables.classes.set(u32::from(*class), &ClassEntry::default())?;
     }
-    // Another service may have the class one day, which must not find what this one owed.
+    // Another service may get the class later. It must not find the debt of this one.
     let is_stale = |source: &Source| unused.iter().any(|(_, class)| source.class.to_le_bytes().contains(class));
     for (source, _) in tables.bans()?.into_iter().filter(|(source, _)| is_stale(source)) {
-        let _ = tables.bans.remove(&source);
+        let _ = tables.bans.open_mut()?.remove(&source);
     }
-    let tracked = tables.tracked()?;
-    for (source, _) in tracked.iter().filter(|(source, _)| is_stale(source)) {
-        // One that has been evicted meanwhile is gone as well.
-        let _ = tables.buckets.remove(source);
-        let _ = tables.logs.remove(source);
+    let mut stale = Vec::new();
+    bpf::each::<Source, Bucket>(IterableMap::map(tables.buckets.open()?).fd().as_fd(), |source, _| {
+        stale.extend(Some(source).filter(is_stale));
+    })?;
+    bpf::each::<Source, Log>(IterableMap::map(tables.logs.open()?).fd().as_fd(), |source, _| {
+        stale.extend(Some(source).filter(is_stale));
+    })?;
+    for source in &stale {
+        // The program may have evicted it meanwhile.
+        let _ = tables.buckets.open_mut()?.remove(source);
+        let _ = tables.logs.open_mut()?.remove(source);
     }
     Ok(())
 }
 
-/// Which classes rules are about.
+/// Returns for each class whether a rule names it.
 fn used(tables: &Tables) -> Result<[bool; CLASSES], Error> {
     let mut used = [false; CLASSES];
-    for (class, used) in (0..=Class::MAX).zip(&mut used) {
-        let entry = tables.class(class)?;
+    for (used, entry) in used.iter_mut().zip(tables.classes.all()?) {
         *used = entry.default_policy != 0 || entry.cost != 0;
     }
-    for (source, _) in tables.source_rules()?.into_iter().chain(tables.prefix_rules()?) {
+    for (source, _) in rule_maps::sources(tables)?.into_iter().chain(rule_maps::prefixes(tables)?) {
         used[usize::from(source.class) % CLASSES] = true;
     }
     Ok(used)

@@ -1,10 +1,13 @@
-//! What a rule says: what each source may do, and the wider limits above that.
+//! The spec of a rule: the policy of each source, and its parents.
 
 use std::cmp::Reverse;
 
 use ratelimit_common::{
-    identity::source::{IPV4, IPV6},
-    limits::policy::{IN_ALL, IN_INTERFACE, IN_PREFIX, MOST_PARENTS, Policy},
+    identity::{
+        parent::{IN_ALL, IN_INTERFACE, IN_PREFIX},
+        source::{IPV4, IPV6},
+    },
+    limits::policy::{MOST_PARENTS, Policy},
 };
 
 use crate::dataplane::{
@@ -14,35 +17,35 @@ use crate::dataplane::{
 
 /// A policy and its parents.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Terms {
-    /// What each source may do.
+pub struct RuleSpec {
+    /// The policy of each source.
     pub policy: Policy,
-    /// The wider limits that must agree, the narrowest first.
+    /// Its parents, the narrowest first.
     pub parents: Vec<ParentLimit>,
 }
 
-/// A wider limit.
+/// A parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ParentLimit {
-    /// Whose packets it counts together.
+    /// The sources that share it.
     pub scope: Scope,
-    /// Its numbers.
+    /// Its policy.
     pub policy: Policy,
 }
 
-/// Whose packets a parent counts together. Ordered from the narrowest on.
+/// The sources that share a parent. Narrower scopes come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
-    /// Those of the sources in one prefix of this family ([`IPV4`] or [`IPV6`]), which has this many bits.
+    /// The sources in one prefix of this family ([`IPV4`] or [`IPV6`]), with this many bits.
     Prefix(u8, Reverse<u8>),
-    /// Those that come in by one interface.
+    /// The sources of one interface.
     Interface,
-    /// Those of all sources.
+    /// All sources.
     All,
 }
 
 impl Scope {
-    /// The kind and the bits by which the kernel side knows it.
+    /// Returns its kind and bits, as the kernel side stores them.
     pub(crate) fn encoded(self) -> (u8, u8) {
         match self {
             Self::Prefix(_, Reverse(bits)) => (IN_PREFIX, bits),
@@ -51,7 +54,7 @@ impl Scope {
         }
     }
 
-    /// Reads a parent of the sources of `family`; nothing if there is none.
+    /// Returns the scope of a stored parent of `family`, if there is one.
     pub(crate) fn decoded(family: u8, scope: u8, bits: u8) -> Option<Self> {
         match scope {
             IN_PREFIX => Some(Self::Prefix(family, Reverse(bits))),
@@ -62,25 +65,26 @@ impl Scope {
     }
 }
 
-impl From<Policy> for Terms {
+impl From<Policy> for RuleSpec {
     fn from(policy: Policy) -> Self {
         Self { policy, parents: Vec::new() }
     }
 }
 
-impl Terms {
-    /// Those of a policy with these parents, in whatever order they are given: there is one order, so that the same terms are equal.
+impl RuleSpec {
+    /// Returns the spec of a policy with these parents. It sorts them, so that equal specs compare equal.
     #[must_use]
     pub fn new(policy: Policy, mut parents: Vec<ParentLimit>) -> Self {
         parents.sort_by_key(|parent| parent.scope);
         Self { policy, parents }
     }
 
-    /// The parents of the sources of one family, the narrowest first.
+    /// Returns the parents of sources of one family, the narrowest first.
     ///
     /// # Errors
     ///
-    /// [`Error::TooManyParents`] where there are more than [`MOST_PARENTS`], [`Error::SameParent`] where two have the same scope.
+    /// [`Error::TooManyParents`] if there are more than [`MOST_PARENTS`], [`Error::SameParent`] if two have the same
+    /// scope.
     pub fn parents_of(&self, family: u8) -> Result<Vec<ParentLimit>, Error> {
         let concerns = |parent: &&ParentLimit| match parent.scope {
             Scope::Prefix(of, _) => of == family,
@@ -100,11 +104,11 @@ impl Terms {
         Ok(parents)
     }
 
-    /// Checks what can be checked without an instance, for sources of IPv6 that have so many bits.
+    /// Checks what can be checked without an instance, if IPv6 sources have so many bits.
     ///
     /// # Errors
     ///
-    /// What [`Self::parents_of`] says, [`Error::NarrowParent`] where a parent would have no more than one source, [`Error::WideBan`].
+    /// Those of [`Self::parents_of`], [`Error::NarrowParent`] if a parent has only one source, [`Error::WideBan`].
     pub fn check(&self, target: Target, ipv6_prefix: u8) -> Result<(), Error> {
         if self.policy.ban.time != 0 && ipv6_prefix < 32 {
             return Err(Error::WideBan(ipv6_prefix));
@@ -128,7 +132,7 @@ impl Terms {
         Ok(())
     }
 
-    /// Puts together what [`Self::parents_of`] gives for both families.
+    /// Joins the parents of both families, which [`Self::parents_of`] has separated.
     pub(crate) fn of_families(policy: Policy, v4: Vec<ParentLimit>, v6: Vec<ParentLimit>) -> Self {
         let mut parents = v4;
         for parent in v6 {

@@ -1,43 +1,43 @@
-//! What a rule is about: which sources, and which of their packets.
+//! The packets that a rule matches: their sources and their service.
 
 use std::{fmt, str::FromStr};
 
 use ratelimit_common::identity::service::Service;
 
 use crate::{
-    prefix::{Prefix, PrefixError},
-    service::{ServiceError, ServiceName},
+    text::prefix::{Prefix, PrefixError},
+    text::service::{ServiceError, ServiceName},
 };
 
-/// The packets that a rule is about.
+/// The packets that a rule matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Target {
-    /// Who sends them.
+    /// Their sources.
     pub sources: Sources,
-    /// What they are for.
+    /// Their service.
     pub service: Service,
 }
 
-/// The sources that a rule is about.
+/// The sources that a rule matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Sources {
-    /// Every source that no other rule concerns.
+    /// Every source that no other rule matches.
     Default,
     /// Every source in a prefix.
     Prefix(Prefix),
 }
 
 impl Target {
-    /// All packets of every source that no other rule concerns.
+    /// All packets of every source that no other rule matches.
     pub const DEFAULT: Self = Self { sources: Sources::Default, service: Service::Any };
 
-    /// All packets of the sources in a prefix.
+    /// Returns the target of all packets of the sources in a prefix.
     #[must_use]
     pub fn prefix(prefix: Prefix) -> Self {
         Self::from(Sources::Prefix(prefix))
     }
 
-    /// The same sources' packets of one service.
+    /// Returns the target of the same sources' packets of one service.
     #[must_use]
     pub fn of(self, service: Service) -> Self {
         Self { service, ..self }
@@ -50,7 +50,7 @@ impl From<Sources> for Target {
     }
 }
 
-/// Text that is no target.
+/// An invalid target.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
     /// In the sources.
@@ -61,13 +61,13 @@ pub enum TargetError {
     Service(#[from] ServiceError),
 }
 
-/// Text that names no sources.
+/// Invalid sources.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SourcesError {
-    /// Neither the word nor a prefix.
+    /// Neither `default` nor a prefix.
     #[error("{0}, or the word default")]
     Neither(PrefixError),
-    /// A prefix that cannot be.
+    /// An invalid prefix.
     #[error(transparent)]
     Prefix(PrefixError),
 }
@@ -105,7 +105,7 @@ impl FromStr for Target {
     }
 }
 
-/// `203.0.113.0/24`, or `203.0.113.0/24 udp/53` for one service.
+/// Writes `203.0.113.0/24`, or `203.0.113.0/24 udp/53` for one service.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.service {

@@ -1,5 +1,5 @@
-//! What a driver says of its network card: name, queues, rings and offloads. Asked by ioctl and by name, so that the answer is that of this
-//! network namespace; the sysfs that is mounted may show another one's.
+//! Reads a driver's name, queues, rings and offloads by ioctl. The answers are those of this network namespace. The
+//! mounted sysfs may show another one.
 
 use std::{io, os::fd::OwnedFd, ptr};
 
@@ -29,39 +29,39 @@ pub struct Ethtool {
     name: [u8; 16],
 }
 
-/// Receive queues. Either has queues of its own, or shares them with sending.
+/// Receive queues. Some drivers share them with sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Channels {
-    /// Queues that only receive, and the most that there can be.
+    /// Queues that only receive, and the most possible.
     pub receiving: (u32, u32),
-    /// Queues that receive and send, and the most that there can be.
+    /// Queues that receive and send, and the most possible.
     pub combined: (u32, u32),
 }
 
-/// Places for packets in each receive queue.
+/// Descriptors in each receive queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rings {
-    /// As many as there are.
+    /// The present number.
     pub now: u32,
-    /// The most that there can be.
+    /// The most possible.
     pub most: u32,
 }
 
-/// Something that the card or its driver does with packets.
+/// An offload of the card or its driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Feature {
-    /// Whether it does so.
+    /// Whether it is on.
     pub is_on: bool,
-    /// Whether that can be changed.
+    /// Whether it can be changed.
     pub can_change: bool,
 }
 
 impl Ethtool {
-    /// Asks about the interface with this name.
+    /// Opens the interface with this name.
     ///
     /// # Errors
     ///
-    /// [`Error::Bpf`] where there is no socket to be had.
+    /// [`Error::Bpf`] if no socket can be opened.
     pub fn of(interface: &str) -> Result<Self, Error> {
         let socket = socket(AddressFamily::INET, SocketType::DGRAM, None).tried("cannot ask drivers")?;
         let mut name = [0; 16];
@@ -72,7 +72,7 @@ impl Ethtool {
         Ok(Self { socket, name })
     }
 
-    /// Name of the driver. Nothing where it does not say.
+    /// Returns the name of the driver, if the kernel says it.
     #[must_use]
     pub fn driver(&self) -> Option<String> {
         let mut answer = [0; 49];
@@ -80,7 +80,7 @@ impl Ethtool {
         Some(text(answer.get(1..1 + NAME / 4)?)).filter(|name| !name.is_empty())
     }
 
-    /// Its receive queues. Nothing where it does not say.
+    /// Returns its receive queues, if the driver says them.
     #[must_use]
     pub fn channels(&self) -> Option<Channels> {
         let mut answer = [0; 9];
@@ -89,7 +89,7 @@ impl Ethtool {
         Some(Channels { receiving: (receiving, most_receiving), combined: (combined, most_combined) })
     }
 
-    /// The rings of its receive queues. Nothing where it does not say.
+    /// Returns the rings of its receive queues, if the driver says them.
     #[must_use]
     pub fn rings(&self) -> Option<Rings> {
         let mut answer = [0; 9];
@@ -98,7 +98,7 @@ impl Ethtool {
         Some(Rings { now, most })
     }
 
-    /// The feature with this name, such as `rx-lro`. Nothing where the kernel knows none.
+    /// Returns the offload with this name, such as `rx-lro`. None if the kernel has none.
     #[must_use]
     pub fn feature(&self, name: &str) -> Option<Feature> {
         // The mask of sets that are asked for, and the size of that one.
@@ -125,7 +125,7 @@ impl Ethtool {
         Some(Feature { is_on: is_set(active), can_change: is_set(available) && !is_set(never_changed) })
     }
 
-    /// Asks with a structure that consists of words, the first of which is the command.
+    /// Executes a command. Its structure consists of words, and the command is the first.
     fn ask(&self, command: u32, words: &mut [u32]) -> io::Result<()> {
         /// `struct ifreq` with `ifr_data`.
         #[repr(C)]
@@ -138,8 +138,8 @@ impl Ethtool {
             *first = command;
         }
         let mut request = Request { name: self.name, data: ptr::from_mut(words).cast(), padding: [0; 16] };
-        // SAFETY: the kernel reads a `struct ifreq` and writes to what it points to, as long as each command of this file says, which
-        // both outlive the call.
+        // SAFETY: the kernel reads a `struct ifreq` and writes to what it points to, as long as each command of this
+        // file says, which both outlive the call.
         unsafe { ioctl(&self.socket, Updater::<SIOCETHTOOL, Request>::new(&mut request)) }?;
         Ok(())
     }

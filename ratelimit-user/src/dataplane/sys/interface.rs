@@ -14,30 +14,30 @@ use crate::dataplane::Error;
 /// One network interface.
 #[derive(Debug, Clone)]
 pub struct Interface {
-    /// Its number.
+    /// Its index.
     pub index: u32,
     /// Its name.
     pub name: String,
-    /// Its largest payload of a frame, in bytes.
+    /// Its MTU in bytes.
     pub mtu: u32,
     /// The program that it carries.
     pub program: Option<Program>,
     /// Whether it is switched on.
     pub is_up: bool,
-    /// Whether it has somebody on its other end.
+    /// Whether it has a carrier.
     pub has_carrier: bool,
-    /// What it has counted.
+    /// Its counters.
     pub received: Received,
 }
 
-/// Packets that an interface has counted since it was made.
+/// Packets that an interface has counted since it was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Received {
-    /// Those that arrived in its driver. Few drivers leave out what an XDP program takes.
+    /// Packets that arrived in its driver. Few drivers exclude those that an XDP program takes.
     pub packets: u64,
-    /// Those that the card had no room for.
+    /// Packets for which the card had no buffer.
     pub missed: u64,
-    /// Those that were dropped in the driver or the stack. Some drivers count what an XDP program drops.
+    /// Packets that the driver or the stack dropped. Some drivers include those that an XDP program drops.
     pub dropped: u64,
 }
 
@@ -62,7 +62,7 @@ pub enum Attached {
 }
 
 impl Attached {
-    /// The word for it in output.
+    /// Returns its name in output.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -72,7 +72,7 @@ impl Attached {
         }
     }
 
-    /// The kernel's flag for it (include/uapi/linux/if_link.h).
+    /// Returns the kernel's flag for it (include/uapi/linux/if_link.h).
     fn flag(self) -> u32 {
         match self {
             Attached::Generic => 1 << 1,
@@ -82,21 +82,21 @@ impl Attached {
     }
 }
 
-/// All interfaces of this network namespace.
+/// Returns all interfaces of this network namespace.
 ///
 /// # Errors
 ///
-/// [`Error::Netlink`] where the kernel does not answer.
+/// [`Error::Netlink`] if the kernel does not answer.
 pub fn list() -> Result<Vec<Interface>, Error> {
     let request = RouteNetlinkMessage::GetLink(LinkMessage::default());
     Ok(exchange(request, NLM_F_DUMP)?.iter().filter_map(interface).collect())
 }
 
-/// The interfaces with these names, in this order, each once.
+/// Returns the interfaces with these names, in this order, each once.
 ///
 /// # Errors
 ///
-/// [`Error::UnknownInterface`] for the first that is not there.
+/// [`Error::UnknownInterface`] for the first that does not exist.
 pub fn find(names: &[String]) -> Result<Vec<Interface>, Error> {
     let all = list()?;
     let one = |name: &String| {
@@ -109,7 +109,7 @@ pub fn find(names: &[String]) -> Result<Vec<Interface>, Error> {
     names.iter().enumerate().filter(first).map(|(_, name)| one(name)).collect()
 }
 
-/// Attaches `program` to an interface the old way, which other tools use too; none removes what is there.
+/// Attaches `program` to an interface by netlink, as other tools do. None removes the present program.
 ///
 /// # Errors
 ///
@@ -122,7 +122,7 @@ pub(crate) fn set_program(index: u32, mode: Attached, program: Option<RawFd>) ->
     exchange(RouteNetlinkMessage::SetLink(message), NLM_F_ACK).map(|_| ())
 }
 
-/// Sends a request and collects what the kernel answers.
+/// Sends a request and collects the kernel's answers.
 fn exchange(request: RouteNetlinkMessage, flags: u16) -> Result<Vec<LinkMessage>, Error> {
     let failed = |error: &dyn std::fmt::Display| Error::Netlink(error.to_string());
     let mut socket = Socket::new(NETLINK_ROUTE).map_err(|error| failed(&error))?;
@@ -143,7 +143,7 @@ fn exchange(request: RouteNetlinkMessage, flags: u16) -> Result<Vec<LinkMessage>
             let length = rest.first_chunk().map_or(0, |length| u32::from_ne_bytes(*length) as usize).max(1);
             let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest);
             rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
-            // An interface with an attribute that the library cannot read is left out, not all of them with it.
+            // Skips only the interface with an attribute that the library cannot parse.
             let Ok(answer) = answer else { continue };
             match answer.payload {
                 NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => links.push(link),
@@ -178,7 +178,7 @@ fn interface(link: &LinkMessage) -> Option<Interface> {
 }
 
 fn program(xdp: &[LinkXdp]) -> Option<Program> {
-    let find = |wanted: fn(&LinkXdp) -> Option<u32>| xdp.iter().find_map(wanted);
+    let find = |requested: fn(&LinkXdp) -> Option<u32>| xdp.iter().find_map(requested);
     let attached = xdp.iter().find_map(|attribute| match attribute {
         LinkXdp::Attached(attached) => Some(*attached),
         _ => None,

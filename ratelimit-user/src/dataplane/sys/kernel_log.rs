@@ -1,4 +1,4 @@
-//! Reads the messages of the kernel side.
+//! Prints the log lines of the kernel side.
 
 use std::io::{self, Write as _};
 
@@ -7,11 +7,11 @@ use tokio::io::{Interest, unix::AsyncFd};
 
 use crate::dataplane::{Error, error::Tried as _};
 
-/// Prints every message of the program to standard error, until `done`.
+/// Prints every log line of the program to standard error, until `done`.
 ///
 /// # Errors
 ///
-/// [`Error::Bpf`] where the program's messages cannot be read.
+/// [`Error::Bpf`] if the program's messages cannot be read.
 pub async fn follow(program_id: u32, done: impl Future<Output = ()>) -> Result<(), Error> {
     // Only the first logger of a process counts, and this is the only place that sets one.
     let _ = log::set_logger(&Printer);
@@ -24,7 +24,7 @@ pub async fn follow(program_id: u32, done: impl Future<Output = ()>) -> Result<(
     loop {
         tokio::select! {
             () = &mut done => {
-                // Libraries have messages of their own, which nobody has asked for.
+                // Libraries have messages of their own, which the operator has not requested.
                 log::set_max_level(log::LevelFilter::Off);
                 return Ok(());
             }
@@ -45,7 +45,7 @@ impl log::Log for Printer {
     }
 
     fn log(&self, record: &log::Record<'_>) {
-        // A reader that has gone away is no reason to stop.
+        // The program continues if the reader has gone.
         let _ = writeln!(io::stderr(), "{} {}", record.level().as_str().to_lowercase(), record.args());
     }
 

@@ -1,4 +1,4 @@
-//! What the kernel tells of interfaces as they come, go and change.
+//! Events of interfaces that come, go or change.
 
 use std::os::fd::{AsRawFd, RawFd};
 
@@ -8,36 +8,33 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
 use crate::dataplane::Error;
 
-/// The group of interfaces, RTMGRP_LINK (include/uapi/linux/rtnetlink.h).
-const GROUP: u32 = 1;
-
-/// A socket that becomes readable when an interface has come, gone or changed.
+/// A socket that becomes readable when an interface comes, goes or changes.
 #[derive(Debug)]
 pub(crate) struct Changes(Socket);
 
 impl Changes {
-    /// Of this network namespace, from now on.
+    /// Watches this network namespace from now on.
     ///
     /// # Errors
     ///
-    /// [`Error::Netlink`] where the kernel refuses.
+    /// [`Error::Netlink`] if the kernel refuses.
     pub(crate) fn new() -> Result<Self, Error> {
         let open = || {
             let mut socket = Socket::new(NETLINK_ROUTE)?;
             socket.set_non_blocking(true)?;
-            socket.bind(&SocketAddr::new(0, GROUP))?;
+            socket.bind(&SocketAddr::new(0, libc::RTMGRP_LINK.cast_unsigned()))?;
             Ok(Self(socket))
         };
         open().map_err(|error: std::io::Error| Error::Netlink(error.to_string()))
     }
 
-    /// Reads all that there is, and returns the indices of interfaces that have gone.
+    /// Reads all pending events, and returns the indices of deleted interfaces.
     pub(crate) fn read(&self) -> Vec<u32> {
         let mut gone = Vec::new();
         loop {
             match self.0.recv_from_full() {
                 Ok((datagram, _)) => gone.extend(deleted(&datagram)),
-                // What the kernel had no room for shows when one looks.
+                // The caller lists all interfaces, so lost events do not matter.
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {}
                 Err(_) => return gone,
             }
@@ -51,7 +48,7 @@ impl AsRawFd for Changes {
     }
 }
 
-/// The interface that a message says has gone. A bridge says the same of one that has only left it.
+/// Returns the interface that a message reports as deleted. A bridge sends the same message for a port that leaves it.
 fn deleted(datagram: &[u8]) -> Option<u32> {
     let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(datagram).ok()?;
     match message.payload {

@@ -1,4 +1,4 @@
-//! An array map in this process's memory: a million entries are read, and written, without a system call for each.
+//! Maps an array into this process's memory, so that it reads and writes a million entries without system calls.
 
 use std::{
     io,
@@ -11,7 +11,7 @@ use aya::{Pod, maps::MapData};
 
 use crate::dataplane::{Error, error::Tried as _};
 
-/// All entries of an array that was made to be mapped (kernel 5.5).
+/// The entries of an array that was created with `BPF_F_MMAPABLE` (kernel 5.5).
 pub struct Mapped<T> {
     start: *mut libc::c_void,
     entries: usize,
@@ -23,7 +23,7 @@ impl<T: Pod> Mapped<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::Bpf`] where the kernel refuses, or the entries have another size.
+    /// [`Error::Bpf`] if the kernel refuses, or the entries have another size.
     pub fn of(map: &MapData) -> Result<Self, Error> {
         Self::with(map, libc::PROT_READ)
     }
@@ -48,25 +48,25 @@ impl<T: Pod> Mapped<T> {
         Ok(Self { start, entries, entry: PhantomData })
     }
 
-    /// The entry at `index` as it is just now, each word by itself. None beyond the end.
+    /// Returns the entry at `index`. Words can be from different moments. None beyond the end.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<T> {
         // SAFETY: the entry lies within the mapping; volatile because programs write it. Any bytes are a `T`.
         (index < self.entries).then(|| unsafe { self.start.cast::<T>().add(index).read_volatile() })
     }
 
-    /// The entry at `index` where it lies. None beyond the end.
+    /// Returns the place of the entry at `index`. None beyond the end.
     pub(crate) fn place(&self, index: usize) -> Option<*mut T> {
         // SAFETY: the entry lies within the mapping.
         (index < self.entries).then(|| unsafe { self.start.cast::<T>().add(index) })
     }
 
-    /// How many there are.
+    /// Returns the number of entries.
     pub(crate) fn len(&self) -> usize {
         self.entries
     }
 
-    /// All entries, one after the other.
+    /// Returns all entries in their order.
     pub fn iter(&self) -> impl Iterator<Item = T> + '_ {
         (0..self.entries).filter_map(|index| self.get(index))
     }

@@ -1,4 +1,4 @@
-//! What asks the kernel by system calls. Nothing of the product's rules belongs here.
+//! Wraps system calls. Nothing here knows rules or instances.
 
 pub(crate) mod bpf;
 pub mod ethtool;

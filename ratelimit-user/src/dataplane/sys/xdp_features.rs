@@ -1,32 +1,32 @@
-//! What a driver can do with XDP programs, by its own word (kernel 6.3): the generic netlink family `netdev`.
+//! Reads a driver's XDP features from the generic netlink family `netdev` (kernel 6.3).
 
 use netlink_packet_core::{NLM_F_ACK, NLM_F_REQUEST, NlasIterator};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_GENERIC};
 
-// Numbers from the kernel's include/uapi/linux/genetlink.h, netlink.h and netdev.h.
-const CONTROL: u16 = 0x10;
-const GET_FAMILY: u8 = 3;
-const FAMILY_ID: u16 = 1;
-const FAMILY_NAME: u16 = 2;
+const CONTROL: u16 = libc::GENL_ID_CTRL as u16;
+const GET_FAMILY: u8 = libc::CTRL_CMD_GETFAMILY as u8;
+const FAMILY_ID: u16 = libc::CTRL_ATTR_FAMILY_ID as u16;
+const FAMILY_NAME: u16 = libc::CTRL_ATTR_FAMILY_NAME as u16;
+// Numbers from the kernel's include/uapi/linux/netdev.h, which libc lacks.
 const GET_DEVICE: u8 = 1;
 const INTERFACE: u16 = 1;
 const XDP_FEATURES: u16 = 3;
 const BASIC: u64 = 1;
 const SEVERAL_BUFFERS: u64 = 1 << 5;
-const ERROR: u16 = 2;
+const ERROR: u16 = libc::NLMSG_ERROR as u16;
 /// Bytes of both headers of a message.
 const HEADERS: usize = 20;
 
-/// What a driver can do.
+/// XDP features of a driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct XdpFeatures {
-    /// Run a program itself, in native mode.
+    /// It runs programs in native mode.
     pub native: bool,
-    /// Hand frames of several buffers to a program.
+    /// It passes frames of several buffers to a program.
     pub several_buffers: bool,
 }
 
-/// What the driver of the interface with this index can do. Nothing where the kernel does not say, as before 6.3.
+/// Returns the XDP features of the interface with this index. None before kernel 6.3.
 #[must_use]
 pub fn xdp_features(index: u32) -> Option<XdpFeatures> {
     let mut socket = Socket::new(NETLINK_GENERIC).ok()?;
@@ -66,7 +66,7 @@ fn ask(socket: &Socket, family: u16, command: u8, kind: u16, value: &[u8]) -> Op
     }
 }
 
-/// The value of the first attribute of a kind.
+/// Returns the value of the first attribute of a kind.
 fn attribute(attributes: &[u8], kind: u16) -> Option<&[u8]> {
     let found = NlasIterator::new(attributes).map_while(Result::ok).find(|found| found.kind() == kind)?;
     let length = usize::from(found.length());

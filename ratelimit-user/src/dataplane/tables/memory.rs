@@ -1,4 +1,4 @@
-//! How much kernel memory the maps take.
+//! The kernel memory of each map.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use aya::maps::MapData;
 use ratelimit_common::maps::names;
 
 use crate::dataplane::{
-    Error, Instance,
+    Error,
     error::{Tried as _, at},
 };
 
@@ -19,23 +19,18 @@ use crate::dataplane::{
 pub struct MapMemory {
     /// Its name.
     pub name: &'static str,
-    /// Entries that it has, or has room for.
+    /// The most entries that it can have.
     pub entries: u32,
-    /// Bytes that the kernel says it takes. Before 6.4 the kernel counts entries that are made when they are needed as if all were there.
+    /// Bytes that the kernel reports. Before 6.4, it also counts entries that it allocates only when they are needed.
     pub bytes: u64,
 }
 
-/// Every pinned map, the largest first.
+/// Returns the memory of every map pinned in `pins`, the largest first.
 ///
 /// # Errors
 ///
-/// [`Error::Bpf`] where a map cannot be asked, or says no size.
-pub fn of_maps(instance: &Instance) -> Result<Vec<MapMemory>, Error> {
-    in_folder(&instance.pins)
-}
-
-/// The same of those that are pinned in a folder.
-pub(crate) fn in_folder(pins: &Path) -> Result<Vec<MapMemory>, Error> {
+/// [`Error::Bpf`] if a map cannot be opened, or the kernel reports no size.
+pub fn of_maps(pins: &Path) -> Result<Vec<MapMemory>, Error> {
     let mut maps = Vec::new();
     for name in names::PINNED {
         let map = MapData::from_pin(pins.join(name)).tried(name)?;
@@ -43,7 +38,7 @@ pub(crate) fn in_folder(pins: &Path) -> Result<Vec<MapMemory>, Error> {
         let path = format!("/proc/self/fdinfo/{}", map.fd().as_fd().as_raw_fd());
         let text = fs::read_to_string(&path).map_err(at(path))?;
         let bytes = text.lines().find_map(|line| line.strip_prefix("memlock:")?.trim().parse().ok());
-        let missing = || Error::Bpf { what: name, detail: "the kernel says nothing of its memory".to_owned() };
+        let missing = || Error::Bpf { what: name, detail: "the kernel does not report its memory".to_owned() };
         maps.push(MapMemory { name, entries, bytes: bytes.ok_or_else(missing)? });
     }
     maps.sort_by_key(|map| std::cmp::Reverse(map.bytes));

@@ -1,5 +1,11 @@
-//! The opened maps of an instance, their layouts and their memory.
+//! The maps of an instance as typed handles, their layouts and their memory. What an entry means to an operator belongs
+//! in `rules` and `readings`.
 
+pub mod counters;
+pub mod kept_array;
 pub(crate) mod layout_check;
 pub mod memory;
 pub mod open;
+pub(crate) mod origin;
+pub(crate) mod rule_maps;
+pub mod table;

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use anyhow::{Result, anyhow};
 use ratelimit::dataplane::{
     program::loader::Settings,
-    rules::spec::{ParentLimit, Scope, Terms},
+    rules::spec::{ParentLimit, RuleSpec, Scope},
 };
 use ratelimit_common::{
     identity::source::IPV4,
@@ -129,7 +129,7 @@ pub(crate) const CONFIGURATIONS: [Configuration; 13] = [
         prepare: |bytecode, sources| prefix_rules(bytecode, sources, 100_000),
         ..SPECIAL
     },
-    Configuration { name: "1 M host rules", prepare: |bytecode, _| host_rules(bytecode, 1_000_000), ..SPECIAL },
+    Configuration { name: "1 M address rules", prepare: |bytecode, _| host_rules(bytecode, 1_000_000), ..SPECIAL },
 ];
 
 impl Configuration {
@@ -150,7 +150,7 @@ impl Configuration {
 fn everything(bytecode: &mut Bytecode, policy: &Policy) {
     let wide = per_second(100_000_000, 1_000_000);
     let parents = [Scope::Prefix(IPV4, Reverse(24)), Scope::All].map(|scope| ParentLimit { scope, policy: wide });
-    bytecode.set(&format!("default udp/{PORT}"), Terms { policy: *policy, parents: parents.to_vec() });
+    bytecode.set(&format!("default udp/{PORT}"), RuleSpec { policy: *policy, parents: parents.to_vec() });
     bytecode.set("default tcp-syn", per_second(1, 1));
     bytecode.set("default", per_second(1, 1));
 }

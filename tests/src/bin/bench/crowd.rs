@@ -29,9 +29,9 @@ pub(crate) fn prefix_rules(bytecode: &mut Bytecode, sources: Sources, count: usi
     for (address, prefix) in elsewhere.take(count) {
         filter.add(&Source::v4(address.to_be_bytes()));
         let (bits, data) = Source::v4(address.to_be_bytes()).prefix_key(prefix);
-        bytecode.tables.prefix_rules.insert(&Key::new(bits, data), rule(prefix), 0)?;
+        bytecode.tables.prefix_rules.open_mut()?.insert(&Key::new(bits, data), rule(prefix), 0)?;
     }
-    bytecode.tables.rule_filter.set(0, filter, 0)?;
+    bytecode.tables.rule_filter.open_mut()?.set(0, filter, 0)?;
     Ok(bytecode.tables.renew()?)
 }
 
@@ -41,9 +41,9 @@ pub(crate) fn host_rules(bytecode: &mut Bytecode, count: u32) -> Result<()> {
     for number in OTHERS..OTHERS + count {
         let source = Source::v4(Walker::source(number).octets());
         filter.add(&source);
-        bytecode.tables.source_rules.insert(source, rule(32), 0)?;
+        bytecode.tables.source_rules.open_mut()?.insert(source, rule(32), 0)?;
     }
-    bytecode.tables.rule_filter.set(0, filter, 0)?;
+    bytecode.tables.rule_filter.open_mut()?.set(0, filter, 0)?;
     Ok(bytecode.tables.renew()?)
 }
 

@@ -2,7 +2,6 @@
 
 mod configurations;
 mod crowd;
-mod limiters;
 mod measure;
 mod report;
 mod results;

@@ -3,7 +3,7 @@
 use ratelimit_tests::Sources;
 use serde::Serialize;
 
-use crate::{measure::algorithms::PerSource, state::State};
+use crate::state::State;
 
 /// One run of the benchmark.
 #[derive(Debug, Serialize)]
@@ -81,6 +81,15 @@ pub(crate) struct Memory {
     pub(crate) per_source: f64,
     pub(crate) all_maps: u64,
     pub(crate) maps: Vec<(String, u64)>,
+}
+
+/// Memory per source of an algorithm.
+#[derive(Debug, Serialize)]
+pub(crate) struct PerSource {
+    pub(crate) algorithm: &'static str,
+    /// Bytes of kernel memory with the maximum number of sources.
+    pub(crate) bytes: f64,
+    pub(crate) sources: u32,
 }
 
 /// Seconds of slow commands.

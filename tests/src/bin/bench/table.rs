@@ -29,13 +29,14 @@ impl Table {
         let mut text = format!("{}\n", self.title);
         let width = self.lines().iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max(20);
         let _ = write!(text, "  {:<width$}", "");
-        for column in &self.columns {
-            let _ = write!(text, " {column:>7}");
+        let widths: Vec<usize> = self.columns.iter().map(|column| column.chars().count().max(7)).collect();
+        for (column, width) in self.columns.iter().zip(&widths) {
+            let _ = write!(text, " {column:>width$}");
         }
         for (name, cells) in self.lines() {
             let _ = write!(text, "\n  {name:<width$}");
-            for cell in cells {
-                let _ = write!(text, " {cell:>7}");
+            for (cell, width) in cells.iter().zip(&widths) {
+                let _ = write!(text, " {cell:>width$}");
             }
         }
         text + "\n"
@@ -63,7 +64,7 @@ impl Table {
                     (Some(figure), Some(reference)) => format!("×{:.2}", figure / reference),
                     _ => String::new(),
                 });
-                lines.push((format!("  to {}", reference.name), ratios.collect()));
+                lines.push((format!("  ratio to {}", reference.name), ratios.collect()));
             }
         }
         lines

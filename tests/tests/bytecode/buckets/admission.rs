@@ -1,6 +1,7 @@
 //! Admission: which sources get a bucket.
 
 use ratelimit::dataplane::program::loader::Settings;
+use ratelimit::dataplane::readings::tracked;
 use ratelimit_common::{
     identity::source::Source,
     limits::{limit::SECOND, policy::Policy},
@@ -155,7 +156,7 @@ fn with_admission_budget_zero_cells_and_rules_still_apply() {
         assert_eq!(bytecode.reason(&other), Reason::WithinLimit);
     }
     assert_eq!(bytecode.reason(&other), Reason::NotAdmitted);
-    assert!(bytecode.tables.tracked().unwrap().is_empty());
+    assert!(tracked::all(&bytecode.tables).unwrap().is_empty());
 }
 
 /// The kernel gives the only bucket to the source that asked last. The cells keep the debt of each source.
@@ -176,5 +177,5 @@ fn with_one_bucket_no_source_exceeds_its_burst() {
     let (made, failed) = (of_cpus(&bytecode, |cpu| cpu.admitted), of_cpus(&bytecode, |cpu| cpu.failed));
     assert_eq!((made, failed), (20 * (BURST - u64::from(HALF) + 1), 0));
     assert_eq!(bytecode.count(Reason::TableFull), 0);
-    assert_eq!(bytecode.tables.tracked().unwrap().len(), 1);
+    assert_eq!(tracked::all(&bytecode.tables).unwrap().len(), 1);
 }

@@ -16,9 +16,12 @@ use ratelimit_common::{
     limits::{
         algorithm::Algorithm,
         limit::{Limit, Rate, SECOND},
-        policy::{MOST_COST, Meter, Policy},
+        policy::{MOST_COST, Policy},
     },
-    meters::gcra::{Units, units},
+    meters::{
+        gcra::{Units, units},
+        meter::Meter,
+    },
     rules::rule::COMMAND,
 };
 use ratelimit_tests::{Bytecode, Frame, Verdict};
@@ -99,7 +102,7 @@ impl<'a> Debt<'a> {
     }
 
     fn is_within(&self) -> bool {
-        self.owed <= self.meter.capacity
+        self.owed <= self.meter.burst
     }
 
     /// Returns whether the debt exceeds the least share of the burst that belongs to the source's own bucket.
@@ -226,7 +229,7 @@ fn deleting_a_cost_keeps_the_debt_in_the_cell(front: Front) {
         for (address, debt) in SOURCES.iter().zip(&mut debts) {
             debt.drain(gap);
             (0..passed(bytecode, &Frame::udp(*address, 9).bytes(), 12)).for_each(|_| debt.charge(1));
-            assert!(debt.is_within(), "{address:?} owes {} of {}", debt.owed, policy.packets.capacity);
+            assert!(debt.is_within(), "{address:?} owes {} of {}", debt.owed, policy.packets.burst);
         }
     };
     for _ in 0..2 * MOST_COST {

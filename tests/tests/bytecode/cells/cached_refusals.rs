@@ -2,7 +2,8 @@
 
 use std::{net::Ipv6Addr, time::Duration};
 
-use ratelimit::dataplane::{program::loader::Settings, rules::list, sys::host};
+use ratelimit::dataplane::readings::tracked;
+use ratelimit::dataplane::{program::loader::Settings, rules::batch, sys::host};
 use ratelimit_common::{
     cells::dropped::Dropped,
     identity::source::Source,
@@ -25,8 +26,8 @@ fn frame() -> Vec<u8> {
 
 /// Returns packets and bytes that cached refusals of the cell have dropped, for any source.
 fn cached_drops(bytecode: &Bytecode) -> (u64, u64) {
-    let notes = cell_entry_of(bytecode, &Source::v4(ADDRESS)).notes.map(|noted| Dropped(noted.dropped));
-    (notes.map(Dropped::packets).iter().sum(), notes.map(Dropped::bytes).iter().sum())
+    let refusals = cell_entry_of(bytecode, &Source::v4(ADDRESS)).refusals.map(|refusal| Dropped(refusal.dropped));
+    (refusals.map(Dropped::packets).iter().sum(), refusals.map(Dropped::bytes).iter().sum())
 }
 
 /// Sends until a cached refusal drops packets with this reason.
@@ -85,7 +86,7 @@ fn a_cached_refusal_ends_with_its_temporary_rule() {
         let begin = host::now();
         bytecode.set_time(begin);
         let (target, life) = ("192.0.2.7".parse().unwrap(), Duration::from_secs(30));
-        list::set(&mut bytecode.tables, target, &policy.into(), Some(life), COMMAND).unwrap();
+        batch::set(&mut bytecode.tables, target, &policy.into(), Some(life), COMMAND).unwrap();
         let set_by = host::now();
         until_cached(&bytecode, reason);
         bytecode.set_time(begin + 30 * SECOND - 1);
@@ -115,7 +116,8 @@ fn a_new_rule_applies_to_a_source_that_its_cell_admits() {
             let mut bytecode = Bytecode::with(crate::settings());
             bytecode.set_time(SECOND);
             bytecode.set("default", per_second(1_000, 1_000));
-            let concerns = |bytecode: &Bytecode| bytecode.tables.rule_filter.get(&0, 0).unwrap().concerns(&source);
+            let concerns =
+                |bytecode: &Bytecode| bytecode.tables.rule_filter.open().unwrap().get(&0, 0).unwrap().concerns(&source);
             assert!(!concerns(&bytecode));
             bytecode.repeat(&frame, 100);
             assert_eq!(bytecode.reason(&frame), Reason::WithinLimit);
@@ -162,7 +164,7 @@ fn a_denied_source_is_dropped_by_its_cached_refusal_and_counted_exactly() {
     assert_eq!(cached_drops(&bytecode), (1_000, 1_000 * frame.len() as u64));
     assert_eq!(bytecode.count(Reason::Denied), 1_001);
     let listed = |bytecode: &Bytecode| {
-        let tracked = bytecode.tables.tracked().unwrap();
+        let tracked = tracked::all(&bytecode.tables).unwrap();
         let [(found, bucket)] = tracked[..] else { panic!("{tracked:?}") };
         assert_eq!(found, source);
         (bucket.dropped_packets, bucket.dropped_bytes)

@@ -137,7 +137,7 @@ fn run(bytecode: &mut Bytecode, senders: &mut [Sender], one: u64, seed: u64) -> 
         let sender = &mut senders[index];
         now = clock.advance(time - now);
         if matches!(sender.habit, Habit::Below { .. }) && draw(EVICTED) == 0 {
-            sender.evictions += u64::from(bytecode.tables.buckets.remove(&sender.source).is_ok());
+            sender.evictions += u64::from(bytecode.tables.buckets.open_mut().unwrap().remove(&sender.source).is_ok());
         }
         sender.bound.advance(now);
         if bytecode.send(&sender.frame) == Verdict::Pass {

@@ -51,13 +51,13 @@ fn evictions_and_unrelated_rule_changes_do_not_change_verdicts() {
         bytecode.set_time(start);
         bytecode.forget();
         let idle = cell::Cell { packets: units(start), second: units(start), ..cell::Cell::default() };
-        bytecode.tables.front.set(0, idle, 0).unwrap();
+        bytecode.tables.front.open_mut().unwrap().set(0, idle, 0).unwrap();
         bytecode.set_default(&policy);
         let (mut model, mut now) = (Model::new(&policy, start), start);
         for (Arrival { gap, length }, (is_evicted, is_renewed)) in arrivals.into_iter().zip(disturbances) {
             now += gap;
             bytecode.set_time(now);
-            if is_evicted && bytecode.tables.buckets.remove(&source).is_ok() {
+            if is_evicted && bytecode.tables.buckets.open_mut().unwrap().remove(&source).is_ok() {
                 evicted.set(evicted.get() + 1);
             }
             if is_renewed {
@@ -92,23 +92,23 @@ pub(crate) fn stay_on_one_cpu() {
 
 /// Returns the sum of a counter over all CPUs.
 pub(crate) fn of_cpus(bytecode: &Bytecode, figure: impl Fn(&Cpu) -> u64) -> u64 {
-    bytecode.tables.cpus.get(&0, 0).unwrap().iter().map(figure).sum()
+    bytecode.tables.cpus.open().unwrap().get(&0, 0).unwrap().iter().map(figure).sum()
 }
 
 /// Returns the index of a source's cell.
 pub(crate) fn cell_of(bytecode: &Bytecode, source: &Source) -> u32 {
     let seed = bytecode.tables.control().unwrap().seed;
-    cell::index(source.hash(&seed), bytecode.tables.front.len())
+    cell::index(source.hash(&seed), bytecode.tables.front.open().unwrap().len())
 }
 
 /// Returns the cell of a source.
 pub(crate) fn cell_entry_of(bytecode: &Bytecode, source: &Source) -> cell::Cell {
-    bytecode.tables.front.get(&cell_of(bytecode, source), 0).unwrap()
+    bytecode.tables.front.open().unwrap().get(&cell_of(bytecode, source), 0).unwrap()
 }
 
 /// Returns addresses of 10.0.0.0/8 that share the last cell.
 pub(crate) fn sharing(bytecode: &Bytecode, count: usize) -> Vec<[u8; 4]> {
-    let (seed, cells) = (bytecode.tables.control().unwrap().seed, bytecode.tables.front.len());
+    let (seed, cells) = (bytecode.tables.control().unwrap().seed, bytecode.tables.front.open().unwrap().len());
     let is_in = |address: &[u8; 4]| cell::index(Source::v4(*address).hash(&seed), cells) == cells - 1;
     let found: Vec<_> = (0x0a00_0001..0x0b00_0000_u32).map(u32::to_be_bytes).filter(is_in).take(count).collect();
     assert_eq!(found.len(), count);
@@ -126,7 +126,7 @@ fn a_source_whose_state_has_the_largest_value_is_limited_as_usual() {
     let start = (largest - cost) / units(1);
     bytecode.set_time(start);
     let idle = cell::Cell { packets: units(start), second: units(start), ..cell::Cell::default() };
-    bytecode.tables.front.set(0, idle, 0).unwrap();
+    bytecode.tables.front.open_mut().unwrap().set(0, idle, 0).unwrap();
     bytecode.set_default(&policy);
     let source = [192, 0, 2, 1];
     // The cell takes the first packet, the source's bucket the second one.

@@ -3,6 +3,7 @@
 use std::thread;
 
 use ratelimit::dataplane::program::loader::Settings;
+use ratelimit::dataplane::readings::tracked;
 use ratelimit_common::{
     cells::dropped::Dropped,
     identity::source::Source,
@@ -35,7 +36,7 @@ fn offenders(settings: Settings, count: usize) -> (Bytecode, Vec<[u8; 4]>) {
 
 /// Returns dropped packets and bytes of a source as they are listed.
 fn listed(bytecode: &Bytecode, address: [u8; 4]) -> (u64, u64) {
-    let tracked = bytecode.tables.tracked().unwrap();
+    let tracked = tracked::all(&bytecode.tables).unwrap();
     let found = tracked.iter().find(|(source, _)| *source == Source::v4(address));
     found.map(|(_, bucket)| (bucket.dropped_packets, bucket.dropped_bytes)).unwrap()
 }
@@ -71,7 +72,7 @@ fn with_more_offenders_than_cached_refusals_all_are_dropped_and_few_refusals_are
     for (settings, count) in [(crate::settings(), 3), (limited, 2)] {
         let (bytecode, addresses) = offenders(settings, count);
         send_in_turns(&bytecode, &addresses, 1_600);
-        let displaced = of_cpus(&bytecode, |cpu| cpu.displaced);
+        let displaced = of_cpus(&bytecode, |cpu| cpu.displaced_refusals);
         assert!((50..=200).contains(&displaced), "{count} offenders: {displaced}");
     }
 }
@@ -135,10 +136,10 @@ fn a_full_drop_count_is_moved_to_the_bucket() {
     let (frame, source) = (frame(address), Source::v4(address));
     let length = frame.len() as u64;
     let mut cell = cell_entry_of(&bytecode, &source);
-    let noted = cell.notes.iter_mut().find(|noted| noted.dropped != 0).unwrap();
+    let noted = cell.refusals.iter_mut().find(|noted| noted.dropped != 0).unwrap();
     noted.dropped = before * Dropped::one(frame.len() as u32);
     let index = cell_of(&bytecode, &source);
-    bytecode.tables.front.set(index, cell, 0).unwrap();
+    bytecode.tables.front.open_mut().unwrap().set(index, cell, 0).unwrap();
     assert_eq!(listed(&bytecode, address), (before + 1, (before + 1) * length));
     for sent in 1..=3 {
         assert_eq!(bytecode.reason(&frame), Reason::OverPackets);
@@ -158,9 +159,10 @@ fn a_full_drop_count_without_a_bucket_is_discarded() {
     let frame = frame(address);
     bytecode.send(&frame);
     let mut cell = cell_entry_of(&bytecode, &source);
-    cell.notes[0].dropped = (1 << 23) * Dropped::one(frame.len() as u32);
-    bytecode.tables.front.set(cell_of(&bytecode, &source), cell, 0).unwrap();
+    cell.refusals[0].dropped = (1 << 23) * Dropped::one(frame.len() as u32);
+    let index = cell_of(&bytecode, &source);
+    bytecode.tables.front.open_mut().unwrap().set(index, cell, 0).unwrap();
     bytecode.repeat(&frame, 11);
     assert_eq!(bytecode.count(Reason::Denied), 12);
-    assert_eq!(Dropped(cell_entry_of(&bytecode, &source).notes[0].dropped).packets(), 10);
+    assert_eq!(Dropped(cell_entry_of(&bytecode, &source).refusals[0].dropped).packets(), 10);
 }

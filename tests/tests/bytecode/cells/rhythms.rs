@@ -60,7 +60,7 @@ fn play(bytecode: &mut Bytecode, rhythm: &Rhythm, least_burst: u64) -> Result<(u
     let off = |thousandths| Rate { amount: rate * thousandths, period: 1_000 * SECOND };
     let mut bound = Tokens::full(off(1_001), burst + 1, start);
     let mut least = Tokens::full(off(999), least_burst, start);
-    let passed = |bytecode: &Bytecode| bytecode.tables.counters.get(&(Reason::WithinLimit as u32), 0).unwrap();
+    let passed = |bytecode: &Bytecode| bytecode.tables.counters.of_reason(Reason::WithinLimit as u32).unwrap();
     let passed = |bytecode: &Bytecode| passed(bytecode).iter().map(|count| count.packets).sum::<u64>();
     let (first, mut count, mut expected) = (passed(bytecode), 0, 0);
     let mut clock = bytecode.clock();
@@ -106,7 +106,7 @@ fn on_the_coarse_clock_every_on_off_pattern_gets_at_most_its_limit_and_nearly_al
         let (passed, least) = play(&mut bytecode, &rhythm, rhythm.burst.saturating_sub(lost).max(1))?;
         prop_assert!(passed >= least, "{} of {}", passed, least);
         let slot = bytecode.tables.default_policy(ANY).unwrap();
-        let policy = bytecode.tables.policies.get(&slot, 0).unwrap();
+        let policy = bytecode.tables.policies.get(slot).unwrap();
         prop_assert_eq!(policy.flags & COARSE, COARSE);
         Ok(())
     });

@@ -1,6 +1,7 @@
 //! Sources without a rule for a service. All their traffic is charged to one bucket.
 
 use ratelimit::dataplane::program::loader::Settings;
+use ratelimit::dataplane::readings::tracked;
 use ratelimit_common::{buckets::bucket::Bucket, identity::source::Source, limits::limit::SECOND, reason::Reason};
 use ratelimit_tests::{Bytecode, Frame, per_second};
 
@@ -20,7 +21,7 @@ fn with_services(admissions: u64) -> Bytecode {
 
 /// Returns the bucket of the whole source as it is listed. No other bucket of it may have counted anything.
 fn listed(bytecode: &Bytecode) -> Bucket {
-    let mut tracked = bytecode.tables.tracked().unwrap();
+    let mut tracked = tracked::all(&bytecode.tables).unwrap();
     tracked.retain(|(_, bucket)| bucket.passed_packets + bucket.dropped_packets > 0);
     assert!(tracked.len() == 1 && tracked[0].0 == Source::v4(CHARGED), "{tracked:?}");
     tracked[0].1

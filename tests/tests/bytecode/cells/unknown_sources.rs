@@ -3,8 +3,8 @@
 use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::{
     cells::{
-        cached_refusal::{Note, Refusal},
-        cell::{self, Cell, Noted},
+        cached_refusal::{CachedRefusal, Refusal},
+        cell::{self, Cell, RefusalSlot},
         known_source::{CANDIDATE_KEPT, KEPT, KnownSource, SECONDS},
     },
     identity::source::Source,
@@ -65,7 +65,7 @@ fn is_known(bytecode: &Bytecode, address: [u8; 4]) -> bool {
 }
 
 fn all(bytecode: &Bytecode) -> Vec<KnownSource> {
-    let memory = bytecode.tables.front.iter().map(Result::unwrap);
+    let memory = bytecode.tables.front.open().unwrap().iter().map(Result::unwrap);
     memory.flat_map(|cell: Cell| cell.known().map(KnownSource)).collect()
 }
 
@@ -83,7 +83,7 @@ fn a_flood_from_forged_sources_gets_the_unknown_rate_and_no_forged_source_become
         assert_eq!(passed + bytecode.count(Reason::OverUnknown), 2 * unknown * seconds);
         assert_eq!(passed, of_cpus(&bytecode, |cpu| cpu.unknown_passed));
         let control = bytecode.tables.control().unwrap();
-        let batches = control.unknown_batch * bytecode.tables.cpus.get(&0, 0).unwrap().len() as u64;
+        let batches = control.unknown_batch * bytecode.tables.cpus.open().unwrap().get(&0, 0).unwrap().len() as u64;
         let most = unknown * seconds + unknown / 10 + batches;
         assert!(passed <= most, "{passed} of {most}");
         assert!(passed >= unknown * seconds * 99 / 100, "{passed} of {most}");
@@ -119,7 +119,7 @@ fn a_source_seen_in_three_seconds_is_never_refused_as_unknown() {
 
 /// Returns addresses of which at most two share a cell.
 fn two_in_a_cell(bytecode: &Bytecode, count: usize) -> Vec<[u8; 4]> {
-    let (seed, cells) = (bytecode.tables.control().unwrap().seed, bytecode.tables.front.len());
+    let (seed, cells) = (bytecode.tables.control().unwrap().seed, bytecode.tables.front.open().unwrap().len());
     let mut taken = vec![0; cells as usize];
     let has_room = |address: &[u8; 4]| {
         let taken = &mut taken[cell::index(Source::v4(*address).hash(&seed), cells) as usize];
@@ -204,11 +204,20 @@ fn leftover_cached_refusals_do_not_block_entries_of_known_sources() {
             action: DROP,
             amount: 0,
         };
-        let Note { until, check } = Note::new(refusal);
+        let CachedRefusal { until, check } = CachedRefusal::new(refusal);
         bytecode
             .tables
             .front
-            .set(0, Cell { notes: [Noted::default(), Noted { until, check, dropped: 1 }], ..Cell::default() }, 0)
+            .open_mut()
+            .unwrap()
+            .set(
+                0,
+                Cell {
+                    refusals: [RefusalSlot::default(), RefusalSlot { until, check, dropped: 1 }],
+                    ..Cell::default()
+                },
+                0,
+            )
             .unwrap();
         let address = [192, 0, 2, number as u8];
         make_known(&bytecode, &mut clock, &[address]);

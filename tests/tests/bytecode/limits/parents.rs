@@ -6,17 +6,24 @@ use proptest::{
     prelude::*,
     test_runner::{Config, TestRunner},
 };
+use ratelimit::dataplane::readings::tracked;
 use ratelimit::dataplane::{
     program::loader::Settings,
-    rules::spec::{ParentLimit, Scope, Terms},
+    rules::spec::{ParentLimit, RuleSpec, Scope},
 };
 use ratelimit_common::{
-    identity::source::{IPV4, IPV6, Source},
+    identity::{
+        parent::{IN_PREFIX, Parent},
+        source::{IPV4, IPV6, Source},
+    },
     limits::{
         limit::{Limit, Rate, SECOND},
-        policy::{IN_PREFIX, Meter, Parent, Policy},
+        policy::Policy,
     },
-    meters::gcra::{Answer, units},
+    meters::{
+        gcra::{Answer, units},
+        meter::Meter,
+    },
     reason::Reason,
 };
 use ratelimit_tests::{Bytecode, Frame, Verdict, per_second};
@@ -41,7 +48,7 @@ fn sources_of_a_prefix_share_the_parent_limit(front: Front) {
     let mut bytecode = load(front);
     let parents =
         vec![prefix(IPV4, 24, per_second(1, 10)), prefix(IPV6, 48, per_second(1, 20)), all(per_second(1, 25))];
-    bytecode.set("default", Terms { policy: per_second(1, 3), parents });
+    bytecode.set("default", RuleSpec { policy: per_second(1, 3), parents });
     let passed = |from: std::net::IpAddr| {
         (0..5).filter(|_| bytecode.send(&Frame::udp(from, 9).bytes()) == Verdict::Pass).count()
     };
@@ -54,7 +61,7 @@ fn sources_of_a_prefix_share_the_parent_limit(front: Front) {
 
 fn a_rule_with_only_a_parent_limits_sources(front: Front) {
     let mut bytecode = load(front);
-    bytecode.set("10.0.0.0/8", Terms { policy: Policy::UNLIMITED, parents: vec![all(per_second(1, 4))] });
+    bytecode.set("10.0.0.0/8", RuleSpec { policy: Policy::UNLIMITED, parents: vec![all(per_second(1, 4))] });
     let reasons = [1, 2, 3, 4, 5].map(|host| bytecode.reason(&Frame::udp([10, 0, 0, host], 9).bytes()));
     let within = Reason::WithinLimit;
     assert_eq!(reasons, [within, within, within, within, Reason::OverParent]);
@@ -107,9 +114,9 @@ fn every_verdict_matches_the_model_and_refused_packets_are_not_charged(front: Fr
         // A new network has no debt. The far parent covers several near parents.
         let base = *network.borrow() << 10;
         let parents = vec![prefix(IPV4, 24, near), prefix(IPV4, 22, far)];
-        bytecode.set("default", Terms { policy: own, parents });
+        bytecode.set("default", RuleSpec { policy: own, parents });
         let id = |wanted: &Policy| {
-            (0..).find(|slot| bytecode.tables.policies.get(&u32::from(*slot), 0).unwrap() == *wanted).unwrap()
+            (0..).find(|slot| bytecode.tables.policies.get(u32::from(*slot)).unwrap() == *wanted).unwrap()
         };
         let (near_id, far_id) = (id(&near), id(&far));
         let mut model = Model::default();
@@ -158,7 +165,7 @@ fn with_a_stopped_clock_exactly_the_parent_burst_passes(front: Front) {
     let mut bytecode = load(front);
     let burst = 50_000;
     let parents = vec![prefix(IPV4, 24, per_second(1, burst))];
-    bytecode.set("default", Terms { policy: per_second(1_000, 10_000_000), parents });
+    bytecode.set("default", RuleSpec { policy: per_second(1_000, 10_000_000), parents });
     let frames: Vec<_> = (0..THREADS).map(|host| Frame::udp([10, 0, 0, host], 9).bytes()).collect();
     let start = Barrier::new(frames.len());
     thread::scope(|scope| {
@@ -190,7 +197,7 @@ fn a_parent_is_not_charged_for_packets_that_the_next_parent_refuses(front: Front
     let mut bytecode = load(front);
     let (near, far) = (per_second(1_000, 1_000_000), per_second(1, 300));
     let parents = vec![prefix(IPV4, 24, near), prefix(IPV4, 16, far)];
-    bytecode.set("default", Terms { policy: Policy::UNLIMITED, parents });
+    bytecode.set("default", RuleSpec { policy: Policy::UNLIMITED, parents });
     let cost = near.packets.cost_of(1);
     let start = Barrier::new(4);
     for round in 0..=u8::MAX {
@@ -203,7 +210,7 @@ fn a_parent_is_not_charged_for_packets_that_the_next_parent_refuses(front: Front
                 });
             }
         });
-        let tracked = bytecode.tables.tracked().unwrap();
+        let tracked = tracked::all(&bytecode.tables).unwrap();
         let is_near = |key: &Source| key.parent != 0 && key.prefix == 24 && key.address()[1] == round;
         let (_, bucket) = tracked.iter().find(|(key, _)| is_near(key)).unwrap();
         assert_eq!((bucket.packets - units(SECOND)) / cost, 300, "round {round}");

@@ -40,7 +40,7 @@ fn verdicts_are_the_models(cells: u32) -> Result<u64, String> {
             bytecode.forget();
             bytecode.set_default(&policy);
             let idle = cell::Cell { packets: units(start), second: units(start), ..cell::Cell::default() };
-            bytecode.tables.front.set(0, idle, 0).unwrap();
+            bytecode.tables.front.open_mut().unwrap().set(0, idle, 0).unwrap();
         }
         let (mut model, mut now) = (Model::new(&policy, start), start);
         for (number_of_arrival, Arrival { gap, length }) in arrivals.into_iter().enumerate() {

@@ -111,7 +111,7 @@ fn with_two_limits_a_refusal_by_one_does_not_charge_the_other(front: Front) {
     let both = limit.policy().unwrap();
     // The bytes run out when half of the packets are spent.
     let mut fewer_bytes = both;
-    fewer_bytes.second.capacity /= 2;
+    fewer_bytes.second.burst /= 2;
     for host in 0..250 {
         bytecode.forget();
         let before = bytecode.count(Reason::WithinLimit);

@@ -1,6 +1,9 @@
 //! Bans of sources that exceed their limit.
 
-use ratelimit::dataplane::{program::loader::Settings, rules::list};
+use ratelimit::dataplane::{
+    program::loader::Settings,
+    rules::{batch, list},
+};
 use ratelimit_common::{
     identity::source::Source,
     limits::{
@@ -42,13 +45,19 @@ fn exceed(bytecode: &Bytecode, address: [u8; 4]) {
 fn fill(bytecode: &mut Bytecode, expires: u64) {
     let ban = Rule { policy: BANNED_ID, prefix: 32, origin: BANNED, reserved: 0, expires };
     for number in 0..names::BANS_MAX {
-        bytecode.tables.bans.insert(Source::v4((0x0a00_0000 + number).to_be_bytes()), ban, 0).unwrap();
+        bytecode
+            .tables
+            .bans
+            .open_mut()
+            .unwrap()
+            .insert(Source::v4((0x0a00_0000 + number).to_be_bytes()), ban, 0)
+            .unwrap();
     }
 }
 
 /// Returns how many ban events the program has written.
 fn ban_events(bytecode: &Bytecode) -> usize {
-    bytecode.tables.events.iter().filter(|event| event.as_ref().unwrap().kind == event::BANNED).count()
+    bytecode.tables.events.open().unwrap().iter().filter(|event| event.as_ref().unwrap().kind == event::BANNED).count()
 }
 
 /// Returns a program with a limit of DNS, and a DNS packet of a banned source.
@@ -99,7 +108,7 @@ fn lifting_a_ban_or_setting_a_rule_applies_to_the_next_packet(front: Front) {
             bytecode.set(target, Policy::ALLOWED);
             Reason::Allowed
         } else {
-            list::delete(&mut bytecode.tables, target.parse().unwrap()).unwrap();
+            batch::delete(&mut bytecode.tables, target.parse().unwrap()).unwrap();
             Reason::WithinLimit
         };
         assert_eq!(bytecode.reason(&frame(ADDRESS)), expected);
@@ -114,7 +123,7 @@ fn lifting_a_ban_keeps_the_rule_of_the_source(front: Front) {
     exceed(&bytecode, ADDRESS);
     bytecode.set_time(2 * SECOND);
     assert_eq!(bytecode.reason(&frame(ADDRESS)), Reason::Banned);
-    list::lift_ban(&mut bytecode.tables, target).unwrap();
+    batch::lift_ban(&mut bytecode.tables, target).unwrap();
     assert_eq!(bytecode.reason(&frame(ADDRESS)), Reason::WithinLimit);
     assert!(bytecode.tables.bans().unwrap().is_empty());
     assert!(list::get(&bytecode.tables, target).unwrap().is_some(), "the limit was removed with the ban");

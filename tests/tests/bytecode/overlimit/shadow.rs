@@ -1,6 +1,7 @@
 //! Shadow: packets over a limit pass and are counted as would-be drops.
 
 use ratelimit::dataplane::program::loader::Settings;
+use ratelimit::dataplane::readings::tracked;
 use ratelimit_common::{
     buckets::bucket::IN_SHADOW,
     identity::source::Source,
@@ -36,7 +37,7 @@ fn in_shadow(bytecode: &Bytecode, reason: Reason) -> u64 {
 
 /// Returns dropped packets of the source as commands list them.
 fn dropped(bytecode: &Bytecode) -> u64 {
-    let tracked = bytecode.tables.tracked().unwrap();
+    let tracked = tracked::all(&bytecode.tables).unwrap();
     tracked.iter().find(|(source, _)| *source == Source::v4(ADDRESS)).unwrap().1.dropped_packets
 }
 

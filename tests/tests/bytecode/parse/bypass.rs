@@ -5,7 +5,7 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
-use ratelimit::dataplane::{program::loader::Settings, rules::list};
+use ratelimit::dataplane::{program::loader::Settings, rules::batch};
 use ratelimit_common::{
     limits::{
         limit::{Limit, Rate, SECOND},
@@ -59,7 +59,7 @@ fn every_way() -> [Settings; 3] {
 }
 
 fn set(bytecode: &mut Bytecode, target: &str, policy: Policy) {
-    list::set(&mut bytecode.tables, target.parse().unwrap(), &policy.into(), None, COMMAND).unwrap();
+    batch::set(&mut bytecode.tables, target.parse().unwrap(), &policy.into(), None, COMMAND).unwrap();
 }
 
 /// Sets a limit that no packet reaches, for every service.

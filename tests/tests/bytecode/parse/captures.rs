@@ -6,9 +6,10 @@ use std::{
 };
 
 use etherparse::{IpNumber, Ipv6ExtensionSlice, LaxNetSlice, LaxSlicedPacket, TcpHeaderSlice, UdpHeaderSlice};
+use ratelimit::dataplane::readings::tracked;
 use ratelimit::dataplane::{
     program::loader::Settings,
-    rules::{list, services::Services, target::Target},
+    rules::{batch, services::Services, target::Target},
 };
 use ratelimit_common::{
     identity::{
@@ -89,7 +90,7 @@ fn limit_each(bytecode: &mut Bytecode, counts: &Counts) {
     services.sort_by_key(|(_, packets)| std::cmp::Reverse(*packets));
     let huge = per_second(100_000_000, 1_000_000);
     for (service, _) in services.into_iter().take(MOST_SERVICES) {
-        list::set(&mut bytecode.tables, Target::DEFAULT.of(service), &huge.into(), None, COMMAND).unwrap();
+        batch::set(&mut bytecode.tables, Target::DEFAULT.of(service), &huge.into(), None, COMMAND).unwrap();
     }
 }
 
@@ -132,7 +133,7 @@ fn every_captured_frame_is_counted_for_the_source_and_service_that_etherparse_fi
             };
             assert_eq!(reason, expected, "{name}, frame {number}");
         }
-        let tracked = bytecode.tables.tracked().unwrap().into_iter().map(|(source, bucket)| {
+        let tracked = tracked::all(&bytecode.tables).unwrap().into_iter().map(|(source, bucket)| {
             assert_eq!((bucket.dropped_packets, bucket.dropped_bytes), (0, 0), "{name}, {source:?}");
             (source, Count { packets: bucket.passed_packets, bytes: bucket.passed_bytes })
         });

@@ -2,7 +2,7 @@
 
 use ratelimit_tests::{
     differential::{Differential, on_host},
-    disagreement::expected,
+    expected::expected,
     generate::Generator,
     reference::reference,
 };

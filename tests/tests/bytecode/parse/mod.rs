@@ -9,7 +9,7 @@ use std::net::Ipv6Addr;
 
 use ratelimit::dataplane::{
     program::loader::Settings,
-    rules::{list, target::Target},
+    rules::{batch, target::Target},
 };
 use ratelimit_common::{limits::policy::Policy, reason::Reason, rules::rule::COMMAND};
 use ratelimit_tests::{Bytecode, EXTENSIONS, Frame, Wrap, framed};
@@ -20,7 +20,7 @@ fn denying_everything() -> Bytecode {
 
 fn denying_with(settings: Settings) -> Bytecode {
     let mut bytecode = Bytecode::with(settings);
-    list::set(&mut bytecode.tables, Target::DEFAULT, &Policy::DENIED.into(), None, COMMAND).unwrap();
+    batch::set(&mut bytecode.tables, Target::DEFAULT, &Policy::DENIED.into(), None, COMMAND).unwrap();
     bytecode
 }
 

@@ -2,20 +2,27 @@
 
 use std::{net::Ipv6Addr, time::Duration};
 
-use ratelimit::dataplane::{
-    program::loader::Settings,
-    rules::{list, target::Target},
-    sys::host,
+use aya::maps::lpm_trie::Key;
+use ratelimit::{
+    dataplane::{
+        program::loader::Settings,
+        rules::{batch, list, resolve, target::Target},
+        sys::host,
+    },
+    text::prefix::Prefix,
 };
 use ratelimit_common::{
-    identity::source::Source,
+    identity::{
+        class::{ANY, Classes},
+        source::{IPV4, Source},
+    },
     limits::{
         limit::{Limit, Rate, SECOND},
-        policy::Policy,
+        policy::{ALLOWED_ID, Policy},
     },
     maps::names,
     reason::Reason,
-    rules::rule::COMMAND,
+    rules::rule::{COMMAND, Rule},
 };
 use ratelimit_tests::{Bytecode, Frame, Verdict, per_second};
 
@@ -83,7 +90,7 @@ fn an_expired_rule_gives_way_to_the_wider_rule_on_time(front: Front) {
     bytecode.set("192.0.2.0/24", Policy::ALLOWED);
     for (target, seconds) in [("192.0.2.0/25", 60), ("192.0.2.7", 30)] {
         let target: Target = target.parse().unwrap();
-        list::set(&mut bytecode.tables, target, &Policy::DENIED.into(), Some(Duration::from_secs(seconds)), COMMAND)
+        batch::set(&mut bytecode.tables, target, &Policy::DENIED.into(), Some(Duration::from_secs(seconds)), COMMAND)
             .unwrap();
     }
     let set_by = host::now();
@@ -97,6 +104,27 @@ fn an_expired_rule_gives_way_to_the_wider_rule_on_time(front: Front) {
     ] {
         bytecode.set_time(time);
         assert_eq!(bytecode.reason(&frame), reason, "{} s", (time - begin) / SECOND);
+    }
+}
+
+/// Expired rules stay in the map until a command removes them. The program and the user side skip any number of them.
+fn any_number_of_expired_prefixes_inside_each_other_is_skipped(front: Front) {
+    let mut bytecode = Bytecode::with(front.settings());
+    for (address, all, longest) in [("192.0.2.7", "0.0.0.0/0", 31), ("2001:db8::7", "::/0", 64)] {
+        let prefix: Prefix = address.parse().unwrap();
+        let frame = if prefix.source().family == IPV4 { v4(address) } else { v6(address) };
+        bytecode.set(all, Policy::DENIED);
+        let ended = Rule { policy: ALLOWED_ID, prefix: 0, origin: COMMAND, reserved: 0, expires: 1 };
+        for bits in 1..=longest {
+            let (key_bits, data) = prefix.source().prefix_key(bits);
+            let ended = Rule { prefix: bits, ..ended };
+            bytecode.tables.prefix_rules.open_mut().unwrap().insert(&Key::new(key_bits, data), ended, 0).unwrap();
+            bytecode.tables.renew().unwrap();
+            bytecode.set_time(host::now());
+            assert_eq!(bytecode.reason(&frame), Reason::Denied, "{bits} expired prefixes");
+            let spec = resolve::of_address(&bytecode.tables, &prefix, Classes::from(ANY)).unwrap();
+            assert_eq!(spec.policy, Policy::DENIED, "{bits} expired prefixes");
+        }
     }
 }
 
@@ -191,10 +219,10 @@ fn more_limits_than_policy_slots_are_refused_and_freed_slots_are_reused(front: F
     let mut bytecode = Bytecode::with(front.settings());
     let mut all = 0;
     let refused = (1..=names::POLICIES_MAX).find_map(|number| {
-        // Written directly, because `list::set` would read all earlier slots.
+        // Written directly, because `batch::set` would read all earlier slots.
         let policy = per_second(u64::from(number), 1);
         if number < names::POLICIES_MAX - 8 {
-            bytecode.tables.policies.set(number + 2, policy, 0).unwrap();
+            bytecode.tables.policies.set(number + 2, &policy).unwrap();
             let rule = ratelimit_common::rules::rule::Rule {
                 policy: number + 2,
                 prefix: 32,
@@ -202,12 +230,12 @@ fn more_limits_than_policy_slots_are_refused_and_freed_slots_are_reused(front: F
                 reserved: 0,
                 expires: ratelimit_common::rules::rule::NEVER,
             };
-            bytecode.tables.source_rules.insert(Source::v4(number.to_be_bytes()), rule, 0).unwrap();
+            bytecode.tables.source_rules.open_mut().unwrap().insert(Source::v4(number.to_be_bytes()), rule, 0).unwrap();
             all += 1;
             return None;
         }
         let target = std::net::Ipv4Addr::from(number).to_string().parse().unwrap();
-        match list::set(&mut bytecode.tables, target, &policy.into(), None, COMMAND) {
+        match batch::set(&mut bytecode.tables, target, &policy.into(), None, COMMAND) {
             Ok(()) => all += 1,
             Err(error) => return Some(error.to_string()),
         }
@@ -218,7 +246,7 @@ fn more_limits_than_policy_slots_are_refused_and_freed_slots_are_reused(front: F
     bytecode.delete("0.0.0.5");
     bytecode.set("192.0.2.1", per_second(77_777, 1));
     let listed = list::get(&bytecode.tables, "192.0.2.1".parse().unwrap()).unwrap().unwrap();
-    assert_eq!(listed.terms.policy, per_second(77_777, 1));
+    assert_eq!(listed.spec.policy, per_second(77_777, 1));
 }
 
 with_and_without_cells!(
@@ -226,6 +254,7 @@ with_and_without_cells!(
     a_changed_rule_applies_to_the_next_packet_of_a_tracked_source,
     a_larger_limit_caps_the_debt_of_a_smaller_one,
     an_expired_rule_gives_way_to_the_wider_rule_on_time,
+    any_number_of_expired_prefixes_inside_each_other_is_skipped,
     ipv6_addresses_of_one_prefix_are_one_source,
     each_link_local_address_is_a_separate_source,
     part_of_an_ipv6_prefix_with_its_own_rule_is_a_separate_source,

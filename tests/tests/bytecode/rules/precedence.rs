@@ -8,7 +8,7 @@ use proptest::{
 };
 use ratelimit::dataplane::{
     program::loader::Settings,
-    rules::{list, services::Services, spec::Terms, target::Target},
+    rules::{batch, list, services::Services, spec::RuleSpec, target::Target},
 };
 use ratelimit_common::{
     identity::service::{Service, Transport},
@@ -131,13 +131,13 @@ fn check(front: Front, world: &World) {
     let outcome = runner.run(&(rules(world), packets), |(rules, packets)| {
         let mut bytecode = loaded.borrow_mut();
         for rule in list::list(&bytecode.tables).unwrap() {
-            list::delete(&mut bytecode.tables, rule.target).unwrap();
+            batch::delete(&mut bytecode.tables, rule.target).unwrap();
         }
         prop_assert!(Services::read(&bytecode.tables).unwrap().is_empty());
         bytecode.forget();
         for ((prefix, service), policy) in &rules {
             let target = Target { sources: world.prefixes[*prefix].0.parse().unwrap(), service: SERVICES[*service] };
-            list::set(&mut bytecode.tables, target, &Terms::from(*policy), None, COMMAND).unwrap();
+            batch::set(&mut bytecode.tables, target, &RuleSpec::from(*policy), None, COMMAND).unwrap();
         }
         let mut passed: HashMap<(u128, Service), u64> = HashMap::new();
         for (address, packet) in packets {

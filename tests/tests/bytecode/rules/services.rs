@@ -4,7 +4,7 @@ use aya::maps::lpm_trie::Key;
 use ratelimit::dataplane::{
     Error,
     program::loader::Settings,
-    rules::{list, services::Services, target::Target},
+    rules::{batch, list, services::Services, target::Target},
 };
 use ratelimit_common::{
     identity::source::Source,
@@ -97,7 +97,7 @@ fn more_services_than_classes_are_refused_and_unused_classes_are_reused(front: F
         bytecode.set(&format!("10.0.0.0/8 udp/{port}"), Policy::DENIED);
     }
     let target: Target = "10.0.0.0/8 udp/256".parse().unwrap();
-    let refused = list::set(&mut bytecode.tables, target, &Policy::DENIED.into(), None, COMMAND);
+    let refused = batch::set(&mut bytecode.tables, target, &Policy::DENIED.into(), None, COMMAND);
     assert!(matches!(refused, Err(Error::TooManyServices(255))), "{refused:?}");
     assert_eq!(bytecode.reason(&Frame::udp(SOURCE, 256).bytes()), Reason::WithinLimit);
     bytecode.delete("10.0.0.0/8 udp/7");
@@ -124,7 +124,7 @@ fn a_new_service_keeps_its_class_while_expired_rules_are_removed(front: Front) {
     let ended = Rule { policy: DENIED_ID, prefix: 24, origin: COMMAND, reserved: 0, expires: 1 };
     for number in 0..names::PREFIX_RULES_MAX {
         let (bits, data) = Source::v4((number << 8).to_be_bytes()).prefix_key(24);
-        bytecode.tables.prefix_rules.insert(&Key::new(bits, data), ended, 0).unwrap();
+        bytecode.tables.prefix_rules.open_mut().unwrap().insert(&Key::new(bits, data), ended, 0).unwrap();
     }
     bytecode.set("10.0.0.0/8 udp/53", Policy::DENIED);
     assert_eq!(list::list(&bytecode.tables).unwrap().len(), 1);

@@ -35,7 +35,7 @@ fn every_refusal_writes_an_event_or_counts_as_left_out() {
             });
         }
     });
-    let written = bytecode.tables.events_written.get(&0, 0).unwrap();
+    let written = bytecode.tables.events_written.open().unwrap().get(&0, 0).unwrap();
     assert_eq!(written.events + written.left_out, u64::from(THREADS) * u64::from(SOURCES));
     // With a stopped clock, at most one second's events are written.
     assert!((1..=PER_SECOND).contains(&written.events), "{written:?}");
@@ -49,7 +49,7 @@ fn a_refusal_after_a_removed_deny_writes_an_event() {
     bytecode.set_default(&Limit { packets: Some(hourly), burst: Some(1), ..Limit::default() }.policy().unwrap());
     bytecode.set_time(SECOND);
     let frame = Frame::udp([10, 0, 0, 1], 9).bytes();
-    let events = |bytecode: &Bytecode| bytecode.tables.events_written.get(&0, 0).unwrap().events;
+    let events = |bytecode: &Bytecode| bytecode.tables.events_written.open().unwrap().get(&0, 0).unwrap().events;
     bytecode.set("10.0.0.1", Policy::DENIED);
     assert_eq!((bytecode.repeat(&frame, 3), events(&bytecode)), (Verdict::Drop, 0));
     bytecode.delete("10.0.0.1");

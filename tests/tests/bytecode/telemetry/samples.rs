@@ -1,6 +1,7 @@
 //! Counters of each source, exact or sampled.
 
 use ratelimit::dataplane::program::loader::Settings;
+use ratelimit::dataplane::readings::tracked;
 use ratelimit_common::{
     buckets::bucket::Bucket,
     identity::source::Source,
@@ -17,7 +18,7 @@ const PACKETS: u64 = 100_000;
 
 /// Returns the only tracked source, if there is one.
 fn listed(bytecode: &Bytecode) -> Option<Bucket> {
-    let tracked = bytecode.tables.tracked().unwrap();
+    let tracked = tracked::all(&bytecode.tables).unwrap();
     assert!(tracked.len() <= 1, "{tracked:?}");
     tracked.first().map(|(source, bucket)| {
         assert_eq!(*source, Source::v4(ADDRESS));

@@ -19,9 +19,9 @@ fn attach_without_a_rate_observes_and_prints_that() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     let text = ratelimit.ok("attach eth0");
-    assert!(text.starts_with("eth0: attached, native\ndefault: no limit, only observing"), "{text}");
+    assert!(text.starts_with("eth0: attached, native\ndefault: no limit, packets are only counted"), "{text}");
     // The hint about unknown sources appears once, if the option is missing.
-    let hint = "unknown sources: not limited (`attach --unknown RATE` holds floods from forged addresses)\n";
+    let hint = "unknown sources: not limited (against floods from forged addresses: `attach --unknown RATE`)\n";
     assert!(text.ends_with(hint) && !ratelimit.ok("attach eth0").contains("unknown"), "{text}");
     Flood::of(Frame::udp([10, 9, 0, 66], 9)).send(&sandbox, 50_000);
     let status = ratelimit.json("status");
@@ -94,10 +94,10 @@ fn attach_prints_which_rules_were_kept() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0");
-    assert_eq!(ratelimit.ok("deny add 10.1.1.1 --for 10m"), "10.1.1.1: deny, ends in 10m\n");
+    assert_eq!(ratelimit.ok("deny add 10.1.1.1 --for 10m"), "10.1.1.1: deny, expires in 10m\n");
     assert_eq!(
         ratelimit.ok("limit set 10.1.1.1 --packets 5/s --for 2h"),
-        "10.1.1.1: 5/s per source, burst 5, ends in 2h (instead of: deny, which does not come back)\n"
+        "10.1.1.1: 5/s per source, burst 5, expires in 2h (replaced: deny, which does not return when this rule expires)\n"
     );
     assert_eq!(ratelimit.json("allow add 10.1.1.1")["replaced"], "5/s");
     ratelimit.ok("detach eth0");

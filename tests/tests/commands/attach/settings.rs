@@ -18,7 +18,7 @@ fn invalid_settings_are_refused() {
         ("attach eth0 --unknown 0/s", per_second),
         ("attach eth0 --unknown 1/h", per_second),
         ("attach eth0 --unknown some", "expected packets per s, m, h or d"),
-        ("attach eth0 --front off --unknown 1k/s", "--unknown needs the cells that --front off leaves away"),
+        ("attach eth0 --front off --unknown 1k/s", "--unknown needs cells, which --front off removes"),
         ("attach eth0 --replies 0/s", per_second),
         ("attach eth0 --replies 1/h", per_second),
         ("attach eth0 --replies some", "expected packets per s, m, h or d"),
@@ -94,7 +94,7 @@ fn attach_names_the_default_limit_that_it_replaces() {
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0 --packets 5/s --parent all=1k/s");
     let text = ratelimit.ok("attach eth0 --packets 6/s");
-    assert!(text.contains("\ndefault: 6/s per source, burst 6 (instead of: 5/s, all=1000/s)\n"), "{text}");
+    assert!(text.contains("\ndefault: 6/s per source, burst 6 (replaced: 5/s, all=1000/s)\n"), "{text}");
     for words in ["attach eth0 --packets 6/s", "attach eth0"] {
         let text = ratelimit.ok(words);
         assert!(text.ends_with("\ndefault: 6/s per source, burst 6\n"), "{words}: {text}");
@@ -109,14 +109,14 @@ fn changed_settings_apply_at_once_and_persist() {
     ratelimit.ok("attach eth0");
     assert_eq!(settings(&ratelimit), [json!(null), json!(true), json!(10_000), json!(100)]);
     let text = ratelimit.ok("attach eth0 --unknown 5k/s --sample off");
-    assert!(text.ends_with("\nunknown sources: 5000/s together\nsamples: off\n"), "{text}");
+    assert!(text.ends_with("\nunknown sources: 5000/s in total\nsamples: off\n"), "{text}");
     assert_eq!(settings(&ratelimit), [json!(5_000), json!(false), json!(10_000), json!(100)]);
     ratelimit.ok("attach eth0 --admissions 60/m");
     assert_eq!(settings(&ratelimit), [json!(5_000), json!(false), json!(1), json!(100)]);
     ratelimit.ok("attach eth0 --unknown off --sample on");
     assert_eq!(settings(&ratelimit), [json!(null), json!(true), json!(1), json!(100)]);
     let text = ratelimit.ok("attach eth0 --replies 5/s");
-    assert!(text.ends_with("\nanswers to rejected packets: 5/s together\n"), "{text}");
+    assert!(text.ends_with("\nanswers to rejected packets: 5/s in total\n"), "{text}");
     assert_eq!(settings(&ratelimit)[3], 5);
     let text = ratelimit.ok("attach eth0 --replies off");
     assert!(text.ends_with("\nanswers to rejected packets: none\n"), "{text}");

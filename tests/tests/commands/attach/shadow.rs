@@ -3,7 +3,7 @@
 use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox};
 use serde_json::json;
 
-const ON: &str = "shadow: every packet passes, and is counted as what would have become of it";
+const ON: &str = "shadow mode: every packet passes, and drops are only counted";
 
 #[test]
 fn shadow_is_printed_persists_and_can_be_switched_off() {
@@ -12,14 +12,14 @@ fn shadow_is_printed_persists_and_can_be_switched_off() {
     let everything = || ratelimit.json("status")["shadow"]["everything"].clone();
     let text = ratelimit.ok("attach --shadow eth0 --packets 5/s");
     assert!(text.contains(&format!("default: 5/s per source, burst 5\n{ON}\n")), "{text}");
-    let in_status = format!("\n{ON} (`attach --shadow=off` enforces)\n");
+    let in_status = format!("\n{ON} (to enforce: `attach --shadow=off`)\n");
     for words in ["attach eth0", "limit set default --packets 6/s --algorithm sliding-log", "limit del default"] {
         ratelimit.ok(words);
         assert_eq!(everything(), json!(true), "{words}");
         assert!(ratelimit.ok("status").contains(&in_status), "{words}");
     }
     let text = ratelimit.ok("attach eth0 --shadow=off");
-    assert!(text.contains("\nshadow: off, limits and denies are enforced\n"), "{text}");
+    assert!(text.contains("\nshadow mode: off, limits and denies are enforced\n"), "{text}");
     assert!(everything() == json!(false) && !ratelimit.ok("status").contains("shadow"));
     assert!(ratelimit.ok("attach eth0 --shadow=on").contains(ON));
     assert_eq!(everything(), json!(true));

@@ -25,7 +25,7 @@ fn the_first_attach_allows_the_peer_of_the_ssh_session() {
         output.stdout
     };
     let text = through_ssh("attach eth0 --packets 1/h --burst 1", "10.9.0.5");
-    assert!(text.contains("10.9.0.5: allowed, because this SSH session comes from it"), "{text}");
+    assert!(text.contains("10.9.0.5: allowed, because it is the address of this SSH session"), "{text}");
     Flood::of(Frame::syn([10, 9, 0, 5], 22)).send(&sandbox, 100);
     assert_eq!(ratelimit.json("status")["reasons"]["allowed"]["packets"], 100);
     assert_eq!(
@@ -119,7 +119,7 @@ fn changes_that_expose_an_ssh_session_to_a_deny_are_refused() {
     };
     let refused = |words: &str, fate: &str| {
         let line = format!(
-            "ratelimit: this SSH session comes from 10.9.0.5, which would be {fate}: nothing was changed, --force does it all the same\n"
+            "ratelimit: this SSH session comes from 10.9.0.5, which would be {fate}: nothing was changed, --force does it anyway\n"
         );
         assert_eq!(through_ssh(words), (2, line), "{words}");
     };
@@ -128,7 +128,7 @@ fn changes_that_expose_an_ssh_session_to_a_deny_are_refused() {
     refused("limit set 10.9.0.0/24 --packets 1/d", "limited to 1/d per source, burst 1");
     refused("limit set 10.9.0.0/25 --packets 1/d", "limited to 1/d per source, burst 1");
     refused("limit set 10.9.0.0/24 --service tcp/22 --packets 1/d", "limited to 1/d per source, burst 1");
-    refused("limit set 10.9.0.0/24 --parent all=1/d", "limited to no limit per source; together all=1/d");
+    refused("limit set 10.9.0.0/24 --parent all=1/d", "limited to no limit per source; parents all=1/d");
     refused("deny add 10.9.0.0/24 --service tcp", "denied");
     accepted("limit set 10.9.0.5 --packets 1000/s --force");
     accepted("deny add 10.9.0.0/24");

@@ -60,7 +60,7 @@ fn an_unconfirmed_new_instance_is_removed_with_its_rules() {
     let ratelimit = Ratelimit::new(&sandbox);
     let text = ratelimit.ok("attach eth0 --packets 7/s --confirm 1s");
     assert!(text.starts_with("eth0: attached, native\ndefault: 7/s"), "{text}");
-    assert!(text.ends_with("all of this is taken back in 1s, unless `ratelimit confirm` comes before\n"), "{text}");
+    assert!(text.ends_with("everything is undone in 1s, unless `ratelimit confirm` comes first\n"), "{text}");
     until("detached", || sandbox.pins().is_empty());
     assert!(!sandbox.ip("link show eth0").contains("xdp"));
     until("gone", || is_over(&sandbox));
@@ -76,8 +76,8 @@ fn an_unconfirmed_new_instance_is_removed_with_its_rules() {
     assert_eq!(status["confirm_within_seconds"], 3_600);
     assert!(is_waiting(&ratelimit));
     let text = ratelimit.ok("status");
-    assert!(text.contains("\nan attach is taken back in 59m"), "{text}");
-    assert_eq!(ratelimit.ok("confirm"), "confirmed: the attach stays\n");
+    assert!(text.contains("\nthe last attach is undone in 59m"), "{text}");
+    assert_eq!(ratelimit.ok("confirm"), "confirmed: the changes of `attach` stay\n");
     until("gone", || is_over(&sandbox));
     assert_eq!(ratelimit.json("status").get("confirm_within_seconds"), None);
     assert_eq!(ratelimit.json("limit list")[0]["packets"], "7/s");
@@ -209,7 +209,7 @@ fn invalid_uses_of_confirm_are_refused() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     let output = ratelimit.run("confirm");
-    assert_eq!((output.status, output.stdout.as_str()), (1, "no attach waits to be confirmed\n"));
+    assert_eq!((output.status, output.stdout.as_str()), (1, "no `attach` waits for a confirmation\n"));
     let output = ratelimit.run("confirm --json");
     assert_eq!((output.status, output.stdout.as_str()), (1, "{\"confirmed\":false}\n"));
     for time in ["0s", "2d", "25h", "60", "soon"] {
@@ -225,7 +225,7 @@ fn invalid_uses_of_confirm_are_refused() {
     ratelimit.ok("attach eth0 --confirm 1d");
     assert_eq!(
         ratelimit.fails("attach eth0 --packets 5/s --confirm 1s"),
-        "ratelimit: an attach waits for `ratelimit confirm` already: confirm that one first, or let it be taken back"
+        "ratelimit: another attach waits for its confirmation: run `ratelimit confirm` first, or wait until that attach is undone"
     );
     assert!(ratelimit.json("limit list").as_array().unwrap().is_empty());
     // A new instance in its place is a different one, and no waiter belongs to it.
@@ -259,7 +259,7 @@ fn a_very_long_answer_is_not_read_forever() {
     let _ = stream.write_all(&[b' '; 5_000]);
     let mut answer = String::new();
     let _ = stream.read_to_string(&mut answer);
-    assert!(answer.contains("does not know this request"), "{answer}");
+    assert!(answer.contains("unknown request"), "{answer}");
     ratelimit.ok("confirm");
     ratelimit.ok("detach --all");
 }

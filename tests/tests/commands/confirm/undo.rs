@@ -103,7 +103,7 @@ fn the_undo_waits_for_another_command_and_then_completes() {
     kill_process(waiter(&sandbox), Signal::TERM).unwrap();
     until("free", || !sandbox.ip("link show eth1").contains("xdp"));
     let line = line(&log);
-    let expected = ": nobody confirmed an attach: all but its interfaces is taken back when another command at /sys/fs/bpf/ratelimit ends";
+    let expected = ": an attach was not confirmed: its interfaces are undone now, and the rest when another command at /sys/fs/bpf/ratelimit ends";
     assert!(line.starts_with("<28>ratelimit[") && line.ends_with(expected), "{line}");
     assert!(sandbox.ip("link show eth0").contains("xdp"));
     assert!(!is_over(&sandbox));
@@ -150,7 +150,7 @@ fn the_undo_reports_failures_and_undoes_the_rest() {
     ratelimit.ok("attach eth0 --capacity off");
     take_back(&sandbox);
     let line = line(&log);
-    let expected = ": nobody confirmed an attach, and not all of it could be taken back: the default limit: no interface has a capacity";
+    let expected = ": an attach was not confirmed, and could not be undone completely: the default limit: no interface has a capacity";
     assert!(line.starts_with("<27>ratelimit[") && line.contains(expected), "{line}");
     assert_eq!(ratelimit.json("limit list")[0]["packets"], "8/s");
     assert_eq!(ratelimit.json("status")["unknown"], json!(null));

@@ -8,9 +8,10 @@ use super::{about, cpus, paragraphs};
 fn a_missing_interface_is_named_with_the_existing_ones() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
-    let line = "error eth7, interface: there is none of this name: this network namespace has lo, eth0\nNothing can be attached to it.";
+    let line =
+        "error eth7, interface: no such interface: this network namespace has lo, eth0\n`ratelimit attach` would fail.";
     assert_eq!(about(&ratelimit, "eth7", "eth7, interface"), line);
-    let note = "note interface: none was looked at\nNone was named, and none here is seen to be attached. What hurts depends on the interface most of all.\nmend: ratelimit doctor IFACE";
+    let note = "note interface: no interface was examined\nNo interface was named, and none here is attached. Most problems depend on the interface.\nfix: ratelimit doctor IFACE";
     assert_eq!(about(&ratelimit, "", "interface"), note);
 }
 
@@ -19,10 +20,10 @@ fn an_interface_that_is_down_or_without_carrier_is_reported() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     sandbox.ip("link add wan0 type veth peer name far0");
-    let down = "warning wan0, link: down\nNo packet arrives.\nmend: ip link set wan0 up";
+    let down = "warning wan0, link: down\nNo packet arrives.\nfix: ip link set wan0 up";
     assert_eq!(about(&ratelimit, "wan0", "wan0, link"), down);
     sandbox.ip("link set wan0 up");
-    let alone = "warning wan0, link: up, but without a carrier\nNo packet arrives: no cable, or the other end is down.\nmend: ip -details link show wan0";
+    let alone = "warning wan0, link: up, but without a carrier\nNo packet arrives. The cable is missing, or the other end is down.\nfix: ip -details link show wan0";
     assert_eq!(about(&ratelimit, "wan0", "wan0, link"), alone);
     sandbox.ip("link set far0 up");
     assert_eq!(about(&ratelimit, "wan0", "wan0, link"), "ok wan0, link: up");
@@ -35,12 +36,12 @@ fn generic_mode_is_reported_when_the_driver_supports_native() {
     ratelimit.ok("attach eth0 --mode generic");
     let found = about(&ratelimit, "", "eth0, native-xdp");
     let what = if kernel_at_least(6, 3) {
-        "attached in generic mode, though its driver (veth) has native XDP"
+        "attached in generic mode, although its driver (veth) has native XDP"
     } else {
-        "attached in generic mode; what its driver (veth) can do is not told before Linux 6.3"
+        "attached in generic mode; before Linux 6.3, the kernel does not tell whether the driver (veth) has native XDP"
     };
     let expected = format!(
-        "warning eth0, native-xdp: {what}\nA generic program sees a packet after the kernel has made a socket buffer of it: a flood costs far more.\nmend: ratelimit detach eth0 && ratelimit attach eth0"
+        "warning eth0, native-xdp: {what}\nIn generic mode, the kernel creates a socket buffer for each packet before the program sees it. So a flood costs far more.\nfix: ratelimit detach eth0 && ratelimit attach eth0"
     );
     assert_eq!(found, expected);
     // The suggested command solves the problem.
@@ -59,7 +60,7 @@ fn a_driver_without_native_xdp_is_reported_before_the_attach() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     sandbox.ip("link add ifb0 type ifb");
-    let expected = "warning ifb0, native-xdp: its driver (ifb) has no native XDP\nAttach refuses without --mode generic. A generic program sees a packet after the kernel has made a socket buffer of it: a flood costs far more.\nmend: ratelimit attach ifb0 --mode generic";
+    let expected = "warning ifb0, native-xdp: its driver (ifb) has no native XDP\n`ratelimit attach` needs --mode generic. In generic mode, the kernel creates a socket buffer for each packet before the program sees it. So a flood costs far more.\nfix: ratelimit attach ifb0 --mode generic";
     assert_eq!(about(&ratelimit, "ifb0", "ifb0, native-xdp"), expected);
     assert!(ratelimit.fails("attach ifb0").contains("does not support native XDP"));
     ratelimit.ok("attach ifb0 --mode generic");
@@ -69,7 +70,7 @@ fn a_driver_without_native_xdp_is_reported_before_the_attach() {
         "{found}"
     );
     // The other interface is not protected.
-    let expected = "note eth0, interface: ratelimit is not attached here\nOther interfaces are: what comes in here is not limited.\nmend: ratelimit attach eth0";
+    let expected = "note eth0, interface: ratelimit is not attached here\nOther interfaces are attached. Packets that arrive here are not limited.\nfix: ratelimit attach eth0";
     assert_eq!(about(&ratelimit, "eth0", "eth0, interface"), expected);
     ratelimit.ok("detach --all");
 }
@@ -82,15 +83,15 @@ fn fewer_queues_than_cpus_are_reported_when_more_are_possible() {
     assert!(cpus > 1, "this test needs two CPUs");
     // By default the kernel creates a queue per possible CPU and uses one.
     sandbox.ip("link add wan0 type veth peer name far0");
-    let why = format!("Each queue is emptied by one CPU: 1 of {cpus} at most take a flood, and the others stand by.");
+    let why = format!("One CPU empties each queue. So at most 1 of {cpus} CPUs handle a flood.");
     let expected =
-        format!("warning wan0, queues: 1 receive queue for {cpus} CPUs\n{why}\nmend: ethtool -L wan0 rx {cpus}");
+        format!("warning wan0, queues: 1 receive queue for {cpus} CPUs\n{why}\nfix: ethtool -L wan0 rx {cpus}");
     assert_eq!(about(&ratelimit, "wan0", "wan0, queues"), expected);
     sandbox.ip("link add wan1 numtxqueues 1 numrxqueues 1 type veth peer name far1 numtxqueues 1 numrxqueues 1");
     let expected =
-        format!("note wan1, queues: 1 receive queue for {cpus} CPUs, and its driver (veth) has no more\n{why}");
+        format!("note wan1, queues: 1 receive queue for {cpus} CPUs, and the driver (veth) supports no more\n{why}");
     assert_eq!(about(&ratelimit, "wan1", "wan1, queues"), expected);
-    assert_eq!(about(&ratelimit, "lo", "lo, queues"), "ok lo, queues: its driver tells of none");
+    assert_eq!(about(&ratelimit, "lo", "lo, queues"), "ok lo, queues: the driver reports none");
 }
 
 #[test]
@@ -103,14 +104,15 @@ fn an_mtu_that_needs_several_buffers_is_reported_for_single_buffer_drivers() {
     sandbox.ip("link set tap0 mtu 9000");
     sandbox.ip("link set eth0 mtu 9000");
     let (on_tap, on_veth) = (about(&ratelimit, "tap0", "tap0, mtu"), about(&ratelimit, "eth0", "eth0, mtu"));
-    let why = "Most drivers without refuse XDP above about 3,500 bytes, and native attach fails then.";
+    let why =
+        "Most drivers without this support refuse XDP above about 3,500 bytes. Then attaching in native mode fails.";
     if kernel_at_least(6, 3) {
-        let what = "its MTU is 9000, and its driver (tun) has no native XDP for frames of several buffers";
-        assert_eq!(on_tap, format!("warning tap0, mtu: {what}\n{why}\nmend: ip link set tap0 mtu 1500"));
-        assert_eq!(on_veth, "ok eth0, mtu: 9000, and its driver takes frames of several buffers");
+        let what = "its MTU is 9000, and its driver (tun) does not support frames of several buffers with XDP";
+        assert_eq!(on_tap, format!("warning tap0, mtu: {what}\n{why}\nfix: ip link set tap0 mtu 1500"));
+        assert_eq!(on_veth, "ok eth0, mtu: 9000, and its driver supports frames of several buffers");
     } else {
-        let what = "its MTU is 9000; whether its driver (tun) takes that with XDP is not told before Linux 6.3";
-        assert_eq!(on_tap, format!("note tap0, mtu: {what}\n{why}\nmend: ip link set tap0 mtu 1500"));
+        let what = "its MTU is 9000; before Linux 6.3, the kernel does not tell whether the driver (tun) supports that with XDP";
+        assert_eq!(on_tap, format!("note tap0, mtu: {what}\n{why}\nfix: ip link set tap0 mtu 1500"));
     }
 }
 
@@ -120,7 +122,7 @@ fn another_xdp_program_is_named() {
     let ratelimit = Ratelimit::new(&sandbox);
     let sink = Sink::passing(&sandbox, VICTIM_LINK);
     let expected = format!(
-        "error eth0, other-program: has the XDP program \"pass\" (id {}, native) of somebody else\nAn interface has one XDP program: attach refuses, unless it is told to take the place of that one.\nmend: ratelimit attach eth0 --replace",
+        "error eth0, other-program: has the XDP program \"pass\" of another owner (id {}, native)\nAn interface has one XDP program. `ratelimit attach` refuses to replace it without --replace.\nfix: ratelimit attach eth0 --replace",
         sink.program_id()
     );
     assert_eq!(about(&ratelimit, "eth0", "eth0, other-program"), expected);
@@ -136,10 +138,10 @@ fn a_deleted_interface_is_reported() {
     sandbox.ip("link add wan0 type veth peer name far0");
     ratelimit.ok("attach eth0 wan0");
     sandbox.ip("link del wan0");
-    let expected = "warning wan0, instance: ratelimit has lost it\nThe interface was deleted. If it comes back, nothing is limited there until the next attach.\nmend: ratelimit detach wan0";
+    let expected = "warning wan0, instance: no longer attached\nThe interface was deleted. If it comes back, nothing is limited there before the next attach.\nfix: ratelimit detach wan0";
     assert_eq!(about(&ratelimit, "", "wan0, instance"), expected);
     sandbox.ip("link add wan0 type veth peer name far0");
-    let expected = "error wan0, instance: ratelimit has lost it\nThe interface was made anew, or somebody replaced the program: nothing is limited there.\nmend: ratelimit attach wan0";
+    let expected = "error wan0, instance: no longer attached\nThe interface was created again, or its program was replaced. Nothing is limited there.\nfix: ratelimit attach wan0";
     assert_eq!(about(&ratelimit, "", "wan0, instance"), expected);
     ratelimit.ok("attach wan0");
     let all = paragraphs(&ratelimit, "");

@@ -71,16 +71,16 @@ fn without_problems_each_check_is_one_line() {
     let (kernel, queues) = (format!("ok kernel: {}", release()), format!("{0} receive queues for {0} CPUs", cpus()));
     let queues = if cpus() == 1 { "1 receive queue for 1 CPU".to_owned() } else { queues };
     let before = [
-        "ok privileges: all that are needed",
+        "ok privileges: all necessary ones",
         &kernel,
-        "ok instance: none, ratelimit is not attached",
+        "ok instance: none: ratelimit is not attached",
         "ok bpffs: mounted at /sys/fs/bpf",
-        "ok daemon: none runs, and packets need none",
+        "ok daemon: none runs, and none is needed",
         "ok eth0, link: up",
-        "ok eth0, native-xdp: its driver (veth) has it",
+        "ok eth0, native-xdp: its driver (veth) has native XDP",
         &format!("ok eth0, queues: {queues}"),
         "ok eth0, losses: none in a second",
-        "ok firewall: no rule limits what arrives",
+        "ok firewall: no rule limits received packets",
     ];
     assert_eq!(paragraphs(&ratelimit, "eth0"), before);
 
@@ -91,10 +91,10 @@ fn without_problems_each_check_is_one_line() {
     while_attached[2] = "ok instance: /sys/fs/bpf/ratelimit".to_owned();
     while_attached[6] = "ok eth0, native-xdp: attached, native (driver veth)".to_owned();
     let of_instance = [
-        "ok traffic: too little arrived to tell whether the program sees it (0 packets in a second)",
+        "ok traffic: too few packets arrived for a check (0 packets in a second)",
         "ok buckets: 0 of 131072 in use",
-        "ok admissions: no packet was dropped for want of a bucket",
-        "ok fail-open: every packet was decided",
+        "ok admissions: the budget for new buckets was never spent",
+        "ok fail-open: the program decided about every packet",
     ];
     while_attached.splice(9..9, of_instance.map(str::to_owned));
     assert_eq!(found, while_attached);
@@ -120,13 +120,13 @@ fn json_output_has_the_same_checks_with_names() {
         of("link"),
         serde_json::json!({
             "check": "link", "severity": "warning", "interface": "eth0", "what": "down",
-            "why": "No packet arrives.", "mend": "ip link set eth0 up",
+            "why": "No packet arrives.", "fix": "ip link set eth0 up",
         })
     );
     assert_eq!(
         of("privileges"),
         serde_json::json!({
-            "check": "privileges", "severity": "ok", "interface": null, "what": "all that are needed", "why": null, "mend": null,
+            "check": "privileges", "severity": "ok", "interface": null, "what": "all necessary ones", "why": null, "fix": null,
         })
     );
     for check in [

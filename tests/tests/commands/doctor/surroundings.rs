@@ -39,14 +39,14 @@ fn missing_privileges_are_named_and_the_other_checks_run() {
     ] {
         let all = wrapped(&ratelimit, &format!("setpriv --bounding-set={taken} --inh-caps={taken}"), "eth0");
         let expected = format!(
-            "error privileges: this process lacks {named}\nNo program can be attached without, and nothing of a running instance can be looked at.\nmend: sudo ratelimit doctor eth0"
+            "error privileges: this process lacks {named}\nThey are needed to attach, and to read a running instance.\nfix: sudo ratelimit doctor eth0"
         );
         assert_eq!(all[0], expected);
         assert!(all.contains(&"ok eth0, link: up".to_owned()), "{all:#?}");
         // The owner of the program is unknown, so the text does not suggest to replace it.
         let program = all.iter().find(|paragraph| paragraph.starts_with("note eth0, other-program: ")).unwrap();
-        assert!(program.contains(", native) that this user may not look at\n"), "{program}");
-        assert!(program.ends_with("\nmend: sudo ratelimit doctor eth0"), "{program}");
+        assert!(program.contains(", native) that this user may not read\n"), "{program}");
+        assert!(program.ends_with("\nfix: sudo ratelimit doctor eth0"), "{program}");
         assert!(all.iter().all(|paragraph| !paragraph.contains("--replace")), "{all:#?}");
     }
     ratelimit.ok("detach --all");
@@ -65,11 +65,11 @@ fn an_unsupported_kernel_is_an_error() {
 fn an_unusable_pin_folder_is_reported_with_an_alternative() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
-    let expected = "error bpffs: no BPF file system is mounted at /run\nPrograms and rules can be kept nowhere else, and one that is mounted there hides what is there.\nmend: ratelimit attach IFACE --pins /sys/fs/bpf/ratelimit";
+    let expected = "error bpffs: no BPF file system is mounted at /run\nPrograms and rules need one, and mounting one there would hide the existing files.\nfix: ratelimit attach IFACE --pins /sys/fs/bpf/ratelimit";
     assert_eq!(about(&ratelimit, "eth0 --pins /run/ratelimit", "bpffs"), expected);
     // The kernel's own version, and the machine's after it.
     sandbox.victim(|| while rustix::mount::unmount("/sys/fs/bpf", rustix::mount::UnmountFlags::empty()).is_ok() {});
-    let expected = "note bpffs: no BPF file system is mounted at /sys/fs/bpf\n`ratelimit attach` mounts it.\nmend: mount -t bpf bpf /sys/fs/bpf";
+    let expected = "note bpffs: no BPF file system is mounted at /sys/fs/bpf\n`ratelimit attach` mounts it.\nfix: mount -t bpf bpf /sys/fs/bpf";
     assert_eq!(about(&ratelimit, "eth0", "bpffs"), expected);
     run(&sandbox, "mount -t bpf bpf /sys/fs/bpf");
     assert_eq!(about(&ratelimit, "eth0", "bpffs"), "ok bpffs: mounted at /sys/fs/bpf");
@@ -81,12 +81,12 @@ fn an_unusable_instance_and_other_instances_are_reported() {
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0");
     let other = "--pins /sys/fs/bpf/second";
-    let expected = "note other-instances: there are others: /sys/fs/bpf/ratelimit\nEach has limits of its own: a source may send what all of them let pass together.";
+    let expected = "note other-instances: there are other instances: /sys/fs/bpf/ratelimit\nEach instance has its own limits, so a source can send as much as all of them admit in total.";
     assert_eq!(about(&ratelimit, &format!("lo {other}"), "other-instances"), expected);
     let all = paragraphs(&ratelimit, "");
     assert!(all.iter().all(|paragraph| !paragraph.contains("other-instances")), "{all:#?}");
     sandbox.victim(|| fs::remove_file("/sys/fs/bpf/ratelimit/program").unwrap());
-    let expected = "error instance: the pinned program is missing, as after an attach that was killed: run `ratelimit attach IFACE` again, or `ratelimit detach --all` if that fails\nNo command but `detach --all` can use it. What is attached goes on as it is.\nmend: ratelimit detach --all";
+    let expected = "error instance: the pinned program is missing, as after an attach that was killed: run `ratelimit attach IFACE` again, or `ratelimit detach --all` if that fails\nOnly `ratelimit detach --all` can use it. The attached program keeps running.\nfix: ratelimit detach --all";
     assert_eq!(about(&ratelimit, "", "instance"), expected);
     ratelimit.ok("detach --all");
 }
@@ -103,10 +103,11 @@ fn a_program_of_another_version_counts_as_ratelimit() {
     );
     let instance = about(&this, "", "instance");
     assert!(
-        instance.starts_with("error instance: the maps in /sys/fs/bpf/ratelimit were made by another version (layout "),
+        instance.starts_with("error instance: the maps in /sys/fs/bpf/ratelimit are of another version (layout "),
         "{instance}"
     );
-    let expected = "\nCommands of this version cannot use it until then. What is attached limits as it did.\nmend: ratelimit upgrade";
+    let expected =
+        "\nCommands of this version cannot use it before an upgrade. Its limits stay in force.\nfix: ratelimit upgrade";
     assert!(instance.ends_with(expected), "{instance}");
     assert_eq!(about(&this, "", "eth0, native-xdp"), "ok eth0, native-xdp: attached, native (driver veth)");
     this.ok("upgrade");
@@ -130,7 +131,7 @@ fn a_running_daemon_is_reported_and_a_missing_one_when_it_owns_rules() {
     // A killed daemon leaves its socket.
     drop(daemon);
     assert!(sandbox.victim(|| fs::exists("/run/ratelimit/socket").unwrap()));
-    let expected = "note daemon: none follows the configuration file\nThe rules that a file has set stay in force, and changes of the file do nothing.\nmend: ratelimit run -c FILE";
+    let expected = "note daemon: none applies the configuration file\nRules of a file are in force, but changes of the file have no effect.\nfix: ratelimit run -c FILE";
     assert_eq!(about(&ratelimit, "", "daemon"), expected);
     ratelimit.ok("detach --all");
 }
@@ -148,9 +149,9 @@ fn a_daemon_whose_file_is_not_in_force_is_reported() {
     folder.write(FILE);
     daemon.line();
     let text = ratelimit.ok("detach --all");
-    let again = "a daemon runs, and attaches again at its next reload: `systemctl stop ratelimit`, or ending it, prevents that\n";
+    let again = "the daemon still runs, and attaches again at its next reload: to prevent that, stop it with `systemctl stop ratelimit`\n";
     assert_eq!(text, format!("detached from eth0; nothing of ratelimit is left\n{again}"));
-    let expected = "warning daemon: runs, but nothing is attached: its file is not in force\nNothing is limited until it reads the file again.\nmend: ratelimit reload";
+    let expected = "warning daemon: runs, but no instance exists: its file is not in force\nNothing is limited until it reads the file again.\nfix: ratelimit reload";
     assert_eq!(about(&ratelimit, "", "daemon"), expected);
     ratelimit.ok("reload");
     assert!(daemon.line().ends_with("attached to eth0"));
@@ -170,26 +171,26 @@ fn an_ssh_session_that_rules_block_is_reported() {
     };
     ratelimit.ok("attach eth0");
     let session = "ssh: this session comes from 10.9.0.5, which ";
-    let mend = "\nmend: ratelimit allow add 10.9.0.5";
-    assert_eq!(through_ssh(), format!("ok {session}may send what it likes"));
+    let mend = "\nfix: ratelimit allow add 10.9.0.5";
+    assert_eq!(through_ssh(), format!("ok {session}has no limit"));
     ratelimit.ok("limit set default --packets 1000/s");
     let expected = format!(
-        "note {session}is limited to 1000/s per source, burst 1000\nA terminal needs less; copying files may need more.{mend}"
+        "note {session}is limited to 1000/s per source, burst 1000\nA terminal needs less. Copying files may need more.{mend}"
     );
     assert_eq!(through_ssh(), expected);
     ratelimit.ok("limit set 10.9.0.0/24 --packets 6/m");
     let expected = format!(
-        "warning {session}is limited to 6/m per source, burst 6\nA session needs more at times, and stalls then.{mend}"
+        "warning {session}is limited to 6/m per source, burst 6\nA session sometimes needs more, and then stalls.{mend}"
     );
     assert_eq!(through_ssh(), expected);
     // The next connection.
     ratelimit.ok("deny add 10.9.0.0/24 --service tcp-syn");
     let expected = format!(
-        "error {session}the rules deny\nA new session cannot be opened, and this one hangs if it comes in by an attached interface.{mend}"
+        "error {session}the rules deny\nA new session cannot be opened. This one hangs if it uses an attached interface.{mend}"
     );
     assert_eq!(through_ssh(), expected);
     ratelimit.ok("allow add 10.9.0.5");
-    assert_eq!(through_ssh(), format!("ok {session}may send what it likes"));
+    assert_eq!(through_ssh(), format!("ok {session}has no limit"));
     // Outside of a session there is no such check.
     let all = paragraphs(&ratelimit, "");
     assert!(all.iter().all(|paragraph| !paragraph.contains(" ssh: ")), "{all:#?}");
@@ -209,17 +210,16 @@ fn limits_of_nftables_and_iptables_are_named() {
     nft("add chain inet f out { type filter hook output priority 0 ; }");
     nft("add rule inet f out limit rate over 10/second drop");
     nft("add rule inet f in limit rate 5/minute log");
-    assert_eq!(firewall(), ["ok firewall: no rule limits what arrives"]);
+    assert_eq!(firewall(), ["ok firewall: no rule limits received packets"]);
 
     nft("add rule inet f in tcp dport 22 limit rate over 3/minute drop");
-    let narrow = "note firewall: some packets are limited by nftables: inet f in, handle 5\nFor these packets the narrower limit counts.";
+    let narrow = "note firewall: some packets are limited by nftables: inet f in, handle 5\nFor these packets the lower limit applies.";
     assert_eq!(firewall(), [narrow]);
     nft("add set inet f s { type ipv4_addr ; flags dynamic ; size 1000 ; timeout 10s ; }");
     nft("add rule inet f in update @s { ip saddr limit rate over 7/second } drop");
-    let why =
-        "What ratelimit lets pass is limited there again: the narrower of both counts, and only ours is counted here.";
+    let why = "Packets that ratelimit passes are limited again. The lower limit applies, and `ratelimit status` does not show its drops.";
     let wide = format!(
-        "warning firewall: all packets are limited by nftables: inet f in, handle 7\n{why}\nmend: nft delete rule inet f in handle 7"
+        "warning firewall: all packets are limited by nftables: inet f in, handle 7\n{why}\nfix: nft delete rule inet f in handle 7"
     );
     assert_eq!(firewall(), [wide.as_str(), narrow]);
     nft("delete rule inet f in handle 7");
@@ -229,7 +229,7 @@ fn limits_of_nftables_and_iptables_are_named() {
     let rule = "INPUT -m hashlimit --hashlimit-above 10/sec --hashlimit-mode srcip --hashlimit-name x -j DROP";
     run(&sandbox, &format!("iptables-nft -A {rule}"));
     let wide = format!(
-        "warning firewall: all packets are limited by nftables: ip filter INPUT, handle 2\n{why}\nmend: nft delete rule ip filter INPUT handle 2"
+        "warning firewall: all packets are limited by nftables: ip filter INPUT, handle 2\n{why}\nfix: nft delete rule ip filter INPUT handle 2"
     );
     assert_eq!(firewall(), [wide]);
     run(&sandbox, &format!("iptables-nft -D {rule}"));
@@ -249,10 +249,10 @@ fn limits_of_nftables_and_iptables_are_named() {
             ),
         "{found:?}"
     );
-    let mend = found[0].split_once("\nmend: ").unwrap().1;
+    let mend = found[0].split_once("\nfix: ").unwrap().1;
     assert!(mend.starts_with("iptables-legacy -t filter -D INPUT -m hashlimit --hashlimit-above 10/sec"), "{mend}");
     run(&sandbox, mend);
-    assert_eq!(firewall(), ["ok firewall: no rule limits what arrives"]);
+    assert_eq!(firewall(), ["ok firewall: no rule limits received packets"]);
 }
 
 #[test]
@@ -261,6 +261,6 @@ fn missing_nftables_is_reported() {
     let ratelimit = Ratelimit::new(&sandbox);
     let mut command = ratelimit.command("doctor eth0");
     let all = read(&ratelimit.output(command.env("PATH", "/nowhere")));
-    let expected = "note firewall: rules of nftables could not be looked at: nft: No such file or directory (os error 2)\nIf they limit packets too, the narrower limit counts.";
+    let expected = "note firewall: rules of nftables cannot be read: nft: No such file or directory (os error 2)\nIf they limit packets too, the lower limit applies.";
     assert_eq!(all.last().unwrap(), expected);
 }

@@ -16,9 +16,9 @@ fn a_full_bucket_table_is_reported() {
     let found = about(&ratelimit, "", "buckets");
     let used: u32 = found.split(' ').nth(2).unwrap().parse().unwrap();
     assert!((7_500..=10_000).contains(&used), "{found}");
-    let expected = format!("warning buckets: {used} of 10000 in use, and a silent one stays for about ");
+    let expected = format!("warning buckets: {used} of 10000 in use, and an unused one stays for about ");
     assert!(found.starts_with(&expected), "{found}");
-    let rest = "\nThe longest silent bucket gives way to each new one: windows, logs and counts of its source begin anew.\nmend: ratelimit attach eth0 --max-sources 40000";
+    let rest = "\nEach new bucket replaces the one that was unused for longest. Windows, sliding logs and counters of that source start again.\nfix: ratelimit attach eth0 --max-sources 40000";
     assert!(found.ends_with(rest), "{found}");
     ratelimit.ok("attach eth0 --max-sources 40000");
     let found = about(&ratelimit, "", "buckets");
@@ -36,12 +36,13 @@ fn a_spent_admission_budget_is_reported_while_it_lasts() {
     while ratelimit.json("status")["admission"]["refused"] == 0 {}
     let found = about(&ratelimit, "", "admissions");
     flood.stop();
-    let rest = " packets were dropped just now for want of a bucket (budget: 1/s and CPU)\nMore sources may exceed their limit than buckets are made: who gets none is dropped, also if within its limit.\nmend: ratelimit attach eth0 --admissions 4/s";
+    let rest = " packets were dropped just now, because the budget for new buckets is spent (1/s per CPU)\nMore sources need a bucket than the budget allows. Their packets are dropped, even within their limit.\nfix: ratelimit attach eth0 --admissions 4/s";
     assert!(found.starts_with("warning admissions: ") && found.ends_with(rest), "{found}");
     let refused = &ratelimit.json("status")["admission"]["refused"];
     let found = about(&ratelimit, "", "admissions");
-    let expected =
-        format!("note admissions: {refused} packets were dropped so far for want of a bucket (budget: 1/s and CPU)\n");
+    let expected = format!(
+        "note admissions: {refused} packets were dropped so far, because the budget for new buckets was spent (1/s per CPU)\n"
+    );
     assert!(found.starts_with(&expected), "{found}");
     ratelimit.ok("detach --all");
 }
@@ -54,7 +55,7 @@ fn bans_that_did_not_fit_are_reported() {
     Flood::of(Frame::udp([10, 8, 0, 0], 9)).sources(33_000).send(&sandbox, 99_000);
     let failed = &ratelimit.json("status")["admission"]["bans_failed"];
     let expected = format!(
-        "warning bans: {failed} bans found no room\nThe table of bans was full: those sources stay under their limit, and are not shut out.\nmend: ratelimit deny list"
+        "warning bans: {failed} bans did not fit\nThe table of bans was full. These sources are limited, but not banned.\nfix: ratelimit deny list"
     );
     assert_eq!(about(&ratelimit, "", "bans"), expected);
     ratelimit.ok("detach --all");
@@ -81,12 +82,12 @@ fn packets_that_passed_without_a_decision_are_reported() {
     let reasons = status["reasons"].as_object().unwrap().values();
     let all: u64 = reasons.map(|count| count["packets"].as_u64().unwrap()).sum();
     let full = full(&status);
-    let what = format!("fail-open: {full} packets passed undecided so far: {full} table-full");
+    let what = format!("fail-open: {full} packets passed without a decision so far: {full} table-full");
     let expected = if full > all / 1_000 {
-        let why = "Where the program cannot decide, packets pass. So many of them are a hole in the limits.";
-        format!("warning {what}\n{why}\nmend: ratelimit status -v")
+        let why = "If the program cannot decide, packets pass. So many of them weaken the limits.";
+        format!("warning {what}\n{why}\nfix: ratelimit status -v")
     } else {
-        format!("note {what}\nWhere the program cannot decide, packets pass. These are few.")
+        format!("note {what}\nIf the program cannot decide, packets pass. These are few.")
     };
     assert_eq!(about(&ratelimit, "", "fail-open"), expected);
     ratelimit.ok("detach --all");
@@ -97,7 +98,7 @@ fn shadow_is_reported_until_limits_are_enforced() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0 --shadow");
-    let expected = "warning shadow: limits and denies are not enforced\nEvery packet passes, and is only counted as what would have become of it.\nmend: ratelimit attach eth0 --shadow=off";
+    let expected = "warning shadow: limits and denies are not enforced\nShadow mode is on: every packet passes, and drops are only counted.\nfix: ratelimit attach eth0 --shadow=off";
     assert_eq!(about(&ratelimit, "", "shadow"), expected);
     // The suggested command solves the problem.
     ratelimit.ok("attach eth0 --shadow=off");

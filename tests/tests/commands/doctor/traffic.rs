@@ -29,7 +29,7 @@ fn a_program_that_sees_every_packet_is_good_even_if_it_drops_them() {
     let flood = Flood::of(Frame::udp([10, 9, 0, 66], 9)).pace(2_000).start(&sandbox);
     let all = paragraphs(&ratelimit, "");
     flood.stop();
-    let line = find(&all, "ok traffic: the program sees what arrives (");
+    let line = find(&all, "ok traffic: the program sees the received packets (");
     assert!(numbers(line)[0] > 100, "{line}");
     assert_eq!(find(&all, "ok eth0, losses"), "ok eth0, losses: none in a second");
     ratelimit.ok("detach --all");
@@ -58,13 +58,13 @@ fn packets_that_bypass_the_program_and_lost_packets_are_reported() {
     });
     let found = find(&all, "error ifb0, traffic");
     let count = numbers(found)[1];
-    let why = "Its driver takes packets past the program, which limits nothing there.";
+    let why = "The driver delivers packets without running the program, so nothing is limited there.";
     let what = format!("the program did not see {count} of {count} packets that arrived in a second");
     assert_eq!(found, format!("error ifb0, traffic: {what}\n{why}"));
     let found = find(&all, "warning ifb0, losses");
     let lost = numbers(found)[3];
-    let why = "The packets of those who are allowed are lost there like any others.";
-    let what = format!("in a second, {count} packets arrived, the card lost 0, and driver or stack {lost}");
+    let why = "Packets of allowed sources are lost there like all others.";
+    let what = format!("in a second, {count} packets arrived; the card lost 0, driver or stack {lost}");
     assert_eq!(found, format!("warning ifb0, losses: {what}\n{why}"));
     // The kernel does not read both counters at once.
     assert!(count > 100 && lost.abs_diff(count) < count / 10, "{found}");

@@ -84,7 +84,7 @@ fn all() -> Vec<Given> {
         ),
         given(
             "--packets 5/s --throttle elastic --over-limit reject --parent /24=20/s --algorithm leaky-bucket",
-            "5/s per source, queue 5, leaky-bucket, elastic, reject; together /24=20/s",
+            "5/s per source, queue 5, leaky-bucket, elastic, reject; parents /24=20/s",
             json!({
                 "packets": "5/s", "burst": 5, "algorithm": "leaky-bucket", "throttle": "elastic", "over_limit": "reject",
                 "parents": ["/24=20/s"],
@@ -93,7 +93,7 @@ fn all() -> Vec<Given> {
         ),
         given(
             "--throttle hard --over-limit drop --parent all=20/s",
-            "no limit per source; together all=20/s",
+            "no limit per source; parents all=20/s",
             json!({"packets": null, "burst": 0, "parents": ["all=20/s"]}),
             ["-", "-", "-", "token-bucket", "hard", "drop", "all=20/s", "-"],
         ),
@@ -202,7 +202,7 @@ fn attach_accepts_the_same_options_and_prints_the_same() {
             if !before.is_empty() {
                 ratelimit.ok(before);
             }
-            let instead = if before.is_empty() { "" } else { " (instead of: 3/s)" };
+            let instead = if before.is_empty() { "" } else { " (replaced: 3/s)" };
             let text = ratelimit.ok(&format!("attach eth0 --capacity 10k/s {words}"));
             let expected = format!("default: {sentence}{instead}\ncapacity: 10000/s on eth0\n");
             assert!(text.contains(&expected), "{words}: {text}");
@@ -219,7 +219,7 @@ fn a_limit_replaces_one_of_any_other_kind() {
     ratelimit.ok("attach eth0 --capacity 10k/s --packets 77/s");
     for Given { words, sentence, listed, .. } in all() {
         let text = ratelimit.ok(&format!("limit set default {words}"));
-        assert_eq!(text, format!("default: {sentence} (instead of: 77/s)\n"));
+        assert_eq!(text, format!("default: {sentence} (replaced: 77/s)\n"));
         assert_eq!(ratelimit.json("limit list"), json!([row("default", &listed)]), "{words}");
         let replaced = ratelimit.json("limit set default --packets 77/s")["replaced"].clone();
         for key in ["algorithm", "throttle", "over_limit"] {

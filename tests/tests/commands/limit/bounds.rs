@@ -13,13 +13,15 @@ fn state(ratelimit: &Ratelimit<'_>) -> Vec<Value> {
     state
 }
 
-const WINDOW_PARENT: &str = "--parent goes with token-bucket or leaky-bucket: choose one of these, or leave it away";
-const SOFT: &str = "--throttle soft goes with --packets or --bytes, and without --parent";
-const BAN: &str = "--ban goes with --packets or --bytes, and without --parent";
+const WINDOW_PARENT: &str =
+    "--parent needs token-bucket or leaky-bucket: choose one of these algorithms, or omit --parent";
+const SOFT: &str = "--throttle soft needs --packets or --bytes, and cannot be used with --parent";
+const BAN: &str = "--ban needs --packets or --bytes, and cannot be used with --parent";
 const LITTLE: &str = "of this limit is less than one packet or a rate below 1/d: give a larger share";
 const NO_CAPACITY: &str =
     "no interface has a capacity, which --throttle elastic goes by: `ratelimit attach IFACE --capacity RATE` first";
-const NO_LIMIT: &str = "--algorithm, --throttle, --over-limit and --ban need a limit that they are for: give --packets RATE or --bytes RATE too";
+const NO_LIMIT: &str =
+    "--algorithm, --throttle, --over-limit and --ban need a limit: also give --packets RATE or --bytes RATE";
 const THROTTLE: &str = "for '--throttle <hard|soft=PERCENT|elastic>': expected hard, elastic, or soft with a share from 1% to 100%, such as soft=10% ";
 const NO_BAN: &str = "the following required arguments were not provided: --ban <DURATION> ";
 const WINDOW: &str = "in a window of this length: give a smaller rate, or another --algorithm";
@@ -28,10 +30,10 @@ const WINDOW: &str = "in a window of this length: give a smaller rate, or anothe
 fn refused() -> Vec<(&'static str, String)> {
     let plain = |words, line: &str| (words, line.to_owned());
     vec![
-        plain("--packets 1/s,2/m,3/h", "a source has two limits at most: give --packets one rate or two"),
+        plain("--packets 1/s,2/m,3/h", "a source has at most two limits: give --packets one or two rates"),
         plain(
             "--packets 1/s --packets 2/m --packets 3/h",
-            "a source has two limits at most: give --packets one rate or two",
+            "a source has at most two limits: give --packets one or two rates",
         ),
         plain(
             "--packets 1/s,2/m --bytes 1MB/s",
@@ -87,7 +89,7 @@ fn refused() -> Vec<(&'static str, String)> {
         plain("--ban 10m", NO_LIMIT),
         plain(
             "--parent all=50/s --algorithm leaky-bucket",
-            "--algorithm is for the source's own limit: give --packets RATE or --bytes RATE too, or leave it away",
+            "--algorithm applies to the source's own limit: also give --packets RATE or --bytes RATE, or omit --algorithm",
         ),
         plain("--parent all=50/s --algorithm fixed-window", WINDOW_PARENT),
         plain("--packets 5/s --parent all=50/s --algorithm sliding-log", WINDOW_PARENT),
@@ -103,11 +105,11 @@ fn refused() -> Vec<(&'static str, String)> {
         plain("--packets 9/s --algorithm fixed-window --throttle soft=11%", &format!("11 % {LITTLE}")),
         plain(
             "--packets 5/s --over-limit kill",
-            "invalid value 'kill' for '--over-limit <OVER_LIMIT>' [possible values: drop, reject, shadow] ",
+            "invalid value 'kill' for '--over-limit <drop|reject|shadow>' [possible values: drop, reject, shadow] ",
         ),
         plain(
             "--packets 5/s --ban 10m --over-limit shadow",
-            "--ban shuts out, and --over-limit shadow lets pass: leave one of them away",
+            "--ban cannot be used with --over-limit shadow, which lets packets pass: omit one of the two options",
         ),
         plain("--packets 5/s --ban 10m --parent all=50/s", BAN),
         plain("--parent all=50/s --ban 10m", BAN),
@@ -117,7 +119,10 @@ fn refused() -> Vec<(&'static str, String)> {
             "--packets 5/s --ban 10m --ban-after 0",
             "invalid value '0' for '--ban-after <N>': 0 is not in 1..=16777215 ",
         ),
-        plain("--packets 5/s --ban 10m --ban-cap 599s", "--ban-cap is less than --ban: give at least as much"),
+        plain(
+            "--packets 5/s --ban 10m --ban-cap 599s",
+            "--ban-cap is shorter than --ban: give at least the time of --ban",
+        ),
         plain(
             "--packets 5/s --ban 0s",
             "invalid value '0s' for '--ban <DURATION>': expected a number and s, m, h or d, such as 90s, 10m, 2h or 7d ",
@@ -224,7 +229,7 @@ fn removing_a_capacity_that_elastic_limits_use_is_reported() {
     assert_eq!(capacity(), Some(100_000_000.into()));
     let text = ratelimit.ok("attach eth0 --capacity off");
     assert!(
-        text.ends_with("capacity: none on eth0\nelastic limits are hard now: no interface has a capacity\n"),
+        text.ends_with("capacity: none on eth0\nno interface has a capacity: elastic limits act as hard limits\n"),
         "{text}"
     );
     assert_eq!(capacity(), None);

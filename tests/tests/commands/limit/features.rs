@@ -95,7 +95,7 @@ fn the_sliding_log_map_is_large_only_while_a_limit_uses_it() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     let text = ratelimit.ok("attach eth0 --max-sliding-logs 50");
-    assert!(text.contains("\nlogs: 50 at a time, if a limit keeps any\n"), "{text}");
+    assert!(text.contains("\nsliding logs: 50, if a limit uses them\n"), "{text}");
     assert_eq!(logs(&ratelimit, ""), 1);
     ratelimit.ok("limit set 10.0.0.0/8 --packets 5/s --algorithm sliding-log");
     assert_eq!(logs(&ratelimit, ""), 50);

@@ -6,3 +6,4 @@ pub(crate) mod features;
 mod over_limit;
 mod rules;
 mod services;
+mod system_calls;

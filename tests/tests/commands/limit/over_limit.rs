@@ -46,7 +46,7 @@ fn replies_are_shown_once_a_limit_uses_reject() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     let text = ratelimit.ok("attach eth0 --replies 1/s --packets 1/d --burst 1");
-    assert!(text.contains("\nanswers to rejected packets: 1/s together\n"), "{text}");
+    assert!(text.contains("\nanswers to rejected packets: 1/s in total\n"), "{text}");
     let replies = || ratelimit.json("status")["replies"].clone();
     flood(&sandbox, 66, 11);
     assert_eq!(replies(), json!({"per_second": 1, "sent": 0, "unsent": 0}));
@@ -56,7 +56,7 @@ fn replies_are_shown_once_a_limit_uses_reject() {
     let known = replies();
     let (sent, unsent) = (known["sent"].as_u64().unwrap(), known["unsent"].as_u64().unwrap());
     assert!(sent >= 1 && sent + unsent == 10, "{known}");
-    let line = format!("\nanswers to rejected packets: 1/s together; {sent} sent, {unsent} left out\n");
+    let line = format!("\nanswers to rejected packets: 1/s in total; {sent} sent, {unsent} not sent\n");
     assert!(ratelimit.ok("status").contains(&line));
     let text = ratelimit.ok("attach eth0 --replies off");
     assert!(text.ends_with("answers to rejected packets: none\n"), "{text}");

@@ -69,11 +69,11 @@ fn parents_are_listed_as_they_were_set() {
     let lean = program(&ratelimit);
     let text =
         ratelimit.ok("limit set default --packets 1000/s --parent /24=20k/s --parent /48=50k/s --parent all=500k/s");
-    let default = "default: 1000/s per source, burst 1000; together /24=20k/s, /48=50k/s, all=500k/s\n";
+    let default = "default: 1000/s per source, burst 1000; parents /24=20k/s, /48=50k/s, all=500k/s\n";
     assert_eq!(text, default);
     assert_ne!(program(&ratelimit), lean);
     let text = ratelimit.ok("limit set 10.0.0.0/8 --service udp --parent interface=1MB/s,10/s");
-    assert_eq!(text, "10.0.0.0/8 udp: no limit per source; together interface=10/s,1MB/s\n");
+    assert_eq!(text, "10.0.0.0/8 udp: no limit per source; parents interface=10/s,1MB/s\n");
     let parents: Vec<_> =
         ratelimit.json("limit list").as_array().unwrap().iter().map(|row| row["parents"].clone()).collect();
     assert_eq!(parents, [json!(["/24=20k/s", "/48=50k/s", "all=500k/s"]), json!(["interface=10/s,1MB/s"])]);
@@ -124,7 +124,7 @@ fn invalid_services_and_parents_change_nothing() {
     let before = (program(&ratelimit), ratelimit.ok("limit list"));
     for (words, expected) in [
         ("limit set default --packets 1/s --service dns", "expected tcp, udp or sctp with or without a port (udp/53)"),
-        ("limit set default --packets 1/s --service udp/x", "expected one port, from 0 to 65535"),
+        ("limit set default --packets 1/s --service udp/x", "expected one port from 0 to 65535"),
         ("limit set default --packets 1/s --service icmp/8", "only tcp, udp and sctp have ports"),
         ("limit set default --service udp", "a limit needs --packets RATE, --bytes RATE, --parent"),
         ("limit set default --parent 24=1/s", "expected /BITS, interface or all"),

@@ -25,7 +25,7 @@ fn every_line_gets_the_rule() {
     ratelimit.ok("attach eth0");
     let lines = "# a list\n10.0.0.0/24 # one of it\n\n2001:db8::/32\r\n2001:db9::1\n";
     let text = ratelimit.ok_with("limit set - --packets 5/s --service udp/53 --for 1h", lines);
-    assert_eq!(text, "3 rules: 5/s per source, burst 5, ends in 1h\n");
+    assert_eq!(text, "3 rules: 5/s per source, burst 5, expires in 1h\n");
     let text = ratelimit.ok_with("deny add -", "192.0.2.1\n192.0.2.2");
     assert_eq!(text, "2 rules: deny\n");
     assert_eq!(
@@ -71,10 +71,10 @@ fn replaced_rules_are_counted() {
     let lines = "10.0.0.1\n10.0.0.2\n192.0.2.0/24\n";
     ratelimit.ok("deny add 10.0.0.1");
     ratelimit.ok("allow add 10.0.0.2");
-    assert_eq!(ratelimit.ok_with("allow add -", lines), "3 rules: allow (1 instead of another)\n");
+    assert_eq!(ratelimit.ok_with("allow add -", lines), "3 rules: allow (replaced 1 other rule)\n");
     assert_eq!(ratelimit.ok_with("allow add -", lines), "3 rules: allow\n");
     let text = ratelimit.ok_with("allow add - --for 1h", lines);
-    assert_eq!(text, "3 rules: allow, ends in 1h (3 instead of others)\n");
+    assert_eq!(text, "3 rules: allow, expires in 1h (replaced 3 other rules)\n");
     let text = ratelimit.ok_with("limit set - --packets 5/s --json", "10.0.0.1\n10.0.0.3\n192.0.2.0/24\n");
     assert_eq!(text, "{\"set\":3,\"replaced\":2,\"skipped\":0}\n");
     // A rule for a service is a different rule.
@@ -95,17 +95,17 @@ fn bad_lines_are_named_and_change_nothing_without_skip_bad() {
     assert_eq!(
         output.stderr.lines().collect::<Vec<_>>(),
         [
-            "ratelimit: line 1: 10.0.0.1: is within 10.0.0.0/8 of line 4",
-            "ratelimit: line 2: 10.0.0.1: is within 10.0.0.0/8 of line 4",
+            "ratelimit: line 1: 10.0.0.1: is inside 10.0.0.0/8 of line 4",
+            "ratelimit: line 2: 10.0.0.1: is inside 10.0.0.0/8 of line 4",
             "ratelimit: line 3: 10.0.0.300: expected an address or a prefix, such as 203.0.113.7, 203.0.113.0/24 or 2001:db8::/48",
-            "ratelimit: line 5: 10.0.0.1/8: the address has bits set beyond the prefix: say 10.0.0.0/8 or 10.0.0.1",
+            "ratelimit: line 5: 10.0.0.1/8: the address has bits set beyond the prefix: write 10.0.0.0/8 or 10.0.0.1",
             "ratelimit: line 6: default: expected an address or a prefix, such as 203.0.113.7, 203.0.113.0/24 or 2001:db8::/48",
-            "ratelimit: 5 of 6 lines cannot be used: nothing was changed, --skip-bad leaves them out",
+            "ratelimit: 5 of 6 lines cannot be used: nothing was changed, --skip-bad skips them",
         ]
     );
     assert_eq!(rules(&ratelimit), before);
     let output = ratelimit.run_with("deny add - --skip-bad", lines);
-    assert_eq!((output.status, output.stdout.as_str()), (0, "1 rule: deny, 5 lines left out\n"));
+    assert_eq!((output.status, output.stdout.as_str()), (0, "1 rule: deny, 5 lines skipped\n"));
     assert_eq!(rules(&ratelimit), ["deny list 10.0.0.0/8 any", "deny list 10.9.9.9 any"]);
     ratelimit.ok("detach --all");
 }
@@ -132,7 +132,7 @@ fn a_list_that_blocks_an_ssh_session_requires_force() {
         (output.status, output.stderr.as_str()),
         (
             2,
-            "ratelimit: this SSH session comes from 10.9.0.2, which would be denied: nothing was changed, --force does it all the same\n"
+            "ratelimit: this SSH session comes from 10.9.0.2, which would be denied: nothing was changed, --force does it anyway\n"
         )
     );
     assert_eq!(rules(&ratelimit), before);
@@ -186,14 +186,14 @@ fn every_line_loses_the_rule() {
         (
             1,
             "ratelimit: line 2: 10.0.0.3 has no rule allow\n\
-             ratelimit: 1 of 3 lines cannot be deleted: nothing was changed, --skip-bad leaves them out\n"
+             ratelimit: 1 of 3 lines cannot be deleted: nothing was changed, --skip-bad skips them\n"
         )
     );
     assert_eq!(ratelimit.run_with("deny del - --skip-bad", lines).status, 1);
     assert_eq!(ratelimit.run_with("allow del -", "10.0.0.1\n10.0.0.300\n").status, 2);
     assert_eq!(rules(&ratelimit), left);
     let text = ratelimit.ok_with("allow del - --skip-bad", lines);
-    assert_eq!(text, "2 lines: rule allow deleted, 1 line left out\n");
+    assert_eq!(text, "2 lines: rule allow deleted, 1 line skipped\n");
     assert_eq!(rules(&ratelimit), left[..1]);
     ratelimit.ok("detach --all");
 }

@@ -62,7 +62,7 @@ fn remote_scrapes_require_the_token() {
     assert!(bearer(TOKEN).contains(" 401 ") && bearer("another-horse-battery-staple").starts_with(OK));
     secret(&folder, "another-horse-battery-staple", 0o644);
     let line = ratelimit.fails("reload");
-    assert!(line.contains("everybody on this machine has access to it: chmod o= "), "{line}");
+    assert!(line.contains("every user of this machine has access to it: run `chmod o= "), "{line}");
     assert!(bearer("another-horse-battery-staple").starts_with(OK));
     drop(daemon);
     ratelimit.ok("detach --all");
@@ -88,7 +88,7 @@ fn check_reports_insecure_metrics_settings() {
         assert_eq!(check(&text), (0, " good, with 0 interfaces and 0 rules".to_owned()), "{text}");
     }
     let expected = |place: &str, message: &str| (1, format!("{place}: {message}"));
-    let alone = "others than this machine could ask there: give token-file, or listen on 127.0.0.1 or [::1]";
+    let alone = "other machines can reach this address: add token-file, or listen on 127.0.0.1 or [::1]";
     for (text, place, message) in [
         ("listen = \"0.0.0.0:9464\"", "2:10: \"0.0.0.0:9464\"", alone),
         ("listen = \"[::ffff:127.0.0.1]:9464\"", "2:10: \"[::ffff:127.0.0.1]:9464\"", alone),
@@ -103,24 +103,24 @@ fn check_reports_insecure_metrics_settings() {
             "expected an address and a port, such as 127.0.0.1:9464 or [::1]:9464",
         ),
         ("sources = 1001", "2:11: 1001", "expected a number from 0 to 1000"),
-        ("source = 10", "2:1: source", "no such key here: sources is meant?"),
+        ("source = 10", "2:1: source", "unknown key: did you mean sources?"),
         ("token-file = \"/t\"", "2:14: \"/t\"", "cannot be read: No such file or directory (os error 2)"),
-        ("listen = \"[::]:9\"\ntoken-file = \"t\"", "3:14: \"t\"", "expected a path from / on"),
-        ("listen = \"[::]:9\"\ntoken-file = \"/dev\"", "3:14: \"/dev\"", "is no file"),
+        ("listen = \"[::]:9\"\ntoken-file = \"t\"", "3:14: \"t\"", "expected an absolute path"),
+        ("listen = \"[::]:9\"\ntoken-file = \"/dev\"", "3:14: \"/dev\"", "is not a regular file"),
     ] {
         let found = check(&format!("[metrics]\n{text}\n"));
         if text.starts_with("token-file") {
             assert!(
                 found.1.starts_with(&expected(place, message).1)
-                    && found.1.contains("nobody is asked for it without listen"),
+                    && found.1.contains("the token is used for listen only: add listen, or remove token-file"),
                 "{found:?}"
             );
         } else {
             assert_eq!(found, expected(place, message), "{text}");
         }
     }
-    let short = "expected one line of 16 to 4096 letters, digits and signs in it";
-    let open = format!("everybody on this machine has access to it: chmod o= {good}");
+    let short = "expected one line with 16 to 4096 letters, digits and punctuation marks in it";
+    let open = format!("every user of this machine has access to it: run `chmod o= {good}`");
     for (content, mode, message) in [
         ("short", 0o600, short),
         ("two words of a token", 0o600, short),

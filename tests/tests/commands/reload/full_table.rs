@@ -36,7 +36,7 @@ fn a_reload_replaces_the_rules_of_a_full_table() {
     assert_eq!(limited(&ratelimit), [(20, OWN)]);
 
     folder.write(&file(21, OWN, "packets = \"5/s\""));
-    assert!(daemon.line().contains("read again, rules: 3000 set, 3000 deleted, 0 unchanged"));
+    assert!(daemon.line().contains("reloaded, rules: 3000 set, 3000 deleted, 0 unchanged"));
     assert_eq!(limited(&ratelimit), [(21, OWN)]);
     daemon.end();
     ratelimit.ok("detach --all");

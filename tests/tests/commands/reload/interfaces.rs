@@ -26,7 +26,7 @@ fn interfaces_removed_from_the_file_are_detached_and_those_attached_by_command_s
     let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
     assert!(daemon.line().ends_with("attached to eth0, eth1.5"));
     assert_eq!(attached(&ratelimit), ["eth0 native config", "eth1.5 native config", "eth2 native -"]);
-    assert!(ratelimit.ok("status").contains(", by the configuration file\n"));
+    assert!(ratelimit.ok("status").contains(", attached by the configuration file\n"));
 
     // A command does not change the owner, and a restarted daemon knows it.
     ratelimit.ok("attach eth0 --malformed pass");

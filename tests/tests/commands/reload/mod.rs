@@ -34,7 +34,7 @@ fn deleting_rules_keeps_settings_that_commands_set() {
     assert_eq!(told(&ratelimit), (json!(true), json!("pass"), json!(8_000)));
     folder.write("interfaces = [\"eth0\"]\n");
     let line = daemon.line();
-    let why = "everything stays in shadow, as it was told before: shadow = false below [settings] ends that";
+    let why = "shadow mode stays on, as set before: to end it, set shadow = false in [settings]";
     assert!(line.ends_with(why), "{line}");
     assert_eq!(told(&ratelimit), (json!(true), json!("pass"), json!(8_000)));
     assert!(limits(&ratelimit).is_empty());

@@ -60,7 +60,7 @@ enum Step {
 }
 
 fn rule() -> impl Strategy<Value = Rule> {
-    (0..TARGETS.len(), 0..TERMS.len()).prop_map(|(target, terms)| (target, if target < 2 { terms % 3 } else { terms }))
+    (0..TARGETS.len(), 0..TERMS.len()).prop_map(|(target, spec)| (target, if target < 2 { spec % 3 } else { spec }))
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -85,10 +85,10 @@ impl Model {
     /// The new file replaces the previous one. Rules set by command stay.
     fn reload(&mut self) {
         self.running.retain(|target, (_, origin)| *origin == COMMAND || self.file.contains_key(target));
-        for (target, terms) in &self.file {
-            let rule = self.running.entry(*target).or_insert((*terms, CONFIG));
+        for (target, spec) in &self.file {
+            let rule = self.running.entry(*target).or_insert((*spec, CONFIG));
             if rule.1 == CONFIG {
-                rule.0 = *terms;
+                rule.0 = *spec;
             }
         }
     }
@@ -96,14 +96,14 @@ impl Model {
     /// Returns the rules as the instance lists them.
     fn listed(&self) -> Vec<(Planned, u8)> {
         let mut rules: Vec<_> =
-            self.running.iter().map(|(target, (terms, origin))| (planned((*target, *terms)), *origin)).collect();
+            self.running.iter().map(|(target, (spec, origin))| (planned((*target, *spec)), *origin)).collect();
         rules.sort_by_key(|(rule, _)| rule.target);
         rules
     }
 }
 
 fn text(interfaces: &str, rules: &BTreeMap<usize, usize>) -> String {
-    let rules = rules.iter().map(|(target, terms)| format!("[[rule]]\n{}\n{}\n", TARGETS[*target], TERMS[*terms]));
+    let rules = rules.iter().map(|(target, spec)| format!("[[rule]]\n{}\n{}\n", TARGETS[*target], TERMS[*spec]));
     format!("interfaces = [{interfaces}]\n{}", rules.collect::<String>())
 }
 
@@ -111,8 +111,8 @@ fn parse(text: &str) -> Config {
     config::parse(text).unwrap()
 }
 
-fn planned((target, terms): Rule) -> Planned {
-    parse(&text("", &BTreeMap::from([(target, terms)]))).rules.remove(0)
+fn planned((target, spec): Rule) -> Planned {
+    parse(&text("", &BTreeMap::from([(target, spec)]))).rules.remove(0)
 }
 
 /// Returns a file with the first rule of each target.
@@ -125,7 +125,7 @@ struct Daemon(Config);
 
 impl Daemon {
     fn apply(&self, is_first: bool) -> Result<(), TestCaseError> {
-        apply::apply(Path::new(PINS), &self.0, is_first, &apply::Guarded::default(), &mut None)
+        apply::apply(Path::new(PINS), &self.0, is_first, &apply::ProtectedSessions::default(), &mut None)
             .map(drop)
             .map_err(|error| TestCaseError::fail(error.to_string()))
     }
@@ -135,9 +135,9 @@ fn take(step: &Step, model: &mut Model, daemon: &mut Daemon) -> Result<(), TestC
     let open = || Instance::open(Path::new(PINS)).unwrap();
     match step {
         Step::Set(rule) => {
-            let Planned { target, terms, until } = planned(*rule);
+            let Planned { target, spec, until } = planned(*rule);
             let life = until.map(|until| until.elapsed().unwrap_err().duration());
-            open().set_rule(target, &terms, life, COMMAND).unwrap();
+            open().set_rule(target, &spec, life, COMMAND).unwrap();
             model.running.insert(rule.0, (rule.1, COMMAND));
         }
         Step::Delete(target) => {
@@ -157,7 +157,7 @@ fn take(step: &Step, model: &mut Model, daemon: &mut Daemon) -> Result<(), TestC
         }
         Step::Save => {
             daemon.0 = parse(&save::save(&open()).unwrap());
-            model.file = model.running.iter().map(|(target, (terms, _))| (*target, *terms)).collect();
+            model.file = model.running.iter().map(|(target, (spec, _))| (*target, *spec)).collect();
             model.reload();
             daemon.apply(false)?;
         }
@@ -166,9 +166,9 @@ fn take(step: &Step, model: &mut Model, daemon: &mut Daemon) -> Result<(), TestC
 }
 
 /// Returns every rule of the instance in the model's form.
-fn listed(instance: &Instance) -> Vec<(Target, ratelimit::dataplane::rules::spec::Terms, Option<Duration>, u8)> {
+fn listed(instance: &Instance) -> Vec<(Target, ratelimit::dataplane::rules::spec::RuleSpec, Option<Duration>, u8)> {
     let rules = list::list(&instance.tables).unwrap();
-    rules.into_iter().map(|rule| (rule.target, (*rule.terms).clone(), rule.expires_in, rule.origin)).collect()
+    rules.into_iter().map(|rule| (rule.target, (*rule.spec).clone(), rule.expires_in, rule.origin)).collect()
 }
 
 #[test]
@@ -184,13 +184,13 @@ fn any_sequence_of_commands_and_reloads_matches_the_model() {
                 let instance = Instance::open(Path::new(PINS)).unwrap();
                 let (listed, expected) = (listed(&instance), model.listed());
                 let same = listed.len() == expected.len()
-                    && listed.iter().zip(&expected).all(|((target, terms, expires_in, origin), (rule, by))| {
+                    && listed.iter().zip(&expected).all(|((target, spec, expires_in, origin), (rule, by))| {
                         let ends = rule.until.map(|until| until.elapsed().unwrap_err().duration());
                         let same_end = match (expires_in, ends) {
                             (Some(left), Some(expected)) => left.abs_diff(expected) < Duration::from_secs(5),
                             (left, expected) => *left == expected,
                         };
-                        (target, terms, origin) == (&rule.target, &rule.terms, by) && same_end
+                        (target, spec, origin) == (&rule.target, &rule.spec, by) && same_end
                     });
                 prop_assert!(same, "after step {number}: {listed:?} instead of {expected:?}");
                 prop_assert_eq!(instance.attachments.list().unwrap().len(), 1);

@@ -41,13 +41,13 @@ fn logind_sessions_are_allowed_at_the_start_and_blocked_only_with_force() {
     log_in(&sandbox, "2", "host.example", "active");
     let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
     let line = daemon.line();
-    assert!(line.ends_with("; 10.9.0.5 allowed, because an SSH session comes from it"), "{line}");
+    assert!(line.ends_with("; 10.9.0.5 allowed, because it is the address of an SSH session"), "{line}");
     let allowed = json!([{"source": "10.9.0.5", "service": "any", "expires_in": null, "origin": "ssh"}]);
     assert_eq!(ratelimit.json("allow list"), allowed);
 
     // Another session without a rule, for every way to reload.
     log_in(&sandbox, "3", "10.9.0.6", "online");
-    let refused = "ratelimit: nothing was changed: an SSH session comes from 10.9.0.6, which would be denied by the rule of 10.9.0.0/16: `ratelimit reload --force` does it all the same";
+    let refused = "ratelimit: nothing was changed: an SSH session comes from 10.9.0.6, which would be denied by the rule for 10.9.0.0/16: `ratelimit reload --force` applies it anyway";
     folder.write(&denying("10.9.0.0/16"));
     assert_eq!(daemon.line(), refused);
     daemon.process.signal(Signal::HUP);
@@ -63,7 +63,7 @@ fn logind_sessions_are_allowed_at_the_start_and_blocked_only_with_force() {
     ratelimit.ok("allow del 10.9.0.5");
     log_in(&sandbox, "3", "10.8.0.6", "active");
     folder.write(&denying("10.8.0.6"));
-    assert!(daemon.line().contains("10.8.0.6, which would be denied by the rule of 10.8.0.6: "));
+    assert!(daemon.line().contains("10.8.0.6, which would be denied by the rule for 10.8.0.6: "));
     ratelimit.ok("reload --force");
     daemon.line();
     assert_eq!(ratelimit.json("deny list")[0]["source"], "10.8.0.6");
@@ -83,7 +83,7 @@ fn a_reload_that_blocks_its_requester_is_refused() {
     let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
     daemon.line();
     other.write(&denying("0.0.0.0/0"));
-    let refused = "ratelimit: nothing was changed: an SSH session comes from 10.9.0.7, which would be denied by the rule of 0.0.0.0/0: `ratelimit reload --force` does it all the same\n";
+    let refused = "ratelimit: nothing was changed: an SSH session comes from 10.9.0.7, which would be denied by the rule for 0.0.0.0/0: `ratelimit reload --force` applies it anyway\n";
     let output = through_ssh(&ratelimit, "reload", "10.9.0.7");
     assert_eq!((output.status, output.stderr.as_str()), (2, refused));
     assert_eq!(through_ssh(&ratelimit, "reload --force", "10.9.0.7").status, 0);
@@ -99,8 +99,7 @@ fn a_reload_that_blocks_its_requester_is_refused() {
     };
     let peer =
         |peer: &str| format!("{{\"reload-by\":{{\"session\":{{\"peer\":{peer:?},\"port\":22}},\"force\":false}}}}\n");
-    let unknown =
-        "{\"failed\":\"nothing was changed: the daemon does not know this request: is it of another version?\"}\n";
+    let unknown = "{\"failed\":\"nothing was changed: the daemon does not know this request: if it is of another version, restart it\"}\n";
     assert_eq!(ask(&peer("10.9.0.7; reboot")), unknown);
     assert_eq!(ask(&peer(&"1".repeat(2_000))), unknown);
     assert!(ask(&peer("::ffff:10.9.0.8")).starts_with("{\"done\":"));
@@ -125,11 +124,11 @@ fn the_session_of_the_daemon_starter_is_protected_while_its_shell_runs() {
     let mut daemon = Daemon::by(&sandbox, shell);
     daemon.line();
     folder.write(&denying("10.9.0.5"));
-    assert!(daemon.line().contains("10.9.0.5, which would be denied by the rule of 10.9.0.5: "));
+    assert!(daemon.line().contains("10.9.0.5, which would be denied by the rule for 10.9.0.5: "));
     drop(daemon.process.child.stdin.take());
     assert!(daemon.process.wait().status.code().is_some());
     ratelimit.ok("reload");
-    assert!(daemon.line().contains("read again, rules: 1 set"));
+    assert!(daemon.line().contains("reloaded, rules: 1 set"));
     let pid = Pid::from_raw(fs::read_to_string(pid).unwrap().trim().parse().unwrap()).unwrap();
     kill_process(pid, Signal::TERM).unwrap();
     assert!(daemon.line().contains("ended"));
@@ -143,7 +142,7 @@ fn leaving_shadow_does_not_block_a_session() {
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0 --shadow");
     ratelimit.ok("deny add 10.9.0.0/24");
-    let line = "ratelimit: this SSH session comes from 10.9.0.5, which would be denied: nothing was changed, --force does it all the same\n";
+    let line = "ratelimit: this SSH session comes from 10.9.0.5, which would be denied: nothing was changed, --force does it anyway\n";
     let output = through_ssh(&ratelimit, "attach eth0 --shadow=off", "10.9.0.5");
     assert_eq!((output.status, output.stderr.as_str()), (2, line));
     let shadow = || ratelimit.json("status")["shadow"]["everything"].clone();
@@ -152,7 +151,7 @@ fn leaving_shadow_does_not_block_a_session() {
     let folder = Folder::new();
     folder.write("interfaces = [\"eth0\"]\n[settings]\nshadow = \"off\"\n");
     log_in(&sandbox, "1", "10.9.0.6", "active");
-    let line = "ratelimit: an SSH session comes from 10.9.0.6, which would be denied by the rule of 10.9.0.0/24: `ratelimit run --force` does it all the same";
+    let line = "ratelimit: an SSH session comes from 10.9.0.6, which would be denied by the rule for 10.9.0.0/24: `ratelimit run --force` applies it anyway";
     assert_eq!(ratelimit.fails(&format!("run -c {}", folder.file().display())), line);
     assert_eq!(shadow(), true);
     assert_eq!(through_ssh(&ratelimit, "attach eth0 --shadow=off --force", "10.9.0.5").status, 0);

@@ -47,11 +47,11 @@ fn the_service_manager_is_notified_of_every_state() {
     // The daemon reloads by itself. An error is one line, whatever the file contains.
     folder.write("\"a\\nREADY=0\" = 1\nb = 2\n");
     let line = format!(
-        "nothing was changed: {shown}:1:1: \"a\\nREADY=0\": no such key here: expected interfaces, interface, settings, default, service, policy, rule, metrics"
+        "nothing was changed: {shown}:1:1: \"a\\nREADY=0\": unknown key: expected interfaces, interface, settings, default, service, policy, rule, metrics"
     );
     assert_eq!(daemon.line(), format!("ratelimit: {line}"));
     assert_eq!(message(&manager), "RELOADING=1\nMONOTONIC_USEC=");
-    let line = line.replace("nothing was changed", "reload failed, what was in force stays");
+    let line = line.replace("nothing was changed", "reload failed, the previous rules stay in force");
     assert_eq!(message(&manager), format!("READY=1\nSTATUS={line}\n"));
     daemon.line();
 
@@ -60,7 +60,7 @@ fn the_service_manager_is_notified_of_every_state() {
     folder.write(FILE);
     daemon.line();
     assert_eq!(message(&manager), "RELOADING=1\nMONOTONIC_USEC=");
-    assert_eq!(message(&manager), format!("READY=1\nSTATUS={shown} in force, rules: 1, 1 set otherwise by command\n"));
+    assert_eq!(message(&manager), format!("READY=1\nSTATUS={shown} in force, rules: 1, 1 replaced by command\n"));
     daemon.process.signal(Signal::TERM);
     assert_eq!(message(&manager), "STOPPING=1\n");
     daemon.line();
@@ -108,7 +108,7 @@ fn the_watchdog_is_notified_while_a_reload_waits_for_a_command() {
         assert_eq!(message(&manager), "WATCHDOG=1\n");
     }
     drop(pins);
-    assert!(daemon.line().contains("read again"));
+    assert!(daemon.line().contains("reloaded"));
     while !message(&manager).starts_with("READY=1") {}
     daemon.end();
     ratelimit.ok("detach --all");
@@ -134,8 +134,8 @@ fn journal_lines_have_their_severity() {
     drop(command);
     let lines: Vec<String> = read.lines().map(Result::unwrap).collect();
     assert_eq!(lines.len(), 2);
-    assert!(lines[0].starts_with(&format!("<3>ratelimit: {shown}:1:1: a: no such key here")), "{lines:?}");
-    assert!(lines[1].starts_with(&format!("<3>{shown}:2:1: b: no such key here")), "{lines:?}");
+    assert!(lines[0].starts_with(&format!("<3>ratelimit: {shown}:1:1: a: unknown key")), "{lines:?}");
+    assert!(lines[1].starts_with(&format!("<3>{shown}:2:1: b: unknown key")), "{lines:?}");
 
     folder.write(FILE);
     ratelimit.ok("attach eth0");

@@ -41,7 +41,7 @@ fn a_file_is_applied_followed_and_stays_applied_without_the_daemon() {
     // The daemon reads the file again when it changes.
     ratelimit.ok("limit set 10.0.1.0/24 --packets 7/s");
     folder.write(&FILE.replace("5/s", "6/s").replace("10.0.0.0", "10.0.2.0"));
-    assert_eq!(daemon.line(), format!("ratelimit: {shown}: read again, rules: 1 set, 1 deleted, 1 unchanged"));
+    assert_eq!(daemon.line(), format!("ratelimit: {shown}: reloaded, rules: 1 set, 1 deleted, 1 unchanged"));
     let now = ["default any 1000/s config", "10.0.1.0/24 any 7/s command", "10.0.2.0/24 udp/53 6/s config"];
     assert_eq!(limits(&ratelimit), now);
 
@@ -56,21 +56,21 @@ fn a_file_is_applied_followed_and_stays_applied_without_the_daemon() {
 
     // Neither does an empty file, since some editors and scripts truncate a file before they write it.
     fs::write(&file, "").unwrap();
-    let nothing = "the file says nothing: write interfaces = [] if nothing is to be attached or limited";
+    let nothing = "the file is empty: write interfaces = [] to attach to nothing";
     assert_eq!(daemon.line(), format!("ratelimit: nothing was changed: {shown}:1:1: {nothing}"));
     assert_eq!(limits(&ratelimit), now);
     assert_eq!(ratelimit.json("status")["interfaces"][0]["name"], "eth0");
 
     // A rule that was set by command stays.
     folder.write(&FILE.replace("10.0.0.0/24\"\nservice = \"udp/53\"", "10.0.1.0/24\""));
-    let line = "read again, rules: 0 set, 1 deleted, 1 unchanged; set otherwise by command: 10.0.1.0/24";
+    let line = "reloaded, rules: 0 set, 1 deleted, 1 unchanged; rules of the file replaced by command: 10.0.1.0/24";
     assert_eq!(daemon.line(), format!("ratelimit: {shown}: {line}"));
     daemon.process.signal(Signal::HUP);
-    let line = "read again, rules: 0 set, 0 deleted, 1 unchanged; set otherwise by command: 10.0.1.0/24";
+    let line = "reloaded, rules: 0 set, 0 deleted, 1 unchanged; rules of the file replaced by command: 10.0.1.0/24";
     assert_eq!(daemon.line(), format!("ratelimit: {shown}: {line}"));
     ratelimit.ok("limit del 10.0.1.0/24");
-    assert_eq!(ratelimit.ok("reload"), format!("{shown}: read again, rules: 1 set, 0 deleted, 1 unchanged\n"));
-    assert_eq!(daemon.line(), format!("ratelimit: {shown}: read again, rules: 1 set, 0 deleted, 1 unchanged"));
+    assert_eq!(ratelimit.ok("reload"), format!("{shown}: reloaded, rules: 1 set, 0 deleted, 1 unchanged\n"));
+    assert_eq!(daemon.line(), format!("ratelimit: {shown}: reloaded, rules: 1 set, 0 deleted, 1 unchanged"));
 
     daemon.end();
     assert_eq!(limits(&ratelimit), ["default any 1000/s config", "10.0.1.0/24 any 5/s config"]);
@@ -139,7 +139,7 @@ fn an_instance_has_at_most_one_daemon() {
     daemon.line();
     assert_eq!(
         ratelimit.fails(&format!("run -c {}", folder.file().display())),
-        format!("ratelimit: a daemon runs for {PINS} already: `ratelimit reload` has it read its file again")
+        format!("ratelimit: a daemon already runs for {PINS}: `ratelimit reload` makes it read its file again")
     );
     daemon.end();
     ratelimit.ok("detach --all");

@@ -74,9 +74,9 @@ fn the_unit_starts_reloads_fails_and_stops_and_limits_stay() {
     let (is_good, _) = systemd.run("systemctl reload ratelimit");
     assert!(!is_good);
     assert_eq!(systemd.show("ActiveState"), "active");
-    let problem = format!("{FILE}:2:1: limits: no such key here");
+    let problem = format!("{FILE}:2:1: limits: unknown key");
     let status = systemd.show("StatusText");
-    assert!(status.starts_with(&format!("reload failed, what was in force stays: {problem}")), "{status}");
+    assert!(status.starts_with(&format!("reload failed, the previous rules stay in force: {problem}")), "{status}");
     let journal = systemd.journal();
     let has = |priority: &str, text: &str| journal.iter().any(|(of, line)| of == priority && line.starts_with(text));
     assert!(has("6", &format!("ratelimit: {FILE}: in force, rules: 1 set")), "{journal:?}");
@@ -112,7 +112,7 @@ fn a_file_that_blocks_a_logged_in_session_is_refused() {
     let (is_good, _) = systemd.run("systemctl reload ratelimit");
     assert!(!is_good);
     let status = systemd.show("StatusText");
-    let why = "an SSH session comes from 10.9.0.6, which would be denied by the rule of 0.0.0.0/0: `ratelimit reload --force`";
+    let why = "an SSH session comes from 10.9.0.6, which would be denied by the rule for 0.0.0.0/0: `ratelimit reload --force`";
     assert!(status.contains(why), "{status}");
     assert_eq!(ratelimit.json("deny list"), serde_json::json!([]));
     ratelimit.ok("reload --force");
@@ -150,8 +150,8 @@ fn a_pending_confirm_survives_the_end_of_the_daemon() {
     ratelimit.ok("attach eth1 --confirm 1d");
     systemd.ok("systemctl stop ratelimit");
     assert!(!sandbox.victim(|| Path::new("/run/ratelimit").exists()));
-    assert!(ratelimit.fails("attach eth1 --confirm 1d").contains("waits for `ratelimit confirm` already"));
-    assert_eq!(ratelimit.ok("confirm"), "confirmed: the attach stays\n");
+    assert!(ratelimit.fails("attach eth1 --confirm 1d").contains("another attach waits for its confirmation"));
+    assert_eq!(ratelimit.ok("confirm"), "confirmed: the changes of `attach` stay\n");
     assert_eq!(ratelimit.json("status")["interfaces"].as_array().unwrap().len(), 2);
     ratelimit.ok("detach --all");
 }

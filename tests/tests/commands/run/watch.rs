@@ -27,30 +27,30 @@ fn a_recreated_interface_is_attached_again() {
     delete(0);
     delete(1);
     make(1);
-    assert_eq!(daemon.line(), "ratelimit: wan1: there again, attached");
+    assert_eq!(daemon.line(), "ratelimit: wan1: back again, attached");
     assert!(is_limited(1));
     assert!(ratelimit.ok("metrics").contains("{interface=\"wan0\",mode=\"gone\","));
     make(0);
-    assert_eq!(daemon.line(), "ratelimit: wan0: there again, attached");
+    assert_eq!(daemon.line(), "ratelimit: wan0: back again, attached");
     // An interface that a command detached stays detached.
     ratelimit.ok("detach wan2");
     delete(2);
     make(2);
     delete(0);
     make(0);
-    assert_eq!(daemon.line(), "ratelimit: wan0: there again, attached");
+    assert_eq!(daemon.line(), "ratelimit: wan0: back again, attached");
     assert!(is_limited(0) && !is_limited(2));
     // An interface that refuses the program is tried once.
     delete(0);
     sandbox.ip("link add wan0 type ifb");
     let line = daemon.line();
-    assert!(line.starts_with("ratelimit: wan0: there again, but not limited: wan0: its driver does not"), "{line}");
+    assert!(line.starts_with("ratelimit: wan0: back again, but not limited: wan0: its driver does not"), "{line}");
     assert!(ratelimit.ok("metrics").contains("ratelimit_config_last_reload_successful 0\n"));
     make(3);
     sandbox.ip("link set wan0 up");
     delete(1);
     make(1);
-    assert_eq!(daemon.line(), "ratelimit: wan1: there again, attached");
+    assert_eq!(daemon.line(), "ratelimit: wan1: back again, attached");
     daemon.end();
     ratelimit.ok("detach --all");
 }
@@ -64,7 +64,7 @@ fn the_limit_applies_on_a_recreated_interface() {
     let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
     daemon.line();
     sandbox.renew_link();
-    assert_eq!(daemon.line(), "ratelimit: eth0: there again, attached");
+    assert_eq!(daemon.line(), "ratelimit: eth0: back again, attached");
     Flood::of(Frame::udp(PEER_IPV4, 9)).send(&sandbox, 100);
     assert_eq!(ratelimit.json("status")["dropped"]["packets"], 90);
     daemon.end();
@@ -91,7 +91,7 @@ fn changes_of_a_file_behind_symbolic_links_are_noticed() {
     daemon.line();
     version("..2", "6/s");
     let line = daemon.line();
-    assert!(line.ends_with(": read again, rules: 1 set, 0 deleted, 0 unchanged"), "{line}");
+    assert!(line.ends_with(": reloaded, rules: 1 set, 0 deleted, 0 unchanged"), "{line}");
     assert_eq!(limits(&ratelimit), ["default any 6/s config"]);
     daemon.end();
     ratelimit.ok("detach --all");

@@ -41,9 +41,9 @@ fn buckets_and_the_admission_budget_are_shown() {
     assert_eq!((&status["admission"]["created"], packets(&status, "over-packets")), (&json!(3), 18));
     assert!(status["admission"]["idle_so_far_seconds"].as_f64().unwrap() > 0.0);
     let text = ratelimit.ok("status");
-    assert!(text.contains("\nbuckets created: 3; packets dropped for want of one: 0\n"), "{text}");
+    assert!(text.contains("\nbuckets created: 3; packets dropped because none could be created: 0\n"), "{text}");
     let estimate = format!(
-        "idle buckets stay for an estimated {}s at the full budget (50/s, {cpus} CPUs), ",
+        "unused buckets stay for about {}s at the full budget (50/s per CPU, {cpus} CPUs), ",
         (20.0 / cpus).round().max(1.0)
     );
     assert!(
@@ -79,7 +79,7 @@ fn crowded_cells_are_counted() {
     let crowd = Flood::of(Frame::udp([10, 9, 0, 1], 9)).sources(5).pace(5_000).start(&sandbox);
     wait_until(|| front()["crowded"] == 1, &front);
     let text = ratelimit.ok("status");
-    assert!(text.contains("\ncells: 1, 1 of them crowded by sources over the default limit\n"), "{text}");
+    assert!(text.contains("\ncells: 1, 1 of them shared by several sources over the default limit\n"), "{text}");
     crowd.stop();
     assert!(front()["displaced_refusals"].as_u64().unwrap() >= 4, "{}", front());
     // Without a limit there is no debt.
@@ -101,8 +101,8 @@ fn without_cells_status_shows_no_cells() {
     assert_eq!((&admission["created"], &admission["per_second_and_cpu"]), (&json!(1), &json!(null)));
     assert_eq!(admission["idle_at_full_budget_seconds"], json!(null));
     let text = ratelimit.ok("status -v");
-    assert!(text.contains("\ncells: none, every source has its own bucket\n"), "{text}");
-    assert!(text.contains("\nsamples: not needed, since every packet is counted for its source\n"), "{text}");
+    assert!(text.contains("\ncells: off, every source has its own bucket\n"), "{text}");
+    assert!(text.contains("\nsamples: not needed, because every packet is counted for its source\n"), "{text}");
     ratelimit.ok("detach --all");
 }
 
@@ -131,7 +131,7 @@ fn the_clock_of_each_limit_is_shown() {
         (json!("precise"), json!(0), json!(3))
     );
     let text = ratelimit.ok("status -v");
-    let line = "\nclock of the default: precise; limits by the coarse one: 0, by the precise one: 3\n";
+    let line = "\nclock of the default limit: precise; limits by clock: 0 coarse, 3 precise\n";
     assert!(text.contains(line), "{text}");
     ratelimit.ok("detach --all");
 }
@@ -155,7 +155,10 @@ fn the_maps_use_at_most_64_megabytes_by_default() {
         assert!(bytes(&memory) <= 64_000_000, "{memory}");
     }
     let text = ratelimit.ok("status --verbose");
-    assert!(text.contains("\nmap             entries ") && text.lines().all(|line| line.len() <= 100), "{text}");
+    assert!(
+        text.contains("\nmap                      entries ") && text.lines().all(|line| line.len() <= 100),
+        "{text}"
+    );
     assert!(!ratelimit.ok("status").contains("FRONT"));
     ratelimit.ok("detach --all");
 }
@@ -180,7 +183,7 @@ fn unknown_and_known_sources_are_counted() {
     };
     wait_until(becomes_known, &unknown);
     let text = ratelimit.ok("status");
-    assert!(text.contains("\nunknown sources: 10/s together; ") && text.contains("; known sources: 1\n"), "{text}");
+    assert!(text.contains("\nunknown sources: 10/s in total; ") && text.contains("; known sources: 1\n"), "{text}");
     ratelimit.ok("attach eth0 --unknown off");
     assert_eq!(unknown(), json!(null));
     ratelimit.ok("detach --all");

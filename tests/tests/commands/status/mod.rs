@@ -42,7 +42,7 @@ fn status_has_the_documented_fields() {
     assert!(text.contains(&format!("eth0: native, program {id}\n")), "{text}");
     assert!(text.contains("over-packets  dropped        7    420"), "{text}");
     // Without reject, nothing about replies is shown by default.
-    let replies = "\nanswers to rejected packets: 100/s together; 0 sent, 0 left out\n";
+    let replies = "\nanswers to rejected packets: 100/s in total; 0 sent, 0 not sent\n";
     assert!(!text.contains("answers") && ratelimit.ok("status -v").contains(replies), "{text}");
     ratelimit.ok("detach --all");
 }

@@ -1,12 +1,12 @@
-//! Which build this is.
+//! The version of the daemon.
 
 use ratelimit_common::maps::control::ABI_VERSION;
 
-use super::Family;
+use super::page::Family;
 
-pub(in super::super) fn families() -> Vec<Family> {
+pub(in crate::controller::metrics) fn families() -> Vec<Family> {
     let mut family =
-        Family::gauge("ratelimit_build_info", "Always 1. The daemon's version, and that of the maps' layout.");
+        Family::gauge("ratelimit_build_info", "Always 1. Labels: version of the daemon, version of the map layout.");
     family.add([("version", env!("CARGO_PKG_VERSION")), ("abi", &ABI_VERSION.to_string())], 1);
     vec![family]
 }

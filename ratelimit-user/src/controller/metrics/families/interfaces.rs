@@ -1,29 +1,29 @@
-//! Where the program is attached, and what became of packets there.
+//! Interfaces, and the packet verdicts by interface.
 
 use std::collections::{BTreeMap, HashSet};
 
 use ratelimit_common::maps::interface_counters::Counts;
 
-use super::{Family, Scene, traffic::Traffic};
+use super::{page::Family, reading::Reading, traffic::Traffic};
 use crate::dataplane::{
     Error, attach::attachment::Attachment, readings::interface_counters::Shares, rules::capacities,
     sys::interface::Attached,
 };
 
-/// The label of all interfaces together that are not counted apart. No interface has such a name.
+/// The label for interfaces without counters of their own. No interface can have this name.
 const OTHERS: &str = "all others";
 
-pub(super) fn families(scene: &Scene<'_>) -> Result<Vec<Family>, Error> {
+pub(super) fn families(reading: &Reading<'_>) -> Result<Vec<Family>, Error> {
     let mut interfaces = Family::gauge(
         "ratelimit_interface_info",
-        "Always 1. Interfaces by the mode that the program runs in (gone: the interface was deleted; hidden: it is in another network namespace).",
+        "Always 1. Attached interfaces with the mode of the program (gone: the interface was deleted; hidden: it is in another network namespace).",
     );
     let mut capacity = Family::gauge(
         "ratelimit_interface_capacity_packets_per_second",
-        "Up to what altogether elastic limits let pass what is above them.",
+        "Capacity of an interface. Below it, elastic limits let packets over the limit pass.",
     );
     let mut known = HashSet::new();
-    let attachments = scene.view.attachments()?;
+    let attachments = reading.view.attachments()?;
     for attachment in &attachments {
         let mode = match (attachment.mode, attachment.is_gone) {
             (Some(mode), _) => Attached::name(mode),
@@ -31,31 +31,34 @@ pub(super) fn families(scene: &Scene<'_>) -> Result<Vec<Family>, Error> {
             (None, false) => "hidden",
         };
         let program = attachment.program_id.to_string();
-        // In several other namespaces there may be interfaces of one name.
+        // Interfaces of several network namespaces can have the same name.
         if known.insert((attachment.name.clone(), mode)) {
             interfaces.add([("interface", &attachment.name), ("mode", mode), ("program_id", &program)], 1);
         }
-        let per_second = attachment.index.map_or(Ok(None), |index| capacities::of(scene.view.tables(), index))?;
+        let per_second = attachment.index.map_or(Ok(None), |index| capacities::of(reading.view.tables(), index))?;
         if let Some(per_second) = per_second {
             capacity.add([("interface", &attachment.name)], per_second);
         }
     }
     let mut families = vec![interfaces, capacity];
-    families.extend(traffic(scene, &attachments)?);
+    families.extend(traffic(reading, &attachments)?);
     Ok(families)
 }
 
-/// The same as of the whole, by interface.
-fn traffic(scene: &Scene<'_>, attachments: &[Attachment]) -> Result<Vec<Family>, Error> {
+/// Returns the packet verdicts by interface.
+fn traffic(reading: &Reading<'_>, attachments: &[Attachment]) -> Result<Vec<Family>, Error> {
     let mut traffic = Traffic::new(
         Family::counter(
             "ratelimit_interface_packets_total",
-            "Packets by the interface that they came in by, by what became of them and why, since it was attached first.",
+            "Packets by receiving interface, verdict and reason, since the interface was first attached. Verdict shadow: passed, but would be dropped.",
         ),
-        Family::counter("ratelimit_interface_bytes_total", "The same in bytes of whole frames."),
+        Family::counter(
+            "ratelimit_interface_bytes_total",
+            "Bytes of whole frames by receiving interface, verdict and reason.",
+        ),
     );
     let names = names(attachments);
-    let shares = Shares::of(scene.view.tables(), &names.keys().copied().collect())?;
+    let shares = Shares::of(reading.view.tables(), &names.keys().copied().collect())?;
     let mut others = None;
     for (index, counts) in &shares.interfaces {
         match (names.get(index), counts) {
@@ -73,7 +76,8 @@ fn add(traffic: &mut Traffic, interface: &str, counts: &Counts) {
     traffic.add_by_reason(counts, |[verdict, reason]| [("interface", interface), verdict, reason]);
 }
 
-/// A name for each index. Those of one index, in several network namespaces, are counted together; of one name, they get their index too.
+/// Returns a label for each index. Interfaces of several network namespaces with the same index share a label.
+/// Different indices with the same name get labels with the index.
 fn names(attachments: &[Attachment]) -> BTreeMap<u32, String> {
     let mut names = BTreeMap::<u32, Vec<&str>>::new();
     for attachment in attachments {

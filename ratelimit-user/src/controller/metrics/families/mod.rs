@@ -1,11 +1,14 @@
-//! What is told in numbers, one file for each subject. A new number is a line in one of them, or a file and a line in [`of_instance`].
+//! The metric families, one file per subject. To add a metric, add a line in one of them, or add a file and a line in
+//! [`of_instance`].
 
 mod admission;
 mod build;
 mod cells;
 mod interfaces;
+pub(super) mod page;
 mod policies;
 mod process;
+mod reading;
 mod reloads;
 mod rules;
 mod sources;
@@ -13,47 +16,21 @@ mod tables;
 mod top;
 mod traffic;
 
-use ratelimit_common::maps::{control::Control, cpu::Cpu};
-
-use super::page::Family;
-use crate::dataplane::{
-    Error,
-    instance::read_only::View,
-    readings::{
-        gauges,
-        totals::{self, Rules, Tracked},
-    },
-};
-
 pub(super) use self::{build::families as of_build, process::families as of_process, reloads::Reloads};
+use self::{page::Family, reading::Reading};
+use crate::dataplane::{Error, instance::read_only::View};
 
-/// An instance, with what several subjects want to know of it.
-struct Scene<'a> {
-    view: &'a View,
-    control: Control,
-    cpus: Cpu,
-    tracked: Tracked,
-    rules: Rules,
-}
-
-/// The families of an instance, with so many sources by name.
+/// Returns the families of an instance, with metrics for this number of sources by name.
 pub(super) fn of_instance(view: &View, named_sources: usize) -> Result<Vec<Family>, Error> {
-    let tables = view.tables();
-    let scene = Scene {
-        view,
-        control: tables.control()?,
-        cpus: gauges::of_cpus(tables)?,
-        tracked: totals::tracked(tables)?,
-        rules: totals::rules(tables)?,
-    };
+    let (tables, reading) = (view.tables(), Reading::of(view)?);
     let mut families = traffic::families(tables)?;
-    families.extend(interfaces::families(&scene)?);
-    families.extend(sources::families(&scene)?);
-    families.extend(rules::families(&scene));
-    families.extend(policies::families(&scene)?);
-    families.extend(tables::families(&scene)?);
-    families.extend(admission::families(&scene)?);
-    families.extend(cells::families(&scene)?);
+    families.extend(interfaces::families(&reading)?);
+    families.extend(sources::families(&reading)?);
+    families.extend(rules::families(&reading));
+    families.extend(policies::families(&reading)?);
+    families.extend(tables::families(&reading)?);
+    families.extend(admission::families(&reading)?);
+    families.extend(cells::families(&reading)?);
     if named_sources > 0 {
         families.extend(top::families(tables, named_sources)?);
     }

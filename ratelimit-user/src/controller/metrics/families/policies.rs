@@ -1,4 +1,7 @@
-//! Whom each policy concerns. The program counts nothing for this: it is read out of the rules and buckets that are there.
+//! Rules and sources of each policy.
+//!
+//! The program does not count by policy: cached refusals do not know it, and a cell admits packets without a bucket. So
+//! these metrics are computed from the rules and buckets.
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
@@ -7,19 +10,19 @@ use ratelimit_common::limits::{
     policy::LIMIT,
 };
 
-use super::{Family, Scene};
+use super::{page::Family, reading::Reading};
 use crate::{
     dataplane::{
         Error,
-        rules::{policies, spec::Terms},
+        rules::{policies, spec::RuleSpec},
     },
     limit::write,
 };
 
-/// Most policies that are told: rules can have thousands.
+/// The number of policies with metrics. Rules can have thousands.
 const MOST: usize = 100;
 
-/// What is known of one policy.
+/// The values of one policy.
 #[derive(Debug, Clone, Copy, Default)]
 struct Use {
     packets: Option<Rate>,
@@ -29,19 +32,22 @@ struct Use {
     exceeding: u64,
 }
 
-pub(super) fn families(scene: &Scene<'_>) -> Result<Vec<Family>, Error> {
-    let (all, left_out) = most_used(scene)?;
-    let mut rules = Family::gauge("ratelimit_policy_rules", "Rules in force by their policy, in the words of a limit.");
-    let mut packets =
-        Family::gauge("ratelimit_policy_packets_per_second", "What a policy lets each source send, in packets.");
-    let mut bytes = Family::gauge("ratelimit_policy_bytes_per_second", "The same in bytes of whole frames.");
-    let mut sources = Family::gauge(
-        "ratelimit_policy_sources",
-        "Sources that are remembered just now, by the policy that they were judged by last.",
+pub(super) fn families(reading: &Reading<'_>) -> Result<Vec<Family>, Error> {
+    let (all, left_out) = most_used(reading)?;
+    let mut rules = Family::gauge("ratelimit_policy_rules", "Rules in force by policy. The label describes the limit.");
+    let mut packets = Family::gauge(
+        "ratelimit_policy_packets_per_second",
+        "Limit of a policy for each source, in packets per second.",
     );
+    let mut bytes = Family::gauge(
+        "ratelimit_policy_bytes_per_second",
+        "Limit of a policy for each source, in bytes of whole frames per second.",
+    );
+    let mut sources =
+        Family::gauge("ratelimit_policy_sources", "Tracked sources by the policy of their last decision.");
     let mut exceeding = Family::gauge(
         "ratelimit_policy_sources_exceeding",
-        "Those of them that had packets dropped since, or would have in shadow.",
+        "Tracked sources with dropped packets, by policy. Shadow mode counts too.",
     );
     for (policy, found) in &all {
         rules.add([("policy", policy)], found.rules);
@@ -55,24 +61,24 @@ pub(super) fn families(scene: &Scene<'_>) -> Result<Vec<Family>, Error> {
     }
     let left_out = Family::gauge(
         "ratelimit_policies_left_out",
-        "Policies that are not told, since there are more than 100: those with the fewest sources that exceed them, and rules.",
+        "Policies without metrics, because there are more than 100: those with the fewest exceeding sources and rules.",
     )
     .of(left_out as u64);
     Ok(vec![rules, packets, bytes, sources, exceeding, left_out])
 }
 
-/// The policies that matter most by their words, and how many are left out.
-fn most_used(scene: &Scene<'_>) -> Result<(Vec<(String, Use)>, usize), Error> {
-    let (rules, tracked) = (&scene.rules.by_policy, &scene.tracked.by_policy);
+/// Returns the most important policies with their descriptions, and how many are left out.
+fn most_used(reading: &Reading<'_>) -> Result<(Vec<(String, Use)>, usize), Error> {
+    let (rules, tracked) = (&reading.rules.by_policy, &reading.tracked.by_policy);
     let mut slots: Vec<_> = rules.keys().chain(tracked.keys()).copied().collect();
     slots.sort_unstable();
     slots.dedup();
     let mut by_words = BTreeMap::<String, Use>::new();
     for slot in slots {
-        let terms = policies::terms(scene.view.tables(), slot)?;
-        let limit = if terms.policy.kind == LIMIT { Some(Limit::of(&terms.policy)) } else { None };
+        let spec = policies::spec(reading.view.tables(), slot)?;
+        let limit = if spec.policy.kind == LIMIT { Some(Limit::of(&spec.policy)) } else { None };
         let (sources, exceeding) = tracked.get(&slot).copied().unwrap_or_default();
-        let found = by_words.entry(words(&terms)).or_default();
+        let found = by_words.entry(words(&spec)).or_default();
         *found = Use {
             packets: limit.and_then(|limit| limit.packets),
             bytes: limit.and_then(|limit| limit.bytes),
@@ -88,8 +94,8 @@ fn most_used(scene: &Scene<'_>) -> Result<(Vec<(String, Use)>, usize), Error> {
     Ok((all, left_out))
 }
 
-fn words(terms: &Terms) -> String {
-    let Limit { packets, bytes, .. } = Limit::of(&terms.policy);
-    let limits = terms.policy.kind == LIMIT && (packets.is_some() || bytes.is_some() || !terms.parents.is_empty());
-    if limits { write::limit(terms) } else { write::terms(terms) }
+fn words(spec: &RuleSpec) -> String {
+    let Limit { packets, bytes, .. } = Limit::of(&spec.policy);
+    let limits = spec.policy.kind == LIMIT && (packets.is_some() || bytes.is_some() || !spec.parents.is_empty());
+    if limits { write::limit(spec) } else { write::spec(spec) }
 }

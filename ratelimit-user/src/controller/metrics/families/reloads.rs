@@ -1,29 +1,29 @@
-//! How the file fared.
+//! Reloads of the configuration file.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::Family;
+use super::page::Family;
 
-/// What became of the file so far.
+/// The reloads so far.
 #[derive(Debug, Clone, Copy, Default)]
-pub(in super::super) struct Reloads {
-    /// Times that it was read again and put in force.
+pub(in crate::controller::metrics) struct Reloads {
+    /// The number of reloads that applied the file.
     successes: u64,
-    /// Times that it was not.
+    /// The number of failed reloads.
     failures: u64,
-    /// When it was put in force last.
+    /// When the file was last applied.
     last: Option<SystemTime>,
     is_failed: bool,
 }
 
 impl Reloads {
-    /// Notes that the file was put in force at the start.
-    pub(in super::super) fn begin(&mut self) {
+    /// Records that the file was applied at the start.
+    pub(in crate::controller::metrics) fn begin(&mut self) {
         self.last = Some(SystemTime::now());
     }
 
-    /// Notes that it was read again, and whether it is in force.
-    pub(in super::super) fn note(&mut self, is_good: bool) {
+    /// Records that the file was read again, and whether it was applied.
+    pub(in crate::controller::metrics) fn record(&mut self, is_good: bool) {
         self.is_failed = !is_good;
         if is_good {
             self.successes += 1;
@@ -33,23 +33,23 @@ impl Reloads {
         }
     }
 
-    pub(in super::super) fn families(self) -> Vec<Family> {
+    pub(in crate::controller::metrics) fn families(self) -> Vec<Family> {
         let mut reloads = Family::counter(
             "ratelimit_config_reloads_total",
-            "Times that the file was read again; after a failure everything is as it was.",
+            "Reloads of the configuration file by result. A failed one changes nothing.",
         );
         reloads.add([("result", "success")], self.successes);
         reloads.add([("result", "failure")], self.failures);
         let mut families = vec![
             reloads,
-            Family::gauge("ratelimit_config_last_reload_successful", "0 while the file is not what is in force.")
+            Family::gauge("ratelimit_config_last_reload_successful", "1 if the last reload succeeded, 0 if it failed.")
                 .of(!self.is_failed),
         ];
         if let Some(last) = self.last.and_then(|last| last.duration_since(UNIX_EPOCH).ok()) {
             families.push(
                 Family::gauge(
                     "ratelimit_config_last_reload_success_timestamp_seconds",
-                    "When the file was put in force last, in seconds since 1970.",
+                    "When the configuration file was last applied, in seconds since 1970.",
                 )
                 .of(last.as_secs_f64()),
             );

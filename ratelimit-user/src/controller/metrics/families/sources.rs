@@ -1,23 +1,23 @@
-//! How many sources are tracked.
+//! The number of tracked sources.
 
-use super::{Family, Scene};
+use super::{page::Family, reading::Reading};
 use crate::dataplane::Error;
 
-pub(super) fn families(scene: &Scene<'_>) -> Result<Vec<Family>, Error> {
-    let tracked = &scene.tracked;
-    let capacity = u64::from(scene.view.tables().capacity()?);
+pub(super) fn families(reading: &Reading<'_>) -> Result<Vec<Family>, Error> {
+    let tracked = &reading.tracked;
+    let max = u64::from(reading.view.tables().max_sources()?);
     Ok(vec![
         Family::gauge(
             "ratelimit_sources_tracked",
-            "Sources that are remembered just now, once for each service that rules are about.",
+            "Sources with a bucket. A source counts once for each service with rules.",
         )
         .of(tracked.sources),
+        Family::gauge("ratelimit_sources_exceeding", "Tracked sources with dropped packets. Shadow mode counts too.")
+            .of(tracked.exceeding),
         Family::gauge(
-            "ratelimit_sources_exceeding",
-            "Those of them that had packets dropped since, or would have in shadow.",
+            "ratelimit_sources_max",
+            "Largest number of buckets. When all are in use, a new one replaces the one that was unused for longest.",
         )
-        .of(tracked.exceeding),
-        Family::gauge("ratelimit_sources_max", "Most that can be remembered; then the longest silent one gives way.")
-            .of(capacity),
+        .of(max),
     ])
 }

@@ -1,4 +1,4 @@
-//! How full the maps are, and what they take.
+//! Entries and memory of maps.
 
 use ratelimit_common::maps::{
     control::FEATURE_SLIDING_LOGS,
@@ -8,36 +8,37 @@ use ratelimit_common::maps::{
     },
 };
 
-use super::{Family, Scene};
+use super::{page::Family, reading::Reading};
 use crate::dataplane::{Error, readings::totals};
 
-pub(super) fn families(scene: &Scene<'_>) -> Result<Vec<Family>, Error> {
+pub(super) fn families(reading: &Reading<'_>) -> Result<Vec<Family>, Error> {
     let mut entries = Family::gauge(
         "ratelimit_table_entries",
-        "Entries of a map in use, those of ended rules among them until a command clears them away.",
+        "Entries in use of a map. Expired rules count until a command removes them.",
     );
-    let mut capacity = Family::gauge(
+    let mut max = Family::gauge(
         "ratelimit_table_max_entries",
-        "Entries that it has room for. In BUCKETS and SLIDING_LOGS the longest silent one gives way then, other maps take no more.",
+        "Largest number of entries of a map. When it is reached, BUCKETS and SLIDING_LOGS replace the entry that was unused for longest. Other maps accept no new entry.",
     );
-    let totals::Rules { sources, prefixes, bans, policies, .. } = scene.rules;
+    let totals::Rules { sources, prefixes, bans, policies, .. } = reading.rules;
     let mut tables = vec![
-        (BUCKETS, scene.tracked.buckets, scene.view.tables().capacity()?),
+        (BUCKETS, reading.tracked.buckets, reading.view.tables().max_sources()?),
         (SOURCE_RULES, sources, SOURCE_RULES_MAX),
         (PREFIX_RULES, prefixes, PREFIX_RULES_MAX),
         (BANS, bans, BANS_MAX),
         (POLICIES, policies, POLICIES_MAX),
     ];
-    if scene.control.features & FEATURE_SLIDING_LOGS != 0 {
-        tables.push((SLIDING_LOGS, scene.tracked.logs, scene.control.sliding_logs));
+    if reading.control.features & FEATURE_SLIDING_LOGS != 0 {
+        tables.push((SLIDING_LOGS, reading.tracked.logs, reading.control.sliding_logs));
     }
     for (name, used, most) in tables {
         entries.add([("table", name)], used);
-        capacity.add([("table", name)], u64::from(most));
+        max.add([("table", name)], u64::from(most));
     }
-    let mut memory = Family::gauge("ratelimit_map_memory_bytes", "Kernel memory of each map, as the kernel tells it.");
-    for map in scene.view.memory()? {
+    let mut memory =
+        Family::gauge("ratelimit_map_memory_bytes", "Kernel memory of each map, as the kernel reports it.");
+    for map in reading.view.memory()? {
         memory.add([("map", map.name)], map.bytes);
     }
-    Ok(vec![entries, capacity, memory])
+    Ok(vec![entries, max, memory])
 }

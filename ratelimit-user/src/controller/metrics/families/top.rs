@@ -1,4 +1,5 @@
-//! The sources with the most dropped packets, by name: only where the file asks for them, since each makes series of its own.
+//! The sources with the most dropped packets, by name. Only if the file requests them, because each makes time series
+//! of its own.
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
@@ -8,21 +9,22 @@ use ratelimit_common::{
     reason::Count,
 };
 
-use super::{Family, traffic::Traffic};
+use super::{page::Family, traffic::Traffic};
 use crate::{
     dataplane::{
         Error,
+        readings::tracked,
         rules::{resolve, services::Services},
         tables::open::Tables,
     },
-    prefix::Prefix,
-    service::ServiceName,
+    text::prefix::Prefix,
+    text::service::ServiceName,
 };
 
-/// As `ratelimit sources` orders them.
+/// Returns the families, with the sources in the order of `ratelimit sources`.
 pub(super) fn families(tables: &Tables, most: usize) -> Result<Vec<Family>, Error> {
     let services = Services::read(tables)?;
-    let mut tracked = tables.tracked()?;
+    let mut tracked = tracked::all(tables)?;
     tracked.retain(|(source, bucket)| resolve::is_source(source, bucket));
     if tracked.len() > most {
         tracked.select_nth_unstable_by_key(most, rank);
@@ -32,11 +34,14 @@ pub(super) fn families(tables: &Tables, most: usize) -> Result<Vec<Family>, Erro
     let mut traffic = Traffic::new(
         Family::counter(
             "ratelimit_source_packets_total",
-            "Packets of the sources with the most drops since they are tracked; what passed within a limit is an estimate where there are cells.",
+            "Packets of the sources with the most drops, since they are tracked. With cells, passed packets within a limit are estimates.",
         ),
-        Family::counter("ratelimit_source_bytes_total", "The same in bytes of whole frames."),
+        Family::counter(
+            "ratelimit_source_bytes_total",
+            "Bytes of whole frames of the sources with the most drops, since they are tracked.",
+        ),
     );
-    // A service can have several buckets of a source, where rules for new connections are about it too.
+    // A source can have several buckets for one service, because new connections can have other rules.
     let mut counts = BTreeMap::<(String, String, &str), Count>::new();
     for (source, bucket) in tracked {
         let (service, _) = services.of_key(&source);

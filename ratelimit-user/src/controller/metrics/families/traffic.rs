@@ -1,14 +1,14 @@
-//! What became of the packets.
+//! Packet verdicts.
 
 use ratelimit_common::{
     maps::interface_counters::Counts,
     reason::{Count, Reason},
 };
 
-use super::Family;
+use super::page::Family;
 use crate::dataplane::{Error, tables::open::Tables};
 
-/// Packets and bytes, which the same labels tell apart.
+/// A family of packets and one of bytes, with the same labels.
 pub(super) struct Traffic {
     packets: Family,
     bytes: Family,
@@ -24,7 +24,7 @@ impl Traffic {
         self.bytes.add(labels, count.bytes);
     }
 
-    /// Adds what was done and what passed in shadow; `labels` adds others to those for verdict and reason.
+    /// Adds the verdicts, including those in shadow mode. `labels` adds further labels to those for verdict and reason.
     pub(super) fn add_by_reason<'a, const N: usize>(
         &mut self,
         counts: &Counts,
@@ -43,16 +43,16 @@ impl Traffic {
     }
 }
 
-/// `pass` and `drop` are what was done. `shadow` passed, and the reason is why it would not have.
+/// Returns the families. The verdict `shadow` means: passed, but would be dropped for this reason.
 pub(super) fn families(tables: &Tables) -> Result<Vec<Family>, Error> {
     let mut traffic = Traffic::new(
         Family::counter(
             "ratelimit_packets_total",
-            "Packets by what became of them and why; those in shadow passed and would have been dropped.",
+            "Packets by verdict and reason. Verdict shadow: passed, but would be dropped.",
         ),
-        Family::counter("ratelimit_bytes_total", "Bytes of whole frames by what became of them and why."),
+        Family::counter("ratelimit_bytes_total", "Bytes of whole frames by verdict and reason."),
     );
-    traffic.add_by_reason(&tables.all_counts()?, |labels| labels);
+    traffic.add_by_reason(&tables.counters.all()?, |labels| labels);
     Ok(traffic.families())
 }
 

@@ -1,7 +1,7 @@
-//! Puts another program or other maps in place of the running ones without a gap.
+//! Replaces the running program or its maps without a gap. Which features a program needs is decided above.
 
-pub(crate) mod features;
 pub(crate) mod migration;
+pub mod pinned;
 pub mod replace;
 pub(crate) mod resize;
 pub(crate) mod staging;

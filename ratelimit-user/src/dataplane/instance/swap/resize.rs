@@ -1,4 +1,9 @@
-//! Moves entries between maps of unlike sizes. What a packet asks for meanwhile, the program itself fetches.
+//! Moves entries between maps of different sizes.
+//!
+//! Copying a million buckets takes a second, in which sources would spend what the copy does not know. So nothing is
+//! copied before the switch: the new program also has the old maps, and fetches an entry when it is first used. This
+//! code moves the rest. Then a third program without that stage takes over. Levels of cells are raised to those of the
+//! old cells, which never understates a debt.
 
 use std::{
     os::fd::AsFd as _,
@@ -11,10 +16,11 @@ use aya::{
     maps::{HashMap, IterableMap, MapData, MapError},
     sys::SyscallError,
 };
+use aya_obj::generated::BPF_NOEXIST;
 use ratelimit_common::{
     buckets::{bucket::Bucket, sliding_log::Log},
     cells::{
-        cell::{Cell, Noted},
+        cell::{Cell, RefusalSlot},
         known_source::KnownSource,
     },
     identity::source::Source,
@@ -29,30 +35,28 @@ use crate::dataplane::{
     Error,
     error::Tried as _,
     sys::{bpf, host, mmap_array::Mapped},
-    tables::open::{self, Tables},
+    tables::{open::Tables, table},
 };
 
-/// For the kernel's `BPF_MAP_UPDATE_ELEM`: only where there is no such entry (include/uapi/linux/bpf.h).
-const NOT_THERE: u64 = 1;
-
-/// Moves what the running program has not fetched yet. Nothing where nothing moves.
+/// Moves the entries that the running program has not fetched. Does nothing if no resize is in progress.
 pub(crate) fn finish(pins: &Path, tables: &mut Tables) -> Result<(), Error> {
     if pins.join(names::OLD_FRONT).exists() {
         let old = MapData::from_pin(pins.join(names::OLD_FRONT)).tried(names::OLD_FRONT)?;
-        raise_levels(&Mapped::of(&old)?, &Mapped::to_write(tables.front.map())?, Levels::now(tables)?);
+        raise_levels(&Mapped::of(&old)?, &Mapped::to_write(tables.front.open()?.map())?, Levels::now(tables)?);
     }
     if pins.join(names::OLD_BUCKETS).exists() {
-        let mut old: HashMap<MapData, Source, Bucket> = open::open(pins, names::OLD_BUCKETS)?;
-        insert_missing(&mut old, &mut tables.buckets)?;
+        let mut old: HashMap<MapData, Source, Bucket> = table::open(pins, names::OLD_BUCKETS)?;
+        insert_missing(&mut old, tables.buckets.open_mut()?)?;
     }
     if pins.join(names::OLD_SLIDING_LOGS).exists() {
-        let mut old: HashMap<MapData, Source, Log> = open::open(pins, names::OLD_SLIDING_LOGS)?;
-        insert_missing(&mut old, &mut tables.logs)?;
+        let mut old: HashMap<MapData, Source, Log> = table::open(pins, names::OLD_SLIDING_LOGS)?;
+        insert_missing(&mut old, tables.logs.open_mut()?)?;
     }
     Ok(())
 }
 
-/// Moves what is still there. Whatever was moved is taken away, or it would come back with what it owed once, should it be evicted.
+/// Moves all remaining entries. It removes each from the old map. Otherwise an evicted entry would come back with its
+/// old debt.
 fn insert_missing<V: Pod>(
     old: &mut HashMap<MapData, Source, V>,
     new: &mut HashMap<MapData, Source, V>,
@@ -62,8 +66,8 @@ fn insert_missing<V: Pod>(
         if matches!(old.get(&source, 0), Err(MapError::KeyNotFound)) {
             continue;
         }
-        match new.insert(source, entry, NOT_THERE) {
-            // It is just doing so.
+        match new.insert(source, entry, BPF_NOEXIST.into()) {
+            // The program is fetching it.
             Err(MapError::SyscallError(SyscallError { io_error, .. }))
                 if io_error.raw_os_error() == Some(libc::EEXIST) => {}
             outcome => outcome.tried("cannot move an entry")?,
@@ -76,19 +80,19 @@ fn insert_missing<V: Pod>(
     Ok(())
 }
 
-/// Makes the cells of a map that no program has yet: what they remember, as far as there is room for it. Levels are raised again when nobody
-/// charges the old ones any more.
+/// Fills the cells of a map that no program uses yet, as far as there is room. Levels are raised again when no program
+/// charges the old cells.
 pub(crate) fn copy_cells(tables: &Tables, new: &MapData, with_known: bool) -> Result<(), Error> {
-    let (old, levels) = (tables.front.map(), Levels::now(tables)?);
+    let (old, levels) = (tables.front.open()?.map(), Levels::now(tables)?);
     let (old, new) = (Mapped::<Cell>::of(old)?, Mapped::<Cell>::to_write(new)?);
     for_pairs(&old, &new, |seen, place| {
-        // SAFETY: the entry lies within the mapping, which nobody else has yet.
+        // SAFETY: the entry lies within the mapping, which no other process has yet.
         unsafe { *place = joined(&*place, &seen, levels, with_known) };
     });
     Ok(())
 }
 
-/// By what levels are compared.
+/// The time and the largest debt, by which levels are compared.
 #[derive(Clone, Copy)]
 struct Levels {
     now: Units,
@@ -105,10 +109,10 @@ impl Levels {
     }
 }
 
-/// Raises levels to what the cells before show.
+/// Raises levels to those of the old cells.
 fn raise_levels(old: &Mapped<Cell>, new: &Mapped<Cell>, levels: Levels) {
     for_pairs(old, new, |seen, place| {
-        // SAFETY: the words lie within the mapping, aligned, and everybody changes them atomically.
+        // SAFETY: the words lie within the mapping, aligned, and all accesses are atomic.
         let [packets, second] =
             unsafe { [AtomicU64::from_ptr(&raw mut (*place).packets), AtomicU64::from_ptr(&raw mut (*place).second)] };
         for (level, before) in [(packets, seen.packets), (second, seen.second)] {
@@ -120,7 +124,7 @@ fn raise_levels(old: &Mapped<Cell>, new: &Mapped<Cell>, levels: Levels) {
     });
 }
 
-/// Calls `work` with every cell and every place that sources of it have now: both numbers are powers of two.
+/// Calls `work` with every old cell and every new place of its sources. Both numbers are powers of two.
 fn for_pairs(old: &Mapped<Cell>, new: &Mapped<Cell>, mut work: impl FnMut(Cell, *mut Cell)) {
     for index in 0..old.len().max(new.len()) {
         if let (Some(seen), Some(place)) = (old.get(index % old.len()), new.place(index % new.len())) {
@@ -129,21 +133,21 @@ fn for_pairs(old: &Mapped<Cell>, new: &Mapped<Cell>, mut work: impl FnMut(Cell, 
     }
 }
 
-/// What two cells are as one. Of what they remember, as much as there is room for.
+/// Joins two cells, as far as there is room.
 fn joined(one: &Cell, other: &Cell, levels: Levels, with_known: bool) -> Cell {
     let higher = |one, other| if levels.is_higher(other, one) { other } else { one };
-    let nobody = Noted::default();
+    let nobody = RefusalSlot::default();
     let notes = if with_known {
         let [[a, b], [c, d]] = [one.known(), other.known()];
         let mut known = [a, b, c, d];
         known.sort_by_key(|word| (!KnownSource(*word).is_known(), *word == 0));
-        let note = if one.notes[0] == nobody { other.notes[0] } else { one.notes[0] };
-        [note, Noted { until: known[0], check: known[1], dropped: 0 }]
+        let note = if one.refusals[0] == nobody { other.refusals[0] } else { one.refusals[0] };
+        [note, RefusalSlot { until: known[0], check: known[1], dropped: 0 }]
     } else {
-        let mut notes = one.notes.into_iter().chain(other.notes).filter(|note| *note != nobody);
+        let mut notes = one.refusals.into_iter().chain(other.refusals).filter(|note| *note != nobody);
         [notes.next().unwrap_or(nobody), notes.next().unwrap_or(nobody)]
     };
-    Cell { packets: higher(one.packets, other.packets), second: higher(one.second, other.second), notes }
+    Cell { packets: higher(one.packets, other.packets), second: higher(one.second, other.second), refusals: notes }
 }
 
 #[cfg(test)]
@@ -155,25 +159,25 @@ mod tests {
 
     const LEVELS: Levels = Levels { now: 1_000, most: 500 };
 
-    fn noted(until: u64) -> Noted {
-        Noted { until, check: until + 1, dropped: 0 }
+    fn noted(until: u64) -> RefusalSlot {
+        RefusalSlot { until, check: until + 1, dropped: 0 }
     }
 
     #[test]
     fn joined_cells_have_the_higher_levels_and_the_first_two_notes() {
-        let one = Cell { packets: 1_005, second: 0, notes: [noted(0), noted(7)] };
-        let one = Cell { notes: [Noted::default(), one.notes[1]], ..one };
-        let other = Cell { packets: 1_004, second: 1_009, notes: [noted(8), noted(9)] };
+        let one = Cell { packets: 1_005, second: 0, refusals: [noted(0), noted(7)] };
+        let one = Cell { refusals: [RefusalSlot::default(), one.refusals[1]], ..one };
+        let other = Cell { packets: 1_004, second: 1_009, refusals: [noted(8), noted(9)] };
         let cell = joined(&one, &other, LEVELS, false);
         assert_eq!((cell.packets, cell.second), (1_005, 1_009));
-        assert_eq!(cell.notes, [noted(7), noted(8)]);
+        assert_eq!(cell.refusals, [noted(7), noted(8)]);
         assert_eq!(joined(&Cell::default(), &other, LEVELS, false), other);
     }
 
     #[test]
     fn of_four_remembered_sources_the_known_sources_stay() {
         let cell = |first, second| Cell {
-            notes: [Noted::default(), Noted { until: first, check: second, dropped: 0 }],
+            refusals: [RefusalSlot::default(), RefusalSlot { until: first, check: second, dropped: 0 }],
             ..Cell::default()
         };
         let (known, candidate) = (1 << 40 | SEEN_OFTEN, 2 << 40 | SEEN_ONCE);

@@ -1,5 +1,6 @@
-//! Pins that are about to take the place of others. They are made in a folder of their own, the program last; then it goes on every link, and they
-//! are put in place one by one. Whoever finds it half done knows by the program whether to finish it or to remove it.
+//! Pins that are about to replace others. They are created in a separate folder, the program last. Then the program
+//! goes on every link, and the pins are moved one by one. A command that finds the folder finishes the swap if it has
+//! the program, and removes it otherwise.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -18,17 +19,14 @@ use crate::dataplane::{
     Error,
     attach::attachment::Attachments,
     error::{Tried as _, at},
-    instance::open::{PROGRAM, remove_if_there},
+    pins::layout::{self, NEXT, PROGRAM},
     sys::raw::RawMap,
 };
 
-/// The folder.
-const NEXT: &str = "next";
-
-/// File of the control entry to come in it.
+/// File of the next control entry in the folder.
 const PLAN: &str = "plan";
 
-/// What is about to take the place of the pins in a folder.
+/// Pins that are about to replace those in a folder.
 pub(crate) struct Stage<'a> {
     pins: &'a Path,
     folder: PathBuf,
@@ -39,7 +37,7 @@ impl<'a> Stage<'a> {
         Self { pins, folder: pins.join(NEXT) }
     }
 
-    /// An empty one. What another has left is finished or removed first.
+    /// Creates an empty one. An unfinished one is finished or removed first.
     pub(crate) fn begin(pins: &'a Path, attachments: &Attachments) -> Result<Self, Error> {
         recover(pins, attachments)?;
         let stage = Self::of(pins);
@@ -47,24 +45,29 @@ impl<'a> Stage<'a> {
         Ok(stage)
     }
 
-    /// Notes what the control entry is to say as soon as this is in force.
+    /// Saves the control entry that is written when this is in force.
     pub(crate) fn plan(&self, control: Control) -> Result<(), Error> {
         let mut plan = Array::<MapData, Control>::create(1, 0).tried("cannot make a map")?;
         plan.set(0, control, 0).tried("cannot write a map")?;
         plan.pin(self.path(PLAN)).tried("cannot pin a map")
     }
 
-    /// Where something is pinned in it.
+    /// Returns its folder.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Returns the path of a pin in it.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// Puts what is in it in force: on every link, or on none, and then nothing is left of it.
+    /// Puts it in force on every link. After a failure, the old program is on every link and the folder is removed.
     ///
     /// # Errors
     ///
-    /// [`Error::Unfinished`] where it is in force and not all is in place, or some link could not be given its old program back: whoever opens the
-    /// instance next goes on. After any other, the old program is on every link.
+    /// [`Error::Unfinished`] if it is in force but not all pins are moved, or if a link did not get its old program
+    /// back. The next command continues.
     pub(crate) fn put_in_force(&self, attachments: &Attachments) -> Result<(), Error> {
         let open =
             |path: PathBuf| Xdp::from_pin(path, XdpAttachType::Interface).tried("cannot open the pinned program");
@@ -79,7 +82,7 @@ impl<'a> Stage<'a> {
         self.put_in_place().map_err(unfinished)
     }
 
-    /// Writes the [planned](Self::plan) control entry. As bytes, since another version may have made all of it.
+    /// Writes the [planned](Self::plan) control entry. It handles bytes, because another version may have planned it.
     fn carry_out(&self) -> Result<(), Error> {
         if !self.path(PLAN).exists() {
             return Ok(());
@@ -89,8 +92,7 @@ impl<'a> Stage<'a> {
         plan.get(&key)?.map_or(Ok(()), |entry| control.put(&key, &entry))
     }
 
-    /// Gives the pins the names of those before: whatever there is, as other versions may have maps of their own. Without the program nobody would
-    /// go on, so that is the last.
+    /// Moves all pins, also those of other versions. The program is last, because without it no command would continue.
     fn put_in_place(&self) -> Result<(), Error> {
         let names = self.names()?;
         let places = names.iter().filter(|name| *name != PROGRAM && *name != PLAN).map(OsString::as_os_str);
@@ -109,23 +111,23 @@ impl<'a> Stage<'a> {
         entries.map(|entry| Ok(entry.map_err(at(&self.folder))?.file_name())).collect()
     }
 
-    /// Removes it with all that is in it, the program first: without it nobody finishes the rest.
+    /// Removes it with all pins in it. The program is first, so that no command finishes a half-removed swap.
     pub(crate) fn abandon(&self) -> Result<(), Error> {
-        remove_if_there(&self.path(PROGRAM), |path| fs::remove_file(path))?;
+        layout::remove_file(&self.path(PROGRAM))?;
         for name in self.names()? {
-            remove_if_there(&self.folder.join(name), |path| fs::remove_file(path))?;
+            layout::remove_file(&self.folder.join(name))?;
         }
-        remove_if_there(&self.folder, |path| fs::remove_dir(path))
+        layout::remove_folder(&self.folder)
     }
 }
 
-/// Finishes or removes what a command that was killed has left.
+/// Finishes or removes what a killed command has left.
 pub(crate) fn recover(pins: &Path, attachments: &Attachments) -> Result<(), Error> {
     let stage = Stage::of(pins);
     if stage.path(PROGRAM).exists() { stage.put_in_force(attachments) } else { stage.abandon() }
 }
 
-/// Removes one that nobody is to finish.
+/// Removes an unfinished swap.
 pub(crate) fn remove(pins: &Path) -> Result<(), Error> {
     Stage::of(pins).abandon()
 }

@@ -3,22 +3,23 @@
 use anyhow::{Context as _, Result};
 use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::{
-    buckets::sliding_log,
     limits::{
         algorithm::Algorithm,
         limit::{Limit, Rate, SECOND},
         policy::{COARSE, Policy},
     },
     maps::names,
-    meters::window::{self, Window},
+    meters::{
+        sliding_log,
+        window::{self, Window},
+    },
 };
 use ratelimit_tests::{Bytecode, Sources};
-use serde::Serialize;
 
 use crate::{
     configurations::{Configuration, SPECIAL},
     measure::{Effort, footprint, median, packet},
-    results::Packet,
+    results::{Packet, PerSource},
     state::State,
     table::{Row, Table},
 };
@@ -134,15 +135,6 @@ fn hourly(algorithm: Algorithm) -> Policy {
 
 fn limited(rate: Rate, algorithm: Algorithm) -> Policy {
     Limit { packets: Some(rate), algorithm, ..Limit::default() }.policy().unwrap_or(Policy::UNLIMITED)
-}
-
-/// Memory per source of an algorithm.
-#[derive(Debug, Serialize)]
-pub(crate) struct PerSource {
-    pub(crate) algorithm: &'static str,
-    /// Bytes of kernel memory with the maximum number of sources.
-    pub(crate) bytes: f64,
-    pub(crate) sources: u32,
 }
 
 /// Reads the memory from the kernel, with space for this many sources.

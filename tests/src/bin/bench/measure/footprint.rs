@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use aya::{maps::MapInfo, programs::Xdp};
+use ratelimit::dataplane::readings::tracked;
 use ratelimit_common::maps::names;
 use ratelimit_tests::{Order, Sources, Walker};
 
@@ -35,7 +36,7 @@ pub(crate) fn run(effort: &Effort) -> Result<(Memory, Time)> {
     walker.lead_to(bytecode.program());
     walker.run(sources, Order::InTurn, effort.million);
     let begin = Instant::now();
-    let listed_sources = bytecode.tables.tracked()?.len() as u32;
+    let listed_sources = tracked::all(&bytecode.tables)?.len() as u32;
     let list_sources = begin.elapsed().as_secs_f64();
     let begin = Instant::now();
     host_rules(&mut bytecode, effort.million)?;

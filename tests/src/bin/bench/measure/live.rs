@@ -10,8 +10,7 @@ use ratelimit_tests::{Flood, Frame, Sandbox, Sources};
 
 use crate::{
     configurations::{self, PORT},
-    limiters::Limiter,
-    measure::{Effort, median},
+    measure::{Effort, limiters::Limiter, median},
     results::Live,
     state::State,
 };

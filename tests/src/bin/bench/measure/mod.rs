@@ -3,6 +3,7 @@
 pub(crate) mod algorithms;
 pub(crate) mod cpus;
 pub(crate) mod footprint;
+mod limiters;
 pub(crate) mod live;
 pub(crate) mod packet;
 pub(crate) mod survival;

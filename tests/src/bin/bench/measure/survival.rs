@@ -3,7 +3,7 @@
 use std::{collections::HashSet, net::Ipv4Addr, thread, time::Instant};
 
 use anyhow::{Result, ensure};
-use ratelimit::dataplane::program::loader::Settings;
+use ratelimit::dataplane::{program::loader::Settings, readings::tracked};
 use ratelimit_common::{identity::source::Source, reason::Reason};
 use ratelimit_tests::{Bytecode, Flood, Frame, Sandbox, VICTIM_LINK, per_second};
 
@@ -34,9 +34,7 @@ fn measure(unknown: u64, seconds: u64) -> Result<Survival> {
     let buckets = || -> Result<HashSet<Source>> {
         let known = |number: u32| Source::v4((u32::from(FIRST) + number).to_be_bytes());
         let known: HashSet<Source> = (0..ESTABLISHED).map(known).collect();
-        Ok(bytecode
-            .tables
-            .tracked()?
+        Ok(tracked::all(&bytecode.tables)?
             .into_iter()
             .map(|(source, _)| source)
             .filter(|source| known.contains(source))

@@ -61,9 +61,7 @@ fn packet(results: &Results, state: State) -> Table {
     Table {
         plot: Some(plot),
         ..by_sources(
-            format!(
-                "nanoseconds per packet over an empty program ({floor:.0} ns with the walker), by sources: {state}"
-            ),
+            format!("nanoseconds per packet above an empty program ({floor:.0} ns), by number of sources: {state}"),
             figures.collect(),
             1,
         )
@@ -74,7 +72,7 @@ fn live(results: &Results, state: State) -> Table {
     let figures = results.live.iter().filter(|live| live.state == state);
     let figures = figures.map(|live| (live.limiter.to_owned(), live.sources, live.packets_per_second / 1e6));
     let plot = if state == State::Over { "live-over" } else { "live-passing" };
-    let title = format!("million 60-byte frames per second through veth on one CPU, by sources: {state}");
+    let title = format!("million 60-byte frames per second through veth on one CPU, by number of sources: {state}");
     Table { plot: Some(plot), ..by_sources(title, figures.collect(), 2) }
 }
 
@@ -84,16 +82,12 @@ fn two_cpus(results: &Results) -> Table {
         figures: [row.one / 1e6, row.two / 1e6, row.ratio].map(Some).to_vec(),
         is_drawn: false,
     });
-    plain("million packets per second by BPF_PROG_TEST_RUN", ["one CPU", "two", "ratio"], rows.collect(), 2)
+    plain("million packets per second by BPF_PROG_TEST_RUN", ["one CPU", "two CPUs", "ratio"], rows.collect(), 2)
 }
 
 fn survival(results: &Results) -> Table {
     let rows = results.survival.iter().map(|row| Row {
-        name: if row.unknown == 0 {
-            "no limit of unknown sources".to_owned()
-        } else {
-            format!("unknown sources {}/s", row.unknown)
-        },
+        name: if row.unknown == 0 { "without --unknown".to_owned() } else { format!("--unknown {}/s", row.unknown) },
         figures: [
             row.flood as f64 / 1e6,
             row.flood_passed as f64 / row.seconds,
@@ -105,8 +99,8 @@ fn survival(results: &Results) -> Table {
         .to_vec(),
         is_drawn: false,
     });
-    let columns = ["M packets", "passed/s", "lost", "buckets", "evicted"];
-    plain("10,000 established sources beside a flood from everywhere", columns, rows.collect(), 0)
+    let columns = ["M flood packets", "flood passed/s", "established packets lost", "established buckets", "evicted"];
+    plain("10,000 established sources beside a flood of new sources", columns, rows.collect(), 0)
 }
 
 fn footprint(results: &Results) -> Table {
@@ -114,12 +108,12 @@ fn footprint(results: &Results) -> Table {
     let row = |name: &dyn Display, figure| Row { name: name.to_string(), figures: vec![Some(figure)], is_drawn: false };
     let mut rows = vec![
         row(&"bytes of kernel memory per source", memory.per_source),
-        row(&"MB of all maps by default", memory.all_maps as f64 / 1e6),
+        row(&"MB of all maps, default", memory.all_maps as f64 / 1e6),
     ];
     let large = memory.maps.iter().filter(|(_, bytes)| *bytes >= 10_000);
     rows.extend(large.map(|(name, bytes)| row(&format!("  {name}"), *bytes as f64 / 1e6)));
     rows.extend([
-        row(&format!("seconds to set {} rules for hosts", time.host_rules), time.set_host_rules),
+        row(&format!("seconds to set {} rules for addresses", time.host_rules), time.set_host_rules),
         row(&format!("seconds to list {} sources", time.listed_sources), time.list_sources),
     ]);
     plain("memory and time", ["default"], rows, 2)

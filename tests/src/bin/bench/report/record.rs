@@ -24,9 +24,10 @@ pub(crate) fn document(results: &Results, tables: &[Table]) -> Result<()> {
     let docs = workspace()?.join("docs");
     fs::create_dir_all(docs.join("measurements"))?;
     let mut text = format!(
-        "# Measurements\n\nBy `cargo xtask bench --record`: {}.\n\n\
-         Medians of interleaved rounds. Figures compare within this run only. Sources come in random order and are spread over IPv4; \
-         *endless* is a new one for each packet. With real frames, every limiter drops what passes as well, at its own hook.\n",
+        "# Measurements\n\n`cargo xtask bench --record` writes this page. Machine: {}.\n\n\
+         All figures are medians of interleaved rounds. Compare them within this run only. Sources arrive in random order,\n\
+         spread over IPv4. *Endless* means a new source for each packet. With real frames, every limiter also drops the packets\n\
+         that pass, at its own hook. *Ratio* lines compare a row with `--front off`.\n",
         report::header(results)
     );
     for table in tables {
@@ -35,7 +36,7 @@ pub(crate) fn document(results: &Results, tables: &[Table]) -> Result<()> {
         let _ = write!(text, "\n## {title}\n\n");
         if let Some(name) = table.plot {
             plot::draw(table, &docs.join("measurements").join(name).with_extension("svg"))?;
-            let _ = write!(text, "![{}](measurements/{name}.svg)\n\n", table.title);
+            let _ = write!(text, "![Plot of the table below](measurements/{name}.svg)\n\n");
         }
         text += &table.markdown();
     }

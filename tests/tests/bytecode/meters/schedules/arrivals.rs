@@ -4,9 +4,12 @@ use proptest::prelude::*;
 use ratelimit_common::{
     limits::{
         limit::{DAY, Limit, Rate, SECOND},
-        policy::{Meter, Policy},
+        policy::Policy,
     },
-    meters::gcra::{Answer, units},
+    meters::{
+        gcra::{Answer, units},
+        meter::Meter,
+    },
     reason::Reason,
 };
 

@@ -20,9 +20,12 @@ use ratelimit_common::{
     limits::{
         algorithm::Algorithm,
         limit::{Limit, Rate},
-        policy::{COARSE, Meter, Policy},
+        policy::{COARSE, Policy},
     },
-    meters::gcra::{Answer, units},
+    meters::{
+        gcra::{Answer, units},
+        meter::Meter,
+    },
     rules::rule::COMMAND,
 };
 use ratelimit_tests::{
@@ -78,8 +81,8 @@ impl Bracket {
     }
 }
 
-/// Returns whether window numbers have wrapped to the window of an admitted packet, as [`ratelimit_common::meters::window`]
-/// documents. Another test covers these moments.
+/// Returns whether window numbers have wrapped to the window of an admitted packet, as
+/// [`ratelimit_common::meters::window`] documents. Another test covers these moments.
 fn may_be_taken_for_later(limit: &Limit, last: u64, now: u64) -> bool {
     let around = match limit.algorithm {
         Algorithm::FixedWindow => 1 << 22,
@@ -119,7 +122,7 @@ pub(crate) fn check(front: Front, algorithm: Algorithm, tick: u64, cost: u32) {
         if front.is_on() {
             let since = units(start - start.checked_rem(tick).unwrap_or(0));
             let idle = cell::Cell { packets: since, second: since, ..cell::Cell::default() };
-            bytecode.tables.front.set(0, idle, 0).unwrap();
+            bytecode.tables.front.open_mut().unwrap().set(0, idle, 0).unwrap();
         }
         let policy = limit.policy().unwrap().for_costs(cost).by_ticks(units(tick));
         bytecode.set_default(&policy);

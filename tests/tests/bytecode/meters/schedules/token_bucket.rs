@@ -34,7 +34,7 @@ fn every_verdict_matches_the_model_and_every_bound_holds(front: Front) {
         if front.is_on() {
             // The cell was idle just now. A time long past can look like a debt for a moment every 208 days.
             let idle = cell::Cell { packets: units(start), second: units(start), ..cell::Cell::default() };
-            bytecode.tables.front.set(0, idle, 0).unwrap();
+            bytecode.tables.front.open_mut().unwrap().set(0, idle, 0).unwrap();
         }
         bytecode.set_default(&policy);
         let mut now = start;

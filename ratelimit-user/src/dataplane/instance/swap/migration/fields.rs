@@ -1,7 +1,9 @@
-//! The fields of a key or a value, by their names in the kernel's BTF (Documentation/bpf/btf.rst), and how bytes of one layout become those of
-//! another: what has the same name is the same, what is new is zero.
+//! The fields of a key or a value, by their names in the kernel's BTF (Documentation/bpf/btf.rst), and the conversion
+//! of bytes between layouts. Fields of the same name keep their value, new ones are zero. Old names are translated.
 
-/// Most elements of an array that are looked at one by one; the bytes of longer ones are taken as they are.
+use ratelimit_common::maps::renamed::RENAMED_FIELDS;
+
+/// The most elements of an array that are converted one by one. Longer arrays keep their bytes.
 const ELEMENTS: u32 = 4_096;
 
 /// A number, or an array of numbers.
@@ -12,14 +14,19 @@ pub(crate) struct Field {
     size: usize,
 }
 
-/// The fields of a type. None where the BTF is not as it should be.
+/// Returns the fields of a type. None if the BTF is invalid.
 pub(crate) fn of_type(btf: &[u8], id: u32) -> Option<Vec<Field>> {
     let mut fields = Vec::new();
     Btf::parse(btf)?.flatten(id, &Field { name: String::new(), offset: 0, size: 0 }, &mut fields)?;
     Some(fields)
 }
 
-/// What bytes of these fields are with those.
+/// Returns the present name of a field.
+fn renamed(name: &str) -> &str {
+    RENAMED_FIELDS.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| new)
+}
+
+/// Converts bytes of one layout to another.
 pub(crate) fn converted(bytes: &[u8], from: &[Field], to: &[Field], size: usize) -> Vec<u8> {
     let mut all = vec![0; size];
     for field in to {
@@ -34,7 +41,7 @@ pub(crate) fn converted(bytes: &[u8], from: &[Field], to: &[Field], size: usize)
     all
 }
 
-/// One type, as far as it matters here.
+/// The kinds of types that matter here.
 enum Type {
     Number(usize),
     Array {
@@ -111,7 +118,7 @@ impl Btf {
             Type::Same(id) => self.flatten(*id, at, fields)?,
             Type::Struct { members, .. } => {
                 for (name, id, offset) in members {
-                    self.flatten(*id, &inner(format!("{}.{name}", at.name), *offset), fields)?;
+                    self.flatten(*id, &inner(format!("{}.{}", at.name, renamed(name)), *offset), fields)?;
                 }
             }
             Type::Array { of, count } if self.has_parts(*of)? && *count <= ELEMENTS => {
@@ -126,7 +133,7 @@ impl Btf {
         Some(())
     }
 
-    /// Whether a type is no number.
+    /// Returns whether a type is not a number.
     fn has_parts(&self, id: u32) -> Option<bool> {
         match self.0.get(id as usize)? {
             Type::Same(id) => self.has_parts(*id),

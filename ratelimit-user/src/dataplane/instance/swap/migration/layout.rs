@@ -1,4 +1,4 @@
-//! What a map looks like, and how its entries become those of a map that looks otherwise.
+//! The layout of a map, and the conversion of its entries to another layout.
 
 use crate::dataplane::{
     Error,
@@ -6,7 +6,7 @@ use crate::dataplane::{
     sys::raw::RawMap,
 };
 
-/// What a map looks like. Two that are equal can be taken for each other.
+/// The layout of a map. Maps of equal layouts are interchangeable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Layout {
     kind: u32,
@@ -17,7 +17,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// What this map looks like.
+    /// Returns the layout of a map.
     pub(crate) fn of(map: &RawMap) -> Result<Self, Error> {
         let types = map.types()?;
         let fields = |id| {
@@ -28,17 +28,17 @@ impl Layout {
         Ok(Self { kind: map.kind(), entries: map.entries(), sizes: map.sizes(), key, value })
     }
 
-    /// The same with so many entries.
+    /// Returns the layout with so many entries.
     pub(crate) fn with_entries(self, entries: u32) -> Self {
         Self { entries, ..self }
     }
 
-    /// A key of a map that looks like `from` in one that looks like this.
+    /// Converts a key of layout `from` to this layout.
     pub(crate) fn key(&self, from: &Self, key: &[u8]) -> Vec<u8> {
         fields::converted(key, &from.key, &self.key, self.sizes[0])
     }
 
-    /// The same of a value, of each CPU where there is one.
+    /// Converts a value of layout `from` to this layout, for each CPU if each has one.
     pub(crate) fn value(&self, from: &Self, value: &[u8], is_per_cpu: bool) -> Vec<u8> {
         let convert = |value: &[u8]| fields::converted(value, &from.value, &self.value, self.sizes[1]);
         if !is_per_cpu {

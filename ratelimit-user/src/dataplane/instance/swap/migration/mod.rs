@@ -1,5 +1,8 @@
-//! Brings an instance that another build has made to this one's layouts, without a gap: maps that look the same stay, the others are made anew
-//! from what the old ones say, field by field. Rules always, buckets as they are just before the programs change places.
+//! Brings an instance of another build to the layouts of this one, without a gap. Maps of the same layout stay. The
+//! others are created anew and filled field by field: rules exactly, buckets as they are when they are read just before
+//! the switch.
+//!
+//! Names of maps and fields that differ between versions are translated first.
 
 mod fields;
 mod layout;
@@ -10,7 +13,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use aya::{Pod, programs::Xdp};
+use aya::{
+    Pod,
+    maps::{MapData, MapType},
+    programs::Xdp,
+};
 use ratelimit_common::maps::{
     control::{ABI_VERSION, Control, FEATURE_FRONT},
     names,
@@ -20,10 +27,8 @@ use crate::dataplane::{
     Error,
     attach::attachment::Attachments,
     error::{Tried as _, at},
-    instance::{
-        open::{LINKS, PROGRAM},
-        swap::staging::Stage,
-    },
+    instance::swap::staging::Stage,
+    pins::layout::{self as pins, LINKS, PROGRAM},
     program::{
         control_init,
         loader::{self, Settings},
@@ -32,7 +37,7 @@ use crate::dataplane::{
 };
 use layout::Layout;
 
-/// What changes while it is copied, and so is copied last.
+/// Maps that packets change while they are copied, and so come last.
 const LAST: [&str; 6] =
     [names::CONTROL, names::BANS, names::RULE_FILTER, names::SLIDING_LOGS, names::BUCKETS, names::FRONT];
 
@@ -40,19 +45,19 @@ const LAST: [&str; 6] =
 ///
 /// # Errors
 ///
-/// Whatever stands in the way; the old program stays with its maps then.
+/// Any failure of its steps. The old program and its maps stay then.
 pub(crate) fn migrate(pins: &Path, attachments: &Attachments) -> Result<(), Error> {
-    let before = layouts(|name| pins.join(name))?;
-    // What this build's maps look like, the kernel knows when they have been made once.
+    let before = layouts(pins)?;
+    // The kernel knows the layouts of this build's maps as soon as they exist.
     let samples = Stage::begin(pins, attachments)?;
     let known = loader::maps(&Settings::default(), Some(&|name| samples.path(name)));
-    let known = known.and_then(|_| layouts(|name| samples.path(name)));
+    let known = known.and_then(|_| layouts(samples.folder()));
     samples.abandon()?;
     let known = known?;
     let stage = Stage::begin(pins, attachments)?;
     let outcome = prepare(pins, &stage, &before, &known);
     if outcome.is_err() {
-        // The failure itself is what the operator must hear of, not that of tidying up.
+        // The operator must see the failure itself, not one of tidying up.
         let _ = stage.abandon();
     }
     outcome?;
@@ -60,39 +65,47 @@ pub(crate) fn migrate(pins: &Path, attachments: &Attachments) -> Result<(), Erro
     forget_others(pins)
 }
 
-/// Maps with their layouts, by name.
+/// Maps with their layouts, by the names of this build.
 type Maps = HashMap<&'static str, (RawMap, Layout)>;
 
-/// Those that are pinned.
-fn layouts(place: impl Fn(&str) -> PathBuf) -> Result<Maps, Error> {
+/// Returns the maps that are pinned in a folder.
+fn layouts(folder: &Path) -> Result<Maps, Error> {
     let mut found = HashMap::new();
-    for name in names::PINNED.into_iter().filter(|name| place(name).exists()) {
-        let map = RawMap::from_pin(&place(name))?;
-        let layout = Layout::of(&map)?;
-        found.insert(name, (map, layout));
+    for name in names::PINNED {
+        if let Some(path) = pins::map_path(folder, name) {
+            let map = RawMap::from_pin(&path)?;
+            let layout = Layout::of(&map)?;
+            found.insert(name, (map, layout));
+        }
     }
     Ok(found)
 }
 
-/// Makes the maps that differ, and loads the program.
+/// Creates the maps that differ, and loads the program.
 fn prepare(pins: &Path, stage: &Stage<'_>, before: &Maps, known: &Maps) -> Result<(), Error> {
     let settings = settings(before, known)?;
-    let wanted = |name: &'static str| {
+    let requested = |name: &'static str| {
         let layout = known.get(name).map(|(_, layout)| layout.clone());
         let is_sized = names::MOVED.iter().any(|(sized, _)| *sized == name);
         layout.map(|layout| if is_sized { layout.with_entries(settings.entries(name)) } else { layout })
     };
     let stays = |name: &'static str| {
-        before.get(name).is_some_and(|(_, layout)| wanted(name).as_ref() == Some(layout)) && name != names::CONTROL
+        before.get(name).is_some_and(|(_, layout)| requested(name).as_ref() == Some(layout)) && name != names::CONTROL
     };
+    // A map that stays under another name gets a second pin. The old one goes last.
+    for name in names::PINNED.into_iter().filter(|name| stays(name) && !pins.join(name).exists()) {
+        if let Some(path) = pins::map_path(pins, name) {
+            MapData::from_pin(path).tried(name)?.pin(stage.path(name)).tried("cannot pin a map")?;
+        }
+    }
     let place = |name: &str| match names::PINNED.into_iter().find(|pinned| *pinned == name) {
-        Some(name) if stays(name) => pins.join(name),
+        Some(name) if stays(name) && pins.join(name).exists() => pins.join(name),
         _ => stage.path(name),
     };
     let mut object = loader::load(&settings, Some(&place))?;
     let others = names::PINNED.into_iter().filter(|name| !LAST.contains(name));
     for name in others.chain(LAST).filter(|name| !stays(name)) {
-        if let (Some((old, from)), Some(to)) = (before.get(name), wanted(name)) {
+        if let (Some((old, from)), Some(to)) = (before.get(name), requested(name)) {
             copy(name, (old, from), (&RawMap::from_pin(&stage.path(name))?, &to))?;
         }
     }
@@ -101,14 +114,14 @@ fn prepare(pins: &Path, stage: &Stage<'_>, before: &Maps, known: &Maps) -> Resul
     let mut entry: Control = read(&control)?;
     entry.abi = ABI_VERSION;
     control_init::apply(&settings, &mut entry);
-    // What was resolved goes by rules of the other build.
+    // Buckets resolve their policy again, because slots may differ.
     entry.generation = entry.generation.wrapping_add(1);
     control.put(&0u32.to_ne_bytes(), bytes(&entry))?;
     let program: &mut Xdp = loader::program(&mut object, &settings)?;
     program.pin(stage.path(PROGRAM)).tried("cannot pin the program")
 }
 
-/// The settings of the running instance, as this build understands them.
+/// Returns the settings of the running instance, as this build understands them.
 fn settings(before: &Maps, known: &Maps) -> Result<Settings, Error> {
     let (Some((map, from)), Some((_, to))) = (before.get(names::CONTROL), known.get(names::CONTROL)) else {
         return Err(Error::Interrupted);
@@ -120,7 +133,7 @@ fn settings(before: &Maps, known: &Maps) -> Result<Settings, Error> {
     Ok(Settings::running(&control, entries(names::BUCKETS), cells))
 }
 
-/// Copies every entry. Of arrays, entries of the same number are the same.
+/// Copies every entry. Entries of arrays keep their number.
 fn copy(name: &str, (old, from): (&RawMap, &Layout), (new, to): (&RawMap, &Layout)) -> Result<(), Error> {
     old.each(|key, value| {
         let place =
@@ -130,20 +143,22 @@ fn copy(name: &str, (old, from): (&RawMap, &Layout), (new, to): (&RawMap, &Layou
     })
 }
 
-/// Copies what a change of sizes that was cut short has not moved yet. Levels of cells are not among it: those sources may have half a burst twice.
+/// Copies what an interrupted resize has not moved yet, except levels of cells: those sources may get half a burst
+/// twice.
 fn copy_unmoved(pins: &Path, place: &dyn Fn(&str) -> PathBuf, before: &Maps, known: &Maps) -> Result<(), Error> {
     for (name, old) in [(names::BUCKETS, names::OLD_BUCKETS), (names::SLIDING_LOGS, names::OLD_SLIDING_LOGS)] {
         let (Some((_, from)), Some((_, to))) = (before.get(name), known.get(name)) else { continue };
-        if pins.join(old).exists() {
+        if let Some(old) = pins::map_path(pins, old) {
             let new = RawMap::from_pin(&place(name))?;
             let add = |key: &[u8], value: &[u8]| new.add(&to.key(from, key), &to.value(from, value, false));
-            RawMap::from_pin(&pins.join(old))?.each(add)?;
+            RawMap::from_pin(&old)?.each(add)?;
         }
     }
     Ok(())
 }
 
-/// Reasons are counted twice, the second time what passes in shadow, and new ones come last. One that is not known any more has no place.
+/// Returns the place of a counter. Each reason has two, the second for packets that pass in shadow. New reasons come
+/// last, removed ones have no place.
 fn counter(key: &[u8], before: u32, after: u32) -> Vec<u8> {
     let (number, before, after) = (number(key), before / 2, after / 2);
     let reason = number % before.max(1);
@@ -156,9 +171,8 @@ fn number(key: &[u8]) -> u32 {
     key.try_into().map_or(u32::MAX, u32::from_ne_bytes)
 }
 
-/// BPF_MAP_TYPE_ARRAY and BPF_MAP_TYPE_PERCPU_ARRAY (include/uapi/linux/bpf.h).
 fn is_array(map: &RawMap) -> bool {
-    matches!(map.kind(), 2 | 6)
+    map.is_one_of(&[MapType::Array, MapType::PerCpuArray])
 }
 
 fn read<T: Pod>(map: &RawMap) -> Result<T, Error> {
@@ -178,7 +192,7 @@ fn bytes<T: Pod>(value: &T) -> &[u8] {
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
 }
 
-/// Removes pins that this build does not know.
+/// Removes pins that this build does not use.
 fn forget_others(pins: &Path) -> Result<(), Error> {
     for entry in fs::read_dir(pins).map_err(at(pins))? {
         let entry = entry.map_err(at(pins))?;

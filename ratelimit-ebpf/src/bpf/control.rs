@@ -1,0 +1,47 @@
+//! Fields of the control entry that the user side changes while packets are decided. Each read is one volatile load.
+
+use core::ptr;
+
+use ratelimit_common::{maps::control::Control, meters::gcra::Units};
+
+use crate::bpf::atomic;
+
+/// Returns the running generation of the rules.
+#[inline(always)]
+#[must_use]
+pub fn generation(control: &Control) -> u32 {
+    // SAFETY: a reference is readable.
+    unsafe { ptr::read_volatile(&raw const control.generation) }
+}
+
+/// Returns the running generation, read before everything that follows. A rule that changes meanwhile makes the result
+/// stale, never wrong.
+#[inline(always)]
+#[must_use]
+pub fn generation_first(control: &Control) -> u32 {
+    atomic::read_first(&control.generation)
+}
+
+/// Returns whether a rule exists for a part of an IPv6 source.
+#[inline(always)]
+#[must_use]
+pub fn has_narrow_rules(control: &Control) -> bool {
+    // SAFETY: a reference is readable.
+    unsafe { ptr::read_volatile(&raw const control.narrow_rules) != 0 }
+}
+
+/// Returns the largest debt of the limits in use. See [`Control::largest_debt`].
+#[inline(always)]
+#[must_use]
+pub fn largest_debt(control: &Control) -> Units {
+    // SAFETY: a reference is readable.
+    unsafe { ptr::read_volatile(&raw const control.largest_debt) }
+}
+
+/// Returns the generation from which on the cells' shares are smaller. See [`Control::cell_shares_since`].
+#[inline(always)]
+#[must_use]
+pub fn cell_shares_since(control: &Control) -> u32 {
+    // SAFETY: a reference is readable.
+    unsafe { ptr::read_volatile(&raw const control.cell_shares_since) }
+}

@@ -1,0 +1,109 @@
+//! Writes refusals into cells.
+
+use ratelimit_common::{
+    cells::cached_refusal::{CachedRefusal, LONGEST, Refusal, WITHOUT_ROOM},
+    limits::policy::{COARSE, DROP, Policy},
+    meters::gcra::{self, Units},
+    reason::Reason,
+};
+
+use crate::{
+    bpf::{random, settings, verifier::given},
+    maps::{
+        cells::{Cell, RefusalSlot},
+        this_cpu,
+    },
+    packet::context::Context,
+};
+
+/// One of so many refusals displaces the cached refusal of another source.
+const DISPLACING: u64 = 16;
+
+/// Twice the amount by which an end is rounded. While the coarse clock stands still, a refusal that ends sooner lasts
+/// as long as this.
+const SHORTEST: Units = 1 << 21;
+
+/// Place of the amount, above the action and the clock's bit, in the last argument of [`cache_refusal`].
+const AMOUNT_SHIFT: u32 = 8;
+
+/// Caches that the context's source is over its limit for as long as `wait`.
+#[inline(always)]
+pub fn cache(context: &Context, cell: &Cell, policy: &Policy, wait: Units) {
+    let precise = policy.flags & COARSE == 0;
+    let wait = if precise { wait } else { wait.max(SHORTEST) };
+    let action = if policy.elastic != 0 { WITHOUT_ROOM } else { policy.over_limit };
+    let amount = match context.reason {
+        Reason::OverBytes => context.length(),
+        _ if settings::has_costs() => context.cost(),
+        _ => 0,
+    };
+    let how = u64::from(amount) << AMOUNT_SHIFT | u64::from(action) << 1 | u64::from(precise);
+    cache_refusal(context, cell, wait, context.reason, how);
+}
+
+/// Caches that every packet of the context's source is refused for this reason.
+#[inline(always)]
+pub fn cache_verdict(context: &Context, cell: &Cell, reason: Reason) {
+    cache_refusal(context, cell, LONGEST, reason, u64::from(DROP) << 1);
+}
+
+/// Returns whether the cell has a place for a refusal of the context's source.
+#[inline(always)]
+#[must_use]
+pub fn has_place(context: &Context, cell: &Cell) -> bool {
+    has_place_for(context, cell)
+}
+
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn has_place_for(context: *const Context, cell: *const Cell) -> bool {
+    let (Some(context), Some(cell)) = (given(context), given(cell)) else { return false };
+    place(cell, context.refusal_hash, context.resolution.generation(), context.now).is_some()
+}
+
+/// Caches a refusal for as long as `wait`, unless a rule or the [longest](LONGEST) refusal ends sooner, or other
+/// sources keep the places. The count of a displaced source is forgotten. `how` holds the amount, the action, and in
+/// its lowest bit whether the precise clock counts.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn cache_refusal(context: *const Context, cell: *const Cell, wait: Units, reason: Reason, how: u64) -> u32 {
+    let (Some(context), Some(cell)) = (given(context), given(cell)) else { return 0 };
+    let (hash, generation) = (context.refusal_hash, context.resolution.generation());
+    let now = gcra::units(context.now);
+    let Some((old, slot)) = place(cell, hash, generation, context.now) else { return 0 };
+    if !old.is_about(hash) {
+        if old.is_in_force(generation, now) {
+            this_cpu::count(|cpu| &cpu.displaced_refusals);
+        }
+        slot.dropped.store(0);
+    }
+    let left = context.resolution.ends().saturating_sub(context.now).min(LONGEST >> gcra::FRACTION_BITS);
+    let until = now.wrapping_add(wait.min(gcra::units(left)));
+    let (action, precise, amount) = ((how >> 1) as u8 & 3, how & 1 != 0, (how >> AMOUNT_SHIFT) as u32);
+    slot.put(CachedRefusal::new(Refusal { hash, generation, until, precise, reason, action, amount }));
+    0
+}
+
+/// Returns the slot for a refusal of this source, and its content. Of three refused sources, the first two mostly keep
+/// the slots: if all took turns, each packet would need a bucket.
+#[inline(always)]
+fn place(cell: &Cell, hash: u64, generation: u32, now: u64) -> Option<(CachedRefusal, &RefusalSlot)> {
+    if let Some(found) = cell.refusal_of(hash) {
+        return Some(found);
+    }
+    let [first, second] = &cell.refusals;
+    let is_free = |refusal: CachedRefusal| !refusal.is_in_force(generation, gcra::units(now));
+    let (is_one, refusal) = (settings::limits_unknown(), first.refusal());
+    if is_free(refusal) && (is_one || first.dropped.load() == 0) {
+        return Some((refusal, first));
+    }
+    // A count that is not moved to its bucket yet stays, if it can.
+    if !is_one && is_free(second.refusal()) {
+        return Some((second.refusal(), second));
+    }
+    if is_free(refusal) {
+        return Some((refusal, first));
+    }
+    let last = if is_one || hash >> 63 == 0 { first } else { second };
+    random::one_of(DISPLACING, hash ^ now ^ last.dropped.load()).then_some((last.refusal(), last))
+}

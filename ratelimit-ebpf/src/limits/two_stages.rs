@@ -1,0 +1,53 @@
+//! Arithmetic of the two stages, in [global functions](crate::bpf::verifier).
+
+use ratelimit_common::meters::{
+    gcra::{Answer, Units},
+    meter::Meter,
+    stages, state,
+};
+
+use crate::bpf::verifier::given;
+
+/// Result of a refusal: more than any debt. A state has no such value, since it takes all values when time wraps.
+pub const REFUSED: Units = Units::MAX;
+
+/// Returns the charged level. See [`stages::charge_cell`]; `most` is the [largest debt](stages::largest_debt).
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+#[must_use]
+pub fn charged_cell(level: u64, now: Units, most: Units, cost: Units, meter: *const Meter) -> u64 {
+    let Some(meter) = given(meter) else { return level };
+    stages::charge_cell(stages::level_debt(level, now, most), now, cost, meter)
+}
+
+/// Returns the debt of the own bucket after [`stages::ask_own`], or [`REFUSED`].
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+#[must_use]
+pub fn charged_own(own: u64, level_debt: Units, now: Units, cost: Units, meter: *const Meter) -> Units {
+    let Some(meter) = given(meter) else { return REFUSED };
+    match stages::ask_own(own, level_debt, now, cost, meter) {
+        Answer::Admit(next) => state::debt(next, now),
+        Answer::Refuse | Answer::Cap(_) => REFUSED,
+    }
+}
+
+/// Returns the debt of a level without room after a charge, or [`REFUSED`] if it has room or is about to stop.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+#[must_use]
+pub fn charged_further(level: u64, now: Units, most: Units, cost: Units, meter: *const Meter) -> Units {
+    let Some(meter) = given(meter) else { return REFUSED };
+    let debt = stages::level_debt(level, now, most);
+    let is_plain = debt != 0 && debt >= meter.cell_share && debt + cost <= meter.ceiling;
+    if is_plain { debt + cost } else { REFUSED }
+}
+
+/// Returns the time for which both stages still refuse. See [`stages::wait`].
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+#[must_use]
+pub fn wait_of_stages(level_debt: Units, own_debt: Units, cost: Units, meter: *const Meter) -> Units {
+    let Some(meter) = given(meter) else { return 0 };
+    stages::wait(level_debt, own_debt, cost, meter)
+}

@@ -1,0 +1,113 @@
+//! The sources' buckets.
+
+use core::mem::MaybeUninit;
+
+use aya_ebpf::{bindings::BPF_NOEXIST, btf_maps::LruHashMap, macros::btf_map};
+use ratelimit_common::{
+    buckets::bucket::{self, Resolution},
+    identity::source::Source,
+    maps::names,
+};
+
+use crate::{
+    bpf::{
+        atomic::Word,
+        verifier::{given, key},
+    },
+    maps::{counts::Counts, resize, this_cpu},
+};
+
+/// See [`names::BUCKETS`].
+#[btf_map]
+pub static BUCKETS: LruHashMap<Source, Bucket, { names::BUCKETS_DEFAULT as usize }> = LruHashMap::new();
+
+/// See [`names::OLD_BUCKETS`].
+#[btf_map]
+pub static OLD_BUCKETS: LruHashMap<Source, Bucket, 1> = LruHashMap::new();
+
+/// A source's [`bucket::Bucket`], which the CPUs share.
+#[repr(C)]
+pub struct Bucket {
+    /// State of the packet limit.
+    pub packets: Word,
+    /// State of the second limit, of bytes or packets.
+    pub second: Word,
+    /// See [`ratelimit_common::buckets::bucket::Resolution`].
+    pub resolution: Word,
+    /// Counters.
+    pub counts: Counts,
+}
+const _: () = assert!(size_of::<Bucket>() == size_of::<bucket::Bucket>());
+
+impl Bucket {
+    /// Writes a bucket in these states that has counted nothing.
+    ///
+    /// The writes are volatile, because LLVM would call `memset` otherwise. That is a function with 32 bytes of the
+    /// stack.
+    #[inline(always)]
+    fn init(place: &mut MaybeUninit<Self>, packets: u64, second: u64, resolution: u64) -> &Self {
+        const { assert!(size_of::<Counts>() == 4 * size_of::<u64>()) };
+        let bucket = place.as_mut_ptr();
+        // SAFETY: the place is writable, its counters are four words, and any words make a bucket.
+        unsafe {
+            (&raw mut (*bucket).packets).cast::<u64>().write_volatile(packets);
+            (&raw mut (*bucket).second).cast::<u64>().write_volatile(second);
+            (&raw mut (*bucket).resolution).cast::<u64>().write_volatile(resolution);
+            let counts: *mut u64 = (&raw mut (*bucket).counts).cast();
+            counts.write_volatile(0);
+            counts.add(1).write_volatile(0);
+            counts.add(2).write_volatile(0);
+            counts.add(3).write_volatile(0);
+            place.assume_init_ref()
+        }
+    }
+
+    /// Returns the cached resolution.
+    #[inline(always)]
+    pub fn resolved(&self) -> Resolution {
+        Resolution(self.resolution.load())
+    }
+}
+
+/// Returns the bucket of a source.
+#[inline(always)]
+#[must_use]
+pub fn find(source: &Source) -> Option<&'static Bucket> {
+    // SAFETY: nothing here removes the entry, and an entry that the kernel recycles holds another source's words, all
+    // valid.
+    let found = unsafe { BUCKETS.get(source) };
+    if resize::is_on() && found.is_none() {
+        fetch_old_bucket(source);
+        // SAFETY: as above.
+        return unsafe { BUCKETS.get(source) };
+    }
+    found
+}
+
+/// Puts a bucket into the map, unless another CPU was first. The caller looks for the bucket afterwards.
+#[inline(always)]
+pub fn insert(source: &Source, packets: u64, second: u64, resolution: Resolution) {
+    insert_bucket(source, packets, second, resolution.0);
+}
+
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn insert_bucket(source: *const Source, packets: u64, second: u64, resolution: u64) -> u32 {
+    let Some(source) = given(source) else { return 0 };
+    let mut place = MaybeUninit::uninit();
+    let bucket = Bucket::init(&mut place, packets, second, resolution);
+    let outcome = BUCKETS.insert(key(source), bucket, u64::from(BPF_NOEXIST));
+    this_cpu::count(|cpu| if outcome.is_ok() { &cpu.admitted } else { &cpu.failed });
+    0
+}
+
+/// Moves the bucket of a source from the map of the previous size.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn fetch_old_bucket(source: *const Source) -> u32 {
+    if !resize::is_on() {
+        return 0;
+    }
+    let Some(source) = given(source) else { return 0 };
+    u32::from(resize::move_entry(&OLD_BUCKETS, &BUCKETS, &key(source)))
+}

@@ -1,0 +1,38 @@
+//! The Ethernet header and its VLAN tags.
+
+use network_types::eth::{EthHdr, EtherType};
+
+use crate::packet::frame::Packet;
+
+/// Largest number of VLAN tags. A frame with more is dropped, since any sender could evade a limit with them.
+pub(crate) const MOST_TAGS: usize = 2;
+
+/// Bytes that an 802.1Q or 802.1ad tag adds in front of the type.
+pub(crate) const TAG_LENGTH: usize = 4;
+
+/// Returns the type behind the Ethernet header and its tags, in network order, and the offset of the network header.
+#[inline(always)]
+pub(crate) fn network(packet: &Packet) -> Option<(u16, usize)> {
+    let mut offset = EthHdr::LEN;
+    let mut ether_type = type_before(packet, offset)?;
+    for _ in 0..MOST_TAGS {
+        if is_tag(ether_type) {
+            offset += TAG_LENGTH;
+            ether_type = type_before(packet, offset)?;
+        }
+    }
+    Some((ether_type, offset))
+}
+
+/// Returns the type of the header at `offset`, in network order: the two bytes before it.
+#[inline(always)]
+fn type_before(packet: &Packet, offset: usize) -> Option<u16> {
+    let bytes: &[u8; 2] = packet.header(offset - 2)?;
+    Some(u16::from_ne_bytes(*bytes))
+}
+
+/// Returns whether a type is that of a VLAN tag.
+#[inline(always)]
+pub(crate) fn is_tag(ether_type: u16) -> bool {
+    ether_type == EtherType::Ieee8021q as u16 || ether_type == EtherType::Ieee8021ad as u16
+}

@@ -1,0 +1,23 @@
+//! `ratelimit run`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use crate::{cli::print::answer::Answer, controller::daemon::run, dataplane::sys::host};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Configuration file
+    #[arg(short, long, value_name = "FILE")]
+    config: PathBuf,
+    /// Apply the file even if it blocks SSH sessions, now and at every later reload
+    #[arg(long)]
+    force: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments, pins: &Path) -> Result<Answer> {
+    host::check()?;
+    run::run(pins, &arguments.config, arguments.force)?;
+    Ok(Answer::Done)
+}

@@ -1,0 +1,5 @@
+//! Shared output of commands: text or JSON, tables, and the exit status. What a single command prints belongs to that
+//! command.
+
+pub(crate) mod answer;
+pub(crate) mod output;

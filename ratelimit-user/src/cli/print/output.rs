@@ -1,0 +1,101 @@
+//! Output as text or JSON.
+
+use std::{
+    io::{self, BufWriter, Write},
+    time::Duration,
+};
+
+use anyhow::Result;
+use ratelimit_common::rules::rule::{BANNED, COMMAND, CONFIG, SSH};
+use serde::Serialize;
+
+use crate::text::units;
+
+/// The output format.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Output {
+    /// JSON instead of text.
+    pub(crate) json: bool,
+}
+
+impl Output {
+    /// Prints `value` as JSON, or the text that `text` writes.
+    pub(crate) fn print<T: Serialize>(
+        self,
+        value: &T,
+        text: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<()> {
+        let mut out = BufWriter::new(io::stdout().lock());
+        if self.json {
+            serde_json::to_writer(&mut out, value).map_err(io::Error::from)?;
+            writeln!(out)?;
+        } else {
+            text(&mut out)?;
+        }
+        out.flush()?;
+        Ok(())
+    }
+}
+
+/// Packets and bytes in the output of every command.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub(crate) struct Traffic {
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+}
+
+impl std::ops::AddAssign for Traffic {
+    fn add_assign(&mut self, other: Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+    }
+}
+
+/// Writes rows in columns. Numbers are aligned to the right.
+pub(crate) fn table<const N: usize>(out: &mut dyn Write, head: [&str; N], rows: &[[String; N]]) -> io::Result<()> {
+    let width = |column: usize| {
+        rows.iter().map(|row| row[column].chars().count()).chain([head[column].len()]).max().unwrap_or(0)
+    };
+    let widths: [usize; N] = std::array::from_fn(width);
+    let numeric: [bool; N] =
+        std::array::from_fn(|column| rows.iter().all(|row| row[column].parse::<u64>().is_ok()) && !rows.is_empty());
+    for row in [&head.map(str::to_owned)].into_iter().chain(rows) {
+        let mut line = String::new();
+        for ((cell, width), numeric) in row.iter().zip(widths).zip(numeric) {
+            line += &if numeric { format!("{cell:>width$}  ") } else { format!("{cell:<width$}  ") };
+        }
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+/// Returns a number with its noun: `1 rule`, `2 rules`.
+pub(crate) fn count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Returns when a rule ends: `in 2h5m` or `never`.
+pub(crate) fn expiry(seconds: Option<u64>) -> String {
+    seconds.map_or_else(
+        || "never".to_owned(),
+        |seconds| format!("in {}", units::write_duration(Duration::from_secs(seconds))),
+    )
+}
+
+/// Returns the name of a rule's origin.
+pub(crate) fn origin(origin: u8) -> &'static str {
+    match origin {
+        COMMAND => "command",
+        SSH => "ssh",
+        BANNED => "ban",
+        CONFIG => "config",
+        _ => "unknown",
+    }
+}
+
+/// Returns whether the error is a closed output pipe.
+pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe))
+}

@@ -1,0 +1,229 @@
+//! `ratelimit attach`.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result};
+use clap::ValueEnum;
+use ratelimit_common::rules::rule::COMMAND;
+
+use super::{
+    follow,
+    report::{self, Report},
+};
+use crate::{
+    cli::print::{answer::Answer, output::Output},
+    controller::{
+        change::{
+            interfaces,
+            undo::{self, Done},
+        },
+        confirm::{start, waiter::Waiter},
+    },
+    dataplane::{
+        Instance,
+        attach::attachment::Mode,
+        program::loader::RequestedSettings,
+        rules::{
+            capacities,
+            spec::RuleSpec,
+            target::{Sources, Target},
+        },
+        sys::{host, interface},
+    },
+    limit::Rates,
+    settings::{RateOrOff, SettingsArguments},
+    ssh,
+    text::{
+        prefix::Prefix,
+        units::{self, UnitError},
+    },
+};
+
+/// The section of the help for options after those of limits and settings.
+const OPTIONS: Option<&str> = None;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Interfaces to attach to. All interfaces of an instance share one set of rules
+    #[arg(value_name = "IFACE", required = true)]
+    interfaces: Vec<String>,
+    #[command(flatten)]
+    rates: Rates,
+    /// Where the program runs: native (in the driver), generic (in the network stack, which is slower), or auto (native
+    /// if the driver supports it) [default: native]
+    #[arg(long, value_enum, value_name = "auto|native|generic", hide_possible_values = true, help_heading = OPTIONS)]
+    mode: Option<ModeArgument>,
+    /// Replace an XDP program that is not ratelimit's
+    #[arg(long, help_heading = OPTIONS)]
+    replace: bool,
+    #[command(flatten)]
+    settings: SettingsArguments,
+    /// Packets per second that each of these interfaces can take in total, from 1/s, or off. Below it, elastic limits
+    /// let packets over the limit pass
+    #[arg(long, value_name = "RATE|off", help_heading = OPTIONS)]
+    capacity: Option<RateOrOff>,
+    /// Do not add an allow rule for the address of your SSH session
+    #[arg(long, help_heading = OPTIONS)]
+    no_allow_ssh: bool,
+    /// End shadow mode even if the rules then block your SSH session
+    #[arg(long, help_heading = OPTIONS)]
+    force: bool,
+    /// Undo everything that this command does, unless `ratelimit confirm` follows within this time, from 1s to 1d. This
+    /// also works when the terminal closes
+    #[arg(long, value_name = "DURATION", value_parser = parse_confirm, conflicts_with = "log_level", help_heading = OPTIONS)]
+    confirm: Option<Duration>,
+    /// Print messages of the kernel program until Ctrl-C. This slows down every dropped packet
+    #[arg(long, value_enum, value_name = "LEVEL", help_heading = OPTIONS)]
+    log_level: Option<LogLevel>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ModeArgument {
+    Auto,
+    Native,
+    Generic,
+}
+
+/// The levels of aya-log.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum LogLevel {
+    Error = 1,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+fn parse_confirm(text: &str) -> Result<Duration, UnitError> {
+    let most = Duration::from_hours(24);
+    units::duration(text)
+        .ok()
+        .filter(|time| *time <= most)
+        .ok_or(UnitError::new("expected a time from 1s to 1d, such as 60s or 10m"))
+}
+
+pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<Answer> {
+    if arguments.confirm.is_some() && !start::is_waiter() {
+        return start_waiter();
+    }
+    host::check()?;
+    let spec = arguments.rates.spec(Sources::Default)?;
+    let log_level = arguments.log_level.map_or(0, |level| level as u8);
+    let requested = RequestedSettings { log_level, ..arguments.settings.requested()? };
+    // Names are checked before anything changes. They are looked up again under the lock, when programs on them cannot
+    // change.
+    interface::find(&arguments.interfaces)?;
+    let waiter = arguments.confirm.map(|time| anyhow::Ok((Waiter::new(pins)?, time))).transpose()?;
+    let (mut instance, is_new) = Instance::open_or_create(pins, &requested)?;
+    let mut done = Done::default();
+    let outcome = match is_new {
+        true => first(arguments, spec.as_ref(), &mut instance, &mut done),
+        false => again(arguments, spec.as_ref(), &requested, &mut instance, &mut done),
+    };
+    let begin = Instant::now();
+    if let Err(error) = outcome {
+        let left = done.undo(instance, is_new);
+        return Err(undo::with_left(error, &left));
+    }
+    let about = Report {
+        named: &arguments.interfaces,
+        may_fall_back: arguments.mode == Some(ModeArgument::Auto),
+        capacity: arguments.capacity.map(|RateOrOff(per_second)| per_second),
+        settings: &arguments.settings,
+        is_new,
+        confirm: arguments.confirm,
+    };
+    let reported = report::print(&about, &instance, &done, output);
+    if let Some((waiter, time)) = waiter {
+        // A failure to print does not end the wait: without a confirmation, everything is undone.
+        waiter.wait(begin + time, instance, is_new, done)?;
+        return Ok(Answer::Done);
+    }
+    reported?;
+    match arguments.log_level {
+        Some(_) => follow::run(instance, pins),
+        None => Ok(Answer::Done),
+    }
+}
+
+/// Runs this command in another process, which then waits for `ratelimit confirm`.
+fn start_waiter() -> Result<Answer> {
+    let mut out = std::io::stdout().lock();
+    let status = start::start(&mut out).context("cannot start the process that waits for `ratelimit confirm`")?;
+    Ok(status.map_or(Answer::Done, Answer::Reported))
+}
+
+/// Sets the rules of a new instance, and then attaches.
+fn first(arguments: &Arguments, spec: Option<&RuleSpec>, instance: &mut Instance, done: &mut Done) -> Result<()> {
+    done.allowed_ssh.extend(allow_ssh_peer(arguments, instance)?);
+    set_capacities(arguments, instance, done)?;
+    set_default(spec, instance, done)?;
+    attach_each(arguments, instance, done)
+}
+
+/// Sets the capacity of the interfaces, if one is given.
+fn set_capacities(arguments: &Arguments, instance: &mut Instance, done: &mut Done) -> Result<()> {
+    let Some(RateOrOff(per_second)) = arguments.capacity else { return Ok(()) };
+    for interface in interface::find(&arguments.interfaces)? {
+        done.set_capacity(instance, &interface, per_second)?;
+    }
+    Ok(())
+}
+
+/// Attaches further interfaces and replaces the program of a running instance. Steps that cannot be undone come last.
+fn again(
+    arguments: &Arguments,
+    spec: Option<&RuleSpec>,
+    requested: &RequestedSettings,
+    instance: &mut Instance,
+    done: &mut Done,
+) -> Result<()> {
+    let running = instance.settings()?;
+    if running.shadow && !requested.or(running).shadow && !arguments.force {
+        ssh::check_rules(&instance.tables)?;
+    }
+    let attached = instance.attachments.list()?;
+    let indices: Vec<u32> = attached.iter().filter_map(|attachment| attachment.index).collect();
+    capacities::keep_only(&mut instance.tables, &indices)?;
+    set_capacities(arguments, instance, done)?;
+    if let Some(spec) = spec {
+        instance.check(Target::DEFAULT, spec)?;
+    }
+    // Rules were kept while nothing was attached. Meanwhile the address of the operator may have changed.
+    if instance.attachments.list()?.is_empty() {
+        done.allowed_ssh.extend(allow_ssh_peer(arguments, instance)?);
+    }
+    attach_each(arguments, instance, done)?;
+    done.upgrade(instance, requested)?;
+    set_default(spec, instance, done)
+}
+
+/// Allows the address of this SSH session, unless `--no-allow-ssh` is given. Returns it if that is new.
+fn allow_ssh_peer(arguments: &Arguments, instance: &mut Instance) -> Result<Option<Prefix>> {
+    if arguments.no_allow_ssh {
+        return Ok(None);
+    }
+    Ok(ssh::allow_peer(instance, "--no-allow-ssh")?)
+}
+
+fn set_default(spec: Option<&RuleSpec>, instance: &mut Instance, done: &mut Done) -> Result<()> {
+    if let Some(spec) = spec {
+        done.set_default(instance, spec, COMMAND)?;
+    }
+    Ok(())
+}
+
+/// Attaches to each interface that does not run this program yet.
+fn attach_each(arguments: &Arguments, instance: &mut Instance, done: &mut Done) -> Result<()> {
+    let mode = arguments.mode.map(|mode| match mode {
+        ModeArgument::Auto => Mode::Auto,
+        ModeArgument::Native => Mode::Native,
+        ModeArgument::Generic => Mode::Generic,
+    });
+    let requested = arguments.interfaces.iter().map(|name| (name.clone(), mode)).collect();
+    interfaces::attach(instance, &requested, arguments.replace, COMMAND, done)?;
+    Ok(())
+}

@@ -1,0 +1,121 @@
+//! Output of `ratelimit attach`.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use ratelimit_common::maps::control::FEATURE_ELASTIC;
+use serde::Serialize;
+
+use crate::{
+    cli::{print::output::Output, show::status::interface::Interface},
+    controller::change::undo::Done,
+    dataplane::{
+        Instance,
+        rules::{capacities, list, target::Target},
+    },
+    limit::write,
+    settings::SettingsArguments,
+    text::{prefix::Prefix, units},
+};
+
+/// The arguments that the output repeats.
+pub(super) struct Report<'a> {
+    /// The interfaces that were named.
+    pub(super) named: &'a [String],
+    /// Whether generic mode is allowed where the driver has no native XDP.
+    pub(super) may_fall_back: bool,
+    /// Packets per second; 0 for none.
+    pub(super) capacity: Option<u64>,
+    pub(super) settings: &'a SettingsArguments,
+    /// Whether the instance is new.
+    pub(super) is_new: bool,
+    /// Time until everything is undone, unless it is confirmed.
+    pub(super) confirm: Option<Duration>,
+}
+
+#[derive(Debug, Serialize)]
+struct Attached {
+    interfaces: Vec<Interface>,
+    allowed_ssh: Option<String>,
+    default: Option<String>,
+    /// The default limit that was replaced.
+    replaced: Option<String>,
+    /// Rules besides the default.
+    rules: usize,
+    /// Time until everything is undone, unless it is confirmed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    confirm_within_seconds: Option<u64>,
+}
+
+/// Prints the result.
+pub(super) fn print(about: &Report<'_>, instance: &Instance, done: &Done, output: Output) -> Result<()> {
+    let (default, others): (Vec<_>, Vec<_>) =
+        list::list(&instance.tables)?.into_iter().partition(|rule| rule.target == Target::DEFAULT);
+    let now = default.first().map(|rule| write::spec(&rule.spec));
+    let before = done.default.as_ref().and_then(|(_, before)| before.as_ref()).map(|rule| write::spec(&rule.spec));
+    let attached = Attached {
+        interfaces: Interface::list(instance)?,
+        allowed_ssh: done.allowed_ssh.first().map(Prefix::to_string),
+        replaced: before.filter(|before| Some(before) != now.as_ref()),
+        default: now,
+        rules: others.len(),
+        confirm_within_seconds: about.confirm.map(|time| time.as_secs()),
+    };
+    let limit = default.first().map(|rule| write::limit(&rule.spec));
+    let is_elastic = instance.tables.control()?.features & FEATURE_ELASTIC != 0;
+    let has_no_capacity = is_elastic && !capacities::is_any(&instance.tables)?;
+    output.print(&attached, |out| {
+        for interface in &attached.interfaces {
+            let is_named = about.named.contains(&interface.name);
+            let fell_back = is_named && about.may_fall_back && interface.mode == Some("generic");
+            let why = if fell_back { ": its driver has no native XDP, so it is slower" } else { "" };
+            match interface.mode {
+                Some(mode) => writeln!(out, "{}: attached, {mode}{why}", interface.name)?,
+                None => writeln!(out, "{}: {}", interface.name, interface.state())?,
+            }
+        }
+        if let Some(peer) = &attached.allowed_ssh {
+            writeln!(
+                out,
+                "{peer}: allowed, because it is the address of this SSH session (to undo: `ratelimit allow del {peer}`)"
+            )?;
+        }
+        match (&limit, attached.rules) {
+            (Some(limit), _) => {
+                let before = attached.replaced.as_ref();
+                let replaced = before.map_or_else(String::new, |before| format!(" (replaced: {before})"));
+                writeln!(out, "default: {limit}{replaced}")?;
+            }
+            (None, 0) => writeln!(
+                out,
+                "default: no limit, packets are only counted (to change: `ratelimit limit set default --packets RATE`)"
+            )?,
+            (None, _) => writeln!(out, "default: no limit")?,
+        }
+        if attached.rules != 0 {
+            let rules = attached.rules;
+            writeln!(out, "rules in force: {rules} (`ratelimit limit list`, `allow list`, `deny list`)")?;
+        }
+        if let Some(per_second) = about.capacity {
+            let capacity = if per_second == 0 { "none".to_owned() } else { format!("{per_second}/s") };
+            writeln!(out, "capacity: {capacity} on {}", about.named.join(", "))?;
+            if has_no_capacity {
+                writeln!(out, "no interface has a capacity: elastic limits act as hard limits")?;
+            }
+        }
+        for line in about.settings.lines() {
+            writeln!(out, "{line}")?;
+        }
+        if about.is_new && about.settings.could_limit_unknown() {
+            writeln!(
+                out,
+                "unknown sources: not limited (against floods from forged addresses: `attach --unknown RATE`)"
+            )?;
+        }
+        if let Some(time) = about.confirm {
+            let time = units::write_duration(time);
+            writeln!(out, "everything is undone in {time}, unless `ratelimit confirm` comes first")?;
+        }
+        Ok(())
+    })
+}

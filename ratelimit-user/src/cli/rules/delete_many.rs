@@ -1,0 +1,99 @@
+//! Deletes the rule of each prefix on standard input.
+
+use std::path::Path;
+
+use anyhow::Result;
+use ratelimit_common::{identity::service::Service, rules::rule::BANNED};
+use serde::Serialize;
+
+use super::{
+    change::rules_text,
+    feedback::{NO_ADDRESS, bar, nothing, skipped_text},
+    lines::{self, Bad, Nested},
+};
+use crate::{
+    cli::print::{
+        answer::Answer,
+        output::{Output, count},
+    },
+    dataplane::{
+        Instance,
+        rules::{
+            batch::Change,
+            list::{self, Listed},
+            target::{Sources, Target},
+        },
+    },
+    ssh,
+};
+
+/// The rules to delete.
+pub(crate) struct Rules<'a> {
+    pub(crate) service: Service,
+    pub(crate) force: bool,
+    /// Whether lines that are invalid or have no such rule are skipped.
+    pub(crate) skip_bad: bool,
+    /// The kind of rule in messages, for example `limit`.
+    pub(crate) name: &'a str,
+    /// Returns whether a rule is such a rule.
+    pub(crate) matches: &'a dyn Fn(&Listed) -> bool,
+    /// Whether the ban of a source without such a rule is lifted instead.
+    pub(crate) lifts_bans: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Deleted {
+    deleted: usize,
+    skipped: usize,
+}
+
+/// Reads the prefixes and deletes the rule of each of them, all or none.
+pub(crate) fn delete(rules: &Rules<'_>, pins: &Path, output: Output) -> Result<Answer> {
+    let (prefixes, skipped) = lines::prefixes(Nested::Good, rules.skip_bad)?;
+    if prefixes.is_empty() {
+        return nothing(output, NO_ADDRESS);
+    }
+    let mut instance = Instance::open(pins)?;
+    let all = list::list(&instance.tables)?;
+    let (mut change, mut missing) = (Change::default(), Vec::new());
+    for (prefix, line) in &prefixes {
+        let target = Target::prefix(*prefix).of(rules.service);
+        let same = of_sources(&all, target.sources);
+        let has = |matches: &dyn Fn(&Listed) -> bool| same.iter().any(|rule| rule.target == target && matches(rule));
+        if has(rules.matches) {
+            change.deleted.push(target);
+        } else if rules.lifts_bans && has(&|rule| rule.origin == BANNED) {
+            change.lifted.push(target);
+        } else {
+            missing.push(Bad { line: *line, why: format!("{target} has no {}{}", rules.name, rules_text(same)) });
+        }
+    }
+    missing.sort_unstable_by_key(|bad| bad.line);
+    lines::report(&missing)?;
+    if !missing.is_empty() && !rules.skip_bad {
+        let lines = count(prefixes.len(), "line");
+        let message =
+            format!("{} of {lines} cannot be deleted: nothing was changed, --skip-bad skips them", missing.len());
+        return nothing(output, &message);
+    }
+    let deleted = Deleted { deleted: change.deleted.len() + change.lifted.len(), skipped: skipped + missing.len() };
+    if deleted.deleted != 0 {
+        let bar = bar(change.deleted.len());
+        let guard = ssh::Guard::of(&instance, rules.force)?;
+        let outcome =
+            instance.change(&change, &mut |done| bar.set_position(done as u64), &|tables| guard.check(tables));
+        bar.finish_and_clear();
+        outcome?;
+    }
+    output.print(&deleted, |out| {
+        writeln!(out, "{}: {} deleted{}", count(deleted.deleted, "line"), rules.name, skipped_text(deleted.skipped))
+    })?;
+    Ok(if deleted.deleted == 0 { Answer::Negative } else { Answer::Done })
+}
+
+/// Returns the rules of exactly these sources. `all` is in order.
+fn of_sources(all: &[Listed], sources: Sources) -> &[Listed] {
+    let start = all.partition_point(|rule| rule.target.sources < sources);
+    let end = all[start..].partition_point(|rule| rule.target.sources == sources);
+    &all[start..start + end]
+}

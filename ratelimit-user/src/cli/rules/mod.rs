@@ -1,0 +1,12 @@
+//! Commands about rules: limits, allowed and denied sources, and costs. Each works on one source, or on a list on
+//! standard input.
+
+pub(crate) mod access;
+mod change;
+pub(crate) mod cost;
+mod delete_many;
+mod feedback;
+pub(crate) mod limit;
+mod lines;
+mod set_many;
+mod sources_argument;

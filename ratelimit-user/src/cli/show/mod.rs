@@ -1,0 +1,7 @@
+//! Commands that only read and print.
+
+pub(crate) mod doctor;
+pub(crate) mod events;
+pub(crate) mod metrics;
+pub(crate) mod sources;
+pub(crate) mod status;

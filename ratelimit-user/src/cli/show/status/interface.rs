@@ -1,0 +1,51 @@
+//! The interfaces of an instance in the output.
+
+use anyhow::Result;
+use ratelimit_common::rules::rule::CONFIG;
+use serde::Serialize;
+
+use crate::{
+    cli::print::output,
+    dataplane::{Instance, attach::attachment::Attachment, rules::capacities, sys::interface::Attached},
+};
+
+/// An attached interface.
+#[derive(Debug, Serialize)]
+pub(crate) struct Interface {
+    pub(crate) name: String,
+    /// `native`, `generic` or `offloaded`. None if the interface is deleted or in another network namespace.
+    pub(crate) mode: Option<&'static str>,
+    pub(crate) program_id: u32,
+    /// Packets per second that it can take in total, for elastic limits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) capacity: Option<u64>,
+    /// `config` if a configuration file attached it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) origin: Option<&'static str>,
+    #[serde(skip)]
+    pub(crate) is_gone: bool,
+}
+
+impl Interface {
+    /// Returns the mode, or why it is unknown.
+    pub(crate) fn state(&self) -> &'static str {
+        match (self.mode, self.is_gone) {
+            (Some(mode), _) => mode,
+            (None, true) => {
+                "no longer attached, because the interface was deleted or its program replaced: run `ratelimit attach` again"
+            }
+            (None, false) => "in another network namespace",
+        }
+    }
+
+    /// Returns the interfaces of an instance, by name.
+    pub(crate) fn list(instance: &Instance) -> Result<Vec<Self>> {
+        let of = |attachment| {
+            let Attachment { name, mode, is_gone, program_id, index, origin, .. } = attachment;
+            let capacity = index.map_or(Ok(None), |index| capacities::of(&instance.tables, index))?;
+            let origin = (origin == CONFIG).then(|| output::origin(origin));
+            Ok(Self { name, mode: mode.map(Attached::name), program_id, capacity, origin, is_gone })
+        };
+        instance.attachments.list()?.into_iter().map(of).collect()
+    }
+}

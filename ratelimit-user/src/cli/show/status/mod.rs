@@ -1,0 +1,30 @@
+//! `ratelimit status`: it reads the status of an instance, and prints it as text or JSON.
+
+pub(crate) mod interface;
+mod report;
+mod text;
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::{
+    cli::print::{answer::Answer, output::Output},
+    dataplane::{Instance, sys::host},
+};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Also show cells, clocks, lost races and the memory of each map. JSON always contains them
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<Answer> {
+    host::check()?;
+    let instance = Instance::open(pins)?;
+    let status = report::read(&instance)?;
+    drop(instance);
+    output.print(&status, |out| text::write(out, &status, arguments.verbose))?;
+    Ok(Answer::Done)
+}

@@ -1,0 +1,253 @@
+//! The status of an instance, as it is read and printed as JSON.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use ratelimit_common::{
+    maps::{
+        control::{
+            Control, FEATURE_FRONT, FEATURE_PASS_MALFORMED, FEATURE_REJECT, FEATURE_SAMPLE, FEATURE_SHADOW,
+            FEATURE_UNKNOWN,
+        },
+        cpu::Cpu,
+    },
+    reason::Reason,
+};
+use serde::Serialize;
+
+use super::interface::Interface;
+use crate::{
+    cli::print::output::Traffic,
+    controller::confirm::client,
+    dataplane::{
+        Instance,
+        readings::{cells, clocks, gauges, tracked},
+        rules::resolve,
+        tables::{memory, open::Tables},
+    },
+};
+
+#[derive(Debug, Serialize)]
+pub(super) struct Status {
+    pub(super) interfaces: Vec<Interface>,
+    /// Time until an attach is undone that waits for a confirmation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) confirm_within_seconds: Option<u64>,
+    pub(super) passed: Traffic,
+    pub(super) dropped: Traffic,
+    pub(super) reasons: BTreeMap<&'static str, Traffic>,
+    pub(super) shadow: Shadow,
+    pub(super) sources: Sources,
+    pub(super) ipv6_prefix: u32,
+    /// Verdict for malformed and truncated packets: `drop` or `pass`.
+    pub(super) malformed: &'static str,
+    /// None if packets do not check a cell first.
+    pub(super) front: Option<Front>,
+    pub(super) admission: Admission,
+    pub(super) sample: bool,
+    /// None if unknown sources are not limited.
+    pub(super) unknown: Option<Unknown>,
+    pub(super) replies: Replies,
+    pub(super) clock: Clock,
+    pub(super) lost_races: u64,
+    pub(super) memory: Memory,
+}
+
+/// Packets that passed in shadow mode and would have been dropped.
+#[derive(Debug, Serialize)]
+pub(super) struct Shadow {
+    /// Whether nothing is enforced, so that every packet passes.
+    pub(super) everything: bool,
+    /// These packets are a part of the passed ones.
+    pub(super) would_drop: Traffic,
+    pub(super) reasons: BTreeMap<&'static str, Traffic>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Sources {
+    pub(super) tracked: usize,
+    /// One for each source and service with rules, and one for each parent.
+    pub(super) buckets: usize,
+    pub(super) max: u32,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Front {
+    pub(super) cells: u32,
+    /// None without a default limit that cells can decide.
+    pub(super) crowded: Option<usize>,
+    pub(super) displaced_refusals: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Admission {
+    /// The budget for new buckets. None if it is not limited.
+    pub(super) per_second_and_cpu: Option<u64>,
+    pub(super) cpus: usize,
+    pub(super) created: u64,
+    /// Packets that were dropped because no bucket could be created.
+    pub(super) refused: u64,
+    /// Failed inserts. This includes buckets that another CPU created first.
+    pub(super) failed: u64,
+    /// Bans that the map had no room for.
+    pub(super) bans_failed: u64,
+    /// Estimated time that an unused bucket stays, if the budget is always spent.
+    pub(super) idle_at_full_budget_seconds: Option<f64>,
+    /// Estimated time that an unused bucket stays, at the average rate so far.
+    pub(super) idle_so_far_seconds: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Unknown {
+    pub(super) per_second: u64,
+    pub(super) known: usize,
+    pub(super) passed: u64,
+    pub(super) refused: u64,
+}
+
+/// ICMP errors and TCP resets that answer rejected packets.
+#[derive(Debug, Serialize)]
+pub(super) struct Replies {
+    /// Whether any limit rejects packets.
+    #[serde(skip)]
+    pub(super) are_on: bool,
+    pub(super) per_second: u64,
+    pub(super) sent: u64,
+    /// Answers that were not sent because the budget was spent.
+    pub(super) unsent: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Clock {
+    pub(super) tick_nanoseconds: u64,
+    /// `coarse` or `precise`. None without a default limit.
+    pub(super) default: Option<&'static str>,
+    pub(super) coarse_rules: usize,
+    pub(super) precise_rules: usize,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Memory {
+    pub(super) bytes: u64,
+    /// In the order of size, the largest first.
+    pub(super) maps: Vec<MapMemory>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct MapMemory {
+    pub(super) name: &'static str,
+    pub(super) entries: u32,
+    pub(super) bytes: u64,
+}
+
+/// Reads the status.
+pub(super) fn read(instance: &Instance) -> Result<Status> {
+    let tables = &instance.tables;
+    let (mut passed, mut dropped) = (Traffic::default(), Traffic::default());
+    let mut reasons = BTreeMap::new();
+    for (reason, count) in tables.counts()? {
+        let traffic = Traffic { packets: count.packets, bytes: count.bytes };
+        *(if reason.passes() { &mut passed } else { &mut dropped }) += traffic;
+        reasons.insert(reason.name(), traffic);
+    }
+    let mut shadow = Shadow { everything: false, would_drop: Traffic::default(), reasons: BTreeMap::new() };
+    for (reason, count) in tables.shadow_counts()?.into_iter().filter(|(_, count)| count.packets > 0) {
+        let traffic = Traffic { packets: count.packets, bytes: count.bytes };
+        shadow.would_drop += traffic;
+        passed += traffic;
+        shadow.reasons.insert(reason.name(), traffic);
+    }
+    let refused = |reason: Reason| reasons.get(reason.name()).map_or(0, |traffic| traffic.packets);
+    let (control, tracked, cpus) = (tables.control()?, tracked::all(tables)?, gauges::of_cpus(tables)?);
+    let is_on = |feature| control.features & feature != 0;
+    shadow.everything = is_on(FEATURE_SHADOW);
+    Ok(Status {
+        interfaces: Interface::list(instance)?,
+        confirm_within_seconds: client::seconds_left(instance.pins()),
+        passed,
+        dropped,
+        shadow,
+        sources: Sources {
+            tracked: tracked.iter().filter(|(source, bucket)| resolve::is_source(source, bucket)).count(),
+            buckets: tracked.len(),
+            max: tables.max_sources()?,
+        },
+        ipv6_prefix: control.ipv6_prefix,
+        malformed: if is_on(FEATURE_PASS_MALFORMED) { "pass" } else { "drop" },
+        front: if is_on(FEATURE_FRONT) { Some(Front::read(tables, &cpus)?) } else { None },
+        admission: Admission::read(tables, &control, &cpus, refused(Reason::NotAdmitted))?,
+        sample: is_on(FEATURE_SAMPLE),
+        unknown: if is_on(FEATURE_UNKNOWN) {
+            Some(Unknown {
+                per_second: control.unknown.per_second,
+                known: cells::known(tables)?,
+                passed: cpus.unknown_passed,
+                refused: refused(Reason::OverUnknown),
+            })
+        } else {
+            None
+        },
+        replies: Replies {
+            are_on: is_on(FEATURE_REJECT),
+            per_second: control.replies.per_second,
+            sent: cpus.replies_sent,
+            unsent: cpus.replies_unsent,
+        },
+        clock: Clock::read(tables)?,
+        lost_races: cpus.lost_races,
+        memory: Memory::read(instance)?,
+        reasons,
+    })
+}
+
+impl Front {
+    fn read(tables: &Tables, cpus: &Cpu) -> Result<Self> {
+        Ok(Self {
+            cells: tables.front.open()?.len(),
+            crowded: cells::crowded(tables)?,
+            displaced_refusals: cpus.displaced_refusals,
+        })
+    }
+}
+
+impl Admission {
+    fn read(tables: &Tables, control: &Control, counted: &Cpu, refused: u64) -> Result<Self> {
+        let (max_sources, cpus) = (tables.max_sources()?, gauges::cpus()?);
+        let has_budget = control.features & FEATURE_FRONT != 0;
+        let at_full_budget = has_budget.then(|| gauges::idle_at_full_budget(control, max_sources, cpus)).flatten();
+        let so_far = gauges::idle_so_far(control, max_sources, counted.admitted);
+        Ok(Self {
+            per_second_and_cpu: has_budget.then_some(control.admission.per_second),
+            cpus,
+            created: counted.admitted,
+            refused,
+            failed: counted.failed,
+            bans_failed: counted.bans_failed,
+            idle_at_full_budget_seconds: at_full_budget.map(|stay| stay.as_secs_f64()),
+            idle_so_far_seconds: so_far.map(|stay| stay.as_secs_f64()),
+        })
+    }
+}
+
+impl Clock {
+    fn read(tables: &Tables) -> Result<Self> {
+        let clocks = clocks::of_rules(tables)?;
+        let name = |clock| if clock == clocks::Clock::Coarse { "coarse" } else { "precise" };
+        Ok(Self {
+            tick_nanoseconds: clocks.tick,
+            default: clocks.default.map(name),
+            coarse_rules: clocks.coarse,
+            precise_rules: clocks.precise,
+        })
+    }
+}
+
+impl Memory {
+    fn read(instance: &Instance) -> Result<Self> {
+        let maps: Vec<_> = memory::of_maps(instance.pins())?
+            .into_iter()
+            .map(|memory::MapMemory { name, entries, bytes }| MapMemory { name, entries, bytes })
+            .collect();
+        Ok(Self { bytes: maps.iter().map(|map| map.bytes).sum(), maps })
+    }
+}

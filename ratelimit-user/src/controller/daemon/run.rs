@@ -1,0 +1,144 @@
+//! The loop of `ratelimit run`.
+
+use std::{io, path::Path, time::Duration};
+
+use anyhow::{Context as _, Result, anyhow};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    net::UnixStream,
+    signal::unix::{Signal, SignalKind, signal},
+    task::spawn_blocking,
+    time::{self, MissedTickBehavior, timeout},
+};
+
+use super::{links::Links, state::Daemon, watch::Watch};
+use crate::controller::{
+    events::{
+        notice::What,
+        watcher::{STEP, Watcher},
+    },
+    metrics,
+    notify::{
+        journal::{self, Level, say},
+        service_manager::{self, Watchdog},
+    },
+    socket::{
+        folder::DAEMON,
+        request::{Caller, Reply, Request},
+        server::{REQUEST_MOST, Server},
+    },
+};
+
+/// How long a command may take to send its request.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Applies the file, and applies it again whenever it changes, until a signal ends the daemon.
+///
+/// # Errors
+///
+/// Fails if the file cannot be applied at the start. Nothing has changed then.
+pub fn run(pins: &Path, file: &Path, force: bool) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let server = Server::take(pins, DAEMON)?;
+        // The watch begins before the file is read, so that no change is missed.
+        let mut watch = Watch::new(file).with_context(|| format!("cannot watch {}", file.display()))?;
+        let mut signals = [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()].map(signal);
+        let mut links = Links::new()?;
+        let metrics = metrics::Service::start(pins, server.metrics()?)?;
+        let mut daemon = Daemon::new(pins, file, force, metrics);
+        daemon.start()?;
+        let mut watchdog = Watchdog::new();
+        // Events are printed only to a journal.
+        let mut watcher = journal::is_journal().then(|| Watcher::new(pins));
+        let mut steps = time::interval(STEP);
+        steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let [hangup, interrupt, terminate] = &mut signals;
+        let (hangup, interrupt, terminate) = (as_signal(hangup)?, as_signal(interrupt)?, as_signal(terminate)?);
+        loop {
+            tokio::select! {
+                _ = hangup.recv() => (daemon, _) = reload(daemon, None, &mut watchdog).await?,
+                outcome = watch.changed() => {
+                    outcome.context("cannot watch the file any more")?;
+                    (daemon, _) = reload(daemon, None, &mut watchdog).await?;
+                }
+                returned = links.come_back(&daemon.interfaces) => {
+                    let returned = returned.context("cannot watch interfaces any more")?;
+                    (daemon, ()) = on_thread(daemon, move |daemon| daemon.attach_again(&returned), &mut watchdog).await?;
+                }
+                accepted = server.listener.accept() => {
+                    let (stream, _) = accepted.context("cannot listen any more")?;
+                    daemon = serve(stream, daemon, &mut watchdog).await?;
+                }
+                () = watchdog.beat() => {}
+                _ = steps.tick(), if watcher.is_some() => watcher.iter_mut().for_each(print_events),
+                _ = interrupt.recv() => break,
+                _ = terminate.recv() => break,
+            }
+        }
+        service_manager::stopping();
+        say(Level::Info, "ended; limits stay in force without a daemon");
+        Ok(())
+    })
+}
+
+/// Prints new events to the journal.
+fn print_events(watcher: &mut Watcher) {
+    // Without an instance there are no events.
+    for notice in watcher.news().unwrap_or_default() {
+        let level = match notice.what {
+            What::Ended { .. } | What::Unbanned { .. } | What::AdmissionRecovered { .. } => Level::Info,
+            _ => Level::Warning,
+        };
+        say(level, &notice.what.to_string());
+    }
+}
+
+fn as_signal(signal: &mut io::Result<Signal>) -> Result<&mut Signal> {
+    signal.as_mut().map_err(|error| anyhow!("cannot wait for signals: {error}"))
+}
+
+/// Reloads the file.
+async fn reload(daemon: Daemon, caller: Option<Caller>, watchdog: &mut Watchdog) -> Result<(Daemon, Reply)> {
+    on_thread(daemon, move |daemon| daemon.reload(caller), watchdog).await
+}
+
+/// Runs `work` on another thread, because it waits for the lock of the instance. The watchdog is served meanwhile.
+async fn on_thread<T: Send + 'static>(
+    mut daemon: Daemon,
+    work: impl FnOnce(&mut Daemon) -> T + Send + 'static,
+    watchdog: &mut Watchdog,
+) -> Result<(Daemon, T)> {
+    let mut task = spawn_blocking(move || {
+        let outcome = work(&mut daemon);
+        (daemon, outcome)
+    });
+    loop {
+        tokio::select! {
+            outcome = &mut task => return outcome.context("the daemon's worker thread failed"),
+            () = watchdog.beat() => {}
+        }
+    }
+}
+
+/// Answers one request. A command that sends nothing, or ends before the answer, is ignored.
+async fn serve(stream: UnixStream, mut daemon: Daemon, watchdog: &mut Watchdog) -> Result<Daemon> {
+    let (read, mut write) = stream.into_split();
+    let mut line = String::new();
+    let Ok(Ok(_)) = timeout(PATIENCE, BufReader::new(read.take(REQUEST_MOST)).read_line(&mut line)).await else {
+        return Ok(daemon);
+    };
+    let reply;
+    match serde_json::from_str(&line) {
+        Ok(Request::Reload) => (daemon, reply) = reload(daemon, None, watchdog).await?,
+        Ok(Request::ReloadBy(caller)) => (daemon, reply) = reload(daemon, Some(caller), watchdog).await?,
+        _ => {
+            let text =
+                "nothing was changed: the daemon does not know this request: if it is of another version, restart it";
+            reply = Reply::Failed(text.to_owned());
+        }
+    }
+    let reply = serde_json::to_string(&reply)? + "\n";
+    let _ = timeout(PATIENCE, write.write_all(reply.as_bytes())).await;
+    Ok(daemon)
+}

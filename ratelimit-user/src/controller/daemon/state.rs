@@ -1,0 +1,150 @@
+//! The state of the daemon, and what it does when something happens. Nothing here waits for events.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use super::messages::{failure, level, text};
+use crate::{
+    config,
+    controller::{
+        change::apply::{self, Applied},
+        metrics,
+        notify::{
+            journal::{Level, say},
+            service_manager,
+        },
+        socket::request::{Caller, Reply},
+    },
+    dataplane::{Error, instance::daemon_lock::DaemonLock},
+    ssh::{self, ProtectedSessions},
+};
+
+/// The state of the daemon.
+pub(super) struct Daemon {
+    pins: PathBuf,
+    file: PathBuf,
+    /// Whether every reload may block SSH sessions.
+    force: bool,
+    /// The session that started the daemon.
+    origin: ssh::Origin,
+    /// The interfaces of the file that is in force.
+    pub(super) interfaces: Vec<config::Interface>,
+    metrics: metrics::Service,
+    /// The daemon lock. With it, no other daemon applies a file to this instance.
+    daemon_lock: Option<DaemonLock>,
+}
+
+impl Daemon {
+    /// Returns a daemon that has not applied its file yet.
+    pub(super) fn new(pins: &Path, file: &Path, force: bool, metrics: metrics::Service) -> Self {
+        Self {
+            pins: pins.to_owned(),
+            file: file.to_owned(),
+            force,
+            origin: ssh::Origin::new(),
+            interfaces: Vec::new(),
+            metrics,
+            daemon_lock: None,
+        }
+    }
+
+    /// Applies the file for the first time.
+    pub(super) fn start(&mut self) -> Result<()> {
+        let applied = self.apply(true, None)?;
+        self.metrics.begin();
+        say(level(&applied), &format!("{}: in force, {}", self.file.display(), text(&applied)));
+        service_manager::ready(&self.status(&applied));
+        Ok(())
+    }
+
+    fn apply(&mut self, is_first: bool, caller: Option<Caller>) -> Result<Applied> {
+        let applied = self.read_and_apply(is_first, caller);
+        release_memory();
+        applied
+    }
+
+    fn read_and_apply(&mut self, is_first: bool, caller: Option<Caller>) -> Result<Applied> {
+        let config = config::read(&self.file)?;
+        // The steps for metrics that can fail come before the instance changes.
+        let prepared = self.metrics.prepare(&config.metrics)?;
+        let protected = self.protected(is_first, caller);
+        let mut apply = || apply::apply(&self.pins, &config, is_first, &protected, &mut self.daemon_lock);
+        let applied = match apply() {
+            // Opening the instance again completes what is unfinished.
+            Err(error) if matches!(error.downcast_ref(), Some(Error::Unfinished { .. })) => apply()?,
+            applied => applied?,
+        };
+        self.metrics.commit(prepared);
+        self.interfaces = config.interfaces;
+        Ok(applied)
+    }
+
+    /// Returns the sessions that the file must not block: those of the requester, of the start of the daemon, and of
+    /// systemd-logind.
+    fn protected(&self, is_first: bool, caller: Option<Caller>) -> ProtectedSessions {
+        let command = if is_first { "ratelimit run --force" } else { "ratelimit reload --force" };
+        let requester = caller.and_then(|caller| caller.session);
+        let sessions = requester.into_iter().chain(self.origin.session()).chain(ssh::sessions());
+        let force = self.force || caller.is_some_and(|caller| caller.force);
+        ProtectedSessions::new(sessions.filter(|_| !force), command)
+    }
+
+    /// Reads and applies the file again. If that fails, the previous rules stay in force.
+    pub(super) fn reload(&mut self, caller: Option<Caller>) -> Reply {
+        service_manager::reloading();
+        let outcome = self.apply(false, caller);
+        self.metrics.record_reload(outcome.is_ok());
+        match outcome {
+            Ok(applied) => {
+                let text = format!("{}: reloaded, {}", self.file.display(), text(&applied));
+                say(level(&applied), &text);
+                service_manager::ready(&self.status(&applied));
+                Reply::Done(text)
+            }
+            Err(error) => {
+                let (text, status) = failure(&error);
+                say(Level::Error, &text);
+                service_manager::ready(&format!("reload failed, {status}"));
+                Reply::Failed(text)
+            }
+        }
+    }
+
+    /// Attaches to interfaces that have come back. A failure is reported once.
+    pub(super) fn attach_again(&mut self, returned: &[config::Interface]) {
+        for interface in returned {
+            let name = &interface.name;
+            match apply::attach_again(&self.pins, interface, &mut self.daemon_lock) {
+                Ok(true) => say(Level::Info, &format!("{name}: back again, attached")),
+                Ok(false) => {}
+                Err(error) => {
+                    let text = format!("{name}: back again, but not limited: {error:#}");
+                    say(Level::Error, &text);
+                    self.metrics.record_reload(false);
+                    service_manager::ready(&text);
+                }
+            }
+        }
+        release_memory();
+    }
+
+    /// Returns what is in force, in few words.
+    fn status(&self, applied: &Applied) -> String {
+        let Applied { set, unchanged, overruled, .. } = applied;
+        let others = match overruled.len() {
+            0 => String::new(),
+            others => format!(", {others} replaced by command"),
+        };
+        format!("{} in force, rules: {}{others}", self.file.display(), set + unchanged)
+    }
+}
+
+/// Returns the memory that a file needed to the system.
+fn release_memory() {
+    // SAFETY: the call frees unused memory only.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::malloc_trim(0)
+    };
+}

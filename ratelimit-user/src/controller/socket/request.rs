@@ -1,0 +1,52 @@
+//! Requests of commands, and the answers.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ssh::Session;
+
+/// A request in one line of JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Request {
+    /// To the daemon: read the file again.
+    Reload,
+    /// To the daemon: read the file again, for this caller.
+    #[serde(rename = "reload-by")]
+    ReloadBy(Caller),
+    /// To an attach that waits: keep the changes.
+    Confirm,
+    /// To an attach that waits: tell how many seconds are left.
+    Left,
+    /// To an attach that waits: check whether the instance still exists.
+    Gone,
+}
+
+/// The sender of a reload request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Caller {
+    /// The SSH session of the command, which must not be blocked.
+    pub session: Option<Session>,
+    /// Whether sessions may be blocked.
+    pub force: bool,
+}
+
+impl Caller {
+    /// Returns the request of this caller. Without details it is the one that older versions understand too.
+    #[must_use]
+    pub fn request(self) -> Request {
+        if self == (Self { session: None, force: false }) { Request::Reload } else { Request::ReloadBy(self) }
+    }
+}
+
+/// An answer in one line of JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reply {
+    /// The request is done, as the text tells.
+    Done(String),
+    /// The request failed, for the reason in the text.
+    Failed(String),
+    /// This many seconds are left.
+    Left(u64),
+}

@@ -1,0 +1,145 @@
+//! Changes rules and settings together with the program: the one that runs has the features that rules need, and no
+//! others.
+
+use ratelimit_common::{
+    identity::service::Service,
+    maps::control::{FEATURE_COSTS, FEATURE_INTERFACES, FEATURE_PARENTS, FEATURE_SERVICES},
+};
+
+use crate::dataplane::{
+    Error,
+    instance::swap::{
+        pinned::Pinned,
+        replace::{self, Running},
+    },
+    program::loader::{RequestedSettings, Settings},
+    rules::{
+        batch::{self, Change},
+        capacities, costs, list, policies,
+        services::Services,
+        spec::RuleSpec,
+        target::Target,
+    },
+    tables::open::Tables,
+};
+
+/// Checks everything, makes a change, and returns how many rules it has replaced.
+pub(super) fn change(
+    pinned: &mut Pinned,
+    change: &Change,
+    progress: &mut dyn FnMut(usize),
+    check: &dyn Fn(&Tables) -> Result<(), Error>,
+) -> Result<usize, Error> {
+    let mut needed = 0;
+    for spec in &change.spec {
+        check_capacity(&pinned.tables, spec)?;
+    }
+    let ipv6_prefix = pinned.tables.control()?.ipv6_prefix as u8;
+    for rule in &change.rules {
+        let spec = &change.spec[rule.spec];
+        spec.check(rule.target, ipv6_prefix)?;
+        needed |= needs(rule.target, spec);
+    }
+    let before = needs_before(&pinned.tables, change)?;
+    look_at(pinned, needed)?;
+    let outcome = batch::apply(Some(&pinned.pins), &mut pinned.tables, change, progress, check);
+    spare(pinned, if outcome.is_err() { needed | before } else { before & !needed });
+    outcome
+}
+
+/// Returns the features of rules that a change replaces or deletes. For a large change, these can be all. So they can
+/// for a list with deletions, which also clears rules that have expired.
+fn needs_before(tables: &Tables, change: &Change) -> Result<u32, Error> {
+    let is_list = change.rules.len() + change.deleted.len() > 1;
+    if !change.is_small() || is_list && !change.deleted.is_empty() {
+        return Ok(if change.deleted.is_empty() { 0 } else { policies::OF_RULES });
+    }
+    change.targets().try_fold(0, |features, target| {
+        let rule = list::get(tables, target)?;
+        Ok(features | rule.map_or(0, |rule| needs(target, &rule.spec)))
+    })
+}
+
+/// Checks what can be checked before anything changes.
+pub(super) fn check(tables: &Tables, target: Target, spec: &RuleSpec) -> Result<(), Error> {
+    spec.check(target, tables.control()?.ipv6_prefix as u8)?;
+    check_capacity(tables, spec)
+}
+
+/// Checks that an elastic limit has a capacity to use.
+fn check_capacity(tables: &Tables, spec: &RuleSpec) -> Result<(), Error> {
+    if spec.policy.elastic != 0 && !capacities::is_any(tables)? {
+        return Err(Error::NoCapacity);
+    }
+    Ok(())
+}
+
+/// Replaces the running program by this build's, with the requested settings.
+pub(super) fn upgrade(pinned: &mut Pinned, requested: &RequestedSettings) -> Result<(), Error> {
+    let running = pinned.settings()?;
+    let settings = requested.or(running);
+    let different = |running, requested| Err(Error::Setting { running, requested });
+    if settings.ipv6_prefix != running.ipv6_prefix {
+        let [running, requested] = [running, settings].map(|settings| settings.ipv6_prefix.to_string());
+        return different(format!("IPv6 prefix {running}"), requested);
+    }
+    if (settings.cells == 0) != (running.cells == 0) {
+        let [with, without] = ["cells", "none (--front off)"].map(str::to_owned);
+        return if settings.cells == 0 { different(with, without) } else { different("no cells".to_owned(), with) };
+    }
+    if settings.unknown != 0 && settings.cells == 0 {
+        return Err(Error::NoCells);
+    }
+    replace::replace(pinned, &settings)
+}
+
+/// Restores a program that ran before. If it lacks a feature that rules need by now, loads this build's program with
+/// its settings.
+pub(super) fn go_back(pinned: &mut Pinned, to: Running) -> Result<(), Error> {
+    if replace::can_run(&pinned.pins, &to, needed(pinned)?)? {
+        replace::restore(pinned, to)
+    } else {
+        upgrade(pinned, &to.requested())
+    }
+}
+
+/// Loads a program with these features too.
+pub(super) fn look_at(pinned: &mut Pinned, needed: u32) -> Result<(), Error> {
+    let running = pinned.tables.control()?.features;
+    if needed & !running == 0 { Ok(()) } else { switch_to(pinned, running | needed) }
+}
+
+/// Loads a program without those of these features that no rule needs. If that fails, the running one does more work
+/// than necessary.
+pub(super) fn spare(pinned: &mut Pinned, features: u32) {
+    let _ = try_spare(pinned, features);
+}
+
+fn try_spare(pinned: &mut Pinned, features: u32) -> Result<(), Error> {
+    let running = pinned.tables.control()?.features;
+    if features & running == 0 {
+        return Ok(());
+    }
+    let unused = features & running & !needed(pinned)?;
+    if unused == 0 { Ok(()) } else { switch_to(pinned, running & !unused) }
+}
+
+fn switch_to(pinned: &mut Pinned, features: u32) -> Result<(), Error> {
+    let settings: Settings = pinned.settings()?.with_features(features);
+    replace::replace(pinned, &settings)
+}
+
+/// Returns the features that rules, costs and interfaces need.
+fn needed(pinned: &Pinned) -> Result<u32, Error> {
+    let services = if Services::read(&pinned.tables)?.is_empty() { 0 } else { FEATURE_SERVICES };
+    let costs = if costs::list(&pinned.tables)?.is_empty() { 0 } else { FEATURE_COSTS };
+    let interfaces = if pinned.attachments.indices()?.len() > 1 { FEATURE_INTERFACES } else { 0 };
+    Ok(services | costs | interfaces | policies::features(&pinned.tables)?)
+}
+
+/// Returns the features that a rule needs.
+fn needs(target: Target, spec: &RuleSpec) -> u32 {
+    let services = if target.service == Service::Any { 0 } else { FEATURE_SERVICES };
+    let parents = if spec.parents.is_empty() { 0 } else { FEATURE_PARENTS };
+    services | parents | policies::features_of(&spec.policy)
+}

@@ -1,0 +1,43 @@
+//! The pinned parts of an instance, which a swap replaces.
+
+use std::path::PathBuf;
+
+use aya::programs::Xdp;
+use aya_obj::programs::XdpAttachType;
+use ratelimit_common::maps::control::FEATURE_FRONT;
+
+use crate::dataplane::{
+    Error, attach::attachment::Attachments, error::Tried as _, pins::layout::PROGRAM, program::settings::Settings,
+    tables::open::Tables,
+};
+
+/// The maps and links of an instance. The caller has its lock.
+pub struct Pinned {
+    pub(crate) pins: PathBuf,
+    /// Rules, buckets and counters.
+    pub tables: Tables,
+    /// The interfaces.
+    pub attachments: Attachments,
+}
+
+impl Pinned {
+    /// Returns the pinned program.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] if it cannot be opened.
+    pub fn program(&self) -> Result<Xdp, Error> {
+        Xdp::from_pin(self.pins.join(PROGRAM), XdpAttachType::Interface).tried("cannot open the pinned program")
+    }
+
+    /// Returns the settings of the running program that outlive its load.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] if the kernel refuses.
+    pub fn settings(&self) -> Result<Settings, Error> {
+        let control = self.tables.control()?;
+        let cells = if control.features & FEATURE_FRONT == 0 { 0 } else { self.tables.front.open()?.len() };
+        Ok(Settings::running(&control, self.tables.max_sources()?, cells))
+    }
+}

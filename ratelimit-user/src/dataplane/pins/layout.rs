@@ -1,0 +1,74 @@
+//! Names of the files and folders among the pins of an instance.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use ratelimit_common::maps::renamed::RENAMED_MAPS;
+
+use crate::dataplane::{Error, error::at};
+
+/// Folder of the pins if the operator names no other.
+pub const PINS: &str = "/sys/fs/bpf/ratelimit";
+
+/// File of the pinned program.
+pub(crate) const PROGRAM: &str = "program";
+
+/// Folder of the pinned links.
+pub(crate) const LINKS: &str = "links";
+
+/// Folder that a daemon locks.
+pub(crate) const DAEMON: &str = "daemon";
+
+/// Folder that marks an unfinished change of rules.
+pub(crate) const CHANGING: &str = "changing";
+
+/// Folder of the pins that are about to replace others.
+pub(crate) const NEXT: &str = "next";
+
+/// Returns the name that other versions give a map.
+pub(crate) fn other_name(name: &str) -> Option<&'static str> {
+    let other = |(old, new): &(&'static str, &'static str)| match name {
+        name if name == *old => Some(*new),
+        name if name == *new => Some(*old),
+        _ => None,
+    };
+    RENAMED_MAPS.iter().find_map(other)
+}
+
+/// Returns the path of a pinned map, also if another version has pinned it under its own name.
+pub(crate) fn map_path(pins: &Path, name: &str) -> Option<PathBuf> {
+    let names = [Some(name), other_name(name)];
+    names.into_iter().flatten().map(|name| pins.join(name)).find(|path| path.exists())
+}
+
+/// Returns whether an instance is complete. Its program is pinned last.
+pub(crate) fn is_complete(pins: &Path) -> bool {
+    pins.join(PROGRAM).exists()
+}
+
+/// Returns whether a folder has no entry, or does not exist.
+pub(crate) fn is_empty(folder: &Path) -> bool {
+    match fs::read_dir(folder) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
+/// Removes a file if it exists.
+pub(crate) fn remove_file(path: &Path) -> Result<(), Error> {
+    remove(path, fs::remove_file(path))
+}
+
+/// Removes an empty folder if it exists.
+pub(crate) fn remove_folder(path: &Path) -> Result<(), Error> {
+    remove(path, fs::remove_dir(path))
+}
+
+fn remove(path: &Path, outcome: io::Result<()>) -> Result<(), Error> {
+    match outcome {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at(path)(error)),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,86 @@
+//! The names in the folder of the pins, read at once.
+
+use std::{
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+    fs,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    io,
+    mem::MaybeUninit,
+    os::{
+        fd::OwnedFd,
+        unix::{ffi::OsStrExt as _, fs::DirEntryExt as _},
+    },
+    path::Path,
+};
+
+use rustix::fs::RawDir;
+
+use crate::dataplane::{Error, error::at};
+
+/// The names in a folder with the numbers of their files.
+pub(crate) struct Listing(BTreeMap<OsString, u64>);
+
+impl Listing {
+    /// Reads a folder. One that does not exist has no names.
+    pub(crate) fn read(folder: &Path) -> Result<Self, Error> {
+        let entries = match fs::read_dir(folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self(BTreeMap::new())),
+            entries => entries.map_err(at(folder))?,
+        };
+        let named = entries.map(|entry| entry.map(|entry| (entry.file_name(), entry.ino())).map_err(at(folder)));
+        named.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Reads a folder that is open and was not read before.
+    pub(crate) fn of(folder: &OwnedFd) -> io::Result<Self> {
+        let mut space = [MaybeUninit::uninit(); 4_096];
+        let (mut entries, mut names) = (RawDir::new(folder, &mut space), BTreeMap::new());
+        while let Some(entry) = entries.next() {
+            let entry = entry?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name != "." && name != ".." {
+                names.insert(name.to_owned(), entry.ino());
+            }
+        }
+        Ok(Self(names))
+    }
+
+    /// Returns whether there is no name.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns whether there is this name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.contains_key(OsStr::new(name))
+    }
+
+    /// Returns a number that changes with the build, and when one of these files is replaced. Never 0. None if a file is
+    /// missing.
+    pub(crate) fn seal(&self, build: &str, names: &[&str]) -> Option<u32> {
+        let mut hasher = DefaultHasher::new();
+        build.hash(&mut hasher);
+        for name in names {
+            (name, self.0.get(OsStr::new(name))?).hash(&mut hasher);
+        }
+        Some((hasher.finish() as u32).max(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seal_changes_with_the_build_and_each_file_and_needs_all() {
+        let listing = |numbers: [u64; 2]| Listing(["A", "B"].map(OsString::from).into_iter().zip(numbers).collect());
+        let seal = listing([1, 2]).seal("build", &["A", "B"]);
+        assert!(seal.is_some_and(|seal| seal != 0));
+        assert_eq!(seal, listing([1, 2]).seal("build", &["A", "B"]));
+        assert_ne!(seal, listing([1, 2]).seal("other", &["A", "B"]));
+        assert_ne!(seal, listing([1, 3]).seal("build", &["A", "B"]));
+        assert_ne!(seal, listing([2, 1]).seal("build", &["A", "B"]));
+        assert_eq!(listing([1, 2]).seal("build", &["A", "B", "C"]), None);
+    }
+}

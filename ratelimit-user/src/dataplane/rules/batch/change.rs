@@ -1,0 +1,68 @@
+//! What an operator, a file or the daemon requests of the rules.
+
+use std::time::Duration;
+
+use ratelimit_common::rules::rule::NEVER;
+
+use crate::dataplane::{
+    rules::{batch::free_space::FEW, spec::RuleSpec, target::Target},
+    sys::host,
+};
+
+/// A rule to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequestedRule {
+    /// The packets that it matches.
+    pub target: Target,
+    /// Index of its spec in the change.
+    pub spec: usize,
+    /// Nanoseconds of the monotonic clock; [`NEVER`] if it stays.
+    pub expires: u64,
+    /// Its origin: one of [`ratelimit_common::rules::rule`].
+    pub origin: u8,
+}
+
+/// What changes.
+#[derive(Debug, Clone, Default)]
+pub struct Change {
+    /// The spec of rules, each once.
+    pub spec: Vec<RuleSpec>,
+    /// Rules to write. No two have the same target.
+    pub rules: Vec<RequestedRule>,
+    /// Rules to delete. None of them is written.
+    pub deleted: Vec<Target>,
+    /// Sources whose ban is lifted. Their rules stay.
+    pub lifted: Vec<Target>,
+}
+
+impl Change {
+    /// Writes one rule, which expires after `life`.
+    #[must_use]
+    pub fn set(target: Target, spec: &RuleSpec, life: Option<Duration>, origin: u8) -> Self {
+        let end = |life: Duration| host::now().saturating_add(u64::try_from(life.as_nanos()).unwrap_or(NEVER));
+        let rule = RequestedRule { target, spec: 0, expires: life.map_or(NEVER, end), origin };
+        Self { spec: vec![spec.clone()], rules: vec![rule], ..Self::default() }
+    }
+
+    /// Deletes one rule.
+    #[must_use]
+    pub fn delete(target: Target) -> Self {
+        Self { deleted: vec![target], ..Self::default() }
+    }
+
+    /// Lifts the ban of one source.
+    #[must_use]
+    pub fn lift(target: Target) -> Self {
+        Self { lifted: vec![target], ..Self::default() }
+    }
+
+    /// Returns the targets of rules that it writes or deletes.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = Target> + '_ {
+        self.rules.iter().map(|rule| rule.target).chain(self.deleted.iter().copied())
+    }
+
+    /// Returns whether it is so small that it reads its own rules instead of all.
+    pub(crate) fn is_small(&self) -> bool {
+        self.rules.len() + self.deleted.len() + self.lifted.len() <= FEW
+    }
+}

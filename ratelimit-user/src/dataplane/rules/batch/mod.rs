@@ -1,0 +1,155 @@
+//! Changes rules: all of a batch, or none. A change of one rule is a batch of one.
+
+pub(crate) mod batch_marker;
+mod change;
+mod free_space;
+mod write;
+
+use std::{collections::HashMap, path::Path, time::Duration};
+
+use ratelimit_common::{
+    identity::{class::ANY, service::Service},
+    limits::policy::{PolicyId, UNLIMITED_ID},
+    rules::rule::Rule,
+};
+
+pub use self::change::{Change, RequestedRule};
+use crate::dataplane::{
+    Error,
+    rules::{
+        expiry, filter, policies,
+        rule_key::{self, Place},
+        services::{self, Services},
+        spec::RuleSpec,
+        target::{Sources, Target},
+    },
+    tables::open::Tables,
+};
+use batch_marker::BatchMarker;
+use free_space::Plan;
+
+/// Writes one rule to maps that are not pinned.
+///
+/// # Errors
+///
+/// Those of [`apply`].
+pub fn set(
+    tables: &mut Tables,
+    target: Target,
+    spec: &RuleSpec,
+    life: Option<Duration>,
+    origin: u8,
+) -> Result<(), Error> {
+    apply(None, tables, &Change::set(target, spec, life, origin), &mut |_| {}, &|_| Ok(())).map(drop)
+}
+
+/// Deletes one rule from maps that are not pinned.
+///
+/// # Errors
+///
+/// Those of [`apply`].
+pub fn delete(tables: &mut Tables, target: Target) -> Result<(), Error> {
+    apply(None, tables, &Change::delete(target), &mut |_| {}, &|_| Ok(())).map(drop)
+}
+
+/// Lifts the ban of one source in maps that are not pinned.
+///
+/// # Errors
+///
+/// Those of [`apply`].
+pub fn lift_ban(tables: &mut Tables, target: Target) -> Result<(), Error> {
+    apply(None, tables, &Change::lift(target), &mut |_| {}, &|_| Ok(())).map(drop)
+}
+
+/// Makes a change in the maps and returns how many rules it has replaced. They act on the next packet of every source.
+///
+/// It reports to `progress` how many rules are written or deleted. When all are, `check` decides whether they stay. The
+/// caller makes sure that the program looks at what the rules need. `pins` is the folder of pinned maps.
+///
+/// # Errors
+///
+/// [`Error::TooManyRules`], [`Error::TooManyPolicies`] or [`Error::TooManyServices`] if there is no space, and those of
+/// `check`. Nothing has changed then.
+pub fn apply(
+    pins: Option<&Path>,
+    tables: &mut Tables,
+    change: &Change,
+    progress: &mut dyn FnMut(usize),
+    check: &dyn Fn(&Tables) -> Result<(), Error>,
+) -> Result<usize, Error> {
+    expiry::clear(tables)?;
+    let ids = policies::intern(tables, &change.spec)?;
+    if change.spec.iter().any(|spec| spec.policy.ban.time != 0) {
+        expiry::expect(tables)?;
+    }
+    let marker = BatchMarker::begin(pins)?;
+    let outcome = plan(tables, change, &ids).and_then(|plan| write::write(tables, &plan, progress, check));
+    tables.renew()?;
+    marker.end();
+    tidy(tables, change, outcome.is_err())?;
+    outcome
+}
+
+/// Recomputes what follows from the rules, after the new ones act.
+fn tidy(tables: &mut Tables, change: &Change, has_failed: bool) -> Result<(), Error> {
+    let is_one = change.rules.len() + change.deleted.len() <= 1;
+    let has_deleted = has_failed || !change.deleted.is_empty();
+    if change.targets().any(|target| target.sources == Sources::Default) || has_deleted && !is_one {
+        policies::renew_debt(tables)?;
+    }
+    if !has_deleted || change.targets().next().is_none() {
+        return Ok(());
+    }
+    if change.targets().any(|target| target.sources != Sources::Default) {
+        rule_key::forget_narrow(tables)?;
+        if is_one { filter::renew_if_few(tables)? } else { filter::renew(tables)? }
+    }
+    if change.targets().any(|target| target.service != Service::Any) { services::forget_unused(tables) } else { Ok(()) }
+}
+
+/// Translates a change into entries of maps. New services get a class.
+fn plan(tables: &mut Tables, change: &Change, ids: &[PolicyId]) -> Result<Plan, Error> {
+    let ipv6_prefix = tables.control()?.ipv6_prefix;
+    let mut plan = Plan::default();
+    let mut classes = HashMap::from([(Service::Any, ANY)]);
+    for rule in &change.rules {
+        let service = rule.target.service;
+        let class = match classes.get(&service) {
+            Some(class) => *class,
+            None => {
+                let class = services::ensure_class(tables, service)?;
+                classes.insert(service, class);
+                class
+            }
+        };
+        let policy = ids[rule.spec];
+        let Sources::Prefix(prefix) = rule.target.sources else {
+            plan.defaults.push((class, policy, rule.origin));
+            continue;
+        };
+        let entry = (
+            prefix.source().of_class(class),
+            Rule { policy, prefix: prefix.bits(), origin: rule.origin, reserved: 0, expires: rule.expires },
+        );
+        match Place::of(&prefix, class, ipv6_prefix) {
+            Place::Source(_) => plan.sources.push(entry),
+            Place::Prefix(_) => plan.prefixes.push(entry),
+        }
+    }
+    let services = Services::read(tables)?;
+    for target in &change.deleted {
+        let Some(class) = services.class(target.service) else { continue };
+        match target.sources {
+            Sources::Default => plan.defaults.push((class, UNLIMITED_ID, 0)),
+            Sources::Prefix(prefix) => {
+                plan.deleted.push((prefix.source().of_class(class), Place::of(&prefix, class, ipv6_prefix)));
+            }
+        }
+    }
+    for target in &change.lifted {
+        if let (Sources::Prefix(prefix), Some(class)) = (target.sources, services.class(target.service)) {
+            plan.lifted.push(prefix.source().of_class(class));
+        }
+    }
+    Ok(plan)
+}

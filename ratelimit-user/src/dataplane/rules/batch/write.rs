@@ -1,0 +1,164 @@
+//! Writes a planned change to the maps, and undoes it if a step fails.
+
+use std::collections::HashSet;
+
+use ratelimit_common::{
+    identity::{class::Class, service::ClassEntry, source::Source},
+    rules::rule::NEVER,
+};
+
+use crate::dataplane::{
+    Error,
+    error::Tried as _,
+    rules::{
+        batch::free_space::{Entry, Existing, FEW, Plan, Room},
+        expiry, filter,
+        rule_key::{self, Place, is_narrow},
+    },
+    tables::{open::Tables, rule_maps},
+};
+
+/// Rules that are written in one system call.
+const STEP: usize = 4_096;
+
+/// Writes a change, or nothing. Returns how many rules it has replaced.
+///
+/// # Errors
+///
+/// [`Error::TooManyRules`] if there is no space, and those of `check`.
+pub(super) fn write(
+    tables: &mut Tables,
+    plan: &Plan,
+    progress: &mut dyn FnMut(usize),
+    check: &dyn Fn(&Tables) -> Result<(), Error>,
+) -> Result<usize, Error> {
+    let existing = Existing::read(tables, plan)?;
+    let outcome = existing.room(plan).and_then(|room| write_to(tables, plan, &existing, room, progress, check));
+    if !matches!(outcome, Err(Error::TooManyRules { .. })) {
+        return outcome;
+    }
+    // Expired rules make space, even if a search is not due yet.
+    expiry::remove(tables)?;
+    let existing = Existing::read_all(tables)?;
+    let room = existing.room(plan)?;
+    write_to(tables, plan, &existing, room, progress, check)
+}
+
+fn write_to(
+    tables: &mut Tables,
+    plan: &Plan,
+    existing: &Existing,
+    room: Room,
+    progress: &mut dyn FnMut(usize),
+    check: &dyn Fn(&Tables) -> Result<(), Error>,
+) -> Result<usize, Error> {
+    prepare(tables, plan)?;
+    let replaced = existing.replaced(plan);
+    let defaults = plan.defaults.iter().map(|(class, ..)| Ok((*class, tables.classes.get(u32::from(*class))?)));
+    let defaults: Vec<(Class, ClassEntry)> = defaults.collect::<Result<_, Error>>()?;
+    // Bans come last, because a lifted ban is not restored.
+    let outcome =
+        try_write(tables, plan, room, progress).and_then(|()| check(tables)).and_then(|()| lift_bans(tables, plan));
+    if outcome.is_err() {
+        // The operator must see the failure itself, not one of undoing.
+        let _ = undo(tables, plan, existing);
+        for (class, entry) in &defaults {
+            let _ = tables.classes.set(u32::from(*class), entry);
+        }
+    }
+    outcome.map(|()| replaced)
+}
+
+/// Writes what must be in force before the first rule.
+fn prepare(tables: &mut Tables, plan: &Plan) -> Result<(), Error> {
+    let before = tables.control()?;
+    let mut control = before;
+    let ends = |entries: &[Entry]| entries.iter().map(|(_, rule)| rule.expires).min().unwrap_or(NEVER);
+    let first = ends(&plan.sources).min(ends(&plan.prefixes));
+    if first != NEVER && control.clear_after == 0 {
+        control.clear_after = first;
+    }
+    if plan.prefixes.iter().any(|(source, _)| is_narrow(source, control.ipv6_prefix)) {
+        control.narrow_rules = 1;
+    }
+    if control != before {
+        tables.set_control(&control)?;
+    }
+    filter::add(tables, plan.sources.iter().chain(&plan.prefixes).map(|(source, _)| source))
+}
+
+fn try_write(tables: &mut Tables, plan: &Plan, room: Room, progress: &mut dyn FnMut(usize)) -> Result<(), Error> {
+    let mut done = 0;
+    if room == Room::InPlace {
+        delete_rules(tables, plan, &mut done, progress)?;
+    }
+    for step in plan.prefixes.chunks(STEP) {
+        rule_maps::set_prefixes(tables, step)?;
+        done += step.len();
+        progress(done);
+    }
+    for step in plan.sources.chunks(STEP) {
+        rule_maps::set_sources(tables, step)?;
+        done += step.len();
+        progress(done);
+    }
+    for (class, policy, origin) in &plan.defaults {
+        tables.set_default_policy(*class, *policy, *origin)?;
+    }
+    if room == Room::Beside { delete_rules(tables, plan, &mut done, progress) } else { Ok(()) }
+}
+
+fn delete_rules(
+    tables: &mut Tables,
+    plan: &Plan,
+    done: &mut usize,
+    progress: &mut dyn FnMut(usize),
+) -> Result<(), Error> {
+    for step in plan.deleted.chunks(STEP) {
+        step.iter().try_for_each(|(_, place)| place.remove(tables))?;
+        *done += step.len();
+        progress(*done);
+    }
+    Ok(())
+}
+
+/// Lifts the bans of the sources that the operator has named.
+fn lift_bans(tables: &mut Tables, plan: &Plan) -> Result<(), Error> {
+    let named = plan.sources.iter().chain(&plan.prefixes).map(|(source, _)| source);
+    let mut named: HashSet<Source> =
+        named.chain(plan.deleted.iter().map(|(source, _)| source)).chain(&plan.lifted).copied().collect();
+    if named.len() > FEW {
+        let banned: HashSet<Source> = tables.bans()?.into_iter().map(|(source, _)| source).collect();
+        named.retain(|source| banned.contains(source));
+    }
+    for source in &named {
+        tables.bans.open_mut()?.remove(source).or_else(rule_key::missing).tried("cannot delete a ban")?;
+    }
+    Ok(())
+}
+
+/// Restores what was there. Deleted rules come last: removing new ones makes space for them.
+fn undo(tables: &mut Tables, plan: &Plan, existing: &Existing) -> Result<(), Error> {
+    let Existing { sources, prefixes, .. } = existing;
+    for (source, _) in &plan.sources {
+        match sources.get(source) {
+            Some(rule) => rule_maps::set_sources(tables, &[(*source, *rule)])?,
+            None => Place::Source(*source).remove(tables)?,
+        }
+    }
+    for (source, _) in &plan.prefixes {
+        match prefixes.get(source) {
+            Some(rule) => rule_maps::set_prefixes(tables, &[(*source, *rule)])?,
+            None => Place::prefix(source).remove(tables)?,
+        }
+    }
+    for (source, _) in &plan.deleted {
+        if let Some(rule) = sources.get(source) {
+            rule_maps::set_sources(tables, &[(*source, *rule)])?;
+        }
+        if let Some(rule) = prefixes.get(source) {
+            rule_maps::set_prefixes(tables, &[(*source, *rule)])?;
+        }
+    }
+    Ok(())
+}

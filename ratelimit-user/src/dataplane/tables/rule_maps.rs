@@ -1,0 +1,60 @@
+//! Reads and writes many rules in one system call.
+
+use std::os::fd::AsFd as _;
+
+use aya::maps::{IterableMap, lpm_trie::Key};
+use ratelimit_common::{
+    identity::source::{PrefixKey, Source},
+    maps::names::{PREFIX_RULES_MAX, SOURCE_RULES_MAX},
+    rules::rule::Rule,
+};
+
+use crate::dataplane::{Error, sys::bpf, tables::open::Tables};
+
+/// Returns all rules of single sources.
+pub(crate) fn sources(tables: &Tables) -> Result<Vec<(Source, Rule)>, Error> {
+    bpf::entries(IterableMap::map(tables.source_rules.open()?).fd().as_fd())
+}
+
+/// Returns all rules of prefixes, each with its prefix.
+pub(crate) fn prefixes(tables: &Tables) -> Result<Vec<(Source, Rule)>, Error> {
+    let map = IterableMap::map(tables.prefix_rules.open()?);
+    let entries = bpf::trie_entries::<Key<PrefixKey>, Rule>(map.fd().as_fd())?;
+    Ok(entries.into_iter().map(|(key, rule)| (key.data().source(key.prefix_len()), rule)).collect())
+}
+
+/// Writes rules of single sources.
+///
+/// # Errors
+///
+/// [`Error::TooManyRules`] if the map is full. Some rules may be written then.
+pub(crate) fn set_sources(tables: &mut Tables, rules: &[(Source, Rule)]) -> Result<(), Error> {
+    let (keys, values): (Vec<Source>, Vec<Rule>) = rules.iter().copied().unzip();
+    let map = IterableMap::map(tables.source_rules.open()?);
+    bpf::update(map.fd().as_fd(), &keys, &values).map_err(|error| refused(&error, "source", SOURCE_RULES_MAX))
+}
+
+/// Writes rules of prefixes.
+///
+/// # Errors
+///
+/// [`Error::TooManyRules`] if the map is full. Some rules may be written then.
+pub(crate) fn set_prefixes(tables: &mut Tables, rules: &[(Source, Rule)]) -> Result<(), Error> {
+    let (keys, values): (Vec<_>, Vec<Rule>) = rules.iter().map(|(source, rule)| (prefix_key(source), *rule)).unzip();
+    let map = IterableMap::map(tables.prefix_rules.open()?);
+    bpf::update(map.fd().as_fd(), &keys, &values).map_err(|error| refused(&error, "prefix", PREFIX_RULES_MAX))
+}
+
+/// Returns the key of a prefix's rule.
+pub(crate) fn prefix_key(source: &Source) -> Key<PrefixKey> {
+    let (bits, data) = source.prefix_key(source.prefix);
+    Key::new(bits, data)
+}
+
+fn refused(error: &std::io::Error, kind: &'static str, most: u32) -> Error {
+    // A full hash map returns E2BIG, a full trie ENOSPC.
+    match error.raw_os_error() {
+        Some(libc::E2BIG | libc::ENOSPC) => Error::TooManyRules { kind, most },
+        _ => Error::bpf("cannot write a rule")(error),
+    }
+}

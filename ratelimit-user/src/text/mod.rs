@@ -1,0 +1,5 @@
+//! Rates, durations, prefixes and services as text. What depends on an instance does not belong here.
+
+pub mod prefix;
+pub mod service;
+pub mod units;

@@ -1,0 +1,144 @@
+//! Services as text.
+
+use std::{fmt, str::FromStr};
+
+use ratelimit_common::identity::service::{ICMP, ICMPV6, Service, Transport};
+
+/// A service with its name: `tcp`, `udp/53`, `icmp`, `tcp-syn`, `47`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ServiceName(pub Service);
+
+/// Text that cannot be parsed as a service.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ServiceError {
+    /// The text names no protocol.
+    #[error(
+        "expected tcp, udp or sctp with or without a port (udp/53), tcp-syn, icmp, gre, esp, ah, ipip, or a protocol number"
+    )]
+    Protocol,
+    /// The text after the slash is not a port.
+    #[error("expected one port from 0 to 65535 after the slash; each port needs its own rule")]
+    Port,
+    /// The protocol has no ports.
+    #[error("only tcp, udp and sctp have ports: omit the slash and the port")]
+    NoPorts,
+    /// The number is that of an IPv6 extension header.
+    #[error("{0} is an IPv6 extension header, not a service: packets are matched by the protocol after it")]
+    Extension(u8),
+    /// The text names ICMP of one address family.
+    #[error("ICMP is one service for IPv4 and IPv6: write icmp")]
+    OneFamily,
+}
+
+/// Names and numbers of protocols without ports.
+const NAMES: [(&str, u8); 4] = [("gre", 47), ("esp", 50), ("ah", 51), ("ipip", 4)];
+
+/// Extension headers that the program skips. The authentication header is one too, but it is a protocol in IPv4.
+const EXTENSIONS: [u8; 4] = [0, 43, 44, 60];
+
+impl FromStr for ServiceName {
+    type Err = ServiceError;
+
+    fn from_str(text: &str) -> Result<Self, ServiceError> {
+        let (protocol, port) = match text.split_once('/') {
+            Some((protocol, port)) => (protocol, Some(port)),
+            None => (text, None),
+        };
+        let service = match protocol {
+            "icmp" => Service::Icmp,
+            "tcp-syn" => Service::TcpSyn,
+            "icmpv6" | "icmp6" | "ipv6-icmp" => return Err(ServiceError::OneFamily),
+            _ => Service::Protocol(number(protocol)?),
+        };
+        let transport = Transport::ALL.into_iter().find(|transport| service == Service::Protocol(transport.protocol()));
+        let service = match (service, port, transport) {
+            (_, None, _) => service,
+            (_, Some(port), Some(transport)) => {
+                let digits = port.bytes().all(|byte| byte.is_ascii_digit());
+                let port = port.parse().ok().filter(|_| digits).ok_or(ServiceError::Port)?;
+                Service::Port(transport, port)
+            }
+            (_, Some(_), None) => return Err(ServiceError::NoPorts),
+        };
+        Ok(Self(service))
+    }
+}
+
+fn number(protocol: &str) -> Result<u8, ServiceError> {
+    let transports = Transport::ALL.map(|transport| (name(transport), transport.protocol()));
+    if let Some((_, number)) = transports.iter().chain(&NAMES).find(|(name, _)| *name == protocol) {
+        return Ok(*number);
+    }
+    let digits = protocol.bytes().all(|byte| byte.is_ascii_digit());
+    match protocol.parse().ok().filter(|_| digits) {
+        Some(ICMP | ICMPV6) => Err(ServiceError::OneFamily),
+        Some(extension) if EXTENSIONS.contains(&extension) => Err(ServiceError::Extension(extension)),
+        number => number.ok_or(ServiceError::Protocol),
+    }
+}
+
+fn name(transport: Transport) -> &'static str {
+    match transport {
+        Transport::Tcp => "tcp",
+        Transport::Udp => "udp",
+        Transport::Sctp => "sctp",
+    }
+}
+
+impl fmt::Display for ServiceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Service::Any => f.write_str("any"),
+            Service::Icmp => f.write_str("icmp"),
+            Service::TcpSyn => f.write_str("tcp-syn"),
+            Service::Port(transport, port) => write!(f, "{}/{port}", name(transport)),
+            Service::Protocol(protocol) => {
+                let transports = Transport::ALL.map(|transport| (name(transport), transport.protocol()));
+                match transports.iter().chain(&NAMES).find(|(_, number)| *number == protocol) {
+                    Some((name, _)) => f.write_str(name),
+                    None => write!(f, "{protocol}"),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn written_services_read_the_same() {
+        for text in
+            ["tcp", "udp/53", "sctp/0", "tcp/65535", "icmp", "tcp-syn", "gre", "esp", "ah", "ipip", "253", "255"]
+        {
+            assert_eq!(text.parse::<ServiceName>().map(|service| service.to_string()), Ok(text.to_owned()));
+        }
+        let is_service = |protocol: &u8| ![ICMP, ICMPV6].contains(protocol) && !EXTENSIONS.contains(protocol);
+        for protocol in (0..=u8::MAX).filter(is_service) {
+            let service = ServiceName(Service::Protocol(protocol));
+            assert_eq!(protocol.to_string().parse(), Ok(service));
+            assert_eq!(service.to_string().parse(), Ok(service));
+        }
+    }
+
+    #[test]
+    fn invalid_services_are_refused() {
+        let error = |text: &str| text.parse::<ServiceName>().unwrap_err();
+        for text in ["", "any", "dns", "256", "-1", "+6", "TCP", "dns/53"] {
+            assert_eq!(error(text), ServiceError::Protocol, "{text}");
+        }
+        for text in ["tcp/", "udp/65536", "tcp/http", "udp/+53", "6/x"] {
+            assert_eq!(error(text), ServiceError::Port, "{text}");
+        }
+        for text in ["icmp/8", "tcp-syn/80", "gre/1", "47/1", "53/udp"] {
+            assert_eq!(error(text), ServiceError::NoPorts, "{text}");
+        }
+        for extension in EXTENSIONS {
+            assert_eq!(error(&extension.to_string()), ServiceError::Extension(extension));
+        }
+        for text in ["icmpv6", "58", "1"] {
+            assert_eq!(error(text), ServiceError::OneFamily, "{text}");
+        }
+    }
+}
