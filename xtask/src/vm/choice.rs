@@ -14,7 +14,7 @@ pub(crate) enum Extent {
 pub(super) type Names = &'static [&'static str];
 
 /// Excluded tests, with the program and the reason.
-pub(super) const EXCLUDED: [(&str, &str, Names); 14] = [
+pub(super) const EXCLUDED: [(&str, &str, Names); 15] = [
     (
         "bytecode",
         "does not depend on the kernel",
@@ -89,6 +89,7 @@ pub(super) const EXCLUDED: [(&str, &str, Names); 14] = [
     ),
     ("commands", "guests have no Prometheus", &["metrics::prometheus::"]),
     ("commands", "guests have no other version", &["privileges::upgrading_another_version_requires_root"]),
+    ("network", "guests have no other version", &["renamed::"]),
     (
         "commands",
         "every attach verifies the program, which takes seconds under emulation, and other tests cover the same code",
