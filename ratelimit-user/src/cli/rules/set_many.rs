@@ -67,7 +67,7 @@ pub(crate) fn set(rule: &Rule<'_>, pins: &Path, output: Output) -> Result<Answer
         origin: COMMAND,
     };
     let change =
-        Change { spec: vec![rule.spec.clone()], rules: prefixes.iter().map(wish).collect(), ..Change::default() };
+        Change { specs: vec![rule.spec.clone()], rules: prefixes.iter().map(wish).collect(), ..Change::default() };
     let mut instance = Instance::open(pins)?;
     let bar = bar(change.rules.len());
     let outcome = {

@@ -66,7 +66,7 @@ impl Difference {
     fn request<'p>(&mut self, plan: &'p Planned, left: Option<Duration>, places: &mut HashMap<&'p RuleSpec, usize>) {
         let expires =
             left.map_or(NEVER, |left| host::now().saturating_add(u64::try_from(left.as_nanos()).unwrap_or(NEVER)));
-        let known = &mut self.change.spec;
+        let known = &mut self.change.specs;
         let spec = *places.entry(&plan.spec).or_insert_with(|| {
             known.push(RuleSpec::clone(&plan.spec));
             known.len() - 1

@@ -31,12 +31,12 @@ pub(super) fn change(
     check: &dyn Fn(&Tables) -> Result<(), Error>,
 ) -> Result<usize, Error> {
     let mut needed = 0;
-    for spec in &change.spec {
+    for spec in &change.specs {
         check_capacity(&pinned.tables, spec)?;
     }
     let ipv6_prefix = pinned.tables.control()?.ipv6_prefix as u8;
     for rule in &change.rules {
-        let spec = &change.spec[rule.spec];
+        let spec = &change.specs[rule.spec];
         spec.check(rule.target, ipv6_prefix)?;
         needed |= needs(rule.target, spec);
     }

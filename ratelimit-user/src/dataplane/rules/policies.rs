@@ -37,17 +37,17 @@ use crate::dataplane::{
 /// # Errors
 ///
 /// [`Error::TooManyPolicies`] if rules use every slot. Those of [`RuleSpec::parents_of`].
-pub(crate) fn intern(tables: &mut Tables, spec: &[RuleSpec]) -> Result<Vec<PolicyId>, Error> {
+pub(crate) fn intern(tables: &mut Tables, specs: &[RuleSpec]) -> Result<Vec<PolicyId>, Error> {
     // Freed before the first is written, because no rule uses those yet.
-    if spec.len() > 1 {
+    if specs.len() > 1 {
         collect(tables)?;
     }
     let mut ids = Vec::new();
-    if spec.is_empty() {
+    if specs.is_empty() {
         return Ok(ids);
     }
     let mut slots = Slots::read(tables)?;
-    for spec in spec {
+    for spec in specs {
         let id = match try_intern(tables, &mut slots, spec)? {
             Some(id) => id,
             None if ids.is_empty() => {

@@ -25,8 +25,8 @@ pub struct RequestedRule {
 /// What changes.
 #[derive(Debug, Clone, Default)]
 pub struct Change {
-    /// The spec of rules, each once.
-    pub spec: Vec<RuleSpec>,
+    /// The specs of the rules, each once.
+    pub specs: Vec<RuleSpec>,
     /// Rules to write. No two have the same target.
     pub rules: Vec<RequestedRule>,
     /// Rules to delete. None of them is written.
@@ -41,7 +41,7 @@ impl Change {
     pub fn set(target: Target, spec: &RuleSpec, life: Option<Duration>, origin: u8) -> Self {
         let end = |life: Duration| host::now().saturating_add(u64::try_from(life.as_nanos()).unwrap_or(NEVER));
         let rule = RequestedRule { target, spec: 0, expires: life.map_or(NEVER, end), origin };
-        Self { spec: vec![spec.clone()], rules: vec![rule], ..Self::default() }
+        Self { specs: vec![spec.clone()], rules: vec![rule], ..Self::default() }
     }
 
     /// Deletes one rule.

@@ -78,8 +78,8 @@ pub fn apply(
     check: &dyn Fn(&Tables) -> Result<(), Error>,
 ) -> Result<usize, Error> {
     expiry::clear(tables)?;
-    let ids = policies::intern(tables, &change.spec)?;
-    if change.spec.iter().any(|spec| spec.policy.ban.time != 0) {
+    let ids = policies::intern(tables, &change.specs)?;
+    if change.specs.iter().any(|spec| spec.policy.ban.time != 0) {
         expiry::expect(tables)?;
     }
     let marker = BatchMarker::begin(pins)?;
