@@ -17,7 +17,10 @@ use crate::{
     meters::sliding_log,
     overlimit::overrun,
     packet::{context::Context, verdict::Verdict},
-    rules::{cache, cost, lookup, source_key},
+    rules::{
+        ban_lookup::{self, Banned},
+        cache, cost, lookup, source_key,
+    },
 };
 
 /// Everything that the stages before the policy found.
@@ -48,7 +51,10 @@ fn without_cells(context: &mut Context, control: &Control, classes: Classes) -> 
         let generation = control::generation(control);
         source_key::identify(&mut context.source, classes, control, context.now, false);
         let (class, policy) = lookup::default(classes);
-        if rules::policy(policy).is_some_and(sliding_log::is_kept_by) {
+        let source = context.source.of_class(class);
+        if rules::policy(policy).is_some_and(sliding_log::is_kept_by)
+            && ban_lookup::find(&source, source.hash(&control.seed), classes, control, context.now) == Banned::No
+        {
             context.source.class = u16::from(class);
             context.resolution = Resolution::new(generation, policy, NEVER);
             return Ok((None, None));
@@ -84,8 +90,18 @@ fn with_cells(context: &mut Context, control: &Control, classes: Classes) -> Res
     }
     context.hash = context.refusal_hash;
     let (mut levels, mut bucket) = (refusals, None);
-    if may_match {
-        bucket = cache::resolve(context, classes, control);
+    let (mut resolved, mut is_to_resolve) = (classes, may_match);
+    if !may_match {
+        match ban_lookup::find(&context.source, context.refusal_hash, classes, control, now) {
+            Banned::No => {}
+            // The bucket of the billed class caches its ban.
+            Banned::Billed => (resolved, is_to_resolve) = (Classes::from(context.source.class), true),
+            // The cached refusal of the billed class would refuse others too.
+            Banned::Narrower => return Err(Reason::Banned.into()),
+        }
+    }
+    if is_to_resolve {
+        bucket = cache::resolve(context, resolved, control);
         if settings::has_services() {
             context.hash = context.source.hash(&control.seed);
             levels = cells::get(context.hash).ok_or(Reason::NoState)?;

@@ -20,6 +20,7 @@ pub use bytecode::{
     Bytecode,
     clock::Clock,
     empty::Empty,
+    layout_12::turn_into_layout_12,
     old_maps::OldMaps,
     runner::{Runner, Verdict, delete_rule, set_rule},
     walker::{Order, Sources, Walker},

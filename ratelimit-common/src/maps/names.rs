@@ -22,8 +22,10 @@ pub const LINK_DISCOVERY: &str = "LINK_DISCOVERY";
 pub const FRONT: &str = "FRONT";
 /// Sources that a rule may match. See [`crate::identity::filter::Filter`].
 pub const RULE_FILTER: &str = "RULE_FILTER";
-/// Source → its ban. See [`crate::rules::rule::BANNED`].
+/// Keyed hash of a source → eight bans. See [`crate::rules::ban::BanSet`].
 pub const BANS: &str = "BANS";
+/// Keyed hash of a source → latest end of a ban, one `u64`. See [`crate::rules::ban::Group`].
+pub const BAN_FILTER: &str = "BAN_FILTER";
 /// Counters and budgets of each CPU. See [`crate::maps::cpu::Cpu`].
 pub const CPUS: &str = "CPUS";
 /// State of the limit of all unknown sources, one `u64`. See [`crate::meters::gcra`].
@@ -60,7 +62,7 @@ pub const MOVED: [(&str, &str); 3] = [(BUCKETS, OLD_BUCKETS), (FRONT, OLD_FRONT)
 pub const MESSAGES: &str = "AYA_LOGS";
 
 /// The maps that are pinned, each under its name.
-pub const PINNED: [&str; 23] = [
+pub const PINNED: [&str; 24] = [
     CONTROL,
     BUCKETS,
     SOURCE_RULES,
@@ -73,6 +75,7 @@ pub const PINNED: [&str; 23] = [
     FRONT,
     RULE_FILTER,
     BANS,
+    BAN_FILTER,
     CPUS,
     UNKNOWN,
     SLIDING_LOGS,
@@ -95,8 +98,14 @@ pub const CELLS_DEFAULT: u32 = 1 << 17;
 pub const SLIDING_LOGS_DEFAULT: u32 = 1 << 14;
 /// Largest number of cells. So many bits of a hash select a cell, and do not help to tell sources apart.
 pub const CELLS_MAX: u32 = 1 << 20;
-/// Sources that can be banned at a time.
-pub const BANS_MAX: u32 = 1 << 15;
+/// Sets of bans: 2 MB at 256 bytes each.
+pub const BAN_SETS: u32 = 1 << 13;
+/// Places of a set. Their ends fill a cache line.
+pub const BANS_OF_A_SET: u32 = 8;
+/// Places for bans.
+pub const BANS_MAX: u32 = BAN_SETS * BANS_OF_A_SET;
+/// Groups of sources in the filter of bans: 131 kB at 8 bytes each.
+pub const BAN_GROUPS: u32 = 1 << 14;
 /// Rules for single sources.
 pub const SOURCE_RULES_MAX: u32 = 1 << 20;
 /// Rules for prefixes. Those for whole IPv6 sources are among them.

@@ -1,4 +1,5 @@
 //! Rules and their precedence. The content of a rule's policy belongs in `limits`.
 
+pub mod ban;
 pub mod precedence;
 pub mod rule;

@@ -57,6 +57,10 @@ pub static ELASTIC_ON: Global<u32> = Global::new(0);
 #[unsafe(no_mangle)]
 pub static ACTIONS_ON: Global<u32> = Global::new(0);
 
+/// See [`ratelimit_common::maps::control::BANS`].
+#[unsafe(no_mangle)]
+pub static BANS_ON: Global<u32> = Global::new(0);
+
 /// See [`ratelimit_common::maps::control::COSTS`].
 #[unsafe(no_mangle)]
 pub static COSTS_ON: Global<u32> = Global::new(0);
@@ -104,6 +108,13 @@ pub fn has_cells() -> bool {
 #[must_use]
 pub fn limits_unknown() -> bool {
     is_on(&UNKNOWN_ON)
+}
+
+/// Returns whether limits may ban sources, or bans are in force.
+#[inline(always)]
+#[must_use]
+pub fn has_bans() -> bool {
+    is_on(&BANS_ON)
 }
 
 /// Returns whether packets of some services count as more than one.

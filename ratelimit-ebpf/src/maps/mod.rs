@@ -3,6 +3,7 @@
 //! aya creates every map at load, so a map of a feature that is off has one entry. A parent needs no map: it is a
 //! policy of its own, and its bucket is an entry of [`buckets`] whose key names class, scope and policy.
 
+pub mod bans;
 pub mod buckets;
 pub mod budgets;
 pub mod cells;

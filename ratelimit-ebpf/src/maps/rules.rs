@@ -1,10 +1,9 @@
-//! Rules, bans and policies.
+//! Rules and policies.
 //!
 //! A policy is read from an array by index, which the verifier inlines. A copy in each bucket could be read
 //! half-written.
 
 use aya_ebpf::{
-    bindings::BPF_ANY,
     btf_maps::{Array, HashMap, LpmTrie, lpm_trie::Key},
     macros::btf_map,
 };
@@ -18,7 +17,7 @@ use ratelimit_common::{
     rules::rule::Rule,
 };
 
-use crate::bpf::{atomic::Word, map_flags::NO_PREALLOC};
+use crate::bpf::map_flags::NO_PREALLOC;
 
 /// See [`names::SOURCE_RULES`].
 #[btf_map]
@@ -27,10 +26,6 @@ pub static SOURCE_RULES: HashMap<Source, Rule, { names::SOURCE_RULES_MAX as usiz
 /// See [`names::PREFIX_RULES`].
 #[btf_map]
 pub static PREFIX_RULES: LpmTrie<PrefixKey, Rule, { names::PREFIX_RULES_MAX as usize }> = LpmTrie::new();
-
-/// See [`names::BANS`].
-#[btf_map]
-pub static BANS: HashMap<Source, Rule, { names::BANS_MAX as usize }> = HashMap::new();
 
 /// See [`names::RULE_FILTER`].
 #[btf_map]
@@ -51,19 +46,11 @@ pub fn policy(id: PolicyId) -> Option<&'static Policy> {
     POLICIES.get(id)
 }
 
-/// Returns the ban of a source.
-#[inline(always)]
-#[must_use]
-pub fn ban(source: &Source) -> Option<&'static Rule> {
-    // SAFETY: callers copy the fields before anything can recycle the entry.
-    unsafe { BANS.get(source) }
-}
-
 /// Returns the rule of exactly this source.
 #[inline(always)]
 #[must_use]
 pub fn source_rule(source: &Source) -> Option<&'static Rule> {
-    // SAFETY: as above.
+    // SAFETY: callers copy the fields before anything can recycle the entry.
     unsafe { SOURCE_RULES.get(source) }
 }
 
@@ -80,19 +67,4 @@ pub fn prefix_rule(source: &Source, bits: u8) -> Option<&'static Rule> {
 #[must_use]
 pub fn may_match(source: &Source) -> bool {
     RULE_FILTER.get(0).is_none_or(|filter| filter.concerns(source))
-}
-
-/// Inserts a ban, and marks its source in the filter. Returns whether the map has room.
-#[inline(always)]
-pub fn insert_ban(source: &Source, ban: Rule) -> bool {
-    if BANS.insert(source, ban, u64::from(BPF_ANY)).is_err() {
-        return false;
-    }
-    // If another CPU marks a neighbour at the same time, the source's next refusal marks the source again.
-    if let Some(filter) = RULE_FILTER.get(0) {
-        let (word, bit) = filter.place(source);
-        let seen = Word::of(word).load();
-        let _ = Word::of(word).compare_exchange(seen, seen | 1 << bit);
-    }
-    true
 }

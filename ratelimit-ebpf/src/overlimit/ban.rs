@@ -3,20 +3,19 @@
 use ratelimit_common::{
     buckets::bucket::Resolution,
     identity::source::Source,
-    limits::policy::{BANNED_ID, Policy},
+    limits::policy::Policy,
     maps::control::Control,
-    rules::rule::{BANNED, Rule},
 };
 
 use crate::{
     bpf::{clock::Clock, verifier::key},
-    maps::{buckets, rules, this_cpu},
+    maps::{bans, buckets, this_cpu},
     overlimit::ban_history,
     packet::context::Context,
     telemetry::events,
 };
 
-/// Bans the source of a packet that its bucket has refused, as its policy says. If the map has no room, that is
+/// Bans the source of a packet that its bucket has refused, as its policy says. If the table has no room, that is
 /// counted, and the source stays under its limit.
 #[inline(always)]
 pub fn impose(context: &Context, control: &Control, policy: &Policy) {
@@ -25,22 +24,20 @@ pub fn impose(context: &Context, control: &Control, policy: &Policy) {
     let time = if is_plain { policy.ban.time } else { ban_history::count(context, control, &policy.ban, now) };
     if time != 0 {
         let until = now.saturating_add(time);
-        if insert(&context.source, until) {
+        if insert(&context.source, until, now) {
             events::banned(context, until);
         }
     }
 }
 
-/// Inserts a ban, and makes the source's bucket resolve its policy again. Returns whether the map has room.
+/// Inserts a ban, and makes the source's bucket resolve its policy again. Returns whether the table has room.
 #[inline(never)]
-fn insert(source: &Source, expires: u64) -> bool {
-    let source = &key(source);
-    let ban = Rule { policy: BANNED_ID, prefix: source.prefix, origin: BANNED, reserved: 0, expires };
-    if !rules::insert_ban(source, ban) {
+fn insert(source: &Source, expires: u64, now: u64) -> bool {
+    if !bans::insert(source, expires, now) {
         this_cpu::count(|cpu| &cpu.bans_failed);
         return false;
     }
-    if let Some(bucket) = buckets::find(source) {
+    if let Some(bucket) = buckets::find(&key(source)) {
         bucket.resolution.store(Resolution::NONE.0);
     }
     true

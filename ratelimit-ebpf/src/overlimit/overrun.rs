@@ -79,8 +79,8 @@ fn settle_refusal(
             cache(context, control, policy, levels, refusals, bucket);
         }
         // A rehearsal bans no source, since the ban would outlast it.
-        let is_rehearsal = settings::is_on(&settings::SHADOW_ON);
-        if policy.ban.time != 0 && !is_rehearsal && windowed::is_certain(context, policy, bucket) {
+        let may_ban = settings::has_bans() && !settings::is_on(&settings::SHADOW_ON);
+        if may_ban && policy.ban.time != 0 && windowed::is_certain(context, policy, bucket) {
             ban::impose(context, control, policy);
         }
     }

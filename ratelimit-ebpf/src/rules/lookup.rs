@@ -14,6 +14,7 @@ use ratelimit_common::{
     limits::policy::{PolicyId, UNLIMITED_ID},
     maps::control::Control,
     rules::{
+        ban::rule as ban,
         precedence::{self, Match, Rules},
         rule::Rule,
     },
@@ -24,18 +25,22 @@ use crate::{
         control, settings,
         verifier::{given, key},
     },
-    maps::{classes, rules},
+    maps::{bans, classes, rules},
 };
 
 /// The rules in the maps.
-struct Maps;
+struct Maps {
+    /// Time of the packet in nanoseconds.
+    now: u64,
+}
 
 impl Rules for Maps {
     type Error = Infallible;
 
     #[inline(always)]
     fn ban(&self, source: &Source) -> Result<Option<Rule>, Infallible> {
-        Ok(rules::ban(source).copied())
+        let expires = bans::end(source, self.now);
+        Ok((expires != 0).then(|| ban(source, expires)))
     }
 
     #[inline(always)]
@@ -102,6 +107,6 @@ fn find(source: &Source, class: Class, now: u64) -> Match {
 #[inline(never)]
 fn find_rule(source: *const Source, class: u32, now: u64) -> u64 {
     let Some(source) = given(source) else { return Match::NONE.0 };
-    let Ok(found) = precedence::of_class(&Maps, &key(source), class as Class, now);
+    let Ok(found) = precedence::of_class(&Maps { now }, &key(source), class as Class, now);
     found.0
 }

@@ -4,6 +4,7 @@
 //! rule may match has a bucket within the budget, even if it is denied. So `sources` lists it, and its rule is not
 //! looked up for each packet.
 
+pub mod ban_lookup;
 pub mod cache;
 pub mod cost;
 pub mod lookup;

@@ -188,9 +188,6 @@ pub enum Error {
         /// Bits of a source.
         whole: u8,
     },
-    /// A ban of sources that are wider than a bit of the filter of rules.
-    #[error("--ban needs IPv6 sources of 32 bits or more, and this instance has /{0} (attach --ipv6-prefix)")]
-    WideBan(u8),
     /// Two parents with the same scope.
     #[error("two parents have the same scope: give both rates in one, as in --parent all=500k/s,1GB/s")]
     SameParent,

@@ -3,6 +3,7 @@
 
 pub(crate) mod clock;
 pub(crate) mod empty;
+pub(crate) mod layout_12;
 mod mapped;
 pub(crate) mod old_maps;
 pub(crate) mod runner;

@@ -2,11 +2,15 @@
 
 use std::{
     net::{Ipv4Addr, SocketAddr, UdpSocket},
+    path::Path,
     thread,
     time::{Duration, Instant},
 };
 
-use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox, VICTIM_IPV4, VICTIM_LINK};
+use ratelimit::dataplane::{pins::layout::PINS, sys::host};
+use ratelimit_common::{identity::source::Source, limits::limit::SECOND, rules::ban};
+use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox, VICTIM_IPV4, VICTIM_LINK, turn_into_layout_12};
+use serde_json::json;
 
 use crate::receiver::{FLOODER, PORT, alone};
 
@@ -69,4 +73,31 @@ fn a_ban_survives_processes_and_floods_and_expires_on_time() {
         assert!(ratelimit.json("deny list").as_array().unwrap().is_empty(), "{front}");
         ratelimit.ok("detach --all");
     }
+}
+
+#[test]
+fn an_upgrade_from_layout_12_keeps_the_bans_in_force() {
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok(&format!("attach {VICTIM_LINK} --packets 1000/s"));
+    let now = host::now();
+    let bans = [(66, now + 600 * SECOND), (67, now.saturating_sub(1)), (68, u64::MAX)].map(|(host, expires)| {
+        let source = Source::v4([10, 9, 0, host]);
+        (source, ban::rule(&source, expires))
+    });
+    sandbox.victim(|| turn_into_layout_12(Path::new(PINS), &bans));
+    assert!(ratelimit.fails("status").contains("layout 12"));
+    ratelimit.ok("upgrade");
+    let listed = ratelimit.json("deny list");
+    let sources: Vec<_> = listed.as_array().unwrap().iter().map(|row| [&row["source"], &row["origin"]]).collect();
+    assert_eq!(sources, [[&json!("10.9.0.66"), &json!("ban")], [&json!("10.9.0.68"), &json!("ban")]]);
+    assert!((590..=600).contains(&listed[0]["expires_in"].as_u64().unwrap()), "{listed}");
+    Flood::of(Frame::udp(FLOODER, PORT)).sources(3).send(&sandbox, 30);
+    let reasons = ratelimit.json("status")["reasons"].clone();
+    assert_eq!((&reasons["banned"]["packets"], &reasons["within-limit"]["packets"]), (&json!(20), &json!(10)));
+    assert_eq!(ratelimit.ok("deny del 10.9.0.66"), "10.9.0.66: no longer banned\n");
+    Flood::of(Frame::udp(FLOODER, PORT)).send(&sandbox, 10);
+    assert_eq!(ratelimit.json("status")["reasons"]["within-limit"]["packets"], 20);
+    ratelimit.ok("detach --all");
 }

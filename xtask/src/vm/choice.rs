@@ -122,7 +122,7 @@ pub(super) const EXCLUDED: [(&str, &str, Names); 15] = [
             "metrics::",
             "attach::settings::attach_names_the_default_limit_that_it_replaces",
             "attach::settings::a_rule_that_replaces_the_program_keeps_settings_and_seed",
-            "attach::settings::bans_of_ipv6_sources_shorter_than_32_bits_are_refused",
+            "attach::settings::bans_cover_ipv6_sources_of_any_length",
             "attach::settings::sizes_of_a_running_instance_can_change_but_front_cannot",
             "attach::settings::changed_settings_apply_at_once_and_persist",
             "attach::settings::invalid_settings_are_refused",

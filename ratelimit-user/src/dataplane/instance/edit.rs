@@ -3,7 +3,7 @@
 
 use ratelimit_common::{
     identity::service::Service,
-    maps::control::{FEATURE_COSTS, FEATURE_INTERFACES, FEATURE_PARENTS, FEATURE_SERVICES},
+    maps::control::{FEATURE_BANS, FEATURE_COSTS, FEATURE_INTERFACES, FEATURE_PARENTS, FEATURE_SERVICES},
 };
 
 use crate::dataplane::{
@@ -20,6 +20,7 @@ use crate::dataplane::{
         spec::RuleSpec,
         target::Target,
     },
+    sys::host,
     tables::open::Tables,
 };
 
@@ -129,12 +130,15 @@ fn switch_to(pinned: &mut Pinned, features: u32) -> Result<(), Error> {
     replace::replace(pinned, &settings)
 }
 
-/// Returns the features that rules, costs and interfaces need.
+/// Returns the features that rules, costs, interfaces and bans need.
 fn needed(pinned: &Pinned) -> Result<u32, Error> {
     let services = if Services::read(&pinned.tables)?.is_empty() { 0 } else { FEATURE_SERVICES };
     let costs = if costs::list(&pinned.tables)?.is_empty() { 0 } else { FEATURE_COSTS };
     let interfaces = if pinned.attachments.indices()?.len() > 1 { FEATURE_INTERFACES } else { 0 };
-    Ok(services | costs | interfaces | policies::features(&pinned.tables)?)
+    // Bans outlast the limits that set them.
+    let now = host::now();
+    let bans = if pinned.tables.bans()?.iter().any(|(_, ban)| now < ban.expires) { FEATURE_BANS } else { 0 };
+    Ok(services | costs | interfaces | bans | policies::features(&pinned.tables)?)
 }
 
 /// Returns the features that a rule needs.

@@ -23,7 +23,7 @@ use crate::dataplane::{
         listing::Listing,
     },
     program::loader::{self, RequestedSettings, Settings},
-    rules::batch::batch_marker,
+    rules::{batch::batch_marker, filter},
     tables::open::Tables,
 };
 
@@ -57,7 +57,10 @@ fn locked(pins: &Path, mut listing: Listing, migrates: bool) -> Result<Pinned, E
         Err(Error::OtherAbi { .. }) if migrates => {
             migration::migrate(pins, &attachments)?;
             listing = Listing::read(pins)?;
-            Tables::locked(pins, &listing)?
+            let mut tables = Tables::locked(pins, &listing)?;
+            // Layout 12 marked bans in the filter of rules.
+            filter::renew(&mut tables)?;
+            tables
         }
         outcome => outcome?,
     };

@@ -120,6 +120,7 @@ mod tests {
         buckets::bucket::Bucket,
         identity::source::Source,
         maps::{control::Control, names},
+        rules::ban::BanSet,
     };
 
     use super::definitions;
@@ -134,7 +135,9 @@ mod tests {
         assert_eq!(of(names::BUCKETS).value_size as usize, size_of::<Bucket>());
         assert_eq!(of(names::SOURCE_RULES).max_entries, names::SOURCE_RULES_MAX);
         assert_eq!(of(names::PREFIX_RULES).max_entries, names::PREFIX_RULES_MAX);
-        assert_eq!(of(names::BANS).max_entries, names::BANS_MAX);
+        assert_eq!(of(names::BANS).max_entries, names::BAN_SETS);
+        assert_eq!(of(names::BANS).value_size as usize, size_of::<BanSet>());
+        assert_eq!(of(names::BAN_FILTER).max_entries, names::BAN_GROUPS);
         assert_eq!(of(names::POLICIES).max_entries, names::POLICIES_MAX);
     }
 }

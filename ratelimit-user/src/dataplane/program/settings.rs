@@ -2,7 +2,7 @@
 
 use ratelimit_common::maps::{
     control::{
-        self, ADMISSIONS_DEFAULT, Control, FEATURE_ACTIONS, FEATURE_COSTS, FEATURE_ELASTIC, FEATURE_FRONT,
+        self, ADMISSIONS_DEFAULT, Control, FEATURE_ACTIONS, FEATURE_BANS, FEATURE_COSTS, FEATURE_ELASTIC, FEATURE_FRONT,
         FEATURE_INTERFACES, FEATURE_PARENTS, FEATURE_PASS_MALFORMED, FEATURE_REJECT, FEATURE_SAMPLE, FEATURE_SERVICES,
         FEATURE_SHADOW, FEATURE_SLIDING_LOGS, FEATURE_SOFT, FEATURE_UNKNOWN, FEATURE_WINDOWS, REPLIES_DEFAULT,
     },
@@ -46,6 +46,8 @@ pub struct Settings {
     pub elastic: bool,
     /// Packets over a limit may get another action than drop.
     pub actions: bool,
+    /// Limits may ban sources, or bans are in force.
+    pub bans: bool,
     /// Services may have costs.
     pub costs: bool,
     /// Shadow mode: every packet passes, and is counted by its verdict.
@@ -135,7 +137,7 @@ pub(crate) struct Switch {
     pub(crate) constant: &'static str,
 }
 
-pub(crate) const SWITCHES: [Switch; 12] = [
+pub(crate) const SWITCHES: [Switch; 13] = [
     Switch { of: |settings| &mut settings.services, feature: FEATURE_SERVICES, constant: control::SERVICES },
     Switch { of: |settings| &mut settings.parents, feature: FEATURE_PARENTS, constant: control::PARENTS },
     Switch {
@@ -149,6 +151,7 @@ pub(crate) const SWITCHES: [Switch; 12] = [
     Switch { of: |settings| &mut settings.elastic, feature: FEATURE_ELASTIC, constant: control::ELASTIC },
     Switch { of: |settings| &mut settings.actions, feature: FEATURE_ACTIONS, constant: control::ACTIONS },
     Switch { of: |settings| &mut settings.reject, feature: FEATURE_REJECT, constant: control::REJECT },
+    Switch { of: |settings| &mut settings.bans, feature: FEATURE_BANS, constant: control::BANS },
     Switch { of: |settings| &mut settings.costs, feature: FEATURE_COSTS, constant: control::COSTS },
     Switch { of: |settings| &mut settings.shadow, feature: FEATURE_SHADOW, constant: control::SHADOW },
     Switch { of: |settings| &mut settings.interfaces, feature: FEATURE_INTERFACES, constant: control::INTERFACES },
@@ -173,6 +176,7 @@ impl Default for Settings {
             soft: false,
             elastic: false,
             actions: false,
+            bans: false,
             costs: false,
             shadow: false,
             interfaces: false,

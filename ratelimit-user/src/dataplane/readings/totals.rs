@@ -43,7 +43,7 @@ pub struct Rules {
     pub sources: u64,
     /// Entries for prefixes, expired or not.
     pub prefixes: u64,
-    /// Bans, expired or not.
+    /// Bans in force. The places of others are free.
     pub bans: u64,
     /// Used slots of policies.
     pub policies: u64,
@@ -69,15 +69,13 @@ pub fn rules(tables: &Tables) -> Result<Rules, Error> {
             *rules.by_policy.entry(rule.policy).or_default() += 1;
         }
     };
-    for (map, count) in [
-        (IterableMap::map(tables.source_rules.open()?), &mut rules.sources),
-        (IterableMap::map(tables.bans.open()?), &mut rules.bans),
-    ] {
-        bpf::each::<Source, Rule>(map.fd().as_fd(), |_, rule| {
-            *count += 1;
-            add(&rule);
-        })?;
-    }
+    bpf::each::<Source, Rule>(IterableMap::map(tables.source_rules.open()?).fd().as_fd(), |_, rule| {
+        rules.sources += 1;
+        add(&rule);
+    })?;
+    let bans = tables.bans()?;
+    bans.iter().for_each(|(_, ban)| add(ban));
+    rules.bans = bans.iter().filter(|(_, ban)| now < ban.expires).count() as u64;
     let prefixes = rule_maps::prefixes(tables)?;
     prefixes.iter().for_each(|(_, rule)| add(rule));
     rules.prefixes = prefixes.len() as u64;
@@ -101,12 +99,14 @@ pub struct Tracked {
 }
 
 impl Tracked {
-    fn add(&mut self, bucket: &Bucket, dropped: u64) {
+    fn add(&mut self, bucket: &Bucket, dropped: u64, now: u64) {
         let exceeds = u64::from(dropped & !IN_SHADOW != 0);
         (self.sources, self.exceeding) = (self.sources + 1, self.exceeding + exceeds);
         let judged = Resolution(bucket.resolution);
-        // A source that was just banned resolves its policy at its next packet.
-        if judged != Resolution::NONE && judged.policy() < POLICIES_MAX {
+        // A source that was just banned resolves its policy at its next packet. After a ban, other packets need no
+        // bucket.
+        let is_open = judged == Resolution::NONE || judged.policy() == BANNED_ID && judged.ends() <= now;
+        if !is_open && judged.policy() < POLICIES_MAX {
             let (sources, exceeding) = self.by_policy.entry(judged.policy()).or_default();
             (*sources, *exceeding) = (*sources + 1, *exceeding + exceeds);
         }
@@ -119,7 +119,7 @@ impl Tracked {
 ///
 /// [`Error::Bpf`] if the kernel refuses.
 pub fn tracked(tables: &Tables) -> Result<Tracked, Error> {
-    let mut tracked = Tracked::default();
+    let (mut tracked, now) = (Tracked::default(), host::now());
     // A source can have a bucket and a sliding log. If no limit keeps logs, the map has one entry.
     let mut logs = std::collections::HashMap::new();
     bpf::each::<Source, Log>(IterableMap::map(tables.logs.open()?).fd().as_fd(), |source, log| {
@@ -130,10 +130,10 @@ pub fn tracked(tables: &Tables) -> Result<Tracked, Error> {
         tracked.buckets += 1;
         let in_log = logs.remove(&source);
         if in_log.is_some() || resolve::is_source(&source, &bucket) {
-            tracked.add(&bucket, bucket.dropped_packets | in_log.map_or(0, |log| log.dropped_packets));
+            tracked.add(&bucket, bucket.dropped_packets | in_log.map_or(0, |log| log.dropped_packets), now);
         }
     })?;
-    logs.values().for_each(|log| tracked.add(log, log.dropped_packets));
+    logs.values().for_each(|log| tracked.add(log, log.dropped_packets, now));
     Ok(tracked)
 }
 

@@ -36,27 +36,12 @@ pub(crate) fn renew(tables: &mut Tables) -> Result<(), Error> {
     for (source, _) in rule_maps::sources(tables)? {
         filter.add(&source);
     }
-    add_bans(tables, &mut filter)?;
     for (prefix, _) in rule_maps::prefixes(tables)? {
         filter.add(&prefix);
     }
     write(tables, filter)
 }
 
-fn add_bans(tables: &Tables, filter: &mut Filter) -> Result<(), Error> {
-    tables.bans()?.iter().for_each(|(source, _)| filter.add(source));
-    Ok(())
-}
-
-/// Writes the filter. The program may ban a source meanwhile, whose bit would be lost. So bans are read until none is
-/// missing.
-fn write(tables: &mut Tables, mut filter: Filter) -> Result<(), Error> {
-    loop {
-        tables.rule_filter.open_mut()?.set(0, filter, 0).tried("cannot write the filter of rules")?;
-        let written = filter;
-        add_bans(tables, &mut filter)?;
-        if filter == written {
-            return Ok(());
-        }
-    }
+fn write(tables: &mut Tables, filter: Filter) -> Result<(), Error> {
+    tables.rule_filter.open_mut()?.set(0, filter, 0).tried("cannot write the filter of rules")
 }

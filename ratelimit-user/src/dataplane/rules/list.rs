@@ -6,7 +6,6 @@ use std::{
     time::Duration,
 };
 
-use aya::maps::MapError;
 use ratelimit_common::{
     identity::{
         class::{ANY, Class},
@@ -19,7 +18,6 @@ use ratelimit_common::{
 
 use crate::dataplane::{
     Error,
-    error::Tried as _,
     rules::{
         policies,
         rule_key::Place,
@@ -53,10 +51,9 @@ pub struct Listed {
 pub fn ban(tables: &Tables, target: Target) -> Result<Option<Listed>, Error> {
     let Some(class) = Services::read(tables)?.class(target.service) else { return Ok(None) };
     let Sources::Prefix(prefix) = target.sources else { return Ok(None) };
-    match tables.bans.open()?.get(&prefix.source().of_class(class), 0) {
-        Ok(ban) => listed(tables, target, &ban),
-        Err(MapError::KeyNotFound) => Ok(None),
-        Err(error) => Err(error).tried("cannot read a ban"),
+    match tables.ban(&prefix.source().of_class(class))? {
+        Some(ban) => listed(tables, target, &ban),
+        None => Ok(None),
     }
 }
 

@@ -11,7 +11,7 @@ use ratelimit_common::{
     },
     maps::{
         control::{
-            Control, FEATURE_ACTIONS, FEATURE_COSTS, FEATURE_ELASTIC, FEATURE_PARENTS, FEATURE_REJECT,
+            Control, FEATURE_ACTIONS, FEATURE_BANS, FEATURE_COSTS, FEATURE_ELASTIC, FEATURE_PARENTS, FEATURE_REJECT,
             FEATURE_SERVICES, FEATURE_SLIDING_LOGS, FEATURE_SOFT, FEATURE_WINDOWS,
         },
         names::POLICIES_MAX,
@@ -149,7 +149,8 @@ pub(crate) const OF_RULES: u32 = FEATURE_SERVICES
     | FEATURE_ELASTIC
     | FEATURE_ACTIONS
     | FEATURE_REJECT
-    | FEATURE_COSTS;
+    | FEATURE_COSTS
+    | FEATURE_BANS;
 
 /// Returns the features that a policy needs.
 #[must_use]
@@ -163,6 +164,7 @@ pub fn features_of(policy: &Policy) -> u32 {
         | bit(policy.elastic != 0, FEATURE_ELASTIC | FEATURE_ACTIONS)
         | bit(policy.over_limit != DROP, FEATURE_ACTIONS)
         | bit(policy.over_limit == REJECT, FEATURE_REJECT)
+        | bit(policy.ban.time != 0, FEATURE_BANS)
 }
 
 /// Raises the largest debt for a limit whose sources can owe more than those of all others.
@@ -200,16 +202,6 @@ pub(crate) fn renew_debt(tables: &mut Tables) -> Result<(), Error> {
 #[must_use]
 pub fn largest_debt(policy: &Policy) -> Units {
     stages::largest_debt(&policy.packets).max(stages::largest_debt(&policy.second))
-}
-
-/// Returns whether the policy of any rule bans sources.
-pub(crate) fn any_bans(tables: &Tables) -> Result<bool, Error> {
-    for slot in used(tables)? {
-        if tables.policies.get(slot)?.ban.time != 0 {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 /// Returns the slots that rules use, also as parents.

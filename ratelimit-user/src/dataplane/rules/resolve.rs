@@ -30,7 +30,7 @@ impl Rules for Maps<'_> {
     type Error = Error;
 
     fn ban(&self, source: &Source) -> Result<Option<Rule>, Error> {
-        found(self.0.bans.open()?.get(source, 0))
+        self.0.ban(source)
     }
 
     fn source_rule(&self, source: &Source) -> Result<Option<Rule>, Error> {

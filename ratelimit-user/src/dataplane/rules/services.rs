@@ -140,7 +140,7 @@ pub(crate) fn forget_unused(tables: &mut Tables) -> Result<(), Error> {
     // Another service may get the class later. It must not find the debt of this one.
     let is_stale = |source: &Source| unused.iter().any(|(_, class)| source.class.to_le_bytes().contains(class));
     for (source, _) in tables.bans()?.into_iter().filter(|(source, _)| is_stale(source)) {
-        let _ = tables.bans.open_mut()?.remove(&source);
+        tables.lift_ban(&source)?;
     }
     let mut stale = Vec::new();
     bpf::each::<Source, Bucket>(IterableMap::map(tables.buckets.open()?).fd().as_fd(), |source, _| {

@@ -108,11 +108,8 @@ impl RuleSpec {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::parents_of`], [`Error::NarrowParent`] if a parent has only one source, [`Error::WideBan`].
+    /// Those of [`Self::parents_of`], [`Error::NarrowParent`] if a parent has only one source.
     pub fn check(&self, target: Target, ipv6_prefix: u8) -> Result<(), Error> {
-        if self.policy.ban.time != 0 && ipv6_prefix < 32 {
-            return Err(Error::WideBan(ipv6_prefix));
-        }
         for family in FAMILIES.into_iter().filter(|_| !self.parents.is_empty()) {
             let whole = match (family, target.sources) {
                 (IPV4, _) => 32,

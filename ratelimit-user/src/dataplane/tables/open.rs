@@ -1,6 +1,6 @@
 //! The program's maps as typed handles.
 
-use std::{os::fd::AsFd as _, path::Path};
+use std::path::Path;
 
 use aya::{
     Ebpf,
@@ -24,7 +24,7 @@ use ratelimit_common::{
     },
     meters::interface_capacity::Capacity,
     reason::{Count, Reason},
-    rules::rule::Rule,
+    rules::{ban::BanSet, rule::Rule},
 };
 
 use crate::dataplane::{
@@ -32,7 +32,7 @@ use crate::dataplane::{
     error::Tried as _,
     pins::listing::Listing,
     program::{control_init, settings::Settings},
-    sys::{bpf, raw::RawMap},
+    sys::raw::RawMap,
     tables::{counters::Counters, kept_array::KeptArray, layout_check, origin::Origin, table::Table},
 };
 
@@ -47,8 +47,10 @@ pub struct Tables {
     pub buckets: Table<HashMap<MapData, Source, Bucket>>,
     /// Source → rule.
     pub source_rules: Table<HashMap<MapData, Source, Rule>>,
-    /// Source → ban.
-    pub bans: Table<HashMap<MapData, Source, Rule>>,
+    /// Keyed hash of a source → bans.
+    pub(crate) bans: Table<Array<MapData, BanSet>>,
+    /// Keyed hash of a source → latest end of a ban.
+    pub(crate) ban_filter: Table<Array<MapData, u64>>,
     /// Prefix → rule.
     pub prefix_rules: Table<LpmTrie<MapData, PrefixKey, Rule>>,
     /// Slot → policy.
@@ -166,6 +168,7 @@ impl Tables {
             buckets: origin.table(names::BUCKETS)?,
             source_rules: origin.table(names::SOURCE_RULES)?,
             bans: origin.table(names::BANS)?,
+            ban_filter: origin.table(names::BAN_FILTER)?,
             prefix_rules: origin.table(names::PREFIX_RULES)?,
             policies: KeptArray::new(origin.table(names::POLICIES)?),
             classes: KeptArray::new(origin.table(names::CLASSES)?),
@@ -258,15 +261,6 @@ impl Tables {
     /// [`Error::Bpf`] if the kernel refuses.
     pub fn shadow_counts(&self) -> Result<Vec<(Reason, Count)>, Error> {
         Ok(Reason::ALL.into_iter().zip(self.counters.all()?.shadow).collect())
-    }
-
-    /// Returns all bans, ended or not.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Bpf`] if the kernel refuses.
-    pub fn bans(&self) -> Result<Vec<(Source, Rule)>, Error> {
-        bpf::entries(IterableMap::map(self.bans.open()?).fd().as_fd())
     }
 
     /// Returns the most sources that can be tracked at a time.

@@ -10,7 +10,7 @@ use ratelimit_common::{
         limit::SECOND,
         policy::{BANNED_ID, Ban, Policy},
     },
-    maps::{control::Control, event, names},
+    maps::event,
     reason::Reason,
     rules::rule::{BANNED, Rule},
 };
@@ -25,7 +25,7 @@ const BAN: Ban = Ban { time: TEN_MINUTES, most: TEN_MINUTES, after: 1, reserved:
 
 /// Loads a limit of five packets per second with a ban of ten minutes.
 fn load(front: Front) -> Bytecode {
-    let mut bytecode = Bytecode::with(front.settings());
+    let mut bytecode = Bytecode::with(Settings { bans: true, ..front.settings() });
     bytecode.set_time(SECOND);
     bytecode.set("default", Policy { ban: BAN, ..per_second(5, 5) });
     bytecode
@@ -41,20 +41,6 @@ fn exceed(bytecode: &Bytecode, address: [u8; 4]) {
     assert_eq!(reasons[5], Reason::OverPackets);
 }
 
-/// Fills the ban map with other sources.
-fn fill(bytecode: &mut Bytecode, expires: u64) {
-    let ban = Rule { policy: BANNED_ID, prefix: 32, origin: BANNED, reserved: 0, expires };
-    for number in 0..names::BANS_MAX {
-        bytecode
-            .tables
-            .bans
-            .open_mut()
-            .unwrap()
-            .insert(Source::v4((0x0a00_0000 + number).to_be_bytes()), ban, 0)
-            .unwrap();
-    }
-}
-
 /// Returns how many ban events the program has written.
 fn ban_events(bytecode: &Bytecode) -> usize {
     bytecode.tables.events.open().unwrap().iter().filter(|event| event.as_ref().unwrap().kind == event::BANNED).count()
@@ -62,7 +48,7 @@ fn ban_events(bytecode: &Bytecode) -> usize {
 
 /// Returns a program with a limit of DNS, and a DNS packet of a banned source.
 fn banned_from_dns(front: Front) -> (Bytecode, Vec<u8>) {
-    let mut bytecode = Bytecode::with(Settings { services: true, ..front.settings() });
+    let mut bytecode = Bytecode::with(Settings { services: true, bans: true, ..front.settings() });
     bytecode.set_time(SECOND);
     bytecode.set("default udp/53", Policy { ban: BAN, ..per_second(5, 5) });
     let dns = Frame::udp(ADDRESS, 53).bytes();
@@ -129,38 +115,12 @@ fn lifting_a_ban_keeps_the_rule_of_the_source(front: Front) {
     assert!(list::get(&bytecode.tables, target).unwrap().is_some(), "the limit was removed with the ban");
 }
 
-fn commands_remove_expired_bans(front: Front) {
-    let mut bytecode = load(front);
-    fill(&mut bytecode, 1);
-    let control = Control { clear_after: 1, ..bytecode.tables.control().unwrap() };
-    bytecode.tables.set_control(&control).unwrap();
-    bytecode.set("198.51.100.0/24", per_second(5, 5));
-    assert!(bytecode.tables.bans().unwrap().is_empty());
-    exceed(&bytecode, ADDRESS);
-    assert_eq!(bytecode.tables.bans().unwrap().len(), 1);
-}
-
 /// Another service can reuse its class later.
 fn a_ban_is_removed_with_the_last_rule_of_its_service(front: Front) {
     let (mut bytecode, _) = banned_from_dns(front);
     assert_eq!(bytecode.tables.bans().unwrap().len(), 1);
     bytecode.delete("default udp/53");
     assert!(bytecode.tables.bans().unwrap().is_empty());
-}
-
-/// Without space for a ban, the program counts that, and the limit still holds.
-fn with_a_full_ban_map_the_limit_still_holds(front: Front) {
-    let bytecode = &mut load(front);
-    fill(bytecode, u64::MAX);
-    exceed(bytecode, ADDRESS);
-    assert_eq!(bytecode.cpus().iter().map(|cpu| cpu.bans_failed).sum::<u64>(), 1);
-    assert_eq!(ban_events(bytecode), 0);
-    assert_eq!(bytecode.send(&frame(ADDRESS)), Verdict::Drop);
-    bytecode.set_time(2 * SECOND);
-    let passed =
-        [0; 8].map(|_| bytecode.send(&frame(ADDRESS))).iter().filter(|verdict| **verdict == Verdict::Pass).count();
-    assert_eq!(passed, 5);
-    assert_eq!(bytecode.count(Reason::Banned), 0);
 }
 
 fn a_ban_covers_only_the_service_of_its_limit(front: Front) {
@@ -172,7 +132,7 @@ fn a_ban_covers_only_the_service_of_its_limit(front: Front) {
 
 /// The new bucket starts with the offender's debt, since both share a cell.
 fn a_source_is_never_banned_for_packets_of_its_cell_neighbour(front: Front) {
-    let mut bytecode = Bytecode::with(Settings { cells: u32::from(front.is_on()), ..front.settings() });
+    let mut bytecode = Bytecode::with(Settings { cells: u32::from(front.is_on()), bans: true, ..front.settings() });
     bytecode.set_time(SECOND);
     bytecode.set("default", Policy { ban: BAN, ..per_second(10, 10) });
     for _ in 0..20 {
@@ -195,9 +155,7 @@ with_and_without_cells!(
     a_ban_survives_the_eviction_of_buckets_and_cells,
     lifting_a_ban_or_setting_a_rule_applies_to_the_next_packet,
     lifting_a_ban_keeps_the_rule_of_the_source,
-    commands_remove_expired_bans,
     a_ban_is_removed_with_the_last_rule_of_its_service,
-    with_a_full_ban_map_the_limit_still_holds,
     a_ban_covers_only_the_service_of_its_limit,
     a_source_is_never_banned_for_packets_of_its_cell_neighbour,
 );

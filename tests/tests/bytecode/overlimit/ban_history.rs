@@ -1,5 +1,6 @@
 //! Ban history: bans after a number of drops, and longer bans for repeated offences.
 
+use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::{
     identity::source::Source,
     limits::{
@@ -13,16 +14,21 @@ use ratelimit_tests::Bytecode;
 
 use crate::{
     front::{Front, with_and_without_cells},
-    meters::{ADDRESS, HOUR, MINUTE, frame, limit, load, passed, source},
+    meters::{self, ADDRESS, HOUR, MINUTE, frame, limit, passed, source},
 };
 
 const AFTER: u32 = 5;
 const BAN: Ban = Ban { time: 10 * MINUTE, most: 40 * MINUTE, after: AFTER, reserved: 0 };
 const START: u64 = 100 * DAY;
 
+fn settings(front: Front) -> Settings {
+    Settings { bans: true, ..meters::settings(front) }
+}
+
 /// Loads a limit of two packets per day and sends both, so that every further packet is over the limit.
 fn offenders(front: Front, algorithm: Algorithm) -> Bytecode {
-    let mut bytecode = load(front, Policy { ban: BAN, ..limit(algorithm, 2, DAY) });
+    let mut bytecode = Bytecode::with(settings(front));
+    bytecode.set("default", Policy { ban: BAN, ..limit(algorithm, 2, DAY) });
     bytecode.set_time(START);
     assert_eq!(passed(&bytecode, &frame(ADDRESS), 2), 2);
     bytecode
@@ -135,8 +141,7 @@ fn the_ban_history_is_cleared_after_the_longest_ban_time(front: Front) {
 
 /// A packet over the limit that passes does not count as an offence.
 fn packets_within_the_soft_allowance_do_not_count_toward_a_ban(front: Front) {
-    let settings = ratelimit::dataplane::program::loader::Settings { soft: true, ..crate::meters::settings(front) };
-    let mut bytecode = Bytecode::with(settings);
+    let mut bytecode = Bytecode::with(Settings { soft: true, ..settings(front) });
     bytecode.set_time(START);
     bytecode.set("default", Policy { ban: BAN, soft: 50, ..limit(Algorithm::FixedWindow, 20, HOUR) });
     assert_eq!(passed(&bytecode, &frame(ADDRESS), 30 + AFTER - 1), 30);

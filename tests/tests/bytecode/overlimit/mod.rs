@@ -2,6 +2,7 @@
 
 mod ban;
 mod ban_history;
+mod ban_table;
 mod elastic;
 mod shadow;
 mod soft;

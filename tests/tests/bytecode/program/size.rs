@@ -65,6 +65,7 @@ fn everything() -> Settings {
         elastic: true,
         actions: true,
         costs: true,
+        bans: true,
         interfaces: true,
         ..Settings::default()
     }

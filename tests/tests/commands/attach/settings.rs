@@ -1,5 +1,7 @@
 //! Options about the program: invalid values, and values that persist.
 
+use std::net::Ipv6Addr;
+
 use aya::maps::{Array, Map, MapData};
 use ratelimit_common::maps::control::Control;
 use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox};
@@ -34,19 +36,17 @@ fn invalid_settings_are_refused() {
     assert!(sandbox.pins().is_empty());
 }
 
-/// The rule filter, which bans need, uses the first 32 bits of a source.
 #[test]
-fn bans_of_ipv6_sources_shorter_than_32_bits_are_refused() {
+fn bans_cover_ipv6_sources_of_any_length() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
-    let expected = "--ban needs IPv6 sources of 32 bits or more, and this instance has /24";
-    let line = ratelimit.fails("attach eth0 --ipv6-prefix 24 --packets 10/s --ban 10m");
-    assert!(line.contains(expected), "{line}");
-    assert!(sandbox.pins().is_empty());
-    ratelimit.ok("attach eth0 --ipv6-prefix 24");
-    let line = ratelimit.fails("limit set default --packets 10/s --ban 10m");
-    assert!(line.contains(expected), "{line}");
-    ratelimit.ok("limit set default --packets 10/s");
+    ratelimit.ok("attach eth0 --ipv6-prefix 24 --packets 1/h --burst 1 --ban 10m");
+    let address: Ipv6Addr = "2001:db8::66".parse().unwrap();
+    Flood::of(Frame::udp(address, 9)).send(&sandbox, 10);
+    let bans = ratelimit.json("deny list");
+    assert_eq!((&bans[0]["source"], &bans[0]["origin"]), (&json!("2001:d00::/24"), &json!("ban")), "{bans}");
+    assert_eq!(ratelimit.ok("deny del 2001:d00::/24"), "2001:d00::/24: no longer banned\n");
+    assert_eq!(ratelimit.json("deny list"), json!([]));
     ratelimit.ok("detach --all");
 }
 

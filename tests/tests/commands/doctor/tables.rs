@@ -52,7 +52,7 @@ fn bans_that_did_not_fit_are_reported() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0 --packets 1/h --burst 1 --ban 1h --front off");
-    Flood::of(Frame::udp([10, 8, 0, 0], 9)).sources(33_000).send(&sandbox, 99_000);
+    Flood::of(Frame::udp([10, 8, 0, 0], 9)).sources(90_000).send(&sandbox, 270_000);
     let failed = &ratelimit.json("status")["admission"]["bans_failed"];
     let expected = format!(
         "warning bans: {failed} bans did not fit\nThe table of bans was full. These sources are limited, but not banned.\nfix: ratelimit deny list"

@@ -2,7 +2,7 @@
 
 use aya::maps::{Array, Map, MapData};
 use ratelimit_common::maps::control::{
-    Control, FEATURE_ACTIONS, FEATURE_COSTS, FEATURE_ELASTIC, FEATURE_INTERFACES, FEATURE_PARENTS, FEATURE_REJECT,
+    Control, FEATURE_ACTIONS, FEATURE_BANS, FEATURE_COSTS, FEATURE_ELASTIC, FEATURE_INTERFACES, FEATURE_PARENTS, FEATURE_REJECT,
     FEATURE_SERVICES, FEATURE_SHADOW, FEATURE_SLIDING_LOGS, FEATURE_SOFT, FEATURE_WINDOWS,
 };
 use ratelimit_tests::{Ratelimit, Sandbox};
@@ -45,7 +45,8 @@ fn the_first_rule_that_needs_a_feature_enables_it_and_the_last_one_disables_it()
         | FEATURE_PARENTS
         | FEATURE_COSTS
         | FEATURE_SHADOW
-        | FEATURE_INTERFACES;
+        | FEATURE_INTERFACES
+        | FEATURE_BANS;
     assert_eq!(plain & all, 0);
     for (words, needed) in [
         ("--packets 5/s --algorithm fixed-window", FEATURE_WINDOWS),
@@ -53,6 +54,7 @@ fn the_first_rule_that_needs_a_feature_enables_it_and_the_last_one_disables_it()
         ("--packets 5/s --algorithm sliding-log", FEATURE_SLIDING_LOGS),
         ("--packets 5/s --throttle soft=20%", FEATURE_SOFT),
         ("--packets 5/s --throttle elastic", FEATURE_ELASTIC | FEATURE_ACTIONS),
+        ("--packets 5/s --ban 10m", FEATURE_BANS),
         ("--packets 5/s --over-limit shadow", FEATURE_ACTIONS),
         ("--packets 5/s --over-limit reject", FEATURE_ACTIONS | FEATURE_REJECT),
         ("--packets 5/s --parent all=9/s --over-limit reject", FEATURE_PARENTS | FEATURE_ACTIONS | FEATURE_REJECT),

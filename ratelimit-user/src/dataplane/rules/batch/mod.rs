@@ -79,9 +79,6 @@ pub fn apply(
 ) -> Result<usize, Error> {
     expiry::clear(tables)?;
     let ids = policies::intern(tables, &change.specs)?;
-    if change.specs.iter().any(|spec| spec.policy.ban.time != 0) {
-        expiry::expect(tables)?;
-    }
     let marker = BatchMarker::begin(pins)?;
     let outcome = plan(tables, change, &ids).and_then(|plan| write::write(tables, &plan, progress, check));
     tables.renew()?;

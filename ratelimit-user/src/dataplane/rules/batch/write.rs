@@ -132,7 +132,7 @@ fn lift_bans(tables: &mut Tables, plan: &Plan) -> Result<(), Error> {
         named.retain(|source| banned.contains(source));
     }
     for source in &named {
-        tables.bans.open_mut()?.remove(source).or_else(rule_key::missing).tried("cannot delete a ban")?;
+        tables.lift_ban(source)?;
     }
     Ok(())
 }

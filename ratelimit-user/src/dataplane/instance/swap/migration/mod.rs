@@ -4,6 +4,7 @@
 //!
 //! Names of maps and fields that differ between versions are translated first.
 
+mod bans;
 mod fields;
 mod layout;
 
@@ -39,7 +40,7 @@ use layout::Layout;
 
 /// Maps that packets change while they are copied, and so come last.
 const LAST: [&str; 6] =
-    [names::CONTROL, names::BANS, names::RULE_FILTER, names::SLIDING_LOGS, names::BUCKETS, names::FRONT];
+    [names::CONTROL, names::BANS, names::BAN_FILTER, names::SLIDING_LOGS, names::BUCKETS, names::FRONT];
 
 /// Brings the instance in `pins` to this build. The caller has the lock.
 ///
@@ -106,7 +107,10 @@ fn prepare(pins: &Path, stage: &Stage<'_>, before: &Maps, known: &Maps) -> Resul
     let others = names::PINNED.into_iter().filter(|name| !LAST.contains(name));
     for name in others.chain(LAST).filter(|name| !stays(name)) {
         if let (Some((old, from)), Some(to)) = (before.get(name), requested(name)) {
-            copy(name, (old, from), (&RawMap::from_pin(&stage.path(name))?, &to))?;
+            match name {
+                names::BANS if is_hash(old) => bans::copy(old, from, known, &place)?,
+                _ => copy(name, (old, from), (&RawMap::from_pin(&stage.path(name))?, &to))?,
+            }
         }
     }
     copy_unmoved(pins, &place, before, known)?;
@@ -130,7 +134,9 @@ fn settings(before: &Maps, known: &Maps) -> Result<Settings, Error> {
     let control: Control = from_bytes(&to.value(from, &value, false))?;
     let entries = |name| before.get(name).map_or(1, |(map, _)| map.entries());
     let cells = if control.features & FEATURE_FRONT == 0 { 0 } else { entries(names::FRONT) };
-    Ok(Settings::running(&control, entries(names::BUCKETS), cells))
+    let settings = Settings::running(&control, entries(names::BUCKETS), cells);
+    // Layout 12 had no feature for bans.
+    Ok(Settings { bans: settings.bans || bans::are_needed(before, known)?, ..settings })
 }
 
 /// Copies every entry. Entries of arrays keep their number.
@@ -169,6 +175,10 @@ fn counter(key: &[u8], before: u32, after: u32) -> Vec<u8> {
 
 fn number(key: &[u8]) -> u32 {
     key.try_into().map_or(u32::MAX, u32::from_ne_bytes)
+}
+
+fn is_hash(map: &RawMap) -> bool {
+    map.is_one_of(&[MapType::Hash])
 }
 
 fn is_array(map: &RawMap) -> bool {

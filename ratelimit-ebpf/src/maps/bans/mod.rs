@@ -1,0 +1,97 @@
+//! The table of bans, and the filter in front of it. See [`ratelimit_common::rules::ban`]. Who is banned belongs in
+//! `overlimit`.
+
+mod set;
+
+use aya_ebpf::{btf_maps::Array, macros::btf_map};
+use ratelimit_common::{
+    identity::{class::ANY, source::Source},
+    maps::{control::Control, names},
+    rules::ban::{self, BanEnd, Group},
+};
+
+use self::set::BanSet;
+use crate::{
+    bpf::{atomic::Word, map_flags::ALIGNED, settings, verifier::given},
+    maps::{
+        control,
+        exchange::{Charge, FEW_TRIES, exchange},
+    },
+};
+
+/// See [`names::BANS`].
+#[btf_map]
+pub static BANS: Array<BanSet, { names::BAN_SETS as usize }, ALIGNED> = Array::new();
+
+/// See [`names::BAN_FILTER`].
+#[btf_map]
+pub static BAN_FILTER: Array<Word, { names::BAN_GROUPS as usize }, ALIGNED> = Array::new();
+
+/// Returns whether a ban of a source in this group may be in force. `hash` is that of the source without a class.
+#[inline(always)]
+#[must_use]
+pub fn may_be(hash: u64, now: u64) -> bool {
+    BAN_FILTER.get(ban::group(hash)).is_some_and(|group| Group(group.load()).may_have_bans(now))
+}
+
+/// Returns the hash of a source without its class.
+#[inline(always)]
+#[must_use]
+pub fn hash_of_all_classes(source: &Source, hash: u64, control: &Control) -> u64 {
+    if source.class == u16::from(ANY) { hash } else { source.of_class(ANY).hash(&control.seed) }
+}
+
+/// Returns the time at which the ban of a source ends, in nanoseconds; 0 if none is in force.
+#[inline(always)]
+#[must_use]
+pub fn end(source: &Source, now: u64) -> u64 {
+    if settings::has_bans() { end_of_ban(source, now) } else { 0 }
+}
+
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn end_of_ban(source: *const Source, now: u64) -> u64 {
+    if !settings::has_bans() {
+        return 0;
+    }
+    let (Some(source), Some(control)) = (given(source), control::get()) else { return 0 };
+    let hash = source.hash(&control.seed);
+    let Some(group) = BAN_FILTER.get(ban::group(hash_of_all_classes(source, hash, control))) else { return 0 };
+    let group = Group(group.load());
+    if !group.may_have_bans(now) {
+        return 0;
+    }
+    let [first, second] = ban::sets(hash);
+    let mut found = BANS.get(first).and_then(|set| set.find(source, hash, now));
+    if found.is_none() && group.uses_second_sets() {
+        found = BANS.get(second).and_then(|set| set.find(source, hash, now));
+    }
+    found.map_or(0, |word| BanEnd(word.load()).expires())
+}
+
+/// Bans a source until that time. Returns whether the table has a place.
+#[inline(always)]
+#[must_use]
+pub fn insert(source: &Source, expires: u64, now: u64) -> bool {
+    insert_ban(source, expires, now) != 0
+}
+
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn insert_ban(source: *const Source, expires: u64, now: u64) -> u32 {
+    if !settings::has_bans() {
+        return 0;
+    }
+    let (Some(source), Some(control)) = (given(source), control::get()) else { return 0 };
+    let hash = source.hash(&control.seed);
+    let end = BanEnd::new(hash, expires);
+    let [first, second] = ban::sets(hash);
+    let is_in_first = BANS.get(first).is_some_and(|set| set.put(source, hash, end, now));
+    if !is_in_first && !BANS.get(second).is_some_and(|set| set.put(source, hash, end, now)) {
+        return 0;
+    }
+    let Some(group) = BAN_FILTER.get(ban::group(hash_of_all_classes(source, hash, control))) else { return 0 };
+    // Without its group, no packet would find the ban. The source's next refusal tries again.
+    let marked = exchange::<FEW_TRIES>(group, |seen| Group(seen).with(end, !is_in_first, now).map(|group| group.0));
+    u32::from(marked != Charge::Contended)
+}

@@ -1,0 +1,165 @@
+//! The table of bans in this process's memory. The program writes bans at any time, so each change is one exchange of a
+//! word. See [`ratelimit_common::rules::ban`].
+
+use std::{
+    collections::HashMap,
+    sync::atomic::{AtomicU64, Ordering, fence},
+};
+
+use aya::maps::MapData;
+use ratelimit_common::{
+    identity::{class::ANY, source::Source},
+    rules::{
+        ban::{self, BanEnd, BanSet, Group, PLACES},
+        rule::Rule,
+    },
+};
+
+use crate::dataplane::{Error, sys::mmap_array::Mapped, tables::open::Tables};
+
+/// The sets of bans, the filter in front of them, and the seed of their hash.
+pub(crate) struct Bans {
+    sets: Mapped<BanSet>,
+    groups: Mapped<u64>,
+    seed: [u64; 4],
+}
+
+impl Bans {
+    /// Maps both maps for reading and writing.
+    pub(crate) fn of(sets: &MapData, groups: &MapData, seed: [u64; 4]) -> Result<Self, Error> {
+        Ok(Self { sets: Mapped::to_write(sets)?, groups: Mapped::to_write(groups)?, seed })
+    }
+
+    /// Returns each banned source once, whether its ban has ended or not.
+    fn all(&self) -> HashMap<Source, BanEnd> {
+        let mut all = HashMap::new();
+        for set in 0..self.sets.len() {
+            for (end, source) in (0..PLACES).filter_map(|place| self.read(set, place)) {
+                let latest = all.entry(source).or_insert(end);
+                // Two CPUs that ban a source at the same time can take two places.
+                if end.expires() > latest.expires() {
+                    *latest = end;
+                }
+            }
+        }
+        all
+    }
+
+    /// Returns the latest end of a source's bans.
+    fn get(&self, source: &Source) -> Option<BanEnd> {
+        self.of_source(source).map(|(_, end)| end).max_by_key(|end| end.expires())
+    }
+
+    /// Ends the ban of a source now. Its places are free.
+    fn lift(&self, source: &Source) {
+        for (word, end) in self.of_source(source) {
+            // If the program writes another source there, the exchange fails. If it prolongs the ban, it was refused
+            // after the operator lifted the ban.
+            let _ = word.compare_exchange(end.0, 0, Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+
+    /// Writes a ban at `now`, in nanoseconds. Returns whether there is a place. No program may write bans meanwhile.
+    pub(crate) fn insert(&self, source: &Source, expires: u64, now: u64) -> bool {
+        let hash = source.hash(&self.seed);
+        let (end, sets) = (BanEnd::new(hash, expires), ban::sets(hash));
+        let places = sets.iter().flat_map(|set| (0..PLACES).map(|place| (*set, place)));
+        let is_free = |set: u32, place| {
+            let word = self.word(set as usize, place)?;
+            (!BanEnd(word.load(Ordering::Relaxed)).is_in_force(now)).then_some((set, place, word))
+        };
+        let Some((set, place, word)) = places.filter_map(|(set, place)| is_free(set, place)).next() else {
+            return false;
+        };
+        if let Some(entry) = self.sets.place(set as usize) {
+            // SAFETY: the entry lies within the mapping, and no other process writes it.
+            unsafe { (*entry).sources[place] = *source };
+        }
+        word.store(end.0, Ordering::Release);
+        if let Some(group) = self.groups.place(ban::group(source.of_class(ANY).hash(&self.seed)) as usize) {
+            // SAFETY: as above.
+            let group = unsafe { AtomicU64::from_ptr(group) };
+            let seen = Group(group.load(Ordering::Relaxed));
+            group.store(seen.with(end, set != sets[0], now).unwrap_or(seen).0, Ordering::Release);
+        }
+        true
+    }
+
+    /// Returns the places with a ban of this source.
+    fn of_source(&self, source: &Source) -> impl Iterator<Item = (&AtomicU64, BanEnd)> {
+        let sets = ban::sets(source.hash(&self.seed)).map(|set| set as usize);
+        let places = sets.into_iter().flat_map(|set| (0..PLACES).map(move |place| (set, place)));
+        let source = *source;
+        places.filter_map(move |(set, place)| {
+            let (end, found) = self.read(set, place)?;
+            (found == source).then_some((self.word(set, place)?, end))
+        })
+    }
+
+    /// Returns the ban in a place, if there is one. Tries again while the program changes it.
+    fn read(&self, set: usize, place: usize) -> Option<(BanEnd, Source)> {
+        let (word, entry) = (self.word(set, place)?, self.sets.place(set)?);
+        loop {
+            let end = BanEnd(word.load(Ordering::Acquire));
+            if !end.has_source() {
+                return None;
+            }
+            // SAFETY: the entry lies within the mapping, and any bytes are a source; volatile because programs write it.
+            let source = unsafe { (&raw const (*entry).sources[place]).read_volatile() };
+            fence(Ordering::Acquire);
+            if word.load(Ordering::Relaxed) == end.0 {
+                return Some((end, source));
+            }
+        }
+    }
+
+    fn word(&self, set: usize, place: usize) -> Option<&AtomicU64> {
+        let entry = self.sets.place(set)?;
+        // SAFETY: the word lies within the mapping, which lives as long as this, and all accesses are atomic.
+        Some(unsafe { AtomicU64::from_ptr(&raw mut (*entry).ends[place]) })
+    }
+}
+
+impl Tables {
+    /// Returns all bans, ended or not. A place with an ended ban is free for another one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] if the kernel refuses.
+    pub fn bans(&self) -> Result<Vec<(Source, Rule)>, Error> {
+        let all = self.table_of_bans()?.all().into_iter();
+        Ok(all.map(|(source, end)| (source, ban::rule(&source, end.expires()))).collect())
+    }
+
+    /// Returns the ban of a source, ended or not.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] if the kernel refuses.
+    pub fn ban(&self, source: &Source) -> Result<Option<Rule>, Error> {
+        Ok(self.table_of_bans()?.get(source).map(|end| ban::rule(source, end.expires())))
+    }
+
+    /// Ends the ban of a source now, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] if the kernel refuses.
+    pub fn lift_ban(&mut self, source: &Source) -> Result<(), Error> {
+        self.table_of_bans().map(|bans| bans.lift(source))
+    }
+
+    /// Writes a ban at `now`, both times in nanoseconds. Returns whether there is a place. No program may write bans
+    /// meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] if the kernel refuses.
+    pub fn insert_ban(&mut self, source: &Source, expires: u64, now: u64) -> Result<bool, Error> {
+        self.table_of_bans().map(|bans| bans.insert(source, expires, now))
+    }
+
+    fn table_of_bans(&self) -> Result<Bans, Error> {
+        Bans::of(self.bans.open()?.map(), self.ban_filter.open()?.map(), self.control()?.seed)
+    }
+}

@@ -1,0 +1,211 @@
+//! The table of bans: places are free when bans end, without any command, and bans in force never give way.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Barrier,
+    thread,
+};
+
+use ratelimit::dataplane::{
+    program::loader::Settings,
+    rules::{batch, resolve, services::Services},
+};
+use ratelimit_common::{
+    identity::{service::Service, service::Transport, source::Source},
+    limits::{
+        limit::SECOND,
+        policy::{BANNED_ID, Ban, Policy},
+    },
+    maps::names::BANS_OF_A_SET,
+    reason::Reason,
+    rules::{ban, rule::Rule},
+};
+use ratelimit_tests::{Bytecode, Frame, Order, Sources, Verdict, Walker, per_second};
+
+use crate::front::{Front, with_and_without_cells};
+
+const ADDRESS: [u8; 4] = [192, 0, 2, 1];
+const TEN_MINUTES: u64 = 600 * SECOND;
+const BAN: Ban = Ban { time: TEN_MINUTES, most: TEN_MINUTES, after: 1, reserved: 0 };
+/// Sources that are banned at the same time.
+const CROWD: u32 = 1 << 15;
+
+/// Loads a limit of five packets per second with a ban of ten minutes, without a budget for new buckets.
+fn load(front: Front) -> Bytecode {
+    let settings = Settings { bans: true, services: true, sample: false, buckets: 1 << 18, ..front.settings() };
+    let mut bytecode = Bytecode::with(settings);
+    bytecode.set_time(SECOND);
+    bytecode.set_admissions(u64::MAX);
+    bytecode.set("default", Policy { ban: BAN, ..per_second(5, 5) });
+    bytecode
+}
+
+fn frame(address: [u8; 4]) -> Vec<u8> {
+    Frame::udp(address, 9).bytes()
+}
+
+/// Sends until the limit refuses a packet.
+fn exceed(bytecode: &Bytecode, address: [u8; 4]) {
+    let reasons = [0; 6].map(|_| bytecode.reason(&frame(address)));
+    assert_eq!(reasons[5], Reason::OverPackets);
+}
+
+/// Returns the banned sources at this time.
+fn banned(bytecode: &Bytecode, now: u64) -> HashMap<Source, Rule> {
+    bytecode.tables.bans().unwrap().into_iter().filter(|(_, ban)| now < ban.expires).collect()
+}
+
+fn bans_failed(bytecode: &Bytecode) -> u64 {
+    bytecode.cpus().iter().map(|cpu| cpu.bans_failed).sum()
+}
+
+/// Returns sources whose first set is `set`, without end.
+fn sources_of_set(seed: [u64; 4], set: u32) -> impl Iterator<Item = Source> {
+    let sources = (0x0b00_0000_u32..).map(|number| Source::v4(number.to_be_bytes()));
+    sources.filter(move |source| ban::sets(source.hash(&seed))[0] == set)
+}
+
+/// Fills a set with bans until `expires`.
+fn fill_set(bytecode: &mut Bytecode, set: u32, expires: u64) {
+    let seed = bytecode.tables.control().unwrap().seed;
+    for source in sources_of_set(seed, set).take(BANS_OF_A_SET as usize) {
+        assert!(bytecode.tables.insert_ban(&source, expires, SECOND).unwrap());
+    }
+}
+
+fn sets(bytecode: &Bytecode, address: [u8; 4]) -> [u32; 2] {
+    ban::sets(Source::v4(address).hash(&bytecode.tables.control().unwrap().seed))
+}
+
+/// No command runs between the rounds. The places of ended bans take the bans of other sources.
+fn any_number_of_bans_fits_over_time(front: Front) {
+    let mut bytecode = load(front);
+    for round in 0..3 {
+        let now = SECOND + u64::from(round) * 2 * TEN_MINUTES;
+        bytecode.set_time(now);
+        let mut walker = Walker::new(9, round * CROWD);
+        walker.lead_to(bytecode.program());
+        walker.run(Sources::Count(CROWD), Order::InTurn, 8 * CROWD);
+        let banned = banned(&bytecode, now);
+        let expected: HashSet<_> =
+            (0..CROWD).map(|number| Source::v4(Walker::source(round * CROWD + number).octets())).collect();
+        assert_eq!((banned.len(), bans_failed(&bytecode)), (expected.len(), 0), "round {round}");
+        assert!(banned.keys().all(|source| expected.contains(source)), "round {round}");
+        assert!(banned.values().all(|ban| ban.policy == BANNED_ID && ban.expires == now + TEN_MINUTES));
+    }
+}
+
+/// A source in the same IPv4 /16 as an offender is decided by its cell, without a lookup of rules and without a bucket.
+#[test]
+fn a_ban_costs_no_neighbour_a_bucket_neither_while_it_lasts_nor_later() {
+    let mut bytecode = load(Front::On);
+    exceed(&bytecode, ADDRESS);
+    let created = || bytecode.cpus().iter().map(|cpu| cpu.admitted).sum::<u64>();
+    let before = created();
+    for (host, seconds) in [(7, 60), (8, 599), (9, 601), (10, 6_000)] {
+        let mut clock = bytecode.clock();
+        clock.advance(SECOND + seconds * SECOND - bytecode.tables.control().unwrap().clock);
+        let neighbour = [192, 0, 2, host];
+        assert_eq!(bytecode.reason(&frame(neighbour)), Reason::WithinLimit, "{seconds} s");
+        assert_eq!(bytecode.bucket(Source::v4(neighbour)), None, "{seconds} s");
+    }
+    assert_eq!(created(), before);
+}
+
+/// If the first set of a source is full, its second one has the ban.
+fn a_ban_in_the_second_set_is_enforced_listed_and_lifted(front: Front) {
+    let mut bytecode = load(front);
+    let [first, second] = sets(&bytecode, ADDRESS);
+    assert_ne!(first, second);
+    fill_set(&mut bytecode, first, u64::MAX);
+    exceed(&bytecode, ADDRESS);
+    for seconds in [2, 599] {
+        bytecode.set_time(SECOND + seconds * SECOND);
+        assert_eq!(bytecode.reason(&frame(ADDRESS)), Reason::Banned, "{seconds} s");
+    }
+    let ban = bytecode.tables.ban(&Source::v4(ADDRESS)).unwrap().unwrap();
+    assert_eq!(ban.expires, SECOND + TEN_MINUTES);
+    assert_eq!(bytecode.tables.bans().unwrap().len(), BANS_OF_A_SET as usize + 1);
+    batch::lift_ban(&mut bytecode.tables, "192.0.2.1".parse().unwrap()).unwrap();
+    assert_eq!(bytecode.reason(&frame(ADDRESS)), Reason::WithinLimit);
+    assert_eq!(bytecode.tables.ban(&Source::v4(ADDRESS)).unwrap(), None);
+}
+
+/// Without a place for a ban, the program counts that, and the limit still holds.
+fn with_no_place_for_a_ban_the_limit_holds_and_no_ban_gives_way(front: Front) {
+    let mut bytecode = load(front);
+    for set in sets(&bytecode, ADDRESS) {
+        fill_set(&mut bytecode, set, SECOND + TEN_MINUTES);
+    }
+    let before = bytecode.tables.bans().unwrap().len();
+    assert_eq!(before, 2 * BANS_OF_A_SET as usize);
+    exceed(&bytecode, ADDRESS);
+    assert_eq!(bans_failed(&bytecode), 1);
+    bytecode.set_time(2 * SECOND);
+    let passed =
+        [0; 8].map(|_| bytecode.send(&frame(ADDRESS))).iter().filter(|verdict| **verdict == Verdict::Pass).count();
+    assert_eq!((passed, bytecode.count(Reason::Banned)), (5, 0));
+    assert_eq!(banned(&bytecode, 2 * SECOND).len(), before);
+    // The places are free when these bans end.
+    bytecode.set_time(SECOND + TEN_MINUTES);
+    exceed(&bytecode, ADDRESS);
+    bytecode.set_time(2 * SECOND + TEN_MINUTES);
+    assert_eq!(bytecode.reason(&frame(ADDRESS)), Reason::Banned);
+}
+
+/// The CPUs take places of the same sets at the same time.
+fn sources_that_two_cpus_ban_at_the_same_time_are_all_banned_and_listed_once(front: Front) {
+    const RACERS: u32 = 1 << 12;
+    let bytecode = load(front);
+    let start = Barrier::new(2);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut walker = Walker::new(9, 0);
+                walker.lead_to(bytecode.program());
+                start.wait();
+                walker.run(Sources::Count(RACERS), Order::InTurn, 16 * RACERS);
+            });
+        }
+    });
+    let all = bytecode.tables.bans().unwrap();
+    let listed: HashSet<Source> = all.iter().map(|(source, _)| *source).collect();
+    let expected: HashSet<Source> = (0..RACERS).map(|number| Source::v4(Walker::source(number).octets())).collect();
+    assert_eq!((all.len(), bans_failed(&bytecode)), (RACERS as usize, 0));
+    assert_eq!(listed, expected);
+}
+
+/// The ban of a service stays when the default that set it is deleted, as long as another rule names the service. Other
+/// packets of the source pass.
+fn a_ban_outlasts_the_default_of_its_service(front: Front) {
+    let mut bytecode = load(front);
+    bytecode.set("default", per_second(1_000, 1_000));
+    bytecode.set("default udp/53", Policy { ban: BAN, ..per_second(5, 5) });
+    bytecode.set("10.0.0.0/8 udp/53", per_second(7, 7));
+    let dns = Frame::udp(ADDRESS, 53).bytes();
+    while bytecode.send(&dns) == Verdict::Pass {}
+    bytecode.delete("default udp/53");
+    for seconds in [30, 31, 599] {
+        bytecode.set_time(SECOND + seconds * SECOND);
+        assert_eq!(bytecode.reason(&dns), Reason::Banned, "{seconds} s");
+        assert_eq!(bytecode.reason(&frame(ADDRESS)), Reason::WithinLimit, "{seconds} s");
+    }
+    let services = Services::read(&bytecode.tables).unwrap();
+    let classes = services.classes(Service::Port(Transport::Udp, 53));
+    let ban = bytecode.tables.bans().unwrap()[0].1;
+    // The user side goes by the kernel's clock.
+    if ratelimit::dataplane::sys::host::now() < ban.expires {
+        let spec = resolve::of_address(&bytecode.tables, &"192.0.2.1".parse().unwrap(), classes).unwrap();
+        assert_eq!(spec.policy, Policy::BANNED);
+    }
+    bytecode.set_time(SECOND + TEN_MINUTES);
+    assert_eq!(bytecode.reason(&dns), Reason::WithinLimit);
+}
+
+with_and_without_cells!(
+    any_number_of_bans_fits_over_time,
+    a_ban_in_the_second_set_is_enforced_listed_and_lifted,
+    with_no_place_for_a_ban_the_limit_holds_and_no_ban_gives_way,
+    sources_that_two_cpus_ban_at_the_same_time_are_all_banned_and_listed_once,
+    a_ban_outlasts_the_default_of_its_service,
+);
