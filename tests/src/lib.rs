@@ -2,6 +2,7 @@
 //! programs in it.
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test harness fails by panicking")]
 
+pub mod attacks;
 mod bytecode;
 pub mod differential;
 pub mod generate;

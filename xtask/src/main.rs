@@ -1,5 +1,6 @@
 //! The chores of the project, one file each.
 
+mod attacks;
 mod bench;
 mod fuzz;
 mod graph;
@@ -31,6 +32,8 @@ enum Task {
     Vm(vm::Args),
     /// Measure time per packet and throughput, beside other limiters (at most ten minutes, as root)
     Bench(bench::Args),
+    /// Play the attacks of the tests and show what got through and who was hurt (half a minute, as root)
+    Attacks(attacks::Args),
     /// Compare the parser with another one on millions of random frames (as root)
     Fuzz(fuzz::Args),
     /// Check the documents, the format, the lints (kernel side too) and the documentation of the code
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         Task::Test(args) => test::run(&args),
         Task::Vm(args) => vm::run(&args),
         Task::Bench(args) => bench::run(&args),
+        Task::Attacks(args) => attacks::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
         Task::Lint(args) => lint::run(&args, &accepts),
         Task::Size => size::run(),

@@ -39,7 +39,7 @@ const SOURCE_AT: u32 = 26;
 /// Verdict of a walker without a program to call (`linux/bpf.h`). The product never returns it.
 const XDP_ABORTED: u32 = 0;
 
-/// Runs a program on UDP packets of many sources. Any number of walkers can run the same program at a time.
+/// Runs a program on packets of many sources. Any number of walkers can run the same program at a time.
 pub struct Walker {
     frame: Vec<u8>,
     ebpf: Ebpf,
@@ -56,13 +56,24 @@ pub struct Walker {
 }
 
 impl Walker {
-    /// Creates a walker whose packets go to `port`, and whose sources are numbered from `first` on.
+    /// Creates a walker with UDP packets to `port`, whose sources are numbered from `first` on.
     ///
     /// # Panics
     ///
     /// If the kernel refuses, for example without root.
     #[must_use]
     pub fn new(port: u16, first: u32) -> Self {
+        Self::of(&Frame::udp(Self::source(first), port), first)
+    }
+
+    /// Creates a walker whose packets are like this IPv4 frame, but for their sources, which are numbered from `first`
+    /// on.
+    ///
+    /// # Panics
+    ///
+    /// If the kernel refuses, for example without root.
+    #[must_use]
+    pub fn of(frame: &Frame, first: u32) -> Self {
         let mut loader = EbpfLoader::new();
         let mut ebpf =
             loader.override_global("SOURCE_AT", &SOURCE_AT, true).load(OBJECT).expect("cannot load the walker");
@@ -74,7 +85,7 @@ impl Walker {
         // As for the product's program in `Bytecode`.
         let (namespace, _) = Namespace::pair();
         namespace.run(|| program.attach("lo", XdpMode::Skb)).expect("cannot attach to the loopback interface");
-        let frame = Frame::udp(Self::source(first), port).bytes();
+        let frame = frame.bytes();
         let (table, filled) = (Mapped::of(&table), None);
         Self {
             frame,

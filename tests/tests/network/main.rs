@@ -1,6 +1,7 @@
 //! Real packets through a real driver: how many pass a limit to a socket under a flood.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod attacks;
 mod bans;
 mod jumbo;
 mod limits;

@@ -14,7 +14,7 @@ use crate::dataplane::{Error, readings::totals};
 pub(super) fn families(reading: &Reading<'_>) -> Result<Vec<Family>, Error> {
     let mut entries = Family::gauge(
         "ratelimit_table_entries",
-        "Entries in use of a map. Expired rules count until a command removes them.",
+        "Entries in use of a map. Expired rules count until a command removes them, ended bans do not.",
     );
     let mut max = Family::gauge(
         "ratelimit_table_max_entries",
