@@ -11,14 +11,14 @@ use ratelimit_common::{
     identity::source::IPV4,
     limits::{
         limit::{Limit, Rate, SECOND},
-        policy::Policy,
+        policy::{Ban, Policy},
     },
     maps::names,
 };
 use ratelimit_tests::{Bytecode, Sources, per_second};
 
 use crate::{
-    crowd::{host_rules, prefix_rules},
+    crowd::{bans, host_rules, prefix_rules},
     state::{State, never_reached},
 };
 
@@ -77,7 +77,7 @@ pub(crate) const SPECIAL: Configuration =
     Configuration { states: &[State::Passing], sources: FEW_SOURCES, on_wire: false, ..DEFAULT };
 
 /// All rows except those of the [algorithms](crate::measure::algorithms).
-pub(crate) const CONFIGURATIONS: [Configuration; 13] = [
+pub(crate) const CONFIGURATIONS: [Configuration; 15] = [
     DEFAULT,
     Configuration { name: "front off", settings: |settings| Settings { cells: 0, ..settings }, ..DEFAULT },
     Configuration {
@@ -105,6 +105,19 @@ pub(crate) const CONFIGURATIONS: [Configuration; 13] = [
     Configuration {
         name: "short burst",
         rules: |bytecode, _| bytecode.set("default", per_second(100_000_000, 1_000_000)),
+        ..SPECIAL
+    },
+    Configuration {
+        name: "limit with a ban",
+        settings: |settings| Settings { bans: true, ..settings },
+        rules: with_ban,
+        ..SPECIAL
+    },
+    Configuration {
+        name: "limit with a ban, a source banned in each of 50 k IPv4 /16",
+        settings: |settings| Settings { bans: true, ..settings },
+        prepare: |bytecode, _| bans(bytecode, 50_000),
+        rules: with_ban,
         ..SPECIAL
     },
     Configuration { name: "allowed", rules: |bytecode, _| bytecode.set("0.0.0.0/0", Policy::ALLOWED), ..SPECIAL },
@@ -153,6 +166,11 @@ fn everything(bytecode: &mut Bytecode, policy: &Policy) {
     bytecode.set(&format!("default udp/{PORT}"), RuleSpec { policy: *policy, parents: parents.to_vec() });
     bytecode.set("default tcp-syn", per_second(1, 1));
     bytecode.set("default", per_second(1, 1));
+}
+
+/// Sets a limit with a ban.
+fn with_ban(bytecode: &mut Bytecode, policy: &Policy) {
+    bytecode.set("default", Policy { ban: Ban { time: SECOND, most: SECOND, after: 1, reserved: 0 }, ..*policy });
 }
 
 /// Returns limits of packets and bytes that are never reached.

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use aya::maps::lpm_trie::Key;
+use ratelimit::dataplane::sys::host;
 use ratelimit_common::{
     identity::{filter::Filter, source::Source},
     limits::policy::ALLOWED_ID,
@@ -45,6 +46,15 @@ pub(crate) fn host_rules(bytecode: &mut Bytecode, count: u32) -> Result<()> {
     }
     bytecode.tables.rule_filter.open_mut()?.set(0, filter, 0)?;
     Ok(bytecode.tables.renew()?)
+}
+
+/// Bans one address in each of `count` IPv4 /16. None is a source of the traffic, but for some by chance.
+pub(crate) fn bans(bytecode: &mut Bytecode, count: u32) -> Result<()> {
+    let now = host::now();
+    for number in 0..count {
+        bytecode.tables.insert_ban(&Source::v4((number << 16 | 1).to_be_bytes()), u64::MAX, now)?;
+    }
+    Ok(())
 }
 
 /// Returns the traffic's sources in ascending order.
