@@ -90,22 +90,14 @@ fn with_cells(context: &mut Context, control: &Control, classes: Classes) -> Res
     }
     context.hash = context.refusal_hash;
     let (mut levels, mut bucket) = (refusals, None);
-    let (mut resolved, mut is_to_resolve) = (classes, may_match);
-    if !may_match {
-        match ban_lookup::find(&context.source, context.refusal_hash, classes, control, now) {
-            Banned::No => {}
-            // The bucket of the billed class caches its ban.
-            Banned::Billed => (resolved, is_to_resolve) = (Classes::from(context.source.class), true),
-            // The cached refusal of the billed class would refuse others too.
-            Banned::Narrower => return Err(Reason::Banned.into()),
-        }
-    }
-    if is_to_resolve {
-        bucket = cache::resolve(context, resolved, control);
+    if may_match {
+        bucket = cache::resolve(context, classes, control);
         if settings::has_services() {
             context.hash = context.source.hash(&control.seed);
             levels = cells::get(context.hash).ok_or(Reason::NoState)?;
         }
+    } else {
+        bucket = ban_lookup::ask(context, classes, control)?;
     }
     Ok((Some(Cells { levels, refusals }), bucket))
 }

@@ -1,22 +1,32 @@
 //! Bans of sources that no rule matches. Sources that a rule may match find their ban with their rules, in `lookup`.
 
 use ratelimit_common::{
+    buckets::bucket::Resolution,
     identity::{
         class::{self, Class, Classes},
         source::Source,
     },
+    limits::policy::BANNED_ID,
     maps::control::Control,
+    reason::Reason,
 };
 
-use crate::{bpf::settings, maps::bans};
+use crate::{
+    bpf::settings,
+    maps::{
+        bans,
+        buckets::{self, Bucket},
+    },
+    packet::context::Context,
+};
 
 /// Whether a packet is banned.
 #[derive(PartialEq)]
 pub enum Banned {
     /// It is not.
     No,
-    /// In the class that is billed.
-    Billed,
+    /// In the class that is billed, until this time in nanoseconds.
+    Until(u64),
     /// In a narrower class, which has lost its default since. Other packets of the billed class are not banned.
     Narrower,
 }
@@ -31,7 +41,34 @@ pub fn find(source: &Source, hash: u64, classes: Classes, control: &Control, now
     if settings::has_services() && is_banned_below(source, classes, now) {
         return Banned::Narrower;
     }
-    if bans::end(source, now) == 0 { Banned::No } else { Banned::Billed }
+    match bans::end(source, now) {
+        0 => Banned::No,
+        end => Banned::Until(end),
+    }
+}
+
+/// Makes a ban the policy of a packet, if its source has one. Returns the bucket of such a source, if there is one.
+///
+/// # Errors
+///
+/// Returns [`Reason::Banned`] if the refusal must not be cached, because it would refuse other packets of the source.
+#[inline(always)]
+pub fn ask(context: &mut Context, classes: Classes, control: &Control) -> Result<Option<&'static Bucket>, Reason> {
+    let end = match find(&context.source, context.refusal_hash, classes, control, context.now) {
+        Banned::No => return Ok(None),
+        Banned::Until(end) => end,
+        Banned::Narrower => return Err(Reason::Banned),
+    };
+    context.resolution = Resolution::new(context.resolution.generation(), BANNED_ID, end);
+    let bucket = buckets::find(&context.source);
+    if let Some(bucket) = bucket {
+        // Commands see from this which policy decided last. The generation stays: the bucket has not followed its cell.
+        // If the kernel has recycled the entry for another source, that source's word stays.
+        let cached = bucket.resolved();
+        let decided = context.resolution.in_generation(cached.generation());
+        let _ = bucket.resolution.compare_exchange(cached.0, decided.0);
+    }
+    Ok(bucket)
 }
 
 /// Returns whether the source is banned for a class of the packet that is narrower than its own.
