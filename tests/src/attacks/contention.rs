@@ -7,7 +7,7 @@ use ratelimit_common::limits::limit::{Rate, SECOND};
 
 use super::{
     row::{Packets, Row},
-    stage::PORT,
+    stage::{PORT, counted},
 };
 use crate::{Bytecode, Frame, per_second, tokens};
 
@@ -36,12 +36,7 @@ pub(super) fn play() -> Row {
         }
     });
     let most = tokens::bound(Rate { amount: RATE, period: SECOND }, BURST, host::now() - begin);
-    // Whatever the reason, a packet that passes has passed.
-    let mut forged = Packets::default();
-    for (reason, count) in bytecode.counts() {
-        forged.offered += count.packets;
-        forged.passed += if reason.passes() { count.packets } else { 0 };
-    }
+    let forged = counted(&bytecode);
     let (attack, setup) = ("one source on all CPUs at the same time", "--packets 1M/s --burst 1000");
     Row { attack, setup, forged, may_pass: Some(most), honest: Packets::default(), may_lose: 0 }
 }

@@ -1,16 +1,13 @@
 //! Forged addresses that are used again, so that they seem known.
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use std::{thread, time::Instant};
 
 use ratelimit::dataplane::{program::loader::Settings, sys::host};
 
 use super::{
-    new_sources::{UNKNOWN, make_known, most_unknown},
+    new_sources::{SECOND_AND_MORE, UNKNOWN, make_known, most_unknown},
     row::Row,
-    stage::{PORT, Stage},
+    stage::{PORT, Stage, forge},
 };
 use crate::{Frame, Sources, per_second};
 
@@ -22,8 +19,6 @@ const SECONDS: u32 = 5;
 const AFTER: u32 = 1_000_000;
 /// Sources that were known before.
 const KNOWN: u32 = 1_000;
-/// A second as the program counts it.
-const SECOND: Duration = Duration::from_nanos(1 << 30);
 
 pub(super) fn play() -> Row {
     let mut stage = Stage::new(Settings { unknown: UNKNOWN, ..Settings::default() });
@@ -34,11 +29,11 @@ pub(super) fn play() -> Row {
     let mut forged = stage.walker(&Frame::udp([192, 0, 2, 1], PORT), 0);
     for _ in 0..SECONDS {
         let begin = Instant::now();
-        stage.forge(&mut forged, Sources::Count(FORGED), FORGED);
-        thread::sleep(SECOND.saturating_sub(begin.elapsed()));
+        forge(&mut forged, Sources::Count(FORGED), FORGED);
+        thread::sleep(SECOND_AND_MORE.saturating_sub(begin.elapsed()));
     }
     for part in 0..KNOWN {
-        stage.forge(&mut forged, Sources::Count(FORGED), AFTER / KNOWN);
+        forge(&mut forged, Sources::Count(FORGED), AFTER / KNOWN);
         stage.send(part, 5);
     }
     let most = most_unknown(host::now() - begin);

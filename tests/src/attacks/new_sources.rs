@@ -7,7 +7,7 @@ use ratelimit_common::limits::limit::{Rate, SECOND};
 
 use super::{
     row::Row,
-    stage::{PORT, Stage, in_steps},
+    stage::{PORT, Stage, forge, in_steps},
 };
 use crate::{Frame, Sources, per_second, tokens};
 
@@ -15,8 +15,8 @@ use crate::{Frame, Sources, per_second, tokens};
 const ESTABLISHED: u32 = 1_000;
 /// Seconds in which they sent, so that they are known.
 const SECONDS: u32 = 3;
-/// Nanoseconds of a step of known sources: 2³⁰.
-const STEP: Duration = Duration::from_nanos(1 << 30);
+/// A second as the program counts it, 2³⁰ ns, and some ticks of its clock.
+pub(super) const SECOND_AND_MORE: Duration = Duration::from_nanos((1 << 30) + 50_000_000);
 /// Steps of the flood.
 const STEPS: u32 = 2_000;
 /// Packets of the flood in each step: a million per second.
@@ -48,7 +48,7 @@ pub(super) fn make_known(stage: &mut Stage, sources: u32) {
     for _ in 0..SECONDS {
         let begin = std::time::Instant::now();
         in_steps(sources / 4, |step| (0..4).for_each(|part| stage.send(4 * step + part, 1)));
-        thread::sleep(STEP.saturating_sub(begin.elapsed()));
+        thread::sleep(SECOND_AND_MORE.saturating_sub(begin.elapsed()));
     }
 }
 
@@ -59,7 +59,7 @@ fn flood(settings: Settings) -> Stage {
     stage.begin();
     let mut forged = stage.walker(&Frame::udp([192, 0, 2, 1], PORT), 0);
     in_steps(STEPS, |step| {
-        stage.forge(&mut forged, Sources::Endless, FORGED);
+        forge(&mut forged, Sources::Endless, FORGED);
         (0..5).for_each(|part| stage.send((5 * step + part) % ESTABLISHED, 1));
     });
     stage

@@ -7,7 +7,7 @@ use ratelimit::dataplane::{
 
 use super::{
     row::Row,
-    stage::{PORT, Stage, in_steps},
+    stage::{PORT, Stage, forge, in_steps},
 };
 use crate::{Frame, Sources, per_second};
 
@@ -24,9 +24,9 @@ pub(super) fn play() -> Row {
     let parents = vec![ParentLimit { scope: Scope::All, policy: per_second(10_000_000, 10_000_000) }];
     stage.bytecode.set("default", RuleSpec { policy: per_second(100, 100), parents });
     let mut forged = stage.walker(&Frame::udp([192, 0, 2, 1], PORT), 0);
-    in_steps(ALONE, |_| stage.forge(&mut forged, Sources::Endless, FORGED));
+    in_steps(ALONE, |_| forge(&mut forged, Sources::Endless, FORGED));
     in_steps(CLIENTS, |number| {
-        stage.forge(&mut forged, Sources::Endless, FORGED);
+        forge(&mut forged, Sources::Endless, FORGED);
         stage.send(number, EACH);
     });
     let attack = "30,000 forged sources per second beside 2,000 clients without a bucket";

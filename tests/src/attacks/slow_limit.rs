@@ -5,7 +5,7 @@ use ratelimit_common::limits::limit::{Limit, Rate, SECOND};
 
 use super::{
     row::Row,
-    stage::{Stage, in_steps},
+    stage::{Stage, forge, in_steps},
 };
 use crate::{Frame, Sources, per_second};
 
@@ -23,9 +23,9 @@ pub(super) fn play() -> Row {
     stage.bytecode.set("default", per_second(1_000, 1_000));
     stage.bytecode.set("default icmp", slow.policy().expect("the limit is invalid"));
     let mut pings = stage.walker(&Frame::echo([192, 0, 2, 1]), 0);
-    stage.forge(&mut pings, Sources::Endless, BEFORE);
+    forge(&mut pings, Sources::Endless, BEFORE);
     in_steps(NEWCOMERS, |number| {
-        stage.forge(&mut pings, Sources::Endless, PINGS);
+        forge(&mut pings, Sources::Endless, PINGS);
         stage.send(number, EACH);
     });
     let setup = "--packets 1000/s; limit set default --service icmp --packets 10/m";

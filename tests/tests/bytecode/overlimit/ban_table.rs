@@ -32,8 +32,11 @@ const CROWD: u32 = 1 << 15;
 
 /// Loads a limit of five packets per second with a ban of ten minutes, without a budget for new buckets.
 fn load(front: Front) -> Bytecode {
-    let settings = Settings { bans: true, services: true, sample: false, buckets: 1 << 18, ..front.settings() };
-    let mut bytecode = Bytecode::with(settings);
+    load_with(Settings { services: true, sample: false, ..front.settings() })
+}
+
+fn load_with(settings: Settings) -> Bytecode {
+    let mut bytecode = Bytecode::with(Settings { bans: true, buckets: 1 << 18, ..settings });
     bytecode.set_time(SECOND);
     bytecode.set_admissions(u64::MAX);
     bytecode.set("default", Policy { ban: BAN, ..per_second(5, 5) });
@@ -77,9 +80,16 @@ fn sets(bytecode: &Bytecode, address: [u8; 4]) -> [u32; 2] {
     ban::sets(Source::v4(address).hash(&bytecode.tables.control().unwrap().seed))
 }
 
+/// Loads the same limit with so many cells that few of the crowd share one. A source is not banned for its neighbours.
+/// Returns also the share of the crowd that must be banned.
+fn load_for_crowd(front: Front) -> (Bytecode, f64) {
+    let (cells, share) = if front.is_on() { (1 << 20, 0.95) } else { (0, 1.0) };
+    (load_with(Settings { cells, ..front.settings() }), share)
+}
+
 /// No command runs between the rounds. The places of ended bans take the bans of other sources.
 fn any_number_of_bans_fits_over_time(front: Front) {
-    let mut bytecode = load(front);
+    let (mut bytecode, share) = load_for_crowd(front);
     for round in 0..3 {
         let now = SECOND + u64::from(round) * 2 * TEN_MINUTES;
         bytecode.set_time(now);
@@ -89,7 +99,9 @@ fn any_number_of_bans_fits_over_time(front: Front) {
         let banned = banned(&bytecode, now);
         let expected: HashSet<_> =
             (0..CROWD).map(|number| Source::v4(Walker::source(round * CROWD + number).octets())).collect();
-        assert_eq!((banned.len(), bans_failed(&bytecode)), (expected.len(), 0), "round {round}");
+        let least = (expected.len() as f64 * share) as usize;
+        assert!(banned.len() >= least, "round {round}: {} are banned, {} are not", banned.len(), bans_failed(&bytecode));
+        assert_eq!(bans_failed(&bytecode), 0, "round {round}");
         assert!(banned.keys().all(|source| expected.contains(source)), "round {round}");
         assert!(banned.values().all(|ban| ban.policy == BANNED_ID && ban.expires == now + TEN_MINUTES));
     }
@@ -156,7 +168,7 @@ fn with_no_place_for_a_ban_the_limit_holds_and_no_ban_gives_way(front: Front) {
 /// The CPUs take places of the same sets at the same time.
 fn sources_that_two_cpus_ban_at_the_same_time_are_all_banned_and_listed_once(front: Front) {
     const RACERS: u32 = 1 << 12;
-    let bytecode = load(front);
+    let (bytecode, share) = load_for_crowd(front);
     let start = Barrier::new(2);
     thread::scope(|scope| {
         for _ in 0..2 {
@@ -171,8 +183,9 @@ fn sources_that_two_cpus_ban_at_the_same_time_are_all_banned_and_listed_once(fro
     let all = bytecode.tables.bans().unwrap();
     let listed: HashSet<Source> = all.iter().map(|(source, _)| *source).collect();
     let expected: HashSet<Source> = (0..RACERS).map(|number| Source::v4(Walker::source(number).octets())).collect();
-    assert_eq!((all.len(), bans_failed(&bytecode)), (RACERS as usize, 0));
-    assert_eq!(listed, expected);
+    assert_eq!((all.len(), bans_failed(&bytecode)), (listed.len(), 0));
+    assert!(listed.len() >= (expected.len() as f64 * share) as usize, "{} are banned", listed.len());
+    assert!(listed.is_subset(&expected));
 }
 
 /// The ban of a service stays when the default that set it is deleted, as long as another rule names the service. Other
