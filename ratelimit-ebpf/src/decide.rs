@@ -89,7 +89,8 @@ fn with_cells(context: &mut Context, control: &Control, classes: Classes) -> Res
         return Err(verdict);
     }
     context.hash = context.refusal_hash;
-    let (mut levels, mut bucket) = (refusals, None);
+    let mut levels = refusals;
+    let bucket;
     if may_match {
         bucket = cache::resolve(context, classes, control);
         if settings::has_services() {

@@ -86,12 +86,26 @@ fn insert_ban(source: *const Source, expires: u64, now: u64) -> u32 {
     let hash = source.hash(&control.seed);
     let end = BanEnd::new(hash, expires);
     let [first, second] = ban::sets(hash);
-    let is_in_first = BANS.get(first).is_some_and(|set| set.put(source, hash, end, now));
-    if !is_in_first && !BANS.get(second).is_some_and(|set| set.put(source, hash, end, now)) {
+    let (Some(first), Some(second)) = (BANS.get(first), BANS.get(second)) else { return 0 };
+    let (has_place, is_in_second) = if let Some(word) = first.find(source, hash, now) {
+        (prolong(word, end), false)
+    } else if let Some(word) = second.find(source, hash, now) {
+        (prolong(word, end), true)
+    } else {
+        let is_in_second = second.used(now) < first.used(now);
+        (if is_in_second { second } else { first }.take(source, end, now), is_in_second)
+    };
+    if !has_place {
         return 0;
     }
     let Some(group) = BAN_FILTER.get(ban::group(hash_of_all_classes(source, hash, control))) else { return 0 };
     // Without its group, no packet would find the ban. The source's next refusal tries again.
-    let marked = exchange::<FEW_TRIES>(group, |seen| Group(seen).with(end, !is_in_first, now).map(|group| group.0));
+    let marked = exchange::<FEW_TRIES>(group, |seen| Group(seen).with(end, is_in_second, now).map(|group| group.0));
     u32::from(marked != Charge::Contended)
+}
+
+/// Moves the end of a ban to a later time. Returns whether it ends no sooner.
+#[inline(always)]
+fn prolong(word: &Word, end: BanEnd) -> bool {
+    exchange::<FEW_TRIES>(word, |seen| end.if_later_than(seen)) != Charge::Contended
 }

@@ -1,14 +1,13 @@
 //! One set of the table of bans. CPUs share it, and change each place by exchanges of its word.
+//!
+//! Each walk over the places is a global function, so the verifier does not combine its paths with those of another.
 
 use ratelimit_common::{
     identity::source::Source,
     rules::ban::{self, BanEnd, PLACES},
 };
 
-use crate::{
-    bpf::atomic::Word,
-    maps::exchange::{Charge, FEW_TRIES, exchange},
-};
+use crate::bpf::{atomic::Word, settings, verifier::given};
 
 /// A [`ban::BanSet`], which the CPUs share.
 #[repr(transparent)]
@@ -18,6 +17,25 @@ pub struct BanSet(ban::BanSet);
 type Words = [Word; size_of::<Source>() / size_of::<u64>()];
 
 impl BanSet {
+    /// Returns the word of the ban of this source that is in force.
+    #[inline(always)]
+    pub(super) fn find(&self, source: &Source, hash: u64, now: u64) -> Option<&Word> {
+        let found = place_of_ban(self, source, hash, now);
+        (found != 0).then(|| self.end(found - 1))
+    }
+
+    /// Returns the number of places with a ban in force.
+    #[inline(always)]
+    pub(super) fn used(&self, now: u64) -> u32 {
+        count_bans(self, now)
+    }
+
+    /// Writes a ban into a place that none in force has. Returns whether there is one.
+    #[inline(always)]
+    pub(super) fn take(&self, source: &Source, end: BanEnd, now: u64) -> bool {
+        write_ban(self, source, end.0, now) != 0
+    }
+
     #[inline(always)]
     fn end(&self, place: u32) -> &Word {
         Word::of(&self.0.ends[place as usize % PLACES])
@@ -27,44 +45,54 @@ impl BanSet {
     fn source(&self, place: u32) -> &Words {
         words(&self.0.sources[place as usize % PLACES])
     }
+}
 
-    /// Returns the word of the ban of this source that is in force.
-    #[inline(always)]
-    pub(super) fn find(&self, source: &Source, hash: u64, now: u64) -> Option<&Word> {
-        for place in 0..PLACES as u32 {
-            let end = BanEnd(self.end(place).load());
-            if end.may_be_of(hash) && end.is_in_force(now) && are_equal(self.source(place), words(source)) {
-                return Some(self.end(place));
+/// Returns the place of a ban plus 1; 0 if there is none.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn place_of_ban(set: *const BanSet, source: *const Source, hash: u64, now: u64) -> u32 {
+    if !settings::has_bans() {
+        return 0;
+    }
+    let (Some(set), Some(source)) = (given(set), given(source)) else { return 0 };
+    for place in 0..PLACES as u32 {
+        let end = BanEnd(set.end(place).load());
+        if end.may_be_of(hash) && end.is_in_force(now) && are_equal(set.source(place), words(source)) {
+            return place + 1;
+        }
+    }
+    0
+}
+
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn count_bans(set: *const BanSet, now: u64) -> u32 {
+    if !settings::has_bans() {
+        return 0;
+    }
+    let Some(set) = given(set) else { return 0 };
+    (0..PLACES as u32).map(|place| u32::from(BanEnd(set.end(place).load()).is_in_force(now))).sum()
+}
+
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn write_ban(set: *const BanSet, source: *const Source, end: u64, now: u64) -> u32 {
+    if !settings::has_bans() {
+        return 0;
+    }
+    let (Some(set), Some(source)) = (given(set), given(source)) else { return 0 };
+    let writing = BanEnd::being_written(now);
+    for place in 0..PLACES as u32 {
+        let seen = set.end(place).load();
+        // The exchanges keep every reader from a source that belongs to another end.
+        if !BanEnd(seen).is_in_force(now) && set.end(place).compare_exchange(seen, writing.0).is_ok() {
+            for (to, from) in set.source(place).iter().zip(words(source)) {
+                to.store(from.load());
             }
-        }
-        None
-    }
-
-    /// Writes a ban into a place that none in force has. Returns whether there is one.
-    #[inline(always)]
-    fn take(&self, source: &Source, end: BanEnd, now: u64) -> bool {
-        let writing = BanEnd::being_written(now);
-        for place in 0..PLACES as u32 {
-            let seen = self.end(place).load();
-            // The exchanges keep every reader from a source that belongs to another end.
-            if !BanEnd(seen).is_in_force(now) && self.end(place).compare_exchange(seen, writing.0).is_ok() {
-                for (to, from) in self.source(place).iter().zip(words(source)) {
-                    to.store(from.load());
-                }
-                return self.end(place).compare_exchange(writing.0, end.0).is_ok();
-            }
-        }
-        false
-    }
-
-    /// Prolongs the ban of this source, or writes it into a free place. Returns whether it has a place.
-    #[inline(always)]
-    pub(super) fn put(&self, source: &Source, hash: u64, end: BanEnd, now: u64) -> bool {
-        match self.find(source, hash, now) {
-            Some(word) => exchange::<FEW_TRIES>(word, |seen| end.if_later_than(seen)) != Charge::Contended,
-            None => self.take(source, end, now),
+            return u32::from(set.end(place).compare_exchange(writing.0, end).is_ok());
         }
     }
+    0
 }
 
 /// Returns the words of a source.

@@ -86,7 +86,7 @@ pub(crate) fn is_narrow(source: &Source, ipv6_prefix: u32) -> bool {
 }
 
 /// Turns the error for a missing entry into success.
-pub(crate) fn missing(error: MapError) -> Result<(), MapError> {
+fn missing(error: MapError) -> Result<(), MapError> {
     match &error {
         MapError::KeyNotFound => Ok(()),
         MapError::SyscallError(call) if call.io_error.raw_os_error() == Some(libc::ENOENT) => Ok(()),

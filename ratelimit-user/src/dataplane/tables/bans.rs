@@ -6,7 +6,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering, fence},
 };
 
-use aya::maps::MapData;
+use aya::maps::{IterableMap as _, MapData};
 use ratelimit_common::{
     identity::{class::ANY, source::Source},
     rules::{
@@ -62,16 +62,15 @@ impl Bans {
     /// Writes a ban at `now`, in nanoseconds. Returns whether there is a place. No program may write bans meanwhile.
     pub(crate) fn insert(&self, source: &Source, expires: u64, now: u64) -> bool {
         let hash = source.hash(&self.seed);
-        let (end, sets) = (BanEnd::new(hash, expires), ban::sets(hash));
-        let places = sets.iter().flat_map(|set| (0..PLACES).map(|place| (*set, place)));
-        let is_free = |set: u32, place| {
-            let word = self.word(set as usize, place)?;
-            (!BanEnd(word.load(Ordering::Relaxed)).is_in_force(now)).then_some((set, place, word))
+        let (end, sets) = (BanEnd::new(hash, expires), ban::sets(hash).map(|set| set as usize));
+        let free = |set: usize| {
+            let words = (0..PLACES).filter_map(move |place| Some((place, self.word(set, place)?)));
+            words.filter(|(_, word)| !BanEnd(word.load(Ordering::Relaxed)).is_in_force(now))
         };
-        let Some((set, place, word)) = places.filter_map(|(set, place)| is_free(set, place)).next() else {
-            return false;
-        };
-        if let Some(entry) = self.sets.place(set as usize) {
+        let [first, second] = sets.map(|set| free(set).count());
+        let set = if second > first { sets[1] } else { sets[0] };
+        let Some((place, word)) = free(set).next() else { return false };
+        if let Some(entry) = self.sets.place(set) {
             // SAFETY: the entry lies within the mapping, and no other process writes it.
             unsafe { (*entry).sources[place] = *source };
         }
@@ -149,14 +148,15 @@ impl Tables {
         self.table_of_bans().map(|bans| bans.lift(source))
     }
 
-    /// Writes a ban at `now`, both times in nanoseconds. Returns whether there is a place. No program may write bans
-    /// meanwhile.
+    /// Writes bans at `now`, each with its end in nanoseconds. Returns how many have found a place. No program may write
+    /// bans meanwhile.
     ///
     /// # Errors
     ///
     /// [`Error::Bpf`] if the kernel refuses.
-    pub fn insert_ban(&mut self, source: &Source, expires: u64, now: u64) -> Result<bool, Error> {
-        self.table_of_bans().map(|bans| bans.insert(source, expires, now))
+    pub fn insert_bans(&mut self, all: impl IntoIterator<Item = (Source, u64)>, now: u64) -> Result<usize, Error> {
+        let bans = self.table_of_bans()?;
+        Ok(all.into_iter().filter(|(source, expires)| bans.insert(source, *expires, now)).count())
     }
 
     fn table_of_bans(&self) -> Result<Bans, Error> {

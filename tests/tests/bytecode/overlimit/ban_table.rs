@@ -16,7 +16,7 @@ use ratelimit_common::{
         limit::SECOND,
         policy::{BANNED_ID, Ban, Policy},
     },
-    maps::names::BANS_OF_A_SET,
+    maps::names::BANS_MAX,
     reason::Reason,
     rules::{ban, rule::Rule},
 };
@@ -62,22 +62,14 @@ fn bans_failed(bytecode: &Bytecode) -> u64 {
     bytecode.cpus().iter().map(|cpu| cpu.bans_failed).sum()
 }
 
-/// Returns sources whose first set is `set`, without end.
-fn sources_of_set(seed: [u64; 4], set: u32) -> impl Iterator<Item = Source> {
-    let sources = (0x0b00_0000_u32..).map(|number| Source::v4(number.to_be_bytes()));
-    sources.filter(move |source| ban::sets(source.hash(&seed))[0] == set)
+/// Bans other sources until `expires`. Returns how many have found a place.
+fn ban_others(bytecode: &mut Bytecode, others: impl Iterator<Item = Source>, expires: u64) -> usize {
+    bytecode.tables.insert_bans(others.map(|source| (source, expires)), SECOND).unwrap()
 }
 
-/// Fills a set with bans until `expires`.
-fn fill_set(bytecode: &mut Bytecode, set: u32, expires: u64) {
-    let seed = bytecode.tables.control().unwrap().seed;
-    for source in sources_of_set(seed, set).take(BANS_OF_A_SET as usize) {
-        assert!(bytecode.tables.insert_ban(&source, expires, SECOND).unwrap());
-    }
-}
-
-fn sets(bytecode: &Bytecode, address: [u8; 4]) -> [u32; 2] {
-    ban::sets(Source::v4(address).hash(&bytecode.tables.control().unwrap().seed))
+/// Returns other sources without end.
+fn others() -> impl Iterator<Item = Source> {
+    (0x0b00_0000_u32..).map(|number| Source::v4(number.to_be_bytes()))
 }
 
 /// Loads the same limit with so many cells that few of the crowd share one. A source is not banned for its neighbours.
@@ -110,7 +102,7 @@ fn any_number_of_bans_fits_over_time(front: Front) {
 /// A source in the same IPv4 /16 as an offender is decided by its cell, without a lookup of rules and without a bucket.
 #[test]
 fn a_ban_costs_no_neighbour_a_bucket_neither_while_it_lasts_nor_later() {
-    let mut bytecode = load(Front::On);
+    let bytecode = load(Front::On);
     exceed(&bytecode, ADDRESS);
     let created = || bytecode.cpus().iter().map(|cpu| cpu.admitted).sum::<u64>();
     let before = created();
@@ -124,12 +116,14 @@ fn a_ban_costs_no_neighbour_a_bucket_neither_while_it_lasts_nor_later() {
     assert_eq!(created(), before);
 }
 
-/// If the first set of a source is full, its second one has the ban.
+/// A ban goes into the second set of its source while the first one has more bans.
 fn a_ban_in_the_second_set_is_enforced_listed_and_lifted(front: Front) {
     let mut bytecode = load(front);
-    let [first, second] = sets(&bytecode, ADDRESS);
-    assert_ne!(first, second);
-    fill_set(&mut bytecode, first, u64::MAX);
+    let seed = bytecode.tables.control().unwrap().seed;
+    let sets = |source: &Source| ban::sets(source.hash(&seed));
+    let [first, second] = sets(&Source::v4(ADDRESS));
+    let other = others().find(|source| sets(source)[0] == first && sets(source)[1] != second);
+    assert_eq!(ban_others(&mut bytecode, other.into_iter(), u64::MAX), 1);
     exceed(&bytecode, ADDRESS);
     for seconds in [2, 599] {
         bytecode.set_time(SECOND + seconds * SECOND);
@@ -137,7 +131,7 @@ fn a_ban_in_the_second_set_is_enforced_listed_and_lifted(front: Front) {
     }
     let ban = bytecode.tables.ban(&Source::v4(ADDRESS)).unwrap().unwrap();
     assert_eq!(ban.expires, SECOND + TEN_MINUTES);
-    assert_eq!(bytecode.tables.bans().unwrap().len(), BANS_OF_A_SET as usize + 1);
+    assert_eq!(bytecode.tables.bans().unwrap().len(), 2);
     batch::lift_ban(&mut bytecode.tables, "192.0.2.1".parse().unwrap()).unwrap();
     assert_eq!(bytecode.reason(&frame(ADDRESS)), Reason::WithinLimit);
     assert_eq!(bytecode.tables.ban(&Source::v4(ADDRESS)).unwrap(), None);
@@ -146,18 +140,18 @@ fn a_ban_in_the_second_set_is_enforced_listed_and_lifted(front: Front) {
 /// Without a place for a ban, the program counts that, and the limit still holds.
 fn with_no_place_for_a_ban_the_limit_holds_and_no_ban_gives_way(front: Front) {
     let mut bytecode = load(front);
-    for set in sets(&bytecode, ADDRESS) {
-        fill_set(&mut bytecode, set, SECOND + TEN_MINUTES);
-    }
-    let before = bytecode.tables.bans().unwrap().len();
-    assert_eq!(before, 2 * BANS_OF_A_SET as usize);
+    // Many more than there are places, so that every set is full.
+    let fitted = ban_others(&mut bytecode, others().take(4 * BANS_MAX as usize), SECOND + TEN_MINUTES);
+    assert_eq!(fitted, BANS_MAX as usize);
+    let before = banned(&bytecode, SECOND);
+    assert_eq!(before.len(), fitted);
     exceed(&bytecode, ADDRESS);
     assert_eq!(bans_failed(&bytecode), 1);
     bytecode.set_time(2 * SECOND);
     let passed =
         [0; 8].map(|_| bytecode.send(&frame(ADDRESS))).iter().filter(|verdict| **verdict == Verdict::Pass).count();
     assert_eq!((passed, bytecode.count(Reason::Banned)), (5, 0));
-    assert_eq!(banned(&bytecode, 2 * SECOND).len(), before);
+    assert_eq!(banned(&bytecode, 2 * SECOND), before);
     // The places are free when these bans end.
     bytecode.set_time(SECOND + TEN_MINUTES);
     exceed(&bytecode, ADDRESS);

@@ -9,11 +9,10 @@ use ratelimit_common::{
 
 use crate::dataplane::{
     Error,
-    error::Tried as _,
     rules::{
         batch::free_space::{Entry, Existing, FEW, Plan, Room},
         expiry, filter,
-        rule_key::{self, Place, is_narrow},
+        rule_key::{Place, is_narrow},
     },
     tables::{open::Tables, rule_maps},
 };
