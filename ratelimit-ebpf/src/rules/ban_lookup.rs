@@ -9,10 +9,11 @@ use ratelimit_common::{
     limits::policy::BANNED_ID,
     maps::control::Control,
     reason::Reason,
+    rules::ban::Group,
 };
 
 use crate::{
-    bpf::settings,
+    bpf::{atomic::Word, settings},
     maps::{
         bans,
         buckets::{self, Bucket},
@@ -35,13 +36,17 @@ pub enum Banned {
 #[inline(always)]
 #[must_use]
 pub fn find(source: &Source, hash: u64, classes: Classes, control: &Control, now: u64) -> Banned {
-    if !settings::has_bans() || !bans::may_be(bans::hash_of_all_classes(source, hash, control), now) {
+    if !settings::has_bans() {
+        return Banned::No;
+    }
+    let group = Group(bans::group(source, hash, control).map_or(0, Word::load));
+    if !group.may_have_bans(now) {
         return Banned::No;
     }
     if settings::has_services() && is_banned_below(source, classes, now) {
         return Banned::Narrower;
     }
-    match bans::end(source, now) {
+    match bans::end_in(source, hash, group, now) {
         0 => Banned::No,
         end => Banned::Until(end),
     }

@@ -16,15 +16,15 @@ use crate::{Frame, Sources, per_second};
 
 /// Forged offenders, more than the table has places.
 const FORGED: u32 = 200_000;
-/// Packets of each of them.
-const EACH: u32 = 24;
+/// Packets of each of them at once, more than the burst.
+const EACH: u32 = 25;
 const BAN: u64 = 2 * SECOND;
 /// So many that most forged sources are alone in their cell. A source is not banned for its neighbours.
 const CELLS: u32 = 1 << 20;
 /// Offenders after the bans of the forged ones.
 const REAL: u32 = 1_000;
-/// Rounds of their packets, a hundredth of a second apart.
-const ROUNDS: u32 = 100;
+/// Rounds of their packets, a tenth of a second apart.
+const ROUNDS: u32 = 10;
 const BURST: u64 = 20;
 /// Sources that stay within their limit, before and after.
 const NEWCOMERS: u32 = 2_000;
@@ -40,9 +40,9 @@ pub(super) fn play() -> Row {
     stage.begin();
     (0..NEWCOMERS).for_each(|number| stage.send(number, 5));
     let mut real = stage.walker(&Frame::udp([192, 0, 2, 1], PORT), FORGED);
-    in_steps(10 * ROUNDS, |step| {
-        if step.is_multiple_of(10) {
-            forge(&mut real, Sources::Count(REAL), REAL);
+    in_steps(100 * ROUNDS, |step| {
+        if step.is_multiple_of(100) {
+            forge(&mut real, Sources::Count(REAL), REAL * EACH);
         }
     });
     // Each of them gets its burst, and one packet more (G1). Without a ban it would get a second's packets too.

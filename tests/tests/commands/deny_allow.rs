@@ -1,5 +1,6 @@
 //! `deny` and `allow`.
 
+use ratelimit_common::maps::control::FEATURE_BANS;
 use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox};
 use serde_json::json;
 
@@ -30,6 +31,27 @@ fn a_banned_source_is_listed_as_denied_and_its_ban_can_be_lifted() {
     assert_eq!(ratelimit.json("limit list")[1]["source"], "10.9.0.66");
     let line = ratelimit.fails("limit set default --ban 10m --parent /24=5/s");
     assert!(line.contains("--ban needs --packets or --bytes"), "{line}");
+    ratelimit.ok("detach --all");
+}
+
+/// The program looks for bans until none is in force.
+#[test]
+fn a_ban_outlasts_its_limit_until_it_is_lifted() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let has_bans = || crate::limit::features::features(&sandbox) & FEATURE_BANS != 0;
+    let banned = || ratelimit.json("status")["reasons"]["banned"]["packets"].clone();
+    ratelimit.ok("attach eth0 --packets 1/h --burst 3 --ban 10m");
+    Flood::of(Frame::udp([10, 9, 0, 66], 9)).sources(2).send(&sandbox, 20);
+    ratelimit.ok("limit set default --packets 1000/s");
+    Flood::of(Frame::udp([10, 9, 0, 66], 9)).sources(2).send(&sandbox, 10);
+    assert_eq!((banned(), has_bans()), (json!(10), true));
+    ratelimit.ok("deny del 10.9.0.66");
+    Flood::of(Frame::udp([10, 9, 0, 66], 9)).sources(2).send(&sandbox, 10);
+    assert_eq!((banned(), has_bans()), (json!(15), true));
+    ratelimit.ok("deny del 10.9.0.67");
+    Flood::of(Frame::udp([10, 9, 0, 66], 9)).sources(2).send(&sandbox, 10);
+    assert_eq!((banned(), has_bans()), (json!(15), false));
     ratelimit.ok("detach --all");
 }
 

@@ -27,43 +27,37 @@ pub static BANS: Array<BanSet, { names::BAN_SETS as usize }, ALIGNED> = Array::n
 #[btf_map]
 pub static BAN_FILTER: Array<Word, { names::BAN_GROUPS as usize }, ALIGNED> = Array::new();
 
-/// Returns whether a ban of a source in this group may be in force. `hash` is that of the source without a class.
+/// Returns the group of a source with this hash.
 #[inline(always)]
 #[must_use]
-pub fn may_be(hash: u64, now: u64) -> bool {
-    BAN_FILTER.get(ban::group(hash)).is_some_and(|group| Group(group.load()).may_have_bans(now))
-}
-
-/// Returns the hash of a source without its class.
-#[inline(always)]
-#[must_use]
-pub fn hash_of_all_classes(source: &Source, hash: u64, control: &Control) -> u64 {
-    if source.class == u16::from(ANY) { hash } else { source.of_class(ANY).hash(&control.seed) }
+pub fn group(source: &Source, hash: u64, control: &Control) -> Option<&'static Word> {
+    let is_any = source.class == u16::from(ANY);
+    BAN_FILTER.get(ban::group(if is_any { hash } else { source.of_class(ANY).hash(&control.seed) }))
 }
 
 /// Returns the time at which the ban of a source ends, in nanoseconds; 0 if none is in force.
 #[inline(always)]
 #[must_use]
 pub fn end(source: &Source, now: u64) -> u64 {
-    if settings::has_bans() { end_of_ban(source, now) } else { 0 }
+    let Some(control) = control::get().filter(|_| settings::has_bans()) else { return 0 };
+    let hash = source.hash(&control.seed);
+    group(source, hash, control).map_or(0, |group| end_in(source, hash, Group(group.load()), now))
+}
+
+/// Returns the same for a source with this hash and this group.
+#[inline(always)]
+#[must_use]
+pub fn end_in(source: &Source, hash: u64, group: Group, now: u64) -> u64 {
+    if group.may_have_bans(now) { end_of_ban(source, hash, u32::from(group.uses_second_sets()), now) } else { 0 }
 }
 
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn end_of_ban(source: *const Source, now: u64) -> u64 {
-    if !settings::has_bans() {
-        return 0;
-    }
-    let (Some(source), Some(control)) = (given(source), control::get()) else { return 0 };
-    let hash = source.hash(&control.seed);
-    let Some(group) = BAN_FILTER.get(ban::group(hash_of_all_classes(source, hash, control))) else { return 0 };
-    let group = Group(group.load());
-    if !group.may_have_bans(now) {
-        return 0;
-    }
+fn end_of_ban(source: *const Source, hash: u64, uses_second: u32, now: u64) -> u64 {
+    let Some(source) = given(source).filter(|_| settings::has_bans()) else { return 0 };
     let [first, second] = ban::sets(hash);
     let mut found = BANS.get(first).and_then(|set| set.find(source, hash, now));
-    if found.is_none() && group.uses_second_sets() {
+    if found.is_none() && uses_second != 0 {
         found = BANS.get(second).and_then(|set| set.find(source, hash, now));
     }
     found.map_or(0, |word| BanEnd(word.load()).expires())
@@ -98,7 +92,7 @@ fn insert_ban(source: *const Source, expires: u64, now: u64) -> u32 {
     if !has_place {
         return 0;
     }
-    let Some(group) = BAN_FILTER.get(ban::group(hash_of_all_classes(source, hash, control))) else { return 0 };
+    let Some(group) = group(source, hash, control) else { return 0 };
     // Without its group, no packet would find the ban. The source's next refusal tries again.
     let marked = exchange::<FEW_TRIES>(group, |seen| Group(seen).with(end, is_in_second, now).map(|group| group.0));
     u32::from(marked != Charge::Contended)

@@ -41,7 +41,8 @@ pub(super) fn change(
         spec.check(rule.target, ipv6_prefix)?;
         needed |= needs(rule.target, spec);
     }
-    let before = needs_before(&pinned.tables, change)?;
+    let lifted = if change.lifted.is_empty() { 0 } else { FEATURE_BANS };
+    let before = needs_before(&pinned.tables, change)? | lifted;
     look_at(pinned, needed)?;
     let outcome = batch::apply(Some(&pinned.pins), &mut pinned.tables, change, progress, check);
     spare(pinned, if outcome.is_err() { needed | before } else { before & !needed });
@@ -135,7 +136,7 @@ fn needed(pinned: &Pinned) -> Result<u32, Error> {
     let services = if Services::read(&pinned.tables)?.is_empty() { 0 } else { FEATURE_SERVICES };
     let costs = if costs::list(&pinned.tables)?.is_empty() { 0 } else { FEATURE_COSTS };
     let interfaces = if pinned.attachments.indices()?.len() > 1 { FEATURE_INTERFACES } else { 0 };
-    // Bans outlast the limits that set them.
+    // Bans outlast the limits that set them. If they end by time, the next such change notices.
     let now = host::now();
     let bans = if pinned.tables.bans()?.iter().any(|(_, ban)| now < ban.expires) { FEATURE_BANS } else { 0 };
     Ok(services | costs | interfaces | bans | policies::features(&pinned.tables)?)
