@@ -1,10 +1,7 @@
 //! Bans sources that exceed a limit whose policy asks for it. A ban ends by its time, without a packet.
 
 use ratelimit_common::{
-    buckets::bucket::Resolution,
-    identity::source::Source,
-    limits::policy::Policy,
-    maps::control::Control,
+    buckets::bucket::Resolution, identity::source::Source, limits::policy::Policy, maps::control::Control,
 };
 
 use crate::{

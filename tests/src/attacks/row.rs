@@ -115,9 +115,6 @@ mod tests {
     #[test]
     fn rows_become_lines_of_a_table() {
         let text = table(&[ROW]);
-        assert_eq!(
-            text.lines().last(),
-            Some("| Forged pings | default | 1,200,000 | 1,000 | any | 10,000 | 1 | 1 |")
-        );
+        assert_eq!(text.lines().last(), Some("| Forged pings | default | 1,200,000 | 1,000 | any | 10,000 | 1 | 1 |"));
     }
 }

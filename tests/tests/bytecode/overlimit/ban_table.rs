@@ -92,7 +92,12 @@ fn any_number_of_bans_fits_over_time(front: Front) {
         let expected: HashSet<_> =
             (0..CROWD).map(|number| Source::v4(Walker::source(round * CROWD + number).octets())).collect();
         let least = (expected.len() as f64 * share) as usize;
-        assert!(banned.len() >= least, "round {round}: {} are banned, {} are not", banned.len(), bans_failed(&bytecode));
+        assert!(
+            banned.len() >= least,
+            "round {round}: {} are banned, {} are not",
+            banned.len(),
+            bans_failed(&bytecode)
+        );
         assert_eq!(bans_failed(&bytecode), 0, "round {round}");
         assert!(banned.keys().all(|source| expected.contains(source)), "round {round}");
         assert!(banned.values().all(|ban| ban.policy == BANNED_ID && ban.expires == now + TEN_MINUTES));

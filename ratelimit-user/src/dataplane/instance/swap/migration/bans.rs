@@ -35,12 +35,7 @@ pub(super) fn are_needed(before: &Maps, known: &Maps) -> Result<bool, Error> {
 }
 
 /// Copies the bans of layout 12 that are in force. `place` returns the paths of the new maps.
-pub(super) fn copy(
-    old: &RawMap,
-    from: &Layout,
-    known: &Maps,
-    place: &dyn Fn(&str) -> PathBuf,
-) -> Result<(), Error> {
+pub(super) fn copy(old: &RawMap, from: &Layout, known: &Maps, place: &dyn Fn(&str) -> PathBuf) -> Result<(), Error> {
     // Other maps have the types of a source and a rule too.
     let Some((_, to)) = known.get(names::SOURCE_RULES) else { return Ok(()) };
     let open = |name: &str| MapData::from_pin(place(name)).tried("cannot open a new map");
