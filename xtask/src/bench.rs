@@ -23,6 +23,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         println!("setup: bench leaves out other limiters: {}", format!("{error:#}").replace('\n', "; "));
     }
     let arguments = [(args.quick, "--quick"), (args.algorithms, "--algorithms"), (args.record, "--record")];
-    let arguments: Vec<_> = arguments.iter().filter(|(is_on, _)| *is_on).map(|(_, name)| (*name).to_owned()).collect();
+    let arguments: Vec<_> = arguments.iter().filter(|(is_on, _)| *is_on).map(|(_, name)| *name).collect();
     release::run("bench", &arguments)
 }

@@ -17,5 +17,5 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let mut arguments = vec![args.packets.to_string()];
     arguments.extend(args.seed.map(|seed| seed.to_string()));
-    release::run("fuzz", &arguments)
+    release::run("fuzz", &arguments.iter().map(String::as_str).collect::<Vec<_>>())
 }

@@ -1,6 +1,5 @@
 //! The chores of the project, one file each.
 
-mod attacks;
 mod bench;
 mod fuzz;
 mod graph;
@@ -33,7 +32,11 @@ enum Task {
     /// Measure time per packet and throughput, beside other limiters (at most ten minutes, as root)
     Bench(bench::Args),
     /// Play the attacks of the tests and show what got through and who was hurt (half a minute, as root)
-    Attacks(attacks::Args),
+    Attacks {
+        /// Write the table of docs/floods.md
+        #[arg(long)]
+        record: bool,
+    },
     /// Compare the parser with another one on millions of random frames (as root)
     Fuzz(fuzz::Args),
     /// Check the documents, the format, the lints (kernel side too) and the documentation of the code
@@ -51,7 +54,7 @@ fn main() -> ExitCode {
         Task::Test(args) => test::run(&args),
         Task::Vm(args) => vm::run(&args),
         Task::Bench(args) => bench::run(&args),
-        Task::Attacks(args) => attacks::run(&args),
+        Task::Attacks { record } => release::run("attacks", if record { &["--record"] } else { &[] }),
         Task::Fuzz(args) => fuzz::run(&args),
         Task::Lint(args) => lint::run(&args, &accepts),
         Task::Size => size::run(),

@@ -11,7 +11,7 @@ use crate::{run, setup};
 /// # Errors
 ///
 /// Fails if the build fails, or the program cannot be started.
-pub(crate) fn run(name: &str, arguments: &[String]) -> Result<()> {
+pub(crate) fn run(name: &str, arguments: &[&str]) -> Result<()> {
     run::require_root(name)?;
     setup::run()?;
     let packages = ["--package", "ratelimit-user", "--package", "ratelimit-tests"];

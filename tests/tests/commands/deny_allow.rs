@@ -34,7 +34,7 @@ fn a_banned_source_is_listed_as_denied_and_its_ban_can_be_lifted() {
     ratelimit.ok("detach --all");
 }
 
-/// The program looks for bans until none is in force.
+/// The program looks for bans until none is in force. A resize keeps them.
 #[test]
 fn a_ban_outlasts_its_limit_until_it_is_lifted() {
     let sandbox = Sandbox::new();
@@ -44,6 +44,7 @@ fn a_ban_outlasts_its_limit_until_it_is_lifted() {
     ratelimit.ok("attach eth0 --packets 1/h --burst 3 --ban 10m");
     Flood::of(Frame::udp([10, 9, 0, 66], 9)).sources(2).send(&sandbox, 20);
     ratelimit.ok("limit set default --packets 1000/s");
+    ratelimit.ok("attach eth0 --cells 4096 --max-sources 5000");
     Flood::of(Frame::udp([10, 9, 0, 66], 9)).sources(2).send(&sandbox, 10);
     assert_eq!((banned(), has_bans()), (json!(10), true));
     ratelimit.ok("deny del 10.9.0.66");

@@ -119,10 +119,6 @@ fn every_problem_with_a_limit_is_named() {
             "1:1: [default]: ban cannot be used with over-limit shadow, which lets packets pass: omit one of the two options",
         ),
         (
-            "[settings]\nipv6-prefix = 16\n[default]\npackets = \"1/s\"\nban = \"1m\"",
-            "3:1: [default]: ban needs IPv6 sources of 32 bits or more, and this instance has /16 (attach ipv6-prefix)",
-        ),
-        (
             "[default]\nparent = \"all\"",
             "2:10: \"all\": expected SCOPE=RATE, such as /24=20k/s, interface=100MB/s or all=500k/s,1GB/s",
         ),

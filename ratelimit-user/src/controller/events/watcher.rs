@@ -199,7 +199,7 @@ fn changed(source: &Source, change: Change, services: &Services) -> What {
 /// Returns the sources that are banned now.
 fn bans(tables: &Tables) -> Result<HashSet<Source>, Error> {
     let now = host::now();
-    Ok(tables.bans()?.into_iter().filter(|(_, ban)| ban.expires > now).map(|(source, _)| source).collect())
+    Ok(tables.bans()?.all().into_iter().filter(|(_, ban)| ban.expires > now).map(|(source, _)| source).collect())
 }
 
 fn not_admitted(tables: &Tables) -> Result<u64, Error> {

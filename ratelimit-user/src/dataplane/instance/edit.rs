@@ -138,7 +138,7 @@ fn needed(pinned: &Pinned) -> Result<u32, Error> {
     let interfaces = if pinned.attachments.indices()?.len() > 1 { FEATURE_INTERFACES } else { 0 };
     // Bans outlast the limits that set them. If they end by time, the next such change notices.
     let now = host::now();
-    let bans = if pinned.tables.bans()?.iter().any(|(_, ban)| now < ban.expires) { FEATURE_BANS } else { 0 };
+    let bans = if pinned.tables.bans()?.all().iter().any(|(_, ban)| now < ban.expires) { FEATURE_BANS } else { 0 };
     Ok(services | costs | interfaces | bans | policies::features(&pinned.tables)?)
 }
 

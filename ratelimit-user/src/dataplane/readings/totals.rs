@@ -73,7 +73,7 @@ pub fn rules(tables: &Tables) -> Result<Rules, Error> {
         rules.sources += 1;
         add(&rule);
     })?;
-    let bans = tables.bans()?;
+    let bans = tables.bans()?.all();
     bans.iter().for_each(|(_, ban)| add(ban));
     rules.bans = bans.iter().filter(|(_, ban)| now < ban.expires).count() as u64;
     let prefixes = rule_maps::prefixes(tables)?;

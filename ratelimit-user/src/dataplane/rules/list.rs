@@ -51,7 +51,7 @@ pub struct Listed {
 pub fn ban(tables: &Tables, target: Target) -> Result<Option<Listed>, Error> {
     let Some(class) = Services::read(tables)?.class(target.service) else { return Ok(None) };
     let Sources::Prefix(prefix) = target.sources else { return Ok(None) };
-    match tables.ban(&prefix.source().of_class(class))? {
+    match tables.bans()?.get(&prefix.source().of_class(class)) {
         Some(ban) => listed(tables, target, &ban),
         None => Ok(None),
     }
@@ -98,7 +98,7 @@ pub fn list(tables: &Tables) -> Result<Vec<Listed>, Error> {
         Ok(())
     };
     for (source, rule) in
-        tables.bans()?.into_iter().chain(rule_maps::sources(tables)?).chain(rule_maps::prefixes(tables)?)
+        tables.bans()?.all().into_iter().chain(rule_maps::sources(tables)?).chain(rule_maps::prefixes(tables)?)
     {
         add(&source, &rule)?;
     }

@@ -139,9 +139,8 @@ pub(crate) fn forget_unused(tables: &mut Tables) -> Result<(), Error> {
     }
     // Another service may get the class later. It must not find the debt of this one.
     let is_stale = |source: &Source| unused.iter().any(|(_, class)| source.class.to_le_bytes().contains(class));
-    for (source, _) in tables.bans()?.into_iter().filter(|(source, _)| is_stale(source)) {
-        tables.lift_ban(&source)?;
-    }
+    let bans = tables.bans()?;
+    bans.all().iter().filter(|(source, _)| is_stale(source)).for_each(|(source, _)| bans.lift(source));
     let mut stale = Vec::new();
     bpf::each::<Source, Bucket>(IterableMap::map(tables.buckets.open()?).fd().as_fd(), |source, _| {
         stale.extend(Some(source).filter(is_stale));

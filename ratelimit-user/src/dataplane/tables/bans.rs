@@ -15,10 +15,10 @@ use ratelimit_common::{
     },
 };
 
-use crate::dataplane::{Error, sys::mmap_array::Mapped, tables::open::Tables};
+use crate::dataplane::{Error, sys::mmap_array::Mapped};
 
 /// The sets of bans, the filter in front of them, and the seed of their hash.
-pub(crate) struct Bans {
+pub struct Bans {
     sets: Mapped<BanSet>,
     groups: Mapped<u64>,
     seed: [u64; 4],
@@ -30,8 +30,9 @@ impl Bans {
         Ok(Self { sets: Mapped::to_write(sets)?, groups: Mapped::to_write(groups)?, seed })
     }
 
-    /// Returns each banned source once, whether its ban has ended or not.
-    fn all(&self) -> HashMap<Source, BanEnd> {
+    /// Returns all bans, ended or not, each source once. A place with an ended ban is free for another one.
+    #[must_use]
+    pub fn all(&self) -> Vec<(Source, Rule)> {
         let mut all = HashMap::new();
         for set in 0..self.sets.len() {
             for (end, source) in (0..PLACES).filter_map(|place| self.read(set, place)) {
@@ -42,16 +43,17 @@ impl Bans {
                 }
             }
         }
-        all
+        all.into_iter().map(|(source, end)| (source, ban::rule(&source, end.expires()))).collect()
     }
 
-    /// Returns the latest end of a source's bans.
-    fn get(&self, source: &Source) -> Option<BanEnd> {
-        self.of_source(source).map(|(_, end)| end).max_by_key(|end| end.expires())
+    /// Returns the ban of a source, ended or not.
+    #[must_use]
+    pub fn get(&self, source: &Source) -> Option<Rule> {
+        self.of_source(source).map(|(_, end)| end.expires()).max().map(|expires| ban::rule(source, expires))
     }
 
     /// Ends the ban of a source now. Its places are free.
-    fn lift(&self, source: &Source) {
+    pub(crate) fn lift(&self, source: &Source) {
         for (word, end) in self.of_source(source) {
             // If the program writes another source there, the exchange fails. If it prolongs the ban, it was refused
             // after the operator lifted the ban.
@@ -60,7 +62,7 @@ impl Bans {
     }
 
     /// Writes a ban at `now`, in nanoseconds. Returns whether there is a place. No program may write bans meanwhile.
-    pub(crate) fn insert(&self, source: &Source, expires: u64, now: u64) -> bool {
+    pub fn insert(&self, source: &Source, expires: u64, now: u64) -> bool {
         let hash = source.hash(&self.seed);
         let (end, sets) = (BanEnd::new(hash, expires), ban::sets(hash).map(|set| set as usize));
         let free = |set: usize| {
@@ -116,50 +118,5 @@ impl Bans {
         let entry = self.sets.place(set)?;
         // SAFETY: the word lies within the mapping, which lives as long as this, and all accesses are atomic.
         Some(unsafe { AtomicU64::from_ptr(&raw mut (*entry).ends[place]) })
-    }
-}
-
-impl Tables {
-    /// Returns all bans, ended or not. A place with an ended ban is free for another one.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Bpf`] if the kernel refuses.
-    pub fn bans(&self) -> Result<Vec<(Source, Rule)>, Error> {
-        let all = self.table_of_bans()?.all().into_iter();
-        Ok(all.map(|(source, end)| (source, ban::rule(&source, end.expires()))).collect())
-    }
-
-    /// Returns the ban of a source, ended or not.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Bpf`] if the kernel refuses.
-    pub fn ban(&self, source: &Source) -> Result<Option<Rule>, Error> {
-        Ok(self.table_of_bans()?.get(source).map(|end| ban::rule(source, end.expires())))
-    }
-
-    /// Ends the ban of a source now, if there is one.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Bpf`] if the kernel refuses.
-    pub fn lift_ban(&mut self, source: &Source) -> Result<(), Error> {
-        self.table_of_bans().map(|bans| bans.lift(source))
-    }
-
-    /// Writes bans at `now`, each with its end in nanoseconds. Returns how many have found a place. No program may write
-    /// bans meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Bpf`] if the kernel refuses.
-    pub fn insert_bans(&mut self, all: impl IntoIterator<Item = (Source, u64)>, now: u64) -> Result<usize, Error> {
-        let bans = self.table_of_bans()?;
-        Ok(all.into_iter().filter(|(source, expires)| bans.insert(source, *expires, now)).count())
-    }
-
-    fn table_of_bans(&self) -> Result<Bans, Error> {
-        Bans::of(self.bans.open()?.map(), self.ban_filter.open()?.map(), self.control()?.seed)
     }
 }

@@ -1,7 +1,7 @@
 //! The maps of an instance as typed handles, their layouts and their memory. What an entry means to an operator belongs
 //! in `rules` and `readings`.
 
-pub(crate) mod bans;
+pub mod bans;
 pub mod counters;
 pub mod kept_array;
 pub(crate) mod layout_check;

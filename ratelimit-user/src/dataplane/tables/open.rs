@@ -33,7 +33,7 @@ use crate::dataplane::{
     pins::listing::Listing,
     program::{control_init, settings::Settings},
     sys::raw::RawMap,
-    tables::{counters::Counters, kept_array::KeptArray, layout_check, origin::Origin, table::Table},
+    tables::{bans::Bans, counters::Counters, kept_array::KeptArray, layout_check, origin::Origin, table::Table},
 };
 
 /// Hash of this build's kernel object. Layouts that another build has checked are checked again.
@@ -261,6 +261,15 @@ impl Tables {
     /// [`Error::Bpf`] if the kernel refuses.
     pub fn shadow_counts(&self) -> Result<Vec<(Reason, Count)>, Error> {
         Ok(Reason::ALL.into_iter().zip(self.counters.all()?.shadow).collect())
+    }
+
+    /// Returns the table of bans.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] if the kernel refuses.
+    pub fn bans(&self) -> Result<Bans, Error> {
+        Bans::of(self.bans.open()?.map(), self.ban_filter.open()?.map(), self.control()?.seed)
     }
 
     /// Returns the most sources that can be tracked at a time.

@@ -49,9 +49,11 @@ pub(crate) fn host_rules(bytecode: &mut Bytecode, count: u32) -> Result<()> {
 }
 
 /// Bans one address in each of `count` IPv4 /16. None is a source of the traffic, but for some by chance.
-pub(crate) fn bans(bytecode: &mut Bytecode, count: u32) -> Result<()> {
-    let sources = (0..count).map(|number| (Source::v4((number << 16 | 1).to_be_bytes()), u64::MAX));
-    bytecode.tables.insert_bans(sources, host::now())?;
+pub(crate) fn bans(bytecode: &Bytecode, count: u32) -> Result<()> {
+    let (bans, now) = (bytecode.tables.bans()?, host::now());
+    for number in 0..count {
+        bans.insert(&Source::v4((number << 16 | 1).to_be_bytes()), u64::MAX, now);
+    }
     Ok(())
 }
 

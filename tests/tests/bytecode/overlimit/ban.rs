@@ -76,7 +76,7 @@ fn a_ban_survives_the_eviction_of_buckets_and_cells(front: Front) {
     exceed(bytecode, ADDRESS);
     bytecode.forget();
     assert_eq!(bytecode.reason(&frame(ADDRESS)), Reason::Banned);
-    let bans = bytecode.tables.bans().unwrap();
+    let bans = bytecode.tables.bans().unwrap().all();
     let [(source, Rule { policy: BANNED_ID, origin: BANNED, expires, .. })] = bans[..] else { panic!("{bans:?}") };
     assert_eq!((source, expires), (Source::v4(ADDRESS), SECOND + TEN_MINUTES));
     assert_eq!(ban_events(bytecode), 1);
@@ -98,7 +98,7 @@ fn lifting_a_ban_or_setting_a_rule_applies_to_the_next_packet(front: Front) {
             Reason::WithinLimit
         };
         assert_eq!(bytecode.reason(&frame(ADDRESS)), expected);
-        assert!(bytecode.tables.bans().unwrap().is_empty());
+        assert!(bytecode.tables.bans().unwrap().all().is_empty());
     }
 }
 
@@ -111,16 +111,16 @@ fn lifting_a_ban_keeps_the_rule_of_the_source(front: Front) {
     assert_eq!(bytecode.reason(&frame(ADDRESS)), Reason::Banned);
     batch::lift_ban(&mut bytecode.tables, target).unwrap();
     assert_eq!(bytecode.reason(&frame(ADDRESS)), Reason::WithinLimit);
-    assert!(bytecode.tables.bans().unwrap().is_empty());
+    assert!(bytecode.tables.bans().unwrap().all().is_empty());
     assert!(list::get(&bytecode.tables, target).unwrap().is_some(), "the limit was removed with the ban");
 }
 
 /// Another service can reuse its class later.
 fn a_ban_is_removed_with_the_last_rule_of_its_service(front: Front) {
     let (mut bytecode, _) = banned_from_dns(front);
-    assert_eq!(bytecode.tables.bans().unwrap().len(), 1);
+    assert_eq!(bytecode.tables.bans().unwrap().all().len(), 1);
     bytecode.delete("default udp/53");
-    assert!(bytecode.tables.bans().unwrap().is_empty());
+    assert!(bytecode.tables.bans().unwrap().all().is_empty());
 }
 
 fn a_ban_covers_only_the_service_of_its_limit(front: Front) {
@@ -146,7 +146,7 @@ fn a_source_is_never_banned_for_packets_of_its_cell_neighbour(front: Front) {
         let _ = bytecode.send(&frame(ADDRESS));
         assert_ne!(bytecode.reason(&frame(neighbour)), Reason::Banned, "round {round}");
     }
-    let bans: Vec<_> = bytecode.tables.bans().unwrap().into_iter().map(|(source, _)| source).collect();
+    let bans: Vec<_> = bytecode.tables.bans().unwrap().all().into_iter().map(|(source, _)| source).collect();
     assert_eq!(bans, [Source::v4(ADDRESS)]);
 }
 

@@ -49,7 +49,7 @@ fn is_banned(bytecode: &mut Bytecode, time: u64) -> bool {
 
 /// Returns when the ban of the source ends, if it has one.
 fn end(bytecode: &Bytecode) -> Option<u64> {
-    let bans = bytecode.tables.bans().unwrap();
+    let bans = bytecode.tables.bans().unwrap().all();
     bans.iter().find(|(source, _)| *source == Source::v4(ADDRESS)).map(|(_, ban)| ban.expires)
 }
 
@@ -63,7 +63,7 @@ fn the_fifth_drop_within_a_minute_bans_and_the_fourth_does_not(front: Front) {
         assert!(is_banned(bytecode, START + 2 * SECOND), "{}", algorithm.name());
         // Each source has its own drop count.
         assert_eq!(passed(bytecode, &frame(source(7)), 2 + AFTER - 1), 2, "{}", algorithm.name());
-        assert_eq!(bytecode.tables.bans().unwrap().len(), 1, "{}", algorithm.name());
+        assert_eq!(bytecode.tables.bans().unwrap().all().len(), 1, "{}", algorithm.name());
     }
 }
 

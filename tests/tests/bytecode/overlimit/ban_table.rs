@@ -55,7 +55,7 @@ fn exceed(bytecode: &Bytecode, address: [u8; 4]) {
 
 /// Returns the banned sources at this time.
 fn banned(bytecode: &Bytecode, now: u64) -> HashMap<Source, Rule> {
-    bytecode.tables.bans().unwrap().into_iter().filter(|(_, ban)| now < ban.expires).collect()
+    bytecode.tables.bans().unwrap().all().into_iter().filter(|(_, ban)| now < ban.expires).collect()
 }
 
 fn bans_failed(bytecode: &Bytecode) -> u64 {
@@ -63,8 +63,9 @@ fn bans_failed(bytecode: &Bytecode) -> u64 {
 }
 
 /// Bans other sources until `expires`. Returns how many have found a place.
-fn ban_others(bytecode: &mut Bytecode, others: impl Iterator<Item = Source>, expires: u64) -> usize {
-    bytecode.tables.insert_bans(others.map(|source| (source, expires)), SECOND).unwrap()
+fn ban_others(bytecode: &Bytecode, others: impl Iterator<Item = Source>, expires: u64) -> usize {
+    let bans = bytecode.tables.bans().unwrap();
+    others.filter(|source| bans.insert(source, expires, SECOND)).count()
 }
 
 /// Returns other sources without end.
@@ -128,25 +129,25 @@ fn a_ban_in_the_second_set_is_enforced_listed_and_lifted(front: Front) {
     let sets = |source: &Source| ban::sets(source.hash(&seed));
     let [first, second] = sets(&Source::v4(ADDRESS));
     let other = others().find(|source| sets(source)[0] == first && sets(source)[1] != second);
-    assert_eq!(ban_others(&mut bytecode, other.into_iter(), u64::MAX), 1);
+    assert_eq!(ban_others(&bytecode, other.into_iter(), u64::MAX), 1);
     exceed(&bytecode, ADDRESS);
     for seconds in [2, 599] {
         bytecode.set_time(SECOND + seconds * SECOND);
         assert_eq!(bytecode.reason(&frame(ADDRESS)), Reason::Banned, "{seconds} s");
     }
-    let ban = bytecode.tables.ban(&Source::v4(ADDRESS)).unwrap().unwrap();
+    let ban = bytecode.tables.bans().unwrap().get(&Source::v4(ADDRESS)).unwrap();
     assert_eq!(ban.expires, SECOND + TEN_MINUTES);
-    assert_eq!(bytecode.tables.bans().unwrap().len(), 2);
+    assert_eq!(bytecode.tables.bans().unwrap().all().len(), 2);
     batch::lift_ban(&mut bytecode.tables, "192.0.2.1".parse().unwrap()).unwrap();
     assert_eq!(bytecode.reason(&frame(ADDRESS)), Reason::WithinLimit);
-    assert_eq!(bytecode.tables.ban(&Source::v4(ADDRESS)).unwrap(), None);
+    assert_eq!(bytecode.tables.bans().unwrap().get(&Source::v4(ADDRESS)), None);
 }
 
 /// Without a place for a ban, the program counts that, and the limit still holds.
 fn with_no_place_for_a_ban_the_limit_holds_and_no_ban_gives_way(front: Front) {
     let mut bytecode = load(front);
     // Many more than there are places, so that every set is full.
-    let fitted = ban_others(&mut bytecode, others().take(4 * BANS_MAX as usize), SECOND + TEN_MINUTES);
+    let fitted = ban_others(&bytecode, others().take(4 * BANS_MAX as usize), SECOND + TEN_MINUTES);
     assert_eq!(fitted, BANS_MAX as usize);
     let before = banned(&bytecode, SECOND);
     assert_eq!(before.len(), fitted);
@@ -179,7 +180,7 @@ fn sources_that_two_cpus_ban_at_the_same_time_are_all_banned_and_listed_once(fro
             });
         }
     });
-    let all = bytecode.tables.bans().unwrap();
+    let all = bytecode.tables.bans().unwrap().all();
     let listed: HashSet<Source> = all.iter().map(|(source, _)| *source).collect();
     let expected: HashSet<Source> = (0..RACERS).map(|number| Source::v4(Walker::source(number).octets())).collect();
     assert_eq!((all.len(), bans_failed(&bytecode)), (listed.len(), 0));
@@ -204,7 +205,7 @@ fn a_ban_outlasts_the_default_of_its_service(front: Front) {
     }
     let services = Services::read(&bytecode.tables).unwrap();
     let classes = services.classes(Service::Port(Transport::Udp, 53));
-    let ban = bytecode.tables.bans().unwrap()[0].1;
+    let ban = bytecode.tables.bans().unwrap().all()[0].1;
     // The user side goes by the kernel's clock.
     if ratelimit::dataplane::sys::host::now() < ban.expires {
         let spec = resolve::of_address(&bytecode.tables, &"192.0.2.1".parse().unwrap(), classes).unwrap();

@@ -115,7 +115,7 @@ fn a_scrape_agrees_with_status() {
         ("ratelimit_rules{kind=\"deny\",origin=\"ban\"}", 0.0),
         ("ratelimit_table_entries{table=\"SOURCE_RULES\"}", 1.0),
         ("ratelimit_table_entries{table=\"PREFIX_RULES\"}", 2.0),
-        ("ratelimit_table_max_entries{table=\"BANS\"}", 32_768.0),
+        ("ratelimit_table_max_entries{table=\"BANS\"}", 65_536.0),
         ("ratelimit_shadow", 0.0),
     ] {
         assert_eq!(scrape[series], value, "{series}");

@@ -122,17 +122,16 @@ fn delete_rules(
 }
 
 /// Lifts the bans of the sources that the operator has named.
-fn lift_bans(tables: &mut Tables, plan: &Plan) -> Result<(), Error> {
+fn lift_bans(tables: &Tables, plan: &Plan) -> Result<(), Error> {
     let named = plan.sources.iter().chain(&plan.prefixes).map(|(source, _)| source);
     let mut named: HashSet<Source> =
         named.chain(plan.deleted.iter().map(|(source, _)| source)).chain(&plan.lifted).copied().collect();
+    let bans = tables.bans()?;
     if named.len() > FEW {
-        let banned: HashSet<Source> = tables.bans()?.into_iter().map(|(source, _)| source).collect();
+        let banned: HashSet<Source> = bans.all().into_iter().map(|(source, _)| source).collect();
         named.retain(|source| banned.contains(source));
     }
-    for source in &named {
-        tables.lift_ban(source)?;
-    }
+    named.iter().for_each(|source| bans.lift(source));
     Ok(())
 }
 

@@ -2,18 +2,23 @@
 
 use std::path::PathBuf;
 
-use aya::maps::MapData;
+use aya::maps::{MapData, MapType};
 use ratelimit_common::{
     identity::source::Source, limits::policy::Policy, maps::control::Control, maps::names, rules::rule::Rule,
 };
 
-use super::{Maps, from_bytes, is_hash, layout::Layout, read};
+use super::layout::{Layout, Maps, from_bytes, read};
 use crate::dataplane::{
     Error,
     error::Tried as _,
     sys::{host, raw::RawMap},
     tables::bans::Bans,
 };
+
+/// Returns whether a map of bans is that of layout 12.
+pub(super) fn are_of_layout_12(bans: &RawMap) -> bool {
+    bans.is_one_of(&[MapType::Hash])
+}
 
 /// Returns whether a policy of the running instance bans sources, or there are bans of layout 12.
 pub(super) fn are_needed(before: &Maps, known: &Maps) -> Result<bool, Error> {
@@ -25,7 +30,7 @@ pub(super) fn are_needed(before: &Maps, known: &Maps) -> Result<bool, Error> {
             Ok(())
         })?;
     }
-    if let Some((old, _)) = before.get(names::BANS).filter(|(old, _)| is_hash(old)) {
+    if let Some((old, _)) = before.get(names::BANS).filter(|(old, _)| are_of_layout_12(old)) {
         old.each(|_, _| {
             are_needed = true;
             Ok(())

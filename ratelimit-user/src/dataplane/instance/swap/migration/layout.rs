@@ -1,10 +1,17 @@
 //! The layout of a map, and the conversion of its entries to another layout.
 
+use std::collections::HashMap;
+
+use aya::Pod;
+
 use crate::dataplane::{
     Error,
     instance::swap::migration::fields::{self, Field},
     sys::raw::RawMap,
 };
+
+/// Maps with their layouts, by the names of this build.
+pub(crate) type Maps = HashMap<&'static str, (RawMap, Layout)>;
 
 /// The layout of a map. Maps of equal layouts are interchangeable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,4 +58,18 @@ impl Layout {
         };
         value.chunks(from.sizes[1].next_multiple_of(8)).flat_map(padded).collect()
     }
+}
+
+/// Returns the first entry of an array.
+pub(crate) fn read<T: Pod>(map: &RawMap) -> Result<T, Error> {
+    from_bytes(&map.get(&0u32.to_ne_bytes())?.unwrap_or_default())
+}
+
+/// Returns the value with these bytes.
+pub(crate) fn from_bytes<T: Pod>(bytes: &[u8]) -> Result<T, Error> {
+    if bytes.len() != size_of::<T>() {
+        return Err(Error::Bpf { what: "cannot read a map", detail: "an entry of another size".to_owned() });
+    }
+    // SAFETY: there are as many bytes, and any bytes are a valid `Pod`.
+    Ok(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }

@@ -36,7 +36,7 @@ use crate::dataplane::{
     },
     sys::raw::RawMap,
 };
-use layout::Layout;
+use layout::{Layout, Maps, from_bytes, read};
 
 /// Maps that packets change while they are copied, and so come last.
 const LAST: [&str; 6] =
@@ -65,9 +65,6 @@ pub(crate) fn migrate(pins: &Path, attachments: &Attachments) -> Result<(), Erro
     stage.put_in_force(attachments)?;
     forget_others(pins)
 }
-
-/// Maps with their layouts, by the names of this build.
-type Maps = HashMap<&'static str, (RawMap, Layout)>;
 
 /// Returns the maps that are pinned in a folder.
 fn layouts(folder: &Path) -> Result<Maps, Error> {
@@ -108,7 +105,7 @@ fn prepare(pins: &Path, stage: &Stage<'_>, before: &Maps, known: &Maps) -> Resul
     for name in others.chain(LAST).filter(|name| !stays(name)) {
         if let (Some((old, from)), Some(to)) = (before.get(name), requested(name)) {
             match name {
-                names::BANS if is_hash(old) => bans::copy(old, from, known, &place)?,
+                names::BANS if bans::are_of_layout_12(old) => bans::copy(old, from, known, &place)?,
                 _ => copy(name, (old, from), (&RawMap::from_pin(&stage.path(name))?, &to))?,
             }
         }
@@ -177,24 +174,8 @@ fn number(key: &[u8]) -> u32 {
     key.try_into().map_or(u32::MAX, u32::from_ne_bytes)
 }
 
-fn is_hash(map: &RawMap) -> bool {
-    map.is_one_of(&[MapType::Hash])
-}
-
 fn is_array(map: &RawMap) -> bool {
     map.is_one_of(&[MapType::Array, MapType::PerCpuArray])
-}
-
-fn read<T: Pod>(map: &RawMap) -> Result<T, Error> {
-    from_bytes(&map.get(&0u32.to_ne_bytes())?.unwrap_or_default())
-}
-
-fn from_bytes<T: Pod>(bytes: &[u8]) -> Result<T, Error> {
-    if bytes.len() != size_of::<T>() {
-        return Err(Error::Bpf { what: "cannot read a map", detail: "an entry of another size".to_owned() });
-    }
-    // SAFETY: there are as many bytes, and any bytes are a valid `Pod`.
-    Ok(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
 
 fn bytes<T: Pod>(value: &T) -> &[u8] {
