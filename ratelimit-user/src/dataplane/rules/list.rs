@@ -51,7 +51,7 @@ pub struct Listed {
 pub fn ban(tables: &Tables, target: Target) -> Result<Option<Listed>, Error> {
     let Some(class) = Services::read(tables)?.class(target.service) else { return Ok(None) };
     let Sources::Prefix(prefix) = target.sources else { return Ok(None) };
-    match tables.bans()?.get(&prefix.source().of_class(class)) {
+    match tables.ban(&prefix.source().of_class(class))? {
         Some(ban) => listed(tables, target, &ban),
         None => Ok(None),
     }

@@ -30,7 +30,7 @@ impl Rules for Maps<'_> {
     type Error = Error;
 
     fn ban(&self, source: &Source) -> Result<Option<Rule>, Error> {
-        Ok(self.0.bans()?.get(source))
+        self.0.ban(source)
     }
 
     fn source_rule(&self, source: &Source) -> Result<Option<Rule>, Error> {

@@ -6,7 +6,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering, fence},
 };
 
-use aya::maps::{IterableMap as _, MapData};
+use aya::maps::{Array, MapData};
 use ratelimit_common::{
     identity::{class::ANY, source::Source},
     rules::{
@@ -15,7 +15,7 @@ use ratelimit_common::{
     },
 };
 
-use crate::dataplane::{Error, sys::mmap_array::Mapped};
+use crate::dataplane::{Error, error::Tried as _, sys::mmap_array::Mapped};
 
 /// The sets of bans, the filter in front of them, and the seed of their hash.
 pub struct Bans {
@@ -44,12 +44,6 @@ impl Bans {
             }
         }
         all.into_iter().map(|(source, end)| (source, ban::rule(&source, end.expires()))).collect()
-    }
-
-    /// Returns the ban of a source, ended or not.
-    #[must_use]
-    pub fn get(&self, source: &Source) -> Option<Rule> {
-        self.of_source(source).map(|(_, end)| end.expires()).max().map(|expires| ban::rule(source, expires))
     }
 
     /// Ends the ban of a source now. Its places are free.
@@ -119,4 +113,16 @@ impl Bans {
         // SAFETY: the word lies within the mapping, which lives as long as this, and all accesses are atomic.
         Some(unsafe { AtomicU64::from_ptr(&raw mut (*entry).ends[place]) })
     }
+}
+
+/// Returns the ban of a source, ended or not.
+pub(crate) fn of_source(map: &Array<MapData, BanSet>, source: &Source, seed: &[u64; 4]) -> Result<Option<Rule>, Error> {
+    let mut latest = None;
+    for set in ban::sets(source.hash(seed)) {
+        let set = map.get(&set, 0).tried("cannot read a ban")?;
+        let places = set.ends.iter().zip(&set.sources).filter(|(_, found)| *found == source);
+        let ends = places.map(|(end, _)| BanEnd(*end)).filter(|end| end.has_source()).map(BanEnd::expires);
+        latest = latest.max(ends.max());
+    }
+    Ok(latest.map(|expires| ban::rule(source, expires)))
 }

@@ -33,7 +33,14 @@ use crate::dataplane::{
     pins::listing::Listing,
     program::{control_init, settings::Settings},
     sys::raw::RawMap,
-    tables::{bans::Bans, counters::Counters, kept_array::KeptArray, layout_check, origin::Origin, table::Table},
+    tables::{
+        bans::{self, Bans},
+        counters::Counters,
+        kept_array::KeptArray,
+        layout_check,
+        origin::Origin,
+        table::Table,
+    },
 };
 
 /// Hash of this build's kernel object. Layouts that another build has checked are checked again.
@@ -270,6 +277,15 @@ impl Tables {
     /// [`Error::Bpf`] if the kernel refuses.
     pub fn bans(&self) -> Result<Bans, Error> {
         Bans::of(self.bans.open()?.map(), self.ban_filter.open()?.map(), self.control()?.seed)
+    }
+
+    /// Returns the ban of a source, ended or not.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] if the kernel refuses.
+    pub fn ban(&self, source: &Source) -> Result<Option<Rule>, Error> {
+        bans::of_source(self.bans.open()?, source, &self.control()?.seed)
     }
 
     /// Returns the most sources that can be tracked at a time.

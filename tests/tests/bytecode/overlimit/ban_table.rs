@@ -135,12 +135,12 @@ fn a_ban_in_the_second_set_is_enforced_listed_and_lifted(front: Front) {
         bytecode.set_time(SECOND + seconds * SECOND);
         assert_eq!(bytecode.reason(&frame(ADDRESS)), Reason::Banned, "{seconds} s");
     }
-    let ban = bytecode.tables.bans().unwrap().get(&Source::v4(ADDRESS)).unwrap();
+    let ban = bytecode.tables.ban(&Source::v4(ADDRESS)).unwrap().unwrap();
     assert_eq!(ban.expires, SECOND + TEN_MINUTES);
     assert_eq!(bytecode.tables.bans().unwrap().all().len(), 2);
     batch::lift_ban(&mut bytecode.tables, "192.0.2.1".parse().unwrap()).unwrap();
     assert_eq!(bytecode.reason(&frame(ADDRESS)), Reason::WithinLimit);
-    assert_eq!(bytecode.tables.bans().unwrap().get(&Source::v4(ADDRESS)), None);
+    assert_eq!(bytecode.tables.ban(&Source::v4(ADDRESS)).unwrap(), None);
 }
 
 /// Without a place for a ban, the program counts that, and the limit still holds.
