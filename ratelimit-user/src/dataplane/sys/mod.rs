@@ -8,5 +8,5 @@ pub mod kernel_log;
 pub(crate) mod link_events;
 pub mod mmap_array;
 pub(crate) mod raw;
-pub(crate) mod rcu;
+pub mod rcu;
 pub mod xdp_features;
