@@ -1,0 +1,282 @@
+//! Failures of the data plane. Every message says what to do next. It is the lowest room: it imports no other, and how
+//! a failure is found does not belong here.
+
+mod context;
+
+use std::{io, path::PathBuf};
+
+use ratelimit_common::limits::limit_error::LimitError;
+
+pub(crate) use self::context::{Tried, at};
+
+/// A failure of the data plane.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The kernel is older than the oldest supported one.
+    #[error("kernel {found} is too old: ratelimit needs Linux 5.15 or newer")]
+    Kernel {
+        /// The running release.
+        found: String,
+    },
+    /// A capability is missing.
+    #[error("missing privilege {0}: run as root, or give the process CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON")]
+    Privilege(&'static str),
+    /// The folder of the pins is not on a BPF file system.
+    #[error("{} is not on a BPF file system, where programs and maps are kept: {advice}", .path.display())]
+    NoBpffs {
+        /// The folder of the pins.
+        path: PathBuf,
+        /// What to do.
+        advice: String,
+    },
+    /// A folder that can never hold pins.
+    #[error("--pins {}: give a folder right below a BPF file system by its full path, such as /sys/fs/bpf/ratelimit", .0.display())]
+    PinsFolder(PathBuf),
+    /// The pins belong to another user.
+    #[error("{}: permission denied: only root can read the pins: run as root", .0.display())]
+    NotOwner(PathBuf),
+    /// Another user owns the folder of the pins, a folder above it, or something in it.
+    #[error(
+        "{path} belongs to user {owner}, who could change the limits: remove it, or give it to root with `chown -h root {path}`", path = .path.display()
+    )]
+    Foreign {
+        /// The folder, link or pin.
+        path: PathBuf,
+        /// The user's id.
+        owner: u32,
+    },
+    /// Users other than the owner can write to the folder of the pins, or to a folder above it.
+    #[error("other users can write to {path}, and so change the limits: prevent that with `chmod go-w {path}`", path = .0.display())]
+    Writable(PathBuf),
+    /// Another process has the lock of the instance.
+    #[error(
+        "{} is locked by {holder}, still after {seconds} seconds: wait until it ends, or end it, then try again", .path.display()
+    )]
+    Locked {
+        /// The folder of the pins.
+        path: PathBuf,
+        /// How long this process has waited.
+        seconds: u64,
+        /// The process that has the lock, in words.
+        holder: String,
+    },
+    /// An attach was killed, or the program's pin was removed.
+    #[error(
+        "the pinned program is missing, as after an attach that was killed: run `ratelimit attach IFACE` again, or `ratelimit detach --all` if that fails"
+    )]
+    Interrupted,
+    /// There is no instance.
+    #[error("ratelimit is not attached: run `ratelimit attach IFACE` first")]
+    NotAttached,
+    /// The pins belong to a build with other map layouts.
+    #[error("the maps in {} are of another version ({detail}): run `ratelimit upgrade`, which converts them with all rules and without a gap", .path.display())]
+    OtherAbi {
+        /// The folder of the pins.
+        path: PathBuf,
+        /// What differs.
+        detail: String,
+    },
+    /// The kernel shows types by number only to processes with CAP_SYS_ADMIN.
+    #[error("the maps are of another version, and reading them needs CAP_SYS_ADMIN: run `ratelimit upgrade` as root")]
+    ForeignTypes,
+    /// The pinned maps have other layouts than this version has created.
+    #[error("the maps in {} do not have the layout of this version ({detail}): run `ratelimit detach --all`, which removes them with all rules, then attach again", .path.display())]
+    Damaged {
+        /// The folder of the pins.
+        path: PathBuf,
+        /// What differs.
+        detail: String,
+    },
+    /// The interface does not exist.
+    #[error("no interface {name:?}: this network namespace has {known}")]
+    UnknownInterface {
+        /// The name that was given.
+        name: String,
+        /// The existing names.
+        known: String,
+    },
+    /// The driver has no native XDP.
+    #[error(
+        "{name}: its driver does not support native XDP: try --mode generic (works everywhere, slower) or --mode auto"
+    )]
+    NoNativeXdp {
+        /// The interface.
+        name: String,
+    },
+    /// The interface carries another XDP program.
+    #[error("{name} already has the XDP program {program:?} (id {id}): remove it, or replace it with --replace")]
+    Taken {
+        /// The interface.
+        name: String,
+        /// Name of the program.
+        program: String,
+        /// Id of the program.
+        id: u32,
+    },
+    /// Another program was attached between the check and the attach.
+    #[error("{name} has another XDP program by now: try again to see which")]
+    TakenMeanwhile {
+        /// The interface.
+        name: String,
+    },
+    /// Our program runs in another mode than requested.
+    #[error(
+        "{name} has ratelimit in {running} mode: `ratelimit detach {name}` first to change that; the rules are kept"
+    )]
+    OtherMode {
+        /// The interface.
+        name: String,
+        /// The running mode.
+        running: &'static str,
+    },
+    /// The kernel refused the program on this interface.
+    #[error("{name}: the kernel refused to attach: {cause}")]
+    Attach {
+        /// The interface.
+        name: String,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+    /// Frames of the interface's MTU need several buffers, and the kernel or the driver does not support them for XDP.
+    #[error(
+        "{name}: its MTU of {mtu} is too large for native XDP {place}: `ip link set {name} mtu 1500`, or --mode generic ({cause})"
+    )]
+    Mtu {
+        /// The interface.
+        name: String,
+        /// Its MTU.
+        mtu: u32,
+        /// Whether the kernel or the driver lacks them.
+        place: &'static str,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+    /// The interface does not carry our program.
+    #[error("ratelimit is not attached to {name}: `ratelimit status` lists where it is")]
+    NotAttachedTo {
+        /// The interface.
+        name: String,
+    },
+    /// A running instance was created with another setting.
+    #[error("the running instance has {running}, not {requested}: `ratelimit detach --all` first, then attach again")]
+    Setting {
+        /// Its setting.
+        running: String,
+        /// The requested setting.
+        requested: String,
+    },
+    /// A limit of unknown sources needs cells, which remember known sources.
+    #[error(
+        "the running instance has no cells, which --unknown needs: `ratelimit detach --all` first, then attach without --front off"
+    )]
+    NoCells,
+    /// Two interfaces with a capacity need the same place.
+    #[error(
+        "interface {index} cannot have a capacity beside interface {other}: their indices differ by a multiple of 256. Take the other one's with --capacity off, or delete and make one of both interfaces again"
+    )]
+    SamePlace {
+        /// Index of the interface.
+        index: u32,
+        /// Index of the other.
+        other: u32,
+    },
+    /// An elastic limit needs an interface with a capacity.
+    #[error(
+        "no interface has a capacity, which --throttle elastic goes by: `ratelimit attach IFACE --capacity RATE` first"
+    )]
+    NoCapacity,
+    /// Another daemon has the lock of the instance.
+    #[error("another daemon keeps a file in force in {}: end {holder} first, limits stay in force meanwhile", .path.display())]
+    SecondDaemon {
+        /// The folder of the pins.
+        path: PathBuf,
+        /// That daemon, in words.
+        holder: String,
+    },
+    /// An impossible limit.
+    #[error(transparent)]
+    Limit(#[from] LimitError),
+    /// Rules use the policies in all slots.
+    #[error("{0} different limits are in use, the maximum: reuse one of them, or delete rules")]
+    TooManyPolicies(u32),
+    /// Rules use all classes of services.
+    #[error("{0} services have rules, the maximum: delete the rules of one first")]
+    TooManyServices(usize),
+    /// Too many parents.
+    #[error("{family} sources would have more than {most} parents, the maximum: omit one --parent")]
+    TooManyParents {
+        /// The family.
+        family: &'static str,
+        /// The most.
+        most: usize,
+    },
+    /// A parent that is no wider than a source.
+    #[error(
+        "--parent /{bits} is no wider than a source, which has {whole} bits (in a default, up to 32 bits mean IPv4: for all of IPv6, set the limit of ::/0)"
+    )]
+    NarrowParent {
+        /// Bits of the parent.
+        bits: u8,
+        /// Bits of a source.
+        whole: u8,
+    },
+    /// A ban of sources that are wider than a bit of the filter of rules.
+    #[error("--ban needs IPv6 sources of 32 bits or more, and this instance has /{0} (attach --ipv6-prefix)")]
+    WideBan(u8),
+    /// Two parents with the same scope.
+    #[error("two parents have the same scope: give both rates in one, as in --parent all=500k/s,1GB/s")]
+    SameParent,
+    /// A change would block an SSH session.
+    #[error("{session}, which would be {fate}: {way_out}")]
+    ShutOut {
+        /// The session and its address.
+        session: String,
+        /// Its new limit.
+        fate: String,
+        /// The option that overrides this.
+        way_out: String,
+    },
+    /// Some pins were not moved into place. The next command does so.
+    #[error("the change is in force, but its pins are not in place yet ({cause}): the next command completes it")]
+    Unfinished {
+        /// The failure.
+        cause: Box<Error>,
+    },
+    /// Existing rules deny an SSH session.
+    #[error(
+        "an SSH session comes from {peer}, which the rules that were kept deny: `ratelimit deny list` shows them, `{option}` attaches all the same"
+    )]
+    SessionDenied {
+        /// Its address.
+        peer: String,
+        /// The option that overrides this.
+        option: &'static str,
+    },
+    /// A rule map is full.
+    #[error("the table of {kind} rules is full ({most}): delete some first")]
+    TooManyRules {
+        /// Sources or prefixes.
+        kind: &'static str,
+        /// Its size.
+        most: u32,
+    },
+    /// A file operation failed.
+    #[error("{}: {cause}", .path.display())]
+    Path {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        cause: io::Error,
+    },
+    /// Netlink failed.
+    #[error("the kernel's interface service (rtnetlink): {0}")]
+    Netlink(String),
+    /// Another BPF operation failed.
+    #[error("{what}: {detail}")]
+    Bpf {
+        /// The attempted operation.
+        what: &'static str,
+        /// The whole chain of causes.
+        detail: String,
+    },
+}
