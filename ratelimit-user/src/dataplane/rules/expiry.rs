@@ -1,11 +1,13 @@
 //! Removes expired rules.
 
+use std::collections::HashSet;
+
 use ratelimit_common::rules::rule::{NEVER, Rule};
 
 use crate::dataplane::{
     Error,
     error::Tried as _,
-    rules::{filter, rule_key, services},
+    rules::{filter, largest_debt, rule_key, services},
     sys::host,
     tables::{open::Tables, rule_maps},
 };
@@ -28,10 +30,15 @@ pub(crate) fn clear(tables: &mut Tables) -> Result<(), Error> {
 /// Services without rules keep their classes, because the caller may be about to write a rule for one.
 pub(crate) fn remove(tables: &mut Tables) -> Result<(), Error> {
     let now = host::now();
-    let mut next = NEVER;
+    let (mut next, mut gone) = (NEVER, HashSet::new());
     let mut ended = |rule: &Rule| {
-        next = if rule.expires > now { next.min(rule.expires) } else { next };
-        rule.expires <= now
+        let is_over = rule.expires <= now;
+        if is_over {
+            gone.insert(rule.policy);
+        } else {
+            next = next.min(rule.expires);
+        }
+        is_over
     };
     for (source, _) in rule_maps::sources(tables)?.into_iter().filter(|(_, rule)| ended(rule)) {
         tables.source_rules.open_mut()?.remove(&source).tried("cannot delete a rule")?;
@@ -39,6 +46,7 @@ pub(crate) fn remove(tables: &mut Tables) -> Result<(), Error> {
     for (prefix, _) in rule_maps::prefixes(tables)?.into_iter().filter(|(_, rule)| ended(rule)) {
         tables.prefix_rules.open_mut()?.remove(&rule_maps::prefix_key(&prefix)).tried("cannot delete a rule")?;
     }
+    largest_debt::renew_without(tables, &gone)?;
     let mut control = tables.control()?;
     control.clear_after = if next == NEVER { 0 } else { next.max(now + INTERVAL) };
     tables.set_control(&control)?;
