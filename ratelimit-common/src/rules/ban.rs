@@ -89,11 +89,12 @@ impl BanEnd {
         self.0 >> HASH_BITS << STEP_BITS
     }
 
-    /// Returns this word if the ban ends later than in the other one.
+    /// Returns this word if the ban ends later than in the other one, which may have the same source.
     #[inline(always)]
     #[must_use]
     pub const fn if_later_than(self, other: u64) -> Option<u64> {
-        if self.0 >> HASH_BITS > other >> HASH_BITS { Some(self.0) } else { None }
+        let is_of_other_source = (self.0 ^ other) & HASH_MASK != 0;
+        if is_of_other_source || self.0 >> HASH_BITS <= other >> HASH_BITS { None } else { Some(self.0) }
     }
 }
 
@@ -210,8 +211,10 @@ mod tests {
     }
 
     #[test]
-    fn a_later_end_replaces_an_earlier_one_only() {
+    fn a_later_end_replaces_only_an_earlier_one_of_its_source() {
         let [early, late] = [10, 20].map(|seconds| BanEnd::new(7, seconds * SECOND));
         assert_eq!((late.if_later_than(early.0), early.if_later_than(late.0)), (Some(late.0), None));
+        let other = BanEnd::new(u64::MAX, 10 * SECOND);
+        assert_eq!(late.if_later_than(other.0), None);
     }
 }

@@ -1,36 +1,51 @@
-//! Attacks on the product, played live: each function plays one and returns what got through and who was hurt.
+//! Attacks on the product, played live: the product's own commands, real packets, and the kernel's clock. Each function
+//! plays one attack and returns what got through and who was hurt.
 //!
-//! A new attack is a file here with a function that returns a [`Row`], and a line in [`ALL`]. The network test `attacks`
-//! then asserts its bound, and `cargo xtask attacks --record` writes its row into docs/floods.md.
+//! A new attack is a function in a file of [`floods`] or [`frames`] that returns a [`Row`], a line in [`ALL`], and its
+//! name in the network test `attacks`. That test asserts the bound. `cargo xtask attacks --record` writes the row into
+//! docs/floods.md.
 
-mod ban_table;
-mod contention;
-mod known_sources;
-mod new_sources;
-mod parents;
-mod raw_ip;
+mod floods;
+mod frames;
 mod row;
-mod slow_limit;
 mod stage;
+
+use self::{
+    floods::{ban_table, contention, customer, known_sources, new_sources, parents, slow_limit},
+    frames::{answers, disguises, fragments, link_discovery, malformed, raw_ip},
+};
 
 pub use self::row::{Row, table};
 
 /// One attack.
+#[derive(Clone, Copy)]
 pub struct Attack {
     /// Name of its test.
     pub name: &'static str,
-    /// Plays it for at most some seconds. Needs root.
+    /// Plays it for at most some seconds. Needs root, and the product's binary.
     pub play: fn() -> Row,
 }
 
 /// All attacks, in the order of the table.
-pub const ALL: [Attack; 8] = [
-    Attack { name: "new_sources", play: new_sources::play },
-    Attack { name: "new_sources_with_unknown_limited", play: new_sources::play_with_unknown_limited },
-    Attack { name: "known_sources", play: known_sources::play },
-    Attack { name: "slow_limit", play: slow_limit::play },
-    Attack { name: "ban_table", play: ban_table::play },
-    Attack { name: "parents", play: parents::play },
-    Attack { name: "contention", play: contention::play },
-    Attack { name: "raw_ip", play: raw_ip::play },
+pub const ALL: [Attack; 16] = [
+    attack("new_sources", new_sources::play),
+    attack("new_sources_with_unknown_limited", new_sources::play_with_unknown_limited),
+    attack("known_sources", known_sources::play),
+    attack("slow_limit", slow_limit::play),
+    attack("customer", customer::play),
+    attack("customer_with_a_parent", customer::play_with_a_parent),
+    attack("spent_budget_below_a_parent", parents::spend_the_budget),
+    attack("recycled_bucket_below_a_parent", parents::recycle_the_bucket),
+    attack("ban_table", ban_table::play),
+    attack("contention", contention::play),
+    attack("answers", answers::play),
+    attack("link_discovery", link_discovery::play),
+    attack("malformed", malformed::play),
+    attack("fragments", fragments::play),
+    attack("disguises", disguises::play),
+    attack("raw_ip", raw_ip::play),
 ];
+
+const fn attack(name: &'static str, play: fn() -> Row) -> Attack {
+    Attack { name, play }
+}

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 pub struct Row {
     /// What the attacker does.
     pub attack: &'static str,
-    /// The options of the limiter.
+    /// The options of `attach`, and commands behind it.
     pub setup: &'static str,
     /// The packets of the attacker.
     pub forged: Packets,
@@ -29,6 +29,15 @@ pub struct Packets {
 }
 
 impl Packets {
+    /// Returns the packets since an earlier count.
+    pub(super) fn since(self, earlier: Self) -> Self {
+        Self { offered: self.offered - earlier.offered, passed: self.passed - earlier.passed }
+    }
+
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self { offered: self.offered + other.offered, passed: self.passed + other.passed }
+    }
+
     /// Returns the packets that were dropped.
     #[must_use]
     pub fn lost(self) -> u64 {
@@ -51,7 +60,7 @@ impl Row {
     fn cells(&self) -> [String; 8] {
         let Self { attack, setup, forged, may_pass, honest, may_lose } = self;
         let number = |number: u64| grouped(number);
-        let setup = if setup.is_empty() { "default".to_owned() } else { format!("`{setup}`") };
+        let setup = setup.split("; ").map(|command| format!("`{command}`")).collect::<Vec<_>>().join("; ");
         [
             (*attack).to_owned(),
             setup,
@@ -96,7 +105,7 @@ mod tests {
 
     const ROW: Row = Row {
         attack: "Forged pings",
-        setup: "",
+        setup: "--packets 1/s; deny add ::/0",
         forged: Packets { offered: 1_200_000, passed: 1_000 },
         may_pass: None,
         honest: Packets { offered: 10_000, passed: 9_999 },
@@ -115,6 +124,9 @@ mod tests {
     #[test]
     fn rows_become_lines_of_a_table() {
         let text = table(&[ROW]);
-        assert_eq!(text.lines().last(), Some("| Forged pings | default | 1,200,000 | 1,000 | any | 10,000 | 1 | 1 |"));
+        assert_eq!(
+            text.lines().last(),
+            Some("| Forged pings | `--packets 1/s`; `deny add ::/0` | 1,200,000 | 1,000 | any | 10,000 | 1 | 1 |")
+        );
     }
 }

@@ -12,31 +12,42 @@ use crate::{MAC, Namespace, PEER_IPV4, PEER_IPV6, PEER_LINK, VICTIM_IPV4, VICTIM
 
 /// Connects both namespaces by a veth pair with addresses.
 pub(crate) fn connect(victim: &Namespace, peer: &Namespace) {
-    // With a receive queue per CPU, every sender drains its own packets, and the wire loses none.
-    let cpus = thread::available_parallelism().map_or(1, NonZero::get);
-    let queues = format!("numtxqueues {cpus} numrxqueues {cpus}");
-    ip(victim, &format!("link add {VICTIM_LINK} {queues} type veth peer name {PEER_LINK} {queues}"));
-    ip(victim, &format!("link set {PEER_LINK} netns {}", peer.network_path()));
+    connect_without_addresses(victim, peer, VICTIM_LINK, PEER_LINK);
     for (namespace, link, ipv4, ipv6) in
         [(victim, VICTIM_LINK, VICTIM_IPV4, VICTIM_IPV6), (peer, PEER_LINK, PEER_IPV4, PEER_IPV6)]
     {
+        ip(namespace, &format!("address add {ipv4}/16 dev {link}"));
+        ip(namespace, &format!("address add {ipv6}/32 dev {link} nodad"));
+        ip(namespace, "link set lo up");
+        // Every source address is reachable.
+        ip(namespace, &format!("route add default dev {link}"));
+        ip(namespace, &format!("-6 route add default dev {link}"));
+    }
+    if cpus() > 1 {
+        queues::keep_sockets_apart(peer);
+    }
+}
+
+/// Connects both namespaces by a veth pair with these names, which is up.
+pub(crate) fn connect_without_addresses(victim: &Namespace, peer: &Namespace, victim_link: &str, peer_link: &str) {
+    // With a receive queue per CPU, every sender drains its own packets, and the wire loses none.
+    let cpus = cpus();
+    let queues = format!("numtxqueues {cpus} numrxqueues {cpus}");
+    ip(victim, &format!("link add {victim_link} {queues} type veth peer name {peer_link} {queues}"));
+    ip(victim, &format!("link set {peer_link} netns {}", peer.network_path()));
+    for (namespace, link) in [(victim, victim_link), (peer, peer_link)] {
         let [a, b, c, d, e, f] = MAC;
         // Without ARP the kernel sends every packet to its own link address. Both ends have the same one, so packets
         // arrive.
         let address = format!("address {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x} arp off");
         ip(namespace, &format!("link set {link} {address} addrgenmode none"));
-        ip(namespace, &format!("address add {ipv4}/16 dev {link}"));
-        ip(namespace, &format!("address add {ipv6}/32 dev {link} nodad"));
         namespace.run(|| receive_redirected(link));
-        ip(namespace, "link set lo up");
         ip(namespace, &format!("link set {link} up"));
-        // Every source address is reachable.
-        ip(namespace, &format!("route add default dev {link}"));
-        ip(namespace, &format!("-6 route add default dev {link}"));
     }
-    if cpus > 1 {
-        queues::keep_sockets_apart(peer);
-    }
+}
+
+fn cpus() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// Runs `ip` in a namespace and returns its output.

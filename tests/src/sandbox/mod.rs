@@ -99,6 +99,15 @@ impl Sandbox {
         link::connect(&self.victim, &self.peer);
     }
 
+    /// Connects victim and peer by a further link without addresses. Its ends have these names.
+    ///
+    /// # Panics
+    ///
+    /// If the system refuses.
+    pub fn add_link(&self, victim_link: &str, peer_link: &str) {
+        link::connect_without_addresses(&self.victim, &self.peer, victim_link, peer_link);
+    }
+
     /// Adds an address to the peer, for sockets to bind to.
     ///
     /// # Panics

@@ -33,6 +33,7 @@ pub struct Flood {
     walk: Walk,
     pace: Option<u64>,
     cpu: Option<usize>,
+    link: &'static str,
 }
 
 /// A running flood, stopped on drop.
@@ -51,7 +52,7 @@ impl Flood {
     /// Returns a flood of this frame, as fast as one CPU can send.
     #[must_use]
     pub fn of(frame: impl Into<Vec<u8>>) -> Self {
-        Self { frame: frame.into(), walk: Walk::default(), pace: None, cpu: None }
+        Self { frame: frame.into(), walk: Walk::default(), pace: None, cpu: None, link: PEER_LINK }
     }
 
     /// Uses `count` sources in turn, starting with the frame's: single addresses for IPv4, and /64 prefixes for IPv6.
@@ -105,6 +106,13 @@ impl Flood {
     #[must_use]
     pub fn on_cpu(mut self, cpu: usize) -> Self {
         self.cpu = Some(cpu);
+        self
+    }
+
+    /// Sends out of this link of the peer.
+    #[must_use]
+    pub fn through(mut self, link: &'static str) -> Self {
+        self.link = link;
         self
     }
 
@@ -233,7 +241,7 @@ impl Sender {
         // end of the run.
         let most = if kernel_at_least(7, 0) { 100_000 } else { u64::from(u32::MAX) };
         let program: &Xdp = self.ebpf.program("send").unwrap().try_into().unwrap();
-        let context = context(self.flood.frame.len() as u32);
+        let context = context(self.flood.frame.len() as u32, self.flood.link);
         let begin = Instant::now();
         while !self.stop.load(Ordering::Relaxed) {
             let due = self.flood.pace.map_or(packets, |pace| packets.min(due(begin.elapsed(), pace)));
@@ -271,10 +279,10 @@ fn inject(program: &Xdp, frame: &[u8], context: &[u8], packets: u32) {
     }
 }
 
-/// Returns the `struct xdp_md` of a frame of `length` bytes from the peer's link.
-fn context(length: u32) -> [u8; 24] {
+/// Returns the `struct xdp_md` of a frame of `length` bytes from this link.
+fn context(length: u32, link: &str) -> [u8; 24] {
     let socket = socket(AddressFamily::INET, SocketType::DGRAM, None).expect("cannot open a socket");
-    let link = name_to_index(socket, PEER_LINK).expect("the peer has no link");
+    let link = name_to_index(socket, link).expect("the peer has no link");
     let mut context = [0; 24];
     // The fields are data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex.
     context[4..8].copy_from_slice(&length.to_ne_bytes());

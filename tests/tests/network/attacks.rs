@@ -13,16 +13,49 @@ fn assert_held(name: &str) {
     assert_eq!(row.problem(), None, "{row:?}");
 }
 
-/// Makes a test of each attack.
+/// Makes a test of each attack. Those behind the semicolon are known to succeed, and only run if asked for.
 macro_rules! attacks {
-    ($($name:ident),+ $(,)?) => {
+    ($($name:ident),+; $($open:ident),*) => {
         $(
             #[test]
             fn $name() {
                 assert_held(stringify!($name));
             }
         )+
+        $(
+            #[test]
+            #[ignore = "this attack still succeeds"]
+            fn $open() {
+                assert_held(stringify!($open));
+            }
+        )*
+
+        #[test]
+        fn every_attack_has_a_test() {
+            let mut tests = [$(stringify!($name),)+ $(stringify!($open)),*];
+            let mut attacks = ALL.map(|attack| attack.name);
+            tests.sort_unstable();
+            attacks.sort_unstable();
+            assert_eq!(tests, attacks);
+        }
     };
 }
 
-attacks!(new_sources, new_sources_with_unknown_limited, ban_table);
+attacks!(
+    new_sources,
+    new_sources_with_unknown_limited,
+    customer,
+    customer_with_a_parent,
+    ban_table,
+    answers,
+    link_discovery,
+    malformed,
+    fragments,
+    disguises;
+    known_sources,
+    slow_limit,
+    spent_budget_below_a_parent,
+    recycled_bucket_below_a_parent,
+    contention,
+    raw_ip
+);

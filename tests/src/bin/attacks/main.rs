@@ -1,5 +1,5 @@
-//! Plays the attacks of the tests, and prints what got through and who was hurt. `--record` writes the table into
-//! docs/floods.md.
+//! Plays the attacks of the tests, and prints what got through and who was hurt. With names, it plays only those.
+//! `--record` writes the table into docs/floods.md.
 
 use std::{env, fs, path::Path, process::ExitCode};
 
@@ -13,9 +13,11 @@ const BEGIN: &str = "<!-- attacks: begin -->\n";
 const END: &str = "<!-- attacks: end -->\n";
 
 fn main() -> Result<ExitCode> {
+    let (options, names): (Vec<_>, Vec<_>) = env::args().skip(1).partition(|argument| argument.starts_with("--"));
     let mut rows = Vec::new();
     let mut are_held = true;
-    for attack in &attacks::ALL {
+    for attack in attacks::ALL.iter().filter(|attack| names.is_empty() || names.iter().any(|name| name == attack.name))
+    {
         let row = (attack.play)();
         let problem = row.problem();
         are_held &= problem.is_none();
@@ -24,7 +26,7 @@ fn main() -> Result<ExitCode> {
     }
     let table = attacks::table(&rows);
     println!("\n{table}");
-    if env::args().skip(1).any(|argument| argument == "--record") {
+    if options.iter().any(|option| option == "--record") {
         record(&table)?;
     }
     Ok(if are_held { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -6,11 +6,13 @@ use std::{
     os::fd::AsRawFd as _,
 };
 
-use super::{
-    row::{Packets, Row},
-    stage::PORT,
+use crate::{
+    Frame, Ratelimit, Sandbox,
+    attacks::{
+        row::{Packets, Row},
+        stage::PORT,
+    },
 };
-use crate::{Frame, Ratelimit, Sandbox};
 
 const LINK: &str = "tun0";
 const PACKETS: u64 = 50;
@@ -28,7 +30,7 @@ struct Request {
     padding: [u8; 22],
 }
 
-pub(super) fn play() -> Row {
+pub(in crate::attacks) fn play() -> Row {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     let mut tunnel = sandbox.victim(create);
@@ -45,11 +47,11 @@ pub(super) fn play() -> Row {
     assert_eq!(forged.passed + count("dropped"), PACKETS, "{status}");
     ratelimit.ok("detach --all");
     let attack = "packets of a denied source on a raw IP interface";
-    let setup = "attach tun0 --mode generic; deny add 10.9.0.0/16";
+    let setup = "--mode generic; deny add 10.9.0.0/16";
     Row { attack, setup, forged, may_pass: Some(0), honest: Packets::default(), may_lose: 0 }
 }
 
-/// Creates the interface, which lives as long as the file is open.
+/// Returns the interface, which lives as long as the file is open.
 fn create() -> File {
     let tunnel = OpenOptions::new().read(true).write(true).open("/dev/net/tun").expect("this kernel has no tunnels");
     let mut request =

@@ -1,0 +1,31 @@
+//! Forged addresses that are used again, so that they seem known.
+
+use std::{thread, time::Instant};
+
+use super::new_sources::{SECOND_AND_MORE, establish, most_unknown, send_established};
+use crate::{
+    Flood, Frame,
+    attacks::{
+        row::Row,
+        stage::{FORGED, PORT, Stage},
+    },
+};
+
+/// Addresses of the attacker.
+const ADDRESSES: u32 = 200_000;
+/// Different seconds in which each of them sends.
+const SECONDS: u32 = 5;
+
+pub(in crate::attacks) fn play() -> Row {
+    let forged = Flood::of(Frame::udp(FORGED, PORT)).sources(ADDRESSES);
+    let mut stage = Stage::new("--packets 1000/s --unknown 10k/s");
+    establish(&mut stage);
+    for _ in 0..SECONDS {
+        let begin = Instant::now();
+        stage.attack(&forged, ADDRESSES.into());
+        thread::sleep(SECOND_AND_MORE.saturating_sub(begin.elapsed()));
+    }
+    stage.during(|_| forged.clone(), send_established);
+    let most = most_unknown(&stage);
+    stage.row("200,000 forged addresses in five different seconds, then at full speed", Some(most))
+}
