@@ -31,7 +31,7 @@ enum Task {
     Vm(vm::Args),
     /// Measure time per packet and throughput, beside other limiters (at most ten minutes, as root)
     Bench(bench::Args),
-    /// Play the attacks of the tests and show what got through and who was hurt (half a minute, as root)
+    /// Play the attacks of the tests and show what got through and who was hurt (two minutes, as root)
     Attacks {
         /// Write the table of docs/floods.md
         #[arg(long)]

@@ -27,11 +27,13 @@ pub struct Attack {
 }
 
 /// All attacks, in the order of the table.
-pub const ALL: [Attack; 16] = [
+pub const ALL: [Attack; 18] = [
     attack("new_sources", new_sources::play),
     attack("new_sources_with_unknown_limited", new_sources::play_with_unknown_limited),
     attack("known_sources", known_sources::play),
     attack("slow_limit", slow_limit::play),
+    attack("deleted_slow_limit", slow_limit::play_deleted),
+    attack("addresses_of_one_source", customer::play_within_a_source),
     attack("customer", customer::play),
     attack("customer_with_a_parent", customer::play_with_a_parent),
     attack("spent_budget_below_a_parent", parents::spend_the_budget),

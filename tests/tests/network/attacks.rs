@@ -44,6 +44,7 @@ macro_rules! attacks {
 attacks!(
     new_sources,
     new_sources_with_unknown_limited,
+    addresses_of_one_source,
     customer,
     customer_with_a_parent,
     ban_table,
@@ -54,6 +55,7 @@ attacks!(
     disguises;
     known_sources,
     slow_limit,
+    deleted_slow_limit,
     spent_budget_below_a_parent,
     recycled_bucket_below_a_parent,
     contention,

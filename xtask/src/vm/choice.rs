@@ -162,6 +162,7 @@ pub(super) const EXCLUDED: [(&str, &str, Names); 15] = [
         "network",
         "an emulated machine sends less than these limits, and later than the tolerance",
         &[
+            "attacks::",
             "bans::",
             "reply::budget::",
             "limits::a_byte_limit_holds",

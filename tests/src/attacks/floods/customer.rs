@@ -31,8 +31,21 @@ pub(in crate::attacks) fn play_with_a_parent() -> Row {
     stage.row("the same", Some(most))
 }
 
+/// Addresses of one source.
+pub(in crate::attacks) fn play_within_a_source() -> Row {
+    let mut stage = Stage::new("--packets 1000/s");
+    let forged = Flood::of(Frame::udp(ATTACKER, PORT)).addresses(SOURCES);
+    stage.during(|_| forged.clone(), |stage| stage.honest(&others(), 5 * u64::from(OTHERS), PACE));
+    let most = stage.bound(1_000, 1_000);
+    stage.row("65,536 addresses of one IPv6 /64 at full speed", Some(most))
+}
+
+fn others() -> Flood {
+    Flood::of(Frame::udp(OTHER, PORT)).sources(OTHERS)
+}
+
 fn flood(stage: &mut Stage) {
-    let others = Flood::of(Frame::udp(OTHER, PORT)).sources(OTHERS);
+    let others = others();
     stage.honest(&others, OTHERS.into(), PACE);
     stage.begin();
     let forged = Flood::of(Frame::udp(ATTACKER, PORT)).sources(SOURCES).in_random_order();

@@ -9,7 +9,7 @@ use crate::{
     Flood, Frame, Sink,
     attacks::{
         row::{Packets, Row},
-        stage::{FORGED, PORT, Stage, honest_sources},
+        stage::{FORGED, PORT, Stage},
     },
 };
 
@@ -29,13 +29,7 @@ pub(in crate::attacks) fn play() -> Row {
     // The frame is for another host, so the victim's own stack answers nothing.
     frame[5] ^= 0xff;
     let flood = Flood::of(frame).sources(SOURCES);
-    stage.during(
-        |_| flood.clone(),
-        |stage| {
-            thread::sleep(TIME);
-            stage.honest(&honest_sources(SOURCES), SOURCES.into(), 10_000);
-        },
-    );
+    stage.during(|_| flood.clone(), |_| thread::sleep(TIME));
     let (offered, most) = (stage.attackers().offered, stage.bound(ANSWERS, AT_ONCE));
     let answers = stage.ratelimit().json("status")["replies"]["sent"].as_u64().expect("the status has no answers");
     let deadline = Instant::now() + PATIENCE;
