@@ -1,7 +1,7 @@
 //! Attacks on the product, played live: the product's own commands, real packets, and the kernel's clock. Each function
 //! plays one attack and returns what got through and who was hurt.
 //!
-//! A new attack is a function in a file of [`floods`] or [`frames`] that returns a [`Row`], a line in [`ALL`], and its
+//! A new attack is a function in a file of `floods` or `frames` that returns a [`Row`], a line in [`ALL`], and its
 //! name in the network test `attacks`. That test asserts the bound. `cargo xtask attacks --record` writes the row into
 //! docs/floods.md.
 
