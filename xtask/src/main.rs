@@ -34,8 +34,10 @@ enum Task {
     /// Play the attacks of the tests and show what got through and who was hurt (two minutes, as root)
     Attacks {
         /// Write the table of docs/floods.md
-        #[arg(long)]
+        #[arg(long, conflicts_with = "names")]
         record: bool,
+        /// Names of attacks; without any, all are played
+        names: Vec<String>,
     },
     /// Compare the parser with another one on millions of random frames (as root)
     Fuzz(fuzz::Args),
@@ -54,7 +56,8 @@ fn main() -> ExitCode {
         Task::Test(args) => test::run(&args),
         Task::Vm(args) => vm::run(&args),
         Task::Bench(args) => bench::run(&args),
-        Task::Attacks { record } => release::run("attacks", if record { &["--record"] } else { &[] }),
+        Task::Attacks { record: true, .. } => release::run("attacks", &["--record"]),
+        Task::Attacks { names, .. } => release::run("attacks", &names.iter().map(String::as_str).collect::<Vec<_>>()),
         Task::Fuzz(args) => fuzz::run(&args),
         Task::Lint(args) => lint::run(&args, &accepts),
         Task::Size => size::run(),

@@ -3,7 +3,7 @@
 
 use std::{env, fs, path::Path, process::ExitCode};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use ratelimit_tests::attacks;
 
 /// The page with the table.
@@ -14,6 +14,9 @@ const END: &str = "<!-- attacks: end -->\n";
 
 fn main() -> Result<ExitCode> {
     let (options, names): (Vec<_>, Vec<_>) = env::args().skip(1).partition(|argument| argument.starts_with("--"));
+    if let Some(name) = names.iter().find(|name| attacks::ALL.iter().all(|attack| attack.name != **name)) {
+        bail!("no attack is called {name}: use one of {}", attacks::ALL.map(|attack| attack.name).join(", "));
+    }
     let mut rows = Vec::new();
     let mut are_held = true;
     for attack in attacks::ALL.iter().filter(|attack| names.is_empty() || names.iter().any(|name| name == attack.name))
