@@ -48,6 +48,7 @@ attacks!(
     customer,
     customer_with_a_parent,
     ban_table,
+    contention,
     answers,
     link_discovery,
     malformed,
@@ -58,6 +59,5 @@ attacks!(
     deleted_slow_limit,
     spent_budget_below_a_parent,
     recycled_bucket_below_a_parent,
-    contention,
     raw_ip
 );
