@@ -12,16 +12,21 @@ use ratelimit_common::{
 use crate::{
     bpf::{clock::Clock, control, settings},
     cells::{cached_refusal, caching, dropped, unknown_sources},
-    limits::ask::{self, Cells},
-    maps::{buckets::Bucket, cells, rules},
+    limits::{ask, cells::Cells},
+    maps::{
+        buckets::Bucket,
+        cells::{self, Cell},
+        levels, rules,
+    },
     meters::sliding_log,
     overlimit::overrun,
     packet::{context::Context, verdict::Verdict},
     rules::{cache, cost, lookup, source_key},
 };
 
-/// Everything that the stages before the policy found.
-type Found = (Option<Cells>, Option<&'static Bucket>);
+/// Everything that the stages before the policy found: the cells of the billed source and of its cached refusal, and the
+/// bucket.
+type Found = (Option<[&'static Cell; 2]>, Option<&'static Bucket>);
 
 /// Returns the verdict on a packet of `length` bytes from `address`, with these services and this interface.
 #[inline(always)]
@@ -83,15 +88,15 @@ fn with_cells(context: &mut Context, control: &Control, classes: Classes) -> Res
         return Err(verdict);
     }
     context.hash = context.refusal_hash;
-    let (mut levels, mut bucket) = (refusals, None);
+    let (mut cell, mut bucket) = (refusals, None);
     if may_match {
         bucket = cache::resolve(context, classes, control);
         if settings::has_services() {
             context.hash = context.source.hash(&control.seed);
-            levels = cells::get(context.hash).ok_or(Reason::NoState)?;
+            cell = cells::get(context.hash).ok_or(Reason::NoState)?;
         }
     }
-    Ok((Some(Cells { levels, refusals }), bucket))
+    Ok((Some([cell, refusals]), bucket))
 }
 
 /// Applies the policy. `bucket` is the source's own, if it was found before.
@@ -99,7 +104,7 @@ fn with_cells(context: &mut Context, control: &Control, classes: Classes) -> Res
 fn by_policy(
     context: &mut Context,
     control: &Control,
-    cells: Option<Cells>,
+    cells: Option<[&'static Cell; 2]>,
     bucket: Option<&'static Bucket>,
 ) -> Verdict {
     let Some(policy) = context.policy() else { return Reason::NoState.into() };
@@ -111,11 +116,21 @@ fn by_policy(
         _ => return Reason::NoState.into(),
     }
     if settings::limits_unknown()
-        && let Some(Cells { levels, .. }) = cells
-        && !unknown_sources::admit(control, levels, context.hash, context.now)
+        && let Some([cell, _]) = cells
+        && !unknown_sources::admit(control, cell, context.hash, context.now)
     {
         return Reason::OverUnknown.into();
     }
+    let cells = match cells {
+        Some([cell, refusals]) => match policy.lane() {
+            lane if settings::has_lanes() && lane != 0 => match levels::in_lane(lane, context.hash) {
+                Some(levels) => Some(Cells { levels, refusals }),
+                None => return Reason::NoState.into(),
+            },
+            _ => Some(Cells { levels: &cell.levels, refusals }),
+        },
+        None => None,
+    };
     let bucket = ask::ask(context, control, policy, cells, bucket);
     let reason =
         if context.reason.passes() { context.reason } else { overrun::settle(context, control, policy, cells, bucket) };
@@ -124,7 +139,7 @@ fn by_policy(
 
 /// Applies a rule that needs no state, and caches a refusal.
 #[inline(never)]
-fn by_rule(context: &Context, cells: Option<Cells>, bucket: Option<&Bucket>, reason: Reason) -> Reason {
+fn by_rule(context: &Context, cells: Option<[&Cell; 2]>, bucket: Option<&Bucket>, reason: Reason) -> Reason {
     if let Some(bucket) = bucket {
         if reason.passes() {
             bucket.counts.count_passed(1, u64::from(context.length()));
@@ -132,7 +147,7 @@ fn by_rule(context: &Context, cells: Option<Cells>, bucket: Option<&Bucket>, rea
             bucket.counts.count_dropped(DROP, 1, u64::from(context.length()));
         }
     }
-    if let Some(Cells { refusals, .. }) = cells.filter(|_| settings::has_cells() && !reason.passes()) {
+    if let Some([_, refusals]) = cells.filter(|_| settings::has_cells() && !reason.passes()) {
         dropped::settle(Some(refusals), context.refusal_hash, bucket);
         caching::cache_verdict(context, refusals, reason);
     }

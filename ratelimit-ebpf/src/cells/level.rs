@@ -8,53 +8,60 @@ use ratelimit_common::{
 use crate::{
     bpf::{atomic::Word, clock::Clock},
     maps::{
-        cells::Cell,
         exchange::{Charge, TRIES, exchange},
+        levels::Levels,
     },
     meters::gcra,
     packet::context::Context,
 };
 
-/// Charges the cell with a packet that fits the cell's share of the burst.
+/// Charges the levels with a packet that fits the cell's share of the burst.
 #[inline(always)]
-pub fn ask(cell: &Cell, policy: &Policy, clock: &Clock<'_>, context: &Context) -> Charge {
+pub fn ask(levels: &Levels, policy: &Policy, clock: &Clock<'_>, context: &Context) -> Charge {
     if policy.second.is_on() {
-        ask_second(cell, policy, clock, context.amounts(policy))
+        ask_second(levels, policy, clock, context.amounts(policy))
     } else {
-        charge_level(&cell.packets, &policy.packets, clock, policy.packets.cost_of(context.cost()))
+        charge_level(&levels.packets, &policy.packets, clock, policy.packets.cost_of(context.cost()))
     }
 }
 
 /// Charges a second limit, and the one of packets if it is on. Both are checked before either is charged.
 #[inline(never)]
 fn ask_second(
-    cell: &Cell,
+    levels: &Levels,
     Policy { packets, second, .. }: &Policy,
     clock: &Clock<'_>,
     [one, amount]: [u32; 2],
 ) -> Charge {
     let (one, cost) = (packets.cost_of(one), second.cost_of(amount));
     if packets.is_on() {
-        if stages::ask_cell(debt(&cell.second, clock), clock.units(), cost, second).is_none() {
+        if stages::ask_cell(debt(&levels.second, clock), clock.units(), cost, second).is_none() {
             return Charge::Refused;
         }
-        let outcome = charge_level(&cell.packets, packets, clock, one);
+        let outcome = charge_level(&levels.packets, packets, clock, one);
         if outcome != Charge::Paid {
             return outcome;
         }
     }
-    let outcome = charge_level(&cell.second, second, clock, cost);
+    let outcome = charge_level(&levels.second, second, clock, cost);
     if outcome != Charge::Paid && packets.is_on() {
-        gcra::refund_level(&cell.packets, clock.units(), one);
+        gcra::refund_level(&levels.packets, clock.units(), one);
     }
     outcome
 }
 
 /// Charges a level if the cost fits.
 #[inline(always)]
-fn charge_level(level: &Word, meter: &Meter, clock: &Clock<'_>, cost: Units) -> Charge {
+pub fn charge_level(level: &Word, meter: &Meter, clock: &Clock<'_>, cost: Units) -> Charge {
     let (now, most) = (clock.units(), clock.largest_debt());
     exchange::<TRIES>(level, |seen| stages::ask_cell(stages::level_debt(seen, now, most), now, cost, meter))
+}
+
+/// Returns whether the cost fits a level.
+#[inline(always)]
+#[must_use]
+pub fn has_room(level: &Word, meter: &Meter, clock: &Clock<'_>, cost: Units) -> bool {
+    !meter.is_on() || stages::ask_cell(debt(level, clock), clock.units(), cost, meter).is_some()
 }
 
 /// Returns the debt of a level.

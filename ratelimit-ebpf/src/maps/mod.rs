@@ -13,6 +13,8 @@ pub mod counts;
 pub mod events;
 pub mod exchange;
 pub mod interface_capacities;
+pub mod levels;
+pub mod payment;
 pub mod resize;
 pub mod rules;
 pub mod sliding_logs;

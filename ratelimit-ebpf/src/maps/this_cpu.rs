@@ -2,9 +2,9 @@
 //! suffice.
 
 use aya_ebpf::{btf_maps::PerCpuArray, macros::btf_map};
-use ratelimit_common::maps::cpu::Cpu;
+use ratelimit_common::maps::{cpu::Cpu, levels::LANES};
 
-use crate::bpf::atomic::Word;
+use crate::{bpf::atomic::Word, maps::payment::Payment};
 
 /// See [`ratelimit_common::maps::names::CPUS`].
 #[btf_map]
@@ -26,6 +26,8 @@ pub struct ThisCpu {
     pub displaced_refusals: Word,
     pub replies_sent: Word,
     pub replies_unsent: Word,
+    pub lanes: [Word; LANES as usize],
+    pub payments: [[Payment; 2]; 3],
 }
 const _: () = assert!(size_of::<ThisCpu>() == size_of::<Cpu>());
 

@@ -32,9 +32,10 @@ pub fn count(context: &Context, control: &Control, ban: &Ban, now: u64) -> u64 {
 #[inline(never)]
 fn count_offence(context: *const Context, control: *const Control, ban: *const Ban, now: u64) -> u64 {
     let (Some(context), Some(control), Some(ban)) = (given(context), given(control), given(ban)) else { return 0 };
+    let Some(policy) = context.policy() else { return 0 };
     let key = context.source.offences();
     // Only zero says that there was no drop and no ban.
-    let Ok(history) = create::bucket(&key, 0, Resolution::NONE, control, context.tick) else { return 0 };
+    let Ok(history) = create::bucket(&key, policy, 0, Resolution::NONE, control, context.tick) else { return 0 };
     let mut are_enough = false;
     let outcome = exchange::<FEW_TRIES>(&history.packets, |seen| {
         let drops = Drops(seen).one_more(now);

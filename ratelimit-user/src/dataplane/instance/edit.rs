@@ -3,7 +3,7 @@
 
 use ratelimit_common::{
     identity::service::Service,
-    maps::control::{FEATURE_COSTS, FEATURE_INTERFACES, FEATURE_PARENTS, FEATURE_SERVICES},
+    maps::control::{FEATURE_COSTS, FEATURE_INTERFACES, FEATURE_LANES, FEATURE_PARENTS, FEATURE_SERVICES},
 };
 
 use crate::dataplane::{
@@ -15,7 +15,7 @@ use crate::dataplane::{
     program::loader::{RequestedSettings, Settings},
     rules::{
         batch::{self, Change},
-        capacities, costs, list, policies,
+        capacities, costs, lane_upgrade, list, policies,
         services::Services,
         spec::RuleSpec,
         target::Target,
@@ -109,6 +109,15 @@ pub(super) fn look_at(pinned: &mut Pinned, needed: u32) -> Result<(), Error> {
     if needed & !running == 0 { Ok(()) } else { switch_to(pinned, running | needed) }
 }
 
+/// Gives lanes to limits of a version without lanes.
+pub(super) fn assign_lanes(pinned: &mut Pinned) -> Result<(), Error> {
+    if lane_upgrade::without(&pinned.tables)?.is_empty() {
+        return Ok(());
+    }
+    look_at(pinned, FEATURE_LANES)?;
+    lane_upgrade::assign(&mut pinned.tables)
+}
+
 /// Loads a program without those of these features that no rule needs. If that fails, the running one does more work
 /// than necessary.
 pub(super) fn spare(pinned: &mut Pinned, features: u32) {
@@ -140,6 +149,7 @@ fn needed(pinned: &Pinned) -> Result<u32, Error> {
 /// Returns the features that a rule needs.
 fn needs(target: Target, spec: &RuleSpec) -> u32 {
     let services = if target.service == Service::Any { 0 } else { FEATURE_SERVICES };
-    let parents = if spec.parents.is_empty() { 0 } else { FEATURE_PARENTS };
-    services | parents | policies::features_of(&spec.policy)
+    let parents = if spec.parents.is_empty() { 0 } else { FEATURE_PARENTS | FEATURE_LANES };
+    let lanes = if target != Target::DEFAULT && spec.policy.has_limits() { FEATURE_LANES } else { 0 };
+    services | parents | lanes | policies::features_of(&spec.policy)
 }

@@ -16,7 +16,10 @@ use crate::dataplane::{
     Error,
     attach::attachment::Attachments,
     error::{Tried as _, at},
-    instance::swap::{migration, pinned::Pinned, replace, staging},
+    instance::{
+        edit,
+        swap::{migration, pinned::Pinned, replace, staging},
+    },
     pins::{
         bpffs,
         layout::{self, CHANGING, DAEMON, LINKS, NEXT, PROGRAM},
@@ -53,10 +56,12 @@ fn locked(pins: &Path, mut listing: Listing, migrates: bool) -> Result<Pinned, E
         staging::recover(pins, &attachments)?;
         listing = Listing::read(pins)?;
     }
+    let mut is_migrated = false;
     let tables = match Tables::locked(pins, &listing) {
         Err(Error::OtherAbi { .. }) if migrates => {
             migration::migrate(pins, &attachments)?;
             listing = Listing::read(pins)?;
+            is_migrated = true;
             Tables::locked(pins, &listing)?
         }
         outcome => outcome?,
@@ -71,6 +76,10 @@ fn locked(pins: &Path, mut listing: Listing, migrates: bool) -> Result<Pinned, E
     }
     if names::MOVED.iter().any(|(_, old)| listing.has(old)) {
         replace::finish_resize(&mut pinned);
+    }
+    if is_migrated {
+        // If this fails, limits share the levels within cells until their rules are set again.
+        let _ = edit::assign_lanes(&mut pinned);
     }
     Ok(pinned)
 }

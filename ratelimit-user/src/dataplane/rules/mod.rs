@@ -5,6 +5,8 @@ pub mod capacities;
 pub mod costs;
 pub(crate) mod expiry;
 pub(crate) mod filter;
+pub(crate) mod lane_upgrade;
+pub(crate) mod lanes;
 pub mod list;
 pub mod policies;
 pub(crate) mod policy_slots;

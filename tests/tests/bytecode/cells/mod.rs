@@ -3,6 +3,7 @@
 mod cached_refusals;
 mod collisions;
 mod crowd;
+mod lanes;
 mod offenders;
 mod rhythms;
 mod services;

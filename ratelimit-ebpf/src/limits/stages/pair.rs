@@ -5,11 +5,11 @@ use ratelimit_common::meters::{gcra::Units, meter::Meter, state};
 use crate::{
     bpf::{atomic::Word, clock::Clock},
     cells::level,
-    limits::{
-        payment::{Payment, pay_own, pay_pair, rest_refuses},
+    limits::stages::{
+        payment::{pay_own, pay_pair, rest_refuses},
         two_stages::wait_of_stages,
     },
-    maps::exchange::Charge,
+    maps::{exchange::Charge, payment::Payment},
     meters::gcra,
 };
 
@@ -52,7 +52,7 @@ impl<'a> Pair<'a> {
     /// Charges the cell first, so that no other packet gets its room, and then the own bucket for the rest.
     #[inline(always)]
     #[must_use]
-    pub fn pay(&self, payment: &mut Payment) -> Charge {
+    pub fn pay(&self, payment: &Payment) -> Charge {
         pay_pair(self.level, self.own, self.meter, payment)
     }
 
@@ -67,7 +67,7 @@ impl<'a> Pair<'a> {
     /// Gives the charges back.
     #[inline(always)]
     pub fn refund(&self, payment: &Payment, clock: &Clock<'_>) {
-        gcra::refund_level(self.level, clock.units(), payment.level);
-        gcra::refund(self.own, clock.units(), payment.own);
+        gcra::refund_level(self.level, clock.units(), payment.level.load());
+        gcra::refund(self.own, clock.units(), payment.own.load());
     }
 }

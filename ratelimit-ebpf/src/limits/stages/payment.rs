@@ -10,42 +10,16 @@ use ratelimit_common::{
 };
 
 use crate::{
-    bpf::{
-        atomic::Word,
-        clock::Clock,
-        verifier::{given, given_mut},
+    bpf::{atomic::Word, clock::Clock, verifier::given},
+    limits::stages::two_stages::{REFUSED, charged_cell, charged_further, charged_own},
+    maps::{
+        exchange::{Charge, FEW_TRIES, exchange},
+        payment::Payment,
     },
-    limits::two_stages::{REFUSED, charged_cell, charged_further, charged_own},
-    maps::exchange::{Charge, FEW_TRIES, exchange},
     meters::gcra::{cap, refund_level},
 };
 
-/// Cost of a packet, and the charges of each stage.
-#[repr(C)]
-pub struct Payment {
-    /// Time of the packet in nanoseconds.
-    now: u64,
-    /// See [`Control::largest_debt`].
-    largest_debt: Units,
-    /// Cost of the packet.
-    cost: Units,
-    /// Charge of the cell's level.
-    pub(crate) level: Units,
-    /// Charge of the own bucket.
-    pub(crate) own: Units,
-}
-
-impl Payment {
-    /// Creates the payment for a packet of this amount, of which nothing is charged yet.
-    #[inline(always)]
-    #[must_use]
-    pub fn new(meter: &Meter, amount: u32, clock: &Clock<'_>) -> Self {
-        let (now, largest_debt) = (clock.now(), clock.largest_debt());
-        Self { now, largest_debt, cost: meter.cost_of(amount), level: 0, own: 0 }
-    }
-}
-
-/// See [`Pair::refuses`](crate::limits::pair::Pair::refuses).
+/// See [`Pair::refuses`](crate::limits::stages::pair::Pair::refuses).
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 pub(crate) fn rest_refuses(
@@ -57,25 +31,25 @@ pub(crate) fn rest_refuses(
 ) -> bool {
     let (Some(own), Some(meter)) = (given(own), given(meter)) else { return false };
     let (Some(control), Some(payment)) = (given(control), given(payment)) else { return false };
-    match stages::ask_own(own.load(), level_debt, gcra::units(payment.now), payment.cost, meter) {
+    match stages::ask_own(own.load(), level_debt, gcra::units(payment.now.load()), payment.cost.load(), meter) {
         Answer::Admit(_) => false,
         Answer::Refuse => true,
         Answer::Cap(_) => {
-            cap(own, meter, &Clock::of(control, payment.now), meter.rest());
+            cap(own, meter, &Clock::of(control, payment.now.load()), meter.rest());
             true
         }
     }
 }
 
-/// See [`Pair::pay`](crate::limits::pair::Pair::pay).
+/// See [`Pair::pay`](crate::limits::stages::pair::Pair::pay).
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-pub(crate) fn pay_pair(level: *const Word, own: *const Word, meter: *const Meter, payment: *mut Payment) -> Charge {
+pub(crate) fn pay_pair(level: *const Word, own: *const Word, meter: *const Meter, payment: *const Payment) -> Charge {
     let (Some(level), Some(own), Some(meter)) = (given(level), given(own), given(meter)) else {
         return Charge::Contended;
     };
-    let Some(payment) = given_mut(payment) else { return Charge::Contended };
-    let (now, most, cost) = (gcra::units(payment.now), payment.largest_debt, payment.cost);
+    let Some(payment) = given(payment) else { return Charge::Contended };
+    let (now, most, cost) = (gcra::units(payment.now.load()), payment.largest_debt.load(), payment.cost.load());
     let mut found = 0;
     let outcome = exchange::<FEW_TRIES>(level, |seen| {
         found = seen;
@@ -85,14 +59,16 @@ pub(crate) fn pay_pair(level: *const Word, own: *const Word, meter: *const Meter
         return outcome;
     }
     let before = stages::level_debt(found, now, most);
-    payment.level = charged_cell(found, now, most, cost, meter).wrapping_sub(now).wrapping_sub(before);
-    payment.own = stages::share(before, cost, meter);
+    payment.level.store(charged_cell(found, now, most, cost, meter).wrapping_sub(now).wrapping_sub(before));
+    payment.own.store(stages::share(before, cost, meter));
     let outcome = exchange::<FEW_TRIES>(own, |seen| {
         let debt = charged_own(seen, before, now, cost, meter);
         (debt != REFUSED).then_some(now.wrapping_add(debt))
     });
     if outcome != Charge::Paid {
-        refund_level(level, now, payment.level);
+        refund_level(level, now, payment.level.load());
+        // Nothing is left to give back.
+        payment.charge(0, 0);
     }
     outcome
 }
@@ -100,7 +76,7 @@ pub(crate) fn pay_pair(level: *const Word, own: *const Word, meter: *const Meter
 /// Number of tries before [`pay_pair`] takes over.
 const QUICK_TRIES: u32 = 2;
 
-/// See [`Pair::pay_rest`](crate::limits::pair::Pair::pay_rest).
+/// See [`Pair::pay_rest`](crate::limits::stages::pair::Pair::pay_rest).
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 pub(crate) fn pay_own(level: *const Word, own: *const Word, meter: *const Meter, payment: *const Payment) -> Charge {
@@ -108,7 +84,7 @@ pub(crate) fn pay_own(level: *const Word, own: *const Word, meter: *const Meter,
         return Charge::Contended;
     };
     let Some(payment) = given(payment) else { return Charge::Contended };
-    let (now, most, cost) = (gcra::units(payment.now), payment.largest_debt, payment.cost);
+    let (now, most, cost) = (gcra::units(payment.now.load()), payment.largest_debt.load(), payment.cost.load());
     let debt = stages::level_debt(level.load(), now, most);
     if debt == 0 || debt < meter.cell_share || charged_own(own.load(), debt, now, cost, meter) == REFUSED {
         return Charge::Refused;
