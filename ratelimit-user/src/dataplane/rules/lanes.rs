@@ -1,15 +1,12 @@
 //! The lanes of policies: which levels each limit charges. See [`ratelimit_common::maps::levels`].
 
-use std::{
-    collections::BTreeSet,
-    sync::atomic::{AtomicU64, Ordering},
-};
+use std::{collections::BTreeSet, sync::atomic::Ordering};
 
 use aya::maps::IterableMap as _;
 use ratelimit_common::{
     cells::cell::Cell,
     limits::policy::Policy,
-    maps::levels::{self, LANE_LEVELS, LANES, Levels},
+    maps::levels::{LANE_LEVELS, LANES, Levels},
     meters::{
         gcra::{self, Units},
         stages,
@@ -18,7 +15,8 @@ use ratelimit_common::{
 
 use crate::dataplane::{
     Error,
-    sys::{host, mmap_array::Mapped},
+    rules::levels::{now, words},
+    sys::mmap_array::Mapped,
     tables::open::Tables,
 };
 
@@ -80,7 +78,7 @@ fn cost(policy: &Policy) -> Units {
 /// Clears the levels of a lane, whose debt is that of limits long gone.
 pub(crate) fn clear(tables: &Tables, lane: u32) -> Result<(), Error> {
     let all = Mapped::<Levels>::to_write(tables.levels.open()?.map())?;
-    for word in (0..LANE_LEVELS).filter_map(|hash| words(&all, lane, hash)).flatten() {
+    for word in (0..LANE_LEVELS).filter_map(|hash| words(&all, index(lane, hash))).flatten() {
         word.store(0, Ordering::Release);
     }
     Ok(())
@@ -94,14 +92,16 @@ pub(crate) fn raise(tables: &Tables, pairs: &BTreeSet<(u32, u32)>) -> Result<(),
     }
     let all = Mapped::<Levels>::to_write(tables.levels.open()?.map())?;
     let cells = Mapped::<Cell>::of(tables.front.open()?.map())?;
-    let (now, most) = (gcra::units(host::now()), tables.control()?.largest_debt);
+    let control = tables.control()?;
+    let (now, most) = (now(&control), control.largest_debt);
     for (old, new) in pairs {
         for hash in 0..LANE_LEVELS {
             let debts = match old {
                 0 => in_cells(&cells, hash, |level| stages::level_debt(level, now, most)),
-                _ => all.get(levels::index(*old, u64::from(hash)) as usize).unwrap_or_default(),
+                _ => all.get(index(*old, hash)).unwrap_or_default(),
             };
-            for (word, level) in words(&all, *new, hash).into_iter().flatten().zip([debts.packets, debts.second]) {
+            for (word, level) in words(&all, index(*new, hash)).into_iter().flatten().zip([debts.packets, debts.second])
+            {
                 // Whether it was higher already does not matter.
                 let _ = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |seen| {
                     stages::is_higher(level, seen, now, most).then_some(level)
@@ -110,6 +110,11 @@ pub(crate) fn raise(tables: &Tables, pairs: &BTreeSet<(u32, u32)>) -> Result<(),
         }
     }
     Ok(())
+}
+
+/// Returns where the entry of a lane for this hash is in the map.
+fn index(lane: u32, hash: u32) -> usize {
+    ratelimit_common::maps::levels::index(lane, u64::from(hash)) as usize
 }
 
 /// Returns the highest levels of all cells that share an entry of a lane.
@@ -124,13 +129,6 @@ fn in_cells(cells: &Mapped<Cell>, hash: u32, debt: impl Fn(u64) -> Units) -> Lev
         }
     }
     highest
-}
-
-/// Returns both levels of an entry. None if the map is too small, because the program does not use it.
-fn words(all: &Mapped<Levels>, lane: u32, hash: u32) -> Option<[&AtomicU64; 2]> {
-    let place = all.place(levels::index(lane, u64::from(hash)) as usize)?;
-    // SAFETY: the words lie within the mapping, which outlives the references, aligned, and all accesses are atomic.
-    unsafe { Some([AtomicU64::from_ptr(&raw mut (*place).packets), AtomicU64::from_ptr(&raw mut (*place).second)]) }
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@ pub(crate) mod expiry;
 pub(crate) mod filter;
 pub(crate) mod lane_upgrade;
 pub(crate) mod lanes;
+pub(crate) mod largest_debt;
+pub(crate) mod levels;
 pub mod list;
 pub mod policies;
 pub(crate) mod policy_slots;
