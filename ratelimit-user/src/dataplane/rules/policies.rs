@@ -79,7 +79,11 @@ pub(crate) fn intern(
             }
             None => return Err(Error::TooManyPolicies(POLICIES_MAX)),
         };
-        note_debt(tables, &tables.policies.get(id)?)?;
+        let policy = tables.policies.get(id)?;
+        for slot in parts(&policy) {
+            note_debt(tables, &tables.policies.get(slot)?)?;
+        }
+        note_debt(tables, &policy)?;
         ids.push(id);
     }
     Ok((ids, slots.into_fresh()))
@@ -214,10 +218,11 @@ pub(crate) fn renew_debt(tables: &mut Tables) -> Result<(), Error> {
         largest = largest.max(largest_debt(&tables.policies.get(slot)?));
     }
     let mut control = tables.control()?;
+    let charged = largest.saturating_sub(gcra::SLACK);
     // One clock may read a tick later what was charged by the other.
     largest += gcra::units(control.tick);
     if largest < control.largest_debt {
-        levels::lower(tables, largest)?;
+        levels::lower(tables, charged)?;
     }
     if control.largest_debt != largest {
         control.largest_debt = largest;

@@ -81,13 +81,12 @@ fn a_flood_under_a_slow_limit_spends_no_budget_of_the_default() {
     let mut bytecode = load();
     bytecode.set("default icmp", per(10, 60 * SECOND));
     flood(&bytecode, ping);
-    assert!(bytecode.count(Reason::NotAdmitted) > 0, "the flood did not spend a budget");
+    let refused = bytecode.count(Reason::NotAdmitted);
+    assert!(refused > 0, "the flood did not spend its budget");
     for host in 0..100 {
-        bytecode.send(&ping(1 << 20 | u32::from(host)));
-        let frame = Frame::udp([198, 51, 100, host], 9).bytes();
-        bytecode.repeat(&frame, 999);
-        assert_eq!(bytecode.reason(&frame), Reason::WithinLimit, "source {host}");
+        bytecode.repeat(&Frame::udp([198, 51, 100, host], 9).bytes(), 1_000);
     }
+    assert_eq!(bytecode.count(Reason::NotAdmitted), refused);
 }
 
 /// Two services with equal limits are limits of their own.

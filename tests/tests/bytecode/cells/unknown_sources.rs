@@ -203,6 +203,7 @@ fn leftover_cached_refusals_do_not_block_entries_of_known_sources() {
             reason: Reason::OverPackets,
             action: DROP,
             amount: 0,
+            by_bytes: false,
         };
         let CachedRefusal { until, check } = CachedRefusal::new(refusal);
         bytecode

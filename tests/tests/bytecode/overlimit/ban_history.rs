@@ -135,7 +135,8 @@ fn the_ban_history_is_cleared_after_the_longest_ban_time(front: Front) {
 
 /// A packet over the limit that passes does not count as an offence.
 fn packets_within_the_soft_allowance_do_not_count_toward_a_ban(front: Front) {
-    let settings = ratelimit::dataplane::program::loader::Settings { soft: true, ..crate::meters::settings(front) };
+    let settings =
+        ratelimit::dataplane::program::loader::Settings { soft: true, lanes: true, ..crate::meters::settings(front) };
     let mut bytecode = Bytecode::with(settings);
     bytecode.set_time(START);
     bytecode.set("default", Policy { ban: BAN, soft: 50, ..limit(Algorithm::FixedWindow, 20, HOUR) });
