@@ -82,12 +82,12 @@ fn with_cells(context: &mut Context, control: &Control, classes: Classes) -> Res
         context.source.class = u16::from(class);
         context.resolution = Resolution::new(generation, policy, NEVER);
     }
-    context.refusal_hash = context.source.hash(&control.seed);
-    let refusals = cells::get(context.refusal_hash).ok_or(Reason::NoState)?;
+    context.hash = context.source.hash(&control.seed);
+    context.refusal_hash = refusal_hash(context.hash, context.interface);
+    let refusals = cells::get(context.hash).ok_or(Reason::NoState)?;
     if let Some(verdict) = cached_refusal::repeat(refusals, context, control) {
         return Err(verdict);
     }
-    context.hash = context.refusal_hash;
     let (mut cell, mut bucket) = (refusals, None);
     if may_match {
         bucket = cache::resolve(context, classes, control);
@@ -97,6 +97,16 @@ fn with_cells(context: &mut Context, control: &Control, classes: Classes) -> Res
         }
     }
     Ok((Some([cell, refusals]), bucket))
+}
+
+/// Returns the hash that a cached refusal has. A parent may count the packets of one interface, so a refusal then holds
+/// for that interface only. The lower bits select the cell, and do not change.
+#[inline(always)]
+fn refusal_hash(hash: u64, interface: u32) -> u64 {
+    match settings::is_on(&settings::PARENTS_ON) && settings::is_on(&settings::INTERFACES_ON) {
+        true => hash ^ u64::from(interface).rotate_right(16),
+        false => hash,
+    }
 }
 
 /// Applies the policy. `bucket` is the source's own, if it was found before.

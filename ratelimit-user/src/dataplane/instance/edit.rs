@@ -3,7 +3,9 @@
 
 use ratelimit_common::{
     identity::service::Service,
-    maps::control::{FEATURE_COSTS, FEATURE_INTERFACES, FEATURE_LANES, FEATURE_PARENTS, FEATURE_SERVICES},
+    maps::control::{
+        FEATURE_COSTS, FEATURE_FRONT, FEATURE_INTERFACES, FEATURE_LANES, FEATURE_PARENTS, FEATURE_SERVICES,
+    },
 };
 
 use crate::dataplane::{
@@ -106,6 +108,7 @@ pub(super) fn go_back(pinned: &mut Pinned, to: Running) -> Result<(), Error> {
 /// Loads a program with these features too.
 pub(super) fn look_at(pinned: &mut Pinned, needed: u32) -> Result<(), Error> {
     let running = pinned.tables.control()?.features;
+    let needed = possible(needed, running);
     if needed & !running == 0 { Ok(()) } else { switch_to(pinned, running | needed) }
 }
 
@@ -143,7 +146,13 @@ fn needed(pinned: &Pinned) -> Result<u32, Error> {
     let services = if Services::read(&pinned.tables)?.is_empty() { 0 } else { FEATURE_SERVICES };
     let costs = if costs::list(&pinned.tables)?.is_empty() { 0 } else { FEATURE_COSTS };
     let interfaces = if pinned.attachments.indices()?.len() > 1 { FEATURE_INTERFACES } else { 0 };
-    Ok(services | costs | interfaces | policies::features(&pinned.tables)?)
+    let features = services | costs | interfaces | policies::features(&pinned.tables)?;
+    Ok(possible(features, pinned.tables.control()?.features))
+}
+
+/// Returns those of the features that a program with these other features can have. Without cells it has no lanes.
+fn possible(features: u32, running: u32) -> u32 {
+    if running & FEATURE_FRONT == 0 { features & !FEATURE_LANES } else { features }
 }
 
 /// Returns the features that a rule needs.

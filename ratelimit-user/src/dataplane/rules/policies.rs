@@ -262,5 +262,6 @@ pub(crate) fn used(tables: &Tables) -> Result<HashSet<PolicyId>, Error> {
 /// Returns the slots that a policy uses beside its own: those of its parents and of its soft allowance.
 pub(crate) fn parts(policy: &Policy) -> impl Iterator<Item = PolicyId> {
     let parents = policy.parents.into_iter().flatten().filter(|parent| parent.scope != 0);
-    parents.map(|parent| PolicyId::from(parent.policy)).chain([policy.allowance])
+    let allowance = (policy.allowance != 0).then_some(policy.allowance);
+    parents.map(|parent| PolicyId::from(parent.policy)).chain(allowance)
 }

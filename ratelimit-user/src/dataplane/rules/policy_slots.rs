@@ -5,7 +5,10 @@ use std::collections::{BTreeSet, HashMap};
 use ratelimit_common::{
     identity::service::Service,
     limits::policy::{Policy, PolicyId},
-    maps::{control::FEATURE_FRONT, names::POLICIES_MAX},
+    maps::{
+        control::{FEATURE_FRONT, FEATURE_SERVICES},
+        names::POLICIES_MAX,
+    },
 };
 
 use crate::dataplane::{
@@ -43,10 +46,13 @@ pub(crate) struct Slots {
 impl Slots {
     /// Reads all slots.
     pub(crate) fn read(tables: &Tables) -> Result<Self, Error> {
-        let has_cells = tables.control()?.features & FEATURE_FRONT != 0;
+        let features = tables.control()?.features;
+        let has_cells = features & FEATURE_FRONT != 0;
         let mut of_services = HashMap::new();
-        for (service, class) in Services::read(tables)?.iter() {
-            of_services.insert(tables.default_policy(class)?, Group::Service(service));
+        if features & FEATURE_SERVICES != 0 {
+            for (service, class) in Services::read(tables)?.iter() {
+                of_services.insert(tables.default_policy(class)?, Group::Service(service));
+            }
         }
         let mut slots = Self { taken: HashMap::new(), free: Vec::new(), lanes: Lanes::default(), has_cells };
         for (slot, policy) in (0..POLICIES_MAX).zip(tables.policies.all()?).rev() {
