@@ -19,6 +19,7 @@ mod traffic;
 pub use bytecode::{
     Bytecode,
     clock::Clock,
+    debts::debts,
     empty::Empty,
     old_maps::OldMaps,
     runner::{Runner, Verdict, delete_rule, set_rule},

@@ -17,9 +17,11 @@ use crate::{
     maps::{
         buckets::Bucket,
         cells::Cell,
-        counts,
-        events::{self, Head},
         exchange::{Charge, FEW_TRIES, exchange},
+        telemetry::{
+            counts,
+            events::{self, Head},
+        },
     },
     meters::budget,
     packet::context::Context,

@@ -2,6 +2,7 @@
 //! interface. Programs on interfaces with traffic are in `traffic`.
 
 pub(crate) mod clock;
+pub(crate) mod debts;
 pub(crate) mod empty;
 mod mapped;
 pub(crate) mod old_maps;
@@ -20,21 +21,13 @@ use ratelimit::dataplane::{
 };
 use ratelimit_common::{
     buckets::bucket::Bucket,
-    cells::cell,
     identity::{class::ANY, source::Source},
     limits::{
         limit::SECOND,
         policy::{Policy, PolicyId},
     },
-    maps::{
-        control::{self, FEATURE_FRONT},
-        cpu::Cpu,
-        levels,
-    },
-    meters::{
-        gcra::{Units, units},
-        stages, state,
-    },
+    maps::{control, cpu::Cpu},
+    meters::gcra::units,
     reason::{Count, Reason},
     rules::rule::COMMAND,
 };
@@ -230,31 +223,6 @@ impl Bytecode {
     #[must_use]
     pub fn bucket(&self, source: Source) -> Option<Bucket> {
         self.tables.buckets.open().unwrap().get(&source, 0).ok()
-    }
-
-    /// Returns the debts of both limits under a key of this policy: those of its levels, or without cells of its bucket.
-    ///
-    /// # Panics
-    ///
-    /// If the kernel refuses.
-    #[must_use]
-    pub fn debts(&self, key: Source, policy: &Policy) -> [Units; 2] {
-        let control = self.tables.control().expect("cannot read the control map");
-        let (now, most) = (units(control.clock), control.largest_debt);
-        if control.features & FEATURE_FRONT == 0 {
-            return self.bucket(key).map_or([0; 2], |own| [own.packets, own.second].map(|own| state::debt(own, now)));
-        }
-        let hash = key.hash(&control.seed);
-        let levels = if policy.lane() == 0 {
-            let cells = self.tables.front.open().unwrap();
-            let cell = cells.get(&cell::index(hash, cells.len()), 0).expect("cannot read a cell");
-            [cell.packets, cell.second]
-        } else {
-            let lanes = self.tables.levels.open().unwrap();
-            let levels = lanes.get(&levels::index(policy.lane(), hash), 0).expect("cannot read the levels of a lane");
-            [levels.packets, levels.second]
-        };
-        levels.map(|level| stages::level_debt(level, now, most))
     }
 
     /// Sets the admission budget to `per_second` on each CPU and returns how many buckets were possible.

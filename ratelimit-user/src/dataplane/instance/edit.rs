@@ -17,7 +17,8 @@ use crate::dataplane::{
     program::loader::{RequestedSettings, Settings},
     rules::{
         batch::{self, Change},
-        capacities, costs, lane_upgrade, list, policies,
+        capacities, costs, list,
+        policies::{self, lane_upgrade},
         services::Services,
         spec::RuleSpec,
         target::Target,

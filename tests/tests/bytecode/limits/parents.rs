@@ -34,7 +34,7 @@ use ratelimit_common::{
     },
     reason::Reason,
 };
-use ratelimit_tests::{Bytecode, Frame, Verdict, per_second};
+use ratelimit_tests::{Bytecode, Frame, Verdict, debts, per_second};
 
 use crate::front::{Front, with_and_without_cells};
 
@@ -173,7 +173,7 @@ fn every_verdict_matches_the_model_and_refused_packets_are_not_charged(front: Fr
         for (key, [packets, second]) in &model.states {
             let slot = [near_id, far_id].into_iter().find(|slot| key.parent == u32::from(*slot) + 1);
             let policy = slot.map_or(own, |slot| bytecode.tables.policies.get(u32::from(slot)).unwrap());
-            let debts = bytecode.debts(*key, &policy);
+            let debts = debts(&bytecode, *key, &policy);
             if policy.packets.is_on() {
                 prop_assert_eq!(debts[0], state::debt(*packets, units(now)), "{:?}", key);
             }
@@ -215,8 +215,8 @@ fn with_a_stopped_clock_exactly_the_parent_burst_passes(front: Front) {
     assert!(contended <= 160, "{contended} packets were contended");
     // The sources paid for the packets that passed, and for no others.
     let cost = per_second(1_000, 10_000_000).packets.cost_of(1);
-    let paid =
-        (0..THREADS).map(|host| bytecode.debts(Source::v4([10, 0, 0, host]), &per_second(1_000, 10_000_000))[0] / cost);
+    let paid = (0..THREADS)
+        .map(|host| debts(&bytecode, Source::v4([10, 0, 0, host]), &per_second(1_000, 10_000_000))[0] / cost);
     assert_eq!(paid.sum::<u64>(), burst);
 }
 
@@ -233,7 +233,8 @@ fn a_parent_is_not_charged_for_packets_that_the_next_parent_refuses(front: Front
     for round in 0..=u8::MAX {
         // Parents of different rounds may share levels.
         let key = Source::v4([10, round, 0, 0]).parent(Parent { policy: slot, scope: IN_PREFIX, prefix: 24 }, 0);
-        let state = |bytecode: &Bytecode| (bytecode.debts(key, &policy)[0] / cost, bytecode.count(Reason::WithinLimit));
+        let state =
+            |bytecode: &Bytecode| (debts(bytecode, key, &policy)[0] / cost, bytecode.count(Reason::WithinLimit));
         let (owed, passed) = state(&bytecode);
         thread::scope(|scope| {
             for host in 0..4 {

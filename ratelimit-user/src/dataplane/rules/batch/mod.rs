@@ -21,8 +21,8 @@ pub use self::change::{Change, RequestedRule};
 use crate::dataplane::{
     Error,
     rules::{
-        expiry, filter, largest_debt, policies,
-        policy_slots::Group,
+        expiry, filter,
+        policies::{self, largest_debt, slots::Group},
         rule_key::{self, Place},
         services::{self, Services},
         spec::RuleSpec,

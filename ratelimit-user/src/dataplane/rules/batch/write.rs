@@ -13,7 +13,8 @@ use crate::dataplane::{
     error::Tried as _,
     rules::{
         batch::free_space::{Entry, Existing, FEW, Plan, Room},
-        expiry, filter, lanes,
+        expiry, filter,
+        policies::lanes,
         rule_key::{self, Place, is_narrow},
     },
     tables::{open::Tables, rule_maps},

@@ -15,7 +15,7 @@ use ratelimit_common::{
 
 use crate::dataplane::{
     Error,
-    rules::levels::{now, words},
+    rules::policies::levels::{now, words},
     sys::mmap_array::Mapped,
     tables::open::Tables,
 };

@@ -14,7 +14,7 @@ use ratelimit_common::{
 use crate::dataplane::{
     Error,
     rules::{
-        lanes::{self, Lanes},
+        policies::lanes::{self, Lanes},
         services::Services,
     },
     tables::open::Tables,

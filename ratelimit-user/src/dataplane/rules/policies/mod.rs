@@ -11,6 +11,12 @@
 //!
 //! A killed command leaves steps out only from the end. The next one that needs slots starts again with the first.
 
+pub(crate) mod lane_upgrade;
+pub(crate) mod lanes;
+pub(crate) mod largest_debt;
+pub(crate) mod levels;
+pub(crate) mod slots;
+
 use std::collections::{BTreeSet, HashSet};
 
 use ratelimit_common::{
@@ -37,8 +43,7 @@ use ratelimit_common::{
 use crate::dataplane::{
     Error,
     rules::{
-        levels,
-        policy_slots::{Group, Slots},
+        policies::slots::{Group, Slots},
         spec::{FAMILIES, ParentLimit, RuleSpec, Scope},
     },
     sys::rcu,

@@ -6,9 +6,9 @@ use ratelimit_common::{identity::class::ANY, limits::policy::PolicyId, maps::con
 
 use crate::dataplane::{
     Error,
-    rules::{
+    rules::policies::{
+        self,
         lanes::{self, Lanes},
-        policies,
     },
     tables::open::Tables,
 };
