@@ -8,6 +8,7 @@ pub mod budgets;
 pub mod cells;
 pub mod classes;
 pub mod control;
+pub mod counts;
 pub mod exchange;
 pub mod interface_capacities;
 pub mod levels;

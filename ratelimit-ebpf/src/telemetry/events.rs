@@ -17,11 +17,9 @@ use crate::{
     maps::{
         buckets::Bucket,
         cells::Cell,
+        counts,
         exchange::{Charge, FEW_TRIES, exchange},
-        telemetry::{
-            counts,
-            events::{self, Head},
-        },
+        telemetry::events::{self, Head},
     },
     meters::budget,
     packet::context::Context,

@@ -2,5 +2,4 @@
 //! the room `telemetry`.
 
 pub mod counters;
-pub mod counts;
 pub mod events;
