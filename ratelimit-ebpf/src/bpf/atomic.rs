@@ -8,6 +8,9 @@
 
 use core::cell::UnsafeCell;
 
+#[cfg(test)]
+use crate::bpf::schedule::{self, Stop};
+
 /// Reads a `u32` in a map before everything that follows.
 #[inline(always)]
 #[must_use]
@@ -46,6 +49,8 @@ impl Word {
     #[inline(always)]
     #[must_use]
     pub fn load(&self) -> u64 {
+        #[cfg(test)]
+        schedule::stop(Stop::Load);
         // SAFETY: the cell is valid and aligned; volatile, so that it is read once, whole.
         unsafe { core::ptr::read_volatile(self.0.get()) }
     }
@@ -53,6 +58,8 @@ impl Word {
     /// Sets the value.
     #[inline(always)]
     pub fn store(&self, value: u64) {
+        #[cfg(test)]
+        schedule::stop(Stop::Write);
         // SAFETY: as for `load`.
         unsafe { core::ptr::write_volatile(self.0.get(), value) }
     }
@@ -81,6 +88,8 @@ impl Word {
     /// Adds, wrapping around.
     #[inline(always)]
     pub fn add(&self, value: u64) {
+        #[cfg(test)]
+        schedule::stop(Stop::Add);
         #[cfg(target_arch = "bpf")]
         // SAFETY: the cell is valid and aligned. The result is not used, so that this is one locked addition.
         unsafe {
@@ -98,6 +107,8 @@ impl Word {
     /// Returns the value that is there instead.
     #[inline(always)]
     pub fn compare_exchange(&self, old: u64, new: u64) -> Result<(), u64> {
+        #[cfg(test)]
+        schedule::stop(Stop::Write);
         #[cfg(target_arch = "bpf")]
         // SAFETY: the cell is valid and aligned.
         let (was, swapped) = unsafe {

@@ -10,6 +10,8 @@
 //!   cached refusal, for at most 73 minutes.
 
 pub mod ask;
+#[cfg(test)]
+mod contention;
 pub mod pair;
 pub mod parents;
 pub mod payment;

@@ -33,7 +33,8 @@ const _: () = assert!(size_of::<ThisCpu>() == size_of::<Cpu>());
 #[inline(always)]
 #[must_use]
 pub fn get() -> Option<&'static ThisCpu> {
-    CPUS.get(0)
+    // The host has no maps.
+    if cfg!(test) { None } else { CPUS.get(0) }
 }
 
 /// Adds one to a counter of this CPU.
