@@ -7,7 +7,7 @@
 use core::cell::RefCell;
 use std::{
     boxed::Box,
-    sync::{Arc, Condvar, Mutex, MutexGuard},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread,
     vec::Vec,
 };
@@ -33,6 +33,7 @@ pub(crate) type Choose = Box<dyn FnMut(&[Stop]) -> usize + Send>;
 struct State {
     stops: Vec<Stop>,
     turn: Option<usize>,
+    has_failed: bool,
     choose: Choose,
 }
 
@@ -55,7 +56,7 @@ impl Machine {
         let mut state = self.lock();
         state.stops[cpu] = stop;
         if state.stops.iter().any(|stop| *stop != Stop::Done) {
-            let State { stops, turn, choose } = &mut *state;
+            let State { stops, turn, choose, .. } = &mut *state;
             let next = choose(stops);
             assert_ne!(stops[next], Stop::Done, "the schedule chose a CPU that is done");
             *turn = Some(next);
@@ -69,6 +70,19 @@ impl Machine {
     fn wait(&self, mut state: MutexGuard<'_, State>, cpu: usize) {
         while state.turn != Some(cpu) {
             state = self.wake[cpu].wait(state).expect("another CPU has failed");
+            assert!(!state.has_failed, "another CPU has failed");
+        }
+    }
+}
+
+/// Wakes all CPUs if this one fails, so that the test ends.
+struct Alarm<'a>(&'a Machine);
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.state.lock().unwrap_or_else(PoisonError::into_inner).has_failed = true;
+            self.0.wake.iter().for_each(Condvar::notify_one);
         }
     }
 }
@@ -84,13 +98,14 @@ pub(crate) fn stop(stop: Stop) {
 /// Runs `cpus` CPUs, each of which decides `packets` packets. `decide` is called with the number of the CPU. Returns how
 /// many packets passed.
 pub(crate) fn run(cpus: usize, packets: usize, choose: Choose, decide: impl Fn(usize) -> bool + Sync) -> u64 {
-    let state = State { stops: std::vec![Stop::Packet; cpus], turn: None, choose };
+    let state = State { stops: std::vec![Stop::Packet; cpus], turn: None, has_failed: false, choose };
     let wake = (0..cpus).map(|_| Condvar::new()).collect();
     let machine = Arc::new(Machine { state: Mutex::new(state), wake });
     thread::scope(|scope| {
         let run_cpu = |number: usize| {
             let (machine, decide) = (Arc::clone(&machine), &decide);
             scope.spawn(move || {
+                let _alarm = Alarm(&machine);
                 CPU.with(|cpu| cpu.replace(Some((Arc::clone(&machine), number))));
                 machine.wait(machine.lock(), number);
                 let mut passed = 0;
@@ -106,7 +121,7 @@ pub(crate) fn run(cpus: usize, packets: usize, choose: Choose, decide: impl Fn(u
         };
         let threads: Vec<_> = (0..cpus).map(run_cpu).collect();
         let mut state = machine.lock();
-        let State { stops, turn, choose } = &mut *state;
+        let State { stops, turn, choose, .. } = &mut *state;
         let first = choose(stops);
         *turn = Some(first);
         machine.wake[first].notify_one();

@@ -86,7 +86,7 @@ impl Time {
         let nanoseconds = match self {
             Self::Stopped => 0,
             Self::Runs => number % 8,
-            Self::Jumps if number % 1_000 == 0 => cost * (number >> 32) % (4 * cost),
+            Self::Jumps if number % 1_000 == 0 => (number >> 16) % (4 * cost),
             Self::Jumps => 0,
         };
         clock.fetch_add(nanoseconds, Ordering::SeqCst);
