@@ -1,8 +1,8 @@
 //! Words that several CPUs change at once.
 //!
 //! bpf has no read-modify-write in `core::sync::atomic`. An adding intrinsic whose result is used compiles to a wrong
-//! instruction under Relaxed ordering. So this file offers only a load, a store, an addition without a result, and
-//! compare-and-exchange (kernel 5.12).
+//! instruction under Relaxed ordering. So this file offers a load, a store, an addition without a result, an addition
+//! with a result under another ordering, and compare-and-exchange (kernel 5.12).
 //!
 //! LLVM must not unroll loops of compare-and-exchange. They would more than double the program.
 
@@ -98,6 +98,22 @@ impl Word {
         }
         #[cfg(not(target_arch = "bpf"))]
         self.host().fetch_add(value, core::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// Adds, wrapping around, and returns the value before.
+    #[inline(always)]
+    #[must_use]
+    pub fn fetch_add(&self, value: u64) -> u64 {
+        #[cfg(test)]
+        schedule::stop(Stop::Add);
+        #[cfg(target_arch = "bpf")]
+        // SAFETY: the cell is valid and aligned. The result is used, so the ordering must not be Relaxed.
+        unsafe {
+            use core::intrinsics::{AtomicOrdering, atomic_xadd};
+            atomic_xadd::<u64, u64, { AtomicOrdering::SeqCst }>(self.0.get(), value)
+        }
+        #[cfg(not(target_arch = "bpf"))]
+        self.host().fetch_add(value, core::sync::atomic::Ordering::SeqCst)
     }
 
     /// Sets the value to `new` if it is `old`.

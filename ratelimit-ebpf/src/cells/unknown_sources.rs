@@ -13,7 +13,7 @@ use crate::{
     maps::{
         budgets,
         cells::{self, Cell},
-        exchange::{Charge, FEW_TRIES, exchange},
+        exchange::{FEW_TRIES, exchange},
         this_cpu,
     },
     meters::budget,
@@ -84,18 +84,16 @@ fn take(control: &Control, now: u64) -> bool {
             return false;
         }
         let mut found = now;
-        let outcome = exchange::<FEW_TRIES>(shared, |state| {
+        let is_taken = exchange::<FEW_TRIES>(shared, |state| {
             found = state;
             budget::next(state, now, limit.cost, limit.burst)
         });
-        match outcome {
-            Charge::Paid => left = control.unknown_batch.max(1),
-            Charge::Refused => {
-                cpu.unknown_until.store(found.wrapping_add(limit.cost).wrapping_sub(limit.burst));
-                return false;
-            }
-            Charge::Contended => return true,
+        if !is_taken {
+            // If other CPUs took batches at every try, this only delays the next one.
+            cpu.unknown_until.store(found.wrapping_add(limit.cost).wrapping_sub(limit.burst));
+            return false;
         }
+        left = control.unknown_batch.max(1);
     }
     cpu.unknown_left.store(left - 1);
     cpu.unknown_passed.increment();

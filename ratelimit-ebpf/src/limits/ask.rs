@@ -64,7 +64,6 @@ pub fn ask(
             dropped::settle(Some(cells.refusals), context.refusal_hash, bucket);
             return bucket;
         }
-        Charge::Contended => Reason::Contended,
     };
     let Cell { packets, second, .. } = cells.levels;
     // Added and not exclusive-or'd, which would cancel out the time that both levels follow.

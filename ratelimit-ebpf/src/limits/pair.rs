@@ -9,8 +9,7 @@ use crate::{
         payment::{Payment, pay_own, pay_pair, rest_refuses},
         two_stages::wait_of_stages,
     },
-    maps::exchange::Charge,
-    meters::gcra,
+    maps::exchange::{Charge, undo},
 };
 
 /// The two stages of one limit.
@@ -66,8 +65,9 @@ impl<'a> Pair<'a> {
 
     /// Gives the charges back.
     #[inline(always)]
-    pub fn refund(&self, payment: &Payment, clock: &Clock<'_>) {
-        gcra::refund_level(self.level, clock.units(), payment.level);
-        gcra::refund(self.own, clock.units(), payment.own);
+    pub fn refund(&self, payment: &Payment) {
+        let [level, own] = payment.charged;
+        undo(self.level, level, payment.level);
+        undo(self.own, own, payment.own);
     }
 }

@@ -76,12 +76,6 @@ pub fn ask(
     own
 }
 
-/// Returns the reason of a packet that a parent refuses.
-#[inline(always)]
-fn over_parent(reason: Reason) -> Reason {
-    if reason == Reason::Contended { reason } else { Reason::OverParent }
-}
-
 /// Checks all limits, then charges all.
 #[inline(always)]
 fn decide(context: &Context, clock: &Clock<'_>, Limits { own, near, far }: Limits<'_>) -> Reason {
@@ -91,21 +85,19 @@ fn decide(context: &Context, clock: &Clock<'_>, Limits { own, near, far }: Limit
     if refusal(context, clock, near).is_some() || refusal(context, clock, far).is_some() {
         return Reason::OverParent;
     }
-    let reason = charge(context, clock, near);
-    if reason != Reason::WithinLimit {
-        return over_parent(reason);
+    let Ok(by_near) = charge(context, clock, near) else { return Reason::OverParent };
+    let Ok(by_far) = charge(context, clock, far) else {
+        refund(context, near, by_near);
+        return Reason::OverParent;
+    };
+    match charge(context, clock, own) {
+        Ok(_) => Reason::WithinLimit,
+        Err(reason) => {
+            refund(context, near, by_near);
+            refund(context, far, by_far);
+            reason
+        }
     }
-    let reason = charge(context, clock, far);
-    if reason != Reason::WithinLimit {
-        refund(context, clock, near);
-        return over_parent(reason);
-    }
-    let reason = charge(context, clock, own);
-    if reason != Reason::WithinLimit {
-        refund(context, clock, near);
-        refund(context, clock, far);
-    }
-    reason
 }
 
 /// Returns the limit of a parent with its bucket. `other` stands for its numbers if there is no such parent.
@@ -135,15 +127,20 @@ fn refusal(context: &Context, clock: &Clock<'_>, Limit { bucket, policy }: Limit
     token_bucket::refusal(bucket?, policy, clock, context.amounts(policy))
 }
 
+/// Charges a limit and returns the charged states.
 #[inline(always)]
-fn charge(context: &Context, clock: &Clock<'_>, Limit { bucket, policy }: Limit<'_>) -> Reason {
-    let Some(bucket) = bucket else { return Reason::WithinLimit };
+fn charge(
+    context: &Context,
+    clock: &Clock<'_>,
+    Limit { bucket, policy }: Limit<'_>,
+) -> Result<[u64; 2], Reason> {
+    let Some(bucket) = bucket else { return Ok([0; 2]) };
     token_bucket::charge_with(bucket, policy, clock, context.amounts(policy), charge_globally)
 }
 
 #[inline(always)]
-fn refund(context: &Context, clock: &Clock<'_>, Limit { bucket, policy }: Limit<'_>) {
+fn refund(context: &Context, Limit { bucket, policy }: Limit<'_>, charged: [u64; 2]) {
     if let Some(bucket) = bucket {
-        token_bucket::refund_both(bucket, policy, clock, context.amounts(policy));
+        token_bucket::refund_both(bucket, policy, context.amounts(policy), charged);
     }
 }

@@ -16,8 +16,8 @@ use crate::{
         verifier::{given, given_mut},
     },
     limits::two_stages::{REFUSED, charged_cell, charged_further, charged_own},
-    maps::exchange::{Charge, FEW_TRIES, exchange},
-    meters::gcra::{cap, refund_level},
+    maps::exchange::{self, Addition, Charge, FEW_TRIES, exchange, undo},
+    meters::gcra::{addition, cap},
 };
 
 /// Cost of a packet, and the charges of each stage.
@@ -33,6 +33,8 @@ pub struct Payment {
     pub(crate) level: Units,
     /// Charge of the own bucket.
     pub(crate) own: Units,
+    /// The charged level, and the charged state of the own bucket.
+    pub(crate) charged: [u64; 2],
 }
 
 impl Payment {
@@ -41,7 +43,7 @@ impl Payment {
     #[must_use]
     pub fn new(meter: &Meter, amount: u32, clock: &Clock<'_>) -> Self {
         let (now, largest_debt) = (clock.now(), clock.largest_debt());
-        Self { now, largest_debt, cost: meter.cost_of(amount), level: 0, own: 0 }
+        Self { now, largest_debt, cost: meter.cost_of(amount), level: 0, own: 0, charged: [0; 2] }
     }
 }
 
@@ -61,7 +63,7 @@ pub(crate) fn rest_refuses(
         Answer::Admit(_) => false,
         Answer::Refuse => true,
         Answer::Cap(_) => {
-            cap(own, meter, &Clock::of(control, payment.now), meter.rest());
+            cap(own, meter, &Clock::of(control, payment.now), meter.most_of_rest());
             true
         }
     }
@@ -72,29 +74,35 @@ pub(crate) fn rest_refuses(
 #[inline(never)]
 pub(crate) fn pay_pair(level: *const Word, own: *const Word, meter: *const Meter, payment: *mut Payment) -> Charge {
     let (Some(level), Some(own), Some(meter)) = (given(level), given(own), given(meter)) else {
-        return Charge::Contended;
+        return Charge::Refused;
     };
-    let Some(payment) = given_mut(payment) else { return Charge::Contended };
+    let Some(payment) = given_mut(payment) else { return Charge::Refused };
     let (now, most, cost) = (gcra::units(payment.now), payment.largest_debt, payment.cost);
-    let mut found = 0;
-    let outcome = exchange::<FEW_TRIES>(level, |seen| {
-        found = seen;
+    let mut before = 0;
+    let charged = exchange::charge::<FEW_TRIES>(level, Addition::within(most, 0), |seen| {
+        before = stages::level_debt(seen, now, most);
         Some(charged_cell(seen, now, most, cost, meter))
     });
-    if outcome != Charge::Paid {
-        return outcome;
+    if let Some(charged) = charged {
+        payment.level = charged.wrapping_sub(now).wrapping_sub(before);
+        payment.charged[0] = charged;
+    } else if before < stages::enough(meter) {
+        return Charge::Refused;
     }
-    let before = stages::level_debt(found, now, most);
-    payment.level = charged_cell(found, now, most, cost, meter).wrapping_sub(now).wrapping_sub(before);
     payment.own = stages::share(before, cost, meter);
-    let outcome = exchange::<FEW_TRIES>(own, |seen| {
+    if payment.own == 0 {
+        return Charge::Paid;
+    }
+    let charged = exchange::charge::<FEW_TRIES>(own, addition(meter, payment.own), |seen| {
         let debt = charged_own(seen, before, now, cost, meter);
         (debt != REFUSED).then_some(now.wrapping_add(debt))
     });
-    if outcome != Charge::Paid {
-        refund_level(level, now, payment.level);
+    if let Some(charged) = charged {
+        payment.charged[1] = charged;
+        return Charge::Paid;
     }
-    outcome
+    undo(level, payment.charged[0], payment.level);
+    Charge::Refused
 }
 
 /// Number of tries before [`pay_pair`] takes over.
@@ -105,28 +113,31 @@ const QUICK_TRIES: u32 = 2;
 #[inline(never)]
 pub(crate) fn pay_own(level: *const Word, own: *const Word, meter: *const Meter, payment: *const Payment) -> Charge {
     let (Some(level), Some(own), Some(meter)) = (given(level), given(own), given(meter)) else {
-        return Charge::Contended;
+        return Charge::Refused;
     };
-    let Some(payment) = given(payment) else { return Charge::Contended };
+    let Some(payment) = given(payment) else { return Charge::Refused };
     let (now, most, cost) = (gcra::units(payment.now), payment.largest_debt, payment.cost);
     let debt = stages::level_debt(level.load(), now, most);
     if debt == 0 || debt < meter.cell_share || charged_own(own.load(), debt, now, cost, meter) == REFUSED {
         return Charge::Refused;
     }
+    let mut charged = 0;
     // In one exchange: many CPUs that add to the level which they have all seen would put it where it reads as no debt.
-    let outcome = exchange::<QUICK_TRIES>(level, |seen| {
+    let is_charged = exchange::<QUICK_TRIES>(level, |seen| {
         let debt = charged_further(seen, now, most, cost, meter);
-        (debt != REFUSED).then_some(now.wrapping_add(debt))
+        charged = now.wrapping_add(debt);
+        (debt != REFUSED).then_some(charged)
     });
-    if outcome != Charge::Paid {
-        return outcome;
+    if !is_charged {
+        return Charge::Refused;
     }
-    let outcome = exchange::<QUICK_TRIES>(own, |seen| {
+    let is_paid = exchange::<QUICK_TRIES>(own, |seen| {
         let debt = charged_own(seen, debt, now, cost, meter);
         (debt != REFUSED).then_some(now.wrapping_add(debt))
     });
-    if outcome != Charge::Paid {
-        refund_level(level, now, cost);
+    if is_paid {
+        return Charge::Paid;
     }
-    outcome
+    undo(level, charged, cost);
+    Charge::Refused
 }

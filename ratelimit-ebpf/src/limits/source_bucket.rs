@@ -88,23 +88,14 @@ fn decide([one, amount]: [u32; 2], clock: &Clock<'_>, policy: &Policy, cell: &Ce
     if packets.is_on() && by_packets.refuses(&for_packets, clock) {
         return Reason::OverPackets;
     }
-    if packets.is_on() {
-        match by_packets.pay(&mut for_packets) {
-            Charge::Paid => {}
-            Charge::Refused => return Reason::OverPackets,
-            Charge::Contended => return Reason::Contended,
-        }
+    if packets.is_on() && by_packets.pay(&mut for_packets) == Charge::Refused {
+        return Reason::OverPackets;
     }
-    if second.is_on() {
-        let outcome = by_second.pay(&mut for_second);
-        if outcome != Charge::Paid && packets.is_on() {
-            by_packets.refund(&for_packets, clock);
+    if second.is_on() && by_second.pay(&mut for_second) == Charge::Refused {
+        if packets.is_on() {
+            by_packets.refund(&for_packets);
         }
-        match outcome {
-            Charge::Paid => {}
-            Charge::Refused => return policy.second_reason(),
-            Charge::Contended => return Reason::Contended,
-        }
+        return policy.second_reason();
     }
     Reason::WithinLimit
 }

@@ -4,7 +4,7 @@ use ratelimit_common::{
     identity::source::Source,
     limits::{algorithm::Algorithm, policy::Policy},
     meters::{
-        sliding_log::{Place, decisive},
+        sliding_log::{PLACES, Place, decisive},
         window::Window,
     },
     reason::Reason,
@@ -16,11 +16,15 @@ use crate::{
         verifier::{given, key},
     },
     maps::{
-        exchange::{Charge, TRIES},
+        exchange::Charge,
         sliding_logs::{self, SlidingLog},
         this_cpu,
     },
 };
+
+/// Number of tries. Each lost one means that another CPU has admitted a packet, or has moved the count on for one. A log
+/// admits at most [`PLACES`] packets in a window, and then refuses. So the tries do not run out.
+const MOST_TRIES: u32 = 2 * PLACES as u32 + 1;
 
 /// Returns whether sources of this policy keep sliding logs.
 #[inline(always)]
@@ -36,7 +40,6 @@ pub fn ask(log: &SlidingLog, policy: &Policy, now: u64) -> Reason {
     match ask_log(log, policy, now) {
         Charge::Paid => Reason::WithinLimit,
         Charge::Refused => Reason::OverPackets,
-        Charge::Contended => Reason::Contended,
     }
 }
 
@@ -44,11 +47,11 @@ pub fn ask(log: &SlidingLog, policy: &Policy, now: u64) -> Reason {
 #[inline(never)]
 fn ask_log(log: *const SlidingLog, policy: *const Policy, now: u64) -> Charge {
     if !settings::has_sliding_logs() {
-        return Charge::Contended;
+        return Charge::Refused;
     }
-    let (Some(log), Some(policy)) = (given(log), given(policy)) else { return Charge::Contended };
+    let (Some(log), Some(policy)) = (given(log), given(policy)) else { return Charge::Refused };
     let [first, second] = &policy.windows;
-    for _ in 0..TRIES {
+    for _ in 0..MOST_TRIES {
         let number = log.admitted.load();
         let own = log.at(number);
         let seen = Place(own.load());
@@ -74,7 +77,7 @@ fn ask_log(log: *const SlidingLog, policy: *const Policy, now: u64) -> Charge {
         }
         this_cpu::lost_race();
     }
-    Charge::Contended
+    Charge::Refused
 }
 
 /// Returns the nanoseconds for which a source's log still refuses the next packet.

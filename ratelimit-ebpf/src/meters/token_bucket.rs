@@ -8,9 +8,12 @@ use ratelimit_common::{
 
 use crate::{
     bpf::{atomic::Word, clock::Clock},
-    maps::{buckets::Bucket, exchange::Charge},
+    maps::{
+        buckets::Bucket,
+        exchange::{Charge, undo},
+    },
     meters::{
-        gcra::{charge, peek, refund},
+        gcra::{charge, peek},
         two_limits,
     },
 };
@@ -24,7 +27,7 @@ pub fn ask(bucket: &Bucket, policy: &Policy, clock: &Clock<'_>, amounts: [u32; 2
     if both && peek(&bucket.second, second, clock, second.cost_of(amounts[1])) == Charge::Refused {
         return policy.second_reason();
     }
-    charge_with(bucket, policy, clock, amounts, charge)
+    charge_with(bucket, policy, clock, amounts, charge).err().unwrap_or(Reason::WithinLimit)
 }
 
 /// Returns the reason for which the limits refuse a packet, if they do. Nothing is charged.
@@ -39,15 +42,19 @@ pub fn refusal(bucket: &Bucket, policy: &Policy, clock: &Clock<'_>, [one, amount
 }
 
 /// Checks and charges both limits with [`charge`] or [`charge_globally`](crate::meters::gcra::charge_globally). If
-/// another CPU takes the second limit first, the charge of the first is given back.
+/// another CPU takes the second limit first, the charge of the first is given back. Returns the charged states.
+///
+/// # Errors
+///
+/// Returns the reason of a refusal.
 #[inline(always)]
 pub fn charge_with<'a>(
     bucket: &Bucket,
     policy: &Policy,
     clock: &Clock<'a>,
     [one, amount]: [u32; 2],
-    charge: impl Fn(&Word, &Meter, &Clock<'a>, Units) -> Charge,
-) -> Reason {
+    charge: impl Fn(&Word, &Meter, &Clock<'a>, Units) -> Option<u64>,
+) -> Result<[u64; 2], Reason> {
     let Policy { packets, second, .. } = policy;
     let packet_cost = packets.cost_of(one);
     two_limits::charge(
@@ -55,18 +62,18 @@ pub fn charge_with<'a>(
         [packets.is_on(), second.is_on()],
         || charge(&bucket.packets, packets, clock, packet_cost),
         || charge(&bucket.second, second, clock, second.cost_of(amount)),
-        || refund(&bucket.packets, clock.units(), packet_cost),
+        |charged| undo(&bucket.packets, charged, packet_cost),
     )
 }
 
-/// Gives back the charges of [`charge_with`].
+/// Gives back the charges of [`charge_with`], which has returned these states.
 #[inline(always)]
-pub fn refund_both(bucket: &Bucket, policy: &Policy, clock: &Clock<'_>, [one, amount]: [u32; 2]) {
+pub fn refund_both(bucket: &Bucket, policy: &Policy, [one, amount]: [u32; 2], charged: [u64; 2]) {
     let Policy { packets, second, .. } = policy;
     if packets.is_on() {
-        refund(&bucket.packets, clock.units(), packets.cost_of(one));
+        undo(&bucket.packets, charged[0], packets.cost_of(one));
     }
     if second.is_on() {
-        refund(&bucket.second, clock.units(), second.cost_of(amount));
+        undo(&bucket.second, charged[1], second.cost_of(amount));
     }
 }

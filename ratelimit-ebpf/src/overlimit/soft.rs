@@ -46,11 +46,10 @@ fn ask_allowance(context: *const Context, control: *const Control) -> bool {
     let Ok(bucket) = create::bucket(&key, gcra::units(clock.now()), Resolution::NONE, control, context.tick) else {
         return false;
     };
-    let reason = match allowance.is_bucket() {
-        true => token_bucket::charge_with(bucket, allowance, &clock, amounts, charge_globally),
-        false => window::ask_globally(bucket, allowance, clock.now(), amounts),
-    };
-    reason == Reason::WithinLimit
+    match allowance.is_bucket() {
+        true => token_bucket::charge_with(bucket, allowance, &clock, amounts, charge_globally).is_ok(),
+        false => window::ask_globally(bucket, allowance, clock.now(), amounts) == Reason::WithinLimit,
+    }
 }
 
 /// Returns the time for which such a packet is refused above its limit as well; 0 if it is not, or if nothing is known.

@@ -100,7 +100,6 @@ impl Machine {
                     let _ = source_bucket::ask(&mut context, control, policy, self.cell, bucket);
                     context.reason
                 }
-                Charge::Contended => Reason::Contended,
             },
             Stage::Window => window::ask(self.bucket, policy, now, context.amounts(policy)),
             Stage::Log => sliding_log::ask(self.log, policy, now),
