@@ -1,11 +1,12 @@
 //! Charges both stages of a limit, in [global functions](crate::bpf::verifier).
 
 use ratelimit_common::{
+    limits::policy::{COARSE, Policy},
     maps::control::Control,
     meters::{
         gcra::{self, Answer, Units},
         meter::Meter,
-        stages,
+        stages, state,
     },
 };
 
@@ -13,6 +14,7 @@ use crate::{
     bpf::{
         atomic::Word,
         clock::Clock,
+        control,
         verifier::{given, given_mut},
     },
     limits::two_stages::{REFUSED, charged_cell, charged_further, charged_own},
@@ -25,8 +27,8 @@ use crate::{
 pub struct Payment {
     /// Time of the packet in nanoseconds.
     now: u64,
-    /// See [`Control::largest_debt`].
-    largest_debt: Units,
+    /// Whether that is a time of the coarse clock.
+    is_coarse: bool,
     /// Cost of the packet.
     cost: Units,
     /// Charge of the cell's level.
@@ -41,9 +43,9 @@ impl Payment {
     /// Creates the payment for a packet of this amount, of which nothing is charged yet.
     #[inline(always)]
     #[must_use]
-    pub fn new(meter: &Meter, amount: u32, clock: &Clock<'_>) -> Self {
-        let (now, largest_debt) = (clock.now(), clock.largest_debt());
-        Self { now, largest_debt, cost: meter.cost_of(amount), level: 0, own: 0, charged: [0; 2] }
+    pub fn new(meter: &Meter, amount: u32, policy: &Policy, clock: &Clock<'_>) -> Self {
+        let (now, is_coarse) = (clock.now(), policy.flags & COARSE != 0);
+        Self { now, is_coarse, cost: meter.cost_of(amount), level: 0, own: 0, charged: [0; 2] }
     }
 }
 
@@ -72,12 +74,18 @@ pub(crate) fn rest_refuses(
 /// See [`Pair::pay`](crate::limits::pair::Pair::pay).
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-pub(crate) fn pay_pair(level: *const Word, own: *const Word, meter: *const Meter, payment: *mut Payment) -> Charge {
+pub(crate) fn pay_pair(
+    level: *const Word,
+    own: *const Word,
+    meter: *const Meter,
+    control: *const Control,
+    payment: *mut Payment,
+) -> Charge {
     let (Some(level), Some(own), Some(meter)) = (given(level), given(own), given(meter)) else {
         return Charge::Refused;
     };
-    let Some(payment) = given_mut(payment) else { return Charge::Refused };
-    let (now, most, cost) = (gcra::units(payment.now), payment.largest_debt, payment.cost);
+    let (Some(control), Some(payment)) = (given(control), given_mut(payment)) else { return Charge::Refused };
+    let (now, most, cost) = (gcra::units(payment.now), control::largest_debt(control), payment.cost);
     let mut before = 0;
     let charged = exchange::charge::<FEW_TRIES>(level, Addition::within(most, 0), |seen| {
         before = stages::level_debt(seen, now, most);
@@ -93,6 +101,7 @@ pub(crate) fn pay_pair(level: *const Word, own: *const Word, meter: *const Meter
     if payment.own == 0 {
         return Charge::Paid;
     }
+    let now = time_of_own(own, before, meter, control, payment);
     let charged = exchange::charge::<FEW_TRIES>(own, addition(meter, payment.own), |seen| {
         let debt = charged_own(seen, before, now, cost, meter);
         (debt != REFUSED).then_some(now.wrapping_add(debt))
@@ -105,34 +114,65 @@ pub(crate) fn pay_pair(level: *const Word, own: *const Word, meter: *const Meter
     Charge::Refused
 }
 
+/// Returns the time at which the own bucket is charged.
+///
+/// If the level before the packet is higher than the own bucket accounts for, the cell may have admitted packets of this
+/// source that read a later time. A charge of the earlier time would drain too soon. So the clock is read again.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn time_of_own(
+    own: *const Word,
+    before: Units,
+    meter: *const Meter,
+    control: *const Control,
+    payment: *const Payment,
+) -> Units {
+    let (Some(own), Some(meter)) = (given(own), given(meter)) else { return 0 };
+    let (Some(control), Some(payment)) = (given(control), given(payment)) else { return 0 };
+    let now = gcra::units(payment.now);
+    if before.saturating_sub(meter.cell_share) <= state::debt(own.load(), now) {
+        now
+    } else if payment.is_coarse {
+        Clock::coarse(control).units()
+    } else {
+        Clock::read(control).units()
+    }
+}
+
 /// Number of tries before [`pay_pair`] takes over.
 const QUICK_TRIES: u32 = 2;
 
 /// See [`Pair::pay_rest`](crate::limits::pair::Pair::pay_rest).
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-pub(crate) fn pay_own(level: *const Word, own: *const Word, meter: *const Meter, payment: *const Payment) -> Charge {
+pub(crate) fn pay_own(
+    level: *const Word,
+    own: *const Word,
+    meter: *const Meter,
+    control: *const Control,
+    payment: *const Payment,
+) -> Charge {
     let (Some(level), Some(own), Some(meter)) = (given(level), given(own), given(meter)) else {
         return Charge::Refused;
     };
-    let Some(payment) = given(payment) else { return Charge::Refused };
-    let (now, most, cost) = (gcra::units(payment.now), payment.largest_debt, payment.cost);
+    let (Some(control), Some(payment)) = (given(control), given(payment)) else { return Charge::Refused };
+    let (now, most, cost) = (gcra::units(payment.now), control::largest_debt(control), payment.cost);
     let debt = stages::level_debt(level.load(), now, most);
     if debt == 0 || debt < meter.cell_share || charged_own(own.load(), debt, now, cost, meter) == REFUSED {
         return Charge::Refused;
     }
     let mut charged = 0;
-    // In one exchange: many CPUs that add to the level which they have all seen would put it where it reads as no debt.
     let is_charged = exchange::<QUICK_TRIES>(level, |seen| {
-        let debt = charged_further(seen, now, most, cost, meter);
-        charged = now.wrapping_add(debt);
-        (debt != REFUSED).then_some(charged)
+        charged = charged_further(seen, now, most, cost, meter);
+        (charged != REFUSED).then_some(now.wrapping_add(charged))
     });
     if !is_charged {
         return Charge::Refused;
     }
+    let (charged, before) = (now.wrapping_add(charged), charged.wrapping_sub(cost));
+    let now = time_of_own(own, before, meter, control, payment);
     let is_paid = exchange::<QUICK_TRIES>(own, |seen| {
-        let debt = charged_own(seen, debt, now, cost, meter);
+        let debt = charged_own(seen, before, now, cost, meter);
         (debt != REFUSED).then_some(now.wrapping_add(debt))
     });
     if is_paid {

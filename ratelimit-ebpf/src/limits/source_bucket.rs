@@ -70,13 +70,13 @@ fn decide([one, amount]: [u32; 2], clock: &Clock<'_>, policy: &Policy, cell: &Ce
     let (packets, second) = (&policy.packets, &policy.second);
     let by_packets = Pair::new(&cell.packets, &bucket.packets, packets);
     let by_second = Pair::new(&cell.second, &bucket.second, second);
-    let mut for_packets = Payment::new(packets, one, clock);
-    let mut for_second = Payment::new(second, amount, clock);
+    let mut for_packets = Payment::new(packets, one, policy, clock);
+    let mut for_second = Payment::new(second, amount, policy, clock);
     if packets.is_on() != second.is_on() {
         // If this fails, the cell has room left, a debt must be cut, or other CPUs were first. The next steps tell.
         let outcome = match packets.is_on() {
-            true => by_packets.pay_rest(&for_packets),
-            false => by_second.pay_rest(&for_second),
+            true => by_packets.pay_rest(&for_packets, clock),
+            false => by_second.pay_rest(&for_second, clock),
         };
         if outcome == Charge::Paid {
             return Reason::WithinLimit;
@@ -88,10 +88,10 @@ fn decide([one, amount]: [u32; 2], clock: &Clock<'_>, policy: &Policy, cell: &Ce
     if packets.is_on() && by_packets.refuses(&for_packets, clock) {
         return Reason::OverPackets;
     }
-    if packets.is_on() && by_packets.pay(&mut for_packets) == Charge::Refused {
+    if packets.is_on() && by_packets.pay(&mut for_packets, clock) == Charge::Refused {
         return Reason::OverPackets;
     }
-    if second.is_on() && by_second.pay(&mut for_second) == Charge::Refused {
+    if second.is_on() && by_second.pay(&mut for_second, clock) == Charge::Refused {
         if packets.is_on() {
             by_packets.refund(&for_packets);
         }

@@ -13,8 +13,6 @@ use crate::{bpf::atomic::Word, maps::this_cpu};
 pub const FEW_TRIES: u32 = 8;
 /// Number of tries before the addition.
 pub const TRIES: u32 = 4;
-/// Number of additions. The second one is for a word that another CPU has lowered just before the first.
-const ADDITIONS: u32 = 2;
 
 /// Binary digits of the number of CPUs that may add to one word at the same time.
 const CPU_BITS: u32 = 10;
@@ -89,26 +87,21 @@ pub fn charge<const MOST: u32>(
         }
         this_cpu::lost_race();
     }
-    for _ in 0..ADDITIONS {
-        let added = next(seen)?.wrapping_sub(seen);
-        if added < addition.least || added > addition.most {
-            return None;
-        }
-        let found = word.fetch_add(added);
-        let written = found.wrapping_add(added);
-        let Some(after) = next(found) else {
-            // If another CPU was faster, the surplus stays until it has drained.
-            let _ = word.compare_exchange(written, found);
-            return None;
-        };
-        if after.wrapping_sub(found) <= added {
-            // A word in the past was brought up to now, while another CPU did the same.
-            let is_exact = written == after || word.compare_exchange(written, after).is_err();
-            return Some(if is_exact { written } else { after });
-        }
-        seen = written;
+    let added = next(seen)?.wrapping_sub(seen);
+    if added < addition.least || added > addition.most {
+        return None;
     }
-    None
+    let found = word.fetch_add(added);
+    let (charged, after) = (found.wrapping_add(added), next(found));
+    match after {
+        // It is more if another CPU has brought a word of the past up to now as well.
+        Some(after) if after.wrapping_sub(found) <= added => Some(charged),
+        // Another CPU was faster. What it has written since keeps the surplus.
+        _ => {
+            let _ = word.compare_exchange(charged, found);
+            None
+        }
+    }
 }
 
 /// Gives a charge back if no other CPU has changed the word since. Otherwise the charge stays: time may have drained it

@@ -60,13 +60,9 @@ fn charge_state(state: *const Word, meter: *const Meter, control: *const Control
     let (Some(state), Some(meter), Some(control)) = (given(state), given(meter), given(control)) else {
         return REFUSED;
     };
-    charge_here(state, meter, &Clock::of(control, now), cost).unwrap_or(REFUSED)
-}
-
-/// Charges like [`charge`], without a call.
-#[inline(always)]
-pub fn charge_here(state: &Word, meter: &Meter, clock: &Clock<'_>, cost: Units) -> Option<u64> {
-    exchange::charge::<TRIES>(state, addition(meter, cost), |seen| next(state, seen, meter, clock, cost))
+    let clock = Clock::of(control, now);
+    let next = |seen| next(state, seen, meter, &clock, cost);
+    exchange::charge::<TRIES>(state, addition(meter, cost), next).unwrap_or(REFUSED)
 }
 
 /// Returns the amounts that an addition may add to the state of a bucket: the cost, and the time since the state was
