@@ -15,7 +15,7 @@ pub const FEW_TRIES: u32 = 8;
 pub const TRIES: u32 = 4;
 
 /// Binary digits of the number of CPUs that may add to one word at the same time.
-const CPU_BITS: u32 = 10;
+const CPU_BITS: u32 = 9;
 
 /// Outcome of charging one limit.
 #[derive(Clone, Copy, PartialEq)]
