@@ -129,11 +129,7 @@ fn refusal(context: &Context, clock: &Clock<'_>, Limit { bucket, policy }: Limit
 
 /// Charges a limit and returns the charged states.
 #[inline(always)]
-fn charge(
-    context: &Context,
-    clock: &Clock<'_>,
-    Limit { bucket, policy }: Limit<'_>,
-) -> Result<[u64; 2], Reason> {
+fn charge(context: &Context, clock: &Clock<'_>, Limit { bucket, policy }: Limit<'_>) -> Result<[u64; 2], Reason> {
     let Some(bucket) = bucket else { return Ok([0; 2]) };
     token_bucket::charge_with(bucket, policy, clock, context.amounts(policy), charge_globally)
 }

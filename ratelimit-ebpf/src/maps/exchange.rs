@@ -110,3 +110,6 @@ pub fn charge<const MOST: u32>(
 pub fn undo(word: &Word, written: u64, charge: u64) {
     let _ = word.compare_exchange(written, written.wrapping_sub(charge));
 }
+
+#[cfg(test)]
+mod tests;

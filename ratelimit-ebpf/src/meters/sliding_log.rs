@@ -16,7 +16,7 @@ use crate::{
         verifier::{given, key},
     },
     maps::{
-                sliding_logs::{self, SlidingLog},
+        sliding_logs::{self, SlidingLog},
         this_cpu,
     },
 };

@@ -179,10 +179,8 @@ fn with_a_stopped_clock_exactly_the_parent_burst_passes(front: Front) {
             });
         }
     });
-    let contended = bytecode.count(Reason::Contended);
     assert_eq!(bytecode.count(Reason::WithinLimit), burst);
-    assert_eq!(bytecode.count(Reason::OverParent) + contended, u64::from(THREADS) * 20_000 - burst);
-    assert!(contended <= 160, "{contended} packets were contended");
+    assert_eq!(bytecode.count(Reason::OverParent), u64::from(THREADS) * 20_000 - burst);
     // The sources paid for the packets that passed, and for no others.
     let cost = per_second(1_000, 10_000_000).packets.cost_of(1);
     let paid = (0..THREADS).map(|host| {
@@ -213,7 +211,9 @@ fn a_parent_is_not_charged_for_packets_that_the_next_parent_refuses(front: Front
         let tracked = tracked::all(&bytecode.tables).unwrap();
         let is_near = |key: &Source| key.parent != 0 && key.prefix == 24 && key.address()[1] == round;
         let (_, bucket) = tracked.iter().find(|(key, _)| is_near(key)).unwrap();
-        assert_eq!((bucket.packets - units(SECOND)) / cost, 300, "round {round}");
+        let charged = (bucket.packets - units(SECOND)) / cost;
+        // A charge stays if another CPU has charged the parent since.
+        assert!((300..=304).contains(&charged), "round {round}: {charged}");
     }
 }
 
