@@ -4,6 +4,7 @@ mod cached_refusals;
 mod collisions;
 mod crowd;
 mod offenders;
+mod reused_addresses;
 mod rhythms;
 mod services;
 mod spread;
