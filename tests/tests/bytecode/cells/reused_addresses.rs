@@ -17,7 +17,7 @@ use super::{
 /// Packets of all unknown sources per second.
 const RATE: u64 = 10_000;
 /// Packets that they may send at once.
-const BURST: u64 = RATE / 10;
+const BURST: u64 = RATE / 5;
 /// Parts of a second.
 const PARTS: u32 = 100;
 
