@@ -7,7 +7,11 @@ use aya_obj::programs::XdpAttachType;
 use ratelimit_common::maps::control::FEATURE_FRONT;
 
 use crate::dataplane::{
-    Error, attach::attachment::Attachments, error::Tried as _, pins::layout::PROGRAM, program::settings::Settings,
+    Error,
+    attach::attachment::Attachments,
+    error::Tried as _,
+    pins::{layout::PROGRAM, ownership},
+    program::settings::Settings,
     tables::open::Tables,
 };
 
@@ -27,7 +31,9 @@ impl Pinned {
     ///
     /// [`Error::Bpf`] if it cannot be opened.
     pub fn program(&self) -> Result<Xdp, Error> {
-        Xdp::from_pin(self.pins.join(PROGRAM), XdpAttachType::Interface).tried("cannot open the pinned program")
+        let pin = self.pins.join(PROGRAM);
+        ownership::check_file(&pin)?;
+        Xdp::from_pin(pin, XdpAttachType::Interface).tried("cannot open the pinned program")
     }
 
     /// Returns the settings of the running program that outlive its load.

@@ -19,7 +19,10 @@ use crate::dataplane::{
     Error,
     attach::attachment::Attachments,
     error::{Tried as _, at},
-    pins::layout::{self, NEXT, PROGRAM},
+    pins::{
+        layout::{self, NEXT, PROGRAM},
+        ownership,
+    },
     sys::raw::RawMap,
 };
 
@@ -41,7 +44,7 @@ impl<'a> Stage<'a> {
     pub(crate) fn begin(pins: &'a Path, attachments: &Attachments) -> Result<Self, Error> {
         recover(pins, attachments)?;
         let stage = Self::of(pins);
-        fs::create_dir(&stage.folder).map_err(at(&stage.folder))?;
+        layout::create_folder(&stage.folder)?;
         Ok(stage)
     }
 
@@ -71,6 +74,7 @@ impl<'a> Stage<'a> {
     pub(crate) fn put_in_force(&self, attachments: &Attachments) -> Result<(), Error> {
         let open =
             |path: PathBuf| Xdp::from_pin(path, XdpAttachType::Interface).tried("cannot open the pinned program");
+        ownership::check_file(&self.pins.join(PROGRAM))?;
         let (mut next, mut running) = (open(self.path(PROGRAM))?, open(self.pins.join(PROGRAM))?);
         let outcome = attachments.replace(&mut next).and_then(|()| self.carry_out());
         let unfinished = |cause| Error::Unfinished { cause: Box::new(cause) };
@@ -124,6 +128,8 @@ impl<'a> Stage<'a> {
 /// Finishes or removes what a killed command has left.
 pub(crate) fn recover(pins: &Path, attachments: &Attachments) -> Result<(), Error> {
     let stage = Stage::of(pins);
+    ownership::check_folder(&stage.folder)?;
+    stage.names()?.iter().try_for_each(|name| ownership::check_file(&stage.folder.join(name)))?;
     if stage.path(PROGRAM).exists() { stage.put_in_force(attachments) } else { stage.abandon() }
 }
 
