@@ -50,7 +50,7 @@ impl Word {
     #[must_use]
     pub fn load(&self) -> u64 {
         #[cfg(test)]
-        schedule::stop(Stop::Load);
+        schedule::stop(self.0.get(), Stop::Load);
         // SAFETY: the cell is valid and aligned; volatile, so that it is read once, whole.
         unsafe { core::ptr::read_volatile(self.0.get()) }
     }
@@ -59,7 +59,7 @@ impl Word {
     #[inline(always)]
     pub fn store(&self, value: u64) {
         #[cfg(test)]
-        schedule::stop(Stop::Write);
+        schedule::stop(self.0.get(), Stop::Write);
         // SAFETY: as for `load`.
         unsafe { core::ptr::write_volatile(self.0.get(), value) }
     }
@@ -89,7 +89,7 @@ impl Word {
     #[inline(always)]
     pub fn add(&self, value: u64) {
         #[cfg(test)]
-        schedule::stop(Stop::Add);
+        schedule::stop(self.0.get(), Stop::Add);
         #[cfg(target_arch = "bpf")]
         // SAFETY: the cell is valid and aligned. The result is not used, so that this is one locked addition.
         unsafe {
@@ -105,7 +105,7 @@ impl Word {
     #[must_use]
     pub fn fetch_add(&self, value: u64) -> u64 {
         #[cfg(test)]
-        schedule::stop(Stop::Add);
+        schedule::stop(self.0.get(), Stop::Add);
         #[cfg(target_arch = "bpf")]
         // SAFETY: the cell is valid and aligned. The result is used, so the ordering must not be Relaxed.
         unsafe {
@@ -124,7 +124,7 @@ impl Word {
     #[inline(always)]
     pub fn compare_exchange(&self, old: u64, new: u64) -> Result<(), u64> {
         #[cfg(test)]
-        schedule::stop(Stop::Write);
+        schedule::stop(self.0.get(), Stop::Write);
         #[cfg(target_arch = "bpf")]
         // SAFETY: the cell is valid and aligned.
         let (was, swapped) = unsafe {

@@ -4,6 +4,8 @@
 //! Each CPU is a thread that stops before every access. So a test can build any interleaving of the real code, and
 //! builds the same one each time.
 
+pub(crate) mod own;
+
 use core::cell::RefCell;
 use std::{
     boxed::Box,
@@ -87,8 +89,11 @@ impl Drop for Alarm<'_> {
     }
 }
 
-/// Stops before an access, if this thread is a CPU of a machine.
-pub(crate) fn stop(stop: Stop) {
+/// Stops before an access to a word, if this thread is a CPU of a machine.
+pub(crate) fn stop<T>(word: *const T, stop: Stop) {
+    if own::contains(word.addr()) {
+        return;
+    }
     let cpu = CPU.with(|cpu| cpu.borrow().clone());
     if let Some((machine, number)) = cpu {
         machine.stop(number, stop);

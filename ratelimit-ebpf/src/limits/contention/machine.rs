@@ -1,9 +1,6 @@
 //! Sources with one limit each, in memory that all CPUs of a machine share.
 
-use core::{
-    mem::MaybeUninit,
-    sync::atomic::{AtomicU64, Ordering},
-};
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::{boxed::Box, vec::Vec};
 
 use ratelimit_common::{
@@ -18,7 +15,10 @@ use ratelimit_common::{
 };
 
 use crate::{
-    bpf::{clock::Clock, schedule},
+    bpf::{
+        clock::Clock,
+        schedule::{self, own::zeros},
+    },
     cells::level,
     limits::{
         contention::orders::{Order, Time},
@@ -57,12 +57,6 @@ pub(super) struct Machine {
     clock: &'static AtomicU64,
     cell: &'static Cell,
     senders: Vec<Sender>,
-}
-
-/// Returns memory of zeros, which lasts as long as the test.
-fn zeros<T>() -> &'static T {
-    // SAFETY: the callers' types consist of words, of which any value is valid.
-    Box::leak(Box::new(unsafe { MaybeUninit::<T>::zeroed().assume_init() }))
 }
 
 impl Machine {

@@ -17,7 +17,7 @@ use ratelimit_common::{
 };
 use ratelimit_tests::{Bytecode, Clock, Frame, Order, Sources, Walker, per_second};
 
-use super::{of_cpus, sharing};
+use super::{cell_entry_of, of_cpus, sharing};
 
 /// One second in the clock of known sources.
 pub(super) const STEP: u64 = 1 << 30;
@@ -196,10 +196,13 @@ fn a_cell_holds_two_sources_and_candidates_are_replaced() {
     clock.advance(STEP);
     make_known(&bytecode, &mut clock, &[one, late]);
     assert!(is_known(&bytecode, one) && is_known(&bytecode, late));
-    // Two known sources stay, however often others send.
+    // Two known sources stay, however often others send. The third one gets a place in the neighbouring cell.
     clock.advance((kept(SECONDS) - SECONDS) * STEP);
     make_known(&bytecode, &mut clock, &[two]);
-    assert!(is_known(&bytecode, one) && is_known(&bytecode, late) && !is_known(&bytecode, two));
+    let known = cell_entry_of(&bytecode, &Source::v4(one)).known().map(KnownSource);
+    assert!(is_known(&bytecode, one) && is_known(&bytecode, late) && is_known(&bytecode, two));
+    let hash = |address| Source::v4(address).hash(&bytecode.tables.control().unwrap().seed);
+    assert!([one, late].iter().all(|address| known.iter().any(|known| known.is(hash(*address)))));
 }
 
 /// Without a limit of unknown sources, a second cached refusal uses the space of known sources. It may still be there

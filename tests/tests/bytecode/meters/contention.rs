@@ -42,6 +42,7 @@ fn race(policy: Policy, packets: u32, front: Front) -> (u64, u64) {
     let passed = counts.iter().filter(|(reason, _)| reason.passes()).map(|(_, count)| count.packets).sum();
     let lost: u64 = bytecode.cpus().iter().map(|cpu| cpu.lost_races).sum();
     println!("{passed} passed in {time} ns; {lost} exchanges were lost");
+    assert!(lost > 0, "the CPUs did not meet");
     (passed, time)
 }
 
