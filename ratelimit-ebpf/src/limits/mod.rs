@@ -10,6 +10,7 @@
 //!   cached refusal, for at most 73 minutes.
 
 pub mod ask;
+pub mod charges;
 #[cfg(test)]
 mod contention;
 pub mod pair;

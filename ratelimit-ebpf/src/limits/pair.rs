@@ -6,7 +6,8 @@ use crate::{
     bpf::{atomic::Word, clock::Clock},
     cells::level,
     limits::{
-        payment::{Payment, pay_own, pay_pair, rest_refuses},
+        charges::Payment,
+        payment::{pay_own, pay_pair, rest_refuses},
         two_stages::wait_of_stages,
     },
     maps::exchange::{Charge, undo},

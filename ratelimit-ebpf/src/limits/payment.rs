@@ -1,12 +1,11 @@
 //! Charges both stages of a limit, in [global functions](crate::bpf::verifier).
 
 use ratelimit_common::{
-    limits::policy::{COARSE, Policy},
     maps::control::Control,
     meters::{
         gcra::{self, Answer, Units},
         meter::Meter,
-        stages, state,
+        stages,
     },
 };
 
@@ -17,37 +16,13 @@ use crate::{
         control,
         verifier::{given, given_mut},
     },
-    limits::two_stages::{REFUSED, charged_cell, charged_further, charged_own},
+    limits::{
+        charges::Payment,
+        two_stages::{REFUSED, charged_cell, charged_further, charged_own, time_of_own},
+    },
     maps::exchange::{self, Addition, Charge, FEW_TRIES, exchange, undo},
     meters::gcra::{addition, cap},
 };
-
-/// Cost of a packet, and the charges of each stage.
-#[repr(C)]
-pub struct Payment {
-    /// Time of the packet in nanoseconds.
-    now: u64,
-    /// Whether that is a time of the coarse clock.
-    is_coarse: bool,
-    /// Cost of the packet.
-    cost: Units,
-    /// Charge of the cell's level.
-    pub(crate) level: Units,
-    /// Charge of the own bucket.
-    pub(crate) own: Units,
-    /// The charged level, and the charged state of the own bucket.
-    pub(crate) charged: [u64; 2],
-}
-
-impl Payment {
-    /// Creates the payment for a packet of this amount, of which nothing is charged yet.
-    #[inline(always)]
-    #[must_use]
-    pub fn new(meter: &Meter, amount: u32, policy: &Policy, clock: &Clock<'_>) -> Self {
-        let (now, is_coarse) = (clock.now(), policy.flags & COARSE != 0);
-        Self { now, is_coarse, cost: meter.cost_of(amount), level: 0, own: 0, charged: [0; 2] }
-    }
-}
 
 /// See [`Pair::refuses`](crate::limits::pair::Pair::refuses).
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
@@ -112,31 +87,6 @@ pub(crate) fn pay_pair(
     }
     undo(level, payment.charged[0], payment.level);
     Charge::Refused
-}
-
-/// Returns the time at which the own bucket is charged.
-///
-/// If the level before the packet is higher than the own bucket accounts for, the cell may have admitted packets of this
-/// source that read a later time. A charge of the earlier time would drain too soon. So the clock is read again.
-#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
-#[inline(never)]
-fn time_of_own(
-    own: *const Word,
-    before: Units,
-    meter: *const Meter,
-    control: *const Control,
-    payment: *const Payment,
-) -> Units {
-    let (Some(own), Some(meter)) = (given(own), given(meter)) else { return 0 };
-    let (Some(control), Some(payment)) = (given(control), given(payment)) else { return 0 };
-    let now = gcra::units(payment.now);
-    if before.saturating_sub(meter.cell_share) <= state::debt(own.load(), now) {
-        now
-    } else if payment.is_coarse {
-        Clock::coarse(control).units()
-    } else {
-        Clock::read(control).units()
-    }
 }
 
 /// Number of tries before [`pay_pair`] takes over.

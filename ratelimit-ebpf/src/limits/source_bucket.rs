@@ -6,7 +6,7 @@ use crate::{
     bpf::clock::Clock,
     buckets::{admission, create, handover},
     cells::level,
-    limits::{pair::Pair, payment::Payment},
+    limits::{charges::Payment, pair::Pair},
     maps::{
         buckets::{self, Bucket},
         cells::Cell,

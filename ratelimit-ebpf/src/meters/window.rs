@@ -57,6 +57,7 @@ fn ask_windows(bucket: *const Bucket, policy: *const Policy, now: u64, cost: u32
     if packets.is_on() && second.is_on() && next(bucket.second.load(), second, algorithm, now, amount).is_none() {
         return policy.second_reason();
     }
+    let charged = |state: u64| (state != REFUSED).then_some(state);
     two_limits::charge(
         policy,
         [packets.is_on(), second.is_on()],
@@ -121,12 +122,6 @@ fn charge_window(state: *const Word, window: *const Window, algorithm: u8, now: 
     let (room, unit) = window.room(kind_of(algorithm));
     let addition = Addition::of(room, u64::from(amount) * unit);
     exchange::charge::<TRIES>(state, addition, |seen| next(seen, window, algorithm, now, amount)).unwrap_or(REFUSED)
-}
-
-/// Returns the state that [`charge_window`] has charged.
-#[inline(always)]
-fn charged(state: u64) -> Option<u64> {
-    (state != REFUSED).then_some(state)
 }
 
 /// Gives a charge back while its window is running and no other algorithm has written the state.
