@@ -119,7 +119,7 @@ mod tests {
     const HASH: u64 = 0xdead_beef_0123_4567;
 
     fn active(first: u64, seconds: u64) -> KnownSource {
-        (first + 1..first + seconds).fold(KnownSource::new(HASH, first), |known, second| known.seen(second))
+        (first + 1..first + seconds).fold(KnownSource::new(HASH, first), KnownSource::seen)
     }
 
     #[test]

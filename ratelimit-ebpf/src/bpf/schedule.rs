@@ -131,5 +131,5 @@ pub(crate) fn run(cpus: usize, packets: usize, choose: Choose, decide: impl Fn(u
         for thread in threads {
             thread.join().expect("a CPU has failed");
         }
-    })
+    });
 }

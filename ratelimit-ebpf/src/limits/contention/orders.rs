@@ -38,7 +38,7 @@ impl Order {
                     asleep.resize(stops.len(), 0u32);
                     asleep.iter_mut().for_each(|left| *left = left.saturating_sub(1));
                     let chosen = awake(stops, number as usize, &asleep);
-                    if stops[chosen] != Stop::Load && draw.next() % 4 == 0 && asleep[chosen] == 0 {
+                    if stops[chosen] != Stop::Load && draw.next().is_multiple_of(4) && asleep[chosen] == 0 {
                         asleep[chosen] = 2_000;
                         awake(stops, chosen + 1, &asleep)
                     } else {
@@ -86,7 +86,7 @@ impl Time {
         let nanoseconds = match self {
             Self::Stopped => 0,
             Self::Runs => number % 8,
-            Self::Jumps if number % 1_000 == 0 => (number >> 16) % (4 * cost),
+            Self::Jumps if number.is_multiple_of(1_000) => (number >> 16) % (4 * cost),
             Self::Jumps => 0,
         };
         clock.fetch_add(nanoseconds, Ordering::SeqCst);
