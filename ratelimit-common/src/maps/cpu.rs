@@ -36,7 +36,7 @@ pub struct Cpu {
     /// parent, and by its narrower one.
     pub payments: [[Payment; 2]; 3],
 }
-boundary!(Cpu, size 592);
+boundary!(Cpu, size 688);
 
 /// Cost of a packet in one limit, and what each stage of the limit was charged.
 #[repr(C)]
@@ -44,13 +44,17 @@ boundary!(Cpu, size 592);
 pub struct Payment {
     /// Time of the packet in nanoseconds.
     pub now: u64,
-    /// See [`crate::maps::control::Control::largest_debt`].
-    pub largest_debt: Units,
+    /// 1 if that is a time of the coarse clock.
+    pub is_coarse: u64,
     /// Cost of the packet.
     pub cost: Units,
     /// Charge of the level.
     pub level: Units,
+    /// Level after the charge.
+    pub charged_level: u64,
     /// Charge of the bucket.
     pub own: Units,
+    /// State of the bucket after the charge.
+    pub charged_own: u64,
 }
-boundary!(Payment, size 40);
+boundary!(Payment, size 56);

@@ -43,11 +43,11 @@ pub static UNKNOWN_ON: Global<u32> = Global::new(0);
 
 /// See [`ratelimit_common::maps::control::WINDOWS`].
 #[unsafe(no_mangle)]
-pub static WINDOWS_ON: Global<u32> = Global::new(0);
+pub static WINDOWS_ON: Global<u32> = Global::new(cfg!(test) as u32);
 
 /// See [`ratelimit_common::maps::control::SLIDING_LOGS`].
 #[unsafe(no_mangle)]
-pub static SLIDING_LOGS_ON: Global<u32> = Global::new(0);
+pub static SLIDING_LOGS_ON: Global<u32> = Global::new(cfg!(test) as u32);
 
 /// See [`ratelimit_common::maps::control::SOFT`].
 #[unsafe(no_mangle)]

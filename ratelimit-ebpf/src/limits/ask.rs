@@ -5,13 +5,8 @@ use ratelimit_common::{limits::policy::Policy, maps::control::Control, reason::R
 use crate::{
     bpf::settings,
     cells::dropped,
-    limits::{
-        cells::Cells,
-        own, parents,
-        stages::charged::{self, OWN},
-    },
-    maps::buckets::Bucket,
-    meters::token_bucket,
+    limits::{cells::Cells, own, parents, stages::charged},
+    maps::{buckets::Bucket, this_cpu::OWN},
     packet::context::Context,
 };
 
@@ -36,28 +31,17 @@ pub fn ask(
         }
     }
     if has_parents {
-        charged::record([0, 0], [0, 0]);
+        charged::clear(OWN);
     }
     let bucket = own::ask(context, control, policy, cells, bucket);
     if has_parents && context.reason.passes() {
         let by_parents = parents::charge(context, control, policy);
         if !by_parents.passes() {
-            give_back(context, control, policy, cells, bucket);
+            charged::give_back(OWN, cells.map(|cells| cells.levels), bucket);
         }
         if by_parents != Reason::WithinLimit {
             context.reason = by_parents;
         }
     }
     bucket
-}
-
-/// Gives back what the source's own limits were charged.
-#[inline(always)]
-fn give_back(context: &Context, control: &Control, policy: &Policy, cells: Option<Cells>, bucket: Option<&Bucket>) {
-    let clock = context.clock(control);
-    match (cells, bucket) {
-        (Some(cells), bucket) => charged::give_back(OWN, cells.levels, bucket, &clock),
-        (None, Some(bucket)) => token_bucket::refund_both(bucket, policy, &clock, context.amounts(policy)),
-        (None, None) => {}
-    }
 }

@@ -12,6 +12,8 @@
 
 pub mod ask;
 pub mod cells;
+#[cfg(test)]
+mod contention;
 pub mod further;
 pub mod own;
 pub mod parents;

@@ -10,7 +10,7 @@ use crate::{
     bpf::{clock::Clock, settings},
     cells::{dropped, level},
     limits::{cells::Cells, source_bucket, stages::charged, windowed},
-    maps::{buckets::Bucket, exchange::Charge, levels::Levels, sliding_logs},
+    maps::{buckets::Bucket, exchange::Charge, levels::Levels, sliding_logs, this_cpu::OWN},
     meters::{sliding_log, token_bucket, window},
     packet::context::Context,
     telemetry::samples,
@@ -39,24 +39,23 @@ pub fn ask(
     let Some(cells) = cells.filter(|_| settings::has_cells()) else {
         context.reason = Reason::TableFull;
         let bucket = bucket?;
-        context.reason = token_bucket::ask(bucket, policy, &clock, amounts);
+        let outcome = token_bucket::ask(bucket, policy, &clock, amounts);
+        if settings::is_on(&settings::PARENTS_ON)
+            && let Ok(states) = outcome
+        {
+            charged::record(OWN, policy, amounts, states);
+        }
+        context.reason = outcome.err().unwrap_or(Reason::WithinLimit);
         count_passed(bucket, context);
         return Some(bucket);
     };
     context.reason = match level::ask(cells.levels, policy, &clock, context) {
-        Charge::Paid => {
-            if settings::is_on(&settings::PARENTS_ON) {
-                let [packets, second] = amounts;
-                charged::record([policy.packets.cost_of(packets), 0], [policy.second.cost_of(second), 0]);
-            }
-            Reason::WithinLimit
-        }
+        Charge::Paid => Reason::WithinLimit,
         Charge::Refused => {
             let bucket = source_bucket::ask(context, control, policy, cells.levels, bucket);
             dropped::settle(Some(cells.refusals), context.refusal_hash, bucket);
             return bucket;
         }
-        Charge::Contended => Reason::Contended,
     };
     let Levels { packets, second } = cells.levels;
     // Added and not exclusive-or'd, which would cancel out the time that both levels follow.

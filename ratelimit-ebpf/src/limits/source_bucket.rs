@@ -1,19 +1,21 @@
 //! The second stage: a source's own bucket, for packets that do not fit its cell's share.
 
-use ratelimit_common::{limits::policy::Policy, maps::control::Control, reason::Reason};
+use ratelimit_common::{
+    limits::policy::{COARSE, Policy},
+    maps::control::Control,
+    reason::Reason,
+};
 
 use crate::{
     bpf::clock::Clock,
     buckets::{admission, create, handover},
     cells::level,
-    limits::stages::{
-        charged::{self, OWN},
-        pair::Pair,
-    },
+    limits::stages::pair::Pair,
     maps::{
         buckets::{self, Bucket},
         exchange::Charge,
         levels::Levels,
+        this_cpu::{self, OWN},
     },
     packet::context::Context,
 };
@@ -73,20 +75,17 @@ fn decide([one, amount]: [u32; 2], clock: &Clock<'_>, policy: &Policy, levels: &
     let (packets, second) = (&policy.packets, &policy.second);
     let by_packets = Pair::new(&levels.packets, &bucket.packets, packets);
     let by_second = Pair::new(&levels.second, &bucket.second, second);
-    let Some([for_packets, for_second]) = charged::payments(OWN) else { return Reason::NoState };
-    for_packets.begin(packets, one, clock);
-    for_second.begin(second, amount, clock);
+    let Some([for_packets, for_second]) = this_cpu::payments(OWN) else { return Reason::NoState };
+    let is_coarse = policy.flags & COARSE != 0;
+    for_packets.begin(packets, one, clock, is_coarse);
+    for_second.begin(second, amount, clock, is_coarse);
     if packets.is_on() != second.is_on() {
         // If this fails, the cell has room left, a debt must be cut, or other CPUs were first. The next steps tell.
         let outcome = match packets.is_on() {
-            true => by_packets.pay_rest(for_packets),
-            false => by_second.pay_rest(for_second),
+            true => by_packets.pay_rest(for_packets, clock),
+            false => by_second.pay_rest(for_second, clock),
         };
         if outcome == Charge::Paid {
-            // The level was full, so both stages pay all of it.
-            for payment in [for_packets, for_second] {
-                payment.charge(payment.cost.load(), payment.cost.load());
-            }
             return Reason::WithinLimit;
         }
     }
@@ -96,23 +95,14 @@ fn decide([one, amount]: [u32; 2], clock: &Clock<'_>, policy: &Policy, levels: &
     if packets.is_on() && by_packets.refuses(for_packets, clock) {
         return Reason::OverPackets;
     }
-    if packets.is_on() {
-        match by_packets.pay(for_packets) {
-            Charge::Paid => {}
-            Charge::Refused => return Reason::OverPackets,
-            Charge::Contended => return Reason::Contended,
-        }
+    if packets.is_on() && by_packets.pay(for_packets, clock) == Charge::Refused {
+        return Reason::OverPackets;
     }
-    if second.is_on() {
-        let outcome = by_second.pay(for_second);
-        if outcome != Charge::Paid && packets.is_on() {
-            by_packets.refund(for_packets, clock);
+    if second.is_on() && by_second.pay(for_second, clock) == Charge::Refused {
+        if packets.is_on() {
+            by_packets.refund(for_packets);
         }
-        match outcome {
-            Charge::Paid => {}
-            Charge::Refused => return policy.second_reason(),
-            Charge::Contended => return Reason::Contended,
-        }
+        return policy.second_reason();
     }
     Reason::WithinLimit
 }

@@ -1,52 +1,54 @@
 //! Cost of a packet in one limit, and what each stage of the limit was charged.
 
-use ratelimit_common::{maps::cpu, meters::meter::Meter};
+use ratelimit_common::{
+    maps::cpu,
+    meters::{gcra::Units, meter::Meter},
+};
 
 use crate::bpf::{atomic::Word, clock::Clock};
 
-/// [`cpu::Payment`]. It lies on the stack, or with the CPU if a later limit may refuse the packet.
+/// [`cpu::Payment`]. It is kept with the CPU, because the stack has no room for it.
 #[repr(C)]
+#[expect(missing_docs, reason = "they are those of `cpu::Payment`")]
 pub struct Payment {
-    /// Time of the packet in nanoseconds.
     pub now: Word,
-    /// See [`ratelimit_common::maps::control::Control::largest_debt`].
-    pub largest_debt: Word,
-    /// Cost of the packet.
+    pub is_coarse: Word,
     pub cost: Word,
-    /// Charge of the level.
     pub level: Word,
-    /// Charge of the bucket.
+    pub charged_level: Word,
     pub own: Word,
+    pub charged_own: Word,
 }
 const _: () = assert!(size_of::<Payment>() == size_of::<cpu::Payment>());
 
 impl Payment {
-    /// Creates the payment for a packet of this amount, of which nothing is charged yet.
-    #[inline(always)]
-    #[must_use]
-    pub fn new(meter: &Meter, amount: u32, clock: &Clock<'_>) -> Self {
-        Self {
-            now: Word::new(clock.now()),
-            largest_debt: Word::new(clock.largest_debt()),
-            cost: Word::new(meter.cost_of(amount)),
-            level: Word::new(0),
-            own: Word::new(0),
-        }
-    }
-
     /// Makes this the payment for a packet of this amount, of which nothing is charged yet.
     #[inline(always)]
-    pub fn begin(&self, meter: &Meter, amount: u32, clock: &Clock<'_>) {
+    pub fn begin(&self, meter: &Meter, amount: u32, clock: &Clock<'_>, is_coarse: bool) {
         self.now.store(clock.now());
-        self.largest_debt.store(clock.largest_debt());
+        self.is_coarse.store(u64::from(is_coarse));
         self.cost.store(meter.cost_of(amount));
-        self.charge(0, 0);
+        self.clear();
     }
 
-    /// Records what the level and the bucket were charged.
+    /// Records that nothing is charged.
     #[inline(always)]
-    pub fn charge(&self, level: u64, own: u64) {
-        self.level.store(level);
-        self.own.store(own);
+    pub fn clear(&self) {
+        self.record_level(0, 0);
+        self.record_own(0, 0);
+    }
+
+    /// Records the charge of the level, and the charged level.
+    #[inline(always)]
+    pub fn record_level(&self, cost: Units, charged: u64) {
+        self.level.store(cost);
+        self.charged_level.store(charged);
+    }
+
+    /// Records the charge of the bucket, and its charged state.
+    #[inline(always)]
+    pub fn record_own(&self, cost: Units, charged: u64) {
+        self.own.store(cost);
+        self.charged_own.store(charged);
     }
 }

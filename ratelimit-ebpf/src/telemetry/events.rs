@@ -18,7 +18,7 @@ use crate::{
         buckets::Bucket,
         cells::Cell,
         counts,
-        exchange::{Charge, FEW_TRIES, exchange},
+        exchange::{FEW_TRIES, exchange},
         telemetry::events::{self, Head},
     },
     meters::budget,
@@ -85,11 +85,11 @@ fn write_event(context: *const Context, kind: u32, until: u64, dropped: u64) -> 
 /// are left out.
 #[inline(always)]
 fn take(head: &Head, now: Units) -> Option<u64> {
-    let budget = exchange::<FEW_TRIES>(&head.budget, |seen| budget::next(seen, now, COST, BURST));
+    let has_room = exchange::<FEW_TRIES>(&head.budget, |seen| budget::next(seen, now, COST, BURST));
     let mut number = 0;
-    let counted = exchange::<FEW_TRIES>(&head.events, |seen| {
+    let is_counted = exchange::<FEW_TRIES>(&head.events, |seen| {
         number = seen.wrapping_add(1);
-        (budget == Charge::Paid).then_some(number)
+        has_room.then_some(number)
     });
-    (counted == Charge::Paid).then_some(number)
+    is_counted.then_some(number)
 }

@@ -7,15 +7,13 @@ use crate::{
     cells::level,
     limits::{
         further::limit::{FAR, Further, are_on},
-        stages::{
-            charged::{self, LAST, WIDER},
-            pair::Pair,
-        },
+        stages::{charged, pair::Pair},
     },
     maps::{
         buckets::{self, Bucket},
         exchange::Charge,
         payment::Payment,
+        this_cpu::{LAST, WIDER},
     },
     meters::{gcra::charge_globally, token_bucket, two_limits},
     packet::context::Context,
@@ -42,24 +40,31 @@ fn charge_further(context: *const Context, control: *const Control, which: u32, 
     }
     let (Some(context), Some(control)) = (given(context), given(control)) else { return Reason::NoState };
     let Some(limit) = Further::of(context, control, which, now) else { return Reason::WithinLimit };
-    let Some(levels) = limit.levels else {
-        // The check has created it.
-        let Some(bucket) = buckets::find(&limit.key) else { return Reason::TableFull };
-        return token_bucket::charge_with(bucket, limit.policy, &limit.clock, limit.amounts, charge_globally);
-    };
     let place = if which == FAR { WIDER } else { LAST };
     let Some([first, also]) = limit.payments(place) else { return Reason::NoState };
     let Policy { packets, second, .. } = limit.policy;
-    two_limits::charge(
-        limit.policy,
-        [packets.is_on(), second.is_on()],
-        || pay(&limit, &levels.packets, |bucket| &bucket.packets, packets, first),
-        || pay(&limit, &levels.second, |bucket| &bucket.second, second, also),
-        || charged::give_back(place, levels, buckets::find(&limit.key), &limit.clock),
-    )
+    let outcome = match limit.levels {
+        Some(levels) => two_limits::charge(
+            limit.policy,
+            [packets.is_on(), second.is_on()],
+            || pay(&limit, &levels.packets, |bucket| &bucket.packets, packets, first),
+            || pay(&limit, &levels.second, |bucket| &bucket.second, second, also),
+            |_| charged::give_back(place, Some(levels), buckets::find(&limit.key)),
+        ),
+        None => {
+            // The check has created it.
+            let Some(bucket) = buckets::find(&limit.key) else { return Reason::TableFull };
+            let outcome = token_bucket::charge_with(bucket, limit.policy, &limit.clock, limit.amounts, charge_globally);
+            if let Ok(states) = outcome {
+                charged::record(place, limit.policy, limit.amounts, states);
+            }
+            outcome
+        }
+    };
+    outcome.err().unwrap_or(Reason::WithinLimit)
 }
 
-/// Charges one limit: its level, or both stages.
+/// Charges one limit: its level, or both stages. Returns something if the limit has room.
 #[inline(always)]
 fn pay(
     limit: &Further<'_>,
@@ -67,16 +72,14 @@ fn pay(
     own: impl Fn(&'static Bucket) -> &'static Word,
     meter: &Meter,
     payment: &Payment,
-) -> Charge {
-    let outcome = level::charge_level(level, meter, &limit.clock, payment.cost.load());
-    if outcome == Charge::Paid {
-        payment.level.store(payment.cost.load());
+) -> Option<u64> {
+    let cost = payment.cost.load();
+    if let Some(charged) = level::charge_level(level, meter, &limit.clock, cost) {
+        payment.record_level(cost, charged);
+        return Some(charged);
     }
-    if outcome != Charge::Refused {
-        return outcome;
-    }
-    let Some(bucket) = buckets::find(&limit.key) else { return Charge::Refused };
-    Pair::new(level, own(bucket), meter).pay(payment)
+    let bucket = buckets::find(&limit.key)?;
+    (Pair::new(level, own(bucket), meter).pay(payment, &limit.clock) == Charge::Paid).then_some(0)
 }
 
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
@@ -87,11 +90,6 @@ fn refund_further(context: *const Context, control: *const Control, now: u64) ->
     }
     let (Some(context), Some(control)) = (given(context), given(control)) else { return 0 };
     let Some(limit) = Further::of(context, control, FAR, now) else { return 0 };
-    let bucket = buckets::find(&limit.key);
-    match (limit.levels, bucket) {
-        (Some(levels), bucket) => charged::give_back(WIDER, levels, bucket, &limit.clock),
-        (None, Some(bucket)) => token_bucket::refund_both(bucket, limit.policy, &limit.clock, limit.amounts),
-        (None, None) => {}
-    }
+    charged::give_back(WIDER, limit.levels, buckets::find(&limit.key));
     0
 }

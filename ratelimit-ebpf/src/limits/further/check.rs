@@ -12,9 +12,9 @@ use crate::{
     cells::level,
     limits::{
         further::limit::{Further, are_on},
-        stages::{charged::LAST, pair::Pair},
+        stages::pair::Pair,
     },
-    maps::{buckets, levels::Levels, payment::Payment},
+    maps::{buckets, levels::Levels, payment::Payment, this_cpu::LAST},
     meters::token_bucket,
     packet::context::Context,
 };

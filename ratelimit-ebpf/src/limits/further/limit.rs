@@ -8,13 +8,12 @@ use ratelimit_common::{
 use crate::{
     bpf::{clock::Clock, settings},
     buckets::{admission, create},
-    limits::stages::charged,
     maps::{
         buckets::{self, Bucket},
         cells,
         levels::Levels,
         payment::Payment,
-        rules,
+        rules, this_cpu,
     },
     packet::context::Context,
 };
@@ -67,10 +66,11 @@ impl<'a> Further<'a> {
     #[inline(always)]
     pub(crate) fn payments(&self, place: u32) -> Option<&'static [Payment; 2]> {
         let (Policy { packets, second, .. }, [one, amount]) = (self.policy, self.amounts);
-        let payments = charged::payments(place)?;
+        let payments = this_cpu::payments(place)?;
         let [first, also] = payments;
-        first.begin(packets, one, &self.clock);
-        also.begin(second, amount, &self.clock);
+        // Parents and allowances go by the precise clock.
+        first.begin(packets, one, &self.clock, false);
+        also.begin(second, amount, &self.clock, false);
         Some(payments)
     }
 

@@ -1,44 +1,38 @@
-//! The payments of a packet in each of its limits. They are given back if a later limit refuses the packet. They are
-//! kept with the CPU, because the stack has no room for them.
+//! The charges of a packet in each of its limits. They are given back if a later limit refuses the packet.
 
-use crate::{
-    bpf::clock::Clock,
-    maps::{buckets::Bucket, levels::Levels, payment::Payment, this_cpu},
-    meters::gcra::{refund, refund_level},
-};
+use ratelimit_common::limits::policy::Policy;
 
-/// Place of the payments of the source's own limit.
-pub const OWN: u32 = 0;
-/// Place of the payments of the wider parent.
-pub const WIDER: u32 = 1;
-/// Place of the payments of the narrower parent, or of the allowance of a soft limit.
-pub const LAST: u32 = 2;
+use crate::maps::{buckets::Bucket, exchange::undo, levels::Levels, this_cpu};
 
-/// Returns the payments of both limits in a place.
+/// Records that nothing is charged in a place.
 #[inline(always)]
-#[must_use]
-pub fn payments(place: u32) -> Option<&'static [Payment; 2]> {
-    this_cpu::get().and_then(|cpu| cpu.payments.get(place as usize))
+pub fn clear(place: u32) {
+    if let Some([first, also]) = this_cpu::payments(place) {
+        first.clear();
+        also.clear();
+    }
 }
 
-/// Records charges of the source's own limits: of level and bucket.
+/// Records the states of a bucket that both limits of a policy have charged, without cells.
 #[inline(always)]
-pub fn record(packets: [u64; 2], second: [u64; 2]) {
-    if let Some([first, also]) = payments(OWN) {
-        first.charge(packets[0], packets[1]);
-        also.charge(second[0], second[1]);
+pub fn record(place: u32, policy: &Policy, [one, amount]: [u32; 2], charged: [u64; 2]) {
+    if let Some([first, also]) = this_cpu::payments(place) {
+        let Policy { packets, second, .. } = policy;
+        first.record_own(if packets.is_on() { packets.cost_of(one) } else { 0 }, charged[0]);
+        also.record_own(if second.is_on() { second.cost_of(amount) } else { 0 }, charged[1]);
     }
 }
 
 /// Gives the charges of both limits in a place back.
 #[inline(always)]
-pub fn give_back(place: u32, levels: &Levels, bucket: Option<&Bucket>, clock: &Clock<'_>) {
-    let Some([first, also]) = payments(place) else { return };
-    let now = clock.units();
-    refund_level(&levels.packets, now, first.level.load());
-    refund_level(&levels.second, now, also.level.load());
+pub fn give_back(place: u32, levels: Option<&Levels>, bucket: Option<&Bucket>) {
+    let Some([first, also]) = this_cpu::payments(place) else { return };
+    if let Some(levels) = levels {
+        undo(&levels.packets, first.charged_level.load(), first.level.load());
+        undo(&levels.second, also.charged_level.load(), also.level.load());
+    }
     if let Some(bucket) = bucket {
-        refund(&bucket.packets, now, first.own.load());
-        refund(&bucket.second, now, also.own.load());
+        undo(&bucket.packets, first.charged_own.load(), first.own.load());
+        undo(&bucket.second, also.charged_own.load(), also.own.load());
     }
 }

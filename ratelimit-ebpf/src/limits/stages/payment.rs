@@ -10,13 +10,13 @@ use ratelimit_common::{
 };
 
 use crate::{
-    bpf::{atomic::Word, clock::Clock, verifier::given},
-    limits::stages::two_stages::{REFUSED, charged_cell, charged_further, charged_own},
+    bpf::{atomic::Word, clock::Clock, control, verifier::given},
+    limits::stages::two_stages::{REFUSED, charged_cell, charged_further, charged_own, time_of_own},
     maps::{
-        exchange::{Charge, FEW_TRIES, exchange},
+        exchange::{self, Addition, Charge, FEW_TRIES, exchange, undo},
         payment::Payment,
     },
-    meters::gcra::{cap, refund_level},
+    meters::gcra::{addition, cap},
 };
 
 /// See [`Pair::refuses`](crate::limits::stages::pair::Pair::refuses).
@@ -35,7 +35,7 @@ pub(crate) fn rest_refuses(
         Answer::Admit(_) => false,
         Answer::Refuse => true,
         Answer::Cap(_) => {
-            cap(own, meter, &Clock::of(control, payment.now.load()), meter.rest());
+            cap(own, meter, &Clock::of(control, payment.now.load()), meter.most_of_rest());
             true
         }
     }
@@ -44,33 +44,46 @@ pub(crate) fn rest_refuses(
 /// See [`Pair::pay`](crate::limits::stages::pair::Pair::pay).
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-pub(crate) fn pay_pair(level: *const Word, own: *const Word, meter: *const Meter, payment: *const Payment) -> Charge {
+pub(crate) fn pay_pair(
+    level: *const Word,
+    own: *const Word,
+    meter: *const Meter,
+    control: *const Control,
+    payment: *const Payment,
+) -> Charge {
     let (Some(level), Some(own), Some(meter)) = (given(level), given(own), given(meter)) else {
-        return Charge::Contended;
+        return Charge::Refused;
     };
-    let Some(payment) = given(payment) else { return Charge::Contended };
-    let (now, most, cost) = (gcra::units(payment.now.load()), payment.largest_debt.load(), payment.cost.load());
-    let mut found = 0;
-    let outcome = exchange::<FEW_TRIES>(level, |seen| {
-        found = seen;
+    let (Some(control), Some(payment)) = (given(control), given(payment)) else { return Charge::Refused };
+    let (now, cost) = (gcra::units(payment.now.load()), payment.cost.load());
+    let most = control::largest_debt(control);
+    let mut before = 0;
+    let charged = exchange::charge::<FEW_TRIES>(level, Addition::within(most, 0), |seen| {
+        before = stages::level_debt(seen, now, most);
         Some(charged_cell(seen, now, most, cost, meter))
     });
-    if outcome != Charge::Paid {
-        return outcome;
+    if let Some(charged) = charged {
+        payment.record_level(charged.wrapping_sub(now).wrapping_sub(before), charged);
+    } else if before < stages::enough(meter) {
+        return Charge::Refused;
     }
-    let before = stages::level_debt(found, now, most);
-    payment.level.store(charged_cell(found, now, most, cost, meter).wrapping_sub(now).wrapping_sub(before));
-    payment.own.store(stages::share(before, cost, meter));
-    let outcome = exchange::<FEW_TRIES>(own, |seen| {
+    let share = stages::share(before, cost, meter);
+    if share == 0 {
+        return Charge::Paid;
+    }
+    let now = time_of_own(own, before, meter, control, payment);
+    let charged = exchange::charge::<FEW_TRIES>(own, addition(meter, share), |seen| {
         let debt = charged_own(seen, before, now, cost, meter);
         (debt != REFUSED).then_some(now.wrapping_add(debt))
     });
-    if outcome != Charge::Paid {
-        refund_level(level, now, payment.level.load());
-        // Nothing is left to give back.
-        payment.charge(0, 0);
+    if let Some(charged) = charged {
+        payment.record_own(share, charged);
+        return Charge::Paid;
     }
-    outcome
+    undo(level, payment.charged_level.load(), payment.level.load());
+    // Nothing is left to give back.
+    payment.clear();
+    Charge::Refused
 }
 
 /// Number of tries before [`pay_pair`] takes over.
@@ -79,30 +92,45 @@ const QUICK_TRIES: u32 = 2;
 /// See [`Pair::pay_rest`](crate::limits::stages::pair::Pair::pay_rest).
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-pub(crate) fn pay_own(level: *const Word, own: *const Word, meter: *const Meter, payment: *const Payment) -> Charge {
+pub(crate) fn pay_own(
+    level: *const Word,
+    own: *const Word,
+    meter: *const Meter,
+    control: *const Control,
+    payment: *const Payment,
+) -> Charge {
     let (Some(level), Some(own), Some(meter)) = (given(level), given(own), given(meter)) else {
-        return Charge::Contended;
+        return Charge::Refused;
     };
-    let Some(payment) = given(payment) else { return Charge::Contended };
-    let (now, most, cost) = (gcra::units(payment.now.load()), payment.largest_debt.load(), payment.cost.load());
+    let (Some(control), Some(payment)) = (given(control), given(payment)) else { return Charge::Refused };
+    let (now, cost) = (gcra::units(payment.now.load()), payment.cost.load());
+    let most = control::largest_debt(control);
     let debt = stages::level_debt(level.load(), now, most);
     if debt == 0 || debt < meter.cell_share || charged_own(own.load(), debt, now, cost, meter) == REFUSED {
         return Charge::Refused;
     }
-    // In one exchange: many CPUs that add to the level which they have all seen would put it where it reads as no debt.
-    let outcome = exchange::<QUICK_TRIES>(level, |seen| {
-        let debt = charged_further(seen, now, most, cost, meter);
-        (debt != REFUSED).then_some(now.wrapping_add(debt))
+    let mut charged = 0;
+    let is_charged = exchange::<QUICK_TRIES>(level, |seen| {
+        charged = charged_further(seen, now, most, cost, meter);
+        (charged != REFUSED).then_some(now.wrapping_add(charged))
     });
-    if outcome != Charge::Paid {
-        return outcome;
+    if !is_charged {
+        return Charge::Refused;
     }
-    let outcome = exchange::<QUICK_TRIES>(own, |seen| {
-        let debt = charged_own(seen, debt, now, cost, meter);
-        (debt != REFUSED).then_some(now.wrapping_add(debt))
+    let (charged, before) = (now.wrapping_add(charged), charged.wrapping_sub(cost));
+    let now = time_of_own(own, before, meter, control, payment);
+    let mut state = 0;
+    let is_paid = exchange::<QUICK_TRIES>(own, |seen| {
+        let debt = charged_own(seen, before, now, cost, meter);
+        state = now.wrapping_add(debt);
+        (debt != REFUSED).then_some(state)
     });
-    if outcome != Charge::Paid {
-        refund_level(level, now, cost);
+    if is_paid {
+        // The level was full, so each stage pays the whole cost.
+        payment.record_level(cost, charged);
+        payment.record_own(cost, state);
+        return Charge::Paid;
     }
-    outcome
+    undo(level, charged, cost);
+    Charge::Refused
 }

@@ -5,6 +5,7 @@ mod collisions;
 mod crowd;
 mod lanes;
 mod offenders;
+mod reused_addresses;
 mod rhythms;
 mod services;
 mod spread;

@@ -209,10 +209,8 @@ fn with_a_stopped_clock_exactly_the_parent_burst_passes(front: Front) {
             });
         }
     });
-    let contended = bytecode.count(Reason::Contended);
     assert_eq!(bytecode.count(Reason::WithinLimit), burst);
-    assert_eq!(bytecode.count(Reason::OverParent) + contended, u64::from(THREADS) * 20_000 - burst);
-    assert!(contended <= 160, "{contended} packets were contended");
+    assert_eq!(bytecode.count(Reason::OverParent), u64::from(THREADS) * 20_000 - burst);
     // The sources paid for the packets that passed, and for no others.
     let cost = per_second(1_000, 10_000_000).packets.cost_of(1);
     let paid = (0..THREADS)
@@ -246,8 +244,10 @@ fn a_parent_is_not_charged_for_packets_that_the_next_parent_refuses(front: Front
             }
         });
         let (owes, passes) = state(&bytecode);
-        assert_eq!(owes - owed, passes - passed, "round {round}");
-        full_rounds += u32::from(passes - passed == 300);
+        // A charge stays if another CPU has charged the parent since.
+        let (charged, passed) = (owes - owed, passes - passed);
+        assert!((passed..=passed + 4).contains(&charged), "round {round}: {charged} charged, {passed} passed");
+        full_rounds += u32::from(passed == 300);
     }
     assert!(full_rounds > 240, "only {full_rounds} rounds spent the burst");
 }
