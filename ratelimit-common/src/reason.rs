@@ -78,7 +78,7 @@ reasons! {
     /// The source cannot be read: the packet is malformed or truncated and set to pass, or the address lies beyond the
     /// first buffer.
     Unreadable = "unreadable", true;
-    /// Other CPUs changed the bucket at every try, so the packet could not be decided.
+    /// No packet has this reason any more. It keeps the place of its counter, since an upgrade keeps counters by place.
     Contended = "contended", true;
     /// The program's own state is missing. This cannot happen.
     NoState = "no-state", true;

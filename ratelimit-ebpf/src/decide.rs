@@ -1,30 +1,23 @@
 //! Decides about a packet. This is the one function between parsing and acting.
 
+mod find;
+
 use ratelimit_common::{
-    buckets::bucket::Resolution,
     identity::{class::Classes, source::Source},
     limits::policy::{self, DROP},
     maps::control::Control,
     reason::Reason,
-    rules::rule::NEVER,
 };
 
 use crate::{
-    bpf::{clock::Clock, control, settings},
-    cells::{cached_refusal, caching, dropped, unknown_sources},
-    limits::ask::{self, Cells},
-    maps::{buckets::Bucket, cells, rules},
-    meters::sliding_log,
+    bpf::{clock::Clock, settings},
+    cells::{caching, dropped, unknown_sources},
+    limits::{ask, cells::Cells},
+    maps::{buckets::Bucket, cells::Cell, levels},
     overlimit::overrun,
     packet::{context::Context, verdict::Verdict},
-    rules::{
-        ban_lookup::{self, Banned},
-        cache, cost, lookup, source_key,
-    },
+    rules::cost,
 };
-
-/// Everything that the stages before the policy found.
-type Found = (Option<Cells>, Option<&'static Bucket>);
 
 /// Returns the verdict on a packet of `length` bytes from `address`, with these services and this interface.
 #[inline(always)]
@@ -34,8 +27,8 @@ pub fn decide(address: Source, classes: Classes, length: u32, interface: u32) ->
     let now = Clock::coarse(control).now();
     let mut context = Context::new(address, now, [length, cost::of(classes)], interface);
     let found = match settings::has_cells() {
-        true => with_cells(&mut context, control, classes),
-        false => without_cells(&mut context, control, classes),
+        true => find::with_cells(&mut context, control, classes),
+        false => find::without_cells(&mut context, control, classes),
     };
     match found {
         Ok((cells, bucket)) => by_policy(&mut context, control, cells, bucket),
@@ -43,72 +36,12 @@ pub fn decide(address: Source, classes: Classes, length: u32, interface: u32) ->
     }
 }
 
-/// Finds the policy of a source without cells. Every source has its own bucket, which caches the policy.
-#[inline(always)]
-fn without_cells(context: &mut Context, control: &Control, classes: Classes) -> Result<Found, Verdict> {
-    if settings::has_sliding_logs() && !rules::may_match(&context.source) {
-        // Such a source needs only its sliding log.
-        let generation = control::generation(control);
-        source_key::identify(&mut context.source, classes, control, context.now, false);
-        let (class, policy) = lookup::default(classes);
-        let source = context.source.of_class(class);
-        if rules::policy(policy).is_some_and(sliding_log::is_kept_by)
-            && ban_lookup::find(&source, source.hash(&control.seed), classes, control, context.now) == Banned::No
-        {
-            context.source.class = u16::from(class);
-            context.resolution = Resolution::new(generation, policy, NEVER);
-            return Ok((None, None));
-        }
-    }
-    source_key::identify(&mut context.source, classes, control, context.now, true);
-    let (bucket, resolution) = cache::track(&mut context.source, classes, control, context.now)?;
-    context.resolution = resolution;
-    Ok((None, bucket))
-}
-
-/// Finds the policy of a source behind cells. Only sources that a rule may match are looked up.
-///
-/// # Errors
-///
-/// Returns the verdict of a cached refusal.
-#[inline(always)]
-fn with_cells(context: &mut Context, control: &Control, classes: Classes) -> Result<Found, Verdict> {
-    let now = context.now;
-    // Read before the rules: if one changes meanwhile, a cached refusal is stale, never wrong.
-    let generation = control::generation(control);
-    let may_match = rules::may_match(&context.source);
-    source_key::identify(&mut context.source, classes, control, now, may_match);
-    if !may_match {
-        let (class, policy) = lookup::default(classes);
-        context.source.class = u16::from(class);
-        context.resolution = Resolution::new(generation, policy, NEVER);
-    }
-    context.refusal_hash = context.source.hash(&control.seed);
-    let refusals = cells::get(context.refusal_hash).ok_or(Reason::NoState)?;
-    if let Some(verdict) = cached_refusal::repeat(refusals, context, control) {
-        return Err(verdict);
-    }
-    context.hash = context.refusal_hash;
-    let mut levels = refusals;
-    let bucket;
-    if may_match {
-        bucket = cache::resolve(context, classes, control);
-        if settings::has_services() {
-            context.hash = context.source.hash(&control.seed);
-            levels = cells::get(context.hash).ok_or(Reason::NoState)?;
-        }
-    } else {
-        bucket = ban_lookup::ask(context, classes, control)?;
-    }
-    Ok((Some(Cells { levels, refusals }), bucket))
-}
-
 /// Applies the policy. `bucket` is the source's own, if it was found before.
 #[inline(always)]
 fn by_policy(
     context: &mut Context,
     control: &Control,
-    cells: Option<Cells>,
+    cells: Option<[&'static Cell; 2]>,
     bucket: Option<&'static Bucket>,
 ) -> Verdict {
     let Some(policy) = context.policy() else { return Reason::NoState.into() };
@@ -120,11 +53,21 @@ fn by_policy(
         _ => return Reason::NoState.into(),
     }
     if settings::limits_unknown()
-        && let Some(Cells { levels, .. }) = cells
-        && !unknown_sources::admit(control, levels, context.hash, context.now)
+        && let Some([cell, _]) = cells
+        && !unknown_sources::admit(control, cell, context.hash, context.now)
     {
         return Reason::OverUnknown.into();
     }
+    let cells = match cells {
+        Some([cell, refusals]) => match policy.lane() {
+            lane if settings::has_lanes() && lane != 0 => match levels::in_lane(lane, context.hash) {
+                Some(levels) => Some(Cells { levels, refusals }),
+                None => return Reason::NoState.into(),
+            },
+            _ => Some(Cells { levels: &cell.levels, refusals }),
+        },
+        None => None,
+    };
     let bucket = ask::ask(context, control, policy, cells, bucket);
     let reason =
         if context.reason.passes() { context.reason } else { overrun::settle(context, control, policy, cells, bucket) };
@@ -133,7 +76,7 @@ fn by_policy(
 
 /// Applies a rule that needs no state, and caches a refusal.
 #[inline(never)]
-fn by_rule(context: &Context, cells: Option<Cells>, bucket: Option<&Bucket>, reason: Reason) -> Reason {
+fn by_rule(context: &Context, cells: Option<[&Cell; 2]>, bucket: Option<&Bucket>, reason: Reason) -> Reason {
     if let Some(bucket) = bucket {
         if reason.passes() {
             bucket.counts.count_passed(1, u64::from(context.length()));
@@ -141,7 +84,7 @@ fn by_rule(context: &Context, cells: Option<Cells>, bucket: Option<&Bucket>, rea
             bucket.counts.count_dropped(DROP, 1, u64::from(context.length()));
         }
     }
-    if let Some(Cells { refusals, .. }) = cells.filter(|_| settings::has_cells() && !reason.passes()) {
+    if let Some([_, refusals]) = cells.filter(|_| settings::has_cells() && !reason.passes()) {
         dropped::settle(Some(refusals), context.refusal_hash, bucket);
         caching::cache_verdict(context, refusals, reason);
     }

@@ -9,6 +9,9 @@
     expect(internal_features, reason = "bpf has compare-and-exchange only as an intrinsic")
 )]
 
+#[cfg(test)]
+extern crate std;
+
 pub mod bpf;
 pub mod buckets;
 pub mod cells;

@@ -37,7 +37,7 @@ pub(crate) struct SettingsArguments {
     /// [default: 10k/s]
     #[arg(long, value_name = "RATE")]
     admissions: Option<PerSecond>,
-    /// Rate for all unknown sources in total, from 1/s, or off. A source becomes known when it was seen in three
+    /// Rate for all unknown sources in total, from 1/s, or off. A source becomes known when its packets pass in three
     /// different seconds. This limits floods from forged addresses [default: off]
     #[arg(long, alias = "strangers", value_name = "RATE|off")]
     unknown: Option<RateOrOff>,

@@ -20,6 +20,7 @@ mod traffic;
 pub use bytecode::{
     Bytecode,
     clock::Clock,
+    debts::debts,
     empty::Empty,
     layout_12::turn_into_layout_12,
     old_maps::OldMaps,

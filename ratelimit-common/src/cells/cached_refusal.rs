@@ -13,8 +13,8 @@ const OLD: Units = 1 << 61;
 /// Both words of a cached refusal.
 ///
 /// `until` holds 44 bits of the time (a microsecond apart) and 20 bits of the generation. `check` holds, from the top:
-/// 42 bits of the source's hash exclusive-or the time, one bit for the clock, two for the action, two for the reason,
-/// 17 for the amount.
+/// 42 bits of the source's hash exclusive-or the time, one bit for the clock, two for the action, three for the reason,
+/// 16 for the amount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CachedRefusal {
     /// End of the refusal, and the generation of the rules in which it was decided.
@@ -36,10 +36,12 @@ pub struct Refusal {
     pub precise: bool,
     /// Reason of the refusal.
     pub reason: Reason,
+    /// `true` if a limit of bytes refuses.
+    pub by_bytes: bool,
     /// Action for the packets: [`DROP`](crate::limits::policy::DROP), [`SHADOW`](crate::limits::policy::SHADOW),
     /// [`REJECT`](crate::limits::policy::REJECT) or [`WITHOUT_ROOM`].
     pub action: u8,
-    /// Least amount that is refused, in bytes or in the packets' cost. A smaller packet might fit.
+    /// Least amount that is refused, in bytes or in the packets' cost, up to 65,535. A smaller packet might fit.
     pub amount: u32,
 }
 
@@ -51,12 +53,18 @@ const GENERATION_MASK: u64 = (1 << GENERATION_BITS) - 1;
 const HASH_SHIFT: u32 = 22;
 const PRECISE: u64 = 1 << 21;
 const ACTION_SHIFT: u32 = 19;
-const REASON_SHIFT: u32 = 17;
-const TWO_BITS: u64 = 3;
+const REASON_SHIFT: u32 = 16;
+const ACTION_MASK: u64 = 3;
+const REASON_MASK: u64 = 7;
 const AMOUNT_MASK: u64 = (1 << REASON_SHIFT) - 1;
 
-/// Reasons that a cached refusal can have, by their number.
-const REASONS: [Reason; 4] = [Reason::OverPackets, Reason::OverBytes, Reason::Denied, Reason::Banned];
+// Numbers of the reasons.
+const OVER_PACKETS: u64 = 0;
+const OVER_PARENT_PACKETS: u64 = 1;
+const OVER_BYTES: u64 = 2;
+const OVER_PARENT_BYTES: u64 = 3;
+const DENIED: u64 = 4;
+const BANNED: u64 = 6;
 
 impl CachedRefusal {
     /// Packs a refusal. The end is rounded down, so that the refusal never lasts longer than decided.
@@ -65,14 +73,17 @@ impl CachedRefusal {
     pub const fn new(refusal: Refusal) -> Self {
         let until = refusal.until & !GENERATION_MASK | refusal.generation as u64 & GENERATION_MASK;
         let reason = match refusal.reason {
-            Reason::OverPackets => 0,
-            Reason::OverBytes => 1,
-            Reason::Denied => 2,
-            _ => 3,
+            Reason::OverPackets => OVER_PACKETS,
+            Reason::OverBytes => OVER_BYTES,
+            Reason::OverParent if refusal.by_bytes => OVER_PARENT_BYTES,
+            Reason::OverParent => OVER_PARENT_PACKETS,
+            Reason::Denied => DENIED,
+            _ => BANNED,
         };
+        let amount = if refusal.amount as u64 > AMOUNT_MASK { AMOUNT_MASK } else { refusal.amount as u64 };
         let precise = if refusal.precise { PRECISE } else { 0 };
-        let action = (refusal.action as u64 & TWO_BITS) << ACTION_SHIFT;
-        let what = precise | action | reason << REASON_SHIFT | refusal.amount as u64 & AMOUNT_MASK;
+        let action = (refusal.action as u64 & ACTION_MASK) << ACTION_SHIFT;
+        let what = precise | action | reason << REASON_SHIFT | amount;
         Self { until, check: (refusal.hash ^ until) >> HASH_SHIFT << HASH_SHIFT | what }
     }
 
@@ -94,21 +105,21 @@ impl CachedRefusal {
     #[inline(always)]
     #[must_use]
     pub const fn counts_packets(self) -> bool {
-        self.check >> REASON_SHIFT & TWO_BITS == 0
+        self.check >> REASON_SHIFT & (OVER_BYTES | DENIED) == 0
     }
 
     /// Returns whether it comes from a deny or a ban, and not from a limit.
     #[inline(always)]
     #[must_use]
     pub const fn refuses_everything(self) -> bool {
-        self.check >> REASON_SHIFT & TWO_BITS >= 2
+        self.check >> REASON_SHIFT & DENIED != 0
     }
 
     /// Returns the action for its packets.
     #[inline(always)]
     #[must_use]
     pub const fn action(self) -> u8 {
-        (self.check >> ACTION_SHIFT & TWO_BITS) as u8
+        (self.check >> ACTION_SHIFT & ACTION_MASK) as u8
     }
 
     /// Returns whether it refuses packets of its source at `now`.
@@ -161,11 +172,12 @@ impl CachedRefusal {
     #[inline(always)]
     #[must_use]
     pub const fn reason(self) -> Reason {
-        match self.check >> REASON_SHIFT & TWO_BITS {
-            0 => REASONS[0],
-            1 => REASONS[1],
-            2 => REASONS[2],
-            _ => REASONS[3],
+        match self.check >> REASON_SHIFT & REASON_MASK {
+            OVER_PACKETS => Reason::OverPackets,
+            OVER_BYTES => Reason::OverBytes,
+            OVER_PARENT_PACKETS | OVER_PARENT_BYTES => Reason::OverParent,
+            DENIED => Reason::Denied,
+            _ => Reason::Banned,
         }
     }
 }
@@ -176,14 +188,22 @@ mod tests {
     use proptest::prelude::*;
 
     fn refusal() -> impl Strategy<Value = Refusal> {
-        let reason = prop::sample::select(&REASONS[..]);
-        (any::<u64>(), any::<u32>(), any::<u64>(), any::<bool>(), reason, 0..=WITHOUT_ROOM, 0u32..=1 << 16).prop_map(
-            |(hash, generation, until, precise, reason, action, amount)| Refusal {
+        let reason = prop::sample::select(&[
+            (Reason::OverPackets, false),
+            (Reason::OverBytes, true),
+            (Reason::OverParent, false),
+            (Reason::OverParent, true),
+            (Reason::Denied, false),
+            (Reason::Banned, false),
+        ]);
+        (any::<u64>(), any::<u32>(), any::<u64>(), any::<bool>(), reason, 0..=WITHOUT_ROOM, 0u32..1 << 16).prop_map(
+            |(hash, generation, until, precise, (reason, by_bytes), action, amount)| Refusal {
                 hash,
                 generation,
                 until,
                 precise,
                 reason,
+                by_bytes,
                 action,
                 amount,
             },
@@ -196,13 +216,14 @@ mod tests {
             refusal in refusal(), before in 1u64..LONGEST - (1 << 20), after in prop_oneof![1u64..1 << 40, 1u64..LONGEST.wrapping_neg()],
             amount in 0u32..=1 << 16,
         ) {
-            let Refusal { hash, generation, until, precise, reason, action, .. } = refusal;
+            let Refusal { hash, generation, until, precise, reason, by_bytes, action, .. } = refusal;
             let cached = CachedRefusal::new(refusal);
             prop_assert!(cached.is_about(hash));
             prop_assert!(!cached.is_about(hash ^ 1 << HASH_SHIFT));
             prop_assert_eq!((cached.reason(), cached.is_precise(), cached.action()), (reason, precise, action));
-            prop_assert_eq!(cached.counts_packets(), reason == Reason::OverPackets);
-            prop_assert_eq!(cached.refuses_everything(), matches!(reason, Reason::Denied | Reason::Banned));
+            let refuses_everything = matches!(reason, Reason::Denied | Reason::Banned);
+            prop_assert_eq!(cached.refuses_everything(), refuses_everything);
+            prop_assert_eq!(cached.counts_packets(), !by_bytes && !refuses_everything);
             let now = until.wrapping_sub(before + (1 << 20));
             prop_assert_eq!(cached.refuses(generation, now, amount), amount >= refusal.amount);
             prop_assert!(!cached.refuses(generation.wrapping_add(1), now, 1 << 16));
@@ -230,6 +251,23 @@ mod tests {
             prop_assert!(!torn.is_about(other.hash) || same_time);
             prop_assert!(!torn.is_about(one.hash) || same_time || !is_same_source);
         }
+    }
+
+    #[test]
+    fn the_largest_frame_is_refused_by_the_largest_amount() {
+        let refusal = Refusal {
+            hash: 1 << 40,
+            generation: 1,
+            until: 1 << 40,
+            precise: false,
+            reason: Reason::OverBytes,
+            by_bytes: true,
+            action: 0,
+            amount: 1 << 16,
+        };
+        let cached = CachedRefusal::new(refusal);
+        assert!(cached.refuses(1, 1 << 39, 1 << 16) && !cached.refuses(1, 1 << 39, (1 << 16) - 2));
+        assert_eq!(cached.reason(), Reason::OverBytes);
     }
 
     #[test]

@@ -1,24 +1,33 @@
-//! Known sources: sources that sent in several seconds, and not long ago. A cell remembers two of them. Forged sources
-//! do not become known.
+//! Known sources: sources that passed packets in several seconds, and not long ago. A cell remembers two of them. Most
+//! forged sources do not become known.
+//!
+//! The longer a source was active, the longer it stays known while it is idle. So a source that sends three packets
+//! leaves its place soon.
 
-/// One remembered source in a word: 32 bits of its hash, 8 bits that count the seconds in which it was seen, 24 bits of
-/// the last second. Zero is no source.
+/// One remembered source in a word: 32 bits of its hash, 8 bits of its tenure, 24 bits of the last second. Zero is no
+/// source.
+///
+/// The tenure is the number of seconds in which it passed packets. 1 and 2 stand for themselves, 4 and above for one
+/// less, and 3 for the longest, since earlier versions wrote 3 for every known source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct KnownSource(pub u64);
 
-/// Least number of seconds in which a known source was seen.
+/// Least number of seconds in which a known source passed packets.
 pub const SECONDS: u64 = 3;
-/// Steps of [`second`] after its last packet for which a known source is remembered: ten minutes.
+/// Number of seconds from which on a source is remembered for the longest time.
+pub const LONGEST: u64 = 24;
+/// Steps of [`second`] after its last packet for which a source of the longest tenure is remembered: ten minutes.
 pub const KEPT: u64 = 559;
-/// Steps of [`second`] after which a source that is not known yet gives way.
-pub const CANDIDATE_KEPT: u64 = 4;
+
+/// [`KnownSource`]: the tenure [`LONGEST`].
+const IS_LONGEST: u64 = 3;
 
 /// Steps that a CPU's clock can be behind another's.
 const BEHIND: u64 = 4;
 
 const LAST_BITS: u32 = 24;
 const LAST_MASK: u64 = (1 << LAST_BITS) - 1;
-const SEEN_MASK: u64 = 0xff;
+const TENURE_MASK: u64 = 0xff;
 const HASH_SHIFT: u32 = 32;
 
 /// Returns the second of a time in nanoseconds, in steps of 2³⁰ ns (1.07 s). Its 24 bits wrap after 208 days.
@@ -28,8 +37,15 @@ pub const fn second(now: u64) -> u64 {
     now >> 30 & LAST_MASK
 }
 
+/// Returns the steps of [`second`] for which a source of this tenure is remembered while it is idle.
+#[inline(always)]
+#[must_use]
+pub const fn kept(tenure: u64) -> u64 {
+    if tenure < LONGEST { tenure * tenure + 4 } else { KEPT }
+}
+
 impl KnownSource {
-    /// Creates a source that is seen for the first time.
+    /// Creates a source that passes its first packet.
     #[inline(always)]
     #[must_use]
     pub const fn new(hash: u64, second: u64) -> Self {
@@ -43,33 +59,48 @@ impl KnownSource {
         (self.0 ^ hash) >> HASH_SHIFT == 0 && self.0 != 0
     }
 
-    /// Returns whether the source was seen often enough to be known.
+    /// Returns the number of seconds in which the source passed packets, up to [`LONGEST`].
+    #[inline(always)]
+    #[must_use]
+    pub const fn tenure(self) -> u64 {
+        match self.0 >> LAST_BITS & TENURE_MASK {
+            IS_LONGEST => LONGEST,
+            stored if stored > IS_LONGEST => stored - 1,
+            stored => stored,
+        }
+    }
+
+    /// Returns whether the source passed packets often enough to be known.
     #[inline(always)]
     #[must_use]
     pub const fn is_known(self) -> bool {
-        self.0 >> LAST_BITS & SEEN_MASK >= SECONDS
+        self.0 >> LAST_BITS & TENURE_MASK >= IS_LONGEST
     }
 
     /// Returns whether the place is free for another source.
     #[inline(always)]
     #[must_use]
     pub const fn gives_way(self, second: u64) -> bool {
-        self.0 == 0 || self.age(second) > if self.is_known() { KEPT } else { CANDIDATE_KEPT }
+        self.0 == 0 || self.age(second) > kept(self.tenure())
     }
 
-    /// Returns this source after a packet in this second.
+    /// Returns this source after a packet that passed in this second.
     #[inline(always)]
     #[must_use]
     pub const fn seen(self, second: u64) -> Self {
         if self.gives_way(second) {
             return Self::new(self.0, second);
         }
-        if self.0 & LAST_MASK == second {
+        // The same second, or an earlier one by the clock of another CPU.
+        if self.age(second) == 0 {
             return self;
         }
-        let seen = self.0 >> LAST_BITS & SEEN_MASK;
-        let seen = if seen < SECONDS { seen + 1 } else { seen };
-        Self(self.0 >> HASH_SHIFT << HASH_SHIFT | seen << LAST_BITS | second)
+        let stored = match self.tenure() + 1 {
+            tenure if tenure >= LONGEST => IS_LONGEST,
+            tenure if tenure >= SECONDS => tenure + 1,
+            tenure => tenure,
+        };
+        Self(self.0 >> HASH_SHIFT << HASH_SHIFT | stored << LAST_BITS | second)
     }
 
     /// Returns the steps since the last packet: 0 on a CPU whose clock is behind. A second further ahead is no source:
@@ -87,8 +118,12 @@ mod tests {
 
     const HASH: u64 = 0xdead_beef_0123_4567;
 
+    fn active(first: u64, seconds: u64) -> KnownSource {
+        (first + 1..first + seconds).fold(KnownSource::new(HASH, first), KnownSource::seen)
+    }
+
     #[test]
-    fn a_source_becomes_a_known_source_in_its_third_second_and_stays_one_for_ten_minutes() {
+    fn a_source_becomes_a_known_source_in_its_third_second() {
         let mut known = KnownSource::new(HASH, 100);
         for _ in 0..1_000 {
             known = known.seen(100);
@@ -98,18 +133,27 @@ mod tests {
         assert!(!known.is_known());
         known = known.seen(105);
         assert!(known.is_known() && known.is(HASH) && !known.is(HASH ^ 1 << 40));
-        assert!(!known.gives_way(105 + KEPT));
-        assert!(known.seen(105 + KEPT).is_known());
-        assert!(known.gives_way(105 + KEPT + 1));
-        assert!(!known.seen(105 + KEPT + 1).is_known());
     }
 
     #[test]
-    fn a_candidate_gives_way_after_a_few_seconds() {
-        let candidate = KnownSource::new(HASH, 7).seen(8);
-        assert!(!candidate.gives_way(8 + CANDIDATE_KEPT));
-        assert!(candidate.gives_way(8 + CANDIDATE_KEPT + 1));
+    fn an_idle_source_is_remembered_for_longer_the_longer_it_was_active() {
+        assert_eq!([1, 2, 3, 5, 10, 23, 24, 200].map(kept), [5, 8, 13, 29, 104, 533, 559, 559]);
+        for seconds in 1..100 {
+            let (known, last) = (active(7, seconds), 6 + seconds);
+            let tenure = seconds.min(LONGEST);
+            assert_eq!((known.tenure(), known.is_known()), (tenure, seconds >= SECONDS));
+            assert!(!known.gives_way(last + kept(tenure)) && known.gives_way(last + kept(tenure) + 1));
+            assert_eq!(known.seen(last + kept(tenure) + 1), KnownSource::new(HASH, last + kept(tenure) + 1));
+        }
         assert!(KnownSource::default().gives_way(0));
+    }
+
+    #[test]
+    fn known_sources_of_earlier_versions_keep_their_ten_minutes() {
+        let earlier = KnownSource(HASH >> 32 << 32 | 3 << 24 | 100);
+        assert!(earlier.is_known() && earlier.seen(101).is_known());
+        assert_eq!((earlier.tenure(), earlier.seen(101).tenure()), (LONGEST, LONGEST));
+        assert!(!earlier.gives_way(100 + KEPT));
     }
 
     #[test]
@@ -119,5 +163,14 @@ mod tests {
         assert!(!known.gives_way(LAST_MASK));
         assert!(known.seen(3).is_known());
         assert!(known.gives_way(LAST_MASK - BEHIND), "from the future");
+    }
+
+    #[test]
+    fn cpus_whose_clocks_differ_count_no_second_twice() {
+        let mut known = KnownSource::new(HASH, 100);
+        for _ in 0..100 {
+            known = known.seen(101).seen(100);
+        }
+        assert_eq!(known.tenure(), 2);
     }
 }

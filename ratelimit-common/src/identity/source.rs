@@ -112,6 +112,14 @@ impl Source {
         fold((both ^ both >> 29).wrapping_mul(seed[3] | 1))
     }
 
+    /// Returns the source as words, as they lie in memory.
+    #[inline(always)]
+    #[must_use]
+    pub const fn words(self) -> [u64; 3] {
+        // SAFETY: as many bytes, none of them padding, and any bytes are words.
+        unsafe { core::mem::transmute(self) }
+    }
+
     /// Returns this source for packets of these classes.
     #[inline(always)]
     #[must_use]

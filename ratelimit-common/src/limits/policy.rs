@@ -10,6 +10,7 @@ use crate::{
     boundary,
     identity::{parent::Parent, source::IPV4},
     limits::algorithm::Algorithm,
+    maps::levels::LANES,
     meters::{
         gcra::{self, Units},
         meter::Meter,
@@ -36,7 +37,7 @@ pub const BAN: u32 = 4;
 pub struct Policy {
     /// [`ALLOW`], [`DENY`], [`LIMIT`], [`BAN`], or 0 for a free entry.
     pub kind: u32,
-    /// A sum of [`HAS_PARENTS`], [`COARSE`] and [`SECOND_OF_PACKETS`].
+    /// A sum of [`HAS_PARENTS`], [`COARSE`] and [`SECOND_OF_PACKETS`], and the [lane](Self::lane).
     pub flags: u32,
     /// The limit of packets, by buckets; a burst of 0 means none.
     pub packets: Meter,
@@ -70,6 +71,8 @@ pub const HAS_PARENTS: u32 = 1;
 pub const COARSE: u32 = 2;
 /// [`Policy::flags`]: the second limit counts packets too, and not bytes.
 pub const SECOND_OF_PACKETS: u32 = 4;
+/// [`Policy::flags`]: place of the [lane](crate::maps::levels).
+const LANE_SHIFT: u32 = 8;
 
 /// [`Policy::over_limit`]: the packet is dropped.
 pub const DROP: u8 = 0;
@@ -155,6 +158,19 @@ impl Policy {
     #[must_use]
     pub const fn has_parents(&self) -> bool {
         self.flags & HAS_PARENTS != 0
+    }
+
+    /// Returns the [lane](crate::maps::levels) whose levels and budget the policy uses.
+    #[inline(always)]
+    #[must_use]
+    pub const fn lane(&self) -> u32 {
+        self.flags >> LANE_SHIFT & (LANES - 1)
+    }
+
+    /// Returns this policy in another lane.
+    #[must_use]
+    pub const fn in_lane(self, lane: u32) -> Self {
+        Self { flags: self.flags & !((LANES - 1) << LANE_SHIFT) | lane << LANE_SHIFT, ..self }
     }
 
     /// Returns whether the policy limits a source by any algorithm. Parents do not count.

@@ -96,6 +96,8 @@ pub const INJECTED_CLOCK: &str = "INJECTED_CLOCK";
 pub const SERVICES: &str = "SERVICES_ON";
 /// Name of the program's constant (`u32`) that is not 0 if policies have parents.
 pub const PARENTS: &str = "PARENTS_ON";
+/// Name of the program's constant (`u32`) that is not 0 if limits use [lanes](crate::maps::levels).
+pub const LANES: &str = "LANES_ON";
 /// Name of the program's constant (`u32`) that is not 0 if malformed and truncated packets pass within the limits of
 /// their source.
 pub const PASS_MALFORMED: &str = "PASS_MALFORMED";
@@ -180,6 +182,8 @@ pub const FEATURE_SHADOW: u32 = 8_192;
 pub const FEATURE_INTERFACES: u32 = 16_384;
 /// [`Control::features`]: limits may ban sources, or bans are in force.
 pub const FEATURE_BANS: u32 = 32_768;
+/// [`Control::features`]: limits other than the default use [lanes](crate::maps::levels).
+pub const FEATURE_LANES: u32 = 65_536;
 
 /// Default number of new buckets per second and CPU: at 650 ns each, less than a hundredth of its time.
 pub const ADMISSIONS_DEFAULT: u64 = 10_000;
@@ -187,6 +191,8 @@ pub const ADMISSIONS_DEFAULT: u64 = 10_000;
 pub const SAMPLE_RATE: u64 = 256;
 /// Divisor of the admission budget for records.
 pub const SAMPLE_SHARE: u64 = 16;
+/// Divisor of the admission budget for each [lane](crate::maps::levels) but the first.
+pub const LANE_SHARE: u64 = 16;
 
 /// Default number of replies per second to packets over a limit, all CPUs together.
 pub const REPLIES_DEFAULT: u64 = 100;

@@ -1,6 +1,6 @@
 //! Counters and budgets of each CPU, so that no CPU waits for another.
 
-use crate::boundary;
+use crate::{boundary, maps::levels::LANES, meters::gcra::Units};
 
 /// The entry of the map of CPUs.
 #[repr(C)]
@@ -30,5 +30,31 @@ pub struct Cpu {
     pub replies_sent: u64,
     /// Packets over a limit that got no reply, because the budget was spent.
     pub replies_unsent: u64,
+    /// States of the budgets for new buckets of each [lane](crate::maps::levels). The first is not used.
+    pub lanes: [u64; LANES as usize],
+    /// What the packet has been charged so far, so that it can be given back: by its source's own limit, by its wider
+    /// parent, and by its narrower one.
+    pub payments: [[Payment; 2]; 3],
 }
-boundary!(Cpu, size 96);
+boundary!(Cpu, size 688);
+
+/// Cost of a packet in one limit, and what each stage of the limit was charged.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Payment {
+    /// Time of the packet in nanoseconds.
+    pub now: u64,
+    /// 1 if that is a time of the coarse clock.
+    pub is_coarse: u64,
+    /// Cost of the packet.
+    pub cost: Units,
+    /// Charge of the level.
+    pub level: Units,
+    /// Level after the charge.
+    pub charged_level: u64,
+    /// Charge of the bucket.
+    pub own: Units,
+    /// State of the bucket after the charge.
+    pub charged_own: u64,
+}
+boundary!(Payment, size 56);

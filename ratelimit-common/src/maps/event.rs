@@ -64,11 +64,11 @@ pub const fn place(number: u64) -> u32 {
 }
 
 impl Event {
-    /// Returns the event as words, as they lie in memory.
+    /// Returns [`Self::kind`] and [`Self::reason`] as one word, as they lie in memory.
     #[inline(always)]
     #[must_use]
-    pub const fn words(self) -> [u64; 8] {
-        // SAFETY: as many bytes, none of them padding, and any bytes are words.
-        unsafe { core::mem::transmute(self) }
+    pub const fn kind_and_reason(kind: u32, reason: u32) -> u64 {
+        // SAFETY: as many bytes, and any bytes are a word.
+        unsafe { core::mem::transmute([kind, reason]) }
     }
 }

@@ -4,5 +4,6 @@ pub mod control;
 pub mod cpu;
 pub mod event;
 pub mod interface_counters;
+pub mod levels;
 pub mod names;
 pub mod renamed;

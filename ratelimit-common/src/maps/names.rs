@@ -20,6 +20,8 @@ pub const COUNTERS: &str = "COUNTERS";
 pub const LINK_DISCOVERY: &str = "LINK_DISCOVERY";
 /// Seeded hash → cell that many sources share. See [`crate::cells::cell::Cell`].
 pub const FRONT: &str = "FRONT";
+/// Lane and seeded hash → levels of limits other than the default. See [`crate::maps::levels`].
+pub const LEVELS: &str = "LEVELS";
 /// Sources that a rule may match. See [`crate::identity::filter::Filter`].
 pub const RULE_FILTER: &str = "RULE_FILTER";
 /// Keyed hash of a source → eight bans. See [`crate::rules::ban::BanSet`].
@@ -56,13 +58,15 @@ pub const OLD_BUCKETS: &str = "OLD_BUCKETS";
 pub const OLD_FRONT: &str = "OLD_FRONT";
 /// Sliding logs of the map with the previous size.
 pub const OLD_SLIDING_LOGS: &str = "OLD_SLIDING_LOGS";
-/// The maps whose sizes can change, and the names of their predecessors during a resize.
+/// The maps whose sizes can change.
+pub const SIZED: [&str; 4] = [BUCKETS, FRONT, LEVELS, SLIDING_LOGS];
+/// The maps from which entries move when their size changes, and the names of their predecessors during a resize.
 pub const MOVED: [(&str, &str); 3] = [(BUCKETS, OLD_BUCKETS), (FRONT, OLD_FRONT), (SLIDING_LOGS, OLD_SLIDING_LOGS)];
 /// Messages of the kernel side, made by aya-log; belongs to one loaded program and is not pinned.
 pub const MESSAGES: &str = "AYA_LOGS";
 
 /// The maps that are pinned, each under its name.
-pub const PINNED: [&str; 24] = [
+pub const PINNED: [&str; 25] = [
     CONTROL,
     BUCKETS,
     SOURCE_RULES,
@@ -73,6 +77,7 @@ pub const PINNED: [&str; 24] = [
     COUNTERS,
     LINK_DISCOVERY,
     FRONT,
+    LEVELS,
     RULE_FILTER,
     BANS,
     BAN_FILTER,

@@ -77,6 +77,14 @@ impl Meter {
         self.burst.wrapping_sub(self.cell_share)
     }
 
+    /// Returns the largest debt that a source's own bucket behind a cell can have: more than [`Self::rest`] if one packet
+    /// can cost more than the burst.
+    #[inline(always)]
+    #[must_use]
+    pub const fn most_of_rest(&self) -> Units {
+        if self.ceiling > self.burst { self.ceiling } else { self.rest() }
+    }
+
     /// Returns whether so many packets or bytes fill [`Self::rest`].
     #[inline(always)]
     #[must_use]

@@ -16,13 +16,16 @@ use crate::meters::{
     state,
 };
 
-/// Returns the debt of a cell's level at `now`. Cells begin at zero and may be silent for years. So a level further
+/// Returns the debt of a cell's level at `now`. Cells begin at zero and may be silent for years. So a level much further
 /// ahead than `most`, the largest debt of all limits in use, is an old one, and time has wrapped since.
+///
+/// Levels up to twice `most` count. CPUs that add to a level at the same time, without an exchange, can add as much as
+/// `most` together.
 #[inline(always)]
 #[must_use]
 pub const fn level_debt(level: u64, now: Units, most: Units) -> Units {
     let ahead = level.wrapping_sub(now);
-    if ahead <= most { ahead } else { 0 }
+    if ahead >> 1 <= most { ahead } else { 0 }
 }
 
 /// Returns whether a level owes more than another. The levels themselves do not tell: one that was silent for half of
@@ -38,6 +41,13 @@ pub const fn is_higher(level: u64, than: u64, now: Units, most: Units) -> bool {
 #[must_use]
 pub const fn largest_debt(meter: &Meter) -> Units {
     top(meter) + SLACK
+}
+
+/// Returns a level that is at least what one source can owe, so that nothing must be added to it.
+#[inline(always)]
+#[must_use]
+pub const fn enough(meter: &Meter) -> Units {
+    meter.ceiling + meter.cell_share
 }
 
 /// Returns the largest charged level: two bursts, which is more than one source can owe.
@@ -77,7 +87,7 @@ pub const fn ask_own(own: u64, level_debt: Units, now: Units, cost: Units, meter
     if owes_nothing || debt + share <= rest {
         return Answer::Admit(now.wrapping_add(debt + share));
     }
-    if debt > meter.ceiling + SLACK { Answer::Cap(now.wrapping_add(rest)) } else { Answer::Refuse }
+    if debt > meter.ceiling + SLACK { Answer::Cap(now.wrapping_add(meter.most_of_rest())) } else { Answer::Refuse }
 }
 
 /// Returns the level after the own bucket has admitted a packet. It is not charged beyond two bursts, so that a cell

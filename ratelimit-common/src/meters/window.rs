@@ -15,7 +15,10 @@
 
 use crate::{
     boundary,
-    meters::state::{FIXED, KIND_BITS, SLIDING, kind},
+    meters::{
+        meter::MAX_FRAME,
+        state::{FIXED, KIND_BITS, SLIDING, kind},
+    },
 };
 
 /// Largest count of a fixed window: 2⁴⁰ − 1, less the largest packet.
@@ -70,6 +73,17 @@ impl Window {
     #[must_use]
     pub const fn is_on(&self) -> bool {
         self.limit != 0
+    }
+
+    /// Returns the room of a count of this [kind](crate::meters::state) above the limit, in the word of the state, and
+    /// what one packet or byte adds to that word.
+    #[inline(always)]
+    #[must_use]
+    pub const fn room(&self, kind: u64) -> (u64, u64) {
+        let shift = if kind == FIXED { FIXED_COUNT_SHIFT } else { CURRENT_SHIFT };
+        // The largest packet passes an empty window of any limit.
+        let counted = if self.limit > MAX_FRAME as u64 { self.limit } else { MAX_FRAME as u64 };
+        ((u64::MAX >> shift).saturating_sub(counted) << shift, 1 << shift)
     }
 
     /// Returns the number of the window at `now` (nanoseconds), and the time since its begin.

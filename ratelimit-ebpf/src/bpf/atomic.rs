@@ -1,12 +1,15 @@
 //! Words that several CPUs change at once.
 //!
 //! bpf has no read-modify-write in `core::sync::atomic`. An adding intrinsic whose result is used compiles to a wrong
-//! instruction under Relaxed ordering. So this file offers only a load, a store, an addition without a result, and
-//! compare-and-exchange (kernel 5.12).
+//! instruction under Relaxed ordering. So this file offers a load, a store, an addition without a result, an addition
+//! with a result under another ordering, and compare-and-exchange (kernel 5.12).
 //!
 //! LLVM must not unroll loops of compare-and-exchange. They would more than double the program.
 
 use core::cell::UnsafeCell;
+
+#[cfg(test)]
+use crate::bpf::schedule::{self, Stop};
 
 /// Reads a `u32` in a map before everything that follows.
 #[inline(always)]
@@ -46,6 +49,8 @@ impl Word {
     #[inline(always)]
     #[must_use]
     pub fn load(&self) -> u64 {
+        #[cfg(test)]
+        schedule::stop(self.0.get(), Stop::Load);
         // SAFETY: the cell is valid and aligned; volatile, so that it is read once, whole.
         unsafe { core::ptr::read_volatile(self.0.get()) }
     }
@@ -53,6 +58,8 @@ impl Word {
     /// Sets the value.
     #[inline(always)]
     pub fn store(&self, value: u64) {
+        #[cfg(test)]
+        schedule::stop(self.0.get(), Stop::Write);
         // SAFETY: as for `load`.
         unsafe { core::ptr::write_volatile(self.0.get(), value) }
     }
@@ -81,6 +88,8 @@ impl Word {
     /// Adds, wrapping around.
     #[inline(always)]
     pub fn add(&self, value: u64) {
+        #[cfg(test)]
+        schedule::stop(self.0.get(), Stop::Add);
         #[cfg(target_arch = "bpf")]
         // SAFETY: the cell is valid and aligned. The result is not used, so that this is one locked addition.
         unsafe {
@@ -91,6 +100,22 @@ impl Word {
         self.host().fetch_add(value, core::sync::atomic::Ordering::Relaxed);
     }
 
+    /// Adds, wrapping around, and returns the value before.
+    #[inline(always)]
+    #[must_use]
+    pub fn fetch_add(&self, value: u64) -> u64 {
+        #[cfg(test)]
+        schedule::stop(self.0.get(), Stop::Add);
+        #[cfg(target_arch = "bpf")]
+        // SAFETY: the cell is valid and aligned. The result is used, so the ordering must not be Relaxed.
+        unsafe {
+            use core::intrinsics::{AtomicOrdering, atomic_xadd};
+            atomic_xadd::<u64, u64, { AtomicOrdering::SeqCst }>(self.0.get(), value)
+        }
+        #[cfg(not(target_arch = "bpf"))]
+        self.host().fetch_add(value, core::sync::atomic::Ordering::SeqCst)
+    }
+
     /// Sets the value to `new` if it is `old`.
     ///
     /// # Errors
@@ -98,6 +123,8 @@ impl Word {
     /// Returns the value that is there instead.
     #[inline(always)]
     pub fn compare_exchange(&self, old: u64, new: u64) -> Result<(), u64> {
+        #[cfg(test)]
+        schedule::stop(self.0.get(), Stop::Write);
         #[cfg(target_arch = "bpf")]
         // SAFETY: the cell is valid and aligned.
         let (was, swapped) = unsafe {

@@ -5,5 +5,7 @@ pub mod clock;
 pub mod control;
 pub mod map_flags;
 pub mod random;
+#[cfg(test)]
+pub(crate) mod schedule;
 pub mod settings;
 pub mod verifier;

@@ -21,6 +21,10 @@ pub static SERVICES_ON: Global<u32> = Global::new(0);
 #[unsafe(no_mangle)]
 pub static PARENTS_ON: Global<u32> = Global::new(0);
 
+/// See [`ratelimit_common::maps::control::LANES`].
+#[unsafe(no_mangle)]
+pub static LANES_ON: Global<u32> = Global::new(0);
+
 /// See [`ratelimit_common::maps::control::PASS_MALFORMED`].
 #[unsafe(no_mangle)]
 pub static PASS_MALFORMED: Global<u32> = Global::new(0);
@@ -39,11 +43,11 @@ pub static UNKNOWN_ON: Global<u32> = Global::new(0);
 
 /// See [`ratelimit_common::maps::control::WINDOWS`].
 #[unsafe(no_mangle)]
-pub static WINDOWS_ON: Global<u32> = Global::new(0);
+pub static WINDOWS_ON: Global<u32> = Global::new(cfg!(test) as u32);
 
 /// See [`ratelimit_common::maps::control::SLIDING_LOGS`].
 #[unsafe(no_mangle)]
-pub static SLIDING_LOGS_ON: Global<u32> = Global::new(0);
+pub static SLIDING_LOGS_ON: Global<u32> = Global::new(cfg!(test) as u32);
 
 /// See [`ratelimit_common::maps::control::SOFT`].
 #[unsafe(no_mangle)]
@@ -101,6 +105,13 @@ pub fn is_on(setting: &Global<u32>) -> bool {
 #[must_use]
 pub fn has_cells() -> bool {
     is_on(&FRONT_CELLS)
+}
+
+/// Returns whether limits other than the default have levels and budgets of their own.
+#[inline(always)]
+#[must_use]
+pub fn has_lanes() -> bool {
+    is_on(&LANES_ON)
 }
 
 /// Returns whether unknown sources are limited.

@@ -17,7 +17,7 @@
 //! - A static function may return a pointer to a bucket. The verifier then follows *found* and *not found* separately
 //!   through everything behind the call. The bucket that [`cache`](crate::rules::cache) finds is worth that: it saves a
 //!   lookup for each packet with a rule. For parents the outcomes would multiply, so
-//!   [`create::ensure`](crate::buckets::create::ensure) returns a `bool`, and the buckets are looked up afterwards.
+//!   each parent is checked and charged in global functions, which look its bucket up again.
 //! - A pointer argument may be null, as far as the verifier knows. So each one is checked with `given`.
 //! - Kernels before 6.2 accept no map key from memory that a global function received. So `key` copies it.
 //! - The verifier checks global functions whether something calls them or not. Those of a feature that is off begin
@@ -39,13 +39,6 @@ use ratelimit_common::identity::source::Source;
 pub(crate) fn given<'a, T>(pointer: *const T) -> Option<&'a T> {
     // SAFETY: callers pass a reference that lives longer than the call, or null.
     unsafe { pointer.as_ref() }
-}
-
-/// Returns the exclusive reference behind a pointer that a global function received.
-#[inline(always)]
-pub(crate) fn given_mut<'a, T>(pointer: *mut T) -> Option<&'a mut T> {
-    // SAFETY: callers pass an exclusive reference that lives longer than the call, or null.
-    unsafe { pointer.as_mut() }
 }
 
 /// Copies a source, so that it can be the key of a map. LLVM must not see through the copy.

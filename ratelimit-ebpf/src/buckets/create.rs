@@ -13,12 +13,12 @@ use crate::{
     cells::level,
     maps::{
         buckets::{self, Bucket},
-        cells::Cell,
+        levels::Levels,
         sliding_logs::{self, SlidingLog},
     },
 };
 
-/// Returns the bucket under a key. If there is none, creates it in this state.
+/// Returns the bucket under a key of this policy. If there is none, creates it in this state.
 ///
 /// # Errors
 ///
@@ -26,6 +26,7 @@ use crate::{
 #[inline(always)]
 pub fn bucket(
     key: &Source,
+    policy: &Policy,
     state: u64,
     resolution: Resolution,
     control: &Control,
@@ -34,54 +35,41 @@ pub fn bucket(
     if let Some(found) = buckets::find(key) {
         return Ok(found);
     }
-    if !is_admitted(control, tick) {
+    if !is_admitted(control, policy, tick) {
         return Err(Reason::NotAdmitted);
     }
     buckets::insert(key, state, state, resolution);
     buckets::find(key).ok_or(Reason::TableFull)
 }
 
-/// Returns the sliding log under a key. If there is none, creates an empty one.
+/// Returns the sliding log under a key of this policy. If there is none, creates an empty one.
 ///
 /// # Errors
 ///
 /// Returns [`Reason::NotAdmitted`] if the budget is spent, and [`Reason::TableFull`] if the map refuses the log.
 #[inline(always)]
-pub fn sliding_log(key: &Source, control: &Control, tick: u64) -> Result<&'static SlidingLog, Reason> {
+pub fn sliding_log(key: &Source, policy: &Policy, control: &Control, tick: u64) -> Result<&'static SlidingLog, Reason> {
     if let Some(found) = sliding_logs::find(key) {
         return Ok(found);
     }
-    if !is_admitted(control, tick) {
+    if !is_admitted(control, policy, tick) {
         return Err(Reason::NotAdmitted);
     }
     sliding_logs::insert_empty(key);
     sliding_logs::find(key).ok_or(Reason::TableFull)
 }
 
-/// Creates the bucket under a key, if there is none. Returns whether the budget admits it.
-#[inline(never)]
-#[must_use]
-pub fn ensure(key: &Source, state: u64, resolution: Resolution, control: &Control, tick: u64) -> bool {
-    if buckets::find(key).is_some() {
-        return true;
-    }
-    let is_admitted = is_admitted(control, tick);
-    if is_admitted {
-        buckets::insert(key, state, state, resolution);
-    }
-    is_admitted
-}
-
-/// Creates a bucket with the debt that the cell shows above its share. So neither a new source nor one whose bucket was
+/// Creates a bucket with the debt that the levels show above the cell's share. So neither a new source nor one whose bucket was
 /// evicted gains tokens.
 #[inline(always)]
-pub fn from_cell(source: &Source, cell: &Cell, policy: &Policy, resolution: Resolution, clock: &Clock<'_>) {
+pub fn from_levels(source: &Source, levels: &Levels, policy: &Policy, resolution: Resolution, clock: &Clock<'_>) {
     let handed = |level: &Word, meter| stages::handed(level::debt(level, clock), clock.units(), meter);
-    buckets::insert(source, handed(&cell.packets, &policy.packets), handed(&cell.second, &policy.second), resolution);
+    let (packets, second) = (handed(&levels.packets, &policy.packets), handed(&levels.second, &policy.second));
+    buckets::insert(source, packets, second, resolution);
 }
 
 /// Returns whether the budget admits a new entry. Without cells there is no budget.
 #[inline(always)]
-fn is_admitted(control: &Control, tick: u64) -> bool {
-    !settings::has_cells() || admission::admits(control, tick)
+fn is_admitted(control: &Control, policy: &Policy, tick: u64) -> bool {
+    !settings::has_cells() || admission::admits(control, policy, tick)
 }

@@ -20,35 +20,36 @@ use ratelimit_common::{
 use crate::{
     bpf::{atomic::Word, clock::Clock, control, settings, verifier::given},
     cells::level,
-    maps::{buckets::Bucket, cells::Cell, rules},
+    maps::{buckets::Bucket, cells, rules},
 };
 
-/// Charges a bucket with its cell's debt above the share, if the shares have shrunk since its policy was resolved. Then
-/// it caches the new resolution, so this happens once.
+/// Charges a bucket with the debt of its levels above the share, if the shares have shrunk since its policy was
+/// resolved. Then it caches the new resolution, so this happens once. `hash` is that of the bucket's source.
 #[inline(always)]
-pub fn follow(bucket: &Bucket, cell: &Cell, resolution: Resolution, control: &Control, tick: u64) {
+pub fn follow(bucket: &Bucket, hash: u64, resolution: Resolution, control: &Control, tick: u64) {
     if settings::has_costs()
         && settings::has_cells()
         && bucket.resolved().is_before(control::cell_shares_since(control))
     {
-        follow_shares(bucket, cell, control, resolution.0, tick);
+        follow_shares(bucket, hash, control, resolution.0, tick);
     }
 }
 
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn follow_shares(bucket: *const Bucket, cell: *const Cell, control: *const Control, resolution: u64, tick: u64) -> u32 {
+fn follow_shares(bucket: *const Bucket, hash: u64, control: *const Control, resolution: u64, tick: u64) -> u32 {
     if !settings::has_costs() || !settings::has_cells() {
         return 0;
     }
-    let (Some(bucket), Some(cell), Some(control)) = (given(bucket), given(cell), given(control)) else { return 0 };
+    let (Some(bucket), Some(control)) = (given(bucket), given(control)) else { return 0 };
     let (cached, resolution) = (bucket.resolved(), Resolution(resolution));
-    // There is no policy if another class is billed. Windows and verdicts have nothing to hand over. With parents, the
-    // own bucket pays everything.
-    if let Some(policy) = rules::policy(resolution.policy()).filter(|policy| !policy.has_parents()) {
+    // There is no policy if another class is billed. Windows and verdicts have nothing to hand over.
+    if let Some(policy) = rules::policy(resolution.policy())
+        && let Some(levels) = cells::levels(policy, hash)
+    {
         let now = if policy.flags & COARSE == 0 { Clock::read(control).now() } else { tick };
-        raise_state(&raw const cell.packets, &raw const bucket.packets, &raw const policy.packets, control, now);
-        raise_state(&raw const cell.second, &raw const bucket.second, &raw const policy.second, control, now);
+        raise_state(&raw const levels.packets, &raw const bucket.packets, &raw const policy.packets, control, now);
+        raise_state(&raw const levels.second, &raw const bucket.second, &raw const policy.second, control, now);
     }
     // If the kernel has recycled the entry for another source, that source's word stays.
     let _ = bucket.resolution.compare_exchange(cached.0, resolution.0);

@@ -23,21 +23,26 @@ const DISPLACING: u64 = 16;
 /// as long as this.
 const SHORTEST: Units = 1 << 21;
 
-/// Place of the amount, above the action and the clock's bit, in the last argument of [`cache_refusal`].
+/// Places of the amount and of the kind of limit, above the action and the clock's bit, in the last argument of
+/// [`cache_refusal`].
 const AMOUNT_SHIFT: u32 = 8;
+const BY_BYTES_SHIFT: u32 = 3;
 
-/// Caches that the context's source is over its limit for as long as `wait`.
+/// Caches that the context's source is over a limit, of packets or of bytes, for as long as `wait`.
 #[inline(always)]
-pub fn cache(context: &Context, cell: &Cell, policy: &Policy, wait: Units) {
+pub fn cache(context: &Context, cell: &Cell, policy: &Policy, wait: Units, by_bytes: bool) {
     let precise = policy.flags & COARSE == 0;
     let wait = if precise { wait } else { wait.max(SHORTEST) };
     let action = if policy.elastic != 0 { WITHOUT_ROOM } else { policy.over_limit };
-    let amount = match context.reason {
-        Reason::OverBytes => context.length(),
-        _ if settings::has_costs() => context.cost(),
-        _ => 0,
+    let amount = match by_bytes {
+        true => context.length(),
+        false if settings::has_costs() => context.cost(),
+        false => 0,
     };
-    let how = u64::from(amount) << AMOUNT_SHIFT | u64::from(action) << 1 | u64::from(precise);
+    let how = u64::from(amount) << AMOUNT_SHIFT
+        | u64::from(by_bytes) << BY_BYTES_SHIFT
+        | u64::from(action) << 1
+        | u64::from(precise);
     cache_refusal(context, cell, wait, context.reason, how);
 }
 
@@ -62,8 +67,8 @@ fn has_place_for(context: *const Context, cell: *const Cell) -> bool {
 }
 
 /// Caches a refusal for as long as `wait`, unless a rule or the [longest](LONGEST) refusal ends sooner, or other
-/// sources keep the places. The count of a displaced source is forgotten. `how` holds the amount, the action, and in
-/// its lowest bit whether the precise clock counts.
+/// sources keep the places. The count of a displaced source is forgotten. `how` holds the amount, the kind of limit, the
+/// action, and in its lowest bit whether the precise clock counts.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 fn cache_refusal(context: *const Context, cell: *const Cell, wait: Units, reason: Reason, how: u64) -> u32 {
@@ -80,7 +85,8 @@ fn cache_refusal(context: *const Context, cell: *const Cell, wait: Units, reason
     let left = context.resolution.ends().saturating_sub(context.now).min(LONGEST >> gcra::FRACTION_BITS);
     let until = now.wrapping_add(wait.min(gcra::units(left)));
     let (action, precise, amount) = ((how >> 1) as u8 & 3, how & 1 != 0, (how >> AMOUNT_SHIFT) as u32);
-    slot.put(CachedRefusal::new(Refusal { hash, generation, until, precise, reason, action, amount }));
+    let by_bytes = how >> BY_BYTES_SHIFT & 1 != 0;
+    slot.put(CachedRefusal::new(Refusal { hash, generation, until, precise, reason, by_bytes, action, amount }));
     0
 }
 

@@ -6,55 +6,96 @@ use ratelimit_common::{
 };
 
 use crate::{
-    bpf::{atomic::Word, clock::Clock},
+    bpf::{atomic::Word, clock::Clock, settings, verifier::given},
     maps::{
-        cells::Cell,
-        exchange::{Charge, TRIES, exchange},
+        exchange::{self, Addition, Charge, TRIES, undo},
+        levels::Levels,
+        this_cpu::{self, OWN},
     },
-    meters::gcra,
+    meters::gcra::{REFUSED, charged},
     packet::context::Context,
 };
 
-/// Charges the cell with a packet that fits the cell's share of the burst.
+/// Charges the levels with a packet that fits the cell's share of the burst.
 #[inline(always)]
-pub fn ask(cell: &Cell, policy: &Policy, clock: &Clock<'_>, context: &Context) -> Charge {
+pub fn ask(levels: &Levels, policy: &Policy, clock: &Clock<'_>, context: &Context) -> Charge {
     if policy.second.is_on() {
-        ask_second(cell, policy, clock, context.amounts(policy))
-    } else {
-        charge_level(&cell.packets, &policy.packets, clock, policy.packets.cost_of(context.cost()))
+        return ask_second(levels, policy, clock, context.amounts(policy));
+    }
+    let cost = policy.packets.cost_of(context.cost());
+    match charge_level(&levels.packets, &policy.packets, clock, cost) {
+        Some(charged) => {
+            record(0, cost, charged);
+            Charge::Paid
+        }
+        None => Charge::Refused,
     }
 }
 
 /// Charges a second limit, and the one of packets if it is on. Both are checked before either is charged.
 #[inline(never)]
 fn ask_second(
-    cell: &Cell,
+    levels: &Levels,
     Policy { packets, second, .. }: &Policy,
     clock: &Clock<'_>,
     [one, amount]: [u32; 2],
 ) -> Charge {
     let (one, cost) = (packets.cost_of(one), second.cost_of(amount));
+    let mut charged = 0;
     if packets.is_on() {
-        if stages::ask_cell(debt(&cell.second, clock), clock.units(), cost, second).is_none() {
+        if stages::ask_cell(debt(&levels.second, clock), clock.units(), cost, second).is_none() {
             return Charge::Refused;
         }
-        let outcome = charge_level(&cell.packets, packets, clock, one);
-        if outcome != Charge::Paid {
-            return outcome;
-        }
+        let Some(level) = charge_level(&levels.packets, packets, clock, one) else { return Charge::Refused };
+        charged = level;
+        record(0, one, charged);
     }
-    let outcome = charge_level(&cell.second, second, clock, cost);
-    if outcome != Charge::Paid && packets.is_on() {
-        gcra::refund_level(&cell.packets, clock.units(), one);
+    if let Some(level) = charge_level(&levels.second, second, clock, cost) {
+        record(1, cost, level);
+        return Charge::Paid;
     }
-    outcome
+    if packets.is_on() {
+        undo(&levels.packets, charged, one);
+    }
+    Charge::Refused
 }
 
-/// Charges a level if the cost fits.
+/// Charges a level if the cost fits. Returns the charged level.
 #[inline(always)]
-fn charge_level(level: &Word, meter: &Meter, clock: &Clock<'_>, cost: Units) -> Charge {
-    let (now, most) = (clock.units(), clock.largest_debt());
-    exchange::<TRIES>(level, |seen| stages::ask_cell(stages::level_debt(seen, now, most), now, cost, meter))
+pub fn charge_level(level: &Word, meter: &Meter, clock: &Clock<'_>, cost: Units) -> Option<u64> {
+    let (now, most, seen) = (clock.units(), clock.largest_debt(), level.load());
+    let next = stages::ask_cell(stages::level_debt(seen, now, most), now, cost, meter)?;
+    // Most packets need only this, without a call.
+    if level.compare_exchange(seen, next).is_ok() {
+        return Some(next);
+    }
+    charged(charge_contended(level, meter, now, most, cost))
+}
+
+/// Charges a level that other CPUs charge too, or returns [`REFUSED`].
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn charge_contended(level: *const Word, meter: *const Meter, now: Units, most: Units, cost: Units) -> u64 {
+    let (Some(level), Some(meter)) = (given(level), given(meter)) else { return REFUSED };
+    let next = |seen| stages::ask_cell(stages::level_debt(seen, now, most), now, cost, meter);
+    exchange::charge::<TRIES>(level, Addition::within(most, cost), next).unwrap_or(REFUSED)
+}
+
+/// Records the charge of a level of the source's own limit, so that it can be given back if a parent refuses.
+#[inline(always)]
+fn record(limit: usize, cost: Units, charged: u64) {
+    if settings::is_on(&settings::PARENTS_ON)
+        && let Some(payment) = this_cpu::payments(OWN).and_then(|payments| payments.get(limit))
+    {
+        payment.record_level(cost, charged);
+    }
+}
+
+/// Returns whether the cost fits a level.
+#[inline(always)]
+#[must_use]
+pub fn has_room(level: &Word, meter: &Meter, clock: &Clock<'_>, cost: Units) -> bool {
+    !meter.is_on() || stages::ask_cell(debt(level, clock), clock.units(), cost, meter).is_some()
 }
 
 /// Returns the debt of a level.

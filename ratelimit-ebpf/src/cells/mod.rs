@@ -11,4 +11,5 @@ pub mod cached_refusal;
 pub mod caching;
 pub mod dropped;
 pub mod level;
+pub mod unknown_rate;
 pub mod unknown_sources;

@@ -1,53 +1,58 @@
 //! The common limit of unknown sources: all sources that are not known. A forged flood consists of them, each within
 //! its own limit.
 //!
-//! A word of a known source holds 32 bits of the hash, 8 bits of seconds seen, and 24 bits of the last second.
+//! Only packets that pass count. So a place costs its source packets of the common limit, and a flood of refused
+//! packets neither takes a place nor makes a source known.
 
 use ratelimit_common::{
     cells::known_source::{self, KnownSource},
     maps::control::Control,
-    meters::gcra,
 };
 
 use crate::{
-    maps::{
-        budgets,
-        cells::{self, Cell},
-        exchange::{Charge, FEW_TRIES, exchange},
-        this_cpu,
-    },
-    meters::budget,
+    bpf::{settings, verifier::given},
+    cells::unknown_rate,
+    maps::cells::{self, Cell},
 };
 
-/// Returns whether a packet passes: its source is known, or the limit of unknown sources has room. The cell remembers
-/// the source.
+/// Returns whether a packet passes: its source is known, or the limit of unknown sources has room. A source is
+/// remembered in its own cell, or in the next one if two other known sources have both places.
 #[inline(never)]
 #[must_use]
 pub fn admit(control: &Control, cell: &Cell, hash: u64, now: u64) -> bool {
-    is_known(cell, hash, now) || take(control, now)
-}
-
-/// Returns whether the source with this hash is known by now. Each cell has two places. A source is remembered in its
-/// own cell, or in the next one if two other known sources have both places.
-#[inline(always)]
-fn is_known(cell: &Cell, hash: u64, now: u64) -> bool {
     let second = known_source::second(now);
-    let mut found = remember(cell, hash, second);
-    if found == NO_PLACE {
-        found = cells::get(hash ^ 1).map_or(KNOWN, |next| remember(next, hash, second));
+    let found = look(cell, hash, second);
+    if found == KNOWN {
+        return true;
     }
-    found == KNOWN
+    let Some(next) = cells::get(hash ^ 1) else { return true };
+    let elsewhere = look(next, hash, second);
+    if elsewhere == KNOWN {
+        return true;
+    }
+    if !unknown_rate::take(control, hash, now) {
+        return false;
+    }
+    let is_elsewhere = elsewhere == CANDIDATE && found != CANDIDATE;
+    if is_elsewhere || remember(cell, hash, second) == NO_PLACE {
+        remember(next, hash, second);
+    }
+    true
 }
 
-// Results of `remember`.
-const UNKNOWN_SOURCE: u32 = 0;
-const KNOWN: u32 = 1;
-const NO_PLACE: u32 = 2;
+// Results of `look`.
+const ABSENT: u32 = 0;
+const CANDIDATE: u32 = 1;
+const KNOWN: u32 = 2;
 
-/// Looks for the source with this hash in a cell, and writes that it was seen. Not inlined, so that the verifier
-/// continues behind it in one state.
+/// Looks for the source with this hash in a cell. For a known source, writes that it was seen.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn remember(cell: &Cell, hash: u64, second: u64) -> u32 {
+fn look(cell: *const Cell, hash: u64, second: u64) -> u32 {
+    if !settings::limits_unknown() {
+        return ABSENT;
+    }
+    let Some(cell) = given(cell) else { return ABSENT };
     let [first, last] = cell.known();
     let seen = [KnownSource(first.load()), KnownSource(last.load())];
     let (place, before) = if seen[0].is(hash) {
@@ -55,49 +60,42 @@ fn remember(cell: &Cell, hash: u64, second: u64) -> u32 {
     } else if seen[1].is(hash) {
         (last, seen[1])
     } else {
-        // If another CPU takes the place first, the source's next packet tries again.
-        if seen[0].gives_way(second) {
-            first.store(KnownSource::new(hash, second).0);
-        } else if seen[1].gives_way(second) {
-            last.store(KnownSource::new(hash, second).0);
-        } else if seen[0].is_known() && seen[1].is_known() {
-            return NO_PLACE;
-        }
-        return UNKNOWN_SOURCE;
+        return ABSENT;
     };
+    if !before.is_known() || before.gives_way(second) {
+        return CANDIDATE;
+    }
     let after = before.seen(second);
     if after != before {
+        // If another CPU is first, it writes the same, or the source's next packet does.
         let _ = place.compare_exchange(before.0, after.0);
     }
-    if after.is_known() { KNOWN } else { UNKNOWN_SOURCE }
+    KNOWN
 }
 
-/// Takes one packet from the common limit. Each CPU takes a batch at a time, so that CPUs do not wait for each other.
-#[inline(always)]
-fn take(control: &Control, now: u64) -> bool {
-    let (Some(cpu), Some(shared)) = (this_cpu::get(), budgets::unknown()) else { return true };
-    let (now, limit) = (gcra::units(now), &control.unknown);
-    let mut left = cpu.unknown_left.load();
-    if left == 0 {
-        let wait = cpu.unknown_until.load().wrapping_sub(now);
-        if wait != 0 && wait <= limit.cost {
-            return false;
-        }
-        let mut found = now;
-        let outcome = exchange::<FEW_TRIES>(shared, |state| {
-            found = state;
-            budget::next(state, now, limit.cost, limit.burst)
-        });
-        match outcome {
-            Charge::Paid => left = control.unknown_batch.max(1),
-            Charge::Refused => {
-                cpu.unknown_until.store(found.wrapping_add(limit.cost).wrapping_sub(limit.burst));
-                return false;
-            }
-            Charge::Contended => return true,
-        }
+// Results of `remember`.
+const DONE: u32 = 0;
+const NO_PLACE: u32 = 1;
+
+/// Writes that a packet of an unknown source has passed, if the cell has a place for it. If another CPU takes the place
+/// first, the source's next packet tries again.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn remember(cell: *const Cell, hash: u64, second: u64) -> u32 {
+    if !settings::limits_unknown() {
+        return DONE;
     }
-    cpu.unknown_left.store(left - 1);
-    cpu.unknown_passed.increment();
-    true
+    let Some(cell) = given(cell) else { return DONE };
+    let [first, last] = cell.known();
+    let seen = [KnownSource(first.load()), KnownSource(last.load())];
+    let (place, before) = if seen[0].is(hash) || !seen[1].is(hash) && seen[0].gives_way(second) {
+        (first, seen[0])
+    } else if seen[1].is(hash) || seen[1].gives_way(second) {
+        (last, seen[1])
+    } else {
+        return if seen[0].is_known() && seen[1].is_known() { NO_PLACE } else { DONE };
+    };
+    let after = if before.is(hash) { before.seen(second) } else { KnownSource::new(hash, second) };
+    let _ = place.compare_exchange(before.0, after.0);
+    DONE
 }

@@ -1,29 +1,14 @@
-//! Asks all limits of a policy.
+//! Asks all limits of a policy: the source's own, and its parents.
 
-use ratelimit_common::{
-    limits::policy::{COARSE, Policy},
-    maps::control::Control,
-    reason::Reason,
-};
+use ratelimit_common::{limits::policy::Policy, maps::control::Control, reason::Reason};
 
 use crate::{
-    bpf::{clock::Clock, settings},
-    cells::{dropped, level},
-    limits::{parents, source_bucket, windowed},
-    maps::{buckets::Bucket, cells::Cell, exchange::Charge, sliding_logs},
-    meters::{sliding_log, token_bucket, window},
+    bpf::settings,
+    cells::dropped,
+    limits::{cells::Cells, own, parents, stages::charged},
+    maps::{buckets::Bucket, this_cpu::OWN},
     packet::context::Context,
-    telemetry::samples,
 };
-
-/// The cells of a packet. They differ if the packet's narrowest service is not the billed one.
-#[derive(Clone, Copy)]
-pub struct Cells {
-    /// Cell whose levels are charged.
-    pub levels: &'static Cell,
-    /// Cell that holds the source's cached refusal.
-    pub refusals: &'static Cell,
-}
 
 /// Writes the reason that the limits of a policy give into the context. Returns the source's bucket, if the limits
 /// needed one. `cells` are there if cells are on.
@@ -36,82 +21,27 @@ pub fn ask(
     cells: Option<Cells>,
     bucket: Option<&'static Bucket>,
 ) -> Option<&'static Bucket> {
-    if windowed::are_on() && !policy.is_bucket() {
-        set_clock(context, control, policy);
-        return ask_windowed(context, control, policy, cells, bucket);
-    }
-    if settings::is_on(&settings::PARENTS_ON) && policy.has_parents() {
-        set_clock(context, control, policy);
-        return parents::ask(context, control, policy, bucket);
-    }
-    if !policy.packets.is_on() && !policy.second.is_on() {
-        samples::observe(context, control);
-        return bucket;
-    }
-    set_clock(context, control, policy);
-    let clock = context.clock(control);
-    let Some(cells) = cells.filter(|_| settings::has_cells()) else {
-        context.reason = Reason::TableFull;
-        let bucket = bucket?;
-        context.reason = token_bucket::ask(bucket, policy, &clock, context.amounts(policy));
-        count_passed(bucket, context);
-        return Some(bucket);
-    };
-    context.reason = match level::ask(cells.levels, policy, &clock, context) {
-        Charge::Paid => Reason::WithinLimit,
-        Charge::Refused => {
-            let bucket = source_bucket::ask(context, control, policy, cells.levels, bucket);
-            dropped::settle(Some(cells.refusals), context.refusal_hash, bucket);
-            return bucket;
-        }
-        Charge::Contended => Reason::Contended,
-    };
-    let Cell { packets, second, .. } = cells.levels;
-    // Added and not exclusive-or'd, which would cancel out the time that both levels follow.
-    if samples::is_due(context.hash, packets.load().wrapping_add(second.load())) {
-        samples::record(context, control);
-    }
-    bucket
-}
-
-/// Counts a packet that passes in the source's bucket.
-#[inline(always)]
-fn count_passed(bucket: &Bucket, context: &Context) {
-    if context.reason.passes() {
-        bucket.counts.count_passed(1, u64::from(context.length()));
-    }
-}
-
-/// Reads the precise clock for policies that need it.
-#[inline(always)]
-fn set_clock(context: &mut Context, control: &Control, policy: &Policy) {
-    if policy.flags & COARSE == 0 {
-        context.now = Clock::read(control).now();
-    }
-}
-
-/// Asks windows and sliding logs. Without cells, an existing bucket or log is asked without a call.
-#[inline(always)]
-fn ask_windowed(
-    context: &mut Context,
-    control: &Control,
-    policy: &Policy,
-    cells: Option<Cells>,
-    bucket: Option<&'static Bucket>,
-) -> Option<&'static Bucket> {
-    let (bucket, reason) = match (settings::has_cells(), sliding_log::is_kept_by(policy), bucket) {
-        (false, true, _) => match sliding_logs::find(&context.source) {
-            Some(log) => (&log.bucket, sliding_log::ask(log, policy, context.now)),
-            None => return windowed::ask(context, control, policy),
-        },
-        (false, false, Some(bucket)) => (bucket, window::ask(bucket, policy, context.now, context.amounts(policy))),
-        _ => {
-            let bucket = windowed::ask(context, control, policy);
+    let has_parents = settings::is_on(&settings::PARENTS_ON) && policy.has_parents();
+    if has_parents {
+        own::set_clock(context, control, policy);
+        context.reason = parents::check(context, control, policy);
+        if !context.reason.passes() {
             dropped::settle(cells.map(|cells| cells.refusals), context.refusal_hash, bucket);
             return bucket;
         }
-    };
-    context.reason = reason;
-    count_passed(bucket, context);
-    Some(bucket)
+    }
+    if has_parents {
+        charged::clear(OWN);
+    }
+    let bucket = own::ask(context, control, policy, cells, bucket);
+    if has_parents && context.reason.passes() {
+        let by_parents = parents::charge(context, control, policy);
+        if !by_parents.passes() {
+            charged::give_back(OWN, cells.map(|cells| cells.levels), bucket);
+        }
+        if by_parents != Reason::WithinLimit {
+            context.reason = by_parents;
+        }
+    }
+    bucket
 }

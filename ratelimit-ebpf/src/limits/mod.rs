@@ -3,6 +3,7 @@
 //!
 //! - The cell is charged first. The level that this compare-and-exchange replaced tells how much room was left. So two
 //!   packets never get the same room.
+//! - Each limit other than the default charges levels of its own, so no limit takes room from another.
 //! - Both limits, packets and bytes, are checked before either is charged. A charge is given back if another CPU takes
 //!   the other limit first.
 //! - Windows and logs do not charge cells: the count of a neighbour would refuse a newcomer until the window ends,
@@ -10,9 +11,12 @@
 //!   cached refusal, for at most 73 minutes.
 
 pub mod ask;
-pub mod pair;
+pub mod cells;
+#[cfg(test)]
+mod contention;
+pub mod further;
+pub mod own;
 pub mod parents;
-pub mod payment;
 pub mod source_bucket;
-pub mod two_stages;
+pub mod stages;
 pub mod windowed;

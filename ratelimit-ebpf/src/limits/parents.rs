@@ -1,149 +1,95 @@
-//! Parents: the wider limits above a source's own, each with one bucket for many sources.
+//! Parents: the wider limits above a source's own, each with one state for many sources.
 //!
-//! All limits are checked before any is charged. If another CPU takes one of them first, the other charges are given
-//! back. So a refusal by one limit never spends another.
+//! All parents are checked before the source's own limit is charged, and charged after it, the wider one first. If
+//! another CPU takes the last room in between, the other charges are given back. So a refusal by one limit never spends
+//! another.
 //!
-//! A changed parent is another policy, so it has another bucket, which is full of tokens.
+//! If the budget admits no bucket for a parent without room in its levels, the packet is dropped as *not-admitted*,
+//! like that of a source. If the map refuses the bucket, the packet passes as *table-full*.
+//!
+//! A changed parent is another policy, so it has another state, which is full of tokens.
 
-use ratelimit_common::{
-    buckets::bucket::Resolution, identity::parent::Parent, limits::policy::Policy, maps::control::Control,
-    meters::gcra, reason::Reason,
-};
+use ratelimit_common::{limits::policy::Policy, maps::control::Control, meters::gcra::Units, reason::Reason};
 
 use crate::{
-    bpf::clock::Clock,
-    buckets::create,
-    maps::{
-        buckets::{self, Bucket},
-        rules,
+    limits::further::{
+        charge, check,
+        limit::{FAR, NEAR},
     },
-    meters::{gcra::charge_globally, token_bucket},
     packet::context::Context,
 };
 
-/// A limit's state and its numbers. Without a state, the limit does not exist. The numbers are always there, since
-/// Linux 6.1 refuses to copy memory that was never written.
-#[derive(Clone, Copy)]
-struct Limit<'a> {
-    bucket: Option<&'a Bucket>,
-    policy: &'a Policy,
-}
-
-/// The limits of a packet.
-#[derive(Clone, Copy)]
-struct Limits<'a> {
-    own: Limit<'a>,
-    near: Limit<'a>,
-    far: Limit<'a>,
-}
-
-/// Writes the reason that the source's own limit and its parents give together into the context.
-///
-/// If the budget admits no bucket for one of them, the packet is dropped, since nothing tells whether that limit is
-/// reached. If the map refuses the bucket, the packet passes the other limits as one that could not be decided.
-#[inline(never)]
+/// Returns the reason for which a parent refuses a packet, or [`Reason::WithinLimit`]. Nothing is charged.
+#[inline(always)]
 #[must_use]
-pub fn ask(
-    context: &mut Context,
-    control: &Control,
-    policy: &Policy,
-    at_hand: Option<&'static Bucket>,
-) -> Option<&'static Bucket> {
-    context.reason = Reason::NotAdmitted;
-    let [near, far] = *policy.parents(context.source.family);
-    let has_own = at_hand.is_some()
-        || create::ensure(&context.source, gcra::units(context.now), context.resolution, control, context.tick);
-    if !has_own || !ensures(context, control, near) || !ensures(context, control, far) {
-        return at_hand;
+pub fn check(context: &Context, control: &Control, policy: &Policy) -> Reason {
+    of_both(context, policy, |which| check::check(context, control, which, context.now))
+}
+
+/// Charges the parents with a packet that the source's own limit has admitted. Returns the reason of its verdict.
+#[inline(always)]
+#[must_use]
+pub fn charge(context: &Context, control: &Control, policy: &Policy) -> Reason {
+    let [near, far] = policy.parents(context.source.family);
+    let mut reason = Reason::WithinLimit;
+    if far.scope != 0 {
+        reason = over_parent(charge::charge(context, control, FAR, context.now));
     }
-    let own = at_hand.or_else(|| buckets::find(&context.source));
-    let limits = Limits {
-        own: Limit { bucket: own, policy },
-        near: limit(context, near, policy),
-        far: limit(context, far, policy),
-    };
-    let lacks = |parent: Parent, limit: Limit<'_>| parent.scope != 0 && limit.bucket.is_none();
-    let is_missing = own.is_none() || lacks(near, limits.near) || lacks(far, limits.far);
-    context.reason = decide(context, &context.clock(control), limits);
-    if context.reason.passes() {
-        if let Some(bucket) = own {
-            bucket.counts.count_passed(1, u64::from(context.length()));
+    if near.scope != 0 && reason.passes() {
+        let by_near = over_parent(charge::charge(context, control, NEAR, context.now));
+        if !by_near.passes() && far.scope != 0 && reason == Reason::WithinLimit {
+            charge::refund(context, control, context.now);
         }
-        if is_missing && context.reason == Reason::WithinLimit {
-            context.reason = Reason::TableFull;
+        if by_near != Reason::WithinLimit {
+            reason = by_near;
         }
     }
-    own
+    reason
+}
+
+/// Returns the time for which the parents still refuse packets like this one, and whether a limit of bytes does.
+#[inline(always)]
+#[must_use]
+pub fn wait(context: &Context, control: &Control, policy: &Policy) -> (Units, bool) {
+    let mut longest = (0, false);
+    for_each(context, policy, |which| {
+        let found = check::wait(context, control, which, context.now);
+        if found.0 > longest.0 {
+            longest = found;
+        }
+    });
+    longest
+}
+
+/// Asks the parents until one refuses.
+#[inline(always)]
+fn of_both(context: &Context, policy: &Policy, ask: impl Fn(u32) -> Reason) -> Reason {
+    let mut reason = Reason::WithinLimit;
+    for_each(context, policy, |which| {
+        if reason.passes() {
+            let by_this = over_parent(ask(which));
+            if by_this != Reason::WithinLimit {
+                reason = by_this;
+            }
+        }
+    });
+    reason
 }
 
 /// Returns the reason of a packet that a parent refuses.
 #[inline(always)]
 fn over_parent(reason: Reason) -> Reason {
-    if reason == Reason::Contended { reason } else { Reason::OverParent }
+    if matches!(reason, Reason::OverPackets | Reason::OverBytes) { Reason::OverParent } else { reason }
 }
 
-/// Checks all limits, then charges all.
+/// Calls `look` for each parent. This is no loop, because Linux 6.1 takes some loops with calls for endless.
 #[inline(always)]
-fn decide(context: &Context, clock: &Clock<'_>, Limits { own, near, far }: Limits<'_>) -> Reason {
-    if let Some(refusal) = refusal(context, clock, own) {
-        return refusal;
+fn for_each(context: &Context, policy: &Policy, mut look: impl FnMut(u32)) {
+    let [near, far] = policy.parents(context.source.family);
+    if near.scope != 0 {
+        look(NEAR);
     }
-    if refusal(context, clock, near).is_some() || refusal(context, clock, far).is_some() {
-        return Reason::OverParent;
-    }
-    let reason = charge(context, clock, near);
-    if reason != Reason::WithinLimit {
-        return over_parent(reason);
-    }
-    let reason = charge(context, clock, far);
-    if reason != Reason::WithinLimit {
-        refund(context, clock, near);
-        return over_parent(reason);
-    }
-    let reason = charge(context, clock, own);
-    if reason != Reason::WithinLimit {
-        refund(context, clock, near);
-        refund(context, clock, far);
-    }
-    reason
-}
-
-/// Returns the limit of a parent with its bucket. `other` stands for its numbers if there is no such parent.
-#[inline(always)]
-fn limit<'a>(context: &Context, parent: Parent, other: &'a Policy) -> Limit<'a> {
-    let none = Limit { bucket: None, policy: other };
-    if parent.scope == 0 {
-        return none;
-    }
-    let bucket = buckets::find(&context.source.parent(parent, context.interface));
-    rules::policy(u32::from(parent.policy)).map_or(none, |policy| Limit { bucket, policy })
-}
-
-/// Returns whether a parent has its bucket, or the budget admits it. The bucket has no policy to resolve, since its key
-/// names the policy.
-#[inline(always)]
-fn ensures(context: &Context, control: &Control, parent: Parent) -> bool {
-    if parent.scope == 0 {
-        return true;
-    }
-    let key = context.source.parent(parent, context.interface);
-    create::ensure(&key, gcra::units(context.now), Resolution::NONE, control, context.tick)
-}
-
-#[inline(always)]
-fn refusal(context: &Context, clock: &Clock<'_>, Limit { bucket, policy }: Limit<'_>) -> Option<Reason> {
-    token_bucket::refusal(bucket?, policy, clock, context.amounts(policy))
-}
-
-#[inline(always)]
-fn charge(context: &Context, clock: &Clock<'_>, Limit { bucket, policy }: Limit<'_>) -> Reason {
-    let Some(bucket) = bucket else { return Reason::WithinLimit };
-    token_bucket::charge_with(bucket, policy, clock, context.amounts(policy), charge_globally)
-}
-
-#[inline(always)]
-fn refund(context: &Context, clock: &Clock<'_>, Limit { bucket, policy }: Limit<'_>) {
-    if let Some(bucket) = bucket {
-        token_bucket::refund_both(bucket, policy, clock, context.amounts(policy));
+    if far.scope != 0 {
+        look(FAR);
     }
 }

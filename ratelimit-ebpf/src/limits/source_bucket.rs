@@ -1,16 +1,21 @@
 //! The second stage: a source's own bucket, for packets that do not fit its cell's share.
 
-use ratelimit_common::{limits::policy::Policy, maps::control::Control, reason::Reason};
+use ratelimit_common::{
+    limits::policy::{COARSE, Policy},
+    maps::control::Control,
+    reason::Reason,
+};
 
 use crate::{
     bpf::clock::Clock,
     buckets::{admission, create, handover},
     cells::level,
-    limits::{pair::Pair, payment::Payment},
+    limits::stages::pair::Pair,
     maps::{
         buckets::{self, Bucket},
-        cells::Cell,
         exchange::Charge,
+        levels::Levels,
+        this_cpu::{self, OWN},
     },
     packet::context::Context,
 };
@@ -23,26 +28,26 @@ pub fn ask(
     context: &mut Context,
     control: &Control,
     policy: &Policy,
-    cell: &Cell,
+    levels: &Levels,
     at_hand: Option<&'static Bucket>,
 ) -> Option<&'static Bucket> {
     let clock = context.clock(control);
     let mut found = at_hand.or_else(|| buckets::find(&context.source));
     if found.is_none() {
-        if !admission::admits(control, context.tick) {
+        if !admission::admits(control, policy, context.tick) {
             context.reason = Reason::NotAdmitted;
             return None;
         }
-        create::from_cell(&context.source, cell, policy, context.resolution, &clock);
+        create::from_levels(&context.source, levels, policy, context.resolution, &clock);
         context.reason = Reason::TableFull;
         found = buckets::find(&context.source);
         let passed =
-            if policy.ban.time == 0 { passed_before(policy, cell, &clock, context.amounts(policy)) } else { 0 };
+            if policy.ban.time == 0 { passed_before(policy, levels, &clock, context.amounts(policy)) } else { 0 };
         found?.counts.count_passed(passed, passed.wrapping_mul(u64::from(context.length())));
     }
     let bucket = found?;
-    handover::follow(bucket, cell, context.resolution, control, context.tick);
-    context.reason = decide(context.amounts(policy), &clock, policy, cell, bucket);
+    handover::follow(bucket, context.hash, context.resolution, control, context.tick);
+    context.reason = decide(context.amounts(policy), &clock, policy, levels, bucket);
     if context.reason.passes() {
         bucket.counts.count_passed(1, u64::from(context.length()));
     }
@@ -52,10 +57,10 @@ pub fn ask(
 /// Returns the number of packets like this one that the cell has admitted recently, from its debt. The number is exact
 /// for a new source that is alone in its cell. Debt above the share belongs to others, or was counted before.
 #[inline(always)]
-fn passed_before(policy: &Policy, cell: &Cell, clock: &Clock<'_>, [one, amount]: [u32; 2]) -> u64 {
+fn passed_before(policy: &Policy, levels: &Levels, clock: &Clock<'_>, [one, amount]: [u32; 2]) -> u64 {
     let (debt, share, cost) = match policy.packets.is_on() {
-        true => (level::debt(&cell.packets, clock), policy.packets.cell_share, policy.packets.cost_of(one)),
-        false => (level::debt(&cell.second, clock), policy.second.cell_share, policy.second.cost_of(amount)),
+        true => (level::debt(&levels.packets, clock), policy.packets.cell_share, policy.packets.cost_of(one)),
+        false => (level::debt(&levels.second, clock), policy.second.cell_share, policy.second.cost_of(amount)),
     };
     if debt > share {
         return 0;
@@ -66,45 +71,38 @@ fn passed_before(policy: &Policy, cell: &Cell, clock: &Clock<'_>, [one, amount]:
 
 /// Checks and charges both limits in both stages. Both limits are checked before either is charged.
 #[inline(always)]
-fn decide([one, amount]: [u32; 2], clock: &Clock<'_>, policy: &Policy, cell: &Cell, bucket: &Bucket) -> Reason {
+fn decide([one, amount]: [u32; 2], clock: &Clock<'_>, policy: &Policy, levels: &Levels, bucket: &Bucket) -> Reason {
     let (packets, second) = (&policy.packets, &policy.second);
-    let by_packets = Pair::new(&cell.packets, &bucket.packets, packets);
-    let by_second = Pair::new(&cell.second, &bucket.second, second);
-    let mut for_packets = Payment::new(packets, one, clock);
-    let mut for_second = Payment::new(second, amount, clock);
+    let by_packets = Pair::new(&levels.packets, &bucket.packets, packets);
+    let by_second = Pair::new(&levels.second, &bucket.second, second);
+    let Some([for_packets, for_second]) = this_cpu::payments(OWN) else { return Reason::NoState };
+    let is_coarse = policy.flags & COARSE != 0;
+    for_packets.begin(packets, one, clock, is_coarse);
+    for_second.begin(second, amount, clock, is_coarse);
     if packets.is_on() != second.is_on() {
         // If this fails, the cell has room left, a debt must be cut, or other CPUs were first. The next steps tell.
         let outcome = match packets.is_on() {
-            true => by_packets.pay_rest(&for_packets),
-            false => by_second.pay_rest(&for_second),
+            true => by_packets.pay_rest(for_packets, clock),
+            false => by_second.pay_rest(for_second, clock),
         };
         if outcome == Charge::Paid {
             return Reason::WithinLimit;
         }
     }
-    if second.is_on() && by_second.refuses(&for_second, clock) {
+    if second.is_on() && by_second.refuses(for_second, clock) {
         return policy.second_reason();
     }
-    if packets.is_on() && by_packets.refuses(&for_packets, clock) {
+    if packets.is_on() && by_packets.refuses(for_packets, clock) {
         return Reason::OverPackets;
     }
-    if packets.is_on() {
-        match by_packets.pay(&mut for_packets) {
-            Charge::Paid => {}
-            Charge::Refused => return Reason::OverPackets,
-            Charge::Contended => return Reason::Contended,
-        }
+    if packets.is_on() && by_packets.pay(for_packets, clock) == Charge::Refused {
+        return Reason::OverPackets;
     }
-    if second.is_on() {
-        let outcome = by_second.pay(&mut for_second);
-        if outcome != Charge::Paid && packets.is_on() {
-            by_packets.refund(&for_packets, clock);
+    if second.is_on() && by_second.pay(for_second, clock) == Charge::Refused {
+        if packets.is_on() {
+            by_packets.refund(for_packets);
         }
-        match outcome {
-            Charge::Paid => {}
-            Charge::Refused => return policy.second_reason(),
-            Charge::Contended => return Reason::Contended,
-        }
+        return policy.second_reason();
     }
     Reason::WithinLimit
 }

@@ -15,8 +15,8 @@ use ratelimit_common::{
 use crate::{
     bpf::{atomic::Word, clock::Clock, settings},
     buckets::create,
-    limits::pair::Pair,
-    maps::{buckets::Bucket, cells::Cell},
+    limits::stages::pair::Pair,
+    maps::{buckets::Bucket, levels::Levels},
     meters::{sliding_log, window},
     packet::context::Context,
 };
@@ -34,12 +34,12 @@ pub fn are_on() -> bool {
 #[must_use]
 pub fn ask(context: &mut Context, control: &Control, policy: &Policy) -> Option<&'static Bucket> {
     let outcome = if sliding_log::is_kept_by(policy) {
-        create::sliding_log(&context.source, control, context.tick)
+        create::sliding_log(&context.source, policy, control, context.tick)
             .map(|log| (&log.bucket, sliding_log::ask(log, policy, context.now)))
     } else {
         // A state that owes nothing to a token bucket, and counts nothing for a window.
         let state = gcra::units(context.tick);
-        create::bucket(&context.source, state, context.resolution, control, context.tick)
+        create::bucket(&context.source, policy, state, context.resolution, control, context.tick)
             .map(|bucket| (bucket, window::ask(bucket, policy, context.now, context.amounts(policy))))
     };
     let (bucket, reason) = match outcome {
@@ -53,16 +53,16 @@ pub fn ask(context: &mut Context, control: &Control, policy: &Policy) -> Option<
     bucket
 }
 
-/// Returns the time for which packets like this one are still refused. `cell` is the one whose levels are charged.
+/// Returns the time for which packets like this one are still refused. `levels` are those that it charges.
 #[inline(always)]
 #[must_use]
-pub fn wait(context: &Context, policy: &Policy, bucket: &Bucket, cell: &Cell, clock: &Clock<'_>) -> Units {
+pub fn wait(context: &Context, policy: &Policy, bucket: &Bucket, levels: &Levels, clock: &Clock<'_>) -> Units {
     let amounts = context.amounts_refused(policy);
     if policy.is_bucket() {
         // A source that one limit refuses may be refused by the other as well. A limit that does not refuse has no
         // wait.
-        let first = Pair::new(&cell.packets, &bucket.packets, &policy.packets).wait(amounts[0], clock);
-        return first.max(Pair::new(&cell.second, &bucket.second, &policy.second).wait(amounts[1], clock));
+        let first = Pair::new(&levels.packets, &bucket.packets, &policy.packets).wait(amounts[0], clock);
+        return first.max(Pair::new(&levels.second, &bucket.second, &policy.second).wait(amounts[1], clock));
     }
     let nanoseconds = if sliding_log::is_kept_by(policy) {
         sliding_log::wait(&context.source, policy, context.now)

@@ -3,6 +3,7 @@
 use aya_ebpf::{btf_maps::Array, macros::btf_map};
 use ratelimit_common::{
     cells::{cached_refusal::CachedRefusal, cell},
+    limits::policy::Policy,
     maps::names,
     meters::{gcra::Units, stages},
 };
@@ -12,6 +13,7 @@ use crate::{
     maps::{
         control,
         exchange::{FEW_TRIES, exchange},
+        levels::{self, Levels},
     },
 };
 
@@ -26,10 +28,8 @@ pub static OLD_FRONT: Array<Cell, 1, ALIGNED> = Array::new();
 /// A [`cell::Cell`], which the CPUs share.
 #[repr(C)]
 pub struct Cell {
-    /// Level of packets.
-    pub packets: Word,
-    /// Level of bytes, and of second limits of packets.
-    pub second: Word,
+    /// Levels of the default limit.
+    pub levels: Levels,
     /// Cached refusals.
     pub refusals: [RefusalSlot; 2],
 }
@@ -95,6 +95,16 @@ pub fn get(hash: u64) -> Option<&'static Cell> {
     FRONT.get(cell::index(hash, settings::FRONT_CELLS.load()))
 }
 
+/// Returns the levels that packets of a policy charge, for the source with this hash.
+#[inline(always)]
+#[must_use]
+pub fn levels(policy: &Policy, hash: u64) -> Option<&'static Levels> {
+    match policy.lane() {
+        lane if settings::has_lanes() && lane != 0 => levels::in_lane(lane, hash),
+        _ => get(hash).map(|cell| &cell.levels),
+    }
+}
+
 /// Raises the levels of the cell with this hash to those of its cell in the map of the previous size.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
@@ -107,8 +117,8 @@ fn fetch_old_levels(hash: u64) -> u32 {
     let (Some(cell), Some(control)) = (FRONT.get(cell::index(hash, cells)), control::get()) else { return 0 };
     let clock = Clock::coarse(control);
     let (now, most) = (clock.units(), clock.largest_debt());
-    raise(&cell.packets, &old.packets, now, most);
-    raise(&cell.second, &old.second, now, most);
+    raise(&cell.levels.packets, &old.levels.packets, now, most);
+    raise(&cell.levels.second, &old.levels.second, now, most);
     0
 }
 

@@ -1,36 +1,115 @@
-//! Changes of one word by compare-and-exchange, with a fixed number of tries.
+//! Changes of a word that other CPUs change too.
+//!
+//! A compare-and-exchange fails if another CPU was faster. [`exchange`] gives up after some tries, for changes that may
+//! be left out. [`charge`] does not: its last step is an addition, which always succeeds and returns the word that it
+//! found. If the packet does not fit that word, it is refused. What it added then only refuses more.
+//!
+//! So a packet that loses every try is charged or refused, and never passes uncharged
+//! (docs/algorithms.md, *Several CPUs*).
 
 use crate::{bpf::atomic::Word, maps::this_cpu};
 
-/// Number of tries while other CPUs change the same word. Four tries run out for 0.06 % of the packets of one source on
-/// two CPUs (kernel 6.18).
-pub const TRIES: u32 = 16;
-/// Number of tries for rare changes, since the verifier walks through every try.
+/// Number of tries of a change that may be left out, since the verifier walks through every try.
 pub const FEW_TRIES: u32 = 8;
+/// Number of tries before the addition.
+pub const TRIES: u32 = 4;
+
+/// Binary digits of the number of CPUs that may add to one word at the same time.
+const CPU_BITS: u32 = 9;
 
 /// Outcome of charging one limit.
-#[derive(PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 #[repr(u32)]
 pub enum Charge {
     /// The limit has room, and the packet is charged.
     Paid,
     /// The limit has no room.
     Refused,
-    /// Other CPUs changed the word at every try.
-    Contended,
 }
 
-/// Replaces a word by the result of `next`, unless that is `None`. Tries again where another CPU was first.
+/// Amounts that an addition may add. Outside of them, a packet that loses every try is refused.
+#[derive(Clone, Copy)]
+pub struct Addition {
+    /// Least amount.
+    pub least: u64,
+    /// Largest amount.
+    pub most: u64,
+}
+
+impl Addition {
+    /// Returns the amounts from `least` on that fit a word with this room, even if every CPU adds one.
+    #[inline(always)]
+    #[must_use]
+    pub const fn within(room: u64, least: u64) -> Self {
+        Self { least, most: room >> CPU_BITS }
+    }
+
+    /// Returns exactly this amount, if it fits.
+    #[inline(always)]
+    #[must_use]
+    pub const fn of(room: u64, amount: u64) -> Self {
+        Self { least: amount, most: if amount <= room >> CPU_BITS { amount } else { 0 } }
+    }
+}
+
+/// Replaces a word by the result of `next`, unless that is `None`. Tries again where another CPU was first. Returns
+/// whether it was replaced.
 #[inline(always)]
-pub fn exchange<const MOST: u32>(state: &Word, mut next: impl FnMut(u64) -> Option<u64>) -> Charge {
-    let mut seen = state.load();
+pub fn exchange<const MOST: u32>(word: &Word, mut next: impl FnMut(u64) -> Option<u64>) -> bool {
+    let mut seen = word.load();
     for _ in 0..MOST {
-        let Some(next) = next(seen) else { return Charge::Refused };
-        match state.compare_exchange(seen, next) {
-            Ok(()) => return Charge::Paid,
+        let Some(after) = next(seen) else { return false };
+        match word.compare_exchange(seen, after) {
+            Ok(()) => return true,
             Err(actual) => seen = actual,
         }
         this_cpu::lost_race();
     }
-    Charge::Contended
+    false
 }
+
+/// Replaces a word by the result of `next`, or by more, unless that is `None`. The last value that `next` gets is the
+/// one that was replaced. Returns the new value.
+///
+/// `next` must be of the kind of a debt or a count: it adds to the word, and more in the word never leads to less.
+#[inline(always)]
+pub fn charge<const MOST: u32>(
+    word: &Word,
+    addition: Addition,
+    mut next: impl FnMut(u64) -> Option<u64>,
+) -> Option<u64> {
+    let mut seen = word.load();
+    for _ in 0..MOST {
+        let after = next(seen)?;
+        match word.compare_exchange(seen, after) {
+            Ok(()) => return Some(after),
+            Err(actual) => seen = actual,
+        }
+        this_cpu::lost_race();
+    }
+    let added = next(seen)?.wrapping_sub(seen);
+    if added < addition.least || added > addition.most {
+        return None;
+    }
+    let found = word.fetch_add(added);
+    let (charged, after) = (found.wrapping_add(added), next(found));
+    match after {
+        // It is more if another CPU has brought a word of the past up to now as well.
+        Some(after) if after.wrapping_sub(found) <= added => Some(charged),
+        // Another CPU was faster. What it has written since keeps the surplus.
+        _ => {
+            let _ = word.compare_exchange(charged, found);
+            None
+        }
+    }
+}
+
+/// Gives a charge back if no other CPU has changed the word since. Otherwise the charge stays: time may have drained it
+/// meanwhile, so that the debt belongs to another packet.
+#[inline(always)]
+pub fn undo(word: &Word, written: u64, charge: u64) {
+    let _ = word.compare_exchange(written, written.wrapping_sub(charge));
+}
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,18 @@
 //!
 //! A policy is read from an array by index, which the verifier inlines. A copy in each bucket could be read
 //! half-written.
+//!
+//! # Rules that change while they are read
+//!
+//! A rule is never changed in place: its element is replaced, and the old element gets another key. The element of a
+//! prefix gets one only after an RCU grace period, so no program reads it then (Linux frees the nodes of an LPM trie by
+//! `kfree_rcu`, or by `bpf_mem_cache_free_rcu` since 6.13). The element of a hash map can get another key at once, while
+//! this CPU still reads it: if the map preallocates its elements, and also without that since Linux 6.1.
+//!
+//! So `unchanged` copies such a rule, looks its key up again, and takes the copy if the same element is still there. The
+//! element belonged to the key at both lookups, so the copy is the key's rule. Otherwise the rule has just changed, and
+//! the element of the second lookup is copied. So a wrong copy takes two changes of one rule, each within the
+//! nanoseconds between a lookup and the copy after it.
 
 use aya_ebpf::{
     btf_maps::{Array, HashMap, LpmTrie, lpm_trie::Key},
@@ -46,20 +58,40 @@ pub fn policy(id: PolicyId) -> Option<&'static Policy> {
     POLICIES.get(id)
 }
 
+/// Copies the rule that `find` returns. See the [module](self).
+#[inline(always)]
+fn unchanged(find: impl Fn() -> Option<&'static Rule>) -> Option<Rule> {
+    let place = find()?;
+    let copy = words(place);
+    let again = find()?;
+    let copy = if core::ptr::eq(place, again) { copy } else { words(again) };
+    // SAFETY: any words make a rule.
+    Some(unsafe { core::mem::transmute::<[u64; 2], Rule>(copy) })
+}
+
+/// Reads the words of a rule at this moment, and not again later.
+#[inline(always)]
+fn words(rule: &Rule) -> [u64; 2] {
+    const { assert!(size_of::<Rule>() == 16 && align_of::<Rule>() == 8) };
+    let words: *const u64 = core::ptr::from_ref(rule).cast();
+    // SAFETY: two readable, aligned words.
+    unsafe { [words.read_volatile(), words.add(1).read_volatile()] }
+}
+
 /// Returns the rule of exactly this source.
 #[inline(always)]
 #[must_use]
-pub fn source_rule(source: &Source) -> Option<&'static Rule> {
-    // SAFETY: callers copy the fields before anything can recycle the entry.
-    unsafe { SOURCE_RULES.get(source) }
+pub fn source_rule(source: &Source) -> Option<Rule> {
+    // SAFETY: an element that the kernel recycles holds another rule, which is valid too.
+    unchanged(|| unsafe { SOURCE_RULES.get(source) })
 }
 
 /// Returns the rule of the longest prefix around a source that has at most `bits` bits.
 #[inline(always)]
 #[must_use]
-pub fn prefix_rule(source: &Source, bits: u8) -> Option<&'static Rule> {
+pub fn prefix_rule(source: &Source, bits: u8) -> Option<Rule> {
     let (bits, data) = source.prefix_key(bits);
-    PREFIX_RULES.get(&Aligned(Key::new(bits, data)).0)
+    PREFIX_RULES.get(&Aligned(Key::new(bits, data)).0).copied()
 }
 
 /// Returns whether a rule may match a source.
@@ -68,3 +100,6 @@ pub fn prefix_rule(source: &Source, bits: u8) -> Option<&'static Rule> {
 pub fn may_match(source: &Source) -> bool {
     RULE_FILTER.get(0).is_none_or(|filter| filter.concerns(source))
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,9 +2,9 @@
 //! suffice.
 
 use aya_ebpf::{btf_maps::PerCpuArray, macros::btf_map};
-use ratelimit_common::maps::cpu::Cpu;
+use ratelimit_common::maps::{cpu::Cpu, levels::LANES};
 
-use crate::bpf::atomic::Word;
+use crate::{bpf::atomic::Word, maps::payment::Payment};
 
 /// See [`ratelimit_common::maps::names::CPUS`].
 #[btf_map]
@@ -26,6 +26,8 @@ pub struct ThisCpu {
     pub displaced_refusals: Word,
     pub replies_sent: Word,
     pub replies_unsent: Word,
+    pub lanes: [Word; LANES as usize],
+    pub payments: [[Payment; 2]; 3],
 }
 const _: () = assert!(size_of::<ThisCpu>() == size_of::<Cpu>());
 
@@ -33,7 +35,24 @@ const _: () = assert!(size_of::<ThisCpu>() == size_of::<Cpu>());
 #[inline(always)]
 #[must_use]
 pub fn get() -> Option<&'static ThisCpu> {
+    #[cfg(test)]
+    return Some(crate::bpf::schedule::own::get());
+    #[cfg(not(test))]
     CPUS.get(0)
+}
+
+/// Place of the payments of the source's own limit.
+pub const OWN: u32 = 0;
+/// Place of the payments of the wider parent.
+pub const WIDER: u32 = 1;
+/// Place of the payments of the narrower parent, or of the allowance of a soft limit.
+pub const LAST: u32 = 2;
+
+/// Returns the payments of both limits in a place.
+#[inline(always)]
+#[must_use]
+pub fn payments(place: u32) -> Option<&'static [Payment; 2]> {
+    get().and_then(|cpu| cpu.payments.get(place as usize))
 }
 
 /// Adds one to a counter of this CPU.

@@ -3,7 +3,7 @@
 use ratelimit_common::{
     maps::control::Control,
     meters::{
-        gcra::{self, Answer, SLACK, Units},
+        gcra::{Answer, MAX_DEBT, SLACK, Units},
         meter::Meter,
         state,
     },
@@ -11,103 +11,84 @@ use ratelimit_common::{
 
 use crate::{
     bpf::{atomic::Word, clock::Clock, verifier::given},
-    maps::exchange::{Charge, FEW_TRIES, TRIES, exchange},
+    maps::exchange::{self, Addition, Charge, TRIES},
 };
+
+/// Result of a refusal where a state is returned otherwise. No state of a limit in units of time is odd.
+pub const REFUSED: u64 = 1;
 
 /// Checks whether a cost fits, without a charge.
 #[inline(always)]
 pub fn peek(state: &Word, meter: &Meter, clock: &Clock<'_>, cost: Units) -> Charge {
-    match meter.ask(state.load(), clock.units(), cost) {
-        Answer::Admit(_) => Charge::Paid,
-        Answer::Refuse => Charge::Refused,
-        Answer::Cap(_) => {
-            cap(state, meter, clock, meter.ceiling);
-            Charge::Refused
-        }
+    match next(state, state.load(), meter, clock, cost) {
+        Some(_) => Charge::Paid,
+        None => Charge::Refused,
     }
 }
 
-/// Checks whether a cost fits and charges it in one step, however many CPUs do the same.
+/// Returns the state after a packet of this cost, if it fits.
 #[inline(always)]
-pub fn charge(state: &Word, meter: &Meter, clock: &Clock<'_>, cost: Units) -> Charge {
-    charge_within::<TRIES>(state, meter, clock, cost)
-}
-
-#[inline(always)]
-fn charge_within<const MOST: u32>(state: &Word, meter: &Meter, clock: &Clock<'_>, cost: Units) -> Charge {
-    exchange::<MOST>(state, |seen| match meter.ask(seen, clock.units(), cost) {
+fn next(state: &Word, seen: u64, meter: &Meter, clock: &Clock<'_>, cost: Units) -> Option<u64> {
+    match meter.ask(seen, clock.units(), cost) {
         Answer::Admit(next) => Some(next),
         Answer::Refuse => None,
         Answer::Cap(_) => {
             cap(state, meter, clock, meter.ceiling);
             None
         }
-    })
+    }
 }
 
-/// Charges like [`charge`], as a [global function](crate::bpf::verifier), for packets with many limits.
+/// Checks whether a cost fits and charges it in one step, however many CPUs do the same. Returns the charged state.
 #[inline(always)]
-pub fn charge_globally(state: &Word, meter: &Meter, clock: &Clock<'_>, cost: Units) -> Charge {
-    charge_state(state, meter, clock.control(), clock.now(), cost)
+pub fn charge(state: &Word, meter: &Meter, clock: &Clock<'_>, cost: Units) -> Option<u64> {
+    let seen = state.load();
+    let next = next(state, seen, meter, clock, cost)?;
+    // Most packets need only this, without a call.
+    if state.compare_exchange(seen, next).is_ok() { Some(next) } else { charge_globally(state, meter, clock, cost) }
+}
+
+/// Charges like [`charge`], all in a [global function](crate::bpf::verifier).
+#[inline(always)]
+pub fn charge_globally(state: &Word, meter: &Meter, clock: &Clock<'_>, cost: Units) -> Option<u64> {
+    charged(charge_state(state, meter, clock.control(), clock.now(), cost))
 }
 
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn charge_state(state: *const Word, meter: *const Meter, control: *const Control, now: u64, cost: Units) -> Charge {
+fn charge_state(state: *const Word, meter: *const Meter, control: *const Control, now: u64, cost: Units) -> u64 {
     let (Some(state), Some(meter), Some(control)) = (given(state), given(meter), given(control)) else {
-        return Charge::Contended;
+        return REFUSED;
     };
-    charge_within::<FEW_TRIES>(state, meter, &Clock::of(control, now), cost)
+    let clock = Clock::of(control, now);
+    let next = |seen| next(state, seen, meter, &clock, cost);
+    exchange::charge::<TRIES>(state, addition(meter, cost), next).unwrap_or(REFUSED)
+}
+
+/// Returns the amounts that an addition may add to the state of a bucket: the cost, and the time since the state was
+/// brought up to now.
+#[inline(always)]
+#[must_use]
+pub fn addition(meter: &Meter, cost: Units) -> Addition {
+    Addition::within(MAX_DEBT.saturating_sub(meter.ceiling + SLACK), cost)
+}
+
+/// Returns the state that a global function has charged.
+#[inline(always)]
+#[must_use]
+pub fn charged(state: u64) -> Option<u64> {
+    (state != REFUSED).then_some(state)
 }
 
 /// Cuts a debt that this policy cannot have made down to `most`, for the packets to come.
 ///
 /// The clock is read again after the state. The CPU that made the debt cannot have read a later time, so a debt of this
-/// policy is never taken for one of an older policy.
+/// policy is never taken for one of an older policy. Charges of packets that were refused in the end may be cut too.
 #[inline(never)]
 pub fn cap(word: &Word, meter: &Meter, clock: &Clock<'_>, most: Units) {
     let (seen, now) = (word.load(), clock.read_again());
     if state::debt(seen, now) > meter.ceiling + SLACK {
         // If another CPU is first, the next packet finds the same debt.
         let _ = word.compare_exchange(seen, now.wrapping_add(most));
-    }
-}
-
-/// Gives a charge back, unless it has drained meanwhile. Then the remaining debt belongs to another packet.
-///
-/// An exchange leaves alone what another algorithm has written meanwhile. If all tries fail, a token is lost, and none
-/// is minted.
-#[inline(always)]
-pub fn refund(word: &Word, now: Units, cost: Units) {
-    refund_state(word, now, cost);
-}
-
-#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
-#[inline(never)]
-fn refund_state(word: *const Word, now: Units, cost: Units) -> Charge {
-    let Some(word) = given(word) else { return Charge::Contended };
-    exchange::<FEW_TRIES>(word, |seen| (state::debt(seen, now) >= cost).then(|| seen.wrapping_sub(cost)))
-}
-
-/// Gives a charge back to a cell's level, which no other algorithm writes.
-#[inline(always)]
-pub fn refund_level(level: &Word, now: Units, cost: Units) {
-    if gcra::debt(level.load(), now) >= cost {
-        level.add(cost.wrapping_neg());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_charge_is_given_back_once_and_only_while_it_is_owed() {
-        let state = Word::new(1_000 + 30);
-        refund(&state, 1_000, 10);
-        assert_eq!(state.load(), 1_000 + 20);
-        // Nothing is owed any more at 1,020: the charge has drained.
-        refund(&state, 1_020, 10);
-        assert_eq!(state.load(), 1_000 + 20);
     }
 }

@@ -1,33 +1,40 @@
 //! The cap on ARP and neighbour discovery, which no source pays for.
 
 use ratelimit_common::{
-    meters::{
-        gcra::{self, Units},
-        meter::Meter,
-    },
+    meters::gcra::{self, Answer, MAX_DEBT, Units},
     reason::Reason,
 };
 
 use crate::{
-    bpf::clock::Clock,
-    maps::{budgets, control, exchange::Charge},
-    meters::gcra::charge,
+    bpf::{atomic::Word, clock::Clock},
+    maps::{
+        budgets, control,
+        exchange::{self, Addition, TRIES},
+    },
 };
 
-/// 10,000 packets per second on all interfaces together: several times the need of a link with a thousand hosts.
-const CAP: Meter = {
-    let cost: Units = gcra::units(1_000_000_000 / 10_000);
-    Meter { cost, burst: 10_000 * cost, ceiling: 10_000 * cost, cell_share: 0, shift: 0, reserved: 0 }
-};
+/// Cost of one packet: 10,000 per second on all interfaces together, several times the need of a link with a thousand
+/// hosts.
+const COST: Units = gcra::units(1_000_000_000 / 10_000);
+/// Debt that the burst allows: the packets of one second.
+const BURST: Units = 10_000 * COST;
 
 /// Decides about one packet of link discovery.
 #[inline(always)]
 #[must_use]
 pub fn decide() -> Reason {
     let (Some(control), Some(state)) = (control::get(), budgets::link_discovery()) else { return Reason::NoState };
-    match charge(state, &CAP, &Clock::read(control), CAP.cost) {
-        Charge::Paid => Reason::LinkDiscovery,
-        Charge::Refused => Reason::LinkDiscoveryOverCap,
-        Charge::Contended => Reason::Contended,
-    }
+    if is_within(state, Clock::read(control).units()) { Reason::LinkDiscovery } else { Reason::LinkDiscoveryOverCap }
+}
+
+/// Not inlined, so that the verifier continues behind it in one state.
+#[inline(never)]
+fn is_within(state: &Word, now: Units) -> bool {
+    let charged = exchange::charge::<TRIES>(state, Addition::within(MAX_DEBT - BURST, COST), |seen| {
+        match gcra::ask(seen, now, COST, BURST, BURST) {
+            Answer::Admit(next) => Some(next),
+            Answer::Refuse | Answer::Cap(_) => None,
+        }
+    });
+    charged.is_some()
 }

@@ -4,7 +4,7 @@ use ratelimit_common::{
     identity::source::Source,
     limits::{algorithm::Algorithm, policy::Policy},
     meters::{
-        sliding_log::{Place, decisive},
+        sliding_log::{PLACES, Place, decisive},
         window::Window,
     },
     reason::Reason,
@@ -16,11 +16,14 @@ use crate::{
         verifier::{given, key},
     },
     maps::{
-        exchange::{Charge, TRIES},
         sliding_logs::{self, SlidingLog},
         this_cpu,
     },
 };
+
+/// Number of tries. Each lost one means that another CPU has admitted a packet. A log admits at most [`PLACES`] packets
+/// in a window, and then refuses. So the tries do not run out.
+const MOST_TRIES: u32 = PLACES as u32 + 1;
 
 /// Returns whether sources of this policy keep sliding logs.
 #[inline(always)]
@@ -33,48 +36,58 @@ pub fn is_kept_by(policy: &Policy) -> bool {
 #[inline(always)]
 #[must_use]
 pub fn ask(log: &SlidingLog, policy: &Policy, now: u64) -> Reason {
-    match ask_log(log, policy, now) {
-        Charge::Paid => Reason::WithinLimit,
-        Charge::Refused => Reason::OverPackets,
-        Charge::Contended => Reason::Contended,
-    }
+    if ask_log(log, policy, now) == PAID { Reason::WithinLimit } else { Reason::OverPackets }
 }
 
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn ask_log(log: *const SlidingLog, policy: *const Policy, now: u64) -> Charge {
-    if !settings::has_sliding_logs() {
-        return Charge::Contended;
-    }
-    let (Some(log), Some(policy)) = (given(log), given(policy)) else { return Charge::Contended };
-    let [first, second] = &policy.windows;
-    for _ in 0..TRIES {
-        let number = log.admitted.load();
-        let own = log.at(number);
-        let seen = Place(own.load());
-        if seen.is_of(number) {
-            // Another CPU has written this place and not counted it yet.
-            let _ = log.admitted.compare_exchange(number, number + 1);
-            this_cpu::lost_race();
-            continue;
+fn ask_log(log: *const SlidingLog, policy: *const Policy, now: u64) -> u32 {
+    let mut outcome = LOST;
+    for _ in 0..MOST_TRIES {
+        outcome = try_log(log, policy, now);
+        if outcome != LOST {
+            break;
         }
+    }
+    outcome
+}
+
+// Results of `try_log`. `LOST` means that another CPU was first.
+const REFUSED: u32 = 0;
+const PAID: u32 = 1;
+const LOST: u32 = 2;
+
+/// Tries once. A function of its own, so that the verifier walks through it once and not for each try.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn try_log(log: *const SlidingLog, policy: *const Policy, now: u64) -> u32 {
+    if !settings::has_sliding_logs() {
+        return REFUSED;
+    }
+    let (Some(log), Some(policy)) = (given(log), given(policy)) else { return REFUSED };
+    let ([first, second], number) = (&policy.windows, log.admitted.load());
+    let own = log.at(number);
+    let seen = Place(own.load());
+    // Otherwise another CPU has written this place and not counted it yet.
+    if !seen.is_of(number) {
         let (left, also_left) = (left(log, first, number, now), left(log, second, number, now));
         if left == OVERWRITTEN || also_left == OVERWRITTEN {
             this_cpu::lost_race();
-            continue;
+            return LOST;
         }
         if left != 0 || also_left != 0 {
-            return Charge::Refused;
+            return REFUSED;
         }
         let before = Place(log.at(number.wrapping_sub(1)).load());
         let before = if number == 0 { None } else { Some(before) };
         if own.compare_exchange(seen.0, Place::new(number, now, before).0).is_ok() {
             let _ = log.admitted.compare_exchange(number, number + 1);
-            return Charge::Paid;
+            return PAID;
         }
-        this_cpu::lost_race();
     }
-    Charge::Contended
+    let _ = log.admitted.compare_exchange(number, number + 1);
+    this_cpu::lost_race();
+    LOST
 }
 
 /// Returns the nanoseconds for which a source's log still refuses the next packet.

@@ -8,21 +8,28 @@ use ratelimit_common::{
 
 use crate::{
     bpf::{atomic::Word, clock::Clock},
-    maps::{buckets::Bucket, exchange::Charge},
+    maps::{
+        buckets::Bucket,
+        exchange::{Charge, undo},
+    },
     meters::{
-        gcra::{charge, peek, refund},
+        gcra::{charge, peek},
         two_limits,
     },
 };
 
-/// Checks a packet that counts as `amounts` against both limits, and charges it if it passes.
+/// Checks a packet that counts as `amounts` against both limits, and charges it if it passes. Returns the charged states.
+///
+/// # Errors
+///
+/// Returns the reason of a refusal.
 #[inline(always)]
-pub fn ask(bucket: &Bucket, policy: &Policy, clock: &Clock<'_>, amounts: [u32; 2]) -> Reason {
+pub fn ask(bucket: &Bucket, policy: &Policy, clock: &Clock<'_>, amounts: [u32; 2]) -> Result<[u64; 2], Reason> {
     // Both limits are checked before either is charged, so a refusal by one never spends the other.
     let second = &policy.second;
     let both = second.is_on() && policy.packets.is_on();
     if both && peek(&bucket.second, second, clock, second.cost_of(amounts[1])) == Charge::Refused {
-        return policy.second_reason();
+        return Err(policy.second_reason());
     }
     charge_with(bucket, policy, clock, amounts, charge)
 }
@@ -39,15 +46,19 @@ pub fn refusal(bucket: &Bucket, policy: &Policy, clock: &Clock<'_>, [one, amount
 }
 
 /// Checks and charges both limits with [`charge`] or [`charge_globally`](crate::meters::gcra::charge_globally). If
-/// another CPU takes the second limit first, the charge of the first is given back.
+/// another CPU takes the second limit first, the charge of the first is given back. Returns the charged states.
+///
+/// # Errors
+///
+/// Returns the reason of a refusal.
 #[inline(always)]
 pub fn charge_with<'a>(
     bucket: &Bucket,
     policy: &Policy,
     clock: &Clock<'a>,
     [one, amount]: [u32; 2],
-    charge: impl Fn(&Word, &Meter, &Clock<'a>, Units) -> Charge,
-) -> Reason {
+    charge: impl Fn(&Word, &Meter, &Clock<'a>, Units) -> Option<u64>,
+) -> Result<[u64; 2], Reason> {
     let Policy { packets, second, .. } = policy;
     let packet_cost = packets.cost_of(one);
     two_limits::charge(
@@ -55,18 +66,6 @@ pub fn charge_with<'a>(
         [packets.is_on(), second.is_on()],
         || charge(&bucket.packets, packets, clock, packet_cost),
         || charge(&bucket.second, second, clock, second.cost_of(amount)),
-        || refund(&bucket.packets, clock.units(), packet_cost),
+        |charged| undo(&bucket.packets, charged, packet_cost),
     )
-}
-
-/// Gives back the charges of [`charge_with`].
-#[inline(always)]
-pub fn refund_both(bucket: &Bucket, policy: &Policy, clock: &Clock<'_>, [one, amount]: [u32; 2]) {
-    let Policy { packets, second, .. } = policy;
-    if packets.is_on() {
-        refund(&bucket.packets, clock.units(), packets.cost_of(one));
-    }
-    if second.is_on() {
-        refund(&bucket.second, clock.units(), second.cost_of(amount));
-    }
 }

@@ -2,36 +2,32 @@
 
 use ratelimit_common::{limits::policy::Policy, reason::Reason};
 
-use crate::maps::exchange::Charge;
-
 /// Charges the limits that are on, the limit of packets first. If the second one refuses after all, the first charge is
-/// given back.
+/// given back. Returns the charged states.
+///
+/// # Errors
+///
+/// Returns the reason of a refusal.
 #[inline(always)]
-#[must_use]
 pub fn charge(
     policy: &Policy,
     [has_packets, has_second]: [bool; 2],
-    charge_packets: impl FnOnce() -> Charge,
-    charge_second: impl FnOnce() -> Charge,
-    refund_packets: impl FnOnce(),
-) -> Reason {
+    charge_packets: impl FnOnce() -> Option<u64>,
+    charge_second: impl FnOnce() -> Option<u64>,
+    refund_packets: impl FnOnce(u64),
+) -> Result<[u64; 2], Reason> {
+    let mut charged = [0; 2];
     if has_packets {
-        match charge_packets() {
-            Charge::Paid => {}
-            Charge::Refused => return Reason::OverPackets,
-            Charge::Contended => return Reason::Contended,
-        }
+        charged[0] = charge_packets().ok_or(Reason::OverPackets)?;
     }
     if has_second {
-        let outcome = charge_second();
-        if outcome != Charge::Paid && has_packets {
-            refund_packets();
-        }
-        match outcome {
-            Charge::Paid => {}
-            Charge::Refused => return policy.second_reason(),
-            Charge::Contended => return Reason::Contended,
-        }
+        let Some(state) = charge_second() else {
+            if has_packets {
+                refund_packets(charged[0]);
+            }
+            return Err(policy.second_reason());
+        };
+        charged[1] = state;
     }
-    Reason::WithinLimit
+    Ok(charged)
 }

@@ -13,10 +13,13 @@ use crate::{
     bpf::{atomic::Word, settings, verifier::given},
     maps::{
         buckets::Bucket,
-        exchange::{Charge, FEW_TRIES, TRIES, exchange},
+        exchange::{self, Addition, FEW_TRIES, TRIES, exchange},
     },
     meters::two_limits,
 };
+
+/// Result of a refusal where a state is returned otherwise. No count is even.
+const REFUSED: u64 = 0;
 
 /// Checks a packet that counts as `cost` and `amount` against both windows, and counts it if it passes. Both are
 /// checked before either is charged.
@@ -54,15 +57,18 @@ fn ask_windows(bucket: *const Bucket, policy: *const Policy, now: u64, cost: u32
     if packets.is_on() && second.is_on() && next(bucket.second.load(), second, algorithm, now, amount).is_none() {
         return policy.second_reason();
     }
+    let charged = |state: u64| (state != REFUSED).then_some(state);
     two_limits::charge(
         policy,
         [packets.is_on(), second.is_on()],
-        || charge_window(&raw const bucket.packets, packets, algorithm, now, cost),
-        || charge_window(&raw const bucket.second, second, algorithm, now, amount),
-        || {
+        || charged(charge_window(&raw const bucket.packets, packets, algorithm, now, cost)),
+        || charged(charge_window(&raw const bucket.second, second, algorithm, now, amount)),
+        |_| {
             let _ = refund_window(&raw const bucket.packets, packets, algorithm, now, cost);
         },
     )
+    .err()
+    .unwrap_or(Reason::WithinLimit)
 }
 
 /// Returns the nanoseconds for which the windows of a policy still refuse.
@@ -105,29 +111,38 @@ fn next(state: u64, window: &Window, algorithm: u8, now: u64, amount: u32) -> Op
     }
 }
 
+/// Counts a packet in a window and returns the state, or [`REFUSED`].
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn charge_window(state: *const Word, window: *const Window, algorithm: u8, now: u64, amount: u32) -> Charge {
+fn charge_window(state: *const Word, window: *const Window, algorithm: u8, now: u64, amount: u32) -> u64 {
     if !settings::is_on(&settings::WINDOWS_ON) {
-        return Charge::Contended;
+        return REFUSED;
     }
-    let (Some(state), Some(window)) = (given(state), given(window)) else { return Charge::Contended };
-    exchange::<TRIES>(state, |seen| next(seen, window, algorithm, now, amount))
+    let (Some(state), Some(window)) = (given(state), given(window)) else { return REFUSED };
+    let (room, unit) = window.room(kind_of(algorithm));
+    let addition = Addition::of(room, u64::from(amount) * unit);
+    exchange::charge::<TRIES>(state, addition, |seen| next(seen, window, algorithm, now, amount)).unwrap_or(REFUSED)
 }
 
 /// Gives a charge back while its window is running and no other algorithm has written the state.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn refund_window(state: *const Word, window: *const Window, algorithm: u8, now: u64, amount: u32) -> Charge {
+fn refund_window(state: *const Word, window: *const Window, algorithm: u8, now: u64, amount: u32) -> bool {
     if !settings::is_on(&settings::WINDOWS_ON) {
-        return Charge::Contended;
+        return false;
     }
-    let (Some(state), Some(window)) = (given(state), given(window)) else { return Charge::Contended };
-    let written = if algorithm == Algorithm::FixedWindow as u8 { FIXED } else { SLIDING };
+    let (Some(state), Some(window)) = (given(state), given(window)) else { return false };
+    let written = kind_of(algorithm);
     exchange::<FEW_TRIES>(
         state,
         |seen| {
             if kind(seen) == written { window.refund(seen, now, u64::from(amount)) } else { None }
         },
     )
+}
+
+/// Returns the kind of the states that an algorithm writes.
+#[inline(always)]
+fn kind_of(algorithm: u8) -> u64 {
+    if algorithm == Algorithm::FixedWindow as u8 { FIXED } else { SLIDING }
 }

@@ -15,7 +15,7 @@ use ratelimit_common::{
 use crate::{
     bpf::verifier::given,
     buckets::create,
-    maps::exchange::{Charge, FEW_TRIES, exchange},
+    maps::exchange::{FEW_TRIES, exchange},
     packet::context::Context,
 };
 
@@ -32,23 +32,24 @@ pub fn count(context: &Context, control: &Control, ban: &Ban, now: u64) -> u64 {
 #[inline(never)]
 fn count_offence(context: *const Context, control: *const Control, ban: *const Ban, now: u64) -> u64 {
     let (Some(context), Some(control), Some(ban)) = (given(context), given(control), given(ban)) else { return 0 };
+    let Some(policy) = context.policy() else { return 0 };
     let key = context.source.offences();
     // Only zero says that there was no drop and no ban.
-    let Ok(history) = create::bucket(&key, 0, Resolution::NONE, control, context.tick) else { return 0 };
+    let Ok(history) = create::bucket(&key, policy, 0, Resolution::NONE, control, context.tick) else { return 0 };
     let mut are_enough = false;
-    let outcome = exchange::<FEW_TRIES>(&history.packets, |seen| {
+    let is_counted = exchange::<FEW_TRIES>(&history.packets, |seen| {
         let drops = Drops(seen).one_more(now);
         are_enough = drops.are_enough(ban);
         Some(if are_enough { 0 } else { drops.0 })
     });
-    if outcome != Charge::Paid || !are_enough {
+    if !is_counted || !are_enough {
         return 0;
     }
     let mut time = 0;
-    let outcome = exchange::<FEW_TRIES>(&history.second, |seen| {
+    let is_noted = exchange::<FEW_TRIES>(&history.second, |seen| {
         let (last, next) = LastBan(seen).next(ban, now);
         time = next;
         Some(last.0)
     });
-    if outcome == Charge::Paid { time } else { ban.time }
+    if is_noted { time } else { ban.time }
 }

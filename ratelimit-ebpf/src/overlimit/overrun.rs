@@ -13,8 +13,8 @@ use crate::{
         verifier::{given, handed},
     },
     cells::caching,
-    limits::{ask::Cells, windowed},
-    maps::{buckets::Bucket, cells::Cell},
+    limits::{cells::Cells, parents, windowed},
+    maps::{buckets::Bucket, cells::Cell, levels::Levels},
     meters::interface_capacity,
     overlimit::{ban, soft},
     packet::context::Context,
@@ -32,11 +32,16 @@ pub fn settle(
     bucket: Option<&Bucket>,
 ) -> Reason {
     // Asked here, because of the stack.
-    if is_soft(policy) && is_own(context.reason) && soft::admits(context, control) {
+    if is_soft(policy) && is_own(context.reason) && soft::admits(context, control, policy) {
         context.reason = Reason::WithinSoft;
     }
     let (levels, refusals) = (cells.map(|cells| cells.levels), cells.map(|cells| cells.refusals));
-    settle_refusal(context, control, handed(levels), handed(refusals), handed(bucket))
+    let reason = settle_refusal(context, control, handed(refusals), handed(bucket));
+    let is_cached = is_own(reason) || settings::is_on(&settings::PARENTS_ON) && reason == Reason::OverParent;
+    if settings::has_cells() && is_cached {
+        cache_over_limit(context, control, handed(levels), handed(refusals), handed(bucket));
+    }
+    reason
 }
 
 /// Returns whether a limit is soft: a share of the packets above it passes.
@@ -51,12 +56,12 @@ fn is_own(reason: Reason) -> bool {
     matches!(reason, Reason::OverPackets | Reason::OverBytes)
 }
 
+/// Counts the refusal, reports it, and bans the source if its policy says so. Returns the final reason.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 fn settle_refusal(
     context: *const Context,
     control: *const Control,
-    levels: *const Cell,
     refusals: *const Cell,
     bucket: *const Bucket,
 ) -> Reason {
@@ -73,11 +78,7 @@ fn settle_refusal(
         return reason;
     }
     if is_own(reason) {
-        let refusals = given(refusals).filter(|_| settings::has_cells());
-        events::refused(context, refusals, bucket, policy.over_limit);
-        if let (Some(levels), Some(refusals)) = (given(levels), refusals) {
-            cache(context, control, policy, levels, refusals, bucket);
-        }
+        events::refused(context, given(refusals).filter(|_| settings::has_cells()), bucket, policy.over_limit);
         // A rehearsal bans no source, since the ban would outlast it.
         let may_ban = settings::has_bans() && !settings::is_on(&settings::SHADOW_ON);
         if may_ban && policy.ban.time != 0 && windowed::is_certain(context, policy, bucket) {
@@ -88,14 +89,35 @@ fn settle_refusal(
     reason
 }
 
-/// Caches the refusal, unless each drop must be counted, or the policy says more than a cached refusal can.
-#[inline(always)]
-fn cache(context: &Context, control: &Control, policy: &Policy, levels: &Cell, refusals: &Cell, bucket: &Bucket) {
+/// Caches the refusal, unless each drop must be counted, the policy says more than a cached refusal can, or the cell has
+/// no place.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn cache_over_limit(
+    context: *const Context,
+    control: *const Control,
+    levels: *const Levels,
+    refusals: *const Cell,
+    bucket: *const Bucket,
+) -> u32 {
+    if !settings::has_cells() {
+        return 0;
+    }
+    let (Some(context), Some(control)) = (given(context), given(control)) else { return 0 };
+    let (Some(policy), Some(refusals)) = (context.policy(), given(refusals)) else { return 0 };
     let are_drops_counted = policy.ban.time != 0 && policy.ban.after > 1;
     let is_plain = policy.elastic == 0 || policy.over_limit == DROP;
-    if !policy.has_parents() && !are_drops_counted && is_plain && caching::has_place(context, refusals) {
-        let wait = windowed::wait(context, policy, bucket, levels, &context.clock(control));
-        let wait = if is_soft(policy) { wait.min(soft::wait(context)) } else { wait };
-        caching::cache(context, refusals, policy, wait);
+    if are_drops_counted || !is_plain || !caching::has_place(context, refusals) {
+        return 0;
     }
+    if is_own(context.reason) {
+        let (Some(levels), Some(bucket)) = (given(levels), given(bucket)) else { return 0 };
+        let wait = windowed::wait(context, policy, bucket, levels, &context.clock(control));
+        let wait = if is_soft(policy) { wait.min(soft::wait(context, control, policy)) } else { wait };
+        caching::cache(context, refusals, policy, wait, context.reason == Reason::OverBytes);
+    } else if settings::is_on(&settings::PARENTS_ON) {
+        let (wait, by_bytes) = parents::wait(context, control, policy);
+        caching::cache(context, refusals, policy, wait, by_bytes);
+    }
+    0
 }

@@ -1,22 +1,24 @@
-//! The share that a soft limit still passes: hundredths of the limit, by one more entry of the map of buckets, whose
-//! key names source and policy.
+//! The share that a soft limit still passes: hundredths of the limit, by a further limit whose key names source and
+//! policy.
 
 use ratelimit_common::{
     buckets::bucket::Resolution,
+    limits::policy::Policy,
     maps::control::Control,
-    meters::{
-        gcra::{self, Units},
-        meter::Meter,
-        state,
-    },
+    meters::gcra::{self, Units},
     reason::Reason,
 };
 
 use crate::{
-    bpf::{atomic::Word, clock::Clock, settings, verifier::given},
+    bpf::{clock::Clock, settings, verifier::given},
     buckets::create,
+    limits::further::{
+        charge::charge,
+        check::{check, wait as wait_of},
+        limit::ALLOWANCE,
+    },
     maps::{buckets, rules},
-    meters::{gcra::charge_globally, sliding_log, token_bucket, window},
+    meters::{sliding_log, window},
     packet::context::Context,
 };
 
@@ -24,7 +26,12 @@ use crate::{
 /// parents.
 #[inline(always)]
 #[must_use]
-pub fn admits(context: &Context, control: &Control) -> bool {
+pub fn admits(context: &Context, control: &Control, policy: &Policy) -> bool {
+    if policy.is_bucket() {
+        let now = Clock::read(control).now();
+        return check(context, control, ALLOWANCE, now) == Reason::WithinLimit
+            && charge(context, control, ALLOWANCE, now) == Reason::WithinLimit;
+    }
     ask_allowance(context, control)
 }
 
@@ -37,26 +44,24 @@ fn ask_allowance(context: *const Context, control: *const Control) -> bool {
     let (Some(context), Some(control)) = (given(context), given(control)) else { return false };
     let Some(policy) = context.policy() else { return false };
     let Some(allowance) = rules::policy(policy.allowance) else { return false };
-    let key = context.source.allowance(policy.allowance);
-    let (clock, amounts) = (Clock::read(control), context.amounts(allowance));
+    let now = Clock::read(control).now();
+    let (key, tick) = (context.source.allowance(policy.allowance), context.tick);
     if sliding_log::is_kept_by(allowance) {
-        let Ok(log) = create::sliding_log(&key, control, context.tick) else { return false };
-        return sliding_log::ask(log, allowance, clock.now()) == Reason::WithinLimit;
+        let Ok(log) = create::sliding_log(&key, allowance, control, tick) else { return false };
+        return sliding_log::ask(log, allowance, now) == Reason::WithinLimit;
     }
-    let Ok(bucket) = create::bucket(&key, gcra::units(clock.now()), Resolution::NONE, control, context.tick) else {
-        return false;
-    };
-    let reason = match allowance.is_bucket() {
-        true => token_bucket::charge_with(bucket, allowance, &clock, amounts, charge_globally),
-        false => window::ask_globally(bucket, allowance, clock.now(), amounts),
-    };
-    reason == Reason::WithinLimit
+    let state = gcra::units(now);
+    let Ok(bucket) = create::bucket(&key, allowance, state, Resolution::NONE, control, tick) else { return false };
+    window::ask_globally(bucket, allowance, now, context.amounts(allowance)) == Reason::WithinLimit
 }
 
 /// Returns the time for which such a packet is refused above its limit as well; 0 if it is not, or if nothing is known.
 #[inline(always)]
 #[must_use]
-pub fn wait(context: &Context) -> Units {
+pub fn wait(context: &Context, control: &Control, policy: &Policy) -> Units {
+    if policy.is_bucket() {
+        return wait_of(context, control, ALLOWANCE, context.now).0;
+    }
     wait_of_allowance(context)
 }
 
@@ -69,24 +74,11 @@ fn wait_of_allowance(context: *const Context) -> Units {
     let Some(context) = given(context) else { return 0 };
     let Some(policy) = context.policy() else { return 0 };
     let Some(allowance) = rules::policy(policy.allowance) else { return 0 };
+    let now = context.now;
     let key = context.source.allowance(policy.allowance);
-    let (now, amounts) = (context.now, context.amounts_refused(allowance));
     if sliding_log::is_kept_by(allowance) {
         return gcra::units(sliding_log::wait(&key, allowance, now));
     }
     let Some(bucket) = buckets::find(&key) else { return 0 };
-    if !allowance.is_bucket() {
-        return gcra::units(window::wait(bucket, allowance, now, amounts));
-    }
-    let first = left(&bucket.packets, &allowance.packets, now, amounts[0]);
-    first.max(left(&bucket.second, &allowance.second, now, amounts[1]))
-}
-
-/// Returns the time for which one token bucket still refuses.
-#[inline(always)]
-fn left(word: &Word, meter: &Meter, now: u64, amount: u32) -> Units {
-    let owes = state::debt(word.load(), gcra::units(now));
-    let above = (owes + meter.cost_of(amount)).saturating_sub(meter.burst);
-    // A packet that costs more than the burst fits when nothing is owed.
-    if !meter.is_on() { 0 } else { above.min(owes) }
+    gcra::units(window::wait(bucket, allowance, now, context.amounts_refused(allowance)))
 }

@@ -7,7 +7,7 @@ use crate::{
     bpf::clock::Clock,
     maps::{
         budgets, control,
-        exchange::{Charge, FEW_TRIES, exchange},
+        exchange::{FEW_TRIES, exchange},
         this_cpu,
     },
 };
@@ -19,7 +19,7 @@ pub(super) fn take() -> bool {
     let (Some(control), Some(state)) = (control::get(), budgets::replies()) else { return false };
     let budget = &control.replies;
     let now = Clock::read(control).units();
-    let outcome = exchange::<FEW_TRIES>(state, |seen| {
+    let is_taken = exchange::<FEW_TRIES>(state, |seen| {
         match gcra::ask(seen, now, budget.cost, budget.burst, budget.burst) {
             Answer::Admit(next) if budget.cost != 0 => Some(next),
             Answer::Admit(_) | Answer::Refuse => None,
@@ -31,7 +31,6 @@ pub(super) fn take() -> bool {
             }
         }
     });
-    let is_taken = outcome == Charge::Paid;
     if !is_taken {
         this_cpu::count(|cpu| &cpu.replies_unsent);
     }

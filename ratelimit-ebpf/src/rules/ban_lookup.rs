@@ -59,7 +59,7 @@ pub fn find(source: &Source, hash: u64, classes: Classes, control: &Control, now
 /// Returns [`Reason::Banned`] if the refusal must not be cached, because it would refuse other packets of the source.
 #[inline(always)]
 pub fn ask(context: &mut Context, classes: Classes, control: &Control) -> Result<Option<&'static Bucket>, Reason> {
-    let end = match find(&context.source, context.refusal_hash, classes, control, context.now) {
+    let end = match find(&context.source, context.hash, classes, control, context.now) {
         Banned::No => return Ok(None),
         Banned::Until(end) => end,
         Banned::Narrower => return Err(Reason::Banned),

@@ -87,26 +87,26 @@ fn renew(source: &Source, classes: Classes, control: &Control, now: u64, redirec
         resolution = resolution.in_generation(redirected.generation());
     }
     let (bucket, drained) = (buckets::find(source), gcra::units(now));
-    let cell = if settings::has_cells() { cells::get(source.hash(&control.seed)) } else { None };
-    match (bucket, cell) {
+    match bucket {
         // If the kernel has recycled the entry for another source, that source's word stays.
-        (Some(bucket), cell) => {
-            if let Some(cell) = cell {
-                handover::follow(bucket, cell, resolution, control, now);
-            }
+        Some(bucket) => {
+            handover::follow(bucket, source.hash(&control.seed), resolution, control, now);
             let cached = bucket.resolved();
             let _ = bucket.resolution.compare_exchange(cached.0, resolution.0);
         }
-        (None, None) => buckets::insert(source, drained, drained, resolution),
-        (None, Some(cell)) if admission::admits_record(control, now) => match rules::policy(resolution.policy()) {
-            Some(policy) => {
-                let clock = if policy.flags & COARSE == 0 { Clock::read(control) } else { Clock::of(control, now) };
-                create::from_cell(source, cell, policy, resolution, &clock);
+        None if !settings::has_cells() => buckets::insert(source, drained, drained, resolution),
+        None if admission::admits_record(control, now) => {
+            let policy = rules::policy(resolution.policy());
+            match policy.and_then(|policy| Some((policy, cells::levels(policy, source.hash(&control.seed))?))) {
+                Some((policy, levels)) => {
+                    let clock = if policy.flags & COARSE == 0 { Clock::read(control) } else { Clock::of(control, now) };
+                    create::from_levels(source, levels, policy, resolution, &clock);
+                }
+                // Another class is billed, so this one owes nothing.
+                None => buckets::insert(source, drained, drained, resolution),
             }
-            // Another class is billed, so this one owes nothing.
-            None => buckets::insert(source, drained, drained, resolution),
-        },
-        (None, Some(_)) => {}
+        }
+        None => {}
     }
     resolution
 }

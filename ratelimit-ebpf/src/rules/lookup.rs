@@ -45,12 +45,12 @@ impl Rules for Maps {
 
     #[inline(always)]
     fn source_rule(&self, source: &Source) -> Result<Option<Rule>, Infallible> {
-        Ok(rules::source_rule(source).copied())
+        Ok(rules::source_rule(source))
     }
 
     #[inline(always)]
     fn prefix_rule(&self, source: &Source, bits: u8) -> Result<Option<Rule>, Infallible> {
-        Ok(rules::prefix_rule(source, bits).copied())
+        Ok(rules::prefix_rule(source, bits))
     }
 
     #[inline(always)]

@@ -13,13 +13,13 @@ use ratelimit_common::{
 };
 
 use crate::{
-    bpf::verifier::{given, key},
+    bpf::verifier::given,
     maps::{
         buckets::Bucket,
         cells::Cell,
         counts,
-        events::{self, Head},
-        exchange::{Charge, FEW_TRIES, exchange},
+        exchange::{FEW_TRIES, exchange},
+        telemetry::events::{self, Head},
     },
     meters::budget,
     packet::context::Context,
@@ -65,15 +65,18 @@ fn write_event(context: *const Context, kind: u32, until: u64, dropped: u64) -> 
         return 0;
     };
     let Some(slot) = events::slot(number) else { return 0 };
-    let [number_word, rest @ ..] = slot;
+    let [number_word, time, first, second, third, end, drops, what] = slot;
     // Exchanges, since nothing else keeps a reader from seeing the number before the rest of the event.
     let _ = number_word.compare_exchange(number_word.load(), 0);
-    let (source, reason) = (key(&context.source), context.reason as u32);
-    let event = Event { number, time: context.now, source, until, dropped, kind, reason };
-    let [_, words @ ..] = event.words();
-    for (place, word) in rest.iter().zip(words) {
-        place.store(word);
-    }
+    // Word by word, because the stack has no room for an event.
+    let [one, two, three] = context.source.words();
+    time.store(context.now);
+    first.store(one);
+    second.store(two);
+    third.store(three);
+    end.store(until);
+    drops.store(dropped);
+    what.store(Event::kind_and_reason(kind, context.reason as u32));
     let _ = number_word.compare_exchange(0, number);
     1
 }
@@ -82,11 +85,11 @@ fn write_event(context: *const Context, kind: u32, until: u64, dropped: u64) -> 
 /// are left out.
 #[inline(always)]
 fn take(head: &Head, now: Units) -> Option<u64> {
-    let budget = exchange::<FEW_TRIES>(&head.budget, |seen| budget::next(seen, now, COST, BURST));
+    let has_room = exchange::<FEW_TRIES>(&head.budget, |seen| budget::next(seen, now, COST, BURST));
     let mut number = 0;
-    let counted = exchange::<FEW_TRIES>(&head.events, |seen| {
+    let is_counted = exchange::<FEW_TRIES>(&head.events, |seen| {
         number = seen.wrapping_add(1);
-        (budget == Charge::Paid).then_some(number)
+        has_room.then_some(number)
     });
-    (counted == Charge::Paid).then_some(number)
+    is_counted.then_some(number)
 }

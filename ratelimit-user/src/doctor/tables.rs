@@ -104,7 +104,7 @@ fn dropped(packets: u64) -> String {
 
 /// Returns the finding about packets that passed because the program could not decide.
 fn fail_open(tables: &Tables) -> Result<Finding, Error> {
-    let undecided = [Reason::TableFull, Reason::Contended, Reason::NoState];
+    let undecided = [Reason::TableFull, Reason::NoState];
     let mut parts = Vec::new();
     let (mut sum, mut all) = (0, 0);
     for (reason, counted) in tables.counts()? {
@@ -154,10 +154,10 @@ mod tests {
     #[test]
     fn the_severity_of_undecided_packets_depends_on_their_share() {
         assert_eq!(undecided_of(0, 5_000, "").severity, Severity::Ok);
-        assert_eq!(undecided_of(5, 5_000, "5 contended").severity, Severity::Note);
-        let finding = undecided_of(6, 5_000, "2 table-full, 4 contended");
+        assert_eq!(undecided_of(5, 5_000, "5 no-state").severity, Severity::Note);
+        let finding = undecided_of(6, 5_000, "2 table-full, 4 no-state");
         assert_eq!(finding.severity, Severity::Warning);
-        assert_eq!(finding.what, "6 packets passed without a decision so far: 2 table-full, 4 contended");
+        assert_eq!(finding.what, "6 packets passed without a decision so far: 2 table-full, 4 no-state");
     }
 
     #[test]

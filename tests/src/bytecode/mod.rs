@@ -2,6 +2,7 @@
 //! interface. Programs on interfaces with traffic are in `traffic`.
 
 pub(crate) mod clock;
+pub(crate) mod debts;
 pub(crate) mod empty;
 pub(crate) mod layout_12;
 mod mapped;
@@ -266,6 +267,7 @@ impl Bytecode {
             self.tables.logs.open_mut().unwrap().remove(&source).expect("cannot remove a log");
         }
         Mapped::of(self.tables.front.open().unwrap().map()).zero();
+        Mapped::of(self.tables.levels.open().unwrap().map()).zero();
         let now = units(self.tables.control().expect("cannot read the control map").clock);
         let fresh = Cpu { admission: now, sampling: now, ..Cpu::default() };
         let cpus: Vec<_> = self.cpus().iter().map(|_| fresh).collect();

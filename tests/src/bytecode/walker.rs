@@ -139,8 +139,25 @@ impl Walker {
         let number = if mask == 0 { &mut self.endless } else { &mut self.counted };
         // Starts at the first source, so that every source gets the same number of packets.
         let begin = if mask != 0 && order == Order::InTurn { 0 } else { *number };
-        self.state.set(0, [begin, u64::from(mask)], 0).expect("cannot write to a map");
         *number += u64::from(packets);
+        self.walk(sources, [begin, u64::from(mask)], packets);
+    }
+}
+
+impl Walker {
+    /// Runs the program on one packet of each of `part` sources out of `count`, from the source `from` on.
+    ///
+    /// # Panics
+    ///
+    /// As [`Self::run`].
+    pub fn run_part(&mut self, count: u32, from: u32, part: u32) {
+        let mask = self.fill(count, Order::InTurn) - 1;
+        self.walk(Sources::Count(count), [u64::from(from), u64::from(mask)], part);
+    }
+
+    /// Runs the program on packets from this place of the table on.
+    fn walk(&mut self, sources: Sources, state: [u64; 2], packets: u32) {
+        self.state.set(0, state, 0).expect("cannot write to a map");
         let walk: &Xdp = self.ebpf.program("walk").unwrap().try_into().unwrap();
         // A single source needs no rewriting of packets.
         let target = self.target.as_ref().filter(|_| sources == Sources::Count(1));
@@ -151,9 +168,7 @@ impl Walker {
         let verdict = program.test_run(options).expect("cannot run the walker").return_value;
         assert_ne!(verdict, XDP_ABORTED, "the walker did not reach the program");
     }
-}
 
-impl Walker {
     /// Writes `count` sources into the table and returns its number of entries, a power of two.
     fn fill(&mut self, count: u32, order: Order) -> u32 {
         let entries = (4 * count).next_power_of_two().clamp(1 << 12, 1 << 20);

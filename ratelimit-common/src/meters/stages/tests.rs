@@ -14,7 +14,9 @@ fn a_level_is_higher_than_one_that_owes_less_however_old_that_is() {
     let (now, most) = (gcra::units(1_000_000), 1 << 40);
     let owes = |debt: Units| now.wrapping_add(debt);
     assert!(is_higher(owes(5), owes(4), now, most) && is_higher(owes(5), 0, now, most));
-    for old in [0, owes(0), now.wrapping_sub(1), now.wrapping_sub(1 << 62), now.wrapping_sub(3 << 62), owes(most + 1)] {
+    for old in
+        [0, owes(0), now.wrapping_sub(1), now.wrapping_sub(1 << 62), now.wrapping_sub(3 << 62), owes(2 * most + 2)]
+    {
         assert!(!is_higher(old, owes(1), now, most) && is_higher(owes(1), old, now, most), "{old}");
     }
 }

@@ -15,7 +15,7 @@ use crate::{
     bpf::{atomic::Word, map_flags::ALIGNED, settings, verifier::given},
     maps::{
         control,
-        exchange::{Charge, FEW_TRIES, exchange},
+        exchange::{FEW_TRIES, exchange},
     },
 };
 
@@ -94,12 +94,13 @@ fn insert_ban(source: *const Source, expires: u64, now: u64) -> u32 {
     }
     let Some(group) = group(source, hash, control) else { return 0 };
     // Without its group, no packet would find the ban. The source's next refusal tries again.
-    let marked = exchange::<FEW_TRIES>(group, |seen| Group(seen).with(end, is_in_second, now).map(|group| group.0));
-    u32::from(marked != Charge::Contended)
+    let next = |seen| Group(seen).with(end, is_in_second, now).map(|group| group.0);
+    u32::from(exchange::<FEW_TRIES>(group, next) || next(group.load()).is_none())
 }
 
 /// Moves the end of a ban to a later time. Returns whether it ends no sooner.
 #[inline(always)]
 fn prolong(word: &Word, end: BanEnd) -> bool {
-    exchange::<FEW_TRIES>(word, |seen| end.if_later_than(seen)) != Charge::Contended
+    let next = |seen| end.if_later_than(seen);
+    exchange::<FEW_TRIES>(word, next) || next(word.load()).is_none()
 }

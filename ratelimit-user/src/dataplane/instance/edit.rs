@@ -3,7 +3,10 @@
 
 use ratelimit_common::{
     identity::service::Service,
-    maps::control::{FEATURE_BANS, FEATURE_COSTS, FEATURE_INTERFACES, FEATURE_PARENTS, FEATURE_SERVICES},
+    maps::control::{
+        FEATURE_BANS, FEATURE_COSTS, FEATURE_FRONT, FEATURE_INTERFACES, FEATURE_LANES, FEATURE_PARENTS,
+        FEATURE_SERVICES,
+    },
 };
 
 use crate::dataplane::{
@@ -15,7 +18,8 @@ use crate::dataplane::{
     program::loader::{RequestedSettings, Settings},
     rules::{
         batch::{self, Change},
-        capacities, costs, list, policies,
+        capacities, costs, list,
+        policies::{self, lane_upgrade},
         services::Services,
         spec::RuleSpec,
         target::Target,
@@ -108,7 +112,17 @@ pub(super) fn go_back(pinned: &mut Pinned, to: Running) -> Result<(), Error> {
 /// Loads a program with these features too.
 pub(super) fn look_at(pinned: &mut Pinned, needed: u32) -> Result<(), Error> {
     let running = pinned.tables.control()?.features;
+    let needed = possible(needed, running);
     if needed & !running == 0 { Ok(()) } else { switch_to(pinned, running | needed) }
+}
+
+/// Gives lanes to limits of a version without lanes.
+pub(super) fn assign_lanes(pinned: &mut Pinned) -> Result<(), Error> {
+    if lane_upgrade::without(&pinned.tables)?.is_empty() {
+        return Ok(());
+    }
+    look_at(pinned, FEATURE_LANES)?;
+    lane_upgrade::assign(&mut pinned.tables)
 }
 
 /// Loads a program without those of these features that no rule needs. If that fails, the running one does more work
@@ -139,12 +153,19 @@ fn needed(pinned: &Pinned) -> Result<u32, Error> {
     // Bans outlast the limits that set them. If they end by time, the next such change notices.
     let now = host::now();
     let bans = if pinned.tables.bans()?.all().iter().any(|(_, ban)| now < ban.expires) { FEATURE_BANS } else { 0 };
-    Ok(services | costs | interfaces | bans | policies::features(&pinned.tables)?)
+    let features = services | costs | interfaces | bans | policies::features(&pinned.tables)?;
+    Ok(possible(features, pinned.tables.control()?.features))
+}
+
+/// Returns those of the features that a program with these other features can have. Without cells it has no lanes.
+fn possible(features: u32, running: u32) -> u32 {
+    if running & FEATURE_FRONT == 0 { features & !FEATURE_LANES } else { features }
 }
 
 /// Returns the features that a rule needs.
 fn needs(target: Target, spec: &RuleSpec) -> u32 {
     let services = if target.service == Service::Any { 0 } else { FEATURE_SERVICES };
-    let parents = if spec.parents.is_empty() { 0 } else { FEATURE_PARENTS };
-    services | parents | policies::features_of(&spec.policy)
+    let parents = if spec.parents.is_empty() { 0 } else { FEATURE_PARENTS | FEATURE_LANES };
+    let lanes = if target != Target::DEFAULT && spec.policy.has_limits() { FEATURE_LANES } else { 0 };
+    services | parents | lanes | policies::features_of(&spec.policy)
 }

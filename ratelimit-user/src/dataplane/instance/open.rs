@@ -12,6 +12,7 @@ use crate::dataplane::{
     attach::attachment::Attachments,
     error::Tried as _,
     instance::{
+        edit,
         lock::{Lock, lock},
         swap::{migration, pinned::Pinned, replace, staging},
     },
@@ -50,10 +51,12 @@ fn locked(pins: &Path, listing: &Listing, migrates: bool) -> Result<Pinned, Erro
         staging::recover(pins, &attachments)?;
         listing = Listing::read(pins)?;
     }
+    let mut is_migrated = false;
     let tables = match Tables::locked(pins, &listing) {
         Err(Error::OtherAbi { .. }) if migrates => {
             migration::migrate(pins, &attachments)?;
             listing = Listing::read(pins)?;
+            is_migrated = true;
             let mut tables = Tables::locked(pins, &listing)?;
             // Layout 12 marked bans in the filter of rules.
             filter::renew(&mut tables)?;
@@ -71,6 +74,10 @@ fn locked(pins: &Path, listing: &Listing, migrates: bool) -> Result<Pinned, Erro
     }
     if names::MOVED.iter().any(|(_, old)| listing.has(old)) {
         replace::finish_resize(&mut pinned);
+    }
+    if is_migrated {
+        // If this fails, limits share the levels within cells until their rules are set again.
+        let _ = edit::assign_lanes(&mut pinned);
     }
     Ok(pinned)
 }

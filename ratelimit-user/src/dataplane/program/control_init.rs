@@ -19,8 +19,8 @@ const WATCHED: u64 = 3;
 /// Nanoseconds' worth of unknown sources' packets that a CPU takes at a time.
 const BATCH_TIME: u64 = SECOND / 1_000;
 
-/// Nanoseconds' worth of packets that unknown sources may send at once.
-const UNKNOWN_BURST: u64 = SECOND / 10;
+/// Nanoseconds' worth of packets that unknown sources may send at once. Any of them may take the first half.
+const UNKNOWN_BURST: u64 = SECOND / 5;
 
 /// Nanoseconds' worth of answers that may be sent at once. At least one may.
 const REPLIES_BURST: u64 = SECOND / 10;

@@ -91,6 +91,7 @@ pub(crate) fn maps(settings: &Settings, pins: Option<&dyn Fn(&str) -> PathBuf>) 
         .override_global(control::LOG_LEVEL, &settings.log_level, true)
         .map_max_entries(names::BUCKETS, settings.buckets)
         .map_max_entries(names::FRONT, settings.cells.max(1))
+        .map_max_entries(names::LEVELS, settings.levels())
         .map_max_entries(names::SLIDING_LOGS, settings.logs())
         .map_max_entries(names::MESSAGES, messages);
     if let Some(pins) = pins {

@@ -3,10 +3,11 @@
 use ratelimit_common::maps::{
     control::{
         self, ADMISSIONS_DEFAULT, Control, FEATURE_ACTIONS, FEATURE_BANS, FEATURE_COSTS, FEATURE_ELASTIC,
-        FEATURE_FRONT, FEATURE_INTERFACES, FEATURE_PARENTS, FEATURE_PASS_MALFORMED, FEATURE_REJECT, FEATURE_SAMPLE,
-        FEATURE_SERVICES, FEATURE_SHADOW, FEATURE_SLIDING_LOGS, FEATURE_SOFT, FEATURE_UNKNOWN, FEATURE_WINDOWS,
-        REPLIES_DEFAULT,
+        FEATURE_FRONT, FEATURE_INTERFACES, FEATURE_LANES, FEATURE_PARENTS, FEATURE_PASS_MALFORMED, FEATURE_REJECT,
+        FEATURE_SAMPLE, FEATURE_SERVICES, FEATURE_SHADOW, FEATURE_SLIDING_LOGS, FEATURE_SOFT, FEATURE_UNKNOWN,
+        FEATURE_WINDOWS, REPLIES_DEFAULT,
     },
+    levels::LEVELS_MAX,
     names,
 };
 
@@ -33,6 +34,8 @@ pub struct Settings {
     pub services: bool,
     /// Policies may have parents.
     pub parents: bool,
+    /// Limits other than the default have levels and budgets of their own.
+    pub lanes: bool,
     /// Malformed and truncated packets pass within the limit of their source.
     pub pass_malformed: bool,
     /// Limits may count in windows.
@@ -97,8 +100,15 @@ impl Settings {
         match name {
             names::BUCKETS => self.buckets,
             names::FRONT => self.cells.max(1),
+            names::LEVELS => self.levels(),
             _ => self.logs(),
         }
+    }
+
+    /// Returns the entries of the map of levels.
+    #[must_use]
+    pub fn levels(&self) -> u32 {
+        if self.lanes && self.cells != 0 { LEVELS_MAX } else { 1 }
     }
 
     /// Returns the entries of the map of sliding logs.
@@ -138,9 +148,10 @@ pub(crate) struct Switch {
     pub(crate) constant: &'static str,
 }
 
-pub(crate) const SWITCHES: [Switch; 13] = [
+pub(crate) const SWITCHES: [Switch; 14] = [
     Switch { of: |settings| &mut settings.services, feature: FEATURE_SERVICES, constant: control::SERVICES },
     Switch { of: |settings| &mut settings.parents, feature: FEATURE_PARENTS, constant: control::PARENTS },
+    Switch { of: |settings| &mut settings.lanes, feature: FEATURE_LANES, constant: control::LANES },
     Switch {
         of: |settings| &mut settings.pass_malformed,
         feature: FEATURE_PASS_MALFORMED,
@@ -170,6 +181,7 @@ impl Default for Settings {
             log_level: 0,
             services: false,
             parents: false,
+            lanes: false,
             pass_malformed: false,
             windows: false,
             logs: false,

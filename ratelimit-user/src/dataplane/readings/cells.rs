@@ -17,16 +17,14 @@ use crate::dataplane::{
 };
 
 /// Returns the number of cells whose debt exceeds that of one source under the default limit, so that several sources
-/// over the limit share them. None if no cell decides for the default limit: there is none, or it has parents.
-///
-/// A source whose rule allows a larger burst also makes its cell look crowded.
+/// over the limit share them. None if there is no default limit by buckets.
 ///
 /// # Errors
 ///
 /// [`Error::Bpf`] if the kernel refuses.
 pub fn crowded(tables: &Tables) -> Result<Option<usize>, Error> {
     let policy = tables.policies.get(tables.default_policy(ANY)?)?;
-    if policy.has_parents() || !policy.packets.is_on() && !policy.second.is_on() {
+    if !policy.packets.is_on() && !policy.second.is_on() {
         return Ok(None);
     }
     let (now, most) = (gcra::units(host::now()), tables.control()?.largest_debt);

@@ -7,7 +7,7 @@ use ratelimit_common::rules::rule::{NEVER, Rule};
 use crate::dataplane::{
     Error,
     error::Tried as _,
-    rules::{filter, largest_debt, rule_key, services},
+    rules::{filter, policies::largest_debt, rule_key, services},
     sys::host,
     tables::{open::Tables, rule_maps},
 };

@@ -37,7 +37,7 @@ fn difference(pins: &Path, name: &str, definition: &Definition) -> Result<(), St
         max_entries: info.max_entries(),
     };
     // The operator chooses the sizes of these.
-    let is_sized = names::MOVED.iter().any(|(sized, _)| *sized == name);
+    let is_sized = names::SIZED.contains(&name);
     let requested = if is_sized { Definition { max_entries: found.max_entries, ..*definition } } else { *definition };
     if found == requested {
         return Ok(());

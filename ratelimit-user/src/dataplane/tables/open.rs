@@ -20,6 +20,7 @@ use ratelimit_common::{
         control::{ABI_VERSION, Control},
         cpu::Cpu,
         event::{Event, Written},
+        levels::Levels,
         names,
     },
     meters::interface_capacity::Capacity,
@@ -70,6 +71,8 @@ pub struct Tables {
     pub counters: Counters,
     /// Seeded hash → cell.
     pub front: Table<Array<MapData, Cell>>,
+    /// Lane and seeded hash → levels.
+    pub levels: Table<Array<MapData, Levels>>,
     /// The one entry with the sources that rules may match. It is written as a whole.
     pub rule_filter: Table<Array<MapData, Filter>>,
     /// One entry for each CPU.
@@ -186,6 +189,7 @@ impl Tables {
                 ledger: origin.table(names::LEDGER)?,
             },
             front: origin.table(names::FRONT)?,
+            levels: origin.table(names::LEVELS)?,
             rule_filter: origin.table(names::RULE_FILTER)?,
             cpus: origin.table(names::CPUS)?,
             logs: origin.table(names::SLIDING_LOGS)?,

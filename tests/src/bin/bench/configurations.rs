@@ -86,6 +86,7 @@ pub(crate) const CONFIGURATIONS: [Configuration; 15] = [
         settings: |settings| Settings {
             services: true,
             parents: true,
+            lanes: true,
             pass_malformed: true,
             unknown: UNLIMITED,
             buckets: 4 * settings.buckets,

@@ -3,7 +3,9 @@
 mod cached_refusals;
 mod collisions;
 mod crowd;
+mod lanes;
 mod offenders;
+mod reused_addresses;
 mod rhythms;
 mod services;
 mod spread;

@@ -1,17 +1,23 @@
 //! Parents: wider limits that several sources share.
 
-use std::{cell::RefCell, cmp::Reverse, collections::HashMap, sync::Barrier, thread};
+use std::{
+    cell::RefCell,
+    cmp::Reverse,
+    collections::{HashMap, HashSet},
+    sync::Barrier,
+    thread,
+};
 
 use proptest::{
     prelude::*,
     test_runner::{Config, TestRunner},
 };
-use ratelimit::dataplane::readings::tracked;
 use ratelimit::dataplane::{
     program::loader::Settings,
     rules::spec::{ParentLimit, RuleSpec, Scope},
 };
 use ratelimit_common::{
+    cells::cell,
     identity::{
         parent::{IN_PREFIX, Parent},
         source::{IPV4, IPV6, Source},
@@ -20,18 +26,20 @@ use ratelimit_common::{
         limit::{Limit, Rate, SECOND},
         policy::Policy,
     },
+    maps::{control::FEATURE_FRONT, levels},
     meters::{
         gcra::{Answer, units},
         meter::Meter,
+        state,
     },
     reason::Reason,
 };
-use ratelimit_tests::{Bytecode, Frame, Verdict, per_second};
+use ratelimit_tests::{Bytecode, Frame, Verdict, debts, per_second};
 
 use crate::front::{Front, with_and_without_cells};
 
 fn load(front: Front) -> Bytecode {
-    let mut bytecode = Bytecode::with(Settings { parents: true, ..front.settings() });
+    let mut bytecode = Bytecode::with(Settings { parents: true, lanes: true, ..front.settings() });
     bytecode.set_time(SECOND);
     bytecode
 }
@@ -103,6 +111,28 @@ impl Model {
     }
 }
 
+/// Returns the slot of a policy, in any lane.
+fn slot_of(bytecode: &Bytecode, wanted: &Policy) -> u16 {
+    (0..).find(|slot| bytecode.tables.policies.get(u32::from(*slot)).unwrap().in_lane(0) == *wanted).unwrap()
+}
+
+/// Returns whether the sources of a case, or its near parents, share levels. Then the program refuses more than the
+/// model.
+fn share_levels(bytecode: &Bytecode, base: u32, near: u16) -> bool {
+    let control = bytecode.tables.control().unwrap();
+    let cells = bytecode.tables.front.open().unwrap().len();
+    let cell = |source: &Source| cell::index(source.hash(&control.seed), cells);
+    let lane = |key: &Source| levels::index(1, key.hash(&control.seed));
+    let hosts = (0..2).flat_map(|net| (1..4).map(move |host| net << 8 | host));
+    let sources: Vec<_> = hosts.map(|host| Source::v4((base | host).to_be_bytes())).collect();
+    let parent = Parent { policy: near, scope: IN_PREFIX, prefix: 24 };
+    let parents: HashSet<_> = sources.iter().map(|source| source.parent(parent, 0)).collect();
+    let has_cells = control.features & FEATURE_FRONT != 0;
+    has_cells
+        && (sources.iter().map(cell).collect::<HashSet<_>>().len() < sources.len()
+            || parents.iter().map(lane).collect::<HashSet<_>>().len() < parents.len())
+}
+
 fn every_verdict_matches_the_model_and_refused_packets_are_not_charged(front: Front) {
     let loaded = RefCell::new(load(front));
     let (network, verdicts) = (RefCell::new(0u32), RefCell::new([0u64; 3]));
@@ -115,10 +145,10 @@ fn every_verdict_matches_the_model_and_refused_packets_are_not_charged(front: Fr
         let base = *network.borrow() << 10;
         let parents = vec![prefix(IPV4, 24, near), prefix(IPV4, 22, far)];
         bytecode.set("default", RuleSpec { policy: own, parents });
-        let id = |wanted: &Policy| {
-            (0..).find(|slot| bytecode.tables.policies.get(u32::from(*slot)).unwrap() == *wanted).unwrap()
-        };
-        let (near_id, far_id) = (id(&near), id(&far));
+        let (near_id, far_id) = (slot_of(&bytecode, &near), slot_of(&bytecode, &far));
+        if share_levels(&bytecode, base, near_id) {
+            return Ok(());
+        }
         let mut model = Model::default();
         let mut now = u64::from(*network.borrow()) * 1_000 * SECOND;
         for (gap, net, host, length) in arrivals {
@@ -139,16 +169,16 @@ fn every_verdict_matches_the_model_and_refused_packets_are_not_charged(front: Fr
             };
             verdicts.borrow_mut()[index] += 1;
         }
-        // All states match the model exactly.
-        for (key, [packets, bytes]) in &model.states {
-            let bucket = bytecode.bucket(*key).unwrap();
-            let policy = [(near_id, near), (far_id, far)].into_iter().find(|(id, _)| key.parent == u32::from(*id) + 1);
-            let policy = policy.map_or(own, |(_, policy)| policy);
+        // All debts match the model exactly.
+        for (key, [packets, second]) in &model.states {
+            let slot = [near_id, far_id].into_iter().find(|slot| key.parent == u32::from(*slot) + 1);
+            let policy = slot.map_or(own, |slot| bytecode.tables.policies.get(u32::from(slot)).unwrap());
+            let debts = debts(&bytecode, *key, &policy);
             if policy.packets.is_on() {
-                prop_assert_eq!(bucket.packets, *packets, "{:?}", key);
+                prop_assert_eq!(debts[0], state::debt(*packets, units(now)), "{:?}", key);
             }
             if policy.second.is_on() {
-                prop_assert_eq!(bucket.second, *bytes, "{:?}", key);
+                prop_assert_eq!(debts[1], state::debt(*second, units(now)), "{:?}", key);
             }
         }
         Ok(())
@@ -179,16 +209,12 @@ fn with_a_stopped_clock_exactly_the_parent_burst_passes(front: Front) {
             });
         }
     });
-    let contended = bytecode.count(Reason::Contended);
     assert_eq!(bytecode.count(Reason::WithinLimit), burst);
-    assert_eq!(bytecode.count(Reason::OverParent) + contended, u64::from(THREADS) * 20_000 - burst);
-    assert!(contended <= 160, "{contended} packets were contended");
+    assert_eq!(bytecode.count(Reason::OverParent), u64::from(THREADS) * 20_000 - burst);
     // The sources paid for the packets that passed, and for no others.
     let cost = per_second(1_000, 10_000_000).packets.cost_of(1);
-    let paid = (0..THREADS).map(|host| {
-        let bucket = bytecode.bucket(Source::v4([10, 0, 0, host])).unwrap();
-        (bucket.packets - units(SECOND)) / cost
-    });
+    let paid = (0..THREADS)
+        .map(|host| debts(&bytecode, Source::v4([10, 0, 0, host]), &per_second(1_000, 10_000_000))[0] / cost);
     assert_eq!(paid.sum::<u64>(), burst);
 }
 
@@ -198,9 +224,16 @@ fn a_parent_is_not_charged_for_packets_that_the_next_parent_refuses(front: Front
     let (near, far) = (per_second(1_000, 1_000_000), per_second(1, 300));
     let parents = vec![prefix(IPV4, 24, near), prefix(IPV4, 16, far)];
     bytecode.set("default", RuleSpec { policy: Policy::UNLIMITED, parents });
-    let cost = near.packets.cost_of(1);
+    let (cost, slot) = (near.packets.cost_of(1), slot_of(&bytecode, &near));
+    let policy = bytecode.tables.policies.get(u32::from(slot)).unwrap();
     let start = Barrier::new(4);
+    let mut full_rounds = 0;
     for round in 0..=u8::MAX {
+        // Parents of different rounds may share levels.
+        let key = Source::v4([10, round, 0, 0]).parent(Parent { policy: slot, scope: IN_PREFIX, prefix: 24 }, 0);
+        let state =
+            |bytecode: &Bytecode| (debts(bytecode, key, &policy)[0] / cost, bytecode.count(Reason::WithinLimit));
+        let (owed, passed) = state(&bytecode);
         thread::scope(|scope| {
             for host in 0..4 {
                 let (bytecode, start) = (&bytecode, &start);
@@ -210,11 +243,13 @@ fn a_parent_is_not_charged_for_packets_that_the_next_parent_refuses(front: Front
                 });
             }
         });
-        let tracked = tracked::all(&bytecode.tables).unwrap();
-        let is_near = |key: &Source| key.parent != 0 && key.prefix == 24 && key.address()[1] == round;
-        let (_, bucket) = tracked.iter().find(|(key, _)| is_near(key)).unwrap();
-        assert_eq!((bucket.packets - units(SECOND)) / cost, 300, "round {round}");
+        let (owes, passes) = state(&bytecode);
+        // A charge stays if another CPU has charged the parent since.
+        let (charged, passed) = (owes - owed, passes - passed);
+        assert!((passed..=passed + 4).contains(&charged), "round {round}: {charged} charged, {passed} passed");
+        full_rounds += u32::from(passed == 300);
     }
+    assert!(full_rounds > 240, "only {full_rounds} rounds spent the burst");
 }
 
 with_and_without_cells!(

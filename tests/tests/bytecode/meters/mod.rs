@@ -1,5 +1,6 @@
 //! Algorithms: each one is compared with its model.
 
+mod contention;
 mod examples;
 mod precision;
 mod races;

@@ -39,15 +39,15 @@ fn a_switch_of_algorithm_starts_with_an_empty_state_in_both_directions(front: Fr
         assert_eq!(passed(&bytecode, &frame, 50), LIMITS[1], "{name}");
         assert_eq!(bytecode.reason(&frame), Reason::OverPackets, "{name}");
         bytecode.set("default", first);
-        let expected = if one == SlidingLog || other == SlidingLog {
+        let expected = match (one, other) {
             // The sliding log has its own map, so it finds its earlier state.
-            0
-        } else if one.is_bucket() && front.is_on() {
-            // No other algorithm writes the cell, which still has its debt. Only the bucket's share of the burst is
-            // new.
-            first.packets.rest() / first.packets.cost_of(1)
-        } else {
-            LIMITS[0]
+            (SlidingLog, _) => 0,
+            // So does the bucket. The debt of the cell ends with the last limit that could have made it.
+            (_, SlidingLog) if one.is_bucket() && front.is_on() => {
+                LIMITS[0] - first.packets.rest() / first.packets.cost_of(1)
+            }
+            (_, SlidingLog) => 0,
+            _ => LIMITS[0],
         };
         assert_eq!(passed(&bytecode, &frame, 50), expected, "{name} and back");
     }

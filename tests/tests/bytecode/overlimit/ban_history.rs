@@ -141,7 +141,7 @@ fn the_ban_history_is_cleared_after_the_longest_ban_time(front: Front) {
 
 /// A packet over the limit that passes does not count as an offence.
 fn packets_within_the_soft_allowance_do_not_count_toward_a_ban(front: Front) {
-    let mut bytecode = Bytecode::with(Settings { soft: true, ..settings(front) });
+    let mut bytecode = Bytecode::with(Settings { soft: true, lanes: true, ..settings(front) });
     bytecode.set_time(START);
     bytecode.set("default", Policy { ban: BAN, soft: 50, ..limit(Algorithm::FixedWindow, 20, HOUR) });
     assert_eq!(passed(&bytecode, &frame(ADDRESS), 30 + AFTER - 1), 30);

@@ -15,7 +15,7 @@ use crate::{
 const LIMIT: u64 = 50;
 
 fn load(front: Front, algorithm: Algorithm, soft: u8) -> Bytecode {
-    let mut bytecode = Bytecode::with(Settings { soft: true, ..crate::meters::settings(front) });
+    let mut bytecode = Bytecode::with(Settings { soft: true, lanes: true, ..crate::meters::settings(front) });
     bytecode.set("default", Policy { soft, ..limit(algorithm, LIMIT, MINUTE) });
     bytecode
 }

@@ -56,6 +56,7 @@ fn everything() -> Settings {
     Settings {
         services: true,
         parents: true,
+        lanes: true,
         pass_malformed: true,
         unknown: 10_000,
         reject: true,

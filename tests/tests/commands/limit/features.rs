@@ -2,8 +2,9 @@
 
 use aya::maps::{Array, Map, MapData};
 use ratelimit_common::maps::control::{
-    Control, FEATURE_ACTIONS, FEATURE_BANS, FEATURE_COSTS, FEATURE_ELASTIC, FEATURE_INTERFACES, FEATURE_PARENTS,
-    FEATURE_REJECT, FEATURE_SERVICES, FEATURE_SHADOW, FEATURE_SLIDING_LOGS, FEATURE_SOFT, FEATURE_WINDOWS,
+    Control, FEATURE_ACTIONS, FEATURE_BANS, FEATURE_COSTS, FEATURE_ELASTIC, FEATURE_INTERFACES, FEATURE_LANES,
+    FEATURE_PARENTS, FEATURE_REJECT, FEATURE_SERVICES, FEATURE_SHADOW, FEATURE_SLIDING_LOGS, FEATURE_SOFT,
+    FEATURE_WINDOWS,
 };
 use ratelimit_tests::{Ratelimit, Sandbox};
 use serde_json::{Value, json};
@@ -35,7 +36,11 @@ fn the_first_rule_that_needs_a_feature_enables_it_and_the_last_one_disables_it()
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0 --capacity 10k/s");
+    // A limit beside the default has a lane.
+    let without_lanes = features(&sandbox);
+    ratelimit.ok("limit set 192.0.2.0/24 --packets 7/s");
     let plain = features(&sandbox);
+    assert_eq!(plain, without_lanes | FEATURE_LANES);
     let all = FEATURE_WINDOWS
         | FEATURE_SLIDING_LOGS
         | FEATURE_SOFT
@@ -89,6 +94,8 @@ fn the_first_rule_that_needs_a_feature_enables_it_and_the_last_one_disables_it()
     assert_eq!(features(&sandbox), plain | FEATURE_SHADOW);
     ratelimit.ok("attach eth0 --shadow=off");
     assert_eq!(features(&sandbox), plain);
+    ratelimit.ok("limit del 192.0.2.0/24");
+    assert_eq!(features(&sandbox), without_lanes);
     ratelimit.ok("detach --all");
 }
 

@@ -176,7 +176,7 @@ fn unknown_and_known_sources_are_counted() {
     let (passed, refused) = (known["passed"].as_u64().unwrap(), known["refused"].as_u64().unwrap());
     assert!((1..=100).contains(&passed) && passed + refused == 1_000, "{known}");
     assert_eq!((packets(&status, "within-limit"), packets(&status, "over-unknown")), (passed, refused));
-    // A source seen in three seconds is known, whatever the verdicts of its packets.
+    // A source whose packets pass in three seconds is known.
     let becomes_known = || {
         flood(&sandbox, 7, 1);
         unknown()["known"] == 1

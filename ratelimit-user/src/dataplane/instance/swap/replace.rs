@@ -93,11 +93,10 @@ pub(crate) fn restore(pinned: &mut Pinned, mut to: Running) -> Result<(), Error>
 pub(crate) fn can_run(pins: &Path, Running { program, settings }: &Running, needed: u32) -> Result<bool, Error> {
     let maps = program.info().and_then(|info| info.map_ids()).tried("cannot read the program")?.unwrap_or_default();
     let mut can_run = needed & !settings.features() == 0;
-    for (name, old) in names::MOVED {
-        let id = MapInfo::from_pin(pins.join(name)).tried(name)?.id();
-        can_run &= maps.contains(&id) && !pins.join(old).exists();
+    for name in names::SIZED {
+        can_run &= maps.contains(&MapInfo::from_pin(pins.join(name)).tried(name)?.id());
     }
-    Ok(can_run)
+    Ok(can_run && !names::MOVED.iter().any(|(_, old)| pins.join(old).exists()))
 }
 
 /// Pins a program when all else is prepared, and puts it in force. After a failure, the old one is in force.
@@ -132,7 +131,7 @@ fn enforce(pinned: &mut Pinned, stage: &Stage<'_>, settings: &Settings, program:
 fn prepare(pinned: &Pinned, stage: &Stage<'_>, settings: &mut Settings) -> Result<Ebpf, Error> {
     let pins = &pinned.pins;
     let mut resized = Vec::new();
-    for (name, old) in names::MOVED {
+    for name in names::SIZED {
         let (pin, requested) = (pins.join(name), settings.entries(name));
         let entries = MapInfo::from_pin(&pin).tried(name)?.max_entries();
         if entries == requested {
@@ -140,7 +139,8 @@ fn prepare(pinned: &Pinned, stage: &Stage<'_>, settings: &mut Settings) -> Resul
         }
         resized.push(name);
         // A map of one entry is unused.
-        if entries.min(requested) > 1 {
+        let predecessor = names::MOVED.iter().find(|(moved, _)| *moved == name).map(|(_, old)| old);
+        if let Some(old) = predecessor.filter(|_| entries.min(requested) > 1) {
             MapData::from_pin(&pin).tried(name)?.pin(stage.path(old)).tried("cannot pin a map")?;
             settings.moving = true;
             if name == names::FRONT {

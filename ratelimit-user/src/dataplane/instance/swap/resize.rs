@@ -6,6 +6,7 @@
 //! old cells, which never understates a debt.
 
 use std::{
+    cmp::Reverse,
     os::fd::AsFd as _,
     path::Path,
     sync::atomic::{AtomicU64, Ordering},
@@ -140,7 +141,7 @@ fn joined(one: &Cell, other: &Cell, levels: Levels, with_known: bool) -> Cell {
     let notes = if with_known {
         let [[a, b], [c, d]] = [one.known(), other.known()];
         let mut known = [a, b, c, d];
-        known.sort_by_key(|word| (!KnownSource(*word).is_known(), *word == 0));
+        known.sort_by_key(|word| Reverse(KnownSource(*word).tenure()));
         let note = if one.refusals[0] == nobody { other.refusals[0] } else { one.refusals[0] };
         [note, RefusalSlot { until: known[0], check: known[1], dropped: 0 }]
     } else {

@@ -1,6 +1,6 @@
 //! A change as the maps have it, and whether they have room for it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use ratelimit_common::{
     identity::{class::Class, source::Source},
@@ -76,6 +76,13 @@ impl Existing {
         Ok(source_room.max(room("prefix", PREFIX_RULES_MAX, &self.prefixes, &plan.prefixes, prefixes.len())?))
     }
 
+    /// Returns the old and the new policy of every rule that gets another one.
+    pub(crate) fn changed_policies<'a>(&'a self, plan: &'a Plan) -> impl Iterator<Item = (PolicyId, PolicyId)> + 'a {
+        let pair = |old: &HashMap<Source, Rule>, (source, new): &Entry| Some((old.get(source)?.policy, new.policy));
+        let sources = plan.sources.iter().filter_map(move |entry| pair(&self.sources, entry));
+        sources.chain(plan.prefixes.iter().filter_map(move |entry| pair(&self.prefixes, entry)))
+    }
+
     /// Returns how many unexpired rules change: they get other limits, or an end, or lose it.
     pub(crate) fn replaced(&self, plan: &Plan) -> usize {
         let now = host::now();
@@ -119,6 +126,8 @@ pub(crate) struct Plan {
     pub(crate) deleted: Vec<(Source, Place)>,
     /// Sources whose ban is lifted.
     pub(crate) lifted: Vec<Source>,
+    /// Lanes that no limit used before.
+    pub(crate) fresh_lanes: BTreeSet<u32>,
 }
 
 impl Plan {

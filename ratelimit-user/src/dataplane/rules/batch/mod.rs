@@ -5,7 +5,11 @@ mod change;
 mod free_space;
 mod write;
 
-use std::{collections::HashMap, path::Path, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    path::Path,
+    time::Duration,
+};
 
 use ratelimit_common::{
     identity::{class::ANY, service::Service},
@@ -17,7 +21,8 @@ pub use self::change::{Change, RequestedRule};
 use crate::dataplane::{
     Error,
     rules::{
-        expiry, filter, largest_debt, policies,
+        expiry, filter,
+        policies::{self, largest_debt, slots::Group},
         rule_key::{self, Place},
         services::{self, Services},
         spec::RuleSpec,
@@ -78,9 +83,9 @@ pub fn apply(
     check: &dyn Fn(&Tables) -> Result<(), Error>,
 ) -> Result<usize, Error> {
     expiry::clear(tables)?;
-    let ids = policies::intern(tables, &change.specs)?;
+    let policies = Policies::intern(tables, change)?;
     let marker = BatchMarker::begin(pins)?;
-    let outcome = plan(tables, change, &ids).and_then(|plan| write::write(tables, &plan, progress, check));
+    let outcome = plan(tables, change, &policies).and_then(|plan| write::write(tables, &plan, progress, check));
     tables.renew()?;
     marker.end();
     match &outcome {
@@ -106,10 +111,44 @@ fn tidy(tables: &mut Tables, change: &Change, has_failed: bool) -> Result<(), Er
     if change.targets().any(|target| target.service != Service::Any) { services::forget_unused(tables) } else { Ok(()) }
 }
 
+/// The policies of a change.
+struct Policies {
+    slots: HashMap<(usize, Group), PolicyId>,
+    /// Lanes that no limit used before.
+    fresh_lanes: BTreeSet<u32>,
+}
+
+impl Policies {
+    /// Finds or creates the policies of all rules.
+    fn intern(tables: &mut Tables, change: &Change) -> Result<Self, Error> {
+        let mut keys: Vec<_> = change.rules.iter().map(Self::key).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let specs: Vec<_> = keys.iter().map(|(spec, group)| (&change.specs[*spec], *group)).collect();
+        let (slots, fresh_lanes) = policies::intern(tables, &specs)?;
+        Ok(Self { slots: keys.into_iter().zip(slots).collect(), fresh_lanes })
+    }
+
+    /// Returns the spec and the group of a rule.
+    fn key(rule: &RequestedRule) -> (usize, Group) {
+        let group = match rule.target {
+            Target::DEFAULT => Group::Default,
+            Target { sources: Sources::Default, service } => Group::Service(service),
+            _ => Group::Rules,
+        };
+        (rule.spec, group)
+    }
+
+    fn slot(&self, rule: &RequestedRule) -> Result<PolicyId, Error> {
+        let missing = || Error::Bpf { what: "policies", detail: "a rule has none".to_owned() };
+        self.slots.get(&Self::key(rule)).copied().ok_or_else(missing)
+    }
+}
+
 /// Translates a change into entries of maps. New services get a class.
-fn plan(tables: &mut Tables, change: &Change, ids: &[PolicyId]) -> Result<Plan, Error> {
+fn plan(tables: &mut Tables, change: &Change, policies: &Policies) -> Result<Plan, Error> {
     let ipv6_prefix = tables.control()?.ipv6_prefix;
-    let mut plan = Plan::default();
+    let mut plan = Plan { fresh_lanes: policies.fresh_lanes.clone(), ..Plan::default() };
     let mut classes = HashMap::from([(Service::Any, ANY)]);
     for rule in &change.rules {
         let service = rule.target.service;
@@ -121,7 +160,7 @@ fn plan(tables: &mut Tables, change: &Change, ids: &[PolicyId]) -> Result<Plan, 
                 class
             }
         };
-        let policy = ids[rule.spec];
+        let policy = policies.slot(rule)?;
         let Sources::Prefix(prefix) = rule.target.sources else {
             plan.defaults.push((class, policy, rule.origin));
             continue;

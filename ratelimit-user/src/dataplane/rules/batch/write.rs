@@ -1,6 +1,6 @@
 //! Writes a planned change to the maps, and undoes it if a step fails.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use ratelimit_common::{
     identity::{class::Class, service::ClassEntry, source::Source},
@@ -13,6 +13,7 @@ use crate::dataplane::{
     rules::{
         batch::free_space::{Entry, Existing, FEW, Plan, Room},
         expiry, filter,
+        policies::lanes,
         rule_key::{Place, is_narrow},
     },
     tables::{open::Tables, rule_maps},
@@ -65,8 +66,12 @@ fn write_to(
     let defaults = plan.defaults.iter().map(|(class, ..)| Ok((*class, tables.classes.get(u32::from(*class))?)));
     let defaults: Vec<(Class, ClassEntry)> = defaults.collect::<Result<_, Error>>()?;
     // Bans come last, because a lifted ban is not restored.
+    let lanes = changed_lanes(tables, plan, existing, &defaults)?;
+    lanes::raise(tables, &lanes)?;
     let outcome =
         try_write(tables, plan, room, progress).and_then(|()| check(tables)).and_then(|()| lift_bans(tables, plan));
+    // Packets have charged the old lanes since.
+    let outcome = outcome.and_then(|()| lanes::raise(tables, &lanes));
     if outcome.is_err() {
         // The operator must see the failure itself, not one of undoing.
         let _ = undo(tables, plan, existing);
@@ -77,6 +82,27 @@ fn write_to(
     let before = existing.policies(plan).chain(defaults.iter().map(|(_, entry)| entry.default_policy));
     let gone = &before.collect::<HashSet<_>>() - &plan.policies();
     outcome.map(|()| Written { replaced, gone })
+}
+
+/// Returns the pairs of an old lane and a new one that no limit used before, of rules that get another policy.
+fn changed_lanes(
+    tables: &Tables,
+    plan: &Plan,
+    existing: &Existing,
+    defaults: &[(Class, ClassEntry)],
+) -> Result<BTreeSet<(u32, u32)>, Error> {
+    let mut lanes = BTreeSet::new();
+    if plan.fresh_lanes.is_empty() {
+        return Ok(lanes);
+    }
+    let of_classes = plan.defaults.iter().zip(defaults).map(|((_, new, _), (_, old))| (old.default_policy, *new));
+    for (old, new) in existing.changed_policies(plan).chain(of_classes) {
+        let (old, new) = (tables.policies.get(old)?, tables.policies.get(new)?);
+        if old.has_limits() && plan.fresh_lanes.contains(&new.lane()) {
+            lanes.insert((old.lane(), new.lane()));
+        }
+    }
+    Ok(lanes)
 }
 
 /// Writes what must be in force before the first rule.

@@ -84,7 +84,7 @@ fn prepare(pins: &Path, stage: &Stage<'_>, before: &Maps, known: &Maps) -> Resul
     let settings = settings(before, known)?;
     let requested = |name: &'static str| {
         let layout = known.get(name).map(|(_, layout)| layout.clone());
-        let is_sized = names::MOVED.iter().any(|(sized, _)| *sized == name);
+        let is_sized = names::SIZED.contains(&name);
         layout.map(|layout| if is_sized { layout.with_entries(settings.entries(name)) } else { layout })
     };
     let stays = |name: &'static str| {

@@ -1,12 +1,18 @@
 //! Arithmetic of the two stages, in [global functions](crate::bpf::verifier).
 
-use ratelimit_common::meters::{
-    gcra::{Answer, Units},
-    meter::Meter,
-    stages, state,
+use ratelimit_common::{
+    maps::control::Control,
+    meters::{
+        gcra::{self, Answer, Units},
+        meter::Meter,
+        stages, state,
+    },
 };
 
-use crate::bpf::verifier::given;
+use crate::{
+    bpf::{atomic::Word, clock::Clock, verifier::given},
+    maps::payment::Payment,
+};
 
 /// Result of a refusal: more than any debt. A state has no such value, since it takes all values when time wraps.
 pub const REFUSED: Units = Units::MAX;
@@ -50,4 +56,30 @@ pub fn charged_further(level: u64, now: Units, most: Units, cost: Units, meter: 
 pub fn wait_of_stages(level_debt: Units, own_debt: Units, cost: Units, meter: *const Meter) -> Units {
     let Some(meter) = given(meter) else { return 0 };
     stages::wait(level_debt, own_debt, cost, meter)
+}
+
+/// Returns the time at which the own bucket is charged.
+///
+/// If the level before the packet is higher than the own bucket accounts for, the cell may have admitted packets of this
+/// source that read a later time. A charge of the earlier time would drain too soon. So the clock is read again.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+#[must_use]
+pub fn time_of_own(
+    own: *const Word,
+    before: Units,
+    meter: *const Meter,
+    control: *const Control,
+    payment: *const Payment,
+) -> Units {
+    let (Some(own), Some(meter)) = (given(own), given(meter)) else { return 0 };
+    let (Some(control), Some(payment)) = (given(control), given(payment)) else { return 0 };
+    let now = gcra::units(payment.now.load());
+    if before.saturating_sub(meter.cell_share) <= state::debt(own.load(), now) {
+        now
+    } else if payment.is_coarse.load() != 0 {
+        Clock::coarse(control).units()
+    } else {
+        Clock::read(control).units()
+    }
 }

@@ -11,7 +11,13 @@
 //!
 //! A killed command leaves steps out only from the end. The next one that needs slots starts again with the first.
 
-use std::collections::HashSet;
+pub(crate) mod lane_upgrade;
+pub(crate) mod lanes;
+pub(crate) mod largest_debt;
+pub(crate) mod levels;
+pub(crate) mod slots;
+
+use std::collections::{BTreeSet, HashSet};
 
 use ratelimit_common::{
     identity::parent::Parent,
@@ -22,8 +28,8 @@ use ratelimit_common::{
     },
     maps::{
         control::{
-            Control, FEATURE_ACTIONS, FEATURE_BANS, FEATURE_COSTS, FEATURE_ELASTIC, FEATURE_PARENTS, FEATURE_REJECT,
-            FEATURE_SERVICES, FEATURE_SLIDING_LOGS, FEATURE_SOFT, FEATURE_WINDOWS,
+            Control, FEATURE_ACTIONS, FEATURE_BANS, FEATURE_COSTS, FEATURE_ELASTIC, FEATURE_LANES, FEATURE_PARENTS,
+            FEATURE_REJECT, FEATURE_SERVICES, FEATURE_SLIDING_LOGS, FEATURE_SOFT, FEATURE_WINDOWS,
         },
         names::POLICIES_MAX,
     },
@@ -37,47 +43,58 @@ use ratelimit_common::{
 use crate::dataplane::{
     Error,
     rules::{
-        levels,
-        policy_slots::Slots,
+        policies::slots::{Group, Slots},
         spec::{FAMILIES, ParentLimit, RuleSpec, Scope},
     },
     sys::rcu,
     tables::{open::Tables, rule_maps},
 };
 
-/// Returns the slots of policies with each of this spec. Policies without a slot get one.
+/// Returns the slots of the policies with these specs in their groups, and the lanes that no limit used before.
+/// Policies without a slot get one.
 ///
 /// # Errors
 ///
 /// [`Error::TooManyPolicies`] if rules use every slot. Those of [`RuleSpec::parents_of`].
-pub(crate) fn intern(tables: &mut Tables, specs: &[RuleSpec]) -> Result<Vec<PolicyId>, Error> {
+pub(crate) fn intern(
+    tables: &mut Tables,
+    specs: &[(&RuleSpec, Group)],
+) -> Result<(Vec<PolicyId>, BTreeSet<u32>), Error> {
     // Freed before the first is written, because no rule uses those yet.
     if specs.len() > 1 {
         collect(tables)?;
     }
     let mut ids = Vec::new();
     if specs.is_empty() {
-        return Ok(ids);
+        return Ok((ids, BTreeSet::new()));
     }
     let mut slots = Slots::read(tables)?;
-    for spec in specs {
-        let id = match try_intern(tables, &mut slots, spec)? {
+    if slots.lacks_lanes(specs.len()) {
+        collect(tables)?;
+        slots = Slots::read(tables)?;
+    }
+    for (spec, group) in specs {
+        let id = match try_intern(tables, &mut slots, spec, *group)? {
             Some(id) => id,
             None if ids.is_empty() => {
                 // This also frees the parents that were just written, so all are looked up again.
                 collect(tables)?;
                 slots = Slots::read(tables)?;
-                try_intern(tables, &mut slots, spec)?.ok_or(Error::TooManyPolicies(POLICIES_MAX))?
+                try_intern(tables, &mut slots, spec, *group)?.ok_or(Error::TooManyPolicies(POLICIES_MAX))?
             }
             None => return Err(Error::TooManyPolicies(POLICIES_MAX)),
         };
-        note_debt(tables, &tables.policies.get(id)?)?;
+        let policy = tables.policies.get(id)?;
+        for slot in parts(&policy) {
+            note_debt(tables, &tables.policies.get(slot)?)?;
+        }
+        note_debt(tables, &policy)?;
         ids.push(id);
     }
-    Ok(ids)
+    Ok((ids, slots.into_fresh()))
 }
 
-fn try_intern(tables: &mut Tables, all: &mut Slots, spec: &RuleSpec) -> Result<Option<PolicyId>, Error> {
+fn try_intern(tables: &mut Tables, all: &mut Slots, spec: &RuleSpec, group: Group) -> Result<Option<PolicyId>, Error> {
     let families = [spec.parents_of(FAMILIES[0])?, spec.parents_of(FAMILIES[1])?];
     let control = tables.control()?;
     let flags = spec.policy.flags | if spec.parents.is_empty() { 0 } else { HAS_PARENTS };
@@ -85,16 +102,17 @@ fn try_intern(tables: &mut Tables, all: &mut Slots, spec: &RuleSpec) -> Result<O
     for (slots, parents) in policy.parents.iter_mut().zip(&families) {
         for (slot, parent) in slots.iter_mut().zip(parents) {
             let (scope, prefix) = parent.scope.encoded();
-            let Some(id) = all.slot_of(tables, &parent.policy.for_costs(control.most_cost))? else { return Ok(None) };
+            let policy = parent.policy.for_costs(control.most_cost);
+            let Some(id) = all.slot_of(tables, &policy, Group::Rules)? else { return Ok(None) };
             *slot = Parent { policy: id as u16, scope, prefix };
         }
     }
     if policy.soft != 0 {
         let allowance = Limit::of(&policy).hundredths(policy.soft)?;
-        let Some(id) = all.slot_of(tables, &in_time(allowance, &control))? else { return Ok(None) };
+        let Some(id) = all.slot_of(tables, &in_time(allowance, &control), Group::Rules)? else { return Ok(None) };
         policy.allowance = id;
     }
-    all.slot_of(tables, &in_time(policy, &control).by_ticks(gcra::units(control.tick)))
+    all.slot_of(tables, &in_time(policy, &control).by_ticks(gcra::units(control.tick)), group)
 }
 
 /// Returns the policy with windows aligned to the hours of the day, and with space for the largest cost of a packet.
@@ -127,6 +145,7 @@ pub fn spec(tables: &Tables, slot: PolicyId) -> Result<RuleSpec, Error> {
 
 /// Returns the policy as the operator gave it, without what this instance's program needs.
 pub(crate) fn as_given(policy: Policy) -> Policy {
+    let policy = policy.in_lane(0);
     // A policy can have parents without a limit of its own.
     let Ok(plain) = Limit::of(&policy).policy() else { return policy };
     let Policy { over_limit, elastic, soft, parents, ban, .. } = policy;
@@ -157,6 +176,7 @@ pub fn features(tables: &Tables) -> Result<u32, Error> {
 
 /// All features that rules can need.
 pub(crate) const OF_RULES: u32 = FEATURE_SERVICES
+    | FEATURE_LANES
     | FEATURE_PARENTS
     | FEATURE_WINDOWS
     | FEATURE_SLIDING_LOGS
@@ -172,10 +192,11 @@ pub(crate) const OF_RULES: u32 = FEATURE_SERVICES
 pub fn features_of(policy: &Policy) -> u32 {
     let algorithm = Algorithm::of(policy.algorithm).unwrap_or_default();
     let bit = |is_needed, feature| if is_needed { feature } else { 0 };
-    bit(policy.has_parents(), FEATURE_PARENTS)
+    bit(policy.has_parents(), FEATURE_PARENTS | FEATURE_LANES)
         | bit(algorithm.is_window(), FEATURE_WINDOWS)
         | bit(algorithm == Algorithm::SlidingLog, FEATURE_SLIDING_LOGS)
-        | bit(policy.soft != 0, FEATURE_SOFT)
+        | bit(policy.soft != 0, FEATURE_SOFT | FEATURE_LANES)
+        | bit(policy.lane() != 0, FEATURE_LANES)
         | bit(policy.elastic != 0, FEATURE_ELASTIC | FEATURE_ACTIONS)
         | bit(policy.over_limit != DROP, FEATURE_ACTIONS)
         | bit(policy.over_limit == REJECT, FEATURE_REJECT)
@@ -204,10 +225,11 @@ pub(crate) fn renew_debt(tables: &mut Tables) -> Result<(), Error> {
         largest = largest.max(largest_debt(&tables.policies.get(slot)?));
     }
     let mut control = tables.control()?;
+    let charged = largest.saturating_sub(gcra::SLACK);
     // One clock may read a tick later what was charged by the other.
     largest += gcra::units(control.tick);
     if largest < control.largest_debt {
-        levels::lower(tables, largest)?;
+        levels::lower(tables, charged)?;
     }
     if control.largest_debt != largest {
         control.largest_debt = largest;
@@ -237,5 +259,6 @@ pub(crate) fn used(tables: &Tables) -> Result<HashSet<PolicyId>, Error> {
 /// Returns the slots that a policy uses beside its own: those of its parents and of its soft allowance.
 pub(crate) fn parts(policy: &Policy) -> impl Iterator<Item = PolicyId> {
     let parents = policy.parents.into_iter().flatten().filter(|parent| parent.scope != 0);
-    parents.map(|parent| PolicyId::from(parent.policy)).chain([policy.allowance])
+    let allowance = (policy.allowance != 0).then_some(policy.allowance);
+    parents.map(|parent| PolicyId::from(parent.policy)).chain(allowance)
 }

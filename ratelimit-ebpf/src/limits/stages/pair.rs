@@ -5,12 +5,14 @@ use ratelimit_common::meters::{gcra::Units, meter::Meter, state};
 use crate::{
     bpf::{atomic::Word, clock::Clock},
     cells::level,
-    limits::{
-        payment::{Payment, pay_own, pay_pair, rest_refuses},
+    limits::stages::{
+        payment::{pay_own, pay_pair, rest_refuses},
         two_stages::wait_of_stages,
     },
-    maps::exchange::Charge,
-    meters::gcra,
+    maps::{
+        exchange::{Charge, undo},
+        payment::Payment,
+    },
 };
 
 /// The two stages of one limit.
@@ -52,22 +54,22 @@ impl<'a> Pair<'a> {
     /// Charges the cell first, so that no other packet gets its room, and then the own bucket for the rest.
     #[inline(always)]
     #[must_use]
-    pub fn pay(&self, payment: &mut Payment) -> Charge {
-        pay_pair(self.level, self.own, self.meter, payment)
+    pub fn pay(&self, payment: &Payment, clock: &Clock<'_>) -> Charge {
+        pay_pair(self.level, self.own, self.meter, clock.control(), payment)
     }
 
     /// Charges both in fewer steps, where the cell has no room and the own bucket pays everything, as for a source that
     /// stays at its limit. Refuses where this does not hold.
     #[inline(always)]
     #[must_use]
-    pub fn pay_rest(&self, payment: &Payment) -> Charge {
-        pay_own(self.level, self.own, self.meter, payment)
+    pub fn pay_rest(&self, payment: &Payment, clock: &Clock<'_>) -> Charge {
+        pay_own(self.level, self.own, self.meter, clock.control(), payment)
     }
 
     /// Gives the charges back.
     #[inline(always)]
-    pub fn refund(&self, payment: &Payment, clock: &Clock<'_>) {
-        gcra::refund_level(self.level, clock.units(), payment.level);
-        gcra::refund(self.own, clock.units(), payment.own);
+    pub fn refund(&self, payment: &Payment) {
+        undo(self.level, payment.charged_level.load(), payment.level.load());
+        undo(self.own, payment.charged_own.load(), payment.own.load());
     }
 }

@@ -1,0 +1,68 @@
+//! The rate that all unknown sources share.
+//!
+//! While less than half of the burst is left, sources take turns: in each second, another part of them may take from
+//! it. So a flood that sends in the same order each second does not make its first sources known, and a source that has
+//! its turn gets all its packets through, however many others send.
+
+use ratelimit_common::{
+    cells::known_source,
+    maps::control::{Budget, Control},
+    meters::gcra::{self, SLACK},
+};
+
+use crate::{
+    bpf::random,
+    maps::{
+        budgets,
+        exchange::{FEW_TRIES, exchange},
+        this_cpu,
+    },
+    meters::budget,
+};
+
+/// Takes one packet from the common limit. Each CPU takes a batch at a time, so that CPUs do not wait for each other.
+#[inline(always)]
+#[must_use]
+pub fn take(control: &Control, hash: u64, now: u64) -> bool {
+    let (Some(cpu), Some(shared)) = (this_cpu::get(), budgets::unknown()) else { return true };
+    let (time, limit) = (gcra::units(now), &control.unknown);
+    let wait = cpu.unknown_until.load().wrapping_sub(time);
+    let (mut left, mut found) = (cpu.unknown_left.load(), shared.load());
+    if left == 0 && wait != 0 && wait <= limit.cost {
+        return false;
+    }
+    if !has_turn(limit, found, now, hash) {
+        return false;
+    }
+    if left == 0 {
+        let is_taken = exchange::<FEW_TRIES>(shared, |state| {
+            found = state;
+            budget::next(state, time, limit.cost, limit.burst)
+        });
+        if !is_taken {
+            // If other CPUs took batches at every try, this only delays the next one.
+            cpu.unknown_until.store(found.wrapping_add(limit.cost).wrapping_sub(limit.burst));
+            return false;
+        }
+        left = control.unknown_batch.max(1);
+    }
+    cpu.unknown_left.store(left - 1);
+    cpu.unknown_passed.increment();
+    true
+}
+
+/// Returns whether a source may take from the limit. While the room is a part of half the burst, the square of this part
+/// of the sources may, other ones in each second. So their part becomes as small as any flood needs, and they use up the
+/// rate.
+#[inline(always)]
+fn has_turn(limit: &Budget, state: u64, now: u64, hash: u64) -> bool {
+    let (debt, half) = (gcra::debt(state, gcra::units(now)), limit.burst / 2);
+    let room = limit.burst.saturating_sub(debt);
+    // This limit cannot have made a larger debt, and starts anew.
+    if room >= half || debt > limit.burst + SLACK {
+        return true;
+    }
+    // Without the digits that the product has no room for. A burst has less than 41.
+    let (room, half) = (room >> 18, half >> 18);
+    random::turn(hash, known_source::second(now)).wrapping_mul(half).wrapping_mul(half) >> 16 < room * room
+}

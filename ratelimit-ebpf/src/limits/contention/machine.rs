@@ -1,0 +1,122 @@
+//! Sources with one limit each, in memory that all CPUs of a machine share.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::{boxed::Box, vec::Vec};
+
+use ratelimit_common::{
+    identity::source::Source,
+    limits::{
+        limit::{Limit, Rate},
+        policy::Policy,
+    },
+    maps::control::Control,
+    meters::{gcra, stages},
+    reason::Reason,
+};
+
+use crate::{
+    bpf::{
+        clock::Clock,
+        schedule::{self, own::zeros},
+    },
+    cells::level,
+    limits::{
+        contention::orders::{Order, Time},
+        source_bucket,
+    },
+    maps::{buckets::Bucket, exchange::Charge, levels::Levels, sliding_logs::SlidingLog},
+    meters::{sliding_log, token_bucket, window},
+    packet::context::Context,
+};
+
+/// What decides about the packets.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Stage {
+    Bucket,
+    Cell,
+    Window,
+    Log,
+}
+
+/// Time at which everything begins, at the start of an hour.
+const BEGIN: u64 = 3_600_000_000_000 * 1_000;
+
+/// One source.
+struct Sender {
+    bucket: &'static Bucket,
+    log: &'static SlidingLog,
+    passed: AtomicU64,
+}
+
+/// Sources that share a cell and have the same limit.
+pub(super) struct Machine {
+    stage: Stage,
+    limit: Limit,
+    policy: &'static Policy,
+    control: &'static Control,
+    clock: &'static AtomicU64,
+    levels: &'static Levels,
+    senders: Vec<Sender>,
+}
+
+impl Machine {
+    pub(super) fn new(stage: Stage, limit: &Limit, sources: usize) -> Self {
+        let policy = Box::leak(Box::new(limit.policy().expect("an invalid limit")));
+        let control: &'static mut Control = Box::leak(Box::new(Control { clock: BEGIN, ..Control::default() }));
+        control.largest_debt = stages::largest_debt(&policy.packets).max(stages::largest_debt(&policy.second));
+        let control = &raw mut *control;
+        // SAFETY: the entry is never freed. Its clock changes, and all accesses to it are volatile or atomic.
+        let (control, clock) = unsafe { (&*control, AtomicU64::from_ptr(&raw mut (*control).clock)) };
+        let sender = |_| Sender { bucket: zeros(), log: zeros(), passed: AtomicU64::new(0) };
+        let senders = (0..sources).map(sender).collect();
+        Self { stage, limit: *limit, policy, control, clock, levels: zeros(), senders }
+    }
+
+    /// Returns the number of packets of one source that may pass until now.
+    pub(super) fn bound(&self) -> u64 {
+        let time = self.clock.load(Ordering::SeqCst) - BEGIN;
+        let gained = |rate: Rate| (u128::from(time) * u128::from(rate.amount) / u128::from(rate.period)) as u64;
+        let bound = |rate: Rate, burst: u64| match self.stage {
+            Stage::Bucket | Stage::Cell => burst + gained(rate) + 1,
+            Stage::Window | Stage::Log => rate.amount,
+        };
+        let first = self.limit.packets.expect("no limit of packets");
+        // A second limit has the burst of its own unit of time.
+        let second = self.limit.second_packets.map_or(u64::MAX, |rate| bound(rate, rate.amount));
+        bound(first, self.limit.burst.unwrap_or(0)).min(second)
+    }
+
+    /// Runs the CPUs, each with packets of one source. Returns the number of packets of each source that passed.
+    pub(super) fn run(&self, cpus: usize, packets: usize, order: Order, time: Time) -> Vec<u64> {
+        let (clock, cost) = (self.clock, self.policy.packets.cost_of(1) >> gcra::FRACTION_BITS);
+        let choose = order.choose(move |number| time.pass(clock, cost.max(1), number));
+        schedule::run(cpus, packets, choose, |cpu| {
+            let sender = &self.senders[cpu % self.senders.len()];
+            if self.decide(sender).passes() {
+                sender.passed.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        self.senders.iter().map(|sender| sender.passed.load(Ordering::SeqCst)).collect()
+    }
+
+    /// Decides about one packet, as [`ask`](crate::limits::ask::ask) does.
+    fn decide(&self, Sender { bucket, log, .. }: &Sender) -> Reason {
+        let (policy, control, now) = (self.policy, self.control, self.clock.load(Ordering::SeqCst));
+        let (clock, bucket) = (Clock::of(control, now), *bucket);
+        let mut context = Context::new(Source::v4([192, 0, 2, 1]), now, [64, 1], 0);
+        match self.stage {
+            Stage::Bucket => {
+                token_bucket::ask(bucket, policy, &clock, context.amounts(policy)).err().unwrap_or(Reason::WithinLimit)
+            }
+            Stage::Cell => match level::ask(self.levels, policy, &clock, &context) {
+                Charge::Paid => Reason::WithinLimit,
+                Charge::Refused => {
+                    let _ = source_bucket::ask(&mut context, control, policy, self.levels, Some(bucket));
+                    context.reason
+                }
+            },
+            Stage::Window => window::ask(bucket, policy, now, context.amounts(policy)),
+            Stage::Log => sliding_log::ask(log, policy, now),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! 64 CPUs on one source, in the worst orders: the bound holds (G1), whatever decides.
+
+mod machine;
+mod orders;
+
+use std::{format, vec::Vec};
+
+use ratelimit_common::limits::{
+    algorithm::Algorithm,
+    limit::{Limit, Rate, SECOND},
+};
+
+use machine::{Machine, Stage};
+use orders::{Order, Time};
+
+const MINUTE: u64 = 60 * SECOND;
+const HOUR: u64 = 60 * MINUTE;
+const CPUS: usize = 64;
+
+fn limits(bursts: &[u64]) -> Vec<Limit> {
+    let rates = [(1, HOUR), (1_000, SECOND), (1_000_000, SECOND), (100_000_000, SECOND)];
+    let limit = |(amount, period), burst| {
+        let packets = Some(Rate { amount, period });
+        Limit { packets, burst: Some(burst), ..Limit::default() }
+    };
+    rates.into_iter().flat_map(|rate| bursts.iter().map(move |burst| limit(rate, *burst))).collect()
+}
+
+/// Checks the bound of each source in every order, with each clock. Where time stands still, all of the burst passes.
+fn holds(stage: Stage, limits: &[Limit], packets: usize, sources: usize) {
+    let (mut runs, mut failed) = (0, Vec::new());
+    for limit in limits {
+        for order in Order::ALL {
+            for time in Time::ALL {
+                let machine = Machine::new(stage, limit, sources);
+                let passed = machine.run(CPUS, packets, order, time);
+                let most = machine.bound();
+                runs += 1;
+                let is_full = sources > 1 || time != Time::Stopped || passed[0] + 1 >= most;
+                if passed.iter().any(|passed| *passed > most) || !is_full {
+                    failed.push(format!("{limit:?} {order:?} {time:?}: {passed:?} of {most}"));
+                }
+            }
+        }
+    }
+    assert!(failed.is_empty(), "{stage:?}: {} of {runs} runs failed\n{}", failed.len(), failed.join("\n"));
+}
+
+#[test]
+fn a_bucket_admits_its_burst_and_no_packet_too_many() {
+    holds(Stage::Bucket, &limits(&[1, 10, 100, 300]), 30, 1);
+}
+
+#[test]
+fn a_cell_and_its_bucket_admit_their_burst_and_no_packet_too_many() {
+    holds(Stage::Cell, &limits(&[1, 10, 100, 300]), 30, 1);
+}
+
+#[test]
+fn two_sources_in_a_cell_are_admitted_no_packet_too_many() {
+    holds(Stage::Cell, &limits(&[10, 100]), 20, 2);
+}
+
+/// The second limit often refuses what the first one has charged.
+#[test]
+fn charges_that_are_given_back_admit_no_packet_too_many() {
+    let limit = |(amount, period)| {
+        let (packets, second_packets) = (Rate { amount: 1_000_000, period: SECOND }, Rate { amount, period });
+        Limit { packets: Some(packets), second_packets: Some(second_packets), burst: Some(3), ..Limit::default() }
+    };
+    let limits = [(40, MINUTE), (1_000, SECOND), (900_000, SECOND)].map(limit);
+    for sources in [1, 2] {
+        holds(Stage::Bucket, &limits, 20, sources);
+        holds(Stage::Cell, &limits, 20, sources);
+    }
+}
+
+#[test]
+fn windows_and_logs_admit_their_limit_and_no_packet_too_many() {
+    for algorithm in [Algorithm::FixedWindow, Algorithm::SlidingWindow, Algorithm::SlidingLog] {
+        let stage = if algorithm == Algorithm::SlidingLog { Stage::Log } else { Stage::Window };
+        let limit = |amount| Limit { packets: Some(Rate { amount, period: HOUR }), algorithm, ..Limit::default() };
+        holds(stage, &[1, 10, 60].map(limit), 10, 1);
+    }
+}
