@@ -3,7 +3,7 @@
 use crate::{boundary, meters::gcra::Units};
 
 /// Changes with every layout in this crate, and is checked before any pinned map is trusted.
-pub const ABI_VERSION: u32 = 12;
+pub const ABI_VERSION: u32 = 13;
 
 /// The entry of the control map. The fields that every packet reads come first, in two cache lines.
 #[repr(C)]
@@ -115,6 +115,8 @@ pub const SOFT: &str = "SOFT_ON";
 pub const ELASTIC: &str = "ELASTIC_ON";
 /// Name of the program's constant (`u32`) that is not 0 if limits may have another action than drop.
 pub const ACTIONS: &str = "ACTIONS_ON";
+/// Name of the program's constant (`u32`) that is not 0 if limits may count bytes.
+pub const BYTES: &str = "BYTES_ON";
 /// Name of the program's constant (`u32`) that is not 0 if packets of some services count as more than one.
 pub const COSTS: &str = "COSTS_ON";
 /// Name of the program's constant (`u32`) that is not 0 if every packet passes, and is counted under the reason of its
@@ -138,6 +140,10 @@ pub const LOG_LEVEL: &str = "AYA_LOG_LEVEL";
 pub const PROGRAM: &str = "ratelimit";
 /// Name of the program for kernels without frames of several buffers (before 5.18).
 pub const PROGRAM_LINEAR: &str = "ratelimit_linear";
+/// Name of the XDP program for interfaces without Ethernet headers.
+pub const PROGRAM_RAW: &str = "ratelimit_raw";
+/// Name of the same for kernels without frames of several buffers.
+pub const PROGRAM_RAW_LINEAR: &str = "ratelimit_raw_linear";
 /// Name of the program for benchmarks, which drops every packet after the decision.
 pub const PROGRAM_BENCH: &str = "ratelimit_bench";
 
@@ -176,6 +182,10 @@ pub const FEATURE_COSTS: u32 = 4_096;
 pub const FEATURE_SHADOW: u32 = 8_192;
 /// [`Control::features`]: packets are counted by interface.
 pub const FEATURE_INTERFACES: u32 = 16_384;
+/// [`Control::features`]: limits may count bytes.
+pub const FEATURE_BYTES: u32 = 32_768;
+/// [`Control::features`]: interfaces without Ethernet headers may be attached. They have a program of their own.
+pub const FEATURE_RAW_IP: u32 = 65_536;
 
 /// Default number of new buckets per second and CPU: at 650 ns each, less than a hundredth of its time.
 pub const ADMISSIONS_DEFAULT: u64 = 10_000;

@@ -4,6 +4,7 @@
 mod bans;
 mod jumbo;
 mod limits;
+mod raw_ip;
 mod receiver;
 mod reload;
 mod renamed;
@@ -13,4 +14,5 @@ mod services;
 mod shadow;
 mod survival;
 mod throttles;
+mod tunnels;
 mod upgrade;

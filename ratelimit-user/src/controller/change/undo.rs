@@ -101,7 +101,7 @@ impl Done {
     pub(crate) fn expect_interfaces(
         &mut self,
         instance: &mut Instance,
-        coming: impl IntoIterator<Item = u32>,
+        coming: &[Interface],
     ) -> Result<(), Error> {
         let (before, features) = (instance.running()?, instance.settings()?.features());
         instance.expect_interfaces(coming)?;

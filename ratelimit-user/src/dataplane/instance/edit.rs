@@ -3,7 +3,7 @@
 
 use ratelimit_common::{
     identity::service::Service,
-    maps::control::{FEATURE_COSTS, FEATURE_INTERFACES, FEATURE_PARENTS, FEATURE_SERVICES},
+    maps::control::{FEATURE_BYTES, FEATURE_COSTS, FEATURE_INTERFACES, FEATURE_PARENTS, FEATURE_RAW_IP, FEATURE_SERVICES},
 };
 
 use crate::dataplane::{
@@ -134,12 +134,16 @@ fn needed(pinned: &Pinned) -> Result<u32, Error> {
     let services = if Services::read(&pinned.tables)?.is_empty() { 0 } else { FEATURE_SERVICES };
     let costs = if costs::list(&pinned.tables)?.is_empty() { 0 } else { FEATURE_COSTS };
     let interfaces = if pinned.attachments.indices()?.len() > 1 { FEATURE_INTERFACES } else { 0 };
-    Ok(services | costs | interfaces | policies::features(&pinned.tables)?)
+    let has_raw_ip = pinned.attachments.has_raw_ip(pinned.programs()?.raw_id()?)?;
+    let raw_ip = if has_raw_ip { FEATURE_RAW_IP } else { 0 };
+    Ok(services | costs | interfaces | raw_ip | policies::features(&pinned.tables)?)
 }
 
 /// Returns the features that a rule needs.
 fn needs(target: Target, spec: &RuleSpec) -> u32 {
     let services = if target.service == Service::Any { 0 } else { FEATURE_SERVICES };
     let parents = if spec.parents.is_empty() { 0 } else { FEATURE_PARENTS };
-    services | parents | policies::features_of(&spec.policy)
+    // Parents count in buckets, so bytes are all that they can need.
+    let of_parents = spec.parents.iter().map(|parent| policies::features_of(&parent.policy) & FEATURE_BYTES);
+    services | parents | of_parents.fold(policies::features_of(&spec.policy), |all, features| all | features)
 }

@@ -9,17 +9,20 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ratelimit_common::maps::names;
+use ratelimit_common::maps::{control::FEATURE_BYTES, names};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 
 use crate::dataplane::{
     Error,
     attach::attachment::Attachments,
-    error::{Tried as _, at},
-    instance::swap::{migration, pinned::Pinned, replace, staging},
+    error::at,
+    instance::{
+        edit,
+        swap::{migration, pinned::Pinned, replace, staging},
+    },
     pins::{
         bpffs,
-        layout::{self, CHANGING, DAEMON, LINKS, NEXT, PROGRAM},
+        layout::{self, CHANGING, DAEMON, LINKS, NEXT, PROGRAM, PROGRAM_RAW},
         listing::Listing,
     },
     program::loader::{self, RequestedSettings, Settings},
@@ -53,8 +56,10 @@ fn locked(pins: &Path, mut listing: Listing, migrates: bool) -> Result<Pinned, E
         staging::recover(pins, &attachments)?;
         listing = Listing::read(pins)?;
     }
+    let mut is_migrated = false;
     let tables = match Tables::locked(pins, &listing) {
         Err(Error::OtherAbi { .. }) if migrates => {
+            is_migrated = true;
             migration::migrate(pins, &attachments)?;
             listing = Listing::read(pins)?;
             Tables::locked(pins, &listing)?
@@ -66,11 +71,17 @@ fn locked(pins: &Path, mut listing: Listing, migrates: bool) -> Result<Pinned, E
         layout::remove_file(&pins.join(other))?;
     }
     let mut pinned = Pinned { pins: pins.to_owned(), tables, attachments };
+    if listing.has(PROGRAM_RAW) {
+        replace::forget_raw(&pinned)?;
+    }
     if listing.has(CHANGING) {
         batch_marker::recover(pins, &mut pinned.tables)?;
     }
     if names::MOVED.iter().any(|(_, old)| listing.has(old)) {
         replace::finish_resize(&mut pinned);
+    }
+    if is_migrated {
+        edit::spare(&mut pinned, FEATURE_BYTES);
     }
     Ok(pinned)
 }
@@ -112,7 +123,7 @@ fn create(pins: &Path, settings: &Settings) -> Result<Tables, Error> {
     let mut object = loader::load(settings, Some(&|name| pins.join(name)))?;
     let mut tables = Tables::of(&mut object, settings)?;
     tables.seal(&Listing::read(pins)?)?;
-    loader::program(&mut object, settings)?.pin(pins.join(PROGRAM)).tried("cannot pin the program")?;
+    loader::pin(&mut object, settings, pins)?;
     Ok(tables)
 }
 
@@ -193,7 +204,7 @@ fn remove_entries(pins: &Path) -> Result<(), Error> {
     staging::remove(pins)?;
     batch_marker::remove(pins)?;
     let moved = names::MOVED.into_iter().map(|(_, old)| old);
-    for name in names::PINNED.into_iter().chain(moved).chain([PROGRAM]) {
+    for name in names::PINNED.into_iter().chain(moved).chain([PROGRAM_RAW, PROGRAM]) {
         layout::remove_file(&pins.join(name))?;
         if let Some(other) = layout::other_name(name) {
             layout::remove_file(&pins.join(other))?;

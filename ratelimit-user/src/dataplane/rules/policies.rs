@@ -11,7 +11,7 @@ use ratelimit_common::{
     },
     maps::{
         control::{
-            Control, FEATURE_ACTIONS, FEATURE_COSTS, FEATURE_ELASTIC, FEATURE_PARENTS, FEATURE_REJECT,
+            Control, FEATURE_ACTIONS, FEATURE_BYTES, FEATURE_COSTS, FEATURE_ELASTIC, FEATURE_PARENTS, FEATURE_REJECT,
             FEATURE_SERVICES, FEATURE_SLIDING_LOGS, FEATURE_SOFT, FEATURE_WINDOWS,
         },
         names::POLICIES_MAX,
@@ -149,6 +149,7 @@ pub(crate) const OF_RULES: u32 = FEATURE_SERVICES
     | FEATURE_ELASTIC
     | FEATURE_ACTIONS
     | FEATURE_REJECT
+    | FEATURE_BYTES
     | FEATURE_COSTS;
 
 /// Returns the features that a policy needs.
@@ -159,6 +160,7 @@ pub fn features_of(policy: &Policy) -> u32 {
     bit(policy.has_parents(), FEATURE_PARENTS)
         | bit(algorithm.is_window(), FEATURE_WINDOWS)
         | bit(algorithm == Algorithm::SlidingLog, FEATURE_SLIDING_LOGS)
+        | bit(policy.limits_bytes(), FEATURE_BYTES)
         | bit(policy.soft != 0, FEATURE_SOFT)
         | bit(policy.elastic != 0, FEATURE_ELASTIC | FEATURE_ACTIONS)
         | bit(policy.over_limit != DROP, FEATURE_ACTIONS)
