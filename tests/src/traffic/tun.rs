@@ -47,14 +47,16 @@ impl Tun {
     /// If the name is taken.
     #[must_use]
     pub fn down(sandbox: &Sandbox, name: &str) -> Self {
-        let file = OpenOptions::new().read(true).write(true).open("/dev/net/tun").expect("cannot open /dev/net/tun");
-        let mut request = Request { name: [0; 16], flags: PLAIN, padding: [0; 22] };
-        request.name[..name.len()].copy_from_slice(name.as_bytes());
-        // SAFETY: the kernel reads and writes a `struct ifreq`, which outlives the call.
-        let call = || unsafe { libc::ioctl(file.as_raw_fd(), SET_INTERFACE, &raw const request) };
-        let made = sandbox.victim(|| call());
-        assert_eq!(made, 0, "cannot create {name}");
-        Self(file)
+        sandbox.victim(|| {
+            let file = OpenOptions::new().read(true).write(true).open("/dev/net/tun");
+            let file = file.expect("cannot open /dev/net/tun");
+            let mut request = Request { name: [0; 16], flags: PLAIN, padding: [0; 22] };
+            request.name[..name.len()].copy_from_slice(name.as_bytes());
+            // SAFETY: the kernel reads and writes a `struct ifreq`, which outlives the call.
+            let made = unsafe { libc::ioctl(file.as_raw_fd(), SET_INTERFACE, &raw mut request) };
+            assert_eq!(made, 0, "cannot create {name}: {}", io::Error::last_os_error());
+            Self(file)
+        })
     }
 
     /// Claims to be an interface of another link type. It must be switched off.

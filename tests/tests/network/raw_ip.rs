@@ -167,7 +167,7 @@ fn interfaces_of_other_link_types_are_refused_before_anything_changes() {
     assert_eq!(ratelimit.fails("attach ib0 --mode generic"), expected);
     assert_eq!(ratelimit.json("status")["interfaces"].as_array().map(Vec::len), Some(1));
     // A tunnel without Ethernet headers whose kind is not known.
-    sandbox.ip("link add vx0 type vxlan id 1 dstport 4790 gpe external");
+    sandbox.ip("link add vx0 type vxlan dstport 4790 gpe external");
     let line = ratelimit.fails("attach vx0 --mode generic");
     assert!(line.contains("vx0: ratelimit cannot read packets of this link type (65534, vxlan)"), "{line}");
     ratelimit.ok("detach --all");

@@ -85,7 +85,7 @@ fn an_interface_that_returns_with_another_link_type_gets_the_program_for_it() {
     }
     // An interface of a type that no program can read is not attached.
     sandbox.ip("link del wan0");
-    sandbox.ip("link add wan0 type vxlan id 1 dstport 4790 gpe external");
+    sandbox.ip("link add wan0 type vxlan dstport 4790 gpe external");
     let line = daemon.line();
     assert!(line.contains("wan0: back again, but not limited: wan0: ratelimit cannot read packets of"), "{line}");
     daemon.end();
