@@ -106,6 +106,9 @@ fn unusable(error: &Error) -> Finding {
             finding("Commands of this version cannot use it before an upgrade. Its limits stay in force.")
                 .fixed_by("ratelimit upgrade")
         }
+        Error::Foreign { .. } | Error::Writable(_) => {
+            finding("No command uses it before this is fixed. A program that is attached keeps running.")
+        }
         Error::Damaged { .. } | Error::Interrupted => {
             finding("Only `ratelimit detach --all` can use it. The attached program keeps running.")
                 .fixed_by("ratelimit detach --all")
@@ -125,19 +128,26 @@ pub(super) fn examine(pins: &Path, state: &State, ours: &Ours, all: &[Interface]
         findings.push(Finding::note(Check::OtherInstances, &what, why));
     }
     let gone = ours.attachments.iter().filter(|attachment| attachment.is_gone);
-    findings.extend(gone.map(|gone| lost(&gone.name, all.iter().any(|interface| interface.name == gone.name))));
+    findings.extend(gone.map(|gone| {
+        let is_back = all.iter().any(|interface| interface.name == gone.name);
+        lost(&gone.name, is_back, gone.recorded.is_kept() && client::is_listening(pins))
+    }));
     findings
 }
 
-/// Returns the finding about a link without its interface.
-fn lost(name: &str, is_back: bool) -> Finding {
+/// Returns the finding about a link without its interface. `has_daemon` tells whether a daemon waits for it.
+fn lost(name: &str, is_back: bool, has_daemon: bool) -> Finding {
     if is_back {
         let why = "The interface was created again, or its program was replaced. Nothing is limited there.";
         return Finding::error(Check::Instance, "no longer attached", why)
             .on(name)
             .fixed_by(format!("ratelimit attach {name}"));
     }
-    let why = "The interface was deleted. If it comes back, nothing is limited there before the next attach.";
+    let why = if has_daemon {
+        "The interface was deleted. If it comes back, the daemon attaches to it within a second."
+    } else {
+        "The interface was deleted. If it comes back, nothing is limited there before the next attach."
+    };
     Finding::warning(Check::Instance, "no longer attached", why).on(name).fixed_by(format!("ratelimit detach {name}"))
 }
 
@@ -151,7 +161,7 @@ fn bpffs(pins: &Path) -> Finding {
         let why = "Programs and rules need one, and mounting one there would hide the existing files.";
         return Finding::error(Check::Bpffs, &what, why).fixed_by(format!("ratelimit attach IFACE --pins {PINS}"));
     };
-    let mount = format!("mount -t bpf bpf {}", mount.display());
+    let mount = format!("mount -t bpf -o mode=0700 bpf {}", mount.display());
     if pins == Path::new(PINS) {
         return Finding::note(Check::Bpffs, &what, "`ratelimit attach` mounts it.").fixed_by(mount);
     }

@@ -23,6 +23,10 @@ use crate::dataplane::{
 /// The largest MTU that every driver supports with XDP.
 const USUAL_MTU: u32 = 1_500;
 
+/// What drivers do that support only frames of one buffer.
+const REFUSES: &str =
+    "Most drivers without this support refuse XDP above about 3,500 bytes. Then attaching in native mode fails.";
+
 /// Properties of an interface.
 struct Facts<'a> {
     name: &'a str,
@@ -138,38 +142,39 @@ fn native(facts: &Facts<'_>) -> Finding {
     }
 }
 
-/// Returns the finding about the MTU. Frames longer than a buffer need a driver that supports several buffers. A driver
-/// with an attached program supports its MTU.
+/// Returns the finding about the MTU. Frames longer than a buffer need a driver that supports several buffers.
+///
+/// A driver with an attached program supported the MTU of that moment. Most drivers, but not all, then refuse one that
+/// they do not support.
 fn mtu(facts: &Facts<'_>, mtu: u32, kernel_takes_frags: bool) -> Option<Finding> {
     let Facts { name, driver, can, mode } = facts;
-    if mtu <= USUAL_MTU || mode.is_some() || can.is_some_and(|can| !can.native) {
+    if mtu <= USUAL_MTU || *mode == Some(Attached::Generic) || can.is_some_and(|can| !can.native) {
         return None;
     }
-    let fix = format!("ip link set {name} mtu {USUAL_MTU}");
-    let refuses =
-        "Most drivers without this support refuse XDP above about 3,500 bytes. Then attaching in native mode fails.";
-    if !kernel_takes_frags {
-        let what =
-            format!("its MTU is {mtu}; before Linux 5.18, native XDP does not support frames of several buffers");
-        return Some(Finding::warning(Check::Mtu, &what, refuses).fixed_by(fix));
-    }
-    match can {
+    let what = match can {
+        _ if !kernel_takes_frags => {
+            format!("its MTU is {mtu}; before Linux 5.18, native XDP does not support frames of several buffers")
+        }
         Some(XdpFeatures { several_buffers: true, .. }) => {
-            Some(Finding::ok(Check::Mtu, &format!("{mtu}, and its driver supports frames of several buffers")))
+            return Some(Finding::ok(Check::Mtu, &format!("{mtu}, and its driver supports frames of several buffers")));
         }
         Some(_) => {
-            let what = format!(
-                "its MTU is {mtu}, and its driver ({driver}) does not support frames of several buffers with XDP"
-            );
-            Some(Finding::warning(Check::Mtu, &what, refuses).fixed_by(fix))
+            format!("its MTU is {mtu}, and its driver ({driver}) does not support frames of several buffers with XDP")
         }
-        None => {
-            let what = format!(
-                "its MTU is {mtu}; before Linux 6.3, the kernel does not tell whether the driver ({driver}) supports that with XDP"
-            );
-            Some(Finding::note(Check::Mtu, &what, refuses).fixed_by(fix))
+        None => format!(
+            "its MTU is {mtu}; before Linux 6.3, the kernel does not tell whether the driver ({driver}) supports that with XDP"
+        ),
+    };
+    let is_known = can.is_some() || !kernel_takes_frags;
+    let finding = match (mode, is_known) {
+        (Some(_), _) => {
+            let why = "If the MTU was raised after the attach, the driver may drop longer frames before the program sees them. It may also refuse the next program.";
+            Finding::note(Check::Mtu, &what, why)
         }
-    }
+        (None, true) => Finding::warning(Check::Mtu, &what, REFUSES),
+        (None, false) => Finding::note(Check::Mtu, &what, REFUSES),
+    };
+    Some(finding.fixed_by(format!("ip link set {name} mtu {USUAL_MTU}")))
 }
 
 /// Returns the finding about offloads that merge packets before the program. An attached program shows that the driver
@@ -252,8 +257,14 @@ mod tests {
         assert_eq!(severity(Some(ALL), None, 9_000, true), Some(Severity::Ok));
         assert_eq!(severity(Some(ALL), None, 9_000, false), Some(Severity::Warning));
         assert_eq!(severity(None, None, 9_000, true), Some(Severity::Note));
-        // The driver accepted it, or has no native XDP at all.
-        assert_eq!(severity(one, Some(Attached::Native), 9_000, true), None);
+        // The MTU may have been raised after the attach.
+        assert_eq!(severity(one, Some(Attached::Native), 1_500, true), None);
+        assert_eq!(severity(one, Some(Attached::Native), 9_000, true), Some(Severity::Note));
+        assert_eq!(severity(None, Some(Attached::Native), 9_000, true), Some(Severity::Note));
+        assert_eq!(severity(Some(ALL), Some(Attached::Native), 9_000, false), Some(Severity::Note));
+        assert_eq!(severity(Some(ALL), Some(Attached::Native), 9_000, true), Some(Severity::Ok));
+        // The network stack accepts all frames. A driver without native XDP does not matter.
+        assert_eq!(severity(one, Some(Attached::Generic), 9_000, true), None);
         assert_eq!(severity(Some(XdpFeatures { native: false, ..ALL }), None, 9_000, true), None);
     }
 

@@ -4,7 +4,10 @@ use std::{fs, process::Command};
 
 use ratelimit_tests::{Daemon, Flood, Folder, Frame, PEER_IPV4, Ratelimit, Sandbox};
 
-use super::run::{FILE, limits};
+use super::{
+    reload::ssh::{denying, log_in},
+    run::{FILE, limits},
+};
 
 /// The capabilities that the program needs.
 const CAPABILITIES: &str = "bpf,net_admin,perfmon";
@@ -127,6 +130,48 @@ fn only_root_and_the_group_of_the_daemon_may_reload() {
     ratelimit.ok("detach --all");
 }
 
+#[test]
+fn only_root_may_force_a_reload() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let folder = Folder::new();
+    let open = "interfaces = [\"eth0\"]\n";
+    folder.write(open);
+    let (_, group) = a_group();
+    let run = format!("run -c {}", folder.file().display());
+    let mut daemon = Daemon::by(&sandbox, with(&ratelimit, &format!("--regid {group} --clear-groups"), &run));
+    daemon.line();
+    log_in(&sandbox, "1", "10.9.0.5", "active");
+    folder.write(&denying("10.9.0.5"));
+    let guarded = "an SSH session comes from 10.9.0.5";
+    assert!(daemon.line().contains(guarded));
+
+    // Another user, who has the group of the socket as a supplementary one, asks for a plain and for a forced reload.
+    let member = format!("--reuid 65534 --regid 65534 --groups {group}");
+    let line = refused(&ratelimit, &mut with(&ratelimit, &member, "reload"));
+    assert!(line.contains(guarded), "{line}");
+    assert!(daemon.line().contains(guarded));
+    let line = refused(&ratelimit, &mut with(&ratelimit, &member, "reload --force"));
+    let expected = "ratelimit: nothing was changed: only root may reload with --force: run `sudo ratelimit reload --force`, or reload without --force\n";
+    assert_eq!(line, expected);
+    assert_eq!(daemon.line(), "ratelimit: user 65534 may not reload with --force: nothing was changed");
+    assert_eq!(ratelimit.json("deny list"), serde_json::json!([]));
+
+    // A plain reload of that user works, and so does a forced one of root.
+    folder.write(open);
+    daemon.line();
+    let output = ratelimit.output(&mut with(&ratelimit, &member, "reload"));
+    assert_eq!((output.status, output.stderr.as_str()), (0, ""));
+    daemon.line();
+    folder.write(&denying("10.9.0.5"));
+    assert!(daemon.line().contains(guarded));
+    ratelimit.ok("reload --force");
+    daemon.line();
+    assert_eq!(ratelimit.json("deny list")[0]["source"], "10.9.0.5");
+    daemon.end();
+    ratelimit.ok("detach --all");
+}
+
 /// Returns the command in a separate mount namespace, like a container: it can write only to what this script mounts.
 fn contained(ratelimit: &Ratelimit<'_>, mounts: &str, words: &str) -> Command {
     let inner = with(ratelimit, &bounded(CAPABILITIES), words);
@@ -159,10 +204,9 @@ fn a_container_needs_the_pins_and_run_folder_of_the_host_and_three_capabilities(
     // A second daemon is refused although it shares only the pins.
     let second = format!("run -c {}", folder.file().display());
     let line = refused(&ratelimit, &mut contained(&ratelimit, "mount -t tmpfs tmpfs /run", &second));
-    assert_eq!(
-        line,
-        "ratelimit: another daemon keeps a file in force in /sys/fs/bpf/ratelimit, perhaps one in a container: end that one first, limits stay in force meanwhile\n"
-    );
+    let first = "ratelimit: another daemon keeps a file in force in /sys/fs/bpf/ratelimit: end process ";
+    let last = ") first, limits stay in force meanwhile\n";
+    assert!(line.starts_with(first) && line.ends_with(last) && line.contains(" run -c "), "{line}");
     // Without its mounts, the error names them.
     let line = refused(&ratelimit, &mut contained(&ratelimit, "mount -t tmpfs -o ro tmpfs /run", &second));
     assert_eq!(
@@ -173,7 +217,7 @@ fn a_container_needs_the_pins_and_run_folder_of_the_host_and_three_capabilities(
         &ratelimit,
         &mut contained(&ratelimit, "mount -t tmpfs tmpfs /run && mount -t tmpfs tmpfs /sys/fs/bpf", &second),
     );
-    let usual = "mount -t bpf bpf /sys/fs/bpf";
+    let usual = "mount -t bpf -o mode=0700 bpf /sys/fs/bpf";
     assert!(line.contains("is not on a BPF file system") && line.contains(usual), "{line}");
 
     // The daemon ends, and the limits stay.

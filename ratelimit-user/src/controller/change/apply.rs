@@ -15,8 +15,9 @@ use crate::{
     config::{self, Config},
     dataplane::{
         Error, Instance,
-        attach::attachment::Attachment,
+        attach::attachment::Mode,
         instance::daemon_lock::DaemonLock,
+        pins::link_name::LinkName,
         program::requested::differences,
         rules::{capacities, list, target::Target},
         sys::interface,
@@ -78,10 +79,11 @@ pub fn apply(
     outcome.map_err(|error| undo::with_left(error, &done.undo(instance, is_new)))
 }
 
-/// Attaches again to an interface of the file that was deleted and has come back. Returns whether it did so.
+/// Attaches again to an interface of the file that was deleted or renamed, if there is one of its name again. Returns
+/// whether it did so. The new link has the mode and the owner of the lost one.
 ///
-/// This requires a link among the pins with the mark of the file, and without an interface. So an interface that a
-/// command has detached stays detached. The daemon keeps no state for this, and the file is not read.
+/// This requires the pin of a link that was attached to an interface of this name. So an interface that a command has
+/// detached stays detached. The daemon keeps no state for this, and the file is not read.
 ///
 /// # Errors
 ///
@@ -89,29 +91,44 @@ pub fn apply(
 pub(crate) fn attach_again(
     pins: &Path,
     wanted: &config::Interface,
+    listed: &[config::Interface],
     daemon_lock: &mut Option<DaemonLock>,
 ) -> anyhow::Result<bool> {
     let mut instance = match Instance::open(pins) {
         Err(Error::NotAttached) => return Ok(false),
         instance => instance?,
     };
-    let is_lost =
-        |attachment: &Attachment| attachment.is_gone && attachment.origin == CONFIG && attachment.name == wanted.name;
-    if !instance.attachments.list()?.iter().any(is_lost) {
+    let attachments = instance.attachments.list()?;
+    let is_attached = attachments.iter().any(|attachment| attachment.is_on(&wanted.name));
+    let lost = attachments.into_iter().find(|attachment| attachment.has_lost(&wanted.name));
+    if !is_attached && lost.is_none() {
         return Ok(false);
     }
     instance.lock_for_daemon(daemon_lock)?;
+    let is_there = interface::list()?.iter().any(|interface| interface.name == wanted.name);
+    let Some(LinkName { origin, is_generic, .. }) = lost.filter(|_| is_there && !is_attached).map(|lost| lost.recorded)
+    else {
+        record(&instance, listed);
+        return Ok(false);
+    };
     // The interface has a new index.
     forget_capacities(&mut instance)?;
     let mut done = Done::default();
-    let outcome = set_capacities(&mut instance, std::slice::from_ref(wanted), &mut done).and_then(|()| {
-        interfaces::attach(&mut instance, &vec![(wanted.name.clone(), wanted.mode)], false, CONFIG, &mut done)
-    });
+    let requested = vec![(wanted.name.clone(), wanted.mode.or(is_generic.then_some(Mode::Generic)))];
+    let outcome = set_capacities(&mut instance, std::slice::from_ref(wanted), &mut done)
+        .and_then(|()| interfaces::attach(&mut instance, &requested, false, origin, &mut done));
     match outcome {
         Ok(_) => instance.forget_interfaces(),
         Err(error) => return Err(undo::with_left(error, &done.undo(instance, false))),
     }
+    record(&instance, listed);
     Ok(true)
+}
+
+/// Records in the names of pins what the file lists. The next reload repeats this, so a failure does not matter.
+fn record(instance: &Instance, listed: &[config::Interface]) {
+    let listed: Vec<String> = listed.iter().map(|interface| interface.name.clone()).collect();
+    let _ = instance.attachments.record(&listed);
 }
 
 /// The circumstances.
@@ -169,6 +186,7 @@ fn apply_to(
     // The next attach repeats this, so a failure does not matter.
     let _ = forget_capacities(instance);
     instance.forget_interfaces();
+    record(instance, &config.interfaces);
     Ok(applied)
 }
 

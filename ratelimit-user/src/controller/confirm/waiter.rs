@@ -29,14 +29,14 @@ use crate::{
     },
     dataplane::{
         Error, Instance,
-        instance::{open::is_locked, read_only::View},
+        instance::{lock::is_locked, read_only::View},
     },
 };
 
 /// How long a command may take to send its request.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How often the instance is opened to undo the changes.
+/// How often an instance that cannot be opened is tried. A locked one does not count.
 const TRIES: u32 = 5;
 
 /// The time between two tries.
@@ -166,10 +166,11 @@ impl Changed {
     /// Undoes the changes. Interfaces come first, without the lock, because its holder may wait for a terminal that
     /// they block.
     fn undo(&self, mut done: Done) {
-        let (mut failures, mut reason) = (Vec::new(), None);
-        for _ in 0..TRIES {
+        let (mut failures, mut reason, mut tries, mut is_told) = (Vec::new(), None, 0, false);
+        while tries < TRIES {
             failures = done.undo_interfaces();
-            if is_locked(&self.pins) {
+            if !is_told && is_locked(&self.pins) {
+                is_told = true;
                 let pins = self.pins.display();
                 let text = format!(
                     "an attach was not confirmed: its interfaces are undone now, and the rest when another command at {pins} ends"
@@ -181,8 +182,11 @@ impl Changed {
                     return log_failures(&done.undo(instance, self.is_new));
                 }
                 Ok(_) | Err(Error::NotAttached) => return log_failures(&failures),
+                // Only this process can undo the rest, so it waits as long as the other command needs.
+                Err(Error::Locked { .. }) => continue,
                 Err(error) => reason = Some(error),
             }
+            tries += 1;
             thread::sleep(PAUSE);
         }
         failures.extend(reason.map(|error| anyhow::Error::from(error).context("everything except the interfaces")));

@@ -1,10 +1,10 @@
-//! Waits until an interface of the file comes back: a driver was loaded again, a tunnel reconnected, a VLAN was created
-//! again.
+//! Waits until an interface of the file comes or goes: a driver was loaded again, a tunnel reconnected, a VLAN was
+//! created again, an interface got another name.
 //!
 //! The kernel reports changes by rtnetlink. The interfaces are listed after 200 ms of silence. Each pair of name and
-//! index is tried once.
+//! index is reported once.
 
-use std::{collections::HashSet, time::Duration};
+use std::{collections::HashSet, mem, time::Duration};
 
 use anyhow::Result;
 use tokio::{
@@ -28,6 +28,8 @@ pub(crate) struct Links {
     changes: AsyncFd<Changes>,
     /// Names and indices of the interfaces at the last look.
     known: HashSet<(String, u32)>,
+    /// Names of interfaces that were deleted since.
+    deleted: HashSet<String>,
     /// The time of the next look.
     due: Option<Instant>,
 }
@@ -37,19 +39,20 @@ impl Links {
     pub(crate) fn new() -> Result<Self> {
         // SAFETY: `AsyncFd` owns the descriptor, which is never closed or replaced before it.
         let changes = unsafe { AsyncFd::register(Changes::new()?) }?;
-        Ok(Self { changes, known: present()?, due: None })
+        Ok(Self { changes, known: present()?, deleted: HashSet::new(), due: None })
     }
 
-    /// Waits until some of these interfaces appear, and returns them. Each is returned once.
-    pub(crate) async fn come_back(&mut self, requested: &[Interface]) -> Result<Vec<Interface>> {
+    /// Waits until some of these interfaces come or go, and returns them. Each change is returned once.
+    pub(crate) async fn changed(&mut self, requested: &[Interface]) -> Result<Vec<Interface>> {
         loop {
             if let Some(due) = self.due {
                 sleep_until(due).await;
                 match self.look(requested) {
-                    Ok(come) if come.is_empty() => self.due = None,
-                    Ok(come) => {
+                    Ok(changed) => {
                         self.due = None;
-                        return Ok(come);
+                        if !changed.is_empty() {
+                            return Ok(changed);
+                        }
                     }
                     // The kernel can fail to answer for a moment.
                     Err(_) => self.due = Some(Instant::now() + AGAIN),
@@ -59,17 +62,18 @@ impl Links {
             let mut ready = self.changes.readable().await?;
             let gone = self.changes.get_ref().read();
             ready.clear_ready();
-            self.known.retain(|(_, index)| !gone.contains(index));
+            let gone = self.known.extract_if(|(_, index)| gone.contains(index));
+            self.deleted.extend(gone.map(|(name, _)| name));
             self.due = Some(Instant::now() + SETTLE);
         }
     }
 
     fn look(&mut self, requested: &[Interface]) -> Result<Vec<Interface>> {
         let now = present()?;
-        let come: HashSet<&str> = now.difference(&self.known).map(|(name, _)| name.as_str()).collect();
-        let come = requested.iter().filter(|interface| come.contains(interface.name.as_str())).cloned().collect();
+        let mut changed = mem::take(&mut self.deleted);
+        changed.extend(now.symmetric_difference(&self.known).map(|(name, _)| name.clone()));
         self.known = now;
-        Ok(come)
+        Ok(requested.iter().filter(|interface| changed.contains(&interface.name)).cloned().collect())
     }
 }
 

@@ -32,6 +32,12 @@ use crate::controller::{
 /// How long a command may take to send its request.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// The user id of root.
+const ROOT: u32 = 0;
+
+/// The answer to a user other than root who asks to block SSH sessions.
+const ONLY_ROOT_FORCES: &str = "nothing was changed: only root may reload with --force: run `sudo ratelimit reload --force`, or reload without --force";
+
 /// Applies the file, and applies it again whenever it changes, until a signal ends the daemon.
 ///
 /// # Errors
@@ -62,10 +68,11 @@ pub fn run(pins: &Path, file: &Path, force: bool) -> Result<()> {
                     outcome.context("cannot watch the file any more")?;
                     (daemon, _) = reload(daemon, None, &mut watchdog).await?;
                 }
-                returned = links.come_back(&daemon.interfaces) => {
-                    let returned = returned.context("cannot watch interfaces any more")?;
-                    (daemon, ()) = on_thread(daemon, move |daemon| daemon.attach_again(&returned), &mut watchdog).await?;
+                changed = links.changed(&daemon.interfaces) => {
+                    let changed = changed.context("cannot watch interfaces any more")?;
+                    (daemon, ()) = on_thread(daemon, move |daemon| daemon.attach_again(&changed), &mut watchdog).await?;
                 }
+                () = daemon.late() => (daemon, ()) = on_thread(daemon, Daemon::try_again, &mut watchdog).await?,
                 accepted = server.listener.accept() => {
                     let (stream, _) = accepted.context("cannot listen any more")?;
                     daemon = serve(stream, daemon, &mut watchdog).await?;
@@ -98,7 +105,7 @@ fn as_signal(signal: &mut io::Result<Signal>) -> Result<&mut Signal> {
     signal.as_mut().map_err(|error| anyhow!("cannot wait for signals: {error}"))
 }
 
-/// Reloads the file.
+/// Reloads the file. Without a caller, nobody has asked for it.
 async fn reload(daemon: Daemon, caller: Option<Caller>, watchdog: &mut Watchdog) -> Result<(Daemon, Reply)> {
     on_thread(daemon, move |daemon| daemon.reload(caller), watchdog).await
 }
@@ -123,6 +130,9 @@ async fn on_thread<T: Send + 'static>(
 
 /// Answers one request. A command that sends nothing, or ends before the answer, is ignored.
 async fn serve(stream: UnixStream, mut daemon: Daemon, watchdog: &mut Watchdog) -> Result<Daemon> {
+    // The group of the socket may ask for a reload. Only root may block sessions by it. The kernel recorded the user
+    // when the command connected.
+    let user = stream.peer_cred().ok().map(|peer| peer.uid());
     let (read, mut write) = stream.into_split();
     let mut line = String::new();
     let Ok(Ok(_)) = timeout(PATIENCE, BufReader::new(read.take(REQUEST_MOST)).read_line(&mut line)).await else {
@@ -130,7 +140,15 @@ async fn serve(stream: UnixStream, mut daemon: Daemon, watchdog: &mut Watchdog) 
     };
     let reply;
     match serde_json::from_str(&line) {
-        Ok(Request::Reload) => (daemon, reply) = reload(daemon, None, watchdog).await?,
+        Ok(Request::Reload) => {
+            let caller = Caller { session: None, force: false };
+            (daemon, reply) = reload(daemon, Some(caller), watchdog).await?;
+        }
+        Ok(Request::ReloadBy(Caller { force: true, .. })) if user != Some(ROOT) => {
+            let user = user.map_or_else(|| "an unknown user".to_owned(), |user| format!("user {user}"));
+            say(Level::Warning, &format!("{user} may not reload with --force: nothing was changed"));
+            reply = Reply::Failed(ONLY_ROOT_FORCES.to_owned());
+        }
         Ok(Request::ReloadBy(caller)) => (daemon, reply) = reload(daemon, Some(caller), watchdog).await?,
         _ => {
             let text =

@@ -1,8 +1,14 @@
 //! The state of the daemon, and what it does when something happens. Nothing here waits for events.
 
-use std::path::{Path, PathBuf};
+use std::{
+    future::pending,
+    mem,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::Result;
+use tokio::time::{Instant, sleep_until};
 
 use super::messages::{failure, level, text};
 use crate::{
@@ -33,7 +39,23 @@ pub(super) struct Daemon {
     metrics: metrics::Service,
     /// The daemon lock. With it, no other daemon applies a file to this instance.
     daemon_lock: Option<DaemonLock>,
+    /// What waits because another command had the lock of the instance.
+    late: Late,
 }
+
+/// Work that was given up because another command had the lock of the instance.
+#[derive(Default)]
+struct Late {
+    /// Whether a changed file is to be read.
+    file: bool,
+    /// Interfaces that have come or gone.
+    interfaces: Vec<config::Interface>,
+    /// The time of the next try.
+    due: Option<Instant>,
+}
+
+/// How long to wait before the next try. Each of them waits for the lock too.
+const AGAIN: Duration = Duration::from_secs(5);
 
 impl Daemon {
     /// Returns a daemon that has not applied its file yet.
@@ -46,6 +68,7 @@ impl Daemon {
             interfaces: Vec::new(),
             metrics,
             daemon_lock: None,
+            late: Late::default(),
         }
     }
 
@@ -90,9 +113,11 @@ impl Daemon {
         ProtectedSessions::new(sessions.filter(|_| !force), command)
     }
 
-    /// Reads and applies the file again. If that fails, the previous rules stay in force.
+    /// Reads and applies the file again. If that fails, the previous rules stay in force. If another command had the
+    /// lock, and nobody has asked for this reload, it is due again later.
     pub(super) fn reload(&mut self, caller: Option<Caller>) -> Reply {
         service_manager::reloading();
+        self.late.file = false;
         let outcome = self.apply(false, caller);
         self.metrics.record_reload(outcome.is_ok());
         match outcome {
@@ -104,6 +129,10 @@ impl Daemon {
             }
             Err(error) => {
                 let (text, status) = failure(&error);
+                if caller.is_none() && is_locked(&error) {
+                    self.late.file = true;
+                    self.late.due = Some(Instant::now() + AGAIN);
+                }
                 say(Level::Error, &text);
                 service_manager::ready(&format!("reload failed, {status}"));
                 Reply::Failed(text)
@@ -111,14 +140,35 @@ impl Daemon {
         }
     }
 
-    /// Attaches to interfaces that have come back. A failure is reported once.
-    pub(super) fn attach_again(&mut self, returned: &[config::Interface]) {
-        for interface in returned {
+    /// Waits until work is due that was given up. Without any, waits forever.
+    pub(super) async fn late(&self) {
+        match self.late.due {
+            Some(due) => sleep_until(due).await,
+            None => pending().await,
+        }
+    }
+
+    /// Tries again what was given up.
+    pub(super) fn try_again(&mut self) {
+        let late = mem::take(&mut self.late);
+        if late.file {
+            self.reload(None);
+        }
+        self.attach_again(&late.interfaces);
+    }
+
+    /// Attaches to those of these interfaces of the file that have come back. A failure is reported once.
+    pub(super) fn attach_again(&mut self, changed: &[config::Interface]) {
+        for interface in changed {
             let name = &interface.name;
-            match apply::attach_again(&self.pins, interface, &mut self.daemon_lock) {
+            match apply::attach_again(&self.pins, interface, &self.interfaces, &mut self.daemon_lock) {
                 Ok(true) => say(Level::Info, &format!("{name}: back again, attached")),
                 Ok(false) => {}
                 Err(error) => {
+                    if is_locked(&error) {
+                        self.late.interfaces.push(interface.clone());
+                        self.late.due = Some(Instant::now() + AGAIN);
+                    }
                     let text = format!("{name}: back again, but not limited: {error:#}");
                     say(Level::Error, &text);
                     self.metrics.record_reload(false);
@@ -138,6 +188,11 @@ impl Daemon {
         };
         format!("{} in force, rules: {}{others}", self.file.display(), set + unchanged)
     }
+}
+
+/// Returns whether another command had the lock of the instance for too long.
+fn is_locked(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(Error::Locked { .. }))
 }
 
 /// Returns the memory that a file needed to the system.

@@ -12,6 +12,7 @@ use super::{
     folder::{DAEMON, METRICS, folder},
     request::{Reply, Request},
 };
+use crate::dataplane::{self, sys::lock_holder::Holder};
 
 /// How long a command waits for information that it only shows.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -23,13 +24,21 @@ pub enum SocketError {
     #[error("no daemon runs for {}: start one with `ratelimit run -c FILE`", .0.display())]
     NoDaemon(PathBuf),
     /// A daemon already listens.
-    #[error("a daemon already runs for {}: `ratelimit reload` makes it read its file again", .0.display())]
-    SecondDaemon(PathBuf),
+    #[error("a daemon already runs for {}, as {holder}: `ratelimit reload` makes it read its file again", .pins.display())]
+    SecondDaemon {
+        /// The folder of the pins.
+        pins: PathBuf,
+        /// That daemon.
+        holder: Holder,
+    },
     /// Another attach already waits.
     #[error(
-        "another attach waits for its confirmation: run `ratelimit confirm` first, or wait until that attach is undone"
+        "another attach waits for its confirmation, in {0}: run `ratelimit confirm` first, or wait until that attach is undone"
     )]
-    SecondConfirm,
+    SecondConfirm(Holder),
+    /// Another user could take the place of the process that answers.
+    #[error(transparent)]
+    Unsafe(#[from] dataplane::Error),
     /// The caller is neither root nor in the group of the socket.
     #[error("this daemon answers only to {0}: try with sudo")]
     Refused(String),

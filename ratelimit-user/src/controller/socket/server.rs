@@ -3,7 +3,7 @@
 use std::{
     fs, io,
     os::unix::{
-        fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _},
+        fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
         net::UnixListener as Bound,
     },
     path::{Path, PathBuf},
@@ -19,12 +19,16 @@ use super::{
     client::SocketError,
     folder::{CONFIRM, DAEMON, METRICS, folder},
 };
+use crate::dataplane::{pins::ownership, sys::lock_holder::Holder};
 
 /// The largest request in bytes.
 pub(crate) const REQUEST_MOST: u64 = 1_024;
 
 /// The mode of a folder that its group can open.
 const FOLDER_MODE: u32 = 0o750;
+
+/// The mode of the file of a lock.
+const LOCK_MODE: u32 = 0o600;
 
 /// The socket of a process that answers, which no other process can take.
 #[derive(Debug)]
@@ -54,12 +58,14 @@ impl Server {
             move |cause| SocketError::System { path, cause }
         };
         let (lock_path, socket) = (folder.join(name).with_extension("lock"), folder.join(name));
-        let taken =
-            || if name == CONFIRM { SocketError::SecondConfirm } else { SocketError::SecondDaemon(pins.to_owned()) };
+        let taken = |holder| match name {
+            CONFIRM => SocketError::SecondConfirm(holder),
+            _ => SocketError::SecondDaemon { pins: pins.to_owned(), holder },
+        };
         let mut has_made_folder = false;
         let lock = loop {
-            // An existing folder keeps its mode, so that an administrator can decide who may ask. A new one belongs to
-            // the user and group of this process.
+            // An existing folder keeps its mode, so that an administrator can decide who may ask. Others must not be able
+            // to write to it. A new one belongs to the user and group of this process.
             match fs::DirBuilder::new().mode(FOLDER_MODE).create(&folder) {
                 Ok(()) => {
                     has_made_folder = true;
@@ -68,13 +74,14 @@ impl Server {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(cause) => return Err(SocketError::NoFolder { path: folder, cause }),
             }
-            let lock = match fs::File::create(&lock_path) {
+            ownership::check(&folder)?;
+            let lock = match open_lock(&lock_path) {
                 // The previous process has just removed the folder.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 lock => lock.map_err(at(&lock_path))?,
             };
             match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-                Err(Errno::WOULDBLOCK) => return Err(taken()),
+                Err(Errno::WOULDBLOCK) => return Err(taken(Holder::of(&lock))),
                 locked => locked.map_err(|error| at(&lock_path)(error.into()))?,
             }
             // The previous process may have removed the file before it was locked here.
@@ -96,6 +103,16 @@ impl Server {
         let path = self.lock.socket.with_file_name(METRICS);
         bind(&path).map_err(|cause| SocketError::System { path, cause })
     }
+}
+
+/// Opens the file of a lock. Only its owner may, because every user who can open a file can lock it.
+fn open_lock(path: &Path) -> io::Result<fs::File> {
+    let mut options = fs::File::options();
+    options.write(true).create(true).truncate(false).mode(LOCK_MODE).custom_flags(libc::O_NOFOLLOW);
+    let lock = options.open(path)?;
+    // Earlier versions let the group open it.
+    lock.set_permissions(fs::Permissions::from_mode(LOCK_MODE))?;
+    Ok(lock)
 }
 
 /// Binds a socket for every user that can open the folder.

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeSet,
-    fs, io,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -13,7 +13,7 @@ use crate::dataplane::{
     Error,
     attach::{foreign_program, link, undo::AttachUndo},
     error::{Tried as _, at},
-    pins::{layout, link_name},
+    pins::{layout, link_name::LinkName},
     program::programs::Programs,
     sys::{
         bpf::Link,
@@ -59,6 +59,8 @@ pub struct Attachment {
     pub index: Option<u32>,
     /// Origin of the attachment: one of [`ratelimit_common::rules::rule`].
     pub origin: u8,
+    /// What the name of its pin tells.
+    pub(crate) recorded: LinkName,
     pin: PathBuf,
 }
 
@@ -70,6 +72,16 @@ impl Attachment {
     /// [`Error::Bpf`] or [`Error::Path`] if the kernel refuses.
     pub fn detach(&self) -> Result<(), Error> {
         link::remove(&self.pin)
+    }
+
+    /// Returns whether the interface that now has this name in this network namespace carries the program.
+    pub(crate) fn is_on(&self, name: &str) -> bool {
+        self.mode.is_some() && self.name == name
+    }
+
+    /// Returns whether the interface that had this name was deleted, or has got another name.
+    pub(crate) fn has_lost(&self, name: &str) -> bool {
+        self.recorded.interface == name && (self.is_gone || self.mode.is_some() && self.name != name)
     }
 }
 
@@ -100,9 +112,10 @@ impl Attachments {
                 let program = interface.program.filter(|program| program.id == program_id)?;
                 (Some(interface.index) == index).then(|| (interface.name.clone(), program.mode))
             });
-            let (attached_name, origin) = link_name::read(&pin);
-            let (name, mode) = seen.map_or((attached_name, None), |(name, mode)| (name, Some(mode)));
-            attachments.push(Attachment { name, mode, is_gone: index.is_none(), program_id, index, origin, pin });
+            let recorded = LinkName::read(&pin);
+            let (name, mode) = seen.map_or((recorded.interface.clone(), None), |(name, mode)| (name, Some(mode)));
+            let (is_gone, origin) = (index.is_none(), recorded.origin);
+            attachments.push(Attachment { name, mode, is_gone, program_id, index, origin, recorded, pin });
         }
         Ok(attachments)
     }
@@ -124,18 +137,9 @@ impl Attachments {
         links.filter_map(Result::transpose).collect()
     }
 
+    /// Returns the pins of all links, in order.
     pub(crate) fn pins(&self) -> Result<Vec<PathBuf>, Error> {
-        let entries = match fs::read_dir(&self.folder) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(at(&self.folder)(error)),
-        };
-        let mut pins = Vec::new();
-        for entry in entries {
-            pins.push(entry.map_err(at(&self.folder))?.path());
-        }
-        pins.sort();
-        Ok(pins)
+        link::pins(&self.folder)
     }
 
     /// Attaches `program` to an interface and pins the link.
@@ -151,7 +155,10 @@ impl Attachments {
             None => None,
         };
         match (self.attach_free(program, &interface, how), removed) {
-            (Ok(pin), removed) => Ok(AttachUndo { interface, pin, removed, is_detached: false }),
+            (Ok(link), removed) => {
+                let folder = self.folder.clone();
+                Ok(AttachUndo { interface, folder, link, removed, is_detached: false })
+            }
             (Err(error), None) => Err(error),
             (Err(error), Some(removed)) => {
                 removed.restore(&interface)?;
@@ -160,8 +167,9 @@ impl Attachments {
         }
     }
 
-    fn attach_free(&self, program: &mut Xdp, interface: &Interface, how: How) -> Result<PathBuf, Error> {
-        fs::create_dir_all(&self.folder).map_err(at(&self.folder))?;
+    /// Attaches to an interface without a program, and returns the id of the link.
+    fn attach_free(&self, program: &mut Xdp, interface: &Interface, how: How) -> Result<u32, Error> {
+        layout::create_folder(&self.folder)?;
         self.forget_deleted(&interface.name)?;
         let native = match how.mode {
             Mode::Generic => None,
@@ -172,25 +180,52 @@ impl Attachments {
                 Err(error) => return Err(error),
             },
         };
+        let is_generic = native.is_none();
         let link = match native {
             Some(link) => link,
             None => link::attach(program, interface, XdpMode::Skb)?,
         };
         let id = link.info().tried("cannot read a link")?.id();
-        let pin = self.folder.join(link_name::of(&interface.name, how.origin, id));
+        let (interface, origin) = (interface.name.clone(), how.origin);
+        let name = LinkName { interface, origin, is_listed: false, is_generic, link: id };
         // If pinning fails, dropping the link detaches the program.
-        link.pin(&pin).tried("cannot pin the link")?;
-        Ok(pin)
+        link.pin(self.folder.join(name.file())).tried("cannot pin the link")?;
+        Ok(id)
+    }
+
+    /// Records in the names of pins what a configuration file lists, and the present names of interfaces.
+    ///
+    /// A pin keeps the name of a listed interface until an interface of that name is attached. So one that comes back
+    /// under that name is known to be missing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Path`] if a pin cannot be renamed.
+    pub(crate) fn record(&self, listed: &[String]) -> Result<(), Error> {
+        let attachments = self.list()?;
+        let is_attached = |name: &str| attachments.iter().any(|one| one.is_on(name));
+        for attachment in &attachments {
+            let mut name = attachment.recorded.clone();
+            if !listed.contains(&name.interface) || is_attached(&name.interface) {
+                name.interface.clone_from(&attachment.name);
+            }
+            name.is_listed = name.origin != CONFIG && listed.contains(&name.interface);
+            let pin = self.folder.join(name.file());
+            if pin != attachment.pin {
+                fs::rename(&attachment.pin, &pin).map_err(at(&pin))?;
+            }
+        }
+        Ok(())
     }
 
     /// Removes the pins of links whose interfaces were deleted.
     ///
-    /// Pins of a configuration file stay, so that `status` shows the missing interface, until an interface of this name
-    /// is attached.
+    /// Pins of interfaces that a configuration file lists stay until an interface of this name is attached. So `status`
+    /// shows the missing interface, and the daemon knows it.
     fn forget_deleted(&self, attached: &str) -> Result<(), Error> {
         for pin in self.pins()? {
-            let (name, origin) = link_name::read(&pin);
-            if (origin != CONFIG || name == attached) && Link::from_pin(&pin)?.interface.is_none() {
+            let name = LinkName::read(&pin);
+            if (!name.is_kept() || name.interface == attached) && Link::from_pin(&pin)?.interface.is_none() {
                 fs::remove_file(&pin).map_err(at(&pin))?;
             }
         }

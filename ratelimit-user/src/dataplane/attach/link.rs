@@ -1,6 +1,10 @@
-//! One link between the program and an interface: made, replaced and removed. Lists of links belong in `attachment`.
+//! One link between the program and an interface: made, found by its pin, replaced and removed. What the links together
+//! are attached to belongs in `attachment`.
 
-use std::{io, path::Path};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use aya::programs::{
     ProgramError, Xdp, XdpMode,
@@ -10,8 +14,8 @@ use aya::programs::{
 
 use crate::dataplane::{
     Error,
-    error::Tried as _,
-    pins::layout,
+    error::{Tried as _, at},
+    pins::{layout, link_name::LinkName, ownership},
     sys::{
         bpf::Link,
         host::{self, FRAGS_SINCE},
@@ -21,6 +25,28 @@ use crate::dataplane::{
 
 /// The usual MTU. Every driver receives such frames in one buffer.
 const MTU_WITHOUT_FRAGS: u32 = 1_500;
+
+/// Returns the pins in a folder of links, in order.
+pub(crate) fn pins(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    ownership::check_folder(folder)?;
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(at(folder))?,
+    };
+    let mut pins = Vec::new();
+    for entry in entries {
+        let pin = entry.map_err(at(folder))?.path();
+        ownership::check_file(&pin)?;
+        pins.push(pin);
+    }
+    pins.sort();
+    Ok(pins)
+}
+
+/// Returns the pin of the link with this id, under its present name.
+pub(crate) fn pin_of(folder: &Path, link: u32) -> Result<Option<PathBuf>, Error> {
+    Ok(pins(folder)?.into_iter().find(|pin| LinkName::read(pin).link == link))
+}
 
 /// Detaches a pinned link and removes its pin.
 ///

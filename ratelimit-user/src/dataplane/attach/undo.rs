@@ -11,7 +11,10 @@ use crate::dataplane::{
 /// An attachment that can still be undone.
 pub struct AttachUndo {
     pub(crate) interface: Interface,
-    pub(crate) pin: PathBuf,
+    /// Folder of the pinned links.
+    pub(crate) folder: PathBuf,
+    /// Id of the link. A daemon may rename its pin.
+    pub(crate) link: u32,
     /// The program that was removed for ours, until it is restored.
     pub(crate) removed: Option<Removed>,
     /// Whether [`Self::take_back`] has detached it.
@@ -33,11 +36,13 @@ impl AttachUndo {
     ///
     /// [`Error::Bpf`], [`Error::Path`] or [`Error::Netlink`] if the kernel refuses.
     pub fn take_back(&mut self) -> Result<(), Error> {
-        if !self.is_detached && !self.pin.exists() {
+        while let Some(pin) = link::pin_of(&self.folder, self.link)? {
+            link::remove(&pin)?;
+            self.is_detached = true;
+        }
+        if !self.is_detached {
             return Ok(());
         }
-        link::remove(&self.pin)?;
-        self.is_detached = true;
         if let Some(removed) = &self.removed {
             removed.restore(&self.interface)?;
         }

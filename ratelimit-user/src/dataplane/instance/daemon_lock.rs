@@ -2,7 +2,7 @@
 //! containers share nothing else.
 
 use std::{
-    fs, io,
+    fs,
     os::{fd::OwnedFd, unix::fs::MetadataExt as _},
     path::{Path, PathBuf},
 };
@@ -15,7 +15,11 @@ use rustix::{
 use crate::dataplane::{
     Error,
     error::at,
-    pins::layout::{self, DAEMON},
+    pins::{
+        layout::{self, DAEMON},
+        ownership,
+    },
+    sys::lock_holder::Holder,
 };
 
 /// The lock of an instance's daemon. Released when it is dropped, or its process ends.
@@ -44,7 +48,8 @@ impl DaemonLock {
     ///
     /// # Errors
     ///
-    /// [`Error::SecondDaemon`] if another process has it.
+    /// [`Error::SecondDaemon`] if another process has it. [`Error::Foreign`] or [`Error::Writable`] if another user could
+    /// change the pins.
     pub fn take_early(pins: &Path, lock: &mut Option<Self>) -> Result<(), Error> {
         if lock.is_none() && layout::is_complete(pins) {
             *lock = Some(Self::take(pins)?);
@@ -53,19 +58,21 @@ impl DaemonLock {
     }
 
     fn take(pins: &Path) -> Result<Self, Error> {
+        ownership::check(pins)?;
         let path = pins.join(DAEMON);
         loop {
-            match fs::create_dir(&path) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(at(path)(error)),
-                _ => {}
-            }
+            layout::create_folder(&path)?;
+            ownership::check_file(&path)?;
             let folder = match rustix::fs::open(&path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
                 // The daemon that had it has just ended.
                 Err(Errno::NOENT) => continue,
                 opened => opened.map_err(|error| at(&path)(error.into()))?,
             };
             match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
-                Err(Errno::WOULDBLOCK) => return Err(Error::SecondDaemon(pins.to_owned())),
+                Err(Errno::WOULDBLOCK) => {
+                    let (path, holder) = (pins.to_owned(), Holder::of(&folder).to_string());
+                    return Err(Error::SecondDaemon { path, holder });
+                }
                 locked => locked.map_err(|error| at(&path)(error.into()))?,
             }
             if is_at(&folder, &path) {

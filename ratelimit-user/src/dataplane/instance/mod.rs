@@ -4,6 +4,7 @@
 pub mod daemon_lock;
 mod edit;
 mod interfaces;
+pub mod lock;
 pub mod open;
 pub mod read_only;
 mod service_costs;
@@ -11,7 +12,6 @@ pub mod swap;
 
 use std::{
     ops::{Deref, DerefMut},
-    os::fd::OwnedFd,
     path::Path,
     time::Duration,
 };
@@ -20,6 +20,7 @@ use ratelimit_common::identity::service::Service;
 
 use self::{
     daemon_lock::DaemonLock,
+    lock::Lock,
     swap::{
         pinned::Pinned,
         replace::{self, Running},
@@ -41,7 +42,7 @@ use crate::dataplane::{
 /// The lock of an instance, with access to its maps and links. Dropping it releases the lock and changes nothing else.
 pub struct Instance {
     pinned: Pinned,
-    _lock: OwnedFd,
+    _lock: Lock,
 }
 
 impl Deref for Instance {
@@ -59,11 +60,12 @@ impl DerefMut for Instance {
 }
 
 impl Instance {
-    /// Opens the instance in `pins`. Waits for other commands.
+    /// Opens the instance in `pins`. Waits for other commands, but not for long.
     ///
     /// # Errors
     ///
-    /// [`Error::NotAttached`] if there is none, [`Error::OtherAbi`] if another build created it.
+    /// [`Error::NotAttached`] if there is none, [`Error::OtherAbi`] if another build created it, [`Error::Locked`] if
+    /// another command does not end. [`Error::Foreign`] or [`Error::Writable`] if another user could change the pins.
     pub fn open(pins: &Path) -> Result<Self, Error> {
         let (pinned, lock) = open::open(pins)?;
         Ok(Self { pinned, _lock: lock })

@@ -1,23 +1,18 @@
 //! Opens, creates and removes the pins of an instance, under its lock.
 
 use std::{
-    fs, io,
-    os::{
-        fd::OwnedFd,
-        unix::fs::{DirBuilderExt as _, MetadataExt as _},
-    },
+    fs,
     path::{Path, PathBuf},
 };
 
 use ratelimit_common::maps::{control::FEATURE_BYTES, names};
-use rustix::fs::{FlockOperation, Mode, OFlags};
 
 use crate::dataplane::{
     Error,
     attach::attachment::Attachments,
-    error::at,
     instance::{
         edit,
+        lock::{Lock, lock},
         swap::{migration, pinned::Pinned, replace, staging},
     },
     pins::{
@@ -31,23 +26,22 @@ use crate::dataplane::{
 };
 
 /// Opens the instance in `pins`, and returns its lock with it.
-pub(super) fn open(pins: &Path) -> Result<(Pinned, OwnedFd), Error> {
+pub(super) fn open(pins: &Path) -> Result<(Pinned, Lock), Error> {
     let lock = lock(pins)?.ok_or(Error::NotAttached)?;
-    let listing = Listing::of(&lock).map_err(at(pins))?;
-    if listing.is_empty() { Err(Error::NotAttached) } else { Ok((locked(pins, listing, false)?, lock)) }
+    if lock.listing.is_empty() { Err(Error::NotAttached) } else { Ok((locked(pins, &lock.listing, false)?, lock)) }
 }
 
 /// Brings what another build has created in `pins` to the layouts of this one. Returns whether it was another build's.
 pub(super) fn take_over(pins: &Path) -> Result<bool, Error> {
     // An unfinished instance is removed by `attach`.
-    let Some(_lock) = lock(pins)?.filter(|_| layout::is_complete(pins)) else { return Ok(false) };
-    let listing = Listing::read(pins)?;
-    let is_other = matches!(Tables::locked(pins, &listing), Err(Error::OtherAbi { .. }));
-    locked(pins, listing, true).map(|_| is_other)
+    let Some(lock) = lock(pins)?.filter(|_| layout::is_complete(pins)) else { return Ok(false) };
+    let is_other = matches!(Tables::locked(pins, &lock.listing), Err(Error::OtherAbi { .. }));
+    locked(pins, &lock.listing, true).map(|_| is_other)
 }
 
 /// Opens a locked instance. With `migrates`, one of another build is brought to the layouts of this one.
-fn locked(pins: &Path, mut listing: Listing, migrates: bool) -> Result<Pinned, Error> {
+fn locked(pins: &Path, listing: &Listing, migrates: bool) -> Result<Pinned, Error> {
+    let mut listing = listing.clone();
     if !listing.has(PROGRAM) {
         return Err(Error::Interrupted);
     }
@@ -87,17 +81,16 @@ fn locked(pins: &Path, mut listing: Listing, migrates: bool) -> Result<Pinned, E
 }
 
 /// Opens the instance in `pins`, or creates one without rules. Returns its lock with it, and whether it is new.
-pub(super) fn open_or_create(pins: &Path, requested: &RequestedSettings) -> Result<(Pinned, OwnedFd, bool), Error> {
+pub(super) fn open_or_create(pins: &Path, requested: &RequestedSettings) -> Result<(Pinned, Lock, bool), Error> {
     bpffs::ensure(pins)?;
     let lock = loop {
         match lock(pins)? {
             Some(lock) => break lock,
-            None => create_folder(pins)?,
+            None => layout::create_folder(pins)?,
         }
     };
-    let listing = Listing::read(pins)?;
-    if listing.has(PROGRAM) {
-        return Ok((locked(pins, listing, true)?, lock, false));
+    if lock.listing.has(PROGRAM) {
+        return Ok((locked(pins, &lock.listing, true)?, lock, false));
     }
     // A killed attach leaves maps without a program, and attaches nothing. If there are links, the program's pin was
     // removed otherwise: the program may still run, and must not lose its rules.
@@ -152,46 +145,6 @@ pub fn others(pins: &Path) -> Vec<PathBuf> {
     let mut others: Vec<PathBuf> = beside.map(|entry| entry.path()).filter(is_instance).collect();
     others.sort();
     others
-}
-
-/// Returns whether another command has the lock of the instance in `pins`.
-#[must_use]
-pub fn is_locked(pins: &Path) -> bool {
-    let folder = rustix::fs::open(pins, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-    let lock = folder.and_then(|folder| rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive));
-    lock == Err(rustix::io::Errno::WOULDBLOCK)
-}
-
-/// Locks the folder of the pins. Returns none if there is no folder.
-fn lock(pins: &Path) -> Result<Option<OwnedFd>, Error> {
-    loop {
-        let folder = match rustix::fs::open(pins, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
-            Ok(folder) => folder,
-            Err(rustix::io::Errno::NOENT) => return Ok(None),
-            Err(rustix::io::Errno::ACCESS) => return Err(Error::NotOwner(pins.to_owned())),
-            Err(error) => return Err(at(pins)(error.into())),
-        };
-        if !bpffs::is_on(&folder) {
-            return Err(bpffs::missing(pins));
-        }
-        rustix::fs::flock(&folder, FlockOperation::LockExclusive).map_err(|error| at(pins)(error.into()))?;
-        let locked = rustix::fs::fstat(&folder).map_err(|error| at(pins)(error.into()))?;
-        // Meanwhile, the command that had the lock may have removed the folder, and another may have created it again.
-        match fs::metadata(pins) {
-            Ok(current) if current.ino() == locked.st_ino => return Ok(Some(folder)),
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(at(pins)(error)),
-        }
-    }
-}
-
-/// Creates the folder of the pins, unless another command has done so.
-fn create_folder(pins: &Path) -> Result<(), Error> {
-    match fs::DirBuilder::new().mode(0o700).create(pins) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(at(pins)(error)),
-        _ => Ok(()),
-    }
 }
 
 /// Removes all pins of an instance, and their folder.

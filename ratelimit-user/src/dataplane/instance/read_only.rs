@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use ratelimit_common::maps::names::CONTROL;
+
 use crate::dataplane::{
     Error,
     attach::attachment::{Attachment, Attachments},
-    pins::layout,
+    pins::{layout, ownership},
     program::programs::Programs,
     tables::{
         memory::{self, MapMemory},
@@ -25,7 +27,7 @@ impl View {
     /// # Errors
     ///
     /// [`Error::NotAttached`] if there is none, [`Error::Interrupted`] while it is being created, [`Error::OtherAbi`]
-    /// if another build created it.
+    /// if another build created it. [`Error::Foreign`] or [`Error::Writable`] if another user could change the pins.
     pub fn open(pins: &Path) -> Result<Self, Error> {
         if layout::is_empty(pins) {
             return Err(Error::NotAttached);
@@ -33,6 +35,8 @@ impl View {
         if !layout::is_complete(pins) {
             return Err(Error::Interrupted);
         }
+        ownership::check(pins)?;
+        ownership::check_file(&pins.join(CONTROL))?;
         Ok(Self { pins: pins.to_owned(), tables: Tables::unlocked(pins)? })
     }
 

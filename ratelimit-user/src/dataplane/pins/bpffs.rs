@@ -5,6 +5,8 @@ use std::{
     path::{Component, Path},
 };
 
+use rustix::mount::{MountFlags, mount};
+
 use crate::dataplane::{Error, pins::layout::PINS};
 
 /// Returns whether a folder can hold pins: it is on a BPF file system.
@@ -32,8 +34,8 @@ pub(crate) fn ensure(pins: &Path) -> Result<(), Error> {
         return Err(Error::PinsFolder(pins.to_owned()));
     }
     let usual = Path::new(PINS).parent().unwrap_or(parent);
-    let mounted =
-        parent == usual && rustix::mount::mount("bpf", usual, "bpf", rustix::mount::MountFlags::empty(), None).is_ok();
+    // Without a mode, every user could create folders in it.
+    let mounted = parent == usual && mount("bpf", usual, "bpf", MountFlags::empty(), Some(c"mode=0700")).is_ok();
     if mounted { Ok(()) } else { Err(missing(pins)) }
 }
 
@@ -41,7 +43,7 @@ pub(crate) fn ensure(pins: &Path) -> Result<(), Error> {
 pub(crate) fn missing(pins: &Path) -> Error {
     let advice = mount_point(pins).map_or_else(
         || format!("give a folder on one, such as `--pins {PINS}`"),
-        |folder| format!("mount one with `mount -t bpf bpf {}`", folder.display()),
+        |folder| format!("mount one with `mount -t bpf -o mode=0700 bpf {}`", folder.display()),
     );
     Error::NoBpffs { path: pins.to_owned(), advice }
 }

@@ -1,4 +1,4 @@
-//! Names of pinned links. Each contains the interface and the origin.
+//! Names of pinned links. Each tells what is needed to attach to the same interface again.
 
 use std::path::Path;
 
@@ -7,19 +7,60 @@ use ratelimit_common::rules::rule::{COMMAND, CONFIG};
 /// Precedes the link's id if a configuration file has requested it.
 const OF_FILE: &str = "config-";
 
-/// Returns the name of a pin: the interface's present name, and the link's id, because names are reused. Dots, as in
-/// names of VLAN interfaces, are encoded, because bpffs reserves them.
-pub(crate) fn of(interface: &str, origin: u8, link: u32) -> String {
-    let owner = if origin == CONFIG { OF_FILE } else { "" };
-    format!("{}@{owner}{link}", interface.replace('%', "%25").replace('.', "%2E"))
+/// Precedes the link's id if a command has requested it, and a configuration file lists the interface too.
+const LISTED: &str = "listed-";
+
+/// Precedes the link's id if the program runs in the network stack.
+const GENERIC: &str = "generic-";
+
+/// What the name of a pinned link tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LinkName {
+    /// The interface's name when it was attached, or one that it got later.
+    pub(crate) interface: String,
+    /// Origin of the attachment: one of [`ratelimit_common::rules::rule`].
+    pub(crate) origin: u8,
+    /// Whether a configuration file lists the interface, if a command has attached it.
+    pub(crate) is_listed: bool,
+    /// Whether the program runs in the network stack.
+    pub(crate) is_generic: bool,
+    /// The link's id, because names of interfaces are reused.
+    pub(crate) link: u32,
 }
 
-/// Returns the interface's name and the origin in a pin's name.
-pub(crate) fn read(pin: &Path) -> (String, u8) {
-    let file = pin.file_name().unwrap_or_default().to_string_lossy();
-    let (name, link) = file.rsplit_once('@').unwrap_or((&*file, ""));
-    let origin = if link.starts_with(OF_FILE) { CONFIG } else { COMMAND };
-    (name.replace("%2E", ".").replace("%25", "%"), origin)
+impl LinkName {
+    /// Returns the name of the pin. Dots, as in names of VLAN interfaces, are encoded, because bpffs reserves them.
+    pub(crate) fn file(&self) -> String {
+        let owner = match (self.origin, self.is_listed) {
+            (CONFIG, _) => OF_FILE,
+            (_, true) => LISTED,
+            (_, false) => "",
+        };
+        let mode = if self.is_generic { GENERIC } else { "" };
+        format!("{}@{owner}{mode}{}", self.interface.replace('%', "%25").replace('.', "%2E"), self.link)
+    }
+
+    /// Reads the name of a pin.
+    pub(crate) fn read(pin: &Path) -> Self {
+        let file = pin.file_name().unwrap_or_default().to_string_lossy();
+        let (interface, rest) = file.rsplit_once('@').unwrap_or((&*file, ""));
+        let of_file = rest.strip_prefix(OF_FILE);
+        let listed = rest.strip_prefix(LISTED);
+        let rest = of_file.or(listed).unwrap_or(rest);
+        let generic = rest.strip_prefix(GENERIC);
+        Self {
+            interface: interface.replace("%2E", ".").replace("%25", "%"),
+            origin: if of_file.is_some() { CONFIG } else { COMMAND },
+            is_listed: listed.is_some(),
+            is_generic: generic.is_some(),
+            link: generic.unwrap_or(rest).parse().unwrap_or(0),
+        }
+    }
+
+    /// Returns whether the pin stays when the interface is deleted, because a configuration file lists it.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.origin == CONFIG || self.is_listed
+    }
 }
 
 #[cfg(test)]
@@ -28,12 +69,23 @@ mod tests {
 
     #[test]
     fn what_is_written_reads_the_same() {
-        for name in ["eth0", "eth0.100", "a%2Eb", "x@y", "config-"] {
-            for origin in [COMMAND, CONFIG] {
-                let file = of(name, origin, 12);
-                assert!(!file.contains('.'), "{file}");
-                assert_eq!(read(&Path::new("/sys/fs/bpf/ratelimit/links").join(file)), (name.to_owned(), origin));
+        for name in ["eth0", "eth0.100", "a%2Eb", "x@y", "config-", "generic-1"] {
+            for (origin, is_listed) in [(COMMAND, false), (COMMAND, true), (CONFIG, false)] {
+                for is_generic in [false, true] {
+                    let name = LinkName { interface: name.to_owned(), origin, is_listed, is_generic, link: 12 };
+                    let file = name.file();
+                    assert!(!file.contains('.'), "{file}");
+                    assert_eq!(LinkName::read(&Path::new("/sys/fs/bpf/ratelimit/links").join(file)), name);
+                }
             }
         }
+    }
+
+    #[test]
+    fn names_of_earlier_versions_are_read() {
+        let read = |file: &str| LinkName::read(Path::new(file));
+        let name =
+            |origin| LinkName { interface: "eth0".to_owned(), origin, is_listed: false, is_generic: false, link: 7 };
+        assert_eq!([read("eth0@7"), read("eth0@config-7")], [name(COMMAND), name(CONFIG)]);
     }
 }

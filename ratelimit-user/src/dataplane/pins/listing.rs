@@ -19,6 +19,7 @@ use rustix::fs::RawDir;
 use crate::dataplane::{Error, error::at};
 
 /// The names in a folder with the numbers of their files.
+#[derive(Clone)]
 pub(crate) struct Listing(BTreeMap<OsString, u64>);
 
 impl Listing {

@@ -5,3 +5,4 @@ pub mod bpffs;
 pub mod layout;
 pub(crate) mod link_name;
 pub(crate) mod listing;
+pub(crate) mod ownership;

@@ -8,7 +8,10 @@ use aya_obj::programs::XdpAttachType;
 use crate::dataplane::{
     Error,
     error::Tried as _,
-    pins::layout::{PROGRAM, PROGRAM_RAW},
+    pins::{
+        layout::{PROGRAM, PROGRAM_RAW},
+        ownership,
+    },
     sys::link_type::FirstHeader,
 };
 
@@ -78,5 +81,6 @@ impl Programs {
 }
 
 fn open(pin: &Path) -> Result<Xdp, Error> {
+    ownership::check_file(pin)?;
     Xdp::from_pin(pin, XdpAttachType::Interface).tried("cannot open the pinned program")
 }

@@ -1,11 +1,13 @@
 //! Removes expired rules.
 
+use std::collections::HashSet;
+
 use ratelimit_common::rules::rule::{NEVER, Rule};
 
 use crate::dataplane::{
     Error,
     error::Tried as _,
-    rules::{filter, policies, rule_key, services},
+    rules::{filter, largest_debt, policies, rule_key, services},
     sys::host,
     tables::{open::Tables, rule_maps},
 };
@@ -38,10 +40,15 @@ pub(crate) fn expect(tables: &mut Tables) -> Result<(), Error> {
 /// Services without rules keep their classes, because the caller may be about to write a rule for one.
 pub(crate) fn remove(tables: &mut Tables) -> Result<(), Error> {
     let now = host::now();
-    let mut next = NEVER;
+    let (mut next, mut gone) = (NEVER, HashSet::new());
     let mut ended = |rule: &Rule| {
-        next = if rule.expires > now { next.min(rule.expires) } else { next };
-        rule.expires <= now
+        let is_over = rule.expires <= now;
+        if is_over {
+            gone.insert(rule.policy);
+        } else {
+            next = next.min(rule.expires);
+        }
+        is_over
     };
     for (source, _) in rule_maps::sources(tables)?.into_iter().filter(|(_, rule)| ended(rule)) {
         tables.source_rules.open_mut()?.remove(&source).tried("cannot delete a rule")?;
@@ -52,6 +59,7 @@ pub(crate) fn remove(tables: &mut Tables) -> Result<(), Error> {
     for (prefix, _) in rule_maps::prefixes(tables)?.into_iter().filter(|(_, rule)| ended(rule)) {
         tables.prefix_rules.open_mut()?.remove(&rule_maps::prefix_key(&prefix)).tried("cannot delete a rule")?;
     }
+    largest_debt::renew_without(tables, &gone)?;
     let mut control = tables.control()?;
     // The end of a coming ban is not known yet.
     let next = if policies::any_bans(tables)? || !tables.bans()?.is_empty() { next.min(now) } else { next };

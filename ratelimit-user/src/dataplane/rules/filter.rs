@@ -1,6 +1,9 @@
 //! Maintains the filter by which the program skips sources that no rule matches.
 
-use ratelimit_common::identity::{filter::Filter, source::Source};
+use ratelimit_common::{
+    identity::{filter::Filter, source::Source},
+    rules::rule::Rule,
+};
 
 use crate::dataplane::{
     Error,
@@ -8,7 +11,7 @@ use crate::dataplane::{
     tables::{open::Tables, rule_maps},
 };
 
-/// Rules up to which a deletion rebuilds the filter. With more rules, it keeps matching more sources than necessary
+/// Rules of each kind up to which a deletion rebuilds the filter. With more rules, it keeps matching more sources than necessary
 /// until the next search for expired rules.
 const FEW: usize = 4_096;
 
@@ -26,20 +29,21 @@ pub(crate) fn add<'a>(tables: &mut Tables, prefixes: impl Iterator<Item = &'a So
 
 /// Rebuilds the filter if there are few rules.
 pub(crate) fn renew_if_few(tables: &mut Tables) -> Result<(), Error> {
-    let (sources, prefixes) = (tables.source_rules.open()?.keys(), tables.prefix_rules.open()?.keys());
-    if sources.take(FEW).count() + prefixes.take(FEW).count() < FEW { renew(tables) } else { Ok(()) }
+    let Some(sources) = rule_maps::few_sources(tables, FEW)? else { return Ok(()) };
+    let Some(prefixes) = rule_maps::few_prefixes(tables, FEW)? else { return Ok(()) };
+    renew_from(tables, &sources, &prefixes)
 }
 
 /// Rebuilds the filter from all rules.
 pub(crate) fn renew(tables: &mut Tables) -> Result<(), Error> {
+    let (sources, prefixes) = (rule_maps::sources(tables)?, rule_maps::prefixes(tables)?);
+    renew_from(tables, &sources, &prefixes)
+}
+
+fn renew_from(tables: &mut Tables, sources: &[(Source, Rule)], prefixes: &[(Source, Rule)]) -> Result<(), Error> {
     let mut filter = Filter::default();
-    for (source, _) in rule_maps::sources(tables)? {
-        filter.add(&source);
-    }
+    sources.iter().chain(prefixes).for_each(|(source, _)| filter.add(source));
     add_bans(tables, &mut filter)?;
-    for (prefix, _) in rule_maps::prefixes(tables)? {
-        filter.add(&prefix);
-    }
     write(tables, filter)
 }
 

@@ -5,6 +5,8 @@ pub mod capacities;
 pub mod costs;
 pub(crate) mod expiry;
 pub(crate) mod filter;
+pub(crate) mod largest_debt;
+pub(crate) mod levels;
 pub mod list;
 pub mod policies;
 pub(crate) mod policy_slots;

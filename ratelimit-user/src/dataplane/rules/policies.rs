@@ -1,4 +1,15 @@
 //! The slots of policies, and the features that policies need. Rules with equal specs share a slot.
+//!
+//! A packet first finds the number of its policy, in a rule or in a bucket, and then reads the policy in that slot. So
+//! a slot that no rule uses any more may still be read: by packets that found its number before, and by packets whose
+//! bucket has it. Three steps free a slot for another policy:
+//!
+//! 1. The next generation begins. A later packet does not take the number from its bucket, but from a rule.
+//! 2. A grace period passes. The program runs in one RCU read section per packet, so each packet that found the number
+//!    has ended.
+//! 3. The slot is emptied. A new policy is written only to an empty slot.
+//!
+//! A killed command leaves steps out only from the end. The next one that needs slots starts again with the first.
 
 use std::collections::HashSet;
 
@@ -26,9 +37,11 @@ use ratelimit_common::{
 use crate::dataplane::{
     Error,
     rules::{
+        levels,
         policy_slots::Slots,
         spec::{FAMILIES, ParentLimit, RuleSpec, Scope},
     },
+    sys::rcu,
     tables::{open::Tables, rule_maps},
 };
 
@@ -120,15 +133,17 @@ pub(crate) fn as_given(policy: Policy) -> Policy {
     Policy { over_limit, elastic, soft, parents, ban, ..plain }
 }
 
-/// Frees the slots that no rule uses. Buckets that still have one resolve their policy again first.
+/// Frees the slots that no rule uses, in the three steps of this module.
 fn collect(tables: &mut Tables) -> Result<(), Error> {
-    tables.renew()?;
     let used = used(tables)?;
     let is_unused = |(slot, policy): &(PolicyId, Policy)| *policy != Policy::default() && !used.contains(slot);
-    for (slot, _) in (0..).zip(tables.policies.all()?).filter(is_unused) {
-        tables.policies.set(slot, &Policy::default())?;
+    let unused: Vec<_> = (0..).zip(tables.policies.all()?).filter(is_unused).map(|(slot, _)| slot).collect();
+    if unused.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    tables.renew()?;
+    rcu::wait();
+    unused.into_iter().try_for_each(|slot| tables.policies.set(slot, &Policy::default()))
 }
 
 /// Returns the features that the policies of all rules need.
@@ -191,6 +206,9 @@ pub(crate) fn renew_debt(tables: &mut Tables) -> Result<(), Error> {
     let mut control = tables.control()?;
     // One clock may read a tick later what was charged by the other.
     largest += gcra::units(control.tick);
+    if largest < control.largest_debt {
+        levels::lower(tables, largest)?;
+    }
     if control.largest_debt != largest {
         control.largest_debt = largest;
         tables.set_control(&control)?;
@@ -221,10 +239,13 @@ pub(crate) fn used(tables: &Tables) -> Result<HashSet<PolicyId>, Error> {
     used.extend(rule_maps::sources(tables)?.iter().map(|(_, rule)| rule.policy));
     used.extend(rule_maps::prefixes(tables)?.iter().map(|(_, rule)| rule.policy));
     for slot in used.clone() {
-        let Policy { parents, allowance, .. } = tables.policies.get(slot)?;
-        used.insert(allowance);
-        let parents = parents.as_flattened().iter().filter(|parent| parent.scope != 0);
-        used.extend(parents.map(|parent| PolicyId::from(parent.policy)));
+        used.extend(parts(&tables.policies.get(slot)?));
     }
     Ok(used)
+}
+
+/// Returns the slots that a policy uses beside its own: those of its parents and of its soft allowance.
+pub(crate) fn parts(policy: &Policy) -> impl Iterator<Item = PolicyId> {
+    let parents = policy.parents.into_iter().flatten().filter(|parent| parent.scope != 0);
+    parents.map(|parent| PolicyId::from(parent.policy)).chain([policy.allowance])
 }

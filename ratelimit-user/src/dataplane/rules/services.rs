@@ -15,7 +15,7 @@ use ratelimit_common::{
 
 use crate::dataplane::{
     Error,
-    sys::bpf,
+    sys::{bpf, rcu},
     tables::{open::Tables, rule_maps},
 };
 
@@ -137,6 +137,8 @@ pub(crate) fn forget_unused(tables: &mut Tables) -> Result<(), Error> {
     for (_, class) in &unused {
         tables.classes.set(u32::from(*class), &ClassEntry::default())?;
     }
+    // A packet that the program has begun can still create a bucket of such a class.
+    rcu::wait();
     // Another service may get the class later. It must not find the debt of this one.
     let is_stale = |source: &Source| unused.iter().any(|(_, class)| source.class.to_le_bytes().contains(class));
     for (source, _) in tables.bans()?.into_iter().filter(|(source, _)| is_stale(source)) {

@@ -92,7 +92,7 @@ pub(crate) fn entries<K: Pod, V: Pod>(map: BorrowedFd<'_>) -> Result<Vec<(K, V)>
 pub(crate) fn array<V: Pod>(map: BorrowedFd<'_>, entries: u32) -> Result<Vec<V>, Error> {
     let mut values = Vec::with_capacity(entries as usize);
     // With room for one more entry, the kernel says in the same call that there is none.
-    each_by::<u32, V, u32>(map, entries as usize + 1, |_, value| values.push(value))?;
+    each_by::<u32, V, u32>(map, entries as usize + 1, usize::MAX, |_, value| values.push(value))?;
     Ok(values)
 }
 
@@ -103,23 +103,32 @@ pub(crate) fn trie_entries<K: Pod, V: Pod>(map: BorrowedFd<'_>) -> Result<Vec<(K
 
 /// Calls `visit` with each entry of a hash map, and does not keep them. As in [`entries`], some may be missing.
 pub(crate) fn each<K: Pod, V: Pod>(map: BorrowedFd<'_>, visit: impl FnMut(K, V)) -> Result<(), Error> {
-    each_by::<K, V, u32>(map, BATCH, visit)
+    each_by::<K, V, u32>(map, BATCH, usize::MAX, visit).map(drop)
+}
+
+/// Returns all entries of a hash map or a trie if there are at most `most`, and none otherwise. The kernel's position in
+/// it is a `P`: `u32` for a hash map, the key for a trie.
+pub(crate) fn few<K: Pod, V: Pod, P: Pod>(map: BorrowedFd<'_>, most: usize) -> Result<Option<Vec<(K, V)>>, Error> {
+    let mut all = Vec::new();
+    let is_complete = each_by::<K, V, P>(map, BATCH, most, |key, value| all.push((key, value)))?;
+    Ok(is_complete.then_some(all))
 }
 
 fn entries_by<K: Pod, V: Pod, P: Pod>(map: BorrowedFd<'_>) -> Result<Vec<(K, V)>, Error> {
     let mut all = Vec::new();
-    each_by::<K, V, P>(map, BATCH, |key, value| all.push((key, value)))?;
+    each_by::<K, V, P>(map, BATCH, usize::MAX, |key, value| all.push((key, value)))?;
     Ok(all)
 }
 
-/// Calls `visit` with each entry of a map. The kernel's position in it is a `P`. Each call reads `size` entries, or
-/// more if it must.
+/// Calls `visit` with each entry of a map, until there are more than `most`. Returns whether these were all. The
+/// kernel's position in it is a `P`. Each call reads `size` entries, or more if it must.
 fn each_by<K: Pod, V: Pod, P: Pod>(
     map: BorrowedFd<'_>,
     mut size: usize,
+    most: usize,
     mut visit: impl FnMut(K, V),
-) -> Result<(), Error> {
-    let mut position: Option<P> = None;
+) -> Result<bool, Error> {
+    let (mut position, mut seen): (Option<P>, usize) = (None, 0);
     loop {
         let mut keys = Vec::<K>::with_capacity(size);
         let mut values = Vec::<V>::with_capacity(size);
@@ -146,7 +155,7 @@ fn each_by<K: Pod, V: Pod, P: Pod>(
             }
             Err(_) => {
                 outcome.tried("cannot read a map")?;
-                return Ok(());
+                return Ok(true);
             }
         };
         let count = size.min(attributes.count as usize);
@@ -156,8 +165,9 @@ fn each_by<K: Pod, V: Pod, P: Pod>(
             values.set_len(count);
         }
         keys.into_iter().zip(values).for_each(|(key, value)| visit(key, value));
-        if is_last {
-            return Ok(());
+        seen += count;
+        if is_last || seen > most {
+            return Ok(seen <= most);
         }
         // SAFETY: any bytes are a valid `Pod`.
         position = Some(unsafe { next_position.assume_init() });

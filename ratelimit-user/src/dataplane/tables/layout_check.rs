@@ -7,6 +7,7 @@ use ratelimit_common::maps::names;
 
 use crate::dataplane::{
     Error,
+    pins::ownership,
     program::loader::{self, Definition},
 };
 
@@ -14,10 +15,11 @@ use crate::dataplane::{
 ///
 /// # Errors
 ///
-/// [`Error::Damaged`] with the first difference.
+/// [`Error::Damaged`] with the first difference. [`Error::Foreign`] if one belongs to another user.
 pub(crate) fn check(pins: &Path) -> Result<(), Error> {
     let definitions = loader::definitions()?;
     for (name, definition) in names::PINNED.into_iter().zip(&definitions) {
+        ownership::check_file(&pins.join(name))?;
         difference(pins, name, definition).map_err(|detail| Error::Damaged { path: pins.to_owned(), detail })?;
     }
     Ok(())

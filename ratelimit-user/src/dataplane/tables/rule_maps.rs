@@ -19,8 +19,22 @@ pub(crate) fn sources(tables: &Tables) -> Result<Vec<(Source, Rule)>, Error> {
 /// Returns all rules of prefixes, each with its prefix.
 pub(crate) fn prefixes(tables: &Tables) -> Result<Vec<(Source, Rule)>, Error> {
     let map = IterableMap::map(tables.prefix_rules.open()?);
-    let entries = bpf::trie_entries::<Key<PrefixKey>, Rule>(map.fd().as_fd())?;
-    Ok(entries.into_iter().map(|(key, rule)| (key.data().source(key.prefix_len()), rule)).collect())
+    Ok(with_prefixes(bpf::trie_entries(map.fd().as_fd())?))
+}
+
+/// Returns all rules of single sources if there are at most `most`.
+pub(crate) fn few_sources(tables: &Tables, most: usize) -> Result<Option<Vec<(Source, Rule)>>, Error> {
+    bpf::few::<_, _, u32>(IterableMap::map(tables.source_rules.open()?).fd().as_fd(), most)
+}
+
+/// Returns all rules of prefixes if there are at most `most`.
+pub(crate) fn few_prefixes(tables: &Tables, most: usize) -> Result<Option<Vec<(Source, Rule)>>, Error> {
+    let map = IterableMap::map(tables.prefix_rules.open()?);
+    Ok(bpf::few::<_, _, Key<PrefixKey>>(map.fd().as_fd(), most)?.map(with_prefixes))
+}
+
+fn with_prefixes(entries: Vec<(Key<PrefixKey>, Rule)>) -> Vec<(Source, Rule)> {
+    entries.into_iter().map(|(key, rule)| (key.data().source(key.prefix_len()), rule)).collect()
 }
 
 /// Writes rules of single sources.

@@ -1,3 +1,4 @@
-//! Maps whose sizes change between packets. `network/resize` changes them under real traffic.
+//! Maps that change between packets. `network/resize` changes their sizes under real traffic.
 
+mod grace_period;
 mod resize;

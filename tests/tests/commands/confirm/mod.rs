@@ -23,7 +23,7 @@ use serde_json::json;
 
 /// Waits until the condition holds.
 #[track_caller]
-pub(super) fn until(what: &str, is_so: impl Fn() -> bool) {
+pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while !is_so() {
         assert!(Instant::now() < deadline, "{what}: not within 30 s");
@@ -223,10 +223,11 @@ fn invalid_uses_of_confirm_are_refused() {
     assert!(sandbox.pins().is_empty());
 
     ratelimit.ok("attach eth0 --confirm 1d");
-    assert_eq!(
-        ratelimit.fails("attach eth0 --packets 5/s --confirm 1s"),
-        "ratelimit: another attach waits for its confirmation: run `ratelimit confirm` first, or wait until that attach is undone"
-    );
+    let line = ratelimit.fails("attach eth0 --packets 5/s --confirm 1s");
+    let process = waiter(&sandbox).as_raw_nonzero();
+    let first = format!("ratelimit: another attach waits for its confirmation, in process {process} (");
+    let last = "): run `ratelimit confirm` first, or wait until that attach is undone";
+    assert!(line.starts_with(&first) && line.contains(" attach eth0 ") && line.ends_with(last), "{line}");
     assert!(ratelimit.json("limit list").as_array().unwrap().is_empty());
     // A new instance in its place is a different one, and no waiter belongs to it.
     ratelimit.ok("detach --all");

@@ -2,7 +2,7 @@
 
 use std::{fs::File, net::UdpSocket, os::unix::net::UnixDatagram, process::Command, time::Duration};
 
-use ratelimit_tests::{PEER_IPV4, Ratelimit, Sandbox, VICTIM_IPV4};
+use ratelimit_tests::{Daemon, Folder, PEER_IPV4, Ratelimit, Sandbox, VICTIM_IPV4};
 use rustix::{
     fs::{FlockOperation, flock},
     process::{Signal, kill_process},
@@ -112,6 +112,26 @@ fn the_undo_waits_for_another_command_and_then_completes() {
     assert_eq!(ratelimit.json("limit list")[0]["packets"], "7/s");
     let status = ratelimit.json("status");
     assert_eq!((status["interfaces"].as_array().unwrap().len(), &status["unknown"]), (1, &json!(null)));
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn the_undo_detaches_an_interface_that_a_configuration_file_lists_by_then() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let folder = Folder::new();
+    sandbox.ip("link add eth1 type veth peer name far1");
+    ratelimit.ok("attach eth0");
+    ratelimit.ok("attach eth1 --confirm 1d");
+    folder.write("interfaces = [\"eth0\", \"eth1\"]\n");
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    daemon.line();
+    daemon.end();
+    // The daemon has renamed the pin.
+    assert!(sandbox.pins().iter().any(|pin| pin.to_string_lossy().contains("/links/eth1@listed-")));
+    take_back(&sandbox);
+    assert!(!sandbox.ip("link show eth1").contains("xdp"));
+    assert_eq!(ratelimit.json("status")["interfaces"].as_array().unwrap().len(), 1);
     ratelimit.ok("detach --all");
 }
 

@@ -69,9 +69,9 @@ fn an_unusable_pin_folder_is_reported_with_an_alternative() {
     assert_eq!(about(&ratelimit, "eth0 --pins /run/ratelimit", "bpffs"), expected);
     // The kernel's own version, and the machine's after it.
     sandbox.victim(|| while rustix::mount::unmount("/sys/fs/bpf", rustix::mount::UnmountFlags::empty()).is_ok() {});
-    let expected = "note bpffs: no BPF file system is mounted at /sys/fs/bpf\n`ratelimit attach` mounts it.\nfix: mount -t bpf bpf /sys/fs/bpf";
+    let expected = "note bpffs: no BPF file system is mounted at /sys/fs/bpf\n`ratelimit attach` mounts it.\nfix: mount -t bpf -o mode=0700 bpf /sys/fs/bpf";
     assert_eq!(about(&ratelimit, "eth0", "bpffs"), expected);
-    run(&sandbox, "mount -t bpf bpf /sys/fs/bpf");
+    run(&sandbox, "mount -t bpf -o mode=0700 bpf /sys/fs/bpf");
     assert_eq!(about(&ratelimit, "eth0", "bpffs"), "ok bpffs: mounted at /sys/fs/bpf");
 }
 

@@ -1,8 +1,8 @@
-//! The number of system calls of a command that changes one rule.
+//! System calls of a command that changes one rule, and the order of those that free the slot of a limit.
 
-use std::{fs, process::Command};
+use std::{collections::HashMap, fs, process::Command};
 
-use ratelimit_tests::{Ratelimit, Sandbox};
+use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox};
 
 /// The most system calls of one change, with those that start and end the process.
 const MOST: usize = 200;
@@ -47,5 +47,62 @@ fn one_change_makes_few_system_calls() {
         println!("{words}: {} system calls, {of_bpf} of them bpf; {parents} parents", calls.len());
         assert!((40..=most).contains(&calls.len()), "{words}: {} system calls: {calls:?}", calls.len());
     }
+    ratelimit.ok("detach --all");
+}
+
+/// What a command does to reuse the slot of a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// It writes the control entry, which has the generation.
+    Control,
+    /// It waits for a grace period.
+    Wait,
+    /// It writes a policy.
+    Policy,
+}
+
+/// Returns the steps in the output of strace.
+fn steps(trace: &str) -> Vec<Step> {
+    let (mut maps, mut steps) = (HashMap::new(), Vec::new());
+    for line in trace.lines() {
+        let after = |text: &str| Some(line.split_once(text)?.1.split(['"', ',', ' ']).next().unwrap_or_default());
+        if line.contains("BPF_OBJ_GET,") {
+            maps.insert(after(" = ").unwrap_or_default(), after("pathname=\"").unwrap_or_default());
+        } else if line.contains("membarrier") && line.ends_with("= 0") {
+            steps.push(Step::Wait);
+        } else if let Some(map) = after("BPF_MAP_UPDATE_ELEM, {map_fd=").and_then(|map| maps.get(map)) {
+            let step = if map.ends_with("/CONTROL") { Some(Step::Control) } else { None };
+            steps.extend(step.or(map.ends_with("/POLICIES").then_some(Step::Policy)));
+        }
+    }
+    steps
+}
+
+#[test]
+fn the_slot_of_a_limit_is_reused_only_after_a_grace_period() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let folder = Folder::new();
+    ratelimit.ok("attach eth0");
+    ratelimit.ok("limit set 192.0.2.0/24 --packets 7/s");
+    ratelimit.ok("limit del 192.0.2.0/24");
+    // A file with several limits frees all unused slots first.
+    let rule = |source: &str, rate: &str| format!("[[rule]]\nsource = \"{source}\"\npackets = \"{rate}\"\n");
+    folder.write(&format!("interfaces = [\"eth0\"]\n{}{}", rule("10.0.0.1", "8/s"), rule("10.0.0.2", "9/s")));
+    let traced = ratelimit.command(&format!("run -c {}", folder.file().display()));
+    let trace = std::env::temp_dir().join(format!("ratelimit-steps-{}", std::process::id())).display().to_string();
+    let mut command = Command::new("strace");
+    command.args(["-D", "-f", "-qq", "-e", "trace=bpf,membarrier", "-s", "200", "-o", &trace]);
+    command.arg(traced.get_program()).args(traced.get_args()).env_remove("LD_LIBRARY_PATH");
+    let mut daemon = Daemon::by(&sandbox, command);
+    assert!(daemon.line().contains("rules: 2 set"));
+    daemon.end();
+    let steps = steps(&fs::read_to_string(&trace).unwrap());
+    fs::remove_file(&trace).unwrap();
+    println!("{steps:?}");
+    // The old slot is emptied, and the two new limits are written.
+    assert_eq!(steps.iter().filter(|step| **step == Step::Policy).count(), 3, "{steps:?}");
+    let first = steps.iter().position(|step| *step == Step::Policy).unwrap();
+    assert_eq!(steps[first - 2..first], [Step::Control, Step::Wait], "{steps:?}");
     ratelimit.ok("detach --all");
 }

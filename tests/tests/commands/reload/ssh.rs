@@ -27,7 +27,7 @@ fn through_ssh(ratelimit: &Ratelimit<'_>, words: &str, peer: &str) -> Output {
 }
 
 /// Returns a file that denies these sources.
-fn denying(source: &str) -> String {
+pub(crate) fn denying(source: &str) -> String {
     format!("interfaces = [\"eth0\"]\n[[rule]]\nsource = \"{source}\"\npolicy = \"deny\"\n")
 }
 

@@ -15,7 +15,10 @@ use crate::dataplane::{
     Error,
     attach::attachment::Attachments,
     error::{Tried as _, at},
-    pins::layout::{self, NEXT, PROGRAM},
+    pins::{
+        layout::{self, NEXT, PROGRAM},
+        ownership,
+    },
     program::programs::Programs,
     sys::raw::RawMap,
 };
@@ -38,7 +41,7 @@ impl<'a> Stage<'a> {
     pub(crate) fn begin(pins: &'a Path, attachments: &Attachments) -> Result<Self, Error> {
         recover(pins, attachments)?;
         let stage = Self::of(pins);
-        fs::create_dir(&stage.folder).map_err(at(&stage.folder))?;
+        layout::create_folder(&stage.folder)?;
         Ok(stage)
     }
 
@@ -121,6 +124,8 @@ impl<'a> Stage<'a> {
 /// Finishes or removes what a killed command has left.
 pub(crate) fn recover(pins: &Path, attachments: &Attachments) -> Result<(), Error> {
     let stage = Stage::of(pins);
+    ownership::check_folder(&stage.folder)?;
+    stage.names()?.iter().try_for_each(|name| ownership::check_file(&stage.folder.join(name)))?;
     if stage.path(PROGRAM).exists() { stage.put_in_force(attachments) } else { stage.abandon() }
 }
 

@@ -11,7 +11,7 @@ use std::{
 
 use crate::dataplane::{
     Error,
-    error::{Tried as _, at},
+    error::Tried as _,
     pins::layout::{self, CHANGING},
     tables::open::Tables,
 };
@@ -31,10 +31,8 @@ impl BatchMarker {
     /// Sets the mark before the first rule is written.
     pub(crate) fn begin(pins: Option<&Path>) -> Result<Self, Error> {
         let (mark, held) = (pins.map(|pins| pins.join(CHANGING)), Held::hold()?);
-        match mark.as_ref().map_or(Ok(()), fs::create_dir) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(at(mark.unwrap_or_default())(error)),
-            _ => Ok(Self { mark, _held: held }),
-        }
+        mark.as_deref().map_or(Ok(()), layout::create_folder)?;
+        Ok(Self { mark, _held: held })
     }
 
     /// Removes the mark when all that was written acts. If it stays, the next command makes it act once more, which is

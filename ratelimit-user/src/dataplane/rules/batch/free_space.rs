@@ -1,6 +1,6 @@
 //! A change as the maps have it, and whether they have room for it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use ratelimit_common::{
     identity::{class::Class, source::Source},
@@ -87,6 +87,17 @@ impl Existing {
         };
         count(&self.sources, &plan.sources) + count(&self.prefixes, &plan.prefixes)
     }
+
+    /// Returns the policies of the rules that change or go.
+    pub(crate) fn policies<'a>(&'a self, plan: &'a Plan) -> impl Iterator<Item = PolicyId> + 'a {
+        let sources = plan.sources.iter().filter_map(|(source, _)| self.sources.get(source));
+        let prefixes = plan.prefixes.iter().filter_map(|(source, _)| self.prefixes.get(source));
+        let deleted = plan.deleted.iter().filter_map(|(source, place)| match place {
+            Place::Source(_) => self.sources.get(source),
+            Place::Prefix(_) => self.prefixes.get(source),
+        });
+        sources.chain(prefixes).chain(deleted).map(|rule| rule.policy)
+    }
 }
 
 /// Where new rules have room.
@@ -108,6 +119,14 @@ pub(crate) struct Plan {
     pub(crate) deleted: Vec<(Source, Place)>,
     /// Sources whose ban is lifted.
     pub(crate) lifted: Vec<Source>,
+}
+
+impl Plan {
+    /// Returns the policies of the rules and defaults that it writes.
+    pub(crate) fn policies(&self) -> HashSet<PolicyId> {
+        let rules = self.sources.iter().chain(&self.prefixes).map(|(_, rule)| rule.policy);
+        rules.chain(self.defaults.iter().map(|(_, policy, _)| *policy)).collect()
+    }
 }
 
 fn room(

@@ -17,7 +17,7 @@ pub use self::change::{Change, RequestedRule};
 use crate::dataplane::{
     Error,
     rules::{
-        expiry, filter, policies,
+        expiry, filter, largest_debt, policies,
         rule_key::{self, Place},
         services::{self, Services},
         spec::RuleSpec,
@@ -86,17 +86,19 @@ pub fn apply(
     let outcome = plan(tables, change, &ids).and_then(|plan| write::write(tables, &plan, progress, check));
     tables.renew()?;
     marker.end();
+    match &outcome {
+        Ok(written) => largest_debt::renew_without(tables, &written.gone)?,
+        // The debts of the policies that were to be used are noted already.
+        Err(_) => policies::renew_debt(tables)?,
+    }
     tidy(tables, change, outcome.is_err())?;
-    outcome
+    outcome.map(|written| written.replaced)
 }
 
 /// Recomputes what follows from the rules, after the new ones act.
 fn tidy(tables: &mut Tables, change: &Change, has_failed: bool) -> Result<(), Error> {
     let is_one = change.rules.len() + change.deleted.len() <= 1;
     let has_deleted = has_failed || !change.deleted.is_empty();
-    if change.targets().any(|target| target.sources == Sources::Default) || has_deleted && !is_one {
-        policies::renew_debt(tables)?;
-    }
     if !has_deleted || change.targets().next().is_none() {
         return Ok(());
     }

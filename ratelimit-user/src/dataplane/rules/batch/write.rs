@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use ratelimit_common::{
     identity::{class::Class, service::ClassEntry, source::Source},
+    limits::policy::PolicyId,
     rules::rule::NEVER,
 };
 
@@ -21,7 +22,15 @@ use crate::dataplane::{
 /// Rules that are written in one system call.
 const STEP: usize = 4_096;
 
-/// Writes a change, or nothing. Returns how many rules it has replaced.
+/// What a change has done.
+pub(super) struct Written {
+    /// How many rules it has replaced.
+    pub(super) replaced: usize,
+    /// The policies of the rules and defaults that it has replaced or deleted.
+    pub(super) gone: HashSet<PolicyId>,
+}
+
+/// Writes a change, or nothing.
 ///
 /// # Errors
 ///
@@ -31,7 +40,7 @@ pub(super) fn write(
     plan: &Plan,
     progress: &mut dyn FnMut(usize),
     check: &dyn Fn(&Tables) -> Result<(), Error>,
-) -> Result<usize, Error> {
+) -> Result<Written, Error> {
     let existing = Existing::read(tables, plan)?;
     let outcome = existing.room(plan).and_then(|room| write_to(tables, plan, &existing, room, progress, check));
     if !matches!(outcome, Err(Error::TooManyRules { .. })) {
@@ -51,7 +60,7 @@ fn write_to(
     room: Room,
     progress: &mut dyn FnMut(usize),
     check: &dyn Fn(&Tables) -> Result<(), Error>,
-) -> Result<usize, Error> {
+) -> Result<Written, Error> {
     prepare(tables, plan)?;
     let replaced = existing.replaced(plan);
     let defaults = plan.defaults.iter().map(|(class, ..)| Ok((*class, tables.classes.get(u32::from(*class))?)));
@@ -66,7 +75,9 @@ fn write_to(
             let _ = tables.classes.set(u32::from(*class), entry);
         }
     }
-    outcome.map(|()| replaced)
+    let before = existing.policies(plan).chain(defaults.iter().map(|(_, entry)| entry.default_policy));
+    let gone = &before.collect::<HashSet<_>>() - &plan.policies();
+    outcome.map(|()| Written { replaced, gone })
 }
 
 /// Writes what must be in force before the first rule.

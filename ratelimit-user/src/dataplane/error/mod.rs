@@ -1,8 +1,13 @@
-//! Failures of the data plane. Every message says what to do next. It is the lowest file: it imports no other.
+//! Failures of the data plane. Every message says what to do next. It is the lowest room: it imports no other, and how
+//! a failure is found does not belong here.
+
+mod context;
 
 use std::{io, path::PathBuf};
 
 use ratelimit_common::limits::limit_error::LimitError;
+
+pub(crate) use self::context::{Tried, at};
 
 /// A failure of the data plane.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +35,31 @@ pub enum Error {
     /// The pins belong to another user.
     #[error("{}: permission denied: only root can read the pins: run as root", .0.display())]
     NotOwner(PathBuf),
+    /// Another user owns the folder of the pins, a folder above it, or something in it.
+    #[error(
+        "{path} belongs to user {owner}, who could change the limits: remove it, or give it to root with `chown -h root {path}`", path = .path.display()
+    )]
+    Foreign {
+        /// The folder, link or pin.
+        path: PathBuf,
+        /// The user's id.
+        owner: u32,
+    },
+    /// Users other than the owner can write to the folder of the pins, or to a folder above it.
+    #[error("other users can write to {path}, and so change the limits: prevent that with `chmod go-w {path}`", path = .0.display())]
+    Writable(PathBuf),
+    /// Another process has the lock of the instance.
+    #[error(
+        "{} is locked by {holder}, still after {seconds} seconds: wait until it ends, or end it, then try again", .path.display()
+    )]
+    Locked {
+        /// The folder of the pins.
+        path: PathBuf,
+        /// How long this process has waited.
+        seconds: u64,
+        /// The process that has the lock, in words.
+        holder: String,
+    },
     /// An attach was killed, or the program's pin was removed.
     #[error(
         "the pinned program is missing, as after an attach that was killed: run `ratelimit attach IFACE` again, or `ratelimit detach --all` if that fails"
@@ -161,11 +191,13 @@ pub enum Error {
     )]
     NoCapacity,
     /// Another daemon has the lock of the instance.
-    #[error(
-        "another daemon keeps a file in force in {}, perhaps one in a container: end that one first, limits stay in force meanwhile",
-        .0.display()
-    )]
-    SecondDaemon(PathBuf),
+    #[error("another daemon keeps a file in force in {}: end {holder} first, limits stay in force meanwhile", .path.display())]
+    SecondDaemon {
+        /// The folder of the pins.
+        path: PathBuf,
+        /// That daemon, in words.
+        holder: String,
+    },
     /// An impossible limit.
     #[error(transparent)]
     Limit(#[from] LimitError),
@@ -252,49 +284,4 @@ pub enum Error {
         /// The whole chain of causes.
         detail: String,
     },
-}
-
-impl Error {
-    /// Wraps an error of aya with all its causes.
-    pub(crate) fn bpf(what: &'static str) -> impl Fn(&(dyn std::error::Error + 'static)) -> Self {
-        move |error| {
-            let mut detail = error.to_string();
-            let mut cause = error.source();
-            while let Some(inner) = cause {
-                let text = inner.to_string();
-                if !detail.contains(&text) {
-                    detail += ": ";
-                    detail += &text;
-                }
-                cause = inner.source();
-            }
-            Error::Bpf { what, detail: brief(&detail) }
-        }
-    }
-}
-
-/// Shortens a message to one line. Of the verifier's log, it keeps the objection, which is the line before the
-/// statistics.
-fn brief(text: &str) -> String {
-    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let first = lines.next().unwrap_or_default();
-    let objection = lines.take_while(|line| !line.starts_with("verification time")).last();
-    objection.map_or_else(|| first.to_owned(), |objection| format!("{first} … {objection}"))
-}
-
-/// Adds the attempted operation to an error of aya.
-pub(crate) trait Tried<T> {
-    /// Returns the result with `what` in its error.
-    fn tried(self, what: &'static str) -> Result<T, Error>;
-}
-
-impl<T, E: std::error::Error + 'static> Tried<T> for Result<T, E> {
-    fn tried(self, what: &'static str) -> Result<T, Error> {
-        self.map_err(|error| Error::bpf(what)(&error))
-    }
-}
-
-/// Adds the file to an error of the system.
-pub(crate) fn at(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Error {
-    |cause| Error::Path { path: path.into(), cause }
 }
