@@ -259,9 +259,9 @@ impl Attachments {
     /// `raw` are the programs that links without Ethernet headers carry, before and after.
     pub(crate) fn replace(&self, programs: &mut Programs, raw: &[Option<u32>]) -> Result<(), Error> {
         let interfaces = interface::list()?;
-        self.pins()?.iter().try_for_each(|pin| {
-            link::put(programs.of_any_version(first_header(pin, &interfaces, raw)), pin)
-        })
+        self.pins()?
+            .iter()
+            .try_for_each(|pin| link::put(programs.of_any_version(first_header(pin, &interfaces, raw)), pin))
     }
 
     /// Returns whether an interface without Ethernet headers is attached. `raw` is the program for those.

@@ -3,7 +3,9 @@
 
 use ratelimit_common::{
     identity::service::Service,
-    maps::control::{FEATURE_BYTES, FEATURE_COSTS, FEATURE_INTERFACES, FEATURE_PARENTS, FEATURE_RAW_IP, FEATURE_SERVICES},
+    maps::control::{
+        FEATURE_BYTES, FEATURE_COSTS, FEATURE_INTERFACES, FEATURE_PARENTS, FEATURE_RAW_IP, FEATURE_SERVICES,
+    },
 };
 
 use crate::dataplane::{

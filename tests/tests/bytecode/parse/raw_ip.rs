@@ -115,8 +115,7 @@ fn neighbour_discovery_passes_within_its_cap() {
 /// The kernel would take the changed bytes for a changed Ethernet header.
 #[test]
 fn packets_over_a_limit_get_no_reply() {
-    let mut bytecode =
-        Bytecode::with(Settings { reject: true, actions: true, replies: 100_000_000, ..settings() });
+    let mut bytecode = Bytecode::with(Settings { reject: true, actions: true, replies: 100_000_000, ..settings() });
     bytecode.set_time(SECOND);
     let rate = Rate { amount: 1, period: DAY };
     let limit = Limit { packets: Some(rate), burst: Some(1), ..Limit::default() };

@@ -142,7 +142,10 @@ fn the_link_type_is_checked() {
     let wrong = "error ib0, link-type: attached with the wrong program for its link type (65534, tun)\nThe program expects Ethernet headers, which this interface does not have. No packet is limited.\nfix: ratelimit attach ib0";
     assert_eq!(about(&ratelimit, "", "ib0, link-type"), wrong);
     ratelimit.ok("attach ib0 --mode generic");
-    assert_eq!(about(&ratelimit, "", "ib0, link-type"), "ok ib0, link-type: packets begin with the IP header (65534, tun)");
+    assert_eq!(
+        about(&ratelimit, "", "ib0, link-type"),
+        "ok ib0, link-type: packets begin with the IP header (65534, tun)"
+    );
     ratelimit.ok("detach --all");
 }
 

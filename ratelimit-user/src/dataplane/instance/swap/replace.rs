@@ -91,7 +91,12 @@ pub(crate) fn restore(pinned: &mut Pinned, mut to: Running) -> Result<(), Error>
 
 /// Returns whether programs have these features, and use the present maps.
 pub(crate) fn can_run(pins: &Path, Running { programs, settings }: &Running, needed: u32) -> Result<bool, Error> {
-    let maps = programs.ethernet().info().and_then(|info| info.map_ids()).tried("cannot read the program")?.unwrap_or_default();
+    let maps = programs
+        .ethernet()
+        .info()
+        .and_then(|info| info.map_ids())
+        .tried("cannot read the program")?
+        .unwrap_or_default();
     let mut can_run = needed & !settings.features() == 0;
     for (name, old) in names::MOVED {
         let id = MapInfo::from_pin(pins.join(name)).tried(name)?.id();
