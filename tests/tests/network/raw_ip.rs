@@ -1,9 +1,9 @@
 //! Interfaces without Ethernet headers, beside one that has them.
 
-use std::{net::IpAddr, process::Command};
+use std::{net::IpAddr, path::PathBuf, process::Command};
 
 use aya::programs::loaded_programs;
-use ratelimit_tests::{Flood, Frame, Namespace, Ratelimit, Sandbox, Tun, VICTIM_LINK};
+use ratelimit_tests::{Daemon, Flood, Folder, Frame, Namespace, Ratelimit, Sandbox, Tun, VICTIM_LINK};
 use serde_json::Value;
 
 use crate::receiver::{FLOODER, PORT, receiving};
@@ -45,6 +45,10 @@ fn assert_denied(ratelimit: &Ratelimit<'_>, tun: &Tun, when: &str) {
         let new = count["packets"].as_u64().unwrap() - before[reason]["packets"].as_u64().unwrap();
         assert_eq!(new, if reason == "denied" { 10 } else { 0 }, "{when}: {reason}");
     }
+}
+
+fn has_raw_program(sandbox: &Sandbox) -> bool {
+    sandbox.pins().iter().any(|pin| pin.ends_with("program_raw"))
 }
 
 fn deny(ratelimit: &Ratelimit<'_>) {
@@ -107,10 +111,9 @@ fn every_change_of_a_running_instance_keeps_the_right_program_on_each_interface(
             assert_eq!(names(), ["ratelimit", "ratelimit_raw"], "{command}");
         }
     }
-    let has_raw = || sandbox.pins().iter().any(|pin| pin.ends_with("program_raw"));
-    assert!(has_raw());
+    assert!(has_raw_program(&sandbox));
     ratelimit.ok("detach tun0");
-    assert!(!has_raw(), "the program stays although no interface needs it");
+    assert!(!has_raw_program(&sandbox), "the program stays although no interface needs it");
     ratelimit.ok("attach tun0 --mode generic");
     assert_denied(&ratelimit, &tun, "attached again");
     ratelimit.ok("detach --all");
@@ -153,6 +156,103 @@ fn an_interface_in_another_namespace_keeps_its_program() {
 }
 
 #[test]
+fn native_mode_is_refused_without_a_trace_and_auto_becomes_generic() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let tun = Tun::new(&sandbox, "tun0");
+    let refused = "ratelimit: tun0: its driver does not support native XDP: try --mode generic (works everywhere, slower) or --mode auto";
+    for command in ["attach tun0", "attach tun0 --mode native"] {
+        assert_eq!(ratelimit.fails(command), refused);
+        assert_eq!(sandbox.pins(), [] as [PathBuf; 0], "{command}");
+    }
+    ratelimit.ok("attach eth0");
+    assert_eq!(ratelimit.fails("attach tun0 --mode native"), refused);
+    assert!(!has_raw_program(&sandbox));
+    deny(&ratelimit);
+    ratelimit.ok("attach tun0 --mode auto");
+    assert_eq!(programs(&ratelimit, &[VICTIM_LINK, "tun0"]), ["ratelimit", "ratelimit_raw"]);
+    assert_denied(&ratelimit, &tun, "auto");
+    ratelimit.ok("detach --all");
+    assert_eq!(sandbox.pins(), [] as [PathBuf; 0]);
+}
+
+/// The pin of the deleted interface has the same name.
+#[test]
+fn an_interface_of_another_link_type_under_the_same_name_gets_its_own_program() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    deny(&ratelimit);
+    for _ in 0..2 {
+        sandbox.ip("link add wan0 type veth peer name far0");
+        ratelimit.ok("attach wan0 --mode generic");
+        assert_eq!(programs(&ratelimit, &[VICTIM_LINK, "wan0"]), ["ratelimit", "ratelimit"]);
+        assert!(!has_raw_program(&sandbox));
+        sandbox.ip("link del wan0");
+        let tun = Tun::new(&sandbox, "wan0");
+        ratelimit.ok("attach wan0 --mode generic");
+        assert_eq!(programs(&ratelimit, &[VICTIM_LINK, "wan0"]), ["ratelimit", "ratelimit_raw"]);
+        assert_denied(&ratelimit, &tun, "another link type");
+    }
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_reload_brings_and_removes_the_second_program() {
+    let (sandbox, folder) = (Sandbox::new(), Folder::new());
+    let ratelimit = Ratelimit::new(&sandbox);
+    let tun = Tun::new(&sandbox, "tun0");
+    let rules = DENIED.map(|source| format!("[[rule]]\nsource = \"{source}\"\npolicy = \"deny\"\n")).concat();
+    let without = format!("interfaces = [\"eth0\"]\n{rules}");
+    let with = format!("interfaces = [\"eth0\", \"tun0\"]\n[interface.tun0]\nmode = \"generic\"\n{rules}");
+    folder.write(&without);
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    daemon.line();
+    for _ in 0..2 {
+        assert!(!has_raw_program(&sandbox));
+        folder.write(&with);
+        let line = daemon.line();
+        assert!(line.ends_with("attached to tun0"), "{line}");
+        assert_denied(&ratelimit, &tun, "reloaded");
+        folder.write(&without);
+        let line = daemon.line();
+        assert!(line.ends_with("detached from tun0"), "{line}");
+    }
+    daemon.end();
+    ratelimit.ok("detach --all");
+}
+
+/// Those that the kernel does not have are left out. Loopback and veth are everywhere.
+#[test]
+fn interfaces_with_ethernet_headers_of_any_kind_get_the_program_for_ethernet() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    sandbox.ip("tuntap add dev tap0 mode tap");
+    let mut names = vec!["lo", VICTIM_LINK, "tap0"];
+    for (name, how) in [
+        ("dummy0", "type dummy"),
+        ("vlan0", "link eth0 type vlan id 7"),
+        ("bridge0", "type bridge"),
+        ("bond0", "type bond"),
+        ("macvlan0", "link eth0 type macvlan mode bridge"),
+        ("vxlan0", "type vxlan id 7 dstport 4789 external"),
+    ] {
+        let mut command = Command::new("ip");
+        command.args(format!("link add name {name} {how}").split_whitespace());
+        if sandbox.output(&mut command).status.success() {
+            names.push(name);
+        }
+    }
+    println!("{names:?}");
+    for name in &names {
+        ratelimit.ok(&format!("attach {name} --mode generic"));
+    }
+    assert_eq!(programs(&ratelimit, &names), vec!["ratelimit"; names.len()]);
+    assert!(!has_raw_program(&sandbox));
+    ratelimit.ok("detach --all");
+}
+
+#[test]
 fn interfaces_of_other_link_types_are_refused_before_anything_changes() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
@@ -162,7 +262,7 @@ fn interfaces_of_other_link_types_are_refused_before_anything_changes() {
     let expected = "ratelimit: ib0: ratelimit cannot read packets of this link type (32, tun): attach an interface with Ethernet headers, or a tun, WireGuard, PPP, IPIP, SIT, ip6tnl or ip6gre interface, or a GRE tunnel with a fixed remote";
     assert_eq!(ratelimit.fails("attach ib0 --mode generic"), expected);
     assert_eq!(ratelimit.fails("attach eth0 ib0 --mode generic"), expected);
-    assert_eq!(sandbox.pins(), [] as [std::path::PathBuf; 0]);
+    assert_eq!(sandbox.pins(), [] as [PathBuf; 0]);
     ratelimit.ok("attach eth0");
     assert_eq!(ratelimit.fails("attach ib0 --mode generic"), expected);
     assert_eq!(ratelimit.json("status")["interfaces"].as_array().map(Vec::len), Some(1));
