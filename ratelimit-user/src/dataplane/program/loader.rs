@@ -54,8 +54,8 @@ pub(crate) fn definitions() -> Result<Vec<Definition>, Error> {
     names::PINNED.into_iter().map(definition).collect()
 }
 
-/// Loads the program, and the one for packets without Ethernet headers if the settings want it. `pins` returns the path of each map's pin. Missing maps are created and pinned there. Without
-/// `pins`, maps belong to the program alone.
+/// Loads the program, and the one for packets without Ethernet headers if the settings want it. `pins` returns the path
+/// of each map's pin. Missing maps are created and pinned there. Without `pins`, maps belong to the programs alone.
 ///
 /// The caller has checked the layouts of pinned maps, because aya does not.
 ///
