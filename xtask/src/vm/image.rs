@@ -25,7 +25,7 @@ const PROGRAMS: [&str; 5] = ["/usr/sbin/ip", "/usr/bin/setpriv", "/usr/bin/setar
 const APPLETS: [&str; 8] = ["sh", "mount", "insmod", "stty", "sleep", "true", "poweroff", "cat"];
 
 /// Modules that tests use.
-const MODULES: [&str; 16] = [
+const MODULES: [&str; 20] = [
     "veth",
     "dummy",
     "tun",
@@ -42,6 +42,10 @@ const MODULES: [&str; 16] = [
     "ip6_vti",
     "xfrm_interface",
     "nlmon",
+    "8021q",
+    "bridge",
+    "bonding",
+    "macvlan",
 ];
 
 /// The archive that all guests share: everything except modules and the job.

@@ -3,7 +3,7 @@
 extern crate std;
 use std::vec::Vec;
 
-use crate::parse::ipv6_extensions::*;
+use crate::{packet::frame::Packet, parse::ipv6_extensions::*};
 
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;

@@ -36,7 +36,7 @@ pub struct LinkType {
 impl LinkType {
     /// Returns the link type in the kernel's description of an interface.
     pub(crate) fn of(link: &LinkMessage) -> Self {
-        let kinds = link.attributes.iter().filter_map(|attribute| match attribute {
+        let kind = link.attributes.iter().find_map(|attribute| match attribute {
             LinkAttribute::LinkInfo(infos) => infos.iter().find_map(|info| match info {
                 LinkInfo::Kind(kind) => Some(kind.clone()),
                 _ => None,
@@ -45,7 +45,7 @@ impl LinkType {
         });
         Self {
             number: link.header.link_layer_type,
-            kind: kinds.last(),
+            kind,
             is_point_to_point: link.header.flags.contains(LinkFlags::Pointopoint),
         }
     }
