@@ -63,11 +63,11 @@ reasons! {
     Banned = "banned", false;
     /// A parent refuses: the limit of a prefix, an interface or all sources.
     OverParent = "over-parent", false;
-    /// An IP header that contradicts itself.
+    /// An IP header that contradicts itself, or a packet that is not IP where no Ethernet header says so.
     Malformed = "malformed", false;
     /// A frame that ends before its headers, or before the length in them.
     Truncated = "truncated", false;
-    /// More than eight IPv6 extension headers, or longer ones than allowed.
+    /// More than eight IPv6 extension headers.
     TooManyHeaders = "too-many-headers", false;
     /// More than two VLAN tags.
     TooManyTags = "too-many-tags", false;
@@ -75,8 +75,7 @@ reasons! {
     LinkDiscoveryOverCap = "link-discovery-over-cap", false;
     /// The source needed a bucket and the map refused it, so the packet could not be decided.
     TableFull = "table-full", true;
-    /// The source cannot be read: the packet is malformed or truncated and set to pass, or the address lies beyond the
-    /// first buffer.
+    /// The source cannot be read: the packet is malformed or truncated and set to pass.
     Unreadable = "unreadable", true;
     /// No packet has this reason any more. It keeps the place of its counter, since an upgrade keeps counters by place.
     Contended = "contended", true;
@@ -93,7 +92,7 @@ pub const REASONS: usize = Reason::ALL.len();
 pub struct Count {
     /// Packets.
     pub packets: u64,
-    /// Bytes of whole frames, from the Ethernet header on.
+    /// Bytes of whole frames, from the first header on.
     pub bytes: u64,
 }
 boundary!(Count, size 16);

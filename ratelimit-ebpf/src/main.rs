@@ -1,8 +1,9 @@
 //! The XDP program: it parses, decides, counts and acts.
 //!
-//! The object has three entry points. `ratelimit` takes frames of several buffers. `ratelimit_linear` is for kernels
-//! before 5.18, which refuse the former. `ratelimit_bench` equals the first, but drops every packet after the decision.
-//! The program `ticks` never receives packets: the user side runs it to read both clocks.
+//! The object has five entry points. `ratelimit` takes Ethernet frames of several buffers, and `ratelimit_raw` packets
+//! of interfaces without Ethernet headers. `ratelimit_linear` and `ratelimit_raw_linear` are for kernels before 5.18,
+//! which refuse these. `ratelimit_bench` equals the first, but drops every packet after the decision. The program
+//! `ticks` never receives packets: the user side runs it to read both clocks.
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
 
 /// The code that the kernel runs for every packet.
@@ -19,8 +20,16 @@ mod program {
         bpf::{clock, settings},
         decide,
         meters::{interface_capacity, link_discovery},
-        packet::{frame::Packet, verdict::Verdict},
-        parse::{outcome::Parsed, parser},
+        packet::{
+            first_buffer::FirstBuffer,
+            frame::{self, Packet},
+            headers::Frame as _,
+            verdict::Verdict,
+        },
+        parse::{
+            outcome::{Parsed, Stop},
+            parser,
+        },
         reply::answer,
         telemetry::counters,
     };
@@ -28,13 +37,25 @@ mod program {
     /// For drivers and kernels (5.18) with frames of several buffers.
     #[xdp(frags)]
     fn ratelimit(ctx: XdpContext) -> u32 {
-        run(&ctx, Packet::of(&ctx))
+        run::<true, true>(&ctx)
     }
 
     /// For older kernels, which refuse the other program.
     #[xdp]
     fn ratelimit_linear(ctx: XdpContext) -> u32 {
-        run(&ctx, Packet::linear(&ctx))
+        run::<true, false>(&ctx)
+    }
+
+    /// For interfaces whose packets begin with the IP header.
+    #[xdp(frags)]
+    fn ratelimit_raw(ctx: XdpContext) -> u32 {
+        run::<false, true>(&ctx)
+    }
+
+    /// For such interfaces on older kernels.
+    #[xdp]
+    fn ratelimit_raw_linear(ctx: XdpContext) -> u32 {
+        run::<false, false>(&ctx)
     }
 
     /// Writes the ticks of the coarse clock and the nanoseconds of the precise clock into a frame. Only the user side
@@ -48,15 +69,16 @@ mod program {
     /// For benchmarks: drops the packets that pass, so that only the limiter is compared.
     #[xdp(frags)]
     fn ratelimit_bench(ctx: XdpContext) -> u32 {
-        run(&ctx, Packet::of(&ctx));
+        run::<true, true>(&ctx);
         XDP_DROP
     }
 
+    /// Runs one packet. `ETHERNET` and `FRAGS` say what the interface and the kernel have.
     #[inline(always)]
-    fn run(ctx: &XdpContext, packet: Packet) -> u32 {
-        let length = packet.length();
-        let verdict = match decide(ctx, &packet) {
-            Ok(verdict) => verdict,
+    fn run<const ETHERNET: bool, const FRAGS: bool>(ctx: &XdpContext) -> u32 {
+        let (parsed, length) = if FRAGS { parse::<ETHERNET>(ctx) } else { parse_linear::<ETHERNET>(ctx) };
+        let verdict = match parsed {
+            Ok(parsed) => decide(ctx, parsed, length),
             Err(Reason::LinkDiscovery) => link_discovery::decide().into(),
             Err(reason) => reason.into(),
         };
@@ -66,18 +88,44 @@ mod program {
             return XDP_PASS;
         }
         debug!(ctx, "dropped {} bytes: {}", length, verdict.reason.name());
-        if settings::is_on(&settings::REJECT_ON) && verdict.is_answered() && answer::send_back(ctx, length) {
-            return XDP_TX;
+        // Without Ethernet, the kernel takes the changed bytes of a reply for a changed Ethernet header.
+        if ETHERNET && settings::is_on(&settings::REJECT_ON) && verdict.is_answered() {
+            let length = if FRAGS { frame::whole_length(ctx) } else { length };
+            if answer::send_back(ctx, length) {
+                return XDP_TX;
+            }
         }
         XDP_DROP
     }
 
+    /// Parses a frame, and returns its bytes with the result.
     #[inline(always)]
-    fn decide(ctx: &XdpContext, packet: &Packet) -> Result<Verdict, Reason> {
-        let Parsed { source, classes } = parser::parse(packet)?;
+    fn parse<const ETHERNET: bool>(ctx: &XdpContext) -> (Result<Parsed, Reason>, u32) {
+        let frame = FirstBuffer::of(ctx);
+        match parser::parse::<ETHERNET>(&frame) {
+            Ok(parsed) => (Ok(parsed), frame.length()),
+            Err(Stop::Because(reason)) if frame.is_measured() => (Err(reason), frame.length()),
+            Err(Stop::Because(reason)) => (Err(reason), frame::whole_length(ctx)),
+            Err(Stop::Unread) => parser::parse_scattered::<ETHERNET>(ctx),
+        }
+    }
+
+    /// Parses a frame of one buffer.
+    #[inline(always)]
+    fn parse_linear<const ETHERNET: bool>(ctx: &XdpContext) -> (Result<Parsed, Reason>, u32) {
+        let packet = Packet::of(ctx);
+        let parsed = parser::parse::<ETHERNET>(&packet).map_err(|stop| match stop {
+            Stop::Because(reason) => reason,
+            Stop::Unread => Reason::Truncated,
+        });
+        (parsed, packet.length())
+    }
+
+    #[inline(always)]
+    fn decide(ctx: &XdpContext, Parsed { source, classes }: Parsed, length: u32) -> Verdict {
         // Only some settings need these three loads.
         let interface = if settings::is_on(&settings::INTERFACE_MATTERS) { ctx.ingress_ifindex() as u32 } else { 0 };
-        Ok(decide::decide(source, classes, packet.length(), interface))
+        decide::decide(source, classes, length, interface)
     }
 
     /// Never called: the build refuses an object that could panic.

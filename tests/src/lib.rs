@@ -55,4 +55,6 @@ pub use traffic::{
     frame_receiver::FrameReceiver,
     raw::send_raw,
     sink::Sink,
+    tun::Tun,
+    wireguard::{WIREGUARD_KEYS, set_wireguard},
 };

@@ -181,6 +181,12 @@ impl Policy {
         self.packets.is_on() || self.second.is_on() || packets.is_on() || second.is_on()
     }
 
+    /// Returns whether the policy limits bytes by any algorithm. Parents do not count.
+    #[must_use]
+    pub const fn limits_bytes(&self) -> bool {
+        self.flags & SECOND_OF_PACKETS == 0 && (self.second.is_on() || self.windows[1].is_on())
+    }
+
     /// Returns whether cells can decide about its packets.
     #[inline(always)]
     #[must_use]

@@ -119,6 +119,8 @@ pub const ELASTIC: &str = "ELASTIC_ON";
 pub const ACTIONS: &str = "ACTIONS_ON";
 /// Name of the program's constant (`u32`) that is not 0 if limits may ban sources, or bans are in force.
 pub const BANS: &str = "BANS_ON";
+/// Name of the program's constant (`u32`) that is not 0 if limits may count bytes.
+pub const BYTES: &str = "BYTES_ON";
 /// Name of the program's constant (`u32`) that is not 0 if packets of some services count as more than one.
 pub const COSTS: &str = "COSTS_ON";
 /// Name of the program's constant (`u32`) that is not 0 if every packet passes, and is counted under the reason of its
@@ -142,6 +144,10 @@ pub const LOG_LEVEL: &str = "AYA_LOG_LEVEL";
 pub const PROGRAM: &str = "ratelimit";
 /// Name of the program for kernels without frames of several buffers (before 5.18).
 pub const PROGRAM_LINEAR: &str = "ratelimit_linear";
+/// Name of the XDP program for interfaces without Ethernet headers.
+pub const PROGRAM_RAW: &str = "ratelimit_raw";
+/// Name of the same for kernels without frames of several buffers.
+pub const PROGRAM_RAW_LINEAR: &str = "ratelimit_raw_linear";
 /// Name of the program for benchmarks, which drops every packet after the decision.
 pub const PROGRAM_BENCH: &str = "ratelimit_bench";
 
@@ -184,6 +190,10 @@ pub const FEATURE_INTERFACES: u32 = 16_384;
 pub const FEATURE_BANS: u32 = 32_768;
 /// [`Control::features`]: limits other than the default use [lanes](crate::maps::levels).
 pub const FEATURE_LANES: u32 = 65_536;
+/// [`Control::features`]: limits may count bytes.
+pub const FEATURE_BYTES: u32 = 131_072;
+/// [`Control::features`]: interfaces without Ethernet headers may be attached. They have a program of their own.
+pub const FEATURE_RAW_IP: u32 = 262_144;
 
 /// Default number of new buckets per second and CPU: at 650 ns each, less than a hundredth of its time.
 pub const ADMISSIONS_DEFAULT: u64 = 10_000;

@@ -65,6 +65,10 @@ pub static ACTIONS_ON: Global<u32> = Global::new(0);
 #[unsafe(no_mangle)]
 pub static BANS_ON: Global<u32> = Global::new(0);
 
+/// See [`ratelimit_common::maps::control::BYTES`].
+#[unsafe(no_mangle)]
+pub static BYTES_ON: Global<u32> = Global::new(0);
+
 /// See [`ratelimit_common::maps::control::COSTS`].
 #[unsafe(no_mangle)]
 pub static COSTS_ON: Global<u32> = Global::new(0);

@@ -2,5 +2,8 @@
 //! `parse`.
 
 pub mod context;
+pub mod first_buffer;
 pub mod frame;
+pub mod headers;
+pub mod scattered;
 pub mod verdict;

@@ -2,7 +2,7 @@
 
 use network_types::eth::{EthHdr, EtherType};
 
-use crate::packet::frame::Packet;
+use crate::packet::headers::Frame;
 
 /// Largest number of VLAN tags. A frame with more is dropped, since any sender could evade a limit with them.
 pub(crate) const MOST_TAGS: usize = 2;
@@ -12,13 +12,13 @@ pub(crate) const TAG_LENGTH: usize = 4;
 
 /// Returns the type behind the Ethernet header and its tags, in network order, and the offset of the network header.
 #[inline(always)]
-pub(crate) fn network(packet: &Packet) -> Option<(u16, usize)> {
+pub(crate) fn network(frame: &impl Frame) -> Option<(u16, usize)> {
     let mut offset = EthHdr::LEN;
-    let mut ether_type = type_before(packet, offset)?;
+    let mut ether_type = type_before(frame, offset)?;
     for _ in 0..MOST_TAGS {
         if is_tag(ether_type) {
             offset += TAG_LENGTH;
-            ether_type = type_before(packet, offset)?;
+            ether_type = type_before(frame, offset)?;
         }
     }
     Some((ether_type, offset))
@@ -26,8 +26,8 @@ pub(crate) fn network(packet: &Packet) -> Option<(u16, usize)> {
 
 /// Returns the type of the header at `offset`, in network order: the two bytes before it.
 #[inline(always)]
-fn type_before(packet: &Packet, offset: usize) -> Option<u16> {
-    let bytes: &[u8; 2] = packet.header(offset - 2)?;
+fn type_before(frame: &impl Frame, offset: usize) -> Option<u16> {
+    let bytes = frame.read::<[u8; 2]>(offset - 2)?;
     Some(u16::from_ne_bytes(*bytes))
 }
 

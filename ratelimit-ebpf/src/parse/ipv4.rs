@@ -11,9 +11,9 @@ use ratelimit_common::{
 
 use crate::{
     bpf::settings,
-    packet::frame::Packet,
+    packet::headers::Frame,
     parse::{
-        outcome::{Parsed, defective, no_source, unreadable},
+        outcome::{Parsed, Stop, cut, defective, no_source, unreadable},
         ports::Payload,
     },
 };
@@ -25,12 +25,12 @@ pub(crate) const LATER_FRAGMENT: u16 = 0x1fff;
 ///
 /// # Errors
 ///
-/// Returns the reason of a packet that has no source or is dropped at once.
+/// Returns [`Stop`] for a packet that has no source, is dropped at once, or lies in other buffers.
 #[inline(always)]
-pub(crate) fn parse(packet: &Packet, offset: usize) -> Result<Parsed, Reason> {
-    let header: &Ipv4Hdr = packet.header(offset).ok_or_else(|| no_source(packet))?;
+pub(crate) fn parse(frame: &impl Frame, offset: usize) -> Result<Parsed, Stop> {
+    let header = frame.read::<Ipv4Hdr>(offset).ok_or_else(|| no_source(frame))?;
     if header.version() != 4 {
-        return Err(unreadable(Reason::Malformed));
+        return Err(unreadable(Reason::Malformed).into());
     }
     let source = Source::v4(header.src_addr);
     let (header_length, total) = (usize::from(header.ihl()), usize::from(header.tot_len()));
@@ -38,12 +38,12 @@ pub(crate) fn parse(packet: &Packet, offset: usize) -> Result<Parsed, Reason> {
         return defective(source, Reason::Malformed);
     }
     let end = offset + total;
-    if end > packet.length() as usize {
-        return defective(source, Reason::Truncated);
+    if end > frame.length() as usize {
+        return cut(frame, source);
     }
     if !settings::has_services() || u16::from_be_bytes(header.frags) & LATER_FRAGMENT != 0 {
         return Ok(Parsed { source, classes: Classes::from(ANY) });
     }
     let payload = Payload { protocol: header.proto, begin: offset + header_length, end };
-    Ok(Parsed { source, classes: payload.classes(packet)? })
+    Ok(Parsed { source, classes: payload.classes(frame)? })
 }

@@ -6,7 +6,7 @@
 //! The walk computes instead of branching by the kind of header, because a branch in a loop multiplies the paths of the
 //! verifier.
 
-use crate::packet::frame::Packet;
+use crate::packet::headers::Frame;
 
 /// Largest number of extension headers. A packet with more is dropped, since they could hide its service.
 const MOST_HEADERS: usize = 8;
@@ -31,6 +31,7 @@ const MOST_OFFSET: usize = 0x7fff;
 const LATER_FRAGMENT: u64 = 1 << 32;
 const TRUNCATED: u64 = 1 << 33;
 const TOO_MANY: u64 = 1 << 34;
+const UNREAD: u64 = 1 << 35;
 
 /// Result of a walk.
 #[cfg_attr(test, derive(Debug, PartialEq))]
@@ -46,18 +47,21 @@ pub(crate) enum Walked {
     LaterFragment,
     /// The walk reached the end of the packet.
     Truncated,
-    /// The walk reached the ninth header, or a header beyond the frame's first buffer.
+    /// The walk reached the ninth header.
     TooMany,
+    /// The walk reached a header in a buffer that this frame cannot read.
+    Unread,
 }
 
 impl Walked {
     /// Walks from the extension header of kind `first` at `begin`, in a packet that ends at `end`.
     #[inline(always)]
-    pub(crate) fn of(packet: &Packet, begin: usize, end: usize, first: u8) -> Self {
-        match walk(*packet, begin, end, first) {
+    pub(crate) fn of(frame: &impl Frame, begin: usize, end: usize, first: u8) -> Self {
+        match walk(*frame, begin, end, first) {
             LATER_FRAGMENT => Self::LaterFragment,
             TRUNCATED => Self::Truncated,
             TOO_MANY => Self::TooMany,
+            UNREAD => Self::Unread,
             payload => Self::Payload { protocol: payload as u8, begin: (payload >> 8) as usize & MOST_OFFSET },
         }
     }
@@ -70,7 +74,7 @@ pub(crate) fn is_extension(protocol: u8) -> bool {
 }
 
 #[inline(never)]
-fn walk(packet: Packet, begin: usize, end: usize, first: u8) -> u64 {
+fn walk(frame: impl Frame, begin: usize, end: usize, first: u8) -> u64 {
     let (mut offset, mut kind) = (begin, first);
     for _ in 0..MOST_HEADERS {
         if !is_extension(kind) {
@@ -79,8 +83,9 @@ fn walk(packet: Packet, begin: usize, end: usize, first: u8) -> u64 {
         if offset + LENGTH > end {
             return TRUNCATED;
         }
-        let packet = packet.in_loop();
-        let Some(&[next, length, high, low, ..]) = packet.header::<[u8; LENGTH]>(offset) else { return TOO_MANY };
+        let frame = frame.in_loop();
+        let Some(header) = frame.read::<[u8; LENGTH]>(offset) else { return UNREAD };
+        let [next, length, high, low, ..] = *header;
         let is_fragment = (DECOY | 1 << FRAGMENT) >> kind & 1;
         let is_authentication = (DECOY | 1 << AUTHENTICATION) >> kind & 1;
         if is_fragment * (u64::from(high) << 8 | u64::from(low & 0xf8)) != 0 {

@@ -8,7 +8,7 @@ use ratelimit_common::{
     reason::Reason,
 };
 
-use crate::{bpf::settings, packet::frame::Packet};
+use crate::{bpf::settings, packet::headers::Frame};
 
 /// Result of reading a packet's headers.
 pub struct Parsed {
@@ -18,10 +18,28 @@ pub struct Parsed {
     pub classes: Classes,
 }
 
-/// Returns the reason of a packet that ends before its source address.
+/// The reason for which parsing stops.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(not(target_arch = "bpf"), derive(Debug))]
+pub enum Stop {
+    /// The packet has no source, or is dropped at once.
+    Because(Reason),
+    /// The next header or the end of the packet lies in a buffer that this frame cannot read.
+    /// [`Scattered`](crate::packet::scattered::Scattered) frames can read all, so they never give this result.
+    Unread,
+}
+
+impl From<Reason> for Stop {
+    #[inline(always)]
+    fn from(reason: Reason) -> Self {
+        Self::Because(reason)
+    }
+}
+
+/// Returns the result for a packet that ends before its source address.
 #[inline(always)]
-pub(crate) fn no_source(packet: &Packet) -> Reason {
-    if packet.has_more() { Reason::Unreadable } else { unreadable(Reason::Truncated) }
+pub(crate) fn no_source(frame: &impl Frame) -> Stop {
+    if frame.has_more() { Stop::Unread } else { unreadable(Reason::Truncated).into() }
 }
 
 /// Returns the reason of a packet without a readable source: `reason`, unless such packets are set to pass.
@@ -33,10 +51,16 @@ pub(crate) fn unreadable(reason: Reason) -> Reason {
 /// Returns the outcome for a packet with a readable source and a defect behind it. Where such packets are set to pass,
 /// the limits of the source decide.
 #[inline(always)]
-pub(crate) fn defective(source: Source, reason: Reason) -> Result<Parsed, Reason> {
+pub(crate) fn defective(source: Source, reason: Reason) -> Result<Parsed, Stop> {
     if settings::is_on(&settings::PASS_MALFORMED) {
         Ok(Parsed { source, classes: Classes::from(ANY) })
     } else {
-        Err(reason)
+        Err(reason.into())
     }
+}
+
+/// Returns the outcome for a packet that ends behind the known end of its frame.
+#[inline(always)]
+pub(crate) fn cut(frame: &impl Frame, source: Source) -> Result<Parsed, Stop> {
+    if frame.is_measured() { defective(source, Reason::Truncated) } else { Err(Stop::Unread) }
 }

@@ -1,34 +1,94 @@
 //! Reads all headers of a packet.
 
+use aya_ebpf::programs::XdpContext;
 use network_types::eth::EtherType;
-use ratelimit_common::reason::Reason;
+use ratelimit_common::{
+    identity::{class::Classes, source::Source},
+    reason::Reason,
+};
 
 use crate::{
-    packet::frame::Packet,
+    packet::{headers::Frame, scattered::Scattered},
     parse::{
         ethernet, ipv4, ipv6,
-        outcome::{Parsed, no_source},
+        outcome::{Parsed, Stop, no_source, unreadable},
     },
 };
 
-/// Reads the headers of a packet.
+/// Reads the headers of a packet. It begins with an Ethernet header, or with the IP header if `ETHERNET` is false.
 ///
 /// # Errors
 ///
-/// Returns the reason of a packet that has no source or is dropped at once. [`Reason::LinkDiscovery`] still has to pass
-/// its cap.
+/// Returns [`Stop`] for a packet that has no source, is dropped at once, or lies in other buffers.
+/// [`Reason::LinkDiscovery`] still has to pass its cap.
 #[inline(always)]
-pub fn parse(packet: &Packet) -> Result<Parsed, Reason> {
-    let (ether_type, offset) = ethernet::network(packet).ok_or_else(|| no_source(packet))?;
+pub fn parse<const ETHERNET: bool>(frame: &impl Frame) -> Result<Parsed, Stop> {
+    if ETHERNET { behind_ethernet(frame) } else { raw_ip(frame) }
+}
+
+/// Reads the headers of a packet that [`parse`] could not read from the first buffer. Returns the bytes of the whole
+/// frame with the result.
+#[inline(always)]
+pub fn parse_scattered<const ETHERNET: bool>(ctx: &XdpContext) -> (Result<Parsed, Reason>, u32) {
+    let mut source = Source::v4([0; 4]);
+    let found = find_scattered::<ETHERNET>(ctx, &mut source);
+    let parsed = match found >> LENGTH_BITS & NOTHING {
+        NOTHING => Ok(Parsed { source, classes: (found >> CLASSES_SHIFT) as Classes }),
+        // SAFETY: `find_scattered` has put a reason there.
+        reason => Err(unsafe { core::mem::transmute::<u32, Reason>(reason as u32) }),
+    };
+    (parsed, (found & ((1 << LENGTH_BITS) - 1)) as u32)
+}
+
+/// Bits of the length in a result of [`find_scattered`]. Above it are eight of the reason, and then the classes.
+const LENGTH_BITS: u32 = 24;
+const CLASSES_SHIFT: u32 = 32;
+/// Stands for no reason.
+const NOTHING: u64 = 0xff;
+const _: () = assert!((Reason::ALL.len() as u64) < NOTHING);
+
+/// Does the work of [`parse_scattered`]. It is a function of its own, so that the way of the usual frames stays short.
+/// Such a function returns one number.
+#[inline(never)]
+fn find_scattered<const ETHERNET: bool>(ctx: &XdpContext, source: &mut Source) -> u64 {
+    let frame = Scattered::of(ctx);
+    let found = match parse::<ETHERNET>(&frame) {
+        Ok(parsed) => {
+            *source = parsed.source;
+            u64::from(parsed.classes) << CLASSES_SHIFT | NOTHING << LENGTH_BITS
+        }
+        Err(Stop::Because(reason)) => (reason as u64) << LENGTH_BITS,
+        // The frame ends within a header.
+        Err(Stop::Unread) => (Reason::Truncated as u64) << LENGTH_BITS,
+    };
+    found | u64::from(frame.length())
+}
+
+#[inline(always)]
+fn behind_ethernet(frame: &impl Frame) -> Result<Parsed, Stop> {
+    let (ether_type, offset) = ethernet::network(frame).ok_or_else(|| no_source(frame))?;
     if ether_type == EtherType::Ipv4 as u16 {
-        ipv4::parse(packet, offset)
+        ipv4::parse(frame, offset)
     } else if ether_type == EtherType::Ipv6 as u16 {
-        ipv6::parse(packet, offset)
+        ipv6::parse(frame, offset)
     } else if ether_type == EtherType::Arp as u16 {
-        Err(Reason::LinkDiscovery)
+        Err(Reason::LinkDiscovery.into())
     } else if ethernet::is_tag(ether_type) {
-        Err(Reason::TooManyTags)
+        Err(Reason::TooManyTags.into())
     } else {
-        Err(Reason::NotIp)
+        Err(Reason::NotIp.into())
+    }
+}
+
+/// No header tells what such a packet is. So everything but IP is malformed: otherwise, a tunnel's peer could hide an
+/// IP packet behind a VLAN tag, which the kernel removes.
+#[inline(always)]
+fn raw_ip(frame: &impl Frame) -> Result<Parsed, Stop> {
+    // LLVM compares pointers for a single byte in a way that the verifier does not understand.
+    let [first, _] = *frame.read::<[u8; 2]>(0).ok_or_else(|| no_source(frame))?;
+    match first >> 4 {
+        4 => ipv4::parse(frame, 0),
+        6 => ipv6::parse(frame, 0),
+        _ => Err(unreadable(Reason::Malformed).into()),
     }
 }

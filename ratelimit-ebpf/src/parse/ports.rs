@@ -1,5 +1,7 @@
 //! The services that a packet belongs to.
 
+use core::ops::Deref;
+
 use ratelimit_common::{
     identity::{
         class::{ANY, Classes},
@@ -8,7 +10,7 @@ use ratelimit_common::{
     reason::Reason,
 };
 
-use crate::{maps::classes, packet::frame::Packet};
+use crate::{maps::classes, packet::headers::Frame, parse::outcome::Stop};
 
 /// Bytes of the shortest headers. Hosts do not accept shorter ones.
 const TCP_LENGTH: usize = 20;
@@ -38,28 +40,27 @@ impl Payload {
     /// Returns the reason to drop a packet whose header ends before its ports, whatever is set to pass. If it passed,
     /// only the host that joins the fragments would see the ports.
     #[inline(always)]
-    pub(crate) fn classes(&self, packet: &Packet) -> Result<Classes, Reason> {
+    pub(crate) fn classes(&self, frame: &impl Frame) -> Result<Classes, Stop> {
         let Some(services) = classes::services() else { return Ok(Classes::from(ANY)) };
         Ok(match self.protocol {
             TCP => {
-                let header: &[u8; TCP_LENGTH] = self.header(packet)?;
+                let header = self.header::<TCP_LENGTH>(frame)?;
                 let is_new = header[FLAGS] & (SYN | ACK) == SYN;
-                (if is_new { &services.tcp_syn } else { &services.tcp })[port(header)]
+                (if is_new { &services.tcp_syn } else { &services.tcp })[port(&header)]
             }
-            UDP => services.udp[port::<UDP_LENGTH>(self.header(packet)?)],
-            SCTP => services.sctp[port::<SCTP_LENGTH>(self.header(packet)?)],
+            UDP => services.udp[port(&*self.header::<UDP_LENGTH>(frame)?)],
+            SCTP => services.sctp[port(&*self.header::<SCTP_LENGTH>(frame)?)],
             protocol => services.protocols[usize::from(protocol)],
         })
     }
 
     /// Returns the header of a transport protocol.
     #[inline(always)]
-    fn header<'a, const N: usize>(&self, packet: &'a Packet) -> Result<&'a [u8; N], Reason> {
+    fn header<const N: usize>(&self, frame: &impl Frame) -> Result<impl Deref<Target = [u8; N]>, Stop> {
         if self.begin + N > self.end {
-            return Err(Reason::Truncated);
+            return Err(Reason::Truncated.into());
         }
-        // Within the packet, but not within its first buffer: behind very long headers.
-        packet.header(self.begin).ok_or(Reason::TooManyHeaders)
+        frame.read::<[u8; N]>(self.begin).ok_or(Stop::Unread)
     }
 }
 

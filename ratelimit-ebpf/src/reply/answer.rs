@@ -21,7 +21,7 @@ use crate::{
 #[inline(never)]
 #[must_use]
 pub fn send_back(ctx: &XdpContext, length: u32) -> bool {
-    let is_ready = answer(ctx, Packet::of_length(ctx, length)).is_some();
+    let is_ready = answer(ctx, Packet::of(ctx), length).is_some();
     if is_ready {
         this_cpu::count(|cpu| &cpu.replies_sent);
     }
@@ -29,9 +29,9 @@ pub fn send_back(ctx: &XdpContext, length: u32) -> bool {
 }
 
 #[inline(always)]
-fn answer(ctx: &XdpContext, packet: Packet) -> Option<()> {
+fn answer(ctx: &XdpContext, packet: Packet, length: u32) -> Option<()> {
     // The end that is cut off must lie in the first buffer.
-    if packet.has_more() || !link::is_for_one(&packet)? {
+    if packet.length() != length || !link::is_for_one(&packet)? {
         return None;
     }
     let (ether_type, offset) = ethernet::network(&packet)?;

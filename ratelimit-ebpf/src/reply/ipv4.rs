@@ -34,7 +34,7 @@ const INSERTED: usize = Ipv4Hdr::LEN + ERROR;
 /// for all numbers of tags, and for its stack.
 #[inline(never)]
 pub(super) fn answer(ctx: &XdpContext, offset: usize) -> bool {
-    try_answer(ctx, Packet::linear(ctx), offset).is_some()
+    try_answer(ctx, Packet::of(ctx), offset).is_some()
 }
 
 #[inline(always)]

@@ -27,7 +27,7 @@ type Address = [u8; 16];
 /// for all numbers of tags, and for its stack.
 #[inline(never)]
 pub(super) fn answer(ctx: &XdpContext, offset: usize) -> bool {
-    try_answer(ctx, Packet::linear(ctx), offset).is_some()
+    try_answer(ctx, Packet::of(ctx), offset).is_some()
 }
 
 #[inline(always)]

@@ -45,7 +45,7 @@ pub(super) fn insert<const N: usize>(ctx: &XdpContext) -> Option<Packet> {
     if unsafe { bpf_xdp_adjust_head(ctx.ctx, -(N as i32)) } != 0 {
         return None;
     }
-    let mut packet = Packet::linear(ctx);
+    let mut packet = Packet::of(ctx);
     for at in [0, 8, 16] {
         // As a number, since LLVM turns a move of bytes into a call of `memmove`.
         let word = u64::from_ne_bytes(*packet.header(N + at)?);

@@ -28,6 +28,8 @@ pub enum Check {
     Interface,
     /// Whether the link is up.
     Link,
+    /// Whether a program can read the interface's packets.
+    LinkType,
     /// Whether another owner's XDP program is attached.
     OtherProgram,
     /// Whether the program runs in the driver, or could.

@@ -47,6 +47,8 @@ impl State {
 #[derive(Default)]
 pub(super) struct Ours {
     pub(super) attachments: Vec<Attachment>,
+    /// The program for interfaces without Ethernet headers, if there is one.
+    pub(super) raw_program: Option<u32>,
     /// Whether this user may read them.
     pub(super) are_known: bool,
 }
@@ -54,7 +56,7 @@ pub(super) struct Ours {
 impl Running {
     fn open(pins: &Path) -> Result<Self, Error> {
         let instance = Instance::open(pins)?;
-        let info = instance.program()?.info().tried("cannot read the pinned program")?;
+        let info = instance.programs()?.ethernet().info().tried("cannot read the pinned program")?;
         let tables = instance.into_tables()?;
         Ok(Self { tables, is_jitted: info.size_jitted() != 0 })
     }
@@ -68,7 +70,10 @@ impl Running {
 impl Ours {
     /// Reads the links, which needs no maps. Problems with them are findings about the instance.
     pub(super) fn read(pins: &Path) -> Self {
-        View::attachments_in(pins).map_or_else(|_| Self::default(), |attachments| Self { attachments, are_known: true })
+        View::attachments_in(pins).map_or_else(
+            |_| Self::default(),
+            |attachments| Self { attachments, raw_program: View::raw_program_in(pins), are_known: true },
+        )
     }
 
     /// Returns whether the instance is attached to this interface.

@@ -10,6 +10,7 @@ mod firewall;
 mod host;
 mod instance;
 mod interface;
+mod link_type;
 mod session;
 mod tables;
 mod traffic;
@@ -50,6 +51,7 @@ pub fn examine(pins: &Path, names: &[String]) -> Result<Vec<Finding>, Error> {
     let window = Window::measure(&chosen, running, &ours)?;
     for interface in &chosen {
         findings.extend(interface::examine(interface, &ours, &as_root)?);
+        findings.extend(link_type::examine(interface, &ours).map(|finding| finding.on(&interface.name)));
         findings.extend(traffic::losses(interface, &window)?);
     }
     if let Some(running) = running {

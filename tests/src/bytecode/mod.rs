@@ -18,6 +18,7 @@ use aya::{
 use ratelimit::dataplane::{
     program::loader::{self, Settings},
     rules::{policies, spec::RuleSpec},
+    sys::link_type::FirstHeader,
     tables::open::Tables,
 };
 use ratelimit_common::{
@@ -103,7 +104,7 @@ impl Bytecode {
         // Repeated runs of an attached program do not wait for the kernel's dispatcher. It is attached to the loopback
         // of a separate network namespace, which ends with it.
         let (namespace, _) = Namespace::pair();
-        let program = loader::program(&mut ebpf, &settings).expect("the object has no program");
+        let program = loader::program(&mut ebpf, &settings, FirstHeader::Ethernet).expect("the object has no program");
         namespace.run(|| program.attach("lo", XdpMode::Skb)).expect("cannot attach to the loopback interface");
         Self { ebpf, settings, attached: Vec::new(), tables, _namespace: namespace }
     }
@@ -125,7 +126,8 @@ impl Bytecode {
     ///
     /// If `link` already has a program.
     pub fn attach(&mut self, sandbox: &Sandbox, link: &str, mode: XdpMode) {
-        let program = loader::program(&mut self.ebpf, &self.settings).expect("the object has no program");
+        let program = loader::program(&mut self.ebpf, &self.settings, FirstHeader::Ethernet);
+        let program = program.expect("the object has no program");
         let id = sandbox.victim(|| program.attach(link, mode)).expect("cannot attach");
         self.attached.push(Attached::of(program.take_link(id).unwrap()));
     }
@@ -174,7 +176,7 @@ impl Bytecode {
 
     /// Splits the program from its maps, so that packets run on one thread while rules change on another.
     pub fn apart(&mut self) -> (Runner<'_>, &mut Tables) {
-        (Runner(program(&self.ebpf, &self.settings)), &mut self.tables)
+        (runner(&self.ebpf, &self.settings, FirstHeader::Ethernet), &mut self.tables)
     }
 
     /// Runs one packet.
@@ -194,8 +196,13 @@ impl Bytecode {
 
     /// Runs one packet and returns its reason.
     pub fn reason(&self, frame: &[u8]) -> Reason {
+        self.reason_of(frame, || self.send(frame))
+    }
+
+    /// Runs one packet of `frame`'s length by `run`, and returns its reason.
+    pub fn reason_of(&self, frame: &[u8], run: impl FnOnce() -> Verdict) -> Reason {
         let before = self.counts();
-        let verdict = self.send(frame);
+        let verdict = run();
         let after = self.counts();
         let counted = |&(reason, count): &(Reason, Count)| {
             let earlier = before[reason as usize].1;
@@ -278,12 +285,17 @@ impl Bytecode {
     /// Returns the loaded program.
     #[must_use]
     pub fn program(&self) -> &Xdp {
-        program(&self.ebpf, &self.settings)
+        self.runner(FirstHeader::Ethernet).0
+    }
+
+    /// Returns the program for packets that begin with this header. Both have the same maps.
+    #[must_use]
+    pub fn runner(&self, first: FirstHeader) -> Runner<'_> {
+        runner(&self.ebpf, &self.settings, first)
     }
 }
 
-fn program<'a>(ebpf: &'a Ebpf, settings: &Settings) -> &'a Xdp {
-    let name = if settings.frags { control::PROGRAM } else { control::PROGRAM_LINEAR };
-    let program = ebpf.program(name).expect("the object has no program");
-    program.try_into().expect("the program is not an XDP program")
+fn runner<'a>(ebpf: &'a Ebpf, settings: &Settings, first: FirstHeader) -> Runner<'a> {
+    let program = ebpf.program(loader::name_of(settings, first)).expect("the object has no program");
+    Runner(program.try_into().expect("the program is not an XDP program"))
 }

@@ -37,6 +37,22 @@ impl Runner<'_> {
         verdict(result.return_value)
     }
 
+    /// Runs one packet whose first buffer ends after `first` bytes (Linux 6.18), and returns its verdict.
+    ///
+    /// # Panics
+    ///
+    /// If the kernel refuses to run it.
+    #[must_use]
+    pub fn split(&self, frame: &[u8], first: usize) -> Verdict {
+        // `struct xdp_md` begins with the bounds of the first buffer.
+        let context = [0, first as u32, 0, 0, 0, 0].map(u32::to_ne_bytes);
+        let mut options = TestRunOptions::new();
+        options.data_in = Some(frame);
+        options.ctx_in = Some(context.as_flattened());
+        let result = self.0.test_run(options).expect("cannot run the program");
+        verdict(result.return_value)
+    }
+
     /// Runs one packet and returns its verdict and output.
     ///
     /// # Panics

@@ -19,7 +19,10 @@ use ratelimit_common::{
     reason::{Count, REASONS, Reason},
     rules::rule::COMMAND,
 };
-use ratelimit_ebpf::{packet::frame::Packet, parse::parser};
+use ratelimit_ebpf::{
+    packet::frame::Packet,
+    parse::{outcome::Stop, parser},
+};
 
 use crate::{
     Bytecode, Clock, Verdict,
@@ -248,8 +251,8 @@ pub fn on_host(frame: &[u8], opinion: &Opinion) -> Result<(), String> {
         Opinion::Packet { source: IpAddr::V4(source), .. } => Ok(Source::v4(source.octets())),
         Opinion::Packet { source: IpAddr::V6(source), .. } => Ok(Source::v6(source.octets(), 128)),
     };
-    let said = parser::parse(&Packet::from(frame)).map(|parsed| parsed.source);
-    if said == expected { Ok(()) } else { Err(format!("host build: {said:?}")) }
+    let said = parser::parse::<true>(&Packet::from(frame)).map(|parsed| parsed.source);
+    if said == expected.map_err(Stop::Because) { Ok(()) } else { Err(format!("host build: {said:?}")) }
 }
 
 /// Returns the source that packets from an address are charged to.

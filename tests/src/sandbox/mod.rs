@@ -108,6 +108,16 @@ impl Sandbox {
         link::connect_without_addresses(&self.victim, &self.peer, victim_link, peer_link);
     }
 
+    /// Creates a further network namespace, in which nothing is connected.
+    ///
+    /// # Panics
+    ///
+    /// Without the privilege to create it.
+    #[must_use]
+    pub fn elsewhere(&self) -> Namespace {
+        Namespace::pair().0
+    }
+
     /// Adds an address to the peer, for sockets to bind to.
     ///
     /// # Panics

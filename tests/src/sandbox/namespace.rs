@@ -67,7 +67,8 @@ impl Namespace {
     }
 
     /// Returns a path to the network namespace for other processes.
-    pub(crate) fn network_path(&self) -> String {
+    #[must_use]
+    pub fn network_path(&self) -> String {
         use std::os::fd::AsRawFd as _;
         format!("/proc/{}/fd/{}", std::process::id(), self.network.as_raw_fd())
     }

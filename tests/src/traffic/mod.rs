@@ -5,4 +5,6 @@ pub(crate) mod frame_receiver;
 mod interrupt;
 pub(crate) mod raw;
 pub(crate) mod sink;
+pub(crate) mod tun;
 mod walk;
+pub(crate) mod wireguard;

@@ -89,7 +89,11 @@ pub(super) const EXCLUDED: [(&str, &str, Names); 15] = [
     ),
     ("commands", "guests have no Prometheus", &["metrics::prometheus::"]),
     ("commands", "guests have no other version", &["privileges::upgrading_another_version_requires_root"]),
-    ("network", "guests have no other version", &["renamed::"]),
+    (
+        "network",
+        "guests have no other version",
+        &["renamed::", "raw_ip::an_upgrade_keeps_the_right_program_on_each_interface"],
+    ),
     (
         "commands",
         "every attach verifies the program, which takes seconds under emulation, and other tests cover the same code",
@@ -140,6 +144,7 @@ pub(super) const EXCLUDED: [(&str, &str, Names); 15] = [
             "doctor::without_problems_each_check_is_one_line",
             "run::watch::changes_of_a_file_behind_symbolic_links_are_noticed",
             "run::watch::a_recreated_interface_is_attached_again",
+            "run::watch::an_interface_that_returns_with_another_link_type_gets_the_program_for_it",
         ],
     ),
     ("commands", "a million rules take minutes under emulation", &["many::a_list_that_does_not_fit_changes_nothing"]),
@@ -179,6 +184,7 @@ pub(super) const EXCLUDED: [(&str, &str, Names); 15] = [
         "every load takes seconds under emulation, and resize::a_resize_moves_cells_with_their_debt loads as often as must be",
         &[
             "resize::interrupted::",
+            "raw_ip::every_change_of_a_running_instance_keeps_the_right_program_on_each_interface",
             "reload::",
             "reply::tcp_connects_are_refused_and_udp_senders_get_an_error",
             "survival::established_sources_lose_nothing_beside_a_flood_from_forged_sources",
@@ -207,6 +213,7 @@ pub(super) const SELECTED: [(&str, Names); 2] = [
             "cells::cached_refusals::a_cached_refusal_ends_with_its_temporary_rule",
             "cells::offenders::drops_of_two_offenders_on_two_cpus_are_listed_within_one_percent",
             "parse::jumbo::",
+            "parse::raw_ip::",
             "limits::parents::with_cells::with_a_stopped_clock_exactly_the_parent_burst_passes",
             "parse::a_frame_cut_at_any_byte_is_truncated",
             "parse::link_discovery_is_capped",

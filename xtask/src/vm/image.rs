@@ -25,7 +25,28 @@ const PROGRAMS: [&str; 5] = ["/usr/sbin/ip", "/usr/bin/setpriv", "/usr/bin/setar
 const APPLETS: [&str; 8] = ["sh", "mount", "insmod", "stty", "sleep", "true", "poweroff", "cat"];
 
 /// Modules that tests use.
-const MODULES: [&str; 5] = ["veth", "dummy", "tun", "virtio_pci", "virtio_net"];
+const MODULES: [&str; 20] = [
+    "veth",
+    "dummy",
+    "tun",
+    "virtio_pci",
+    "virtio_net",
+    "vxlan",
+    "wireguard",
+    "ipip",
+    "sit",
+    "ip_gre",
+    "ip6_tunnel",
+    "ip6_gre",
+    "ip_vti",
+    "ip6_vti",
+    "xfrm_interface",
+    "nlmon",
+    "8021q",
+    "bridge",
+    "bonding",
+    "macvlan",
+];
 
 /// The archive that all guests share: everything except modules and the job.
 #[derive(Debug)]

@@ -10,6 +10,8 @@ mount -t devtmpfs dev /dev
 mount -t tmpfs tmp /tmp
 mount -t tmpfs run /run
 mount -t bpf bpf /sys/fs/bpf
+# Otherwise, each network namespace gets a tunnel of every kind.
+echo 1 >/proc/sys/net/core/fb_tunnels_only_for_init_net
 for module in /modules/*.ko; do
     insmod "$module" || echo "cannot load $module"
 done

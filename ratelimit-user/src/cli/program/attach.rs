@@ -113,9 +113,9 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
     let spec = arguments.rates.spec(Sources::Default)?;
     let log_level = arguments.log_level.map_or(0, |level| level as u8);
     let requested = RequestedSettings { log_level, ..arguments.settings.requested()? };
-    // Names are checked before anything changes. They are looked up again under the lock, when programs on them cannot
-    // change.
-    interface::find(&arguments.interfaces)?;
+    // Names and link types are checked before anything changes. They are looked up again under the lock, when programs
+    // on them cannot change.
+    interfaces::check(&arguments.interfaces)?;
     let waiter = arguments.confirm.map(|time| anyhow::Ok((Waiter::new(pins)?, time))).transpose()?;
     let (mut instance, is_new) = Instance::open_or_create(pins, &requested)?;
     let mut done = Done::default();

@@ -12,7 +12,7 @@ use crate::{
 
 /// Prints the messages until Ctrl-C. Then replaces the program by one without messages.
 pub(crate) fn run(instance: Instance, pins: &Path) -> Result<Answer> {
-    let program_id = instance.program()?.info().context("cannot read the program")?.id();
+    let program_id = instance.programs()?.ethernet().info().context("cannot read the program")?.id();
     drop(instance);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {

@@ -66,8 +66,8 @@ pub fn apply(
     daemon_lock: &mut Option<DaemonLock>,
 ) -> anyhow::Result<Applied> {
     let names: Vec<String> = config.interfaces.iter().map(|interface| interface.name.clone()).collect();
-    // Names are checked before anything changes.
-    interface::find(&names)?;
+    // Names and link types are checked before anything changes.
+    interfaces::check(&names)?;
     // The lock comes before the conversion of an instance of another version.
     DaemonLock::take_early(pins, daemon_lock)?;
     let (mut instance, is_new) = Instance::open_or_create(pins, &config.requested)?;

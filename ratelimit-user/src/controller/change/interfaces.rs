@@ -16,13 +16,22 @@ use crate::dataplane::{
 /// Names of interfaces with the requested modes. Without one, a new interface gets native mode.
 pub(crate) type Requested = Vec<(String, Option<Mode>)>;
 
+/// Checks that the interfaces with these names exist, and that a program can read their packets.
+///
+/// # Errors
+///
+/// Fails with [`Error::UnknownInterface`] or [`Error::LinkType`] for the first one for which this is not so.
+pub(crate) fn check(names: &[String]) -> Result<(), Error> {
+    interface::find(names)?.iter().try_for_each(|interface| interface.first_header().map(drop))
+}
+
 /// Checks that no interface runs in another mode than requested. The kernel cannot change the mode without a gap.
 ///
 /// # Errors
 ///
 /// Fails with [`Error::OtherMode`] for the first one that does.
 pub(crate) fn check_modes(instance: &Instance, requested: &Requested) -> Result<(), Error> {
-    let ours = programs(instance)?;
+    let ours = running(instance)?;
     for (interface, mode) in find(requested)? {
         let Some(running) = interface.program.filter(|running| ours.contains(&running.id)) else { continue };
         let is_same = match mode {
@@ -53,15 +62,16 @@ pub(crate) fn attach(
 ) -> Result<Vec<String>, Error> {
     check_modes(instance, requested)?;
     // This must come before the first packet of a second interface. It can replace the program.
-    let coming: Vec<u32> = find(requested)?.iter().map(|(interface, _)| interface.index).collect();
-    done.expect_interfaces(instance, coming)?;
-    let (ours, mut program) = (programs(instance)?, instance.program()?);
+    let coming: Vec<Interface> = find(requested)?.into_iter().map(|(interface, _)| interface).collect();
+    done.expect_interfaces(instance, &coming)?;
+    let (ours, mut programs) = (running(instance)?, instance.programs()?);
     let mut names = Vec::new();
     for (interface, mode) in find(requested)? {
         if interface.program.is_none_or(|running| !ours.contains(&running.id)) {
             names.push(interface.name.clone());
             let how = How { mode: mode.unwrap_or(Mode::Native), replace, origin };
-            done.added.push(instance.attachments.attach(&mut program, interface, how)?);
+            let program = programs.of(interface.first_header()?)?;
+            done.added.push(instance.attachments.attach(program, interface, how)?);
         }
     }
     Ok(names)
@@ -94,7 +104,7 @@ fn detach_each<T>(
 }
 
 /// Returns the ids of the instance's running programs.
-fn programs(instance: &Instance) -> Result<Vec<u32>, Error> {
+fn running(instance: &Instance) -> Result<Vec<u32>, Error> {
     Ok(instance.attachments.list()?.iter().map(|attachment| attachment.program_id).collect())
 }
 

@@ -98,11 +98,7 @@ impl Done {
     /// # Errors
     ///
     /// Fails like [`Instance::expect_interfaces`].
-    pub(crate) fn expect_interfaces(
-        &mut self,
-        instance: &mut Instance,
-        coming: impl IntoIterator<Item = u32>,
-    ) -> Result<(), Error> {
+    pub(crate) fn expect_interfaces(&mut self, instance: &mut Instance, coming: &[Interface]) -> Result<(), Error> {
         let (before, features) = (instance.running()?, instance.settings()?.features());
         instance.expect_interfaces(coming)?;
         if instance.settings().is_ok_and(|now| now.features() == features) {

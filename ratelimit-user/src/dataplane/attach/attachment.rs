@@ -14,9 +14,11 @@ use crate::dataplane::{
     attach::{foreign_program, link, undo::AttachUndo},
     error::{Tried as _, at},
     pins::{layout, link_name::LinkName},
+    program::programs::Programs,
     sys::{
         bpf::Link,
         interface::{self, Attached, Interface},
+        link_type::FirstHeader,
     },
 };
 
@@ -252,8 +254,33 @@ impl Attachments {
         self.pins()?.iter().try_for_each(|pin| link::remove(pin))
     }
 
-    /// Puts `program` on every link. After a failure, the links before the failed one carry it.
-    pub(crate) fn replace(&self, program: &mut Xdp) -> Result<(), Error> {
-        self.pins()?.iter().try_for_each(|pin| link::put(program, pin))
+    /// Puts on every link the program for its interface. After a failure, the links before the failed one carry it.
+    ///
+    /// `raw` are the programs that links without Ethernet headers carry, before and after.
+    pub(crate) fn replace(&self, programs: &mut Programs, raw: &[Option<u32>]) -> Result<(), Error> {
+        let interfaces = interface::list()?;
+        self.pins()?
+            .iter()
+            .try_for_each(|pin| link::put(programs.of_any_version(first_header(pin, &interfaces, raw)), pin))
+    }
+
+    /// Returns whether an interface without Ethernet headers is attached. `raw` is the program for those.
+    pub(crate) fn has_raw_ip(&self, raw: Option<u32>) -> Result<bool, Error> {
+        let interfaces = interface::list()?;
+        Ok(self.pins()?.iter().any(|pin| first_header(pin, &interfaces, &[raw]) == FirstHeader::Ip))
+    }
+}
+
+/// Returns the first header of packets on a link. If its interface is in another network namespace, the present program
+/// tells. A link without an interface gets no program, and an interface of an unknown type keeps the one for Ethernet.
+fn first_header(pin: &Path, interfaces: &[Interface], raw: &[Option<u32>]) -> FirstHeader {
+    let Ok(Link { program_id, interface: Some(index), .. }) = Link::from_pin(pin) else { return FirstHeader::Ethernet };
+    let is_seen = |interface: &&Interface| {
+        interface.index == index && interface.program.is_some_and(|program| program.id == program_id)
+    };
+    match interfaces.iter().find(is_seen) {
+        Some(interface) => interface.link_type.first_header().unwrap_or(FirstHeader::Ethernet),
+        None if raw.contains(&Some(program_id)) => FirstHeader::Ip,
+        None => FirstHeader::Ethernet,
     }
 }

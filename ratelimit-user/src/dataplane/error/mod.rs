@@ -95,6 +95,11 @@ pub enum Error {
         /// The existing names.
         known: String,
     },
+    /// No program can read the packets of the interface with this name and link type.
+    #[error(
+        "{0}: ratelimit cannot read packets of this link type ({1}): attach an interface with Ethernet headers, or a tun, WireGuard, PPP, IPIP, SIT, ip6tnl or ip6gre interface, or a GRE tunnel with a fixed remote"
+    )]
+    LinkType(String, String),
     /// The driver has no native XDP.
     #[error(
         "{name}: its driver does not support native XDP: try --mode generic (works everywhere, slower) or --mode auto"

@@ -4,8 +4,8 @@
 use ratelimit_common::{
     identity::service::Service,
     maps::control::{
-        FEATURE_BANS, FEATURE_COSTS, FEATURE_FRONT, FEATURE_INTERFACES, FEATURE_LANES, FEATURE_PARENTS,
-        FEATURE_SERVICES,
+        FEATURE_BANS, FEATURE_BYTES, FEATURE_COSTS, FEATURE_FRONT, FEATURE_INTERFACES, FEATURE_LANES, FEATURE_PARENTS,
+        FEATURE_RAW_IP, FEATURE_SERVICES,
     },
 };
 
@@ -150,10 +150,12 @@ fn needed(pinned: &Pinned) -> Result<u32, Error> {
     let services = if Services::read(&pinned.tables)?.is_empty() { 0 } else { FEATURE_SERVICES };
     let costs = if costs::list(&pinned.tables)?.is_empty() { 0 } else { FEATURE_COSTS };
     let interfaces = if pinned.attachments.indices()?.len() > 1 { FEATURE_INTERFACES } else { 0 };
+    let has_raw_ip = pinned.attachments.has_raw_ip(pinned.programs()?.raw_id()?)?;
+    let raw_ip = if has_raw_ip { FEATURE_RAW_IP } else { 0 };
     // Bans outlast the limits that set them. If they end by time, the next such change notices.
     let now = host::now();
     let bans = if pinned.tables.bans()?.all().iter().any(|(_, ban)| now < ban.expires) { FEATURE_BANS } else { 0 };
-    let features = services | costs | interfaces | bans | policies::features(&pinned.tables)?;
+    let features = services | costs | interfaces | raw_ip | bans | policies::features(&pinned.tables)?;
     Ok(possible(features, pinned.tables.control()?.features))
 }
 
@@ -167,5 +169,8 @@ fn needs(target: Target, spec: &RuleSpec) -> u32 {
     let services = if target.service == Service::Any { 0 } else { FEATURE_SERVICES };
     let parents = if spec.parents.is_empty() { 0 } else { FEATURE_PARENTS | FEATURE_LANES };
     let lanes = if target != Target::DEFAULT && spec.policy.has_limits() { FEATURE_LANES } else { 0 };
-    services | parents | lanes | policies::features_of(&spec.policy)
+    // Parents are buckets, so bytes are all that they can need besides.
+    let of_parents = spec.parents.iter().map(|parent| policies::features_of(&parent.policy) & FEATURE_BYTES);
+    let all = services | parents | lanes | policies::features_of(&spec.policy);
+    of_parents.fold(all, |all, features| all | features)
 }

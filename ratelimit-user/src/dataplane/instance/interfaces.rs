@@ -1,27 +1,31 @@
-//! Makes the program count by interface while several are attached, and maintains the ledger of their counts.
+//! Makes the programs fit the attached interfaces, and maintains the ledger of their counts.
 
 use std::collections::BTreeSet;
 
 use ratelimit_common::maps::{
-    control::FEATURE_INTERFACES,
+    control::{FEATURE_INTERFACES, FEATURE_RAW_IP},
     interface_counters::{Counts, Ledger, OTHERS, TRIES},
 };
 
 use crate::dataplane::{
     Error,
     instance::{edit, swap::pinned::Pinned},
+    sys::{interface::Interface, link_type::FirstHeader},
     tables::{counters::place_of, open::Tables},
 };
 
-/// Makes the program count by interface if several will be attached, and not if one will be.
-pub(super) fn expect(pinned: &mut Pinned, coming: impl IntoIterator<Item = u32>) -> Result<(), Error> {
+/// Makes the program count by interface if several will be attached, and not if one will be. Loads a second program if
+/// one of them has no Ethernet headers.
+pub(super) fn expect(pinned: &mut Pinned, coming: &[Interface]) -> Result<(), Error> {
     let mut expected = pinned.attachments.indices()?;
-    expected.extend(coming);
+    expected.extend(coming.iter().map(|interface| interface.index));
     book(&mut pinned.tables, &expected)?;
-    if expected.len() > 1 {
-        return edit::look_at(pinned, FEATURE_INTERFACES);
+    let mut needed = if expected.len() > 1 { FEATURE_INTERFACES } else { 0 };
+    for interface in coming {
+        needed |= if interface.first_header()? == FirstHeader::Ip { FEATURE_RAW_IP } else { 0 };
     }
-    edit::spare(pinned, FEATURE_INTERFACES);
+    edit::look_at(pinned, needed)?;
+    edit::spare(pinned, (FEATURE_INTERFACES | FEATURE_RAW_IP) & !needed);
     Ok(())
 }
 

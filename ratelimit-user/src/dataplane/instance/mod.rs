@@ -35,6 +35,7 @@ use crate::dataplane::{
         spec::RuleSpec,
         target::Target,
     },
+    sys::interface::Interface,
     tables::open::Tables,
 };
 
@@ -194,7 +195,7 @@ impl Instance {
         edit::upgrade(&mut self.pinned, requested)
     }
 
-    /// Returns the running program, so that [`Self::go_back`] can restore it.
+    /// Returns the running programs, so that [`Self::go_back`] can restore it.
     ///
     /// # Errors
     ///
@@ -249,19 +250,20 @@ impl Instance {
         service_costs::restore(&mut self.pinned, costs)
     }
 
-    /// Makes the program count by interface if several will be attached, and not if one will be.
+    /// Prepares for these further interfaces. The program counts by interface if several will be attached, and not if
+    /// one will be. There is a second program if one of them has no Ethernet headers.
     ///
     /// # Errors
     ///
     /// Those of [`Self::upgrade`]. Counting continues as before then.
-    pub fn expect_interfaces(&mut self, coming: impl IntoIterator<Item = u32>) -> Result<(), Error> {
+    pub fn expect_interfaces(&mut self, coming: &[Interface]) -> Result<(), Error> {
         interfaces::expect(&mut self.pinned, coming)
     }
 
     /// Makes the program count as the attached interfaces need it. If that fails, the running one does more work than
     /// necessary.
     pub fn forget_interfaces(&mut self) {
-        let _ = self.expect_interfaces([]);
+        let _ = self.expect_interfaces(&[]);
     }
 
     /// Updates the ledger of interface counters before another program is restored.

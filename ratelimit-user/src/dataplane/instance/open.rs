@@ -5,12 +5,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ratelimit_common::maps::names;
+use ratelimit_common::maps::{control::FEATURE_BYTES, names};
 
 use crate::dataplane::{
     Error,
     attach::attachment::Attachments,
-    error::Tried as _,
     instance::{
         edit,
         lock::{Lock, lock},
@@ -18,7 +17,7 @@ use crate::dataplane::{
     },
     pins::{
         bpffs,
-        layout::{self, CHANGING, DAEMON, LINKS, NEXT, PROGRAM},
+        layout::{self, CHANGING, DAEMON, LINKS, NEXT, PROGRAM, PROGRAM_RAW},
         listing::Listing,
     },
     program::loader::{self, RequestedSettings, Settings},
@@ -54,9 +53,9 @@ fn locked(pins: &Path, listing: &Listing, migrates: bool) -> Result<Pinned, Erro
     let mut is_migrated = false;
     let tables = match Tables::locked(pins, &listing) {
         Err(Error::OtherAbi { .. }) if migrates => {
+            is_migrated = true;
             migration::migrate(pins, &attachments)?;
             listing = Listing::read(pins)?;
-            is_migrated = true;
             let mut tables = Tables::locked(pins, &listing)?;
             // Layout 12 marked bans in the filter of rules.
             filter::renew(&mut tables)?;
@@ -69,6 +68,9 @@ fn locked(pins: &Path, listing: &Listing, migrates: bool) -> Result<Pinned, Erro
         layout::remove_file(&pins.join(other))?;
     }
     let mut pinned = Pinned { pins: pins.to_owned(), tables, attachments };
+    if listing.has(PROGRAM_RAW) {
+        replace::forget_raw(&pinned)?;
+    }
     if listing.has(CHANGING) {
         batch_marker::recover(pins, &mut pinned.tables)?;
     }
@@ -78,6 +80,7 @@ fn locked(pins: &Path, listing: &Listing, migrates: bool) -> Result<Pinned, Erro
     if is_migrated {
         // If this fails, limits share the levels within cells until their rules are set again.
         let _ = edit::assign_lanes(&mut pinned);
+        edit::spare(&mut pinned, FEATURE_BYTES);
     }
     Ok(pinned)
 }
@@ -118,7 +121,7 @@ fn create(pins: &Path, settings: &Settings) -> Result<Tables, Error> {
     let mut object = loader::load(settings, Some(&|name| pins.join(name)))?;
     let mut tables = Tables::of(&mut object, settings)?;
     tables.seal(&Listing::read(pins)?)?;
-    loader::program(&mut object, settings)?.pin(pins.join(PROGRAM)).tried("cannot pin the program")?;
+    loader::pin(&mut object, settings, pins)?;
     Ok(tables)
 }
 
@@ -159,7 +162,7 @@ fn remove_entries(pins: &Path) -> Result<(), Error> {
     staging::remove(pins)?;
     batch_marker::remove(pins)?;
     let moved = names::MOVED.into_iter().map(|(_, old)| old);
-    for name in names::PINNED.into_iter().chain(moved).chain([PROGRAM]) {
+    for name in names::PINNED.into_iter().chain(moved).chain([PROGRAM_RAW, PROGRAM]) {
         layout::remove_file(&pins.join(name))?;
         if let Some(other) = layout::other_name(name) {
             layout::remove_file(&pins.join(other))?;

@@ -8,6 +8,7 @@ use crate::dataplane::{
     Error,
     attach::attachment::{Attachment, Attachments},
     pins::{layout, ownership},
+    program::programs::Programs,
     tables::{
         memory::{self, MapMemory},
         open::Tables,
@@ -46,6 +47,12 @@ impl View {
     /// Those of [`Attachments::list`].
     pub fn attachments_in(pins: &Path) -> Result<Vec<Attachment>, Error> {
         Attachments::in_folder(&pins.join(layout::LINKS)).list()
+    }
+
+    /// Returns the id of the program for interfaces without Ethernet headers, if the instance in `pins` has one.
+    #[must_use]
+    pub fn raw_program_in(pins: &Path) -> Option<u32> {
+        Programs::from_pins(pins).and_then(|programs| programs.raw_id()).ok().flatten()
     }
 
     /// Returns rules, buckets and counters.

@@ -16,6 +16,9 @@ pub const PINS: &str = "/sys/fs/bpf/ratelimit";
 /// File of the pinned program.
 pub(crate) const PROGRAM: &str = "program";
 
+/// File of the pinned program for interfaces without Ethernet headers. It exists only while one is attached.
+pub(crate) const PROGRAM_RAW: &str = "program_raw";
+
 /// Folder of the pinned links.
 pub(crate) const LINKS: &str = "links";
 

@@ -1,6 +1,6 @@
 //! Loads the kernel-side object that this library contains.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use aya::{Ebpf, EbpfLoader, programs::Xdp};
 use aya_obj::Object;
@@ -10,7 +10,9 @@ pub use crate::dataplane::program::{requested::RequestedSettings, settings::Sett
 use crate::dataplane::{
     Error,
     error::Tried as _,
+    pins::layout::{PROGRAM, PROGRAM_RAW},
     program::settings::{SWITCHES, Switch},
+    sys::link_type::FirstHeader,
 };
 
 /// The object that the build script has built.
@@ -52,8 +54,8 @@ pub(crate) fn definitions() -> Result<Vec<Definition>, Error> {
     names::PINNED.into_iter().map(definition).collect()
 }
 
-/// Loads the program. `pins` returns the path of each map's pin. Missing maps are created and pinned there. Without
-/// `pins`, maps belong to the program alone.
+/// Loads the program, and the one for packets without Ethernet headers if the settings want it. `pins` returns the path
+/// of each map's pin. Missing maps are created and pinned there. Without `pins`, maps belong to the programs alone.
 ///
 /// The caller has checked the layouts of pinned maps, because aya does not.
 ///
@@ -62,7 +64,10 @@ pub(crate) fn definitions() -> Result<Vec<Definition>, Error> {
 /// [`Error::Bpf`] with the message of the kernel or its verifier.
 pub fn load(settings: &Settings, pins: Option<&dyn Fn(&str) -> PathBuf>) -> Result<Ebpf, Error> {
     let mut object = maps(settings, pins)?;
-    program(&mut object, settings)?.load().tried("the kernel refused the program")?;
+    program(&mut object, settings, FirstHeader::Ethernet)?.load().tried("the kernel refused the program")?;
+    if settings.raw_ip {
+        program(&mut object, settings, FirstHeader::Ip)?.load().tried("the kernel refused the program")?;
+    }
     Ok(object)
 }
 
@@ -103,16 +108,36 @@ pub(crate) fn maps(settings: &Settings, pins: Option<&dyn Fn(&str) -> PathBuf>) 
     loader.load(OBJECT).tried("cannot load the program's maps")
 }
 
-/// Returns the XDP program of an object that was loaded with these settings.
+/// Returns the XDP program of an object that was loaded with these settings, for packets that begin with this header.
 ///
 /// # Errors
 ///
 /// [`Error::Bpf`] if the object has none, which tests rule out.
-pub fn program<'a>(object: &'a mut Ebpf, settings: &Settings) -> Result<&'a mut Xdp, Error> {
-    let name = if settings.frags { control::PROGRAM } else { control::PROGRAM_LINEAR };
+pub fn program<'a>(object: &'a mut Ebpf, settings: &Settings, first: FirstHeader) -> Result<&'a mut Xdp, Error> {
+    let name = name_of(settings, first);
     let missing = Error::Bpf { what: "broken build", detail: format!("the object has no program {name}") };
     let program = object.program_mut(name).ok_or(missing)?;
     program.try_into().tried("broken build")
+}
+
+/// Returns the name of the program for packets that begin with this header.
+#[must_use]
+pub fn name_of(settings: &Settings, first: FirstHeader) -> &'static str {
+    match (first, settings.frags) {
+        (FirstHeader::Ethernet, true) => control::PROGRAM,
+        (FirstHeader::Ethernet, false) => control::PROGRAM_LINEAR,
+        (FirstHeader::Ip, true) => control::PROGRAM_RAW,
+        (FirstHeader::Ip, false) => control::PROGRAM_RAW_LINEAR,
+    }
+}
+
+/// Pins the programs of an object that was loaded with these settings, the one for Ethernet last.
+pub(crate) fn pin(object: &mut Ebpf, settings: &Settings, folder: &Path) -> Result<(), Error> {
+    if settings.raw_ip {
+        let raw = program(object, settings, FirstHeader::Ip)?;
+        raw.pin(folder.join(PROGRAM_RAW)).tried("cannot pin the program")?;
+    }
+    program(object, settings, FirstHeader::Ethernet)?.pin(folder.join(PROGRAM)).tried("cannot pin the program")
 }
 
 #[cfg(test)]

@@ -2,5 +2,6 @@
 
 pub(crate) mod control_init;
 pub mod loader;
+pub mod programs;
 pub(crate) mod requested;
 pub(crate) mod settings;

@@ -2,10 +2,10 @@
 
 use ratelimit_common::maps::{
     control::{
-        self, ADMISSIONS_DEFAULT, Control, FEATURE_ACTIONS, FEATURE_BANS, FEATURE_COSTS, FEATURE_ELASTIC,
-        FEATURE_FRONT, FEATURE_INTERFACES, FEATURE_LANES, FEATURE_PARENTS, FEATURE_PASS_MALFORMED, FEATURE_REJECT,
-        FEATURE_SAMPLE, FEATURE_SERVICES, FEATURE_SHADOW, FEATURE_SLIDING_LOGS, FEATURE_SOFT, FEATURE_UNKNOWN,
-        FEATURE_WINDOWS, REPLIES_DEFAULT,
+        self, ADMISSIONS_DEFAULT, Control, FEATURE_ACTIONS, FEATURE_BANS, FEATURE_BYTES, FEATURE_COSTS,
+        FEATURE_ELASTIC, FEATURE_FRONT, FEATURE_INTERFACES, FEATURE_LANES, FEATURE_PARENTS, FEATURE_PASS_MALFORMED,
+        FEATURE_RAW_IP, FEATURE_REJECT, FEATURE_SAMPLE, FEATURE_SERVICES, FEATURE_SHADOW, FEATURE_SLIDING_LOGS,
+        FEATURE_SOFT, FEATURE_UNKNOWN, FEATURE_WINDOWS, REPLIES_DEFAULT,
     },
     levels::LEVELS_MAX,
     names,
@@ -52,12 +52,16 @@ pub struct Settings {
     pub actions: bool,
     /// Limits may ban sources, or bans are in force.
     pub bans: bool,
+    /// Limits may count bytes.
+    pub bytes: bool,
     /// Services may have costs.
     pub costs: bool,
     /// Shadow mode: every packet passes, and is counted by its verdict.
     pub shadow: bool,
     /// Packets are counted by interface.
     pub interfaces: bool,
+    /// Interfaces without Ethernet headers may be attached, which need a second program.
+    pub raw_ip: bool,
     /// Packets over a limit may be answered.
     pub reject: bool,
     /// Answers per second, of all CPUs together. 0 is none.
@@ -125,13 +129,14 @@ impl Settings {
         bit(self.cells != 0, FEATURE_FRONT)
             | bit(self.sample, FEATURE_SAMPLE)
             | bit(self.unknown != 0, FEATURE_UNKNOWN)
+            | bit(self.raw_ip, FEATURE_RAW_IP)
             | switches.fold(0, |features, feature| features | feature)
     }
 
     /// Returns the settings with these [features](ratelimit_common::maps::control::Control::features).
     #[must_use]
     pub fn with_features(self, features: u32) -> Self {
-        let mut settings = self;
+        let mut settings = Self { raw_ip: features & FEATURE_RAW_IP != 0, ..self };
         for Switch { of, feature, .. } in SWITCHES {
             *of(&mut settings) = features & feature != 0;
         }
@@ -148,7 +153,7 @@ pub(crate) struct Switch {
     pub(crate) constant: &'static str,
 }
 
-pub(crate) const SWITCHES: [Switch; 14] = [
+pub(crate) const SWITCHES: [Switch; 15] = [
     Switch { of: |settings| &mut settings.services, feature: FEATURE_SERVICES, constant: control::SERVICES },
     Switch { of: |settings| &mut settings.parents, feature: FEATURE_PARENTS, constant: control::PARENTS },
     Switch { of: |settings| &mut settings.lanes, feature: FEATURE_LANES, constant: control::LANES },
@@ -164,6 +169,7 @@ pub(crate) const SWITCHES: [Switch; 14] = [
     Switch { of: |settings| &mut settings.actions, feature: FEATURE_ACTIONS, constant: control::ACTIONS },
     Switch { of: |settings| &mut settings.reject, feature: FEATURE_REJECT, constant: control::REJECT },
     Switch { of: |settings| &mut settings.bans, feature: FEATURE_BANS, constant: control::BANS },
+    Switch { of: |settings| &mut settings.bytes, feature: FEATURE_BYTES, constant: control::BYTES },
     Switch { of: |settings| &mut settings.costs, feature: FEATURE_COSTS, constant: control::COSTS },
     Switch { of: |settings| &mut settings.shadow, feature: FEATURE_SHADOW, constant: control::SHADOW },
     Switch { of: |settings| &mut settings.interfaces, feature: FEATURE_INTERFACES, constant: control::INTERFACES },
@@ -190,9 +196,11 @@ impl Default for Settings {
             elastic: false,
             actions: false,
             bans: false,
+            bytes: false,
             costs: false,
             shadow: false,
             interfaces: false,
+            raw_ip: false,
             reject: false,
             replies: REPLIES_DEFAULT,
             frags: host::kernel_is_at_least(FRAGS_SINCE),

@@ -9,7 +9,10 @@ use netlink_packet_route::{
 };
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
-use crate::dataplane::Error;
+use crate::dataplane::{
+    Error,
+    sys::link_type::{FirstHeader, LinkType},
+};
 
 /// One network interface.
 #[derive(Debug, Clone)]
@@ -18,6 +21,8 @@ pub struct Interface {
     pub index: u32,
     /// Its name.
     pub name: String,
+    /// Its link type.
+    pub link_type: LinkType,
     /// Its MTU in bytes.
     pub mtu: u32,
     /// The program that it carries.
@@ -28,6 +33,17 @@ pub struct Interface {
     pub has_carrier: bool,
     /// Its counters.
     pub received: Received,
+}
+
+impl Interface {
+    /// Returns the header with which its packets begin.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LinkType`] if no program can read its packets.
+    pub fn first_header(&self) -> Result<FirstHeader, Error> {
+        self.link_type.first_header().ok_or_else(|| Error::LinkType(self.name.clone(), self.link_type.name()))
+    }
 }
 
 /// Packets that an interface has counted since it was created.
@@ -174,7 +190,8 @@ fn interface(link: &LinkMessage) -> Option<Interface> {
     }
     let flags = link.header.flags;
     let (is_up, has_carrier) = (flags.contains(LinkFlags::Up), flags.contains(LinkFlags::LowerUp));
-    Some(Interface { index: link.header.index, name: name?, mtu, program, is_up, has_carrier, received })
+    let (index, link_type) = (link.header.index, LinkType::of(link));
+    Some(Interface { index, name: name?, link_type, mtu, program, is_up, has_carrier, received })
 }
 
 fn program(xdp: &[LinkXdp]) -> Option<Program> {

@@ -6,6 +6,7 @@ pub mod host;
 pub mod interface;
 pub mod kernel_log;
 pub(crate) mod link_events;
+pub mod link_type;
 pub mod lock_holder;
 pub mod mmap_array;
 pub(crate) mod raw;

@@ -4,6 +4,8 @@ mod bypass;
 mod captures;
 mod differential;
 mod jumbo;
+mod raw_ip;
+mod short_buffers;
 
 use std::net::Ipv6Addr;
 

@@ -27,13 +27,14 @@ fn measure(name: &str, settings: Settings, most: &Most) {
     assert!(translated <= most.translated, "the program has {translated} instructions in the kernel");
 }
 
-/// The values on kernel 6.18 are 46,000 and 4,100.
+/// The values on kernel 6.18 are 46,000 and 4,700. About 480 instructions parse frames whose headers are not in the
+/// first buffer, in functions that other frames do not reach.
 #[test]
 fn the_default_program_stays_within_its_size_limit() {
-    measure("default", Settings::default(), &Most { verified: 150_000, translated: 5_000 });
+    measure("default", Settings::default(), &Most { verified: 150_000, translated: 5_400 });
 }
 
-/// The values on kernel 6.18 are 30,000 to 63,000, depending on LLVM's layout, and 1,950. Kernel 6.1 keeps unused
+/// The values on kernel 6.18 are 30,000 to 70,000, depending on LLVM's layout, and 2,500. Kernel 6.1 keeps unused
 /// functions.
 #[test]
 fn the_program_without_cells_is_small() {
@@ -44,12 +45,12 @@ fn the_program_without_cells_is_small() {
     );
 }
 
-/// The values on kernel 6.18 are 207,000 and 11,300. The kernel's maximum is a million.
+/// The values on kernel 6.18 are 207,000 and 12,500. The kernel's maximum is a million.
 #[test]
 fn the_program_with_every_feature_stays_within_the_verifier_limit() {
-    measure("everything", everything(), &Most { verified: 500_000, translated: 12_500 });
+    measure("everything", everything(), &Most { verified: 500_000, translated: 14_000 });
     let moving = Settings { moving: true, old_cells: 1 << 10, ..everything() };
-    measure("everything, while maps get other sizes", moving, &Most { verified: 600_000, translated: 13_500 });
+    measure("everything, while maps get other sizes", moving, &Most { verified: 600_000, translated: 15_000 });
 }
 
 fn everything() -> Settings {
@@ -65,6 +66,7 @@ fn everything() -> Settings {
         soft: true,
         elastic: true,
         actions: true,
+        bytes: true,
         costs: true,
         bans: true,
         interfaces: true,

@@ -1,6 +1,6 @@
 //! Interface checks: driver, mode, queues, frame size, and other programs.
 
-use ratelimit_tests::{Ratelimit, Sandbox, Sink, VICTIM_LINK, kernel_at_least};
+use ratelimit_tests::{Ratelimit, Sandbox, Sink, Tun, VICTIM_LINK, kernel_at_least};
 
 use super::{about, cpus, paragraphs};
 
@@ -114,6 +114,39 @@ fn an_mtu_that_needs_several_buffers_is_reported_for_single_buffer_drivers() {
         let what = "its MTU is 9000; before Linux 6.3, the kernel does not tell whether the driver (tun) supports that with XDP";
         assert_eq!(on_tap, format!("note tap0, mtu: {what}\n{why}\nfix: ip link set tap0 mtu 1500"));
     }
+}
+
+#[test]
+fn the_link_type_is_checked() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let (_tun, other) = (Tun::new(&sandbox, "tun0"), Tun::down(&sandbox, "ib0"));
+    other.set_link_type(32);
+    assert!(paragraphs(&ratelimit, "eth0").iter().all(|paragraph| !paragraph.contains("link-type")));
+    let raw = "ok tun0, link-type: packets begin with the IP header (65534, tun)";
+    assert_eq!(about(&ratelimit, "tun0", "tun0, link-type"), raw);
+    ratelimit.ok("attach eth0 tun0 --mode generic");
+    assert_eq!(about(&ratelimit, "", "tun0, link-type"), raw);
+    let refused = "error ib0, link-type: ratelimit cannot read packets of this link type (32, tun)\n`ratelimit attach` refuses this interface.";
+    assert_eq!(about(&ratelimit, "ib0", "ib0, link-type"), refused);
+    // An interface can change its type while it is attached.
+    sandbox.ip("link set ib0 down");
+    other.set_link_type(65_534);
+    ratelimit.ok("attach ib0 --mode generic");
+    other.set_link_type(32);
+    let attached = "error ib0, link-type: attached, but ratelimit cannot read packets of this link type (32, tun)\nIt had another type, or an earlier version has attached it. Its packets count for wrong sources, or pass without a limit.\nfix: ratelimit detach ib0";
+    assert_eq!(about(&ratelimit, "", "ib0, link-type"), attached);
+    other.set_link_type(1);
+    ratelimit.ok("limit set default --packets 5/s --service udp/53");
+    other.set_link_type(65_534);
+    let wrong = "error ib0, link-type: attached with the wrong program for its link type (65534, tun)\nThe program expects Ethernet headers, which this interface does not have. No packet is limited.\nfix: ratelimit attach ib0";
+    assert_eq!(about(&ratelimit, "", "ib0, link-type"), wrong);
+    ratelimit.ok("attach ib0 --mode generic");
+    assert_eq!(
+        about(&ratelimit, "", "ib0, link-type"),
+        "ok ib0, link-type: packets begin with the IP header (65534, tun)"
+    );
+    ratelimit.ok("detach --all");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::{
 };
 
 use aya::{maps::loaded_maps, programs::loaded_programs};
-use ratelimit_tests::{Daemon, Flood, Folder, Frame, PEER_IPV4, Ratelimit, Sandbox};
+use ratelimit_tests::{Daemon, Flood, Folder, Frame, PEER_IPV4, Ratelimit, Sandbox, Tun};
 
 use crate::run::limits;
 
@@ -51,6 +51,43 @@ fn a_recreated_interface_is_attached_again() {
     delete(1);
     make(1);
     assert_eq!(daemon.line(), "ratelimit: wan1: back again, attached");
+    daemon.end();
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn an_interface_that_returns_with_another_link_type_gets_the_program_for_it() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let folder = Folder::new();
+    let make = || sandbox.ip("link add wan0 type veth peer name far0");
+    make();
+    folder.write(
+        "interfaces = [\"eth0\", \"wan0\"]\n[interface.wan0]\nmode = \"generic\"\n[default]\npackets = \"10/d\"\n",
+    );
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    daemon.line();
+    let has_raw = || sandbox.pins().iter().any(|pin| pin.ends_with("program_raw"));
+    for _ in 0..2 {
+        assert!(!has_raw());
+        sandbox.ip("link del wan0");
+        let tun = Tun::new(&sandbox, "wan0");
+        assert_eq!(daemon.line(), "ratelimit: wan0: back again, attached");
+        assert!(has_raw());
+        let before = ratelimit.json("status")["reasons"]["over-packets"]["packets"].as_u64().unwrap();
+        // The IP packet of a frame. The first loop leaves no token.
+        tun.receive(&Frame::udp(PEER_IPV4, 9).bytes()[14..], 100);
+        let after = ratelimit.json("status")["reasons"]["over-packets"]["packets"].as_u64().unwrap();
+        assert!(after - before >= 90, "{before}, {after}");
+        drop(tun);
+        make();
+        assert_eq!(daemon.line(), "ratelimit: wan0: back again, attached");
+    }
+    // An interface of a type that no program can read is not attached.
+    sandbox.ip("link del wan0");
+    sandbox.ip("link add wan0 type vxlan dstport 4790 gpe external");
+    let line = daemon.line();
+    assert!(line.contains("wan0: back again, but not limited: wan0: ratelimit cannot read packets of"), "{line}");
     daemon.end();
     ratelimit.ok("detach --all");
 }

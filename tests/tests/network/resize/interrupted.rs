@@ -5,10 +5,13 @@ use std::{
     process::{Command, Output},
 };
 
-use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox, VICTIM_LINK};
+use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox, Tun, VICTIM_LINK};
 use serde_json::{Value, json};
 
-use crate::receiver::{FLOODER, PORT, alone, receiving};
+use crate::{
+    raw_ip::programs,
+    receiver::{FLOODER, PORT, alone, receiving},
+};
 
 /// Packets of a source until it waits for an hour.
 const BURST: u64 = 10;
@@ -33,10 +36,12 @@ fn an_interrupted_resize_leaves_the_old_or_the_new_sizes() {
     let _alone = alone();
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
-    // A second veth pair, so that the resize can end between two interfaces.
+    // A second veth pair, so that the resize can end between two interfaces, and an interface with another program.
     sandbox.ip("link add eth1 type veth peer name far1");
+    let _tun = Tun::new(&sandbox, "tun0");
     let settings = "--max-sources 1000 --cells 1024 --sample off --malformed pass --unknown 50k/s";
     ratelimit.ok(&format!("attach {VICTIM_LINK} eth1 --packets 1/h --burst {BURST} {settings}"));
+    ratelimit.ok("attach tun0 --mode generic");
     ratelimit.ok("deny add 10.9.0.67 --service udp");
     let ((), received) = receiving(&sandbox, |_| {
         // Alternates between a source over its limit and a denied one.
@@ -56,6 +61,7 @@ fn an_interrupted_resize_leaves_the_old_or_the_new_sizes() {
                 let (output, _) = traced(&sandbox, &ratelimit, &sizes.other(), Some(&injection));
                 let after = state(&ratelimit);
                 assert!(after == before || after == sizes.now(), "{name}: {before:?} became {after:?}");
+                assert_eq!(programs(&ratelimit, &["eth1", "tun0"]), ["ratelimit", "ratelimit_raw"], "{name}");
                 if output.status.code() == Some(2) {
                     let said = String::from_utf8(output.stderr).unwrap();
                     assert!(said.starts_with("ratelimit: ") && said.lines().count() == 1, "{name}: {said}");

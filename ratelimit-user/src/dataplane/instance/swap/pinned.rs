@@ -2,16 +2,12 @@
 
 use std::path::PathBuf;
 
-use aya::programs::Xdp;
-use aya_obj::programs::XdpAttachType;
 use ratelimit_common::maps::control::FEATURE_FRONT;
 
 use crate::dataplane::{
     Error,
     attach::attachment::Attachments,
-    error::Tried as _,
-    pins::{layout::PROGRAM, ownership},
-    program::settings::Settings,
+    program::{programs::Programs, settings::Settings},
     tables::open::Tables,
 };
 
@@ -25,15 +21,13 @@ pub struct Pinned {
 }
 
 impl Pinned {
-    /// Returns the pinned program.
+    /// Returns the pinned programs.
     ///
     /// # Errors
     ///
-    /// [`Error::Bpf`] if it cannot be opened.
-    pub fn program(&self) -> Result<Xdp, Error> {
-        let pin = self.pins.join(PROGRAM);
-        ownership::check_file(&pin)?;
-        Xdp::from_pin(pin, XdpAttachType::Interface).tried("cannot open the pinned program")
+    /// [`Error::Bpf`] if one cannot be opened.
+    pub fn programs(&self) -> Result<Programs, Error> {
+        Programs::from_pins(&self.pins)
     }
 
     /// Returns the settings of the running program that outlive its load.

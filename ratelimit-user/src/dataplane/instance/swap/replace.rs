@@ -5,43 +5,43 @@ use std::path::Path;
 use aya::{
     Ebpf,
     maps::{MapData, MapInfo},
-    programs::Xdp,
 };
-use ratelimit_common::maps::names;
+use ratelimit_common::maps::{control::FEATURE_RAW_IP, names};
 
 use crate::dataplane::{
     Error,
     error::Tried as _,
     instance::swap::{pinned::Pinned, resize, staging::Stage},
-    pins::layout::{self, PROGRAM},
+    pins::layout::{self, PROGRAM_RAW},
     program::{
         control_init,
         loader::{self, RequestedSettings, Settings},
+        programs::Programs,
     },
     tables::open::Tables,
 };
 
-/// A program that ran, with its settings.
+/// Programs that ran, with their settings.
 pub struct Running {
-    program: Xdp,
+    programs: Programs,
     settings: Settings,
 }
 
 impl Running {
-    /// Returns its settings as a request.
+    /// Returns their settings as a request.
     #[must_use]
     pub fn requested(&self) -> RequestedSettings {
         RequestedSettings::of(&self.settings)
     }
 }
 
-/// Returns the running program, so that it can be restored.
+/// Returns the running programs, so that they can be restored.
 ///
 /// # Errors
 ///
 /// [`Error::Bpf`] if the kernel refuses.
 pub(crate) fn running(pinned: &Pinned) -> Result<Running, Error> {
-    Ok(Running { program: pinned.program()?, settings: pinned.settings()? })
+    Ok(Running { programs: pinned.programs()?, settings: pinned.settings()? })
 }
 
 /// Replaces the running program by one with these settings, on every interface or on none.
@@ -72,7 +72,7 @@ fn replace_once(pinned: &mut Pinned, settings: &Settings) -> Result<bool, Error>
             return Err(error);
         }
     };
-    enforce(pinned, &stage, &settings, loader::program(&mut object, &settings)?)?;
+    enforce(pinned, &stage, &settings, |folder| loader::pin(&mut object, &settings, folder))?;
     if !settings.moving {
         for (_, old) in names::MOVED {
             // If it stays, the next command that opens the instance tries again.
@@ -82,16 +82,21 @@ fn replace_once(pinned: &mut Pinned, settings: &Settings) -> Result<bool, Error>
     Ok(settings.moving)
 }
 
-/// Restores a program that ran before. The caller has checked that it [can run](can_run).
+/// Restores programs that ran before. The caller has checked that it [can run](can_run).
 pub(crate) fn restore(pinned: &mut Pinned, mut to: Running) -> Result<(), Error> {
     let pins = pinned.pins.clone();
     let stage = Stage::begin(&pins, &pinned.attachments)?;
-    enforce(pinned, &stage, &to.settings, &mut to.program)
+    enforce(pinned, &stage, &to.settings, |folder| to.programs.pin(folder))
 }
 
-/// Returns whether a program has these features, and uses the present maps.
-pub(crate) fn can_run(pins: &Path, Running { program, settings }: &Running, needed: u32) -> Result<bool, Error> {
-    let maps = program.info().and_then(|info| info.map_ids()).tried("cannot read the program")?.unwrap_or_default();
+/// Returns whether programs have these features, and use the present maps.
+pub(crate) fn can_run(pins: &Path, Running { programs, settings }: &Running, needed: u32) -> Result<bool, Error> {
+    let maps = programs
+        .ethernet()
+        .info()
+        .and_then(|info| info.map_ids())
+        .tried("cannot read the program")?
+        .unwrap_or_default();
     let mut can_run = needed & !settings.features() == 0;
     for name in names::SIZED {
         can_run &= maps.contains(&MapInfo::from_pin(pins.join(name)).tried(name)?.id());
@@ -99,15 +104,20 @@ pub(crate) fn can_run(pins: &Path, Running { program, settings }: &Running, need
     Ok(can_run && !names::MOVED.iter().any(|(_, old)| pins.join(old).exists()))
 }
 
-/// Pins a program when all else is prepared, and puts it in force. After a failure, the old one is in force.
-fn enforce(pinned: &mut Pinned, stage: &Stage<'_>, settings: &Settings, program: &mut Xdp) -> Result<(), Error> {
-    let mut pin = || {
+/// Pins programs when all else is prepared, and puts them in force. After a failure, the old ones are in force.
+fn enforce(
+    pinned: &mut Pinned,
+    stage: &Stage<'_>,
+    settings: &Settings,
+    pin: impl FnOnce(&Path) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let prepare = || {
         let mut control = pinned.tables.control()?;
         control_init::apply(settings, &mut control);
         stage.plan(control)?;
-        program.pin(stage.path(PROGRAM)).tried("cannot pin the program")
+        pin(stage.folder())
     };
-    if let Err(error) = pin() {
+    if let Err(error) = prepare() {
         // The operator must see the failure itself, not one of tidying up.
         let _ = stage.abandon();
         return Err(error);
@@ -118,6 +128,8 @@ fn enforce(pinned: &mut Pinned, stage: &Stage<'_>, settings: &Settings, program:
     match (outcome, tables) {
         (outcome, Ok(tables)) => {
             pinned.tables = tables;
+            // If this fails, the next command that opens the instance tries again.
+            let _ = forget_raw(pinned);
             outcome
         }
         (outcome, Err(error)) => {
@@ -127,7 +139,15 @@ fn enforce(pinned: &mut Pinned, stage: &Stage<'_>, settings: &Settings, program:
     }
 }
 
-/// Loads the program. Maps whose sizes differ from the settings are created anew.
+/// Removes the pin of the program for interfaces without Ethernet headers if it is not in use.
+pub(crate) fn forget_raw(pinned: &Pinned) -> Result<(), Error> {
+    if pinned.tables.control()?.features & FEATURE_RAW_IP != 0 {
+        return Ok(());
+    }
+    layout::remove_file(&pinned.pins.join(PROGRAM_RAW))
+}
+
+/// Loads the programs. Maps whose sizes differ from the settings are created anew.
 fn prepare(pinned: &Pinned, stage: &Stage<'_>, settings: &mut Settings) -> Result<Ebpf, Error> {
     let pins = &pinned.pins;
     let mut resized = Vec::new();

@@ -8,11 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use aya::{
-    maps::{Array, MapData},
-    programs::Xdp,
-};
-use aya_obj::programs::XdpAttachType;
+use aya::maps::{Array, MapData};
 use ratelimit_common::maps::{control::Control, names};
 
 use crate::dataplane::{
@@ -23,6 +19,7 @@ use crate::dataplane::{
         layout::{self, NEXT, PROGRAM},
         ownership,
     },
+    program::programs::Programs,
     sys::raw::RawMap,
 };
 
@@ -72,14 +69,13 @@ impl<'a> Stage<'a> {
     /// [`Error::Unfinished`] if it is in force but not all pins are moved, or if a link did not get its old program
     /// back. The next command continues.
     pub(crate) fn put_in_force(&self, attachments: &Attachments) -> Result<(), Error> {
-        let open =
-            |path: PathBuf| Xdp::from_pin(path, XdpAttachType::Interface).tried("cannot open the pinned program");
-        ownership::check_file(&self.pins.join(PROGRAM))?;
-        let (mut next, mut running) = (open(self.path(PROGRAM))?, open(self.pins.join(PROGRAM))?);
-        let outcome = attachments.replace(&mut next).and_then(|()| self.carry_out());
+        let mut next = Programs::from_pins_or(&self.folder, self.pins)?;
+        let mut running = Programs::from_pins(self.pins)?;
+        let raw = [next.raw_id()?, running.raw_id()?];
+        let outcome = attachments.replace(&mut next, &raw).and_then(|()| self.carry_out());
         let unfinished = |cause| Error::Unfinished { cause: Box::new(cause) };
         if let Err(error) = outcome {
-            attachments.replace(&mut running).map_err(unfinished)?;
+            attachments.replace(&mut running, &raw).map_err(unfinished)?;
             self.abandon()?;
             return Err(error);
         }

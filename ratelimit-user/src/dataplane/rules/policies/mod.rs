@@ -28,8 +28,8 @@ use ratelimit_common::{
     },
     maps::{
         control::{
-            Control, FEATURE_ACTIONS, FEATURE_BANS, FEATURE_COSTS, FEATURE_ELASTIC, FEATURE_LANES, FEATURE_PARENTS,
-            FEATURE_REJECT, FEATURE_SERVICES, FEATURE_SLIDING_LOGS, FEATURE_SOFT, FEATURE_WINDOWS,
+            Control, FEATURE_ACTIONS, FEATURE_BANS, FEATURE_BYTES, FEATURE_COSTS, FEATURE_ELASTIC, FEATURE_LANES,
+            FEATURE_PARENTS, FEATURE_REJECT, FEATURE_SERVICES, FEATURE_SLIDING_LOGS, FEATURE_SOFT, FEATURE_WINDOWS,
         },
         names::POLICIES_MAX,
     },
@@ -185,6 +185,7 @@ pub(crate) const OF_RULES: u32 = FEATURE_SERVICES
     | FEATURE_ACTIONS
     | FEATURE_REJECT
     | FEATURE_COSTS
+    | FEATURE_BYTES
     | FEATURE_BANS;
 
 /// Returns the features that a policy needs.
@@ -195,6 +196,7 @@ pub fn features_of(policy: &Policy) -> u32 {
     bit(policy.has_parents(), FEATURE_PARENTS | FEATURE_LANES)
         | bit(algorithm.is_window(), FEATURE_WINDOWS)
         | bit(algorithm == Algorithm::SlidingLog, FEATURE_SLIDING_LOGS)
+        | bit(policy.limits_bytes(), FEATURE_BYTES)
         | bit(policy.soft != 0, FEATURE_SOFT | FEATURE_LANES)
         | bit(policy.lane() != 0, FEATURE_LANES)
         | bit(policy.elastic != 0, FEATURE_ELASTIC | FEATURE_ACTIONS)

@@ -17,7 +17,6 @@ use std::{
 use aya::{
     Pod,
     maps::{MapData, MapType},
-    programs::Xdp,
 };
 use ratelimit_common::maps::{
     control::{ABI_VERSION, Control, FEATURE_FRONT},
@@ -29,10 +28,11 @@ use crate::dataplane::{
     attach::attachment::Attachments,
     error::{Tried as _, at},
     instance::swap::staging::Stage,
-    pins::layout::{self as pins, LINKS, PROGRAM},
+    pins::layout::{self as pins, LINKS, PROGRAM, PROGRAM_RAW},
     program::{
         control_init,
         loader::{self, Settings},
+        programs::Programs,
     },
     sys::raw::RawMap,
 };
@@ -41,6 +41,9 @@ use layout::{Layout, Maps, from_bytes, read};
 /// Maps that packets change while they are copied, and so come last.
 const LAST: [&str; 6] =
     [names::CONTROL, names::BANS, names::BAN_FILTER, names::SLIDING_LOGS, names::BUCKETS, names::FRONT];
+
+/// The first [`ABI_VERSION`] whose features tell whether a limit counts bytes.
+const BYTES_SINCE: u32 = 13;
 
 /// Brings the instance in `pins` to this build. The caller has the lock.
 ///
@@ -56,7 +59,9 @@ pub(crate) fn migrate(pins: &Path, attachments: &Attachments) -> Result<(), Erro
     samples.abandon()?;
     let known = known?;
     let stage = Stage::begin(pins, attachments)?;
-    let outcome = prepare(pins, &stage, &before, &known);
+    // Earlier versions attached the program for Ethernet everywhere.
+    let raw_ip = Programs::from_pins(pins).and_then(|programs| attachments.has_raw_ip(programs.raw_id()?));
+    let outcome = raw_ip.and_then(|raw_ip| prepare(pins, &stage, &before, &known, raw_ip));
     if outcome.is_err() {
         // The operator must see the failure itself, not one of tidying up.
         let _ = stage.abandon();
@@ -80,8 +85,8 @@ fn layouts(folder: &Path) -> Result<Maps, Error> {
 }
 
 /// Creates the maps that differ, and loads the program.
-fn prepare(pins: &Path, stage: &Stage<'_>, before: &Maps, known: &Maps) -> Result<(), Error> {
-    let settings = settings(before, known)?;
+fn prepare(pins: &Path, stage: &Stage<'_>, before: &Maps, known: &Maps, raw_ip: bool) -> Result<(), Error> {
+    let settings = Settings { raw_ip, ..settings(before, known)? };
     let requested = |name: &'static str| {
         let layout = known.get(name).map(|(_, layout)| layout.clone());
         let is_sized = names::SIZED.contains(&name);
@@ -118,8 +123,7 @@ fn prepare(pins: &Path, stage: &Stage<'_>, before: &Maps, known: &Maps) -> Resul
     // Buckets resolve their policy again, because slots may differ.
     entry.generation = entry.generation.wrapping_add(1);
     control.put(&0u32.to_ne_bytes(), bytes(&entry))?;
-    let program: &mut Xdp = loader::program(&mut object, &settings)?;
-    program.pin(stage.path(PROGRAM)).tried("cannot pin the program")
+    loader::pin(&mut object, &settings, stage.folder())
 }
 
 /// Returns the settings of the running instance, as this build understands them.
@@ -131,9 +135,14 @@ fn settings(before: &Maps, known: &Maps) -> Result<Settings, Error> {
     let control: Control = from_bytes(&to.value(from, &value, false))?;
     let entries = |name| before.get(name).map_or(1, |(map, _)| map.entries());
     let cells = if control.features & FEATURE_FRONT == 0 { 0 } else { entries(names::FRONT) };
-    let settings = Settings::running(&control, entries(names::BUCKETS), cells);
-    // Layout 12 had no feature for bans.
-    Ok(Settings { bans: settings.bans || bans::are_needed(before, known)?, ..settings })
+    let running = Settings::running(&control, entries(names::BUCKETS), cells);
+    Ok(Settings {
+        // Layout 12 had no feature for bans.
+        bans: running.bans || bans::are_needed(before, known)?,
+        // Earlier versions do not say whether a limit counts bytes. The command finds out when it has opened the maps.
+        bytes: running.bytes || control.abi < BYTES_SINCE,
+        ..running
+    })
 }
 
 /// Copies every entry. Entries of arrays keep their number.
@@ -188,7 +197,7 @@ fn forget_others(pins: &Path) -> Result<(), Error> {
     for entry in fs::read_dir(pins).map_err(at(pins))? {
         let entry = entry.map_err(at(pins))?;
         let name = entry.file_name();
-        let is_ours = names::PINNED.into_iter().chain([PROGRAM, LINKS]).any(|known| name == known);
+        let is_ours = names::PINNED.into_iter().chain([PROGRAM, PROGRAM_RAW, LINKS]).any(|known| name == known);
         if !is_ours && entry.path().is_file() {
             fs::remove_file(entry.path()).map_err(at(entry.path()))?;
         }
