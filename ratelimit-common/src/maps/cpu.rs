@@ -36,7 +36,7 @@ pub struct Cpu {
     /// parent, and by its narrower one.
     pub payments: [[Payment; 2]; 3],
 }
-boundary!(Cpu, size 688);
+boundary!(Cpu, size 736);
 
 /// Cost of a packet in one limit, and what each stage of the limit was charged.
 #[repr(C)]
@@ -46,6 +46,8 @@ pub struct Payment {
     pub now: u64,
     /// 1 if that is a time of the coarse clock.
     pub is_coarse: u64,
+    /// See [`crate::maps::control::Control::largest_debt`].
+    pub largest_debt: Units,
     /// Cost of the packet.
     pub cost: Units,
     /// Charge of the level.
@@ -57,4 +59,4 @@ pub struct Payment {
     /// State of the bucket after the charge.
     pub charged_own: u64,
 }
-boundary!(Payment, size 56);
+boundary!(Payment, size 64);

@@ -82,8 +82,8 @@ fn decide([one, amount]: [u32; 2], clock: &Clock<'_>, policy: &Policy, levels: &
     if packets.is_on() != second.is_on() {
         // If this fails, the cell has room left, a debt must be cut, or other CPUs were first. The next steps tell.
         let outcome = match packets.is_on() {
-            true => by_packets.pay_rest(for_packets, clock),
-            false => by_second.pay_rest(for_second, clock),
+            true => by_packets.pay_rest(for_packets),
+            false => by_second.pay_rest(for_second),
         };
         if outcome == Charge::Paid {
             return Reason::WithinLimit;
@@ -95,10 +95,10 @@ fn decide([one, amount]: [u32; 2], clock: &Clock<'_>, policy: &Policy, levels: &
     if packets.is_on() && by_packets.refuses(for_packets, clock) {
         return Reason::OverPackets;
     }
-    if packets.is_on() && by_packets.pay(for_packets, clock) == Charge::Refused {
+    if packets.is_on() && by_packets.pay(for_packets) == Charge::Refused {
         return Reason::OverPackets;
     }
-    if second.is_on() && by_second.pay(for_second, clock) == Charge::Refused {
+    if second.is_on() && by_second.pay(for_second) == Charge::Refused {
         if packets.is_on() {
             by_packets.refund(for_packets);
         }

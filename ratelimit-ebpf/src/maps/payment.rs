@@ -13,6 +13,7 @@ use crate::bpf::{atomic::Word, clock::Clock};
 pub struct Payment {
     pub now: Word,
     pub is_coarse: Word,
+    pub largest_debt: Word,
     pub cost: Word,
     pub level: Word,
     pub charged_level: Word,
@@ -27,6 +28,7 @@ impl Payment {
     pub fn begin(&self, meter: &Meter, amount: u32, clock: &Clock<'_>, is_coarse: bool) {
         self.now.store(clock.now());
         self.is_coarse.store(u64::from(is_coarse));
+        self.largest_debt.store(clock.largest_debt());
         self.cost.store(meter.cost_of(amount));
         self.clear();
     }

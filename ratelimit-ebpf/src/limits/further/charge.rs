@@ -3,7 +3,7 @@
 use ratelimit_common::{limits::policy::Policy, maps::control::Control, meters::meter::Meter, reason::Reason};
 
 use crate::{
-    bpf::{atomic::Word, verifier::given},
+    bpf::{atomic::Word, settings, verifier::given},
     cells::level,
     limits::{
         further::limit::{FAR, Further, are_on},
@@ -23,7 +23,10 @@ use crate::{
 #[inline(always)]
 #[must_use]
 pub fn charge(context: &Context, control: &Control, which: u32, now: u64) -> Reason {
-    charge_further(context, control, which, now)
+    match settings::has_cells() {
+        true => charge_stages(context, control, which, now),
+        false => charge_bucket(context, control, which, now),
+    }
 }
 
 /// Gives the charge of the wider parent back.
@@ -32,36 +35,53 @@ pub fn refund(context: &Context, control: &Control, now: u64) {
     refund_further(context, control, now);
 }
 
+/// Returns the place of the charges of a limit.
+#[inline(always)]
+fn place_of(which: u32) -> u32 {
+    if which == FAR { WIDER } else { LAST }
+}
+
+/// Charges the levels and the bucket.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn charge_further(context: *const Context, control: *const Control, which: u32, now: u64) -> Reason {
-    if !are_on() {
+fn charge_stages(context: *const Context, control: *const Control, which: u32, now: u64) -> Reason {
+    if !are_on() || !settings::has_cells() {
         return Reason::WithinLimit;
     }
     let (Some(context), Some(control)) = (given(context), given(control)) else { return Reason::NoState };
     let Some(limit) = Further::of(context, control, which, now) else { return Reason::WithinLimit };
-    let place = if which == FAR { WIDER } else { LAST };
-    let Some([first, also]) = limit.payments(place) else { return Reason::NoState };
+    let Some(levels) = limit.levels else { return Reason::NoState };
+    let Some([first, also]) = limit.payments(context, place_of(which)) else { return Reason::NoState };
     let Policy { packets, second, .. } = limit.policy;
-    let outcome = match limit.levels {
-        Some(levels) => two_limits::charge(
-            limit.policy,
-            [packets.is_on(), second.is_on()],
-            || pay(&limit, &levels.packets, |bucket| &bucket.packets, packets, first),
-            || pay(&limit, &levels.second, |bucket| &bucket.second, second, also),
-            |_| charged::give_back(place, Some(levels), buckets::find(&limit.key)),
-        ),
-        None => {
-            // The check has created it.
-            let Some(bucket) = buckets::find(&limit.key) else { return Reason::TableFull };
-            let outcome = token_bucket::charge_with(bucket, limit.policy, &limit.clock, limit.amounts, charge_globally);
-            if let Ok(states) = outcome {
-                charged::record(place, limit.policy, limit.amounts, states);
-            }
-            outcome
-        }
-    };
+    let outcome = two_limits::charge(
+        limit.policy,
+        [packets.is_on(), second.is_on()],
+        || pay(&limit, &levels.packets, |bucket| &bucket.packets, packets, first),
+        || pay(&limit, &levels.second, |bucket| &bucket.second, second, also),
+        |_| charged::give_back(place_of(which), Some(levels), buckets::find(&limit.key)),
+    );
     outcome.err().unwrap_or(Reason::WithinLimit)
+}
+
+/// Charges the bucket, without cells.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn charge_bucket(context: *const Context, control: *const Control, which: u32, now: u64) -> Reason {
+    if !are_on() || settings::has_cells() {
+        return Reason::WithinLimit;
+    }
+    let (Some(context), Some(control)) = (given(context), given(control)) else { return Reason::NoState };
+    let Some(limit) = Further::of(context, control, which, now) else { return Reason::WithinLimit };
+    // The check has created it.
+    let Some(bucket) = buckets::find(&limit.key) else { return Reason::TableFull };
+    let amounts = context.amounts(limit.policy);
+    match token_bucket::charge_with(bucket, limit.policy, &limit.clock, amounts, charge_globally) {
+        Ok(states) => {
+            charged::record(place_of(which), limit.policy, amounts, states);
+            Reason::WithinLimit
+        }
+        Err(reason) => reason,
+    }
 }
 
 /// Charges one limit: its level, or both stages. Returns something if the limit has room.
@@ -79,7 +99,7 @@ fn pay(
         return Some(charged);
     }
     let bucket = buckets::find(&limit.key)?;
-    (Pair::new(level, own(bucket), meter).pay(payment, &limit.clock) == Charge::Paid).then_some(0)
+    (Pair::new(level, own(bucket), meter).pay(payment) == Charge::Paid).then_some(0)
 }
 
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]

@@ -45,17 +45,18 @@ fn check_further(context: *const Context, control: *const Control, which: u32, n
     }
     let (Some(context), Some(control)) = (given(context), given(control)) else { return Reason::NoState };
     let Some(limit) = Further::of(context, control, which, now) else { return Reason::WithinLimit };
-    if limit.levels.is_some_and(|levels| has_room(&limit, levels)) {
+    let amounts = context.amounts(limit.policy);
+    if limit.levels.is_some_and(|levels| has_room(&limit, levels, amounts)) {
         return Reason::WithinLimit;
     }
-    let bucket = match limit.bucket() {
+    let bucket = match limit.bucket(context.tick) {
         Ok(bucket) => bucket,
         Err(reason) => return reason,
     };
     let Some(levels) = limit.levels else {
-        return token_bucket::refusal(bucket, limit.policy, &limit.clock, limit.amounts).unwrap_or(Reason::WithinLimit);
+        return token_bucket::refusal(bucket, limit.policy, &limit.clock, amounts).unwrap_or(Reason::WithinLimit);
     };
-    let Some([first, also]) = limit.payments(LAST) else { return Reason::NoState };
+    let Some([first, also]) = limit.payments(context, LAST) else { return Reason::NoState };
     let Policy { packets, second, .. } = limit.policy;
     if refuses(&limit, [&levels.packets, &bucket.packets], packets, first) {
         Reason::OverPackets
@@ -67,10 +68,10 @@ fn check_further(context: *const Context, control: *const Control, which: u32, n
 }
 
 #[inline(always)]
-fn has_room(Further { policy, amounts: [one, amount], clock, .. }: &Further<'_>, levels: &Levels) -> bool {
+fn has_room(Further { policy, clock, .. }: &Further<'_>, levels: &Levels, [one, amount]: [u32; 2]) -> bool {
     let Policy { packets, second, .. } = policy;
-    level::has_room(&levels.packets, packets, clock, packets.cost_of(*one))
-        && level::has_room(&levels.second, second, clock, second.cost_of(*amount))
+    level::has_room(&levels.packets, packets, clock, packets.cost_of(one))
+        && level::has_room(&levels.second, second, clock, second.cost_of(amount))
 }
 
 #[inline(always)]
@@ -88,7 +89,7 @@ fn wait_of_further(context: *const Context, control: *const Control, which: u32,
     let (Some(context), Some(control)) = (given(context), given(control)) else { return 0 };
     let Some(limit) = Further::of(context, control, which, now) else { return 0 };
     let (Some(bucket), Some(levels)) = (buckets::find(&limit.key), limit.levels) else { return 0 };
-    let (Policy { packets, second, .. }, [one, amount]) = (limit.policy, limit.amounts);
+    let (Policy { packets, second, .. }, [one, amount]) = (limit.policy, context.amounts(limit.policy));
     let first = Pair::new(&levels.packets, &bucket.packets, packets).wait(one, &limit.clock);
     let also = Pair::new(&levels.second, &bucket.second, second).wait(amount, &limit.clock);
     let by_bytes = limit.policy.second_reason() == Reason::OverBytes;

@@ -38,34 +38,31 @@ pub(crate) struct Further<'a> {
     pub(crate) policy: &'a Policy,
     /// `None` without cells.
     pub(crate) levels: Option<&'a Levels>,
-    /// Amounts of the packet in both limits.
-    pub(crate) amounts: [u32; 2],
     pub(crate) clock: Clock<'a>,
-    tick: u64,
 }
 
 impl<'a> Further<'a> {
     /// Returns the limit, if the context's policy has it.
     #[inline(always)]
     pub(crate) fn of(context: &Context, control: &'a Control, which: u32, now: u64) -> Option<Self> {
-        let policy = context.policy()?;
-        let (key, id) = if which == ALLOWANCE {
-            (context.source.allowance(policy.allowance), policy.allowance)
-        } else {
-            let [near, far] = policy.parents(context.source.family);
-            let parent = if which == NEAR { near } else { far };
-            (context.source.parent(*parent, context.interface), u32::from(parent.policy))
-        };
+        let whole = context.policy()?;
+        let [near, far] = whole.parents(context.source.family);
+        let parent = if which == NEAR { near } else { far };
+        // The policy is looked up before the key is made, which would lie on the stack twice.
+        let id = if which == ALLOWANCE { whole.allowance } else { u32::from(parent.policy) };
         let policy = rules::policy(id)?;
+        let key = match which == ALLOWANCE {
+            true => context.source.allowance(id),
+            false => context.source.parent(*parent, context.interface),
+        };
         let levels = if settings::has_cells() { Some(cells::levels(policy, key.hash(&control.seed))?) } else { None };
-        let (amounts, clock) = (context.amounts(policy), Clock::of(control, now));
-        Some(Self { key, policy, levels, amounts, clock, tick: context.tick })
+        Some(Self { key, policy, levels, clock: Clock::of(control, now) })
     }
 
     /// Returns the payments of this packet, of which nothing is charged yet.
     #[inline(always)]
-    pub(crate) fn payments(&self, place: u32) -> Option<&'static [Payment; 2]> {
-        let (Policy { packets, second, .. }, [one, amount]) = (self.policy, self.amounts);
+    pub(crate) fn payments(&self, context: &Context, place: u32) -> Option<&'static [Payment; 2]> {
+        let (Policy { packets, second, .. }, [one, amount]) = (self.policy, context.amounts(self.policy));
         let payments = this_cpu::payments(place)?;
         let [first, also] = payments;
         // Parents and allowances go by the precise clock.
@@ -76,15 +73,15 @@ impl<'a> Further<'a> {
 
     /// Returns the bucket. If there is none, creates it within the budget.
     #[inline(always)]
-    pub(crate) fn bucket(&self) -> Result<&'static Bucket, Reason> {
+    pub(crate) fn bucket(&self, tick: u64) -> Result<&'static Bucket, Reason> {
         let Self { key, policy, clock, .. } = self;
         let Some(levels) = self.levels else {
-            return create::bucket(key, policy, clock.units(), Resolution::NONE, clock.control(), self.tick);
+            return create::bucket(key, policy, clock.units(), Resolution::NONE, clock.control(), tick);
         };
         if let Some(found) = buckets::find(key) {
             return Ok(found);
         }
-        if !admission::admits(clock.control(), policy, self.tick) {
+        if !admission::admits(clock.control(), policy, tick) {
             return Err(Reason::NotAdmitted);
         }
         create::from_levels(key, levels, policy, Resolution::NONE, clock);

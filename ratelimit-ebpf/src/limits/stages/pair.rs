@@ -54,16 +54,16 @@ impl<'a> Pair<'a> {
     /// Charges the cell first, so that no other packet gets its room, and then the own bucket for the rest.
     #[inline(always)]
     #[must_use]
-    pub fn pay(&self, payment: &Payment, clock: &Clock<'_>) -> Charge {
-        pay_pair(self.level, self.own, self.meter, clock.control(), payment)
+    pub fn pay(&self, payment: &Payment) -> Charge {
+        pay_pair(self.level, self.own, self.meter, payment)
     }
 
     /// Charges both in fewer steps, where the cell has no room and the own bucket pays everything, as for a source that
     /// stays at its limit. Refuses where this does not hold.
     #[inline(always)]
     #[must_use]
-    pub fn pay_rest(&self, payment: &Payment, clock: &Clock<'_>) -> Charge {
-        pay_own(self.level, self.own, self.meter, clock.control(), payment)
+    pub fn pay_rest(&self, payment: &Payment) -> Charge {
+        pay_own(self.level, self.own, self.meter, payment)
     }
 
     /// Gives the charges back.

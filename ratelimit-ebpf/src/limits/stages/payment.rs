@@ -10,7 +10,7 @@ use ratelimit_common::{
 };
 
 use crate::{
-    bpf::{atomic::Word, clock::Clock, control, verifier::given},
+    bpf::{atomic::Word, clock::Clock, verifier::given},
     limits::stages::two_stages::{REFUSED, charged_cell, charged_further, charged_own, time_of_own},
     maps::{
         exchange::{self, Addition, Charge, FEW_TRIES, exchange, undo},
@@ -44,19 +44,12 @@ pub(crate) fn rest_refuses(
 /// See [`Pair::pay`](crate::limits::stages::pair::Pair::pay).
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-pub(crate) fn pay_pair(
-    level: *const Word,
-    own: *const Word,
-    meter: *const Meter,
-    control: *const Control,
-    payment: *const Payment,
-) -> Charge {
+pub(crate) fn pay_pair(level: *const Word, own: *const Word, meter: *const Meter, payment: *const Payment) -> Charge {
     let (Some(level), Some(own), Some(meter)) = (given(level), given(own), given(meter)) else {
         return Charge::Refused;
     };
-    let (Some(control), Some(payment)) = (given(control), given(payment)) else { return Charge::Refused };
-    let (now, cost) = (gcra::units(payment.now.load()), payment.cost.load());
-    let most = control::largest_debt(control);
+    let Some(payment) = given(payment) else { return Charge::Refused };
+    let (now, most, cost) = (gcra::units(payment.now.load()), payment.largest_debt.load(), payment.cost.load());
     let mut before = 0;
     let charged = exchange::charge::<FEW_TRIES>(level, Addition::within(most, 0), |seen| {
         before = stages::level_debt(seen, now, most);
@@ -71,7 +64,7 @@ pub(crate) fn pay_pair(
     if share == 0 {
         return Charge::Paid;
     }
-    let now = time_of_own(own, before, meter, control, payment);
+    let now = time_of_own(own, before, meter, payment);
     let charged = exchange::charge::<FEW_TRIES>(own, addition(meter, share), |seen| {
         let debt = charged_own(seen, before, now, cost, meter);
         (debt != REFUSED).then_some(now.wrapping_add(debt))
@@ -92,19 +85,12 @@ const QUICK_TRIES: u32 = 2;
 /// See [`Pair::pay_rest`](crate::limits::stages::pair::Pair::pay_rest).
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-pub(crate) fn pay_own(
-    level: *const Word,
-    own: *const Word,
-    meter: *const Meter,
-    control: *const Control,
-    payment: *const Payment,
-) -> Charge {
+pub(crate) fn pay_own(level: *const Word, own: *const Word, meter: *const Meter, payment: *const Payment) -> Charge {
     let (Some(level), Some(own), Some(meter)) = (given(level), given(own), given(meter)) else {
         return Charge::Refused;
     };
-    let (Some(control), Some(payment)) = (given(control), given(payment)) else { return Charge::Refused };
-    let (now, cost) = (gcra::units(payment.now.load()), payment.cost.load());
-    let most = control::largest_debt(control);
+    let Some(payment) = given(payment) else { return Charge::Refused };
+    let (now, most, cost) = (gcra::units(payment.now.load()), payment.largest_debt.load(), payment.cost.load());
     let debt = stages::level_debt(level.load(), now, most);
     if debt == 0 || debt < meter.cell_share || charged_own(own.load(), debt, now, cost, meter) == REFUSED {
         return Charge::Refused;
@@ -118,7 +104,7 @@ pub(crate) fn pay_own(
         return Charge::Refused;
     }
     let (charged, before) = (now.wrapping_add(charged), charged.wrapping_sub(cost));
-    let now = time_of_own(own, before, meter, control, payment);
+    let now = time_of_own(own, before, meter, payment);
     let mut state = 0;
     let is_paid = exchange::<QUICK_TRIES>(own, |seen| {
         let debt = charged_own(seen, before, now, cost, meter);

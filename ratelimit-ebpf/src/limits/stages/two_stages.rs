@@ -1,17 +1,14 @@
 //! Arithmetic of the two stages, in [global functions](crate::bpf::verifier).
 
-use ratelimit_common::{
-    maps::control::Control,
-    meters::{
-        gcra::{self, Answer, Units},
-        meter::Meter,
-        stages, state,
-    },
+use ratelimit_common::meters::{
+    gcra::{self, Answer, Units},
+    meter::Meter,
+    stages, state,
 };
 
 use crate::{
     bpf::{atomic::Word, clock::Clock, verifier::given},
-    maps::payment::Payment,
+    maps::{control, payment::Payment},
 };
 
 /// Result of a refusal: more than any debt. A state has no such value, since it takes all values when time wraps.
@@ -65,21 +62,13 @@ pub fn wait_of_stages(level_debt: Units, own_debt: Units, cost: Units, meter: *c
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 #[must_use]
-pub fn time_of_own(
-    own: *const Word,
-    before: Units,
-    meter: *const Meter,
-    control: *const Control,
-    payment: *const Payment,
-) -> Units {
+pub fn time_of_own(own: *const Word, before: Units, meter: *const Meter, payment: *const Payment) -> Units {
     let (Some(own), Some(meter)) = (given(own), given(meter)) else { return 0 };
-    let (Some(control), Some(payment)) = (given(control), given(payment)) else { return 0 };
+    let Some(payment) = given(payment) else { return 0 };
     let now = gcra::units(payment.now.load());
     if before.saturating_sub(meter.cell_share) <= state::debt(own.load(), now) {
-        now
-    } else if payment.is_coarse.load() != 0 {
-        Clock::coarse(control).units()
-    } else {
-        Clock::read(control).units()
+        return now;
     }
+    let Some(control) = control::get() else { return now };
+    if payment.is_coarse.load() != 0 { Clock::coarse(control).units() } else { Clock::read(control).units() }
 }
