@@ -5,41 +5,43 @@
 use aya_ebpf::Global;
 use ratelimit_common::maps::control::IPV6_PREFIX_DEFAULT;
 
-/// See [`ratelimit_common::maps::control::INJECTED_CLOCK`].
-#[unsafe(no_mangle)]
-pub static INJECTED_CLOCK: Global<u32> = Global::new(0);
+/// Declares constants that are 0 unless the user side sets them.
+macro_rules! constants {
+    ($($name:ident: $docs:literal),+ $(,)?) => {
+        $(
+            #[doc = concat!("See [`ratelimit_common::maps::control::", $docs, "`].")]
+            #[unsafe(no_mangle)]
+            pub static $name: Global<u32> = Global::new(0);
+        )+
+    };
+}
+
+constants! {
+    INJECTED_CLOCK: "INJECTED_CLOCK",
+    SERVICES_ON: "SERVICES",
+    PARENTS_ON: "PARENTS",
+    LANES_ON: "LANES",
+    PASS_MALFORMED: "PASS_MALFORMED",
+    FRONT_CELLS: "FRONT_CELLS",
+    SAMPLE_ON: "SAMPLE",
+    UNKNOWN_ON: "UNKNOWN",
+    SOFT_ON: "SOFT",
+    ELASTIC_ON: "ELASTIC",
+    ACTIONS_ON: "ACTIONS",
+    BANS_ON: "BANS",
+    BYTES_ON: "BYTES",
+    COSTS_ON: "COSTS",
+    SHADOW_ON: "SHADOW",
+    REJECT_ON: "REJECT",
+    INTERFACES_ON: "INTERFACES",
+    INTERFACE_MATTERS: "INTERFACE_MATTERS",
+    RESIZE_ON: "RESIZE",
+    OLD_CELLS: "OLD_CELLS",
+}
 
 /// See [`ratelimit_common::maps::control::IPV6_PREFIX`].
 #[unsafe(no_mangle)]
 pub static IPV6_PREFIX: Global<u32> = Global::new(IPV6_PREFIX_DEFAULT);
-
-/// See [`ratelimit_common::maps::control::SERVICES`].
-#[unsafe(no_mangle)]
-pub static SERVICES_ON: Global<u32> = Global::new(0);
-
-/// See [`ratelimit_common::maps::control::PARENTS`].
-#[unsafe(no_mangle)]
-pub static PARENTS_ON: Global<u32> = Global::new(0);
-
-/// See [`ratelimit_common::maps::control::LANES`].
-#[unsafe(no_mangle)]
-pub static LANES_ON: Global<u32> = Global::new(0);
-
-/// See [`ratelimit_common::maps::control::PASS_MALFORMED`].
-#[unsafe(no_mangle)]
-pub static PASS_MALFORMED: Global<u32> = Global::new(0);
-
-/// See [`ratelimit_common::maps::control::FRONT_CELLS`].
-#[unsafe(no_mangle)]
-pub static FRONT_CELLS: Global<u32> = Global::new(0);
-
-/// See [`ratelimit_common::maps::control::SAMPLE`].
-#[unsafe(no_mangle)]
-pub static SAMPLE_ON: Global<u32> = Global::new(0);
-
-/// See [`ratelimit_common::maps::control::UNKNOWN`].
-#[unsafe(no_mangle)]
-pub static UNKNOWN_ON: Global<u32> = Global::new(0);
 
 /// See [`ratelimit_common::maps::control::WINDOWS`].
 #[unsafe(no_mangle)]
@@ -48,54 +50,6 @@ pub static WINDOWS_ON: Global<u32> = Global::new(cfg!(test) as u32);
 /// See [`ratelimit_common::maps::control::SLIDING_LOGS`].
 #[unsafe(no_mangle)]
 pub static SLIDING_LOGS_ON: Global<u32> = Global::new(cfg!(test) as u32);
-
-/// See [`ratelimit_common::maps::control::SOFT`].
-#[unsafe(no_mangle)]
-pub static SOFT_ON: Global<u32> = Global::new(0);
-
-/// See [`ratelimit_common::maps::control::ELASTIC`].
-#[unsafe(no_mangle)]
-pub static ELASTIC_ON: Global<u32> = Global::new(0);
-
-/// See [`ratelimit_common::maps::control::ACTIONS`].
-#[unsafe(no_mangle)]
-pub static ACTIONS_ON: Global<u32> = Global::new(0);
-
-/// See [`ratelimit_common::maps::control::BANS`].
-#[unsafe(no_mangle)]
-pub static BANS_ON: Global<u32> = Global::new(0);
-
-/// See [`ratelimit_common::maps::control::BYTES`].
-#[unsafe(no_mangle)]
-pub static BYTES_ON: Global<u32> = Global::new(0);
-
-/// See [`ratelimit_common::maps::control::COSTS`].
-#[unsafe(no_mangle)]
-pub static COSTS_ON: Global<u32> = Global::new(0);
-
-/// See [`ratelimit_common::maps::control::SHADOW`].
-#[unsafe(no_mangle)]
-pub static SHADOW_ON: Global<u32> = Global::new(0);
-
-/// See [`ratelimit_common::maps::control::REJECT`].
-#[unsafe(no_mangle)]
-pub static REJECT_ON: Global<u32> = Global::new(0);
-
-/// See [`ratelimit_common::maps::control::INTERFACES`].
-#[unsafe(no_mangle)]
-pub static INTERFACES_ON: Global<u32> = Global::new(0);
-
-/// See [`ratelimit_common::maps::control::INTERFACE_MATTERS`].
-#[unsafe(no_mangle)]
-pub static INTERFACE_MATTERS: Global<u32> = Global::new(0);
-
-/// See [`ratelimit_common::maps::control::RESIZE`].
-#[unsafe(no_mangle)]
-pub static RESIZE_ON: Global<u32> = Global::new(0);
-
-/// See [`ratelimit_common::maps::control::OLD_CELLS`].
-#[unsafe(no_mangle)]
-pub static OLD_CELLS: Global<u32> = Global::new(0);
 
 /// Returns whether a feature is on.
 #[inline(always)]

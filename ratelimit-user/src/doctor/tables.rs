@@ -29,7 +29,7 @@ const MANY: u64 = 1_000;
 pub(super) fn examine(running: &Running, ours: &Ours, window: &Window) -> Result<Vec<Finding>, Error> {
     let tables = &running.tables;
     let (control, counted) = (tables.control()?, gauges::of_cpus(tables)?);
-    let max_sources = tables.max_sources()?;
+    let max_sources = gauges::max_sources(tables)?;
     let so_far = gauges::idle_so_far(&control, max_sources, counted.admitted);
     let during = window.counted.and_then(|counted| stay(max_sources, counted.created, window.time));
     let has_budget = control.features & FEATURE_FRONT != 0;

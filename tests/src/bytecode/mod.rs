@@ -240,8 +240,7 @@ impl Bytecode {
     /// If the kernel refuses.
     pub fn set_admissions(&mut self, per_second: u64) -> u64 {
         let mut control = self.tables.control().expect("cannot read the control map");
-        let before = control.admission.per_second;
-        control.admission.per_second = per_second;
+        let before = std::mem::replace(&mut control.admission.per_second, per_second);
         control.admission.cost = (units(SECOND) / per_second).max(1);
         self.tables.set_control(&control).expect("cannot write the control map");
         before

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aya::util::online_cpus;
+use aya::{maps::IterableMap, util::online_cpus};
 use ratelimit_common::maps::{control::Control, cpu::Cpu};
 
 use crate::dataplane::{Error, error::Tried as _, sys::host, tables::open::Tables};
@@ -36,6 +36,16 @@ pub fn cpus() -> Result<usize, Error> {
     let unknown =
         |(file, error)| Error::Bpf { what: "cannot read which CPUs are there", detail: format!("{file}: {error}") };
     Ok(online_cpus().map_err(unknown)?.len())
+}
+
+/// Returns the most sources that can be tracked at a time.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] if the kernel refuses.
+pub fn max_sources(tables: &Tables) -> Result<u32, Error> {
+    let buckets = IterableMap::map(tables.buckets.open()?);
+    Ok(buckets.info().tried("cannot read the size of the buckets")?.max_entries())
 }
 
 /// Estimates how long an idle bucket stays if every CPU spends its whole admission budget. The kernel recycles idle

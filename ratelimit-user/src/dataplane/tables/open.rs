@@ -291,14 +291,4 @@ impl Tables {
     pub fn ban(&self, source: &Source) -> Result<Option<Rule>, Error> {
         bans::of_source(self.bans.open()?, source, &self.control()?.seed)
     }
-
-    /// Returns the most sources that can be tracked at a time.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Bpf`] if the kernel refuses.
-    pub fn max_sources(&self) -> Result<u32, Error> {
-        let buckets = IterableMap::map(self.buckets.open()?);
-        Ok(buckets.info().tried("cannot read the size of the buckets")?.max_entries())
-    }
 }

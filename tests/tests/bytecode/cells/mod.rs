@@ -3,6 +3,7 @@
 mod cached_refusals;
 mod collisions;
 mod crowd;
+mod crowding;
 mod lanes;
 mod offenders;
 mod reused_addresses;

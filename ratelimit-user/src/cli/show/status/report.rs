@@ -170,7 +170,7 @@ pub(super) fn read(instance: &Instance) -> Result<Status> {
         sources: Sources {
             tracked: tracked.iter().filter(|(source, bucket)| resolve::is_source(source, bucket)).count(),
             buckets: tracked.len(),
-            max: tables.max_sources()?,
+            max: gauges::max_sources(tables)?,
         },
         ipv6_prefix: control.ipv6_prefix,
         malformed: if is_on(FEATURE_PASS_MALFORMED) { "pass" } else { "drop" },
@@ -212,7 +212,7 @@ impl Front {
 
 impl Admission {
     fn read(tables: &Tables, control: &Control, counted: &Cpu, refused: u64) -> Result<Self> {
-        let (max_sources, cpus) = (tables.max_sources()?, gauges::cpus()?);
+        let (max_sources, cpus) = (gauges::max_sources(tables)?, gauges::cpus()?);
         let has_budget = control.features & FEATURE_FRONT != 0;
         let at_full_budget = has_budget.then(|| gauges::idle_at_full_budget(control, max_sources, cpus)).flatten();
         let so_far = gauges::idle_so_far(control, max_sources, counted.admitted);

@@ -27,7 +27,7 @@ pub(super) fn families(reading: &Reading<'_>) -> Result<Vec<Family>, Error> {
             )
             .of(budget),
         );
-        if let Some(stay) = gauges::idle_at_full_budget(control, reading.view.tables().max_sources()?, cpus) {
+        if let Some(stay) = gauges::idle_at_full_budget(control, gauges::max_sources(reading.view.tables())?, cpus) {
             families.push(
                 Family::gauge(
                     "ratelimit_bucket_idle_at_full_budget_seconds",

@@ -1,11 +1,11 @@
 //! The number of tracked sources.
 
 use super::{page::Family, reading::Reading};
-use crate::dataplane::Error;
+use crate::dataplane::{Error, readings::gauges};
 
 pub(super) fn families(reading: &Reading<'_>) -> Result<Vec<Family>, Error> {
     let tracked = &reading.tracked;
-    let max = u64::from(reading.view.tables().max_sources()?);
+    let max = u64::from(gauges::max_sources(reading.view.tables())?);
     Ok(vec![
         Family::gauge(
             "ratelimit_sources_tracked",

@@ -9,7 +9,10 @@ use ratelimit_common::maps::{
 };
 
 use super::{page::Family, reading::Reading};
-use crate::dataplane::{Error, readings::totals};
+use crate::dataplane::{
+    Error,
+    readings::{gauges, totals},
+};
 
 pub(super) fn families(reading: &Reading<'_>) -> Result<Vec<Family>, Error> {
     let mut entries = Family::gauge(
@@ -22,7 +25,7 @@ pub(super) fn families(reading: &Reading<'_>) -> Result<Vec<Family>, Error> {
     );
     let totals::Rules { sources, prefixes, bans, policies, .. } = reading.rules;
     let mut tables = vec![
-        (BUCKETS, reading.tracked.buckets, reading.view.tables().max_sources()?),
+        (BUCKETS, reading.tracked.buckets, gauges::max_sources(reading.view.tables())?),
         (SOURCE_RULES, sources, SOURCE_RULES_MAX),
         (PREFIX_RULES, prefixes, PREFIX_RULES_MAX),
         (BANS, bans, BANS_MAX),

@@ -8,6 +8,7 @@ use crate::dataplane::{
     Error,
     attach::attachment::Attachments,
     program::{programs::Programs, settings::Settings},
+    readings::gauges,
     tables::open::Tables,
 };
 
@@ -38,6 +39,6 @@ impl Pinned {
     pub fn settings(&self) -> Result<Settings, Error> {
         let control = self.tables.control()?;
         let cells = if control.features & FEATURE_FRONT == 0 { 0 } else { self.tables.front.open()?.len() };
-        Ok(Settings::running(&control, self.tables.max_sources()?, cells))
+        Ok(Settings::running(&control, gauges::max_sources(&self.tables)?, cells))
     }
 }
