@@ -2,15 +2,11 @@
 //!
 //! A packet reads bits of the filter: one for its whole source, and one for each length in use. Only if a bit is set, a
 //! part may have a rule. The search among the rules then runs once for each part and generation, and a map keeps what it
-//! found.
+//! found. If more lengths are in use than the list has, each address of such a source counts as a part.
 
 use ratelimit_common::{
     buckets::bucket::Resolution,
-    identity::{
-        class::Classes,
-        narrow::Lengths,
-        source::Source,
-    },
+    identity::{class::Classes, source::Source},
     maps::control::Control,
 };
 
@@ -42,8 +38,6 @@ fn find_length(address: *const Source, classes: Classes, now: u64) -> u32 {
     let ipv6_prefix = settings::IPV6_PREFIX.load() as u8;
     let length = match filter.longest_part(&address, ipv6_prefix, lengths, &control.seed) {
         0 => 0,
-        // A sender has very many addresses, so nothing is kept of a whole one.
-        _ if lengths == Lengths::MANY => lookup::longest_prefix(&address, classes, now).prefix(),
         bits => length_of_part(&address.shortened(bits), classes, control, now),
     };
     u32::from(length)
