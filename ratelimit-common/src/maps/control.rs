@@ -192,5 +192,5 @@ pub const SAMPLE_SHARE: u64 = 16;
 /// Default number of replies per second to packets over a limit, all CPUs together.
 pub const REPLIES_DEFAULT: u64 = 100;
 
-/// Default of [`IPV6_PREFIX`]: the usual prefix of one customer line (RIPE-690).
+/// Default of [`IPV6_PREFIX`]: the prefix of one link (RFC 4291). A customer line has several (RIPE-690).
 pub const IPV6_PREFIX_DEFAULT: u32 = 64;

@@ -113,7 +113,7 @@ fn prepare(pins: &Path, stage: &Stage<'_>, before: &Maps, known: &Maps) -> Resul
             }
         }
     }
-    mark_parts(&stage)?;
+    mark_parts(stage)?;
     copy_unmoved(pins, &place, before, known)?;
     let control = RawMap::from_pin(&stage.path(names::CONTROL))?;
     let mut entry: Control = read(&control)?;
