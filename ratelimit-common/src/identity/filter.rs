@@ -142,6 +142,10 @@ const fn group(family: u8, first_word: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
+    use std::vec::Vec;
+
     use super::*;
     use proptest::prelude::*;
 

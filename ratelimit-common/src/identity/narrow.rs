@@ -45,6 +45,10 @@ impl Lengths {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
+    use std::vec::Vec;
+
     use super::*;
     use proptest::prelude::*;
 

@@ -238,7 +238,6 @@ pub(crate) const ALL: [Case; 49] = [
         traffic: BESIDE_SYN,
         sources: ENDLESS,
         drops: Drops::All,
-        ..BARE
     },
     Case {
         name: "narrow rules of five lengths and four services, denied part",
