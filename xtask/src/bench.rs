@@ -12,6 +12,9 @@ pub(crate) struct Args {
     /// Compare only the algorithms with each other, in three minutes
     #[arg(long)]
     algorithms: bool,
+    /// Measure only the most expensive traffic of each feature
+    #[arg(long)]
+    worst: bool,
     /// Write docs/measurements.md and its plots
     #[arg(long)]
     record: bool,
@@ -22,7 +25,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let Err(error) = setup::limiters() {
         println!("setup: bench leaves out other limiters: {}", format!("{error:#}").replace('\n', "; "));
     }
-    let arguments = [(args.quick, "--quick"), (args.algorithms, "--algorithms"), (args.record, "--record")];
+    let arguments = [
+        (args.quick, "--quick"),
+        (args.algorithms, "--algorithms"),
+        (args.worst, "--worst"),
+        (args.record, "--record"),
+    ];
     let arguments: Vec<_> = arguments.iter().filter(|(is_on, _)| *is_on).map(|(_, name)| *name).collect();
     release::run("bench", &arguments)
 }

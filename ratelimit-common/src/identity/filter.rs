@@ -1,14 +1,23 @@
 //! The filter of sources that a rule may match: a bit for each IPv4 /16, and for each of as many groups of IPv6 /32.
 //!
 //! One rule makes its whole group look rules up. A rule for a short IPv6 prefix affects every group.
+//!
+//! Further bits tell which prefixes may have a [narrow](crate::identity::narrow) rule, by a keyed hash.
 
 use crate::{
     boundary,
-    identity::source::{IPV4, Source},
+    identity::{
+        class::ANY,
+        narrow::{Lengths, MOST_LENGTHS},
+        source::{IPV4, Source},
+    },
 };
 
 /// Words of one family's bits.
 const WORDS: usize = 1 << 10;
+
+/// Words of the bits of narrow prefixes. Each rule takes two of the million bits.
+const NARROW_WORDS: usize = 1 << 14;
 
 /// The entry of the map of the filter.
 #[repr(C)]
@@ -16,12 +25,13 @@ const WORDS: usize = 1 << 10;
 pub struct Filter {
     v4: [u64; WORDS],
     v6: [u64; WORDS],
+    narrow: [u64; NARROW_WORDS],
 }
-boundary!(Filter, size 16_384);
+boundary!(Filter, size 147_456);
 
 impl Default for Filter {
     fn default() -> Self {
-        Self { v4: [0; WORDS], v6: [0; WORDS] }
+        Self { v4: [0; WORDS], v6: [0; WORDS], narrow: [0; NARROW_WORDS] }
     }
 }
 
@@ -44,6 +54,55 @@ impl Filter {
         unsafe { core::ptr::read_volatile(word) >> bit & 1 != 0 }
     }
 
+    /// Returns the bits of the longest part around an IPv6 address that may have a narrow rule; 0 if none may have one.
+    /// All narrow rules around the address lie around that part too. With [many](Lengths::MANY) lengths, the part is the
+    /// address.
+    #[inline(always)]
+    #[must_use]
+    pub fn longest_part(&self, address: &Source, ipv6_prefix: u8, lengths: Lengths, seed: &[u64; 4]) -> u8 {
+        if !self.is_marked(&address.shortened(ipv6_prefix), seed) {
+            return 0;
+        }
+        if lengths == Lengths::MANY {
+            return address.prefix;
+        }
+        for place in 0..MOST_LENGTHS {
+            let length = lengths.at(place);
+            if length == 0 {
+                break;
+            }
+            if self.is_marked(&address.shortened(length), seed) {
+                return length;
+            }
+        }
+        0
+    }
+
+    /// Marks a narrow rule for a part of a source with `ipv6_prefix` bits.
+    pub const fn add_part(&mut self, part: &Source, ipv6_prefix: u8, seed: &[u64; 4]) {
+        // Packets have no class yet when the program asks.
+        let part = part.of_class(ANY);
+        self.mark(part.hash(seed));
+        self.mark(part.shortened(ipv6_prefix).hash(seed));
+    }
+
+    #[inline(always)]
+    fn is_marked(&self, prefix: &Source, seed: &[u64; 4]) -> bool {
+        let (word, bit) = narrow_place(prefix.hash(seed));
+        // SAFETY: a reference is readable; volatile because others write it.
+        unsafe { core::ptr::read_volatile(&raw const self.narrow[word]) >> bit & 1 != 0 }
+    }
+
+    const fn mark(&mut self, hash: u64) {
+        let (word, bit) = narrow_place(hash);
+        self.narrow[word] |= 1 << bit;
+    }
+
+    /// Marks every part of every source.
+    pub fn add_all_parts(&mut self) {
+        self.narrow.fill(u64::MAX);
+    }
+
     /// Marks a rule for a prefix.
     pub fn add(&mut self, prefix: &Source) {
         let family = prefix.family;
@@ -64,6 +123,12 @@ impl Filter {
     }
 }
 
+/// Returns the word and the bit for a hash. The lower bits of the same hash select cells.
+#[inline(always)]
+const fn narrow_place(hash: u64) -> (usize, u32) {
+    ((hash >> 38) as usize & (NARROW_WORDS - 1), (hash >> 32) as u32 & 63)
+}
+
 /// Returns the number of a group, 16 bits, from the first word of its addresses. For IPv4 this is the first half. For
 /// IPv6 the word is scattered, so that neighbours have different numbers.
 #[inline(always)]
@@ -77,6 +142,10 @@ const fn group(family: u8, first_word: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
+    use std::vec::Vec;
+
     use super::*;
     use proptest::prelude::*;
 
@@ -93,6 +162,29 @@ mod tests {
             let keep = u128::MAX.checked_shl(128 - u32::from(prefix)).unwrap_or(0);
             let inside = address & keep | host & !keep;
             prop_assert!(filter.concerns(&Source::v6(inside.to_be_bytes(), 64)));
+        }
+
+        /// The part that is found has the same narrow rules around it as the address.
+        #[test]
+        fn no_narrow_rule_is_overlooked(
+            rules in prop::collection::vec((any::<u128>(), 65u8..=128), 1..7), of: prop::sample::Index, host: u128, seed: [u64; 4],
+        ) {
+            let (mut filter, mut lengths) = (Filter::default(), Lengths::default());
+            let rules: Vec<_> = rules.iter().map(|(address, bits)| Source::v6(address.to_be_bytes(), *bits)).collect();
+            for rule in &rules {
+                filter.add_part(&rule.of_class(7), 64, &seed);
+                lengths = lengths.with(rule.prefix);
+            }
+            let rule = of.get(&rules);
+            let keep = u128::MAX << (128 - u32::from(rule.prefix)) ;
+            let address = u128::from_be_bytes(rule.address()) | host & !keep;
+            let address = Source::v6(address.to_be_bytes(), 128);
+            let part = filter.longest_part(&address, 64, lengths, &seed);
+            for rule in rules.iter().filter(|rule| address.shortened(rule.prefix) == **rule) {
+                prop_assert!(part >= rule.prefix);
+            }
+            let other = Source::v6((!u128::from_be_bytes(address.address())).to_be_bytes(), 128);
+            prop_assert_eq!(Filter::default().longest_part(&other, 64, lengths, &seed), 0);
         }
 
         #[test]

@@ -13,7 +13,8 @@ pub struct Control {
     pub abi: u32,
     /// Number of changes of the rules; 26 bits count. A resolution of another generation is stale.
     pub generation: u32,
-    /// Not 0 if a rule exists for an IPv6 prefix longer than `ipv6_prefix`. Such a prefix is a source of its own.
+    /// [Lengths](crate::identity::narrow::Lengths) of IPv6 prefixes that are longer than `ipv6_prefix` and have a rule.
+    /// Such a prefix is a source of its own.
     pub narrow_rules: u32,
     /// Bits of an IPv6 address that make a source. A copy of the program's constant for the user side.
     pub ipv6_prefix: u32,
@@ -207,5 +208,5 @@ pub const LANE_SHARE: u64 = 16;
 /// Default number of replies per second to packets over a limit, all CPUs together.
 pub const REPLIES_DEFAULT: u64 = 100;
 
-/// Default of [`IPV6_PREFIX`]: the usual prefix of one customer line (RIPE-690).
+/// Default of [`IPV6_PREFIX`]: the prefix of one link (RFC 4291). A customer line has several (RIPE-690).
 pub const IPV6_PREFIX_DEFAULT: u32 = 64;

@@ -166,7 +166,7 @@ pub fn best<E>(
     Ok((best, billed))
 }
 
-/// Returns the bits of the longest prefix that has a rule for any of the classes; 0 if there is none. `find` is
+/// Returns the match with the longest prefix that has a rule for any of the classes, or that of a default. `find` is
 /// [`of_class`] for the packet's address.
 ///
 /// # Errors
@@ -177,11 +177,11 @@ pub fn longest_prefix<E>(
     classes: Classes,
     has_services: bool,
     mut find: impl FnMut(Class) -> Result<Match, E>,
-) -> Result<u8, E> {
-    let mut longest = 0;
+) -> Result<Match, E> {
+    let mut longest = Match::NONE;
     class::try_each(classes, has_services, |class| {
-        let found = find(class)?.prefix();
-        longest = if found > longest { found } else { longest };
+        let found = find(class)?;
+        longest = if found.depth() > longest.depth() { found } else { longest };
         Ok(())
     })?;
     Ok(longest)

@@ -2,7 +2,7 @@
 
 use core::ptr;
 
-use ratelimit_common::{maps::control::Control, meters::gcra::Units};
+use ratelimit_common::{identity::narrow::Lengths, maps::control::Control, meters::gcra::Units};
 
 use crate::bpf::atomic;
 
@@ -22,12 +22,12 @@ pub fn generation_first(control: &Control) -> u32 {
     atomic::read_first(&control.generation)
 }
 
-/// Returns whether a rule exists for a part of an IPv6 source.
+/// Returns the lengths of parts of IPv6 sources with rules.
 #[inline(always)]
 #[must_use]
-pub fn has_narrow_rules(control: &Control) -> bool {
+pub fn narrow_lengths(control: &Control) -> Lengths {
     // SAFETY: a reference is readable.
-    unsafe { ptr::read_volatile(&raw const control.narrow_rules) != 0 }
+    Lengths(unsafe { ptr::read_volatile(&raw const control.narrow_rules) })
 }
 
 /// Returns the largest debt of the limits in use. See [`Control::largest_debt`].

@@ -14,7 +14,7 @@ use crate::{
         atomic::Word,
         verifier::{given, key},
     },
-    maps::{counts::Counts, resize, this_cpu},
+    maps::{resize, telemetry::counts::Counts, this_cpu},
 };
 
 /// See [`names::BUCKETS`].

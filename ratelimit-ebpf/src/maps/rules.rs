@@ -94,6 +94,13 @@ pub fn prefix_rule(source: &Source, bits: u8) -> Option<Rule> {
     PREFIX_RULES.get(&Aligned(Key::new(bits, data)).0).copied()
 }
 
+/// Returns the filter of sources that a rule may match.
+#[inline(always)]
+#[must_use]
+pub fn filter() -> Option<&'static Filter> {
+    RULE_FILTER.get(0)
+}
+
 /// Returns whether a rule may match a source.
 #[inline(always)]
 #[must_use]

@@ -87,13 +87,13 @@ pub fn resolve(source: &Source, classes: Classes, control: &Control, now: u64) -
     }
 }
 
-/// Returns the bits of the longest prefix around `address` that has a rule for any of the classes; 0 if there is none.
-#[inline(never)]
-pub(crate) fn longest_prefix(address: &Source, classes: Classes, now: u64) -> u8 {
-    let Ok(bits) = precedence::longest_prefix::<Infallible>(classes, settings::has_services(), |class| {
+/// Returns the match with the longest prefix around `address` that has a rule for any of the classes.
+#[inline(always)]
+pub(super) fn longest_prefix(address: &Source, classes: Classes, now: u64) -> Match {
+    let Ok(found) = precedence::longest_prefix::<Infallible>(classes, settings::has_services(), |class| {
         Ok(find(address, class, now))
     });
-    bits
+    found
 }
 
 /// Returns the match of a class's rules for a source.

@@ -8,4 +8,5 @@ pub mod ban_lookup;
 pub mod cache;
 pub mod cost;
 pub mod lookup;
+pub mod narrow;
 pub mod source_key;

@@ -1,12 +1,12 @@
 //! The source that a packet is billed to.
 //!
-//! If a rule for a part of an IPv6 source exists, every IPv6 packet that a rule may match looks up its longest prefix.
-//! Without such a rule, none of this code runs. Rules of whole IPv6 sources are in `PREFIX_RULES` too, so that parts
-//! find them. `SOURCE_RULES` is for addresses.
+//! If no rule for a part of an IPv6 source exists, none of the search for parts runs. Rules of whole IPv6 sources are in
+//! `PREFIX_RULES` too, so that parts find them. `SOURCE_RULES` is for addresses.
 
 use ratelimit_common::{
     identity::{
         class::Classes,
+        narrow::Lengths,
         source::{IPV6, Source},
     },
     maps::control::Control,
@@ -14,7 +14,7 @@ use ratelimit_common::{
 
 use crate::{
     bpf::{control, settings},
-    rules::lookup,
+    rules::narrow,
 };
 
 /// Turns an address into the source that its packet is billed to. For IPv4 this is the address. For IPv6 it is the
@@ -23,8 +23,8 @@ use crate::{
 pub fn identify(address: &mut Source, classes: Classes, control: &Control, now: u64, may_match: bool) {
     if address.family == IPV6 {
         let mut prefix = address.bits(settings::IPV6_PREFIX.load() as u8);
-        if may_match && control::has_narrow_rules(control) {
-            prefix = prefix.max(lookup::longest_prefix(address, classes, now));
+        if may_match && control::narrow_lengths(control) != Lengths::default() {
+            prefix = prefix.max(narrow::length(address, classes, now));
         }
         *address = address.shortened(prefix);
     }

@@ -17,9 +17,11 @@ use crate::{
     maps::{
         buckets::Bucket,
         cells::Cell,
-        counts,
         exchange::{FEW_TRIES, exchange},
-        telemetry::events::{self, Head},
+        telemetry::{
+            counts,
+            events::{self, Head},
+        },
     },
     meters::budget,
     packet::context::Context,

@@ -54,6 +54,8 @@ pub enum Check {
     FailOpen,
     /// Whether the table of bans was full.
     Bans,
+    /// Whether the default limits an IPv6 line as a whole.
+    Ipv6Lines,
     /// The rules for the SSH session of this process.
     Ssh,
     /// Rate limits of nftables and iptables.

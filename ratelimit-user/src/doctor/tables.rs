@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use ratelimit_common::{
+    identity::{class::ANY, source::IPV6},
+    limits::policy::LIMIT,
     maps::control::{FEATURE_FRONT, FEATURE_SHADOW},
     reason::Reason,
 };
@@ -16,6 +18,7 @@ use crate::{
     dataplane::{
         Error,
         readings::{gauges, tracked},
+        rules::policies,
         tables::open::Tables,
     },
     text::units,
@@ -23,6 +26,8 @@ use crate::{
 
 /// An unused bucket that stays this long is sufficient. Known sources stay as long.
 const LONG: Duration = Duration::from_secs(600);
+/// Bits of the shortest IPv6 prefix that one line usually has (RIPE-690).
+const LINE: u32 = 48;
 /// One undecided packet in more than this number is no warning.
 const MANY: u64 = 1_000;
 
@@ -57,6 +62,7 @@ pub(super) fn examine(running: &Running, ours: &Ours, window: &Window) -> Result
         let why = "The table of bans was full. These sources are limited, but not banned.";
         findings.push(Finding::warning(Check::Bans, &what, why).fixed_by("ratelimit deny list"));
     }
+    findings.extend(ipv6_lines(tables, control.ipv6_prefix)?);
     Ok(findings)
 }
 
@@ -96,6 +102,20 @@ fn admissions(during: u64, ever: u64, per_second: u64, attach: &str) -> Finding 
         return Finding::note(Check::Admissions, &what, why);
     }
     Finding::ok(Check::Admissions, "the budget for new buckets was never spent")
+}
+
+/// Returns the finding about a default that limits each IPv6 source, if there is one.
+fn ipv6_lines(tables: &Tables, ipv6_prefix: u32) -> Result<Option<Finding>, Error> {
+    let default = policies::spec(tables, tables.default_policy(ANY)?)?;
+    if default.policy.kind != LIMIT || ipv6_prefix <= LINE {
+        return Ok(None);
+    }
+    if !default.parents_of(IPV6)?.is_empty() {
+        return Ok(Some(Finding::ok(Check::Ipv6Lines, "the default has a wider limit for IPv6")));
+    }
+    let what = format!("the default limits each IPv6 /{ipv6_prefix}, and has no wider limit");
+    let why = "One line often has a /56 or a /48, and so many sources. `--parent /48=RATE` on the default limits them together.";
+    Ok(Some(Finding::note(Check::Ipv6Lines, &what, why)))
 }
 
 fn dropped(packets: u64) -> String {

@@ -63,20 +63,20 @@ impl Walker {
     /// If the kernel refuses, for example without root.
     #[must_use]
     pub fn new(port: u16, first: u32) -> Self {
-        Self::of(&Frame::udp(Self::source(first), port), first)
+        Self::of(Frame::udp(Self::source(first), port).bytes(), SOURCE_AT, first)
     }
 
-    /// Creates a walker whose packets are like this IPv4 frame, but for their sources, which are numbered from `first`
-    /// on.
+    /// Creates a walker whose packets are like this frame, but for the 32 bits of their source at this offset. Sources
+    /// are numbered from `first` on.
     ///
     /// # Panics
     ///
     /// If the kernel refuses, for example without root.
     #[must_use]
-    pub fn of(frame: &Frame, first: u32) -> Self {
+    pub fn of(frame: Vec<u8>, source_at: u32, first: u32) -> Self {
         let mut loader = EbpfLoader::new();
         let mut ebpf =
-            loader.override_global("SOURCE_AT", &SOURCE_AT, true).load(OBJECT).expect("cannot load the walker");
+            loader.override_global("SOURCE_AT", &source_at, true).load(OBJECT).expect("cannot load the walker");
         let next = ebpf.take_map("NEXT").unwrap().try_into().unwrap();
         let state = ebpf.take_map("WALK").unwrap().try_into().unwrap();
         let Some(Map::Array(table)) = ebpf.take_map("TABLE") else { panic!("the walker has no table") };
@@ -85,7 +85,6 @@ impl Walker {
         // As for the product's program in `Bytecode`.
         let (namespace, _) = Namespace::pair();
         namespace.run(|| program.attach("lo", XdpMode::Skb)).expect("cannot attach to the loopback interface");
-        let frame = frame.bytes();
         let (table, filled) = (Mapped::of(&table), None);
         Self {
             frame,

@@ -1,7 +1,7 @@
 //! Bans hold without any process of the product.
 
 use std::{
-    net::{Ipv4Addr, SocketAddr, UdpSocket},
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
     path::Path,
     thread,
     time::{Duration, Instant},
@@ -81,6 +81,7 @@ fn an_upgrade_from_layout_12_keeps_the_bans_in_force() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok(&format!("attach {VICTIM_LINK} --packets 1000/s"));
+    ratelimit.ok("deny add 2001:db8::bad");
     let now = host::now();
     let bans = [(66, now + 600 * SECOND), (67, now.saturating_sub(1)), (68, u64::MAX)].map(|(host, expires)| {
         let source = Source::v4([10, 9, 0, host]);
@@ -90,7 +91,8 @@ fn an_upgrade_from_layout_12_keeps_the_bans_in_force() {
     assert!(ratelimit.fails("status").contains("layout 12"));
     ratelimit.ok("upgrade");
     let listed = ratelimit.json("deny list");
-    let sources: Vec<_> = listed.as_array().unwrap().iter().map(|row| [&row["source"], &row["origin"]]).collect();
+    let bans = listed.as_array().unwrap().iter().filter(|row| row["origin"] == "ban");
+    let sources: Vec<_> = bans.map(|row| [&row["source"], &row["origin"]]).collect();
     assert_eq!(sources, [[&json!("10.9.0.66"), &json!("ban")], [&json!("10.9.0.68"), &json!("ban")]]);
     assert!((590..=600).contains(&listed[0]["expires_in"].as_u64().unwrap()), "{listed}");
     Flood::of(Frame::udp(FLOODER, PORT)).sources(3).send(&sandbox, 30);
@@ -99,5 +101,9 @@ fn an_upgrade_from_layout_12_keeps_the_bans_in_force() {
     assert_eq!(ratelimit.ok("deny del 10.9.0.66"), "10.9.0.66: no longer banned\n");
     Flood::of(Frame::udp(FLOODER, PORT)).send(&sandbox, 10);
     assert_eq!(ratelimit.json("status")["reasons"]["within-limit"]["packets"], 20);
+    // Layout 12 marked no parts of IPv6 sources.
+    let part = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0xbad);
+    Flood::of(Frame::udp(part, PORT)).send(&sandbox, 10);
+    assert_eq!(ratelimit.json("status")["reasons"]["denied"]["packets"], 10);
     ratelimit.ok("detach --all");
 }

@@ -2,4 +2,5 @@
 //! the room `telemetry`.
 
 pub mod counters;
+pub mod counts;
 pub mod events;

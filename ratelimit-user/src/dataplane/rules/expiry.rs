@@ -7,7 +7,7 @@ use ratelimit_common::rules::rule::{NEVER, Rule};
 use crate::dataplane::{
     Error,
     error::Tried as _,
-    rules::{filter, policies::largest_debt, rule_key, services},
+    rules::{filter, policies::largest_debt, services},
     sys::host,
     tables::{open::Tables, rule_maps},
 };
@@ -50,6 +50,5 @@ pub(crate) fn remove(tables: &mut Tables) -> Result<(), Error> {
     let mut control = tables.control()?;
     control.clear_after = if next == NEVER { 0 } else { next.max(now + INTERVAL) };
     tables.set_control(&control)?;
-    filter::renew(tables)?;
-    rule_key::forget_narrow(tables)
+    filter::renew(tables)
 }

@@ -1,13 +1,20 @@
-//! Maintains the filter by which the program skips sources that no rule matches.
+//! Maintains the filter by which the program skips sources that no rule matches, and the list of narrow lengths.
 
 use ratelimit_common::{
-    identity::{filter::Filter, source::Source},
+    identity::{
+        filter::Filter,
+        narrow::Lengths,
+        source::{IPV6, Source},
+    },
+    maps::control::Control,
     rules::rule::Rule,
 };
 
 use crate::dataplane::{
     Error,
     error::Tried as _,
+    rules::rule_key::is_narrow,
+    sys::host,
     tables::{open::Tables, rule_maps},
 };
 
@@ -22,9 +29,14 @@ pub(crate) fn add<'a>(tables: &mut Tables, prefixes: impl Iterator<Item = &'a So
         return Ok(());
     }
     let before = tables.rule_filter.open()?.get(&0, 0).tried("cannot read the filter of rules")?;
-    let mut filter = before;
-    prefixes.for_each(|prefix| filter.add(prefix));
-    if filter == before { Ok(()) } else { write(tables, filter) }
+    let control = tables.control()?;
+    let (mut filter, mut lengths) = (before, Lengths(control.narrow_rules));
+    prefixes.for_each(|prefix| lengths = mark(&mut filter, lengths, prefix, &control));
+    if filter != before {
+        write(tables, filter)?;
+    }
+    // Last, because the program reads the filter only for lengths in the list.
+    write_lengths(tables, lengths)
 }
 
 /// Rebuilds the filter if there are few rules.
@@ -41,9 +53,37 @@ pub(crate) fn renew(tables: &mut Tables) -> Result<(), Error> {
 }
 
 fn renew_from(tables: &mut Tables, sources: &[(Source, Rule)], prefixes: &[(Source, Rule)]) -> Result<(), Error> {
-    let mut filter = Filter::default();
-    sources.iter().chain(prefixes).for_each(|(source, _)| filter.add(source));
-    write(tables, filter)
+    let control = tables.control()?;
+    let (mut filter, mut lengths) = (Filter::default(), Lengths::default());
+    let rules = sources.iter().chain(prefixes).map(|(source, _)| source);
+    rules.for_each(|source| lengths = mark(&mut filter, lengths, source, &control));
+    if control.narrow_rules != 0 {
+        // A ban outlasts the rule by which its source was a part of another.
+        let now = host::now();
+        let bans = tables.bans()?.all().into_iter();
+        let narrow = bans.filter(|(source, ban)| is_narrow(source, control.ipv6_prefix) && now < ban.expires);
+        narrow.for_each(|(source, _)| lengths = mark(&mut filter, lengths, &source, &control));
+    }
+    write(tables, filter)?;
+    write_lengths(tables, lengths)
+}
+
+/// Marks a prefix in the filter. Returns the list with its length, if it is narrow.
+fn mark(filter: &mut Filter, lengths: Lengths, prefix: &Source, control: &Control) -> Lengths {
+    filter.add(prefix);
+    if prefix.family != IPV6 || !is_narrow(prefix, control.ipv6_prefix) {
+        return lengths;
+    }
+    filter.add_part(prefix, control.ipv6_prefix as u8, &control.seed);
+    lengths.with(prefix.prefix)
+}
+
+fn write_lengths(tables: &mut Tables, lengths: Lengths) -> Result<(), Error> {
+    let control = tables.control()?;
+    if control.narrow_rules == lengths.0 {
+        return Ok(());
+    }
+    tables.set_control(&Control { narrow_rules: lengths.0, ..control })
 }
 
 fn write(tables: &mut Tables, filter: Filter) -> Result<(), Error> {

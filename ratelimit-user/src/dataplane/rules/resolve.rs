@@ -5,6 +5,7 @@ use ratelimit_common::{
     buckets::bucket::{Bucket, IN_SHADOW},
     identity::{
         class::{Class, Classes},
+        narrow::Lengths,
         source::{IPV6, Source},
     },
     limits::policy::PolicyId,
@@ -76,9 +77,12 @@ pub fn of_address(tables: &Tables, address: &Prefix, classes: Classes) -> Result
     let mut prefix = address.bits(control.ipv6_prefix as u8);
     // A part of an IPv6 source with a rule is a source of its own.
     if address.family == IPV6 && control.narrow_rules != 0 {
-        let (rules, now) = (Maps(tables), host::now());
-        let find = |class| precedence::of_class(&rules, &address, class, now);
-        prefix = prefix.max(precedence::longest_prefix(classes, true, find)?);
+        let filter = tables.rule_filter.open()?.get(&0, 0).tried("cannot read the filter of rules")?;
+        let lengths = Lengths(control.narrow_rules);
+        let bits = filter.longest_part(&address, control.ipv6_prefix as u8, lengths, &control.seed);
+        let (part, rules, now) = (address.shortened(bits), Maps(tables), host::now());
+        let find = |class| precedence::of_class(&rules, &part, class, now);
+        prefix = prefix.max(precedence::longest_prefix(classes, true, find)?.prefix());
     }
     of_source(tables, &address.shortened(prefix), classes)
 }

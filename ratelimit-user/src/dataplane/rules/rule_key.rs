@@ -6,7 +6,6 @@ use ratelimit_common::{
         class::Class,
         source::{IPV4, PrefixKey, Source},
     },
-    maps::control::Control,
     rules::rule::Rule,
 };
 
@@ -92,14 +91,4 @@ fn missing(error: MapError) -> Result<(), MapError> {
         MapError::SyscallError(call) if call.io_error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
         _ => Err(error),
     }
-}
-
-/// Clears the mark that parts of IPv6 sources have rules, if none has one any more.
-pub(crate) fn forget_narrow(tables: &mut Tables) -> Result<(), Error> {
-    let control = tables.control()?;
-    let is_narrow = |(source, _): &(Source, Rule)| is_narrow(source, control.ipv6_prefix);
-    if control.narrow_rules != 0 && !rule_maps::prefixes(tables)?.iter().any(is_narrow) {
-        tables.set_control(&Control { narrow_rules: 0, ..control })?;
-    }
-    Ok(())
 }

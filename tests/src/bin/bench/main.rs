@@ -12,7 +12,7 @@ use std::{env, fs, thread, time::Instant};
 
 use anyhow::Result;
 use configurations::{CONFIGURATIONS, REFERENCE};
-use measure::{FULL, QUICK, algorithms, cpus, footprint, live, packet, survival};
+use measure::{FULL, QUICK, algorithms, cpus, footprint, live, packet, survival, worst};
 use report::record;
 use results::Results;
 
@@ -32,6 +32,12 @@ fn main() -> Result<()> {
         println!("{}", table.text());
         return Ok(());
     }
+    if has("--worst") {
+        let results = worst::run(&effort)?;
+        println!("{}", worst::table(&results).text());
+        report::doubtful(&results).for_each(|doubt| println!("{doubt}"));
+        return Ok(());
+    }
     let algorithms = algorithms::memory(effort.million)?;
     let (memory, time) = footprint::run(&effort)?;
     let live = live::run(&effort)?;
@@ -39,6 +45,7 @@ fn main() -> Result<()> {
     let two_cpus = cpus::run(&effort)?;
     let (floor_nanoseconds, packet) = packet::run(&effort, &CONFIGURATIONS, "packets without a network")?;
     let by_algorithm = algorithms::run(&effort)?;
+    let worst = worst::run(&effort)?;
     let results = Results {
         machine,
         cpus,
@@ -54,6 +61,7 @@ fn main() -> Result<()> {
         time,
         algorithms,
         by_algorithm,
+        worst,
     };
     let tables = report::tables(&results);
     println!("{}; medians of {} interleaved rounds\n", report::header(&results), effort.rounds);

@@ -23,6 +23,7 @@ pub(crate) struct Results {
     pub(crate) time: Time,
     pub(crate) algorithms: Vec<PerSource>,
     pub(crate) by_algorithm: Vec<Packet>,
+    pub(crate) worst: Vec<Worst>,
 }
 
 /// The cost of a packet beyond the floor.
@@ -99,4 +100,21 @@ pub(crate) struct Time {
     pub(crate) set_host_rules: f64,
     pub(crate) listed_sources: u32,
     pub(crate) list_sources: f64,
+}
+
+/// The most expensive traffic of one feature.
+#[derive(Debug, Serialize)]
+pub(crate) struct Worst {
+    pub(crate) name: &'static str,
+    pub(crate) sources: Sources,
+    /// The cost of a passing packet under the bare default beyond the floor.
+    pub(crate) default: f64,
+    /// The cost of a packet beyond the floor.
+    pub(crate) nanoseconds: f64,
+    /// The walker with an empty program.
+    pub(crate) floor: f64,
+    /// Share of the packets.
+    pub(crate) dropped: f64,
+    /// Whether more or fewer packets were dropped than intended.
+    pub(crate) is_doubtful: bool,
 }

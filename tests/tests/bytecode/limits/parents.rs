@@ -67,6 +67,20 @@ fn sources_of_a_prefix_share_the_parent_limit(front: Front) {
     assert_eq!(v6, [3, 3, 3, 3, 3, 0, 0, 0], "ten packets of the /24 and fifteen of this /48 reach the limit of all");
 }
 
+/// An IPv6 line with a /48 has 65,536 sources. A parent of the default limits it, and no IPv4 source.
+fn an_ipv6_line_is_limited_as_a_whole(front: Front) {
+    let mut bytecode = load(front);
+    let parents = vec![prefix(IPV6, 48, per_second(5, 5))];
+    bytecode.set("default", RuleSpec { policy: per_second(3, 3), parents });
+    let passed = |from: std::net::IpAddr| {
+        (0..5).filter(|_| bytecode.send(&Frame::udp(from, 9).bytes()) == Verdict::Pass).count()
+    };
+    let line = [1, 2, 3, 4].map(|net| passed([0x2001, 0xdb8, 7, net, 0, 0, 0, 1].into()));
+    assert_eq!(line, [3, 2, 0, 0]);
+    assert_eq!(passed([0x2001, 0xdb8, 8, 1, 0, 0, 0, 1].into()), 3, "another line");
+    assert_eq!([1, 2, 3].map(|host| passed([10, 1, 2, host].into())), [3, 3, 3]);
+}
+
 fn a_rule_with_only_a_parent_limits_sources(front: Front) {
     let mut bytecode = load(front);
     bytecode.set("10.0.0.0/8", RuleSpec { policy: Policy::UNLIMITED, parents: vec![all(per_second(1, 4))] });
@@ -254,6 +268,7 @@ fn a_parent_is_not_charged_for_packets_that_the_next_parent_refuses(front: Front
 
 with_and_without_cells!(
     sources_of_a_prefix_share_the_parent_limit,
+    an_ipv6_line_is_limited_as_a_whole,
     a_rule_with_only_a_parent_limits_sources,
     every_verdict_matches_the_model_and_refused_packets_are_not_charged,
     with_a_stopped_clock_exactly_the_parent_burst_passes,

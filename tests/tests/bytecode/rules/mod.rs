@@ -3,6 +3,7 @@
 mod cost;
 mod largest_debt;
 mod lookup;
+mod narrow;
 mod precedence;
 mod redirects;
 mod services;

@@ -81,6 +81,8 @@ fn parents_are_listed_as_they_were_set() {
     assert!(table.contains("/24=20k/s /48=50k/s all=500k/s"), "{table}");
     // Attach prints them too, and an attach with rates replaces them.
     assert!(ratelimit.ok("attach eth0").contains(default), "default");
+    let line = ratelimit.ok("attach eth0 --packets 1000/s --parent /48=5k/s");
+    assert!(line.contains("default: 1000/s per source, burst 1000; parents /48=5000/s"), "{line}");
     ratelimit.ok("attach eth0 --packets 9/s --parent all=1k/s");
     assert_eq!(ratelimit.json("limit list")[0]["parents"], json!(["all=1000/s"]));
     ratelimit.ok("limit del 10.0.0.0/8 --service udp");

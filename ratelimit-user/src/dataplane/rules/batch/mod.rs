@@ -23,7 +23,7 @@ use crate::dataplane::{
     rules::{
         expiry, filter,
         policies::{self, largest_debt, slots::Group},
-        rule_key::{self, Place},
+        rule_key::Place,
         services::{self, Services},
         spec::RuleSpec,
         target::{Sources, Target},
@@ -105,7 +105,6 @@ fn tidy(tables: &mut Tables, change: &Change, has_failed: bool) -> Result<(), Er
         return Ok(());
     }
     if change.targets().any(|target| target.sources != Sources::Default) {
-        rule_key::forget_narrow(tables)?;
         if is_one { filter::renew_if_few(tables)? } else { filter::renew(tables)? }
     }
     if change.targets().any(|target| target.service != Service::Any) { services::forget_unused(tables) } else { Ok(()) }

@@ -14,7 +14,7 @@ use crate::dataplane::{
         batch::free_space::{Entry, Existing, FEW, Plan, Room},
         expiry, filter,
         policies::lanes,
-        rule_key::{Place, is_narrow},
+        rule_key::Place,
     },
     tables::{open::Tables, rule_maps},
 };
@@ -113,9 +113,6 @@ fn prepare(tables: &mut Tables, plan: &Plan) -> Result<(), Error> {
     let first = ends(&plan.sources).min(ends(&plan.prefixes));
     if first != NEVER && control.clear_after == 0 {
         control.clear_after = first;
-    }
-    if plan.prefixes.iter().any(|(source, _)| is_narrow(source, control.ipv6_prefix)) {
-        control.narrow_rules = 1;
     }
     if control != before {
         tables.set_control(&control)?;

@@ -154,7 +154,7 @@ pub(crate) fn verdicts(bytecode: &Bytecode) -> Result<(u64, u64)> {
 }
 
 /// Returns nanoseconds of thread time per packet, and packets per second of wall-clock time.
-fn timed(walker: &mut Walker, sources: Sources, packets: u32) -> (f64, f64) {
+pub(crate) fn timed(walker: &mut Walker, sources: Sources, packets: u32) -> (f64, f64) {
     let (begin, begin_thread) = (Instant::now(), thread_time());
     walker.run(sources, Order::Random, packets);
     let nanoseconds = (thread_time() - begin_thread) / f64::from(packets);

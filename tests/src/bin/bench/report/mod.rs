@@ -9,8 +9,8 @@ use ratelimit_tests::Sources;
 
 use crate::{
     configurations::{self, REFERENCE, SOURCES},
-    measure::algorithms,
-    results::Results,
+    measure::{algorithms, worst},
+    results::{Results, Worst},
     state::State,
     table::{Row, Table},
 };
@@ -30,6 +30,7 @@ pub(crate) fn tables(results: &Results) -> Vec<Table> {
     let packet = State::ALL.map(|state| packet(results, state));
     let live = [State::Passing, State::Over].map(|state| live(results, state));
     let rest = [
+        worst::table(&results.worst),
         algorithms::table(&results.by_algorithm, &results.algorithms),
         survival(results),
         two_cpus(results),
@@ -46,7 +47,13 @@ pub(crate) fn doubts(results: &Results) -> Vec<String> {
     let line = |(name, state, sources, dropped): (&str, State, Sources, f64)| {
         format!("doubtful: {name}, {state}, {sources} sources: {:.1} % were over the limit", dropped * 100.0)
     };
-    doubtful.map(line).collect()
+    doubtful.map(line).chain(self::doubtful(&results.worst)).collect()
+}
+
+/// Returns worst cases whose packets were not in the intended state.
+pub(crate) fn doubtful(worst: &[Worst]) -> impl Iterator<Item = String> {
+    let line = |row: &Worst| format!("doubtful: {}: {:.1} % were dropped", row.name, row.dropped * 100.0);
+    worst.iter().filter(|row| row.is_doubtful).map(line)
 }
 
 fn packet(results: &Results, state: State) -> Table {

@@ -18,9 +18,12 @@ use aya::{
     Pod,
     maps::{MapData, MapType},
 };
-use ratelimit_common::maps::{
-    control::{ABI_VERSION, Control, FEATURE_FRONT},
-    names,
+use ratelimit_common::{
+    identity::{filter::Filter, narrow::Lengths},
+    maps::{
+        control::{ABI_VERSION, Control, FEATURE_FRONT},
+        names,
+    },
 };
 
 use crate::dataplane::{
@@ -115,6 +118,7 @@ fn prepare(pins: &Path, stage: &Stage<'_>, before: &Maps, known: &Maps, raw_ip: 
             }
         }
     }
+    mark_parts(stage)?;
     copy_unmoved(pins, &place, before, known)?;
     let control = RawMap::from_pin(&stage.path(names::CONTROL))?;
     let mut entry: Control = read(&control)?;
@@ -143,6 +147,23 @@ fn settings(before: &Maps, known: &Maps) -> Result<Settings, Error> {
         bytes: running.bytes || control.abi < BYTES_SINCE,
         ..running
     })
+}
+
+/// Makes the program search for every part of an IPv6 source, until the filter is rebuilt. Layout 12 marked no parts.
+fn mark_parts(stage: &Stage<'_>) -> Result<(), Error> {
+    let open = |name| RawMap::from_pin(&stage.path(name));
+    if !stage.path(names::RULE_FILTER).exists() {
+        return Ok(());
+    }
+    let (control, filter) = (open(names::CONTROL)?, open(names::RULE_FILTER)?);
+    let (mut entry, mut marked): (Control, Filter) = (read(&control)?, read(&filter)?);
+    if entry.narrow_rules != 0 {
+        entry.narrow_rules = Lengths::MANY.0;
+        marked.add_all_parts();
+        control.put(&0u32.to_ne_bytes(), bytes(&entry))?;
+        filter.put(&0u32.to_ne_bytes(), bytes(&marked))?;
+    }
+    Ok(())
 }
 
 /// Copies every entry. Entries of arrays keep their number.

@@ -1,0 +1,149 @@
+//! The most expensive traffic that a sender can choose for each feature, beside the bare default.
+
+use std::net::Ipv6Addr;
+
+use anyhow::Result;
+use ratelimit::dataplane::program::loader::Settings;
+use ratelimit_tests::{Bytecode, Empty, Order, Sources, Walker, per_second};
+
+use crate::{
+    configurations::DEFAULT,
+    measure::{
+        Effort, median,
+        packet::{timed, verdicts},
+        pin,
+        worst_traffic::{ALL, Traffic, V4, V6_NETWORK},
+    },
+    results::Worst,
+    state::never_reached,
+    table::{Row, Table},
+};
+
+/// Packets before each sample.
+const WARM_UP: u32 = 100_000;
+
+/// Largest ratio to the bare default that no traffic should exceed.
+const MOST: f64 = 3.0;
+
+/// One row of the table.
+pub(crate) struct Case {
+    /// The feature, and the traffic that costs most.
+    pub(crate) name: &'static str,
+    /// Changes the default settings.
+    pub(crate) settings: fn(Settings) -> Settings,
+    /// Sets the rules.
+    pub(crate) rules: fn(&mut Bytecode),
+    pub(crate) traffic: Traffic,
+    pub(crate) sources: Sources,
+    /// Whether the limit of unknown sources, or another one, drops some of the packets.
+    pub(crate) drops: Drops,
+}
+
+/// The share of packets that a valid measurement drops.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Drops {
+    None,
+    Some,
+    All,
+}
+
+/// Measures every row beside the bare default with as many sources.
+pub(crate) fn run(effort: &Effort) -> Result<Vec<Worst>> {
+    pin(0)?;
+    ALL.iter().map(|case| measure(case, effort)).collect()
+}
+
+fn measure(case: &'static Case, effort: &Effort) -> Result<Worst> {
+    eprintln!("worst cases: {}", case.name);
+    let empty = Empty::load();
+    let bare = Bytecode::with_kernel_clock_and((DEFAULT.settings)(Settings::default()));
+    let mut bare = Subject::new(bare, V4, case.sources);
+    (DEFAULT.rules)(&mut bare.bytecode, &never_reached());
+    let bytecode = Bytecode::with_kernel_clock_and((case.settings)(Settings::default()));
+    let mut tried = Subject::new(bytecode, case.traffic, case.sources);
+    (case.rules)(&mut tried.bytecode);
+    let (mut floor, mut of_bare, mut of_case, mut dropped) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..effort.rounds {
+        bare.walker.lead_to(empty.program());
+        floor.push(bare.sample(effort.packets)?.0);
+        of_bare.push(bare.of_its_own(effort.packets)?.0);
+        let (nanoseconds, share) = tried.of_its_own(effort.packets)?;
+        of_case.push(nanoseconds);
+        dropped.push(share);
+    }
+    let floor = median(&floor);
+    let (default, nanoseconds) = (median(&of_bare) - floor, median(&of_case) - floor);
+    let is_doubtful = match case.drops {
+        Drops::None => median(&dropped) > 0.001,
+        Drops::Some => median(&dropped) == 0.0,
+        Drops::All => median(&dropped) < 0.95,
+    };
+    let dropped = median(&dropped);
+    Ok(Worst { name: case.name, sources: case.sources, default, nanoseconds, floor, dropped, is_doubtful })
+}
+
+/// A program with its traffic.
+struct Subject {
+    bytecode: Bytecode,
+    walker: Walker,
+    sources: Sources,
+}
+
+impl Subject {
+    fn new(bytecode: Bytecode, Traffic { frame, source_at }: Traffic, sources: Sources) -> Self {
+        Self { bytecode, walker: Walker::of(frame(), source_at, 0), sources }
+    }
+
+    /// Runs packets through the program after a warm-up.
+    fn of_its_own(&mut self, packets: u32) -> Result<(f64, f64)> {
+        self.walker.lead_to(self.bytecode.program());
+        if let Sources::Count(count) = self.sources {
+            // The state after some seconds, in which sources have their buckets.
+            let admissions = self.bytecode.set_admissions(u64::MAX);
+            self.walker.run(self.sources, Order::InTurn, 4 * count);
+            self.bytecode.set_admissions(admissions);
+        }
+        self.sample(packets)
+    }
+
+    /// Returns nanoseconds for each packet, and the share of packets that the limiter dropped.
+    fn sample(&mut self, packets: u32) -> Result<(f64, f64)> {
+        self.walker.run(self.sources, Order::Random, WARM_UP);
+        let before = verdicts(&self.bytecode)?.1;
+        let (nanoseconds, _) = timed(&mut self.walker, self.sources, packets);
+        let dropped = verdicts(&self.bytecode)?.1 - before;
+        Ok((nanoseconds, dropped as f64 / f64::from(packets)))
+    }
+}
+
+/// Returns the table.
+pub(crate) fn table(results: &[Worst]) -> Table {
+    let rows = results.iter().map(|row| {
+        let whole = (row.nanoseconds + row.floor) / (row.default + row.floor);
+        let figures = [row.nanoseconds, row.default, row.nanoseconds / row.default, whole].map(Some).to_vec();
+        let mark = if whole > MOST { " (above 3)" } else { "" };
+        Row { name: format!("{}, {} sources{mark}", row.name, row.sources), figures, is_drawn: false }
+    });
+    Table {
+        title: "worst cases: nanoseconds per packet above an empty program, those of a passing packet under the bare \
+                default, their ratio, and the ratio with the empty program"
+            .to_owned(),
+        plot: None,
+        columns: ["packet", "bare default", "ratio", "ratio whole"].map(str::to_owned).to_vec(),
+        rows: rows.collect(),
+        digits: 1,
+        reference: None,
+    }
+}
+
+/// Sets rules for parts of one IPv6 source, one for each of these numbers of bits.
+pub(crate) fn narrow(bytecode: &mut Bytecode, bits: &[u8], policy: ratelimit_common::limits::policy::Policy) {
+    let [a, b, ..] = V6_NETWORK.segments();
+    for bits in bits {
+        let prefix = Ipv6Addr::new(a, b, 0, 1, 0, 0, 0, 1);
+        let mask = u128::MAX << (128 - u32::from(*bits));
+        let prefix = Ipv6Addr::from_bits(prefix.to_bits() & mask);
+        bytecode.set(&format!("{prefix}/{bits}"), policy);
+    }
+    bytecode.set("default", per_second(100_000_000, 100_000_000));
+}
