@@ -7,7 +7,6 @@
 use ratelimit_common::{
     buckets::bucket::Resolution,
     identity::{class::Classes, source::Source},
-    maps::control::Control,
 };
 
 use crate::{
@@ -24,36 +23,38 @@ use crate::{
 #[inline(always)]
 #[must_use]
 pub fn length(address: &Source, classes: Classes, now: u64) -> u8 {
-    find_length(address, classes, now) as u8
+    // Two calls, because of the stack.
+    match longest_part(address) {
+        0 => 0,
+        bits => length_of_part(address, bits, classes, now) as u8,
+    }
 }
 
 /// A global function, since the verifier would combine its paths with those of the caller.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn find_length(address: *const Source, classes: Classes, now: u64) -> u32 {
+fn longest_part(address: *const Source) -> u32 {
     let (Some(address), Some(control), Some(filter)) = (given(address), control_map::get(), rules::filter()) else {
         return 0;
     };
-    let (address, lengths) = (key(address), control::narrow_lengths(control));
-    let ipv6_prefix = settings::IPV6_PREFIX.load() as u8;
-    let length = match filter.longest_part(&address, ipv6_prefix, lengths, &control.seed) {
-        0 => 0,
-        bits => length_of_part(&address.shortened(bits), classes, control, now),
-    };
-    u32::from(length)
+    let (ipv6_prefix, lengths) = (settings::IPV6_PREFIX.load() as u8, control::narrow_lengths(control));
+    u32::from(filter.longest_part(&key(address), ipv6_prefix, lengths, &control.seed))
 }
 
-/// Returns the bits of the longest rule around a part, as kept or by a search.
-#[inline(always)]
-fn length_of_part(part: &Source, classes: Classes, control: &Control, now: u64) -> u8 {
+/// Returns the bits of the longest rule around the part with these bits, as kept or by a search.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn length_of_part(address: *const Source, bits: u32, classes: Classes, now: u64) -> u32 {
+    let (Some(address), Some(control)) = (given(address), control_map::get()) else { return 0 };
+    let part = address.shortened(bits as u8);
     let hash = part.of_classes(classes).hash(&control.seed);
     // Read before the rules: if one changes meanwhile, what is kept is stale, never wrong.
     let generation = control::generation_first(control);
     let kept = narrow_parts::get(hash);
     if kept.holds(generation, now) {
-        return kept.policy() as u8;
+        return kept.policy();
     }
-    let found = lookup::longest_prefix(part, classes, now);
+    let found = lookup::longest_prefix(&part, classes, now);
     narrow_parts::keep(hash, Resolution::new(generation, found.prefix().into(), found.resolution().ends()));
-    found.prefix()
+    u32::from(found.prefix())
 }
