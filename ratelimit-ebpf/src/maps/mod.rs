@@ -14,7 +14,6 @@ pub mod counts;
 pub mod events;
 pub mod exchange;
 pub mod interface_capacities;
-pub mod narrow_parts;
 pub mod resize;
 pub mod rules;
 pub mod sliding_logs;

@@ -8,6 +8,7 @@ use aya_ebpf::{
     macros::btf_map,
 };
 use ratelimit_common::{
+    buckets::bucket::Resolution,
     identity::{
         filter::Filter,
         source::{PrefixKey, Source},
@@ -17,7 +18,10 @@ use ratelimit_common::{
     rules::rule::Rule,
 };
 
-use crate::bpf::map_flags::NO_PREALLOC;
+use crate::bpf::{
+    atomic::Word,
+    map_flags::{ALIGNED, NO_PREALLOC},
+};
 
 /// See [`names::SOURCE_RULES`].
 #[btf_map]
@@ -34,6 +38,22 @@ pub static RULE_FILTER: Array<Filter, 1> = Array::new();
 /// See [`names::POLICIES`].
 #[btf_map]
 pub static POLICIES: Array<Policy, { names::POLICIES_MAX as usize }> = Array::new();
+
+/// Entries of the map of parts. Two parts that use the same entry search each time.
+const PARTS: usize = 1 << 14;
+
+/// Keyed hash of a part of an IPv6 source → [`Part`]. Each loaded program has its own map, which no command reads.
+#[btf_map]
+pub static NARROW_PARTS: Array<Part, PARTS, ALIGNED> = Array::new();
+
+/// The length that a search found for one part.
+#[repr(C)]
+pub struct Part {
+    /// A [`Resolution`] with the length in place of the policy.
+    resolution: Word,
+    /// The hash of the part exclusive-or the resolution, so halves of two entries match no part.
+    check: Word,
+}
 
 /// The verifier refuses misaligned words on the stack, and a packed key could lie anywhere.
 #[repr(align(8))]
@@ -74,4 +94,22 @@ pub fn filter() -> Option<&'static Filter> {
 #[must_use]
 pub fn may_match(source: &Source) -> bool {
     RULE_FILTER.get(0).is_none_or(|filter| filter.concerns(source))
+}
+
+/// Returns what is kept for the part with this hash: [`Resolution::NONE`] if nothing is.
+#[inline(always)]
+#[must_use]
+pub fn part(hash: u64) -> Resolution {
+    let Some(part) = NARROW_PARTS.get(hash as u32 & (PARTS - 1) as u32) else { return Resolution::NONE };
+    let resolution = part.resolution.load();
+    if part.check.load() ^ resolution == hash { Resolution(resolution) } else { Resolution::NONE }
+}
+
+/// Keeps what a search found for the part with this hash.
+#[inline(always)]
+pub fn keep_part(hash: u64, resolution: Resolution) {
+    if let Some(part) = NARROW_PARTS.get(hash as u32 & (PARTS - 1) as u32) {
+        part.resolution.store(resolution.0);
+        part.check.store(resolution.0 ^ hash);
+    }
 }

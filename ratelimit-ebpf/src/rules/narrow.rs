@@ -15,7 +15,7 @@ use crate::{
         control, settings,
         verifier::{given, key},
     },
-    maps::{control as control_map, narrow_parts, rules},
+    maps::{control as control_map, rules},
     rules::lookup,
 };
 
@@ -49,11 +49,11 @@ fn length_of_part(part: &Source, classes: Classes, control: &Control, now: u64) 
     let hash = part.of_classes(classes).hash(&control.seed);
     // Read before the rules: if one changes meanwhile, what is kept is stale, never wrong.
     let generation = control::generation_first(control);
-    let kept = narrow_parts::get(hash);
+    let kept = rules::part(hash);
     if kept.holds(generation, now) {
         return kept.policy() as u8;
     }
     let found = lookup::longest_prefix(part, classes, now);
-    narrow_parts::keep(hash, Resolution::new(generation, found.prefix().into(), found.resolution().ends()));
+    rules::keep_part(hash, Resolution::new(generation, found.prefix().into(), found.resolution().ends()));
     found.prefix()
 }
