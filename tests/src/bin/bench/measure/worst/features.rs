@@ -12,7 +12,7 @@ use ratelimit_common::{
 use ratelimit_tests::per_second;
 
 use super::{
-    Case, Drops,
+    case::{Case, Drops},
     rules::{BARE, ENDLESS, MANY, four_services, hourly, limit, parents, services, windows, with_parent},
     traffic::{EXTENDED, MALFORMED, TAGGED, V4_SYN, V6},
 };

@@ -1,5 +1,6 @@
 //! The most expensive traffic that a sender can choose for each feature, beside the bare default.
 
+mod case;
 mod features;
 mod narrow;
 mod rules;
@@ -9,7 +10,10 @@ use anyhow::Result;
 use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_tests::{Bytecode, Empty, Order, Sources, Walker};
 
-use self::traffic::{Traffic, V4};
+use self::{
+    case::{Case, Drops},
+    traffic::{Traffic, V4},
+};
 use crate::{
     configurations::DEFAULT,
     measure::{
@@ -27,28 +31,6 @@ const WARM_UP: u32 = 100_000;
 
 /// Largest ratio to the bare default that no traffic should exceed.
 const MOST: f64 = 3.0;
-
-/// One row of the table.
-struct Case {
-    /// The feature, and the traffic that costs most.
-    name: &'static str,
-    /// Changes the default settings.
-    settings: fn(Settings) -> Settings,
-    /// Sets the rules.
-    rules: fn(&mut Bytecode),
-    traffic: Traffic,
-    sources: Sources,
-    /// Whether the limit of unknown sources, or another one, drops some of the packets.
-    drops: Drops,
-}
-
-/// The share of packets that a valid measurement drops.
-#[derive(Clone, Copy, PartialEq)]
-enum Drops {
-    None,
-    Some,
-    All,
-}
 
 /// Measures every row beside the bare default with as many sources.
 pub(crate) fn run(effort: &Effort) -> Result<Vec<Worst>> {

@@ -4,7 +4,7 @@ use ratelimit_common::limits::policy::Policy;
 use ratelimit_tests::per_second;
 
 use super::{
-    Case, Drops,
+    case::{Case, Drops},
     rules::{BARE, ENDLESS, FIVE, FOUR, four_services, hourly, narrow, services},
     traffic::{BESIDE, BESIDE_SYN, PART, PART_SYN, V6},
 };

@@ -14,7 +14,7 @@ use ratelimit_common::limits::{
 use ratelimit_tests::{Bytecode, Sources, per_second};
 
 use super::{
-    Case, Drops,
+    case::{Case, Drops},
     traffic::{V4, V6_NETWORK},
 };
 use crate::state::never_reached;
