@@ -13,6 +13,8 @@ use crate::{
 
 /// Addresses of the attacker.
 const ADDRESSES: u32 = 200_000;
+/// Packets that they send afterwards.
+const LATER: u64 = 1_000_000;
 /// Different seconds in which each of them sends.
 const SECONDS: u32 = 5;
 
@@ -25,7 +27,8 @@ pub(in crate::attacks) fn play() -> Row {
         stage.attack(&forged, ADDRESSES.into());
         thread::sleep(SECOND_AND_MORE.saturating_sub(begin.elapsed()));
     }
-    stage.during(|_| forged.clone(), send_established);
+    stage.attack(&forged, LATER);
+    send_established(&mut stage);
     let most = most_unknown(&stage);
-    stage.row("200,000 forged addresses in five different seconds, then at full speed", Some(most))
+    stage.row("200,000 forged addresses in five different seconds, then a million packets from them", Some(most))
 }

@@ -8,7 +8,6 @@ pub(crate) mod live;
 pub(crate) mod packet;
 pub(crate) mod survival;
 pub(crate) mod worst;
-mod worst_traffic;
 
 use std::io;
 

@@ -1,18 +1,25 @@
 //! The most expensive traffic that a sender can choose for each feature, beside the bare default.
 
-use std::net::Ipv6Addr;
+mod case;
+mod features;
+mod narrow;
+mod rules;
+mod traffic;
 
 use anyhow::Result;
 use ratelimit::dataplane::program::loader::Settings;
-use ratelimit_tests::{Bytecode, Empty, Order, Sources, Walker, per_second};
+use ratelimit_tests::{Bytecode, Empty, Order, Sources, Walker};
 
+use self::{
+    case::{Case, Drops},
+    traffic::{Traffic, V4},
+};
 use crate::{
     configurations::DEFAULT,
     measure::{
         Effort, median,
         packet::{timed, verdicts},
         pin,
-        worst_traffic::{ALL, Traffic, V4, V6_NETWORK},
     },
     results::Worst,
     state::never_reached,
@@ -25,32 +32,10 @@ const WARM_UP: u32 = 100_000;
 /// Largest ratio to the bare default that no traffic should exceed.
 const MOST: f64 = 3.0;
 
-/// One row of the table.
-pub(crate) struct Case {
-    /// The feature, and the traffic that costs most.
-    pub(crate) name: &'static str,
-    /// Changes the default settings.
-    pub(crate) settings: fn(Settings) -> Settings,
-    /// Sets the rules.
-    pub(crate) rules: fn(&mut Bytecode),
-    pub(crate) traffic: Traffic,
-    pub(crate) sources: Sources,
-    /// Whether the limit of unknown sources, or another one, drops some of the packets.
-    pub(crate) drops: Drops,
-}
-
-/// The share of packets that a valid measurement drops.
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Drops {
-    None,
-    Some,
-    All,
-}
-
 /// Measures every row beside the bare default with as many sources.
 pub(crate) fn run(effort: &Effort) -> Result<Vec<Worst>> {
     pin(0)?;
-    ALL.iter().map(|case| measure(case, effort)).collect()
+    features::ROWS.iter().chain(&narrow::ROWS).map(|case| measure(case, effort)).collect()
 }
 
 fn measure(case: &'static Case, effort: &Effort) -> Result<Worst> {
@@ -134,16 +119,4 @@ pub(crate) fn table(results: &[Worst]) -> Table {
         digits: 1,
         reference: None,
     }
-}
-
-/// Sets rules for parts of one IPv6 source, one for each of these numbers of bits.
-pub(crate) fn narrow(bytecode: &mut Bytecode, bits: &[u8], policy: ratelimit_common::limits::policy::Policy) {
-    let [a, b, ..] = V6_NETWORK.segments();
-    for bits in bits {
-        let prefix = Ipv6Addr::new(a, b, 0, 1, 0, 0, 0, 1);
-        let mask = u128::MAX << (128 - u32::from(*bits));
-        let prefix = Ipv6Addr::from_bits(prefix.to_bits() & mask);
-        bytecode.set(&format!("{prefix}/{bits}"), policy);
-    }
-    bytecode.set("default", per_second(100_000_000, 100_000_000));
 }
