@@ -30,5 +30,5 @@ boundary!(Levels, size 16);
 #[inline(always)]
 #[must_use]
 pub const fn index(lane: u32, hash: u64) -> u32 {
-    (lane & (LANES - 1)).wrapping_sub(1) * LANE_LEVELS | hash as u32 & (LANE_LEVELS - 1)
+    ((lane & (LANES - 1)).wrapping_sub(1) * LANE_LEVELS) | (hash as u32 & (LANE_LEVELS - 1))
 }
