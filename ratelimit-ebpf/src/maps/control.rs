@@ -13,5 +13,8 @@ pub static CONTROL: Array<Control, 1, ALIGNED> = Array::new();
 #[inline(always)]
 #[must_use]
 pub fn get() -> Option<&'static Control> {
+    #[cfg(test)]
+    return crate::bpf::schedule::own::control();
+    #[cfg(not(test))]
     CONTROL.get(0)
 }

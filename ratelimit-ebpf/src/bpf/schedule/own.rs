@@ -3,9 +3,23 @@
 use core::{cell::Cell, mem::MaybeUninit};
 use std::boxed::Box;
 
+use ratelimit_common::maps::control::Control;
+
 std::thread_local! {
     /// Begin and end of the memory of this CPU.
     static OWN: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
+    /// The control entry of the machine that this CPU belongs to.
+    static CONTROL: Cell<Option<&'static Control>> = const { Cell::new(None) };
+}
+
+/// Makes this CPU one of a machine with this control entry.
+pub(crate) fn join(control: &'static Control) {
+    CONTROL.set(Some(control));
+}
+
+/// Returns the control entry of this CPU's machine.
+pub(crate) fn control() -> Option<&'static Control> {
+    CONTROL.get()
 }
 
 /// Returns memory of zeros, which lasts as long as the test. `T` consists of words.

@@ -17,7 +17,10 @@ use ratelimit_common::{
 use crate::{
     bpf::{
         clock::Clock,
-        schedule::{self, own::zeros},
+        schedule::{
+            self,
+            own::{self, zeros},
+        },
     },
     cells::level,
     limits::{
@@ -102,6 +105,7 @@ impl Machine {
     /// Decides about one packet, as [`ask`](crate::limits::ask::ask) does.
     fn decide(&self, Sender { bucket, log, .. }: &Sender) -> Reason {
         let (policy, control, now) = (self.policy, self.control, self.clock.load(Ordering::SeqCst));
+        own::join(control);
         let (clock, bucket) = (Clock::of(control, now), *bucket);
         let mut context = Context::new(Source::v4([192, 0, 2, 1]), now, [64, 1], 0);
         match self.stage {
