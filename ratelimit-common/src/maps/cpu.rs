@@ -32,8 +32,8 @@ pub struct Cpu {
     pub replies_unsent: u64,
     /// States of the budgets for new buckets of each [lane](crate::maps::levels). The first is not used.
     pub lanes: [u64; LANES as usize],
-    /// What the packet has been charged so far, so that it can be given back: by its source's own limit, by its wider
-    /// parent, and by its narrower one.
+    /// What the packet has been charged so far, so that it can be given back: by its source's own limit, by its narrower
+    /// parent, and by its wider one.
     pub payments: [[Payment; 2]; 3],
 }
 boundary!(Cpu, size 736);

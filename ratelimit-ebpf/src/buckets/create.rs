@@ -59,8 +59,8 @@ pub fn sliding_log(key: &Source, policy: &Policy, control: &Control, tick: u64) 
     sliding_logs::find(key).ok_or(Reason::TableFull)
 }
 
-/// Creates a bucket with the debt that the levels show above the cell's share. So neither a new source nor one whose bucket was
-/// evicted gains tokens.
+/// Creates a bucket with the debt that the levels show above the cell's share. So neither a new source nor one whose
+/// bucket was evicted gains tokens.
 #[inline(always)]
 pub fn from_levels(source: &Source, levels: &Levels, policy: &Policy, resolution: Resolution, clock: &Clock<'_>) {
     let handed = |level: &Word, meter| stages::handed(level::debt(level, clock), clock.units(), meter);

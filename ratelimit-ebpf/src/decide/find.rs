@@ -84,12 +84,17 @@ pub(super) fn with_cells(context: &mut Context, control: &Control, classes: Clas
     Ok((Some([cell, refusals]), bucket))
 }
 
+/// An odd number with bits all over, so that each interface changes the upper bits of a hash.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+/// Bits of a hash that may select the cell.
+const CELL_BITS: u32 = 22;
+
 /// Returns the hash that a cached refusal has. A parent may count the packets of one interface, so a refusal then holds
 /// for that interface only. The lower bits select the cell, and do not change.
 #[inline(always)]
 fn refusal_hash(hash: u64, interface: u32) -> u64 {
     match settings::is_on(&settings::PARENTS_ON) && settings::is_on(&settings::INTERFACES_ON) {
-        true => hash ^ u64::from(interface).rotate_right(16),
+        true => hash ^ u64::from(interface).wrapping_mul(SPREAD) << CELL_BITS,
         false => hash,
     }
 }

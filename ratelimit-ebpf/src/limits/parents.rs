@@ -1,8 +1,9 @@
 //! Parents: the wider limits above a source's own, each with one state for many sources.
 //!
-//! All parents are checked before the source's own limit is charged, and charged after it, the wider one first. If
-//! another CPU takes the last room in between, the other charges are given back. So a refusal by one limit never spends
-//! another.
+//! All parents are checked before the source's own limit is charged, and charged after it, the narrower one first. If
+//! another CPU takes the last room in between, the other charges are given back. If yet another CPU has charged one of
+//! them meanwhile, that charge stays. So such a race spends limits of the same source and its neighbours, and never
+//! wider ones.
 //!
 //! If the budget admits no bucket for a parent without room in its levels, the packet is dropped as *not-admitted*,
 //! like that of a source. If the map refuses the bucket, the packet passes as *table-full*.
@@ -32,16 +33,16 @@ pub fn check(context: &Context, control: &Control, policy: &Policy) -> Reason {
 pub fn charge(context: &Context, control: &Control, policy: &Policy) -> Reason {
     let [near, far] = policy.parents(context.source.family);
     let mut reason = Reason::WithinLimit;
-    if far.scope != 0 {
-        reason = over_parent(charge::charge(context, control, FAR, context.now));
+    if near.scope != 0 {
+        reason = over_parent(charge::charge(context, control, NEAR, context.now));
     }
-    if near.scope != 0 && reason.passes() {
-        let by_near = over_parent(charge::charge(context, control, NEAR, context.now));
-        if !by_near.passes() && far.scope != 0 && reason == Reason::WithinLimit {
+    if far.scope != 0 && reason.passes() {
+        let by_far = over_parent(charge::charge(context, control, FAR, context.now));
+        if !by_far.passes() && near.scope != 0 && reason == Reason::WithinLimit {
             charge::refund(context, control, context.now);
         }
-        if by_near != Reason::WithinLimit {
-            reason = by_near;
+        if by_far != Reason::WithinLimit {
+            reason = by_far;
         }
     }
     reason

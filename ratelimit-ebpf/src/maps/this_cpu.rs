@@ -43,9 +43,9 @@ pub fn get() -> Option<&'static ThisCpu> {
 
 /// Place of the payments of the source's own limit.
 pub const OWN: u32 = 0;
-/// Place of the payments of the wider parent.
-pub const WIDER: u32 = 1;
-/// Place of the payments of the narrower parent, or of the allowance of a soft limit.
+/// Place of the payments of the narrower parent.
+pub const NARROWER: u32 = 1;
+/// Place of the payments of the wider parent, or of the allowance of a soft limit.
 pub const LAST: u32 = 2;
 
 /// Returns the payments of both limits in a place.

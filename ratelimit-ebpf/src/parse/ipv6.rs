@@ -20,13 +20,14 @@ use crate::{
     },
 };
 
-/// Reads the header at `offset`, and the extension headers behind it.
+/// Reads the header at `offset`, and the extension headers behind it. Neighbour discovery is exempt only on `ETHERNET`:
+/// through a tunnel it comes from anywhere.
 ///
 /// # Errors
 ///
 /// Returns [`Stop`] for a packet that has no source, is dropped at once, or lies in other buffers.
 #[inline(always)]
-pub(crate) fn parse(frame: &impl Frame, offset: usize) -> Result<Parsed, Stop> {
+pub(crate) fn parse<const ETHERNET: bool>(frame: &impl Frame, offset: usize) -> Result<Parsed, Stop> {
     let header = frame.read::<Ipv6Hdr>(offset).ok_or_else(|| no_source(frame))?;
     if header.version() != 6 {
         return Err(unreadable(Reason::Malformed).into());
@@ -48,7 +49,11 @@ pub(crate) fn parse(frame: &impl Frame, offset: usize) -> Result<Parsed, Stop> {
             Walked::TooMany => return Err(Reason::TooManyHeaders.into()),
             Walked::Unread => return Err(Stop::Unread),
         }
-    } else if header.next_hdr == ICMPV6 && header.hop_limit == u8::MAX && is_neighbour_discovery(frame, begin, end)? {
+    } else if ETHERNET
+        && header.next_hdr == ICMPV6
+        && header.hop_limit == u8::MAX
+        && is_neighbour_discovery(frame, begin, end)?
+    {
         return Err(Reason::LinkDiscovery.into());
     }
     let classes = if settings::has_services() { payload.classes(frame)? } else { Classes::from(ANY) };

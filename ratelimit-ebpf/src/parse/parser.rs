@@ -70,7 +70,7 @@ fn behind_ethernet(frame: &impl Frame) -> Result<Parsed, Stop> {
     if ether_type == EtherType::Ipv4 as u16 {
         ipv4::parse(frame, offset)
     } else if ether_type == EtherType::Ipv6 as u16 {
-        ipv6::parse(frame, offset)
+        ipv6::parse::<true>(frame, offset)
     } else if ether_type == EtherType::Arp as u16 {
         Err(Reason::LinkDiscovery.into())
     } else if ethernet::is_tag(ether_type) {
@@ -88,7 +88,7 @@ fn raw_ip(frame: &impl Frame) -> Result<Parsed, Stop> {
     let [first, _] = *frame.read::<[u8; 2]>(0).ok_or_else(|| no_source(frame))?;
     match first >> 4 {
         4 => ipv4::parse(frame, 0),
-        6 => ipv6::parse(frame, 0),
+        6 => ipv6::parse::<false>(frame, 0),
         _ => Err(unreadable(Reason::Malformed).into()),
     }
 }

@@ -6,14 +6,14 @@ use crate::{
     bpf::{atomic::Word, settings, verifier::given},
     cells::level,
     limits::{
-        further::limit::{FAR, Further, are_on},
+        further::limit::{Further, NEAR, are_on},
         stages::{charged, pair::Pair},
     },
     maps::{
         buckets::{self, Bucket},
         exchange::Charge,
         payment::Payment,
-        this_cpu::{LAST, WIDER},
+        this_cpu::{LAST, NARROWER},
     },
     meters::{gcra::charge_globally, token_bucket, two_limits},
     packet::context::Context,
@@ -29,7 +29,7 @@ pub fn charge(context: &Context, control: &Control, which: u32, now: u64) -> Rea
     }
 }
 
-/// Gives the charge of the wider parent back.
+/// Gives the charge of the narrower parent back.
 #[inline(always)]
 pub fn refund(context: &Context, control: &Control, now: u64) {
     refund_further(context, control, now);
@@ -38,7 +38,7 @@ pub fn refund(context: &Context, control: &Control, now: u64) {
 /// Returns the place of the charges of a limit.
 #[inline(always)]
 fn place_of(which: u32) -> u32 {
-    if which == FAR { WIDER } else { LAST }
+    if which == NEAR { NARROWER } else { LAST }
 }
 
 /// Charges the levels and the bucket.
@@ -109,7 +109,7 @@ fn refund_further(context: *const Context, control: *const Control, now: u64) ->
         return 0;
     }
     let (Some(context), Some(control)) = (given(context), given(control)) else { return 0 };
-    let Some(limit) = Further::of(context, control, FAR, now) else { return 0 };
-    charged::give_back(WIDER, limit.levels, buckets::find(&limit.key));
+    let Some(limit) = Further::of(context, control, NEAR, now) else { return 0 };
+    charged::give_back(NARROWER, limit.levels, buckets::find(&limit.key));
     0
 }

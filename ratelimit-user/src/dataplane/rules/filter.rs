@@ -18,8 +18,8 @@ use crate::dataplane::{
     tables::{open::Tables, rule_maps},
 };
 
-/// Rules of each kind up to which a deletion rebuilds the filter. With more rules, it keeps matching more sources than necessary
-/// until the next search for expired rules.
+/// Rules of each kind up to which a deletion rebuilds the filter. With more rules, it keeps matching more sources than
+/// necessary until the next search for expired rules.
 const FEW: usize = 4_096;
 
 /// Adds prefixes before their rules are written, so that no packet misses a rule.

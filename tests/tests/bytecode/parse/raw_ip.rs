@@ -104,12 +104,14 @@ fn a_packet_cut_at_any_byte_is_truncated() {
     }
 }
 
+/// It could come from anywhere through a tunnel.
 #[test]
-fn neighbour_discovery_passes_within_its_cap() {
+fn neighbour_discovery_is_not_exempt() {
     let bytecode = denying_everything(settings());
-    let message = |hop_limit| Wrap::new(58, [133; 16]).v6("fe80::1".parse().unwrap(), hop_limit);
-    assert_eq!(reason(&bytecode, &message(255)), Reason::LinkDiscovery);
-    assert_eq!(reason(&bytecode, &message(254)), Reason::Denied);
+    for kind in 133..=137 {
+        let message = Wrap::new(58, [kind; 16]).v6("fe80::1".parse().unwrap(), 255);
+        assert_eq!(reason(&bytecode, &message), Reason::Denied);
+    }
 }
 
 /// The kernel would take the changed bytes for a changed Ethernet header.

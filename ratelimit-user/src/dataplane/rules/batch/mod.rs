@@ -22,12 +22,13 @@ use crate::dataplane::{
     Error,
     rules::{
         expiry, filter,
-        policies::{self, largest_debt, slots::Group},
+        policies::{self, lanes, largest_debt, slots::Group},
         rule_key::Place,
         services::{self, Services},
         spec::RuleSpec,
         target::{Sources, Target},
     },
+    sys::rcu,
     tables::open::Tables,
 };
 use batch_marker::BatchMarker;
@@ -89,7 +90,14 @@ pub fn apply(
     tables.renew()?;
     marker.end();
     match &outcome {
-        Ok(written) => largest_debt::renew_without(tables, &written.gone)?,
+        Ok(written) => {
+            if !written.lanes.is_empty() {
+                // Sources charged the old lanes until they saw the new generation.
+                rcu::wait();
+                lanes::raise(tables, &written.lanes)?;
+            }
+            largest_debt::renew_without(tables, &written.gone)?;
+        }
         // The debts of the policies that were to be used are noted already.
         Err(_) => policies::renew_debt(tables)?,
     }

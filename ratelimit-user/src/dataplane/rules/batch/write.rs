@@ -28,6 +28,8 @@ pub(super) struct Written {
     pub(super) replaced: usize,
     /// The policies of the rules and defaults that it has replaced or deleted.
     pub(super) gone: HashSet<PolicyId>,
+    /// Pairs of lanes, of which the second has taken the place of the first.
+    pub(super) lanes: BTreeSet<(u32, u32)>,
 }
 
 /// Writes a change, or nothing.
@@ -70,8 +72,6 @@ fn write_to(
     lanes::raise(tables, &lanes)?;
     let outcome =
         try_write(tables, plan, room, progress).and_then(|()| check(tables)).and_then(|()| lift_bans(tables, plan));
-    // Packets have charged the old lanes since.
-    let outcome = outcome.and_then(|()| lanes::raise(tables, &lanes));
     if outcome.is_err() {
         // The operator must see the failure itself, not one of undoing.
         let _ = undo(tables, plan, existing);
@@ -81,7 +81,7 @@ fn write_to(
     }
     let before = existing.policies(plan).chain(defaults.iter().map(|(_, entry)| entry.default_policy));
     let gone = &before.collect::<HashSet<_>>() - &plan.policies();
-    outcome.map(|()| Written { replaced, gone })
+    outcome.map(|()| Written { replaced, gone, lanes })
 }
 
 /// Returns the pairs of an old lane and a new one that no limit used before, of rules that get another policy.

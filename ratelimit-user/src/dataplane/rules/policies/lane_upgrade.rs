@@ -10,6 +10,7 @@ use crate::dataplane::{
         self,
         lanes::{self, Lanes},
     },
+    sys::rcu,
     tables::open::Tables,
 };
 
@@ -42,7 +43,8 @@ pub(crate) fn assign(tables: &mut Tables) -> Result<(), Error> {
         lanes::clear(tables, lane)?;
         lanes::raise(tables, &pair)?;
         tables.policies.set(slot, &policy.in_lane(lane))?;
-        // Packets have charged the cells since.
+        // Packets have charged the cells since, and some still do.
+        rcu::wait();
         lanes::raise(tables, &pair)?;
     }
     Ok(())

@@ -77,9 +77,10 @@ fn cost(policy: &Policy) -> Units {
 
 /// Clears the levels of a lane, whose debt is that of limits long gone.
 pub(crate) fn clear(tables: &Tables, lane: u32) -> Result<(), Error> {
+    let now = now(&tables.control()?);
     let all = Mapped::<Levels>::to_write(tables.levels.open()?.map())?;
     for word in (0..LANE_LEVELS).filter_map(|hash| words(&all, index(lane, hash))).flatten() {
-        word.store(0, Ordering::Release);
+        word.store(now, Ordering::Release);
     }
     Ok(())
 }

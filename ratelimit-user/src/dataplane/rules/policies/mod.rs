@@ -231,6 +231,8 @@ pub(crate) fn renew_debt(tables: &mut Tables) -> Result<(), Error> {
     // One clock may read a tick later what was charged by the other.
     largest += gcra::units(control.tick);
     if largest < control.largest_debt {
+        // Packets in flight may charge by a limit that has ended.
+        rcu::wait();
         levels::lower(tables, charged)?;
     }
     if control.largest_debt != largest {
