@@ -203,7 +203,7 @@ pub const SAMPLE_RATE: u64 = 256;
 /// Divisor of the admission budget for records.
 pub const SAMPLE_SHARE: u64 = 16;
 /// Divisor of the admission budget for each [lane](crate::maps::levels) but the first.
-pub const LANE_SHARE: u64 = 16;
+pub const LANE_SHARE: u64 = 4;
 
 /// Default number of replies per second to packets over a limit, all CPUs together.
 pub const REPLIES_DEFAULT: u64 = 100;

@@ -2,7 +2,7 @@
 //!
 //! A level is time. One packet of a slow limit charges seconds, which fill the share of every faster limit. So the
 //! levels within cells belong to the default limit alone. Every other limit charges the levels of its lane. If there
-//! are more limits than lanes, limits of similar speed share a lane.
+//! are many limits, only those of similar speed share a lane.
 
 use crate::boundary;
 

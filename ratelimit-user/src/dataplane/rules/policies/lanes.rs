@@ -23,48 +23,50 @@ use crate::dataplane::{
 /// Bytes of a usual large packet. Limits of bytes are compared by its cost.
 const LARGE_PACKET: u32 = 1_500;
 
-/// The lanes with the time that one packet of their fastest limit costs.
+/// The first lane that limits of similar speed share. Each lane before it has one limit.
+const FIRST_SHARED: u32 = 21;
+/// Binary digits of the ratio between the slowest and the fastest limit that may share a lane.
+const BAND_BITS: u32 = 4;
+/// Binary digits of the smallest cost: that of a packet at a hundred million per second.
+const LEAST_BITS: u32 = 3 + gcra::FRACTION_BITS;
+
+/// The lanes that limits use.
 #[derive(Default)]
 pub(crate) struct Lanes {
-    costs: [Option<Units>; LANES as usize],
+    used: BTreeSet<u32>,
     fresh: BTreeSet<u32>,
 }
 
 impl Lanes {
     /// Records that a policy uses its lane.
     pub(crate) fn take(&mut self, policy: &Policy) {
-        if let Some(place) = self.costs.get_mut(policy.lane() as usize) {
-            *place = Some(place.map_or(cost(policy), |fastest| fastest.min(cost(policy))));
-        }
+        self.used.insert(policy.lane());
     }
 
-    /// Returns a lane that no limit uses. If there is none, the one whose limits are most similar in speed.
+    /// Returns a lane that no limit uses. If there is none, the one that limits of this speed share.
     pub(crate) fn choose(&mut self, policy: &Policy) -> u32 {
-        let distance =
-            |of: &Option<Units>| of.map_or(0, |of| 1 + of.max(1).ilog2().abs_diff(cost(policy).max(1).ilog2()));
-        let others = (0..LANES).zip(&self.costs).skip(1);
-        let lane = others.min_by_key(|(_, cost)| distance(cost)).map_or(1, |(lane, _)| lane);
-        if self.costs[lane as usize].is_none() {
+        let free = (1..FIRST_SHARED).find(|lane| !self.used.contains(lane));
+        let lane = free.unwrap_or_else(|| FIRST_SHARED + band(cost(policy)));
+        if self.used.insert(lane) {
             self.fresh.insert(lane);
         }
-        self.take(&policy.in_lane(lane));
         lane
     }
 
-    /// Returns the number of lanes that no limit uses.
+    /// Returns the number of lanes for one limit each that no limit uses.
     pub(crate) fn free(&self) -> usize {
-        self.costs.iter().skip(1).filter(|cost| cost.is_none()).count()
+        (1..FIRST_SHARED).filter(|lane| !self.used.contains(lane)).count()
     }
 
     /// Returns the lanes that no limit used before.
     pub(crate) fn fresh(&self) -> &BTreeSet<u32> {
         &self.fresh
     }
+}
 
-    /// Returns the lanes that no limit used before.
-    pub(crate) fn into_fresh(self) -> BTreeSet<u32> {
-        self.fresh
-    }
+/// Returns the number of the shared lane for limits with this cost.
+fn band(cost: Units) -> u32 {
+    (cost.max(1).ilog2().saturating_sub(LEAST_BITS) / BAND_BITS).min(LANES - 1 - FIRST_SHARED)
 }
 
 /// Returns the time that one packet of the slower limit costs.
@@ -144,24 +146,31 @@ mod tests {
     }
 
     #[test]
-    fn each_limit_has_its_own_lane_as_long_as_there_are_lanes() {
+    fn each_of_the_first_limits_has_its_own_lane() {
         let mut lanes = Lanes::default();
         lanes.take(&policy(1_000, 1));
-        let mut chosen = BTreeSet::new();
-        for rate in 1..LANES {
-            chosen.insert(lanes.choose(&policy(u64::from(rate), 60)));
-        }
-        assert_eq!(chosen, (1..LANES).collect());
+        let chosen: BTreeSet<u32> = (1..FIRST_SHARED).map(|rate| lanes.choose(&policy(u64::from(rate), 60))).collect();
+        assert_eq!(chosen, (1..FIRST_SHARED).collect());
         assert_eq!(lanes.fresh(), &chosen);
         assert_eq!(lanes.free(), 0);
     }
 
     #[test]
-    fn further_limits_share_the_lane_of_a_similar_speed() {
+    fn further_limits_share_a_lane_only_with_limits_of_similar_speed() {
         let mut lanes = Lanes::default();
-        let slow: Vec<u32> = (1..LANES - 1).map(|_| lanes.choose(&policy(1, 3_600))).collect();
-        let fast = lanes.choose(&policy(10_000, 1));
-        assert_eq!(lanes.choose(&policy(9_000, 1)), fast);
-        assert!(slow.contains(&lanes.choose(&policy(1, 3_000))));
+        while lanes.free() > 0 {
+            lanes.choose(&policy(1, 3_600));
+        }
+        let rates = [(100_000_000, 1), (1_000_000, 1), (1_000, 1), (10, 1), (1, 1), (10, 60), (1, 3_600), (1, 86_400)];
+        let further: Vec<_> = rates.map(|(amount, seconds)| policy(amount, seconds)).into();
+        for one in &further {
+            for other in &further {
+                let share = lanes.choose(one) == lanes.choose(other);
+                let ratio = cost(one).max(cost(other)) / cost(one).min(cost(other));
+                assert!(!share || ratio < 1 << BAND_BITS, "a ratio of {ratio}");
+            }
+            assert!((FIRST_SHARED..LANES).contains(&lanes.choose(one)));
+        }
+        assert_eq!(lanes.choose(&policy(10_000, 1)), lanes.choose(&policy(10_001, 1)));
     }
 }

@@ -100,6 +100,6 @@ impl Slots {
 
     /// Returns the lanes that no limit used before.
     pub(crate) fn into_fresh(self) -> BTreeSet<u32> {
-        self.lanes.into_fresh()
+        self.lanes.fresh().clone()
     }
 }
