@@ -11,7 +11,10 @@ use ratelimit_common::{
 
 use crate::{
     bpf::{clock::Clock, settings},
-    cells::{caching, dropped, unknown_sources},
+    cells::{
+        caching, dropped,
+        unknown_sources::{self, Admission},
+    },
     limits::{ask, cells::Cells},
     maps::{buckets::Bucket, cells::Cell, levels},
     overlimit::overrun,
@@ -52,12 +55,17 @@ fn by_policy(
         policy::BAN => return by_rule(context, cells, bucket, Reason::Banned).into(),
         _ => return Reason::NoState.into(),
     }
+    let mut is_unknown = false;
     if settings::limits_unknown()
         && let Some([cell, _]) = cells
-        && !unknown_sources::admit(control, cell, context.hash, context.now)
     {
-        return Reason::OverUnknown.into();
+        match unknown_sources::admit(control, cell, context.hash, context.tick) {
+            Admission::Known => {}
+            Admission::WithinRate => is_unknown = true,
+            Admission::OverRate => return Reason::OverUnknown.into(),
+        }
     }
+    let own_cell = cells.map(|[cell, _]| cell);
     let cells = match cells {
         Some([cell, refusals]) => match policy.lane() {
             lane if settings::has_lanes() && lane != 0 => match levels::in_lane(lane, context.hash) {
@@ -71,6 +79,12 @@ fn by_policy(
     let bucket = ask::ask(context, control, policy, cells, bucket);
     let reason =
         if context.reason.passes() { context.reason } else { overrun::settle(context, control, policy, cells, bucket) };
+    if settings::limits_unknown()
+        && is_unknown
+        && let Some(cell) = own_cell
+    {
+        unknown_sources::settle(cell, context.hash, context.tick, reason.passes());
+    }
     Verdict { reason, action: if settings::is_on(&settings::ACTIONS_ON) { policy.over_limit } else { DROP } }
 }
 

@@ -51,6 +51,15 @@ pub fn take(control: &Control, hash: u64, now: u64) -> bool {
     true
 }
 
+/// Gives back what a packet took that is refused by another limit. The CPU's next packet gets it.
+#[inline(always)]
+pub fn give_back() {
+    if let Some(cpu) = this_cpu::get() {
+        cpu.unknown_left.store(cpu.unknown_left.load() + 1);
+        cpu.unknown_passed.store(cpu.unknown_passed.load().wrapping_sub(1));
+    }
+}
+
 /// Returns whether a source may take from the limit. While the room is a part of half the burst, the square of this part
 /// of the sources may, other ones in each second. So their part becomes as small as any flood needs, and they use up the
 /// rate.

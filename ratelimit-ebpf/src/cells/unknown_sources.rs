@@ -15,29 +15,43 @@ use crate::{
     maps::cells::{self, Cell},
 };
 
-/// Returns whether a packet passes: its source is known, or the limit of unknown sources has room. A source is
-/// remembered in its own cell, or in the next one if two other known sources have both places.
+/// Whether the common limit lets a packet through.
+#[derive(PartialEq)]
+#[repr(u32)]
+pub enum Admission {
+    /// Its source is known.
+    Known,
+    /// Its source is unknown, and the limit has room. [`settle`] must follow.
+    WithinRate,
+    /// The limit has no room.
+    OverRate,
+}
+
+/// Returns whether the common limit lets a packet through.
 #[inline(never)]
 #[must_use]
-pub fn admit(control: &Control, cell: &Cell, hash: u64, now: u64) -> bool {
+pub fn admit(control: &Control, cell: &Cell, hash: u64, now: u64) -> Admission {
     let second = known_source::second(now);
-    let found = look(cell, hash, second);
-    if found == KNOWN {
-        return true;
+    if look(cell, hash, second) == KNOWN || cells::get(hash ^ 1).is_none_or(|next| look(next, hash, second) == KNOWN) {
+        return Admission::Known;
     }
-    let Some(next) = cells::get(hash ^ 1) else { return true };
-    let elsewhere = look(next, hash, second);
-    if elsewhere == KNOWN {
-        return true;
+    if unknown_rate::take(control, hash, now) { Admission::WithinRate } else { Admission::OverRate }
+}
+
+/// Remembers the source of a packet that passes after all. A packet that its own limit or a parent refuses gives back
+/// what it took. A source is remembered in its own cell, or in the next one if two other known sources have both places.
+#[inline(never)]
+pub fn settle(cell: &Cell, hash: u64, now: u64, passes: bool) {
+    if !passes {
+        unknown_rate::give_back();
+        return;
     }
-    if !unknown_rate::take(control, hash, now) {
-        return false;
-    }
-    let is_elsewhere = elsewhere == CANDIDATE && found != CANDIDATE;
+    let second = known_source::second(now);
+    let Some(next) = cells::get(hash ^ 1) else { return };
+    let is_elsewhere = look(next, hash, second) == CANDIDATE && look(cell, hash, second) != CANDIDATE;
     if is_elsewhere || remember(cell, hash, second) == NO_PLACE {
         remember(next, hash, second);
     }
-    true
 }
 
 // Results of `look`.

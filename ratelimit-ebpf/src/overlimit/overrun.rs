@@ -2,8 +2,12 @@
 //! punished by a ban.
 
 use ratelimit_common::{
-    limits::policy::{DROP, Policy},
+    limits::{
+        limit::SECOND,
+        policy::{DROP, Policy},
+    },
     maps::control::Control,
+    meters::gcra::{self, Units},
     reason::Reason,
 };
 
@@ -20,6 +24,11 @@ use crate::{
     packet::context::Context,
     telemetry::events,
 };
+
+/// Longest time for which a refusal by a parent is cached.
+const LONGEST_OF_PARENTS: Units = gcra::units(SECOND);
+/// Shortest such time. The work would not pay for less.
+const SHORTEST_OF_PARENTS: Units = gcra::units(SECOND / 20_000);
 
 /// Returns the final reason of a packet that its policy refuses. `bucket` is that of the source, if it has one.
 #[inline(always)]
@@ -117,7 +126,11 @@ fn cache_over_limit(
         caching::cache(context, refusals, policy, wait, context.reason == Reason::OverBytes);
     } else if settings::is_on(&settings::PARENTS_ON) {
         let (wait, by_bytes) = parents::wait(context, control, policy);
-        caching::cache(context, refusals, policy, wait, by_bytes);
+        // A parent may get a charge back and have room sooner.
+        let wait = wait.min(LONGEST_OF_PARENTS);
+        if wait >= SHORTEST_OF_PARENTS {
+            caching::cache(context, refusals, policy, wait, by_bytes);
+        }
     }
     0
 }

@@ -10,6 +10,7 @@ mod reused_addresses;
 mod rhythms;
 mod services;
 mod spread;
+mod unknown_and_limits;
 mod unknown_sources;
 
 use std::cell::{Cell, RefCell};
