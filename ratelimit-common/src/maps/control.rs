@@ -60,8 +60,12 @@ pub struct Control {
     pub cell_shares_since: u32,
     /// A number of the pinned maps whose layouts a command has checked; 0 if none has. Only the user side reads it.
     pub seal: u32,
+    /// Not 0 while an upgrade has left steps to do. The next command does them.
+    pub unfinished: u32,
+    /// Always 0.
+    pub reserved: u32,
 }
-boundary!(Control, size 216);
+boundary!(Control, size 224);
 
 /// Largest number of generations that [`Control::cell_shares_since`] stays behind. Further back it would seem to be
 /// ahead one day.

@@ -4,8 +4,8 @@
 use ratelimit_common::{
     identity::service::Service,
     maps::control::{
-        FEATURE_BANS, FEATURE_BYTES, FEATURE_COSTS, FEATURE_FRONT, FEATURE_INTERFACES, FEATURE_LANES, FEATURE_PARENTS,
-        FEATURE_RAW_IP, FEATURE_SERVICES,
+        Control, FEATURE_BANS, FEATURE_BYTES, FEATURE_COSTS, FEATURE_FRONT, FEATURE_INTERFACES, FEATURE_LANES,
+        FEATURE_PARENTS, FEATURE_RAW_IP, FEATURE_SERVICES,
     },
 };
 
@@ -18,7 +18,7 @@ use crate::dataplane::{
     program::loader::{RequestedSettings, Settings},
     rules::{
         batch::{self, Change},
-        capacities, costs, list,
+        capacities, costs, filter, list,
         policies::{self, lane_upgrade},
         services::Services,
         spec::RuleSpec,
@@ -116,13 +116,18 @@ pub(super) fn look_at(pinned: &mut Pinned, needed: u32) -> Result<(), Error> {
     if needed & !running == 0 { Ok(()) } else { switch_to(pinned, running | needed) }
 }
 
-/// Gives lanes to limits of a version without lanes.
-pub(super) fn assign_lanes(pinned: &mut Pinned) -> Result<(), Error> {
-    if lane_upgrade::without(&pinned.tables)?.is_empty() {
-        return Ok(());
+/// Does what an upgrade leaves to do once the maps of the other version are copied.
+pub(super) fn finish_upgrade(pinned: &mut Pinned) -> Result<(), Error> {
+    // Layout 12 marked bans in the filter of rules.
+    filter::renew(&mut pinned.tables)?;
+    // It had no lanes either.
+    if !lane_upgrade::without(&pinned.tables)?.is_empty() {
+        look_at(pinned, FEATURE_LANES)?;
+        lane_upgrade::assign(&mut pinned.tables)?;
     }
-    look_at(pinned, FEATURE_LANES)?;
-    lane_upgrade::assign(&mut pinned.tables)
+    try_spare(pinned, FEATURE_BYTES)?;
+    let control = pinned.tables.control()?;
+    pinned.tables.set_control(&Control { unfinished: 0, ..control })
 }
 
 /// Loads a program without those of these features that no rule needs. If that fails, the running one does more work

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ratelimit_common::maps::{control::FEATURE_BYTES, names};
+use ratelimit_common::maps::names;
 
 use crate::dataplane::{
     Error,
@@ -21,7 +21,7 @@ use crate::dataplane::{
         listing::Listing,
     },
     program::loader::{self, RequestedSettings, Settings},
-    rules::{batch::batch_marker, filter},
+    rules::batch::batch_marker,
     tables::open::Tables,
 };
 
@@ -50,16 +50,11 @@ fn locked(pins: &Path, listing: &Listing, migrates: bool) -> Result<Pinned, Erro
         staging::recover(pins, &attachments)?;
         listing = Listing::read(pins)?;
     }
-    let mut is_migrated = false;
     let tables = match Tables::locked(pins, &listing) {
         Err(Error::OtherAbi { .. }) if migrates => {
-            is_migrated = true;
             migration::migrate(pins, &attachments)?;
             listing = Listing::read(pins)?;
-            let mut tables = Tables::locked(pins, &listing)?;
-            // Layout 12 marked bans in the filter of rules.
-            filter::renew(&mut tables)?;
-            tables
+            Tables::locked(pins, &listing)?
         }
         outcome => outcome?,
     };
@@ -77,10 +72,10 @@ fn locked(pins: &Path, listing: &Listing, migrates: bool) -> Result<Pinned, Erro
     if names::MOVED.iter().any(|(_, old)| listing.has(old)) {
         replace::finish_resize(&mut pinned);
     }
-    if is_migrated {
-        // If this fails, limits share the levels within cells until their rules are set again.
-        let _ = edit::assign_lanes(&mut pinned);
-        edit::spare(&mut pinned, FEATURE_BYTES);
+    if pinned.tables.control()?.unfinished != 0 {
+        // If a step fails, the next command tries again. Until then, the program does more work than necessary, and
+        // limits share the levels within cells.
+        let _ = edit::finish_upgrade(&mut pinned);
     }
     Ok(pinned)
 }

@@ -123,6 +123,7 @@ fn prepare(pins: &Path, stage: &Stage<'_>, before: &Maps, known: &Maps, raw_ip: 
     let control = RawMap::from_pin(&stage.path(names::CONTROL))?;
     let mut entry: Control = read(&control)?;
     entry.abi = ABI_VERSION;
+    entry.unfinished = 1;
     control_init::apply(&settings, &mut entry);
     // Buckets resolve their policy again, because slots may differ.
     entry.generation = entry.generation.wrapping_add(1);
