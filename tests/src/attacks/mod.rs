@@ -27,10 +27,11 @@ pub struct Attack {
 }
 
 /// All attacks, in the order of the table.
-pub const ALL: [Attack; 18] = [
+pub const ALL: [Attack; 19] = [
     attack("new_sources", new_sources::play),
     attack("new_sources_with_unknown_limited", new_sources::play_with_unknown_limited),
     attack("known_sources", known_sources::play),
+    attack("patient_known_sources", known_sources::play_patient),
     attack("slow_limit", slow_limit::play),
     attack("deleted_slow_limit", slow_limit::play_deleted),
     attack("addresses_of_one_source", customer::play_within_a_source),

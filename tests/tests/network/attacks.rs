@@ -48,6 +48,7 @@ attacks!(
     fragments,
     disguises,
     known_sources,
+    patient_known_sources,
     slow_limit,
     deleted_slow_limit,
     spent_budget_below_a_parent,

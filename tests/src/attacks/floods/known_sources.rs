@@ -32,3 +32,21 @@ pub(in crate::attacks) fn play() -> Row {
     let most = most_unknown(&stage);
     stage.row("200,000 forged addresses in five different seconds, then a million packets from them", Some(most))
 }
+
+/// Addresses that stay within the rate together, so that all of them can become known.
+const PATIENT: u32 = 10_000;
+/// Their packets per second.
+const PATIENT_PACE: u64 = 9_000;
+
+/// The addresses pay for becoming known. From then on, each has the limit of a source.
+pub(in crate::attacks) fn play_patient() -> Row {
+    let forged = Flood::of(Frame::udp(FORGED, PORT)).sources(PATIENT);
+    let mut stage = Stage::new("--packets 1000/s --unknown 10k/s");
+    establish(&mut stage);
+    for _ in 0..SECONDS {
+        stage.attack(&forged.clone().pace(PATIENT_PACE), PATIENT.into());
+    }
+    stage.attack(&forged, LATER);
+    send_established(&mut stage);
+    stage.row("10,000 forged addresses stay below the rate for five seconds, then send a million packets", None)
+}

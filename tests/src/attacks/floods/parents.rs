@@ -18,7 +18,7 @@ const CLIENTS: u32 = 2_000;
 
 /// New sources spend the admission budget of every CPU. Then clients arrive that have no bucket.
 pub(in crate::attacks) fn spend_the_budget() -> Row {
-    let mut stage = Stage::new("--packets 1000/s --parent all=100M/s");
+    let mut stage = Stage::new("--packets 1000/s --parent all=100M/s --parent /24=20k/s");
     stage.during(from_everywhere, |stage| {
         thread::sleep(ALONE);
         stage.honest(&honest_sources(CLIENTS), 5 * u64::from(CLIENTS), 10_000);
