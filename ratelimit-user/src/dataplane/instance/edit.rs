@@ -102,7 +102,7 @@ pub(super) fn upgrade(pinned: &mut Pinned, requested: &RequestedSettings) -> Res
 /// Restores a program that ran before. If it lacks a feature that rules need by now, loads this build's program with
 /// its settings.
 pub(super) fn go_back(pinned: &mut Pinned, to: Running) -> Result<(), Error> {
-    if replace::can_run(&pinned.pins, &to, needed(pinned)?)? {
+    if replace::can_run(&pinned.pins, &to, needed(pinned, u32::MAX)?)? {
         replace::restore(pinned, to)
     } else {
         upgrade(pinned, &to.requested())
@@ -141,7 +141,7 @@ fn try_spare(pinned: &mut Pinned, features: u32) -> Result<(), Error> {
     if features & running == 0 {
         return Ok(());
     }
-    let unused = features & running & !needed(pinned)?;
+    let unused = features & running & !needed(pinned, features)?;
     if unused == 0 { Ok(()) } else { switch_to(pinned, running & !unused) }
 }
 
@@ -150,18 +150,27 @@ fn switch_to(pinned: &mut Pinned, features: u32) -> Result<(), Error> {
     replace::replace(pinned, &settings)
 }
 
-/// Returns the features that rules, costs, interfaces and bans need.
-fn needed(pinned: &Pinned) -> Result<u32, Error> {
-    let services = if Services::read(&pinned.tables)?.is_empty() { 0 } else { FEATURE_SERVICES };
-    let costs = if costs::list(&pinned.tables)?.is_empty() { 0 } else { FEATURE_COSTS };
-    let interfaces = if pinned.attachments.indices()?.len() > 1 { FEATURE_INTERFACES } else { 0 };
-    let has_raw_ip = pinned.attachments.has_raw_ip(pinned.programs()?.raw_id()?)?;
-    let raw_ip = if has_raw_ip { FEATURE_RAW_IP } else { 0 };
+/// Returns those of the asked features that rules, costs, bans and interfaces need.
+fn needed(pinned: &Pinned, asked: u32) -> Result<u32, Error> {
+    let mut features = policies::features(&pinned.tables)?;
+    if asked & FEATURE_SERVICES != 0 && !Services::read(&pinned.tables)?.is_empty() {
+        features |= FEATURE_SERVICES;
+    }
+    if asked & FEATURE_COSTS != 0 && !costs::list(&pinned.tables)?.is_empty() {
+        features |= FEATURE_COSTS;
+    }
+    if asked & FEATURE_INTERFACES != 0 && pinned.attachments.indices()?.len() > 1 {
+        features |= FEATURE_INTERFACES;
+    }
+    if asked & FEATURE_RAW_IP != 0 && pinned.attachments.has_raw_ip(pinned.programs()?.raw_id()?)? {
+        features |= FEATURE_RAW_IP;
+    }
     // Bans outlast the limits that set them. If they end by time, the next such change notices.
     let now = host::now();
-    let bans = if pinned.tables.bans()?.all().iter().any(|(_, ban)| now < ban.expires) { FEATURE_BANS } else { 0 };
-    let features = services | costs | interfaces | raw_ip | bans | policies::features(&pinned.tables)?;
-    Ok(possible(features, pinned.tables.control()?.features))
+    if asked & FEATURE_BANS != 0 && pinned.tables.bans()?.all().iter().any(|(_, ban)| now < ban.expires) {
+        features |= FEATURE_BANS;
+    }
+    Ok(asked & possible(features, pinned.tables.control()?.features))
 }
 
 /// Returns those of the features that a program with these other features can have. Without cells it has no lanes.
