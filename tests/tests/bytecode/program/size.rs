@@ -27,21 +27,21 @@ fn measure(name: &str, settings: Settings, most: &Most) {
     assert!(translated <= most.translated, "the program has {translated} instructions in the kernel");
 }
 
-/// The values on kernel 6.18 are 33,000 and 5,420. About 480 instructions parse frames whose headers are not in the
+/// The values on kernel 6.18 are 33,000 and 5,420, and 6,200 on kernel 6.1. About 480 instructions parse frames whose headers are not in the
 /// first buffer, in functions that other frames do not reach.
 #[test]
 fn the_default_program_stays_within_its_size_limit() {
-    measure("default", Settings::default(), &Most { verified: 150_000, translated: 5_800 });
+    measure("default", Settings::default(), &Most { verified: 150_000, translated: 6_600 });
 }
 
-/// The values on kernel 6.18 are 30,000 to 70,000, depending on LLVM's layout, and 2,500. Kernel 6.1 keeps unused
-/// functions.
+/// The values on kernel 6.18 are 30,000 to 70,000, depending on LLVM's layout, and 3,000. Kernel 6.1 keeps unused
+/// functions, and has 4,800.
 #[test]
 fn the_program_without_cells_is_small() {
     measure(
         "front off",
         Settings { cells: 0, sample: false, ..Settings::default() },
-        &Most { verified: 120_000, translated: 4_000 },
+        &Most { verified: 120_000, translated: 5_200 },
     );
 }
 
