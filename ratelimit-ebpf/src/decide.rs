@@ -65,7 +65,6 @@ fn by_policy(
             Admission::OverRate => return Reason::OverUnknown.into(),
         }
     }
-    let own_cell = cells.map(|[cell, _]| cell);
     let cells = match cells {
         Some([cell, refusals]) => match policy.lane() {
             lane if settings::has_lanes() && lane != 0 => match levels::in_lane(lane, context.hash) {
@@ -79,11 +78,8 @@ fn by_policy(
     let bucket = ask::ask(context, control, policy, cells, bucket);
     let reason =
         if context.reason.passes() { context.reason } else { overrun::settle(context, control, policy, cells, bucket) };
-    if settings::limits_unknown()
-        && is_unknown
-        && let Some(cell) = own_cell
-    {
-        unknown_sources::settle(cell, context.hash, context.tick, reason.passes());
+    if settings::limits_unknown() && is_unknown {
+        unknown_sources::settle(context.hash, context.tick, reason.passes());
     }
     Verdict { reason, action: if settings::is_on(&settings::ACTIONS_ON) { policy.over_limit } else { DROP } }
 }

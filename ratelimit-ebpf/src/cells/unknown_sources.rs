@@ -41,13 +41,13 @@ pub fn admit(control: &Control, cell: &Cell, hash: u64, now: u64) -> Admission {
 /// Remembers the source of a packet that passes after all. A packet that its own limit or a parent refuses gives back
 /// what it took. A source is remembered in its own cell, or in the next one if two other known sources have both places.
 #[inline(never)]
-pub fn settle(cell: &Cell, hash: u64, now: u64, passes: bool) {
+pub fn settle(hash: u64, now: u64, passes: bool) {
     if !passes {
         unknown_rate::give_back();
         return;
     }
     let second = known_source::second(now);
-    let Some(next) = cells::get(hash ^ 1) else { return };
+    let (Some(cell), Some(next)) = (cells::get(hash), cells::get(hash ^ 1)) else { return };
     let is_elsewhere = look(next, hash, second) == CANDIDATE && look(cell, hash, second) != CANDIDATE;
     if is_elsewhere || remember(cell, hash, second) == NO_PLACE {
         remember(next, hash, second);
