@@ -53,6 +53,10 @@ impl Row {
         if let Some(most) = may_pass.filter(|most| forged.passed > *most) {
             return Some(format!("{} of {} packets of the attack passed; {most} may", forged.passed, forged.offered));
         }
+        // A program that drops everything would hold every bound.
+        if let Some(most) = may_pass.filter(|most| forged.passed < most / 4) {
+            return Some(format!("only {} packets of the attack passed; the limit admits {most}", forged.passed));
+        }
         (honest.lost() > *may_lose)
             .then(|| format!("{} of {} honest packets were lost; {may_lose} may", honest.lost(), honest.offered))
     }
@@ -117,6 +121,8 @@ mod tests {
         assert_eq!(ROW.problem(), None);
         let lost = Row { may_lose: 0, ..ROW }.problem();
         assert_eq!(lost.as_deref(), Some("1 of 10000 honest packets were lost; 0 may"));
+        let stopped = Row { may_pass: Some(4_100), ..ROW }.problem();
+        assert_eq!(stopped.as_deref(), Some("only 1000 packets of the attack passed; the limit admits 4100"));
         let passed = Row { may_pass: Some(999), ..ROW }.problem();
         assert_eq!(passed.as_deref(), Some("1000 of 1200000 packets of the attack passed; 999 may"));
     }

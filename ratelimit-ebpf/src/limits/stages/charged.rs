@@ -2,7 +2,10 @@
 
 use ratelimit_common::limits::policy::Policy;
 
-use crate::maps::{buckets::Bucket, exchange::undo, levels::Levels, this_cpu};
+use crate::{
+    bpf::atomic::Word,
+    maps::{buckets::Bucket, exchange::undo, levels::Levels, payment::Payment, this_cpu},
+};
 
 /// Records that nothing is charged in a place.
 #[inline(always)]
@@ -27,12 +30,17 @@ pub fn record(place: u32, policy: &Policy, [one, amount]: [u32; 2], charged: [u6
 #[inline(always)]
 pub fn give_back(place: u32, levels: Option<&Levels>, bucket: Option<&Bucket>) {
     let Some([first, also]) = this_cpu::payments(place) else { return };
-    if let Some(levels) = levels {
-        undo(&levels.packets, first.charged_level.load(), first.level.load());
-        undo(&levels.second, also.charged_level.load(), also.level.load());
+    undo_payment(levels.map(|levels| &levels.packets), bucket.map(|bucket| &bucket.packets), first);
+    undo_payment(levels.map(|levels| &levels.second), bucket.map(|bucket| &bucket.second), also);
+}
+
+/// Gives the charges of one limit back.
+#[inline(always)]
+pub fn undo_payment(level: Option<&Word>, own: Option<&Word>, payment: &Payment) {
+    if let Some(level) = level {
+        undo(level, payment.charged_level.load(), payment.level.load());
     }
-    if let Some(bucket) = bucket {
-        undo(&bucket.packets, first.charged_own.load(), first.own.load());
-        undo(&bucket.second, also.charged_own.load(), also.own.load());
+    if let Some(own) = own {
+        undo(own, payment.charged_own.load(), payment.own.load());
     }
 }

@@ -6,13 +6,11 @@ use crate::{
     bpf::{atomic::Word, clock::Clock},
     cells::level,
     limits::stages::{
+        charged::undo_payment,
         payment::{pay_own, pay_pair, rest_refuses},
         two_stages::wait_of_stages,
     },
-    maps::{
-        exchange::{Charge, undo},
-        payment::Payment,
-    },
+    maps::{exchange::Charge, payment::Payment},
 };
 
 /// The two stages of one limit.
@@ -69,7 +67,6 @@ impl<'a> Pair<'a> {
     /// Gives the charges back.
     #[inline(always)]
     pub fn refund(&self, payment: &Payment) {
-        undo(self.level, payment.charged_level.load(), payment.level.load());
-        undo(self.own, payment.charged_own.load(), payment.own.load());
+        undo_payment(Some(self.level), Some(self.own), payment);
     }
 }

@@ -66,7 +66,7 @@ pub(super) fn lock(pins: &Path) -> Result<Option<Lock>, Error> {
     }
 }
 
-/// Takes the lock of an open folder, or gives up.
+/// Takes the lock of an open folder, or gives up. It tries again and again, because `flock` has no time limit.
 fn wait_for(folder: &OwnedFd, pins: &Path) -> Result<(), Error> {
     let system = |error: Errno| at(pins)(error.into());
     let (begin, [mut pause, longest]) = (Instant::now(), PAUSES);

@@ -8,7 +8,7 @@ use ratelimit_common::{
     identity::source::Source,
     limits::{
         limit::SECOND,
-        policy::{BANNED_ID, Ban, Policy},
+        policy::{BANNED_ID, Policy},
     },
     maps::event,
     reason::Reason,
@@ -16,12 +16,8 @@ use ratelimit_common::{
 };
 use ratelimit_tests::{Bytecode, Frame, Verdict, per_second};
 
+use super::{ADDRESS, BAN, TEN_MINUTES, exceed, frame};
 use crate::front::{Front, with_and_without_cells};
-
-const ADDRESS: [u8; 4] = [192, 0, 2, 1];
-const TEN_MINUTES: u64 = 600 * SECOND;
-/// A ban at the first dropped packet, always of the same length.
-const BAN: Ban = Ban { time: TEN_MINUTES, most: TEN_MINUTES, after: 1, reserved: 0 };
 
 /// Loads a limit of five packets per second with a ban of ten minutes.
 fn load(front: Front) -> Bytecode {
@@ -29,16 +25,6 @@ fn load(front: Front) -> Bytecode {
     bytecode.set_time(SECOND);
     bytecode.set("default", Policy { ban: BAN, ..per_second(5, 5) });
     bytecode
-}
-
-fn frame(address: [u8; 4]) -> Vec<u8> {
-    Frame::udp(address, 9).bytes()
-}
-
-/// Sends until the limit refuses a packet.
-fn exceed(bytecode: &Bytecode, address: [u8; 4]) {
-    let reasons = [0; 6].map(|_| bytecode.reason(&frame(address)));
-    assert_eq!(reasons[5], Reason::OverPackets);
 }
 
 /// Returns how many ban events the program has written.

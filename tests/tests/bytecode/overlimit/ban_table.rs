@@ -14,7 +14,7 @@ use ratelimit_common::{
     identity::{service::Service, service::Transport, source::Source},
     limits::{
         limit::SECOND,
-        policy::{BANNED_ID, Ban, Policy},
+        policy::{BANNED_ID, Policy},
     },
     maps::names::BANS_MAX,
     reason::Reason,
@@ -22,11 +22,9 @@ use ratelimit_common::{
 };
 use ratelimit_tests::{Bytecode, Frame, Order, Sources, Verdict, Walker, per_second};
 
+use super::{ADDRESS, BAN, TEN_MINUTES, exceed, frame};
 use crate::front::{Front, with_and_without_cells};
 
-const ADDRESS: [u8; 4] = [192, 0, 2, 1];
-const TEN_MINUTES: u64 = 600 * SECOND;
-const BAN: Ban = Ban { time: TEN_MINUTES, most: TEN_MINUTES, after: 1, reserved: 0 };
 /// Sources that are banned at the same time.
 const CROWD: u32 = 1 << 15;
 
@@ -41,16 +39,6 @@ fn load_with(settings: Settings) -> Bytecode {
     bytecode.set_admissions(u64::MAX);
     bytecode.set("default", Policy { ban: BAN, ..per_second(5, 5) });
     bytecode
-}
-
-fn frame(address: [u8; 4]) -> Vec<u8> {
-    Frame::udp(address, 9).bytes()
-}
-
-/// Sends until the limit refuses a packet.
-fn exceed(bytecode: &Bytecode, address: [u8; 4]) {
-    let reasons = [0; 6].map(|_| bytecode.reason(&frame(address)));
-    assert_eq!(reasons[5], Reason::OverPackets);
 }
 
 /// Returns the banned sources at this time.

@@ -5,12 +5,7 @@
 //! code moves the rest. Then a third program without that stage takes over. Levels of cells are raised to those of the
 //! old cells, which never understates a debt.
 
-use std::{
-    cmp::Reverse,
-    os::fd::AsFd as _,
-    path::Path,
-    sync::atomic::{AtomicU64, Ordering},
-};
+use std::{cmp::Reverse, os::fd::AsFd as _, path::Path};
 
 use aya::{
     Pod,
@@ -26,16 +21,13 @@ use ratelimit_common::{
     },
     identity::source::Source,
     maps::names,
-    meters::{
-        gcra::{self, Units},
-        stages,
-    },
 };
 
 use crate::dataplane::{
     Error,
     error::Tried as _,
-    sys::{bpf, host, mmap_array::Mapped},
+    rules::policies::levels::{self, Scale},
+    sys::{bpf, mmap_array::Mapped},
     tables::{open::Tables, table},
 };
 
@@ -43,7 +35,7 @@ use crate::dataplane::{
 pub(crate) fn finish(pins: &Path, tables: &mut Tables) -> Result<(), Error> {
     if pins.join(names::OLD_FRONT).exists() {
         let old = MapData::from_pin(pins.join(names::OLD_FRONT)).tried(names::OLD_FRONT)?;
-        raise_levels(&Mapped::of(&old)?, &Mapped::to_write(tables.front.open()?.map())?, Levels::now(tables)?);
+        raise_levels(&Mapped::of(&old)?, &Mapped::to_write(tables.front.open()?.map())?, Scale::of(&tables.control()?));
     }
     if pins.join(names::OLD_BUCKETS).exists() {
         let mut old: HashMap<MapData, Source, Bucket> = table::open(pins, names::OLD_BUCKETS)?;
@@ -84,45 +76,22 @@ fn insert_missing<V: Pod>(
 /// Fills the cells of a map that no program uses yet, as far as there is room. Levels are raised again when no program
 /// charges the old cells.
 pub(crate) fn copy_cells(tables: &Tables, new: &MapData, with_known: bool) -> Result<(), Error> {
-    let (old, levels) = (tables.front.open()?.map(), Levels::now(tables)?);
+    let (old, scale) = (tables.front.open()?.map(), Scale::of(&tables.control()?));
     let (old, new) = (Mapped::<Cell>::of(old)?, Mapped::<Cell>::to_write(new)?);
     for_pairs(&old, &new, |seen, place| {
         // SAFETY: the entry lies within the mapping, which no other process has yet.
-        unsafe { *place = joined(&*place, &seen, levels, with_known) };
+        unsafe { *place = joined(&*place, &seen, scale, with_known) };
     });
     Ok(())
 }
 
-/// The time and the largest debt, by which levels are compared.
-#[derive(Clone, Copy)]
-struct Levels {
-    now: Units,
-    most: Units,
-}
-
-impl Levels {
-    fn now(tables: &Tables) -> Result<Self, Error> {
-        Ok(Self { now: gcra::units(host::now()), most: tables.control()?.largest_debt })
-    }
-
-    fn is_higher(self, level: u64, than: u64) -> bool {
-        stages::is_higher(level, than, self.now, self.most)
-    }
-}
-
 /// Raises levels to those of the old cells.
-fn raise_levels(old: &Mapped<Cell>, new: &Mapped<Cell>, levels: Levels) {
-    for_pairs(old, new, |seen, place| {
-        // SAFETY: the words lie within the mapping, aligned, and all accesses are atomic.
-        let [packets, second] =
-            unsafe { [AtomicU64::from_ptr(&raw mut (*place).packets), AtomicU64::from_ptr(&raw mut (*place).second)] };
-        for (level, before) in [(packets, seen.packets), (second, seen.second)] {
-            // Whether it was higher already does not matter.
-            let _ = level.fetch_update(Ordering::AcqRel, Ordering::Acquire, |level| {
-                levels.is_higher(before, level).then_some(before)
-            });
-        }
-    });
+fn raise_levels(old: &Mapped<Cell>, new: &Mapped<Cell>, scale: Scale) {
+    for index in 0..old.len().max(new.len()) {
+        let seen = old.get(index % old.len()).unwrap_or_default();
+        let words = levels::of_cell(new, index % new.len()).into_iter().flatten();
+        words.zip([seen.packets, seen.second]).for_each(|(word, level)| scale.raise(word, level));
+    }
 }
 
 /// Calls `work` with every old cell and every new place of its sources. Both numbers are powers of two.
@@ -135,8 +104,8 @@ fn for_pairs(old: &Mapped<Cell>, new: &Mapped<Cell>, mut work: impl FnMut(Cell, 
 }
 
 /// Joins two cells, as far as there is room.
-fn joined(one: &Cell, other: &Cell, levels: Levels, with_known: bool) -> Cell {
-    let higher = |one, other| if levels.is_higher(other, one) { other } else { one };
+fn joined(one: &Cell, other: &Cell, scale: Scale, with_known: bool) -> Cell {
+    let higher = |one, other| if scale.is_higher(other, one) { other } else { one };
     let nobody = RefusalSlot::default();
     let notes = if with_known {
         let [[a, b], [c, d]] = [one.known(), other.known()];
@@ -158,7 +127,7 @@ mod tests {
     const SEEN_OFTEN: u64 = 3 << 24;
     const SEEN_ONCE: u64 = 1 << 24;
 
-    const LEVELS: Levels = Levels { now: 1_000, most: 500 };
+    const SCALE: Scale = Scale { now: 1_000, most: 500 };
 
     fn noted(until: u64) -> RefusalSlot {
         RefusalSlot { until, check: until + 1, dropped: 0 }
@@ -169,10 +138,10 @@ mod tests {
         let one = Cell { packets: 1_005, second: 0, refusals: [noted(0), noted(7)] };
         let one = Cell { refusals: [RefusalSlot::default(), one.refusals[1]], ..one };
         let other = Cell { packets: 1_004, second: 1_009, refusals: [noted(8), noted(9)] };
-        let cell = joined(&one, &other, LEVELS, false);
+        let cell = joined(&one, &other, SCALE, false);
         assert_eq!((cell.packets, cell.second), (1_005, 1_009));
         assert_eq!(cell.refusals, [noted(7), noted(8)]);
-        assert_eq!(joined(&Cell::default(), &other, LEVELS, false), other);
+        assert_eq!(joined(&Cell::default(), &other, SCALE, false), other);
     }
 
     #[test]
@@ -183,8 +152,8 @@ mod tests {
         };
         let (known, candidate) = (1 << 40 | SEEN_OFTEN, 2 << 40 | SEEN_ONCE);
         let other_known = 3 << 40 | SEEN_OFTEN;
-        let all = joined(&cell(candidate, known), &cell(0, other_known), LEVELS, true);
+        let all = joined(&cell(candidate, known), &cell(0, other_known), SCALE, true);
         assert_eq!(all.known(), [known, other_known]);
-        assert_eq!(joined(&cell(0, 0), &cell(candidate, 0), LEVELS, true).known(), [candidate, 0]);
+        assert_eq!(joined(&cell(0, 0), &cell(candidate, 0), SCALE, true).known(), [candidate, 0]);
     }
 }

@@ -7,15 +7,12 @@ use ratelimit_common::{
     cells::cell::Cell,
     limits::policy::Policy,
     maps::levels::{LANE_LEVELS, LANES, Levels},
-    meters::{
-        gcra::{self, Units},
-        stages,
-    },
+    meters::gcra::{self, Units},
 };
 
 use crate::dataplane::{
     Error,
-    rules::policies::levels::{now, words},
+    rules::policies::levels::{Scale, of_lanes},
     sys::mmap_array::Mapped,
     tables::open::Tables,
 };
@@ -79,9 +76,9 @@ fn cost(policy: &Policy) -> Units {
 
 /// Clears the levels of a lane, whose debt is that of limits long gone.
 pub(crate) fn clear(tables: &Tables, lane: u32) -> Result<(), Error> {
-    let now = now(&tables.control()?);
+    let now = Scale::of(&tables.control()?).now;
     let all = Mapped::<Levels>::to_write(tables.levels.open()?.map())?;
-    for word in (0..LANE_LEVELS).filter_map(|hash| words(&all, index(lane, hash))).flatten() {
+    for word in (0..LANE_LEVELS).filter_map(|hash| of_lanes(&all, index(lane, hash))).flatten() {
         word.store(now, Ordering::Release);
     }
     Ok(())
@@ -95,21 +92,15 @@ pub(crate) fn raise(tables: &Tables, pairs: &BTreeSet<(u32, u32)>) -> Result<(),
     }
     let all = Mapped::<Levels>::to_write(tables.levels.open()?.map())?;
     let cells = Mapped::<Cell>::of(tables.front.open()?.map())?;
-    let control = tables.control()?;
-    let (now, most) = (now(&control), control.largest_debt);
+    let scale = Scale::of(&tables.control()?);
     for (old, new) in pairs {
         for hash in 0..LANE_LEVELS {
-            let debts = match old {
-                0 => in_cells(&cells, hash, |level| stages::level_debt(level, now, most)),
+            let levels = match old {
+                0 => in_cells(&cells, hash, scale),
                 _ => all.get(index(*old, hash)).unwrap_or_default(),
             };
-            for (word, level) in words(&all, index(*new, hash)).into_iter().flatten().zip([debts.packets, debts.second])
-            {
-                // Whether it was higher already does not matter.
-                let _ = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |seen| {
-                    stages::is_higher(level, seen, now, most).then_some(level)
-                });
-            }
+            let words = of_lanes(&all, index(*new, hash)).into_iter().flatten();
+            words.zip([levels.packets, levels.second]).for_each(|(word, level)| scale.raise(word, level));
         }
     }
     Ok(())
@@ -121,13 +112,13 @@ fn index(lane: u32, hash: u32) -> usize {
 }
 
 /// Returns the highest levels of all cells that share an entry of a lane.
-fn in_cells(cells: &Mapped<Cell>, hash: u32, debt: impl Fn(u64) -> Units) -> Levels {
+fn in_cells(cells: &Mapped<Cell>, hash: u32, scale: Scale) -> Levels {
     let mut highest = Levels::default();
     for cell in (hash as usize..cells.len()).step_by(LANE_LEVELS as usize).filter_map(|index| cells.get(index)) {
-        if debt(cell.packets) > debt(highest.packets) {
+        if scale.is_higher(cell.packets, highest.packets) {
             highest.packets = cell.packets;
         }
-        if debt(cell.second) > debt(highest.second) {
+        if scale.is_higher(cell.second, highest.second) {
             highest.second = cell.second;
         }
     }
