@@ -100,6 +100,22 @@ fn a_flood_under_the_limit_of_one_service_takes_nothing_from_another() {
     assert_eq!(newcomers(&bytecode, query, ping), 5 * NEWCOMERS);
 }
 
+/// There are fewer lanes than limits here, so most limits share theirs.
+#[test]
+fn a_flood_under_one_of_many_limits_takes_nothing_from_much_faster_ones() {
+    let mut bytecode = load();
+    for number in 0..40_u8 {
+        bytecode.set(&format!("10.{number}.0.0/16"), per(1_000 + u64::from(number), SECOND));
+    }
+    bytecode.set("10.200.0.0/16", per(10, 60 * SECOND));
+    bytecode.set("10.201.0.0/16", per(5_000, SECOND));
+    let of = |second: u8| move |number: u32| Frame::udp([10, second, (number >> 8) as u8, number as u8], 9).bytes();
+    flood(&bytecode, of(200));
+    for fast in [0, 39, 201] {
+        assert_eq!(newcomers(&bytecode, of(fast), of(200)), 5 * NEWCOMERS, "10.{fast}.0.0/16");
+    }
+}
+
 /// A changed limit begins with the debt of the old one.
 #[test]
 fn a_changed_limit_forgets_no_debt() {
