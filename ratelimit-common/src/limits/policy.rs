@@ -212,13 +212,13 @@ impl Policy {
     /// ticks. The burst loses one tick, except for the one packet that the bound allows anyway. A sliding log looks
     /// back one tick further. A `tick` of 0 means that there is no such clock.
     ///
-    /// Parents always go by the precise clock.
+    /// The parents of a policy by ticks must be policies by ticks.
     #[must_use]
     pub fn by_ticks(self, tick: Units) -> Self {
         let spans = |meter: &Meter| !meter.is_on() || meter.burst / TICKS_OF_A_BURST >= tick;
         let lasts = |window: &Window| !window.is_on() || gcra::units(window.length / TICKS_OF_A_BURST) >= tick;
         let spans_all = spans(&self.packets) && spans(&self.second) && self.windows.iter().all(lasts);
-        if tick == 0 || !self.has_limits() || self.has_parents() || !spans_all {
+        if tick == 0 || !(self.has_limits() || self.has_parents()) || !spans_all {
             return self;
         }
         let less = |meter: Meter| meter.shortened(tick.saturating_sub(meter.cost_of(1)));

@@ -22,8 +22,7 @@ use crate::{
     packet::context::Context,
 };
 
-/// Returns whether a packet that its limit has refused still passes, and charges it. Goes by the precise clock, like
-/// parents.
+/// Returns whether a packet that its limit has refused still passes, and charges it. Goes by the precise clock.
 #[inline(always)]
 #[must_use]
 pub fn admits(context: &Context, control: &Control, policy: &Policy) -> bool {

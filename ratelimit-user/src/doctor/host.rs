@@ -77,7 +77,7 @@ fn clock_source(current: Option<&str>, available: &str) -> Finding {
     if !SLOW_CLOCKS.contains(&current) {
         return Finding::ok(Check::ClockSource, current);
     }
-    let why = "Limits with a short burst or with parents read the clock for every packet. This clock is read from a slow chip.";
+    let why = "Limits with a short burst read the clock for every packet. This clock is read from a slow chip.";
     let finding = Finding::warning(Check::ClockSource, current, why);
     let faster = ["tsc", "kvm-clock"].into_iter().find(|clock| available.split_whitespace().any(|word| word == *clock));
     match faster {

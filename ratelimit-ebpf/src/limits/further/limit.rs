@@ -1,7 +1,10 @@
 //! The numbers, levels and bucket of a further limit.
 
 use ratelimit_common::{
-    buckets::bucket::Resolution, identity::source::Source, limits::policy::Policy, maps::control::Control,
+    buckets::bucket::Resolution,
+    identity::source::Source,
+    limits::policy::{COARSE, Policy},
+    maps::control::Control,
     reason::Reason,
 };
 
@@ -31,7 +34,7 @@ pub(crate) fn are_on() -> bool {
     settings::is_on(&settings::PARENTS_ON) || settings::is_on(&settings::SOFT_ON)
 }
 
-/// The limit of a packet, at `now` by the precise clock.
+/// The limit of a packet, at `now` by the clock of the packet's policy.
 pub(crate) struct Further<'a> {
     /// Key of its bucket, and of its levels by the hash.
     pub(crate) key: Source,
@@ -65,9 +68,10 @@ impl<'a> Further<'a> {
         let (Policy { packets, second, .. }, [one, amount]) = (self.policy, context.amounts(self.policy));
         let payments = this_cpu::payments(place)?;
         let [first, also] = payments;
-        // Parents and allowances go by the precise clock.
-        first.begin(packets, one, &self.clock, false);
-        also.begin(second, amount, &self.clock, false);
+        // Allowances go by the precise clock. So do the parents of a policy that does.
+        let is_coarse = self.policy.flags & COARSE != 0 && context.policy()?.flags & COARSE != 0;
+        first.begin(packets, one, &self.clock, is_coarse);
+        also.begin(second, amount, &self.clock, is_coarse);
         Some(payments)
     }
 

@@ -19,12 +19,13 @@ use ratelimit::dataplane::{
 use ratelimit_common::{
     cells::cell,
     identity::{
+        class::ANY,
         parent::{IN_PREFIX, Parent},
         source::{IPV4, IPV6, Source},
     },
     limits::{
         limit::{Limit, Rate, SECOND},
-        policy::Policy,
+        policy::{COARSE, Policy},
     },
     maps::{control::FEATURE_FRONT, levels},
     meters::{
@@ -34,7 +35,7 @@ use ratelimit_common::{
     },
     reason::Reason,
 };
-use ratelimit_tests::{Bytecode, Frame, Verdict, debts, per_second};
+use ratelimit_tests::{Bytecode, Frame, Verdict, debts, per_second, tokens::Tokens};
 
 use crate::front::{Front, with_and_without_cells};
 
@@ -266,6 +267,40 @@ fn a_parent_is_not_charged_for_packets_that_the_next_parent_refuses(front: Front
     assert!(full_rounds > 240, "only {full_rounds} rounds spent the burst");
 }
 
+/// The parent has two policies below it: a coarse one, and one with a short burst, which reads the precise clock.
+fn a_parent_on_both_clocks_admits_at_most_its_limit_and_nearly_all_of_it(front: Front) {
+    const TICK: u64 = 4_000_000;
+    const RATE: u64 = 500;
+    const BURST: u64 = 300;
+    let settings = Settings { parents: true, lanes: true, injected_tick: TICK, ..front.settings() };
+    let mut bytecode = Bytecode::with(settings);
+    bytecode.set_time(SECOND + TICK / 3);
+    let parents = vec![all(per_second(RATE, BURST))];
+    bytecode.set("default", RuleSpec { policy: per_second(10_000, 10_000), parents: parents.clone() });
+    bytecode.set("10.2.0.0/16", RuleSpec { policy: per_second(10_000, 10), parents });
+    let id = bytecode.tables.default_policy(ANY).unwrap();
+    let coarse = bytecode.tables.policies.get(id).unwrap();
+    let parent = bytecode.tables.policies.get(u32::from(coarse.parents(IPV4)[0].policy)).unwrap();
+    assert_eq!((coarse.flags & COARSE, parent.flags & COARSE), (COARSE, COARSE));
+
+    let frames = [[10, 1, 0, 1], [10, 2, 0, 1]].map(|from| Frame::udp(from, 9).bytes());
+    let begin = bytecode.clock().advance(0);
+    let (mut clock, mut now, mut passed) = (bytecode.clock(), begin, 0);
+    let mut bound = Tokens::full(Rate { amount: RATE, period: SECOND }, BURST + 1, begin);
+    for number in 0..20_000_u64 {
+        // Mostly a flood, and now and then a pause in which the bucket fills.
+        let pause = if number % 4_000 == 0 { SECOND / 2 } else { 0 };
+        now = clock.advance(pause + number * 7_919 % (TICK / 8));
+        bound.advance(now);
+        if bytecode.send(&frames[(number / 3 % 2) as usize]) == Verdict::Pass {
+            passed += 1;
+            assert!(bound.take(1), "packet {number} is beyond the bound");
+        }
+    }
+    let least = RATE * (now - begin) / SECOND * 98 / 100;
+    assert!(passed >= least, "only {passed} of {least} passed");
+}
+
 with_and_without_cells!(
     sources_of_a_prefix_share_the_parent_limit,
     an_ipv6_line_is_limited_as_a_whole,
@@ -273,4 +308,5 @@ with_and_without_cells!(
     every_verdict_matches_the_model_and_refused_packets_are_not_charged,
     with_a_stopped_clock_exactly_the_parent_burst_passes,
     a_parent_is_not_charged_for_packets_that_the_next_parent_refuses,
+    a_parent_on_both_clocks_admits_at_most_its_limit_and_nearly_all_of_it,
 );

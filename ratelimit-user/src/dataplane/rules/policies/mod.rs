@@ -24,7 +24,7 @@ use ratelimit_common::{
     limits::{
         algorithm::Algorithm,
         limit::Limit,
-        policy::{ALLOWED_ID, BANNED_ID, DENIED_ID, DROP, HAS_PARENTS, Policy, PolicyId, REJECT, UNLIMITED_ID},
+        policy::{ALLOWED_ID, BANNED_ID, COARSE, DENIED_ID, DROP, HAS_PARENTS, Policy, PolicyId, REJECT, UNLIMITED_ID},
     },
     maps::{
         control::{
@@ -97,12 +97,15 @@ pub(crate) fn intern(
 fn try_intern(tables: &mut Tables, all: &mut Slots, spec: &RuleSpec, group: Group) -> Result<Option<PolicyId>, Error> {
     let families = [spec.parents_of(FAMILIES[0])?, spec.parents_of(FAMILIES[1])?];
     let control = tables.control()?;
+    let tick = gcra::units(control.tick);
+    let mut has_precise_parent = false;
     let flags = spec.policy.flags | if spec.parents.is_empty() { 0 } else { HAS_PARENTS };
     let mut policy = Policy { flags, ..spec.policy };
     for (slots, parents) in policy.parents.iter_mut().zip(&families) {
         for (slot, parent) in slots.iter_mut().zip(parents) {
             let (scope, prefix) = parent.scope.encoded();
-            let policy = parent.policy.for_costs(control.most_cost);
+            let policy = parent.policy.for_costs(control.most_cost).by_ticks(tick);
+            has_precise_parent |= policy.flags & COARSE == 0;
             let Some(id) = all.slot_of(tables, &policy, Group::Rules)? else { return Ok(None) };
             *slot = Parent { policy: id as u16, scope, prefix };
         }
@@ -112,7 +115,8 @@ fn try_intern(tables: &mut Tables, all: &mut Slots, spec: &RuleSpec, group: Grou
         let Some(id) = all.slot_of(tables, &in_time(allowance, &control), Group::Rules)? else { return Ok(None) };
         policy.allowance = id;
     }
-    all.slot_of(tables, &in_time(policy, &control).by_ticks(gcra::units(control.tick)), group)
+    let policy = in_time(policy, &control);
+    all.slot_of(tables, &if has_precise_parent { policy } else { policy.by_ticks(tick) }, group)
 }
 
 /// Returns the policy with windows aligned to the hours of the day, and with space for the largest cost of a packet.
