@@ -4,7 +4,7 @@ mod find;
 
 use ratelimit_common::{
     identity::{class::Classes, source::Source},
-    limits::policy::{self, DROP},
+    limits::policy::{self, DROP, SHADOW},
     maps::control::Control,
     reason::Reason,
 };
@@ -78,10 +78,11 @@ fn by_policy(
     let bucket = ask::ask(context, control, policy, cells, bucket);
     let reason =
         if context.reason.passes() { context.reason } else { overrun::settle(context, control, policy, cells, bucket) };
+    let action = if settings::is_on(&settings::ACTIONS_ON) { policy.over_limit } else { DROP };
     if settings::limits_unknown() && is_unknown {
-        unknown_sources::settle(context.hash, context.tick, reason.passes());
+        unknown_sources::settle(context.hash, context.tick, reason.passes() || action == SHADOW);
     }
-    Verdict { reason, action: if settings::is_on(&settings::ACTIONS_ON) { policy.over_limit } else { DROP } }
+    Verdict { reason, action }
 }
 
 /// Applies a rule that needs no state, and caches a refusal.

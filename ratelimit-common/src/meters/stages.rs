@@ -11,7 +11,7 @@
 //! Levels are read as debt up to the largest debt that a limit in use can create.
 
 use crate::meters::{
-    gcra::{Answer, MAX_DEBT, SLACK, Units},
+    gcra::{Answer, MAX_DEBT, SLACK, Units, units},
     meter::Meter,
     state,
 };
@@ -36,11 +36,15 @@ pub const fn is_higher(level: u64, than: u64, now: Units, most: Units) -> bool {
     level_debt(level, now, most) > level_debt(than, now, most)
 }
 
+/// Time for which a CPU may stop between reading the clock and changing a level: one second. A host may take that long
+/// from a virtual machine.
+const LONGEST_STOP: Units = units(1_000_000_000);
+
 /// Returns the largest debt of a cell under this limit: two bursts, beyond which no level is charged, plus the
-/// difference between the CPUs' clocks.
+/// difference between the times that CPUs have read.
 #[must_use]
 pub const fn largest_debt(meter: &Meter) -> Units {
-    top(meter) + SLACK
+    top(meter) + LONGEST_STOP
 }
 
 /// Returns a level that is at least what one source can owe, so that nothing must be added to it.

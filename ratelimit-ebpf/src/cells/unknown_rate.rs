@@ -11,7 +11,7 @@ use ratelimit_common::{
 };
 
 use crate::{
-    bpf::random,
+    bpf::{clock::Clock, random},
     maps::{
         budgets,
         exchange::{FEW_TRIES, exchange},
@@ -40,6 +40,7 @@ pub fn take(control: &Control, hash: u64, now: u64) -> bool {
             budget::next(state, time, limit.cost, limit.burst)
         });
         if !is_taken {
+            budget::cut(shared, found, time, limit.burst, || Clock::coarse(control).units());
             // If other CPUs took batches at every try, this only delays the next one.
             cpu.unknown_until.store(found.wrapping_add(limit.cost).wrapping_sub(limit.burst));
             return false;
@@ -67,7 +68,7 @@ pub fn give_back() {
 fn has_turn(limit: &Budget, state: u64, now: u64, hash: u64) -> bool {
     let (debt, half) = (gcra::debt(state, gcra::units(now)), limit.burst / 2);
     let room = limit.burst.saturating_sub(debt);
-    // This limit cannot have made a larger debt, and starts anew.
+    // If this limit cannot have made the debt, it is cut.
     if room >= half || debt > limit.burst + SLACK {
         return true;
     }

@@ -1,7 +1,8 @@
 //! The cap on ARP and neighbour discovery, which no source pays for.
 
 use ratelimit_common::{
-    meters::gcra::{self, Answer, MAX_DEBT, Units},
+    maps::control::Control,
+    meters::gcra::{self, MAX_DEBT, Units},
     reason::Reason,
 };
 
@@ -11,6 +12,7 @@ use crate::{
         budgets, control,
         exchange::{self, Addition, TRIES},
     },
+    meters::budget,
 };
 
 /// Cost of one packet: 10,000 per second on all interfaces together, several times the need of a link with a thousand
@@ -24,22 +26,19 @@ const BURST: Units = 10_000 * COST;
 #[must_use]
 pub fn decide() -> Reason {
     let (Some(control), Some(state)) = (control::get(), budgets::link_discovery()) else { return Reason::NoState };
-    if is_within(state, Clock::read(control).units()) { Reason::LinkDiscovery } else { Reason::LinkDiscoveryOverCap }
+    if is_within(state, control) { Reason::LinkDiscovery } else { Reason::LinkDiscoveryOverCap }
 }
 
 /// Not inlined, so that the verifier continues behind it in one state.
 #[inline(never)]
-fn is_within(state: &Word, now: Units) -> bool {
+fn is_within(state: &Word, control: &Control) -> bool {
+    let (now, mut found) = (Clock::read(control).units(), 0);
     let charged = exchange::charge::<TRIES>(state, Addition::within(MAX_DEBT - BURST, COST), |seen| {
-        match gcra::ask(seen, now, COST, BURST, BURST) {
-            Answer::Admit(next) => Some(next),
-            Answer::Refuse => None,
-            Answer::Cap(next) => {
-                // A state of long ago, which seems to lie ahead since time has wrapped. The packets to come find it cut.
-                let _ = state.compare_exchange(seen, next);
-                None
-            }
-        }
+        found = seen;
+        budget::next(seen, now, COST, BURST)
     });
+    if charged.is_none() {
+        budget::cut(state, found, now, BURST, || Clock::read(control).units());
+    }
     charged.is_some()
 }

@@ -1,8 +1,6 @@
 //! The budget of replies per second, for all CPUs and sources together. A forged source means that a host gets replies
 //! to packets of others.
 
-use ratelimit_common::meters::gcra::{self, Answer};
-
 use crate::{
     bpf::clock::Clock,
     maps::{
@@ -10,6 +8,7 @@ use crate::{
         exchange::{FEW_TRIES, exchange},
         this_cpu,
     },
+    meters::budget,
 };
 
 /// Takes one reply from the budget. A spent budget is only read. Not inlined, so that the verifier continues behind it
@@ -17,21 +16,14 @@ use crate::{
 #[inline(never)]
 pub(super) fn take() -> bool {
     let (Some(control), Some(state)) = (control::get(), budgets::replies()) else { return false };
-    let budget = &control.replies;
-    let now = Clock::read(control).units();
+    let limit = &control.replies;
+    let (now, mut found) = (Clock::read(control).units(), 0);
     let is_taken = exchange::<FEW_TRIES>(state, |seen| {
-        match gcra::ask(seen, now, budget.cost, budget.burst, budget.burst) {
-            Answer::Admit(next) if budget.cost != 0 => Some(next),
-            Answer::Admit(_) | Answer::Refuse => None,
-            Answer::Cap(next) => {
-                // The debt is that of a larger budget, before a change. If another CPU is first, the next packet finds
-                // the same.
-                let _ = state.compare_exchange(seen, next);
-                None
-            }
-        }
+        found = seen;
+        if limit.cost == 0 { None } else { budget::next(seen, now, limit.cost, limit.burst) }
     });
     if !is_taken {
+        budget::cut(state, found, now, limit.burst, || Clock::read(control).units());
         this_cpu::count(|cpu| &cpu.replies_unsent);
     }
     is_taken

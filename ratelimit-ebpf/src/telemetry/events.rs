@@ -13,10 +13,11 @@ use ratelimit_common::{
 };
 
 use crate::{
-    bpf::verifier::given,
+    bpf::{clock::Clock, verifier::given},
     maps::{
         buckets::Bucket,
         cells::Cell,
+        control,
         exchange::{FEW_TRIES, exchange},
         telemetry::{
             counts,
@@ -87,7 +88,16 @@ fn write_event(context: *const Context, kind: u32, until: u64, dropped: u64) -> 
 /// are left out.
 #[inline(always)]
 fn take(head: &Head, now: Units) -> Option<u64> {
-    let has_room = exchange::<FEW_TRIES>(&head.budget, |seen| budget::next(seen, now, COST, BURST));
+    let mut found = 0;
+    let has_room = exchange::<FEW_TRIES>(&head.budget, |seen| {
+        found = seen;
+        budget::next(seen, now, COST, BURST)
+    });
+    if !has_room {
+        budget::cut(&head.budget, found, now, BURST, || {
+            control::get().map_or(now, |control| Clock::read(control).units())
+        });
+    }
     let mut number = 0;
     let is_counted = exchange::<FEW_TRIES>(&head.events, |seen| {
         number = seen.wrapping_add(1);

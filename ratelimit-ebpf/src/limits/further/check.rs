@@ -3,7 +3,10 @@
 use ratelimit_common::{
     limits::policy::Policy,
     maps::control::Control,
-    meters::{gcra::Units, meter::Meter},
+    meters::{
+        gcra::{self, Units},
+        meter::Meter,
+    },
     reason::Reason,
 };
 
@@ -26,7 +29,8 @@ pub fn check(context: &Context, control: &Control, which: u32, now: u64) -> Reas
     check_further(context, control, which, now)
 }
 
-/// Returns the time for which the limit still refuses packets like this one, and whether its limit of bytes does.
+/// Returns the time after `now` for which the limit still refuses packets like this one, and whether its limit of bytes
+/// does.
 #[inline(always)]
 #[must_use]
 pub fn wait(context: &Context, control: &Control, which: u32, now: u64) -> (Units, bool) {
@@ -92,12 +96,8 @@ fn wait_of_further(context: *const Context, control: *const Control, which: u32,
     let (Policy { packets, second, .. }, [one, amount]) = (limit.policy, context.amounts(limit.policy));
     let first = Pair::new(&levels.packets, &bucket.packets, packets).wait(one, &limit.clock);
     let also = Pair::new(&levels.second, &bucket.second, second).wait(amount, &limit.clock);
-    let by_bytes = limit.policy.second_reason() == Reason::OverBytes;
-    if also <= first {
-        first
-    } else if by_bytes {
-        also | BY_BYTES
-    } else {
-        also
-    }
+    let by_bytes = if also > first && limit.policy.second_reason() == Reason::OverBytes { BY_BYTES } else { 0 };
+    // The limit's clock may be behind.
+    let behind = gcra::units(now.wrapping_sub(limit.clock.now()));
+    first.max(also).saturating_sub(behind) | by_bytes
 }

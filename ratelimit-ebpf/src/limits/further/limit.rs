@@ -34,7 +34,7 @@ pub(crate) fn are_on() -> bool {
     settings::is_on(&settings::PARENTS_ON) || settings::is_on(&settings::SOFT_ON)
 }
 
-/// The limit of a packet, at `now` by the clock of the packet's policy.
+/// The limit of a packet. Its own policy tells the clock, so each state goes by one clock.
 pub(crate) struct Further<'a> {
     /// Key of its bucket, and of its levels by the hash.
     pub(crate) key: Source,
@@ -45,7 +45,7 @@ pub(crate) struct Further<'a> {
 }
 
 impl<'a> Further<'a> {
-    /// Returns the limit, if the context's policy has it.
+    /// Returns the limit, if the context's policy has it. `now` is the time by the precise clock, if a limit needs it.
     #[inline(always)]
     pub(crate) fn of(context: &Context, control: &'a Control, which: u32, now: u64) -> Option<Self> {
         let whole = context.policy()?;
@@ -59,6 +59,7 @@ impl<'a> Further<'a> {
             false => context.source.parent(*parent, context.interface),
         };
         let levels = if settings::has_cells() { Some(cells::levels(policy, key.hash(&control.seed))?) } else { None };
+        let now = if policy.flags & COARSE == 0 { now } else { context.tick };
         Some(Self { key, policy, levels, clock: Clock::of(control, now) })
     }
 
@@ -68,8 +69,7 @@ impl<'a> Further<'a> {
         let (Policy { packets, second, .. }, [one, amount]) = (self.policy, context.amounts(self.policy));
         let payments = this_cpu::payments(place)?;
         let [first, also] = payments;
-        // Allowances go by the precise clock. So do the parents of a policy that does.
-        let is_coarse = self.policy.flags & COARSE != 0 && context.policy()?.flags & COARSE != 0;
+        let is_coarse = self.policy.flags & COARSE != 0;
         first.begin(packets, one, &self.clock, is_coarse);
         also.begin(second, amount, &self.clock, is_coarse);
         Some(payments)

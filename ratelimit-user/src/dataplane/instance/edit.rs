@@ -125,6 +125,7 @@ pub(super) fn finish_upgrade(pinned: &mut Pinned) -> Result<(), Error> {
         look_at(pinned, FEATURE_LANES)?;
         lane_upgrade::assign(&mut pinned.tables)?;
     }
+    lane_upgrade::use_ticks(&mut pinned.tables)?;
     try_spare(pinned, FEATURE_BYTES)?;
     let control = pinned.tables.control()?;
     pinned.tables.set_control(&Control { unfinished: 0, ..control })

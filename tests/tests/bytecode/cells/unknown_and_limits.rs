@@ -7,11 +7,11 @@ use ratelimit::dataplane::{
 use ratelimit_common::{
     limits::{
         limit::{Limit, Rate, SECOND},
-        policy::Policy,
+        policy::{Policy, SHADOW},
     },
     reason::Reason,
 };
-use ratelimit_tests::{Bytecode, per_second};
+use ratelimit_tests::{Bytecode, Verdict, per_second};
 
 use super::unknown_sources::{STEP, frame, is_known};
 
@@ -47,6 +47,18 @@ fn a_packet_that_another_limit_refuses_takes_nothing_from_the_rate() {
         let [_, _, high, low] = number.to_be_bytes();
         assert_eq!(bytecode.reason(&frame([11, 1, high, low])), Reason::WithinLimit, "packet {number}");
     }
+}
+
+#[test]
+fn a_packet_that_passes_a_limit_in_shadow_takes_from_the_rate() {
+    let settings = Settings { unknown: RATE, cells: 1 << 12, actions: true, ..crate::settings() };
+    let mut bytecode = Bytecode::with(settings);
+    bytecode.set_time(5 * STEP);
+    bytecode.set("default", Policy { over_limit: SHADOW, ..per_second(1, 1) });
+    let packets = RATE as u32;
+    assert_eq!(bytecode.repeat(&frame([10, 0, 0, 1]), packets), Verdict::Drop);
+    let over = bytecode.count(Reason::OverUnknown);
+    assert!(over >= u64::from(packets - packets / 5), "only {over} of {packets} packets exceeded the rate");
 }
 
 #[test]

@@ -14,7 +14,10 @@ use proptest::{
 };
 use ratelimit::dataplane::{
     program::loader::Settings,
-    rules::spec::{ParentLimit, RuleSpec, Scope},
+    rules::{
+        policies,
+        spec::{ParentLimit, RuleSpec, Scope},
+    },
 };
 use ratelimit_common::{
     cells::cell,
@@ -301,6 +304,41 @@ fn a_parent_on_both_clocks_admits_at_most_its_limit_and_nearly_all_of_it(front: 
     assert!(passed >= least, "only {passed} of {least} passed");
 }
 
+/// A coarse policy and a precise one spend the burst of their parent just before a tick.
+fn a_parent_admits_its_burst_once_whatever_the_clocks_of_its_sources(front: Front) {
+    const TICK: u64 = 4_000_000;
+    const RATE: u64 = 50_000;
+    let settings = Settings { parents: true, lanes: true, injected_tick: TICK, ..front.settings() };
+    let mut bytecode = Bytecode::with(settings);
+    bytecode.set_time(SECOND / TICK * TICK + TICK - 1);
+    let parents = vec![all(per_second(RATE, RATE))];
+    bytecode.set("default", RuleSpec { policy: per_second(1_000_000, 1_000_000), parents: parents.clone() });
+    bytecode.set("10.2.0.0/16", RuleSpec { policy: per_second(100_000_000, 90_000), parents });
+    let [coarse, precise] = [[10, 1, 0, 1], [10, 2, 0, 1]].map(|from| Frame::udp(from, 9).bytes());
+    // A bucket of the parent, which owes nothing by the time of the test.
+    bytecode.repeat(&coarse, 2 * RATE as u32);
+    let mut clock = bytecode.clock();
+    clock.advance(10 * SECOND);
+    let before = bytecode.count(Reason::WithinLimit);
+    for _ in 0..4 {
+        for frame in [&coarse, &precise] {
+            bytecode.repeat(frame, RATE as u32 / 2);
+        }
+    }
+    let passed = bytecode.count(Reason::WithinLimit) - before;
+    assert!((RATE * 99 / 100..=RATE + 1).contains(&passed), "{passed} packets passed");
+}
+
+/// Commands compare what they read with what they have written.
+fn a_rule_with_only_a_parent_is_read_as_it_was_written(front: Front) {
+    let settings = Settings { parents: true, lanes: true, injected_tick: 4_000_000, ..front.settings() };
+    let mut bytecode = Bytecode::with(settings);
+    let spec = RuleSpec { policy: Policy::UNLIMITED, parents: vec![all(per_second(1_000, 1_000))] };
+    bytecode.set("default", spec.clone());
+    let id = bytecode.tables.default_policy(ANY).unwrap();
+    assert_eq!(policies::spec(&bytecode.tables, id).unwrap(), spec);
+}
+
 with_and_without_cells!(
     sources_of_a_prefix_share_the_parent_limit,
     an_ipv6_line_is_limited_as_a_whole,
@@ -309,4 +347,6 @@ with_and_without_cells!(
     with_a_stopped_clock_exactly_the_parent_burst_passes,
     a_parent_is_not_charged_for_packets_that_the_next_parent_refuses,
     a_parent_on_both_clocks_admits_at_most_its_limit_and_nearly_all_of_it,
+    a_parent_admits_its_burst_once_whatever_the_clocks_of_its_sources,
+    a_rule_with_only_a_parent_is_read_as_it_was_written,
 );

@@ -1,8 +1,14 @@
-//! Gives lanes to the limits of an instance that a version without lanes has created.
+//! Gives lanes to the limits of an instance that a version without lanes has created, and the coarse clock to its
+//! parents.
 
 use std::collections::BTreeSet;
 
-use ratelimit_common::{identity::class::ANY, limits::policy::PolicyId, maps::control::FEATURE_FRONT};
+use ratelimit_common::{
+    identity::class::ANY,
+    limits::policy::{COARSE, Policy, PolicyId},
+    maps::control::FEATURE_FRONT,
+    meters::gcra,
+};
 
 use crate::dataplane::{
     Error,
@@ -38,9 +44,11 @@ pub(crate) fn assign(tables: &mut Tables) -> Result<(), Error> {
     }
     for slot in without(tables)? {
         let policy = tables.policies.get(slot)?;
-        let lane = taken.choose(&policy);
+        let (lane, is_first) = taken.choose(&policy);
         let pair = BTreeSet::from([(0, lane)]);
-        lanes::clear(tables, lane)?;
+        if is_first {
+            lanes::clear(tables, lane)?;
+        }
         lanes::raise(tables, &pair)?;
         tables.policies.set(slot, &policy.in_lane(lane))?;
         // Packets have charged the cells since, and some still do.
@@ -48,4 +56,39 @@ pub(crate) fn assign(tables: &mut Tables) -> Result<(), Error> {
         lanes::raise(tables, &pair)?;
     }
     Ok(())
+}
+
+/// Lets parents and the limits with parents use the coarse clock if they can. Earlier versions did not, and equal
+/// parents are one parent only if their policies are equal.
+pub(crate) fn use_ticks(tables: &mut Tables) -> Result<(), Error> {
+    let tick = gcra::units(tables.control()?.tick);
+    let mut all = Vec::new();
+    for slot in policies::used(tables)? {
+        all.push((slot, tables.policies.get(slot)?));
+    }
+    let parents: BTreeSet<PolicyId> = all.iter().flat_map(|(_, policy)| policies::parents(policy)).collect();
+    let mut precise = BTreeSet::new();
+    for (slot, policy) in all.iter().filter(|(slot, _)| parents.contains(slot)) {
+        if by_ticks(tables, *slot, policy, tick)?.flags & COARSE == 0 {
+            precise.insert(*slot);
+        }
+    }
+    for (slot, policy) in all.iter().filter(|(_, policy)| policy.has_parents()) {
+        if !policies::parents(policy).any(|parent| precise.contains(&parent)) {
+            by_ticks(tables, *slot, policy, tick)?;
+        }
+    }
+    Ok(())
+}
+
+/// Lets a policy use the coarse clock if it can.
+fn by_ticks(tables: &mut Tables, slot: PolicyId, policy: &Policy, tick: gcra::Units) -> Result<Policy, Error> {
+    if policy.flags & COARSE != 0 {
+        return Ok(*policy);
+    }
+    let changed = policy.by_ticks(tick);
+    if changed != *policy {
+        tables.policies.set(slot, &changed)?;
+    }
+    Ok(changed)
 }

@@ -40,14 +40,16 @@ impl Lanes {
         self.used.insert(policy.lane());
     }
 
-    /// Returns a lane that no limit uses. If there is none, the one that limits of this speed share.
-    pub(crate) fn choose(&mut self, policy: &Policy) -> u32 {
+    /// Returns a lane that no limit uses. If there is none, the one that limits of this speed share. Also returns
+    /// whether it is the first limit of the lane, whose levels must then be cleared.
+    pub(crate) fn choose(&mut self, policy: &Policy) -> (u32, bool) {
         let free = (1..FIRST_SHARED).find(|lane| !self.used.contains(lane));
         let lane = free.unwrap_or_else(|| FIRST_SHARED + band(cost(policy)));
-        if self.used.insert(lane) {
+        let is_first = self.used.insert(lane);
+        if is_first {
             self.fresh.insert(lane);
         }
-        lane
+        (lane, is_first)
     }
 
     /// Returns the number of lanes for one limit each that no limit uses.
@@ -140,7 +142,8 @@ mod tests {
     fn each_of_the_first_limits_has_its_own_lane() {
         let mut lanes = Lanes::default();
         lanes.take(&policy(1_000, 1));
-        let chosen: BTreeSet<u32> = (1..FIRST_SHARED).map(|rate| lanes.choose(&policy(u64::from(rate), 60))).collect();
+        let chosen: BTreeSet<u32> =
+            (1..FIRST_SHARED).map(|rate| lanes.choose(&policy(u64::from(rate), 60)).0).collect();
         assert_eq!(chosen, (1..FIRST_SHARED).collect());
         assert_eq!(lanes.fresh(), &chosen);
         assert_eq!(lanes.free(), 0);
@@ -156,12 +159,12 @@ mod tests {
         let further: Vec<_> = rates.map(|(amount, seconds)| policy(amount, seconds)).into();
         for one in &further {
             for other in &further {
-                let share = lanes.choose(one) == lanes.choose(other);
+                let share = lanes.choose(one).0 == lanes.choose(other).0;
                 let ratio = cost(one).max(cost(other)) / cost(one).min(cost(other));
                 assert!(!share || ratio < 1 << BAND_BITS, "a ratio of {ratio}");
             }
-            assert!((FIRST_SHARED..LANES).contains(&lanes.choose(one)));
+            assert!((FIRST_SHARED..LANES).contains(&lanes.choose(one).0));
         }
-        assert_eq!(lanes.choose(&policy(10_000, 1)), lanes.choose(&policy(10_001, 1)));
+        assert_eq!(lanes.choose(&policy(10_000, 1)).0, lanes.choose(&policy(10_001, 1)).0);
     }
 }

@@ -106,13 +106,13 @@ fn try_intern(tables: &mut Tables, all: &mut Slots, spec: &RuleSpec, group: Grou
             let (scope, prefix) = parent.scope.encoded();
             let policy = parent.policy.for_costs(control.most_cost).by_ticks(tick);
             has_precise_parent |= policy.flags & COARSE == 0;
-            let Some(id) = all.slot_of(tables, &policy, Group::Rules)? else { return Ok(None) };
+            let Some(id) = all.slot_of(tables, &policy, Group::Parts)? else { return Ok(None) };
             *slot = Parent { policy: id as u16, scope, prefix };
         }
     }
     if policy.soft != 0 {
         let allowance = Limit::of(&policy).hundredths(policy.soft)?;
-        let Some(id) = all.slot_of(tables, &in_time(allowance, &control), Group::Rules)? else { return Ok(None) };
+        let Some(id) = all.slot_of(tables, &in_time(allowance, &control), Group::Parts)? else { return Ok(None) };
         policy.allowance = id;
     }
     let policy = in_time(policy, &control);
@@ -151,7 +151,7 @@ pub fn spec(tables: &Tables, slot: PolicyId) -> Result<RuleSpec, Error> {
 pub(crate) fn as_given(policy: Policy) -> Policy {
     let policy = policy.in_lane(0);
     // A policy can have parents without a limit of its own.
-    let Ok(plain) = Limit::of(&policy).policy() else { return policy };
+    let Ok(plain) = Limit::of(&policy).policy() else { return Policy { flags: policy.flags & !COARSE, ..policy } };
     let Policy { over_limit, elastic, soft, parents, ban, .. } = policy;
     Policy { over_limit, elastic, soft, parents, ban, ..plain }
 }
@@ -265,8 +265,12 @@ pub(crate) fn used(tables: &Tables) -> Result<HashSet<PolicyId>, Error> {
 }
 
 /// Returns the slots that a policy uses beside its own: those of its parents and of its soft allowance.
-pub(crate) fn parts(policy: &Policy) -> impl Iterator<Item = PolicyId> {
+pub(crate) fn parts(policy: &Policy) -> impl Iterator<Item = PolicyId> + use<> {
+    parents(policy).chain((policy.allowance != 0).then_some(policy.allowance))
+}
+
+/// Returns the slots of a policy's parents.
+pub(crate) fn parents(policy: &Policy) -> impl Iterator<Item = PolicyId> + use<> {
     let parents = policy.parents.into_iter().flatten().filter(|parent| parent.scope != 0);
-    let allowance = (policy.allowance != 0).then_some(policy.allowance);
-    parents.map(|parent| PolicyId::from(parent.policy)).chain(allowance)
+    parents.map(|parent| PolicyId::from(parent.policy))
 }

@@ -1,6 +1,6 @@
 //! Finds the slot of a policy in all slots at once. Thousands of limits would otherwise be compared with each other.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use ratelimit_common::{
     identity::service::Service,
@@ -14,7 +14,10 @@ use ratelimit_common::{
 use crate::dataplane::{
     Error,
     rules::{
-        policies::lanes::{self, Lanes},
+        policies::{
+            self,
+            lanes::{self, Lanes},
+        },
         services::Services,
     },
     tables::open::Tables,
@@ -30,8 +33,10 @@ pub(crate) enum Group {
     Default,
     /// The default for the packets of a service.
     Service(Service),
-    /// All other rules with this limit, and parents.
+    /// All other rules with this limit.
     Rules,
+    /// Parents with this limit, and allowances.
+    Parts,
 }
 
 /// Policies with their slots, and the free slots and lanes.
@@ -54,14 +59,17 @@ impl Slots {
                 of_services.insert(tables.default_policy(class)?, Group::Service(service));
             }
         }
+        let all = tables.policies.all()?;
+        let parts: HashSet<PolicyId> = all.iter().flat_map(policies::parts).collect();
         let mut slots = Self { taken: HashMap::new(), free: Vec::new(), lanes: Lanes::default(), has_cells };
-        for (slot, policy) in (0..POLICIES_MAX).zip(tables.policies.all()?).rev() {
+        for (slot, policy) in (0..POLICIES_MAX).zip(all).rev() {
             if policy == Policy::default() {
                 slots.free.push(slot);
             } else {
                 let group = match of_services.get(&slot) {
                     _ if policy.lane() == 0 => Group::Default,
                     Some(of_service) => *of_service,
+                    None if parts.contains(&slot) => Group::Parts,
                     None => Group::Rules,
                 };
                 slots.lanes.take(&policy);
@@ -89,8 +97,8 @@ impl Slots {
             return Ok(Some(*slot));
         }
         let Some(slot) = self.free.pop() else { return Ok(None) };
-        let lane = if group == Group::Default { 0 } else { self.lanes.choose(policy) };
-        if self.lanes.fresh().contains(&lane) {
+        let (lane, is_first) = if group == Group::Default { (0, false) } else { self.lanes.choose(policy) };
+        if is_first {
             lanes::clear(tables, lane)?;
         }
         tables.policies.set(slot, &policy.in_lane(lane))?;
