@@ -44,7 +44,7 @@ const LONGEST_STOP: Units = units(1_000_000_000);
 /// difference between the times that CPUs have read.
 #[must_use]
 pub const fn largest_debt(meter: &Meter) -> Units {
-    top(meter) + LONGEST_STOP
+    if meter.is_on() { top(meter) + LONGEST_STOP } else { 0 }
 }
 
 /// Returns a level that is at least what one source can owe, so that nothing must be added to it.

@@ -40,6 +40,9 @@ fn limit() -> impl Strategy<Value = Limit> {
     (packets, bytes, burst).prop_map(|(packets, bytes, burst)| Limit { packets, bytes, burst, ..Limit::default() })
 }
 
+/// Longest schedule. After 156 days, the time of a bucket that its cell has spared can look like a debt.
+const LONGEST: u64 = 150 * DAY;
+
 /// Generates gaps around the time per packet, so that many verdicts are close.
 fn arrivals(limit: &Limit) -> impl Strategy<Value = Vec<Arrival>> + use<> {
     let interval = |rate: Rate, count: u64| (rate.period / rate.amount.max(1)).saturating_mul(count).max(1);
@@ -52,7 +55,15 @@ fn arrivals(limit: &Limit) -> impl Strategy<Value = Vec<Arrival>> + use<> {
         1 => (0..=typical).prop_map(|gap| gap * 60),
         1 => Just(typical),
     ];
-    prop::collection::vec((gap, 42usize..1_514).prop_map(|(gap, length)| Arrival { gap, length }), 1..60)
+    let arrivals =
+        prop::collection::vec((gap, 42usize..1_514).prop_map(|(gap, length)| Arrival { gap, length }), 1..60);
+    arrivals.prop_map(|arrivals| {
+        let within = |time: &mut u64, arrival: Arrival| {
+            *time += arrival.gap;
+            (*time < LONGEST).then_some(arrival)
+        };
+        arrivals.into_iter().scan(0, within).collect()
+    })
 }
 
 /// Generates a limit, its policy, arrivals, and a start time.
