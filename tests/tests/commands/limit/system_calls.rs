@@ -63,16 +63,37 @@ enum Step {
     Policy,
 }
 
+/// Returns each call as one line. Strace writes two if another thread makes a call meanwhile.
+fn whole_calls(trace: &str) -> Vec<String> {
+    let (mut begun, mut calls) = (HashMap::new(), Vec::new());
+    for line in trace.lines() {
+        let thread = line.split(' ').next().unwrap_or_default();
+        if let Some(begin) = line.strip_suffix(" <unfinished ...>") {
+            begun.insert(thread, begin);
+        } else if let Some((_, end)) = line.split_once(" resumed>") {
+            calls.push(begun.remove(thread).unwrap_or_default().to_owned() + end);
+        } else {
+            calls.push(line.to_owned());
+        }
+    }
+    calls
+}
+
 /// Returns the steps in the output of strace.
 fn steps(trace: &str) -> Vec<Step> {
     let (mut maps, mut steps) = (HashMap::new(), Vec::new());
-    for line in trace.lines() {
-        let after = |text: &str| Some(line.split_once(text)?.1.split(['"', ',', ' ']).next().unwrap_or_default());
-        if line.contains("BPF_OBJ_GET,") {
+    for call in whole_calls(trace) {
+        let after = |text: &str| {
+            let (_, rest) = call.split_once(text)?;
+            rest.split(['"', ',', ' ', ')']).next().map(str::to_owned)
+        };
+        if call.contains("BPF_OBJ_GET,") {
             maps.insert(after(" = ").unwrap_or_default(), after("pathname=\"").unwrap_or_default());
-        } else if line.contains("membarrier") && line.ends_with("= 0") {
+        } else if let Some(closed) = after(" close(") {
+            maps.remove(&closed);
+        } else if call.contains("membarrier") && call.ends_with("= 0") {
             steps.push(Step::Wait);
-        } else if let Some(map) = after("BPF_MAP_UPDATE_ELEM, {map_fd=").and_then(|map| maps.get(map)) {
+        } else if let Some(map) = after("BPF_MAP_UPDATE_ELEM, {map_fd=").and_then(|map| maps.get(&map)) {
             let step = if map.ends_with("/CONTROL") { Some(Step::Control) } else { None };
             steps.extend(step.or(map.ends_with("/POLICIES").then_some(Step::Policy)));
         }
@@ -94,7 +115,7 @@ fn the_slot_of_a_limit_is_reused_only_after_a_grace_period() {
     let traced = ratelimit.command(&format!("run -c {}", folder.file().display()));
     let trace = std::env::temp_dir().join(format!("ratelimit-steps-{}", std::process::id())).display().to_string();
     let mut command = Command::new("strace");
-    command.args(["-D", "-f", "-qq", "-e", "trace=bpf,membarrier", "-s", "200", "-o", &trace]);
+    command.args(["-D", "-f", "-qq", "-e", "trace=bpf,membarrier,close", "-s", "200", "-o", &trace]);
     command.arg(traced.get_program()).args(traced.get_args()).env_remove("LD_LIBRARY_PATH");
     let mut daemon = Daemon::by(&sandbox, command);
     assert!(daemon.line().contains("rules: 2 set"));
