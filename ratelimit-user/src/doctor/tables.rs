@@ -1,6 +1,6 @@
 //! Checks whether the tables are large enough.
 
-use std::time::Duration;
+use std::{cmp::Reverse, time::Duration};
 
 use ratelimit_common::{
     identity::{class::ANY, source::IPV6},
@@ -18,7 +18,10 @@ use crate::{
     dataplane::{
         Error,
         readings::{gauges, tracked},
-        rules::policies,
+        rules::{
+            policies,
+            spec::{ParentLimit, Scope},
+        },
         tables::open::Tables,
     },
     text::units,
@@ -28,6 +31,8 @@ use crate::{
 const LONG: Duration = Duration::from_secs(600);
 /// Bits of the shortest IPv6 prefix that one line usually has (RIPE-690).
 const LINE: u32 = 48;
+/// Bits of the longest one.
+const LONGEST_LINE: u32 = 56;
 /// One undecided packet in more than this number is no warning.
 const MANY: u64 = 1_000;
 
@@ -110,10 +115,14 @@ fn ipv6_lines(tables: &Tables, ipv6_prefix: u32) -> Result<Option<Finding>, Erro
     if default.policy.kind != LIMIT || ipv6_prefix <= LINE {
         return Ok(None);
     }
-    if !default.parents_of(IPV6)?.is_empty() {
-        return Ok(Some(Finding::ok(Check::Ipv6Lines, "the default has a wider limit for IPv6")));
+    let is_of_line = |parent: &ParentLimit| match parent.scope {
+        Scope::Prefix(family, Reverse(bits)) => family == IPV6 && (LINE..=LONGEST_LINE).contains(&u32::from(bits)),
+        _ => false,
+    };
+    if default.parents.iter().any(is_of_line) {
+        return Ok(Some(Finding::ok(Check::Ipv6Lines, "the default has a wider limit for IPv6 lines")));
     }
-    let what = format!("the default limits each IPv6 /{ipv6_prefix}, and has no wider limit");
+    let what = format!("the default limits each IPv6 /{ipv6_prefix}, and has no wider limit for a line");
     let why = "One line often has a /56 or a /48, and so many sources. `--parent /48=RATE` on the default limits them together.";
     Ok(Some(Finding::note(Check::Ipv6Lines, &what, why)))
 }

@@ -95,17 +95,19 @@ fn without_problems_each_check_is_one_line() {
         "ok buckets: 0 of 131072 in use",
         "ok admissions: the budget for new buckets was never spent",
         "ok fail-open: the program decided about every packet",
-        "ok ipv6-lines: the default has a wider limit for IPv6",
+        "ok ipv6-lines: the default has a wider limit for IPv6 lines",
     ];
     while_attached.splice(9..9, of_instance.map(str::to_owned));
     assert_eq!(found, while_attached);
     // The doctor changes nothing.
     assert_eq!((sandbox.pins(), sandbox.ip("link show")), (pins, links));
     // A line with more than one IPv6 source is only a note, so the exit status stays.
-    ratelimit.ok("limit set default --packets 1000/s");
-    let found = paragraphs(&ratelimit, "");
-    let note = "note ipv6-lines: the default limits each IPv6 /64, and has no wider limit";
-    assert!(found.iter().any(|paragraph| paragraph.starts_with(note)), "{found:?}");
+    let note = "note ipv6-lines: the default limits each IPv6 /64, and has no wider limit for a line";
+    for parents in ["", "--parent all=100k/s", "--parent /60=5k/s", "--parent /24=5k/s"] {
+        ratelimit.ok(&format!("limit set default --packets 1000/s {parents}"));
+        let found = paragraphs(&ratelimit, "");
+        assert!(found.iter().any(|paragraph| paragraph.starts_with(note)), "{parents}: {found:?}");
+    }
     ratelimit.ok("detach --all");
 }
 
