@@ -59,6 +59,10 @@ pub(super) fn examine(interface: &Interface, ours: &Ours, as_root: &str) -> Resu
         mode: interface.program.filter(|_| is_taken).map(|program| program.mode),
     };
     let mut findings = vec![link(interface)];
+    if !is_ours && interface.link_type.first_header().is_none() {
+        // `attach` refuses it, so nothing else matters.
+        return Ok(findings.into_iter().map(|finding| finding.on(&interface.name)).collect());
+    }
     match interface.program.filter(|_| !is_ours) {
         Some(hidden) if !ours.are_known => findings.push(hidden_program(hidden, as_root)),
         Some(other) => findings.push(other_program(&facts, other, &foreign_program::program_name(other.id))),

@@ -14,7 +14,7 @@ pub(crate) enum Extent {
 pub(super) type Names = &'static [&'static str];
 
 /// Excluded tests, with the program and the reason.
-pub(super) const EXCLUDED: [(&str, &str, Names); 15] = [
+pub(super) const EXCLUDED: [(&str, &str, Names); 17] = [
     (
         "bytecode",
         "does not depend on the kernel",
@@ -146,6 +146,12 @@ pub(super) const EXCLUDED: [(&str, &str, Names); 15] = [
             "run::watch::a_recreated_interface_is_attached_again",
             "run::watch::an_interface_that_returns_with_another_link_type_gets_the_program_for_it",
         ],
+    ),
+    ("bytecode", "emulated CPUs take turns, so they do not meet", &["meters::contention::"]),
+    (
+        "commands",
+        "emulated commands take so long that one gives up on the lock after ten seconds",
+        &["attach::concurrent_commands_wait_for_each_other"],
     ),
     ("commands", "a million rules take minutes under emulation", &["many::a_list_that_does_not_fit_changes_nothing"]),
     (

@@ -129,6 +129,8 @@ fn the_link_type_is_checked() {
     assert_eq!(about(&ratelimit, "", "tun0, link-type"), raw);
     let refused = "error ib0, link-type: ratelimit cannot read packets of this link type (32, tun)\n`ratelimit attach` refuses this interface.";
     assert_eq!(about(&ratelimit, "ib0", "ib0, link-type"), refused);
+    // No other finding advises an attach.
+    assert!(paragraphs(&ratelimit, "ib0").iter().all(|paragraph| !paragraph.contains("ratelimit attach ib0")));
     // An interface can change its type while it is attached.
     sandbox.ip("link set ib0 down");
     other.set_link_type(65_534);
