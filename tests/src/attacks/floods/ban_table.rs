@@ -1,6 +1,10 @@
 //! Forged offenders fill the table of bans. Real offenders come when these bans have ended.
 
-use std::{net::Ipv4Addr, thread, time::Duration};
+use std::{
+    net::Ipv4Addr,
+    thread,
+    time::{Duration, Instant},
+};
 
 use crate::{
     Flood, Frame,
@@ -21,8 +25,8 @@ const BAN_AND_MORE: Duration = Duration::from_millis(4_500);
 /// Offenders after the bans of the forged ones.
 const REAL: u32 = 1_000;
 const FIRST_REAL: Ipv4Addr = Ipv4Addr::new(12, 0, 0, 1);
-/// Rounds of their packets, a tenth of a second apart.
-const ROUNDS: u32 = 20;
+/// Time in which they send, a tenth of a second between two rounds. It is less than a ban, so each is banned once.
+const SENDING: Duration = Duration::from_millis(2_500);
 const BURST: u64 = 4;
 const NEWCOMERS: u32 = 1_000;
 
@@ -38,7 +42,8 @@ pub(in crate::attacks) fn play() -> Row {
     thread::sleep(BAN_AND_MORE);
     stage.begin();
     stage.honest(&honest_sources(NEWCOMERS), u64::from(NEWCOMERS), 10_000);
-    for _ in 0..ROUNDS {
+    let begin = Instant::now();
+    while begin.elapsed() < SENDING {
         stage.attack(&offenders(FIRST_REAL, REAL), u64::from(REAL * EACH));
         thread::sleep(Duration::from_millis(100));
     }
