@@ -1,4 +1,4 @@
-//! `cargo xtask lint`: documents, format, lints of both sides, documentation of the code.
+//! `cargo xtask lint`: documents, structure, format, lints of both sides, documentation of the code.
 
 use anyhow::{Context as _, Result, ensure};
 use ratelimit_build::Toolchain;
@@ -21,6 +21,7 @@ pub(crate) fn run(args: &Args, accepts: Accepts<'_>) -> Result<()> {
     if args.documents {
         return Ok(());
     }
+    run::run(run::cargo().args(["test", "--locked", "--quiet", "--package", "xtask", "--test", "structure"]))?;
     run::run(run::cargo().args(["fmt", "--all", "--check"]))?;
     run::run(run::cargo().args(["clippy", "--locked", "--workspace", "--all-targets", "--", "--deny", "warnings"]))?;
     let toolchain = Toolchain::find().context("no compiler for the kernel side: run `cargo xtask setup`")?;

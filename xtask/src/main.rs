@@ -41,7 +41,7 @@ enum Task {
     },
     /// Compare the parser with another one on millions of random frames (as root)
     Fuzz(fuzz::Args),
-    /// Check the documents, the format, the lints (kernel side too) and the documentation of the code
+    /// Check the documents, the structure, the format, the lints (kernel side too) and the documentation of the code
     Lint(lint::Args),
     /// Build the kernel side and print how many instructions each object has
     Size,

@@ -36,8 +36,8 @@ pub const fn is_higher(level: u64, than: u64, now: Units, most: Units) -> bool {
     level_debt(level, now, most) > level_debt(than, now, most)
 }
 
-/// Time for which a CPU may stop between reading the clock and changing a level: one second. A host may take that long
-/// from a virtual machine.
+/// Time for which a CPU may stop between reading the clock and changing a level: one second. A hypervisor can stop a
+/// virtual CPU for so long.
 const LONGEST_STOP: Units = units(1_000_000_000);
 
 /// Returns the largest debt of a cell under this limit: two bursts, beyond which no level is charged, plus the

@@ -1,9 +1,9 @@
 //! The time of a packet.
 //!
 //! The verifier inlines `bpf_jiffies64`, while `bpf_ktime_get_ns` is a call. So the time of a packet first comes from
-//! ticks, which are behind by at most one tick. Policies without `COARSE` read the precise clock. The
-//! user side runs the program `ticks` for three ticks when it creates an instance, and writes the tick's length and
-//! zero point into the control entry.
+//! ticks, which are behind by at most one tick. Policies without `COARSE` read the precise clock. The user side runs the
+//! program `ticks` for three ticks when it creates an instance, and writes the tick's length and zero point into the
+//! control entry.
 
 use aya_ebpf::{
     helpers::{bpf_jiffies64, bpf_ktime_get_ns},

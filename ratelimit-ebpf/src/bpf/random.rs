@@ -4,7 +4,8 @@
 const SCATTER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Returns 16 bits for a member of a group in this step. They are spread evenly over the members in each step, and over
-/// the steps for each member. So a member that is among the lowest hundredth in one step is not for the next dozens of steps.
+/// the steps for each member. So a member that is among the lowest hundredth in one step is not for the next dozens of
+/// steps.
 #[inline(always)]
 #[must_use]
 pub const fn turn(member: u64, step: u64) -> u64 {

@@ -23,6 +23,7 @@ mod run;
 mod save;
 mod sources;
 mod status;
+mod unfinished_upgrade;
 
 /// The folder of pins unless `--pins` names another one.
 const PINS: &str = "/sys/fs/bpf/ratelimit";

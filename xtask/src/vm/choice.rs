@@ -54,7 +54,7 @@ pub(super) const EXCLUDED: [(&str, &str, Names); 17] = [
             "telemetry::samples::a_busy_source_within_its_limit_is_listed_with_an_estimate_within_30_percent",
             "maps::resize::",
             "limits::parents::with_cells::a_parent_is_not_charged_for_packets_that_the_next_parent_refuses",
-            "limits::parents::with_cells::every_verdict_matches_the_model_and_refused_packets_are_not_charged",
+            "limits::parents::model::with_cells::every_verdict_matches_the_model_and_refused_packets_are_not_charged",
             "parse::with_pass_malformed_",
             "rules::precedence::",
             "meters::precision::",

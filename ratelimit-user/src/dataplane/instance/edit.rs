@@ -19,7 +19,7 @@ use crate::dataplane::{
     rules::{
         batch::{self, Change},
         capacities, costs, filter, list,
-        policies::{self, lane_upgrade},
+        policies::{self, of_earlier_versions},
         services::Services,
         spec::RuleSpec,
         target::Target,
@@ -121,11 +121,11 @@ pub(super) fn finish_upgrade(pinned: &mut Pinned) -> Result<(), Error> {
     // Layout 12 marked bans in the filter of rules.
     filter::renew(&mut pinned.tables)?;
     // It had no lanes either.
-    if !lane_upgrade::without(&pinned.tables)?.is_empty() {
+    if !of_earlier_versions::without(&pinned.tables)?.is_empty() {
         look_at(pinned, FEATURE_LANES)?;
-        lane_upgrade::assign(&mut pinned.tables)?;
+        of_earlier_versions::assign(&mut pinned.tables)?;
     }
-    lane_upgrade::use_ticks(&mut pinned.tables)?;
+    of_earlier_versions::use_ticks(&mut pinned.tables)?;
     try_spare(pinned, FEATURE_BYTES)?;
     let control = pinned.tables.control()?;
     pinned.tables.set_control(&Control { unfinished: 0, ..control })

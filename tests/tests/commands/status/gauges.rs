@@ -134,6 +134,10 @@ fn the_clock_of_each_limit_is_shown() {
     let [before, after] =
         ["\nclock of the default limit: coarse (ticks of ", "; limits by clock: 1 coarse, 2 precise\n"];
     assert!(text.contains(before) && text.contains(after), "{text}");
+    ratelimit.ok("limit set default --packets 1000/s --burst 100");
+    let text = ratelimit.ok("status -v");
+    let line = "\nclock of the default limit: precise; limits by clock: 0 coarse, 3 precise\n";
+    assert!(text.contains(line), "{text}");
     ratelimit.ok("detach --all");
 }
 

@@ -4,7 +4,11 @@ use std::collections::HashSet;
 
 use ratelimit_common::{limits::policy::PolicyId, meters::gcra};
 
-use crate::dataplane::{Error, rules::policies, tables::open::Tables};
+use crate::dataplane::{
+    Error,
+    rules::policies::{self, parts},
+    tables::open::Tables,
+};
 
 /// Recomputes the largest debt if one of these policies had it. Rules that used them were deleted or replaced.
 pub(crate) fn renew_without(tables: &mut Tables, gone: &HashSet<PolicyId>) -> Result<(), Error> {
@@ -15,7 +19,7 @@ pub(crate) fn renew_without(tables: &mut Tables, gone: &HashSet<PolicyId>) -> Re
     for slot in gone.difference(&defaults) {
         let policy = tables.policies.get(*slot)?;
         largest = largest.max(policies::largest_debt(&policy));
-        for part in policies::parts(&policy) {
+        for part in parts::of(&policy) {
             largest = largest.max(policies::largest_debt(&tables.policies.get(part)?));
         }
     }

@@ -1,7 +1,8 @@
 //! Levels of cells and lanes as the user side changes them, beside the packets that charge them.
 //!
-//! Levels fall when the largest debt of the limits in use falls. The program takes a level further ahead than the largest debt for one of long ago. So before the largest debt falls,
-//! all higher levels fall to the new one. Otherwise the program would forgive what the other sources of a cell owe.
+//! The program takes a level further ahead than the largest debt of all limits for one of long ago. So before the
+//! largest debt falls, all higher levels fall to the new one. Otherwise the program would forgive what the other
+//! sources of a cell owe.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -11,10 +11,11 @@
 //!
 //! A killed command leaves steps out only from the end. The next one that needs slots starts again with the first.
 
-pub(crate) mod lane_upgrade;
 pub(crate) mod lanes;
 pub(crate) mod largest_debt;
 pub(crate) mod levels;
+pub(crate) mod of_earlier_versions;
+pub(crate) mod parts;
 pub(crate) mod slots;
 
 use std::collections::{BTreeSet, HashSet};
@@ -85,7 +86,7 @@ pub(crate) fn intern(
             None => return Err(Error::TooManyPolicies(POLICIES_MAX)),
         };
         let policy = tables.policies.get(id)?;
-        for slot in parts(&policy) {
+        for slot in parts::of(&policy) {
             note_debt(tables, &tables.policies.get(slot)?)?;
         }
         note_debt(tables, &policy)?;
@@ -259,18 +260,7 @@ pub(crate) fn used(tables: &Tables) -> Result<HashSet<PolicyId>, Error> {
     used.extend(rule_maps::sources(tables)?.iter().map(|(_, rule)| rule.policy));
     used.extend(rule_maps::prefixes(tables)?.iter().map(|(_, rule)| rule.policy));
     for slot in used.clone() {
-        used.extend(parts(&tables.policies.get(slot)?));
+        used.extend(parts::of(&tables.policies.get(slot)?));
     }
     Ok(used)
-}
-
-/// Returns the slots that a policy uses beside its own: those of its parents and of its soft allowance.
-pub(crate) fn parts(policy: &Policy) -> impl Iterator<Item = PolicyId> + use<> {
-    parents(policy).chain((policy.allowance != 0).then_some(policy.allowance))
-}
-
-/// Returns the slots of a policy's parents.
-pub(crate) fn parents(policy: &Policy) -> impl Iterator<Item = PolicyId> + use<> {
-    let parents = policy.parents.into_iter().flatten().filter(|parent| parent.scope != 0);
-    parents.map(|parent| PolicyId::from(parent.policy))
 }

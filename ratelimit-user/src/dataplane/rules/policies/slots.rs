@@ -15,8 +15,8 @@ use crate::dataplane::{
     Error,
     rules::{
         policies::{
-            self,
             lanes::{self, Lanes},
+            parts,
         },
         services::Services,
     },
@@ -60,7 +60,7 @@ impl Slots {
             }
         }
         let all = tables.policies.all()?;
-        let parts: HashSet<PolicyId> = all.iter().flat_map(policies::parts).collect();
+        let parts: HashSet<PolicyId> = all.iter().flat_map(parts::of).collect();
         let mut slots = Self { taken: HashMap::new(), free: Vec::new(), lanes: Lanes::default(), has_cells };
         for (slot, policy) in (0..POLICIES_MAX).zip(all).rev() {
             if policy == Policy::default() {

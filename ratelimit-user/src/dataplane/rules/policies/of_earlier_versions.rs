@@ -1,5 +1,5 @@
-//! Gives lanes to the limits of an instance that a version without lanes has created, and the coarse clock to its
-//! parents.
+//! Policies of an instance that an earlier version has created. That version had no lanes, and its parents went by the
+//! precise clock.
 
 use std::collections::BTreeSet;
 
@@ -15,6 +15,7 @@ use crate::dataplane::{
     rules::policies::{
         self,
         lanes::{self, Lanes},
+        parts,
     },
     sys::rcu,
     tables::open::Tables,
@@ -66,7 +67,7 @@ pub(crate) fn use_ticks(tables: &mut Tables) -> Result<(), Error> {
     for slot in policies::used(tables)? {
         all.push((slot, tables.policies.get(slot)?));
     }
-    let parents: BTreeSet<PolicyId> = all.iter().flat_map(|(_, policy)| policies::parents(policy)).collect();
+    let parents: BTreeSet<PolicyId> = all.iter().flat_map(|(_, policy)| parts::parents(policy)).collect();
     let mut precise = BTreeSet::new();
     for (slot, policy) in all.iter().filter(|(slot, _)| parents.contains(slot)) {
         if by_ticks(tables, *slot, policy, tick)?.flags & COARSE == 0 {
@@ -74,7 +75,7 @@ pub(crate) fn use_ticks(tables: &mut Tables) -> Result<(), Error> {
         }
     }
     for (slot, policy) in all.iter().filter(|(_, policy)| policy.has_parents()) {
-        if !policies::parents(policy).any(|parent| precise.contains(&parent)) {
+        if !parts::parents(policy).any(|parent| precise.contains(&parent)) {
             by_ticks(tables, *slot, policy, tick)?;
         }
     }
