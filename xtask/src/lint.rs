@@ -21,7 +21,7 @@ pub(crate) fn run(args: &Args, accepts: Accepts<'_>) -> Result<()> {
     if args.documents {
         return Ok(());
     }
-    run::run(run::cargo().args(["test", "--locked", "--quiet", "--package", "xtask", "--test", "structure"]))?;
+    run::run(run::cargo().args(["test", "--locked", "--quiet", "--workspace", "--test", "structure"]))?;
     run::run(run::cargo().args(["fmt", "--all", "--check"]))?;
     run::run(run::cargo().args(["clippy", "--locked", "--workspace", "--all-targets", "--", "--deny", "warnings"]))?;
     let toolchain = Toolchain::find().context("no compiler for the kernel side: run `cargo xtask setup`")?;
@@ -51,6 +51,6 @@ fn prose(accepts: Accepts<'_>) -> Result<()> {
 /// product.
 fn commands() -> Result<()> {
     let mut test = run::cargo();
-    test.args(["test", "--locked", "--quiet", "--package", "ratelimit-tests", "--test", "documents", "--"]);
+    test.args(["test", "--locked", "--quiet", "--workspace", "--test", "documents", "--"]);
     run::run(test.arg("commands::"))
 }
