@@ -30,9 +30,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     run::require_root("test")?;
     setup::for_tests()?;
     prometheus::provide()?;
-    // Tests run the binary of the product and that of another version. `cargo test` builds neither. The test program
-    // makes cargo choose the features of `cargo test`, so that no library is built twice.
-    run::run(run::cargo().args(["build", "--locked", "--workspace", "--bin", "ratelimit", "--test", "documents"]))?;
+    // Tests run the binary of the product and that of another version. `cargo test` builds neither. For the workspace,
+    // cargo chooses the features of `cargo test`, so that no library is built twice.
+    run::run(run::cargo().args(["build", "--locked", "--workspace", "--bin", "ratelimit"]))?;
     size::run()?;
     other::build()?;
     let mut tests = run::cargo();

@@ -166,8 +166,8 @@ fn cache() -> Result<PathBuf> {
 
 /// Builds the product and the test programs. Returns each with its path in the guest.
 fn programs() -> Result<Vec<(PathBuf, PathBuf)>> {
-    let product = executables(&["build", "--package", "ratelimit-user"])?;
-    let mut tests = vec!["test", "--no-run", "--package", "ratelimit-tests"];
+    let product = executables(&["build", "--workspace", "--bin", "ratelimit"])?;
+    let mut tests = vec!["test", "--no-run", "--workspace"];
     tests.extend(suite::PROGRAMS.iter().flat_map(|name| ["--test", name]));
     let mut programs = Vec::new();
     for (name, path) in product.into_iter().chain(executables(&tests)?) {

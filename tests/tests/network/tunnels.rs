@@ -120,7 +120,9 @@ fn holds(kind: &str) {
     let reasons = &ratelimit.json("status")["reasons"];
     let packets = |reason: &str| reasons[reason]["packets"].as_u64().unwrap();
     let each = families.len() as u64;
-    assert_eq!(["denied", "within-limit", "over-packets"].map(packets), [10 * each, 5 * each, 3 * each], "{kind}");
+    assert_eq!(["denied", "over-packets"].map(packets), [10 * each, 3 * each], "{kind}");
+    // The peer's system can send packets of its own, such as router solicitations.
+    assert!(packets("within-limit") >= 5 * each, "{kind}: {reasons}");
     assert_eq!(["not-ip", "malformed", "truncated", "unreadable"].map(packets), [0; 4], "{kind}");
     ratelimit.ok("detach --all");
     println!("{kind}: the program sees the inner IP header first");

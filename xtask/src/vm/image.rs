@@ -15,14 +15,28 @@ use crate::run::output;
 /// The first process of a guest.
 const INIT: &str = include_str!("init.sh");
 
+/// The only user that has a name in guests.
+const USERS: &str = "root:x:0:0:root:/:/bin/sh\n";
+
 /// Mount points of `/init`.
 const MOUNT_POINTS: [&str; 5] = ["proc", "sys", "dev", "tmp", "run"];
 
 /// Programs of this machine that tests and `/init` run.
-const PROGRAMS: [&str; 5] = ["/usr/sbin/ip", "/usr/bin/setpriv", "/usr/bin/setarch", "/usr/bin/env", "/usr/bin/chrt"];
+const PROGRAMS: [&str; 7] = [
+    "/usr/sbin/ip",
+    "/usr/bin/setpriv",
+    "/usr/bin/setarch",
+    "/usr/bin/env",
+    "/usr/bin/chrt",
+    "/usr/bin/flock",
+    "/usr/bin/strace",
+];
 
 /// Programs of BusyBox that tests and `/init` run. Others, such as its `ip`, would hide those of this machine.
-const APPLETS: [&str; 8] = ["sh", "mount", "insmod", "stty", "sleep", "true", "poweroff", "cat"];
+const APPLETS: [&str; 15] = [
+    "sh", "mount", "insmod", "stty", "sleep", "true", "poweroff", "cat", "chgrp", "chmod", "chown", "ln", "mkdir",
+    "rm", "touch",
+];
 
 /// Modules that tests use.
 const MODULES: [&str; 20] = [
@@ -79,6 +93,8 @@ impl Base {
         if data.is_dir() {
             output(Command::new("cp").arg("--recursive").arg(data).arg(root.join("tests")))?;
         }
+        let etc = root.join("etc");
+        fs::create_dir_all(&etc).and_then(|()| fs::write(etc.join("passwd"), USERS)).context("cannot name root")?;
         script(&root.join("init"), INIT)?;
         let archive = folder.join("base.cpio");
         pack(&root, &archive)?;

@@ -46,7 +46,11 @@ pub(super) fn lock(pins: &Path) -> Result<Option<Lock>, Error> {
         let folder = match open(pins) {
             Ok(folder) => folder,
             Err(Errno::NOENT) => return Ok(None),
-            Err(Errno::ACCESS) => return Err(Error::NotOwner(pins.to_owned())),
+            Err(Errno::ACCESS) => {
+                // The kernel refuses even root a symbolic link of another user (fs.protected_symlinks).
+                ownership::check(pins)?;
+                return Err(Error::NotOwner(pins.to_owned()));
+            }
             Err(error) => return Err(system(error)),
         };
         if !bpffs::is_on(&folder) {

@@ -29,13 +29,13 @@ impl View {
     /// [`Error::NotAttached`] if there is none, [`Error::Interrupted`] while it is being created, [`Error::OtherAbi`]
     /// if another build created it. [`Error::Foreign`] or [`Error::Writable`] if another user could change the pins.
     pub fn open(pins: &Path) -> Result<Self, Error> {
+        ownership::check(pins)?;
         if layout::is_empty(pins) {
             return Err(Error::NotAttached);
         }
         if !layout::is_complete(pins) {
             return Err(Error::Interrupted);
         }
-        ownership::check(pins)?;
         ownership::check_file(&pins.join(CONTROL))?;
         Ok(Self { pins: pins.to_owned(), tables: Tables::unlocked(pins)? })
     }
