@@ -4,15 +4,17 @@
 //! until it is closed.
 
 use std::{
+    convert::Infallible,
     net::{SocketAddr, TcpListener},
     os::unix::net::UnixListener,
     path::Path,
-    sync::Arc,
+    sync::{Arc, mpsc},
     thread,
+    time::Duration,
 };
 
 use anyhow::{Context as _, Result};
-use tokio::{runtime::Handle, sync::oneshot, task::JoinHandle};
+use tokio::{runtime::Handle, sync::oneshot, task::AbortHandle};
 
 use super::{
     listener::Bound,
@@ -20,6 +22,9 @@ use super::{
     server::{TokenCheck, serve},
 };
 use crate::config::metrics::{Listen, Metrics, Token};
+
+/// A closed address is not waited for longer than this.
+const CLOSE_TIME: Duration = Duration::from_secs(1);
 
 /// Serves metrics until it is dropped.
 pub(crate) struct Service {
@@ -43,16 +48,19 @@ enum Address {
     New(SocketAddr, TcpListener, Option<Token>),
 }
 
-/// An address that is served.
+/// An address that is served. Dropping it closes the address.
 struct Open {
     address: SocketAddr,
     check: Arc<TokenCheck>,
-    task: JoinHandle<()>,
+    abort: AbortHandle,
+    /// Nothing is sent. The sender is dropped when the address is closed.
+    closed: mpsc::Receiver<Infallible>,
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.task.abort();
+        self.abort.abort();
+        let _ = self.closed.recv_timeout(CLOSE_TIME);
     }
 }
 
@@ -107,7 +115,12 @@ impl Service {
                 let check = Arc::new(TokenCheck::new(token));
                 let task =
                     self.handle.spawn(serve(Bound::Tcp(listener), Arc::clone(&check), Arc::clone(&self.scraper)));
-                self.address = Some(Open { address, check, task });
+                let (abort, (close, closed)) = (task.abort_handle(), mpsc::channel());
+                self.handle.spawn(async move {
+                    let _ = task.await;
+                    drop(close);
+                });
+                self.address = Some(Open { address, check, abort, closed });
             }
         }
     }
@@ -120,5 +133,34 @@ impl Service {
     /// Records that the file was read again, and whether it was applied.
     pub(crate) fn record_reload(&self, is_good: bool) {
         self.scraper.record_reload(is_good);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::ErrorKind,
+        net::{Ipv4Addr, TcpStream},
+        os::{linux::net::SocketAddrExt as _, unix},
+        process,
+    };
+
+    use super::*;
+
+    #[test]
+    fn an_address_that_a_file_removes_refuses_connections_at_once() {
+        let name = format!("ratelimit-metrics-{}", process::id());
+        let socket = unix::net::SocketAddr::from_abstract_name(name).unwrap();
+        let socket = UnixListener::bind_addr(&socket).unwrap();
+        let mut service = Service::start(Path::new("/nonexistent"), socket).unwrap();
+        for _ in 0..1_000 {
+            let listen = Listen { address: (Ipv4Addr::LOCALHOST, 0).into(), token: None };
+            let added = service.prepare(&Metrics { listen: Some(listen), sources: 0 }).unwrap();
+            let Address::New(_, listener, _) = &added.address else { panic!("nothing listens") };
+            let address = listener.local_addr().unwrap();
+            service.commit(added);
+            service.commit(Prepared { sources: 0, address: Address::None });
+            assert_eq!(TcpStream::connect(address).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+        }
     }
 }
