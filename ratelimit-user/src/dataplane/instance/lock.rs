@@ -47,7 +47,7 @@ pub(super) fn lock(pins: &Path) -> Result<Option<Lock>, Error> {
             Ok(folder) => folder,
             Err(Errno::NOENT) => return Ok(None),
             Err(Errno::ACCESS) => {
-                // The kernel refuses even root a symbolic link of another user (fs.protected_symlinks).
+                // With fs.protected_symlinks, not even root may follow a link that another user made in a sticky folder.
                 ownership::check(pins)?;
                 return Err(Error::NotOwner(pins.to_owned()));
             }

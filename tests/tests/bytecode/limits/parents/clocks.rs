@@ -11,7 +11,7 @@ use ratelimit_common::{
 };
 use ratelimit_tests::{Bytecode, Frame, Verdict, per_second, tokens::Tokens};
 
-use super::all;
+use super::{all, policy_in};
 use crate::front::{Front, with_and_without_cells};
 
 /// The parent has two policies below it: a coarse one, and one with a short burst, which reads the precise clock.
@@ -25,9 +25,8 @@ fn a_parent_on_both_clocks_admits_at_most_its_limit_and_nearly_all_of_it(front: 
     let parents = vec![all(per_second(RATE, BURST))];
     bytecode.set("default", RuleSpec { policy: per_second(10_000, 10_000), parents: parents.clone() });
     bytecode.set("10.2.0.0/16", RuleSpec { policy: per_second(10_000, 10), parents });
-    let id = bytecode.tables.default_policy(ANY).unwrap();
-    let coarse = bytecode.tables.policies.get(id).unwrap();
-    let parent = bytecode.tables.policies.get(u32::from(coarse.parents(IPV4)[0].policy)).unwrap();
+    let coarse = policy_in(&bytecode, bytecode.tables.default_policy(ANY).unwrap() as u16);
+    let parent = policy_in(&bytecode, coarse.parents(IPV4)[0].policy);
     assert_eq!((coarse.flags & COARSE, parent.flags & COARSE), (COARSE, COARSE));
 
     let frames = [[10, 1, 0, 1], [10, 2, 0, 1]].map(|from| Frame::udp(from, 9).bytes());

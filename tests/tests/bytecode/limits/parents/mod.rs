@@ -77,9 +77,15 @@ fn a_rule_with_only_a_parent_limits_sources(front: Front) {
     assert_eq!(bytecode.reason(&Frame::udp([11, 0, 0, 1], 9).bytes()), within, "no rule covers this source");
 }
 
+/// Returns the policy in a slot.
+fn policy_in(bytecode: &Bytecode, slot: u16) -> Policy {
+    bytecode.tables.policies.get(u32::from(slot)).unwrap()
+}
+
 /// Returns the slot of a policy, in any lane.
 fn slot_of(bytecode: &Bytecode, wanted: &Policy) -> u16 {
-    (0..).find(|slot| bytecode.tables.policies.get(u32::from(*slot)).unwrap().in_lane(0) == *wanted).unwrap()
+    let is_wanted = |slot: &u16| policy_in(bytecode, *slot).in_lane(0) == *wanted;
+    (0..).find(is_wanted).unwrap()
 }
 
 /// Sources on several CPUs compete for the last tokens of their parent. All buckets agree in the end.
@@ -118,7 +124,7 @@ fn a_parent_is_not_charged_for_packets_that_the_next_parent_refuses(front: Front
     let parents = vec![prefix(IPV4, 24, near), prefix(IPV4, 16, far)];
     bytecode.set("default", RuleSpec { policy: Policy::UNLIMITED, parents });
     let (cost, slot) = (near.packets.cost_of(1), slot_of(&bytecode, &near));
-    let policy = bytecode.tables.policies.get(u32::from(slot)).unwrap();
+    let policy = policy_in(&bytecode, slot);
     let start = Barrier::new(4);
     let mut full_rounds = 0;
     for round in 0..=u8::MAX {

@@ -30,7 +30,7 @@ use ratelimit_common::{
 };
 use ratelimit_tests::{Bytecode, Frame, Verdict, debts};
 
-use super::{load, prefix, slot_of};
+use super::{load, policy_in, prefix, slot_of};
 use crate::front::{Front, with_and_without_cells};
 
 /// Generates the limit of a source or parent: packets, bytes or both.
@@ -124,7 +124,7 @@ fn every_verdict_matches_the_model_and_refused_packets_are_not_charged(front: Fr
         // All debts match the model exactly.
         for (key, [packets, second]) in &model.states {
             let slot = [near_id, far_id].into_iter().find(|slot| key.parent == u32::from(*slot) + 1);
-            let policy = slot.map_or(own, |slot| bytecode.tables.policies.get(u32::from(slot)).unwrap());
+            let policy = slot.map_or(own, |slot| policy_in(&bytecode, slot));
             let debts = debts(&bytecode, *key, &policy);
             if policy.packets.is_on() {
                 prop_assert_eq!(debts[0], state::debt(*packets, units(now)), "{:?}", key);
