@@ -19,11 +19,14 @@ const PARTS: [&str; 7] = [
     "ratelimit-user",
 ];
 
+/// Packages that the build needs no sources of. With their dependencies, cargo chooses the same features for libraries
+/// as for the product, and builds no library twice.
+const WITHOUT_SOURCES: [&str; 3] = ["tests", "tests/kernel", "xtask"];
+
 /// Changes of text: the file or folder, its text, the new text. Each must apply to one file.
-const TEXTS: [(&str, &str, &str); 7] = [
+const TEXTS: [(&str, &str, &str); 6] = [
     // Cargo distinguishes the packages by their version.
     ("Cargo.toml", "version = \"0.1.0\"", "version = \"0.1.1\""),
-    ("Cargo.toml", "    \"tests\",\n    \"tests/kernel\",\n    \"xtask\",\n", ""),
     ("ratelimit-user/Cargo.toml", "[[bin]]\nname = \"ratelimit\"", "[[bin]]\nname = \"ratelimit-other\""),
     ("ratelimit-common/src", "pub const ABI_VERSION: u32 = ", "pub const ABI_VERSION: u32 = 1_000 + "),
     ("ratelimit-build/src/object_file.rs", ".join(\"kernel\")", ".join(\"kernel-other\")"),
@@ -53,6 +56,11 @@ pub(crate) fn build() -> Result<()> {
         read(Path::new(part), &mut files)?;
     }
     change(&mut files)?;
+    for package in WITHOUT_SOURCES {
+        let manifest = format!("{package}/Cargo.toml");
+        let text = fs::read_to_string(&manifest).context(manifest.clone())?;
+        files.extend([(manifest, without_programs(&text)), (format!("{package}/src/lib.rs"), String::new())]);
+    }
     for (path, text) in &files {
         let to = folder.join(path);
         fs::create_dir_all(to.parent().context("no folder")?)?;
@@ -63,9 +71,16 @@ pub(crate) fn build() -> Result<()> {
     }
     let mut cargo = run::cargo();
     // Not locked: cargo removes from its Cargo.lock the crates that only tests need.
-    cargo.args(["build", "--offline", "--quiet", "--package", "ratelimit-user"]);
+    cargo.args(["build", "--offline", "--quiet", "--workspace", "--bin", "ratelimit-other"]);
     cargo.arg("--target-dir").arg(folder.with_file_name(""));
     run::run(cargo.arg("--manifest-path").arg(folder.join("Cargo.toml")))
+}
+
+/// Removes the programs from a manifest.
+fn without_programs(manifest: &str) -> String {
+    let (before, after) = manifest.split_once("[[bin]]").unwrap_or((manifest, ""));
+    let rest = after.find("[dependencies]").map_or("", |end| &after[end..]);
+    format!("{before}{rest}")
 }
 
 /// Paths with their texts.
@@ -167,6 +182,13 @@ mod tests {
         let text = "pub struct A {\n    /// One.\n    pub a: u8,\n    /// Two,\n    /// three.\n    pub b: u8,\n}\n";
         let moved = "pub struct A {\n    /// Two,\n    /// three.\n    pub b: u8,\n    /// One.\n    pub a: u8,\n}\n";
         assert_eq!(with_first(text, "    pub b: u8,"), moved);
+    }
+
+    #[test]
+    fn manifests_lose_their_programs_only() {
+        let manifest = "[package]\n\n[[bin]]\nname = \"a\"\n\n[[bin]]\nname = \"b\"\n\n[dependencies]\nc = \"1\"\n";
+        assert_eq!(without_programs(manifest), "[package]\n\n[dependencies]\nc = \"1\"\n");
+        assert_eq!(without_programs("[package]\n"), "[package]\n");
     }
 
     #[test]

@@ -16,8 +16,8 @@ const KERNELS: [Name; 2] = [Name::V6_1, Name::V6_12];
 
 /// Environment variable for the number of tests that run at a time.
 const THREADS: &str = "RUST_TEST_THREADS";
-/// Tests of commands mostly wait. Tests that need all CPUs take a lock.
-const TESTS_PER_CPU: usize = 2;
+/// Most tests wait: for commands, or for the kernel to free maps. Tests that need all CPUs take a lock.
+const TESTS_PER_CPU: usize = 4;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

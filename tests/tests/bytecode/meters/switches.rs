@@ -123,7 +123,7 @@ fn a_switch_under_load_admits_at_most_the_sum_of_both_limits(front: Front) {
     for [one, other] in pairs() {
         let [first, second] = [limit(one, LIMITS[0], HOUR), limit(other, LIMITS[1], SECOND)];
         let mut bytecode = load(front, first);
-        for round in 0..12 {
+        for round in 0..8 {
             bytecode.set_time(HOUR);
             bytecode.set("default", first);
             number += 1;

@@ -39,7 +39,7 @@ use super::assert_all_decided;
 use crate::front::{Front, with_and_without_cells};
 
 /// Schedules of each test.
-const SCHEDULES: u32 = 3_000;
+const SCHEDULES: u32 = 1_500;
 /// Tick of the coarse clock.
 const TICK: u64 = 4_000_000;
 
@@ -202,7 +202,7 @@ pub(crate) fn check(front: Front, algorithm: Algorithm, tick: u64, cost: u32) {
     println!("{name}: {SCHEDULES} schedules: {admitted} packets admitted, {refused} refused; {by_ticks} by ticks");
     // Most schedules are too short for a wrap.
     assert!(skipped.get() < (admitted + refused) / 500, "{} packets were not sent", skipped.get());
-    assert!(refused > 15_000 && admitted > 6_000, "too few verdicts were close");
+    assert!(refused > 7_500 && admitted > 3_000, "too few verdicts were close");
     assert!(tick != 0 || by_textbook > SCHEDULES / 4, "{by_textbook} schedules by the textbook");
     assert!(tick == 0 || by_ticks > SCHEDULES / 4, "{by_ticks} schedules by the coarse clock");
 }

@@ -17,7 +17,7 @@ use super::arrivals::{Arrival, Model, schedule};
 use crate::front::{Front, with_and_without_cells};
 
 /// Schedules in one run.
-const SCHEDULES: u32 = 10_000;
+const SCHEDULES: u32 = 5_000;
 
 fn every_verdict_matches_the_model_and_every_bound_holds(front: Front) {
     // All sources use one cell in turn, so each is alone in it.
@@ -95,7 +95,7 @@ fn every_verdict_matches_the_model_and_every_bound_holds(front: Front) {
     outcome.unwrap_or_else(|error| panic!("{error}"));
     let [refused, admitted] = verdicts.into_inner();
     println!("{SCHEDULES} schedules: {admitted} packets admitted, {refused} refused");
-    assert!(refused > 20_000 && admitted > 20_000, "too few verdicts were close");
+    assert!(refused > 10_000 && admitted > 10_000, "too few verdicts were close");
 }
 
 with_and_without_cells!(every_verdict_matches_the_model_and_every_bound_holds,);
