@@ -126,7 +126,9 @@ fn holds(kind: &str) {
             // A tunnel that encrypts delivers later.
             wait_for(Duration::from_mins(1), || received.from(limited.parse::<IpAddr>().unwrap()).count >= 5);
         }
-        let seen = || ratelimit.json("status")["received"]["packets"].as_u64().unwrap();
+        let reasons = || ratelimit.json("status")["reasons"].clone();
+        let packets = |reason: &serde_json::Value| reason["packets"].as_u64().unwrap();
+        let seen = || reasons().as_object().unwrap().values().map(packets).sum::<u64>();
         wait_for(Duration::from_mins(1), || seen() >= 18 * families.len() as u64);
     });
     for [_, denied, limited] in families {
