@@ -29,7 +29,7 @@ enum Task {
     Test(test::Args),
     /// Run the tests on other kernels, in virtual machines
     Vm(vm::Args),
-    /// Measure time per packet and throughput, beside other limiters (at most ten minutes, as root)
+    /// Measure time per packet and throughput, beside other limiters (a quarter of an hour, as root)
     Bench(bench::Args),
     /// Play the attacks of the tests and show what got through and who was hurt (two minutes, as root)
     Attacks {
