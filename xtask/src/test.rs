@@ -2,7 +2,7 @@
 
 use std::{env, thread::available_parallelism};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::{
     other, run,
@@ -18,6 +18,9 @@ const KERNELS: [Name; 2] = [Name::V6_1, Name::V6_12];
 const THREADS: &str = "RUST_TEST_THREADS";
 /// Most tests wait: for commands, or for the kernel to free maps. Tests that need all CPUs take a lock.
 const TESTS_PER_CPU: usize = 4;
+/// The tests that measure rates of packets, and how many of them run at a time.
+const NETWORK: &str = "network";
+const NETWORK_TESTS_PER_CPU: usize = 2;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -35,13 +38,34 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     run::run(run::cargo().args(["build", "--locked", "--workspace", "--bin", "ratelimit"]))?;
     size::run()?;
     other::build()?;
-    let mut tests = run::cargo();
-    tests.args(["test", "--locked", "--workspace", "--"]).args(&args.filter);
-    if env::var_os(THREADS).is_none() {
-        tests.env(THREADS, (TESTS_PER_CPU * available_parallelism().map_or(1, usize::from)).to_string());
-    }
-    run::run(&mut tests)?;
+    let others = programs()?.into_iter().filter(|name| name != NETWORK).flat_map(|name| ["--test".to_owned(), name]);
+    let others: Vec<String> = ["--lib", "--bins"].map(str::to_owned).into_iter().chain(others).collect();
+    here(&others, TESTS_PER_CPU, &args.filter)?;
+    here(&["--test", NETWORK].map(str::to_owned), NETWORK_TESTS_PER_CPU, &args.filter)?;
     if args.filter.is_empty() { in_guests() } else { Ok(()) }
+}
+
+/// Runs these test programs on this machine, with so many tests for each CPU at a time.
+fn here(programs: &[String], per_cpu: usize, filter: &[String]) -> Result<()> {
+    let mut tests = run::cargo();
+    tests.args(["test", "--locked", "--workspace"]).args(programs).arg("--").args(filter);
+    if env::var_os(THREADS).is_none() {
+        tests.env(THREADS, (per_cpu * available_parallelism().map_or(1, usize::from)).to_string());
+    }
+    run::run(&mut tests)
+}
+
+/// Returns the names of all test programs.
+fn programs() -> Result<Vec<String>> {
+    let text = run::output(run::cargo().args(["metadata", "--locked", "--no-deps", "--format-version", "1"]))?;
+    let metadata: serde_json::Value = serde_json::from_str(&text).context("cargo wrote no JSON")?;
+    let list = |of: &serde_json::Value, what: &str| of[what].as_array().cloned().unwrap_or_default();
+    let targets = list(&metadata, "packages").into_iter().flat_map(|package| list(&package, "targets"));
+    let is_test = |target: &serde_json::Value| list(target, "kind").iter().any(|kind| kind == "test");
+    let names: Vec<String> =
+        targets.filter(is_test).filter_map(|target| Some(target["name"].as_str()?.to_owned())).collect();
+    ensure!(names.iter().any(|name| name == NETWORK), "there is no test program {NETWORK}");
+    Ok(names)
 }
 
 /// Runs a selection of the tests on other kernels. A machine that cannot run guests fails only with CI=true.
