@@ -42,6 +42,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let others: Vec<String> = ["--lib", "--bins"].map(str::to_owned).into_iter().chain(others).collect();
     here(&others, TESTS_PER_CPU, &args.filter)?;
     here(&["--test", NETWORK].map(str::to_owned), NETWORK_TESTS_PER_CPU, &args.filter)?;
+    here(&["--doc".to_owned()], TESTS_PER_CPU, &args.filter)?;
     if args.filter.is_empty() { in_guests() } else { Ok(()) }
 }
 
