@@ -80,6 +80,8 @@ fn a_folder_that_another_user_made_first_is_refused() {
     let ratelimit = Ratelimit::new(&sandbox);
     run_as_nobody(&sandbox, &format!("mkdir -m 0777 {PINS}"));
     assert_refused(&ratelimit, &foreign(PINS));
+    // This command takes no lock.
+    assert_eq!(ratelimit.fails("events"), format!("ratelimit: {}", foreign(PINS)));
     assert!(ratelimit.run("doctor").stdout.contains(&foreign(PINS)));
     run(&sandbox, &format!("chown -h root {PINS}"));
     assert_refused(&ratelimit, &writable(PINS));
