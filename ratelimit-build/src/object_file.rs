@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind};
 
-use crate::{Toolchain, linker};
+use crate::{Toolchain, linker, pins::cargo_home};
 
 /// Bytes of one BPF instruction (a 64-bit immediate counts as two).
 const INSTRUCTION: u64 = 8;
@@ -44,13 +44,33 @@ pub fn build_object(package: &str, folder: &Path) -> Result<Object> {
     }
     let out_dir = PathBuf::from(env::var_os("OUT_DIR").context("OUT_DIR is not set: call this from a build script")?);
     let toolchain = tools()?;
+    toolchain.files().iter().for_each(|file| println!("cargo::rerun-if-changed={}", file.display()));
+    if let Some(untested) = toolchain.untested() {
+        println!("cargo::warning={untested}");
+    }
     // OUT_DIR is target/PROFILE/build/PACKAGE/out. All profiles and packages share one folder of kernel-side artifacts.
     let target_dir = out_dir.ancestors().nth(4).context("OUT_DIR is not below a target folder")?.join("kernel");
     let built = compile_with(&toolchain, package, &target_dir)?;
     let path = out_dir.join(package);
+    check_paths(&built.path)?;
     fs::copy(built.path, &path).context("cannot copy the kernel object")?;
     println!("cargo::rustc-env=KERNEL_OBJECT_HASH={:016x}", hash(&path)?);
     Ok(Object { path, ..built })
+}
+
+/// Refuses an object with paths of this machine, since another machine would build another one.
+fn check_paths(path: &Path) -> Result<()> {
+    let data = fs::read(path).context("cannot read the kernel object")?;
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("no workspace")?;
+    for folder in [workspace, &cargo_home()] {
+        let folder = folder.as_os_str().as_encoded_bytes();
+        ensure!(
+            !data.windows(folder.len()).any(|part| part == folder),
+            "the kernel object contains the path {}, so another machine would build another one",
+            String::from_utf8_lossy(folder)
+        );
+    }
+    Ok(())
 }
 
 fn hash(path: &Path) -> Result<u64> {

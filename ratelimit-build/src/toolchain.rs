@@ -6,7 +6,7 @@ use std::{
     process::Command,
 };
 
-use crate::pins::{LLVM_MAJOR, NIGHTLY, linker};
+use crate::pins::{LLVM_MAJOR, NIGHTLY, TESTED, cargo_home, linker};
 
 /// The bpf target. All supported platforms are little-endian.
 const TARGET: &str = "bpfel-unknown-none";
@@ -25,11 +25,15 @@ pub enum Toolchain {
     Packaged {
         /// The compiler.
         rustc: PathBuf,
+        /// Its release.
+        release: String,
+        /// The release of its LLVM.
+        llvm: String,
     },
-    /// A rustup toolchain with rust-src. Cargo builds `core` from it.
+    /// The pinned rustup toolchain, with rust-src. Cargo builds `core` from it.
     Nightly {
-        /// Its name in rustup.
-        name: String,
+        /// Its compiler.
+        rustc: PathBuf,
     },
 }
 
@@ -46,9 +50,9 @@ impl Toolchain {
     pub fn cargo(&self, subcommand: &str, package: &str) -> Command {
         let mut command = match self {
             Self::Packaged { .. } => Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into())),
-            Self::Nightly { name } => {
+            Self::Nightly { .. } => {
                 let mut command = Command::new("rustup");
-                command.args(["run", name, "cargo"]);
+                command.args(["run", NIGHTLY, "cargo"]);
                 command
             }
         };
@@ -57,7 +61,7 @@ impl Toolchain {
             command.env_remove(name);
         }
         match self {
-            Self::Packaged { rustc } => {
+            Self::Packaged { rustc, .. } => {
                 // Allows unstable features in these crates only.
                 command.env("RUSTC", rustc).env("RUSTC_BOOTSTRAP", UNSTABLE_CRATES);
                 if subcommand == "clippy" {
@@ -82,6 +86,9 @@ impl Toolchain {
             // Unrolled compare-and-exchange loops make the program more than twice as large.
             "-Cllvm-args=-unroll-full-max-count=2".to_owned(),
             "-Clink-arg=--llvm-args=-unroll-full-max-count=2".to_owned(),
+            // The object does not depend on where it is built.
+            format!("--remap-path-prefix={}=/ratelimit", workspace().display()),
+            format!("--remap-path-prefix={}=/cargo", cargo_home().display()),
         ];
         command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
         command.args(["--locked", "--profile", "kernel", "--target", TARGET, "--package", package]);
@@ -104,19 +111,48 @@ impl Toolchain {
     #[must_use]
     pub fn has_clippy(&self) -> bool {
         match self {
-            Self::Packaged { rustc } => rustc.with_file_name("clippy-driver").is_file(),
-            Self::Nightly { name } => succeeds(Command::new("rustup").args(["run", name, "cargo-clippy", "-V"])),
+            Self::Packaged { rustc, .. } => rustc.with_file_name("clippy-driver").is_file(),
+            Self::Nightly { .. } => succeeds(Command::new("rustup").args(["run", NIGHTLY, "cargo-clippy", "-V"])),
         }
+    }
+
+    /// Files whose change requires another build.
+    pub(crate) fn files(&self) -> [PathBuf; 2] {
+        let (Self::Packaged { rustc, .. } | Self::Nightly { rustc }) = self;
+        [rustc.canonicalize().unwrap_or_else(|_| rustc.clone()), linker()]
+    }
+
+    /// Returns what to say if its objects were not tested on all supported kernels.
+    #[must_use]
+    pub fn untested(&self) -> Option<String> {
+        let Self::Packaged { release, llvm, .. } = self else {
+            return Some(format!("{self} builds objects that were not tested on all supported kernels"));
+        };
+        let is_tested = TESTED.iter().any(|tested| *tested == (release, llvm));
+        let tested = TESTED.map(|(release, llvm)| format!("{release} with LLVM {llvm}")).join(", ");
+        (!is_tested).then(|| {
+            format!(
+                "the kernel side is built by {self}, but only objects of {tested} were tested on all supported kernels"
+            )
+        })
     }
 }
 
 impl fmt::Display for Toolchain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Packaged { rustc } => write!(f, "{} with its packaged core", rustc.display()),
-            Self::Nightly { name } => write!(f, "rustup's {name} with rust-src"),
+            Self::Packaged { rustc, release, llvm } => {
+                write!(f, "{} {release} (LLVM {llvm}) with its packaged core", rustc.display())
+            }
+            Self::Nightly { .. } => write!(f, "rustup's {NIGHTLY} with rust-src"),
         }
     }
+}
+
+/// The folder of the workspace.
+fn workspace() -> &'static Path {
+    let own_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own_folder.parent().unwrap_or(own_folder)
 }
 
 fn packaged() -> Option<Toolchain> {
@@ -127,30 +163,33 @@ fn packaged() -> Option<Toolchain> {
         .ok()?
         .flatten()
         .any(|file| file.file_name().to_string_lossy().starts_with("libcore-"));
-    (has_core && llvm_fits(&mut Command::new(&rustc))).then_some(Toolchain::Packaged { rustc })
+    let version = output(Command::new(&rustc).arg("-vV"))?;
+    let [release, llvm] = ["release: ", "LLVM version: "].map(|field| value(&version, field));
+    let (release, llvm) = (release?, llvm?);
+    (has_core && llvm_fits(&llvm)).then_some(Toolchain::Packaged { rustc, release, llvm })
 }
 
 fn nightly() -> Option<Toolchain> {
-    [NIGHTLY, "nightly"].into_iter().find_map(|name| {
-        let rustc = || {
-            let mut command = Command::new("rustup");
-            command.args(["run", name, "rustc"]);
-            command
-        };
-        let sysroot = output(rustc().args(["--print", "sysroot"]))?;
-        let source = Path::new(sysroot.trim()).join("lib/rustlib/src/rust/library/core");
-        (source.is_dir() && llvm_fits(&mut rustc())).then(|| Toolchain::Nightly { name: name.to_owned() })
-    })
+    let rustc = || {
+        let mut command = Command::new("rustup");
+        command.args(["run", NIGHTLY, "rustc"]);
+        command
+    };
+    let sysroot = output(rustc().args(["--print", "sysroot"]))?;
+    let sysroot = Path::new(sysroot.trim());
+    let llvm = value(&output(rustc().arg("-vV"))?, "LLVM version: ")?;
+    let fits = sysroot.join("lib/rustlib/src/rust/library/core").is_dir() && llvm_fits(&llvm);
+    fits.then(|| Toolchain::Nightly { rustc: sysroot.join("bin/rustc") })
 }
 
-/// Whether `bpf-linker` can read the bitcode of the compiler: its LLVM must not be newer than that of the linker.
-fn llvm_fits(rustc: &mut Command) -> bool {
-    output(rustc.arg("-vV"))
-        .and_then(|text| {
-            let version = text.lines().find_map(|line| line.strip_prefix("LLVM version: "))?;
-            version.split('.').next()?.parse::<u32>().ok()
-        })
-        .is_some_and(|major| major <= LLVM_MAJOR)
+/// Whether `bpf-linker` can read the bitcode of a compiler: its LLVM must not be newer than that of the linker.
+fn llvm_fits(llvm: &str) -> bool {
+    llvm.split('.').next().and_then(|major| major.parse::<u32>().ok()).is_some_and(|major| major <= LLVM_MAJOR)
+}
+
+/// Returns the value of a field in the output of `rustc -vV`.
+fn value(version: &str, field: &str) -> Option<String> {
+    version.lines().find_map(|line| line.strip_prefix(field)).map(str::to_owned)
 }
 
 /// Finds the prefix of an installed LLVM with headers, against which `bpf-linker` can be built.
@@ -175,4 +214,32 @@ fn output(command: &mut Command) -> Option<String> {
 
 fn succeeds(command: &mut Command) -> bool {
     output(command).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_compilers_whose_objects_were_tested_build_without_a_warning() {
+        let packaged = |release: &str, llvm: &str| Toolchain::Packaged {
+            rustc: PACKAGED_RUSTC.into(),
+            release: release.to_owned(),
+            llvm: llvm.to_owned(),
+        };
+        for (release, llvm) in TESTED {
+            assert_eq!(packaged(release, llvm).untested(), None);
+            for other in [packaged("1.99.0", llvm), packaged(release, "21.1.0")] {
+                let warning = other.untested().unwrap();
+                assert!(warning.contains(&format!("only objects of {release} with LLVM {llvm}")), "{warning}");
+            }
+        }
+        assert!(Toolchain::Nightly { rustc: PACKAGED_RUSTC.into() }.untested().is_some());
+    }
+
+    #[test]
+    fn a_compiler_with_a_newer_llvm_than_the_linker_does_not_fit() {
+        assert!(llvm_fits("22.1.8") && llvm_fits("21.0"));
+        assert!(!llvm_fits("23.0.0") && !llvm_fits("next"));
+    }
 }

@@ -40,6 +40,7 @@ pub use product::{
     daemon::{Daemon, Folder},
     manager::{NotifySocket, Systemd},
     ratelimit::{Output, Ratelimit, stdin},
+    trace::{Call, Fault, Traced, traced, traced_daemon, try_traced},
 };
 pub use reference::{disagreement, expected, reply};
 pub use sandbox::{
@@ -55,6 +56,7 @@ pub use traffic::{
     frame_receiver::FrameReceiver,
     raw::send_raw,
     sink::Sink,
+    stamped::{Stamped, StampedSocket},
     tun::Tun,
     wireguard::{WIREGUARD_KEYS, set_wireguard},
 };

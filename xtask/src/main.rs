@@ -1,11 +1,9 @@
 //! The chores of the project, one file each.
 
-mod bench;
-mod fuzz;
 mod graph;
 mod lint;
 mod other;
-mod release;
+mod programs;
 mod run;
 mod setup;
 mod size;
@@ -30,7 +28,7 @@ enum Task {
     /// Run the tests on other kernels, in virtual machines
     Vm(vm::Args),
     /// Measure time per packet and throughput, beside other limiters (a quarter of an hour, as root)
-    Bench(bench::Args),
+    Bench(programs::bench::Args),
     /// Play the attacks of the tests and show what got through and who was hurt (two minutes, as root)
     Attacks {
         /// Write the table of docs/floods.md
@@ -39,8 +37,22 @@ enum Task {
         /// Names of attacks; without any, all are played
         names: Vec<String>,
     },
+    /// Let each command fail or die at every system call that changes something (half an hour, as root)
+    Crash,
+    /// Kill processes at random moments under a flood, and count what passes (six minutes, as root)
+    Kills {
+        /// Write the table of docs/operations.md
+        #[arg(long)]
+        record: bool,
+    },
+    /// Run a daemon under a mixed load, with changes all the time, and watch what grows (half an hour, as root)
+    Soak {
+        /// Minutes of the run
+        #[arg(default_value_t = 30)]
+        minutes: u64,
+    },
     /// Compare the parser with another one on millions of random frames (as root)
-    Fuzz(fuzz::Args),
+    Fuzz(programs::fuzz::Args),
     /// Check the documents, the structure, the format, the lints (kernel side too) and the documentation of the code
     Lint(lint::Args),
     /// Build the kernel side and print how many instructions each object has
@@ -52,13 +64,18 @@ enum Task {
 fn main() -> ExitCode {
     let outcome = match Task::parse() {
         Task::Setup => setup::for_tests().and_then(|()| setup::prometheus::provide()),
-        Task::Demo => release::run("demo", &[]),
+        Task::Demo => programs::release::run("demo", &[]),
         Task::Test(args) => test::run(&args),
         Task::Vm(args) => vm::run(&args),
-        Task::Bench(args) => bench::run(&args),
-        Task::Attacks { record: true, .. } => release::run("attacks", &["--record"]),
-        Task::Attacks { names, .. } => release::run("attacks", &names.iter().map(String::as_str).collect::<Vec<_>>()),
-        Task::Fuzz(args) => fuzz::run(&args),
+        Task::Bench(args) => programs::bench::run(&args),
+        Task::Attacks { record: true, .. } => programs::release::run("attacks", &["--record"]),
+        Task::Attacks { names, .. } => {
+            programs::release::run("attacks", &names.iter().map(String::as_str).collect::<Vec<_>>())
+        }
+        Task::Crash => programs::crash::faults(),
+        Task::Kills { record } => programs::crash::kills(record),
+        Task::Soak { minutes } => programs::crash::soak(minutes),
+        Task::Fuzz(args) => programs::fuzz::run(&args),
         Task::Lint(args) => lint::run(&args, &accepts),
         Task::Size => size::run(),
         Task::Structure(args) => graph::run(&args),

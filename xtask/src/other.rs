@@ -32,7 +32,7 @@ const TEXTS: [(&str, &str, &str); 6] = [
     ("ratelimit-build/src/object_file.rs", ".join(\"kernel\")", ".join(\"kernel-other\")"),
     // A control entry grows.
     ("ratelimit-common/src", "    pub seal: u32,\n", "    pub seal: u32,\n    /// Zero.\n    pub more: u64,\n"),
-    ("ratelimit-common/src", "boundary!(Control, size 224)", "boundary!(Control, size 232)"),
+    ("ratelimit-common/src", "boundary!(Control, size 232)", "boundary!(Control, size 240)"),
 ];
 
 /// Fields that come first in their structure: the folder and the field.
@@ -61,6 +61,7 @@ pub(crate) fn build() -> Result<()> {
         let text = fs::read_to_string(&manifest).context(manifest.clone())?;
         files.extend([(manifest, without_programs(&text)), (format!("{package}/src/lib.rs"), String::new())]);
     }
+    remove_others(&folder, &files)?;
     for (path, text) in &files {
         let to = folder.join(path);
         fs::create_dir_all(to.parent().context("no folder")?)?;
@@ -74,6 +75,17 @@ pub(crate) fn build() -> Result<()> {
     cargo.args(["build", "--offline", "--quiet", "--workspace", "--bin", "ratelimit-other"]);
     cargo.arg("--target-dir").arg(folder.with_file_name(""));
     run::run(cargo.arg("--manifest-path").arg(folder.join("Cargo.toml")))
+}
+
+/// Removes the files of an earlier build that the product has no more.
+fn remove_others(folder: &Path, files: &Files) -> Result<()> {
+    let mut found = Vec::new();
+    for part in PARTS.map(|part| folder.join(part)).iter().filter(|part| part.exists()) {
+        read(part, &mut found)?;
+    }
+    let stays = |path: &Path| files.iter().any(|(file, _)| path == folder.join(file));
+    found.iter().map(|(path, _)| Path::new(path)).filter(|path| !stays(path)).try_for_each(fs::remove_file)?;
+    Ok(())
 }
 
 /// Removes the programs from a manifest.

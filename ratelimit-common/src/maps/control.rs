@@ -3,7 +3,7 @@
 use crate::{boundary, meters::gcra::Units};
 
 /// Changes with every layout in this crate, and is checked before any pinned map is trusted.
-pub const ABI_VERSION: u32 = 13;
+pub const ABI_VERSION: u32 = 14;
 
 /// The entry of the control map. The fields that every packet reads come first, in two cache lines.
 #[repr(C)]
@@ -51,6 +51,8 @@ pub struct Control {
     /// Difference between nanoseconds since 1970 and the monotonic clock at that moment. Windows begin with the hours
     /// of a day.
     pub wall: u64,
+    /// Nanoseconds that the host was suspended before the ends of rules and bans were computed.
+    pub suspended: u64,
     /// Largest cost of a packet of any service.
     pub most_cost: u32,
     /// Entries of the map of sliding logs as soon as a limit keeps sliding logs.
@@ -62,10 +64,10 @@ pub struct Control {
     pub seal: u32,
     /// Not 0 while an upgrade has left steps to do. The next command does them.
     pub unfinished: u32,
-    /// Always 0.
-    pub reserved: u32,
+    /// A number of the build whose program is in force; 0 if it is unknown. Only the user side reads it.
+    pub build: u32,
 }
-boundary!(Control, size 224);
+boundary!(Control, size 232);
 
 /// Largest number of generations that [`Control::cell_shares_since`] stays behind. Further back it would seem to be
 /// ahead one day.

@@ -62,6 +62,13 @@ impl BanEnd {
         Self(Self::new(0, now.saturating_add(WRITING)).0 & !HASH_MASK)
     }
 
+    /// Returns the end of the same ban, sooner by so many nanoseconds.
+    #[must_use]
+    pub const fn sooner(self, by: u64) -> Self {
+        let steps = (self.0 >> HASH_BITS).saturating_sub(by >> STEP_BITS);
+        Self((if steps == 0 { 1 } else { steps }) << HASH_BITS | self.0 & HASH_MASK)
+    }
+
     /// Returns whether the place is in use at `now`, in nanoseconds.
     #[inline(always)]
     #[must_use]
@@ -199,6 +206,14 @@ mod tests {
         }
         let endless = BanEnd::new(u64::MAX, u64::MAX);
         assert!(endless.is_in_force(1 << 57) && endless.may_be_of(u64::MAX));
+    }
+
+    #[test]
+    fn a_ban_that_ends_sooner_is_still_of_its_source() {
+        let end = BanEnd::new(7, 100 * SECOND);
+        assert_eq!(end.sooner(60 * SECOND), BanEnd::new(7, 40 * SECOND));
+        let over = end.sooner(200 * SECOND);
+        assert!(over.has_source() && over.may_be_of(7) && !over.is_in_force(SECOND));
     }
 
     #[test]

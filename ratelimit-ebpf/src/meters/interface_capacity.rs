@@ -38,7 +38,9 @@ fn charge_capacity(interface: u32) -> u32 {
         left.store(packets - 1);
         return 0;
     }
-    let now = Clock::read(control).units();
+    // The clock of `has_room`. The precise one can be far ahead of it while a hypervisor stops the CPU that keeps the
+    // ticks.
+    let now = Clock::coarse(control).units();
     // If other CPUs are first, this batch is not counted; theirs are.
     let _ = exchange::<FEW_TRIES>(capacity.state(), |seen| Some(numbers.charged(seen, now)));
     left.store(u64::from(numbers.batch.saturating_sub(1)));

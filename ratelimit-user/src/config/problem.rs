@@ -2,10 +2,10 @@
 
 use std::{fmt, iter, ops::Range, path::PathBuf};
 
+use rustix::process::geteuid;
 use serde::Serialize;
 
-/// The number of characters of the wrong text that are shown.
-const SHOWN: usize = 60;
+use crate::text::excerpt::excerpt;
 
 /// One problem.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -48,11 +48,7 @@ impl Problem {
         let line = lines.number(start);
         let column = text.get(lines.start(start)..start).unwrap_or_default().chars().count() + 1;
         let found = text.get(start..span.end.min(text.len())).unwrap_or_default();
-        let found = found.lines().next().unwrap_or_default().trim_end();
-        let found = match found.char_indices().nth(SHOWN) {
-            Some((end, _)) => format!("{}…", &found[..end]),
-            None => found.to_owned(),
-        };
+        let found = excerpt(found.lines().next().unwrap_or_default().trim_end());
         Self { line, column, found, message: message.into() }
     }
 }
@@ -71,7 +67,7 @@ impl fmt::Display for Problem {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
-    #[error("{}: {cause}", .path.display())]
+    #[error("{}: {cause}{}", .path.display(), advice(.cause))]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -86,4 +82,14 @@ pub enum ConfigError {
         /// All problems, in the order of the text.
         problems: Vec<Problem>,
     },
+}
+
+/// Returns what to do if root may not read a file. Root without CAP_DAC_OVERRIDE, as in the unit, needs permission.
+fn advice(cause: &std::io::Error) -> &'static str {
+    let is_denied = cause.kind() == std::io::ErrorKind::PermissionDenied;
+    if is_denied && geteuid().is_root() {
+        ": the daemon may read only what root or its group may read: give the file and its folders to root with chown"
+    } else {
+        ""
+    }
 }

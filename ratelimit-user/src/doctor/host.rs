@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::finding::{Check, Finding};
-use crate::dataplane::sys::host::{self, FRAGS_SINCE, is_at_least};
+use crate::dataplane::sys::{features, host};
 
 const JIT: &str = "/proc/sys/net/core/bpf_jit_enable";
 const STATISTICS: &str = "/proc/sys/kernel/bpf_stats_enabled";
@@ -22,7 +22,7 @@ pub(super) fn examine(missing: &[&'static str], jitted: Option<bool>, as_root: &
     let available = read(&format!("{CLOCK_SOURCE}/available_clocksource")).unwrap_or_default();
     vec![
         privileges(missing, as_root),
-        kernel(&host::release()),
+        kernel(&host::release(), missing.is_empty()),
         jit(is_compiled),
         self::statistics(statistics),
         clock_source(current.as_deref(), &available),
@@ -37,15 +37,25 @@ fn privileges(missing: &[&str], as_root: &str) -> Finding {
     Finding::error(Check::Privileges, &format!("this process lacks {}", missing.join(", ")), why).fixed_by(as_root)
 }
 
-fn kernel(release: &str) -> Finding {
-    if !host::is_supported(release) {
-        return Finding::error(Check::Kernel, &format!("{release} is too old"), "ratelimit needs Linux 5.15 or newer.");
+/// Returns the finding about the kernel. Without privileges, its features cannot be tried.
+fn kernel(release: &str, is_privileged: bool) -> Finding {
+    let features = is_privileged.then(|| (features::check().is_ok(), features::several_buffers().unwrap_or(true)));
+    about_kernel(release, features)
+}
+
+/// `features` are whether the program can run, and whether it can receive frames of several buffers.
+fn about_kernel(release: &str, features: Option<(bool, bool)>) -> Finding {
+    match features {
+        None | Some((true, true)) => Finding::ok(Check::Kernel, release),
+        Some((false, _)) => {
+            let why = "ratelimit needs compare-and-exchange in BPF programs, as in Linux 5.15.";
+            Finding::error(Check::Kernel, &format!("{release} is too old"), why)
+        }
+        Some((true, false)) => {
+            let why = "Frames of several buffers came with Linux 5.18. On this kernel, interfaces with jumbo frames need --mode generic.";
+            Finding::note(Check::Kernel, &format!("{release} does not support frames of several buffers"), why)
+        }
     }
-    if !is_at_least(release, FRAGS_SINCE) {
-        let why = "Frames of several buffers need Linux 5.18. On this kernel, interfaces with jumbo frames need --mode generic.";
-        return Finding::note(Check::Kernel, &format!("{release} does not support frames of several buffers"), why);
-    }
-    Finding::ok(Check::Kernel, release)
 }
 
 fn jit(is_compiled: Option<bool>) -> Finding {
@@ -102,11 +112,11 @@ mod tests {
 
     #[test]
     fn old_kernels_are_reported() {
-        let severity = |release| kernel(release).severity;
-        assert_eq!(severity("5.14.21"), Severity::Error);
-        assert_eq!(severity("5.15.0-91-generic"), Severity::Note);
-        assert_eq!(severity("5.18.0"), Severity::Ok);
-        assert_eq!(kernel("6.12.1").what, "6.12.1");
+        let severity = |features| about_kernel("5.15.0-91-generic", features).severity;
+        assert_eq!(severity(Some((false, false))), Severity::Error);
+        assert_eq!(severity(Some((true, false))), Severity::Note);
+        assert_eq!(severity(Some((true, true))), Severity::Ok);
+        assert_eq!(about_kernel("6.12.1", None), Finding::ok(Check::Kernel, "6.12.1"));
     }
 
     #[test]

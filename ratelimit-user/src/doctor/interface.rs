@@ -14,7 +14,7 @@ use crate::dataplane::{
     readings::gauges,
     sys::{
         ethtool::{Channels, Ethtool, Feature},
-        host::{self, FRAGS_SINCE},
+        features,
         interface::{Attached, Interface, Program},
         xdp_features::{self, XdpFeatures},
     },
@@ -72,7 +72,7 @@ pub(super) fn examine(interface: &Interface, ours: &Ours, as_root: &str) -> Resu
         let why = "Other interfaces are attached. Packets that arrive here are not limited.";
         findings.push(Finding::note(Check::Interface, "ratelimit is not attached here", why).fixed_by(facts.attach()));
     }
-    let takes_frags = host::kernel_is_at_least(FRAGS_SINCE);
+    let takes_frags = features::several_buffers().unwrap_or(true);
     findings.extend(mtu(&facts, interface.mtu, takes_frags));
     findings.extend(offloads(&facts, driver.feature("rx-lro"), driver.feature("rx-gro-hw")));
     findings.push(queues(&facts, driver.channels(), gauges::cpus()? as u32));

@@ -1,5 +1,6 @@
 //! Rates, durations, prefixes and services as text. What depends on an instance does not belong here.
 
+pub(crate) mod excerpt;
 pub mod prefix;
 pub mod service;
 pub mod units;

@@ -3,3 +3,4 @@
 pub(crate) mod daemon;
 pub(crate) mod manager;
 pub(crate) mod ratelimit;
+pub(crate) mod trace;

@@ -5,6 +5,7 @@ pub(crate) mod frame_receiver;
 mod interrupt;
 pub(crate) mod raw;
 pub(crate) mod sink;
+pub(crate) mod stamped;
 pub(crate) mod tun;
 mod walk;
 pub(crate) mod wireguard;

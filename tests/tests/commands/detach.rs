@@ -1,8 +1,11 @@
 //! `detach`.
 
-use std::thread;
+use std::{fs, path::Path, thread};
 
-use aya::{maps::loaded_maps, programs::loaded_programs};
+use aya::{
+    maps::{HashMap, MapData, loaded_maps},
+    programs::loaded_programs,
+};
 use ratelimit_tests::{Ratelimit, Sandbox, Sink};
 
 use crate::{PINS, attach::program_id};
@@ -30,6 +33,39 @@ fn detach_all_leaves_no_pin_link_program_or_map() {
         assert!(std::time::Instant::now() < deadline, "the kernel still has program {id} or one of the maps {maps:?}");
         thread::yield_now();
     }
+}
+
+#[test]
+fn detach_all_removes_what_a_later_version_pinned_and_nothing_of_others() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --packets 1/s");
+    let mut sink = Sink::passing(&sandbox, "lo");
+    let ours = sandbox.victim(|| {
+        let pins = Path::new(PINS);
+        // A later version may name its maps, programs and folders differently. CLASSES is only for the user side.
+        for (name, other) in [("CLASSES", "KINDS"), ("FRONT", "RINGS")] {
+            fs::rename(pins.join(name), pins.join(other)).unwrap();
+        }
+        fs::create_dir(pins.join("phase")).unwrap();
+        fs::rename(pins.join("POLICIES"), pins.join("phase/POLICIES")).unwrap();
+        HashMap::<MapData, u32, u32>::create(8, 0).unwrap().pin(pins.join("foreign")).unwrap();
+        sink.pin_program(format!("{PINS}/foreign_program"));
+        fs::read_dir(pins).unwrap().count()
+    });
+    assert!(ours > 20, "{ours} pins");
+    drop(sink);
+    let left = format!(
+        "detached from eth0; nothing of ratelimit is left\n{PINS}/foreign: stays, because it does not belong to ratelimit\n{PINS}/foreign_program: stays, because it does not belong to ratelimit\n"
+    );
+    assert_eq!(ratelimit.ok("detach --all"), left);
+    let pins: Vec<_> = sandbox.pins();
+    assert_eq!(pins.len(), 3, "{pins:?}");
+    assert!(ratelimit.fails("status").contains("is not attached"));
+    assert!(ratelimit.fails("limit list").contains("is not attached"));
+    ratelimit.ok("attach eth0");
+    assert!(ratelimit.ok("detach --all").contains("foreign: stays"));
+    sandbox.victim(|| fs::remove_dir_all(PINS).unwrap());
 }
 
 #[test]
@@ -63,9 +99,12 @@ fn detach_all_removes_nothing_of_other_programs() {
     ratelimit.ok("attach eth0");
     let mut sink = Sink::passing(&sandbox, "lo");
     sandbox.victim(|| sink.pin_program(format!("{PINS}/somebody_elses")));
-    let line = ratelimit.fails("detach --all");
-    assert!(line.contains("ot empty"), "{line}");
+    let text = ratelimit.ok("detach --all");
+    assert!(
+        text.ends_with(&format!("\n{PINS}/somebody_elses: stays, because it does not belong to ratelimit\n")),
+        "{text}"
+    );
     assert_eq!(sandbox.pins().iter().filter(|pin| pin.ends_with("somebody_elses")).count(), 1);
     sandbox.victim(|| std::fs::remove_file(format!("{PINS}/somebody_elses")).unwrap());
-    ratelimit.ok("detach --all");
+    assert_eq!(ratelimit.ok("detach --all"), "detached from no interface; nothing of ratelimit is left\n");
 }

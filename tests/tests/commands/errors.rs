@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use ratelimit_tests::{Ratelimit, Sandbox, Sink, VICTIM_LINK};
+use ratelimit_tests::{Fault, Ratelimit, Sandbox, Sink, Traced, VICTIM_LINK, traced};
 
 /// Runs `wrapper ratelimit WORDS` and returns its single line.
 fn wrapped(sandbox: &Sandbox, wrapper: &str, words: &str) -> String {
@@ -119,10 +119,27 @@ fn a_missing_privilege_is_named() {
 }
 
 #[test]
-fn an_unsupported_kernel_is_refused() {
+fn a_kernel_is_judged_by_its_features_and_not_by_its_version() {
     let sandbox = Sandbox::new();
-    let line = wrapped(&sandbox, "setarch --uname-2.6", "attach eth0");
-    assert!(line.starts_with("ratelimit: kernel 2.6.") && line.ends_with("needs Linux 5.15 or newer"), "{line}");
+    let ratelimit = Ratelimit::new(&sandbox);
+    let mut command = Command::new("setarch");
+    command.arg("--uname-2.6").arg(ratelimit.command("").get_program()).args(["attach", "eth0"]);
+    assert!(sandbox.output(&mut command).status.success());
+    ratelimit.ok("detach --all");
+    // A program of six instructions tries what ratelimit needs.
+    let names = ["bpf"];
+    let whole = traced(&sandbox, &ratelimit.command("attach eth0"), "", &names, None);
+    ratelimit.ok("detach --all");
+    let tried = whole.calls.iter().find(|call| call.text.contains("insn_cnt=6,")).unwrap();
+    let fault = Some(("bpf", tried.number, Fault::Error("EINVAL")));
+    let Traced { output, .. } = traced(&sandbox, &ratelimit.command("attach eth0"), "", &names, fault);
+    let line = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        line.starts_with("ratelimit: kernel ")
+            && line.ends_with("compare-and-exchange in BPF programs, as in Linux 5.15\n"),
+        "{line}"
+    );
+    assert!(sandbox.pins().is_empty());
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod attach;
 mod check;
 mod confirm;
 mod cost;
+mod crash;
 mod deny_allow;
 mod detach;
 mod doctor;

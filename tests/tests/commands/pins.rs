@@ -18,7 +18,7 @@ fn assert_refused_as_damaged(ratelimit: &Ratelimit<'_>, detail: &str) {
 }
 
 #[test]
-fn pins_of_another_version_are_refused_until_an_attach_upgrades_them() {
+fn pins_of_another_version_are_refused_until_they_are_upgraded() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0");
@@ -28,13 +28,13 @@ fn pins_of_another_version_are_refused_until_an_attach_upgrades_them() {
         let entry = control.get(&0, 0).unwrap();
         control.set(0, Control { abi: 4_711, ..entry }, 0).unwrap();
     });
-    for words in ["status", "limit set default --packets 1/s", "sources", "detach eth0"] {
+    for words in ["status", "attach eth0", "limit set default --packets 1/s", "sources", "detach eth0"] {
         let line = ratelimit.fails(words);
-        let expected = format!("are of another version (layout 4711, this is {ABI_VERSION}): run `ratelimit upgrade`");
+        let expected = format!("is of another version (layout 4711, this is {ABI_VERSION}): run `ratelimit upgrade`");
         assert!(line.contains(&expected), "{words}: {line}");
     }
+    ratelimit.ok("upgrade");
     ratelimit.ok("attach eth0");
-    ratelimit.ok("status");
     ratelimit.ok("detach --all");
 }
 

@@ -8,10 +8,10 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
-    time::{Duration, Instant},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use ratelimit_tests::{Ratelimit, Sandbox};
+use ratelimit_tests::{Ratelimit, Sandbox, Stamped, StampedSocket};
 use rustix::net::sockopt;
 use serde_json::Value;
 
@@ -30,31 +30,55 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
 #[derive(Default)]
 pub(crate) struct Received(Mutex<HashMap<IpAddr, Arrivals>>);
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Arrivals {
     pub(crate) count: u64,
-    first: Instant,
-    last: Instant,
+    /// When the kernel received the first and the last one, since 1970.
+    first: Duration,
+    last: Duration,
 }
 
 impl Arrivals {
     pub(crate) fn seconds(&self) -> f64 {
         (self.last - self.first).as_secs_f64()
     }
+
+    /// Returns how many came after these other ones, and in how many seconds.
+    pub(crate) fn since(&self, before: &Self) -> (u64, f64) {
+        (self.count - before.count, (self.last - before.last).as_secs_f64())
+    }
 }
 
 impl Received {
-    fn add(&self, from: IpAddr) {
-        let now = Instant::now();
+    fn add(&self, Stamped { from, at }: Stamped) {
         let mut all = self.0.lock().unwrap();
-        let arrivals = all.entry(from).or_insert(Arrivals { count: 0, first: now, last: now });
-        *arrivals = Arrivals { count: arrivals.count + 1, last: now, ..*arrivals };
+        let arrivals = all.entry(from).or_insert(Arrivals { count: 0, first: at, last: at });
+        *arrivals = Arrivals { count: arrivals.count + 1, last: at, ..*arrivals };
     }
 
     pub(crate) fn from(&self, source: impl Into<IpAddr>) -> Arrivals {
-        let now = Instant::now();
-        let arrivals = self.0.lock().unwrap().get(&source.into()).copied();
-        arrivals.unwrap_or(Arrivals { count: 0, first: now, last: now })
+        self.0.lock().unwrap().get(&source.into()).copied().unwrap_or_default()
+    }
+
+    /// Returns the arrivals of a source that sends all the time, as soon as one is counted that the kernel received
+    /// after now.
+    pub(crate) fn up_to_now(&self, source: impl Into<IpAddr>) -> Arrivals {
+        let (source, now) = (source.into(), SystemTime::now().duration_since(UNIX_EPOCH).unwrap());
+        loop {
+            let arrivals = self.from(source);
+            if arrivals.last > now {
+                return arrivals;
+            }
+            thread::yield_now();
+        }
+    }
+
+    /// Returns the arrivals of all sources together.
+    pub(crate) fn of_all(&self) -> Arrivals {
+        let all = self.0.lock().unwrap();
+        let (first, last) = (all.values().map(|one| one.first).min(), all.values().map(|one| one.last).max());
+        let count = all.values().map(|one| one.count).sum();
+        Arrivals { count, first: first.unwrap_or_default(), last: last.unwrap_or_default() }
     }
 }
 
@@ -64,12 +88,13 @@ pub(crate) fn receiving<T>(sandbox: &Sandbox, work: impl FnOnce(&Received) -> T)
     socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
     // The buffer holds a second's packets while other programs have the CPU.
     sockopt::set_socket_recv_buffer_size_force(&socket, 64 << 20).unwrap();
+    let socket = StampedSocket::new(socket);
     let (received, done) = (Received::default(), AtomicBool::new(false));
     let result = thread::scope(|scope| {
         scope.spawn(|| {
             loop {
-                match socket.recv_from(&mut [0; 64]) {
-                    Ok((_, from)) => received.add(from.ip().to_canonical()),
+                match socket.receive() {
+                    Ok(packet) => received.add(packet),
                     // The receiver ends only when the socket is empty, so it counts every arrival.
                     Err(_) if done.load(Ordering::Relaxed) => return,
                     Err(_) => {}

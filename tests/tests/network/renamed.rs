@@ -94,13 +94,13 @@ fn an_upgrade_keeps_the_contents_of_renamed_maps_and_no_old_pin() {
     sandbox.victim(|| send_raw("far1", &Frame::udp([10, 9, 0, 8], 9).bytes(), 30));
 
     let known = |name: &&str| pins(&sandbox).contains(*name);
-    for (new, by) in [(&other, "attach eth0"), (&this, "upgrade")] {
+    for new in [&other, &this] {
         let before = Contents::read(&sandbox);
         assert!(before.unknown != 0, "{before:?}");
         assert_eq!(before.capacities.len(), 2, "{before:?}");
         assert!(before.counters.iter().filter(|packets| **packets != 0).count() >= 2, "{before:?}");
-        assert!(new.fails("status").contains("are of another version"));
-        new.ok(by);
+        assert!(new.fails("status").contains("is of another version"));
+        new.ok("upgrade");
         assert_eq!(Contents::read(&sandbox), before);
         assert_eq!(new.json("status")["unknown"]["per_second"], 1_000);
         let (olds, news): (Vec<&str>, Vec<&str>) =
@@ -115,7 +115,7 @@ fn an_upgrade_keeps_the_contents_of_renamed_maps_and_no_old_pin() {
     assert_eq!(pins(&sandbox), expected);
 
     // Pins of the other version are removed too.
-    other.ok("attach eth0");
+    other.ok("upgrade");
     this.ok("detach --all");
     assert!(!sandbox.victim(|| fs::exists(PINS).unwrap()));
 }
@@ -143,7 +143,7 @@ fn pins_of_another_version_are_removed_only_by_the_version_in_use() {
 
     other.ok("attach eth0 --packets 1000/s");
     leave_both_names(&sandbox);
-    assert!(this.fails("limit set 10.9.0.7 --packets 5/h").contains("are of another version"));
+    assert!(this.fails("limit set 10.9.0.7 --packets 5/h").contains("is of another version"));
     assert!(olds.iter().all(known), "{:?}", pins(&sandbox));
     other.ok("limit list");
     assert!(olds.iter().all(known) && !news.iter().any(known), "{:?}", pins(&sandbox));

@@ -233,7 +233,7 @@ pub(super) const SELECTED: [(&str, Names); 3] = [
         "commands",
         &[
             "attach::the_next_attach_completes_one_that_was_killed",
-            "attach::replace_exchanges_another_program_and_restores_it_on_failure",
+            "attach::replace::replace_exchanges_another_program_and_restores_it_on_failure",
             "run::a_file_is_applied_followed_and_stays_applied_without_the_daemon",
             "many::every_line_gets_the_rule",
         ],

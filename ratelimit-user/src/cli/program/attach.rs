@@ -17,7 +17,7 @@ use crate::{
     cli::print::{answer::Answer, output::Output},
     controller::{
         change::{
-            interfaces,
+            interfaces::{self, Requested},
             undo::{self, Done},
         },
         confirm::{start, waiter::Waiter},
@@ -25,6 +25,7 @@ use crate::{
     dataplane::{
         Instance,
         attach::attachment::Mode,
+        instance::open::Versions,
         program::loader::RequestedSettings,
         rules::{
             capacities,
@@ -117,7 +118,7 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
     // on them cannot change.
     interfaces::check(&arguments.interfaces)?;
     let waiter = arguments.confirm.map(|time| anyhow::Ok((Waiter::new(pins)?, time))).transpose()?;
-    let (mut instance, is_new) = Instance::open_or_create(pins, &requested)?;
+    let (mut instance, is_new) = Instance::open_or_create(pins, &requested, Versions::Own)?;
     let mut done = Done::default();
     let outcome = match is_new {
         true => first(arguments, spec.as_ref(), &mut instance, &mut done),
@@ -137,6 +138,7 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
         confirm: arguments.confirm,
     };
     let reported = report::print(&about, &instance, &done, output);
+    let reported = reported.context("the change is in force, but cannot be shown");
     if let Some((waiter, time)) = waiter {
         // A failure to print does not end the wait: without a confirmation, everything is undone.
         waiter.wait(begin + time, instance, is_new, done)?;
@@ -173,7 +175,8 @@ fn set_capacities(arguments: &Arguments, instance: &mut Instance, done: &mut Don
     Ok(())
 }
 
-/// Attaches further interfaces and replaces the program of a running instance. Steps that cannot be undone come last.
+/// Replaces the program of a running instance, and then attaches further interfaces: the first packet of an interface
+/// already meets the requested settings and limit.
 fn again(
     arguments: &Arguments,
     spec: Option<&RuleSpec>,
@@ -181,6 +184,7 @@ fn again(
     instance: &mut Instance,
     done: &mut Done,
 ) -> Result<()> {
+    interfaces::check_modes(instance, &requested_modes(arguments))?;
     let running = instance.settings()?;
     if running.shadow && !requested.or(running).shadow && !arguments.force {
         ssh::check_rules(&instance.tables)?;
@@ -196,9 +200,9 @@ fn again(
     if instance.attachments.list()?.is_empty() {
         done.allowed_ssh.extend(allow_ssh_peer(arguments, instance)?);
     }
-    attach_each(arguments, instance, done)?;
     done.upgrade(instance, requested)?;
-    set_default(spec, instance, done)
+    set_default(spec, instance, done)?;
+    attach_each(arguments, instance, done)
 }
 
 /// Allows the address of this SSH session, unless `--no-allow-ssh` is given. Returns it if that is new.
@@ -218,12 +222,16 @@ fn set_default(spec: Option<&RuleSpec>, instance: &mut Instance, done: &mut Done
 
 /// Attaches to each interface that does not run this program yet.
 fn attach_each(arguments: &Arguments, instance: &mut Instance, done: &mut Done) -> Result<()> {
+    interfaces::attach(instance, &requested_modes(arguments), arguments.replace, COMMAND, done)?;
+    Ok(())
+}
+
+/// Returns the interfaces with their requested modes.
+fn requested_modes(arguments: &Arguments) -> Requested {
     let mode = arguments.mode.map(|mode| match mode {
         ModeArgument::Auto => Mode::Auto,
         ModeArgument::Native => Mode::Native,
         ModeArgument::Generic => Mode::Generic,
     });
-    let requested = arguments.interfaces.iter().map(|name| (name.clone(), mode)).collect();
-    interfaces::attach(instance, &requested, arguments.replace, COMMAND, done)?;
-    Ok(())
+    arguments.interfaces.iter().map(|name| (name.clone(), mode)).collect()
 }

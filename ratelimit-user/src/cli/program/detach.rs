@@ -1,15 +1,27 @@
 //! `ratelimit detach`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use serde::Serialize;
 
 use crate::{
-    cli::print::{answer::Answer, output::Output},
+    cli::print::{
+        answer::Answer,
+        output::{Output, count},
+    },
     controller::{confirm::client as confirm, socket::client as socket},
-    dataplane::{Error, Instance, instance::open, rules::capacities, sys::host},
+    dataplane::{
+        Error, Instance,
+        instance::removal::{self, Removed},
+        rules::capacities,
+        sys::host,
+    },
+    text::excerpt::excerpt,
 };
+
+/// The most pins of others that are printed one by one.
+const SHOWN: usize = 20;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -24,21 +36,29 @@ pub(crate) struct Arguments {
 #[derive(Debug, Serialize)]
 struct Detached {
     detached: Vec<String>,
+    /// Pins that are not ratelimit's. Absent if there is none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    left: Vec<PathBuf>,
 }
 
 pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<Answer> {
     host::check()?;
     if arguments.all {
-        let detached = match open::remove_all(pins) {
-            Ok(detached) => detached,
-            // Nothing is left to remove.
-            Err(Error::NotAttached) => Vec::new(),
-            Err(error) => return Err(error.into()),
+        let Removed { interfaces: detached, left } = match removal::remove_all(pins) {
+            // There is nothing to remove.
+            Err(Error::NotAttached) => Removed::default(),
+            removed => removed?,
         };
         confirm::notify_removed(pins);
         let names = if detached.is_empty() { "no interface".to_owned() } else { detached.join(", ") };
-        output.print(&Detached { detached }, |out| {
+        output.print(&Detached { detached, left: left.clone() }, |out| {
             writeln!(out, "detached from {names}; nothing of ratelimit is left")?;
+            for pin in left.iter().take(SHOWN) {
+                writeln!(out, "{}: stays, because it does not belong to ratelimit", excerpt(&pin.to_string_lossy()))?;
+            }
+            if left.len() > SHOWN {
+                writeln!(out, "{} more stay", count(left.len() - SHOWN, "pin"))?;
+            }
             if socket::is_listening(pins) {
                 writeln!(
                     out,
@@ -50,16 +70,18 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
         return Ok(Answer::Done);
     }
     let mut instance = Instance::open(pins)?;
+    let mut left = instance.attachments.list()?;
+    left.retain(|attachment| !arguments.interfaces.contains(&attachment.name));
     instance.attachments.detach(&arguments.interfaces)?;
     let mut detached = arguments.interfaces.clone();
     detached.dedup();
-    let left = instance.attachments.list()?;
     let indices: Vec<u32> = left.iter().filter_map(|attachment| attachment.index).collect();
-    capacities::keep_only(&mut instance.tables, &indices)?;
+    // If it fails, a capacity without an interface stays. It has no effect, and the next `detach` removes it.
+    let _ = capacities::keep_only(&mut instance.tables, &indices);
     instance.forget_interfaces();
     drop(instance);
     let names = detached.join(", ");
-    output.print(&Detached { detached }, |out| {
+    output.print(&Detached { detached, left: Vec::new() }, |out| {
         writeln!(out, "detached from {names}")?;
         if left.is_empty() {
             writeln!(out, "the rules are kept for the next `ratelimit attach`; `ratelimit detach --all` removes them")?;

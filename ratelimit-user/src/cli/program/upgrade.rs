@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::{
     cli::print::{answer::Answer, output::Output},
+    controller::socket::client as socket,
     dataplane::{Instance, sys::host},
 };
 
@@ -19,10 +20,19 @@ pub(crate) fn run(pins: &Path, output: Output) -> Result<Answer> {
     host::check()?;
     let upgraded = Instance::take_over(pins)?;
     let text = if upgraded {
-        "converted from another version: rules, buckets and counters are kept"
+        "this version is in force now: rules, buckets and counters are kept"
     } else {
         "nothing to do: there is no instance of another version"
     };
-    output.print(&Upgraded { upgraded }, |out| writeln!(out, "{text}"))?;
+    output.print(&Upgraded { upgraded }, |out| {
+        writeln!(out, "{text}")?;
+        if upgraded && socket::is_listening(pins) {
+            writeln!(
+                out,
+                "a daemon of another version runs, and changes nothing any more: restart it with `systemctl restart ratelimit`"
+            )?;
+        }
+        Ok(())
+    })?;
     Ok(Answer::Done)
 }

@@ -6,17 +6,17 @@ use ratelimit_common::rules::rule::CONFIG;
 use serde::Serialize;
 
 use super::{
-    difference::difference,
+    difference::{difference, of_ends},
     interfaces::{self, Requested},
     undo::{self, Done},
 };
 pub use crate::ssh::ProtectedSessions;
 use crate::{
-    config::{self, Config},
+    config::{self, Config, Planned},
     dataplane::{
         Error, Instance,
         attach::attachment::Mode,
-        instance::daemon_lock::DaemonLock,
+        instance::{daemon_lock::DaemonLock, open::Versions},
         pins::link_name::LinkName,
         program::requested::differences,
         rules::{capacities, list, target::Target},
@@ -70,7 +70,8 @@ pub fn apply(
     interfaces::check(&names)?;
     // The lock comes before the conversion of an instance of another version.
     DaemonLock::take_early(pins, daemon_lock)?;
-    let (mut instance, is_new) = Instance::open_or_create(pins, &config.requested)?;
+    let versions = if is_first { Versions::All } else { Versions::InForce };
+    let (mut instance, is_new) = Instance::open_or_create(pins, &config.requested, versions)?;
     let mut done = Done::default();
     // Without the daemon lock, nothing may change.
     let claimed = instance.lock_for_daemon(daemon_lock);
@@ -94,7 +95,7 @@ pub(crate) fn attach_again(
     listed: &[config::Interface],
     daemon_lock: &mut Option<DaemonLock>,
 ) -> anyhow::Result<bool> {
-    let mut instance = match Instance::open(pins) {
+    let mut instance = match Instance::open_in_force(pins) {
         Err(Error::NotAttached) => return Ok(false),
         instance => instance?,
     };
@@ -123,6 +124,26 @@ pub(crate) fn attach_again(
     }
     record(&instance, listed);
     Ok(true)
+}
+
+/// Computes the ends of the file's rules again, because the clock was set. Interfaces, settings and other rules stay as they
+/// are. Returns how many rules have changed.
+///
+/// # Errors
+///
+/// Fails with the first problem. Nothing has changed then.
+pub(crate) fn renew_ends(pins: &Path, timed: &[Planned], protected: &ProtectedSessions) -> anyhow::Result<usize> {
+    let mut instance = match Instance::open_in_force(pins) {
+        Err(Error::NotAttached) => return Ok(0),
+        instance => instance?,
+    };
+    let change = of_ends(&list::list(&instance.tables)?, timed, SystemTime::now());
+    let changed = change.rules.len() + change.deleted.len();
+    if changed != 0 {
+        let guard = ssh::Guard::over(&instance, protected, false)?;
+        instance.change(&change, &mut |_| {}, &|tables| guard.check(tables))?;
+    }
+    Ok(changed)
 }
 
 /// Records in the names of pins what the file lists. The next reload repeats this, so a failure does not matter.

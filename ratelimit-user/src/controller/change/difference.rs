@@ -1,7 +1,7 @@
 //! Compares the rules of a file with those in force. Rules that commands have set stay.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     time::{Duration, SystemTime},
 };
 
@@ -59,6 +59,15 @@ pub(crate) fn difference(running: &[Listed], planned: &[Planned], now: SystemTim
     found.change.deleted = gone.map(|rule| rule.target).collect();
     found.change.deleted.sort_unstable();
     found
+}
+
+/// Returns how to change the `running` rules so that the `timed` rules end at the right time. Others stay.
+#[must_use]
+pub(crate) fn of_ends(running: &[Listed], timed: &[Planned], now: SystemTime) -> Change {
+    let mut change = difference(running, timed, now).change;
+    let timed: HashSet<Target> = timed.iter().map(|plan| plan.target).collect();
+    change.deleted.retain(|target| timed.contains(target));
+    change
 }
 
 impl Difference {

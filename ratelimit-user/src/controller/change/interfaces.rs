@@ -64,10 +64,12 @@ pub(crate) fn attach(
     // This must come before the first packet of a second interface. It can replace the program.
     let coming: Vec<Interface> = find(requested)?.into_iter().map(|(interface, _)| interface).collect();
     done.expect_interfaces(instance, &coming)?;
-    let (ours, mut programs) = (running(instance)?, instance.programs()?);
+    let (ours, programs) = (running(instance)?, instance.programs()?);
+    let linked = instance.attachments.indices()?;
     let mut names = Vec::new();
     for (interface, mode) in find(requested)? {
-        if interface.program.is_none_or(|running| !ours.contains(&running.id)) {
+        let is_ours = interface.program.is_some_and(|running| ours.contains(&running.id));
+        if !is_ours || !linked.contains(&interface.index) {
             names.push(interface.name.clone());
             let how = How { mode: mode.unwrap_or(Mode::Native), replace, origin };
             let program = programs.of(interface.first_header()?)?;

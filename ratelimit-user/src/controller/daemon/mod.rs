@@ -5,6 +5,7 @@
 //! must hear from the daemon. The service manager hears *ready* once the file is in force, and *reloading* and *ready*
 //! around a reload, before the requester gets its answer.
 
+mod clock;
 mod links;
 mod messages;
 pub mod run;

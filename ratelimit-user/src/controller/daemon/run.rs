@@ -11,21 +11,24 @@ use tokio::{
     time::{self, MissedTickBehavior, timeout},
 };
 
-use super::{links::Links, state::Daemon, watch::Watch};
-use crate::controller::{
-    events::{
-        notice::What,
-        watcher::{STEP, Watcher},
-    },
-    metrics,
-    notify::{
-        journal::{self, Level, say},
-        service_manager::{self, Watchdog},
-    },
-    socket::{
-        folder::DAEMON,
-        request::{Caller, Reply, Request},
-        server::{REQUEST_MOST, Server},
+use super::{clock::WallClock, links::Links, state::Daemon, watch::Watch};
+use crate::{
+    config::problem::ConfigError,
+    controller::{
+        events::{
+            notice::What,
+            watcher::{STEP, Watcher},
+        },
+        metrics,
+        notify::{
+            journal::{self, Level, say},
+            service_manager::{self, Watchdog},
+        },
+        socket::{
+            folder::DAEMON,
+            request::{Caller, Reply, Request},
+            server::{REQUEST_MOST, Server},
+        },
     },
 };
 
@@ -48,9 +51,10 @@ pub fn run(pins: &Path, file: &Path, force: bool) -> Result<()> {
     runtime.block_on(async {
         let server = Server::take(pins, DAEMON)?;
         // The watch begins before the file is read, so that no change is missed.
-        let mut watch = Watch::new(file).with_context(|| format!("cannot watch {}", file.display()))?;
+        let mut watch = Watch::new(file).map_err(|cause| unwatched(file, cause))?;
         let mut signals = [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()].map(signal);
         let mut links = Links::new()?;
+        let mut clock = WallClock::new().context("cannot watch the clock")?;
         let metrics = metrics::Service::start(pins, server.metrics()?)?;
         let mut daemon = Daemon::new(pins, file, force, metrics);
         daemon.start()?;
@@ -71,6 +75,10 @@ pub fn run(pins: &Path, file: &Path, force: bool) -> Result<()> {
                 changed = links.changed(&daemon.interfaces) => {
                     let changed = changed.context("cannot watch interfaces any more")?;
                     (daemon, ()) = on_thread(daemon, move |daemon| daemon.attach_again(&changed), &mut watchdog).await?;
+                }
+                set = clock.set() => {
+                    set.context("cannot watch the clock any more")?;
+                    (daemon, ()) = on_thread(daemon, Daemon::renew_ends, &mut watchdog).await?;
                 }
                 () = daemon.late() => (daemon, ()) = on_thread(daemon, Daemon::try_again, &mut watchdog).await?,
                 accepted = server.listener.accept() => {
@@ -159,4 +167,11 @@ async fn serve(stream: UnixStream, mut daemon: Daemon, watchdog: &mut Watchdog) 
     let reply = serde_json::to_string(&reply)? + "\n";
     let _ = timeout(PATIENCE, write.write_all(reply.as_bytes())).await;
     Ok(daemon)
+}
+
+/// Returns the error for a file that cannot be watched. Only its folder must be readable.
+fn unwatched(file: &Path, cause: io::Error) -> ConfigError {
+    let is_refused = cause.kind() == io::ErrorKind::PermissionDenied;
+    let path = file.parent().filter(|_| is_refused).unwrap_or(file);
+    ConfigError::Unreadable { path: path.to_owned(), cause }
 }

@@ -36,6 +36,8 @@ pub(super) struct Daemon {
     origin: ssh::Origin,
     /// The interfaces of the file that is in force.
     pub(super) interfaces: Vec<config::Interface>,
+    /// Its rules with an end.
+    timed: Vec<config::Planned>,
     metrics: metrics::Service,
     /// The daemon lock. With it, no other daemon applies a file to this instance.
     daemon_lock: Option<DaemonLock>,
@@ -48,6 +50,8 @@ pub(super) struct Daemon {
 struct Late {
     /// Whether a changed file is to be read.
     file: bool,
+    /// Whether the clock was set.
+    clock: bool,
     /// Interfaces that have come or gone.
     interfaces: Vec<config::Interface>,
     /// The time of the next try.
@@ -66,6 +70,7 @@ impl Daemon {
             force,
             origin: ssh::Origin::new(),
             interfaces: Vec::new(),
+            timed: Vec::new(),
             metrics,
             daemon_lock: None,
             late: Late::default(),
@@ -95,11 +100,14 @@ impl Daemon {
         let mut apply = || apply::apply(&self.pins, &config, is_first, &protected, &mut self.daemon_lock);
         let applied = match apply() {
             // Opening the instance again completes what is unfinished.
-            Err(error) if matches!(error.downcast_ref(), Some(Error::Unfinished { .. })) => apply()?,
+            Err(error) if matches!(error.downcast_ref(), Some(Error::Unfinished { .. } | Error::Written { .. })) => {
+                apply()?
+            }
             applied => applied?,
         };
         self.metrics.commit(prepared);
         self.interfaces = config.interfaces;
+        self.timed = config.rules.into_iter().filter(|rule| rule.until.is_some()).collect();
         Ok(applied)
     }
 
@@ -140,6 +148,22 @@ impl Daemon {
         }
     }
 
+    /// Computes the ends of rules again, because the clock was set.
+    pub(super) fn renew_ends(&mut self) {
+        match apply::renew_ends(&self.pins, &self.timed, &self.protected(false, None)) {
+            Ok(changed) => say(Level::Info, &format!("the clock was set, rules with another end: {changed}")),
+            Err(error) => {
+                if is_locked(&error) {
+                    self.late.clock = true;
+                    self.late.due = Some(Instant::now() + AGAIN);
+                }
+                self.metrics.record_reload(false);
+                say(Level::Error, &format!("the clock was set, but the ends of rules stay: {error:#}"));
+            }
+        }
+        release_memory();
+    }
+
     /// Waits until work is due that was given up. Without any, waits forever.
     pub(super) async fn late(&self) {
         match self.late.due {
@@ -153,6 +177,9 @@ impl Daemon {
         let late = mem::take(&mut self.late);
         if late.file {
             self.reload(None);
+        }
+        if late.clock {
+            self.renew_ends();
         }
         self.attach_again(&late.interfaces);
     }

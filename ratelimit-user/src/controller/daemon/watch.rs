@@ -1,8 +1,8 @@
 //! Waits until a file changes, also if an editor replaces it, or if a symbolic link in its path changes.
 //!
 //! inotify watches the folder of the file. Every five seconds, device, inode, time and size of the file are compared,
-//! because a link can change elsewhere. A change that only this comparison finds counts when two looks agree, so that a
-//! file that is being written is not read.
+//! because a link can change elsewhere, and the owner of a file that could not be read. A change that only this
+//! comparison finds counts when two looks agree, so that a file that is being written is not read.
 
 use std::{
     ffi::OsString,
@@ -42,8 +42,8 @@ pub(crate) struct Watch {
 struct Stamp {
     device: u64,
     inode: u64,
-    /// Seconds and nanoseconds.
-    written: (i64, i64),
+    /// Seconds and nanoseconds of the last change, also of its owner or mode.
+    changed: (i64, i64),
     size: u64,
 }
 
@@ -51,8 +51,8 @@ impl Stamp {
     /// Returns the state of the file at a path. Returns None if there is no file.
     fn of(path: &Path) -> Option<Self> {
         let file = fs::metadata(path).ok()?;
-        let written = (file.mtime(), file.mtime_nsec());
-        Some(Self { device: file.dev(), inode: file.ino(), written, size: file.size() })
+        let changed = (file.ctime(), file.ctime_nsec());
+        Some(Self { device: file.dev(), inode: file.ino(), changed, size: file.size() })
     }
 }
 

@@ -22,8 +22,8 @@ pub const CONFIRM: &str = "confirm";
 /// Returns the folder of a socket of the instance with these pins. Its name begins with `ratelimit`, whatever the name
 /// of the pins is.
 ///
-/// The socket for confirmations has its own folder, because a service manager removes the daemon's folder when the
-/// daemon ends. Names of pins contain no dots, so the folders differ.
+/// The socket for confirmations has its own folder, because service managers of earlier units remove the daemon's folder
+/// when the daemon ends. Names of pins contain no dots, so the folders differ.
 pub(super) fn folder(pins: &Path, socket: &str) -> PathBuf {
     let mut name = OUR_NAME.to_owned();
     if pins != Path::new(PINS) {

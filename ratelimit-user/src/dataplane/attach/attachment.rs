@@ -6,19 +6,22 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use aya::programs::{Xdp, XdpMode};
+use aya::programs::Xdp;
 use ratelimit_common::rules::rule::CONFIG;
 
 use crate::dataplane::{
     Error,
-    attach::{foreign_program, link, undo::AttachUndo},
-    error::{Tried as _, at},
-    pins::{layout, link_name::LinkName},
-    program::programs::Programs,
+    attach::{
+        foreign_program::{self, ForeignProgram},
+        link,
+        undo::AttachUndo,
+        unlinked,
+    },
+    error::at,
+    pins::{layout, link_name::LinkName, ours::Ours},
     sys::{
-        bpf::Link,
-        interface::{self, Attached, Interface},
-        link_type::FirstHeader,
+        bpf::{link::Link, pinned_object::PinnedObject},
+        interface::{self, Attached, Interface, Program},
     },
 };
 
@@ -97,6 +100,11 @@ impl Attachments {
         Self { folder: folder.to_owned() }
     }
 
+    /// Returns the folder of the instance's pins.
+    fn instance(&self) -> &Path {
+        self.folder.parent().unwrap_or(&self.folder)
+    }
+
     /// Lists all attachments, sorted by name.
     ///
     /// # Errors
@@ -148,49 +156,60 @@ impl Attachments {
     ///
     /// [`Error::Taken`], [`Error::NoNativeXdp`] or [`Error::Attach`]. The interface then carries the same program as
     /// before.
-    pub fn attach(&self, program: &mut Xdp, interface: Interface, how: How) -> Result<AttachUndo, Error> {
-        let removed = match interface.program {
-            Some(other) if how.replace => Some(foreign_program::remove(&interface, other)?),
+    pub fn attach(&self, program: &Xdp, interface: Interface, how: How) -> Result<AttachUndo, Error> {
+        layout::create_folder(&self.folder)?;
+        self.forget_deleted(&interface.name)?;
+        let (link, removed) = match interface.program {
+            // Another instance that has given up its `--replace` puts a program back without a link.
+            Some(other) if how.replace || Ours::of(self.instance())?.has_program(other.id) => {
+                let (link, removed) = self.replace_foreign(program, &interface, other, how)?;
+                (link, Some(removed))
+            }
             Some(other) => return Err(foreign_program::taken(&interface, other.id)),
-            None => None,
+            None => (self.attach_free(program, &interface, how)?, None),
         };
-        match (self.attach_free(program, &interface, how), removed) {
-            (Ok(link), removed) => {
-                let folder = self.folder.clone();
-                Ok(AttachUndo { interface, folder, link, removed, is_detached: false })
-            }
-            (Err(error), None) => Err(error),
-            (Err(error), Some(removed)) => {
-                removed.restore(&interface)?;
-                Err(error)
-            }
-        }
+        Ok(AttachUndo { interface, folder: self.folder.clone(), link, removed, is_detached: false })
+    }
+
+    /// Attaches in the place of another tool's program, and returns the id of the link.
+    fn replace_foreign(
+        &self,
+        program: &Xdp,
+        interface: &Interface,
+        other: Program,
+        how: How,
+    ) -> Result<(u32, ForeignProgram), Error> {
+        let foreign = ForeignProgram::open(interface, other)?;
+        let kept = foreign.keep(self.instance(), interface.index)?;
+        let attached = foreign.remove(interface).and_then(|()| self.attach_free(program, interface, how));
+        // If the other program cannot return now, its pin stays, and the next command tries again. The operator must see
+        // the first failure.
+        let link = attached.inspect_err(|_| drop(foreign.restore(interface)));
+        let _ = kept.forget_unless_bare(interface.index);
+        Ok((link?, foreign))
     }
 
     /// Attaches to an interface without a program, and returns the id of the link.
-    fn attach_free(&self, program: &mut Xdp, interface: &Interface, how: How) -> Result<u32, Error> {
-        layout::create_folder(&self.folder)?;
-        self.forget_deleted(&interface.name)?;
+    fn attach_free(&self, program: &Xdp, interface: &Interface, how: How) -> Result<u32, Error> {
         let native = match how.mode {
             Mode::Generic => None,
-            Mode::Native => Some(link::attach(program, interface, XdpMode::Driver)?),
-            Mode::Auto => match link::attach(program, interface, XdpMode::Driver) {
+            Mode::Native => Some(link::attach(program, interface, Attached::Native)?),
+            Mode::Auto => match link::attach(program, interface, Attached::Native) {
                 Ok(link) => Some(link),
-                Err(Error::NoNativeXdp { .. } | Error::Mtu { .. }) => None,
+                Err(Error::NoNativeXdp { .. }) => None,
                 Err(error) => return Err(error),
             },
         };
         let is_generic = native.is_none();
         let link = match native {
             Some(link) => link,
-            None => link::attach(program, interface, XdpMode::Skb)?,
+            None => link::attach(program, interface, Attached::Generic)?,
         };
-        let id = link.info().tried("cannot read a link")?.id();
         let (interface, origin) = (interface.name.clone(), how.origin);
-        let name = LinkName { interface, origin, is_listed: false, is_generic, link: id };
-        // If pinning fails, dropping the link detaches the program.
-        link.pin(self.folder.join(name.file())).tried("cannot pin the link")?;
-        Ok(id)
+        let name = LinkName { interface, origin, is_listed: false, is_generic, link: link.id };
+        // A link that is only dropped may stay for a moment.
+        link.pin(&self.folder.join(name.file())).or_else(|error| link.detach().and(Err(error)))?;
+        Ok(link.id)
     }
 
     /// Records in the names of pins what a configuration file lists, and the present names of interfaces.
@@ -246,41 +265,19 @@ impl Attachments {
             found.ok_or_else(|| Error::NotAttachedTo { name: name.clone() })
         };
         let found: Vec<&Attachment> = names.iter().map(find).collect::<Result<_, _>>()?;
+        if found.iter().any(|attachment| attachment.mode.is_none()) {
+            unlinked::remove(self.instance(), |interface| names.contains(interface))?;
+        }
         found.iter().try_for_each(|attachment| attachment.detach())
     }
 
-    /// Detaches from every interface.
+    /// Detaches from every interface. Pins of anything else than links stay.
     pub(crate) fn detach_all(&self) -> Result<(), Error> {
-        self.pins()?.iter().try_for_each(|pin| link::remove(pin))
-    }
-
-    /// Puts on every link the program for its interface. After a failure, the links before the failed one carry it.
-    ///
-    /// `raw` are the programs that links without Ethernet headers carry, before and after.
-    pub(crate) fn replace(&self, programs: &mut Programs, raw: &[Option<u32>]) -> Result<(), Error> {
-        let interfaces = interface::list()?;
-        self.pins()?
-            .iter()
-            .try_for_each(|pin| link::put(programs.of_any_version(first_header(pin, &interfaces, raw)), pin))
-    }
-
-    /// Returns whether an interface without Ethernet headers is attached. `raw` is the program for those.
-    pub(crate) fn has_raw_ip(&self, raw: Option<u32>) -> Result<bool, Error> {
-        let interfaces = interface::list()?;
-        Ok(self.pins()?.iter().any(|pin| first_header(pin, &interfaces, &[raw]) == FirstHeader::Ip))
-    }
-}
-
-/// Returns the first header of packets on a link. If its interface is in another network namespace, the present program
-/// tells. A link without an interface gets no program, and an interface of an unknown type keeps the one for Ethernet.
-fn first_header(pin: &Path, interfaces: &[Interface], raw: &[Option<u32>]) -> FirstHeader {
-    let Ok(Link { program_id, interface: Some(index), .. }) = Link::from_pin(pin) else { return FirstHeader::Ethernet };
-    let is_seen = |interface: &&Interface| {
-        interface.index == index && interface.program.is_some_and(|program| program.id == program_id)
-    };
-    match interfaces.iter().find(is_seen) {
-        Some(interface) => interface.link_type.first_header().unwrap_or(FirstHeader::Ethernet),
-        None if raw.contains(&Some(program_id)) => FirstHeader::Ip,
-        None => FirstHeader::Ethernet,
+        for pin in self.pins()? {
+            if PinnedObject::at(&pin)? == PinnedObject::Link {
+                link::remove(&pin)?;
+            }
+        }
+        Ok(())
     }
 }

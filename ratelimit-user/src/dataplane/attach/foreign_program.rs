@@ -1,14 +1,24 @@
 //! The XDP program of another tool on an interface: its name, its removal and its return.
+//!
+//! The kernel attaches a link only to an interface without a program. So the other program is removed just before. It is
+//! pinned meanwhile, and the next command restores it if this one is killed.
 
-use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::{
+    os::fd::AsFd as _,
+    path::{Path, PathBuf},
+};
 
-use aya::programs::{ProgramFd, ProgramInfo, links::LinkType, loaded_links, loaded_programs};
+use aya::programs::{ProgramFd, ProgramInfo, Xdp, links::LinkType, loaded_links, loaded_programs};
+use aya_obj::programs::XdpAttachType;
 
 use crate::dataplane::{
     Error,
+    attach::link,
     error::Tried as _,
+    pins::{layout, listing::Listing, replaced_name::ReplacedName},
     sys::{
-        bpf::Link,
+        bpf::link::Link,
+        host,
         interface::{self, Interface, Program},
     },
 };
@@ -24,36 +34,100 @@ pub fn program_name(id: u32) -> String {
     info(id).and_then(|info| info.name_as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-/// A removed program. It is kept so that it can be restored.
-pub(crate) struct Removed {
+/// The program of another tool, which can be replaced and restored.
+pub(crate) struct ForeignProgram {
     program: Program,
     fd: ProgramFd,
+    /// Links of this program to interfaces with this index. Those of other network namespaces look the same.
+    links: Vec<Link>,
 }
 
-/// Removes another tool's program from an interface.
-pub(crate) fn remove(interface: &Interface, program: Program) -> Result<Removed, Error> {
-    // Opened before it is removed, because the kernel frees a program without holders.
-    let info = info(program.id).ok_or_else(|| taken(interface, program.id))?;
-    let removed = Removed { program, fd: info.fd().tried("cannot open the program that is to be replaced")? };
-    for link in loaded_links().flatten() {
-        if link.program_id() != program.id || !matches!(link.link_type(), Ok(LinkType::Xdp)) {
+impl ForeignProgram {
+    /// Opens the program on an interface, and its link.
+    pub(crate) fn open(interface: &Interface, program: Program) -> Result<Self, Error> {
+        // The kernel frees a program without holders.
+        let info = info(program.id).ok_or_else(|| taken(interface, program.id))?;
+        let fd = info.fd().tried("cannot open the program that is to be replaced")?;
+        Ok(Self { program, fd, links: links_of(program.id, interface.index)? })
+    }
+
+    /// Pins it in the folder of the pins until it is forgotten.
+    pub(crate) fn keep(&self, pins: &Path, index: u32) -> Result<Kept, Error> {
+        let name = ReplacedName { index, mode: self.program.mode, namespace: host::network_namespace()? };
+        let pin = pins.join(name.file());
+        layout::remove_file(&pin)?;
+        link::pin_program(&self.fd, &pin)?;
+        Ok(Kept(pin))
+    }
+
+    /// Removes it from the interface.
+    pub(crate) fn remove(&self, interface: &Interface) -> Result<(), Error> {
+        // The kernel refuses this for a program with a link.
+        let removed = interface::remove_program(interface.index, self.program.mode, Some(self.fd.as_fd()));
+        match (&removed, &self.links[..]) {
+            (Ok(()), _) | (Err(_), []) => removed,
+            (Err(_), [link]) => link.detach(),
+            (Err(_), _) => Err(Error::Attach {
+                name: interface.name.clone(),
+                cause: format!("program {} is also on interfaces of other network namespaces", self.program.id),
+                advice: ": remove it from this one with the tool that has attached it, then attach again".to_owned(),
+            }),
+        }
+    }
+
+    /// Attaches it again to an interface without a program. It uses netlink.
+    pub(crate) fn restore(&self, interface: &Interface) -> Result<(), Error> {
+        interface::set_program(interface.index, self.program.mode, self.fd.as_fd())
+    }
+}
+
+/// The pin of a program that is being replaced.
+pub(crate) struct Kept(PathBuf);
+
+impl Kept {
+    /// Removes the pin.
+    pub(crate) fn forget(&self) -> Result<(), Error> {
+        layout::remove_file(&self.0)
+    }
+
+    /// Removes the pin, unless the interface has no program.
+    pub(crate) fn forget_unless_bare(self, index: u32) -> Result<(), Error> {
+        let interface = interface::list()?.into_iter().find(|interface| interface.index == index);
+        let is_bare = interface.is_some_and(|interface| interface.program.is_none());
+        if is_bare { Ok(()) } else { self.forget() }
+    }
+}
+
+/// Restores the programs that a killed command was replacing. What fails is tried again by the next command. Programs of
+/// other network namespaces stay until a command runs there.
+pub(crate) fn recover(pins: &Path, listing: &Listing) -> Result<(), Error> {
+    for name in listing.names().filter_map(ReplacedName::read) {
+        if name.namespace != host::network_namespace()? {
             continue;
         }
-        let link = Link::from_id(link.id())?;
-        if link.interface == Some(interface.index) {
-            link.detach()?;
-            return Ok(removed);
+        let pin = pins.join(name.file());
+        let interface = interface::list()?.into_iter().find(|interface| interface.index == name.index);
+        let is_bare = interface.is_some_and(|interface| interface.program.is_none());
+        if !is_bare || restore_pinned(&pin, name).is_ok() {
+            layout::remove_file(&pin)?;
         }
     }
-    interface::set_program(interface.index, program.mode, None)?;
-    Ok(removed)
+    Ok(())
 }
 
-impl Removed {
-    /// Attaches the program again. It uses netlink, also if the program had a link before.
-    pub(crate) fn restore(&self, interface: &Interface) -> Result<(), Error> {
-        interface::set_program(interface.index, self.program.mode, Some(self.fd.as_fd().as_raw_fd()))
-    }
+fn restore_pinned(pin: &Path, ReplacedName { index, mode, .. }: ReplacedName) -> Result<(), Error> {
+    let program = Xdp::from_pin(pin, XdpAttachType::Interface).tried("cannot open a program")?;
+    let program = program.fd().tried("cannot open a program")?.as_fd();
+    interface::set_program(index, mode, program)
+}
+
+/// Returns the links between a program and interfaces with this index. Needs CAP_SYS_ADMIN if there is one.
+fn links_of(program: u32, index: u32) -> Result<Vec<Link>, Error> {
+    // A link that disappears meanwhile is an error of the list, and not ours.
+    let links = loaded_links().flatten();
+    let ours = links.filter(|link| link.program_id() == program && matches!(link.link_type(), Ok(LinkType::Xdp)));
+    let links: Vec<Link> = ours.map(|link| Link::from_id(link.id())).collect::<Result<_, _>>()?;
+    Ok(links.into_iter().filter(|link| link.interface == Some(index)).collect())
 }
 
 fn info(id: u32) -> Option<ProgramInfo> {

@@ -1,6 +1,8 @@
 //! Attaches the program to interfaces, and undoes that. Rules and maps do not belong here.
 
 pub mod attachment;
+pub(crate) mod carried;
 pub mod foreign_program;
 pub(crate) mod link;
 pub mod undo;
+pub(crate) mod unlinked;

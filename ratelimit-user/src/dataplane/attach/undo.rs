@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::dataplane::{
     Error,
-    attach::{foreign_program::Removed, link},
+    attach::{foreign_program::ForeignProgram, link},
     sys::interface::Interface,
 };
 
@@ -16,7 +16,7 @@ pub struct AttachUndo {
     /// Id of the link. A daemon may rename its pin.
     pub(crate) link: u32,
     /// The program that was removed for ours, until it is restored.
-    pub(crate) removed: Option<Removed>,
+    pub(crate) removed: Option<ForeignProgram>,
     /// Whether [`Self::take_back`] has detached it.
     pub(crate) is_detached: bool,
 }
@@ -36,7 +36,11 @@ impl AttachUndo {
     ///
     /// [`Error::Bpf`], [`Error::Path`] or [`Error::Netlink`] if the kernel refuses.
     pub fn take_back(&mut self) -> Result<(), Error> {
+        let mut kept = None;
         while let Some(pin) = link::pin_of(&self.folder, self.link)? {
+            // If this process is killed before the other program is back, the next command restores it.
+            let pins = self.folder.parent().unwrap_or(&self.folder);
+            kept = self.removed.as_ref().and_then(|removed| removed.keep(pins, self.interface.index).ok());
             link::remove(&pin)?;
             self.is_detached = true;
         }
@@ -47,6 +51,6 @@ impl AttachUndo {
             removed.restore(&self.interface)?;
         }
         self.removed = None;
-        Ok(())
+        kept.map_or(Ok(()), |kept| kept.forget())
     }
 }

@@ -12,8 +12,8 @@ pub(crate) use self::context::{Tried, at};
 /// A failure of the data plane.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The kernel is older than the oldest supported one.
-    #[error("kernel {found} is too old: ratelimit needs Linux 5.15 or newer")]
+    /// The kernel lacks a feature.
+    #[error("kernel {found} is too old: ratelimit needs compare-and-exchange in BPF programs, as in Linux 5.15")]
     Kernel {
         /// The running release.
         found: String,
@@ -69,13 +69,18 @@ pub enum Error {
     #[error("ratelimit is not attached: run `ratelimit attach IFACE` first")]
     NotAttached,
     /// The pins belong to a build with other map layouts.
-    #[error("the maps in {} are of another version ({detail}): run `ratelimit upgrade`, which converts them with all rules and without a gap", .path.display())]
+    #[error("the instance in {} is of another version ({detail}): run `ratelimit upgrade`, which takes it over with all rules and without a gap", .path.display())]
     OtherAbi {
         /// The folder of the pins.
         path: PathBuf,
         /// What differs.
         detail: String,
     },
+    /// Another version has put its program in force since this daemon started.
+    #[error(
+        "another version of ratelimit is in force, and this daemon changes nothing: restart it, as with `systemctl restart ratelimit`, to run the installed version"
+    )]
+    NotInForce,
     /// The kernel shows types by number only to processes with CAP_SYS_ADMIN.
     #[error("the maps are of another version, and reading them needs CAP_SYS_ADMIN: run `ratelimit upgrade` as root")]
     ForeignTypes,
@@ -135,26 +140,14 @@ pub enum Error {
         running: &'static str,
     },
     /// The kernel refused the program on this interface.
-    #[error("{name}: the kernel refused to attach: {cause}")]
+    #[error("{name}: the kernel refused to attach: {cause}{advice}")]
     Attach {
         /// The interface.
         name: String,
         /// What the kernel said.
-        cause: io::Error,
-    },
-    /// Frames of the interface's MTU need several buffers, and the kernel or the driver does not support them for XDP.
-    #[error(
-        "{name}: its MTU of {mtu} is too large for native XDP {place}: `ip link set {name} mtu 1500`, or --mode generic ({cause})"
-    )]
-    Mtu {
-        /// The interface.
-        name: String,
-        /// Its MTU.
-        mtu: u32,
-        /// Whether the kernel or the driver lacks them.
-        place: &'static str,
-        /// What the kernel said.
-        cause: io::Error,
+        cause: String,
+        /// What to do. Empty if nothing helps.
+        advice: String,
     },
     /// The interface does not carry our program.
     #[error("ratelimit is not attached to {name}: `ratelimit status` lists where it is")]
@@ -241,6 +234,18 @@ pub enum Error {
     /// Some pins were not moved into place. The next command does so.
     #[error("the change is in force, but its pins are not in place yet ({cause}): the next command completes it")]
     Unfinished {
+        /// The failure.
+        cause: Box<Error>,
+    },
+    /// Rules or costs are written, but the program may not see all of them yet. The next command makes it see them.
+    #[error("the change is written, but not all of it acts yet ({cause}): the next command completes this")]
+    Written {
+        /// The failure.
+        cause: Box<Error>,
+    },
+    /// Nothing is attached any more, but pins are left.
+    #[error("detached, but not all pins are removed ({cause}): run `ratelimit detach --all` again")]
+    NotRemoved {
         /// The failure.
         cause: Box<Error>,
     },

@@ -11,6 +11,7 @@ use ratelimit_common::{
 
 use crate::dataplane::{
     Error,
+    attach::carried,
     instance::swap::{
         pinned::Pinned,
         replace::{self, Running},
@@ -163,7 +164,7 @@ fn needed(pinned: &Pinned, asked: u32) -> Result<u32, Error> {
     if asked & FEATURE_INTERFACES != 0 && pinned.attachments.indices()?.len() > 1 {
         features |= FEATURE_INTERFACES;
     }
-    if asked & FEATURE_RAW_IP != 0 && pinned.attachments.has_raw_ip(pinned.programs()?.raw_id()?)? {
+    if asked & FEATURE_RAW_IP != 0 && carried::has_raw_ip(&pinned.attachments, pinned.programs()?.raw_id()?)? {
         features |= FEATURE_RAW_IP;
     }
     // Bans outlast the limits that set them. If they end by time, the next such change notices.

@@ -7,6 +7,7 @@ mod interfaces;
 pub mod lock;
 pub mod open;
 pub mod read_only;
+pub mod removal;
 mod service_costs;
 pub mod swap;
 
@@ -21,6 +22,7 @@ use ratelimit_common::identity::service::Service;
 use self::{
     daemon_lock::DaemonLock,
     lock::Lock,
+    open::Versions,
     swap::{
         pinned::Pinned,
         replace::{self, Running},
@@ -67,12 +69,22 @@ impl Instance {
     /// [`Error::NotAttached`] if there is none, [`Error::OtherAbi`] if another build created it, [`Error::Locked`] if
     /// another command does not end. [`Error::Foreign`] or [`Error::Writable`] if another user could change the pins.
     pub fn open(pins: &Path) -> Result<Self, Error> {
-        let (pinned, lock) = open::open(pins)?;
+        let (pinned, lock) = open::open(pins, Versions::Own)?;
         Ok(Self { pinned, _lock: lock })
     }
 
-    /// Brings what another build has created in `pins` to the layouts of this one. Returns whether it was another
-    /// build's.
+    /// Opens the instance in `pins` for a daemon that has started.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::open`], and [`Error::NotInForce`] if another build has put its program in force.
+    pub fn open_in_force(pins: &Path) -> Result<Self, Error> {
+        let (pinned, lock) = open::open(pins, Versions::InForce)?;
+        Ok(Self { pinned, _lock: lock })
+    }
+
+    /// Brings what another build has created in `pins` to the layouts of this one, and puts this build's program in
+    /// force. Returns whether something changed.
     ///
     /// # Errors
     ///
@@ -86,8 +98,13 @@ impl Instance {
     /// # Errors
     ///
     /// [`Error::NoBpffs`] if nothing can be pinned there. After any failure, what was created is removed.
-    pub fn open_or_create(pins: &Path, requested: &RequestedSettings) -> Result<(Self, bool), Error> {
-        let (pinned, lock, is_new) = open::open_or_create(pins, requested)?;
+    /// [`Error::OtherAbi`] or [`Error::NotInForce`] if its version is none of these.
+    pub fn open_or_create(
+        pins: &Path,
+        requested: &RequestedSettings,
+        versions: Versions,
+    ) -> Result<(Self, bool), Error> {
+        let (pinned, lock, is_new) = open::open_or_create(pins, requested, versions)?;
         Ok((Self { pinned, _lock: lock }, is_new))
     }
 
@@ -98,7 +115,7 @@ impl Instance {
     /// [`Error::Bpf`] or [`Error::Path`] if a link or pin cannot be removed.
     pub fn remove(self) -> Result<(), Error> {
         self.attachments.detach_all()?;
-        open::remove_pins(&self.pins)
+        removal::remove_pins(&self.pins)
     }
 
     /// Returns the folder of its pins.

@@ -1,4 +1,4 @@
-//! Opens, creates and removes the pins of an instance, under its lock.
+//! Opens or creates the pins of an instance, under its lock.
 
 use std::{
     fs,
@@ -9,54 +9,80 @@ use ratelimit_common::maps::names;
 
 use crate::dataplane::{
     Error,
-    attach::attachment::Attachments,
+    attach::{attachment::Attachments, foreign_program},
     instance::{
         edit,
         lock::{Lock, lock},
+        removal,
         swap::{migration, pinned::Pinned, replace, staging},
     },
     pins::{
         bpffs,
-        layout::{self, CHANGING, DAEMON, LINKS, NEXT, PROGRAM, PROGRAM_RAW},
+        layout::{self, CHANGING, LINKS, NEXT, PROGRAM, PROGRAM_RAW},
         listing::Listing,
     },
     program::loader::{self, RequestedSettings, Settings},
-    rules::batch::batch_marker,
+    rules::{change_mark, policies, repair::repair, suspend},
+    sys::features,
     tables::open::Tables,
 };
 
-/// Opens the instance in `pins`, and returns its lock with it.
-pub(super) fn open(pins: &Path) -> Result<(Pinned, Lock), Error> {
-    let lock = lock(pins)?.ok_or(Error::NotAttached)?;
-    if lock.listing.is_empty() { Err(Error::NotAttached) } else { Ok((locked(pins, &lock.listing, false)?, lock)) }
+/// Which instances may be opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Versions {
+    /// Every one. One of another version is brought to the layouts of this one.
+    All,
+    /// Those whose program this version has loaded.
+    Own,
+    /// The same, for a daemon that has started. So it never puts its own version in force again.
+    InForce,
 }
 
-/// Brings what another build has created in `pins` to the layouts of this one. Returns whether it was another build's.
+/// Opens the instance in `pins`, and returns its lock with it.
+pub(super) fn open(pins: &Path, versions: Versions) -> Result<(Pinned, Lock), Error> {
+    let lock = lock(pins)?.ok_or(Error::NotAttached)?;
+    if !lock.listing.has_instance() {
+        foreign_program::recover(pins, &lock.listing)?;
+        return Err(Error::NotAttached);
+    }
+    Ok((locked(pins, &lock.listing, versions)?, lock))
+}
+
+/// Brings what another build has created in `pins` to the layouts of this one, and puts this build's program in force.
+/// Returns whether something changed.
 pub(super) fn take_over(pins: &Path) -> Result<bool, Error> {
     // An unfinished instance is removed by `attach`.
     let Some(lock) = lock(pins)?.filter(|_| layout::is_complete(pins)) else { return Ok(false) };
     let is_other = matches!(Tables::locked(pins, &lock.listing), Err(Error::OtherAbi { .. }));
-    locked(pins, &lock.listing, true).map(|_| is_other)
+    let mut pinned = locked(pins, &lock.listing, Versions::All)?;
+    if pinned.tables.control()?.build == loader::build() {
+        return Ok(is_other);
+    }
+    edit::upgrade(&mut pinned, &RequestedSettings::default()).map(|()| true)
 }
 
-/// Opens a locked instance. With `migrates`, one of another build is brought to the layouts of this one.
-fn locked(pins: &Path, listing: &Listing, migrates: bool) -> Result<Pinned, Error> {
+/// Opens a locked instance.
+fn locked(pins: &Path, listing: &Listing, versions: Versions) -> Result<Pinned, Error> {
     let mut listing = listing.clone();
     if !listing.has(PROGRAM) {
         return Err(Error::Interrupted);
     }
     let attachments = Attachments::in_folder(&pins.join(LINKS));
+    if versions == Versions::InForce {
+        of_version(Tables::locked(pins, &listing), pins, versions)?;
+    }
+    foreign_program::recover(pins, &listing)?;
     if listing.has(NEXT) {
         staging::recover(pins, &attachments)?;
         listing = Listing::read(pins)?;
     }
     let tables = match Tables::locked(pins, &listing) {
-        Err(Error::OtherAbi { .. }) if migrates => {
+        Err(Error::OtherAbi { .. }) if versions == Versions::All => {
             migration::migrate(pins, &attachments)?;
             listing = Listing::read(pins)?;
             Tables::locked(pins, &listing)?
         }
-        outcome => outcome?,
+        outcome => of_version(outcome, pins, versions)?,
     };
     // A killed upgrade leaves pins under the names of the other version. Now it is known that this version's are in use.
     for other in names::PINNED.into_iter().filter_map(layout::other_name).filter(|other| listing.has(other)) {
@@ -66,8 +92,12 @@ fn locked(pins: &Path, listing: &Listing, migrates: bool) -> Result<Pinned, Erro
     if listing.has(PROGRAM_RAW) {
         replace::forget_raw(&pinned)?;
     }
+    // A rule that ends late is no reason to refuse a command.
+    let _ = suspend::catch_up(&mut pinned.tables);
     if listing.has(CHANGING) {
-        batch_marker::recover(pins, &mut pinned.tables)?;
+        repair(&mut pinned.tables, &change_mark::recorded(pins)?)?;
+        change_mark::remove(pins)?;
+        edit::spare(&mut pinned, policies::OF_RULES);
     }
     if names::MOVED.iter().any(|(_, old)| listing.has(old)) {
         replace::finish_resize(&mut pinned);
@@ -80,8 +110,27 @@ fn locked(pins: &Path, listing: &Listing, migrates: bool) -> Result<Pinned, Erro
     Ok(pinned)
 }
 
+/// Refuses maps of another version, or a program that another version has loaded.
+fn of_version(tables: Result<Tables, Error>, pins: &Path, versions: Versions) -> Result<Tables, Error> {
+    let other = |detail: String| match versions {
+        Versions::InForce => Error::NotInForce,
+        _ => Error::OtherAbi { path: pins.to_owned(), detail },
+    };
+    match tables {
+        Err(Error::OtherAbi { detail, .. }) => Err(other(detail)),
+        Ok(tables) if versions != Versions::All && tables.control()?.build != loader::build() => {
+            Err(other("the program is of another build".to_owned()))
+        }
+        outcome => outcome,
+    }
+}
+
 /// Opens the instance in `pins`, or creates one without rules. Returns its lock with it, and whether it is new.
-pub(super) fn open_or_create(pins: &Path, requested: &RequestedSettings) -> Result<(Pinned, Lock, bool), Error> {
+pub(super) fn open_or_create(
+    pins: &Path,
+    requested: &RequestedSettings,
+    versions: Versions,
+) -> Result<(Pinned, Lock, bool), Error> {
     bpffs::ensure(pins)?;
     let lock = loop {
         match lock(pins)? {
@@ -90,14 +139,15 @@ pub(super) fn open_or_create(pins: &Path, requested: &RequestedSettings) -> Resu
         }
     };
     if lock.listing.has(PROGRAM) {
-        return Ok((locked(pins, &lock.listing, true)?, lock, false));
+        return Ok((locked(pins, &lock.listing, versions)?, lock, false));
     }
     // A killed attach leaves maps without a program, and attaches nothing. If there are links, the program's pin was
     // removed otherwise: the program may still run, and must not lose its rules.
     if !layout::is_empty(&pins.join(LINKS)) {
         return Err(Error::Interrupted);
     }
-    remove_entries(pins)?;
+    foreign_program::recover(pins, &lock.listing)?;
+    removal::remove_entries(pins)?;
     match create(pins, &requested.or(Settings::default())) {
         Ok(tables) => {
             let attachments = Attachments::in_folder(&pins.join(LINKS));
@@ -105,7 +155,7 @@ pub(super) fn open_or_create(pins: &Path, requested: &RequestedSettings) -> Resu
         }
         Err(error) => {
             // The operator must see the failure itself, not one of tidying up.
-            let _ = remove_pins(pins);
+            let _ = removal::remove_pins(pins);
             Err(error)
         }
     }
@@ -113,28 +163,12 @@ pub(super) fn open_or_create(pins: &Path, requested: &RequestedSettings) -> Resu
 
 /// Loads and pins a program with new maps. The program comes last.
 fn create(pins: &Path, settings: &Settings) -> Result<Tables, Error> {
+    features::check()?;
     let mut object = loader::load(settings, Some(&|name| pins.join(name)))?;
     let mut tables = Tables::of(&mut object, settings)?;
     tables.seal(&Listing::read(pins)?)?;
     loader::pin(&mut object, settings, pins)?;
     Ok(tables)
-}
-
-/// Detaches from every interface and removes all pins in `pins`, also of another build. Returns the interfaces.
-///
-/// # Errors
-///
-/// [`Error::NotAttached`] if there are none, [`Error::Path`] if one cannot be removed.
-pub fn remove_all(pins: &Path) -> Result<Vec<String>, Error> {
-    let _lock = lock(pins)?.ok_or(Error::NotAttached)?;
-    if !bpffs::can_pin(pins) {
-        return Err(Error::PinsFolder(pins.to_owned()));
-    }
-    let attachments = Attachments::in_folder(&pins.join(LINKS));
-    let names = attachments.names()?;
-    attachments.detach_all()?;
-    remove_pins(pins)?;
-    Ok(names)
 }
 
 /// Returns other folders beside `pins` with an instance.
@@ -145,24 +179,4 @@ pub fn others(pins: &Path) -> Vec<PathBuf> {
     let mut others: Vec<PathBuf> = beside.map(|entry| entry.path()).filter(is_instance).collect();
     others.sort();
     others
-}
-
-/// Removes all pins of an instance, and their folder.
-pub(super) fn remove_pins(pins: &Path) -> Result<(), Error> {
-    remove_entries(pins)?;
-    layout::remove_folder(pins)
-}
-
-fn remove_entries(pins: &Path) -> Result<(), Error> {
-    staging::remove(pins)?;
-    batch_marker::remove(pins)?;
-    let moved = names::MOVED.into_iter().map(|(_, old)| old);
-    for name in names::PINNED.into_iter().chain(moved).chain([PROGRAM_RAW, PROGRAM]) {
-        layout::remove_file(&pins.join(name))?;
-        if let Some(other) = layout::other_name(name) {
-            layout::remove_file(&pins.join(other))?;
-        }
-    }
-    layout::remove_folder(&pins.join(DAEMON))?;
-    layout::remove_folder(&pins.join(LINKS))
 }

@@ -7,7 +7,7 @@ use ratelimit_common::maps::names::CONTROL;
 use crate::dataplane::{
     Error,
     attach::attachment::{Attachment, Attachments},
-    pins::{layout, ownership},
+    pins::{layout, listing::Listing, ownership},
     program::programs::Programs,
     tables::{
         memory::{self, MapMemory},
@@ -30,11 +30,9 @@ impl View {
     /// if another build created it. [`Error::Foreign`] or [`Error::Writable`] if another user could change the pins.
     pub fn open(pins: &Path) -> Result<Self, Error> {
         ownership::check(pins)?;
-        if layout::is_empty(pins) {
-            return Err(Error::NotAttached);
-        }
         if !layout::is_complete(pins) {
-            return Err(Error::Interrupted);
+            let has_instance = Listing::read(pins)?.has_instance();
+            return Err(if has_instance { Error::Interrupted } else { Error::NotAttached });
         }
         ownership::check_file(&pins.join(CONTROL))?;
         Ok(Self { pins: pins.to_owned(), tables: Tables::unlocked(pins)? })

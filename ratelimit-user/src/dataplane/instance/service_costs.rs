@@ -8,7 +8,13 @@ use ratelimit_common::{
 use crate::dataplane::{
     Error,
     instance::{edit, swap::pinned::Pinned},
-    rules::costs::{self, Cost, RequestedCost},
+    rules::{
+        change_mark::ChangeMark,
+        costs::{self, Cost, RequestedCost},
+        policies::lanes::LanePairs,
+        repair::repair,
+    },
+    tables::open::Tables,
 };
 
 const FEATURES: u32 = FEATURE_COSTS | FEATURE_SERVICES;
@@ -16,7 +22,7 @@ const FEATURES: u32 = FEATURE_COSTS | FEATURE_SERVICES;
 /// Sets a cost.
 pub(super) fn set(pinned: &mut Pinned, cost: Cost) -> Result<(), Error> {
     edit::look_at(pinned, FEATURES)?;
-    let outcome = costs::set(&mut pinned.tables, cost);
+    let outcome = marked(pinned, |tables| costs::set(tables, cost));
     if outcome.is_err() {
         edit::spare(pinned, FEATURES);
     }
@@ -25,9 +31,30 @@ pub(super) fn set(pinned: &mut Pinned, cost: Cost) -> Result<(), Error> {
 
 /// Removes the cost of a service.
 pub(super) fn delete(pinned: &mut Pinned, service: Service) -> Result<(), Error> {
-    costs::delete(&mut pinned.tables, service)?;
+    marked(pinned, |tables| costs::delete(tables, service))?;
     edit::spare(pinned, FEATURES);
     Ok(())
+}
+
+/// Makes a change of costs under the mark. If a step fails, the written costs act after a repair, now or by the next
+/// command.
+fn marked(pinned: &mut Pinned, change: impl FnOnce(&mut Tables) -> Result<(), Error>) -> Result<(), Error> {
+    let before = costs::list(&pinned.tables)?;
+    let mark = ChangeMark::begin(Some(&pinned.pins))?;
+    let Err(error) = change(&mut pinned.tables) else {
+        mark.end();
+        return Ok(());
+    };
+    let is_written = costs::list(&pinned.tables).is_ok_and(|costs| costs != before);
+    let repaired = repair(&mut pinned.tables, &LanePairs::new());
+    if repaired.is_ok() {
+        mark.end();
+    }
+    match (is_written, repaired) {
+        (true, Ok(())) => Ok(()),
+        (true, Err(_)) => Err(Error::Written { cause: Box::new(error) }),
+        (false, _) => Err(error),
+    }
 }
 
 /// Makes these the costs of an origin. Those of other origins stay, and win.

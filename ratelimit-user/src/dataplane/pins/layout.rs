@@ -60,6 +60,15 @@ pub(crate) fn is_empty(folder: &Path) -> bool {
     }
 }
 
+/// Returns what is in a folder. Nothing if it does not exist.
+pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(at(folder)(error)),
+        Ok(entries) => entries.map(|entry| Ok(entry.map_err(at(folder))?.path())).collect(),
+    }
+}
+
 /// Creates a folder that other users cannot open, unless it exists.
 pub(crate) fn create_folder(path: &Path) -> Result<(), Error> {
     match fs::DirBuilder::new().mode(0o700).create(path) {

@@ -14,9 +14,10 @@ use std::{
     path::Path,
 };
 
+use ratelimit_common::maps::names;
 use rustix::fs::RawDir;
 
-use crate::dataplane::{Error, error::at};
+use crate::dataplane::{Error, error::at, pins::layout};
 
 /// The names in a folder with the numbers of their files.
 #[derive(Clone)]
@@ -47,14 +48,20 @@ impl Listing {
         Ok(Self(names))
     }
 
-    /// Returns whether there is no name.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// Returns whether there is a pin of an instance. Other pins can be in the folder too.
+    pub(crate) fn has_instance(&self) -> bool {
+        let of_maps = names::PINNED.into_iter().flat_map(|name| [Some(name), layout::other_name(name)]).flatten();
+        of_maps.chain([layout::PROGRAM, layout::LINKS, layout::NEXT]).any(|name| self.has(name))
     }
 
     /// Returns whether there is this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.contains_key(OsStr::new(name))
+    }
+
+    /// Returns all names that are text.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().filter_map(|name| name.to_str())
     }
 
     /// Returns a number that changes with the build, and when one of these files is replaced. Never 0. None if a file is

@@ -5,4 +5,6 @@ pub mod bpffs;
 pub mod layout;
 pub(crate) mod link_name;
 pub(crate) mod listing;
+pub(crate) mod ours;
 pub(crate) mod ownership;
+pub(crate) mod replaced_name;

@@ -11,7 +11,12 @@ use rustix::{
     time::{ClockId, clock_getres},
 };
 
-use crate::dataplane::{Error, error::Tried as _, program::settings::Settings, sys::host};
+use crate::dataplane::{
+    Error,
+    error::Tried as _,
+    program::{loader, settings::Settings},
+    sys::host,
+};
 
 /// Ticks of the coarse clock that are measured to find its zero.
 const WATCHED: u64 = 3;
@@ -35,9 +40,10 @@ pub(crate) fn control(object: &mut Ebpf, settings: &Settings) -> Result<Control,
     (control.tick, control.tick_zero) =
         if settings.injected_clock { (settings.injected_tick, 0) } else { ticks(object)? };
     control.created = host::now();
+    control.suspended = host::suspended();
     control.wall = if settings.injected_clock { 0 } else { host::wall().wrapping_sub(control.created) };
     control.most_cost = 1;
-    apply(settings, &mut control);
+    apply(settings, loader::build(), &mut control);
     Ok(control)
 }
 
@@ -52,8 +58,9 @@ fn random_seed() -> Result<[u64; 4], Error> {
     Ok(seed)
 }
 
-/// Writes the settings that can change while the program runs.
-pub(crate) fn apply(settings: &Settings, control: &mut Control) {
+/// Writes what changes with the program that is in force: its build and its settings.
+pub(crate) fn apply(settings: &Settings, build: u32, control: &mut Control) {
+    control.build = build;
     control.features = settings.features();
     control.sliding_logs = settings.sliding_logs;
     control.admission = budget(settings.admissions, SECOND, 1);

@@ -1,6 +1,10 @@
 //! Loads the kernel-side object that this library contains.
 
-use std::path::{Path, PathBuf};
+use std::{
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    os::fd::AsFd as _,
+    path::{Path, PathBuf},
+};
 
 use aya::{Ebpf, EbpfLoader, programs::Xdp};
 use aya_obj::Object;
@@ -12,11 +16,21 @@ use crate::dataplane::{
     error::Tried as _,
     pins::layout::{PROGRAM, PROGRAM_RAW},
     program::settings::{SWITCHES, Switch},
-    sys::link_type::FirstHeader,
+    sys::{bpf, link_type::FirstHeader},
 };
 
 /// The object that the build script has built.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/ratelimit-ebpf"));
+
+/// The hash of that object. Layouts that another build has checked are checked again.
+pub(crate) const OBJECT_HASH: &str = env!("KERNEL_OBJECT_HASH");
+
+/// Returns the number of this build for [`Control::build`](control::Control::build). Never 0.
+pub(crate) fn build() -> u32 {
+    let mut hasher = DefaultHasher::new();
+    OBJECT_HASH.hash(&mut hasher);
+    (hasher.finish() as u32).max(1)
+}
 
 /// The smallest size of a ring buffer, one page. It is used while messages are off.
 const NO_MESSAGES: u32 = 4_096;
@@ -68,7 +82,20 @@ pub fn load(settings: &Settings, pins: Option<&dyn Fn(&str) -> PathBuf>) -> Resu
     if settings.raw_ip {
         program(&mut object, settings, FirstHeader::Ip)?.load().tried("the kernel refused the program")?;
     }
+    if let Some(pins) = pins {
+        bind_maps(program(&mut object, settings, FirstHeader::Ethernet)?, pins)?;
+    }
     Ok(object)
+}
+
+/// Binds all pinned maps to the program for Ethernet, also those that only the user side needs. So the program tells
+/// every version which maps belong to it.
+fn bind_maps(program: &Xdp, pins: &dyn Fn(&str) -> PathBuf) -> Result<(), Error> {
+    let program = program.fd().tried("cannot use the program")?.as_fd();
+    names::PINNED.into_iter().try_for_each(|name| {
+        let bound = bpf::open_pin(&pins(name)).and_then(|map| bpf::bind_map(program, map.as_fd()));
+        bound.tried("cannot bind a map to the program")
+    })
 }
 
 /// Creates or opens the maps, without loading a program.

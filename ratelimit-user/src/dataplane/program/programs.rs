@@ -58,20 +58,26 @@ impl Programs {
     /// # Errors
     ///
     /// [`Error::Interrupted`] if its pin was removed.
-    pub fn of(&mut self, first: FirstHeader) -> Result<&mut Xdp, Error> {
+    pub fn of(&self, first: FirstHeader) -> Result<&Xdp, Error> {
         match first {
-            FirstHeader::Ethernet => Ok(&mut self.ethernet),
-            FirstHeader::Ip => self.raw.as_mut().ok_or(Error::Interrupted),
+            FirstHeader::Ethernet => Ok(&self.ethernet),
+            FirstHeader::Ip => self.raw.as_ref().ok_or(Error::Interrupted),
         }
     }
 
     /// Returns the same, but the program for Ethernet if there is no other: versions before the second program attached
     /// it everywhere.
-    pub(crate) fn of_any_version(&mut self, first: FirstHeader) -> &mut Xdp {
-        match (first, &mut self.raw) {
+    pub(crate) fn of_any_version(&self, first: FirstHeader) -> &Xdp {
+        match (first, &self.raw) {
             (FirstHeader::Ip, Some(raw)) => raw,
-            _ => &mut self.ethernet,
+            _ => &self.ethernet,
         }
+    }
+
+    /// Returns the ids of both.
+    pub(crate) fn ids(&self) -> Result<Vec<u32>, Error> {
+        let ethernet = self.ethernet.info().tried("cannot read the program")?.id();
+        Ok(self.raw_id()?.into_iter().chain([ethernet]).collect())
     }
 
     /// Returns the id of the program for packets that begin with the IP header.

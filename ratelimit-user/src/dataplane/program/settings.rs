@@ -11,7 +11,7 @@ use ratelimit_common::maps::{
     names,
 };
 
-use crate::dataplane::sys::host::{self, FRAGS_SINCE};
+use crate::dataplane::sys::features;
 
 /// Settings that are fixed while the program is loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -203,7 +203,7 @@ impl Default for Settings {
             raw_ip: false,
             reject: false,
             replies: REPLIES_DEFAULT,
-            frags: host::kernel_is_at_least(FRAGS_SINCE),
+            frags: features::several_buffers().unwrap_or(true),
             moving: false,
             old_cells: 0,
             injected_clock: false,

@@ -78,6 +78,11 @@ pub fn delete(tables: &mut Tables, service: Service) -> Result<(), Error> {
     tables.renew()
 }
 
+/// Recomputes everything that depends on costs, after a change that was killed.
+pub(crate) fn repair(tables: &mut Tables) -> Result<(), Error> {
+    renew(tables, 1)
+}
+
 /// Recomputes everything that depends on the largest cost, which is at least this.
 fn renew(tables: &mut Tables, least: u32) -> Result<(), Error> {
     let costs = list(tables)?;

@@ -2,13 +2,16 @@
 
 pub mod batch;
 pub mod capacities;
+pub(crate) mod change_mark;
 pub mod costs;
 pub(crate) mod expiry;
 pub(crate) mod filter;
 pub mod list;
 pub mod policies;
+pub(crate) mod repair;
 pub mod resolve;
 pub(crate) mod rule_key;
 pub mod services;
 pub mod spec;
+pub(crate) mod suspend;
 pub mod target;

@@ -104,7 +104,7 @@ impl Services {
 ///
 /// [`Error::TooManyServices`] if all classes are taken.
 pub(crate) fn ensure_class(tables: &mut Tables, service: Service) -> Result<Class, Error> {
-    let mut services = Services::read(tables)?;
+    let services = Services::read(tables)?;
     if let Some(class) = services.class(service) {
         return Ok(class);
     }
@@ -117,9 +117,21 @@ pub(crate) fn ensure_class(tables: &mut Tables, service: Service) -> Result<Clas
     control.last_class = u32::from(class);
     tables.set_control(&control)?;
     tables.classes.set(u32::from(class), &ClassEntry::of(service))?;
-    services.0.push((service, class));
-    tables.set_services(&services.0)?;
+    tell_apart(tables, |_| true)?;
     Ok(class)
+}
+
+/// Makes the program tell the services apart that have a class and are `wanted`. Commands read `CLASSES` only, and the
+/// program `SERVICES` only. So each change of a class comes here.
+fn tell_apart(tables: &mut Tables, wanted: impl Fn(Class) -> bool) -> Result<(), Error> {
+    let services: Vec<_> = Services::read(tables)?.iter().filter(|(_, class)| wanted(*class)).collect();
+    tables.set_services(&services)
+}
+
+/// Makes the program tell apart exactly the services that rules name, after a change that was killed.
+pub(crate) fn repair(tables: &mut Tables) -> Result<(), Error> {
+    forget_unused(tables)?;
+    tell_apart(tables, |_| true)
 }
 
 /// Removes the class of every service without rules. Its packets then belong to the wider services.
@@ -129,18 +141,16 @@ pub(crate) fn forget_unused(tables: &mut Tables) -> Result<(), Error> {
         return Ok(());
     }
     let used = used(tables)?;
-    let (used, unused): (Vec<_>, Vec<_>) = services.iter().partition(|(_, class)| used[usize::from(*class)]);
+    let unused: Vec<Class> =
+        services.iter().map(|(_, class)| class).filter(|class| !used[usize::from(*class)]).collect();
     if unused.is_empty() {
         return Ok(());
     }
-    tables.set_services(&used)?;
-    for (_, class) in &unused {
-        tables.classes.set(u32::from(*class), &ClassEntry::default())?;
-    }
+    tell_apart(tables, |class| used[usize::from(class)])?;
     // A packet that the program has begun can still create a bucket of such a class.
     rcu::wait();
     // Another service may get the class later. It must not find the debt of this one.
-    let is_stale = |source: &Source| unused.iter().any(|(_, class)| source.class.to_le_bytes().contains(class));
+    let is_stale = |source: &Source| unused.iter().any(|class| source.class.to_le_bytes().contains(class));
     let bans = tables.bans()?;
     bans.all().iter().filter(|(source, _)| is_stale(source)).for_each(|(source, _)| bans.lift(source));
     let mut stale = Vec::new();
@@ -155,7 +165,8 @@ pub(crate) fn forget_unused(tables: &mut Tables) -> Result<(), Error> {
         let _ = tables.buckets.open_mut()?.remove(source);
         let _ = tables.logs.open_mut()?.remove(source);
     }
-    Ok(())
+    // Last, so that a command that finds the classes knows that they may have such buckets.
+    unused.iter().try_for_each(|class| tables.classes.set(u32::from(*class), &ClassEntry::default()))
 }
 
 /// Returns for each class whether a rule names it.

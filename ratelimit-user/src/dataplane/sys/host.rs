@@ -1,26 +1,17 @@
-//! The host: its kernel, this process's privileges, and its clocks.
+//! The host: its release, this process's privileges, and its clocks.
+
+use std::{fs, os::unix::fs::MetadataExt as _};
 
 use rustix::{system::uname, thread::CapabilitySet};
 
-use crate::dataplane::Error;
+use crate::dataplane::{Error, error::at};
 
-/// The first kernel with frames of several buffers for XDP.
-pub const FRAGS_SINCE: (u32, u32) = (5, 18);
-
-/// The oldest kernel that is supported. Compare-and-exchange in programs came with 5.12; 5.15 is the oldest long-term
-/// kernel that has it.
-const FLOOR: (u32, u32) = (5, 15);
-
-/// Checks the kernel and this process's privileges.
+/// Checks this process's privileges.
 ///
 /// # Errors
 ///
-/// [`Error::Kernel`] if the kernel is too old, [`Error::Privilege`] with the first missing capability.
+/// [`Error::Privilege`] with the first missing capability.
 pub fn check() -> Result<(), Error> {
-    let release = release();
-    if !is_supported(&release) {
-        return Err(Error::Kernel { found: release });
-    }
     match missing_privileges()?.first() {
         Some(name) => Err(Error::Privilege(name)),
         None => Ok(()),
@@ -31,12 +22,6 @@ pub fn check() -> Result<(), Error> {
 #[must_use]
 pub fn release() -> String {
     uname().release().to_string_lossy().into_owned()
-}
-
-/// Returns whether the program runs on a kernel of this release.
-#[must_use]
-pub fn is_supported(release: &str) -> bool {
-    is_at_least(release, FLOOR)
 }
 
 /// Returns the capabilities that this process lacks.
@@ -64,40 +49,24 @@ pub fn now() -> u64 {
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
+/// Returns the number of this process's network namespace.
+pub(crate) fn network_namespace() -> Result<u64, Error> {
+    let path = "/proc/thread-self/ns/net";
+    Ok(fs::metadata(path).map_err(at(path))?.ino())
+}
+
+/// Returns the nanoseconds that the host was suspended since it started, at least 1. The monotonic clock stands still
+/// meanwhile, the boot clock does not.
+#[must_use]
+pub fn suspended() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let boot = u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0);
+    boot.saturating_sub(now()).max(1)
+}
+
 /// Returns nanoseconds since 1970.
 #[must_use]
 pub fn wall() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
-}
-
-/// Returns whether the running kernel has at least this version.
-#[must_use]
-pub fn kernel_is_at_least(version: (u32, u32)) -> bool {
-    is_at_least(&release(), version)
-}
-
-/// Returns whether a release has at least this version. A release that cannot be parsed counts as new enough.
-#[must_use]
-pub fn is_at_least(release: &str, version: (u32, u32)) -> bool {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
-    match (numbers.next(), numbers.next()) {
-        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= version,
-        _ => true,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{FLOOR, is_at_least};
-
-    #[test]
-    fn releases() {
-        for release in ["5.15.0", "5.15", "6.1.0-rc1", "6.18.44-fc", "10.0"] {
-            assert!(is_at_least(release, FLOOR), "{release}");
-        }
-        for release in ["5.14.21", "5.4.0-generic", "4.19.0", "2.6.78"] {
-            assert!(!is_at_least(release, FLOOR), "{release}");
-        }
-    }
 }

@@ -1,17 +1,18 @@
 //! The network interfaces of this namespace, and the XDP programs on them.
 
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd as _, BorrowedFd};
 
-use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::{
     RouteNetlinkMessage,
     link::{LinkAttribute, LinkFlags, LinkMessage, LinkXdp, XdpAttached},
 };
-use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
 use crate::dataplane::{
     Error,
-    sys::link_type::{FirstHeader, LinkType},
+    sys::{
+        link_type::{FirstHeader, LinkType},
+        netlink,
+    },
 };
 
 /// One network interface.
@@ -89,7 +90,7 @@ impl Attached {
     }
 
     /// Returns the kernel's flag for it (include/uapi/linux/if_link.h).
-    fn flag(self) -> u32 {
+    pub(crate) fn flag(self) -> u32 {
         match self {
             Attached::Generic => 1 << 1,
             Attached::Native => 1 << 2,
@@ -104,8 +105,21 @@ impl Attached {
 ///
 /// [`Error::Netlink`] if the kernel does not answer.
 pub fn list() -> Result<Vec<Interface>, Error> {
+    list_in(netlink::TRIES)
+}
+
+/// Returns the same. If interfaces come or go meanwhile, it fails at once.
+///
+/// # Errors
+///
+/// Those of [`list`].
+pub(crate) fn list_once() -> Result<Vec<Interface>, Error> {
+    list_in(1)
+}
+
+fn list_in(tries: u32) -> Result<Vec<Interface>, Error> {
     let request = RouteNetlinkMessage::GetLink(LinkMessage::default());
-    Ok(exchange(request, NLM_F_DUMP)?.iter().filter_map(interface).collect())
+    Ok(netlink::dump(&request, tries)?.iter().filter_map(interface).collect())
 }
 
 /// Returns the interfaces with these names, in this order, each once.
@@ -125,50 +139,37 @@ pub fn find(names: &[String]) -> Result<Vec<Interface>, Error> {
     names.iter().enumerate().filter(first).map(|(_, name)| one(name)).collect()
 }
 
-/// Attaches `program` to an interface by netlink, as other tools do. None removes the present program.
+/// Do not replace another program (`XDP_FLAGS_UPDATE_IF_NOEXIST` in include/uapi/linux/if_link.h).
+const IF_FREE: u32 = 1;
+
+/// Remove no other program than the expected one (`XDP_FLAGS_REPLACE` in include/uapi/linux/if_link.h).
+const IF_EXPECTED: u32 = 1 << 4;
+
+/// Attaches `program` to an interface without one by netlink, as other tools do.
 ///
 /// # Errors
 ///
 /// [`Error::Netlink`] with the kernel's reason.
-pub(crate) fn set_program(index: u32, mode: Attached, program: Option<RawFd>) -> Result<(), Error> {
-    let mut message = LinkMessage::default();
-    message.header.index = index;
-    let fd = LinkXdp::Fd(program.unwrap_or(-1));
-    message.attributes.push(LinkAttribute::Xdp(vec![fd, LinkXdp::Flags(mode.flag())]));
-    exchange(RouteNetlinkMessage::SetLink(message), NLM_F_ACK).map(|_| ())
+pub(crate) fn set_program(index: u32, mode: Attached, program: BorrowedFd<'_>) -> Result<(), Error> {
+    request(index, vec![LinkXdp::Fd(program.as_raw_fd()), LinkXdp::Flags(mode.flag() | IF_FREE)])
 }
 
-/// Sends a request and collects the kernel's answers.
-fn exchange(request: RouteNetlinkMessage, flags: u16) -> Result<Vec<LinkMessage>, Error> {
-    let failed = |error: &dyn std::fmt::Display| Error::Netlink(error.to_string());
-    let mut socket = Socket::new(NETLINK_ROUTE).map_err(|error| failed(&error))?;
-    socket.bind_auto().map_err(|error| failed(&error))?;
-    socket.connect(&SocketAddr::new(0, 0)).map_err(|error| failed(&error))?;
-    let mut message = NetlinkMessage::from(request);
-    message.header.flags = NLM_F_REQUEST | flags;
-    message.finalize();
-    let mut buffer = vec![0; message.buffer_len()];
-    message.serialize(&mut buffer);
-    socket.send(&buffer, 0).map_err(|error| failed(&error))?;
+/// Removes a program without a link. If one is expected, it removes no other.
+///
+/// # Errors
+///
+/// [`Error::Netlink`] with the kernel's reason.
+pub(crate) fn remove_program(index: u32, mode: Attached, expected: Option<BorrowedFd<'_>>) -> Result<(), Error> {
+    let flags = mode.flag() | if expected.is_some() { IF_EXPECTED } else { 0 };
+    let expected = expected.map(|program| LinkXdp::ExpectedFd(program.as_raw_fd().cast_unsigned()));
+    request(index, [LinkXdp::Fd(-1), LinkXdp::Flags(flags)].into_iter().chain(expected).collect())
+}
 
-    let mut links = Vec::new();
-    loop {
-        let (datagram, _) = socket.recv_from_full().map_err(|error| failed(&error))?;
-        let mut rest = datagram.as_slice();
-        while !rest.is_empty() {
-            let length = rest.first_chunk().map_or(0, |length| u32::from_ne_bytes(*length) as usize).max(1);
-            let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest);
-            rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
-            // Skips only the interface with an attribute that the library cannot parse.
-            let Ok(answer) = answer else { continue };
-            match answer.payload {
-                NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => links.push(link),
-                NetlinkPayload::Error(error) if error.code.is_some() => return Err(failed(&error)),
-                NetlinkPayload::Done(_) | NetlinkPayload::Error(_) => return Ok(links),
-                _ => {}
-            }
-        }
-    }
+fn request(index: u32, xdp: Vec<LinkXdp>) -> Result<(), Error> {
+    let mut message = LinkMessage::default();
+    message.header.index = index;
+    message.attributes.push(LinkAttribute::Xdp(xdp));
+    netlink::change(RouteNetlinkMessage::SetLink(message))
 }
 
 fn interface(link: &LinkMessage) -> Option<Interface> {

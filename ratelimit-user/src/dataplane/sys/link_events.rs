@@ -1,12 +1,24 @@
-//! Events of interfaces that come, go or change.
+//! What the kernel reports of interfaces that come, go or change.
 
 use std::os::fd::{AsRawFd, RawFd};
 
-use netlink_packet_core::{NetlinkMessage, NetlinkPayload};
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use netlink_packet_core::{DecodeError, NetlinkMessage, NetlinkPayload};
+use netlink_packet_route::{
+    AddressFamily, RouteNetlinkMessage,
+    link::{LinkAttribute, LinkMessage},
+};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
 use crate::dataplane::Error;
+
+/// One report.
+#[derive(Debug)]
+pub(crate) struct Change {
+    /// The index of the interface.
+    pub(crate) index: u32,
+    /// Its present name. None if it was deleted or has left this network namespace.
+    pub(crate) name: Option<String>,
+}
 
 /// A socket that becomes readable when an interface comes, goes or changes.
 #[derive(Debug)]
@@ -28,15 +40,18 @@ impl Changes {
         open().map_err(|error: std::io::Error| Error::Netlink(error.to_string()))
     }
 
-    /// Reads all pending events, and returns the indices of deleted interfaces.
-    pub(crate) fn read(&self) -> Vec<u32> {
-        let mut gone = Vec::new();
+    /// Reads all pending reports. None if some were lost, because they came too fast.
+    pub(crate) fn read(&self) -> Option<Vec<Change>> {
+        let (mut changes, mut is_complete) = (Vec::new(), true);
         loop {
             match self.0.recv_from_full() {
-                Ok((datagram, _)) => gone.extend(deleted(&datagram)),
-                // The caller lists all interfaces, so lost events do not matter.
-                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {}
-                Err(_) => return gone,
+                Ok((datagram, _)) => match change(&datagram) {
+                    Ok(change) => changes.extend(change),
+                    // Nobody knows what it reports.
+                    Err(_) => is_complete = false,
+                },
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => is_complete = false,
+                Err(_) => return is_complete.then_some(changes),
             }
         }
     }
@@ -48,13 +63,21 @@ impl AsRawFd for Changes {
     }
 }
 
-/// Returns the interface that a message reports as deleted. A bridge sends the same message for a port that leaves it.
-fn deleted(datagram: &[u8]) -> Option<u32> {
-    let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(datagram).ok()?;
-    match message.payload {
-        NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelLink(link)) => {
-            (link.header.interface_family == AddressFamily::Unspec).then_some(link.header.index)
+/// Returns what a message reports. A bridge sends messages of the same types for its ports.
+fn change(datagram: &[u8]) -> Result<Option<Change>, DecodeError> {
+    let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(datagram)?;
+    let is_interface = |link: &LinkMessage| link.header.interface_family == AddressFamily::Unspec;
+    Ok(match message.payload {
+        NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) if is_interface(&link) => {
+            let name = link.attributes.iter().find_map(|attribute| match attribute {
+                LinkAttribute::IfName(name) => Some(name.clone()),
+                _ => None,
+            });
+            name.map(|name| Change { index: link.header.index, name: Some(name) })
+        }
+        NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelLink(link)) if is_interface(&link) => {
+            Some(Change { index: link.header.index, name: None })
         }
         _ => None,
-    }
+    })
 }

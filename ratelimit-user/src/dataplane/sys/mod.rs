@@ -2,6 +2,7 @@
 
 pub(crate) mod bpf;
 pub mod ethtool;
+pub mod features;
 pub mod host;
 pub mod interface;
 pub mod kernel_log;
@@ -9,6 +10,6 @@ pub(crate) mod link_events;
 pub mod link_type;
 pub mod lock_holder;
 pub mod mmap_array;
-pub(crate) mod raw;
+mod netlink;
 pub mod rcu;
 pub mod xdp_features;

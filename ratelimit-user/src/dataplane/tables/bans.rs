@@ -55,6 +55,19 @@ impl Bans {
         }
     }
 
+    /// Ends every ban sooner by so many nanoseconds.
+    pub(crate) fn shorten(&self, by: u64) {
+        for set in 0..self.sets.len() {
+            for word in (0..PLACES).filter_map(|place| self.word(set, place)) {
+                let end = BanEnd(word.load(Ordering::Relaxed));
+                if end.has_source() {
+                    // If the exchange fails, the program has just written a ban there.
+                    let _ = word.compare_exchange(end.0, end.sooner(by).0, Ordering::AcqRel, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
     /// Writes a ban at `now`, in nanoseconds. Returns whether there is a place. No program may write bans meanwhile.
     pub fn insert(&self, source: &Source, expires: u64, now: u64) -> bool {
         let hash = source.hash(&self.seed);

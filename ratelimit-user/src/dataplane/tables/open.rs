@@ -32,8 +32,8 @@ use crate::dataplane::{
     Error,
     error::Tried as _,
     pins::listing::Listing,
-    program::{control_init, settings::Settings},
-    sys::raw::RawMap,
+    program::{control_init, loader, settings::Settings},
+    sys::bpf::raw::RawMap,
     tables::{
         bans::{self, Bans},
         counters::Counters,
@@ -43,9 +43,6 @@ use crate::dataplane::{
         table::Table,
     },
 };
-
-/// Hash of this build's kernel object. Layouts that another build has checked are checked again.
-const KERNEL_OBJECT: &str = env!("KERNEL_OBJECT_HASH");
 
 /// The maps that commands read and write.
 pub struct Tables {
@@ -121,7 +118,7 @@ impl Tables {
 
     /// Records that the layouts of these pins are right.
     pub(crate) fn seal(&mut self, listing: &Listing) -> Result<(), Error> {
-        let seal = listing.seal(KERNEL_OBJECT, &names::PINNED).unwrap_or(0);
+        let seal = listing.seal(loader::OBJECT_HASH, &names::PINNED).unwrap_or(0);
         let control = Control { seal, ..self.control()? };
         self.set_control(&control)
     }
@@ -149,7 +146,8 @@ impl Tables {
             let detail = format!("layout {abi}, this is {ABI_VERSION}");
             return Err(Error::OtherAbi { path: pins.to_owned(), detail });
         }
-        if control.as_ref().is_ok_and(|control| Some(control.seal) == listing.seal(KERNEL_OBJECT, &names::PINNED)) {
+        if control.as_ref().is_ok_and(|control| Some(control.seal) == listing.seal(loader::OBJECT_HASH, &names::PINNED))
+        {
             return Ok(false);
         }
         layout_check::check(pins)?;

@@ -119,6 +119,16 @@ fn on_the_coarse_clock_elastic_packets_pass_within_capacity(front: Front) {
     }
 }
 
+/// A hypervisor can stop the CPU that keeps the ticks, while others go on.
+fn late_ticks_leave_the_capacity_free(front: Front) {
+    let run = &mut Run::new(front, Algorithm::TokenBucket, 4 * MILLISECOND, LOOPBACK).bytecode;
+    let mut control = run.tables.control().unwrap();
+    control.clock += 60 * MILLISECOND;
+    run.tables.set_control(&control).unwrap();
+    run.repeat(&frame(ADDRESS), 50);
+    assert_eq!([Reason::WithinCapacity, Reason::OverPackets].map(|reason| run.count(reason)), [50, 0]);
+}
+
 /// One source uses the whole capacity and no more.
 fn without_other_traffic_one_source_gets_the_whole_capacity(front: Front) {
     let mut run = Run::new(front, Algorithm::TokenBucket, 0, LOOPBACK);
@@ -146,6 +156,7 @@ fn after_the_capacity_is_removed_nothing_passes_over_the_limit(front: Front) {
 with_and_without_cells!(
     over_an_elastic_limit_packets_pass_within_capacity_with_every_algorithm,
     on_the_coarse_clock_elastic_packets_pass_within_capacity,
+    late_ticks_leave_the_capacity_free,
     without_other_traffic_one_source_gets_the_whole_capacity,
     on_an_interface_without_capacity_nothing_passes_over_the_limit,
     after_the_capacity_is_removed_nothing_passes_over_the_limit,

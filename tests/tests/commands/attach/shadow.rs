@@ -65,3 +65,24 @@ fn in_shadow_every_reason_is_counted_and_nothing_is_dropped() {
         ratelimit.ok("detach --all");
     }
 }
+
+/// The operator sees that kept rules would block traffic, before they do.
+#[test]
+fn kept_rules_drop_nothing_on_an_interface_that_is_attached_in_shadow() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    ratelimit.ok("deny add 10.9.0.66");
+    ratelimit.ok("detach eth0");
+    let flood = Flood::of(Frame::udp([10, 9, 0, 66], 9)).start(&sandbox);
+    ratelimit.ok("attach eth0 --shadow");
+    let sent = flood.sent();
+    while flood.sent() < sent + 1_000 {
+        std::thread::yield_now();
+    }
+    flood.stop();
+    let status = ratelimit.json("status");
+    assert_eq!(status["dropped"]["packets"], 0, "{status}");
+    assert!(status["shadow"]["would_drop"]["packets"].as_u64().unwrap() >= 1_000, "{status}");
+    ratelimit.ok("detach --all");
+}

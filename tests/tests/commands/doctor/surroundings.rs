@@ -53,12 +53,10 @@ fn missing_privileges_are_named_and_the_other_checks_run() {
 }
 
 #[test]
-fn an_unsupported_kernel_is_an_error() {
+fn a_kernel_is_judged_by_its_features() {
     let sandbox = Sandbox::new();
     let all = wrapped(&Ratelimit::new(&sandbox), "setarch --uname-2.6", "eth0");
-    let found = &all[1];
-    assert!(found.starts_with("error kernel: 2.6."), "{found}");
-    assert!(found.ends_with(" is too old\nratelimit needs Linux 5.15 or newer."), "{found}");
+    assert!(all[1].starts_with("ok kernel: 2.6."), "{}", all[1]);
 }
 
 #[test]
@@ -103,7 +101,7 @@ fn a_program_of_another_version_counts_as_ratelimit() {
     );
     let instance = about(&this, "", "instance");
     assert!(
-        instance.starts_with("error instance: the maps in /sys/fs/bpf/ratelimit are of another version (layout "),
+        instance.starts_with("error instance: the instance in /sys/fs/bpf/ratelimit is of another version (layout "),
         "{instance}"
     );
     let expected =

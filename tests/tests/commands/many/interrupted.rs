@@ -1,9 +1,9 @@
 //! Interrupted changes of many rules: killed or terminated at every relevant system call. Listed rules apply, and a
 //! terminated command completes.
 
-use std::{fs, net::Ipv4Addr, process::Command};
+use std::{fs, net::Ipv4Addr};
 
-use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox, stdin};
+use ratelimit_tests::{Fault, Flood, Frame, Ratelimit, Sandbox, traced};
 
 use crate::PINS;
 
@@ -12,15 +12,6 @@ const SOURCE: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 66);
 
 /// Rules that take two system calls to write.
 const RULES: usize = 5_000;
-
-/// The injected signal.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Signal {
-    Int,
-    Hup,
-    Term,
-    Kill,
-}
 
 #[test]
 fn a_killed_list_applies_what_it_wrote_and_a_terminated_list_is_completed() {
@@ -35,21 +26,20 @@ fn a_killed_list_applies_what_it_wrote_and_a_terminated_list_is_completed() {
     // From here on each change finds the same number of rules and makes the same system calls.
     ratelimit.ok_with("deny add -", &lines);
     let_pass(&sandbox, &ratelimit);
-    let steps = traced(&sandbox, &ratelimit, &lines, None);
+    let steps = deny(&sandbox, &ratelimit, &lines, None);
     assert_eq!(rules(&ratelimit), RULES);
     assert!(!is_mark());
     assert!(steps.len() >= 3, "only {} steps were found", steps.len());
     let mut halves = 0;
     for (turn, (call, number)) in steps.iter().enumerate() {
-        for signal in [Signal::Kill, [Signal::Int, Signal::Hup, Signal::Term][turn % 3]] {
-            let name = format!("{signal:?} at {call} {number}");
+        for signal in ["KILL", ["INT", "HUP", "TERM"][turn % 3]] {
+            let name = format!("{signal} at {call} {number}");
             let_pass(&sandbox, &ratelimit);
-            let signal_name = format!("{signal:?}").to_uppercase();
-            traced(&sandbox, &ratelimit, &lines, Some(&format!("inject={call}:signal={signal_name}:when={number}")));
+            deny(&sandbox, &ratelimit, &lines, Some((call, *number, Fault::Signal(signal))));
             // This command only reads, but it opens the instance.
             let written = rules(&ratelimit);
             assert!(!is_mark(), "{name}");
-            if signal == Signal::Kill {
+            if signal == "KILL" {
                 halves += u32::from((1..RULES).contains(&written));
             } else {
                 assert_eq!(written, RULES, "{name}");
@@ -64,7 +54,7 @@ fn a_killed_list_applies_what_it_wrote_and_a_terminated_list_is_completed() {
     // Nothing remains of an interrupted change until the next command opens the instance.
     let_pass(&sandbox, &ratelimit);
     let (call, number) = &steps[steps.len() / 2];
-    traced(&sandbox, &ratelimit, &lines, Some(&format!("inject={call}:signal=KILL:when={number}")));
+    deny(&sandbox, &ratelimit, &lines, Some((call, *number, Fault::Signal("KILL"))));
     assert!(is_mark());
     ratelimit.ok("detach --all");
     assert!(!sandbox.victim(|| fs::exists(PINS).unwrap()));
@@ -100,32 +90,21 @@ fn send(sandbox: &Sandbox, ratelimit: &Ratelimit<'_>) -> u64 {
     dropped() - before
 }
 
-/// Denies these lines under strace, which may inject a signal. Returns the system calls after the mark, each with its
-/// number among calls of that name.
-fn traced(
+/// Denies these lines, with a fault. Returns the system calls after the mark, each with its number among calls of that
+/// name.
+fn deny(
     sandbox: &Sandbox,
     ratelimit: &Ratelimit<'_>,
     lines: &str,
-    injection: Option<&str>,
+    fault: Option<(&'static str, usize, Fault)>,
 ) -> Vec<(&'static str, usize)> {
-    const CALLS: [&str; 3] = ["bpf", "mkdir", "rmdir"];
-    let deny = ratelimit.command("deny add -");
-    let trace = std::env::temp_dir().join(format!("ratelimit-cut-{}", std::process::id())).display().to_string();
-    let mut command = Command::new("strace");
-    command.args(["-qq", "-o", &trace, "-e", &format!("trace={}", CALLS.join(","))]);
-    command.args(injection.iter().flat_map(|injection| ["-e", injection]));
-    command.arg(deny.get_program()).args(deny.get_args()).env_remove("SSH_CONNECTION").stdin(stdin(lines));
-    sandbox.output(&mut command);
-    let text = fs::read_to_string(&trace).unwrap();
-    fs::remove_file(&trace).unwrap();
-    let (mut numbers, mut steps, mut is_under_way) = ([0; CALLS.len()], Vec::new(), false);
-    for line in text.lines() {
-        let Some(kind) = CALLS.iter().position(|call| line.starts_with(&format!("{call}("))) else { continue };
-        numbers[kind] += 1;
-        let writes = kind != 0 || line.contains("_UPDATE_");
-        is_under_way |= line.contains("changing") || line.contains("BPF_MAP_UPDATE_BATCH");
-        if is_under_way && writes {
-            steps.push((CALLS[kind], numbers[kind]));
+    let mut command = ratelimit.command("deny add -");
+    command.env_remove("SSH_CONNECTION");
+    let (mut steps, mut is_under_way) = (Vec::new(), false);
+    for call in traced(sandbox, &command, lines, &["bpf", "mkdir", "rmdir"], fault).calls {
+        is_under_way |= call.text.contains("changing") || call.text.contains("BPF_MAP_UPDATE_BATCH");
+        if is_under_way && (call.name != "bpf" || call.text.contains("_UPDATE_")) {
+            steps.push((call.name, call.number));
         }
     }
     steps

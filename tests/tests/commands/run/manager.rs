@@ -152,6 +152,6 @@ fn journal_lines_have_their_severity() {
     // A process that inherits only the variable prints plain lines.
     let (mut command, _read) = journal("run -c /does/not/exist");
     command.stderr(std::process::Stdio::piped());
-    assert!(ratelimit.output(&mut command).stderr.starts_with("ratelimit: cannot watch /does/not/exist: "));
+    assert!(ratelimit.output(&mut command).stderr.starts_with("ratelimit: /does/not/exist: "));
     ratelimit.ok("detach --all");
 }

@@ -1,8 +1,13 @@
 //! The daemon as a systemd service, with the shipped unit.
 
-use std::{fs, net::Ipv4Addr, path::Path};
+use std::{
+    fs,
+    net::Ipv4Addr,
+    os::unix::fs::{PermissionsExt as _, chown},
+    path::Path,
+};
 
-use ratelimit_tests::{Flood, Frame, PEER_IPV4, Ratelimit, Sandbox, Systemd};
+use ratelimit_tests::{Daemon, Flood, Frame, PEER_IPV4, Ratelimit, Sandbox, Systemd};
 
 use super::watch::{loaded, wait_until_freed};
 use crate::{metrics::ask, reload::ssh::log_in};
@@ -86,7 +91,7 @@ fn the_unit_starts_reloads_fails_and_stops_and_limits_stay() {
     // The limits stay after a stop, and the next start finds them.
     systemd.ok("systemctl stop ratelimit");
     assert_eq!(systemd.show("Result"), "success");
-    assert!(!sandbox.victim(|| Path::new("/run/ratelimit").exists()));
+    assert_eq!(sandbox.victim(|| fs::read_dir("/run/ratelimit").unwrap().count()), 0);
     assert_eq!(dropped(&sandbox, &ratelimit, Ipv4Addr::new(10, 2, 0, 1)), 90);
     let (is_good, _) = systemd.run("systemctl start ratelimit");
     assert!(!is_good);
@@ -140,6 +145,85 @@ fn the_unit_upgrades_an_instance_of_another_version() {
 }
 
 #[test]
+fn a_unit_that_starts_beside_a_daemon_leaves_its_sockets() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let systemd = Systemd::start(&sandbox, &ratelimit, UNIT);
+    write(&sandbox, LIMIT);
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, Path::new("/run/etc/ratelimit/ratelimit.toml"));
+    daemon.line();
+    let (is_good, _) = systemd.run("systemctl start ratelimit");
+    assert!(!is_good);
+    systemd.ok("systemctl stop ratelimit");
+    let reloaded = ratelimit.ok("reload");
+    assert!(reloaded.contains("reloaded, rules: 0 set"), "{reloaded}");
+    daemon.line();
+    daemon.end();
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_file_that_the_unit_may_not_read_is_named_with_the_reason() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let systemd = Systemd::start(&sandbox, &ratelimit, UNIT);
+    write(&sandbox, LIMIT);
+    let file = Path::new("/run/etc/ratelimit/ratelimit.toml");
+    sandbox.victim(|| {
+        chown(file, Some(65_534), None).unwrap();
+        fs::set_permissions(file, fs::Permissions::from_mode(0o600)).unwrap();
+    });
+    let (is_good, _) = systemd.run("systemctl start ratelimit");
+    assert!(!is_good);
+    let why = format!(
+        "ratelimit: {FILE}: Permission denied (os error 13): the daemon may read only what root or its group may read: give the file and its folders to root with chown"
+    );
+    let journal = systemd.journal();
+    assert!(journal.iter().any(|(_, line)| *line == why), "{journal:?}");
+    systemd.ok("systemctl stop ratelimit");
+    sandbox.victim(|| chown(file, Some(0), None).unwrap());
+    systemd.ok("systemctl start ratelimit");
+    systemd.ok("systemctl stop ratelimit");
+    // The same holds for the folder of the file.
+    let folder = file.parent().unwrap();
+    sandbox.victim(|| {
+        chown(folder, Some(65_534), None).unwrap();
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).unwrap();
+    });
+    let (is_good, _) = systemd.run("systemctl start ratelimit");
+    assert!(!is_good);
+    let journal = systemd.journal();
+    let why = why.replace("/ratelimit.toml", "");
+    assert!(journal.iter().any(|(_, line)| *line == why), "{journal:?}");
+    sandbox.victim(|| chown(folder, Some(0), None).unwrap());
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_daemon_whose_version_is_not_in_force_says_so_and_changes_nothing() {
+    let sandbox = Sandbox::new();
+    let (ratelimit, other) = (Ratelimit::new(&sandbox), Ratelimit::other(&sandbox));
+    let systemd = Systemd::start(&sandbox, &ratelimit, UNIT);
+    write(&sandbox, LIMIT);
+    systemd.ok("systemctl start ratelimit");
+    assert_eq!(dropped(&sandbox, &ratelimit, PEER_IPV4), 90);
+    other.ok("upgrade");
+    write(&sandbox, &LIMIT.replace("10/d", "20/d"));
+    let (is_good, _) = systemd.run("systemctl reload ratelimit");
+    assert!(!is_good);
+    let why = "another version of ratelimit is in force, and this daemon changes nothing: restart it";
+    let status = systemd.show("StatusText");
+    assert!(status.starts_with("reload failed") && status.contains(why), "{status}");
+    assert_eq!(other.json("limit list")[0]["packets"], "10/d");
+    assert_eq!(dropped(&sandbox, &other, PEER_IPV4), 100);
+    // A restart takes over.
+    systemd.ok("systemctl restart ratelimit");
+    assert_eq!(ratelimit.json("limit list")[0]["packets"], "20/d");
+    systemd.ok("systemctl stop ratelimit");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
 fn a_pending_confirm_survives_the_end_of_the_daemon() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
@@ -149,7 +233,7 @@ fn a_pending_confirm_survives_the_end_of_the_daemon() {
     sandbox.ip("link add eth1 type veth peer name far1");
     ratelimit.ok("attach eth1 --confirm 1d");
     systemd.ok("systemctl stop ratelimit");
-    assert!(!sandbox.victim(|| Path::new("/run/ratelimit").exists()));
+    assert_eq!(sandbox.victim(|| fs::read_dir("/run/ratelimit").unwrap().count()), 0);
     assert!(ratelimit.fails("attach eth1 --confirm 1d").contains("another attach waits for its confirmation"));
     assert_eq!(ratelimit.ok("confirm"), "confirmed: the changes of `attach` stay\n");
     assert_eq!(ratelimit.json("status")["interfaces"].as_array().unwrap().len(), 2);

@@ -3,6 +3,7 @@
 use std::{
     fs,
     os::unix::fs::symlink,
+    process::Command,
     time::{Duration, Instant},
 };
 
@@ -51,6 +52,39 @@ fn a_recreated_interface_is_attached_again() {
     delete(1);
     make(1);
     assert_eq!(daemon.line(), "ratelimit: wan1: back again, attached");
+    daemon.end();
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn interfaces_that_are_not_in_the_file_cost_the_daemon_no_list() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let folder = Folder::new();
+    sandbox.ip("link add wan0 type veth peer name far0");
+    folder.write("interfaces = [\"eth0\", \"wan0\"]\n[default]\npackets = \"10/d\"\n");
+    // strace prints each request of the daemon to rtnetlink. With -D, signals reach the daemon.
+    let inner = ratelimit.command(&format!("run -c {}", folder.file().display()));
+    let mut strace = Command::new("strace");
+    strace.args(["-D", "-f", "-qq", "-e", "trace=sendto", "-o"]).arg(folder.file().with_file_name("trace"));
+    strace.arg(inner.get_program()).args(inner.get_args());
+    let mut daemon = Daemon::by(&sandbox, strace);
+    daemon.line();
+    let requests = || {
+        let trace = fs::read_to_string(folder.file().with_file_name("trace")).unwrap();
+        trace.lines().filter(|line| line.contains("RTM_GETLINK")).count()
+    };
+    let before = requests();
+    for number in 0..20 {
+        sandbox.ip(&format!("link add other{number} type veth peer name around{number}"));
+        sandbox.ip(&format!("link del other{number}"));
+    }
+    // The daemon reads events in order, so it has read those before this one.
+    sandbox.ip("link del wan0");
+    sandbox.ip("link add wan0 type veth peer name far0");
+    assert_eq!(daemon.line(), "ratelimit: wan0: back again, attached");
+    let requests = requests() - before;
+    assert!(requests <= 10, "{requests} lists");
     daemon.end();
     ratelimit.ok("detach --all");
 }

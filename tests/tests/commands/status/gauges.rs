@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox};
+use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox, kernel_at_least};
 use serde_json::{Value, json};
 
 fn flood(sandbox: &Sandbox, host: u16, packets: u64) {
@@ -156,7 +156,7 @@ fn the_maps_use_at_most_64_megabytes_by_default() {
     // Before Linux 6.4 the kernel's memory figures include unset rules, and keys that an array does not store.
     let lazy = bytes(of("SOURCE_RULES")) + bytes(of("PREFIX_RULES"));
     assert!(bytes(&memory) - lazy < 36_000_000, "{memory}");
-    if ratelimit::dataplane::sys::host::kernel_is_at_least((6, 4)) {
+    if kernel_at_least(6, 4) {
         assert!(bytes(&memory) <= 64_000_000, "{memory}");
     }
     let text = ratelimit.ok("status --verbose");

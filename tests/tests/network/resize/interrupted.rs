@@ -1,11 +1,6 @@
 //! Interrupted resizes: killed, or failing, at every relevant system call. The old or the new sizes are complete.
 
-use std::{
-    fs,
-    process::{Command, Output},
-};
-
-use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox, Tun, VICTIM_LINK};
+use ratelimit_tests::{Fault, Flood, Frame, Ratelimit, Sandbox, Traced, Tun, VICTIM_LINK, traced};
 use serde_json::{Value, json};
 
 use crate::{
@@ -15,6 +10,9 @@ use crate::{
 
 /// Packets of a source until it waits for an hour.
 const BURST: u64 = 10;
+
+/// Two pairs of sizes: cells and buckets. The first is in force at the beginning.
+const SIZES: [(u64, u64); 2] = [(1_024, 1_000), (2_048, 3_000)];
 
 /// System calls that create, apply or remove something.
 const CALLS: [&str; 5] = ["bpf", "rename", "unlink", "rmdir", "mkdir"];
@@ -27,8 +25,6 @@ const LOADS: &str = "prog_name=\"ratelimit\"";
 struct Step {
     call: &'static str,
     number: usize,
-    /// Whether the call writes a map entry.
-    writes: bool,
 }
 
 #[test]
@@ -46,37 +42,35 @@ fn an_interrupted_resize_leaves_the_old_or_the_new_sizes() {
     let ((), received) = receiving(&sandbox, |_| {
         // Alternates between a source over its limit and a denied one.
         let flood = Flood::of(Frame::udp(FLOODER, PORT)).sources(2).start(&sandbox);
-        let mut sizes = Sizes::default();
-        let (output, steps) = traced(&sandbox, &ratelimit, &sizes.other(), None);
-        assert!(output.status.success(), "{output:?}");
+        let first = resize(&sandbox, &ratelimit, None);
+        assert!(first.output.status.success(), "{first:?}");
+        let steps = steps(&first);
         assert!(steps.len() > 30, "only {} steps were found", steps.len());
-        for step in &steps {
-            // Not each of many writes has to fail and be killed.
-            let both = ["signal=KILL", "error=ENOMEM"];
-            let injections = if step.writes { &both[step.number % 2..][..1] } else { &both[..] };
-            for injected in injections {
-                let name = format!("{} {} {injected}", step.call, step.number);
-                let injection = format!("inject={}:{injected}:when={}", step.call, step.number);
-                let before = state(&ratelimit);
-                let (output, _) = traced(&sandbox, &ratelimit, &sizes.other(), Some(&injection));
-                let after = state(&ratelimit);
-                assert!(after == before || after == sizes.now(), "{name}: {before:?} became {after:?}");
-                assert_eq!(programs(&ratelimit, &["eth1", "tun0"]), ["ratelimit", "ratelimit_raw"], "{name}");
-                if output.status.code() == Some(2) {
-                    let said = String::from_utf8(output.stderr).unwrap();
-                    assert!(said.starts_with("ratelimit: ") && said.lines().count() == 1, "{name}: {said}");
-                    let expected = if said.contains("is in force") { sizes.now() } else { before.clone() };
-                    assert_eq!(after, expected, "{name}: {said}");
-                }
-                assert_eq!(ratelimit.json("deny list")[0]["source"], "10.9.0.67", "{name}");
+        // `cargo xtask crash` tries all faults at every step.
+        for (step, fault) in
+            steps.iter().step_by(2).zip([Fault::Signal("KILL"), Fault::Error("ENOMEM")].into_iter().cycle())
+        {
+            let name = format!("{} {} {fault:?}", step.call, step.number);
+            let before = state(&ratelimit);
+            let requested = with_sizes(other_sizes(&before));
+            let Traced { output, .. } = resize(&sandbox, &ratelimit, Some((step.call, step.number, fault)));
+            let after = state(&ratelimit);
+            assert!(after == before || after == requested, "{name}: {before:?} became {after:?}");
+            assert_eq!(programs(&ratelimit, &["eth1", "tun0"]), ["ratelimit", "ratelimit_raw"], "{name}");
+            if output.status.code() == Some(2) {
+                let said = String::from_utf8(output.stderr).unwrap();
+                assert!(said.starts_with("ratelimit: ") && said.lines().count() == 1, "{name}: {said}");
+                let expected = if said.contains("is in force") { requested } else { before };
+                assert_eq!(after, expected, "{name}: {said}");
             }
+            assert_eq!(ratelimit.json("deny list")[0]["source"], "10.9.0.67", "{name}");
         }
         let offered = flood.stop();
-        println!("{} steps, killed and failed, during {offered} packets", steps.len());
         assert!(offered > 100_000);
         // Whatever is left, the next complete resize succeeds.
-        ratelimit.ok(&format!("attach {VICTIM_LINK} {}", sizes.other()));
-        assert_eq!(state(&ratelimit), sizes.now());
+        let requested = other_sizes(&state(&ratelimit));
+        ratelimit.ok(&attach(requested));
+        assert_eq!(state(&ratelimit), with_sizes(requested));
     });
     assert_eq!(received.from(FLOODER).count, BURST);
     assert_eq!(received.from([10, 9, 0, 67]).count, 0);
@@ -96,55 +90,34 @@ fn state(ratelimit: &Ratelimit<'_>) -> State {
     (size("front", "cells"), size("sources", "max"), same, kept)
 }
 
-/// Alternates between two pairs of sizes.
-#[derive(Default)]
-struct Sizes(bool);
-
-impl Sizes {
-    fn other(&mut self) -> String {
-        self.0 = !self.0;
-        let (cells, sources, ..) = self.now();
-        format!("--cells {cells} --max-sources {sources}")
-    }
-
-    fn now(&self) -> State {
-        let kept = [json!(false), json!("pass"), json!(50_000)];
-        if self.0 { (2_048, 3_000, 2, kept) } else { (1_024, 1_000, 2, kept) }
-    }
+/// Returns the sizes that are not in force. So every run changes something.
+fn other_sizes((cells, buckets, ..): &State) -> (u64, u64) {
+    SIZES[usize::from((*cells, *buckets) == SIZES[0])]
 }
 
-/// Runs an attach under strace, which may inject a fault. Returns its steps if it completes.
-fn traced(sandbox: &Sandbox, ratelimit: &Ratelimit<'_>, words: &str, injection: Option<&str>) -> (Output, Vec<Step>) {
-    let attach = ratelimit.command(&format!("attach {VICTIM_LINK} {words}"));
-    let trace = tempfile();
-    let mut command = Command::new("strace");
-    command.args(["-qq", "-s", "64", "-o", &trace, "-e", &format!("trace={}", CALLS.join(","))]);
-    command.args(injection.iter().flat_map(|injection| ["-e", injection]));
-    command.arg(attach.get_program()).args(attach.get_args());
-    for (name, value) in attach.get_envs() {
-        command.env(name, value.unwrap_or_default());
-    }
-    let output = sandbox.output(&mut command);
-    let text = fs::read_to_string(&trace).unwrap();
-    fs::remove_file(&trace).unwrap();
-    (output, steps(&text))
+/// Returns the state with these sizes.
+fn with_sizes((cells, buckets): (u64, u64)) -> State {
+    (cells, buckets, 2, [json!(false), json!("pass"), json!(50_000)])
 }
 
-fn steps(trace: &str) -> Vec<Step> {
-    let mut numbers = [0; CALLS.len()];
+fn attach((cells, buckets): (u64, u64)) -> String {
+    format!("attach {VICTIM_LINK} --cells {cells} --max-sources {buckets}")
+}
+
+/// Changes both sizes, with a fault.
+fn resize(sandbox: &Sandbox, ratelimit: &Ratelimit<'_>, fault: Option<(&'static str, usize, Fault)>) -> Traced {
+    let words = attach(other_sizes(&state(ratelimit)));
+    traced(sandbox, &ratelimit.command(&words), "", &CALLS, fault)
+}
+
+fn steps(traced: &Traced) -> Vec<Step> {
     let (mut steps, mut is_loaded) = (Vec::new(), false);
-    for line in trace.lines() {
-        let Some(kind) = CALLS.iter().position(|call| line.starts_with(&format!("{call}("))) else { continue };
-        numbers[kind] += 1;
-        is_loaded |= line.contains(LOADS);
-        let is_step = COMMANDS.iter().any(|command| line.contains(command)) && (is_loaded || !line.contains("UPDATE"));
-        if kind != 0 || is_step {
-            steps.push(Step { call: CALLS[kind], number: numbers[kind], writes: line.contains("UPDATE_ELEM") });
+    for call in &traced.calls {
+        is_loaded |= call.text.contains(LOADS);
+        let is_step = COMMANDS.iter().any(|command| call.text.contains(command));
+        if call.name != "bpf" || is_step && (is_loaded || !call.text.contains("UPDATE")) {
+            steps.push(Step { call: call.name, number: call.number });
         }
     }
     steps
-}
-
-fn tempfile() -> String {
-    std::env::temp_dir().join(format!("ratelimit-trace-{}", std::process::id())).display().to_string()
 }

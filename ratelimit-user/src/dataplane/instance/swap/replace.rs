@@ -25,6 +25,8 @@ use crate::dataplane::{
 pub struct Running {
     programs: Programs,
     settings: Settings,
+    /// The build that has loaded them.
+    build: u32,
 }
 
 impl Running {
@@ -41,7 +43,7 @@ impl Running {
 ///
 /// [`Error::Bpf`] if the kernel refuses.
 pub(crate) fn running(pinned: &Pinned) -> Result<Running, Error> {
-    Ok(Running { programs: pinned.programs()?, settings: pinned.settings()? })
+    Ok(Running { programs: pinned.programs()?, settings: pinned.settings()?, build: pinned.tables.control()?.build })
 }
 
 /// Replaces the running program by one with these settings, on every interface or on none.
@@ -72,7 +74,7 @@ fn replace_once(pinned: &mut Pinned, settings: &Settings) -> Result<bool, Error>
             return Err(error);
         }
     };
-    enforce(pinned, &stage, &settings, |folder| loader::pin(&mut object, &settings, folder))?;
+    enforce(pinned, &stage, &settings, loader::build(), |folder| loader::pin(&mut object, &settings, folder))?;
     if !settings.moving {
         for (_, old) in names::MOVED {
             // If it stays, the next command that opens the instance tries again.
@@ -86,11 +88,11 @@ fn replace_once(pinned: &mut Pinned, settings: &Settings) -> Result<bool, Error>
 pub(crate) fn restore(pinned: &mut Pinned, mut to: Running) -> Result<(), Error> {
     let pins = pinned.pins.clone();
     let stage = Stage::begin(&pins, &pinned.attachments)?;
-    enforce(pinned, &stage, &to.settings, |folder| to.programs.pin(folder))
+    enforce(pinned, &stage, &to.settings, to.build, |folder| to.programs.pin(folder))
 }
 
 /// Returns whether programs have these features, and use the present maps.
-pub(crate) fn can_run(pins: &Path, Running { programs, settings }: &Running, needed: u32) -> Result<bool, Error> {
+pub(crate) fn can_run(pins: &Path, Running { programs, settings, .. }: &Running, needed: u32) -> Result<bool, Error> {
     let maps = programs
         .ethernet()
         .info()
@@ -109,11 +111,12 @@ fn enforce(
     pinned: &mut Pinned,
     stage: &Stage<'_>,
     settings: &Settings,
+    build: u32,
     pin: impl FnOnce(&Path) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let prepare = || {
         let mut control = pinned.tables.control()?;
-        control_init::apply(settings, &mut control);
+        control_init::apply(settings, build, &mut control);
         stage.plan(control)?;
         pin(stage.folder())
     };

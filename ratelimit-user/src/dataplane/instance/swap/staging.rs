@@ -1,6 +1,9 @@
 //! Pins that are about to replace others. They are created in a separate folder, the program last. Then the program
-//! goes on every link, and the pins are moved one by one. A command that finds the folder finishes the swap if it has
-//! the program, and removes it otherwise.
+//! goes on every link. A mark commits the swap, and the pins are moved one by one.
+//!
+//! A command that finds the folder removes it if no link carries the program: its maps may be out of date. With the mark,
+//! it moves the remaining pins, because every link carries the program by then. Otherwise it begins again with the links,
+//! and goes back if one refuses.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -13,18 +16,21 @@ use ratelimit_common::maps::{control::Control, names};
 
 use crate::dataplane::{
     Error,
-    attach::attachment::Attachments,
+    attach::{attachment::Attachments, carried},
     error::{Tried as _, at},
     pins::{
         layout::{self, NEXT, PROGRAM},
         ownership,
     },
     program::programs::Programs,
-    sys::raw::RawMap,
+    sys::bpf::raw::RawMap,
 };
 
 /// File of the next control entry in the folder.
 const PLAN: &str = "plan";
+
+/// Folder in the folder that commits the swap.
+const COMMITTED: &str = "committed";
 
 /// Pins that are about to replace those in a folder.
 pub(crate) struct Stage<'a> {
@@ -69,17 +75,22 @@ impl<'a> Stage<'a> {
     /// [`Error::Unfinished`] if it is in force but not all pins are moved, or if a link did not get its old program
     /// back. The next command continues.
     pub(crate) fn put_in_force(&self, attachments: &Attachments) -> Result<(), Error> {
-        let mut next = Programs::from_pins_or(&self.folder, self.pins)?;
-        let mut running = Programs::from_pins(self.pins)?;
+        let next = Programs::from_pins_or(&self.folder, self.pins)?;
+        let running = Programs::from_pins(self.pins)?;
         let raw = [next.raw_id()?, running.raw_id()?];
-        let outcome = attachments.replace(&mut next, &raw).and_then(|()| self.carry_out());
-        let unfinished = |cause| Error::Unfinished { cause: Box::new(cause) };
+        let outcome =
+            carried::put(attachments, &next, &raw).and_then(|()| layout::create_folder(&self.path(COMMITTED)));
         if let Err(error) = outcome {
-            attachments.replace(&mut running, &raw).map_err(unfinished)?;
+            carried::put(attachments, &running, &raw).map_err(unfinished)?;
             self.abandon()?;
             return Err(error);
         }
-        self.put_in_place().map_err(unfinished)
+        self.complete()
+    }
+
+    /// Does what comes after the mark.
+    fn complete(&self) -> Result<(), Error> {
+        self.carry_out().and_then(|()| self.put_in_place()).map_err(unfinished)
     }
 
     /// Writes the [planned](Self::plan) control entry. It handles bytes, because another version may have planned it.
@@ -95,7 +106,8 @@ impl<'a> Stage<'a> {
     /// Moves all pins, also those of other versions. The program is last, because without it no command would continue.
     fn put_in_place(&self) -> Result<(), Error> {
         let names = self.names()?;
-        let places = names.iter().filter(|name| *name != PROGRAM && *name != PLAN).map(OsString::as_os_str);
+        let stays = [PROGRAM, PLAN, COMMITTED];
+        let places = names.iter().map(OsString::as_os_str).filter(|name| stays.iter().all(|stays| name != stays));
         for name in places.chain([OsStr::new(PROGRAM)]) {
             let to = self.pins.join(name);
             fs::rename(self.folder.join(name), &to).map_err(at(&to))?;
@@ -114,6 +126,7 @@ impl<'a> Stage<'a> {
     /// Removes it with all pins in it. The program is first, so that no command finishes a half-removed swap.
     pub(crate) fn abandon(&self) -> Result<(), Error> {
         layout::remove_file(&self.path(PROGRAM))?;
+        layout::remove_folder(&self.path(COMMITTED))?;
         for name in self.names()? {
             layout::remove_file(&self.folder.join(name))?;
         }
@@ -121,12 +134,24 @@ impl<'a> Stage<'a> {
     }
 }
 
+fn unfinished(cause: Error) -> Error {
+    Error::Unfinished { cause: Box::new(cause) }
+}
+
 /// Finishes or removes what a killed command has left.
 pub(crate) fn recover(pins: &Path, attachments: &Attachments) -> Result<(), Error> {
     let stage = Stage::of(pins);
     ownership::check_folder(&stage.folder)?;
     stage.names()?.iter().try_for_each(|name| ownership::check_file(&stage.folder.join(name)))?;
-    if stage.path(PROGRAM).exists() { stage.put_in_force(attachments) } else { stage.abandon() }
+    if !stage.path(PROGRAM).exists() {
+        stage.abandon()
+    } else if stage.path(COMMITTED).exists() {
+        stage.complete()
+    } else if carried::carry(attachments, &Programs::from_pins(&stage.folder)?)? {
+        stage.put_in_force(attachments)
+    } else {
+        stage.abandon()
+    }
 }
 
 /// Removes an unfinished swap.

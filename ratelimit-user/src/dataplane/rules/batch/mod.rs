@@ -1,6 +1,5 @@
 //! Changes rules: all of a batch, or none. A change of one rule is a batch of one.
 
-pub(crate) mod batch_marker;
 mod change;
 mod free_space;
 mod write;
@@ -21,18 +20,24 @@ pub use self::change::{Change, RequestedRule};
 use crate::dataplane::{
     Error,
     rules::{
+        change_mark::ChangeMark,
         expiry, filter,
-        policies::{self, lanes, largest_debt, slots::Group},
+        policies::{
+            self,
+            lanes::{self, LanePairs},
+            largest_debt,
+            slots::Group,
+        },
+        repair::repair,
         rule_key::Place,
         services::{self, Services},
         spec::RuleSpec,
         target::{Sources, Target},
     },
-    sys::rcu,
     tables::open::Tables,
 };
-use batch_marker::BatchMarker;
 use free_space::Plan;
+use write::Written;
 
 /// Writes one rule to maps that are not pinned.
 ///
@@ -75,7 +80,7 @@ pub fn lift_ban(tables: &mut Tables, target: Target) -> Result<(), Error> {
 /// # Errors
 ///
 /// [`Error::TooManyRules`], [`Error::TooManyPolicies`] or [`Error::TooManyServices`] if there is no space, and those of
-/// `check`. Nothing has changed then.
+/// `check`. Nothing has changed then. [`Error::Written`] if the change is written, but the program may not see it yet.
 pub fn apply(
     pins: Option<&Path>,
     tables: &mut Tables,
@@ -83,35 +88,44 @@ pub fn apply(
     progress: &mut dyn FnMut(usize),
     check: &dyn Fn(&Tables) -> Result<(), Error>,
 ) -> Result<usize, Error> {
-    expiry::clear(tables)?;
-    let policies = Policies::intern(tables, change)?;
-    let marker = BatchMarker::begin(pins)?;
-    let outcome = plan(tables, change, &policies).and_then(|plan| write::write(tables, &plan, progress, check));
-    tables.renew()?;
-    marker.end();
-    match &outcome {
+    let mark = ChangeMark::begin(pins)?;
+    let outcome = write(tables, &mark, change, progress, check);
+    let finished = match &outcome {
         Ok(written) => {
-            if !written.lanes.is_empty() {
-                // Sources charged the old lanes until they saw the new generation.
-                rcu::wait();
-                lanes::raise(tables, &written.lanes)?;
-            }
-            largest_debt::renew_without(tables, &written.gone)?;
+            tables.renew().map_err(|cause| Error::Written { cause: Box::new(cause) })?;
+            finish(tables, change, written)
         }
-        // The debts of the policies that were to be used are noted already.
-        Err(_) => policies::renew_debt(tables)?,
+        Err(_) => repair(tables, &LanePairs::new()),
+    };
+    // The change acts, or was undone. The mark stays for other steps that fail, and the next command repeats them.
+    if finished.is_ok() {
+        mark.end();
     }
-    tidy(tables, change, outcome.is_err())?;
     outcome.map(|written| written.replaced)
 }
 
-/// Recomputes what follows from the rules, after the new ones act.
-fn tidy(tables: &mut Tables, change: &Change, has_failed: bool) -> Result<(), Error> {
-    let is_one = change.rules.len() + change.deleted.len() <= 1;
-    let has_deleted = has_failed || !change.deleted.is_empty();
-    if !has_deleted || change.targets().next().is_none() {
+/// Writes the change, or nothing.
+fn write(
+    tables: &mut Tables,
+    mark: &ChangeMark,
+    change: &Change,
+    progress: &mut dyn FnMut(usize),
+    check: &dyn Fn(&Tables) -> Result<(), Error>,
+) -> Result<Written, Error> {
+    expiry::clear(tables)?;
+    let policies = Policies::intern(tables, change)?;
+    let plan = plan(tables, change, &policies)?;
+    write::write(tables, mark, &plan, progress, check)
+}
+
+/// Recomputes what follows from a change that acts.
+fn finish(tables: &mut Tables, change: &Change, written: &Written) -> Result<(), Error> {
+    lanes::raise_again(tables, &written.lanes)?;
+    largest_debt::renew_without(tables, &written.gone)?;
+    if change.deleted.is_empty() {
         return Ok(());
     }
+    let is_one = change.rules.len() + change.deleted.len() == 1;
     if change.targets().any(|target| target.sources != Sources::Default) {
         if is_one { filter::renew_if_few(tables)? } else { filter::renew(tables)? }
     }

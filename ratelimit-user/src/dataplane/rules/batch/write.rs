@@ -1,6 +1,6 @@
 //! Writes a planned change to the maps, and undoes it if a step fails.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 
 use ratelimit_common::{
     identity::{class::Class, service::ClassEntry, source::Source},
@@ -12,8 +12,12 @@ use crate::dataplane::{
     Error,
     rules::{
         batch::free_space::{Entry, Existing, FEW, Plan, Room},
+        change_mark::ChangeMark,
         expiry, filter,
-        policies::lanes,
+        policies::{
+            self,
+            lanes::{self, LanePairs},
+        },
         rule_key::Place,
     },
     tables::{open::Tables, rule_maps},
@@ -28,8 +32,8 @@ pub(super) struct Written {
     pub(super) replaced: usize,
     /// The policies of the rules and defaults that it has replaced or deleted.
     pub(super) gone: HashSet<PolicyId>,
-    /// Pairs of lanes, of which the second has taken the place of the first.
-    pub(super) lanes: BTreeSet<(u32, u32)>,
+    /// The lanes that have taken the place of others.
+    pub(super) lanes: LanePairs,
 }
 
 /// Writes a change, or nothing.
@@ -39,12 +43,13 @@ pub(super) struct Written {
 /// [`Error::TooManyRules`] if there is no space, and those of `check`.
 pub(super) fn write(
     tables: &mut Tables,
+    mark: &ChangeMark,
     plan: &Plan,
     progress: &mut dyn FnMut(usize),
     check: &dyn Fn(&Tables) -> Result<(), Error>,
 ) -> Result<Written, Error> {
     let existing = Existing::read(tables, plan)?;
-    let outcome = existing.room(plan).and_then(|room| write_to(tables, plan, &existing, room, progress, check));
+    let outcome = existing.room(plan).and_then(|room| write_to(tables, mark, plan, &existing, room, progress, check));
     if !matches!(outcome, Err(Error::TooManyRules { .. })) {
         return outcome;
     }
@@ -52,11 +57,12 @@ pub(super) fn write(
     expiry::remove(tables)?;
     let existing = Existing::read_all(tables)?;
     let room = existing.room(plan)?;
-    write_to(tables, plan, &existing, room, progress, check)
+    write_to(tables, mark, plan, &existing, room, progress, check)
 }
 
 fn write_to(
     tables: &mut Tables,
+    mark: &ChangeMark,
     plan: &Plan,
     existing: &Existing,
     room: Room,
@@ -69,6 +75,7 @@ fn write_to(
     let defaults: Vec<(Class, ClassEntry)> = defaults.collect::<Result<_, Error>>()?;
     // Bans come last, because a lifted ban is not restored.
     let lanes = changed_lanes(tables, plan, existing, &defaults)?;
+    mark.record(&lanes)?;
     lanes::raise(tables, &lanes)?;
     let outcome =
         try_write(tables, plan, room, progress).and_then(|()| check(tables)).and_then(|()| lift_bans(tables, plan));
@@ -84,21 +91,29 @@ fn write_to(
     outcome.map(|()| Written { replaced, gone, lanes })
 }
 
-/// Returns the pairs of an old lane and a new one that no limit used before, of rules that get another policy.
+/// Returns the pairs of an old lane and a new one that no rule uses yet, of rules that get another policy.
 fn changed_lanes(
     tables: &Tables,
     plan: &Plan,
     existing: &Existing,
     defaults: &[(Class, ClassEntry)],
-) -> Result<BTreeSet<(u32, u32)>, Error> {
-    let mut lanes = BTreeSet::new();
-    if plan.fresh_lanes.is_empty() {
-        return Ok(lanes);
-    }
+) -> Result<LanePairs, Error> {
+    let (mut lanes, mut in_use) = (LanePairs::new(), None);
     let of_classes = plan.defaults.iter().zip(defaults).map(|((_, new, _), (_, old))| (old.default_policy, *new));
     for (old, new) in existing.changed_policies(plan).chain(of_classes) {
         let (old, new) = (tables.policies.get(old)?, tables.policies.get(new)?);
-        if old.has_limits() && plan.fresh_lanes.contains(&new.lane()) {
+        if !old.has_limits() || old.lane() == new.lane() || new.lane() == 0 {
+            continue;
+        }
+        // A limit keeps its lane for some time after its last rule.
+        let is_free = plan.fresh_lanes.contains(&new.lane()) || {
+            let in_use: &HashSet<u32> = match &mut in_use {
+                Some(in_use) => in_use,
+                None => in_use.insert(policies::lanes_in_use(tables)?),
+            };
+            !in_use.contains(&new.lane())
+        };
+        if is_free {
             lanes.insert((old.lane(), new.lane()));
         }
     }

@@ -13,9 +13,12 @@ use ratelimit_common::{
 use crate::dataplane::{
     Error,
     rules::policies::levels::{Scale, of_lanes},
-    sys::mmap_array::Mapped,
+    sys::{mmap_array::Mapped, rcu},
     tables::open::Tables,
 };
+
+/// Pairs of lanes, of which the second takes the place of the first.
+pub(crate) type LanePairs = BTreeSet<(u32, u32)>;
 
 /// Bytes of a usual large packet. Limits of bytes are compared by its cost.
 const LARGE_PACKET: u32 = 1_500;
@@ -86,9 +89,9 @@ pub(crate) fn clear(tables: &Tables, lane: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// Raises the levels of lanes to those of others, where a limit takes the place of another: pairs of an old lane and a
-/// new one. So a changed limit forgets no debt.
-pub(crate) fn raise(tables: &Tables, pairs: &BTreeSet<(u32, u32)>) -> Result<(), Error> {
+/// Raises the levels of lanes to those of others, where a limit takes the place of another. So a changed limit forgets no
+/// debt.
+pub(crate) fn raise(tables: &Tables, pairs: &LanePairs) -> Result<(), Error> {
     if pairs.is_empty() {
         return Ok(());
     }
@@ -106,6 +109,14 @@ pub(crate) fn raise(tables: &Tables, pairs: &BTreeSet<(u32, u32)>) -> Result<(),
         }
     }
     Ok(())
+}
+
+/// Does so again when no packet charges the old lanes any more. Sources charge them until they see a new generation.
+pub(crate) fn raise_again(tables: &Tables, pairs: &LanePairs) -> Result<(), Error> {
+    if !pairs.is_empty() {
+        rcu::wait();
+    }
+    raise(tables, pairs)
 }
 
 /// Returns where the entry of a lane for this hash is in the map.

@@ -253,6 +253,11 @@ pub fn largest_debt(policy: &Policy) -> Units {
     stages::largest_debt(&policy.packets).max(stages::largest_debt(&policy.second))
 }
 
+/// Returns the lanes of the policies that rules use.
+pub(crate) fn lanes_in_use(tables: &Tables) -> Result<HashSet<u32>, Error> {
+    used(tables)?.into_iter().map(|slot| Ok(tables.policies.get(slot)?.lane())).collect()
+}
+
 /// Returns the slots that rules use, also as parents.
 pub(crate) fn used(tables: &Tables) -> Result<HashSet<PolicyId>, Error> {
     let mut used = HashSet::from([UNLIMITED_ID, ALLOWED_ID, DENIED_ID, BANNED_ID]);

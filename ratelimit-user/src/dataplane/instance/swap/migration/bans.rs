@@ -11,7 +11,7 @@ use super::layout::{Layout, Maps, from_bytes, read};
 use crate::dataplane::{
     Error,
     error::Tried as _,
-    sys::{host, raw::RawMap},
+    sys::{bpf::raw::RawMap, host},
     tables::bans::Bans,
 };
 

@@ -7,7 +7,7 @@ use aya::Pod;
 use crate::dataplane::{
     Error,
     instance::swap::migration::fields::{self, Field},
-    sys::raw::RawMap,
+    sys::bpf::raw::RawMap,
 };
 
 /// Maps with their layouts, by the names of this build.

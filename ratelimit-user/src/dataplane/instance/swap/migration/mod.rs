@@ -28,16 +28,19 @@ use ratelimit_common::{
 
 use crate::dataplane::{
     Error,
-    attach::attachment::Attachments,
+    attach::{attachment::Attachments, carried},
     error::{Tried as _, at},
     instance::swap::staging::Stage,
-    pins::layout::{self as pins, LINKS, PROGRAM, PROGRAM_RAW},
+    pins::{
+        layout::{self as pins, LINKS, PROGRAM, PROGRAM_RAW},
+        ours::Ours,
+    },
     program::{
         control_init,
         loader::{self, Settings},
         programs::Programs,
     },
-    sys::raw::RawMap,
+    sys::{bpf::raw::RawMap, host},
 };
 use layout::{Layout, Maps, from_bytes, read};
 
@@ -63,15 +66,16 @@ pub(crate) fn migrate(pins: &Path, attachments: &Attachments) -> Result<(), Erro
     let known = known?;
     let stage = Stage::begin(pins, attachments)?;
     // Earlier versions attached the program for Ethernet everywhere.
-    let raw_ip = Programs::from_pins(pins).and_then(|programs| attachments.has_raw_ip(programs.raw_id()?));
+    let raw_ip = Programs::from_pins(pins).and_then(|programs| carried::has_raw_ip(attachments, programs.raw_id()?));
     let outcome = raw_ip.and_then(|raw_ip| prepare(pins, &stage, &before, &known, raw_ip));
     if outcome.is_err() {
         // The operator must see the failure itself, not one of tidying up.
         let _ = stage.abandon();
     }
     outcome?;
+    let ours = Ours::of(pins)?;
     stage.put_in_force(attachments)?;
-    forget_others(pins)
+    forget_others(pins, &ours)
 }
 
 /// Returns the maps that are pinned in a folder.
@@ -123,8 +127,12 @@ fn prepare(pins: &Path, stage: &Stage<'_>, before: &Maps, known: &Maps, raw_ip: 
     let control = RawMap::from_pin(&stage.path(names::CONTROL))?;
     let mut entry: Control = read(&control)?;
     entry.abi = ABI_VERSION;
+    if entry.suspended == 0 {
+        // Earlier versions did not record it, and could not know of a suspend.
+        entry.suspended = host::suspended();
+    }
     entry.unfinished = 1;
-    control_init::apply(&settings, &mut entry);
+    control_init::apply(&settings, loader::build(), &mut entry);
     // Buckets resolve their policy again, because slots may differ.
     entry.generation = entry.generation.wrapping_add(1);
     control.put(&0u32.to_ne_bytes(), bytes(&entry))?;
@@ -214,14 +222,17 @@ fn bytes<T: Pod>(value: &T) -> &[u8] {
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
 }
 
-/// Removes pins that this build does not use.
-fn forget_others(pins: &Path) -> Result<(), Error> {
+/// Removes pins of the other version that this build does not use.
+fn forget_others(pins: &Path, ours: &Ours) -> Result<(), Error> {
     for entry in fs::read_dir(pins).map_err(at(pins))? {
         let entry = entry.map_err(at(pins))?;
         let name = entry.file_name();
-        let is_ours = names::PINNED.into_iter().chain([PROGRAM, PROGRAM_RAW, LINKS]).any(|known| name == known);
-        if !is_ours && entry.path().is_file() {
-            fs::remove_file(entry.path()).map_err(at(entry.path()))?;
+        let is_used = names::PINNED.into_iter().chain([PROGRAM, PROGRAM_RAW, LINKS]).any(|known| name == known);
+        let is_old = name
+            .to_str()
+            .is_some_and(|name| names::MOVED.iter().any(|(_, old)| name == *old) || pins::other_name(name).is_some());
+        if !is_used && (is_old || ours.has(&entry.path())) {
+            pins::remove_file(&entry.path())?;
         }
     }
     Ok(())

@@ -1,9 +1,9 @@
-//! Marks an unfinished change of rules. Signals that would end the process wait until it is done. If the process is
-//! killed all the same, the mark stays among the pins, and the next command that opens the instance makes the written
-//! rules act.
+//! Marks an unfinished change of rules or costs. Signals that would end the process wait until it is done. If the
+//! process is killed all the same, or a step fails, the mark stays among the pins. Then the next command that opens the
+//! instance finishes the change.
 
 use std::{
-    fs, io,
+    io,
     mem::MaybeUninit,
     path::{Path, PathBuf},
     ptr,
@@ -13,44 +13,61 @@ use crate::dataplane::{
     Error,
     error::Tried as _,
     pins::layout::{self, CHANGING},
-    tables::open::Tables,
+    rules::policies::lanes::LanePairs,
 };
 
 /// Signals that wait: an interrupt from the keyboard, a terminal that closes, a request to end.
 const WAITING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGHUP, libc::SIGTERM];
 
 /// The mark of one change. If it is dropped without an [end](Self::end), the mark stays.
-pub(crate) struct BatchMarker {
+pub(crate) struct ChangeMark {
     /// None if the maps are not pinned.
     mark: Option<PathBuf>,
+    /// Whether an earlier change has left the mark.
+    was_there: bool,
     /// Released last.
     _held: Held,
 }
 
-impl BatchMarker {
-    /// Sets the mark before the first rule is written.
+impl ChangeMark {
+    /// Sets the mark before the first step.
     pub(crate) fn begin(pins: Option<&Path>) -> Result<Self, Error> {
         let (mark, held) = (pins.map(|pins| pins.join(CHANGING)), Held::hold()?);
+        let was_there = mark.as_ref().is_some_and(|mark| mark.exists());
         mark.as_deref().map_or(Ok(()), layout::create_folder)?;
-        Ok(Self { mark, _held: held })
+        Ok(Self { mark, was_there, _held: held })
     }
 
-    /// Removes the mark when all that was written acts. If it stays, the next command makes it act once more, which is
-    /// harmless.
+    /// Records which levels must be raised when the change acts. A name of a folder holds each pair.
+    pub(crate) fn record(&self, pairs: &LanePairs) -> Result<(), Error> {
+        let Some(mark) = &self.mark else { return Ok(()) };
+        pairs.iter().try_for_each(|(old, new)| layout::create_folder(&mark.join(format!("{old}-{new}"))))
+    }
+
+    /// Removes the mark after the last step. If it stays, the next command repeats the last steps, which is harmless.
+    /// One that was there before stays.
     pub(crate) fn end(self) {
-        let _ = self.mark.as_ref().map(fs::remove_dir);
+        let _ = self.mark.as_deref().filter(|_| !self.was_there).map(remove_folders);
     }
 }
 
-/// Makes the rules of an unfinished change act on every source.
-pub(crate) fn recover(pins: &Path, tables: &mut Tables) -> Result<(), Error> {
-    tables.renew()?;
-    remove(pins)
+/// Returns what a killed change has [recorded](ChangeMark::record).
+pub(crate) fn recorded(pins: &Path) -> Result<LanePairs, Error> {
+    let pair = |folder: &PathBuf| {
+        let (old, new) = folder.file_name()?.to_str()?.split_once('-')?;
+        Some((old.parse().ok()?, new.parse().ok()?))
+    };
+    Ok(layout::entries(&pins.join(CHANGING))?.iter().filter_map(pair).collect())
 }
 
 /// Removes the mark.
 pub(crate) fn remove(pins: &Path) -> Result<(), Error> {
-    layout::remove_folder(&pins.join(CHANGING))
+    remove_folders(&pins.join(CHANGING))
+}
+
+fn remove_folders(mark: &Path) -> Result<(), Error> {
+    layout::entries(mark)?.iter().try_for_each(|pair| layout::remove_folder(pair))?;
+    layout::remove_folder(mark)
 }
 
 /// Signals that wait for this thread, and arrive when this is dropped. In the daemon, other threads take them.

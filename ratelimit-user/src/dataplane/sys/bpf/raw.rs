@@ -1,13 +1,9 @@
 //! Maps of another build's layout: keys and values as bytes, and the kernel's types of their fields.
 
 use std::{
-    ffi::CString,
     io,
     mem::MaybeUninit,
-    os::{
-        fd::{AsRawFd as _, FromRawFd as _, OwnedFd},
-        unix::ffi::OsStrExt as _,
-    },
+    os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd},
     path::Path,
 };
 
@@ -17,7 +13,7 @@ use aya_obj::generated::{bpf_btf_info, bpf_cmd, bpf_map_info};
 use crate::dataplane::{
     Error,
     error::Tried as _,
-    sys::bpf::{Batch, call, info_of},
+    sys::bpf::{Batch, call, info_of, open_pin},
 };
 
 /// Entries that are read in the first call.
@@ -50,12 +46,7 @@ pub(crate) struct Types {
 impl RawMap {
     /// Opens a pinned map.
     pub(crate) fn from_pin(path: &Path) -> Result<Self, Error> {
-        let name = CString::new(path.as_os_str().as_bytes()).tried("cannot open a pinned map")?;
-        // SAFETY: the kernel reads the name, which outlives the call.
-        let fd =
-            unsafe { call(bpf_cmd::BPF_OBJ_GET, &mut [name.as_ptr() as u64, 0]) }.tried("cannot open a pinned map")?;
-        // SAFETY: the kernel has just made this descriptor for us.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let fd = open_pin(path).tried("cannot open a pinned map")?;
         // SAFETY: it has numbers only, for which zeroes are valid.
         let mut info = unsafe { MaybeUninit::<bpf_map_info>::zeroed().assume_init() };
         info_of(&fd, &mut info).tried("cannot read what a map is")?;

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::release;
+use crate::programs::release;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

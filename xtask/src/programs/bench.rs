@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::{release, run, setup};
+use crate::{programs::release, run, setup};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

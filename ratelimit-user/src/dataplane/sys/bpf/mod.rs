@@ -1,4 +1,8 @@
-//! BPF system calls that aya does not offer: on links, and on many entries of a map at once.
+//! BPF system calls that aya does not offer: on pins, and on many entries of a map at once.
+
+pub(crate) mod link;
+pub(crate) mod pinned_object;
+pub(crate) mod raw;
 
 use std::{
     ffi::CString,
@@ -13,57 +17,9 @@ use std::{
 };
 
 use aya::Pod;
-use aya_obj::generated::{bpf_cmd, bpf_link_info, bpf_link_type::BPF_LINK_TYPE_XDP};
+use aya_obj::generated::bpf_cmd;
 
 use crate::dataplane::{Error, error::Tried as _};
-
-/// A BPF link.
-pub(crate) struct Link {
-    fd: OwnedFd,
-    /// Id of its program.
-    pub(crate) program_id: u32,
-    /// Index of the interface of an XDP link. None for another kind of link, or if the interface was deleted.
-    pub(crate) interface: Option<u32>,
-}
-
-impl Link {
-    /// Opens a pinned link.
-    pub(crate) fn from_pin(path: &Path) -> Result<Self, Error> {
-        let name = CString::new(path.as_os_str().as_bytes()).tried("cannot open a pinned link")?;
-        // SAFETY: the kernel reads the name, which outlives the call.
-        let fd =
-            unsafe { call(bpf_cmd::BPF_OBJ_GET, &mut [name.as_ptr() as u64, 0]) }.tried("cannot open a pinned link")?;
-        Self::new(fd)
-    }
-
-    /// Opens a link by its id. Needs CAP_SYS_ADMIN.
-    pub(crate) fn from_id(id: u32) -> Result<Self, Error> {
-        // SAFETY: the attributes are one id and two zeroes, which the kernel only reads.
-        let fd = unsafe { call(bpf_cmd::BPF_LINK_GET_FD_BY_ID, &mut [id, 0, 0]) }.tried("cannot open a link")?;
-        Self::new(fd)
-    }
-
-    fn new(fd: i32) -> Result<Self, Error> {
-        // SAFETY: the kernel has just made this descriptor for us.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        // SAFETY: it has numbers only, for which zeroes are valid.
-        let mut info = unsafe { MaybeUninit::<bpf_link_info>::zeroed().assume_init() };
-        info_of(&fd, &mut info).tried("cannot read a link")?;
-        // SAFETY: this part is valid for XDP links, and any bytes are a number.
-        let index = unsafe { info.__bindgen_anon_1.xdp.ifindex };
-        let interface = (info.type_ == BPF_LINK_TYPE_XDP as u32 && index != 0).then_some(index);
-        Ok(Self { fd, program_id: info.prog_id, interface })
-    }
-
-    /// Detaches at once, also if other processes hold the link. A link whose interface was deleted is detached already.
-    pub(crate) fn detach(&self) -> Result<(), Error> {
-        if self.interface.is_some() {
-            // SAFETY: the attribute is one descriptor, which the kernel only reads.
-            unsafe { call(bpf_cmd::BPF_LINK_DETACH, &mut [fd_number(&self.fd)]) }.tried("cannot detach a link")?;
-        }
-        Ok(())
-    }
-}
 
 /// Part of `union bpf_attr` for batches. The generated type has no names for its parts.
 #[repr(C)]
@@ -190,6 +146,30 @@ pub(crate) fn update<K: Pod, V: Pod>(map: BorrowedFd<'_>, keys: &[K], values: &[
     Ok(())
 }
 
+/// Opens what is pinned under a name.
+pub(crate) fn open_pin(pin: &Path) -> io::Result<OwnedFd> {
+    let name = CString::new(pin.as_os_str().as_bytes())?;
+    // SAFETY: the kernel reads the name, which outlives the call.
+    let fd = unsafe { call(bpf_cmd::BPF_OBJ_GET, &mut [name.as_ptr() as u64, 0]) }?;
+    // SAFETY: the kernel has just made this descriptor for us.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Pins a map, a program or a link.
+pub(crate) fn pin(object: BorrowedFd<'_>, pin: &Path) -> io::Result<()> {
+    let name = CString::new(pin.as_os_str().as_bytes())?;
+    let mut attributes = [name.as_ptr() as u64, u64::from(object.as_raw_fd().cast_unsigned())];
+    // SAFETY: the kernel reads the name, which outlives the call.
+    unsafe { call(bpf_cmd::BPF_OBJ_PIN, &mut attributes) }.map(drop)
+}
+
+/// Makes a program hold a map, also if it does not use it (kernel 5.10).
+pub(crate) fn bind_map(program: BorrowedFd<'_>, map: BorrowedFd<'_>) -> io::Result<()> {
+    let mut attributes = [program, map].map(|fd| fd.as_raw_fd().cast_unsigned());
+    // SAFETY: the attributes are numbers, which the kernel only reads. It takes the missing flags as 0.
+    unsafe { call(bpf_cmd::BPF_PROG_BIND_MAP, &mut attributes) }.map(drop)
+}
+
 /// Reads the kernel's description of a descriptor into `info`, which must be the structure for its kind.
 pub(crate) fn info_of<T>(fd: &OwnedFd, info: &mut T) -> io::Result<()> {
     /// Part of `union bpf_attr`. The generated type has no names for its parts.
@@ -199,13 +179,10 @@ pub(crate) fn info_of<T>(fd: &OwnedFd, info: &mut T) -> io::Result<()> {
         length: u32,
         info: u64,
     }
-    let mut attributes = InfoByFd { fd: fd_number(fd), length: size_of::<T>() as u32, info: &raw mut *info as u64 };
+    let mut attributes =
+        InfoByFd { fd: fd.as_raw_fd().cast_unsigned(), length: size_of::<T>() as u32, info: &raw mut *info as u64 };
     // SAFETY: the kernel writes at most `length` bytes to `info`, and to a buffer of the size that it names.
     unsafe { call(bpf_cmd::BPF_OBJ_GET_INFO_BY_FD, &mut attributes) }.map(drop)
-}
-
-fn fd_number(fd: &OwnedFd) -> u32 {
-    fd.as_raw_fd().cast_unsigned()
 }
 
 /// # Safety

@@ -1,0 +1,66 @@
+//! What is pinned under a name, whoever has pinned it.
+
+use std::{
+    fs, io,
+    mem::MaybeUninit,
+    os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd},
+    path::Path,
+};
+
+use aya::maps::MapInfo;
+use aya_obj::generated::{bpf_cmd, bpf_prog_info};
+
+use crate::dataplane::{
+    Error,
+    error::Tried as _,
+    sys::bpf::{call, info_of, open_pin},
+};
+
+/// What a pin holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PinnedObject {
+    /// A map with this id.
+    Map(u32),
+    /// A program that uses the maps with these ids.
+    Program(Vec<u32>),
+    /// A link.
+    Link,
+    /// Something else.
+    Other,
+}
+
+impl PinnedObject {
+    /// Looks at a pin.
+    pub(crate) fn at(pin: &Path) -> Result<Self, Error> {
+        let fd = open_pin(pin).tried("cannot open a pin")?;
+        // The kernel describes an object only to those who know its kind.
+        let kind = fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).tried("cannot read /proc/self/fd")?;
+        match kind.to_str() {
+            Some("anon_inode:bpf-map") => Ok(Self::Map(MapInfo::from_pin(pin).tried("cannot read a map")?.id())),
+            Some("anon_inode:bpf-prog") => Ok(Self::Program(maps_of(&fd).tried("cannot read a program")?)),
+            Some("anon_inode:bpf_link" | "anon_inode:bpf-link") => Ok(Self::Link),
+            _ => Ok(Self::Other),
+        }
+    }
+}
+
+/// Returns the ids of the maps of the program with this id. Needs CAP_SYS_ADMIN.
+pub(crate) fn maps_of_program(id: u32) -> io::Result<Vec<u32>> {
+    // SAFETY: the attributes are one id and two zeroes, which the kernel only reads.
+    let fd = unsafe { call(bpf_cmd::BPF_PROG_GET_FD_BY_ID, &mut [id, 0, 0]) }?;
+    // SAFETY: the kernel has just made this descriptor for us.
+    maps_of(&unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Returns the ids of a program's maps. Unlike aya, this needs no CAP_SYS_ADMIN.
+fn maps_of(program: &OwnedFd) -> io::Result<Vec<u32>> {
+    // SAFETY: it has numbers only, for which zeroes are valid.
+    let none = || unsafe { MaybeUninit::<bpf_prog_info>::zeroed().assume_init() };
+    let mut info = none();
+    info_of(program, &mut info)?;
+    let mut maps = vec![0u32; info.nr_map_ids as usize];
+    info = bpf_prog_info { nr_map_ids: info.nr_map_ids, map_ids: maps.as_mut_ptr() as u64, ..none() };
+    info_of(program, &mut info)?;
+    maps.truncate(info.nr_map_ids as usize);
+    Ok(maps)
+}

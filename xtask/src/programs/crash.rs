@@ -1,0 +1,46 @@
+//! `cargo xtask crash`, `kills` and `soak`: what faults leave behind, what passes while processes are killed, and what
+//! grows in half an hour.
+
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::{other, run, setup, target};
+
+/// Makes every command with a case fail or die at each system call that changes something.
+pub(crate) fn faults() -> Result<()> {
+    run::require_root("crash")?;
+    setup::for_tests()?;
+    build(&["ratelimit"])?;
+    let mut tests = run::cargo();
+    tests.args(["test", "--locked", "--workspace", "--test", "commands", "--", "--ignored", "--nocapture", "crash::"]);
+    run::run(&mut tests)
+}
+
+/// Kills processes at random moments under a flood.
+pub(crate) fn kills(is_recorded: bool) -> Result<()> {
+    run::require_root("kills")?;
+    setup::run()?;
+    build(&["ratelimit", "kills"])?;
+    other::build()?;
+    program("kills", if is_recorded { &["--record"] } else { &[] })
+}
+
+/// Runs a daemon under a mixed load for so many minutes.
+pub(crate) fn soak(minutes: u64) -> Result<()> {
+    run::require_root("soak")?;
+    setup::run()?;
+    build(&["ratelimit", "soak"])?;
+    program("soak", &[&minutes.to_string()])
+}
+
+/// Builds programs with the features of `cargo test`, so that no library is built twice.
+fn build(programs: &[&str]) -> Result<()> {
+    let mut cargo = run::cargo();
+    cargo.args(["build", "--locked", "--workspace"]).args(programs.iter().flat_map(|program| ["--bin", program]));
+    run::run(&mut cargo)
+}
+
+fn program(name: &str, arguments: &[&str]) -> Result<()> {
+    run::run(Command::new(target::folder("debug")?.join(name)).args(arguments))
+}

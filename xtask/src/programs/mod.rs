@@ -1,0 +1,6 @@
+//! Builds the programs of the tests, and runs them.
+
+pub(crate) mod bench;
+pub(crate) mod crash;
+pub(crate) mod fuzz;
+pub(crate) mod release;
