@@ -6,10 +6,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind};
 
-use crate::{Toolchain, linker, pins::cargo_home};
+use crate::{
+    Toolchain, linker,
+    pins::{CARGO_HOME, WORKSPACE, cargo_home},
+};
 
 /// Bytes of one BPF instruction (a 64-bit immediate counts as two).
 const INSTRUCTION: u64 = 8;
@@ -62,15 +65,18 @@ pub fn build_object(package: &str, folder: &Path) -> Result<Object> {
 fn check_paths(path: &Path) -> Result<()> {
     let data = fs::read(path).context("cannot read the kernel object")?;
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("no workspace")?;
-    for folder in [workspace, &cargo_home()] {
-        let folder = folder.as_os_str().as_encoded_bytes();
-        ensure!(
-            !data.windows(folder.len()).any(|part| part == folder),
-            "the kernel object contains the path {}, so another machine would build another one",
-            String::from_utf8_lossy(folder)
-        );
+    let sources = [(workspace, WORKSPACE, "ratelimit-"), (&cargo_home(), CARGO_HOME, "registry/")];
+    if let Some(found) = sources.into_iter().find_map(|(folder, name, within)| path_in(&data, folder, name, within)) {
+        bail!("the kernel object contains the path {found}, so another machine would build another one");
     }
     Ok(())
+}
+
+/// Returns a path to what is `within` a folder, if the data has it. In the object, the folder is to have this name.
+fn path_in(data: &[u8], folder: &Path, name: &str, within: &str) -> Option<String> {
+    let path = format!("{}/{within}", folder.display());
+    let is_found = folder != Path::new(name) && data.windows(path.len()).any(|part| part == path.as_bytes());
+    is_found.then_some(path)
 }
 
 fn hash(path: &Path) -> Result<u64> {
@@ -122,4 +128,21 @@ pub fn inspect(path: &Path) -> Result<Object> {
     let text = file.sections().filter(|section| section.kind() == SectionKind::Text);
     let instructions = text.map(|section| section.size() / INSTRUCTION).sum();
     Ok(Object { path: path.to_owned(), instructions })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_this_machine_are_found_and_names_are_not() {
+        let data = b"\0/ratelimit/ratelimit-ebpf/src/main.rs\0/cargo/registry/src/x.rs\0/usr/src/rustc-1.96.0/x.rs\0";
+        for folder in ["/", "/ratelimit", "/src", "/usr/src", "/ratelimit/ratelimit-ebpf"] {
+            assert_eq!(path_in(data, Path::new(folder), WORKSPACE, "ratelimit-"), None, "{folder}");
+        }
+        assert_eq!(path_in(data, Path::new("/cargo"), CARGO_HOME, "registry/"), None);
+        let data = b"\0/home/me/ratelimit/ratelimit-ebpf/src/main.rs\0";
+        let found = path_in(data, Path::new("/home/me/ratelimit"), WORKSPACE, "ratelimit-");
+        assert_eq!(found.as_deref(), Some("/home/me/ratelimit/ratelimit-"));
+    }
 }

@@ -14,6 +14,12 @@ pub(crate) const TESTED: [(&str, &str); 1] = [("1.96.0", "22.1.8")];
 /// The nightly to install on systems without a packaged compiler for the kernel side.
 pub const NIGHTLY: &str = "nightly-2026-05-20";
 
+/// The name that the folder of the workspace has in objects.
+pub(crate) const WORKSPACE: &str = "/ratelimit";
+
+/// The name that cargo's home has in objects.
+pub(crate) const CARGO_HOME: &str = "/cargo";
+
 /// Folder of the pinned `bpf-linker`. It is in cargo's home, so that all clones share it.
 #[must_use]
 pub fn linker_root() -> PathBuf {

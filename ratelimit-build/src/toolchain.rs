@@ -6,7 +6,7 @@ use std::{
     process::Command,
 };
 
-use crate::pins::{LLVM_MAJOR, NIGHTLY, TESTED, cargo_home, linker};
+use crate::pins::{CARGO_HOME, LLVM_MAJOR, NIGHTLY, TESTED, WORKSPACE, cargo_home, linker};
 
 /// The bpf target. All supported platforms are little-endian.
 const TARGET: &str = "bpfel-unknown-none";
@@ -17,6 +17,9 @@ const UNSTABLE_CRATES: &str = "aya_ebpf,ratelimit_ebpf,ratelimit_tests_ebpf";
 
 /// Path of the compiler in distributions that package a `core` for bpf.
 const PACKAGED_RUSTC: &str = "/usr/bin/rustc";
+
+/// The list of installed packages, which every upgrade of one rewrites.
+const PACKAGES: &str = "/var/lib/dpkg/status";
 
 /// A compiler for `bpfel-unknown-none`.
 #[derive(Debug, Clone)]
@@ -87,8 +90,10 @@ impl Toolchain {
             "-Cllvm-args=-unroll-full-max-count=2".to_owned(),
             "-Clink-arg=--llvm-args=-unroll-full-max-count=2".to_owned(),
             // The object does not depend on where it is built.
-            format!("--remap-path-prefix={}=/ratelimit", workspace().display()),
-            format!("--remap-path-prefix={}=/cargo", cargo_home().display()),
+            format!("--remap-path-prefix={}={WORKSPACE}", workspace().display()),
+            format!("--remap-path-prefix={}={CARGO_HOME}", cargo_home().display()),
+            // Cargo knows the compiler by its file, which stays the same when only its LLVM is upgraded.
+            format!("--cfg=compiler=\"{}\"", self.version()),
         ];
         command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
         command.args(["--locked", "--profile", "kernel", "--target", TARGET, "--package", package]);
@@ -116,10 +121,20 @@ impl Toolchain {
         }
     }
 
-    /// Files whose change requires another build.
-    pub(crate) fn files(&self) -> [PathBuf; 2] {
+    /// Files whose change requires another look at the compiler. Packages keep old times of their files, so the list of
+    /// packages is among them.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
         let (Self::Packaged { rustc, .. } | Self::Nightly { rustc }) = self;
-        [rustc.canonicalize().unwrap_or_else(|_| rustc.clone()), linker()]
+        let packages = Some(PathBuf::from(PACKAGES)).filter(|list| list.exists());
+        [rustc.canonicalize().unwrap_or_else(|_| rustc.clone()), linker()].into_iter().chain(packages).collect()
+    }
+
+    /// Returns the release of the compiler and of its LLVM.
+    fn version(&self) -> String {
+        match self {
+            Self::Packaged { release, llvm, .. } => format!("{release} with LLVM {llvm}"),
+            Self::Nightly { .. } => NIGHTLY.to_owned(),
+        }
     }
 
     /// Returns what to say if its objects were not tested on all supported kernels.
@@ -235,6 +250,19 @@ mod tests {
             }
         }
         assert!(Toolchain::Nightly { rustc: PACKAGED_RUSTC.into() }.untested().is_some());
+    }
+
+    #[test]
+    fn an_upgrade_of_llvm_alone_builds_again() {
+        let flags = |llvm: &str| {
+            let rustc = PathBuf::from(PACKAGED_RUSTC);
+            let toolchain = Toolchain::Packaged { rustc, release: "1.96.0".to_owned(), llvm: llvm.to_owned() };
+            let command = toolchain.cargo("build", "ratelimit-ebpf");
+            let flags = command.get_envs().find(|(name, _)| *name == "CARGO_ENCODED_RUSTFLAGS");
+            flags.and_then(|(_, value)| value).unwrap().to_owned()
+        };
+        assert_ne!(flags("22.1.8"), flags("22.1.9"));
+        assert_eq!(flags("22.1.8"), flags("22.1.8"));
     }
 
     #[test]

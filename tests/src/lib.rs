@@ -9,6 +9,7 @@ pub mod generate;
 pub mod models;
 mod object;
 mod packets;
+pub mod pages;
 mod policies;
 mod product;
 pub mod reference;

@@ -3,14 +3,18 @@
 /// The number of characters that are shown.
 const SHOWN: usize = 60;
 
-/// Returns the beginning of a text. Characters that would control the terminal, or that cannot be seen, are escaped.
+/// Returns the beginning of a text, escaped.
 pub(crate) fn excerpt(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => escaped(&text[..end]) + "…",
+        None => escaped(text),
+    }
+}
+
+/// Returns a text in which characters are escaped that would control the terminal, or that cannot be seen.
+pub(crate) fn escaped(text: &str) -> String {
     let mut shown = String::new();
-    for (place, character) in text.chars().enumerate() {
-        if place == SHOWN {
-            shown.push('…');
-            break;
-        }
+    for character in text.chars() {
         match character {
             '"' | '\'' | '\\' => shown.push(character),
             _ => shown.extend(character.escape_debug()),

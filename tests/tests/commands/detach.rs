@@ -1,6 +1,6 @@
 //! `detach`.
 
-use std::{fs, path::Path, thread};
+use std::{fs, path::Path, process::Command, thread};
 
 use aya::{
     maps::{HashMap, MapData, loaded_maps},
@@ -41,6 +41,8 @@ fn detach_all_removes_what_a_later_version_pinned_and_nothing_of_others() {
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0 --packets 1/s");
     let mut sink = Sink::passing(&sandbox, "lo");
+    sandbox.ip("link add eth1 type veth peer name far1");
+    let mut linked = Sink::passing(&sandbox, "eth1");
     let ours = sandbox.victim(|| {
         let pins = Path::new(PINS);
         // A later version may name its maps, programs and folders differently. CLASSES is only for the user side.
@@ -51,16 +53,22 @@ fn detach_all_removes_what_a_later_version_pinned_and_nothing_of_others() {
         fs::rename(pins.join("POLICIES"), pins.join("phase/POLICIES")).unwrap();
         HashMap::<MapData, u32, u32>::create(8, 0).unwrap().pin(pins.join("foreign")).unwrap();
         sink.pin_program(format!("{PINS}/foreign_program"));
+        linked.pin(format!("{PINS}/links/foreign_link"));
         fs::read_dir(pins).unwrap().count()
     });
     assert!(ours > 20, "{ours} pins");
     drop(sink);
     let left = format!(
-        "detached from eth0; nothing of ratelimit is left\n{PINS}/foreign: stays, because it does not belong to ratelimit\n{PINS}/foreign_program: stays, because it does not belong to ratelimit\n"
+        "detached from eth0; nothing of ratelimit is left\n{PINS}/foreign: stays, because it does not belong to ratelimit\n{PINS}/foreign_program: stays, because it does not belong to ratelimit\n{PINS}/links/foreign_link: stays, because it does not belong to ratelimit\n"
     );
     assert_eq!(ratelimit.ok("detach --all"), left);
+    assert!(sandbox.ip("link show eth1").contains("prog/xdp"));
     let pins: Vec<_> = sandbox.pins();
-    assert_eq!(pins.len(), 3, "{pins:?}");
+    assert_eq!(pins.len(), 5, "{pins:?}");
+    sandbox.victim(|| {
+        fs::remove_file(format!("{PINS}/links/foreign_link")).unwrap();
+        fs::remove_dir(format!("{PINS}/links")).unwrap();
+    });
     assert!(ratelimit.fails("status").contains("is not attached"));
     assert!(ratelimit.fails("limit list").contains("is not attached"));
     ratelimit.ok("attach eth0");
@@ -81,6 +89,24 @@ fn detaching_the_last_interface_keeps_the_rules() {
         "ratelimit: ratelimit is not attached to eth0: `ratelimit status` lists where it is"
     );
     assert!(ratelimit.ok("attach eth0").contains("default: 7/s per source"));
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn the_interface_of_the_same_name_in_another_namespace_stays_as_it_is() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let there = |command: &mut Command| sandbox.peer(|| command.output().unwrap());
+    let made = there(Command::new("ip").args("link add eth0 type veth peer name far0".split(' ')));
+    assert!(made.status.success(), "{made:?}");
+    ratelimit.ok("attach eth0");
+    let attached = there(&mut ratelimit.command("attach eth0 --capacity 1000/s"));
+    assert!(attached.status.success(), "{attached:?}");
+    assert_eq!(ratelimit.ok("detach eth0"), "detached from eth0\n");
+    let status = there(&mut ratelimit.command("status --json"));
+    let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+    let interfaces = status["interfaces"].as_array().unwrap();
+    assert_eq!((interfaces.len(), &interfaces[0]["capacity"]), (1, &1_000.into()), "{status}");
     ratelimit.ok("detach --all");
 }
 

@@ -10,10 +10,10 @@ use super::{
 };
 
 /// The capabilities that the program needs.
-const CAPABILITIES: &str = "bpf,net_admin,perfmon";
+pub(super) const CAPABILITIES: &str = "bpf,net_admin,perfmon";
 
 /// Returns a command that runs `ratelimit WORDS` under `setpriv` with these options.
-fn with(ratelimit: &Ratelimit<'_>, setpriv: &str, words: &str) -> Command {
+pub(super) fn with(ratelimit: &Ratelimit<'_>, setpriv: &str, words: &str) -> Command {
     let ratelimit = ratelimit.command(words);
     let mut command = Command::new("setpriv");
     command.args(setpriv.split_whitespace()).arg(ratelimit.get_program()).args(ratelimit.get_args());
@@ -22,7 +22,7 @@ fn with(ratelimit: &Ratelimit<'_>, setpriv: &str, words: &str) -> Command {
 }
 
 /// Returns `setpriv` options that limit all capability sets.
-fn bounded(to: &str) -> String {
+pub(super) fn bounded(to: &str) -> String {
     format!("--bounding-set -all,+{} --inh-caps -all --no-new-privs", to.replace(',', ",+"))
 }
 

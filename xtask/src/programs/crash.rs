@@ -12,6 +12,7 @@ pub(crate) fn faults() -> Result<()> {
     run::require_root("crash")?;
     setup::for_tests()?;
     build(&["ratelimit"])?;
+    other::build()?;
     let mut tests = run::cargo();
     tests.args(["test", "--locked", "--workspace", "--test", "commands", "--", "--ignored", "--nocapture", "crash::"]);
     run::run(&mut tests)

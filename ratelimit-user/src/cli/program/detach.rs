@@ -17,7 +17,7 @@ use crate::{
         rules::capacities,
         sys::host,
     },
-    text::excerpt::excerpt,
+    text::excerpt::escaped,
 };
 
 /// The most pins of others that are printed one by one.
@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
         output.print(&Detached { detached, left: left.clone() }, |out| {
             writeln!(out, "detached from {names}; nothing of ratelimit is left")?;
             for pin in left.iter().take(SHOWN) {
-                writeln!(out, "{}: stays, because it does not belong to ratelimit", excerpt(&pin.to_string_lossy()))?;
+                writeln!(out, "{}: stays, because it does not belong to ratelimit", escaped(&pin.to_string_lossy()))?;
             }
             if left.len() > SHOWN {
                 writeln!(out, "{} more stay", count(left.len() - SHOWN, "pin"))?;
@@ -70,20 +70,22 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
         return Ok(Answer::Done);
     }
     let mut instance = Instance::open(pins)?;
-    let mut left = instance.attachments.list()?;
-    left.retain(|attachment| !arguments.interfaces.contains(&attachment.name));
     instance.attachments.detach(&arguments.interfaces)?;
     let mut detached = arguments.interfaces.clone();
     detached.dedup();
-    let indices: Vec<u32> = left.iter().filter_map(|attachment| attachment.index).collect();
-    // If it fails, a capacity without an interface stays. It has no effect, and the next `detach` removes it.
-    let _ = capacities::keep_only(&mut instance.tables, &indices);
+    // The interfaces are detached already. If this fails, a capacity without an interface stays. It has no effect, and
+    // the next `detach` removes it.
+    let left = instance.attachments.list();
+    if let Ok(left) = &left {
+        let indices: Vec<u32> = left.iter().filter_map(|attachment| attachment.index).collect();
+        let _ = capacities::keep_only(&mut instance.tables, &indices);
+    }
     instance.forget_interfaces();
     drop(instance);
-    let names = detached.join(", ");
+    let (names, is_last) = (detached.join(", "), left.is_ok_and(|left| left.is_empty()));
     output.print(&Detached { detached, left: Vec::new() }, |out| {
         writeln!(out, "detached from {names}")?;
-        if left.is_empty() {
+        if is_last {
             writeln!(out, "the rules are kept for the next `ratelimit attach`; `ratelimit detach --all` removes them")?;
         }
         Ok(())

@@ -126,8 +126,8 @@ pub(crate) fn attach_again(
     Ok(true)
 }
 
-/// Computes the ends of the file's rules again, because the clock was set. Interfaces, settings and other rules stay as they
-/// are. Returns how many rules have changed.
+/// Computes the ends of the file's rules again, because the clock was set. Such a rule returns if a command has deleted
+/// it, as at a reload. Interfaces, settings and other rules stay as they are. Returns how many rules have changed.
 ///
 /// # Errors
 ///

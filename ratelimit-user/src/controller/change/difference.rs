@@ -91,3 +91,53 @@ fn is_same_end(running: Option<Duration>, planned: Option<Duration>) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use ratelimit_common::{limits::policy::Policy, rules::rule::COMMAND};
+
+    use super::*;
+
+    const HOUR: Duration = Duration::from_hours(1);
+
+    fn target(text: &str) -> Target {
+        text.parse().unwrap()
+    }
+
+    fn in_force(source: &str, expires_in: Option<Duration>, origin: u8) -> Listed {
+        Listed { target: target(source), spec: Arc::new(Policy::DENIED.into()), expires_in, origin }
+    }
+
+    fn planned(source: &str, until: Option<SystemTime>) -> Planned {
+        Planned { target: target(source), spec: Arc::new(Policy::DENIED.into()), until }
+    }
+
+    #[test]
+    fn when_the_clock_is_set_only_rules_with_another_end_change() {
+        let now = SystemTime::now();
+        let running = [
+            in_force("192.0.2.1", Some(HOUR), CONFIG),
+            in_force("192.0.2.2", None, CONFIG),
+            in_force("192.0.2.3", Some(HOUR), COMMAND),
+        ];
+        let timed = [planned("192.0.2.1", Some(now + HOUR))];
+        let changed = |now| {
+            let change = of_ends(&running, &timed, now);
+            let written: Vec<_> = change.rules.iter().map(|rule| (rule.target, rule.expires, rule.origin)).collect();
+            (written, change.deleted)
+        };
+        assert_eq!(changed(now), (Vec::new(), Vec::new()));
+        assert_eq!(changed(now + Duration::from_secs(1)), (Vec::new(), Vec::new()));
+        for (set_to, left) in [(now - HOUR, 2 * HOUR), (now + HOUR / 2, HOUR / 2)] {
+            let start = host::now();
+            let (written, deleted) = changed(set_to);
+            let [(rule, expires, CONFIG)] = written[..] else { panic!("{written:?}") };
+            let after_start = Duration::from_nanos(expires - start);
+            assert!(rule == target("192.0.2.1") && (left..left + Duration::from_secs(10)).contains(&after_start));
+            assert!(deleted.is_empty(), "{deleted:?}");
+        }
+        assert_eq!(changed(now + 2 * HOUR), (Vec::new(), vec![target("192.0.2.1")]));
+    }
+}

@@ -153,12 +153,15 @@ impl Daemon {
         match apply::renew_ends(&self.pins, &self.timed, &self.protected(false, None)) {
             Ok(changed) => say(Level::Info, &format!("the clock was set, rules with another end: {changed}")),
             Err(error) => {
+                let text = format!("the clock was set, but the ends of rules stay: {error:#}");
+                say(Level::Error, &text);
                 if is_locked(&error) {
                     self.late.clock = true;
                     self.late.due = Some(Instant::now() + AGAIN);
+                } else {
+                    self.metrics.record_reload(false);
+                    service_manager::ready(&text);
                 }
-                self.metrics.record_reload(false);
-                say(Level::Error, &format!("the clock was set, but the ends of rules stay: {error:#}"));
             }
         }
         release_memory();
@@ -192,14 +195,15 @@ impl Daemon {
                 Ok(true) => say(Level::Info, &format!("{name}: back again, attached")),
                 Ok(false) => {}
                 Err(error) => {
+                    let text = format!("{name}: back again, but not limited: {error:#}");
+                    say(Level::Error, &text);
                     if is_locked(&error) {
                         self.late.interfaces.push(interface.clone());
                         self.late.due = Some(Instant::now() + AGAIN);
+                    } else {
+                        self.metrics.record_reload(false);
+                        service_manager::ready(&text);
                     }
-                    let text = format!("{name}: back again, but not limited: {error:#}");
-                    say(Level::Error, &text);
-                    self.metrics.record_reload(false);
-                    service_manager::ready(&text);
                 }
             }
         }

@@ -134,11 +134,6 @@ impl Attachments {
         layout::is_empty(&self.folder)
     }
 
-    /// Returns the names of the interfaces.
-    pub(crate) fn names(&self) -> Result<Vec<String>, Error> {
-        Ok(self.list()?.into_iter().map(|attachment| attachment.name).collect())
-    }
-
     /// Returns the indices of the interfaces that still exist.
     pub(crate) fn indices(&self) -> Result<BTreeSet<u32>, Error> {
         let links = self.pins()?.into_iter().map(|pin| Ok(Link::from_pin(&pin)?.interface));
@@ -182,9 +177,11 @@ impl Attachments {
         let foreign = ForeignProgram::open(interface, other)?;
         let kept = foreign.keep(self.instance(), interface.index)?;
         let attached = foreign.remove(interface).and_then(|()| self.attach_free(program, interface, how));
-        // If the other program cannot return now, its pin stays, and the next command tries again. The operator must see
-        // the first failure.
-        let link = attached.inspect_err(|_| drop(foreign.restore(interface)));
+        let link = attached.map_err(|cause| match foreign.restore(interface) {
+            Ok(()) => cause,
+            Err(left) => Error::NotRestored { cause: Box::new(cause), left: Box::new(left) },
+        });
+        // If the other program is not back, its pin stays, and the next command tries again.
         let _ = kept.forget_unless_bare(interface.index);
         Ok((link?, foreign))
     }
@@ -265,19 +262,24 @@ impl Attachments {
             found.ok_or_else(|| Error::NotAttachedTo { name: name.clone() })
         };
         let found: Vec<&Attachment> = names.iter().map(find).collect::<Result<_, _>>()?;
-        if found.iter().any(|attachment| attachment.mode.is_none()) {
-            unlinked::remove(self.instance(), |interface| names.contains(interface))?;
+        let lost = || found.iter().filter(|attachment| attachment.mode.is_none());
+        if lost().next().is_some() {
+            unlinked::remove(self.instance(), |interface| lost().any(|lost| lost.name == interface.name))?;
         }
         found.iter().try_for_each(|attachment| attachment.detach())
     }
 
-    /// Detaches from every interface. Pins of anything else than links stay.
-    pub(crate) fn detach_all(&self) -> Result<(), Error> {
-        for pin in self.pins()? {
-            if PinnedObject::at(&pin)? == PinnedObject::Link {
-                link::remove(&pin)?;
+    /// Detaches from every interface, and returns their names. Pins of anything else than links of this instance stay.
+    pub(crate) fn detach_all(&self) -> Result<Vec<String>, Error> {
+        let (ours, mut names) = (Ours::of(self.instance())?, Vec::new());
+        for attachment in self.list()? {
+            if let PinnedObject::Link { id, program } = PinnedObject::at(&attachment.pin)?
+                && (attachment.recorded.link == id || ours.has_program(program))
+            {
+                link::remove(&attachment.pin)?;
+                names.push(attachment.name);
             }
         }
-        Ok(())
+        Ok(names)
     }
 }

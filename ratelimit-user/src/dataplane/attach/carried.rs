@@ -26,9 +26,17 @@ pub(crate) fn put(attachments: &Attachments, programs: &Programs, raw: &[Option<
 
 /// Returns whether a link carries one of these programs.
 pub(crate) fn carry(attachments: &Attachments, programs: &Programs) -> Result<bool, Error> {
-    let (pins, ids) = (attachments.pins()?, programs.ids()?);
-    // A link that an unfinished attach is undoing has gone.
-    Ok(pins.iter().any(|pin| Link::from_pin(pin).is_ok_and(|link| ids.contains(&link.program_id))))
+    let ids = programs.ids()?;
+    for pin in attachments.pins()? {
+        match Link::from_pin(&pin) {
+            Ok(link) if ids.contains(&link.program_id) => return Ok(true),
+            Ok(_) => {}
+            // An unfinished attach is undone without the lock.
+            Err(_) if !pin.exists() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(false)
 }
 
 /// Returns whether an interface without Ethernet headers is attached. `raw` is the program for those.

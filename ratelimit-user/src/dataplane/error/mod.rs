@@ -231,6 +231,14 @@ pub enum Error {
         /// The option that overrides this.
         way_out: String,
     },
+    /// An attach failed, and the program that was to be replaced could not return.
+    #[error("{cause}; the other program is off, too ({left}): the next command tries to attach it again")]
+    NotRestored {
+        /// The first failure.
+        cause: Box<Error>,
+        /// Why the other program is off.
+        left: Box<Error>,
+    },
     /// Some pins were not moved into place. The next command does so.
     #[error("the change is in force, but its pins are not in place yet ({cause}): the next command completes it")]
     Unfinished {

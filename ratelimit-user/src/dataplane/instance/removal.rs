@@ -42,9 +42,8 @@ pub fn remove_all(pins: &Path) -> Result<Removed, Error> {
     }
     let attachments = Attachments::in_folder(&pins.join(LINKS));
     foreign_program::recover(pins, &Listing::read(pins)?)?;
-    let mut interfaces = attachments.names()?;
+    let mut interfaces = attachments.detach_all()?;
     interfaces.extend(unlinked::remove(pins, |_| true)?);
-    attachments.detach_all()?;
     interfaces.sort();
     interfaces.dedup();
     remove_pins(pins).map_err(|cause| Error::NotRemoved { cause: Box::new(cause) })?;

@@ -12,35 +12,45 @@ use crate::dataplane::{
     sys::bpf::pinned_object::{self, PinnedObject},
 };
 
-/// The ids of all maps of an instance.
-pub(crate) struct Ours(BTreeSet<u32>);
+/// What the pinned programs of an instance tell.
+pub(crate) struct Ours {
+    /// Their ids.
+    programs: BTreeSet<u32>,
+    /// The ids of all their maps.
+    maps: BTreeSet<u32>,
+}
 
 impl Ours {
     /// Asks the pinned programs.
     pub(crate) fn of(pins: &Path) -> Result<Self, Error> {
-        let mut maps = BTreeSet::new();
+        let mut ours = Self { programs: BTreeSet::new(), maps: BTreeSet::new() };
         for folder in [pins, &pins.join(NEXT)] {
             for program in [PROGRAM, PROGRAM_RAW].map(|name| folder.join(name)).iter().filter(|path| path.exists()) {
-                if let PinnedObject::Program(ids) = PinnedObject::at(program)? {
-                    maps.extend(ids);
+                if let PinnedObject::Program { id, maps } = PinnedObject::at(program)? {
+                    ours.programs.insert(id);
+                    ours.maps.extend(maps);
                 }
             }
         }
-        Ok(Self(maps))
+        Ok(ours)
     }
 
-    /// Returns whether the program with this id is ours. Needs CAP_SYS_ADMIN; without it, none is.
+    /// Returns whether the program with this id is ours. For a program that is not pinned any more, this needs
+    /// CAP_SYS_ADMIN. Without it, such a program is not.
     pub(crate) fn has_program(&self, id: u32) -> bool {
-        let maps = pinned_object::maps_of_program(id).unwrap_or_default();
-        maps.iter().any(|map| self.0.contains(map))
+        self.programs.contains(&id) || self.has_map(&pinned_object::maps_of_program(id).unwrap_or_default())
     }
 
     /// Returns whether a pin is ours. What cannot be opened is not.
     pub(crate) fn has(&self, pin: &Path) -> bool {
         match PinnedObject::at(pin) {
-            Ok(PinnedObject::Map(id)) => self.0.contains(&id),
-            Ok(PinnedObject::Program(maps)) => maps.iter().any(|id| self.0.contains(id)),
-            Ok(PinnedObject::Link | PinnedObject::Other) | Err(_) => false,
+            Ok(PinnedObject::Map(id)) => self.has_map(&[id]),
+            Ok(PinnedObject::Program { maps, .. }) => self.has_map(&maps),
+            Ok(PinnedObject::Link { .. } | PinnedObject::Other) | Err(_) => false,
         }
+    }
+
+    fn has_map(&self, maps: &[u32]) -> bool {
+        maps.iter().any(|map| self.maps.contains(map))
     }
 }

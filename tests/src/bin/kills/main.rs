@@ -7,21 +7,14 @@ mod arrivals;
 mod victims;
 
 use std::{
-    env, fs,
-    path::Path,
+    env,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use anyhow::{Context as _, Result, ensure};
-use ratelimit_tests::{Flood, Folder, Frame, Ratelimit, Sandbox};
+use anyhow::{Result, ensure};
+use ratelimit_tests::{Flood, Folder, Frame, Ratelimit, Sandbox, pages};
 
 use self::{arrivals::receiving, victims::Victims};
-
-/// The page with the table.
-const PAGE: &str = "docs/operations.md";
-/// Lines around the table.
-const BEGIN: &str = "<!-- kills: begin -->\n";
-const END: &str = "<!-- kills: end -->\n";
 
 /// Sources of the flood.
 const SOURCES: u32 = 64;
@@ -62,18 +55,8 @@ fn main() -> Result<()> {
         "{kills} kills, {sent} packets sent by {SOURCES} sources, {passed} passed, {most} at most of one source\n\n{table}"
     );
     if is_recorded {
-        record(&table)?;
+        pages::record("docs/operations.md", "kills", &table)?;
     }
     ensure!(most <= BURST && passed == u64::from(SOURCES) * BURST, "each source must pass with {BURST} packets");
     Ok(())
-}
-
-/// Replaces the table of the page.
-fn record(table: &str) -> Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("no workspace")?;
-    let page = root.join(PAGE);
-    let text = fs::read_to_string(&page).context(PAGE)?;
-    let marks = text.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
-    let (before, after) = marks.with_context(|| format!("{PAGE} has no place for the table"))?;
-    fs::write(&page, format!("{before}{BEGIN}\n{table}\n{END}{after}")).context(PAGE)
 }

@@ -42,7 +42,7 @@ const LIMITED: &str = "attach eth0 --packets 1/h --burst 1 --cells 1024 --max-so
 const DENY: &str = "deny add 10.9.0.0/16";
 const ALLOW: &str = "allow add 10.9.0.0/16";
 const SERVICE: &str = "limit set default --service udp/9 --packets 1/h --burst 1";
-const PARENT: &str = "limit set 10.9.0.0/16 --packets 1/h --burst 1 --parent all=1M/s";
+const PARENT: &str = "limit set 10.9.0.0/16 --packets 1M/s --parent all=1/h";
 const BAN: &str = "limit set 10.9.0.0/16 --packets 1/h --burst 1 --ban 1h";
 const LIST: &str = "10.9.0.0/16\n192.0.2.0/24\n192.0.3.1\n";
 const FILE: &str = "interfaces = [\"eth0\"]\n[[rule]]\nsource = \"10.9.0.0/16\"\npolicy = \"deny\"\n\
@@ -67,7 +67,7 @@ const PROGRAM: Case =
     Case { setup: &[LIMITED], list: "status", listed: "\"name\":\"eth1\"", drops: Drops::Always, ..RULE };
 const INSTANCE: Case = Case { listed: "\"name\":\"eth0\"", drops: Drops::Listed, ..PROGRAM };
 
-pub(super) const CASES: [Case; 24] = [
+pub(super) const CASES: [Case; 28] = [
     Case { reset: &["deny del 10.9.0.0/16"], command: DENY, ..RULE },
     Case { reset: &[DENY], command: "deny del 10.9.0.0/16", adds: false, ..RULE },
     Case { reset: &["limit del default --service udp/9"], command: SERVICE, ..SERVICE_LIMIT },
@@ -100,6 +100,21 @@ pub(super) const CASES: [Case; 24] = [
         drops: Drops::Unlisted,
         ..RULE
     },
+    Case {
+        setup: &[LIMITED],
+        reset: &["allow del 10.9.0.0/16", "allow del 192.0.2.0/24", "allow del 192.0.3.1"],
+        command: "allow add -",
+        input: LIST,
+        list: "allow list",
+        drops: Drops::Unlisted,
+        ..RULE
+    },
+    Case {
+        reset: &["limit del 10.9.0.0/16", "limit del 192.0.2.0/24", "limit del 192.0.3.1"],
+        command: "limit set - --packets 1/h --burst 1",
+        input: LIST,
+        ..LIMIT
+    },
     Case { reset: &["cost del udp/9"], command: "cost set udp/9 5", ..COST },
     Case { reset: &["cost set udp/9 5"], command: "cost del udp/9", adds: false, ..COST },
     Case {
@@ -127,6 +142,19 @@ pub(super) const CASES: [Case; 24] = [
         reset: &["attach eth0 --unknown off"],
         command: "attach eth0 --unknown 5k/s",
         listed: "\"per_second\":5000",
+        ..PROGRAM
+    },
+    Case {
+        reset: &["attach eth0 --shadow off"],
+        command: "attach eth0 --shadow on",
+        listed: "\"shadow\":true",
+        drops: Drops::Unlisted,
+        ..PROGRAM
+    },
+    Case {
+        reset: &["attach eth0 --capacity off"],
+        command: "attach eth0 --capacity 1000/s",
+        listed: "\"capacity\":1000",
         ..PROGRAM
     },
     Case { setup: &[], reset: &["detach --all"], command: LIMITED, ..INSTANCE },

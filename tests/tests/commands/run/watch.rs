@@ -74,17 +74,22 @@ fn interfaces_that_are_not_in_the_file_cost_the_daemon_no_list() {
         let trace = fs::read_to_string(folder.file().with_file_name("trace")).unwrap();
         trace.lines().filter(|line| line.contains("RTM_GETLINK")).count()
     };
-    let before = requests();
+    // The daemon reads events in order, so it has read those before the return of this interface.
+    let mut lists_of_return = || {
+        let before = requests();
+        sandbox.ip("link del wan0");
+        sandbox.ip("link add wan0 type veth peer name far0");
+        assert_eq!(daemon.line(), "ratelimit: wan0: back again, attached");
+        requests() - before
+    };
+    let alone = (0..3).map(|_| lists_of_return()).max().unwrap();
+    assert!(alone > 0);
     for number in 0..20 {
         sandbox.ip(&format!("link add other{number} type veth peer name around{number}"));
         sandbox.ip(&format!("link del other{number}"));
     }
-    // The daemon reads events in order, so it has read those before this one.
-    sandbox.ip("link del wan0");
-    sandbox.ip("link add wan0 type veth peer name far0");
-    assert_eq!(daemon.line(), "ratelimit: wan0: back again, attached");
-    let requests = requests() - before;
-    assert!(requests <= 10, "{requests} lists");
+    let after_others = lists_of_return();
+    assert!(after_others <= alone, "{after_others} lists instead of {alone}");
     daemon.end();
     ratelimit.ok("detach --all");
 }

@@ -13,7 +13,7 @@ use aya_obj::generated::{bpf_cmd, bpf_prog_info};
 use crate::dataplane::{
     Error,
     error::Tried as _,
-    sys::bpf::{call, info_of, open_pin},
+    sys::bpf::{call, info_of, link::Link, open_pin},
 };
 
 /// What a pin holds.
@@ -21,10 +21,20 @@ use crate::dataplane::{
 pub(crate) enum PinnedObject {
     /// A map with this id.
     Map(u32),
-    /// A program that uses the maps with these ids.
-    Program(Vec<u32>),
-    /// A link.
-    Link,
+    /// A program with this id, which uses the maps with these ids.
+    Program {
+        /// Its own id.
+        id: u32,
+        /// Those of its maps.
+        maps: Vec<u32>,
+    },
+    /// A link with this id.
+    Link {
+        /// Its own id.
+        id: u32,
+        /// That of its program.
+        program: u32,
+    },
     /// Something else.
     Other,
 }
@@ -37,8 +47,14 @@ impl PinnedObject {
         let kind = fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).tried("cannot read /proc/self/fd")?;
         match kind.to_str() {
             Some("anon_inode:bpf-map") => Ok(Self::Map(MapInfo::from_pin(pin).tried("cannot read a map")?.id())),
-            Some("anon_inode:bpf-prog") => Ok(Self::Program(maps_of(&fd).tried("cannot read a program")?)),
-            Some("anon_inode:bpf_link" | "anon_inode:bpf-link") => Ok(Self::Link),
+            Some("anon_inode:bpf-prog") => {
+                let (id, maps) = id_and_maps(&fd).tried("cannot read a program")?;
+                Ok(Self::Program { id, maps })
+            }
+            Some("anon_inode:bpf_link" | "anon_inode:bpf-link") => {
+                let link = Link::new(fd)?;
+                Ok(Self::Link { id: link.id, program: link.program_id })
+            }
             _ => Ok(Self::Other),
         }
     }
@@ -49,11 +65,12 @@ pub(crate) fn maps_of_program(id: u32) -> io::Result<Vec<u32>> {
     // SAFETY: the attributes are one id and two zeroes, which the kernel only reads.
     let fd = unsafe { call(bpf_cmd::BPF_PROG_GET_FD_BY_ID, &mut [id, 0, 0]) }?;
     // SAFETY: the kernel has just made this descriptor for us.
-    maps_of(&unsafe { OwnedFd::from_raw_fd(fd) })
+    let program = unsafe { OwnedFd::from_raw_fd(fd) };
+    id_and_maps(&program).map(|(_, maps)| maps)
 }
 
-/// Returns the ids of a program's maps. Unlike aya, this needs no CAP_SYS_ADMIN.
-fn maps_of(program: &OwnedFd) -> io::Result<Vec<u32>> {
+/// Returns the id of a program, and those of its maps. Unlike aya, this needs no CAP_SYS_ADMIN.
+fn id_and_maps(program: &OwnedFd) -> io::Result<(u32, Vec<u32>)> {
     // SAFETY: it has numbers only, for which zeroes are valid.
     let none = || unsafe { MaybeUninit::<bpf_prog_info>::zeroed().assume_init() };
     let mut info = none();
@@ -62,5 +79,5 @@ fn maps_of(program: &OwnedFd) -> io::Result<Vec<u32>> {
     info = bpf_prog_info { nr_map_ids: info.nr_map_ids, map_ids: maps.as_mut_ptr() as u64, ..none() };
     info_of(program, &mut info)?;
     maps.truncate(info.nr_map_ids as usize);
-    Ok(maps)
+    Ok((info.id, maps))
 }
