@@ -37,7 +37,7 @@ enum Task {
         /// Names of attacks; without any, all are played
         names: Vec<String>,
     },
-    /// Let each command fail or die at every system call that changes something (half an hour, as root)
+    /// Let each command fail or die at every system call that changes something (an hour, as root)
     Crash,
     /// Kill processes at random moments under a flood, and count what passes (six minutes, as root)
     Kills {

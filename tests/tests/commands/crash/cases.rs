@@ -145,9 +145,9 @@ pub(super) const CASES: [Case; 28] = [
         ..PROGRAM
     },
     Case {
-        reset: &["attach eth0 --shadow off"],
-        command: "attach eth0 --shadow on",
-        listed: "\"shadow\":true",
+        reset: &["attach eth0 --shadow=off"],
+        command: "attach eth0 --shadow=on",
+        listed: "\"everything\":true",
         drops: Drops::Unlisted,
         ..PROGRAM
     },
