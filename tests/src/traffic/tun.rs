@@ -23,7 +23,8 @@ struct Request {
     padding: [u8; 22],
 }
 
-/// A tun interface of the victim. It ends when it is dropped.
+/// A tun interface of the victim. It ends when it is dropped. If a child of another test is just starting then, it ends
+/// a moment later.
 #[derive(Debug)]
 pub struct Tun(File);
 

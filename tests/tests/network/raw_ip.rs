@@ -193,6 +193,7 @@ fn an_interface_of_another_link_type_under_the_same_name_gets_its_own_program() 
         ratelimit.ok("attach wan0 --mode generic");
         assert_eq!(programs(&ratelimit, &[VICTIM_LINK, "wan0"]), ["ratelimit", "ratelimit_raw"]);
         assert_denied(&ratelimit, &tun, "another link type");
+        sandbox.ip("link del wan0");
     }
     ratelimit.ok("detach --all");
 }

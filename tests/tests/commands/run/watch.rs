@@ -118,7 +118,7 @@ fn an_interface_that_returns_with_another_link_type_gets_the_program_for_it() {
         tun.receive(&Frame::udp(PEER_IPV4, 9).bytes()[14..], 100);
         let after = ratelimit.json("status")["reasons"]["over-packets"]["packets"].as_u64().unwrap();
         assert!(after - before >= 90, "{before}, {after}");
-        drop(tun);
+        sandbox.ip("link del wan0");
         make();
         assert_eq!(daemon.line(), "ratelimit: wan0: back again, attached");
     }
