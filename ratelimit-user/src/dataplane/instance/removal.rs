@@ -42,8 +42,11 @@ pub fn remove_all(pins: &Path) -> Result<Removed, Error> {
     }
     let attachments = Attachments::in_folder(&pins.join(LINKS));
     foreign_program::recover(pins, &Listing::read(pins)?)?;
-    let mut interfaces = attachments.detach_all()?;
-    interfaces.extend(unlinked::remove(pins, |_| true)?);
+    // This lists the interfaces again, so it comes before the links go: a failure must not leave a part of the instance.
+    let linked: Vec<_> = attachments.list()?.into_iter().filter(|link| link.mode.is_some()).collect();
+    let is_linked = |index| linked.iter().any(|link| link.index == Some(index));
+    let mut interfaces = unlinked::remove(pins, |interface| !is_linked(interface.index))?;
+    interfaces.extend(attachments.detach_all()?);
     interfaces.sort();
     interfaces.dedup();
     remove_pins(pins).map_err(|cause| Error::NotRemoved { cause: Box::new(cause) })?;
