@@ -14,7 +14,7 @@ use crate::{
     identity::source::Source,
     limits::policy::BANNED_ID,
     maps::names::{BAN_GROUPS, BAN_SETS, BANS_OF_A_SET},
-    rules::rule::{BANNED, Rule},
+    rules::rule::{BANNED, Covered, Rule},
 };
 
 /// Places of a set.
@@ -115,7 +115,7 @@ const fn check(hash: u64) -> u64 {
 #[inline(always)]
 #[must_use]
 pub const fn rule(source: &Source, expires: u64) -> Rule {
-    Rule { policy: BANNED_ID, prefix: source.prefix, origin: BANNED, reserved: 0, expires }
+    Rule { policy: BANNED_ID, prefix: source.prefix, origin: BANNED, covered: Covered::NONE, expires }
 }
 
 /// Returns the two sets of the source with this hash, from bits that select neither its cell nor its group.

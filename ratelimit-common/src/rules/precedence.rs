@@ -1,15 +1,16 @@
 //! Precedence of rules: one engine that decides which rule applies to a source, a class and a time. The kernel side and
 //! the user side both run it.
 //!
-//! For each class, the first of these that has not expired applies:
+//! For each class, the first of these applies. In the place of a rule that has expired, the rule that it covers applies.
 //!
-//! 1. a ban of the source,
-//! 2. the rule of exactly this source,
-//! 3. the rule of the longest prefix around it,
-//! 4. the default of the class.
+//! 1. the rule of exactly this source,
+//! 2. the rule of the longest prefix around it,
+//! 3. the default of the class.
 //!
 //! Among the classes of a packet, the narrowest one with a match wins. But if a rule for a longer prefix allows or
 //! denies the source everything in a wider class, that rule wins.
+//!
+//! A ban of the source in that class, or in a narrower one, wins against every rule except an allow.
 
 use crate::{
     buckets::bucket::Resolution,
@@ -21,7 +22,7 @@ use crate::{
     rules::rule::{NEVER, Rule},
 };
 
-/// Access to rules. Each function may return a rule that has expired.
+/// Access to rules and bans. Each function may return one that has expired.
 pub trait Rules {
     /// Error of an access.
     type Error;
@@ -105,8 +106,14 @@ impl Match {
     #[inline(always)]
     #[must_use]
     pub const fn is_verdict(self) -> bool {
-        let policy = self.resolution().policy();
-        policy == ALLOWED_ID || policy == DENIED_ID
+        self.is_allow() || self.resolution().policy() == DENIED_ID
+    }
+
+    /// Returns whether it allows everything.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_allow(self) -> bool {
+        self.resolution().policy() == ALLOWED_ID
     }
 }
 
@@ -119,20 +126,13 @@ impl Match {
 #[inline(always)]
 pub fn of_class<R: Rules>(rules: &R, source: &Source, class: Class, now: u64) -> Result<Match, R::Error> {
     let source = source.of_class(class);
-    if let Some(ban) = rules.ban(&source)?
-        && now < ban.expires
-    {
-        return Ok(Match::of(&ban));
-    }
-    if let Some(rule) = rules.source_rule(&source)?
-        && now < rule.expires
-    {
+    if let Some(rule) = rules.source_rule(&source)?.and_then(|rule| rule.at(now)) {
         return Ok(Match::of(&rule));
     }
     let mut bits = source.prefix;
     for _ in 0..MOST_PREFIXES {
         let Some(rule) = rules.prefix_rule(&source, bits)? else { break };
-        if now < rule.expires {
+        if let Some(rule) = rule.at(now) {
             return Ok(Match::of(&rule));
         }
         let Some(fewer) = rule.prefix.checked_sub(1) else { break };
@@ -143,8 +143,19 @@ pub fn of_class<R: Rules>(rules: &R, source: &Source, class: Class, now: u64) ->
     Ok(if has_none { Match::NONE } else { Match::new(policy, NEVER, DEFAULT_DEPTH) })
 }
 
-/// Returns the match that wins among the classes of a packet, and its class. `find` is [`of_class`] for the packet's
-/// source.
+/// Returns the ban of a source in one class at `now`, in nanoseconds; [`Match::NONE`] without one.
+///
+/// # Errors
+///
+/// Fails if the bans cannot be read.
+#[inline(always)]
+pub fn of_bans<R: Rules>(rules: &R, source: &Source, class: Class, now: u64) -> Result<Match, R::Error> {
+    let ban = rules.ban(&source.of_class(class))?.and_then(|ban| ban.at(now));
+    Ok(ban.map_or(Match::NONE, |ban| Match::of(&ban)))
+}
+
+/// Returns the match that wins among the classes of a packet, and its class. `rule` is [`of_class`] for the packet's
+/// source, and `ban` is [`of_bans`].
 ///
 /// # Errors
 ///
@@ -153,21 +164,34 @@ pub fn of_class<R: Rules>(rules: &R, source: &Source, class: Class, now: u64) ->
 pub fn best<E>(
     classes: Classes,
     has_services: bool,
-    mut find: impl FnMut(Class) -> Result<Match, E>,
+    mut rule: impl FnMut(Class) -> Result<Match, E>,
+    mut ban: impl FnMut(Class) -> Result<Match, E>,
 ) -> Result<(Match, Class), E> {
     let (mut best, mut billed) = (Match::NONE, ANY);
     class::try_each(classes, has_services, |class| {
-        let found = find(class)?;
+        let found = rule(class)?;
         if best.depth() == 0 || found.is_verdict() && found.depth() > best.depth() {
             (best, billed) = (found, class);
+        }
+        Ok(())
+    })?;
+    if best.is_allow() {
+        return Ok((best, billed));
+    }
+    let mut is_wider = false;
+    class::try_each(classes, has_services, |class| {
+        let found = if is_wider { Match::NONE } else { ban(class)? };
+        is_wider |= class == billed;
+        if found != Match::NONE {
+            (best, billed, is_wider) = (found, class, true);
         }
         Ok(())
     })?;
     Ok((best, billed))
 }
 
-/// Returns the match with the longest prefix that has a rule for any of the classes, or that of a default. `find` is
-/// [`of_class`] for the packet's address.
+/// Returns the match with the longest prefix that has a rule or a ban for any of the classes, or that of a default.
+/// `rule` is [`of_class`] for the packet's address, and `ban` is [`of_bans`].
 ///
 /// # Errors
 ///
@@ -176,12 +200,14 @@ pub fn best<E>(
 pub fn longest_prefix<E>(
     classes: Classes,
     has_services: bool,
-    mut find: impl FnMut(Class) -> Result<Match, E>,
+    mut rule: impl FnMut(Class) -> Result<Match, E>,
+    mut ban: impl FnMut(Class) -> Result<Match, E>,
 ) -> Result<Match, E> {
     let mut longest = Match::NONE;
     class::try_each(classes, has_services, |class| {
-        let found = find(class)?;
-        longest = if found.depth() > longest.depth() { found } else { longest };
+        for found in [rule(class)?, ban(class)?] {
+            longest = if found.depth() > longest.depth() { found } else { longest };
+        }
         Ok(())
     })?;
     Ok(longest)

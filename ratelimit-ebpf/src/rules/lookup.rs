@@ -78,8 +78,12 @@ pub fn default(classes: Classes) -> (Class, PolicyId) {
 #[must_use]
 pub fn resolve(source: &Source, classes: Classes, control: &Control, now: u64) -> Resolution {
     let generation = control::generation_first(control);
-    let Ok((best, billed)) =
-        precedence::best::<Infallible>(classes, settings::has_services(), |class| Ok(find(source, class, now)));
+    let Ok((best, billed)) = precedence::best::<Infallible>(
+        classes,
+        settings::has_services(),
+        |class| Ok(find(source, class, now)),
+        |class| Ok(find_ban(source, class, now)),
+    );
     if best.is_verdict() || u16::from(billed) == source.class {
         best.resolution().in_generation(generation)
     } else {
@@ -87,12 +91,15 @@ pub fn resolve(source: &Source, classes: Classes, control: &Control, now: u64) -
     }
 }
 
-/// Returns the match with the longest prefix around `address` that has a rule for any of the classes.
+/// Returns the match with the longest prefix around `address` that has a rule or a ban for any of the classes.
 #[inline(always)]
 pub(super) fn longest_prefix(address: &Source, classes: Classes, now: u64) -> Match {
-    let Ok(found) = precedence::longest_prefix::<Infallible>(classes, settings::has_services(), |class| {
-        Ok(find(address, class, now))
-    });
+    let Ok(found) = precedence::longest_prefix::<Infallible>(
+        classes,
+        settings::has_services(),
+        |class| Ok(find(address, class, now)),
+        |class| Ok(find_ban(address, class, now)),
+    );
     found
 }
 
@@ -109,4 +116,11 @@ fn find_rule(source: *const Source, class: u32, now: u64) -> u64 {
     let Some(source) = given(source) else { return Match::NONE.0 };
     let Ok(found) = precedence::of_class(&Maps { now }, &key(source), class as Class, now);
     found.0
+}
+
+/// Returns the ban of a source in a class.
+#[inline(never)]
+fn find_ban(source: &Source, class: Class, now: u64) -> Match {
+    let Ok(found) = precedence::of_bans(&Maps { now }, source, class, now);
+    found
 }

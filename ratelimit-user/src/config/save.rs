@@ -179,14 +179,17 @@ fn file(instance: &Instance, moment: fn(Datetime) -> Moment) -> Result<File, Err
 
 impl File {
     fn add(&mut self, rule: &Listed, moment: fn(Datetime) -> Moment) {
-        let (spec, service) = (spec(&rule.spec), rule.target.service);
+        // A file has one rule for each target: the one that stays.
+        let lasting = rule.lasting();
+        let in_force = lasting.as_ref().map_or(&rule.spec, |lasting| &lasting.spec);
+        let (spec, service) = (spec(in_force), rule.target.service);
         let name =
             (service != ratelimit_common::identity::service::Service::Any).then(|| ServiceName(service).to_string());
         match (rule.target.sources, name) {
             (Sources::Default, None) => self.default = Some(spec),
             (Sources::Default, Some(name)) => self.service.entry(name).or_default().spec = spec,
             (Sources::Prefix(prefix), service) => {
-                let until = rule.expires_in.and_then(until).map(moment);
+                let until = rule.expires_in.filter(|_| lasting.is_none()).and_then(until).map(moment);
                 self.rule.push(Rule { source: prefix.to_string(), service, until, spec });
             }
         }

@@ -5,7 +5,6 @@
 mod logind;
 mod session;
 
-use anyhow::Result;
 use ratelimit_common::{
     limits::policy::{BAN, DENY, Policy},
     rules::rule::SSH,
@@ -19,7 +18,8 @@ use crate::{
     dataplane::{
         Error, Instance,
         rules::{
-            list::{self, Listed},
+            batch::{Change, Changed},
+            list,
             spec::RuleSpec,
             target::{Sources, Target},
         },
@@ -60,7 +60,7 @@ pub(crate) struct Guard {
 
 impl Guard {
     /// Protects the session of this process, unless `force` is set.
-    pub(crate) fn of(instance: &Instance, force: bool) -> Result<Self, Error> {
+    fn of(instance: &Instance, force: bool) -> Result<Self, Error> {
         let own = session().filter(|_| !force);
         let before = own.into_iter().map(|session| Ok((session, session.spec(&instance.tables)?)));
         Ok(Self { before: before.collect::<Result<_, Error>>()?, command: None })
@@ -189,25 +189,19 @@ fn allow(instance: &mut Instance, session: Session, option: &'static str) -> Res
     Ok(Some(peer))
 }
 
-/// Changes the rule of `target`, and undoes that if it blocks this SSH session, unless `force` is set. Returns the
-/// previous rule.
-pub(crate) fn change_rule(
+/// Makes a change of rules, unless it blocks this SSH session. With `force`, it is not checked.
+///
+/// # Errors
+///
+/// [`Error::ShutOut`], and those of [`Instance::change`]. Nothing has changed then.
+pub(crate) fn change(
     instance: &mut Instance,
-    target: Target,
+    change: &Change,
     force: bool,
-    change: impl FnOnce(&mut Instance) -> Result<(), Error>,
-) -> Result<Option<Listed>> {
-    let replaced = list::get(&instance.tables, target)?;
+    progress: &mut dyn FnMut(usize),
+) -> Result<Changed, Error> {
     let guard = Guard::of(instance, force)?;
-    change(instance)?;
-    if let Err(error) = guard.check(&instance.tables) {
-        match &replaced {
-            Some(rule) => instance.set_rule(target, &rule.spec, rule.expires_in, rule.origin)?,
-            None => instance.delete_rule(target)?,
-        }
-        return Err(error.into());
-    }
-    Ok(replaced)
+    instance.change(change, progress, &|tables| guard.check(tables))
 }
 
 fn is_denied(spec: &RuleSpec) -> bool {

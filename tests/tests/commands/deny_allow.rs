@@ -24,7 +24,7 @@ fn a_banned_source_is_listed_as_denied_and_its_ban_can_be_lifted() {
     ratelimit.ok("allow add 10.9.0.66");
     assert_eq!(ratelimit.json("deny list"), json!([]));
     // Lifting a ban keeps the operator's rule.
-    ratelimit.ok("limit set 10.9.0.66 --packets 1/h --burst 1 --ban 10m");
+    ratelimit.ok("limit set 10.9.0.66 --packets 1/h --burst 1 --ban 10m --force");
     Flood::of(Frame::udp([10, 9, 0, 66], 9)).send(&sandbox, 10);
     assert_eq!(ratelimit.json("deny list")[0]["origin"], "ban");
     ratelimit.ok("deny del 10.9.0.66");

@@ -5,7 +5,10 @@ use std::{collections::HashMap, vec, vec::Vec};
 use crate::{
     identity::source::IPV4,
     limits::policy::BANNED_ID,
-    rules::{precedence::*, rule::COMMAND},
+    rules::{
+        precedence::*,
+        rule::{COMMAND, Covered},
+    },
 };
 use core::convert::Infallible;
 use proptest::prelude::*;
@@ -53,19 +56,25 @@ impl Rules for Lists {
     }
 }
 
+/// Returns the rules that are in force.
+fn running(rules: &[(Source, Rule)]) -> Vec<(Source, Rule)> {
+    let in_force = |(source, rule): &(Source, Rule)| match rule.below() {
+        _ if NOW < rule.expires => Some((*source, *rule)),
+        below => below.map(|below| (*source, below)),
+    };
+    rules.iter().filter_map(in_force).collect()
+}
+
 impl Lists {
     /// The definition: scans all rules, and forgets the expired ones first. Returns the bits of the rule, if it is one,
     /// and the policy.
     fn naive(&self, source: &Source, class: Class) -> Option<(Option<u8>, PolicyId)> {
         let source = source.of_class(class);
-        let running =
-            |rules: &[(Source, Rule)]| rules.iter().filter(|(_, rule)| NOW < rule.expires).copied().collect::<Vec<_>>();
-        let ban = exact(&running(&self.bans), &source);
         let own = exact(&running(&self.sources), &source);
         let prefixes = running(&self.prefixes);
         let around = prefixes.iter().filter(|(prefix, _)| covers(prefix, &source));
         let longest = around.max_by_key(|(prefix, _)| prefix.prefix).map(|(_, rule)| *rule);
-        if let Some(rule) = ban.or(own).or(longest) {
+        if let Some(rule) = own.or(longest) {
             return Some((Some(rule.prefix), rule.policy));
         }
         match self.defaults.get(&class) {
@@ -85,7 +94,14 @@ impl Lists {
                 best = ((bits, policy), class);
             }
         }
-        (best.0.1, best.1)
+        let ((_, policy), billed) = best;
+        let up_to_billed = classes.iter().position(|class| *class == billed).map_or(0, |place| place + 1);
+        let bans = running(&self.bans);
+        let banned = classes[..up_to_billed].iter().find(|class| exact(&bans, &source.of_class(**class)).is_some());
+        match banned {
+            Some(class) if policy != ALLOWED_ID => (BANNED_ID, *class),
+            _ => (policy, billed),
+        }
     }
 }
 
@@ -95,7 +111,7 @@ fn packed(classes: &[Class]) -> Classes {
 }
 
 fn rule(prefix: u8, policy: PolicyId, expires: u64) -> Rule {
-    Rule { policy, prefix, origin: COMMAND, reserved: 0, expires }
+    Rule { policy, prefix, origin: COMMAND, covered: Covered::NONE, expires }
 }
 
 /// A few addresses that differ in their last bits only, so that rules often lie inside each other.
@@ -120,9 +136,14 @@ fn lists(v4: bool) -> impl Strategy<Value = Lists> {
         if v4 { prop_oneof![0u8..=32, 20u8..=32].boxed() } else { prop_oneof![0u8..=128, 100u8..=128].boxed() };
     let bits = if v4 { 32 } else { 128 };
     let entry = move |length: BoxedStrategy<u8>| {
-        (0u8..4, length, 0u8..3, policy.clone(), expires()).prop_map(move |(low, length, class, policy, expires)| {
-            (source(v4, low, length).of_class(class), rule(length, policy, expires))
-        })
+        let covered = prop::option::of(policy.clone());
+        (0u8..4, length, 0u8..3, policy.clone(), expires(), covered).prop_map(
+            move |(low, length, class, policy, expires, covered)| {
+                let below = covered.map(|covered| Covered::new(&rule(length, covered, NEVER)));
+                let rule = Rule { covered: below.unwrap_or_default(), ..rule(length, policy, expires) };
+                (source(v4, low, length).of_class(class), rule)
+            },
+        )
     };
     (
         prop::collection::vec(entry(Just(bits).boxed()), 0..4),
@@ -135,7 +156,8 @@ fn lists(v4: bool) -> impl Strategy<Value = Lists> {
             let unique =
                 |rules: Vec<(Source, Rule)>| rules.into_iter().collect::<HashMap<_, _>>().into_iter().collect();
             let bans: Vec<_> = unique(bans);
-            let bans = bans.into_iter().map(|(source, ban)| (source, Rule { policy: BANNED_ID, ..ban })).collect();
+            let bans =
+                bans.into_iter().map(|(source, ban)| (source, Rule { policy: BANNED_ID, ..ban.bare() })).collect();
             Lists { bans, sources: unique(sources), prefixes: unique(prefixes), defaults }
         })
 }
@@ -149,13 +171,17 @@ proptest! {
     ) {
         let classes = [&[ANY][..], &[1, ANY], &[2, ANY], &[2, 1, ANY]][classes];
         let source = source(v4, low, 128);
-        let find = |class| of_class(&lists, &source, class, NOW);
-        let Ok((found, billed)) = best(packed(classes), true, find);
+        let (find, bans) =
+            (|class| of_class(&lists, &source, class, NOW), |class| of_bans(&lists, &source, class, NOW));
+        let Ok((found, billed)) = best(packed(classes), true, find, bans);
         prop_assert_eq!((found.resolution().policy(), billed), lists.naive_best(&source, classes));
-        let naive = classes.iter().filter_map(|class| lists.naive(&source, *class)).filter_map(|(bits, _)| bits).max();
-        let Ok(longest) = longest_prefix(packed(classes), true, find);
+        let of_rules = classes.iter().filter_map(|class| lists.naive(&source, *class)).filter_map(|(bits, _)| bits);
+        let banned = running(&lists.bans);
+        let of_bans = classes.iter().filter_map(|class| Some(exact(&banned, &source.of_class(*class))?.prefix));
+        let naive = of_rules.chain(of_bans).max();
+        let Ok(longest) = longest_prefix(packed(classes), true, find, bans);
         prop_assert_eq!(longest.prefix(), naive.unwrap_or(0));
-        let Ok((alone, _)) = best(packed(&classes[..1]), false, find);
+        let Ok((alone, _)) = best(packed(&classes[..1]), false, find, |_| Ok(Match::NONE));
         let alone_naive = lists.naive(&source, classes[0]).map_or(UNLIMITED_ID, |(_, policy)| policy);
         prop_assert_eq!(alone.resolution().policy(), alone_naive);
     }

@@ -1,9 +1,10 @@
 use core::cell::Cell;
 
 use super::*;
+use ratelimit_common::rules::rule::Covered;
 
 const fn rule(policy: PolicyId) -> Rule {
-    Rule { policy, prefix: 32, origin: 1, reserved: 0, expires: u64::MAX }
+    Rule { policy, prefix: 32, origin: 1, covered: Covered::NONE, expires: u64::MAX }
 }
 
 static OWN: Rule = rule(7);

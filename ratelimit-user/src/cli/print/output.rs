@@ -9,7 +9,7 @@ use anyhow::Result;
 use ratelimit_common::rules::rule::{BANNED, COMMAND, CONFIG, SSH};
 use serde::Serialize;
 
-use crate::text::units;
+use crate::{dataplane::rules::list::Listed, limit::write, text::units};
 
 /// The output format.
 #[derive(Debug, Clone, Copy)]
@@ -74,12 +74,16 @@ pub(crate) fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Returns when a rule ends: `in 2h5m` or `never`.
-pub(crate) fn expiry(seconds: Option<u64>) -> String {
-    seconds.map_or_else(
-        || "never".to_owned(),
-        |seconds| format!("in {}", units::write_duration(Duration::from_secs(seconds))),
-    )
+/// Returns when a rule ends, and what applies then: `in 2h5m, then allow` or `never`.
+pub(crate) fn expiry(seconds: Option<u64>, covers: Option<&str>) -> String {
+    let Some(seconds) = seconds else { return "never".to_owned() };
+    let then = covers.map_or_else(String::new, |covered| format!(", then {covered}"));
+    format!("in {}{then}", units::write_duration(Duration::from_secs(seconds)))
+}
+
+/// Returns the rule that one covers, in words.
+pub(crate) fn covers(rule: &Listed) -> Option<String> {
+    rule.covers.as_ref().map(|covered| write::spec(&covered.spec))
 }
 
 /// Returns the name of a rule's origin.

@@ -1,20 +1,20 @@
 //! `ratelimit allow` and `ratelimit deny`: `add | del | list`.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{path::Path, time::Duration};
 
 use anyhow::{Result, ensure};
-use ratelimit_common::{identity::service::Service, limits::policy::Policy, rules::rule::COMMAND};
+use ratelimit_common::{identity::service::Service, limits::policy::Policy};
 use serde::Serialize;
 
 use super::{
-    change::{Change, Deleted, expiry_text, hints, negative, other_rules},
+    change::{self, Change, Deleted, hints, negative, other_rules},
     delete_many, set_many,
     sources_argument::{NO_LIST, OneOrMany},
 };
 use crate::{
     cli::print::{
         answer::Answer,
-        output::{self, Output, expiry, origin},
+        output::{self, Output, covers, expiry, origin},
     },
     dataplane::{
         Instance,
@@ -62,7 +62,7 @@ pub(crate) enum DenyCommand {
         /// Delete the rule after this time: 90s, 10m, 2h, 7d
         #[arg(long = "for", value_name = "DURATION", value_parser = units::duration)]
         life: Option<Duration>,
-        /// Add the rule even if it blocks your SSH session
+        /// Add the rule even if it blocks your SSH session, or replaces a rule allow
         #[arg(long)]
         force: bool,
     },
@@ -124,6 +124,8 @@ struct Row {
     service: String,
     /// Seconds.
     expires_in: Option<u64>,
+    /// The rule that returns when this one expires.
+    covers: Option<String>,
     origin: &'static str,
 }
 
@@ -133,12 +135,18 @@ impl Row {
             source: rule.target.sources.to_string(),
             service: ServiceName(rule.target.service).to_string(),
             expires_in: rule.expires_in.map(|left| left.as_secs()),
+            covers: covers(rule),
             origin: origin(rule.origin),
         }
     }
 
     fn cells(&self) -> [String; 4] {
-        [self.source.clone(), self.service.clone(), expiry(self.expires_in), self.origin.to_owned()]
+        [
+            self.source.clone(),
+            self.service.clone(),
+            expiry(self.expires_in, self.covers.as_deref()),
+            self.origin.to_owned(),
+        ]
     }
 }
 
@@ -190,13 +198,11 @@ impl Verdict {
         let target = Target::prefix(prefix).of(service);
         let mut instance = Instance::open(pins)?;
         let spec = RuleSpec::from(self.policy);
-        let set = |instance: &mut Instance| instance.set_rule(target, &spec, life, COMMAND);
-        let replaced = ssh::change_rule(&mut instance, target, force, set)?;
-        let row = Row::of(&Listed { target, spec: Arc::new(spec), expires_in: life, origin: COMMAND });
-        let change = Change::of(row, replaced.as_ref(), life);
+        let (set, replaced) = change::set(&mut instance, target, spec, life, force)?;
+        let change = Change::of(Row::of(&set), &set, replaced.as_ref(), life);
         let hints = hints(&instance, target)?;
         output.print(&change, |out| {
-            writeln!(out, "{target}: {}{}{}", self.name, expiry_text(life), change.replaced_text())?;
+            writeln!(out, "{target}: {}{}", self.name, change.end())?;
             hints.iter().try_for_each(|hint| writeln!(out, "{hint}"))
         })?;
         Ok(Answer::Done)
@@ -211,7 +217,7 @@ impl Verdict {
             OneOrMany::One(prefix) => prefix,
             OneOrMany::Many => {
                 let name = &format!("rule {}", self.name);
-                let matches = &|rule: &Listed| rule.spec.policy == self.policy;
+                let matches = &|spec: &RuleSpec| spec.policy == self.policy;
                 return delete_many::delete(
                     &delete_many::Rules { service, force, skip_bad, name, matches, lifts_bans },
                     pins,
@@ -223,16 +229,18 @@ impl Verdict {
         let target = Target::prefix(prefix).of(service);
         let mut instance = Instance::open(pins)?;
         let is_banned = lifts_bans && list::ban(&instance.tables, target)?.is_some();
-        let outcome = match list::get(&instance.tables, target)? {
-            Some(rule) if rule.spec.policy == self.policy => {
-                ssh::change_rule(&mut instance, target, force, |instance| instance.delete_rule(target))?;
-                format!("no longer has the rule {}", self.name)
+        let found = list::get(&instance.tables, target)?;
+        let is_meant = |spec: &RuleSpec| spec.policy == self.policy;
+        let outcome = match found.as_ref().and_then(|rule| change::deletion(rule, is_meant)) {
+            Some((deletion, then)) => {
+                ssh::change(&mut instance, &deletion, force, &mut |_| {})?;
+                format!("no longer has the rule {}{then}", self.name)
             }
-            _ if is_banned => {
+            None if is_banned => {
                 instance.lift_ban(target)?;
                 "no longer banned".to_owned()
             }
-            found => {
+            None => {
                 let others = other_rules(&instance, target, found)?;
                 return negative(output, &format!("{target} has no rule {}{others}", self.name));
             }

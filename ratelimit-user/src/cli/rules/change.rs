@@ -3,23 +3,56 @@
 use std::{io::Write, time::Duration};
 
 use anyhow::Result;
-use ratelimit_common::identity::service::Service;
+use ratelimit_common::{identity::service::Service, rules::rule::COMMAND};
 use serde::Serialize;
 
 use crate::{
     cli::print::{answer::Answer, output::Output},
     dataplane::{
-        Instance,
+        Error, Instance,
         rules::{
+            batch::{self, Protected},
             list::{self, Listed},
             services::Services,
+            spec::RuleSpec,
             target::{Sources, Target},
         },
     },
     limit::write,
+    ssh,
     text::service::ServiceName,
     text::units,
 };
+
+/// Sets one rule. Returns the rule that is in force then, and the one that it replaced.
+pub(crate) fn set(
+    instance: &mut Instance,
+    target: Target,
+    spec: RuleSpec,
+    life: Option<Duration>,
+    force: bool,
+) -> Result<(Listed, Option<Listed>), Error> {
+    let protected = if force { Protected::None } else { Protected::Replaced };
+    let change = batch::Change { protected, ..batch::Change::set(target, &spec, life, COMMAND) };
+    let replaced = ssh::change(instance, &change, force, &mut |_| {})?.replaced.pop();
+    // A short life can be over by now.
+    let set = list::get(&instance.tables, target)?.unwrap_or_else(|| Listed::set(target, spec, life));
+    Ok((set, replaced))
+}
+
+/// Returns how to delete the rule of a target that `is_meant`: the one in force, or the one that it covers. The second
+/// value says what applies then, for the end of a line.
+pub(crate) fn deletion(rule: &Listed, is_meant: impl Fn(&RuleSpec) -> bool) -> Option<(batch::Change, String)> {
+    let in_force = write::spec(&rule.spec);
+    let covered = rule.covers.as_ref();
+    if is_meant(&rule.spec) {
+        let returns = covered.map(|covered| format!(", {} again", write::spec(&covered.spec)));
+        return Some((batch::Change::delete(rule.target), returns.unwrap_or_default()));
+    }
+    let below = covered.filter(|covered| is_meant(&covered.spec))?;
+    let text = format!(": {} does not return after {in_force}", write::spec(&below.spec));
+    Some((batch::Change::delete_below(rule.target), text))
+}
 
 /// A rule that was set, and the rule that it replaced.
 #[derive(Debug, Serialize)]
@@ -27,21 +60,33 @@ pub(crate) struct Change<R> {
     #[serde(flatten)]
     rule: R,
     replaced: Option<String>,
-    /// Whether the rule expires.
+    /// When it expires and what it has replaced, for the end of a line.
     #[serde(skip)]
-    is_temporary: bool,
+    end: String,
 }
 
 impl<R> Change<R> {
-    pub(crate) fn of(rule: R, replaced: Option<&Listed>, life: Option<Duration>) -> Self {
+    /// `life` is what was requested of `set`, the rule in force.
+    pub(crate) fn of(rule: R, set: &Listed, replaced: Option<&Listed>, life: Option<Duration>) -> Self {
         let replaced = replaced.map(|rule| write::spec(&rule.spec));
-        Self { rule, replaced, is_temporary: life.is_some() }
+        let covers = set.covers.as_ref().map(|covered| write::spec(&covered.spec));
+        let mut end = match (life, set.expires_in) {
+            (Some(_), None) => ", without an end as before".to_owned(),
+            _ => expiry_text(life),
+        };
+        if let Some(covers) = &covers {
+            end += &format!(", then {covers} again");
+        }
+        match &replaced {
+            Some(replaced) if Some(replaced) != covers.as_ref() => end += &format!(" (replaced: {replaced})"),
+            _ => {}
+        }
+        Self { rule, replaced, end }
     }
 
-    /// Returns the replaced rule for the end of a line.
-    pub(crate) fn replaced_text(&self) -> String {
-        let after = if self.is_temporary { ", which does not return when this rule expires" } else { "" };
-        self.replaced.as_ref().map_or_else(String::new, |replaced| format!(" (replaced: {replaced}{after})"))
+    /// Returns when the rule expires and what it has replaced, for the end of a line.
+    pub(crate) fn end(&self) -> &str {
+        &self.end
     }
 }
 

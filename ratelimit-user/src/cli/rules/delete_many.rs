@@ -21,6 +21,7 @@ use crate::{
         rules::{
             batch::Change,
             list::{self, Listed},
+            spec::RuleSpec,
             target::{Sources, Target},
         },
     },
@@ -36,7 +37,7 @@ pub(crate) struct Rules<'a> {
     /// The kind of rule in messages, for example `limit`.
     pub(crate) name: &'a str,
     /// Returns whether a rule is such a rule.
-    pub(crate) matches: &'a dyn Fn(&Listed) -> bool,
+    pub(crate) matches: &'a dyn Fn(&RuleSpec) -> bool,
     /// Whether the ban of a source without such a rule is lifted instead.
     pub(crate) lifts_bans: bool,
 }
@@ -59,9 +60,12 @@ pub(crate) fn delete(rules: &Rules<'_>, pins: &Path, output: Output) -> Result<A
     for (prefix, line) in &prefixes {
         let target = Target::prefix(*prefix).of(rules.service);
         let same = of_sources(&all, target.sources);
-        let has = |matches: &dyn Fn(&Listed) -> bool| same.iter().any(|rule| rule.target == target && matches(rule));
-        if has(rules.matches) {
+        let has = |is_such: &dyn Fn(&Listed) -> bool| same.iter().any(|rule| rule.target == target && is_such(rule));
+        let covers = |rule: &Listed| rule.covers.as_ref().is_some_and(|covered| (rules.matches)(&covered.spec));
+        if has(&|rule| (rules.matches)(&rule.spec)) {
             change.deleted.push(target);
+        } else if has(&covers) {
+            change.deleted_below.push(target);
         } else if rules.lifts_bans && has(&|rule| rule.origin == BANNED) {
             change.lifted.push(target);
         } else {
@@ -76,12 +80,11 @@ pub(crate) fn delete(rules: &Rules<'_>, pins: &Path, output: Output) -> Result<A
             format!("{} of {lines} cannot be deleted: nothing was changed, --skip-bad skips them", missing.len());
         return nothing(output, &message);
     }
-    let deleted = Deleted { deleted: change.deleted.len() + change.lifted.len(), skipped: skipped + missing.len() };
+    let number = change.deleted.len() + change.deleted_below.len() + change.lifted.len();
+    let deleted = Deleted { deleted: number, skipped: skipped + missing.len() };
     if deleted.deleted != 0 {
-        let bar = bar(change.deleted.len());
-        let guard = ssh::Guard::of(&instance, rules.force)?;
-        let outcome =
-            instance.change(&change, &mut |done| bar.set_position(done as u64), &|tables| guard.check(tables));
+        let bar = bar(number);
+        let outcome = ssh::change(&mut instance, &change, rules.force, &mut |done| bar.set_position(done as u64));
         bar.finish_and_clear();
         outcome?;
     }

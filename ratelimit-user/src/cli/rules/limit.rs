@@ -1,6 +1,6 @@
 //! `ratelimit limit set | del | list`.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{path::Path, time::Duration};
 
 use anyhow::{Result, bail, ensure};
 use ratelimit_common::{
@@ -9,19 +9,18 @@ use ratelimit_common::{
         limit::SECOND,
         policy::{Ban, LIMIT},
     },
-    rules::rule::COMMAND,
 };
 use serde::Serialize;
 
 use super::{
-    change::{Change, Deleted, expiry_text, hints, negative, other_rules},
+    change::{self, Change, Deleted, hints, negative, other_rules},
     delete_many, set_many,
     sources_argument::{NO_LIST, OneOrMany},
 };
 use crate::{
     cli::print::{
         answer::Answer,
-        output::{self, Output, expiry, origin},
+        output::{self, Output, covers, expiry, origin},
     },
     dataplane::{
         Instance,
@@ -63,7 +62,7 @@ pub(crate) enum Command {
         /// Delete the rule after this time: 90s, 10m, 2h, 7d
         #[arg(long = "for", value_name = "DURATION", value_parser = units::duration, help_heading = OPTIONS)]
         life: Option<Duration>,
-        /// Set the limit even if it restricts or blocks your SSH session
+        /// Set the limit even if it restricts or blocks your SSH session, or replaces a rule allow
         #[arg(long, help_heading = OPTIONS)]
         force: bool,
         /// With -, skip lines that are invalid or repeat another line. Without this option, one such line stops the
@@ -107,6 +106,8 @@ pub(crate) struct Row {
     ban: Option<BanRow>,
     /// Seconds.
     expires_in: Option<u64>,
+    /// The rule that returns when this one expires.
+    covers: Option<String>,
     origin: &'static str,
 }
 
@@ -145,6 +146,7 @@ impl Row {
             parents: rule.spec.parents.iter().map(write::parent).collect(),
             ban: (policy.ban.time != 0).then(|| BanRow::of(policy.ban)),
             expires_in: rule.expires_in.map(|left| left.as_secs()),
+            covers: covers(rule),
             origin: origin(rule.origin),
         }
     }
@@ -162,7 +164,7 @@ impl Row {
             self.over_limit.to_owned(),
             if self.parents.is_empty() { dash() } else { self.parents.join(" ") },
             self.ban.as_ref().and_then(BanRow::text).unwrap_or_else(dash),
-            expiry(self.expires_in),
+            expiry(self.expires_in, self.covers.as_deref()),
             self.origin.to_owned(),
         ]
     }
@@ -175,7 +177,7 @@ pub(crate) fn run(command: &Command, pins: &Path, output: Output) -> Result<Answ
             ensure!(!skip_bad, NO_LIST);
             let target = target(*sources, *service);
             let spec = rates.some_terms(*sources)?;
-            set(target, &spec, *life, *force, pins, output)
+            set(target, spec, *life, *force, pins, output)
         }
         Command::Set { sources: OneOrMany::Many, rates, service, life, force, skip_bad } => {
             let service = service.map_or(Service::Any, |service| service.0);
@@ -209,13 +211,13 @@ fn target(sources: Sources, service: Option<ServiceName>) -> Target {
     Target::from(sources).of(service.map_or(Service::Any, |service| service.0))
 }
 
-fn is_limit(rule: &Listed) -> bool {
-    rule.spec.policy.kind == LIMIT
+fn is_limit(spec: &RuleSpec) -> bool {
+    spec.policy.kind == LIMIT
 }
 
 fn set(
     target: Target,
-    spec: &RuleSpec,
+    spec: RuleSpec,
     life: Option<Duration>,
     force: bool,
     pins: &Path,
@@ -225,13 +227,12 @@ fn set(
         bail!("the default limit cannot expire: omit --for, or limit 0.0.0.0/0 and ::/0 instead");
     }
     let mut instance = Instance::open(pins)?;
-    let set = |instance: &mut Instance| instance.set_rule(target, spec, life, COMMAND);
-    let replaced = ssh::change_rule(&mut instance, target, force, set)?;
-    let row = Row::of(&Listed { target, spec: Arc::new(spec.clone()), expires_in: life, origin: COMMAND });
-    let change = Change::of(row, replaced.as_ref(), life);
+    let text = write::limit(&spec);
+    let (set, replaced) = change::set(&mut instance, target, spec, life, force)?;
+    let change = Change::of(Row::of(&set), &set, replaced.as_ref(), life);
     let hints = hints(&instance, target)?;
     output.print(&change, |out| {
-        writeln!(out, "{target}: {}{}{}", write::limit(spec), expiry_text(life), change.replaced_text())?;
+        writeln!(out, "{target}: {text}{}", change.end())?;
         hints.iter().try_for_each(|hint| writeln!(out, "{hint}"))
     })?;
     Ok(Answer::Done)
@@ -239,16 +240,13 @@ fn set(
 
 fn delete(target: Target, force: bool, pins: &Path, output: Output) -> Result<Answer> {
     let mut instance = Instance::open(pins)?;
-    match list::get(&instance.tables, target)? {
-        Some(rule) if is_limit(&rule) => {
-            ssh::change_rule(&mut instance, target, force, |instance| instance.delete_rule(target))?;
-        }
-        found => {
-            let others = other_rules(&instance, target, found)?;
-            return negative(output, &format!("{target} has no limit{others}"));
-        }
-    }
-    output.print(&Deleted { deleted: target.to_string() }, |out| writeln!(out, "{target}: limit deleted"))?;
+    let found = list::get(&instance.tables, target)?;
+    let Some((deletion, then)) = found.as_ref().and_then(|rule| change::deletion(rule, is_limit)) else {
+        let others = other_rules(&instance, target, found)?;
+        return negative(output, &format!("{target} has no limit{others}"));
+    };
+    ssh::change(&mut instance, &deletion, force, &mut |_| {})?;
+    output.print(&Deleted { deleted: target.to_string() }, |out| writeln!(out, "{target}: limit deleted{then}"))?;
     Ok(Answer::Done)
 }
 
@@ -256,7 +254,7 @@ fn list(pins: &Path, output: Output) -> Result<Answer> {
     let instance = Instance::open(pins)?;
     let limits = list::list(&instance.tables)?;
     drop(instance);
-    let rows: Vec<Row> = limits.iter().filter(|rule| is_limit(rule)).map(Row::of).collect();
+    let rows: Vec<Row> = limits.iter().filter(|rule| is_limit(&rule.spec)).map(Row::of).collect();
     output.print(&rows, |out| {
         if rows.is_empty() {
             return writeln!(out, "no limits");

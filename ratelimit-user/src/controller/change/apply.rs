@@ -192,7 +192,7 @@ fn apply_to(
     }
     let difference = difference(&list::list(&instance.tables)?, &config.rules, SystemTime::now());
     applied.set = difference.change.rules.len();
-    applied.deleted = difference.change.deleted.len();
+    applied.deleted = difference.change.deleted.len() + difference.change.deleted_below.len();
     applied.unchanged = difference.unchanged;
     applied.overruled = difference.overruled.iter().map(Target::to_string).collect();
     let guard = ssh::Guard::over(instance, protected, was_in_shadow)?;

@@ -51,14 +51,37 @@ pub(crate) fn difference(running: &[Listed], planned: &[Planned], now: SystemTim
         };
         match rules.remove(&plan.target) {
             Some(rule) if rule.spec == plan.spec && is_same_end(rule.expires_in, left) => found.unchanged += 1,
-            Some(rule) if rule.origin != CONFIG => found.overruled.push(plan.target),
+            Some(rule) if rule.origin != CONFIG => {
+                found.overruled.push(plan.target);
+                if left.is_none() && is_free_below(rule) && !is_below(rule, plan) {
+                    found.request(plan, left, &mut places);
+                }
+            }
             _ => found.request(plan, left, &mut places),
         }
     }
-    let gone = rules.values().filter(|rule| rule.origin == CONFIG);
-    found.change.deleted = gone.map(|rule| rule.target).collect();
-    found.change.deleted.sort_unstable();
+    let of_file = |origin: u8| origin == CONFIG;
+    let (gone, others): (Vec<&Listed>, _) = rules.into_values().partition(|rule| of_file(rule.origin));
+    let below = others.into_iter().filter(|rule| rule.covers.as_ref().is_some_and(|covered| of_file(covered.origin)));
+    found.change.deleted = sorted(gone.into_iter());
+    found.change.deleted_below = sorted(below);
     found
+}
+
+fn sorted<'r>(rules: impl Iterator<Item = &'r Listed>) -> Vec<Target> {
+    let mut targets: Vec<Target> = rules.map(|rule| rule.target).collect();
+    targets.sort_unstable();
+    targets
+}
+
+/// Returns whether a rule of the file can wait below one of a command: that one expires, and covers no other command's.
+fn is_free_below(rule: &Listed) -> bool {
+    rule.expires_in.is_some() && rule.covers.as_ref().is_none_or(|covered| covered.origin == CONFIG)
+}
+
+/// Returns whether a rule of the file waits below one of a command.
+fn is_below(rule: &Listed, plan: &Planned) -> bool {
+    rule.covers.as_ref().is_some_and(|covered| covered.origin == CONFIG && covered.spec == plan.spec)
 }
 
 /// Returns how to change the `running` rules so that the `timed` rules end at the right time. Others stay.
@@ -67,6 +90,7 @@ pub(crate) fn of_ends(running: &[Listed], timed: &[Planned], now: SystemTime) ->
     let mut change = difference(running, timed, now).change;
     let timed: HashSet<Target> = timed.iter().map(|plan| plan.target).collect();
     change.deleted.retain(|target| timed.contains(target));
+    change.deleted_below.clear();
     change
 }
 
@@ -107,7 +131,7 @@ mod tests {
     }
 
     fn in_force(source: &str, expires_in: Option<Duration>, origin: u8) -> Listed {
-        Listed { target: target(source), spec: Arc::new(Policy::DENIED.into()), expires_in, origin }
+        Listed { target: target(source), spec: Arc::new(Policy::DENIED.into()), expires_in, origin, covers: None }
     }
 
     fn planned(source: &str, until: Option<SystemTime>) -> Planned {

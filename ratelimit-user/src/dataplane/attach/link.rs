@@ -87,7 +87,7 @@ pub(crate) fn attach(program: &Xdp, interface: &Interface, mode: Attached) -> Re
     let attached = bpf_link::attach(program, interface.index, mode.flag()).map_err(|error| {
         let code = error.raw_os_error().unwrap_or(0);
         if [libc::EBUSY, libc::EEXIST].contains(&code) && has_program(interface.index) {
-            return Error::TakenMeanwhile { name: name() };
+            return Error::TakenMeanwhile(name());
         }
         // Only a refusal that lasts is repeated to learn the reason.
         let lasting = [libc::EBUSY, libc::EINVAL, libc::EOPNOTSUPP, libc::ERANGE, libc::ENOSPC, libc::E2BIG];

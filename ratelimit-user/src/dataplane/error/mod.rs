@@ -2,12 +2,14 @@
 //! a failure is found does not belong here.
 
 mod context;
+mod overruled;
 
 use std::{io, path::PathBuf};
 
 use ratelimit_common::limits::limit_error::LimitError;
 
 pub(crate) use self::context::{Tried, at};
+pub use self::overruled::Overruled;
 
 /// A failure of the data plane.
 #[derive(Debug, thiserror::Error)]
@@ -123,12 +125,9 @@ pub enum Error {
         /// Id of the program.
         id: u32,
     },
-    /// Another program was attached between the check and the attach.
-    #[error("{name} has another XDP program by now: try again to see which")]
-    TakenMeanwhile {
-        /// The interface.
-        name: String,
-    },
+    /// Another program was attached to this interface between the check and the attach.
+    #[error("{0} has another XDP program by now: try again to see which")]
+    TakenMeanwhile(String),
     /// Our program runs in another mode than requested.
     #[error(
         "{name} has ratelimit in {running} mode: `ratelimit detach {name}` first to change that; the rules are kept"
@@ -231,6 +230,9 @@ pub enum Error {
         /// The option that overrides this.
         way_out: String,
     },
+    /// A change would overrule rules *allow* of an operator: each rule that does so.
+    #[error("{}: nothing was changed, --force does it anyway", Overruled::in_words(.0))]
+    Allowed(Vec<Overruled>),
     /// An attach failed, and the program that was to be replaced could not return.
     #[error("{cause}; the other program is off, too ({left}): the next command tries to attach it again")]
     NotRestored {

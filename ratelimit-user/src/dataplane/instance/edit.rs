@@ -18,7 +18,7 @@ use crate::dataplane::{
     },
     program::loader::{RequestedSettings, Settings},
     rules::{
-        batch::{self, Change},
+        batch::{self, Change, Changed},
         capacities, costs, filter, list,
         policies::{self, of_earlier_versions},
         services::Services,
@@ -29,13 +29,13 @@ use crate::dataplane::{
     tables::open::Tables,
 };
 
-/// Checks everything, makes a change, and returns how many rules it has replaced.
+/// Checks everything, and makes a change.
 pub(super) fn change(
     pinned: &mut Pinned,
     change: &Change,
     progress: &mut dyn FnMut(usize),
     check: &dyn Fn(&Tables) -> Result<(), Error>,
-) -> Result<usize, Error> {
+) -> Result<Changed, Error> {
     let mut needed = 0;
     for spec in &change.specs {
         check_capacity(&pinned.tables, spec)?;
@@ -57,13 +57,14 @@ pub(super) fn change(
 /// Returns the features of rules that a change replaces or deletes. For a large change, these can be all. So they can
 /// for a list with deletions, which also clears rules that have expired.
 fn needs_before(tables: &Tables, change: &Change) -> Result<u32, Error> {
-    let is_list = change.rules.len() + change.deleted.len() > 1;
-    if !change.is_small() || is_list && !change.deleted.is_empty() {
-        return Ok(if change.deleted.is_empty() { 0 } else { policies::OF_RULES });
+    let deletes = !change.deleted.is_empty() || !change.deleted_below.is_empty();
+    if !change.is_small() || deletes && change.targets().count() > 1 {
+        return Ok(if deletes { policies::OF_RULES } else { 0 });
     }
     change.targets().try_fold(0, |features, target| {
         let rule = list::get(tables, target)?;
-        Ok(features | rule.map_or(0, |rule| needs(target, &rule.spec)))
+        let specs = rule.iter().flat_map(|rule| rule.covers.iter().map(|covered| &covered.spec).chain([&rule.spec]));
+        Ok(specs.fold(features, |features, spec| features | needs(target, spec)))
     })
 }
 

@@ -32,7 +32,7 @@ use crate::dataplane::{
     Error,
     program::loader::RequestedSettings,
     rules::{
-        batch::Change,
+        batch::{Change, Changed},
         costs::{Cost, RequestedCost},
         spec::RuleSpec,
         target::Target,
@@ -175,8 +175,7 @@ impl Instance {
         self.change(&Change::lift(target), &mut |_| {}, &|_| Ok(())).map(drop)
     }
 
-    /// Makes a change of rules, loads a program with the features that they need, and returns how many rules it has
-    /// replaced.
+    /// Makes a change of rules, and loads a program with the features that they need.
     ///
     /// It reports to `progress` how many rules are written or deleted. When all are, `check` decides whether they stay.
     ///
@@ -189,7 +188,7 @@ impl Instance {
         change: &Change,
         progress: &mut dyn FnMut(usize),
         check: &dyn Fn(&Tables) -> Result<(), Error>,
-    ) -> Result<usize, Error> {
+    ) -> Result<Changed, Error> {
         edit::change(&mut self.pinned, change, progress, check)
     }
 

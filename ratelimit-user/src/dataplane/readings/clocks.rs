@@ -48,7 +48,7 @@ pub fn of_rules(tables: &Tables) -> Result<Clocks, Error> {
     }
     let now = host::now();
     let all = [rule_maps::sources(tables)?, rule_maps::prefixes(tables)?];
-    for rule in all.iter().flatten().map(|(_, rule)| rule).filter(|rule| now < rule.expires) {
+    for rule in all.iter().flatten().filter_map(|(_, rule)| rule.at(now)) {
         *rules.entry(rule.policy).or_default() += 1;
     }
     let default = of_policy(&tables.policies.get(tables.default_policy(ANY)?)?);

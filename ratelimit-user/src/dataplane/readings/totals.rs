@@ -11,7 +11,7 @@ use ratelimit_common::{
     identity::source::Source,
     limits::policy::{ALLOWED_ID, BANNED_ID, DENIED_ID, Policy, PolicyId, UNLIMITED_ID},
     maps::names::POLICIES_MAX,
-    rules::rule::{NEVER, Rule},
+    rules::rule::Rule,
 };
 
 use crate::dataplane::{
@@ -64,7 +64,7 @@ pub fn rules(tables: &Tables) -> Result<Rules, Error> {
     }
     let now = host::now();
     let mut add = |rule: &Rule| {
-        if rule.expires == NEVER || now < rule.expires {
+        if let Some(rule) = rule.at(now) {
             *rules.in_force.entry((kind(rule.policy), rule.origin)).or_default() += 1;
             *rules.by_policy.entry(rule.policy).or_default() += 1;
         }

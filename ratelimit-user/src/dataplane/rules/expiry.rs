@@ -1,4 +1,4 @@
-//! Removes expired rules.
+//! Removes expired rules. Those that they cover take their place.
 
 use std::collections::HashSet;
 
@@ -40,11 +40,26 @@ pub(crate) fn remove(tables: &mut Tables) -> Result<(), Error> {
         }
         is_over
     };
-    for (source, _) in rule_maps::sources(tables)?.into_iter().filter(|(_, rule)| ended(rule)) {
-        tables.source_rules.open_mut()?.remove(&source).tried("cannot delete a rule")?;
+    let (mut sources, mut prefixes) = (rule_maps::sources(tables)?, rule_maps::prefixes(tables)?);
+    sources.retain(|(_, rule)| ended(rule));
+    prefixes.retain(|(_, rule)| ended(rule));
+    for (source, rule) in sources {
+        match rule.below() {
+            Some(below) => rule_maps::set_sources(tables, &[(source, below)])?,
+            None => tables.source_rules.open_mut()?.remove(&source).tried("cannot delete a rule")?,
+        }
     }
-    for (prefix, _) in rule_maps::prefixes(tables)?.into_iter().filter(|(_, rule)| ended(rule)) {
-        tables.prefix_rules.open_mut()?.remove(&rule_maps::prefix_key(&prefix)).tried("cannot delete a rule")?;
+    for (prefix, rule) in prefixes {
+        match rule.below() {
+            Some(below) => rule_maps::set_prefixes(tables, &[(prefix, below)])?,
+            None => {
+                tables
+                    .prefix_rules
+                    .open_mut()?
+                    .remove(&rule_maps::prefix_key(&prefix))
+                    .tried("cannot delete a rule")?;
+            }
+        }
     }
     largest_debt::renew_without(tables, &gone)?;
     let mut control = tables.control()?;

@@ -13,7 +13,7 @@ use ratelimit_common::{
         source::Source,
     },
     limits::policy::{PolicyId, UNLIMITED_ID},
-    rules::rule::{NEVER, Rule},
+    rules::rule::{COMMAND, NEVER, Rule},
 };
 
 use crate::dataplane::{
@@ -41,6 +41,34 @@ pub struct Listed {
     pub expires_in: Option<Duration>,
     /// Its origin: one of [`ratelimit_common::rules::rule`].
     pub origin: u8,
+    /// The rule that returns when this one expires.
+    pub covers: Option<Covered>,
+}
+
+/// A rule that stays below one that expires.
+#[derive(Debug, Clone)]
+pub struct Covered {
+    /// What happens to the packets.
+    pub spec: Arc<RuleSpec>,
+    /// Its origin.
+    pub origin: u8,
+}
+
+impl Listed {
+    /// Returns a rule that a command has just set.
+    #[must_use]
+    pub fn set(target: Target, spec: RuleSpec, expires_in: Option<Duration>) -> Self {
+        Self { target, spec: Arc::new(spec), expires_in, origin: COMMAND, covers: None }
+    }
+
+    /// Returns the rule that stays: this one, or the one that it covers.
+    #[must_use]
+    pub fn lasting(&self) -> Option<Covered> {
+        match self.expires_in {
+            None => Some(Covered { spec: Arc::clone(&self.spec), origin: self.origin }),
+            Some(_) => self.covers.clone(),
+        }
+    }
 }
 
 /// Returns the unexpired ban of exactly the source that `target` is.
@@ -52,7 +80,7 @@ pub fn ban(tables: &Tables, target: Target) -> Result<Option<Listed>, Error> {
     let Some(class) = Services::read(tables)?.class(target.service) else { return Ok(None) };
     let Sources::Prefix(prefix) = target.sources else { return Ok(None) };
     match tables.ban(&prefix.source().of_class(class))? {
-        Some(ban) => listed(tables, target, &ban),
+        Some(ban) => alone(tables, target, ban),
         None => Ok(None),
     }
 }
@@ -68,7 +96,7 @@ pub fn get(tables: &Tables, target: Target) -> Result<Option<Listed>, Error> {
         return default(tables, target, class);
     };
     match Place::of(&prefix, class, tables.control()?.ipv6_prefix).get(tables)? {
-        Some(rule) => listed(tables, target, &rule),
+        Some(rule) => alone(tables, target, rule),
         None => Ok(None),
     }
 }
@@ -81,29 +109,58 @@ pub fn get(tables: &Tables, target: Target) -> Result<Option<Listed>, Error> {
 pub fn list(tables: &Tables) -> Result<Vec<Listed>, Error> {
     let services = Services::read(tables)?;
     let mut rules = Vec::new();
-    // Many rules share few policies.
-    let mut known = HashMap::<PolicyId, Arc<RuleSpec>>::new();
     for (service, class) in [(Service::Any, ANY)].into_iter().chain(services.iter()) {
         rules.extend(default(tables, Target::DEFAULT.of(service), class)?);
     }
-    let mut add = |source: &Source, rule: &Rule| -> Result<(), Error> {
-        // A class without a service belongs to a rule that another command is writing or deleting.
-        if let Some(service) = services.of_class(source.class as Class) {
-            let spec = match known.entry(rule.policy) {
-                Entry::Occupied(known) => Arc::clone(known.get()),
-                Entry::Vacant(free) => Arc::clone(free.insert(Arc::new(policies::spec(tables, rule.policy)?))),
-            };
-            rules.extend(with_terms(Target::prefix(Prefix::of(source, source.prefix)).of(service), rule, spec));
-        }
-        Ok(())
-    };
-    for (source, rule) in
-        tables.bans()?.all().into_iter().chain(rule_maps::sources(tables)?).chain(rule_maps::prefixes(tables)?)
-    {
-        add(&source, &rule)?;
-    }
+    let entries =
+        tables.bans()?.all().into_iter().chain(rule_maps::sources(tables)?).chain(rule_maps::prefixes(tables)?);
+    rules.extend(in_words(tables, &services, entries)?);
     rules.sort_by_key(|rule| rule.target);
     Ok(rules)
+}
+
+/// Returns the unexpired ones of these rules, in order.
+pub(crate) fn of_entries(tables: &Tables, entries: Vec<(Source, Rule)>) -> Result<Vec<Listed>, Error> {
+    let mut rules = in_words(tables, &Services::read(tables)?, entries.into_iter())?;
+    rules.sort_by_key(|rule| rule.target);
+    Ok(rules)
+}
+
+fn in_words(
+    tables: &Tables,
+    services: &Services,
+    entries: impl Iterator<Item = (Source, Rule)>,
+) -> Result<Vec<Listed>, Error> {
+    let (mut rules, mut specs) = (Vec::new(), Specs { tables, known: HashMap::new() });
+    for (source, rule) in entries {
+        // A class without a service belongs to a rule that another command is writing or deleting.
+        if let Some(service) = services.of_class(source.class as Class) {
+            let target = Target::prefix(Prefix::of(&source, source.prefix)).of(service);
+            rules.extend(listed(&mut specs, target, rule)?);
+        }
+    }
+    Ok(rules)
+}
+
+/// The specs of policies. Many rules share few of them.
+struct Specs<'a> {
+    tables: &'a Tables,
+    known: HashMap<PolicyId, Arc<RuleSpec>>,
+}
+
+impl Specs<'_> {
+    fn of(&mut self, policy: PolicyId) -> Result<Arc<RuleSpec>, Error> {
+        Ok(match self.known.entry(policy) {
+            Entry::Occupied(known) => Arc::clone(known.get()),
+            Entry::Vacant(free) => Arc::clone(free.insert(Arc::new(policies::spec(self.tables, policy)?))),
+        })
+    }
+}
+
+/// Returns the rule of a class's default, if it has a limit.
+pub(crate) fn default_of(tables: &Tables, class: Class) -> Result<Option<Listed>, Error> {
+    let service = Services::read(tables)?.of_class(class).unwrap_or_default();
+    default(tables, Target::DEFAULT.of(service), class)
 }
 
 fn default(tables: &Tables, target: Target, class: Class) -> Result<Option<Listed>, Error> {
@@ -112,18 +169,21 @@ fn default(tables: &Tables, target: Target, class: Class) -> Result<Option<Liste
         return Ok(None);
     }
     let spec = Arc::new(policies::spec(tables, entry.default_policy)?);
-    Ok(Some(Listed { target, spec, expires_in: None, origin: entry.default_origin }))
+    Ok(Some(Listed { target, spec, expires_in: None, origin: entry.default_origin, covers: None }))
 }
 
-fn listed(tables: &Tables, target: Target, rule: &Rule) -> Result<Option<Listed>, Error> {
-    Ok(with_terms(target, rule, Arc::new(policies::spec(tables, rule.policy)?)))
+fn alone(tables: &Tables, target: Target, rule: Rule) -> Result<Option<Listed>, Error> {
+    listed(&mut Specs { tables, known: HashMap::new() }, target, rule)
 }
 
-/// Returns the rule with its spec, unless it has expired.
-fn with_terms(target: Target, rule: &Rule, spec: Arc<RuleSpec>) -> Option<Listed> {
-    let expires_in = match rule.expires {
-        NEVER => None,
-        expires => Some(Duration::from_nanos(expires.checked_sub(host::now())?)),
+/// Returns the rule that is in force, if there is one.
+fn listed(specs: &mut Specs<'_>, target: Target, rule: Rule) -> Result<Option<Listed>, Error> {
+    let now = host::now();
+    let Some(rule) = rule.at(now) else { return Ok(None) };
+    let expires_in = (rule.expires != NEVER).then(|| Duration::from_nanos(rule.expires - now));
+    let covers = match rule.below().filter(|_| expires_in.is_some()) {
+        Some(below) => Some(Covered { spec: specs.of(below.policy)?, origin: below.origin }),
+        None => None,
     };
-    Some(Listed { target, spec, expires_in, origin: rule.origin })
+    Ok(Some(Listed { target, spec: specs.of(rule.policy)?, expires_in, origin: rule.origin, covers }))
 }

@@ -55,8 +55,9 @@ impl Rules for Maps<'_> {
 /// Returns [`Error::Bpf`] if the kernel refuses.
 pub fn of_source(tables: &Tables, source: &Source, classes: Classes) -> Result<RuleSpec, Error> {
     let (rules, now) = (Maps(tables), host::now());
-    let find = |class| precedence::of_class(&rules, source, class, now);
-    let (best, _) = precedence::best(classes, true, find)?;
+    let rule = |class| precedence::of_class(&rules, source, class, now);
+    let ban = |class| precedence::of_bans(&rules, source, class, now);
+    let (best, _) = precedence::best(classes, true, rule, ban)?;
     policies::spec(tables, best.resolution().policy())
 }
 
@@ -81,8 +82,9 @@ pub fn of_address(tables: &Tables, address: &Prefix, classes: Classes) -> Result
         let lengths = Lengths(control.narrow_rules);
         let bits = filter.longest_part(&address, control.ipv6_prefix as u8, lengths, &control.seed);
         let (part, rules, now) = (address.shortened(bits), Maps(tables), host::now());
-        let find = |class| precedence::of_class(&rules, &part, class, now);
-        prefix = prefix.max(precedence::longest_prefix(classes, true, find)?.prefix());
+        let rule = |class| precedence::of_class(&rules, &part, class, now);
+        let ban = |class| precedence::of_bans(&rules, &part, class, now);
+        prefix = prefix.max(precedence::longest_prefix(classes, true, rule, ban)?.prefix());
     }
     of_source(tables, &address.shortened(prefix), classes)
 }

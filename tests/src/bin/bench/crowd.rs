@@ -6,7 +6,7 @@ use ratelimit::dataplane::sys::host;
 use ratelimit_common::{
     identity::{filter::Filter, source::Source},
     limits::policy::ALLOWED_ID,
-    rules::rule::{COMMAND, NEVER, Rule},
+    rules::rule::{COMMAND, Covered, NEVER, Rule},
 };
 use ratelimit_tests::{Bytecode, Sources, Walker};
 
@@ -69,5 +69,5 @@ fn addresses(sources: Sources) -> Vec<u32> {
 }
 
 fn rule(prefix: u8) -> Rule {
-    Rule { policy: ALLOWED_ID, prefix, origin: COMMAND, reserved: 0, expires: NEVER }
+    Rule { policy: ALLOWED_ID, prefix, origin: COMMAND, covered: Covered::NONE, expires: NEVER }
 }

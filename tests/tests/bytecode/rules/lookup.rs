@@ -22,7 +22,7 @@ use ratelimit_common::{
     },
     maps::names,
     reason::Reason,
-    rules::rule::{COMMAND, Rule},
+    rules::rule::{COMMAND, Covered, Rule},
 };
 use ratelimit_tests::{Bytecode, Frame, Verdict, per_second};
 
@@ -114,7 +114,7 @@ fn any_number_of_expired_prefixes_inside_each_other_is_skipped(front: Front) {
         let prefix: Prefix = address.parse().unwrap();
         let frame = if prefix.source().family == IPV4 { v4(address) } else { v6(address) };
         bytecode.set(all, Policy::DENIED);
-        let ended = Rule { policy: ALLOWED_ID, prefix: 0, origin: COMMAND, reserved: 0, expires: 1 };
+        let ended = Rule { policy: ALLOWED_ID, prefix: 0, origin: COMMAND, covered: Covered::NONE, expires: 1 };
         for bits in 1..=longest {
             let (key_bits, data) = prefix.source().prefix_key(bits);
             let ended = Rule { prefix: bits, ..ended };
@@ -227,7 +227,7 @@ fn more_limits_than_policy_slots_are_refused_and_freed_slots_are_reused(front: F
                 policy: number + 2,
                 prefix: 32,
                 origin: COMMAND,
-                reserved: 0,
+                covered: Covered::NONE,
                 expires: ratelimit_common::rules::rule::NEVER,
             };
             bytecode.tables.source_rules.open_mut().unwrap().insert(Source::v4(number.to_be_bytes()), rule, 0).unwrap();

@@ -1,6 +1,7 @@
 //! Rules: which rule applies to a packet, which bucket it is charged to, and what it costs.
 
 mod cost;
+mod covered;
 mod largest_debt;
 mod lookup;
 mod narrow;

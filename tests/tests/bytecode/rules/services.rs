@@ -14,7 +14,7 @@ use ratelimit_common::{
     },
     maps::names,
     reason::Reason,
-    rules::rule::{COMMAND, Rule},
+    rules::rule::{COMMAND, Covered, Rule},
 };
 use ratelimit_tests::{Bytecode, Frame, Verdict};
 
@@ -121,7 +121,7 @@ fn a_service_rule_for_part_of_an_ipv6_prefix_covers_only_that_service(front: Fro
 /// Expired rules fill the table. Setting the first rule of a service removes them.
 fn a_new_service_keeps_its_class_while_expired_rules_are_removed(front: Front) {
     let mut bytecode = load(front);
-    let ended = Rule { policy: DENIED_ID, prefix: 24, origin: COMMAND, reserved: 0, expires: 1 };
+    let ended = Rule { policy: DENIED_ID, prefix: 24, origin: COMMAND, covered: Covered::NONE, expires: 1 };
     for number in 0..names::PREFIX_RULES_MAX {
         let (bits, data) = Source::v4((number << 8).to_be_bytes()).prefix_key(24);
         bytecode.tables.prefix_rules.open_mut().unwrap().insert(&Key::new(bits, data), ended, 0).unwrap();

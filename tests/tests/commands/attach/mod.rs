@@ -82,7 +82,7 @@ fn attach_prints_which_rules_were_kept() {
     assert_eq!(ratelimit.ok("deny add 10.1.1.1 --for 10m"), "10.1.1.1: deny, expires in 10m\n");
     assert_eq!(
         ratelimit.ok("limit set 10.1.1.1 --packets 5/s --for 2h"),
-        "10.1.1.1: 5/s per source, burst 5, expires in 2h (replaced: deny, which does not return when this rule expires)\n"
+        "10.1.1.1: 5/s per source, burst 5, expires in 2h (replaced: deny)\n"
     );
     assert_eq!(ratelimit.json("allow add 10.1.1.1")["replaced"], "5/s");
     ratelimit.ok("detach eth0");

@@ -2,6 +2,7 @@
 
 mod algorithms;
 mod bounds;
+mod covered;
 pub(crate) mod features;
 mod over_limit;
 mod rules;

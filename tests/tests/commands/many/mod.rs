@@ -64,21 +64,34 @@ fn a_list_without_addresses_exits_with_status_1() {
 }
 
 #[test]
-fn replaced_rules_are_counted() {
+fn replaced_rules_are_named() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0");
     let lines = "10.0.0.1\n10.0.0.2\n192.0.2.0/24\n";
     ratelimit.ok("deny add 10.0.0.1");
     ratelimit.ok("allow add 10.0.0.2");
-    assert_eq!(ratelimit.ok_with("allow add -", lines), "3 rules: allow (replaced 1 other rule)\n");
+    assert_eq!(
+        ratelimit.ok_with("allow add -", lines),
+        "3 rules: allow (replaced 1 other rule)\n  10.0.0.1: was deny\n"
+    );
     assert_eq!(ratelimit.ok_with("allow add -", lines), "3 rules: allow\n");
     let text = ratelimit.ok_with("allow add - --for 1h", lines);
-    assert_eq!(text, "3 rules: allow, expires in 1h (replaced 3 other rules)\n");
-    let text = ratelimit.ok_with("limit set - --packets 5/s --json", "10.0.0.1\n10.0.0.3\n192.0.2.0/24\n");
-    assert_eq!(text, "{\"set\":3,\"replaced\":2,\"skipped\":0}\n");
+    assert_eq!(text, "3 rules: allow, expires in 1h (3 without an end as before)\n");
+    let lines_of_limits = "10.0.0.1\n10.0.0.3\n192.0.2.0/24\n";
+    let text = ratelimit.ok_with("limit set - --packets 5/s --json --force", lines_of_limits);
+    let replaced = |source| json!({"source": source, "service": "any", "rule": "allow"});
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(&text).unwrap(),
+        json!({"set": 3, "lasting": 0, "replaced": [replaced("10.0.0.1"), replaced("192.0.2.0/24")], "skipped": 0})
+    );
+    let more: String = (1..=30).map(|number| format!("10.2.0.{number}\n")).collect();
+    ratelimit.ok_with("deny add -", &more);
+    let text = ratelimit.ok_with("limit set - --packets 5/s", &more);
+    assert!(text.contains(" (replaced 30 other rules)\n  10.2.0.1: was deny\n"), "{text}");
+    assert!(text.ends_with("  10.2.0.20: was deny\n  and 10 more, which --json names\n"), "{text}");
     // A rule for a service is a different rule.
-    assert_eq!(ratelimit.ok_with("deny add - --service icmp", lines), "3 rules: deny\n");
+    assert_eq!(ratelimit.ok_with("deny add - --service icmp --force", lines), "3 rules: deny\n");
     ratelimit.ok("detach --all");
 }
 
@@ -169,7 +182,7 @@ fn every_line_loses_the_rule() {
     ratelimit.ok_with("deny add -", "192.0.2.0/24\n2001:db8::/32\n");
     ratelimit.ok("deny add 192.0.2.7");
     ratelimit.ok_with("allow add -", "10.0.0.1\n10.0.0.2\n");
-    ratelimit.ok_with("limit set - --packets 5/s --service udp/53", "10.0.0.1\n10.0.0.2\n");
+    ratelimit.ok_with("limit set - --packets 5/s --service udp/53 --force", "10.0.0.1\n10.0.0.2\n");
     let text = ratelimit.ok_with("deny del -", "# a list\n192.0.2.7\n192.0.2.0/24\n2001:db8::/32\n");
     assert_eq!(text, "3 lines: rule deny deleted\n");
     let text = ratelimit.ok_with("limit del - --service udp/53 --json", "10.0.0.1\n");

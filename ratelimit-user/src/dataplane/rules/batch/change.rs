@@ -5,7 +5,7 @@ use std::time::Duration;
 use ratelimit_common::rules::rule::NEVER;
 
 use crate::dataplane::{
-    rules::{batch::free_space::FEW, spec::RuleSpec, target::Target},
+    rules::{batch::free_space::FEW, list::Listed, spec::RuleSpec, target::Target},
     sys::host,
 };
 
@@ -29,10 +29,35 @@ pub struct Change {
     pub specs: Vec<RuleSpec>,
     /// Rules to write. No two have the same target.
     pub rules: Vec<RequestedRule>,
-    /// Rules to delete. None of them is written.
+    /// Rules to delete. None of them is written. A rule that one of them covers takes its place.
     pub deleted: Vec<Target>,
+    /// Covered rules to delete. The rules that cover them stay.
+    pub deleted_below: Vec<Target>,
     /// Sources whose ban is lifted. Their rules stay.
     pub lifted: Vec<Target>,
+    /// The rules of an operator that stay.
+    pub protected: Protected,
+}
+
+/// What a change has done.
+#[derive(Debug, Default)]
+pub struct Changed {
+    /// The rules in force that it has replaced by others.
+    pub replaced: Vec<Listed>,
+    /// Rules that were requested with an end and stay without one, because the same rule was there without one.
+    pub lasting: usize,
+}
+
+/// Which rules *allow* of an operator a change does not overrule. A rule that allows, too, overrules none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Protected {
+    /// None.
+    #[default]
+    None,
+    /// Those that it would replace.
+    Replaced,
+    /// These, and those for prefixes around its own.
+    Around,
 }
 
 impl Change {
@@ -50,6 +75,12 @@ impl Change {
         Self { deleted: vec![target], ..Self::default() }
     }
 
+    /// Deletes the rule that the one of this target covers.
+    #[must_use]
+    pub fn delete_below(target: Target) -> Self {
+        Self { deleted_below: vec![target], ..Self::default() }
+    }
+
     /// Lifts the ban of one source.
     #[must_use]
     pub fn lift(target: Target) -> Self {
@@ -58,11 +89,12 @@ impl Change {
 
     /// Returns the targets of rules that it writes or deletes.
     pub(crate) fn targets(&self) -> impl Iterator<Item = Target> + '_ {
-        self.rules.iter().map(|rule| rule.target).chain(self.deleted.iter().copied())
+        let deleted = self.deleted.iter().chain(&self.deleted_below);
+        self.rules.iter().map(|rule| rule.target).chain(deleted.copied())
     }
 
     /// Returns whether it is so small that it reads its own rules instead of all.
     pub(crate) fn is_small(&self) -> bool {
-        self.rules.len() + self.deleted.len() + self.lifted.len() <= FEW
+        self.targets().count() + self.lifted.len() <= FEW
     }
 }

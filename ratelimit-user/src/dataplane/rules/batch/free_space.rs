@@ -12,7 +12,6 @@ use ratelimit_common::{
 use crate::dataplane::{
     Error,
     rules::rule_key::Place,
-    sys::host,
     tables::{open::Tables, rule_maps},
 };
 
@@ -33,13 +32,14 @@ pub(crate) struct Existing {
 impl Existing {
     /// Reads all rules, or those in the place of a small change.
     pub(crate) fn read(tables: &Tables, plan: &Plan) -> Result<Self, Error> {
-        if plan.sources.len() + plan.prefixes.len() + plan.deleted.len() > FEW {
+        let deleted = || plan.deleted.iter().chain(&plan.deleted_below);
+        if plan.sources.len() + plan.prefixes.len() + deleted().count() > FEW {
             return Self::read_all(tables);
         }
         let written = plan.sources.iter().map(|(source, _)| (*source, Place::Source(*source)));
         let written = written.chain(plan.prefixes.iter().map(|(source, _)| (*source, Place::prefix(source))));
         let mut existing = Self { sources: HashMap::new(), prefixes: HashMap::new(), are_all: false };
-        for (source, place) in written.chain(plan.deleted.iter().map(|(source, place)| (*source, place.clone()))) {
+        for (source, place) in written.chain(deleted().cloned()) {
             if let Some(rule) = place.get(tables)? {
                 let rules = if place.is_source() { &mut existing.sources } else { &mut existing.prefixes };
                 rules.insert(source, rule);
@@ -66,11 +66,7 @@ impl Existing {
         if !self.are_all {
             return Ok(Room::Beside);
         }
-        let is_gone = |source: &Source, place: &Place| match place {
-            Place::Source(_) => self.sources.contains_key(source),
-            Place::Prefix(_) => self.prefixes.contains_key(source),
-        };
-        let gone = plan.deleted.iter().filter(|(source, place)| is_gone(source, place));
+        let gone = plan.deleted.iter().filter(|(source, place)| self.get(source, place).is_some());
         let (sources, prefixes): (Vec<_>, Vec<_>) = gone.partition(|(_, place)| matches!(place, Place::Source(_)));
         let source_room = room("source", SOURCE_RULES_MAX, &self.sources, &plan.sources, sources.len())?;
         Ok(source_room.max(room("prefix", PREFIX_RULES_MAX, &self.prefixes, &plan.prefixes, prefixes.len())?))
@@ -83,27 +79,29 @@ impl Existing {
         sources.chain(plan.prefixes.iter().filter_map(move |entry| pair(&self.prefixes, entry)))
     }
 
-    /// Returns how many unexpired rules change: they get other limits, or an end, or lose it.
-    pub(crate) fn replaced(&self, plan: &Plan) -> usize {
-        let now = host::now();
-        let says_else = |old: &Rule, new: &Rule| {
-            old.expires > now && (old.policy != new.policy || (old.expires == NEVER) != (new.expires == NEVER))
+    /// Returns the rules in force that others replace: they get other limits, or an end, or lose it.
+    pub(crate) fn replaced(&self, plan: &Plan, now: u64) -> Vec<Entry> {
+        let says_else =
+            |old: &Rule, new: &Rule| old.policy != new.policy || (old.expires == NEVER) != (new.expires == NEVER);
+        let replaced = |rules: &HashMap<Source, Rule>, (source, new): &Entry| {
+            let old = rules.get(source)?.at(now)?;
+            says_else(&old, new).then_some((*source, old))
         };
-        let count = |old: &HashMap<Source, Rule>, new: &[Entry]| {
-            new.iter().filter(|(source, new)| old.get(source).is_some_and(|old| says_else(old, new))).count()
-        };
-        count(&self.sources, &plan.sources) + count(&self.prefixes, &plan.prefixes)
+        let sources = plan.sources.iter().filter_map(|entry| replaced(&self.sources, entry));
+        sources.chain(plan.prefixes.iter().filter_map(|entry| replaced(&self.prefixes, entry))).collect()
+    }
+
+    /// Returns the rule in a place, also one that has expired.
+    pub(crate) fn get(&self, source: &Source, place: &Place) -> Option<&Rule> {
+        if place.is_source() { self.sources.get(source) } else { self.prefixes.get(source) }
     }
 
     /// Returns the policies of the rules that change or go.
     pub(crate) fn policies<'a>(&'a self, plan: &'a Plan) -> impl Iterator<Item = PolicyId> + 'a {
         let sources = plan.sources.iter().filter_map(|(source, _)| self.sources.get(source));
         let prefixes = plan.prefixes.iter().filter_map(|(source, _)| self.prefixes.get(source));
-        let deleted = plan.deleted.iter().filter_map(|(source, place)| match place {
-            Place::Source(_) => self.sources.get(source),
-            Place::Prefix(_) => self.prefixes.get(source),
-        });
-        sources.chain(prefixes).chain(deleted).map(|rule| rule.policy)
+        let deleted = plan.deleted.iter().filter_map(|(source, place)| self.get(source, place));
+        sources.chain(prefixes).chain(deleted).flat_map(|rule| rule.policies())
     }
 }
 
@@ -124,6 +122,8 @@ pub(crate) struct Plan {
     /// Classes whose default changes, with the policy and its origin.
     pub(crate) defaults: Vec<(Class, PolicyId, u8)>,
     pub(crate) deleted: Vec<(Source, Place)>,
+    /// Places whose covered rule goes.
+    pub(crate) deleted_below: Vec<(Source, Place)>,
     /// Sources whose ban is lifted.
     pub(crate) lifted: Vec<Source>,
     /// Lanes that no limit used before.
@@ -133,7 +133,7 @@ pub(crate) struct Plan {
 impl Plan {
     /// Returns the policies of the rules and defaults that it writes.
     pub(crate) fn policies(&self) -> HashSet<PolicyId> {
-        let rules = self.sources.iter().chain(&self.prefixes).map(|(_, rule)| rule.policy);
+        let rules = self.sources.iter().chain(&self.prefixes).flat_map(|(_, rule)| rule.policies());
         rules.chain(self.defaults.iter().map(|(_, policy, _)| *policy)).collect()
     }
 }

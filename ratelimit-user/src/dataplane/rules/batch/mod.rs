@@ -1,7 +1,9 @@
 //! Changes rules: all of a batch, or none. A change of one rule is a batch of one.
 
+mod allows;
 mod change;
 mod free_space;
+mod layers;
 mod write;
 
 use std::{
@@ -13,10 +15,10 @@ use std::{
 use ratelimit_common::{
     identity::{class::ANY, service::Service},
     limits::policy::{PolicyId, UNLIMITED_ID},
-    rules::rule::Rule,
+    rules::rule::{Covered, Rule},
 };
 
-pub use self::change::{Change, RequestedRule};
+pub use self::change::{Change, Changed, Protected, RequestedRule};
 use crate::dataplane::{
     Error,
     rules::{
@@ -36,6 +38,7 @@ use crate::dataplane::{
     },
     tables::open::Tables,
 };
+use crate::text::prefix::Prefix;
 use free_space::Plan;
 use write::Written;
 
@@ -72,7 +75,7 @@ pub fn lift_ban(tables: &mut Tables, target: Target) -> Result<(), Error> {
     apply(None, tables, &Change::lift(target), &mut |_| {}, &|_| Ok(())).map(drop)
 }
 
-/// Makes a change in the maps and returns how many rules it has replaced. They act on the next packet of every source.
+/// Makes a change in the maps and returns what it has done. It acts on the next packet of every source.
 ///
 /// It reports to `progress` how many rules are written or deleted. When all are, `check` decides whether they stay. The
 /// caller makes sure that the program looks at what the rules need. `pins` is the folder of pinned maps.
@@ -87,7 +90,7 @@ pub fn apply(
     change: &Change,
     progress: &mut dyn FnMut(usize),
     check: &dyn Fn(&Tables) -> Result<(), Error>,
-) -> Result<usize, Error> {
+) -> Result<Changed, Error> {
     let mark = ChangeMark::begin(pins)?;
     let outcome = write(tables, &mark, change, progress, check);
     let finished = match &outcome {
@@ -101,7 +104,7 @@ pub fn apply(
     if finished.is_ok() {
         mark.end();
     }
-    outcome.map(|written| written.replaced)
+    outcome.map(|written| written.changed)
 }
 
 /// Writes the change, or nothing.
@@ -115,14 +118,14 @@ fn write(
     expiry::clear(tables)?;
     let policies = Policies::intern(tables, change)?;
     let plan = plan(tables, change, &policies)?;
-    write::write(tables, mark, &plan, progress, check)
+    write::write(tables, mark, plan, change.protected, progress, check)
 }
 
 /// Recomputes what follows from a change that acts.
 fn finish(tables: &mut Tables, change: &Change, written: &Written) -> Result<(), Error> {
     lanes::raise_again(tables, &written.lanes)?;
     largest_debt::renew_without(tables, &written.gone)?;
-    if change.deleted.is_empty() {
+    if change.deleted.is_empty() && change.deleted_below.is_empty() {
         return Ok(());
     }
     let is_one = change.rules.len() + change.deleted.len() == 1;
@@ -188,7 +191,7 @@ fn plan(tables: &mut Tables, change: &Change, policies: &Policies) -> Result<Pla
         };
         let entry = (
             prefix.source().of_class(class),
-            Rule { policy, prefix: prefix.bits(), origin: rule.origin, reserved: 0, expires: rule.expires },
+            Rule { policy, prefix: prefix.bits(), origin: rule.origin, covered: Covered::NONE, expires: rule.expires },
         );
         match Place::of(&prefix, class, ipv6_prefix) {
             Place::Source(_) => plan.sources.push(entry),
@@ -196,13 +199,17 @@ fn plan(tables: &mut Tables, change: &Change, policies: &Policies) -> Result<Pla
         }
     }
     let services = Services::read(tables)?;
+    let place = |prefix: Prefix, class| (prefix.source().of_class(class), Place::of(&prefix, class, ipv6_prefix));
     for target in &change.deleted {
         let Some(class) = services.class(target.service) else { continue };
         match target.sources {
             Sources::Default => plan.defaults.push((class, UNLIMITED_ID, 0)),
-            Sources::Prefix(prefix) => {
-                plan.deleted.push((prefix.source().of_class(class), Place::of(&prefix, class, ipv6_prefix)));
-            }
+            Sources::Prefix(prefix) => plan.deleted.push(place(prefix, class)),
+        }
+    }
+    for target in &change.deleted_below {
+        if let (Sources::Prefix(prefix), Some(class)) = (target.sources, services.class(target.service)) {
+            plan.deleted_below.push(place(prefix, class));
         }
     }
     for target in &change.lifted {

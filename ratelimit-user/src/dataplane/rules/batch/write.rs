@@ -11,15 +11,22 @@ use ratelimit_common::{
 use crate::dataplane::{
     Error,
     rules::{
-        batch::free_space::{Entry, Existing, FEW, Plan, Room},
+        batch::{
+            allows,
+            change::{Changed, Protected},
+            free_space::{Entry, Existing, FEW, Plan, Room},
+            layers,
+        },
         change_mark::ChangeMark,
         expiry, filter,
+        list::{self, Listed},
         policies::{
             self,
             lanes::{self, LanePairs},
         },
         rule_key::Place,
     },
+    sys::host,
     tables::{open::Tables, rule_maps},
 };
 
@@ -28,8 +35,8 @@ const STEP: usize = 4_096;
 
 /// What a change has done.
 pub(super) struct Written {
-    /// How many rules it has replaced.
-    pub(super) replaced: usize,
+    /// What the caller is told.
+    pub(super) changed: Changed,
     /// The policies of the rules and defaults that it has replaced or deleted.
     pub(super) gone: HashSet<PolicyId>,
     /// The lanes that have taken the place of others.
@@ -40,20 +47,52 @@ pub(super) struct Written {
 ///
 /// # Errors
 ///
-/// [`Error::TooManyRules`] if there is no space, and those of `check`.
+/// [`Error::TooManyRules`] if there is no space, [`Error::Allowed`] if it would overrule a protected rule, and those of
+/// `check`.
 pub(super) fn write(
     tables: &mut Tables,
     mark: &ChangeMark,
-    plan: &Plan,
+    mut plan: Plan,
+    protected: Protected,
     progress: &mut dyn FnMut(usize),
     check: &dyn Fn(&Tables) -> Result<(), Error>,
 ) -> Result<Written, Error> {
-    let existing = Existing::read(tables, plan)?;
-    let outcome = existing.room(plan).and_then(|room| write_to(tables, mark, plan, &existing, room, progress, check));
+    let is_all_needed = protected == Protected::Around;
+    let existing = if is_all_needed { Existing::read_all(tables) } else { Existing::read(tables, &plan) }?;
+    let now = host::now();
+    allows::check(tables, &plan, &existing, protected, now)?;
+    let lasting = layers::cover(&mut plan, &existing, now);
+    let replaced = replaced(tables, &plan, &existing, now)?;
+    layers::uncover(&mut plan, &existing, now);
+    let (lanes, gone) = write_planned(tables, mark, &plan, &existing, progress, check)?;
+    Ok(Written { changed: Changed { replaced, lasting }, gone, lanes })
+}
+
+/// Returns the rules in force that the change replaces.
+fn replaced(tables: &Tables, plan: &Plan, existing: &Existing, now: u64) -> Result<Vec<Listed>, Error> {
+    let mut replaced = list::of_entries(tables, existing.replaced(plan, now))?;
+    for (class, policy, _) in &plan.defaults {
+        if tables.default_policy(*class)? != *policy {
+            replaced.extend(list::default_of(tables, *class)?);
+        }
+    }
+    Ok(replaced)
+}
+
+/// Writes what is settled. Expired rules make space if there is too little.
+fn write_planned(
+    tables: &mut Tables,
+    mark: &ChangeMark,
+    plan: &Plan,
+    existing: &Existing,
+    progress: &mut dyn FnMut(usize),
+    check: &dyn Fn(&Tables) -> Result<(), Error>,
+) -> Result<(LanePairs, HashSet<PolicyId>), Error> {
+    let outcome = existing.room(plan).and_then(|room| write_to(tables, mark, plan, existing, room, progress, check));
     if !matches!(outcome, Err(Error::TooManyRules { .. })) {
         return outcome;
     }
-    // Expired rules make space, even if a search is not due yet.
+    // Even if a search is not due yet.
     expiry::remove(tables)?;
     let existing = Existing::read_all(tables)?;
     let room = existing.room(plan)?;
@@ -68,9 +107,8 @@ fn write_to(
     room: Room,
     progress: &mut dyn FnMut(usize),
     check: &dyn Fn(&Tables) -> Result<(), Error>,
-) -> Result<Written, Error> {
+) -> Result<(LanePairs, HashSet<PolicyId>), Error> {
     prepare(tables, plan)?;
-    let replaced = existing.replaced(plan);
     let defaults = plan.defaults.iter().map(|(class, ..)| Ok((*class, tables.classes.get(u32::from(*class))?)));
     let defaults: Vec<(Class, ClassEntry)> = defaults.collect::<Result<_, Error>>()?;
     // Bans come last, because a lifted ban is not restored.
@@ -88,7 +126,7 @@ fn write_to(
     }
     let before = existing.policies(plan).chain(defaults.iter().map(|(_, entry)| entry.default_policy));
     let gone = &before.collect::<HashSet<_>>() - &plan.policies();
-    outcome.map(|()| Written { replaced, gone, lanes })
+    outcome.map(|()| (lanes, gone))
 }
 
 /// Returns the pairs of an old lane and a new one that no rule uses yet, of rules that get another policy.

@@ -262,8 +262,8 @@ pub(crate) fn lanes_in_use(tables: &Tables) -> Result<HashSet<u32>, Error> {
 pub(crate) fn used(tables: &Tables) -> Result<HashSet<PolicyId>, Error> {
     let mut used = HashSet::from([UNLIMITED_ID, ALLOWED_ID, DENIED_ID, BANNED_ID]);
     used.extend(tables.classes.all()?.iter().map(|entry| entry.default_policy));
-    used.extend(rule_maps::sources(tables)?.iter().map(|(_, rule)| rule.policy));
-    used.extend(rule_maps::prefixes(tables)?.iter().map(|(_, rule)| rule.policy));
+    used.extend(rule_maps::sources(tables)?.iter().flat_map(|(_, rule)| rule.policies()));
+    used.extend(rule_maps::prefixes(tables)?.iter().flat_map(|(_, rule)| rule.policies()));
     for slot in used.clone() {
         used.extend(parts::of(&tables.policies.get(slot)?));
     }
