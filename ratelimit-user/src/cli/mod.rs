@@ -13,7 +13,7 @@ mod show;
 use std::{iter, path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
-use clap::{CommandFactory as _, Parser, Subcommand, error::ErrorKind};
+use clap::{CommandFactory as _, Parser, Subcommand, builder::NonEmptyStringValueParser, error::ErrorKind};
 
 use self::{
     daemon::{check, reload, run, save},
@@ -25,7 +25,10 @@ use self::{
     rules::{access, cost, limit},
     show::{doctor, events, metrics, sources, status},
 };
-use crate::{controller::notify::journal, dataplane::pins::layout::PINS};
+use crate::{
+    controller::notify::journal,
+    dataplane::{pins::layout::PINS, sys::namespace},
+};
 
 /// Limits how many packets and bytes each source may send. The kernel drops the rest before the network stack sees it.
 ///
@@ -43,6 +46,9 @@ struct Arguments {
     /// Folder that holds the program and maps of an instance. Each folder is an instance with its own rules
     #[arg(long, global = true, value_name = "DIR", env = "RATELIMIT_PINS", default_value = PINS, help_heading = "Global options")]
     pins: PathBuf,
+    /// Run in this network namespace: a name of `ip netns list`, or a path
+    #[arg(long, global = true, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), help_heading = "Global options")]
+    netns: Option<String>,
     #[command(subcommand)]
     command: Command,
 }
@@ -151,7 +157,10 @@ pub fn accepts<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<(), clap:
 }
 
 fn run(arguments: Arguments) -> Result<Answer> {
-    let Arguments { json, pins, command } = arguments;
+    let Arguments { json, pins, netns, command } = arguments;
+    if let Some(name) = netns {
+        namespace::enter(&name)?;
+    }
     let output = Output { json };
     match command {
         Command::Attach(arguments) => attach::run(&arguments, &pins, output),

@@ -13,7 +13,7 @@ use crate::{
     dataplane::{
         Error, Instance,
         attach::attachment::Attachment,
-        error::Tried as _,
+        error::{PinsError, Tried as _},
         instance::{open, read_only::View},
         pins::{bpffs, layout::PINS},
         rules::list,
@@ -90,7 +90,7 @@ pub(super) fn open(pins: &Path) -> (State, Vec<Finding>) {
         Ok(running) => {
             (State::Running(Box::new(running)), vec![Finding::ok(Check::Instance, &pins.display().to_string())])
         }
-        Err(Error::NotAttached | Error::NoBpffs { .. }) => {
+        Err(Error::NotAttached | Error::Pins(PinsError::NoBpffs { .. })) => {
             (State::Absent, vec![Finding::ok(Check::Instance, "none: ratelimit is not attached")])
         }
         Err(error) => (State::Closed, vec![unusable(&error)]),
@@ -106,7 +106,7 @@ fn unusable(error: &Error) -> Finding {
             finding("Commands of this version cannot use it before an upgrade. Its limits stay in force.")
                 .fixed_by("ratelimit upgrade")
         }
-        Error::Foreign { .. } | Error::Writable(_) => {
+        Error::Pins(PinsError::Foreign { .. } | PinsError::Writable(_)) => {
             finding("No command uses it before this is fixed. A program that is attached keeps running.")
         }
         Error::Damaged { .. } | Error::Interrupted => {
@@ -161,6 +161,10 @@ fn bpffs(pins: &Path) -> Finding {
         let why = "Programs and rules need one, and mounting one there would hide the existing files.";
         return Finding::error(Check::Bpffs, &what, why).fixed_by(format!("ratelimit attach IFACE --pins {PINS}"));
     };
+    if let Some(advice) = bpffs::outside() {
+        let why = "Programs and rules need one, and one that is mounted here ends with this command.";
+        return Finding::error(Check::Bpffs, &what, why).fixed_by(advice);
+    }
     let mount = format!("mount -t bpf -o mode=0700 bpf {}", mount.display());
     if pins == Path::new(PINS) {
         return Finding::note(Check::Bpffs, &what, "`ratelimit attach` mounts it.").fixed_by(mount);

@@ -1,6 +1,6 @@
 //! SSH sessions, and how a process finds its own.
 
-use std::{fs::File, io::Read as _, net::IpAddr, os::unix::process::parent_id};
+use std::{net::IpAddr, os::unix::process::parent_id};
 
 use ratelimit_common::identity::service::{Service, Transport};
 use serde::{Deserialize, Serialize};
@@ -9,16 +9,11 @@ use crate::{
     dataplane::{
         Error,
         rules::{resolve, services::Services, spec::RuleSpec},
+        sys::ancestors,
         tables::open::Tables,
     },
     text::prefix::Prefix,
 };
-
-/// The number of parent processes that are searched. A session is seldom more than a few shells deep.
-const MOST_PARENTS: usize = 32;
-
-/// The number of bytes that one call reads.
-const STEP: usize = 1 << 16;
 
 /// The usual port of SSH.
 const SSH_PORT: u16 = 22;
@@ -88,36 +83,13 @@ impl Session {
 }
 
 fn inherited() -> Option<String> {
-    let mut process = parent_id();
-    for _ in 0..MOST_PARENTS {
-        let environment = read(&format!("/proc/{process}/environ"))?;
-        let found = environment.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(b"SSH_CONNECTION="));
-        if let Some(value) = found {
-            return Some(String::from_utf8_lossy(value).into_owned());
-        }
-        process = parent(process)?;
-    }
-    None
-}
-
-/// Reads a file of /proc, which has no size, in as few calls as possible.
-fn read(path: &str) -> Option<Vec<u8>> {
-    let (mut file, mut all) = (File::open(path).ok()?, Vec::new());
-    loop {
-        let mut bytes = vec![0; STEP];
-        let length = file.read(&mut bytes).ok()?;
-        all.extend_from_slice(bytes.get(..length)?);
-        if length < STEP {
-            return Some(all);
-        }
-    }
-}
-
-fn parent(process: u32) -> Option<u32> {
-    let status = read(&format!("/proc/{process}/status"))?;
-    let status = String::from_utf8_lossy(&status);
-    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
-    parent.trim().parse().ok().filter(|&parent| parent > 0)
+    ancestors::of_this().map_while(|process| ancestors::read(&format!("/proc/{process}/environ"))).find_map(
+        |environment| {
+            let found =
+                environment.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(b"SSH_CONNECTION="))?;
+            Some(String::from_utf8_lossy(found).into_owned())
+        },
+    )
 }
 
 #[cfg(test)]

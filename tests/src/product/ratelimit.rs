@@ -68,6 +68,17 @@ impl<'a> Ratelimit<'a> {
         command
     }
 
+    /// Returns the command `ratelimit WORDS` in a container without a BPF file system. Shell words `after` follow it.
+    #[must_use]
+    pub fn in_container(&self, words: &str, after: &str) -> Command {
+        let inner = self.command(words);
+        let script = format!("while umount /sys/fs/bpf 2>/dev/null; do :; done; \"$@\" {after}");
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", &script, "sh"]);
+        command.arg(inner.get_program()).args(inner.get_args()).env_remove("SSH_CONNECTION");
+        command
+    }
+
     /// Runs `ratelimit WORDS`.
     ///
     /// # Panics

@@ -2,14 +2,16 @@
 //! a failure is found does not belong here.
 
 mod context;
+mod namespace;
 mod overruled;
+mod pins;
 
 use std::{io, path::PathBuf};
 
 use ratelimit_common::limits::limit_error::LimitError;
 
 pub(crate) use self::context::{Tried, at};
-pub use self::overruled::Overruled;
+pub use self::{namespace::NamespaceError, overruled::Overruled, pins::PinsError};
 
 /// A failure of the data plane.
 #[derive(Debug, thiserror::Error)]
@@ -23,33 +25,12 @@ pub enum Error {
     /// A capability is missing.
     #[error("missing privilege {0}: run as root, or give the process CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON")]
     Privilege(&'static str),
-    /// The folder of the pins is not on a BPF file system.
-    #[error("{} is not on a BPF file system, where programs and maps are kept: {advice}", .path.display())]
-    NoBpffs {
-        /// The folder of the pins.
-        path: PathBuf,
-        /// What to do.
-        advice: String,
-    },
-    /// A folder that can never hold pins.
-    #[error("--pins {}: give a folder right below a BPF file system by its full path, such as /sys/fs/bpf/ratelimit", .0.display())]
-    PinsFolder(PathBuf),
-    /// The pins belong to another user.
-    #[error("{}: permission denied: only root can read the pins: run as root", .0.display())]
-    NotOwner(PathBuf),
-    /// Another user owns the folder of the pins, a folder above it, or something in it.
-    #[error(
-        "{path} belongs to user {owner}, who could change the limits: remove it, or give it to root with `chown -h root {path}`", path = .path.display()
-    )]
-    Foreign {
-        /// The folder, link or pin.
-        path: PathBuf,
-        /// The user's id.
-        owner: u32,
-    },
-    /// Users other than the owner can write to the folder of the pins, or to a folder above it.
-    #[error("other users can write to {path}, and so change the limits: prevent that with `chmod go-w {path}`", path = .0.display())]
-    Writable(PathBuf),
+    /// The folder of the pins cannot be used.
+    #[error(transparent)]
+    Pins(#[from] PinsError),
+    /// The network namespace cannot be entered.
+    #[error(transparent)]
+    Namespace(#[from] NamespaceError),
     /// Another process has the lock of the instance.
     #[error(
         "{} is locked by {holder}, still after {seconds} seconds: wait until it ends, or end it, then try again", .path.display()

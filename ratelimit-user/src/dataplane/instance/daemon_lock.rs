@@ -48,7 +48,7 @@ impl DaemonLock {
     ///
     /// # Errors
     ///
-    /// [`Error::SecondDaemon`] if another process has it. [`Error::Foreign`] or [`Error::Writable`] if another user could
+    /// [`Error::SecondDaemon`] if another process has it. [`Error::Pins`] if another user could
     /// change the pins.
     pub fn take_early(pins: &Path, lock: &mut Option<Self>) -> Result<(), Error> {
         if lock.is_none() && layout::is_complete(pins) {

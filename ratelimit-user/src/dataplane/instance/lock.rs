@@ -15,7 +15,7 @@ use rustix::{
 
 use crate::dataplane::{
     Error,
-    error::at,
+    error::{PinsError, at},
     pins::{bpffs, listing::Listing, ownership},
     sys::lock_holder::Holder,
 };
@@ -38,18 +38,18 @@ pub(super) struct Lock {
 ///
 /// # Errors
 ///
-/// [`Error::Locked`] if another process has the lock for too long. [`Error::Foreign`] or [`Error::Writable`] if another
+/// [`Error::Locked`] if another process has the lock for too long. [`Error::Pins`] if another
 /// user could change the pins.
 pub(super) fn lock(pins: &Path) -> Result<Option<Lock>, Error> {
     let system = |error: Errno| at(pins)(error.into());
     loop {
         let folder = match open(pins) {
             Ok(folder) => folder,
-            Err(Errno::NOENT) => return Ok(None),
+            Err(Errno::NOENT) => return bpffs::check_visible(pins).map(|()| None),
             Err(Errno::ACCESS) => {
                 // With fs.protected_symlinks, not even root may follow a link that another user made in a sticky folder.
                 ownership::check(pins)?;
-                return Err(Error::NotOwner(pins.to_owned()));
+                return Err(PinsError::NotOwner(pins.to_owned()).into());
             }
             Err(error) => return Err(system(error)),
         };

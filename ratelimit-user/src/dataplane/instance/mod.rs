@@ -67,7 +67,7 @@ impl Instance {
     /// # Errors
     ///
     /// [`Error::NotAttached`] if there is none, [`Error::OtherAbi`] if another build created it, [`Error::Locked`] if
-    /// another command does not end. [`Error::Foreign`] or [`Error::Writable`] if another user could change the pins.
+    /// another command does not end. [`Error::Pins`] if another user could change the pins.
     pub fn open(pins: &Path) -> Result<Self, Error> {
         let (pinned, lock) = open::open(pins, Versions::Own)?;
         Ok(Self { pinned, _lock: lock })
@@ -97,7 +97,7 @@ impl Instance {
     ///
     /// # Errors
     ///
-    /// [`Error::NoBpffs`] if nothing can be pinned there. After any failure, what was created is removed.
+    /// [`Error::Pins`] if nothing can be pinned there. After any failure, what was created is removed.
     /// [`Error::OtherAbi`] or [`Error::NotInForce`] if its version is none of these.
     pub fn open_or_create(
         pins: &Path,

@@ -7,7 +7,7 @@ use ratelimit_common::maps::names::CONTROL;
 use crate::dataplane::{
     Error,
     attach::attachment::{Attachment, Attachments},
-    pins::{layout, listing::Listing, ownership},
+    pins::{bpffs, layout, listing::Listing, ownership},
     program::programs::Programs,
     tables::{
         memory::{self, MapMemory},
@@ -27,12 +27,14 @@ impl View {
     /// # Errors
     ///
     /// [`Error::NotAttached`] if there is none, [`Error::Interrupted`] while it is being created, [`Error::OtherAbi`]
-    /// if another build created it. [`Error::Foreign`] or [`Error::Writable`] if another user could change the pins.
+    /// if another build created it. [`Error::Pins`] if another user could change the pins.
     pub fn open(pins: &Path) -> Result<Self, Error> {
         ownership::check(pins)?;
         if !layout::is_complete(pins) {
-            let has_instance = Listing::read(pins)?.has_instance();
-            return Err(if has_instance { Error::Interrupted } else { Error::NotAttached });
+            if Listing::read(pins)?.has_instance() {
+                return Err(Error::Interrupted);
+            }
+            return bpffs::check_visible(pins).and(Err(Error::NotAttached));
         }
         ownership::check_file(&pins.join(CONTROL))?;
         Ok(Self { pins: pins.to_owned(), tables: Tables::unlocked(pins)? })

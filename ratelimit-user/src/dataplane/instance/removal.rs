@@ -10,7 +10,7 @@ use ratelimit_common::maps::names;
 use crate::dataplane::{
     Error,
     attach::{attachment::Attachments, foreign_program, unlinked},
-    error::at,
+    error::{PinsError, at},
     instance::{lock::lock, swap::staging},
     pins::{
         bpffs,
@@ -38,7 +38,7 @@ pub struct Removed {
 pub fn remove_all(pins: &Path) -> Result<Removed, Error> {
     let _lock = lock(pins)?.ok_or(Error::NotAttached)?;
     if !bpffs::can_pin(pins) {
-        return Err(Error::PinsFolder(pins.to_owned()));
+        return Err(PinsError::Folder(pins.to_owned()).into());
     }
     let attachments = Attachments::in_folder(&pins.join(LINKS));
     foreign_program::recover(pins, &Listing::read(pins)?)?;

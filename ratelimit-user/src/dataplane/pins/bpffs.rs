@@ -7,7 +7,7 @@ use std::{
 
 use rustix::mount::{MountFlags, mount};
 
-use crate::dataplane::{Error, pins::layout::PINS};
+use crate::dataplane::{Error, error::PinsError, pins::layout::PINS, sys::namespace};
 
 /// Returns whether a folder can hold pins: it is on a BPF file system.
 #[must_use]
@@ -24,28 +24,50 @@ pub fn mount_point(pins: &Path) -> Option<&Path> {
     pins.parent().filter(|folder| folder.starts_with(usual) && !leads_back)
 }
 
-/// Makes sure that `pins` is on a BPF file system, or can be created on one. Mounts the usual one if it is missing.
+/// Makes sure that `pins` is on a BPF file system, or can be created on one. Mounts the usual one if it is missing, unless
+/// the mount would end with this process.
 pub(crate) fn ensure(pins: &Path) -> Result<(), Error> {
     let parent = pins.parent().unwrap_or(pins);
     if is_at(parent) {
         return Ok(());
     }
     if !pins.is_absolute() || !parent.is_dir() || is_at(pins) {
-        return Err(Error::PinsFolder(pins.to_owned()));
+        return Err(PinsError::Folder(pins.to_owned()).into());
     }
     let usual = Path::new(PINS).parent().unwrap_or(parent);
     // Without a mode, every user could create folders in it.
-    let mounted = parent == usual && mount("bpf", usual, "bpf", MountFlags::empty(), Some(c"mode=0700")).is_ok();
+    let mounted = parent == usual
+        && !namespace::has_own_mounts()
+        && mount("bpf", usual, "bpf", MountFlags::empty(), Some(c"mode=0700")).is_ok();
     if mounted { Ok(()) } else { Err(missing(pins)) }
+}
+
+/// Checks that the mounts of this process show the BPF file system of the host, where an instance may be.
+pub(crate) fn check_visible(pins: &Path) -> Result<(), Error> {
+    let is_hidden = !can_pin(pins) && mount_point(pins).is_some() && outside().is_some();
+    if is_hidden { Err(missing(pins)) } else { Ok(()) }
 }
 
 /// Returns the error that says how to mount one.
 pub(crate) fn missing(pins: &Path) -> Error {
-    let advice = mount_point(pins).map_or_else(
-        || format!("give a folder on one, such as `--pins {PINS}`"),
-        |folder| format!("mount one with `mount -t bpf -o mode=0700 bpf {}`", folder.display()),
-    );
-    Error::NoBpffs { path: pins.to_owned(), advice }
+    let advice = match (mount_point(pins), outside()) {
+        (Some(_), Some(advice)) => {
+            format!("one that is mounted here ends with this command, and all limits with it: {advice}")
+        }
+        (Some(folder), None) => format!("mount one with `mount -t bpf -o mode=0700 bpf {}`", folder.display()),
+        (None, _) => format!("give a folder on one, such as `--pins {PINS}`"),
+    };
+    PinsError::NoBpffs { path: pins.to_owned(), advice }.into()
+}
+
+/// Returns how to run the command where a mount does not end with it. None if that is here.
+#[must_use]
+pub fn outside() -> Option<String> {
+    let advice = |name: Option<String>| match name {
+        Some(name) => format!("ratelimit --netns {name} … without `ip netns exec`"),
+        None => "run ratelimit outside of this mount namespace".to_owned(),
+    };
+    namespace::has_own_mounts().then(|| advice(namespace::current()))
 }
 
 /// Returns whether a path is on a BPF file system.

@@ -22,7 +22,10 @@ use std::{
 
 use rustix::{io::Errno, process::geteuid};
 
-use crate::dataplane::{Error, error::at};
+use crate::dataplane::{
+    Error,
+    error::{PinsError, at},
+};
 
 /// The most symbolic links in a path, as in the kernel.
 const MOST_LINKS: usize = 40;
@@ -41,7 +44,7 @@ const STICKY: u32 = 0o1000;
 ///
 /// # Errors
 ///
-/// [`Error::Foreign`] or [`Error::Writable`] with the first object that another user could change.
+/// [`Error::Pins`] with the first object that another user could change.
 pub(crate) fn check(folder: &Path) -> Result<Option<u64>, Error> {
     let whole = path::absolute(folder).map_err(at(folder))?;
     let mut left: Vec<OsString> = parts(&whole);
@@ -75,7 +78,7 @@ pub(crate) fn check(folder: &Path) -> Result<Option<u64>, Error> {
             continue;
         }
         if next.mode() & OTHERS_WRITE != 0 && next.mode() & STICKY == 0 {
-            return Err(Error::Writable(here));
+            return Err(PinsError::Writable(here).into());
         }
         found = Some(next);
     }
@@ -88,21 +91,21 @@ pub(crate) fn check(folder: &Path) -> Result<Option<u64>, Error> {
 ///
 /// # Errors
 ///
-/// [`Error::Foreign`] or [`Error::Writable`] if another user could change what is in it.
+/// [`Error::Pins`] if another user could change what is in it.
 pub(crate) fn check_folder(folder: &Path) -> Result<(), Error> {
     look(folder)?.map_or(Ok(()), |found| check_found(folder, &found))
 }
 
 fn check_found(folder: &Path, found: &Metadata) -> Result<(), Error> {
     check_owner(folder, found.uid())?;
-    if found.mode() & OTHERS_WRITE == 0 { Ok(()) } else { Err(Error::Writable(folder.to_owned())) }
+    if found.mode() & OTHERS_WRITE == 0 { Ok(()) } else { Err(PinsError::Writable(folder.to_owned()).into()) }
 }
 
 /// Checks a file in a folder that other users cannot write to.
 ///
 /// # Errors
 ///
-/// [`Error::Foreign`] if it belongs to another user.
+/// [`Error::Pins`] if it belongs to another user.
 pub(crate) fn check_file(path: &Path) -> Result<(), Error> {
     look(path)?.map_or(Ok(()), |found| check_owner(path, found.uid()))
 }
@@ -118,7 +121,7 @@ fn look(path: &Path) -> Result<Option<Metadata>, Error> {
 
 fn check_owner(path: &Path, owner: u32) -> Result<(), Error> {
     let is_ours = owner == 0 || owner == geteuid().as_raw();
-    if is_ours { Ok(()) } else { Err(Error::Foreign { path: path.to_owned(), owner }) }
+    if is_ours { Ok(()) } else { Err(PinsError::Foreign { path: path.to_owned(), owner }.into()) }
 }
 
 /// Returns the parts of a path without its root, in reverse order.

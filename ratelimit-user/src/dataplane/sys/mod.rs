@@ -1,5 +1,6 @@
 //! Wraps system calls. Nothing here knows rules or instances.
 
+pub mod ancestors;
 pub(crate) mod bpf;
 pub mod ethtool;
 pub mod features;
@@ -10,6 +11,7 @@ pub(crate) mod link_events;
 pub mod link_type;
 pub mod lock_holder;
 pub mod mmap_array;
+pub mod namespace;
 mod netlink;
 pub mod rcu;
 pub mod xdp_features;

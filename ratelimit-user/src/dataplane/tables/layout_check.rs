@@ -15,7 +15,7 @@ use crate::dataplane::{
 ///
 /// # Errors
 ///
-/// [`Error::Damaged`] with the first difference. [`Error::Foreign`] if one belongs to another user.
+/// [`Error::Damaged`] with the first difference. [`Error::Pins`] if one belongs to another user.
 pub(crate) fn check(pins: &Path) -> Result<(), Error> {
     let definitions = loader::definitions()?;
     for (name, definition) in names::PINNED.into_iter().zip(&definitions) {

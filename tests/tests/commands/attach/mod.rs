@@ -1,6 +1,7 @@
 //! `attach`: programs on interfaces. Options of the default limit are in `limit`.
 
 mod log_level;
+mod netns;
 mod replace;
 mod settings;
 mod shadow;

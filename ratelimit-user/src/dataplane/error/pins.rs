@@ -1,0 +1,35 @@
+//! Failures of the folder that holds the pins.
+
+use std::path::PathBuf;
+
+/// Why a folder cannot hold the pins.
+#[derive(Debug, thiserror::Error)]
+pub enum PinsError {
+    /// It is not on a BPF file system.
+    #[error("{} is not on a BPF file system, where programs and maps are kept: {advice}", .path.display())]
+    NoBpffs {
+        /// The folder of the pins.
+        path: PathBuf,
+        /// What to do.
+        advice: String,
+    },
+    /// It can never hold pins.
+    #[error("--pins {}: give a folder right below a BPF file system by its full path, such as /sys/fs/bpf/ratelimit", .0.display())]
+    Folder(PathBuf),
+    /// It belongs to another user, whose permissions hide it.
+    #[error("{}: permission denied: only root can read the pins: run as root", .0.display())]
+    NotOwner(PathBuf),
+    /// Another user owns it, a folder above it, or something in it.
+    #[error(
+        "{path} belongs to user {owner}, who could change the limits: remove it, or give it to root with `chown -h root {path}`", path = .path.display()
+    )]
+    Foreign {
+        /// The folder, link or pin.
+        path: PathBuf,
+        /// The user's id.
+        owner: u32,
+    },
+    /// Users other than the owner can write to it, or to a folder above it.
+    #[error("other users can write to {path}, and so change the limits: prevent that with `chmod go-w {path}`", path = .0.display())]
+    Writable(PathBuf),
+}
