@@ -59,7 +59,7 @@ pub(crate) struct SettingsArguments {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Switch {
+pub(crate) enum Switch {
     On,
     Off,
 }

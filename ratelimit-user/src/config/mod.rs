@@ -19,6 +19,7 @@ use std::{collections::HashMap, fs, path::Path};
 
 use clap::ValueEnum;
 use ratelimit_common::{identity::service::Service, maps::control::IPV6_PREFIX_DEFAULT};
+use serde::{Deserialize, Serialize};
 use toml::de::DeTable;
 
 pub use self::rules::Planned;
@@ -31,7 +32,7 @@ use self::{
 };
 use crate::{
     dataplane::{attach::attachment::Mode, program::loader::RequestedSettings},
-    settings::{RateOrOff, SettingsArguments},
+    settings::{RateOrOff, SettingsArguments, Switch},
     text::service::ServiceName,
 };
 
@@ -51,14 +52,18 @@ pub struct Config {
 }
 
 /// An interface to attach to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interface {
     /// Its name.
     pub name: String,
     /// Where the program runs. None keeps the mode, or is native for a new interface.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
     /// Packets per second that it can take in total, 0 for none. None keeps the capacity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u64>,
+    /// Whether the daemon waits for it while it does not exist. Otherwise the file is refused.
+    pub wait: bool,
 }
 
 /// The modes by their names in a file.
@@ -76,6 +81,8 @@ struct InterfaceOptions {
     mode: Option<ModeName>,
     #[arg(long)]
     capacity: Option<RateOrOff>,
+    #[arg(long, value_enum)]
+    wait: Option<Switch>,
 }
 
 /// Keys and tables at the top level.
@@ -193,7 +200,7 @@ fn interfaces(page: &Page<'_>, top: &Table<'_>) -> Vec<Interface> {
             if interfaces.iter().any(|interface| interface.name == name) {
                 names.wrong(format!("{name} is listed twice"));
             }
-            interfaces.push(Interface { name, mode: None, capacity: None });
+            interfaces.push(Interface { name, mode: None, capacity: None, wait: true });
         }
     }
     for (key, value) in top.get("interface").and_then(table::Value::table).iter().flat_map(Table::each) {
@@ -205,6 +212,7 @@ fn interfaces(page: &Page<'_>, top: &Table<'_>) -> Vec<Interface> {
             continue;
         };
         interface.capacity = options.capacity.map(|RateOrOff(per_second)| per_second);
+        interface.wait = options.wait != Some(Switch::Off);
         interface.mode = options.mode.map(|mode| match mode {
             ModeName::Auto => Mode::Auto,
             ModeName::Generic => Mode::Generic,

@@ -16,6 +16,7 @@ use serde::Serialize;
 use toml::value::Datetime;
 
 use crate::{
+    config,
     dataplane::{
         Error, Instance,
         attach::attachment::Mode,
@@ -51,7 +52,7 @@ pub struct File {
 #[derive(Debug, Serialize)]
 struct Interface {
     #[serde(skip_serializing_if = "Option::is_none")]
-    mode: Option<&'static str>,
+    mode: Option<Mode>,
     #[serde(skip_serializing_if = "Option::is_none")]
     capacity: Option<String>,
 }
@@ -130,13 +131,13 @@ enum Moment {
 }
 
 /// Returns the interfaces, settings, costs and rules of an instance as a file, whatever their origin. Bans are left
-/// out.
+/// out. `awaited` are the interfaces that a daemon waits for.
 ///
 /// # Errors
 ///
 /// Fails with [`Error::Bpf`] if the kernel refuses.
-pub fn save(instance: &Instance) -> Result<String, Error> {
-    toml::to_string(&file(instance, Moment::Value)?)
+pub fn save(instance: &Instance, awaited: &[config::Interface]) -> Result<String, Error> {
+    toml::to_string(&file(instance, awaited, Moment::Value)?)
         .map_err(|error| Error::Bpf { what: "cannot write the configuration", detail: error.to_string() })
 }
 
@@ -145,11 +146,11 @@ pub fn save(instance: &Instance) -> Result<String, Error> {
 /// # Errors
 ///
 /// Fails with [`Error::Bpf`] if the kernel refuses.
-pub fn document(instance: &Instance) -> Result<File, Error> {
-    file(instance, |moment| Moment::Text(moment.to_string()))
+pub fn document(instance: &Instance, awaited: &[config::Interface]) -> Result<File, Error> {
+    file(instance, awaited, |moment| Moment::Text(moment.to_string()))
 }
 
-fn file(instance: &Instance, moment: fn(Datetime) -> Moment) -> Result<File, Error> {
+fn file(instance: &Instance, awaited: &[config::Interface], moment: fn(Datetime) -> Moment) -> Result<File, Error> {
     let mut file = File {
         interfaces: Vec::new(),
         interface: BTreeMap::new(),
@@ -160,13 +161,11 @@ fn file(instance: &Instance, moment: fn(Datetime) -> Moment) -> Result<File, Err
     };
     for attachment in instance.attachments.list()? {
         let Some(index) = attachment.index else { continue };
-        let mode = if attachment.mode == Some(Attached::Generic) { Mode::Generic } else { Mode::Native };
-        let capacity = capacities::of(&instance.tables, index)?.map(|rate| format!("{rate}/s"));
-        if mode == Mode::Generic || capacity.is_some() {
-            let mode = (mode == Mode::Generic).then_some("generic");
-            file.interface.insert(attachment.name.clone(), Interface { mode, capacity });
-        }
-        file.interfaces.push(attachment.name);
+        let mode = (attachment.mode == Some(Attached::Generic)).then_some(Mode::Generic);
+        file.attach(attachment.name, mode, capacities::of(&instance.tables, index)?);
+    }
+    for config::Interface { name, mode, capacity, .. } in awaited {
+        file.attach(name.clone(), mode.filter(|mode| *mode != Mode::Native), capacity.filter(|rate| *rate != 0));
     }
     for cost in costs::list(&instance.tables)? {
         file.service.entry(ServiceName(cost.service).to_string()).or_default().cost = Some(cost.cost);
@@ -178,6 +177,14 @@ fn file(instance: &Instance, moment: fn(Datetime) -> Moment) -> Result<File, Err
 }
 
 impl File {
+    fn attach(&mut self, name: String, mode: Option<Mode>, capacity: Option<u64>) {
+        if mode.is_some() || capacity.is_some() {
+            let capacity = capacity.map(|rate| format!("{rate}/s"));
+            self.interface.insert(name.clone(), Interface { mode, capacity });
+        }
+        self.interfaces.push(name);
+    }
+
     fn add(&mut self, rule: &Listed, moment: fn(Datetime) -> Moment) {
         // A file has one rule for each target: the one that stays.
         let lasting = rule.lasting();

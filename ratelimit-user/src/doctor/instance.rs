@@ -9,7 +9,7 @@ use super::{
     finding::{Check, Finding},
 };
 use crate::{
-    controller::socket::client,
+    controller::socket::{client, request::Unattached},
     dataplane::{
         Error, Instance,
         attach::attachment::Attachment,
@@ -132,7 +132,25 @@ pub(super) fn examine(pins: &Path, state: &State, ours: &Ours, all: &[Interface]
         let is_back = all.iter().any(|interface| interface.name == gone.name);
         lost(&gone.name, is_back, gone.recorded.is_kept() && client::is_listening(pins))
     }));
+    let is_absent = matches!(state, State::Absent);
+    let is_known = |name: &String| ours.attachments.iter().any(|gone| gone.is_gone && gone.name == *name);
+    if let Some(state) = client::file_state(pins).filter(|_| !is_absent) {
+        let unattached = state.unattached.iter().filter(|unattached| !is_known(&unattached.interface.name));
+        findings.extend(unattached.map(|unattached| self::unattached(unattached, &state.file, pins)));
+    }
     findings
+}
+
+/// Returns the finding about an interface that the daemon's file lists, and that does not carry the program.
+fn unattached(Unattached { interface, exists }: &Unattached, file: &str, pins: &Path) -> Finding {
+    if *exists {
+        let why = "A command has detached it, or the daemon could not attach to it. Nothing is limited there.";
+        return Finding::error(Check::Daemon, &format!("{file} lists it, but it is not attached"), why)
+            .on(&interface.name)
+            .fixed_by(format!("ratelimit reload{}", of_pins(pins)));
+    }
+    let why = "The other interfaces are limited. When it appears, the daemon attaches to it within a second.";
+    Finding::warning(Check::Daemon, &format!("{file} lists it, but it does not exist"), why).on(&interface.name)
 }
 
 /// Returns the finding about a link without its interface. `has_daemon` tells whether a daemon waits for it.

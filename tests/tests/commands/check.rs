@@ -30,3 +30,25 @@ fn check_works_without_an_instance() {
     assert_eq!(ratelimit.run("check /does/not/exist").status, 2);
     assert!(sandbox.pins().is_empty());
 }
+
+#[test]
+fn check_of_the_host_names_interfaces_that_cannot_be_limited() {
+    let sandbox = Sandbox::new();
+    let (ratelimit, folder) = (Ratelimit::new(&sandbox), Folder::new());
+    let shown = folder.file().display().to_string();
+    let check = format!("check --host {shown}");
+    folder.write(FILE);
+    assert_eq!(ratelimit.ok(&check), format!("{shown}: good, with 1 interface and 2 rules\n"));
+    assert_eq!(ratelimit.json(&check)["host"], json!([]));
+    folder.write("interfaces = [\"eth0\", \"wan0\", \"wan1\"]\n[interface.wan1]\nwait = false\n");
+    let output = ratelimit.run(&check);
+    let waits = "wan0 does not exist on this host: the daemon waits for it, and limits the other interfaces";
+    let refuses = "wan1 does not exist on this host, and has wait = false: the daemon refuses the file";
+    assert_eq!((output.status, output.stdout), (1, format!("{shown}: {waits}\n{shown}: {refuses}\n")));
+    let output = ratelimit.run(&format!("{check} --json"));
+    let checked: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(checked["host"][1], json!({"interface": "wan1", "message": refuses}));
+    // Without the option, only the file counts.
+    assert_eq!(ratelimit.run(&format!("check {shown}")).status, 0);
+    assert!(sandbox.pins().is_empty());
+}

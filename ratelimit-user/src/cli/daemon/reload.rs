@@ -36,6 +36,6 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
             Ok(Answer::Done)
         }
         Reply::Failed(message) => bail!(message),
-        Reply::Left(_) => bail!(SocketError::NoAnswer),
+        Reply::Left(_) | Reply::State(_) => bail!(SocketError::NoAnswer),
     }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{
     difference::{difference, of_ends},
-    interfaces::{self, Requested},
+    interfaces::{self, Listed, Requested},
     undo::{self, Done},
 };
 pub use crate::ssh::ProtectedSessions;
@@ -17,10 +17,9 @@ use crate::{
         Error, Instance,
         attach::attachment::Mode,
         instance::{daemon_lock::DaemonLock, open::Versions},
-        pins::link_name::LinkName,
         program::requested::differences,
         rules::{capacities, list, target::Target},
-        sys::interface,
+        sys::interface::{self, is_there},
     },
     ssh,
     text::prefix::Prefix,
@@ -41,6 +40,8 @@ pub struct Applied {
     pub overruled: Vec<String>,
     /// Interfaces that were attached.
     pub attached: Vec<String>,
+    /// Interfaces that do not exist. The daemon attaches them when they appear.
+    pub awaited: Vec<String>,
     /// Interfaces that only an earlier file had, and that were detached.
     pub detached: Vec<String>,
     /// Why some of those are still attached.
@@ -49,6 +50,17 @@ pub struct Applied {
     pub stays_in_shadow: bool,
     /// Addresses of SSH sessions that were allowed.
     pub allowed_ssh: Vec<String>,
+}
+
+/// An interface of the file that has appeared.
+#[derive(Debug)]
+pub(crate) enum Appeared {
+    /// It was attached. These addresses of SSH sessions were allowed.
+    Attached(Vec<String>),
+    /// It carries the program already.
+    Already,
+    /// It is gone again, or a command has detached it.
+    No,
 }
 
 /// Applies the file. This process must have the daemon lock `claim`, or takes it. The first time, it also replaces the
@@ -65,9 +77,8 @@ pub fn apply(
     protected: &ProtectedSessions,
     daemon_lock: &mut Option<DaemonLock>,
 ) -> anyhow::Result<Applied> {
-    let names: Vec<String> = config.interfaces.iter().map(|interface| interface.name.clone()).collect();
     // Names and link types are checked before anything changes.
-    interfaces::check(&names)?;
+    let listed = Listed::find(&config.interfaces)?;
     // The lock comes before the conversion of an instance of another version.
     DaemonLock::take_early(pins, daemon_lock)?;
     let versions = if is_first { Versions::All } else { Versions::InForce };
@@ -76,15 +87,15 @@ pub fn apply(
     // Without the daemon lock, nothing may change.
     let claimed = instance.lock_for_daemon(daemon_lock);
     let how = How { is_new, is_first, protected };
-    let outcome = claimed.and_then(|()| apply_to(&mut instance, config, how, &mut done));
+    let outcome = claimed.and_then(|()| apply_to(&mut instance, config, &listed, how, &mut done));
     outcome.map_err(|error| undo::with_left(error, &done.undo(instance, is_new)))
 }
 
-/// Attaches again to an interface of the file that was deleted or renamed, if there is one of its name again. Returns
-/// whether it did so. The new link has the mode and the owner of the lost one.
+/// Attaches to an interface of the file that has appeared.
 ///
-/// This requires the pin of a link that was attached to an interface of this name. So an interface that a command has
-/// detached stays detached. The daemon keeps no state for this, and the file is not read.
+/// If an interface of this name was deleted or renamed, the new link has the mode and the owner of the lost one, whose
+/// pin tells both. Without such a pin, the interface is attached only if the daemon still waits for it: `is_awaited`. So
+/// an interface that a command has detached stays detached. The file is not read.
 ///
 /// # Errors
 ///
@@ -93,37 +104,44 @@ pub(crate) fn attach_again(
     pins: &Path,
     wanted: &config::Interface,
     listed: &[config::Interface],
+    is_awaited: bool,
+    protected: &ProtectedSessions,
     daemon_lock: &mut Option<DaemonLock>,
-) -> anyhow::Result<bool> {
+) -> anyhow::Result<Appeared> {
     let mut instance = match Instance::open_in_force(pins) {
-        Err(Error::NotAttached) => return Ok(false),
+        Err(Error::NotAttached) => return Ok(Appeared::No),
         instance => instance?,
     };
     let attachments = instance.attachments.list()?;
     let is_attached = attachments.iter().any(|attachment| attachment.is_on(&wanted.name));
-    let lost = attachments.into_iter().find(|attachment| attachment.has_lost(&wanted.name));
-    if !is_attached && lost.is_none() {
-        return Ok(false);
+    let is_first = attachments.is_empty();
+    let lost = attachments.into_iter().find(|attachment| attachment.has_lost(&wanted.name)).map(|lost| lost.recorded);
+    if !is_attached && lost.is_none() && !is_awaited {
+        return Ok(Appeared::No);
     }
     instance.lock_for_daemon(daemon_lock)?;
-    let is_there = interface::list()?.iter().any(|interface| interface.name == wanted.name);
-    let Some(LinkName { origin, is_generic, .. }) = lost.filter(|_| is_there && !is_attached).map(|lost| lost.recorded)
-    else {
+    if is_attached || !is_there(&interface::list()?, &wanted.name) {
         record(&instance, listed);
-        return Ok(false);
-    };
+        return Ok(if is_attached { Appeared::Already } else { Appeared::No });
+    }
+    let (origin, is_generic) = lost.map_or((CONFIG, false), |lost| (lost.origin, lost.is_generic));
     // The interface has a new index.
     forget_capacities(&mut instance)?;
     let mut done = Done::default();
     let requested = vec![(wanted.name.clone(), wanted.mode.or(is_generic.then_some(Mode::Generic)))];
-    let outcome = set_capacities(&mut instance, std::slice::from_ref(wanted), &mut done)
-        .and_then(|()| interfaces::attach(&mut instance, &requested, false, origin, &mut done));
-    match outcome {
+    let mut attach = || {
+        if is_first {
+            ssh::allow_each(&mut instance, protected, &mut done.allowed_ssh)?;
+        }
+        set_capacities(&mut instance, std::slice::from_ref(wanted), &mut done)?;
+        interfaces::attach(&mut instance, &requested, false, origin, &mut done)
+    };
+    match attach() {
         Ok(_) => instance.forget_interfaces(),
         Err(error) => return Err(undo::with_left(error, &done.undo(instance, false))),
     }
     record(&instance, listed);
-    Ok(true)
+    Ok(Appeared::Attached(done.allowed_ssh.iter().map(Prefix::to_string).collect()))
 }
 
 /// Computes the ends of the file's rules again, because the clock was set. Such a rule returns if a command has deleted
@@ -163,12 +181,14 @@ struct How<'a> {
 fn apply_to(
     instance: &mut Instance,
     config: &Config,
+    Listed { present, awaited }: &Listed,
     How { is_new, is_first, protected }: How<'_>,
     done: &mut Done,
 ) -> Result<Applied, Error> {
-    let requested: Requested = config.interfaces.iter().map(|wanted| (wanted.name.clone(), wanted.mode)).collect();
+    let requested: Requested = present.iter().map(|wanted| (wanted.name.clone(), wanted.mode)).collect();
     interfaces::check_modes(instance, &requested)?;
-    let mut applied = Applied::default();
+    let awaited_names = awaited.iter().map(|wanted| wanted.name.clone()).collect();
+    let mut applied = Applied { awaited: awaited_names, ..Applied::default() };
     let running = instance.settings()?;
     applied.stays_in_shadow = running.shadow && config.requested.shadow.is_none();
     if !is_new {
@@ -179,18 +199,20 @@ fn apply_to(
     if !is_new && needs_program {
         done.upgrade(instance, &config.requested)?;
     }
-    if instance.attachments.list()?.is_empty() && !config.interfaces.is_empty() {
+    if instance.attachments.list()?.is_empty() && !present.is_empty() {
         ssh::allow_each(instance, protected, &mut done.allowed_ssh)?;
         applied.allowed_ssh = done.allowed_ssh.iter().map(Prefix::to_string).collect();
     }
-    set_capacities(instance, &config.interfaces, done)?;
+    set_capacities(instance, present, done)?;
     done.set_costs(instance, CONFIG, &config.costs)?;
     // In a new instance, rules come before interfaces. In a running one, an interface that fails must not change any
     // rule.
     if !is_new {
         applied.attached = interfaces::attach(instance, &requested, false, CONFIG, done)?;
     }
-    let difference = difference(&list::list(&instance.tables)?, &config.rules, SystemTime::now());
+    let mut difference = difference(&list::list(&instance.tables)?, &config.rules, SystemTime::now());
+    difference.change.awaits_capacity =
+        awaited.iter().any(|wanted| wanted.capacity.is_some_and(|capacity| capacity != 0));
     applied.set = difference.change.rules.len();
     applied.deleted = difference.change.deleted.len() + difference.change.deleted_below.len();
     applied.unchanged = difference.unchanged;
@@ -202,7 +224,7 @@ fn apply_to(
     }
     // A detached interface cannot be attached again without a gap. So this is the last step, and its failure is only
     // reported.
-    let (detached, failure) = interfaces::detach_unlisted(&instance.attachments, &requested);
+    let (detached, failure) = interfaces::detach_unlisted(&instance.attachments, &config.interfaces);
     (applied.detached, applied.not_detached) = (detached, failure.map(|error| error.to_string()));
     // The next attach repeats this, so a failure does not matter.
     let _ = forget_capacities(instance);

@@ -91,6 +91,8 @@ pub(crate) fn of_ends(running: &[Listed], timed: &[Planned], now: SystemTime) ->
     let timed: HashSet<Target> = timed.iter().map(|plan| plan.target).collect();
     change.deleted.retain(|target| timed.contains(target));
     change.deleted_below.clear();
+    // These rules were in force, maybe with a capacity of an interface that is gone.
+    change.awaits_capacity = true;
     change
 }
 

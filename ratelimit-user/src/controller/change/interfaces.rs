@@ -7,10 +7,13 @@
 use ratelimit_common::rules::rule::CONFIG;
 
 use super::undo::Done;
-use crate::dataplane::{
-    Error, Instance,
-    attach::attachment::{Attachment, Attachments, How, Mode},
-    sys::interface::{self, Attached, Interface},
+use crate::{
+    config,
+    dataplane::{
+        Error, Instance,
+        attach::attachment::{Attachment, Attachments, How, Mode},
+        sys::interface::{self, Attached, Interface, is_there},
+    },
 };
 
 /// Names of interfaces with the requested modes. Without one, a new interface gets native mode.
@@ -23,6 +26,31 @@ pub(crate) type Requested = Vec<(String, Option<Mode>)>;
 /// Fails with [`Error::UnknownInterface`] or [`Error::LinkType`] for the first one for which this is not so.
 pub(crate) fn check(names: &[String]) -> Result<(), Error> {
     interface::find(names)?.iter().try_for_each(|interface| interface.first_header().map(drop))
+}
+
+/// The interfaces of a file.
+pub(crate) struct Listed {
+    /// Those that exist.
+    pub(crate) present: Vec<config::Interface>,
+    /// Those that do not exist, and that the daemon waits for.
+    pub(crate) awaited: Vec<config::Interface>,
+}
+
+impl Listed {
+    /// Finds the interfaces. Checks that a program can read their packets.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`Error::LinkType`] for the first one whose packets no program can read. Fails with
+    /// [`Error::UnknownInterface`] for the first one that does not exist and that the daemon must not wait for.
+    pub(crate) fn find(listed: &[config::Interface]) -> Result<Self, Error> {
+        let all = interface::list()?;
+        let is_awaited = |wanted: &config::Interface| wanted.wait && !is_there(&all, &wanted.name);
+        let (awaited, present): (Vec<_>, Vec<_>) = listed.iter().cloned().partition(is_awaited);
+        let names: Vec<String> = present.iter().map(|wanted| wanted.name.clone()).collect();
+        check(&names)?;
+        Ok(Self { present, awaited })
+    }
 }
 
 /// Checks that no interface runs in another mode than requested. The kernel cannot change the mode without a gap.
@@ -80,9 +108,9 @@ pub(crate) fn attach(
 }
 
 /// Detaches from interfaces that an earlier file listed. Returns their names, and the first failure.
-pub(crate) fn detach_unlisted(attachments: &Attachments, requested: &Requested) -> (Vec<String>, Option<Error>) {
+pub(crate) fn detach_unlisted(attachments: &Attachments, listed: &[config::Interface]) -> (Vec<String>, Option<Error>) {
     let is_unlisted = |attachment: &Attachment| {
-        attachment.origin == CONFIG && requested.iter().all(|(name, _)| *name != attachment.name)
+        attachment.origin == CONFIG && listed.iter().all(|wanted| wanted.name != attachment.name)
     };
     match attachments.list() {
         Ok(all) => detach_each(all.into_iter().filter(is_unlisted), |unlisted| (unlisted.detach(), unlisted.name)),

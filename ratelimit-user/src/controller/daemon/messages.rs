@@ -35,9 +35,10 @@ pub(crate) fn text(applied: &Applied) -> String {
     if !applied.detached.is_empty() {
         parts.push(format!("detached from {}", applied.detached.join(", ")));
     }
-    for peer in &applied.allowed_ssh {
-        parts.push(format!("{peer} allowed, because it is the address of an SSH session"));
+    if !applied.awaited.is_empty() {
+        parts.push(format!("waiting until these interfaces appear: {}", applied.awaited.join(", ")));
     }
+    parts.extend(applied.allowed_ssh.iter().map(|peer| allowed_ssh(peer)));
     if applied.stays_in_shadow {
         parts.push("shadow mode stays on, as set before: to end it, set shadow = false in [settings]".to_owned());
     }
@@ -52,8 +53,14 @@ pub(crate) fn text(applied: &Applied) -> String {
     parts.join("; ")
 }
 
+/// Returns that the address of an SSH session was allowed.
+pub(crate) fn allowed_ssh(peer: &str) -> String {
+    format!("{peer} allowed, because it is the address of an SSH session")
+}
+
 /// Returns the priority of the message: a warning if something differs from the file.
 pub(crate) fn level(applied: &Applied) -> Level {
-    let is_expected = applied.overruled.is_empty() && applied.not_detached.is_none() && !applied.stays_in_shadow;
+    let is_complete = applied.overruled.is_empty() && applied.awaited.is_empty();
+    let is_expected = is_complete && applied.not_detached.is_none() && !applied.stays_in_shadow;
     if is_expected { Level::Info } else { Level::Warning }
 }

@@ -157,6 +157,9 @@ async fn serve(stream: UnixStream, mut daemon: Daemon, watchdog: &mut Watchdog) 
             say(Level::Warning, &format!("{user} may not reload with --force: nothing was changed"));
             reply = Reply::Failed(ONLY_ROOT_FORCES.to_owned());
         }
+        Ok(Request::State) => {
+            reply = daemon.file_state().map_or_else(|error| Reply::Failed(format!("{error:#}")), Reply::State);
+        }
         Ok(Request::ReloadBy(caller)) => (daemon, reply) = reload(daemon, Some(caller), watchdog).await?,
         _ => {
             let text =

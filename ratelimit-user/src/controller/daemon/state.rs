@@ -10,19 +10,23 @@ use std::{
 use anyhow::Result;
 use tokio::time::{Instant, sleep_until};
 
-use super::messages::{failure, level, text};
+use super::messages::{allowed_ssh, failure, level, text};
 use crate::{
     config,
     controller::{
-        change::apply::{self, Applied},
+        change::apply::{self, Appeared, Applied},
         metrics,
         notify::{
             journal::{Level, say},
             service_manager,
         },
-        socket::request::{Caller, Reply},
+        socket::request::{Caller, FileState, Reply, Unattached},
     },
-    dataplane::{Error, instance::daemon_lock::DaemonLock},
+    dataplane::{
+        Error,
+        instance::{daemon_lock::DaemonLock, read_only::View},
+        sys::interface::{self, is_there},
+    },
     ssh::{self, ProtectedSessions},
 };
 
@@ -38,6 +42,10 @@ pub(super) struct Daemon {
     pub(super) interfaces: Vec<config::Interface>,
     /// Its rules with an end.
     timed: Vec<config::Planned>,
+    /// Those of its interfaces that were never attached, because they did not exist.
+    awaited: Vec<String>,
+    /// What is in force, in few words.
+    summary: String,
     metrics: metrics::Service,
     /// The daemon lock. With it, no other daemon applies a file to this instance.
     daemon_lock: Option<DaemonLock>,
@@ -71,6 +79,8 @@ impl Daemon {
             origin: ssh::Origin::new(),
             interfaces: Vec::new(),
             timed: Vec::new(),
+            awaited: Vec::new(),
+            summary: String::new(),
             metrics,
             daemon_lock: None,
             late: Late::default(),
@@ -82,7 +92,7 @@ impl Daemon {
         let applied = self.apply(true, None)?;
         self.metrics.begin();
         say(level(&applied), &format!("{}: in force, {}", self.file.display(), text(&applied)));
-        service_manager::ready(&self.status(&applied));
+        service_manager::ready(&self.status());
         Ok(())
     }
 
@@ -99,13 +109,12 @@ impl Daemon {
         let protected = self.protected(is_first, caller);
         let mut apply = || apply::apply(&self.pins, &config, is_first, &protected, &mut self.daemon_lock);
         let applied = match apply() {
-            // Opening the instance again completes what is unfinished.
-            Err(error) if matches!(error.downcast_ref(), Some(Error::Unfinished { .. } | Error::Written { .. })) => {
-                apply()?
-            }
+            Err(error) if can_succeed_now(&error, &config) => apply()?,
             applied => applied?,
         };
-        self.metrics.commit(prepared);
+        self.metrics.commit(prepared, config.interfaces.iter().map(|interface| interface.name.clone()).collect());
+        self.awaited.clone_from(&applied.awaited);
+        self.summary = self.summary_of(&applied);
         self.interfaces = config.interfaces;
         self.timed = config.rules.into_iter().filter(|rule| rule.until.is_some()).collect();
         Ok(applied)
@@ -132,7 +141,7 @@ impl Daemon {
             Ok(applied) => {
                 let text = format!("{}: reloaded, {}", self.file.display(), text(&applied));
                 say(level(&applied), &text);
-                service_manager::ready(&self.status(&applied));
+                service_manager::ready(&self.status());
                 Reply::Done(text)
             }
             Err(error) => {
@@ -187,15 +196,25 @@ impl Daemon {
         self.attach_again(&late.interfaces);
     }
 
-    /// Attaches to those of these interfaces of the file that have come back. A failure is reported once.
+    /// Attaches to those of these interfaces of the file that have appeared, for the first time or again. A failure is
+    /// reported once.
     pub(super) fn attach_again(&mut self, changed: &[config::Interface]) {
         for interface in changed {
             let name = &interface.name;
-            match apply::attach_again(&self.pins, interface, &self.interfaces, &mut self.daemon_lock) {
-                Ok(true) => say(Level::Info, &format!("{name}: back again, attached")),
-                Ok(false) => {}
+            let is_awaited = self.awaited.contains(name);
+            let how = if is_awaited { "appeared" } else { "back again" };
+            let protected = self.protected(false, None);
+            let listed = &self.interfaces;
+            match apply::attach_again(&self.pins, interface, listed, is_awaited, &protected, &mut self.daemon_lock) {
+                Ok(Appeared::Attached(allowed)) => {
+                    let allowed = allowed.iter().map(|peer| format!("; {}", allowed_ssh(peer)));
+                    say(Level::Info, &format!("{name}: {how}, attached{}", allowed.collect::<String>()));
+                    self.stop_waiting(name);
+                }
+                Ok(Appeared::Already) => self.stop_waiting(name),
+                Ok(Appeared::No) => {}
                 Err(error) => {
-                    let text = format!("{name}: back again, but not limited: {error:#}");
+                    let text = format!("{name}: {how}, but not limited: {error:#}");
                     say(Level::Error, &text);
                     if is_locked(&error) {
                         self.late.interfaces.push(interface.clone());
@@ -210,14 +229,52 @@ impl Daemon {
         release_memory();
     }
 
+    /// Records that an interface does not have to be waited for any more.
+    fn stop_waiting(&mut self, name: &String) {
+        if self.awaited.contains(name) {
+            self.awaited.retain(|awaited| awaited != name);
+            service_manager::ready(&self.status());
+        }
+    }
+
+    /// Returns the file that is in force, and what differs from it. Takes no lock.
+    pub(super) fn file_state(&self) -> Result<FileState> {
+        let (attachments, all) = (View::attachments_in(&self.pins)?, interface::list()?);
+        let is_attached = |name: &str| attachments.iter().any(|attachment| attachment.is_on(name));
+        let unattached = self.interfaces.iter().filter(|interface| !is_attached(&interface.name));
+        let unattached = unattached
+            .map(|interface| Unattached { interface: interface.clone(), exists: is_there(&all, &interface.name) });
+        Ok(FileState { file: self.file.display().to_string(), unattached: unattached.collect() })
+    }
+
+    /// Returns what is in force, and what is awaited, in few words.
+    fn status(&self) -> String {
+        match self.awaited.as_slice() {
+            [] => self.summary.clone(),
+            awaited => format!("{}, waiting for {}", self.summary, awaited.join(", ")),
+        }
+    }
+
     /// Returns what is in force, in few words.
-    fn status(&self, applied: &Applied) -> String {
+    fn summary_of(&self, applied: &Applied) -> String {
         let Applied { set, unchanged, overruled, .. } = applied;
         let others = match overruled.len() {
             0 => String::new(),
             others => format!(", {others} replaced by command"),
         };
         format!("{} in force, rules: {}{others}", self.file.display(), set + unchanged)
+    }
+}
+
+/// Returns whether applying the file again can succeed at once. Opening the instance again completes what is unfinished.
+/// An interface that has just gone can be awaited.
+fn can_succeed_now(error: &anyhow::Error, config: &config::Config) -> bool {
+    match error.downcast_ref() {
+        Some(Error::Unfinished { .. } | Error::Written { .. }) => true,
+        Some(Error::UnknownInterface { name, .. }) => {
+            config.interfaces.iter().any(|interface| interface.wait && interface.name == *name)
+        }
+        _ => false,
     }
 }
 

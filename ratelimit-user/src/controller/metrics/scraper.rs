@@ -28,10 +28,12 @@ pub(super) struct Scraper {
 }
 
 /// Values that the daemon's main thread sets.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Daemon {
     reloads: Reloads,
     named_sources: usize,
+    /// The interfaces of the file.
+    listed: Vec<String>,
 }
 
 impl Scraper {
@@ -44,9 +46,10 @@ impl Scraper {
         }
     }
 
-    /// Sets the number of sources with metrics of their own.
-    pub(super) fn name_sources(&self, count: usize) {
-        self.daemon().named_sources = count;
+    /// Sets the number of sources with metrics of their own, and the interfaces of the file.
+    pub(super) fn begin_file(&self, named_sources: usize, listed: Vec<String>) {
+        let mut daemon = self.daemon();
+        (daemon.named_sources, daemon.listed) = (named_sources, listed);
     }
 
     /// Records that the file was applied at the start.
@@ -76,12 +79,12 @@ impl Scraper {
     }
 
     fn read(&self, begin: Instant) -> Page {
-        let daemon = *self.daemon();
+        let daemon = self.daemon().clone();
         let mut page = Page::default();
         page.extend(families::of_build());
         page.extend(daemon.reloads.families());
         // A command may be replacing the instance, so a second try follows a failure.
-        let instance = self.instance(daemon.named_sources).or_else(|_| self.instance(daemon.named_sources));
+        let instance = self.instance(&daemon).or_else(|_| self.instance(&daemon));
         page.extend([
             Family::gauge("ratelimit_instance_up", "1 if the instance exists and could be read.").of(instance.is_ok())
         ]);
@@ -95,8 +98,8 @@ impl Scraper {
         page
     }
 
-    fn instance(&self, named_sources: usize) -> Result<Vec<Family>, Error> {
-        families::of_instance(&View::open(&self.pins)?, named_sources)
+    fn instance(&self, daemon: &Daemon) -> Result<Vec<Family>, Error> {
+        families::of_instance(&View::open(&self.pins)?, &daemon.listed, daemon.named_sources)
     }
 
     fn daemon(&self) -> MutexGuard<'_, Daemon> {

@@ -104,9 +104,9 @@ impl Service {
         })
     }
 
-    /// Applies prepared settings.
-    pub(crate) fn commit(&mut self, Prepared { sources, address }: Prepared) {
-        self.scraper.name_sources(sources);
+    /// Applies prepared settings, for a file that lists these interfaces.
+    pub(crate) fn commit(&mut self, Prepared { sources, address }: Prepared, listed: Vec<String>) {
+        self.scraper.begin_file(sources, listed);
         match (address, &self.address) {
             (Address::None, _) => self.address = None,
             (Address::Same(token), Some(open)) => open.check.change(token),
@@ -156,8 +156,8 @@ mod tests {
             let added = service.prepare(&Metrics { listen: Some(listen), sources: 0 })?;
             let Address::New(_, listener, _) = &added.address else { panic!("nothing listens") };
             let address = listener.local_addr()?;
-            service.commit(added);
-            service.commit(Prepared { sources: 0, address: Address::None });
+            service.commit(added, Vec::new());
+            service.commit(Prepared { sources: 0, address: Address::None }, Vec::new());
             let refused = TcpStream::connect(address).map_err(|error| error.kind()).err();
             assert_eq!(refused, Some(ErrorKind::ConnectionRefused));
         }

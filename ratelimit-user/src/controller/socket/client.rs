@@ -10,7 +10,7 @@ use std::{
 
 use super::{
     folder::{DAEMON, METRICS, folder},
-    request::{Reply, Request},
+    request::{FileState, Reply, Request},
 };
 use crate::dataplane::{self, sys::lock_holder::Holder};
 
@@ -78,7 +78,7 @@ pub fn is_listening(pins: &Path) -> bool {
 /// Fails with [`SocketError`] if no process listens, or if it gives no answer.
 pub fn ask(pins: &Path, name: &str, request: Request) -> Result<Reply, SocketError> {
     let mut stream = connect(pins, name)?;
-    if matches!(request, Request::Left | Request::Gone) {
+    if matches!(request, Request::Left | Request::Gone | Request::State) {
         // A question must not wait for a process that is stopped.
         let _ = stream.set_read_timeout(Some(PATIENCE));
     }
@@ -89,6 +89,15 @@ pub fn ask(pins: &Path, name: &str, request: Request) -> Result<Reply, SocketErr
     // A process that ends keeps the connection open until it holds nothing of the instance.
     let _ = io::copy(&mut reader, &mut io::sink());
     read.ok().and_then(|_| serde_json::from_str(&answer).ok()).ok_or(SocketError::NoAnswer)
+}
+
+/// Returns the file that the daemon keeps in force. Returns None without a daemon, and while it does not answer.
+#[must_use]
+pub fn file_state(pins: &Path) -> Option<FileState> {
+    match ask(pins, DAEMON, Request::State) {
+        Ok(Reply::State(state)) => Some(state),
+        _ => None,
+    }
 }
 
 /// Connects to the daemon's socket for metrics.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ssh::Session;
+use crate::{config, ssh::Session};
 
 /// A request in one line of JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -10,6 +10,8 @@ use crate::ssh::Session;
 pub enum Request {
     /// To the daemon: read the file again.
     Reload,
+    /// To the daemon: tell which file is in force, and what differs from it.
+    State,
     /// To the daemon: read the file again, for this caller.
     #[serde(rename = "reload-by")]
     ReloadBy(Caller),
@@ -49,4 +51,25 @@ pub enum Reply {
     Failed(String),
     /// This many seconds are left.
     Left(u64),
+    /// This file is in force.
+    State(FileState),
+}
+
+/// The file that a daemon keeps in force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileState {
+    /// Its path.
+    pub file: String,
+    /// Its interfaces that do not carry the program.
+    pub unattached: Vec<Unattached>,
+}
+
+/// An interface of the file that does not carry the program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unattached {
+    /// The interface.
+    #[serde(flatten)]
+    pub interface: config::Interface,
+    /// Whether it exists in the daemon's network namespace.
+    pub exists: bool,
 }

@@ -8,6 +8,7 @@ use std::{
 
 use aya::programs::Xdp;
 use ratelimit_common::rules::rule::CONFIG;
+use serde::{Deserialize, Serialize};
 
 use crate::dataplane::{
     Error,
@@ -26,7 +27,8 @@ use crate::dataplane::{
 };
 
 /// Where the program runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// In the driver. Attaching fails if the driver has no native XDP.
     Native,

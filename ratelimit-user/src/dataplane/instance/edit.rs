@@ -37,7 +37,7 @@ pub(super) fn change(
     check: &dyn Fn(&Tables) -> Result<(), Error>,
 ) -> Result<Changed, Error> {
     let mut needed = 0;
-    for spec in &change.specs {
+    for spec in change.specs.iter().filter(|_| !change.awaits_capacity) {
         check_capacity(&pinned.tables, spec)?;
     }
     let ipv6_prefix = pinned.tables.control()?.ipv6_prefix as u8;

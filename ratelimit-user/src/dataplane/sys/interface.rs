@@ -139,6 +139,12 @@ pub fn find(names: &[String]) -> Result<Vec<Interface>, Error> {
     names.iter().enumerate().filter(first).map(|(_, name)| one(name)).collect()
 }
 
+/// Returns whether one of these interfaces has this name.
+#[must_use]
+pub fn is_there(all: &[Interface], name: &str) -> bool {
+    all.iter().any(|interface| interface.name == name)
+}
+
 /// Do not replace another program (`XDP_FLAGS_UPDATE_IF_NOEXIST` in include/uapi/linux/if_link.h).
 const IF_FREE: u32 = 1;
 

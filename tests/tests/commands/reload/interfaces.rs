@@ -83,7 +83,10 @@ fn a_failed_reload_changes_no_interface_and_no_rule() {
             "interfaces = [\"eth1.5\", \"eth0\"]\n[interface.eth0]\nmode = \"native\"\n",
             "eth0 has ratelimit in generic mode: `ratelimit detach eth0` first to change that; the rules are kept",
         ),
-        ("interfaces = [\"eth7\"]\n", "no interface \"eth7\": this network namespace has lo, "),
+        (
+            "interfaces = [\"eth7\"]\n[interface.eth7]\nwait = false\n",
+            "no interface \"eth7\": this network namespace has lo, ",
+        ),
     ] {
         folder.write(&format!("{interfaces}{other}"));
         let line = daemon.line();

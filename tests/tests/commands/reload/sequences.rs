@@ -156,7 +156,7 @@ fn take(step: &Step, model: &mut Model, daemon: &mut Daemon) -> Result<(), TestC
             prop_assert!(error.contains("lo: its driver does not support native XDP"), "{error}");
         }
         Step::Save => {
-            daemon.0 = parse(&save::save(&open()).unwrap());
+            daemon.0 = parse(&save::save(&open(), &[]).unwrap());
             model.file = model.running.iter().map(|(target, (spec, _))| (*target, *spec)).collect();
             model.reload();
             daemon.apply(false)?;

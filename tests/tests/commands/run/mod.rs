@@ -1,5 +1,6 @@
 //! `run`: a daemon with its configuration file. Changes of the file are in `reload`.
 
+mod awaited;
 mod footprint;
 mod lost;
 mod manager;
@@ -151,7 +152,7 @@ fn a_failed_start_leaves_nothing() {
     let ratelimit = Ratelimit::new(&sandbox);
     let folder = Folder::new();
     for (text, expected) in [
-        ("interfaces = [\"eth9\"]", "no interface \"eth9\""),
+        ("interfaces = [\"eth9\"]\n[interface.eth9]\nwait = false", "no interface \"eth9\""),
         ("interfaces = [\"eth0\"]\n[[rule]]\nsource = \"10.0.0.1\"\n", ":2:1: [[rule]]: a limit needs packets"),
         ("interfaces = [\"lo\"]\n[default]\npackets = \"1/s\"", "lo: its driver does not support native XDP"),
     ] {

@@ -10,6 +10,7 @@ use anyhow::Result;
 
 use crate::{
     cli::print::{answer::Answer, output::Output},
+    controller::socket::client,
     dataplane::{Instance, sys::host},
 };
 
@@ -22,8 +23,10 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<Answer> {
     host::check()?;
+    // The daemon may wait for the lock of the instance, so it is asked first.
+    let file = client::file_state(pins);
     let instance = Instance::open(pins)?;
-    let status = report::read(&instance)?;
+    let status = report::read(&instance, file)?;
     drop(instance);
     output.print(&status, |out| text::write(out, &status, arguments.verbose))?;
     Ok(Answer::Done)

@@ -18,7 +18,10 @@ use serde::Serialize;
 use super::interface::Interface;
 use crate::{
     cli::print::output::Traffic,
-    controller::confirm::client,
+    controller::{
+        confirm::client,
+        socket::request::{FileState, Unattached},
+    },
     dataplane::{
         Instance,
         readings::{cells, clocks, gauges, tracked},
@@ -30,6 +33,9 @@ use crate::{
 #[derive(Debug, Serialize)]
 pub(super) struct Status {
     pub(super) interfaces: Vec<Interface>,
+    /// The file that the daemon keeps in force. None without a daemon, and while it does not answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) config: Option<File>,
     /// Time until an attach is undone that waits for a confirmation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) confirm_within_seconds: Option<u64>,
@@ -51,6 +57,16 @@ pub(super) struct Status {
     pub(super) clock: Clock,
     pub(super) lost_races: u64,
     pub(super) memory: Memory,
+}
+
+/// The file that the daemon keeps in force.
+#[derive(Debug, Serialize)]
+pub(super) struct File {
+    pub(super) file: String,
+    /// Whether an interface of the file is not limited.
+    pub(super) degraded: bool,
+    /// Interfaces of the file that do not carry the program.
+    pub(super) unattached: Vec<Unattached>,
 }
 
 /// Packets that passed in shadow mode and would have been dropped.
@@ -141,7 +157,7 @@ pub(super) struct MapMemory {
 }
 
 /// Reads the status.
-pub(super) fn read(instance: &Instance) -> Result<Status> {
+pub(super) fn read(instance: &Instance, file: Option<FileState>) -> Result<Status> {
     let tables = &instance.tables;
     let (mut passed, mut dropped) = (Traffic::default(), Traffic::default());
     let mut reasons = BTreeMap::new();
@@ -163,6 +179,7 @@ pub(super) fn read(instance: &Instance) -> Result<Status> {
     shadow.everything = is_on(FEATURE_SHADOW);
     Ok(Status {
         interfaces: Interface::list(instance)?,
+        config: file.map(File::of),
         confirm_within_seconds: client::seconds_left(instance.pins()),
         passed,
         dropped,
@@ -198,6 +215,12 @@ pub(super) fn read(instance: &Instance) -> Result<Status> {
         memory: Memory::read(instance)?,
         reasons,
     })
+}
+
+impl File {
+    fn of(FileState { file, unattached }: FileState) -> Self {
+        Self { file, degraded: !unattached.is_empty(), unattached }
+    }
 }
 
 impl Front {

@@ -10,9 +10,10 @@ use ratelimit_common::{
     reason::Reason,
 };
 
-use super::report::{Admission, Clock, Front, MapMemory, Replies, Sources, Status, Unknown};
+use super::report::{Admission, Clock, File, Front, MapMemory, Replies, Sources, Status, Unknown};
 use crate::{
     cli::print::output::{self, Traffic},
+    controller::socket::request::Unattached,
     text::units::{self, PacketRate},
 };
 
@@ -21,6 +22,9 @@ pub(super) fn write(out: &mut dyn Write, status: &Status, is_verbose: bool) -> i
         let capacity = interface.capacity.map_or_else(String::new, |rate| format!(", capacity {}", per_second(rate)));
         let owner = if interface.origin.is_some() { ", attached by the configuration file" } else { "" };
         writeln!(out, "{}: {}, program {}{capacity}{owner}", interface.name, interface.state(), interface.program_id)?;
+    }
+    if let Some(file) = &status.config {
+        self::file(out, file)?;
     }
     if let Some(seconds) = status.confirm_within_seconds {
         let time = units::write_duration(Duration::from_secs(seconds));
@@ -72,6 +76,19 @@ pub(super) fn write(out: &mut dyn Write, status: &Status, is_verbose: bool) -> i
         let row = |map: &MapMemory| [map.name.to_owned(), map.entries.to_string(), map.bytes.to_string()];
         let rows: Vec<_> = status.memory.maps.iter().map(row).collect();
         output::table(out, ["map", "entries", "bytes"], &rows)?;
+    }
+    Ok(())
+}
+
+/// Writes what differs from the file.
+fn file(out: &mut dyn Write, file: &File) -> io::Result<()> {
+    for Unattached { interface, exists } in &file.unattached {
+        let why = if *exists {
+            "is not attached: run `ratelimit reload`"
+        } else {
+            "does not exist: the daemon attaches to it when it appears"
+        };
+        writeln!(out, "degraded: {}, which {} lists, {why}", interface.name, file.file)?;
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use crate::dataplane::{
 /// The label for interfaces without counters of their own. No interface can have this name.
 const OTHERS: &str = "all others";
 
-pub(super) fn families(reading: &Reading<'_>) -> Result<Vec<Family>, Error> {
+pub(super) fn families(reading: &Reading<'_>, listed: &[String]) -> Result<Vec<Family>, Error> {
     let mut interfaces = Family::gauge(
         "ratelimit_interface_info",
         "Always 1. Attached interfaces with the mode of the program (gone: the interface was deleted; hidden: it is in another network namespace).",
@@ -40,9 +40,22 @@ pub(super) fn families(reading: &Reading<'_>) -> Result<Vec<Family>, Error> {
             capacity.add([("interface", &attachment.name)], per_second);
         }
     }
-    let mut families = vec![interfaces, capacity];
+    let mut families = vec![interfaces, capacity, of_file(&attachments, listed)];
     families.extend(traffic(reading, &attachments)?);
     Ok(families)
+}
+
+/// Returns which interfaces of the file are attached.
+fn of_file(attachments: &[Attachment], listed: &[String]) -> Family {
+    let mut attached = Family::gauge(
+        "ratelimit_config_interface_attached",
+        "1 if an interface of the configuration file is attached, 0 if not, for example because it does not exist.",
+    );
+    for name in listed {
+        let is_attached = attachments.iter().any(|attachment| attachment.is_on(name));
+        attached.add([("interface", name)], is_attached);
+    }
+    attached
 }
 
 /// Returns the packet verdicts by interface.

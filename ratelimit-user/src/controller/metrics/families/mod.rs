@@ -20,11 +20,12 @@ pub(super) use self::{build::families as of_build, process::families as of_proce
 use self::{page::Family, reading::Reading};
 use crate::dataplane::{Error, instance::read_only::View};
 
-/// Returns the families of an instance, with metrics for this number of sources by name.
-pub(super) fn of_instance(view: &View, named_sources: usize) -> Result<Vec<Family>, Error> {
+/// Returns the families of an instance, with metrics for the interfaces that the file lists, and for this number of
+/// sources by name.
+pub(super) fn of_instance(view: &View, listed: &[String], named_sources: usize) -> Result<Vec<Family>, Error> {
     let (tables, reading) = (view.tables(), Reading::of(view)?);
     let mut families = traffic::families(tables)?;
-    families.extend(interfaces::families(&reading)?);
+    families.extend(interfaces::families(&reading, listed)?);
     families.extend(sources::families(&reading)?);
     families.extend(rules::families(&reading));
     families.extend(policies::families(&reading)?);

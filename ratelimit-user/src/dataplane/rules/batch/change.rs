@@ -37,6 +37,8 @@ pub struct Change {
     pub lifted: Vec<Target>,
     /// The rules of an operator that stay.
     pub protected: Protected,
+    /// Whether an interface with a capacity comes later. Until then, elastic limits act as hard limits.
+    pub awaits_capacity: bool,
 }
 
 /// What a change has done.
