@@ -16,10 +16,35 @@ pub enum Service {
     Protocol(u8),
     /// ICMP of both families.
     Icmp,
-    /// Packets to a port, of a protocol that has ports.
-    Port(Transport, u16),
+    /// Packets to any port from the first to the last, of a protocol that has ports.
+    Ports(Transport, u16, u16),
     /// Packets that ask for a new TCP connection: SYN without ACK.
     TcpSyn,
+}
+
+impl Service {
+    /// The service of one port.
+    #[must_use]
+    pub const fn port(transport: Transport, port: u16) -> Self {
+        Self::Ports(transport, port, port)
+    }
+
+    /// Returns whether packets to a port of this protocol belong to it.
+    #[must_use]
+    pub fn has_port(self, transport: Transport, port: u16) -> bool {
+        matches!(self, Self::Ports(of, first, last) if of == transport && (first..=last).contains(&port))
+    }
+
+    /// Returns whether this is another service with some of the same ports.
+    #[must_use]
+    pub fn overlaps(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Ports(transport, first, last), Self::Ports(of, other_first, other_last)) => {
+                self != other && transport == of && first <= other_last && other_first <= last
+            }
+            _ => false,
+        }
+    }
 }
 
 /// A protocol with ports.
@@ -66,9 +91,9 @@ pub const SCTP: u8 = 132;
 pub struct ClassEntry {
     /// 0 if the class is free.
     pub kind: u8,
-    /// Of a [`Service::Protocol`] or a [`Service::Port`].
+    /// Of a [`Service::Protocol`] or a [`Service::Ports`].
     pub protocol: u8,
-    /// Of a [`Service::Port`].
+    /// The first one of a [`Service::Ports`].
     pub port: u16,
     /// [Policy](crate::limits::policy::PolicyId) of sources without a rule for the service; 0 means none.
     pub default_policy: u32,
@@ -78,27 +103,32 @@ pub struct ClassEntry {
     pub default_origin: u8,
     /// Origin of the cost.
     pub cost_origin: u8,
+    /// The last one of a [`Service::Ports`]. Versions without ranges leave it 0.
+    pub last_port: u16,
+    /// Zero.
+    pub reserved: u16,
 }
-boundary!(ClassEntry, size 12);
+boundary!(ClassEntry, size 16);
 
 // The values of `ClassEntry::kind`.
 const PROTOCOL: u8 = 1;
 const BOTH_ICMP: u8 = 2;
-const PORT: u8 = 3;
+const PORTS_OF: u8 = 3;
 const NEW_CONNECTIONS: u8 = 4;
 
 impl ClassEntry {
     /// The entry of a service that has no default yet.
     #[must_use]
     pub const fn of(service: Service) -> Self {
-        let (kind, protocol, port) = match service {
-            Service::Any => (0, 0, 0),
-            Service::Protocol(protocol) => (PROTOCOL, protocol, 0),
-            Service::Icmp => (BOTH_ICMP, 0, 0),
-            Service::Port(transport, port) => (PORT, transport.protocol(), port),
-            Service::TcpSyn => (NEW_CONNECTIONS, 0, 0),
+        let (kind, protocol, port, last_port) = match service {
+            Service::Any => (0, 0, 0, 0),
+            Service::Protocol(protocol) => (PROTOCOL, protocol, 0, 0),
+            Service::Icmp => (BOTH_ICMP, 0, 0, 0),
+            Service::Ports(transport, first, last) => (PORTS_OF, transport.protocol(), first, last),
+            Service::TcpSyn => (NEW_CONNECTIONS, 0, 0, 0),
         };
-        Self { kind, protocol, port, default_policy: 0, cost: 0, default_origin: 0, cost_origin: 0 }
+        let (default_policy, cost, default_origin, cost_origin, reserved) = (0, 0, 0, 0, 0);
+        Self { kind, protocol, port, default_policy, cost, default_origin, cost_origin, last_port, reserved }
     }
 
     /// The service; [`Service::Any`] where the class is free.
@@ -107,9 +137,10 @@ impl ClassEntry {
         match self.kind {
             PROTOCOL => Service::Protocol(self.protocol),
             BOTH_ICMP => Service::Icmp,
-            PORT => {
+            PORTS_OF => {
                 let transport = Transport::ALL.into_iter().find(|transport| transport.protocol() == self.protocol);
-                transport.map_or(Service::Any, |transport| Service::Port(transport, self.port))
+                let last = self.last_port.max(self.port);
+                transport.map_or(Service::Any, |transport| Service::Ports(transport, self.port, last))
             }
             NEW_CONNECTIONS => Service::TcpSyn,
             _ => Service::Any,
@@ -138,7 +169,8 @@ boundary!(Services, size 1_049_600);
 const PORTS: usize = 1 << 16;
 
 impl Services {
-    /// Makes these the services that have classes. It must be all zeroes before.
+    /// Makes these the services that have classes. It must be all zeroes before. A port of several services belongs to
+    /// the last of them.
     pub fn fill(&mut self, services: &[(Service, Class)]) {
         for (service, class) in services {
             match *service {
@@ -148,7 +180,7 @@ impl Services {
                         self.protocols[usize::from(icmp)] = Classes::from(*class);
                     }
                 }
-                Service::Any | Service::Port(..) | Service::TcpSyn => {}
+                Service::Any | Service::Ports(..) | Service::TcpSyn => {}
             }
         }
         for transport in Transport::ALL {
@@ -156,9 +188,11 @@ impl Services {
             self.ports(transport).fill(protocol);
         }
         for (service, class) in services {
-            if let Service::Port(transport, port) = *service {
-                let classes = &mut self.ports(transport)[usize::from(port)];
-                *classes = chain(*classes, *class);
+            if let Service::Ports(transport, first, last) = *service {
+                let classes = chain(self.protocols[usize::from(transport.protocol())], *class);
+                if let Some(ports) = self.ports(transport).get_mut(usize::from(first)..=usize::from(last)) {
+                    ports.fill(classes);
+                }
             }
         }
         let tcp = self.protocols[usize::from(TCP)];
@@ -182,7 +216,7 @@ impl Services {
 pub fn classes(services: &[(Service, Class)], service: Service) -> Classes {
     let class = |service: Service| services.iter().find(|(of, _)| *of == service).map_or(ANY, |(_, class)| *class);
     let protocol = match service {
-        Service::Port(transport, _) => class(Service::Protocol(transport.protocol())),
+        Service::Ports(transport, ..) => class(Service::Protocol(transport.protocol())),
         Service::TcpSyn => class(Service::Protocol(TCP)),
         Service::Any | Service::Protocol(_) | Service::Icmp => ANY,
     };
@@ -195,13 +229,20 @@ pub fn classes(services: &[(Service, Class)], service: Service) -> Classes {
     }
 }
 
+/// The service with a class that has this port, or else the port itself.
+#[must_use]
+pub fn of_port(services: &[(Service, Class)], transport: Transport, port: u16) -> Service {
+    let around = services.iter().map(|(service, _)| *service).find(|service| service.has_port(transport, port));
+    around.unwrap_or(Service::port(transport, port))
+}
+
 /// The classes of packets that ask for a new connection to `port`.
 #[must_use]
 pub fn classes_of_new(services: &[(Service, Class)], port: u16) -> Classes {
     let tcp = classes(services, Service::Protocol(TCP));
     let of_new = narrowest(classes(services, Service::TcpSyn));
     let has_class = services.iter().any(|(service, _)| *service == Service::TcpSyn);
-    let to_port = classes(services, Service::Port(Transport::Tcp, port));
+    let to_port = classes(services, of_port(services, Transport::Tcp, port));
     of_new_connections(to_port, tcp, if has_class { of_new } else { ANY })
 }
 
@@ -214,59 +255,4 @@ const fn of_new_connections(port: Classes, tcp: Classes, class: Class) -> Classe
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::identity::class::key;
-    use proptest::prelude::*;
-    extern crate std;
-    use std::{boxed::Box, vec::Vec};
-
-    fn service() -> impl Strategy<Value = Service> {
-        let transport = prop::sample::select(&Transport::ALL[..]);
-        // Few ports and protocols, so that some meet.
-        prop_oneof![
-            prop::sample::select(&[TCP, UDP, SCTP, 47][..]).prop_map(Service::Protocol),
-            Just(Service::Icmp),
-            (transport, 0u16..4).prop_map(|(transport, port)| Service::Port(transport, port)),
-            Just(Service::TcpSyn),
-        ]
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
-
-        #[test]
-        fn every_packet_has_the_classes_of_its_services(services in prop::collection::btree_map(service(), 1u8.., 0..12)) {
-            let services: Vec<(Service, Class)> = services.into_iter().collect();
-            let class = |service| services.iter().find(|(of, _)| *of == service).map(|(_, class)| *class);
-            let packed = |of: &[Service]| of.iter().filter_map(|service| class(*service)).rev().fold(0, chain);
-            // SAFETY: all zeroes are a valid table.
-            let mut table = unsafe { Box::<Services>::new_zeroed().assume_init() };
-            table.fill(&services);
-            for port in [0, 1, 2, 3, 4, u16::MAX] {
-                let at = usize::from(port);
-                let [tcp, udp, sctp] = Transport::ALL.map(|transport| {
-                    [Service::Port(transport, port), Service::Protocol(transport.protocol())]
-                });
-                prop_assert_eq!(table.tcp[at], packed(&tcp));
-                let syn = table.tcp_syn[at];
-                prop_assert_eq!(classes_of_new(&services, port), syn);
-                prop_assert_eq!(syn & 0x00ff_ffff, packed(&[Service::TcpSyn, tcp[0], tcp[1]]));
-                let telling = if class(Service::TcpSyn).is_some() { class(tcp[0]).unwrap_or(ANY) } else { ANY };
-                prop_assert_eq!(key(syn).to_le_bytes(), [narrowest(syn), telling]);
-                prop_assert_eq!(table.udp[at], packed(&udp));
-                prop_assert_eq!(table.sctp[at], packed(&sctp));
-                prop_assert_eq!(classes(&services, tcp[0]), packed(&tcp));
-            }
-            for protocol in [47, 48] {
-                prop_assert_eq!(table.protocols[protocol as usize], packed(&[Service::Protocol(protocol)]));
-            }
-            prop_assert_eq!([ICMP, ICMPV6].map(|icmp| table.protocols[usize::from(icmp)]), [packed(&[Service::Icmp]); 2]);
-        }
-
-        #[test]
-        fn an_entry_says_its_service(service in service()) {
-            prop_assert_eq!(ClassEntry::of(service).service(), service);
-        }
-    }
-}
+mod tests;

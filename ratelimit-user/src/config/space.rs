@@ -9,10 +9,13 @@ use ratelimit_common::{
     maps::names::{POLICIES_MAX, PREFIX_RULES_MAX, SOURCE_RULES_MAX},
 };
 
-use crate::dataplane::rules::{
-    rule_key,
-    spec::RuleSpec,
-    target::{Sources, Target},
+use crate::{
+    dataplane::rules::{
+        rule_key,
+        spec::RuleSpec,
+        target::{Sources, Target},
+    },
+    text::service::ServiceName,
 };
 
 /// The map entries that a file needs so far.
@@ -32,9 +35,13 @@ impl SpaceNeeded {
         Self { services: HashSet::new(), policies: HashSet::from(always), singles: 0, prefixes: 0 }
     }
 
-    /// Counts a service. Returns the problem for the first one that does not fit.
+    /// Counts a service. Returns the problem for the first one that does not fit, or that has a port of another one.
     pub(super) fn add_service(&mut self, service: Service) -> Option<String> {
         let is_new = service != Service::Any && self.services.insert(service);
+        if let Some(other) = self.services.iter().find(|other| is_new && other.overlaps(service)) {
+            let [service, other] = [service, *other].map(ServiceName);
+            return Some(format!("{service} overlaps {other} in this file: a port belongs to one service only"));
+        }
         let most = CLASSES - 1;
         (is_new && self.services.len() == most + 1)
             .then(|| format!("more than {most} services, the largest number: remove some"))

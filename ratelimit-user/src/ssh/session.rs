@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, os::unix::process::parent_id};
 
-use ratelimit_common::identity::service::{Service, Transport};
+use ratelimit_common::identity::service::Transport;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -77,7 +77,7 @@ impl Session {
     pub(crate) fn spec(self, tables: &Tables) -> Result<[RuleSpec; 2], Error> {
         let services = Services::read(tables)?;
         let of = |classes| resolve::of_address(tables, &self.prefix(), classes);
-        let open = services.classes(Service::Port(Transport::Tcp, self.port));
+        let open = services.classes(services.of_port(Transport::Tcp, self.port));
         Ok([of(open)?, of(services.classes_of_new(self.port))?])
     }
 }

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use ratelimit_common::identity::service::{ICMP, ICMPV6, Service, Transport};
 
-/// A service with its name: `tcp`, `udp/53`, `icmp`, `tcp-syn`, `47`.
+/// A service with its name: `tcp`, `udp/53`, `tcp/8000-8099`, `icmp`, `tcp-syn`, `47`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServiceName(pub Service);
 
@@ -17,8 +17,13 @@ pub enum ServiceError {
     )]
     Protocol,
     /// The text after the slash is not a port.
-    #[error("expected one port from 0 to 65535 after the slash; each port needs its own rule")]
+    #[error(
+        "expected a port from 0 to 65535 or a range (8000-8099) after the slash; for others, give each its own rule"
+    )]
     Port,
+    /// The range ends before it begins.
+    #[error("the range of ports ends before it begins: write {1}-{0}")]
+    Reversed(u16, u16),
     /// The protocol has no ports.
     #[error("only tcp, udp and sctp have ports: omit the slash and the port")]
     NoPorts,
@@ -54,14 +59,24 @@ impl FromStr for ServiceName {
         let service = match (service, port, transport) {
             (_, None, _) => service,
             (_, Some(port), Some(transport)) => {
-                let digits = port.bytes().all(|byte| byte.is_ascii_digit());
-                let port = port.parse().ok().filter(|_| digits).ok_or(ServiceError::Port)?;
-                Service::Port(transport, port)
+                let (first, last) = ports(port)?;
+                Service::Ports(transport, first, last)
             }
             (_, Some(_), None) => return Err(ServiceError::NoPorts),
         };
         Ok(Self(service))
     }
+}
+
+/// Returns the first and the last port of `53` or `8000-8099`.
+fn ports(text: &str) -> Result<(u16, u16), ServiceError> {
+    let port = |text: &str| {
+        let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse().ok().filter(|_| digits).ok_or(ServiceError::Port)
+    };
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let (first, last) = (port(first)?, port(last)?);
+    if last < first { Err(ServiceError::Reversed(first, last)) } else { Ok((first, last)) }
 }
 
 fn number(protocol: &str) -> Result<u8, ServiceError> {
@@ -91,7 +106,8 @@ impl fmt::Display for ServiceName {
             Service::Any => f.write_str("any"),
             Service::Icmp => f.write_str("icmp"),
             Service::TcpSyn => f.write_str("tcp-syn"),
-            Service::Port(transport, port) => write!(f, "{}/{port}", name(transport)),
+            Service::Ports(transport, first, last) if first == last => write!(f, "{}/{first}", name(transport)),
+            Service::Ports(transport, first, last) => write!(f, "{}/{first}-{last}", name(transport)),
             Service::Protocol(protocol) => {
                 let transports = Transport::ALL.map(|transport| (name(transport), transport.protocol()));
                 match transports.iter().chain(&NAMES).find(|(_, number)| *number == protocol) {
@@ -109,11 +125,25 @@ mod tests {
 
     #[test]
     fn written_services_read_the_same() {
-        for text in
-            ["tcp", "udp/53", "sctp/0", "tcp/65535", "icmp", "tcp-syn", "gre", "esp", "ah", "ipip", "253", "255"]
-        {
+        for text in [
+            "tcp",
+            "udp/53",
+            "sctp/0",
+            "tcp/65535",
+            "tcp/8000-8099",
+            "udp/0-65535",
+            "icmp",
+            "tcp-syn",
+            "gre",
+            "esp",
+            "ah",
+            "ipip",
+            "253",
+            "255",
+        ] {
             assert_eq!(text.parse::<ServiceName>().map(|service| service.to_string()), Ok(text.to_owned()));
         }
+        assert_eq!("tcp/80-80".parse::<ServiceName>(), "tcp/80".parse());
         let is_service = |protocol: &u8| ![ICMP, ICMPV6].contains(protocol) && !EXTENSIONS.contains(protocol);
         for protocol in (0..=u8::MAX).filter(is_service) {
             let service = ServiceName(Service::Protocol(protocol));
@@ -128,7 +158,9 @@ mod tests {
         for text in ["", "any", "dns", "256", "-1", "+6", "TCP", "dns/53"] {
             assert_eq!(error(text), ServiceError::Protocol, "{text}");
         }
-        for text in ["tcp/", "udp/65536", "tcp/http", "udp/+53", "6/x"] {
+        assert_eq!(error("tcp/90-80"), ServiceError::Reversed(90, 80));
+        for text in ["tcp/", "udp/65536", "tcp/http", "udp/+53", "6/x", "tcp/1-", "tcp/-2", "tcp/1-2-3", "udp/1-65536"]
+        {
             assert_eq!(error(text), ServiceError::Port, "{text}");
         }
         for text in ["icmp/8", "tcp-syn/80", "gre/1", "47/1", "53/udp"] {

@@ -182,7 +182,7 @@ impl Differential {
         let services = match *payload {
             Payload::Port { transport, port, is_new } => [
                 is_new.then_some(Service::TcpSyn),
-                Some(Service::Port(transport, port)),
+                Some(self.services.of_port(transport, port)),
                 Some(Service::Protocol(transport.protocol())),
             ],
             Payload::Protocol(ICMP | ICMPV6) => [Some(Service::Icmp), None, None],
@@ -204,7 +204,7 @@ impl Differential {
     fn class_of_syn(&self, opinion: &Opinion) -> Option<u16> {
         match *opinion {
             Opinion::Packet { payload: Payload::Port { transport, port, is_new: true }, .. } => {
-                self.services.class(Service::Port(transport, port)).map(u16::from)
+                self.services.class(self.services.of_port(transport, port)).map(u16::from)
             }
             _ => None,
         }

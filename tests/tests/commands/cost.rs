@@ -60,7 +60,7 @@ fn invalid_costs_are_refused_and_missing_costs_exit_with_status_1() {
         ("udp/53", "the following required arguments were not provided: <N>"),
         (
             "any 5",
-            "invalid value 'any' for '<PROTO[/PORT]>': expected tcp, udp or sctp with or without a port (udp/53), tcp-syn, icmp, gre, esp, ah, ipip, or a protocol number",
+            "invalid value 'any' for '<PROTO[/PORT[-PORT]]>': expected tcp, udp or sctp with or without a port (udp/53), tcp-syn, icmp, gre, esp, ah, ipip, or a protocol number",
         ),
     ] {
         assert_eq!(ratelimit.fails(&format!("cost set {words}")), format!("ratelimit: {expected} {help}"), "{words}");

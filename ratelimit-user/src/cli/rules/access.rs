@@ -81,9 +81,9 @@ pub(crate) struct Deletion {
     /// Address or prefix, exactly as it was added; or - to read prefixes from standard input, one per line
     #[arg(value_name = "CIDR|-")]
     prefix: OneOrMany<Prefix>,
-    /// Only packets of this service: tcp, udp or sctp, with or without a port (udp/53); tcp-syn (new connections);
-    /// icmp, gre, esp, ah, ipip; or a protocol number
-    #[arg(long, value_name = "PROTO[/PORT]")]
+    /// Only packets of this service: tcp, udp or sctp, also with a port or a range of ports (udp/53, tcp/8000-8099);
+    /// tcp-syn (new connections); icmp, gre, esp, ah, ipip; or a protocol number
+    #[arg(long, value_name = "PROTO[/PORT[-PORT]]")]
     service: Option<ServiceName>,
     /// With -, skip lines that are invalid or have no such rule. Without this option, one such line stops the command
     /// before it deletes anything
@@ -98,9 +98,9 @@ pub(crate) struct Addition {
     /// per line
     #[arg(value_name = "CIDR|-")]
     prefix: OneOrMany<Prefix>,
-    /// Only packets of this service: tcp, udp or sctp, with or without a port (udp/53); tcp-syn (new connections);
-    /// icmp, gre, esp, ah, ipip; or a protocol number
-    #[arg(long, value_name = "PROTO[/PORT]")]
+    /// Only packets of this service: tcp, udp or sctp, also with a port or a range of ports (udp/53, tcp/8000-8099);
+    /// tcp-syn (new connections); icmp, gre, esp, ah, ipip; or a protocol number
+    #[arg(long, value_name = "PROTO[/PORT[-PORT]]")]
     service: Option<ServiceName>,
     /// With -, skip lines that are invalid or repeat another line. Without this option, one such line stops the command
     /// before it changes anything

@@ -23,9 +23,9 @@ pub(crate) enum Command {
     /// Counts each packet of a service as N packets in every limit of packets, except for the algorithm sliding-log. If
     /// several services match a packet, the narrowest one with a cost counts.
     Set {
-        /// tcp, udp or sctp, with or without a port (udp/53); tcp-syn (new connections); icmp, gre, esp, ah, ipip; or a
-        /// protocol number
-        #[arg(value_name = "PROTO[/PORT]")]
+        /// tcp, udp or sctp, also with a port or a range of ports (udp/53, tcp/8000-8099); tcp-syn (new connections);
+        /// icmp, gre, esp, ah, ipip; or a protocol number
+        #[arg(value_name = "PROTO[/PORT[-PORT]]")]
         service: ServiceName,
         /// Packets that each packet counts as, from 1 to 50
         #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_COST)))]
@@ -34,7 +34,7 @@ pub(crate) enum Command {
     /// Count each packet of a service as one again
     Del {
         /// Service, exactly as it was set
-        #[arg(value_name = "PROTO[/PORT]")]
+        #[arg(value_name = "PROTO[/PORT[-PORT]]")]
         service: ServiceName,
     },
     /// List the costs

@@ -54,10 +54,10 @@ pub(crate) enum Command {
         sources: OneOrMany<Sources>,
         #[command(flatten)]
         rates: Rates,
-        /// Only packets of this service: tcp, udp or sctp, with or without a port (udp/53); tcp-syn (new connections);
-        /// icmp, gre, esp, ah, ipip; or a protocol number. If several services match, the narrowest one with a rule for
-        /// the source counts
-        #[arg(long, value_name = "PROTO[/PORT]", help_heading = OPTIONS)]
+        /// Only packets of this service: tcp, udp or sctp, also with a port or a range of ports (udp/53, tcp/8000-8099);
+        /// tcp-syn (new connections); icmp, gre, esp, ah, ipip; or a protocol number. If several services match, the
+        /// narrowest one with a rule for the source counts
+        #[arg(long, value_name = "PROTO[/PORT[-PORT]]", help_heading = OPTIONS)]
         service: Option<ServiceName>,
         /// Delete the rule after this time: 90s, 10m, 2h, 7d
         #[arg(long = "for", value_name = "DURATION", value_parser = units::duration, help_heading = OPTIONS)]
@@ -76,7 +76,7 @@ pub(crate) enum Command {
         #[arg(value_name = "CIDR|default|-")]
         sources: OneOrMany<Sources>,
         /// Service, exactly as it was set
-        #[arg(long, value_name = "PROTO[/PORT]")]
+        #[arg(long, value_name = "PROTO[/PORT[-PORT]]")]
         service: Option<ServiceName>,
         /// Delete the limit even if that blocks your SSH session
         #[arg(long)]

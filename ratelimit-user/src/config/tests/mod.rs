@@ -76,7 +76,7 @@ fn the_metrics_table_of_the_sample_file_is_good() {
 #[test]
 fn services_have_defaults_and_costs() {
     let config = parse("[service.\"udp/53\"]\npackets = \"50/s\"\ncost = 3\n").unwrap();
-    let dns = Service::Port(Transport::Udp, 53);
+    let dns = Service::port(Transport::Udp, 53);
     assert_eq!(config.costs, [(dns, 3)]);
     assert_eq!(config.rules[0].target, crate::dataplane::rules::target::Target::DEFAULT.of(dns));
 }

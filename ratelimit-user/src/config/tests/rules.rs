@@ -9,7 +9,7 @@ fn every_problem_with_a_service_or_a_rule_is_named() {
         ("[service]\n\"udp/53\" = 3", "2:12: 3: expected a table"),
         (
             "[service.\"udp/x\"]\ncost = 3",
-            "1:10: \"udp/x\": expected one port from 0 to 65535 after the slash; each port needs its own rule",
+            "1:10: \"udp/x\": expected a port from 0 to 65535 or a range (8000-8099) after the slash; for others, give each its own rule",
         ),
         (
             "[service.\"icmp/3\"]\ncost = 3",
@@ -31,6 +31,14 @@ fn every_problem_with_a_service_or_a_rule_is_named() {
         (
             "[service.udp]\ncost = 3\n[service.\"17\"]\npackets = \"1/s\"",
             "1:10: udp: the same service as 17: put everything into one table",
+        ),
+        (
+            "[service.\"tcp/90-80\"]\ncost = 3",
+            "1:10: \"tcp/90-80\": the range of ports ends before it begins: write 80-90",
+        ),
+        (
+            "[service.\"tcp/80-90\"]\ncost = 3\n[[rule]]\nsource = \"10.0.0.1\"\nservice = \"tcp/90\"\npolicy = \"deny\"",
+            "3:1: [[rule]]: tcp/90 overlaps tcp/80-90 in this file: a port belongs to one service only",
         ),
         ("[rule]\nsource = \"10.0.0.1\"", "1:1: [rule]: expected an array of tables, such as [[rule]]"),
         ("rule = 3", "1:8: 3: expected an array of tables, such as [[rule]]"),

@@ -5,13 +5,14 @@ mod context;
 mod namespace;
 mod overruled;
 mod pins;
+mod services;
 
 use std::{io, path::PathBuf};
 
 use ratelimit_common::limits::limit_error::LimitError;
 
 pub(crate) use self::context::{Tried, at};
-pub use self::{namespace::NamespaceError, overruled::Overruled, pins::PinsError};
+pub use self::{namespace::NamespaceError, overruled::Overruled, pins::PinsError, services::ServicesError};
 
 /// A failure of the data plane.
 #[derive(Debug, thiserror::Error)]
@@ -177,9 +178,9 @@ pub enum Error {
     /// Rules use the policies in all slots.
     #[error("{0} different limits are in use, the maximum: reuse one of them, or delete rules")]
     TooManyPolicies(u32),
-    /// Rules use all classes of services.
-    #[error("{0} services have rules, the maximum: delete the rules of one first")]
-    TooManyServices(usize),
+    /// Services that cannot have rules at the same time.
+    #[error(transparent)]
+    Services(#[from] ServicesError),
     /// Too many parents.
     #[error("{family} sources would have more than {most} parents, the maximum: omit one --parent")]
     TooManyParents {

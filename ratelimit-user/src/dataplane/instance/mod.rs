@@ -234,7 +234,7 @@ impl Instance {
     ///
     /// # Errors
     ///
-    /// [`Error::TooManyServices`] if the service needs a class and all are taken.
+    /// [`Error::Services`] if the service needs a class and all are taken.
     pub fn set_cost(&mut self, cost: Cost) -> Result<(), Error> {
         service_costs::set(&mut self.pinned, cost)
     }

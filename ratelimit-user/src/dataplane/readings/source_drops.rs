@@ -126,7 +126,7 @@ fn classes(services: &Services) -> Vec<u16> {
     let mut classes = Vec::new();
     for (service, _) in services.iter() {
         classes.push(class::key(services.classes(service)));
-        if let Service::Port(Transport::Tcp, port) = service {
+        if let Service::Ports(Transport::Tcp, port, _) = service {
             classes.push(class::key(services.classes_of_new(port)));
         }
     }

@@ -9,12 +9,13 @@ use ratelimit_common::{
     maps::control::Control,
     meters::gcra,
     meters::meter::Meter,
+    rules::rule::CONFIG,
 };
 
 use crate::dataplane::{
     Error,
     rules::{
-        policies,
+        expiry, policies,
         services::{self, Services},
     },
     sys::rcu,
@@ -56,9 +57,18 @@ pub fn list(tables: &Tables) -> Result<Vec<Cost>, Error> {
 ///
 /// # Errors
 ///
-/// [`Error::TooManyServices`] if the service needs a class and all are taken.
+/// [`Error::Services`] if the service needs a class and all are taken, or has a port of another one. The cost of a file
+/// comes before its rules, which may replace those of the other one.
 pub fn set(tables: &mut Tables, Cost { service, cost, origin }: Cost) -> Result<(), Error> {
+    expiry::make_way(tables, &[service])?;
+    if origin != CONFIG {
+        services::check_ports(tables, &[service])?;
+    }
+    let others: Vec<Service> = Services::read(tables)?.iter().map(|(service, _)| service).collect();
     let class = services::ensure_class(tables, service)?;
+    if !others.contains(&service) {
+        services::tell_apart(tables, &others)?;
+    }
     // Cells leave space for the cost before it is in force.
     renew(tables, cost)?;
     write(tables, class, cost, origin)?;

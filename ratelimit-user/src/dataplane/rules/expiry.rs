@@ -2,12 +2,19 @@
 
 use std::collections::HashSet;
 
-use ratelimit_common::rules::rule::{NEVER, Rule};
+use ratelimit_common::{
+    identity::service::Service,
+    rules::rule::{NEVER, Rule},
+};
 
 use crate::dataplane::{
     Error,
     error::Tried as _,
-    rules::{filter, policies::largest_debt, services},
+    rules::{
+        filter,
+        policies::largest_debt,
+        services::{self, Services},
+    },
     sys::host,
     tables::{open::Tables, rule_maps},
 };
@@ -19,6 +26,15 @@ const INTERVAL: u64 = 60 * ratelimit_common::limits::limit::SECOND;
 pub(crate) fn clear(tables: &mut Tables) -> Result<(), Error> {
     let due = tables.control()?.clear_after;
     if due == 0 || host::now() < due {
+        return Ok(());
+    }
+    remove(tables)?;
+    services::forget_unused(tables)
+}
+
+/// Makes room for services that a change brings: removes those with the same ports whose rules have expired.
+pub(crate) fn make_way(tables: &mut Tables, wanted: &[Service]) -> Result<(), Error> {
+    if !Services::read(tables)?.any_overlaps(wanted) {
         return Ok(());
     }
     remove(tables)?;

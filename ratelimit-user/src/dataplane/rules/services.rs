@@ -7,7 +7,7 @@ use ratelimit_common::{
     buckets::{bucket::Bucket, sliding_log::Log},
     identity::{
         class::{ANY, CLASSES, Class, Classes},
-        service::{self, ClassEntry, Service},
+        service::{self, ClassEntry, Service, Transport},
         source::Source,
     },
     maps::control::FEATURE_SERVICES,
@@ -15,9 +15,11 @@ use ratelimit_common::{
 
 use crate::dataplane::{
     Error,
+    error::ServicesError,
     sys::{bpf, rcu},
     tables::{open::Tables, rule_maps},
 };
+use crate::text::service::ServiceName;
 
 /// The most services that can have rules at a time.
 const MOST_SERVICES: usize = CLASSES - 1;
@@ -80,9 +82,23 @@ impl Services {
         let [class, telling] = source.class.to_le_bytes();
         let service = self.of_class(class).unwrap_or_default();
         match self.of_class(telling) {
-            Some(Service::Port(transport, port)) => (Service::Port(transport, port), self.classes_of_new(port)),
+            Some(Service::Ports(transport, first, last)) => {
+                (Service::Ports(transport, first, last), self.classes_of_new(first))
+            }
             _ => (service, self.classes(service)),
         }
+    }
+
+    /// Returns the service with a class that has this port, or else the port itself.
+    #[must_use]
+    pub fn of_port(&self, transport: Transport, port: u16) -> Service {
+        service::of_port(&self.0, transport, port)
+    }
+
+    /// Returns whether a service with a class has a port of any of the `wanted` ones.
+    #[must_use]
+    pub fn any_overlaps(&self, wanted: &[Service]) -> bool {
+        self.iter().any(|(service, _)| wanted.iter().any(|wanted| wanted.overlaps(service)))
     }
 
     /// Returns the classes of packets that request a new connection to `port`.
@@ -98,11 +114,11 @@ impl Services {
     }
 }
 
-/// Returns the class of a service. A service without a class gets one.
+/// Returns the class of a service. A service without a class gets one, which acts after [`tell_apart`].
 ///
 /// # Errors
 ///
-/// [`Error::TooManyServices`] if all classes are taken.
+/// [`ServicesError::TooMany`] if all classes are taken.
 pub(crate) fn ensure_class(tables: &mut Tables, service: Service) -> Result<Class, Error> {
     let services = Services::read(tables)?;
     if let Some(class) = services.class(service) {
@@ -113,25 +129,49 @@ pub(crate) fn ensure_class(tables: &mut Tables, service: Service) -> Result<Clas
     let mut control = tables.control()?;
     let last = control.last_class as Class;
     let class = (last.saturating_add(1)..=Class::MAX).chain(1..=last).find(is_free);
-    let class = class.ok_or(Error::TooManyServices(MOST_SERVICES))?;
+    let class = class.ok_or(ServicesError::TooMany(MOST_SERVICES))?;
     control.last_class = u32::from(class);
     tables.set_control(&control)?;
     tables.classes.set(u32::from(class), &ClassEntry::of(service))?;
-    tell_apart(tables, |_| true)?;
     Ok(class)
 }
 
-/// Makes the program tell the services apart that have a class and are `wanted`. Commands read `CLASSES` only, and the
-/// program `SERVICES` only. So each change of a class comes here.
-fn tell_apart(tables: &mut Tables, wanted: impl Fn(Class) -> bool) -> Result<(), Error> {
-    let services: Vec<_> = Services::read(tables)?.iter().filter(|(_, class)| wanted(*class)).collect();
+/// Makes the program tell the services with a class apart. Commands read `CLASSES` only, and the program `SERVICES`
+/// only. So each change of a class ends here.
+///
+/// While a change replaces a range of ports, two services have the same port. It belongs to the one in `last`.
+pub(crate) fn tell_apart(tables: &mut Tables, last: &[Service]) -> Result<(), Error> {
+    let mut services = Services::read(tables)?.0;
+    services.sort_by_key(|(service, _)| last.contains(service));
     tables.set_services(&services)
+}
+
+/// Checks that no service has a port of another one. Services without rules and costs do not count.
+///
+/// # Errors
+///
+/// [`ServicesError::Overlap`] with the first two.
+pub(crate) fn check_ports(tables: &Tables, wanted: &[Service]) -> Result<(), Error> {
+    let services = Services::read(tables)?;
+    let mut in_use: Option<[bool; CLASSES]> = None;
+    for (service, class) in services.iter() {
+        let Some(wanted) = wanted.iter().find(|wanted| wanted.overlaps(service)) else { continue };
+        let in_use = match &in_use {
+            Some(in_use) => in_use,
+            None => in_use.insert(used(tables)?),
+        };
+        if in_use[usize::from(class)] {
+            let [service, other] = [*wanted, service].map(|service| ServiceName(service).to_string());
+            return Err(ServicesError::Overlap { service, other }.into());
+        }
+    }
+    Ok(())
 }
 
 /// Makes the program tell apart exactly the services that rules name, after a change that was killed.
 pub(crate) fn repair(tables: &mut Tables) -> Result<(), Error> {
     forget_unused(tables)?;
-    tell_apart(tables, |_| true)
+    tell_apart(tables, &[])
 }
 
 /// Removes the class of every service without rules. Its packets then belong to the wider services.
@@ -146,7 +186,8 @@ pub(crate) fn forget_unused(tables: &mut Tables) -> Result<(), Error> {
     if unused.is_empty() {
         return Ok(());
     }
-    tell_apart(tables, |class| used[usize::from(class)])?;
+    let acting: Vec<_> = services.iter().filter(|(_, class)| used[usize::from(*class)]).collect();
+    tables.set_services(&acting)?;
     // A packet that the program has begun can still create a bucket of such a class.
     rcu::wait();
     // Another service may get the class later. It must not find the debt of this one.

@@ -33,8 +33,8 @@ use crate::{
 
 const SCHEDULES: u32 = 30;
 /// Services to which no packet of these tests belongs.
-const HTTPS: Service = Service::Port(Transport::Tcp, 443);
-const QUIC: Service = Service::Port(Transport::Udp, 443);
+const HTTPS: Service = Service::port(Transport::Tcp, 443);
+const QUIC: Service = Service::port(Transport::Udp, 443);
 /// The first source has its own rule. The second one uses the default limit.
 const SOURCES: [[u8; 4]; 2] = [[192, 0, 2, 1], [198, 51, 100, 1]];
 

@@ -192,7 +192,7 @@ fn a_ban_outlasts_the_default_of_its_service(front: Front) {
         assert_eq!(bytecode.reason(&frame(ADDRESS)), Reason::WithinLimit, "{seconds} s");
     }
     let services = Services::read(&bytecode.tables).unwrap();
-    let classes = services.classes(Service::Port(Transport::Udp, 53));
+    let classes = services.classes(Service::port(Transport::Udp, 53));
     let ban = bytecode.tables.bans().unwrap().all()[0].1;
     // The user side goes by the kernel's clock.
     if ratelimit::dataplane::sys::host::now() < ban.expires {

@@ -59,11 +59,11 @@ fn parsed(frame: &[u8]) -> Parsed {
         _ if is_later => Service::Any,
         IpNumber::TCP => {
             let tcp = TcpHeaderSlice::from_slice(payload.payload).unwrap();
-            Service::Port(Transport::Tcp, tcp.destination_port())
+            Service::port(Transport::Tcp, tcp.destination_port())
         }
         IpNumber::UDP => {
             let udp = UdpHeaderSlice::from_slice(payload.payload).unwrap();
-            Service::Port(Transport::Udp, udp.destination_port())
+            Service::port(Transport::Udp, udp.destination_port())
         }
         IpNumber::IPV6_ICMP if is_exempt && (133..=137).contains(&payload.payload[0]) => return Parsed::Discovery,
         IpNumber::ICMP | IpNumber::IPV6_ICMP => Service::Icmp,

@@ -33,20 +33,20 @@ fn only(packets: u64) -> Policy {
 type Packet = (fn(IpAddr) -> Frame, &'static [Service]);
 
 const PACKETS: [Packet; 6] = [
-    (|from| Frame::udp(from, 53), &[Service::Port(Transport::Udp, 53), Service::Protocol(17)]),
+    (|from| Frame::udp(from, 53), &[Service::port(Transport::Udp, 53), Service::Protocol(17)]),
     (|from| Frame::udp(from, 9), &[Service::Protocol(17)]),
-    (|from| Frame::syn(from, 443), &[Service::TcpSyn, Service::Port(Transport::Tcp, 443), Service::Protocol(6)]),
+    (|from| Frame::syn(from, 443), &[Service::TcpSyn, Service::port(Transport::Tcp, 443), Service::Protocol(6)]),
     (|from| Frame::syn(from, 80), &[Service::TcpSyn, Service::Protocol(6)]),
-    (|from| Frame::ack(from, 443), &[Service::Port(Transport::Tcp, 443), Service::Protocol(6)]),
+    (|from| Frame::ack(from, 443), &[Service::port(Transport::Tcp, 443), Service::Protocol(6)]),
     (|from| Frame::echo(from), &[Service::Icmp]),
 ];
 
 const SERVICES: [Service; 7] = [
     Service::Any,
-    Service::Port(Transport::Udp, 53),
+    Service::port(Transport::Udp, 53),
     Service::Protocol(17),
     Service::TcpSyn,
-    Service::Port(Transport::Tcp, 443),
+    Service::port(Transport::Tcp, 443),
     Service::Protocol(6),
     Service::Icmp,
 ];

@@ -1,10 +1,17 @@
 //! Service rules: which bucket a packet is charged to, and by which rule.
 
+use std::time::Duration;
+
 use aya::maps::lpm_trie::Key;
 use ratelimit::dataplane::{
-    Error,
+    Error, ServicesError,
     program::loader::Settings,
-    rules::{batch, list, services::Services, target::Target},
+    rules::{
+        batch::{self, Change},
+        list,
+        services::Services,
+        target::Target,
+    },
 };
 use ratelimit_common::{
     identity::source::Source,
@@ -98,7 +105,7 @@ fn more_services_than_classes_are_refused_and_unused_classes_are_reused(front: F
     }
     let target: Target = "10.0.0.0/8 udp/256".parse().unwrap();
     let refused = batch::set(&mut bytecode.tables, target, &Policy::DENIED.into(), None, COMMAND);
-    assert!(matches!(refused, Err(Error::TooManyServices(255))), "{refused:?}");
+    assert!(matches!(refused, Err(Error::Services(ServicesError::TooMany(255)))), "{refused:?}");
     assert_eq!(bytecode.reason(&Frame::udp(SOURCE, 256).bytes()), Reason::WithinLimit);
     bytecode.delete("10.0.0.0/8 udp/7");
     bytecode.set("10.0.0.0/8 udp/256", Policy::DENIED);
@@ -116,6 +123,54 @@ fn a_service_rule_for_part_of_an_ipv6_prefix_covers_only_that_service(front: Fro
     assert_eq!(bytecode.reason(&Frame::udp(from(0xbad), 9).bytes()), Reason::WithinLimit);
     assert_eq!(bytecode.reason(&Frame::udp(from(1), 53).bytes()), Reason::WithinLimit);
     assert_eq!(bytecode.reason(&Frame::udp(from(0xbad), 9).bytes()), Reason::OverPackets);
+}
+
+fn the_ports_of_a_range_share_one_bucket(front: Front) {
+    let mut bytecode = load(front);
+    bytecode.set("default tcp/8000-8003", only(3));
+    bytecode.set("default tcp", only(2));
+    let passed = |ports: std::ops::RangeInclusive<u16>| {
+        let frames = ports.cycle().take(8).map(|port| Frame::ack(SOURCE, port).bytes());
+        frames.filter(|frame| bytecode.send(frame) == Verdict::Pass).count()
+    };
+    assert_eq!(passed(8000..=8003), 3);
+    // Both neighbours belong to the protocol.
+    assert_eq!(passed(7999..=7999) + passed(8004..=8004), 2);
+    let services = Services::read(&bytecode.tables).unwrap();
+    assert_eq!(services.iter().count(), 2, "a range is one service");
+    bytecode.delete("default tcp/8000-8003");
+    assert_eq!(bytecode.reason(&Frame::ack(SOURCE, 8001).bytes()), Reason::OverPackets, "the rule of tcp decides");
+}
+
+fn services_with_a_common_port_are_refused_unless_one_replaces_the_other(front: Front) {
+    let mut bytecode = load(front);
+    bytecode.set("10.0.0.0/8 tcp/8000-8099", Policy::DENIED);
+    let reason = |bytecode: &Bytecode, port| bytecode.reason(&Frame::ack(SOURCE, port).bytes());
+    let (old, new): (Target, Target) =
+        ("10.0.0.0/8 tcp/8000-8099".parse().unwrap(), "10.0.0.0/8 tcp/8050-8149".parse().unwrap());
+    let refused = batch::set(&mut bytecode.tables, new, &Policy::DENIED.into(), None, COMMAND).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "tcp/8050-8149 overlaps tcp/8000-8099, which has rules or a cost: a port belongs to one service only. Delete those of tcp/8000-8099 first, or choose other ports"
+    );
+    assert_eq!(
+        [8000, 8099, 8100].map(|port| reason(&bytecode, port)),
+        [Reason::Denied, Reason::Denied, Reason::WithinLimit]
+    );
+    bytecode.set("10.0.0.0/8 udp/8050", Policy::DENIED);
+    let mut change = Change::set(new, &Policy::DENIED.into(), None, COMMAND);
+    change.deleted = vec![old];
+    batch::apply(None, &mut bytecode.tables, &change, &mut |_| {}, &|_| Ok(())).unwrap();
+    assert_eq!(
+        [8049, 8050, 8149].map(|port| reason(&bytecode, port)),
+        [Reason::WithinLimit, Reason::Denied, Reason::Denied]
+    );
+    // Rules that have expired are in the way of no service.
+    let ended = Change::set(old, &Policy::DENIED.into(), Some(Duration::ZERO), COMMAND);
+    bytecode.delete("10.0.0.0/8 tcp/8050-8149");
+    batch::apply(None, &mut bytecode.tables, &ended, &mut |_| {}, &|_| Ok(())).unwrap();
+    bytecode.set("10.0.0.0/8 tcp/8000", Policy::DENIED);
+    assert_eq!([8000, 8001].map(|port| reason(&bytecode, port)), [Reason::Denied, Reason::WithinLimit]);
 }
 
 /// Expired rules fill the table. Setting the first rule of a service removes them.
@@ -146,6 +201,8 @@ fn a_fragment_without_its_ports_is_dropped(front: Front) {
 }
 
 with_and_without_cells!(
+    the_ports_of_a_range_share_one_bucket,
+    services_with_a_common_port_are_refused_unless_one_replaces_the_other,
     one_service_cannot_use_up_the_limit_of_another,
     packets_of_a_service_without_a_rule_share_the_general_limit,
     a_later_fragment_belongs_to_no_service,

@@ -5,6 +5,7 @@ mod bounds;
 mod covered;
 pub(crate) mod features;
 mod over_limit;
+mod ranges;
 mod rules;
 mod services;
 mod system_calls;

@@ -126,7 +126,7 @@ fn invalid_services_and_parents_change_nothing() {
     let before = (program(&ratelimit), ratelimit.ok("limit list"));
     for (words, expected) in [
         ("limit set default --packets 1/s --service dns", "expected tcp, udp or sctp with or without a port (udp/53)"),
-        ("limit set default --packets 1/s --service udp/x", "expected one port from 0 to 65535"),
+        ("limit set default --packets 1/s --service udp/x", "expected a port from 0 to 65535"),
         ("limit set default --packets 1/s --service icmp/8", "only tcp, udp and sctp have ports"),
         ("limit set default --service udp", "a limit needs --packets RATE, --bytes RATE, --parent"),
         ("limit set default --parent 24=1/s", "expected /BITS, interface or all"),

@@ -6,7 +6,7 @@ mod interfaces;
 mod sequences;
 pub(crate) mod ssh;
 
-use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox};
+use ratelimit_tests::{Daemon, Flood, Folder, Frame, Ratelimit, Sandbox};
 use serde_json::json;
 
 use crate::run::{FILE, limits};
@@ -42,6 +42,38 @@ fn deleting_rules_keeps_settings_that_commands_set() {
     let line = daemon.line();
     assert!(line.contains("0 unchanged; settings changed: max-sources, shadow"), "{line}");
     assert_eq!(told(&ratelimit), (json!(false), json!("pass"), json!(8_000)));
+    daemon.end();
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_range_of_ports_changes_with_its_cost() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let folder = Folder::new();
+    let write = |range: &str| {
+        folder.write(&format!(
+            "interfaces = [\"eth0\"]\n[service.\"udp/{range}\"]\npackets = \"5/h\"\ncost = 3\n[[rule]]\nsource = \"10.9.0.66\"\nservice = \"udp/{range}\"\npolicy = \"deny\"\n"
+        ));
+    };
+    write("8000-8099");
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    daemon.line();
+    write("8050-8149");
+    assert!(daemon.line().contains("rules: 2 set, 2 deleted, 0 unchanged"));
+    assert_eq!(limits(&ratelimit), ["default udp/8050-8149 5/h config"]);
+    assert_eq!(ratelimit.json("cost list")[0]["service"], "udp/8050-8149");
+    for port in [8049, 8050, 8149, 8150] {
+        Flood::of(Frame::udp([10, 9, 0, 66], port)).send(&sandbox, 10);
+    }
+    assert_eq!(ratelimit.json("status")["reasons"]["denied"]["packets"], 20);
+    // A command's rule for one of these ports is in the way of the file, which stays as it is.
+    ratelimit.ok("deny add 10.9.0.1 --service udp/9000");
+    write("8900-9000");
+    let line = daemon.line();
+    assert!(line.contains("udp/8900-9000 overlaps udp/9000, which has rules or a cost"), "{line}");
+    assert_eq!(limits(&ratelimit), ["default udp/8050-8149 5/h config"]);
+    assert_eq!(ratelimit.json("cost list")[0]["service"], "udp/8050-8149");
     daemon.end();
     ratelimit.ok("detach --all");
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ratelimit_common::rules::rule::NEVER;
+use ratelimit_common::{identity::service::Service, rules::rule::NEVER};
 
 use crate::dataplane::{
     rules::{batch::free_space::FEW, list::Listed, spec::RuleSpec, target::Target},
@@ -93,6 +93,17 @@ impl Change {
     pub(crate) fn targets(&self) -> impl Iterator<Item = Target> + '_ {
         let deleted = self.deleted.iter().chain(&self.deleted_below);
         self.rules.iter().map(|rule| rule.target).chain(deleted.copied())
+    }
+
+    /// Returns the services of the rules that it writes.
+    pub(crate) fn services(&self) -> Vec<Service> {
+        let mut services = Vec::new();
+        for rule in &self.rules {
+            if !services.contains(&rule.target.service) {
+                services.push(rule.target.service);
+            }
+        }
+        services
     }
 
     /// Returns whether it is so small that it reads its own rules instead of all.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use ratelimit_common::{
-    identity::{class::Class, source::Source},
+    identity::{class::Class, service::Service, source::Source},
     limits::policy::PolicyId,
     maps::names::{PREFIX_RULES_MAX, SOURCE_RULES_MAX},
     rules::rule::{NEVER, Rule},
@@ -128,6 +128,10 @@ pub(crate) struct Plan {
     pub(crate) lifted: Vec<Source>,
     /// Lanes that no limit used before.
     pub(crate) fresh_lanes: BTreeSet<u32>,
+    /// The services of its rules.
+    pub(crate) services: Vec<Service>,
+    /// Whether the program must be told of one of them.
+    pub(crate) is_new_service: bool,
 }
 
 impl Plan {

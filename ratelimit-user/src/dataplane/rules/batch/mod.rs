@@ -82,7 +82,7 @@ pub fn lift_ban(tables: &mut Tables, target: Target) -> Result<(), Error> {
 ///
 /// # Errors
 ///
-/// [`Error::TooManyRules`], [`Error::TooManyPolicies`] or [`Error::TooManyServices`] if there is no space, and those of
+/// [`Error::TooManyRules`], [`Error::TooManyPolicies`] or [`Error::Services`] if there is no space, and those of
 /// `check`. Nothing has changed then. [`Error::Written`] if the change is written, but the program may not see it yet.
 pub fn apply(
     pins: Option<&Path>,
@@ -116,6 +116,7 @@ fn write(
     check: &dyn Fn(&Tables) -> Result<(), Error>,
 ) -> Result<Written, Error> {
     expiry::clear(tables)?;
+    expiry::make_way(tables, &change.services())?;
     let policies = Policies::intern(tables, change)?;
     let plan = plan(tables, change, &policies)?;
     write::write(tables, mark, plan, change.protected, progress, check)
@@ -172,7 +173,10 @@ impl Policies {
 /// Translates a change into entries of maps. New services get a class.
 fn plan(tables: &mut Tables, change: &Change, policies: &Policies) -> Result<Plan, Error> {
     let ipv6_prefix = tables.control()?.ipv6_prefix;
-    let mut plan = Plan { fresh_lanes: policies.fresh_lanes.clone(), ..Plan::default() };
+    let mut plan = Plan { fresh_lanes: policies.fresh_lanes.clone(), services: change.services(), ..Plan::default() };
+    let known = Services::read(tables)?;
+    plan.is_new_service =
+        known.any_overlaps(&plan.services) || plan.services.iter().any(|service| known.class(*service).is_none());
     let mut classes = HashMap::from([(Service::Any, ANY)]);
     for rule in &change.rules {
         let service = rule.target.service;

@@ -25,6 +25,7 @@ use crate::dataplane::{
             lanes::{self, LanePairs},
         },
         rule_key::Place,
+        services,
     },
     sys::host,
     tables::{open::Tables, rule_maps},
@@ -115,8 +116,10 @@ fn write_to(
     let lanes = changed_lanes(tables, plan, existing, &defaults)?;
     mark.record(&lanes)?;
     lanes::raise(tables, &lanes)?;
-    let outcome =
-        try_write(tables, plan, room, progress).and_then(|()| check(tables)).and_then(|()| lift_bans(tables, plan));
+    let outcome = try_write(tables, plan, room, progress)
+        .and_then(|()| services::check_ports(tables, &plan.services))
+        .and_then(|()| check(tables))
+        .and_then(|()| lift_bans(tables, plan));
     if outcome.is_err() {
         // The operator must see the failure itself, not one of undoing.
         let _ = undo(tables, plan, existing);
@@ -190,6 +193,10 @@ fn try_write(tables: &mut Tables, plan: &Plan, room: Room, progress: &mut dyn Fn
     }
     for (class, policy, origin) in &plan.defaults {
         tables.set_default_policy(*class, *policy, *origin)?;
+    }
+    // Rules of a new service are there before its packets, and those of a service that it replaces are still there.
+    if plan.is_new_service {
+        services::tell_apart(tables, &plan.services)?;
     }
     if room == Room::Beside { delete_rules(tables, plan, &mut done, progress) } else { Ok(()) }
 }
