@@ -86,7 +86,8 @@ struct InterfaceOptions {
 }
 
 /// Keys and tables at the top level.
-const TOP: [&str; 8] = ["interfaces", "interface", "settings", "default", "service", "policy", "rule", "metrics"];
+const TOP: [&str; 9] =
+    ["interfaces", "interface", "settings", "default", "allow", "service", "policy", "rule", "metrics"];
 
 /// The problem of an empty file. A file that is being written can be empty, and must not remove every rule.
 const EMPTY: &str = "the file is empty: write interfaces = [] to attach to nothing";
@@ -185,6 +186,9 @@ fn read_top(page: &Page<'_>, top: &Table<'_>, more: &mut dyn FnMut(&mut rules::R
             }
             Err(error) => page.wrong(key.span(), error.to_string()),
         }
+    }
+    if let Some(list) = top.get("allow") {
+        rules.add_allowed(list);
     }
     top.get("rule").map(table::Value::tables).unwrap_or_default().iter().for_each(|table| rules.add(table));
     more(&mut rules);

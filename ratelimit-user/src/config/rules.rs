@@ -2,19 +2,22 @@
 
 use std::{collections::HashMap, sync::Arc, time::SystemTime};
 
-use ratelimit_common::{identity::service::Service, limits::policy::MOST_COST};
+use ratelimit_common::{
+    identity::service::Service,
+    limits::policy::{MOST_COST, Policy},
+};
 
 use super::{
     policies::Policies,
     space::SpaceNeeded,
-    table::{Table, Value},
+    table::{Place, Table, Value},
 };
 use crate::{
     dataplane::rules::{
         spec::RuleSpec,
         target::{Sources, Target},
     },
-    text::service::ServiceName,
+    text::{prefix::Prefix, service::ServiceName},
 };
 
 /// A rule of a file.
@@ -29,7 +32,7 @@ pub struct Planned {
 }
 
 /// Keys of a rule besides those of its policy.
-const KEYS: [&str; 4] = ["source", "service", "until", "comment"];
+const KEYS: [&str; 5] = ["source", "sources", "service", "until", "comment"];
 
 /// The rules of a file so far.
 #[derive(Debug)]
@@ -54,7 +57,7 @@ impl<'p> Rules<'p> {
     pub(super) fn add_default(&mut self, service: Service, table: &Table<'_>, others: &[&str]) {
         let target = Target::DEFAULT.of(service);
         let spec = self.policies.spec(table, others, target);
-        self.plan(target, spec, None, table);
+        self.plan(target, spec, None, &table.place());
     }
 
     /// Adds the default limit of a service, if the table has one, and returns the cost of its packets.
@@ -72,13 +75,10 @@ impl<'p> Rules<'p> {
         cost
     }
 
-    /// Adds a rule.
+    /// Adds a rule, for each of its sources.
     pub(super) fn add(&mut self, table: &Table<'_>) {
-        let Some(source) = table.get("source") else {
-            table.wrong("source is missing");
-            return;
-        };
-        let (source, until) = (source.parse::<Sources>(), table.get("until").map(moment));
+        let until = table.get("until").map(moment);
+        let sources = sources(table);
         if let Some(comment) = table.get("comment") {
             comment.text();
         }
@@ -87,31 +87,67 @@ impl<'p> Rules<'p> {
             Some(Some(ServiceName(service))) => service,
             None => Service::Any,
         };
-        let (Some(sources), false) = (source, until == Some(None)) else { return };
-        let target = Target { sources, service };
+        let (Some(sources), false) = (sources, until == Some(None)) else { return };
         let until = until.flatten();
-        if sources == Sources::Default && until.is_some() {
-            table.wrong("a default cannot expire: remove until, or add rules for 0.0.0.0/0 and ::/0 instead");
-            return;
+        for (sources, place) in sources {
+            let target = Target { sources, service };
+            if sources == Sources::Default && until.is_some() {
+                table.wrong("a default cannot expire: remove until, or add rules for 0.0.0.0/0 and ::/0 instead");
+                return;
+            }
+            let spec = self.policies.spec(table, &KEYS, target);
+            let is_good = spec.is_some();
+            self.plan(target, spec, until, &place);
+            // The next source has the same problem.
+            if !is_good {
+                return;
+            }
         }
-        let spec = self.policies.spec(table, &KEYS, target);
-        self.plan(target, spec, until, table);
     }
 
-    fn plan(&mut self, target: Target, spec: Option<RuleSpec>, until: Option<SystemTime>, table: &Table<'_>) {
-        if let Some(place) = self.places.insert(target, table.span.start) {
-            table.wrong(format!("{target} already has a rule, in line {}", table.line(place)));
+    /// Adds a rule *allow* for each prefix of the list at the top.
+    pub(super) fn add_allowed(&mut self, list: Value<'_>) {
+        for value in list.elements("addresses") {
+            let Some(prefix) = value.parse::<Prefix>() else { continue };
+            self.plan(Target::prefix(prefix), Some(Policy::ALLOWED.into()), None, &value.place());
+        }
+    }
+
+    fn plan(&mut self, target: Target, spec: Option<RuleSpec>, until: Option<SystemTime>, place: &Place<'_>) {
+        if let Some(start) = self.places.insert(target, place.start()) {
+            place.wrong(format!("{target} already has a rule, in line {}", place.line(start)));
         }
         // An expired rule needs no space.
         let lasting = spec.as_ref().filter(|_| until.is_none_or(|until| SystemTime::now() < until));
         if let Some(problem) = lasting.and_then(|spec| self.space.add(target, spec, self.policies.ipv6_prefix)) {
-            table.wrong(problem);
+            place.wrong(problem);
         }
         self.planned.extend(spec.map(|spec| {
             let before = self.planned.last().filter(|before| *before.spec == spec);
             let spec = before.map_or_else(|| Arc::new(spec), |before| Arc::clone(&before.spec));
             Planned { target, spec, until }
         }));
+    }
+}
+
+/// Returns the sources of a rule with their places: its `source`, or each of its `sources`. A single source has the place
+/// of the table.
+fn sources<'a>(table: &Table<'a>) -> Option<Vec<(Sources, Place<'a>)>> {
+    match (table.get("source"), table.get("sources")) {
+        (Some(one), None) => Some(vec![(one.parse()?, table.place())]),
+        (None, Some(list)) => {
+            let values = list.elements("addresses");
+            let sources: Vec<_> = values.iter().filter_map(|value| Some((value.parse()?, value.place()))).collect();
+            (!values.is_empty() && sources.len() == values.len()).then_some(sources)
+        }
+        (Some(_), Some(list)) => {
+            list.wrong("the rule has source, too: put all addresses into sources");
+            None
+        }
+        (None, None) => {
+            table.wrong("source is missing");
+            None
+        }
     }
 }
 

@@ -97,9 +97,33 @@ impl<'a> Table<'a> {
         self.page.wrong(self.span.clone(), message);
     }
 
-    /// Returns the line of a place in the text. The first is 1.
-    pub(super) fn line(&self, place: usize) -> usize {
-        self.page.lines().number(place)
+    /// Returns where it is.
+    pub(super) fn place(&self) -> Place<'a> {
+        Place { page: self.page, span: self.span.clone() }
+    }
+}
+
+/// Where something is in the text.
+#[derive(Debug, Clone)]
+pub(super) struct Place<'a> {
+    page: &'a Page<'a>,
+    span: Range<usize>,
+}
+
+impl Place<'_> {
+    /// Adds a problem with what is there.
+    pub(super) fn wrong(&self, message: impl Into<String>) {
+        self.page.wrong(self.span.clone(), message);
+    }
+
+    /// Returns its start in the text.
+    pub(super) fn start(&self) -> usize {
+        self.span.start
+    }
+
+    /// Returns the line of a start in the text. The first is 1.
+    pub(super) fn line(&self, start: usize) -> usize {
+        self.page.lines().number(start)
     }
 }
 
@@ -114,6 +138,26 @@ impl<'a> Value<'a> {
     /// Adds a problem with the value.
     pub(super) fn wrong(self, message: impl Into<String>) {
         self.page.wrong(self.value.span(), message);
+    }
+
+    /// Returns where it is.
+    pub(super) fn place(self) -> Place<'a> {
+        Place { page: self.page, span: self.value.span() }
+    }
+
+    /// Returns the elements of a list, which is not empty. `what` describes them.
+    pub(super) fn elements(self, what: &str) -> Vec<Self> {
+        match self.value.get_ref() {
+            DeValue::Array(values) if !values.is_empty() => values.iter().map(|value| Self { value, ..self }).collect(),
+            DeValue::Array(_) => {
+                self.wrong(format!("the list is empty: add {what}, or remove this key"));
+                Vec::new()
+            }
+            _ => {
+                self.wrong(format!("expected a list of {what} in brackets"));
+                Vec::new()
+            }
+        }
     }
 
     /// Returns the text of a string.

@@ -1,6 +1,8 @@
 //! Services and rules.
 
-use super::problems;
+use ratelimit_common::limits::policy::{ALLOW, LIMIT};
+
+use super::{parse, problems};
 
 #[test]
 fn every_problem_with_a_service_or_a_rule_is_named() {
@@ -39,6 +41,25 @@ fn every_problem_with_a_service_or_a_rule_is_named() {
         (
             "[service.\"tcp/80-90\"]\ncost = 3\n[[rule]]\nsource = \"10.0.0.1\"\nservice = \"tcp/90\"\npolicy = \"deny\"",
             "3:1: [[rule]]: tcp/90 overlaps tcp/80-90 in this file: a port belongs to one service only",
+        ),
+        ("allow = \"10.0.0.1\"", "1:9: \"10.0.0.1\": expected a list of addresses in brackets"),
+        ("allow = []", "1:9: []: the list is empty: add addresses, or remove this key"),
+        (
+            "allow = [\"10.0.0.1\", \"10.0.0.1/8\"]",
+            "1:22: \"10.0.0.1/8\": the address has bits set beyond the prefix: write 10.0.0.0/8 or 10.0.0.1",
+        ),
+        (
+            "allow = [\"10.0.0.1\"]\n[[rule]]\nsources = [\"10.0.0.2\", \"10.0.0.1\"]\npolicy = \"deny\"",
+            "3:24: \"10.0.0.1\": 10.0.0.1 already has a rule, in line 1",
+        ),
+        (
+            "[[rule]]\nsource = \"10.0.0.1\"\nsources = [\"10.0.0.2\"]\npolicy = \"deny\"",
+            "3:11: [\"10.0.0.2\"]: the rule has source, too: put all addresses into sources",
+        ),
+        ("[[rule]]\nsources = []\npolicy = \"deny\"", "2:11: []: the list is empty: add addresses, or remove this key"),
+        (
+            "[[rule]]\nsources = [\"10.0.0.1\", \"10.0.0.2\"]\npackets = \"0/s\"",
+            "3:11: \"0/s\": a rate of zero would drop every packet: use `ratelimit deny add` for that",
         ),
         ("[rule]\nsource = \"10.0.0.1\"", "1:1: [rule]: expected an array of tables, such as [[rule]]"),
         ("rule = 3", "1:8: 3: expected an array of tables, such as [[rule]]"),
@@ -87,4 +108,16 @@ fn every_problem_with_a_service_or_a_rule_is_named() {
     ] {
         assert_eq!(problems(text), [expected], "{text}");
     }
+}
+
+#[test]
+fn lists_of_sources_are_rules_for_each() {
+    let config = parse(
+        "allow = [\"10.0.0.1\", \"2001:db8::/32\"]\n[[rule]]\nsources = [\"10.0.0.2\", \"10.1.0.0/16\"]\nservice = \"udp/53\"\npackets = \"5/s\"\n",
+    )
+    .unwrap();
+    let rules: Vec<_> = config.rules.iter().map(|rule| (rule.target.to_string(), rule.spec.policy.kind)).collect();
+    let expected =
+        [("10.0.0.1", ALLOW), ("2001:db8::/32", ALLOW), ("10.0.0.2 udp/53", LIMIT), ("10.1.0.0/16 udp/53", LIMIT)];
+    assert_eq!(rules, expected.map(|(target, kind)| (target.to_owned(), kind)));
 }

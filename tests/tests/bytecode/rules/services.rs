@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use aya::maps::lpm_trie::Key;
 use ratelimit::dataplane::{
-    Error, ServicesError,
+    Error,
+    error::ServicesError,
     program::loader::Settings,
     rules::{
         batch::{self, Change},
