@@ -21,7 +21,7 @@ use self::{
         answer::Answer,
         output::{self, Output},
     },
-    program::{attach, confirm, detach, upgrade},
+    program::{attach, confirm, detach, set, upgrade},
     rules::{access, cost, limit},
     show::{doctor, events, metrics, sources, status},
 };
@@ -67,6 +67,11 @@ enum Command {
     Confirm,
     /// Detach from interfaces; --all also removes every rule
     Detach(detach::Arguments),
+    /// Change settings that all interfaces of an instance share
+    ///
+    /// Changes settings of a running instance, at once and without a gap. All its interfaces share them. Settings that
+    /// are not given stay.
+    Set(set::Arguments),
     /// Convert an instance of another version to this version
     ///
     /// Converts an instance that another version of ratelimit has attached. Rules, buckets and counters are kept, and
@@ -166,6 +171,7 @@ fn run(arguments: Arguments) -> Result<Answer> {
         Command::Attach(arguments) => attach::run(&arguments, &pins, output),
         Command::Confirm => confirm::run(&pins, output),
         Command::Detach(arguments) => detach::run(&arguments, &pins, output),
+        Command::Set(arguments) => set::run(&arguments, &pins, output),
         Command::Upgrade => upgrade::run(&pins, output),
         Command::Limit(command) => limit::run(&command, &pins, output),
         Command::Allow(command) => access::allow(&command, &pins, output),

@@ -56,7 +56,7 @@ pub fn examine(pins: &Path, names: &[String]) -> Result<Vec<Finding>, Error> {
     }
     if let Some(running) = running {
         findings.extend(traffic::unseen(&window));
-        findings.extend(tables::examine(running, &ours, &window)?);
+        findings.extend(tables::examine(running, &window)?);
         findings.extend(session::examine(&running.tables)?);
     }
     findings.extend(firewall::examine());

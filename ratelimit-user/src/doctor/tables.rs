@@ -11,7 +11,7 @@ use ratelimit_common::{
 
 use super::{
     finding::{Check, Finding, count},
-    instance::{Ours, Running},
+    instance::Running,
     traffic::Window,
 };
 use crate::{
@@ -36,7 +36,7 @@ const LONGEST_LINE: u32 = 56;
 /// One undecided packet in more than this number is no warning.
 const MANY: u64 = 1_000;
 
-pub(super) fn examine(running: &Running, ours: &Ours, window: &Window) -> Result<Vec<Finding>, Error> {
+pub(super) fn examine(running: &Running, window: &Window) -> Result<Vec<Finding>, Error> {
     let tables = &running.tables;
     let (control, counted) = (tables.control()?, gauges::of_cpus(tables)?);
     let max_sources = gauges::max_sources(tables)?;
@@ -44,22 +44,18 @@ pub(super) fn examine(running: &Running, ours: &Ours, window: &Window) -> Result
     let during = window.counted.and_then(|counted| stay(max_sources, counted.created, window.time));
     let has_budget = control.features & FEATURE_FRONT != 0;
     let refused = window.counted.map_or(0, |counted| counted.not_admitted);
-    let names: Vec<&str> = ours.attachments.iter().map(|attachment| attachment.name.as_str()).collect();
-    let attach = format!("ratelimit attach {}", names.join(" "));
     let stay = so_far.into_iter().chain(during).min();
     let mut findings = Vec::new();
     if control.features & FEATURE_SHADOW != 0 {
         let why = "Shadow mode is on: every packet passes, and drops are only counted.";
         findings.push(
-            Finding::warning(Check::Shadow, "limits and denies are not enforced", why).fixed_by(format!(
-                "{} --shadow=off",
-                if names.is_empty() { "ratelimit attach IFACE" } else { &attach }
-            )),
+            Finding::warning(Check::Shadow, "limits and denies are not enforced", why)
+                .fixed_by("ratelimit set --shadow off"),
         );
     }
-    findings.push(buckets(tracked::buckets_in_use(tables)?, max_sources, stay, &attach));
+    findings.push(buckets(tracked::buckets_in_use(tables)?, max_sources, stay));
     if has_budget {
-        findings.push(admissions(refused, of(tables, Reason::NotAdmitted)?, control.admission.per_second, &attach));
+        findings.push(admissions(refused, of(tables, Reason::NotAdmitted)?, control.admission.per_second));
     }
     findings.push(fail_open(tables)?);
     if counted.bans_failed != 0 {
@@ -79,7 +75,7 @@ fn stay(max_sources: u32, created: u64, time: Duration) -> Option<Duration> {
 
 /// Returns the finding about buckets. The kernel keeps some free, more with more CPUs. `stay` is the time that an
 /// unused one stays.
-fn buckets(used: usize, max_sources: u32, stay: Option<Duration>, attach: &str) -> Finding {
+fn buckets(used: usize, max_sources: u32, stay: Option<Duration>) -> Finding {
     let what = format!("{used} of {max_sources} in use");
     let is_full = used as u64 * 4 >= u64::from(max_sources) * 3;
     let stay = stay.filter(|stay| is_full && *stay < LONG);
@@ -87,11 +83,11 @@ fn buckets(used: usize, max_sources: u32, stay: Option<Duration>, attach: &str) 
     let stay = units::write_duration(Duration::from_secs(stay.as_secs().max(1)));
     let what = format!("{what}, and an unused one stays for about {stay}");
     let why = "Each new bucket replaces the one that was unused for longest. Windows, sliding logs and counters of that source start again.";
-    let fix = format!("{attach} --max-sources {}", u64::from(max_sources) * 4);
+    let fix = format!("ratelimit set --max-sources {}", u64::from(max_sources) * 4);
     Finding::warning(Check::Buckets, &what, why).fixed_by(fix)
 }
 
-fn admissions(during: u64, ever: u64, per_second: u64, attach: &str) -> Finding {
+fn admissions(during: u64, ever: u64, per_second: u64) -> Finding {
     let why = "More sources need a bucket than the budget allows. Their packets are dropped, even within their limit.";
     let more = per_second.saturating_mul(4);
     if during != 0 {
@@ -99,7 +95,8 @@ fn admissions(during: u64, ever: u64, per_second: u64, attach: &str) -> Finding 
             "{} just now, because the budget for new buckets is spent ({per_second}/s per CPU)",
             dropped(during)
         );
-        return Finding::warning(Check::Admissions, &what, why).fixed_by(format!("{attach} --admissions {more}/s"));
+        return Finding::warning(Check::Admissions, &what, why)
+            .fixed_by(format!("ratelimit set --admissions {more}/s"));
     }
     if ever != 0 {
         let what =
@@ -167,11 +164,11 @@ mod tests {
 
     #[test]
     fn a_full_table_is_a_warning_if_buckets_stay_for_a_short_time() {
-        let severity = |used, stay| buckets(used, 1_000, Some(Duration::from_secs(stay)), "").severity;
+        let severity = |used, stay| buckets(used, 1_000, Some(Duration::from_secs(stay))).severity;
         assert_eq!(severity(749, 5), Severity::Ok);
         assert_eq!(severity(750, 5), Severity::Warning);
         assert_eq!(severity(1_000, 600), Severity::Ok);
-        assert_eq!(buckets(1_000, 1_000, None, "").severity, Severity::Ok);
+        assert_eq!(buckets(1_000, 1_000, None).severity, Severity::Ok);
     }
 
     #[test]
@@ -191,15 +188,15 @@ mod tests {
 
     #[test]
     fn a_budget_spent_now_is_a_warning_and_one_spent_before_is_a_note() {
-        assert_eq!(admissions(0, 0, 10, "").severity, Severity::Ok);
+        assert_eq!(admissions(0, 0, 10).severity, Severity::Ok);
         assert_eq!(
-            admissions(0, 1, 10, "").what,
+            admissions(0, 1, 10).what,
             "1 packet was dropped so far, because the budget for new buckets was spent (10/s per CPU)"
         );
-        let finding = admissions(7, 9, 10, "ratelimit attach eth0");
+        let finding = admissions(7, 9, 10);
         assert_eq!(
             (finding.severity, finding.fix.as_deref()),
-            (Severity::Warning, Some("ratelimit attach eth0 --admissions 40/s"))
+            (Severity::Warning, Some("ratelimit set --admissions 40/s"))
         );
     }
 }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail, ensure};
 use clap::ValueEnum;
 use ratelimit_common::rules::rule::COMMAND;
 
@@ -24,17 +24,20 @@ use crate::{
     },
     dataplane::{
         Instance,
-        attach::attachment::Mode,
+        attach::attachment::{Attachment, Mode},
         instance::open::Versions,
-        program::loader::RequestedSettings,
+        program::{
+            loader::{RequestedSettings, Settings},
+            requested::differences,
+        },
         rules::{
-            capacities,
+            capacities, list,
             spec::RuleSpec,
             target::{Sources, Target},
         },
         sys::{host, interface},
     },
-    limit::Rates,
+    limit::{Rates, write},
     settings::{RateOrOff, SettingsArguments},
     ssh,
     text::{
@@ -190,6 +193,7 @@ fn again(
         ssh::check_rules(&instance.tables)?;
     }
     let attached = instance.attachments.list()?;
+    check_shared(arguments, spec, (&running, requested), &attached, instance)?;
     let indices: Vec<u32> = attached.iter().filter_map(|attachment| attachment.index).collect();
     capacities::keep_only(&mut instance.tables, &indices)?;
     set_capacities(arguments, instance, done)?;
@@ -203,6 +207,34 @@ fn again(
     done.upgrade(instance, requested)?;
     set_default(spec, instance, done)?;
     attach_each(arguments, instance, done)
+}
+
+/// Refuses to change what interfaces share that are not named.
+fn check_shared(
+    arguments: &Arguments,
+    spec: Option<&RuleSpec>,
+    (running, requested): (&Settings, &RequestedSettings),
+    attached: &[Attachment],
+    instance: &Instance,
+) -> Result<()> {
+    let is_named = |attachment: &Attachment| arguments.interfaces.iter().any(|name| attachment.is_on(name));
+    let others = attached.iter().filter(|attachment| !attachment.is_gone && !is_named(attachment));
+    let others: Vec<_> = others.map(|attachment| attachment.name.as_str()).collect();
+    if others.is_empty() {
+        return Ok(());
+    }
+    let others = others.join(", ");
+    if let Some(setting) = differences(running, &requested.or(*running)).first() {
+        bail!("--{setting} would also change {others}: `ratelimit set --{setting} …` changes it for all interfaces");
+    }
+    let Some(spec) = spec.map(write::spec) else { return Ok(()) };
+    let rules = list::list(&instance.tables)?;
+    let default = rules.iter().find(|rule| rule.target == Target::DEFAULT);
+    ensure!(
+        default.is_some_and(|rule| write::spec(&rule.spec) == spec),
+        "the default limit would also change on {others}: `ratelimit limit set default …` changes it for all interfaces"
+    );
+    Ok(())
 }
 
 /// Allows the address of this SSH session, unless `--no-allow-ssh` is given. Returns it if that is new.

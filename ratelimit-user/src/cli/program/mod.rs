@@ -6,4 +6,5 @@ pub(crate) mod confirm;
 pub(crate) mod detach;
 mod follow;
 mod report;
+pub(crate) mod set;
 pub(crate) mod upgrade;

@@ -12,7 +12,7 @@ fn shadow_is_printed_persists_and_can_be_switched_off() {
     let everything = || ratelimit.json("status")["shadow"]["everything"].clone();
     let text = ratelimit.ok("attach --shadow eth0 --packets 5/s");
     assert!(text.contains(&format!("default: 5/s per source, burst 5\n{ON}\n")), "{text}");
-    let in_status = format!("\n{ON} (to enforce: `attach --shadow=off`)\n");
+    let in_status = format!("\n{ON} (to enforce: `ratelimit set --shadow off`)\n");
     for words in ["attach eth0", "limit set default --packets 6/s --algorithm sliding-log", "limit del default"] {
         ratelimit.ok(words);
         assert_eq!(everything(), json!(true), "{words}");

@@ -138,15 +138,10 @@ pub(super) const CASES: [Case; 28] = [
         listed: "\"cells\":2048",
         ..PROGRAM
     },
+    Case { reset: &["set --unknown off"], command: "set --unknown 5k/s", listed: "\"per_second\":5000", ..PROGRAM },
     Case {
-        reset: &["attach eth0 --unknown off"],
-        command: "attach eth0 --unknown 5k/s",
-        listed: "\"per_second\":5000",
-        ..PROGRAM
-    },
-    Case {
-        reset: &["attach eth0 --shadow=off"],
-        command: "attach eth0 --shadow=on",
+        reset: &["set --shadow off"],
+        command: "set --shadow on",
         listed: "\"everything\":true",
         drops: Drops::Unlisted,
         ..PROGRAM

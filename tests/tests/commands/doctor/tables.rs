@@ -18,7 +18,7 @@ fn a_full_bucket_table_is_reported() {
     assert!((7_500..=10_000).contains(&used), "{found}");
     let expected = format!("warning buckets: {used} of 10000 in use, and an unused one stays for about ");
     assert!(found.starts_with(&expected), "{found}");
-    let rest = "\nEach new bucket replaces the one that was unused for longest. Windows, sliding logs and counters of that source start again.\nfix: ratelimit attach eth0 --max-sources 40000";
+    let rest = "\nEach new bucket replaces the one that was unused for longest. Windows, sliding logs and counters of that source start again.\nfix: ratelimit set --max-sources 40000";
     assert!(found.ends_with(rest), "{found}");
     ratelimit.ok("attach eth0 --max-sources 40000");
     let found = about(&ratelimit, "", "buckets");
@@ -36,7 +36,7 @@ fn a_spent_admission_budget_is_reported_while_it_lasts() {
     while ratelimit.json("status")["admission"]["refused"] == 0 {}
     let found = about(&ratelimit, "", "admissions");
     flood.stop();
-    let rest = " packets were dropped just now, because the budget for new buckets is spent (1/s per CPU)\nMore sources need a bucket than the budget allows. Their packets are dropped, even within their limit.\nfix: ratelimit attach eth0 --admissions 4/s";
+    let rest = " packets were dropped just now, because the budget for new buckets is spent (1/s per CPU)\nMore sources need a bucket than the budget allows. Their packets are dropped, even within their limit.\nfix: ratelimit set --admissions 4/s";
     assert!(found.starts_with("warning admissions: ") && found.ends_with(rest), "{found}");
     let refused = &ratelimit.json("status")["admission"]["refused"];
     let found = about(&ratelimit, "", "admissions");
@@ -98,7 +98,7 @@ fn shadow_is_reported_until_limits_are_enforced() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0 --shadow");
-    let expected = "warning shadow: limits and denies are not enforced\nShadow mode is on: every packet passes, and drops are only counted.\nfix: ratelimit attach eth0 --shadow=off";
+    let expected = "warning shadow: limits and denies are not enforced\nShadow mode is on: every packet passes, and drops are only counted.\nfix: ratelimit set --shadow off";
     assert_eq!(about(&ratelimit, "", "shadow"), expected);
     // The suggested command solves the problem.
     ratelimit.ok("attach eth0 --shadow=off");

@@ -52,7 +52,7 @@ pub(super) fn write(out: &mut dyn Write, status: &Status, is_verbose: bool) -> i
     if status.shadow.everything {
         writeln!(
             out,
-            "shadow mode: every packet passes, and drops are only counted (to enforce: `attach --shadow=off`)"
+            "shadow mode: every packet passes, and drops are only counted (to enforce: `ratelimit set --shadow off`)"
         )?;
     }
     if status.malformed == "pass" {

@@ -1,0 +1,67 @@
+//! `ratelimit set`.
+
+use std::path::Path;
+
+use anyhow::{Result, ensure};
+use serde::Serialize;
+
+use crate::{
+    cli::print::{answer::Answer, output::Output},
+    controller::socket::client,
+    dataplane::{
+        Instance,
+        program::{loader::RequestedSettings, requested::differences},
+        sys::host,
+    },
+    settings::SettingsArguments,
+    ssh,
+};
+
+// Here, no interface can follow `--shadow`, so its value may be a word of its own.
+#[derive(Debug, clap::Args)]
+#[command(mut_arg("shadow", |shadow| shadow.require_equals(false)))]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    settings: SettingsArguments,
+    /// End shadow mode even if the rules then block your SSH session
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Changed {
+    /// Names of the settings that have changed.
+    changed: Vec<&'static str>,
+}
+
+pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<Answer> {
+    host::check()?;
+    let requested = arguments.settings.requested()?;
+    ensure!(
+        requested != RequestedSettings::default(),
+        "no setting is given: `ratelimit help set` lists them, such as `ratelimit set --shadow on`"
+    );
+    let mut instance = Instance::open(pins)?;
+    let running = instance.settings()?;
+    let now = requested.or(running);
+    if running.shadow && !now.shadow && !arguments.force {
+        ssh::check_rules(&instance.tables)?;
+    }
+    let changed = differences(&running, &now);
+    if !changed.is_empty() {
+        instance.upgrade(&requested)?;
+    }
+    let is_nothing = changed.is_empty();
+    output.print(&Changed { changed }, |out| {
+        for line in arguments.settings.lines() {
+            writeln!(out, "{line}")?;
+        }
+        if is_nothing {
+            writeln!(out, "nothing has changed: this was in force already")?;
+        } else if client::is_listening(pins) {
+            writeln!(out, "a daemon runs: its file decides again at the next reload, so change the file, too")?;
+        }
+        Ok(())
+    })?;
+    Ok(Answer::Done)
+}
