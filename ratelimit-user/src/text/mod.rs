@@ -1,6 +1,7 @@
 //! Rates, durations, prefixes and services as text. What depends on an instance does not belong here.
 
 pub(crate) mod excerpt;
+pub(crate) mod feed;
 pub mod prefix;
 pub mod service;
 pub mod units;

@@ -30,6 +30,9 @@ pub enum PrefixError {
     /// Bits beyond the prefix are set, which is probably a mistake.
     #[error("the address has bits set beyond the prefix: write {0} or {1}")]
     HostBits(Prefix, IpAddr),
+    /// The text is a range that is none.
+    #[error("the range ends before it begins, or in the other family")]
+    Range,
 }
 
 impl Prefix {
@@ -37,6 +40,11 @@ impl Prefix {
     #[must_use]
     pub fn host(address: IpAddr) -> Self {
         Self { address, bits: family_bits(address) }
+    }
+
+    /// Returns the prefix of an address whose bits beyond it are zero.
+    pub(super) fn of_address(address: IpAddr, bits: u8) -> Self {
+        Self { address, bits }
     }
 
     /// Returns the prefix of a source or rule key: `bits` bits of its address.

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::{
     change::rules_text,
     feedback::{NO_ADDRESS, bar, nothing, skipped_text},
-    lines::{self, Bad, Nested},
+    lines::{self, Nested},
 };
 use crate::{
     cli::print::{
@@ -26,6 +26,7 @@ use crate::{
         },
     },
     ssh,
+    text::feed::Bad,
 };
 
 /// The rules to delete.

@@ -1,28 +1,22 @@
-//! Prefixes on standard input, one per line.
+//! Prefixes on standard input, in the form of feeds.
 
-use std::io::{self, BufRead, Read as _, Write as _};
+use std::{
+    collections::HashSet,
+    io::{self, BufRead, Write as _},
+};
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 
 use crate::{
     cli::print::output::count,
-    text::{excerpt::excerpt, prefix::Prefix},
+    text::{
+        feed::{self, Bad, Feed},
+        prefix::Prefix,
+    },
 };
 
 /// The number of problems that are printed. Further ones are counted.
 const SHOWN: usize = 20;
-
-/// The most lines of a list.
-const MOST_LINES: usize = 10_000_000;
-
-/// The most bytes of a line.
-const MOST_BYTES: u64 = 4_096;
-
-/// The most bytes of a list: 1 GiB.
-const MOST_OF_ALL: u64 = 1 << 30;
-
-/// The most lines that are no prefix.
-const MOST_BAD: usize = 100_000;
 
 /// How a prefix inside another line's prefix is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,22 +30,19 @@ pub(crate) enum Nested {
 /// A prefix and its line.
 pub(crate) type Line = (Prefix, usize);
 
-/// A line that cannot be used.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Bad {
-    pub(crate) line: usize,
-    pub(crate) why: String,
-}
-
 /// Reads the prefixes on standard input. Prints each problem, and returns how many lines were skipped.
 pub(crate) fn prefixes(nested: Nested, skip_bad: bool) -> Result<(Vec<Line>, usize)> {
     let (prefixes, bad) = read(io::stdin().lock(), nested)?;
     report(&bad)?;
     if !bad.is_empty() && !skip_bad {
+        // A range has several prefixes, and a line can be bad for several of them.
+        let lines = |lines: &mut dyn Iterator<Item = usize>| lines.collect::<HashSet<_>>();
+        let (bad, good) =
+            (lines(&mut bad.iter().map(|bad| bad.line)), lines(&mut prefixes.iter().map(|(_, line)| *line)));
         bail!(
             "{} of {} cannot be used: nothing was changed, --skip-bad skips them",
             bad.len(),
-            count(bad.len() + prefixes.len(), "line")
+            count(bad.union(&good).count(), "line")
         );
     }
     Ok((prefixes, bad.len()))
@@ -69,41 +60,9 @@ pub(crate) fn report(bad: &[Bad]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the prefixes in order, and the lines that are invalid or repeat another line. A `#` begins a comment.
+/// Returns the prefixes in order, and the lines that are invalid or repeat another line.
 fn read(input: impl BufRead, nested: Nested) -> Result<(Vec<Line>, Vec<Bad>)> {
-    let (mut found, mut bad) = (Vec::<(Prefix, usize)>::new(), Vec::new());
-    let mut text = Vec::new();
-    let mut line = 0;
-    let mut input = input.take(MOST_OF_ALL);
-    while input.by_ref().take(MOST_BYTES).read_until(b'\n', &mut text)? != 0 {
-        line += 1;
-        if line > MOST_LINES {
-            bail!("standard input has more than {MOST_LINES} lines: nothing was changed, give a shorter list");
-        }
-        if bad.len() > MOST_BAD {
-            bail!(
-                "more than {MOST_BAD} lines of standard input cannot be used: nothing was changed, check that it is a list"
-            );
-        }
-        if text.len() as u64 == MOST_BYTES && !text.ends_with(b"\n") {
-            input.skip_until(b'\n')?;
-            bad.push(Bad { line, why: format!("is longer than {MOST_BYTES} bytes") });
-            text.clear();
-            continue;
-        }
-        let words = String::from_utf8_lossy(&text);
-        let prefix = words.split('#').next().unwrap_or_default().trim();
-        if !prefix.is_empty() {
-            match prefix.parse() {
-                Ok(prefix) => found.push((prefix, line)),
-                Err(error) => bad.push(Bad { line, why: format!("{}: {error}", excerpt(prefix)) }),
-            }
-        }
-        text.clear();
-    }
-    if input.limit() == 0 {
-        bail!("standard input has more than 1 GiB: nothing was changed, give a shorter list");
-    }
+    let Feed { prefixes: mut found, mut bad } = feed::read(input).context("standard input")?;
     // After sorting, prefixes inside another prefix directly follow it.
     found.sort_unstable();
     let mut prefixes: Vec<(Prefix, usize)> = Vec::with_capacity(found.len());
@@ -162,36 +121,5 @@ mod tests {
         let (prefixes, bad) = lines("10.0.0.9\n10.0.0.0/8\n10.0.0.9\n", Nested::Good);
         assert_eq!(prefixes, ["10.0.0.0/8", "10.0.0.9"]);
         assert_eq!(bad, ["3: 10.0.0.9: line 1 has it already"]);
-    }
-
-    #[test]
-    fn any_bytes_are_read() {
-        let (prefixes, bad) = read(&b"\xff\xfe\n10.0.0.256\n::/129"[..], Nested::Bad).unwrap();
-        assert!(prefixes.is_empty());
-        assert_eq!(bad.iter().map(|bad| bad.line).collect::<Vec<_>>(), [1, 2, 3]);
-    }
-
-    #[test]
-    fn long_lines_are_bad_and_the_next_line_is_read() {
-        let long = "1".repeat(3 * MOST_BYTES as usize);
-        let (prefixes, bad) = lines(&format!("{long}\n10.0.0.1\n{long}"), Nested::Bad);
-        assert_eq!(prefixes, ["10.0.0.1"]);
-        assert_eq!(bad, ["1: is longer than 4096 bytes", "3: is longer than 4096 bytes"]);
-    }
-
-    #[test]
-    fn bad_lines_cannot_control_the_terminal() {
-        let (_, bad) = lines("\x1b[2Jaway\n", Nested::Bad);
-        assert!(bad[0].starts_with("1: \\u{1b}[2Jaway: expected an address"), "{bad:?}");
-    }
-
-    #[test]
-    fn endless_input_is_refused() {
-        for (byte, why) in [(b'\n', "more than 10000000 lines"), (b'1', "more than 1 GiB")] {
-            let endless = io::BufReader::new(io::repeat(byte));
-            assert!(read(endless, Nested::Bad).unwrap_err().to_string().contains(why));
-        }
-        let bad = io::BufReader::new(io::Cursor::new(b"1\n".repeat(MOST_BAD + 2)));
-        assert!(read(bad, Nested::Bad).unwrap_err().to_string().contains("more than 100000 lines"));
     }
 }

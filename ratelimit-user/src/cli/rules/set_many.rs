@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::{
     change::expiry_text,
     feedback::{NO_ADDRESS, bar, nothing, skipped_text},
-    lines::{self, Bad, Line, Nested},
+    lines::{self, Line, Nested},
 };
 use crate::{
     cli::print::{
@@ -32,7 +32,7 @@ use crate::{
     },
     limit::write,
     ssh,
-    text::{prefix::Prefix, service::ServiceName},
+    text::{feed::Bad, prefix::Prefix, service::ServiceName},
 };
 
 /// The number of replaced rules that text shows. Further ones are counted.

@@ -96,6 +96,20 @@ fn replaced_rules_are_named() {
 }
 
 #[test]
+fn lines_of_feeds_are_read() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    let feed = "; drop list\n1.10.16.0/20 ; SBL256894\n\"2024-05-01\",\"192.0.2.1\",\"443\"\n10.0.0.1/24 # lab\n\
+                198.51.100.4-198.51.100.9\n";
+    assert_eq!(ratelimit.ok_with("deny add -", feed), "5 rules: deny\n");
+    let expected = ["1.10.16.0/20", "10.0.0.0/24", "192.0.2.1", "198.51.100.4/30", "198.51.100.8/31"];
+    assert_eq!(rules(&ratelimit), expected.map(|prefix| format!("deny list {prefix} any")));
+    assert_eq!(ratelimit.ok_with("deny del -", feed), "5 lines: rule deny deleted\n");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
 fn bad_lines_are_named_and_change_nothing_without_skip_bad() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
@@ -111,7 +125,7 @@ fn bad_lines_are_named_and_change_nothing_without_skip_bad() {
             "ratelimit: line 1: 10.0.0.1: is inside 10.0.0.0/8 of line 4",
             "ratelimit: line 2: 10.0.0.1: is inside 10.0.0.0/8 of line 4",
             "ratelimit: line 3: 10.0.0.300: expected an address or a prefix, such as 203.0.113.7, 203.0.113.0/24 or 2001:db8::/48",
-            "ratelimit: line 5: 10.0.0.1/8: the address has bits set beyond the prefix: write 10.0.0.0/8 or 10.0.0.1",
+            "ratelimit: line 5: 10.0.0.0/8: line 4 has it already",
             "ratelimit: line 6: default: expected an address or a prefix, such as 203.0.113.7, 203.0.113.0/24 or 2001:db8::/48",
             "ratelimit: 5 of 6 lines cannot be used: nothing was changed, --skip-bad skips them",
         ]
