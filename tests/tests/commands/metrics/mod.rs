@@ -196,7 +196,7 @@ fn reloads_are_counted_and_a_failed_one_changes_nothing() {
     let begin = scrape(&ratelimit);
     assert_eq!(told(&begin), (0.0, 0.0, 1.0));
     assert!(begin[LAST] >= begin["process_start_time_seconds"]);
-    folder.write("interfaces = 1");
+    folder.write("interface = 1");
     daemon.line();
     let failed = scrape(&ratelimit);
     assert_eq!(told(&failed), (0.0, 1.0, 0.0));
