@@ -28,7 +28,7 @@ use crate::{
         instance::open::Versions,
         program::{
             loader::{RequestedSettings, Settings},
-            requested::differences,
+            values,
         },
         rules::{
             capacities, list,
@@ -224,7 +224,7 @@ fn check_shared(
         return Ok(());
     }
     let others = others.join(", ");
-    if let Some(setting) = differences(running, &requested.or(*running)).first() {
+    if let Some(setting) = values::changed(running, &requested.or(*running)).first() {
         bail!("--{setting} would also change {others}: `ratelimit set --{setting} …` changes it for all interfaces");
     }
     let Some(spec) = spec.map(write::spec) else { return Ok(()) };

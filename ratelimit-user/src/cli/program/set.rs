@@ -10,7 +10,7 @@ use crate::{
     controller::socket::client,
     dataplane::{
         Instance,
-        program::{loader::RequestedSettings, requested::differences},
+        program::{loader::RequestedSettings, values},
         sys::host,
     },
     settings::SettingsArguments,
@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
     if running.shadow && !now.shadow && !arguments.force {
         ssh::check_rules(&instance.tables)?;
     }
-    let changed = differences(&running, &now);
+    let changed = values::changed(&running, &now);
     if !changed.is_empty() {
         instance.upgrade(&requested)?;
     }

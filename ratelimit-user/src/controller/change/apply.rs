@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::{
     difference::{difference, of_ends},
     interfaces::{self, Listed, Requested},
+    omitted,
     undo::{self, Done},
 };
 pub use crate::ssh::ProtectedSessions;
@@ -17,7 +18,7 @@ use crate::{
         Error, Instance,
         attach::attachment::Mode,
         instance::{daemon_lock::DaemonLock, open::Versions},
-        program::requested::differences,
+        program::values::{Difference, differences, per_second},
         rules::{capacities, list, target::Target},
         sys::interface::{self, is_there},
     },
@@ -30,8 +31,8 @@ use crate::{
 pub struct Applied {
     /// The number of rules that are new or changed.
     pub set: usize,
-    /// Settings that changed.
-    pub settings: Vec<&'static str>,
+    /// Settings and capacities that changed.
+    pub settings: Vec<Difference>,
     /// The number of rules that only an earlier file had.
     pub deleted: usize,
     /// The number of rules that did not change.
@@ -46,8 +47,6 @@ pub struct Applied {
     pub detached: Vec<String>,
     /// Why some of those are still attached.
     pub not_detached: Option<String>,
-    /// Whether shadow mode is on, although the file does not mention it.
-    pub stays_in_shadow: bool,
     /// Addresses of SSH sessions that were allowed.
     pub allowed_ssh: Vec<String>,
 }
@@ -84,11 +83,14 @@ pub fn apply(
     let versions = if is_first { Versions::All } else { Versions::InForce };
     let (mut instance, is_new) = Instance::open_or_create(pins, &config.requested, versions)?;
     let mut done = Done::default();
-    // Without the daemon lock, nothing may change.
-    let claimed = instance.lock_for_daemon(daemon_lock);
     let how = How { is_new, is_first, protected };
-    let outcome = claimed.and_then(|()| apply_to(&mut instance, config, &listed, how, &mut done));
-    outcome.map_err(|error| undo::with_left(error, &done.undo(instance, is_new)))
+    let mut apply = || -> anyhow::Result<Applied> {
+        // Without the daemon lock, nothing may change.
+        instance.lock_for_daemon(daemon_lock)?;
+        omitted::check(&instance.settings()?, &config.requested)?;
+        Ok(apply_to(&mut instance, config, &listed, how, &mut done)?)
+    };
+    apply().map_err(|error| undo::with_left(error, &done.undo(instance, is_new)))
 }
 
 /// Attaches to an interface of the file that has appeared.
@@ -190,20 +192,21 @@ fn apply_to(
     let awaited_names = awaited.iter().map(|wanted| wanted.name.clone()).collect();
     let mut applied = Applied { awaited: awaited_names, ..Applied::default() };
     let running = instance.settings()?;
-    applied.stays_in_shadow = running.shadow && config.requested.shadow.is_none();
     if !is_new {
-        applied.settings = differences(&running, &config.requested.or(running));
+        applied.settings = differences(&running, &config.requested);
     }
-    let was_in_shadow = running.shadow && !config.requested.or(running).shadow;
-    let needs_program = is_first || config.requested.or(running) != running;
-    if !is_new && needs_program {
-        done.upgrade(instance, &config.requested)?;
+    // The file is the state: what it omits has its default.
+    let settings = config.requested.or_defaults();
+    let wanted = settings.or(running);
+    let was_in_shadow = running.shadow && !wanted.shadow;
+    if !is_new && (is_first || wanted != running) {
+        done.upgrade(instance, &settings)?;
     }
     if instance.attachments.list()?.is_empty() && !present.is_empty() {
         ssh::allow_each(instance, protected, &mut done.allowed_ssh)?;
         applied.allowed_ssh = done.allowed_ssh.iter().map(Prefix::to_string).collect();
     }
-    set_capacities(instance, present, done)?;
+    applied.settings.extend(set_capacities(instance, present, done)?);
     done.set_costs(instance, CONFIG, &config.costs)?;
     // In a new instance, rules come before interfaces. In a running one, an interface that fails must not change any
     // rule.
@@ -233,14 +236,28 @@ fn apply_to(
     Ok(applied)
 }
 
-fn set_capacities(instance: &mut Instance, interfaces: &[config::Interface], done: &mut Done) -> Result<(), Error> {
+/// Sets the capacities of the file, and none where it omits them. Returns those of attached interfaces that changed.
+fn set_capacities(
+    instance: &mut Instance,
+    interfaces: &[config::Interface],
+    done: &mut Done,
+) -> Result<Vec<Difference>, Error> {
+    let (attached, mut changed) = (instance.attachments.indices()?, Vec::new());
     for wanted in interfaces {
-        let Some(capacity) = wanted.capacity else { continue };
+        let after = wanted.capacity.unwrap_or(0);
         for interface in interface::find(std::slice::from_ref(&wanted.name))? {
-            done.set_capacity(instance, &interface, capacity)?;
+            let before = done.set_capacity(instance, &interface, after)?;
+            if before != after && attached.contains(&interface.index) {
+                changed.push(Difference {
+                    name: format!("capacity of {}", wanted.name),
+                    before: per_second(before),
+                    after: per_second(after),
+                    is_omitted: wanted.capacity.is_none(),
+                });
+            }
         }
     }
-    Ok(())
+    Ok(changed)
 }
 
 fn forget_capacities(instance: &mut Instance) -> Result<(), Error> {

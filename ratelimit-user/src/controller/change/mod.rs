@@ -4,4 +4,5 @@
 pub mod apply;
 pub(crate) mod difference;
 pub(crate) mod interfaces;
+pub(crate) mod omitted;
 pub(crate) mod undo;

@@ -46,7 +46,7 @@ struct Capacity {
 }
 
 impl Done {
-    /// Sets the capacity of an interface in packets per second. 0 removes it.
+    /// Sets the capacity of an interface in packets per second, and returns the previous one. 0 is none.
     ///
     /// # Errors
     ///
@@ -56,14 +56,14 @@ impl Done {
         instance: &mut Instance,
         interface: &Interface,
         after: u64,
-    ) -> Result<(), Error> {
+    ) -> Result<u64, Error> {
         let index = interface.index;
         let before = capacities::of(&instance.tables, index)?.unwrap_or(0);
         if before != after {
             capacities::set(&mut instance.tables, index, after)?;
             self.capacities.push(Capacity { name: interface.name.clone(), index, before, after });
         }
-        Ok(())
+        Ok(before)
     }
 
     /// Replaces the costs of an origin.

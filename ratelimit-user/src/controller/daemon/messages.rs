@@ -5,7 +5,7 @@ use crate::{
         change::{apply::Applied, undo::PartlyUndone},
         notify::journal::Level,
     },
-    dataplane::Error,
+    dataplane::{Error, program::values::Difference},
 };
 
 /// Returns why a reload failed: as the answer to a request, and as the status for the service manager.
@@ -26,9 +26,7 @@ pub(crate) fn failure(error: &anyhow::Error) -> (String, String) {
 pub(crate) fn text(applied: &Applied) -> String {
     let Applied { set, deleted, unchanged, .. } = applied;
     let mut parts = vec![format!("rules: {set} set, {deleted} deleted, {unchanged} unchanged")];
-    if !applied.settings.is_empty() {
-        parts.push(format!("settings changed: {}", applied.settings.join(", ")));
-    }
+    parts.extend(applied.settings.iter().map(Difference::to_string));
     if !applied.attached.is_empty() {
         parts.push(format!("attached to {}", applied.attached.join(", ")));
     }
@@ -39,9 +37,6 @@ pub(crate) fn text(applied: &Applied) -> String {
         parts.push(format!("waiting until these interfaces appear: {}", applied.awaited.join(", ")));
     }
     parts.extend(applied.allowed_ssh.iter().map(|peer| allowed_ssh(peer)));
-    if applied.stays_in_shadow {
-        parts.push("shadow mode stays on, as set before: to end it, set shadow = false in [settings]".to_owned());
-    }
     if let Some(reason) = &applied.not_detached {
         parts.push(format!(
             "an interface that the file no longer lists could not be detached, the next reload tries again: {reason}"
@@ -58,9 +53,10 @@ pub(crate) fn allowed_ssh(peer: &str) -> String {
     format!("{peer} allowed, because it is the address of an SSH session")
 }
 
-/// Returns the priority of the message: a warning if something differs from the file.
+/// Returns the priority of the message: a warning if something differs from the file, or if an omitted setting changed.
 pub(crate) fn level(applied: &Applied) -> Level {
-    let is_complete = applied.overruled.is_empty() && applied.awaited.is_empty();
-    let is_expected = is_complete && applied.not_detached.is_none() && !applied.stays_in_shadow;
+    let is_complete = applied.overruled.is_empty() && applied.awaited.is_empty() && applied.not_detached.is_none();
+    // A command can have set such a value on purpose.
+    let is_expected = is_complete && applied.settings.iter().all(|difference| !difference.is_omitted);
     if is_expected { Level::Info } else { Level::Warning }
 }

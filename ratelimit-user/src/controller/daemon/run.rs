@@ -72,7 +72,7 @@ pub fn run(pins: &Path, file: &Path, force: bool) -> Result<()> {
                     outcome.context("cannot watch the file any more")?;
                     (daemon, _) = reload(daemon, None, &mut watchdog).await?;
                 }
-                changed = links.changed(&daemon.interfaces) => {
+                changed = links.changed(&daemon.in_force.interfaces) => {
                     let changed = changed.context("cannot watch interfaces any more")?;
                     (daemon, ()) = on_thread(daemon, move |daemon| daemon.attach_again(&changed), &mut watchdog).await?;
                 }

@@ -10,7 +10,10 @@ use std::{
 use anyhow::Result;
 use tokio::time::{Instant, sleep_until};
 
-use super::messages::{allowed_ssh, failure, level, text};
+use super::{
+    in_force::InForce,
+    messages::{allowed_ssh, failure, level, text},
+};
 use crate::{
     config,
     controller::{
@@ -20,13 +23,9 @@ use crate::{
             journal::{Level, say},
             service_manager,
         },
-        socket::request::{Caller, FileState, Reply, Unattached},
+        socket::request::{Caller, FileState, Reply},
     },
-    dataplane::{
-        Error,
-        instance::{daemon_lock::DaemonLock, read_only::View},
-        sys::interface::{self, is_there},
-    },
+    dataplane::{Error, instance::daemon_lock::DaemonLock},
     ssh::{self, ProtectedSessions},
 };
 
@@ -38,14 +37,8 @@ pub(super) struct Daemon {
     force: bool,
     /// The session that started the daemon.
     origin: ssh::Origin,
-    /// The interfaces of the file that is in force.
-    pub(super) interfaces: Vec<config::Interface>,
-    /// Its rules with an end.
-    timed: Vec<config::Planned>,
-    /// Those of its interfaces that were never attached, because they did not exist.
-    awaited: Vec<String>,
-    /// What is in force, in few words.
-    summary: String,
+    /// The file that is in force.
+    pub(super) in_force: InForce,
     metrics: metrics::Service,
     /// The daemon lock. With it, no other daemon applies a file to this instance.
     daemon_lock: Option<DaemonLock>,
@@ -77,10 +70,7 @@ impl Daemon {
             file: file.to_owned(),
             force,
             origin: ssh::Origin::new(),
-            interfaces: Vec::new(),
-            timed: Vec::new(),
-            awaited: Vec::new(),
-            summary: String::new(),
+            in_force: InForce::default(),
             metrics,
             daemon_lock: None,
             late: Late::default(),
@@ -92,7 +82,7 @@ impl Daemon {
         let applied = self.apply(true, None)?;
         self.metrics.begin();
         say(level(&applied), &format!("{}: in force, {}", self.file.display(), text(&applied)));
-        service_manager::ready(&self.status());
+        service_manager::ready(&self.in_force.status());
         Ok(())
     }
 
@@ -113,10 +103,7 @@ impl Daemon {
             applied => applied?,
         };
         self.metrics.commit(prepared, config.interfaces.iter().map(|interface| interface.name.clone()).collect());
-        self.awaited.clone_from(&applied.awaited);
-        self.summary = self.summary_of(&applied);
-        self.interfaces = config.interfaces;
-        self.timed = config.rules.into_iter().filter(|rule| rule.until.is_some()).collect();
+        self.in_force = InForce::new(&self.file, config, &applied);
         Ok(applied)
     }
 
@@ -141,7 +128,7 @@ impl Daemon {
             Ok(applied) => {
                 let text = format!("{}: reloaded, {}", self.file.display(), text(&applied));
                 say(level(&applied), &text);
-                service_manager::ready(&self.status());
+                service_manager::ready(&self.in_force.status());
                 Reply::Done(text)
             }
             Err(error) => {
@@ -159,7 +146,7 @@ impl Daemon {
 
     /// Computes the ends of rules again, because the clock was set.
     pub(super) fn renew_ends(&mut self) {
-        match apply::renew_ends(&self.pins, &self.timed, &self.protected(false, None)) {
+        match apply::renew_ends(&self.pins, &self.in_force.timed, &self.protected(false, None)) {
             Ok(changed) => say(Level::Info, &format!("the clock was set, rules with another end: {changed}")),
             Err(error) => {
                 let text = format!("the clock was set, but the ends of rules stay: {error:#}");
@@ -201,17 +188,17 @@ impl Daemon {
     pub(super) fn attach_again(&mut self, changed: &[config::Interface]) {
         for interface in changed {
             let name = &interface.name;
-            let is_awaited = self.awaited.contains(name);
+            let is_awaited = self.in_force.is_awaited(name);
             let how = if is_awaited { "appeared" } else { "back again" };
             let protected = self.protected(false, None);
-            let listed = &self.interfaces;
+            let listed = &self.in_force.interfaces;
             match apply::attach_again(&self.pins, interface, listed, is_awaited, &protected, &mut self.daemon_lock) {
                 Ok(Appeared::Attached(allowed)) => {
                     let allowed = allowed.iter().map(|peer| format!("; {}", allowed_ssh(peer)));
                     say(Level::Info, &format!("{name}: {how}, attached{}", allowed.collect::<String>()));
-                    self.stop_waiting(name);
+                    self.in_force.stop_waiting(name);
                 }
-                Ok(Appeared::Already) => self.stop_waiting(name),
+                Ok(Appeared::Already) => self.in_force.stop_waiting(name),
                 Ok(Appeared::No) => {}
                 Err(error) => {
                     let text = format!("{name}: {how}, but not limited: {error:#}");
@@ -229,40 +216,9 @@ impl Daemon {
         release_memory();
     }
 
-    /// Records that an interface does not have to be waited for any more.
-    fn stop_waiting(&mut self, name: &String) {
-        if self.awaited.contains(name) {
-            self.awaited.retain(|awaited| awaited != name);
-            service_manager::ready(&self.status());
-        }
-    }
-
-    /// Returns the file that is in force, and what differs from it. Takes no lock.
+    /// Returns the file that is in force, and what it requests. Takes no lock.
     pub(super) fn file_state(&self) -> Result<FileState> {
-        let (attachments, all) = (View::attachments_in(&self.pins)?, interface::list()?);
-        let is_attached = |name: &str| attachments.iter().any(|attachment| attachment.is_on(name));
-        let unattached = self.interfaces.iter().filter(|interface| !is_attached(&interface.name));
-        let unattached = unattached
-            .map(|interface| Unattached { interface: interface.clone(), exists: is_there(&all, &interface.name) });
-        Ok(FileState { file: self.file.display().to_string(), unattached: unattached.collect() })
-    }
-
-    /// Returns what is in force, and what is awaited, in few words.
-    fn status(&self) -> String {
-        match self.awaited.as_slice() {
-            [] => self.summary.clone(),
-            awaited => format!("{}, waiting for {}", self.summary, awaited.join(", ")),
-        }
-    }
-
-    /// Returns what is in force, in few words.
-    fn summary_of(&self, applied: &Applied) -> String {
-        let Applied { set, unchanged, overruled, .. } = applied;
-        let others = match overruled.len() {
-            0 => String::new(),
-            others => format!(", {others} replaced by command"),
-        };
-        format!("{} in force, rules: {}{others}", self.file.display(), set + unchanged)
+        self.in_force.state(&self.file, &self.pins)
     }
 }
 

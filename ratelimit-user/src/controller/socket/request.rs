@@ -1,5 +1,7 @@
 //! Requests of commands, and the answers.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{config, ssh::Session};
@@ -60,8 +62,14 @@ pub enum Reply {
 pub struct FileState {
     /// Its path.
     pub file: String,
-    /// Its interfaces that do not carry the program.
+    /// Its interfaces.
+    pub interfaces: Vec<config::Interface>,
+    /// Those that do not carry the program.
     pub unattached: Vec<Unattached>,
+    /// The settings by name, also those that it omits.
+    pub settings: BTreeMap<String, String>,
+    /// Its rules that commands had replaced when it was applied.
+    pub overruled: Vec<String>,
 }
 
 /// An interface of the file that does not carry the program.

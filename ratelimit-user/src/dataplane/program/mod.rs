@@ -5,3 +5,4 @@ pub mod loader;
 pub mod programs;
 pub(crate) mod requested;
 pub(crate) mod settings;
+pub mod values;

@@ -69,6 +69,12 @@ impl RequestedSettings {
         }
     }
 
+    /// Returns the requested settings, and the defaults for the others.
+    #[must_use]
+    pub fn or_defaults(&self) -> Self {
+        Self::of(&self.or(Settings::default()))
+    }
+
     /// Returns the requested settings, and those of `open` for the others.
     #[must_use]
     pub fn or(&self, open: Settings) -> Settings {
@@ -87,22 +93,4 @@ impl RequestedSettings {
             ..open
         }
     }
-}
-
-/// Returns the names of the operator's settings that differ.
-pub(crate) fn differences(before: &Settings, after: &Settings) -> Vec<&'static str> {
-    let [before, after] = [before, after].map(RequestedSettings::of);
-    let same = [
-        ("ipv6-prefix", before.ipv6_prefix == after.ipv6_prefix),
-        ("max-sources", before.buckets == after.buckets),
-        ("malformed", before.pass_malformed == after.pass_malformed),
-        ("cells", before.cells == after.cells),
-        ("sample", before.sample == after.sample),
-        ("admissions", before.admissions == after.admissions),
-        ("unknown", before.unknown == after.unknown),
-        ("max-sliding-logs", before.sliding_logs == after.sliding_logs),
-        ("shadow", before.shadow == after.shadow),
-        ("replies", before.replies == after.replies),
-    ];
-    same.into_iter().filter(|(_, is_same)| !is_same).map(|(name, _)| name).collect()
 }

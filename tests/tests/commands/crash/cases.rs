@@ -46,7 +46,8 @@ const PARENT: &str = "limit set 10.9.0.0/16 --packets 1M/s --parent all=1/h";
 const BAN: &str = "limit set 10.9.0.0/16 --packets 1/h --burst 1 --ban 1h";
 const LIST: &str = "10.9.0.0/16\n192.0.2.0/24\n192.0.3.1\n";
 const FILE: &str = "interfaces = [\"eth0\"]\n[[rule]]\nsource = \"10.9.0.0/16\"\npolicy = \"deny\"\n\
-                    [service.\"tcp/80\"]\npackets = \"10/s\"\nban = \"10s\"\n[service.\"udp/53\"]\ncost = 3\n";
+                    [service.\"tcp/80\"]\npackets = \"10/s\"\nban = \"10s\"\n[service.\"udp/53\"]\ncost = 3\n\
+                    [settings]\ncells = 1024\nmax-sources = 1000\n";
 
 /// A rule of denying.
 const RULE: Case = Case {

@@ -29,7 +29,7 @@ fn interfaces_removed_from_the_file_are_detached_and_those_attached_by_command_s
     assert!(ratelimit.ok("status").contains(", attached by the configuration file\n"));
 
     // A command does not change the owner, and a restarted daemon knows it.
-    ratelimit.ok("attach eth0 --malformed pass");
+    ratelimit.ok("attach eth0");
     folder.write("interfaces = [\"eth0\"]\n");
     assert!(daemon.line().ends_with("; detached from eth1.5"));
     assert_eq!(attached(&ratelimit), ["eth0 native config", "eth2 native -"]);

@@ -4,47 +4,12 @@ mod distinct_policies;
 mod full_table;
 mod interfaces;
 mod sequences;
+mod settings;
 pub(crate) mod ssh;
 
 use ratelimit_tests::{Daemon, Flood, Folder, Frame, Ratelimit, Sandbox};
-use serde_json::json;
 
-use crate::run::{FILE, limits};
-
-#[test]
-fn deleting_rules_keeps_settings_that_commands_set() {
-    let sandbox = Sandbox::new();
-    let ratelimit = Ratelimit::new(&sandbox);
-    let folder = Folder::new();
-    ratelimit.ok("attach eth0 --shadow --malformed pass --unknown 5k/s --capacity 9k/s");
-    folder.write(&FILE.replace(
-        "packets = \"5/s\"",
-        "packets = \"5/s\"\nthrottle = \"elastic\"\n[interface.eth0]\ncapacity = \"8k/s\"",
-    ));
-    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
-    daemon.line();
-    let told = |ratelimit: &Ratelimit<'_>| {
-        let status = ratelimit.json("status");
-        (
-            status["shadow"]["everything"].clone(),
-            status["malformed"].clone(),
-            status["interfaces"][0]["capacity"].clone(),
-        )
-    };
-    assert_eq!(told(&ratelimit), (json!(true), json!("pass"), json!(8_000)));
-    folder.write("interfaces = [\"eth0\"]\n");
-    let line = daemon.line();
-    let why = "shadow mode stays on, as set before: to end it, set shadow = false in [settings]";
-    assert!(line.ends_with(why), "{line}");
-    assert_eq!(told(&ratelimit), (json!(true), json!("pass"), json!(8_000)));
-    assert!(limits(&ratelimit).is_empty());
-    folder.write("interfaces = [\"eth0\"]\n[settings]\nshadow = false\nmax-sources = 5000\n");
-    let line = daemon.line();
-    assert!(line.contains("0 unchanged; settings changed: max-sources, shadow"), "{line}");
-    assert_eq!(told(&ratelimit), (json!(false), json!("pass"), json!(8_000)));
-    daemon.end();
-    ratelimit.ok("detach --all");
-}
+use crate::run::limits;
 
 #[test]
 fn a_range_of_ports_changes_with_its_cost() {

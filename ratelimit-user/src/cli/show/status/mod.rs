@@ -1,5 +1,6 @@
 //! `ratelimit status`: it reads the status of an instance, and prints it as text or JSON.
 
+mod differences;
 pub(crate) mod interface;
 mod report;
 mod text;

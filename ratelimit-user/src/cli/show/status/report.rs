@@ -15,7 +15,10 @@ use ratelimit_common::{
 };
 use serde::Serialize;
 
-use super::interface::Interface;
+use super::{
+    differences::{Difference, differences},
+    interface::Interface,
+};
 use crate::{
     cli::print::output::Traffic,
     controller::{
@@ -67,6 +70,8 @@ pub(super) struct File {
     pub(super) degraded: bool,
     /// Interfaces of the file that do not carry the program.
     pub(super) unattached: Vec<Unattached>,
+    /// What else differs from the file.
+    pub(super) differences: Vec<Difference>,
 }
 
 /// Packets that passed in shadow mode and would have been dropped.
@@ -175,11 +180,12 @@ pub(super) fn read(instance: &Instance, file: Option<FileState>) -> Result<Statu
     }
     let refused = |reason: Reason| reasons.get(reason.name()).map_or(0, |traffic| traffic.packets);
     let (control, tracked, cpus) = (tables.control()?, tracked::all(tables)?, gauges::of_cpus(tables)?);
+    let interfaces = Interface::list(instance)?;
     let is_on = |feature| control.features & feature != 0;
     shadow.everything = is_on(FEATURE_SHADOW);
     Ok(Status {
-        interfaces: Interface::list(instance)?,
-        config: file.map(File::of),
+        config: file.map(|file| File::read(instance, &interfaces, file)).transpose()?,
+        interfaces,
         confirm_within_seconds: client::seconds_left(instance.pins()),
         passed,
         dropped,
@@ -218,8 +224,10 @@ pub(super) fn read(instance: &Instance, file: Option<FileState>) -> Result<Statu
 }
 
 impl File {
-    fn of(FileState { file, unattached }: FileState) -> Self {
-        Self { file, degraded: !unattached.is_empty(), unattached }
+    fn read(instance: &Instance, interfaces: &[Interface], state: FileState) -> Result<Self> {
+        let differences = differences(instance, interfaces, &state)?;
+        let FileState { file, unattached, .. } = state;
+        Ok(Self { file, degraded: !unattached.is_empty(), unattached, differences })
     }
 }
 

@@ -10,6 +10,7 @@ use ratelimit_common::{
     reason::Reason,
 };
 
+use super::differences::Difference;
 use super::report::{Admission, Clock, File, Front, MapMemory, Replies, Sources, Status, Unknown};
 use crate::{
     cli::print::output::{self, Traffic},
@@ -89,6 +90,9 @@ fn file(out: &mut dyn Write, file: &File) -> io::Result<()> {
             "does not exist: the daemon attaches to it when it appears"
         };
         writeln!(out, "degraded: {}, which {} lists, {why}", interface.name, file.file)?;
+    }
+    for Difference { name, running, file: wanted } in &file.differences {
+        writeln!(out, "differs from {}: {name} is {running}, not {wanted}", file.file)?;
     }
     Ok(())
 }

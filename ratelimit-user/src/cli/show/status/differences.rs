@@ -1,0 +1,75 @@
+//! What differs between an instance and the file of its daemon.
+
+use anyhow::Result;
+use ratelimit_common::rules::rule::COMMAND;
+use serde::Serialize;
+
+use super::interface::Interface;
+use crate::{
+    controller::socket::request::FileState,
+    dataplane::{
+        Instance,
+        attach::attachment::Mode,
+        program::values::{per_second, values},
+        rules::list,
+    },
+};
+
+/// One difference.
+#[derive(Debug, Serialize)]
+pub(super) struct Difference {
+    /// The setting, the interface or the rule.
+    pub(super) name: String,
+    /// Its value in force.
+    pub(super) running: String,
+    /// Its value in the file.
+    pub(super) file: String,
+}
+
+impl Difference {
+    fn new(name: impl Into<String>, running: impl Into<String>, file: impl Into<String>) -> Self {
+        Self { name: name.into(), running: running.into(), file: file.into() }
+    }
+}
+
+/// Returns the differences, without interfaces that are not attached.
+pub(super) fn differences(instance: &Instance, interfaces: &[Interface], state: &FileState) -> Result<Vec<Difference>> {
+    let running = values(&instance.settings()?);
+    let settings = state.settings.iter().filter_map(|(name, file)| {
+        let running = running.get(name).filter(|running| *running != file)?;
+        Some(Difference::new(name, running, file))
+    });
+    let mut found: Vec<Difference> = settings.collect();
+    for interface in interfaces {
+        found.extend(of_interface(interface, state));
+    }
+    for target in &state.overruled {
+        let rule = target.parse().ok().map(|target| list::get(&instance.tables, target)).transpose()?.flatten();
+        if rule.is_some_and(|rule| rule.origin == COMMAND) {
+            found.push(Difference::new(format!("the rule for {target}"), "set by command", "that of the file"));
+        }
+    }
+    Ok(found)
+}
+
+fn of_interface(interface: &Interface, state: &FileState) -> Vec<Difference> {
+    let Interface { name, mode: Some(mode), capacity, origin, .. } = interface else { return Vec::new() };
+    let Some(listed) = state.interfaces.iter().find(|listed| listed.name == *name) else {
+        let owner = if origin.is_some() { "by an earlier file" } else { "by command" };
+        return vec![Difference::new(name, format!("attached {owner}"), "listed")];
+    };
+    let mut found = Vec::new();
+    let (running, file) = (capacity.unwrap_or(0), listed.capacity.unwrap_or(0));
+    if running != file {
+        found.push(Difference::new(format!("the capacity of {name}"), per_second(running), per_second(file)));
+    }
+    let requested = match listed.mode {
+        Some(Mode::Native) => "native",
+        Some(Mode::Generic) => "generic",
+        Some(Mode::Auto) | None => mode,
+    };
+    if *mode != requested {
+        found.push(Difference::new(format!("the mode of {name}"), *mode, requested));
+    }
+    found
+}

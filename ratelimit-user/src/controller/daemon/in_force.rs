@@ -1,0 +1,92 @@
+//! The file that is in force: what the daemon keeps of it in memory.
+
+use std::{collections::BTreeMap, path::Path};
+
+use anyhow::Result;
+
+use crate::{
+    config::{self, Config},
+    controller::{
+        change::apply::Applied,
+        notify::service_manager,
+        socket::request::{FileState, Unattached},
+    },
+    dataplane::{
+        instance::read_only::View,
+        program::{loader::Settings, values::values},
+        sys::interface::{self, is_there},
+    },
+};
+
+/// What the daemon keeps of the file.
+#[derive(Default)]
+pub(super) struct InForce {
+    /// Its interfaces.
+    pub(super) interfaces: Vec<config::Interface>,
+    /// Its rules with an end.
+    pub(super) timed: Vec<config::Planned>,
+    /// Those of its interfaces that were never attached, because they did not exist.
+    awaited: Vec<String>,
+    /// The settings by name, also those that it omits.
+    settings: BTreeMap<String, String>,
+    /// Its rules that commands had replaced when it was applied.
+    overruled: Vec<String>,
+    /// What is in force, in few words.
+    summary: String,
+}
+
+impl InForce {
+    /// Returns what to keep of a file that was applied.
+    pub(super) fn new(file: &Path, config: Config, applied: &Applied) -> Self {
+        let Applied { set, unchanged, overruled, .. } = applied;
+        let others = match overruled.len() {
+            0 => String::new(),
+            others => format!(", {others} replaced by command"),
+        };
+        Self {
+            settings: values(&config.requested.or(Settings::default())),
+            interfaces: config.interfaces,
+            timed: config.rules.into_iter().filter(|rule| rule.until.is_some()).collect(),
+            awaited: applied.awaited.clone(),
+            overruled: overruled.clone(),
+            summary: format!("{} in force, rules: {}{others}", file.display(), set + unchanged),
+        }
+    }
+
+    /// Returns whether the daemon waits until an interface of this name appears for the first time.
+    pub(super) fn is_awaited(&self, name: &String) -> bool {
+        self.awaited.contains(name)
+    }
+
+    /// Records that an interface does not have to be waited for any more, and tells the service manager.
+    pub(super) fn stop_waiting(&mut self, name: &String) {
+        if self.is_awaited(name) {
+            self.awaited.retain(|awaited| awaited != name);
+            service_manager::ready(&self.status());
+        }
+    }
+
+    /// Returns what is in force, and what is awaited, in few words.
+    pub(super) fn status(&self) -> String {
+        match self.awaited.as_slice() {
+            [] => self.summary.clone(),
+            awaited => format!("{}, waiting for {}", self.summary, awaited.join(", ")),
+        }
+    }
+
+    /// Returns what the file requests, and which of its interfaces the instance in `pins` has.
+    pub(super) fn state(&self, file: &Path, pins: &Path) -> Result<FileState> {
+        let (attachments, all) = (View::attachments_in(pins)?, interface::list()?);
+        let is_attached = |name: &str| attachments.iter().any(|attachment| attachment.is_on(name));
+        let unattached = self.interfaces.iter().filter(|interface| !is_attached(&interface.name));
+        let unattached = unattached
+            .map(|interface| Unattached { interface: interface.clone(), exists: is_there(&all, &interface.name) });
+        Ok(FileState {
+            file: file.display().to_string(),
+            interfaces: self.interfaces.clone(),
+            unattached: unattached.collect(),
+            settings: self.settings.clone(),
+            overruled: self.overruled.clone(),
+        })
+    }
+}

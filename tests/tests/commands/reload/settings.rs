@@ -1,0 +1,109 @@
+//! The file is the state: settings that it omits have their defaults.
+
+use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox};
+use serde_json::json;
+
+use crate::run::{FILE, limits};
+
+/// Returns what `status` says about the file: text and JSON.
+fn differences(ratelimit: &Ratelimit<'_>, folder: &Folder) -> (Vec<String>, serde_json::Value) {
+    let begin = format!("differs from {}: ", folder.file().display());
+    let text = ratelimit.ok("status");
+    let lines = text.lines().filter_map(|line| line.strip_prefix(&begin)).map(str::to_owned).collect();
+    (lines, ratelimit.json("status")["config"]["differences"].clone())
+}
+
+#[test]
+fn settings_that_the_file_omits_get_their_defaults_and_are_named() {
+    let sandbox = Sandbox::new();
+    let (ratelimit, folder) = (Ratelimit::new(&sandbox), Folder::new());
+    ratelimit.ok("attach eth0 --shadow --malformed pass --unknown 10k/s --capacity 20k/s --max-sources 5000");
+    ratelimit.ok("limit set 10.0.1.0/24 --packets 7/s");
+    folder.write(&format!("{FILE}[settings]\nmax-sources = 6000\n"));
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    let line = daemon.line();
+    let changed = "rules: 2 set, 0 deleted, 0 unchanged; max-sources: 5000, now 6000; unknown: 10k/s, now off (default); malformed: pass, now drop (default); shadow: on, now off (default); capacity of eth0: 20k/s, now off (default)";
+    assert!(line.ends_with(changed), "{line}");
+    let status = ratelimit.json("status");
+    assert_eq!(
+        [&status["shadow"]["everything"], &status["malformed"], &status["unknown"], &status["sources"]["max"]],
+        [&json!(false), &json!("drop"), &json!(null), &json!(6_000)]
+    );
+    assert_eq!(status["interfaces"][0].get("capacity"), None);
+    // Rules of commands stay.
+    assert_eq!(limits(&ratelimit).len(), 3);
+    assert_eq!(differences(&ratelimit, &folder), (Vec::new(), json!([])));
+    daemon.end();
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn status_names_what_commands_changed_and_a_reload_restores_it() {
+    let sandbox = Sandbox::new();
+    let (ratelimit, folder) = (Ratelimit::new(&sandbox), Folder::new());
+    sandbox.ip("link add eth1 type veth");
+    folder.write(&format!("{FILE}[settings]\nunknown = \"20k/s\"\n[interface.eth0]\ncapacity = \"30k/s\"\n"));
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    daemon.line();
+    assert_eq!(differences(&ratelimit, &folder), (Vec::new(), json!([])));
+    ratelimit.ok("attach eth0 --unknown 10k/s --replies off --capacity 40k/s");
+    ratelimit.ok("attach eth1");
+    ratelimit.ok("limit set default --packets 7/s");
+    let (lines, rows) = differences(&ratelimit, &folder);
+    let settings =
+        ["replies is off, not 100/s", "unknown is 10k/s, not 20k/s", "the capacity of eth0 is 40k/s, not 30k/s"];
+    assert_eq!(lines[..3], settings);
+    assert_eq!(lines[3..], ["eth1 is attached by command, not listed"]);
+    assert_eq!(rows[1], json!({"name": "unknown", "running": "10k/s", "file": "20k/s"}));
+
+    let restored = "rules: 0 set, 0 deleted, 1 unchanged; unknown: 10k/s, now 20k/s; replies: off, now 100/s (default); capacity of eth0: 40k/s, now 30k/s; rules of the file replaced by command: default\n";
+    let answer = ratelimit.ok("reload");
+    assert!(answer.ends_with(restored), "{answer}");
+    daemon.line();
+    // The rule of the command stays, and now the daemon knows it.
+    let left =
+        ["eth1 is attached by command, not listed", "the rule for default is set by command, not that of the file"];
+    assert_eq!(differences(&ratelimit, &folder).0, left);
+    daemon.end();
+    assert_eq!(ratelimit.json("status").get("config"), None);
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_file_that_omits_a_setting_which_cannot_change_is_refused_with_the_line_to_write() {
+    for (option, key) in [("--ipv6-prefix 48", "ipv6-prefix = 48"), ("--front off", "front = false")] {
+        let sandbox = Sandbox::new();
+        let (ratelimit, folder) = (Ratelimit::new(&sandbox), Folder::new());
+        ratelimit.ok(&format!("attach eth0 {option} --malformed pass"));
+        folder.write(FILE);
+        let run = format!("run -c {}", folder.file().display());
+        let line = ratelimit.fails(&run);
+        let way_out = format!("write `{key}` into [settings], or run `ratelimit detach --all` first");
+        assert!(line.starts_with("ratelimit: the file omits ") && line.ends_with(&way_out), "{line}");
+        // Nothing has changed.
+        assert!(limits(&ratelimit).is_empty());
+        assert_eq!(ratelimit.json("status")["malformed"], "pass");
+        folder.write(&format!("{FILE}[settings]\n{key}\n"));
+        let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+        assert!(daemon.line().ends_with("2 set, 0 deleted, 0 unchanged; malformed: pass, now drop (default)"));
+        folder.write(FILE);
+        let line = daemon.line();
+        assert!(line.starts_with("ratelimit: nothing was changed: the file omits "), "{line}");
+        daemon.end();
+        ratelimit.ok("detach --all");
+    }
+}
+
+#[test]
+fn a_saved_file_agrees_with_the_state() {
+    let sandbox = Sandbox::new();
+    let (ratelimit, folder) = (Ratelimit::new(&sandbox), Folder::new());
+    ratelimit.ok("attach eth0 --shadow --malformed pass --unknown 10k/s --capacity 20k/s --cells 4096 --sample off");
+    folder.write(&ratelimit.ok("save"));
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    let line = daemon.line();
+    assert!(line.ends_with("in force, rules: 0 set, 0 deleted, 0 unchanged"), "{line}");
+    assert_eq!(differences(&ratelimit, &folder), (Vec::new(), json!([])));
+    daemon.end();
+    ratelimit.ok("detach --all");
+}
