@@ -97,10 +97,10 @@ fn every_change_of_a_running_instance_keeps_the_right_program_on_each_interface(
     for command in [
         "limit set default --packets 5/s --service tcp/443",
         "limit set 10.7.0.0/16 --packets 5/s --algorithm sliding-log",
-        "attach eth0 --max-sources 5000 --cells 4096",
+        "set --max-sources 5000 --cells 4096",
         "attach lo --mode generic",
         "limit del default --service tcp/443",
-        "attach tun0 --malformed pass",
+        "set --malformed pass",
         "detach lo",
         "detach eth0",
         "attach eth0",
@@ -147,8 +147,7 @@ fn an_interface_in_another_namespace_keeps_its_program() {
     let up = elsewhere.run(|| Command::new("ip").args(["link", "set", "tun0", "up"]).status()).unwrap();
     assert!(up.success());
     assert_denied(&ratelimit, &tun, "moved");
-    for command in ["limit set default --packets 5/s --service udp/53", "attach eth0 --max-sources 5000", "detach eth0"]
-    {
+    for command in ["limit set default --packets 5/s --service udp/53", "set --max-sources 5000", "detach eth0"] {
         ratelimit.ok(command);
         assert_denied(&ratelimit, &tun, command);
     }

@@ -33,7 +33,7 @@ impl<'a> Churn<'a> {
             2 => drop(ratelimit.ok_with("deny del -", &list)),
             3 => {
                 let (cells, sources) = (65_536 << (number / 8 % 2), 20_000 + 10_000 * (number / 8 % 3));
-                ratelimit.ok(&format!("attach eth0 --cells {cells} --max-sources {sources}"));
+                ratelimit.ok(&format!("set --cells {cells} --max-sources {sources}"));
             }
             4 => drop(ratelimit.ok(&format!("deny add 203.0.113.{} --for 1s", number % 250))),
             5 => {

@@ -69,7 +69,7 @@ fn an_interrupted_resize_leaves_the_old_or_the_new_sizes() {
         assert!(offered > 100_000);
         // Whatever is left, the next complete resize succeeds.
         let requested = other_sizes(&state(&ratelimit));
-        ratelimit.ok(&attach(requested));
+        ratelimit.ok(&set(requested));
         assert_eq!(state(&ratelimit), with_sizes(requested));
     });
     assert_eq!(received.from(FLOODER).count, BURST);
@@ -100,13 +100,13 @@ fn with_sizes((cells, buckets): (u64, u64)) -> State {
     (cells, buckets, 2, [json!(false), json!("pass"), json!(50_000)])
 }
 
-fn attach((cells, buckets): (u64, u64)) -> String {
-    format!("attach {VICTIM_LINK} --cells {cells} --max-sources {buckets}")
+fn set((cells, buckets): (u64, u64)) -> String {
+    format!("set --cells {cells} --max-sources {buckets}")
 }
 
 /// Changes both sizes, with a fault.
 fn resize(sandbox: &Sandbox, ratelimit: &Ratelimit<'_>, fault: Option<(&'static str, usize, Fault)>) -> Traced {
-    let words = attach(other_sizes(&state(ratelimit)));
+    let words = set(other_sizes(&state(ratelimit)));
     traced(sandbox, &ratelimit.command(&words), "", &CALLS, fault)
 }
 
