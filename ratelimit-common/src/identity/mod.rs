@@ -6,3 +6,4 @@ pub mod narrow;
 pub mod parent;
 pub mod service;
 pub mod source;
+pub mod text;

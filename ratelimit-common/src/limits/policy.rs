@@ -8,7 +8,7 @@
 
 use crate::{
     boundary,
-    identity::{parent::Parent, source::IPV4},
+    identity::{parent::Parent, source::IPV4, text::Text},
     limits::algorithm::Algorithm,
     maps::levels::LANES,
     meters::{
@@ -62,8 +62,16 @@ pub struct Policy {
     pub ban: Ban,
     /// The limits as the operator gave them, for listing.
     pub given: Given,
+    /// The name of the policy in a configuration file. Equal limits with different names are different policies.
+    pub name: Name,
 }
-boundary!(Policy, size 224);
+boundary!(Policy, size 256);
+
+/// The most bytes of the name of a policy.
+pub const NAME_BYTES: usize = 32;
+
+/// The name of a policy. Empty if it has none.
+pub type Name = Text<NAME_BYTES>;
 
 /// [`Policy::flags`]: the policy has parents.
 pub const HAS_PARENTS: u32 = 1;
@@ -257,6 +265,7 @@ impl Policy {
             parents: [[none; MOST_PARENTS]; 2],
             ban: Ban { time: 0, most: 0, after: 0, reserved: 0 },
             given,
+            name: Name::EMPTY,
         }
     }
 }

@@ -8,6 +8,8 @@ pub const BUCKETS: &str = "BUCKETS";
 pub const SOURCE_RULES: &str = "SOURCE_RULES";
 /// Prefix → rule for every source in it. See [`crate::rules::rule::Rule`].
 pub const PREFIX_RULES: &str = "PREFIX_RULES";
+/// Rule → its comment; only commands read it. See [`crate::rules::comment::key`].
+pub const COMMENTS: &str = "COMMENTS";
 /// Slot → policy. See [`crate::limits::policy::Policy`].
 pub const POLICIES: &str = "POLICIES";
 /// Class → its service and default. See [`crate::identity::service::ClassEntry`].
@@ -66,11 +68,12 @@ pub const MOVED: [(&str, &str); 3] = [(BUCKETS, OLD_BUCKETS), (FRONT, OLD_FRONT)
 pub const MESSAGES: &str = "AYA_LOGS";
 
 /// The maps that are pinned, each under its name.
-pub const PINNED: [&str; 25] = [
+pub const PINNED: [&str; 26] = [
     CONTROL,
     BUCKETS,
     SOURCE_RULES,
     PREFIX_RULES,
+    COMMENTS,
     POLICIES,
     CLASSES,
     SERVICES,
@@ -115,6 +118,8 @@ pub const BAN_GROUPS: u32 = 1 << 14;
 pub const SOURCE_RULES_MAX: u32 = 1 << 20;
 /// Rules for prefixes. Those for whole IPv6 sources are among them.
 pub const PREFIX_RULES_MAX: u32 = 1 << 18;
+/// Rules with a comment.
+pub const COMMENTS_MAX: u32 = 1 << 16;
 /// Different policies at a time. With [`crate::identity::class::CLASSES`] they fill the 12 bits of a
 /// [`crate::buckets::bucket::Resolution`].
 pub const POLICIES_MAX: u32 = 4096 - crate::identity::class::CLASSES as u32;

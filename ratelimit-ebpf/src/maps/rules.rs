@@ -26,7 +26,7 @@ use ratelimit_common::{
     },
     limits::policy::{Policy, PolicyId},
     maps::names,
-    rules::rule::Rule,
+    rules::{comment::Comment, rule::Rule},
 };
 
 use crate::bpf::map_flags::NO_PREALLOC;
@@ -38,6 +38,10 @@ pub static SOURCE_RULES: HashMap<Source, Rule, { names::SOURCE_RULES_MAX as usiz
 /// See [`names::PREFIX_RULES`].
 #[btf_map]
 pub static PREFIX_RULES: LpmTrie<PrefixKey, Rule, { names::PREFIX_RULES_MAX as usize }> = LpmTrie::new();
+
+/// See [`names::COMMENTS`].
+#[btf_map]
+pub static COMMENTS: HashMap<Source, Comment, { names::COMMENTS_MAX as usize }, NO_PREALLOC> = HashMap::new();
 
 /// See [`names::RULE_FILTER`].
 #[btf_map]

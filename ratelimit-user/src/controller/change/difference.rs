@@ -133,7 +133,14 @@ mod tests {
     }
 
     fn in_force(source: &str, expires_in: Option<Duration>, origin: u8) -> Listed {
-        Listed { target: target(source), spec: Arc::new(Policy::DENIED.into()), expires_in, origin, covers: None }
+        Listed {
+            target: target(source),
+            spec: Arc::new(Policy::DENIED.into()),
+            expires_in,
+            origin,
+            covers: None,
+            comment: None,
+        }
     }
 
     fn planned(source: &str, until: Option<SystemTime>) -> Planned {

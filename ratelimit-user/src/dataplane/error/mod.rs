@@ -259,6 +259,11 @@ pub enum Error {
         /// Its size.
         most: u32,
     },
+    /// The map of comments is full.
+    #[error(
+        "{0} rules have a comment, the maximum: nothing was changed, omit --comment, or delete rules with a comment first"
+    )]
+    TooManyComments(u32),
     /// A file operation failed.
     #[error("{}: {cause}", .path.display())]
     Path {

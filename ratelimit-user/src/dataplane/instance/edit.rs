@@ -62,7 +62,7 @@ fn needs_before(tables: &Tables, change: &Change) -> Result<u32, Error> {
         return Ok(if deletes { policies::OF_RULES } else { 0 });
     }
     change.targets().try_fold(0, |features, target| {
-        let rule = list::get(tables, target)?;
+        let rule = list::without_comment(tables, target)?;
         let specs = rule.iter().flat_map(|rule| rule.covers.iter().map(|covered| &covered.spec).chain([&rule.spec]));
         Ok(specs.fold(features, |features, spec| features | needs(target, spec)))
     })

@@ -4,14 +4,17 @@ use std::collections::HashSet;
 
 use ratelimit_common::{
     identity::service::Service,
-    rules::rule::{NEVER, Rule},
+    rules::{
+        comment,
+        rule::{NEVER, Rule},
+    },
 };
 
 use crate::dataplane::{
     Error,
     error::Tried as _,
     rules::{
-        filter,
+        comments, filter,
         policies::largest_debt,
         services::{self, Services},
     },
@@ -59,6 +62,7 @@ pub(crate) fn remove(tables: &mut Tables) -> Result<(), Error> {
     let (mut sources, mut prefixes) = (rule_maps::sources(tables)?, rule_maps::prefixes(tables)?);
     sources.retain(|(_, rule)| ended(rule));
     prefixes.retain(|(_, rule)| ended(rule));
+    let ends = sources.iter().chain(&prefixes).map(|(source, rule)| comment::key(source, rule)).collect::<Vec<_>>();
     for (source, rule) in sources {
         match rule.below() {
             Some(below) => rule_maps::set_sources(tables, &[(source, below)])?,
@@ -77,6 +81,7 @@ pub(crate) fn remove(tables: &mut Tables) -> Result<(), Error> {
             }
         }
     }
+    comments::remove(tables, &ends)?;
     largest_debt::renew_without(tables, &gone)?;
     let mut control = tables.control()?;
     control.clear_after = if next == NEVER { 0 } else { next.max(now + INTERVAL) };

@@ -13,12 +13,16 @@ use ratelimit_common::{
         source::Source,
     },
     limits::policy::{PolicyId, UNLIMITED_ID},
-    rules::rule::{COMMAND, NEVER, Rule},
+    rules::{
+        comment,
+        rule::{COMMAND, NEVER, Rule},
+    },
 };
 
 use crate::dataplane::{
     Error,
     rules::{
+        comments::{self, Comments},
         policies,
         rule_key::Place,
         services::Services,
@@ -43,6 +47,8 @@ pub struct Listed {
     pub origin: u8,
     /// The rule that returns when this one expires.
     pub covers: Option<Covered>,
+    /// Its comment.
+    pub comment: Option<Box<str>>,
 }
 
 /// A rule that stays below one that expires.
@@ -52,20 +58,22 @@ pub struct Covered {
     pub spec: Arc<RuleSpec>,
     /// Its origin.
     pub origin: u8,
+    /// Its comment.
+    pub comment: Option<Box<str>>,
 }
 
 impl Listed {
     /// Returns a rule that a command has just set.
     #[must_use]
     pub fn set(target: Target, spec: RuleSpec, expires_in: Option<Duration>) -> Self {
-        Self { target, spec: Arc::new(spec), expires_in, origin: COMMAND, covers: None }
+        Self { target, spec: Arc::new(spec), expires_in, origin: COMMAND, covers: None, comment: None }
     }
 
     /// Returns the rule that stays: this one, or the one that it covers.
     #[must_use]
     pub fn lasting(&self) -> Option<Covered> {
         match self.expires_in {
-            None => Some(Covered { spec: Arc::clone(&self.spec), origin: self.origin }),
+            None => Some(Covered { spec: Arc::clone(&self.spec), origin: self.origin, comment: self.comment.clone() }),
             Some(_) => self.covers.clone(),
         }
     }
@@ -80,7 +88,7 @@ pub fn ban(tables: &Tables, target: Target) -> Result<Option<Listed>, Error> {
     let Some(class) = Services::read(tables)?.class(target.service) else { return Ok(None) };
     let Sources::Prefix(prefix) = target.sources else { return Ok(None) };
     match tables.ban(&prefix.source().of_class(class))? {
-        Some(ban) => alone(tables, target, ban),
+        Some(ban) => listed(&mut Specs::of_all(tables, Comments::default()), target, &prefix.source(), ban),
         None => Ok(None),
     }
 }
@@ -91,14 +99,32 @@ pub fn ban(tables: &Tables, target: Target) -> Result<Option<Listed>, Error> {
 ///
 /// [`Error::Bpf`] if the kernel refuses.
 pub fn get(tables: &Tables, target: Target) -> Result<Option<Listed>, Error> {
+    find(tables, target, |keys| Comments::of(tables, keys))
+}
+
+/// Returns the same rule without its comment, which takes more system calls.
+pub(crate) fn without_comment(tables: &Tables, target: Target) -> Result<Option<Listed>, Error> {
+    find(tables, target, |_| Ok(Comments::default()))
+}
+
+fn find(
+    tables: &Tables,
+    target: Target,
+    comments: impl FnOnce(&[Source]) -> Result<Comments, Error>,
+) -> Result<Option<Listed>, Error> {
     let Some(class) = Services::read(tables)?.class(target.service) else { return Ok(None) };
     let Sources::Prefix(prefix) = target.sources else {
-        return default(tables, target, class);
+        let entry = tables.classes.get(u32::from(class))?;
+        if entry.default_policy == UNLIMITED_ID {
+            return Ok(None);
+        }
+        let comments = comments(&[comment::of_default(class, entry.default_policy, entry.default_origin)])?;
+        return default(&mut Specs::of_all(tables, comments), target, class);
     };
-    match Place::of(&prefix, class, tables.control()?.ipv6_prefix).get(tables)? {
-        Some(rule) => alone(tables, target, rule),
-        None => Ok(None),
-    }
+    let Some(rule) = Place::of(&prefix, class, tables.control()?.ipv6_prefix).get(tables)? else { return Ok(None) };
+    let source = prefix.source().of_class(class);
+    let comments = comments(&comments::keys(&source, &rule).collect::<Vec<_>>())?;
+    listed(&mut Specs::of_all(tables, comments), target, &source, rule)
 }
 
 /// Returns every unexpired rule: the defaults first, then by address and service.
@@ -109,46 +135,53 @@ pub fn get(tables: &Tables, target: Target) -> Result<Option<Listed>, Error> {
 pub fn list(tables: &Tables) -> Result<Vec<Listed>, Error> {
     let services = Services::read(tables)?;
     let mut rules = Vec::new();
+    let mut specs = Specs::of_all(tables, Comments::read(tables)?);
     for (service, class) in [(Service::Any, ANY)].into_iter().chain(services.iter()) {
-        rules.extend(default(tables, Target::DEFAULT.of(service), class)?);
+        rules.extend(default(&mut specs, Target::DEFAULT.of(service), class)?);
     }
     let entries =
         tables.bans()?.all().into_iter().chain(rule_maps::sources(tables)?).chain(rule_maps::prefixes(tables)?);
-    rules.extend(in_words(tables, &services, entries)?);
+    rules.extend(in_words(&mut specs, &services, entries)?);
     rules.sort_by_key(|rule| rule.target);
     Ok(rules)
 }
 
-/// Returns the unexpired ones of these rules, in order.
+/// Returns the unexpired ones of these rules, in order, without their comments.
 pub(crate) fn of_entries(tables: &Tables, entries: Vec<(Source, Rule)>) -> Result<Vec<Listed>, Error> {
-    let mut rules = in_words(tables, &Services::read(tables)?, entries.into_iter())?;
+    let mut specs = Specs::of_all(tables, Comments::default());
+    let mut rules = in_words(&mut specs, &Services::read(tables)?, entries.into_iter())?;
     rules.sort_by_key(|rule| rule.target);
     Ok(rules)
 }
 
 fn in_words(
-    tables: &Tables,
+    specs: &mut Specs<'_>,
     services: &Services,
     entries: impl Iterator<Item = (Source, Rule)>,
 ) -> Result<Vec<Listed>, Error> {
-    let (mut rules, mut specs) = (Vec::new(), Specs { tables, known: HashMap::new() });
+    let mut rules = Vec::new();
     for (source, rule) in entries {
         // A class without a service belongs to a rule that another command is writing or deleting.
         if let Some(service) = services.of_class(source.class as Class) {
             let target = Target::prefix(Prefix::of(&source, source.prefix)).of(service);
-            rules.extend(listed(&mut specs, target, rule)?);
+            rules.extend(listed(specs, target, &source, rule)?);
         }
     }
     Ok(rules)
 }
 
-/// The specs of policies. Many rules share few of them.
+/// The specs of policies, which many rules share, and the comments of rules.
 struct Specs<'a> {
     tables: &'a Tables,
     known: HashMap<PolicyId, Arc<RuleSpec>>,
+    comments: Comments,
 }
 
-impl Specs<'_> {
+impl<'a> Specs<'a> {
+    fn of_all(tables: &'a Tables, comments: Comments) -> Self {
+        Self { tables, known: HashMap::new(), comments }
+    }
+
     fn of(&mut self, policy: PolicyId) -> Result<Arc<RuleSpec>, Error> {
         Ok(match self.known.entry(policy) {
             Entry::Occupied(known) => Arc::clone(known.get()),
@@ -160,30 +193,32 @@ impl Specs<'_> {
 /// Returns the rule of a class's default, if it has a limit.
 pub(crate) fn default_of(tables: &Tables, class: Class) -> Result<Option<Listed>, Error> {
     let service = Services::read(tables)?.of_class(class).unwrap_or_default();
-    default(tables, Target::DEFAULT.of(service), class)
+    default(&mut Specs::of_all(tables, Comments::default()), Target::DEFAULT.of(service), class)
 }
 
-fn default(tables: &Tables, target: Target, class: Class) -> Result<Option<Listed>, Error> {
-    let entry = tables.classes.get(u32::from(class))?;
+fn default(specs: &mut Specs<'_>, target: Target, class: Class) -> Result<Option<Listed>, Error> {
+    let entry = specs.tables.classes.get(u32::from(class))?;
     if entry.default_policy == UNLIMITED_ID {
         return Ok(None);
     }
-    let spec = Arc::new(policies::spec(tables, entry.default_policy)?);
-    Ok(Some(Listed { target, spec, expires_in: None, origin: entry.default_origin, covers: None }))
-}
-
-fn alone(tables: &Tables, target: Target, rule: Rule) -> Result<Option<Listed>, Error> {
-    listed(&mut Specs { tables, known: HashMap::new() }, target, rule)
+    let (spec, origin) = (specs.of(entry.default_policy)?, entry.default_origin);
+    let comment = specs.comments.text(&comment::of_default(class, entry.default_policy, origin));
+    Ok(Some(Listed { target, spec, expires_in: None, origin, covers: None, comment }))
 }
 
 /// Returns the rule that is in force, if there is one.
-fn listed(specs: &mut Specs<'_>, target: Target, rule: Rule) -> Result<Option<Listed>, Error> {
+fn listed(specs: &mut Specs<'_>, target: Target, source: &Source, rule: Rule) -> Result<Option<Listed>, Error> {
     let now = host::now();
     let Some(rule) = rule.at(now) else { return Ok(None) };
     let expires_in = (rule.expires != NEVER).then(|| Duration::from_nanos(rule.expires - now));
     let covers = match rule.below().filter(|_| expires_in.is_some()) {
-        Some(below) => Some(Covered { spec: specs.of(below.policy)?, origin: below.origin }),
+        Some(below) => Some(Covered {
+            spec: specs.of(below.policy)?,
+            origin: below.origin,
+            comment: specs.comments.text(&comment::key(source, &below)),
+        }),
         None => None,
     };
-    Ok(Some(Listed { target, spec: specs.of(rule.policy)?, expires_in, origin: rule.origin, covers }))
+    let comment = specs.comments.text(&comment::key(source, &rule));
+    Ok(Some(Listed { target, spec: specs.of(rule.policy)?, expires_in, origin: rule.origin, covers, comment }))
 }

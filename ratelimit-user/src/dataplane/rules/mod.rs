@@ -3,6 +3,7 @@
 pub mod batch;
 pub mod capacities;
 pub(crate) mod change_mark;
+pub(crate) mod comments;
 pub mod costs;
 pub(crate) mod expiry;
 pub(crate) mod filter;

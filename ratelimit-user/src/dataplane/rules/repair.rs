@@ -4,7 +4,7 @@
 use crate::dataplane::{
     Error,
     rules::{
-        costs, filter,
+        comments, costs, filter,
         policies::{
             self,
             lanes::{self, LanePairs},
@@ -22,5 +22,6 @@ pub(crate) fn repair(tables: &mut Tables, pairs: &LanePairs) -> Result<(), Error
     services::repair(tables)?;
     filter::renew(tables)?;
     policies::renew_debt(tables)?;
-    costs::repair(tables)
+    costs::repair(tables)?;
+    comments::repair(tables)
 }

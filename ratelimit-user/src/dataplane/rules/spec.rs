@@ -79,6 +79,12 @@ impl RuleSpec {
         Self { policy, parents }
     }
 
+    /// Returns the name of its policy in a configuration file.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.policy.name.get()
+    }
+
     /// Returns the parents of sources of one family, the narrowest first.
     ///
     /// # Errors

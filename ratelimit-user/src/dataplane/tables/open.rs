@@ -25,7 +25,7 @@ use ratelimit_common::{
     },
     meters::interface_capacity::Capacity,
     reason::{Count, Reason},
-    rules::{ban::BanSet, rule::Rule},
+    rules::{ban::BanSet, comment::Comment, rule::Rule},
 };
 
 use crate::dataplane::{
@@ -58,6 +58,8 @@ pub struct Tables {
     pub(crate) ban_filter: Table<Array<MapData, u64>>,
     /// Prefix → rule.
     pub prefix_rules: Table<LpmTrie<MapData, PrefixKey, Rule>>,
+    /// Rule → comment.
+    pub(crate) comments: Table<HashMap<MapData, Source, Comment>>,
     /// Slot → policy.
     pub policies: KeptArray<Policy>,
     /// Class → its service and default.
@@ -178,6 +180,7 @@ impl Tables {
             bans: origin.table(names::BANS)?,
             ban_filter: origin.table(names::BAN_FILTER)?,
             prefix_rules: origin.table(names::PREFIX_RULES)?,
+            comments: origin.table(names::COMMENTS)?,
             policies: KeptArray::new(origin.table(names::POLICIES)?),
             classes: KeptArray::new(origin.table(names::CLASSES)?),
             services: origin.table(names::SERVICES)?,

@@ -1,8 +1,11 @@
 //! What an operator, a file or the daemon requests of the rules.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
-use ratelimit_common::{identity::service::Service, rules::rule::NEVER};
+use ratelimit_common::{
+    identity::service::Service,
+    rules::{comment::Comment, rule::NEVER},
+};
 
 use crate::dataplane::{
     rules::{batch::free_space::FEW, list::Listed, spec::RuleSpec, target::Target},
@@ -29,6 +32,10 @@ pub struct Change {
     pub specs: Vec<RuleSpec>,
     /// Rules to write. No two have the same target.
     pub rules: Vec<RequestedRule>,
+    /// Comments of these rules. An empty one removes the comment.
+    pub comments: HashMap<Target, Comment>,
+    /// Whether a rule that repeats the one in force keeps its comment where none is given.
+    pub keeps_comments: bool,
     /// Rules to delete. None of them is written. A rule that one of them covers takes its place.
     pub deleted: Vec<Target>,
     /// Covered rules to delete. The rules that cover them stay.

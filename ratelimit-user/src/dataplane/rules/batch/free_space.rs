@@ -6,12 +6,15 @@ use ratelimit_common::{
     identity::{class::Class, service::Service, source::Source},
     limits::policy::PolicyId,
     maps::names::{PREFIX_RULES_MAX, SOURCE_RULES_MAX},
-    rules::rule::{NEVER, Rule},
+    rules::{
+        comment::Comment,
+        rule::{NEVER, Rule},
+    },
 };
 
 use crate::dataplane::{
     Error,
-    rules::rule_key::Place,
+    rules::{batch::remarks::Remarks, rule_key::Place},
     tables::{open::Tables, rule_maps},
 };
 
@@ -130,6 +133,12 @@ pub(crate) struct Plan {
     pub(crate) fresh_lanes: BTreeSet<u32>,
     /// The services of its rules.
     pub(crate) services: Vec<Service>,
+    /// The comments that are given, by the source of their rule, or the key of a default.
+    pub(crate) comments: HashMap<Source, Comment>,
+    /// Whether a repeated rule keeps its comment where none is given.
+    pub(crate) keeps_comments: bool,
+    /// What it does to comments.
+    pub(super) remarks: Remarks,
     /// Whether the program must be told of one of them.
     pub(crate) is_new_service: bool,
 }

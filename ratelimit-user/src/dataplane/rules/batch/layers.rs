@@ -16,20 +16,26 @@ use crate::dataplane::rules::{
 /// Gives each new rule what it covers. Returns how many rules stay without an end, although the new ones have one.
 pub(super) fn cover(plan: &mut Plan, existing: &Existing, now: u64) -> usize {
     let mut lasting = 0;
+    let Plan { sources, prefixes, remarks, comments, keeps_comments, .. } = plan;
     let mut cover = |entries: &mut [Entry], rules: &HashMap<Source, Rule>| {
         for (source, rule) in entries {
-            let at_its_place = above(*rule, rules.get(source).and_then(|rule| rule.at(now)));
+            let old = rules.get(source);
+            let at_its_place = above(*rule, old.and_then(|rule| rule.at(now)));
             lasting += usize::from(rule.expires != NEVER && at_its_place.expires == NEVER);
+            remarks.write((comments.get(source), *keeps_comments), source, rule, &at_its_place, old, now);
             *rule = at_its_place;
         }
     };
-    cover(&mut plan.sources, &existing.sources);
-    cover(&mut plan.prefixes, &existing.prefixes);
+    cover(sources, &existing.sources);
+    cover(prefixes, &existing.prefixes);
     lasting
 }
 
 /// Writes what returns in the place of each deleted rule.
 pub(super) fn uncover(plan: &mut Plan, existing: &Existing, now: u64) {
+    let mut remarks = std::mem::take(&mut plan.remarks);
+    remarks.delete(plan, existing, now);
+    plan.remarks = remarks;
     let in_force = |(source, place): &(Source, Place)| existing.get(source, place).and_then(|rule| rule.at(now));
     let (mut returning, mut deleted) = (Vec::new(), Vec::new());
     for entry in plan.deleted.drain(..) {

@@ -4,6 +4,7 @@ mod allows;
 mod change;
 mod free_space;
 mod layers;
+mod remarks;
 mod write;
 
 use std::{
@@ -15,7 +16,10 @@ use std::{
 use ratelimit_common::{
     identity::{class::ANY, service::Service},
     limits::policy::{PolicyId, UNLIMITED_ID},
-    rules::rule::{Covered, Rule},
+    rules::{
+        comment,
+        rule::{Covered, Rule},
+    },
 };
 
 pub use self::change::{Change, Changed, Protected, RequestedRule};
@@ -124,6 +128,7 @@ fn write(
 
 /// Recomputes what follows from a change that acts.
 fn finish(tables: &mut Tables, change: &Change, written: &Written) -> Result<(), Error> {
+    written.remarks.forget(tables)?;
     lanes::raise_again(tables, &written.lanes)?;
     largest_debt::renew_without(tables, &written.gone)?;
     if change.deleted.is_empty() && change.deleted_below.is_empty() {
@@ -173,7 +178,12 @@ impl Policies {
 /// Translates a change into entries of maps. New services get a class.
 fn plan(tables: &mut Tables, change: &Change, policies: &Policies) -> Result<Plan, Error> {
     let ipv6_prefix = tables.control()?.ipv6_prefix;
-    let mut plan = Plan { fresh_lanes: policies.fresh_lanes.clone(), services: change.services(), ..Plan::default() };
+    let mut plan = Plan {
+        fresh_lanes: policies.fresh_lanes.clone(),
+        services: change.services(),
+        keeps_comments: change.keeps_comments,
+        ..Plan::default()
+    };
     let known = Services::read(tables)?;
     plan.is_new_service =
         known.any_overlaps(&plan.services) || plan.services.iter().any(|service| known.class(*service).is_none());
@@ -189,14 +199,17 @@ fn plan(tables: &mut Tables, change: &Change, policies: &Policies) -> Result<Pla
             }
         };
         let policy = policies.slot(rule)?;
+        let comment = if change.comments.is_empty() { None } else { change.comments.get(&rule.target) };
         let Sources::Prefix(prefix) = rule.target.sources else {
             plan.defaults.push((class, policy, rule.origin));
+            plan.comments.extend(comment.map(|comment| (comment::of_default(class, 0, 0), *comment)));
             continue;
         };
         let entry = (
             prefix.source().of_class(class),
             Rule { policy, prefix: prefix.bits(), origin: rule.origin, covered: Covered::NONE, expires: rule.expires },
         );
+        plan.comments.extend(comment.map(|comment| (entry.0, *comment)));
         match Place::of(&prefix, class, ipv6_prefix) {
             Place::Source(_) => plan.sources.push(entry),
             Place::Prefix(_) => plan.prefixes.push(entry),

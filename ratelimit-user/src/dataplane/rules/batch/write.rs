@@ -16,6 +16,7 @@ use crate::dataplane::{
             change::{Changed, Protected},
             free_space::{Entry, Existing, FEW, Plan, Room},
             layers,
+            remarks::Remarks,
         },
         change_mark::ChangeMark,
         expiry, filter,
@@ -42,6 +43,8 @@ pub(super) struct Written {
     pub(super) gone: HashSet<PolicyId>,
     /// The lanes that have taken the place of others.
     pub(super) lanes: LanePairs,
+    /// The comments that go with it.
+    pub(super) remarks: Remarks,
 }
 
 /// Writes a change, or nothing.
@@ -65,8 +68,11 @@ pub(super) fn write(
     let lasting = layers::cover(&mut plan, &existing, now);
     let replaced = replaced(tables, &plan, &existing, now)?;
     layers::uncover(&mut plan, &existing, now);
+    let mut remarks = std::mem::take(&mut plan.remarks);
+    remarks.defaults(tables, &plan)?;
+    plan.remarks = remarks;
     let (lanes, gone) = write_planned(tables, mark, &plan, &existing, progress, check)?;
-    Ok(Written { changed: Changed { replaced, lasting }, gone, lanes })
+    Ok(Written { changed: Changed { replaced, lasting }, gone, lanes, remarks: plan.remarks })
 }
 
 /// Returns the rules in force that the change replaces.
@@ -90,7 +96,7 @@ fn write_planned(
     check: &dyn Fn(&Tables) -> Result<(), Error>,
 ) -> Result<(LanePairs, HashSet<PolicyId>), Error> {
     let outcome = existing.room(plan).and_then(|room| write_to(tables, mark, plan, existing, room, progress, check));
-    if !matches!(outcome, Err(Error::TooManyRules { .. })) {
+    if !matches!(outcome, Err(Error::TooManyRules { .. } | Error::TooManyComments(_))) {
         return outcome;
     }
     // Even if a search is not due yet.
@@ -116,6 +122,7 @@ fn write_to(
     let lanes = changed_lanes(tables, plan, existing, &defaults)?;
     mark.record(&lanes)?;
     lanes::raise(tables, &lanes)?;
+    let comments = plan.remarks.set(tables)?;
     let outcome = try_write(tables, plan, room, progress)
         .and_then(|()| services::check_ports(tables, &plan.services))
         .and_then(|()| check(tables))
@@ -123,6 +130,7 @@ fn write_to(
     if outcome.is_err() {
         // The operator must see the failure itself, not one of undoing.
         let _ = undo(tables, plan, existing);
+        let _ = comments.restore(tables);
         for (class, entry) in &defaults {
             let _ = tables.classes.set(u32::from(*class), entry);
         }

@@ -153,8 +153,8 @@ pub(crate) fn as_given(policy: Policy) -> Policy {
     let policy = policy.in_lane(0);
     // A policy can have parents without a limit of its own.
     let Ok(plain) = Limit::of(&policy).policy() else { return Policy { flags: policy.flags & !COARSE, ..policy } };
-    let Policy { over_limit, elastic, soft, parents, ban, .. } = policy;
-    Policy { over_limit, elastic, soft, parents, ban, ..plain }
+    let Policy { over_limit, elastic, soft, parents, ban, name, .. } = policy;
+    Policy { over_limit, elastic, soft, parents, ban, name, ..plain }
 }
 
 /// Frees the slots that no rule uses, in the three steps of this module.
