@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use ratelimit_common::limits::policy::Policy;
+use ratelimit_common::limits::policy::{Name, Policy};
 
 use super::{
     options,
@@ -40,6 +40,11 @@ impl Policies {
                 table.wrong("this name is reserved: choose another name");
                 continue;
             }
+            match Name::new(key.get_ref()) {
+                Ok(Name::EMPTY) => table.wrong("a policy needs a name"),
+                Ok(_) => {}
+                Err(error) => table.wrong(format!("the name of a policy: {error}")),
+            }
             let rates = options::read::<Rates>(&table, &[]);
             // A problem is reported here, and not at every use.
             let is_good = rates.as_ref().is_some_and(|rates| match rates.some_terms(Sources::Default) {
@@ -57,6 +62,7 @@ impl Policies {
     /// Returns the rule for this target from a table with a policy's name or options. `others` are the other keys of
     /// the table.
     pub(super) fn spec(&self, table: &Table<'_>, others: &[&str], target: Target) -> Option<RuleSpec> {
+        let mut given_name = Name::EMPTY;
         let rates = match table.get("policy") {
             Some(name) => {
                 let is_good = table.expect_keys(&[others, &["policy"]].concat(), &[]);
@@ -72,13 +78,14 @@ impl Policies {
                     name.wrong(format!("no such policy: {}", self.names()));
                     return None;
                 };
+                given_name = Name::new(text).unwrap_or_default();
                 rates.clone()?
             }
             None => options::read::<Rates>(table, &[others, &["policy"]].concat())?,
         };
         let spec = rates.some_terms(target.sources).map_err(|error| error.to_string());
         let checked = spec.and_then(|spec| match self.check(target, &spec) {
-            Ok(()) => Ok(spec),
+            Ok(()) => Ok(RuleSpec { policy: Policy { name: given_name, ..spec.policy }, ..spec }),
             Err(error) => Err(error),
         });
         checked.map_err(|error| table.wrong(options::in_file(&error))).ok()

@@ -5,6 +5,7 @@ use std::{collections::HashMap, sync::Arc, time::SystemTime};
 use ratelimit_common::{
     identity::service::Service,
     limits::policy::{MOST_COST, Policy},
+    rules::comment::Comment,
 };
 
 use super::{
@@ -29,6 +30,8 @@ pub struct Planned {
     pub spec: Arc<RuleSpec>,
     /// The moment when it expires.
     pub until: Option<SystemTime>,
+    /// Its comment, which rules of the same table share.
+    pub comment: Option<Arc<Comment>>,
 }
 
 /// Keys of a rule besides those of its policy.
@@ -56,8 +59,9 @@ impl<'p> Rules<'p> {
     /// Adds the limit of every source without another rule.
     pub(super) fn add_default(&mut self, service: Service, table: &Table<'_>, others: &[&str]) {
         let target = Target::DEFAULT.of(service);
-        let spec = self.policies.spec(table, others, target);
-        self.plan(target, spec, None, &table.place());
+        let (comment, others) = (comment(table), [others, &["comment"]].concat());
+        let spec = self.policies.spec(table, &others, target);
+        self.plan(target, spec, (None, comment), &table.place());
     }
 
     /// Adds the default limit of a service, if the table has one, and returns the cost of its packets.
@@ -79,9 +83,7 @@ impl<'p> Rules<'p> {
     pub(super) fn add(&mut self, table: &Table<'_>) {
         let until = table.get("until").map(moment);
         let sources = sources(table);
-        if let Some(comment) = table.get("comment") {
-            comment.text();
-        }
+        let comment = comment(table);
         let service = match table.get("service").map(Value::parse::<ServiceName>) {
             Some(None) => return,
             Some(Some(ServiceName(service))) => service,
@@ -97,7 +99,7 @@ impl<'p> Rules<'p> {
             }
             let spec = self.policies.spec(table, &KEYS, target);
             let is_good = spec.is_some();
-            self.plan(target, spec, until, &place);
+            self.plan(target, spec, (until, comment.clone()), &place);
             // The next source has the same problem.
             if !is_good {
                 return;
@@ -109,11 +111,17 @@ impl<'p> Rules<'p> {
     pub(super) fn add_allowed(&mut self, list: Value<'_>) {
         for value in list.elements("addresses") {
             let Some(prefix) = value.parse::<Prefix>() else { continue };
-            self.plan(Target::prefix(prefix), Some(Policy::ALLOWED.into()), None, &value.place());
+            self.plan(Target::prefix(prefix), Some(Policy::ALLOWED.into()), (None, None), &value.place());
         }
     }
 
-    fn plan(&mut self, target: Target, spec: Option<RuleSpec>, until: Option<SystemTime>, place: &Place<'_>) {
+    fn plan(
+        &mut self,
+        target: Target,
+        spec: Option<RuleSpec>,
+        (until, comment): (Option<SystemTime>, Option<Arc<Comment>>),
+        place: &Place<'_>,
+    ) {
         if let Some(start) = self.places.insert(target, place.start()) {
             place.wrong(format!("{target} already has a rule, in line {}", place.line(start)));
         }
@@ -125,7 +133,7 @@ impl<'p> Rules<'p> {
         self.planned.extend(spec.map(|spec| {
             let before = self.planned.last().filter(|before| *before.spec == spec);
             let spec = before.map_or_else(|| Arc::new(spec), |before| Arc::clone(&before.spec));
-            Planned { target, spec, until }
+            Planned { target, spec, until, comment }
         }));
     }
 }
@@ -149,6 +157,17 @@ fn sources<'a>(table: &Table<'a>) -> Option<Vec<(Sources, Place<'a>)>> {
             None
         }
     }
+}
+
+/// Returns the comment in a table. An empty one is none.
+fn comment(table: &Table<'_>) -> Option<Arc<Comment>> {
+    let value = table.get("comment")?;
+    let comment = Comment::new(value.text()?);
+    comment
+        .map_err(|error| value.wrong(error.to_string()))
+        .ok()
+        .filter(|comment| *comment != Comment::EMPTY)
+        .map(Arc::new)
 }
 
 fn cost(value: Value<'_>) -> Option<u32> {

@@ -1,7 +1,7 @@
 //! Writes what is in force as a configuration file.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, btree_map::Entry},
     time::{Duration, SystemTime},
 };
 
@@ -46,6 +46,7 @@ pub struct File {
     #[serde(skip_serializing_if = "Option::is_none")]
     default: Option<Saved>,
     service: BTreeMap<String, Service>,
+    policy: BTreeMap<String, Saved>,
     rule: Vec<Rule>,
 }
 
@@ -76,11 +77,11 @@ struct SavedSettings {
 }
 
 /// A limit or verdict.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct Saved {
     #[serde(skip_serializing_if = "Option::is_none")]
-    policy: Option<&'static str>,
+    policy: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     packets: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -101,6 +102,8 @@ struct Saved {
     ban_cap: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     parent: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    comment: Option<String>,
 }
 
 #[derive(Debug, Default, Serialize)]
@@ -157,6 +160,7 @@ fn file(instance: &Instance, awaited: &[config::Interface], moment: fn(Datetime)
         settings: settings(&instance.settings()?),
         default: None,
         service: BTreeMap::new(),
+        policy: BTreeMap::new(),
         rule: Vec::new(),
     };
     for attachment in instance.attachments.list()? {
@@ -189,7 +193,9 @@ impl File {
         // A file has one rule for each target: the one that stays.
         let lasting = rule.lasting();
         let in_force = lasting.as_ref().map_or(&rule.spec, |lasting| &lasting.spec);
-        let (spec, service) = (spec(in_force), rule.target.service);
+        let comment = lasting.as_ref().map_or(&rule.comment, |lasting| &lasting.comment);
+        let spec = Saved { comment: comment.as_deref().map(str::to_owned), ..self.named(in_force) };
+        let service = rule.target.service;
         let name =
             (service != ratelimit_common::identity::service::Service::Any).then(|| ServiceName(service).to_string());
         match (rule.target.sources, name) {
@@ -200,6 +206,19 @@ impl File {
                 self.rule.push(Rule { source: prefix.to_string(), service, until, spec });
             }
         }
+    }
+}
+
+impl File {
+    /// Returns a limit or verdict. One with a name becomes a policy of that name, unless the name has another limit.
+    fn named(&mut self, in_force: &RuleSpec) -> Saved {
+        let saved = spec(in_force);
+        let Some(name) = in_force.name() else { return saved };
+        match self.policy.entry(name.to_owned()) {
+            Entry::Occupied(known) if *known.get() != saved => return saved,
+            entry => entry.or_insert(saved),
+        };
+        Saved { policy: Some(name.to_owned()), ..Saved::default() }
     }
 }
 
@@ -229,8 +248,8 @@ fn settings(settings: &Settings) -> SavedSettings {
 fn spec(spec: &RuleSpec) -> Saved {
     let policy = &spec.policy;
     match policy.kind {
-        ALLOW => return Saved { policy: Some("allow"), ..Saved::default() },
-        DENY => return Saved { policy: Some("deny"), ..Saved::default() },
+        ALLOW => return Saved { policy: Some("allow".to_owned()), ..Saved::default() },
+        DENY => return Saved { policy: Some("deny".to_owned()), ..Saved::default() },
         _ => {}
     }
     let limit = Limit::of(policy);
@@ -250,5 +269,6 @@ fn spec(spec: &RuleSpec) -> Saved {
         ban_after: is_banning.then_some(policy.ban.after),
         ban_cap: is_banning.then(|| duration(policy.ban.most)),
         parent: spec.parents.iter().map(write::parent).collect(),
+        comment: None,
     }
 }

@@ -2,13 +2,15 @@
 //! work belongs to `ratelimit-common`.
 
 pub(crate) mod excess;
+pub(crate) mod merge;
+mod or_off;
 mod parent;
 pub(crate) mod write;
 
 use anyhow::{Result, ensure};
 use ratelimit_common::limits::{algorithm::Algorithm, limit::Limit, limit_error::LimitError, policy::Policy};
 
-use self::{excess::Excess, parent::ParentArgument};
+use self::{excess::Excess, or_off::OrOff, parent::ParentArgument};
 use crate::{
     dataplane::rules::{spec::RuleSpec, target::Sources},
     text::units::{ByteRate, PacketRate},
@@ -19,28 +21,29 @@ use crate::{
 #[command(next_help_heading = "Limit")]
 pub(crate) struct Rates {
     /// Packets that each source may send, from 1/d to 100M/s. Two rates are two limits that both apply, such as
-    /// 10/m,500/h
-    #[arg(long, value_name = "RATE[,RATE]", value_delimiter = ',')]
-    pub(crate) packets: Vec<PacketRate>,
-    /// Bytes that each source may send, from 1B/s to 50GB/s. Whole frames count
-    #[arg(long, value_name = "RATE")]
-    pub(crate) bytes: Option<ByteRate>,
+    /// 10/m,500/h. off: no limit of packets
+    #[arg(long, value_name = "RATE[,RATE]|off", value_delimiter = ',')]
+    packets: Vec<OrOff<PacketRate>>,
+    /// Bytes that each source may send, from 1B/s to 50GB/s. Whole frames count. off: no limit of bytes
+    #[arg(long, value_name = "RATE|off")]
+    bytes: Option<OrOff<ByteRate>>,
     /// Packets that a source may send at once after a pause (for leaky-bucket: the length of the queue). In a limit of
-    /// bytes, each counts as 1,514 bytes. With two rates, it applies to the first [default: what the rate allows in its
-    /// own unit of time]
-    #[arg(long, visible_alias = "queue", value_name = "PACKETS")]
-    pub(crate) burst: Option<u64>,
+    /// bytes, each counts as 1,514 bytes. With two rates, it applies to the first [default: auto, what the rate allows
+    /// in its own unit of time]
+    #[arg(long, visible_alias = "queue", value_name = "PACKETS|auto", value_parser = or_off::burst)]
+    burst: Option<OrOff<u64>>,
     /// How to count: token-bucket; leaky-bucket (admits the same packets, described as a queue that drains);
     /// fixed-window and sliding-window (packets per window of the clock); or sliding-log (exact for every window, up to
     /// 64 packets) [default: token-bucket]
     #[arg(long, value_name = "NAME", value_parser = algorithm)]
-    pub(crate) algorithm: Option<Algorithm>,
+    algorithm: Option<Algorithm>,
     #[command(flatten)]
-    pub(crate) excess: Excess,
+    excess: Excess,
     /// A wider limit that also applies, up to two for each source: /24=20k/s (all sources of a /24 in total; more than
-    /// 32 bits mean IPv6), interface=100MB/s (all sources of an interface), or all=500k/s,1GB/s (all sources)
-    #[arg(long = "parent", value_name = "SCOPE=RATE[,RATE]")]
-    pub(crate) parents: Vec<ParentArgument>,
+    /// 32 bits mean IPv6), interface=100MB/s (all sources of an interface), or all=500k/s,1GB/s (all sources). all=off
+    /// takes one away, off takes all away
+    #[arg(long = "parent", value_name = "SCOPE=RATE[,RATE]|off")]
+    parents: Vec<ParentArgument>,
 }
 
 fn algorithm(name: &str) -> Result<Algorithm, String> {
@@ -53,6 +56,11 @@ impl Rates {
     /// Returns the rule for these sources, if a rate is given.
     pub(crate) fn spec(&self, sources: Sources) -> Result<Option<RuleSpec>> {
         let Self { packets, bytes, burst, algorithm, excess, parents } = self;
+        let is_off = packets.contains(&OrOff::Off);
+        ensure!(!is_off || packets.len() == 1, "give --packets one or two rates, or off alone");
+        let packets: Vec<PacketRate> = packets.iter().filter_map(|rate| rate.value()).collect();
+        let (bytes, burst) = (bytes.and_then(OrOff::value), burst.and_then(OrOff::value));
+        let parents = ParentArgument::over(parents, &[]);
         let limited = !packets.is_empty() || bytes.is_some() || burst.is_some();
         if !limited && parents.is_empty() {
             let is_given = algorithm.is_some() || excess.is_given();
@@ -67,7 +75,7 @@ impl Rates {
             packets: packets.first().map(|rate| rate.0),
             second_packets: packets.get(1).map(|rate| rate.0),
             bytes: bytes.map(|rate| rate.0),
-            burst: *burst,
+            burst,
             algorithm: algorithm.unwrap_or_default(),
         };
         ensure!(
@@ -86,6 +94,16 @@ impl Rates {
         }
         let parents = parents.iter().map(|parent| parent.limit(sources)).collect::<Result<_>>()?;
         Ok(Some(RuleSpec::new(policy, parents)))
+    }
+
+    /// Returns whether any rate is given.
+    pub(crate) fn has_rates(&self) -> bool {
+        !self.packets.is_empty() || self.bytes.is_some() || !self.parents.is_empty()
+    }
+
+    /// Returns whether no option is given.
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.has_rates() && self.burst.is_none() && self.algorithm.is_none() && !self.excess.is_given()
     }
 
     /// Returns the rule for these sources. Fails if no rate is given.

@@ -16,7 +16,7 @@ use crate::{
     text::units::{ByteRate, PacketRate},
 };
 
-/// A parsed value of `--parent`.
+/// A parsed value of `--parent`. Without rates, it takes a parent away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ParentArgument {
     scope: ScopeArgument,
@@ -26,6 +26,8 @@ pub(crate) struct ParentArgument {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ScopeArgument {
+    /// Every scope: the word `off`.
+    Every,
     Bits(u8),
     Interface,
     All,
@@ -50,6 +52,9 @@ impl FromStr for ParentArgument {
     type Err = ParentError;
 
     fn from_str(text: &str) -> Result<Self, ParentError> {
+        if text == "off" {
+            return Ok(Self { scope: ScopeArgument::Every, packets: None, bytes: None });
+        }
         let (scope, rates) = text.split_once('=').ok_or(ParentError::Shape)?;
         let scope = match (scope, scope.strip_prefix('/')) {
             ("interface", _) => ScopeArgument::Interface,
@@ -62,7 +67,7 @@ impl FromStr for ParentArgument {
             _ => return Err(ParentError::Scope),
         };
         let mut parent = Self { scope, packets: None, bytes: None };
-        for rate in rates.split(',') {
+        for rate in rates.split(',').filter(|_| rates != "off") {
             let is_twice = match (rate.parse(), rate.parse()) {
                 (Ok(packets), _) => parent.packets.replace(packets).is_some(),
                 (_, Ok(bytes)) => parent.bytes.replace(bytes).is_some(),
@@ -77,11 +82,31 @@ impl FromStr for ParentArgument {
 }
 
 impl ParentArgument {
+    /// Returns the value that gives this parent.
+    pub(super) fn of(parent: &ParentLimit) -> Self {
+        let scope = match parent.scope {
+            Scope::All => ScopeArgument::All,
+            Scope::Interface => ScopeArgument::Interface,
+            Scope::Prefix(_, Reverse(bits)) => ScopeArgument::Bits(bits),
+        };
+        let Limit { packets, bytes, .. } = Limit::of(&parent.policy);
+        Self { scope, packets: packets.map(PacketRate), bytes: bytes.map(ByteRate) }
+    }
+
+    /// Returns the given parents, and those of `before` whose scope is not given. Equal scopes that are given stay, so
+    /// that they are refused later.
+    pub(super) fn over(given: &[Self], before: &[Self]) -> Vec<Self> {
+        let is_given = |scope| given.iter().any(|given| given.scope == scope);
+        let stays = |parent: &&Self| !is_given(parent.scope) && !is_given(ScopeArgument::Every);
+        let has_rates = |parent: &&Self| parent.packets.is_some() || parent.bytes.is_some();
+        before.iter().filter(stays).chain(given.iter().filter(has_rates)).copied().collect()
+    }
+
     pub(super) fn limit(&self, sources: Sources) -> Result<ParentLimit> {
         let Self { scope, packets, bytes } = *self;
         let limit = Limit { packets: packets.map(|rate| rate.0), bytes: bytes.map(|rate| rate.0), ..Limit::default() };
         let scope = match (scope, sources) {
-            (ScopeArgument::All, _) => Scope::All,
+            (ScopeArgument::All | ScopeArgument::Every, _) => Scope::All,
             (ScopeArgument::Interface, _) => Scope::Interface,
             (ScopeArgument::Bits(bits), Sources::Default) => {
                 Scope::Prefix(if bits > 32 { IPV6 } else { IPV4 }, Reverse(bits))

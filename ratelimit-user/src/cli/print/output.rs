@@ -37,6 +37,20 @@ impl Output {
     }
 }
 
+impl Output {
+    /// Prints values as [`Self::print`] does: one alone, several as a list.
+    pub(crate) fn print_each<T: Serialize>(
+        self,
+        values: &[T],
+        text: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<()> {
+        match values {
+            [one] => self.print(one, text),
+            all => self.print(&all, text),
+        }
+    }
+}
+
 /// Packets and bytes in the output of every command.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(crate) struct Traffic {
@@ -51,7 +65,7 @@ impl std::ops::AddAssign for Traffic {
     }
 }
 
-/// Writes rows in columns. Numbers are aligned to the right.
+/// Writes rows in columns. Numbers are aligned to the right. A column without any text does not appear.
 pub(crate) fn table<const N: usize>(out: &mut dyn Write, head: [&str; N], rows: &[[String; N]]) -> io::Result<()> {
     let width = |column: usize| {
         rows.iter().map(|row| row[column].chars().count()).chain([head[column].len()]).max().unwrap_or(0)
@@ -59,9 +73,13 @@ pub(crate) fn table<const N: usize>(out: &mut dyn Write, head: [&str; N], rows: 
     let widths: [usize; N] = std::array::from_fn(width);
     let numeric: [bool; N] =
         std::array::from_fn(|column| rows.iter().all(|row| row[column].parse::<u64>().is_ok()) && !rows.is_empty());
+    let is_shown: [bool; N] =
+        std::array::from_fn(|column| rows.is_empty() || rows.iter().any(|row| !row[column].is_empty()));
     for row in [&head.map(str::to_owned)].into_iter().chain(rows) {
         let mut line = String::new();
-        for ((cell, width), numeric) in row.iter().zip(widths).zip(numeric) {
+        for (((cell, width), numeric), _) in
+            row.iter().zip(widths).zip(numeric).zip(is_shown).filter(|(_, shown)| *shown)
+        {
             line += &if numeric { format!("{cell:>width$}  ") } else { format!("{cell:<width$}  ") };
         }
         writeln!(out, "{}", line.trim_end())?;

@@ -2,14 +2,16 @@
 
 use std::{path::Path, time::Duration};
 
-use anyhow::{Result, ensure};
-use ratelimit_common::{identity::service::Service, limits::policy::Policy};
+use anyhow::Result;
+use ratelimit_common::{identity::service::Service, limits::policy::Policy, rules::comment::Comment};
 use serde::Serialize;
 
 use super::{
-    change::{self, Change, Deleted, hints, negative, other_rules},
-    delete_many, set_many,
-    sources_argument::{NO_LIST, OneOrMany},
+    change::{self, Request, comment},
+    delete,
+    delete_many::{self, Rules},
+    set_many::{self, Fresh},
+    sources_argument::{OneOrMany, listed},
 };
 use crate::{
     cli::print::{
@@ -25,7 +27,6 @@ use crate::{
         },
         sys::host,
     },
-    ssh,
     text::prefix::Prefix,
     text::service::ServiceName,
     text::units,
@@ -76,11 +77,11 @@ pub(crate) enum DenyCommand {
 }
 
 /// The rules to delete.
-#[derive(Debug, Clone, Copy, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Deletion {
-    /// Address or prefix, exactly as it was added; or - to read prefixes from standard input, one per line
-    #[arg(value_name = "CIDR|-")]
-    prefix: OneOrMany<Prefix>,
+    /// Addresses or prefixes, exactly as they were added; or - to read prefixes from standard input, one per line
+    #[arg(value_name = "CIDR|-", required = true)]
+    prefixes: Vec<OneOrMany<Prefix>>,
     /// Only packets of this service: tcp, udp or sctp, also with a port or a range of ports (udp/53, tcp/8000-8099);
     /// tcp-syn (new connections); icmp, gre, esp, ah, ipip; or a protocol number
     #[arg(long, value_name = "PROTO[/PORT[-PORT]]")]
@@ -92,16 +93,20 @@ pub(crate) struct Deletion {
 }
 
 /// The rules to add.
-#[derive(Debug, Clone, Copy, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Addition {
-    /// Address or prefix (0.0.0.0/0 is all of IPv4, ::/0 all of IPv6); or - to read prefixes from standard input, one
-    /// per line
-    #[arg(value_name = "CIDR|-")]
-    prefix: OneOrMany<Prefix>,
+    /// Addresses or prefixes (0.0.0.0/0 is all of IPv4, ::/0 all of IPv6); or - to read prefixes from standard input,
+    /// one per line
+    #[arg(value_name = "CIDR|-", required = true)]
+    prefixes: Vec<OneOrMany<Prefix>>,
     /// Only packets of this service: tcp, udp or sctp, also with a port or a range of ports (udp/53, tcp/8000-8099);
     /// tcp-syn (new connections); icmp, gre, esp, ah, ipip; or a protocol number
     #[arg(long, value_name = "PROTO[/PORT[-PORT]]")]
     service: Option<ServiceName>,
+    /// One line of at most 64 bytes, which lists and `save` show. An empty text removes it. Without this option, a rule
+    /// that is there already keeps its comment
+    #[arg(long, value_name = "TEXT", value_parser = comment)]
+    comment: Option<Comment>,
     /// With -, skip lines that are invalid or repeat another line. Without this option, one such line stops the command
     /// before it changes anything
     #[arg(long)]
@@ -127,6 +132,7 @@ struct Row {
     /// The rule that returns when this one expires.
     covers: Option<String>,
     origin: &'static str,
+    comment: Option<String>,
 }
 
 impl Row {
@@ -137,15 +143,17 @@ impl Row {
             expires_in: rule.expires_in.map(|left| left.as_secs()),
             covers: covers(rule),
             origin: origin(rule.origin),
+            comment: rule.comment.as_deref().map(str::to_owned),
         }
     }
 
-    fn cells(&self) -> [String; 4] {
+    fn cells(&self) -> [String; 5] {
         [
             self.source.clone(),
             self.service.clone(),
             expiry(self.expires_in, self.covers.as_deref()),
             self.origin.to_owned(),
+            self.comment.clone().unwrap_or_default(),
         ]
     }
 }
@@ -181,73 +189,43 @@ impl Verdict {
         output: Output,
     ) -> Result<Answer> {
         host::check()?;
-        let Addition { prefix, service, skip_bad } = *which;
-        let service = service.map_or(Service::Any, |service| service.0);
-        let prefix = match prefix {
-            OneOrMany::One(prefix) => prefix,
-            OneOrMany::Many => {
-                let spec = RuleSpec::from(self.policy);
-                return set_many::set(
-                    &set_many::Rule { service, spec, life, force, skip_bad, text: self.name },
-                    pins,
-                    output,
-                );
-            }
-        };
-        ensure!(!skip_bad, NO_LIST);
-        let target = Target::prefix(prefix).of(service);
-        let mut instance = Instance::open(pins)?;
+        let Addition { prefixes, service, comment, skip_bad } = which;
+        let (service, comment) = (service.map_or(Service::Any, |service| service.0), *comment);
         let spec = RuleSpec::from(self.policy);
-        let (set, replaced) = change::set(&mut instance, target, spec, life, force)?;
-        let change = Change::of(Row::of(&set), &set, replaced.as_ref(), life);
-        let hints = hints(&instance, target)?;
-        output.print(&change, |out| {
-            writeln!(out, "{target}: {}{}", self.name, change.end())?;
-            hints.iter().try_for_each(|hint| writeln!(out, "{hint}"))
-        })?;
-        Ok(Answer::Done)
+        let Some(prefixes) = listed(prefixes, *skip_bad)? else {
+            let rule = set_many::Rule {
+                service,
+                fresh: Fresh { spec: Ok(spec), comment },
+                merged: None,
+                life,
+                force,
+                skip_bad: *skip_bad,
+                text: self.name,
+            };
+            return set_many::set(&rule, pins, output);
+        };
+        let mut instance = Instance::open(pins)?;
+        let request = |prefix: &Prefix| {
+            let target = Target::prefix(*prefix).of(service);
+            Request { target, spec: spec.clone(), life, comment }
+        };
+        let set = change::set(&mut instance, prefixes.iter().map(request).collect(), force)?;
+        change::print(&instance, &set, (Row::of, &|_| self.name.to_owned()), life, output)
     }
 
     fn delete(&self, which: &Deletion, force: bool, pins: &Path, output: Output) -> Result<Answer> {
         host::check()?;
-        let Deletion { prefix, service, skip_bad } = *which;
-        let service = service.map_or(Service::Any, |service| service.0);
+        let Deletion { prefixes, service, skip_bad } = which;
+        let (service, skip_bad) = (service.map_or(Service::Any, |service| service.0), *skip_bad);
+        let name = &format!("rule {}", self.name);
+        let matches = &|spec: &RuleSpec| spec.policy == self.policy;
         let lifts_bans = self.policy == Policy::DENIED;
-        let prefix = match prefix {
-            OneOrMany::One(prefix) => prefix,
-            OneOrMany::Many => {
-                let name = &format!("rule {}", self.name);
-                let matches = &|spec: &RuleSpec| spec.policy == self.policy;
-                return delete_many::delete(
-                    &delete_many::Rules { service, force, skip_bad, name, matches, lifts_bans },
-                    pins,
-                    output,
-                );
-            }
+        let rules = Rules { service, force, skip_bad, name, matches, lifts_bans };
+        let Some(prefixes) = listed(prefixes, skip_bad)? else {
+            return delete_many::delete(&rules, pins, output);
         };
-        ensure!(!skip_bad, NO_LIST);
-        let target = Target::prefix(prefix).of(service);
-        let mut instance = Instance::open(pins)?;
-        let is_banned = lifts_bans && list::ban(&instance.tables, target)?.is_some();
-        let found = list::get(&instance.tables, target)?;
-        let is_meant = |spec: &RuleSpec| spec.policy == self.policy;
-        let outcome = match found.as_ref().and_then(|rule| change::deletion(rule, is_meant)) {
-            Some((deletion, then)) => {
-                ssh::change(&mut instance, &deletion, force, &mut |_| {})?;
-                format!("no longer has the rule {}{then}", self.name)
-            }
-            None if is_banned => {
-                instance.lift_ban(target)?;
-                "no longer banned".to_owned()
-            }
-            None => {
-                let others = other_rules(&instance, target, found)?;
-                return negative(output, &format!("{target} has no rule {}{others}", self.name));
-            }
-        };
-        let deleted = Deleted { deleted: target.to_string() };
-        output.print(&deleted, |out| writeln!(out, "{target}: {outcome}"))?;
-        Ok(Answer::Done)
+        let targets: Vec<_> = prefixes.iter().map(|prefix| Target::prefix(*prefix).of(service)).collect();
+        delete::delete(&rules, &targets, &format!("no longer has the {name}"), pins, output)
     }
 
     fn list(&self, pins: &Path, output: Output) -> Result<Answer> {
@@ -261,7 +239,7 @@ impl Verdict {
                 return writeln!(out, "no source has the rule {}", self.name);
             }
             let cells: Vec<_> = rows.iter().map(Row::cells).collect();
-            output::table(out, ["source", "service", "expires", "origin"], &cells)
+            output::table(out, ["source", "service", "expires", "origin", "comment"], &cells)
         })?;
         Ok(Answer::Done)
     }

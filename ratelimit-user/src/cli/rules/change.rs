@@ -1,9 +1,12 @@
-//! Output of commands that change one rule.
+//! Changes of the rules that arguments name, and their output.
 
 use std::{io::Write, time::Duration};
 
 use anyhow::Result;
-use ratelimit_common::{identity::service::Service, rules::rule::COMMAND};
+use ratelimit_common::{
+    identity::{service::Service, text::TextError},
+    rules::{comment::Comment, rule::COMMAND},
+};
 use serde::Serialize;
 
 use crate::{
@@ -24,21 +27,67 @@ use crate::{
     text::units,
 };
 
-/// Sets one rule. Returns the rule that is in force then, and the one that it replaced.
+/// A rule to set.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) target: Target,
+    pub(crate) spec: RuleSpec,
+    pub(crate) life: Option<Duration>,
+    /// An empty one removes the comment. None keeps that of the same rule.
+    pub(crate) comment: Option<Comment>,
+}
+
+/// Reads a comment.
+pub(crate) fn comment(text: &str) -> Result<Comment, TextError> {
+    Comment::new(text)
+}
+
+/// Sets rules, all or none. Returns each rule that is in force then, with the one that it replaced.
 pub(crate) fn set(
     instance: &mut Instance,
-    target: Target,
-    spec: RuleSpec,
-    life: Option<Duration>,
+    requests: Vec<Request>,
     force: bool,
-) -> Result<(Listed, Option<Listed>), Error> {
+) -> Result<Vec<(Listed, Option<Listed>)>, Error> {
     let protected = if force { Protected::None } else { Protected::Replaced };
-    let change = batch::Change { protected, ..batch::Change::set(target, &spec, life, COMMAND) };
-    let replaced = ssh::change(instance, &change, force, &mut |_| {})?.replaced.pop();
-    // A short life can be over by now.
-    let set = list::get(&instance.tables, target)?.unwrap_or_else(|| Listed::set(target, spec, life));
-    Ok((set, replaced))
+    let mut change = batch::Change { protected, keeps_comments: true, ..batch::Change::default() };
+    for (place, Request { target, spec, life, comment }) in requests.iter().enumerate() {
+        change.specs.push(spec.clone());
+        change.add(*target, place, batch::change::end(*life), COMMAND, *comment);
+    }
+    let mut replaced = ssh::change(instance, &change, force, &mut |_| {})?.replaced;
+    let rules = requests.into_iter().map(|Request { target, spec, life, .. }| {
+        let before = replaced.iter().position(|rule| rule.target == target).map(|place| replaced.swap_remove(place));
+        // A short life can be over by now.
+        let set = list::get(&instance.tables, target)?.unwrap_or_else(|| Listed::set(target, spec, life));
+        Ok((set, before))
+    });
+    rules.collect()
 }
+
+/// Prints rules that were set. `life` was requested for all of them.
+pub(crate) fn print<R: Serialize>(
+    instance: &Instance,
+    set: &[(Listed, Option<Listed>)],
+    (row, text): (fn(&Listed) -> R, &dyn Fn(&Listed) -> String),
+    life: Option<Duration>,
+    output: Output,
+) -> Result<Answer> {
+    let changes: Vec<Change<R>> =
+        set.iter().map(|(rule, replaced)| Change::of(row(rule), rule, replaced.as_ref(), life)).collect();
+    let hints = set.iter().map(|(rule, _)| exceptions(instance, rule.target)).collect::<Result<Vec<_>>>()?;
+    let is_attached = !instance.attachments.is_empty();
+    output.print_each(&changes, |out| {
+        for (((rule, _), change), hints) in set.iter().zip(&changes).zip(&hints) {
+            writeln!(out, "{}: {}{}", rule.target, text(rule), change.end)?;
+            hints.iter().try_for_each(|hint| writeln!(out, "{hint}"))?;
+        }
+        if is_attached { Ok(()) } else { writeln!(out, "{NOT_ATTACHED}") }
+    })?;
+    Ok(Answer::Done)
+}
+
+/// The hint where no packet meets a rule yet.
+const NOT_ATTACHED: &str = "  not attached to any interface: the rule takes effect at the next `ratelimit attach`";
 
 /// Returns how to delete the rule of a target that `is_meant`: the one in force, or the one that it covers. The second
 /// value says what applies then, for the end of a line.
@@ -56,7 +105,7 @@ pub(crate) fn deletion(rule: &Listed, is_meant: impl Fn(&RuleSpec) -> bool) -> O
 
 /// A rule that was set, and the rule that it replaced.
 #[derive(Debug, Serialize)]
-pub(crate) struct Change<R> {
+struct Change<R> {
     #[serde(flatten)]
     rule: R,
     replaced: Option<String>,
@@ -67,26 +116,24 @@ pub(crate) struct Change<R> {
 
 impl<R> Change<R> {
     /// `life` is what was requested of `set`, the rule in force.
-    pub(crate) fn of(rule: R, set: &Listed, replaced: Option<&Listed>, life: Option<Duration>) -> Self {
+    fn of(rule: R, set: &Listed, replaced: Option<&Listed>, life: Option<Duration>) -> Self {
         let replaced = replaced.map(|rule| write::spec(&rule.spec));
         let covers = set.covers.as_ref().map(|covered| write::spec(&covered.spec));
         let mut end = match (life, set.expires_in) {
             (Some(_), None) => ", without an end as before".to_owned(),
-            _ => expiry_text(life),
+            (life, left) => expiry_text(life.or(left)),
         };
         if let Some(covers) = &covers {
             end += &format!(", then {covers} again");
+        }
+        if let Some(comment) = &set.comment {
+            end += &format!(", comment {comment:?}");
         }
         match &replaced {
             Some(replaced) if Some(replaced) != covers.as_ref() => end += &format!(" (replaced: {replaced})"),
             _ => {}
         }
         Self { rule, replaced, end }
-    }
-
-    /// Returns when the rule expires and what it has replaced, for the end of a line.
-    pub(crate) fn end(&self) -> &str {
-        &self.end
     }
 }
 
@@ -95,30 +142,21 @@ pub(crate) fn expiry_text(life: Option<Duration>) -> String {
     life.map_or_else(String::new, |life| format!(", expires in {}", units::write_duration(life)))
 }
 
-/// The deleted rule.
-#[derive(Debug, Serialize)]
-pub(crate) struct Deleted {
-    pub(crate) deleted: String,
-}
-
-/// Prints a negative answer: there is nothing to do.
-pub(crate) fn negative(output: Output, message: &str) -> Result<Answer> {
+/// Prints negative answers: there is nothing to do. They are a list if several rules were named.
+pub(crate) fn negative(output: Output, messages: &[String], is_list: bool) -> Result<Answer> {
     #[derive(Serialize)]
     struct Nothing<'a> {
         deleted: Option<String>,
         message: &'a str,
     }
-    output.print(&Nothing { deleted: None, message }, |out: &mut dyn Write| writeln!(out, "{message}"))?;
-    Ok(Answer::Negative)
-}
-
-/// Returns lines about the effect of a rule that was just set, where an operator may expect another one.
-pub(crate) fn hints(instance: &Instance, target: Target) -> Result<Vec<String>> {
-    let mut hints = exceptions(instance, target)?;
-    if instance.attachments.is_empty() {
-        hints.push("  not attached to any interface: the rule takes effect at the next `ratelimit attach`".to_owned());
+    let all: Vec<_> = messages.iter().map(|message| Nothing { deleted: None, message }).collect();
+    let text = |out: &mut dyn Write| messages.iter().try_for_each(|message| writeln!(out, "{message}"));
+    if is_list {
+        output.print(&all, text)?
+    } else {
+        output.print_each(&all, text)?
     }
-    Ok(hints)
+    Ok(Answer::Negative)
 }
 
 /// Returns the rules for services inside the prefix of a rule for all services. They still apply, because they are

@@ -6,7 +6,7 @@ use anyhow::Result;
 use ratelimit_common::{limits::policy::MOST_COST, rules::rule::COMMAND};
 use serde::Serialize;
 
-use super::change::{Deleted, negative};
+use super::{change::negative, delete::Deleted};
 use crate::{
     cli::print::{
         answer::Answer,
@@ -59,7 +59,7 @@ pub(crate) fn run(command: &Command, pins: &Path, output: Output) -> Result<Answ
         }
         Command::Del { service } => {
             if !costs::list(&instance.tables)?.iter().any(|cost| cost.service == service.0) {
-                return negative(output, &format!("{service} has no cost"));
+                return negative(output, &[format!("{service} has no cost")], false);
             }
             instance.delete_cost(service.0)?;
             output.print(&Deleted { deleted: service.to_string() }, |out| writeln!(out, "{service}: cost deleted"))?;

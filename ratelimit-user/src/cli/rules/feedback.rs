@@ -20,7 +20,7 @@ const MANY: usize = 50_000;
 /// Prints a negative answer. Text goes to standard error, because standard output is for results.
 pub(super) fn nothing(output: Output, message: &str) -> Result<Answer> {
     if output.json {
-        return negative(output, message);
+        return negative(output, &[message.to_owned()], false);
     }
     writeln!(io::stderr(), "ratelimit: {message}")?;
     Ok(Answer::Negative)

@@ -1,6 +1,7 @@
 //! Prefixes on standard input, in the form of feeds.
 
 use std::{
+    borrow::Borrow,
     collections::HashSet,
     io::{self, BufRead, Write as _},
 };
@@ -49,9 +50,9 @@ pub(crate) fn prefixes(nested: Nested, skip_bad: bool) -> Result<(Vec<Line>, usi
 }
 
 /// Prints one line for each of the first problems.
-pub(crate) fn report(bad: &[Bad]) -> Result<()> {
+pub(crate) fn report<B: Borrow<Bad>>(bad: &[B]) -> Result<()> {
     let mut err = io::stderr().lock();
-    for Bad { line, why } in bad.iter().take(SHOWN) {
+    for Bad { line, why } in bad.iter().map(Borrow::borrow).take(SHOWN) {
         writeln!(err, "ratelimit: line {line}: {why}")?;
     }
     if bad.len() > SHOWN {

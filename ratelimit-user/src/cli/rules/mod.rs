@@ -1,12 +1,15 @@
-//! Commands about rules: limits, allowed and denied sources, and costs. Each works on one source, or on a list on
-//! standard input.
+//! Commands about rules: limits, allowed and denied sources, and costs. Each works on the
+//! sources of its arguments, or on a list on standard input.
 
 pub(crate) mod access;
 mod change;
 pub(crate) mod cost;
+mod delete;
 mod delete_many;
 mod feedback;
 pub(crate) mod limit;
+mod limit_row;
+mod limit_set;
 mod lines;
 mod set_many;
 mod sources_argument;

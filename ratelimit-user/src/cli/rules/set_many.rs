@@ -1,16 +1,24 @@
 //! Sets one rule for each prefix on standard input.
 
-use std::{collections::HashMap, path::Path, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    io::{self, Write},
+    path::Path,
+    time::Duration,
+};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use ratelimit_common::{
     identity::service::Service,
-    rules::rule::{COMMAND, NEVER},
+    rules::{
+        comment::Comment,
+        rule::{BANNED, COMMAND},
+    },
 };
 use serde::Serialize;
 
 use super::{
-    change::expiry_text,
+    change::{Request, expiry_text},
     feedback::{NO_ADDRESS, bar, nothing, skipped_text},
     lines::{self, Line, Nested},
 };
@@ -23,12 +31,11 @@ use crate::{
         Error, Instance,
         error::Overruled,
         rules::{
-            batch::{Change, Changed, Protected, RequestedRule},
-            list::Listed,
+            batch::{Change, Changed, Protected, change},
+            list::{self, Listed},
             spec::RuleSpec,
             target::Target,
         },
-        sys::host,
     },
     limit::write,
     ssh,
@@ -38,10 +45,16 @@ use crate::{
 /// The number of replaced rules that text shows. Further ones are counted.
 const SHOWN: usize = 20;
 
+/// The number of prefixes up to which their rules are looked up one by one.
+const FEW: usize = 64;
+
 /// What all the rules have in common.
 pub(crate) struct Rule<'a> {
     pub(crate) service: Service,
-    pub(crate) spec: RuleSpec,
+    /// The rule of a prefix without one.
+    pub(crate) fresh: Fresh,
+    /// Returns the rule of a prefix that has one. None if that does not matter.
+    pub(crate) merged: Option<&'a dyn Fn(Target, &Listed) -> Result<Request>>,
     pub(crate) life: Option<Duration>,
     pub(crate) force: bool,
     /// Whether lines that are invalid or would overrule an allow are skipped.
@@ -50,68 +63,81 @@ pub(crate) struct Rule<'a> {
     pub(crate) text: &'a str,
 }
 
+/// A rule that goes by no other.
+pub(crate) struct Fresh {
+    /// The limit or verdict, or why there is none.
+    pub(crate) spec: Result<RuleSpec, String>,
+    pub(crate) comment: Option<Comment>,
+}
+
 #[derive(Debug, Serialize)]
 struct Set {
     set: usize,
     /// How many were requested with an end, and stay without one as before.
     lasting: usize,
     /// The different rules that were in force before.
-    replaced: Vec<Replaced>,
+    replaced: Vec<Named>,
+    /// The rules that have kept something of the limit before.
+    kept: Vec<Named>,
     skipped: usize,
 }
 
-/// A rule that another one has replaced.
+/// A rule in words.
 #[derive(Debug, Serialize)]
-struct Replaced {
+struct Named {
     source: String,
     service: String,
     rule: String,
 }
 
-impl Replaced {
-    fn of(rule: &Listed) -> Self {
-        Self {
-            source: rule.target.sources.to_string(),
-            service: ServiceName(rule.target.service).to_string(),
-            rule: write::spec(&rule.spec),
+impl Named {
+    fn of(target: Target, rule: String) -> Self {
+        Self { source: target.sources.to_string(), service: ServiceName(target.service).to_string(), rule }
+    }
+
+    /// Writes the first of them, and how many more there are.
+    fn write(all: &[Self], was: &str, out: &mut dyn Write) -> io::Result<()> {
+        for Self { source, service, rule } in all.iter().take(SHOWN) {
+            let service = if service == "any" { String::new() } else { format!(" {service}") };
+            writeln!(out, "  {source}{service}: {was}{rule}")?;
+        }
+        match all.len().checked_sub(SHOWN) {
+            None | Some(0) => Ok(()),
+            Some(more) => writeln!(out, "  and {more} more, which --json names"),
         }
     }
 }
 
 /// Reads the prefixes and sets the rule for each of them, all or none.
 pub(crate) fn set(rule: &Rule<'_>, pins: &Path, output: Output) -> Result<Answer> {
-    let (prefixes, mut skipped) = lines::prefixes(Nested::Bad, rule.skip_bad)?;
+    let (mut prefixes, mut skipped) = lines::prefixes(Nested::Bad, rule.skip_bad)?;
     if prefixes.is_empty() {
         return nothing(output, NO_ADDRESS);
     }
-    let mut change = rule.change(&prefixes);
     let mut instance = Instance::open(pins)?;
-    let mut outcome = apply(&mut instance, &change, rule.force);
+    let existing = rule.existing(&prefixes, &instance)?;
+    let (mut request, bad) = rule.requests(&prefixes, &existing);
+    skipped += refuse(rule, &bad, &mut prefixes, "cannot be changed")?;
+    if prefixes.is_empty() {
+        return nothing(output, "no line has a limit that can be changed: nothing was changed");
+    }
+    let mut outcome = apply(&mut instance, &request.change, rule.force);
     if let Err(Error::Allowed(overruled)) = outcome {
         let overruled: HashMap<&str, &Overruled> = overruled.iter().map(|each| (each.rule.as_str(), each)).collect();
         let reason =
             |prefix: Prefix| overruled.get(Target::prefix(prefix).of(rule.service).to_string().as_str()).copied();
         let bad = prefixes.iter().filter_map(|(prefix, line)| Some(Bad { line: *line, why: reason(*prefix)?.why() }));
-        let mut bad: Vec<Bad> = bad.collect();
-        bad.sort_unstable_by_key(|bad| bad.line);
-        lines::report(&bad)?;
-        if !rule.skip_bad {
-            bail!(
-                "{} of {} would overrule a rule allow: nothing was changed, --skip-bad skips them, --force sets them",
-                bad.len(),
-                count(prefixes.len(), "line")
-            );
-        }
-        skipped += bad.len();
-        let left: Vec<_> = prefixes.into_iter().filter(|(prefix, _)| reason(*prefix).is_none()).collect();
-        if left.is_empty() {
+        let bad: Vec<Bad> = bad.collect();
+        skipped += refuse(rule, &bad, &mut prefixes, "would overrule a rule allow")?;
+        if prefixes.is_empty() {
             return nothing(output, "every line would overrule a rule allow: nothing was changed");
         }
-        change = rule.change(&left);
-        outcome = apply(&mut instance, &change, rule.force);
+        request = rule.requests(&prefixes, &existing).0;
+        outcome = apply(&mut instance, &request.change, rule.force);
     }
     let Changed { replaced, lasting } = outcome?;
-    let set = Set { set: change.rules.len(), lasting, replaced: replaced.iter().map(Replaced::of).collect(), skipped };
+    let replaced = replaced.iter().map(|rule| Named::of(rule.target, write::spec(&rule.spec))).collect();
+    let set = Set { set: request.change.rules.len(), lasting, replaced, kept: request.kept, skipped };
     output.print(&set, |out| {
         let life = expiry_text(rule.life);
         let replaced = match set.replaced.len() {
@@ -122,33 +148,96 @@ pub(crate) fn set(rule: &Rule<'_>, pins: &Path, output: Output) -> Result<Answer
             0 => String::new(),
             lasting => format!(" ({lasting} without an end as before)"),
         };
-        let text = format!("{life}{lasting}{replaced}{}", skipped_text(skipped));
+        let kept = match set.kept.len() {
+            0 => String::new(),
+            kept => format!(" ({kept} with parts of the limit before)"),
+        };
+        let text = format!("{life}{lasting}{kept}{replaced}{}", skipped_text(skipped));
         writeln!(out, "{}: {}{text}", count(set.set, "rule"), rule.text)?;
-        for Replaced { source, service, rule } in set.replaced.iter().take(SHOWN) {
-            let service = if service == "any" { String::new() } else { format!(" {service}") };
-            writeln!(out, "  {source}{service}: was {rule}")?;
-        }
-        match set.replaced.len().checked_sub(SHOWN) {
-            None | Some(0) => Ok(()),
-            Some(more) => writeln!(out, "  and {more} more, which --json names"),
-        }
+        Named::write(&set.kept, "", out)?;
+        Named::write(&set.replaced, "was ", out)
     })?;
     Ok(Answer::Done)
 }
 
+/// Reports lines that cannot be used, and removes their prefixes. Returns their number.
+///
+/// # Errors
+///
+/// Fails if there are any, and they are not skipped.
+fn refuse(rule: &Rule<'_>, bad: &[Bad], prefixes: &mut Vec<Line>, why: &str) -> Result<usize> {
+    let mut sorted: Vec<&Bad> = bad.iter().collect();
+    sorted.sort_unstable_by_key(|bad| bad.line);
+    lines::report(&sorted)?;
+    if !bad.is_empty() && !rule.skip_bad {
+        let force = if why.contains("allow") { ", --force sets them" } else { "" };
+        let lines = count(prefixes.len(), "line");
+        bail!("{} of {lines} {why}: nothing was changed, --skip-bad skips them{force}", bad.len());
+    }
+    let lines: HashSet<usize> = bad.iter().map(|bad| bad.line).collect();
+    prefixes.retain(|(_, line)| !lines.contains(line));
+    Ok(bad.len())
+}
+
+/// The requested change, and the rules in it that keep something.
+struct Requests {
+    change: Change,
+    kept: Vec<Named>,
+}
+
 impl Rule<'_> {
-    fn change(&self, prefixes: &[Line]) -> Change {
-        let end = |life: Duration| host::now().saturating_add(u64::try_from(life.as_nanos()).unwrap_or(NEVER));
-        let expires = self.life.map_or(NEVER, end);
-        let requested = |(prefix, _): &Line| RequestedRule {
-            target: Target::prefix(*prefix).of(self.service),
-            spec: 0,
-            expires,
-            origin: COMMAND,
+    /// Returns the rules that the prefixes have, if they matter.
+    fn existing(&self, prefixes: &[Line], instance: &Instance) -> Result<HashMap<Target, Listed>> {
+        if self.merged.is_none() {
+            return Ok(HashMap::new());
+        }
+        let targets = prefixes.iter().map(|(prefix, _)| Target::prefix(*prefix).of(self.service));
+        let rules: Vec<Listed> = if prefixes.len() > FEW {
+            list::list(&instance.tables)?
+        } else {
+            let found = targets.map(|target| list::get(&instance.tables, target));
+            found.filter_map(Result::transpose).collect::<Result<_, _>>()?
         };
+        Ok(rules.into_iter().filter(|rule| rule.origin != BANNED).map(|rule| (rule.target, rule)).collect())
+    }
+
+    /// Returns the change for these prefixes, and the lines whose limit cannot be changed so.
+    fn requests(&self, prefixes: &[Line], existing: &HashMap<Target, Listed>) -> (Requests, Vec<Bad>) {
         let protected = if self.force { Protected::None } else { Protected::Around };
-        let rules = prefixes.iter().map(requested).collect();
-        Change { specs: vec![self.spec.clone()], rules, protected, ..Change::default() }
+        let mut change = Change { protected, keeps_comments: true, ..Change::default() };
+        let (mut kept, mut bad, mut specs) = (Vec::new(), Vec::new(), HashMap::<RuleSpec, usize>::new());
+        let fresh = self.fresh.spec.as_ref();
+        if let Ok(spec) = fresh {
+            change.specs.push(spec.clone());
+            specs.insert(spec.clone(), 0);
+        }
+        let end = change::end(self.life);
+        for (prefix, line) in prefixes {
+            let target = Target::prefix(*prefix).of(self.service);
+            let old = existing.get(&target);
+            let request = match (old.zip(self.merged), fresh) {
+                (Some((old, merged)), _) => merged(target, old),
+                (None, Ok(_)) => {
+                    change.add(target, 0, end, COMMAND, self.fresh.comment);
+                    continue;
+                }
+                (None, Err(error)) => Err(anyhow!("{target} has no limit to change: {error}")),
+            };
+            match request {
+                Ok(Request { target, spec, life, comment }) => {
+                    if fresh != Ok(&spec) {
+                        kept.push(Named::of(target, write::limit(&spec)));
+                    }
+                    let place = *specs.entry(spec).or_insert_with_key(|spec| {
+                        change.specs.push(spec.clone());
+                        change.specs.len() - 1
+                    });
+                    change.add(target, place, change::end(life), COMMAND, comment);
+                }
+                Err(error) => bad.push(Bad { line: *line, why: error.to_string() }),
+            }
+        }
+        (Requests { change, kept }, bad)
     }
 }
 

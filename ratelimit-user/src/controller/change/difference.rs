@@ -50,7 +50,13 @@ pub(crate) fn difference(running: &[Listed], planned: &[Planned], now: SystemTim
             None => None,
         };
         match rules.remove(&plan.target) {
-            Some(rule) if rule.spec == plan.spec && is_same_end(rule.expires_in, left) => found.unchanged += 1,
+            Some(rule)
+                if rule.spec == plan.spec
+                    && is_same_end(rule.expires_in, left)
+                    && is_same_comment(rule.comment.as_deref(), plan, rule.origin) =>
+            {
+                found.unchanged += 1;
+            }
             Some(rule) if rule.origin != CONFIG => {
                 found.overruled.push(plan.target);
                 if left.is_none() && is_free_below(rule) && !is_below(rule, plan) {
@@ -81,7 +87,10 @@ fn is_free_below(rule: &Listed) -> bool {
 
 /// Returns whether a rule of the file waits below one of a command.
 fn is_below(rule: &Listed, plan: &Planned) -> bool {
-    rule.covers.as_ref().is_some_and(|covered| covered.origin == CONFIG && covered.spec == plan.spec)
+    rule.covers.as_ref().is_some_and(|covered| {
+        let is_same = covered.origin == CONFIG && covered.spec == plan.spec;
+        is_same && is_same_comment(covered.comment.as_deref(), plan, CONFIG)
+    })
 }
 
 /// Returns how to change the `running` rules so that the `timed` rules end at the right time. Others stay.
@@ -107,7 +116,13 @@ impl Difference {
             known.len() - 1
         });
         self.change.rules.push(RequestedRule { target: plan.target, spec, expires, origin: CONFIG });
+        self.change.comments.extend(plan.comment.as_ref().map(|comment| (plan.target, **comment)));
     }
+}
+
+/// Returns whether a rule has the comment of the file. A command's rule keeps its own.
+fn is_same_comment(comment: Option<&str>, plan: &Planned, origin: u8) -> bool {
+    origin != CONFIG || comment == plan.comment.as_ref().and_then(|comment| comment.get())
 }
 
 fn is_same_end(running: Option<Duration>, planned: Option<Duration>) -> bool {
@@ -144,7 +159,7 @@ mod tests {
     }
 
     fn planned(source: &str, until: Option<SystemTime>) -> Planned {
-        Planned { target: target(source), spec: Arc::new(Policy::DENIED.into()), until }
+        Planned { target: target(source), spec: Arc::new(Policy::DENIED.into()), until, comment: None }
     }
 
     #[test]

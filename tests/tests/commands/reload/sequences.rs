@@ -135,7 +135,7 @@ fn take(step: &Step, model: &mut Model, daemon: &mut Daemon) -> Result<(), TestC
     let open = || Instance::open(Path::new(PINS)).unwrap();
     match step {
         Step::Set(rule) => {
-            let Planned { target, spec, until } = planned(*rule);
+            let Planned { target, spec, until, .. } = planned(*rule);
             let life = until.map(|until| until.elapsed().unwrap_err().duration());
             open().set_rule(target, &spec, life, COMMAND).unwrap();
             model.running.insert(rule.0, (rule.1, COMMAND));

@@ -69,13 +69,23 @@ pub enum Protected {
     Around,
 }
 
+/// Returns the end of a rule that expires after `life`, in nanoseconds of the monotonic clock.
+pub(crate) fn end(life: Option<Duration>) -> u64 {
+    life.map_or(NEVER, |life| host::now().saturating_add(u64::try_from(life.as_nanos()).unwrap_or(NEVER)))
+}
+
 impl Change {
     /// Writes one rule, which expires after `life`.
     #[must_use]
     pub fn set(target: Target, spec: &RuleSpec, life: Option<Duration>, origin: u8) -> Self {
-        let end = |life: Duration| host::now().saturating_add(u64::try_from(life.as_nanos()).unwrap_or(NEVER));
-        let rule = RequestedRule { target, spec: 0, expires: life.map_or(NEVER, end), origin };
+        let rule = RequestedRule { target, spec: 0, expires: end(life), origin };
         Self { specs: vec![spec.clone()], rules: vec![rule], ..Self::default() }
+    }
+
+    /// Adds a rule with one of the specs, which expires at this moment.
+    pub(crate) fn add(&mut self, target: Target, spec: usize, expires: u64, origin: u8, comment: Option<Comment>) {
+        self.rules.push(RequestedRule { target, spec, expires, origin });
+        self.comments.extend(comment.map(|comment| (target, comment)));
     }
 
     /// Deletes one rule.
