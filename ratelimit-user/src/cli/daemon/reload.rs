@@ -3,14 +3,13 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use serde::Serialize;
 
 use crate::{
     cli::print::{answer::Answer, output::Output},
     controller::socket::{
         client::{self, SocketError},
         folder::DAEMON,
-        request::{Caller, Reply},
+        request::{Caller, Reloaded, Reply},
     },
     ssh,
 };
@@ -22,16 +21,16 @@ pub(crate) struct Arguments {
     force: bool,
 }
 
-#[derive(Debug, Serialize)]
-struct Reloaded {
-    message: String,
-}
-
 pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<Answer> {
     let caller = Caller { session: ssh::session(), force: arguments.force };
     match client::ask(pins, DAEMON, caller.request())? {
-        Reply::Done(message) => {
-            let reloaded = Reloaded { message };
+        reply @ (Reply::Done(_) | Reply::Applied(_)) => {
+            let reloaded = match reply {
+                Reply::Applied(reloaded) => reloaded,
+                // A daemon of an earlier version names no rules.
+                Reply::Done(message) => Reloaded { message, replaced: Vec::new(), removed_allows: Vec::new() },
+                Reply::Failed(_) | Reply::Left(_) | Reply::State(_) => bail!(SocketError::NoAnswer),
+            };
             output.print(&reloaded, |out| writeln!(out, "{}", reloaded.message))?;
             Ok(Answer::Done)
         }

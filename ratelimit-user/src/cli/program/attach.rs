@@ -37,7 +37,7 @@ use crate::{
         },
         sys::{host, interface},
     },
-    limit::{Rates, write},
+    limit::{Rates, merge::merge, write},
     settings::{RateOrOff, SettingsArguments},
     ssh,
     text::{
@@ -125,7 +125,7 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
     let mut done = Done::default();
     let outcome = match is_new {
         true => first(arguments, spec.as_ref(), &mut instance, &mut done),
-        false => again(arguments, spec.as_ref(), &requested, &mut instance, &mut done),
+        false => again(arguments, spec, &requested, &mut instance, &mut done),
     };
     let begin = Instant::now();
     if let Err(error) = outcome {
@@ -182,11 +182,13 @@ fn set_capacities(arguments: &Arguments, instance: &mut Instance, done: &mut Don
 /// already meets the requested settings and limit.
 fn again(
     arguments: &Arguments,
-    spec: Option<&RuleSpec>,
+    spec: Option<RuleSpec>,
     requested: &RequestedSettings,
     instance: &mut Instance,
     done: &mut Done,
 ) -> Result<()> {
+    let spec = spec.map(|_| changed_default(arguments, instance)).transpose()?;
+    let spec = spec.as_ref();
     interfaces::check_modes(instance, &requested_modes(arguments))?;
     let running = instance.settings()?;
     if running.shadow && !requested.or(running).shadow && !arguments.force {
@@ -207,6 +209,13 @@ fn again(
     done.upgrade(instance, requested)?;
     set_default(spec, instance, done)?;
     attach_each(arguments, instance, done)
+}
+
+/// Returns the default limit with the given options. What is not given stays.
+fn changed_default(arguments: &Arguments, instance: &Instance) -> Result<RuleSpec> {
+    let default = list::get(&instance.tables, Target::DEFAULT)?;
+    let existing = default.as_ref().map(|rule| &*rule.spec);
+    merge(existing, &arguments.rates, Sources::Default, "`ratelimit limit set default --replace …`")
 }
 
 /// Refuses to change what interfaces share that are not named.

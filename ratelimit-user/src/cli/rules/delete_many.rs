@@ -74,7 +74,7 @@ pub(crate) fn delete(rules: &Rules<'_>, pins: &Path, output: Output) -> Result<A
         }
     }
     missing.sort_unstable_by_key(|bad| bad.line);
-    lines::report(&missing)?;
+    lines::report(missing.iter())?;
     if !missing.is_empty() && !rules.skip_bad {
         let lines = count(prefixes.len(), "line");
         let message =

@@ -1,7 +1,6 @@
 //! Prefixes on standard input, in the form of feeds.
 
 use std::{
-    borrow::Borrow,
     collections::HashSet,
     io::{self, BufRead, Write as _},
 };
@@ -34,7 +33,7 @@ pub(crate) type Line = (Prefix, usize);
 /// Reads the prefixes on standard input. Prints each problem, and returns how many lines were skipped.
 pub(crate) fn prefixes(nested: Nested, skip_bad: bool) -> Result<(Vec<Line>, usize)> {
     let (prefixes, bad) = read(io::stdin().lock(), nested)?;
-    report(&bad)?;
+    report(bad.iter())?;
     if !bad.is_empty() && !skip_bad {
         // A range has several prefixes, and a line can be bad for several of them.
         let lines = |lines: &mut dyn Iterator<Item = usize>| lines.collect::<HashSet<_>>();
@@ -50,13 +49,13 @@ pub(crate) fn prefixes(nested: Nested, skip_bad: bool) -> Result<(Vec<Line>, usi
 }
 
 /// Prints one line for each of the first problems.
-pub(crate) fn report<B: Borrow<Bad>>(bad: &[B]) -> Result<()> {
-    let mut err = io::stderr().lock();
-    for Bad { line, why } in bad.iter().map(Borrow::borrow).take(SHOWN) {
+pub(crate) fn report<'b>(bad: impl ExactSizeIterator<Item = &'b Bad>) -> Result<()> {
+    let (mut err, all) = (io::stderr().lock(), bad.len());
+    for Bad { line, why } in bad.take(SHOWN) {
         writeln!(err, "ratelimit: line {line}: {why}")?;
     }
-    if bad.len() > SHOWN {
-        writeln!(err, "ratelimit: and {} more", count(bad.len() - SHOWN, "line"))?;
+    if all > SHOWN {
+        writeln!(err, "ratelimit: and {} more", count(all - SHOWN, "line"))?;
     }
     Ok(())
 }

@@ -117,7 +117,7 @@ pub(crate) fn set(rule: &Rule<'_>, pins: &Path, output: Output) -> Result<Answer
     let mut instance = Instance::open(pins)?;
     let existing = rule.existing(&prefixes, &instance)?;
     let (mut request, bad) = rule.requests(&prefixes, &existing);
-    skipped += refuse(rule, &bad, &mut prefixes, "cannot be changed")?;
+    skipped += refuse(rule, bad, &mut prefixes, "cannot be changed")?;
     if prefixes.is_empty() {
         return nothing(output, "no line has a limit that can be changed: nothing was changed");
     }
@@ -126,9 +126,11 @@ pub(crate) fn set(rule: &Rule<'_>, pins: &Path, output: Output) -> Result<Answer
         let overruled: HashMap<&str, &Overruled> = overruled.iter().map(|each| (each.rule.as_str(), each)).collect();
         let reason =
             |prefix: Prefix| overruled.get(Target::prefix(prefix).of(rule.service).to_string().as_str()).copied();
-        let bad = prefixes.iter().filter_map(|(prefix, line)| Some(Bad { line: *line, why: reason(*prefix)?.why() }));
-        let bad: Vec<Bad> = bad.collect();
-        skipped += refuse(rule, &bad, &mut prefixes, "would overrule a rule allow")?;
+        let bad = prefixes
+            .iter()
+            .filter_map(|(prefix, line)| Some((*prefix, Bad { line: *line, why: reason(*prefix)?.why() })))
+            .collect();
+        skipped += refuse(rule, bad, &mut prefixes, "would overrule a rule allow")?;
         if prefixes.is_empty() {
             return nothing(output, "every line would overrule a rule allow: nothing was changed");
         }
@@ -160,22 +162,21 @@ pub(crate) fn set(rule: &Rule<'_>, pins: &Path, output: Output) -> Result<Answer
     Ok(Answer::Done)
 }
 
-/// Reports lines that cannot be used, and removes their prefixes. Returns their number.
+/// Reports prefixes that cannot be used, and removes them. Returns their number.
 ///
 /// # Errors
 ///
 /// Fails if there are any, and they are not skipped.
-fn refuse(rule: &Rule<'_>, bad: &[Bad], prefixes: &mut Vec<Line>, why: &str) -> Result<usize> {
-    let mut sorted: Vec<&Bad> = bad.iter().collect();
-    sorted.sort_unstable_by_key(|bad| bad.line);
-    lines::report(&sorted)?;
+fn refuse(rule: &Rule<'_>, mut bad: Vec<(Prefix, Bad)>, prefixes: &mut Vec<Line>, why: &str) -> Result<usize> {
+    bad.sort_unstable_by_key(|(_, bad)| bad.line);
+    lines::report(bad.iter().map(|(_, bad)| bad))?;
     if !bad.is_empty() && !rule.skip_bad {
         let force = if why.contains("allow") { ", --force sets them" } else { "" };
         let lines = count(prefixes.len(), "line");
         bail!("{} of {lines} {why}: nothing was changed, --skip-bad skips them{force}", bad.len());
     }
-    let lines: HashSet<usize> = bad.iter().map(|bad| bad.line).collect();
-    prefixes.retain(|(_, line)| !lines.contains(line));
+    let bad: HashSet<Prefix> = bad.into_iter().map(|(prefix, _)| prefix).collect();
+    prefixes.retain(|(prefix, _)| !bad.contains(prefix));
     Ok(bad.len())
 }
 
@@ -202,7 +203,7 @@ impl Rule<'_> {
     }
 
     /// Returns the change for these prefixes, and the lines whose limit cannot be changed so.
-    fn requests(&self, prefixes: &[Line], existing: &HashMap<Target, Listed>) -> (Requests, Vec<Bad>) {
+    fn requests(&self, prefixes: &[Line], existing: &HashMap<Target, Listed>) -> (Requests, Vec<(Prefix, Bad)>) {
         let protected = if self.force { Protected::None } else { Protected::Around };
         let mut change = Change { protected, keeps_comments: true, ..Change::default() };
         let (mut kept, mut bad, mut specs) = (Vec::new(), Vec::new(), HashMap::<RuleSpec, usize>::new());
@@ -234,7 +235,7 @@ impl Rule<'_> {
                     });
                     change.add(target, place, change::end(life), COMMAND, comment);
                 }
-                Err(error) => bad.push(Bad { line: *line, why: error.to_string() }),
+                Err(error) => bad.push((*prefix, Bad { line: *line, why: error.to_string() })),
             }
         }
         (Requests { change, kept }, bad)

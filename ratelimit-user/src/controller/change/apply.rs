@@ -1,8 +1,8 @@
 //! Applies a configuration file to an instance: completely, or not at all.
 
-use std::{path::Path, time::SystemTime};
+use std::{collections::HashSet, path::Path, time::SystemTime};
 
-use ratelimit_common::rules::rule::CONFIG;
+use ratelimit_common::{limits::policy::Policy, rules::rule::CONFIG};
 use serde::Serialize;
 
 use super::{
@@ -14,14 +14,16 @@ use super::{
 pub use crate::ssh::ProtectedSessions;
 use crate::{
     config::{self, Config, Planned},
+    controller::socket::request::Replaced,
     dataplane::{
         Error, Instance,
         attach::attachment::Mode,
         instance::{daemon_lock::DaemonLock, open::Versions},
         program::values::{Difference, differences, per_second},
-        rules::{capacities, list, target::Target},
+        rules::{batch::Change, capacities, list, spec::RuleSpec, target::Target},
         sys::interface::{self, is_there},
     },
+    limit::write,
     ssh,
     text::prefix::Prefix,
 };
@@ -35,6 +37,10 @@ pub struct Applied {
     pub settings: Vec<Difference>,
     /// The number of rules that only an earlier file had.
     pub deleted: usize,
+    /// The rules that the file has replaced by others.
+    pub replaced: Vec<Replaced>,
+    /// The rules *allow* that only an earlier file had.
+    pub removed_allows: Vec<String>,
     /// The number of rules that did not change.
     pub unchanged: usize,
     /// Rules of the file that do not take effect, because a command has set another one.
@@ -213,15 +219,20 @@ fn apply_to(
     if !is_new {
         applied.attached = interfaces::attach(instance, &requested, false, CONFIG, done)?;
     }
-    let mut difference = difference(&list::list(&instance.tables)?, &config.rules, SystemTime::now());
+    let running = list::list(&instance.tables)?;
+    let mut difference = difference(&running, &config.rules, SystemTime::now());
     difference.change.awaits_capacity =
         awaited.iter().any(|wanted| wanted.capacity.is_some_and(|capacity| capacity != 0));
     applied.set = difference.change.rules.len();
     applied.deleted = difference.change.deleted.len() + difference.change.deleted_below.len();
     applied.unchanged = difference.unchanged;
     applied.overruled = difference.overruled.iter().map(Target::to_string).collect();
+    applied.removed_allows = removed_allows(&running, &difference.change);
     let guard = ssh::Guard::over(instance, protected, was_in_shadow)?;
-    instance.change(&difference.change, &mut |_| {}, &|tables| guard.check(tables))?;
+    let changed = instance.change(&difference.change, &mut |_| {}, &|tables| guard.check(tables))?;
+    let replaced = changed.replaced.iter();
+    applied.replaced =
+        replaced.map(|rule| Replaced { rule: rule.target.to_string(), before: write::spec(&rule.spec) }).collect();
     if is_new {
         applied.attached = interfaces::attach(instance, &requested, false, CONFIG, done)?;
     }
@@ -258,6 +269,18 @@ fn set_capacities(
         }
     }
     Ok(changed)
+}
+
+/// Returns the rules *allow* that a change deletes.
+fn removed_allows(running: &[list::Listed], change: &Change) -> Vec<String> {
+    let is_allow = |spec: &RuleSpec| spec.policy == Policy::ALLOWED;
+    let deleted: HashSet<&Target> = change.deleted.iter().collect();
+    let below: HashSet<&Target> = change.deleted_below.iter().collect();
+    let is_removed = |rule: &&list::Listed| {
+        let covered = rule.covers.as_ref().is_some_and(|covered| is_allow(&covered.spec));
+        is_allow(&rule.spec) && deleted.contains(&rule.target) || covered && below.contains(&rule.target)
+    };
+    running.iter().filter(is_removed).map(|rule| rule.target.to_string()).collect()
 }
 
 fn forget_capacities(instance: &mut Instance) -> Result<(), Error> {

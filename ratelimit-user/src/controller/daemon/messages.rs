@@ -8,6 +8,9 @@ use crate::{
     dataplane::{Error, program::values::Difference},
 };
 
+/// The number of rules that a message names. Further ones are counted.
+const SHOWN: usize = 20;
+
 /// Returns why a reload failed: as the answer to a request, and as the status for the service manager.
 pub(crate) fn failure(error: &anyhow::Error) -> (String, String) {
     if let Some(Error::Unfinished { cause }) = error.downcast_ref() {
@@ -26,6 +29,8 @@ pub(crate) fn failure(error: &anyhow::Error) -> (String, String) {
 pub(crate) fn text(applied: &Applied) -> String {
     let Applied { set, deleted, unchanged, .. } = applied;
     let mut parts = vec![format!("rules: {set} set, {deleted} deleted, {unchanged} unchanged")];
+    parts.extend(names("replaced", applied.replaced.iter().map(|rule| format!("{} (was {})", rule.rule, rule.before))));
+    parts.extend(names("allow removed from", applied.removed_allows.iter().cloned()));
     parts.extend(applied.settings.iter().map(Difference::to_string));
     if !applied.attached.is_empty() {
         parts.push(format!("attached to {}", applied.attached.join(", ")));
@@ -46,6 +51,16 @@ pub(crate) fn text(applied: &Applied) -> String {
         parts.push(format!("rules of the file replaced by command: {}", applied.overruled.join(", ")));
     }
     parts.join("; ")
+}
+
+/// Returns the first names, and how many more there are.
+fn names(what: &str, all: impl ExactSizeIterator<Item = String>) -> Option<String> {
+    let more = match all.len().checked_sub(SHOWN) {
+        None | Some(0) => String::new(),
+        Some(more) => format!(" and {more} more, which `ratelimit reload --json` names"),
+    };
+    let shown: Vec<String> = all.take(SHOWN).collect();
+    (!shown.is_empty()).then(|| format!("{what} {}{more}", shown.join(", ")))
 }
 
 /// Returns that the address of an SSH session was allowed.

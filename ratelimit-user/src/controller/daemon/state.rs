@@ -23,7 +23,7 @@ use crate::{
             journal::{Level, say},
             service_manager,
         },
-        socket::request::{Caller, FileState, Reply},
+        socket::request::{Caller, FileState, Reloaded, Reply},
     },
     dataplane::{Error, instance::daemon_lock::DaemonLock},
     ssh::{self, ProtectedSessions},
@@ -129,7 +129,8 @@ impl Daemon {
                 let text = format!("{}: reloaded, {}", self.file.display(), text(&applied));
                 say(level(&applied), &text);
                 service_manager::ready(&self.in_force.status());
-                Reply::Done(text)
+                let Applied { replaced, removed_allows, .. } = applied;
+                Reply::Applied(Reloaded { message: text, replaced, removed_allows })
             }
             Err(error) => {
                 let (text, status) = failure(&error);

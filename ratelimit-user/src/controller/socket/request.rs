@@ -49,12 +49,34 @@ impl Caller {
 pub enum Reply {
     /// The request is done, as the text tells.
     Done(String),
+    /// The file was read again.
+    Applied(Reloaded),
     /// The request failed, for the reason in the text.
     Failed(String),
     /// This many seconds are left.
     Left(u64),
     /// This file is in force.
     State(FileState),
+}
+
+/// What a reload has done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reloaded {
+    /// The result in words, which names the first replaced rules.
+    pub message: String,
+    /// The rules that the file has replaced by others.
+    pub replaced: Vec<Replaced>,
+    /// The rules *allow* that only an earlier file had.
+    pub removed_allows: Vec<String>,
+}
+
+/// A rule that a file has replaced by another one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Replaced {
+    /// The packets that it matches.
+    pub rule: String,
+    /// What it was before.
+    pub before: String,
 }
 
 /// The file that a daemon keeps in force.

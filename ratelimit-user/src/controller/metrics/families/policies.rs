@@ -34,7 +34,10 @@ struct Use {
 
 pub(super) fn families(reading: &Reading<'_>) -> Result<Vec<Family>, Error> {
     let (all, left_out) = most_used(reading)?;
-    let mut rules = Family::gauge("ratelimit_policy_rules", "Rules in force by policy. The label describes the limit.");
+    let mut rules = Family::gauge(
+        "ratelimit_policy_rules",
+        "Rules in force by policy. The label is the name of the policy, or describes the limit.",
+    );
     let mut packets = Family::gauge(
         "ratelimit_policy_packets_per_second",
         "Limit of a policy for each source, in packets per second.",
@@ -94,7 +97,11 @@ fn most_used(reading: &Reading<'_>) -> Result<(Vec<(String, Use)>, usize), Error
     Ok((all, left_out))
 }
 
+/// Returns the name of a policy, or else its limits in words.
 fn words(spec: &RuleSpec) -> String {
+    if let Some(name) = spec.name() {
+        return name.to_owned();
+    }
     let Limit { packets, bytes, .. } = Limit::of(&spec.policy);
     let limits = spec.policy.kind == LIMIT && (packets.is_some() || bytes.is_some() || !spec.parents.is_empty());
     if limits { write::limit(spec) } else { write::spec(spec) }

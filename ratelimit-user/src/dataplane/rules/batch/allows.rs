@@ -8,7 +8,7 @@ use ratelimit_common::{
         source::Source,
     },
     limits::policy::ALLOWED_ID,
-    rules::rule::Rule,
+    rules::rule::{NEVER, Rule},
 };
 
 use crate::{
@@ -47,12 +47,17 @@ pub(super) fn check(
     let is_around = protected == Protected::Around;
     let allowed = existing.prefixes.iter().filter(|(_, rule)| is_around && is_allow(rule));
     let lengths: BTreeSet<u8> = allowed.map(|(prefix, _)| prefix.prefix).collect();
+    // A rule without an end also ends what waits below a temporary one.
+    let ends_allow = |old: &Rule, new: &Rule| {
+        is_allow(old) || new.expires == NEVER && old.below().is_some_and(|below| below.policy == ALLOWED_ID)
+    };
     let find =
         |rules: &HashMap<Source, Rule>, source: Source| rules.get(&source).is_some_and(is_allow).then_some(source);
     // An allow for all services is around one of a service.
-    let same = |rules, source: &Source| {
+    let same = |rules: &HashMap<Source, Rule>, source: &Source, new: &Rule| {
         let of_all = || is_around.then(|| find(rules, source.of_class(ANY)))?;
-        find(rules, *source).or_else(of_all)
+        let replaced = rules.get(source).is_some_and(|old| ends_allow(old, new)).then_some(*source);
+        replaced.or_else(of_all)
     };
     let around = |source: &Source| {
         let shorter = lengths.range(..source.prefix).rev().map(|bits| source.shortened(*bits));
@@ -60,7 +65,7 @@ pub(super) fn check(
         each.find_map(|prefix| find(&existing.prefixes, prefix))
     };
     let of = |rules, (source, rule): &Entry| {
-        let allowed = || same(rules, source).or_else(|| around(source));
+        let allowed = || same(rules, source, rule).or_else(|| around(source));
         if rule.policy == ALLOWED_ID { None } else { allowed().map(|allowed| (*source, allowed)) }
     };
     let of_sources = plan.sources.iter().filter_map(|entry| of(&existing.sources, entry));
