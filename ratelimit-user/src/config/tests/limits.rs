@@ -41,7 +41,7 @@ fn every_problem_with_a_limit_is_named() {
         ),
         (
             "[default]\npackets = \"1/s\"\nqueue = 3",
-            "3:1: queue: unknown key: expected packets, bytes, burst, algorithm, throttle, over-limit, ban, ban-after, ban-cap, parent, policy",
+            "3:1: queue: unknown key: expected packets, bytes, burst, algorithm, throttle, over-limit, ban, ban-after, ban-cap, parent, comment, policy",
         ),
         (
             "[default]\npackets = \"1/s\"\nalgorithm = \"tokens\"",

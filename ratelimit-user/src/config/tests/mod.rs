@@ -134,7 +134,10 @@ fn every_problem_has_its_place_and_what_was_expected() {
             "[default]\npackets = \"1/s\"\nthrottle = \"elastic\"",
             "1:1: [default]: throttle elastic needs the capacity of an interface: add capacity to [interface.NAME]",
         ),
-        ("[default]\npackets = \"1/s\"\nban-after = 3", "1:1: [default]: ban is missing"),
+        (
+            "[default]\npackets = \"1/s\"\nban-after = 3",
+            "1:1: [default]: ban-after and ban-cap need ban: also give ban DURATION",
+        ),
         (
             "[service.udp53]\ncost = 3",
             "1:10: udp53: expected tcp, udp or sctp with or without a port (udp/53), tcp-syn, icmp, gre, esp, ah, ipip, or a protocol number",

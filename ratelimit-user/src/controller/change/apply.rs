@@ -230,9 +230,7 @@ fn apply_to(
     applied.removed_allows = removed_allows(&running, &difference.change);
     let guard = ssh::Guard::over(instance, protected, was_in_shadow)?;
     let changed = instance.change(&difference.change, &mut |_| {}, &|tables| guard.check(tables))?;
-    let replaced = changed.replaced.iter();
-    applied.replaced =
-        replaced.map(|rule| Replaced { rule: rule.target.to_string(), before: write::spec(&rule.spec) }).collect();
+    applied.replaced = changed.replaced.iter().map(replaced).collect();
     if is_new {
         applied.attached = interfaces::attach(instance, &requested, false, CONFIG, done)?;
     }
@@ -269,6 +267,12 @@ fn set_capacities(
         }
     }
     Ok(changed)
+}
+
+/// Returns a replaced rule in words, with the name of its policy.
+fn replaced(rule: &list::Listed) -> Replaced {
+    let name = rule.spec.name().map_or_else(String::new, |name| format!("{name}: "));
+    Replaced { rule: rule.target.to_string(), before: name + &write::spec(&rule.spec) }
 }
 
 /// Returns the rules *allow* that a change deletes.

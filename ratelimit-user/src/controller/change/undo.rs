@@ -12,6 +12,7 @@ use crate::{
         instance::swap::replace::Running,
         program::loader::RequestedSettings,
         rules::{
+            batch::Change,
             capacities, costs,
             list::{self, Listed},
             spec::RuleSpec,
@@ -121,7 +122,8 @@ impl Done {
     /// Fails like [`Instance::set_rule`].
     pub(crate) fn set_default(&mut self, instance: &mut Instance, spec: &RuleSpec, origin: u8) -> Result<(), Error> {
         let before = list::get(&instance.tables, Target::DEFAULT)?;
-        instance.set_rule(Target::DEFAULT, spec, None, origin)?;
+        // The default keeps its comment, as at `limit set`.
+        set_default(instance, spec, origin, before.as_ref().and_then(|rule| rule.comment.as_deref()))?;
         self.default = Some((spec.clone(), before));
         Ok(())
     }
@@ -194,12 +196,17 @@ impl Capacity {
     }
 }
 
+fn set_default(instance: &mut Instance, spec: &RuleSpec, origin: u8, comment: Option<&str>) -> Result<(), Error> {
+    let change = Change::set(Target::DEFAULT, spec, None, origin).with_comment(comment);
+    instance.change(&change, &mut |_| {}, &|_| Ok(())).map(drop)
+}
+
 fn restore_default(instance: &mut Instance, after: &RuleSpec, before: Option<Listed>) -> Result<(), Error> {
     if list::get(&instance.tables, Target::DEFAULT)?.is_none_or(|now| *now.spec != *after) {
         return Ok(());
     }
     match before {
-        Some(rule) => instance.set_rule(Target::DEFAULT, &rule.spec, None, rule.origin),
+        Some(rule) => set_default(instance, &rule.spec, rule.origin, rule.comment.as_deref()),
         None => instance.delete_rule(Target::DEFAULT),
     }
 }

@@ -71,9 +71,15 @@ pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>, Error> {
 
 /// Creates a folder that other users cannot open, unless it exists.
 pub(crate) fn create_folder(path: &Path) -> Result<(), Error> {
+    create_new_folder(path).map(drop)
+}
+
+/// Does so, and returns whether it is new.
+pub(crate) fn create_new_folder(path: &Path) -> Result<bool, Error> {
     match fs::DirBuilder::new().mode(0o700).create(path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(at(path)(error)),
-        _ => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(at(path)(error)),
+        Ok(()) => Ok(true),
     }
 }
 

@@ -33,9 +33,8 @@ impl ChangeMark {
     /// Sets the mark before the first step.
     pub(crate) fn begin(pins: Option<&Path>) -> Result<Self, Error> {
         let (mark, held) = (pins.map(|pins| pins.join(CHANGING)), Held::hold()?);
-        let was_there = mark.as_ref().is_some_and(|mark| mark.exists());
-        mark.as_deref().map_or(Ok(()), layout::create_folder)?;
-        Ok(Self { mark, was_there, _held: held })
+        let is_new = mark.as_deref().map_or(Ok(true), layout::create_new_folder)?;
+        Ok(Self { mark, was_there: !is_new, _held: held })
     }
 
     /// Records which levels must be raised when the change acts. A name of a folder holds each pair.
@@ -66,6 +65,10 @@ pub(crate) fn remove(pins: &Path) -> Result<(), Error> {
 }
 
 fn remove_folders(mark: &Path) -> Result<(), Error> {
+    // Most changes record nothing.
+    if layout::remove_folder(mark).is_ok() {
+        return Ok(());
+    }
     layout::entries(mark)?.iter().try_for_each(|pair| layout::remove_folder(pair))?;
     layout::remove_folder(mark)
 }

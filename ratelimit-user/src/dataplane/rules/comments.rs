@@ -7,7 +7,7 @@ use std::{
 
 use aya::maps::{IterableMap, MapError};
 use ratelimit_common::{
-    identity::source::Source,
+    identity::{class::Class, source::Source},
     maps::names::COMMENTS_MAX,
     rules::{
         comment::{self, Comment},
@@ -110,7 +110,7 @@ pub(crate) fn repair(tables: &mut Tables) -> Result<(), Error> {
     }
     let rules = rule_maps::sources(tables)?.into_iter().chain(rule_maps::prefixes(tables)?);
     let mut known: HashSet<Source> = rules.flat_map(|(source, rule)| keys(&source, &rule)).collect();
-    for (class, entry) in (0..).zip(tables.classes.all()?) {
+    for (class, entry) in (0..=Class::MAX).zip(tables.classes.all()?) {
         known.insert(comment::of_default(class, entry.default_policy, entry.default_origin));
     }
     let gone: Vec<Source> = all.into_keys().filter(|key| !known.contains(key)).collect();

@@ -40,13 +40,15 @@ pub(super) const DAEMON: &str = "run -c ";
 const ATTACH: &str = "attach eth0";
 const LIMITED: &str = "attach eth0 --packets 1/h --burst 1 --cells 1024 --max-sources 1000";
 const DENY: &str = "deny add 10.9.0.0/16";
+const COMMENTED: &str = "deny add 10.9.0.0/16 --comment crash";
+const COMMENT: &str = "\"comment\":\"crash\"";
 const ALLOW: &str = "allow add 10.9.0.0/16";
 const SERVICE: &str = "limit set default --service udp/9 --packets 1/h --burst 1";
 const PARENT: &str = "limit set 10.9.0.0/16 --packets 1M/s --parent all=1/h";
 const BAN: &str = "limit set 10.9.0.0/16 --packets 1/h --burst 1 --ban 1h";
 const LIST: &str = "10.9.0.0/16\n192.0.2.0/24\n192.0.3.1\n";
 const FILE: &str = "interfaces = [\"eth0\"]\n[[rule]]\nsource = \"10.9.0.0/16\"\npolicy = \"deny\"\n\
-                    [service.\"tcp/80\"]\npackets = \"10/s\"\nban = \"10s\"\n[service.\"udp/53\"]\ncost = 3\n\
+                    comment = \"file\"\n[service.\"tcp/80\"]\npackets = \"10/s\"\nban = \"10s\"\n[service.\"udp/53\"]\ncost = 3\n\
                     [settings]\ncells = 1024\nmax-sources = 1000\n";
 
 /// A rule of denying.
@@ -68,9 +70,23 @@ const PROGRAM: Case =
     Case { setup: &[LIMITED], list: "status", listed: "\"name\":\"eth1\"", drops: Drops::Always, ..RULE };
 const INSTANCE: Case = Case { listed: "\"name\":\"eth0\"", drops: Drops::Listed, ..PROGRAM };
 
-pub(super) const CASES: [Case; 28] = [
+pub(super) const CASES: [Case; 31] = [
     Case { reset: &["deny del 10.9.0.0/16"], command: DENY, ..RULE },
     Case { reset: &[DENY], command: "deny del 10.9.0.0/16", adds: false, ..RULE },
+    // A comment appears and goes with its rule.
+    Case { reset: &["deny del 10.9.0.0/16"], command: COMMENTED, listed: COMMENT, ..RULE },
+    Case { reset: &[COMMENTED], command: "deny del 10.9.0.0/16", listed: COMMENT, adds: false, ..RULE },
+    // It never shows with another rule.
+    Case {
+        reset: &[
+            "deny del 10.9.0.0/16",
+            "limit del 10.9.0.0/16",
+            "limit set 10.9.0.0/16 --packets 1M/s --comment other",
+        ],
+        command: COMMENTED,
+        listed: COMMENT,
+        ..RULE
+    },
     Case { reset: &["limit del default --service udp/9"], command: SERVICE, ..SERVICE_LIMIT },
     Case { reset: &[SERVICE], command: "limit del default --service udp/9", adds: false, ..SERVICE_LIMIT },
     Case {

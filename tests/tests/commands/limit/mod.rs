@@ -2,10 +2,14 @@
 
 mod algorithms;
 mod bounds;
+mod comments;
 mod covered;
 pub(crate) mod features;
+mod kept;
 mod over_limit;
+mod policy_names;
 mod ranges;
 mod rules;
 mod services;
+mod several;
 mod system_calls;

@@ -83,7 +83,7 @@ fn replaced_rules_are_named() {
     let replaced = |source| json!({"source": source, "service": "any", "rule": "allow"});
     assert_eq!(
         serde_json::from_str::<serde_json::Value>(&text).unwrap(),
-        json!({"set": 3, "lasting": 0, "replaced": [replaced("10.0.0.1"), replaced("192.0.2.0/24")], "skipped": 0})
+        json!({"set": 3, "lasting": 0, "replaced": [replaced("10.0.0.1"), replaced("192.0.2.0/24")], "kept": [], "skipped": 0})
     );
     let more: String = (1..=30).map(|number| format!("10.2.0.{number}\n")).collect();
     ratelimit.ok_with("deny add -", &more);

@@ -79,7 +79,16 @@ impl Change {
     #[must_use]
     pub fn set(target: Target, spec: &RuleSpec, life: Option<Duration>, origin: u8) -> Self {
         let rule = RequestedRule { target, spec: 0, expires: end(life), origin };
-        Self { specs: vec![spec.clone()], rules: vec![rule], ..Self::default() }
+        Self { specs: vec![spec.clone()], rules: vec![rule], keeps_comments: true, ..Self::default() }
+    }
+
+    /// Gives the rules that it writes this comment, if there is one.
+    #[must_use]
+    pub(crate) fn with_comment(mut self, comment: Option<&str>) -> Self {
+        if let Some(comment) = comment.and_then(|comment| Comment::new(comment).ok()) {
+            self.comments = self.rules.iter().map(|rule| (rule.target, comment)).collect();
+        }
+        self
     }
 
     /// Adds a rule with one of the specs, which expires at this moment.

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use ratelimit_common::{
     identity::{class::Class, service::ClassEntry, source::Source},
     limits::policy::PolicyId,
+    maps::control::FEATURE_BANS,
     rules::rule::NEVER,
 };
 
@@ -83,6 +84,7 @@ fn replaced(tables: &Tables, plan: &Plan, existing: &Existing, now: u64) -> Resu
             replaced.extend(list::default_of(tables, *class)?);
         }
     }
+    replaced.sort_by_key(|rule| rule.target);
     Ok(replaced)
 }
 
@@ -225,6 +227,10 @@ fn delete_rules(
 
 /// Lifts the bans of the sources that the operator has named.
 fn lift_bans(tables: &Tables, plan: &Plan) -> Result<(), Error> {
+    // Without this feature, no ban is in force, and the program sets none.
+    if tables.control()?.features & FEATURE_BANS == 0 {
+        return Ok(());
+    }
     let named = plan.sources.iter().chain(&plan.prefixes).map(|(source, _)| source);
     let mut named: HashSet<Source> =
         named.chain(plan.deleted.iter().map(|(source, _)| source)).chain(&plan.lifted).copied().collect();

@@ -1,0 +1,143 @@
+//! Comments of rules.
+
+use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox};
+use serde_json::json;
+
+/// Returns the comments in a list, by the order of its rules.
+fn comments(ratelimit: &Ratelimit<'_>, list: &str) -> Vec<Option<String>> {
+    let rows = ratelimit.json(list);
+    rows.as_array().unwrap().iter().map(|row| row["comment"].as_str().map(str::to_owned)).collect()
+}
+
+/// Runs a command with one argument that has blanks.
+fn with_comment(ratelimit: &Ratelimit<'_>, words: &str, comment: &str) -> String {
+    let mut command = ratelimit.command(words);
+    let output = ratelimit.output(command.args(["--comment", comment]));
+    assert_eq!(output.status, 0, "{words}: {output:?}");
+    output.stdout
+}
+
+#[test]
+fn comments_are_listed_saved_and_removed_with_their_rules() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    ratelimit.ok("deny add 10.0.0.0");
+    assert!(!ratelimit.ok("deny list").contains("comment"));
+    let text = with_comment(&ratelimit, "deny add 10.0.0.1 10.0.0.2", "für NTP, ticket #7");
+    assert!(text.starts_with("10.0.0.1: deny, comment \"für NTP, ticket #7\"\n"), "{text}");
+    with_comment(&ratelimit, "allow add 10.1.0.0/16 --for 1d", "office");
+    with_comment(&ratelimit, "limit set default --packets 5/s --service udp/53", "dns");
+    with_comment(&ratelimit, "limit set default --packets 50/s", "all others");
+    let text = ratelimit.ok("deny list");
+    assert!(text.lines().next().unwrap().ends_with("origin   comment"), "{text}");
+    assert_eq!(
+        comments(&ratelimit, "deny list"),
+        [None, Some("für NTP, ticket #7".into()), Some("für NTP, ticket #7".into())]
+    );
+    assert_eq!(comments(&ratelimit, "limit list"), [Some("all others".into()), Some("dns".into())]);
+    // The same rule keeps its comment, a changed limit too, and another rule does not.
+    ratelimit.ok_with("deny add -", "10.0.0.1\n10.0.0.9\n");
+    ratelimit.ok("limit set default --packets 60/s");
+    ratelimit.ok("limit set 10.0.0.2 --packets 5/s");
+    assert_eq!(comments(&ratelimit, "deny list"), [None, Some("für NTP, ticket #7".into()), None]);
+    assert_eq!(comments(&ratelimit, "limit list"), [Some("all others".into()), Some("dns".into()), None]);
+    with_comment(&ratelimit, "limit set default", "");
+    assert_eq!(comments(&ratelimit, "limit list")[0], None);
+    with_comment(&ratelimit, "limit set default", "again");
+    assert_eq!(ratelimit.json("limit list")[0]["packets"], "60/s");
+    ratelimit.ok("limit set default --packets 70/s --replace");
+    assert_eq!(comments(&ratelimit, "limit list")[0], None);
+    // A deleted rule takes its comment with it.
+    ratelimit.ok("deny del 10.0.0.1");
+    ratelimit.ok("deny add 10.0.0.1");
+    ratelimit.ok("limit del default --service udp/53");
+    ratelimit.ok("limit set default --packets 5/s --service udp/53");
+    assert_eq!(comments(&ratelimit, "deny list"), [None, None, None]);
+    assert_eq!(comments(&ratelimit, "limit list")[1], None);
+    for (comment, why) in [("a\nb", "one line of text"), (&*"é".repeat(33), "at most 64 bytes")] {
+        let mut command = ratelimit.command("deny add 10.0.0.1");
+        let output = ratelimit.output(command.args(["--comment", comment]));
+        assert!(output.status == 2 && output.stderr.contains(why), "{output:?}");
+        assert_eq!(output.stderr.lines().count(), 1, "{output:?}");
+    }
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_temporary_rule_and_the_one_below_it_have_their_own_comments() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    with_comment(&ratelimit, "deny add 10.0.0.1", "lasting");
+    with_comment(&ratelimit, "limit set 10.0.0.1 --packets 5/s --for 1h", "for now");
+    assert_eq!(comments(&ratelimit, "limit list"), [Some("for now".into())]);
+    assert!(ratelimit.ok("save").contains("comment = \"lasting\""));
+    ratelimit.ok("limit del 10.0.0.1");
+    assert_eq!(comments(&ratelimit, "deny list"), [Some("lasting".into())]);
+    // A feed that repeats the rule changes nothing about it.
+    with_comment(&ratelimit, "deny add 10.0.0.1 --for 1h", "feed");
+    assert_eq!(comments(&ratelimit, "deny list"), [Some("lasting".into())]);
+    with_comment(&ratelimit, "limit set 10.0.0.1 --packets 5/s --for 1s", "short");
+    while ratelimit.json("deny list")[0]["source"] != "10.0.0.1" {}
+    assert_eq!(comments(&ratelimit, "deny list"), [Some("lasting".into())]);
+    // The next change removes what has ended.
+    ratelimit.ok("deny add 10.0.0.9");
+    assert_eq!(comments(&ratelimit, "deny list"), [Some("lasting".into()), None]);
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn comments_of_a_file_are_kept_changed_and_saved() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let folder = Folder::new();
+    let file = |comment: &str| {
+        format!(
+            "interfaces = [\"eth0\"]\n[default]\npackets = \"9/s\"\ncomment = \"all\"\n\
+             [[rule]]\nsources = [\"10.0.0.1\", \"10.0.0.0/24\"]\npolicy = \"deny\"\n{comment}"
+        )
+    };
+    folder.write(&file("comment = \"one\"\n"));
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    daemon.line();
+    assert_eq!(comments(&ratelimit, "deny list"), [Some("one".into()), Some("one".into())]);
+    assert_eq!(comments(&ratelimit, "limit list"), [Some("all".into())]);
+    let saved = ratelimit.ok("save");
+    assert_eq!(saved.matches("comment = \"one\"").count(), 2, "{saved}");
+    folder.write(&saved);
+    assert!(daemon.line().ends_with("rules: 0 set, 0 deleted, 3 unchanged"));
+    folder.write(&file("comment = \"two\"\n"));
+    assert!(daemon.line().ends_with("rules: 2 set, 0 deleted, 1 unchanged"));
+    assert_eq!(comments(&ratelimit, "deny list"), [Some("two".into()), Some("two".into())]);
+    folder.write(&file(""));
+    assert!(daemon.line().ends_with("rules: 2 set, 0 deleted, 1 unchanged"));
+    assert_eq!(comments(&ratelimit, "deny list"), [None, None]);
+    folder.write(&file(&format!("comment = \"{}\"\n", "x".repeat(65))));
+    let line = daemon.line();
+    assert!(line.contains("8:11: rule.comment: expected at most 64 bytes of text") || line.contains("8:11"), "{line}");
+    assert!(line.contains("expected at most 64 bytes of text"), "{line}");
+    daemon.end();
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_full_map_of_comments_refuses_and_changes_nothing() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    let hosts: String = (0..65_536u32).map(|n| format!("11.0.{}.{}\n", n >> 8, n & 255)).collect();
+    ratelimit.ok_with("deny add - --comment feed", &hosts);
+    ratelimit.ok("deny add 10.0.0.1 10.0.0.2");
+    let line = ratelimit.fails("limit set 10.0.0.1 10.0.0.2 10.0.0.3 --packets 5/s --comment more");
+    assert!(line.contains("65536 rules have a comment, the maximum: nothing was changed"), "{line}");
+    assert_eq!(ratelimit.json("limit list"), json!([]));
+    assert_eq!(comments(&ratelimit, "deny list")[..2], [None, None]);
+    ratelimit.ok_with("deny del -", "11.0.0.0\n");
+    ratelimit.ok("deny add 10.0.0.1 --comment more");
+    // Rules that repeat keep their comments. A list without the option replaces none.
+    assert_eq!(ratelimit.ok_with("deny add -", &hosts), "65536 rules: deny\n");
+    let all = comments(&ratelimit, "deny list");
+    assert_eq!((all.len(), all.iter().filter(|comment| comment.is_some()).count()), (65_538, 65_536));
+    ratelimit.ok("detach --all");
+}
