@@ -72,7 +72,7 @@ fn programs() -> Result<Vec<String>> {
 /// Runs a selection of the tests on other kernels. A machine that cannot run guests fails only with CI=true.
 fn in_guests() -> Result<()> {
     let (kernels, missing) = vm::available(&KERNELS);
-    let outcome = vm::test(&kernels, Extent::Selection);
+    let outcome = vm::test(&kernels, &Extent::Selection);
     let strict = env::var_os("CI").is_some_and(|value| value == "true");
     if !missing.is_empty() {
         eprintln!("{}", notice(&missing, strict));

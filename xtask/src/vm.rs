@@ -35,13 +35,17 @@ pub(crate) struct Args {
     /// Kernels to run on [default: all]
     #[arg(value_enum, value_name = "KERNEL")]
     kernels: Vec<Name>,
+    /// Run only tests whose names contain this; can be repeated
+    #[arg(long = "test", value_name = "NAME")]
+    tests: Vec<String>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let names = if args.kernels.is_empty() { &Name::ALL } else { args.kernels.as_slice() };
     setup::run()?;
     let (kernels, missing) = available(names);
-    let outcome = test(&kernels, Extent::Everything);
+    let extent = if args.tests.is_empty() { Extent::Everything } else { Extent::Named(args.tests.clone()) };
+    let outcome = test(&kernels, &extent);
     for Missing { kernel, reason } in &missing {
         println!("vm: KERNEL {} COULD NOT BE RUN: {reason}", kernel.text());
     }
@@ -76,16 +80,18 @@ pub(crate) fn available(names: &[Name]) -> (Vec<Kernel>, Vec<Missing>) {
 /// # Errors
 ///
 /// Fails if a test fails, or a guest does not run to its end.
-pub(crate) fn test(kernels: &[Kernel], extent: Extent) -> Result<()> {
+pub(crate) fn test(kernels: &[Kernel], extent: &Extent) -> Result<()> {
     if kernels.is_empty() {
         return Ok(());
     }
     let programs = programs()?;
     suite::check(&programs)?;
+    let chosen = suite::chosen(&programs, extent)?;
     let base = Base::build(&target::folder("vm")?, &programs, &target::workspace().join("tests/data"))?;
     match extent {
         Extent::Everything => suite::excluded().for_each(|test| println!("vm: left out: {test}")),
         Extent::Selection => println!("vm: a selection of the tests; `cargo xtask vm` runs more"),
+        Extent::Named(names) => println!("vm: only tests with these names: {}", names.join(", ")),
     }
     let queue = Mutex::new(kernels.iter());
     let rows = Mutex::new(Vec::new());
@@ -94,7 +100,7 @@ pub(crate) fn test(kernels: &[Kernel], extent: Extent) -> Result<()> {
         for _ in 0..GUESTS {
             scope.spawn(|| {
                 while let Some(kernel) = next() {
-                    let row = examine(kernel, extent, &base);
+                    let row = examine(kernel, &suite::job(kernel.name, extent, &chosen), &chosen, &base);
                     rows.lock().map(|mut rows| rows.push(row)).unwrap_or_default();
                 }
             });
@@ -115,18 +121,18 @@ pub(crate) fn test(kernels: &[Kernel], extent: Extent) -> Result<()> {
 const PASSED: &str = "passed";
 
 /// Runs the guest of one kernel and returns its row of the table.
-fn examine(kernel: &Kernel, extent: Extent, base: &Base) -> Row {
+fn examine(kernel: &Kernel, job: &str, programs: &[&'static str], base: &Base) -> Row {
     let release = kernel.release.clone();
     let mut row = Row { kernel: kernel.name, release, status: "NOT RUN", report: Report::default(), seconds: 0 };
-    if let Err(error) = try_examine(&mut row, kernel, extent, base) {
+    if let Err(error) = try_examine(&mut row, kernel, job, programs, base) {
         println!("vm: {} COULD NOT BE RUN: {error:#}", kernel.release);
     }
     row
 }
 
 /// Runs the guest and fills `row`, also if a step fails.
-fn try_examine(row: &mut Row, kernel: &Kernel, extent: Extent, base: &Base) -> Result<()> {
-    let initramfs = base.with(kernel, &suite::job(kernel.name, extent))?;
+fn try_examine(row: &mut Row, kernel: &Kernel, job: &str, programs: &[&'static str], base: &Base) -> Result<()> {
+    let initramfs = base.with(kernel, job)?;
     let machine = Machine::new(kernel, &initramfs);
     println!("vm: {} starts", kernel.release);
     let begin = Instant::now();
@@ -138,7 +144,7 @@ fn try_examine(row: &mut Row, kernel: &Kernel, extent: Extent, base: &Base) -> R
     row.seconds = begin.elapsed().as_secs();
     match ending {
         Ending::Off(text) => {
-            row.report = Report::read(row.kernel, &text);
+            row.report = Report::read(row.kernel, programs, &text);
             row.status = if row.report.is_good() { PASSED } else { "FAILED" };
             for failure in &row.report.failures {
                 println!("vm: {}: {failure}", kernel.release);

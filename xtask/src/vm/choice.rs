@@ -1,12 +1,14 @@
 //! The tests that guests run: all that are useful under emulation, or a selection of them for every change.
 
 /// The extent of the tests in a guest.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Extent {
     /// All tests that are useful under emulation.
     Everything,
     /// Those of them that depend most on the kernel.
     Selection,
+    /// Those of them whose names contain one of these texts.
+    Named(Vec<String>),
 }
 
 /// Names of tests. A name that ends in colons is a module, and one that also begins with colons is that module inside

@@ -31,31 +31,52 @@ pub(super) const BEGIN: &str = "== begin ";
 /// Marks its end, followed by the program's name and exit status.
 pub(super) const END: &str = "== end ";
 
-/// The shell script that the guest with this kernel runs.
-pub(super) fn job(kernel: Name, extent: Extent) -> String {
+/// The shell script that the guest with this kernel runs: these test programs.
+pub(super) fn job(kernel: Name, extent: &Extent, programs: &[&'static str]) -> String {
     let mut script = String::from("#!/bin/sh\nfailed=0\n");
     if kernel == Name::Old {
         step(&mut script, "refusal", "ratelimit attach eth0");
     } else {
-        for program in PROGRAMS {
-            let mut command = format!("/tests/{program} --test-threads=2 --show-output");
-            for (_, test, _) in each().filter(|(of, ..)| *of == program) {
-                command += " --skip ";
-                command += test;
-            }
-            if program == CARDS {
-                command += " --ignored";
-            }
-            if extent == Extent::Selection {
-                for test in selected().filter(|(of, _)| *of == program).map(|(_, test)| test) {
-                    command += " ";
-                    command += test;
-                }
-            }
+        for program in programs {
+            let command = format!("/tests/{program} --test-threads=2 --show-output {}", arguments(program, extent));
             step(&mut script, program, &command);
         }
     }
     script + "exit $failed\n"
+}
+
+/// The arguments of a test program that choose its tests.
+fn arguments(program: &str, extent: &Extent) -> String {
+    let mut words: Vec<&str> =
+        each().filter(|(of, ..)| *of == program).flat_map(|(_, test, _)| ["--skip", test]).collect();
+    if program == CARDS {
+        words.push("--ignored");
+    }
+    match extent {
+        Extent::Everything => {}
+        Extent::Selection => words.extend(selected().filter(|(of, _)| *of == program).map(|(_, test)| test)),
+        Extent::Named(names) => words.extend(names.iter().map(String::as_str)),
+    }
+    words.join(" ")
+}
+
+/// Returns the test programs that have a test to run.
+///
+/// # Errors
+///
+/// Fails if there is none, or a program cannot list its tests.
+pub(super) fn chosen(programs: &[(PathBuf, PathBuf)], extent: &Extent) -> Result<Vec<&'static str>> {
+    let Extent::Named(names) = extent else { return Ok(PROGRAMS.to_vec()) };
+    let is_name = |name: &String| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b":_".contains(&byte));
+    ensure!(names.iter().all(is_name), "names of tests have only letters, digits, colons and underscores");
+    let mut chosen = Vec::new();
+    for (path, place) in programs {
+        let Some(program) = PROGRAMS.into_iter().find(|program| place.ends_with(program)) else { continue };
+        let tests = output(Command::new(path).arg("--list").args(arguments(program, extent).split(' ')))?;
+        chosen.extend(tests.lines().any(|line| line.ends_with(": test")).then_some(program));
+    }
+    ensure!(!chosen.is_empty(), "guests run no test with such a name");
+    Ok(chosen)
 }
 
 fn step(script: &mut String, name: &str, command: &str) {
