@@ -38,7 +38,10 @@ enum Task {
         names: Vec<String>,
     },
     /// Let each command fail or die at every system call that changes something (an hour, as root)
-    Crash,
+    Crash {
+        /// Only commands that contain this text, such as "deny add"
+        command: Option<String>,
+    },
     /// Kill processes at random moments under a flood, and count what passes (six minutes, as root)
     Kills {
         /// Write the table of docs/operations.md
@@ -56,7 +59,7 @@ enum Task {
     /// Check the documents, the structure, the format, the lints (kernel side too) and the documentation of the code
     Lint(lint::Args),
     /// Build the kernel side and print how many instructions each object has
-    Size,
+    Size(size::Args),
     /// Print the imports between the rooms of each crate, and every broken rule of the structure
     Structure(graph::Args),
 }
@@ -72,12 +75,12 @@ fn main() -> ExitCode {
         Task::Attacks { names, .. } => {
             programs::release::run("attacks", &names.iter().map(String::as_str).collect::<Vec<_>>())
         }
-        Task::Crash => programs::crash::faults(),
+        Task::Crash { command } => programs::crash::faults(command.as_deref()),
         Task::Kills { record } => programs::crash::kills(record),
         Task::Soak { minutes } => programs::crash::soak(minutes),
         Task::Fuzz(args) => programs::fuzz::run(&args),
         Task::Lint(args) => lint::run(&args, &accepts),
-        Task::Size => size::run(),
+        Task::Size(args) => size::run(&args),
         Task::Structure(args) => graph::run(&args),
     };
     match outcome {

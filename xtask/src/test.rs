@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     // Tests run the binary of the product and that of another version. `cargo test` builds neither. For the workspace,
     // cargo chooses the features of `cargo test`, so that no library is built twice.
     run::run(run::cargo().args(["build", "--locked", "--workspace", "--bin", "ratelimit"]))?;
-    size::run()?;
+    size::print()?;
     other::build()?;
     let others = programs()?.into_iter().filter(|name| name != NETWORK).flat_map(|name| ["--test".to_owned(), name]);
     let others: Vec<String> = ["--lib", "--bins"].map(str::to_owned).into_iter().chain(others).collect();

@@ -33,7 +33,7 @@ use self::{
 use crate::{
     dataplane::{attach::attachment::Mode, program::loader::RequestedSettings},
     settings::{RateOrOff, SettingsArguments, Switch},
-    text::service::ServiceName,
+    text::{excerpt::escaped, service::ServiceName},
 };
 
 /// The content of a file.
@@ -200,7 +200,8 @@ fn read_top(page: &Page<'_>, top: &Table<'_>, more: &mut dyn FnMut(&mut rules::R
 fn interfaces(page: &Page<'_>, top: &Table<'_>) -> Vec<Interface> {
     let mut interfaces: Vec<Interface> = Vec::new();
     if let Some(names) = top.get("interfaces") {
-        for name in names.words().unwrap_or_default() {
+        // As the names of interfaces are shown everywhere.
+        for name in names.words().unwrap_or_default().iter().map(|name| escaped(name)) {
             if interfaces.iter().any(|interface| interface.name == name) {
                 names.wrong(format!("{name} is listed twice"));
             }
@@ -211,7 +212,7 @@ fn interfaces(page: &Page<'_>, top: &Table<'_>) -> Vec<Interface> {
         let Some(options) = value.table().and_then(|table| options::read::<InterfaceOptions>(&table, &[])) else {
             continue;
         };
-        let Some(interface) = interfaces.iter_mut().find(|interface| interface.name == *key.get_ref()) else {
+        let Some(interface) = interfaces.iter_mut().find(|interface| interface.name == escaped(key.get_ref())) else {
             page.wrong(key.span(), "not in the list of interfaces: add it there, or remove this table");
             continue;
         };

@@ -5,7 +5,7 @@ use std::{fmt, iter, ops::Range, path::PathBuf};
 use rustix::process::geteuid;
 use serde::Serialize;
 
-use crate::text::excerpt::excerpt;
+use crate::text::excerpt::{escaped, excerpt};
 
 /// One problem.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -49,7 +49,7 @@ impl Problem {
         let column = text.get(lines.start(start)..start).unwrap_or_default().chars().count() + 1;
         let found = text.get(start..span.end.min(text.len())).unwrap_or_default();
         let found = excerpt(found.lines().next().unwrap_or_default().trim_end());
-        Self { line, column, found, message: message.into() }
+        Self { line, column, found, message: escaped(&message.into()) }
     }
 }
 

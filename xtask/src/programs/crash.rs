@@ -7,14 +7,16 @@ use anyhow::Result;
 
 use crate::{other, run, setup, target};
 
-/// Makes every command with a case fail or die at each system call that changes something.
-pub(crate) fn faults() -> Result<()> {
+/// Makes every command with a case fail or die at each system call that changes something. A text chooses the commands
+/// that contain it.
+pub(crate) fn faults(command: Option<&str>) -> Result<()> {
     run::require_root("crash")?;
     setup::for_tests()?;
     build(&["ratelimit"])?;
     other::build()?;
     let mut tests = run::cargo();
     tests.args(["test", "--locked", "--workspace", "--test", "commands", "--", "--ignored", "--nocapture", "crash::"]);
+    tests.envs(command.map(|command| ("CRASH_COMMAND", command)));
     run::run(&mut tests)
 }
 

@@ -17,6 +17,18 @@ fn problems(text: &str) -> Vec<String> {
 }
 
 #[test]
+fn what_a_file_says_cannot_control_the_terminal() {
+    let config = parse(r#"interfaces = ["\u001b[2J"]"#).unwrap();
+    assert_eq!(config.interfaces[0].name, r"\u{1b}[2J");
+    let text = r#"interfaces = ["\u001b[2J", "\u001b[2J"]"#;
+    let expected = r#"1:14: ["\u001b[2J", "\u001b[2J"]: \u{1b}[2J is listed twice"#;
+    assert_eq!(problems(text), [expected]);
+    let rule = "[[rule]]\nsource = \"10.0.0.0/8\"\npolicy = ";
+    let [problem] = &problems(&format!("{rule}\"\\u001b]0;x\"\n"))[..] else { panic!() };
+    assert!(!problem.contains('\x1b') && problem.contains(r"\u001b]0;x"), "{problem}");
+}
+
+#[test]
 fn an_empty_file_is_a_problem() {
     for text in ["", "\n", "# interfaces = [\"eth0\"]\n\n  \t\r\n# later", "\u{feff}"] {
         let expected = "1:1: the file is empty: write interfaces = [] to attach to nothing".to_owned();

@@ -7,12 +7,15 @@ use netlink_packet_route::{
     link::{LinkAttribute, LinkFlags, LinkMessage, LinkXdp, XdpAttached},
 };
 
-use crate::dataplane::{
-    Error,
-    sys::{
-        link_type::{FirstHeader, LinkType},
-        netlink,
+use crate::{
+    dataplane::{
+        Error,
+        sys::{
+            link_type::{FirstHeader, LinkType},
+            netlink,
+        },
     },
+    text::excerpt::escaped,
 };
 
 /// One network interface.
@@ -20,7 +23,7 @@ use crate::dataplane::{
 pub struct Interface {
     /// Its index.
     pub index: u32,
-    /// Its name.
+    /// Its name. Characters that would control a terminal are escaped, since whoever had the interface may choose any.
     pub name: String,
     /// Its link type.
     pub link_type: LinkType,
@@ -182,7 +185,7 @@ fn interface(link: &LinkMessage) -> Option<Interface> {
     let (mut name, mut mtu, mut program, mut received) = (None, 0, None, Received::default());
     for attribute in &link.attributes {
         match attribute {
-            LinkAttribute::IfName(text) => name = Some(text.clone()),
+            LinkAttribute::IfName(text) => name = Some(escaped(text)),
             LinkAttribute::Mtu(bytes) => mtu = *bytes,
             LinkAttribute::Xdp(xdp) => program = self::program(xdp),
             LinkAttribute::Stats64(counted) => {

@@ -9,14 +9,14 @@ use netlink_packet_route::{
 };
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
-use crate::dataplane::Error;
+use crate::{dataplane::Error, text::excerpt::escaped};
 
 /// One report.
 #[derive(Debug)]
 pub(crate) struct Change {
     /// The index of the interface.
     pub(crate) index: u32,
-    /// Its present name. None if it was deleted or has left this network namespace.
+    /// Its present name, escaped as in [`Interface`](super::interface::Interface). None if it was deleted or has left this network namespace.
     pub(crate) name: Option<String>,
 }
 
@@ -70,7 +70,7 @@ fn change(datagram: &[u8]) -> Result<Option<Change>, DecodeError> {
     Ok(match message.payload {
         NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) if is_interface(&link) => {
             let name = link.attributes.iter().find_map(|attribute| match attribute {
-                LinkAttribute::IfName(name) => Some(name.clone()),
+                LinkAttribute::IfName(name) => Some(escaped(name)),
                 _ => None,
             });
             name.map(|name| Change { index: link.header.index, name: Some(name) })

@@ -22,17 +22,17 @@ impl<'a> Churn<'a> {
         churn
     }
 
-    /// Makes the next change, and waits until it acts.
+    /// Makes the next change, waits until it acts, and does the same with a changed file.
     pub(crate) fn change(&mut self, daemon: &mut Daemon) {
         self.count += 1;
         let (ratelimit, number) = (self.ratelimit, self.count);
         let list: String = (0..1_000).map(|line| format!("198.18.{}.{}\n", line >> 8, line & 255)).collect();
-        match number % 8 {
+        match number % 7 {
             0 => drop(ratelimit.ok(&format!("limit set 192.0.2.{} --packets {}/s", number % 250, 1 + number % 90))),
             1 => drop(ratelimit.ok_with("deny add -", &list)),
             2 => drop(ratelimit.ok_with("deny del -", &list)),
             3 => {
-                let (cells, sources) = (65_536 << (number / 8 % 2), 20_000 + 10_000 * (number / 8 % 3));
+                let (cells, sources) = (65_536 << (number / 7 % 2), 20_000 + 10_000 * (number / 7 % 3));
                 ratelimit.ok(&format!("set --cells {cells} --max-sources {sources}"));
             }
             4 => drop(ratelimit.ok(&format!("deny add 203.0.113.{} --for 1s", number % 250))),
@@ -41,15 +41,13 @@ impl<'a> Churn<'a> {
                 self.add_interface();
                 self.wait_for(daemon, "back again, attached");
             }
-            6 => {
+            _ => {
                 ratelimit.ok(&format!("cost set udp/{} 3", 1_000 + number % 5));
                 ratelimit.ok(&format!("cost del udp/{}", 1_000 + number % 5));
             }
-            _ => {
-                self.write();
-                self.wait_for(daemon, ": reloaded");
-            }
         }
+        self.write();
+        self.wait_for(daemon, ": reloaded");
     }
 
     /// Returns the number of changes.

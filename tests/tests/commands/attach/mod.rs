@@ -10,7 +10,7 @@ mod ssh;
 
 use std::thread;
 
-use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox};
+use ratelimit_tests::{Call, Fault, Flood, Frame, Ratelimit, Sandbox, traced};
 use serde_json::json;
 
 pub(crate) fn program_id(ratelimit: &Ratelimit<'_>) -> u32 {
@@ -48,6 +48,28 @@ fn a_refused_attach_gives_the_reason_of_the_kernel_and_leaves_no_program() {
         assert!(!sandbox.ip("link show big0").contains("xdp"));
     }
     ratelimit.ok("attach big0 --mode generic");
+    ratelimit.ok("detach --all");
+}
+
+/// A kernel that refuses links attaches by netlink. Nothing would track such a program.
+#[test]
+fn a_refused_link_leaves_no_program_that_nothing_tracks() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    sandbox.ip("link add eth1 type veth peer name far1");
+    ratelimit.ok("attach eth0 eth1");
+    let attach = |fault| {
+        ratelimit.ok("detach eth1");
+        traced(&sandbox, &ratelimit.command("attach eth1"), "", &["bpf"], fault)
+    };
+    let is_link = |call: &&Call| call.text.contains("BPF_LINK_CREATE") && call.text.contains("attach_type=BPF_XDP");
+    let number = attach(None).calls.iter().find(is_link).unwrap().number;
+    let refused = attach(Some(("bpf", number, Fault::Error("EINVAL"))));
+    let call = refused.calls.iter().find(is_link).unwrap();
+    assert!(call.text.contains("(INJECTED)"), "{call:?}");
+    assert_eq!(refused.output.status.code(), Some(2));
+    assert!(!sandbox.ip("link show eth1").contains("xdp"));
+    assert_eq!(ratelimit.json("status")["interfaces"].as_array().unwrap().len(), 1);
     ratelimit.ok("detach --all");
 }
 
@@ -139,6 +161,27 @@ fn interface_names_with_dots_work_and_deleted_interfaces_are_listed() {
     sandbox.ip("link del wan1.100");
     ratelimit.ok("detach wan1.100");
     assert_eq!(names().len(), 1);
+    ratelimit.ok("detach --all");
+}
+
+/// Whoever has an interface, such as a container, can give it a name that controls the terminal of others.
+#[test]
+fn a_name_that_would_control_the_terminal_is_escaped() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    sandbox.ip("link add wan\x1b[2J type veth peer name far0");
+    let shown = "wan\\u{1b}[2J";
+    assert_eq!(
+        ratelimit.fails("attach nope"),
+        format!("ratelimit: no interface \"nope\": this network namespace has lo, eth0, far0, {shown}")
+    );
+    assert!(ratelimit.ok(&format!("attach {shown}")).starts_with(&format!("{shown}: attached, native\n")));
+    assert_eq!(ratelimit.json("status")["interfaces"][0]["name"], shown);
+    for words in ["status", "doctor", "save"] {
+        let text = ratelimit.run(words).stdout;
+        assert!(text.contains("wan") && !text.contains('\x1b'), "{words}: {text}");
+    }
+    assert_eq!(ratelimit.ok(&format!("detach {shown}")).lines().next(), Some(&*format!("detached from {shown}")));
     ratelimit.ok("detach --all");
 }
 

@@ -46,6 +46,9 @@ const ALLOW: &str = "allow add 10.9.0.0/16";
 const SERVICE: &str = "limit set default --service udp/9 --packets 1/h --burst 1";
 const PARENT: &str = "limit set 10.9.0.0/16 --packets 1M/s --parent all=1/h";
 const BAN: &str = "limit set 10.9.0.0/16 --packets 1/h --burst 1 --ban 1h";
+/// A limit that drops nothing, and a rule that covers it for some time.
+const UNDER: &str = "limit set 10.9.0.0/16 --packets 1M/s";
+const TEMPORARY: &str = "deny add 10.9.0.0/16 --for 1h";
 const LIST: &str = "10.9.0.0/16\n192.0.2.0/24\n192.0.3.1\n";
 const FILE: &str = "interfaces = [\"eth0\"]\n[[rule]]\nsource = \"10.9.0.0/16\"\npolicy = \"deny\"\n\
                     comment = \"file\"\n[service.\"tcp/80\"]\npackets = \"10/s\"\nban = \"10s\"\n[service.\"udp/53\"]\ncost = 3\n\
@@ -70,7 +73,7 @@ const PROGRAM: Case =
     Case { setup: &[LIMITED], list: "status", listed: "\"name\":\"eth1\"", drops: Drops::Always, ..RULE };
 const INSTANCE: Case = Case { listed: "\"name\":\"eth0\"", drops: Drops::Listed, ..PROGRAM };
 
-pub(super) const CASES: [Case; 31] = [
+pub(super) const CASES: &[Case] = &[
     Case { reset: &["deny del 10.9.0.0/16"], command: DENY, ..RULE },
     Case { reset: &[DENY], command: "deny del 10.9.0.0/16", adds: false, ..RULE },
     // A comment appears and goes with its rule.
@@ -96,6 +99,14 @@ pub(super) const CASES: [Case; 31] = [
         listed: "udp/9",
         ..RULE
     },
+    Case {
+        reset: &["limit del default"],
+        command: "limit set default --packets 1/h --burst 1",
+        listed: "\"source\":\"default\"",
+        ..LIMIT
+    },
+    Case { setup: &[ATTACH, UNDER], reset: &["deny del 10.9.0.0/16"], command: TEMPORARY, ..RULE },
+    Case { setup: &[ATTACH, UNDER], reset: &[TEMPORARY], command: "deny del 10.9.0.0/16", adds: false, ..RULE },
     Case { reset: &["limit del 10.9.0.0/16"], command: PARENT, ..LIMIT },
     Case { reset: &[PARENT], command: "limit del 10.9.0.0/16", adds: false, ..LIMIT },
     Case { reset: &["limit del 10.9.0.0/16"], command: BAN, ..LIMIT },

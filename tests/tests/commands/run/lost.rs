@@ -1,6 +1,9 @@
 //! Interfaces that a configuration file lists and that are deleted, renamed and created again, whoever attached them.
 
+use std::fs;
+
 use ratelimit_tests::{Daemon, Flood, Folder, Frame, PEER_IPV4, Ratelimit, Sandbox};
+use rustix::process::Signal;
 
 use crate::confirm::until;
 
@@ -176,6 +179,41 @@ fn two_interfaces_that_swap_names_are_limited_again_under_their_new_names() {
     make(&sandbox, "wan1");
     assert_eq!(daemon.line(), "ratelimit: wan1: back again, attached");
     assert_eq!(attached(&ratelimit), ["wan0 native -", "wan1 generic -"]);
+    daemon.end();
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn an_interface_whose_return_the_kernel_could_not_report_is_limited_again() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let folder = Folder::new();
+    make(&sandbox, "wan0");
+    folder.write(&listing(&["wan0"]));
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    daemon.line();
+    let lost = || {
+        let sockets = sandbox.victim(|| fs::read_to_string("/proc/thread-self/net/netlink").unwrap());
+        let row = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        // rtnetlink, and the group of interfaces.
+        let watches = |row: &Vec<String>| row[1] == "0" && row[3] == "00000001";
+        let watch = sockets.lines().map(row).find(watches).unwrap();
+        watch[8].parse::<u64>().unwrap()
+    };
+    assert_eq!(lost(), 0);
+    // Reports fill the queue of a daemon that does not read them. So the return of the interface has no place.
+    daemon.process.signal(Signal::STOP);
+    let changes: String = (1..2_000).map(|length| format!("link set lo txqueuelen {length}\n")).collect();
+    let batch = folder.file().with_file_name("changes");
+    fs::write(&batch, changes).unwrap();
+    sandbox.ip(&format!("-batch {}", batch.display()));
+    assert!(lost() > 0);
+    delete(&sandbox, "wan0");
+    make(&sandbox, "wan0");
+    assert_eq!(attached(&ratelimit), ["wan0 - config"]);
+    daemon.process.signal(Signal::CONT);
+    assert_eq!(daemon.line(), "ratelimit: wan0: back again, attached");
+    assert_eq!(attached(&ratelimit), ["wan0 native config"]);
     daemon.end();
     ratelimit.ok("detach --all");
 }
