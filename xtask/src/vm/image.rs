@@ -39,7 +39,7 @@ const APPLETS: [&str; 15] = [
 ];
 
 /// Modules that tests use.
-const MODULES: [&str; 20] = [
+const MODULES: [&str; 21] = [
     "veth",
     "dummy",
     "tun",
@@ -60,6 +60,8 @@ const MODULES: [&str; 20] = [
     "bridge",
     "bonding",
     "macvlan",
+    // Without it, strace does not read messages of netlink.
+    "netlink_diag",
 ];
 
 /// The archive that all guests share: everything except modules and the job.
