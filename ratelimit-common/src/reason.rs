@@ -81,6 +81,8 @@ reasons! {
     Contended = "contended", true;
     /// The program's own state is missing. This cannot happen.
     NoState = "no-state", true;
+    /// A list denies the source everything.
+    Listed = "listed", false;
 }
 
 /// Number of reasons, and entries of the map of counters.

@@ -4,7 +4,7 @@ mod find;
 
 use ratelimit_common::{
     identity::{class::Classes, source::Source},
-    limits::policy::{self, DROP, SHADOW},
+    limits::policy::{self, DROP, Policy, SHADOW},
     maps::control::Control,
     reason::Reason,
 };
@@ -16,7 +16,7 @@ use crate::{
         unknown_sources::{self, Admission},
     },
     limits::{ask, cells::Cells},
-    maps::{buckets::Bucket, cells::Cell, levels},
+    maps::{buckets::Bucket, cells::Cell, levels, rules::lists},
     overlimit::overrun,
     packet::{context::Context, verdict::Verdict},
     rules::cost,
@@ -53,6 +53,7 @@ fn by_policy(
         policy::ALLOW => return by_rule(context, cells, bucket, Reason::Allowed).into(),
         policy::DENY => return by_rule(context, cells, bucket, Reason::Denied).into(),
         policy::BAN => return by_rule(context, cells, bucket, Reason::Banned).into(),
+        policy::LISTED => return by_rule(context, cells, bucket, Reason::Listed).into(),
         _ => return Reason::NoState.into(),
     }
     let mut is_unknown = false;
@@ -95,9 +96,16 @@ fn by_rule(context: &Context, cells: Option<[&Cell; 2]>, bucket: Option<&Bucket>
             bucket.counts.count_dropped(DROP, 1, u64::from(context.length()));
         }
     }
+    let list = if settings::is_on(&settings::LISTS_ON) && reason == Reason::Listed {
+        let list = context.policy().map_or(0, Policy::list);
+        lists::count_hit(list, context.length());
+        list
+    } else {
+        0
+    };
     if let Some([_, refusals]) = cells.filter(|_| settings::has_cells() && !reason.passes()) {
         dropped::settle(Some(refusals), context.refusal_hash, bucket);
-        caching::cache_verdict(context, refusals, reason);
+        caching::cache_verdict(context, refusals, reason, list);
     }
     reason
 }

@@ -41,7 +41,8 @@ pub struct Refusal {
     /// Action for the packets: [`DROP`](crate::limits::policy::DROP), [`SHADOW`](crate::limits::policy::SHADOW),
     /// [`REJECT`](crate::limits::policy::REJECT) or [`WITHOUT_ROOM`].
     pub action: u8,
-    /// Least amount that is refused, in bytes or in the packets' cost, up to 65,535. A smaller packet might fit.
+    /// Least amount that is refused, in bytes or in the packets' cost, up to 65,535. A smaller packet might fit. For
+    /// [`Reason::Listed`] the number of the list, which refuses every packet.
     pub amount: u32,
 }
 
@@ -64,6 +65,7 @@ const OVER_PARENT_PACKETS: u64 = 1;
 const OVER_BYTES: u64 = 2;
 const OVER_PARENT_BYTES: u64 = 3;
 const DENIED: u64 = 4;
+const LISTED: u64 = 5;
 const BANNED: u64 = 6;
 
 impl CachedRefusal {
@@ -78,6 +80,7 @@ impl CachedRefusal {
             Reason::OverParent if refusal.by_bytes => OVER_PARENT_BYTES,
             Reason::OverParent => OVER_PARENT_PACKETS,
             Reason::Denied => DENIED,
+            Reason::Listed => LISTED,
             _ => BANNED,
         };
         let amount = if refusal.amount as u64 > AMOUNT_MASK { AMOUNT_MASK } else { refusal.amount as u64 };
@@ -98,7 +101,7 @@ impl CachedRefusal {
     #[inline(always)]
     #[must_use]
     pub const fn refuses(self, generation: u32, now: Units, amount: u32) -> bool {
-        amount as u64 >= self.check & AMOUNT_MASK && self.is_in_force(generation, now)
+        (amount as u64 >= self.check & AMOUNT_MASK || self.refuses_everything()) && self.is_in_force(generation, now)
     }
 
     /// Returns whether its amount counts the cost of packets, and not their bytes.
@@ -108,7 +111,7 @@ impl CachedRefusal {
         self.check >> REASON_SHIFT & (OVER_BYTES | DENIED) == 0
     }
 
-    /// Returns whether it comes from a deny or a ban, and not from a limit.
+    /// Returns whether it comes from a deny, a list or a ban, and not from a limit.
     #[inline(always)]
     #[must_use]
     pub const fn refuses_everything(self) -> bool {
@@ -177,8 +180,16 @@ impl CachedRefusal {
             OVER_BYTES => Reason::OverBytes,
             OVER_PARENT_PACKETS | OVER_PARENT_BYTES => Reason::OverParent,
             DENIED => Reason::Denied,
+            LISTED => Reason::Listed,
             _ => Reason::Banned,
         }
+    }
+
+    /// Returns the number of the list that refuses, if its reason is [`Reason::Listed`].
+    #[inline(always)]
+    #[must_use]
+    pub const fn list(self) -> u32 {
+        (self.check & AMOUNT_MASK) as u32
     }
 }
 
@@ -194,6 +205,7 @@ mod tests {
             (Reason::OverParent, false),
             (Reason::OverParent, true),
             (Reason::Denied, false),
+            (Reason::Listed, false),
             (Reason::Banned, false),
         ]);
         (any::<u64>(), any::<u32>(), any::<u64>(), any::<bool>(), reason, 0..=WITHOUT_ROOM, 0u32..1 << 16).prop_map(
@@ -221,11 +233,12 @@ mod tests {
             prop_assert!(cached.is_about(hash));
             prop_assert!(!cached.is_about(hash ^ 1 << HASH_SHIFT));
             prop_assert_eq!((cached.reason(), cached.is_precise(), cached.action()), (reason, precise, action));
-            let refuses_everything = matches!(reason, Reason::Denied | Reason::Banned);
+            let refuses_everything = matches!(reason, Reason::Denied | Reason::Listed | Reason::Banned);
             prop_assert_eq!(cached.refuses_everything(), refuses_everything);
             prop_assert_eq!(cached.counts_packets(), !by_bytes && !refuses_everything);
             let now = until.wrapping_sub(before + (1 << 20));
-            prop_assert_eq!(cached.refuses(generation, now, amount), amount >= refusal.amount);
+            prop_assert_eq!(cached.refuses(generation, now, amount), refuses_everything || amount >= refusal.amount);
+            prop_assert_eq!(cached.list(), refusal.amount);
             prop_assert!(!cached.refuses(generation.wrapping_add(1), now, 1 << 16));
             prop_assert!(!cached.refuses(generation, until, 1 << 16));
             prop_assert!(!cached.refuses(generation, until.wrapping_add(after), 1 << 16));

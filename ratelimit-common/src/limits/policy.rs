@@ -29,13 +29,16 @@ pub const LIMIT: u32 = 3;
 /// No packet passes for a time, because the source has exceeded a limit with a ban.
 pub const BAN: u32 = 4;
 
+/// No packet passes, because the source is on a list that denies it.
+pub const LISTED: u32 = 5;
+
 /// One entry of the map of policies. The fields that every packet reads come first.
 ///
 /// An entry in use is never written. A changed limit is another entry, so no packet reads a half-written one.
 #[repr(C, align(8))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Policy {
-    /// [`ALLOW`], [`DENY`], [`LIMIT`], [`BAN`], or 0 for a free entry.
+    /// [`ALLOW`], [`DENY`], [`LIMIT`], [`BAN`], [`LISTED`], or 0 for a free entry.
     pub kind: u32,
     /// A sum of [`HAS_PARENTS`], [`COARSE`] and [`SECOND_OF_PACKETS`], and the [lane](Self::lane).
     pub flags: u32,
@@ -100,7 +103,7 @@ pub struct Ban {
     pub time: u64,
     /// Nanoseconds of the longest ban. The time doubles for a source that is banned again within this time.
     pub most: u64,
-    /// Packets that must be dropped within a minute.
+    /// Packets that must be dropped within a minute. In a policy of kind [`LISTED`], the number of the list.
     pub after: u32,
     /// Zero.
     pub reserved: u32,
@@ -152,6 +155,20 @@ impl Policy {
     pub const DENIED: Self = Self::without_limits(DENY);
     /// No packet passes for a time.
     pub const BANNED: Self = Self::without_limits(BAN);
+
+    /// No packet passes, because of the list with this number.
+    #[must_use]
+    pub const fn listed(number: u32) -> Self {
+        let policy = Self::without_limits(LISTED);
+        Self { ban: Ban { after: number, ..policy.ban }, ..policy }
+    }
+
+    /// Returns the number of the list that denies the sources of this policy.
+    #[inline(always)]
+    #[must_use]
+    pub const fn list(&self) -> u32 {
+        self.ban.after
+    }
 
     /// Returns the parents for sources of this [family](crate::identity::source::Source::family).
     #[inline(always)]

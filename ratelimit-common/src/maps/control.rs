@@ -66,8 +66,11 @@ pub struct Control {
     pub unfinished: u32,
     /// A number of the build whose program is in force; 0 if it is unknown. Only the user side reads it.
     pub build: u32,
+    /// [Slots](crate::rules::list::Slots) of the lists in force: the first in even generations of the rules, the second
+    /// in odd ones. They differ only while a list changes.
+    pub lists: [u64; 2],
 }
-boundary!(Control, size 232);
+boundary!(Control, size 248);
 
 /// Largest number of generations that [`Control::cell_shares_since`] stays behind. Further back it would seem to be
 /// ahead one day.
@@ -130,6 +133,8 @@ pub const BANS: &str = "BANS_ON";
 pub const BYTES: &str = "BYTES_ON";
 /// Name of the program's constant (`u32`) that is not 0 if packets of some services count as more than one.
 pub const COSTS: &str = "COSTS_ON";
+/// Name of the program's constant (`u32`) that is not 0 if there are lists.
+pub const LISTS: &str = "LISTS_ON";
 /// Name of the program's constant (`u32`) that is not 0 if every packet passes, and is counted under the reason of its
 /// refusal.
 pub const SHADOW: &str = "SHADOW_ON";
@@ -201,6 +206,8 @@ pub const FEATURE_LANES: u32 = 65_536;
 pub const FEATURE_BYTES: u32 = 131_072;
 /// [`Control::features`]: interfaces without Ethernet headers may be attached. They have a program of their own.
 pub const FEATURE_RAW_IP: u32 = 262_144;
+/// [`Control::features`]: there are lists.
+pub const FEATURE_LISTS: u32 = 1 << 20;
 
 /// Default number of new buckets per second and CPU: at 650 ns each, less than a hundredth of its time.
 pub const ADMISSIONS_DEFAULT: u64 = 10_000;

@@ -26,6 +26,16 @@ pub const FRONT: &str = "FRONT";
 pub const LEVELS: &str = "LEVELS";
 /// Sources that a rule may match. See [`crate::identity::filter::Filter`].
 pub const RULE_FILTER: &str = "RULE_FILTER";
+/// Slot → list. See [`crate::rules::list::List`].
+pub const LISTS: &str = "LISTS";
+/// IPv4 address → slots of the lists that have it; one entry while there are no lists. See
+/// [`crate::rules::list::Slots`].
+pub const LIST_ADDRESSES: &str = "LIST_ADDRESSES";
+/// Prefix → slots of the lists that have it; one entry while there are no lists. See
+/// [`crate::rules::list::ListedPrefix`].
+pub const LIST_PREFIXES: &str = "LIST_PREFIXES";
+/// Number of a list → packets and bytes that it has refused, per CPU. See [`crate::reason::Count`].
+pub const LIST_HITS: &str = "LIST_HITS";
 /// Keyed hash of a source → eight bans. See [`crate::rules::ban::BanSet`].
 pub const BANS: &str = "BANS";
 /// Keyed hash of a source → latest end of a ban, one `u64`. See [`crate::rules::ban::Group`].
@@ -61,14 +71,14 @@ pub const OLD_FRONT: &str = "OLD_FRONT";
 /// Sliding logs of the map with the previous size.
 pub const OLD_SLIDING_LOGS: &str = "OLD_SLIDING_LOGS";
 /// The maps whose sizes can change.
-pub const SIZED: [&str; 4] = [BUCKETS, FRONT, LEVELS, SLIDING_LOGS];
+pub const SIZED: [&str; 6] = [BUCKETS, FRONT, LEVELS, SLIDING_LOGS, LIST_ADDRESSES, LIST_PREFIXES];
 /// The maps from which entries move when their size changes, and the names of their predecessors during a resize.
 pub const MOVED: [(&str, &str); 3] = [(BUCKETS, OLD_BUCKETS), (FRONT, OLD_FRONT), (SLIDING_LOGS, OLD_SLIDING_LOGS)];
 /// Messages of the kernel side, made by aya-log; belongs to one loaded program and is not pinned.
 pub const MESSAGES: &str = "AYA_LOGS";
 
 /// The maps that are pinned, each under its name.
-pub const PINNED: [&str; 26] = [
+pub const PINNED: [&str; 30] = [
     CONTROL,
     BUCKETS,
     SOURCE_RULES,
@@ -95,6 +105,10 @@ pub const PINNED: [&str; 26] = [
     EVENTS_WRITTEN,
     LEDGER,
     INTERFACE_COUNTERS,
+    LISTS,
+    LIST_ADDRESSES,
+    LIST_PREFIXES,
+    LIST_HITS,
 ];
 
 /// Default number of buckets: about 19 MB at 144 bytes each (kernel 6.18).
@@ -120,6 +134,14 @@ pub const SOURCE_RULES_MAX: u32 = 1 << 20;
 pub const PREFIX_RULES_MAX: u32 = 1 << 18;
 /// Rules with a comment.
 pub const COMMENTS_MAX: u32 = 1 << 16;
+/// Addresses of all lists.
+pub const LIST_ADDRESSES_MOST: u32 = 1 << 20;
+/// Prefixes of all lists. All of IPv6 is among them.
+pub const LIST_PREFIXES_MOST: u32 = 1 << 18;
+/// Places for addresses, as soon as there is a list. While a list is replaced, its old entries are there too.
+pub const LIST_ADDRESSES_MAX: u32 = 2 * LIST_ADDRESSES_MOST;
+/// Places for prefixes, as soon as there is a list.
+pub const LIST_PREFIXES_MAX: u32 = 2 * LIST_PREFIXES_MOST;
 /// Different policies at a time. With [`crate::identity::class::CLASSES`] they fill the 12 bits of a
 /// [`crate::buckets::bucket::Resolution`].
 pub const POLICIES_MAX: u32 = 4096 - crate::identity::class::CLASSES as u32;

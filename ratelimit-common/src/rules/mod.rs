@@ -2,5 +2,8 @@
 
 pub mod ban;
 pub mod comment;
+pub mod list;
+pub mod list_precedence;
 pub mod precedence;
 pub mod rule;
+pub mod rule_match;

@@ -10,16 +10,23 @@
 //! Among the classes of a packet, the narrowest one with a match wins. But if a rule for a longer prefix allows or
 //! denies the source everything in a wider class, that rule wins.
 //!
-//! A ban of the source in that class, or in a narrower one, wins against every rule except an allow.
+//! An allow wins against everything else. A [list](crate::rules::list) that denies the source wins against every other
+//! rule except a deny. A ban of the source in that class, or in a narrower one, wins against every rule.
+//!
+//! A list that limits takes the place of the default of all packets, and so gives way to every rule of the source and to
+//! the defaults of services. Of several lists with the source, one that denies applies first, then the one with the
+//! longest prefix, then the one that was created first.
 
 use crate::{
-    buckets::bucket::Resolution,
     identity::{
         class::{self, ANY, Class, Classes},
         source::Source,
     },
-    limits::policy::{ALLOWED_ID, DENIED_ID, PolicyId, UNLIMITED_ID},
-    rules::rule::{NEVER, Rule},
+    limits::policy::{PolicyId, UNLIMITED_ID},
+    rules::{
+        rule::{NEVER, Rule},
+        rule_match::{DEFAULT_DEPTH, Match},
+    },
 };
 
 /// Access to rules and bans. Each function may return one that has expired.
@@ -59,64 +66,6 @@ pub trait Rules {
 /// Prefixes that can lie inside each other: one for each number of bits, 0 included.
 const MOST_PREFIXES: u32 = 129;
 
-/// Match of one class's rules for a source, in one word: 9 bits of the rule's depth, and as in a [`Resolution`] 12 of
-/// the policy and 26 of the expiry. The kernel's verifier does not tell apart how a word came about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Match(pub u64);
-
-const DEPTH_SHIFT: u32 = 38;
-
-/// Depth of a class's default. The depth of a rule is larger by 1 and the bits of its prefix.
-const DEFAULT_DEPTH: u64 = 1;
-
-impl Match {
-    /// No rule and no default.
-    pub const NONE: Self = Self(0);
-
-    #[inline(always)]
-    fn new(policy: PolicyId, expires: u64, depth: u64) -> Self {
-        Self(depth << DEPTH_SHIFT | Resolution::new(0, policy, expires).0)
-    }
-
-    #[inline(always)]
-    fn of(rule: &Rule) -> Self {
-        Self::new(rule.policy, rule.expires, DEFAULT_DEPTH + 1 + u64::from(rule.prefix))
-    }
-
-    #[inline(always)]
-    const fn depth(self) -> u64 {
-        self.0 >> DEPTH_SHIFT
-    }
-
-    /// Returns the bits of the rule's prefix; 0 for a default.
-    #[inline(always)]
-    #[must_use]
-    pub const fn prefix(self) -> u8 {
-        self.depth().saturating_sub(DEFAULT_DEPTH + 1) as u8
-    }
-
-    /// Returns the policy and its validity, in generation 0.
-    #[inline(always)]
-    #[must_use]
-    pub const fn resolution(self) -> Resolution {
-        Resolution(self.0 & ((1 << DEPTH_SHIFT) - 1))
-    }
-
-    /// Returns whether it allows or denies everything, for which no state is needed.
-    #[inline(always)]
-    #[must_use]
-    pub const fn is_verdict(self) -> bool {
-        self.is_allow() || self.resolution().policy() == DENIED_ID
-    }
-
-    /// Returns whether it allows everything.
-    #[inline(always)]
-    #[must_use]
-    pub const fn is_allow(self) -> bool {
-        self.resolution().policy() == ALLOWED_ID
-    }
-}
-
 /// Returns the match of one class's rules for a source at `now`, in nanoseconds. Exact for any number of expired
 /// prefixes inside each other.
 ///
@@ -155,7 +104,7 @@ pub fn of_bans<R: Rules>(rules: &R, source: &Source, class: Class, now: u64) -> 
 }
 
 /// Returns the match that wins among the classes of a packet, and its class. `rule` is [`of_class`] for the packet's
-/// source, and `ban` is [`of_bans`].
+/// source, `ban` is [`of_bans`], and `list` is [`of_lists`](crate::rules::list_precedence::of_lists).
 ///
 /// # Errors
 ///
@@ -166,6 +115,7 @@ pub fn best<E>(
     has_services: bool,
     mut rule: impl FnMut(Class) -> Result<Match, E>,
     mut ban: impl FnMut(Class) -> Result<Match, E>,
+    list: impl FnOnce() -> Result<Match, E>,
 ) -> Result<(Match, Class), E> {
     let (mut best, mut billed) = (Match::NONE, ANY);
     class::try_each(classes, has_services, |class| {
@@ -177,6 +127,13 @@ pub fn best<E>(
     })?;
     if best.is_allow() {
         return Ok((best, billed));
+    }
+    let list = list()?;
+    if list.is_listed() && !best.is_verdict() {
+        return Ok((list, billed));
+    }
+    if list != Match::NONE && billed == ANY && best.depth() <= DEFAULT_DEPTH {
+        best = list;
     }
     let mut is_wider = false;
     class::try_each(classes, has_services, |class| {
@@ -191,7 +148,8 @@ pub fn best<E>(
 }
 
 /// Returns the match with the longest prefix that has a rule or a ban for any of the classes, or that of a default.
-/// `rule` is [`of_class`] for the packet's address, and `ban` is [`of_bans`].
+/// `rule` is [`of_class`] for the packet's address, `ban` is [`of_bans`], and `list` is
+/// [`of_lists`](crate::rules::list_precedence::of_lists). A list that limits does not divide sources that have a rule.
 ///
 /// # Errors
 ///
@@ -202,6 +160,7 @@ pub fn longest_prefix<E>(
     has_services: bool,
     mut rule: impl FnMut(Class) -> Result<Match, E>,
     mut ban: impl FnMut(Class) -> Result<Match, E>,
+    list: impl FnOnce() -> Result<Match, E>,
 ) -> Result<Match, E> {
     let mut longest = Match::NONE;
     class::try_each(classes, has_services, |class| {
@@ -210,7 +169,9 @@ pub fn longest_prefix<E>(
         }
         Ok(())
     })?;
-    Ok(longest)
+    let list = list()?;
+    let applies = list.is_listed() || longest.depth() <= DEFAULT_DEPTH;
+    Ok(if applies && list.prefix() > longest.prefix() { list } else { longest })
 }
 
 #[cfg(test)]

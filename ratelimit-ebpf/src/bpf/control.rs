@@ -2,7 +2,7 @@
 
 use core::ptr;
 
-use ratelimit_common::{identity::narrow::Lengths, maps::control::Control, meters::gcra::Units};
+use ratelimit_common::{identity::narrow::Lengths, maps::control::Control, meters::gcra::Units, rules::list::Slots};
 
 use crate::bpf::atomic;
 
@@ -28,6 +28,18 @@ pub fn generation_first(control: &Control) -> u32 {
 pub fn narrow_lengths(control: &Control) -> Lengths {
     // SAFETY: a reference is readable.
     Lengths(unsafe { ptr::read_volatile(&raw const control.narrow_rules) })
+}
+
+/// Returns the slots of the lists in force in a generation of the rules.
+#[inline(always)]
+#[must_use]
+pub fn lists(control: &Control, generation: u32) -> Slots {
+    // SAFETY: a reference is readable.
+    let [even, odd] = unsafe {
+        let lists = &raw const control.lists;
+        [ptr::read_volatile(&raw const (*lists)[0]), ptr::read_volatile(&raw const (*lists)[1])]
+    };
+    if generation & 1 == 0 { even } else { odd }
 }
 
 /// Returns the largest debt of the limits in use. See [`Control::largest_debt`].

@@ -4,11 +4,12 @@ use ratelimit_common::{
     cells::{cached_refusal::WITHOUT_ROOM, dropped::Dropped},
     limits::policy::{DROP, SHADOW},
     maps::control::Control,
+    reason::Reason,
 };
 
 use crate::{
     bpf::{control, settings},
-    maps::cells::Cell,
+    maps::{cells::Cell, rules::lists},
     meters::interface_capacity,
     packet::{context::Context, verdict::Verdict},
 };
@@ -39,5 +40,8 @@ pub fn repeat(cell: &Cell, context: &Context, control: &Control) -> Option<Verdi
         return None;
     }
     slot.dropped.add(Dropped::one(context.length()));
+    if settings::is_on(&settings::LISTS_ON) && refusal.reason() == Reason::Listed {
+        lists::count_hit(refusal.list(), context.length());
+    }
     Some(Verdict { reason: refusal.reason(), action })
 }

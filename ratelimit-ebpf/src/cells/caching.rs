@@ -46,10 +46,11 @@ pub fn cache(context: &Context, cell: &Cell, policy: &Policy, wait: Units, by_by
     cache_refusal(context, cell, wait, context.reason, how);
 }
 
-/// Caches that every packet of the context's source is refused for this reason.
+/// Caches that every packet of the context's source is refused for this reason: by the list with this number, if it is
+/// [`Reason::Listed`].
 #[inline(always)]
-pub fn cache_verdict(context: &Context, cell: &Cell, reason: Reason) {
-    cache_refusal(context, cell, LONGEST, reason, u64::from(DROP) << 1);
+pub fn cache_verdict(context: &Context, cell: &Cell, reason: Reason, list: u32) {
+    cache_refusal(context, cell, LONGEST, reason, u64::from(list) << AMOUNT_SHIFT | u64::from(DROP) << 1);
 }
 
 /// Returns whether the cell has a place for a refusal of the context's source.

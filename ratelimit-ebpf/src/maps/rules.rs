@@ -15,6 +15,8 @@
 //! the element of the second lookup is copied. So a wrong copy takes two changes of one rule, each within the
 //! nanoseconds between a lookup and the copy after it.
 
+pub mod lists;
+
 use aya_ebpf::{
     btf_maps::{Array, HashMap, LpmTrie, lpm_trie::Key},
     macros::btf_map,

@@ -15,8 +15,9 @@ use ratelimit_common::{
     maps::control::Control,
     rules::{
         ban::rule as ban,
-        precedence::{self, Match, Rules},
+        precedence::{self, Rules},
         rule::Rule,
+        rule_match::Match,
     },
 };
 
@@ -26,6 +27,7 @@ use crate::{
         verifier::{given, key},
     },
     maps::{bans, classes, rules},
+    rules::list_lookup,
 };
 
 /// The rules in the maps.
@@ -83,6 +85,7 @@ pub fn resolve(source: &Source, classes: Classes, control: &Control, now: u64) -
         settings::has_services(),
         |class| Ok(find(source, class, now)),
         |class| Ok(find_ban(source, class, now)),
+        || Ok(list_lookup::find(source, control, generation, now)),
     );
     if best.is_verdict() || u16::from(billed) == source.class {
         best.resolution().in_generation(generation)
@@ -91,14 +94,22 @@ pub fn resolve(source: &Source, classes: Classes, control: &Control, now: u64) -
     }
 }
 
-/// Returns the match with the longest prefix around `address` that has a rule or a ban for any of the classes.
+/// Returns the match with the longest prefix around `address` that has a rule or a ban for any of the classes, or is on
+/// a list.
 #[inline(always)]
-pub(super) fn longest_prefix(address: &Source, classes: Classes, now: u64) -> Match {
+pub(super) fn longest_prefix(
+    address: &Source,
+    classes: Classes,
+    control: &Control,
+    generation: u32,
+    now: u64,
+) -> Match {
     let Ok(found) = precedence::longest_prefix::<Infallible>(
         classes,
         settings::has_services(),
         |class| Ok(find(address, class, now)),
         |class| Ok(find_ban(address, class, now)),
+        || Ok(list_lookup::find(address, control, generation, now)),
     );
     found
 }

@@ -7,6 +7,7 @@
 pub mod ban_lookup;
 pub mod cache;
 pub mod cost;
+mod list_lookup;
 pub mod lookup;
 pub mod narrow;
 pub mod source_key;

@@ -54,7 +54,7 @@ fn length_of_part(address: *const Source, bits: u32, classes: Classes, now: u64)
     if kept.holds(generation, now) {
         return kept.policy();
     }
-    let found = lookup::longest_prefix(&part, classes, now);
+    let found = lookup::longest_prefix(&part, classes, control, generation, now);
     narrow_parts::keep(hash, Resolution::new(generation, found.prefix().into(), found.resolution().ends()));
     u32::from(found.prefix())
 }

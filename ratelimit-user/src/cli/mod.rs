@@ -5,6 +5,7 @@
 //! line by line.
 
 mod daemon;
+mod lists;
 mod print;
 mod program;
 mod rules;
@@ -86,6 +87,9 @@ enum Command {
     /// Drop all packets of a source
     #[command(subcommand)]
     Deny(access::DenyCommand),
+    /// Deny or limit the sources on a list, which is replaced as a whole
+    #[command(subcommand)]
+    List(lists::Command),
     /// Count each packet of a service as several packets
     #[command(subcommand)]
     Cost(cost::Command),
@@ -176,6 +180,7 @@ fn run(arguments: Arguments) -> Result<Answer> {
         Command::Limit(command) => limit::run(&command, &pins, output),
         Command::Allow(command) => access::allow(&command, &pins, output),
         Command::Deny(command) => access::deny(&command, &pins, output),
+        Command::List(command) => lists::run(&command, &pins, output),
         Command::Cost(command) => cost::run(&command, &pins, output),
         Command::Run(arguments) => run::run(&arguments, &pins),
         Command::Reload(arguments) => reload::run(&arguments, &pins, output),

@@ -3,6 +3,7 @@
 pub mod attach;
 pub mod error;
 pub mod instance;
+pub mod lists;
 pub mod pins;
 pub mod program;
 pub mod readings;

@@ -2,7 +2,7 @@
 
 use ratelimit_common::limits::{
     limit::{Limit, Rate, SECOND},
-    policy::{BAN, DENY, Policy},
+    policy::{BAN, DENY, LISTED, Policy},
 };
 
 use super::finding::{Check, Finding};
@@ -24,7 +24,7 @@ pub(super) fn examine(tables: &Tables) -> Result<Option<Finding>, Error> {
 }
 
 fn is_denied(spec: &RuleSpec) -> bool {
-    matches!(spec.policy.kind, DENY | BAN)
+    matches!(spec.policy.kind, DENY | BAN | LISTED)
 }
 
 fn finding(peer: &str, spec: &RuleSpec) -> Finding {

@@ -3,7 +3,7 @@
 use ratelimit_common::limits::{
     algorithm::Algorithm,
     limit::Limit,
-    policy::{ALLOW, BAN, DENY, DROP, Policy},
+    policy::{ALLOW, BAN, DENY, DROP, LISTED, Policy},
 };
 
 use super::excess::{self, Throttle};
@@ -80,6 +80,7 @@ fn policy(policy: &Policy) -> String {
         (ALLOW, ..) => "allow".to_owned(),
         (DENY, ..) => "deny".to_owned(),
         (BAN, ..) => "ban".to_owned(),
+        (LISTED, ..) => "denied by a list".to_owned(),
         (_, Some(packets), Some(bytes)) => format!("{packets}, {bytes}"),
         (_, Some(rate), None) | (_, None, Some(rate)) => rate,
         (_, None, None) => "no limit".to_owned(),

@@ -6,7 +6,7 @@ mod logind;
 mod session;
 
 use ratelimit_common::{
-    limits::policy::{BAN, DENY, Policy},
+    limits::policy::{BAN, DENY, LISTED, Policy},
     rules::rule::SSH,
 };
 
@@ -17,6 +17,7 @@ pub(crate) use self::{
 use crate::{
     dataplane::{
         Error, Instance,
+        lists::change::ListChange,
         rules::{
             batch::{Change, Changed},
             list,
@@ -147,7 +148,7 @@ fn is_worse(before: &RuleSpec, after: &RuleSpec) -> bool {
 /// Returns what the rules do with a session, in words.
 fn fate(spec: &RuleSpec) -> String {
     match spec.policy.kind {
-        DENY | BAN => "denied".to_owned(),
+        DENY | BAN | LISTED => "denied".to_owned(),
         _ => format!("limited to {}", write::limit(spec)),
     }
 }
@@ -179,7 +180,7 @@ pub(crate) fn allow_each(
 
 fn allow(instance: &mut Instance, session: Session, option: &'static str) -> Result<Option<Prefix>, Error> {
     let peer = session.prefix();
-    if session.spec(&instance.tables)?.iter().any(|spec| spec.policy.kind == DENY) {
+    if session.spec(&instance.tables)?.iter().any(|spec| matches!(spec.policy.kind, DENY | LISTED)) {
         return Err(Error::SessionDenied { peer: peer.to_string(), option });
     }
     if list::get(&instance.tables, Target::prefix(peer))?.is_some() {
@@ -204,6 +205,16 @@ pub(crate) fn change(
     instance.change(change, progress, &|tables| guard.check(tables))
 }
 
+/// Makes a change of lists, unless it blocks this SSH session. With `force`, it is not checked.
+///
+/// # Errors
+///
+/// [`Error::ShutOut`], and those of [`Instance::change_lists`]. Nothing has changed then.
+pub(crate) fn change_lists(instance: &mut Instance, change: &ListChange, force: bool) -> Result<(), Error> {
+    let guard = Guard::of(instance, force)?;
+    instance.change_lists(change, &|tables| guard.check(tables))
+}
+
 fn is_denied(spec: &RuleSpec) -> bool {
-    matches!(spec.policy.kind, DENY | BAN)
+    matches!(spec.policy.kind, DENY | BAN | LISTED)
 }

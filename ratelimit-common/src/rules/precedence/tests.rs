@@ -3,11 +3,13 @@ extern crate std;
 use std::{collections::HashMap, vec, vec::Vec};
 
 use crate::{
+    buckets::bucket::Resolution,
     identity::source::IPV4,
-    limits::policy::BANNED_ID,
+    limits::policy::{ALLOWED_ID, BANNED_ID, DENIED_ID},
     rules::{
         precedence::*,
         rule::{COMMAND, Covered},
+        rule_match::Match,
     },
 };
 use core::convert::Infallible;
@@ -18,7 +20,7 @@ const NOW: u64 = 1_000_000_000_000_000;
 
 /// All rules of an instance, in lists. Each rule is listed with its source or prefix, which names its class.
 #[derive(Debug, Clone, Default)]
-struct Lists {
+struct All {
     bans: Vec<(Source, Rule)>,
     sources: Vec<(Source, Rule)>,
     prefixes: Vec<(Source, Rule)>,
@@ -34,7 +36,7 @@ fn covers(prefix: &Source, source: &Source) -> bool {
     is_alike && prefix.prefix <= source.prefix && source.shortened(prefix.prefix) == *prefix
 }
 
-impl Rules for Lists {
+impl Rules for All {
     type Error = Infallible;
 
     fn ban(&self, source: &Source) -> Result<Option<Rule>, Infallible> {
@@ -65,7 +67,7 @@ fn running(rules: &[(Source, Rule)]) -> Vec<(Source, Rule)> {
     rules.iter().filter_map(in_force).collect()
 }
 
-impl Lists {
+impl All {
     /// The definition: scans all rules, and forgets the expired ones first. Returns the bits of the rule, if it is one,
     /// and the policy.
     fn naive(&self, source: &Source, class: Class) -> Option<(Option<u8>, PolicyId)> {
@@ -130,7 +132,7 @@ fn expires() -> impl Strategy<Value = u64> {
     prop_oneof![Just(NEVER), Just(1), Just(NOW), Just(NOW + 1), Just(NOW + (1 << 40))]
 }
 
-fn lists(v4: bool) -> impl Strategy<Value = Lists> {
+fn lists(v4: bool) -> impl Strategy<Value = All> {
     let policy = prop_oneof![Just(ALLOWED_ID), Just(DENIED_ID), 4u32..8];
     let length =
         if v4 { prop_oneof![0u8..=32, 20u8..=32].boxed() } else { prop_oneof![0u8..=128, 100u8..=128].boxed() };
@@ -158,7 +160,7 @@ fn lists(v4: bool) -> impl Strategy<Value = Lists> {
             let bans: Vec<_> = unique(bans);
             let bans =
                 bans.into_iter().map(|(source, ban)| (source, Rule { policy: BANNED_ID, ..ban.bare() })).collect();
-            Lists { bans, sources: unique(sources), prefixes: unique(prefixes), defaults }
+            All { bans, sources: unique(sources), prefixes: unique(prefixes), defaults }
         })
 }
 
@@ -173,15 +175,15 @@ proptest! {
         let source = source(v4, low, 128);
         let (find, bans) =
             (|class| of_class(&lists, &source, class, NOW), |class| of_bans(&lists, &source, class, NOW));
-        let Ok((found, billed)) = best(packed(classes), true, find, bans);
+        let Ok((found, billed)) = best(packed(classes), true, find, bans, || Ok(Match::NONE));
         prop_assert_eq!((found.resolution().policy(), billed), lists.naive_best(&source, classes));
         let of_rules = classes.iter().filter_map(|class| lists.naive(&source, *class)).filter_map(|(bits, _)| bits);
         let banned = running(&lists.bans);
         let of_bans = classes.iter().filter_map(|class| Some(exact(&banned, &source.of_class(*class))?.prefix));
         let naive = of_rules.chain(of_bans).max();
-        let Ok(longest) = longest_prefix(packed(classes), true, find, bans);
+        let Ok(longest) = longest_prefix(packed(classes), true, find, bans, || Ok(Match::NONE));
         prop_assert_eq!(longest.prefix(), naive.unwrap_or(0));
-        let Ok((alone, _)) = best(packed(&classes[..1]), false, find, |_| Ok(Match::NONE));
+        let Ok((alone, _)) = best(packed(&classes[..1]), false, find, |_| Ok(Match::NONE), || Ok(Match::NONE));
         let alone_naive = lists.naive(&source, classes[0]).map_or(UNLIMITED_ID, |(_, policy)| policy);
         prop_assert_eq!(alone.resolution().policy(), alone_naive);
     }
@@ -191,7 +193,7 @@ proptest! {
     fn a_match_expires_with_its_rule(low in 0u8..4, prefix in 0u8..=128, time in NOW + 1..1 << 57) {
         let source = source(false, low, 128);
         let prefixes = vec![(source.shortened(prefix), rule(prefix, 5, time))];
-        let lists = Lists { prefixes, ..Lists::default() };
+        let lists = All { prefixes, ..All::default() };
         let Ok(found) = of_class(&lists, &source, ANY, NOW);
         prop_assert_eq!((found.prefix(), found.resolution()), (prefix, Resolution::new(0, 5, time)));
     }
@@ -208,12 +210,12 @@ fn any_number_of_expired_prefixes_is_skipped() {
                 let expires = if number < expired { NOW } else { NEVER };
                 (source.shortened(prefix), rule(prefix, 4 + u32::from(prefix), expires))
             });
-            let lists = Lists { prefixes: prefixes.collect(), ..Lists::default() };
+            let lists = All { prefixes: prefixes.collect(), ..All::default() };
             let Ok(found) = of_class(&lists, &source, ANY, NOW);
             assert_eq!(found.resolution().policy(), 4 + u32::from(bits) - expired, "{expired}");
         }
         let all = (0..=bits).map(|prefix| (source.shortened(prefix), rule(prefix, 4, 1))).collect();
-        let lists = Lists { prefixes: all, defaults: HashMap::from([(ANY, 7)]), ..Lists::default() };
+        let lists = All { prefixes: all, defaults: HashMap::from([(ANY, 7)]), ..All::default() };
         let Ok(found) = of_class(&lists, &source, ANY, NOW);
         assert_eq!((found.resolution().policy(), found.prefix()), (7, 0));
     }

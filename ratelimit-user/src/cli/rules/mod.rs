@@ -10,6 +10,6 @@ mod feedback;
 pub(crate) mod limit;
 mod limit_row;
 mod limit_set;
-mod lines;
+pub(crate) mod lines;
 mod set_many;
 mod sources_argument;

@@ -2,6 +2,7 @@
 //! a failure is found does not belong here.
 
 mod context;
+mod lists;
 mod namespace;
 mod overruled;
 mod pins;
@@ -12,7 +13,9 @@ use std::{io, path::PathBuf};
 use ratelimit_common::limits::limit_error::LimitError;
 
 pub(crate) use self::context::{Tried, at};
-pub use self::{namespace::NamespaceError, overruled::Overruled, pins::PinsError, services::ServicesError};
+pub use self::{
+    lists::ListError, namespace::NamespaceError, overruled::Overruled, pins::PinsError, services::ServicesError,
+};
 
 /// A failure of the data plane.
 #[derive(Debug, thiserror::Error)]
@@ -178,6 +181,9 @@ pub enum Error {
     /// Rules use the policies in all slots.
     #[error("{0} different limits are in use, the maximum: reuse one of them, or delete rules")]
     TooManyPolicies(u32),
+    /// A list that cannot be set.
+    #[error(transparent)]
+    Lists(#[from] ListError),
     /// Services that cannot have rules at the same time.
     #[error(transparent)]
     Services(#[from] ServicesError),

@@ -5,7 +5,7 @@ use ratelimit_common::{
     identity::service::Service,
     maps::control::{
         Control, FEATURE_BANS, FEATURE_BYTES, FEATURE_COSTS, FEATURE_FRONT, FEATURE_INTERFACES, FEATURE_LANES,
-        FEATURE_PARENTS, FEATURE_RAW_IP, FEATURE_SERVICES,
+        FEATURE_LISTS, FEATURE_PARENTS, FEATURE_RAW_IP, FEATURE_SERVICES,
     },
 };
 
@@ -16,6 +16,7 @@ use crate::dataplane::{
         pinned::Pinned,
         replace::{self, Running},
     },
+    lists::listing,
     program::loader::{RequestedSettings, Settings},
     rules::{
         batch::{self, Change, Changed},
@@ -168,6 +169,9 @@ fn needed(pinned: &Pinned, asked: u32) -> Result<u32, Error> {
     if asked & FEATURE_RAW_IP != 0 && carried::has_raw_ip(&pinned.attachments, pinned.programs()?.raw_id()?)? {
         features |= FEATURE_RAW_IP;
     }
+    if asked & FEATURE_LISTS != 0 && listing::is_any(&pinned.tables)? {
+        features |= FEATURE_LISTS;
+    }
     // Bans outlast the limits that set them. If they end by time, the next such change notices.
     let now = host::now();
     if asked & FEATURE_BANS != 0 && pinned.tables.bans()?.all().iter().any(|(_, ban)| now < ban.expires) {
@@ -179,6 +183,12 @@ fn needed(pinned: &Pinned, asked: u32) -> Result<u32, Error> {
 /// Returns those of the features that a program with these other features can have. Without cells it has no lanes.
 fn possible(features: u32, running: u32) -> u32 {
     if running & FEATURE_FRONT == 0 { features & !FEATURE_LANES } else { features }
+}
+
+/// Returns the features that a limit needs if it is not the default.
+pub(super) fn needs_of_rules(spec: &RuleSpec) -> u32 {
+    let lanes = if spec.policy.has_limits() { FEATURE_LANES } else { 0 };
+    needs(Target::DEFAULT, spec) | lanes
 }
 
 /// Returns the features that a rule needs.

@@ -4,6 +4,7 @@
 pub mod daemon_lock;
 mod edit;
 mod interfaces;
+mod lists;
 pub mod lock;
 pub mod open;
 pub mod read_only;

@@ -16,6 +16,7 @@ use crate::dataplane::{
         removal,
         swap::{migration, pinned::Pinned, replace, staging},
     },
+    lists,
     pins::{
         bpffs,
         layout::{self, CHANGING, LINKS, NEXT, PROGRAM, PROGRAM_RAW},
@@ -95,6 +96,7 @@ fn locked(pins: &Path, listing: &Listing, versions: Versions) -> Result<Pinned, 
     // A rule that ends late is no reason to refuse a command.
     let _ = suspend::catch_up(&mut pinned.tables);
     if listing.has(CHANGING) {
+        lists::repair(&mut pinned.tables)?;
         repair(&mut pinned.tables, &change_mark::recorded(pins)?)?;
         change_mark::remove(pins)?;
         edit::spare(&mut pinned, policies::OF_RULES);

@@ -121,11 +121,10 @@ pub(crate) fn maps(settings: &Settings, pins: Option<&dyn Fn(&str) -> PathBuf>) 
         .override_global(control::RESIZE, &moving, true)
         .override_global(control::OLD_CELLS, &settings.old_cells, true)
         .override_global(control::LOG_LEVEL, &settings.log_level, true)
-        .map_max_entries(names::BUCKETS, settings.buckets)
-        .map_max_entries(names::FRONT, settings.cells.max(1))
-        .map_max_entries(names::LEVELS, settings.levels())
-        .map_max_entries(names::SLIDING_LOGS, settings.logs())
         .map_max_entries(names::MESSAGES, messages);
+    for name in names::SIZED {
+        loader.map_max_entries(name, settings.entries(name));
+    }
     if let Some(pins) = pins {
         let moved = names::MOVED.into_iter().map(|(_, old)| old).filter(|old| pins(old).exists());
         for name in names::PINNED.into_iter().chain(moved) {

@@ -3,9 +3,9 @@
 use ratelimit_common::maps::{
     control::{
         self, ADMISSIONS_DEFAULT, Control, FEATURE_ACTIONS, FEATURE_BANS, FEATURE_BYTES, FEATURE_COSTS,
-        FEATURE_ELASTIC, FEATURE_FRONT, FEATURE_INTERFACES, FEATURE_LANES, FEATURE_PARENTS, FEATURE_PASS_MALFORMED,
-        FEATURE_RAW_IP, FEATURE_REJECT, FEATURE_SAMPLE, FEATURE_SERVICES, FEATURE_SHADOW, FEATURE_SLIDING_LOGS,
-        FEATURE_SOFT, FEATURE_UNKNOWN, FEATURE_WINDOWS, REPLIES_DEFAULT,
+        FEATURE_ELASTIC, FEATURE_FRONT, FEATURE_INTERFACES, FEATURE_LANES, FEATURE_LISTS, FEATURE_PARENTS,
+        FEATURE_PASS_MALFORMED, FEATURE_RAW_IP, FEATURE_REJECT, FEATURE_SAMPLE, FEATURE_SERVICES, FEATURE_SHADOW,
+        FEATURE_SLIDING_LOGS, FEATURE_SOFT, FEATURE_UNKNOWN, FEATURE_WINDOWS, REPLIES_DEFAULT,
     },
     levels::LEVELS_MAX,
     names,
@@ -60,6 +60,8 @@ pub struct Settings {
     pub shadow: bool,
     /// Packets are counted by interface.
     pub interfaces: bool,
+    /// There are lists.
+    pub lists: bool,
     /// Interfaces without Ethernet headers may be attached, which need a second program.
     pub raw_ip: bool,
     /// Packets over a limit may be answered.
@@ -105,6 +107,8 @@ impl Settings {
             names::BUCKETS => self.buckets,
             names::FRONT => self.cells.max(1),
             names::LEVELS => self.levels(),
+            names::LIST_ADDRESSES => self.of_lists(names::LIST_ADDRESSES_MAX),
+            names::LIST_PREFIXES => self.of_lists(names::LIST_PREFIXES_MAX),
             _ => self.logs(),
         }
     }
@@ -119,6 +123,11 @@ impl Settings {
     #[must_use]
     pub fn logs(&self) -> u32 {
         if self.logs { self.sliding_logs } else { 1 }
+    }
+
+    /// Returns the entries of a map of lists that has `most`, as soon as there is a list.
+    fn of_lists(&self, most: u32) -> u32 {
+        if self.lists { most } else { 1 }
     }
 
     /// Returns the features, as in [`Control::features`](ratelimit_common::maps::control::Control::features).
@@ -153,7 +162,7 @@ pub(crate) struct Switch {
     pub(crate) constant: &'static str,
 }
 
-pub(crate) const SWITCHES: [Switch; 15] = [
+pub(crate) const SWITCHES: [Switch; 16] = [
     Switch { of: |settings| &mut settings.services, feature: FEATURE_SERVICES, constant: control::SERVICES },
     Switch { of: |settings| &mut settings.parents, feature: FEATURE_PARENTS, constant: control::PARENTS },
     Switch { of: |settings| &mut settings.lanes, feature: FEATURE_LANES, constant: control::LANES },
@@ -173,6 +182,7 @@ pub(crate) const SWITCHES: [Switch; 15] = [
     Switch { of: |settings| &mut settings.costs, feature: FEATURE_COSTS, constant: control::COSTS },
     Switch { of: |settings| &mut settings.shadow, feature: FEATURE_SHADOW, constant: control::SHADOW },
     Switch { of: |settings| &mut settings.interfaces, feature: FEATURE_INTERFACES, constant: control::INTERFACES },
+    Switch { of: |settings| &mut settings.lists, feature: FEATURE_LISTS, constant: control::LISTS },
 ];
 
 impl Default for Settings {
@@ -200,6 +210,7 @@ impl Default for Settings {
             costs: false,
             shadow: false,
             interfaces: false,
+            lists: false,
             raw_ip: false,
             reject: false,
             replies: REPLIES_DEFAULT,

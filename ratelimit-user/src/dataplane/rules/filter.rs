@@ -39,14 +39,17 @@ pub(crate) fn add<'a>(tables: &mut Tables, prefixes: impl Iterator<Item = &'a So
     write_lengths(tables, lengths)
 }
 
-/// Rebuilds the filter if there are few rules.
+/// Rebuilds the filter if there are few rules and entries of lists.
 pub(crate) fn renew_if_few(tables: &mut Tables) -> Result<(), Error> {
     let Some(sources) = rule_maps::few_sources(tables, FEW)? else { return Ok(()) };
     let Some(prefixes) = rule_maps::few_prefixes(tables, FEW)? else { return Ok(()) };
+    if has_lists(tables)? && tables.lists.has_more_than(FEW)? {
+        return Ok(());
+    }
     renew_from(tables, &sources, &prefixes)
 }
 
-/// Rebuilds the filter from all rules.
+/// Rebuilds the filter from all rules and lists.
 pub(crate) fn renew(tables: &mut Tables) -> Result<(), Error> {
     let (sources, prefixes) = (rule_maps::sources(tables)?, rule_maps::prefixes(tables)?);
     renew_from(tables, &sources, &prefixes)
@@ -57,6 +60,11 @@ fn renew_from(tables: &mut Tables, sources: &[(Source, Rule)], prefixes: &[(Sour
     let (mut filter, mut lengths) = (Filter::default(), Lengths::default());
     let rules = sources.iter().chain(prefixes).map(|(source, _)| source);
     rules.for_each(|source| lengths = mark(&mut filter, lengths, source, &control));
+    if has_lists(tables)? {
+        let addresses = tables.lists.addresses()?.into_iter().map(|(address, _)| Source::v4(address.to_ne_bytes()));
+        let listed = addresses.chain(tables.lists.prefixes()?.into_iter().map(|(prefix, _)| prefix));
+        listed.for_each(|source| lengths = mark(&mut filter, lengths, &source, &control));
+    }
     if control.narrow_rules != 0 {
         // A ban outlasts the rule by which its source was a part of another.
         let now = host::now();
@@ -76,6 +84,10 @@ fn mark(filter: &mut Filter, lengths: Lengths, prefix: &Source, control: &Contro
     }
     filter.add_part(prefix, control.ipv6_prefix as u8, &control.seed);
     lengths.with(prefix.prefix)
+}
+
+fn has_lists(tables: &Tables) -> Result<bool, Error> {
+    Ok(tables.control()?.lists != [0; 2])
 }
 
 fn write_lengths(tables: &mut Tables, lengths: Lengths) -> Result<(), Error> {

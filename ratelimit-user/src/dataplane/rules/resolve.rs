@@ -18,7 +18,7 @@ use ratelimit_common::{
 use crate::dataplane::{
     Error,
     error::Tried as _,
-    rules::{policies, spec::RuleSpec},
+    rules::{listed, policies, spec::RuleSpec},
     sys::host,
     tables::open::Tables,
 };
@@ -57,7 +57,7 @@ pub fn of_source(tables: &Tables, source: &Source, classes: Classes) -> Result<R
     let (rules, now) = (Maps(tables), host::now());
     let rule = |class| precedence::of_class(&rules, source, class, now);
     let ban = |class| precedence::of_bans(&rules, source, class, now);
-    let (best, _) = precedence::best(classes, true, rule, ban)?;
+    let (best, _) = precedence::best(classes, true, rule, ban, || listed::of_source(tables, source, now))?;
     policies::spec(tables, best.resolution().policy())
 }
 
@@ -84,7 +84,8 @@ pub fn of_address(tables: &Tables, address: &Prefix, classes: Classes) -> Result
         let (part, rules, now) = (address.shortened(bits), Maps(tables), host::now());
         let rule = |class| precedence::of_class(&rules, &part, class, now);
         let ban = |class| precedence::of_bans(&rules, &part, class, now);
-        prefix = prefix.max(precedence::longest_prefix(classes, true, rule, ban)?.prefix());
+        let list = || listed::of_source(tables, &part, now);
+        prefix = prefix.max(precedence::longest_prefix(classes, true, rule, ban, list)?.prefix());
     }
     of_source(tables, &address.shortened(prefix), classes)
 }

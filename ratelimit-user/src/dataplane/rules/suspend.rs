@@ -3,7 +3,10 @@
 //! The program's clock stands still while the host is suspended, as its buckets need it. So the first command or daemon
 //! after a suspend moves the ends of rules and bans ahead by its duration.
 
-use ratelimit_common::{maps::control::Control, rules::rule::NEVER};
+use ratelimit_common::{
+    maps::control::Control,
+    rules::{list::List, rule::NEVER},
+};
 
 use crate::dataplane::{
     Error,
@@ -29,7 +32,7 @@ pub(crate) fn catch_up(tables: &mut Tables) -> Result<(), Error> {
     moved
 }
 
-/// Moves the ends of all rules and bans ahead by so many nanoseconds.
+/// Moves the ends of all rules, lists and bans ahead by so many nanoseconds.
 fn move_ends(tables: &mut Tables, missed: u64) -> Result<(), Error> {
     let earlier = |expires: u64| if expires == NEVER { NEVER } else { expires.saturating_sub(missed).max(1) };
     for (source, mut rule) in rule_maps::sources(tables)?.into_iter().filter(|(_, rule)| rule.expires != NEVER) {
@@ -45,6 +48,11 @@ fn move_ends(tables: &mut Tables, missed: u64) -> Result<(), Error> {
             .tried("cannot write a rule")?;
     }
     tables.bans()?.shorten(missed);
+    if tables.control()?.lists != [0; 2] {
+        for (slot, list) in (0..).zip(tables.lists.slots()?).filter(|(_, list)| list.expires != NEVER) {
+            tables.lists.set_slot(slot, &List { expires: earlier(list.expires), ..list })?;
+        }
+    }
     let control = tables.control()?;
     if control.clear_after != 0 {
         tables.set_control(&Control { clear_after: earlier(control.clear_after), ..control })?;

@@ -5,6 +5,7 @@ pub mod bans;
 pub mod counters;
 pub mod kept_array;
 pub(crate) mod layout_check;
+pub mod list_maps;
 pub mod memory;
 pub mod open;
 pub(crate) mod origin;

@@ -39,6 +39,7 @@ use crate::dataplane::{
         counters::Counters,
         kept_array::KeptArray,
         layout_check,
+        list_maps::ListMaps,
         origin::Origin,
         table::Table,
     },
@@ -78,6 +79,8 @@ pub struct Tables {
     pub cpus: Table<PerCpuArray<MapData, Cpu>>,
     /// Source → sliding log.
     pub logs: Table<HashMap<MapData, Source, Log>>,
+    /// Entries of lists.
+    pub lists: ListMaps,
     /// Events of the program.
     pub events: Table<Array<MapData, Event>>,
     /// Number of events that the program has written.
@@ -194,6 +197,7 @@ impl Tables {
             rule_filter: origin.table(names::RULE_FILTER)?,
             cpus: origin.table(names::CPUS)?,
             logs: origin.table(names::SLIDING_LOGS)?,
+            lists: ListMaps::from(&mut origin)?,
             events: origin.table(names::EVENTS)?,
             events_written: origin.table(names::EVENTS_WRITTEN)?,
             capacities: origin.table(names::INTERFACE_CAPACITIES)?,

@@ -78,6 +78,7 @@ fn everything() -> Settings {
         costs: true,
         bans: true,
         interfaces: true,
+        lists: true,
         ..Settings::default()
     }
 }

@@ -30,7 +30,8 @@ use ratelimit_common::{
     maps::{
         control::{
             Control, FEATURE_ACTIONS, FEATURE_BANS, FEATURE_BYTES, FEATURE_COSTS, FEATURE_ELASTIC, FEATURE_LANES,
-            FEATURE_PARENTS, FEATURE_REJECT, FEATURE_SERVICES, FEATURE_SLIDING_LOGS, FEATURE_SOFT, FEATURE_WINDOWS,
+            FEATURE_LISTS, FEATURE_PARENTS, FEATURE_REJECT, FEATURE_SERVICES, FEATURE_SLIDING_LOGS, FEATURE_SOFT,
+            FEATURE_WINDOWS,
         },
         names::POLICIES_MAX,
     },
@@ -39,6 +40,7 @@ use ratelimit_common::{
         stages,
         window::Window,
     },
+    rules::list::List,
 };
 
 use crate::dataplane::{
@@ -179,7 +181,7 @@ pub fn features(tables: &Tables) -> Result<u32, Error> {
     used(tables)?.into_iter().try_fold(0, |features, slot| Ok(features | features_of(&tables.policies.get(slot)?)))
 }
 
-/// All features that rules can need.
+/// All features that rules and lists can need.
 pub(crate) const OF_RULES: u32 = FEATURE_SERVICES
     | FEATURE_LANES
     | FEATURE_PARENTS
@@ -191,7 +193,8 @@ pub(crate) const OF_RULES: u32 = FEATURE_SERVICES
     | FEATURE_REJECT
     | FEATURE_COSTS
     | FEATURE_BYTES
-    | FEATURE_BANS;
+    | FEATURE_BANS
+    | FEATURE_LISTS;
 
 /// Returns the features that a policy needs.
 #[must_use]
@@ -262,6 +265,11 @@ pub(crate) fn lanes_in_use(tables: &Tables) -> Result<HashSet<u32>, Error> {
 pub(crate) fn used(tables: &Tables) -> Result<HashSet<PolicyId>, Error> {
     let mut used = HashSet::from([UNLIMITED_ID, ALLOWED_ID, DENIED_ID, BANNED_ID]);
     used.extend(tables.classes.all()?.iter().map(|entry| entry.default_policy));
+    let [even, odd] = tables.control()?.lists;
+    if even | odd != 0 {
+        let in_force = |(slot, _): &(u32, List)| (even | odd) >> slot & 1 != 0;
+        used.extend((0..).zip(tables.lists.slots()?).filter(in_force).map(|(_, list)| list.policy));
+    }
     used.extend(rule_maps::sources(tables)?.iter().flat_map(|(_, rule)| rule.policies()));
     used.extend(rule_maps::prefixes(tables)?.iter().flat_map(|(_, rule)| rule.policies()));
     for slot in used.clone() {

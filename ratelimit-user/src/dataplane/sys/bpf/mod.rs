@@ -44,6 +44,13 @@ pub(crate) fn entries<K: Pod, V: Pod>(map: BorrowedFd<'_>) -> Result<Vec<(K, V)>
     entries_by::<K, V, u32>(map)
 }
 
+/// Returns all entries of a large hash map, in calls for so many entries.
+pub(crate) fn entries_in_steps<K: Pod, V: Pod>(map: BorrowedFd<'_>, step: usize) -> Result<Vec<(K, V)>, Error> {
+    let mut all = Vec::new();
+    each_by::<K, V, u32>(map, step, usize::MAX, |key, value| all.push((key, value)))?;
+    Ok(all)
+}
+
 /// Returns all values of an array with so many entries, in one call (kernel 5.6).
 pub(crate) fn array<V: Pod>(map: BorrowedFd<'_>, entries: u32) -> Result<Vec<V>, Error> {
     let mut values = Vec::with_capacity(entries as usize);
@@ -142,6 +149,22 @@ pub(crate) fn update<K: Pod, V: Pod>(map: BorrowedFd<'_>, keys: &[K], values: &[
     if attributes.count != 0 {
         // SAFETY: the kernel reads `count` keys and values, which outlive the call, and writes the count.
         unsafe { call(bpf_cmd::BPF_MAP_UPDATE_BATCH, &mut attributes) }?;
+    }
+    Ok(())
+}
+
+/// Removes the entries with these keys, which are there (hash maps: kernel 5.6, tries: 5.13). After a failure, some may
+/// be removed.
+pub(crate) fn delete<K: Pod>(map: BorrowedFd<'_>, keys: &[K]) -> io::Result<()> {
+    let mut attributes = Batch {
+        keys: keys.as_ptr() as u64,
+        count: keys.len() as u32,
+        map: map.as_raw_fd().cast_unsigned(),
+        ..Batch::default()
+    };
+    if attributes.count != 0 {
+        // SAFETY: the kernel reads `count` keys, which outlive the call, and writes the count.
+        unsafe { call(bpf_cmd::BPF_MAP_DELETE_BATCH, &mut attributes) }?;
     }
     Ok(())
 }

@@ -1,0 +1,88 @@
+//! `ratelimit list set | show | del | list`.
+
+mod set;
+mod show;
+
+use std::{path::Path, time::Duration};
+
+use anyhow::Result;
+
+use crate::{
+    cli::print::{answer::Answer, output::Output},
+    dataplane::{lists::listing::is_name, sys::host},
+    limit::Rates,
+    text::units,
+};
+
+/// The section of the help for options after those of the limit itself.
+const OPTIONS: Option<&str> = None;
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Set a list, or replace it as a whole
+    ///
+    /// Reads addresses, prefixes and ranges as feeds publish them, one per line, and puts all of them in force at once. A
+    /// list of this name is replaced: each packet sees the old list or the new one. Lines that cannot be used are named
+    /// and skipped.
+    ///
+    /// The list denies its sources, unless a limit is given. A rule allow outranks every list.
+    Set {
+        /// Letters, digits, `.`, `_` and `-`, up to 32
+        #[arg(value_parser = name)]
+        name: String,
+        /// File with the list, or - for standard input
+        #[arg(value_name = "FILE|-")]
+        file: String,
+        /// Drop all packets of the sources [default, if no limit is given]
+        #[arg(long, conflicts_with_all = ["packets", "bytes", "burst", "parents"])]
+        deny: bool,
+        #[command(flatten)]
+        rates: Rates,
+        /// End the list after this time: 90s, 10m, 2h, 7d
+        #[arg(long = "for", value_name = "DURATION", value_parser = units::duration, help_heading = OPTIONS)]
+        life: Option<Duration>,
+        /// Change nothing if a line cannot be used
+        #[arg(long, help_heading = OPTIONS)]
+        strict: bool,
+        /// Set the list even if it blocks your SSH session
+        #[arg(long, help_heading = OPTIONS)]
+        force: bool,
+    },
+    /// Show a list: its action, its size, its end and what it has refused
+    Show {
+        /// Name of the list
+        #[arg(value_parser = name)]
+        name: String,
+        /// Print its entries instead, one per line
+        #[arg(long)]
+        entries: bool,
+    },
+    /// Delete a list with all its entries
+    Del {
+        /// Name of the list
+        #[arg(value_parser = name)]
+        name: String,
+        /// Delete the list even if that blocks your SSH session
+        #[arg(long)]
+        force: bool,
+    },
+    /// List the lists
+    List,
+}
+
+fn name(text: &str) -> Result<String, String> {
+    let rule = "expected up to 32 letters, digits, `.`, `_` and `-`, beginning with none of `.` and `-`";
+    if is_name(text) { Ok(text.to_owned()) } else { Err(rule.to_owned()) }
+}
+
+pub(crate) fn run(command: &Command, pins: &Path, output: Output) -> Result<Answer> {
+    host::check()?;
+    match command {
+        Command::Set { name, file, deny: _, rates, life, strict, force } => {
+            set::run(&set::Request { name, file, rates, life: *life, strict: *strict, force: *force }, pins, output)
+        }
+        Command::Show { name, entries } => show::show(name, *entries, pins, output),
+        Command::Del { name, force } => set::delete(name, *force, pins, output),
+        Command::List => show::list(pins, output),
+    }
+}

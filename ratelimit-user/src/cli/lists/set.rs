@@ -1,0 +1,142 @@
+//! Sets, replaces and deletes a list.
+
+use std::{
+    fs::File,
+    io::{self, BufReader, Write},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, bail};
+use ratelimit_common::rules::rule::{COMMAND, NEVER};
+use serde::Serialize;
+
+use super::show::Row;
+use crate::{
+    cli::{
+        print::{
+            answer::Answer,
+            output::{Output, count},
+        },
+        rules::lines,
+    },
+    dataplane::{
+        Instance,
+        lists::{
+            change::{Action, ListChange, RequestedList},
+            entries::{self, Entries},
+            listing,
+        },
+        rules::target::Sources,
+        sys::host,
+    },
+    limit::Rates,
+    ssh,
+    text::{feed, units},
+};
+
+/// What is requested.
+pub(super) struct Request<'a> {
+    pub(super) name: &'a str,
+    pub(super) file: &'a str,
+    pub(super) rates: &'a Rates,
+    pub(super) life: Option<Duration>,
+    pub(super) strict: bool,
+    pub(super) force: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Set {
+    #[serde(flatten)]
+    row: Row,
+    /// Lines that cannot be used.
+    skipped: usize,
+    /// Entries of the list that was replaced. Null if there was none.
+    replaced: Option<u64>,
+}
+
+/// Sets a list.
+pub(super) fn run(request: &Request<'_>, pins: &Path, output: Output) -> Result<Answer> {
+    let Request { name, file, rates, life, strict, force } = *request;
+    let action = rates.spec(Sources::Default)?.map_or(Action::Deny, Action::Limit);
+    let (entries, skipped) = read(file, name, strict)?;
+    let end = |life: Duration| host::now().saturating_add(u64::try_from(life.as_nanos()).unwrap_or(NEVER));
+    let list = RequestedList {
+        name: name.to_owned(),
+        entries,
+        action,
+        expires: life.map_or(NEVER, end),
+        origin: COMMAND,
+        file: regular(file),
+    };
+    let mut instance = Instance::open(pins)?;
+    let find = |instance: &Instance| {
+        Ok::<_, anyhow::Error>(listing::all(&instance.tables)?.into_iter().find(|list| list.name == name))
+    };
+    let replaced = find(&instance)?.map(|list| list.entries());
+    ssh::change_lists(&mut instance, &ListChange { set: vec![list], ..ListChange::default() }, force)?;
+    let is_attached = !instance.attachments.is_empty();
+    // A short life can be over by now.
+    let Some(list) = find(&instance)? else { bail!("the list {name} has ended already: give a longer --for") };
+    let set = Set { row: Row::of(&list), skipped, replaced };
+    output.print(&set, |out| {
+        let life = life.map_or_else(String::new, |life| format!(", ends in {}", units::write_duration(life)));
+        let replaced = replaced.map_or_else(String::new, |entries| format!(" (replaced {})", entries_text(entries)));
+        let skipped = if skipped == 0 { String::new() } else { format!(", {} skipped", count(skipped, "line")) };
+        writeln!(out, "{name}: {}, {}{life}{replaced}{skipped}", set.row.action, entries_text(list.entries()))?;
+        if is_attached {
+            return Ok(());
+        }
+        writeln!(out, "  not attached to any interface: the list takes effect at the next `ratelimit attach`")
+    })?;
+    Ok(Answer::Done)
+}
+
+/// Returns a number of entries with its noun.
+pub(super) fn entries_text(entries: u64) -> String {
+    format!("{entries} {}", if entries == 1 { "entry" } else { "entries" })
+}
+
+/// Reads a list. Names the lines that cannot be used, and returns their number.
+fn read(file: &str, name: &str, strict: bool) -> Result<(Entries, usize)> {
+    let (feed, place) = match file {
+        "-" => (feed::read(io::stdin().lock()), "standard input"),
+        path => (feed::read(BufReader::new(File::open(path).with_context(|| path.to_owned())?)), path),
+    };
+    let (entries, bad) = entries::of_feed(feed.with_context(|| place.to_owned())?);
+    lines::report(&bad)?;
+    if strict && !bad.is_empty() {
+        bail!(
+            "{place}: {} cannot be used: nothing was changed, without --strict they are skipped",
+            count(bad.len(), "line")
+        );
+    }
+    if entries.is_empty() {
+        bail!("{place} has no address: nothing was changed, `ratelimit list del {name}` deletes a list");
+    }
+    Ok((entries, bad.len()))
+}
+
+/// Returns the absolute path of a regular file.
+fn regular(file: &str) -> Option<PathBuf> {
+    let path = Path::new(file).canonicalize().ok().filter(|_| file != "-")?;
+    path.is_file().then_some(path)
+}
+
+/// Deletes a list.
+pub(super) fn delete(name: &str, force: bool, pins: &Path, output: Output) -> Result<Answer> {
+    #[derive(Serialize)]
+    struct Deleted<'a> {
+        deleted: Option<&'a str>,
+    }
+    let mut instance = Instance::open(pins)?;
+    let Some(list) = listing::all(&instance.tables)?.into_iter().find(|list| list.name == name) else {
+        output.print(&Deleted { deleted: None }, |out: &mut dyn Write| writeln!(out, "there is no list {name}"))?;
+        return Ok(Answer::Negative);
+    };
+    ssh::change_lists(&mut instance, &ListChange { deleted: vec![name.to_owned()], ..ListChange::default() }, force)?;
+    output.print(&Deleted { deleted: Some(name) }, |out| {
+        writeln!(out, "{name}: list deleted with {}", entries_text(list.entries()))
+    })?;
+    Ok(Answer::Done)
+}

@@ -1,0 +1,24 @@
+//! Failures of changes of lists.
+
+use ratelimit_common::rules::list::{LISTS_MAX, PATH_BYTES};
+
+/// A list that cannot be set.
+#[derive(Debug, thiserror::Error)]
+pub enum ListError {
+    /// All numbers are taken.
+    #[error("{LISTS_MAX} lists exist, the maximum: delete one with `ratelimit list del NAME` first")]
+    TooMany,
+    /// The lists would have too many entries.
+    #[error("all lists together would have {found} {kind}, at most {most} are possible: shorten a list or delete one")]
+    TooLong {
+        /// Addresses or prefixes.
+        kind: &'static str,
+        /// How many there would be.
+        found: usize,
+        /// The most.
+        most: u32,
+    },
+    /// The path of a list's file has no place in the maps.
+    #[error("the path {0:?} is longer than {PATH_BYTES} bytes: move the file")]
+    LongPath(String),
+}
