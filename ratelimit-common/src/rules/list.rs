@@ -30,6 +30,8 @@ pub struct List {
     pub expires: u64,
     /// Of several lists with a source, the lowest rank applies. See [`Self::rank`].
     pub rank: u64,
+    /// A digest of the entries, by which the user side finds a list unchanged.
+    pub digest: u64,
     /// Policy of the sources on the list.
     pub policy: PolicyId,
     /// Origin of the list: [`COMMAND`](crate::rules::rule::COMMAND) or [`CONFIG`](crate::rules::rule::CONFIG).
@@ -47,7 +49,7 @@ pub struct List {
     /// Path of the list's file.
     pub path: [u8; PATH_BYTES],
 }
-boundary!(List, size 320);
+boundary!(List, size 328);
 
 /// [`List::rank`] of lists that limit.
 const LIMITS: u64 = 1 << 63;
@@ -57,6 +59,7 @@ impl List {
     pub const NONE: Self = Self {
         expires: 0,
         rank: 0,
+        digest: 0,
         policy: 0,
         origin: 0,
         name_bytes: 0,

@@ -5,6 +5,7 @@
 //! hundred thousand rules would take 200 MB. If anything is wrong, the file is read again as a whole, so that every
 //! problem has its place in the file.
 
+pub(crate) mod lists;
 pub mod metrics;
 mod options;
 mod parts;
@@ -12,6 +13,7 @@ mod policies;
 pub mod problem;
 mod rules;
 pub mod save;
+mod save_lists;
 mod space;
 mod table;
 
@@ -22,7 +24,7 @@ use ratelimit_common::{identity::service::Service, maps::control::IPV6_PREFIX_DE
 use serde::{Deserialize, Serialize};
 use toml::de::DeTable;
 
-pub use self::rules::Planned;
+pub use self::{lists::PlannedList, rules::Planned};
 use self::{
     metrics::Metrics,
     parts::Parts,
@@ -45,6 +47,8 @@ pub struct Config {
     pub requested: RequestedSettings,
     /// Rules, including the defaults. No two have the same target.
     pub rules: Vec<Planned>,
+    /// Named lists with their entries.
+    pub lists: Vec<PlannedList>,
     /// What a packet of a service counts as.
     pub costs: Vec<(Service, u32)>,
     /// Which metrics the daemon serves, and where.
@@ -86,8 +90,8 @@ struct InterfaceOptions {
 }
 
 /// Keys and tables at the top level.
-const TOP: [&str; 9] =
-    ["interfaces", "interface", "settings", "default", "allow", "service", "policy", "rule", "metrics"];
+const TOP: [&str; 10] =
+    ["interfaces", "interface", "settings", "default", "allow", "service", "policy", "list", "rule", "metrics"];
 
 /// The problem of an empty file. A file that is being written can be empty, and must not remove every rule.
 const EMPTY: &str = "the file is empty: write interfaces = [] to attach to nothing";
@@ -170,6 +174,7 @@ fn read_top(page: &Page<'_>, top: &Table<'_>, more: &mut dyn FnMut(&mut rules::R
         config.interfaces.iter().any(|interface| interface.capacity.is_some_and(|capacity| capacity != 0));
     let ipv6_prefix = config.requested.ipv6_prefix.unwrap_or(IPV6_PREFIX_DEFAULT) as u8;
     let policies = Policies::read(top, ipv6_prefix, has_capacity);
+    config.lists = lists::read(top, &policies);
     let mut rules = rules::Rules::new(&policies);
     if let Some(table) = top.get("default").and_then(table::Value::table) {
         rules.add_default(Service::Any, &table, &[]);

@@ -9,9 +9,12 @@ use super::{
     table::{Table, Value},
 };
 use crate::{
-    dataplane::rules::{
-        spec::RuleSpec,
-        target::{Sources, Target},
+    dataplane::{
+        lists::change::Action,
+        rules::{
+            spec::RuleSpec,
+            target::{Sources, Target},
+        },
     },
     limit::Rates,
 };
@@ -89,6 +92,22 @@ impl Policies {
             Err(error) => Err(error),
         });
         checked.map_err(|error| table.wrong(options::in_file(&error))).ok()
+    }
+
+    /// Returns what a list does: it denies, or has the limit of a named policy.
+    pub(super) fn of_list(&self, name: Value<'_>) -> Option<Action> {
+        match (name.text()?, self.named.get(name.text()?)) {
+            ("deny", _) => Some(Action::Deny),
+            (_, Some(rates)) => {
+                let spec = rates.as_ref()?.some_terms(Sources::Default).map_err(|error| error.to_string());
+                let checked = spec.and_then(|spec| self.check(Target::DEFAULT, &spec).map(|()| spec));
+                checked.map(Action::Limit).map_err(|error| name.wrong(options::in_file(&error))).ok()
+            }
+            (_, None) => {
+                name.wrong("expected \"deny\" or the name of a [policy]");
+                None
+            }
+        }
     }
 
     fn check(&self, target: Target, spec: &RuleSpec) -> Result<(), String> {

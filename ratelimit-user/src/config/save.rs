@@ -15,6 +15,7 @@ use ratelimit_common::{
 use serde::Serialize;
 use toml::value::Datetime;
 
+use super::save_lists::Lists;
 use crate::{
     config,
     dataplane::{
@@ -47,6 +48,8 @@ pub struct File {
     default: Option<Saved>,
     service: BTreeMap<String, Service>,
     policy: BTreeMap<String, Saved>,
+    #[serde(flatten)]
+    lists: Lists,
     rule: Vec<Rule>,
 }
 
@@ -79,7 +82,7 @@ struct SavedSettings {
 /// A limit or verdict.
 #[derive(Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct Saved {
+pub(super) struct Saved {
     #[serde(skip_serializing_if = "Option::is_none")]
     policy: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -133,15 +136,17 @@ enum Moment {
     Text(String),
 }
 
-/// Returns the interfaces, settings, costs and rules of an instance as a file, whatever their origin. Bans are left
-/// out. `awaited` are the interfaces that a daemon waits for.
+/// Returns the interfaces, settings, costs, lists and rules of an instance as a file, whatever their origin. Bans are
+/// left out. `awaited` are the interfaces that a daemon waits for.
 ///
 /// # Errors
 ///
 /// Fails with [`Error::Bpf`] if the kernel refuses.
 pub fn save(instance: &Instance, awaited: &[config::Interface]) -> Result<String, Error> {
-    toml::to_string(&file(instance, awaited, Moment::Value)?)
-        .map_err(|error| Error::Bpf { what: "cannot write the configuration", detail: error.to_string() })
+    let file = file(instance, awaited, Moment::Value)?;
+    let text = toml::to_string(&file)
+        .map_err(|error| Error::Bpf { what: "cannot write the configuration", detail: error.to_string() })?;
+    Ok(text + &file.lists.comments())
 }
 
 /// Returns the content of the file for JSON, which has no dates: they are text.
@@ -154,13 +159,16 @@ pub fn document(instance: &Instance, awaited: &[config::Interface]) -> Result<Fi
 }
 
 fn file(instance: &Instance, awaited: &[config::Interface], moment: fn(Datetime) -> Moment) -> Result<File, Error> {
+    let mut policy = BTreeMap::new();
+    let lists = Lists::of(&instance.tables, &mut policy)?;
     let mut file = File {
         interfaces: Vec::new(),
         interface: BTreeMap::new(),
         settings: settings(&instance.settings()?),
         default: None,
         service: BTreeMap::new(),
-        policy: BTreeMap::new(),
+        policy,
+        lists,
         rule: Vec::new(),
     };
     for attachment in instance.attachments.list()? {
@@ -245,7 +253,7 @@ fn settings(settings: &Settings) -> SavedSettings {
     }
 }
 
-fn spec(spec: &RuleSpec) -> Saved {
+pub(super) fn spec(spec: &RuleSpec) -> Saved {
     let policy = &spec.policy;
     match policy.kind {
         ALLOW => return Saved { policy: Some("allow".to_owned()), ..Saved::default() },

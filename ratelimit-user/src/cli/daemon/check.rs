@@ -48,12 +48,16 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
     match config::read(&arguments.file) {
         Ok(config) => {
             let (interfaces, rules) = (count(config.interfaces.len(), "interface"), count(config.rules.len(), "rule"));
+            let lists = match config.lists.len() {
+                0 => String::new(),
+                lists => format!(", and {}", count(lists, "list")),
+            };
             let host = arguments.host.then(|| on_host(&config)).transpose()?;
             let checked = Checked { file, problems: Vec::new(), host };
             let on_host = checked.host.as_deref().unwrap_or_default();
             output.print(&checked, |out| {
                 if on_host.is_empty() {
-                    return writeln!(out, "{}: good, with {interfaces} and {rules}", checked.file);
+                    return writeln!(out, "{}: good, with {interfaces} and {rules}{lists}", checked.file);
                 }
                 on_host.iter().try_for_each(|problem| writeln!(out, "{}: {}", checked.file, problem.message))
             })?;

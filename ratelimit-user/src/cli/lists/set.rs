@@ -11,11 +11,11 @@ use anyhow::{Context as _, Result, bail};
 use ratelimit_common::rules::rule::{COMMAND, NEVER};
 use serde::Serialize;
 
-use super::show::Row;
 use crate::{
     cli::{
         print::{
             answer::Answer,
+            list_row::Row,
             output::{Output, count},
         },
         rules::lines,
@@ -104,7 +104,7 @@ fn read(file: &str, name: &str, strict: bool) -> Result<(Entries, usize)> {
         path => (feed::read(BufReader::new(File::open(path).with_context(|| path.to_owned())?)), path),
     };
     let (entries, bad) = entries::of_feed(feed.with_context(|| place.to_owned())?);
-    lines::report(&bad)?;
+    lines::report(bad.iter())?;
     if strict && !bad.is_empty() {
         bail!(
             "{place}: {} cannot be used: nothing was changed, without --strict they are skipped",

@@ -9,75 +9,11 @@ use super::set::entries_text;
 use crate::{
     cli::print::{
         answer::Answer,
-        output::{self, Output, Traffic, expiry, origin},
+        list_row::Row,
+        output::{self, Output, expiry},
     },
-    dataplane::{
-        Instance,
-        lists::{
-            change::Action,
-            listing::{self, Listing},
-        },
-    },
-    limit::write,
+    dataplane::{Instance, lists::listing},
 };
-
-/// A list in the output.
-#[derive(Debug, Serialize)]
-pub(crate) struct Row {
-    name: String,
-    pub(super) action: String,
-    entries: u64,
-    addresses: u32,
-    prefixes: u32,
-    hits: Traffic,
-    /// Whether the hits are an estimate.
-    hits_estimated: bool,
-    /// Seconds.
-    expires_in: Option<u64>,
-    origin: &'static str,
-    file: Option<String>,
-}
-
-impl Row {
-    pub(crate) fn of(list: &Listing) -> Self {
-        let action = match &list.action {
-            Action::Deny => "deny".to_owned(),
-            Action::Limit(spec) => write::limit(spec),
-        };
-        Self {
-            name: list.name.clone(),
-            action,
-            entries: list.entries(),
-            addresses: list.addresses,
-            prefixes: list.prefixes,
-            hits: Traffic { packets: list.hits.packets, bytes: list.hits.bytes },
-            hits_estimated: list.action != Action::Deny,
-            expires_in: list.expires_in.map(|left| left.as_secs()),
-            origin: origin(list.origin),
-            file: list.file.as_ref().map(|file| file.to_string_lossy().into_owned()),
-        }
-    }
-
-    fn hits(&self) -> String {
-        format!("{}{}", if self.hits_estimated { "~" } else { "" }, self.hits.packets)
-    }
-
-    fn file(&self) -> String {
-        self.file.as_deref().map_or_else(|| "-".to_owned(), crate::text::excerpt::escaped)
-    }
-
-    fn cells(&self) -> [String; 7] {
-        [
-            self.name.clone(),
-            self.action.clone(),
-            self.entries.to_string(),
-            self.hits(),
-            expiry(self.expires_in, None),
-            self.origin.to_owned(),
-            self.file(),
-        ]
-    }
-}
 
 /// Shows one list.
 pub(super) fn show(name: &str, with_entries: bool, pins: &Path, output: Output) -> Result<Answer> {
@@ -88,7 +24,7 @@ pub(super) fn show(name: &str, with_entries: bool, pins: &Path, output: Output) 
         list: Vec<String>,
     }
     let instance = Instance::open(pins)?;
-    let Some(list) = listing::all(&instance.tables)?.into_iter().find(|list| list.name == name) else {
+    let Some(list) = listing::with_estimates(&instance.tables)?.into_iter().find(|list| list.name == name) else {
         output.print(&None::<Row>, |out| writeln!(out, "there is no list {name}"))?;
         return Ok(Answer::Negative);
     };
@@ -120,7 +56,7 @@ pub(super) fn show(name: &str, with_entries: bool, pins: &Path, output: Output) 
 /// Lists all lists.
 pub(super) fn list(pins: &Path, output: Output) -> Result<Answer> {
     let instance = Instance::open(pins)?;
-    let lists = listing::all(&instance.tables)?;
+    let lists = listing::with_estimates(&instance.tables)?;
     drop(instance);
     let rows: Vec<Row> = lists.iter().map(Row::of).collect();
     output.print(&rows, |out| {

@@ -2,4 +2,5 @@
 //! command.
 
 pub(crate) mod answer;
+pub(crate) mod list_row;
 pub(crate) mod output;

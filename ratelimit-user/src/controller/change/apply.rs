@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{
     difference::{difference, of_ends},
     interfaces::{self, Listed, Requested},
-    omitted,
+    lists, omitted,
     undo::{self, Done},
 };
 pub use crate::ssh::ProtectedSessions;
@@ -53,6 +53,8 @@ pub struct Applied {
     pub detached: Vec<String>,
     /// Why some of those are still attached.
     pub not_detached: Option<String>,
+    /// Lists that were set, replaced or deleted.
+    pub lists: Vec<String>,
     /// Addresses of SSH sessions that were allowed.
     pub allowed_ssh: Vec<String>,
 }
@@ -229,6 +231,11 @@ fn apply_to(
     applied.overruled = difference.overruled.iter().map(Target::to_string).collect();
     applied.removed_allows = removed_allows(&running, &difference.change);
     let guard = ssh::Guard::over(instance, protected, was_in_shadow)?;
+    // The check below is about lists and rules together.
+    if let Some([change, back]) = lists::difference(&instance.tables, &config.lists)? {
+        applied.lists = change.set.iter().map(|list| list.name.clone()).chain(change.deleted.clone()).collect();
+        done.change_lists(instance, &change, back)?;
+    }
     let changed = instance.change(&difference.change, &mut |_| {}, &|tables| guard.check(tables))?;
     applied.replaced = changed.replaced.iter().map(replaced).collect();
     if is_new {

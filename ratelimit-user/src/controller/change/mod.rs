@@ -4,5 +4,6 @@
 pub mod apply;
 pub(crate) mod difference;
 pub(crate) mod interfaces;
+mod lists;
 pub(crate) mod omitted;
 pub(crate) mod undo;

@@ -10,6 +10,7 @@ use crate::{
         Error, Instance,
         attach::undo::AttachUndo,
         instance::swap::replace::Running,
+        lists::change::ListChange,
         program::loader::RequestedSettings,
         rules::{
             batch::Change,
@@ -34,6 +35,8 @@ pub(crate) struct Done {
     pub(crate) default: Option<(RuleSpec, Option<Listed>)>,
     capacities: Vec<Capacity>,
     costs: Option<Vec<costs::Cost>>,
+    /// The change that puts the previous lists back.
+    lists: Option<ListChange>,
     /// The program that was replaced, and the settings of the one that replaced it, if they could be read.
     program: Option<(Running, Option<RequestedSettings>)>,
 }
@@ -80,6 +83,22 @@ impl Done {
     ) -> Result<(), Error> {
         self.costs = Some(costs::list(&instance.tables)?);
         instance.set_costs_of(origin, requested)
+    }
+
+    /// Changes lists. `back` undoes that.
+    ///
+    /// # Errors
+    ///
+    /// Fails like [`Instance::change_lists`].
+    pub(crate) fn change_lists(
+        &mut self,
+        instance: &mut Instance,
+        change: &ListChange,
+        back: ListChange,
+    ) -> Result<(), Error> {
+        instance.change_lists(change, &|_| Ok(()))?;
+        self.lists = Some(back);
+        Ok(())
     }
 
     /// Replaces the running program by the one of this version.
@@ -150,6 +169,9 @@ impl Done {
         for peer in self.allowed_ssh {
             let what = || format!("the rule that allows {peer}");
             failures.extend(remove_ssh_rule(&mut instance, Target::prefix(peer)).with_context(what).err());
+        }
+        if let Some(lists) = &self.lists {
+            failures.extend(instance.change_lists(lists, &|_| Ok(())).context("lists").err());
         }
         // Rules come first, because they can need features of the program.
         if let Some((before, after)) = self.program {

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use anyhow::Result;
 
+use super::feeds::Feed;
 use crate::{
     config::{self, Config},
     controller::{
@@ -27,6 +28,8 @@ pub(super) struct InForce {
     pub(super) timed: Vec<config::Planned>,
     /// Those of its interfaces that were never attached, because they did not exist.
     awaited: Vec<String>,
+    /// The files of its lists.
+    pub(super) feeds: Vec<Feed>,
     /// The settings by name, also those that it omits.
     settings: BTreeMap<String, String>,
     /// Its rules that commands had replaced when it was applied.
@@ -45,6 +48,7 @@ impl InForce {
         };
         Self {
             settings: values(&config.requested.or(Settings::default())),
+            feeds: config.lists.iter().map(Feed::of).collect(),
             interfaces: config.interfaces,
             timed: config.rules.into_iter().filter(|rule| rule.until.is_some()).collect(),
             awaited: applied.awaited.clone(),

@@ -31,6 +31,9 @@ pub(crate) fn text(applied: &Applied) -> String {
     let mut parts = vec![format!("rules: {set} set, {deleted} deleted, {unchanged} unchanged")];
     parts.extend(names("replaced", applied.replaced.iter().map(|rule| format!("{} (was {})", rule.rule, rule.before))));
     parts.extend(names("allow removed from", applied.removed_allows.iter().cloned()));
+    if !applied.lists.is_empty() {
+        parts.push(format!("lists changed: {}", applied.lists.join(", ")));
+    }
     parts.extend(applied.settings.iter().map(Difference::to_string));
     if !applied.attached.is_empty() {
         parts.push(format!("attached to {}", applied.attached.join(", ")));

@@ -6,6 +6,7 @@
 //! around a reload, before the requester gets its answer.
 
 mod clock;
+mod feeds;
 mod in_force;
 mod links;
 mod messages;

@@ -11,7 +11,7 @@ use tokio::{
     time::{self, MissedTickBehavior, timeout},
 };
 
-use super::{clock::WallClock, links::Links, state::Daemon, watch::Watch};
+use super::{clock::WallClock, feeds::Feeds, links::Links, state::Daemon, watch::Watch};
 use crate::{
     config::problem::ConfigError,
     controller::{
@@ -58,6 +58,7 @@ pub fn run(pins: &Path, file: &Path, force: bool) -> Result<()> {
         let metrics = metrics::Service::start(pins, server.metrics()?)?;
         let mut daemon = Daemon::new(pins, file, force, metrics);
         daemon.start()?;
+        let mut feeds = Feeds::default();
         let mut watchdog = Watchdog::new();
         // Events are printed only to a journal.
         let mut watcher = journal::is_journal().then(|| Watcher::new(pins));
@@ -66,10 +67,15 @@ pub fn run(pins: &Path, file: &Path, force: bool) -> Result<()> {
         let [hangup, interrupt, terminate] = &mut signals;
         let (hangup, interrupt, terminate) = (as_signal(hangup)?, as_signal(interrupt)?, as_signal(terminate)?);
         loop {
+            feeds.follow(&daemon.in_force.feeds);
             tokio::select! {
                 _ = hangup.recv() => (daemon, _) = reload(daemon, None, &mut watchdog).await?,
                 outcome = watch.changed() => {
                     outcome.context("cannot watch the file any more")?;
+                    (daemon, _) = reload(daemon, None, &mut watchdog).await?;
+                }
+                outcome = feeds.changed() => {
+                    outcome.context("cannot watch the file of a list any more")?;
                     (daemon, _) = reload(daemon, None, &mut watchdog).await?;
                 }
                 changed = links.changed(&daemon.in_force.interfaces) => {

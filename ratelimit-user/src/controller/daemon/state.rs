@@ -94,6 +94,10 @@ impl Daemon {
 
     fn read_and_apply(&mut self, is_first: bool, caller: Option<Caller>) -> Result<Applied> {
         let config = config::read(&self.file)?;
+        for list in config.lists.iter().filter(|list| list.skipped != 0) {
+            let (name, skipped) = (&list.name, list.skipped);
+            say(Level::Warning, &format!("list {name}: lines of its file that cannot be used: {skipped}"));
+        }
         // The steps for metrics that can fail come before the instance changes.
         let prepared = self.metrics.prepare(&config.metrics)?;
         let protected = self.protected(is_first, caller);

@@ -6,7 +6,7 @@
 
 use std::{
     ffi::OsString,
-    fs,
+    fs::{self, Metadata},
     mem::MaybeUninit,
     os::{
         fd::{AsFd as _, OwnedFd},
@@ -50,13 +50,23 @@ struct Stamp {
 impl Stamp {
     /// Returns the state of the file at a path. Returns None if there is no file.
     fn of(path: &Path) -> Option<Self> {
-        let file = fs::metadata(path).ok()?;
+        fs::metadata(path).ok().map(|file| Self::from(&file))
+    }
+}
+
+impl From<&Metadata> for Stamp {
+    fn from(file: &Metadata) -> Self {
         let changed = (file.ctime(), file.ctime_nsec());
-        Some(Self { device: file.dev(), inode: file.ino(), changed, size: file.size() })
+        Self { device: file.dev(), inode: file.ino(), changed, size: file.size() }
     }
 }
 
 impl Watch {
+    /// Watches this file, and also reports a change since it had this state.
+    pub(crate) fn since(path: &Path, metadata: &Metadata) -> std::io::Result<Self> {
+        Ok(Self { known: Some(metadata.into()), ..Self::new(path)? })
+    }
+
     /// Watches this file from now on.
     pub(crate) fn new(path: &Path) -> std::io::Result<Self> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

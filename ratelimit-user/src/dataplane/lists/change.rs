@@ -222,6 +222,7 @@ impl Placed<'_> {
             path_bytes: path.len() as u16,
             addresses: entries.addresses.len() as u32,
             prefixes: entries.prefixes.len() as u32,
+            digest: entries.digest(),
             ..List::NONE
         };
         list.name.iter_mut().zip(name.bytes()).for_each(|(place, byte)| *place = byte);

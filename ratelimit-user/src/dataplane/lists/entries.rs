@@ -1,6 +1,9 @@
 //! The entries of one list: each prefix once, and none inside another.
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+};
 
 use ratelimit_common::{
     identity::source::{IPV4, Source},
@@ -48,6 +51,14 @@ impl Entries {
     #[must_use]
     pub fn len(&self) -> usize {
         self.addresses.len() + self.prefixes.len()
+    }
+
+    /// Returns a number that differs between different entries, most probably.
+    #[must_use]
+    pub fn digest(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (&self.addresses, &self.prefixes).hash(&mut hasher);
+        hasher.finish()
     }
 
     /// Returns whether there are none.

@@ -45,6 +45,8 @@ pub struct Listing {
     /// Packets and bytes that it has refused. For a list that limits, what tracked sources on it have sent over their
     /// limit: an estimate, since sources come and go.
     pub hits: Count,
+    /// The [digest](super::entries::Entries::digest) of its entries.
+    pub(crate) digest: u64,
     /// Its slot, by which its entries are found.
     slot: u32,
     policy: PolicyId,
@@ -101,7 +103,7 @@ pub(crate) fn is_any(tables: &Tables) -> Result<bool, Error> {
     Ok(in_force(tables)?.iter().any(|running| !running.list.is_over(now)))
 }
 
-/// Returns the lists in force by name.
+/// Returns the lists in force by name. Lists that limit have no hits.
 ///
 /// # Errors
 ///
@@ -111,8 +113,18 @@ pub fn all(tables: &Tables) -> Result<Vec<Listing>, Error> {
     let running = in_force(tables)?.into_iter().filter(|running| !running.list.is_over(now));
     let mut all: Vec<Listing> = running.map(|running| listing(tables, &running, now)).collect::<Result<_, _>>()?;
     all.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(all)
+}
+
+/// Returns the same, with estimates for lists that limit. It reads all tracked sources for these.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] if the kernel refuses.
+pub fn with_estimates(tables: &Tables) -> Result<Vec<Listing>, Error> {
+    let mut all = all(tables)?;
     if all.iter().any(|list| list.action != Action::Deny) {
-        add_over_limit(tables, &mut all, now)?;
+        add_over_limit(tables, &mut all, host::now())?;
     }
     Ok(all)
 }
@@ -145,6 +157,7 @@ fn listing(tables: &Tables, running: &InForce, now: u64) -> Result<Listing, Erro
         addresses: list.addresses,
         prefixes: list.prefixes,
         hits: if denies { tables.lists.hits(slot / 2)? } else { Count::default() },
+        digest: list.digest,
         slot: *slot,
         policy: list.policy,
     })

@@ -20,13 +20,14 @@ use super::{
     interface::Interface,
 };
 use crate::{
-    cli::print::output::Traffic,
+    cli::print::{list_row::Row, output::Traffic},
     controller::{
         confirm::client,
         socket::request::{FileState, Unattached},
     },
     dataplane::{
         Instance,
+        lists::listing,
         readings::{cells, clocks, gauges, tracked},
         rules::resolve,
         tables::{memory, open::Tables},
@@ -48,6 +49,7 @@ pub(super) struct Status {
     pub(super) shadow: Shadow,
     pub(super) sources: Sources,
     pub(super) ipv6_prefix: u32,
+    pub(super) lists: Vec<Row>,
     /// Verdict for malformed and truncated packets: `drop` or `pass`.
     pub(super) malformed: &'static str,
     /// None if packets do not check a cell first.
@@ -196,6 +198,7 @@ pub(super) fn read(instance: &Instance, file: Option<FileState>) -> Result<Statu
             max: gauges::max_sources(tables)?,
         },
         ipv6_prefix: control.ipv6_prefix,
+        lists: listing::all(tables)?.iter().map(Row::of).collect(),
         malformed: if is_on(FEATURE_PASS_MALFORMED) { "pass" } else { "drop" },
         front: if is_on(FEATURE_FRONT) { Some(Front::read(tables, &cpus)?) } else { None },
         admission: Admission::read(tables, &control, &cpus, refused(Reason::NotAdmitted))?,

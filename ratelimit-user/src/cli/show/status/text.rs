@@ -40,6 +40,10 @@ pub(super) fn write(out: &mut dyn Write, status: &Status, is_verbose: bool) -> i
         "sources: {tracked} tracked, in {buckets} of {max} buckets; an IPv6 source is a /{}",
         status.ipv6_prefix
     )?;
+    if !status.lists.is_empty() {
+        let entries: u64 = status.lists.iter().map(|list| list.entries).sum();
+        writeln!(out, "lists: {} with {entries} entries (`ratelimit list list` shows them)", status.lists.len())?;
+    }
     admission(out, &status.admission)?;
     match &status.unknown {
         Some(known) => unknown(out, known)?,

@@ -1,0 +1,76 @@
+//! Writes lists as a part of a configuration file. It names files and does not copy entries.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::save::{Saved, spec};
+use crate::{
+    dataplane::{
+        Error,
+        lists::{
+            change::Action,
+            listing::{self, Listing},
+        },
+        tables::open::Tables,
+    },
+    text::units,
+};
+
+/// The lists of a file.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Lists {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    list: Vec<List>,
+    /// Why other lists are left out.
+    #[serde(skip)]
+    omitted: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct List {
+    name: String,
+    file: String,
+    action: String,
+}
+
+impl Lists {
+    /// Returns the lists in force, and adds their limits to the policies of the file.
+    pub(super) fn of(tables: &Tables, policies: &mut BTreeMap<String, Saved>) -> Result<Self, Error> {
+        let mut lists = Self::default();
+        for list in listing::all(tables)? {
+            lists.add(&list, policies);
+        }
+        Ok(lists)
+    }
+
+    fn add(&mut self, list: &Listing, policies: &mut BTreeMap<String, Saved>) {
+        let Listing { name, file, expires_in, .. } = list;
+        let (Some(file), None) = (file, expires_in) else {
+            let why = expires_in.map_or_else(
+                || "comes from no file".to_owned(),
+                |left| format!("ends in {}", units::write_duration(left)),
+            );
+            self.omitted.push(format!(
+                "# The list {name} is left out, because it {why}. `ratelimit list show {name} --entries` prints it.\n"
+            ));
+            return;
+        };
+        let action = match &list.action {
+            Action::Deny => "deny".to_owned(),
+            Action::Limit(limit) => {
+                let saved = spec(limit);
+                let named = limit.name().filter(|known| policies.get(*known).is_none_or(|known| *known == saved));
+                let policy = named.map_or_else(|| format!("list-{name}"), str::to_owned);
+                policies.insert(policy.clone(), saved);
+                policy
+            }
+        };
+        self.list.push(List { name: name.clone(), file: file.to_string_lossy().into_owned(), action });
+    }
+
+    /// Returns comments on the lists that are left out.
+    pub(super) fn comments(&self) -> String {
+        self.omitted.concat()
+    }
+}

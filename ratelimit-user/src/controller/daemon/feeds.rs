@@ -1,0 +1,58 @@
+//! Waits until the file of a list changes.
+
+use std::{fs::Metadata, future::poll_fn, io, path::PathBuf, task::Poll};
+
+use super::watch::Watch;
+use crate::{
+    config::PlannedList,
+    controller::notify::journal::{Level, say},
+};
+
+/// The file of a list, as it was read.
+#[derive(Debug, Clone)]
+pub(super) struct Feed {
+    path: PathBuf,
+    metadata: Metadata,
+}
+
+impl Feed {
+    /// Returns the file of a list.
+    pub(super) fn of(list: &PlannedList) -> Self {
+        Self { path: list.file.clone(), metadata: list.metadata.clone() }
+    }
+}
+
+/// Watches the files of lists.
+#[derive(Default)]
+pub(super) struct Feeds {
+    watches: Vec<(PathBuf, Watch)>,
+}
+
+impl Feeds {
+    /// Watches these files from now on, and no others. A change since a file was read counts.
+    pub(super) fn follow(&mut self, feeds: &[Feed]) {
+        self.watches.retain(|(path, _)| feeds.iter().any(|feed| feed.path == *path));
+        for Feed { path, metadata } in feeds {
+            if self.watches.iter().any(|(known, _)| known == path) {
+                continue;
+            }
+            match Watch::since(path, metadata) {
+                Ok(watch) => self.watches.push((path.clone(), watch)),
+                Err(error) => say(Level::Warning, &format!("cannot watch {}: {error}", path.display())),
+            }
+        }
+    }
+
+    /// Waits until one of the files changes.
+    pub(super) async fn changed(&mut self) -> io::Result<()> {
+        let mut all: Vec<_> = self.watches.iter_mut().map(|(_, watch)| Box::pin(watch.changed())).collect();
+        poll_fn(|context| {
+            let changed = all.iter_mut().find_map(|watch| match watch.as_mut().poll(context) {
+                Poll::Ready(outcome) => Some(outcome),
+                Poll::Pending => None,
+            });
+            changed.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
+    }
+}
