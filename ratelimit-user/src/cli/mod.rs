@@ -29,6 +29,7 @@ use self::{
 use crate::{
     controller::notify::journal,
     dataplane::{pins::layout::PINS, sys::namespace},
+    ssh,
 };
 
 /// Limits how many packets and bytes each source may send. The kernel drops the rest before the network stack sees it.
@@ -50,6 +51,9 @@ struct Arguments {
     /// Run in this network namespace: a name of `ip netns list`, or a path
     #[arg(long, global = true, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), help_heading = "Global options")]
     netns: Option<String>,
+    /// Do not add an allow rule for the address of your SSH session
+    #[arg(long, global = true, help_heading = "Global options")]
+    no_allow_ssh: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -62,7 +66,7 @@ enum Command {
     /// without rules, every packet passes and is counted. On an interface that is attached already, the command
     /// replaces the program by this version's, without a gap, and changes the settings that are given.
     ///
-    /// The address of your SSH session is allowed automatically on the first attach.
+    /// Like each command that changes rules or settings, it allows the address of your SSH session.
     Attach(attach::Arguments),
     /// Keep what `attach --confirm` has done
     Confirm,
@@ -166,9 +170,12 @@ pub fn accepts<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<(), clap:
 }
 
 fn run(arguments: Arguments) -> Result<Answer> {
-    let Arguments { json, pins, netns, command } = arguments;
+    let Arguments { json, pins, netns, no_allow_ssh, command } = arguments;
     if let Some(name) = netns {
         namespace::enter(&name)?;
+    }
+    if no_allow_ssh {
+        ssh::decline();
     }
     let output = Output { json };
     match command {

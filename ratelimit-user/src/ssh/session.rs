@@ -1,14 +1,15 @@
 //! SSH sessions, and how a process finds its own.
 
-use std::{net::IpAddr, os::unix::process::parent_id};
+use std::{net::IpAddr, os::unix::process::parent_id, sync::OnceLock};
 
 use ratelimit_common::identity::service::Transport;
 use serde::{Deserialize, Serialize};
 
+use super::standing::Standing;
 use crate::{
     dataplane::{
         Error,
-        rules::{resolve, services::Services, spec::RuleSpec},
+        rules::{resolve, services::Services},
         sys::ancestors,
         tables::open::Tables,
     },
@@ -27,10 +28,11 @@ pub struct Session {
     pub port: u16,
 }
 
-/// Returns the SSH session of this process. `sudo` removes the variable, so parent processes are searched too.
+/// Returns the SSH session of this process. `sudo` removes the variable, so parent processes are searched too, once.
 pub(crate) fn session() -> Option<Session> {
-    let own = std::env::var("SSH_CONNECTION").ok();
-    own.or_else(inherited).as_deref().and_then(Session::read)
+    static FOUND: OnceLock<Option<Session>> = OnceLock::new();
+    let own = || std::env::var("SSH_CONNECTION").ok();
+    *FOUND.get_or_init(|| own().or_else(inherited).as_deref().and_then(Session::read))
 }
 
 /// The session that started a process, which may outlive the session.
@@ -73,10 +75,13 @@ impl Session {
         Prefix::host(self.peer.to_canonical())
     }
 
-    /// Returns the rules for the session's packets, and for packets that open another session.
-    pub(crate) fn spec(self, tables: &Tables) -> Result<[RuleSpec; 2], Error> {
+    /// Returns what the rules do with the session's packets, and with packets that open another session.
+    pub(crate) fn standing(self, tables: &Tables) -> Result<[Standing; 2], Error> {
         let services = Services::read(tables)?;
-        let of = |classes| resolve::of_address(tables, &self.prefix(), classes);
+        let of = |classes| {
+            let (spec, is_lasting) = resolve::of_address_with_end(tables, &self.prefix(), classes)?;
+            Ok::<_, Error>(Standing { spec, is_lasting })
+        };
         let open = services.classes(services.of_port(Transport::Tcp, self.port));
         Ok([of(open)?, of(services.classes_of_new(self.port))?])
     }

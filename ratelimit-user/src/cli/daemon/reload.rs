@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<Answer> {
-    let caller = Caller { session: ssh::session(), force: arguments.force };
+    let caller = Caller { session: ssh::session(), force: arguments.force, declines: ssh::is_declined() };
     match client::ask(pins, DAEMON, caller.request())? {
         reply @ (Reply::Done(_) | Reply::Applied(_)) => {
             let reloaded = match reply {

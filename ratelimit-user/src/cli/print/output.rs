@@ -1,6 +1,7 @@
 //! Output as text or JSON.
 
 use std::{
+    fmt::Display,
     io::{self, BufWriter, Write},
     time::Duration,
 };
@@ -9,7 +10,7 @@ use anyhow::Result;
 use ratelimit_common::rules::rule::{BANNED, COMMAND, CONFIG, SSH};
 use serde::Serialize;
 
-use crate::{dataplane::rules::list::Listed, limit::write, text::units};
+use crate::{dataplane::rules::list::Listed, limit::write, ssh, text::units};
 
 /// The output format.
 #[derive(Debug, Clone, Copy)]
@@ -26,11 +27,22 @@ impl Output {
         text: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<()> {
         let mut out = BufWriter::new(io::stdout().lock());
-        if self.json {
-            serde_json::to_writer(&mut out, value).map_err(io::Error::from)?;
-            writeln!(out)?;
-        } else {
-            text(&mut out)?;
+        let allowed_ssh = ssh::allowed();
+        match allowed_ssh {
+            None if self.json => serde_json::to_writer(&mut out, value).map_err(io::Error::from)?,
+            Some(peer) if self.json => {
+                let mut value = serde_json::to_value(value)?;
+                if let Some(object) = value.as_object_mut() {
+                    object.insert("allowed_ssh".to_owned(), peer.to_string().into());
+                }
+                serde_json::to_writer(&mut out, &value).map_err(io::Error::from)?;
+            }
+            _ => text(&mut out)?,
+        }
+        match allowed_ssh {
+            _ if self.json => writeln!(out)?,
+            Some(peer) => writeln!(out, "{}", allowed_line(&peer))?,
+            None => {}
         }
         out.flush()?;
         Ok(())
@@ -49,6 +61,13 @@ impl Output {
             all => self.print(&all, text),
         }
     }
+}
+
+/// Returns the line about the address of this SSH session, which was allowed.
+pub(crate) fn allowed_line(peer: &impl Display) -> String {
+    format!(
+        "{peer}: allowed, because it is the address of this SSH session (to undo: `ratelimit allow del {peer} --force`)"
+    )
 }
 
 /// Packets and bytes in the output of every command.

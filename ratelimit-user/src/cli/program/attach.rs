@@ -40,10 +40,7 @@ use crate::{
     limit::{Rates, merge::merge, write},
     settings::{RateOrOff, SettingsArguments},
     ssh,
-    text::{
-        prefix::Prefix,
-        units::{self, UnitError},
-    },
+    text::units::{self, UnitError},
 };
 
 /// The section of the help for options after those of limits and settings.
@@ -69,10 +66,7 @@ pub(crate) struct Arguments {
     /// let packets over the limit pass
     #[arg(long, value_name = "RATE|off", help_heading = OPTIONS)]
     capacity: Option<RateOrOff>,
-    /// Do not add an allow rule for the address of your SSH session
-    #[arg(long, help_heading = OPTIONS)]
-    no_allow_ssh: bool,
-    /// End shadow mode even if the rules then block your SSH session
+    /// Change settings even if an SSH session is then restricted or blocked
     #[arg(long, help_heading = OPTIONS)]
     force: bool,
     /// Undo everything that this command does, unless `ratelimit confirm` follows within this time, from 1s to 1d. This
@@ -163,9 +157,9 @@ fn start_waiter() -> Result<Answer> {
 
 /// Sets the rules of a new instance, and then attaches.
 fn first(arguments: &Arguments, spec: Option<&RuleSpec>, instance: &mut Instance, done: &mut Done) -> Result<()> {
-    done.allowed_ssh.extend(allow_ssh_peer(arguments, instance)?);
+    done.allowed_ssh.extend(ssh::allow_peer(instance, "--no-allow-ssh")?);
     set_capacities(arguments, instance, done)?;
-    set_default(spec, instance, done)?;
+    set_default(arguments, spec, instance, done)?;
     attach_each(arguments, instance, done)
 }
 
@@ -191,23 +185,22 @@ fn again(
     let spec = spec.as_ref();
     interfaces::check_modes(instance, &requested_modes(arguments))?;
     let running = instance.settings()?;
-    if running.shadow && !requested.or(running).shadow && !arguments.force {
-        ssh::check_rules(&instance.tables)?;
-    }
     let attached = instance.attachments.list()?;
     check_shared(arguments, spec, (&running, requested), &attached, instance)?;
+    // Rules can be older than this session.
+    if !arguments.force {
+        done.allowed_ssh.extend(ssh::allow_peer(instance, "--no-allow-ssh")?);
+    }
+    let guard = ssh::Guard::of(&instance.tables, arguments.force)?;
+    guard.check_settings(&instance.tables, &running, &requested.or(running))?;
     let indices: Vec<u32> = attached.iter().filter_map(|attachment| attachment.index).collect();
     capacities::keep_only(&mut instance.tables, &indices)?;
     set_capacities(arguments, instance, done)?;
     if let Some(spec) = spec {
         instance.check(Target::DEFAULT, spec)?;
     }
-    // Rules were kept while nothing was attached. Meanwhile the address of the operator may have changed.
-    if instance.attachments.list()?.is_empty() {
-        done.allowed_ssh.extend(allow_ssh_peer(arguments, instance)?);
-    }
     done.upgrade(instance, requested)?;
-    set_default(spec, instance, done)?;
+    set_default(arguments, spec, instance, done)?;
     attach_each(arguments, instance, done)
 }
 
@@ -246,17 +239,10 @@ fn check_shared(
     Ok(())
 }
 
-/// Allows the address of this SSH session, unless `--no-allow-ssh` is given. Returns it if that is new.
-fn allow_ssh_peer(arguments: &Arguments, instance: &mut Instance) -> Result<Option<Prefix>> {
-    if arguments.no_allow_ssh {
-        return Ok(None);
-    }
-    Ok(ssh::allow_peer(instance, "--no-allow-ssh")?)
-}
-
-fn set_default(spec: Option<&RuleSpec>, instance: &mut Instance, done: &mut Done) -> Result<()> {
+fn set_default(arguments: &Arguments, spec: Option<&RuleSpec>, instance: &mut Instance, done: &mut Done) -> Result<()> {
     if let Some(spec) = spec {
-        done.set_default(instance, spec, COMMAND)?;
+        let guard = ssh::Guard::of(&instance.tables, arguments.force)?;
+        done.set_default(instance, spec, COMMAND, &|tables| guard.check(tables))?;
     }
     Ok(())
 }

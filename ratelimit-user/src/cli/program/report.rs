@@ -7,7 +7,10 @@ use ratelimit_common::maps::control::FEATURE_ELASTIC;
 use serde::Serialize;
 
 use crate::{
-    cli::{print::output::Output, show::status::interface::Interface},
+    cli::{
+        print::output::{Output, allowed_line},
+        show::status::interface::Interface,
+    },
     controller::change::undo::Done,
     dataplane::{
         Instance,
@@ -75,10 +78,7 @@ pub(super) fn print(about: &Report<'_>, instance: &Instance, done: &Done, output
             }
         }
         if let Some(peer) = &attached.allowed_ssh {
-            writeln!(
-                out,
-                "{peer}: allowed, because it is the address of this SSH session (to undo: `ratelimit allow del {peer}`)"
-            )?;
+            writeln!(out, "{}", allowed_line(peer))?;
         }
         match (&limit, attached.rules) {
             (Some(limit), _) => {

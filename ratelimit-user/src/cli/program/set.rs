@@ -23,7 +23,7 @@ use crate::{
 pub(crate) struct Arguments {
     #[command(flatten)]
     settings: SettingsArguments,
-    /// End shadow mode even if the rules then block your SSH session
+    /// Change the settings even if an SSH session is then restricted or blocked
     #[arg(long)]
     force: bool,
 }
@@ -44,12 +44,12 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
     let mut instance = Instance::open(pins)?;
     let running = instance.settings()?;
     let now = requested.or(running);
-    if running.shadow && !now.shadow && !arguments.force {
-        ssh::check_rules(&instance.tables)?;
-    }
     let changed = values::changed(&running, &now);
     if !changed.is_empty() {
-        instance.upgrade(&requested)?;
+        ssh::protect(&mut instance, arguments.force, |instance| {
+            ssh::Guard::of(&instance.tables, arguments.force)?.check_settings(&instance.tables, &running, &now)?;
+            instance.upgrade(&requested)
+        })?;
     }
     let is_nothing = changed.is_empty();
     output.print(&Changed { changed }, |out| {

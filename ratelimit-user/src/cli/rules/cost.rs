@@ -13,6 +13,7 @@ use crate::{
         output::{self, Output, origin},
     },
     dataplane::{Instance, rules::costs, sys::host},
+    ssh,
     text::service::ServiceName,
 };
 
@@ -53,7 +54,8 @@ pub(crate) fn run(command: &Command, pins: &Path, output: Output) -> Result<Answ
     let mut instance = Instance::open(pins)?;
     match *command {
         Command::Set { service, cost } => {
-            instance.set_cost(costs::Cost { service: service.0, cost, origin: COMMAND })?;
+            let cost_of = costs::Cost { service: service.0, cost, origin: COMMAND };
+            ssh::protect(&mut instance, false, |instance| instance.set_cost(cost_of))?;
             let row = Row { service: service.to_string(), cost, origin: origin(COMMAND) };
             output.print(&row, |out| writeln!(out, "{service}: each packet counts as {cost}"))?;
         }
@@ -61,7 +63,7 @@ pub(crate) fn run(command: &Command, pins: &Path, output: Output) -> Result<Answ
             if !costs::list(&instance.tables)?.iter().any(|cost| cost.service == service.0) {
                 return negative(output, &[format!("{service} has no cost")], false);
             }
-            instance.delete_cost(service.0)?;
+            ssh::protect(&mut instance, false, |instance| instance.delete_cost(service.0))?;
             output.print(&Deleted { deleted: service.to_string() }, |out| writeln!(out, "{service}: cost deleted"))?;
         }
         Command::List => {

@@ -141,7 +141,7 @@ pub(crate) fn attach_again(
     let requested = vec![(wanted.name.clone(), wanted.mode.or(is_generic.then_some(Mode::Generic)))];
     let mut attach = || {
         if is_first {
-            ssh::allow_each(&mut instance, protected, &mut done.allowed_ssh)?;
+            ssh::allow_each(&mut instance, protected, &|_| false, &mut done.allowed_ssh)?;
         }
         set_capacities(&mut instance, std::slice::from_ref(wanted), &mut done)?;
         interfaces::attach(&mut instance, &requested, false, origin, &mut done)
@@ -168,7 +168,8 @@ pub(crate) fn renew_ends(pins: &Path, timed: &[Planned], protected: &ProtectedSe
     let change = of_ends(&list::list(&instance.tables)?, timed, SystemTime::now());
     let changed = change.rules.len() + change.deleted.len();
     if changed != 0 {
-        let guard = ssh::Guard::over(&instance, protected, false)?;
+        let is_shadow = instance.settings()?.shadow;
+        let guard = ssh::Guard::over(&instance.tables, protected, is_shadow, is_shadow)?;
         instance.change(&change, &mut |_| {}, &|tables| guard.check(tables))?;
     }
     Ok(changed)
@@ -206,14 +207,16 @@ fn apply_to(
     // The file is the state: what it omits has its default.
     let settings = config.requested.or_defaults();
     let wanted = settings.or(running);
-    let was_in_shadow = running.shadow && !wanted.shadow;
     if !is_new && (is_first || wanted != running) {
         done.upgrade(instance, &settings)?;
     }
-    if instance.attachments.list()?.is_empty() && !present.is_empty() {
-        ssh::allow_each(instance, protected, &mut done.allowed_ssh)?;
-        applied.allowed_ssh = done.allowed_ssh.iter().map(Prefix::to_string).collect();
+    let is_planned = |target: Target| config.rules.iter().any(|rule| rule.target == target);
+    match instance.attachments.list()?.is_empty() {
+        true if present.is_empty() => {}
+        true => ssh::allow_each(instance, protected, &is_planned, &mut done.allowed_ssh)?,
+        false => ssh::allow_own(instance, protected, &is_planned, &mut done.allowed_ssh)?,
     }
+    applied.allowed_ssh = done.allowed_ssh.iter().map(Prefix::to_string).collect();
     applied.settings.extend(set_capacities(instance, present, done)?);
     done.set_costs(instance, CONFIG, &config.costs)?;
     // In a new instance, rules come before interfaces. In a running one, an interface that fails must not change any
@@ -221,16 +224,17 @@ fn apply_to(
     if !is_new {
         applied.attached = interfaces::attach(instance, &requested, false, CONFIG, done)?;
     }
-    let running = list::list(&instance.tables)?;
-    let mut difference = difference(&running, &config.rules, SystemTime::now());
+    let rules = list::list(&instance.tables)?;
+    let mut difference = difference(&rules, &config.rules, SystemTime::now());
     difference.change.awaits_capacity =
         awaited.iter().any(|wanted| wanted.capacity.is_some_and(|capacity| capacity != 0));
     applied.set = difference.change.rules.len();
     applied.deleted = difference.change.deleted.len() + difference.change.deleted_below.len();
     applied.unchanged = difference.unchanged;
     applied.overruled = difference.overruled.iter().map(Target::to_string).collect();
-    applied.removed_allows = removed_allows(&running, &difference.change);
-    let guard = ssh::Guard::over(instance, protected, was_in_shadow)?;
+    applied.removed_allows = removed_allows(&rules, &difference.change);
+    let guard = ssh::Guard::over(&instance.tables, protected, running.shadow, wanted.shadow)?;
+    guard.check_unknown(&instance.tables, &running, &wanted)?;
     // The check below is about lists and rules together.
     if let Some([change, back]) = lists::difference(&instance.tables, &config.lists)? {
         applied.lists = change.set.iter().map(|list| list.name.clone()).chain(change.deleted.clone()).collect();

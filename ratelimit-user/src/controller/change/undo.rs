@@ -20,6 +20,7 @@ use crate::{
             target::Target,
         },
         sys::interface::Interface,
+        tables::open::Tables,
     },
     text::prefix::Prefix,
 };
@@ -138,11 +139,19 @@ impl Done {
     ///
     /// # Errors
     ///
-    /// Fails like [`Instance::set_rule`].
-    pub(crate) fn set_default(&mut self, instance: &mut Instance, spec: &RuleSpec, origin: u8) -> Result<(), Error> {
+    /// Fails like [`Instance::change`].
+    pub(crate) fn set_default(
+        &mut self,
+        instance: &mut Instance,
+        spec: &RuleSpec,
+        origin: u8,
+        check: &dyn Fn(&Tables) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let before = list::get(&instance.tables, Target::DEFAULT)?;
         // The default keeps its comment, as at `limit set`.
-        set_default(instance, spec, origin, before.as_ref().and_then(|rule| rule.comment.as_deref()))?;
+        let comment = before.as_ref().and_then(|rule| rule.comment.as_deref());
+        let change = Change::set(Target::DEFAULT, spec, None, origin).with_comment(comment);
+        instance.change(&change, &mut |_| {}, check)?;
         self.default = Some((spec.clone(), before));
         Ok(())
     }

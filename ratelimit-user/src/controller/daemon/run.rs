@@ -155,7 +155,7 @@ async fn serve(stream: UnixStream, mut daemon: Daemon, watchdog: &mut Watchdog) 
     let reply;
     match serde_json::from_str(&line) {
         Ok(Request::Reload) => {
-            let caller = Caller { session: None, force: false };
+            let caller = Caller { session: None, force: false, declines: false };
             (daemon, reply) = reload(daemon, Some(caller), watchdog).await?;
         }
         Ok(Request::ReloadBy(Caller { force: true, .. })) if user != Some(ROOT) => {
@@ -166,7 +166,11 @@ async fn serve(stream: UnixStream, mut daemon: Daemon, watchdog: &mut Watchdog) 
         Ok(Request::State) => {
             reply = daemon.file_state().map_or_else(|error| Reply::Failed(format!("{error:#}")), Reply::State);
         }
-        Ok(Request::ReloadBy(caller)) => (daemon, reply) = reload(daemon, Some(caller), watchdog).await?,
+        Ok(Request::ReloadBy(caller)) => {
+            // An allow outranks every rule, so only root can cause one.
+            let caller = Caller { declines: caller.declines || user != Some(ROOT), ..caller };
+            (daemon, reply) = reload(daemon, Some(caller), watchdog).await?;
+        }
         _ => {
             let text =
                 "nothing was changed: the daemon does not know this request: if it is of another version, restart it";

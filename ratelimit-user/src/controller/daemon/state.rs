@@ -118,7 +118,10 @@ impl Daemon {
         let requester = caller.and_then(|caller| caller.session);
         let sessions = requester.into_iter().chain(self.origin.session()).chain(ssh::sessions());
         let force = self.force || caller.is_some_and(|caller| caller.force);
-        ProtectedSessions::new(sessions.filter(|_| !force), command)
+        let declines = ssh::is_declined() || caller.is_some_and(|caller| caller.declines);
+        let starter = self.origin.session().filter(|_| is_first);
+        let own = requester.or(starter).filter(|_| !force);
+        ProtectedSessions::new(sessions.filter(|_| !force), command).allowing(own).declining(declines)
     }
 
     /// Reads and applies the file again. If that fails, the previous rules stay in force. If another command had the

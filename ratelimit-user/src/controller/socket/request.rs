@@ -33,13 +33,24 @@ pub struct Caller {
     pub session: Option<Session>,
     /// Whether sessions may be blocked.
     pub force: bool,
+    /// Whether the address of the session must not be allowed. Earlier versions do not know this.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub declines: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 impl Caller {
     /// Returns the request of this caller. Without details it is the one that older versions understand too.
     #[must_use]
     pub fn request(self) -> Request {
-        if self == (Self { session: None, force: false }) { Request::Reload } else { Request::ReloadBy(self) }
+        if self == (Self { session: None, force: false, declines: false }) {
+            Request::Reload
+        } else {
+            Request::ReloadBy(self)
+        }
     }
 }
 

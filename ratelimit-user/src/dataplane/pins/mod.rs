@@ -2,6 +2,7 @@
 //! rooms above.
 
 pub mod bpffs;
+pub(crate) mod declined;
 pub mod layout;
 pub(crate) mod link_name;
 pub(crate) mod listing;

@@ -11,7 +11,7 @@ use ratelimit_common::{
     limits::policy::PolicyId,
     rules::{
         precedence::{self, Rules},
-        rule::Rule,
+        rule::{NEVER, Rule},
     },
 };
 
@@ -54,11 +54,16 @@ impl Rules for Maps<'_> {
 ///
 /// Returns [`Error::Bpf`] if the kernel refuses.
 pub fn of_source(tables: &Tables, source: &Source, classes: Classes) -> Result<RuleSpec, Error> {
+    of_source_with_end(tables, source, classes).map(|(spec, _)| spec)
+}
+
+fn of_source_with_end(tables: &Tables, source: &Source, classes: Classes) -> Result<(RuleSpec, bool), Error> {
     let (rules, now) = (Maps(tables), host::now());
     let rule = |class| precedence::of_class(&rules, source, class, now);
     let ban = |class| precedence::of_bans(&rules, source, class, now);
     let (best, _) = precedence::best(classes, true, rule, ban, || listed::of_source(tables, source, now))?;
-    policies::spec(tables, best.resolution().policy())
+    let resolution = best.resolution();
+    Ok((policies::spec(tables, resolution.policy())?, resolution.ends() == NEVER))
 }
 
 /// Returns whether a bucket is a source's. Parents have buckets too, and so has a source's service that another is
@@ -74,6 +79,19 @@ pub fn is_source(source: &Source, bucket: &Bucket) -> bool {
 ///
 /// Returns [`Error::Bpf`] if the kernel refuses.
 pub fn of_address(tables: &Tables, address: &Prefix, classes: Classes) -> Result<RuleSpec, Error> {
+    of_address_with_end(tables, address, classes).map(|(spec, _)| spec)
+}
+
+/// Returns the same, and whether the rule has no end.
+///
+/// # Errors
+///
+/// Returns [`Error::Bpf`] if the kernel refuses.
+pub(crate) fn of_address_with_end(
+    tables: &Tables,
+    address: &Prefix,
+    classes: Classes,
+) -> Result<(RuleSpec, bool), Error> {
     let (address, control) = (address.source(), tables.control()?);
     let mut prefix = address.bits(control.ipv6_prefix as u8);
     // A part of an IPv6 source with a rule is a source of its own.
@@ -87,7 +105,7 @@ pub fn of_address(tables: &Tables, address: &Prefix, classes: Classes) -> Result
         let list = || listed::of_source(tables, &part, now);
         prefix = prefix.max(precedence::longest_prefix(classes, true, rule, ban, list)?.prefix());
     }
-    of_source(tables, &address.shortened(prefix), classes)
+    of_source_with_end(tables, &address.shortened(prefix), classes)
 }
 
 fn found(outcome: Result<Rule, MapError>) -> Result<Option<Rule>, Error> {

@@ -5,6 +5,8 @@ use std::process::Command;
 use ratelimit_tests::{Flood, Frame, Output, Ratelimit, Sandbox};
 use serde_json::json;
 
+use crate::reload::ssh::log_in;
+
 /// Address of the SSH client.
 const PEER: &str = "10.9.0.5";
 
@@ -32,9 +34,10 @@ fn the_first_attach_allows_the_peer_of_the_ssh_session() {
         ratelimit.json("allow list"),
         json!([{"source": "10.9.0.5", "service": "any", "expires_in": null, "covers": null, "origin": "ssh"}])
     );
-    // Only the first attach adds the rule. Later decisions of the operator stand.
-    ratelimit.ok("allow del 10.9.0.5");
-    through_ssh("attach eth0", "10.9.0.5");
+    // Later decisions of the operator stand.
+    through_ssh("allow del 10.9.0.5 --force", "10.9.0.5");
+    through_ssh("attach eth0 --unknown 10k/s --force", "10.9.0.5");
+    through_ssh("cost set udp/53 2", "10.9.0.5");
     assert_eq!(ratelimit.json("allow list"), json!([]));
     ratelimit.ok("detach --all");
 
@@ -57,7 +60,7 @@ fn rules_that_block_an_ssh_session_require_force() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0");
-    let through_ssh = |words: &str| through_ssh(&ratelimit, words, PEER);
+    let through_ssh = |words: &str| through_ssh(&ratelimit, &format!("{words} --no-allow-ssh"), PEER);
     let refused = |words: &str| {
         let rules = || ["allow list", "deny list", "limit list"].map(|words| ratelimit.json(words));
         let before = rules();
@@ -97,15 +100,15 @@ fn rules_that_block_an_ssh_session_require_force() {
     accepted("deny add 10.9.0.5 --force");
     // Rules remain while nothing is attached. The next attach checks them.
     ratelimit.ok("detach eth0");
-    let output = through_ssh("attach eth0");
+    let output = self::through_ssh(&ratelimit, "attach eth0", PEER);
     assert!(output.status == 2 && output.stderr.contains("which the rules that were kept deny"), "{output:?}");
     assert!(!sandbox.ip("link show eth0").contains("xdp"));
-    accepted("attach eth0 --no-allow-ssh");
+    accepted("attach eth0");
     // A failed attach leaves no rule.
     ratelimit.ok("deny del 10.9.0.5");
     ratelimit.ok("deny del 10.9.0.0/24");
     ratelimit.ok("detach eth0");
-    assert_eq!(through_ssh("attach eth0 lo").status, 2);
+    assert_eq!(self::through_ssh(&ratelimit, "attach eth0 lo", PEER).status, 2);
     assert_eq!(ratelimit.json("allow list"), json!([]));
     ratelimit.ok("detach --all");
 }
@@ -116,10 +119,11 @@ fn changes_that_expose_an_ssh_session_to_a_deny_are_refused() {
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0");
     let through_ssh = |words: &str| {
-        let output = through_ssh(&ratelimit, words, PEER);
+        let output = through_ssh(&ratelimit, &format!("{words} --no-allow-ssh"), PEER);
         (output.status, output.stderr)
     };
-    let refused = |words: &str, fate: &str| {
+    let refused = |words: &str, fate: &str, rule: &str| {
+        let fate = format!("{fate} by the rule for {rule}");
         let line = format!(
             "ratelimit: this SSH session comes from 10.9.0.5, which would be {fate}: nothing was changed, --force does it anyway\n"
         );
@@ -127,13 +131,85 @@ fn changes_that_expose_an_ssh_session_to_a_deny_are_refused() {
     };
     let accepted = |words: &str| assert_eq!(through_ssh(words).0, 0, "{words}");
     accepted("allow add 10.9.0.0/24");
-    refused("limit set 10.9.0.0/25 --packets 1/d", "limited to 1/d per source, burst 1");
-    refused("limit set 10.9.0.0/24 --service tcp/22 --packets 1/d", "limited to 1/d per source, burst 1");
-    refused("limit set 10.9.0.0/25 --parent all=1/d", "limited to no limit per source; parents all=1/d");
-    refused("deny add 10.9.0.0/24 --service tcp", "denied");
+    refused("limit set 10.9.0.0/25 --packets 1/d", "limited to 1/d per source, burst 1", "10.9.0.0/25");
+    refused(
+        "limit set 10.9.0.0/24 --service tcp/22 --packets 1/d",
+        "limited to 1/d per source, burst 1",
+        "10.9.0.0/24 tcp/22",
+    );
+    refused("limit set 10.9.0.0/25 --parent all=1/d", "limited to no limit per source; parents all=1/d", "10.9.0.0/25");
+    refused("deny add 10.9.0.0/24 --service tcp", "denied", "10.9.0.0/24 tcp");
     accepted("limit set 10.9.0.5 --packets 1000/s --force");
     accepted("deny add 10.9.0.0/24 --force");
-    refused("limit del 10.9.0.5", "denied");
+    refused("limit del 10.9.0.5", "denied", "10.9.0.0/24");
     accepted("limit del 10.9.0.5 --force");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn the_first_command_of_an_ssh_session_allows_its_address_so_that_no_limit_shuts_it_out() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    let output = through_ssh(&ratelimit, "limit set default --packets 10/s --ban 1h", PEER);
+    let line = "10.9.0.5: allowed, because it is the address of this SSH session (to undo: `ratelimit allow del 10.9.0.5 --force`)\n";
+    assert!(output.status == 0 && output.stdout.ends_with(line), "{output:?}");
+    let output = through_ssh(&ratelimit, "-j limit set default --service tcp/22 --packets 1/m", "10.9.0.6");
+    let answer: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!([&answer["allowed_ssh"], &answer["source"]], ["10.9.0.6", "default"]);
+    // Another command of a session repeats nothing.
+    let output = through_ssh(&ratelimit, "limit set default --service tcp/22 --packets 1/m", PEER);
+    assert!(!output.stdout.contains("SSH"), "{output:?}");
+    for peer in [[10, 9, 0, 5], [10, 9, 0, 6]] {
+        for frame in [Frame::syn(peer, 22), Frame::ack(peer, 22), Frame::udp(peer, 9)] {
+            Flood::of(frame).send(&sandbox, 2_000);
+        }
+    }
+    assert_eq!(ratelimit.json("status")["reasons"]["allowed"]["packets"], 12_000);
+    assert_eq!(ratelimit.json("deny list"), json!([]));
+    Flood::of(Frame::udp([10, 9, 0, 7], 9)).send(&sandbox, 2_000);
+    assert_eq!(ratelimit.json("deny list")[0]["source"], "10.9.0.7");
+    // A command that fails allows nothing.
+    assert_eq!(through_ssh(&ratelimit, "set --unknown 10k/s --ipv6-prefix 48", "10.9.0.8").status, 2);
+    assert_eq!(ratelimit.json("allow list").as_array().unwrap().len(), 2);
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_limit_or_a_ban_that_a_session_can_exceed_requires_force() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    let run = |words: &str| through_ssh(&ratelimit, &format!("{words} --no-allow-ssh"), PEER);
+    let refused = |words: &str, begin: &str, fate: &str| {
+        let line = format!("ratelimit: {begin}, which would be {fate}: nothing was changed, --force does it anyway\n");
+        let output = run(words);
+        assert_eq!((output.status, output.stderr.as_str()), (2, line.as_str()), "{words}");
+    };
+    let accepted = |words: &str| assert_eq!(run(words).status, 0, "{words}");
+    let own = "this SSH session comes from 10.9.0.5";
+    let banned = "limited to 10/s per source, burst 10, ban 1h by the rule for default";
+    refused("limit set default --packets 10/s --ban 1h", own, banned);
+    refused("attach eth0 --packets 10/s --ban 1h", own, banned);
+    let low = "limited to 1/m per source, burst 1 by the rule for default tcp/22";
+    refused("limit set default --service tcp/22 --packets 1/m", own, low);
+    refused("set --unknown 50/s", own, "limited to 50/s with all unknown sources by --unknown");
+    accepted("limit set default --service tcp-syn --packets 1/s");
+    accepted("limit set default --packets 100/s");
+    // In shadow, no rule is enforced. Its end is checked.
+    accepted("set --shadow on");
+    accepted("limit set default --packets 10/s --ban 1h");
+    refused("set --shadow off", own, banned);
+    accepted("limit set default --packets 1000/s");
+    accepted("set --shadow off");
+    // A session that logind knows counts too.
+    log_in(&sandbox, "1", "10.9.0.6", "active");
+    accepted("allow add 10.9.0.5");
+    refused("deny add 10.9.0.6", "an SSH session comes from 10.9.0.6", "denied by the rule for 10.9.0.6");
+    accepted("allow add 10.9.0.6");
+    accepted("limit set default --packets 10/s --ban 1h");
+    let fate = "limited to 10/s per source, burst 10, ban 1h by the rule for default";
+    refused("allow del 10.9.0.6", "an SSH session comes from 10.9.0.6", fate);
+    accepted("allow del 10.9.0.6 --force");
     ratelimit.ok("detach --all");
 }

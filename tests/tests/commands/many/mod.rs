@@ -154,12 +154,12 @@ fn a_list_that_blocks_an_ssh_session_requires_force() {
         let mut command = ratelimit.command(words);
         ratelimit.output(command.env("SSH_CONNECTION", "10.9.0.2 50000 10.9.0.1 22").stdin(stdin(lines)))
     };
-    let output = deny("deny add -");
+    let output = deny("deny add - --no-allow-ssh");
     assert_eq!(
         (output.status, output.stderr.as_str()),
         (
             2,
-            "ratelimit: this SSH session comes from 10.9.0.2, which would be denied: nothing was changed, --force does it anyway\n"
+            "ratelimit: this SSH session comes from 10.9.0.2, which would be denied by the rule for 10.9.0.0/24: nothing was changed, --force does it anyway\n"
         )
     );
     assert_eq!(rules(&ratelimit), before);

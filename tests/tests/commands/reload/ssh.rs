@@ -61,7 +61,11 @@ fn logind_sessions_are_allowed_at_the_start_and_blocked_only_with_force() {
     ratelimit.ok("reload");
     daemon.line();
     assert_eq!(ratelimit.json("deny list")[0]["source"], "10.9.0.0/16");
-    ratelimit.ok("allow del 10.9.0.5");
+    // Commands protect the same sessions.
+    assert!(
+        ratelimit.fails("allow del 10.9.0.5").contains("10.9.0.5, which would be denied by the rule for 10.9.0.0/16")
+    );
+    ratelimit.ok("allow del 10.9.0.5 --force");
     log_in(&sandbox, "3", "10.8.0.6", "active");
     folder.write(&denying("10.8.0.6"));
     assert!(daemon.line().contains("10.8.0.6, which would be denied by the rule for 10.8.0.6: "));
@@ -85,10 +89,20 @@ fn a_reload_that_blocks_its_requester_is_refused() {
     daemon.line();
     other.write(&denying("0.0.0.0/0"));
     let refused = "ratelimit: nothing was changed: an SSH session comes from 10.9.0.7, which would be denied by the rule for 0.0.0.0/0: `ratelimit reload --force` applies it anyway\n";
-    let output = through_ssh(&ratelimit, "reload", "10.9.0.7");
+    let output = through_ssh(&ratelimit, "reload --no-allow-ssh", "10.9.0.7");
     assert_eq!((output.status, output.stderr.as_str()), (2, refused));
-    assert_eq!(through_ssh(&ratelimit, "reload --force", "10.9.0.7").status, 0);
+    assert_eq!(ratelimit.json("allow list"), json!([]));
+    let answer = through_ssh(&ratelimit, "reload", "10.9.0.7").stdout;
+    assert!(answer.ends_with("; 10.9.0.7 allowed, because it is the address of an SSH session\n"), "{answer}");
     assert_eq!(ratelimit.json("deny list")[0]["source"], "0.0.0.0/0");
+    // A rule of the file for exactly the address of the requester is not overruled.
+    other.write("interfaces = [\"eth0\"]\n");
+    ratelimit.ok("reload");
+    other.write(&denying("10.9.0.9"));
+    let output = through_ssh(&ratelimit, "reload", "10.9.0.9");
+    assert!(output.stderr.contains("10.9.0.9, which would be denied by the rule for 10.9.0.9"), "{output:?}");
+    assert_eq!(through_ssh(&ratelimit, "reload --force", "10.9.0.9").status, 0);
+    assert_eq!(ratelimit.json("allow list").as_array().unwrap().len(), 1);
 
     // The command that causes the end of shadow is refused.
     let ask = |request: &str| {
@@ -117,7 +131,7 @@ fn the_session_of_the_daemon_starter_is_protected_while_its_shell_runs() {
     folder.write("interfaces = [\"eth0\"]\n");
     let pid = folder.file().with_extension("pid");
     let mut shell = Command::new("sh");
-    let run = format!("run -c {}", folder.file().display());
+    let run = format!("run --no-allow-ssh -c {}", folder.file().display());
     let line =
         format!("{} {run} & echo $! > {}; read hangup", ratelimit.command("").get_program().display(), pid.display());
     shell.args(["-c", &line]).env("SSH_CONNECTION", "10.9.0.5 50000 10.9.0.1 22").stdin(Stdio::piped());
@@ -143,8 +157,8 @@ fn leaving_shadow_does_not_block_a_session() {
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0 --shadow");
     ratelimit.ok("deny add 10.9.0.0/24");
-    let line = "ratelimit: this SSH session comes from 10.9.0.5, which would be denied: nothing was changed, --force does it anyway\n";
-    let output = through_ssh(&ratelimit, "attach eth0 --shadow=off", "10.9.0.5");
+    let line = "ratelimit: this SSH session comes from 10.9.0.5, which would be denied by the rule for 10.9.0.0/24: nothing was changed, --force does it anyway\n";
+    let output = through_ssh(&ratelimit, "attach eth0 --shadow=off --no-allow-ssh", "10.9.0.5");
     assert_eq!((output.status, output.stderr.as_str()), (2, line));
     let shadow = || ratelimit.json("status")["shadow"]["everything"].clone();
     assert_eq!(shadow(), true);

@@ -1,0 +1,180 @@
+//! Compares what the rules do with sessions before and after a change, and refuses a change that makes one worse off.
+
+use ratelimit_common::maps::control::FEATURE_SHADOW;
+
+use super::{
+    logind,
+    session::{self, Session},
+    standing::{NEW, OPEN, Standing},
+};
+use crate::{
+    dataplane::{
+        Error,
+        program::{loader::Settings, values::per_second},
+        rules::{
+            list,
+            spec::RuleSpec,
+            target::{Sources, Target},
+        },
+        tables::open::Tables,
+    },
+    text::prefix::Prefix,
+};
+
+/// Sessions that a configuration file must not block. Empty by default.
+#[derive(Debug, Default)]
+pub struct ProtectedSessions {
+    /// Sessions without duplicates.
+    pub(super) sessions: Vec<Session>,
+    /// The one of them whose address is allowed at every reload.
+    pub(super) own: Option<Session>,
+    /// Whether no address is allowed.
+    pub(super) declines: bool,
+    /// The command that applies the file anyway.
+    pub(super) command: &'static str,
+}
+
+impl ProtectedSessions {
+    /// Protects these sessions.
+    pub(crate) fn new(sessions: impl IntoIterator<Item = Session>, command: &'static str) -> Self {
+        Self { sessions: without_duplicates(sessions), command, ..Self::default() }
+    }
+
+    /// Allows the address of one of the sessions at every reload.
+    pub(crate) fn allowing(self, own: Option<Session>) -> Self {
+        Self { own, ..self }
+    }
+
+    /// Allows no address, if the operator has declined that.
+    pub(crate) fn declining(self, declines: bool) -> Self {
+        Self { declines, ..self }
+    }
+}
+
+fn without_duplicates(sessions: impl IntoIterator<Item = Session>) -> Vec<Session> {
+    let mut each = Vec::new();
+    for session in sessions {
+        if !each.contains(&session) {
+            each.push(session);
+        }
+    }
+    each
+}
+
+/// Checks the rules for SSH sessions before and after a change.
+pub(crate) struct Guard {
+    /// The sessions, with what happens to their packets, and to packets that open another session.
+    before: Vec<(Session, [Standing; 2])>,
+    /// The session of this process.
+    own: Option<Session>,
+    /// What makes the change anyway.
+    way_out: String,
+    /// Whether no rule is enforced after the change.
+    is_shadow: bool,
+}
+
+impl Guard {
+    /// Protects the session of this process and those of logind, unless `force` is set.
+    pub(crate) fn of(tables: &Tables, force: bool) -> Result<Self, Error> {
+        let own = session::session();
+        let all = own.into_iter().chain(logind::sessions());
+        let sessions = if force { Vec::new() } else { without_duplicates(all) };
+        // In shadow, no rule restricts a session. The end of shadow is checked.
+        let is_shadow = !sessions.is_empty() && tables.control()?.features & FEATURE_SHADOW != 0;
+        let way_out = "nothing was changed, --force does it anyway".to_owned();
+        Ok(Self { before: before(sessions, tables, is_shadow)?, own, way_out, is_shadow })
+    }
+
+    /// Protects these sessions. In shadow, no rule is enforced.
+    pub(crate) fn over(
+        tables: &Tables,
+        protected: &ProtectedSessions,
+        was_shadow: bool,
+        is_shadow: bool,
+    ) -> Result<Self, Error> {
+        let way_out = format!("`{}` applies it anyway", protected.command);
+        let before = before(protected.sessions.iter().copied(), tables, was_shadow)?;
+        Ok(Self { before, own: None, way_out, is_shadow })
+    }
+
+    /// Checks that no session is worse off than before.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`Error::ShutOut`] for the first session that is.
+    pub(crate) fn check(&self, tables: &Tables) -> Result<(), Error> {
+        if self.is_shadow {
+            return Ok(());
+        }
+        for (session, before) in &self.before {
+            let after = session.standing(tables)?;
+            let mut pairs = before.iter().zip(&after).zip([OPEN, NEW]);
+            if let Some(((_, after), _)) = pairs.find(|((before, after), least)| after.is_worse(before, least)) {
+                let rule = narrowest(session.prefix(), &after.spec, tables);
+                let rule = rule.map_or_else(String::new, |rule| format!(" by the rule for {rule}"));
+                return Err(self.refusal(*session, after.fate() + &rule));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that other settings make no session worse off: the end of shadow, and a limit of unknown sources.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`Error::ShutOut`] for the first session that is.
+    pub(crate) fn check_settings(self, tables: &Tables, before: &Settings, after: &Settings) -> Result<(), Error> {
+        self.check_unknown(tables, before, after)?;
+        Self { is_shadow: after.shadow, ..self }.check(tables)
+    }
+
+    /// Checks that no session shares a low limit with all unknown sources that did not before.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`Error::ShutOut`] for the first session that does.
+    pub(crate) fn check_unknown(&self, tables: &Tables, before: &Settings, after: &Settings) -> Result<(), Error> {
+        let of_all = |settings: &Settings| match settings.unknown {
+            unknown if unknown == 0 || settings.shadow => f64::INFINITY,
+            unknown => unknown as f64,
+        };
+        // Its limit does not act in shadow.
+        let is_low = OPEN.is_above(of_all(after)) && of_all(after) < of_all(before);
+        for (session, _) in self.before.iter().filter(|_| is_low) {
+            if session.standing(tables)?.iter().any(|standing| !standing.is_allowed()) {
+                let rate = per_second(after.unknown);
+                return Err(self.refusal(*session, format!("limited to {rate} with all unknown sources by --unknown")));
+            }
+        }
+        Ok(())
+    }
+
+    fn refusal(&self, session: Session, fate: String) -> Error {
+        let whose = if self.own == Some(session) { "this SSH session" } else { "an SSH session" };
+        let session = format!("{whose} comes from {}", session.prefix());
+        Error::ShutOut { session, fate, way_out: self.way_out.clone() }
+    }
+}
+
+/// Returns the sessions with what happens to their packets. In shadow, all pass.
+fn before(
+    sessions: impl IntoIterator<Item = Session>,
+    tables: &Tables,
+    is_shadow: bool,
+) -> Result<Vec<(Session, [Standing; 2])>, Error> {
+    let unlimited = || [Standing::unlimited(), Standing::unlimited()];
+    let standing = |session: Session| Ok((session, if is_shadow { unlimited() } else { session.standing(tables)? }));
+    sessions.into_iter().map(standing).collect()
+}
+
+/// Returns the narrowest rule with this spec that contains an address.
+fn narrowest(peer: Prefix, spec: &RuleSpec, tables: &Tables) -> Option<Target> {
+    let width = |target: &Target| match target.sources {
+        Sources::Default => Some(0),
+        Sources::Prefix(prefix) => prefix.contains(&peer).then(|| u32::from(prefix.bits()) + 1),
+    };
+    let rules = list::list(tables).unwrap_or_default();
+    let alike = rules.into_iter().filter(|rule| *rule.spec == *spec);
+    let widths = alike.filter_map(|rule| Some((width(&rule.target)?, rule.target)));
+    widths.max_by_key(|(width, _)| *width).map(|(_, target)| target)
+}
