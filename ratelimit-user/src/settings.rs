@@ -119,8 +119,13 @@ impl SettingsArguments {
         self.unknown.is_none() && self.front != Some(Switch::Off)
     }
 
-    /// Returns a line for each setting that was given.
-    pub(crate) fn lines(&self) -> Vec<String> {
+    /// Returns whether shadow is requested.
+    pub(crate) fn requests_shadow(&self) -> bool {
+        self.shadow == Some(Switch::On)
+    }
+
+    /// Returns a line for each setting that was given. Shadow is that of these interfaces alone, or of all.
+    pub(crate) fn lines(&self, alone: &[String]) -> Vec<String> {
         let unknown = self.unknown.map(|RateOrOff(rate)| match rate {
             0 => "unknown sources: not limited".to_owned(),
             rate => format!("unknown sources: {rate}/s in total"),
@@ -138,9 +143,10 @@ impl SettingsArguments {
             0 => "answers to rejected packets: none".to_owned(),
             rate => format!("answers to rejected packets: {rate}/s in total"),
         });
+        let mode = if alone.is_empty() { "shadow mode".to_owned() } else { format!("shadow on {}", alone.join(", ")) };
         let shadow = self.shadow.map(|switch| match switch {
-            Switch::On => "shadow mode: every packet passes, and drops are only counted".to_owned(),
-            Switch::Off => "shadow mode: off, limits and denies are enforced".to_owned(),
+            Switch::On => format!("{mode}: every packet passes, and drops are only counted"),
+            Switch::Off => format!("{mode}: off, limits and denies are enforced"),
         });
         let logs = self.max_sliding_logs.map(|most| format!("sliding logs: {most}, if a limit uses them"));
         let sources = self.max_sources.map(|most| format!("buckets: {most}"));

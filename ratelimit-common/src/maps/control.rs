@@ -208,6 +208,8 @@ pub const FEATURE_BYTES: u32 = 131_072;
 pub const FEATURE_RAW_IP: u32 = 262_144;
 /// [`Control::features`]: there are lists.
 pub const FEATURE_LISTS: u32 = 1 << 20;
+/// [`Control::features`]: single interfaces may be in shadow. They have programs of their own.
+pub const FEATURE_SHADOW_PROGRAMS: u32 = 1 << 21;
 
 /// Default number of new buckets per second and CPU: at 650 ns each, less than a hundredth of its time.
 pub const ADMISSIONS_DEFAULT: u64 = 10_000;

@@ -114,7 +114,8 @@ fn cache_over_limit(
     }
     let (Some(context), Some(control)) = (given(context), given(control)) else { return 0 };
     let (Some(policy), Some(refusals)) = (context.policy(), given(refusals)) else { return 0 };
-    let are_drops_counted = policy.ban.time != 0 && policy.ban.after > 1;
+    // A refusal in shadow bans no source. One on an interface that is not in shadow must still do so.
+    let are_drops_counted = policy.ban.time != 0 && (policy.ban.after > 1 || settings::is_on(&settings::SHADOW_ON));
     let is_plain = policy.elastic == 0 || policy.over_limit == DROP;
     if are_drops_counted || !is_plain || !caching::has_place(context, refusals) {
         return 0;

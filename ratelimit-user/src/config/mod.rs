@@ -66,6 +66,9 @@ pub struct Interface {
     /// Packets per second that it can take in total, 0 for none. None keeps the capacity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u64>,
+    /// Whether its packets pass in shadow, although those of others may not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<bool>,
     /// Whether the daemon waits for it while it does not exist. Otherwise the file is refused.
     pub wait: bool,
 }
@@ -85,6 +88,8 @@ struct InterfaceOptions {
     mode: Option<ModeName>,
     #[arg(long)]
     capacity: Option<RateOrOff>,
+    #[arg(long, value_enum)]
+    shadow: Option<Switch>,
     #[arg(long, value_enum)]
     wait: Option<Switch>,
 }
@@ -210,7 +215,7 @@ fn interfaces(page: &Page<'_>, top: &Table<'_>) -> Vec<Interface> {
             if interfaces.iter().any(|interface| interface.name == name) {
                 names.wrong(format!("{name} is listed twice"));
             }
-            interfaces.push(Interface { name, mode: None, capacity: None, wait: true });
+            interfaces.push(Interface { name, mode: None, capacity: None, shadow: None, wait: true });
         }
     }
     for (key, value) in top.get("interface").and_then(table::Value::table).iter().flat_map(Table::each) {
@@ -222,6 +227,7 @@ fn interfaces(page: &Page<'_>, top: &Table<'_>) -> Vec<Interface> {
             continue;
         };
         interface.capacity = options.capacity.map(|RateOrOff(per_second)| per_second);
+        interface.shadow = options.shadow.map(|shadow| shadow == Switch::On);
         interface.wait = options.wait != Some(Switch::Off);
         interface.mode = options.mode.map(|mode| match mode {
             ModeName::Auto => Mode::Auto,

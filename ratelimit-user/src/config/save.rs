@@ -59,6 +59,12 @@ struct Interface {
     mode: Option<Mode>,
     #[serde(skip_serializing_if = "Option::is_none")]
     capacity: Option<String>,
+    #[serde(skip_serializing_if = "is_false")]
+    shadow: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 #[derive(Debug, Serialize)]
@@ -174,10 +180,12 @@ fn file(instance: &Instance, awaited: &[config::Interface], moment: fn(Datetime)
     for attachment in instance.attachments.list()? {
         let Some(index) = attachment.index else { continue };
         let mode = (attachment.mode == Some(Attached::Generic)).then_some(Mode::Generic);
-        file.attach(attachment.name, mode, capacities::of(&instance.tables, index)?);
+        let shadow = attachment.is_shadow();
+        file.attach(attachment.name, mode, capacities::of(&instance.tables, index)?, shadow);
     }
-    for config::Interface { name, mode, capacity, .. } in awaited {
-        file.attach(name.clone(), mode.filter(|mode| *mode != Mode::Native), capacity.filter(|rate| *rate != 0));
+    for config::Interface { name, mode, capacity, shadow, .. } in awaited {
+        let (mode, capacity) = (mode.filter(|mode| *mode != Mode::Native), capacity.filter(|rate| *rate != 0));
+        file.attach(name.clone(), mode, capacity, shadow.unwrap_or(false));
     }
     for cost in costs::list(&instance.tables)? {
         file.service.entry(ServiceName(cost.service).to_string()).or_default().cost = Some(cost.cost);
@@ -189,10 +197,10 @@ fn file(instance: &Instance, awaited: &[config::Interface], moment: fn(Datetime)
 }
 
 impl File {
-    fn attach(&mut self, name: String, mode: Option<Mode>, capacity: Option<u64>) {
-        if mode.is_some() || capacity.is_some() {
+    fn attach(&mut self, name: String, mode: Option<Mode>, capacity: Option<u64>, shadow: bool) {
+        if mode.is_some() || capacity.is_some() || shadow {
             let capacity = capacity.map(|rate| format!("{rate}/s"));
-            self.interface.insert(name.clone(), Interface { mode, capacity });
+            self.interface.insert(name.clone(), Interface { mode, capacity, shadow });
         }
         self.interfaces.push(name);
     }

@@ -48,7 +48,7 @@ impl State {
 pub(super) struct Ours {
     pub(super) attachments: Vec<Attachment>,
     /// The program for interfaces without Ethernet headers, if there is one.
-    pub(super) raw_program: Option<u32>,
+    pub(super) raw_programs: Vec<u32>,
     /// Whether this user may read them.
     pub(super) are_known: bool,
 }
@@ -72,7 +72,7 @@ impl Ours {
     pub(super) fn read(pins: &Path) -> Self {
         View::attachments_in(pins).map_or_else(
             |_| Self::default(),
-            |attachments| Self { attachments, raw_program: View::raw_program_in(pins), are_known: true },
+            |attachments| Self { attachments, raw_programs: View::raw_programs_in(pins), are_known: true },
         )
     }
 

@@ -12,7 +12,7 @@ pub(super) fn examine(interface: &Interface, ours: &Ours) -> Option<Finding> {
     let attached = interface.program.filter(|_| ours.has(interface));
     match (interface.link_type.first_header(), attached) {
         (Some(FirstHeader::Ethernet), _) => None,
-        (Some(FirstHeader::Ip), Some(program)) if ours.raw_program != Some(program.id) => {
+        (Some(FirstHeader::Ip), Some(program)) if !ours.raw_programs.contains(&program.id) => {
             let why = "The program expects Ethernet headers, which this interface does not have. No packet is limited.";
             let what = format!("attached with the wrong program for its link type ({link_type})");
             Some(Finding::error(Check::LinkType, &what, why).fixed_by(format!("ratelimit attach {name}")))

@@ -71,7 +71,8 @@ pub(crate) fn change(
         instance.change(change, progress, &|tables| guard.check(tables))
     })?;
     if let Some(session) = session().filter(|_| was_allowed) {
-        declined::record(instance.pins(), &session.prefix())?;
+        // Without the mark, a later command allows the address again, and says so.
+        drop(declined::record(instance.pins(), &session.prefix()));
     }
     Ok(changed)
 }

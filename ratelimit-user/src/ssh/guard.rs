@@ -125,7 +125,11 @@ impl Guard {
     /// Fails with [`Error::ShutOut`] for the first session that is.
     pub(crate) fn check_settings(self, tables: &Tables, before: &Settings, after: &Settings) -> Result<(), Error> {
         self.check_unknown(tables, before, after)?;
-        Self { is_shadow: after.shadow, ..self }.check(tables)
+        let mut ended = Self { is_shadow: after.shadow, ..self };
+        if before.shadow {
+            ended.before.iter_mut().for_each(|(_, before)| *before = unlimited());
+        }
+        ended.check(tables)
     }
 
     /// Checks that no session shares a low limit with all unknown sources that did not before.
@@ -156,13 +160,16 @@ impl Guard {
     }
 }
 
+fn unlimited() -> [Standing; 2] {
+    [Standing::unlimited(), Standing::unlimited()]
+}
+
 /// Returns the sessions with what happens to their packets. In shadow, all pass.
 fn before(
     sessions: impl IntoIterator<Item = Session>,
     tables: &Tables,
     is_shadow: bool,
 ) -> Result<Vec<(Session, [Standing; 2])>, Error> {
-    let unlimited = || [Standing::unlimited(), Standing::unlimited()];
     let standing = |session: Session| Ok((session, if is_shadow { unlimited() } else { session.standing(tables)? }));
     sessions.into_iter().map(standing).collect()
 }

@@ -1,6 +1,7 @@
 //! `ratelimit attach`.
 
 use std::{
+    collections::BTreeSet,
     path::Path,
     time::{Duration, Instant},
 };
@@ -17,10 +18,11 @@ use crate::{
     cli::print::{answer::Answer, output::Output},
     controller::{
         change::{
-            interfaces::{self, Requested},
+            interfaces::{self, Requested, RequestedInterface},
             undo::{self, Done},
         },
         confirm::{start, waiter::Waiter},
+        socket::client,
     },
     dataplane::{
         Instance,
@@ -160,7 +162,7 @@ fn first(arguments: &Arguments, spec: Option<&RuleSpec>, instance: &mut Instance
     done.allowed_ssh.extend(ssh::allow_peer(instance, "--no-allow-ssh")?);
     set_capacities(arguments, instance, done)?;
     set_default(arguments, spec, instance, done)?;
-    attach_each(arguments, instance, done)
+    attach_each(arguments, false, instance, done)
 }
 
 /// Sets the capacity of the interfaces, if one is given.
@@ -183,10 +185,16 @@ fn again(
 ) -> Result<()> {
     let spec = spec.map(|_| changed_default(arguments, instance)).transpose()?;
     let spec = spec.as_ref();
-    interfaces::check_modes(instance, &requested_modes(arguments))?;
+    interfaces::check_modes(instance, &self::requested(arguments, false))?;
     let running = instance.settings()?;
     let attached = instance.attachments.list()?;
-    check_shared(arguments, spec, (&running, requested), &attached, instance)?;
+    // A new interface beside others can be in shadow alone.
+    let others = others(arguments, &attached, instance);
+    let is_new = |name: &String| attached.iter().all(|attachment| !attachment.is_on(name));
+    let is_beside_others = !others.is_empty() && arguments.interfaces.iter().all(is_new);
+    let is_alone = requested.shadow == Some(true) && !running.shadow && is_beside_others;
+    let requested = &RequestedSettings { shadow: requested.shadow.filter(|_| !is_alone), ..*requested };
+    check_shared(spec, (&running, requested), &others, instance)?;
     // Rules can be older than this session.
     if !arguments.force {
         done.allowed_ssh.extend(ssh::allow_peer(instance, "--no-allow-ssh")?);
@@ -201,7 +209,16 @@ fn again(
     }
     done.upgrade(instance, requested)?;
     set_default(arguments, spec, instance, done)?;
-    attach_each(arguments, instance, done)
+    attach_each(arguments, is_alone, instance, done)
+}
+
+/// Returns the interfaces that share the instance and are not named: those that are attached, and those of the daemon's
+/// file that may come back.
+fn others(arguments: &Arguments, attached: &[Attachment], instance: &Instance) -> Vec<String> {
+    let present = attached.iter().filter(|attachment| !attachment.is_gone).map(|attachment| attachment.name.clone());
+    let listed = client::file_state(instance.pins()).map(|state| state.interfaces).unwrap_or_default();
+    let all: BTreeSet<String> = present.chain(listed.into_iter().map(|listed| listed.name)).collect();
+    all.into_iter().filter(|name| !arguments.interfaces.contains(name)).collect()
 }
 
 /// Returns the default limit with the given options. What is not given stays.
@@ -213,21 +230,20 @@ fn changed_default(arguments: &Arguments, instance: &Instance) -> Result<RuleSpe
 
 /// Refuses to change what interfaces share that are not named.
 fn check_shared(
-    arguments: &Arguments,
     spec: Option<&RuleSpec>,
     (running, requested): (&Settings, &RequestedSettings),
-    attached: &[Attachment],
+    others: &[String],
     instance: &Instance,
 ) -> Result<()> {
-    let is_named = |attachment: &Attachment| arguments.interfaces.iter().any(|name| attachment.is_on(name));
-    let others = attached.iter().filter(|attachment| !attachment.is_gone && !is_named(attachment));
-    let others: Vec<_> = others.map(|attachment| attachment.name.as_str()).collect();
     if others.is_empty() {
         return Ok(());
     }
     let others = others.join(", ");
     if let Some(setting) = values::changed(running, &requested.or(*running)).first() {
-        bail!("--{setting} would also change {others}: `ratelimit set --{setting} …` changes it for all interfaces");
+        let one = if *setting == "shadow" { ", and with --interface for one" } else { "" };
+        bail!(
+            "--{setting} would also change {others}: `ratelimit set --{setting} …` changes it for all interfaces{one}"
+        );
     }
     let Some(spec) = spec.map(write::spec) else { return Ok(()) };
     let rules = list::list(&instance.tables)?;
@@ -248,17 +264,18 @@ fn set_default(arguments: &Arguments, spec: Option<&RuleSpec>, instance: &mut In
 }
 
 /// Attaches to each interface that does not run this program yet.
-fn attach_each(arguments: &Arguments, instance: &mut Instance, done: &mut Done) -> Result<()> {
-    interfaces::attach(instance, &requested_modes(arguments), arguments.replace, COMMAND, done)?;
+fn attach_each(arguments: &Arguments, shadow: bool, instance: &mut Instance, done: &mut Done) -> Result<()> {
+    interfaces::attach(instance, &requested(arguments, shadow), arguments.replace, COMMAND, done)?;
     Ok(())
 }
 
-/// Returns the interfaces with their requested modes.
-fn requested_modes(arguments: &Arguments) -> Requested {
+/// Returns the interfaces with their requested modes. With `shadow`, new ones are in shadow alone.
+fn requested(arguments: &Arguments, shadow: bool) -> Requested {
     let mode = arguments.mode.map(|mode| match mode {
         ModeArgument::Auto => Mode::Auto,
         ModeArgument::Native => Mode::Native,
         ModeArgument::Generic => Mode::Generic,
     });
-    arguments.interfaces.iter().map(|name| (name.clone(), mode)).collect()
+    let of = |name: &String| RequestedInterface { name: name.clone(), mode, shadow };
+    arguments.interfaces.iter().map(of).collect()
 }

@@ -65,6 +65,8 @@ pub(super) fn print(about: &Report<'_>, instance: &Instance, done: &Done, output
         confirm_within_seconds: about.confirm.map(|time| time.as_secs()),
     };
     let limit = default.first().map(|rule| write::limit(&rule.spec));
+    // With --shadow, either all interfaces are in shadow, or the named ones alone.
+    let is_on_alone = about.settings.requests_shadow() && !instance.settings()?.shadow;
     let is_elastic = instance.tables.control()?.features & FEATURE_ELASTIC != 0;
     let has_no_capacity = is_elastic && !capacities::is_any(&instance.tables)?;
     output.print(&attached, |out| {
@@ -103,7 +105,7 @@ pub(super) fn print(about: &Report<'_>, instance: &Instance, done: &Done, output
                 writeln!(out, "no interface has a capacity: elastic limits act as hard limits")?;
             }
         }
-        for line in about.settings.lines() {
+        for line in about.settings.lines(if is_on_alone { about.named } else { &[] }) {
             writeln!(out, "{line}")?;
         }
         if about.is_new && about.settings.could_limit_unknown() {

@@ -9,8 +9,12 @@ use crate::{
     cli::print::{answer::Answer, output::Output},
     controller::socket::client,
     dataplane::{
-        Instance,
-        program::{loader::RequestedSettings, values},
+        Error, Instance,
+        attach::attachment::Attachment,
+        program::{
+            loader::{RequestedSettings, Settings},
+            values,
+        },
         sys::host,
     },
     settings::SettingsArguments,
@@ -23,6 +27,9 @@ use crate::{
 pub(crate) struct Arguments {
     #[command(flatten)]
     settings: SettingsArguments,
+    /// With --shadow, change only this attached interface. Can be given several times
+    #[arg(long, value_name = "IFACE", requires = "shadow")]
+    interface: Vec<String>,
     /// Change the settings even if an SSH session is then restricted or blocked
     #[arg(long)]
     force: bool,
@@ -32,6 +39,9 @@ pub(crate) struct Arguments {
 struct Changed {
     /// Names of the settings that have changed.
     changed: Vec<&'static str>,
+    /// Interfaces whose own shadow has changed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    interfaces: Vec<String>,
 }
 
 pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<Answer> {
@@ -42,18 +52,16 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
         "no setting is given: `ratelimit help set` lists them, such as `ratelimit set --shadow on`"
     );
     let mut instance = Instance::open(pins)?;
-    let running = instance.settings()?;
-    let now = requested.or(running);
-    let changed = values::changed(&running, &now);
-    if !changed.is_empty() {
-        ssh::protect(&mut instance, arguments.force, |instance| {
-            ssh::Guard::of(&instance.tables, arguments.force)?.check_settings(&instance.tables, &running, &now)?;
-            instance.upgrade(&requested)
-        })?;
-    }
-    let is_nothing = changed.is_empty();
-    output.print(&Changed { changed }, |out| {
-        for line in arguments.settings.lines() {
+    let changed = if arguments.interface.is_empty() {
+        of_all(arguments, &requested, &mut instance)?
+    } else {
+        let only_shadow = RequestedSettings { shadow: requested.shadow, ..RequestedSettings::default() };
+        ensure!(requested == only_shadow, "--interface goes only with --shadow: set the others without --interface");
+        of_interfaces(arguments, requested.shadow == Some(true), &mut instance)?
+    };
+    let is_nothing = changed.changed.is_empty() && changed.interfaces.is_empty();
+    output.print(&changed, |out| {
+        for line in arguments.settings.lines(&arguments.interface) {
             writeln!(out, "{line}")?;
         }
         if is_nothing {
@@ -64,4 +72,63 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
         Ok(())
     })?;
     Ok(Answer::Done)
+}
+
+/// Changes settings that all interfaces share. The end of shadow is also that of single interfaces.
+fn of_all(arguments: &Arguments, requested: &RequestedSettings, instance: &mut Instance) -> Result<Changed> {
+    let running = instance.settings()?;
+    let now = requested.or(running);
+    let is_marked = instance.attachments.list()?.iter().any(Attachment::is_shadow);
+    let ends_marks = requested.shadow == Some(false) && is_marked;
+    let changed = values::changed(&running, &now);
+    let mut interfaces = Vec::new();
+    if !changed.is_empty() || ends_marks {
+        ssh::protect(instance, arguments.force, |instance| {
+            let before = Settings { shadow: running.shadow || ends_marks, ..running };
+            check(arguments, instance, &before, &now)?;
+            if !changed.is_empty() {
+                instance.upgrade(requested)?;
+            }
+            if ends_marks {
+                interfaces = instance.set_shadow(&|_| true, false)?;
+            }
+            Ok(())
+        })?;
+    }
+    Ok(Changed { changed, interfaces })
+}
+
+/// Puts interfaces in shadow, or ends that. If all are in shadow, the others stay so.
+fn of_interfaces(arguments: &Arguments, is_shadow: bool, instance: &mut Instance) -> Result<Changed> {
+    let attached = instance.attachments.list()?;
+    let is_attached = |name: &&String| attached.iter().any(|attachment| attachment.is_on(name));
+    if let Some(name) = arguments.interface.iter().find(|name| !is_attached(name)) {
+        return Err(Error::NotAttachedTo { name: name.clone() }.into());
+    }
+    let is_named = |attachment: &Attachment| arguments.interface.iter().any(|name| attachment.is_on(name));
+    let running = instance.settings()?;
+    let now = Settings { shadow: is_shadow && running.shadow, ..running };
+    let ends_shadow = running.shadow && !is_shadow;
+    let interfaces = ssh::protect(instance, arguments.force, |instance| {
+        check(arguments, instance, &Settings { shadow: !is_shadow || running.shadow, ..running }, &now)?;
+        if !ends_shadow {
+            return instance.set_shadow(&is_named, is_shadow);
+        }
+        // All marks are there before shadow ends in one step. Until then, they change nothing.
+        let others = instance.set_shadow(&|attachment| !is_named(attachment), true)?;
+        instance.set_shadow(&is_named, false)?;
+        let requested = RequestedSettings { shadow: Some(false), ..RequestedSettings::default() };
+        if let Err(error) = instance.upgrade(&requested) {
+            // The operator must see the failure itself, not one of undoing.
+            let _ = instance.set_shadow(&|attachment| others.contains(&attachment.name), false);
+            return Err(error);
+        }
+        Ok(arguments.interface.clone())
+    })?;
+    Ok(Changed { changed: if ends_shadow { vec!["shadow"] } else { Vec::new() }, interfaces })
+}
+
+/// Checks that the change makes no SSH session worse off.
+fn check(arguments: &Arguments, instance: &Instance, before: &Settings, after: &Settings) -> Result<(), Error> {
+    ssh::Guard::of(&instance.tables, arguments.force)?.check_settings(&instance.tables, before, after)
 }

@@ -41,12 +41,15 @@ pub(crate) enum AllowCommand {
         /// Delete the rule after this time: 90s, 10m, 2h, 7d
         #[arg(long = "for", value_name = "DURATION", value_parser = units::duration)]
         life: Option<Duration>,
+        /// Add the rule even if it ends an allow of an SSH session that has no end
+        #[arg(long)]
+        force: bool,
     },
     /// Delete an allow rule
     Del {
         #[command(flatten)]
         which: Deletion,
-        /// Delete the rule even if that blocks your SSH session
+        /// Delete the rule even if it is what allows an SSH session
         #[arg(long)]
         force: bool,
     },
@@ -160,7 +163,7 @@ impl Row {
 
 pub(crate) fn allow(command: &AllowCommand, pins: &Path, output: Output) -> Result<Answer> {
     match command {
-        AllowCommand::Add { which, life } => ALLOW.add(which, *life, false, pins, output),
+        AllowCommand::Add { which, life, force } => ALLOW.add(which, *life, *force, pins, output),
         AllowCommand::Del { which, force } => ALLOW.delete(which, *force, pins, output),
         AllowCommand::List => ALLOW.list(pins, output),
     }

@@ -42,7 +42,13 @@ fn an_empty_file_is_a_problem() {
 #[test]
 fn the_sample_file_is_good_and_means_what_its_comments_say() {
     let config = parse(include_str!("../../../../dist/ratelimit.toml")).unwrap();
-    let interface = Interface { name: "eth0".to_owned(), mode: Some(Mode::Auto), capacity: Some(500_000), wait: true };
+    let interface = Interface {
+        name: "eth0".to_owned(),
+        mode: Some(Mode::Auto),
+        capacity: Some(500_000),
+        shadow: None,
+        wait: true,
+    };
     assert_eq!(config.interfaces, [interface]);
     assert_eq!(config.requested.buckets, Some(131_072));
     assert_eq!(config.costs, [(Service::TcpSyn, 10)]);

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{
     difference::{difference, of_ends},
-    interfaces::{self, Listed, Requested},
+    interfaces::{self, Listed, Requested, RequestedInterface},
     lists, omitted,
     undo::{self, Done},
 };
@@ -17,7 +17,7 @@ use crate::{
     controller::socket::request::Replaced,
     dataplane::{
         Error, Instance,
-        attach::attachment::Mode,
+        attach::attachment::{Attachment, Mode},
         instance::{daemon_lock::DaemonLock, open::Versions},
         program::values::{Difference, differences, per_second},
         rules::{batch::Change, capacities, list, spec::RuleSpec, target::Target},
@@ -134,11 +134,13 @@ pub(crate) fn attach_again(
         record(&instance, listed);
         return Ok(if is_attached { Appeared::Already } else { Appeared::No });
     }
-    let (origin, is_generic) = lost.map_or((CONFIG, false), |lost| (lost.origin, lost.is_generic));
+    let (origin, is_generic) = lost.as_ref().map_or((CONFIG, false), |lost| (lost.origin, lost.is_generic));
+    let shadow = lost.map_or(wanted.shadow.unwrap_or(false), |lost| lost.is_shadow);
     // The interface has a new index.
     forget_capacities(&mut instance)?;
     let mut done = Done::default();
-    let requested = vec![(wanted.name.clone(), wanted.mode.or(is_generic.then_some(Mode::Generic)))];
+    let mode = wanted.mode.or(is_generic.then_some(Mode::Generic));
+    let requested = vec![RequestedInterface { name: wanted.name.clone(), mode, shadow }];
     let mut attach = || {
         if is_first {
             ssh::allow_each(&mut instance, protected, &|_| false, &mut done.allowed_ssh)?;
@@ -196,7 +198,11 @@ fn apply_to(
     How { is_new, is_first, protected }: How<'_>,
     done: &mut Done,
 ) -> Result<Applied, Error> {
-    let requested: Requested = present.iter().map(|wanted| (wanted.name.clone(), wanted.mode)).collect();
+    let requested = |wanted: &config::Interface| {
+        let (mode, shadow) = (wanted.mode, wanted.shadow.unwrap_or(false));
+        RequestedInterface { name: wanted.name.clone(), mode, shadow }
+    };
+    let requested: Requested = present.iter().map(requested).collect();
     interfaces::check_modes(instance, &requested)?;
     let awaited_names = awaited.iter().map(|wanted| wanted.name.clone()).collect();
     let mut applied = Applied { awaited: awaited_names, ..Applied::default() };
@@ -207,9 +213,14 @@ fn apply_to(
     // The file is the state: what it omits has its default.
     let settings = config.requested.or_defaults();
     let wanted = settings.or(running);
+    // Interfaces that stay in shadow alone are marked before all shadow ends, so they are never enforced between.
+    let in_shadow = set_shadows(instance, present, true, done)?;
     if !is_new && (is_first || wanted != running) {
         done.upgrade(instance, &settings)?;
     }
+    let enforced = set_shadows(instance, present, false, done)?;
+    let was_in_shadow = running.shadow || !enforced.is_empty();
+    applied.settings.extend([in_shadow, enforced].concat());
     let is_planned = |target: Target| config.rules.iter().any(|rule| rule.target == target);
     match instance.attachments.list()?.is_empty() {
         true if present.is_empty() => {}
@@ -233,7 +244,7 @@ fn apply_to(
     applied.unchanged = difference.unchanged;
     applied.overruled = difference.overruled.iter().map(Target::to_string).collect();
     applied.removed_allows = removed_allows(&rules, &difference.change);
-    let guard = ssh::Guard::over(&instance.tables, protected, running.shadow, wanted.shadow)?;
+    let guard = ssh::Guard::over(&instance.tables, protected, was_in_shadow, wanted.shadow)?;
     guard.check_unknown(&instance.tables, &running, &wanted)?;
     // The check below is about lists and rules together.
     if let Some([change, back]) = lists::difference(&instance.tables, &config.lists)? {
@@ -254,6 +265,28 @@ fn apply_to(
     instance.forget_interfaces();
     record(instance, &config.interfaces);
     Ok(applied)
+}
+
+/// Puts those attached interfaces in shadow, or ends that, for which the file wants this. Returns what changed.
+fn set_shadows(
+    instance: &mut Instance,
+    interfaces: &[config::Interface],
+    is_shadow: bool,
+    done: &mut Done,
+) -> Result<Vec<Difference>, Error> {
+    let find = |name: &str| interfaces.iter().find(|wanted| wanted.name == name);
+    let is_wanted = |attachment: &Attachment| {
+        let wanted = find(&attachment.name).filter(|_| attachment.mode.is_some());
+        wanted.is_some_and(|wanted| wanted.shadow.unwrap_or(false) == is_shadow)
+    };
+    let [before, after] = [!is_shadow, is_shadow].map(|is_on| if is_on { "on" } else { "off" }.to_owned());
+    let difference = |name: &String| Difference {
+        name: format!("shadow of {name}"),
+        before: before.clone(),
+        after: after.clone(),
+        is_omitted: find(name).is_some_and(|wanted| wanted.shadow.is_none()),
+    };
+    Ok(done.set_shadow(instance, &is_wanted, is_shadow)?.iter().map(difference).collect())
 }
 
 /// Sets the capacities of the file, and none where it omits them. Returns those of attached interfaces that changed.

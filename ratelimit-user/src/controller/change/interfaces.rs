@@ -12,12 +12,23 @@ use crate::{
     dataplane::{
         Error, Instance,
         attach::attachment::{Attachment, Attachments, How, Mode},
+        program::programs::Kind,
         sys::interface::{self, Attached, Interface, is_there},
     },
 };
 
-/// Names of interfaces with the requested modes. Without one, a new interface gets native mode.
-pub(crate) type Requested = Vec<(String, Option<Mode>)>;
+/// An interface to attach to.
+#[derive(Debug, Clone)]
+pub(crate) struct RequestedInterface {
+    pub(crate) name: String,
+    /// Without one, a new interface gets native mode.
+    pub(crate) mode: Option<Mode>,
+    /// Whether a new interface is in shadow, although others may not be.
+    pub(crate) shadow: bool,
+}
+
+/// The interfaces to attach to.
+pub(crate) type Requested = Vec<RequestedInterface>;
 
 /// Checks that the interfaces with these names exist, and that a program can read their packets.
 ///
@@ -60,7 +71,7 @@ impl Listed {
 /// Fails with [`Error::OtherMode`] for the first one that does.
 pub(crate) fn check_modes(instance: &Instance, requested: &Requested) -> Result<(), Error> {
     let ours = running(instance)?;
-    for (interface, mode) in find(requested)? {
+    for (interface, RequestedInterface { mode, .. }) in find(requested)? {
         let Some(running) = interface.program.filter(|running| ours.contains(&running.id)) else { continue };
         let is_same = match mode {
             Some(Mode::Native) => running.mode == Attached::Native,
@@ -90,17 +101,18 @@ pub(crate) fn attach(
 ) -> Result<Vec<String>, Error> {
     check_modes(instance, requested)?;
     // This must come before the first packet of a second interface. It can replace the program.
-    let coming: Vec<Interface> = find(requested)?.into_iter().map(|(interface, _)| interface).collect();
-    done.expect_interfaces(instance, &coming)?;
-    let (ours, programs) = (running(instance)?, instance.programs()?);
     let linked = instance.attachments.indices()?;
+    let with_shadow = find(requested)?.iter().any(|(interface, one)| one.shadow && !linked.contains(&interface.index));
+    let coming: Vec<Interface> = find(requested)?.into_iter().map(|(interface, _)| interface).collect();
+    done.expect_interfaces(instance, &coming, with_shadow)?;
+    let (ours, programs) = (running(instance)?, instance.programs()?);
     let mut names = Vec::new();
-    for (interface, mode) in find(requested)? {
+    for (interface, RequestedInterface { mode, shadow, .. }) in find(requested)? {
         let is_ours = interface.program.is_some_and(|running| ours.contains(&running.id));
         if !is_ours || !linked.contains(&interface.index) {
             names.push(interface.name.clone());
-            let how = How { mode: mode.unwrap_or(Mode::Native), replace, origin };
-            let program = programs.of(interface.first_header()?)?;
+            let how = How { mode: mode.unwrap_or(Mode::Native), replace, origin, shadow };
+            let program = programs.of(Kind { first: interface.first_header()?, is_shadow: shadow })?;
             done.added.push(instance.attachments.attach(program, interface, how)?);
         }
     }
@@ -138,19 +150,14 @@ fn running(instance: &Instance) -> Result<Vec<u32>, Error> {
     Ok(instance.attachments.list()?.iter().map(|attachment| attachment.program_id).collect())
 }
 
-fn find(requested: &Requested) -> Result<Vec<(Interface, Option<Mode>)>, Error> {
-    let names: Vec<String> = requested.iter().map(|(name, _)| name.clone()).collect();
+fn find(requested: &Requested) -> Result<Vec<(Interface, RequestedInterface)>, Error> {
+    let names: Vec<String> = requested.iter().map(|one| one.name.clone()).collect();
     // An interface that is named twice gets the first mode.
-    let mode = |interface: &Interface| {
-        requested.iter().find(|(name, _)| *name == interface.name).and_then(|requested| requested.1)
+    let of = |interface: Interface| {
+        let requested = requested.iter().find(|one| one.name == interface.name)?.clone();
+        Some((interface, requested))
     };
-    Ok(interface::find(&names)?
-        .into_iter()
-        .map(|interface| {
-            let mode = mode(&interface);
-            (interface, mode)
-        })
-        .collect())
+    Ok(interface::find(&names)?.into_iter().filter_map(of).collect())
 }
 
 #[cfg(test)]

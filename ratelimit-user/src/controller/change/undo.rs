@@ -8,7 +8,7 @@ use ratelimit_common::rules::rule::SSH;
 use crate::{
     dataplane::{
         Error, Instance,
-        attach::undo::AttachUndo,
+        attach::{attachment::Attachment, undo::AttachUndo},
         instance::swap::replace::Running,
         lists::change::ListChange,
         program::loader::RequestedSettings,
@@ -38,6 +38,8 @@ pub(crate) struct Done {
     costs: Option<Vec<costs::Cost>>,
     /// The change that puts the previous lists back.
     lists: Option<ListChange>,
+    /// Interfaces that were put in shadow, or whose shadow has ended, by name.
+    shadows: Vec<(String, bool)>,
     /// The program that was replaced, and the settings of the one that replaced it, if they could be read.
     program: Option<(Running, Option<RequestedSettings>)>,
 }
@@ -119,14 +121,35 @@ impl Done {
     /// # Errors
     ///
     /// Fails like [`Instance::expect_interfaces`].
-    pub(crate) fn expect_interfaces(&mut self, instance: &mut Instance, coming: &[Interface]) -> Result<(), Error> {
+    pub(crate) fn expect_interfaces(
+        &mut self,
+        instance: &mut Instance,
+        coming: &[Interface],
+        with_shadow: bool,
+    ) -> Result<(), Error> {
         let (before, features) = (instance.running()?, instance.settings()?.features());
-        instance.expect_interfaces(coming)?;
+        instance.expect_interfaces(coming, with_shadow)?;
         if instance.settings().is_ok_and(|now| now.features() == features) {
             return Ok(());
         }
         self.record_program(before, instance);
         Ok(())
+    }
+
+    /// Puts attached interfaces in shadow, or ends that. Returns the names of those that changed.
+    ///
+    /// # Errors
+    ///
+    /// Fails like [`Instance::set_shadow`].
+    pub(crate) fn set_shadow(
+        &mut self,
+        instance: &mut Instance,
+        is_wanted: &dyn Fn(&Attachment) -> bool,
+        is_shadow: bool,
+    ) -> Result<Vec<String>, Error> {
+        let changed = instance.set_shadow(is_wanted, is_shadow)?;
+        self.shadows.extend(changed.iter().map(|name| (name.clone(), is_shadow)));
+        Ok(changed)
     }
 
     /// Records that the program `before` was replaced. Undoing returns to the first one.
@@ -181,6 +204,10 @@ impl Done {
         }
         if let Some(lists) = &self.lists {
             failures.extend(instance.change_lists(lists, &|_| Ok(())).context("lists").err());
+        }
+        for (name, is_shadow) in self.shadows.into_iter().rev() {
+            let back = instance.set_shadow(&|attachment| attachment.is_on(&name), !is_shadow).map(drop);
+            failures.extend(back.with_context(|| format!("shadow of {name}")).err());
         }
         // Rules come first, because they can need features of the program.
         if let Some((before, after)) = self.program {

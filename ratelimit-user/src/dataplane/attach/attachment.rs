@@ -47,6 +47,8 @@ pub struct How {
     pub replace: bool,
     /// Origin of the attachment: one of [`ratelimit_common::rules::rule`].
     pub origin: u8,
+    /// Whether the interface is in shadow, although others may not be.
+    pub shadow: bool,
 }
 
 /// One interface that the program is attached to.
@@ -82,6 +84,26 @@ impl Attachment {
     /// Returns whether the interface that now has this name in this network namespace carries the program.
     pub(crate) fn is_on(&self, name: &str) -> bool {
         self.mode.is_some() && self.name == name
+    }
+
+    /// Returns whether the interface is in shadow, although others may not be.
+    #[must_use]
+    pub fn is_shadow(&self) -> bool {
+        self.recorded.is_shadow
+    }
+
+    /// Returns whether both have the same link.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.recorded.link == other.recorded.link
+    }
+
+    /// Records in the name of its pin whether the interface is in shadow, and returns the pin.
+    pub(crate) fn record_shadow(&self, is_shadow: bool) -> Result<PathBuf, Error> {
+        let pin = self.pin.with_file_name(LinkName { is_shadow, ..self.recorded.clone() }.file());
+        if pin != self.pin {
+            fs::rename(&self.pin, &pin).map_err(at(&pin))?;
+        }
+        Ok(pin)
     }
 
     /// Returns whether the interface that had this name was deleted, or has got another name.
@@ -204,8 +226,8 @@ impl Attachments {
             Some(link) => link,
             None => link::attach(program, interface, Attached::Generic)?,
         };
-        let (interface, origin) = (interface.name.clone(), how.origin);
-        let name = LinkName { interface, origin, is_listed: false, is_generic, link: link.id };
+        let (interface, origin, is_shadow) = (interface.name.clone(), how.origin, how.shadow);
+        let name = LinkName { interface, origin, is_listed: false, is_generic, is_shadow, link: link.id };
         // A link that is only dropped may stay for a moment.
         link.pin(&self.folder.join(name.file())).or_else(|error| link.detach().and(Err(error)))?;
         Ok(link.id)

@@ -5,7 +5,7 @@ use ratelimit_common::{
     identity::service::Service,
     maps::control::{
         Control, FEATURE_BANS, FEATURE_BYTES, FEATURE_COSTS, FEATURE_FRONT, FEATURE_INTERFACES, FEATURE_LANES,
-        FEATURE_LISTS, FEATURE_PARENTS, FEATURE_RAW_IP, FEATURE_SERVICES,
+        FEATURE_LISTS, FEATURE_PARENTS, FEATURE_RAW_IP, FEATURE_SERVICES, FEATURE_SHADOW_PROGRAMS,
     },
 };
 
@@ -166,11 +166,14 @@ fn needed(pinned: &Pinned, asked: u32) -> Result<u32, Error> {
     if asked & FEATURE_INTERFACES != 0 && pinned.attachments.indices()?.len() > 1 {
         features |= FEATURE_INTERFACES;
     }
-    if asked & FEATURE_RAW_IP != 0 && carried::has_raw_ip(&pinned.attachments, pinned.programs()?.raw_id()?)? {
+    if asked & FEATURE_RAW_IP != 0 && carried::has_raw_ip(&pinned.attachments, &pinned.programs()?.raw_ids()?)? {
         features |= FEATURE_RAW_IP;
     }
     if asked & FEATURE_LISTS != 0 && listing::is_any(&pinned.tables)? {
         features |= FEATURE_LISTS;
+    }
+    if asked & FEATURE_SHADOW_PROGRAMS != 0 && carried::has_shadow(&pinned.attachments)? {
+        features |= FEATURE_SHADOW_PROGRAMS;
     }
     // Bans outlast the limits that set them. If they end by time, the next such change notices.
     let now = host::now();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ratelimit_common::maps::{
-    control::{FEATURE_INTERFACES, FEATURE_RAW_IP},
+    control::{FEATURE_INTERFACES, FEATURE_RAW_IP, FEATURE_SHADOW_PROGRAMS},
     interface_counters::{Counts, Ledger, OTHERS, TRIES},
 };
 
@@ -15,17 +15,18 @@ use crate::dataplane::{
 };
 
 /// Makes the program count by interface if several will be attached, and not if one will be. Loads a second program if
-/// one of them has no Ethernet headers.
-pub(super) fn expect(pinned: &mut Pinned, coming: &[Interface]) -> Result<(), Error> {
+/// one of them has no Ethernet headers, and others `with_shadow`.
+pub(super) fn expect(pinned: &mut Pinned, coming: &[Interface], with_shadow: bool) -> Result<(), Error> {
     let mut expected = pinned.attachments.indices()?;
     expected.extend(coming.iter().map(|interface| interface.index));
     book(&mut pinned.tables, &expected)?;
     let mut needed = if expected.len() > 1 { FEATURE_INTERFACES } else { 0 };
+    needed |= if with_shadow { FEATURE_SHADOW_PROGRAMS } else { 0 };
     for interface in coming {
         needed |= if interface.first_header()? == FirstHeader::Ip { FEATURE_RAW_IP } else { 0 };
     }
     edit::look_at(pinned, needed)?;
-    edit::spare(pinned, (FEATURE_INTERFACES | FEATURE_RAW_IP) & !needed);
+    edit::spare(pinned, (FEATURE_INTERFACES | FEATURE_RAW_IP | FEATURE_SHADOW_PROGRAMS) & !needed);
     Ok(())
 }
 

@@ -10,6 +10,7 @@ pub mod open;
 pub mod read_only;
 pub mod removal;
 mod service_costs;
+mod shadow;
 pub mod swap;
 
 use std::{
@@ -31,6 +32,7 @@ use self::{
 };
 use crate::dataplane::{
     Error,
+    attach::attachment::Attachment,
     program::loader::RequestedSettings,
     rules::{
         batch::{Change, Changed},
@@ -268,19 +270,32 @@ impl Instance {
     }
 
     /// Prepares for these further interfaces. The program counts by interface if several will be attached, and not if
-    /// one will be. There is a second program if one of them has no Ethernet headers.
+    /// one will be. There is a second program if one of them has no Ethernet headers, and there are others `with_shadow`.
     ///
     /// # Errors
     ///
     /// Those of [`Self::upgrade`]. Counting continues as before then.
-    pub fn expect_interfaces(&mut self, coming: &[Interface]) -> Result<(), Error> {
-        interfaces::expect(&mut self.pinned, coming)
+    pub fn expect_interfaces(&mut self, coming: &[Interface], with_shadow: bool) -> Result<(), Error> {
+        interfaces::expect(&mut self.pinned, coming, with_shadow)
+    }
+
+    /// Puts attached interfaces in shadow, or ends that, without a gap on others. Returns the names of those that changed.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::upgrade`]. Nothing has changed then.
+    pub fn set_shadow(
+        &mut self,
+        is_wanted: &dyn Fn(&Attachment) -> bool,
+        is_shadow: bool,
+    ) -> Result<Vec<String>, Error> {
+        shadow::set(&mut self.pinned, is_wanted, is_shadow)
     }
 
     /// Makes the program count as the attached interfaces need it. If that fails, the running one does more work than
     /// necessary.
     pub fn forget_interfaces(&mut self) {
-        let _ = self.expect_interfaces(&[]);
+        let _ = self.expect_interfaces(&[], false);
     }
 
     /// Updates the ledger of interface counters before another program is restored.

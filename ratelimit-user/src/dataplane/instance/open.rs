@@ -13,16 +13,19 @@ use crate::dataplane::{
     instance::{
         edit,
         lock::{Lock, lock},
-        removal,
+        removal, shadow,
         swap::{migration, pinned::Pinned, replace, staging},
     },
     lists,
     pins::{
         bpffs,
-        layout::{self, CHANGING, LINKS, NEXT, PROGRAM, PROGRAM_RAW},
+        layout::{self, CHANGING, LINKS, NEXT, PROGRAM},
         listing::Listing,
     },
-    program::loader::{self, RequestedSettings, Settings},
+    program::{
+        loader::{self, RequestedSettings, Settings},
+        programs::Kind,
+    },
     rules::{change_mark, policies, repair::repair, suspend},
     sys::features,
     tables::open::Tables,
@@ -90,8 +93,9 @@ fn locked(pins: &Path, listing: &Listing, versions: Versions) -> Result<Pinned, 
         layout::remove_file(&pins.join(other))?;
     }
     let mut pinned = Pinned { pins: pins.to_owned(), tables, attachments };
-    if listing.has(PROGRAM_RAW) {
-        replace::forget_raw(&pinned)?;
+    if Kind::OTHERS.iter().any(|kind| listing.has(kind.file())) {
+        replace::forget_unused(&pinned)?;
+        shadow::finish(&pinned)?;
     }
     // A rule that ends late is no reason to refuse a command.
     let _ = suspend::catch_up(&mut pinned.tables);
@@ -169,7 +173,7 @@ fn create(pins: &Path, settings: &Settings) -> Result<Tables, Error> {
     let mut object = loader::load(settings, Some(&|name| pins.join(name)))?;
     let mut tables = Tables::of(&mut object, settings)?;
     tables.seal(&Listing::read(pins)?)?;
-    loader::pin(&mut object, settings, pins)?;
+    loader::pin(&mut object, settings, pins, &|name| pins.join(name))?;
     Ok(tables)
 }
 

@@ -49,10 +49,10 @@ impl View {
         Attachments::in_folder(&pins.join(layout::LINKS)).list()
     }
 
-    /// Returns the id of the program for interfaces without Ethernet headers, if the instance in `pins` has one.
+    /// Returns the ids of the programs for interfaces without Ethernet headers that the instance in `pins` has.
     #[must_use]
-    pub fn raw_program_in(pins: &Path) -> Option<u32> {
-        Programs::from_pins(pins).and_then(|programs| programs.raw_id()).ok().flatten()
+    pub fn raw_programs_in(pins: &Path) -> Vec<u32> {
+        Programs::from_pins(pins).and_then(|programs| programs.raw_ids()).unwrap_or_default()
     }
 
     /// Returns rules, buckets and counters.

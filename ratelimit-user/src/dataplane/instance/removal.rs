@@ -14,7 +14,7 @@ use crate::dataplane::{
     instance::{lock::lock, swap::staging},
     pins::{
         bpffs,
-        layout::{self, LINKS, NEXT, PROGRAM, PROGRAM_RAW},
+        layout::{self, LINKS, NEXT, PROGRAMS},
         listing::Listing,
         ours::Ours,
     },
@@ -87,7 +87,7 @@ pub(super) fn remove_entries(pins: &Path) -> Result<(), Error> {
 fn known_files() -> impl Iterator<Item = &'static str> {
     let moved = names::MOVED.into_iter().map(|(_, old)| old);
     let maps = names::PINNED.into_iter().chain(moved).flat_map(|name| [Some(name), layout::other_name(name)]);
-    maps.flatten().chain([PROGRAM_RAW, PROGRAM])
+    maps.flatten().chain(PROGRAMS)
 }
 
 /// Returns whether another step removes a file.

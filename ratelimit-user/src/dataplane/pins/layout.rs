@@ -19,6 +19,13 @@ pub(crate) const PROGRAM: &str = "program";
 /// File of the pinned program for interfaces without Ethernet headers. It exists only while one is attached.
 pub(crate) const PROGRAM_RAW: &str = "program_raw";
 
+/// Files of the pinned programs for interfaces in shadow. They exist only while an interface is in shadow alone.
+pub(crate) const PROGRAM_SHADOW: &str = "program_shadow";
+pub(crate) const PROGRAM_RAW_SHADOW: &str = "program_raw_shadow";
+
+/// Files of the pinned programs, the one that makes an instance complete last.
+pub(crate) const PROGRAMS: [&str; 4] = [PROGRAM_RAW_SHADOW, PROGRAM_SHADOW, PROGRAM_RAW, PROGRAM];
+
 /// Folder of the pinned links.
 pub(crate) const LINKS: &str = "links";
 

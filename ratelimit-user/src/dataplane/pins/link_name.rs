@@ -13,6 +13,9 @@ const LISTED: &str = "listed-";
 /// Precedes the link's id if the program runs in the network stack.
 const GENERIC: &str = "generic-";
 
+/// Precedes the link's id if the interface is in shadow, although others may not be.
+const SHADOW: &str = "shadow-";
+
 /// What the name of a pinned link tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LinkName {
@@ -24,6 +27,8 @@ pub(crate) struct LinkName {
     pub(crate) is_listed: bool,
     /// Whether the program runs in the network stack.
     pub(crate) is_generic: bool,
+    /// Whether the interface is in shadow, although others may not be.
+    pub(crate) is_shadow: bool,
     /// The link's id, because names of interfaces are reused.
     pub(crate) link: u32,
 }
@@ -37,7 +42,8 @@ impl LinkName {
             (_, false) => "",
         };
         let mode = if self.is_generic { GENERIC } else { "" };
-        format!("{}@{owner}{mode}{}", self.interface.replace('%', "%25").replace('.', "%2E"), self.link)
+        let shadow = if self.is_shadow { SHADOW } else { "" };
+        format!("{}@{owner}{mode}{shadow}{}", self.interface.replace('%', "%25").replace('.', "%2E"), self.link)
     }
 
     /// Reads the name of a pin.
@@ -48,12 +54,15 @@ impl LinkName {
         let listed = rest.strip_prefix(LISTED);
         let rest = of_file.or(listed).unwrap_or(rest);
         let generic = rest.strip_prefix(GENERIC);
+        let rest = generic.unwrap_or(rest);
+        let shadow = rest.strip_prefix(SHADOW);
         Self {
             interface: interface.replace("%2E", ".").replace("%25", "%"),
             origin: if of_file.is_some() { CONFIG } else { COMMAND },
             is_listed: listed.is_some(),
             is_generic: generic.is_some(),
-            link: generic.unwrap_or(rest).parse().unwrap_or(0),
+            is_shadow: shadow.is_some(),
+            link: shadow.unwrap_or(rest).parse().unwrap_or(0),
         }
     }
 
@@ -71,8 +80,9 @@ mod tests {
     fn what_is_written_reads_the_same() {
         for name in ["eth0", "eth0.100", "a%2Eb", "x@y", "config-", "generic-1"] {
             for (origin, is_listed) in [(COMMAND, false), (COMMAND, true), (CONFIG, false)] {
-                for is_generic in [false, true] {
-                    let name = LinkName { interface: name.to_owned(), origin, is_listed, is_generic, link: 12 };
+                for (is_generic, is_shadow) in [(false, false), (false, true), (true, false), (true, true)] {
+                    let interface = name.to_owned();
+                    let name = LinkName { interface, origin, is_listed, is_generic, is_shadow, link: 12 };
                     let file = name.file();
                     assert!(!file.contains('.'), "{file}");
                     assert_eq!(LinkName::read(&Path::new("/sys/fs/bpf/ratelimit/links").join(file)), name);
@@ -84,8 +94,14 @@ mod tests {
     #[test]
     fn names_of_earlier_versions_are_read() {
         let read = |file: &str| LinkName::read(Path::new(file));
-        let name =
-            |origin| LinkName { interface: "eth0".to_owned(), origin, is_listed: false, is_generic: false, link: 7 };
+        let name = |origin| LinkName {
+            interface: "eth0".to_owned(),
+            origin,
+            is_listed: false,
+            is_generic: false,
+            is_shadow: false,
+            link: 7,
+        };
         assert_eq!([read("eth0@7"), read("eth0@config-7")], [name(COMMAND), name(CONFIG)]);
     }
 }

@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, path::Path};
 
 use crate::dataplane::{
     Error,
-    pins::layout::{NEXT, PROGRAM, PROGRAM_RAW},
+    pins::layout::{NEXT, PROGRAMS},
     sys::bpf::pinned_object::{self, PinnedObject},
 };
 
@@ -25,7 +25,7 @@ impl Ours {
     pub(crate) fn of(pins: &Path) -> Result<Self, Error> {
         let mut ours = Self { programs: BTreeSet::new(), maps: BTreeSet::new() };
         for folder in [pins, &pins.join(NEXT)] {
-            for program in [PROGRAM, PROGRAM_RAW].map(|name| folder.join(name)).iter().filter(|path| path.exists()) {
+            for program in PROGRAMS.map(|name| folder.join(name)).iter().filter(|path| path.exists()) {
                 if let PinnedObject::Program { id, maps } = PinnedObject::at(program)? {
                     ours.programs.insert(id);
                     ours.maps.extend(maps);

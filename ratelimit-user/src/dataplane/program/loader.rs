@@ -14,8 +14,10 @@ pub use crate::dataplane::program::{requested::RequestedSettings, settings::Sett
 use crate::dataplane::{
     Error,
     error::Tried as _,
-    pins::layout::{PROGRAM, PROGRAM_RAW},
-    program::settings::{SWITCHES, Switch},
+    program::{
+        programs::Kind,
+        settings::{SWITCHES, Switch},
+    },
     sys::{bpf, link_type::FirstHeader},
 };
 
@@ -157,13 +159,35 @@ pub fn name_of(settings: &Settings, first: FirstHeader) -> &'static str {
     }
 }
 
-/// Pins the programs of an object that was loaded with these settings, the one for Ethernet last.
-pub(crate) fn pin(object: &mut Ebpf, settings: &Settings, folder: &Path) -> Result<(), Error> {
-    if settings.raw_ip {
-        let raw = program(object, settings, FirstHeader::Ip)?;
-        raw.pin(folder.join(PROGRAM_RAW)).tried("cannot pin the program")?;
+/// Pins the programs of an object that was loaded with these settings, the one for Ethernet last. Programs for interfaces
+/// in shadow are loaded too, with the same maps, if the settings want them.
+pub(crate) fn pin(
+    object: &mut Ebpf,
+    settings: &Settings,
+    folder: &Path,
+    pins: &dyn Fn(&str) -> PathBuf,
+) -> Result<(), Error> {
+    let pin = |object: &mut Ebpf, settings: &Settings, kind: Kind| {
+        let program = program(object, settings, kind.first)?;
+        if kind.is_shadow {
+            program.load().tried("the kernel refused the program")?;
+        }
+        program.pin(folder.join(kind.file())).tried("cannot pin the program")
+    };
+    let (features, mut in_shadow) = (settings.features(), None);
+    for kind in Kind::OTHERS.into_iter().filter(|kind| kind.is_in(features)) {
+        if !kind.is_shadow {
+            pin(object, settings, kind)?;
+            continue;
+        }
+        let shadow = Settings { shadow: true, ..*settings };
+        let other = match &mut in_shadow {
+            Some(other) => other,
+            None => in_shadow.insert(maps(&shadow, Some(pins))?),
+        };
+        pin(other, &shadow, kind)?;
     }
-    program(object, settings, FirstHeader::Ethernet)?.pin(folder.join(PROGRAM)).tried("cannot pin the program")
+    pin(object, settings, Kind { first: FirstHeader::Ethernet, is_shadow: false })
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use ratelimit_common::maps::{
         self, ADMISSIONS_DEFAULT, Control, FEATURE_ACTIONS, FEATURE_BANS, FEATURE_BYTES, FEATURE_COSTS,
         FEATURE_ELASTIC, FEATURE_FRONT, FEATURE_INTERFACES, FEATURE_LANES, FEATURE_LISTS, FEATURE_PARENTS,
         FEATURE_PASS_MALFORMED, FEATURE_RAW_IP, FEATURE_REJECT, FEATURE_SAMPLE, FEATURE_SERVICES, FEATURE_SHADOW,
-        FEATURE_SLIDING_LOGS, FEATURE_SOFT, FEATURE_UNKNOWN, FEATURE_WINDOWS, REPLIES_DEFAULT,
+        FEATURE_SHADOW_PROGRAMS, FEATURE_SLIDING_LOGS, FEATURE_SOFT, FEATURE_UNKNOWN, FEATURE_WINDOWS, REPLIES_DEFAULT,
     },
     levels::LEVELS_MAX,
     names,
@@ -64,6 +64,8 @@ pub struct Settings {
     pub lists: bool,
     /// Interfaces without Ethernet headers may be attached, which need a second program.
     pub raw_ip: bool,
+    /// Single interfaces may be in shadow, which need programs of their own.
+    pub shadow_programs: bool,
     /// Packets over a limit may be answered.
     pub reject: bool,
     /// Answers per second, of all CPUs together. 0 is none.
@@ -139,13 +141,16 @@ impl Settings {
             | bit(self.sample, FEATURE_SAMPLE)
             | bit(self.unknown != 0, FEATURE_UNKNOWN)
             | bit(self.raw_ip, FEATURE_RAW_IP)
+            | bit(self.shadow_programs, FEATURE_SHADOW_PROGRAMS)
             | switches.fold(0, |features, feature| features | feature)
     }
 
     /// Returns the settings with these [features](ratelimit_common::maps::control::Control::features).
     #[must_use]
     pub fn with_features(self, features: u32) -> Self {
-        let mut settings = Self { raw_ip: features & FEATURE_RAW_IP != 0, ..self };
+        let is_on = |feature| features & feature != 0;
+        let (raw_ip, shadow_programs) = (is_on(FEATURE_RAW_IP), is_on(FEATURE_SHADOW_PROGRAMS));
+        let mut settings = Self { raw_ip, shadow_programs, ..self };
         for Switch { of, feature, .. } in SWITCHES {
             *of(&mut settings) = features & feature != 0;
         }
@@ -212,6 +217,7 @@ impl Default for Settings {
             interfaces: false,
             lists: false,
             raw_ip: false,
+            shadow_programs: false,
             reject: false,
             replies: REPLIES_DEFAULT,
             frags: features::several_buffers().unwrap_or(true),

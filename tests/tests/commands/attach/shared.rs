@@ -11,7 +11,6 @@ fn attach_refuses_to_change_what_other_interfaces_share() {
     ratelimit.ok("attach eth0 --packets 10/d");
     let status = ratelimit.json("status");
     for (words, setting) in [
-        ("--shadow", "shadow"),
         ("--unknown 5k/s", "unknown"),
         ("--sample off", "sample"),
         ("--admissions 5/s", "admissions"),
@@ -34,6 +33,9 @@ fn attach_refuses_to_change_what_other_interfaces_share() {
     Flood::of(Frame::udp(PEER_IPV4, 9)).send(&sandbox, 100);
     assert_eq!(ratelimit.json("status")["dropped"]["packets"], 90);
 
+    ratelimit.ok("attach eth1");
+    let line = ratelimit.fails("attach eth1 --shadow");
+    assert!(line.ends_with("changes it for all interfaces, and with --interface for one"), "{line}");
     // What is in force already changes nothing.
     ratelimit.ok("attach eth1 --packets 10/d --shadow=off --sample on");
     // Whoever names all interfaces means all.

@@ -175,6 +175,23 @@ pub(super) const CASES: &[Case] = &[
         ..PROGRAM
     },
     Case {
+        setup: &[LIMITED, "attach eth1"],
+        reset: &["set --shadow off --interface eth0"],
+        command: "set --shadow on --interface eth0",
+        listed: "\"shadow\":true",
+        drops: Drops::Unlisted,
+        ..PROGRAM
+    },
+    Case {
+        setup: &[LIMITED, "attach eth1"],
+        reset: &["set --shadow on --interface eth0"],
+        command: "set --shadow off --interface eth0",
+        listed: "\"shadow\":true",
+        drops: Drops::Unlisted,
+        adds: false,
+        ..PROGRAM
+    },
+    Case {
         reset: &["attach eth0 --capacity off"],
         command: "attach eth0 --capacity 1000/s",
         listed: "\"capacity\":1000",

@@ -5,6 +5,7 @@ mod full_table;
 mod interfaces;
 mod sequences;
 mod settings;
+mod shadow;
 pub(crate) mod ssh;
 
 use ratelimit_tests::{Daemon, Flood, Folder, Frame, Ratelimit, Sandbox};

@@ -50,6 +50,10 @@ fn a_missing_interface_leaves_the_others_limited_and_is_attached_when_it_appears
     let warning = format!("warning  wan0, daemon: {shown} lists it, but it does not exist\n");
     assert!(output.status == 1 && output.stdout.contains(&warning), "{}", output.stdout);
 
+    // An attach does not change what an awaited interface shares.
+    sandbox.ip("link add eth1 type veth");
+    let line = ratelimit.fails("attach eth1 --unknown 5k/s");
+    assert!(line.starts_with("ratelimit: --unknown would also change eth0, wan0: "), "{line}");
     // A reload waits too.
     assert!(ratelimit.ok("reload").ends_with("1 unchanged; waiting until these interfaces appear: wan0\n"));
     daemon.line();

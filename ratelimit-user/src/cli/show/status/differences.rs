@@ -53,7 +53,7 @@ pub(super) fn differences(instance: &Instance, interfaces: &[Interface], state: 
 }
 
 fn of_interface(interface: &Interface, state: &FileState) -> Vec<Difference> {
-    let Interface { name, mode: Some(mode), capacity, origin, .. } = interface else { return Vec::new() };
+    let Interface { name, mode: Some(mode), capacity, shadow, origin, .. } = interface else { return Vec::new() };
     let Some(listed) = state.interfaces.iter().find(|listed| listed.name == *name) else {
         let owner = if origin.is_some() { "by an earlier file" } else { "by command" };
         return vec![Difference::new(name, format!("attached {owner}"), "listed")];
@@ -62,6 +62,10 @@ fn of_interface(interface: &Interface, state: &FileState) -> Vec<Difference> {
     let (running, file) = (capacity.unwrap_or(0), listed.capacity.unwrap_or(0));
     if running != file {
         found.push(Difference::new(format!("the capacity of {name}"), per_second(running), per_second(file)));
+    }
+    let [running, file] = [*shadow, listed.shadow.unwrap_or(false)].map(|is_on| if is_on { "on" } else { "off" });
+    if running != file {
+        found.push(Difference::new(format!("shadow of {name}"), running, file));
     }
     let requested = match listed.mode {
         Some(Mode::Native) => "native",

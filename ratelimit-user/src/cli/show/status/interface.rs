@@ -19,11 +19,18 @@ pub(crate) struct Interface {
     /// Packets per second that it can take in total, for elastic limits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) capacity: Option<u64>,
+    /// Whether its packets pass in shadow, although those of others may not.
+    #[serde(skip_serializing_if = "is_false")]
+    pub(crate) shadow: bool,
     /// `config` if a configuration file attached it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) origin: Option<&'static str>,
     #[serde(skip)]
     pub(crate) is_gone: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 impl Interface {
@@ -40,11 +47,12 @@ impl Interface {
 
     /// Returns the interfaces of an instance, by name.
     pub(crate) fn list(instance: &Instance) -> Result<Vec<Self>> {
-        let of = |attachment| {
+        let of = |attachment: Attachment| {
+            let shadow = attachment.is_shadow();
             let Attachment { name, mode, is_gone, program_id, index, origin, .. } = attachment;
             let capacity = index.map_or(Ok(None), |index| capacities::of(&instance.tables, index))?;
             let origin = (origin == CONFIG).then(|| output::origin(origin));
-            Ok(Self { name, mode: mode.map(Attached::name), program_id, capacity, origin, is_gone })
+            Ok(Self { name, mode: mode.map(Attached::name), program_id, capacity, shadow, origin, is_gone })
         };
         instance.attachments.list()?.into_iter().map(of).collect()
     }

@@ -22,7 +22,14 @@ pub(super) fn write(out: &mut dyn Write, status: &Status, is_verbose: bool) -> i
     for interface in &status.interfaces {
         let capacity = interface.capacity.map_or_else(String::new, |rate| format!(", capacity {}", per_second(rate)));
         let owner = if interface.origin.is_some() { ", attached by the configuration file" } else { "" };
-        writeln!(out, "{}: {}, program {}{capacity}{owner}", interface.name, interface.state(), interface.program_id)?;
+        let shadow = if interface.shadow { ", in shadow" } else { "" };
+        writeln!(
+            out,
+            "{}: {}{shadow}, program {}{capacity}{owner}",
+            interface.name,
+            interface.state(),
+            interface.program_id
+        )?;
     }
     if let Some(file) = &status.config {
         self::file(out, file)?;

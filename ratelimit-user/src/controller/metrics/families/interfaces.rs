@@ -22,6 +22,10 @@ pub(super) fn families(reading: &Reading<'_>, listed: &[String]) -> Result<Vec<F
         "ratelimit_interface_capacity_packets_per_second",
         "Capacity of an interface. Below it, elastic limits let packets over the limit pass.",
     );
+    let mut shadow = Family::gauge(
+        "ratelimit_interface_shadow",
+        "1 if packets of an interface pass in shadow, although those of others may not. See ratelimit_shadow for all.",
+    );
     let mut known = HashSet::new();
     let attachments = reading.view.attachments()?;
     for attachment in &attachments {
@@ -33,6 +37,7 @@ pub(super) fn families(reading: &Reading<'_>, listed: &[String]) -> Result<Vec<F
         let program = attachment.program_id.to_string();
         // Interfaces of several network namespaces can have the same name.
         if known.insert((attachment.name.clone(), mode)) {
+            shadow.add([("interface", &attachment.name)], attachment.is_shadow());
             interfaces.add([("interface", &attachment.name), ("mode", mode), ("program_id", &program)], 1);
         }
         let per_second = attachment.index.map_or(Ok(None), |index| capacities::of(reading.view.tables(), index))?;
@@ -40,7 +45,7 @@ pub(super) fn families(reading: &Reading<'_>, listed: &[String]) -> Result<Vec<F
             capacity.add([("interface", &attachment.name)], per_second);
         }
     }
-    let mut families = vec![interfaces, capacity, of_file(&attachments, listed)];
+    let mut families = vec![interfaces, capacity, shadow, of_file(&attachments, listed)];
     families.extend(traffic(reading, &attachments)?);
     Ok(families)
 }

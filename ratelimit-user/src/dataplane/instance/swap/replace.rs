@@ -6,17 +6,17 @@ use aya::{
     Ebpf,
     maps::{MapData, MapInfo},
 };
-use ratelimit_common::maps::{control::FEATURE_RAW_IP, names};
+use ratelimit_common::maps::names;
 
 use crate::dataplane::{
     Error,
     error::Tried as _,
     instance::swap::{pinned::Pinned, resize, staging::Stage},
-    pins::layout::{self, PROGRAM_RAW},
+    pins::layout,
     program::{
         control_init,
         loader::{self, RequestedSettings, Settings},
-        programs::Programs,
+        programs::{Kind, Programs},
     },
     tables::open::Tables,
 };
@@ -74,7 +74,9 @@ fn replace_once(pinned: &mut Pinned, settings: &Settings) -> Result<bool, Error>
             return Err(error);
         }
     };
-    enforce(pinned, &stage, &settings, loader::build(), |folder| loader::pin(&mut object, &settings, folder))?;
+    let place = |name: &str| [stage.path(name), pins.join(name)].into_iter().find(|path| path.exists());
+    let place = |name: &str| place(name).unwrap_or_else(|| pins.join(name));
+    enforce(pinned, &stage, &settings, loader::build(), |folder| loader::pin(&mut object, &settings, folder, &place))?;
     if !settings.moving {
         for (_, old) in names::MOVED {
             // If it stays, the next command that opens the instance tries again.
@@ -132,7 +134,7 @@ fn enforce(
         (outcome, Ok(tables)) => {
             pinned.tables = tables;
             // If this fails, the next command that opens the instance tries again.
-            let _ = forget_raw(pinned);
+            let _ = forget_unused(pinned);
             outcome
         }
         (outcome, Err(error)) => {
@@ -142,12 +144,11 @@ fn enforce(
     }
 }
 
-/// Removes the pin of the program for interfaces without Ethernet headers if it is not in use.
-pub(crate) fn forget_raw(pinned: &Pinned) -> Result<(), Error> {
-    if pinned.tables.control()?.features & FEATURE_RAW_IP != 0 {
-        return Ok(());
-    }
-    layout::remove_file(&pinned.pins.join(PROGRAM_RAW))
+/// Removes the pins of programs that no interface needs.
+pub(crate) fn forget_unused(pinned: &Pinned) -> Result<(), Error> {
+    let features = pinned.tables.control()?.features;
+    let unused = Kind::OTHERS.into_iter().filter(|kind| !kind.is_in(features));
+    unused.into_iter().try_for_each(|kind| layout::remove_file(&pinned.pins.join(kind.file())))
 }
 
 /// Loads the programs. Maps whose sizes differ from the settings are created anew.

@@ -77,7 +77,7 @@ impl<'a> Stage<'a> {
     pub(crate) fn put_in_force(&self, attachments: &Attachments) -> Result<(), Error> {
         let next = Programs::from_pins_or(&self.folder, self.pins)?;
         let running = Programs::from_pins(self.pins)?;
-        let raw = [next.raw_id()?, running.raw_id()?];
+        let raw = [next.raw_ids()?, running.raw_ids()?].concat();
         let outcome =
             carried::put(attachments, &next, &raw).and_then(|()| layout::create_folder(&self.path(COMMITTED)));
         if let Err(error) = outcome {

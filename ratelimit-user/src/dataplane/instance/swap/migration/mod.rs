@@ -32,7 +32,7 @@ use crate::dataplane::{
     error::{Tried as _, at},
     instance::swap::staging::Stage,
     pins::{
-        layout::{self as pins, LINKS, PROGRAM, PROGRAM_RAW},
+        layout::{self as pins, LINKS, PROGRAMS},
         ours::Ours,
     },
     program::{
@@ -66,7 +66,7 @@ pub(crate) fn migrate(pins: &Path, attachments: &Attachments) -> Result<(), Erro
     let known = known?;
     let stage = Stage::begin(pins, attachments)?;
     // Earlier versions attached the program for Ethernet everywhere.
-    let raw_ip = Programs::from_pins(pins).and_then(|programs| carried::has_raw_ip(attachments, programs.raw_id()?));
+    let raw_ip = Programs::from_pins(pins).and_then(|programs| carried::has_raw_ip(attachments, &programs.raw_ids()?));
     let outcome = raw_ip.and_then(|raw_ip| prepare(pins, &stage, &before, &known, raw_ip));
     if outcome.is_err() {
         // The operator must see the failure itself, not one of tidying up.
@@ -136,7 +136,7 @@ fn prepare(pins: &Path, stage: &Stage<'_>, before: &Maps, known: &Maps, raw_ip: 
     // Buckets resolve their policy again, because slots may differ.
     entry.generation = entry.generation.wrapping_add(1);
     control.put(&0u32.to_ne_bytes(), bytes(&entry))?;
-    loader::pin(&mut object, &settings, stage.folder())
+    loader::pin(&mut object, &settings, stage.folder(), &place)
 }
 
 /// Returns the settings of the running instance, as this build understands them.
@@ -227,7 +227,7 @@ fn forget_others(pins: &Path, ours: &Ours) -> Result<(), Error> {
     for entry in fs::read_dir(pins).map_err(at(pins))? {
         let entry = entry.map_err(at(pins))?;
         let name = entry.file_name();
-        let is_used = names::PINNED.into_iter().chain([PROGRAM, PROGRAM_RAW, LINKS]).any(|known| name == known);
+        let is_used = names::PINNED.into_iter().chain(PROGRAMS).chain([LINKS]).any(|known| name == known);
         let is_old = name
             .to_str()
             .is_some_and(|name| names::MOVED.iter().any(|(_, old)| name == *old) || pins::other_name(name).is_some());
