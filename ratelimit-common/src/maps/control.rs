@@ -72,6 +72,28 @@ pub struct Control {
 }
 boundary!(Control, size 248);
 
+impl Control {
+    /// Returns the slots in force in a generation of the rules. A change of lists prepares the next generation, so that
+    /// it acts with the generation's number, at one moment.
+    #[must_use]
+    pub const fn lists_in(&self, generation: u32) -> u64 {
+        self.lists[(generation & 1) as usize]
+    }
+
+    /// Returns the slots that the next generation has. Outside of a change these are in force.
+    #[must_use]
+    pub const fn next_lists(&self) -> u64 {
+        self.lists_in(self.generation.wrapping_add(1))
+    }
+
+    /// Returns the entry with these slots in the next generation.
+    #[must_use]
+    pub const fn with_next_lists(mut self, slots: u64) -> Self {
+        self.lists[(self.generation.wrapping_add(1) & 1) as usize] = slots;
+        self
+    }
+}
+
 /// Largest number of generations that [`Control::cell_shares_since`] stays behind. Further back it would seem to be
 /// ahead one day.
 const OLDEST_SHARES: u32 = 1 << 24;

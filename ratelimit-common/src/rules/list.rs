@@ -3,7 +3,7 @@
 //! A list has two slots, one of which is in force. A command writes the bit of the other slot into the entries, and then
 //! switches the slots. Both bits of a list are in one byte of the mask of slots, so no packet sees half of the switch.
 
-use crate::{boundary, limits::policy::PolicyId, maps::control::Control, rules::rule::NEVER};
+use crate::{boundary, limits::policy::PolicyId, rules::rule::NEVER};
 
 /// Lists at a time.
 pub const LISTS_MAX: u32 = 32;
@@ -114,31 +114,10 @@ pub const fn slots_of(number: u32) -> [u32; 2] {
     [2 * number, 2 * number + 1]
 }
 
-impl Control {
-    /// Returns the slots in force in a generation of the rules. A change of lists prepares the next generation, so that
-    /// it acts with the generation's number, at one moment.
-    #[must_use]
-    pub const fn lists_in(&self, generation: u32) -> Slots {
-        self.lists[(generation & 1) as usize]
-    }
-
-    /// Returns the slots that the next generation has. Outside of a change these are in force.
-    #[must_use]
-    pub const fn next_lists(&self) -> Slots {
-        self.lists_in(self.generation.wrapping_add(1))
-    }
-
-    /// Returns the entry with these slots in the next generation.
-    #[must_use]
-    pub const fn with_next_lists(mut self, slots: Slots) -> Self {
-        self.lists[(self.generation.wrapping_add(1) & 1) as usize] = slots;
-        self
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::maps::control::Control;
     use proptest::prelude::*;
 
     proptest! {

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     dataplane::lists::{
-        change::Action,
+        action::Action,
         entries::{self, Entries},
         listing::is_name,
     },

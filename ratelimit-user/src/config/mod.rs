@@ -14,6 +14,7 @@ pub mod problem;
 mod rules;
 pub mod save;
 mod save_lists;
+mod saved;
 mod space;
 mod table;
 

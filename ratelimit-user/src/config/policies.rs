@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     dataplane::{
-        lists::change::Action,
+        lists::action::Action,
         rules::{
             spec::RuleSpec,
             target::{Sources, Target},

@@ -5,17 +5,14 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use ratelimit_common::{
-    limits::{
-        limit::Limit,
-        policy::{ALLOW, DENY, DROP},
-    },
-    rules::rule::BANNED,
-};
+use ratelimit_common::rules::rule::BANNED;
 use serde::Serialize;
 use toml::value::Datetime;
 
-use super::save_lists::Lists;
+use super::{
+    save_lists::Lists,
+    saved::{Saved, spec},
+};
 use crate::{
     config,
     dataplane::{
@@ -30,12 +27,7 @@ use crate::{
         },
         sys::interface::Attached,
     },
-    limit::{
-        excess::{self, Throttle},
-        write,
-    },
     text::service::ServiceName,
-    text::units::{self, ByteRate, PacketRate},
 };
 
 /// A file that [`super::parse`] reads.
@@ -83,36 +75,6 @@ struct SavedSettings {
     max_sliding_logs: u32,
     malformed: &'static str,
     shadow: bool,
-}
-
-/// A limit or verdict.
-#[derive(Debug, Default, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) struct Saved {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    policy: Option<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    packets: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bytes: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    burst: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    algorithm: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    throttle: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    over_limit: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ban: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ban_after: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ban_cap: Option<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    parent: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    comment: Option<String>,
 }
 
 #[derive(Debug, Default, Serialize)]
@@ -258,33 +220,5 @@ fn settings(settings: &Settings) -> SavedSettings {
         max_sliding_logs: settings.sliding_logs,
         malformed: if settings.pass_malformed { "pass" } else { "drop" },
         shadow: settings.shadow,
-    }
-}
-
-pub(super) fn spec(spec: &RuleSpec) -> Saved {
-    let policy = &spec.policy;
-    match policy.kind {
-        ALLOW => return Saved { policy: Some("allow".to_owned()), ..Saved::default() },
-        DENY => return Saved { policy: Some("deny".to_owned()), ..Saved::default() },
-        _ => {}
-    }
-    let limit = Limit::of(policy);
-    let rates = [limit.packets, limit.second_packets].into_iter().flatten();
-    let has_limits = limit.packets.is_some() || limit.bytes.is_some();
-    let is_banning = policy.ban.time != 0;
-    let duration = |nanoseconds| units::exact_duration(Duration::from_nanos(nanoseconds));
-    Saved {
-        policy: None,
-        packets: rates.map(|rate| PacketRate(rate).to_string()).collect(),
-        bytes: limit.bytes.map(|rate| ByteRate(rate).to_string()),
-        burst: has_limits.then_some(policy.given.burst).filter(|burst| *burst != 0),
-        algorithm: has_limits.then(|| write::algorithm(policy)),
-        throttle: (Throttle::of(policy) != Throttle::Hard).then(|| Throttle::of(policy).to_string()),
-        over_limit: (policy.over_limit != DROP).then(|| excess::over_limit(policy)),
-        ban: is_banning.then(|| duration(policy.ban.time)),
-        ban_after: is_banning.then_some(policy.ban.after),
-        ban_cap: is_banning.then(|| duration(policy.ban.most)),
-        parent: spec.parents.iter().map(write::parent).collect(),
-        comment: None,
     }
 }

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::save::{Saved, spec};
+use super::saved::{Saved, spec};
 use crate::{
     dataplane::{
         Error,
         lists::{
-            change::Action,
+            action::Action,
             listing::{self, Listing},
         },
         tables::open::Tables,

@@ -13,7 +13,6 @@ mod reply;
 mod resize;
 mod services;
 mod shadow;
-mod shadow_of_one;
 mod survival;
 mod throttles;
 mod tunnels;

@@ -23,7 +23,8 @@ use crate::{
     dataplane::{
         Instance,
         lists::{
-            change::{Action, ListChange, RequestedList},
+            action::Action,
+            change::{ListChange, RequestedList},
             entries::{self, Entries},
             listing,
         },

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::output::{Traffic, expiry, origin};
 use crate::{
-    dataplane::lists::{change::Action, listing::Listing},
+    dataplane::lists::{action::Action, listing::Listing},
     limit::write,
     text::excerpt::escaped,
 };

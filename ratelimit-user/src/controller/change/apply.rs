@@ -1,11 +1,11 @@
 //! Applies a configuration file to an instance: completely, or not at all.
 
-use std::{collections::HashSet, path::Path, time::SystemTime};
+use std::{path::Path, time::SystemTime};
 
-use ratelimit_common::{limits::policy::Policy, rules::rule::CONFIG};
-use serde::Serialize;
+use ratelimit_common::rules::rule::CONFIG;
 
 use super::{
+    applied::{Applied, removed_allows, replaced},
     difference::{difference, of_ends},
     interfaces::{self, Listed, Requested, RequestedInterface},
     lists, omitted,
@@ -14,50 +14,17 @@ use super::{
 pub use crate::ssh::ProtectedSessions;
 use crate::{
     config::{self, Config, Planned},
-    controller::socket::request::Replaced,
     dataplane::{
         Error, Instance,
         attach::attachment::{Attachment, Mode},
         instance::{daemon_lock::DaemonLock, open::Versions},
         program::values::{Difference, differences, per_second},
-        rules::{batch::Change, capacities, list, spec::RuleSpec, target::Target},
+        rules::{capacities, list, target::Target},
         sys::interface::{self, is_there},
     },
-    limit::write,
     ssh,
     text::prefix::Prefix,
 };
-
-/// The result.
-#[derive(Debug, Default, Serialize)]
-pub struct Applied {
-    /// The number of rules that are new or changed.
-    pub set: usize,
-    /// Settings and capacities that changed.
-    pub settings: Vec<Difference>,
-    /// The number of rules that only an earlier file had.
-    pub deleted: usize,
-    /// The rules that the file has replaced by others.
-    pub replaced: Vec<Replaced>,
-    /// The rules *allow* that only an earlier file had.
-    pub removed_allows: Vec<String>,
-    /// The number of rules that did not change.
-    pub unchanged: usize,
-    /// Rules of the file that do not take effect, because a command has set another one.
-    pub overruled: Vec<String>,
-    /// Interfaces that were attached.
-    pub attached: Vec<String>,
-    /// Interfaces that do not exist. The daemon attaches them when they appear.
-    pub awaited: Vec<String>,
-    /// Interfaces that only an earlier file had, and that were detached.
-    pub detached: Vec<String>,
-    /// Why some of those are still attached.
-    pub not_detached: Option<String>,
-    /// Lists that were set, replaced or deleted.
-    pub lists: Vec<String>,
-    /// Addresses of SSH sessions that were allowed.
-    pub allowed_ssh: Vec<String>,
-}
 
 /// An interface of the file that has appeared.
 #[derive(Debug)]
@@ -311,24 +278,6 @@ fn set_capacities(
         }
     }
     Ok(changed)
-}
-
-/// Returns a replaced rule in words, with the name of its policy.
-fn replaced(rule: &list::Listed) -> Replaced {
-    let name = rule.spec.name().map_or_else(String::new, |name| format!("{name}: "));
-    Replaced { rule: rule.target.to_string(), before: name + &write::spec(&rule.spec) }
-}
-
-/// Returns the rules *allow* that a change deletes.
-fn removed_allows(running: &[list::Listed], change: &Change) -> Vec<String> {
-    let is_allow = |spec: &RuleSpec| spec.policy == Policy::ALLOWED;
-    let deleted: HashSet<&Target> = change.deleted.iter().collect();
-    let below: HashSet<&Target> = change.deleted_below.iter().collect();
-    let is_removed = |rule: &&list::Listed| {
-        let covered = rule.covers.as_ref().is_some_and(|covered| is_allow(&covered.spec));
-        is_allow(&rule.spec) && deleted.contains(&rule.target) || covered && below.contains(&rule.target)
-    };
-    running.iter().filter(is_removed).map(|rule| rule.target.to_string()).collect()
 }
 
 fn forget_capacities(instance: &mut Instance) -> Result<(), Error> {

@@ -8,7 +8,7 @@ use super::feeds::Feed;
 use crate::{
     config::{self, Config},
     controller::{
-        change::apply::Applied,
+        change::applied::Applied,
         notify::service_manager,
         socket::request::{FileState, Unattached},
     },

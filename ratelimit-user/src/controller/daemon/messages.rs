@@ -2,7 +2,7 @@
 
 use crate::{
     controller::{
-        change::{apply::Applied, undo::PartlyUndone},
+        change::{applied::Applied, undo::PartlyUndone},
         notify::journal::Level,
     },
     dataplane::{Error, program::values::Difference},

@@ -17,7 +17,10 @@ use super::{
 use crate::{
     config,
     controller::{
-        change::apply::{self, Appeared, Applied},
+        change::{
+            applied::Applied,
+            apply::{self, Appeared},
+        },
         metrics,
         notify::{
             journal::{Level, say},

@@ -8,8 +8,8 @@ use std::{
 
 use aya::programs::Xdp;
 use ratelimit_common::rules::rule::CONFIG;
-use serde::{Deserialize, Serialize};
 
+pub use super::how::{How, Mode};
 use crate::dataplane::{
     Error,
     attach::{
@@ -25,31 +25,6 @@ use crate::dataplane::{
         interface::{self, Attached, Interface, Program},
     },
 };
-
-/// Where the program runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    /// In the driver. Attaching fails if the driver has no native XDP.
-    Native,
-    /// In the network stack.
-    Generic,
-    /// In the driver if it has native XDP, otherwise in the network stack.
-    Auto,
-}
-
-/// How to attach.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct How {
-    /// Where the program runs.
-    pub mode: Mode,
-    /// Whether to remove another program from the interface.
-    pub replace: bool,
-    /// Origin of the attachment: one of [`ratelimit_common::rules::rule`].
-    pub origin: u8,
-    /// Whether the interface is in shadow, although others may not be.
-    pub shadow: bool,
-}
 
 /// One interface that the program is attached to.
 #[derive(Debug, Clone)]

@@ -3,6 +3,7 @@
 pub mod attachment;
 pub(crate) mod carried;
 pub mod foreign_program;
+mod how;
 pub(crate) mod link;
 pub mod undo;
 pub(crate) mod unlinked;

@@ -6,7 +6,8 @@ use crate::dataplane::{
     Error, Instance,
     instance::edit,
     lists::{
-        change::{self, Action, ListChange},
+        action::Action,
+        change::{self, ListChange},
         listing,
     },
     rules::{policies, target::Target},

@@ -284,16 +284,11 @@ impl Instance {
     /// # Errors
     ///
     /// Those of [`Self::upgrade`]. Nothing has changed then.
-    pub fn set_shadow(
-        &mut self,
-        is_wanted: &dyn Fn(&Attachment) -> bool,
-        is_shadow: bool,
-    ) -> Result<Vec<String>, Error> {
-        shadow::set(&mut self.pinned, is_wanted, is_shadow)
+    pub fn set_shadow(&mut self, wanted: &dyn Fn(&Attachment) -> bool, is_on: bool) -> Result<Vec<String>, Error> {
+        shadow::set(&mut self.pinned, wanted, is_on)
     }
 
-    /// Makes the program count as the attached interfaces need it. If that fails, the running one does more work than
-    /// necessary.
+    /// Makes the program count as the attached interfaces need it. A failure costs only some work for each packet.
     pub fn forget_interfaces(&mut self) {
         let _ = self.expect_interfaces(&[], false);
     }

@@ -17,6 +17,7 @@ use crate::dataplane::{
     error::ListError,
     lists::{
         self,
+        action::Action,
         entries::Entries,
         listing::{self, InForce},
         plan::{Plan, Switch},
@@ -35,15 +36,6 @@ use crate::dataplane::{
     sys::{host, rcu},
     tables::open::Tables,
 };
-
-/// What a list does with its sources.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Action {
-    /// It denies them.
-    Deny,
-    /// It limits each of them.
-    Limit(RuleSpec),
-}
 
 /// A list to set. It replaces the one of this name.
 #[derive(Debug, Clone)]

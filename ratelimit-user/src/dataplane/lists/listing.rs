@@ -16,11 +16,11 @@ use ratelimit_common::{
 use crate::{
     dataplane::{
         Error,
-        lists::change::Action,
+        lists::action::Action,
         readings::tracked,
-        rules::{listed, policies},
+        rules::policies,
         sys::host,
-        tables::open::Tables,
+        tables::{listed, open::Tables},
     },
     text::prefix::Prefix,
 };

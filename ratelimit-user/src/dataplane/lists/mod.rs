@@ -6,6 +6,7 @@
 //!
 //! A killed command leaves bits of a slot that is not in force. They act on no packet, and the next command removes them.
 
+pub mod action;
 pub mod change;
 pub mod entries;
 pub mod listing;

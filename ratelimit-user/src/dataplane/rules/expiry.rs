@@ -19,7 +19,7 @@ use crate::dataplane::{
         services::{self, Services},
     },
     sys::host,
-    tables::{open::Tables, rule_maps},
+    tables::{open::Tables, prefix_key::prefix_key, rule_maps},
 };
 
 /// Nanoseconds between two searches for expired rules.
@@ -73,11 +73,7 @@ pub(crate) fn remove(tables: &mut Tables) -> Result<(), Error> {
         match rule.below() {
             Some(below) => rule_maps::set_prefixes(tables, &[(prefix, below)])?,
             None => {
-                tables
-                    .prefix_rules
-                    .open_mut()?
-                    .remove(&rule_maps::prefix_key(&prefix))
-                    .tried("cannot delete a rule")?;
+                tables.prefix_rules.open_mut()?.remove(&prefix_key(&prefix)).tried("cannot delete a rule")?;
             }
         }
     }

@@ -8,7 +8,6 @@ pub mod costs;
 pub(crate) mod expiry;
 pub(crate) mod filter;
 pub mod list;
-pub(crate) mod listed;
 pub mod policies;
 pub(crate) mod repair;
 pub mod resolve;

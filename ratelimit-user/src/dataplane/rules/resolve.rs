@@ -18,9 +18,9 @@ use ratelimit_common::{
 use crate::dataplane::{
     Error,
     error::Tried as _,
-    rules::{listed, policies, spec::RuleSpec},
+    rules::{policies, spec::RuleSpec},
     sys::host,
-    tables::open::Tables,
+    tables::{listed, open::Tables},
 };
 use crate::text::prefix::Prefix;
 

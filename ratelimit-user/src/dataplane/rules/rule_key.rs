@@ -12,7 +12,7 @@ use ratelimit_common::{
 use crate::dataplane::{
     Error,
     error::Tried as _,
-    tables::{open::Tables, rule_maps},
+    tables::{open::Tables, prefix_key::prefix_key},
 };
 use crate::text::prefix::Prefix;
 
@@ -37,7 +37,7 @@ impl Place {
 
     /// Returns the place of a prefix in the trie.
     pub(crate) fn prefix(source: &Source) -> Self {
-        Self::Prefix(rule_maps::prefix_key(source))
+        Self::Prefix(prefix_key(source))
     }
 
     /// Returns whether it is the place of one source.

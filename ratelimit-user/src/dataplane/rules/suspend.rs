@@ -12,7 +12,7 @@ use crate::dataplane::{
     Error,
     error::Tried as _,
     sys::host,
-    tables::{open::Tables, rule_maps},
+    tables::{open::Tables, prefix_key::prefix_key, rule_maps},
 };
 
 /// Shorter suspends do not matter. Both clocks are read one after the other.
@@ -41,11 +41,7 @@ fn move_ends(tables: &mut Tables, missed: u64) -> Result<(), Error> {
     }
     for (prefix, mut rule) in rule_maps::prefixes(tables)?.into_iter().filter(|(_, rule)| rule.expires != NEVER) {
         rule.expires = earlier(rule.expires);
-        tables
-            .prefix_rules
-            .open_mut()?
-            .insert(&rule_maps::prefix_key(&prefix), rule, 0)
-            .tried("cannot write a rule")?;
+        tables.prefix_rules.open_mut()?.insert(&prefix_key(&prefix), rule, 0).tried("cannot write a rule")?;
     }
     tables.bans()?.shorten(missed);
     if tables.control()?.lists != [0; 2] {

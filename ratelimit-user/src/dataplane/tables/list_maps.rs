@@ -14,7 +14,7 @@ use crate::dataplane::{
     Error,
     error::Tried as _,
     sys::bpf,
-    tables::{origin::Origin, rule_maps, table::Table},
+    tables::{origin::Origin, prefix_key::prefix_key, table::Table},
 };
 
 /// Entries that are written in one system call.
@@ -95,7 +95,7 @@ impl ListMaps {
     /// Writes prefixes. After a failure, some may be written.
     pub(crate) fn set_prefixes(&self, entries: &[(Source, Slots)]) -> Result<(), Error> {
         let entry = |(source, slots): &(Source, Slots)| {
-            (rule_maps::prefix_key(source), ListedPrefix { slots: *slots, prefix: source.prefix.into() })
+            (prefix_key(source), ListedPrefix { slots: *slots, prefix: source.prefix.into() })
         };
         for step in entries.chunks(STEP) {
             let (keys, values): (Vec<_>, Vec<_>) = step.iter().map(entry).unzip();
@@ -112,7 +112,7 @@ impl ListMaps {
 
     /// Removes prefixes that are there.
     pub(crate) fn remove_prefixes(&self, prefixes: &[Source]) -> Result<(), Error> {
-        let keys: Vec<_> = prefixes.iter().map(rule_maps::prefix_key).collect();
+        let keys: Vec<_> = prefixes.iter().map(prefix_key).collect();
         keys.chunks(STEP).try_for_each(|step| bpf::delete(self.prefixes_fd()?, step).tried("cannot delete from a list"))
     }
 

@@ -9,7 +9,11 @@ use ratelimit_common::{
     rules::rule::Rule,
 };
 
-use crate::dataplane::{Error, sys::bpf, tables::open::Tables};
+use crate::dataplane::{
+    Error,
+    sys::bpf,
+    tables::{open::Tables, prefix_key::prefix_key},
+};
 
 /// Returns all rules of single sources.
 pub(crate) fn sources(tables: &Tables) -> Result<Vec<(Source, Rule)>, Error> {
@@ -57,12 +61,6 @@ pub(crate) fn set_prefixes(tables: &mut Tables, rules: &[(Source, Rule)]) -> Res
     let (keys, values): (Vec<_>, Vec<Rule>) = rules.iter().map(|(source, rule)| (prefix_key(source), *rule)).unzip();
     let map = IterableMap::map(tables.prefix_rules.open()?);
     bpf::update(map.fd().as_fd(), &keys, &values).map_err(|error| refused(&error, "prefix", PREFIX_RULES_MAX))
-}
-
-/// Returns the key of a prefix's rule.
-pub(crate) fn prefix_key(source: &Source) -> Key<PrefixKey> {
-    let (bits, data) = source.prefix_key(source.prefix);
-    Key::new(bits, data)
 }
 
 fn refused(error: &std::io::Error, kind: &'static str, most: u32) -> Error {

@@ -5,7 +5,6 @@ mod admission;
 mod build;
 mod cells;
 mod interfaces;
-mod lists;
 pub(super) mod page;
 mod policies;
 mod process;
@@ -29,7 +28,7 @@ pub(super) fn of_instance(view: &View, listed: &[String], named_sources: usize) 
     families.extend(interfaces::families(&reading, listed)?);
     families.extend(sources::families(&reading)?);
     families.extend(rules::families(&reading));
-    families.extend(lists::families(&reading)?);
+    families.extend(rules::of_lists(&reading)?);
     families.extend(policies::families(&reading)?);
     families.extend(tables::families(&reading)?);
     families.extend(admission::families(&reading)?);

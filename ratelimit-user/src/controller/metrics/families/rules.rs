@@ -1,9 +1,13 @@
-//! The rules in force.
+//! The rules and the named lists in force.
 
 use ratelimit_common::rules::rule::{BANNED, COMMAND, CONFIG, SSH};
 
 use super::{page::Family, reading::Reading};
-use crate::dataplane::readings::totals::Kind;
+use crate::dataplane::{
+    Error,
+    lists::{action::Action, listing},
+    readings::totals::Kind,
+};
 
 const KINDS: [(Kind, &str); 3] = [(Kind::Limit, "limit"), (Kind::Allow, "allow"), (Kind::Deny, "deny")];
 const ORIGINS: [(u8, &str); 4] = [(COMMAND, "command"), (CONFIG, "config"), (SSH, "ssh"), (BANNED, "ban")];
@@ -19,4 +23,24 @@ pub(super) fn families(reading: &Reading<'_>) -> Vec<Family> {
         }
     }
     vec![family]
+}
+
+/// Returns the families of named lists.
+pub(super) fn of_lists(reading: &Reading<'_>) -> Result<Vec<Family>, Error> {
+    let mut entries = Family::gauge("ratelimit_list_entries", "Entries of each list in force, by action.");
+    let mut packets = Family::counter(
+        "ratelimit_list_dropped_packets_total",
+        "Packets that each list with the action deny has refused.",
+    );
+    let mut bytes =
+        Family::counter("ratelimit_list_dropped_bytes_total", "Bytes that each list with the action deny has refused.");
+    for list in listing::all(reading.view.tables())? {
+        let denies = list.action == Action::Deny;
+        entries.add([("list", &list.name), ("action", if denies { "deny" } else { "limit" })], list.entries());
+        if denies {
+            packets.add([("list", &list.name)], list.hits.packets);
+            bytes.add([("list", &list.name)], list.hits.bytes);
+        }
+    }
+    Ok(vec![entries, packets, bytes])
 }

@@ -33,9 +33,9 @@ pub(super) fn cover(plan: &mut Plan, existing: &Existing, now: u64) -> usize {
 
 /// Writes what returns in the place of each deleted rule.
 pub(super) fn uncover(plan: &mut Plan, existing: &Existing, now: u64) {
-    let mut remarks = std::mem::take(&mut plan.remarks);
-    remarks.delete(plan, existing, now);
-    plan.remarks = remarks;
+    let Plan { deleted, deleted_below, remarks, .. } = plan;
+    deleted.iter().for_each(|(source, place)| remarks.delete(source, existing.get(source, place), now));
+    deleted_below.iter().for_each(|(source, place)| remarks.delete_below(source, existing.get(source, place)));
     let in_force = |(source, place): &(Source, Place)| existing.get(source, place).and_then(|rule| rule.at(now));
     let (mut returning, mut deleted) = (Vec::new(), Vec::new());
     for entry in plan.deleted.drain(..) {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use ratelimit_common::{
     identity::{class::Class, service::ClassEntry, source::Source},
-    limits::policy::UNLIMITED_ID,
+    limits::policy::{PolicyId, UNLIMITED_ID},
     rules::{
         comment::{self, Comment},
         rule::Rule,
@@ -13,10 +13,7 @@ use ratelimit_common::{
 
 use crate::dataplane::{
     Error,
-    rules::{
-        batch::free_space::{Existing, Plan},
-        comments::{self, Comments},
-    },
+    rules::comments::{self, Comments},
     tables::open::Tables,
 };
 
@@ -91,26 +88,27 @@ impl Remarks {
         self.gone.extend(comments::keys(source, old).filter(|key| !stays(key)));
     }
 
-    /// Adds the places whose rules the change deletes.
-    pub(super) fn delete(&mut self, plan: &Plan, existing: &Existing, now: u64) {
-        for (source, place) in &plan.deleted {
-            let old = existing.get(source, place);
-            let below = old.and_then(|old| old.at(now)).and_then(Rule::below);
-            self.leave(source, old, below.as_ref());
-        }
-        for (source, place) in &plan.deleted_below {
-            let old = existing.get(source, place);
-            self.leave(source, old, old.map(|old| old.bare()).as_ref());
-        }
+    /// Adds a place whose rule the change deletes. `old` is its rule, in force or not.
+    pub(super) fn delete(&mut self, source: &Source, old: Option<&Rule>, now: u64) {
+        let below = old.and_then(|old| old.at(now)).and_then(Rule::below);
+        self.leave(source, old, below.as_ref());
     }
 
-    /// Adds the defaults that the change writes.
-    pub(super) fn defaults(&mut self, tables: &Tables, plan: &Plan) -> Result<(), Error> {
-        for (class, policy, origin) in &plan.defaults {
-            let given = plan.comments.get(&comment::of_default(*class, 0, 0));
-            let old = tables.classes.get(u32::from(*class))?;
-            self.write_default((given, plan.keeps_comments), (*class, *policy, *origin), &old);
-        }
+    /// Adds a place whose covered rule the change deletes.
+    pub(super) fn delete_below(&mut self, source: &Source, old: Option<&Rule>) {
+        self.leave(source, old, old.map(|old| old.bare()).as_ref());
+    }
+
+    /// Adds a default that the change writes: its class, policy and origin. `comment` is the one that is given, and
+    /// whether a default that is repeated keeps its own.
+    pub(super) fn default(
+        &mut self,
+        tables: &Tables,
+        default: (Class, PolicyId, u8),
+        comment: (Option<&Comment>, bool),
+    ) -> Result<(), Error> {
+        let old = tables.classes.get(u32::from(default.0))?;
+        self.write_default(comment, default, &old);
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use ratelimit_common::{
     identity::{class::Class, service::ClassEntry, source::Source},
     limits::policy::PolicyId,
     maps::control::FEATURE_BANS,
-    rules::rule::NEVER,
+    rules::{comment, rule::NEVER},
 };
 
 use crate::dataplane::{
@@ -69,9 +69,10 @@ pub(super) fn write(
     let lasting = layers::cover(&mut plan, &existing, now);
     let replaced = replaced(tables, &plan, &existing, now)?;
     layers::uncover(&mut plan, &existing, now);
-    let mut remarks = std::mem::take(&mut plan.remarks);
-    remarks.defaults(tables, &plan)?;
-    plan.remarks = remarks;
+    for default in &plan.defaults {
+        let given = plan.comments.get(&comment::of_default(default.0, 0, 0));
+        plan.remarks.default(tables, *default, (given, plan.keeps_comments))?;
+    }
     let (lanes, gone) = write_planned(tables, mark, &plan, &existing, progress, check)?;
     Ok(Written { changed: Changed { replaced, lasting }, gone, lanes, remarks: plan.remarks })
 }

@@ -1,5 +1,7 @@
 //! `attach --shadow`, observed at a socket.
 
+mod of_one;
+
 use std::thread;
 
 use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox, VICTIM_LINK};
