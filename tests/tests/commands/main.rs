@@ -12,6 +12,7 @@ mod doctor;
 mod errors;
 mod events;
 mod limit;
+mod lists;
 mod locks;
 mod many;
 mod metrics;

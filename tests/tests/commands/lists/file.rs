@@ -1,0 +1,140 @@
+//! Named lists of the configuration file.
+
+use std::{fs, path::Path};
+
+use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox};
+
+use super::dropped;
+
+/// Returns a file with one list.
+fn with_list(feed: &Path, rest: &str) -> String {
+    format!("interfaces = [\"eth0\"]\n[[list]]\nname = \"drop\"\nfile = \"{}\"\n{rest}", feed.display())
+}
+
+/// Returns the next line of the daemon with this text. A reload that changes nothing may come first.
+fn line_with(daemon: &mut Daemon, text: &str) -> String {
+    let first = daemon.line();
+    if first.contains(text) {
+        return first;
+    }
+    let second = daemon.line();
+    assert!(second.contains(text), "{first}\n{second}");
+    second
+}
+
+/// Replaces a file by rename.
+fn replace(feed: &Path, text: &str) {
+    let fresh = feed.with_extension("fresh");
+    fs::write(&fresh, text).unwrap();
+    fs::rename(fresh, feed).unwrap();
+}
+
+#[test]
+fn the_daemon_sets_and_follows_the_lists_of_its_file() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let folder = Folder::new();
+    let feed = folder.file().with_file_name("feed.txt");
+    fs::write(&feed, "10.1.0.0/16\nbad\n").unwrap();
+    folder.write(&with_list(&feed, ""));
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    assert_eq!(daemon.line(), "ratelimit: list drop: lines of its file that cannot be used: 1");
+    let line = daemon.line();
+    assert!(line.contains("in force") && line.contains("lists changed: drop"), "{line}");
+    let row = ratelimit.json("list show drop");
+    assert_eq!((&row["origin"], &row["entries"]), (&"config".into(), &1.into()));
+    assert_eq!(dropped(&sandbox, &ratelimit, [10, 1, 0, 1]), 10);
+
+    // By rename and in place.
+    replace(&feed, "10.2.0.0/16\n");
+    assert!(line_with(&mut daemon, "lists changed: drop").contains("reloaded"));
+    assert_eq!(dropped(&sandbox, &ratelimit, [10, 1, 0, 1]), 0);
+    assert_eq!(dropped(&sandbox, &ratelimit, [10, 2, 0, 1]), 10);
+    fs::write(&feed, "10.3.0.0/16\n192.0.2.1\n").unwrap();
+    line_with(&mut daemon, "lists changed: drop");
+    assert_eq!(ratelimit.json("list show drop")["entries"], 2);
+
+    // A feed without an address keeps the list.
+    replace(&feed, "# the server is down\n");
+    let line = line_with(&mut daemon, "the list has no address");
+    assert!(line.contains("nothing was changed"), "{line}");
+    assert_eq!(ratelimit.json("list show drop")["entries"], 2);
+    assert_eq!(dropped(&sandbox, &ratelimit, [10, 3, 0, 1]), 10);
+    assert!(ratelimit.ok("metrics").contains("ratelimit_config_last_reload_successful 0\n"));
+    replace(&feed, "10.4.0.0/16\n");
+    line_with(&mut daemon, "lists changed: drop");
+    let metrics = ratelimit.ok("metrics");
+    for sample in [
+        "ratelimit_list_entries{list=\"drop\",action=\"deny\"} 1\n",
+        "ratelimit_list_dropped_packets_total{list=\"drop\"} 30\n",
+    ] {
+        assert!(metrics.contains(sample), "{sample}{metrics}");
+    }
+
+    // The file decides about its list, and a list of a command stays.
+    ratelimit.ok_with("list set mine -", "10.5.0.0/16\n");
+    ratelimit.ok("list del drop");
+    assert!(ratelimit.ok("reload").contains("lists changed: drop"));
+    line_with(&mut daemon, "lists changed: drop");
+    folder.write(&with_list(&feed, "action = \"slow\"\n[policy.slow]\npackets = \"1/h\"\nburst = 4\n"));
+    line_with(&mut daemon, "lists changed: drop");
+    assert_eq!(dropped(&sandbox, &ratelimit, [10, 4, 0, 1]), 6);
+    folder.write("interfaces = [\"eth0\"]\n");
+    line_with(&mut daemon, "lists changed: drop");
+    assert_eq!(ratelimit.json("list list").as_array().unwrap().len(), 1);
+    assert_eq!(dropped(&sandbox, &ratelimit, [10, 4, 0, 2]), 0);
+    daemon.end();
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_saved_file_names_lists_and_restores_them() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let folder = Folder::new();
+    let feed = folder.file().with_file_name("feed.txt");
+    fs::write(&feed, "10.1.0.0/16\n").unwrap();
+    ratelimit.ok("attach eth0");
+    ratelimit.ok(&format!("list set drop {}", feed.display()));
+    ratelimit.ok(&format!("list set slow {} --packets 5/s", feed.display()));
+    ratelimit.ok_with("list set typed -", "10.2.0.0/16\n");
+    let saved = ratelimit.ok("save");
+    let list = |name: &str, action: &str| {
+        format!("[[list]]\nname = \"{name}\"\nfile = \"{}\"\naction = \"{action}\"\n", feed.display())
+    };
+    for expected in [list("drop", "deny"), list("slow", "list-slow")] {
+        assert!(saved.contains(&expected), "{expected}{saved}");
+    }
+    assert!(saved.contains("# The list typed is left out, because it comes from no file."), "{saved}");
+    let before = ["drop", "slow"].map(|name| ratelimit.json(&format!("list show {name}"))["action"].clone());
+    ratelimit.ok("detach --all");
+    folder.write(&saved);
+    ratelimit.ok(&format!("check {}", folder.file().display()));
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    daemon.line();
+    let after = ["drop", "slow"].map(|name| ratelimit.json(&format!("list show {name}"))["action"].clone());
+    assert_eq!(before, after);
+    daemon.end();
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn problems_of_lists_are_named_with_their_line() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let folder = Folder::new();
+    let problem = |text: &str| {
+        folder.write(text);
+        let output = ratelimit.run(&format!("check {}", folder.file().display()));
+        assert_eq!(output.status, 1, "{output:?}");
+        output.stdout + &output.stderr
+    };
+    let missing = problem(&with_list(Path::new("/nonexistent/feed.txt"), ""));
+    assert!(missing.contains(":4:8: ") && missing.contains("the list cannot be read: No such file"), "{missing}");
+    let relative = problem(&with_list(Path::new("feed.txt"), ""));
+    assert!(relative.contains(":4:8: ") && relative.contains("expected an absolute path"), "{relative}");
+    let action = problem(&with_list(Path::new("/dev/null"), "action = \"slow\"\n"));
+    assert!(action.contains(":5:10: "), "{action}");
+    let unnamed = problem("interfaces = [\"eth0\"]\n[[list]]\nfile = \"/dev/null\"\n");
+    assert!(unnamed.contains("name is missing"), "{unnamed}");
+}

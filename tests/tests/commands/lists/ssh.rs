@@ -1,0 +1,51 @@
+//! Named lists and the operator's SSH session.
+
+use ratelimit_tests::{Output, Ratelimit, Sandbox, stdin};
+use serde_json::json;
+
+use super::dropped;
+
+/// Runs a command with this list in an SSH session from 10.9.0.5.
+fn through_ssh(ratelimit: &Ratelimit<'_>, words: &str, feed: &str) -> Output {
+    let mut command = ratelimit.command(words);
+    ratelimit.output(command.env("SSH_CONNECTION", "10.9.0.5 50000 10.9.0.1 22").stdin(stdin(feed)))
+}
+
+#[test]
+fn a_list_that_shuts_out_an_ssh_session_requires_force() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    let session = "ratelimit: this SSH session comes from 10.9.0.5, which would be ";
+    for (options, fate) in [("", "denied"), ("--packets 1/h", "limited to 1/h per source, burst 1")] {
+        let words = format!("list set drop - {options} --no-allow-ssh");
+        let output = through_ssh(&ratelimit, &words, "10.9.0.0/24\n");
+        assert_eq!(output.status, 2, "{output:?}");
+        assert!(output.stderr.starts_with(&format!("{session}{fate}")), "{output:?}");
+        assert!(output.stderr.ends_with(": nothing was changed, --force does it anyway\n"), "{output:?}");
+        assert_eq!(ratelimit.json("list list"), json!([]));
+        assert_eq!(dropped(&sandbox, &ratelimit, [10, 9, 0, 6]), 0);
+    }
+    assert_eq!(through_ssh(&ratelimit, "list set drop - --no-allow-ssh", "10.8.0.0/24\n").status, 0);
+    assert_eq!(through_ssh(&ratelimit, "list set drop - --no-allow-ssh", "10.9.0.5\n").status, 2);
+    assert_eq!(ratelimit.ok("list show drop --entries"), "10.8.0.0/24\n");
+    assert_eq!(through_ssh(&ratelimit, "list set drop - --force", "10.9.0.0/24\n").status, 0);
+    assert_eq!(dropped(&sandbox, &ratelimit, [10, 9, 0, 5]), 10);
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn the_address_of_the_session_is_allowed_before_its_list_acts() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    let output = through_ssh(&ratelimit, "list set drop -", "10.9.0.5\n10.9.0.0/24\n");
+    assert_eq!(output.status, 0, "{output:?}");
+    assert!(output.stdout.starts_with("drop: deny, 1 entry\n10.9.0.5: allowed, because "), "{output:?}");
+    assert_eq!(ratelimit.json("allow list")[0]["source"], "10.9.0.5");
+    assert_eq!(dropped(&sandbox, &ratelimit, [10, 9, 0, 5]), 0);
+    assert_eq!(dropped(&sandbox, &ratelimit, [10, 9, 0, 6]), 10);
+    // Without the allow, the list would shut the session out.
+    assert_eq!(through_ssh(&ratelimit, "allow del 10.9.0.5 --no-allow-ssh", "").status, 2);
+    ratelimit.ok("detach --all");
+}
