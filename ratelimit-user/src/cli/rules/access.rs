@@ -213,7 +213,7 @@ impl Verdict {
             Request { target, spec: spec.clone(), life, comment }
         };
         let set = change::set(&mut instance, prefixes.iter().map(request).collect(), force)?;
-        change::print(&instance, &set, (Row::of, &|_| self.name.to_owned()), life, output)
+        change::print(&instance, &set, Row::of, &|_| self.name.to_owned(), life, output)
     }
 
     fn delete(&self, which: &Deletion, force: bool, pins: &Path, output: Output) -> Result<Answer> {

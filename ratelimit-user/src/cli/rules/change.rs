@@ -68,7 +68,8 @@ pub(crate) fn set(
 pub(crate) fn print<R: Serialize>(
     instance: &Instance,
     set: &[(Listed, Option<Listed>)],
-    (row, text): (fn(&Listed) -> R, &dyn Fn(&Listed) -> String),
+    row: fn(&Listed) -> R,
+    text: &dyn Fn(&Listed) -> String,
     life: Option<Duration>,
     output: Output,
 ) -> Result<Answer> {
@@ -151,11 +152,8 @@ pub(crate) fn negative(output: Output, messages: &[String], is_list: bool) -> Re
     }
     let all: Vec<_> = messages.iter().map(|message| Nothing { deleted: None, message }).collect();
     let text = |out: &mut dyn Write| messages.iter().try_for_each(|message| writeln!(out, "{message}"));
-    if is_list {
-        output.print(&all, text)?
-    } else {
-        output.print_each(&all, text)?
-    }
+    let printed = if is_list { output.print(&all, text) } else { output.print_each(&all, text) };
+    printed?;
     Ok(Answer::Negative)
 }
 

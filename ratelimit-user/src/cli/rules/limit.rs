@@ -39,7 +39,7 @@ pub(crate) enum Command {
         #[arg(value_name = "CIDR|default|-", required = true)]
         sources: Vec<OneOrMany<Sources>>,
         #[command(flatten)]
-        rates: Rates,
+        rates: Box<Rates>,
         /// Only packets of this service: tcp, udp or sctp, also with a port or a range of ports (udp/53, tcp/8000-8099);
         /// tcp-syn (new connections); icmp, gre, esp, ah, ipip; or a protocol number. If several services match, the
         /// narrowest one with a rule for the source counts

@@ -95,7 +95,7 @@ impl Setting<'_> {
         }
         let life = self.life();
         let set = change::set(&mut instance, requests, self.force)?;
-        change::print(&instance, &set, (Row::of, &|rule| write::limit(&rule.spec)), life, output)
+        change::print(&instance, &set, Row::of, &|rule| write::limit(&rule.spec), life, output)
     }
 
     /// Sets the limit of each prefix on standard input, all or none.

@@ -48,13 +48,16 @@ const SHOWN: usize = 20;
 /// The number of prefixes up to which their rules are looked up one by one.
 const FEW: usize = 64;
 
+/// Returns the rule of a target that has this one.
+pub(crate) type Merge<'a> = dyn Fn(Target, &Listed) -> Result<Request> + 'a;
+
 /// What all the rules have in common.
 pub(crate) struct Rule<'a> {
     pub(crate) service: Service,
     /// The rule of a prefix without one.
     pub(crate) fresh: Fresh,
-    /// Returns the rule of a prefix that has one. None if that does not matter.
-    pub(crate) merged: Option<&'a dyn Fn(Target, &Listed) -> Result<Request>>,
+    /// Changes the rule of a prefix that has one. None replaces it.
+    pub(crate) merged: Option<&'a Merge<'a>>,
     pub(crate) life: Option<Duration>,
     pub(crate) force: bool,
     /// Whether lines that are invalid or would overrule an allow are skipped.

@@ -40,7 +40,7 @@ pub(crate) fn listed<T: Copy + PartialEq + Display>(
             OneOrMany::One(value) if values.contains(value) => bail!("{value} is given twice: omit one of the two"),
             OneOrMany::One(value) => values.push(*value),
             OneOrMany::Many => {
-                ensure!(arguments.len() == 1, "- reads prefixes from standard input: give it alone, or only prefixes")
+                ensure!(arguments.len() == 1, "- reads prefixes from standard input: give it alone, or only prefixes");
             }
         }
     }
