@@ -83,6 +83,8 @@ reasons! {
     NoState = "no-state", true;
     /// A list denies the source everything.
     Listed = "listed", false;
+    /// Above a limit or banned, and the answer to a connection that this host has opened.
+    OwnConnection = "own-connection", true;
 }
 
 /// Number of reasons, and entries of the map of counters.

@@ -2,6 +2,7 @@
 
 mod find;
 
+use aya_ebpf::programs::XdpContext;
 use ratelimit_common::{
     identity::{class::Classes, source::Source},
     limits::policy::{self, DROP, Policy, SHADOW},
@@ -15,6 +16,7 @@ use crate::{
         caching, dropped,
         unknown_sources::{self, Admission},
     },
+    connections::spare::{self, Answer},
     limits::{ask, cells::Cells},
     maps::{buckets::Bucket, cells::Cell, levels, rules::lists},
     overlimit::overrun,
@@ -25,7 +27,13 @@ use crate::{
 /// Returns the verdict on a packet of `length` bytes from `address`, with these services and this interface.
 #[inline(always)]
 #[must_use]
-pub fn decide(address: Source, classes: Classes, length: u32, interface: u32) -> Verdict {
+pub fn decide<const ETHERNET: bool, const FRAGS: bool>(
+    ctx: &XdpContext,
+    address: Source,
+    classes: Classes,
+    length: u32,
+    interface: u32,
+) -> Verdict {
     let Some(control) = crate::maps::control::get() else { return Reason::NoState.into() };
     let now = Clock::coarse(control).now();
     let mut context = Context::new(address, now, [length, cost::of(classes)], interface);
@@ -34,14 +42,21 @@ pub fn decide(address: Source, classes: Classes, length: u32, interface: u32) ->
         false => find::without_cells(&mut context, control, classes),
     };
     match found {
-        Ok((cells, bucket)) => by_policy(&mut context, control, cells, bucket),
+        Ok((cells, bucket)) => by_policy::<ETHERNET, FRAGS>(ctx, &mut context, control, cells, bucket),
+        Err(Verdict { reason: Reason::Banned, .. }) if context.reason == Reason::Banned => {
+            match spare::ask::<ETHERNET, FRAGS>(ctx, &mut context, control) {
+                Answer::Spared => Reason::OwnConnection.into(),
+                _ => Reason::Banned.into(),
+            }
+        }
         Err(verdict) => verdict,
     }
 }
 
 /// Applies the policy. `bucket` is the source's own, if it was found before.
 #[inline(always)]
-fn by_policy(
+fn by_policy<const ETHERNET: bool, const FRAGS: bool>(
+    ctx: &XdpContext,
     context: &mut Context,
     control: &Control,
     cells: Option<[&'static Cell; 2]>,
@@ -52,8 +67,15 @@ fn by_policy(
         policy::LIMIT => {}
         policy::ALLOW => return by_rule(context, cells, bucket, Reason::Allowed).into(),
         policy::DENY => return by_rule(context, cells, bucket, Reason::Denied).into(),
-        policy::BAN => return by_rule(context, cells, bucket, Reason::Banned).into(),
-        policy::LISTED => return by_rule(context, cells, bucket, Reason::Listed).into(),
+        policy::BAN | policy::LISTED => {
+            let refusal = if policy.kind == policy::BAN { Reason::Banned } else { Reason::Listed };
+            let reason = match spare::ask::<ETHERNET, FRAGS>(ctx, context, control) {
+                Answer::Spared => Reason::OwnConnection,
+                Answer::OverRate => return refusal.into(),
+                Answer::NotOwn => refusal,
+            };
+            return by_rule(context, cells, bucket, reason).into();
+        }
         _ => return Reason::NoState.into(),
     }
     let mut is_unknown = false;
@@ -63,7 +85,12 @@ fn by_policy(
         match unknown_sources::admit(control, cell, context.hash, context.tick) {
             Admission::Known => {}
             Admission::WithinRate => is_unknown = true,
-            Admission::OverRate => return Reason::OverUnknown.into(),
+            Admission::OverRate => {
+                return match spare::ask::<ETHERNET, FRAGS>(ctx, context, control) {
+                    Answer::Spared => Reason::OwnConnection.into(),
+                    _ => Reason::OverUnknown.into(),
+                };
+            }
         }
     }
     let cells = match cells {
@@ -77,8 +104,10 @@ fn by_policy(
         None => None,
     };
     let bucket = ask::ask(context, control, policy, cells, bucket);
-    let reason =
-        if context.reason.passes() { context.reason } else { overrun::settle(context, control, policy, cells, bucket) };
+    let reason = match context.reason.passes() {
+        true => context.reason,
+        false => overrun::settle::<ETHERNET, FRAGS>(ctx, context, control, policy, cells, bucket),
+    };
     let action = if settings::is_on(&settings::ACTIONS_ON) { policy.over_limit } else { DROP };
     if settings::limits_unknown() && is_unknown {
         unknown_sources::settle(context.hash, context.tick, reason.passes() || action == SHADOW);

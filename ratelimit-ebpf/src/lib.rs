@@ -1,6 +1,6 @@
 //! The packet path: one room per stage, each of which imports only from the rooms below it.
 //!
-//! From top to bottom: `decide`, `overlimit`, `limits`, `rules`, `telemetry`, `buckets`, `cells`, `reply`, `meters`,
+//! From top to bottom: `decide`, `overlimit`, `connections`, `limits`, `rules`, `telemetry`, `buckets`, `cells`, `reply`, `meters`,
 //! `parse`, `packet`, `maps`, `bpf`. Everything also compiles for the host, where its pure parts are tested.
 #![no_std]
 #![cfg_attr(target_arch = "bpf", feature(core_intrinsics))]
@@ -15,6 +15,7 @@ extern crate std;
 pub mod bpf;
 pub mod buckets;
 pub mod cells;
+pub mod connections;
 pub mod decide;
 pub mod limits;
 pub mod maps;

@@ -78,7 +78,7 @@ mod program {
     fn run<const ETHERNET: bool, const FRAGS: bool>(ctx: &XdpContext) -> u32 {
         let (parsed, length) = if FRAGS { parse::<ETHERNET>(ctx) } else { parse_linear::<ETHERNET>(ctx) };
         let verdict = match parsed {
-            Ok(parsed) => decide(ctx, parsed, length),
+            Ok(parsed) => decide::<ETHERNET, FRAGS>(ctx, parsed, length),
             Err(Reason::LinkDiscovery) => link_discovery::decide().into(),
             Err(reason) => reason.into(),
         };
@@ -122,10 +122,14 @@ mod program {
     }
 
     #[inline(always)]
-    fn decide(ctx: &XdpContext, Parsed { source, classes }: Parsed, length: u32) -> Verdict {
+    fn decide<const ETHERNET: bool, const FRAGS: bool>(
+        ctx: &XdpContext,
+        Parsed { source, classes }: Parsed,
+        length: u32,
+    ) -> Verdict {
         // Only some settings need these three loads.
         let interface = if settings::is_on(&settings::INTERFACE_MATTERS) { ctx.ingress_ifindex() as u32 } else { 0 };
-        decide::decide(source, classes, length, interface)
+        decide::decide::<ETHERNET, FRAGS>(ctx, source, classes, length, interface)
     }
 
     /// Never called: the build refuses an object that could panic.

@@ -41,6 +41,10 @@ pub(crate) struct SettingsArguments {
     /// different seconds. This limits floods from forged addresses [default: off]
     #[arg(long, alias = "strangers", value_name = "RATE|off")]
     unknown: Option<RateOrOff>,
+    /// Packets per second of each source that pass above a limit or ban because they answer a connection that this host
+    /// has opened (TCP, and connected UDP sockets), or off [default: 1M/s]
+    #[arg(long, value_name = "RATE|off")]
+    own: Option<RateOrOff>,
     /// Answers to rejected packets (ICMP errors and TCP resets) per second for all sources in total, or off [default:
     /// 100/s]
     #[arg(long, value_name = "RATE|off")]
@@ -130,6 +134,10 @@ impl SettingsArguments {
             0 => "unknown sources: not limited".to_owned(),
             rate => format!("unknown sources: {rate}/s in total"),
         });
+        let own = self.own.map(|RateOrOff(rate)| match rate {
+            0 => "own connections: limited like all others".to_owned(),
+            rate => format!("own connections: spared up to {rate}/s from each source"),
+        });
         let admissions = self.admissions.map(|PerSecond(rate)| format!("new buckets: {rate}/s on each CPU"));
         let sample = self.sample.map(|switch| match switch {
             Switch::On => "samples: on".to_owned(),
@@ -151,7 +159,7 @@ impl SettingsArguments {
         let logs = self.max_sliding_logs.map(|most| format!("sliding logs: {most}, if a limit uses them"));
         let sources = self.max_sources.map(|most| format!("buckets: {most}"));
         let cells = self.cells.map(|cells| format!("cells: {cells}"));
-        let lines = [shadow, sources, cells, logs, unknown, admissions, sample, malformed, replies];
+        let lines = [shadow, sources, cells, logs, unknown, own, admissions, sample, malformed, replies];
         lines.into_iter().flatten().collect()
     }
 
@@ -173,6 +181,7 @@ impl SettingsArguments {
             sample: self.sample.map(|switch| switch == Switch::On),
             admissions: self.admissions.map(|rate| rate.0),
             unknown,
+            own: self.own.map(|rate| rate.0),
             replies: self.replies.map(|rate| rate.0),
             sliding_logs: self.max_sliding_logs,
             shadow: self.shadow.map(|switch| switch == Switch::On),

@@ -46,6 +46,9 @@ pub struct Control {
     pub unknown_batch: u64,
     /// Budget for replies to packets over a limit, all CPUs together.
     pub replies: Budget,
+    /// Packets of this host's own connections that pass although they would be refused, for each source. See
+    /// [`crate::cells::own_connection`].
+    pub own: Budget,
     /// Nanoseconds of the monotonic clock when the instance was created.
     pub created: u64,
     /// Difference between nanoseconds since 1970 and the monotonic clock at that moment. Windows begin with the hours
@@ -70,7 +73,7 @@ pub struct Control {
     /// in odd ones. They differ only while a list changes.
     pub lists: [u64; 2],
 }
-boundary!(Control, size 248);
+boundary!(Control, size 272);
 
 impl Control {
     /// Returns the slots in force in a generation of the rules. A change of lists prepares the next generation, so that
@@ -139,6 +142,8 @@ pub const FRONT_CELLS: &str = "FRONT_CELLS";
 pub const SAMPLE: &str = "SAMPLE_ON";
 /// Name of the program's constant (`u32`) that is not 0 if unknown sources are limited.
 pub const UNKNOWN: &str = "UNKNOWN_ON";
+/// Name of the program's constant (`u32`) that is not 0 if packets of this host's own connections are spared.
+pub const OWN: &str = "OWN_ON";
 /// Name of the program's constant (`u32`) that is not 0 if limits may count in windows.
 pub const WINDOWS: &str = "WINDOWS_ON";
 /// Name of the program's constant (`u32`) that is not 0 if limits may keep sliding logs.
@@ -228,6 +233,8 @@ pub const FEATURE_LANES: u32 = 65_536;
 pub const FEATURE_BYTES: u32 = 131_072;
 /// [`Control::features`]: interfaces without Ethernet headers may be attached. They have a program of their own.
 pub const FEATURE_RAW_IP: u32 = 262_144;
+/// [`Control::features`]: packets of this host's own connections are spared.
+pub const FEATURE_OWN: u32 = 1 << 19;
 /// [`Control::features`]: there are lists.
 pub const FEATURE_LISTS: u32 = 1 << 20;
 /// [`Control::features`]: single interfaces may be in shadow. They have programs of their own.
@@ -244,6 +251,10 @@ pub const LANE_SHARE: u64 = 4;
 
 /// Default number of replies per second to packets over a limit, all CPUs together.
 pub const REPLIES_DEFAULT: u64 = 100;
+
+/// Default number of packets per second of a source that are spared because they belong to this host's own connections:
+/// more than 10 Gbit/s of full frames.
+pub const OWN_DEFAULT: u64 = 1_000_000;
 
 /// Default of [`IPV6_PREFIX`]: the prefix of one link (RFC 4291). A customer line has several (RIPE-690).
 pub const IPV6_PREFIX_DEFAULT: u32 = 64;

@@ -30,13 +30,19 @@ pub struct Cpu {
     pub replies_sent: u64,
     /// Packets over a limit that got no reply, because the budget was spent.
     pub replies_unsent: u64,
+    /// States of the budgets for look-ups of TCP and of UDP sockets.
+    pub own_budgets: [u64; 2],
+    /// Packets whose socket was looked up.
+    pub own_looked_up: u64,
+    /// Packets whose socket was not looked up, because the budget of the CPU was spent.
+    pub own_not_looked_up: u64,
     /// States of the budgets for new buckets of each [lane](crate::maps::levels). The first is not used.
     pub lanes: [u64; LANES as usize],
     /// What the packet has been charged so far, so that it can be given back: by its source's own limit, by its narrower
     /// parent, and by its wider one.
     pub payments: [[Payment; 2]; 3],
 }
-boundary!(Cpu, size 736);
+boundary!(Cpu, size 768);
 
 /// Cost of a packet in one limit, and what each stage of the limit was charged.
 #[repr(C)]

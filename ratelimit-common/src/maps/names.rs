@@ -74,6 +74,11 @@ pub const OLD_SLIDING_LOGS: &str = "OLD_SLIDING_LOGS";
 pub const SIZED: [&str; 6] = [BUCKETS, FRONT, LEVELS, SLIDING_LOGS, LIST_ADDRESSES, LIST_PREFIXES];
 /// The maps from which entries move when their size changes, and the names of their predecessors during a resize.
 pub const MOVED: [(&str, &str); 3] = [(BUCKETS, OLD_BUCKETS), (FRONT, OLD_FRONT), (SLIDING_LOGS, OLD_SLIDING_LOGS)];
+/// Keyed hash of a connection → what is remembered of it. Belongs to one loaded program and is not pinned. See
+/// [`crate::cells::own_connection`].
+pub const OWN_CONNECTIONS: &str = "OWN_CONNECTIONS";
+/// Keyed hash of a source → what is remembered of its connections that this host has opened. Not pinned either.
+pub const OWN_PEERS: &str = "OWN_PEERS";
 /// Messages of the kernel side, made by aya-log; belongs to one loaded program and is not pinned.
 pub const MESSAGES: &str = "AYA_LOGS";
 

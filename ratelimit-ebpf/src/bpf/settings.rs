@@ -25,6 +25,7 @@ constants! {
     FRONT_CELLS: "FRONT_CELLS",
     SAMPLE_ON: "SAMPLE",
     UNKNOWN_ON: "UNKNOWN",
+    OWN_ON: "OWN",
     SOFT_ON: "SOFT",
     ELASTIC_ON: "ELASTIC",
     ACTIONS_ON: "ACTIONS",
@@ -78,6 +79,13 @@ pub fn has_lanes() -> bool {
 #[must_use]
 pub fn limits_unknown() -> bool {
     is_on(&UNKNOWN_ON)
+}
+
+/// Returns whether packets of this host's own connections are spared.
+#[inline(always)]
+#[must_use]
+pub fn spares_own() -> bool {
+    is_on(&OWN_ON)
 }
 
 /// Returns whether limits may ban sources, or bans are in force.

@@ -2,7 +2,10 @@
 
 use ratelimit_common::{
     cells::cached_refusal::{CachedRefusal, LONGEST, Refusal, WITHOUT_ROOM},
-    limits::policy::{COARSE, DROP, Policy},
+    limits::{
+        limit::SECOND,
+        policy::{COARSE, DROP, Policy},
+    },
     meters::gcra::{self, Units},
     reason::Reason,
 };
@@ -74,6 +77,11 @@ fn has_place_for(context: *const Context, cell: *const Cell) -> bool {
 #[inline(never)]
 fn cache_refusal(context: *const Context, cell: *const Cell, wait: Units, reason: Reason, how: u64) -> u32 {
     let (Some(context), Some(cell)) = (given(context), given(cell)) else { return 0 };
+    let spares_own = settings::spares_own() && reason != Reason::Denied;
+    // It would refuse the packets of own connections too.
+    if spares_own && context.is_peer != 0 {
+        return 0;
+    }
     let (hash, generation) = (context.refusal_hash, context.resolution.generation());
     let now = gcra::units(context.now);
     let Some((old, slot)) = place(cell, hash, generation, context.now) else { return 0 };
@@ -84,6 +92,8 @@ fn cache_refusal(context: *const Context, cell: *const Cell, wait: Units, reason
         slot.dropped.store(0);
     }
     let left = context.resolution.ends().saturating_sub(context.now).min(LONGEST >> gcra::FRACTION_BITS);
+    // The host may open a connection to the source meanwhile.
+    let left = if spares_own { left.min(SECOND) } else { left };
     let until = now.wrapping_add(wait.min(gcra::units(left)));
     let (action, precise, amount) = ((how >> 1) as u8 & 3, how & 1 != 0, (how >> AMOUNT_SHIFT) as u32);
     let by_bytes = how >> BY_BYTES_SHIFT & 1 != 0;

@@ -13,6 +13,7 @@ pub mod exchange;
 pub mod interface_capacities;
 pub mod levels;
 pub mod narrow_parts;
+pub mod own_connections;
 pub mod payment;
 pub mod resize;
 pub mod rules;

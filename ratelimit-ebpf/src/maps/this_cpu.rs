@@ -26,6 +26,9 @@ pub struct ThisCpu {
     pub displaced_refusals: Word,
     pub replies_sent: Word,
     pub replies_unsent: Word,
+    pub own_budgets: [Word; 2],
+    pub own_looked_up: Word,
+    pub own_not_looked_up: Word,
     pub lanes: [Word; LANES as usize],
     pub payments: [[Payment; 2]; 3],
 }

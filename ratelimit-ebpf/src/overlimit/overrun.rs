@@ -1,6 +1,7 @@
 //! A packet that a limit has refused: it passes for another reason, or its refusal is cached, counted and perhaps
 //! punished by a ban.
 
+use aya_ebpf::programs::XdpContext;
 use ratelimit_common::{
     limits::{
         limit::SECOND,
@@ -17,6 +18,7 @@ use crate::{
         verifier::{given, handed},
     },
     cells::caching,
+    connections::spare::{self, Answer},
     limits::{cells::Cells, parents, windowed},
     maps::{buckets::Bucket, cells::Cell, levels::Levels},
     meters::interface_capacity,
@@ -33,7 +35,8 @@ const SHORTEST_OF_PARENTS: Units = gcra::units(SECOND / 20_000);
 /// Returns the final reason of a packet that its policy refuses. `bucket` is that of the source, if it has one.
 #[inline(always)]
 #[must_use]
-pub fn settle(
+pub fn settle<const ETHERNET: bool, const FRAGS: bool>(
+    ctx: &XdpContext,
     context: &mut Context,
     control: &Control,
     policy: &Policy,
@@ -43,6 +46,20 @@ pub fn settle(
     // Asked here, because of the stack.
     if is_soft(policy) && is_own(context.reason) && soft::admits(context, control, policy) {
         context.reason = Reason::WithinSoft;
+    }
+    if settings::is_on(&settings::ELASTIC_ON)
+        && policy.elastic != 0
+        && !context.reason.passes()
+        && interface_capacity::has_room(context)
+    {
+        context.reason = Reason::WithinCapacity;
+    }
+    if !context.reason.passes() {
+        match spare::ask::<ETHERNET, FRAGS>(ctx, context, control) {
+            Answer::Spared => context.reason = Reason::OwnConnection,
+            Answer::OverRate => return context.reason,
+            Answer::NotOwn => {}
+        }
     }
     let (levels, refusals) = (cells.map(|cells| cells.levels), cells.map(|cells| cells.refusals));
     let reason = settle_refusal(context, control, handed(refusals), handed(bucket));
@@ -76,11 +93,7 @@ fn settle_refusal(
 ) -> Reason {
     let (Some(context), Some(control)) = (given(context), given(control)) else { return Reason::NoState };
     let Some(policy) = context.policy() else { return Reason::NoState };
-    let mut reason = context.reason;
-    let is_elastic = settings::is_on(&settings::ELASTIC_ON) && policy.elastic != 0;
-    if is_elastic && !reason.passes() && interface_capacity::has_room(context) {
-        reason = Reason::WithinCapacity;
-    }
+    let reason = context.reason;
     let Some(bucket) = given(bucket) else { return reason };
     if reason.passes() {
         bucket.counts.count_passed(1, u64::from(context.length()));

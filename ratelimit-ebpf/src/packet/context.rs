@@ -34,6 +34,9 @@ pub struct Context {
     sizes: u32,
     /// Index of the interface, where parents or capacities need it.
     pub interface: u32,
+    /// Not 0 if the packet's source has connections that this host has opened. Known only of packets that would be
+    /// refused.
+    pub is_peer: u32,
 }
 
 const COST_SHIFT: u32 = 24;
@@ -44,7 +47,7 @@ impl Context {
     #[must_use]
     pub fn new(source: Source, now: u64, [length, cost]: [u32; 2], interface: u32) -> Self {
         let (resolution, sizes, reason) = (Resolution::NOTHING, length | cost << COST_SHIFT, Reason::WithinLimit);
-        Self { source, hash: 0, now, refusal_hash: 0, tick: now, resolution, reason, sizes, interface }
+        Self { source, hash: 0, now, refusal_hash: 0, tick: now, resolution, reason, sizes, interface, is_peer: 0 }
     }
 
     /// Returns the policy.

@@ -1,33 +1,36 @@
 //! The IPv4 header.
 
 use network_types::ip::Ipv4Hdr;
-use ratelimit_common::{
-    identity::{
-        class::{ANY, Classes},
-        source::Source,
-    },
-    reason::Reason,
-};
+use ratelimit_common::{identity::source::Source, reason::Reason};
 
 use crate::{
-    bpf::settings,
     packet::headers::Frame,
     parse::{
         outcome::{Parsed, Stop, cut, defective, no_source, unreadable},
-        ports::Payload,
+        ports::{Headers, Payload},
     },
 };
 
 /// Bits of the flags and the fragment offset that only later fragments have (RFC 791, section 3.1).
 pub(crate) const LATER_FRAGMENT: u16 = 0x1fff;
 
-/// Reads the header at `offset`.
+/// Reads the header at `offset`, and the services behind it.
 ///
 /// # Errors
 ///
 /// Returns [`Stop`] for a packet that has no source, is dropped at once, or lies in other buffers.
 #[inline(always)]
 pub(crate) fn parse(frame: &impl Frame, offset: usize) -> Result<Parsed, Stop> {
+    headers(frame, offset)?.parsed(frame)
+}
+
+/// Reads the header at `offset`.
+///
+/// # Errors
+///
+/// As for [`parse`].
+#[inline(always)]
+pub(crate) fn headers(frame: &impl Frame, offset: usize) -> Result<Headers, Stop> {
     let header = frame.read::<Ipv4Hdr>(offset).ok_or_else(|| no_source(frame))?;
     if header.version() != 4 {
         return Err(unreadable(Reason::Malformed).into());
@@ -41,9 +44,8 @@ pub(crate) fn parse(frame: &impl Frame, offset: usize) -> Result<Parsed, Stop> {
     if end > frame.length() as usize {
         return cut(frame, source);
     }
-    if !settings::has_services() || u16::from_be_bytes(header.frags) & LATER_FRAGMENT != 0 {
-        return Ok(Parsed { source, classes: Classes::from(ANY) });
+    if u16::from_be_bytes(header.frags) & LATER_FRAGMENT != 0 {
+        return Ok(Headers { source, payload: None });
     }
-    let payload = Payload { protocol: header.proto, begin: offset + header_length, end };
-    Ok(Parsed { source, classes: payload.classes(frame)? })
+    Ok(Headers { source, payload: Some(Payload { protocol: header.proto, begin: offset + header_length, end }) })
 }

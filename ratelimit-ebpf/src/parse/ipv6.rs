@@ -2,11 +2,7 @@
 
 use network_types::ip::Ipv6Hdr;
 use ratelimit_common::{
-    identity::{
-        class::{ANY, Classes},
-        service::ICMPV6,
-        source::Source,
-    },
+    identity::{service::ICMPV6, source::Source},
     reason::Reason,
 };
 
@@ -16,7 +12,7 @@ use crate::{
     parse::{
         ipv6_extensions::{self, Walked},
         outcome::{Parsed, Stop, cut, defective, no_source, unreadable},
-        ports::Payload,
+        ports::{Headers, Payload},
     },
 };
 
@@ -28,6 +24,16 @@ use crate::{
 /// Returns [`Stop`] for a packet that has no source, is dropped at once, or lies in other buffers.
 #[inline(always)]
 pub(crate) fn parse<const ETHERNET: bool>(frame: &impl Frame, offset: usize) -> Result<Parsed, Stop> {
+    headers::<ETHERNET>(frame, offset)?.parsed(frame)
+}
+
+/// Reads the same headers, without the services.
+///
+/// # Errors
+///
+/// As for [`parse`].
+#[inline(always)]
+pub(crate) fn headers<const ETHERNET: bool>(frame: &impl Frame, offset: usize) -> Result<Headers, Stop> {
     let header = frame.read::<Ipv6Hdr>(offset).ok_or_else(|| no_source(frame))?;
     if header.version() != 6 {
         return Err(unreadable(Reason::Malformed).into());
@@ -42,7 +48,7 @@ pub(crate) fn parse<const ETHERNET: bool>(frame: &impl Frame, offset: usize) -> 
     if ipv6_extensions::is_extension(header.next_hdr) {
         match Walked::of(frame, begin, end, header.next_hdr) {
             Walked::Payload { protocol, begin } => (payload.protocol, payload.begin) = (protocol, begin),
-            Walked::LaterFragment => return Ok(Parsed { source, classes: Classes::from(ANY) }),
+            Walked::LaterFragment => return Ok(Headers { source, payload: None }),
             // Like cut-off ports: the host must not be the first to see the service of a fragment.
             Walked::Truncated if settings::has_services() => return Err(Reason::Truncated.into()),
             Walked::Truncated => return defective(source, Reason::Truncated),
@@ -56,8 +62,7 @@ pub(crate) fn parse<const ETHERNET: bool>(frame: &impl Frame, offset: usize) -> 
     {
         return Err(Reason::LinkDiscovery.into());
     }
-    let classes = if settings::has_services() { payload.classes(frame)? } else { Classes::from(ANY) };
-    Ok(Parsed { source, classes })
+    Ok(Headers { source, payload: Some(payload) })
 }
 
 /// Returns whether the payload is a router or neighbour solicitation or advertisement, or a redirect (RFC 4861, section

@@ -4,6 +4,7 @@
 //! read from the first buffer. If they or the end of the packet do not lie there, the frame is parsed again from all
 //! buffers.
 
+pub mod connection;
 pub mod ethernet;
 pub mod ipv4;
 pub mod ipv6;

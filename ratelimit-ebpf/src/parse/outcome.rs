@@ -1,20 +1,18 @@
 //! Results of parsing, and the reasons of packets that cannot be parsed.
 
 use ratelimit_common::{
-    identity::{
-        class::{ANY, Classes},
-        source::Source,
-    },
+    identity::{class::Classes, source::Source},
     reason::Reason,
 };
 
-use crate::{bpf::settings, packet::headers::Frame};
+use crate::{bpf::settings, packet::headers::Frame, parse::ports::Headers};
 
 /// Result of reading a packet's headers.
 pub struct Parsed {
     /// Sender: an IPv4 address, or an IPv6 address with all its bits.
     pub source: Source,
-    /// Services of the packet. Without rules for services there is only [`ANY`].
+    /// Services of the packet. Without rules for services there is only
+    /// [`ANY`](ratelimit_common::identity::class::ANY).
     pub classes: Classes,
 }
 
@@ -51,16 +49,12 @@ pub(crate) fn unreadable(reason: Reason) -> Reason {
 /// Returns the outcome for a packet with a readable source and a defect behind it. Where such packets are set to pass,
 /// the limits of the source decide.
 #[inline(always)]
-pub(crate) fn defective(source: Source, reason: Reason) -> Result<Parsed, Stop> {
-    if settings::is_on(&settings::PASS_MALFORMED) {
-        Ok(Parsed { source, classes: Classes::from(ANY) })
-    } else {
-        Err(reason.into())
-    }
+pub(crate) fn defective(source: Source, reason: Reason) -> Result<Headers, Stop> {
+    if settings::is_on(&settings::PASS_MALFORMED) { Ok(Headers { source, payload: None }) } else { Err(reason.into()) }
 }
 
 /// Returns the outcome for a packet that ends behind the known end of its frame.
 #[inline(always)]
-pub(crate) fn cut(frame: &impl Frame, source: Source) -> Result<Parsed, Stop> {
+pub(crate) fn cut(frame: &impl Frame, source: Source) -> Result<Headers, Stop> {
     if frame.is_measured() { defective(source, Reason::Truncated) } else { Err(Stop::Unread) }
 }

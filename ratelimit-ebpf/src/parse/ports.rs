@@ -6,21 +6,51 @@ use ratelimit_common::{
     identity::{
         class::{ANY, Classes},
         service::{SCTP, TCP, UDP},
+        source::Source,
     },
     reason::Reason,
 };
 
-use crate::{maps::classes, packet::headers::Frame, parse::outcome::Stop};
+use crate::{
+    bpf::settings,
+    maps::classes,
+    packet::headers::Frame,
+    parse::outcome::{Parsed, Stop},
+};
 
 /// Bytes of the shortest headers. Hosts do not accept shorter ones.
-const TCP_LENGTH: usize = 20;
-const UDP_LENGTH: usize = 8;
+pub(crate) const TCP_LENGTH: usize = 20;
+pub(crate) const UDP_LENGTH: usize = 8;
 const SCTP_LENGTH: usize = 12;
 
 /// Byte of the TCP flags, and two of the flags.
-const FLAGS: usize = 13;
-const SYN: u8 = 0x02;
-const ACK: u8 = 0x10;
+pub(crate) const FLAGS: usize = 13;
+pub(crate) const SYN: u8 = 0x02;
+pub(crate) const ACK: u8 = 0x10;
+
+/// What the IP headers of a packet say.
+pub(crate) struct Headers {
+    /// Sender: an IPv4 address, or an IPv6 address with all its bits.
+    pub(crate) source: Source,
+    /// The payload. A later fragment and a defective packet have none.
+    pub(crate) payload: Option<Payload>,
+}
+
+impl Headers {
+    /// Reads the classes of the packet, if there are rules for services.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Payload::classes`].
+    #[inline(always)]
+    pub(crate) fn parsed(self, frame: &impl Frame) -> Result<Parsed, Stop> {
+        let classes = match self.payload {
+            Some(payload) if settings::has_services() => payload.classes(frame)?,
+            _ => Classes::from(ANY),
+        };
+        Ok(Parsed { source: self.source, classes })
+    }
+}
 
 /// The payload of an IP packet that is not a later fragment.
 pub(crate) struct Payload {

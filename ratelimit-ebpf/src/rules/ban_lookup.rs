@@ -57,12 +57,16 @@ pub fn find(source: &Source, hash: u64, classes: Classes, control: &Control, now
 /// # Errors
 ///
 /// Returns [`Reason::Banned`] if the refusal must not be cached, because it would refuse other packets of the source.
+/// The context then has this reason too, unlike after a cached refusal.
 #[inline(always)]
 pub fn ask(context: &mut Context, classes: Classes, control: &Control) -> Result<Option<&'static Bucket>, Reason> {
     let end = match find(&context.source, context.hash, classes, control, context.now) {
         Banned::No => return Ok(None),
         Banned::Until(end) => end,
-        Banned::Narrower => return Err(Reason::Banned),
+        Banned::Narrower => {
+            context.reason = Reason::Banned;
+            return Err(Reason::Banned);
+        }
     };
     context.resolution = Resolution::new(context.resolution.generation(), BANNED_ID, end);
     let bucket = buckets::find(&context.source);

@@ -5,6 +5,7 @@
 //! second of observation.
 
 mod arguments;
+mod connections;
 pub mod finding;
 mod firewall;
 mod host;
@@ -57,6 +58,7 @@ pub fn examine(pins: &Path, names: &[String]) -> Result<Vec<Finding>, Error> {
     if let Some(running) = running {
         findings.extend(traffic::unseen(&window));
         findings.extend(tables::examine(running, &window)?);
+        findings.push(connections::examine(&running.tables.control()?));
         findings.extend(session::examine(&running.tables)?);
     }
     findings.extend(firewall::examine());

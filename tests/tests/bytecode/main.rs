@@ -3,6 +3,7 @@
 
 mod buckets;
 mod cells;
+mod connections;
 mod front;
 mod limits;
 mod maps;

@@ -5,6 +5,7 @@ mod attacks;
 mod bans;
 mod jumbo;
 mod limits;
+mod own_connections;
 mod raw_ip;
 mod receiver;
 mod reload;

@@ -105,8 +105,9 @@ pub(crate) fn maps(settings: &Settings, pins: Option<&dyn Fn(&str) -> PathBuf>) 
     // Cells remember known sources.
     let unknown = settings.unknown != 0 && settings.cells != 0;
     let interface_matters = settings.parents || settings.elastic;
-    let [injected_clock, sample, unknown, moving, interface_matters] =
-        [settings.injected_clock, settings.sample, unknown, settings.moving, interface_matters].map(u32::from);
+    let own = settings.own != 0;
+    let [injected_clock, sample, unknown, own, moving, interface_matters] =
+        [settings.injected_clock, settings.sample, unknown, own, settings.moving, interface_matters].map(u32::from);
     let switches = SWITCHES.map(|switch| u32::from(*(switch.of)(&mut settings.clone())));
     let messages = if settings.log_level == 0 { NO_MESSAGES } else { MESSAGES };
     let mut loader = EbpfLoader::new();
@@ -119,6 +120,7 @@ pub(crate) fn maps(settings: &Settings, pins: Option<&dyn Fn(&str) -> PathBuf>) 
         .override_global(control::FRONT_CELLS, &settings.cells, true)
         .override_global(control::SAMPLE, &sample, true)
         .override_global(control::UNKNOWN, &unknown, true)
+        .override_global(control::OWN, &own, true)
         .override_global(control::INTERFACE_MATTERS, &interface_matters, true)
         .override_global(control::RESIZE, &moving, true)
         .override_global(control::OLD_CELLS, &settings.old_cells, true)
@@ -126,6 +128,9 @@ pub(crate) fn maps(settings: &Settings, pins: Option<&dyn Fn(&str) -> PathBuf>) 
         .map_max_entries(names::MESSAGES, messages);
     for name in names::SIZED {
         loader.map_max_entries(name, settings.entries(name));
+    }
+    if own == 0 {
+        loader.map_max_entries(names::OWN_CONNECTIONS, 1).map_max_entries(names::OWN_PEERS, 1);
     }
     if let Some(pins) = pins {
         let moved = names::MOVED.into_iter().map(|(_, old)| old).filter(|old| pins(old).exists());

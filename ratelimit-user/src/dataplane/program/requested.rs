@@ -19,6 +19,8 @@ pub struct RequestedSettings {
     pub admissions: Option<u64>,
     /// See [`Settings::unknown`].
     pub unknown: Option<u64>,
+    /// See [`Settings::own`].
+    pub own: Option<u64>,
     /// See [`Settings::sliding_logs`].
     pub sliding_logs: Option<u32>,
     /// See [`Settings::shadow`].
@@ -41,6 +43,7 @@ impl RequestedSettings {
             sample: Some(settings.sample),
             admissions: Some(settings.admissions),
             unknown: Some(settings.unknown),
+            own: Some(settings.own),
             sliding_logs: Some(settings.sliding_logs),
             shadow: Some(settings.shadow),
             replies: Some(settings.replies),
@@ -62,6 +65,7 @@ impl RequestedSettings {
             sample: back(self.sample, &after.sample, before.sample),
             admissions: back(self.admissions, &after.admissions, before.admissions),
             unknown: back(self.unknown, &after.unknown, before.unknown),
+            own: back(self.own, &after.own, before.own),
             sliding_logs: back(self.sliding_logs, &after.sliding_logs, before.sliding_logs),
             shadow: back(self.shadow, &after.shadow, before.shadow),
             replies: back(self.replies, &after.replies, before.replies),
@@ -86,6 +90,7 @@ impl RequestedSettings {
             sample: self.sample.unwrap_or(open.sample),
             admissions: self.admissions.unwrap_or(open.admissions),
             unknown: self.unknown.unwrap_or(open.unknown),
+            own: self.own.unwrap_or(open.own),
             sliding_logs: self.sliding_logs.unwrap_or(open.sliding_logs),
             shadow: self.shadow.unwrap_or(open.shadow),
             replies: self.replies.unwrap_or(open.replies),

@@ -3,9 +3,10 @@
 use ratelimit_common::maps::{
     control::{
         self, ADMISSIONS_DEFAULT, Control, FEATURE_ACTIONS, FEATURE_BANS, FEATURE_BYTES, FEATURE_COSTS,
-        FEATURE_ELASTIC, FEATURE_FRONT, FEATURE_INTERFACES, FEATURE_LANES, FEATURE_LISTS, FEATURE_PARENTS,
+        FEATURE_ELASTIC, FEATURE_FRONT, FEATURE_INTERFACES, FEATURE_LANES, FEATURE_LISTS, FEATURE_OWN, FEATURE_PARENTS,
         FEATURE_PASS_MALFORMED, FEATURE_RAW_IP, FEATURE_REJECT, FEATURE_SAMPLE, FEATURE_SERVICES, FEATURE_SHADOW,
-        FEATURE_SHADOW_PROGRAMS, FEATURE_SLIDING_LOGS, FEATURE_SOFT, FEATURE_UNKNOWN, FEATURE_WINDOWS, REPLIES_DEFAULT,
+        FEATURE_SHADOW_PROGRAMS, FEATURE_SLIDING_LOGS, FEATURE_SOFT, FEATURE_UNKNOWN, FEATURE_WINDOWS, OWN_DEFAULT,
+        REPLIES_DEFAULT,
     },
     levels::LEVELS_MAX,
     names,
@@ -28,6 +29,8 @@ pub struct Settings {
     pub admissions: u64,
     /// Packets per second of all unknown sources together. 0 is no limit.
     pub unknown: u64,
+    /// Packets per second of each source that are spared because they belong to own connections. 0 spares none.
+    pub own: u64,
     /// The most verbose level of messages that the program writes. 0 is none.
     pub log_level: u8,
     /// The program distinguishes services.
@@ -95,6 +98,7 @@ impl Settings {
             sample: control.features & FEATURE_SAMPLE != 0,
             admissions: control.admission.per_second,
             unknown: control.unknown.per_second,
+            own: control.own.per_second,
             sliding_logs: control.sliding_logs,
             replies: control.replies.per_second,
             ..Self::default()
@@ -140,6 +144,7 @@ impl Settings {
         bit(self.cells != 0, FEATURE_FRONT)
             | bit(self.sample, FEATURE_SAMPLE)
             | bit(self.unknown != 0, FEATURE_UNKNOWN)
+            | bit(self.own != 0, FEATURE_OWN)
             | bit(self.raw_ip, FEATURE_RAW_IP)
             | bit(self.shadow_programs, FEATURE_SHADOW_PROGRAMS)
             | switches.fold(0, |features, feature| features | feature)
@@ -199,6 +204,7 @@ impl Default for Settings {
             sample: true,
             admissions: ADMISSIONS_DEFAULT,
             unknown: 0,
+            own: OWN_DEFAULT,
             log_level: 0,
             services: false,
             parents: false,

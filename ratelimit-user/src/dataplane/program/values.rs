@@ -23,13 +23,14 @@ struct Setting {
     is_given: fn(&RequestedSettings) -> bool,
 }
 
-const SETTINGS: [Setting; 10] = [
+const SETTINGS: [Setting; 11] = [
     Setting { name: "ipv6-prefix", text: |s| s.ipv6_prefix.to_string(), is_given: |r| r.ipv6_prefix.is_some() },
     Setting { name: "max-sources", text: |s| s.buckets.to_string(), is_given: |r| r.buckets.is_some() },
     Setting { name: "cells", text: |s| count(s.cells), is_given: |r| r.cells.is_some() },
     Setting { name: "sample", text: |s| switch(s.sample), is_given: |r| r.sample.is_some() },
     Setting { name: "admissions", text: |s| per_second(s.admissions), is_given: |r| r.admissions.is_some() },
     Setting { name: "unknown", text: |s| per_second(s.unknown), is_given: |r| r.unknown.is_some() },
+    Setting { name: "own", text: |s| per_second(s.own), is_given: |r| r.own.is_some() },
     Setting { name: "replies", text: |s| per_second(s.replies), is_given: |r| r.replies.is_some() },
     Setting { name: "max-sliding-logs", text: |s| s.sliding_logs.to_string(), is_given: |r| r.sliding_logs.is_some() },
     Setting { name: "malformed", text: |s| malformed(s.pass_malformed), is_given: |r| r.pass_malformed.is_some() },
@@ -126,6 +127,7 @@ mod tests {
             sample: false,
             admissions: 5,
             unknown: 5,
+            own: 5,
             replies: 5,
             sliding_logs: 5,
             pass_malformed: true,

@@ -16,6 +16,8 @@ pub fn of_cpus(tables: &Tables) -> Result<Cpu, Error> {
     let cpus = tables.cpus.open()?.get(&0, 0).tried("cannot read what the CPUs have counted")?;
     Ok(cpus.iter().fold(Cpu::default(), |sum, cpu| Cpu {
         unknown_passed: sum.unknown_passed + cpu.unknown_passed,
+        own_looked_up: sum.own_looked_up + cpu.own_looked_up,
+        own_not_looked_up: sum.own_not_looked_up + cpu.own_not_looked_up,
         admitted: sum.admitted + cpu.admitted,
         failed: sum.failed + cpu.failed,
         bans_failed: sum.bans_failed + cpu.bans_failed,

@@ -27,38 +27,38 @@ fn measure(name: &str, settings: Settings, most: &Most) {
     assert!(translated <= most.translated, "the program has {translated} instructions in the kernel");
 }
 
-/// The values on kernel 6.18 are 35,000 and 5,510, and 6,200 instructions on kernel 6.1. About 480 of them parse frames
-/// whose headers are not in the first buffer, in functions that other frames do not reach.
+/// The values on kernel 6.18 are 53,000 and 6,900, and 7,600 instructions on kernel 6.1. About 480 of them parse frames
+/// whose headers are not in the first buffer, and 1,400 look for own connections. Other packets do not reach them.
 #[test]
 fn the_default_program_stays_within_its_size_limit() {
-    measure("default", Settings::default(), &Most { verified: 150_000, translated: 6_600 });
+    measure("default", Settings::default(), &Most { verified: 150_000, translated: 8_200 });
 }
 
-/// The values on kernel 6.18 are 30,000 to 70,000, depending on LLVM's layout, and 3,000. Kernel 6.1 keeps unused
-/// functions, and has 4,800.
+/// The values on kernel 6.18 are 40,000 to 70,000, depending on LLVM's layout, and 4,450. Kernel 6.1 keeps unused
+/// functions, and has 6,200.
 #[test]
 fn the_program_without_cells_is_small() {
     measure(
         "front off",
         Settings { cells: 0, sample: false, ..Settings::default() },
-        &Most { verified: 120_000, translated: 5_200 },
+        &Most { verified: 120_000, translated: 6_600 },
     );
 }
 
-/// The values on kernel 6.18 are 100,000 and 14,400. The kernel's maximum is a million.
+/// The values on kernel 6.18 are 220,000 and 16,200. The kernel's maximum is a million.
 #[test]
 fn the_program_with_every_feature_stays_within_the_verifier_limit() {
-    measure("everything", everything(), &Most { verified: 500_000, translated: 15_500 });
+    measure("everything", everything(), &Most { verified: 500_000, translated: 17_500 });
     let moving = Settings { moving: true, old_cells: 1 << 10, ..everything() };
-    measure("everything, while maps get other sizes", moving, &Most { verified: 600_000, translated: 16_500 });
+    measure("everything, while maps get other sizes", moving, &Most { verified: 600_000, translated: 18_500 });
 }
 
 /// Kernels before 5.18 load this program. The oldest verifier that can be had is that of 6.1.
 #[test]
 fn the_program_for_one_buffer_stays_within_the_same_limits() {
     let linear = |settings| Settings { frags: false, raw_ip: true, ..settings };
-    measure("default, one buffer", linear(Settings::default()), &Most { verified: 150_000, translated: 6_600 });
-    measure("everything, one buffer", linear(everything()), &Most { verified: 500_000, translated: 15_500 });
+    measure("default, one buffer", linear(Settings::default()), &Most { verified: 150_000, translated: 8_200 });
+    measure("everything, one buffer", linear(everything()), &Most { verified: 500_000, translated: 17_500 });
 }
 
 fn everything() -> Settings {

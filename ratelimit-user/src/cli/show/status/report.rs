@@ -6,8 +6,8 @@ use anyhow::Result;
 use ratelimit_common::{
     maps::{
         control::{
-            Control, FEATURE_FRONT, FEATURE_PASS_MALFORMED, FEATURE_REJECT, FEATURE_SAMPLE, FEATURE_SHADOW,
-            FEATURE_UNKNOWN,
+            Control, FEATURE_FRONT, FEATURE_OWN, FEATURE_PASS_MALFORMED, FEATURE_REJECT, FEATURE_SAMPLE,
+            FEATURE_SHADOW, FEATURE_UNKNOWN,
         },
         cpu::Cpu,
     },
@@ -58,6 +58,8 @@ pub(super) struct Status {
     pub(super) sample: bool,
     /// None if unknown sources are not limited.
     pub(super) unknown: Option<Unknown>,
+    /// None if own connections are limited like all others.
+    pub(super) own: Option<Own>,
     pub(super) replies: Replies,
     pub(super) clock: Clock,
     pub(super) lost_races: u64,
@@ -128,6 +130,18 @@ pub(super) struct Unknown {
     pub(super) refused: u64,
 }
 
+/// Connections that this host has opened.
+#[derive(Debug, Serialize)]
+pub(super) struct Own {
+    /// Rate of each source.
+    pub(super) per_second: u64,
+    pub(super) passed: u64,
+    /// Refused packets whose socket was looked up.
+    pub(super) looked_up: u64,
+    /// Refused packets whose socket was not looked up, because the budget of their CPU was spent.
+    pub(super) not_looked_up: u64,
+}
+
 /// ICMP errors and TCP resets that answer rejected packets.
 #[derive(Debug, Serialize)]
 pub(super) struct Replies {
@@ -180,7 +194,7 @@ pub(super) fn read(instance: &Instance, file: Option<FileState>) -> Result<Statu
         passed += traffic;
         shadow.reasons.insert(reason.name(), traffic);
     }
-    let refused = |reason: Reason| reasons.get(reason.name()).map_or(0, |traffic| traffic.packets);
+    let packets = |reason: Reason| reasons.get(reason.name()).map_or(0, |traffic| traffic.packets);
     let (control, tracked, cpus) = (tables.control()?, tracked::all(tables)?, gauges::of_cpus(tables)?);
     let interfaces = Interface::list(instance)?;
     let is_on = |feature| control.features & feature != 0;
@@ -201,18 +215,24 @@ pub(super) fn read(instance: &Instance, file: Option<FileState>) -> Result<Statu
         lists: listing::all(tables)?.iter().map(Row::of).collect(),
         malformed: if is_on(FEATURE_PASS_MALFORMED) { "pass" } else { "drop" },
         front: if is_on(FEATURE_FRONT) { Some(Front::read(tables, &cpus)?) } else { None },
-        admission: Admission::read(tables, &control, &cpus, refused(Reason::NotAdmitted))?,
+        admission: Admission::read(tables, &control, &cpus, packets(Reason::NotAdmitted))?,
         sample: is_on(FEATURE_SAMPLE),
         unknown: if is_on(FEATURE_UNKNOWN) {
             Some(Unknown {
                 per_second: control.unknown.per_second,
                 known: cells::known(tables)?,
                 passed: cpus.unknown_passed,
-                refused: refused(Reason::OverUnknown),
+                refused: packets(Reason::OverUnknown),
             })
         } else {
             None
         },
+        own: is_on(FEATURE_OWN).then(|| Own {
+            per_second: control.own.per_second,
+            passed: packets(Reason::OwnConnection),
+            looked_up: cpus.own_looked_up,
+            not_looked_up: cpus.own_not_looked_up,
+        }),
         replies: Replies {
             are_on: is_on(FEATURE_REJECT),
             per_second: control.replies.per_second,

@@ -11,7 +11,7 @@ use ratelimit_common::{
 };
 
 use super::differences::Difference;
-use super::report::{Admission, Clock, File, Front, MapMemory, Replies, Sources, Status, Unknown};
+use super::report::{Admission, Clock, File, Front, MapMemory, Own, Replies, Sources, Status, Unknown};
 use crate::{
     cli::print::output::{self, Traffic},
     controller::socket::request::Unattached,
@@ -57,6 +57,7 @@ pub(super) fn write(out: &mut dyn Write, status: &Status, is_verbose: bool) -> i
         None if is_verbose => writeln!(out, "unknown sources: not limited")?,
         None => {}
     }
+    own(out, status.own.as_ref(), is_verbose)?;
     if status.replies.are_on || is_verbose {
         replies(out, &status.replies)?;
     }
@@ -141,6 +142,25 @@ fn unknown(out: &mut dyn Write, unknown: &Unknown) -> io::Result<()> {
         out,
         "unknown sources: {rate} in total; {passed} packets passed, {refused} dropped; known sources: {known}"
     )
+}
+
+/// Spared packets and spent budgets are always shown, the rest only in detail.
+fn own(out: &mut dyn Write, own: Option<&Own>, is_verbose: bool) -> io::Result<()> {
+    let Some(&Own { per_second: rate, passed, looked_up, not_looked_up }) = own else {
+        return if is_verbose { writeln!(out, "own connections: limited like all others") } else { Ok(()) };
+    };
+    if passed == 0 && not_looked_up == 0 && !is_verbose {
+        return Ok(());
+    }
+    let rate = per_second(rate);
+    write!(out, "own connections: spared up to {rate} from each source; {passed} packets passed")?;
+    if is_verbose {
+        write!(out, ", {looked_up} looked up")?;
+    }
+    if not_looked_up > 0 {
+        write!(out, "; {not_looked_up} refused without a look-up, because the budget was spent")?;
+    }
+    writeln!(out)
 }
 
 fn replies(out: &mut dyn Write, replies: &Replies) -> io::Result<()> {

@@ -1,6 +1,6 @@
-//! Cells, unknown sources, answers to rejected packets, and shadow mode.
+//! Cells, unknown sources, own connections, answers to rejected packets, and shadow mode.
 
-use ratelimit_common::maps::control::{FEATURE_FRONT, FEATURE_SHADOW, FEATURE_UNKNOWN};
+use ratelimit_common::maps::control::{FEATURE_FRONT, FEATURE_OWN, FEATURE_SHADOW, FEATURE_UNKNOWN};
 
 use super::{page::Family, reading::Reading};
 use crate::dataplane::{Error, readings::cells};
@@ -52,6 +52,22 @@ pub(super) fn families(reading: &Reading<'_>) -> Result<Vec<Family>, Error> {
             Family::counter("ratelimit_unknown_passed_packets_total", "Packets of unknown sources that passed.")
                 .of(cpus.unknown_passed),
             Family::gauge("ratelimit_known_sources", "Known sources.").of(cells::known(tables)? as u64),
+        ]);
+    }
+    if is_on(FEATURE_OWN) {
+        let mut looked_up = Family::counter(
+            "ratelimit_own_look_ups_total",
+            "Refused packets whose socket was looked up (done), or not because the budget was spent (unbudgeted).",
+        );
+        looked_up.add([("outcome", "done")], cpus.own_looked_up);
+        looked_up.add([("outcome", "unbudgeted")], cpus.own_not_looked_up);
+        families.extend([
+            Family::gauge(
+                "ratelimit_own_packets_per_second",
+                "Rate of each source up to which packets of own connections are spared.",
+            )
+            .of(reading.control.own.per_second),
+            looked_up,
         ]);
     }
     Ok(families)

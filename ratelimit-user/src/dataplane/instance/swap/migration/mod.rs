@@ -21,7 +21,7 @@ use aya::{
 use ratelimit_common::{
     identity::{filter::Filter, narrow::Lengths},
     maps::{
-        control::{ABI_VERSION, Control, FEATURE_FRONT},
+        control::{ABI_VERSION, Control, FEATURE_FRONT, OWN_DEFAULT},
         names,
     },
 };
@@ -50,6 +50,8 @@ const LAST: [&str; 6] =
 
 /// The first [`ABI_VERSION`] whose features tell whether a limit counts bytes.
 const BYTES_SINCE: u32 = 13;
+/// The first [`ABI_VERSION`] that spares own connections.
+const OWN_SINCE: u32 = 17;
 
 /// Brings the instance in `pins` to this build. The caller has the lock.
 ///
@@ -154,6 +156,8 @@ fn settings(before: &Maps, known: &Maps) -> Result<Settings, Error> {
         bans: running.bans || bans::are_needed(before, known)?,
         // Earlier versions do not say whether a limit counts bytes. The command finds out when it has opened the maps.
         bytes: running.bytes || control.abi < BYTES_SINCE,
+        // Earlier versions had no such setting.
+        own: if control.abi < OWN_SINCE { OWN_DEFAULT } else { running.own },
         ..running
     })
 }

@@ -1,0 +1,97 @@
+//! How many look-ups packets can cause.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use ratelimit::dataplane::program::loader::Settings;
+use ratelimit_common::{
+    limits::{
+        limit::SECOND,
+        policy::{Ban, Policy},
+    },
+    reason::Reason,
+};
+use ratelimit_tests::{Bytecode, PEER_IPV4, VICTIM_IPV4, per_second};
+
+use super::{ACK, SYN, above_the_limit, answer_to, load, looked_up, not_looked_up, on_the_victim, opened, segment};
+use crate::front::{Front, with_and_without_cells};
+
+with_and_without_cells!(
+    a_source_has_one_look_up_in_vain_per_second,
+    forged_packets_from_the_address_of_a_peer_cause_few_look_ups_and_cannot_shut_it_out
+);
+
+const VICTIM: SocketAddr = SocketAddr::new(IpAddr::V4(VICTIM_IPV4), 9);
+
+fn from(address: u32, port: u16, flags: u8) -> Vec<u8> {
+    segment(SocketAddr::new(Ipv4Addr::from_bits(address).into(), port), VICTIM, flags)
+}
+
+/// With bans after many drops, each drop is counted, so no refusal is cached.
+fn a_source_has_one_look_up_in_vain_per_second(front: Front) {
+    on_the_victim(|_| {
+        let mut bytecode = Bytecode::with(Settings { bans: true, ..front.settings() });
+        let ban = Ban { time: 600 * SECOND, most: 600 * SECOND, after: 60_000, reserved: 0 };
+        bytecode.set("default", Policy { ban, ..per_second(1, 1) });
+        for second in 1..5 {
+            bytecode.set_time(second * SECOND + second);
+            for port in 1_000..1_500 {
+                bytecode.send(&from(0xc000_0201, port, ACK));
+                bytecode.send(&from(0xc000_0201, port, SYN));
+            }
+            assert_eq!(looked_up(&bytecode), second);
+        }
+        assert_eq!(not_looked_up(&bytecode), 0);
+    });
+}
+
+fn forged_packets_from_the_address_of_a_peer_cause_few_look_ups_and_cannot_shut_it_out(front: Front) {
+    on_the_victim(|sandbox| {
+        let mut bytecode = load(front.settings());
+        let (own, _peer) = opened(sandbox, PEER_IPV4);
+        let answer = answer_to(&own);
+        assert_eq!(above_the_limit(&bytecode, &answer), Reason::OwnConnection);
+        for second in 1..6 {
+            bytecode.set_time(second * SECOND);
+            for port in 1_000..1_200 {
+                assert!(!bytecode.reason(&from(PEER_IPV4.to_bits(), port, ACK)).passes());
+                assert_eq!(bytecode.reason(&answer), Reason::OwnConnection, "second {second}");
+            }
+        }
+        // Sixteen at once, sixteen per second, and those of the connection itself.
+        assert!((16..=16 + 4 * 16 + 5).contains(&looked_up(&bytecode)), "{}", looked_up(&bytecode));
+    });
+}
+
+/// Every packet of an unknown source over the common limit is refused without a cached refusal.
+#[test]
+fn a_flood_of_forged_sources_has_the_budget_of_a_cpu_and_own_connections_need_none() {
+    on_the_victim(|sandbox| {
+        let mut bytecode = Bytecode::with(Settings { unknown: 1, ..crate::settings() });
+        bytecode.set_time(SECOND);
+        bytecode.set("default", per_second(1_000, 1_000));
+        let (own, _peer) = opened(sandbox, PEER_IPV4);
+        let answer = answer_to(&own);
+        while bytecode.reason(&answer) == Reason::WithinLimit {}
+        assert_eq!(bytecode.reason(&answer), Reason::OwnConnection);
+        for source in 0..2_000 {
+            assert_eq!(bytecode.reason(&from(0x0a0a_0000 + source, 1_000, ACK)), Reason::OverUnknown);
+        }
+        let (done, refused) = (looked_up(&bytecode), not_looked_up(&bytecode));
+        // The thread may have run on each CPU.
+        let most = 1_000 * bytecode.cpus().len() as u64;
+        // Some sources share the budget of another one, whose place they share.
+        assert!((1_000..=most + 1).contains(&done), "{done}");
+        assert!((1_800..=2_001).contains(&(done + refused)), "{done} {refused}");
+        bytecode.set_time(4 * SECOND);
+        for source in 0..2_000 {
+            bytecode.send(&from(0x0a0a_0000 + source, 1_000, ACK));
+        }
+        assert_eq!(bytecode.reason(&answer), Reason::OwnConnection);
+        // First packets open connections to this host, so they need no look-up.
+        let done = looked_up(&bytecode);
+        for source in 0..100 {
+            bytecode.send(&from(0x0b0a_0000 + source, 1_000, SYN));
+        }
+        assert_eq!(looked_up(&bytecode), done);
+    });
+}
