@@ -23,7 +23,6 @@ use crate::{
 };
 
 /// The answer about a packet that would be refused.
-#[derive(PartialEq)]
 pub enum Answer {
     /// It is refused.
     NotOwn,
@@ -50,10 +49,9 @@ pub fn ask<const ETHERNET: bool, const FRAGS: bool>(
     if !settings::spares_own() {
         return Answer::NotOwn;
     }
-    let is_ethernet = u32::from(ETHERNET);
     let answer = match FRAGS {
-        true => ask_of_several_buffers(ctx.ctx, context, control, is_ethernet),
-        false => ask_of_one_buffer(ctx.ctx, context, control, is_ethernet),
+        true => ask_of_several_buffers(ctx.ctx, context, control, u32::from(ETHERNET)),
+        false => ask_of_one_buffer(ctx.ctx, context, control, u32::from(ETHERNET)),
     };
     context.is_peer = u32::from(answer != NOT_OWN);
     match answer {
@@ -84,8 +82,8 @@ fn ask_of_one_buffer(ctx: *mut xdp_md, context: *const Context, control: *const 
         return NOT_OWN;
     };
     let mut connection = Connection::new();
-    let found = read::one_buffer(ctx, &mut connection, is_ethernet != 0);
-    decide(ctx, found == READ, &mut connection, context, control)
+    let is_one = read::one_buffer(ctx, &mut connection, is_ethernet != 0) == READ;
+    decide(ctx, is_one, &mut connection, context, control)
 }
 
 /// Answers for a packet with this connection, if it is one.

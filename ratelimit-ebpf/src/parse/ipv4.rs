@@ -6,8 +6,8 @@ use ratelimit_common::{identity::source::Source, reason::Reason};
 use crate::{
     packet::headers::Frame,
     parse::{
-        outcome::{Parsed, Stop, cut, defective, no_source, unreadable},
-        ports::{Headers, Payload},
+        outcome::{Headers, Parsed, Payload, Stop, cut, defective, no_source, unreadable},
+        ports,
     },
 };
 
@@ -21,7 +21,7 @@ pub(crate) const LATER_FRAGMENT: u16 = 0x1fff;
 /// Returns [`Stop`] for a packet that has no source, is dropped at once, or lies in other buffers.
 #[inline(always)]
 pub(crate) fn parse(frame: &impl Frame, offset: usize) -> Result<Parsed, Stop> {
-    headers(frame, offset)?.parsed(frame)
+    ports::parsed(headers(frame, offset)?, frame)
 }
 
 /// Reads the header at `offset`.

@@ -11,8 +11,8 @@ use crate::{
     packet::headers::Frame,
     parse::{
         ipv6_extensions::{self, Walked},
-        outcome::{Parsed, Stop, cut, defective, no_source, unreadable},
-        ports::{Headers, Payload},
+        outcome::{Headers, Parsed, Payload, Stop, cut, defective, no_source, unreadable},
+        ports,
     },
 };
 
@@ -24,7 +24,7 @@ use crate::{
 /// Returns [`Stop`] for a packet that has no source, is dropped at once, or lies in other buffers.
 #[inline(always)]
 pub(crate) fn parse<const ETHERNET: bool>(frame: &impl Frame, offset: usize) -> Result<Parsed, Stop> {
-    headers::<ETHERNET>(frame, offset)?.parsed(frame)
+    ports::parsed(headers::<ETHERNET>(frame, offset)?, frame)
 }
 
 /// Reads the same headers, without the services.

@@ -5,7 +5,7 @@ use ratelimit_common::{
     reason::Reason,
 };
 
-use crate::{bpf::settings, packet::headers::Frame, parse::ports::Headers};
+use crate::{bpf::settings, packet::headers::Frame};
 
 /// Result of reading a packet's headers.
 pub struct Parsed {
@@ -14,6 +14,24 @@ pub struct Parsed {
     /// Services of the packet. Without rules for services there is only
     /// [`ANY`](ratelimit_common::identity::class::ANY).
     pub classes: Classes,
+}
+
+/// What the IP headers of a packet say.
+pub(crate) struct Headers {
+    /// Sender: an IPv4 address, or an IPv6 address with all its bits.
+    pub(crate) source: Source,
+    /// The payload. A later fragment and a defective packet have none.
+    pub(crate) payload: Option<Payload>,
+}
+
+/// The payload of an IP packet that is not a later fragment.
+pub(crate) struct Payload {
+    /// Number of its protocol.
+    pub(crate) protocol: u8,
+    /// Its offset in the frame.
+    pub(crate) begin: usize,
+    /// Its end according to the IP header. Never less than `begin`.
+    pub(crate) end: usize,
 }
 
 /// The reason for which parsing stops.

@@ -2,6 +2,7 @@
 
 mod differences;
 pub(crate) mod interface;
+mod map_memory;
 mod report;
 mod text;
 

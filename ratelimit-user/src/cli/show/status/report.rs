@@ -18,6 +18,7 @@ use serde::Serialize;
 use super::{
     differences::{Difference, differences},
     interface::Interface,
+    map_memory::Memory,
 };
 use crate::{
     cli::print::{list_row::Row, output::Traffic},
@@ -30,7 +31,7 @@ use crate::{
         lists::listing,
         readings::{cells, clocks, gauges, tracked},
         rules::resolve,
-        tables::{memory, open::Tables},
+        tables::open::Tables,
     },
 };
 
@@ -163,20 +164,6 @@ pub(super) struct Clock {
     pub(super) precise_rules: usize,
 }
 
-#[derive(Debug, Serialize)]
-pub(super) struct Memory {
-    pub(super) bytes: u64,
-    /// In the order of size, the largest first.
-    pub(super) maps: Vec<MapMemory>,
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct MapMemory {
-    pub(super) name: &'static str,
-    pub(super) entries: u32,
-    pub(super) bytes: u64,
-}
-
 /// Reads the status.
 pub(super) fn read(instance: &Instance, file: Option<FileState>) -> Result<Status> {
     let tables = &instance.tables;
@@ -293,15 +280,5 @@ impl Clock {
             coarse_rules: clocks.coarse,
             precise_rules: clocks.precise,
         })
-    }
-}
-
-impl Memory {
-    fn read(instance: &Instance) -> Result<Self> {
-        let maps: Vec<_> = memory::of_maps(instance.pins())?
-            .into_iter()
-            .map(|memory::MapMemory { name, entries, bytes }| MapMemory { name, entries, bytes })
-            .collect();
-        Ok(Self { bytes: maps.iter().map(|map| map.bytes).sum(), maps })
     }
 }

@@ -11,7 +11,10 @@ use ratelimit_common::{
 };
 
 use super::differences::Difference;
-use super::report::{Admission, Clock, File, Front, MapMemory, Own, Replies, Sources, Status, Unknown};
+use super::{
+    map_memory::MapMemory,
+    report::{Admission, Clock, File, Front, Own, Replies, Sources, Status, Unknown},
+};
 use crate::{
     cli::print::output::{self, Traffic},
     controller::socket::request::Unattached,
