@@ -42,6 +42,7 @@ fn a_list_is_set_replaced_shown_and_deleted_as_a_whole() {
     let mut row = ratelimit.json("list show drop");
     assert_eq!(row["hits"]["packets"], 20);
     assert_eq!(ratelimit.json("list list"), json!([row]));
+    assert_eq!(ratelimit.json("status")["lists"], json!([row]));
     row.as_object_mut().unwrap().remove("hits");
     assert_eq!(row, expected);
 

@@ -26,6 +26,7 @@ fn status_has_the_documented_fields() {
         status,
         json!({
             "interfaces": [{"name": "eth0", "mode": "native", "program_id": id}],
+            "lists": [],
             "passed": {"packets": 3, "bytes": 180},
             "dropped": {"packets": 7, "bytes": 420},
             "reasons": {
