@@ -69,8 +69,8 @@ pub struct ListChange {
 ///
 /// # Errors
 ///
-/// [`Error::Lists`] or [`Error::TooManyPolicies`] if there is no space, and those of `check`. Nothing has changed then.
-/// [`Error::Written`] if the change is written, but the program may not see it yet.
+/// [`Error::Lists`] or [`Error::TooManyPolicies`] if there is no space, those of `check`, and [`Error::Bpf`] if the kernel
+/// refuses. Nothing has changed then.
 pub fn apply(
     pins: Option<&Path>,
     tables: &mut Tables,
@@ -78,12 +78,9 @@ pub fn apply(
     check: &dyn Fn(&Tables) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let mark = ChangeMark::begin(pins)?;
-    let outcome = write(tables, &mark, change, check);
+    let outcome = write(tables, &mark, change, check).and_then(|written| tables.renew().map(|()| written));
     let finished = match &outcome {
-        Ok(written) => {
-            tables.renew().map_err(|cause| Error::Written { cause: Box::new(cause) })?;
-            finish(tables, written)
-        }
+        Ok(written) => finish(tables, written),
         Err(_) => lists::repair(tables),
     };
     // As for rules: the next command repeats steps that have failed.

@@ -89,18 +89,22 @@ pub fn is_name(text: &str) -> bool {
 
 /// Returns the slots in force, ended or not.
 pub(super) fn in_force(tables: &Tables) -> Result<Vec<InForce>, Error> {
-    let slots = tables.control()?.next_lists();
+    in_slots(tables, tables.control()?.next_lists())
+}
+
+/// Returns whether a list is in force that has not ended. A failed change can leave a list that packets still look at, and
+/// that the next generation does not have.
+pub(crate) fn is_any(tables: &Tables) -> Result<bool, Error> {
+    let ([even, odd], now) = (tables.control()?.lists, host::now());
+    Ok(in_slots(tables, even | odd)?.iter().any(|running| !running.list.is_over(now)))
+}
+
+fn in_slots(tables: &Tables, slots: Slots) -> Result<Vec<InForce>, Error> {
     if slots == 0 {
         return Ok(Vec::new());
     }
     let has = |(slot, _): &(u32, List)| slots >> slot & 1 != 0;
     Ok((0..).zip(tables.lists.slots()?).filter(has).map(|(slot, list)| InForce { slot, list }).collect())
-}
-
-/// Returns whether a list is in force that has not ended.
-pub(crate) fn is_any(tables: &Tables) -> Result<bool, Error> {
-    let now = host::now();
-    Ok(in_force(tables)?.iter().any(|running| !running.list.is_over(now)))
 }
 
 /// Returns the lists in force by name. Lists that limit have no hits.
