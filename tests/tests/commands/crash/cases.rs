@@ -9,7 +9,7 @@ pub(super) struct Case {
     pub(super) reset: &'static [&'static str],
     /// The command that meets faults.
     pub(super) command: &'static str,
-    /// Its standard input. For a daemon, its file.
+    /// Its standard input, also as the file [`INPUT`]. For a daemon, its file.
     pub(super) input: &'static str,
     /// Whether it adds the rule.
     pub(super) adds: bool,
@@ -34,6 +34,8 @@ pub(super) enum Drops {
 
 /// Before a command of the other version.
 pub(super) const OTHER: &str = "other ";
+/// Stands in commands of `reset` for the path of a file with the input.
+pub(super) const INPUT: &str = "INPUT";
 /// The command of the daemon, before the path of its file.
 pub(super) const DAEMON: &str = "run -c ";
 
@@ -54,6 +56,9 @@ const FILE: &str = "interfaces = [\"eth0\"]\n[[rule]]\nsource = \"10.9.0.0/16\"\
                     comment = \"file\"\n[service.\"tcp/80\"]\npackets = \"10/s\"\nban = \"10s\"\n[service.\"udp/53\"]\ncost = 3\n\
                     [settings]\ncells = 1024\nmax-sources = 1000\n";
 
+/// A named list that drops nothing.
+const LIST_UNDER: &str = "list set drop INPUT --packets 1M/s";
+
 /// A rule of denying.
 const RULE: Case = Case {
     setup: &[ATTACH],
@@ -71,6 +76,7 @@ const COST: Case =
     Case { setup: &["attach eth0 --packets 1/h --burst 10"], list: "cost list", listed: "udp/9", ..RULE };
 const PROGRAM: Case =
     Case { setup: &[LIMITED], list: "status", listed: "\"name\":\"eth1\"", drops: Drops::Always, ..RULE };
+const NAMED_LIST: Case = Case { input: LIST, list: "list list", listed: "\"action\":\"deny\"", ..RULE };
 const INSTANCE: Case = Case { listed: "\"name\":\"eth0\"", drops: Drops::Listed, ..PROGRAM };
 
 pub(super) const CASES: &[Case] = &[
@@ -158,6 +164,9 @@ pub(super) const CASES: &[Case] = &[
         adds: false,
         ..RULE
     },
+    Case { reset: &["list del drop"], command: "list set drop -", ..NAMED_LIST },
+    Case { reset: &[LIST_UNDER], command: "list set drop -", ..NAMED_LIST },
+    Case { reset: &["list set drop INPUT"], command: "list del drop", adds: false, ..NAMED_LIST },
     Case { reset: &["detach eth1"], command: "attach eth1", ..PROGRAM },
     Case { reset: &["attach eth1"], command: "detach eth1", adds: false, ..PROGRAM },
     Case {

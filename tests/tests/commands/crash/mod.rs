@@ -20,7 +20,7 @@ use ratelimit_tests::{Call, Fault, Flood, Folder, Frame, Ratelimit, Sandbox, Tra
 use serde_json::Value;
 
 use self::{
-    cases::{CASES, Case, DAEMON, Drops, OTHER},
+    cases::{CASES, Case, DAEMON, Drops, INPUT, OTHER},
     faults::{CALLS, FAULTS, changes},
 };
 
@@ -212,9 +212,12 @@ impl<'a> Run<'a> {
     fn reset(&self) {
         let (ratelimit, other) = (self.ratelimit(), Ratelimit::other(&self.sandbox));
         // What is not there cannot be removed.
-        let run = |words: &&str| match words.strip_prefix(OTHER) {
-            Some(words) => drop(other.run(words)),
-            None => drop(ratelimit.run(words)),
+        let run = |words: &&str| {
+            let words = words.replace(INPUT, &self.folder.file().display().to_string());
+            match words.strip_prefix(OTHER) {
+                Some(words) => drop(other.run(words)),
+                None => drop(ratelimit.run(&words)),
+            }
         };
         self.case.reset.iter().for_each(run);
     }
