@@ -85,7 +85,7 @@ pub fn first_list<'a, E>(
         slots &= slots - 1;
         if let Some(list) = list(slot)?.filter(|list| !list.is_over(now) && list.rank < lowest) {
             let listed = if list.denies() { LISTED_DEPTH } else { 0 };
-            found = Match::new(list.policy, list.expires, listed + DEFAULT_DEPTH + 1 + prefix as u64);
+            found = Match::new(list.policy, list.expires, listed + DEFAULT_DEPTH + 1 + u64::from(prefix));
             lowest = list.rank;
         }
     }

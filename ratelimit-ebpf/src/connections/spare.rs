@@ -141,7 +141,7 @@ fn is_own(
 /// Returns the hash of the billed source without its service.
 #[inline(never)]
 fn hash_of_source(context: &Context, control: &Control) -> u64 {
-    context.source.of_class(ANY as u8).hash(&control.seed)
+    context.source.of_class(ANY).hash(&control.seed)
 }
 
 #[inline(never)]

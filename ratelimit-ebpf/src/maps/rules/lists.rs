@@ -46,7 +46,7 @@ pub fn address(source: &Source) -> Slots {
     // SAFETY: an element that the kernel recycles holds another mask, which is valid too. Volatile because commands
     // write it.
     let find =
-        || unsafe { LIST_ADDRESSES.get(&address) }.map(|slots| (slots, unsafe { core::ptr::read_volatile(slots) }));
+        || unsafe { LIST_ADDRESSES.get(address) }.map(|slots| (slots, unsafe { core::ptr::read_volatile(slots) }));
     let Some((place, slots)) = find() else { return 0 };
     match find() {
         Some((again, _)) if core::ptr::eq(place, again) => slots,
