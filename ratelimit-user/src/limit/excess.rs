@@ -120,6 +120,11 @@ pub(crate) fn ban(ban: &Ban) -> Option<String> {
 }
 
 impl Excess {
+    /// Returns whether a throttle is given.
+    pub(super) fn has_throttle(&self) -> bool {
+        self.throttle.is_some()
+    }
+
     /// Returns whether any of the options is given.
     pub(crate) fn is_given(&self) -> bool {
         let has_ban = self.ban.is_some() || self.ban_after.is_some() || self.ban_cap.is_some();

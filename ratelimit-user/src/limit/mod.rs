@@ -101,6 +101,11 @@ impl Rates {
         !self.packets.is_empty() || self.bytes.is_some() || !self.parents.is_empty()
     }
 
+    /// Returns whether a throttle is given.
+    pub(crate) fn has_throttle(&self) -> bool {
+        self.excess.has_throttle()
+    }
+
     /// Returns whether no option is given.
     pub(crate) fn is_empty(&self) -> bool {
         !self.has_rates() && self.burst.is_none() && self.algorithm.is_none() && !self.excess.is_given()

@@ -43,7 +43,7 @@ fn a_ban_outlasts_its_limit_until_it_is_lifted() {
     let banned = || ratelimit.json("status")["reasons"]["banned"]["packets"].clone();
     ratelimit.ok("attach eth0 --packets 1/h --burst 3 --ban 10m");
     Flood::of(Frame::udp([10, 9, 0, 66], 9)).sources(2).send(&sandbox, 20);
-    ratelimit.ok("limit set default --packets 1000/s");
+    ratelimit.ok("limit set default --packets 1000/s --ban off");
     ratelimit.ok("attach eth0 --cells 4096 --max-sources 5000");
     Flood::of(Frame::udp([10, 9, 0, 66], 9)).sources(2).send(&sandbox, 10);
     assert_eq!((banned(), has_bans()), (json!(10), true));

@@ -210,7 +210,7 @@ impl Verdict {
         let mut instance = Instance::open(pins)?;
         let request = |prefix: &Prefix| {
             let target = Target::prefix(*prefix).of(service);
-            Request { target, spec: spec.clone(), life, comment }
+            Request { target, spec: spec.clone(), life, comment, keeps_throttle: false }
         };
         let set = change::set(&mut instance, prefixes.iter().map(request).collect(), force)?;
         change::print(&instance, &set, Row::of, &|_| self.name.to_owned(), life, output)

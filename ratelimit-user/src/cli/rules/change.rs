@@ -35,6 +35,8 @@ pub(crate) struct Request {
     pub(crate) life: Option<Duration>,
     /// An empty one removes the comment. None keeps that of the same rule.
     pub(crate) comment: Option<Comment>,
+    /// Whether the throttle is that of a limit before, which needs no capacity of an interface.
+    pub(crate) keeps_throttle: bool,
 }
 
 /// Reads a comment.
@@ -50,7 +52,8 @@ pub(crate) fn set(
 ) -> Result<Vec<(Listed, Option<Listed>)>, Error> {
     let protected = if force { Protected::None } else { Protected::Replaced };
     let mut change = batch::Change { protected, keeps_comments: true, ..batch::Change::default() };
-    for (place, Request { target, spec, life, comment }) in requests.iter().enumerate() {
+    change.awaits_capacity = requests.iter().all(|request| request.keeps_throttle);
+    for (place, Request { target, spec, life, comment, .. }) in requests.iter().enumerate() {
         change.specs.push(spec.clone());
         change.add(*target, place, batch::change::end(*life), COMMAND, *comment);
     }

@@ -87,7 +87,11 @@ impl Setting<'_> {
             !sources.contains(&Sources::Default) || !matches!(self.end, Some(End::After(_))),
             "the default limit cannot expire: omit --for, or limit 0.0.0.0/0 and ::/0 instead"
         );
-        let mut instance = Instance::open(pins)?;
+        let mut instance = Instance::open(pins).or_else(|error| {
+            // Invalid options are the first thing to correct.
+            sources.iter().try_for_each(|sources| self.rates.some_terms(*sources).map(drop))?;
+            Err(anyhow::Error::from(error))
+        })?;
         let mut requests = Vec::new();
         for target in &targets {
             let existing = if self.replace { None } else { list::get(&instance.tables, *target)? };
@@ -146,6 +150,7 @@ impl Setting<'_> {
         };
         let life = if self.end.is_some() { self.life() } else { base.left };
         let kept = base.comment.and_then(|comment| Comment::new(comment).ok());
-        Ok(Request { target, spec, life, comment: self.given_comment().or(kept) })
+        let keeps_throttle = !self.rates.has_throttle();
+        Ok(Request { target, spec, life, comment: self.given_comment().or(kept), keeps_throttle })
     }
 }

@@ -228,7 +228,8 @@ impl Rule<'_> {
                 (None, Err(error)) => Err(anyhow!("{target} has no limit to change: {error}")),
             };
             match request {
-                Ok(Request { target, spec, life, comment }) => {
+                Ok(Request { target, spec, life, comment, keeps_throttle }) => {
+                    change.awaits_capacity |= keeps_throttle;
                     if fresh != Ok(&spec) {
                         kept.push(Named::of(target, write::limit(&spec)));
                     }

@@ -94,10 +94,13 @@ fn attach_names_the_default_limit_that_it_replaces() {
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0 --packets 5/s --parent all=1k/s");
     let text = ratelimit.ok("attach eth0 --packets 6/s");
-    assert!(text.contains("\ndefault: 6/s per source, burst 6 (replaced: 5/s, all=1000/s)\n"), "{text}");
+    assert!(
+        text.contains("\ndefault: 6/s per source, burst 6; parents all=1000/s (replaced: 5/s, all=1000/s)\n"),
+        "{text}"
+    );
     for words in ["attach eth0 --packets 6/s", "attach eth0"] {
         let text = ratelimit.ok(words);
-        assert!(text.ends_with("\ndefault: 6/s per source, burst 6\n"), "{words}: {text}");
+        assert!(text.ends_with("\ndefault: 6/s per source, burst 6; parents all=1000/s\n"), "{words}: {text}");
     }
     ratelimit.ok("detach --all");
 }

@@ -23,7 +23,7 @@ const NO_CAPACITY: &str =
 const NO_LIMIT: &str =
     "--algorithm, --throttle, --over-limit and --ban need a limit: also give --packets RATE or --bytes RATE";
 const THROTTLE: &str = "for '--throttle <hard|soft=PERCENT|elastic>': expected hard, elastic, or soft with a share from 1% to 100%, such as soft=10% ";
-const NO_BAN: &str = "the following required arguments were not provided: --ban <DURATION> ";
+const NO_BAN: &str = "--ban-after and --ban-cap need --ban: also give --ban DURATION";
 const WINDOW: &str = "in a window of this length: give a smaller rate, or another --algorithm";
 
 /// Returns options of `limit set default` and `attach eth0` with their error, without the hint to the help text.
@@ -41,7 +41,7 @@ fn refused() -> Vec<(&'static str, String)> {
         ),
         plain(
             "--packets 1/s,",
-            "invalid value '' for '--packets <RATE[,RATE]>': expected packets per s, m, h or d, such as 1000/s, 1.5k/s, 500/h or 3/m ",
+            "invalid value '' for '--packets <RATE[,RATE]|off>': expected packets per s, m, h or d, such as 1000/s, 1.5k/s, 500/h or 3/m ",
         ),
         plain(
             "--packets 5/s --burst 3 --algorithm fixed-window",
@@ -55,7 +55,10 @@ fn refused() -> Vec<(&'static str, String)> {
             "--packets 5/s --queue 3 --algorithm sliding-log",
             "sliding-log has no burst: what its rate says may come at any time of a window. Leave --burst away",
         ),
-        plain("--packets 5/s --queue 3 --burst 4", "the argument '--burst <PACKETS>' cannot be used multiple times "),
+        plain(
+            "--packets 5/s --queue 3 --burst 4",
+            "the argument '--burst <PACKETS|auto>' cannot be used multiple times ",
+        ),
         plain("--packets 20M/s --algorithm sliding-window", &format!("sliding-window counts up to 16711679 {WINDOW}")),
         plain(
             "--packets 16711680/s --algorithm sliding-window",
@@ -125,10 +128,10 @@ fn refused() -> Vec<(&'static str, String)> {
         ),
         plain(
             "--packets 5/s --ban 0s",
-            "invalid value '0s' for '--ban <DURATION>': expected a number and s, m, h or d, such as 90s, 10m, 2h or 7d ",
+            "invalid value '0s' for '--ban <DURATION|off>': expected a number and s, m, h or d, such as 90s, 10m, 2h or 7d ",
         ),
         plain("--packets 5/s --throttle elastic", NO_CAPACITY),
-        plain("--parent all=50/s --throttle elastic", NO_CAPACITY),
+        plain("--parent all=50/s --packets 5/s --algorithm token-bucket --throttle elastic", NO_CAPACITY),
     ]
 }
 
@@ -185,7 +188,7 @@ fn invalid_limits_are_refused_in_one_line_and_change_nothing() {
     ratelimit.ok("cost set udp/53 7");
     let before = state(&ratelimit);
     for (words, line) in refused() {
-        for command in ["limit set default", "limit set 10.0.0.0/8 --service udp/53"] {
+        for command in ["limit set default --replace", "limit set 10.0.0.0/8 --service udp/53"] {
             assert_eq!(ratelimit.fails(&format!("{command} {words}")), whole(&line, "limit set"), "{command}");
         }
         assert_eq!(ratelimit.fails(&format!("attach eth0 {words}")), whole(&line, "attach"), "{words}");
@@ -233,7 +236,13 @@ fn removing_a_capacity_that_elastic_limits_use_is_reported() {
         "{text}"
     );
     assert_eq!(capacity(), None);
-    ratelimit.ok("limit set default --packets 6/s");
+    // A kept throttle needs no capacity, a given one does.
+    ratelimit.ok("limit set default --packets 7/s");
+    assert_eq!(ratelimit.json("limit list")[0]["throttle"], "elastic");
+    ratelimit.ok_with("limit set - --packets 7/s", "10.0.0.1\n");
+    let line = ratelimit.fails("limit set default --throttle elastic");
+    assert_eq!(line, format!("ratelimit: {NO_CAPACITY}"));
+    ratelimit.ok("limit set default --packets 6/s --replace");
     let text = ratelimit.ok("attach eth0 --capacity off");
     assert!(text.ends_with("capacity: none on eth0\n"), "{text}");
     ratelimit.ok("detach --all");

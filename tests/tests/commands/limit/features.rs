@@ -70,21 +70,21 @@ fn the_first_rule_that_needs_a_feature_enables_it_and_the_last_one_disables_it()
         let running = program(&ratelimit, "");
         assert_ne!(running, before, "{words}");
         // Neither a second rule of the kind nor the removal of the first one changes the program.
-        ratelimit.ok(&format!("limit set default {words}"));
+        ratelimit.ok(&format!("limit set default {words} --replace"));
         ratelimit.ok("limit del 10.0.0.0/8");
         assert_eq!((features(&sandbox) & all, program(&ratelimit, "")), (needed, running.clone()), "{words}");
         // The last rule ends by deletion, or by a plain rule in its place.
-        ratelimit.ok("limit set default --packets 5/s");
+        ratelimit.ok("limit set default --packets 5/s --replace");
         assert_eq!(features(&sandbox), plain, "{words}");
         assert_ne!(program(&ratelimit, ""), running, "{words}");
-        ratelimit.ok(&format!("limit set default {words}"));
+        ratelimit.ok(&format!("limit set default {words} --replace"));
         assert_eq!(features(&sandbox) & all, needed, "{words}");
         ratelimit.ok("limit del default");
         assert_eq!(features(&sandbox), plain, "{words}");
     }
     // A rule of one kind replaces one of another kind.
     ratelimit.ok("limit set default --packets 5/s --algorithm sliding-log");
-    ratelimit.ok("limit set default --packets 5/s --algorithm fixed-window --over-limit shadow");
+    ratelimit.ok("limit set default --packets 5/s --algorithm fixed-window --over-limit shadow --replace");
     assert_eq!(features(&sandbox) & all, FEATURE_WINDOWS | FEATURE_ACTIONS);
     ratelimit.ok("limit del default");
     ratelimit.ok("cost set udp/53 5");
@@ -147,7 +147,7 @@ fn a_second_instance_does_not_change() {
     };
     let before = state();
     for words in [
-        "limit set default --packets 5/s --algorithm sliding-log --over-limit reject",
+        "limit set default --packets 5/s --algorithm sliding-log --over-limit reject --replace",
         "limit set 10.0.0.0/8 --packets 5/s --algorithm fixed-window --ban 10m",
         "attach eth0 --shadow --max-sliding-logs 40 --replies 3/s --capacity 5k/s",
         "cost set udp/53 9",

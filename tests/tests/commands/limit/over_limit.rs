@@ -103,7 +103,7 @@ fn a_limit_in_shadow_drops_nothing_and_counts_would_be_drops() {
         let table = ratelimit.ok("sources");
         assert!(table.lines().next().unwrap().ends_with("  would drop"), "{case}: {table}");
         // Enforcement applies to the next packet.
-        ratelimit.ok(&format!("limit set 10.9.0.66 --packets 4/d --algorithm {algorithm}"));
+        ratelimit.ok(&format!("limit set 10.9.0.66 --packets 4/d --algorithm {algorithm} --over-limit drop"));
         flood(&sandbox, 66, 10);
         let status = ratelimit.json("status");
         assert_eq!((count(&status, "over-packets"), &status["shadow"]["would_drop"]), (106, &would), "{case}");

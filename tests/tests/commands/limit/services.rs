@@ -79,15 +79,18 @@ fn parents_are_listed_as_they_were_set() {
     assert_eq!(parents, [json!(["/24=20k/s", "/48=50k/s", "all=500k/s"]), json!(["interface=10/s,1MB/s"])]);
     let table = ratelimit.ok("limit list");
     assert!(table.contains("/24=20k/s /48=50k/s all=500k/s"), "{table}");
-    // Attach prints them too, and an attach with rates replaces them.
+    // Attach prints them too, and an attach with rates changes those with the same scope.
     assert!(ratelimit.ok("attach eth0").contains(default), "default");
     let line = ratelimit.ok("attach eth0 --packets 1000/s --parent /48=5k/s");
-    assert!(line.contains("default: 1000/s per source, burst 1000; parents /48=5000/s"), "{line}");
-    ratelimit.ok("attach eth0 --packets 9/s --parent all=1k/s");
+    assert!(
+        line.contains("default: 1000/s per source, burst 1000; parents /24=20k/s, /48=5000/s, all=500k/s"),
+        "{line}"
+    );
+    ratelimit.ok("attach eth0 --packets 9/s --parent off --parent all=1k/s");
     assert_eq!(ratelimit.json("limit list")[0]["parents"], json!(["all=1000/s"]));
     ratelimit.ok("limit del 10.0.0.0/8 --service udp");
     let with_parents = program(&ratelimit);
-    ratelimit.ok("limit set default --packets 9/s");
+    ratelimit.ok("limit set default --parent off");
     assert_ne!(program(&ratelimit), with_parents, "the program still has parents");
     ratelimit.ok("detach --all");
 }

@@ -42,8 +42,7 @@ fn logind_sessions_are_allowed_at_the_start_and_blocked_only_with_force() {
     let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
     let line = daemon.line();
     assert!(line.ends_with("; 10.9.0.5 allowed, because it is the address of an SSH session"), "{line}");
-    let allowed =
-        json!([{"source": "10.9.0.5", "service": "any", "expires_in": null, "covers": null, "origin": "ssh"}]);
+    let allowed = json!([{"source": "10.9.0.5", "service": "any", "expires_in": null, "covers": null, "origin": "ssh", "comment": null}]);
     assert_eq!(ratelimit.json("allow list"), allowed);
 
     // Another session without a rule, for every way to reload.
@@ -117,7 +116,7 @@ fn a_reload_that_blocks_its_requester_is_refused() {
     let unknown = "{\"failed\":\"nothing was changed: the daemon does not know this request: if it is of another version, restart it\"}\n";
     assert_eq!(ask(&peer("10.9.0.7; reboot")), unknown);
     assert_eq!(ask(&peer(&"1".repeat(2_000))), unknown);
-    assert!(ask(&peer("::ffff:10.9.0.8")).starts_with("{\"done\":"));
+    assert!(ask(&peer("::ffff:10.9.0.8")).starts_with("{\"applied\":{\"message\":"));
     daemon.process.signal(Signal::TERM);
     assert!(daemon.process.wait().status.success());
     ratelimit.ok("detach --all");
