@@ -157,7 +157,7 @@ fn a_second_instance_does_not_change() {
         assert_eq!(state(), before, "{words}");
     }
     // The first instance does not get a feature of the second one.
-    ratelimit.ok(&format!("limit set default --packets 1/s --algorithm sliding-log{second}"));
+    ratelimit.ok(&format!("limit set default --packets 1/s --algorithm sliding-log --replace{second}"));
     assert_eq!((logs(&ratelimit, ""), logs(&ratelimit, second)), (1, 30));
     assert_eq!(ratelimit.json(&format!("cost list{second}")), json!([]));
     ratelimit.ok(&format!("detach --all{second}"));

@@ -87,7 +87,7 @@ fn a_reload_while_an_attached_interface_is_gone_keeps_it_awaited() {
     folder.write(&file.replace("10/d", "11/d"));
     let line = daemon.line();
     assert!(
-        line.ends_with("rules: 1 set, 0 deleted, 0 unchanged; waiting until these interfaces appear: wan0"),
+        line.ends_with("rules: 1 set, 0 deleted, 0 unchanged; replaced default (was 10/d); waiting until these interfaces appear: wan0"),
         "{line}"
     );
     assert_eq!(limits(&ratelimit), ["default any 11/d config"]);

@@ -169,7 +169,7 @@ fn changes_of_a_file_behind_symbolic_links_are_noticed() {
     daemon.line();
     version("..2", "6/s");
     let line = daemon.line();
-    assert!(line.ends_with(": reloaded, rules: 1 set, 0 deleted, 0 unchanged"), "{line}");
+    assert!(line.ends_with(": reloaded, rules: 1 set, 0 deleted, 0 unchanged; replaced default (was 5/s)"), "{line}");
     assert_eq!(limits(&ratelimit), ["default any 6/s config"]);
     daemon.end();
     ratelimit.ok("detach --all");
