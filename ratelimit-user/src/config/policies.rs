@@ -101,7 +101,10 @@ impl Policies {
             (_, Some(rates)) => {
                 let spec = rates.as_ref()?.some_terms(Sources::Default).map_err(|error| error.to_string());
                 let checked = spec.and_then(|spec| self.check(Target::DEFAULT, &spec).map(|()| spec));
-                checked.map(Action::Limit).map_err(|error| name.wrong(options::in_file(&error))).ok()
+                checked
+                    .map(|spec| Action::Limit(Box::new(spec)))
+                    .map_err(|error| name.wrong(options::in_file(&error)))
+                    .ok()
             }
             (_, None) => {
                 name.wrong("expected \"deny\" or the name of a [policy]");

@@ -10,6 +10,7 @@ use ratelimit_common::{identity::service::Service, limits::policy::Policy, rules
 use super::{
     guard::{Guard, ProtectedSessions},
     session::{Session, session},
+    standing::Standing,
 };
 use crate::{
     dataplane::{
@@ -176,7 +177,7 @@ fn may_allow(protected: &ProtectedSessions, session: &Session, is_planned: &dyn 
 
 fn allow_or_fail(instance: &mut Instance, session: Session, option: &'static str) -> Result<Option<Prefix>, Error> {
     let allowed = allow(instance, session)?;
-    if session.standing(&instance.tables)?.iter().any(|standing| standing.is_denied()) {
+    if session.standing(&instance.tables)?.iter().any(Standing::is_denied) {
         return Err(Error::SessionDenied { peer: session.prefix().to_string(), option });
     }
     Ok(allowed)

@@ -59,7 +59,7 @@ struct Set {
 /// Sets a list.
 pub(super) fn run(request: &Request<'_>, pins: &Path, output: Output) -> Result<Answer> {
     let Request { name, file, rates, life, strict, force } = *request;
-    let action = rates.spec(Sources::Default)?.map_or(Action::Deny, Action::Limit);
+    let action = rates.spec(Sources::Default)?.map_or(Action::Deny, |spec| Action::Limit(Box::new(spec)));
     let (entries, skipped) = read(file, name, strict)?;
     let end = |life: Duration| host::now().saturating_add(u64::try_from(life.as_nanos()).unwrap_or(NEVER));
     let list = RequestedList {

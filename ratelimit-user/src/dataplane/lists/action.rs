@@ -8,5 +8,5 @@ pub enum Action {
     /// It denies them.
     Deny,
     /// It limits each of them.
-    Limit(RuleSpec),
+    Limit(Box<RuleSpec>),
 }

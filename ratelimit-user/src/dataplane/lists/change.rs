@@ -189,7 +189,7 @@ impl Placed<'_> {
     fn spec(&self) -> RuleSpec {
         match &self.list.action {
             Action::Deny => Policy::listed(self.slot / 2).into(),
-            Action::Limit(spec) => spec.clone(),
+            Action::Limit(spec) => (**spec).clone(),
         }
     }
 

@@ -154,7 +154,7 @@ fn listing(tables: &Tables, running: &InForce, now: u64) -> Result<Listing, Erro
     let denies = list.denies();
     Ok(Listing {
         name: running.name(),
-        action: if denies { Action::Deny } else { Action::Limit(policies::spec(tables, list.policy)?) },
+        action: if denies { Action::Deny } else { Action::Limit(Box::new(policies::spec(tables, list.policy)?)) },
         expires_in: (list.expires != NEVER).then(|| Duration::from_nanos(list.expires.saturating_sub(now))),
         origin: list.origin,
         file: running.file(),
