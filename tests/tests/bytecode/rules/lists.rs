@@ -9,7 +9,8 @@ use std::{
 use ratelimit::{
     dataplane::{
         lists::{
-            change::{self, Action, ListChange, RequestedList},
+            action::Action,
+            change::{self, ListChange, RequestedList},
             entries::Entries,
             listing,
         },
@@ -60,7 +61,7 @@ fn deny(bytecode: &mut Bytecode, name: &str, entries: &[&str]) {
 }
 
 fn limit(bytecode: &mut Bytecode, name: &str, entries: &[&str], packets: u64) {
-    apply(&mut bytecode.tables, vec![list(name, entries, Action::Limit(only(packets).into()))], &[]);
+    apply(&mut bytecode.tables, vec![list(name, entries, Action::Limit(Box::new(only(packets).into())))], &[]);
 }
 
 fn frame(from: &str) -> Vec<u8> {
@@ -173,7 +174,7 @@ fn a_list_that_limits_takes_the_place_of_the_default(front: Front) {
 fn a_list_that_ends_lets_its_sources_go(front: Front) {
     let mut bytecode = load(front);
     let ends = list("ends", &["10.0.0.1", "2001:db8::/64"], Action::Deny);
-    let wide = list("wide", &["10.0.0.0/8"], Action::Limit(only(5).into()));
+    let wide = list("wide", &["10.0.0.0/8"], Action::Limit(Box::new(only(5).into())));
     apply(&mut bytecode.tables, vec![RequestedList { expires: 100 * SECOND, ..ends }, wide], &[]);
     for from in ["10.0.0.1", "2001:db8::9"] {
         for time in [50 * SECOND, 100 * SECOND - 1] {
