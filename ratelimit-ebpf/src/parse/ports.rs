@@ -31,7 +31,7 @@ pub(crate) const ACK: u8 = 0x10;
 ///
 /// # Errors
 ///
-/// As for [`classes`].
+/// As for [`classes()`].
 #[inline(always)]
 pub(crate) fn parsed(Headers { source, payload }: Headers, frame: &impl Frame) -> Result<Parsed, Stop> {
     let classes = match payload {
