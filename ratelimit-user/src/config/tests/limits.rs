@@ -105,7 +105,10 @@ fn every_problem_with_a_limit_is_named() {
             "3:7: 60: expected a number and s, m, h or d, such as 90s, 10m, 2h or 7d",
         ),
         ("[default]\npackets = \"1/s\"\nban = \"1m\"\nban-after = 0", "4:13: 0: expected a number from 1 to 16777215"),
-        ("[default]\npackets = \"1/s\"\nban-cap = \"1h\"", "1:1: [default]: ban is missing"),
+        (
+            "[default]\npackets = \"1/s\"\nban-cap = \"1h\"",
+            "1:1: [default]: ban-after and ban-cap need ban: also give ban DURATION",
+        ),
         (
             "[default]\npackets = \"1/s\"\nban = \"1h\"\nban-cap = \"1m\"",
             "1:1: [default]: ban-cap is shorter than ban: give at least the time of ban",
@@ -170,7 +173,7 @@ fn every_problem_with_a_limit_is_named() {
         ("[policy.p]\npackets = \"1/s\"\n[default]\npolicy = 3", "4:10: 3: expected text in quotes"),
         (
             "[policy.p]\npackets = \"1/s\"\n[default]\npolicy = \"p\"\nburst = 3",
-            "5:1: burst: unknown key: expected policy",
+            "5:1: burst: unknown key: expected comment, policy",
         ),
         ("[default]\npackets = \"1/s\"\nburst = -1", "3:9: -1: expected a whole number"),
     ] {

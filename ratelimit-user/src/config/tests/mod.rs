@@ -175,7 +175,7 @@ fn every_problem_has_its_place_and_what_was_expected() {
         ),
         (
             "[[rule]]\nsource = \"10.0.0.1\"\npolicy = \"deny\"\npackets = \"1/s\"",
-            "4:1: packets: unknown key: expected source, service, until, comment, policy",
+            "4:1: packets: unknown key: expected source, sources, service, until, comment, policy",
         ),
         (
             "[[rule]]\nsource = \"10.0.0.1\"\npolicy = \"deny\"\nuntil = 2030-01-01",
