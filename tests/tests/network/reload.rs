@@ -70,7 +70,7 @@ fn reload(front: bool) {
             let (text, expected) = if number % 2 == 0 {
                 (&more, "103 set, 0 deleted, 3 unchanged; attached to eth1")
             } else {
-                (&fewer, "0 set, 103 deleted, 3 unchanged; detached from eth1")
+                (&fewer, "0 set, 103 deleted, 3 unchanged; allow removed from 10.9.0.0/24; detached from eth1")
             };
             folder.write(text);
             let line = daemon.line();

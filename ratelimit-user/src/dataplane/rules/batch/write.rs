@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use ratelimit_common::{
     identity::{class::Class, service::ClassEntry, source::Source},
-    limits::policy::PolicyId,
+    limits::policy::{PolicyId, UNLIMITED_ID},
     maps::control::FEATURE_BANS,
     rules::{comment, rule::NEVER},
 };
@@ -81,7 +81,8 @@ pub(super) fn write(
 fn replaced(tables: &Tables, plan: &Plan, existing: &Existing, now: u64) -> Result<Vec<Listed>, Error> {
     let mut replaced = list::of_entries(tables, existing.replaced(plan, now))?;
     for (class, policy, _) in &plan.defaults {
-        if tables.default_policy(*class)? != *policy {
+        // A default without a policy is deleted, and not replaced.
+        if *policy != UNLIMITED_ID && tables.default_policy(*class)? != *policy {
             replaced.extend(list::default_of(tables, *class)?);
         }
     }
