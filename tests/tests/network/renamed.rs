@@ -103,6 +103,8 @@ fn an_upgrade_keeps_the_contents_of_renamed_maps_and_no_old_pin() {
         new.ok("upgrade");
         assert_eq!(Contents::read(&sandbox), before);
         assert_eq!(new.json("status")["unknown"]["per_second"], 1_000);
+        // The version before had no such setting.
+        assert_eq!(new.json("status")["own"]["per_second"], 1_000_000);
         let (olds, news): (Vec<&str>, Vec<&str>) =
             RENAMED_MAPS.iter().filter(|(_, name)| names::PINNED.contains(name)).copied().unzip();
         let (there, gone) = if std::ptr::eq(new, &other) { (olds, news) } else { (news, olds) };

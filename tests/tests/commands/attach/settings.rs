@@ -21,6 +21,8 @@ fn invalid_settings_are_refused() {
         ("attach eth0 --unknown 1/h", per_second),
         ("attach eth0 --unknown some", "expected packets per s, m, h or d"),
         ("attach eth0 --front off --unknown 1k/s", "--unknown needs cells, which --front off removes"),
+        ("attach eth0 --own 0/s", per_second),
+        ("attach eth0 --own some", "expected packets per s, m, h or d"),
         ("attach eth0 --replies 0/s", per_second),
         ("attach eth0 --replies 1/h", per_second),
         ("attach eth0 --replies some", "expected packets per s, m, h or d"),
@@ -34,6 +36,27 @@ fn invalid_settings_are_refused() {
         assert!(line.contains(expected), "{words}: {line}");
     }
     assert!(sandbox.pins().is_empty());
+}
+
+#[test]
+fn the_rate_of_own_connections_is_set_saved_and_kept_by_other_changes() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let text = ratelimit.ok("attach eth0 --own 5k/s");
+    assert!(text.contains("own connections: spared up to 5000/s from each source\n"), "{text}");
+    ratelimit.ok("set --sample off");
+    assert_eq!(ratelimit.json("status")["own"]["per_second"], 5_000);
+    assert!(ratelimit.ok("save").contains("\nown = \"5000/s\"\n"));
+    let text = ratelimit.ok("set --own off");
+    assert!(text.contains("own connections: limited like all others\n"), "{text}");
+    assert_eq!(ratelimit.json("status")["own"], Value::Null);
+    let saved = ratelimit.ok("save");
+    assert!(saved.contains("\nown = \"off\"\n"), "{saved}");
+    ratelimit.ok("detach --all");
+    // A new instance spares them.
+    ratelimit.ok("attach eth0");
+    assert_eq!(ratelimit.json("status")["own"]["per_second"], 1_000_000);
+    ratelimit.ok("detach --all");
 }
 
 #[test]

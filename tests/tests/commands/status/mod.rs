@@ -35,6 +35,7 @@ fn status_has_the_documented_fields() {
             },
             "sources": {"tracked": 1, "buckets": 1, "max": 1_000},
             "ipv6_prefix": 64, "malformed": "drop",
+            "own": {"per_second": 1_000_000, "passed": 0, "looked_up": 1, "not_looked_up": 0},
             "replies": {"per_second": 100, "sent": 0, "unsent": 0},
             "shadow": {"everything": false, "would_drop": {"packets": 0, "bytes": 0}, "reasons": {}},
         })
@@ -45,5 +46,10 @@ fn status_has_the_documented_fields() {
     // Without reject, nothing about replies is shown by default.
     let replies = "\nanswers to rejected packets: 100/s in total; 0 sent, 0 not sent\n";
     assert!(!text.contains("answers") && ratelimit.ok("status -v").contains(replies), "{text}");
+    let own = "\nown connections: spared up to 1M/s from each source; 0 packets passed, 1 looked up\n";
+    assert!(!text.contains("own connections") && ratelimit.ok("status -v").contains(own), "{text}");
+    ratelimit.ok("set --own off");
+    assert!(ratelimit.ok("status -v").contains("\nown connections: limited like all others\n"));
+    assert_eq!(ratelimit.json("status")["own"], serde_json::Value::Null);
     ratelimit.ok("detach --all");
 }
