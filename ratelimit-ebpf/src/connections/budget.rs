@@ -34,6 +34,19 @@ pub(super) struct Kind {
 
 /// Result of [`take`] if a budget is spent. No state of the source's budget is odd.
 pub(super) const SPENT: u64 = 1;
+/// Stands for a look-up that takes from no budget.
+pub(super) const FREE: u64 = 3;
+
+/// Returns whether the budget of a source without own connections is spent.
+#[inline(always)]
+pub(super) fn is_spent(look_ups: &Word, control: &Control, tick: u64) -> bool {
+    let (now, seen) = (gcra::units(tick), look_ups.load());
+    let is_spent = budget::next(seen, now, OF_A_SECOND, OF_A_SECOND).is_none();
+    if is_spent {
+        budget::cut(look_ups, seen, now, OF_A_SECOND, || Clock::coarse(control).units());
+    }
+    is_spent
+}
 
 /// Takes a look-up from the budgets of the source and of this CPU. Returns the state of the source's budget, for
 /// [`give_back`].

@@ -8,6 +8,8 @@
 //! A source with own connections gets no cached refusal, which would refuse their packets too.
 
 mod budget;
+mod hash;
 mod read;
 mod socket;
+mod source;
 pub mod spare;

@@ -1,28 +1,24 @@
 //! Decides whether a packet that would be refused belongs to a connection that this host has opened.
 
 use aya_ebpf::{bindings::xdp_md, programs::XdpContext};
-use ratelimit_common::{
-    cells::own_connection::{self, Remembered},
-    identity::class::ANY,
-    maps::control::Control,
-};
+use ratelimit_common::{cells::own_connection::Remembered, maps::control::Control};
 
 use crate::{
     bpf::{settings, verifier::given},
     connections::{
-        budget::{self, Kind},
+        budget::{self, FREE, Kind, SPENT},
+        hash,
         read::{self, READ, UNREAD},
         socket,
+        source::{self, Found},
     },
-    maps::{
-        own_connections::{self as places, Peer},
-        this_cpu,
-    },
+    maps::{own_connections as places, this_cpu},
     packet::context::Context,
     parse::connection::{Connection, IS_TCP},
 };
 
 /// The answer about a packet that would be refused.
+#[derive(PartialEq)]
 pub enum Answer {
     /// It is refused.
     NotOwn,
@@ -49,9 +45,10 @@ pub fn ask<const ETHERNET: bool, const FRAGS: bool>(
     if !settings::spares_own() {
         return Answer::NotOwn;
     }
+    let is_ethernet = u32::from(ETHERNET);
     let answer = match FRAGS {
-        true => ask_of_several_buffers(ctx.ctx, context, control, u32::from(ETHERNET)),
-        false => ask_of_one_buffer(ctx.ctx, context, control, u32::from(ETHERNET)),
+        true => ask_of_several_buffers(ctx.ctx, context, control, is_ethernet),
+        false => ask_of_one_buffer(ctx.ctx, context, control, is_ethernet),
     };
     context.is_peer = u32::from(answer != NOT_OWN);
     match answer {
@@ -67,12 +64,16 @@ fn ask_of_several_buffers(ctx: *mut xdp_md, context: *const Context, control: *c
     let (Some(context), Some(control), true) = (given(context), given(control), settings::spares_own()) else {
         return NOT_OWN;
     };
+    let place = match source::find(context, control) {
+        Some(place) if place.may_look_up(context, control) => place,
+        _ => return NOT_OWN,
+    };
     let mut connection = Connection::new();
     let found = match read::first_buffer(ctx, &mut connection, is_ethernet != 0) {
         UNREAD => read::all_buffers(ctx, &mut connection, is_ethernet != 0),
         found => found,
     };
-    decide(ctx, found == READ, &mut connection, context, control)
+    decide(ctx, found == READ, &mut connection, &place, context, control)
 }
 
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
@@ -81,70 +82,64 @@ fn ask_of_one_buffer(ctx: *mut xdp_md, context: *const Context, control: *const 
     let (Some(context), Some(control), true) = (given(context), given(control), settings::spares_own()) else {
         return NOT_OWN;
     };
+    let place = match source::find(context, control) {
+        Some(place) if place.may_look_up(context, control) => place,
+        _ => return NOT_OWN,
+    };
     let mut connection = Connection::new();
-    let is_one = read::one_buffer(ctx, &mut connection, is_ethernet != 0) == READ;
-    decide(ctx, is_one, &mut connection, context, control)
+    let found = read::one_buffer(ctx, &mut connection, is_ethernet != 0);
+    decide(ctx, found == READ, &mut connection, &place, context, control)
 }
 
 /// Answers for a packet with this connection, if it is one.
 #[inline(always)]
-fn decide(ctx: *mut xdp_md, is_one: bool, connection: &mut Connection, context: &Context, control: &Control) -> u32 {
-    let (now, source) = (context.tick, hash_of_source(context, control));
-    let Some(peer) = places::peer(source) else { return NOT_OWN };
-    let marked = Remembered(peer.seen.load());
-    let is_peer = marked.is(source) && marked.is_kept(now);
-    if !is_one || !is_own(ctx, connection, peer, is_peer, control, now) {
-        return if is_peer { OF_A_PEER } else { NOT_OWN };
+fn decide(
+    ctx: *mut xdp_md,
+    is_one: bool,
+    connection: &mut Connection,
+    source: &Found,
+    context: &Context,
+    control: &Control,
+) -> u32 {
+    if !is_one || !is_own(ctx, connection, source, context.tick, control) {
+        return if source.is_peer { OF_A_PEER } else { NOT_OWN };
     }
-    let mark = Remembered::new(source, true, now);
-    if mark != marked {
-        peer.seen.store(mark.0);
-    }
-    if budget::is_within_rate(&peer.rate, control, now) { SPARED } else { OVER_RATE }
+    source.mark(context.tick);
+    if budget::is_within_rate(&source.peer.rate, control, context.tick) { SPARED } else { OVER_RATE }
 }
 
 /// Returns whether the connection is the host's own, as far as that is remembered or may be looked up.
 #[inline(always)]
-fn is_own(
-    ctx: *mut xdp_md,
-    connection: &mut Connection,
-    peer: &Peer,
-    is_peer: bool,
-    control: &Control,
-    now: u64,
-) -> bool {
-    let hash = hash_of(connection, control);
+fn is_own(ctx: *mut xdp_md, connection: &mut Connection, source: &Found, now: u64, control: &Control) -> bool {
+    let kind = Kind { is_peer: source.is_peer, is_tcp: connection.kind & IS_TCP != 0 };
+    let mut taken = if source.is_peer { FREE } else { budget::take(&source.peer.look_ups, kind, control, now) };
+    // A flood gets no further than this.
+    if taken == SPENT {
+        return false;
+    }
+    let hash = hash::of_connection(connection, control);
     let Some(place) = places::connection(hash) else { return false };
     let seen = Remembered(place.load());
     let is_known = seen.is(hash);
-    if is_known && seen.is_valid(now) {
-        return seen.is_own();
-    }
-    // Only own packets cause a look-up of a connection that is known to be own.
-    let is_free = is_known && seen.is_own();
-    let kind = Kind { is_peer, is_tcp: connection.kind & IS_TCP != 0 };
-    let taken = if is_free { 0 } else { budget::take(&peer.look_ups, kind, control, now) };
-    if taken == budget::SPENT {
-        return false;
+    if source.is_peer {
+        if is_known && seen.is_valid(now) {
+            return seen.is_own();
+        }
+        // Only own packets cause a look-up of a connection that is known to be own.
+        if !is_known || !seen.is_own() {
+            taken = budget::take(&source.peer.look_ups, kind, control, now);
+        }
+        if taken == SPENT {
+            return false;
+        }
     }
     this_cpu::count(|cpu| &cpu.own_looked_up);
     let is_own = socket::is_own(ctx, connection);
     if is_own || is_known || !seen.is_kept(now) {
         place.store(Remembered::new(hash, is_own, now).0);
     }
-    if is_own && !is_free {
-        budget::give_back(&peer.look_ups, taken, kind);
+    if is_own && taken != FREE {
+        budget::give_back(&source.peer.look_ups, taken, kind);
     }
     is_own
-}
-
-/// Returns the hash of the billed source without its service.
-#[inline(never)]
-fn hash_of_source(context: &Context, control: &Control) -> u64 {
-    context.source.of_class(ANY).hash(&control.seed)
-}
-
-#[inline(never)]
-fn hash_of(connection: &Connection, control: &Control) -> u64 {
-    own_connection::hash(|index| connection.word(index), connection.kind + 1, &control.seed)
 }

@@ -9,7 +9,7 @@ use aya::{
 use ratelimit_common::{
     identity::{filter::Filter, source::Source},
     maps::{
-        control::{Control, FEATURE_BANS},
+        control::{Budget, Control, FEATURE_BANS, FEATURE_OWN},
         names,
     },
     rules::rule::Rule,
@@ -47,8 +47,9 @@ pub fn turn_into_layout_12(pins: &Path, bans: &[(Source, Rule)]) {
     let control = MapData::from_pin(pins.join(names::CONTROL)).expect("the instance has no control entry");
     let mut control: Array<_, Control> = Map::Array(control).try_into().expect("no array");
     let entry = control.get(&0, 0).expect("cannot read the control entry");
-    // Layout 12 had no list of lengths.
+    // Layout 12 had no list of lengths, and spared no own connections.
     let narrow_rules = u32::from(entry.narrow_rules != 0);
-    let entry = Control { abi: 12, seal: 0, features: entry.features & !FEATURE_BANS, narrow_rules, ..entry };
+    let (features, own) = (entry.features & !FEATURE_BANS & !FEATURE_OWN, Budget::default());
+    let entry = Control { abi: 12, seal: 0, features, own, narrow_rules, ..entry };
     control.set(0, entry, 0).expect("cannot write the control entry");
 }

@@ -90,6 +90,7 @@ fn an_upgrade_from_layout_12_keeps_the_bans_in_force() {
     sandbox.victim(|| turn_into_layout_12(Path::new(PINS), &bans));
     assert!(ratelimit.fails("status").contains("layout 12"));
     ratelimit.ok("upgrade");
+    assert_eq!(ratelimit.json("status")["own"]["per_second"], 1_000_000);
     let listed = ratelimit.json("deny list");
     let bans = listed.as_array().unwrap().iter().filter(|row| row["origin"] == "ban");
     let sources: Vec<_> = bans.map(|row| [&row["source"], &row["origin"]]).collect();

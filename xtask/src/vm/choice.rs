@@ -228,6 +228,7 @@ pub(super) const SELECTED: [(&str, Names); 3] = [
             "reply::a_tcp_syn_over_ipv4_gets_a_reset",
             "reply::frames_of_several_buffers_are_dropped_without_a_reply",
             "rules::lookup::with_cells::the_rule_with_the_longest_prefix_applies",
+            "connections::",
             "program::size::",
         ],
     ),

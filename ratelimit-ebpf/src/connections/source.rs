@@ -1,0 +1,43 @@
+//! What is remembered of a source.
+
+use ratelimit_common::{cells::own_connection::Remembered, maps::control::Control};
+
+use crate::{
+    connections::{budget, hash},
+    maps::own_connections::{self as places, Peer},
+    packet::context::Context,
+};
+
+/// The place of a source, which other sources may share.
+pub(super) struct Found {
+    pub(super) peer: &'static Peer,
+    hash: u64,
+    /// Own connections got packets from the source.
+    pub(super) is_peer: bool,
+}
+
+/// Returns the place of a packet's source.
+#[inline(always)]
+pub(super) fn find(context: &Context, control: &Control) -> Option<Found> {
+    let hash = hash::of_source(context, control);
+    let peer = places::peer(hash)?;
+    let marked = Remembered(peer.seen.load());
+    Some(Found { peer, hash, is_peer: marked.is(hash) && marked.is_kept(context.tick) })
+}
+
+impl Found {
+    /// Returns whether a packet of the source may be looked up. Most packets of a flood are not even read.
+    #[inline(always)]
+    pub(super) fn may_look_up(&self, context: &Context, control: &Control) -> bool {
+        self.is_peer || !budget::is_spent(&self.peer.look_ups, control, context.tick)
+    }
+
+    /// Remembers that an own connection got a packet.
+    #[inline(always)]
+    pub(super) fn mark(&self, now: u64) {
+        let mark = Remembered::new(self.hash, true, now).0;
+        if self.peer.seen.load() != mark {
+            self.peer.seen.store(mark);
+        }
+    }
+}
