@@ -35,9 +35,9 @@ const TEXTS: [(&str, &str, &str); 6] = [
     ("ratelimit-common/src", "boundary!(Control, size 272)", "boundary!(Control, size 280)"),
 ];
 
-/// Fields that come first in their structure: the folder and the field.
+/// Fields that come first in their structure: the file or folder, and the field.
 const FIRST: [(&str, &str); 3] = [
-    ("ratelimit-common/src", "    pub expires: u64,"),
+    ("ratelimit-common/src/rules/rule.rs", "    pub expires: u64,"),
     ("ratelimit-common/src", "    pub resolution: u64,"),
     ("ratelimit-ebpf/src", "    pub resolution: Word,"),
 ];

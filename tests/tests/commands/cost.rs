@@ -109,9 +109,9 @@ fn a_cost_applies_from_the_next_packet_on() {
         assert_eq!(passed_of([10, 9, 1, 8], 53), 40, "{front}");
         // Windows count costs too. Sliding logs count packets.
         ratelimit.ok("cost set udp/53 10");
-        ratelimit.ok("limit set default --packets 40/d --algorithm sliding-log");
+        ratelimit.ok("limit set default --packets 40/d --algorithm sliding-log --replace");
         assert_eq!((passed_of([10, 9, 1, 9], 53), passed_of([10, 9, 1, 10], 54)), (40, 40), "{front}");
-        ratelimit.ok("limit set default --packets 40/d --algorithm sliding-window");
+        ratelimit.ok("limit set default --packets 40/d --algorithm sliding-window --replace");
         assert_eq!((passed_of([10, 9, 1, 11], 53), passed_of([10, 9, 1, 12], 54)), (4, 40), "{front}");
         ratelimit.ok("detach --all");
     }

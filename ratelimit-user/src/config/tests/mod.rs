@@ -46,7 +46,7 @@ fn the_sample_file_is_good_and_means_what_its_comments_say() {
         name: "eth0".to_owned(),
         mode: Some(Mode::Auto),
         capacity: Some(500_000),
-        shadow: None,
+        shadow: Some(false),
         wait: true,
     };
     assert_eq!(config.interfaces, [interface]);
@@ -110,7 +110,7 @@ fn every_problem_has_its_place_and_what_was_expected() {
         ("[defualt]\npackets = \"1/s\"", "1:2: defualt: unknown key: did you mean default?"),
         (
             "xyz = 1",
-            "1:1: xyz: unknown key: expected interfaces, interface, settings, default, allow, service, policy, rule, metrics",
+            "1:1: xyz: unknown key: expected interfaces, interface, settings, default, allow, service, policy, list, rule, metrics",
         ),
         (
             "interfaces = [\"a\"]\n[interface.b]\nmode = \"auto\"",

@@ -200,7 +200,7 @@ fn a_limit_or_a_ban_that_a_session_can_exceed_requires_force() {
     accepted("set --shadow on");
     accepted("limit set default --packets 10/s --ban 1h");
     refused("set --shadow off", own, banned);
-    accepted("limit set default --packets 1000/s");
+    accepted("limit set default --packets 1000/s --ban off");
     accepted("set --shadow off");
     // A session that logind knows counts too.
     log_in(&sandbox, "1", "10.9.0.6", "active");

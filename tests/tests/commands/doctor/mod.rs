@@ -105,7 +105,7 @@ fn without_problems_each_check_is_one_line() {
     // A line with more than one IPv6 source is only a note, so the exit status stays.
     let note = "note ipv6-lines: the default limits each IPv6 /64, and has no wider limit for a line";
     for parents in ["", "--parent all=100k/s", "--parent /60=5k/s", "--parent /24=5k/s"] {
-        ratelimit.ok(&format!("limit set default --packets 1000/s {parents}"));
+        ratelimit.ok(&format!("limit set default --packets 1000/s {parents} --replace"));
         let found = paragraphs(&ratelimit, "");
         assert!(found.iter().any(|paragraph| paragraph.starts_with(note)), "{parents}: {found:?}");
     }
