@@ -20,6 +20,8 @@ pub(super) fn set(
     let changed: Vec<&Attachment> =
         all.iter().filter(|attachment| attachment.is_shadow() != is_shadow && is_wanted(attachment)).collect();
     if changed.is_empty() {
+        // A command that was killed may have left programs that no interface needs.
+        edit::spare(pinned, if is_shadow { 0 } else { FEATURE_SHADOW_PROGRAMS });
         return Ok(Vec::new());
     }
     if is_shadow {
