@@ -71,8 +71,7 @@ fn by_policy<const ETHERNET: bool, const FRAGS: bool>(
             let refusal = if policy.kind == policy::BAN { Reason::Banned } else { Reason::Listed };
             let reason = match spare::ask::<ETHERNET, FRAGS>(ctx, context, control) {
                 Answer::Spared => Reason::OwnConnection,
-                Answer::OverRate => return refusal.into(),
-                Answer::NotOwn => refusal,
+                Answer::OverRate | Answer::NotOwn => refusal,
             };
             return by_rule(context, cells, bucket, reason).into();
         }

@@ -20,12 +20,16 @@ use rustix::{
 };
 
 use super::{ACK, SYN, above_the_limit, answer_to, bans, forged, load, looked_up, on_the_victim, opened, segment};
-use crate::front::{Front, with_and_without_cells};
+use crate::{
+    front::{Front, with_and_without_cells},
+    rules::lists::deny,
+};
 
 with_and_without_cells!(
     packets_of_an_own_connection_pass_above_the_limit_and_cause_no_ban,
     answers_to_a_first_packet_pass_and_accepted_connections_do_not,
     a_banned_source_still_answers_and_a_denied_one_does_not,
+    a_listed_source_still_answers,
     own_connections_have_a_rate_of_their_own,
     without_the_setting_own_connections_are_limited
 );
@@ -127,6 +131,23 @@ fn a_banned_source_still_answers_and_a_denied_one_does_not(front: Front) {
         for _ in 0..3 {
             assert_eq!(bytecode.reason(&answer), Reason::Denied);
         }
+    });
+}
+
+fn a_listed_source_still_answers(front: Front) {
+    on_the_victim(|sandbox| {
+        let mut bytecode = load(Settings { lists: true, ..front.settings() });
+        let (own, _peer) = opened(sandbox, PEER_IPV4);
+        let (answer, forged) = (answer_to(&own), forged(&own));
+        deny(&mut bytecode, "feed", &[&PEER_IPV4.to_string()]);
+        assert_eq!(bytecode.reason(&forged), Reason::Listed);
+        // A cached refusal lasts a second.
+        bytecode.set_time(2 * SECOND + 1);
+        for _ in 0..3 {
+            assert_eq!(bytecode.reason(&answer), Reason::OwnConnection);
+            assert_eq!(bytecode.reason(&forged), Reason::Listed);
+        }
+        assert_eq!(bans(&bytecode), 0);
     });
 }
 

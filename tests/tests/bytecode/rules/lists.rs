@@ -56,7 +56,8 @@ fn apply(tables: &mut Tables, set: Vec<RequestedList>, deleted: &[&str]) {
     change::apply(None, tables, &ListChange { set, deleted }, &|_| Ok(())).unwrap();
 }
 
-fn deny(bytecode: &mut Bytecode, name: &str, entries: &[&str]) {
+/// Sets a list that denies these entries.
+pub(crate) fn deny(bytecode: &mut Bytecode, name: &str, entries: &[&str]) {
     apply(&mut bytecode.tables, vec![list(name, entries, Action::Deny)], &[]);
 }
 

@@ -3,7 +3,7 @@
 mod cost;
 mod covered;
 mod largest_debt;
-mod lists;
+pub(crate) mod lists;
 mod lookup;
 mod narrow;
 mod precedence;
