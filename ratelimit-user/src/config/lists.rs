@@ -1,7 +1,7 @@
 //! Named lists: the tables `[[list]]`, and the files that they name.
 
 use std::{
-    fs::{Metadata, OpenOptions},
+    fs::{self, Metadata, OpenOptions},
     io::BufReader,
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
@@ -11,6 +11,7 @@ use ratelimit_common::rules::list::{LISTS_MAX, PATH_BYTES};
 
 use super::{
     policies::Policies,
+    problem::advice,
     table::{Table, Value},
 };
 use crate::{
@@ -22,7 +23,7 @@ use crate::{
     text::feed::{self, Bad},
 };
 
-/// A list of a file, with its entries.
+/// A list of a file.
 #[derive(Debug, Clone)]
 pub struct PlannedList {
     /// Its name.
@@ -31,12 +32,19 @@ pub struct PlannedList {
     pub file: PathBuf,
     /// What it does.
     pub action: Action,
-    /// Its entries.
+    /// What its file has, or why the file cannot be used.
+    pub content: Result<Content, String>,
+    /// The state of its file before it was read. None without a file.
+    pub(crate) metadata: Option<Metadata>,
+}
+
+/// What the file of a list has.
+#[derive(Debug, Clone)]
+pub struct Content {
+    /// The entries of the list. There is at least one.
     pub entries: Entries,
-    /// The number of lines of its file that cannot be used.
-    pub skipped: usize,
-    /// The state of its file before it was read.
-    pub(crate) metadata: Metadata,
+    /// The lines that cannot be used.
+    pub(crate) bad: Vec<Bad>,
 }
 
 /// Keys of a list.
@@ -78,41 +86,38 @@ fn of_table(table: &Table<'_>, policies: &Policies) -> Option<PlannedList> {
         return None;
     }
     let (action, path) = (action.filter(|_| is_good)?, PathBuf::from(file_text));
-    match of_file(&path) {
-        Ok((entries, bad, metadata)) => {
-            Some(PlannedList { name: name_text.to_owned(), file: path, action, entries, skipped: bad.len(), metadata })
-        }
-        Err(problem) => {
-            file?.wrong(problem);
-            None
-        }
+    if !path.is_absolute() {
+        file?.wrong("expected an absolute path, such as /etc/ratelimit/feed.txt");
+        return None;
     }
+    if path.as_os_str().len() > PATH_BYTES {
+        file?.wrong(format!("the path is longer than {PATH_BYTES} bytes: move the file"));
+        return None;
+    }
+    let metadata = fs::metadata(&path).ok();
+    Some(PlannedList { name: name_text.to_owned(), content: content(&path), file: path, action, metadata })
 }
 
-/// Reads the file of a list: its entries, the lines that cannot be used, and its state before.
+/// Reads the file of a list.
 ///
 /// # Errors
 ///
-/// Fails with what is wrong.
-pub(crate) fn of_file(path: &Path) -> Result<(Entries, Vec<Bad>, Metadata), String> {
-    if !path.is_absolute() {
-        return Err("expected an absolute path, such as /etc/ratelimit/feed.txt".to_owned());
-    }
-    if path.as_os_str().len() > PATH_BYTES {
-        return Err(format!("the path is longer than {PATH_BYTES} bytes: move the file"));
-    }
-    let refused = |error: &dyn std::fmt::Display| format!("the list cannot be read: {error}");
+/// Fails with why it cannot be used.
+fn content(path: &Path) -> Result<Content, String> {
     // Opening a pipe would wait until another process writes to it.
     let file =
-        OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(|error| refused(&error))?;
-    let metadata = file.metadata().map_err(|error| refused(&error))?;
-    if !metadata.is_file() {
-        return Err("not a regular file".to_owned());
+        OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(|error| unread(&error))?;
+    if !file.metadata().map_err(|error| unread(&error))?.is_file() {
+        return Err("is not a regular file".to_owned());
     }
-    let feed = feed::read(BufReader::new(file)).map_err(|error| refused(&error))?;
-    let (entries, bad) = entries::of_feed(feed);
+    let (entries, bad) =
+        entries::of_feed(feed::read(BufReader::new(file)).map_err(|error| format!("cannot be read: {error}"))?);
     if entries.is_empty() {
-        return Err("the list has no address: remove the table to delete it".to_owned());
+        return Err("has no address (to delete the list, remove its table from the configuration file)".to_owned());
     }
-    Ok((entries, bad, metadata))
+    Ok(Content { entries, bad })
+}
+
+fn unread(error: &std::io::Error) -> String {
+    format!("cannot be read: {error}{}", advice(error))
 }

@@ -85,7 +85,7 @@ pub enum ConfigError {
 }
 
 /// Returns what to do if root may not read a file. Root without CAP_DAC_OVERRIDE, as in the unit, needs permission.
-fn advice(cause: &std::io::Error) -> &'static str {
+pub(super) fn advice(cause: &std::io::Error) -> &'static str {
     let is_denied = cause.kind() == std::io::ErrorKind::PermissionDenied;
     if is_denied && geteuid().is_root() {
         ": the daemon may read only what root or its group may read: give the file and its folders to root with chown"

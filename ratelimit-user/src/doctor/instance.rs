@@ -137,6 +137,10 @@ pub(super) fn examine(pins: &Path, state: &State, ours: &Ours, all: &[Interface]
     if let Some(state) = client::file_state(pins).filter(|_| !is_absent) {
         let unattached = state.unattached.iter().filter(|unattached| !is_known(&unattached.interface.name));
         findings.extend(unattached.map(|unattached| self::unattached(unattached, &state.file, pins)));
+        findings.extend(state.unusable_lists.iter().map(|list| {
+            let why = "The daemon reads the file of the list again when that changes.";
+            Finding::warning(Check::Daemon, &list.to_string(), why)
+        }));
     }
     findings
 }

@@ -1,7 +1,8 @@
 //! Lists of addresses as feeds publish them, one entry per line.
 //!
 //! A `#` begins a comment, and so does a `;` at the start of a line or after a space. Of several columns, the first one
-//! counts that is an address, a prefix or a range. Bits of an address beyond its prefix are ignored.
+//! counts that is an address, a prefix or a range. Three columns can be one range: its first address, its last address,
+//! and the length of its prefix. Bits of an address beyond its prefix are ignored.
 
 use std::{
     io::{self, BufRead, Read as _},
@@ -105,10 +106,11 @@ fn each_prefix(entry: &str, mut found: impl FnMut(Prefix)) -> Result<(), PrefixE
         entry
     };
     let is_gap = |character: char| character.is_whitespace() || matches!(character, ',' | ';' | '|');
-    for column in entry.split(is_gap).map(|column| column.trim_matches(['"', '\''])).filter(|it| !it.is_empty()) {
+    let mut columns = entry.split(is_gap).map(|column| column.trim_matches(['"', '\''])).filter(|it| !it.is_empty());
+    while let Some(column) = columns.next() {
         match column.parse() {
             Ok(prefix) | Err(PrefixError::HostBits(prefix, _)) => {
-                found(prefix);
+                found(block_of(column, columns).unwrap_or(prefix));
                 return Ok(());
             }
             Err(error) => {
@@ -121,6 +123,21 @@ fn each_prefix(entry: &str, mut found: impl FnMut(Prefix)) -> Result<(), PrefixE
         }
     }
     wrong.map_or(Ok(()), Err)
+}
+
+/// Returns the prefix that three columns describe: this one has its first address, and the rest begins with its last one
+/// and its length. Two addresses alone can be anything, such as the ends of a connection.
+fn block_of<'a>(first: &str, mut rest: impl Iterator<Item = &'a str>) -> Option<Prefix> {
+    let (last, length): (IpAddr, &str) = (rest.next()?.parse().ok()?, rest.next()?);
+    let prefix: Prefix = format!("{first}/{length}").parse().ok()?;
+    let mut parts = 0;
+    let mut is_whole = false;
+    each_of_range(first.parse().ok()?, last, |part| {
+        parts += 1;
+        is_whole = part == prefix;
+    })
+    .ok()?;
+    (is_whole && parts == 1).then_some(prefix)
 }
 
 /// Returns the first and the last address of a range.
@@ -186,6 +203,8 @@ mod tests {
             ("\"2024-05-01\",\"192.0.2.1\",\"443\"", vec!["192.0.2.1"]),
             ("name;192.0.2.1;192.0.2.2", vec!["192.0.2.1"]),
             ("scanner\t192.0.2.1\t9", vec!["192.0.2.1"]),
+            ("192.0.2.0\t192.0.2.255\t24\t3", vec!["192.0.2.0/24"]),
+            ("192.0.2.0\t192.0.2.255\t25", vec!["192.0.2.0"]),
             ("192.0.2.4-192.0.2.9", vec!["192.0.2.4/30", "192.0.2.8/31"]),
             ("192.0.2.4 - 192.0.2.4 , x", vec!["192.0.2.4"]),
             ("0.0.0.0-255.255.255.255", vec!["0.0.0.0/0"]),

@@ -6,12 +6,15 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::{
-    cli::print::{
-        answer::Answer,
-        output::{Output, count},
+    cli::{
+        print::{
+            answer::Answer,
+            output::{Output, count},
+        },
+        rules::lines::report_in,
     },
     config::{
-        self, Config,
+        self, Config, PlannedList,
         problem::{ConfigError, Problem},
     },
     dataplane::{Error, sys::interface},
@@ -31,9 +34,18 @@ struct Checked {
     file: String,
     /// Empty if the file can be applied.
     problems: Vec<Problem>,
+    /// Lists whose files cannot be used.
+    lists: Vec<ListProblem>,
     /// Problems of the interfaces on this host. None without `--host`.
     #[serde(skip_serializing_if = "Option::is_none")]
     host: Option<Vec<HostProblem>>,
+}
+
+/// A list of the file whose own file cannot be used now.
+#[derive(Debug, Serialize)]
+struct ListProblem {
+    list: String,
+    message: String,
 }
 
 /// An interface of the file that cannot be limited now.
@@ -52,19 +64,24 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
                 0 => String::new(),
                 lists => format!(", and {}", count(lists, "list")),
             };
+            for list in &config.lists {
+                report_in(&list.file.display().to_string(), list.content.iter().flat_map(|content| &content.bad))?;
+            }
             let host = arguments.host.then(|| on_host(&config)).transpose()?;
-            let checked = Checked { file, problems: Vec::new(), host };
-            let on_host = checked.host.as_deref().unwrap_or_default();
+            let checked = Checked { file, problems: Vec::new(), lists: of_lists(&config), host };
+            let of_lists = checked.lists.iter().map(|problem| &problem.message);
+            let messages: Vec<_> =
+                of_lists.chain(checked.host.iter().flatten().map(|problem| &problem.message)).collect();
             output.print(&checked, |out| {
-                if on_host.is_empty() {
+                if messages.is_empty() {
                     return writeln!(out, "{}: good, with {interfaces} and {rules}{lists}", checked.file);
                 }
-                on_host.iter().try_for_each(|problem| writeln!(out, "{}: {}", checked.file, problem.message))
+                messages.iter().try_for_each(|message| writeln!(out, "{}: {message}", checked.file))
             })?;
-            Ok(if on_host.is_empty() { Answer::Done } else { Answer::Negative })
+            Ok(if messages.is_empty() { Answer::Done } else { Answer::Negative })
         }
         Err(ConfigError::Wrong { problems, .. }) => {
-            let checked = Checked { file, problems, host: None };
+            let checked = Checked { file, problems, lists: Vec::new(), host: None };
             output.print(&checked, |out| {
                 checked.problems.iter().try_for_each(|problem| writeln!(out, "{}:{problem}", checked.file))
             })?;
@@ -72,6 +89,16 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Returns the lists whose files cannot be used.
+fn of_lists(config: &Config) -> Vec<ListProblem> {
+    let problem = |list: &PlannedList| {
+        let (name, file, reason) = (&list.name, list.file.display(), list.content.as_ref().err()?);
+        let message = format!("list {name}: {file} {reason}, so the daemon keeps the previous list, if there is one");
+        Some(ListProblem { list: name.clone(), message })
+    };
+    config.lists.iter().filter_map(problem).collect()
 }
 
 /// Returns the problems of the file's interfaces on this host.

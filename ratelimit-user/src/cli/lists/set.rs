@@ -52,8 +52,8 @@ struct Set {
     row: Row,
     /// Lines that cannot be used.
     skipped: usize,
-    /// Entries of the list that was replaced. Null if there was none.
-    replaced: Option<u64>,
+    /// The list that was replaced. Null if there was none.
+    replaced: Option<Row>,
 }
 
 /// Sets a list.
@@ -74,7 +74,7 @@ pub(super) fn run(request: &Request<'_>, pins: &Path, output: Output) -> Result<
     let find = |instance: &Instance| {
         Ok::<_, anyhow::Error>(listing::all(&instance.tables)?.into_iter().find(|list| list.name == name))
     };
-    let replaced = find(&instance)?.map(|list| list.entries());
+    let replaced = find(&instance)?.map(|list| Row::of(&list));
     ssh::change_lists(&mut instance, &ListChange { set: vec![list], ..ListChange::default() }, force)?;
     let is_attached = !instance.attachments.is_empty();
     // A short life can be over by now.
@@ -82,7 +82,10 @@ pub(super) fn run(request: &Request<'_>, pins: &Path, output: Output) -> Result<
     let set = Set { row: Row::of(&list), skipped, replaced };
     output.print(&set, |out| {
         let life = life.map_or_else(String::new, |life| format!(", ends in {}", units::write_duration(life)));
-        let replaced = replaced.map_or_else(String::new, |entries| format!(" (replaced {})", entries_text(entries)));
+        let replaced = set
+            .replaced
+            .as_ref()
+            .map_or_else(String::new, |row| format!(" (replaced: {}, {})", row.action, entries_text(row.entries)));
         let skipped = if skipped == 0 { String::new() } else { format!(", {} skipped", count(skipped, "line")) };
         writeln!(out, "{name}: {}, {}{life}{replaced}{skipped}", set.row.action, entries_text(list.entries()))?;
         if is_attached {

@@ -49,13 +49,20 @@ pub(crate) fn prefixes(nested: Nested, skip_bad: bool) -> Result<(Vec<Line>, usi
 }
 
 /// Prints one line for each of the first problems.
-pub(crate) fn report<'b>(bad: impl ExactSizeIterator<Item = &'b Bad>) -> Result<()> {
-    let (mut err, all) = (io::stderr().lock(), bad.len());
-    for Bad { line, why } in bad.take(SHOWN) {
-        writeln!(err, "ratelimit: line {line}: {why}")?;
+pub(crate) fn report<'b>(bad: impl Iterator<Item = &'b Bad>) -> Result<()> {
+    report_in("", bad)
+}
+
+/// Prints one line for each of the first problems of a file.
+pub(crate) fn report_in<'b>(file: &str, mut bad: impl Iterator<Item = &'b Bad>) -> Result<()> {
+    let mut err = io::stderr().lock();
+    let colon = if file.is_empty() { "" } else { ": " };
+    for Bad { line, why } in bad.by_ref().take(SHOWN) {
+        writeln!(err, "ratelimit: {file}{colon}line {line}: {why}")?;
     }
-    if all > SHOWN {
-        writeln!(err, "ratelimit: and {} more", count(all - SHOWN, "line"))?;
+    match bad.count() {
+        0 => {}
+        more => writeln!(err, "ratelimit: {file}{colon}and {} more", count(more, "line"))?,
     }
     Ok(())
 }

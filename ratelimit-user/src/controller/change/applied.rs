@@ -6,7 +6,7 @@ use ratelimit_common::limits::policy::Policy;
 use serde::Serialize;
 
 use crate::{
-    controller::socket::request::Replaced,
+    controller::socket::request::{Replaced, UnusableList},
     dataplane::{
         program::values::Difference,
         rules::{batch::Change, list, spec::RuleSpec, target::Target},
@@ -41,6 +41,8 @@ pub struct Applied {
     pub not_detached: Option<String>,
     /// Lists that were set, replaced or deleted.
     pub lists: Vec<String>,
+    /// Lists whose files cannot be used.
+    pub unusable_lists: Vec<UnusableList>,
     /// Addresses of SSH sessions that were allowed.
     pub allowed_ssh: Vec<String>,
 }

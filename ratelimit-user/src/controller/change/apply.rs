@@ -218,6 +218,7 @@ fn apply_to(
         applied.lists = change.set.iter().map(|list| list.name.clone()).chain(change.deleted.clone()).collect();
         done.change_lists(instance, &change, back)?;
     }
+    applied.unusable_lists = lists::unusable(&instance.tables, &config.lists)?;
     let changed = instance.change(&difference.change, &mut |_| {}, &|tables| guard.check(tables))?;
     applied.replaced = changed.replaced.iter().map(replaced).collect();
     if is_new {

@@ -4,6 +4,7 @@ use ratelimit_common::rules::rule::{CONFIG, NEVER};
 
 use crate::{
     config::PlannedList,
+    controller::socket::request::UnusableList,
     dataplane::{
         Error,
         lists::{
@@ -17,10 +18,11 @@ use crate::{
 };
 
 /// Returns the change that makes these the lists of the file, and the change that undoes it. None if they are in force.
+/// A list whose file cannot be used stays as it is.
 pub(super) fn difference(tables: &Tables, planned: &[PlannedList]) -> Result<Option<[ListChange; 2]>, Error> {
     let running = listing::all(tables)?;
-    let is_in_force = |plan: &&PlannedList| running.iter().any(|list| is_same(list, plan));
-    let set: Vec<_> = planned.iter().filter(|plan| !is_in_force(plan)).map(requested).collect();
+    let is_in_force = |wanted: &RequestedList| running.iter().any(|list| is_same(list, wanted));
+    let set: Vec<_> = planned.iter().filter_map(requested).filter(|wanted| !is_in_force(wanted)).collect();
     let is_gone = |list: &&Listing| list.origin == CONFIG && planned.iter().all(|plan| plan.name != list.name);
     let deleted: Vec<String> = running.iter().filter(is_gone).map(|list| list.name.clone()).collect();
     if set.is_empty() && deleted.is_empty() {
@@ -33,15 +35,34 @@ pub(super) fn difference(tables: &Tables, planned: &[PlannedList]) -> Result<Opt
     Ok(Some([ListChange { set, deleted }, ListChange { set: before, deleted: created }]))
 }
 
-fn is_same(list: &Listing, plan: &PlannedList) -> bool {
-    let is_lasting = list.origin == CONFIG && list.expires_in.is_none();
-    let is_alike = list.name == plan.name && list.action == plan.action && list.file.as_ref() == Some(&plan.file);
-    is_lasting && is_alike && list.digest == plan.entries.digest()
+/// Returns the lists whose files cannot be used.
+pub(super) fn unusable(tables: &Tables, planned: &[PlannedList]) -> Result<Vec<UnusableList>, Error> {
+    if planned.iter().all(|plan| plan.content.is_ok()) {
+        return Ok(Vec::new());
+    }
+    let running = listing::all(tables)?;
+    let unusable = planned.iter().filter_map(|PlannedList { name, file, content, .. }| {
+        Some(UnusableList {
+            name: name.clone(),
+            file: file.display().to_string(),
+            reason: content.as_ref().err()?.clone(),
+            is_in_force: running.iter().any(|list| list.name == *name),
+        })
+    });
+    Ok(unusable.collect())
 }
 
-fn requested(plan: &PlannedList) -> RequestedList {
-    let PlannedList { name, file, action, entries, .. } = plan.clone();
-    RequestedList { name, entries, action, expires: NEVER, origin: CONFIG, file: Some(file) }
+fn is_same(list: &Listing, wanted: &RequestedList) -> bool {
+    let is_lasting = list.origin == CONFIG && list.expires_in.is_none();
+    let is_alike = list.name == wanted.name && list.action == wanted.action && list.file == wanted.file;
+    is_lasting && is_alike && list.digest == wanted.entries.digest()
+}
+
+/// Returns what to set for a list. None if its file cannot be used.
+fn requested(plan: &PlannedList) -> Option<RequestedList> {
+    let PlannedList { name, file, action, content, .. } = plan.clone();
+    let entries = content.ok()?.entries;
+    Some(RequestedList { name, entries, action, expires: NEVER, origin: CONFIG, file: Some(file) })
 }
 
 /// Returns a list as it is in force.

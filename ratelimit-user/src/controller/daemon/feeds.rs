@@ -8,11 +8,12 @@ use crate::{
     controller::notify::journal::{Level, say},
 };
 
-/// The file of a list, as it was read.
+/// The file of a list, as it was when it was read.
 #[derive(Debug, Clone)]
 pub(super) struct Feed {
     path: PathBuf,
-    metadata: Metadata,
+    /// None without a file.
+    metadata: Option<Metadata>,
 }
 
 impl Feed {
@@ -26,19 +27,30 @@ impl Feed {
 #[derive(Default)]
 pub(super) struct Feeds {
     watches: Vec<(PathBuf, Watch)>,
+    /// Files that cannot be watched. Each is reported once.
+    unwatched: Vec<PathBuf>,
 }
 
 impl Feeds {
     /// Watches these files from now on, and no others. A change since a file was read counts.
     pub(super) fn follow(&mut self, feeds: &[Feed]) {
-        self.watches.retain(|(path, _)| feeds.iter().any(|feed| feed.path == *path));
+        let is_listed = |path: &PathBuf| feeds.iter().any(|feed| feed.path == *path);
+        self.watches.retain(|(path, _)| is_listed(path));
+        self.unwatched.retain(is_listed);
         for Feed { path, metadata } in feeds {
             if self.watches.iter().any(|(known, _)| known == path) {
                 continue;
             }
-            match Watch::since(path, metadata) {
-                Ok(watch) => self.watches.push((path.clone(), watch)),
-                Err(error) => say(Level::Warning, &format!("cannot watch {}: {error}", path.display())),
+            match Watch::since(path, metadata.as_ref()) {
+                Ok(watch) => {
+                    self.unwatched.retain(|other| other != path);
+                    self.watches.push((path.clone(), watch));
+                }
+                Err(_) if self.unwatched.contains(path) => {}
+                Err(error) => {
+                    say(Level::Warning, &format!("cannot watch {}: {error}", path.display()));
+                    self.unwatched.push(path.clone());
+                }
             }
         }
     }

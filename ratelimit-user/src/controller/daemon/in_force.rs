@@ -10,7 +10,7 @@ use crate::{
     controller::{
         change::applied::Applied,
         notify::service_manager,
-        socket::request::{FileState, Unattached},
+        socket::request::{FileState, Unattached, UnusableList},
     },
     dataplane::{
         instance::read_only::View,
@@ -30,6 +30,8 @@ pub(super) struct InForce {
     awaited: Vec<String>,
     /// The files of its lists.
     pub(super) feeds: Vec<Feed>,
+    /// Those of its lists whose files could not be used.
+    unusable_lists: Vec<UnusableList>,
     /// The settings by name, also those that it omits.
     settings: BTreeMap<String, String>,
     /// Its rules that commands had replaced when it was applied.
@@ -53,6 +55,7 @@ impl InForce {
             timed: config.rules.into_iter().filter(|rule| rule.until.is_some()).collect(),
             awaited: applied.awaited.clone(),
             overruled: overruled.clone(),
+            unusable_lists: applied.unusable_lists.clone(),
             summary: format!("{} in force, rules: {}{others}", file.display(), set + unchanged),
         }
     }
@@ -70,12 +73,16 @@ impl InForce {
         }
     }
 
-    /// Returns what is in force, and what is awaited, in few words.
+    /// Returns what is in force and what is not, in few words.
     pub(super) fn status(&self) -> String {
-        match self.awaited.as_slice() {
-            [] => self.summary.clone(),
-            awaited => format!("{}, waiting for {}", self.summary, awaited.join(", ")),
+        let mut text = self.summary.clone();
+        if !self.awaited.is_empty() {
+            text += &format!(", waiting for {}", self.awaited.join(", "));
         }
+        for list in &self.unusable_lists {
+            text += &format!(", {list}");
+        }
+        text
     }
 
     /// Returns what the file requests, and which of its interfaces the instance in `pins` has.
@@ -91,6 +98,7 @@ impl InForce {
             unattached: unattached.collect(),
             settings: self.settings.clone(),
             overruled: self.overruled.clone(),
+            unusable_lists: self.unusable_lists.clone(),
         })
     }
 }

@@ -1,15 +1,20 @@
 //! Messages of the daemon about its file.
 
 use crate::{
+    config::PlannedList,
     controller::{
         change::{applied::Applied, undo::PartlyUndone},
         notify::journal::Level,
+        socket::request::UnusableList,
     },
     dataplane::{Error, program::values::Difference},
 };
 
 /// The number of rules that a message names. Further ones are counted.
 const SHOWN: usize = 20;
+
+/// The number of skipped lines that a message names.
+const SKIPPED_SHOWN: usize = 5;
 
 /// Returns why a reload failed: as the answer to a request, and as the status for the service manager.
 pub(crate) fn failure(error: &anyhow::Error) -> (String, String) {
@@ -34,6 +39,7 @@ pub(crate) fn text(applied: &Applied) -> String {
     if !applied.lists.is_empty() {
         parts.push(format!("lists changed: {}", applied.lists.join(", ")));
     }
+    parts.extend(applied.unusable_lists.iter().map(UnusableList::to_string));
     parts.extend(applied.settings.iter().map(Difference::to_string));
     if !applied.attached.is_empty() {
         parts.push(format!("attached to {}", applied.attached.join(", ")));
@@ -56,6 +62,19 @@ pub(crate) fn text(applied: &Applied) -> String {
     parts.join("; ")
 }
 
+/// Returns the lines of a list's file that cannot be used. None without any.
+pub(crate) fn skipped_lines(list: &PlannedList) -> Option<String> {
+    let bad = &list.content.as_ref().ok()?.bad;
+    let shown: Vec<String> =
+        bad.iter().take(SKIPPED_SHOWN).map(|bad| format!("line {}: {}", bad.line, bad.why)).collect();
+    let more = match bad.len().checked_sub(SKIPPED_SHOWN) {
+        None | Some(0) => String::new(),
+        Some(more) => format!("; and {more} more, which `ratelimit check` names"),
+    };
+    let (name, file) = (&list.name, list.file.display());
+    (!bad.is_empty()).then(|| format!("list {name}: lines of {file} that are skipped: {}{more}", shown.join("; ")))
+}
+
 /// Returns the first names, and how many more there are.
 fn names(what: &str, all: impl ExactSizeIterator<Item = String>) -> Option<String> {
     let more = match all.len().checked_sub(SHOWN) {
@@ -73,7 +92,8 @@ pub(crate) fn allowed_ssh(peer: &str) -> String {
 
 /// Returns the priority of the message: a warning if something differs from the file, or if an omitted setting changed.
 pub(crate) fn level(applied: &Applied) -> Level {
-    let is_complete = applied.overruled.is_empty() && applied.awaited.is_empty() && applied.not_detached.is_none();
+    let is_whole = applied.awaited.is_empty() && applied.unusable_lists.is_empty();
+    let is_complete = is_whole && applied.overruled.is_empty() && applied.not_detached.is_none();
     // A command can have set such a value on purpose.
     let is_expected = is_complete && applied.settings.iter().all(|difference| !difference.is_omitted);
     if is_expected { Level::Info } else { Level::Warning }

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{
     in_force::InForce,
-    messages::{allowed_ssh, failure, level, text},
+    messages::{allowed_ssh, failure, level, skipped_lines, text},
 };
 use crate::{
     config,
@@ -97,10 +97,7 @@ impl Daemon {
 
     fn read_and_apply(&mut self, is_first: bool, caller: Option<Caller>) -> Result<Applied> {
         let config = config::read(&self.file)?;
-        for list in config.lists.iter().filter(|list| list.skipped != 0) {
-            let (name, skipped) = (&list.name, list.skipped);
-            say(Level::Warning, &format!("list {name}: lines of its file that cannot be used: {skipped}"));
-        }
+        config.lists.iter().filter_map(skipped_lines).for_each(|text| say(Level::Warning, &text));
         // The steps for metrics that can fail come before the instance changes.
         let prepared = self.metrics.prepare(&config.metrics)?;
         let protected = self.protected(is_first, caller);
@@ -109,7 +106,7 @@ impl Daemon {
             Err(error) if can_succeed_now(&error, &config) => apply()?,
             applied => applied?,
         };
-        self.metrics.commit(prepared, config.interfaces.iter().map(|interface| interface.name.clone()).collect());
+        self.metrics.commit(prepared, metrics::Listed::of(&config));
         self.in_force = InForce::new(&self.file, config, &applied);
         Ok(applied)
     }

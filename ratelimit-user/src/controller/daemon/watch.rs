@@ -62,17 +62,28 @@ impl From<&Metadata> for Stamp {
 }
 
 impl Watch {
-    /// Watches this file, and also reports a change since it had this state.
-    pub(crate) fn since(path: &Path, metadata: &Metadata) -> std::io::Result<Self> {
-        Ok(Self { known: Some(metadata.into()), ..Self::new(path)? })
+    /// Watches this file, and also reports a change since it had this state. Without a state, there was no file. Its
+    /// folder may be missing too: only the comparison finds the file then.
+    pub(crate) fn since(path: &Path, metadata: Option<&Metadata>) -> std::io::Result<Self> {
+        let watch = match Self::over(path, true) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Self::over(path, false),
+            watch => watch,
+        };
+        Ok(Self { known: metadata.map(Stamp::from), ..watch? })
     }
 
     /// Watches this file from now on.
     pub(crate) fn new(path: &Path) -> std::io::Result<Self> {
+        Self::over(path, true)
+    }
+
+    fn over(path: &Path, watches_folder: bool) -> std::io::Result<Self> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
-        // The folder is watched, because a replaced file is another inode.
-        inotify::add_watch(&inotify, folder, WatchFlags::CLOSE_WRITE | WatchFlags::MOVED_TO)?;
+        if watches_folder {
+            // A replaced file is another inode.
+            inotify::add_watch(&inotify, folder, WatchFlags::CLOSE_WRITE | WatchFlags::MOVED_TO)?;
+        }
         let name = path.file_name().unwrap_or_default().to_owned();
         // SAFETY: `AsyncFd` owns the descriptor, which is never closed or replaced before it.
         let inotify = unsafe { AsyncFd::register(inotify) }?;

@@ -14,6 +14,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use super::families::{
     self, Reloads,
+    listed::Listed,
     page::{Family, Page},
 };
 use crate::dataplane::{Error, instance::read_only::View};
@@ -32,8 +33,7 @@ pub(super) struct Scraper {
 struct Daemon {
     reloads: Reloads,
     named_sources: usize,
-    /// The interfaces of the file.
-    listed: Vec<String>,
+    listed: Listed,
 }
 
 impl Scraper {
@@ -46,8 +46,8 @@ impl Scraper {
         }
     }
 
-    /// Sets the number of sources with metrics of their own, and the interfaces of the file.
-    pub(super) fn begin_file(&self, named_sources: usize, listed: Vec<String>) {
+    /// Sets the number of sources with metrics of their own, and what the file lists.
+    pub(super) fn begin_file(&self, named_sources: usize, listed: Listed) {
         let mut daemon = self.daemon();
         (daemon.named_sources, daemon.listed) = (named_sources, listed);
     }

@@ -17,6 +17,7 @@ use anyhow::{Context as _, Result};
 use tokio::{runtime::Handle, sync::oneshot, task::AbortHandle};
 
 use super::{
+    families::listed::Listed,
     listener::Bound,
     scraper::Scraper,
     server::{TokenCheck, serve},
@@ -104,8 +105,8 @@ impl Service {
         })
     }
 
-    /// Applies prepared settings, for a file that lists these interfaces.
-    pub(crate) fn commit(&mut self, Prepared { sources, address }: Prepared, listed: Vec<String>) {
+    /// Applies prepared settings, for a file that lists this.
+    pub(crate) fn commit(&mut self, Prepared { sources, address }: Prepared, listed: Listed) {
         self.scraper.begin_file(sources, listed);
         match (address, &self.address) {
             (Address::None, _) => self.address = None,
@@ -156,8 +157,8 @@ mod tests {
             let added = service.prepare(&Metrics { listen: Some(listen), sources: 0 })?;
             let Address::New(_, listener, _) = &added.address else { panic!("nothing listens") };
             let address = listener.local_addr()?;
-            service.commit(added, Vec::new());
-            service.commit(Prepared { sources: 0, address: Address::None }, Vec::new());
+            service.commit(added, Listed::default());
+            service.commit(Prepared { sources: 0, address: Address::None }, Listed::default());
             let refused = TcpStream::connect(address).map_err(|error| error.kind()).err();
             assert_eq!(refused, Some(ErrorKind::ConnectionRefused));
         }

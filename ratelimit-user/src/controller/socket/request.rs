@@ -1,6 +1,6 @@
 //! Requests of commands, and the answers.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
@@ -103,6 +103,29 @@ pub struct FileState {
     pub settings: BTreeMap<String, String>,
     /// Its rules that commands had replaced when it was applied.
     pub overruled: Vec<String>,
+    /// Its lists whose files could not be used.
+    #[serde(default)]
+    pub unusable_lists: Vec<UnusableList>,
+}
+
+/// A list of the file whose own file could not be used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnusableList {
+    /// Its name.
+    pub name: String,
+    /// Its own file.
+    pub file: String,
+    /// What is wrong with that, as a predicate.
+    pub reason: String,
+    /// Whether the list is in force as it was before.
+    pub is_in_force: bool,
+}
+
+impl fmt::Display for UnusableList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = if self.is_in_force { "the previous list stays in force" } else { "the list is not in force" };
+        write!(f, "list {}: {} {}, so {state}", self.name, self.file, self.reason)
+    }
 }
 
 /// An interface of the file that does not carry the program.

@@ -38,7 +38,8 @@ fn the_daemon_sets_and_follows_the_lists_of_its_file() {
     fs::write(&feed, "10.1.0.0/16\nbad\n").unwrap();
     folder.write(&with_list(&feed, ""));
     let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
-    assert_eq!(daemon.line(), "ratelimit: list drop: lines of its file that cannot be used: 1");
+    let expected = format!("ratelimit: list drop: lines of {} that are skipped: line 2: bad: expected", feed.display());
+    assert!(daemon.line().starts_with(&expected));
     let line = daemon.line();
     assert!(line.contains("in force") && line.contains("lists changed: drop"), "{line}");
     let row = ratelimit.json("list show drop");
@@ -56,15 +57,16 @@ fn the_daemon_sets_and_follows_the_lists_of_its_file() {
 
     // A feed without an address keeps the list.
     replace(&feed, "# the server is down\n");
-    let line = line_with(&mut daemon, "the list has no address");
-    assert!(line.contains("nothing was changed"), "{line}");
+    let line = line_with(&mut daemon, "has no address");
+    assert!(line.contains("so the previous list stays in force"), "{line}");
     assert_eq!(ratelimit.json("list show drop")["entries"], 2);
     assert_eq!(dropped(&sandbox, &ratelimit, [10, 3, 0, 1]), 10);
-    assert!(ratelimit.ok("metrics").contains("ratelimit_config_last_reload_successful 0\n"));
+    assert!(ratelimit.ok("metrics").contains("ratelimit_config_list_usable{list=\"drop\"} 0\n"));
     replace(&feed, "10.4.0.0/16\n");
     line_with(&mut daemon, "lists changed: drop");
     let metrics = ratelimit.ok("metrics");
     for sample in [
+        "ratelimit_config_list_usable{list=\"drop\"} 1\n",
         "ratelimit_list_entries{list=\"drop\",action=\"deny\"} 1\n",
         "ratelimit_list_dropped_packets_total{list=\"drop\"} 30\n",
     ] {
@@ -83,6 +85,33 @@ fn the_daemon_sets_and_follows_the_lists_of_its_file() {
     line_with(&mut daemon, "lists changed: drop");
     assert_eq!(ratelimit.json("list list").as_array().unwrap().len(), 1);
     assert_eq!(dropped(&sandbox, &ratelimit, [10, 4, 0, 2]), 0);
+    daemon.end();
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_list_whose_file_is_missing_stops_nothing_else_and_is_set_when_the_file_appears() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let folder = Folder::new();
+    let feed = folder.file().with_file_name("feeds").join("feed.txt");
+    folder.write(&with_list(&feed, "[[rule]]\nsource = \"10.6.0.0/16\"\npolicy = \"deny\"\n"));
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    let line = daemon.line();
+    let expected =
+        format!("list drop: {} cannot be read: No such file or directory (os error 2), so the list is", feed.display());
+    assert!(line.contains("in force, rules: 1 set") && line.contains(&expected), "{line}");
+    assert_eq!(dropped(&sandbox, &ratelimit, [10, 6, 0, 1]), 10);
+    assert!(ratelimit.ok("status").contains(&format!("degraded: {expected} not in force\n")));
+    assert_eq!(ratelimit.json("status")["config"]["unusable_lists"][0]["name"], "drop");
+    let check = ratelimit.run(&format!("check {}", folder.file().display()));
+    assert_eq!(check.status, 1);
+
+    fs::create_dir(feed.parent().unwrap()).unwrap();
+    fs::write(&feed, "10.7.0.0/16\n").unwrap();
+    line_with(&mut daemon, "lists changed: drop");
+    assert_eq!(dropped(&sandbox, &ratelimit, [10, 7, 0, 1]), 10);
+    assert_eq!(ratelimit.json("status")["config"]["degraded"], false);
     daemon.end();
     ratelimit.ok("detach --all");
 }
@@ -130,7 +159,7 @@ fn problems_of_lists_are_named_with_their_line() {
         output.stdout + &output.stderr
     };
     let missing = problem(&with_list(Path::new("/nonexistent/feed.txt"), ""));
-    assert!(missing.contains(":4:8: ") && missing.contains("the list cannot be read: No such file"), "{missing}");
+    assert!(missing.contains("list drop: /nonexistent/feed.txt cannot be read: No such file"), "{missing}");
     let relative = problem(&with_list(Path::new("feed.txt"), ""));
     assert!(relative.contains(":4:8: ") && relative.contains("expected an absolute path"), "{relative}");
     let action = problem(&with_list(Path::new("/dev/null"), "action = \"slow\"\n"));

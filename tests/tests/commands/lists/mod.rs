@@ -51,7 +51,7 @@ fn a_list_is_set_replaced_shown_and_deleted_as_a_whole() {
     let feed = folder.file().with_file_name("feed.txt");
     fs::write(&feed, "10.3.0.0/16\n10.2.0.1\n").unwrap();
     let text = ratelimit.ok(&format!("list set drop {}", feed.display()));
-    assert_eq!(text, "drop: deny, 2 entries (replaced 3 entries)\n");
+    assert_eq!(text, "drop: deny, 2 entries (replaced: deny, 3 entries)\n");
     assert_eq!(dropped(&sandbox, &ratelimit, [10, 1, 0, 2]), 0);
     assert_eq!(dropped(&sandbox, &ratelimit, [10, 3, 0, 1]), 10);
     let row = ratelimit.json("list show drop");
@@ -100,14 +100,14 @@ fn lines_that_cannot_be_used_are_named_and_strict_refuses_them() {
     assert_eq!(ratelimit.json("list show drop --entries"), before);
 
     let output = ratelimit.run_with("list set drop -", feed);
-    assert_eq!(output.stdout, "drop: deny, 4 entries (replaced 1 entry), 2 lines skipped\n");
+    assert_eq!(output.stdout, "drop: deny, 4 entries (replaced: deny, 1 entry), 2 lines skipped\n");
     assert_eq!((output.status, output.stderr.lines().collect::<Vec<_>>()), (0, named[..2].to_vec()));
     let row = ratelimit.json("list show drop --entries");
     let mut entries: Vec<_> = row["list"].as_array().unwrap().iter().map(|entry| entry.as_str().unwrap()).collect();
     entries.sort_unstable();
     assert_eq!(entries, ["10.1.0.0/16", "192.0.2.1", "198.51.100.4/30", "198.51.100.8/31"]);
     let answer: Value = serde_json::from_str(&ratelimit.run_with("list set drop - -j", feed).stdout).unwrap();
-    assert_eq!([&answer["skipped"], &answer["replaced"], &answer["entries"]], [2, 4, 4]);
+    assert_eq!([&answer["skipped"], &answer["replaced"]["entries"], &answer["entries"]], [2, 4, 4]);
     ratelimit.ok("detach --all");
 }
 

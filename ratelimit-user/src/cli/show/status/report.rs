@@ -24,7 +24,7 @@ use crate::{
     cli::print::{list_row::Row, output::Traffic},
     controller::{
         confirm::client,
-        socket::request::{FileState, Unattached},
+        socket::request::{FileState, Unattached, UnusableList},
     },
     dataplane::{
         Instance,
@@ -71,10 +71,12 @@ pub(super) struct Status {
 #[derive(Debug, Serialize)]
 pub(super) struct File {
     pub(super) file: String,
-    /// Whether an interface of the file is not limited.
+    /// Whether an interface of the file is not limited, or the file of a list cannot be used.
     pub(super) degraded: bool,
     /// Interfaces of the file that do not carry the program.
     pub(super) unattached: Vec<Unattached>,
+    /// Lists of the file whose own files could not be used.
+    pub(super) unusable_lists: Vec<UnusableList>,
     /// What else differs from the file.
     pub(super) differences: Vec<Difference>,
 }
@@ -236,8 +238,9 @@ pub(super) fn read(instance: &Instance, file: Option<FileState>) -> Result<Statu
 impl File {
     fn read(instance: &Instance, interfaces: &[Interface], state: FileState) -> Result<Self> {
         let differences = differences(instance, interfaces, &state)?;
-        let FileState { file, unattached, .. } = state;
-        Ok(Self { file, degraded: !unattached.is_empty(), unattached, differences })
+        let FileState { file, unattached, unusable_lists, .. } = state;
+        let degraded = !unattached.is_empty() || !unusable_lists.is_empty();
+        Ok(Self { file, degraded, unattached, unusable_lists, differences })
     }
 }
 

@@ -106,6 +106,9 @@ fn file(out: &mut dyn Write, file: &File) -> io::Result<()> {
         };
         writeln!(out, "degraded: {}, which {} lists, {why}", interface.name, file.file)?;
     }
+    for list in &file.unusable_lists {
+        writeln!(out, "degraded: {list}")?;
+    }
     for Difference { name, running, file: wanted } in &file.differences {
         writeln!(out, "differs from {}: {name} is {running}, not {wanted}", file.file)?;
     }

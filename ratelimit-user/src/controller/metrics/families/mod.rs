@@ -5,6 +5,7 @@ mod admission;
 mod build;
 mod cells;
 mod interfaces;
+pub(super) mod listed;
 pub(super) mod page;
 mod policies;
 mod process;
@@ -17,18 +18,19 @@ mod top;
 mod traffic;
 
 pub(super) use self::{build::families as of_build, process::families as of_process, reloads::Reloads};
-use self::{page::Family, reading::Reading};
+use self::{listed::Listed, page::Family, reading::Reading};
 use crate::dataplane::{Error, instance::read_only::View};
 
-/// Returns the families of an instance, with metrics for the interfaces that the file lists, and for this number of
+/// Returns the families of an instance, with metrics for what the file lists, and for this number of
 /// sources by name.
-pub(super) fn of_instance(view: &View, listed: &[String], named_sources: usize) -> Result<Vec<Family>, Error> {
+pub(super) fn of_instance(view: &View, listed: &Listed, named_sources: usize) -> Result<Vec<Family>, Error> {
     let (tables, reading) = (view.tables(), Reading::of(view)?);
     let mut families = traffic::families(tables)?;
-    families.extend(interfaces::families(&reading, listed)?);
+    families.extend(interfaces::families(&reading, &listed.interfaces)?);
     families.extend(sources::families(&reading)?);
     families.extend(rules::families(&reading));
     families.extend(rules::of_lists(&reading)?);
+    families.push(listed.lists());
     families.extend(policies::families(&reading)?);
     families.extend(tables::families(&reading)?);
     families.extend(admission::families(&reading)?);
