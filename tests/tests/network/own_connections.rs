@@ -74,6 +74,10 @@ fn a_download_above_the_limit_takes_hardly_longer_and_bans_no_source() {
     let sent = (0..50).try_for_each(|_| sender.write_all(&vec![0; 1_000_000]));
     assert!(sent.is_err(), "the whole download arrived");
     assert_eq!(ratelimit.json("deny list").as_array().unwrap().len(), 1);
-    drop(own);
+    drop((own, sender));
+
+    // It acts on the next packet, although the source is banned.
+    ratelimit.ok("set --own 1M/s");
+    download(&sandbox);
     ratelimit.ok("detach --all");
 }

@@ -6,7 +6,7 @@ use aya::{
     Ebpf,
     maps::{MapData, MapInfo},
 };
-use ratelimit_common::maps::names;
+use ratelimit_common::maps::{control::FEATURE_OWN, names};
 
 use crate::dataplane::{
     Error,
@@ -118,7 +118,12 @@ fn enforce(
 ) -> Result<(), Error> {
     let prepare = || {
         let mut control = pinned.tables.control()?;
+        let had_own = control.features & FEATURE_OWN != 0;
         control_init::apply(settings, build, &mut control);
+        if settings.own != 0 && !had_own {
+            // A refusal that was cached without own connections would refuse their packets too.
+            control = control.renewed();
+        }
         stage.plan(control)?;
         pin(stage.folder())
     };
