@@ -95,6 +95,12 @@ impl Control {
         self.lists[(self.generation.wrapping_add(1) & 1) as usize] = slots;
         self
     }
+
+    /// Returns the entry without a change of lists that was prepared: the next generation has the lists in force.
+    #[must_use]
+    pub const fn with_same_lists(self) -> Self {
+        self.with_next_lists(self.lists_in(self.generation))
+    }
 }
 
 /// Largest number of generations that [`Control::cell_shares_since`] stays behind. Further back it would seem to be

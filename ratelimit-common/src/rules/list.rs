@@ -137,6 +137,11 @@ mod tests {
             prop_assert_eq!(control.lists_in(generation), old);
             let next = control.renewed();
             prop_assert_eq!(next.lists_in(next.generation), new);
+            // Any other change keeps the lists in force, also if the last step of a change of lists has failed.
+            for (control, in_force) in [(control, old), (next, new)] {
+                let other = control.with_same_lists().renewed();
+                prop_assert_eq!(other.lists_in(other.generation), in_force);
+            }
         }
     }
 

@@ -101,7 +101,10 @@ impl Policies {
             (_, Some(rates)) => {
                 let spec = rates.as_ref()?.some_terms(Sources::Default).map_err(|error| error.to_string());
                 let checked = spec.and_then(|spec| self.check(Target::DEFAULT, &spec).map(|()| spec));
+                let given = Name::new(name.text()?).unwrap_or_default();
+                let named = |spec: RuleSpec| RuleSpec { policy: Policy { name: given, ..spec.policy }, ..spec };
                 checked
+                    .map(named)
                     .map(|spec| Action::Limit(Box::new(spec)))
                     .map_err(|error| name.wrong(options::in_file(&error)))
                     .ok()

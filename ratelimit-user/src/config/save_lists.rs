@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ratelimit_common::limits::policy::NAME_BYTES;
 use serde::Serialize;
 
 use super::saved::{Saved, spec};
@@ -34,6 +35,15 @@ struct List {
     action: String,
 }
 
+/// Returns a name for the policy of a list that no other policy has.
+fn free_name(list: &str, policies: &BTreeMap<String, Saved>) -> String {
+    let names = (0_u64..).map(|number| match number {
+        0 => format!("list-{list}"),
+        _ => format!("list-{number}"),
+    });
+    names.filter(|name| name.len() <= NAME_BYTES).find(|name| !policies.contains_key(name)).unwrap_or_default()
+}
+
 impl Lists {
     /// Returns the lists in force, and adds their limits to the policies of the file.
     pub(super) fn of(tables: &Tables, policies: &mut BTreeMap<String, Saved>) -> Result<Self, Error> {
@@ -61,7 +71,7 @@ impl Lists {
             Action::Limit(limit) => {
                 let saved = spec(limit);
                 let named = limit.name().filter(|known| policies.get(*known).is_none_or(|known| *known == saved));
-                let policy = named.map_or_else(|| format!("list-{name}"), str::to_owned);
+                let policy = named.map_or_else(|| free_name(name, policies), str::to_owned);
                 policies.insert(policy.clone(), saved);
                 policy
             }

@@ -120,6 +120,8 @@ fn protect_unless<T>(
     let outcome = work(instance);
     match (&outcome, allowed) {
         (Ok(_), Some(peer)) => drop(ALLOWED.set(peer)),
+        // The next command puts the change in force.
+        (Err(Error::Written { .. }), Some(_)) => {}
         // The operator must see the failure itself, not one of undoing.
         (Err(_), Some(peer)) => drop(instance.delete_rule(Target::prefix(peer))),
         (_, None) => {}

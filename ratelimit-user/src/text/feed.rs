@@ -23,6 +23,9 @@ const MOST_BYTES: u64 = 4_096;
 /// The most bytes of a list: 1 GiB.
 const MOST_OF_ALL: u64 = 1 << 30;
 
+/// The most prefixes: more than any list can have. A range can have hundreds.
+const MOST_PREFIXES: usize = 4_000_000;
+
 /// The most lines that cannot be used.
 const MOST_BAD: usize = 100_000;
 
@@ -47,6 +50,8 @@ pub(crate) struct Bad {
 pub(crate) enum FeedError {
     #[error("more than {MOST_LINES} lines: nothing was changed, give a shorter list")]
     Lines,
+    #[error("more than {MOST_PREFIXES} prefixes: nothing was changed, give a shorter list")]
+    Prefixes,
     #[error("more than 1 GiB: nothing was changed, give a shorter list")]
     Bytes,
     #[error("more than {MOST_BAD} lines cannot be used: nothing was changed, check that it is a list")]
@@ -67,6 +72,9 @@ pub(crate) fn read(input: impl BufRead) -> Result<Feed, FeedError> {
         line += 1;
         if line > MOST_LINES {
             return Err(FeedError::Lines);
+        }
+        if feed.prefixes.len() > MOST_PREFIXES {
+            return Err(FeedError::Prefixes);
         }
         if feed.bad.len() > MOST_BAD {
             return Err(FeedError::Bad);
@@ -253,6 +261,8 @@ mod tests {
             let endless = io::BufReader::new(io::repeat(byte));
             assert!(read(endless).unwrap_err().to_string().contains(why));
         }
+        let ranges = "::1-ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe\n".repeat(MOST_PREFIXES / 200);
+        assert!(read(ranges.as_bytes()).unwrap_err().to_string().contains("more than 4000000 prefixes"));
         let bad = io::BufReader::new(io::Cursor::new(b"1\n".repeat(MOST_BAD + 2)));
         assert!(read(bad).unwrap_err().to_string().contains("more than 100000 lines"));
     }

@@ -199,8 +199,14 @@ fn again(
     if !arguments.force {
         done.allowed_ssh.extend(ssh::allow_peer(instance, "--no-allow-ssh")?);
     }
+    // The end of shadow is also that of the named interfaces alone.
+    let is_marked = |attachment: &Attachment| {
+        attachment.is_shadow() && arguments.interfaces.iter().any(|name| attachment.is_on(name))
+    };
+    let ends_marks = requested.shadow == Some(false) && attached.iter().any(is_marked);
+    let before = Settings { shadow: running.shadow || ends_marks, ..running };
     let guard = ssh::Guard::of(&instance.tables, arguments.force)?;
-    guard.check_settings(&instance.tables, &running, &requested.or(running))?;
+    guard.check_settings(&instance.tables, &before, &requested.or(running))?;
     let indices: Vec<u32> = attached.iter().filter_map(|attachment| attachment.index).collect();
     capacities::keep_only(&mut instance.tables, &indices)?;
     set_capacities(arguments, instance, done)?;
@@ -208,6 +214,9 @@ fn again(
         instance.check(Target::DEFAULT, spec)?;
     }
     done.upgrade(instance, requested)?;
+    if ends_marks {
+        done.set_shadow(instance, &is_marked, false)?;
+    }
     set_default(arguments, spec, instance, done)?;
     attach_each(arguments, is_alone, instance, done)
 }

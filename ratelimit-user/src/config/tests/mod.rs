@@ -65,13 +65,14 @@ fn the_sample_file_is_good_and_means_what_its_comments_say() {
             "192.0.2.10: allow per source",
             "203.0.113.0/24 tcp/443: 10/m,500/h per source, sliding-window, reject",
             "198.51.100.0/24: 1000/s, 10MB/s per source, burst 1000; parents /24=20k/s, all=500k/s",
+            "198.51.101.0/24: 1000/s, 10MB/s per source, burst 1000; parents /24=20k/s, all=500k/s",
             "2001:db8:bad::/48: deny per source",
             "2001:db8::/32: 500/s per source, burst 100",
         ]
     );
     let kinds: Vec<u32> = config.rules.iter().map(|rule| rule.spec.policy.kind).collect();
     assert!(kinds.contains(&ALLOW) && kinds.contains(&DENY));
-    let until = config.rules[5].until.unwrap().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let until = config.rules[6].until.unwrap().duration_since(std::time::UNIX_EPOCH).unwrap();
     assert_eq!(until.as_secs(), 2_211_624_000);
 }
 

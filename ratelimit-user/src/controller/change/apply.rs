@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::SystemTime};
 
-use ratelimit_common::rules::rule::CONFIG;
+use ratelimit_common::{identity::service::Service, limits::policy::Policy, rules::rule::CONFIG};
 
 use super::{
     applied::{Applied, removed_allows, replaced},
@@ -19,7 +19,10 @@ use crate::{
         attach::attachment::{Attachment, Mode},
         instance::{daemon_lock::DaemonLock, open::Versions},
         program::values::{Difference, differences, per_second},
-        rules::{capacities, list, target::Target},
+        rules::{
+            capacities, list,
+            target::{Sources, Target},
+        },
         sys::interface::{self, is_there},
     },
     ssh,
@@ -144,6 +147,16 @@ pub(crate) fn renew_ends(pins: &Path, timed: &[Planned], protected: &ProtectedSe
     Ok(changed)
 }
 
+/// Records for interfaces that are gone whether they will be in shadow. The next reload repeats this, so a failure does not
+/// matter.
+fn record_shadows(instance: &Instance, interfaces: &[config::Interface]) {
+    for gone in instance.attachments.list().unwrap_or_default().iter().filter(|attachment| attachment.is_gone) {
+        if let Some(wanted) = interfaces.iter().find(|wanted| gone.has_lost(&wanted.name)) {
+            let _ = gone.record_shadow(wanted.shadow.unwrap_or(false));
+        }
+    }
+}
+
 /// Records in the names of pins what the file lists. The next reload repeats this, so a failure does not matter.
 fn record(instance: &Instance, listed: &[config::Interface]) {
     let listed: Vec<String> = listed.iter().map(|interface| interface.name.clone()).collect();
@@ -213,10 +226,12 @@ fn apply_to(
     applied.removed_allows = removed_allows(&rules, &difference.change);
     let guard = ssh::Guard::over(&instance.tables, protected, was_in_shadow, wanted.shadow)?;
     guard.check_unknown(&instance.tables, &running, &wanted)?;
-    // The check below is about lists and rules together.
+    // A session that the file's own rules allow is not cut off by its lists. The check below is about lists and rules
+    // together.
+    let of_lists = guard.without(&|session| is_allowed(&config.rules, session));
     if let Some([change, back]) = lists::difference(&instance.tables, &config.lists)? {
         applied.lists = change.set.iter().map(|list| list.name.clone()).chain(change.deleted.clone()).collect();
-        done.change_lists(instance, &change, back)?;
+        done.change_lists(instance, &change, back, &|tables| of_lists.check(tables))?;
     }
     applied.unusable_lists = lists::unusable(&instance.tables, &config.lists)?;
     let changed = instance.change(&difference.change, &mut |_| {}, &|tables| guard.check(tables))?;
@@ -231,8 +246,18 @@ fn apply_to(
     // The next attach repeats this, so a failure does not matter.
     let _ = forget_capacities(instance);
     instance.forget_interfaces();
+    record_shadows(instance, &config.interfaces);
     record(instance, &config.interfaces);
     Ok(applied)
+}
+
+/// Returns whether one of these rules allows every packet of an address.
+fn is_allowed(rules: &[Planned], peer: &Prefix) -> bool {
+    let contains = |target: &Target| match target.sources {
+        Sources::Prefix(prefix) => target.service == Service::Any && prefix.contains(peer),
+        Sources::Default => false,
+    };
+    rules.iter().any(|rule| rule.spec.policy == Policy::ALLOWED && contains(&rule.target))
 }
 
 /// Puts those attached interfaces in shadow, or ends that, for which the file wants this. Returns what changed.

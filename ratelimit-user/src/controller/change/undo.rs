@@ -98,8 +98,9 @@ impl Done {
         instance: &mut Instance,
         change: &ListChange,
         back: ListChange,
+        check: &dyn Fn(&Tables) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        instance.change_lists(change, &|_| Ok(()))?;
+        instance.change_lists(change, check)?;
         self.lists = Some(back);
         Ok(())
     }

@@ -251,14 +251,19 @@ impl Attachments {
     ///
     /// # Errors
     ///
-    /// [`Error::NotAttachedTo`] with the first interface that does not carry our program.
+    /// [`Error::NotAttachedTo`] with the first interface that does not carry our program, [`Error::Elsewhere`] if one of its
+    /// name does in another network namespace.
     pub fn detach(&self, names: &[String]) -> Result<(), Error> {
         let attachments = self.list()?;
         let find = |name: &String| {
             let named = || attachments.iter().filter(|attachment| attachment.name == *name);
             // An interface of this namespace has the name now. Others had it when they were attached.
-            let found = named().find(|attachment| attachment.mode.is_some()).or_else(|| named().next());
-            found.ok_or_else(|| Error::NotAttachedTo { name: name.clone() })
+            let found = named().find(|attachment| attachment.mode.is_some());
+            match found.or_else(|| named().find(|attachment| attachment.is_gone)) {
+                Some(found) => Ok(found),
+                None if named().next().is_some() => Err(Error::Elsewhere { name: name.clone() }),
+                None => Err(Error::NotAttachedTo { name: name.clone() }),
+            }
         };
         let found: Vec<&Attachment> = names.iter().map(find).collect::<Result<_, _>>()?;
         let lost = || found.iter().filter(|attachment| attachment.mode.is_none());

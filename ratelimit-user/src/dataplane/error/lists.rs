@@ -1,6 +1,6 @@
 //! Failures of changes of lists.
 
-use ratelimit_common::rules::list::{LISTS_MAX, PATH_BYTES};
+use ratelimit_common::rules::list::LISTS_MAX;
 
 /// A list that cannot be set.
 #[derive(Debug, thiserror::Error)]
@@ -18,7 +18,4 @@ pub enum ListError {
         /// The most.
         most: u32,
     },
-    /// The path of a list's file has no place in the maps.
-    #[error("the path {0:?} is longer than {PATH_BYTES} bytes: move the file")]
-    LongPath(String),
 }

@@ -139,6 +139,14 @@ pub enum Error {
         /// The interface.
         name: String,
     },
+    /// An interface of this name carries the program in another network namespace only.
+    #[error(
+        "{name} is attached in another network namespace: run `ratelimit --netns NAME detach {name}`, or `ratelimit detach --all`"
+    )]
+    Elsewhere {
+        /// The interface.
+        name: String,
+    },
     /// A running instance was created with another setting.
     #[error("the running instance has {running}, not {requested}: `ratelimit detach --all` first, then attach again")]
     Setting {

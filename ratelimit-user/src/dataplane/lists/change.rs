@@ -77,8 +77,14 @@ pub fn apply(
     change: &ListChange,
     check: &dyn Fn(&Tables) -> Result<(), Error>,
 ) -> Result<(), Error> {
+    // A list that has ended gives its number back.
+    let (now, is_empty) = (host::now(), change.set.is_empty() && change.deleted.is_empty());
+    if !is_empty && listing::in_force(tables)?.iter().any(|running| running.list.is_over(now)) {
+        apply(pins, tables, &ListChange::default(), &|_| Ok(()))?;
+    }
     let mark = ChangeMark::begin(pins)?;
-    let outcome = write(tables, &mark, change, check).and_then(|written| tables.renew().map(|()| written));
+    let outcome =
+        write(tables, &mark, change, check).and_then(|written| tables.renew_with_next_lists().map(|()| written));
     let finished = match &outcome {
         Ok(written) => finish(tables, written),
         Err(_) => lists::repair(tables),
@@ -161,7 +167,7 @@ fn write(
 
 /// Does what is left when the change acts.
 fn finish(tables: &mut Tables, Written { plan, after, lanes, gone }: &Written) -> Result<(), Error> {
-    tables.set_control(&tables.control()?.with_next_lists(*after))?;
+    tables.set_control(&tables.control()?.with_same_lists())?;
     lanes::raise_again(tables, lanes)?;
     rcu::wait();
     if *after != 0 {
@@ -198,10 +204,8 @@ impl Placed<'_> {
         let RequestedList { name, entries, action, expires, origin, file } = self.list;
         let created =
             self.before.filter(|running| !running.list.is_over(now)).map_or(now, |running| running.list.created());
-        let path = file.as_ref().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
-        if path.len() > PATH_BYTES {
-            return Err(ListError::LongPath(path).into());
-        }
+        let path = file.as_ref().map(|path| path.to_string_lossy().into_owned());
+        let path = path.filter(|path| path.len() <= PATH_BYTES).unwrap_or_default();
         let mut list = List {
             expires: *expires,
             rank: List::rank(*action == Action::Deny, created),

@@ -89,7 +89,8 @@ pub fn is_name(text: &str) -> bool {
 
 /// Returns the slots in force, ended or not.
 pub(super) fn in_force(tables: &Tables) -> Result<Vec<InForce>, Error> {
-    in_slots(tables, tables.control()?.next_lists())
+    let control = tables.control()?;
+    in_slots(tables, control.lists_in(control.generation))
 }
 
 /// Returns whether a list is in force that has not ended. A failed change can leave a list that packets still look at, and

@@ -21,7 +21,7 @@ pub(crate) fn repair(tables: &mut Tables) -> Result<(), Error> {
     let control = tables.control()?;
     let in_force = control.lists_in(control.generation);
     if control.lists != [in_force; 2] {
-        tables.set_control(&control.with_next_lists(in_force))?;
+        tables.set_control(&control.with_same_lists())?;
     }
     remove_unused(tables, in_force)
 }

@@ -251,12 +251,27 @@ impl Tables {
         self.services.open_mut()?.set(0, table, 0).tried("cannot write the services")
     }
 
-    /// Starts the next generation of the rules, after they are written. Every bucket then resolves its policy again.
+    /// Starts the next generation of the rules, after they are written. Every bucket then resolves its policy again. The
+    /// lists in force stay.
     ///
     /// # Errors
     ///
     /// [`Error::Bpf`] if the kernel refuses.
     pub fn renew(&mut self) -> Result<(), Error> {
+        let control = self.control()?;
+        let same = control.with_same_lists();
+        if control != same {
+            self.set_control(&same)?;
+        }
+        self.set_control(&same.renewed())
+    }
+
+    /// Starts the next generation of the rules, with the lists that were prepared for it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] if the kernel refuses.
+    pub(crate) fn renew_with_next_lists(&mut self) -> Result<(), Error> {
         let control = self.control()?.renewed();
         self.set_control(&control)
     }

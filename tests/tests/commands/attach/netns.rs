@@ -38,6 +38,9 @@ fn an_attach_that_would_end_with_the_command_is_refused_and_netns_attaches() {
     assert_eq!(ratelimit.json("status --netns blue")["interfaces"][0]["name"], "inner0");
     assert_eq!(ratelimit.json("status --netns /run/netns/blue")["interfaces"][0]["mode"], "native");
     assert!(ratelimit.ok("status").contains("in another network namespace"));
+    let refused = ratelimit.fails("detach inner0");
+    assert!(refused.starts_with("ratelimit: inner0 is attached in another network namespace: run"), "{refused}");
+    assert!(sandbox.ip("-n blue link show inner0").contains("xdp"));
     assert!(ratelimit.ok("--netns blue detach inner0").starts_with("detached from inner0\n"));
     assert!(!sandbox.ip("-n blue link show inner0").contains("xdp"));
     ratelimit.ok("detach --all");

@@ -33,7 +33,11 @@ fn attach_refuses_to_change_what_other_interfaces_share() {
     Flood::of(Frame::udp(PEER_IPV4, 9)).send(&sandbox, 100);
     assert_eq!(ratelimit.json("status")["dropped"]["packets"], 90);
 
-    ratelimit.ok("attach eth1");
+    ratelimit.ok("attach eth1 --shadow");
+    let shadow = || ratelimit.json("status")["interfaces"][1]["shadow"].clone();
+    assert_eq!(shadow(), true);
+    ratelimit.ok("attach eth1 --shadow=off");
+    assert!(shadow().is_null());
     let line = ratelimit.fails("attach eth1 --shadow");
     assert!(line.ends_with("changes it for all interfaces, and with --interface for one"), "{line}");
     // What is in force already changes nothing.

@@ -1,9 +1,12 @@
 //! Named lists and the operator's SSH session.
 
-use ratelimit_tests::{Output, Ratelimit, Sandbox, stdin};
+use std::fs;
+
+use ratelimit_tests::{Daemon, Folder, Output, Ratelimit, Sandbox, stdin};
 use serde_json::json;
 
 use super::dropped;
+use crate::reload::ssh::log_in;
 
 /// Runs a command with this list in an SSH session from 10.9.0.5.
 fn through_ssh(ratelimit: &Ratelimit<'_>, words: &str, feed: &str) -> Output {
@@ -31,6 +34,34 @@ fn a_list_that_shuts_out_an_ssh_session_requires_force() {
     assert_eq!(ratelimit.ok("list show drop --entries"), "10.8.0.0/24\n");
     assert_eq!(through_ssh(&ratelimit, "list set drop - --force", "10.9.0.0/24\n").status, 0);
     assert_eq!(dropped(&sandbox, &ratelimit, [10, 9, 0, 5]), 10);
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_list_of_the_file_that_shuts_out_an_ssh_session_is_refused_unless_the_file_allows_its_address() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let folder = Folder::new();
+    folder.write("interfaces = [\"eth0\"]\n");
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    daemon.line();
+    let feed = folder.file().with_file_name("feed.txt");
+    fs::write(&feed, "10.9.0.0/24\n").unwrap();
+    let list = format!("[[list]]\nname = \"drop\"\nfile = \"{}\"\n", feed.display());
+    log_in(&sandbox, "1", "10.9.0.5", "active");
+    folder.write(&format!("interfaces = [\"eth0\"]\n{list}"));
+    let refused = daemon.line();
+    assert!(
+        refused.contains("nothing was changed: an SSH session comes from 10.9.0.5, which would be denied"),
+        "{refused}"
+    );
+    assert_eq!(dropped(&sandbox, &ratelimit, [10, 9, 0, 5]), 0);
+    folder.write(&format!("interfaces = [\"eth0\"]\nallow = [\"10.9.0.5\"]\n{list}"));
+    let accepted = daemon.line();
+    assert!(accepted.contains("lists changed: drop"), "{accepted}");
+    assert_eq!(dropped(&sandbox, &ratelimit, [10, 9, 0, 5]), 0);
+    assert_eq!(dropped(&sandbox, &ratelimit, [10, 9, 0, 6]), 10);
+    daemon.end();
     ratelimit.ok("detach --all");
 }
 

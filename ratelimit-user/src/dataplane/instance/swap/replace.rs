@@ -122,7 +122,7 @@ fn enforce(
         control_init::apply(settings, build, &mut control);
         if settings.own != 0 && !had_own {
             // A refusal that was cached without own connections would refuse their packets too.
-            control = control.renewed();
+            control = control.with_same_lists().renewed();
         }
         stage.plan(control)?;
         pin(stage.folder())

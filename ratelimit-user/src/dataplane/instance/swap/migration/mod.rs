@@ -136,6 +136,7 @@ fn prepare(pins: &Path, stage: &Stage<'_>, before: &Maps, known: &Maps, raw_ip: 
     entry.unfinished = 1;
     control_init::apply(&settings, loader::build(), &mut entry);
     // Buckets resolve their policy again, because slots may differ.
+    entry = entry.with_same_lists();
     entry.generation = entry.generation.wrapping_add(1);
     control.put(&0u32.to_ne_bytes(), bytes(&entry))?;
     loader::pin(&mut object, &settings, stage.folder(), &place)
