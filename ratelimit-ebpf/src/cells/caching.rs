@@ -16,7 +16,7 @@ use crate::{
         cells::{Cell, RefusalSlot},
         this_cpu,
     },
-    packet::context::Context,
+    packet::context::{Context, OF_A_PEER},
 };
 
 /// One of so many refusals displaces the cached refusal of another source.
@@ -79,7 +79,7 @@ fn cache_refusal(context: *const Context, cell: *const Cell, wait: Units, reason
     let (Some(context), Some(cell)) = (given(context), given(cell)) else { return 0 };
     let spares_own = settings::spares_own() && reason != Reason::Denied;
     // It would refuse the packets of own connections too.
-    if spares_own && context.is_peer != 0 {
+    if spares_own && context.own >= OF_A_PEER {
         return 0;
     }
     let (hash, generation) = (context.refusal_hash, context.resolution.generation());
