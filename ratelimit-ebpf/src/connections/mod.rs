@@ -5,8 +5,8 @@
 //! sources together have the budget of a CPU. An answer counts for the whole connection, for one to two seconds. After
 //! that, an own connection is looked up without these budgets: only its own packets can cause that.
 //!
-//! A source with own connections gets no cached refusal, which would refuse their packets too.
-//!
+//! The cached refusal of a source with own connections has a mark. Packets that it would refuse are asked about too.
+
 mod budget;
 mod hash;
 mod read;

@@ -93,7 +93,7 @@ fn decide(
     context: &Context,
     control: &Control,
 ) -> u32 {
-    let answer = if is_one { look_up(ctx, connection, source, context.tick, control) } else { NOT_OWN };
+    let answer = if is_one { look_up(ctx, connection, source, context, control) } else { NOT_OWN };
     if answer != SPARED {
         return if source.is_peer { OF_A_PEER } else { answer };
     }
@@ -103,28 +103,27 @@ fn decide(
 
 /// Returns [`SPARED`] for an own connection, as far as that is remembered or may be looked up.
 #[inline(always)]
-fn look_up(ctx: *mut xdp_md, connection: &mut Connection, source: &Found, now: u64, control: &Control) -> u32 {
+fn look_up(ctx: *mut xdp_md, connection: &mut Connection, source: &Found, context: &Context, control: &Control) -> u32 {
+    let now = context.tick;
     let kind = Kind::of(connection, source.is_peer);
     let mut taken = if source.is_peer { FREE } else { budget::take(source.peer, kind, control, now) };
-    // A flood gets no further than this.
-    if taken == SPENT {
+    // A flood gets no further than this, unless the answer decides about a ban.
+    if taken == SPENT && !(settings::has_bans() && !context.reason.passes()) {
         return NOT_LOOKED_UP;
     }
     let hash = hash::of_connection(connection, control);
     let Some(place) = places::connection(hash) else { return NOT_OWN };
     let seen = Remembered(place.load());
     let is_known = seen.is(hash);
-    if source.is_peer {
-        if is_known && seen.is_valid(now) {
-            return if seen.is_own() { SPARED } else { NOT_OWN };
-        }
-        // Only own packets cause a look-up of a connection that is known to be own.
-        if !is_known || !seen.is_own() {
-            taken = budget::take(source.peer, kind, control, now);
-        }
-        if taken == SPENT {
-            return NOT_LOOKED_UP;
-        }
+    if (source.is_peer || taken == SPENT) && is_known && seen.is_valid(now) {
+        return if seen.is_own() { SPARED } else { NOT_OWN };
+    }
+    // Only own packets cause a look-up of a connection that is known to be own.
+    if source.is_peer && !(is_known && seen.is_own()) {
+        taken = budget::take(source.peer, kind, control, now);
+    }
+    if taken == SPENT {
+        return NOT_LOOKED_UP;
     }
     this_cpu::count(|cpu| &cpu.own_looked_up);
     let is_own = socket::is_own(ctx, connection);

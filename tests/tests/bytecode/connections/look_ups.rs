@@ -4,6 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::{
+    cells::cell,
+    identity::source::Source,
     limits::{
         limit::SECOND,
         policy::{Ban, Policy},
@@ -106,9 +108,9 @@ fn a_packet_that_was_not_looked_up_bans_no_source(front: Front) {
             let mut bytecode = Bytecode::with(Settings { bans: true, ..front.settings() });
             bytecode.set_time(SECOND);
             bytecode.set("default", per_second(1, 1));
-            let frame = from(0xc000_0201, 1_000, ACK);
-            above_the_limit(&bytecode, &frame);
+            above_the_limit(&bytecode, &from(0xc000_0201, 999, ACK));
             assert_eq!(looked_up(&bytecode), 1);
+            let frame = from(0xc000_0201, 1_000, ACK);
             let ban = Ban { time: 600 * SECOND, most: 600 * SECOND, after, reserved: 0 };
             bytecode.set("default", Policy { ban, ..per_second(1, 1) });
             for _ in 0..20 {
@@ -121,6 +123,35 @@ fn a_packet_that_was_not_looked_up_bans_no_source(front: Front) {
             above_the_limit(&bytecode, if after == 1 { &frame } else { &first });
             assert_eq!(bans(&bytecode), 1, "{after}");
         }
+    });
+}
+
+/// A flood from the address of a peer costs hardly more than one from any other.
+#[test]
+fn refusals_of_a_peer_are_cached_and_its_answers_pass_and_are_counted() {
+    on_the_victim(|sandbox| {
+        let mut bytecode = Bytecode::with(crate::settings());
+        bytecode.set_time(SECOND);
+        bytecode.set("default", per_second(1, 1));
+        let (own, _peer) = opened(sandbox, PEER_IPV4);
+        let (answer, forged) = (answer_to(&own), from(PEER_IPV4.to_bits(), 1_000, ACK));
+        assert_eq!(above_the_limit(&bytecode, &answer), Reason::OwnConnection);
+        for _ in 0..100 {
+            assert_eq!(bytecode.reason(&forged), Reason::OverPackets);
+            assert_eq!(bytecode.reason(&answer), Reason::OwnConnection);
+        }
+        let (source, seed) = (Source::v4(PEER_IPV4.octets()), bytecode.tables.control().unwrap().seed);
+        let hash = source.hash(&seed);
+        let cells = bytecode.tables.front.open().unwrap();
+        let cell = cells.get(&cell::index(hash, cells.len()), 0).unwrap();
+        let cached = cell.refusals.iter().map(|slot| slot.refusal()).find(|refusal| refusal.is_about(hash)).unwrap();
+        assert!(cached.is_of_a_peer());
+        // The next packet that is not refused by the cell moves the count to the bucket.
+        bytecode.set_time(4 * SECOND);
+        assert_eq!(bytecode.reason(&answer), Reason::WithinLimit);
+        assert_eq!(bytecode.reason(&forged), Reason::OverPackets);
+        let bucket = bytecode.bucket(source).unwrap();
+        assert_eq!((bucket.passed_packets, bucket.dropped_packets), (103, 101));
     });
 }
 
