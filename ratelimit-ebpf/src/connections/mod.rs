@@ -9,6 +9,7 @@
 
 mod budget;
 mod hash;
+mod peek;
 mod read;
 mod socket;
 mod source;

@@ -7,7 +7,7 @@ use crate::{
     bpf::{settings, verifier::given},
     connections::{
         budget::{self, FREE, Kind, SPENT},
-        hash,
+        hash, peek,
         read::{self, READ, UNREAD},
         socket,
         source::{self, Found},
@@ -63,6 +63,9 @@ fn ask_of_several_buffers(ctx: *mut xdp_md, context: *const Context, control: *c
         return NOT_OWN;
     };
     let Some(place) = source::find(context, control) else { return NOT_OWN };
+    if let Some(answer) = peek::answer(ctx, &place, context, control, is_ethernet) {
+        return answer;
+    }
     let mut connection = Connection::new();
     let found = match read::first_buffer(ctx, &mut connection, is_ethernet != 0) {
         UNREAD => read::all_buffers(ctx, &mut connection, is_ethernet != 0),
@@ -78,6 +81,9 @@ fn ask_of_one_buffer(ctx: *mut xdp_md, context: *const Context, control: *const 
         return NOT_OWN;
     };
     let Some(place) = source::find(context, control) else { return NOT_OWN };
+    if let Some(answer) = peek::answer(ctx, &place, context, control, is_ethernet) {
+        return answer;
+    }
     let mut connection = Connection::new();
     let found = read::one_buffer(ctx, &mut connection, is_ethernet != 0);
     decide(ctx, found == READ, &mut connection, &place, context, control)
@@ -105,10 +111,10 @@ fn decide(
 #[inline(always)]
 fn look_up(ctx: *mut xdp_md, connection: &mut Connection, source: &Found, context: &Context, control: &Control) -> u32 {
     let now = context.tick;
-    let kind = Kind::of(connection, source.is_peer);
+    let kind = Kind::of(connection.kind, source.is_peer);
     let mut taken = if source.is_peer { FREE } else { budget::take(source.peer, kind, control, now) };
     // A flood gets no further than this, unless the answer decides about a ban.
-    if taken == SPENT && !(settings::has_bans() && !context.reason.passes()) {
+    if taken == SPENT && !peek::may_ban(context) {
         return NOT_LOOKED_UP;
     }
     let hash = hash::of_connection(connection, control);

@@ -77,9 +77,7 @@ impl Connection {
         }
         let [a, b, c, d] = *frame.read::<[u8; 4]>(payload.begin).ok_or(Stop::Unread)?;
         let ports = u64::from_ne_bytes([a, b, c, d, 0, 0, 0, 0]);
-        let local = u32::from(u16::from_be_bytes([c, d]));
-        let is_chosen = settings::OWN_PORTS_FIRST.load() <= local && local <= settings::OWN_PORTS_LAST.load();
-        let kind = if is_chosen { is_tcp | IS_CHOSEN } else { is_tcp };
+        let kind = kind_of(is_tcp, [c, d]);
         if is_ipv6 {
             let addresses = frame.read::<[[u8; 8]; 4]>(offset + Ipv6Hdr::LEN - 32).ok_or(Stop::Unread)?;
             let [a, b, c, d] = (*addresses).map(u64::from_ne_bytes);
@@ -98,6 +96,15 @@ impl Default for Connection {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// Returns the [kind](Connection::kind) of an IPv4 connection with this local port.
+#[inline(always)]
+#[must_use]
+pub fn kind_of(is_tcp: u32, local: [u8; 2]) -> u32 {
+    let local = u32::from(u16::from_be_bytes(local));
+    let is_chosen = settings::OWN_PORTS_FIRST.load() <= local && local <= settings::OWN_PORTS_LAST.load();
+    if is_chosen { is_tcp | IS_CHOSEN } else { is_tcp }
 }
 
 /// Returns whether the packet is IPv6, and the offset of its header.
