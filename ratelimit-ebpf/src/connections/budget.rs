@@ -14,6 +14,7 @@ use crate::{
         this_cpu,
     },
     meters::budget,
+    packet::context::{NOT_LOOKED_UP, NOT_OWN},
     parse::connection::{IS_CHOSEN, IS_TCP},
 };
 
@@ -51,6 +52,13 @@ impl Kind {
         // SAFETY: a reference is readable.
         let kind = unsafe { (&raw const self.connection).read_volatile() };
         peer.look_ups.get(kind as usize)
+    }
+
+    /// Returns the answer for a packet that is not looked up. It sets no ban if its port is one that the kernel chooses for
+    /// connections. Otherwise a flood of a service could not be banned.
+    #[inline(always)]
+    pub(super) const fn unanswered(self) -> u32 {
+        if self.connection & IS_CHOSEN != 0 { NOT_LOOKED_UP } else { NOT_OWN }
     }
 
     #[inline(always)]

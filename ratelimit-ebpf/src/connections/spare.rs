@@ -13,7 +13,7 @@ use crate::{
         source::{self, Found},
     },
     maps::{own_connections as places, this_cpu},
-    packet::context::{Context, NOT_LOOKED_UP, NOT_OWN, OF_A_PEER},
+    packet::context::{Context, NOT_OWN, OF_A_PEER},
     parse::connection::Connection,
 };
 
@@ -115,7 +115,7 @@ fn look_up(ctx: *mut xdp_md, connection: &mut Connection, source: &Found, contex
     let mut taken = if source.is_peer { FREE } else { budget::take(source.peer, kind, control, now) };
     // A flood gets no further than this, unless the answer decides about a ban.
     if taken == SPENT && !peek::may_ban(context) {
-        return NOT_LOOKED_UP;
+        return kind.unanswered();
     }
     let hash = hash::of_connection(connection, control);
     let Some(place) = places::connection(hash) else { return NOT_OWN };
@@ -129,7 +129,7 @@ fn look_up(ctx: *mut xdp_md, connection: &mut Connection, source: &Found, contex
         taken = budget::take(source.peer, kind, control, now);
     }
     if taken == SPENT {
-        return NOT_LOOKED_UP;
+        return kind.unanswered();
     }
     this_cpu::count(|cpu| &cpu.own_looked_up);
     let is_own = socket::is_own(ctx, connection);

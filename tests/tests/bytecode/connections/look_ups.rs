@@ -108,17 +108,19 @@ fn a_packet_that_was_not_looked_up_bans_no_source(front: Front) {
             let mut bytecode = Bytecode::with(Settings { bans: true, ..front.settings() });
             bytecode.set_time(SECOND);
             bytecode.set("default", per_second(1, 1));
-            above_the_limit(&bytecode, &from(0xc000_0201, 999, ACK));
-            assert_eq!(looked_up(&bytecode), 1);
-            let frame = from(0xc000_0201, 1_000, ACK);
+            for port in 40_000..40_020 {
+                above_the_limit(&bytecode, &from(0xc000_0201, port, ACK));
+            }
+            let spent = looked_up(&bytecode);
+            let frame = from(0xc000_0201, 40_100, ACK);
             let ban = Ban { time: 600 * SECOND, most: 600 * SECOND, after, reserved: 0 };
             bytecode.set("default", Policy { ban, ..per_second(1, 1) });
             for _ in 0..20 {
                 assert_eq!(bytecode.reason(&frame), Reason::OverPackets);
             }
-            assert_eq!((bans(&bytecode), looked_up(&bytecode)), (0, 1));
+            assert_eq!((bans(&bytecode), looked_up(&bytecode)), (0, spent));
             // First packets need no look-up, and the next second has one for others.
-            let first = from(0xc000_0201, 1_000, SYN);
+            let first = from(0xc000_0201, 40_100, SYN);
             bytecode.set_time(2 * SECOND + 1);
             above_the_limit(&bytecode, if after == 1 { &frame } else { &first });
             assert_eq!(bans(&bytecode), 1, "{after}");
