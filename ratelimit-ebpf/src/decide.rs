@@ -1,6 +1,7 @@
 //! Decides about a packet. This is the one function between parsing and acting.
 
 mod find;
+mod peer;
 
 use aya_ebpf::programs::XdpContext;
 use ratelimit_common::{
@@ -20,7 +21,10 @@ use crate::{
     limits::{ask, cells::Cells},
     maps::{buckets::Bucket, cells::Cell, levels, rules::lists},
     overlimit::overrun,
-    packet::{context::Context, verdict::Verdict},
+    packet::{
+        context::{Context, NOT_OWN},
+        verdict::Verdict,
+    },
     rules::cost,
 };
 
@@ -43,11 +47,14 @@ pub fn decide<const ETHERNET: bool, const FRAGS: bool>(
     };
     match found {
         Ok((cells, bucket)) => by_policy::<ETHERNET, FRAGS>(ctx, &mut context, control, cells, bucket),
-        Err(Verdict { reason: Reason::Banned, .. }) if context.reason == Reason::Banned => {
-            match spare::ask::<ETHERNET, FRAGS>(ctx, &mut context, control) {
-                Answer::Spared => Reason::OwnConnection.into(),
-                _ => Reason::Banned.into(),
+        // A ban or a cached refusal that does not hold for own connections.
+        Err(verdict) if !context.reason.passes() => {
+            let is_cached = context.own != NOT_OWN;
+            let is_spared = spare::ask::<ETHERNET, FRAGS>(ctx, &mut context, control) == Answer::Spared;
+            if settings::has_cells() && settings::spares_own() && is_cached {
+                peer::count(&context, is_spared);
             }
+            if is_spared { Reason::OwnConnection.into() } else { verdict }
         }
         Err(verdict) => verdict,
     }

@@ -12,7 +12,8 @@ const OLD: Units = 1 << 61;
 
 /// Both words of a cached refusal.
 ///
-/// `until` holds 44 bits of the time (a microsecond apart) and 20 bits of the generation. `check` holds, from the top:
+/// `until` holds 44 bits of the time (a microsecond apart), one bit for own connections of the source, and 19 bits of
+/// the generation. `check` holds, from the top:
 /// 42 bits of the source's hash exclusive-or the time, one bit for the clock, two for the action, three for the reason,
 /// 16 for the amount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -36,6 +37,8 @@ pub struct Refusal {
     pub precise: bool,
     /// Reason of the refusal.
     pub reason: Reason,
+    /// `true` if own connections of this host got packets from the source. The refusal does not hold for theirs.
+    pub of_a_peer: bool,
     /// `true` if a limit of bytes refuses.
     pub by_bytes: bool,
     /// Action for the packets: [`DROP`](crate::limits::policy::DROP), [`SHADOW`](crate::limits::policy::SHADOW),
@@ -49,8 +52,11 @@ pub struct Refusal {
 /// [`Refusal::action`]: packets are dropped while their interface has no room.
 pub const WITHOUT_ROOM: u8 = 3;
 
-const GENERATION_BITS: u32 = 20;
+const GENERATION_BITS: u32 = 19;
 const GENERATION_MASK: u64 = (1 << GENERATION_BITS) - 1;
+const OF_A_PEER: u64 = 1 << GENERATION_BITS;
+/// The bits of `until` that are no time.
+const NO_TIME: u64 = OF_A_PEER | GENERATION_MASK;
 const HASH_SHIFT: u32 = 22;
 const PRECISE: u64 = 1 << 21;
 const ACTION_SHIFT: u32 = 19;
@@ -73,7 +79,8 @@ impl CachedRefusal {
     #[inline(always)]
     #[must_use]
     pub const fn new(refusal: Refusal) -> Self {
-        let until = refusal.until & !GENERATION_MASK | refusal.generation as u64 & GENERATION_MASK;
+        let of_a_peer = if refusal.of_a_peer { OF_A_PEER } else { 0 };
+        let until = refusal.until & !NO_TIME | of_a_peer | refusal.generation as u64 & GENERATION_MASK;
         let reason = match refusal.reason {
             Reason::OverPackets => OVER_PACKETS,
             Reason::OverBytes => OVER_BYTES,
@@ -136,14 +143,14 @@ impl CachedRefusal {
     #[inline(always)]
     #[must_use]
     pub const fn ended_before(self, now: Units, span: Units) -> bool {
-        now.wrapping_sub(self.until & !GENERATION_MASK).cast_signed() > span.cast_signed()
+        now.wrapping_sub(self.until & !NO_TIME).cast_signed() > span.cast_signed()
     }
 
     /// Returns whether its end is ahead of `now`.
     #[inline(always)]
     #[must_use]
     pub const fn is_ahead(self, now: Units) -> bool {
-        let left = (self.until & !GENERATION_MASK).wrapping_sub(now);
+        let left = (self.until & !NO_TIME).wrapping_sub(now);
         left != 0 && left <= LONGEST
     }
 
@@ -152,7 +159,7 @@ impl CachedRefusal {
     #[inline(always)]
     #[must_use]
     pub const fn is_old(self, now: Units) -> bool {
-        let ago = now.wrapping_sub(self.until & !GENERATION_MASK);
+        let ago = now.wrapping_sub(self.until & !NO_TIME);
         ago > OLD && ago < LONGEST.wrapping_neg()
     }
 
@@ -160,8 +167,15 @@ impl CachedRefusal {
     #[inline(always)]
     #[must_use]
     pub const fn ended(self, now: Units) -> Self {
-        let until = now & !GENERATION_MASK | self.until & GENERATION_MASK;
+        let until = now & !NO_TIME | self.until & NO_TIME;
         Self { until, check: self.check ^ (self.until ^ until) >> HASH_SHIFT << HASH_SHIFT }
+    }
+
+    /// Returns whether own connections of this host got packets from its source.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_of_a_peer(self) -> bool {
+        self.until & OF_A_PEER != 0
     }
 
     /// Returns whether it goes by the precise clock.
@@ -208,18 +222,18 @@ mod tests {
             (Reason::Listed, false),
             (Reason::Banned, false),
         ]);
-        (any::<u64>(), any::<u32>(), any::<u64>(), any::<bool>(), reason, 0..=WITHOUT_ROOM, 0u32..1 << 16).prop_map(
-            |(hash, generation, until, precise, (reason, by_bytes), action, amount)| Refusal {
+        (any::<u64>(), any::<u32>(), any::<u64>(), any::<[bool; 2]>(), reason, 0..=WITHOUT_ROOM, 0u32..1 << 16)
+            .prop_map(|(hash, generation, until, [precise, of_a_peer], (reason, by_bytes), action, amount)| Refusal {
                 hash,
                 generation,
                 until,
                 precise,
+                of_a_peer,
                 reason,
                 by_bytes,
                 action,
                 amount,
-            },
-        )
+            })
     }
 
     proptest! {
@@ -228,11 +242,12 @@ mod tests {
             refusal in refusal(), before in 1u64..LONGEST - (1 << 20), after in prop_oneof![1u64..1 << 40, 1u64..LONGEST.wrapping_neg()],
             amount in 0u32..=1 << 16,
         ) {
-            let Refusal { hash, generation, until, precise, reason, by_bytes, action, .. } = refusal;
+            let Refusal { hash, generation, until, precise, of_a_peer, reason, by_bytes, action, .. } = refusal;
             let cached = CachedRefusal::new(refusal);
             prop_assert!(cached.is_about(hash));
             prop_assert!(!cached.is_about(hash ^ 1 << HASH_SHIFT));
             prop_assert_eq!((cached.reason(), cached.is_precise(), cached.action()), (reason, precise, action));
+            prop_assert_eq!(cached.is_of_a_peer(), of_a_peer);
             let refuses_everything = matches!(reason, Reason::Denied | Reason::Listed | Reason::Banned);
             prop_assert_eq!(cached.refuses_everything(), refuses_everything);
             prop_assert_eq!(cached.counts_packets(), !by_bytes && !refuses_everything);
@@ -246,12 +261,12 @@ mod tests {
 
         #[test]
         fn an_old_cached_refusal_is_ended_and_says_the_same(refusal in refusal(), ago in OLD + (1 << 20)..LONGEST.wrapping_neg()) {
-            let Refusal { hash, generation, until, precise, reason, .. } = refusal;
+            let Refusal { hash, generation, until, precise, of_a_peer, reason, .. } = refusal;
             let (cached, now) = (CachedRefusal::new(refusal), until.wrapping_add(ago));
             prop_assert!(cached.is_old(now) || ago > LONGEST.wrapping_neg() - (1 << 20));
             let ended = cached.ended(now);
             prop_assert!(ended.is_about(hash) && !ended.is_old(now) && !ended.refuses(generation, now, 1 << 16));
-            prop_assert_eq!((ended.reason(), ended.is_precise()), (reason, precise));
+            prop_assert_eq!((ended.reason(), ended.is_precise(), ended.is_of_a_peer()), (reason, precise, of_a_peer));
         }
 
         /// Two CPUs may write at once. The result matches no source, or ends when one of them said.
@@ -273,6 +288,7 @@ mod tests {
             generation: 1,
             until: 1 << 40,
             precise: false,
+            of_a_peer: false,
             reason: Reason::OverBytes,
             by_bytes: true,
             action: 0,

@@ -7,7 +7,7 @@ use crate::{boundary, cells::known_source::second};
 
 /// Entries of the map of connections, a power of two: 512 kB at 8 bytes each.
 pub const CONNECTIONS: u32 = 1 << 16;
-/// Entries of the map of sources with own connections, a power of two: 393 kB at 24 bytes each.
+/// Entries of the map of sources with own connections, a power of two: 786 kB at 48 bytes each.
 pub const PEERS: u32 = 1 << 14;
 
 /// Steps of [`second`] for which an answer counts without another look-up, after the one in which it was found.
@@ -35,10 +35,13 @@ pub struct Peer {
     pub seen: u64,
     /// State of the rate of own connections.
     pub rate: u64,
-    /// State of the budget for look-ups in vain.
-    pub look_ups: u64,
+    /// States of the budgets for look-ups in vain: one for each kind of packet, by protocol and local port.
+    pub look_ups: [u64; BUDGETS],
 }
-boundary!(Peer, size 24);
+boundary!(Peer, size 48);
+
+/// Budgets of a source for look-ups in vain.
+pub const BUDGETS: usize = 4;
 
 impl Remembered {
     /// Creates the answer of a look-up at `now`, in nanoseconds.

@@ -150,6 +150,10 @@ pub const SAMPLE: &str = "SAMPLE_ON";
 pub const UNKNOWN: &str = "UNKNOWN_ON";
 /// Name of the program's constant (`u32`) that is not 0 if packets of this host's own connections are spared.
 pub const OWN: &str = "OWN_ON";
+/// Name of the program's constant (`u32`) with the first local port that the kernel chooses for a connection.
+pub const OWN_PORTS_FIRST: &str = "OWN_PORTS_FIRST";
+/// Name of the program's constant (`u32`) with the last such port.
+pub const OWN_PORTS_LAST: &str = "OWN_PORTS_LAST";
 /// Name of the program's constant (`u32`) that is not 0 if limits may count in windows.
 pub const WINDOWS: &str = "WINDOWS_ON";
 /// Name of the program's constant (`u32`) that is not 0 if limits may keep sliding logs.

@@ -1,7 +1,10 @@
 //! Repeats the cached refusals of a cell.
 
 use ratelimit_common::{
-    cells::{cached_refusal::WITHOUT_ROOM, dropped::Dropped},
+    cells::{
+        cached_refusal::{CachedRefusal, WITHOUT_ROOM},
+        dropped::Dropped,
+    },
     limits::policy::{DROP, SHADOW},
     maps::control::Control,
     reason::Reason,
@@ -9,14 +12,21 @@ use ratelimit_common::{
 
 use crate::{
     bpf::{control, settings},
-    maps::{cells::Cell, rules::lists},
+    maps::{
+        cells::{self, Cell, RefusalSlot},
+        rules::lists,
+    },
     meters::interface_capacity,
-    packet::{context::Context, verdict::Verdict},
+    packet::{
+        context::{Context, OF_A_PEER},
+        verdict::Verdict,
+    },
 };
 
-/// Returns the verdict on a packet that a cached refusal refuses, and counts the packet.
+/// Returns the verdict on a packet that a cached refusal refuses, and counts the packet. If its source has own
+/// connections, it writes that and the reason into the context, and counts nothing: the packet's connection decides.
 #[inline(always)]
-pub fn repeat(cell: &Cell, context: &Context, control: &Control) -> Option<Verdict> {
+pub fn repeat(cell: &Cell, context: &mut Context, control: &Control) -> Option<Verdict> {
     let (refusal, slot) = cell.refusal_of(context.refusal_hash)?;
     let clock = context.clock(control);
     let amount = if settings::has_costs() && refusal.counts_packets() { context.cost() } else { context.length() };
@@ -39,9 +49,28 @@ pub fn repeat(cell: &Cell, context: &Context, control: &Control) -> Option<Verdi
     if settings::is_on(&settings::ACTIONS_ON) && action == SHADOW && settings::limits_unknown() {
         return None;
     }
+    if settings::spares_own() && refusal.is_of_a_peer() {
+        (context.reason, context.own) = (refusal.reason(), OF_A_PEER);
+    } else {
+        count(context, refusal, slot);
+    }
+    Some(Verdict { reason: refusal.reason(), action })
+}
+
+/// Counts a packet that the cached refusal of its source refuses, after its connection was asked about.
+#[inline(never)]
+pub fn count_later(context: &Context) {
+    if let Some(cell) = cells::get(context.hash)
+        && let Some((refusal, slot)) = cell.refusal_of(context.refusal_hash)
+    {
+        count(context, refusal, slot);
+    }
+}
+
+#[inline(always)]
+fn count(context: &Context, refusal: CachedRefusal, slot: &RefusalSlot) {
     slot.dropped.add(Dropped::one(context.length()));
     if settings::is_on(&settings::LISTS_ON) && refusal.reason() == Reason::Listed {
         lists::count_hit(refusal.list(), context.length());
     }
-    Some(Verdict { reason: refusal.reason(), action })
 }

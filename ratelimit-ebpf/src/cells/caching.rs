@@ -16,7 +16,7 @@ use crate::{
         cells::{Cell, RefusalSlot},
         this_cpu,
     },
-    packet::context::Context,
+    packet::context::{Context, OF_A_PEER},
 };
 
 /// One of so many refusals displaces the cached refusal of another source.
@@ -78,10 +78,6 @@ fn has_place_for(context: *const Context, cell: *const Cell) -> bool {
 fn cache_refusal(context: *const Context, cell: *const Cell, wait: Units, reason: Reason, how: u64) -> u32 {
     let (Some(context), Some(cell)) = (given(context), given(cell)) else { return 0 };
     let spares_own = settings::spares_own() && reason != Reason::Denied;
-    // It would refuse the packets of own connections too.
-    if spares_own && context.is_peer != 0 {
-        return 0;
-    }
     let (hash, generation) = (context.refusal_hash, context.resolution.generation());
     let now = gcra::units(context.now);
     let Some((old, slot)) = place(cell, hash, generation, context.now) else { return 0 };
@@ -96,8 +92,19 @@ fn cache_refusal(context: *const Context, cell: *const Cell, wait: Units, reason
     let left = if spares_own { left.min(SECOND) } else { left };
     let until = now.wrapping_add(wait.min(gcra::units(left)));
     let (action, precise, amount) = ((how >> 1) as u8 & 3, how & 1 != 0, (how >> AMOUNT_SHIFT) as u32);
+    let of_a_peer = spares_own && context.own >= OF_A_PEER;
     let by_bytes = how >> BY_BYTES_SHIFT & 1 != 0;
-    slot.put(CachedRefusal::new(Refusal { hash, generation, until, precise, reason, by_bytes, action, amount }));
+    slot.put(CachedRefusal::new(Refusal {
+        hash,
+        generation,
+        until,
+        precise,
+        of_a_peer,
+        reason,
+        by_bytes,
+        action,
+        amount,
+    }));
     0
 }
 

@@ -10,17 +10,22 @@ use crate::{
     bpf::{atomic::Word, clock::Clock},
     maps::{
         exchange::{self, FEW_TRIES, exchange},
+        own_connections::Peer,
         this_cpu,
     },
     meters::budget,
+    packet::context::{NOT_LOOKED_UP, NOT_OWN},
+    parse::connection::{IS_CHOSEN, IS_TCP},
 };
 
 /// Longest debt of a source with look-ups in vain: those of one second.
 const OF_A_SECOND: Units = gcra::units(SECOND);
-/// Cost of a look-up in vain for a source with own connections: 16 per second.
-const OF_A_PEER: Units = OF_A_SECOND / 16;
-/// Cost of a look-up for a CPU: 50,000 per second for TCP and as many for UDP, less than a hundredth of its time.
-const OF_A_CPU: Units = gcra::units(SECOND / 50_000);
+/// Cost of a look-up in vain for a source with own connections, or to a port that the kernel chooses for connections
+/// that this host opens: 16 per second.
+const PROBABLE: Units = OF_A_SECOND / 16;
+/// Cost of a look-up for a CPU: 100,000 per second for TCP and as many for UDP, about a hundredth of its time each. All
+/// sources together have 16,384 per second to other ports, so a flood of a service leaves most of it.
+const OF_A_CPU: Units = gcra::units(SECOND / 100_000);
 /// Look-ups that a CPU may do at once. The coarse clock may stand still for 10 ms.
 const BURST_OF_A_CPU: Units = 1_000 * OF_A_CPU;
 
@@ -29,7 +34,37 @@ const BURST_OF_A_CPU: Units = 1_000 * OF_A_CPU;
 pub(super) struct Kind {
     /// Own connections got packets from the source.
     pub(super) is_peer: bool,
-    pub(super) is_tcp: bool,
+    /// [`IS_TCP`] and [`IS_CHOSEN`] of the packet's connection.
+    pub(super) connection: u32,
+}
+
+impl Kind {
+    /// Returns the budgets that apply to a packet whose connection is of this [kind](crate::parse::connection::Connection::kind).
+    #[inline(always)]
+    pub(super) const fn of(kind: u32, is_peer: bool) -> Self {
+        Self { is_peer, connection: kind & (IS_TCP | IS_CHOSEN) }
+    }
+
+    /// Returns the source's own budget among those of its place. A flood of one kind spends no other.
+    #[inline(always)]
+    fn budget(self, peer: &Peer) -> Option<&Word> {
+        // LLVM would leave the check out that the verifier must see.
+        // SAFETY: a reference is readable.
+        let kind = unsafe { (&raw const self.connection).read_volatile() };
+        peer.look_ups.get(kind as usize)
+    }
+
+    /// Returns the answer for a packet that is not looked up. It sets no ban if its port is one that the kernel chooses for
+    /// connections. Otherwise a flood of a service could not be banned.
+    #[inline(always)]
+    pub(super) const fn unanswered(self) -> u32 {
+        if self.connection & IS_CHOSEN != 0 { NOT_LOOKED_UP } else { NOT_OWN }
+    }
+
+    #[inline(always)]
+    const fn cost(self) -> Units {
+        if self.is_peer || self.connection & IS_CHOSEN != 0 { PROBABLE } else { OF_A_SECOND }
+    }
 }
 
 /// Result of [`take`] if a budget is spent. No state of the source's budget is odd.
@@ -37,11 +72,12 @@ pub(super) const SPENT: u64 = 1;
 /// Stands for a look-up that takes from no budget.
 pub(super) const FREE: u64 = 3;
 
-/// Returns whether the budget of a source without own connections is spent.
+/// Returns whether the source's budget is spent.
 #[inline(always)]
-pub(super) fn is_spent(look_ups: &Word, control: &Control, tick: u64) -> bool {
+pub(super) fn is_spent(peer: &Peer, kind: Kind, control: &Control, tick: u64) -> bool {
+    let Some(look_ups) = kind.budget(peer) else { return true };
     let (now, seen) = (gcra::units(tick), look_ups.load());
-    let is_spent = budget::next(seen, now, OF_A_SECOND, OF_A_SECOND).is_none();
+    let is_spent = budget::next(seen, now, kind.cost(), OF_A_SECOND).is_none();
     if is_spent {
         budget::cut(look_ups, seen, now, OF_A_SECOND, || Clock::coarse(control).units());
     }
@@ -51,15 +87,16 @@ pub(super) fn is_spent(look_ups: &Word, control: &Control, tick: u64) -> bool {
 /// Takes a look-up from the budgets of the source and of this CPU. Returns the state of the source's budget, for
 /// [`give_back`].
 #[inline(never)]
-pub(super) fn take(look_ups: &Word, kind: Kind, control: &Control, tick: u64) -> u64 {
+pub(super) fn take(peer: &Peer, kind: Kind, control: &Control, tick: u64) -> u64 {
+    let Some(look_ups) = kind.budget(peer) else { return SPENT };
     let (now, seen) = (gcra::units(tick), look_ups.load());
-    let Some(next) = budget::next(seen, now, cost(kind), OF_A_SECOND) else {
+    let Some(next) = budget::next(seen, now, kind.cost(), OF_A_SECOND) else {
         budget::cut(look_ups, seen, now, OF_A_SECOND, || Clock::coarse(control).units());
         return SPENT;
     };
     let Some(cpu) = this_cpu::get() else { return SPENT };
     let [tcp, udp] = &cpu.own_budgets;
-    if !budget::take(if kind.is_tcp { tcp } else { udp }, now, OF_A_CPU, BURST_OF_A_CPU) {
+    if !budget::take(if kind.connection & IS_TCP != 0 { tcp } else { udp }, now, OF_A_CPU, BURST_OF_A_CPU) {
         cpu.own_not_looked_up.increment();
         return SPENT;
     }
@@ -68,13 +105,10 @@ pub(super) fn take(look_ups: &Word, kind: Kind, control: &Control, tick: u64) ->
 
 /// Gives a look-up back that was not in vain.
 #[inline(always)]
-pub(super) fn give_back(look_ups: &Word, taken: u64, kind: Kind) {
-    exchange::undo(look_ups, taken, cost(kind));
-}
-
-#[inline(always)]
-const fn cost(kind: Kind) -> Units {
-    if kind.is_peer { OF_A_PEER } else { OF_A_SECOND }
+pub(super) fn give_back(peer: &Peer, taken: u64, kind: Kind) {
+    if let Some(look_ups) = kind.budget(peer) {
+        exchange::undo(look_ups, taken, kind.cost());
+    }
 }
 
 /// Takes one packet from the rate of a source's own connections.

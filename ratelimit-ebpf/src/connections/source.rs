@@ -3,7 +3,7 @@
 use ratelimit_common::{cells::own_connection::Remembered, maps::control::Control};
 
 use crate::{
-    connections::{budget, hash},
+    connections::hash,
     maps::own_connections::{self as places, Peer},
     packet::context::Context,
 };
@@ -26,12 +26,6 @@ pub(super) fn find(context: &Context, control: &Control) -> Option<Found> {
 }
 
 impl Found {
-    /// Returns whether a packet of the source may be looked up. Most packets of a flood are not even read.
-    #[inline(always)]
-    pub(super) fn may_look_up(&self, context: &Context, control: &Control) -> bool {
-        self.is_peer || !budget::is_spent(&self.peer.look_ups, control, context.tick)
-    }
-
     /// Remembers that an own connection got a packet.
     #[inline(always)]
     pub(super) fn mark(&self, now: u64) {

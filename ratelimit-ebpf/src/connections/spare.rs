@@ -7,14 +7,14 @@ use crate::{
     bpf::{settings, verifier::given},
     connections::{
         budget::{self, FREE, Kind, SPENT},
-        hash,
+        hash, peek,
         read::{self, READ, UNREAD},
         socket,
         source::{self, Found},
     },
     maps::{own_connections as places, this_cpu},
-    packet::context::Context,
-    parse::connection::{Connection, IS_TCP},
+    packet::context::{Context, NOT_OWN, OF_A_PEER},
+    parse::connection::Connection,
 };
 
 /// The answer about a packet that would be refused.
@@ -28,13 +28,11 @@ pub enum Answer {
     Spared,
 }
 
-// Results of the global functions.
-const NOT_OWN: u32 = 0;
-const OF_A_PEER: u32 = 1;
-const OVER_RATE: u32 = 2;
-const SPARED: u32 = 3;
+// Further results of the global functions, besides those that a context knows.
+const OVER_RATE: u32 = OF_A_PEER + 1;
+const SPARED: u32 = OVER_RATE + 1;
 
-/// Answers for a packet that would be refused. Writes into the context whether its source has own connections.
+/// Answers for a packet that would be refused. Writes into the context what is known of its connection.
 #[inline(always)]
 #[must_use]
 pub fn ask<const ETHERNET: bool, const FRAGS: bool>(
@@ -50,7 +48,7 @@ pub fn ask<const ETHERNET: bool, const FRAGS: bool>(
         true => ask_of_several_buffers(ctx.ctx, context, control, is_ethernet),
         false => ask_of_one_buffer(ctx.ctx, context, control, is_ethernet),
     };
-    context.is_peer = u32::from(answer != NOT_OWN);
+    context.own = answer;
     match answer {
         SPARED => Answer::Spared,
         OVER_RATE => Answer::OverRate,
@@ -64,10 +62,10 @@ fn ask_of_several_buffers(ctx: *mut xdp_md, context: *const Context, control: *c
     let (Some(context), Some(control), true) = (given(context), given(control), settings::spares_own()) else {
         return NOT_OWN;
     };
-    let place = match source::find(context, control) {
-        Some(place) if place.may_look_up(context, control) => place,
-        _ => return NOT_OWN,
-    };
+    let Some(place) = source::find(context, control) else { return NOT_OWN };
+    if let Some(answer) = peek::answer(ctx, &place, context, control, is_ethernet) {
+        return answer;
+    }
     let mut connection = Connection::new();
     let found = match read::first_buffer(ctx, &mut connection, is_ethernet != 0) {
         UNREAD => read::all_buffers(ctx, &mut connection, is_ethernet != 0),
@@ -82,10 +80,10 @@ fn ask_of_one_buffer(ctx: *mut xdp_md, context: *const Context, control: *const 
     let (Some(context), Some(control), true) = (given(context), given(control), settings::spares_own()) else {
         return NOT_OWN;
     };
-    let place = match source::find(context, control) {
-        Some(place) if place.may_look_up(context, control) => place,
-        _ => return NOT_OWN,
-    };
+    let Some(place) = source::find(context, control) else { return NOT_OWN };
+    if let Some(answer) = peek::answer(ctx, &place, context, control, is_ethernet) {
+        return answer;
+    }
     let mut connection = Connection::new();
     let found = read::one_buffer(ctx, &mut connection, is_ethernet != 0);
     decide(ctx, found == READ, &mut connection, &place, context, control)
@@ -101,37 +99,37 @@ fn decide(
     context: &Context,
     control: &Control,
 ) -> u32 {
-    if !is_one || !is_own(ctx, connection, source, context.tick, control) {
-        return if source.is_peer { OF_A_PEER } else { NOT_OWN };
+    let answer = if is_one { look_up(ctx, connection, source, context, control) } else { NOT_OWN };
+    if answer != SPARED {
+        return if source.is_peer { OF_A_PEER } else { answer };
     }
     source.mark(context.tick);
     if budget::is_within_rate(&source.peer.rate, control, context.tick) { SPARED } else { OVER_RATE }
 }
 
-/// Returns whether the connection is the host's own, as far as that is remembered or may be looked up.
+/// Returns [`SPARED`] for an own connection, as far as that is remembered or may be looked up.
 #[inline(always)]
-fn is_own(ctx: *mut xdp_md, connection: &mut Connection, source: &Found, now: u64, control: &Control) -> bool {
-    let kind = Kind { is_peer: source.is_peer, is_tcp: connection.kind & IS_TCP != 0 };
-    let mut taken = if source.is_peer { FREE } else { budget::take(&source.peer.look_ups, kind, control, now) };
-    // A flood gets no further than this.
-    if taken == SPENT {
-        return false;
+fn look_up(ctx: *mut xdp_md, connection: &mut Connection, source: &Found, context: &Context, control: &Control) -> u32 {
+    let now = context.tick;
+    let kind = Kind::of(connection.kind, source.is_peer);
+    let mut taken = if source.is_peer { FREE } else { budget::take(source.peer, kind, control, now) };
+    // A flood gets no further than this, unless the answer decides about a ban.
+    if taken == SPENT && !peek::may_ban(context) {
+        return kind.unanswered();
     }
     let hash = hash::of_connection(connection, control);
-    let Some(place) = places::connection(hash) else { return false };
+    let Some(place) = places::connection(hash) else { return NOT_OWN };
     let seen = Remembered(place.load());
     let is_known = seen.is(hash);
-    if source.is_peer {
-        if is_known && seen.is_valid(now) {
-            return seen.is_own();
-        }
-        // Only own packets cause a look-up of a connection that is known to be own.
-        if !is_known || !seen.is_own() {
-            taken = budget::take(&source.peer.look_ups, kind, control, now);
-        }
-        if taken == SPENT {
-            return false;
-        }
+    if (source.is_peer || taken == SPENT) && is_known && seen.is_valid(now) {
+        return if seen.is_own() { SPARED } else { NOT_OWN };
+    }
+    // Only own packets cause a look-up of a connection that is known to be own.
+    if source.is_peer && !(is_known && seen.is_own()) {
+        taken = budget::take(source.peer, kind, control, now);
+    }
+    if taken == SPENT {
+        return kind.unanswered();
     }
     this_cpu::count(|cpu| &cpu.own_looked_up);
     let is_own = socket::is_own(ctx, connection);
@@ -139,7 +137,7 @@ fn is_own(ctx: *mut xdp_md, connection: &mut Connection, source: &Found, now: u6
         place.store(Remembered::new(hash, is_own, now).0);
     }
     if is_own && taken != FREE {
-        budget::give_back(&source.peer.look_ups, taken, kind);
+        budget::give_back(source.peer, taken, kind);
     }
-    is_own
+    if is_own { SPARED } else { NOT_OWN }
 }

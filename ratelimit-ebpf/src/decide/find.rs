@@ -16,7 +16,7 @@ use crate::{
     packet::{context::Context, verdict::Verdict},
     rules::{
         ban_lookup::{self, Banned},
-        cache, lookup, source_key,
+        cache, changed, lookup, source_key,
     },
 };
 
@@ -41,9 +41,13 @@ pub(super) fn without_cells(context: &mut Context, control: &Control, classes: C
             return Ok((None, None));
         }
     }
+    changed::begin(&context.source, control);
     source_key::identify(&mut context.source, classes, control, context.now, true);
-    let (bucket, resolution) = cache::track(&mut context.source, classes, control, context.now)?;
+    let (mut bucket, resolution) = cache::track(&mut context.source, classes, control, context.now)?;
     context.resolution = resolution;
+    if changed::follow(context, classes, control) {
+        bucket = None;
+    }
     Ok((None, bucket))
 }
 
@@ -58,6 +62,9 @@ pub(super) fn with_cells(context: &mut Context, control: &Control, classes: Clas
     // Read before the rules: if one changes meanwhile, a cached refusal is stale, never wrong.
     let generation = control::generation(control);
     let may_match = rules::may_match(&context.source);
+    if may_match {
+        changed::begin(&context.source, control);
+    }
     source_key::identify(&mut context.source, classes, control, now, may_match);
     if !may_match {
         let (class, policy) = lookup::default(classes);
@@ -71,9 +78,12 @@ pub(super) fn with_cells(context: &mut Context, control: &Control, classes: Clas
         return Err(verdict);
     }
     let mut cell = refusals;
-    let bucket;
+    let mut bucket;
     if may_match {
         bucket = cache::resolve(context, classes, control);
+        if changed::follow(context, classes, control) {
+            bucket = None;
+        }
         if settings::has_services() {
             context.hash = context.source.hash(&control.seed);
             cell = cells::get(context.hash).ok_or(Reason::NoState)?;

@@ -1,7 +1,7 @@
 //! What is remembered of this host's own connections. Each loaded program has its own maps, which no command reads.
 
 use aya_ebpf::{btf_maps::Array, macros::btf_map};
-use ratelimit_common::cells::own_connection::{self, CONNECTIONS, PEERS};
+use ratelimit_common::cells::own_connection::{self, BUDGETS, CONNECTIONS, PEERS};
 
 use crate::bpf::{atomic::Word, map_flags::ALIGNED};
 
@@ -19,7 +19,7 @@ pub static OWN_PEERS: Array<Peer, { PEERS as usize }, ALIGNED> = Array::new();
 pub struct Peer {
     pub seen: Word,
     pub rate: Word,
-    pub look_ups: Word,
+    pub look_ups: [Word; BUDGETS],
 }
 const _: () = assert!(size_of::<Peer>() == size_of::<own_connection::Peer>());
 

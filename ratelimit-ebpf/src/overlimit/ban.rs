@@ -8,17 +8,22 @@ use crate::{
     bpf::{clock::Clock, verifier::key},
     maps::{bans, buckets, this_cpu},
     overlimit::ban_history,
-    packet::context::Context,
+    packet::context::{Context, NOT_OWN},
     telemetry::events,
 };
 
 /// Bans the source of a packet that its bucket has refused, as its policy says. If the table has no room, that is
-/// counted, and the source stays under its limit.
+/// counted, and the source stays under its limit. A packet whose connection was not looked up counts as a drop, but
+/// causes no ban: this host may have opened it.
 #[inline(always)]
 pub fn impose(context: &Context, control: &Control, policy: &Policy) {
     let now = Clock::read(control).now();
     let is_plain = policy.ban.after <= 1 && policy.ban.most <= policy.ban.time;
-    let time = if is_plain { policy.ban.time } else { ban_history::count(context, control, &policy.ban, now) };
+    let time = if is_plain {
+        if context.own == NOT_OWN { policy.ban.time } else { 0 }
+    } else {
+        ban_history::count(context, control, &policy.ban, now)
+    };
     if time != 0 {
         let until = now.saturating_add(time);
         if insert(&context.source, until, now) {

@@ -16,7 +16,7 @@ use crate::{
     bpf::verifier::given,
     buckets::create,
     maps::exchange::{FEW_TRIES, exchange},
-    packet::context::Context,
+    packet::context::{Context, NOT_OWN},
 };
 
 /// Counts a drop of this source at `now`, in nanoseconds. Returns the nanoseconds of the ban that it causes; 0 if none.
@@ -39,7 +39,7 @@ fn count_offence(context: *const Context, control: *const Control, ban: *const B
     let mut are_enough = false;
     let is_counted = exchange::<FEW_TRIES>(&history.packets, |seen| {
         let drops = Drops(seen).one_more(now);
-        are_enough = drops.are_enough(ban);
+        are_enough = drops.are_enough(ban) && context.own == NOT_OWN;
         Some(if are_enough { 0 } else { drops.0 })
     });
     if !is_counted || !are_enough {

@@ -23,7 +23,7 @@ use crate::{
     maps::{buckets::Bucket, cells::Cell, levels::Levels},
     meters::interface_capacity,
     overlimit::{ban, soft},
-    packet::context::Context,
+    packet::context::{Context, OF_A_PEER},
     telemetry::events,
 };
 
@@ -103,7 +103,8 @@ fn settle_refusal(
         events::refused(context, given(refusals).filter(|_| settings::has_cells()), bucket, policy.over_limit);
         // A rehearsal bans no source, since the ban would outlast it.
         let may_ban = settings::has_bans() && !settings::is_on(&settings::SHADOW_ON);
-        if may_ban && policy.ban.time != 0 && windowed::is_certain(context, policy, bucket) {
+        // Packets of own connections fill the limit too, so another packet of their source is no offence.
+        if may_ban && context.own < OF_A_PEER && policy.ban.time != 0 && windowed::is_certain(context, policy, bucket) {
             ban::impose(context, control, policy);
         }
     }

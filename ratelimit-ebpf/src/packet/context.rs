@@ -34,10 +34,17 @@ pub struct Context {
     sizes: u32,
     /// Index of the interface, where parents or capacities need it.
     pub interface: u32,
-    /// Not 0 if the packet's source has connections that this host has opened. Known only of packets that would be
-    /// refused.
-    pub is_peer: u32,
+    /// What is known of the packet's connection, only of packets that would be refused: [`NOT_OWN`],
+    /// [`NOT_LOOKED_UP`], or at least [`OF_A_PEER`].
+    pub own: u32,
 }
+
+/// [`Context::own`]: this host has not opened it, or own connections are not spared.
+pub const NOT_OWN: u32 = 0;
+/// [`Context::own`]: a budget for look-ups is spent, so this host may have opened it.
+pub const NOT_LOOKED_UP: u32 = 1;
+/// [`Context::own`]: the source has connections that this host has opened.
+pub const OF_A_PEER: u32 = 2;
 
 const COST_SHIFT: u32 = 24;
 
@@ -47,7 +54,7 @@ impl Context {
     #[must_use]
     pub fn new(source: Source, now: u64, [length, cost]: [u32; 2], interface: u32) -> Self {
         let (resolution, sizes, reason) = (Resolution::NOTHING, length | cost << COST_SHIFT, Reason::WithinLimit);
-        Self { source, hash: 0, now, refusal_hash: 0, tick: now, resolution, reason, sizes, interface, is_peer: 0 }
+        Self { source, hash: 0, now, refusal_hash: 0, tick: now, resolution, reason, sizes, interface, own: NOT_OWN }
     }
 
     /// Returns the policy.

@@ -7,6 +7,7 @@ use network_types::{
 use ratelimit_common::identity::service::{TCP, UDP};
 
 use crate::{
+    bpf::settings,
     packet::headers::Frame,
     parse::{
         ethernet, ipv4, ipv6,
@@ -21,14 +22,16 @@ use crate::{
 pub struct Connection {
     /// Sender, receiver and both ports, as they lie in a packet. Zeros follow.
     pub words: [u64; 5],
-    /// [`IS_TCP`] and [`IS_IPV6`], or 0 for UDP over IPv4.
+    /// [`IS_TCP`], [`IS_CHOSEN`] and [`IS_IPV6`], or 0 for UDP over IPv4 to another port.
     pub kind: u32,
 }
 
 /// [`Connection::kind`]: TCP, and not UDP.
 pub const IS_TCP: u32 = 1;
+/// [`Connection::kind`]: the local port is one that the kernel chooses for connections that this host opens.
+pub const IS_CHOSEN: u32 = 2;
 /// [`Connection::kind`]: IPv6, and not IPv4.
-pub const IS_IPV6: u32 = 2;
+pub const IS_IPV6: u32 = 4;
 
 impl Connection {
     /// Returns a connection without addresses.
@@ -74,15 +77,16 @@ impl Connection {
         }
         let [a, b, c, d] = *frame.read::<[u8; 4]>(payload.begin).ok_or(Stop::Unread)?;
         let ports = u64::from_ne_bytes([a, b, c, d, 0, 0, 0, 0]);
+        let kind = kind_of(is_tcp, [c, d]);
         if is_ipv6 {
             let addresses = frame.read::<[[u8; 8]; 4]>(offset + Ipv6Hdr::LEN - 32).ok_or(Stop::Unread)?;
             let [a, b, c, d] = (*addresses).map(u64::from_ne_bytes);
             self.words = [a, b, c, d, ports];
-            self.kind = is_tcp | IS_IPV6;
+            self.kind = kind | IS_IPV6;
         } else {
             let addresses = *frame.read::<[u8; 8]>(offset + Ipv4Hdr::LEN - 8).ok_or(Stop::Unread)?;
             self.words = [u64::from_ne_bytes(addresses), ports, 0, 0, 0];
-            self.kind = is_tcp;
+            self.kind = kind;
         }
         Ok(true)
     }
@@ -92,6 +96,15 @@ impl Default for Connection {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// Returns the [kind](Connection::kind) of an IPv4 connection with this local port.
+#[inline(always)]
+#[must_use]
+pub fn kind_of(is_tcp: u32, local: [u8; 2]) -> u32 {
+    let local = u32::from(u16::from_be_bytes(local));
+    let is_chosen = settings::OWN_PORTS_FIRST.load() <= local && local <= settings::OWN_PORTS_LAST.load();
+    if is_chosen { is_tcp | IS_CHOSEN } else { is_tcp }
 }
 
 /// Returns whether the packet is IPv6, and the offset of its header.

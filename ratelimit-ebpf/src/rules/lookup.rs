@@ -80,18 +80,31 @@ pub fn default(classes: Classes) -> (Class, PolicyId) {
 #[must_use]
 pub fn resolve(source: &Source, classes: Classes, control: &Control, now: u64) -> Resolution {
     let generation = control::generation_first(control);
-    let Ok((best, billed)) = precedence::best::<Infallible>(
+    let (best, billed) = best(source, classes, control, generation, now);
+    if best.is_verdict() || u16::from(billed) == source.class {
+        best.resolution().in_generation(generation)
+    } else {
+        best.resolution().billed_to(billed).in_generation(generation)
+    }
+}
+
+/// Returns the class that is billed and its policy, for a whole address.
+#[inline(always)]
+pub fn of_address(address: &Source, classes: Classes, control: &Control, now: u64) -> (Class, Resolution) {
+    let (best, billed) = best(address, classes, control, control::generation_first(control), now);
+    (billed, best.resolution())
+}
+
+#[inline(always)]
+fn best(source: &Source, classes: Classes, control: &Control, generation: u32, now: u64) -> (Match, Class) {
+    let Ok(best) = precedence::best::<Infallible>(
         classes,
         settings::has_services(),
         |class| Ok(find(source, class, now)),
         |class| Ok(find_ban(source, class, now)),
         || Ok(list_lookup::find(source, control, generation, now)),
     );
-    if best.is_verdict() || u16::from(billed) == source.class {
-        best.resolution().in_generation(generation)
-    } else {
-        best.resolution().billed_to(billed).in_generation(generation)
-    }
+    best
 }
 
 /// Returns the match with the longest prefix around `address` that has a rule or a ban for any of the classes, or is on

@@ -6,6 +6,7 @@
 
 pub mod ban_lookup;
 pub mod cache;
+pub mod changed;
 pub mod cost;
 mod list_lookup;
 pub mod lookup;

@@ -18,7 +18,7 @@ use crate::dataplane::{
         programs::Kind,
         settings::{SWITCHES, Switch},
     },
-    sys::{bpf, link_type::FirstHeader},
+    sys::{bpf, host, link_type::FirstHeader},
 };
 
 /// The object that the build script has built.
@@ -105,7 +105,7 @@ pub(crate) fn maps(settings: &Settings, pins: Option<&dyn Fn(&str) -> PathBuf>) 
     // Cells remember known sources.
     let unknown = settings.unknown != 0 && settings.cells != 0;
     let interface_matters = settings.parents || settings.elastic;
-    let own = settings.own != 0;
+    let (own, own_ports) = (settings.own != 0, host::chosen_ports());
     let [injected_clock, sample, unknown, own, moving, interface_matters] =
         [settings.injected_clock, settings.sample, unknown, own, settings.moving, interface_matters].map(u32::from);
     let switches = SWITCHES.map(|switch| u32::from(*(switch.of)(&mut settings.clone())));
@@ -121,6 +121,8 @@ pub(crate) fn maps(settings: &Settings, pins: Option<&dyn Fn(&str) -> PathBuf>) 
         .override_global(control::SAMPLE, &sample, true)
         .override_global(control::UNKNOWN, &unknown, true)
         .override_global(control::OWN, &own, true)
+        .override_global(control::OWN_PORTS_FIRST, &own_ports[0], true)
+        .override_global(control::OWN_PORTS_LAST, &own_ports[1], true)
         .override_global(control::INTERFACE_MATTERS, &interface_matters, true)
         .override_global(control::RESIZE, &moving, true)
         .override_global(control::OLD_CELLS, &settings.old_cells, true)

@@ -55,6 +55,21 @@ pub(crate) fn network_namespace() -> Result<u64, Error> {
     Ok(fs::metadata(path).map_err(at(path))?.ino())
 }
 
+/// Ports from which the kernel chooses the local one of a connection, unless it is told otherwise.
+const CHOSEN_PORTS: [u32; 2] = [32_768, 60_999];
+
+/// Returns the first and the last port from which the kernel chooses the local one of a connection, in this thread's
+/// network namespace; its default if it does not say.
+pub(crate) fn chosen_ports() -> [u32; 2] {
+    let text = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
+    text.ok().and_then(|text| ports(&text)).unwrap_or(CHOSEN_PORTS)
+}
+
+fn ports(text: &str) -> Option<[u32; 2]> {
+    let (first, last) = text.trim().split_once(char::is_whitespace)?;
+    Some([first.parse().ok()?, last.trim().parse().ok()?])
+}
+
 /// Returns the nanoseconds that the host was suspended since it started, at least 1. The monotonic clock stands still
 /// meanwhile, the boot clock does not.
 #[must_use]
@@ -69,4 +84,16 @@ pub fn suspended() -> u64 {
 pub fn wall() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ports;
+
+    #[test]
+    fn a_range_of_ports_reads_as_the_kernel_writes_it() {
+        assert_eq!(ports("32768\t60999\n"), Some([32_768, 60_999]));
+        assert_eq!(ports("1024 65535"), Some([1_024, 65_535]));
+        assert_eq!(ports("32768"), None);
+    }
 }

@@ -215,6 +215,7 @@ fn leftover_cached_refusals_do_not_block_entries_of_known_sources() {
     for number in 0..64 {
         let hash = number << 58 | number << 26;
         let refusal = Refusal {
+            of_a_peer: false,
             hash,
             generation: 1,
             until,

@@ -4,6 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::{
+    cells::cell,
+    identity::source::Source,
     limits::{
         limit::SECOND,
         policy::{Ban, Policy},
@@ -12,11 +14,15 @@ use ratelimit_common::{
 };
 use ratelimit_tests::{Bytecode, PEER_IPV4, VICTIM_IPV4, per_second};
 
-use super::{ACK, SYN, above_the_limit, answer_to, load, looked_up, not_looked_up, on_the_victim, opened, segment};
+use super::{
+    ACK, SYN, above_the_limit, answer_to, bans, datagram, load, looked_up, not_looked_up, on_the_victim, opened,
+    opening, segment,
+};
 use crate::front::{Front, with_and_without_cells};
 
 with_and_without_cells!(
     a_source_has_one_look_up_in_vain_per_second,
+    a_packet_that_was_not_looked_up_bans_no_source,
     forged_packets_from_the_address_of_a_peer_cause_few_look_ups_and_cannot_shut_it_out
 );
 
@@ -52,6 +58,7 @@ fn forged_packets_from_the_address_of_a_peer_cause_few_look_ups_and_cannot_shut_
         assert_eq!(above_the_limit(&bytecode, &answer), Reason::OwnConnection);
         for second in 1..6 {
             bytecode.set_time(second * SECOND);
+            bytecode.send(&answer);
             for port in 1_000..1_200 {
                 assert!(!bytecode.reason(&from(PEER_IPV4.to_bits(), port, ACK)).passes());
                 assert_eq!(bytecode.reason(&answer), Reason::OwnConnection, "second {second}");
@@ -59,6 +66,94 @@ fn forged_packets_from_the_address_of_a_peer_cause_few_look_ups_and_cannot_shut_
         }
         // Sixteen at once, sixteen per second, and those of the connection itself.
         assert!((16..=16 + 4 * 16 + 5).contains(&looked_up(&bytecode)), "{}", looked_up(&bytecode));
+    });
+}
+
+/// A flood of random sources spends the budgets of every place, so the server's own address stands for all of them.
+#[test]
+fn packets_to_a_service_spend_no_look_ups_of_answers_to_this_host() {
+    on_the_victim(|_| {
+        let mut bytecode = Bytecode::with(Settings { unknown: 1, ..crate::settings() });
+        bytecode.set_time(SECOND);
+        bytecode.set("default", per_second(1_000, 1_000));
+        let server = SocketAddr::new(Ipv4Addr::new(10, 9, 0, 77).into(), 443);
+        let (_socket, local) = opening(server, None);
+        let (_other, reserved) = opening(SocketAddr::new(server.ip(), 2_049), Some(700));
+        assert!(local.port() > 32_767 && reserved.port() == 700);
+        let other = SocketAddr::new(local.ip(), 40_000);
+        let mut floods = vec![datagram(server, VICTIM), datagram(server, other), segment(server, VICTIM, ACK)];
+        for frame in floods.iter().cycle().take(300) {
+            while bytecode.reason(frame) != Reason::OverUnknown {}
+        }
+        assert_eq!(bytecode.reason(&segment(server, local, SYN | ACK)), Reason::OwnConnection);
+        // An answer to a reserved port shares the budget of services, unless own connections got packets lately.
+        let reserved = segment(SocketAddr::new(server.ip(), 2_049), reserved, SYN | ACK);
+        bytecode.set_time(2 * SECOND + 1);
+        assert_eq!(above_the_limit(&bytecode, &reserved), Reason::OwnConnection);
+
+        // A flood of the port itself spends its own budget.
+        floods = vec![segment(SocketAddr::new(server.ip(), 9), local, SYN | ACK)];
+        let before = looked_up(&bytecode);
+        for frame in floods.iter().cycle().take(300) {
+            bytecode.send(frame);
+        }
+        assert_eq!(looked_up(&bytecode), before + 1);
+    });
+}
+
+/// The budget of the source is spent, so the program does not know whether this host has opened the connection.
+fn a_packet_that_was_not_looked_up_bans_no_source(front: Front) {
+    on_the_victim(|_| {
+        for after in [1, 5] {
+            let mut bytecode = Bytecode::with(Settings { bans: true, ..front.settings() });
+            bytecode.set_time(SECOND);
+            bytecode.set("default", per_second(1, 1));
+            for port in 40_000..40_020 {
+                above_the_limit(&bytecode, &from(0xc000_0201, port, ACK));
+            }
+            let spent = looked_up(&bytecode);
+            let frame = from(0xc000_0201, 40_100, ACK);
+            let ban = Ban { time: 600 * SECOND, most: 600 * SECOND, after, reserved: 0 };
+            bytecode.set("default", Policy { ban, ..per_second(1, 1) });
+            for _ in 0..20 {
+                assert_eq!(bytecode.reason(&frame), Reason::OverPackets);
+            }
+            assert_eq!((bans(&bytecode), looked_up(&bytecode)), (0, spent));
+            // First packets need no look-up, and the next second has one for others.
+            let first = from(0xc000_0201, 40_100, SYN);
+            bytecode.set_time(2 * SECOND + 1);
+            above_the_limit(&bytecode, if after == 1 { &frame } else { &first });
+            assert_eq!(bans(&bytecode), 1, "{after}");
+        }
+    });
+}
+
+/// A flood from the address of a peer costs hardly more than one from any other.
+#[test]
+fn refusals_of_a_peer_are_cached_and_its_answers_pass_and_are_counted() {
+    on_the_victim(|sandbox| {
+        let mut bytecode = Bytecode::with(crate::settings());
+        bytecode.set_time(SECOND);
+        bytecode.set("default", per_second(1, 1));
+        let (own, _peer) = opened(sandbox, PEER_IPV4);
+        let (answer, forged) = (answer_to(&own), from(PEER_IPV4.to_bits(), 1_000, ACK));
+        assert_eq!(above_the_limit(&bytecode, &answer), Reason::OwnConnection);
+        for _ in 0..100 {
+            assert_eq!(bytecode.reason(&forged), Reason::OverPackets);
+            assert_eq!(bytecode.reason(&answer), Reason::OwnConnection);
+        }
+        let (source, seed) = (Source::v4(PEER_IPV4.octets()), bytecode.tables.control().unwrap().seed);
+        let hash = source.hash(&seed);
+        let cells = bytecode.tables.front.open().unwrap();
+        let cell = cells.get(&cell::index(hash, cells.len()), 0).unwrap();
+        let cached = cell.refusals.iter().map(|slot| slot.refusal()).find(|refusal| refusal.is_about(hash)).unwrap();
+        assert!(cached.is_of_a_peer());
+        // The next packet that is not refused by the cell moves the count to the bucket.
+        bytecode.set_time(4 * SECOND);
+        assert_eq!(bytecode.reason(&answer), Reason::WithinLimit);
+        assert_eq!(bytecode.reason(&forged), Reason::OverPackets);
+        let bucket = bytecode.bucket(source).unwrap();
+        assert_eq!((bucket.passed_packets, bucket.dropped_packets), (103, 101));
     });
 }
 

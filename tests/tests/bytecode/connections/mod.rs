@@ -4,7 +4,10 @@ mod look_ups;
 mod spared;
 mod udp;
 
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::{
+    net::{IpAddr, SocketAddr, TcpListener, TcpStream},
+    os::fd::OwnedFd,
+};
 
 use etherparse::PacketBuilder;
 use ratelimit::dataplane::program::loader::Settings;
@@ -16,6 +19,10 @@ use ratelimit_common::{
     reason::Reason,
 };
 use ratelimit_tests::{Bytecode, MAC, Sandbox, per_second};
+use rustix::{
+    io::Errno,
+    net::{AddressFamily, SocketFlags, SocketType, bind, connect, getsockname, socket_with},
+};
 
 const SYN: u8 = 1;
 const ACK: u8 = 2;
@@ -58,6 +65,30 @@ fn segment(from: SocketAddr, to: SocketAddr, flags: u8) -> Vec<u8> {
     }
     let mut bytes = Vec::new();
     step.write(&mut bytes, &[0; 20]).unwrap();
+    bytes
+}
+
+/// Starts to open a connection from the victim, from this port if one is given. Returns the socket and its address.
+fn opening(to: SocketAddr, port: Option<u16>) -> (OwnedFd, SocketAddr) {
+    let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::NONBLOCK, None).unwrap();
+    if let Some(port) = port {
+        bind(&socket, &SocketAddr::from(([0, 0, 0, 0], port))).unwrap();
+    }
+    assert_eq!(connect(&socket, &to), Err(Errno::INPROGRESS));
+    let local = getsockname(&socket).unwrap().try_into().unwrap();
+    (socket, local)
+}
+
+/// Returns a UDP packet.
+fn datagram(from: SocketAddr, to: SocketAddr) -> Vec<u8> {
+    let step = match (from.ip(), to.ip()) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => PacketBuilder::ethernet2(MAC, MAC).ipv4(from.octets(), to.octets(), 64),
+        (IpAddr::V6(from), IpAddr::V6(to)) => PacketBuilder::ethernet2(MAC, MAC).ipv6(from.octets(), to.octets(), 64),
+        _ => panic!("two families"),
+    };
+    let mut bytes = Vec::new();
+    step.udp(from.port(), to.port()).write(&mut bytes, &[0; 20]).unwrap();
     bytes
 }
 

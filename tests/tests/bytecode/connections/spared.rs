@@ -1,9 +1,6 @@
 //! Which TCP packets are spared.
 
-use std::{
-    net::{IpAddr, SocketAddr, TcpListener, TcpStream},
-    os::fd::OwnedFd,
-};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 
 use ratelimit::dataplane::{program::loader::Settings, sys::link_type::FirstHeader};
 use ratelimit_common::{
@@ -14,12 +11,10 @@ use ratelimit_common::{
     reason::Reason,
 };
 use ratelimit_tests::{Bytecode, PEER_IPV4, PEER_IPV6, Wrap, framed, per_second};
-use rustix::{
-    io::Errno,
-    net::{AddressFamily, SocketFlags, SocketType, connect, getsockname, socket_with},
-};
 
-use super::{ACK, SYN, above_the_limit, answer_to, bans, forged, load, looked_up, on_the_victim, opened, segment};
+use super::{
+    ACK, SYN, above_the_limit, answer_to, bans, forged, load, looked_up, on_the_victim, opened, opening, segment,
+};
 use crate::{
     front::{Front, with_and_without_cells},
     rules::lists::deny,
@@ -49,12 +44,13 @@ fn packets_of_an_own_connection_pass_above_the_limit_and_cause_no_ban(front: Fro
                 let raw = bytecode.reason_of(packet, || bytecode.runner(FirstHeader::Ip).repeat(packet, 1));
                 assert_eq!(raw, Reason::OwnConnection);
                 assert_eq!((bans(&bytecode), looked_up(&bytecode)), (0, 1));
-                // Forged packets are refused, and do not shut the connection out.
+                // Forged packets are refused, and do not shut the connection out. Those of the connection fill the limit
+                // too, so they ban no source.
                 for _ in 0..100 {
                     assert!(!bytecode.reason(&forged(&own)).passes());
                     assert_eq!(bytecode.reason(&frame), Reason::OwnConnection);
                 }
-                assert_eq!(bans(&bytecode), 1);
+                assert_eq!(bans(&bytecode), 0);
             }
         }
     });
@@ -85,15 +81,6 @@ fn extension_headers_hide_no_own_connection_and_later_fragments_are_refused() {
     });
 }
 
-/// Starts to open a connection from the victim. Returns the socket and its address.
-fn opening(to: SocketAddr) -> (OwnedFd, SocketAddr) {
-    let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let socket = socket_with(family, SocketType::STREAM, SocketFlags::NONBLOCK, None).unwrap();
-    assert_eq!(connect(&socket, &to), Err(Errno::INPROGRESS));
-    let local = getsockname(&socket).unwrap().try_into().unwrap();
-    (socket, local)
-}
-
 fn answers_to_a_first_packet_pass_and_accepted_connections_do_not(front: Front) {
     on_the_victim(|sandbox| {
         // The peer does not have the silent addresses.
@@ -101,7 +88,7 @@ fn answers_to_a_first_packet_pass_and_accepted_connections_do_not(front: Front) 
             let [victim, silent]: [IpAddr; 2] = [victim, silent].map(|address| address.parse().unwrap());
             let bytecode = load(front.settings());
             let silent = SocketAddr::new(silent, 9);
-            let (_socket, local) = opening(silent);
+            let (_socket, local) = opening(silent, None);
             assert_eq!(above_the_limit(&bytecode, &segment(silent, local, SYN | ACK)), Reason::OwnConnection);
 
             let bytecode = load(front.settings());

@@ -7,7 +7,7 @@ use ratelimit::dataplane::{
 use ratelimit_common::{
     identity::source::Source,
     limits::{
-        limit::SECOND,
+        limit::{Limit, Rate, SECOND},
         policy::{BANNED_ID, Policy},
     },
     maps::event,
@@ -116,6 +116,27 @@ fn a_ban_covers_only_the_service_of_its_limit(front: Front) {
     assert_eq!(bytecode.reason(&frame(ADDRESS)), Reason::WithinLimit);
 }
 
+/// The source owes under the old limit. Behind a cell, that debt may be a neighbour's. So the source must have had its own
+/// half of the burst before it is banned.
+fn after_a_change_of_the_limit_half_a_burst_passes_before_a_ban_at_most(front: Front) {
+    for own in [0, 1_000] {
+        let mut bytecode = Bytecode::with(Settings { bans: true, own, ..front.settings() });
+        bytecode.set_time(SECOND);
+        let slow = Rate { amount: 3, period: 60 * SECOND };
+        bytecode.set("default", Limit { packets: Some(slow), ..Limit::default() }.policy().unwrap());
+        exceed(&bytecode, ADDRESS);
+        bytecode.set("default", Policy { ban: BAN, ..per_second(10, 10) });
+        let mut tenths = 0;
+        while bytecode.reason(&frame(ADDRESS)) != Reason::Banned {
+            if bytecode.reason(&frame(ADDRESS)) == Reason::OverPackets {
+                tenths += 1;
+                bytecode.set_time(SECOND + tenths * SECOND / 10);
+            }
+        }
+        assert!(tenths <= if front.is_on() { 6 } else { 1 }, "{tenths}");
+    }
+}
+
 /// The new bucket starts with the offender's debt, since both share a cell.
 fn a_source_is_never_banned_for_packets_of_its_cell_neighbour(front: Front) {
     let mut bytecode = Bytecode::with(Settings { cells: u32::from(front.is_on()), bans: true, ..front.settings() });
@@ -143,5 +164,6 @@ with_and_without_cells!(
     lifting_a_ban_keeps_the_rule_of_the_source,
     a_ban_is_removed_with_the_last_rule_of_its_service,
     a_ban_covers_only_the_service_of_its_limit,
+    after_a_change_of_the_limit_half_a_burst_passes_before_a_ban_at_most,
     a_source_is_never_banned_for_packets_of_its_cell_neighbour,
 );

@@ -27,38 +27,38 @@ fn measure(name: &str, settings: Settings, most: &Most) {
     assert!(translated <= most.translated, "the program has {translated} instructions in the kernel");
 }
 
-/// The values on kernel 6.18 are 56,000 and 6,850, and 70,000 and 7,550 on kernel 6.1. About 480 of them parse frames
-/// whose headers are not in the first buffer, and 1,400 look for own connections. Other packets do not reach them.
+/// The values on kernel 6.18 are 71,000 and 7,450. Kernel 6.1 adds some 14,000 and 700. About 480 of them parse frames
+/// whose headers are not in the first buffer, and 1,900 look for own connections. Other packets do not reach them.
 #[test]
 fn the_default_program_stays_within_its_size_limit() {
-    measure("default", Settings::default(), &Most { verified: 150_000, translated: 8_200 });
+    measure("default", Settings::default(), &Most { verified: 150_000, translated: 8_500 });
 }
 
-/// The values on kernel 6.18 are 40,000 to 70,000, depending on LLVM's layout, and 4,450. Kernel 6.1 keeps unused
-/// functions, and has 6,200.
+/// The values on kernel 6.18 are 40,000 to 70,000, depending on LLVM's layout, and 4,800. Kernel 6.1 keeps unused
+/// functions, and has some 1,700 more.
 #[test]
 fn the_program_without_cells_is_small() {
     measure(
         "front off",
         Settings { cells: 0, sample: false, ..Settings::default() },
-        &Most { verified: 120_000, translated: 6_600 },
+        &Most { verified: 120_000, translated: 7_000 },
     );
 }
 
-/// The values on kernel 6.18 are 220,000 and 16,200, and up to 400,000 on kernel 6.1. The kernel's maximum is a million.
+/// The values on kernel 6.18 are 290,000 and 17,400, and up to 400,000 on kernel 6.1. The kernel's maximum is a million.
 #[test]
 fn the_program_with_every_feature_stays_within_the_verifier_limit() {
-    measure("everything", everything(), &Most { verified: 500_000, translated: 17_500 });
+    measure("everything", everything(), &Most { verified: 500_000, translated: 18_800 });
     let moving = Settings { moving: true, old_cells: 1 << 10, ..everything() };
-    measure("everything, while maps get other sizes", moving, &Most { verified: 600_000, translated: 18_500 });
+    measure("everything, while maps get other sizes", moving, &Most { verified: 600_000, translated: 19_800 });
 }
 
 /// Kernels before 5.18 load this program. The oldest verifier that can be had is that of 6.1.
 #[test]
 fn the_program_for_one_buffer_stays_within_the_same_limits() {
     let linear = |settings| Settings { frags: false, raw_ip: true, ..settings };
-    measure("default, one buffer", linear(Settings::default()), &Most { verified: 150_000, translated: 8_200 });
-    measure("everything, one buffer", linear(everything()), &Most { verified: 500_000, translated: 17_500 });
+    measure("default, one buffer", linear(Settings::default()), &Most { verified: 150_000, translated: 8_500 });
+    measure("everything, one buffer", linear(everything()), &Most { verified: 500_000, translated: 18_800 });
 }
 
 fn everything() -> Settings {

@@ -33,7 +33,7 @@ use ratelimit_tests::{Bytecode, Frame, Verdict};
 
 use crate::front::{Front, with_and_without_cells};
 
-fn load(front: Front) -> Bytecode {
+pub(super) fn load(front: Front) -> Bytecode {
     let mut bytecode = Bytecode::with(Settings { lists: true, lanes: front.is_on(), ..front.settings() });
     bytecode.set_time(SECOND);
     bytecode
@@ -45,13 +45,13 @@ fn only(packets: u64) -> Policy {
     Limit { packets: Some(rate), burst: Some(packets), ..Limit::default() }.policy().unwrap()
 }
 
-fn list(name: &str, entries: &[&str], action: Action) -> RequestedList {
+pub(super) fn list(name: &str, entries: &[&str], action: Action) -> RequestedList {
     let prefixes = entries.iter().map(|entry| entry.parse::<Prefix>().unwrap()).collect();
     let (name, entries) = (name.to_owned(), Entries::of(prefixes));
     RequestedList { name, entries, action, expires: NEVER, origin: COMMAND, file: None }
 }
 
-fn apply(tables: &mut Tables, set: Vec<RequestedList>, deleted: &[&str]) {
+pub(super) fn apply(tables: &mut Tables, set: Vec<RequestedList>, deleted: &[&str]) {
     let deleted = deleted.iter().map(|name| (*name).to_owned()).collect();
     change::apply(None, tables, &ListChange { set, deleted }, &|_| Ok(())).unwrap();
 }
@@ -65,7 +65,7 @@ fn limit(bytecode: &mut Bytecode, name: &str, entries: &[&str], packets: u64) {
     apply(&mut bytecode.tables, vec![list(name, entries, Action::Limit(Box::new(only(packets).into())))], &[]);
 }
 
-fn frame(from: &str) -> Vec<u8> {
+pub(super) fn frame(from: &str) -> Vec<u8> {
     Frame::udp(from.parse::<std::net::IpAddr>().unwrap(), 9).bytes()
 }
 

@@ -1,5 +1,6 @@
 //! Rules: which rule applies to a packet, which bucket it is charged to, and what it costs.
 
+mod changing_parts;
 mod cost;
 mod covered;
 mod largest_debt;

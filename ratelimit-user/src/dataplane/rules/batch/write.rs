@@ -210,7 +210,14 @@ fn try_write(tables: &mut Tables, plan: &Plan, room: Room, progress: &mut dyn Fn
     if plan.is_new_service {
         services::tell_apart(tables, &plan.services)?;
     }
-    if room == Room::Beside { delete_rules(tables, plan, &mut done, progress) } else { Ok(()) }
+    if room == Room::InPlace {
+        return Ok(());
+    }
+    // A packet that has found a part of its source by a rule that goes now sees from this that rules have changed.
+    if !plan.deleted.is_empty() && tables.control()?.narrow_rules != 0 {
+        tables.renew()?;
+    }
+    delete_rules(tables, plan, &mut done, progress)
 }
 
 fn delete_rules(
