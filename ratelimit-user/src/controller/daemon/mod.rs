@@ -9,6 +9,7 @@ mod clock;
 mod feeds;
 mod in_force;
 mod links;
+mod memory;
 mod messages;
 pub mod run;
 mod state;

@@ -11,7 +11,7 @@ use tokio::{
     time::{self, MissedTickBehavior, timeout},
 };
 
-use super::{clock::WallClock, feeds::Feeds, links::Links, state::Daemon, watch::Watch};
+use super::{clock::WallClock, feeds::Feeds, links::Links, memory, state::Daemon, watch::Watch};
 use crate::{
     config::problem::ConfigError,
     controller::{
@@ -47,6 +47,7 @@ const ONLY_ROOT_FORCES: &str = "nothing was changed: only root may reload with -
 ///
 /// Fails if the file cannot be applied at the start. Nothing has changed then.
 pub fn run(pins: &Path, file: &Path, force: bool) -> Result<()> {
+    memory::limit_heap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let server = Server::take(pins, DAEMON)?;

@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{
     in_force::InForce,
+    memory,
     messages::{allowed_ssh, failure, level, skipped_lines, text},
 };
 use crate::{
@@ -91,7 +92,7 @@ impl Daemon {
 
     fn apply(&mut self, is_first: bool, caller: Option<Caller>) -> Result<Applied> {
         let applied = self.read_and_apply(is_first, caller);
-        release_memory();
+        memory::release();
         applied
     }
 
@@ -168,7 +169,7 @@ impl Daemon {
                 }
             }
         }
-        release_memory();
+        memory::release();
     }
 
     /// Waits until work is due that was given up. Without any, waits forever.
@@ -221,7 +222,7 @@ impl Daemon {
                 }
             }
         }
-        release_memory();
+        memory::release();
     }
 
     /// Returns the file that is in force, and what it requests. Takes no lock.
@@ -245,13 +246,4 @@ fn can_succeed_now(error: &anyhow::Error, config: &config::Config) -> bool {
 /// Returns whether another command had the lock of the instance for too long.
 fn is_locked(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(Error::Locked { .. }))
-}
-
-/// Returns the memory that a file needed to the system.
-fn release_memory() {
-    // SAFETY: the call frees unused memory only.
-    #[cfg(target_env = "gnu")]
-    unsafe {
-        libc::malloc_trim(0)
-    };
 }

@@ -33,9 +33,8 @@ fn load(front: Front) -> Bytecode {
     load_with(Settings { services: true, sample: false, ..front.settings() })
 }
 
-/// Own connections are off: under a clock that stands still, the budget of a CPU for look-ups would bound the bans.
 fn load_with(settings: Settings) -> Bytecode {
-    let mut bytecode = Bytecode::with(Settings { bans: true, own: 0, buckets: 1 << 18, ..settings });
+    let mut bytecode = Bytecode::with(Settings { bans: true, buckets: 1 << 18, ..settings });
     bytecode.set_time(SECOND);
     bytecode.set_admissions(u64::MAX);
     bytecode.set("default", Policy { ban: BAN, ..per_second(5, 5) });
