@@ -79,7 +79,7 @@ impl CachedRefusal {
     #[inline(always)]
     #[must_use]
     pub const fn new(refusal: Refusal) -> Self {
-        let of_a_peer = if refusal.of_a_peer { OF_A_PEER } else { 0 };
+        let of_a_peer = OF_A_PEER * refusal.of_a_peer as u64;
         let until = refusal.until & !NO_TIME | of_a_peer | refusal.generation as u64 & GENERATION_MASK;
         let reason = match refusal.reason {
             Reason::OverPackets => OVER_PACKETS,
@@ -283,17 +283,9 @@ mod tests {
 
     #[test]
     fn the_largest_frame_is_refused_by_the_largest_amount() {
-        let refusal = Refusal {
-            hash: 1 << 40,
-            generation: 1,
-            until: 1 << 40,
-            precise: false,
-            of_a_peer: false,
-            reason: Reason::OverBytes,
-            by_bytes: true,
-            action: 0,
-            amount: 1 << 16,
-        };
+        let (hash, until, reason, amount) = (1 << 40, 1 << 40, Reason::OverBytes, 1 << 16);
+        let [precise, of_a_peer, by_bytes] = [false, false, true];
+        let refusal = Refusal { hash, generation: 1, until, precise, of_a_peer, reason, by_bytes, action: 0, amount };
         let cached = CachedRefusal::new(refusal);
         assert!(cached.refuses(1, 1 << 39, 1 << 16) && !cached.refuses(1, 1 << 39, (1 << 16) - 2));
         assert_eq!(cached.reason(), Reason::OverBytes);

@@ -101,10 +101,9 @@ fn settle_refusal(
     }
     if is_own(reason) {
         events::refused(context, given(refusals).filter(|_| settings::has_cells()), bucket, policy.over_limit);
-        // A rehearsal bans no source, since the ban would outlast it.
-        let may_ban = settings::has_bans() && !settings::is_on(&settings::SHADOW_ON);
-        // Packets of own connections fill the limit too, so another packet of their source is no offence.
-        if may_ban && context.own < OF_A_PEER && policy.ban.time != 0 && windowed::is_certain(context, policy, bucket) {
+        // A ban would outlast a rehearsal. Own connections fill the limit of their source without an offence.
+        let may_ban = settings::has_bans() && !settings::is_on(&settings::SHADOW_ON) && context.own < OF_A_PEER;
+        if may_ban && policy.ban.time != 0 && windowed::is_certain(context, policy, bucket) {
             ban::impose(context, control, policy);
         }
     }

@@ -5,6 +5,7 @@
 //! hundred thousand rules would take 200 MB. If anything is wrong, the file is read again as a whole, so that every
 //! problem has its place in the file.
 
+pub(crate) mod listed;
 pub(crate) mod lists;
 pub mod metrics;
 mod options;

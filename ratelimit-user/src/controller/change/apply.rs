@@ -16,29 +16,18 @@ use crate::{
     config::{self, Config, Planned},
     dataplane::{
         Error, Instance,
-        attach::attachment::{Attachment, Mode},
+        attach::attachment::Attachment,
         instance::{daemon_lock::DaemonLock, open::Versions},
         program::values::{Difference, differences, per_second},
         rules::{
             capacities, list,
             target::{Sources, Target},
         },
-        sys::interface::{self, is_there},
+        sys::interface,
     },
     ssh,
     text::prefix::Prefix,
 };
-
-/// An interface of the file that has appeared.
-#[derive(Debug)]
-pub(crate) enum Appeared {
-    /// It was attached. These addresses of SSH sessions were allowed.
-    Attached(Vec<String>),
-    /// It carries the program already.
-    Already,
-    /// It is gone again, or a command has detached it.
-    No,
-}
 
 /// Applies the file. This process must have the daemon lock `claim`, or takes it. The first time, it also replaces the
 /// program by its own version. If nothing is attached yet, the protected sessions are allowed. A file that would block
@@ -69,61 +58,6 @@ pub fn apply(
         Ok(apply_to(&mut instance, config, &listed, how, &mut done)?)
     };
     apply().map_err(|error| undo::with_left(error, &done.undo(instance, is_new)))
-}
-
-/// Attaches to an interface of the file that has appeared.
-///
-/// If an interface of this name was deleted or renamed, the new link has the mode and the owner of the lost one, whose
-/// pin tells both. Without such a pin, the interface is attached only if the daemon still waits for it: `is_awaited`. So
-/// an interface that a command has detached stays detached. The file is not read.
-///
-/// # Errors
-///
-/// Fails with the first problem. Nothing has changed then.
-pub(crate) fn attach_again(
-    pins: &Path,
-    wanted: &config::Interface,
-    listed: &[config::Interface],
-    is_awaited: bool,
-    protected: &ProtectedSessions,
-    daemon_lock: &mut Option<DaemonLock>,
-) -> anyhow::Result<Appeared> {
-    let mut instance = match Instance::open_in_force(pins) {
-        Err(Error::NotAttached) => return Ok(Appeared::No),
-        instance => instance?,
-    };
-    let attachments = instance.attachments.list()?;
-    let is_attached = attachments.iter().any(|attachment| attachment.is_on(&wanted.name));
-    let is_first = attachments.is_empty();
-    let lost = attachments.into_iter().find(|attachment| attachment.has_lost(&wanted.name)).map(|lost| lost.recorded);
-    if !is_attached && lost.is_none() && !is_awaited {
-        return Ok(Appeared::No);
-    }
-    instance.lock_for_daemon(daemon_lock)?;
-    if is_attached || !is_there(&interface::list()?, &wanted.name) {
-        record(&instance, listed);
-        return Ok(if is_attached { Appeared::Already } else { Appeared::No });
-    }
-    let (origin, is_generic) = lost.as_ref().map_or((CONFIG, false), |lost| (lost.origin, lost.is_generic));
-    let shadow = lost.map_or(wanted.shadow.unwrap_or(false), |lost| lost.is_shadow);
-    // The interface has a new index.
-    forget_capacities(&mut instance)?;
-    let mut done = Done::default();
-    let mode = wanted.mode.or(is_generic.then_some(Mode::Generic));
-    let requested = vec![RequestedInterface { name: wanted.name.clone(), mode, shadow }];
-    let mut attach = || {
-        if is_first {
-            ssh::allow_each(&mut instance, protected, &|_| false, &mut done.allowed_ssh)?;
-        }
-        set_capacities(&mut instance, std::slice::from_ref(wanted), &mut done)?;
-        interfaces::attach(&mut instance, &requested, false, origin, &mut done)
-    };
-    match attach() {
-        Ok(_) => instance.forget_interfaces(),
-        Err(error) => return Err(undo::with_left(error, &done.undo(instance, false))),
-    }
-    record(&instance, listed);
-    Ok(Appeared::Attached(done.allowed_ssh.iter().map(Prefix::to_string).collect()))
 }
 
 /// Computes the ends of the file's rules again, because the clock was set. Such a rule returns if a command has deleted
@@ -158,7 +92,7 @@ fn record_shadows(instance: &Instance, interfaces: &[config::Interface]) {
 }
 
 /// Records in the names of pins what the file lists. The next reload repeats this, so a failure does not matter.
-fn record(instance: &Instance, listed: &[config::Interface]) {
+pub(super) fn record(instance: &Instance, listed: &[config::Interface]) {
     let listed: Vec<String> = listed.iter().map(|interface| interface.name.clone()).collect();
     let _ = instance.attachments.record(&listed);
 }
@@ -283,7 +217,7 @@ fn set_shadows(
 }
 
 /// Sets the capacities of the file, and none where it omits them. Returns those of attached interfaces that changed.
-fn set_capacities(
+pub(super) fn set_capacities(
     instance: &mut Instance,
     interfaces: &[config::Interface],
     done: &mut Done,
@@ -306,7 +240,7 @@ fn set_capacities(
     Ok(changed)
 }
 
-fn forget_capacities(instance: &mut Instance) -> Result<(), Error> {
+pub(super) fn forget_capacities(instance: &mut Instance) -> Result<(), Error> {
     let attached = instance.attachments.list()?;
     let indices: Vec<u32> = attached.iter().filter_map(|attachment| attachment.index).collect();
     capacities::keep_only(&mut instance.tables, &indices)

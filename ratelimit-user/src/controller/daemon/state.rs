@@ -16,11 +16,12 @@ use super::{
     messages::{allowed_ssh, failure, level, skipped_lines, text},
 };
 use crate::{
-    config,
+    config::{self, listed::Listed},
     controller::{
         change::{
+            appear::{self, Appeared},
             applied::Applied,
-            apply::{self, Appeared},
+            apply,
         },
         metrics,
         notify::{
@@ -107,7 +108,7 @@ impl Daemon {
             Err(error) if can_succeed_now(&error, &config) => apply()?,
             applied => applied?,
         };
-        self.metrics.commit(prepared, metrics::Listed::of(&config));
+        self.metrics.commit(prepared, Listed::of(&config));
         self.in_force = InForce::new(&self.file, config, &applied);
         Ok(applied)
     }
@@ -201,7 +202,7 @@ impl Daemon {
             let how = if is_awaited { "appeared" } else { "back again" };
             let protected = self.protected(false, None);
             let listed = &self.in_force.interfaces;
-            match apply::attach_again(&self.pins, interface, listed, is_awaited, &protected, &mut self.daemon_lock) {
+            match appear::attach_again(&self.pins, interface, listed, is_awaited, &protected, &mut self.daemon_lock) {
                 Ok(Appeared::Attached(allowed)) => {
                     let allowed = allowed.iter().map(|peer| format!("; {}", allowed_ssh(peer)));
                     say(Level::Info, &format!("{name}: {how}, attached{}", allowed.collect::<String>()));

@@ -14,10 +14,12 @@ use tokio::sync::{Semaphore, oneshot};
 
 use super::families::{
     self, Reloads,
-    listed::Listed,
     page::{Family, Page},
 };
-use crate::dataplane::{Error, instance::read_only::View};
+use crate::{
+    config::listed::Listed,
+    dataplane::{Error, instance::read_only::View},
+};
 
 /// Reads metrics.
 pub(super) struct Scraper {

@@ -17,12 +17,14 @@ use anyhow::{Context as _, Result};
 use tokio::{runtime::Handle, sync::oneshot, task::AbortHandle};
 
 use super::{
-    families::listed::Listed,
     listener::Bound,
     scraper::Scraper,
     server::{TokenCheck, serve},
 };
-use crate::config::metrics::{Listen, Metrics, Token};
+use crate::config::{
+    listed::Listed,
+    metrics::{Listen, Metrics, Token},
+};
 
 /// The longest wait until an address is closed.
 const CLOSE_TIME: Duration = Duration::from_secs(1);

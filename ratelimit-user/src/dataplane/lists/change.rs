@@ -83,8 +83,11 @@ pub fn apply(
         apply(pins, tables, &ListChange::default(), &|_| Ok(()))?;
     }
     let mark = ChangeMark::begin(pins)?;
-    let outcome =
-        write(tables, &mark, change, check).and_then(|written| tables.renew_with_next_lists().map(|()| written));
+    let outcome = write(tables, &mark, change, check).and_then(|written| {
+        // The lists act with the next generation.
+        let next = tables.control()?.renewed();
+        tables.set_control(&next).map(|()| written)
+    });
     let finished = match &outcome {
         Ok(written) => finish(tables, written),
         Err(_) => lists::repair(tables),

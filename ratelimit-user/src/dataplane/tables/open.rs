@@ -124,8 +124,7 @@ impl Tables {
     /// Records that the layouts of these pins are right.
     pub(crate) fn seal(&mut self, listing: &Listing) -> Result<(), Error> {
         let seal = listing.seal(loader::OBJECT_HASH, &names::PINNED).unwrap_or(0);
-        let control = Control { seal, ..self.control()? };
-        self.set_control(&control)
+        self.set_control(&Control { seal, ..self.control()? })
     }
 
     /// Opens the maps pinned in `pins` for a reader without the lock. It opens all at once, because a command may
@@ -170,8 +169,7 @@ impl Tables {
             tables.policies.set(slot, &policy)?;
         }
         // The ABI version comes last. So only complete maps have it.
-        let control = control_init::control(object, settings)?;
-        tables.set_control(&control)?;
+        tables.set_control(&control_init::control(object, settings)?)?;
         Ok(tables)
     }
 
@@ -247,8 +245,7 @@ impl Tables {
         // SAFETY: all zeroes are a valid table. It is too large for the stack.
         let mut table = unsafe { Box::<Services>::new_zeroed().assume_init() };
         table.fill(services);
-        let table: &Services = &table;
-        self.services.open_mut()?.set(0, table, 0).tried("cannot write the services")
+        self.services.open_mut()?.set(0, AsRef::<Services>::as_ref(&table), 0).tried("cannot write the services")
     }
 
     /// Starts the next generation of the rules, after they are written. Every bucket then resolves its policy again. The
@@ -258,22 +255,11 @@ impl Tables {
     ///
     /// [`Error::Bpf`] if the kernel refuses.
     pub fn renew(&mut self) -> Result<(), Error> {
-        let control = self.control()?;
-        let same = control.with_same_lists();
-        if control != same {
+        let same = self.control()?.with_same_lists();
+        if self.control()? != same {
             self.set_control(&same)?;
         }
         self.set_control(&same.renewed())
-    }
-
-    /// Starts the next generation of the rules, with the lists that were prepared for it.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Bpf`] if the kernel refuses.
-    pub(crate) fn renew_with_next_lists(&mut self) -> Result<(), Error> {
-        let control = self.control()?.renewed();
-        self.set_control(&control)
     }
 
     /// Returns packets and bytes by reason, of all CPUs and interfaces together.

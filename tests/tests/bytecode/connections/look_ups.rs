@@ -154,7 +154,12 @@ fn refusals_of_a_peer_are_cached_and_its_answers_pass_and_are_counted() {
         let hash = source.hash(&seed);
         let cells = bytecode.tables.front.open().unwrap();
         let cell = cells.get(&cell::index(hash, cells.len()), 0).unwrap();
-        let cached = cell.refusals.iter().map(|slot| slot.refusal()).find(|refusal| refusal.is_about(hash)).unwrap();
+        let cached = cell
+            .refusals
+            .iter()
+            .map(ratelimit_common::cells::cell::RefusalSlot::refusal)
+            .find(|refusal| refusal.is_about(hash))
+            .unwrap();
         assert!(cached.is_of_a_peer());
         // The next packet that is not refused by the cell moves the count to the bucket.
         bytecode.set_time(4 * SECOND);

@@ -5,7 +5,6 @@ mod admission;
 mod build;
 mod cells;
 mod interfaces;
-pub(super) mod listed;
 pub(super) mod page;
 mod policies;
 mod process;
@@ -18,8 +17,11 @@ mod top;
 mod traffic;
 
 pub(super) use self::{build::families as of_build, process::families as of_process, reloads::Reloads};
-use self::{listed::Listed, page::Family, reading::Reading};
-use crate::dataplane::{Error, instance::read_only::View};
+use self::{page::Family, reading::Reading};
+use crate::{
+    config::listed::Listed,
+    dataplane::{Error, instance::read_only::View},
+};
 
 /// Returns the families of an instance, with metrics for what the file lists, and for this number of
 /// sources by name.
@@ -30,7 +32,7 @@ pub(super) fn of_instance(view: &View, listed: &Listed, named_sources: usize) ->
     families.extend(sources::families(&reading)?);
     families.extend(rules::families(&reading));
     families.extend(rules::of_lists(&reading)?);
-    families.push(listed.lists());
+    families.push(rules::of_listed(&listed.lists));
     families.extend(policies::families(&reading)?);
     families.extend(tables::families(&reading)?);
     families.extend(admission::families(&reading)?);

@@ -25,6 +25,18 @@ pub(super) fn families(reading: &Reading<'_>) -> Vec<Family> {
     vec![family]
 }
 
+/// Returns which lists of the file have a file that could be used.
+pub(super) fn of_listed(lists: &[(String, bool)]) -> Family {
+    let mut usable = Family::gauge(
+        "ratelimit_config_list_usable",
+        "1 if the file of this list of the configuration file could be used, otherwise 0: the previous list stays in force.",
+    );
+    for (name, is_usable) in lists {
+        usable.add([("list", name)], *is_usable);
+    }
+    usable
+}
+
 /// Returns the families of named lists.
 pub(super) fn of_lists(reading: &Reading<'_>) -> Result<Vec<Family>, Error> {
     let mut entries = Family::gauge("ratelimit_list_entries", "Entries of each list in force, by action.");
