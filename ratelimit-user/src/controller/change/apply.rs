@@ -162,7 +162,9 @@ fn apply_to(
     guard.check_unknown(&instance.tables, &running, &wanted)?;
     // A session that the file's own rules allow is not cut off by its lists. The check below is about lists and rules
     // together.
-    let of_lists = guard.without(&|session| is_allowed(&config.rules, session));
+    let acts = |rule: &&Planned| rule.until.is_none() && !difference.overruled.contains(&rule.target);
+    let acting: Vec<&Planned> = config.rules.iter().filter(acts).collect();
+    let of_lists = guard.without(&|session| is_allowed(&acting, session));
     if let Some([change, back]) = lists::difference(&instance.tables, &config.lists)? {
         applied.lists = change.set.iter().map(|list| list.name.clone()).chain(change.deleted.clone()).collect();
         done.change_lists(instance, &change, back, &|tables| of_lists.check(tables))?;
@@ -185,13 +187,15 @@ fn apply_to(
     Ok(applied)
 }
 
-/// Returns whether one of these rules allows every packet of an address.
-fn is_allowed(rules: &[Planned], peer: &Prefix) -> bool {
-    let contains = |target: &Target| match target.sources {
-        Sources::Prefix(prefix) => target.service == Service::Any && prefix.contains(peer),
-        Sources::Default => false,
+/// Returns whether the narrowest of these rules allows every packet of an address.
+fn is_allowed(rules: &[&Planned], peer: &Prefix) -> bool {
+    let width = |target: &Target| match target.sources {
+        Sources::Prefix(prefix) => prefix.contains(peer).then(|| prefix.bits()),
+        Sources::Default => None,
     };
-    rules.iter().any(|rule| rule.spec.policy == Policy::ALLOWED && contains(&rule.target))
+    let widths = rules.iter().filter_map(|rule| Some((width(&rule.target)?, rule)));
+    let narrowest = widths.max_by_key(|(bits, _)| *bits);
+    narrowest.is_some_and(|(_, rule)| rule.spec.policy == Policy::ALLOWED && rule.target.service == Service::Any)
 }
 
 /// Puts those attached interfaces in shadow, or ends that, for which the file wants this. Returns what changed.
