@@ -13,8 +13,8 @@ use crate::{
 };
 
 /// Bans the source of a packet that its bucket has refused, as its policy says. If the table has no room, that is
-/// counted, and the source stays under its limit. A packet whose connection was not looked up counts as a drop, but
-/// causes no ban: this host may have opened it.
+/// counted, and the source stays under its limit. A packet that was [not looked up](crate::packet::context::NOT_LOOKED_UP)
+/// counts as a drop, but causes no ban: this host may have opened its connection.
 #[inline(always)]
 pub fn impose(context: &Context, control: &Control, policy: &Policy) {
     let now = Clock::read(control).now();

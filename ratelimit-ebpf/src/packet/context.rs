@@ -39,9 +39,9 @@ pub struct Context {
     pub own: u32,
 }
 
-/// [`Context::own`]: this host has not opened it, or own connections are not spared.
+/// [`Context::own`]: this host has not opened it, as far as a look-up or the port tells, or own connections are not spared.
 pub const NOT_OWN: u32 = 0;
-/// [`Context::own`]: a budget for look-ups is spent, so this host may have opened it.
+/// [`Context::own`]: a budget for look-ups is spent, and the port is one from which this host opens connections.
 pub const NOT_LOOKED_UP: u32 = 1;
 /// [`Context::own`]: the source has connections that this host has opened.
 pub const OF_A_PEER: u32 = 2;

@@ -160,8 +160,7 @@ fn apply_to(
     applied.removed_allows = removed_allows(&rules, &difference.change);
     let guard = ssh::Guard::over(&instance.tables, protected, was_in_shadow, wanted.shadow)?;
     guard.check_unknown(&instance.tables, &running, &wanted)?;
-    // A session that the file's own rules allow is not cut off by its lists. The check below is about lists and rules
-    // together.
+    // The rules of the file come after its lists. So a session that they allow is checked only with the rules.
     let acts = |rule: &&Planned| rule.until.is_none() && !difference.overruled.contains(&rule.target);
     let acting: Vec<&Planned> = config.rules.iter().filter(acts).collect();
     let of_lists = guard.without(&|session| is_allowed(&acting, session));

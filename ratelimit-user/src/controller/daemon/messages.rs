@@ -65,24 +65,30 @@ pub(crate) fn text(applied: &Applied) -> String {
 /// Returns the lines of a list's file that cannot be used. None without any.
 pub(crate) fn skipped_lines(list: &PlannedList) -> Option<String> {
     let bad = &list.content.as_ref().ok()?.bad;
-    let shown: Vec<String> =
-        bad.iter().take(SKIPPED_SHOWN).map(|bad| format!("line {}: {}", bad.line, bad.why)).collect();
-    let more = match bad.len().checked_sub(SKIPPED_SHOWN) {
-        None | Some(0) => String::new(),
-        Some(more) => format!("; and {more} more, which `ratelimit check` names"),
-    };
-    let (name, file) = (&list.name, list.file.display());
-    (!bad.is_empty()).then(|| format!("list {name}: lines of {file} that are skipped: {}{more}", shown.join("; ")))
+    let what = format!("list {}: lines of {} that are skipped:", list.name, list.file.display());
+    let lines = bad.iter().map(|bad| format!("line {}: {}", bad.line, bad.why));
+    first(&what, lines, SKIPPED_SHOWN, "; ", "`ratelimit check`")
 }
 
 /// Returns the first names, and how many more there are.
 fn names(what: &str, all: impl ExactSizeIterator<Item = String>) -> Option<String> {
-    let more = match all.len().checked_sub(SHOWN) {
+    first(what, all, SHOWN, ", ", "`ratelimit reload --json`")
+}
+
+/// Returns the first `most` parts, and how many more there are. `command` names those.
+fn first(
+    what: &str,
+    all: impl ExactSizeIterator<Item = String>,
+    most: usize,
+    separator: &str,
+    command: &str,
+) -> Option<String> {
+    let more = match all.len().checked_sub(most) {
         None | Some(0) => String::new(),
-        Some(more) => format!(" and {more} more, which `ratelimit reload --json` names"),
+        Some(more) => format!(" and {more} more, which {command} names"),
     };
-    let shown: Vec<String> = all.take(SHOWN).collect();
-    (!shown.is_empty()).then(|| format!("{what} {}{more}", shown.join(", ")))
+    let shown: Vec<String> = all.take(most).collect();
+    (!shown.is_empty()).then(|| format!("{what} {}{more}", shown.join(separator)))
 }
 
 /// Returns that the address of an SSH session was allowed.

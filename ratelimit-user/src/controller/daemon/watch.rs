@@ -28,6 +28,8 @@ const LOOK: Duration = Duration::from_secs(5);
 /// Watches one file.
 pub(crate) struct Watch {
     inotify: AsyncFd<OwnedFd>,
+    /// Whether the kernel reports changes of the folder. It cannot while there is none.
+    pub(crate) has_folder: bool,
     path: PathBuf,
     name: OsString,
     looks: Interval,
@@ -77,10 +79,10 @@ impl Watch {
         Self::over(path, true)
     }
 
-    fn over(path: &Path, watches_folder: bool) -> std::io::Result<Self> {
+    fn over(path: &Path, has_folder: bool) -> std::io::Result<Self> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
-        if watches_folder {
+        if has_folder {
             // A replaced file is another inode.
             inotify::add_watch(&inotify, folder, WatchFlags::CLOSE_WRITE | WatchFlags::MOVED_TO)?;
         }
@@ -90,7 +92,7 @@ impl Watch {
         let mut looks = time::interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let known = Stamp::of(path);
-        Ok(Self { inotify, path: path.to_owned(), name, looks, known, seen: known })
+        Ok(Self { inotify, has_folder, path: path.to_owned(), name, looks, known, seen: known })
     }
 
     /// Waits until the file changes.

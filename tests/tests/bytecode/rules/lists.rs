@@ -27,7 +27,10 @@ use ratelimit_common::{
         policy::Policy,
     },
     reason::{Count, Reason},
-    rules::rule::{COMMAND, NEVER},
+    rules::{
+        list::LISTS_MAX,
+        rule::{COMMAND, NEVER},
+    },
 };
 use ratelimit_tests::{Bytecode, Frame, Verdict};
 
@@ -278,3 +281,14 @@ with_and_without_cells!(
     a_list_is_replaced_for_the_next_packet,
     no_packet_sees_half_of_a_list,
 );
+
+/// As many lists as there can be have ended, and no command has removed them.
+#[test]
+fn ended_lists_give_their_numbers_back() {
+    let mut bytecode = load(Front::On);
+    let ended =
+        |number| RequestedList { expires: 1, ..list(&format!("ended-{number}"), &["10.1.0.0/16"], Action::Deny) };
+    apply(&mut bytecode.tables, (0..LISTS_MAX).map(ended).collect(), &[]);
+    deny(&mut bytecode, "new", &["10.2.0.0/16"]);
+    assert_eq!(bytecode.reason(&frame("10.2.0.1")), Reason::Listed);
+}

@@ -127,11 +127,13 @@ fn a_saved_file_names_lists_and_restores_them() {
     ratelimit.ok(&format!("list set drop {}", feed.display()));
     ratelimit.ok(&format!("list set slow {} --packets 5/s", feed.display()));
     ratelimit.ok_with("list set typed -", "10.2.0.0/16\n");
+    let longest = "n".repeat(32);
+    ratelimit.ok(&format!("list set {longest} {} --packets 6/s", feed.display()));
     let saved = ratelimit.ok("save");
     let list = |name: &str, action: &str| {
         format!("[[list]]\nname = \"{name}\"\nfile = \"{}\"\naction = \"{action}\"\n", feed.display())
     };
-    for expected in [list("drop", "deny"), list("slow", "list-slow")] {
+    for expected in [list("drop", "deny"), list("slow", "list-slow"), list(&longest, "list-1")] {
         assert!(saved.contains(&expected), "{expected}{saved}");
     }
     assert!(saved.contains("# The list typed is left out, because it comes from no file."), "{saved}");
@@ -143,7 +145,26 @@ fn a_saved_file_names_lists_and_restores_them() {
     daemon.line();
     let after = ["drop", "slow"].map(|name| ratelimit.json(&format!("list show {name}"))["action"].clone());
     assert_eq!(before, after);
+    // A policy of the file keeps its name.
+    folder.write(&with_list(&feed, "action = \"snail\"\n[policy.snail]\npackets = \"3/m\"\n"));
+    line_with(&mut daemon, "lists changed");
+    let saved = ratelimit.ok("save");
+    assert!(saved.contains("[policy.snail]") && saved.contains(&list("drop", "snail")), "{saved}");
     daemon.end();
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_list_can_come_from_a_file_with_a_long_path() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let folder = Folder::new();
+    let inner = folder.file().with_file_name("a".repeat(200)).join("b".repeat(200));
+    fs::create_dir_all(&inner).unwrap();
+    fs::write(inner.join("feed.txt"), "10.1.0.0/16\n").unwrap();
+    ratelimit.ok("attach eth0");
+    assert_eq!(ratelimit.ok(&format!("list set drop {}", inner.join("feed.txt").display())), "drop: deny, 1 entry\n");
+    assert_eq!(dropped(&sandbox, &ratelimit, [10, 1, 0, 1]), 10);
     ratelimit.ok("detach --all");
 }
 

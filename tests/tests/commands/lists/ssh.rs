@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use ratelimit_tests::{Daemon, Folder, Output, Ratelimit, Sandbox, stdin};
+use ratelimit_tests::{Daemon, Flood, Folder, Frame, Output, Ratelimit, Sandbox, stdin};
 use serde_json::json;
 
 use super::dropped;
@@ -49,13 +49,16 @@ fn a_list_of_the_file_that_shuts_out_an_ssh_session_is_refused_unless_the_file_a
     fs::write(&feed, "10.9.0.0/24\n").unwrap();
     let list = format!("[[list]]\nname = \"drop\"\nfile = \"{}\"\n", feed.display());
     log_in(&sandbox, "1", "10.9.0.5", "active");
+    let flood = Flood::of(Frame::udp([10, 9, 0, 5], 9)).start(&sandbox);
     folder.write(&format!("interfaces = [\"eth0\"]\n{list}"));
     let refused = daemon.line();
+    assert!(flood.stop() > 0);
     assert!(
         refused.contains("nothing was changed: an SSH session comes from 10.9.0.5, which would be denied"),
         "{refused}"
     );
-    assert_eq!(dropped(&sandbox, &ratelimit, [10, 9, 0, 5]), 0);
+    // Not one packet met the list before it was refused.
+    assert_eq!(ratelimit.json("status")["dropped"]["packets"], 0);
     folder.write(&format!("interfaces = [\"eth0\"]\nallow = [\"10.9.0.5\"]\n{list}"));
     let accepted = daemon.line();
     assert!(accepted.contains("lists changed: drop"), "{accepted}");

@@ -51,6 +51,28 @@ fn an_interface_that_a_command_attached_is_limited_again_when_it_returns() {
 }
 
 #[test]
+fn an_interface_returns_with_the_shadow_of_the_present_file() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let folder = Folder::new();
+    make(&sandbox, "wan0");
+    let file = |shadow| format!("{}[interface.wan0]\nshadow = {shadow}\n", listing(&["eth0", "wan0"]));
+    folder.write(&file(true));
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    daemon.line();
+    let shadow = || ratelimit.json("status")["interfaces"][1]["shadow"].clone();
+    assert_eq!(shadow(), true);
+    delete(&sandbox, "wan0");
+    folder.write(&file(false));
+    daemon.line();
+    make(&sandbox, "wan0");
+    assert_eq!(daemon.line(), "ratelimit: wan0: appeared, attached");
+    assert!(shadow().is_null());
+    daemon.end();
+    ratelimit.ok("detach --all");
+}
+
+#[test]
 fn it_keeps_its_mode_and_owner_and_is_not_forgotten_by_other_attaches() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
