@@ -14,26 +14,31 @@ use crate::receiver::alone;
 /// Bytes of a download: several ten thousand packets.
 const BYTES: usize = 50_000_000;
 
+/// The longest time without progress.
+const PATIENCE: Duration = Duration::from_secs(20);
+
 /// Downloads from the peer, and returns the time.
 fn download(sandbox: &Sandbox) -> Duration {
     let server = sandbox.peer(|| TcpListener::bind((PEER_IPV4, 0))).unwrap();
     let address = server.local_addr().unwrap();
-    thread::scope(|scope| {
-        scope.spawn(|| server.accept().unwrap().0.write_all(&vec![0; BYTES]).unwrap());
-        sandbox.victim(|| {
-            let begin = Instant::now();
-            let (mut from, mut buffer, mut received) = (TcpStream::connect(address).unwrap(), vec![0; 1 << 18], 0);
-            from.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-            loop {
-                match from.read(&mut buffer).unwrap() {
-                    0 => break,
-                    bytes => received += bytes,
-                }
+    // Not joined before the download is over: if that fails, nobody connects.
+    let sends = thread::spawn(move || server.accept().unwrap().0.write_all(&vec![0; BYTES]).unwrap());
+    let time = sandbox.victim(|| {
+        let begin = Instant::now();
+        let mut from = TcpStream::connect_timeout(&address, PATIENCE).unwrap();
+        let (mut buffer, mut received) = (vec![0; 1 << 18], 0);
+        from.set_read_timeout(Some(PATIENCE)).unwrap();
+        loop {
+            match from.read(&mut buffer).unwrap() {
+                0 => break,
+                bytes => received += bytes,
             }
-            assert_eq!(received, BYTES);
-            begin.elapsed()
-        })
-    })
+        }
+        assert_eq!(received, BYTES);
+        begin.elapsed()
+    });
+    sends.join().unwrap();
+    time
 }
 
 #[test]
