@@ -5,7 +5,7 @@ use std::{
     os::unix::process::CommandExt as _,
     process::{Child, Command, ExitStatus, Output},
     sync::{
-        Arc,
+        Arc, Once,
         mpsc::{self, Sender},
     },
     thread,
@@ -86,7 +86,22 @@ pub(crate) fn output(namespace: &Namespace, command: &mut Command) -> Output {
 
 /// Has the kernel kill the program when the thread that starts it ends.
 fn bound_to_thread(command: &mut Command) -> &mut Command {
+    LITTLE_TO_COPY.call_once(return_freed_memory);
     let die_too = || set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from);
     // SAFETY: between fork and exec it makes one system call and allocates nothing.
     unsafe { command.pre_exec(die_too) }
+}
+
+static LITTLE_TO_COPY: Once = Once::new();
+
+/// Has the allocator return freed memory. A program with `pre_exec` starts as a copy of this process, whose page tables the
+/// kernel copies too. With 200 MB of freed memory, these copies took a fifth of the time of all commands.
+fn return_freed_memory() {
+    // SAFETY: the calls set parameters of the allocator only.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 64 * 1024);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, 128 * 1024);
+    }
 }

@@ -90,7 +90,7 @@ fn locked(pins: &Path, listing: &Listing, versions: Versions) -> Result<Pinned, 
     };
     // A killed upgrade leaves pins under the names of the other version. Now it is known that this version's are in use.
     for other in names::PINNED.into_iter().filter_map(layout::other_name).filter(|other| listing.has(other)) {
-        layout::remove_file(&pins.join(other))?;
+        layout::remove_file(&pins.join(other)).map_err(staging::unfinished)?;
     }
     let mut pinned = Pinned { pins: pins.to_owned(), tables, attachments };
     if Kind::OTHERS.iter().any(|kind| listing.has(kind.file())) {

@@ -134,7 +134,8 @@ impl<'a> Stage<'a> {
     }
 }
 
-fn unfinished(cause: Error) -> Error {
+/// Says that a change is in force, and that the next command does the rest.
+pub(crate) fn unfinished(cause: Error) -> Error {
     Error::Unfinished { cause: Box::new(cause) }
 }
 

@@ -30,7 +30,7 @@ use crate::dataplane::{
     Error,
     attach::{attachment::Attachments, carried},
     error::{Tried as _, at},
-    instance::swap::staging::Stage,
+    instance::swap::staging::{Stage, unfinished},
     pins::{
         layout::{self as pins, LINKS, PROGRAMS},
         ours::Ours,
@@ -77,7 +77,7 @@ pub(crate) fn migrate(pins: &Path, attachments: &Attachments) -> Result<(), Erro
     outcome?;
     let ours = Ours::of(pins)?;
     stage.put_in_force(attachments)?;
-    forget_others(pins, &ours)
+    forget_others(pins, &ours).map_err(unfinished)
 }
 
 /// Returns the maps that are pinned in a folder.
