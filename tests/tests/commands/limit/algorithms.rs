@@ -182,6 +182,9 @@ fn every_kind_of_limit_is_printed_and_listed_as_set_and_can_be_set_again() {
             assert_eq!((cells[0].as_str(), &cells[2..10]), (target, &columns.map(str::to_owned)[..]), "{words}");
             ratelimit.ok(&format!("limit del {target}"));
             assert_eq!(ratelimit.json("limit list"), json!([]));
+            if target == "default" {
+                continue;
+            }
             // The listed options set the same limit again.
             let again = words_of(&expected);
             let mut changed = ratelimit.json(&format!("limit set {target}{again}"));
