@@ -97,12 +97,6 @@ impl Guard {
         Ok(Self { before, own: None, way_out, is_shadow })
     }
 
-    /// Returns the guard of the other sessions than those from these addresses.
-    pub(crate) fn without(&self, is_left_out: &dyn Fn(&Prefix) -> bool) -> Self {
-        let before = self.before.iter().filter(|(session, _)| !is_left_out(&session.prefix())).cloned().collect();
-        Self { before, way_out: self.way_out.clone(), ..*self }
-    }
-
     /// Checks that no session is worse off than before.
     ///
     /// # Errors

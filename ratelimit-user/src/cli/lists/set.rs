@@ -8,13 +8,14 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use ratelimit_common::rules::rule::{COMMAND, NEVER};
+use ratelimit_common::rules::rule::{COMMAND, CONFIG, NEVER};
 use serde::Serialize;
 
 use crate::{
     cli::{
         print::{
             answer::Answer,
+            hint,
             list_row::Row,
             output::{Output, count},
         },
@@ -74,7 +75,9 @@ pub(super) fn run(request: &Request<'_>, pins: &Path, output: Output) -> Result<
     let find = |instance: &Instance| {
         Ok::<_, anyhow::Error>(listing::all(&instance.tables)?.into_iter().find(|list| list.name == name))
     };
-    let replaced = find(&instance)?.map(|list| Row::of(&list));
+    let before = find(&instance)?;
+    let is_of_file = before.as_ref().is_some_and(|list| list.origin == CONFIG);
+    let replaced = before.map(|list| Row::of(&list));
     ssh::change_lists(&mut instance, &ListChange { set: vec![list], ..ListChange::default() }, force)?;
     let is_attached = !instance.attachments.is_empty();
     // A short life can be over by now.
@@ -88,10 +91,10 @@ pub(super) fn run(request: &Request<'_>, pins: &Path, output: Output) -> Result<
             .map_or_else(String::new, |row| format!(" (replaced: {}, {})", row.action, entries_text(row.entries)));
         let skipped = if skipped == 0 { String::new() } else { format!(", {} skipped", count(skipped, "line")) };
         writeln!(out, "{name}: {}, {}{life}{replaced}{skipped}", set.row.action, entries_text(list.entries()))?;
-        if is_attached {
-            return Ok(());
+        if !is_attached {
+            writeln!(out, "  not attached to any interface: the list takes effect at the next `ratelimit attach`")?;
         }
-        writeln!(out, "  not attached to any interface: the list takes effect at the next `ratelimit attach`")
+        if is_of_file { hint::of_file(out, pins) } else { Ok(()) }
     })?;
     Ok(Answer::Done)
 }
@@ -140,7 +143,8 @@ pub(super) fn delete(name: &str, force: bool, pins: &Path, output: Output) -> Re
     };
     ssh::change_lists(&mut instance, &ListChange { deleted: vec![name.to_owned()], ..ListChange::default() }, force)?;
     output.print(&Deleted { deleted: Some(name) }, |out| {
-        writeln!(out, "{name}: list deleted with {}", entries_text(list.entries()))
+        writeln!(out, "{name}: list deleted with {}", entries_text(list.entries()))?;
+        if list.origin == CONFIG { hint::of_file(out, pins) } else { Ok(()) }
     })?;
     Ok(Answer::Done)
 }

@@ -2,5 +2,6 @@
 //! command.
 
 pub(crate) mod answer;
+pub(crate) mod hint;
 pub(crate) mod list_row;
 pub(crate) mod output;

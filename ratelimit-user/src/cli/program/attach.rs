@@ -19,7 +19,8 @@ use crate::{
     controller::{
         change::{
             interfaces::{self, Requested, RequestedInterface},
-            undo::{self, Done},
+            left,
+            undo::Done,
         },
         confirm::{start, waiter::Waiter},
         socket::client,
@@ -126,7 +127,7 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
     let begin = Instant::now();
     if let Err(error) = outcome {
         let left = done.undo(instance, is_new);
-        return Err(undo::with_left(error, &left));
+        return Err(left::with_left(error, &left));
     }
     let about = Report {
         named: &arguments.interfaces,

@@ -6,8 +6,7 @@ use anyhow::{Result, ensure};
 use serde::Serialize;
 
 use crate::{
-    cli::print::{answer::Answer, output::Output},
-    controller::socket::client,
+    cli::print::{answer::Answer, hint, output::Output},
     dataplane::{
         Error, Instance,
         attach::attachment::Attachment,
@@ -65,11 +64,9 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
             writeln!(out, "{line}")?;
         }
         if is_nothing {
-            writeln!(out, "nothing has changed: this was in force already")?;
-        } else if client::is_listening(pins) {
-            writeln!(out, "a daemon runs: its file decides again at the next reload, so change the file, too")?;
+            return writeln!(out, "nothing has changed: this was in force already");
         }
-        Ok(())
+        hint::of_file(out, pins)
     })?;
     Ok(Answer::Done)
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
+use ratelimit_common::rules::rule::CONFIG;
 use serde::Serialize;
 
 use super::{
@@ -10,7 +11,7 @@ use super::{
     delete_many::Rules,
 };
 use crate::{
-    cli::print::{answer::Answer, output::Output},
+    cli::print::{answer::Answer, hint, output::Output},
     dataplane::{
         Instance,
         rules::{batch::Change, list, target::Target},
@@ -28,11 +29,13 @@ pub(crate) struct Deleted {
 pub(super) fn delete(rules: &Rules<'_>, targets: &[Target], done: &str, pins: &Path, output: Output) -> Result<Answer> {
     let mut instance = Instance::open(pins)?;
     let (mut change, mut outcomes, mut missing) = (Change::default(), Vec::new(), Vec::new());
+    let mut is_of_file = false;
     for target in targets {
         let is_banned = rules.lifts_bans && list::ban(&instance.tables, *target)?.is_some();
         let found = list::get(&instance.tables, *target)?;
         match found.as_ref().and_then(|rule| deletion(rule, rules.matches)) {
             Some((deletion, then)) => {
+                is_of_file |= found.is_some_and(|rule| rule.lasting().is_some_and(|rule| rule.origin == CONFIG));
                 change.deleted.extend(deletion.deleted);
                 change.deleted_below.extend(deletion.deleted_below);
                 outcomes.push(format!("{done}{then}"));
@@ -57,7 +60,8 @@ pub(super) fn delete(rules: &Rules<'_>, targets: &[Target], done: &str, pins: &P
     let deleted: Vec<Deleted> = targets.iter().map(|target| Deleted { deleted: target.to_string() }).collect();
     output.print_each(&deleted, |out| {
         let mut lines = deleted.iter().zip(&outcomes);
-        lines.try_for_each(|(Deleted { deleted }, outcome)| writeln!(out, "{deleted}: {outcome}"))
+        lines.try_for_each(|(Deleted { deleted }, outcome)| writeln!(out, "{deleted}: {outcome}"))?;
+        if is_of_file { hint::of_file(out, pins) } else { Ok(()) }
     })?;
     Ok(Answer::Done)
 }

@@ -3,7 +3,10 @@
 use std::path::Path;
 
 use anyhow::Result;
-use ratelimit_common::{identity::service::Service, rules::rule::BANNED};
+use ratelimit_common::{
+    identity::service::Service,
+    rules::rule::{BANNED, CONFIG},
+};
 use serde::Serialize;
 
 use super::{
@@ -14,6 +17,7 @@ use super::{
 use crate::{
     cli::print::{
         answer::Answer,
+        hint,
         output::{Output, count},
     },
     dataplane::{
@@ -57,12 +61,13 @@ pub(crate) fn delete(rules: &Rules<'_>, pins: &Path, output: Output) -> Result<A
     }
     let mut instance = Instance::open(pins)?;
     let all = list::list(&instance.tables)?;
-    let (mut change, mut missing) = (Change::default(), Vec::new());
+    let (mut change, mut missing, mut is_of_file) = (Change::default(), Vec::new(), false);
     for (prefix, line) in &prefixes {
         let target = Target::prefix(*prefix).of(rules.service);
         let same = of_sources(&all, target.sources);
         let has = |is_such: &dyn Fn(&Listed) -> bool| same.iter().any(|rule| rule.target == target && is_such(rule));
         let covers = |rule: &Listed| rule.covers.as_ref().is_some_and(|covered| (rules.matches)(&covered.spec));
+        is_of_file |= has(&|rule| rule.lasting().is_some_and(|rule| rule.origin == CONFIG));
         if has(&|rule| (rules.matches)(&rule.spec)) {
             change.deleted.push(target);
         } else if has(&covers) {
@@ -90,7 +95,8 @@ pub(crate) fn delete(rules: &Rules<'_>, pins: &Path, output: Output) -> Result<A
         outcome?;
     }
     output.print(&deleted, |out| {
-        writeln!(out, "{}: {} deleted{}", count(deleted.deleted, "line"), rules.name, skipped_text(deleted.skipped))
+        writeln!(out, "{}: {} deleted{}", count(deleted.deleted, "line"), rules.name, skipped_text(deleted.skipped))?;
+        if is_of_file && deleted.deleted != 0 { hint::of_file(out, pins) } else { Ok(()) }
     })?;
     Ok(if deleted.deleted == 0 { Answer::Negative } else { Answer::Done })
 }

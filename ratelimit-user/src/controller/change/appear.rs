@@ -7,7 +7,8 @@ use ratelimit_common::rules::rule::CONFIG;
 use super::{
     apply::{forget_capacities, record, set_capacities},
     interfaces::{self, RequestedInterface},
-    undo::{self, Done},
+    left,
+    undo::Done,
 };
 use crate::{
     config,
@@ -81,7 +82,7 @@ pub(crate) fn attach_again(
     };
     match attach() {
         Ok(_) => instance.forget_interfaces(),
-        Err(error) => return Err(undo::with_left(error, &done.undo(instance, false))),
+        Err(error) => return Err(left::with_left(error, &done.undo(instance, false))),
     }
     record(&instance, listed);
     Ok(Appeared::Attached(done.allowed_ssh.iter().map(Prefix::to_string).collect()))

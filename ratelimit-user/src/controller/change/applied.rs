@@ -48,7 +48,7 @@ pub struct Applied {
 }
 
 /// Returns a replaced rule in words, with the name of its policy.
-pub(super) fn replaced(rule: &list::Listed) -> Replaced {
+pub(super) fn in_words(rule: &list::Listed) -> Replaced {
     let name = rule.spec.name().map_or_else(String::new, |name| format!("{name}: "));
     Replaced { rule: rule.target.to_string(), before: name + &write::spec(&rule.spec) }
 }

@@ -2,14 +2,15 @@
 
 use std::{path::Path, time::SystemTime};
 
-use ratelimit_common::{identity::service::Service, limits::policy::Policy, rules::rule::CONFIG};
+use ratelimit_common::rules::rule::CONFIG;
 
 use super::{
-    applied::{Applied, removed_allows, replaced},
+    allows,
+    applied::{Applied, in_words, removed_allows},
     difference::{difference, of_ends},
     interfaces::{self, Listed, Requested, RequestedInterface},
-    lists, omitted,
-    undo::{self, Done},
+    left, lists, omitted,
+    undo::Done,
 };
 pub use crate::ssh::ProtectedSessions;
 use crate::{
@@ -19,10 +20,7 @@ use crate::{
         attach::attachment::Attachment,
         instance::{daemon_lock::DaemonLock, open::Versions},
         program::values::{Difference, differences, per_second},
-        rules::{
-            capacities, list,
-            target::{Sources, Target},
-        },
+        rules::{capacities, list, target::Target},
         sys::interface,
     },
     ssh,
@@ -57,7 +55,7 @@ pub fn apply(
         omitted::check(&instance.settings()?, &config.requested)?;
         Ok(apply_to(&mut instance, config, &listed, how, &mut done)?)
     };
-    apply().map_err(|error| undo::with_left(error, &done.undo(instance, is_new)))
+    apply().map_err(|error| left::with_left(error, &done.undo(instance, is_new)))
 }
 
 /// Computes the ends of the file's rules again, because the clock was set. Such a rule returns if a command has deleted
@@ -160,17 +158,17 @@ fn apply_to(
     applied.removed_allows = removed_allows(&rules, &difference.change);
     let guard = ssh::Guard::over(&instance.tables, protected, was_in_shadow, wanted.shadow)?;
     guard.check_unknown(&instance.tables, &running, &wanted)?;
-    // The rules of the file come after its lists. So a session that they allow is checked only with the rules.
-    let acts = |rule: &&Planned| rule.until.is_none() && !difference.overruled.contains(&rule.target);
-    let acting: Vec<&Planned> = config.rules.iter().filter(acts).collect();
-    let of_lists = guard.without(&|session| is_allowed(&acting, session));
+    let mut replaced = Vec::new();
     if let Some([change, back]) = lists::difference(&instance.tables, &config.lists)? {
         applied.lists = change.set.iter().map(|list| list.name.clone()).chain(change.deleted.clone()).collect();
-        done.change_lists(instance, &change, back, &|tables| of_lists.check(tables))?;
+        if let Some([change, back]) = allows::first(&difference.change, &rules) {
+            replaced = done.allow(instance, &change, back, &|tables| guard.check(tables))?;
+        }
+        done.change_lists(instance, &change, back, &|tables| guard.check(tables))?;
     }
     applied.unusable_lists = lists::unusable(&instance.tables, &config.lists)?;
-    let changed = instance.change(&difference.change, &mut |_| {}, &|tables| guard.check(tables))?;
-    applied.replaced = changed.replaced.iter().map(replaced).collect();
+    replaced.extend(instance.change(&difference.change, &mut |_| {}, &|tables| guard.check(tables))?.replaced);
+    applied.replaced = replaced.iter().map(in_words).collect();
     if is_new {
         applied.attached = interfaces::attach(instance, &requested, false, CONFIG, done)?;
     }
@@ -184,17 +182,6 @@ fn apply_to(
     record_shadows(instance, &config.interfaces);
     record(instance, &config.interfaces);
     Ok(applied)
-}
-
-/// Returns whether the narrowest of these rules allows every packet of an address.
-fn is_allowed(rules: &[&Planned], peer: &Prefix) -> bool {
-    let width = |target: &Target| match target.sources {
-        Sources::Prefix(prefix) => prefix.contains(peer).then(|| prefix.bits()),
-        Sources::Default => None,
-    };
-    let widths = rules.iter().filter_map(|rule| Some((width(&rule.target)?, rule)));
-    let narrowest = widths.max_by_key(|(bits, _)| *bits);
-    narrowest.is_some_and(|(_, rule)| rule.spec.policy == Policy::ALLOWED && rule.target.service == Service::Any)
 }
 
 /// Puts those attached interfaces in shadow, or ends that, for which the file wants this. Returns what changed.

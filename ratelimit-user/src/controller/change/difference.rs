@@ -1,4 +1,4 @@
-//! Compares the rules of a file with those in force. Rules that commands have set stay.
+//! Compares the rules of a file with those in force. Rules that commands have set stay, except those that the file repeats.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -55,7 +55,12 @@ pub(crate) fn difference(running: &[Listed], planned: &[Planned], now: SystemTim
                     && is_same_end(rule.expires_in, left)
                     && is_same_comment(rule.comment.as_deref(), plan, rule.origin) =>
             {
-                found.unchanged += 1;
+                // A rule of a command that the file repeats is the file's from now on: it changes and goes with the file.
+                if left.is_none() && rule.origin != CONFIG {
+                    found.request(plan, left, &mut places);
+                } else {
+                    found.unchanged += 1;
+                }
             }
             Some(rule) if rule.origin != CONFIG => {
                 found.overruled.push(plan.target);
@@ -160,6 +165,18 @@ mod tests {
 
     fn planned(source: &str, until: Option<SystemTime>) -> Planned {
         Planned { target: target(source), spec: Arc::new(Policy::DENIED.into()), until, comment: None }
+    }
+
+    #[test]
+    fn a_rule_of_a_command_that_the_file_repeats_becomes_the_files() {
+        let now = SystemTime::now();
+        let of_command = |source, left| in_force(source, left, COMMAND);
+        let running =
+            [of_command("192.0.2.1", None), of_command("192.0.2.2", Some(HOUR)), of_command("192.0.2.3", None)];
+        let found = difference(&running, &[planned("192.0.2.1", None), planned("192.0.2.2", Some(now + HOUR))], now);
+        let written: Vec<_> = found.change.rules.iter().map(|rule| (rule.target, rule.origin)).collect();
+        assert_eq!(written, [(target("192.0.2.1"), CONFIG)]);
+        assert!(found.unchanged == 1 && found.overruled.is_empty() && found.change.deleted.is_empty());
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub(crate) struct Done {
     pub(crate) default: Option<(RuleSpec, Option<Listed>)>,
     capacities: Vec<Capacity>,
     costs: Option<Vec<costs::Cost>>,
+    /// The change that undoes the rules *allow* that came before lists.
+    allows: Option<Change>,
     /// The change that puts the previous lists back.
     lists: Option<ListChange>,
     /// Interfaces that were put in shadow, or whose shadow has ended, by name.
@@ -86,6 +88,23 @@ impl Done {
     ) -> Result<(), Error> {
         self.costs = Some(costs::list(&instance.tables)?);
         instance.set_costs_of(origin, requested)
+    }
+
+    /// Writes rules *allow*, and returns the rules that they replace. `back` undoes that.
+    ///
+    /// # Errors
+    ///
+    /// Fails like [`Instance::change`].
+    pub(crate) fn allow(
+        &mut self,
+        instance: &mut Instance,
+        change: &Change,
+        back: Change,
+        check: &dyn Fn(&Tables) -> Result<(), Error>,
+    ) -> Result<Vec<Listed>, Error> {
+        let changed = instance.change(change, &mut |_| {}, check)?;
+        self.allows = Some(back);
+        Ok(changed.replaced)
     }
 
     /// Changes lists. `back` undoes that.
@@ -206,6 +225,9 @@ impl Done {
         if let Some(lists) = &self.lists {
             failures.extend(instance.change_lists(lists, &|_| Ok(())).context("lists").err());
         }
+        if let Some(allows) = &self.allows {
+            failures.extend(instance.change(allows, &mut |_| {}, &|_| Ok(())).context("rules").err());
+        }
         for (name, is_shadow) in self.shadows.into_iter().rev() {
             let back = instance.set_shadow(&|attachment| attachment.is_on(&name), !is_shadow).map(drop);
             failures.extend(back.with_context(|| format!("shadow of {name}")).err());
@@ -225,25 +247,6 @@ impl Done {
         let undo = |added: &mut AttachUndo| added.take_back().with_context(|| added.name().to_owned()).err();
         self.added.iter_mut().filter_map(undo).collect()
     }
-}
-
-/// A step failed, and the steps before it could not be undone completely.
-#[derive(Debug, thiserror::Error)]
-#[error("{cause:#}; could not undo: {left}")]
-pub(crate) struct PartlyUndone {
-    cause: anyhow::Error,
-    left: String,
-}
-
-/// Returns the error, together with the steps that could not be undone.
-pub(crate) fn with_left(cause: impl Into<anyhow::Error>, left: &[anyhow::Error]) -> anyhow::Error {
-    let cause = cause.into();
-    if left.is_empty() { cause } else { PartlyUndone { cause, left: in_words(left) }.into() }
-}
-
-/// Returns the failures in one line.
-pub(crate) fn in_words(failures: &[anyhow::Error]) -> String {
-    failures.iter().map(|failure| format!("{failure:#}")).collect::<Vec<_>>().join("; ")
 }
 
 impl Capacity {

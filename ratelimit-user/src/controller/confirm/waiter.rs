@@ -19,7 +19,7 @@ use tokio::{
 use super::start::release_terminal;
 use crate::{
     controller::{
-        change::undo::{self, Done},
+        change::{left, undo::Done},
         notify::{journal::Level, system_log},
         socket::{
             folder::CONFIRM,
@@ -198,7 +198,7 @@ impl Changed {
 fn log_failures(failures: &[anyhow::Error]) {
     if !failures.is_empty() {
         let text =
-            format!("an attach was not confirmed, and could not be undone completely: {}", undo::in_words(failures));
+            format!("an attach was not confirmed, and could not be undone completely: {}", left::in_words(failures));
         system_log::say(Level::Error, &text);
     }
 }

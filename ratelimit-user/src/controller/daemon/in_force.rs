@@ -30,12 +30,14 @@ pub(super) struct InForce {
     awaited: Vec<String>,
     /// The files of its lists.
     pub(super) feeds: Vec<Feed>,
+    /// The names of its lists, but not of those whose files could not be used.
+    lists: Vec<String>,
     /// Those of its lists whose files could not be used.
     unusable_lists: Vec<UnusableList>,
     /// The settings by name, also those that it omits.
     settings: BTreeMap<String, String>,
-    /// Its rules that commands had replaced when it was applied.
-    overruled: Vec<String>,
+    /// The number of its rules that have no end.
+    rules: usize,
     /// What is in force, in few words.
     summary: String,
 }
@@ -50,11 +52,12 @@ impl InForce {
         };
         Self {
             settings: values(&config.requested.or(Settings::default())),
+            lists: config.lists.iter().filter(|list| list.content.is_ok()).map(|list| list.name.clone()).collect(),
             feeds: config.lists.iter().map(Feed::of).collect(),
             interfaces: config.interfaces,
+            rules: config.rules.iter().filter(|rule| rule.until.is_none()).count(),
             timed: config.rules.into_iter().filter(|rule| rule.until.is_some()).collect(),
             awaited: applied.awaited.clone(),
-            overruled: overruled.clone(),
             unusable_lists: applied.unusable_lists.clone(),
             summary: format!("{} in force, rules: {}{others}", file.display(), set + unchanged),
         }
@@ -97,7 +100,8 @@ impl InForce {
             interfaces: self.interfaces.clone(),
             unattached: unattached.collect(),
             settings: self.settings.clone(),
-            overruled: self.overruled.clone(),
+            rules: self.rules,
+            lists: self.lists.clone(),
             unusable_lists: self.unusable_lists.clone(),
         })
     }

@@ -3,7 +3,7 @@
 use crate::{
     config::PlannedList,
     controller::{
-        change::{applied::Applied, undo::PartlyUndone},
+        change::{applied::Applied, left::PartlyUndone},
         notify::journal::Level,
         socket::request::UnusableList,
     },

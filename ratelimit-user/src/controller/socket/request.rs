@@ -101,8 +101,12 @@ pub struct FileState {
     pub unattached: Vec<Unattached>,
     /// The settings by name, also those that it omits.
     pub settings: BTreeMap<String, String>,
-    /// Its rules that commands had replaced when it was applied.
-    pub overruled: Vec<String>,
+    /// The number of its rules that have no end.
+    #[serde(default)]
+    pub rules: usize,
+    /// The names of its lists, but not of those whose files could not be used.
+    #[serde(default)]
+    pub lists: Vec<String>,
     /// Its lists whose files could not be used.
     #[serde(default)]
     pub unusable_lists: Vec<UnusableList>,

@@ -146,6 +146,23 @@ pub fn list(tables: &Tables) -> Result<Vec<Listed>, Error> {
     Ok(rules)
 }
 
+/// Returns the number of rules of this origin that have no end. Some of them are below a rule that has one.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] if the kernel refuses.
+pub fn count_lasting(tables: &Tables, origin: u8) -> Result<usize, Error> {
+    let now = host::now();
+    let is_such = |rule: &Rule| rule.expires == NEVER && rule.origin == origin;
+    let is_counted = |rule: Rule| {
+        rule.at(now).is_some_and(|rule| is_such(&rule) || rule.below().is_some_and(|below| is_such(&below)))
+    };
+    let of_sources = rule_maps::sources(tables)?.into_iter().chain(rule_maps::prefixes(tables)?);
+    let defaults = tables.classes.all()?.into_iter();
+    let of_defaults = defaults.filter(|entry| entry.default_policy != UNLIMITED_ID && entry.default_origin == origin);
+    Ok(of_sources.filter(|(_, rule)| is_counted(*rule)).count() + of_defaults.count())
+}
+
 /// Returns the unexpired ones of these rules, in order, without their comments.
 pub(crate) fn of_entries(tables: &Tables, entries: Vec<(Source, Rule)>) -> Result<Vec<Listed>, Error> {
     let mut specs = Specs::of_all(tables, Comments::default());

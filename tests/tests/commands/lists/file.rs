@@ -3,6 +3,7 @@
 use std::{fs, path::Path};
 
 use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox};
+use serde_json::json;
 
 use super::dropped;
 
@@ -75,7 +76,14 @@ fn the_daemon_sets_and_follows_the_lists_of_its_file() {
 
     // The file decides about its list, and a list of a command stays.
     ratelimit.ok_with("list set mine -", "10.5.0.0/16\n");
-    ratelimit.ok("list del drop");
+    let deleted = ratelimit.ok("list del drop");
+    let hint = "a daemon runs: its file decides again at the next reload, so change the file, too";
+    assert_eq!(deleted.lines().nth(1), Some(hint));
+    let differs = &ratelimit.json("status")["config"]["differences"];
+    assert_eq!(
+        *differs,
+        json!([{"name": "the list drop", "running": "deleted by command", "file": "that of the file"}])
+    );
     assert!(ratelimit.ok("reload").contains("lists changed: drop"));
     line_with(&mut daemon, "lists changed: drop");
     folder.write(&with_list(&feed, "action = \"slow\"\n[policy.slow]\npackets = \"1/h\"\nburst = 4\n"));

@@ -59,9 +59,13 @@ fn a_list_of_the_file_that_shuts_out_an_ssh_session_is_refused_unless_the_file_a
     );
     // Not one packet met the list before it was refused.
     assert_eq!(ratelimit.json("status")["dropped"]["packets"], 0);
+    let flood = Flood::of(Frame::udp([10, 9, 0, 5], 9)).start(&sandbox);
     folder.write(&format!("interfaces = [\"eth0\"]\nallow = [\"10.9.0.5\"]\n{list}"));
     let accepted = daemon.line();
+    assert!(flood.stop() > 0);
     assert!(accepted.contains("lists changed: drop"), "{accepted}");
+    // The rule acts before the list does.
+    assert_eq!(ratelimit.json("status")["dropped"]["packets"], 0);
     assert_eq!(dropped(&sandbox, &ratelimit, [10, 9, 0, 5]), 0);
     assert_eq!(dropped(&sandbox, &ratelimit, [10, 9, 0, 6]), 10);
     daemon.end();

@@ -82,13 +82,13 @@ struct Model {
 }
 
 impl Model {
-    /// The new file replaces the previous one. Rules set by command stay.
+    /// The new file replaces the previous one. Rules set by command stay, and those that the file repeats become its own.
     fn reload(&mut self) {
         self.running.retain(|target, (_, origin)| *origin == COMMAND || self.file.contains_key(target));
         for (target, spec) in &self.file {
             let rule = self.running.entry(*target).or_insert((*spec, CONFIG));
-            if rule.1 == CONFIG {
-                rule.0 = *spec;
+            if rule.1 == CONFIG || rule.0 == *spec && planned((*target, *spec)).until.is_none() {
+                *rule = (*spec, CONFIG);
             }
         }
     }

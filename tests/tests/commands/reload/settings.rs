@@ -49,21 +49,32 @@ fn status_names_what_commands_changed_and_a_reload_restores_it() {
     ratelimit.ok("attach eth0 --unknown 10k/s --replies off --capacity 40k/s");
     ratelimit.ok("attach eth1");
     ratelimit.ok("limit set default --packets 7/s");
+    let deleted = ratelimit.ok("limit del 10.0.0.0/24 --service udp/53");
+    assert_eq!(
+        deleted.lines().nth(1),
+        Some("a daemon runs: its file decides again at the next reload, so change the file, too")
+    );
     let (lines, rows) = differences(&ratelimit, &folder);
     let settings =
         ["replies is off, not 100/s", "unknown is 10k/s, not 20k/s", "the capacity of eth0 is 40k/s, not 30k/s"];
     assert_eq!(lines[..3], settings);
-    assert_eq!(lines[3..], ["eth1 is attached by command, not listed"]);
+    let (attached, replaced) =
+        ("eth1 is attached by command, not listed", "the rule for default is set by command, not 1000/s");
+    let deleted = "the rule for 10.0.0.0/24 udp/53 is deleted by command, not 5/s";
+    assert_eq!(lines[3..], [attached, replaced, deleted]);
     assert_eq!(rows[1], json!({"name": "unknown", "running": "10k/s", "file": "20k/s"}));
 
-    let restored = "rules: 0 set, 0 deleted, 1 unchanged; unknown: 10k/s, now 20k/s; replies: off, now 100/s (default); capacity of eth0: 40k/s, now 30k/s; rules of the file replaced by command: default\n";
+    let restored = "rules: 1 set, 0 deleted, 0 unchanged; unknown: 10k/s, now 20k/s; replies: off, now 100/s (default); capacity of eth0: 40k/s, now 30k/s; rules of the file replaced by command: default\n";
     let answer = ratelimit.ok("reload");
     assert!(answer.ends_with(restored), "{answer}");
     daemon.line();
-    // The rule of the command stays, and now the daemon knows it.
-    let left =
-        ["eth1 is attached by command, not listed", "the rule for default is set by command, not that of the file"];
-    assert_eq!(differences(&ratelimit, &folder).0, left);
+    // The rule of the command stays.
+    assert_eq!(differences(&ratelimit, &folder).0, [attached, replaced]);
+    // A file that has changed since then, and was refused, names no rules.
+    folder.write("interfaces = [");
+    daemon.line();
+    let [attached, number] = [attached, "the number of its rules in force is 1, not 2"];
+    assert_eq!(differences(&ratelimit, &folder).0, [attached, number]);
     daemon.end();
     assert_eq!(ratelimit.json("status").get("config"), None);
     ratelimit.ok("detach --all");
@@ -99,11 +110,24 @@ fn a_saved_file_agrees_with_the_state() {
     let sandbox = Sandbox::new();
     let (ratelimit, folder) = (Ratelimit::new(&sandbox), Folder::new());
     ratelimit.ok("attach eth0 --shadow --malformed pass --unknown 10k/s --capacity 20k/s --cells 4096 --sample off");
+    ratelimit.ok("deny add 10.1.0.0/16 10.2.0.0/16 --comment why");
     folder.write(&ratelimit.ok("save"));
     let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
     let line = daemon.line();
-    assert!(line.ends_with("in force, rules: 0 set, 0 deleted, 0 unchanged"), "{line}");
+    assert!(line.ends_with("in force, rules: 2 set, 0 deleted, 0 unchanged"), "{line}");
     assert_eq!(differences(&ratelimit, &folder), (Vec::new(), json!([])));
+    // The rules are those of the file now, which can change and delete them.
+    let saved = ratelimit.ok("save");
+    folder.write(&saved.replace("10.2.0.0/16", "10.3.0.0/16"));
+    let line = daemon.line();
+    assert!(line.ends_with("rules: 1 set, 1 deleted, 1 unchanged"), "{line}");
+    let denied = ratelimit.json("deny list");
+    let row = |source: &str| denied.as_array().unwrap().iter().find(|row| row["source"] == source).cloned();
+    assert!(row("10.2.0.0/16").is_none());
+    for source in ["10.1.0.0/16", "10.3.0.0/16"] {
+        let row = row(source).unwrap();
+        assert_eq!((&row["origin"], &row["comment"]), (&json!("config"), &json!("why")), "{row}");
+    }
     daemon.end();
     ratelimit.ok("detach --all");
 }

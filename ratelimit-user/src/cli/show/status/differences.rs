@@ -1,19 +1,30 @@
 //! What differs between an instance and the file of its daemon.
 
+use std::{collections::HashMap, path::Path};
+
 use anyhow::Result;
-use ratelimit_common::rules::rule::COMMAND;
+use ratelimit_common::rules::rule::CONFIG;
 use serde::Serialize;
 
 use super::interface::Interface;
 use crate::{
+    config::{self, Planned},
     controller::socket::request::FileState,
     dataplane::{
         Instance,
         attach::attachment::Mode,
+        lists::listing,
         program::values::{per_second, values},
-        rules::list,
+        rules::{
+            list::{self, Listed},
+            target::Target,
+        },
     },
+    limit::write,
 };
+
+/// How many rules are named.
+const NAMED: usize = 20;
 
 /// One difference.
 #[derive(Debug, Serialize)]
@@ -43,11 +54,48 @@ pub(super) fn differences(instance: &Instance, interfaces: &[Interface], state: 
     for interface in interfaces {
         found.extend(of_interface(interface, state));
     }
-    for target in &state.overruled {
-        let rule = target.parse().ok().map(|target| list::get(&instance.tables, target)).transpose()?.flatten();
-        if rule.is_some_and(|rule| rule.origin == COMMAND) {
-            found.push(Difference::new(format!("the rule for {target}"), "set by command", "that of the file"));
-        }
+    found.extend(of_rules(instance, state)?);
+    found.extend(of_lists(instance, state)?);
+    Ok(found)
+}
+
+/// Returns the lists of the file that commands have replaced or deleted.
+fn of_lists(instance: &Instance, state: &FileState) -> Result<Vec<Difference>> {
+    let running = listing::all(&instance.tables)?;
+    let difference = |name: &String| {
+        let list = running.iter().find(|list| list.name == *name);
+        let by_command = if list.is_some() { "set by command" } else { "deleted by command" };
+        let is_of_file = list.is_some_and(|list| list.origin == CONFIG);
+        (!is_of_file).then(|| Difference::new(format!("the list {name}"), by_command, "that of the file"))
+    };
+    Ok(state.lists.iter().filter_map(difference).collect())
+}
+
+/// Returns the rules of the file that commands have replaced or deleted.
+fn of_rules(instance: &Instance, state: &FileState) -> Result<Vec<Difference>> {
+    let in_force = list::count_lasting(&instance.tables, CONFIG)?;
+    if in_force >= state.rules {
+        return Ok(Vec::new());
+    }
+    let running = list::list(&instance.tables)?;
+    let running: HashMap<Target, &Listed> = running.iter().map(|rule| (rule.target, rule)).collect();
+    // The daemon keeps no rules in memory. A file that has changed since then cannot name them.
+    let file = config::read(Path::new(&state.file)).map(|config| config.rules).unwrap_or_default();
+    let lasting = file.iter().filter(|rule| rule.until.is_none());
+    let differs = |rule: &&Planned| {
+        let of_file = |origin: u8| origin == CONFIG;
+        let is_there =
+            |rule: &Listed| of_file(rule.origin) || rule.covers.as_ref().is_some_and(|below| of_file(below.origin));
+        running.get(&rule.target).is_none_or(|rule| !is_there(rule))
+    };
+    let difference = |rule: &Planned| {
+        let by_command = if running.contains_key(&rule.target) { "set by command" } else { "deleted by command" };
+        Difference::new(format!("the rule for {}", rule.target), by_command, write::spec(&rule.spec))
+    };
+    let mut found: Vec<Difference> = lasting.filter(differs).take(NAMED).map(difference).collect();
+    if found.len() < state.rules - in_force {
+        let name = "the number of its rules in force";
+        found.push(Difference::new(name, in_force.to_string(), state.rules.to_string()));
     }
     Ok(found)
 }

@@ -1,0 +1,16 @@
+//! What a command says about the file of a daemon.
+
+use std::{
+    io::{self, Write},
+    path::Path,
+};
+
+use crate::controller::socket::client;
+
+/// Says that the file decides again, if a daemon runs.
+pub(crate) fn of_file(out: &mut dyn Write, pins: &Path) -> io::Result<()> {
+    if client::is_listening(pins) {
+        writeln!(out, "a daemon runs: its file decides again at the next reload, so change the file, too")?;
+    }
+    Ok(())
+}
