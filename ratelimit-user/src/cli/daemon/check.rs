@@ -11,13 +11,14 @@ use crate::{
             answer::Answer,
             output::{Output, count},
         },
-        rules::lines::report_in,
+        rules::lines::{SHOWN, report_in},
     },
     config::{
         self, Config, PlannedList,
         problem::{ConfigError, Problem},
     },
     dataplane::{Error, sys::interface},
+    text::feed::Bad,
 };
 
 #[derive(Debug, clap::Args)]
@@ -36,6 +37,8 @@ struct Checked {
     problems: Vec<Problem>,
     /// Lists whose files cannot be used.
     lists: Vec<ListProblem>,
+    /// The first lines of each list that cannot be used.
+    skipped: Vec<SkippedLine>,
     /// Problems of the interfaces on this host. None without `--host`.
     #[serde(skip_serializing_if = "Option::is_none")]
     host: Option<Vec<HostProblem>>,
@@ -45,6 +48,14 @@ struct Checked {
 #[derive(Debug, Serialize)]
 struct ListProblem {
     list: String,
+    message: String,
+}
+
+/// A line of a list that cannot be used.
+#[derive(Debug, Serialize)]
+struct SkippedLine {
+    list: String,
+    line: usize,
     message: String,
 }
 
@@ -68,7 +79,8 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
                 report_in(&list.file.display().to_string(), list.content.iter().flat_map(|content| &content.bad))?;
             }
             let host = arguments.host.then(|| on_host(&config)).transpose()?;
-            let checked = Checked { file, problems: Vec::new(), lists: of_lists(&config), host };
+            let skipped = config.lists.iter().flat_map(skipped).collect();
+            let checked = Checked { file, problems: Vec::new(), lists: of_lists(&config), skipped, host };
             let of_lists = checked.lists.iter().map(|problem| &problem.message);
             let messages: Vec<_> =
                 of_lists.chain(checked.host.iter().flatten().map(|problem| &problem.message)).collect();
@@ -81,7 +93,7 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
             Ok(if messages.is_empty() { Answer::Done } else { Answer::Negative })
         }
         Err(ConfigError::Wrong { problems, .. }) => {
-            let checked = Checked { file, problems, lists: Vec::new(), host: None };
+            let checked = Checked { file, problems, lists: Vec::new(), skipped: Vec::new(), host: None };
             output.print(&checked, |out| {
                 checked.problems.iter().try_for_each(|problem| writeln!(out, "{}:{problem}", checked.file))
             })?;
@@ -99,6 +111,12 @@ fn of_lists(config: &Config) -> Vec<ListProblem> {
         Some(ListProblem { list: name.clone(), message })
     };
     config.lists.iter().filter_map(problem).collect()
+}
+
+/// Returns the first lines of a list that cannot be used.
+fn skipped(list: &PlannedList) -> impl Iterator<Item = SkippedLine> {
+    let bad = list.content.iter().flat_map(|content| &content.bad).take(SHOWN);
+    bad.map(|Bad { line, why }| SkippedLine { list: list.name.clone(), line: *line, message: why.clone() })
 }
 
 /// Returns the problems of the file's interfaces on this host.

@@ -37,8 +37,8 @@ pub(super) fn show(name: &str, with_entries: bool, pins: &Path, output: Output) 
         return Ok(Answer::Done);
     }
     output.print(&row, |out| {
-        let Row { action, addresses, prefixes, hits, .. } = &row;
-        writeln!(out, "{name}: {action}")?;
+        let Row { addresses, prefixes, hits, .. } = &row;
+        writeln!(out, "{name}: {}", row.named_action())?;
         writeln!(out, "  {}: addresses {addresses}, prefixes {prefixes}", entries_text(row.entries))?;
         let word = if row.hits_estimated { "over the limit, an estimate" } else { "dropped" };
         writeln!(out, "  {} packets, {} bytes {word}", hits.packets, hits.bytes)?;

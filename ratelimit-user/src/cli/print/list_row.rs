@@ -14,6 +14,8 @@ use crate::{
 pub(crate) struct Row {
     name: String,
     pub(crate) action: String,
+    /// The name of its policy in a configuration file.
+    policy: Option<String>,
     pub(crate) entries: u64,
     pub(crate) addresses: u32,
     pub(crate) prefixes: u32,
@@ -28,13 +30,14 @@ pub(crate) struct Row {
 
 impl Row {
     pub(crate) fn of(list: &Listing) -> Self {
-        let action = match &list.action {
-            Action::Deny => "deny".to_owned(),
-            Action::Limit(spec) => write::limit(spec),
+        let (action, policy) = match &list.action {
+            Action::Deny => ("deny".to_owned(), None),
+            Action::Limit(spec) => (write::limit(spec), spec.name()),
         };
         Self {
             name: list.name.clone(),
             action,
+            policy: policy.map(str::to_owned),
             entries: list.entries(),
             addresses: list.addresses,
             prefixes: list.prefixes,
@@ -44,6 +47,11 @@ impl Row {
             origin: origin(list.origin),
             file: list.file.as_ref().map(|file| file.to_string_lossy().into_owned()),
         }
+    }
+
+    /// Returns what it does, after the name of its policy.
+    pub(crate) fn named_action(&self) -> String {
+        self.policy.as_ref().map_or_else(|| self.action.clone(), |name| format!("{name}: {}", self.action))
     }
 
     fn hits(&self) -> String {
@@ -59,7 +67,7 @@ impl Row {
     pub(crate) fn cells(&self) -> [String; 7] {
         [
             self.name.clone(),
-            self.action.clone(),
+            self.named_action(),
             self.entries.to_string(),
             self.hits(),
             expiry(self.expires_in, None),

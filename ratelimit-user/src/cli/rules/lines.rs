@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The number of problems that are printed. Further ones are counted.
-const SHOWN: usize = 20;
+pub(crate) const SHOWN: usize = 20;
 
 /// How a prefix inside another line's prefix is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

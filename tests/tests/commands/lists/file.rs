@@ -89,6 +89,9 @@ fn the_daemon_sets_and_follows_the_lists_of_its_file() {
     folder.write(&with_list(&feed, "action = \"slow\"\n[policy.slow]\npackets = \"1/h\"\nburst = 4\n"));
     line_with(&mut daemon, "lists changed: drop");
     assert_eq!(dropped(&sandbox, &ratelimit, [10, 4, 0, 1]), 6);
+    assert_eq!(ratelimit.json("list show drop")["policy"], "slow");
+    let listed = ratelimit.ok("list list");
+    assert!(listed.contains("slow: 1/h"), "{listed}");
     folder.write("interfaces = [\"eth0\"]\n");
     line_with(&mut daemon, "lists changed: drop");
     assert_eq!(ratelimit.json("list list").as_array().unwrap().len(), 1);
@@ -189,6 +192,12 @@ fn problems_of_lists_are_named_with_their_line() {
     };
     let missing = problem(&with_list(Path::new("/nonexistent/feed.txt"), ""));
     assert!(missing.contains("list drop: /nonexistent/feed.txt cannot be read: No such file"), "{missing}");
+    let feed = folder.file().with_file_name("feed.txt");
+    fs::write(&feed, "10.1.0.0/16\nnonsense\n").unwrap();
+    folder.write(&with_list(&feed, ""));
+    let checked = ratelimit.json(&format!("check {}", folder.file().display()));
+    let skipped = checked["skipped"].as_array().unwrap();
+    assert_eq!((skipped.len(), &skipped[0]["list"], &skipped[0]["line"]), (1, &json!("drop"), &json!(2)), "{checked}");
     let relative = problem(&with_list(Path::new("feed.txt"), ""));
     assert!(relative.contains(":4:8: ") && relative.contains("expected an absolute path"), "{relative}");
     let action = problem(&with_list(Path::new("/dev/null"), "action = \"slow\"\n"));

@@ -37,7 +37,7 @@ fn a_list_is_set_replaced_shown_and_deleted_as_a_whole() {
     assert_eq!(lines[3..], ["  ends never", "  set by command"]);
     let expected = json!({
         "name": "drop", "action": "deny", "entries": 3, "addresses": 1, "prefixes": 2, "hits_estimated": false,
-        "expires_in": null, "origin": "command", "file": null,
+        "expires_in": null, "origin": "command", "file": null, "policy": null,
     });
     let mut row = ratelimit.json("list show drop");
     assert_eq!(row["hits"]["packets"], 20);
