@@ -15,6 +15,7 @@ use crate::{
         attach::attachment::Attachment,
         error::{PinsError, Tried as _},
         instance::{open, read_only::View},
+        lists::listing,
         pins::{bpffs, layout::PINS},
         rules::list,
         sys::interface::Interface,
@@ -40,6 +41,12 @@ pub(super) enum State {
 impl State {
     pub(super) fn running(&self) -> Option<&Running> {
         if let Self::Running(running) = self { Some(running) } else { None }
+    }
+
+    /// Returns the names of the lists in force.
+    fn lists(&self) -> Vec<String> {
+        let lists = self.running().map(|running| listing::all(&running.tables).unwrap_or_default());
+        lists.unwrap_or_default().into_iter().map(|list| list.name).collect()
     }
 }
 
@@ -134,7 +141,9 @@ pub(super) fn examine(pins: &Path, state: &State, ours: &Ours, all: &[Interface]
     }));
     let is_absent = matches!(state, State::Absent);
     let is_known = |name: &String| ours.attachments.iter().any(|gone| gone.is_gone && gone.name == *name);
-    if let Some(state) = client::file_state(pins).filter(|_| !is_absent) {
+    let lists = state.lists();
+    if let Some(mut state) = client::file_state(pins).filter(|_| !is_absent) {
+        state.look_up_lists(|name| lists.iter().any(|list| list == name));
         let unattached = state.unattached.iter().filter(|unattached| !is_known(&unattached.interface.name));
         findings.extend(unattached.map(|unattached| self::unattached(unattached, &state.file, pins)));
         findings.extend(state.unusable_lists.iter().map(|list| {

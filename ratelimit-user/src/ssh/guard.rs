@@ -118,6 +118,25 @@ impl Guard {
         Ok(())
     }
 
+    /// Checks that no list denies a session, unless the session was denied before. Other rules may still change.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`Error::ShutOut`] for the first session that one denies.
+    pub(crate) fn check_lists(&self, tables: &Tables) -> Result<(), Error> {
+        if self.is_shadow {
+            return Ok(());
+        }
+        for (session, before) in &self.before {
+            let after = session.standing(tables)?;
+            let is_listed = |(before, after): (&Standing, &Standing)| after.is_listed() && !before.is_denied();
+            if let Some(after) = before.iter().zip(&after).find(|pair| is_listed(*pair)).map(|(_, after)| after) {
+                return Err(self.refusal(*session, after.fate()));
+            }
+        }
+        Ok(())
+    }
+
     /// Checks that other settings make no session worse off: the end of shadow, and a limit of unknown sources.
     ///
     /// # Errors

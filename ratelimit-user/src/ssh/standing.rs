@@ -49,6 +49,10 @@ impl Standing {
         matches!(self.spec.policy.kind, DENY | BAN | LISTED)
     }
 
+    pub(crate) fn is_listed(&self) -> bool {
+        self.spec.policy.kind == LISTED
+    }
+
     pub(crate) fn is_allowed(&self) -> bool {
         self.spec.policy.kind == ALLOW
     }

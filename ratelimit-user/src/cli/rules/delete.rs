@@ -35,7 +35,10 @@ pub(super) fn delete(rules: &Rules<'_>, targets: &[Target], done: &str, pins: &P
         let found = list::get(&instance.tables, *target)?;
         match found.as_ref().and_then(|rule| deletion(rule, rules.matches)) {
             Some((deletion, then)) => {
-                is_of_file |= found.is_some_and(|rule| rule.lasting().is_some_and(|rule| rule.origin == CONFIG));
+                is_of_file |= found.is_some_and(|rule| match &rule.covers {
+                    Some(covered) if deletion.deleted.is_empty() => covered.origin == CONFIG,
+                    _ => rule.origin == CONFIG,
+                });
                 change.deleted.extend(deletion.deleted);
                 change.deleted_below.extend(deletion.deleted_below);
                 outcomes.push(format!("{done}{then}"));

@@ -67,10 +67,11 @@ pub(crate) fn delete(rules: &Rules<'_>, pins: &Path, output: Output) -> Result<A
         let same = of_sources(&all, target.sources);
         let has = |is_such: &dyn Fn(&Listed) -> bool| same.iter().any(|rule| rule.target == target && is_such(rule));
         let covers = |rule: &Listed| rule.covers.as_ref().is_some_and(|covered| (rules.matches)(&covered.spec));
-        is_of_file |= has(&|rule| rule.lasting().is_some_and(|rule| rule.origin == CONFIG));
         if has(&|rule| (rules.matches)(&rule.spec)) {
+            is_of_file |= has(&|rule| rule.origin == CONFIG);
             change.deleted.push(target);
         } else if has(&covers) {
+            is_of_file |= has(&|rule| rule.covers.as_ref().is_some_and(|covered| covered.origin == CONFIG));
             change.deleted_below.push(target);
         } else if rules.lifts_bans && has(&|rule| rule.origin == BANNED) {
             change.lifted.push(target);

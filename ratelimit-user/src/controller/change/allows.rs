@@ -29,7 +29,9 @@ pub(super) fn first(change: &Change, running: &[Listed]) -> Option<[Change; 2]> 
         running.iter().filter(|rule| rule.origin != BANNED).map(|rule| (rule.target, rule)).collect();
     let is_simple = |rule: &Listed| rule.origin == CONFIG && rule.expires_in.is_none();
     rules.retain(|rule| running.get(&rule.target).is_none_or(|before| is_simple(before)));
-    let mut back = Change::default();
+    // An allow outranks a ban, so both changes keep the bans. These rules were in force, maybe with a capacity of an
+    // interface that is gone.
+    let mut back = Change { keeps_bans: true, awaits_capacity: true, ..Change::default() };
     for RequestedRule { target, .. } in &rules {
         match running.get(target) {
             Some(before) => {
@@ -45,7 +47,7 @@ pub(super) fn first(change: &Change, running: &[Listed]) -> Option<[Change; 2]> 
         specs: vec![Policy::ALLOWED.into()],
         comments: rules.iter().filter_map(given).collect(),
         rules: rules.into_iter().map(|rule| RequestedRule { spec: 0, ..rule }).collect(),
-        awaits_capacity: change.awaits_capacity,
+        keeps_bans: true,
         ..Change::default()
     };
     Some([first, back])

@@ -162,9 +162,10 @@ fn apply_to(
     if let Some([change, back]) = lists::difference(&instance.tables, &config.lists)? {
         applied.lists = change.set.iter().map(|list| list.name.clone()).chain(change.deleted.clone()).collect();
         if let Some([change, back]) = allows::first(&difference.change, &rules) {
-            replaced = done.allow(instance, &change, back, &|tables| guard.check(tables))?;
+            replaced = done.allow(instance, &change, back)?;
         }
-        done.change_lists(instance, &change, back, &|tables| guard.check(tables))?;
+        // Limits are compared with those of the whole file, below.
+        done.change_lists(instance, &change, back, &|tables| guard.check_lists(tables))?;
     }
     applied.unusable_lists = lists::unusable(&instance.tables, &config.lists)?;
     replaced.extend(instance.change(&difference.change, &mut |_| {}, &|tables| guard.check(tables))?.replaced);

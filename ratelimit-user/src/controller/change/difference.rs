@@ -12,7 +12,7 @@ use crate::{
     dataplane::{
         rules::{
             batch::{Change, RequestedRule},
-            list::Listed,
+            list::{Covered, Listed},
             spec::RuleSpec,
             target::Target,
         },
@@ -64,7 +64,7 @@ pub(crate) fn difference(running: &[Listed], planned: &[Planned], now: SystemTim
             }
             Some(rule) if rule.origin != CONFIG => {
                 found.overruled.push(plan.target);
-                if left.is_none() && is_free_below(rule) && !is_below(rule, plan) {
+                if left.is_none() && is_free_below(rule, plan) && !is_below(rule, plan) {
                     found.request(plan, left, &mut places);
                 }
             }
@@ -85,9 +85,11 @@ fn sorted<'r>(rules: impl Iterator<Item = &'r Listed>) -> Vec<Target> {
     targets
 }
 
-/// Returns whether a rule of the file can wait below one of a command: that one expires, and covers no other command's.
-fn is_free_below(rule: &Listed) -> bool {
-    rule.expires_in.is_some() && rule.covers.as_ref().is_none_or(|covered| covered.origin == CONFIG)
+/// Returns whether a rule of the file can wait below one of a command: that one expires, and covers no other rule of a
+/// command.
+fn is_free_below(rule: &Listed, plan: &Planned) -> bool {
+    let is_free = |covered: &Covered| covered.origin == CONFIG || covered.spec == plan.spec;
+    rule.expires_in.is_some() && rule.covers.as_ref().is_none_or(is_free)
 }
 
 /// Returns whether a rule of the file waits below one of a command.
@@ -125,7 +127,7 @@ impl Difference {
     }
 }
 
-/// Returns whether a rule has the comment of the file. A command's rule keeps its own.
+/// Returns whether a rule has the comment of the file. A command's rule with an end keeps its own.
 fn is_same_comment(comment: Option<&str>, plan: &Planned, origin: u8) -> bool {
     origin != CONFIG || comment == plan.comment.as_ref().and_then(|comment| comment.get())
 }
@@ -177,6 +179,14 @@ mod tests {
         let written: Vec<_> = found.change.rules.iter().map(|rule| (rule.target, rule.origin)).collect();
         assert_eq!(written, [(target("192.0.2.1"), CONFIG)]);
         assert!(found.unchanged == 1 && found.overruled.is_empty() && found.change.deleted.is_empty());
+        // So does one below a temporary rule, which stays.
+        let below = |policy: Policy| {
+            let covered = Covered { spec: Arc::new(policy.into()), origin: COMMAND, comment: None };
+            let above = Listed { spec: Arc::new(Policy::ALLOWED.into()), ..of_command("192.0.2.4", Some(HOUR)) };
+            let running = [Listed { covers: Some(covered), ..above }];
+            difference(&running, &[planned("192.0.2.4", None)], now).change.rules.len()
+        };
+        assert_eq!([Policy::DENIED, Policy::UNLIMITED].map(below), [1, 0]);
     }
 
     #[test]

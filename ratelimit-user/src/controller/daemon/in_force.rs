@@ -17,7 +17,11 @@ use crate::{
         program::{loader::Settings, values::values},
         sys::interface::{self, is_there},
     },
+    limit::write,
 };
+
+/// How many rules the daemon keeps in words.
+const FEW: usize = 1_000;
 
 /// What the daemon keeps of the file.
 #[derive(Default)]
@@ -38,6 +42,8 @@ pub(super) struct InForce {
     settings: BTreeMap<String, String>,
     /// The number of its rules that have no end.
     rules: usize,
+    /// These rules and what they do, unless they are more than [`FEW`].
+    few_rules: Vec<(String, String)>,
     /// What is in force, in few words.
     summary: String,
 }
@@ -50,12 +56,17 @@ impl InForce {
             0 => String::new(),
             others => format!(", {others} replaced by command"),
         };
+        let lasting = || config.rules.iter().filter(|rule| rule.until.is_none());
+        let rules = lasting().count();
+        let in_words = |rule: &config::Planned| (rule.target.to_string(), write::spec(&rule.spec));
+        let few_rules = if rules <= FEW { lasting().map(in_words).collect() } else { Vec::new() };
         Self {
             settings: values(&config.requested.or(Settings::default())),
             lists: config.lists.iter().filter(|list| list.content.is_ok()).map(|list| list.name.clone()).collect(),
             feeds: config.lists.iter().map(Feed::of).collect(),
             interfaces: config.interfaces,
-            rules: config.rules.iter().filter(|rule| rule.until.is_none()).count(),
+            rules,
+            few_rules,
             timed: config.rules.into_iter().filter(|rule| rule.until.is_some()).collect(),
             awaited: applied.awaited.clone(),
             unusable_lists: applied.unusable_lists.clone(),
@@ -101,6 +112,7 @@ impl InForce {
             unattached: unattached.collect(),
             settings: self.settings.clone(),
             rules: self.rules,
+            few_rules: self.few_rules.clone(),
             lists: self.lists.clone(),
             unusable_lists: self.unusable_lists.clone(),
         })

@@ -104,12 +104,22 @@ pub struct FileState {
     /// The number of its rules that have no end.
     #[serde(default)]
     pub rules: usize,
+    /// These rules and what they do, if they are few.
+    #[serde(default)]
+    pub few_rules: Vec<(String, String)>,
     /// The names of its lists, but not of those whose files could not be used.
     #[serde(default)]
     pub lists: Vec<String>,
     /// Its lists whose files could not be used.
     #[serde(default)]
     pub unusable_lists: Vec<UnusableList>,
+}
+
+impl FileState {
+    /// Records which of its unusable lists are in force now. Commands can have deleted or set them since the last reload.
+    pub(crate) fn look_up_lists(&mut self, is_in_force: impl Fn(&str) -> bool) {
+        self.unusable_lists.iter_mut().for_each(|list| list.is_in_force = is_in_force(&list.name));
+    }
 }
 
 /// A list of the file whose own file could not be used.

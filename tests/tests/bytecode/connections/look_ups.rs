@@ -86,9 +86,10 @@ fn packets_to_a_service_spend_no_look_ups_of_answers_to_this_host() {
         let (_other, reserved) = opening(SocketAddr::new(server.ip(), 2_049), Some(700));
         assert!(local.port() > 32_767 && reserved.port() == 700);
         let other = SocketAddr::new(local.ip(), 40_000);
-        let mut floods = vec![datagram(server, VICTIM), datagram(server, other), segment(server, VICTIM, ACK)];
+        let floods = [datagram(server, VICTIM), datagram(server, other), segment(server, VICTIM, ACK)];
         for frame in floods.iter().cycle().take(300) {
-            while bytecode.reason(frame) != Reason::OverUnknown {}
+            let is_refused = (0..10).any(|_| bytecode.reason(frame) == Reason::OverUnknown);
+            assert!(is_refused);
         }
         assert_eq!(bytecode.reason(&segment(server, local, SYN | ACK)), Reason::OwnConnection);
         // An answer to a reserved port shares the budget of services, unless own connections got packets lately.
@@ -97,12 +98,12 @@ fn packets_to_a_service_spend_no_look_ups_of_answers_to_this_host() {
         assert_eq!(above_the_limit(&bytecode, &reserved), Reason::OwnConnection);
 
         // A flood of the port itself spends its own budget.
-        floods = vec![segment(SocketAddr::new(server.ip(), 9), local, SYN | ACK)];
         let before = looked_up(&bytecode);
-        for frame in floods.iter().cycle().take(300) {
-            bytecode.send(frame);
+        for port in 1..=300 {
+            bytecode.send(&segment(SocketAddr::new(server.ip(), port), local, SYN | ACK));
         }
-        assert_eq!(looked_up(&bytecode), before + 1);
+        let spent = looked_up(&bytecode) - before;
+        assert!((1..=16).contains(&spent), "{spent}");
     });
 }
 

@@ -72,6 +72,72 @@ fn a_list_of_the_file_that_shuts_out_an_ssh_session_is_refused_unless_the_file_a
     ratelimit.ok("detach --all");
 }
 
+/// Only a list that denies a session is refused before the rules of the file are in force.
+#[test]
+fn a_file_that_takes_limits_away_is_not_refused() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let folder = Folder::new();
+    let feed = folder.file().with_file_name("feed.txt");
+    fs::write(&feed, "10.9.0.0/24\n").unwrap();
+    let (interfaces, wide) = ("interfaces = [\"eth0\"]\n", "[policy.wide]\npackets = \"1000/s\"\n");
+    let list = format!("[[list]]\nname = \"office\"\nfile = \"{}\"\naction = \"wide\"\n{wide}", feed.display());
+    let (default, rule) =
+        ("[default]\npackets = \"10/s\"\n", "[[rule]]\nsource = \"10.9.0.0/24\"\npolicy = \"wide\"\n");
+    let with_list = format!("{interfaces}{default}{list}");
+    folder.write(&with_list);
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    daemon.line();
+    log_in(&sandbox, "1", "10.9.0.5", "active");
+    for (file, is_good) in [
+        (interfaces.to_owned(), true),
+        (with_list.clone(), true),
+        (format!("{interfaces}{default}{wide}{rule}"), true),
+        (with_list, true),
+        (format!("{interfaces}{default}"), false),
+    ] {
+        folder.write(&file);
+        let line = daemon.line();
+        assert_eq!(line.contains("lists changed: office"), is_good, "{file}{line}");
+        assert_eq!(line.contains("an SSH session comes from 10.9.0.5"), !is_good, "{file}{line}");
+    }
+    daemon.end();
+    ratelimit.ok("detach --all");
+}
+
+/// The allow of the file comes before its list, and goes again.
+#[test]
+fn a_refused_file_keeps_rules_and_bans() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let folder = Folder::new();
+    let file = "interfaces = [\"eth0\"]\n[default]\npackets = \"1/h\"\nban = \"10m\"\n[[rule]]\nsource = \"10.9.0.3\"\npolicy = \"deny\"\ncomment = \"why\"\n";
+    folder.write(file);
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    daemon.line();
+    log_in(&sandbox, "1", "10.9.0.5", "active");
+    assert!(dropped(&sandbox, &ratelimit, [10, 9, 0, 2]) > 0);
+    let rules = || {
+        ["deny list", "allow list"].map(|words| {
+            let mut rows = ratelimit.json(words);
+            rows.as_array_mut().unwrap().iter_mut().for_each(|row| row["expires_in"] = json!(null));
+            rows
+        })
+    };
+    let before = rules();
+    assert_eq!(before[0].as_array().unwrap().len(), 2);
+    let feed = folder.file().with_file_name("feed.txt");
+    fs::write(&feed, "10.9.0.4/31\n").unwrap();
+    let list = format!("[[list]]\nname = \"drop\"\nfile = \"{}\"\n", feed.display());
+    let allows = "interfaces = [\"eth0\"]\nallow = [\"10.9.0.2\", \"10.9.0.3\"]\n";
+    folder.write(&format!("{allows}[default]\npackets = \"1/h\"\nban = \"10m\"\n{list}"));
+    let line = daemon.line();
+    assert!(line.contains("nothing was changed: an SSH session comes from 10.9.0.5, which would be denied"), "{line}");
+    assert_eq!(rules(), before);
+    daemon.end();
+    ratelimit.ok("detach --all");
+}
+
 #[test]
 fn the_address_of_the_session_is_allowed_before_its_list_acts() {
     let sandbox = Sandbox::new();

@@ -1,26 +1,19 @@
 //! What differs between an instance and the file of its daemon.
 
-use std::{collections::HashMap, path::Path};
-
 use anyhow::Result;
 use ratelimit_common::rules::rule::CONFIG;
 use serde::Serialize;
 
 use super::interface::Interface;
 use crate::{
-    config::{self, Planned},
     controller::socket::request::FileState,
     dataplane::{
         Instance,
         attach::attachment::Mode,
         lists::listing,
         program::values::{per_second, values},
-        rules::{
-            list::{self, Listed},
-            target::Target,
-        },
+        rules::list::{self, Listed},
     },
-    limit::write,
 };
 
 /// How many rules are named.
@@ -77,25 +70,20 @@ fn of_rules(instance: &Instance, state: &FileState) -> Result<Vec<Difference>> {
     if in_force >= state.rules {
         return Ok(Vec::new());
     }
-    let running = list::list(&instance.tables)?;
-    let running: HashMap<Target, &Listed> = running.iter().map(|rule| (rule.target, rule)).collect();
-    // The daemon keeps no rules in memory. A file that has changed since then cannot name them.
-    let file = config::read(Path::new(&state.file)).map(|config| config.rules).unwrap_or_default();
-    let lasting = file.iter().filter(|rule| rule.until.is_none());
-    let differs = |rule: &&Planned| {
-        let of_file = |origin: u8| origin == CONFIG;
-        let is_there =
-            |rule: &Listed| of_file(rule.origin) || rule.covers.as_ref().is_some_and(|below| of_file(below.origin));
-        running.get(&rule.target).is_none_or(|rule| !is_there(rule))
-    };
-    let difference = |rule: &Planned| {
-        let by_command = if running.contains_key(&rule.target) { "set by command" } else { "deleted by command" };
-        Difference::new(format!("the rule for {}", rule.target), by_command, write::spec(&rule.spec))
-    };
-    let mut found: Vec<Difference> = lasting.filter(differs).take(NAMED).map(difference).collect();
+    let mut found = Vec::new();
+    for (target, spec) in &state.few_rules {
+        let running = target.parse().ok().map(|target| list::get(&instance.tables, target)).transpose()?.flatten();
+        if running.as_ref().and_then(Listed::lasting).is_some_and(|rule| rule.origin == CONFIG) {
+            continue;
+        }
+        let by_command = if running.is_some() { "set by command" } else { "deleted by command" };
+        found.push(Difference::new(format!("the rule for {target}"), by_command, spec));
+        if found.len() == NAMED {
+            break;
+        }
+    }
     if found.len() < state.rules - in_force {
-        let name = "the number of its rules in force";
-        found.push(Difference::new(name, in_force.to_string(), state.rules.to_string()));
+        found.push(Difference::new("the number of its rules in force", in_force.to_string(), state.rules.to_string()));
     }
     Ok(found)
 }

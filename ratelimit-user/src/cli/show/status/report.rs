@@ -236,7 +236,9 @@ pub(super) fn read(instance: &Instance, file: Option<FileState>) -> Result<Statu
 }
 
 impl File {
-    fn read(instance: &Instance, interfaces: &[Interface], state: FileState) -> Result<Self> {
+    fn read(instance: &Instance, interfaces: &[Interface], mut state: FileState) -> Result<Self> {
+        let lists = listing::all(&instance.tables)?;
+        state.look_up_lists(|name| lists.iter().any(|list| list.name == name));
         let differences = differences(instance, interfaces, &state)?;
         let FileState { file, unattached, unusable_lists, .. } = state;
         let degraded = !unattached.is_empty() || !unusable_lists.is_empty();

@@ -29,7 +29,7 @@ pub(super) fn families(reading: &Reading<'_>) -> Vec<Family> {
 pub(super) fn of_listed(lists: &[(String, bool)]) -> Family {
     let mut usable = Family::gauge(
         "ratelimit_config_list_usable",
-        "1 if the file of this list of the configuration file could be used, otherwise 0: the previous list stays in force.",
+        "1 if the file of this list of the configuration file could be used, otherwise 0: the previous list stays in force, if there is one.",
     );
     for (name, is_usable) in lists {
         usable.add([("list", name)], *is_usable);

@@ -42,6 +42,8 @@ pub struct Change {
     pub deleted_below: Vec<Target>,
     /// Sources whose ban is lifted. Their rules stay.
     pub lifted: Vec<Target>,
+    /// Whether bans of the sources of its rules stay. They do not come back if the change is undone.
+    pub keeps_bans: bool,
     /// The rules of an operator that stay.
     pub protected: Protected,
     /// Whether an interface with a capacity comes later. Until then, elastic limits act as hard limits.

@@ -129,6 +129,8 @@ pub(crate) struct Plan {
     pub(crate) deleted_below: Vec<(Source, Place)>,
     /// Sources whose ban is lifted.
     pub(crate) lifted: Vec<Source>,
+    /// Whether bans of the sources of its rules stay.
+    pub(crate) keeps_bans: bool,
     /// Lanes that no limit used before.
     pub(crate) fresh_lanes: BTreeSet<u32>,
     /// The services of its rules.

@@ -182,6 +182,7 @@ fn plan(tables: &mut Tables, change: &Change, policies: &Policies) -> Result<Pla
         fresh_lanes: policies.fresh_lanes.clone(),
         services: change.services(),
         keeps_comments: change.keeps_comments,
+        keeps_bans: change.keeps_bans,
         ..Plan::default()
     };
     let known = Services::read(tables)?;

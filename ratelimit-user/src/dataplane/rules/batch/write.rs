@@ -237,7 +237,7 @@ fn delete_rules(
 /// Lifts the bans of the sources that the operator has named.
 fn lift_bans(tables: &Tables, plan: &Plan) -> Result<(), Error> {
     // Without this feature, no ban is in force, and the program sets none.
-    if tables.control()?.features & FEATURE_BANS == 0 {
+    if plan.keeps_bans || tables.control()?.features & FEATURE_BANS == 0 {
         return Ok(());
     }
     let named = plan.sources.iter().chain(&plan.prefixes).map(|(source, _)| source);
