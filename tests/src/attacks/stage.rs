@@ -2,7 +2,7 @@
 //! Limits, cells and buckets are the same for both links, and the product counts the packets of each.
 
 use std::{
-    net::Ipv4Addr,
+    net::{Ipv4Addr, Ipv6Addr},
     num::NonZero,
     path::Path,
     thread,
@@ -13,8 +13,10 @@ use ratelimit::dataplane::{
     instance::read_only::View, pins::layout::PINS, readings::interface_counters::Shares, sys::host,
 };
 use ratelimit_common::{
+    cells::cell,
+    identity::source::Source,
     limits::limit::{Rate, SECOND},
-    maps::interface_counters::Counts,
+    maps::{control::IPV6_PREFIX_DEFAULT, interface_counters::Counts},
     reason::Reason,
 };
 use rustix::net::{AddressFamily, SocketType, netdevice::name_to_index, socket};
@@ -119,6 +121,17 @@ impl Stage {
 
     pub(super) fn bound_per(&self, rate: Rate, burst: u64) -> u64 {
         tokens::bound(rate, burst, host::now() - self.begin)
+    }
+
+    /// Returns how many of these sources share the cell of the attacker. The cells have random places in each instance.
+    pub(super) fn neighbours(&self, attacker: Ipv6Addr, sources: impl Iterator<Item = Ipv6Addr>) -> u64 {
+        let view = self.sandbox.victim(|| View::open(Path::new(PINS))).expect("cannot open the instance");
+        let tables = view.tables();
+        let seed = tables.control().expect("cannot read the seed").seed;
+        let cells = tables.front.open().expect("cannot open the cells").len();
+        let cell_of =
+            |address: Ipv6Addr| cell::index(Source::v6(address.octets(), IPV6_PREFIX_DEFAULT as u8).hash(&seed), cells);
+        sources.filter(|address| cell_of(*address) == cell_of(attacker)).count() as u64
     }
 
     /// Ends the attack.
