@@ -43,10 +43,11 @@ impl State {
         if let Self::Running(running) = self { Some(running) } else { None }
     }
 
-    /// Returns the names of the lists in force.
+    /// Returns the names of the lists of the file that are in force.
     fn lists(&self) -> Vec<String> {
         let lists = self.running().map(|running| listing::all(&running.tables).unwrap_or_default());
-        lists.unwrap_or_default().into_iter().map(|list| list.name).collect()
+        let of_file = lists.unwrap_or_default().into_iter().filter(|list| list.origin == CONFIG);
+        of_file.map(|list| list.name).collect()
     }
 }
 
@@ -146,6 +147,11 @@ pub(super) fn examine(pins: &Path, state: &State, ours: &Ours, all: &[Interface]
         state.look_up_lists(|name| lists.iter().any(|list| list == name));
         let unattached = state.unattached.iter().filter(|unattached| !is_known(&unattached.interface.name));
         findings.extend(unattached.map(|unattached| self::unattached(unattached, &state.file, pins)));
+        findings.extend(state.refused.iter().map(|refused| {
+            let what = format!("{} was refused at the last reload: {refused}", state.file);
+            Finding::warning(Check::Daemon, &what, "An earlier state of the file is in force.")
+                .fixed_by(format!("ratelimit check --host {}", state.file))
+        }));
         findings.extend(state.unusable_lists.iter().map(|list| {
             let why = "The daemon reads the file of the list again when that changes.";
             Finding::warning(Check::Daemon, &list.to_string(), why)

@@ -32,6 +32,9 @@ static DECLINED: AtomicBool = AtomicBool::new(false);
 /// The address that this process has allowed.
 static ALLOWED: OnceLock<Prefix> = OnceLock::new();
 
+/// What a forced change has done to a session.
+static SHUT_OUT: OnceLock<String> = OnceLock::new();
+
 /// Declines that this process allows the address of its session.
 pub(crate) fn decline() {
     DECLINED.store(true, Ordering::Relaxed);
@@ -45,6 +48,18 @@ pub(crate) fn is_declined() -> bool {
 /// Returns the address that a change in this process has allowed.
 pub(crate) fn allowed() -> Option<Prefix> {
     ALLOWED.get().copied()
+}
+
+/// Returns what a forced change in this process has done to a session.
+pub(crate) fn shut_out() -> Option<&'static str> {
+    SHUT_OUT.get().map(String::as_str)
+}
+
+/// Records which session a forced change has made worse off.
+fn watch(guard: Option<&Guard>, instance: &Instance) {
+    if let Some(Err(Error::ShutOut { session, fate, .. })) = guard.map(|guard| guard.check(&instance.tables)) {
+        let _ = SHUT_OUT.set(format!("{session}, which is now {fate}"));
+    }
 }
 
 /// Makes a change of rules, unless it makes an SSH session worse off. The address of this process's session is allowed
@@ -67,10 +82,12 @@ pub(crate) fn change(
         Some(own) => list::get(&instance.tables, own)?.is_some_and(|rule| rule.origin == SSH),
         None => false,
     };
+    let forced = if force { Some(Guard::of(&instance.tables, false)?) } else { None };
     let changed = protect_unless(is_decided, instance, force, |instance| {
         let guard = Guard::of(&instance.tables, force)?;
         instance.change(change, progress, &|tables| guard.check(tables))
     })?;
+    watch(forced.as_ref(), instance);
     if let Some(session) = session().filter(|_| was_allowed) {
         // Without the mark, a later command allows the address again, and says so.
         drop(declined::record(instance.pins(), &session.prefix()));
@@ -85,10 +102,13 @@ pub(crate) fn change(
 ///
 /// [`Error::ShutOut`], and those of [`Instance::change_lists`]. Nothing has changed then.
 pub(crate) fn change_lists(instance: &mut Instance, change: &ListChange, force: bool) -> Result<(), Error> {
+    let forced = if force { Some(Guard::of(&instance.tables, false)?) } else { None };
     protect(instance, force, |instance| {
         let guard = Guard::of(&instance.tables, force)?;
         instance.change_lists(change, &|tables| guard.check(tables))
-    })
+    })?;
+    watch(forced.as_ref(), instance);
+    Ok(())
 }
 
 /// Allows the address of this process's session, unless `force` is set, and does the work. If the work fails, that is

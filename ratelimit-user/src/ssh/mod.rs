@@ -12,7 +12,9 @@ mod standing;
 
 pub use self::guard::ProtectedSessions;
 pub(crate) use self::{
-    allow::{allow_each, allow_own, allow_peer, allowed, change, change_lists, decline, is_declined, protect},
+    allow::{
+        allow_each, allow_own, allow_peer, allowed, change, change_lists, decline, is_declined, protect, shut_out,
+    },
     guard::Guard,
     logind::sessions,
     session::{Origin, Session, session},

@@ -84,7 +84,12 @@ pub(super) fn run(request: &Request<'_>, pins: &Path, output: Output) -> Result<
     let Some(list) = find(&instance)? else { bail!("the list {name} has ended already: give a longer --for") };
     let set = Set { row: Row::of(&list), skipped, replaced };
     output.print(&set, |out| {
-        let life = life.map_or_else(String::new, |life| format!(", ends in {}", units::write_duration(life)));
+        let had_end = set.replaced.as_ref().is_some_and(|row| row.expires_in.is_some());
+        let life = match life {
+            Some(life) => format!(", ends in {}", units::write_duration(life)),
+            None if had_end => ", no longer ends".to_owned(),
+            None => String::new(),
+        };
         let replaced = set
             .replaced
             .as_ref()

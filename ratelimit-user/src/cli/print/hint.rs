@@ -7,6 +7,14 @@ use std::{
 
 use crate::controller::socket::client;
 
+/// Says that a rule of the file is replaced, if a daemon runs.
+pub(crate) fn of_rule(out: &mut dyn Write, pins: &Path) -> io::Result<()> {
+    if client::is_listening(pins) {
+        writeln!(out, "a daemon runs: its file has another rule there, so change the file, too, and reload")?;
+    }
+    Ok(())
+}
+
 /// Says that the file decides again, if a daemon runs.
 pub(crate) fn of_file(out: &mut dyn Write, pins: &Path) -> io::Result<()> {
     if client::is_listening(pins) {

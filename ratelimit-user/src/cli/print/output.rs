@@ -45,6 +45,9 @@ impl Output {
             None => {}
         }
         out.flush()?;
+        if let Some(fate) = ssh::shut_out() {
+            writeln!(io::stderr(), "ratelimit: warning: {fate}")?;
+        }
         Ok(())
     }
 }

@@ -5,12 +5,16 @@ use std::{io::Write, time::Duration};
 use anyhow::Result;
 use ratelimit_common::{
     identity::{service::Service, text::TextError},
-    rules::{comment::Comment, rule::COMMAND},
+    limits::policy::Policy,
+    rules::{
+        comment::Comment,
+        rule::{COMMAND, CONFIG},
+    },
 };
 use serde::Serialize;
 
 use crate::{
-    cli::print::{answer::Answer, output::Output},
+    cli::print::{answer::Answer, hint, output::Output},
     dataplane::{
         Error, Instance,
         rules::{
@@ -78,14 +82,19 @@ pub(crate) fn print<R: Serialize>(
 ) -> Result<Answer> {
     let changes: Vec<Change<R>> =
         set.iter().map(|(rule, replaced)| Change::of(row(rule), rule, replaced.as_ref(), life)).collect();
-    let hints = set.iter().map(|(rule, _)| exceptions(instance, rule.target)).collect::<Result<Vec<_>>>()?;
+    let hints = |rule: &Listed| Ok([around(instance, rule)?, exceptions(instance, rule.target)?].concat());
+    let hints = set.iter().map(|(rule, _)| hints(rule)).collect::<Result<Vec<_>>>()?;
     let is_attached = !instance.attachments.is_empty();
+    let is_of_file = set.iter().any(|(_, replaced)| replaced.as_ref().is_some_and(|rule| rule.origin == CONFIG));
     output.print_each(&changes, |out| {
         for (((rule, _), change), hints) in set.iter().zip(&changes).zip(&hints) {
             writeln!(out, "{}: {}{}", rule.target, text(rule), change.end)?;
             hints.iter().try_for_each(|hint| writeln!(out, "{hint}"))?;
         }
-        if is_attached { Ok(()) } else { writeln!(out, "{NOT_ATTACHED}") }
+        if !is_attached {
+            writeln!(out, "{NOT_ATTACHED}")?;
+        }
+        if is_of_file { hint::of_rule(out, instance.pins()) } else { Ok(()) }
     })?;
     Ok(Answer::Done)
 }
@@ -121,7 +130,12 @@ struct Change<R> {
 impl<R> Change<R> {
     /// `life` is what was requested of `set`, the rule in force.
     fn of(rule: R, set: &Listed, replaced: Option<&Listed>, life: Option<Duration>) -> Self {
-        let replaced = replaced.map(|rule| write::spec(&rule.spec));
+        let with_below = |rule: &Listed| {
+            let below = rule.covers.as_ref().filter(|_| set.covers.is_none());
+            let below = below.map_or_else(String::new, |below| format!(", and {} below it", write::spec(&below.spec)));
+            write::spec(&rule.spec) + &below
+        };
+        let replaced = replaced.map(with_below);
         let covers = set.covers.as_ref().map(|covered| write::spec(&covered.spec));
         let mut end = match (life, set.expires_in) {
             (Some(_), None) => ", without an end as before".to_owned(),
@@ -158,6 +172,16 @@ pub(crate) fn negative(output: Output, messages: &[String], is_list: bool) -> Re
     let printed = if is_list { output.print(&all, text) } else { output.print_each(&all, text) };
     printed?;
     Ok(Answer::Negative)
+}
+
+/// Returns the rule *allow* around a rule that does not allow, in words. There is at most one.
+fn around(instance: &Instance, rule: &Listed) -> Result<Vec<String>> {
+    if rule.spec.policy == Policy::ALLOWED {
+        return Ok(Vec::new());
+    }
+    let allow = list::allow_around(&instance.tables, rule.target)?;
+    let text = |allow| format!("  inside {allow}, which has the rule allow: that no longer applies to {}", rule.target);
+    Ok(allow.map(text).into_iter().collect())
 }
 
 /// Returns the rules for services inside the prefix of a rule for all services. They still apply, because they are

@@ -1,6 +1,6 @@
 //! `ratelimit events`.
 
-use std::{io::Write as _, path::Path, thread};
+use std::{io::Write as _, num::NonZero, path::Path, thread};
 
 use anyhow::Result;
 
@@ -14,7 +14,7 @@ use crate::{
 pub(crate) struct Arguments {
     /// End after this many events
     #[arg(short = 'n', value_name = "N")]
-    most: Option<usize>,
+    most: Option<NonZero<usize>>,
 }
 
 pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<Answer> {
@@ -23,7 +23,7 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
     drop(watcher.news()?);
     // Standard error keeps this line out of the events. A failure to print it does not matter.
     let _ = writeln!(std::io::stderr(), "ratelimit: waiting for events (Ctrl-C to end)");
-    let mut left = arguments.most.unwrap_or(usize::MAX);
+    let mut left = arguments.most.map_or(usize::MAX, NonZero::get);
     loop {
         let notices = match watcher.news() {
             // Another command is replacing the instance, which is followed too.

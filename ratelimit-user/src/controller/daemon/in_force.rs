@@ -34,7 +34,7 @@ pub(super) struct InForce {
     awaited: Vec<String>,
     /// The files of its lists.
     pub(super) feeds: Vec<Feed>,
-    /// The names of its lists, but not of those whose files could not be used.
+    /// The names of its lists.
     lists: Vec<String>,
     /// Those of its lists whose files could not be used.
     unusable_lists: Vec<UnusableList>,
@@ -44,6 +44,8 @@ pub(super) struct InForce {
     rules: usize,
     /// These rules and what they do, unless they are more than [`FEW`].
     few_rules: Vec<(String, String)>,
+    /// Why a later state of the file was refused.
+    pub(super) refused: Option<String>,
     /// What is in force, in few words.
     summary: String,
 }
@@ -62,7 +64,7 @@ impl InForce {
         let few_rules = if rules <= FEW { lasting().map(in_words).collect() } else { Vec::new() };
         Self {
             settings: values(&config.requested.or(Settings::default())),
-            lists: config.lists.iter().filter(|list| list.content.is_ok()).map(|list| list.name.clone()).collect(),
+            lists: config.lists.iter().map(|list| list.name.clone()).collect(),
             feeds: config.lists.iter().map(Feed::of).collect(),
             interfaces: config.interfaces,
             rules,
@@ -70,6 +72,7 @@ impl InForce {
             timed: config.rules.into_iter().filter(|rule| rule.until.is_some()).collect(),
             awaited: applied.awaited.clone(),
             unusable_lists: applied.unusable_lists.clone(),
+            refused: None,
             summary: format!("{} in force, rules: {}{others}", file.display(), set + unchanged),
         }
     }
@@ -112,6 +115,7 @@ impl InForce {
             unattached: unattached.collect(),
             settings: self.settings.clone(),
             rules: self.rules,
+            refused: self.refused.clone(),
             few_rules: self.few_rules.clone(),
             lists: self.lists.clone(),
             unusable_lists: self.unusable_lists.clone(),

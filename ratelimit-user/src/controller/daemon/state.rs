@@ -148,6 +148,7 @@ impl Daemon {
                     self.late.due = Some(Instant::now() + AGAIN);
                 }
                 say(Level::Error, &text);
+                self.in_force.refused = Some(status.clone());
                 service_manager::ready(&format!("reload failed, {status}"));
                 Reply::Failed(text)
             }

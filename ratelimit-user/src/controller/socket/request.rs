@@ -107,9 +107,12 @@ pub struct FileState {
     /// These rules and what they do, if they are few.
     #[serde(default)]
     pub few_rules: Vec<(String, String)>,
-    /// The names of its lists, but not of those whose files could not be used.
+    /// The names of its lists.
     #[serde(default)]
     pub lists: Vec<String>,
+    /// Why it was refused at the last reload, so that an earlier state of it is in force.
+    #[serde(default)]
+    pub refused: Option<String>,
     /// Its lists whose files could not be used.
     #[serde(default)]
     pub unusable_lists: Vec<UnusableList>,

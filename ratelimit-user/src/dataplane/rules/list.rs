@@ -12,7 +12,7 @@ use ratelimit_common::{
         service::Service,
         source::Source,
     },
-    limits::policy::{PolicyId, UNLIMITED_ID},
+    limits::policy::{ALLOWED_ID, PolicyId, UNLIMITED_ID},
     rules::{
         comment,
         rule::{COMMAND, NEVER, Rule},
@@ -105,6 +105,20 @@ pub fn get(tables: &Tables, target: Target) -> Result<Option<Listed>, Error> {
 /// Returns the same rule without its comment, which takes more system calls.
 pub(crate) fn without_comment(tables: &Tables, target: Target) -> Result<Option<Listed>, Error> {
     find(tables, target, |_| Ok(Comments::default()))
+}
+
+/// Returns the prefix with the rule *allow* for all services that is the narrowest rule around a target.
+pub(crate) fn allow_around(tables: &Tables, target: Target) -> Result<Option<Prefix>, Error> {
+    let Sources::Prefix(prefix) = target.sources else { return Ok(None) };
+    let (ipv6_prefix, now) = (tables.control()?.ipv6_prefix, host::now());
+    let longest = if target.service == Service::Any { prefix.bits().checked_sub(1) } else { Some(prefix.bits()) };
+    for bits in longest.map(|longest| (0..=longest).rev()).into_iter().flatten() {
+        let wider = Prefix::of(&prefix.source().shortened(bits), bits);
+        if let Some(rule) = Place::of(&wider, ANY, ipv6_prefix).get(tables)?.and_then(|rule| rule.at(now)) {
+            return Ok((rule.policy == ALLOWED_ID).then_some(wider));
+        }
+    }
+    Ok(None)
 }
 
 fn find(

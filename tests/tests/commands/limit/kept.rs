@@ -72,11 +72,11 @@ fn a_temporary_limit_keeps_its_end_and_what_it_covers() {
     assert!(text.contains(", then 5/s, ban 1h again (replaced: 7/s, ban 1h)"), "{text}");
     assert_eq!(ratelimit.json("limit list")[0]["covers"], "5/s, ban 1h");
     let text = ratelimit.ok("limit set 10.0.0.1 --for never");
-    assert_eq!(text, "10.0.0.1: 8/s per source, burst 8, ban 1h (replaced: 8/s, ban 1h)\n");
+    assert_eq!(text, "10.0.0.1: 8/s per source, burst 8, ban 1h (replaced: 8/s, ban 1h, and 5/s, ban 1h below it)\n");
     // A deny above a limit is no limit, so the change goes by the covered one.
     ratelimit.ok("deny add 10.0.0.1 --for 1h");
     let text = ratelimit.ok("limit set 10.0.0.1 --packets 9/s");
-    assert_eq!(text, "10.0.0.1: 9/s per source, burst 9, ban 1h (replaced: deny)\n");
+    assert_eq!(text, "10.0.0.1: 9/s per source, burst 9, ban 1h (replaced: deny, and 8/s, ban 1h below it)\n");
     ratelimit.ok("detach --all");
 }
 
@@ -152,6 +152,27 @@ fn every_way_to_remove_an_allow_needs_force_except_deleting_it() {
     ratelimit.ok("deny add 10.0.0.2 --for 2h");
     ratelimit.ok("deny del 10.0.0.2");
     assert_eq!(allows(), 1);
+    ratelimit.ok("deny add 10.0.0.2 --for 1h --force");
+    let both = ratelimit.ok("limit set 10.0.0.2 --packets 5/s --force");
+    assert!(both.contains("(replaced: deny, and allow below it)"), "{both}");
+    // A rule inside an allowed prefix decides, and says so.
+    ratelimit.ok("allow add 10.2.0.0/16");
+    for (words, told) in [
+        ("limit set 10.2.0.9 --packets 5/s", true),
+        ("deny add 10.2.0.0/16 --service udp", true),
+        ("deny add 10.2.0.0/15", false),
+        ("allow add 10.2.0.8", false),
+    ] {
+        let text = ratelimit.ok(words);
+        assert_eq!(
+            text.contains("  inside 10.2.0.0/16, which has the rule allow: that no longer applies to"),
+            told,
+            "{text}"
+        );
+    }
+    ratelimit.ok("allow del 10.2.0.0/16 10.2.0.8");
+    ratelimit.ok("limit del 10.0.0.2");
+    ratelimit.ok("allow add 10.0.0.2");
     // The file is the state, and names what it removes.
     folder.write("interfaces = [\"eth0\"]\nallow = [\"10.0.0.3\", \"10.0.0.4\"]\n[default]\npackets = \"5/s\"\n");
     let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());

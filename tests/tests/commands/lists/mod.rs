@@ -81,7 +81,9 @@ fn lines_that_cannot_be_used_are_named_and_strict_refuses_them() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0");
-    ratelimit.ok_with("list set drop -", "10.9.9.9\n");
+    ratelimit.ok_with("list set drop - --for 1h", "10.9.9.9\n");
+    let again = ratelimit.ok_with("list set drop -", "10.9.9.9\n");
+    assert_eq!(again, "drop: deny, 1 entry, no longer ends (replaced: deny, 1 entry)\n");
     let before = ratelimit.json("list show drop --entries");
     let feed = "; a feed\n10.1.0.1/16 # host bits\n10.0.0.300\n198.51.100.4-198.51.100.9\n\"2024-05-01\",\"192.0.2.1\",\"443\"\n1.0.0.0/7\n";
     let strict = ratelimit.run_with("list set drop - --strict", feed);

@@ -32,7 +32,10 @@ fn a_list_that_shuts_out_an_ssh_session_requires_force() {
     assert_eq!(through_ssh(&ratelimit, "list set drop - --no-allow-ssh", "10.8.0.0/24\n").status, 0);
     assert_eq!(through_ssh(&ratelimit, "list set drop - --no-allow-ssh", "10.9.0.5\n").status, 2);
     assert_eq!(ratelimit.ok("list show drop --entries"), "10.8.0.0/24\n");
-    assert_eq!(through_ssh(&ratelimit, "list set drop - --force", "10.9.0.0/24\n").status, 0);
+    let forced = through_ssh(&ratelimit, "list set drop - --force", "10.9.0.0/24\n");
+    assert_eq!(forced.status, 0);
+    let warning = "ratelimit: warning: this SSH session comes from 10.9.0.5, which is now denied\n";
+    assert_eq!(forced.stderr, warning);
     assert_eq!(dropped(&sandbox, &ratelimit, [10, 9, 0, 5]), 10);
     ratelimit.ok("detach --all");
 }

@@ -74,6 +74,14 @@ fn status_names_what_commands_changed_and_a_reload_restores_it() {
     folder.write(&format!("{FILE}[[rule]]\nsource = \"192.0.2.77\"\npolicy = \"deny\"\n[settings]\nfront = false\n"));
     daemon.line();
     assert_eq!(differences(&ratelimit, &folder).0, [attached, replaced]);
+    let refused = format!("degraded: {} was refused at the last reload: ", folder.file().display());
+    assert!(ratelimit.ok("status").contains(&refused));
+    assert_eq!(ratelimit.json("status")["config"]["degraded"], true);
+    let doctor = ratelimit.run("doctor").stdout;
+    assert!(doctor.contains(" was refused at the last reload: "), "{doctor}");
+    folder.write(FILE);
+    daemon.line();
+    assert!(!ratelimit.ok("status").contains(&refused));
     daemon.end();
     assert_eq!(ratelimit.json("status").get("config"), None);
     ratelimit.ok("detach --all");

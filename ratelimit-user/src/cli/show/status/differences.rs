@@ -57,6 +57,9 @@ fn of_lists(instance: &Instance, state: &FileState) -> Result<Vec<Difference>> {
     let running = listing::all(&instance.tables)?;
     let difference = |name: &String| {
         let list = running.iter().find(|list| list.name == *name);
+        if list.is_none() && state.unusable_lists.iter().any(|list| list.name == *name) {
+            return None;
+        }
         let by_command = if list.is_some() { "set by command" } else { "deleted by command" };
         let is_of_file = list.is_some_and(|list| list.origin == CONFIG);
         (!is_of_file).then(|| Difference::new(format!("the list {name}"), by_command, "that of the file"))

@@ -12,6 +12,7 @@ use ratelimit_common::{
         cpu::Cpu,
     },
     reason::Reason,
+    rules::rule::CONFIG,
 };
 use serde::Serialize;
 
@@ -71,8 +72,10 @@ pub(super) struct Status {
 #[derive(Debug, Serialize)]
 pub(super) struct File {
     pub(super) file: String,
-    /// Whether an interface of the file is not limited, or the file of a list cannot be used.
+    /// Whether the file was refused, an interface of it is not limited, or the file of a list cannot be used.
     pub(super) degraded: bool,
+    /// Why the file was refused at the last reload, so that an earlier state of it is in force.
+    pub(super) refused: Option<String>,
     /// Interfaces of the file that do not carry the program.
     pub(super) unattached: Vec<Unattached>,
     /// Lists of the file whose own files could not be used.
@@ -238,11 +241,11 @@ pub(super) fn read(instance: &Instance, file: Option<FileState>) -> Result<Statu
 impl File {
     fn read(instance: &Instance, interfaces: &[Interface], mut state: FileState) -> Result<Self> {
         let lists = listing::all(&instance.tables)?;
-        state.look_up_lists(|name| lists.iter().any(|list| list.name == name));
+        state.look_up_lists(|name| lists.iter().any(|list| list.name == name && list.origin == CONFIG));
         let differences = differences(instance, interfaces, &state)?;
-        let FileState { file, unattached, unusable_lists, .. } = state;
-        let degraded = !unattached.is_empty() || !unusable_lists.is_empty();
-        Ok(Self { file, degraded, unattached, unusable_lists, differences })
+        let FileState { file, refused, unattached, unusable_lists, .. } = state;
+        let degraded = refused.is_some() || !unattached.is_empty() || !unusable_lists.is_empty();
+        Ok(Self { file, degraded, refused, unattached, unusable_lists, differences })
     }
 }
 

@@ -98,6 +98,9 @@ pub(super) fn write(out: &mut dyn Write, status: &Status, is_verbose: bool) -> i
 
 /// Writes what differs from the file.
 fn file(out: &mut dyn Write, file: &File) -> io::Result<()> {
+    if let Some(why) = &file.refused {
+        writeln!(out, "degraded: {} was refused at the last reload: {why}", file.file)?;
+    }
     for Unattached { interface, exists } in &file.unattached {
         let why = if *exists {
             "is not attached: run `ratelimit reload`"
