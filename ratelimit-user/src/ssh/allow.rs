@@ -55,6 +55,11 @@ pub(crate) fn shut_out() -> Option<&'static str> {
     SHUT_OUT.get().map(String::as_str)
 }
 
+/// Returns the sessions of which a forced change tells. A failure to find them does not stop that change.
+fn watched(instance: &Instance, force: bool) -> Option<Guard> {
+    if force { Guard::of(&instance.tables, false).ok() } else { None }
+}
+
 /// Records which session a forced change has made worse off.
 fn watch(guard: Option<&Guard>, instance: &Instance) {
     if let Some(Err(Error::ShutOut { session, fate, .. })) = guard.map(|guard| guard.check(&instance.tables)) {
@@ -82,7 +87,7 @@ pub(crate) fn change(
         Some(own) => list::get(&instance.tables, own)?.is_some_and(|rule| rule.origin == SSH),
         None => false,
     };
-    let forced = if force { Some(Guard::of(&instance.tables, false)?) } else { None };
+    let forced = watched(instance, force);
     let changed = protect_unless(is_decided, instance, force, |instance| {
         let guard = Guard::of(&instance.tables, force)?;
         instance.change(change, progress, &|tables| guard.check(tables))
@@ -102,7 +107,7 @@ pub(crate) fn change(
 ///
 /// [`Error::ShutOut`], and those of [`Instance::change_lists`]. Nothing has changed then.
 pub(crate) fn change_lists(instance: &mut Instance, change: &ListChange, force: bool) -> Result<(), Error> {
-    let forced = if force { Some(Guard::of(&instance.tables, false)?) } else { None };
+    let forced = watched(instance, force);
     protect(instance, force, |instance| {
         let guard = Guard::of(&instance.tables, force)?;
         instance.change_lists(change, &|tables| guard.check(tables))

@@ -113,6 +113,22 @@ fn a_file_that_omits_a_setting_which_cannot_change_is_refused_with_the_line_to_w
 }
 
 #[test]
+fn of_a_file_with_very_many_rules_status_gives_their_number() {
+    let sandbox = Sandbox::new();
+    let (ratelimit, folder) = (Ratelimit::new(&sandbox), Folder::new());
+    let rule =
+        |number: u32| format!("[[rule]]\nsource = \"10.7.{}.{}\"\npolicy = \"deny\"\n", number / 256, number % 256);
+    folder.write(&format!("interfaces = [\"eth0\"]\n{}", (0..1_001).map(rule).collect::<String>()));
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    daemon.line();
+    assert_eq!(differences(&ratelimit, &folder), (Vec::new(), json!([])));
+    ratelimit.ok("deny del 10.7.0.9");
+    assert_eq!(differences(&ratelimit, &folder).0, ["the number of its rules in force is 1000, not 1001"]);
+    daemon.end();
+    ratelimit.ok("detach --all");
+}
+
+#[test]
 fn a_saved_file_agrees_with_the_state() {
     let sandbox = Sandbox::new();
     let (ratelimit, folder) = (Ratelimit::new(&sandbox), Folder::new());
