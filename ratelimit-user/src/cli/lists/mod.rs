@@ -25,7 +25,8 @@ pub(crate) enum Command {
     /// list of this name is replaced: each packet sees the old list or the new one. Lines that cannot be used are named
     /// and skipped.
     ///
-    /// The list denies its sources, unless a limit is given. A rule allow outranks every list.
+    /// The list denies its sources, unless a limit is given. A rule allow outranks every list, unless a limit for a longer
+    /// prefix takes the source out of it.
     Set {
         /// Letters, digits, `.`, `_` and `-`, up to 32
         #[arg(value_parser = name)]
