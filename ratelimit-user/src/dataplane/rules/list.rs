@@ -110,13 +110,21 @@ pub(crate) fn without_comment(tables: &Tables, target: Target) -> Result<Option<
 /// Returns the prefix with the rule *allow* for all services that is the narrowest rule around a target.
 pub(crate) fn allow_around(tables: &Tables, target: Target) -> Result<Option<Prefix>, Error> {
     let Sources::Prefix(prefix) = target.sources else { return Ok(None) };
-    let (ipv6_prefix, now) = (tables.control()?.ipv6_prefix, host::now());
-    let longest = if target.service == Service::Any { prefix.bits().checked_sub(1) } else { Some(prefix.bits()) };
-    for bits in longest.map(|longest| (0..=longest).rev()).into_iter().flatten() {
-        let wider = Prefix::of(&prefix.source().shortened(bits), bits);
-        if let Some(rule) = Place::of(&wider, ANY, ipv6_prefix).get(tables)?.and_then(|rule| rule.at(now)) {
-            return Ok((rule.policy == ALLOWED_ID).then_some(wider));
+    let (source, now) = (prefix.source(), host::now());
+    let of_allow = |rule: Rule, bits| (rule.policy == ALLOWED_ID).then(|| Prefix::of(&source.shortened(bits), bits));
+    if target.service != Service::Any {
+        let whole = Place::of(&prefix, ANY, tables.control()?.ipv6_prefix).get(tables)?;
+        if let Some(rule) = whole.and_then(|rule| rule.at(now)) {
+            return Ok(of_allow(rule, prefix.bits()));
         }
+    }
+    let mut longest = prefix.bits().checked_sub(1);
+    while let Some(bits) = longest {
+        let Some(found) = Place::prefix(&source.shortened(bits).of_class(ANY)).longest(tables)? else { break };
+        if let Some(rule) = found.at(now) {
+            return Ok(of_allow(rule, found.prefix));
+        }
+        longest = found.prefix.checked_sub(1);
     }
     Ok(None)
 }

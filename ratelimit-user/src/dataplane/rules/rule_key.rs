@@ -47,16 +47,23 @@ impl Place {
 
     /// Returns the rule in this place.
     pub(crate) fn get(&self, tables: &Tables) -> Result<Option<Rule>, Error> {
+        let found = self.longest(tables)?;
+        Ok(found.filter(|rule| match self {
+            Self::Source(_) => true,
+            Self::Prefix(key) => rule.prefix == key.data().source(key.prefix_len()).prefix,
+        }))
+    }
+
+    /// Returns the rule in this place. If a place in the trie has none, that of the longest prefix around it.
+    pub(crate) fn longest(&self, tables: &Tables) -> Result<Option<Rule>, Error> {
         let found = match self {
             Self::Source(source) => tables.source_rules.open()?.get(source, 0),
             Self::Prefix(key) => tables.prefix_rules.open()?.get(key, 0),
         };
-        match (found, self) {
-            // A look-up in the trie also finds shorter prefixes.
-            (Ok(rule), Self::Prefix(key)) if rule.prefix != key.data().source(key.prefix_len()).prefix => Ok(None),
-            (Ok(rule), _) => Ok(Some(rule)),
-            (Err(MapError::KeyNotFound), _) => Ok(None),
-            (Err(error), _) => Err(error).tried("cannot read a rule"),
+        match found {
+            Ok(rule) => Ok(Some(rule)),
+            Err(MapError::KeyNotFound) => Ok(None),
+            Err(error) => Err(error).tried("cannot read a rule"),
         }
     }
 
