@@ -126,8 +126,11 @@ pub fn parse(text: &str) -> Result<Config, Vec<Problem>> {
 fn whole(text: &str) -> Result<Config, Vec<Problem>> {
     let (entries, errors) = DeTable::parse_recoverable(text);
     let page = Page::new(text);
-    for error in &errors {
-        page.wrong(error.span().unwrap_or_default(), error.message());
+    // Later errors of syntax often follow from the first.
+    if let Some(first) = errors.first() {
+        let is_open = errors.iter().skip(1).any(|error| error.message().contains("unclosed array"));
+        let message = if is_open { ", or `]` is missing before this" } else { "" };
+        page.wrong(first.span().unwrap_or_default(), format!("{}{message}", first.message()));
     }
     let mut config = Config::default();
     if errors.is_empty() && entries.get_ref().is_empty() {

@@ -10,6 +10,7 @@ use super::{
 use crate::{
     dataplane::{
         Error,
+        lists::listing,
         program::{loader::Settings, values::per_second},
         rules::{
             list,
@@ -67,6 +68,8 @@ pub(crate) struct Guard {
     before: Vec<(Session, [Standing; 2])>,
     /// The session of this process.
     own: Option<Session>,
+    /// How the operator allows an address first.
+    allow: &'static str,
     /// What makes the change anyway.
     way_out: String,
     /// Whether no rule is enforced after the change.
@@ -82,7 +85,8 @@ impl Guard {
         // In shadow, no rule restricts a session. The end of shadow is checked.
         let is_shadow = !sessions.is_empty() && tables.control()?.features & FEATURE_SHADOW != 0;
         let way_out = "nothing was changed, --force does it anyway".to_owned();
-        Ok(Self { before: before(sessions, tables, is_shadow)?, own, way_out, is_shadow })
+        let allow = "`ratelimit allow add ADDRESS`";
+        Ok(Self { before: before(sessions, tables, is_shadow)?, own, allow, way_out, is_shadow })
     }
 
     /// Protects these sessions. In shadow, no rule is enforced.
@@ -94,7 +98,7 @@ impl Guard {
     ) -> Result<Self, Error> {
         let way_out = format!("`{}` applies it anyway", protected.command);
         let before = before(protected.sessions.iter().copied(), tables, was_shadow)?;
-        Ok(Self { before, own: None, way_out, is_shadow })
+        Ok(Self { before, own: None, allow: "`allow = [\"ADDRESS\"]` in the file", way_out, is_shadow })
     }
 
     /// Checks that no session is worse off than before.
@@ -110,9 +114,7 @@ impl Guard {
             let after = session.standing(tables)?;
             let mut pairs = before.iter().zip(&after).zip([OPEN, NEW]);
             if let Some(((_, after), _)) = pairs.find(|((before, after), least)| after.is_worse(before, least)) {
-                let rule = narrowest(session.prefix(), &after.spec, tables);
-                let rule = rule.map_or_else(String::new, |rule| format!(" by the rule for {rule}"));
-                return Err(self.refusal(*session, after.fate() + &rule));
+                return Err(self.refusal(*session, after, tables));
             }
         }
         Ok(())
@@ -131,7 +133,7 @@ impl Guard {
             let after = session.standing(tables)?;
             let is_listed = |(before, after): (&Standing, &Standing)| after.is_listed() && !before.is_denied();
             if let Some(after) = before.iter().zip(&after).find(|pair| is_listed(*pair)).map(|(_, after)| after) {
-                return Err(self.refusal(*session, after.fate()));
+                return Err(self.refusal(*session, after, tables));
             }
         }
         Ok(())
@@ -166,16 +168,34 @@ impl Guard {
         for (session, _) in self.before.iter().filter(|_| is_low) {
             if session.standing(tables)?.iter().any(|standing| !standing.is_allowed()) {
                 let rate = per_second(after.unknown);
-                return Err(self.refusal(*session, format!("limited to {rate} with all unknown sources by --unknown")));
+                let fate = format!("limited to {rate} with all unknown sources by --unknown");
+                return Err(self.shut_out(*session, fate, true));
             }
         }
         Ok(())
     }
 
-    fn refusal(&self, session: Session, fate: String) -> Error {
+    /// Returns the error for a session that would have this standing.
+    fn refusal(&self, session: Session, after: &Standing, tables: &Tables) -> Error {
+        let peer = session.prefix();
+        let (rule, list) = (narrowest(peer, &after.spec, tables), listing::deciding(tables, &peer).ok().flatten());
+        let cause = match (rule, list) {
+            (Some(rule), _) => format!(" by the rule for {rule}"),
+            (None, Some(list)) if !after.is_allowed() => format!(" by the list {list}"),
+            _ => String::new(),
+        };
+        let was_allowed = self.before.iter().any(|(other, before)| *other == session && before[0].is_allowed());
+        self.shut_out(session, after.fate() + &cause, !was_allowed && rule != Some(Target::prefix(peer)))
+    }
+
+    /// Returns the error for a session, with the way to keep it if an allow would.
+    fn shut_out(&self, session: Session, fate: String, can_allow: bool) -> Error {
         let whose = if self.own == Some(session) { "this SSH session" } else { "an SSH session" };
-        let session = format!("{whose} comes from {}", session.prefix());
-        Error::ShutOut { session, fate, way_out: self.way_out.clone() }
+        let peer = session.prefix().to_string();
+        let allow = self.allow.replace("ADDRESS", &peer);
+        let way = if can_allow { format!("; {allow} keeps the session") } else { String::new() };
+        let way_out = format!("{}{way}", self.way_out);
+        Error::ShutOut { session: format!("{whose} comes from {peer}"), fate, way_out }
     }
 }
 

@@ -14,17 +14,20 @@ pub(crate) fn sessions() -> Vec<Session> {
     let files = fs::read_dir(SESSIONS).into_iter().flatten().flatten();
     // A file that cannot be read belongs to a session that has just ended. Other entries are pipes.
     let texts = files.filter(|file| file.file_type().is_ok_and(|kind| kind.is_file()));
-    texts.filter_map(|file| fs::read_to_string(file.path()).ok()).filter_map(|text| read(&text)).collect()
+    let found = texts.filter_map(|file| read(&fs::read_to_string(file.path()).ok()?));
+    found.map(|(session, server)| server.map_or(session, |server| session.with_port(server))).collect()
 }
 
-/// Returns the session in a file of `KEY=VALUE` lines, if it is remote and its host is an address.
-fn read(text: &str) -> Option<Session> {
+/// Returns the session in a file of `KEY=VALUE` lines, if it is remote and its host is an address, and the process of the
+/// server that began it.
+fn read(text: &str) -> Option<(Session, Option<u32>)> {
     let value = |key: &str| {
         let value = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='))?;
         Some(value.trim_matches('"'))
     };
     let is_open = value("REMOTE") == Some("1") && value("STATE") != Some("closing");
-    Session::of_host(value("REMOTE_HOST").filter(|_| is_open)?)
+    let session = Session::of_host(value("REMOTE_HOST").filter(|_| is_open)?)?;
+    Some((session, value("LEADER").and_then(|process| process.parse().ok())))
 }
 
 #[cfg(test)]
@@ -34,10 +37,11 @@ mod tests {
     #[test]
     fn remote_sessions_by_address_that_are_not_ending() {
         let file = |remote: &str, host: &str, state: &str| {
-            let text = format!("# Private.\nUID=0\nACTIVE=1\nSTATE={state}\nREMOTE={remote}\n{host}SERVICE=sshd\n");
-            read(&text).map(|session| session.prefix().to_string())
+            let text =
+                format!("# Private.\nUID=0\nACTIVE=1\nSTATE={state}\nREMOTE={remote}\n{host}SERVICE=sshd\nLEADER=7\n");
+            read(&text).map(|(session, server)| (session.prefix().to_string(), server))
         };
-        let known = |address: &str| Some(address.to_owned());
+        let known = |address: &str| Some((address.to_owned(), Some(7)));
         assert_eq!(file("1", "REMOTE_HOST=203.0.113.7\n", "active"), known("203.0.113.7"));
         assert_eq!(file("1", "REMOTE_HOST=\"fe80::1%eth0\"\n", "online"), known("fe80::1"));
         assert_eq!(file("1", "REMOTE_HOST=203.0.113.7\n", "closing"), None);

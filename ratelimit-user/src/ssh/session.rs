@@ -10,11 +10,14 @@ use crate::{
     dataplane::{
         Error,
         rules::{resolve, services::Services},
-        sys::ancestors,
+        sys::processes,
         tables::open::Tables,
     },
     text::prefix::Prefix,
 };
+
+/// The environment variable in which the SSH server tells both ends of the connection.
+const VARIABLE: &str = "SSH_CONNECTION";
 
 /// The usual port of SSH.
 const SSH_PORT: u16 = 22;
@@ -31,8 +34,8 @@ pub struct Session {
 /// Returns the SSH session of this process. `sudo` removes the variable, so parent processes are searched too, once.
 pub(crate) fn session() -> Option<Session> {
     static FOUND: OnceLock<Option<Session>> = OnceLock::new();
-    let own = || std::env::var("SSH_CONNECTION").ok();
-    *FOUND.get_or_init(|| own().or_else(inherited).as_deref().and_then(Session::read))
+    let own = || Session::read(&std::env::var(VARIABLE).ok()?);
+    *FOUND.get_or_init(|| own().or_else(|| processes::ancestors().find_map(Session::of_process)))
 }
 
 /// The session that started a process, which may outlive the session.
@@ -64,6 +67,18 @@ impl Session {
         Some(Self { port, ..session })
     }
 
+    /// Returns the session that started a process.
+    fn of_process(process: u32) -> Option<Self> {
+        Self::read(&processes::variable(process, VARIABLE)?)
+    }
+
+    /// Returns this session with the port that the processes of its server have.
+    pub(super) fn with_port(self, server: u32) -> Self {
+        let peer = self.peer.to_canonical();
+        let of_server = processes::descendants(server).find_map(Self::of_process);
+        of_server.filter(|found| found.peer.to_canonical() == peer).unwrap_or(self)
+    }
+
     /// Returns a session from this address to the usual port. Returns None if `host` is a name.
     pub(super) fn of_host(host: &str) -> Option<Self> {
         let peer = host.split('%').next()?.parse().ok()?;
@@ -85,16 +100,6 @@ impl Session {
         let open = services.classes(services.of_port(Transport::Tcp, self.port));
         Ok([of(open)?, of(services.classes_of_new(self.port))?])
     }
-}
-
-fn inherited() -> Option<String> {
-    ancestors::of_this().map_while(|process| ancestors::read(&format!("/proc/{process}/environ"))).find_map(
-        |environment| {
-            let found =
-                environment.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(b"SSH_CONNECTION="))?;
-            Some(String::from_utf8_lossy(found).into_owned())
-        },
-    )
 }
 
 #[cfg(test)]

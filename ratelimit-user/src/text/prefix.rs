@@ -30,6 +30,9 @@ pub enum PrefixError {
     /// Bits beyond the prefix are set, which is probably a mistake.
     #[error("the address has bits set beyond the prefix: write {0} or {1}")]
     HostBits(Prefix, IpAddr),
+    /// The text is a range, where only a prefix can be.
+    #[error("a range is read only from standard input: give its prefixes, or - and the range as a line")]
+    OnlyInLines,
     /// The text is a range that is none.
     #[error("the range ends before it begins, or in the other family")]
     Range,
@@ -89,7 +92,7 @@ impl FromStr for Prefix {
             Some((address, bits)) => (address, Some(bits)),
             None => (text, None),
         };
-        let address: IpAddr = address.parse().map_err(|_| PrefixError::Address)?;
+        let address: IpAddr = address.parse().map_err(|_| not_an_address(text))?;
         if let IpAddr::V6(v6) = address
             && let Some(v4) = v6.to_ipv4_mapped()
         {
@@ -117,6 +120,13 @@ impl fmt::Display for Prefix {
     }
 }
 
+/// Returns what is wrong with a text that does not begin with an address.
+fn not_an_address(text: &str) -> PrefixError {
+    let is_address = |text: &str| text.trim().parse::<IpAddr>().is_ok();
+    let is_range = text.split_once('-').is_some_and(|(first, last)| is_address(first) && is_address(last));
+    if is_range { PrefixError::OnlyInLines } else { PrefixError::Address }
+}
+
 fn family_bits(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
@@ -131,6 +141,8 @@ mod tests {
         let error = |text: &str| text.parse::<Prefix>().unwrap_err().to_string();
         assert!(error("").starts_with("expected an address"));
         assert!(error("10.0.0").starts_with("expected an address"));
+        assert!(error("10.0.0.1-10.0.0.9").starts_with("a range is read only from standard input"));
+        assert!(error("10.0.0.1-9").starts_with("expected an address"));
         assert!(error("10.0.0.0/").ends_with("at most 32 bits after the slash"));
         assert!(error("10.0.0.0/+8").ends_with("at most 32 bits after the slash"));
         assert!(error("10.0.0.0/33").ends_with("at most 32 bits after the slash"));

@@ -221,13 +221,9 @@ pub(super) const SELECTED: [(&str, Names); 3] = [
     (
         "bytecode",
         &[
-            "overlimit::ban::with_cells::a_source_over_its_limit_is_banned_until_the_ban_expires",
             "telemetry::events::every_refusal_writes_an_event_or_counts_as_left_out",
             "parse::jumbo::with_cells::bytes_of_all_buffers_are_counted",
-            "limits::parents::with_cells::with_a_stopped_clock_exactly_the_parent_burst_passes",
             "reply::a_tcp_syn_over_ipv4_gets_a_reset",
-            "reply::frames_of_several_buffers_are_dropped_without_a_reply",
-            "rules::lookup::with_cells::the_rule_with_the_longest_prefix_applies",
             "connections::spared::with_cells::answers_to_a_first_packet_pass_and_accepted_connections_do_not",
             "connections::udp::",
             "program::size::",
@@ -236,10 +232,8 @@ pub(super) const SELECTED: [(&str, Names); 3] = [
     (
         "commands",
         &[
-            "attach::the_next_attach_completes_one_that_was_killed",
             "attach::replace::replace_exchanges_another_program_and_restores_it_on_failure",
             "run::a_file_is_applied_followed_and_stays_applied_without_the_daemon",
-            "many::every_line_gets_the_rule",
         ],
     ),
     (

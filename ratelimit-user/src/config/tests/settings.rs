@@ -6,6 +6,11 @@ use super::{RequestedSettings, parse, problems};
 fn every_problem_with_an_interface_or_a_setting_is_named() {
     for (text, expected) in [
         ("interfaces = [", "1:15: unclosed array, expected `]`"),
+        // Errors that follow from the first one are left out.
+        (
+            "interfaces = [\"eth0\"\n[default]\npackets = \"5/s\"",
+            "2:1: missing comma between array elements, expected `,`, or `]` is missing before this",
+        ),
         ("[default", "1:9: unclosed table, expected `]`"),
         ("= 3", "1:1: unquoted keys cannot be empty, expected letters, numbers, `-`, `_`"),
         ("interfaces = [\"eth0\"]\ninterfaces = [\"eth1\"]", "2:1: interfaces: duplicate key"),

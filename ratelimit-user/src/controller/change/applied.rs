@@ -29,8 +29,12 @@ pub struct Applied {
     pub removed_allows: Vec<String>,
     /// The number of rules that did not change.
     pub unchanged: usize,
-    /// Rules of the file that do not take effect, because a command has set another one.
+    /// Rules of the file that a command has replaced.
     pub overruled: Vec<String>,
+    /// Rules of the file that wait below a temporary rule, which a command has set.
+    pub covered: Vec<String>,
+    /// Rules of the file in whose place an SSH session is allowed.
+    pub allowed_instead: Vec<String>,
     /// Interfaces that were attached.
     pub attached: Vec<String>,
     /// Interfaces that do not exist. The daemon attaches them when they appear.

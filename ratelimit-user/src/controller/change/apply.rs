@@ -7,7 +7,7 @@ use ratelimit_common::rules::rule::CONFIG;
 use super::{
     allows,
     applied::{Applied, in_words, removed_allows},
-    difference::{difference, of_ends},
+    difference::{By, difference, of_ends},
     interfaces::{self, Listed, Requested, RequestedInterface},
     left, lists, omitted,
     undo::Done,
@@ -154,7 +154,14 @@ fn apply_to(
     applied.set = difference.change.rules.len();
     applied.deleted = difference.change.deleted.len() + difference.change.deleted_below.len();
     applied.unchanged = difference.unchanged;
-    applied.overruled = difference.overruled.iter().map(Target::to_string).collect();
+    for (target, by) in &difference.overruled {
+        let names = match by {
+            By::Command => &mut applied.overruled,
+            By::Temporary => &mut applied.covered,
+            By::Session => &mut applied.allowed_instead,
+        };
+        names.push(target.to_string());
+    }
     applied.removed_allows = removed_allows(&rules, &difference.change);
     let guard = ssh::Guard::over(&instance.tables, protected, was_in_shadow, wanted.shadow)?;
     guard.check_unknown(&instance.tables, &running, &wanted)?;

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use ratelimit_common::rules::rule::{BANNED, CONFIG, NEVER};
+use ratelimit_common::rules::rule::{BANNED, CONFIG, NEVER, SSH};
 
 use crate::{
     config::Planned,
@@ -31,8 +31,29 @@ pub(crate) struct Difference {
     pub(crate) change: Change,
     /// The number of rules of the file that are in force already.
     pub(crate) unchanged: usize,
-    /// Rules of the file that do not take effect, because a command has set another rule for the same target.
-    pub(crate) overruled: Vec<Target>,
+    /// Rules of the file that do not act now, because another rule has the same target.
+    pub(crate) overruled: Vec<(Target, By)>,
+}
+
+/// What a rule of the file gives way to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    /// A rule of a command without an end.
+    Command,
+    /// A temporary rule, at whose end the file's returns.
+    Temporary,
+    /// The allow of an SSH session.
+    Session,
+}
+
+impl By {
+    fn of(rule: &Listed) -> Self {
+        match rule.expires_in {
+            Some(_) => Self::Temporary,
+            None if rule.origin == SSH => Self::Session,
+            None => Self::Command,
+        }
+    }
 }
 
 /// Returns how to change the `running` rules so that the `planned` rules are in force at the time `now`.
@@ -63,7 +84,7 @@ pub(crate) fn difference(running: &[Listed], planned: &[Planned], now: SystemTim
                 }
             }
             Some(rule) if rule.origin != CONFIG => {
-                found.overruled.push(plan.target);
+                found.overruled.push((plan.target, By::of(rule)));
                 if left.is_none() && is_free_below(rule, plan) && !is_below(rule, plan) {
                     found.request(plan, left, &mut places);
                 }

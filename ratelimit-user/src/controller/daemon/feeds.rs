@@ -35,8 +35,7 @@ impl Feeds {
     /// Watches these files from now on, and no others. A change since a file was read counts.
     pub(super) fn follow(&mut self, feeds: &[Feed]) {
         let is_listed = |path: &PathBuf| feeds.iter().any(|feed| feed.path == *path);
-        // The folder may exist by now.
-        self.watches.retain(|(path, watch)| is_listed(path) && watch.has_folder);
+        self.watches.retain(|(path, _)| is_listed(path));
         self.unwatched.retain(is_listed);
         for Feed { path, metadata } in feeds {
             if self.watches.iter().any(|(known, _)| known == path) {

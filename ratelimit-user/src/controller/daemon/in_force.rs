@@ -53,10 +53,10 @@ pub(super) struct InForce {
 impl InForce {
     /// Returns what to keep of a file that was applied.
     pub(super) fn new(file: &Path, config: Config, applied: &Applied) -> Self {
-        let Applied { set, unchanged, overruled, .. } = applied;
-        let others = match overruled.len() {
+        let Applied { set, unchanged, overruled, covered, allowed_instead, .. } = applied;
+        let others = match overruled.len() + covered.len() + allowed_instead.len() {
             0 => String::new(),
-            others => format!(", {others} replaced by command"),
+            others => format!(", {others} below other rules"),
         };
         let lasting = || config.rules.iter().filter(|rule| rule.until.is_none());
         let rules = lasting().count();

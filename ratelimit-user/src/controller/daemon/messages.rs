@@ -56,8 +56,12 @@ pub(crate) fn text(applied: &Applied) -> String {
             "an interface that the file no longer lists could not be detached, the next reload tries again: {reason}"
         ));
     }
-    if !applied.overruled.is_empty() {
-        parts.push(format!("rules of the file replaced by command: {}", applied.overruled.join(", ")));
+    for (rules, by) in [
+        (&applied.overruled, "replaced by command"),
+        (&applied.covered, "below temporary rules"),
+        (&applied.allowed_instead, "replaced by the allow of an SSH session"),
+    ] {
+        parts.extend(names(&format!("rules of the file {by}:"), rules.iter().cloned()));
     }
     parts.join("; ")
 }
@@ -99,7 +103,8 @@ pub(crate) fn allowed_ssh(peer: &str) -> String {
 /// Returns the priority of the message: a warning if something differs from the file, or if an omitted setting changed.
 pub(crate) fn level(applied: &Applied) -> Level {
     let is_whole = applied.awaited.is_empty() && applied.unusable_lists.is_empty();
-    let is_complete = is_whole && applied.overruled.is_empty() && applied.not_detached.is_none();
+    let all_act = [&applied.overruled, &applied.covered, &applied.allowed_instead].iter().all(|rules| rules.is_empty());
+    let is_complete = is_whole && all_act && applied.not_detached.is_none();
     // A command can have set such a value on purpose.
     let is_expected = is_complete && applied.settings.iter().all(|difference| !difference.is_omitted);
     if is_expected { Level::Info } else { Level::Warning }

@@ -29,7 +29,8 @@ const LOOK: Duration = Duration::from_secs(5);
 pub(crate) struct Watch {
     inotify: AsyncFd<OwnedFd>,
     /// Whether the kernel reports changes of the folder. It cannot while there is none.
-    pub(crate) has_folder: bool,
+    has_folder: bool,
+    folder: PathBuf,
     path: PathBuf,
     name: OsString,
     looks: Interval,
@@ -83,8 +84,7 @@ impl Watch {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
         if has_folder {
-            // A replaced file is another inode.
-            inotify::add_watch(&inotify, folder, WatchFlags::CLOSE_WRITE | WatchFlags::MOVED_TO)?;
+            add_watch(&inotify, folder)?;
         }
         let name = path.file_name().unwrap_or_default().to_owned();
         // SAFETY: `AsyncFd` owns the descriptor, which is never closed or replaced before it.
@@ -92,7 +92,8 @@ impl Watch {
         let mut looks = time::interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let known = Stamp::of(path);
-        Ok(Self { inotify, has_folder, path: path.to_owned(), name, looks, known, seen: known })
+        let (folder, path) = (folder.to_owned(), path.to_owned());
+        Ok(Self { inotify, has_folder, folder, path, name, looks, known, seen: known })
     }
 
     /// Waits until the file changes.
@@ -101,12 +102,9 @@ impl Watch {
             let has_changed = tokio::select! {
                 ready = self.inotify.readable() => {
                     let mut ready = ready?;
-                    let is_told = is_about(self.inotify.get_ref(), &self.name)?;
+                    let reports = Reports::read(self.inotify.get_ref(), &self.name)?;
                     ready.clear_ready();
-                    if is_told {
-                        self.seen = Stamp::of(&self.path);
-                    }
-                    is_told
+                    self.note(&reports)
                 }
                 _ = self.looks.tick() => self.look(),
             };
@@ -118,9 +116,20 @@ impl Watch {
         }
     }
 
+    /// Takes note of reports. Returns whether one of them concerns the file.
+    fn note(&mut self, reports: &Reports) -> bool {
+        self.has_folder &= !reports.lost_folder;
+        if reports.about_file {
+            self.seen = Stamp::of(&self.path);
+        }
+        reports.about_file
+    }
+
     /// Returns whether the file differs from the known state and did not change since the previous look. A missing file
     /// does not count.
     fn look(&mut self) -> bool {
+        // A folder that was missing may be there again. A failure is tried again at the next look.
+        self.has_folder = self.has_folder || add_watch(self.inotify.get_ref(), &self.folder).is_ok();
         let now = Stamp::of(&self.path);
         let is_steady = now == self.seen;
         self.seen = now;
@@ -128,20 +137,75 @@ impl Watch {
     }
 }
 
-/// Returns whether any report of the kernel concerns this name.
-fn is_about(inotify: &OwnedFd, name: &OsString) -> std::io::Result<bool> {
-    let mut buffer = [const { MaybeUninit::uninit() }; 4_096];
-    let mut events = inotify::Reader::new(inotify.as_fd(), &mut buffer);
-    let mut is_about = false;
-    loop {
-        match events.next() {
-            Ok(event) => {
-                is_about |= event.file_name().map(std::ffi::CStr::to_bytes) == Some(name.as_encoded_bytes());
-                // The kernel has dropped reports.
-                is_about |= event.events().contains(ReadFlags::QUEUE_OVERFLOW);
+/// Asks the kernel for reports about the files in a folder. A replaced file is another inode.
+fn add_watch(inotify: &OwnedFd, folder: &Path) -> std::io::Result<()> {
+    let of_files = WatchFlags::CLOSE_WRITE | WatchFlags::MOVED_TO;
+    inotify::add_watch(inotify, folder, of_files | WatchFlags::MOVE_SELF)?;
+    Ok(())
+}
+
+/// What the kernel has reported.
+#[derive(Default)]
+struct Reports {
+    about_file: bool,
+    /// The folder was moved or removed. Another one can take its place.
+    lost_folder: bool,
+}
+
+impl Reports {
+    /// Reads all reports, for a file of this name.
+    fn read(inotify: &OwnedFd, name: &OsString) -> std::io::Result<Self> {
+        let mut buffer = [const { MaybeUninit::uninit() }; 4_096];
+        let mut events = inotify::Reader::new(inotify.as_fd(), &mut buffer);
+        let mut found = Self::default();
+        loop {
+            match events.next() {
+                Ok(event) => {
+                    let is_named = event.file_name().map(std::ffi::CStr::to_bytes) == Some(name.as_encoded_bytes());
+                    // The kernel may have dropped reports.
+                    found.about_file |= is_named || event.events().contains(ReadFlags::QUEUE_OVERFLOW);
+                    found.lost_folder |= event.events().intersects(ReadFlags::IGNORED | ReadFlags::MOVE_SELF);
+                }
+                Err(rustix::io::Errno::AGAIN) => return Ok(found),
+                Err(error) => return Err(error.into()),
             }
-            Err(rustix::io::Errno::AGAIN) => return Ok(is_about),
-            Err(error) => return Err(error.into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::runtime::Builder;
+
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_there_again_is_watched_again() {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let _entered = runtime.enter();
+        let folder = std::env::temp_dir().join(format!("ratelimit-watch-{}", std::process::id()));
+        let moved = folder.with_extension("moved");
+        fs::create_dir(&folder).unwrap();
+        let file = folder.join("file");
+        let mut watch = Watch::new(&file).unwrap();
+        let told = |watch: &mut Watch| {
+            let reports = Reports::read(watch.inotify.get_ref(), &watch.name).unwrap();
+            watch.note(&reports)
+        };
+        let lose: [fn(&Path, &Path); 2] =
+            [|folder, _| fs::remove_dir_all(folder).unwrap(), |folder, moved| fs::rename(folder, moved).unwrap()];
+        for lose in lose {
+            assert!(watch.has_folder);
+            lose(&folder, &moved);
+            assert!(!told(&mut watch) && !watch.has_folder);
+            watch.look();
+            assert!(!watch.has_folder);
+            fs::create_dir(&folder).unwrap();
+            watch.look();
+            fs::write(&file, "").unwrap();
+            assert!(watch.has_folder && told(&mut watch));
+        }
+        fs::remove_dir_all(folder).unwrap();
+        fs::remove_dir_all(moved).unwrap();
     }
 }

@@ -108,6 +108,15 @@ fn in_slots(tables: &Tables, slots: Slots) -> Result<Vec<InForce>, Error> {
     Ok((0..).zip(tables.lists.slots()?).filter(has).map(|(slot, list)| InForce { slot, list }).collect())
 }
 
+/// Returns the name of the list that decides about an address. During a change of lists, it is one that the change puts
+/// in force.
+pub(crate) fn deciding(tables: &Tables, address: &Prefix) -> Result<Option<String>, Error> {
+    match listed::deciding_slot(tables, &address.source(), host::now())? {
+        None => Ok(None),
+        Some(slot) => Ok(in_slots(tables, 1 << slot)?.first().map(InForce::name)),
+    }
+}
+
 /// Returns the lists in force by name. Lists that limit have no hits.
 ///
 /// # Errors

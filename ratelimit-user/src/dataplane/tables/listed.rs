@@ -6,7 +6,7 @@ use ratelimit_common::{
         source::{IPV4, Source},
     },
     rules::{
-        list::{List, ListedPrefix, Slots},
+        list::{LIST_SLOTS, List, ListedPrefix, Slots},
         list_precedence::{self, Lists},
         rule_match::Match,
     },
@@ -51,4 +51,21 @@ pub(crate) fn of_source(tables: &Tables, source: &Source, now: u64) -> Result<Ma
             list_precedence::of_lists(&Maps { entries, lists: &lists, now }, slots, &source.of_class(ANY))
         }
     }
+}
+
+/// Returns the slot of the list that decides about a source, as [`of_source`] does.
+pub(crate) fn deciding_slot(tables: &Tables, source: &Source, now: u64) -> Result<Option<u32>, Error> {
+    let slots = tables.control()?.next_lists();
+    if slots == 0 {
+        return Ok(None);
+    }
+    let (entries, lists, source) = (&tables.lists, tables.lists.slots()?, source.of_class(ANY));
+    let maps = Maps { entries, lists: &lists, now };
+    let decision = list_precedence::of_lists(&maps, slots, &source)?;
+    for slot in (0..LIST_SLOTS).filter(|slot| slots >> slot & 1 != 0 && decision != Match::NONE) {
+        if list_precedence::of_lists(&maps, 1 << slot, &source)? == decision {
+            return Ok(Some(slot));
+        }
+    }
+    Ok(None)
 }

@@ -1,14 +1,17 @@
 //! The operator's SSH session.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use ratelimit_tests::{Flood, Frame, Output, Ratelimit, Sandbox};
+use ratelimit_tests::{Daemon, Flood, Frame, Output, Ratelimit, Sandbox};
 use serde_json::json;
 
-use crate::reload::ssh::log_in;
+use crate::reload::ssh::{log_in, log_in_by};
 
 /// Address of the SSH client.
 const PEER: &str = "10.9.0.5";
+
+/// How a refusal ends that an allow of this client would prevent.
+const KEPT: &str = "; `ratelimit allow add 10.9.0.5` keeps the session";
 
 /// Runs `ratelimit` in an SSH session from `peer`.
 fn through_ssh(ratelimit: &Ratelimit<'_>, words: &str, peer: &str) -> Output {
@@ -124,8 +127,10 @@ fn changes_that_expose_an_ssh_session_to_a_deny_are_refused() {
     };
     let refused = |words: &str, fate: &str, rule: &str| {
         let fate = format!("{fate} by the rule for {rule}");
+        // An allow that the operator gives up is not advised again.
+        let way = if words == "limit del 10.9.0.5" { KEPT } else { "" };
         let line = format!(
-            "ratelimit: this SSH session comes from 10.9.0.5, which would be {fate}: nothing was changed, --force does it anyway\n"
+            "ratelimit: this SSH session comes from 10.9.0.5, which would be {fate}: nothing was changed, --force does it anyway{way}\n"
         );
         assert_eq!(through_ssh(words), (2, line), "{words}");
     };
@@ -181,13 +186,15 @@ fn a_limit_or_a_ban_that_a_session_can_exceed_requires_force() {
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0");
     let run = |words: &str| through_ssh(&ratelimit, &format!("{words} --no-allow-ssh"), PEER);
+    let own = "this SSH session comes from 10.9.0.5";
     let refused = |words: &str, begin: &str, fate: &str| {
-        let line = format!("ratelimit: {begin}, which would be {fate}: nothing was changed, --force does it anyway\n");
+        let way = if begin == own { KEPT } else { "" };
+        let line =
+            format!("ratelimit: {begin}, which would be {fate}: nothing was changed, --force does it anyway{way}\n");
         let output = run(words);
         assert_eq!((output.status, output.stderr.as_str()), (2, line.as_str()), "{words}");
     };
     let accepted = |words: &str| assert_eq!(run(words).status, 0, "{words}");
-    let own = "this SSH session comes from 10.9.0.5";
     let banned = "limited to 10/s per source, burst 10, ban 1h by the rule for default";
     refused("limit set default --packets 10/s --ban 1h", own, banned);
     refused("attach eth0 --packets 10/s --ban 1h", own, banned);
@@ -211,5 +218,28 @@ fn a_limit_or_a_ban_that_a_session_can_exceed_requires_force() {
     let fate = "limited to 10/s per source, burst 10, ban 1h by the rule for default";
     refused("allow del 10.9.0.6", "an SSH session comes from 10.9.0.6", fate);
     accepted("allow del 10.9.0.6 --force");
+    ratelimit.ok("detach --all");
+}
+
+/// The file of logind has no port. The processes of the session know it.
+#[test]
+fn a_session_of_logind_on_another_port_is_protected_on_that_port() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    let mut server = Command::new("sh");
+    let shell = "SSH_CONNECTION='10.9.0.6 50000 10.9.0.1 2222' sh -c 'echo ready >&2; read hangup' <&3 & wait";
+    server.args(["-c", &format!("exec 3<&0; {shell}")]).stdin(Stdio::piped());
+    let mut server = Daemon::by(&sandbox, server);
+    log_in_by(&sandbox, "1", "10.9.0.6", server.process.child.id());
+    assert_eq!(server.line(), "ready");
+    let limit = |port: &str| format!("limit set default --service tcp/{port} --packets 1/m");
+    let refused = ratelimit.fails(&limit("2222"));
+    assert!(refused.contains("an SSH session comes from 10.9.0.6, which would be limited to 1/m"), "{refused}");
+    ratelimit.ok(&limit("22"));
+    drop(server.process.child.stdin.take());
+    assert!(server.process.wait().status.success());
+    // Without its processes, its port is unknown.
+    ratelimit.ok(&limit("2222"));
     ratelimit.ok("detach --all");
 }

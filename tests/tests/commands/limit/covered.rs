@@ -138,7 +138,7 @@ fn a_rule_of_the_file_waits_below_a_temporary_rule_of_a_command() {
     assert!(
         daemon
             .line()
-            .ends_with("rules: 1 set, 0 deleted, 0 unchanged; rules of the file replaced by command: 10.0.0.1")
+            .ends_with("rules: 1 set, 0 deleted, 0 unchanged; rules of the file below temporary rules: 10.0.0.1")
     );
     assert_eq!(covered(), "7/s");
     folder.write("interfaces = [\"eth0\"]\n");

@@ -25,7 +25,7 @@ fn a_list_that_shuts_out_an_ssh_session_requires_force() {
         let output = through_ssh(&ratelimit, &words, "10.9.0.0/24\n");
         assert_eq!(output.status, 2, "{output:?}");
         assert!(output.stderr.starts_with(&format!("{session}{fate}")), "{output:?}");
-        assert!(output.stderr.ends_with(": nothing was changed, --force does it anyway\n"), "{output:?}");
+        assert!(output.stderr.ends_with(" by the list drop: nothing was changed, --force does it anyway; `ratelimit allow add 10.9.0.5` keeps the session\n"), "{output:?}");
         assert_eq!(ratelimit.json("list list"), json!([]));
         assert_eq!(dropped(&sandbox, &ratelimit, [10, 9, 0, 6]), 0);
     }
@@ -34,7 +34,7 @@ fn a_list_that_shuts_out_an_ssh_session_requires_force() {
     assert_eq!(ratelimit.ok("list show drop --entries"), "10.8.0.0/24\n");
     let forced = through_ssh(&ratelimit, "list set drop - --force", "10.9.0.0/24\n");
     assert_eq!(forced.status, 0);
-    let warning = "ratelimit: warning: this SSH session comes from 10.9.0.5, which is now denied\n";
+    let warning = "ratelimit: warning: this SSH session comes from 10.9.0.5, which is now denied by the list drop\n";
     assert_eq!(forced.stderr, warning);
     assert_eq!(dropped(&sandbox, &ratelimit, [10, 9, 0, 5]), 10);
     ratelimit.ok("detach --all");
@@ -57,7 +57,9 @@ fn a_list_of_the_file_that_shuts_out_an_ssh_session_is_refused_unless_the_file_a
     let refused = daemon.line();
     assert!(flood.stop() > 0);
     assert!(
-        refused.contains("nothing was changed: an SSH session comes from 10.9.0.5, which would be denied"),
+        refused.contains(
+            "nothing was changed: an SSH session comes from 10.9.0.5, which would be denied by the list drop"
+        ),
         "{refused}"
     );
     // Not one packet met the list before it was refused.
@@ -135,7 +137,12 @@ fn a_refused_file_keeps_rules_and_bans() {
     let allows = "interfaces = [\"eth0\"]\nallow = [\"10.9.0.2\", \"10.9.0.3\"]\n";
     folder.write(&format!("{allows}[default]\npackets = \"1/h\"\nban = \"10m\"\n{list}"));
     let line = daemon.line();
-    assert!(line.contains("nothing was changed: an SSH session comes from 10.9.0.5, which would be denied"), "{line}");
+    assert!(
+        line.contains(
+            "nothing was changed: an SSH session comes from 10.9.0.5, which would be denied by the list drop"
+        ),
+        "{line}"
+    );
     assert_eq!(rules(), before);
     daemon.end();
     ratelimit.ok("detach --all");

@@ -159,7 +159,7 @@ fn a_list_that_blocks_an_ssh_session_requires_force() {
         (output.status, output.stderr.as_str()),
         (
             2,
-            "ratelimit: this SSH session comes from 10.9.0.2, which would be denied by the rule for 10.9.0.0/24: nothing was changed, --force does it anyway\n"
+            "ratelimit: this SSH session comes from 10.9.0.2, which would be denied by the rule for 10.9.0.0/24: nothing was changed, --force does it anyway; `ratelimit allow add 10.9.0.2` keeps the session\n"
         )
     );
     assert_eq!(rules(&ratelimit), before);

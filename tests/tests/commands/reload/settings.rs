@@ -59,7 +59,7 @@ fn status_names_what_commands_changed_and_a_reload_restores_it() {
         ["replies is off, not 100/s", "unknown is 10k/s, not 20k/s", "the capacity of eth0 is 40k/s, not 30k/s"];
     assert_eq!(lines[..3], settings);
     let (attached, replaced) =
-        ("eth1 is attached by command, not listed", "the rule for default is set by command, not 1000/s");
+        ("eth1 is attached by command, not listed", "the rule for default is 7/s (set by command), not 1000/s");
     let deleted = "the rule for 10.0.0.0/24 udp/53 is deleted by command, not 5/s";
     assert_eq!(lines[3..], [attached, replaced, deleted]);
     assert_eq!(rows[1], json!({"name": "unknown", "running": "10k/s", "file": "20k/s"}));

@@ -12,9 +12,18 @@ use ratelimit_tests::{Daemon, Folder, Output, Ratelimit, Sandbox};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-/// Writes the files that logind writes about a session.
+/// Writes the file that logind writes about a session.
 pub(crate) fn log_in(sandbox: &Sandbox, id: &str, host: &str, state: &str) {
-    let text = format!("# Private.\nUID=0\nSTATE={state}\nREMOTE=1\nREMOTE_HOST={host}\nSERVICE=sshd\n");
+    write(sandbox, id, &format!("STATE={state}\nREMOTE_HOST={host}\n"));
+}
+
+/// Writes the file for an active session that this process of the server began.
+pub(crate) fn log_in_by(sandbox: &Sandbox, id: &str, host: &str, server: u32) {
+    write(sandbox, id, &format!("STATE=active\nREMOTE_HOST={host}\nLEADER={server}\n"));
+}
+
+fn write(sandbox: &Sandbox, id: &str, lines: &str) {
+    let text = format!("# Private.\nUID=0\nREMOTE=1\nSERVICE=sshd\n{lines}");
     sandbox.victim(|| {
         fs::create_dir_all("/run/systemd/sessions").unwrap();
         fs::write(Path::new("/run/systemd/sessions").join(id), text).unwrap();
@@ -47,7 +56,7 @@ fn logind_sessions_are_allowed_at_the_start_and_blocked_only_with_force() {
 
     // Another session without a rule, for every way to reload.
     log_in(&sandbox, "3", "10.9.0.6", "online");
-    let refused = "ratelimit: nothing was changed: an SSH session comes from 10.9.0.6, which would be denied by the rule for 10.9.0.0/16: `ratelimit reload --force` applies it anyway";
+    let refused = "ratelimit: nothing was changed: an SSH session comes from 10.9.0.6, which would be denied by the rule for 10.9.0.0/16: `ratelimit reload --force` applies it anyway; `allow = [\"10.9.0.6\"]` in the file keeps the session";
     folder.write(&denying("10.9.0.0/16"));
     assert_eq!(daemon.line(), refused);
     daemon.process.signal(Signal::HUP);
@@ -87,7 +96,7 @@ fn a_reload_that_blocks_its_requester_is_refused() {
     let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
     daemon.line();
     other.write(&denying("0.0.0.0/0"));
-    let refused = "ratelimit: nothing was changed: an SSH session comes from 10.9.0.7, which would be denied by the rule for 0.0.0.0/0: `ratelimit reload --force` applies it anyway\n";
+    let refused = "ratelimit: nothing was changed: an SSH session comes from 10.9.0.7, which would be denied by the rule for 0.0.0.0/0: `ratelimit reload --force` applies it anyway; `allow = [\"10.9.0.7\"]` in the file keeps the session\n";
     let output = through_ssh(&ratelimit, "reload --no-allow-ssh", "10.9.0.7");
     assert_eq!((output.status, output.stderr.as_str()), (2, refused));
     assert_eq!(ratelimit.json("allow list"), json!([]));
@@ -156,7 +165,7 @@ fn leaving_shadow_does_not_block_a_session() {
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0 --shadow");
     ratelimit.ok("deny add 10.9.0.0/24");
-    let line = "ratelimit: this SSH session comes from 10.9.0.5, which would be denied by the rule for 10.9.0.0/24: nothing was changed, --force does it anyway\n";
+    let line = "ratelimit: this SSH session comes from 10.9.0.5, which would be denied by the rule for 10.9.0.0/24: nothing was changed, --force does it anyway; `ratelimit allow add 10.9.0.5` keeps the session\n";
     let output = through_ssh(&ratelimit, "attach eth0 --shadow=off --no-allow-ssh", "10.9.0.5");
     assert_eq!((output.status, output.stderr.as_str()), (2, line));
     let shadow = || ratelimit.json("status")["shadow"]["everything"].clone();
@@ -165,7 +174,7 @@ fn leaving_shadow_does_not_block_a_session() {
     let folder = Folder::new();
     folder.write("interfaces = [\"eth0\"]\n[settings]\nshadow = \"off\"\n");
     log_in(&sandbox, "1", "10.9.0.6", "active");
-    let line = "ratelimit: an SSH session comes from 10.9.0.6, which would be denied by the rule for 10.9.0.0/24: `ratelimit run --force` applies it anyway";
+    let line = "ratelimit: an SSH session comes from 10.9.0.6, which would be denied by the rule for 10.9.0.0/24: `ratelimit run --force` applies it anyway; `allow = [\"10.9.0.6\"]` in the file keeps the session";
     assert_eq!(ratelimit.fails(&format!("run -c {}", folder.file().display())), line);
     assert_eq!(shadow(), true);
     assert_eq!(through_ssh(&ratelimit, "attach eth0 --shadow=off --force", "10.9.0.5").status, 0);

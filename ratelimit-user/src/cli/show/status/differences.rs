@@ -1,7 +1,7 @@
 //! What differs between an instance and the file of its daemon.
 
 use anyhow::Result;
-use ratelimit_common::rules::rule::CONFIG;
+use ratelimit_common::rules::rule::{CONFIG, SSH};
 use serde::Serialize;
 
 use super::interface::Interface;
@@ -14,6 +14,7 @@ use crate::{
         program::values::{per_second, values},
         rules::list::{self, Listed},
     },
+    limit::write,
 };
 
 /// How many rules are named.
@@ -79,8 +80,8 @@ fn of_rules(instance: &Instance, state: &FileState) -> Result<Vec<Difference>> {
         if running.as_ref().and_then(Listed::lasting).is_some_and(|rule| rule.origin == CONFIG) {
             continue;
         }
-        let by_command = if running.is_some() { "set by command" } else { "deleted by command" };
-        found.push(Difference::new(format!("the rule for {target}"), by_command, spec));
+        let instead = running.as_ref().map_or_else(|| "deleted by command".to_owned(), in_words);
+        found.push(Difference::new(format!("the rule for {target}"), instead, spec));
         if found.len() == NAMED {
             break;
         }
@@ -89,6 +90,12 @@ fn of_rules(instance: &Instance, state: &FileState) -> Result<Vec<Difference>> {
         found.push(Difference::new("the number of its rules in force", in_force.to_string(), state.rules.to_string()));
     }
     Ok(found)
+}
+
+/// Returns a rule that the file does not have, with its origin.
+fn in_words(rule: &Listed) -> String {
+    let by = if rule.origin == SSH { "for an SSH session" } else { "by command" };
+    format!("{} (set {by})", write::spec(&rule.spec))
 }
 
 fn of_interface(interface: &Interface, state: &FileState) -> Vec<Difference> {
