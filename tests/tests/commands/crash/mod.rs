@@ -25,7 +25,7 @@ use self::{
 };
 
 /// Cases that every change of the code meets, and faults of each. `cargo xtask crash` tries all.
-const SAMPLE: usize = 10;
+const SAMPLE: usize = 6;
 const EACH: usize = 4;
 
 /// Environment variable for the number that chooses the sample.
