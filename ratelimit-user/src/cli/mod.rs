@@ -24,7 +24,7 @@ use self::{
     },
     program::{attach, confirm, detach, set, upgrade},
     rules::{access, cost, limit},
-    show::{doctor, events, metrics, sources, status},
+    show::{doctor, events, metrics, sources, status, why},
 };
 use crate::{
     controller::notify::journal,
@@ -136,6 +136,11 @@ enum Command {
     /// `--unknown`). Then some are missing. Drops with the reasons not-admitted and over-unknown are only in `ratelimit
     /// status`.
     Sources(sources::Arguments),
+    /// Tell which rule decides about an address, and what it outranks
+    ///
+    /// Shows the rule, the default, the list or the ban that decides about packets from an address, everything that it
+    /// outranks, and what was counted for the source.
+    Why(why::Arguments),
 }
 
 /// Runs the command line of this process.
@@ -198,6 +203,7 @@ fn run(arguments: Arguments) -> Result<Answer> {
         Command::Status(arguments) => status::run(&arguments, &pins, output),
         Command::Events(arguments) => events::run(&arguments, &pins, output),
         Command::Sources(arguments) => sources::run(&arguments, &pins, output),
+        Command::Why(arguments) => why::run(&arguments, &pins, output),
     }
 }
 

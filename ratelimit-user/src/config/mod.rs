@@ -117,7 +117,7 @@ pub fn read(path: &Path) -> Result<Config, ConfigError> {
 ///
 /// # Errors
 ///
-/// Fails with all problems, in the order of the text.
+/// Fails with all problems, in the order of the text. Of errors of syntax, it is only the first.
 pub fn parse(text: &str) -> Result<Config, Vec<Problem>> {
     // Problems are reported with their places in the whole text.
     in_parts(text).map_or_else(|| whole(text), Ok)
@@ -126,10 +126,12 @@ pub fn parse(text: &str) -> Result<Config, Vec<Problem>> {
 fn whole(text: &str) -> Result<Config, Vec<Problem>> {
     let (entries, errors) = DeTable::parse_recoverable(text);
     let page = Page::new(text);
-    // Later errors of syntax often follow from the first.
-    if let Some(first) = errors.first() {
-        let is_open = errors.iter().skip(1).any(|error| error.message().contains("unclosed array"));
-        let message = if is_open { ", or `]` is missing before this" } else { "" };
+    // Later errors of syntax often follow from the first. They are not in the order of the text.
+    let place = |error: &&toml::de::Error| error.span().map_or(0, |span| span.start);
+    if let Some(first) = errors.iter().min_by_key(place) {
+        let is_open = errors.iter().any(|error| error.message().starts_with("unclosed array,"));
+        let has_hint = is_open && first.message().starts_with("missing comma between array elements");
+        let message = if has_hint { ", or `]` is missing before this" } else { "" };
         page.wrong(first.span().unwrap_or_default(), format!("{}{message}", first.message()));
     }
     let mut config = Config::default();

@@ -7,19 +7,12 @@ use super::{
     session::{self, Session},
     standing::{NEW, OPEN, Standing},
 };
-use crate::{
-    dataplane::{
-        Error,
-        lists::listing,
-        program::{loader::Settings, values::per_second},
-        rules::{
-            list,
-            spec::RuleSpec,
-            target::{Sources, Target},
-        },
-        tables::open::Tables,
-    },
-    text::prefix::Prefix,
+use crate::dataplane::{
+    Error,
+    decision::{self, Voice},
+    program::{loader::Settings, values::per_second},
+    rules::target::Sources,
+    tables::open::Tables,
 };
 
 /// Sessions that a configuration file must not block. Empty by default.
@@ -89,6 +82,11 @@ impl Guard {
         Ok(Self { before: before(sessions, tables, is_shadow)?, own, allow, way_out, is_shadow })
     }
 
+    /// The same for a new instance. Without one, no address can be allowed.
+    pub(crate) fn of_new(self) -> Self {
+        Self { allow: "attaching without a limit and then `ratelimit allow add ADDRESS`", ..self }
+    }
+
     /// Protects these sessions. In shadow, no rule is enforced.
     pub(crate) fn over(
         tables: &Tables,
@@ -113,8 +111,8 @@ impl Guard {
         for (session, before) in &self.before {
             let after = session.standing(tables)?;
             let mut pairs = before.iter().zip(&after).zip([OPEN, NEW]);
-            if let Some(((_, after), _)) = pairs.find(|((before, after), least)| after.is_worse(before, least)) {
-                return Err(self.refusal(*session, after, tables));
+            if let Some(kind) = pairs.position(|((before, after), least)| after.is_worse(before, &least)) {
+                return Err(self.refusal(*session, kind, &after[kind], tables));
             }
         }
         Ok(())
@@ -132,8 +130,8 @@ impl Guard {
         for (session, before) in &self.before {
             let after = session.standing(tables)?;
             let is_listed = |(before, after): (&Standing, &Standing)| after.is_listed() && !before.is_denied();
-            if let Some(after) = before.iter().zip(&after).find(|pair| is_listed(*pair)).map(|(_, after)| after) {
-                return Err(self.refusal(*session, after, tables));
+            if let Some(kind) = before.iter().zip(&after).position(is_listed) {
+                return Err(self.refusal(*session, kind, &after[kind], tables));
             }
         }
         Ok(())
@@ -175,17 +173,20 @@ impl Guard {
         Ok(())
     }
 
-    /// Returns the error for a session that would have this standing.
-    fn refusal(&self, session: Session, after: &Standing, tables: &Tables) -> Error {
-        let peer = session.prefix();
-        let (rule, list) = (narrowest(peer, &after.spec, tables), listing::deciding(tables, &peer).ok().flatten());
-        let cause = match (rule, list) {
-            (Some(rule), _) => format!(" by the rule for {rule}"),
-            (None, Some(list)) if !after.is_allowed() => format!(" by the list {list}"),
-            _ => String::new(),
+    /// Returns the error for a session whose open or new packets would have this standing.
+    fn refusal(&self, session: Session, kind: usize, after: &Standing, tables: &Tables) -> Error {
+        let classes = session.classes(tables).ok().and_then(|classes| classes.get(kind).copied());
+        let decision = classes.and_then(|classes| decision::of(tables, &session.prefix(), classes).ok());
+        let (cause, is_exact) = match decision.and_then(|decision| decision.decides) {
+            Some(Voice::Rule(rule)) => {
+                let is_exact = rule.target.sources == Sources::Prefix(session.prefix());
+                (format!(" by the rule for {}", rule.target), is_exact)
+            }
+            Some(Voice::List(list)) => (format!(" by the list {}", list.name), false),
+            None => (String::new(), false),
         };
         let was_allowed = self.before.iter().any(|(other, before)| *other == session && before[0].is_allowed());
-        self.shut_out(session, after.fate() + &cause, !was_allowed && rule != Some(Target::prefix(peer)))
+        self.shut_out(session, after.fate() + &cause, !was_allowed && !is_exact)
     }
 
     /// Returns the error for a session, with the way to keep it if an allow would.
@@ -211,16 +212,4 @@ fn before(
 ) -> Result<Vec<(Session, [Standing; 2])>, Error> {
     let standing = |session: Session| Ok((session, if is_shadow { unlimited() } else { session.standing(tables)? }));
     sessions.into_iter().map(standing).collect()
-}
-
-/// Returns the narrowest rule with this spec that contains an address.
-fn narrowest(peer: Prefix, spec: &RuleSpec, tables: &Tables) -> Option<Target> {
-    let width = |target: &Target| match target.sources {
-        Sources::Default => Some(0),
-        Sources::Prefix(prefix) => prefix.contains(&peer).then(|| u32::from(prefix.bits()) + 1),
-    };
-    let rules = list::list(tables).unwrap_or_default();
-    let alike = rules.into_iter().filter(|rule| *rule.spec == *spec);
-    let widths = alike.filter_map(|rule| Some((width(&rule.target)?, rule.target)));
-    widths.max_by_key(|(width, _)| *width).map(|(_, target)| target)
 }

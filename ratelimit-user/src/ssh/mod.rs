@@ -7,6 +7,7 @@
 mod allow;
 mod guard;
 mod logind;
+mod server;
 mod session;
 mod standing;
 

@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, os::unix::process::parent_id, sync::OnceLock};
 
-use ratelimit_common::identity::service::Transport;
+use ratelimit_common::identity::{class::Classes, service::Transport};
 use serde::{Deserialize, Serialize};
 
 use super::standing::Standing;
@@ -10,17 +10,14 @@ use crate::{
     dataplane::{
         Error,
         rules::{resolve, services::Services},
-        sys::processes,
+        sys::ancestors,
         tables::open::Tables,
     },
     text::prefix::Prefix,
 };
 
-/// The environment variable in which the SSH server tells both ends of the connection.
-const VARIABLE: &str = "SSH_CONNECTION";
-
 /// The usual port of SSH.
-const SSH_PORT: u16 = 22;
+pub(super) const SSH_PORT: u16 = 22;
 
 /// A remote session on this host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,8 +31,8 @@ pub struct Session {
 /// Returns the SSH session of this process. `sudo` removes the variable, so parent processes are searched too, once.
 pub(crate) fn session() -> Option<Session> {
     static FOUND: OnceLock<Option<Session>> = OnceLock::new();
-    let own = || Session::read(&std::env::var(VARIABLE).ok()?);
-    *FOUND.get_or_init(|| own().or_else(|| processes::ancestors().find_map(Session::of_process)))
+    let own = || std::env::var("SSH_CONNECTION").ok();
+    *FOUND.get_or_init(|| own().or_else(inherited).as_deref().and_then(Session::read))
 }
 
 /// The session that started a process, which may outlive the session.
@@ -67,22 +64,15 @@ impl Session {
         Some(Self { port, ..session })
     }
 
-    /// Returns the session that started a process.
-    fn of_process(process: u32) -> Option<Self> {
-        Self::read(&processes::variable(process, VARIABLE)?)
-    }
-
-    /// Returns this session with the port that the processes of its server have.
-    pub(super) fn with_port(self, server: u32) -> Self {
-        let peer = self.peer.to_canonical();
-        let of_server = processes::descendants(server).find_map(Self::of_process);
-        of_server.filter(|found| found.peer.to_canonical() == peer).unwrap_or(self)
-    }
-
     /// Returns a session from this address to the usual port. Returns None if `host` is a name.
     pub(super) fn of_host(host: &str) -> Option<Self> {
         let peer = host.split('%').next()?.parse().ok()?;
         Some(Self { peer, port: SSH_PORT })
+    }
+
+    /// Returns this session on another port.
+    pub(super) fn on_port(self, port: u16) -> Self {
+        Self { port, ..self }
     }
 
     /// Returns the address of the client as a prefix.
@@ -92,14 +82,30 @@ impl Session {
 
     /// Returns what the rules do with the session's packets, and with packets that open another session.
     pub(crate) fn standing(self, tables: &Tables) -> Result<[Standing; 2], Error> {
-        let services = Services::read(tables)?;
         let of = |classes| {
             let (spec, is_lasting) = resolve::of_address_with_end(tables, &self.prefix(), classes)?;
             Ok::<_, Error>(Standing { spec, is_lasting })
         };
-        let open = services.classes(services.of_port(Transport::Tcp, self.port));
-        Ok([of(open)?, of(services.classes_of_new(self.port))?])
+        let [open, new] = self.classes(tables)?;
+        Ok([of(open)?, of(new)?])
     }
+
+    /// Returns the classes of the session's packets, and of packets that open another session.
+    pub(super) fn classes(self, tables: &Tables) -> Result<[Classes; 2], Error> {
+        let services = Services::read(tables)?;
+        let open = services.classes(services.of_port(Transport::Tcp, self.port));
+        Ok([open, services.classes_of_new(self.port)])
+    }
+}
+
+fn inherited() -> Option<String> {
+    ancestors::of_this().map_while(|process| ancestors::read(&format!("/proc/{process}/environ"))).find_map(
+        |environment| {
+            let found =
+                environment.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(b"SSH_CONNECTION="))?;
+            Some(String::from_utf8_lossy(found).into_owned())
+        },
+    )
 }
 
 #[cfg(test)]

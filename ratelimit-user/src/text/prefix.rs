@@ -31,7 +31,7 @@ pub enum PrefixError {
     #[error("the address has bits set beyond the prefix: write {0} or {1}")]
     HostBits(Prefix, IpAddr),
     /// The text is a range, where only a prefix can be.
-    #[error("a range is read only from standard input: give its prefixes, or - and the range as a line")]
+    #[error("a range cannot be used here: write its prefixes, or give it as a line of a list")]
     OnlyInLines,
     /// The text is a range that is none.
     #[error("the range ends before it begins, or in the other family")]
@@ -141,7 +141,7 @@ mod tests {
         let error = |text: &str| text.parse::<Prefix>().unwrap_err().to_string();
         assert!(error("").starts_with("expected an address"));
         assert!(error("10.0.0").starts_with("expected an address"));
-        assert!(error("10.0.0.1-10.0.0.9").starts_with("a range is read only from standard input"));
+        assert!(error("10.0.0.1-10.0.0.9").starts_with("a range cannot be used here"));
         assert!(error("10.0.0.1-9").starts_with("expected an address"));
         assert!(error("10.0.0.0/").ends_with("at most 32 bits after the slash"));
         assert!(error("10.0.0.0/+8").ends_with("at most 32 bits after the slash"));

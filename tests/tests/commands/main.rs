@@ -23,7 +23,7 @@ mod privileges;
 mod reload;
 mod run;
 mod save;
-mod sources;
+mod show;
 mod status;
 mod unfinished_upgrade;
 

@@ -12,10 +12,10 @@ use crate::{
 /// A list in the output.
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
-    name: String,
+    pub(crate) name: String,
     pub(crate) action: String,
     /// The name of its policy in a configuration file.
-    policy: Option<String>,
+    pub(crate) policy: Option<String>,
     pub(crate) entries: u64,
     pub(crate) addresses: u32,
     pub(crate) prefixes: u32,

@@ -162,7 +162,8 @@ fn start_waiter() -> Result<Answer> {
 fn first(arguments: &Arguments, spec: Option<&RuleSpec>, instance: &mut Instance, done: &mut Done) -> Result<()> {
     done.allowed_ssh.extend(ssh::allow_peer(instance, "--no-allow-ssh")?);
     set_capacities(arguments, instance, done)?;
-    set_default(arguments, spec, instance, done)?;
+    let guard = ssh::Guard::of(&instance.tables, arguments.force)?.of_new();
+    set_default(&guard, spec, instance, done)?;
     attach_each(arguments, false, instance, done)
 }
 
@@ -218,7 +219,8 @@ fn again(
     if ends_marks {
         done.set_shadow(instance, &is_marked, false)?;
     }
-    set_default(arguments, spec, instance, done)?;
+    let guard = ssh::Guard::of(&instance.tables, arguments.force)?;
+    set_default(&guard, spec, instance, done)?;
     attach_each(arguments, is_alone, instance, done)
 }
 
@@ -265,9 +267,8 @@ fn check_shared(
     Ok(())
 }
 
-fn set_default(arguments: &Arguments, spec: Option<&RuleSpec>, instance: &mut Instance, done: &mut Done) -> Result<()> {
+fn set_default(guard: &ssh::Guard, spec: Option<&RuleSpec>, instance: &mut Instance, done: &mut Done) -> Result<()> {
     if let Some(spec) = spec {
-        let guard = ssh::Guard::of(&instance.tables, arguments.force)?;
         done.set_default(instance, spec, COMMAND, &|tables| guard.check(tables))?;
     }
     Ok(())

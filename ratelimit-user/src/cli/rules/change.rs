@@ -19,7 +19,7 @@ use crate::{
         Error, Instance,
         rules::{
             batch::{self, Protected},
-            list::{self, Listed},
+            list::{self, Listed, around},
             services::Services,
             spec::RuleSpec,
             target::{Sources, Target},
@@ -179,7 +179,7 @@ fn around(instance: &Instance, rule: &Listed) -> Result<Vec<String>> {
     if rule.spec.policy == Policy::ALLOWED {
         return Ok(Vec::new());
     }
-    let allow = list::allow_around(&instance.tables, rule.target)?;
+    let allow = around::allow_around(&instance.tables, rule.target)?;
     let text = |allow| format!("  inside {allow}, which has the rule allow: that no longer applies to {}", rule.target);
     Ok(allow.map(text).into_iter().collect())
 }

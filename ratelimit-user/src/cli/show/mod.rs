@@ -5,3 +5,4 @@ pub(crate) mod events;
 pub(crate) mod metrics;
 pub(crate) mod sources;
 pub(crate) mod status;
+pub(crate) mod why;

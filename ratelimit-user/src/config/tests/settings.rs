@@ -11,6 +11,7 @@ fn every_problem_with_an_interface_or_a_setting_is_named() {
             "interfaces = [\"eth0\"\n[default]\npackets = \"5/s\"",
             "2:1: missing comma between array elements, expected `,`, or `]` is missing before this",
         ),
+        ("packets =\n[default]\nallow = [\"192.0.2.1\"", "1:10: string values must be quoted, expected literal string"),
         ("[default", "1:9: unclosed table, expected `]`"),
         ("= 3", "1:1: unquoted keys cannot be empty, expected letters, numbers, `-`, `_`"),
         ("interfaces = [\"eth0\"]\ninterfaces = [\"eth1\"]", "2:1: interfaces: duplicate key"),

@@ -38,7 +38,7 @@ pub(crate) struct Difference {
 /// What a rule of the file gives way to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum By {
-    /// A rule of a command without an end.
+    /// A rule of a command.
     Command,
     /// A temporary rule, at whose end the file's returns.
     Temporary,
@@ -47,11 +47,11 @@ pub(crate) enum By {
 }
 
 impl By {
-    fn of(rule: &Listed) -> Self {
-        match rule.expires_in {
-            Some(_) => Self::Temporary,
-            None if rule.origin == SSH => Self::Session,
-            None => Self::Command,
+    fn of(rule: &Listed, waits_below: bool) -> Self {
+        match rule.origin {
+            _ if waits_below => Self::Temporary,
+            SSH => Self::Session,
+            _ => Self::Command,
         }
     }
 }
@@ -84,8 +84,9 @@ pub(crate) fn difference(running: &[Listed], planned: &[Planned], now: SystemTim
                 }
             }
             Some(rule) if rule.origin != CONFIG => {
-                found.overruled.push((plan.target, By::of(rule)));
-                if left.is_none() && is_free_below(rule, plan) && !is_below(rule, plan) {
+                let waits_below = left.is_none() && is_free_below(rule, plan);
+                found.overruled.push((plan.target, By::of(rule, waits_below)));
+                if waits_below && !is_below(rule, plan) {
                     found.request(plan, left, &mut places);
                 }
             }
@@ -208,6 +209,21 @@ mod tests {
             difference(&running, &[planned("192.0.2.4", None)], now).change.rules.len()
         };
         assert_eq!([Policy::DENIED, Policy::UNLIMITED].map(below), [1, 0]);
+    }
+
+    #[test]
+    fn what_a_rule_of_the_file_gives_way_to_is_told() {
+        let now = SystemTime::now();
+        let allow =
+            |left, origin| Listed { spec: Arc::new(Policy::ALLOWED.into()), ..in_force("192.0.2.1", left, origin) };
+        let of_command = Covered { spec: Arc::new(Policy::UNLIMITED.into()), origin: COMMAND, comment: None };
+        let by = |rule: Listed, until| difference(&[rule], &[planned("192.0.2.1", until)], now).overruled[0].1;
+        assert_eq!(by(allow(None, COMMAND), None), By::Command);
+        assert_eq!(by(allow(None, SSH), None), By::Session);
+        assert_eq!(by(allow(Some(HOUR), COMMAND), None), By::Temporary);
+        // At the end of these, the rule of the file does not return.
+        assert_eq!(by(Listed { covers: Some(of_command), ..allow(Some(HOUR), COMMAND) }, None), By::Command);
+        assert_eq!(by(allow(Some(HOUR), COMMAND), Some(now + 2 * HOUR)), By::Command);
     }
 
     #[test]

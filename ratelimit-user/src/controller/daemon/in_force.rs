@@ -56,7 +56,7 @@ impl InForce {
         let Applied { set, unchanged, overruled, covered, allowed_instead, .. } = applied;
         let others = match overruled.len() + covered.len() + allowed_instead.len() {
             0 => String::new(),
-            others => format!(", {others} below other rules"),
+            others => format!(", {others} not in force"),
         };
         let lasting = || config.rules.iter().filter(|rule| rule.until.is_none());
         let rules = lasting().count();

@@ -28,8 +28,8 @@ const LOOK: Duration = Duration::from_secs(5);
 /// Watches one file.
 pub(crate) struct Watch {
     inotify: AsyncFd<OwnedFd>,
-    /// Whether the kernel reports changes of the folder. It cannot while there is none.
-    has_folder: bool,
+    /// The folder that the kernel reports about. None while there is none.
+    watched: Option<Watched>,
     folder: PathBuf,
     path: PathBuf,
     name: OsString,
@@ -38,6 +38,14 @@ pub(crate) struct Watch {
     known: Option<Stamp>,
     /// The state at the last look.
     seen: Option<Stamp>,
+}
+
+/// A folder that the kernel reports about. Another one can take its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Watched {
+    number: i32,
+    device: u64,
+    inode: u64,
 }
 
 /// The state of a file.
@@ -68,24 +76,23 @@ impl Watch {
     /// Watches this file, and also reports a change since it had this state. Without a state, there was no file. Its
     /// folder may be missing too: only the comparison finds the file then.
     pub(crate) fn since(path: &Path, metadata: Option<&Metadata>) -> std::io::Result<Self> {
-        let watch = match Self::over(path, true) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Self::over(path, false),
-            watch => watch,
-        };
-        Ok(Self { known: metadata.map(Stamp::from), ..watch? })
+        let mut watch = Self::unwatched(path)?;
+        match watch.follow() {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+            _ => Ok(Self { known: metadata.map(Stamp::from), ..watch }),
+        }
     }
 
     /// Watches this file from now on.
     pub(crate) fn new(path: &Path) -> std::io::Result<Self> {
-        Self::over(path, true)
+        let mut watch = Self::unwatched(path)?;
+        watch.follow()?;
+        Ok(watch)
     }
 
-    fn over(path: &Path, has_folder: bool) -> std::io::Result<Self> {
+    fn unwatched(path: &Path) -> std::io::Result<Self> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
-        if has_folder {
-            add_watch(&inotify, folder)?;
-        }
         let name = path.file_name().unwrap_or_default().to_owned();
         // SAFETY: `AsyncFd` owns the descriptor, which is never closed or replaced before it.
         let inotify = unsafe { AsyncFd::register(inotify) }?;
@@ -93,7 +100,7 @@ impl Watch {
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let known = Stamp::of(path);
         let (folder, path) = (folder.to_owned(), path.to_owned());
-        Ok(Self { inotify, has_folder, folder, path, name, looks, known, seen: known })
+        Ok(Self { inotify, watched: None, folder, path, name, looks, known, seen: known })
     }
 
     /// Waits until the file changes.
@@ -102,9 +109,12 @@ impl Watch {
             let has_changed = tokio::select! {
                 ready = self.inotify.readable() => {
                     let mut ready = ready?;
-                    let reports = Reports::read(self.inotify.get_ref(), &self.name)?;
+                    let is_told = read(self.inotify.get_ref(), &self.name, &mut self.watched)?;
                     ready.clear_ready();
-                    self.note(&reports)
+                    if is_told {
+                        self.seen = Stamp::of(&self.path);
+                    }
+                    is_told
                 }
                 _ = self.looks.tick() => self.look(),
             };
@@ -116,20 +126,30 @@ impl Watch {
         }
     }
 
-    /// Takes note of reports. Returns whether one of them concerns the file.
-    fn note(&mut self, reports: &Reports) -> bool {
-        self.has_folder &= !reports.lost_folder;
-        if reports.about_file {
-            self.seen = Stamp::of(&self.path);
+    /// Asks the kernel for reports about the files in the folder, unless it makes them already. The folder may be another
+    /// one by now: moved, made again, or behind a changed link.
+    fn follow(&mut self) -> std::io::Result<()> {
+        let now = fs::metadata(&self.folder)?;
+        let is_same = |watched: &Watched| (watched.device, watched.inode) == (now.dev(), now.ino());
+        if self.watched.as_ref().is_some_and(is_same) {
+            return Ok(());
         }
-        reports.about_file
+        if let Some(old) = self.watched.take() {
+            // The kernel ends the reports about a folder that was removed.
+            let _ = inotify::remove_watch(self.inotify.get_ref(), old.number);
+        }
+        // A replaced file is another inode.
+        let of_files = WatchFlags::CLOSE_WRITE | WatchFlags::MOVED_TO;
+        let number = inotify::add_watch(self.inotify.get_ref(), &self.folder, of_files)?;
+        self.watched = Some(Watched { number, device: now.dev(), inode: now.ino() });
+        Ok(())
     }
 
     /// Returns whether the file differs from the known state and did not change since the previous look. A missing file
     /// does not count.
     fn look(&mut self) -> bool {
-        // A folder that was missing may be there again. A failure is tried again at the next look.
-        self.has_folder = self.has_folder || add_watch(self.inotify.get_ref(), &self.folder).is_ok();
+        // A failure is tried again at the next look.
+        let _ = self.follow();
         let now = Stamp::of(&self.path);
         let is_steady = now == self.seen;
         self.seen = now;
@@ -137,75 +157,65 @@ impl Watch {
     }
 }
 
-/// Asks the kernel for reports about the files in a folder. A replaced file is another inode.
-fn add_watch(inotify: &OwnedFd, folder: &Path) -> std::io::Result<()> {
-    let of_files = WatchFlags::CLOSE_WRITE | WatchFlags::MOVED_TO;
-    inotify::add_watch(inotify, folder, of_files | WatchFlags::MOVE_SELF)?;
-    Ok(())
-}
-
-/// What the kernel has reported.
-#[derive(Default)]
-struct Reports {
-    about_file: bool,
-    /// The folder was moved or removed. Another one can take its place.
-    lost_folder: bool,
-}
-
-impl Reports {
-    /// Reads all reports, for a file of this name.
-    fn read(inotify: &OwnedFd, name: &OsString) -> std::io::Result<Self> {
-        let mut buffer = [const { MaybeUninit::uninit() }; 4_096];
-        let mut events = inotify::Reader::new(inotify.as_fd(), &mut buffer);
-        let mut found = Self::default();
-        loop {
-            match events.next() {
-                Ok(event) => {
-                    let is_named = event.file_name().map(std::ffi::CStr::to_bytes) == Some(name.as_encoded_bytes());
-                    // The kernel may have dropped reports.
-                    found.about_file |= is_named || event.events().contains(ReadFlags::QUEUE_OVERFLOW);
-                    found.lost_folder |= event.events().intersects(ReadFlags::IGNORED | ReadFlags::MOVE_SELF);
-                }
-                Err(rustix::io::Errno::AGAIN) => return Ok(found),
-                Err(error) => return Err(error.into()),
+/// Reads all reports. Returns whether any concerns this name. Forgets the folder if its reports have ended: another one
+/// can get its number.
+fn read(inotify: &OwnedFd, name: &OsString, watched: &mut Option<Watched>) -> std::io::Result<bool> {
+    let mut buffer = [const { MaybeUninit::uninit() }; 4_096];
+    let mut events = inotify::Reader::new(inotify.as_fd(), &mut buffer);
+    let mut is_about = false;
+    loop {
+        match events.next() {
+            Ok(event) => {
+                is_about |= event.file_name().map(std::ffi::CStr::to_bytes) == Some(name.as_encoded_bytes());
+                // The kernel has dropped reports.
+                let has_lost = event.events().contains(ReadFlags::QUEUE_OVERFLOW);
+                is_about |= has_lost;
+                let has_ended = event.events().contains(ReadFlags::IGNORED);
+                watched.take_if(|watched| has_lost || has_ended && watched.number == event.wd());
             }
+            Err(rustix::io::Errno::AGAIN) => return Ok(is_about),
+            Err(error) => return Err(error.into()),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use tokio::runtime::Builder;
 
     use super::*;
 
+    /// After the next look, a new folder in the place of the watched one is watched, and the old one is not.
     #[test]
-    fn a_folder_that_is_there_again_is_watched_again() {
+    fn a_folder_in_the_place_of_another_is_watched() {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let _entered = runtime.enter();
-        let folder = std::env::temp_dir().join(format!("ratelimit-watch-{}", std::process::id()));
-        let moved = folder.with_extension("moved");
-        fs::create_dir(&folder).unwrap();
-        let file = folder.join("file");
-        let mut watch = Watch::new(&file).unwrap();
-        let told = |watch: &mut Watch| {
-            let reports = Reports::read(watch.inotify.get_ref(), &watch.name).unwrap();
-            watch.note(&reports)
+        let outer = std::env::temp_dir().join(format!("ratelimit-watch-{}", std::process::id()));
+        let (folder, moved) = (outer.join("folder"), outer.join("moved"));
+        fs::create_dir_all(&folder).unwrap();
+        let mut watch = Watch::new(&folder.join("file")).unwrap();
+        let is_told = |watch: &mut Watch, folder: &Path| {
+            fs::write(folder.join("file"), "").unwrap();
+            read(watch.inotify.get_ref(), &watch.name, &mut watch.watched).unwrap()
         };
-        let lose: [fn(&Path, &Path); 2] =
-            [|folder, _| fs::remove_dir_all(folder).unwrap(), |folder, moved| fs::rename(folder, moved).unwrap()];
-        for lose in lose {
-            assert!(watch.has_folder);
-            lose(&folder, &moved);
-            assert!(!told(&mut watch) && !watch.has_folder);
-            watch.look();
-            assert!(!watch.has_folder);
-            fs::create_dir(&folder).unwrap();
-            watch.look();
-            fs::write(&file, "").unwrap();
-            assert!(watch.has_folder && told(&mut watch));
-        }
-        fs::remove_dir_all(folder).unwrap();
-        fs::remove_dir_all(moved).unwrap();
+        assert!(is_told(&mut watch, &folder));
+        fs::remove_dir_all(&folder).unwrap();
+        read(watch.inotify.get_ref(), &watch.name, &mut watch.watched).unwrap();
+        watch.look();
+        fs::create_dir(&folder).unwrap();
+        watch.look();
+        assert!(is_told(&mut watch, &folder));
+        fs::rename(&folder, &moved).unwrap();
+        fs::create_dir(&folder).unwrap();
+        watch.look();
+        assert!(is_told(&mut watch, &folder) && !is_told(&mut watch, &moved));
+        // A link to another folder.
+        fs::remove_dir_all(&folder).unwrap();
+        symlink(&moved, &folder).unwrap();
+        watch.look();
+        assert!(is_told(&mut watch, &moved));
+        fs::remove_dir_all(outer).unwrap();
     }
 }

@@ -108,13 +108,20 @@ fn in_slots(tables: &Tables, slots: Slots) -> Result<Vec<InForce>, Error> {
     Ok((0..).zip(tables.lists.slots()?).filter(has).map(|(slot, list)| InForce { slot, list }).collect())
 }
 
-/// Returns the name of the list that decides about an address. During a change of lists, it is one that the change puts
-/// in force.
-pub(crate) fn deciding(tables: &Tables, address: &Prefix) -> Result<Option<String>, Error> {
-    match listed::deciding_slot(tables, &address.source(), host::now())? {
-        None => Ok(None),
-        Some(slot) => Ok(in_slots(tables, 1 << slot)?.first().map(InForce::name)),
-    }
+/// Returns the lists that have a source, the one that decides first. During a change of lists, they are those that the
+/// change puts in force.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] if the kernel refuses.
+pub fn having(tables: &Tables, source: &Source) -> Result<Vec<Listing>, Error> {
+    let now = host::now();
+    let (decision, each) = (listed::of_source(tables, source, now)?, listed::each(tables, source, now)?);
+    let slots = each.iter().fold(0, |slots: Slots, (slot, _)| slots | 1 << slot);
+    let mut having = in_slots(tables, slots)?;
+    let decides = |slot| each.iter().any(|(other, own)| *other == slot && *own == decision);
+    having.sort_by_key(|having| (!decides(having.slot), having.list.rank));
+    having.iter().map(|having| listing(tables, having, now)).collect()
 }
 
 /// Returns the lists in force by name. Lists that limit have no hits.

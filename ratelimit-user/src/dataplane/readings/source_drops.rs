@@ -14,10 +14,15 @@ use ratelimit_common::{
     },
     limits::policy::SHADOW,
     maps::control::{Control, FEATURE_FRONT, FEATURE_SHADOW, FEATURE_SLIDING_LOGS},
+    meters::gcra,
 };
 
 use crate::dataplane::{
-    Error, error::Tried as _, rules::services::Services, sys::mmap_array::Mapped, tables::open::Tables,
+    Error,
+    error::Tried as _,
+    rules::services::Services,
+    sys::{host, mmap_array::Mapped},
+    tables::open::Tables,
 };
 
 /// Reads the drops of some sources, one after the other.
@@ -100,6 +105,19 @@ impl<'a> Drops<'a> {
         Ok(found)
     }
 
+    /// Returns whether a cell repeats a refusal of the source now.
+    #[must_use]
+    pub fn is_refused(&self, source: &Source) -> bool {
+        let Some(cells) = &self.cells else { return false };
+        let (hash, now) = (source.hash(&self.control.seed), gcra::units(host::now()));
+        let is_refusal = |noted: &RefusalSlot| {
+            let refusal = noted.refusal();
+            refusal.is_about(hash) && refusal.is_in_force(self.control.generation, now)
+        };
+        let cell = cells.get(cell::index(hash, cells.len() as u32) as usize);
+        cell.is_some_and(|cell| cell.refusals.iter().any(is_refusal))
+    }
+
     /// Returns whether packets of the service of `source` are billed to `billed`, by its bucket. Without a bucket, they
     /// are.
     fn is_billed_to(&self, source: &Source, billed: &Source) -> Result<bool, Error> {
@@ -107,7 +125,12 @@ impl<'a> Drops<'a> {
         Ok(Resolution(bucket.resolution).billed().map(u16::from) == Some(billed.class))
     }
 
-    fn bucket(&self, source: &Source) -> Result<Option<Bucket>, Error> {
+    /// Returns the bucket of a source.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] if the kernel refuses.
+    pub fn bucket(&self, source: &Source) -> Result<Option<Bucket>, Error> {
         match self.tables.buckets.open()?.get(source, 0) {
             Err(MapError::KeyNotFound) => Ok(None),
             found => Ok(Some(found.tried("cannot read a bucket")?)),

@@ -8,7 +8,7 @@ use ratelimit_common::{
         narrow::Lengths,
         source::{IPV6, Source},
     },
-    limits::policy::PolicyId,
+    limits::policy::{BANNED_ID, PolicyId},
     rules::{
         precedence::{self, Rules},
         rule::{NEVER, Rule},
@@ -92,6 +92,15 @@ pub(crate) fn of_address_with_end(
     address: &Prefix,
     classes: Classes,
 ) -> Result<(RuleSpec, bool), Error> {
+    of_source_with_end(tables, &payer(tables, address, classes)?, classes)
+}
+
+/// Returns the source that pays for packets of these classes from an address.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] if the kernel refuses.
+pub fn payer(tables: &Tables, address: &Prefix, classes: Classes) -> Result<Source, Error> {
     let (address, control) = (address.source(), tables.control()?);
     let mut prefix = address.bits(control.ipv6_prefix as u8);
     // A part of an IPv6 source with a rule is a source of its own.
@@ -105,7 +114,37 @@ pub(crate) fn of_address_with_end(
         let list = || listed::of_source(tables, &part, now);
         prefix = prefix.max(precedence::longest_prefix(classes, true, rule, ban, list)?.prefix());
     }
-    of_source_with_end(tables, &address.shortened(prefix), classes)
+    Ok(address.shortened(prefix))
+}
+
+/// What decides about a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Winner {
+    /// A rule or the default of a class.
+    Rule,
+    /// The first of the lists that have it.
+    List,
+    /// A ban.
+    Ban,
+}
+
+/// Returns what decides about packets of these classes from a source, and the class of it.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] if the kernel refuses.
+pub fn winner(tables: &Tables, source: &Source, classes: Classes) -> Result<(Winner, Class), Error> {
+    let (rules, now) = (Maps(tables), host::now());
+    let rule = |class| precedence::of_class(&rules, source, class, now);
+    let ban = |class| precedence::of_bans(&rules, source, class, now);
+    let list = listed::of_source(tables, source, now)?;
+    let (best, billed) = precedence::best(classes, true, rule, ban, || Ok::<_, Error>(list))?;
+    let winner = match best.resolution().policy() {
+        BANNED_ID => Winner::Ban,
+        _ if best == rule(billed)? => Winner::Rule,
+        _ => Winner::List,
+    };
+    Ok((winner, billed))
 }
 
 fn found(outcome: Result<Rule, MapError>) -> Result<Option<Rule>, Error> {

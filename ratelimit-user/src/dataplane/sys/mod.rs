@@ -1,5 +1,6 @@
 //! Wraps system calls. Nothing here knows rules or instances.
 
+pub mod ancestors;
 pub(crate) mod bpf;
 pub mod ethtool;
 pub mod features;
@@ -12,6 +13,5 @@ pub mod lock_holder;
 pub mod mmap_array;
 pub mod namespace;
 mod netlink;
-pub mod processes;
 pub mod rcu;
 pub mod xdp_features;

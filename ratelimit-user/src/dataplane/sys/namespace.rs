@@ -12,7 +12,7 @@ use rustix::{
     thread::{LinkNameSpaceType, move_into_link_name_space},
 };
 
-use crate::dataplane::{error::NamespaceError, sys::processes};
+use crate::dataplane::{error::NamespaceError, sys::ancestors};
 
 /// The folder in which `ip netns` keeps named network namespaces.
 const NAMED: &str = "/run/netns";
@@ -56,7 +56,7 @@ pub(crate) fn has_own_mounts() -> bool {
 
 fn differs_from_ancestors(kind: &str) -> bool {
     let Some(own) = number(&format!("/proc/self/ns/{kind}")) else { return false };
-    let mut others = processes::ancestors().filter_map(|process| number(&format!("/proc/{process}/ns/{kind}")));
+    let mut others = ancestors::of_this().filter_map(|process| number(&format!("/proc/{process}/ns/{kind}")));
     others.any(|other| other != own)
 }
 

@@ -53,19 +53,18 @@ pub(crate) fn of_source(tables: &Tables, source: &Source, now: u64) -> Result<Ma
     }
 }
 
-/// Returns the slot of the list that decides about a source, as [`of_source`] does.
-pub(crate) fn deciding_slot(tables: &Tables, source: &Source, now: u64) -> Result<Option<u32>, Error> {
+/// Returns the slot of each list that has a source, with its match.
+pub(crate) fn each(tables: &Tables, source: &Source, now: u64) -> Result<Vec<(u32, Match)>, Error> {
     let slots = tables.control()?.next_lists();
     if slots == 0 {
-        return Ok(None);
+        return Ok(Vec::new());
     }
     let (entries, lists, source) = (&tables.lists, tables.lists.slots()?, source.of_class(ANY));
     let maps = Maps { entries, lists: &lists, now };
-    let decision = list_precedence::of_lists(&maps, slots, &source)?;
-    for slot in (0..LIST_SLOTS).filter(|slot| slots >> slot & 1 != 0 && decision != Match::NONE) {
-        if list_precedence::of_lists(&maps, 1 << slot, &source)? == decision {
-            return Ok(Some(slot));
-        }
+    let mut found = Vec::new();
+    for slot in (0..LIST_SLOTS).filter(|slot| slots >> slot & 1 != 0) {
+        let own = list_precedence::of_lists(&maps, 1 << slot, &source)?;
+        found.extend((own != Match::NONE).then_some((slot, own)));
     }
-    Ok(None)
+    Ok(found)
 }

@@ -1,11 +1,12 @@
 //! The operator's SSH session.
 
-use std::process::{Command, Stdio};
+use std::{fs, process::Command};
 
-use ratelimit_tests::{Daemon, Flood, Frame, Output, Ratelimit, Sandbox};
+use ratelimit_tests::{Flood, Frame, Output, Ratelimit, Sandbox};
+use rustix::mount::{MountFlags, mount};
 use serde_json::json;
 
-use crate::reload::ssh::{log_in, log_in_by};
+use crate::reload::ssh::log_in;
 
 /// Address of the SSH client.
 const PEER: &str = "10.9.0.5";
@@ -221,25 +222,35 @@ fn a_limit_or_a_ban_that_a_session_can_exceed_requires_force() {
     ratelimit.ok("detach --all");
 }
 
-/// The file of logind has no port. The processes of the session know it.
+/// The file of logind has no port. The configuration of the server does.
 #[test]
-fn a_session_of_logind_on_another_port_is_protected_on_that_port() {
+fn a_session_of_logind_is_protected_on_the_ports_of_the_server() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0");
-    let mut server = Command::new("sh");
-    let shell = "SSH_CONNECTION='10.9.0.6 50000 10.9.0.1 2222' sh -c 'echo ready >&2; read hangup' <&3 & wait";
-    server.args(["-c", &format!("exec 3<&0; {shell}")]).stdin(Stdio::piped());
-    let mut server = Daemon::by(&sandbox, server);
-    log_in_by(&sandbox, "1", "10.9.0.6", server.process.child.id());
-    assert_eq!(server.line(), "ready");
+    log_in(&sandbox, "1", "10.9.0.6", "active");
     let limit = |port: &str| format!("limit set default --service tcp/{port} --packets 1/m");
-    let refused = ratelimit.fails(&limit("2222"));
-    assert!(refused.contains("an SSH session comes from 10.9.0.6, which would be limited to 1/m"), "{refused}");
-    ratelimit.ok(&limit("22"));
-    drop(server.process.child.stdin.take());
-    assert!(server.process.wait().status.success());
-    // Without its processes, its port is unknown.
+    let configure = |text: &str| {
+        sandbox.victim(|| {
+            fs::create_dir_all("/etc/ssh/sshd_config.d").unwrap();
+            fs::write("/etc/ssh/sshd_config", "Include /etc/ssh/sshd_config.d/*.conf\n").unwrap();
+            fs::write("/etc/ssh/sshd_config.d/port.conf", text).unwrap();
+        });
+    };
+    sandbox.victim(|| mount("tmpfs", "/etc", "tmpfs", MountFlags::empty(), None).unwrap());
+    // Without a configuration, it is 22.
+    let low = "an SSH session comes from 10.9.0.6, which would be limited to 1/m";
+    assert!(ratelimit.fails(&limit("22")).contains(low));
     ratelimit.ok(&limit("2222"));
+    ratelimit.ok("limit del default --service tcp/2222");
+    configure("Port 2222\nListenAddress 10.9.0.1:2022\n");
+    for port in ["2222", "2022"] {
+        let refused = ratelimit.fails(&limit(port));
+        assert!(
+            refused.contains(&format!("{low} per source, burst 1 by the rule for default tcp/{port}:")),
+            "{refused}"
+        );
+    }
+    ratelimit.ok(&limit("22"));
     ratelimit.ok("detach --all");
 }

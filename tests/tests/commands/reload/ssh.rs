@@ -12,18 +12,9 @@ use ratelimit_tests::{Daemon, Folder, Output, Ratelimit, Sandbox};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-/// Writes the file that logind writes about a session.
+/// Writes the files that logind writes about a session.
 pub(crate) fn log_in(sandbox: &Sandbox, id: &str, host: &str, state: &str) {
-    write(sandbox, id, &format!("STATE={state}\nREMOTE_HOST={host}\n"));
-}
-
-/// Writes the file for an active session that this process of the server began.
-pub(crate) fn log_in_by(sandbox: &Sandbox, id: &str, host: &str, server: u32) {
-    write(sandbox, id, &format!("STATE=active\nREMOTE_HOST={host}\nLEADER={server}\n"));
-}
-
-fn write(sandbox: &Sandbox, id: &str, lines: &str) {
-    let text = format!("# Private.\nUID=0\nREMOTE=1\nSERVICE=sshd\n{lines}");
+    let text = format!("# Private.\nUID=0\nSTATE={state}\nREMOTE=1\nREMOTE_HOST={host}\nSERVICE=sshd\n");
     sandbox.victim(|| {
         fs::create_dir_all("/run/systemd/sessions").unwrap();
         fs::write(Path::new("/run/systemd/sessions").join(id), text).unwrap();

@@ -60,7 +60,7 @@ fn the_service_manager_is_notified_of_every_state() {
     folder.write(FILE);
     daemon.line();
     assert_eq!(message(&manager), "RELOADING=1\nMONOTONIC_USEC=");
-    assert_eq!(message(&manager), format!("READY=1\nSTATUS={shown} in force, rules: 1, 1 below other rules\n"));
+    assert_eq!(message(&manager), format!("READY=1\nSTATUS={shown} in force, rules: 1, 1 not in force\n"));
     daemon.process.signal(Signal::TERM);
     assert_eq!(message(&manager), "STOPPING=1\n");
     daemon.line();

@@ -1,5 +1,7 @@
 //! Lists rules. Changes belong in `batch`.
 
+pub(crate) mod around;
+
 use std::{
     collections::{HashMap, hash_map::Entry},
     sync::Arc,
@@ -12,7 +14,7 @@ use ratelimit_common::{
         service::Service,
         source::Source,
     },
-    limits::policy::{ALLOWED_ID, PolicyId, UNLIMITED_ID},
+    limits::policy::{PolicyId, UNLIMITED_ID},
     rules::{
         comment,
         rule::{COMMAND, NEVER, Rule},
@@ -87,8 +89,13 @@ impl Listed {
 pub fn ban(tables: &Tables, target: Target) -> Result<Option<Listed>, Error> {
     let Some(class) = Services::read(tables)?.class(target.service) else { return Ok(None) };
     let Sources::Prefix(prefix) = target.sources else { return Ok(None) };
-    match tables.ban(&prefix.source().of_class(class))? {
-        Some(ban) => listed(&mut Specs::of_all(tables, Comments::default()), target, &prefix.source(), ban),
+    ban_of(tables, &prefix.source(), class, target)
+}
+
+/// Returns the unexpired ban of a source in one class, whose packets are those of `target`.
+pub(crate) fn ban_of(tables: &Tables, source: &Source, class: Class, target: Target) -> Result<Option<Listed>, Error> {
+    match tables.ban(&source.of_class(class))? {
+        Some(ban) => listed(&mut Specs::of_all(tables, Comments::default()), target, source, ban),
         None => Ok(None),
     }
 }
@@ -105,28 +112,6 @@ pub fn get(tables: &Tables, target: Target) -> Result<Option<Listed>, Error> {
 /// Returns the same rule without its comment, which takes more system calls.
 pub(crate) fn without_comment(tables: &Tables, target: Target) -> Result<Option<Listed>, Error> {
     find(tables, target, |_| Ok(Comments::default()))
-}
-
-/// Returns the prefix with the rule *allow* for all services that is the narrowest rule around a target.
-pub(crate) fn allow_around(tables: &Tables, target: Target) -> Result<Option<Prefix>, Error> {
-    let Sources::Prefix(prefix) = target.sources else { return Ok(None) };
-    let (source, now) = (prefix.source(), host::now());
-    let of_allow = |rule: Rule, bits| (rule.policy == ALLOWED_ID).then(|| Prefix::of(&source.shortened(bits), bits));
-    if target.service != Service::Any {
-        let whole = Place::of(&prefix, ANY, tables.control()?.ipv6_prefix).get(tables)?;
-        if let Some(rule) = whole.and_then(|rule| rule.at(now)) {
-            return Ok(of_allow(rule, prefix.bits()));
-        }
-    }
-    let mut longest = prefix.bits().checked_sub(1);
-    while let Some(bits) = longest {
-        let Some(found) = Place::prefix(&source.shortened(bits).of_class(ANY)).longest(tables)? else { break };
-        if let Some(rule) = found.at(now) {
-            return Ok(of_allow(rule, found.prefix));
-        }
-        longest = found.prefix.checked_sub(1);
-    }
-    Ok(None)
 }
 
 fn find(

@@ -1,0 +1,228 @@
+//! What decides about an address, as text and as JSON.
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+use ratelimit_common::{
+    identity::{class, service::Service},
+    limits::policy::{ALLOW, LIMIT, Policy},
+    maps::control::{FEATURE_FRONT, FEATURE_SHADOW},
+    rules::rule::BANNED,
+};
+use serde::Serialize;
+
+use crate::{
+    cli::print::{
+        list_row,
+        output::{expiry, origin},
+    },
+    dataplane::{
+        decision::{self, Decision, Voice},
+        lists::action::Action,
+        readings::source_drops::Drops,
+        rules::{
+            list::{Listed, around},
+            services::Services,
+            target::Sources,
+        },
+        tables::open::Tables,
+    },
+    limit::write,
+    text::{prefix::Prefix, service::ServiceName},
+};
+
+/// The answer.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    address: String,
+    service: String,
+    /// The source that pays: the address, a prefix of it, or the prefix of a rule.
+    source: String,
+    /// `pass`, `limit` or `drop`.
+    verdict: &'static str,
+    /// Whether the packets that it drops pass in shadow.
+    shadow: bool,
+    /// Null if nothing has a say.
+    decides: Option<Cause>,
+    /// In the order of precedence.
+    outranked: Vec<Cause>,
+    /// Services with rules about this address, when none was asked for.
+    services: Vec<String>,
+    /// Whether a packet was refused so recently that the next one is refused too.
+    refused_now: bool,
+    passed: Packets,
+    over_limit: Packets,
+}
+
+#[derive(Debug, Serialize)]
+struct Packets {
+    packets: u64,
+    estimated: bool,
+}
+
+/// A rule, a default, a list or a ban.
+#[derive(Debug, Serialize)]
+struct Cause {
+    kind: &'static str,
+    /// The prefix of a rule or a ban, `default`, or the name of a list.
+    name: String,
+    service: String,
+    action: String,
+    /// The name of its policy in a configuration file.
+    policy: Option<String>,
+    origin: &'static str,
+    /// Seconds.
+    expires_in: Option<u64>,
+    /// The rule that returns when this one expires.
+    covers: Option<String>,
+    comment: Option<String>,
+}
+
+impl Report {
+    pub(super) fn read(tables: &Tables, address: &Prefix, service: Service) -> Result<Self> {
+        let services = Services::read(tables)?;
+        // A port without rules belongs to a wider service.
+        let service_with_rules = match service {
+            Service::Ports(transport, first, last) if first == last => services.of_port(transport, first),
+            other => other,
+        };
+        let classes = services.classes(service_with_rules);
+        let Decision { source, decides, outranked } = decision::of(tables, address, classes)?;
+        let mut others = Vec::new();
+        for (other, class) in services.iter().filter(|_| service == Service::Any) {
+            if !around::around(tables, &source, class)?.is_empty() {
+                others.push(ServiceName(other).to_string());
+            }
+        }
+        let mut key = source;
+        key.class = class::key(classes);
+        let (drops, features) = (Drops::of(tables)?, tables.control()?.features);
+        let (bucket, counted) = (drops.bucket(&key)?.unwrap_or_default(), drops.of_source(&key)?);
+        let verdict = decides.as_ref().map_or("pass", verdict);
+        let is_sampled = features & FEATURE_FRONT != 0 && verdict == "limit";
+        Ok(Self {
+            address: address.to_string(),
+            service: ServiceName(service).to_string(),
+            source: Prefix::of(&source, source.prefix).to_string(),
+            verdict,
+            shadow: features & FEATURE_SHADOW != 0 || counted.is_some_and(|count| count.shadow),
+            decides: decides.as_ref().map(Cause::of),
+            outranked: outranked.iter().map(Cause::of).collect(),
+            services: others,
+            refused_now: drops.is_refused(&key),
+            passed: Packets { packets: bucket.passed_packets, estimated: is_sampled },
+            over_limit: Packets { packets: counted.map_or(0, |count| count.packets), estimated: false },
+        })
+    }
+
+    pub(super) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        let name =
+            if self.service == "any" { self.address.clone() } else { format!("{} {}", self.address, self.service) };
+        let verdict = match self.verdict {
+            "limit" if self.refused_now => "over its limit, so packets are dropped",
+            "limit" => "passes up to its limit",
+            "drop" => "dropped",
+            _ => "passes",
+        };
+        let shadow = if self.shadow && self.verdict != "pass" { " (in shadow, so every packet passes)" } else { "" };
+        writeln!(out, "{name}: {verdict}{shadow}")?;
+        match &self.decides {
+            Some(cause) => writeln!(out, "decides:   {}", cause.text())?,
+            None => writeln!(out, "decides:   nothing, there is no default limit")?,
+        }
+        for cause in &self.outranked {
+            writeln!(out, "outranks:  {}", cause.text())?;
+        }
+        if self.source != self.address {
+            writeln!(out, "source:    {}, whose addresses share the limit", self.source)?;
+        }
+        if self.passed.packets != 0 || self.over_limit.packets != 0 {
+            let about = if self.passed.estimated { "about " } else { "" };
+            let over = if self.shadow { "would be dropped" } else { "dropped" };
+            writeln!(
+                out,
+                "counted:   {about}{} packets passed, {} {over}",
+                self.passed.packets, self.over_limit.packets
+            )?;
+        }
+        if !self.services.is_empty() {
+            writeln!(out, "services with rules of their own: {} (ask with --service)", self.services.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns what happens to packets that this decides about.
+fn verdict(voice: &Voice) -> &'static str {
+    let of_policy = |policy: &Policy| match policy.kind {
+        ALLOW => "pass",
+        LIMIT if policy.has_limits() || policy.has_parents() => "limit",
+        LIMIT => "pass",
+        _ => "drop",
+    };
+    match voice {
+        Voice::Rule(rule) => of_policy(&rule.spec.policy),
+        Voice::List(list) => match &list.action {
+            Action::Deny => "drop",
+            Action::Limit(spec) => of_policy(&spec.policy),
+        },
+    }
+}
+
+impl Cause {
+    fn of(voice: &Voice) -> Self {
+        match voice {
+            Voice::Rule(rule) => Self::of_rule(rule),
+            Voice::List(list) => {
+                let row = list_row::Row::of(list);
+                Self {
+                    kind: "list",
+                    name: row.name,
+                    service: ServiceName(Service::Any).to_string(),
+                    action: row.action,
+                    policy: row.policy,
+                    origin: row.origin,
+                    expires_in: row.expires_in,
+                    covers: None,
+                    comment: None,
+                }
+            }
+        }
+    }
+
+    fn of_rule(rule: &Listed) -> Self {
+        let kind = match rule.target.sources {
+            _ if rule.origin == BANNED => "ban",
+            Sources::Default => "default",
+            Sources::Prefix(_) => "rule",
+        };
+        Self {
+            kind,
+            name: rule.target.sources.to_string(),
+            service: ServiceName(rule.target.service).to_string(),
+            action: if rule.spec.policy.kind == LIMIT { write::limit(&rule.spec) } else { write::spec(&rule.spec) },
+            policy: rule.spec.name().map(str::to_owned),
+            origin: origin(rule.origin),
+            expires_in: rule.expires_in.map(|left| left.as_secs()),
+            covers: rule.covers.as_ref().map(|covered| write::spec(&covered.spec)),
+            comment: rule.comment.as_deref().map(str::to_owned),
+        }
+    }
+
+    fn text(&self) -> String {
+        let what = match self.kind {
+            "list" => format!("list {}", self.name),
+            "ban" => format!("ban of {}", self.name),
+            "default" => "default".to_owned(),
+            _ => format!("rule for {}", self.name),
+        };
+        let service = if self.service == "any" { String::new() } else { format!(" {}", self.service) };
+        let policy = self.policy.as_ref().map_or_else(String::new, |name| format!("{name}: "));
+        let end = match self.expires_in {
+            Some(_) => format!(", expires {}", expiry(self.expires_in, self.covers.as_deref())),
+            None => String::new(),
+        };
+        let comment = self.comment.as_ref().map_or_else(String::new, |comment| format!(" # {comment}"));
+        format!("{what}{service}: {policy}{}, set by {}{end}{comment}", self.action, self.origin)
+    }
+}

@@ -1,0 +1,4 @@
+//! Commands that show sources, and what decides about them.
+
+mod sources;
+mod why;

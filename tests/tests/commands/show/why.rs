@@ -1,0 +1,107 @@
+//! `ratelimit why`: its answers agree with what happens to packets.
+
+use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox, stdin};
+use serde_json::{Value, json};
+
+/// Returns the kind, name and service of what decides, and of what is outranked.
+fn causes(answer: &Value) -> Vec<String> {
+    let outranked = answer["outranked"].as_array().unwrap();
+    let text = |cause: &Value| {
+        let [kind, name, service] = ["kind", "name", "service"].map(|key| cause[key].as_str().unwrap());
+        format!("{kind} {name} {service}")
+    };
+    [&answer["decides"]].into_iter().filter(|cause| !cause.is_null()).chain(outranked).map(text).collect()
+}
+
+#[test]
+fn what_decides_about_an_address_is_what_its_packets_meet() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    let why = |words: &str| ratelimit.json(&format!("why {words}"));
+    assert_eq!(causes(&why("10.9.0.5")), [""; 0]);
+    assert_eq!(why("10.9.0.5")["verdict"], "pass");
+    for words in [
+        "limit set default --packets 1/h --burst 5",
+        "limit set 10.8.0.0/16 --packets 1/h --burst 3 --comment office",
+        "limit set 10.8.0.0/24 --service udp/53 --packets 1/h --burst 2",
+        "deny add 10.8.0.7 --for 1h",
+        "allow add 10.7.1.0/24",
+    ] {
+        ratelimit.ok(words);
+    }
+    let list = |words: &str, text: &str| {
+        let mut command = ratelimit.command(words);
+        assert_eq!(ratelimit.output(command.stdin(stdin(text))).status, 0);
+    };
+    list("list set spam -", "10.7.0.0/16\n10.8.0.8\n");
+    list("list set slow - --packets 1/h --burst 4", "10.6.0.0/16\n10.8.0.0/16\n");
+    list("list set slower - --packets 1/h --burst 4", "10.6.0.0/16\n");
+    let (default, office) = ("default default any", "rule 10.8.0.0/16 any");
+    for (address, port, verdict, passing, expected) in [
+        ([10, 9, 0, 5], 9, "limit", 5, &[default][..]),
+        ([10, 8, 0, 5], 9, "limit", 3, &[office, "list slow any", default]),
+        ([10, 8, 0, 6], 53, "limit", 2, &["rule 10.8.0.0/24 udp/53", "list slow any", office, default]),
+        ([10, 8, 0, 7], 9, "drop", 0, &["rule 10.8.0.7 any", "list slow any", office, default]),
+        ([10, 8, 0, 8], 9, "drop", 0, &["list spam any", "list slow any", office, default]),
+        ([10, 7, 0, 5], 9, "drop", 0, &["list spam any", default]),
+        ([10, 7, 1, 5], 9, "pass", 10, &["rule 10.7.1.0/24 any", "list spam any", default]),
+        ([10, 6, 0, 5], 9, "limit", 4, &["list slow any", "list slower any", default]),
+    ] {
+        let name = address.map(|byte: u8| byte.to_string()).join(".");
+        let words = if port == 53 { format!("{name} --service udp/53") } else { name.clone() };
+        let answer = why(&words);
+        assert_eq!(
+            (answer["verdict"].as_str().unwrap(), causes(&answer)),
+            (verdict, expected.iter().map(|cause| (*cause).to_owned()).collect()),
+            "{words}"
+        );
+        assert_eq!(answer["refused_now"], false, "{words}");
+        let dropped = || ratelimit.json("status")["dropped"]["packets"].as_u64().unwrap();
+        let before = dropped();
+        Flood::of(Frame::udp(address, port)).send(&sandbox, 10);
+        assert_eq!(dropped() - before, 10 - passing, "{words}");
+        let answer = why(&words);
+        assert_eq!(answer["refused_now"], verdict != "pass", "{words}");
+        assert_eq!(answer["over_limit"]["packets"], 10 - passing, "{words}");
+    }
+    assert_eq!(why("10.8.0.9")["services"], json!(["udp/53"]));
+    assert_eq!(why("10.8.0.9")["decides"]["comment"], "office");
+    let text = ratelimit.ok("why 10.8.0.7");
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "10.8.0.7: dropped");
+    assert!(lines[1].starts_with("decides:   rule for 10.8.0.7: deny, set by command, expires in 59m"), "{text}");
+    assert_eq!(lines[3], "outranks:  rule for 10.8.0.0/16: 1/h per source, burst 3, set by command # office");
+    ratelimit.ok("set --shadow on");
+    assert_eq!(
+        ratelimit.ok("why 10.8.0.7").lines().next(),
+        Some("10.8.0.7: dropped (in shadow, so every packet passes)")
+    );
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn bans_and_ipv6_sources_are_told() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --packets 1/h --ban 10m");
+    Flood::of(Frame::udp([10, 9, 0, 5], 9)).send(&sandbox, 10);
+    let answer = ratelimit.json("why 10.9.0.5");
+    assert_eq!(causes(&answer), ["ban 10.9.0.5 any", "default default any"]);
+    assert!((590..=600).contains(&answer["decides"]["expires_in"].as_u64().unwrap()), "{answer}");
+    ratelimit.ok("allow add 10.9.0.5");
+    assert_eq!(causes(&ratelimit.json("why 10.9.0.5"))[0], "rule 10.9.0.5 any");
+    // A part of an IPv6 source with a rule is a source of its own.
+    ratelimit.ok("limit set 2001:db8::/80 --packets 7/s");
+    for (address, source, decides) in [
+        ("2001:db8::1", "2001:db8::/80", "rule 2001:db8::/80 any"),
+        ("2001:db8:0:0:1::1", "2001:db8::/64", "default default any"),
+        ("::ffff:10.9.0.5", "10.9.0.5", "rule 10.9.0.5 any"),
+    ] {
+        let answer = ratelimit.json(&format!("why {address}"));
+        assert_eq!((answer["source"].as_str(), causes(&answer)[0].as_str()), (Some(source), decides), "{address}");
+    }
+    assert!(ratelimit.fails("why 10.0.0.0/8").contains("invalid value '10.0.0.0/8' for '<ADDRESS>'"));
+    ratelimit.ok("detach --all");
+    assert!(ratelimit.fails("why 10.9.0.5").contains("not attached"), "an answer without an instance");
+}
