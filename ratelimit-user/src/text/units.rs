@@ -41,7 +41,7 @@ const BYTES_EXPECTED: UnitError =
 pub(crate) const ZERO_RATE: UnitError =
     UnitError { expected: "a rate of zero would drop every packet: use `ratelimit deny add` for that" };
 const DURATION_EXPECTED: UnitError =
-    UnitError { expected: "expected a number and s, m, h or d, such as 90s, 10m, 2h or 7d" };
+    UnitError { expected: "expected a number and s, m, h or d, such as 90s, 10m, 2h or 7d; without a letter, seconds" };
 
 /// A rate of packets: `1000/s`, `1.5k/s`, `500/h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,14 +86,15 @@ impl fmt::Display for ByteRate {
     }
 }
 
-/// Parses `90s`, `10m`, `2h`, `7d`.
+/// Parses `90s`, `10m`, `2h`, `7d`, and a number of seconds.
 ///
 /// # Errors
 ///
 /// Fails with what was expected.
 pub fn duration(text: &str) -> Result<Duration, UnitError> {
     let split = text.len() - text.chars().last().map_or(0, char::len_utf8);
-    let (amount, unit) = text.split_at(split);
+    let is_seconds = text.bytes().all(|byte| byte.is_ascii_digit());
+    let (amount, unit) = if is_seconds { (text, "s") } else { text.split_at(split) };
     let unit = lookup(&TIMES, unit).ok_or(DURATION_EXPECTED)?;
     let amount: u64 = amount.parse().map_err(|_| DURATION_EXPECTED)?;
     let nanoseconds = amount.checked_mul(unit).filter(|&whole| whole > 0).ok_or(DURATION_EXPECTED)?;
@@ -254,7 +255,8 @@ mod tests {
     fn durations_are_read_and_written() {
         assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
         assert_eq!(duration("7d"), Ok(Duration::from_secs(7 * 86_400)));
-        for text in ["", "s", "10", "0s", "1.5h", "10 m", "99999999999999999d", "10ü"] {
+        assert_eq!(duration("10"), Ok(Duration::from_secs(10)));
+        for text in ["", "s", "0", "-5", "+5", "0s", "1.5", "1.5h", "10 m", "99999999999999999d", "10ü"] {
             assert_eq!(duration(text), Err(DURATION_EXPECTED), "{text:?}");
         }
         assert_eq!(write_duration(Duration::from_secs(7_500)), "2h5m");

@@ -34,6 +34,38 @@ fn a_banned_source_is_listed_as_denied_and_its_ban_can_be_lifted() {
     ratelimit.ok("detach --all");
 }
 
+/// A script cannot know whether a ban has just ended.
+#[test]
+fn with_if_exists_a_missing_rule_is_no_failure() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    for words in ["deny del", "allow del", "limit del"] {
+        assert_eq!(ratelimit.run(&format!("{words} 10.0.0.1")).status, 1, "{words}");
+        let line = ratelimit.ok(&format!("{words} 10.0.0.1 --if-exists"));
+        assert!(line.starts_with("10.0.0.1 has no "), "{line}");
+    }
+    assert_eq!(ratelimit.run("limit del default").status, 1);
+    ratelimit.ok("limit del default --if-exists");
+    // What exists is deleted.
+    ratelimit.ok("deny add 10.0.0.2 --for 3600");
+    let expires = ratelimit.json("deny list")[0]["expires_in"].as_u64().unwrap();
+    assert!((3_590..=3_600).contains(&expires), "{expires}");
+    let rows = ratelimit.json("deny del 10.0.0.1 10.0.0.2 --if-exists");
+    assert_eq!(rows, json!([{"deleted": null, "message": "10.0.0.1 has no rule deny"}, {"deleted": "10.0.0.2"}]));
+    ratelimit.ok("deny add 10.0.0.3");
+    assert_eq!(
+        ratelimit.ok_with("deny del - --if-exists", "10.0.0.1\n10.0.0.3\n"),
+        "1 line: rule deny deleted, 1 line skipped\n"
+    );
+    assert_eq!(
+        ratelimit.ok_with("deny del - --if-exists", "10.0.0.1\n"),
+        "0 lines: rule deny deleted, 1 line skipped\n"
+    );
+    assert_eq!(ratelimit.json("deny list"), json!([]));
+    ratelimit.ok("detach --all");
+}
+
 /// The program looks for bans until none is in force. A resize keeps them.
 #[test]
 fn a_ban_outlasts_its_limit_until_it_is_lifted() {

@@ -93,6 +93,9 @@ pub(crate) struct Deletion {
     /// before it deletes anything
     #[arg(long)]
     skip_bad: bool,
+    /// Exit with status 0, too, if there is no such rule or ban
+    #[arg(long)]
+    if_exists: bool,
 }
 
 /// The rules to add.
@@ -218,12 +221,12 @@ impl Verdict {
 
     fn delete(&self, which: &Deletion, force: bool, pins: &Path, output: Output) -> Result<Answer> {
         host::check()?;
-        let Deletion { prefixes, service, skip_bad } = which;
-        let (service, skip_bad) = (service.map_or(Service::Any, |service| service.0), *skip_bad);
+        let Deletion { prefixes, service, skip_bad, if_exists } = which;
+        let (service, skip_bad, if_exists) = (service.map_or(Service::Any, |service| service.0), *skip_bad, *if_exists);
         let name = &format!("rule {}", self.name);
         let matches = &|spec: &RuleSpec| spec.policy == self.policy;
         let lifts_bans = self.policy == Policy::DENIED;
-        let rules = Rules { service, force, skip_bad, name, matches, lifts_bans };
+        let rules = Rules { service, force, skip_bad, if_exists, name, matches, lifts_bans };
         let Some(prefixes) = listed(prefixes, skip_bad)? else {
             return delete_many::delete(&rules, pins, output);
         };

@@ -64,7 +64,7 @@ pub(crate) fn run(command: &Command, pins: &Path, output: Output) -> Result<Answ
                 return negative(output, &[format!("{service} has no cost")], false);
             }
             ssh::protect(&mut instance, false, |instance| instance.delete_cost(service.0))?;
-            output.print(&Deleted { deleted: service.to_string() }, |out| writeln!(out, "{service}: cost deleted"))?;
+            output.print(&Deleted::of(&service), |out| writeln!(out, "{service}: cost deleted"))?;
         }
         Command::List => {
             let rows: Vec<_> = costs::list(&instance.tables)?

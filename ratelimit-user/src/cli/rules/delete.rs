@@ -22,13 +22,24 @@ use crate::{
 /// The deleted rule.
 #[derive(Debug, Serialize)]
 pub(crate) struct Deleted {
-    pub(crate) deleted: String,
+    /// None if there is no such rule.
+    pub(crate) deleted: Option<String>,
+    /// Why nothing was deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) message: Option<String>,
+}
+
+impl Deleted {
+    /// Returns the deleted rule of this name.
+    pub(crate) fn of(name: &impl ToString) -> Self {
+        Self { deleted: Some(name.to_string()), message: None }
+    }
 }
 
 /// Deletes the rule of each target, all or none. `done` says what has happened to it.
 pub(super) fn delete(rules: &Rules<'_>, targets: &[Target], done: &str, pins: &Path, output: Output) -> Result<Answer> {
     let mut instance = Instance::open(pins)?;
-    let (mut change, mut outcomes, mut missing) = (Change::default(), Vec::new(), Vec::new());
+    let (mut change, mut rows, mut lines) = (Change::default(), Vec::new(), Vec::new());
     let mut is_of_file = false;
     for target in targets {
         let is_banned = rules.lifts_bans && list::ban(&instance.tables, *target)?.is_some();
@@ -41,29 +52,34 @@ pub(super) fn delete(rules: &Rules<'_>, targets: &[Target], done: &str, pins: &P
                 });
                 change.deleted.extend(deletion.deleted);
                 change.deleted_below.extend(deletion.deleted_below);
-                outcomes.push(format!("{done}{then}"));
+                lines.push(format!("{target}: {done}{then}"));
+                rows.push(Deleted::of(target));
             }
             None if is_banned => {
                 change.lifted.push(*target);
-                outcomes.push("no longer banned".to_owned());
+                lines.push(format!("{target}: no longer banned"));
+                rows.push(Deleted::of(target));
             }
             None => {
                 let others = other_rules(&instance, *target, found)?;
-                missing.push(format!("{target} has no {}{others}", rules.name));
+                let message = format!("{target} has no {}{others}", rules.name);
+                lines.push(message.clone());
+                rows.push(Deleted { deleted: None, message: Some(message) });
             }
         }
     }
-    if !missing.is_empty() {
+    let mut missing: Vec<String> = rows.iter().filter_map(|row| row.message.clone()).collect();
+    if !missing.is_empty() && !rules.if_exists {
         if missing.len() < targets.len() {
             missing.push("nothing was deleted".to_owned());
         }
         return negative(output, &missing, targets.len() > 1);
     }
-    ssh::change(&mut instance, &change, rules.force, &mut |_| {})?;
-    let deleted: Vec<Deleted> = targets.iter().map(|target| Deleted { deleted: target.to_string() }).collect();
-    output.print_each(&deleted, |out| {
-        let mut lines = deleted.iter().zip(&outcomes);
-        lines.try_for_each(|(Deleted { deleted }, outcome)| writeln!(out, "{deleted}: {outcome}"))?;
+    if missing.len() < targets.len() {
+        ssh::change(&mut instance, &change, rules.force, &mut |_| {})?;
+    }
+    output.print_each(&rows, |out| {
+        lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
         if is_of_file { hint::of_file(out, pins) } else { Ok(()) }
     })?;
     Ok(Answer::Done)

@@ -39,6 +39,8 @@ pub(crate) struct Rules<'a> {
     pub(crate) force: bool,
     /// Whether lines that are invalid or have no such rule are skipped.
     pub(crate) skip_bad: bool,
+    /// Whether a source without such a rule is no failure.
+    pub(crate) if_exists: bool,
     /// The kind of rule in messages, for example `limit`.
     pub(crate) name: &'a str,
     /// Returns whether a rule is such a rule.
@@ -80,8 +82,10 @@ pub(crate) fn delete(rules: &Rules<'_>, pins: &Path, output: Output) -> Result<A
         }
     }
     missing.sort_unstable_by_key(|bad| bad.line);
-    lines::report(missing.iter())?;
-    if !missing.is_empty() && !rules.skip_bad {
+    if !rules.if_exists {
+        lines::report(missing.iter())?;
+    }
+    if !missing.is_empty() && !rules.skip_bad && !rules.if_exists {
         let lines = count(prefixes.len(), "line");
         let message =
             format!("{} of {lines} cannot be deleted: nothing was changed, --skip-bad skips them", missing.len());
@@ -99,7 +103,7 @@ pub(crate) fn delete(rules: &Rules<'_>, pins: &Path, output: Output) -> Result<A
         writeln!(out, "{}: {} deleted{}", count(deleted.deleted, "line"), rules.name, skipped_text(deleted.skipped))?;
         if is_of_file && deleted.deleted != 0 { hint::of_file(out, pins) } else { Ok(()) }
     })?;
-    Ok(if deleted.deleted == 0 { Answer::Negative } else { Answer::Done })
+    Ok(if deleted.deleted == 0 && !rules.if_exists { Answer::Negative } else { Answer::Done })
 }
 
 /// Returns the rules of exactly these sources. `all` is in order.

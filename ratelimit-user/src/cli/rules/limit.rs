@@ -78,6 +78,9 @@ pub(crate) enum Command {
         /// before it deletes anything
         #[arg(long)]
         skip_bad: bool,
+        /// Exit with status 0, too, if there is no such limit
+        #[arg(long)]
+        if_exists: bool,
     },
     /// List the limits
     List,
@@ -94,9 +97,10 @@ pub(crate) fn run(command: &Command, pins: &Path, output: Output) -> Result<Answ
                 None => setting.many(*skip_bad, pins, output),
             }
         }
-        Command::Del { sources, service, force, skip_bad } => {
-            let (service, force, skip_bad) = (of(*service), *force, *skip_bad);
-            let rules = Rules { service, force, skip_bad, name: "limit", matches: &is_limit, lifts_bans: false };
+        Command::Del { sources, service, force, skip_bad, if_exists } => {
+            let (service, force, skip_bad, if_exists) = (of(*service), *force, *skip_bad, *if_exists);
+            let (name, matches) = ("limit", &is_limit);
+            let rules = Rules { service, force, skip_bad, if_exists, name, matches, lifts_bans: false };
             match listed(sources, skip_bad)? {
                 Some(sources) => {
                     let targets: Vec<_> = sources.iter().map(|sources| Target::from(*sources).of(service)).collect();

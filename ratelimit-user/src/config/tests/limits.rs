@@ -98,11 +98,11 @@ fn every_problem_with_a_limit_is_named() {
         ("[default]\npackets = \"1/s\"\nover-limit = \"pass\"", "3:14: \"pass\": expected one of drop, reject, shadow"),
         (
             "[default]\npackets = \"1/s\"\nban = \"soon\"",
-            "3:7: \"soon\": expected a number and s, m, h or d, such as 90s, 10m, 2h or 7d",
+            "3:7: \"soon\": expected a number and s, m, h or d, such as 90s, 10m, 2h or 7d; without a letter, seconds",
         ),
         (
-            "[default]\npackets = \"1/s\"\nban = 60",
-            "3:7: 60: expected a number and s, m, h or d, such as 90s, 10m, 2h or 7d",
+            "[default]\npackets = \"1/s\"\nban = 0",
+            "3:7: 0: expected a number and s, m, h or d, such as 90s, 10m, 2h or 7d; without a letter, seconds",
         ),
         ("[default]\npackets = \"1/s\"\nban = \"1m\"\nban-after = 0", "4:13: 0: expected a number from 1 to 16777215"),
         (

@@ -35,6 +35,9 @@ use crate::{
 /// How long a command may take to send its request.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// The stack of a thread that applies a file: as much as a command has.
+const STACK: usize = 8 << 20;
+
 /// The user id of root.
 const ROOT: u32 = 0;
 
@@ -48,7 +51,8 @@ const ONLY_ROOT_FORCES: &str = "nothing was changed: only root may reload with -
 /// Fails if the file cannot be applied at the start. Nothing has changed then.
 pub fn run(pins: &Path, file: &Path, force: bool) -> Result<()> {
     memory::limit_heap();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().thread_stack_size(STACK).build()?;
     runtime.block_on(async {
         let server = Server::take(pins, DAEMON)?;
         // The watch begins before the file is read, so that no change is missed.

@@ -28,12 +28,11 @@ pub(crate) fn add<'a>(tables: &mut Tables, prefixes: impl Iterator<Item = &'a So
     if prefixes.peek().is_none() {
         return Ok(());
     }
-    let before = tables.rule_filter.open()?.get(&0, 0).tried("cannot read the filter of rules")?;
-    let control = tables.control()?;
-    let (mut filter, mut lengths) = (before, Lengths(control.narrow_rules));
+    let (before, control) = (read(tables)?, tables.control()?);
+    let (mut filter, mut lengths) = (before.clone(), Lengths(control.narrow_rules));
     prefixes.for_each(|prefix| lengths = mark(&mut filter, lengths, prefix, &control));
     if filter != before {
-        write(tables, filter)?;
+        write(tables, &filter)?;
     }
     // Last, because the program reads the filter only for lengths in the list.
     write_lengths(tables, lengths)
@@ -57,7 +56,7 @@ pub(crate) fn renew(tables: &mut Tables) -> Result<(), Error> {
 
 fn renew_from(tables: &mut Tables, sources: &[(Source, Rule)], prefixes: &[(Source, Rule)]) -> Result<(), Error> {
     let control = tables.control()?;
-    let (mut filter, mut lengths) = (Filter::default(), Lengths::default());
+    let (mut filter, mut lengths) = (Box::<Filter>::default(), Lengths::default());
     let rules = sources.iter().chain(prefixes).map(|(source, _)| source);
     rules.for_each(|source| lengths = mark(&mut filter, lengths, source, &control));
     if has_lists(tables)? {
@@ -72,7 +71,7 @@ fn renew_from(tables: &mut Tables, sources: &[(Source, Rule)], prefixes: &[(Sour
         let narrow = bans.filter(|(source, ban)| is_narrow(source, control.ipv6_prefix) && now < ban.expires);
         narrow.for_each(|(source, _)| lengths = mark(&mut filter, lengths, &source, &control));
     }
-    write(tables, filter)?;
+    write(tables, &filter)?;
     write_lengths(tables, lengths)
 }
 
@@ -98,6 +97,13 @@ fn write_lengths(tables: &mut Tables, lengths: Lengths) -> Result<(), Error> {
     tables.set_control(&Control { narrow_rules: lengths.0, ..control })
 }
 
-fn write(tables: &mut Tables, filter: Filter) -> Result<(), Error> {
+/// Reads the filter. It is large, so that callers must not have it on their stack.
+#[inline(never)]
+pub(crate) fn read(tables: &Tables) -> Result<Box<Filter>, Error> {
+    tables.rule_filter.open()?.get(&0, 0).map(Box::new).tried("cannot read the filter of rules")
+}
+
+#[inline(never)]
+fn write(tables: &mut Tables, filter: &Filter) -> Result<(), Error> {
     tables.rule_filter.open_mut()?.set(0, filter, 0).tried("cannot write the filter of rules")
 }

@@ -18,7 +18,7 @@ use ratelimit_common::{
 use crate::dataplane::{
     Error,
     error::Tried as _,
-    rules::{policies, spec::RuleSpec},
+    rules::{filter, policies, spec::RuleSpec},
     sys::host,
     tables::{listed, open::Tables},
 };
@@ -105,7 +105,7 @@ pub fn payer(tables: &Tables, address: &Prefix, classes: Classes) -> Result<Sour
     let mut prefix = address.bits(control.ipv6_prefix as u8);
     // A part of an IPv6 source with a rule is a source of its own.
     if address.family == IPV6 && control.narrow_rules != 0 {
-        let filter = tables.rule_filter.open()?.get(&0, 0).tried("cannot read the filter of rules")?;
+        let filter = filter::read(tables)?;
         let lengths = Lengths(control.narrow_rules);
         let bits = filter.longest_part(&address, control.ipv6_prefix as u8, lengths, &control.seed);
         let (part, rules, now) = (address.shortened(bits), Maps(tables), host::now());

@@ -128,7 +128,7 @@ fn refused() -> Vec<(&'static str, String)> {
         ),
         plain(
             "--packets 5/s --ban 0s",
-            "invalid value '0s' for '--ban <DURATION|off>': expected a number and s, m, h or d, such as 90s, 10m, 2h or 7d ",
+            "invalid value '0s' for '--ban <DURATION|off>': expected a number and s, m, h or d, such as 90s, 10m, 2h or 7d; without a letter, seconds ",
         ),
         plain("--packets 5/s --throttle elastic", NO_CAPACITY),
         plain("--parent all=50/s --packets 5/s --algorithm token-bucket --throttle elastic", NO_CAPACITY),
