@@ -5,3 +5,4 @@ pub(crate) mod answer;
 pub(crate) mod hint;
 pub(crate) mod list_row;
 pub(crate) mod output;
+pub(crate) mod source_row;

@@ -10,6 +10,7 @@ use anyhow::Result;
 use ratelimit_common::rules::rule::{BANNED, COMMAND, CONFIG, SSH};
 use serde::Serialize;
 
+pub(crate) use crate::dataplane::readings::rates::Traffic;
 use crate::{dataplane::rules::list::Listed, limit::write, ssh, text::units};
 
 /// The output format.
@@ -71,20 +72,6 @@ pub(crate) fn allowed_line(peer: &impl Display) -> String {
     format!(
         "{peer}: allowed, because it is the address of this SSH session (to undo: `ratelimit allow del {peer} --force`)"
     )
-}
-
-/// Packets and bytes in the output of every command.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
-pub(crate) struct Traffic {
-    pub(crate) packets: u64,
-    pub(crate) bytes: u64,
-}
-
-impl std::ops::AddAssign for Traffic {
-    fn add_assign(&mut self, other: Self) {
-        self.packets += other.packets;
-        self.bytes += other.bytes;
-    }
 }
 
 /// Writes rows in columns. Numbers are aligned to the right. A column without any text does not appear.

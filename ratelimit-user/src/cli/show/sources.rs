@@ -1,36 +1,55 @@
 //! `ratelimit sources`.
 
-use std::{cmp::Reverse, path::Path};
+use std::{
+    collections::HashMap,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
 
 use anyhow::Result;
 use clap::ValueEnum;
-use ratelimit_common::{buckets::bucket::IN_SHADOW, limits::policy::LIMIT, maps::control::FEATURE_FRONT};
-use serde::Serialize;
+use ratelimit_common::{buckets::bucket::Bucket, identity::source::Source};
 
 use crate::{
     cli::print::{
         answer::Answer,
-        output::{self, Output, Traffic},
+        output::Output,
+        source_row::{self, Describe, PerSecond, Row},
     },
     dataplane::{
         Instance,
-        readings::tracked,
-        rules::{resolve, services::Services},
+        readings::{
+            rates::per,
+            tracked,
+            worst::{Found, Search, by_drops, by_passes, is_in_shadow, over_limit},
+        },
         sys::host,
+        tables::open::Tables,
     },
-    limit::write,
-    text::prefix::Prefix,
-    text::service::ServiceName,
+    text::{prefix::Prefix, service::ServiceName, units},
 };
+
+/// How many sources the text shows if no number is given.
+const FEW: usize = 20;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
+    /// Only sources within this prefix, or the source of this address
+    #[arg(value_name = "PREFIX")]
+    prefix: Option<Prefix>,
+    /// Only packets of this service, as `ratelimit limit list` names it; `any` for those of services without rules
+    #[arg(long, value_name = "PROTO[/PORT]")]
+    service: Option<ServiceName>,
     /// Order: the source with the most packets of this kind comes first
     #[arg(long, value_enum, default_value = "dropped")]
     sort: Sort,
-    /// List at most this many sources
-    #[arg(short = 'n', value_name = "N", default_value_t = 20)]
-    most: usize,
+    /// List at most this many sources. Without it, text shows 20, and JSON contains all
+    #[arg(short = 'n', value_name = "N")]
+    most: Option<usize>,
+    /// Count for this time, and show and sort by packets per second: 1s, 10s
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    during: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -39,90 +58,73 @@ enum Sort {
     Passed,
 }
 
-#[derive(Debug, Serialize)]
-struct Row {
-    source: String,
-    service: String,
-    policy: String,
-    passed: Traffic,
-    dropped: Traffic,
-    /// Packets that passed in shadow mode, and would have been dropped.
-    would_drop: Traffic,
-}
-
 pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<Answer> {
     host::check()?;
     let instance = Instance::open(pins)?;
-    let services = Services::read(&instance.tables)?;
-    let mut tracked = tracked::all(&instance.tables)?;
-    tracked.retain(|(source, bucket)| resolve::is_source(source, bucket));
-    tracked.sort_unstable_by_key(|(source, bucket)| {
-        let first = match arguments.sort {
-            Sort::Dropped => (bucket.dropped_packets & !IN_SHADOW, bucket.passed_packets),
-            Sort::Passed => (bucket.passed_packets, bucket.dropped_packets & !IN_SHADOW),
-        };
-        (Reverse(first), Prefix::of(source, source.prefix), source.class)
-    });
-    let has_cells = instance.tables.control()?.features & FEATURE_FRONT != 0;
-    let mut is_estimated = false;
-    let mut rows = Vec::new();
-    for (source, bucket) in tracked.iter().take(arguments.most) {
-        let (service, classes) = services.of_key(source);
-        let in_shadow = bucket.dropped_packets & IN_SHADOW != 0;
-        let dropped = Traffic { packets: bucket.dropped_packets & !IN_SHADOW, bytes: bucket.dropped_bytes };
-        let mut spec = resolve::of_source(&instance.tables, source, classes)?;
-        spec.parents = spec.parents_of(source.family)?;
-        // Cells decide only about limits without parents.
-        let limits = spec.policy.packets.is_on() || spec.policy.second.is_on();
-        let by_cells = spec.policy.kind == LIMIT && limits && spec.parents.is_empty();
-        is_estimated |= has_cells && by_cells && bucket.passed_packets > 0;
-        rows.push(Row {
-            source: Prefix::of(source, source.prefix).to_string(),
-            service: ServiceName(service).to_string(),
-            policy: write::spec(&spec),
-            passed: Traffic { packets: bucket.passed_packets, bytes: bucket.passed_bytes },
-            dropped: if in_shadow { Traffic::default() } else { dropped },
-            would_drop: if in_shadow { dropped } else { Traffic::default() },
-        });
-    }
+    let (found, rows) = read(arguments, &instance.tables, output.json)?;
     // A slow reader must not keep other commands waiting for the lock.
     drop(instance);
     output.print(&rows, |out| {
-        let cells: Vec<_> = rows.iter().map(Row::cells).collect();
-        // The column of drops in shadow mode is shown only if there are any.
-        if rows.iter().any(|row| row.would_drop.packets != 0) {
-            let head =
-                ["source", "service", "policy", "passed", "passed bytes", "dropped", "dropped bytes", "would drop"];
-            let shadow = |row: &Row| row.would_drop.packets.to_string();
-            let cells: Vec<[String; 8]> =
-                rows.iter().zip(cells).map(|(row, [a, b, c, d, e, f, g])| [a, b, c, d, e, f, g, shadow(row)]).collect();
-            output::table(out, head, &cells)?;
-        } else {
-            let head = ["source", "service", "policy", "passed", "passed bytes", "dropped", "dropped bytes"];
-            output::table(out, head, &cells)?;
-        }
-        if is_estimated {
+        source_row::write(out, &rows)?;
+        if rows.iter().any(|row| row.passed.estimated) {
             writeln!(out, "passed packets within a limit are estimates (see `ratelimit help sources`)")?;
         }
-        match tracked.len() - rows.len() {
+        match found.wanted - rows.len() {
             0 => Ok(()),
-            more => writeln!(out, "{more} more sources (show all: -n {})", tracked.len()),
+            more => writeln!(out, "{more} more sources (show all: -n {})", found.wanted),
         }
     })?;
     Ok(Answer::Done)
 }
 
-impl Row {
-    fn cells(&self) -> [String; 7] {
-        let Self { source, service, policy, passed, dropped, .. } = self;
-        [
-            source.clone(),
-            service.clone(),
-            policy.clone(),
-            passed.packets.to_string(),
-            passed.bytes.to_string(),
-            dropped.packets.to_string(),
-            dropped.bytes.to_string(),
-        ]
+fn read(arguments: &Arguments, tables: &Tables, is_complete: bool) -> Result<(Found, Vec<Row>)> {
+    let describe = Describe::with(tables)?;
+    let before = arguments.during.map(|time| Counted::during(tables, time)).transpose()?;
+    let is_wanted = |source: &Source| {
+        let prefix = Prefix::of(source, source.prefix);
+        arguments.prefix.is_none_or(|wanted| wanted.contains(&prefix) || prefix.contains(&wanted))
+            && arguments.service.is_none_or(|wanted| describe.service(source) == wanted)
+    };
+    let rank = |source: &Source, bucket: &Bucket| {
+        let rate = before.as_ref().map(|before| before.rates(source, bucket));
+        match arguments.sort {
+            Sort::Dropped => (rate.map(|rate| rate.dropped + rate.would_drop), by_drops(source, bucket)),
+            Sort::Passed => (rate.map(|rate| rate.passed), by_passes(source, bucket)),
+        }
+    };
+    let most = arguments.most.unwrap_or(if is_complete { usize::MAX } else { FEW });
+    let found = Search { most, end: None, rank, is_wanted }.find(tables)?;
+    let row = |(source, bucket): &(Source, Bucket)| {
+        describe.row(source, bucket, before.as_ref().map(|before| before.rates(source, bucket)))
+    };
+    let rows = found.sources.iter().map(row).collect::<Result<_>>()?;
+    Ok((found, rows))
+}
+
+/// The packets of each source at an earlier time.
+struct Counted {
+    at: Instant,
+    packets: HashMap<Source, (u64, u64)>,
+}
+
+impl Counted {
+    /// Counts, and returns after this time.
+    fn during(tables: &Tables, time: Duration) -> Result<Self> {
+        let at = Instant::now();
+        let mut packets = HashMap::new();
+        tracked::each(tables, |source, bucket| {
+            packets.insert(source, (bucket.passed_packets, over_limit(&bucket)));
+        })?;
+        thread::sleep(time.saturating_sub(at.elapsed()));
+        Ok(Self { at, packets })
+    }
+
+    fn rates(&self, source: &Source, bucket: &Bucket) -> PerSecond {
+        let (passed, over) = self.packets.get(source).copied().unwrap_or_default();
+        let time = self.at.elapsed();
+        let passed = per(bucket.passed_packets.saturating_sub(passed), time);
+        let over = per(over_limit(bucket).saturating_sub(over), time);
+        let (dropped, would_drop) = if is_in_shadow(bucket) { (0, over) } else { (over, 0) };
+        PerSecond { passed, dropped, would_drop }
     }
 }

@@ -5,6 +5,8 @@ pub mod clocks;
 pub mod events;
 pub mod gauges;
 pub mod interface_counters;
+pub mod rates;
 pub mod source_drops;
 pub mod totals;
 pub mod tracked;
+pub mod worst;

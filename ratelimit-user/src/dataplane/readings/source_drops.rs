@@ -15,6 +15,7 @@ use ratelimit_common::{
     limits::policy::SHADOW,
     maps::control::{Control, FEATURE_FRONT, FEATURE_SHADOW, FEATURE_SLIDING_LOGS},
     meters::gcra,
+    reason,
 };
 
 use crate::dataplane::{
@@ -84,22 +85,36 @@ impl<'a> Drops<'a> {
     /// Returns what cached refusals have counted beyond the source's bucket. A cached refusal is listed under the
     /// service of its packets, also if another service is billed.
     fn noted(&self, source: &Source) -> Result<Option<Count>, Error> {
-        let Some(cells) = &self.cells else { return Ok(None) };
+        let [dropped, in_shadow] = self.noted_by_fate(source)?;
+        let count =
+            |count: reason::Count, shadow| (count.packets != 0).then_some(Count { packets: count.packets, shadow });
+        Ok([count(dropped, false), count(in_shadow, true)].into_iter().flatten().reduce(Count::and))
+    }
+
+    /// Returns the same as packets and bytes: those that were dropped, and those that have passed in shadow.
+    pub(super) fn noted_by_fate(&self, source: &Source) -> Result<[reason::Count; 2], Error> {
+        let mut found = [reason::Count::default(); 2];
+        let Some(cells) = &self.cells else { return Ok(found) };
         let everything = self.control.features & FEATURE_SHADOW != 0;
-        let mut found: Option<Count> = None;
         for class in [source.class].iter().chain(self.classes.iter().filter(|class| **class != source.class)) {
             let mut source_of_class = *source;
             source_of_class.class = *class;
             let hash = source_of_class.hash(&self.control.seed);
             let Some(cell) = cells.get(cell::index(hash, cells.len() as u32) as usize) else { continue };
             let notes = cell.refusals.iter().filter(|noted| noted.dropped != 0 && noted.refusal().is_about(hash));
-            let count = |noted: &RefusalSlot| Count {
-                packets: Dropped(noted.dropped).packets(),
-                shadow: everything || noted.refusal().action() == SHADOW,
-            };
-            let Some(noted) = notes.map(count).reduce(Count::and) else { continue };
-            if *class == source.class || self.is_billed_to(&source_of_class, source)? {
-                found = Some(found.map_or(noted, |found| found.and(noted)));
+            let mut noted = [reason::Count::default(); 2];
+            for note in notes {
+                let passes = everything || note.refusal().action() == SHADOW;
+                let noted = &mut noted[usize::from(passes)];
+                noted.packets += Dropped(note.dropped).packets();
+                noted.bytes += Dropped(note.dropped).bytes();
+            }
+            let is_any = noted.iter().any(|count| count.packets != 0);
+            if is_any && (*class == source.class || self.is_billed_to(&source_of_class, source)?) {
+                for (found, noted) in found.iter_mut().zip(noted) {
+                    found.packets += noted.packets;
+                    found.bytes += noted.bytes;
+                }
             }
         }
         Ok(found)

@@ -1,6 +1,10 @@
 //! Tracked sources with their counters from buckets, sliding logs and cached refusals.
 
-use std::{collections, os::fd::AsFd as _};
+use std::{
+    collections::{HashMap, HashSet},
+    os::fd::AsFd as _,
+    time::Instant,
+};
 
 use aya::maps::IterableMap;
 use ratelimit_common::{
@@ -8,19 +12,14 @@ use ratelimit_common::{
         bucket::{Bucket, IN_SHADOW, Resolution},
         sliding_log::Log,
     },
-    cells::{
-        cell::{self, Cell},
-        dropped::Dropped,
-    },
     identity::source::Source,
-    limits::policy::SHADOW,
-    maps::control::{FEATURE_FRONT, FEATURE_SHADOW, FEATURE_SLIDING_LOGS},
-    reason::Count,
+    maps::control::FEATURE_SLIDING_LOGS,
 };
 
+use super::{gauges, source_drops::Drops};
 use crate::dataplane::{
     Error,
-    sys::{bpf, mmap_array::Mapped},
+    sys::{bpf, host},
     tables::open::Tables,
 };
 
@@ -30,8 +29,9 @@ use crate::dataplane::{
 ///
 /// [`Error::Bpf`] if the kernel refuses.
 pub fn buckets_in_use(tables: &Tables) -> Result<usize, Error> {
-    let buckets: Vec<(Source, Bucket)> = bpf::entries(IterableMap::map(tables.buckets.open()?).fd().as_fd())?;
-    Ok(buckets.len())
+    let mut buckets = 0;
+    bpf::each::<Source, Bucket>(IterableMap::map(tables.buckets.open()?).fd().as_fd(), |_, _| buckets += 1)?;
+    Ok(buckets)
 }
 
 /// Returns all tracked sources with their buckets, including what sliding logs and cached refusals have counted.
@@ -41,70 +41,156 @@ pub fn buckets_in_use(tables: &Tables) -> Result<usize, Error> {
 ///
 /// [`Error::Bpf`] if the kernel refuses.
 pub fn all(tables: &Tables) -> Result<Vec<(Source, Bucket)>, Error> {
-    let mut tracked: Vec<(Source, Bucket)> = bpf::entries(IterableMap::map(tables.buckets.open()?).fd().as_fd())?;
-    let features = tables.control()?.features;
-    if features & FEATURE_SLIDING_LOGS != 0 {
-        add_logs(tables, &mut tracked)?;
-    }
-    if features & FEATURE_FRONT != 0 {
-        add_cached_refusals(tables, &mut tracked)?;
-    }
+    let mut tracked = Vec::new();
+    each(tables, |source, bucket| tracked.push((source, bucket)))?;
     Ok(tracked)
 }
 
-/// Adds the counters of sliding logs to the buckets of their sources.
-fn add_logs(tables: &Tables, tracked: &mut Vec<(Source, Bucket)>) -> Result<(), Error> {
-    let logs: Vec<(Source, Log)> = bpf::entries(IterableMap::map(tables.logs.open()?).fd().as_fd())?;
-    let places: collections::HashMap<Source, usize> =
-        tracked.iter().enumerate().map(|(place, (source, _))| (*source, place)).collect();
-    for (source, Log { bucket, .. }) in logs {
-        let Some(place) = places.get(&source) else {
-            tracked.push((source, bucket));
-            continue;
-        };
-        let (_, sum) = &mut tracked[*place];
-        sum.passed_packets += bucket.passed_packets;
-        sum.passed_bytes += bucket.passed_bytes;
-        // If one of both was in shadow, only the drops of the present limit count.
-        if (sum.dropped_packets ^ bucket.dropped_packets) & IN_SHADOW == 0 {
-            sum.dropped_packets += bucket.dropped_packets & !IN_SHADOW;
-            sum.dropped_bytes += bucket.dropped_bytes;
-        } else if bucket.dropped_packets & !IN_SHADOW != 0 {
-            (sum.dropped_packets, sum.dropped_bytes) = (bucket.dropped_packets, bucket.dropped_bytes);
-        }
-    }
-    Ok(())
+/// Calls `visit` with each of them, and does not keep them.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] if the kernel refuses.
+pub fn each(tables: &Tables, mut visit: impl FnMut(Source, Bucket)) -> Result<(), Error> {
+    let mut counted = Counted::of(tables)?;
+    let mut outcome = Ok(());
+    bpf::each::<Source, Bucket>(IterableMap::map(tables.buckets.open()?).fd().as_fd(), |source, bucket| match counted
+        .with(&source, bucket)
+    {
+        Ok(bucket) => visit(source, bucket),
+        Err(error) => outcome = Err(error),
+    })?;
+    outcome?;
+    counted.rest(visit)
 }
 
-/// Adds the counters of cached refusals. A cached refusal belongs to the service of its packets, also if another is
-/// billed.
-fn add_cached_refusals(tables: &Tables, tracked: &mut [(Source, Bucket)]) -> Result<(), Error> {
-    let seed = tables.control()?.seed;
-    let cells = Mapped::<Cell>::of(tables.front.open()?.map())?;
-    let everything = tables.control()?.features & FEATURE_SHADOW != 0;
-    let mut noted = collections::HashMap::<(Source, u64), Count>::new();
-    for (source, bucket) in &*tracked {
-        let hash = source.hash(&seed);
-        let index = cell::index(hash, cells.len() as u32) as usize;
-        let Some(cell) = cells.get(index) else { continue };
-        for note in cell.refusals.iter().filter(|noted| noted.dropped != 0 && noted.refusal().is_about(hash)) {
-            let billed = Resolution(bucket.resolution).billed().map_or(*source, |class| source.of_class(class));
-            let passes = everything || note.refusal().action() == SHADOW;
-            let count = noted.entry((billed, if passes { IN_SHADOW } else { 0 })).or_default();
-            count.packets += Dropped(note.dropped).packets();
-            count.bytes += Dropped(note.dropped).bytes();
-        }
+/// Calls `visit` with as many of them as can be read until `end`. Returns the part of the buckets that was read. It
+/// begins at another place each time. If the part is 1, `visit` has seen all.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] if the kernel refuses.
+pub fn until(tables: &Tables, end: Instant, mut visit: impl FnMut(Source, Bucket)) -> Result<f64, Error> {
+    let mut counted = Counted::of(tables)?;
+    let map = IterableMap::map(tables.buckets.open()?).fd().as_fd();
+    // The kernel's hash table has this many chains.
+    let chains = gauges::max_sources(tables)?.next_power_of_two();
+    let begin = (host::now() >> 10) as u32 & (chains - 1);
+    let mut outcome = Ok(());
+    let mut see = |source: Source, bucket| match counted.with(&source, bucket) {
+        Ok(bucket) => visit(source, bucket),
+        Err(error) => outcome = Err(error),
+    };
+    let (mut reached, mut first) = (chains, HashSet::new());
+    let is_at_end = bpf::each_from(
+        map,
+        begin,
+        |next| {
+            reached = next;
+            Instant::now() < end
+        },
+        |source, bucket| {
+            // The last call of the second half may read beyond its end, but not more entries than one call.
+            if first.len() < bpf::BATCH {
+                first.insert(source);
+            }
+            see(source, bucket);
+        },
+    )?;
+    if !is_at_end {
+        outcome?;
+        return Ok(f64::from(reached.saturating_sub(begin)) / f64::from(chains));
     }
-    for (source, bucket) in tracked {
+    let mut next_chain = 0;
+    if begin > 0 {
+        bpf::each_from(
+            map,
+            0,
+            |next| {
+                next_chain = next;
+                next < begin && Instant::now() < end
+            },
+            |source, bucket| {
+                if !first.contains(&source) {
+                    see(source, bucket);
+                }
+            },
+        )?;
+    }
+    outcome?;
+    if next_chain < begin {
+        return Ok(f64::from(chains - begin + next_chain) / f64::from(chains));
+    }
+    counted.rest(visit)?;
+    Ok(1.0)
+}
+
+/// What sliding logs and cached refusals have counted beside the buckets.
+struct Counted<'a> {
+    drops: Drops<'a>,
+    /// The buckets of logs whose sources were not seen yet.
+    logs: HashMap<Source, Bucket>,
+}
+
+impl<'a> Counted<'a> {
+    fn of(tables: &'a Tables) -> Result<Self, Error> {
+        let drops = Drops::of(tables)?;
+        let mut logs = HashMap::new();
+        if tables.control()?.features & FEATURE_SLIDING_LOGS != 0 {
+            bpf::each::<Source, Log>(IterableMap::map(tables.logs.open()?).fd().as_fd(), |source, log| {
+                logs.insert(source, log.bucket);
+            })?;
+        }
+        Ok(Self { drops, logs })
+    }
+
+    /// Returns the bucket with what was counted beside it.
+    fn with(&mut self, source: &Source, bucket: Bucket) -> Result<Bucket, Error> {
+        let mut sum = bucket;
+        if let Some(log) = self.logs.remove(source) {
+            add_log(&mut sum, &log);
+        }
+        self.add_cached_refusals(source, &mut sum)?;
+        Ok(sum)
+    }
+
+    /// Calls `visit` with the sources that have a log only.
+    fn rest(mut self, mut visit: impl FnMut(Source, Bucket)) -> Result<(), Error> {
+        for (source, mut bucket) in std::mem::take(&mut self.logs) {
+            self.add_cached_refusals(&source, &mut bucket)?;
+            visit(source, bucket);
+        }
+        Ok(())
+    }
+
+    fn add_cached_refusals(&self, source: &Source, bucket: &mut Bucket) -> Result<(), Error> {
+        // Those of a source that another is billed for count there.
+        if source.parent != 0 || Resolution(bucket.resolution).billed().is_some() {
+            return Ok(());
+        }
         // The program counts either drops or shadow drops. So does this, if the bucket has any.
-        let mark = bucket.dropped_packets & IN_SHADOW;
-        let marks = if bucket.dropped_packets == 0 { &[0, IN_SHADOW][..] } else { &[mark][..] };
-        for mark in marks {
-            if let Some(count) = noted.get(&(*source, *mark)) {
-                bucket.dropped_packets = (bucket.dropped_packets + count.packets) | mark;
-                bucket.dropped_bytes += count.bytes;
+        let is_open = bucket.dropped_packets == 0;
+        let is_in_shadow = bucket.dropped_packets & IN_SHADOW != 0;
+        let [dropped, in_shadow] = self.drops.noted_by_fate(source)?;
+        for (noted, mark) in [(dropped, 0), (in_shadow, IN_SHADOW)] {
+            if noted.packets != 0 && (is_open || is_in_shadow == (mark != 0)) {
+                bucket.dropped_packets = (bucket.dropped_packets + noted.packets) | mark;
+                bucket.dropped_bytes += noted.bytes;
             }
         }
+        Ok(())
     }
-    Ok(())
+}
+
+/// Adds the counters of a sliding log to the bucket of its source.
+fn add_log(sum: &mut Bucket, log: &Bucket) {
+    sum.passed_packets += log.passed_packets;
+    sum.passed_bytes += log.passed_bytes;
+    // If one of both was in shadow, only the drops of the present limit count.
+    if (sum.dropped_packets ^ log.dropped_packets) & IN_SHADOW == 0 {
+        sum.dropped_packets += log.dropped_packets & !IN_SHADOW;
+        sum.dropped_bytes += log.dropped_bytes;
+    } else if log.dropped_packets & !IN_SHADOW != 0 {
+        (sum.dropped_packets, sum.dropped_bytes) = (log.dropped_packets, log.dropped_bytes);
+    }
 }

@@ -1,5 +1,7 @@
 //! `sources`.
 
+use std::thread;
+
 use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox};
 use serde_json::json;
 
@@ -17,7 +19,7 @@ fn sources_are_sorted_by_dropped_or_passed_packets() {
     let row = |source: &str, policy: &str, passed: u64, dropped: u64| {
         let length = if source.contains(':') { 62 } else { 60 };
         let traffic = |packets: u64| json!({"packets": packets, "bytes": packets * length});
-        json!({"source": source, "service": "any", "policy": policy, "passed": traffic(passed), "dropped": traffic(dropped), "would_drop": {"packets": 0, "bytes": 0}})
+        json!({"source": source, "service": "any", "policy": policy, "passed": {"packets": passed, "bytes": passed * length, "estimated": false}, "dropped": traffic(dropped), "would_drop": {"packets": 0, "bytes": 0}})
     };
     let sources = [
         row("10.9.0.3", "1/h", 5, 15),
@@ -52,5 +54,47 @@ fn estimated_passed_packets_are_marked() {
     Flood::of(Frame::udp([10, 9, 0, 3], 9)).send(&sandbox, 20);
     let text = ratelimit.ok("sources");
     assert!(text.ends_with(estimate), "{text}");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_prefix_and_a_service_select_sources() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --packets 1/h --burst 5 --front off");
+    ratelimit.ok("limit set default --service udp/53 --packets 1/h --burst 2");
+    for (host, port) in [(1, 9), (1, 53), (2, 53)] {
+        Flood::of(Frame::udp([10, 9, 0, host], port)).send(&sandbox, 10);
+    }
+    let listed = |arguments: &str| -> Vec<String> {
+        let rows = ratelimit.json(&format!("sources {arguments}"));
+        let text = |row: &serde_json::Value, field: &str| row[field].as_str().unwrap().to_owned();
+        rows.as_array().unwrap().iter().map(|row| text(row, "source") + " " + &text(row, "service")).collect()
+    };
+    assert_eq!(listed("10.9.0.1 --sort passed"), ["10.9.0.1 any", "10.9.0.1 udp/53"]);
+    assert_eq!(listed("10.9.0.0/31 --service udp/53"), ["10.9.0.1 udp/53"]);
+    assert_eq!(listed("--service udp/53"), ["10.9.0.1 udp/53", "10.9.0.2 udp/53"]);
+    assert_eq!(listed("10.8.0.0/16").len(), 0);
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn rates_are_of_the_packets_in_the_given_time_only() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --packets 1/h --burst 5 --front off");
+    Flood::of(Frame::udp([10, 9, 0, 1], 9)).send(&sandbox, 1_000);
+    let rows = thread::scope(|scope| {
+        let command = scope.spawn(|| ratelimit.json("sources --during 1s"));
+        while !command.is_finished() {
+            Flood::of(Frame::udp([10, 9, 0, 2], 9)).send(&sandbox, 10);
+        }
+        command.join().unwrap()
+    });
+    let none = json!({"passed": 0, "dropped": 0, "would_drop": 0});
+    assert_eq!(rows[0]["source"], "10.9.0.2", "{rows}");
+    assert!(rows[0]["per_second"]["dropped"].as_u64().unwrap() > 0, "{rows}");
+    assert_eq!((&rows[1]["source"], &rows[1]["per_second"]), (&json!("10.9.0.1"), &none), "{rows}");
+    assert!(ratelimit.ok("sources --during 1s").contains("dropped/s"));
     ratelimit.ok("detach --all");
 }

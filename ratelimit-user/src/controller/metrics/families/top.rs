@@ -1,20 +1,16 @@
 //! The sources with the most dropped packets, by name. Only if the file requests them, because each makes time series
 //! of its own.
 
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::collections::BTreeMap;
 
-use ratelimit_common::{
-    buckets::bucket::{Bucket, IN_SHADOW},
-    identity::source::Source,
-    reason::Count,
-};
+use ratelimit_common::{buckets::bucket::IN_SHADOW, identity::source::Source, reason::Count};
 
 use super::{page::Family, traffic::Traffic};
 use crate::{
     dataplane::{
         Error,
-        readings::tracked,
-        rules::{resolve, services::Services},
+        readings::worst::{self, Search},
+        rules::services::Services,
         tables::open::Tables,
     },
     text::prefix::Prefix,
@@ -24,13 +20,8 @@ use crate::{
 /// Returns the families, with the sources in the order of `ratelimit sources`.
 pub(super) fn families(tables: &Tables, most: usize) -> Result<Vec<Family>, Error> {
     let services = Services::read(tables)?;
-    let mut tracked = tracked::all(tables)?;
-    tracked.retain(|(source, bucket)| resolve::is_source(source, bucket));
-    if tracked.len() > most {
-        tracked.select_nth_unstable_by_key(most, rank);
-        tracked.truncate(most);
-    }
-    tracked.sort_unstable_by_key(rank);
+    let search = Search { most, end: None, rank: worst::by_drops, is_wanted: |_: &Source| true };
+    let found = search.find(tables)?;
     let mut traffic = Traffic::new(
         Family::counter(
             "ratelimit_source_packets_total",
@@ -43,7 +34,7 @@ pub(super) fn families(tables: &Tables, most: usize) -> Result<Vec<Family>, Erro
     );
     // A source can have several buckets for one service, because new connections can have other rules.
     let mut counts = BTreeMap::<(String, String, &str), Count>::new();
-    for (source, bucket) in tracked {
+    for (source, bucket) in found.sources {
         let (service, _) = services.of_key(&source);
         let refused = if bucket.dropped_packets & IN_SHADOW == 0 { "drop" } else { "shadow" };
         for (verdict, packets, bytes) in [
@@ -59,9 +50,4 @@ pub(super) fn families(tables: &Tables, most: usize) -> Result<Vec<Family>, Erro
         traffic.add([("source", &source), ("service", &service), ("verdict", verdict)], count);
     }
     Ok(traffic.families())
-}
-
-fn rank((source, bucket): &(Source, Bucket)) -> (Reverse<(u64, u64)>, Prefix, u16) {
-    let counted = (bucket.dropped_packets & !IN_SHADOW, bucket.passed_packets);
-    (Reverse(counted), Prefix::of(source, source.prefix), source.class)
 }

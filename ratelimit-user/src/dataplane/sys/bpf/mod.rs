@@ -36,7 +36,7 @@ pub(crate) struct Batch {
 }
 
 /// Entries that are read in one call at first.
-const BATCH: usize = 256;
+pub(crate) const BATCH: usize = 256;
 
 /// Returns all entries of a hash map or an array (kernel 5.6). Entries that come or go meanwhile may be missing. None
 /// is there twice.
@@ -47,7 +47,7 @@ pub(crate) fn entries<K: Pod, V: Pod>(map: BorrowedFd<'_>) -> Result<Vec<(K, V)>
 /// Returns all entries of a large hash map, in calls for so many entries.
 pub(crate) fn entries_in_steps<K: Pod, V: Pod>(map: BorrowedFd<'_>, step: usize) -> Result<Vec<(K, V)>, Error> {
     let mut all = Vec::new();
-    each_by::<K, V, u32>(map, step, usize::MAX, |key, value| all.push((key, value)))?;
+    each_by::<K, V, u32>(map, step, None, |_, _| true, |key, value| all.push((key, value)))?;
     Ok(all)
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn entries_in_steps<K: Pod, V: Pod>(map: BorrowedFd<'_>, step: usize)
 pub(crate) fn array<V: Pod>(map: BorrowedFd<'_>, entries: u32) -> Result<Vec<V>, Error> {
     let mut values = Vec::with_capacity(entries as usize);
     // With room for one more entry, the kernel says in the same call that there is none.
-    each_by::<u32, V, u32>(map, entries as usize + 1, usize::MAX, |_, value| values.push(value))?;
+    each_by::<u32, V, u32>(map, entries as usize + 1, None, |_, _| true, |_, value| values.push(value))?;
     Ok(values)
 }
 
@@ -66,32 +66,46 @@ pub(crate) fn trie_entries<K: Pod, V: Pod>(map: BorrowedFd<'_>) -> Result<Vec<(K
 
 /// Calls `visit` with each entry of a hash map, and does not keep them. As in [`entries`], some may be missing.
 pub(crate) fn each<K: Pod, V: Pod>(map: BorrowedFd<'_>, visit: impl FnMut(K, V)) -> Result<(), Error> {
-    each_by::<K, V, u32>(map, BATCH, usize::MAX, visit).map(drop)
+    each_by::<K, V, u32>(map, BATCH, None, |_, _| true, visit).map(drop)
+}
+
+/// Does the same from a chain of the hash table on, as long as `goes_on` agrees to the next chain. Returns whether it
+/// has read the last chain.
+pub(crate) fn each_from<K: Pod, V: Pod>(
+    map: BorrowedFd<'_>,
+    chain: u32,
+    mut goes_on: impl FnMut(u32) -> bool,
+    visit: impl FnMut(K, V),
+) -> Result<bool, Error> {
+    each_by::<K, V, u32>(map, BATCH, Some(chain), |_, next| goes_on(*next), visit)
 }
 
 /// Returns all entries of a hash map or a trie if there are at most `most`, and none otherwise. The kernel's position in
 /// it is a `P`: `u32` for a hash map, the key for a trie.
 pub(crate) fn few<K: Pod, V: Pod, P: Pod>(map: BorrowedFd<'_>, most: usize) -> Result<Option<Vec<(K, V)>>, Error> {
     let mut all = Vec::new();
-    let is_complete = each_by::<K, V, P>(map, BATCH, most, |key, value| all.push((key, value)))?;
-    Ok(is_complete.then_some(all))
+    let is_complete =
+        each_by::<K, V, P>(map, BATCH, None, |seen, _| seen <= most, |key, value| all.push((key, value)))?;
+    Ok((is_complete && all.len() <= most).then_some(all))
 }
 
 fn entries_by<K: Pod, V: Pod, P: Pod>(map: BorrowedFd<'_>) -> Result<Vec<(K, V)>, Error> {
     let mut all = Vec::new();
-    each_by::<K, V, P>(map, BATCH, usize::MAX, |key, value| all.push((key, value)))?;
+    each_by::<K, V, P>(map, BATCH, None, |_, _| true, |key, value| all.push((key, value)))?;
     Ok(all)
 }
 
-/// Calls `visit` with each entry of a map, until there are more than `most`. Returns whether these were all. The
-/// kernel's position in it is a `P`. Each call reads `size` entries, or more if it must.
+/// Calls `visit` with each entry of a map from a position on, as long as `goes_on` agrees to the number of entries so far
+/// and the next position. Returns whether the last entry was read. The kernel's position is a `P`. Each call reads `size`
+/// entries, or more if it must.
 fn each_by<K: Pod, V: Pod, P: Pod>(
     map: BorrowedFd<'_>,
     mut size: usize,
-    most: usize,
+    mut position: Option<P>,
+    mut goes_on: impl FnMut(usize, &P) -> bool,
     mut visit: impl FnMut(K, V),
 ) -> Result<bool, Error> {
-    let (mut position, mut seen): (Option<P>, usize) = (None, 0);
+    let mut seen = 0;
     loop {
         let mut keys = Vec::<K>::with_capacity(size);
         let mut values = Vec::<V>::with_capacity(size);
@@ -129,11 +143,15 @@ fn each_by<K: Pod, V: Pod, P: Pod>(
         }
         keys.into_iter().zip(values).for_each(|(key, value)| visit(key, value));
         seen += count;
-        if is_last || seen > most {
-            return Ok(seen <= most);
+        if is_last {
+            return Ok(true);
         }
         // SAFETY: any bytes are a valid `Pod`.
-        position = Some(unsafe { next_position.assume_init() });
+        let next = unsafe { next_position.assume_init() };
+        if !goes_on(seen, &next) {
+            return Ok(false);
+        }
+        position = Some(next);
     }
 }
 

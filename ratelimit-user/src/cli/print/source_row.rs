@@ -1,0 +1,130 @@
+//! A tracked source as JSON and as a row of a table.
+
+use anyhow::Result;
+use ratelimit_common::{
+    buckets::bucket::Bucket, identity::source::Source, limits::policy::LIMIT, maps::control::FEATURE_FRONT,
+};
+use serde::Serialize;
+
+use super::output::{self, Traffic};
+use crate::{
+    dataplane::{
+        readings::worst::{is_in_shadow, over_limit},
+        rules::{resolve, services::Services},
+        tables::open::Tables,
+    },
+    limit::write,
+    text::{prefix::Prefix, service::ServiceName},
+};
+
+/// A tracked source in the output.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Row {
+    pub(crate) source: String,
+    pub(crate) service: String,
+    pub(crate) policy: String,
+    pub(crate) passed: Passed,
+    pub(crate) dropped: Traffic,
+    /// Packets that passed in shadow mode, and would have been dropped.
+    pub(crate) would_drop: Traffic,
+    /// Packets per second. None without two readings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) per_second: Option<PerSecond>,
+}
+
+/// Packets that passed.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub(crate) struct Passed {
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    /// Whether the numbers are estimates, because cells decide about most packets.
+    pub(crate) estimated: bool,
+}
+
+/// Packets per second.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct PerSecond {
+    pub(crate) passed: u64,
+    pub(crate) dropped: u64,
+    pub(crate) would_drop: u64,
+}
+
+/// Describes sources.
+pub(crate) struct Describe<'a> {
+    tables: &'a Tables,
+    services: Services,
+    has_cells: bool,
+}
+
+impl<'a> Describe<'a> {
+    pub(crate) fn with(tables: &'a Tables) -> Result<Self> {
+        let has_cells = tables.control()?.features & FEATURE_FRONT != 0;
+        Ok(Self { tables, services: Services::read(tables)?, has_cells })
+    }
+
+    /// Returns the service of a source's bucket.
+    pub(crate) fn service(&self, source: &Source) -> ServiceName {
+        ServiceName(self.services.of_key(source).0)
+    }
+
+    pub(crate) fn row(&self, source: &Source, bucket: &Bucket, per_second: Option<PerSecond>) -> Result<Row> {
+        let (service, classes) = self.services.of_key(source);
+        let in_shadow = is_in_shadow(bucket);
+        let dropped = Traffic { packets: over_limit(bucket), bytes: bucket.dropped_bytes };
+        let mut spec = resolve::of_source(self.tables, source, classes)?;
+        spec.parents = spec.parents_of(source.family)?;
+        // Cells decide only about limits without parents.
+        let limits = spec.policy.packets.is_on() || spec.policy.second.is_on();
+        let by_cells = spec.policy.kind == LIMIT && limits && spec.parents.is_empty();
+        Ok(Row {
+            source: Prefix::of(source, source.prefix).to_string(),
+            service: ServiceName(service).to_string(),
+            policy: write::spec(&spec),
+            passed: Passed {
+                packets: bucket.passed_packets,
+                bytes: bucket.passed_bytes,
+                estimated: self.has_cells && by_cells && bucket.passed_packets > 0,
+            },
+            dropped: if in_shadow { Traffic::default() } else { dropped },
+            would_drop: if in_shadow { dropped } else { Traffic::default() },
+            per_second,
+        })
+    }
+}
+
+/// Writes a table. Columns for shadow mode and for rates are shown only if there are any.
+pub(crate) fn write(out: &mut dyn std::io::Write, rows: &[Row]) -> std::io::Result<()> {
+    let has_shadow = rows.iter().any(|row| row.would_drop.packets != 0);
+    let has_rates = rows.iter().any(|row| row.per_second.is_some());
+    let cells = |row: &Row| {
+        let rate = |rate: u64| if has_rates { rate.to_string() } else { String::new() };
+        let per_second = row.per_second.unwrap_or_default();
+        [
+            row.source.clone(),
+            row.service.clone(),
+            row.policy.clone(),
+            rate(per_second.passed),
+            rate(per_second.dropped + per_second.would_drop),
+            row.passed.packets.to_string(),
+            row.passed.bytes.to_string(),
+            row.dropped.packets.to_string(),
+            row.dropped.bytes.to_string(),
+            if has_shadow { row.would_drop.packets.to_string() } else { String::new() },
+        ]
+    };
+    let over = if has_shadow { "over limit/s" } else { "dropped/s" };
+    let head = [
+        "source",
+        "service",
+        "policy",
+        "passed/s",
+        over,
+        "passed",
+        "passed bytes",
+        "dropped",
+        "dropped bytes",
+        "would drop",
+    ];
+    let rows: Vec<_> = rows.iter().map(cells).collect();
+    output::table(out, head, &rows)
+}

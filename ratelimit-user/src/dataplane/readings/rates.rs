@@ -1,0 +1,144 @@
+//! Packets and bytes by verdict, and their rates between two readings.
+
+use std::{
+    ops::AddAssign,
+    time::{Duration, Instant},
+};
+
+use ratelimit_common::{
+    maps::interface_counters::Counts,
+    reason::{Count, Reason},
+};
+use serde::{Deserialize, Serialize};
+
+use crate::dataplane::{Error, tables::open::Tables};
+
+/// Packets and bytes by verdict.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdicts {
+    /// What passed, also in shadow.
+    pub passed: Traffic,
+    /// What was dropped.
+    pub dropped: Traffic,
+    /// What passed in shadow, and would have been dropped.
+    pub would_drop: Traffic,
+}
+
+/// Packets and bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Traffic {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes of whole frames.
+    pub bytes: u64,
+}
+
+/// Packets and bytes per second between two readings.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Rates {
+    /// The time between them.
+    pub seconds: f64,
+    /// Packets and bytes per second.
+    pub per_second: Verdicts,
+}
+
+/// All counters at one time.
+#[derive(Debug, Clone)]
+pub struct Moment {
+    at: Instant,
+    counts: Counts,
+}
+
+impl Moment {
+    /// Reads the counters.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] if the kernel refuses.
+    pub fn now(tables: &Tables) -> Result<Self, Error> {
+        Ok(Self { at: Instant::now(), counts: tables.counters.all()? })
+    }
+
+    /// Returns the rates since an earlier moment of the same instance.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Rates {
+        let (now, before) = (Verdicts::of(&self.counts), Verdicts::of(&earlier.counts));
+        let time = self.at.duration_since(earlier.at);
+        Rates { seconds: time.as_secs_f64(), per_second: now.minus(before).per(time) }
+    }
+
+    /// Returns whether it can be later than another moment of the same instance: no counter is less.
+    #[must_use]
+    pub fn continues(&self, earlier: &Self) -> bool {
+        let (now, before) = (Verdicts::of(&self.counts), Verdicts::of(&earlier.counts));
+        now.passed.packets >= before.passed.packets && now.dropped.packets >= before.dropped.packets
+    }
+
+    /// Returns the time since an earlier moment.
+    #[must_use]
+    pub fn time_since(&self, earlier: &Self) -> Duration {
+        self.at.duration_since(earlier.at)
+    }
+
+    /// Returns dropped packets per second since an earlier moment by reason, also those in shadow.
+    #[must_use]
+    pub fn refused_since(&self, earlier: &Self) -> Vec<(Reason, u64)> {
+        let time = self.at.duration_since(earlier.at);
+        let grown = self.counts.minus(&earlier.counts);
+        let refused = |(index, reason): (usize, Reason)| {
+            let done = if reason.passes() { 0 } else { grown.done[index].packets };
+            (reason, per(done + grown.shadow[index].packets, time))
+        };
+        Reason::ALL.into_iter().enumerate().map(refused).filter(|(_, rate)| *rate != 0).collect()
+    }
+}
+
+impl Verdicts {
+    /// Returns the sums over all reasons.
+    #[must_use]
+    pub fn of(counts: &Counts) -> Self {
+        let mut all = Self::default();
+        for (reason, (done, shadow)) in Reason::ALL.into_iter().zip(counts.done.iter().zip(&counts.shadow)) {
+            *(if reason.passes() { &mut all.passed } else { &mut all.dropped }) += done.into();
+            all.passed += shadow.into();
+            all.would_drop += shadow.into();
+        }
+        all
+    }
+
+    fn minus(self, other: Self) -> Self {
+        let minus = |a: Traffic, b: Traffic| Traffic {
+            packets: a.packets.saturating_sub(b.packets),
+            bytes: a.bytes.saturating_sub(b.bytes),
+        };
+        Self {
+            passed: minus(self.passed, other.passed),
+            dropped: minus(self.dropped, other.dropped),
+            would_drop: minus(self.would_drop, other.would_drop),
+        }
+    }
+
+    fn per(self, time: Duration) -> Self {
+        let rate = |traffic: Traffic| Traffic { packets: per(traffic.packets, time), bytes: per(traffic.bytes, time) };
+        Self { passed: rate(self.passed), dropped: rate(self.dropped), would_drop: rate(self.would_drop) }
+    }
+}
+
+impl From<&Count> for Traffic {
+    fn from(count: &Count) -> Self {
+        Self { packets: count.packets, bytes: count.bytes }
+    }
+}
+
+impl AddAssign for Traffic {
+    fn add_assign(&mut self, other: Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+    }
+}
+
+/// Returns an amount per second, rounded. No time has no rate.
+#[must_use]
+pub fn per(amount: u64, time: Duration) -> u64 {
+    if time.is_zero() { 0 } else { (amount as f64 / time.as_secs_f64()).round() as u64 }
+}
