@@ -120,7 +120,7 @@ enum Command {
     /// Checks privileges, kernel, interfaces, one second of traffic, tables, your SSH session and other rate limiters.
     /// Works before and after `attach`. Exit status 1 if there is a warning or an error.
     Doctor(doctor::Arguments),
-    /// Show interfaces, and passed and dropped packets by reason
+    /// Show what is limited, what happens now, and what to do
     Status(status::Arguments),
     /// Print events until Ctrl-C: sources that are throttled or banned, and the end of that
     ///

@@ -1,5 +1,6 @@
 //! Rates, durations, prefixes and services as text. What depends on an instance does not belong here.
 
+pub(crate) mod amount;
 pub(crate) mod excerpt;
 pub(crate) mod feed;
 pub mod prefix;

@@ -81,7 +81,7 @@ pub(crate) fn table<const N: usize>(out: &mut dyn Write, head: [&str; N], rows: 
     };
     let widths: [usize; N] = std::array::from_fn(width);
     let numeric: [bool; N] =
-        std::array::from_fn(|column| rows.iter().all(|row| row[column].parse::<u64>().is_ok()) && !rows.is_empty());
+        std::array::from_fn(|column| rows.iter().all(|row| is_amount(&row[column])) && !rows.is_empty());
     let is_shown: [bool; N] =
         std::array::from_fn(|column| rows.is_empty() || rows.iter().any(|row| !row[column].is_empty()));
     for row in [&head.map(str::to_owned)].into_iter().chain(rows) {
@@ -94,6 +94,12 @@ pub(crate) fn table<const N: usize>(out: &mut dyn Write, head: [&str; N], rows: 
         writeln!(out, "{}", line.trim_end())?;
     }
     Ok(())
+}
+
+/// Returns whether the text is a number, perhaps with groups of digits or in millions.
+fn is_amount(text: &str) -> bool {
+    let digits = text.strip_suffix(" M").map_or_else(|| text.replace(',', ""), |millions| millions.replace('.', ""));
+    digits.parse::<u64>().is_ok()
 }
 
 /// Returns a number with its noun: `1 rule`, `2 rules`.

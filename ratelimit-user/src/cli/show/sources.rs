@@ -93,7 +93,7 @@ fn read(arguments: &Arguments, tables: &Tables, is_complete: bool) -> Result<(Fo
         }
     };
     let most = arguments.most.unwrap_or(if is_complete { usize::MAX } else { FEW });
-    let found = Search { most, end: None, rank, is_wanted }.find(tables)?;
+    let found = Search { most, budget: None, rank, is_wanted }.find(tables)?;
     let row = |(source, bucket): &(Source, Bucket)| {
         describe.row(source, bucket, before.as_ref().map(|before| before.rates(source, bucket)))
     };

@@ -119,6 +119,7 @@ impl InForce {
             few_rules: self.few_rules.clone(),
             lists: self.lists.clone(),
             unusable_lists: self.unusable_lists.clone(),
+            last_minute: None,
         })
     }
 }

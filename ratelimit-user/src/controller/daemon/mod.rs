@@ -11,6 +11,7 @@ mod in_force;
 mod links;
 mod memory;
 mod messages;
+mod minute;
 pub mod run;
 mod state;
 mod watch;

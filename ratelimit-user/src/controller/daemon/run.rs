@@ -11,7 +11,15 @@ use tokio::{
     time::{self, MissedTickBehavior, timeout},
 };
 
-use super::{clock::WallClock, feeds::Feeds, links::Links, memory, state::Daemon, watch::Watch};
+use super::{
+    clock::WallClock,
+    feeds::Feeds,
+    links::Links,
+    memory,
+    minute::{self, Minute},
+    state::Daemon,
+    watch::Watch,
+};
 use crate::{
     config::problem::ConfigError,
     controller::{
@@ -26,7 +34,7 @@ use crate::{
         },
         socket::{
             folder::DAEMON,
-            request::{Caller, Reply, Request},
+            request::{Caller, FileState, Reply, Request},
             server::{REQUEST_MOST, Server},
         },
     },
@@ -69,6 +77,9 @@ pub fn run(pins: &Path, file: &Path, force: bool) -> Result<()> {
         let mut watcher = journal::is_journal().then(|| Watcher::new(pins));
         let mut steps = time::interval(STEP);
         steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut minute = Minute::of(pins);
+        let mut minute_steps = time::interval(minute::STEP);
+        minute_steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let [hangup, interrupt, terminate] = &mut signals;
         let (hangup, interrupt, terminate) = (as_signal(hangup)?, as_signal(interrupt)?, as_signal(terminate)?);
         loop {
@@ -94,9 +105,10 @@ pub fn run(pins: &Path, file: &Path, force: bool) -> Result<()> {
                 () = daemon.late() => (daemon, ()) = on_thread(daemon, Daemon::try_again, &mut watchdog).await?,
                 accepted = server.listener.accept() => {
                     let (stream, _) = accepted.context("cannot listen any more")?;
-                    daemon = serve(stream, daemon, &mut watchdog).await?;
+                    daemon = serve(stream, daemon, &minute, &mut watchdog).await?;
                 }
                 () = watchdog.beat() => {}
+                _ = minute_steps.tick() => minute.read(),
                 _ = steps.tick(), if watcher.is_some() => watcher.iter_mut().for_each(print_events),
                 _ = interrupt.recv() => break,
                 _ = terminate.recv() => break,
@@ -148,7 +160,7 @@ async fn on_thread<T: Send + 'static>(
 }
 
 /// Answers one request. A command that sends nothing, or ends before the answer, is ignored.
-async fn serve(stream: UnixStream, mut daemon: Daemon, watchdog: &mut Watchdog) -> Result<Daemon> {
+async fn serve(stream: UnixStream, mut daemon: Daemon, minute: &Minute, watchdog: &mut Watchdog) -> Result<Daemon> {
     // The group of the socket may ask for a reload. Only root may block sessions by it. The kernel recorded the user
     // when the command connected.
     let user = stream.peer_cred().ok().map(|peer| peer.uid());
@@ -169,7 +181,8 @@ async fn serve(stream: UnixStream, mut daemon: Daemon, watchdog: &mut Watchdog) 
             reply = Reply::Failed(ONLY_ROOT_FORCES.to_owned());
         }
         Ok(Request::State) => {
-            reply = daemon.file_state().map_or_else(|error| Reply::Failed(format!("{error:#}")), Reply::State);
+            let state = daemon.file_state().map(|state| FileState { last_minute: minute.rates(), ..state });
+            reply = state.map_or_else(|error| Reply::Failed(format!("{error:#}")), Reply::State);
         }
         Ok(Request::ReloadBy(caller)) => {
             // An allow outranks every rule, so only root can cause one.

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{config, ssh::Session};
+use crate::{config, dataplane::readings::rates::Rates, ssh::Session};
 
 /// A request in one line of JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,7 +55,7 @@ impl Caller {
 }
 
 /// An answer in one line of JSON.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reply {
     /// The request is done, as the text tells.
@@ -91,7 +91,7 @@ pub struct Replaced {
 }
 
 /// The file that a daemon keeps in force.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FileState {
     /// Its path.
     pub file: String,
@@ -116,6 +116,9 @@ pub struct FileState {
     /// Its lists whose files could not be used.
     #[serde(default)]
     pub unusable_lists: Vec<UnusableList>,
+    /// The rates of the last minute, or of the time since the daemon or the instance began.
+    #[serde(default)]
+    pub last_minute: Option<Rates>,
 }
 
 impl FileState {

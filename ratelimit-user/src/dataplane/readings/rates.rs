@@ -74,10 +74,10 @@ impl Moment {
         now.passed.packets >= before.passed.packets && now.dropped.packets >= before.dropped.packets
     }
 
-    /// Returns the time since an earlier moment.
+    /// Returns the time since then.
     #[must_use]
-    pub fn time_since(&self, earlier: &Self) -> Duration {
-        self.at.duration_since(earlier.at)
+    pub fn age(&self) -> Duration {
+        self.at.elapsed()
     }
 
     /// Returns dropped packets per second since an earlier moment by reason, also those in shadow.

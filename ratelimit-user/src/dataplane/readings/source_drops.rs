@@ -65,12 +65,8 @@ impl<'a> Drops<'a> {
     ///
     /// [`Error::Bpf`] if the kernel refuses.
     pub fn of_source(&self, source: &Source) -> Result<Option<Count>, Error> {
-        let log = match self.tables.logs.open()?.get(source, 0) {
-            _ if self.control.features & FEATURE_SLIDING_LOGS == 0 => None,
-            Err(MapError::KeyNotFound) => None,
-            found => Some(found.tried("cannot read a log")?.bucket),
-        };
-        let counts = [self.bucket(source)?, log].into_iter().flatten().map(|bucket| bucket.dropped_packets);
+        let counts =
+            [self.bucket(source)?, self.log(source)?].into_iter().flatten().map(|bucket| bucket.dropped_packets);
         let counts = counts
             .map(|count| Count { packets: count & !IN_SHADOW, shadow: count & IN_SHADOW != 0 })
             .reduce(Count::and);
@@ -138,6 +134,27 @@ impl<'a> Drops<'a> {
     fn is_billed_to(&self, source: &Source, billed: &Source) -> Result<bool, Error> {
         let Some(bucket) = self.bucket(source)? else { return Ok(true) };
         Ok(Resolution(bucket.resolution).billed().map(u16::from) == Some(billed.class))
+    }
+
+    /// Returns the packets of a source that have passed by its bucket and its sliding log.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] if the kernel refuses.
+    pub fn passed(&self, source: &Source) -> Result<u64, Error> {
+        let buckets = [self.bucket(source)?, self.log(source)?];
+        Ok(buckets.into_iter().flatten().map(|bucket| bucket.passed_packets).sum())
+    }
+
+    /// Returns the bucket in the sliding log of a source.
+    fn log(&self, source: &Source) -> Result<Option<Bucket>, Error> {
+        if self.control.features & FEATURE_SLIDING_LOGS == 0 {
+            return Ok(None);
+        }
+        match self.tables.logs.open()?.get(source, 0) {
+            Err(MapError::KeyNotFound) => Ok(None),
+            found => Ok(Some(found.tried("cannot read a log")?.bucket)),
+        }
     }
 
     /// Returns the bucket of a source.

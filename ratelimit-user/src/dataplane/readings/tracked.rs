@@ -3,7 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     os::fd::AsFd as _,
-    time::Instant,
+    time::Duration,
 };
 
 use aya::maps::IterableMap;
@@ -64,13 +64,14 @@ pub fn each(tables: &Tables, mut visit: impl FnMut(Source, Bucket)) -> Result<()
     counted.rest(visit)
 }
 
-/// Calls `visit` with as many of them as can be read until `end`. Returns the part of the buckets that was read. It
+/// Calls `visit` with as many of them as this much CPU time allows. Returns the part of the buckets that was read. It
 /// begins at another place each time. If the part is 1, `visit` has seen all.
 ///
 /// # Errors
 ///
 /// [`Error::Bpf`] if the kernel refuses.
-pub fn until(tables: &Tables, end: Instant, mut visit: impl FnMut(Source, Bucket)) -> Result<f64, Error> {
+pub fn within(tables: &Tables, budget: Duration, mut visit: impl FnMut(Source, Bucket)) -> Result<f64, Error> {
+    let end = host::thread_time() + budget;
     let mut counted = Counted::of(tables)?;
     let map = IterableMap::map(tables.buckets.open()?).fd().as_fd();
     // The kernel's hash table has this many chains.
@@ -87,7 +88,7 @@ pub fn until(tables: &Tables, end: Instant, mut visit: impl FnMut(Source, Bucket
         begin,
         |next| {
             reached = next;
-            Instant::now() < end
+            host::thread_time() < end
         },
         |source, bucket| {
             // The last call of the second half may read beyond its end, but not more entries than one call.
@@ -108,7 +109,7 @@ pub fn until(tables: &Tables, end: Instant, mut visit: impl FnMut(Source, Bucket
             0,
             |next| {
                 next_chain = next;
-                next < begin && Instant::now() < end
+                next < begin && host::thread_time() < end
             },
             |source, bucket| {
                 if !first.contains(&source) {

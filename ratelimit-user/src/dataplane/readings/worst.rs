@@ -1,10 +1,11 @@
 //! The tracked sources that rank highest by some measure.
 
-use std::{cmp::Reverse, time::Instant};
+use std::{cmp::Reverse, time::Duration};
 
 use ratelimit_common::{
     buckets::bucket::{Bucket, IN_SHADOW},
     identity::source::Source,
+    maps::control::SAMPLE_RATE,
 };
 
 use super::tracked;
@@ -17,8 +18,8 @@ use crate::{
 pub struct Search<R, W> {
     /// The most sources to return.
     pub most: usize,
-    /// When to stop. None reads all buckets.
-    pub end: Option<Instant>,
+    /// CPU time to spend. None reads all buckets.
+    pub budget: Option<Duration>,
     /// The rank of a source. The highest comes first.
     pub rank: R,
     /// Whether a source may be returned.
@@ -34,7 +35,7 @@ pub struct Found {
     pub wanted: usize,
     /// All sources that were read, once for each service with rules.
     pub tracked: usize,
-    /// Those of which one packet was counted.
+    /// Those of which one packet or one sample was counted.
     pub seen_once: usize,
     /// Buckets that were read, also of parents.
     pub buckets: usize,
@@ -70,14 +71,14 @@ where
             }
             found.tracked += 1;
             let packets = bucket.passed_packets + over_limit(&bucket);
-            found.seen_once += usize::from(packets == 1);
+            found.seen_once += usize::from(matches!(packets, 1 | SAMPLE_RATE));
             if (self.is_wanted)(&source) {
                 found.wanted += 1;
                 self.add(&mut found.sources, (source, bucket));
             }
         };
-        let part = match self.end {
-            Some(end) => tracked::until(tables, end, visit)?,
+        let part = match self.budget {
+            Some(budget) => tracked::within(tables, budget, visit)?,
             None => tracked::each(tables, visit).map(|()| 1.0)?,
         };
         found.part = part;

@@ -1,6 +1,6 @@
 //! The host: its release, this process's privileges, and its clocks.
 
-use std::{fs, os::unix::fs::MetadataExt as _};
+use std::{fs, os::unix::fs::MetadataExt as _, time::Duration};
 
 use rustix::{system::uname, thread::CapabilitySet};
 
@@ -47,6 +47,13 @@ pub fn missing_privileges() -> Result<Vec<&'static str>, Error> {
 pub fn now() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
+/// Returns the CPU time that this thread has used, also in the kernel.
+#[must_use]
+pub(crate) fn thread_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
 }
 
 /// Returns the number of this process's network namespace.

@@ -1,10 +1,16 @@
 //! `ratelimit status`: it reads the status of an instance, and prints it as text or JSON.
 
+mod activity;
+mod admission;
+mod details;
+mod diagnosis;
 mod differences;
+mod file;
 pub(crate) mod interface;
 mod map_memory;
 mod report;
-mod text;
+mod rules;
+mod summary;
 
 use std::path::Path;
 
@@ -18,7 +24,7 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Also show cells, clocks, lost races and the memory of each map. JSON always contains them
+    /// Also show reasons, buckets, cells, clocks and memory. JSON always contains them
     #[arg(short, long)]
     verbose: bool,
 }
@@ -30,6 +36,13 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
     let instance = Instance::open(pins)?;
     let status = report::read(&instance, file)?;
     drop(instance);
-    output.print(&status, |out| text::write(out, &status, arguments.verbose))?;
+    output.print(&status, |out| {
+        summary::write(out, &status)?;
+        if arguments.verbose {
+            writeln!(out)?;
+            details::write(out, &status)?;
+        }
+        Ok(())
+    })?;
     Ok(Answer::Done)
 }

@@ -6,32 +6,30 @@ use anyhow::Result;
 use ratelimit_common::{
     maps::{
         control::{
-            Control, FEATURE_FRONT, FEATURE_OWN, FEATURE_PASS_MALFORMED, FEATURE_REJECT, FEATURE_SAMPLE,
-            FEATURE_SHADOW, FEATURE_UNKNOWN,
+            FEATURE_FRONT, FEATURE_OWN, FEATURE_PASS_MALFORMED, FEATURE_SAMPLE, FEATURE_SHADOW, FEATURE_UNKNOWN,
         },
         cpu::Cpu,
     },
     reason::Reason,
-    rules::rule::CONFIG,
 };
 use serde::Serialize;
 
 use super::{
-    differences::{Difference, differences},
+    activity::{Activity, Begun},
+    admission::Admission,
+    diagnosis::{self, Facts},
+    file::File,
     interface::Interface,
     map_memory::Memory,
+    rules::{DefaultLimit, Rules},
 };
 use crate::{
-    cli::print::{list_row::Row, output::Traffic},
-    controller::{
-        confirm::client,
-        socket::request::{FileState, Unattached, UnusableList},
-    },
+    cli::print::{list_row::Row, output::Traffic, source_row},
+    controller::{confirm::client, socket::request::FileState},
     dataplane::{
         Instance,
         lists::listing,
-        readings::{cells, clocks, gauges, tracked},
-        rules::resolve,
+        readings::{cells, clocks, gauges, rates::Rates},
         tables::open::Tables,
     },
 };
@@ -45,8 +43,15 @@ pub(super) struct Status {
     /// Time until an attach is undone that waits for a confirmation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) confirm_within_seconds: Option<u64>,
+    /// One sentence or two.
+    pub(super) diagnosis: String,
+    pub(super) default_limits: Vec<DefaultLimit>,
+    pub(super) rules: Rules,
     pub(super) passed: Traffic,
     pub(super) dropped: Traffic,
+    pub(super) rates: RecentRates,
+    /// The sources with the most refused packets per second.
+    pub(super) worst: Vec<source_row::Row>,
     pub(super) reasons: BTreeMap<&'static str, Traffic>,
     pub(super) shadow: Shadow,
     pub(super) sources: Sources,
@@ -68,22 +73,6 @@ pub(super) struct Status {
     pub(super) memory: Memory,
 }
 
-/// The file that the daemon keeps in force.
-#[derive(Debug, Serialize)]
-pub(super) struct File {
-    pub(super) file: String,
-    /// Whether the file was refused, an interface of it is not limited, or the file of a list cannot be used.
-    pub(super) degraded: bool,
-    /// Why the file was refused at the last reload, so that an earlier state of it is in force.
-    pub(super) refused: Option<String>,
-    /// Interfaces of the file that do not carry the program.
-    pub(super) unattached: Vec<Unattached>,
-    /// Lists of the file whose own files could not be used.
-    pub(super) unusable_lists: Vec<UnusableList>,
-    /// What else differs from the file.
-    pub(super) differences: Vec<Difference>,
-}
-
 /// Packets that passed in shadow mode and would have been dropped.
 #[derive(Debug, Serialize)]
 pub(super) struct Shadow {
@@ -95,11 +84,20 @@ pub(super) struct Shadow {
 }
 
 #[derive(Debug, Serialize)]
+pub(super) struct RecentRates {
+    pub(super) now: Rates,
+    /// None without a daemon, and in its first seconds.
+    pub(super) last_minute: Option<Rates>,
+}
+
+#[derive(Debug, Serialize)]
 pub(super) struct Sources {
     pub(super) tracked: usize,
     /// One for each source and service with rules, and one for each parent.
     pub(super) buckets: usize,
     pub(super) max: u32,
+    /// Whether both numbers are estimates, because there are too many to count them all.
+    pub(super) estimated: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -108,24 +106,6 @@ pub(super) struct Front {
     /// None without a default limit that cells can decide.
     pub(super) crowded: Option<usize>,
     pub(super) displaced_refusals: u64,
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct Admission {
-    /// The budget for new buckets. None if it is not limited.
-    pub(super) per_second_and_cpu: Option<u64>,
-    pub(super) cpus: usize,
-    pub(super) created: u64,
-    /// Packets that were dropped because no bucket could be created.
-    pub(super) refused: u64,
-    /// Failed inserts. This includes buckets that another CPU created first.
-    pub(super) failed: u64,
-    /// Bans that the map had no room for.
-    pub(super) bans_failed: u64,
-    /// Estimated time that an unused bucket stays, if the budget is always spent.
-    pub(super) idle_at_full_budget_seconds: Option<f64>,
-    /// Estimated time that an unused bucket stays, at the average rate so far.
-    pub(super) idle_so_far_seconds: Option<f64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -151,9 +131,6 @@ pub(super) struct Own {
 /// ICMP errors and TCP resets that answer rejected packets.
 #[derive(Debug, Serialize)]
 pub(super) struct Replies {
-    /// Whether any limit rejects packets.
-    #[serde(skip)]
-    pub(super) are_on: bool,
     pub(super) per_second: u64,
     pub(super) sent: u64,
     /// Answers that were not sent because the budget was spent.
@@ -172,6 +149,8 @@ pub(super) struct Clock {
 /// Reads the status.
 pub(super) fn read(instance: &Instance, file: Option<FileState>) -> Result<Status> {
     let tables = &instance.tables;
+    let begun = Begun::of(tables)?;
+    let last_minute = file.as_ref().and_then(|file| file.last_minute);
     let (mut passed, mut dropped) = (Traffic::default(), Traffic::default());
     let mut reasons = BTreeMap::new();
     for (reason, count) in tables.counts()? {
@@ -187,11 +166,34 @@ pub(super) fn read(instance: &Instance, file: Option<FileState>) -> Result<Statu
         shadow.reasons.insert(reason.name(), traffic);
     }
     let packets = |reason: Reason| reasons.get(reason.name()).map_or(0, |traffic| traffic.packets);
-    let (control, tracked, cpus) = (tables.control()?, tracked::all(tables)?, gauges::of_cpus(tables)?);
+    let (control, cpus) = (tables.control()?, gauges::of_cpus(tables)?);
     let interfaces = Interface::list(instance)?;
     let is_on = |feature| control.features & feature != 0;
     shadow.everything = is_on(FEATURE_SHADOW);
+    let (rules, default_limits) = (Rules::read(tables)?, DefaultLimit::read(tables)?);
+    let lists: Vec<_> = listing::all(tables)?.iter().map(Row::of).collect();
+    let unknown = is_on(FEATURE_UNKNOWN).then_some(control.unknown.per_second);
+    let memory = Memory::read(instance)?;
+    let Activity { now, refused, worst, found } = begun.end()?;
+    let refused_as_new = |(reason, _): &&(Reason, u64)| matches!(reason, Reason::NotAdmitted | Reason::OverUnknown);
+    let over = |row: &'_ source_row::Row| row.per_second.map_or(0, |rate| rate.dropped + rate.would_drop);
+    let facts = Facts {
+        is_attached: !interfaces.is_empty(),
+        has_rules: !default_limits.is_empty() || rules.any() || !lists.is_empty() || unknown.is_some(),
+        is_in_shadow: shadow.everything,
+        now: now.per_second,
+        sources: found.of_all(found.tracked),
+        seen_once: found.of_all(found.seen_once),
+        unknown,
+        refused_as_new: refused.iter().filter(refused_as_new).map(|(_, rate)| rate).sum(),
+        worst: worst.iter().map(|row| (row.source.as_str(), row.service.as_str(), over(row))).collect(),
+    };
     Ok(Status {
+        diagnosis: diagnosis::of(&facts),
+        default_limits,
+        rules,
+        rates: RecentRates { now, last_minute },
+        worst,
         config: file.map(|file| File::read(instance, &interfaces, file)).transpose()?,
         interfaces,
         confirm_within_seconds: client::seconds_left(instance.pins()),
@@ -199,25 +201,25 @@ pub(super) fn read(instance: &Instance, file: Option<FileState>) -> Result<Statu
         dropped,
         shadow,
         sources: Sources {
-            tracked: tracked.iter().filter(|(source, bucket)| resolve::is_source(source, bucket)).count(),
-            buckets: tracked.len(),
+            tracked: found.of_all(found.tracked),
+            buckets: found.of_all(found.buckets),
             max: gauges::max_sources(tables)?,
+            estimated: found.part < 1.0,
         },
         ipv6_prefix: control.ipv6_prefix,
-        lists: listing::all(tables)?.iter().map(Row::of).collect(),
+        lists,
         malformed: if is_on(FEATURE_PASS_MALFORMED) { "pass" } else { "drop" },
         front: if is_on(FEATURE_FRONT) { Some(Front::read(tables, &cpus)?) } else { None },
         admission: Admission::read(tables, &control, &cpus, packets(Reason::NotAdmitted))?,
         sample: is_on(FEATURE_SAMPLE),
-        unknown: if is_on(FEATURE_UNKNOWN) {
-            Some(Unknown {
-                per_second: control.unknown.per_second,
+        unknown: match unknown {
+            Some(per_second) => Some(Unknown {
+                per_second,
                 known: cells::known(tables)?,
                 passed: cpus.unknown_passed,
                 refused: packets(Reason::OverUnknown),
-            })
-        } else {
-            None
+            }),
+            None => None,
         },
         own: is_on(FEATURE_OWN).then(|| Own {
             per_second: control.own.per_second,
@@ -226,27 +228,15 @@ pub(super) fn read(instance: &Instance, file: Option<FileState>) -> Result<Statu
             not_looked_up: cpus.own_not_looked_up,
         }),
         replies: Replies {
-            are_on: is_on(FEATURE_REJECT),
             per_second: control.replies.per_second,
             sent: cpus.replies_sent,
             unsent: cpus.replies_unsent,
         },
         clock: Clock::read(tables)?,
         lost_races: cpus.lost_races,
-        memory: Memory::read(instance)?,
+        memory,
         reasons,
     })
-}
-
-impl File {
-    fn read(instance: &Instance, interfaces: &[Interface], mut state: FileState) -> Result<Self> {
-        let lists = listing::all(&instance.tables)?;
-        state.look_up_lists(|name| lists.iter().any(|list| list.name == name && list.origin == CONFIG));
-        let differences = differences(instance, interfaces, &state)?;
-        let FileState { file, refused, unattached, unusable_lists, .. } = state;
-        let degraded = refused.is_some() || !unattached.is_empty() || !unusable_lists.is_empty();
-        Ok(Self { file, degraded, refused, unattached, unusable_lists, differences })
-    }
 }
 
 impl Front {
@@ -255,25 +245,6 @@ impl Front {
             cells: tables.front.open()?.len(),
             crowded: cells::crowded(tables)?,
             displaced_refusals: cpus.displaced_refusals,
-        })
-    }
-}
-
-impl Admission {
-    fn read(tables: &Tables, control: &Control, counted: &Cpu, refused: u64) -> Result<Self> {
-        let (max_sources, cpus) = (gauges::max_sources(tables)?, gauges::cpus()?);
-        let has_budget = control.features & FEATURE_FRONT != 0;
-        let at_full_budget = has_budget.then(|| gauges::idle_at_full_budget(control, max_sources, cpus)).flatten();
-        let so_far = gauges::idle_so_far(control, max_sources, counted.admitted);
-        Ok(Self {
-            per_second_and_cpu: has_budget.then_some(control.admission.per_second),
-            cpus,
-            created: counted.admitted,
-            refused,
-            failed: counted.failed,
-            bans_failed: counted.bans_failed,
-            idle_at_full_budget_seconds: at_full_budget.map(|stay| stay.as_secs_f64()),
-            idle_so_far_seconds: so_far.map(|stay| stay.as_secs_f64()),
         })
     }
 }

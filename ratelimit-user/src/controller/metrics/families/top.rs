@@ -20,7 +20,7 @@ use crate::{
 /// Returns the families, with the sources in the order of `ratelimit sources`.
 pub(super) fn families(tables: &Tables, most: usize) -> Result<Vec<Family>, Error> {
     let services = Services::read(tables)?;
-    let search = Search { most, end: None, rank: worst::by_drops, is_wanted: |_: &Source| true };
+    let search = Search { most, budget: None, rank: worst::by_drops, is_wanted: |_: &Source| true };
     let found = search.find(tables)?;
     let mut traffic = Traffic::new(
         Family::counter(

@@ -1,0 +1,159 @@
+//! One sentence or two that say what happens and what to do.
+
+use ratelimit_common::limits::limit::{Rate, SECOND};
+
+use crate::{
+    dataplane::readings::rates::Verdicts,
+    text::{
+        amount::{about, amount},
+        units::PacketRate,
+    },
+};
+
+/// Packets per second that are a flood if most of their sources are new.
+const FLOOD: u64 = 10_000;
+/// Sources that are many if most of them are new.
+const MANY: usize = 1_000;
+
+/// What the diagnosis depends on.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Facts<'a> {
+    /// Whether an interface carries the program.
+    pub(super) is_attached: bool,
+    /// Whether a rule, a list or a limit of unknown sources exists.
+    pub(super) has_rules: bool,
+    /// Whether the whole instance is in shadow.
+    pub(super) is_in_shadow: bool,
+    /// Packets per second.
+    pub(super) now: Verdicts,
+    /// Tracked sources.
+    pub(super) sources: usize,
+    /// Those with one packet or one sample.
+    pub(super) seen_once: usize,
+    /// Packets per second of unknown sources that pass. None if that is not limited.
+    pub(super) unknown: Option<u64>,
+    /// Packets per second that are refused because their source is new.
+    pub(super) refused_as_new: u64,
+    /// The sources with the most refused packets per second: their text, service and rate.
+    pub(super) worst: Vec<(&'a str, &'a str, u64)>,
+}
+
+/// Returns the diagnosis.
+pub(super) fn of(facts: &Facts<'_>) -> String {
+    let now = &facts.now;
+    let over = now.dropped.packets + now.would_drop.packets;
+    if !facts.is_attached {
+        return "Nothing is limited, because no interface is attached. `ratelimit attach IFACE --shadow` attaches one."
+            .to_owned();
+    }
+    if let Some(text) = forged(facts) {
+        return with_shadow(facts, text);
+    }
+    if !facts.has_rules {
+        return "Nothing is limited, because there is no limit. `ratelimit sources --sort passed --during 10s` shows what sources send.".to_owned();
+    }
+    if over == 0 {
+        return "No packet is over a limit now.".to_owned();
+    }
+    let by_rate = facts.worst.iter().filter(|(_, _, rate)| *rate > 0);
+    let text = match by_rate.max_by_key(|(_, _, rate)| *rate) {
+        Some((source, service, rate)) if rate * 2 > over => {
+            let service = if *service == "any" { String::new() } else { format!(" to {service}") };
+            format!(
+                "{source} sends {} packets/s{service} over its limit. `ratelimit deny add {source} --for 10m` drops all its packets.",
+                amount(*rate)
+            )
+        }
+        _ => {
+            format!("{} packets/s are over a limit. `ratelimit sources --during 5s` lists their sources.", amount(over))
+        }
+    };
+    with_shadow(facts, text)
+}
+
+/// Returns the diagnosis of a flood from forged addresses, if most packets can be one.
+fn forged(facts: &Facts<'_>) -> Option<String> {
+    let all = facts.now.passed.packets + facts.now.dropped.packets;
+    let is_new = facts.sources >= MANY && facts.seen_once * 2 > facts.sources || facts.refused_as_new * 2 > all;
+    if !is_new || all < FLOOD {
+        return None;
+    }
+    let what = format!(
+        "{} packets/s from about {} sources, most seen once: likely forged.",
+        amount(all),
+        amount(about(facts.sources as u64))
+    );
+    Some(match facts.unknown {
+        Some(rate) => {
+            let rate = PacketRate(Rate { amount: rate, period: SECOND });
+            format!("{what} Unknown sources have {rate} in total.")
+        }
+        None => format!("{what} `ratelimit set --unknown RATE` limits them."),
+    })
+}
+
+fn with_shadow(facts: &Facts<'_>, text: String) -> String {
+    if facts.is_in_shadow && facts.now.would_drop.packets > 0 {
+        text + " In shadow mode these packets pass. `ratelimit set --shadow off` enforces the limits."
+    } else {
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dataplane::readings::rates::Traffic;
+
+    fn packets(passed: u64, dropped: u64, would_drop: u64) -> Verdicts {
+        let of = |packets| Traffic { packets, bytes: packets * 60 };
+        Verdicts { passed: of(passed), dropped: of(dropped), would_drop: of(would_drop) }
+    }
+
+    fn quiet() -> Facts<'static> {
+        Facts { is_attached: true, has_rules: true, now: packets(100, 0, 0), sources: 10, ..Facts::default() }
+    }
+
+    #[test]
+    fn an_instance_without_interfaces_or_rules_says_how_to_begin() {
+        assert!(of(&Facts::default()).contains("`ratelimit attach IFACE --shadow`"));
+        assert!(of(&Facts { has_rules: false, ..quiet() }).contains("there is no limit"));
+        assert_eq!(of(&quiet()), "No packet is over a limit now.");
+    }
+
+    #[test]
+    fn a_flood_from_sources_that_were_seen_once_is_likely_forged() {
+        let flood = Facts { now: packets(3_100_000, 20, 0), sources: 200_000, seen_once: 180_000, ..quiet() };
+        assert_eq!(
+            of(&flood),
+            "3.1 M packets/s from about 200,000 sources, most seen once: likely forged. `ratelimit set --unknown RATE` limits them."
+        );
+        let limited = Facts { unknown: Some(20_000), ..flood.clone() };
+        assert!(of(&limited).ends_with("Unknown sources have 20k/s in total."), "{}", of(&limited));
+        // Many returning sources, or few packets, are no flood.
+        assert!(!of(&Facts { seen_once: 90_000, ..flood.clone() }).contains("forged"));
+        assert!(!of(&Facts { now: packets(9_000, 20, 0), ..flood.clone() }).contains("forged"));
+        // Refused sources have no bucket.
+        let refused = Facts { sources: 10, seen_once: 0, refused_as_new: 80_000, now: packets(10, 90_000, 0), ..flood };
+        assert!(of(&refused).contains("forged"));
+    }
+
+    #[test]
+    fn one_source_is_named_if_it_sends_most_packets_over_a_limit() {
+        let worst = vec![("192.0.2.1", "udp/53", 900), ("192.0.2.2", "any", 10)];
+        let facts = Facts { now: packets(100, 1_000, 0), worst, ..quiet() };
+        assert_eq!(
+            of(&facts),
+            "192.0.2.1 sends 900 packets/s to udp/53 over its limit. `ratelimit deny add 192.0.2.1 --for 10m` drops all its packets."
+        );
+        let many = Facts { now: packets(100, 10_000, 0), ..facts };
+        assert!(of(&many).starts_with("10,000 packets/s are over a limit."), "{}", of(&many));
+    }
+
+    #[test]
+    fn shadow_mode_is_named_if_packets_pass_because_of_it() {
+        let facts = Facts { is_in_shadow: true, now: packets(100, 0, 50), ..quiet() };
+        assert!(of(&facts).ends_with("`ratelimit set --shadow off` enforces the limits."));
+        assert!(!of(&Facts { now: packets(100, 0, 0), ..facts }).contains("shadow"));
+    }
+}

@@ -1,0 +1,41 @@
+//! The daemon's file in the output.
+
+use anyhow::Result;
+use ratelimit_common::rules::rule::CONFIG;
+use serde::Serialize;
+
+use super::{
+    differences::{Difference, differences},
+    interface::Interface,
+};
+use crate::{
+    controller::socket::request::{FileState, Unattached, UnusableList},
+    dataplane::{Instance, lists::listing},
+};
+
+/// The file that the daemon keeps in force.
+#[derive(Debug, Serialize)]
+pub(super) struct File {
+    pub(super) file: String,
+    /// Whether the file was refused, an interface of it is not limited, or the file of a list cannot be used.
+    pub(super) degraded: bool,
+    /// Why the file was refused at the last reload, so that an earlier state of it is in force.
+    pub(super) refused: Option<String>,
+    /// Interfaces of the file that do not carry the program.
+    pub(super) unattached: Vec<Unattached>,
+    /// Lists of the file whose own files could not be used.
+    pub(super) unusable_lists: Vec<UnusableList>,
+    /// What else differs from the file.
+    pub(super) differences: Vec<Difference>,
+}
+
+impl File {
+    pub(super) fn read(instance: &Instance, interfaces: &[Interface], mut state: FileState) -> Result<Self> {
+        let lists = listing::all(&instance.tables)?;
+        state.look_up_lists(|name| lists.iter().any(|list| list.name == name && list.origin == CONFIG));
+        let differences = differences(instance, interfaces, &state)?;
+        let FileState { file, refused, unattached, unusable_lists, .. } = state;
+        let degraded = refused.is_some() || !unattached.is_empty() || !unusable_lists.is_empty();
+        Ok(Self { file, degraded, refused, unattached, unusable_lists, differences })
+    }
+}

@@ -1,0 +1,70 @@
+//! The limits that apply without a rule for the source, and the numbers of rules.
+
+use anyhow::Result;
+use ratelimit_common::{
+    identity::{class::ANY, service::Service},
+    limits::policy::UNLIMITED_ID,
+    rules::rule::BANNED,
+};
+use serde::Serialize;
+
+use crate::{
+    dataplane::{
+        readings::totals::{self, Kind},
+        rules::{list, services::Services},
+        tables::open::Tables,
+    },
+    limit::write,
+    text::service::ServiceName,
+};
+
+/// The limit for all sources without a rule.
+#[derive(Debug, Serialize)]
+pub(super) struct DefaultLimit {
+    pub(super) service: String,
+    pub(super) policy: String,
+}
+
+impl DefaultLimit {
+    pub(super) fn read(tables: &Tables) -> Result<Vec<Self>> {
+        let mut limits = Vec::new();
+        let services = Services::read(tables)?;
+        for (service, class) in [(Service::Any, ANY)].into_iter().chain(services.iter()) {
+            if let Some(rule) = list::default_of(tables, class)? {
+                limits.push(Self { service: ServiceName(service).to_string(), policy: write::spec(&rule.spec) });
+            }
+        }
+        Ok(limits)
+    }
+}
+
+/// Numbers of rules in force for sources and prefixes.
+#[derive(Debug, Serialize)]
+pub(super) struct Rules {
+    pub(super) limits: u64,
+    pub(super) allows: u64,
+    /// Without bans.
+    pub(super) denies: u64,
+    pub(super) bans: u64,
+}
+
+impl Rules {
+    pub(super) fn read(tables: &Tables) -> Result<Self> {
+        let rules = totals::rules(tables)?;
+        let of = |wanted: Kind| {
+            let these = rules.in_force.iter().filter(|((kind, origin), _)| *kind == wanted && *origin != BANNED);
+            these.map(|(_, number)| number).sum::<u64>()
+        };
+        let defaults = tables.classes.all()?.iter().filter(|entry| entry.default_policy != UNLIMITED_ID).count() as u64;
+        Ok(Self {
+            limits: of(Kind::Limit).saturating_sub(defaults),
+            allows: of(Kind::Allow),
+            denies: of(Kind::Deny),
+            bans: rules.bans,
+        })
+    }
+
+    pub(super) const fn any(&self) -> bool {
+        self.limits + self.allows + self.denies + self.bans > 0
+    }
+}

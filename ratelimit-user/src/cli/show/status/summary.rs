@@ -1,0 +1,151 @@
+//! The first screen of the status as text: what is limited, what happens, and what to do.
+
+use std::{
+    io::{self, Write},
+    time::Duration,
+};
+
+use ratelimit_common::limits::limit::{Rate, SECOND};
+
+use super::{differences::Difference, file::File, report::Status, rules::DefaultLimit};
+use crate::{
+    cli::print::{
+        output::{self, count},
+        source_row::Row,
+    },
+    controller::socket::request::Unattached,
+    dataplane::readings::rates::Verdicts,
+    text::{
+        amount::amount,
+        units::{self, PacketRate},
+    },
+};
+
+/// The most limits of services that are shown.
+const FEW: usize = 5;
+
+pub(super) fn write(out: &mut dyn Write, status: &Status) -> io::Result<()> {
+    interfaces(out, status)?;
+    limits(out, status)?;
+    writeln!(out)?;
+    packets(out, status)?;
+    if !status.worst.is_empty() {
+        writeln!(out)?;
+        worst(out, &status.worst)?;
+    }
+    writeln!(out, "\n{}", status.diagnosis)
+}
+
+/// Writes where limits are enforced, and what differs from the file.
+fn interfaces(out: &mut dyn Write, status: &Status) -> io::Result<()> {
+    for interface in &status.interfaces {
+        let capacity = interface.capacity.map_or_else(String::new, |rate| format!(", capacity {}", per_second(rate)));
+        let owner = if interface.origin.is_some() { ", attached by the configuration file" } else { "" };
+        let shadow = if interface.shadow { ", in shadow" } else { "" };
+        writeln!(
+            out,
+            "{}: {}{shadow}, program {}{capacity}{owner}",
+            interface.name,
+            interface.state(),
+            interface.program_id
+        )?;
+    }
+    if let Some(file) = &status.config {
+        self::file(out, file)?;
+    }
+    if let Some(seconds) = status.confirm_within_seconds {
+        let time = units::write_duration(Duration::from_secs(seconds));
+        writeln!(out, "the last attach is undone in {time}, unless `ratelimit confirm` comes first")?;
+    }
+    if status.interfaces.is_empty() {
+        writeln!(out, "not attached to any interface; rules are kept")?;
+    }
+    if status.shadow.everything {
+        writeln!(
+            out,
+            "shadow mode: every packet passes, and drops are only counted (to enforce: `ratelimit set --shadow off`)"
+        )?;
+    }
+    Ok(())
+}
+
+/// Writes what differs from the file.
+fn file(out: &mut dyn Write, file: &File) -> io::Result<()> {
+    if let Some(why) = &file.refused {
+        writeln!(out, "degraded: {} was refused at the last reload: {why}", file.file)?;
+    }
+    for Unattached { interface, exists } in &file.unattached {
+        let why = if *exists {
+            "is not attached: run `ratelimit reload`"
+        } else {
+            "does not exist: the daemon attaches to it when it appears"
+        };
+        writeln!(out, "degraded: {}, which {} lists, {why}", interface.name, file.file)?;
+    }
+    for list in &file.unusable_lists {
+        writeln!(out, "degraded: {list}")?;
+    }
+    for Difference { name, running, file: wanted } in &file.differences {
+        writeln!(out, "differs from {}: {name} is {running}, not {wanted}", file.file)?;
+    }
+    Ok(())
+}
+
+/// Writes the limits that apply to all sources, and the numbers of the other rules.
+fn limits(out: &mut dyn Write, status: &Status) -> io::Result<()> {
+    for DefaultLimit { service, policy } in status.default_limits.iter().take(FEW) {
+        let of = if service == "any" { "default" } else { service };
+        writeln!(out, "{of}: {policy}")?;
+    }
+    if status.default_limits.len() > FEW {
+        writeln!(out, "{} more services have limits (`ratelimit limit list`)", status.default_limits.len() - FEW)?;
+    }
+    if let Some(unknown) = &status.unknown {
+        writeln!(out, "unknown sources: {} in total", per_second(unknown.per_second))?;
+    }
+    let rules = &status.rules;
+    let numbers = [(rules.limits, "limit"), (rules.allows, "allow"), (rules.denies, "deny"), (rules.bans, "ban")];
+    let words = |(number, what): &(u64, &str)| match (*number, *what) {
+        (1, what) => format!("1 {what}"),
+        (number, "deny") => format!("{number} denies"),
+        (number, what) => format!("{number} {what}s"),
+    };
+    let mut parts: Vec<_> = numbers.iter().filter(|(number, _)| *number > 0).map(words).collect();
+    if !status.lists.is_empty() {
+        let entries: u64 = status.lists.iter().map(|list| list.entries).sum();
+        let noun = if entries == 1 { "entry" } else { "entries" };
+        parts.push(format!("{} with {entries} {noun}", count(status.lists.len(), "list")));
+    }
+    writeln!(out, "rules: {}", if parts.is_empty() { "none".to_owned() } else { parts.join(", ") })
+}
+
+/// Writes rates and totals. The column for shadow appears only if it has a number.
+fn packets(out: &mut dyn Write, status: &Status) -> io::Result<()> {
+    let (now, minute) = (Some(&status.rates.now), status.rates.last_minute.as_ref());
+    let all = Verdicts { passed: status.passed, dropped: status.dropped, would_drop: status.shadow.would_drop };
+    let rates = [("per second, now", now), ("per second, last minute", minute)];
+    let rates = rates.into_iter().filter_map(|(name, rates)| Some((name, rates?.per_second)));
+    let rows: Vec<_> = rates.chain([("in total", all)]).collect();
+    let has_shadow = rows.iter().any(|(_, row)| row.would_drop.packets > 0);
+    let cells = |(name, row): &(&str, Verdicts)| {
+        let would_drop = if has_shadow { amount(row.would_drop.packets) } else { String::new() };
+        [(*name).to_owned(), amount(row.passed.packets), amount(row.dropped.packets), would_drop]
+    };
+    output::table(out, ["packets", "passed", "dropped", "would drop"], &rows.iter().map(cells).collect::<Vec<_>>())
+}
+
+/// Writes the worst sources.
+fn worst(out: &mut dyn Write, sources: &[Row]) -> io::Result<()> {
+    let row = |row: &Row| {
+        let rate = row.per_second.unwrap_or_default();
+        let total = row.dropped.packets + row.would_drop.packets;
+        let over = rate.dropped + rate.would_drop;
+        [row.source.clone(), row.service.clone(), amount(rate.passed), amount(over), amount(total), row.policy.clone()]
+    };
+    let head = ["source", "service", "passed/s", "over limit/s", "over limit", "policy"];
+    output::table(out, head, &sources.iter().map(row).collect::<Vec<_>>())
+}
+
+fn per_second(amount: u64) -> PacketRate {
+    PacketRate(Rate { amount, period: SECOND })
+}
