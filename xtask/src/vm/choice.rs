@@ -125,7 +125,7 @@ pub(super) const EXCLUDED: [(&str, &str, Names); 17] = [
             "errors::a_mode_other_than_the_running_one_is_refused",
             "errors::several_interfaces_are_attached_together_or_not_at_all",
             "limit::over_limit::a_limit_in_shadow_drops_nothing_and_counts_would_be_drops",
-            "limit::over_limit::replies_are_shown_once_a_limit_uses_reject",
+            "limit::over_limit::replies_are_counted_once_a_limit_uses_reject",
             "events::an_event_of_a_service_charged_to_another_lasts_as_long_as_the_flood",
             "events::events_during_a_resize_are_printed_afterwards",
             "events::the_end_of_throttling_is_printed_and_a_new_refusal_starts_a_new_event",

@@ -102,9 +102,9 @@ pub fn within(tables: &Tables, budget: Duration, mut visit: impl FnMut(Source, B
         outcome?;
         return Ok(f64::from(reached.saturating_sub(begin)) / f64::from(chains));
     }
-    let mut next_chain = 0;
+    let (mut next_chain, mut is_complete) = (0, true);
     if begin > 0 {
-        bpf::each_from(
+        is_complete = bpf::each_from(
             map,
             0,
             |next| {
@@ -119,7 +119,7 @@ pub fn within(tables: &Tables, budget: Duration, mut visit: impl FnMut(Source, B
         )?;
     }
     outcome?;
-    if next_chain < begin {
+    if !is_complete && next_chain < begin {
         return Ok(f64::from(chains - begin + next_chain) / f64::from(chains));
     }
     counted.rest(visit)?;
