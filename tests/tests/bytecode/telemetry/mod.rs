@@ -1,4 +1,5 @@
-//! Events, and the sampled counters of sources.
+//! Events, and the counters of sources.
 
 mod events;
 mod samples;
+mod tracked;
