@@ -2,7 +2,10 @@
 
 use anyhow::Result;
 use ratelimit_common::{
-    buckets::bucket::Bucket, identity::source::Source, limits::policy::LIMIT, maps::control::FEATURE_FRONT,
+    buckets::bucket::Bucket,
+    identity::source::Source,
+    limits::policy::{BAN, DENY, LIMIT, LISTED},
+    maps::control::FEATURE_FRONT,
 };
 use serde::Serialize;
 
@@ -30,6 +33,9 @@ pub(crate) struct Row {
     /// Packets per second. None without two readings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) per_second: Option<PerSecond>,
+    /// Whether a deny, a ban or a list drops all its packets, so that it has no limit.
+    #[serde(skip)]
+    pub(crate) is_denied: bool,
 }
 
 /// Packets that passed.
@@ -88,6 +94,7 @@ impl<'a> Describe<'a> {
             dropped: if in_shadow { Traffic::default() } else { dropped },
             would_drop: if in_shadow { dropped } else { Traffic::default() },
             per_second,
+            is_denied: matches!(spec.policy.kind, DENY | BAN | LISTED),
         })
     }
 }

@@ -38,6 +38,8 @@ pub(crate) struct Watch {
     known: Option<Stamp>,
     /// The state at the last look.
     seen: Option<Stamp>,
+    /// Whether the end of the file counts as a change.
+    reports_absence: bool,
 }
 
 /// A folder that the kernel reports about. Another one can take its place.
@@ -73,13 +75,13 @@ impl From<&Metadata> for Stamp {
 }
 
 impl Watch {
-    /// Watches this file, and also reports a change since it had this state. Without a state, there was no file. Its
-    /// folder may be missing too: only the comparison finds the file then.
+    /// Watches this file, and also reports its end, and a change since it had this state. Without a state, there was no
+    /// file. Its folder may be missing too: only the comparison finds the file then.
     pub(crate) fn since(path: &Path, metadata: Option<&Metadata>) -> std::io::Result<Self> {
         let mut watch = Self::unwatched(path)?;
         match watch.follow() {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
-            _ => Ok(Self { known: metadata.map(Stamp::from), ..watch }),
+            _ => Ok(Self { known: metadata.map(Stamp::from), reports_absence: true, ..watch }),
         }
     }
 
@@ -100,7 +102,7 @@ impl Watch {
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let known = Stamp::of(path);
         let (folder, path) = (folder.to_owned(), path.to_owned());
-        Ok(Self { inotify, watched: None, folder, path, name, looks, known, seen: known })
+        Ok(Self { inotify, watched: None, folder, path, name, looks, known, seen: known, reports_absence: false })
     }
 
     /// Waits until the file changes.
@@ -145,15 +147,14 @@ impl Watch {
         Ok(())
     }
 
-    /// Returns whether the file differs from the known state and did not change since the previous look. A missing file
-    /// does not count.
+    /// Returns whether the file differs from the known state and did not change since the previous look.
     fn look(&mut self) -> bool {
         // A failure is tried again at the next look.
         let _ = self.follow();
         let now = Stamp::of(&self.path);
         let is_steady = now == self.seen;
         self.seen = now;
-        is_steady && now.is_some() && now != self.known
+        is_steady && now != self.known && (now.is_some() || self.reports_absence)
     }
 }
 

@@ -123,6 +123,11 @@ fn a_list_whose_file_is_missing_stops_nothing_else_and_is_set_when_the_file_appe
     line_with(&mut daemon, "lists changed: drop");
     assert_eq!(dropped(&sandbox, &ratelimit, [10, 7, 0, 1]), 10);
     assert_eq!(ratelimit.json("status")["config"]["degraded"], false);
+
+    fs::remove_file(&feed).unwrap();
+    line_with(&mut daemon, "so the previous list stays in force");
+    assert_eq!(ratelimit.json("status")["config"]["degraded"], true);
+    assert_eq!(dropped(&sandbox, &ratelimit, [10, 7, 0, 2]), 10);
     daemon.end();
     ratelimit.ok("detach --all");
 }

@@ -3,6 +3,7 @@
 use ratelimit_common::limits::limit::{Rate, SECOND};
 
 use crate::{
+    cli::print::source_row::Row,
     dataplane::readings::rates::Verdicts,
     text::{
         amount::{about, amount},
@@ -34,8 +35,26 @@ pub(super) struct Facts<'a> {
     pub(super) unknown: Option<u64>,
     /// Packets per second that are refused because their source is new.
     pub(super) refused_as_new: u64,
-    /// The sources with the most refused packets per second: their text, service and rate.
-    pub(super) worst: Vec<(&'a str, &'a str, u64)>,
+    /// The sources with the most refused packets per second.
+    pub(super) worst: Vec<Worst<'a>>,
+}
+
+/// A source with refused packets.
+#[derive(Debug, Clone)]
+pub(super) struct Worst<'a> {
+    source: &'a str,
+    service: &'a str,
+    /// Refused packets per second.
+    rate: u64,
+    /// Whether a deny, a ban or a list refuses all its packets.
+    is_denied: bool,
+}
+
+impl<'a> Worst<'a> {
+    pub(super) fn of(row: &'a Row) -> Self {
+        let rate = row.per_second.map_or(0, |rate| rate.dropped + rate.would_drop);
+        Self { source: &row.source, service: &row.service, rate, is_denied: row.is_denied }
+    }
 }
 
 /// Returns the diagnosis.
@@ -55,20 +74,35 @@ pub(super) fn of(facts: &Facts<'_>) -> String {
     if over == 0 {
         return "No packet is over a limit now.".to_owned();
     }
-    let by_rate = facts.worst.iter().filter(|(_, _, rate)| *rate > 0);
-    let text = match by_rate.max_by_key(|(_, _, rate)| *rate) {
-        Some((source, service, rate)) if rate * 2 > over => {
-            let service = if *service == "any" { String::new() } else { format!(" to {service}") };
-            format!(
-                "{source} sends {} packets/s{service} over its limit. `ratelimit deny add {source} --for 10m` drops all its packets.",
-                amount(*rate)
-            )
-        }
+    let text = match facts.worst.iter().max_by_key(|worst| worst.rate) {
+        Some(worst) if worst.rate * 2 > over => one(facts, worst),
         _ => {
             format!("{} packets/s are over a limit. `ratelimit sources --during 5s` lists their sources.", amount(over))
         }
     };
     with_shadow(facts, text)
+}
+
+/// Returns the diagnosis if one source sends most refused packets.
+fn one(facts: &Facts<'_>, worst: &Worst<'_>) -> String {
+    let Worst { source, service, rate, is_denied } = worst;
+    let service = if *service == "any" { String::new() } else { format!(" to {service}") };
+    let rate = amount(*rate);
+    if *is_denied {
+        return format!("{source} sends {rate} packets/s{service}, which a deny, a ban or a list refuses.");
+    }
+    let text = format!("{source} sends {rate} packets/s{service} over its limit.");
+    // In shadow, a deny would drop nothing either.
+    if is_mostly_shadow(facts) {
+        text
+    } else {
+        format!("{text} `ratelimit deny add {source} --for 10m` drops all its packets.")
+    }
+}
+
+/// Returns whether most refused packets pass in shadow.
+const fn is_mostly_shadow(facts: &Facts<'_>) -> bool {
+    facts.now.would_drop.packets > facts.now.dropped.packets
 }
 
 /// Returns the diagnosis of a flood from forged addresses, if most packets can be one.
@@ -78,11 +112,10 @@ fn forged(facts: &Facts<'_>) -> Option<String> {
     if !is_new || all < FLOOD {
         return None;
     }
-    let what = format!(
-        "{} packets/s from about {} sources, most seen once: likely forged.",
-        amount(all),
-        amount(about(facts.sources as u64))
-    );
+    // Refused sources have no bucket, so they are not counted.
+    let is_counted = facts.sources >= MANY;
+    let sources = if is_counted { format!("about {}", amount(about(facts.sources as u64))) } else { "many".to_owned() };
+    let what = format!("{} packets/s from {sources} sources, most seen once: likely forged.", amount(all));
     Some(match facts.unknown {
         Some(rate) => {
             let rate = PacketRate(Rate { amount: rate, period: SECOND });
@@ -93,10 +126,13 @@ fn forged(facts: &Facts<'_>) -> Option<String> {
 }
 
 fn with_shadow(facts: &Facts<'_>, text: String) -> String {
-    if facts.is_in_shadow && facts.now.would_drop.packets > 0 {
-        text + " In shadow mode these packets pass. `ratelimit set --shadow off` enforces the limits."
+    if !is_mostly_shadow(facts) {
+        return text;
+    }
+    text + if facts.is_in_shadow {
+        " In shadow mode these packets pass. `ratelimit set --shadow off` enforces the limits."
     } else {
-        text
+        " These packets pass, because their interface or limit is in shadow."
     }
 }
 
@@ -108,6 +144,10 @@ mod tests {
     fn packets(passed: u64, dropped: u64, would_drop: u64) -> Verdicts {
         let of = |packets| Traffic { packets, bytes: packets * 60 };
         Verdicts { passed: of(passed), dropped: of(dropped), would_drop: of(would_drop) }
+    }
+
+    fn source(source: &'static str, service: &'static str, rate: u64) -> Worst<'static> {
+        Worst { source, service, rate, is_denied: false }
     }
 
     fn quiet() -> Facts<'static> {
@@ -135,17 +175,20 @@ mod tests {
         assert!(!of(&Facts { now: packets(9_000, 20, 0), ..flood.clone() }).contains("forged"));
         // Refused sources have no bucket.
         let refused = Facts { sources: 10, seen_once: 0, refused_as_new: 80_000, now: packets(10, 90_000, 0), ..flood };
-        assert!(of(&refused).contains("forged"));
+        assert!(of(&refused).starts_with("90,010 packets/s from many sources, most seen once: likely forged."));
     }
 
     #[test]
     fn one_source_is_named_if_it_sends_most_packets_over_a_limit() {
-        let worst = vec![("192.0.2.1", "udp/53", 900), ("192.0.2.2", "any", 10)];
+        let worst = vec![source("192.0.2.1", "udp/53", 900), source("192.0.2.2", "any", 10)];
         let facts = Facts { now: packets(100, 1_000, 0), worst, ..quiet() };
         assert_eq!(
             of(&facts),
             "192.0.2.1 sends 900 packets/s to udp/53 over its limit. `ratelimit deny add 192.0.2.1 --for 10m` drops all its packets."
         );
+        let denied = Worst { is_denied: true, ..source("192.0.2.1", "any", 900) };
+        let text = of(&Facts { worst: vec![denied], ..facts.clone() });
+        assert_eq!(text, "192.0.2.1 sends 900 packets/s, which a deny, a ban or a list refuses.");
         let many = Facts { now: packets(100, 10_000, 0), ..facts };
         assert!(of(&many).starts_with("10,000 packets/s are over a limit."), "{}", of(&many));
     }
@@ -154,6 +197,10 @@ mod tests {
     fn shadow_mode_is_named_if_packets_pass_because_of_it() {
         let facts = Facts { is_in_shadow: true, now: packets(100, 0, 50), ..quiet() };
         assert!(of(&facts).ends_with("`ratelimit set --shadow off` enforces the limits."));
-        assert!(!of(&Facts { now: packets(100, 0, 0), ..facts }).contains("shadow"));
+        assert!(!of(&Facts { now: packets(100, 0, 0), ..facts.clone() }).contains("shadow"));
+        // An interface alone in shadow is named, and a deny is no advice there.
+        let worst = vec![source("192.0.2.1", "any", 50)];
+        let text = of(&Facts { is_in_shadow: false, worst, ..facts });
+        assert!(text.ends_with("over its limit. These packets pass, because their interface or limit is in shadow."));
     }
 }

@@ -17,7 +17,7 @@ use serde::Serialize;
 use super::{
     activity::{Activity, Begun},
     admission::Admission,
-    diagnosis::{self, Facts},
+    diagnosis::{self, Facts, Worst},
     file::File,
     interface::Interface,
     map_memory::Memory,
@@ -176,7 +176,6 @@ pub(super) fn read(instance: &Instance, file: Option<FileState>) -> Result<Statu
     let memory = Memory::read(instance)?;
     let Activity { now, refused, worst, found } = begun.end()?;
     let refused_as_new = |(reason, _): &&(Reason, u64)| matches!(reason, Reason::NotAdmitted | Reason::OverUnknown);
-    let over = |row: &'_ source_row::Row| row.per_second.map_or(0, |rate| rate.dropped + rate.would_drop);
     let facts = Facts {
         is_attached: !interfaces.is_empty(),
         has_rules: !default_limits.is_empty() || rules.any() || !lists.is_empty() || unknown.is_some(),
@@ -186,7 +185,7 @@ pub(super) fn read(instance: &Instance, file: Option<FileState>) -> Result<Statu
         seen_once: found.of_all(found.seen_once),
         unknown,
         refused_as_new: refused.iter().filter(refused_as_new).map(|(_, rate)| rate).sum(),
-        worst: worst.iter().map(|row| (row.source.as_str(), row.service.as_str(), over(row))).collect(),
+        worst: worst.iter().map(Worst::of).collect(),
     };
     Ok(Status {
         diagnosis: diagnosis::of(&facts),
