@@ -9,7 +9,10 @@ use std::{
 
 use anyhow::Result;
 use clap::ValueEnum;
-use ratelimit_common::{buckets::bucket::Bucket, identity::source::Source};
+use ratelimit_common::{
+    buckets::bucket::Bucket,
+    identity::{service::Service, source::Source},
+};
 
 use crate::{
     cli::print::{
@@ -27,7 +30,11 @@ use crate::{
         sys::host,
         tables::open::Tables,
     },
-    text::{prefix::Prefix, service::ServiceName, units},
+    text::{
+        prefix::Prefix,
+        service::{ServiceError, ServiceName},
+        units,
+    },
 };
 
 /// How many sources the text shows if no number is given.
@@ -39,7 +46,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "PREFIX")]
     prefix: Option<Prefix>,
     /// Only packets of this service, as `ratelimit limit list` names it; `any` for those of services without rules
-    #[arg(long, value_name = "PROTO[/PORT]")]
+    #[arg(long, value_name = "PROTO[/PORT]|any", value_parser = service_or_any)]
     service: Option<ServiceName>,
     /// Order: the source with the most packets of this kind comes first
     #[arg(long, value_enum, default_value = "dropped")]
@@ -56,6 +63,11 @@ pub(crate) struct Arguments {
 enum Sort {
     Dropped,
     Passed,
+}
+
+/// Returns the service with this name, or that of packets without rules for their service.
+fn service_or_any(text: &str) -> Result<ServiceName, ServiceError> {
+    if text == "any" { Ok(ServiceName(Service::Any)) } else { text.parse() }
 }
 
 pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<Answer> {

@@ -74,6 +74,7 @@ fn a_prefix_and_a_service_select_sources() {
     assert_eq!(listed("10.9.0.1 --sort passed"), ["10.9.0.1 any", "10.9.0.1 udp/53"]);
     assert_eq!(listed("10.9.0.0/31 --service udp/53"), ["10.9.0.1 udp/53"]);
     assert_eq!(listed("--service udp/53"), ["10.9.0.1 udp/53", "10.9.0.2 udp/53"]);
+    assert_eq!(listed("--service any"), ["10.9.0.1 any"]);
     assert_eq!(listed("10.8.0.0/16").len(), 0);
     ratelimit.ok("detach --all");
 }

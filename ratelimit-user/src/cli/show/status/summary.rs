@@ -142,7 +142,7 @@ fn worst(out: &mut dyn Write, sources: &[Row]) -> io::Result<()> {
         let over = rate.dropped + rate.would_drop;
         [row.source.clone(), row.service.clone(), amount(rate.passed), amount(over), amount(total), row.policy.clone()]
     };
-    let head = ["source", "service", "passed/s", "over limit/s", "over limit", "policy"];
+    let head = ["source", "service", "passed/s", "refused/s", "refused", "policy"];
     output::table(out, head, &sources.iter().map(row).collect::<Vec<_>>())
 }
 
