@@ -50,6 +50,7 @@ fn replies_are_counted_once_a_limit_uses_reject() {
     let replies = || ratelimit.json("status")["replies"].clone();
     flood(&sandbox, 66, 11);
     assert_eq!(replies(), json!({"per_second": 1, "sent": 0, "unsent": 0}));
+    assert!(!ratelimit.ok("status").contains("answers"));
     ratelimit.ok("limit set default --packets 1/d --burst 1 --over-limit reject");
     flood(&sandbox, 67, 11);
     let known = replies();

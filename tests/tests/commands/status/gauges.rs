@@ -75,6 +75,7 @@ fn crowded_cells_are_counted() {
     // A source alone in its cell owes at most its burst.
     flood(&sandbox, 1, 5_000);
     assert_eq!(front(), nothing);
+    assert!(!ratelimit.ok("status").contains("crowded"));
     let crowd = Flood::of(Frame::udp([10, 9, 0, 1], 9)).sources(5).pace(5_000).start(&sandbox);
     wait_until(|| front()["crowded"] == 1, &front);
     let text = ratelimit.ok("status -v");
