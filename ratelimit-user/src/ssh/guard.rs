@@ -5,7 +5,7 @@ use ratelimit_common::maps::control::FEATURE_SHADOW;
 use super::{
     logind,
     session::{self, Session},
-    standing::{NEW, OPEN, Standing},
+    standing::{Least, NEW, OPEN, Standing},
 };
 use crate::dataplane::{
     Error,
@@ -55,10 +55,18 @@ fn without_duplicates(sessions: impl IntoIterator<Item = Session>) -> Vec<Sessio
     each
 }
 
+/// What happens to a session's packets and to packets that open another session: now, then after all temporary rules.
+type Standings = [Standing; 4];
+
+/// What these packets need.
+const LEAST: [Least; 4] = [OPEN, NEW, OPEN, NEW];
+
+/// The number of them that tell what happens now.
+const NOW: usize = 2;
+
 /// Checks the rules for SSH sessions before and after a change.
 pub(crate) struct Guard {
-    /// The sessions, with what happens to their packets, and to packets that open another session.
-    before: Vec<(Session, [Standing; 2])>,
+    before: Vec<(Session, Standings)>,
     /// The session of this process.
     own: Option<Session>,
     /// How the operator allows an address first.
@@ -109,8 +117,8 @@ impl Guard {
             return Ok(());
         }
         for (session, before) in &self.before {
-            let after = session.standing(tables)?;
-            let mut pairs = before.iter().zip(&after).zip([OPEN, NEW]);
+            let after = standings(*session, tables)?;
+            let mut pairs = before.iter().zip(&after).zip(LEAST);
             if let Some(kind) = pairs.position(|((before, after), least)| after.is_worse(before, &least)) {
                 return Err(self.refusal(*session, kind, &after[kind], tables));
             }
@@ -128,7 +136,7 @@ impl Guard {
             return Ok(());
         }
         for (session, before) in &self.before {
-            let after = session.standing(tables)?;
+            let after = standings(*session, tables)?;
             let is_listed = |(before, after): (&Standing, &Standing)| after.is_listed() && !before.is_denied();
             if let Some(kind) = before.iter().zip(&after).position(is_listed) {
                 return Err(self.refusal(*session, kind, &after[kind], tables));
@@ -173,8 +181,13 @@ impl Guard {
         Ok(())
     }
 
-    /// Returns the error for a session whose open or new packets would have this standing.
+    /// Returns the error for a session whose packets of one kind would have this standing.
     fn refusal(&self, session: Session, kind: usize, after: &Standing, tables: &Tables) -> Error {
+        let was_allowed = self.before.iter().any(|(other, before)| *other == session && before[kind].is_allowed());
+        if kind >= NOW {
+            let fate = format!("{} after its temporary rule ends", after.fate());
+            return self.shut_out(session, fate, !was_allowed);
+        }
         let classes = session.classes(tables).ok().and_then(|classes| classes.get(kind).copied());
         let decision = classes.and_then(|classes| decision::of(tables, &session.prefix(), classes).ok());
         let (cause, is_exact) = match decision.and_then(|decision| decision.decides) {
@@ -185,7 +198,6 @@ impl Guard {
             Some(Voice::List(list)) => (format!(" by the list {}", list.name), false),
             None => (String::new(), false),
         };
-        let was_allowed = self.before.iter().any(|(other, before)| *other == session && before[0].is_allowed());
         self.shut_out(session, after.fate() + &cause, !was_allowed && !is_exact)
     }
 
@@ -200,8 +212,13 @@ impl Guard {
     }
 }
 
-fn unlimited() -> [Standing; 2] {
-    [Standing::unlimited(), Standing::unlimited()]
+fn unlimited() -> Standings {
+    [(); 4].map(|()| Standing::unlimited())
+}
+
+fn standings(session: Session, tables: &Tables) -> Result<Standings, Error> {
+    let ([open, new], [open_later, new_later]) = (session.standing(tables)?, session.lasting_standing(tables)?);
+    Ok([open, new, open_later, new_later])
 }
 
 /// Returns the sessions with what happens to their packets. In shadow, all pass.
@@ -209,7 +226,7 @@ fn before(
     sessions: impl IntoIterator<Item = Session>,
     tables: &Tables,
     is_shadow: bool,
-) -> Result<Vec<(Session, [Standing; 2])>, Error> {
-    let standing = |session: Session| Ok((session, if is_shadow { unlimited() } else { session.standing(tables)? }));
-    sessions.into_iter().map(standing).collect()
+) -> Result<Vec<(Session, Standings)>, Error> {
+    let each = |session: Session| Ok((session, if is_shadow { unlimited() } else { standings(session, tables)? }));
+    sessions.into_iter().map(each).collect()
 }

@@ -2,7 +2,10 @@
 
 use std::{net::IpAddr, os::unix::process::parent_id, sync::OnceLock};
 
-use ratelimit_common::identity::{class::Classes, service::Transport};
+use ratelimit_common::{
+    identity::{class::Classes, service::Transport},
+    rules::rule::NEVER,
+};
 use serde::{Deserialize, Serialize};
 
 use super::standing::Standing;
@@ -10,7 +13,7 @@ use crate::{
     dataplane::{
         Error,
         rules::{resolve, services::Services},
-        sys::ancestors,
+        sys::{ancestors, host},
         tables::open::Tables,
     },
     text::prefix::Prefix,
@@ -82,8 +85,17 @@ impl Session {
 
     /// Returns what the rules do with the session's packets, and with packets that open another session.
     pub(crate) fn standing(self, tables: &Tables) -> Result<[Standing; 2], Error> {
+        self.standing_at(tables, host::now())
+    }
+
+    /// Returns the same for the time after all temporary rules.
+    pub(super) fn lasting_standing(self, tables: &Tables) -> Result<[Standing; 2], Error> {
+        self.standing_at(tables, NEVER - 1)
+    }
+
+    fn standing_at(self, tables: &Tables, now: u64) -> Result<[Standing; 2], Error> {
         let of = |classes| {
-            let (spec, is_lasting) = resolve::of_address_with_end(tables, &self.prefix(), classes)?;
+            let (spec, is_lasting) = resolve::of_address_at(tables, &self.prefix(), classes, now)?;
             Ok::<_, Error>(Standing { spec, is_lasting })
         };
         let [open, new] = self.classes(tables)?;

@@ -77,6 +77,12 @@ impl Prefix {
         other.bits >= self.bits && other_source.shortened(self.bits) == own.shortened(self.bits)
     }
 
+    /// Returns whether this is one address.
+    #[must_use]
+    pub fn is_host(&self) -> bool {
+        self.bits == family_bits(self.address)
+    }
+
     /// Returns the number of significant bits.
     #[must_use]
     pub fn bits(&self) -> u8 {

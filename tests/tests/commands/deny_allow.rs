@@ -34,6 +34,44 @@ fn a_banned_source_is_listed_as_denied_and_its_ban_can_be_lifted() {
     ratelimit.ok("detach --all");
 }
 
+/// A ban and the longer life of a deny would otherwise be lost without notice.
+#[test]
+fn what_a_rule_ends_or_shortens_is_named() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --packets 1/h --burst 3 --ban 1h");
+    for (words, feed) in [("deny add 10.9.0.66 --for 1m", None), ("deny add - --for 1m", Some("10.9.0.66\n"))] {
+        Flood::of(Frame::udp([10, 9, 0, 66], 9)).send(&sandbox, 10);
+        let text = feed.map_or_else(|| ratelimit.ok(words), |feed| ratelimit.ok_with(words, feed));
+        // The second ban lasts twice as long.
+        assert!(text.contains(" ban, expires in ") && text.contains("59m"), "{text}");
+        ratelimit.ok("deny del 10.9.0.66");
+    }
+    ratelimit.ok("deny add 10.9.0.77 --for 1h");
+    let shortened = ratelimit.json("deny add 10.9.0.77 --for 1m");
+    assert!(shortened["replaced"].as_str().unwrap().starts_with("deny, expires in 59m"), "{shortened}");
+    assert_eq!(ratelimit.json("deny add 10.9.0.77 --for 1h")["replaced"], json!(null));
+    let text = ratelimit.ok_with("deny add - --for 1m", "10.9.0.77\n");
+    assert!(text.contains("10.9.0.77: was deny, expires in 59m"), "{text}");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_rule_for_a_prefix_names_the_different_rules_inside() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    ratelimit.ok("deny add 10.9.0.66 10.9.0.0/25");
+    ratelimit.ok("allow add 10.9.0.67");
+    let inside = "  does not apply to 10.9.0.0/25: deny\n  does not apply to 10.9.0.66: deny\n";
+    assert_eq!(ratelimit.ok("allow add 10.9.0.0/24"), format!("10.9.0.0/24: allow\n{inside}"));
+    ratelimit.ok("allow add 10.9.0.0/25 10.9.0.66 --force");
+    ratelimit.ok_with("deny add -", &(1..=7).map(|last| format!("10.9.1.{last}\n")).collect::<String>());
+    let text = ratelimit.ok("allow add 10.9.0.0/16");
+    assert!(text.ends_with("10.9.1.5: deny\n  and not to 2 more narrower rules\n"), "{text}");
+    ratelimit.ok("detach --all");
+}
+
 /// A script cannot know whether a ban has just ended.
 #[test]
 fn with_if_exists_a_missing_rule_is_no_failure() {

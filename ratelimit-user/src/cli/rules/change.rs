@@ -8,7 +8,7 @@ use ratelimit_common::{
     limits::policy::Policy,
     rules::{
         comment::Comment,
-        rule::{COMMAND, CONFIG},
+        rule::{BANNED, COMMAND, CONFIG},
     },
 };
 use serde::Serialize;
@@ -48,12 +48,15 @@ pub(crate) fn comment(text: &str) -> Result<Comment, TextError> {
     Comment::new(text)
 }
 
-/// Sets rules, all or none. Returns each rule that is in force then, with the one that it replaced.
-pub(crate) fn set(
-    instance: &mut Instance,
-    requests: Vec<Request>,
-    force: bool,
-) -> Result<Vec<(Listed, Option<Listed>)>, Error> {
+/// A rule that is in force after a change.
+pub(crate) struct InForce {
+    rule: Listed,
+    /// The rule and the ban that it has replaced.
+    replaced: Vec<Listed>,
+}
+
+/// Sets rules, all or none.
+pub(crate) fn set(instance: &mut Instance, requests: Vec<Request>, force: bool) -> Result<Vec<InForce>, Error> {
     let protected = if force { Protected::None } else { Protected::Replaced };
     let mut change = batch::Change { protected, keeps_comments: true, ..batch::Change::default() };
     change.awaits_capacity = requests.iter().all(|request| request.keeps_throttle);
@@ -61,12 +64,12 @@ pub(crate) fn set(
         change.specs.push(spec.clone());
         change.add(*target, place, batch::change::end(*life), COMMAND, *comment);
     }
-    let mut replaced = ssh::change(instance, &change, force, &mut |_| {})?.replaced;
+    let replaced = ssh::change(instance, &change, force, &mut |_| {})?.replaced;
     let rules = requests.into_iter().map(|Request { target, spec, life, .. }| {
-        let before = replaced.iter().position(|rule| rule.target == target).map(|place| replaced.swap_remove(place));
+        let replaced = replaced.iter().filter(|rule| rule.target == target).cloned().collect();
         // A short life can be over by now.
-        let set = list::get(&instance.tables, target)?.unwrap_or_else(|| Listed::set(target, spec, life));
-        Ok((set, before))
+        let rule = list::get(&instance.tables, target)?.unwrap_or_else(|| Listed::set(target, spec, life));
+        Ok(InForce { rule, replaced })
     });
     rules.collect()
 }
@@ -74,20 +77,20 @@ pub(crate) fn set(
 /// Prints rules that were set. `life` was requested for all of them.
 pub(crate) fn print<R: Serialize>(
     instance: &Instance,
-    set: &[(Listed, Option<Listed>)],
+    set: &[InForce],
     row: fn(&Listed) -> R,
     text: &dyn Fn(&Listed) -> String,
     life: Option<Duration>,
     output: Output,
 ) -> Result<Answer> {
     let changes: Vec<Change<R>> =
-        set.iter().map(|(rule, replaced)| Change::of(row(rule), rule, replaced.as_ref(), life)).collect();
-    let hints = |rule: &Listed| Ok([around(instance, rule)?, exceptions(instance, rule.target)?].concat());
-    let hints = set.iter().map(|(rule, _)| hints(rule)).collect::<Result<Vec<_>>>()?;
+        set.iter().map(|InForce { rule, replaced }| Change::of(row(rule), rule, replaced, life)).collect();
+    let hints = |rule: &Listed| Ok([around(instance, rule)?, exceptions(instance, rule)?].concat());
+    let hints = set.iter().map(|set| hints(&set.rule)).collect::<Result<Vec<_>>>()?;
     let is_attached = !instance.attachments.is_empty();
-    let is_of_file = set.iter().any(|(_, replaced)| replaced.as_ref().is_some_and(|rule| rule.origin == CONFIG));
+    let is_of_file = set.iter().any(|set| set.replaced.iter().any(|rule| rule.origin == CONFIG));
     output.print_each(&changes, |out| {
-        for (((rule, _), change), hints) in set.iter().zip(&changes).zip(&hints) {
+        for ((InForce { rule, .. }, change), hints) in set.iter().zip(&changes).zip(&hints) {
             writeln!(out, "{}: {}{}", rule.target, text(rule), change.end)?;
             hints.iter().try_for_each(|hint| writeln!(out, "{hint}"))?;
         }
@@ -129,13 +132,14 @@ struct Change<R> {
 
 impl<R> Change<R> {
     /// `life` is what was requested of `set`, the rule in force.
-    fn of(rule: R, set: &Listed, replaced: Option<&Listed>, life: Option<Duration>) -> Self {
+    fn of(rule: R, set: &Listed, replaced: &[Listed], life: Option<Duration>) -> Self {
         let with_below = |rule: &Listed| {
             let below = rule.covers.as_ref().filter(|_| set.covers.is_none());
             let below = below.map_or_else(String::new, |below| format!(", and {} below it", write::spec(&below.spec)));
-            write::spec(&rule.spec) + &below
+            before(rule, &set.spec) + &below
         };
-        let replaced = replaced.map(with_below);
+        let all: Vec<String> = replaced.iter().map(with_below).collect();
+        let replaced = (!all.is_empty()).then(|| all.join("; "));
         let covers = set.covers.as_ref().map(|covered| write::spec(&covered.spec));
         let mut end = match (life, set.expires_in) {
             (Some(_), None) => ", without an end as before".to_owned(),
@@ -153,6 +157,12 @@ impl<R> Change<R> {
         }
         Self { rule, replaced, end }
     }
+}
+
+/// Returns what a rule was before one with this spec took its place. The end is named if only that differs, and for a ban.
+pub(crate) fn before(rule: &Listed, after: &RuleSpec) -> String {
+    let is_end_new = rule.origin == BANNED || *rule.spec == *after;
+    write::spec(&rule.spec) + &expiry_text(rule.expires_in.filter(|_| is_end_new))
 }
 
 /// Returns when a rule expires, for the end of a line.
@@ -184,20 +194,27 @@ fn around(instance: &Instance, rule: &Listed) -> Result<Vec<String>> {
     Ok(allow.map(text).into_iter().collect())
 }
 
-/// Returns the rules for services inside the prefix of a rule for all services. They still apply, because they are
-/// narrower.
-fn exceptions(instance: &Instance, target: Target) -> Result<Vec<String>> {
-    let Sources::Prefix(prefix) = target.sources else { return Ok(Vec::new()) };
-    if target.service != Service::Any || Services::read(&instance.tables)?.is_empty() {
+/// The number of narrower rules that text names. Further ones are counted.
+const NARROWER: usize = 5;
+
+/// Returns the different rules inside the prefix of a rule for all services. They still apply, because they are narrower.
+fn exceptions(instance: &Instance, rule: &Listed) -> Result<Vec<String>> {
+    let Sources::Prefix(prefix) = rule.target.sources else { return Ok(Vec::new()) };
+    let is_empty = prefix.is_host() && Services::read(&instance.tables)?.is_empty();
+    if rule.target.service != Service::Any || is_empty {
         return Ok(Vec::new());
     }
-    let is_inside = |rule: &Listed| match rule.target.sources {
-        Sources::Prefix(other) => rule.target.service != Service::Any && prefix.contains(&other),
+    let is_inside = |other: &Listed| match other.target.sources {
+        Sources::Prefix(inner) => other.target != rule.target && prefix.contains(&inner) && other.origin != BANNED,
         Sources::Default => false,
     };
-    let rules = list::list(&instance.tables)?;
-    let inside = rules.iter().filter(|rule| is_inside(rule));
-    Ok(inside.map(|rule| format!("  does not apply to {}: {}", rule.target, write::spec(&rule.spec))).collect())
+    let all = list::list(&instance.tables)?;
+    let mut inside = all.iter().filter(|other| is_inside(other) && other.spec != rule.spec);
+    let line = |other: &Listed| format!("  does not apply to {}: {}", other.target, write::spec(&other.spec));
+    let named: Vec<String> = inside.by_ref().take(NARROWER).map(line).collect();
+    let more =
+        Some(inside.count()).filter(|more| *more > 0).map(|more| format!("  and not to {more} more narrower rules"));
+    Ok(named.into_iter().chain(more).collect())
 }
 
 /// Returns the other rules of the same sources, for the end of a line that says that a rule is missing. `found` is the

@@ -18,7 +18,7 @@ use ratelimit_common::{
 use serde::Serialize;
 
 use super::{
-    change::{Request, expiry_text},
+    change::{Request, before, expiry_text},
     feedback::{NO_ADDRESS, bar, nothing, skipped_text},
     lines::{self, Line, Nested},
 };
@@ -141,7 +141,11 @@ pub(crate) fn set(rule: &Rule<'_>, pins: &Path, output: Output) -> Result<Answer
         outcome = apply(&mut instance, &request.change, rule.force);
     }
     let Changed { replaced, lasting } = outcome?;
-    let replaced = replaced.iter().map(|rule| Named::of(rule.target, write::spec(&rule.spec))).collect();
+    let specs: HashMap<Target, &RuleSpec> =
+        request.change.rules.iter().map(|rule| (rule.target, &request.change.specs[rule.spec])).collect();
+    let before =
+        |rule: &Listed| specs.get(&rule.target).map_or_else(|| write::spec(&rule.spec), |after| before(rule, after));
+    let replaced = replaced.iter().map(|rule| Named::of(rule.target, before(rule))).collect();
     let set = Set { set: request.change.rules.len(), lasting, replaced, kept: request.kept, skipped };
     output.print(&set, |out| {
         let life = expiry_text(rule.life);

@@ -13,7 +13,7 @@ use ratelimit_common::{
         source::Source,
     },
     limits::policy::SHADOW,
-    maps::control::{Control, FEATURE_FRONT, FEATURE_SHADOW, FEATURE_SLIDING_LOGS},
+    maps::control::{Control, FEATURE_FRONT, FEATURE_SHADOW, FEATURE_SHADOW_PROGRAMS, FEATURE_SLIDING_LOGS},
     meters::gcra,
     reason,
 };
@@ -114,6 +114,11 @@ impl<'a> Drops<'a> {
             }
         }
         Ok(found)
+    }
+
+    /// Returns whether packets may have passed on an interface that alone is in shadow.
+    pub(super) const fn may_be_of_shadow_program(&self) -> bool {
+        self.control.features & FEATURE_SHADOW_PROGRAMS != 0
     }
 
     /// Returns whether a cell repeats a refusal of the source now.

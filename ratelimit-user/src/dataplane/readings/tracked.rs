@@ -169,11 +169,14 @@ impl<'a> Counted<'a> {
         if source.parent != 0 || Resolution(bucket.resolution).billed().is_some() {
             return Ok(());
         }
-        // The program counts either drops or shadow drops. So does this, if the bucket has any.
+        // The program counts either drops or shadow drops. So does this, if the bucket has any. A cell does not know
+        // whether its interface alone is in shadow, but the bucket does.
         let is_open = bucket.dropped_packets == 0;
+        let follows_bucket = !is_open && self.drops.may_be_of_shadow_program();
         let is_in_shadow = bucket.dropped_packets & IN_SHADOW != 0;
         let [dropped, in_shadow] = self.drops.noted_by_fate(source)?;
         for (noted, mark) in [(dropped, 0), (in_shadow, IN_SHADOW)] {
+            let mark = if follows_bucket { bucket.dropped_packets & IN_SHADOW } else { mark };
             if noted.packets != 0 && (is_open || is_in_shadow == (mark != 0)) {
                 bucket.dropped_packets = (bucket.dropped_packets + noted.packets) | mark;
                 bucket.dropped_bytes += noted.bytes;

@@ -54,11 +54,11 @@ impl Rules for Maps<'_> {
 ///
 /// Returns [`Error::Bpf`] if the kernel refuses.
 pub fn of_source(tables: &Tables, source: &Source, classes: Classes) -> Result<RuleSpec, Error> {
-    of_source_with_end(tables, source, classes).map(|(spec, _)| spec)
+    of_source_at(tables, source, classes, host::now()).map(|(spec, _)| spec)
 }
 
-fn of_source_with_end(tables: &Tables, source: &Source, classes: Classes) -> Result<(RuleSpec, bool), Error> {
-    let (rules, now) = (Maps(tables), host::now());
+fn of_source_at(tables: &Tables, source: &Source, classes: Classes, now: u64) -> Result<(RuleSpec, bool), Error> {
+    let rules = Maps(tables);
     let rule = |class| precedence::of_class(&rules, source, class, now);
     let ban = |class| precedence::of_bans(&rules, source, class, now);
     let (best, _) = precedence::best(classes, true, rule, ban, || listed::of_source(tables, source, now))?;
@@ -79,20 +79,21 @@ pub fn is_source(source: &Source, bucket: &Bucket) -> bool {
 ///
 /// Returns [`Error::Bpf`] if the kernel refuses.
 pub fn of_address(tables: &Tables, address: &Prefix, classes: Classes) -> Result<RuleSpec, Error> {
-    of_address_with_end(tables, address, classes).map(|(spec, _)| spec)
+    of_address_at(tables, address, classes, host::now()).map(|(spec, _)| spec)
 }
 
-/// Returns the same, and whether the rule has no end.
+/// Returns the spec at `now`, in nanoseconds, and whether the rule has no end.
 ///
 /// # Errors
 ///
 /// Returns [`Error::Bpf`] if the kernel refuses.
-pub(crate) fn of_address_with_end(
+pub(crate) fn of_address_at(
     tables: &Tables,
     address: &Prefix,
     classes: Classes,
+    now: u64,
 ) -> Result<(RuleSpec, bool), Error> {
-    of_source_with_end(tables, &payer(tables, address, classes)?, classes)
+    of_source_at(tables, &payer_at(tables, address, classes, now)?, classes, now)
 }
 
 /// Returns the source that pays for packets of these classes from an address.
@@ -101,6 +102,10 @@ pub(crate) fn of_address_with_end(
 ///
 /// [`Error::Bpf`] if the kernel refuses.
 pub fn payer(tables: &Tables, address: &Prefix, classes: Classes) -> Result<Source, Error> {
+    payer_at(tables, address, classes, host::now())
+}
+
+fn payer_at(tables: &Tables, address: &Prefix, classes: Classes, now: u64) -> Result<Source, Error> {
     let (address, control) = (address.source(), tables.control()?);
     let mut prefix = address.bits(control.ipv6_prefix as u8);
     // A part of an IPv6 source with a rule is a source of its own.
@@ -108,7 +113,7 @@ pub fn payer(tables: &Tables, address: &Prefix, classes: Classes) -> Result<Sour
         let filter = filter::read(tables)?;
         let lengths = Lengths(control.narrow_rules);
         let bits = filter.longest_part(&address, control.ipv6_prefix as u8, lengths, &control.seed);
-        let (part, rules, now) = (address.shortened(bits), Maps(tables), host::now());
+        let (part, rules) = (address.shortened(bits), Maps(tables));
         let rule = |class| precedence::of_class(&rules, &part, class, now);
         let ban = |class| precedence::of_bans(&rules, &part, class, now);
         let list = || listed::of_source(tables, &part, now);

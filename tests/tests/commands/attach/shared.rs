@@ -51,6 +51,21 @@ fn attach_refuses_to_change_what_other_interfaces_share() {
 }
 
 #[test]
+fn sources_counts_every_packet_of_an_interface_that_alone_is_in_shadow() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    sandbox.add_link("eth1", "far1");
+    ratelimit.ok("attach eth0 eth1");
+    ratelimit.ok("set --interface eth0 --shadow on");
+    ratelimit.ok("deny add 10.9.0.66");
+    Flood::of(Frame::udp([10, 9, 0, 66], 9)).send(&sandbox, 500);
+    let sources = ratelimit.json("sources");
+    assert_eq!(sources[0]["would_drop"]["packets"], 500, "{sources}");
+    assert_eq!(sources[0]["dropped"]["packets"], 0, "{sources}");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
 fn set_changes_what_is_given_for_all_interfaces_and_keeps_the_rest() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);

@@ -152,6 +152,38 @@ fn changes_that_expose_an_ssh_session_to_a_deny_are_refused() {
     ratelimit.ok("detach --all");
 }
 
+/// The session has to work after a temporary rule of its own has ended, too.
+#[test]
+fn a_rule_that_denies_a_session_after_its_temporary_rule_is_refused() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    let through_ssh = |words: &str| {
+        let output = through_ssh(&ratelimit, words, PEER);
+        (output.status, output.stderr)
+    };
+    let refused = |words: &str, fate: &str| {
+        let line = format!(
+            "ratelimit: this SSH session comes from 10.9.0.5, which would be {fate} after its temporary rule ends: nothing was changed, --force does it anyway{KEPT}\n"
+        );
+        assert_eq!(through_ssh(words), (2, line), "{words}");
+    };
+    for (temporary, end) in
+        [("allow add 10.9.0.5 --for 1h", "allow"), ("limit set 10.9.0.5 --packets 1000/s --for 1h", "limit")]
+    {
+        assert_eq!(through_ssh(temporary).0, 0, "{temporary}");
+        refused("deny add 10.9.0.0/24", "denied");
+        refused("limit set default --packets 1/s", "limited to 1/s per source, burst 1");
+        // The rule for the whole prefix ends before it could deny the session.
+        assert_eq!(through_ssh("deny add 10.9.0.0/24 --for 1m").0, 0, "{temporary}");
+        ratelimit.ok("deny del 10.9.0.0/24");
+        ratelimit.ok(&format!("{end} del 10.9.0.5"));
+    }
+    assert_eq!(through_ssh("allow add 10.9.0.5").0, 0);
+    assert_eq!(through_ssh("deny add 10.9.0.0/24").0, 0);
+    ratelimit.ok("detach --all");
+}
+
 #[test]
 fn the_first_command_of_an_ssh_session_allows_its_address_so_that_no_limit_shuts_it_out() {
     let sandbox = Sandbox::new();

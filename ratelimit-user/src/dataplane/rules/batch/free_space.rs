@@ -82,10 +82,11 @@ impl Existing {
         sources.chain(plan.prefixes.iter().filter_map(move |entry| pair(&self.prefixes, entry)))
     }
 
-    /// Returns the rules in force that others replace: they get other limits, or an end, or lose it.
+    /// Returns the rules in force that others replace: they get other limits, an end, an earlier end, or lose it.
     pub(crate) fn replaced(&self, plan: &Plan, now: u64) -> Vec<Entry> {
-        let says_else =
-            |old: &Rule, new: &Rule| old.policy != new.policy || (old.expires == NEVER) != (new.expires == NEVER);
+        let has_other_end =
+            |old: &Rule, new: &Rule| new.expires < old.expires || old.expires != new.expires && new.expires == NEVER;
+        let says_else = |old: &Rule, new: &Rule| old.policy != new.policy || has_other_end(old, new);
         let replaced = |rules: &HashMap<Source, Rule>, (source, new): &Entry| {
             let old = rules.get(source)?.at(now)?;
             says_else(&old, new).then_some((*source, old))

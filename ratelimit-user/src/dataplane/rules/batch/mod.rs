@@ -1,6 +1,7 @@
 //! Changes rules: all of a batch, or none. A change of one rule is a batch of one.
 
 mod allows;
+mod bans;
 pub(crate) mod change;
 mod free_space;
 mod layers;

@@ -3,9 +3,8 @@
 use std::collections::HashSet;
 
 use ratelimit_common::{
-    identity::{class::Class, service::ClassEntry, source::Source},
+    identity::{class::Class, service::ClassEntry},
     limits::policy::{PolicyId, UNLIMITED_ID},
-    maps::control::FEATURE_BANS,
     rules::{comment, rule::NEVER},
 };
 
@@ -13,9 +12,9 @@ use crate::dataplane::{
     Error,
     rules::{
         batch::{
-            allows,
+            allows, bans,
             change::{Changed, Protected},
-            free_space::{Entry, Existing, FEW, Plan, Room},
+            free_space::{Entry, Existing, Plan, Room},
             layers,
             remarks::Remarks,
         },
@@ -77,9 +76,10 @@ pub(super) fn write(
     Ok(Written { changed: Changed { replaced, lasting }, gone, lanes, remarks: plan.remarks })
 }
 
-/// Returns the rules in force that the change replaces.
+/// Returns the rules and bans in force that the change replaces.
 fn replaced(tables: &Tables, plan: &Plan, existing: &Existing, now: u64) -> Result<Vec<Listed>, Error> {
-    let mut replaced = list::of_entries(tables, existing.replaced(plan, now))?;
+    let ended = bans::replaced(tables, plan, now)?;
+    let mut replaced = list::of_entries(tables, [existing.replaced(plan, now), ended].concat())?;
     for (class, policy, _) in &plan.defaults {
         // A default without a policy is deleted, and not replaced.
         if *policy != UNLIMITED_ID && tables.default_policy(*class)? != *policy {
@@ -130,7 +130,7 @@ fn write_to(
     let outcome = try_write(tables, plan, room, progress)
         .and_then(|()| services::check_ports(tables, &plan.services))
         .and_then(|()| check(tables))
-        .and_then(|()| lift_bans(tables, plan));
+        .and_then(|()| bans::lift(tables, plan));
     if outcome.is_err() {
         // The operator must see the failure itself, not one of undoing.
         let _ = undo(tables, plan, existing);
@@ -231,24 +231,6 @@ fn delete_rules(
         *done += step.len();
         progress(*done);
     }
-    Ok(())
-}
-
-/// Lifts the bans of the sources that the operator has named.
-fn lift_bans(tables: &Tables, plan: &Plan) -> Result<(), Error> {
-    // Without this feature, no ban is in force, and the program sets none.
-    if plan.keeps_bans || tables.control()?.features & FEATURE_BANS == 0 {
-        return Ok(());
-    }
-    let named = plan.sources.iter().chain(&plan.prefixes).map(|(source, _)| source);
-    let mut named: HashSet<Source> =
-        named.chain(plan.deleted.iter().map(|(source, _)| source)).chain(&plan.lifted).copied().collect();
-    let bans = tables.bans()?;
-    if named.len() > FEW {
-        let banned: HashSet<Source> = bans.all().into_iter().map(|(source, _)| source).collect();
-        named.retain(|source| banned.contains(source));
-    }
-    named.iter().for_each(|source| bans.lift(source));
     Ok(())
 }
 
