@@ -63,6 +63,9 @@ pub(crate) enum Command {
         /// Name of the list
         #[arg(value_parser = name)]
         name: String,
+        /// Exit with status 0, too, if there is no such list
+        #[arg(long)]
+        if_exists: bool,
         /// Delete the list even if that blocks your SSH session
         #[arg(long)]
         force: bool,
@@ -83,7 +86,7 @@ pub(crate) fn run(command: &Command, pins: &Path, output: Output) -> Result<Answ
             set::run(&set::Request { name, file, rates, life: *life, strict: *strict, force: *force }, pins, output)
         }
         Command::Show { name, entries } => show::show(name, *entries, pins, output),
-        Command::Del { name, force } => set::delete(name, *force, pins, output),
+        Command::Del { name, if_exists, force } => set::delete(name, *if_exists, *force, pins, output),
         Command::List => show::list(pins, output),
     }
 }

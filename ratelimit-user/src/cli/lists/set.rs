@@ -136,7 +136,7 @@ fn regular(file: &str) -> Option<PathBuf> {
 }
 
 /// Deletes a list.
-pub(super) fn delete(name: &str, force: bool, pins: &Path, output: Output) -> Result<Answer> {
+pub(super) fn delete(name: &str, if_exists: bool, force: bool, pins: &Path, output: Output) -> Result<Answer> {
     #[derive(Serialize)]
     struct Deleted<'a> {
         deleted: Option<&'a str>,
@@ -144,7 +144,7 @@ pub(super) fn delete(name: &str, force: bool, pins: &Path, output: Output) -> Re
     let mut instance = Instance::open(pins)?;
     let Some(list) = listing::all(&instance.tables)?.into_iter().find(|list| list.name == name) else {
         output.print(&Deleted { deleted: None }, |out: &mut dyn Write| writeln!(out, "there is no list {name}"))?;
-        return Ok(Answer::Negative);
+        return Ok(if if_exists { Answer::Done } else { Answer::Negative });
     };
     ssh::change_lists(&mut instance, &ListChange { deleted: vec![name.to_owned()], ..ListChange::default() }, force)?;
     output.print(&Deleted { deleted: Some(name) }, |out| {

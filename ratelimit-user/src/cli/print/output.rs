@@ -3,12 +3,14 @@
 use std::{
     fmt::Display,
     io::{self, BufWriter, Write},
+    slice,
     time::Duration,
 };
 
 use anyhow::Result;
 use ratelimit_common::rules::rule::{BANNED, COMMAND, CONFIG, SSH};
 use serde::Serialize;
+use serde_json::Value;
 
 pub(crate) use crate::dataplane::readings::rates::Traffic;
 use crate::{dataplane::rules::list::Listed, limit::write, ssh, text::units};
@@ -33,7 +35,11 @@ impl Output {
             None if self.json => serde_json::to_writer(&mut out, value).map_err(io::Error::from)?,
             Some(peer) if self.json => {
                 let mut value = serde_json::to_value(value)?;
-                if let Some(object) = value.as_object_mut() {
+                let each = match &mut value {
+                    Value::Array(all) => all.as_mut_slice(),
+                    one => slice::from_mut(one),
+                };
+                for object in each.iter_mut().filter_map(Value::as_object_mut) {
                     object.insert("allowed_ssh".to_owned(), peer.to_string().into());
                 }
                 serde_json::to_writer(&mut out, &value).map_err(io::Error::from)?;

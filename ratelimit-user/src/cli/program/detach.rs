@@ -1,6 +1,9 @@
 //! `ratelimit detach`.
 
-use std::path::{Path, PathBuf};
+use std::{
+    ops::Not,
+    path::{Path, PathBuf},
+};
 
 use anyhow::Result;
 use serde::Serialize;
@@ -39,6 +42,9 @@ struct Detached {
     /// Pins that are not ratelimit's. Absent if there is none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     left: Vec<PathBuf>,
+    /// Whether a daemon still runs, and attaches again at its next reload. Absent if none does.
+    #[serde(skip_serializing_if = "Not::not")]
+    daemon_runs: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<Answer> {
@@ -51,7 +57,8 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
         };
         confirm::notify_removed(pins);
         let names = if detached.is_empty() { "no interface".to_owned() } else { detached.join(", ") };
-        output.print(&Detached { detached, left: left.clone() }, |out| {
+        let daemon_runs = socket::is_listening(pins);
+        output.print(&Detached { detached, left: left.clone(), daemon_runs }, |out| {
             writeln!(out, "detached from {names}; nothing of ratelimit is left")?;
             for pin in left.iter().take(SHOWN) {
                 writeln!(out, "{}: stays, because it does not belong to ratelimit", escaped(&pin.to_string_lossy()))?;
@@ -59,10 +66,10 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
             if left.len() > SHOWN {
                 writeln!(out, "{} more stay", count(left.len() - SHOWN, "pin"))?;
             }
-            if socket::is_listening(pins) {
+            if daemon_runs {
                 writeln!(
                     out,
-                    "the daemon still runs, and attaches again at its next reload: to prevent that, stop it with `systemctl stop ratelimit`"
+                    "the daemon still runs, and attaches again when its file or one of its lists changes: to prevent that, stop it, as with `systemctl stop ratelimit`"
                 )?;
             }
             Ok(())
@@ -83,7 +90,7 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
     instance.forget_interfaces();
     drop(instance);
     let (names, is_last) = (detached.join(", "), left.is_ok_and(|left| left.is_empty()));
-    output.print(&Detached { detached, left: Vec::new() }, |out| {
+    output.print(&Detached { detached, left: Vec::new(), daemon_runs: false }, |out| {
         writeln!(out, "detached from {names}")?;
         if is_last {
             writeln!(out, "the rules are kept for the next `ratelimit attach`; `ratelimit detach --all` removes them")?;

@@ -20,9 +20,8 @@ use crate::{
         rules::{
             batch::{self, Protected},
             list::{self, Listed, around},
-            services::Services,
             spec::RuleSpec,
-            target::{Sources, Target},
+            target::Target,
         },
     },
     limit::write,
@@ -170,8 +169,9 @@ pub(crate) fn expiry_text(life: Option<Duration>) -> String {
     life.map_or_else(String::new, |life| format!(", expires in {}", units::write_duration(life)))
 }
 
-/// Prints negative answers: there is nothing to do. They are a list if several rules were named.
-pub(crate) fn negative(output: Output, messages: &[String], is_list: bool) -> Result<Answer> {
+/// Prints that there is nothing to delete. The messages are a list if several rules were named. The answer is negative,
+/// unless the operator has said `--if-exists`.
+pub(crate) fn missing(output: Output, messages: &[String], is_list: bool, if_exists: bool) -> Result<Answer> {
     #[derive(Serialize)]
     struct Nothing<'a> {
         deleted: Option<String>,
@@ -181,7 +181,7 @@ pub(crate) fn negative(output: Output, messages: &[String], is_list: bool) -> Re
     let text = |out: &mut dyn Write| messages.iter().try_for_each(|message| writeln!(out, "{message}"));
     let printed = if is_list { output.print(&all, text) } else { output.print_each(&all, text) };
     printed?;
-    Ok(Answer::Negative)
+    Ok(if if_exists { Answer::Done } else { Answer::Negative })
 }
 
 /// Returns the rule *allow* around a rule that does not allow, in words. There is at most one.
@@ -199,17 +199,11 @@ const NARROWER: usize = 5;
 
 /// Returns the different rules inside the prefix of a rule for all services. They still apply, because they are narrower.
 fn exceptions(instance: &Instance, rule: &Listed) -> Result<Vec<String>> {
-    let Sources::Prefix(prefix) = rule.target.sources else { return Ok(Vec::new()) };
-    let is_empty = prefix.is_host() && Services::read(&instance.tables)?.is_empty();
-    if rule.target.service != Service::Any || is_empty {
+    if rule.target.service != Service::Any {
         return Ok(Vec::new());
     }
-    let is_inside = |other: &Listed| match other.target.sources {
-        Sources::Prefix(inner) => other.target != rule.target && prefix.contains(&inner) && other.origin != BANNED,
-        Sources::Default => false,
-    };
-    let all = list::list(&instance.tables)?;
-    let mut inside = all.iter().filter(|other| is_inside(other) && other.spec != rule.spec);
+    let all = around::inside(&instance.tables, rule.target)?;
+    let mut inside = all.iter().filter(|other| other.spec != rule.spec);
     let line = |other: &Listed| format!("  does not apply to {}: {}", other.target, write::spec(&other.spec));
     let named: Vec<String> = inside.by_ref().take(NARROWER).map(line).collect();
     let more =

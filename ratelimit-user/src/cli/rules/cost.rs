@@ -6,7 +6,7 @@ use anyhow::Result;
 use ratelimit_common::{limits::policy::MOST_COST, rules::rule::COMMAND};
 use serde::Serialize;
 
-use super::{change::negative, delete::Deleted};
+use super::{change::missing, delete::Deleted};
 use crate::{
     cli::print::{
         answer::Answer,
@@ -37,6 +37,9 @@ pub(crate) enum Command {
         /// Service, exactly as it was set
         #[arg(value_name = "PROTO[/PORT[-PORT]]")]
         service: ServiceName,
+        /// Exit with status 0, too, if it has no cost
+        #[arg(long)]
+        if_exists: bool,
     },
     /// List the costs
     List,
@@ -59,9 +62,9 @@ pub(crate) fn run(command: &Command, pins: &Path, output: Output) -> Result<Answ
             let row = Row { service: service.to_string(), cost, origin: origin(COMMAND) };
             output.print(&row, |out| writeln!(out, "{service}: each packet counts as {cost}"))?;
         }
-        Command::Del { service } => {
+        Command::Del { service, if_exists } => {
             if !costs::list(&instance.tables)?.iter().any(|cost| cost.service == service.0) {
-                return negative(output, &[format!("{service} has no cost")], false);
+                return missing(output, &[format!("{service} has no cost")], false, if_exists);
             }
             ssh::protect(&mut instance, false, |instance| instance.delete_cost(service.0))?;
             output.print(&Deleted::of(&service), |out| writeln!(out, "{service}: cost deleted"))?;

@@ -7,7 +7,7 @@ use ratelimit_common::rules::rule::CONFIG;
 use serde::Serialize;
 
 use super::{
-    change::{deletion, negative, other_rules},
+    change::{self, deletion, other_rules},
     delete_many::Rules,
 };
 use crate::{
@@ -73,7 +73,7 @@ pub(super) fn delete(rules: &Rules<'_>, targets: &[Target], done: &str, pins: &P
         if missing.len() < targets.len() {
             missing.push("nothing was deleted".to_owned());
         }
-        return negative(output, &missing, targets.len() > 1);
+        return change::missing(output, &missing, targets.len() > 1, false);
     }
     if missing.len() < targets.len() {
         ssh::change(&mut instance, &change, rules.force, &mut |_| {})?;

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::change::negative;
+use super::change::missing;
 use crate::cli::print::{
     answer::Answer,
     output::{Output, count},
@@ -20,7 +20,7 @@ const MANY: usize = 50_000;
 /// Prints a negative answer. Text goes to standard error, because standard output is for results.
 pub(super) fn nothing(output: Output, message: &str) -> Result<Answer> {
     if output.json {
-        return negative(output, &[message.to_owned()], false);
+        return missing(output, &[message.to_owned()], false, false);
     }
     writeln!(io::stderr(), "ratelimit: {message}")?;
     Ok(Answer::Negative)

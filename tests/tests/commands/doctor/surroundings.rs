@@ -145,14 +145,14 @@ fn a_daemon_whose_file_is_not_in_force_is_reported() {
     folder.write(FILE);
     daemon.line();
     let text = ratelimit.ok("detach --all");
-    let again = "the daemon still runs, and attaches again at its next reload: to prevent that, stop it with `systemctl stop ratelimit`\n";
+    let again = "the daemon still runs, and attaches again when its file or one of its lists changes: to prevent that, stop it, as with `systemctl stop ratelimit`\n";
     assert_eq!(text, format!("detached from eth0; nothing of ratelimit is left\n{again}"));
     let expected = "warning daemon: runs, but no instance exists: its file is not in force\nNothing is limited until it reads the file again.\nfix: ratelimit reload";
     assert_eq!(about(&ratelimit, "", "daemon"), expected);
     ratelimit.ok("reload");
     assert!(daemon.line().ends_with("attached to eth0"));
     assert_eq!(about(&ratelimit, "", "daemon"), "ok daemon: runs");
-    assert_eq!(ratelimit.json("detach --all"), serde_json::json!({"detached": ["eth0"]}));
+    assert_eq!(ratelimit.json("detach --all"), serde_json::json!({"detached": ["eth0"], "daemon_runs": true}));
     daemon.end();
 }
 

@@ -10,7 +10,7 @@ fn a_new_rate_keeps_the_other_options_of_each_kind_of_target() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0");
-    for target in ["default", "10.0.0.1", "10.0.0.0/8", "2001:db8::/48", "10.0.0.1 --service udp/53"] {
+    for target in ["default", "10.0.0.1", "10.1.0.0/16", "2001:db8::/48", "10.0.0.1 --service udp/53"] {
         let set = |options: &str| ratelimit.ok(&format!("limit set {target} {options}"));
         let name = target.replace(" --service", "");
         set("--packets 50/s --bytes 1MB/s --burst 70 --over-limit reject --ban 10m");
@@ -72,7 +72,8 @@ fn a_temporary_limit_keeps_its_end_and_what_it_covers() {
     assert!(text.contains(", then 5/s, ban 1h again (replaced: 7/s, ban 1h)"), "{text}");
     assert_eq!(ratelimit.json("limit list")[0]["covers"], "5/s, ban 1h");
     let text = ratelimit.ok("limit set 10.0.0.1 --for never");
-    assert_eq!(text, "10.0.0.1: 8/s per source, burst 8, ban 1h (replaced: 8/s, ban 1h, and 5/s, ban 1h below it)\n");
+    let before = "(replaced: 8/s, ban 1h, expires in 1h59m, and 5/s, ban 1h below it)";
+    assert_eq!(text, format!("10.0.0.1: 8/s per source, burst 8, ban 1h {before}\n"));
     // A deny above a limit is no limit, so the change goes by the covered one.
     ratelimit.ok("deny add 10.0.0.1 --for 1h");
     let text = ratelimit.ok("limit set 10.0.0.1 --packets 9/s");

@@ -10,7 +10,7 @@ use ratelimit_common::{
     rules::{comment, rule::Rule},
 };
 
-use super::{Listed, Specs, default, listed};
+use super::{Listed, Specs, default, listed, of_entries};
 use crate::{
     dataplane::{
         Error,
@@ -21,7 +21,7 @@ use crate::{
             target::{Sources, Target},
         },
         sys::host,
-        tables::open::Tables,
+        tables::{open::Tables, rule_maps},
     },
     text::prefix::Prefix,
 };
@@ -65,6 +65,20 @@ fn each_around(
         longest = rule.prefix.checked_sub(1);
     }
     Ok(())
+}
+
+/// Returns the unexpired rules for narrower sources or services inside a rule's prefix, without their comments.
+pub(crate) fn inside(tables: &Tables, target: Target) -> Result<Vec<Listed>, Error> {
+    let Sources::Prefix(prefix) = target.sources else { return Ok(Vec::new()) };
+    if prefix.is_host() && Services::read(tables)?.is_empty() {
+        return Ok(Vec::new());
+    }
+    let is_inside = |source: &Source| prefix.contains(&Prefix::of(source, source.prefix));
+    let rules = rule_maps::sources(tables)?.into_iter().chain(rule_maps::prefixes(tables)?);
+    let entries = rules.filter(|(source, _)| is_inside(source)).collect();
+    let mut inside = of_entries(tables, entries)?;
+    inside.retain(|rule| rule.target != target);
+    Ok(inside)
 }
 
 /// Returns the rules for a source in one class, and the default: the longest prefix first. The first one applies.
