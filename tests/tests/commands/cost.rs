@@ -72,6 +72,7 @@ fn invalid_costs_are_refused_and_missing_costs_exit_with_status_1() {
     // A service with a limit has a class, but no cost.
     ratelimit.ok("limit set default --service tcp --packets 5/s");
     let before = running();
+    assert_eq!(ratelimit.ok("cost del udp --if-exists"), "udp has no cost\n");
     for service in ["tcp", "udp", "udp/54"] {
         let output = ratelimit.run(&format!("cost del {service}"));
         let expected = format!("{service} has no cost\n");

@@ -69,6 +69,7 @@ fn a_list_is_set_replaced_shown_and_deleted_as_a_whole() {
     }
     let output = ratelimit.run("list del drop -j");
     assert_eq!((output.status, output.stdout.as_str()), (1, "{\"deleted\":null}\n"));
+    assert_eq!(ratelimit.ok("list del drop --if-exists"), "there is no list drop\n");
     for words in ["list set .hidden -", "list set drop /nonexistent/feed", "list set drop - --deny --packets 5/s"] {
         assert_eq!(ratelimit.run_with(words, "10.0.0.1\n").status, 2, "{words}");
     }
