@@ -13,7 +13,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 pub(crate) use crate::dataplane::readings::rates::Traffic;
-use crate::{dataplane::rules::list::Listed, limit::write, ssh, text::units};
+use crate::{
+    dataplane::rules::{list::Listed, spec::RuleSpec},
+    limit::write,
+    ssh,
+    text::units,
+};
 
 /// The output format.
 #[derive(Debug, Clone, Copy)]
@@ -113,11 +118,29 @@ pub(crate) fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
+/// Returns when a rule ends, and what covers it now: `never, covered by deny for 9m`.
+pub(crate) fn end(seconds: Option<u64>, covers: Option<&str>, covered_by: Option<&str>) -> String {
+    expiry(seconds, covers) + &covered_by.map_or_else(String::new, |above| format!(", covered by {above}"))
+}
+
 /// Returns when a rule ends, and what applies then: `in 2h5m, then allow` or `never`.
 pub(crate) fn expiry(seconds: Option<u64>, covers: Option<&str>) -> String {
     let Some(seconds) = seconds else { return "never".to_owned() };
     let then = covers.map_or_else(String::new, |covered| format!(", then {covered}"));
     format!("in {}{then}", units::write_duration(Duration::from_secs(seconds)))
+}
+
+/// Returns the rules that `is_meant`, each with the temporary rule that covers it now, in words.
+pub(crate) fn with_covered(all: &[Listed], is_meant: impl Fn(&RuleSpec) -> bool) -> Vec<(Listed, Option<String>)> {
+    let each = |rule: &Listed| {
+        if is_meant(&rule.spec) {
+            return Some((rule.clone(), None));
+        }
+        let covered = rule.covered().filter(|covered| is_meant(&covered.spec))?;
+        let left = rule.expires_in.map(|left| format!(" for {}", units::write_duration(left)));
+        Some((covered, Some(write::spec(&rule.spec) + &left.unwrap_or_default())))
+    };
+    all.iter().filter_map(each).collect()
 }
 
 /// Returns the rule that one covers, in words.

@@ -66,7 +66,8 @@ pub(super) fn print(about: &Report<'_>, instance: &Instance, done: &Done, output
     };
     let limit = default.first().map(|rule| write::limit(&rule.spec));
     // With --shadow, either all interfaces are in shadow, or the named ones alone.
-    let is_on_alone = about.settings.requests_shadow() && !instance.settings()?.shadow;
+    let is_shadow = instance.settings()?.shadow;
+    let is_on_alone = about.settings.requests_shadow() && !is_shadow;
     let is_elastic = instance.tables.control()?.features & FEATURE_ELASTIC != 0;
     let has_no_capacity = is_elastic && !capacities::is_any(&instance.tables)?;
     output.print(&attached, |out| {
@@ -107,6 +108,9 @@ pub(super) fn print(about: &Report<'_>, instance: &Instance, done: &Done, output
         }
         for line in about.settings.lines(if is_on_alone { about.named } else { &[] }) {
             writeln!(out, "{line}")?;
+        }
+        if is_shadow && !about.settings.requests_shadow() {
+            writeln!(out, "shadow mode: every packet passes (to enforce: `ratelimit set --shadow off`)")?;
         }
         if about.is_new && about.settings.could_limit_unknown() {
             writeln!(

@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
         if is_nothing {
             return writeln!(out, "nothing has changed: this was in force already");
         }
-        hint::of_file(out, pins)
+        if changed.changed.is_empty() { hint::of_interface(out, pins) } else { hint::of_file(out, pins) }
     })?;
     Ok(Answer::Done)
 }

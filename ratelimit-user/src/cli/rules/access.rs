@@ -16,7 +16,7 @@ use super::{
 use crate::{
     cli::print::{
         answer::Answer,
-        output::{self, Output, covers, expiry, origin},
+        output::{self, Output, covers, end, origin, with_covered},
     },
     dataplane::{
         Instance,
@@ -137,6 +137,8 @@ struct Row {
     expires_in: Option<u64>,
     /// The rule that returns when this one expires.
     covers: Option<String>,
+    /// The temporary rule that applies instead now.
+    covered_by: Option<String>,
     origin: &'static str,
     comment: Option<String>,
 }
@@ -148,6 +150,7 @@ impl Row {
             service: ServiceName(rule.target.service).to_string(),
             expires_in: rule.expires_in.map(|left| left.as_secs()),
             covers: covers(rule),
+            covered_by: None,
             origin: origin(rule.origin),
             comment: rule.comment.as_deref().map(str::to_owned),
         }
@@ -157,7 +160,7 @@ impl Row {
         [
             self.source.clone(),
             self.service.clone(),
-            expiry(self.expires_in, self.covers.as_deref()),
+            end(self.expires_in, self.covers.as_deref(), self.covered_by.as_deref()),
             self.origin.to_owned(),
             self.comment.clone().unwrap_or_default(),
         ]
@@ -182,8 +185,8 @@ pub(crate) fn deny(command: &DenyCommand, pins: &Path, output: Output) -> Result
 
 impl Verdict {
     /// Returns whether a rule has this verdict. A ban counts as a deny.
-    fn is_verdict_of(&self, rule: &Listed) -> bool {
-        rule.spec.policy == self.policy || self.policy == Policy::DENIED && rule.spec.policy == Policy::BANNED
+    fn is_verdict_of(&self, spec: &RuleSpec) -> bool {
+        spec.policy == self.policy || self.policy == Policy::DENIED && spec.policy == Policy::BANNED
     }
 
     fn add(
@@ -239,7 +242,8 @@ impl Verdict {
         let instance = Instance::open(pins)?;
         let all = list::list(&instance.tables)?;
         drop(instance);
-        let rows: Vec<Row> = all.iter().filter(|rule| self.is_verdict_of(rule)).map(Row::of).collect();
+        let own = with_covered(&all, |spec| self.is_verdict_of(spec)).into_iter();
+        let rows: Vec<Row> = own.map(|(rule, covered_by)| Row { covered_by, ..Row::of(&rule) }).collect();
         output.print(&rows, |out| {
             if rows.is_empty() {
                 return writeln!(out, "no source has the rule {}", self.name);

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::{
     cli::print::{
         answer::Answer,
-        output::{self, Output, covers, expiry, origin},
+        output::{self, Output, covers, end, origin, with_covered},
     },
     dataplane::{
         Instance,
@@ -46,6 +46,8 @@ pub(crate) struct Row {
     expires_in: Option<u64>,
     /// The rule that returns when this one expires.
     covers: Option<String>,
+    /// The temporary rule that applies instead now.
+    covered_by: Option<String>,
     origin: &'static str,
     /// The name of its policy in a configuration file.
     policy: Option<String>,
@@ -106,6 +108,7 @@ impl Row {
             ban: (policy.ban.time != 0).then(|| BanRow::of(policy.ban)),
             expires_in: rule.expires_in.map(|left| left.as_secs()),
             covers: covers(rule),
+            covered_by: None,
             origin: origin(rule.origin),
             policy: rule.spec.name().map(str::to_owned),
             comment: rule.comment.as_deref().map(str::to_owned),
@@ -125,7 +128,7 @@ impl Row {
             self.over_limit.to_owned(),
             if self.parents.is_empty() { dash() } else { self.parents.join(" ") },
             self.ban.as_ref().and_then(BanRow::text).unwrap_or_else(dash),
-            expiry(self.expires_in, self.covers.as_deref()),
+            end(self.expires_in, self.covers.as_deref(), self.covered_by.as_deref()),
             self.origin.to_owned(),
             self.policy.clone().unwrap_or_default(),
             self.comment.clone().unwrap_or_default(),
@@ -143,7 +146,8 @@ pub(super) fn list(pins: &Path, output: Output) -> Result<Answer> {
     let instance = Instance::open(pins)?;
     let limits = list::list(&instance.tables)?;
     drop(instance);
-    let rows: Vec<Row> = limits.iter().filter(|rule| is_limit(&rule.spec)).map(Row::of).collect();
+    let own = with_covered(&limits, is_limit).into_iter();
+    let rows: Vec<Row> = own.map(|(rule, covered_by)| Row { covered_by, ..Row::of(&rule) }).collect();
     output.print(&rows, |out| {
         if rows.is_empty() {
             return writeln!(out, "no limits");

@@ -18,6 +18,11 @@ fn shadow_is_printed_persists_and_can_be_switched_off() {
         assert_eq!(everything(), json!(true), "{words}");
         assert!(ratelimit.ok("status").contains(&in_status), "{words}");
     }
+    let text = ratelimit.ok("attach eth0");
+    assert!(
+        text.ends_with("\nshadow mode: every packet passes (to enforce: `ratelimit set --shadow off`)\n"),
+        "{text}"
+    );
     let text = ratelimit.ok("attach eth0 --shadow=off");
     assert!(text.contains("\nshadow mode: off, limits and denies are enforced\n"), "{text}");
     assert!(everything() == json!(false) && !ratelimit.ok("status").contains("shadow"));

@@ -36,7 +36,7 @@ fn the_first_attach_allows_the_peer_of_the_ssh_session() {
     assert_eq!(ratelimit.json("status")["reasons"]["allowed"]["packets"], 100);
     assert_eq!(
         ratelimit.json("allow list"),
-        json!([{"source": "10.9.0.5", "service": "any", "expires_in": null, "covers": null, "origin": "ssh", "comment": null}])
+        json!([{"source": "10.9.0.5", "service": "any", "expires_in": null, "covers": null, "covered_by": null, "origin": "ssh", "comment": null}])
     );
     // Later decisions of the operator stand.
     through_ssh("allow del 10.9.0.5 --force", "10.9.0.5");
@@ -198,6 +198,7 @@ fn the_first_command_of_an_ssh_session_allows_its_address_so_that_no_limit_shuts
     let output = through_ssh(&ratelimit, "-j deny add 10.8.0.1 10.8.0.2", "10.9.0.7");
     let answer: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!([&answer[0]["allowed_ssh"], &answer[1]["allowed_ssh"]], ["10.9.0.7", "10.9.0.7"]);
+    ratelimit.ok("deny del 10.8.0.1 10.8.0.2");
     // Another command of a session repeats nothing.
     let output = through_ssh(&ratelimit, "limit set default --service tcp/22 --packets 1/m", PEER);
     assert!(!output.stdout.contains("SSH"), "{output:?}");

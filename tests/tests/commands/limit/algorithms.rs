@@ -104,7 +104,7 @@ fn all() -> Vec<Given> {
 fn row(target: &str, listed: &Value) -> Value {
     let mut row = json!({
         "source": target, "service": "any", "packets": null, "bytes": null, "burst": 0, "algorithm": "token-bucket",
-        "throttle": "hard", "over_limit": "drop", "parents": [], "ban": null, "expires_in": null, "covers": null, "origin": "command",
+        "throttle": "hard", "over_limit": "drop", "parents": [], "ban": null, "expires_in": null, "covers": null, "covered_by": null, "origin": "command",
         "policy": null, "comment": null,
     });
     let fields = row.as_object_mut().unwrap();

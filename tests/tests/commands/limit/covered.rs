@@ -1,6 +1,7 @@
 //! Temporary rules over permanent ones, and changes that replace an allow.
 
 use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox};
+use serde_json::json;
 
 #[test]
 fn a_temporary_rule_shows_and_gives_back_the_permanent_one() {
@@ -13,11 +14,18 @@ fn a_temporary_rule_shows_and_gives_back_the_permanent_one() {
     assert_eq!(ratelimit.json("deny list")[0]["covers"], "5/s");
     let table = ratelimit.ok("deny list");
     assert!(table.contains(", then 5/s"), "{table}");
+    // The list of limits has it, too.
+    let covered = ratelimit.json("limit list")[0].take();
+    assert_eq!([&covered["packets"], &covered["expires_in"]], [&json!("5/s"), &json!(null)], "{covered}");
+    assert!(covered["covered_by"].as_str().unwrap().starts_with("deny for 59m"), "{covered}");
+    let table = ratelimit.ok("limit list");
+    assert!(table.contains("never, covered by deny for 59m"), "{table}");
     // A second temporary rule covers the same one.
     let text = ratelimit.ok("limit set 10.0.0.1 --packets 9/s --for 2h");
     assert_eq!(text, "10.0.0.1: 9/s per source, burst 9, expires in 2h, then 5/s again (replaced: deny)\n");
     assert_eq!(ratelimit.ok("limit del 10.0.0.1"), "10.0.0.1: limit deleted, 5/s again\n");
-    assert_eq!(ratelimit.json("limit list")[0]["packets"], "5/s");
+    let limit = ratelimit.json("limit list")[0].take();
+    assert_eq!([&limit["packets"], &limit["covered_by"]], [&json!("5/s"), &json!(null)]);
     // The covered rule can be deleted alone.
     ratelimit.ok("deny add 10.0.0.1 --for 1h");
     assert_eq!(ratelimit.ok("limit del 10.0.0.1"), "10.0.0.1: limit deleted: 5/s does not return after deny\n");

@@ -17,7 +17,7 @@ fn limits_are_listed_as_they_were_set() {
     let mut list = ratelimit.json("limit list");
     let left = list[2]["expires_in"].take();
     assert!((3_590..=3_600).contains(&left.as_u64().unwrap()), "{left}");
-    let row = |source, packets, bytes, burst| json!({"source": source, "service": "any", "packets": packets, "bytes": bytes, "burst": burst, "algorithm": "token-bucket", "throttle": "hard", "over_limit": "drop", "parents": [], "ban": null, "expires_in": null, "covers": null, "origin": "command", "policy": null, "comment": null});
+    let row = |source, packets, bytes, burst| json!({"source": source, "service": "any", "packets": packets, "bytes": bytes, "burst": burst, "algorithm": "token-bucket", "throttle": "hard", "over_limit": "drop", "parents": [], "ban": null, "expires_in": null, "covers": null, "covered_by": null, "origin": "command", "policy": null, "comment": null});
     let (none, text) = (json!(null), |text: &str| json!(text));
     assert_eq!(
         list,
@@ -56,7 +56,7 @@ fn deleting_a_missing_rule_exits_with_status_1() {
     }
     assert_eq!(
         ratelimit.json("deny list"),
-        json!([{"source": "10.0.0.1", "service": "any", "expires_in": null, "covers": null, "origin": "command", "comment": null}])
+        json!([{"source": "10.0.0.1", "service": "any", "expires_in": null, "covers": null, "covered_by": null, "origin": "command", "comment": null}])
     );
     ratelimit.ok("detach --all");
 }

@@ -71,6 +71,13 @@ impl Listed {
         Self { target, spec: Arc::new(spec), expires_in, origin: COMMAND, covers: None, comment: None }
     }
 
+    /// Returns the rule that it covers as a rule of its own.
+    #[must_use]
+    pub fn covered(&self) -> Option<Self> {
+        let Covered { spec, origin, comment } = self.covers.clone()?;
+        Some(Self { target: self.target, spec, expires_in: None, origin, covers: None, comment })
+    }
+
     /// Returns the rule that stays: this one, or the one that it covers.
     #[must_use]
     pub fn lasting(&self) -> Option<Covered> {
