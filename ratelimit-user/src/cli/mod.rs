@@ -24,7 +24,7 @@ use self::{
     },
     program::{attach, confirm, detach, set, upgrade},
     rules::{access, cost, limit},
-    show::{doctor, events, metrics, sources, status, why},
+    show::{doctor, events, metrics, sources, status, suggest, why},
 };
 use crate::{
     controller::notify::journal,
@@ -136,6 +136,12 @@ enum Command {
     /// `--unknown`). Then some are missing. Drops with the reasons not-admitted and over-unknown are only in `ratelimit
     /// status`.
     Sources(sources::Arguments),
+    /// Propose limits from the traffic of the next minute; changes nothing
+    ///
+    /// Reads the counters of all sources once per second, or less often with very many sources. Then it proposes a limit
+    /// for each service that has rules of its own, and one for all other packets. It names the sources that the limit
+    /// would have limited. Without a limit, every packet is counted. With cells and a limit, only samples are.
+    Suggest(suggest::Arguments),
     /// Tell which rule decides about an address, and what it outranks
     ///
     /// Shows the rule, the default, the list or the ban that decides about packets from an address, everything that it
@@ -203,6 +209,7 @@ fn run(arguments: Arguments) -> Result<Answer> {
         Command::Status(arguments) => status::run(&arguments, &pins, output),
         Command::Events(arguments) => events::run(&arguments, &pins, output),
         Command::Sources(arguments) => sources::run(&arguments, &pins, output),
+        Command::Suggest(arguments) => suggest::run(&arguments, &pins, output),
         Command::Why(arguments) => why::run(&arguments, &pins, output),
     }
 }

@@ -5,4 +5,5 @@ pub(crate) mod events;
 pub(crate) mod metrics;
 pub(crate) mod sources;
 pub(crate) mod status;
+pub(crate) mod suggest;
 pub(crate) mod why;

@@ -5,6 +5,7 @@ pub mod clocks;
 pub mod events;
 pub mod gauges;
 pub mod interface_counters;
+pub mod peaks;
 pub mod rates;
 pub mod source_drops;
 pub mod totals;

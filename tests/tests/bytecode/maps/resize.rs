@@ -38,19 +38,24 @@ fn verdicts_are_the_models(cells: u32) -> Result<u64, String> {
         number.set(number.get() + 1);
         let source = Source::v4(number.get().to_be_bytes());
         let (mut before, mut after) = (before.borrow_mut(), after.borrow_mut());
+        let idle = |bytecode: &mut Bytecode, at| {
+            let idle = cell::Cell { packets: units(at), second: units(at), ..cell::Cell::default() };
+            bytecode.tables.front.open_mut().unwrap().set(0, idle, 0).unwrap();
+        };
         for bytecode in [&mut *before, &mut *after] {
             // Set first, so that the budget of a later time does not remain.
             bytecode.set_time(start);
             bytecode.forget();
             bytecode.set_default(&policy);
-            let idle = cell::Cell { packets: units(start), second: units(start), ..cell::Cell::default() };
-            bytecode.tables.front.open_mut().unwrap().set(0, idle, 0).unwrap();
+            idle(bytecode, start);
         }
         let (mut model, mut now, mut resized) = (Model::new(&policy, start), start, u64::MAX);
         for (number_of_arrival, Arrival { gap, length }) in arrivals.into_iter().enumerate() {
             now += gap;
             if number_of_arrival == moved {
                 old.borrow_mut().take_over(source, &before);
+                // The new map does not exist before the resize.
+                idle(&mut after, now);
                 resized = now;
             }
             if now > resized.saturating_add(LATEST) {

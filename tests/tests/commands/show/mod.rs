@@ -1,4 +1,5 @@
 //! Commands that show sources, and what decides about them.
 
 mod sources;
+mod suggest;
 mod why;

@@ -69,7 +69,7 @@ pub(super) fn of(facts: &Facts<'_>) -> String {
         return with_shadow(facts, text);
     }
     if !facts.has_rules {
-        return "Nothing is limited, because there is no limit. `ratelimit sources --sort passed --during 10s` shows what sources send.".to_owned();
+        return "Nothing is limited, because there is no limit. `ratelimit suggest` observes for a minute and proposes one.".to_owned();
     }
     if over == 0 {
         return "No packet is over a limit now.".to_owned();

@@ -1,0 +1,167 @@
+//! Proposed limits as text and as JSON.
+
+use std::{
+    io::{self, Write},
+    time::Duration,
+};
+
+use ratelimit_common::{
+    identity::service::Service,
+    limits::limit::{Rate, SECOND},
+};
+use serde::Serialize;
+
+use super::proposal::percentile;
+use crate::{
+    cli::print::output::{self, count},
+    text::{
+        service::ServiceName,
+        units::{PacketRate, write_duration},
+    },
+};
+
+/// The number of sources that text names for each service.
+const SHOWN: usize = 10;
+
+/// The highest limit of packets per second.
+const MOST: u64 = 100_000_000;
+
+/// What was observed, and the limits that fit.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    pub(super) seconds: f64,
+    pub(super) percentile: u8,
+    pub(super) services: Vec<OfService>,
+}
+
+/// One service with rules of its own, or all others together.
+#[derive(Debug, Serialize)]
+pub(super) struct OfService {
+    #[serde(flatten)]
+    pub(super) suggestion: Suggestion,
+    /// Sources that sent packets.
+    pub(super) sources: usize,
+    /// Whether cells decide about most packets, so that only samples were counted.
+    pub(super) estimated: bool,
+    pub(super) busiest: Busiest,
+    /// Sources that the limit would refuse packets of.
+    pub(super) limited: usize,
+    /// The busiest of them.
+    pub(super) would_limit: Vec<Limited>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Suggestion {
+    service: String,
+    packets: String,
+    command: String,
+    toml: String,
+}
+
+/// Packets of a source in its busiest second, minute and hour. None if the time was shorter.
+#[derive(Debug, Serialize)]
+pub(super) struct Busiest {
+    pub(super) second: Percentiles,
+    pub(super) minute: Option<Percentiles>,
+    pub(super) hour: Option<Percentiles>,
+}
+
+/// Percentiles over the sources.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct Percentiles {
+    p50: u64,
+    p90: u64,
+    p99: u64,
+    highest: u64,
+}
+
+/// A source that the limit would refuse packets of.
+#[derive(Debug, Serialize)]
+pub(super) struct Limited {
+    pub(super) source: String,
+    pub(super) second: u64,
+    pub(super) minute: Option<u64>,
+    pub(super) hour: Option<u64>,
+}
+
+impl Percentiles {
+    /// The values are in order.
+    pub(super) fn of(sorted: &[u64]) -> Self {
+        let [p50, p90, p99, highest] = [50.0, 90.0, 99.0, 100.0].map(|percent| percentile(sorted, percent));
+        Self { p50, p90, p99, highest }
+    }
+
+    fn cells(&self) -> [String; 4] {
+        [self.p50, self.p90, self.p99, self.highest].map(|packets| packets.to_string())
+    }
+}
+
+impl Suggestion {
+    /// Proposes a default of the service in packets per second.
+    pub(super) fn new(service: ServiceName, per_second: u64) -> Self {
+        let packets = PacketRate(Rate { amount: per_second.min(MOST), period: SECOND }).to_string();
+        let (option, table) = match service.0 {
+            Service::Any => (String::new(), "default".to_owned()),
+            _ => (format!(" --service {service}"), format!("service.\"{service}\"")),
+        };
+        Self {
+            service: service.to_string(),
+            command: format!("ratelimit limit set default{option} --packets {packets} --over-limit shadow"),
+            toml: format!("[{table}]\npackets = \"{packets}\"\nover-limit = \"shadow\"\n"),
+            packets,
+        }
+    }
+}
+
+impl Report {
+    pub(super) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        let time = write_duration(Duration::from_secs_f64(self.seconds));
+        if self.services.is_empty() {
+            return writeln!(out, "no source sent a packet in {time}: there is nothing to suggest");
+        }
+        writeln!(out, "observed for {time}: packets of one source in its busiest second, minute and hour\n")?;
+        let rows: Vec<_> = self.services.iter().flat_map(OfService::rows).collect();
+        output::table(out, ["service", "sources", "per", "median", "90 %", "99 %", "highest"], &rows)?;
+        for of_service in &self.services {
+            writeln!(out)?;
+            of_service.write(self.percentile, out)?;
+        }
+        writeln!(out, "\nIn shadow, packets over the limit pass. `ratelimit sources` shows whose.")?;
+        writeln!(out, "To enforce it, repeat the command with --over-limit drop.")?;
+        writeln!(out, "\nThe same in a configuration file:\n")?;
+        self.services.iter().try_for_each(|of_service| write!(out, "{}", of_service.suggestion.toml))
+    }
+}
+
+impl OfService {
+    fn rows(&self) -> Vec<[String; 7]> {
+        let Busiest { second, minute, hour } = &self.busiest;
+        let all = [("second", Some(second)), ("minute", minute.as_ref()), ("hour", hour.as_ref())];
+        let row = |(per, percentiles): (&str, Option<&Percentiles>)| {
+            let [p50, p90, p99, highest] = percentiles?.cells();
+            let (service, sources) = (self.suggestion.service.clone(), self.sources.to_string());
+            Some([service, sources, per.to_owned(), p50, p90, p99, highest])
+        };
+        all.into_iter().filter_map(row).collect()
+    }
+
+    fn write(&self, percentile: u8, out: &mut dyn Write) -> io::Result<()> {
+        let Suggestion { service, packets, command, .. } = &self.suggestion;
+        writeln!(out, "{service}: {packets}, twice what {percentile} % of the sources reach in their busiest second")?;
+        if self.estimated {
+            writeln!(out, "  cells decide, so the numbers are estimates in steps of 256 packets")?;
+        }
+        match self.limited {
+            0 => writeln!(out, "  would limit none of {}", count(self.sources, "source"))?,
+            limited => writeln!(out, "  would limit {limited} of {}:", count(self.sources, "source"))?,
+        }
+        for Limited { source, second, .. } in self.would_limit.iter().take(SHOWN) {
+            writeln!(out, "    {source}: {second} in its busiest second")?;
+        }
+        match self.limited.saturating_sub(SHOWN) {
+            0 => {}
+            more => writeln!(out, "    and {more} more")?,
+        }
+        writeln!(out, "  {command}")
+    }
+}
