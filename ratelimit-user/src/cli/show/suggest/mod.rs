@@ -17,7 +17,10 @@ use tokio::{
     time::{Instant as Moment, sleep_until},
 };
 
-use self::report::{Busiest, Limited, OfService, Percentiles, Report, Suggestion};
+use self::{
+    proposal::Proposal,
+    report::{Busiest, Limited, OfService, Percentiles, Report, Suggestion},
+};
 use crate::{
     cli::print::{answer::Answer, output::Output, source_row::Describe},
     dataplane::{
@@ -126,7 +129,7 @@ fn of_service(
         values
     };
     let seconds = sorted(|peak| peak.second);
-    let rate = proposal::rate(&seconds, f64::from(percentile));
+    let proposal = Proposal::of(service.0, &seconds, f64::from(percentile));
     let busiest = Busiest {
         second: Percentiles::of(&seconds),
         minute: (time >= Duration::from_secs(60)).then(|| Percentiles::of(&sorted(|peak| peak.minute))),
@@ -142,7 +145,7 @@ fn of_service(
     };
     peaks.sort_unstable_by_key(|(source, peak)| (Reverse(peak.second), source.address()));
     let estimated = peaks.first().map(is_estimated).transpose()?.unwrap_or_default();
-    peaks.retain(|(_, peak)| peak.second > rate);
+    peaks.retain(|(_, peak)| peak.second > proposal.per_second);
     let limited = peaks.len();
     let named = peaks.iter().take(MOST_NAMED).map(|(source, peak)| Limited {
         source: Prefix::of(source, source.prefix).to_string(),
@@ -152,7 +155,7 @@ fn of_service(
     });
     let named = named.collect();
     Ok(OfService {
-        suggestion: Suggestion::new(service, rate),
+        suggestion: Suggestion::new(service, proposal),
         sources,
         estimated,
         busiest,

@@ -1,7 +1,15 @@
 //! Proposes a limit from the busiest seconds of all sources.
 
+use ratelimit_common::identity::service::Service;
+
 /// How much more than the percentile the proposed limit admits.
 const FACTOR: u64 = 2;
+
+/// The least packets per second to propose for all packets of a source: one web page needs so many.
+const LEAST: u64 = 100;
+
+/// The same for one service: a browser opens several connections at once.
+const LEAST_OF_SERVICE: u64 = 10;
 
 /// Returns the value that `percent` of the values do not exceed, by the nearest rank. The values are in order.
 pub(super) fn percentile(sorted: &[u64], percent: f64) -> u64 {
@@ -9,9 +17,21 @@ pub(super) fn percentile(sorted: &[u64], percent: f64) -> u64 {
     sorted.get(rank.max(1) - 1).or(sorted.last()).copied().unwrap_or(0)
 }
 
-/// Returns the proposed packets per second: twice the percentile of the busiest seconds, rounded up.
-pub(super) fn rate(sorted: &[u64], percent: f64) -> u64 {
-    rounded_up(percentile(sorted, percent).saturating_mul(FACTOR).max(1))
+/// A proposed limit in packets per second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Proposal {
+    pub(super) per_second: u64,
+    /// Whether it is the least, because the observed traffic needs less.
+    pub(super) is_least: bool,
+}
+
+impl Proposal {
+    /// Proposes twice the percentile of the busiest seconds, rounded up.
+    pub(super) fn of(service: Service, sorted: &[u64], percent: f64) -> Self {
+        let observed = rounded_up(percentile(sorted, percent).saturating_mul(FACTOR).max(1));
+        let least = if service == Service::Any { LEAST } else { LEAST_OF_SERVICE };
+        Self { per_second: observed.max(least), is_least: observed < least }
+    }
 }
 
 /// Returns the next 1, 2 or 5 with zeros.
@@ -38,8 +58,17 @@ mod tests {
     fn one_flood_among_ten_sources_does_not_raise_the_proposal() {
         let mut peaks = vec![40; 9];
         peaks.push(1_000_000);
-        assert_eq!(rate(&peaks, 90.0), 100);
-        assert_eq!(rate(&peaks, 100.0), 2_000_000);
+        let proposed = |percent| Proposal::of(Service::Any, &peaks, percent);
+        assert_eq!(proposed(90.0), Proposal { per_second: 100, is_least: false });
+        assert_eq!(proposed(100.0), Proposal { per_second: 2_000_000, is_least: false });
+    }
+
+    #[test]
+    fn nearly_silent_sources_still_get_what_a_web_page_or_a_browser_needs() {
+        let least = |per_second| Proposal { per_second, is_least: true };
+        assert_eq!(Proposal::of(Service::Any, &[1, 1, 2], 90.0), least(100));
+        assert_eq!(Proposal::of(Service::TcpSyn, &[1, 1, 2], 90.0), least(10));
+        assert_eq!(Proposal::of(Service::TcpSyn, &[6], 90.0), Proposal { per_second: 20, is_least: false });
     }
 
     #[test]

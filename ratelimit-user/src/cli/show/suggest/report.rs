@@ -11,7 +11,7 @@ use ratelimit_common::{
 };
 use serde::Serialize;
 
-use super::proposal::percentile;
+use super::proposal::{Proposal, percentile};
 use crate::{
     cli::print::output::{self, count},
     text::{
@@ -54,6 +54,8 @@ pub(super) struct OfService {
 pub(super) struct Suggestion {
     service: String,
     packets: String,
+    /// Whether the observed traffic needs less.
+    is_least: bool,
     command: String,
     toml: String,
 }
@@ -98,8 +100,8 @@ impl Percentiles {
 
 impl Suggestion {
     /// Proposes a default of the service in packets per second.
-    pub(super) fn new(service: ServiceName, per_second: u64) -> Self {
-        let packets = PacketRate(Rate { amount: per_second.min(MOST), period: SECOND }).to_string();
+    pub(super) fn new(service: ServiceName, proposal: Proposal) -> Self {
+        let packets = PacketRate(Rate { amount: proposal.per_second.min(MOST), period: SECOND }).to_string();
         let (option, table) = match service.0 {
             Service::Any => (String::new(), "default".to_owned()),
             _ => (format!(" --service {service}"), format!("service.\"{service}\"")),
@@ -109,6 +111,7 @@ impl Suggestion {
             command: format!("ratelimit limit set default{option} --packets {packets} --over-limit shadow"),
             toml: format!("[{table}]\npackets = \"{packets}\"\nover-limit = \"shadow\"\n"),
             packets,
+            is_least: proposal.is_least,
         }
     }
 }
@@ -146,8 +149,9 @@ impl OfService {
     }
 
     fn write(&self, percentile: u8, out: &mut dyn Write) -> io::Result<()> {
-        let Suggestion { service, packets, command, .. } = &self.suggestion;
-        writeln!(out, "{service}: {packets}, twice what {percentile} % of the sources reach in their busiest second")?;
+        let Suggestion { service, packets, is_least, command, .. } = &self.suggestion;
+        let reason = if *is_least { "the least that is proposed, more than" } else { "rounded up from" };
+        writeln!(out, "{service}: {packets}, {reason} twice the busiest second of {percentile} % of the sources")?;
         if self.estimated {
             writeln!(out, "  cells decide, so the numbers are estimates in steps of 256 packets")?;
         }
