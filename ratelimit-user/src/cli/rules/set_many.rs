@@ -141,8 +141,10 @@ pub(crate) fn set(rule: &Rule<'_>, pins: &Path, output: Output) -> Result<Answer
         outcome = apply(&mut instance, &request.change, rule.force);
     }
     let Changed { replaced, lasting } = outcome?;
+    // Most lists replace nothing.
+    let rules = if replaced.is_empty() { &[] } else { request.change.rules.as_slice() };
     let specs: HashMap<Target, &RuleSpec> =
-        request.change.rules.iter().map(|rule| (rule.target, &request.change.specs[rule.spec])).collect();
+        rules.iter().map(|rule| (rule.target, &request.change.specs[rule.spec])).collect();
     let before =
         |rule: &Listed| specs.get(&rule.target).map_or_else(|| write::spec(&rule.spec), |after| before(rule, after));
     let replaced = replaced.iter().map(|rule| Named::of(rule.target, before(rule))).collect();

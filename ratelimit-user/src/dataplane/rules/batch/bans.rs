@@ -1,8 +1,8 @@
 //! A change ends the bans of the sources that it names.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use ratelimit_common::{identity::source::Source, maps::control::FEATURE_BANS};
+use ratelimit_common::{identity::source::Source, maps::control::FEATURE_BANS, rules::rule::Rule};
 
 use crate::dataplane::{
     Error,
@@ -15,15 +15,15 @@ pub(super) fn replaced(tables: &Tables, plan: &Plan, now: u64) -> Result<Vec<Ent
     if !ends_some(tables, plan)? {
         return Ok(Vec::new());
     }
-    let written: HashSet<Source> = plan.sources.iter().chain(&plan.prefixes).map(|(source, _)| *source).collect();
-    let in_force = |(source, ban): Entry| Some((source, ban.at(now)?));
-    if written.len() > FEW {
-        let all = tables.bans()?.all().into_iter();
-        return Ok(all.filter(|(source, _)| written.contains(source)).filter_map(in_force).collect());
+    let written = || plan.sources.iter().chain(&plan.prefixes).map(|(source, _)| *source);
+    let in_force = |source: Source, ban: Rule| Some((source, ban.at(now)?));
+    if written().nth(FEW).is_some() {
+        let all: HashMap<Source, Rule> = tables.bans()?.all().into_iter().collect();
+        return Ok(written().filter_map(|source| in_force(source, *all.get(&source)?)).collect());
     }
     let mut found = Vec::new();
-    for source in written {
-        found.extend(tables.ban(&source)?.map(|ban| (source, ban)).and_then(in_force));
+    for source in written() {
+        found.extend(tables.ban(&source)?.and_then(|ban| in_force(source, ban)));
     }
     Ok(found)
 }
