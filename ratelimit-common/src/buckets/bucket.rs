@@ -40,6 +40,8 @@ const TIME_BITS: u32 = 26;
 const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
 const POLICY_MASK: u64 = (1 << POLICY_BITS) - 1;
 const STEP_BITS: u32 = 32;
+/// Nanoseconds to a multiple of which [`Resolution::ends`] is rounded down.
+pub const STEP: u64 = 1 << STEP_BITS;
 const _: () = assert!(POLICIES_MAX as usize + crate::identity::class::CLASSES == 1 << POLICY_BITS);
 
 impl Resolution {

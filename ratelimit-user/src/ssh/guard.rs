@@ -6,6 +6,7 @@ use super::{
     logind,
     session::{self, Session},
     standing::{Least, NEW, OPEN, Standing},
+    timeline::Timeline,
 };
 use crate::dataplane::{
     Error,
@@ -55,18 +56,15 @@ fn without_duplicates(sessions: impl IntoIterator<Item = Session>) -> Vec<Sessio
     each
 }
 
-/// What happens to a session's packets and to packets that open another session: now, then after all temporary rules.
-type Standings = [Standing; 4];
+/// What happens to a session's packets, and to packets that open another session.
+type Timelines = [Timeline; 2];
 
 /// What these packets need.
-const LEAST: [Least; 4] = [OPEN, NEW, OPEN, NEW];
-
-/// The number of them that tell what happens now.
-const NOW: usize = 2;
+const LEAST: [Least; 2] = [OPEN, NEW];
 
 /// Checks the rules for SSH sessions before and after a change.
 pub(crate) struct Guard {
-    before: Vec<(Session, Standings)>,
+    before: Vec<(Session, Timelines)>,
     /// The session of this process.
     own: Option<Session>,
     /// How the operator allows an address first.
@@ -117,10 +115,11 @@ impl Guard {
             return Ok(());
         }
         for (session, before) in &self.before {
-            let after = standings(*session, tables)?;
-            let mut pairs = before.iter().zip(&after).zip(LEAST);
-            if let Some(kind) = pairs.position(|((before, after), least)| after.is_worse(before, &least)) {
-                return Err(self.refusal(*session, kind, &after[kind], tables));
+            for (kind, (after, least)) in timelines(*session, tables)?.iter().zip(LEAST).enumerate() {
+                let is_worse = |after: &Standing, before: &Standing| after.is_worse(before, &least);
+                if let Some(moment) = after.first_worse(&before[kind], is_worse) {
+                    return Err(self.refusal(*session, kind, after, moment, tables));
+                }
             }
         }
         Ok(())
@@ -136,10 +135,11 @@ impl Guard {
             return Ok(());
         }
         for (session, before) in &self.before {
-            let after = standings(*session, tables)?;
-            let is_listed = |(before, after): (&Standing, &Standing)| after.is_listed() && !before.is_denied();
-            if let Some(kind) = before.iter().zip(&after).position(is_listed) {
-                return Err(self.refusal(*session, kind, &after[kind], tables));
+            for (kind, after) in timelines(*session, tables)?.iter().enumerate() {
+                let is_listed = |after: &Standing, before: &Standing| after.is_listed() && !before.is_denied();
+                if let Some(moment) = after.first_worse(&before[kind], is_listed) {
+                    return Err(self.refusal(*session, kind, after, moment, tables));
+                }
             }
         }
         Ok(())
@@ -181,10 +181,19 @@ impl Guard {
         Ok(())
     }
 
-    /// Returns the error for a session whose packets of one kind would have this standing.
-    fn refusal(&self, session: Session, kind: usize, after: &Standing, tables: &Tables) -> Error {
-        let was_allowed = self.before.iter().any(|(other, before)| *other == session && before[kind].is_allowed());
-        if kind >= NOW {
+    /// Returns the error for a session whose packets of one kind are worse off from a moment on, which may be now.
+    fn refusal(
+        &self,
+        session: Session,
+        kind: usize,
+        after: &Timeline,
+        (moment, is_now): (u64, bool),
+        tables: &Tables,
+    ) -> Error {
+        let before = self.before.iter().find(|(other, _)| *other == session);
+        let was_allowed = before.is_some_and(|(_, before)| before[kind].at(moment).is_allowed());
+        let after = after.at(moment);
+        if !is_now {
             let fate = format!("{} after its temporary rule ends", after.fate());
             return self.shut_out(session, fate, !was_allowed);
         }
@@ -212,13 +221,13 @@ impl Guard {
     }
 }
 
-fn unlimited() -> Standings {
-    [(); 4].map(|()| Standing::unlimited())
+fn unlimited() -> Timelines {
+    [Timeline::unlimited(), Timeline::unlimited()]
 }
 
-fn standings(session: Session, tables: &Tables) -> Result<Standings, Error> {
-    let ([open, new], [open_later, new_later]) = (session.standing(tables)?, session.lasting_standing(tables)?);
-    Ok([open, new, open_later, new_later])
+fn timelines(session: Session, tables: &Tables) -> Result<Timelines, Error> {
+    let [open, new] = session.classes(tables)?;
+    Ok([Timeline::of(session, open, tables)?, Timeline::of(session, new, tables)?])
 }
 
 /// Returns the sessions with what happens to their packets. In shadow, all pass.
@@ -226,7 +235,7 @@ fn before(
     sessions: impl IntoIterator<Item = Session>,
     tables: &Tables,
     is_shadow: bool,
-) -> Result<Vec<(Session, Standings)>, Error> {
-    let each = |session: Session| Ok((session, if is_shadow { unlimited() } else { standings(session, tables)? }));
+) -> Result<Vec<(Session, Timelines)>, Error> {
+    let each = |session: Session| Ok((session, if is_shadow { unlimited() } else { timelines(session, tables)? }));
     sessions.into_iter().map(each).collect()
 }

@@ -10,6 +10,7 @@ mod logind;
 mod server;
 mod session;
 mod standing;
+mod timeline;
 
 pub use self::guard::ProtectedSessions;
 pub(crate) use self::{

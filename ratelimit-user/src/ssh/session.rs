@@ -85,21 +85,16 @@ impl Session {
 
     /// Returns what the rules do with the session's packets, and with packets that open another session.
     pub(crate) fn standing(self, tables: &Tables) -> Result<[Standing; 2], Error> {
-        self.standing_at(tables, host::now())
-    }
-
-    /// Returns the same for the time after all temporary rules.
-    pub(super) fn lasting_standing(self, tables: &Tables) -> Result<[Standing; 2], Error> {
-        self.standing_at(tables, NEVER - 1)
-    }
-
-    fn standing_at(self, tables: &Tables, now: u64) -> Result<[Standing; 2], Error> {
-        let of = |classes| {
-            let (spec, is_lasting) = resolve::of_address_at(tables, &self.prefix(), classes, now)?;
-            Ok::<_, Error>(Standing { spec, is_lasting })
-        };
+        let now = host::now();
+        let of = |classes| Ok::<_, Error>(self.standing_at(tables, classes, now)?.0);
         let [open, new] = self.classes(tables)?;
         Ok([of(open)?, of(new)?])
+    }
+
+    /// Returns what the rules do with packets of these classes at `now`, in nanoseconds, and when that can change.
+    pub(super) fn standing_at(self, tables: &Tables, classes: Classes, now: u64) -> Result<(Standing, u64), Error> {
+        let (spec, ends) = resolve::of_address_at(tables, &self.prefix(), classes, now)?;
+        Ok((Standing { spec, is_lasting: ends == NEVER }, ends))
     }
 
     /// Returns the classes of the session's packets, and of packets that open another session.

@@ -2,7 +2,7 @@
 
 use aya::maps::{MapError, lpm_trie::Key};
 use ratelimit_common::{
-    buckets::bucket::{Bucket, IN_SHADOW},
+    buckets::bucket::{Bucket, IN_SHADOW, STEP},
     identity::{
         class::{Class, Classes},
         narrow::Lengths,
@@ -11,7 +11,7 @@ use ratelimit_common::{
     limits::policy::{BANNED_ID, PolicyId},
     rules::{
         precedence::{self, Rules},
-        rule::{NEVER, Rule},
+        rule::Rule,
     },
 };
 
@@ -57,13 +57,14 @@ pub fn of_source(tables: &Tables, source: &Source, classes: Classes) -> Result<R
     of_source_at(tables, source, classes, host::now()).map(|(spec, _)| spec)
 }
 
-fn of_source_at(tables: &Tables, source: &Source, classes: Classes, now: u64) -> Result<(RuleSpec, bool), Error> {
+fn of_source_at(tables: &Tables, source: &Source, classes: Classes, now: u64) -> Result<(RuleSpec, u64), Error> {
     let rules = Maps(tables);
     let rule = |class| precedence::of_class(&rules, source, class, now);
     let ban = |class| precedence::of_bans(&rules, source, class, now);
     let (best, _) = precedence::best(classes, true, rule, ban, || listed::of_source(tables, source, now))?;
     let resolution = best.resolution();
-    Ok((policies::spec(tables, resolution.policy())?, resolution.ends() == NEVER))
+    // The end is rounded down to a step.
+    Ok((policies::spec(tables, resolution.policy())?, resolution.ends().saturating_add(STEP)))
 }
 
 /// Returns whether a bucket is a source's. Parents have buckets too, and so has a source's service that another is
@@ -82,7 +83,7 @@ pub fn of_address(tables: &Tables, address: &Prefix, classes: Classes) -> Result
     of_address_at(tables, address, classes, host::now()).map(|(spec, _)| spec)
 }
 
-/// Returns the spec at `now`, in nanoseconds, and whether the rule has no end.
+/// Returns the spec at `now`, in nanoseconds, and a time at which its rule has ended: [`u64::MAX`] if it stays.
 ///
 /// # Errors
 ///
@@ -92,7 +93,7 @@ pub(crate) fn of_address_at(
     address: &Prefix,
     classes: Classes,
     now: u64,
-) -> Result<(RuleSpec, bool), Error> {
+) -> Result<(RuleSpec, u64), Error> {
     of_source_at(tables, &payer_at(tables, address, classes, now)?, classes, now)
 }
 

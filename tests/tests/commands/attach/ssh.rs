@@ -174,7 +174,9 @@ fn a_rule_that_denies_a_session_after_its_temporary_rule_is_refused() {
         assert_eq!(through_ssh(temporary).0, 0, "{temporary}");
         refused("deny add 10.9.0.0/24", "denied");
         refused("limit set default --packets 1/s", "limited to 1/s per source, burst 1");
-        // The rule for the whole prefix ends before it could deny the session.
+        // This deny ends, but later than the session's rule.
+        refused("deny add 10.9.0.0/24 --for 2h", "denied");
+        // This one ends before it could deny the session.
         assert_eq!(through_ssh("deny add 10.9.0.0/24 --for 1m").0, 0, "{temporary}");
         ratelimit.ok("deny del 10.9.0.0/24");
         ratelimit.ok(&format!("{end} del 10.9.0.5"));
