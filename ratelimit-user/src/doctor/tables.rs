@@ -55,7 +55,7 @@ pub(super) fn examine(running: &Running, window: &Window) -> Result<Vec<Finding>
     }
     findings.push(buckets(tracked::buckets_in_use(tables)?, max_sources, stay));
     if has_budget {
-        findings.push(admissions(refused, of(tables, Reason::NotAdmitted)?, control.admission.per_second));
+        findings.push(admissions(refused, tables.packets_of(Reason::NotAdmitted)?, control.admission.per_second));
     }
     findings.push(fail_open(tables)?);
     if counted.bans_failed != 0 {
@@ -151,11 +151,6 @@ fn undecided_of(sum: u64, all: u64, parts: &str) -> Finding {
         _ if sum > all / MANY => Finding::warning(Check::FailOpen, &what, why).fixed_by("ratelimit status -v"),
         _ => Finding::note(Check::FailOpen, &what, "If the program cannot decide, packets pass. These are few."),
     }
-}
-
-fn of(tables: &Tables, requested: Reason) -> Result<u64, Error> {
-    let counts = tables.counts()?;
-    Ok(counts.iter().filter(|(reason, _)| *reason == requested).map(|(_, count)| count.packets).sum())
 }
 
 #[cfg(test)]

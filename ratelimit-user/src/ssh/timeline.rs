@@ -5,8 +5,9 @@ use ratelimit_common::{identity::class::Classes, rules::rule::NEVER};
 use super::{session::Session, standing::Standing};
 use crate::dataplane::{Error, sys::host, tables::open::Tables};
 
-/// The most ends of rules that are followed one by one. After them comes what stays.
-const MOST: usize = 16;
+/// The most ends of rules that are followed one by one. One IPv6 address has at most 129 prefixes and one ban, for all
+/// packets and for one service. So this is reached only if rules are written again and again during the reading.
+const MOST: usize = 512;
 
 /// Standings, each with the moment from which on it applies.
 #[derive(Debug, Clone)]

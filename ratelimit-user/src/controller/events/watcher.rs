@@ -79,7 +79,7 @@ impl Watcher {
         if let Ok(view) = View::open(pins) {
             watcher.reader = Reader::of(view.tables(), watcher.last_event).ok();
             watcher.banned = bans(view.tables()).unwrap_or_default();
-            watcher.not_admitted.count = not_admitted(view.tables()).unwrap_or_default();
+            watcher.not_admitted.count = view.tables().packets_of(Reason::NotAdmitted).unwrap_or_default();
         }
         watcher
     }
@@ -142,7 +142,8 @@ impl Watcher {
         let is_same = self.reader.as_ref().map_or(Ok(false), |reader| reader.reads(tables))?;
         // The instance was replaced, or its maps were.
         let reader = if is_same { None } else { Some(Reader::of(tables, self.last_event)?) };
-        let (counts, bans, not_admitted) = (self.counts(tables)?, bans(tables)?, not_admitted(tables)?);
+        let (counts, bans, not_admitted) =
+            (self.counts(tables)?, bans(tables)?, tables.packets_of(Reason::NotAdmitted)?);
         let mut seen = Vec::new();
         for (source, count) in counts {
             seen.extend(self.followed.counted(source, count, now).map(|change| changed(&source, change, services)));
@@ -200,11 +201,6 @@ fn changed(source: &Source, change: Change, services: &Services) -> What {
 fn bans(tables: &Tables) -> Result<HashSet<Source>, Error> {
     let now = host::now();
     Ok(tables.bans()?.all().into_iter().filter(|(_, ban)| ban.expires > now).map(|(source, _)| source).collect())
-}
-
-fn not_admitted(tables: &Tables) -> Result<u64, Error> {
-    let counts = tables.counts()?;
-    Ok(counts.iter().find(|(reason, _)| *reason == Reason::NotAdmitted).map_or(0, |(_, count)| count.packets))
 }
 
 fn who(source: &Source, services: &Services) -> Who {

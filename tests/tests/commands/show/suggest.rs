@@ -59,6 +59,47 @@ fn each_service_with_a_rule_gets_a_proposal() {
 }
 
 #[test]
+fn the_proposal_for_a_limit_that_is_enforced_keeps_it_enforced() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --packets 1k/s --ban 1m");
+    let suggested = suggested(&sandbox, &ratelimit, "suggest --for 1s");
+    let any = &suggested["services"][0];
+    // Cells decide.
+    assert_eq!([&suggested["is_complete"], &any["estimated"]], [&json!(true), &json!(true)], "{suggested}");
+    let [command, toml] = ["command", "toml"].map(|field| any[field].as_str().unwrap());
+    assert!(!command.contains("shadow") && !toml.contains("shadow"), "{suggested}");
+    ratelimit.ok(command.strip_prefix("ratelimit ").unwrap());
+    let limit = ratelimit.json("limit list")[0].take();
+    assert_eq!([&limit["packets"], &limit["over_limit"]], [&any["packets"], &json!("drop")], "{limit}");
+    ratelimit.ok(&format!("{} --ban off --over-limit shadow", command.strip_prefix("ratelimit ").unwrap()));
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn forged_sources_of_one_packet_do_not_lower_the_proposal() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    let mut forged = 0;
+    let suggested = thread::scope(|scope| {
+        let command = scope.spawn(|| ratelimit.json("suggest --for 2s"));
+        while !command.is_finished() {
+            for _ in 0..5 {
+                Flood::of(Frame::udp([10, 9, 1, 0], 9)).sources(10).send(&sandbox, 1_000);
+            }
+            Flood::of(Frame::udp([10, 9, 2 + forged, 0], 9)).sources(200).send(&sandbox, 200);
+            forged = (forged + 1).min(250);
+        }
+        command.join().unwrap()
+    });
+    let any = &suggested["services"][0];
+    assert!(any["seen_once"].as_u64().unwrap() > 100, "{suggested}");
+    assert!(any["busiest"]["second"]["p50"].as_u64().unwrap() > 100, "{suggested}");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
 fn without_traffic_there_is_no_proposal() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);

@@ -1,51 +1,39 @@
 //! `ratelimit suggest`.
 
+mod observe;
 mod proposal;
 mod report;
 
-use std::{
-    cmp::Reverse,
-    collections::BTreeMap,
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::{cmp::Reverse, collections::BTreeMap, path::Path, time::Duration};
 
 use anyhow::Result;
 use ratelimit_common::identity::source::Source;
-use tokio::{
-    signal::unix::{SignalKind, signal},
-    time::{Instant as Moment, sleep_until},
-};
 
 use self::{
+    observe::{Observation, observe},
     proposal::Proposal,
-    report::{Busiest, Limited, OfService, Percentiles, Report, Suggestion},
+    report::{Busiest, InForce, Limited, OfService, Percentiles, Report, Suggestion},
 };
 use crate::{
     cli::print::{answer::Answer, output::Output, source_row::Describe},
     dataplane::{
         instance::read_only::View,
-        readings::{
-            peaks::{Peak, Peaks},
-            source_drops::Drops,
-            tracked,
-            worst::over_limit,
+        readings::{peaks::Peak, source_drops::Drops},
+        rules::{
+            list,
+            target::{Sources, Target},
         },
-        rules::resolve,
         sys::host,
         tables::open::Tables,
     },
     text::{prefix::Prefix, service::ServiceName, units},
 };
 
-/// The time between two readings.
-const STEP: Duration = Duration::from_secs(1);
-
-/// A reading takes at most this part of the time, so that the host is not slowed down.
-const MOST_LOAD: u32 = 20;
-
 /// The most sources of a service that JSON names.
 const MOST_NAMED: usize = 1_000;
+
+/// The number of sources that tell whether cells decide.
+const MOST_ASKED: usize = 16;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -60,59 +48,26 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<Answer> {
     host::check()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (peaks, time) = runtime.block_on(observe(pins, arguments.time))?;
+    let observation = runtime.block_on(observe(pins, arguments.time))?;
     let view = View::open(pins)?;
-    let report = report(peaks, time, arguments.percentile, view.tables())?;
+    let report = report(observation, arguments.percentile, view.tables())?;
     let is_empty = report.services.is_empty();
     output.print(&report, |out| report.write(out))?;
     Ok(if is_empty { Answer::Negative } else { Answer::Done })
 }
 
-/// Reads all sources again and again. Returns their peaks and the time between the first and the last reading.
-async fn observe(pins: &Path, time: Duration) -> Result<(Vec<(Source, Peak)>, Duration)> {
-    // Ctrl-C ends the observation, also during the first reading.
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let (begin, mut peaks) = (Instant::now(), Peaks::default());
-    loop {
-        let now = begin.elapsed();
-        read(pins, now, &mut peaks)?;
-        if now >= time {
-            return Ok((peaks.finish(), now));
-        }
-        let pause = STEP.max((begin.elapsed() - now) * MOST_LOAD).min(time.saturating_sub(now));
-        tokio::select! {
-            () = sleep_until(Moment::from_std(begin + now + pause)) => {}
-            _ = interrupt.recv() => {
-                let now = begin.elapsed();
-                read(pins, now, &mut peaks)?;
-                return Ok((peaks.finish(), now));
-            }
-        }
-    }
-}
-
-fn read(pins: &Path, now: Duration, peaks: &mut Peaks) -> Result<()> {
-    let view = View::open(pins)?;
-    peaks.add(now, |each| {
-        tracked::each(view.tables(), |source, bucket| {
-            if resolve::is_source(&source, &bucket) {
-                each(source, bucket.passed_packets + over_limit(&bucket));
-            }
-        })
-    })?;
-    Ok(())
-}
-
-fn report(peaks: Vec<(Source, Peak)>, time: Duration, percentile: u8, tables: &Tables) -> Result<Report> {
+fn report(observation: Observation, percentile: u8, tables: &Tables) -> Result<Report> {
+    let Observation { observed, time, not_admitted } = observation;
     let describe = Describe::with(tables)?;
     let mut by_service: BTreeMap<String, (ServiceName, Vec<(Source, Peak)>)> = BTreeMap::new();
-    for (source, peak) in peaks {
+    for (source, peak) in observed.sources {
         let service = describe.service(&source);
         by_service.entry(service.to_string()).or_insert_with(|| (service, Vec::new())).1.push((source, peak));
     }
     let of_service = |(service, peaks)| of_service(service, peaks, time, percentile, &describe, tables);
     let services = by_service.into_values().map(of_service).collect::<Result<Vec<_>>>()?;
-    Ok(Report { seconds: time.as_secs_f64(), percentile, services })
+    let is_complete = observed.left_out == 0;
+    Ok(Report { seconds: time.as_secs_f64(), percentile, services, not_admitted, is_complete })
 }
 
 fn of_service(
@@ -123,6 +78,12 @@ fn of_service(
     describe: &Describe<'_>,
     tables: &Tables,
 ) -> Result<OfService> {
+    let sources = peaks.len();
+    // Forged addresses send one packet each. With many of them, the percentiles would be theirs.
+    let seen_once = peaks.iter().filter(|(_, peak)| peak.is_of_one()).count();
+    if seen_once < sources {
+        peaks.retain(|(_, peak)| !peak.is_of_one());
+    }
     let sorted = |value: fn(&Peak) -> u64| {
         let mut values: Vec<u64> = peaks.iter().map(|(_, peak)| value(peak)).collect();
         values.sort_unstable();
@@ -135,16 +96,8 @@ fn of_service(
         minute: (time >= Duration::from_secs(60)).then(|| Percentiles::of(&sorted(|peak| peak.minute))),
         hour: (time >= Duration::from_secs(3_600)).then(|| Percentiles::of(&sorted(|peak| peak.hour))),
     };
-    let sources = peaks.len();
-    let is_estimated = |(source, _): &(Source, Peak)| -> Result<bool> {
-        let bucket = Drops::of(tables)?.bucket(source)?;
-        Ok(bucket
-            .map(|bucket| describe.row(source, &bucket, None))
-            .transpose()?
-            .is_some_and(|row| row.passed.estimated))
-    };
     peaks.sort_unstable_by_key(|(source, peak)| (Reverse(peak.second), source.address()));
-    let estimated = peaks.first().map(is_estimated).transpose()?.unwrap_or_default();
+    let estimated = is_any_estimated(peaks.iter().take(MOST_ASKED).map(|(source, _)| source), describe, tables)?;
     peaks.retain(|(_, peak)| peak.second > proposal.per_second);
     let limited = peaks.len();
     let named = peaks.iter().take(MOST_NAMED).map(|(source, peak)| Limited {
@@ -153,13 +106,23 @@ fn of_service(
         minute: busiest.minute.is_some().then_some(peak.minute),
         hour: busiest.hour.is_some().then_some(peak.hour),
     });
-    let named = named.collect();
-    Ok(OfService {
-        suggestion: Suggestion::new(service, proposal),
-        sources,
-        estimated,
-        busiest,
-        limited,
-        would_limit: named,
-    })
+    let would_limit = named.collect();
+    let in_force = list::get(tables, Target::from(Sources::Default).of(service.0))?;
+    let in_force = InForce::of(in_force.as_ref().map(|rule| &rule.spec.policy));
+    let suggestion = Suggestion::new(service, proposal, in_force);
+    Ok(OfService { suggestion, sources, seen_once, estimated, busiest, limited, would_limit })
+}
+
+/// Returns whether cells decide about any of these sources.
+fn is_any_estimated<'a>(
+    mut sources: impl Iterator<Item = &'a Source>,
+    describe: &Describe<'_>,
+    tables: &Tables,
+) -> Result<bool> {
+    let drops = Drops::of(tables)?;
+    let is_estimated = |source: &Source| -> Result<bool> {
+        let Some(bucket) = drops.bucket(source)? else { return Ok(false) };
+        Ok(describe.row(source, &bucket, None)?.passed.estimated)
+    };
+    sources.try_fold(false, |any, source| Ok(any || is_estimated(source)?))
 }

@@ -7,7 +7,10 @@ use std::{
 
 use ratelimit_common::{
     identity::service::Service,
-    limits::limit::{Rate, SECOND},
+    limits::{
+        limit::{Rate, SECOND},
+        policy::{LIMIT, Policy, SHADOW},
+    },
 };
 use serde::Serialize;
 
@@ -32,6 +35,10 @@ pub(super) struct Report {
     pub(super) seconds: f64,
     pub(super) percentile: u8,
     pub(super) services: Vec<OfService>,
+    /// Packets of sources that got no bucket meanwhile.
+    pub(super) not_admitted: u64,
+    /// Whether all sources with a bucket were followed.
+    pub(super) is_complete: bool,
 }
 
 /// One service with rules of its own, or all others together.
@@ -41,6 +48,8 @@ pub(super) struct OfService {
     pub(super) suggestion: Suggestion,
     /// Sources that sent packets.
     pub(super) sources: usize,
+    /// Those of one packet or one sample. Percentiles leave them out, unless there are no others.
+    pub(super) seen_once: usize,
     /// Whether cells decide about most packets, so that only samples were counted.
     pub(super) estimated: bool,
     pub(super) busiest: Busiest,
@@ -58,6 +67,44 @@ pub(super) struct Suggestion {
     is_least: bool,
     command: String,
     toml: String,
+    #[serde(skip)]
+    in_force: InForce,
+}
+
+/// The limit that the proposal replaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum InForce {
+    /// There is none, or it only counts.
+    NothingEnforced,
+    /// It drops or rejects packets.
+    Enforced,
+    /// It also bans sources.
+    Bans,
+}
+
+impl InForce {
+    /// Reads the policy of the default.
+    pub(super) fn of(policy: Option<&Policy>) -> Self {
+        match policy {
+            Some(policy) if policy.kind == LIMIT && policy.over_limit != SHADOW => {
+                if policy.ban.time == 0 {
+                    Self::Enforced
+                } else {
+                    Self::Bans
+                }
+            }
+            _ => Self::NothingEnforced,
+        }
+    }
+
+    /// Returns the option and the line of a file that let the proposed limit only count. A limit that is enforced stays
+    /// so.
+    const fn rehearsal(self) -> [&'static str; 2] {
+        match self {
+            Self::NothingEnforced => [" --over-limit shadow", "over-limit = \"shadow\"\n"],
+            Self::Enforced | Self::Bans => ["", ""],
+        }
+    }
 }
 
 /// Packets of a source in its busiest second, minute and hour. None if the time was shorter.
@@ -100,18 +147,20 @@ impl Percentiles {
 
 impl Suggestion {
     /// Proposes a default of the service in packets per second.
-    pub(super) fn new(service: ServiceName, proposal: Proposal) -> Self {
+    pub(super) fn new(service: ServiceName, proposal: Proposal, in_force: InForce) -> Self {
         let packets = PacketRate(Rate { amount: proposal.per_second.min(MOST), period: SECOND }).to_string();
         let (option, table) = match service.0 {
             Service::Any => (String::new(), "default".to_owned()),
             _ => (format!(" --service {service}"), format!("service.\"{service}\"")),
         };
+        let [shadow, line] = in_force.rehearsal();
         Self {
             service: service.to_string(),
-            command: format!("ratelimit limit set default{option} --packets {packets} --over-limit shadow"),
-            toml: format!("[{table}]\npackets = \"{packets}\"\nover-limit = \"shadow\"\n"),
+            command: format!("ratelimit limit set default{option} --packets {packets}{shadow}"),
+            toml: format!("[{table}]\npackets = \"{packets}\"\n{line}"),
             packets,
             is_least: proposal.is_least,
+            in_force,
         }
     }
 }
@@ -129,10 +178,29 @@ impl Report {
             writeln!(out)?;
             of_service.write(self.percentile, out)?;
         }
-        writeln!(out, "\nIn shadow, packets over the limit pass. `ratelimit sources` shows whose.")?;
-        writeln!(out, "To enforce it, repeat the command with --over-limit drop.")?;
+        self.write_what_is_left_out(out)?;
+        if self.services.iter().any(|of_service| of_service.suggestion.in_force == InForce::NothingEnforced) {
+            writeln!(out, "\nIn shadow, packets over the limit pass. `ratelimit sources` shows whose.")?;
+            writeln!(out, "To enforce it, repeat the command with --over-limit drop.")?;
+        }
         writeln!(out, "\nThe same in a configuration file:\n")?;
         self.services.iter().try_for_each(|of_service| write!(out, "{}", of_service.suggestion.toml))
+    }
+}
+
+impl Report {
+    fn write_what_is_left_out(&self, out: &mut dyn Write) -> io::Result<()> {
+        if self.not_admitted != 0 {
+            let packets = self.not_admitted;
+            writeln!(
+                out,
+                "\n{packets} packets came from further sources that got no bucket. The numbers leave them out."
+            )?;
+        }
+        if !self.is_complete {
+            writeln!(out, "\nThere were more sources than the command can follow. The numbers leave some out.")?;
+        }
+        Ok(())
     }
 }
 
@@ -149,11 +217,15 @@ impl OfService {
     }
 
     fn write(&self, percentile: u8, out: &mut dyn Write) -> io::Result<()> {
-        let Suggestion { service, packets, is_least, command, .. } = &self.suggestion;
+        let Suggestion { service, packets, is_least, command, in_force, .. } = &self.suggestion;
         let reason = if *is_least { "the least that is proposed, more than" } else { "rounded up from" };
         writeln!(out, "{service}: {packets}, {reason} twice the busiest second of {percentile} % of the sources")?;
         if self.estimated {
             writeln!(out, "  cells decide, so the numbers are estimates in steps of 256 packets")?;
+        }
+        if self.seen_once != 0 && self.seen_once < self.sources {
+            let once = count(self.seen_once, "source");
+            writeln!(out, "  {once} sent one packet or one sample each: the percentiles leave them out")?;
         }
         match self.limited {
             0 => writeln!(out, "  would limit none of {}", count(self.sources, "source"))?,
@@ -166,6 +238,18 @@ impl OfService {
             0 => {}
             more => writeln!(out, "    and {more} more")?,
         }
-        writeln!(out, "  {command}")
+        writeln!(out, "  {command}")?;
+        match in_force {
+            InForce::NothingEnforced => Ok(()),
+            InForce::Enforced => {
+                writeln!(out, "  The limit in force stays enforced. With --over-limit shadow, it would only count.")
+            }
+            InForce::Bans => {
+                writeln!(
+                    out,
+                    "  The limit in force stays enforced. With --ban off --over-limit shadow, it would only count."
+                )
+            }
+        }
     }
 }
