@@ -44,7 +44,7 @@ fn names_survive_in_lists_save_and_metrics() {
         "ratelimit_policy_rules{policy=\"guests\"} 3",
         "ratelimit_policy_rules{policy=\"web\"} 1",
         "ratelimit_policy_packets_per_second{policy=\"web\"} 100",
-        "ratelimit_policy_rules{policy=\"100/s per source, burst 100\"} 1",
+        "ratelimit_policy_rules{policy=\"limit\"} 1",
     ] {
         assert!(metrics.contains(line), "{line}: {metrics}");
     }

@@ -1,6 +1,6 @@
 //! Counters by interface and by policy.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ratelimit_common::maps::control::FEATURE_INTERFACES;
 use ratelimit_tests::{Flood, Folder, Frame, Ratelimit, Sandbox, send_raw};
@@ -235,14 +235,27 @@ fn policies_are_shown_with_their_rules_and_sources() {
         ["rules", "sources", "sources_exceeding"]
             .map(|name| told.get(&format!("ratelimit_policy_{name}{{policy=\"{policy}\"}}")).copied())
     };
-    let limit = "2/s per source, burst 3";
+    let limit = "limit";
     assert_eq!(of(limit), [Some(2.0), Some(6.0), Some(5.0)]);
-    assert_eq!(told[&format!("ratelimit_policy_packets_per_second{{policy=\"{limit}\"}}")], 2.0);
-    assert_eq!(of("10/h per source, burst 4"), [Some(1.0), Some(1.0), Some(0.0)]);
+    assert_eq!(of("default"), [Some(1.0), Some(1.0), Some(0.0)]);
+    assert_eq!(told["ratelimit_policy_packets_per_second{policy=\"default\"}"], 10.0 / 3_600.0);
     assert_eq!(of("deny"), [Some(1.0), Some(0.0), Some(0.0)]);
     assert_eq!(told["ratelimit_policies_left_out"], 0.0);
 
-    let rule = |number: u32| format!("[[rule]]\nsource = \"10.10.{number}.0/24\"\npackets = \"{}/s\"\n", number + 100);
+    // An edit of a limit changes no label.
+    let labels = || -> BTreeSet<String> {
+        let all = scrape(&ratelimit).into_keys();
+        all.filter(|name| name.starts_with("ratelimit_policy_")).collect()
+    };
+    let before = labels();
+    ratelimit.ok("limit set 10.5.0.0/16 --packets 3/s");
+    ratelimit.ok("limit set default --packets 20/h");
+    assert_eq!(labels(), before);
+
+    let rule = |number: u32| {
+        let policy = format!("[policy.p{number}]\npackets = \"{}/s\"\n", number + 100);
+        format!("{policy}[[rule]]\nsource = \"10.10.{number}.0/24\"\npolicy = \"p{number}\"\n")
+    };
     folder.write(&format!("{FILE}[settings]\nfront = false\n{}", (0..110).map(rule).collect::<String>()));
     daemon.line();
     let told = scrape(&ratelimit);

@@ -5,22 +5,26 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use ratelimit_common::limits::{
-    limit::{Limit, Rate, SECOND},
-    policy::LIMIT,
+use ratelimit_common::{
+    identity::service::Service,
+    limits::{
+        limit::{Limit, Rate, SECOND},
+        policy::{LIMIT, PolicyId, UNLIMITED_ID},
+    },
 };
 
 use super::{page::Family, reading::Reading};
 use crate::{
-    dataplane::{
-        Error,
-        rules::{policies, spec::RuleSpec},
-    },
+    dataplane::{Error, rules::policies, tables::open::Tables},
     limit::write,
+    text::service::ServiceName,
 };
 
 /// The number of policies with metrics. Rules can have thousands.
 const MOST: usize = 100;
+
+/// The label of all limits of prefixes without a name.
+const LIMITED: &str = "limit";
 
 /// The values of one policy.
 #[derive(Debug, Clone, Copy, Default)]
@@ -36,7 +40,7 @@ pub(super) fn families(reading: &Reading<'_>) -> Result<Vec<Family>, Error> {
     let (all, left_out) = most_used(reading)?;
     let mut rules = Family::gauge(
         "ratelimit_policy_rules",
-        "Rules in force by policy. The label is the name of the policy, or describes the limit.",
+        "Rules in force by policy. The label is the name of the policy, `default` with the service, or the kind of rule.",
     );
     let mut packets = Family::gauge(
         "ratelimit_policy_packets_per_second",
@@ -70,39 +74,57 @@ pub(super) fn families(reading: &Reading<'_>) -> Result<Vec<Family>, Error> {
     Ok(vec![rules, packets, bytes, sources, exceeding, left_out])
 }
 
-/// Returns the most important policies with their descriptions, and how many are left out.
+/// Returns the most important policies with their labels, and how many are left out.
 fn most_used(reading: &Reading<'_>) -> Result<(Vec<(String, Use)>, usize), Error> {
     let (rules, tracked) = (&reading.rules.by_policy, &reading.tracked.by_policy);
+    let defaults = defaults(reading.view.tables())?;
     let mut slots: Vec<_> = rules.keys().chain(tracked.keys()).copied().collect();
     slots.sort_unstable();
     slots.dedup();
-    let mut by_words = BTreeMap::<String, Use>::new();
+    let mut by_label = BTreeMap::<String, Use>::new();
     for slot in slots {
         let spec = policies::spec(reading.view.tables(), slot)?;
+        let of_defaults = defaults.iter().filter(|(policy, _)| *policy == slot).map(|(_, label)| label.as_str());
         let limit = if spec.policy.kind == LIMIT { Some(Limit::of(&spec.policy)) } else { None };
-        let (sources, exceeding) = tracked.get(&slot).copied().unwrap_or_default();
-        let found = by_words.entry(words(&spec)).or_default();
-        *found = Use {
-            packets: limit.and_then(|limit| limit.packets),
-            bytes: limit.and_then(|limit| limit.bytes),
-            rules: found.rules + rules.get(&slot).copied().unwrap_or(0),
-            sources: found.sources + sources,
-            exceeding: found.exceeding + exceeding,
+        let mut labels: Vec<_> = spec.name().map_or_else(|| of_defaults.collect(), |name| vec![name]);
+        let of_rules = write::spec(&spec);
+        // Limits of single prefixes come and go, and they have no rate in common.
+        let (kind, limit) = match (labels.is_empty(), limit) {
+            (true, Some(_)) => (LIMITED, None),
+            (_, limit) => (of_rules.as_str(), limit),
         };
+        if labels.is_empty() {
+            labels.push(kind);
+        }
+        // Defaults with the same limit share a slot. The first one counts its rules and sources.
+        let mut counted =
+            Some((rules.get(&slot).copied().unwrap_or(0), tracked.get(&slot).copied().unwrap_or_default()));
+        for label in labels {
+            let (rules, (sources, exceeding)) = counted.take().unwrap_or_default();
+            let found = by_label.entry(label.to_owned()).or_default();
+            *found = Use {
+                packets: limit.and_then(|limit| limit.packets),
+                bytes: limit.and_then(|limit| limit.bytes),
+                rules: found.rules + rules,
+                sources: found.sources + sources,
+                exceeding: found.exceeding + exceeding,
+            };
+        }
     }
-    let mut all: Vec<_> = by_words.into_iter().collect();
+    let mut all: Vec<_> = by_label.into_iter().collect();
     all.sort_by_key(|(_, found)| Reverse((found.exceeding, found.rules, found.sources)));
     let left_out = all.len().saturating_sub(MOST);
     all.truncate(MOST);
     Ok((all, left_out))
 }
 
-/// Returns the name of a policy, or else its limits in words.
-fn words(spec: &RuleSpec) -> String {
-    if let Some(name) = spec.name() {
-        return name.to_owned();
-    }
-    let Limit { packets, bytes, .. } = Limit::of(&spec.policy);
-    let limits = spec.policy.kind == LIMIT && (packets.is_some() || bytes.is_some() || !spec.parents.is_empty());
-    if limits { write::limit(spec) } else { write::spec(spec) }
+/// Returns the slots of the defaults, each with its label.
+fn defaults(tables: &Tables) -> Result<Vec<(PolicyId, String)>, Error> {
+    let classes = tables.classes.all()?;
+    let limited = classes.into_iter().filter(|entry| entry.default_policy != UNLIMITED_ID);
+    let label = |service: Service| match service {
+        Service::Any => "default".to_owned(),
+        service => format!("default {}", ServiceName(service)),
+    };
+    Ok(limited.map(|entry| (entry.default_policy, label(entry.service()))).collect())
 }
