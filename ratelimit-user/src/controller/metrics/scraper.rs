@@ -13,7 +13,7 @@ use std::{
 use tokio::sync::{Semaphore, oneshot};
 
 use super::families::{
-    self, Reloads,
+    self, Reloads, Reported,
     page::{Family, Page},
 };
 use crate::{
@@ -26,6 +26,8 @@ pub(super) struct Scraper {
     pins: PathBuf,
     started: SystemTime,
     daemon: Mutex<Daemon>,
+    /// Locked by one reading at a time.
+    reported: Mutex<Reported>,
     /// Admits one reading at a time.
     turn: Arc<Semaphore>,
 }
@@ -44,6 +46,7 @@ impl Scraper {
             pins: pins.to_owned(),
             started: SystemTime::now(),
             daemon: Mutex::default(),
+            reported: Mutex::default(),
             turn: Arc::new(Semaphore::new(1)),
         }
     }
@@ -101,7 +104,8 @@ impl Scraper {
     }
 
     fn instance(&self, daemon: &Daemon) -> Result<Vec<Family>, Error> {
-        families::of_instance(&View::open(&self.pins)?, &daemon.listed, daemon.named_sources)
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        families::of_instance(&View::open(&self.pins)?, &daemon.listed, daemon.named_sources, &mut reported)
     }
 
     fn daemon(&self) -> MutexGuard<'_, Daemon> {

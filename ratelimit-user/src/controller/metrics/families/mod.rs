@@ -16,7 +16,7 @@ mod tables;
 mod top;
 mod traffic;
 
-pub(super) use self::{build::families as of_build, process::families as of_process, reloads::Reloads};
+pub(super) use self::{build::families as of_build, process::families as of_process, reloads::Reloads, top::Reported};
 use self::{page::Family, reading::Reading};
 use crate::{
     config::listed::Listed,
@@ -24,8 +24,13 @@ use crate::{
 };
 
 /// Returns the families of an instance, with metrics for what the file lists, and for this number of
-/// sources by name.
-pub(super) fn of_instance(view: &View, listed: &Listed, named_sources: usize) -> Result<Vec<Family>, Error> {
+/// sources by name. `reported` is what the last reading has said about these.
+pub(super) fn of_instance(
+    view: &View,
+    listed: &Listed,
+    named_sources: usize,
+    reported: &mut Reported,
+) -> Result<Vec<Family>, Error> {
     let (tables, reading) = (view.tables(), Reading::of(view)?);
     let mut families = traffic::families(tables)?;
     families.extend(interfaces::families(&reading, &listed.interfaces)?);
@@ -38,7 +43,7 @@ pub(super) fn of_instance(view: &View, listed: &Listed, named_sources: usize) ->
     families.extend(admission::families(&reading)?);
     families.extend(cells::families(&reading)?);
     if named_sources > 0 {
-        families.extend(top::families(tables, named_sources)?);
+        families.extend(top::families(tables, named_sources, reported)?);
     }
     Ok(families)
 }
