@@ -2,6 +2,7 @@
 
 mod gauges;
 mod interface_counters;
+mod totals;
 
 use ratelimit_tests::{Daemon, Flood, Folder, Frame, Ratelimit, Sandbox};
 use serde_json::json;
