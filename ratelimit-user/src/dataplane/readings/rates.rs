@@ -124,6 +124,17 @@ impl Verdicts {
     }
 }
 
+impl Traffic {
+    /// Returns what came since an earlier count. None if that is higher.
+    #[must_use]
+    pub const fn checked_sub(self, earlier: Self) -> Option<Self> {
+        match (self.packets.checked_sub(earlier.packets), self.bytes.checked_sub(earlier.bytes)) {
+            (Some(packets), Some(bytes)) => Some(Self { packets, bytes }),
+            _ => None,
+        }
+    }
+}
+
 impl From<&Count> for Traffic {
     fn from(count: &Count) -> Self {
         Self { packets: count.packets, bytes: count.bytes }

@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, thread};
 
-use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox};
-use serde_json::Value;
+use ratelimit_tests::{Flood, Folder, Frame, Ratelimit, Sandbox};
+use serde_json::{Value, json};
 
 /// Returns the packets and bytes of the instance by their place in `status`.
 fn totals(status: &Value) -> BTreeMap<String, u64> {
@@ -61,5 +61,35 @@ fn no_total_falls_while_limits_sizes_and_shadow_change_under_a_flood() {
         }
         operator.join().unwrap();
     });
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn since_a_file_only_later_packets_count() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let folder = Folder::new();
+    ratelimit.ok("attach eth0 --packets 1/h --burst 3");
+    Flood::of(Frame::udp([10, 9, 0, 66], 9)).send(&sandbox, 10);
+    let before = ratelimit.json("status");
+    folder.write(&before.to_string());
+    Flood::of(Frame::udp([10, 9, 0, 66], 9)).send(&sandbox, 5);
+    Flood::of(Frame::udp([10, 9, 0, 67], 9)).send(&sandbox, 2);
+    let since = format!("status --since {}", folder.file().display());
+    let status = ratelimit.json(&since);
+    let of = |status: &Value| [&status["passed"]["packets"], &status["dropped"]["packets"]].map(|count| count.as_u64());
+    assert_eq!((of(&before), of(&status)), ([Some(3), Some(7)], [Some(2), Some(5)]));
+    assert_eq!([&status["reasons"]["over-packets"]["packets"], &status["since_at"]], [&json!(5), &before["read_at"]]);
+    let text = ratelimit.ok(&since);
+    let row = text.lines().find(|line| line.starts_with("since 2")).unwrap();
+    assert!(row.contains("Z       2        5"), "{text}");
+    // Nobody else's totals have changed.
+    assert_eq!(of(&ratelimit.json("status")), [Some(5), Some(12)]);
+
+    ratelimit.ok("detach --all");
+    ratelimit.ok("attach eth0");
+    assert!(ratelimit.fails(&since).contains("attached anew"));
+    folder.write("{}");
+    assert!(ratelimit.fails(&since).contains("is no output of `ratelimit status -j`"));
     ratelimit.ok("detach --all");
 }

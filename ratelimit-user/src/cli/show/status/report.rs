@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
+use jiff::Timestamp;
 use ratelimit_common::{
     maps::{
         control::{
@@ -36,6 +37,10 @@ use crate::{
 
 #[derive(Debug, Serialize)]
 pub(super) struct Status {
+    pub(super) read_at: Timestamp,
+    /// The moment from which on totals count. None if they count from the beginning.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) since_at: Option<Timestamp>,
     pub(super) interfaces: Vec<Interface>,
     /// The file that the daemon keeps in force. None without a daemon, and while it does not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -188,6 +193,8 @@ pub(super) fn read(instance: &Instance, file: Option<FileState>) -> Result<Statu
         worst: worst.iter().map(Worst::of).collect(),
     };
     Ok(Status {
+        read_at: Timestamp::from_second(Timestamp::now().as_second())?,
+        since_at: None,
         diagnosis: diagnosis::of(&facts),
         default_limits,
         rules,

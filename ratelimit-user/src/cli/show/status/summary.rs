@@ -125,7 +125,8 @@ fn packets(out: &mut dyn Write, status: &Status) -> io::Result<()> {
     let all = Verdicts { passed: status.passed, dropped: status.dropped, would_drop: status.shadow.would_drop };
     let rates = [("per second, now", now), ("per second, last minute", minute)];
     let rates = rates.into_iter().filter_map(|(name, rates)| Some((name, rates?.per_second)));
-    let rows: Vec<_> = rates.chain([("in total", all)]).collect();
+    let total = status.since_at.map_or_else(|| "in total".to_owned(), |since| format!("since {since}"));
+    let rows: Vec<_> = rates.chain([(total.as_str(), all)]).collect();
     let has_shadow = rows.iter().any(|(_, row)| row.would_drop.packets > 0);
     let cells = |(name, row): &(&str, Verdicts)| {
         let would_drop = if has_shadow { amount(row.would_drop.packets) } else { String::new() };
