@@ -10,6 +10,7 @@ mod print;
 mod program;
 mod rules;
 mod show;
+mod top;
 
 use std::{iter, path::PathBuf, process::ExitCode};
 
@@ -122,6 +123,12 @@ enum Command {
     Doctor(doctor::Arguments),
     /// Show what is limited, what happens now, and what to do
     Status(status::Arguments),
+    /// Show what happens now on a live screen
+    ///
+    /// Shows sources, services, reasons and interfaces with their packets per second, once per second. Keys sort, filter
+    /// and pause, and ban or allow a source: `?` lists them. Needs a terminal of 80 columns and 24 lines. The environment
+    /// variable NO_COLOR turns colors off.
+    Top,
     /// Print events until Ctrl-C: sources that are throttled or banned, and the end of that
     ///
     /// A source is throttled when a limit refuses its packets. That ends when no packet was refused for 10 seconds. The
@@ -207,6 +214,7 @@ fn run(arguments: Arguments) -> Result<Answer> {
         Command::Check(arguments) => check::run(&arguments, output),
         Command::Doctor(arguments) => doctor::run(&arguments, &pins, output),
         Command::Status(arguments) => status::run(&arguments, &pins, output),
+        Command::Top => top::run(&pins, output),
         Command::Events(arguments) => events::run(&arguments, &pins, output),
         Command::Sources(arguments) => sources::run(&arguments, &pins, output),
         Command::Suggest(arguments) => suggest::run(&arguments, &pins, output),

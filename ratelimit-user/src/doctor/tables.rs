@@ -55,7 +55,11 @@ pub(super) fn examine(running: &Running, window: &Window) -> Result<Vec<Finding>
     }
     findings.push(buckets(tracked::buckets_in_use(tables)?, max_sources, stay));
     if has_budget {
-        findings.push(admissions(refused, tables.packets_of(Reason::NotAdmitted)?, control.admission.per_second));
+        findings.push(admissions(
+            refused,
+            gauges::packets_of(tables, Reason::NotAdmitted)?,
+            control.admission.per_second,
+        ));
     }
     findings.push(fail_open(tables)?);
     if counted.bans_failed != 0 {

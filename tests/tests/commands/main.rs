@@ -25,6 +25,7 @@ mod run;
 mod save;
 mod show;
 mod status;
+mod top;
 mod unfinished_upgrade;
 
 /// The folder of pins unless `--pins` names another one.

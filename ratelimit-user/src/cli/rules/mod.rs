@@ -2,7 +2,7 @@
 //! sources of its arguments, or on a list on standard input.
 
 pub(crate) mod access;
-mod change;
+pub(crate) mod change;
 pub(crate) mod cost;
 mod delete;
 mod delete_many;

@@ -24,6 +24,7 @@ use crate::{
         instance::read_only::View,
         readings::{
             events::{News, Reader},
+            gauges,
             source_drops::{Count, Drops},
         },
         rules::services::Services,
@@ -79,7 +80,7 @@ impl Watcher {
         if let Ok(view) = View::open(pins) {
             watcher.reader = Reader::of(view.tables(), watcher.last_event).ok();
             watcher.banned = bans(view.tables()).unwrap_or_default();
-            watcher.not_admitted.count = view.tables().packets_of(Reason::NotAdmitted).unwrap_or_default();
+            watcher.not_admitted.count = gauges::packets_of(view.tables(), Reason::NotAdmitted).unwrap_or_default();
         }
         watcher
     }
@@ -143,7 +144,7 @@ impl Watcher {
         // The instance was replaced, or its maps were.
         let reader = if is_same { None } else { Some(Reader::of(tables, self.last_event)?) };
         let (counts, bans, not_admitted) =
-            (self.counts(tables)?, bans(tables)?, tables.packets_of(Reason::NotAdmitted)?);
+            (self.counts(tables)?, bans(tables)?, gauges::packets_of(tables, Reason::NotAdmitted)?);
         let mut seen = Vec::new();
         for (source, count) in counts {
             seen.extend(self.followed.counted(source, count, now).map(|change| changed(&source, change, services)));

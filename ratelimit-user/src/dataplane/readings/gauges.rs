@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use aya::{maps::IterableMap, util::online_cpus};
-use ratelimit_common::maps::{control::Control, cpu::Cpu};
+use ratelimit_common::{
+    maps::{control::Control, cpu::Cpu},
+    reason::Reason,
+};
 
 use crate::dataplane::{Error, error::Tried as _, sys::host, tables::open::Tables};
 
@@ -27,6 +30,16 @@ pub fn of_cpus(tables: &Tables) -> Result<Cpu, Error> {
         replies_unsent: sum.replies_unsent + cpu.replies_unsent,
         ..sum
     }))
+}
+
+/// Returns the packets of one reason, of all CPUs and interfaces together.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] if the kernel refuses.
+pub fn packets_of(tables: &Tables, requested: Reason) -> Result<u64, Error> {
+    let counts = tables.counts()?;
+    Ok(counts.iter().find(|(reason, _)| *reason == requested).map_or(0, |(_, count)| count.packets))
 }
 
 /// Returns the number of CPUs that may run the program.

@@ -59,6 +59,36 @@ impl Moment {
         Ok(Self { at: Instant::now(), counts: tables.counters.all()? })
     }
 
+    /// Returns these counters as read now.
+    #[must_use]
+    pub fn of(counts: Counts) -> Self {
+        Self { at: Instant::now(), counts }
+    }
+
+    /// Returns the sums over all reasons.
+    #[must_use]
+    pub fn verdicts(&self) -> Verdicts {
+        Verdicts::of(&self.counts)
+    }
+
+    /// Returns packets by reason, and whether they have passed in shadow.
+    #[must_use]
+    pub fn by_reason(&self) -> Vec<(Reason, bool, u64)> {
+        let of = |(reason, (done, shadow)): (Reason, (&Count, &Count))| {
+            [(reason, false, done.packets), (reason, true, shadow.packets)]
+        };
+        Reason::ALL.into_iter().zip(self.counts.done.iter().zip(&self.counts.shadow)).flat_map(of).collect()
+    }
+
+    /// Returns packets per second by reason since an earlier moment of the same instance.
+    #[must_use]
+    pub fn by_reason_since(&self, earlier: &Self) -> Vec<(Reason, bool, u64)> {
+        let grown = Self { at: self.at, counts: self.counts.minus(&earlier.counts) };
+        let time = self.at.duration_since(earlier.at);
+        let rate = |(reason, is_shadow, packets)| (reason, is_shadow, per(packets, time));
+        grown.by_reason().into_iter().map(rate).collect()
+    }
+
     /// Returns the rates since an earlier moment of the same instance.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Rates {

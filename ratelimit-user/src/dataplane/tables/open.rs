@@ -271,16 +271,6 @@ impl Tables {
         Ok(Reason::ALL.into_iter().zip(self.counters.all()?.done).collect())
     }
 
-    /// Returns the packets of one reason, of all CPUs and interfaces together.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Bpf`] if the kernel refuses.
-    pub fn packets_of(&self, requested: Reason) -> Result<u64, Error> {
-        let counts = self.counts()?;
-        Ok(counts.iter().find(|(reason, _)| *reason == requested).map_or(0, |(_, count)| count.packets))
-    }
-
     /// Returns packets and bytes that passed in shadow, by the reason that they would have had.
     ///
     /// # Errors

@@ -17,7 +17,7 @@ fn totals(status: &Value) -> BTreeMap<String, u64> {
 fn collect(place: &str, value: &Value, found: &mut BTreeMap<String, u64>) {
     match value {
         Value::Object(fields) => {
-            fields.iter().for_each(|(name, value)| collect(&format!("{place}.{name}"), value, found))
+            fields.iter().for_each(|(name, value)| collect(&format!("{place}.{name}"), value, found));
         }
         Value::Number(number) => drop(found.insert(place.to_owned(), number.as_u64().unwrap())),
         _ => {}
@@ -77,7 +77,7 @@ fn since_a_file_only_later_packets_count() {
     Flood::of(Frame::udp([10, 9, 0, 67], 9)).send(&sandbox, 2);
     let since = format!("status --since {}", folder.file().display());
     let status = ratelimit.json(&since);
-    let of = |status: &Value| [&status["passed"]["packets"], &status["dropped"]["packets"]].map(|count| count.as_u64());
+    let of = |status: &Value| [&status["passed"]["packets"], &status["dropped"]["packets"]].map(Value::as_u64);
     assert_eq!((of(&before), of(&status)), ([Some(3), Some(7)], [Some(2), Some(5)]));
     assert_eq!([&status["reasons"]["over-packets"]["packets"], &status["since_at"]], [&json!(5), &before["read_at"]]);
     let text = ratelimit.ok(&since);

@@ -18,30 +18,30 @@ const MANY: usize = 1_000;
 
 /// What the diagnosis depends on.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Facts<'a> {
+pub(crate) struct Facts<'a> {
     /// Whether an interface carries the program.
-    pub(super) is_attached: bool,
+    pub(crate) is_attached: bool,
     /// Whether a rule, a list or a limit of unknown sources exists.
-    pub(super) has_rules: bool,
+    pub(crate) has_rules: bool,
     /// Whether the whole instance is in shadow.
-    pub(super) is_in_shadow: bool,
+    pub(crate) is_in_shadow: bool,
     /// Packets per second.
-    pub(super) now: Verdicts,
+    pub(crate) now: Verdicts,
     /// Tracked sources.
-    pub(super) sources: usize,
+    pub(crate) sources: usize,
     /// Those with one packet or one sample.
-    pub(super) seen_once: usize,
+    pub(crate) seen_once: usize,
     /// Packets per second of unknown sources that pass. None if that is not limited.
-    pub(super) unknown: Option<u64>,
+    pub(crate) unknown: Option<u64>,
     /// Packets per second that are refused because their source is new.
-    pub(super) refused_as_new: u64,
+    pub(crate) refused_as_new: u64,
     /// The sources with the most refused packets per second.
-    pub(super) worst: Vec<Worst<'a>>,
+    pub(crate) worst: Vec<Worst<'a>>,
 }
 
 /// A source with refused packets.
 #[derive(Debug, Clone)]
-pub(super) struct Worst<'a> {
+pub(crate) struct Worst<'a> {
     source: &'a str,
     service: &'a str,
     /// Refused packets per second.
@@ -51,14 +51,14 @@ pub(super) struct Worst<'a> {
 }
 
 impl<'a> Worst<'a> {
-    pub(super) fn of(row: &'a Row) -> Self {
+    pub(crate) fn of(row: &'a Row) -> Self {
         let rate = row.per_second.map_or(0, |rate| rate.dropped + rate.would_drop);
         Self { source: &row.source, service: &row.service, rate, is_denied: row.is_denied }
     }
 }
 
 /// Returns the diagnosis.
-pub(super) fn of(facts: &Facts<'_>) -> String {
+pub(crate) fn of(facts: &Facts<'_>) -> String {
     let now = &facts.now;
     let over = now.dropped.packets + now.would_drop.packets;
     if !facts.is_attached {

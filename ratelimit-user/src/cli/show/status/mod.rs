@@ -3,13 +3,13 @@
 mod activity;
 mod admission;
 mod details;
-mod diagnosis;
+pub(crate) mod diagnosis;
 mod differences;
 mod file;
 pub(crate) mod interface;
 mod map_memory;
 mod report;
-mod rules;
+pub(crate) mod rules;
 mod since;
 mod summary;
 

@@ -20,13 +20,13 @@ use crate::{
 
 /// The limit for all sources without a rule.
 #[derive(Debug, Serialize)]
-pub(super) struct DefaultLimit {
-    pub(super) service: String,
-    pub(super) policy: String,
+pub(crate) struct DefaultLimit {
+    pub(crate) service: String,
+    pub(crate) policy: String,
 }
 
 impl DefaultLimit {
-    pub(super) fn read(tables: &Tables) -> Result<Vec<Self>> {
+    pub(crate) fn read(tables: &Tables) -> Result<Vec<Self>> {
         let mut limits = Vec::new();
         let services = Services::read(tables)?;
         for (service, class) in [(Service::Any, ANY)].into_iter().chain(services.iter()) {
@@ -40,16 +40,16 @@ impl DefaultLimit {
 
 /// Numbers of rules in force for sources and prefixes.
 #[derive(Debug, Serialize)]
-pub(super) struct Rules {
-    pub(super) limits: u64,
-    pub(super) allows: u64,
+pub(crate) struct Rules {
+    pub(crate) limits: u64,
+    pub(crate) allows: u64,
     /// Without bans.
-    pub(super) denies: u64,
-    pub(super) bans: u64,
+    pub(crate) denies: u64,
+    pub(crate) bans: u64,
 }
 
 impl Rules {
-    pub(super) fn read(tables: &Tables) -> Result<Self> {
+    pub(crate) fn read(tables: &Tables) -> Result<Self> {
         let rules = totals::rules(tables)?;
         let of = |wanted: Kind| {
             let these = rules.in_force.iter().filter(|((kind, origin), _)| *kind == wanted && *origin != BANNED);
@@ -64,7 +64,7 @@ impl Rules {
         })
     }
 
-    pub(super) const fn any(&self) -> bool {
+    pub(crate) const fn any(&self) -> bool {
         self.limits + self.allows + self.denies + self.bans > 0
     }
 }

@@ -45,7 +45,7 @@ pub(super) async fn observe(pins: &Path, time: Duration) -> Result<Observation> 
     let view = View::open(pins)?;
     // Buckets come and go, so there are more sources than buckets.
     let most = gauges::max_sources(view.tables())? as usize * 2;
-    let refused_before = view.tables().packets_of(Reason::NotAdmitted)?;
+    let refused_before = gauges::packets_of(view.tables(), Reason::NotAdmitted)?;
     drop(view);
     let (begin, mut peaks) = (Instant::now(), Peaks::of(most));
     let (mut now, mut is_last) = (Duration::ZERO, false);
@@ -74,5 +74,5 @@ fn read(pins: &Path, now: Duration, peaks: &mut Peaks) -> Result<u64> {
             }
         })
     })?;
-    Ok(view.tables().packets_of(Reason::NotAdmitted)?)
+    Ok(gauges::packets_of(view.tables(), Reason::NotAdmitted)?)
 }

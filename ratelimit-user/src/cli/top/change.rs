@@ -1,0 +1,50 @@
+//! Bans or allows a source, as the commands `deny add` and `allow add` do.
+
+use std::{path::Path, time::Duration};
+
+use anyhow::Result;
+use ratelimit_common::limits::policy::Policy;
+
+use crate::{
+    cli::rules::change::{self, Request},
+    dataplane::{
+        Instance,
+        rules::{spec::RuleSpec, target::Target},
+    },
+    text::prefix::Prefix,
+};
+
+/// The length of a ban.
+const BAN: Duration = Duration::from_secs(600);
+
+/// What the operator wants for a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Drop its packets for a while.
+    Ban,
+    /// Let its packets pass.
+    Allow,
+}
+
+/// Sets the rule of a source. Returns what to tell the operator.
+pub(super) fn set(pins: &Path, verdict: Verdict, prefix: Prefix) -> String {
+    match try_set(pins, verdict, prefix) {
+        Ok(()) if verdict == Verdict::Ban => {
+            format!("{prefix}: deny for 10 minutes (to undo: `ratelimit deny del {prefix}`)")
+        }
+        Ok(()) => format!("{prefix}: allow (to undo: `ratelimit allow del {prefix}`)"),
+        Err(error) => format!("nothing changed: {error:#}"),
+    }
+}
+
+fn try_set(pins: &Path, verdict: Verdict, prefix: Prefix) -> Result<()> {
+    let mut instance = Instance::open(pins)?;
+    let (policy, life) = match verdict {
+        Verdict::Ban => (Policy::DENIED, Some(BAN)),
+        Verdict::Allow => (Policy::ALLOWED, None),
+    };
+    let (target, spec) = (Target::prefix(prefix), RuleSpec::from(policy));
+    let request = Request { target, spec, life, comment: None, keeps_throttle: false };
+    change::set(&mut instance, vec![request], false)?;
+    Ok(())
+}

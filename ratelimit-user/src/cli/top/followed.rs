@@ -1,0 +1,95 @@
+//! The sources that the screen follows: those with the highest rates of all that were found so far.
+
+use std::{cmp::Reverse, collections::HashMap, time::Duration, time::Instant};
+
+use anyhow::Result;
+use ratelimit_common::{buckets::bucket::Bucket, identity::source::Source};
+
+use crate::dataplane::{
+    readings::{
+        rates::per,
+        source_drops::Drops,
+        worst::{Found, Search, by_drops, by_passes},
+    },
+    tables::open::Tables,
+};
+
+/// CPU time of one search. With very many sources, each search reads a part of them.
+const SEARCH: Duration = Duration::from_millis(15);
+/// The most sources to follow.
+const MOST: usize = 128;
+
+/// What sources are ranked by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum By {
+    /// Packets over a limit.
+    Refused,
+    /// Packets that passed.
+    Passed,
+}
+
+/// One source at two readings.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Followed {
+    pub(super) source: Source,
+    pub(super) passed: u64,
+    pub(super) refused: u64,
+    /// Whether refused packets pass in shadow.
+    pub(super) is_shadow: bool,
+    /// Packets per second that passed and that were refused. None after one reading.
+    pub(super) per_second: Option<[u64; 2]>,
+    at: Instant,
+}
+
+impl Followed {
+    fn rank(&self, by: By) -> impl Ord + use<> {
+        let [passed, refused] = self.per_second.unwrap_or_default();
+        let ranks = match by {
+            By::Refused => [refused, self.refused, passed, self.passed],
+            By::Passed => [passed, self.passed, refused, self.refused],
+        };
+        (Reverse(ranks), self.source.address())
+    }
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Sources(HashMap<Source, Followed>);
+
+impl Sources {
+    /// Searches for more, and reads all again. Returns them in their order, and what the search has found.
+    pub(super) fn read(&mut self, tables: &Tables, by: By) -> Result<(Vec<Followed>, Found)> {
+        let drops = Drops::of(tables)?;
+        let found = {
+            let rank = |source: &Source, bucket: &Bucket| {
+                let is_refused = by == By::Refused && drops.is_refused(source);
+                (is_refused, if by == By::Refused { by_drops(source, bucket) } else { by_passes(source, bucket) })
+            };
+            Search { most: MOST, budget: Some(SEARCH), rank, is_wanted: |_: &Source| true }.find(tables)?
+        };
+        let mut now = Vec::new();
+        let new = found.sources.iter().map(|(source, _)| *source).filter(|source| !self.0.contains_key(source));
+        for source in self.0.keys().copied().chain(new) {
+            if let Some(followed) = self.follow(&drops, source)? {
+                now.push(followed);
+            }
+        }
+        now.sort_by_cached_key(|followed| followed.rank(by));
+        now.truncate(MOST);
+        self.0 = now.iter().map(|followed| (followed.source, *followed)).collect();
+        Ok((now, found))
+    }
+
+    /// Reads one source. None if it is no longer tracked.
+    fn follow(&self, drops: &Drops<'_>, source: Source) -> Result<Option<Followed>> {
+        let Some(count) = drops.of_source(&source)? else { return Ok(None) };
+        let (passed, at) = (drops.passed(&source)?, Instant::now());
+        let rates = |before: &Followed| {
+            let time = at.duration_since(before.at);
+            let grown = [passed.saturating_sub(before.passed), count.packets.saturating_sub(before.refused)];
+            grown.map(|packets| per(packets, time))
+        };
+        let per_second = self.0.get(&source).map(rates);
+        Ok(Some(Followed { source, passed, refused: count.packets, is_shadow: count.shadow, per_second, at }))
+    }
+}

@@ -1,0 +1,157 @@
+//! Keys, and what the screen shows, without a terminal and without an instance.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use ratatui::{
+    Terminal,
+    backend::TestBackend,
+    crossterm::event::{KeyCode, KeyEvent, KeyModifiers},
+};
+
+use super::{
+    change::Verdict,
+    followed::By,
+    reading::{Reading, Row, View},
+    screen,
+    state::{Action, State},
+};
+
+fn source(name: &str, per_second: [u64; 2], total: [u64; 2]) -> Row {
+    let (source, detail) = (name.parse().ok(), "1000/s".to_owned());
+    Row { name: name.to_owned(), kind: "any".to_owned(), per_second, total, detail, source, ..Row::default() }
+}
+
+fn reading(sources: Vec<Row>) -> Reading {
+    let interface = Row { name: "eth0".to_owned(), detail: "native".to_owned(), ..Row::default() };
+    let rows = BTreeMap::from([(View::Sources, sources), (View::Interfaces, vec![interface])]);
+    let diagnosis = "No packet is over a limit now.".to_owned();
+    Reading {
+        interfaces: "eth0: enforced".to_owned(),
+        sources: (1_234_567, true),
+        diagnosis,
+        rows,
+        ..Reading::default()
+    }
+}
+
+/// A quiet source, one over its limit, and a busy one.
+fn three() -> State {
+    State::new(reading(vec![
+        source("192.0.2.1", [5, 0], [50, 0]),
+        source("192.0.2.66", [100, 900], [200, 70]),
+        source("2001:db8::/64", [4_000, 1], [9_000, 80]),
+    ]))
+}
+
+fn press(state: &mut State, keys: &str) -> Option<Action> {
+    let key = |character| match character {
+        '\n' => KeyCode::Enter,
+        '\t' => KeyCode::Tab,
+        '\u{1b}' => KeyCode::Esc,
+        'v' => KeyCode::Down,
+        other => KeyCode::Char(other),
+    };
+    keys.chars().map(|character| state.press(KeyEvent::new(key(character), KeyModifiers::NONE))).last().flatten()
+}
+
+fn names(state: &State) -> Vec<String> {
+    state.rows().into_iter().map(|row| row.name).collect()
+}
+
+fn drawn(state: &State, width: u16, height: u16) -> Vec<String> {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| screen::draw(frame, state)).unwrap();
+    let buffer = terminal.backend().buffer();
+    let line = |row| (0..width).map(|column| buffer[(column, row)].symbol()).collect::<String>();
+    (0..height).map(|row| line(row).trim_end().to_owned()).collect()
+}
+
+#[test]
+fn the_screen_of_80_columns_shows_everything_of_a_source() {
+    assert_eq!(
+        drawn(&three(), 80, 11),
+        [
+            "eth0: enforced",
+            "passed 0/s  dropped 0/s  sources ~1.2 M",
+            "No packet is over a limit now.",
+            "",
+            " sources   services   reasons   interfaces   by refused/s",
+            "sources       service   passed/s  refused/s     passed    refused policy",
+            "192.0.2.66    any            100        900        200         70 1000/s",
+            "2001:db8::/64 any          4,000          1      9,000         80 1000/s",
+            "192.0.2.1     any              5          0         50          0 1000/s",
+            "",
+            "Tab view  s sort  / filter  p pause  b ban  a allow  0 reset  ? help  q quit",
+        ]
+    );
+}
+
+#[test]
+fn keys_sort_filter_and_turn_to_other_tables() {
+    let mut state = three();
+    press(&mut state, "s");
+    assert_eq!((names(&state).remove(0), state.by()), ("2001:db8::/64".to_owned(), By::Passed));
+    press(&mut state, "s");
+    assert_eq!((names(&state).remove(0), state.by()), ("2001:db8::/64".to_owned(), By::Refused));
+    press(&mut state, "/192.0\n");
+    assert_eq!(names(&state), ["192.0.2.66", "192.0.2.1"]);
+    press(&mut state, "/\u{1b}");
+    assert_eq!(names(&state).len(), 3);
+    press(&mut state, "4");
+    assert_eq!(names(&state), ["eth0"]);
+    press(&mut state, "\t");
+    assert_eq!(state.rows().len(), 3);
+}
+
+#[test]
+fn only_a_confirmed_ban_or_allow_changes_anything() {
+    let mut state = three();
+    let prefix = "2001:db8::/64".parse().unwrap();
+    assert_eq!(press(&mut state, "vb"), None);
+    assert!(drawn(&state, 80, 24)[23].starts_with("drop all packets of 2001:db8::/64 for 10 minutes? y/n"));
+    assert_eq!(press(&mut state, "n"), None);
+    assert_eq!(press(&mut state, "by"), Some(Action::Set(Verdict::Ban, prefix)));
+    assert_eq!(press(&mut state, "ay"), Some(Action::Set(Verdict::Allow, prefix)));
+    // An interface cannot be banned.
+    assert_eq!(press(&mut state, "4by"), None);
+    assert_eq!(press(&mut state, "q"), Some(Action::End));
+}
+
+#[test]
+fn after_a_reset_totals_count_from_then_on() {
+    let mut state = three();
+    press(&mut state, "0");
+    let later = vec![source("192.0.2.66", [0, 0], [205, 71]), source("192.0.2.9", [0, 0], [30, 8])];
+    state.show(reading(later));
+    let totals: Vec<_> = state.rows().into_iter().map(|row| (row.name, row.total)).collect();
+    assert_eq!(totals, [("192.0.2.66".to_owned(), [5, 1]), ("192.0.2.9".to_owned(), [0, 0])]);
+    assert!(drawn(&state, 80, 24)[4].ends_with("totals since 0"));
+}
+
+#[test]
+fn a_lost_instance_is_named_and_a_later_reading_replaces_that() {
+    let mut state = three();
+    state.fail("ratelimit is not attached".to_owned());
+    assert_eq!(drawn(&state, 80, 24)[2], "ratelimit is not attached");
+    assert!(state.rows().is_empty());
+    state.show(reading(vec![source("192.0.2.1", [1, 1], [1, 1])]));
+    assert_eq!(state.rows().len(), 1);
+}
+
+#[test]
+fn control_characters_of_names_do_not_reach_the_terminal() {
+    let state = State::new(reading(vec![source("a\u{1b}[2Jb", [0, 1], [0, 1])]));
+    assert!(drawn(&state, 80, 24).concat().chars().all(|character| !character.is_control()));
+}
+
+proptest! {
+    #[test]
+    fn no_keys_and_no_size_are_a_problem(keys in "[a-z0-9/ ?\\t\\n\\x1b]{0,40}", width in 1u16..200, height in 1u16..60) {
+        let mut state = three();
+        for key in keys.chars() {
+            press(&mut state, &key.to_string());
+            drop(drawn(&state, width, height));
+        }
+    }
+}
