@@ -39,8 +39,10 @@ pub use packets::{
 pub use policies::per_second;
 pub use product::{
     daemon::{Daemon, Folder},
+    limit_row::flat,
     manager::{NotifySocket, Systemd},
     ratelimit::{Output, Ratelimit, stdin},
+    schema,
     trace::{Call, Fault, Traced, traced, traced_daemon, try_traced},
 };
 pub use reference::{disagreement, expected, reply};

@@ -48,7 +48,7 @@ fn a_suspend_counts_for_the_ends_of_rules_and_bans() {
     for _ in 0..2 {
         let output = ratelimit.output(&mut after_suspend(&ratelimit, 3_600, "deny list --json"));
         let list: Vec<Value> = serde_json::from_str(&output.stdout).unwrap();
-        let left = |rule: &Value| rule["expires_in"].as_u64().unwrap();
+        let left = |rule: &Value| rule["expires_in_seconds"].as_u64().unwrap();
         let all: Vec<_> = list.iter().map(|rule| (rule["source"].as_str().unwrap(), left(rule) / 60)).collect();
         assert_eq!(all, [("10.9.2.0/24", 59), ("10.9.4.1", 59)], "{list:?}");
     }

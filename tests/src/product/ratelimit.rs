@@ -11,7 +11,7 @@ use std::{
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde_json::Value;
 
-use crate::Sandbox;
+use crate::{Sandbox, product::schema};
 
 /// The binary, for one sandbox.
 #[derive(Debug, Clone)]
@@ -100,7 +100,13 @@ impl<'a> Ratelimit<'a> {
         let text = |bytes| String::from_utf8(bytes).expect("ratelimit prints UTF-8");
         let stderr = text(output.stderr);
         let status = output.status.code().unwrap_or_else(|| panic!("{command:?}: {}: {stderr}", output.status));
-        Output { status, stdout: text(output.stdout), stderr }
+        let stdout = text(output.stdout);
+        let is_this_version =
+            command.get_program() == self.program && sibling("ratelimit").as_ref() == Some(&self.program);
+        if is_this_version {
+            schema::check(command.get_args(), &stdout);
+        }
+        Output { status, stdout, stderr }
     }
 
     /// Runs `ratelimit WORDS` with this text on standard input.

@@ -10,12 +10,15 @@ fn a_banned_source_is_listed_as_denied_and_its_ban_can_be_lifted() {
     let ratelimit = Ratelimit::new(&sandbox);
     let text = ratelimit.ok("attach eth0 --packets 1/h --burst 3 --ban 10m");
     assert!(text.contains("default: 1/h per source, burst 3, ban 10m\n"), "{text}");
-    assert_eq!(ratelimit.json("limit list")[0]["ban"], json!({"seconds": 600, "after": 1, "cap_seconds": 4_800}));
+    assert_eq!(
+        ratelimit.json("limit list")[0]["policy"]["ban"],
+        json!({"seconds": 600, "after": 1, "cap_seconds": 4_800})
+    );
     Flood::of(Frame::udp([10, 9, 0, 66], 9)).send(&sandbox, 10);
     let bans = ratelimit.json("deny list");
     assert_eq!((&bans[0]["source"], &bans[0]["origin"]), (&json!("10.9.0.66"), &json!("ban")));
-    assert!((590..=600).contains(&bans[0]["expires_in"].as_u64().unwrap()), "{bans}");
-    assert_eq!(ratelimit.json("sources")[0]["policy"], "ban");
+    assert!((590..=600).contains(&bans[0]["expires_in_seconds"].as_u64().unwrap()), "{bans}");
+    assert_eq!(ratelimit.json("sources")[0]["policy"]["text"], "ban");
     assert_eq!(ratelimit.ok("deny del 10.9.0.66"), "10.9.0.66: no longer banned\n");
     assert_eq!(ratelimit.json("deny list"), json!([]));
     Flood::of(Frame::udp([10, 9, 0, 66], 9)).send(&sandbox, 1);
@@ -87,7 +90,7 @@ fn with_if_exists_a_missing_rule_is_no_failure() {
     ratelimit.ok("limit del default --if-exists");
     // What exists is deleted.
     ratelimit.ok("deny add 10.0.0.2 --for 3600");
-    let expires = ratelimit.json("deny list")[0]["expires_in"].as_u64().unwrap();
+    let expires = ratelimit.json("deny list")[0]["expires_in_seconds"].as_u64().unwrap();
     assert!((3_590..=3_600).contains(&expires), "{expires}");
     let rows = ratelimit.json("deny del 10.0.0.1 10.0.0.2 --if-exists");
     assert_eq!(rows, json!([{"deleted": null, "message": "10.0.0.1 has no rule deny"}, {"deleted": "10.0.0.2"}]));
@@ -136,7 +139,8 @@ fn a_deny_of_a_port_is_listed_with_its_port() {
     Flood::of(Frame::syn([10, 9, 0, 66], 443)).send(&sandbox, 100);
     Flood::of(Frame::syn([10, 9, 0, 66], 80)).send(&sandbox, 10);
     let sources = ratelimit.json("sources");
-    let rows: Vec<_> = sources.as_array().unwrap().iter().map(|row| [&row["service"], &row["policy"]]).collect();
+    let rows: Vec<_> =
+        sources.as_array().unwrap().iter().map(|row| [&row["service"], &row["policy"]["text"]]).collect();
     assert_eq!(rows, [["tcp/443", "deny"], ["tcp-syn", "100/s"]]);
     assert_eq!(ratelimit.json("status")["sources"]["tracked"], 2);
     ratelimit.ok("detach --all");

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use ratelimit_tests::{Flood, Frame, Process, Ratelimit, Sandbox};
+use ratelimit_tests::{Flood, Frame, Process, Ratelimit, Sandbox, schema};
 use serde_json::Value;
 
 const NOISY: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 66);
@@ -41,7 +41,9 @@ impl Events {
 
     fn json(&mut self) -> Value {
         let line = self.line();
-        serde_json::from_str(&line).unwrap_or(Value::String(line))
+        let event = serde_json::from_str(&line).unwrap_or(Value::String(line));
+        schema::check_value("events", &event);
+        event
     }
 }
 
@@ -58,7 +60,7 @@ fn throttling_and_bans_are_printed_once_at_their_start_and_end() {
     let mut told: Vec<Value> = (0..4).map(|_| events.json()).collect();
     assert!(events.process.wait().status.success());
     for event in &mut told {
-        assert!(event["time"].take().as_str().unwrap().ends_with('Z'));
+        assert!(event["at"].take().as_str().unwrap().ends_with('Z'));
     }
     let of = |what: &str, source: &str| {
         let found = told.iter().filter(|event| event["event"] == what && event["source"] == source);

@@ -23,9 +23,9 @@ mod privileges;
 mod reload;
 mod run;
 mod save;
+mod schema;
 mod show;
 mod status;
-mod top;
 mod unfinished_upgrade;
 
 /// The folder of pins unless `--pins` names another one.

@@ -33,7 +33,7 @@ fn a_saved_file_is_valid_and_restores_the_same_rules() {
             let mut list = ratelimit.json(list);
             for row in list.as_array_mut().unwrap() {
                 row.as_object_mut().unwrap().remove("origin");
-                row.as_object_mut().unwrap().remove("expires_in");
+                row.as_object_mut().unwrap().remove("expires_in_seconds");
             }
             list
         })

@@ -95,7 +95,7 @@ fn an_upgrade_from_layout_12_keeps_the_bans_in_force() {
     let bans = listed.as_array().unwrap().iter().filter(|row| row["origin"] == "ban");
     let sources: Vec<_> = bans.map(|row| [&row["source"], &row["origin"]]).collect();
     assert_eq!(sources, [[&json!("10.9.0.66"), &json!("ban")], [&json!("10.9.0.68"), &json!("ban")]]);
-    assert!((590..=600).contains(&listed[0]["expires_in"].as_u64().unwrap()), "{listed}");
+    assert!((590..=600).contains(&listed[0]["expires_in_seconds"].as_u64().unwrap()), "{listed}");
     Flood::of(Frame::udp(FLOODER, PORT)).sources(3).send(&sandbox, 30);
     let reasons = ratelimit.json("status")["reasons"].clone();
     assert_eq!((&reasons["banned"]["packets"], &reasons["within-limit"]["packets"]), (&json!(20), &json!(10)));

@@ -129,7 +129,7 @@ fn every_rule_change_applies_at_once_to_a_flooding_source() {
         assert_eq!(within(), before, "packets of a denied source passed");
         ratelimit.ok("deny del 10.9.0.66");
         ratelimit.ok("allow add 10.9.0.66");
-        assert_eq!(source(&ratelimit, "10.9.0.66")["policy"], "allow");
+        assert_eq!(source(&ratelimit, "10.9.0.66")["policy"]["text"], "allow");
         let before = passed(&source(&ratelimit, "10.9.0.66"));
         flood_on();
         assert!(

@@ -14,7 +14,7 @@ fn rules(ratelimit: &Ratelimit<'_>) -> Vec<Value> {
     for list in ["limit list", "deny list", "allow list", "cost list"] {
         for row in ratelimit.json(list).as_array().unwrap() {
             let mut row = row.clone();
-            if let Some(left) = row.get_mut("expires_in").filter(|left| left.is_number()) {
+            if let Some(left) = row.get_mut("expires_in_seconds").filter(|left| left.is_number()) {
                 *left = "some time".into();
             }
             all.push(row);

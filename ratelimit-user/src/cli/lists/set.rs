@@ -84,18 +84,17 @@ pub(super) fn run(request: &Request<'_>, pins: &Path, output: Output) -> Result<
     let Some(list) = find(&instance)? else { bail!("the list {name} has ended already: give a longer --for") };
     let set = Set { row: Row::of(&list), skipped, replaced };
     output.print(&set, |out| {
-        let had_end = set.replaced.as_ref().is_some_and(|row| row.expires_in.is_some());
+        let had_end = set.replaced.as_ref().is_some_and(|row| row.expires_in_seconds.is_some());
         let life = match life {
             Some(life) => format!(", ends in {}", units::write_duration(life)),
             None if had_end => ", no longer ends".to_owned(),
             None => String::new(),
         };
-        let replaced = set
-            .replaced
-            .as_ref()
-            .map_or_else(String::new, |row| format!(" (replaced: {}, {})", row.action, entries_text(row.entries)));
+        let replaced = set.replaced.as_ref().map_or_else(String::new, |row| {
+            format!(" (replaced: {}, {})", row.action_text(), entries_text(row.entries))
+        });
         let skipped = if skipped == 0 { String::new() } else { format!(", {} skipped", count(skipped, "line")) };
-        writeln!(out, "{name}: {}, {}{life}{replaced}{skipped}", set.row.action, entries_text(list.entries()))?;
+        writeln!(out, "{name}: {}, {}{life}{replaced}{skipped}", set.row.action_text(), entries_text(list.entries()))?;
         if !is_attached {
             writeln!(out, "  not attached to any interface: the list takes effect at the next `ratelimit attach`")?;
         }

@@ -40,9 +40,9 @@ pub(super) fn show(name: &str, with_entries: bool, pins: &Path, output: Output) 
         let Row { addresses, prefixes, hits, .. } = &row;
         writeln!(out, "{name}: {}", row.named_action())?;
         writeln!(out, "  {}: addresses {addresses}, prefixes {prefixes}", entries_text(row.entries))?;
-        let word = if row.hits_estimated { "over the limit, an estimate" } else { "dropped" };
+        let word = if row.hits.estimated { "over the limit, an estimate" } else { "dropped" };
         writeln!(out, "  {} packets, {} bytes {word}", hits.packets, hits.bytes)?;
-        writeln!(out, "  ends {}", expiry(row.expires_in, None))?;
+        writeln!(out, "  ends {}", expiry(row.expires_in_seconds, None))?;
         writeln!(
             out,
             "  set by {}{}",

@@ -2,10 +2,13 @@
 
 use serde::Serialize;
 
-use super::output::{Traffic, expiry, origin};
+use super::{
+    output::{expiry, origin},
+    policy_row::PolicyRow,
+    source_row::Counted,
+};
 use crate::{
     dataplane::lists::{action::Action, listing::Listing},
-    limit::write,
     text::excerpt::escaped,
 };
 
@@ -13,17 +16,15 @@ use crate::{
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
     pub(crate) name: String,
-    pub(crate) action: String,
-    /// The name of its policy in a configuration file.
-    pub(crate) policy: Option<String>,
+    /// `deny` or `limit`.
+    action: &'static str,
+    /// What a list that limits does.
+    pub(crate) policy: Option<PolicyRow>,
     pub(crate) entries: u64,
     pub(crate) addresses: u32,
     pub(crate) prefixes: u32,
-    pub(crate) hits: Traffic,
-    /// Whether the hits are an estimate.
-    pub(crate) hits_estimated: bool,
-    /// Seconds.
-    pub(crate) expires_in: Option<u64>,
+    pub(crate) hits: Counted,
+    pub(crate) expires_in_seconds: Option<u64>,
     pub(crate) origin: &'static str,
     pub(crate) file: Option<String>,
 }
@@ -31,31 +32,40 @@ pub(crate) struct Row {
 impl Row {
     pub(crate) fn of(list: &Listing) -> Self {
         let (action, policy) = match &list.action {
-            Action::Deny => ("deny".to_owned(), None),
-            Action::Limit(spec) => (write::limit(spec), spec.name()),
+            Action::Deny => ("deny", None),
+            Action::Limit(spec) => ("limit", Some(PolicyRow::of_limit(spec))),
         };
         Self {
             name: list.name.clone(),
             action,
-            policy: policy.map(str::to_owned),
+            policy,
             entries: list.entries(),
             addresses: list.addresses,
             prefixes: list.prefixes,
-            hits: Traffic { packets: list.hits.packets, bytes: list.hits.bytes },
-            hits_estimated: list.action != Action::Deny,
-            expires_in: list.expires_in.map(|left| left.as_secs()),
+            hits: Counted {
+                packets: list.hits.packets,
+                bytes: list.hits.bytes,
+                estimated: list.action != Action::Deny,
+            },
+            expires_in_seconds: list.expires_in.map(|left| left.as_secs()),
             origin: origin(list.origin),
             file: list.file.as_ref().map(|file| file.to_string_lossy().into_owned()),
         }
     }
 
+    /// Returns what it does.
+    pub(crate) fn action_text(&self) -> &str {
+        self.policy.as_ref().map_or(self.action, |policy| &policy.text)
+    }
+
     /// Returns what it does, after the name of its policy.
     pub(crate) fn named_action(&self) -> String {
-        self.policy.as_ref().map_or_else(|| self.action.clone(), |name| format!("{name}: {}", self.action))
+        let name = self.policy.as_ref().and_then(|policy| policy.name.as_ref());
+        name.map_or_else(|| self.action_text().to_owned(), |name| format!("{name}: {}", self.action_text()))
     }
 
     fn hits(&self) -> String {
-        format!("{}{}", if self.hits_estimated { "~" } else { "" }, self.hits.packets)
+        format!("{}{}", if self.hits.estimated { "~" } else { "" }, self.hits.packets)
     }
 
     /// Returns the path of its file.
@@ -70,7 +80,7 @@ impl Row {
             self.named_action(),
             self.entries.to_string(),
             self.hits(),
-            expiry(self.expires_in, None),
+            expiry(self.expires_in_seconds, None),
             self.origin.to_owned(),
             self.file(),
         ]

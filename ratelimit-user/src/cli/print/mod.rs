@@ -5,4 +5,5 @@ pub(crate) mod answer;
 pub(crate) mod hint;
 pub(crate) mod list_row;
 pub(crate) mod output;
+pub(crate) mod policy_row;
 pub(crate) mod source_row;

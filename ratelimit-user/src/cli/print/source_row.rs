@@ -9,14 +9,16 @@ use ratelimit_common::{
 };
 use serde::Serialize;
 
-use super::output::{self, Traffic};
+use super::{output, policy_row::PolicyRow};
 use crate::{
     dataplane::{
-        readings::worst::{is_in_shadow, over_limit},
-        rules::{resolve, services::Services},
+        readings::{
+            gauges,
+            worst::{is_in_shadow, over_limit},
+        },
+        rules::{resolve, services::Services, spec::RuleSpec},
         tables::open::Tables,
     },
-    limit::write,
     text::{prefix::Prefix, service::ServiceName},
 };
 
@@ -25,11 +27,11 @@ use crate::{
 pub(crate) struct Row {
     pub(crate) source: String,
     pub(crate) service: String,
-    pub(crate) policy: String,
-    pub(crate) passed: Passed,
-    pub(crate) dropped: Traffic,
+    pub(crate) policy: PolicyRow,
+    pub(crate) passed: Counted,
+    pub(crate) dropped: Counted,
     /// Packets that passed in shadow mode, and would have been dropped.
-    pub(crate) would_drop: Traffic,
+    pub(crate) would_drop: Counted,
     /// Packets per second. None without two readings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) per_second: Option<PerSecond>,
@@ -38,12 +40,12 @@ pub(crate) struct Row {
     pub(crate) is_denied: bool,
 }
 
-/// Packets that passed.
+/// Packets and bytes.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
-pub(crate) struct Passed {
+pub(crate) struct Counted {
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
-    /// Whether the numbers are estimates, because cells decide about most packets.
+    /// Whether the numbers are estimates, because cells decide about most packets or have lost a count.
     pub(crate) estimated: bool,
 }
 
@@ -60,12 +62,15 @@ pub(crate) struct Describe<'a> {
     tables: &'a Tables,
     services: Services,
     has_cells: bool,
+    /// Whether a cached refusal gave way to another, and took its count along.
+    has_lost_counts: bool,
 }
 
 impl<'a> Describe<'a> {
     pub(crate) fn with(tables: &'a Tables) -> Result<Self> {
         let has_cells = tables.control()?.features & FEATURE_FRONT != 0;
-        Ok(Self { tables, services: Services::read(tables)?, has_cells })
+        let has_lost_counts = has_cells && gauges::of_cpus(tables)?.displaced_refusals > 0;
+        Ok(Self { tables, services: Services::read(tables)?, has_cells, has_lost_counts })
     }
 
     /// Returns the service of a source's bucket.
@@ -73,26 +78,32 @@ impl<'a> Describe<'a> {
         ServiceName(self.services.of_key(source).0)
     }
 
+    /// Returns whether cells decide about most packets of a rule, so that only samples are counted.
+    pub(crate) fn is_sampled(&self, spec: &RuleSpec) -> bool {
+        // Cells decide only about limits without parents.
+        let limits = spec.policy.packets.is_on() || spec.policy.second.is_on();
+        self.has_cells && spec.policy.kind == LIMIT && limits && spec.parents.is_empty()
+    }
+
     pub(crate) fn row(&self, source: &Source, bucket: &Bucket, per_second: Option<PerSecond>) -> Result<Row> {
         let (service, classes) = self.services.of_key(source);
         let in_shadow = is_in_shadow(bucket);
-        let dropped = Traffic { packets: over_limit(bucket), bytes: bucket.dropped_bytes };
+        let over = over_limit(bucket);
+        let estimated = self.has_lost_counts && over > 0;
+        let dropped = Counted { packets: over, bytes: bucket.dropped_bytes, estimated };
         let mut spec = resolve::of_source(self.tables, source, classes)?;
         spec.parents = spec.parents_of(source.family)?;
-        // Cells decide only about limits without parents.
-        let limits = spec.policy.packets.is_on() || spec.policy.second.is_on();
-        let by_cells = spec.policy.kind == LIMIT && limits && spec.parents.is_empty();
         Ok(Row {
             source: Prefix::of(source, source.prefix).to_string(),
             service: ServiceName(service).to_string(),
-            policy: write::spec(&spec),
-            passed: Passed {
+            policy: PolicyRow::of(&spec),
+            passed: Counted {
                 packets: bucket.passed_packets,
                 bytes: bucket.passed_bytes,
-                estimated: self.has_cells && by_cells && bucket.passed_packets > 0,
+                estimated: self.is_sampled(&spec) && bucket.passed_packets > 0,
             },
-            dropped: if in_shadow { Traffic::default() } else { dropped },
-            would_drop: if in_shadow { dropped } else { Traffic::default() },
+            dropped: if in_shadow { Counted::default() } else { dropped },
+            would_drop: if in_shadow { dropped } else { Counted::default() },
             per_second,
             is_denied: matches!(spec.policy.kind, DENY | BAN | LISTED),
         })
@@ -109,7 +120,7 @@ pub(crate) fn write(out: &mut dyn std::io::Write, rows: &[Row]) -> std::io::Resu
         [
             row.source.clone(),
             row.service.clone(),
-            row.policy.clone(),
+            row.policy.text.clone(),
             rate(per_second.passed),
             rate(per_second.dropped + per_second.would_drop),
             row.passed.packets.to_string(),

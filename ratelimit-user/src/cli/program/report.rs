@@ -8,7 +8,10 @@ use serde::Serialize;
 
 use crate::{
     cli::{
-        print::output::{Output, allowed_line},
+        print::{
+            output::{Output, allowed_line},
+            policy_row::PolicyRow,
+        },
         show::status::interface::Interface,
     },
     controller::change::undo::Done,
@@ -40,7 +43,7 @@ pub(super) struct Report<'a> {
 struct Attached {
     interfaces: Vec<Interface>,
     allowed_ssh: Option<String>,
-    default: Option<String>,
+    default: Option<PolicyRow>,
     /// The default limit that was replaced.
     replaced: Option<String>,
     /// Rules besides the default.
@@ -54,17 +57,17 @@ struct Attached {
 pub(super) fn print(about: &Report<'_>, instance: &Instance, done: &Done, output: Output) -> Result<()> {
     let (default, others): (Vec<_>, Vec<_>) =
         list::list(&instance.tables)?.into_iter().partition(|rule| rule.target == Target::DEFAULT);
-    let now = default.first().map(|rule| write::spec(&rule.spec));
+    let now = default.first().map(|rule| PolicyRow::of_limit(&rule.spec));
+    let short = default.first().map(|rule| write::spec(&rule.spec));
     let before = done.default.as_ref().and_then(|(_, before)| before.as_ref()).map(|rule| write::spec(&rule.spec));
     let attached = Attached {
         interfaces: Interface::list(instance)?,
         allowed_ssh: done.allowed_ssh.first().map(Prefix::to_string),
-        replaced: before.filter(|before| Some(before) != now.as_ref()),
+        replaced: before.filter(|before| Some(before) != short.as_ref()),
         default: now,
         rules: others.len(),
         confirm_within_seconds: about.confirm.map(|time| time.as_secs()),
     };
-    let limit = default.first().map(|rule| write::limit(&rule.spec));
     // With --shadow, either all interfaces are in shadow, or the named ones alone.
     let is_shadow = instance.settings()?.shadow;
     let is_on_alone = about.settings.requests_shadow() && !is_shadow;
@@ -83,11 +86,11 @@ pub(super) fn print(about: &Report<'_>, instance: &Instance, done: &Done, output
         if let Some(peer) = &attached.allowed_ssh {
             writeln!(out, "{}", allowed_line(peer))?;
         }
-        match (&limit, attached.rules) {
+        match (&attached.default, attached.rules) {
             (Some(limit), _) => {
                 let before = attached.replaced.as_ref();
                 let replaced = before.map_or_else(String::new, |before| format!(" (replaced: {before})"));
-                writeln!(out, "default: {limit}{replaced}")?;
+                writeln!(out, "default: {}{replaced}", limit.text)?;
             }
             (None, 0) => writeln!(
                 out,

@@ -133,8 +133,7 @@ const DENY: Verdict = Verdict { name: "deny", policy: Policy::DENIED };
 struct Row {
     source: String,
     service: String,
-    /// Seconds.
-    expires_in: Option<u64>,
+    expires_in_seconds: Option<u64>,
     /// The rule that returns when this one expires.
     covers: Option<String>,
     /// The temporary rule that applies instead now.
@@ -148,7 +147,7 @@ impl Row {
         Self {
             source: rule.target.sources.to_string(),
             service: ServiceName(rule.target.service).to_string(),
-            expires_in: rule.expires_in.map(|left| left.as_secs()),
+            expires_in_seconds: rule.expires_in.map(|left| left.as_secs()),
             covers: covers(rule),
             covered_by: None,
             origin: origin(rule.origin),
@@ -160,7 +159,7 @@ impl Row {
         [
             self.source.clone(),
             self.service.clone(),
-            end(self.expires_in, self.covers.as_deref(), self.covered_by.as_deref()),
+            end(self.expires_in_seconds, self.covers.as_deref(), self.covered_by.as_deref()),
             self.origin.to_owned(),
             self.comment.clone().unwrap_or_default(),
         ]

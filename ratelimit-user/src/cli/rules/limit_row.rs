@@ -3,16 +3,14 @@
 use std::path::Path;
 
 use anyhow::Result;
-use ratelimit_common::limits::{
-    limit::SECOND,
-    policy::{Ban, LIMIT},
-};
+use ratelimit_common::limits::policy::LIMIT;
 use serde::Serialize;
 
 use crate::{
     cli::print::{
         answer::Answer,
         output::{self, Output, covers, end, origin, with_covered},
+        policy_row::{BanRow, PolicyRow},
     },
     dataplane::{
         Instance,
@@ -20,10 +18,6 @@ use crate::{
             list::{self, Listed},
             spec::RuleSpec,
         },
-    },
-    limit::{
-        excess::{self, Throttle},
-        write,
     },
     text::service::ServiceName,
 };
@@ -33,45 +27,14 @@ use crate::{
 pub(crate) struct Row {
     source: String,
     service: String,
-    packets: Option<String>,
-    bytes: Option<String>,
-    burst: u64,
-    algorithm: &'static str,
-    throttle: String,
-    over_limit: &'static str,
-    parents: Vec<String>,
-    /// Null if the limit does not ban.
-    ban: Option<BanRow>,
-    /// Seconds.
-    expires_in: Option<u64>,
+    policy: PolicyRow,
+    expires_in_seconds: Option<u64>,
     /// The rule that returns when this one expires.
     covers: Option<String>,
     /// The temporary rule that applies instead now.
     covered_by: Option<String>,
     origin: &'static str,
-    /// The name of its policy in a configuration file.
-    policy: Option<String>,
     comment: Option<String>,
-}
-
-/// The ban of sources that exceed a limit.
-#[derive(Debug, Clone, Copy, Serialize)]
-struct BanRow {
-    seconds: u64,
-    after: u32,
-    cap_seconds: u64,
-    #[serde(skip)]
-    ban: Ban,
-}
-
-impl BanRow {
-    fn of(ban: Ban) -> Self {
-        Self { seconds: ban.time / SECOND, after: ban.after, cap_seconds: ban.most / SECOND, ban }
-    }
-
-    fn text(&self) -> Option<String> {
-        excess::ban(&self.ban)
-    }
 }
 
 /// The columns of the table. The last two appear only if a limit has a name or a comment.
@@ -94,43 +57,37 @@ const HEAD: [&str; 14] = [
 
 impl Row {
     pub(crate) fn of(rule: &Listed) -> Self {
-        let policy = &rule.spec.policy;
         Self {
             source: rule.target.sources.to_string(),
             service: ServiceName(rule.target.service).to_string(),
-            packets: write::packets(policy),
-            bytes: write::bytes(policy),
-            burst: policy.given.burst,
-            algorithm: write::algorithm(policy),
-            throttle: Throttle::of(policy).to_string(),
-            over_limit: excess::over_limit(policy),
-            parents: rule.spec.parents.iter().map(write::parent).collect(),
-            ban: (policy.ban.time != 0).then(|| BanRow::of(policy.ban)),
-            expires_in: rule.expires_in.map(|left| left.as_secs()),
+            policy: PolicyRow::of_limit(&rule.spec),
+            expires_in_seconds: rule.expires_in.map(|left| left.as_secs()),
             covers: covers(rule),
             covered_by: None,
             origin: origin(rule.origin),
-            policy: rule.spec.name().map(str::to_owned),
             comment: rule.comment.as_deref().map(str::to_owned),
         }
     }
 
     fn cells(&self) -> [String; 14] {
         let dash = || "-".to_owned();
+        let joined = |texts: &[String], with: &str| if texts.is_empty() { dash() } else { texts.join(with) };
+        let PolicyRow { packets, bytes, burst, algorithm, throttle, over_limit, parents, ban, name, .. } = &self.policy;
+        let packets: Vec<_> = packets.iter().map(|rate| rate.text.clone()).collect();
         [
             self.source.clone(),
             self.service.clone(),
-            self.packets.clone().unwrap_or_else(dash),
-            self.bytes.clone().unwrap_or_else(dash),
-            if self.burst == 0 { dash() } else { self.burst.to_string() },
-            self.algorithm.to_owned(),
-            self.throttle.clone(),
-            self.over_limit.to_owned(),
-            if self.parents.is_empty() { dash() } else { self.parents.join(" ") },
-            self.ban.as_ref().and_then(BanRow::text).unwrap_or_else(dash),
-            end(self.expires_in, self.covers.as_deref(), self.covered_by.as_deref()),
+            joined(&packets, ","),
+            bytes.as_ref().map_or_else(dash, |rate| rate.text.clone()),
+            burst.map_or_else(dash, |burst| burst.to_string()),
+            algorithm.unwrap_or_default().to_owned(),
+            throttle.clone().unwrap_or_default(),
+            over_limit.unwrap_or_default().to_owned(),
+            joined(parents, " "),
+            ban.as_ref().and_then(BanRow::text).unwrap_or_else(dash),
+            end(self.expires_in_seconds, self.covers.as_deref(), self.covered_by.as_deref()),
             self.origin.to_owned(),
-            self.policy.clone().unwrap_or_default(),
+            name.clone().unwrap_or_default(),
             self.comment.clone().unwrap_or_default(),
         ]
     }

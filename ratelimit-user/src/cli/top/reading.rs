@@ -199,7 +199,7 @@ fn of_source(row: &SourceRow, followed: &Followed) -> Row {
         kind: row.service.clone(),
         per_second: per_second.unwrap_or_default(),
         total: [*passed, *refused],
-        detail: row.policy.clone(),
+        detail: row.policy.text.clone(),
         is_estimate: row.passed.estimated,
         source: Some(Prefix::of(source, source.prefix)),
     }

@@ -11,7 +11,7 @@ use crate::text::units;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Notice {
     /// When it happened, if the program knows that. Otherwise when it was noticed.
-    pub time: Timestamp,
+    pub at: Timestamp,
     /// What happened.
     #[serde(flatten)]
     pub what: What,
@@ -115,6 +115,6 @@ impl fmt::Display for What {
 
 impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.0} {}", self.time, self.what)
+        write!(f, "{:.0} {}", self.at, self.what)
     }
 }

@@ -113,10 +113,10 @@ impl Watcher {
             notices.extend(self.notice(event, &services, now));
         }
         if missed != 0 {
-            notices.push(Notice { time: Timestamp::now(), what: What::LeftOut { count: missed } });
+            notices.push(Notice { at: Timestamp::now(), what: What::LeftOut { count: missed } });
         }
         match if is_due { self.look(view.tables(), &services, now) } else { Ok(Vec::new()) } {
-            Ok(seen) => notices.extend(seen.into_iter().map(|what| Notice { time: Timestamp::now(), what })),
+            Ok(seen) => notices.extend(seen.into_iter().map(|what| Notice { at: Timestamp::now(), what })),
             Err(error) if notices.is_empty() => return Err(error),
             // The next look fails too, and returns the error.
             Err(_) => {}
@@ -135,7 +135,7 @@ impl Watcher {
             }
             _ => return None,
         };
-        Some(Notice { time: wall(time, now), what })
+        Some(Notice { at: wall(time, now), what })
     }
 
     /// Looks at the maps for what the program does not report. If this fails, nothing has changed.

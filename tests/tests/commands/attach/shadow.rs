@@ -54,7 +54,8 @@ fn in_shadow_every_reason_is_counted_and_nothing_is_dropped() {
         let sources = ratelimit.json("sources");
         for (number, (source, would)) in [("10.9.0.67", 20), ("10.9.0.66", 7)].into_iter().enumerate() {
             let row = &sources[number];
-            assert_eq!((&row["source"], &row["would_drop"]), (&json!(source), &traffic(would)), "{front}: {sources}");
+            let counted = json!({"packets": would, "bytes": would * 60, "estimated": false});
+            assert_eq!((&row["source"], &row["would_drop"]), (&json!(source), &counted), "{front}: {sources}");
             assert_eq!(row["dropped"]["packets"], 0, "{front}: {sources}");
         }
         // Enforcement applies to the next packet.

@@ -36,7 +36,7 @@ fn the_first_attach_allows_the_peer_of_the_ssh_session() {
     assert_eq!(ratelimit.json("status")["reasons"]["allowed"]["packets"], 100);
     assert_eq!(
         ratelimit.json("allow list"),
-        json!([{"source": "10.9.0.5", "service": "any", "expires_in": null, "covers": null, "covered_by": null, "origin": "ssh", "comment": null}])
+        json!([{"source": "10.9.0.5", "service": "any", "expires_in_seconds": null, "covers": null, "covered_by": null, "origin": "ssh", "comment": null}])
     );
     // Later decisions of the operator stand.
     through_ssh("allow del 10.9.0.5 --force", "10.9.0.5");

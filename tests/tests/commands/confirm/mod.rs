@@ -80,7 +80,7 @@ fn an_unconfirmed_new_instance_is_removed_with_its_rules() {
     assert_eq!(ratelimit.ok("confirm"), "confirmed: the changes of `attach` stay\n");
     until("gone", || is_over(&sandbox));
     assert_eq!(ratelimit.json("status").get("confirm_within_seconds"), None);
-    assert_eq!(ratelimit.json("limit list")[0]["packets"], "7/s");
+    assert_eq!(ratelimit.json("limit list")[0]["policy"]["packets"][0]["text"], "7/s");
     ratelimit.ok("detach --all");
 }
 
@@ -131,7 +131,7 @@ fn an_unconfirmed_attach_restores_the_running_instance() {
     until("taken back", || ratelimit.json("status")["interfaces"][0]["capacity"] == 5_000);
     until("gone", || is_over(&sandbox));
     let limits = ratelimit.json("limit list");
-    assert_eq!((&limits[0]["packets"], &limits[1]["service"]), (&json!("9/s"), &json!("udp/53")));
+    assert_eq!((&limits[0]["policy"]["packets"][0]["text"], &limits[1]["service"]), (&json!("9/s"), &json!("udp/53")));
     ratelimit.ok("detach --all");
 }
 
@@ -234,7 +234,7 @@ fn invalid_uses_of_confirm_are_refused() {
     assert!(is_over(&sandbox));
     ratelimit.ok("attach eth0 --packets 5/s");
     assert_eq!(ratelimit.run("confirm").status, 1);
-    assert_eq!(ratelimit.json("limit list")[0]["packets"], "5/s");
+    assert_eq!(ratelimit.json("limit list")[0]["policy"]["packets"][0]["text"], "5/s");
     ratelimit.ok("detach --all");
 }
 

@@ -57,7 +57,7 @@ fn the_default_limit_is_restored_whatever_the_order_of_its_parents() {
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0");
     ratelimit.ok("attach eth0 --packets 1/m --parent all=500k/s --parent /24=20k/s --confirm 1d");
-    assert_eq!(ratelimit.json("limit list")[0]["parents"], json!(["/24=20k/s", "all=500k/s"]));
+    assert_eq!(ratelimit.json("limit list")[0]["policy"]["parents"], json!(["/24=20k/s", "all=500k/s"]));
     take_back(&sandbox);
     assert_eq!(ratelimit.json("limit list"), json!([]));
 
@@ -109,7 +109,7 @@ fn the_undo_waits_for_another_command_and_then_completes() {
     assert!(!is_over(&sandbox));
     drop(held);
     until("over", || is_over(&sandbox));
-    assert_eq!(ratelimit.json("limit list")[0]["packets"], "7/s");
+    assert_eq!(ratelimit.json("limit list")[0]["policy"]["packets"][0]["text"], "7/s");
     let status = ratelimit.json("status");
     assert_eq!((status["interfaces"].as_array().unwrap().len(), &status["unknown"]), (1, &json!(null)));
     ratelimit.ok("detach --all");
@@ -172,7 +172,7 @@ fn the_undo_reports_failures_and_undoes_the_rest() {
     let line = line(&log);
     let expected = ": an attach was not confirmed, and could not be undone completely: the default limit: no interface has a capacity";
     assert!(line.starts_with("<27>ratelimit[") && line.contains(expected), "{line}");
-    assert_eq!(ratelimit.json("limit list")[0]["packets"], "8/s");
+    assert_eq!(ratelimit.json("limit list")[0]["policy"]["packets"][0]["text"], "8/s");
     assert_eq!(ratelimit.json("status")["unknown"], json!(null));
     ratelimit.ok("detach --all");
 }

@@ -238,7 +238,7 @@ fn removing_a_capacity_that_elastic_limits_use_is_reported() {
     assert_eq!(capacity(), None);
     // A kept throttle needs no capacity, a given one does.
     ratelimit.ok("limit set default --packets 7/s");
-    assert_eq!(ratelimit.json("limit list")[0]["throttle"], "elastic");
+    assert_eq!(ratelimit.json("limit list")[0]["policy"]["throttle"], "elastic");
     ratelimit.ok_with("limit set - --packets 7/s", "10.0.0.1\n");
     let line = ratelimit.fails("limit set default --throttle elastic");
     assert_eq!(line, format!("ratelimit: {NO_CAPACITY}"));

@@ -45,7 +45,7 @@ fn comments_are_listed_saved_and_removed_with_their_rules() {
     with_comment(&ratelimit, "limit set default", "");
     assert_eq!(comments(&ratelimit, "limit list")[0], None);
     with_comment(&ratelimit, "limit set default", "again");
-    assert_eq!(ratelimit.json("limit list")[0]["packets"], "60/s");
+    assert_eq!(ratelimit.json("limit list")[0]["policy"]["packets"][0]["text"], "60/s");
     ratelimit.ok("limit set default --packets 70/s --replace");
     assert_eq!(comments(&ratelimit, "limit list")[0], None);
     // A deleted rule takes its comment with it.

@@ -1,6 +1,6 @@
 //! Temporary rules over permanent ones, and changes that replace an allow.
 
-use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox};
+use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox, flat};
 use serde_json::json;
 
 #[test]
@@ -15,8 +15,8 @@ fn a_temporary_rule_shows_and_gives_back_the_permanent_one() {
     let table = ratelimit.ok("deny list");
     assert!(table.contains(", then 5/s"), "{table}");
     // The list of limits has it, too.
-    let covered = ratelimit.json("limit list")[0].take();
-    assert_eq!([&covered["packets"], &covered["expires_in"]], [&json!("5/s"), &json!(null)], "{covered}");
+    let covered = flat(ratelimit.json("limit list")[0].take());
+    assert_eq!([&covered["packets"], &covered["expires_in_seconds"]], [&json!("5/s"), &json!(null)], "{covered}");
     assert!(covered["covered_by"].as_str().unwrap().starts_with("deny for 59m"), "{covered}");
     let table = ratelimit.ok("limit list");
     assert!(table.contains("never, covered by deny for 59m"), "{table}");
@@ -24,7 +24,7 @@ fn a_temporary_rule_shows_and_gives_back_the_permanent_one() {
     let text = ratelimit.ok("limit set 10.0.0.1 --packets 9/s --for 2h");
     assert_eq!(text, "10.0.0.1: 9/s per source, burst 9, expires in 2h, then 5/s again (replaced: deny)\n");
     assert_eq!(ratelimit.ok("limit del 10.0.0.1"), "10.0.0.1: limit deleted, 5/s again\n");
-    let limit = ratelimit.json("limit list")[0].take();
+    let limit = flat(ratelimit.json("limit list")[0].take());
     assert_eq!([&limit["packets"], &limit["covered_by"]], [&json!("5/s"), &json!(null)]);
     // The covered rule can be deleted alone.
     ratelimit.ok("deny add 10.0.0.1 --for 1h");
@@ -47,7 +47,7 @@ fn the_list_has_the_permanent_rule_once_the_temporary_one_has_ended() {
     ratelimit.ok("deny add 10.0.0.0/24 --for 1s --force");
     while ratelimit.json("deny list")[0]["source"] == "10.0.0.0/24" {}
     let rule = ratelimit.json("allow list")[0].take();
-    assert_eq!((rule["source"].as_str(), rule["expires_in"].as_u64()), (Some("10.0.0.0/24"), None));
+    assert_eq!((rule["source"].as_str(), rule["expires_in_seconds"].as_u64()), (Some("10.0.0.0/24"), None));
     // The next change removes what has ended. The permanent rule stays.
     ratelimit.ok("deny add 10.0.9.0/24");
     assert_eq!(ratelimit.json("allow list")[0], rule);
@@ -63,8 +63,13 @@ fn a_feed_shortens_no_permanent_rule() {
     assert_eq!(ratelimit.ok("deny add 10.0.0.1 --for 1h"), "10.0.0.1: deny, without an end as before\n");
     let text = ratelimit.ok_with("deny add - --for 1h", "10.0.0.1\n10.0.0.2\n");
     assert_eq!(text, "2 rules: deny, expires in 1h (1 without an end as before)\n");
-    let ends: Vec<bool> =
-        ratelimit.json("deny list").as_array().unwrap().iter().map(|rule| rule["expires_in"].is_null()).collect();
+    let ends: Vec<bool> = ratelimit
+        .json("deny list")
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|rule| rule["expires_in_seconds"].is_null())
+        .collect();
     assert_eq!(ends, [true, false]);
     ratelimit.ok("detach --all");
 }

@@ -2,7 +2,7 @@
 
 use std::{fs, io::Write as _};
 
-use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox};
+use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox, flat};
 use serde_json::json;
 
 #[test]
@@ -26,7 +26,7 @@ fn a_new_rate_keeps_the_other_options_of_each_kind_of_target() {
         assert!(set("--burst auto").starts_with(&format!("{name}: 20/s per source, burst 20, reject")));
         // Without an explicit burst, it follows the rate.
         assert!(set("--packets 30/s").starts_with(&format!("{name}: 30/s per source, burst 30, reject (")));
-        let changed = ratelimit.json(&format!("limit set {target} --ban 1h"));
+        let changed = flat(ratelimit.json(&format!("limit set {target} --ban 1h")));
         assert_eq!(
             [&changed["packets"], &changed["over_limit"], &changed["ban"]["seconds"], &changed["replaced"]],
             [&json!("30/s"), &json!("reject"), &json!(3_600), &json!("30/s, reject")]
@@ -112,7 +112,7 @@ fn a_list_changes_each_limit_and_keeps_its_rest() {
     assert!(output.stderr.contains("line 2: 10.0.0.9 has no limit to change"), "{output:?}");
     ratelimit.ok_with("limit set - --over-limit reject", "10.0.0.1\n");
     assert_eq!(ratelimit.ok_with("limit set - --packets 9/m,50/h --replace", list).lines().count(), 4);
-    assert_eq!(ratelimit.json("limit list")[0]["ban"], json!(null));
+    assert_eq!(ratelimit.json("limit list")[0]["policy"]["ban"], json!(null));
     ratelimit.ok("detach --all");
 }
 

@@ -25,7 +25,7 @@ fn a_ban_follows_the_set_number_of_drops_and_doubles_up_to_its_cap() {
             let bans = ratelimit.json("deny list");
             let row = &bans[0];
             assert_eq!((&row["source"], &row["origin"]), (&json!("10.9.0.66"), &json!("ban")), "{front}: {bans}");
-            let left = row["expires_in"].as_u64().unwrap();
+            let left = row["expires_in_seconds"].as_u64().unwrap();
             assert!((most - 10..=most).contains(&left), "{front}: {left} of {most}");
         };
         ban(600);

@@ -20,7 +20,7 @@ fn names_survive_in_lists_save_and_metrics() {
     daemon.line();
     let names = || -> Vec<_> {
         let rows = ratelimit.json("limit list");
-        rows.as_array().unwrap().iter().map(|row| row["policy"].as_str().map(str::to_owned)).collect()
+        rows.as_array().unwrap().iter().map(|row| row["policy"]["name"].as_str().map(str::to_owned)).collect()
     };
     let [web, guests] = ["web", "guests"].map(|name| Some(name.to_owned()));
     assert_eq!(names(), [guests.clone(), web.clone(), guests.clone(), None, guests.clone()]);

@@ -1,8 +1,8 @@
 //! Rules of every kind: listed, replaced and deleted.
 
 use ratelimit_common::{identity::source::Source, rules::rule::Rule};
-use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox};
-use serde_json::json;
+use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox, flat};
+use serde_json::{Value, json};
 
 #[test]
 fn limits_are_listed_as_they_were_set() {
@@ -14,10 +14,10 @@ fn limits_are_listed_as_they_were_set() {
     ratelimit.ok("limit set 203.0.113.7 --packets 3/m --bytes 10MB/s --for 1h");
     ratelimit.ok("limit set 10.0.0.0/8 --packets 500/h");
     ratelimit.ok("deny add 192.0.2.1");
-    let mut list = ratelimit.json("limit list");
-    let left = list[2]["expires_in"].take();
+    let mut list: Value = ratelimit.json("limit list").as_array_mut().unwrap().drain(..).map(flat).collect();
+    let left = list[2]["expires_in_seconds"].take();
     assert!((3_590..=3_600).contains(&left.as_u64().unwrap()), "{left}");
-    let row = |source, packets, bytes, burst| json!({"source": source, "service": "any", "packets": packets, "bytes": bytes, "burst": burst, "algorithm": "token-bucket", "throttle": "hard", "over_limit": "drop", "parents": [], "ban": null, "expires_in": null, "covers": null, "covered_by": null, "origin": "command", "policy": null, "comment": null});
+    let row = |source, packets, bytes, burst| json!({"source": source, "service": "any", "packets": packets, "bytes": bytes, "burst": burst, "algorithm": "token-bucket", "throttle": "hard", "over_limit": "drop", "parents": [], "ban": null, "expires_in_seconds": null, "covers": null, "covered_by": null, "origin": "command", "policy": null, "comment": null});
     let (none, text) = (json!(null), |text: &str| json!(text));
     assert_eq!(
         list,
@@ -56,7 +56,7 @@ fn deleting_a_missing_rule_exits_with_status_1() {
     }
     assert_eq!(
         ratelimit.json("deny list"),
-        json!([{"source": "10.0.0.1", "service": "any", "expires_in": null, "covers": null, "covered_by": null, "origin": "command", "comment": null}])
+        json!([{"source": "10.0.0.1", "service": "any", "expires_in_seconds": null, "covers": null, "covered_by": null, "origin": "command", "comment": null}])
     );
     ratelimit.ok("detach --all");
 }

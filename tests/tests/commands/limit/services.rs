@@ -29,7 +29,7 @@ fn a_service_has_its_own_limit() {
     let row = |index: usize| {
         let row = &sources[index];
         let count = |verdict: &str| row[verdict]["packets"].as_u64().unwrap();
-        (row["service"].as_str().unwrap(), row["policy"].as_str().unwrap(), count("passed"), count("dropped"))
+        (row["service"].as_str().unwrap(), row["policy"]["text"].as_str().unwrap(), count("passed"), count("dropped"))
     };
     assert_eq!(sources.as_array().unwrap().len(), 4);
     assert_eq!(row(0), ("any", "1/h", 50, 10));
@@ -75,7 +75,7 @@ fn parents_are_listed_as_they_were_set() {
     let text = ratelimit.ok("limit set 10.0.0.0/8 --service udp --parent interface=1MB/s,10/s");
     assert_eq!(text, "10.0.0.0/8 udp: no limit per source; parents interface=10/s,1MB/s\n");
     let parents: Vec<_> =
-        ratelimit.json("limit list").as_array().unwrap().iter().map(|row| row["parents"].clone()).collect();
+        ratelimit.json("limit list").as_array().unwrap().iter().map(|row| row["policy"]["parents"].clone()).collect();
     assert_eq!(parents, [json!(["/24=20k/s", "/48=50k/s", "all=500k/s"]), json!(["interface=10/s,1MB/s"])]);
     let table = ratelimit.ok("limit list");
     assert!(table.contains("/24=20k/s /48=50k/s all=500k/s"), "{table}");
@@ -87,7 +87,7 @@ fn parents_are_listed_as_they_were_set() {
         "{line}"
     );
     ratelimit.ok("attach eth0 --packets 9/s --parent off --parent all=1k/s");
-    assert_eq!(ratelimit.json("limit list")[0]["parents"], json!(["all=1000/s"]));
+    assert_eq!(ratelimit.json("limit list")[0]["policy"]["parents"], json!(["all=1000/s"]));
     ratelimit.ok("limit del 10.0.0.0/8 --service udp");
     let with_parents = program(&ratelimit);
     ratelimit.ok("limit set default --parent off");

@@ -31,7 +31,7 @@ fn several_addresses_get_the_rule_and_lose_it() {
     // Each limit keeps its own rest.
     ratelimit.ok("limit set 10.2.0.1 --packets 5/s --service udp/53 --ban off");
     let rows = ratelimit.json("limit set default 10.2.0.1 --packets 6/s --service udp/53");
-    assert_eq!([&rows[0]["ban"]["seconds"], &rows[1]["ban"]], [&json!(60), &json!(null)]);
+    assert_eq!([&rows[0]["policy"]["ban"]["seconds"], &rows[1]["policy"]["ban"]], [&json!(60), &json!(null)]);
     assert_eq!(
         ratelimit.ok("deny del 10.0.0.1 10.0.0.2"),
         "10.0.0.1: no longer has the rule deny\n10.0.0.2: no longer has the rule deny, 7/s again\n"

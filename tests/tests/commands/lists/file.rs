@@ -89,7 +89,7 @@ fn the_daemon_sets_and_follows_the_lists_of_its_file() {
     folder.write(&with_list(&feed, "action = \"slow\"\n[policy.slow]\npackets = \"1/h\"\nburst = 4\n"));
     line_with(&mut daemon, "lists changed: drop");
     assert_eq!(dropped(&sandbox, &ratelimit, [10, 4, 0, 1]), 6);
-    assert_eq!(ratelimit.json("list show drop")["policy"], "slow");
+    assert_eq!(ratelimit.json("list show drop")["policy"]["name"], "slow");
     let listed = ratelimit.ok("list list");
     assert!(listed.contains("slow: 1/h"), "{listed}");
     folder.write("interfaces = [\"eth0\"]\n");
@@ -153,13 +153,13 @@ fn a_saved_file_names_lists_and_restores_them() {
         assert!(saved.contains(&expected), "{expected}{saved}");
     }
     assert!(saved.contains("# The list typed is left out, because it comes from no file."), "{saved}");
-    let before = ["drop", "slow"].map(|name| ratelimit.json(&format!("list show {name}"))["action"].clone());
+    let before = ["drop", "slow"].map(|name| ratelimit.json(&format!("list show {name}"))["policy"]["text"].clone());
     ratelimit.ok("detach --all");
     folder.write(&saved);
     ratelimit.ok(&format!("check {}", folder.file().display()));
     let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
     daemon.line();
-    let after = ["drop", "slow"].map(|name| ratelimit.json(&format!("list show {name}"))["action"].clone());
+    let after = ["drop", "slow"].map(|name| ratelimit.json(&format!("list show {name}"))["policy"]["text"].clone());
     assert_eq!(before, after);
     // A policy of the file keeps its name.
     folder.write(&with_list(&feed, "action = \"snail\"\n[policy.snail]\npackets = \"3/m\"\n"));

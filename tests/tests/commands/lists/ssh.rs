@@ -125,7 +125,7 @@ fn a_refused_file_keeps_rules_and_bans() {
     let rules = || {
         ["deny list", "allow list"].map(|words| {
             let mut rows = ratelimit.json(words);
-            rows.as_array_mut().unwrap().iter_mut().for_each(|row| row["expires_in"] = json!(null));
+            rows.as_array_mut().unwrap().iter_mut().for_each(|row| row["expires_in_seconds"] = json!(null));
             rows
         })
     };

@@ -269,12 +269,12 @@ fn the_listen_address_follows_the_file_and_a_used_one_changes_nothing() {
     folder.write(&on(9465).replace("10/h", "20/h"));
     let line = daemon.line();
     assert!(line.contains("nothing was changed: metrics: cannot listen on 127.0.0.1:9465"), "{line}");
-    assert_eq!(ratelimit.json("limit list")[0]["packets"], "10/h");
+    assert_eq!(ratelimit.json("limit list")[0]["policy"]["packets"][0]["text"], "10/h");
     assert!(get(&sandbox, "127.0.0.1:9464", "").starts_with(OK));
     drop(taken);
     ratelimit.ok("reload");
     daemon.line();
-    assert_eq!(ratelimit.json("limit list")[0]["packets"], "20/h");
+    assert_eq!(ratelimit.json("limit list")[0]["policy"]["packets"][0]["text"], "20/h");
     assert!(get(&sandbox, "127.0.0.1:9465", "").starts_with(OK));
     sandbox
         .victim(|| assert_eq!(TcpStream::connect("127.0.0.1:9464").unwrap_err().kind(), ErrorKind::ConnectionRefused));

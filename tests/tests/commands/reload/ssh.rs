@@ -42,7 +42,7 @@ fn logind_sessions_are_allowed_at_the_start_and_blocked_only_with_force() {
     let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
     let line = daemon.line();
     assert!(line.ends_with("; 10.9.0.5 allowed, because it is the address of an SSH session"), "{line}");
-    let allowed = json!([{"source": "10.9.0.5", "service": "any", "expires_in": null, "covers": null, "covered_by": null, "origin": "ssh", "comment": null}]);
+    let allowed = json!([{"source": "10.9.0.5", "service": "any", "expires_in_seconds": null, "covers": null, "covered_by": null, "origin": "ssh", "comment": null}]);
     assert_eq!(ratelimit.json("allow list"), allowed);
 
     // Another session without a rule, for every way to reload.

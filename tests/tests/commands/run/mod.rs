@@ -9,7 +9,7 @@ pub(crate) mod watch;
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
-use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox};
+use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox, flat};
 use rustix::process::Signal;
 
 use crate::PINS;
@@ -18,7 +18,13 @@ pub(crate) fn limits(ratelimit: &Ratelimit<'_>) -> Vec<String> {
     let text = |row: &serde_json::Value, key: &str| row[key].as_str().unwrap_or("-").to_owned();
     let list = ratelimit.json("limit list");
     let row = |row| {
-        format!("{} {} {} {}", text(row, "source"), text(row, "service"), text(row, "packets"), text(row, "origin"))
+        format!(
+            "{} {} {} {}",
+            text(row, "source"),
+            text(row, "service"),
+            text(&flat(row.clone()), "packets"),
+            text(row, "origin")
+        )
     };
     list.as_array().unwrap().iter().map(row).collect()
 }

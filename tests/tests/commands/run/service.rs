@@ -214,11 +214,11 @@ fn a_daemon_whose_version_is_not_in_force_says_so_and_changes_nothing() {
     let why = "another version of ratelimit is in force, and this daemon changes nothing: restart it";
     let status = systemd.show("StatusText");
     assert!(status.starts_with("reload failed") && status.contains(why), "{status}");
-    assert_eq!(other.json("limit list")[0]["packets"], "10/d");
+    assert_eq!(other.json("limit list")[0]["policy"]["packets"][0]["text"], "10/d");
     assert_eq!(dropped(&sandbox, &other, PEER_IPV4), 100);
     // A restart takes over.
     systemd.ok("systemctl restart ratelimit");
-    assert_eq!(ratelimit.json("limit list")[0]["packets"], "20/d");
+    assert_eq!(ratelimit.json("limit list")[0]["policy"]["packets"][0]["text"], "20/d");
     systemd.ok("systemctl stop ratelimit");
     ratelimit.ok("detach --all");
 }

@@ -2,4 +2,5 @@
 
 mod sources;
 mod suggest;
+mod top;
 mod why;

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox};
+use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox, flat};
 use serde_json::json;
 
 /// Sends much from one source and little from 19 others while `words` run. Returns the JSON of the command.
@@ -36,7 +36,7 @@ fn a_proposal_limits_the_one_source_that_sends_much_more_and_no_other() {
     // What it prints works as a command and as a file.
     let command = any["command"].as_str().unwrap();
     ratelimit.ok(command.strip_prefix("ratelimit ").unwrap());
-    let limit = ratelimit.json("limit list")[0].take();
+    let limit = flat(ratelimit.json("limit list")[0].take());
     assert_eq!([&limit["packets"], &limit["over_limit"]], [&any["packets"], &json!("shadow")], "{limit}");
     let folder = ratelimit_tests::Folder::new();
     folder.write(&format!("interfaces = [\"eth0\"]\n{}", any["toml"].as_str().unwrap()));
@@ -70,7 +70,7 @@ fn the_proposal_for_a_limit_that_is_enforced_keeps_it_enforced() {
     let [command, toml] = ["command", "toml"].map(|field| any[field].as_str().unwrap());
     assert!(!command.contains("shadow") && !toml.contains("shadow"), "{suggested}");
     ratelimit.ok(command.strip_prefix("ratelimit ").unwrap());
-    let limit = ratelimit.json("limit list")[0].take();
+    let limit = flat(ratelimit.json("limit list")[0].take());
     assert_eq!([&limit["packets"], &limit["over_limit"]], [&any["packets"], &json!("drop")], "{limit}");
     ratelimit.ok(&format!("{} --ban off --over-limit shadow", command.strip_prefix("ratelimit ").unwrap()));
     ratelimit.ok("detach --all");

@@ -88,7 +88,7 @@ fn bans_and_ipv6_sources_are_told() {
     Flood::of(Frame::udp([10, 9, 0, 5], 9)).send(&sandbox, 10);
     let answer = ratelimit.json("why 10.9.0.5");
     assert_eq!(causes(&answer), ["ban 10.9.0.5 any", "default default any"]);
-    assert!((590..=600).contains(&answer["decides"]["expires_in"].as_u64().unwrap()), "{answer}");
+    assert!((590..=600).contains(&answer["decides"]["expires_in_seconds"].as_u64().unwrap()), "{answer}");
     ratelimit.ok("allow add 10.9.0.5");
     assert_eq!(causes(&ratelimit.json("why 10.9.0.5"))[0], "rule 10.9.0.5 any");
     // A part of an IPv6 source with a rule is a source of its own.

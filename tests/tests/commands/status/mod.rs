@@ -29,18 +29,25 @@ fn status_has_the_documented_fields() {
     for key in ["front", "admission", "sample", "unknown", "clock", "lost_races", "memory"] {
         assert!(status.as_object_mut().unwrap().remove(key).is_some(), "{key}");
     }
+    let policy = json!({
+        "text": "1/h", "kind": "limit", "name": null, "burst": 3, "algorithm": "token-bucket", "throttle": "hard",
+        "packets": [{"amount": 1, "seconds": 3_600, "text": "1/h"}], "bytes": null, "over_limit": "drop", "ban": null,
+        "parents": [],
+    });
     assert_eq!(
         status,
         json!({
+            "schema": 1,
             "interfaces": [{"name": "eth0", "mode": "native", "program_id": id}],
             "lists": [],
             "diagnosis": "No packet is over a limit now.",
-            "default_limits": [{"service": "any", "policy": "1/h"}],
+            "default_limits": [{"service": "any", "policy": policy}],
             "rules": {"limits": 0, "allows": 0, "denies": 0, "bans": 0},
             "worst": [{
-                "source": "10.9.0.66", "service": "any", "policy": "1/h",
+                "source": "10.9.0.66", "service": "any", "policy": policy,
                 "passed": {"packets": 3, "bytes": 180, "estimated": true},
-                "dropped": {"packets": 7, "bytes": 420}, "would_drop": {"packets": 0, "bytes": 0},
+                "dropped": {"packets": 7, "bytes": 420, "estimated": false},
+                "would_drop": {"packets": 0, "bytes": 0, "estimated": false},
                 "per_second": {"passed": 0, "dropped": 0, "would_drop": 0},
             }],
             "passed": {"packets": 3, "bytes": 180},

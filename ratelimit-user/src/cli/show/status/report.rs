@@ -35,8 +35,13 @@ use crate::{
     },
 };
 
+/// Changes when a field of any command's JSON is renamed or removed, or gets another meaning.
+const SCHEMA: u32 = 1;
+
 #[derive(Debug, Serialize)]
 pub(super) struct Status {
+    /// The version of the schema in docs/schema, for the output of all commands.
+    pub(super) schema: u32,
     pub(super) read_at: Timestamp,
     /// The moment from which on totals count. None if they count from the beginning.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -193,6 +198,7 @@ pub(super) fn read(instance: &Instance, file: Option<FileState>) -> Result<Statu
         worst: worst.iter().map(Worst::of).collect(),
     };
     Ok(Status {
+        schema: SCHEMA,
         read_at: Timestamp::from_second(Timestamp::now().as_second())?,
         since_at: None,
         diagnosis: diagnosis::of(&facts),

@@ -9,12 +9,12 @@ use ratelimit_common::{
 use serde::Serialize;
 
 use crate::{
+    cli::print::policy_row::PolicyRow,
     dataplane::{
         readings::totals::{self, Kind},
         rules::{list, services::Services},
         tables::open::Tables,
     },
-    limit::write,
     text::service::ServiceName,
 };
 
@@ -22,7 +22,7 @@ use crate::{
 #[derive(Debug, Serialize)]
 pub(crate) struct DefaultLimit {
     pub(crate) service: String,
-    pub(crate) policy: String,
+    pub(crate) policy: PolicyRow,
 }
 
 impl DefaultLimit {
@@ -31,7 +31,7 @@ impl DefaultLimit {
         let services = Services::read(tables)?;
         for (service, class) in [(Service::Any, ANY)].into_iter().chain(services.iter()) {
             if let Some(rule) = list::default_of(tables, class)? {
-                limits.push(Self { service: ServiceName(service).to_string(), policy: write::spec(&rule.spec) });
+                limits.push(Self { service: ServiceName(service).to_string(), policy: PolicyRow::of(&rule.spec) });
             }
         }
         Ok(limits)

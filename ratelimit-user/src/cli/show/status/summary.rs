@@ -95,7 +95,7 @@ fn file(out: &mut dyn Write, file: &File) -> io::Result<()> {
 fn limits(out: &mut dyn Write, status: &Status) -> io::Result<()> {
     for DefaultLimit { service, policy } in status.default_limits.iter().take(FEW) {
         let of = if service == "any" { "default" } else { service };
-        writeln!(out, "{of}: {policy}")?;
+        writeln!(out, "{of}: {}", policy.text)?;
     }
     if status.default_limits.len() > FEW {
         writeln!(out, "{} more services have limits (`ratelimit limit list`)", status.default_limits.len() - FEW)?;
@@ -141,7 +141,14 @@ fn worst(out: &mut dyn Write, sources: &[Row]) -> io::Result<()> {
         let rate = row.per_second.unwrap_or_default();
         let total = row.dropped.packets + row.would_drop.packets;
         let over = rate.dropped + rate.would_drop;
-        [row.source.clone(), row.service.clone(), amount(rate.passed), amount(over), amount(total), row.policy.clone()]
+        [
+            row.source.clone(),
+            row.service.clone(),
+            amount(rate.passed),
+            amount(over),
+            amount(total),
+            row.policy.text.clone(),
+        ]
     };
     let head = ["source", "service", "passed/s", "refused/s", "refused", "policy"];
     output::table(out, head, &sources.iter().map(row).collect::<Vec<_>>())

@@ -97,7 +97,10 @@ fn of_service(
         hour: (time >= Duration::from_secs(3_600)).then(|| Percentiles::of(&sorted(|peak| peak.hour))),
     };
     peaks.sort_unstable_by_key(|(source, peak)| (Reverse(peak.second), source.address()));
-    let estimated = is_any_estimated(peaks.iter().take(MOST_ASKED).map(|(source, _)| source), describe, tables)?;
+    let default = list::get(tables, Target::from(Sources::Default).of(service.0))?;
+    let busiest_sources = peaks.iter().take(MOST_ASKED).map(|(source, _)| source);
+    let estimated = default.as_ref().is_some_and(|rule| describe.is_sampled(&rule.spec))
+        || is_any_estimated(busiest_sources, describe, tables)?;
     peaks.retain(|(_, peak)| peak.second > proposal.per_second);
     let limited = peaks.len();
     let named = peaks.iter().take(MOST_NAMED).map(|(source, peak)| Limited {
@@ -107,8 +110,7 @@ fn of_service(
         hour: busiest.hour.is_some().then_some(peak.hour),
     });
     let would_limit = named.collect();
-    let in_force = list::get(tables, Target::from(Sources::Default).of(service.0))?;
-    let in_force = InForce::of(in_force.as_ref().map(|rule| &rule.spec.policy));
+    let in_force = InForce::of(default.as_ref().map(|rule| &rule.spec.policy));
     let suggestion = Suggestion::new(service, proposal, in_force);
     Ok(OfService { suggestion, sources, seen_once, estimated, busiest, limited, would_limit })
 }

@@ -15,6 +15,7 @@ use crate::{
     cli::print::{
         list_row,
         output::{expiry, origin},
+        policy_row::PolicyRow,
     },
     dataplane::{
         decision::{self, Decision, Voice},
@@ -23,6 +24,7 @@ use crate::{
         rules::{
             list::{Listed, around},
             services::Services,
+            spec::RuleSpec,
             target::Sources,
         },
         tables::open::Tables,
@@ -67,12 +69,9 @@ struct Cause {
     /// The prefix of a rule or a ban, `default`, or the name of a list.
     name: String,
     service: String,
-    action: String,
-    /// The name of its policy in a configuration file.
-    policy: Option<String>,
+    policy: PolicyRow,
     origin: &'static str,
-    /// Seconds.
-    expires_in: Option<u64>,
+    expires_in_seconds: Option<u64>,
     /// The rule that returns when this one expires.
     covers: Option<String>,
     comment: Option<String>,
@@ -179,10 +178,9 @@ impl Cause {
                     kind: "list",
                     name: row.name,
                     service: ServiceName(Service::Any).to_string(),
-                    action: row.action,
-                    policy: row.policy,
+                    policy: row.policy.unwrap_or_else(|| PolicyRow::of(&RuleSpec::from(Policy::DENIED))),
                     origin: row.origin,
-                    expires_in: row.expires_in,
+                    expires_in_seconds: row.expires_in_seconds,
                     covers: None,
                     comment: None,
                 }
@@ -200,10 +198,12 @@ impl Cause {
             kind,
             name: rule.target.sources.to_string(),
             service: ServiceName(rule.target.service).to_string(),
-            action: if rule.spec.policy.kind == LIMIT { write::limit(&rule.spec) } else { write::spec(&rule.spec) },
-            policy: rule.spec.name().map(str::to_owned),
+            policy: match rule.spec.policy.kind {
+                LIMIT => PolicyRow::of_limit(&rule.spec),
+                _ => PolicyRow::of(&rule.spec),
+            },
             origin: origin(rule.origin),
-            expires_in: rule.expires_in.map(|left| left.as_secs()),
+            expires_in_seconds: rule.expires_in.map(|left| left.as_secs()),
             covers: rule.covers.as_ref().map(|covered| write::spec(&covered.spec)),
             comment: rule.comment.as_deref().map(str::to_owned),
         }
@@ -217,12 +217,12 @@ impl Cause {
             _ => format!("rule for {}", self.name),
         };
         let service = if self.service == "any" { String::new() } else { format!(" {}", self.service) };
-        let policy = self.policy.as_ref().map_or_else(String::new, |name| format!("{name}: "));
-        let end = match self.expires_in {
-            Some(_) => format!(", expires {}", expiry(self.expires_in, self.covers.as_deref())),
+        let policy = self.policy.name.as_ref().map_or_else(String::new, |name| format!("{name}: "));
+        let end = match self.expires_in_seconds {
+            Some(_) => format!(", expires {}", expiry(self.expires_in_seconds, self.covers.as_deref())),
             None => String::new(),
         };
         let comment = self.comment.as_ref().map_or_else(String::new, |comment| format!(" # {comment}"));
-        format!("{what}{service}: {policy}{}, set by {}{end}{comment}", self.action, self.origin)
+        format!("{what}{service}: {policy}{}, set by {}{end}{comment}", self.policy.text, self.origin)
     }
 }
