@@ -24,7 +24,7 @@ pub struct Cpu {
     pub bans_failed: u64,
     /// Number of times that another CPU changed a word first.
     pub lost_races: u64,
-    /// Cached refusals that were displaced by another source while in force.
+    /// Cached refusals that were displaced by another source while in force, or together with a count.
     pub displaced_refusals: u64,
     /// Packets over a limit that got a reply.
     pub replies_sent: u64,

@@ -82,7 +82,7 @@ fn cache_refusal(context: *const Context, cell: *const Cell, wait: Units, reason
     let now = gcra::units(context.now);
     let Some((old, slot)) = place(cell, hash, generation, context.now) else { return 0 };
     if !old.is_about(hash) {
-        if old.is_in_force(generation, now) {
+        if old.is_in_force(generation, now) || slot.dropped.load() != 0 {
             this_cpu::count(|cpu| &cpu.displaced_refusals);
         }
         slot.dropped.store(0);
