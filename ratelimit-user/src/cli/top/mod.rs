@@ -9,6 +9,7 @@ mod state;
 use std::{
     io::{self, IsTerminal as _},
     path::Path,
+    process,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -22,7 +23,11 @@ use ratatui::{
     DefaultTerminal,
     crossterm::event::{self, Event, KeyEventKind},
 };
-use tokio::signal::unix::{SignalKind, signal};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    time::sleep,
+};
 
 use self::{
     reading::Reader,
@@ -37,6 +42,8 @@ use crate::{
 const STEP: Duration = Duration::from_secs(1);
 /// The time from the first reading to the second, without which there are no rates.
 const FIRST_STEP: Duration = Duration::from_millis(200);
+/// The time that a signal leaves for restoring the terminal.
+const GRACE: Duration = Duration::from_secs(2);
 /// The longest wait for a key. A signal ends the command after it.
 const WAIT: Duration = Duration::from_millis(250);
 
@@ -53,7 +60,13 @@ pub(crate) fn run(pins: &Path, output: Output) -> Result<Answer> {
     let is_ended = ended()?;
     let mut terminal = ratatui::try_init().context("cannot prepare the terminal")?;
     let outcome = follow(&mut terminal, &mut state, &mut reader, pins, &is_ended);
-    ratatui::try_restore().context("cannot restore the terminal: `reset` does")?;
+    let restored = ratatui::try_restore();
+    if wait_for(Duration::ZERO) == Terminal::Gone {
+        // Dropping it would print that it cannot show the cursor, and fail.
+        std::mem::forget(terminal);
+        return Ok(Answer::Done);
+    }
+    restored.context("cannot restore the terminal: `reset` does")?;
     outcome.map(|()| Answer::Done)
 }
 
@@ -69,15 +82,21 @@ fn follow(
     while !is_ended.load(Ordering::Relaxed) {
         terminal.draw(|frame| screen::draw(frame, state))?;
         let wait = due.saturating_duration_since(Instant::now()).min(WAIT);
-        if event::poll(wait)? {
-            let Event::Key(key) = event::read()? else { continue };
-            if key.kind == KeyEventKind::Release {
-                continue;
-            }
-            match state.press(key) {
-                Some(Action::End) => return Ok(()),
-                Some(Action::Set(verdict, prefix)) => state.say(change::set(pins, verdict, prefix)),
-                None => {}
+        match wait_for(wait) {
+            Terminal::Gone => return Ok(()),
+            Terminal::Silent => {}
+            Terminal::Readable => {
+                while event::poll(Duration::ZERO)? {
+                    let Event::Key(key) = event::read()? else { continue };
+                    if key.kind == KeyEventKind::Release {
+                        continue;
+                    }
+                    match state.press(key) {
+                        Some(Action::End) => return Ok(()),
+                        Some(Action::Set(verdict, prefix)) => state.say(change::set(pins, verdict, prefix)),
+                        None => {}
+                    }
+                }
             }
         }
         if Instant::now() >= due {
@@ -93,6 +112,28 @@ fn follow(
         }
     }
     Ok(())
+}
+
+/// What a wait for keys has found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Terminal {
+    Silent,
+    Readable,
+    Gone,
+}
+
+/// Waits for a key. crossterm would read the end of a terminal that is gone again and again.
+fn wait_for(time: Duration) -> Terminal {
+    let stdin = io::stdin();
+    let mut ready = [PollFd::new(&stdin, PollFlags::IN)];
+    let time = Timespec { tv_sec: 0, tv_nsec: i64::from(time.subsec_nanos()) };
+    let _ = poll(&mut ready, Some(&time));
+    let found = ready[0].revents();
+    match found {
+        _ if found.intersects(PollFlags::HUP | PollFlags::ERR) => Terminal::Gone,
+        _ if found.contains(PollFlags::IN) => Terminal::Readable,
+        _ => Terminal::Silent,
+    }
 }
 
 fn is_passing(error: &anyhow::Error) -> bool {
@@ -113,6 +154,9 @@ fn ended() -> Result<Arc<AtomicBool>> {
                 _ = hangup.recv() => {}
             }
             set.store(true, Ordering::Relaxed);
+            sleep(GRACE).await;
+            // The main thread may be reading a terminal that has gone meanwhile.
+            process::exit(0);
         });
     })?;
     Ok(is_ended)

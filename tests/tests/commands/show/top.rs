@@ -152,6 +152,18 @@ fn the_screen_follows_an_instance_that_goes_and_comes_back() {
 }
 
 #[test]
+fn the_command_ends_with_its_terminal() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --packets 1/h");
+    let Screen { mut process, master, terminal, .. } = start(&sandbox, &ratelimit);
+    drop((master, terminal));
+    let status = process.wait().status;
+    assert!(status.code().is_some(), "{status}");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
 fn without_a_terminal_other_commands_are_named() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
