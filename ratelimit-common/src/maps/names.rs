@@ -10,6 +10,8 @@ pub const SOURCE_RULES: &str = "SOURCE_RULES";
 pub const PREFIX_RULES: &str = "PREFIX_RULES";
 /// Rule → its comment; only commands read it. See [`crate::rules::comment::key`].
 pub const COMMENTS: &str = "COMMENTS";
+/// Time → what was changed; only commands read it. See [`crate::maps::change::Change`].
+pub const CHANGES: &str = "CHANGES";
 /// Slot → policy. See [`crate::limits::policy::Policy`].
 pub const POLICIES: &str = "POLICIES";
 /// Class → its service and default. See [`crate::identity::service::ClassEntry`].
@@ -83,12 +85,13 @@ pub const OWN_PEERS: &str = "OWN_PEERS";
 pub const MESSAGES: &str = "AYA_LOGS";
 
 /// The maps that are pinned, each under its name.
-pub const PINNED: [&str; 30] = [
+pub const PINNED: [&str; 31] = [
     CONTROL,
     BUCKETS,
     SOURCE_RULES,
     PREFIX_RULES,
     COMMENTS,
+    CHANGES,
     POLICIES,
     CLASSES,
     SERVICES,
@@ -137,6 +140,8 @@ pub const BAN_GROUPS: u32 = 1 << 14;
 pub const SOURCE_RULES_MAX: u32 = 1 << 20;
 /// Rules for prefixes. Those for whole IPv6 sources are among them.
 pub const PREFIX_RULES_MAX: u32 = 1 << 18;
+/// Changes that are kept. The oldest go first.
+pub const CHANGES_MAX: u32 = 256;
 /// Rules with a comment.
 pub const COMMENTS_MAX: u32 = 1 << 16;
 /// Addresses of all lists.

@@ -12,7 +12,11 @@ mod rules;
 mod show;
 mod top;
 
-use std::{iter, path::PathBuf, process::ExitCode};
+use std::{
+    iter,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anyhow::Result;
 use clap::{CommandFactory as _, Parser, Subcommand, builder::NonEmptyStringValueParser, error::ErrorKind};
@@ -28,7 +32,7 @@ use self::{
     show::{doctor, events, metrics, sources, status, suggest, why},
 };
 use crate::{
-    controller::notify::journal,
+    controller::{events::changes, notify::journal},
     dataplane::{pins::layout::PINS, sys::namespace},
     ssh,
 };
@@ -156,6 +160,21 @@ enum Command {
     Why(why::Arguments),
 }
 
+impl Command {
+    /// Returns whether it changes an instance.
+    fn is_change(&self) -> bool {
+        match self {
+            Self::Attach(_) | Self::Confirm | Self::Detach(_) | Self::Set(_) | Self::Upgrade => true,
+            Self::Limit(command) => !matches!(command, limit::Command::List),
+            Self::Allow(command) => !matches!(command, access::AllowCommand::List),
+            Self::Deny(command) => !matches!(command, access::DenyCommand::List),
+            Self::List(command) => matches!(command, lists::Command::Set { .. } | lists::Command::Del { .. }),
+            Self::Cost(command) => !matches!(command, cost::Command::List),
+            _ => false,
+        }
+    }
+}
+
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
@@ -196,29 +215,42 @@ fn run(arguments: Arguments) -> Result<Answer> {
         ssh::decline();
     }
     let output = Output { json };
+    let is_change = command.is_change();
+    let answer = answer(command, &pins, output)?;
+    if is_change && answer == Answer::Done {
+        // The change itself is done.
+        changes::record_command(&pins).unwrap_or_else(|error| {
+            journal::say(journal::Level::Warning, &format!("done, but not recorded for `ratelimit events`: {error}"));
+        });
+    }
+    Ok(answer)
+}
+
+/// Runs a command.
+fn answer(command: Command, pins: &Path, output: Output) -> Result<Answer> {
     match command {
-        Command::Attach(arguments) => attach::run(&arguments, &pins, output),
-        Command::Confirm => confirm::run(&pins, output),
-        Command::Detach(arguments) => detach::run(&arguments, &pins, output),
-        Command::Set(arguments) => set::run(&arguments, &pins, output),
-        Command::Upgrade => upgrade::run(&pins, output),
-        Command::Limit(command) => limit::run(&command, &pins, output),
-        Command::Allow(command) => access::allow(&command, &pins, output),
-        Command::Deny(command) => access::deny(&command, &pins, output),
-        Command::List(command) => lists::run(&command, &pins, output),
-        Command::Cost(command) => cost::run(&command, &pins, output),
-        Command::Run(arguments) => run::run(&arguments, &pins),
-        Command::Reload(arguments) => reload::run(&arguments, &pins, output),
-        Command::Save => save::run(&pins, output),
-        Command::Metrics => metrics::run(&pins, output),
+        Command::Attach(arguments) => attach::run(&arguments, pins, output),
+        Command::Confirm => confirm::run(pins, output),
+        Command::Detach(arguments) => detach::run(&arguments, pins, output),
+        Command::Set(arguments) => set::run(&arguments, pins, output),
+        Command::Upgrade => upgrade::run(pins, output),
+        Command::Limit(command) => limit::run(&command, pins, output),
+        Command::Allow(command) => access::allow(&command, pins, output),
+        Command::Deny(command) => access::deny(&command, pins, output),
+        Command::List(command) => lists::run(&command, pins, output),
+        Command::Cost(command) => cost::run(&command, pins, output),
+        Command::Run(arguments) => run::run(&arguments, pins),
+        Command::Reload(arguments) => reload::run(&arguments, pins, output),
+        Command::Save => save::run(pins, output),
+        Command::Metrics => metrics::run(pins, output),
         Command::Check(arguments) => check::run(&arguments, output),
-        Command::Doctor(arguments) => doctor::run(&arguments, &pins, output),
-        Command::Status(arguments) => status::run(&arguments, &pins, output),
-        Command::Top => top::run(&pins, output),
-        Command::Events(arguments) => events::run(&arguments, &pins, output),
-        Command::Sources(arguments) => sources::run(&arguments, &pins, output),
-        Command::Suggest(arguments) => suggest::run(&arguments, &pins, output),
-        Command::Why(arguments) => why::run(&arguments, &pins, output),
+        Command::Doctor(arguments) => doctor::run(&arguments, pins, output),
+        Command::Status(arguments) => status::run(&arguments, pins, output),
+        Command::Top => top::run(pins, output),
+        Command::Events(arguments) => events::run(&arguments, pins, output),
+        Command::Sources(arguments) => sources::run(&arguments, pins, output),
+        Command::Suggest(arguments) => suggest::run(&arguments, pins, output),
+        Command::Why(arguments) => why::run(&arguments, pins, output),
     }
 }
 

@@ -94,15 +94,32 @@ impl Daemon {
         Self { process, lines }
     }
 
-    /// Returns the next line of output.
+    /// Returns the next message of the daemon itself. Events are skipped: each begins with its time.
     ///
     /// # Panics
     ///
     /// If the output is not text.
     pub fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.lines.read_line(&mut line).unwrap();
-        line.trim_end().to_owned()
+        self.next(|line| !line.starts_with("20"))
+    }
+
+    /// Returns the next event in the daemon's log.
+    ///
+    /// # Panics
+    ///
+    /// If the output is not text.
+    pub fn event(&mut self) -> String {
+        self.next(|line| line.starts_with("20"))
+    }
+
+    fn next(&mut self, is_wanted: impl Fn(&str) -> bool) -> String {
+        loop {
+            let mut line = String::new();
+            let count = self.lines.read_line(&mut line).unwrap();
+            if count == 0 || is_wanted(&line) {
+                return line.trim_end().to_owned();
+            }
+        }
     }
 
     /// Ends the daemon.

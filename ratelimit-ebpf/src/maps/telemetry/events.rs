@@ -1,9 +1,19 @@
 //! The array of events.
 
-use aya_ebpf::{btf_maps::Array, macros::btf_map};
-use ratelimit_common::maps::event::{self, Event, Written};
+use aya_ebpf::{
+    btf_maps::{Array, HashMap},
+    macros::btf_map,
+};
+use ratelimit_common::maps::{
+    change::Change,
+    event::{self, Event, Written},
+    names,
+};
 
-use crate::bpf::{atomic::Word, map_flags::ALIGNED};
+use crate::bpf::{
+    atomic::Word,
+    map_flags::{ALIGNED, NO_PREALLOC},
+};
 
 /// See [`ratelimit_common::maps::names::EVENTS`].
 #[btf_map]
@@ -12,6 +22,10 @@ pub static EVENTS: Array<Slot, { event::PLACES as usize }, ALIGNED> = Array::new
 /// See [`ratelimit_common::maps::names::EVENTS_WRITTEN`].
 #[btf_map]
 pub static EVENTS_WRITTEN: Array<Head, 1, ALIGNED> = Array::new();
+
+/// See [`names::CHANGES`]. The program does not use it.
+#[btf_map]
+pub static CHANGES: HashMap<u64, Change, { names::CHANGES_MAX as usize }, NO_PREALLOC> = HashMap::new();
 
 /// An [`Event`] in words, which the CPUs share.
 pub type Slot = [Word; 8];

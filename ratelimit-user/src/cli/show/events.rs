@@ -6,19 +6,33 @@ use anyhow::Result;
 
 use crate::{
     cli::print::{answer::Answer, output::Output},
-    controller::events::watcher::{STEP, Watcher},
-    dataplane::{Error, sys::host},
+    controller::events::{
+        changes,
+        watcher::{STEP, Watcher},
+    },
+    dataplane::{Error, instance::read_only::View, sys::host},
 };
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// End after this many events
+    /// End after this many events. With --past, print only so many, the newest
     #[arg(short = 'n', value_name = "N")]
     most: Option<NonZero<usize>>,
+    /// Print the recorded changes by operators and the daemon, the oldest first, and end
+    #[arg(long)]
+    past: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<Answer> {
     host::check()?;
+    if arguments.past {
+        View::open(pins)?;
+        let changes = changes::past(pins)?;
+        let most = arguments.most.map_or(usize::MAX, NonZero::get);
+        let last = &changes[changes.len().saturating_sub(most)..];
+        last.iter().try_for_each(|notice| output.print(notice, |out| writeln!(out, "{notice}")))?;
+        return Ok(if last.is_empty() { Answer::Negative } else { Answer::Done });
+    }
     let mut watcher = Watcher::new(pins);
     drop(watcher.news()?);
     // Standard error keeps this line out of the events. A failure to print it does not matter.

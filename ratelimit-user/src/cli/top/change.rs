@@ -7,6 +7,7 @@ use ratelimit_common::limits::policy::Policy;
 
 use crate::{
     cli::rules::change::{self, Request},
+    controller::events::changes,
     dataplane::{
         Instance,
         rules::{spec::RuleSpec, target::Target},
@@ -46,5 +47,11 @@ fn try_set(pins: &Path, verdict: Verdict, prefix: Prefix) -> Result<()> {
     let (target, spec) = (Target::prefix(prefix), RuleSpec::from(policy));
     let request = Request { target, spec, life, comment: None, keeps_throttle: false };
     change::set(&mut instance, vec![request], false)?;
+    let what = match verdict {
+        Verdict::Ban => format!("deny add {prefix} --for 10m"),
+        Verdict::Allow => format!("allow add {prefix}"),
+    };
+    // The change itself is done.
+    let _ = changes::record_as_operator(pins, &what);
     Ok(())
 }

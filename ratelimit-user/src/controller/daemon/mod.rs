@@ -9,6 +9,7 @@ mod clock;
 mod feeds;
 mod in_force;
 mod links;
+mod log;
 mod memory;
 mod messages;
 mod minute;

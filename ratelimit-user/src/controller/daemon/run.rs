@@ -15,6 +15,7 @@ use super::{
     clock::WallClock,
     feeds::Feeds,
     links::Links,
+    log::Log,
     memory,
     minute::{self, Minute},
     state::Daemon,
@@ -23,13 +24,10 @@ use super::{
 use crate::{
     config::problem::ConfigError,
     controller::{
-        events::{
-            notice::What,
-            watcher::{STEP, Watcher},
-        },
+        events::{changes::record_of_daemon, watcher::STEP},
         metrics,
         notify::{
-            journal::{self, Level, say},
+            journal::{Level, say},
             service_manager::{self, Watchdog},
         },
         socket::{
@@ -73,8 +71,7 @@ pub fn run(pins: &Path, file: &Path, force: bool) -> Result<()> {
         daemon.start()?;
         let mut feeds = Feeds::default();
         let mut watchdog = Watchdog::new();
-        // Events are printed only to a journal.
-        let mut watcher = journal::is_journal().then(|| Watcher::new(pins));
+        let mut log = Log::of(pins);
         let mut steps = time::interval(STEP);
         steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut minute = Minute::of(pins);
@@ -109,27 +106,16 @@ pub fn run(pins: &Path, file: &Path, force: bool) -> Result<()> {
                 }
                 () = watchdog.beat() => {}
                 _ = minute_steps.tick() => minute.read(),
-                _ = steps.tick(), if watcher.is_some() => watcher.iter_mut().for_each(print_events),
+                _ = steps.tick() => log.write(),
                 _ = interrupt.recv() => break,
                 _ = terminate.recv() => break,
             }
         }
         service_manager::stopping();
         say(Level::Info, "ended; limits stay in force without a daemon");
+        record_of_daemon(pins, "ended; limits stay in force");
         Ok(())
     })
-}
-
-/// Prints new events to the journal.
-fn print_events(watcher: &mut Watcher) {
-    // Without an instance there are no events.
-    for notice in watcher.news().unwrap_or_default() {
-        let level = match notice.what {
-            What::Ended { .. } | What::Unbanned { .. } | What::AdmissionRecovered { .. } => Level::Info,
-            _ => Level::Warning,
-        };
-        say(level, &notice.what.to_string());
-    }
 }
 
 fn as_signal(signal: &mut io::Result<Signal>) -> Result<&mut Signal> {

@@ -23,6 +23,7 @@ use crate::{
             applied::Applied,
             apply,
         },
+        events::changes::record_of_daemon,
         metrics,
         notify::{
             journal::{Level, say},
@@ -86,7 +87,9 @@ impl Daemon {
     pub(super) fn start(&mut self) -> Result<()> {
         let applied = self.apply(true, None)?;
         self.metrics.begin();
-        say(level(&applied), &format!("{}: in force, {}", self.file.display(), text(&applied)));
+        let text = format!("{}: in force, {}", self.file.display(), text(&applied));
+        say(level(&applied), &text);
+        record_of_daemon(&self.pins, &format!("started with {text}"));
         service_manager::ready(&self.in_force.status());
         Ok(())
     }
@@ -137,6 +140,7 @@ impl Daemon {
             Ok(applied) => {
                 let text = format!("{}: reloaded, {}", self.file.display(), text(&applied));
                 say(level(&applied), &text);
+                record_of_daemon(&self.pins, &text);
                 service_manager::ready(&self.in_force.status());
                 let Applied { replaced, removed_allows, .. } = applied;
                 Reply::Applied(Reloaded { message: text, replaced, removed_allows })
@@ -148,6 +152,7 @@ impl Daemon {
                     self.late.due = Some(Instant::now() + AGAIN);
                 }
                 say(Level::Error, &text);
+                record_of_daemon(&self.pins, &format!("reload failed, {text}"));
                 self.in_force.refused = Some(status.clone());
                 service_manager::ready(&format!("reload failed, {status}"));
                 Reply::Failed(text)

@@ -4,6 +4,7 @@
 //! Maps are looked at every two seconds while sources are followed, and every ten seconds otherwise. A cached refusal
 //! can refuse a source again after a quiet time, without a report. So a thousand quiet sources are followed too.
 
+pub(crate) mod changes;
 mod followed;
 pub mod notice;
 pub mod watcher;

@@ -73,6 +73,13 @@ pub enum What {
         /// Packets that were dropped in this time.
         dropped: u64,
     },
+    /// An operator or the daemon has changed something.
+    Changed {
+        /// The user, with the address of the SSH session, or `daemon`.
+        by: String,
+        /// The command, or what the daemon has done.
+        what: String,
+    },
     /// Events were lost.
     LeftOut {
         /// Their number.
@@ -108,6 +115,7 @@ impl fmt::Display for What {
             Self::AdmissionRecovered { dropped } => {
                 write!(f, "the budget for new buckets suffices again, {dropped} packets were dropped")
             }
+            Self::Changed { by, what } => write!(f, "{by}: {what}"),
             Self::LeftOut { count } => write!(f, "{count} more events were left out"),
         }
     }

@@ -10,11 +10,15 @@ use jiff::{SignedDuration, Timestamp};
 use ratelimit_common::{
     identity::source::Source,
     limits::limit::SECOND,
-    maps::event::{BANNED, Event, QUIET, REFUSED, SHADOWED},
+    maps::{
+        control::FEATURE_BANS,
+        event::{BANNED, Event, QUIET, REFUSED, SHADOWED},
+    },
     reason::Reason,
 };
 
 use super::{
+    changes::Seen,
     followed::{Change, Followed},
     notice::{Notice, What, Who},
 };
@@ -53,6 +57,7 @@ pub struct Watcher {
     followed: Followed,
     banned: HashSet<Source>,
     not_admitted: NotAdmitted,
+    changes: Seen,
 }
 
 /// Packets dropped because no bucket could be created.
@@ -75,6 +80,7 @@ impl Watcher {
             followed: Followed::default(),
             banned: HashSet::new(),
             not_admitted: NotAdmitted::default(),
+            changes: Seen::all_of(pins),
         };
         // If there is no instance yet, a later look finds it.
         if let Ok(view) = View::open(pins) {
@@ -101,11 +107,11 @@ impl Watcher {
         let is_idle = self.followed.is_empty() && self.banned.is_empty() && self.not_admitted.grown.is_none();
         let is_due = now.saturating_sub(self.looked) >= if is_idle { LOOK_WHEN_IDLE } else { LOOK };
         if !is_due && !self.reader.as_ref().is_some_and(Reader::has_news) {
-            return Ok(Vec::new());
+            return self.changes.news(&self.pins);
         }
         let view = View::open(&self.pins)?;
         let services = Services::told_apart(view.tables())?;
-        let mut notices = Vec::new();
+        let mut notices = self.changes.news(&self.pins)?;
         // Events that were read are returned even if the rest fails.
         let News { events, missed } = self.reader.as_mut().map(Reader::read).unwrap_or_default();
         for event in &events {
@@ -200,6 +206,10 @@ fn changed(source: &Source, change: Change, services: &Services) -> What {
 
 /// Returns the sources that are banned now.
 fn bans(tables: &Tables) -> Result<HashSet<Source>, Error> {
+    // Reading the table takes memory, which the daemon would keep.
+    if tables.control()?.features & FEATURE_BANS == 0 {
+        return Ok(HashSet::new());
+    }
     let now = host::now();
     Ok(tables.bans()?.all().into_iter().filter(|(_, ban)| ban.expires > now).map(|(source, _)| source).collect())
 }

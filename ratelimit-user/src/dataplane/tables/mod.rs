@@ -2,6 +2,7 @@
 //! in `rules` and `readings`.
 
 pub mod bans;
+pub(crate) mod changes;
 pub mod counters;
 pub mod kept_array;
 pub(crate) mod layout_check;

@@ -1,0 +1,86 @@
+//! Events in the daemon's log: all of them in the journal, and bans, changes and the admission budget in any other log.
+//!
+//! A log that nobody reads must not stop the daemon, and a flood of bans must not fill a disk.
+
+use std::{
+    io::{self, Write as _},
+    path::Path,
+};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::controller::{
+    events::{
+        changes::DAEMON,
+        notice::{Notice, What},
+        watcher::Watcher,
+    },
+    notify::journal::{self, Level, say},
+};
+
+/// The most events of one step in a log that is no journal.
+const MOST: usize = 20;
+
+/// The log.
+pub(super) struct Log {
+    watcher: Watcher,
+    is_journal: bool,
+    /// Events that were not written.
+    left_out: u64,
+}
+
+impl Log {
+    /// Follows the instance from now on.
+    pub(super) fn of(pins: &Path) -> Self {
+        Self { watcher: Watcher::new(pins), is_journal: journal::is_journal(), left_out: 0 }
+    }
+
+    /// Writes what is new.
+    pub(super) fn write(&mut self) {
+        // Without an instance there are no events.
+        let notices = self.watcher.news().unwrap_or_default();
+        // The daemon has a message of its own about what it has done.
+        let others = notices.iter().filter(|notice| !matches!(&notice.what, What::Changed { by, .. } if by == DAEMON));
+        if self.is_journal {
+            return others.for_each(|notice| say(level(&notice.what), &notice.what.to_string()));
+        }
+        let mut wanted = others.filter(|notice| is_for_any_log(&notice.what)).fuse();
+        for notice in wanted.by_ref().take(MOST) {
+            if !is_ready() {
+                self.left_out += 1;
+                continue;
+            }
+            if self.left_out > 0 {
+                let count = std::mem::take(&mut self.left_out);
+                line(&Notice { at: notice.at, what: What::LeftOut { count } });
+            }
+            line(notice);
+        }
+        self.left_out += wanted.count() as u64;
+    }
+}
+
+fn level(what: &What) -> Level {
+    match what {
+        What::Ended { .. } | What::Unbanned { .. } | What::AdmissionRecovered { .. } | What::Changed { .. } => {
+            Level::Info
+        }
+        _ => Level::Warning,
+    }
+}
+
+const fn is_for_any_log(what: &What) -> bool {
+    !matches!(what, What::Throttled { .. } | What::Ended { .. })
+}
+
+/// Writes a line with the time. A failure does not matter.
+fn line(notice: &Notice) {
+    let _ = io::stderr().write_all(format!("{notice}\n").as_bytes());
+}
+
+/// Returns whether a line can be written at once. A pipe is ready as long as a page of it is free.
+fn is_ready() -> bool {
+    let stderr = io::stderr();
+    let mut ready = [PollFd::new(&stderr, PollFlags::OUT)];
+    poll(&mut ready, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+}
