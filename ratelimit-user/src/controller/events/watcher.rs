@@ -136,7 +136,8 @@ impl Watcher {
         let what = match event.kind {
             REFUSED | SHADOWED => changed(&source, self.followed.refused(event)?, services),
             BANNED => {
-                let seconds = until.saturating_sub(time) / SECOND;
+                // The event follows the beginning of the ban a little later.
+                let seconds = (until.saturating_sub(time) + SECOND / 2) / SECOND;
                 self.banned.insert(source).then(|| What::Banned { who: who(&source, services), seconds })?
             }
             _ => return None,
