@@ -126,9 +126,9 @@ fn by_policy<const ETHERNET: bool, const FRAGS: bool>(
 fn by_rule(context: &Context, cells: Option<[&Cell; 2]>, bucket: Option<&Bucket>, reason: Reason) -> Reason {
     if let Some(bucket) = bucket {
         if reason.passes() {
-            bucket.counts.count_passed(1, u64::from(context.length()));
+            bucket.counts.count_passed(context.tick, 1, u64::from(context.length()));
         } else {
-            bucket.counts.count_dropped(DROP, 1, u64::from(context.length()));
+            bucket.counts.count_dropped(context.tick, DROP, 1, u64::from(context.length()));
         }
     }
     let list = if settings::is_on(&settings::LISTS_ON) && reason == Reason::Listed {
@@ -139,7 +139,7 @@ fn by_rule(context: &Context, cells: Option<[&Cell; 2]>, bucket: Option<&Bucket>
         0
     };
     if let Some([_, refusals]) = cells.filter(|_| settings::has_cells() && !reason.passes()) {
-        dropped::settle(Some(refusals), context.refusal_hash, bucket);
+        dropped::settle(Some(refusals), context, bucket);
         caching::cache_verdict(context, refusals, reason, list);
     }
     reason

@@ -1,5 +1,6 @@
 //! The bucket of a source, and its cached resolution.
 
+use super::seen::{self, IN_SHADOW};
 use crate::{boundary, identity::class::Class, limits::policy::PolicyId, maps::names::POLICIES_MAX};
 
 /// One entry of the map of buckets.
@@ -12,20 +13,96 @@ pub struct Bucket {
     pub second: u64,
     /// The policy that was resolved. See [`Resolution`].
     pub resolution: u64,
-    /// Packets that passed.
-    pub passed_packets: u64,
+    /// Packets that passed, and when the source was [last seen](seen::last).
+    pub(crate) passed: u64,
     /// Bytes that passed.
     pub passed_bytes: u64,
-    /// Packets that were dropped; with [`IN_SHADOW`], packets that passed in shadow.
-    pub dropped_packets: u64,
-    /// Bytes that were dropped.
+    /// Packets that were dropped; with [`IN_SHADOW`], that have passed in shadow. Also when the source was [first seen](seen::first).
+    pub(crate) dropped: u64,
+    /// Bytes of the latter.
     pub dropped_bytes: u64,
 }
 boundary!(Bucket, size 56);
 
-/// [`Bucket::dropped_packets`]: the counted packets passed in [shadow](crate::limits::policy::SHADOW). Drops and passes
-/// in shadow are never counted together: the count restarts.
-pub const IN_SHADOW: u64 = 1 << 63;
+impl Bucket {
+    /// Creates a bucket that only counts these packets: those that passed, and those that were dropped.
+    #[must_use]
+    pub fn counting(passed: u64, dropped: u64) -> Self {
+        Self { passed, dropped, ..Self::default() }
+    }
+
+    /// Returns the packets that passed.
+    #[must_use]
+    pub const fn passed(&self) -> u64 {
+        seen::count(self.passed)
+    }
+
+    /// Returns the packets that were dropped, or have passed in shadow.
+    #[must_use]
+    pub const fn over_limit(&self) -> u64 {
+        seen::count(self.dropped)
+    }
+
+    /// Returns whether the packets over the limit have passed in [shadow](crate::limits::policy::SHADOW). Drops and
+    /// passes in shadow are never counted together: the count restarts.
+    #[must_use]
+    pub const fn is_in_shadow(&self) -> bool {
+        self.dropped & IN_SHADOW != 0
+    }
+
+    /// Adds packets that passed, and their bytes.
+    pub const fn add_passed(&mut self, packets: u64, bytes: u64) {
+        self.passed = seen::with_count(self.passed, self.passed().saturating_add(packets));
+        self.passed_bytes = self.passed_bytes.saturating_add(bytes);
+    }
+
+    /// Adds packets over a limit, and their bytes. Those before are forgotten if one of both has passed in shadow.
+    pub const fn add_over_limit(&mut self, packets: u64, bytes: u64, in_shadow: bool) {
+        if self.is_in_shadow() != in_shadow {
+            self.dropped = seen::with_count(self.dropped, 0) ^ IN_SHADOW;
+            self.dropped_bytes = 0;
+        }
+        self.dropped = seen::with_count(self.dropped, self.over_limit().saturating_add(packets));
+        self.dropped_bytes = self.dropped_bytes.saturating_add(bytes);
+    }
+
+    /// Adds what the sliding log of the source has counted.
+    pub fn add_log(&mut self, log: &Self, now: u64) {
+        self.add_passed(log.passed(), log.passed_bytes);
+        // If one of both was in shadow, only the drops of the present limit count.
+        if log.over_limit() != 0 {
+            self.add_over_limit(log.over_limit(), log.dropped_bytes, log.is_in_shadow());
+        }
+        self.merge_times(log, now);
+    }
+
+    /// Takes over the last time of another bucket of the source if it is later, and its first time if none is known.
+    fn merge_times(&mut self, other: &Self, now: u64) {
+        self.dropped = seen::with_first(self.dropped, other.dropped);
+        let since = |bucket: &Self| bucket.since_last(now).unwrap_or(u64::MAX);
+        if since(other) < since(self) {
+            self.passed = seen::with_count(other.passed, self.passed());
+        }
+    }
+
+    /// Returns how long ago the source was first seen, in nanoseconds. None if it is unknown.
+    #[must_use]
+    pub const fn since_first(&self, now: u64) -> Option<u64> {
+        seen::since_first(self.dropped, now)
+    }
+
+    /// Returns a number that another bucket of the source does not have, unless it was created in the same minute.
+    #[must_use]
+    pub const fn creation(&self) -> u64 {
+        seen::with_first(0, self.dropped)
+    }
+
+    /// Returns how long ago the source was last seen, in nanoseconds. None if it is unknown.
+    #[must_use]
+    pub const fn since_last(&self, now: u64) -> Option<u64> {
+        seen::since_last(self.passed, now)
+    }
+}
 
 /// The policy of a source and its validity, in one word, so that they change together.
 ///

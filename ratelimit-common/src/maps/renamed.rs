@@ -26,12 +26,15 @@ pub const RENAMED_FIELDS: &[(&str, &str)] = &[
     ("capacity", "burst"),
     ("front", "cell_share"),
     ("notes", "refusals"),
+    ("passed_packets", "passed"),
+    ("dropped_packets", "dropped"),
 ];
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
+        buckets::bucket::Bucket,
         cells::cell::Cell,
         maps::{
             control::{Budget, Control},
@@ -64,6 +67,8 @@ mod tests {
         ("notes", present!(Cell, refusals)),
         ("capacity", present!(Meter, burst)),
         ("front", present!(Meter, cell_share)),
+        ("passed_packets", present!(Bucket, passed)),
+        ("dropped_packets", present!(Bucket, dropped)),
     ];
 
     #[test]

@@ -38,7 +38,7 @@ pub fn bucket(
     if !is_admitted(control, policy, tick) {
         return Err(Reason::NotAdmitted);
     }
-    buckets::insert(key, state, state, resolution);
+    buckets::insert(key, state, state, resolution, tick);
     buckets::find(key).ok_or(Reason::TableFull)
 }
 
@@ -56,7 +56,9 @@ pub fn sliding_log(key: &Source, policy: &Policy, control: &Control, tick: u64) 
         return Err(Reason::NotAdmitted);
     }
     sliding_logs::insert_empty(key);
-    sliding_logs::find(key).ok_or(Reason::TableFull)
+    let log = sliding_logs::find(key).ok_or(Reason::TableFull)?;
+    log.bucket.counts.begin(tick);
+    Ok(log)
 }
 
 /// Creates a bucket with the debt that the levels show above the cell's share. So neither a new source nor one whose
@@ -65,7 +67,7 @@ pub fn sliding_log(key: &Source, policy: &Policy, control: &Control, tick: u64) 
 pub fn from_levels(source: &Source, levels: &Levels, policy: &Policy, resolution: Resolution, clock: &Clock<'_>) {
     let handed = |level: &Word, meter| stages::handed(level::debt(level, clock), clock.units(), meter);
     let (packets, second) = (handed(&levels.packets, &policy.packets), handed(&levels.second, &policy.second));
-    buckets::insert(source, packets, second, resolution);
+    buckets::insert(source, packets, second, resolution, clock.now());
 }
 
 /// Returns whether the budget admits a new entry. Without cells there is no budget.

@@ -22,6 +22,10 @@ use crate::{
 /// One of so many refusals displaces the cached refusal of another source.
 const DISPLACING: u64 = 16;
 
+/// Time for which it is cached that every packet is refused. Then the count moves to the source's bucket, which notes
+/// when the source was last seen.
+const OF_A_VERDICT: Units = gcra::units(64 * SECOND);
+
 /// Twice the amount by which an end is rounded. While the coarse clock stands still, a refusal that ends sooner lasts
 /// as long as this.
 const SHORTEST: Units = 1 << 21;
@@ -53,7 +57,7 @@ pub fn cache(context: &Context, cell: &Cell, policy: &Policy, wait: Units, by_by
 /// [`Reason::Listed`].
 #[inline(always)]
 pub fn cache_verdict(context: &Context, cell: &Cell, reason: Reason, list: u32) {
-    cache_refusal(context, cell, LONGEST, reason, u64::from(list) << AMOUNT_SHIFT | u64::from(DROP) << 1);
+    cache_refusal(context, cell, OF_A_VERDICT, reason, u64::from(list) << AMOUNT_SHIFT | u64::from(DROP) << 1);
 }
 
 /// Returns whether the cell has a place for a refusal of the context's source.

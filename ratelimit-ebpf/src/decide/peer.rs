@@ -16,6 +16,6 @@ pub(super) fn count(context: &Context, is_spared: bool) {
         bucket = buckets::find(&context.source.of_class(class));
     }
     if let Some(bucket) = bucket {
-        bucket.counts.count_passed(1, u64::from(context.length()));
+        bucket.counts.count_passed(context.tick, 1, u64::from(context.length()));
     }
 }

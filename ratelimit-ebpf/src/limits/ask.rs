@@ -26,7 +26,7 @@ pub fn ask(
         own::set_clock(context, control, policy);
         context.reason = parents::check(context, control, policy);
         if !context.reason.passes() {
-            dropped::settle(cells.map(|cells| cells.refusals), context.refusal_hash, bucket);
+            dropped::settle(cells.map(|cells| cells.refusals), context, bucket);
             return bucket;
         }
     }

@@ -53,7 +53,7 @@ pub fn ask(
         Charge::Paid => Reason::WithinLimit,
         Charge::Refused => {
             let bucket = source_bucket::ask(context, control, policy, cells.levels, bucket);
-            dropped::settle(Some(cells.refusals), context.refusal_hash, bucket);
+            dropped::settle(Some(cells.refusals), context, bucket);
             return bucket;
         }
     };
@@ -69,7 +69,7 @@ pub fn ask(
 #[inline(always)]
 fn count_passed(bucket: &Bucket, context: &Context) {
     if context.reason.passes() {
-        bucket.counts.count_passed(1, u64::from(context.length()));
+        bucket.counts.count_passed(context.tick, 1, u64::from(context.length()));
     }
 }
 
@@ -98,7 +98,7 @@ fn ask_windowed(
         (false, false, Some(bucket)) => (bucket, window::ask(bucket, policy, context.now, context.amounts(policy))),
         _ => {
             let bucket = windowed::ask(context, control, policy);
-            dropped::settle(cells.map(|cells| cells.refusals), context.refusal_hash, bucket);
+            dropped::settle(cells.map(|cells| cells.refusals), context, bucket);
             return bucket;
         }
     };

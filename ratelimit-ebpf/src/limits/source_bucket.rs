@@ -43,13 +43,13 @@ pub fn ask(
         found = buckets::find(&context.source);
         let passed =
             if policy.ban.time == 0 { passed_before(policy, levels, &clock, context.amounts(policy)) } else { 0 };
-        found?.counts.count_passed(passed, passed.wrapping_mul(u64::from(context.length())));
+        found?.counts.count_passed(context.tick, passed, passed.wrapping_mul(u64::from(context.length())));
     }
     let bucket = found?;
     handover::follow(bucket, context.hash, context.resolution, control, context.tick);
     context.reason = decide(context.amounts(policy), &clock, policy, levels, bucket);
     if context.reason.passes() {
-        bucket.counts.count_passed(1, u64::from(context.length()));
+        bucket.counts.count_passed(context.tick, 1, u64::from(context.length()));
     }
     Some(bucket)
 }

@@ -48,7 +48,7 @@ pub fn ask(context: &mut Context, control: &Control, policy: &Policy) -> Option<
     };
     context.reason = reason;
     if let Some(bucket) = bucket.filter(|_| reason.passes()) {
-        bucket.counts.count_passed(1, u64::from(context.length()));
+        bucket.counts.count_passed(context.tick, 1, u64::from(context.length()));
     }
     bucket
 }

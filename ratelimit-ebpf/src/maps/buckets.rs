@@ -45,8 +45,9 @@ impl Bucket {
     /// The writes are volatile, because LLVM would call `memset` otherwise. That is a function with 32 bytes of the
     /// stack.
     #[inline(always)]
-    fn init(place: &mut MaybeUninit<Self>, packets: u64, second: u64, resolution: u64) -> &Self {
+    fn init(place: &mut MaybeUninit<Self>, packets: u64, second: u64, resolution: u64, now: u64) -> &Self {
         const { assert!(size_of::<Counts>() == 4 * size_of::<u64>()) };
+        let [passed, passed_bytes, dropped, dropped_bytes] = Counts::none(now);
         let bucket = place.as_mut_ptr();
         // SAFETY: the place is writable, its counters are four words, and any words make a bucket.
         unsafe {
@@ -54,10 +55,10 @@ impl Bucket {
             (&raw mut (*bucket).second).cast::<u64>().write_volatile(second);
             (&raw mut (*bucket).resolution).cast::<u64>().write_volatile(resolution);
             let counts: *mut u64 = (&raw mut (*bucket).counts).cast();
-            counts.write_volatile(0);
-            counts.add(1).write_volatile(0);
-            counts.add(2).write_volatile(0);
-            counts.add(3).write_volatile(0);
+            counts.write_volatile(passed);
+            counts.add(1).write_volatile(passed_bytes);
+            counts.add(2).write_volatile(dropped);
+            counts.add(3).write_volatile(dropped_bytes);
             place.assume_init_ref()
         }
     }
@@ -84,18 +85,19 @@ pub fn find(source: &Source) -> Option<&'static Bucket> {
     found
 }
 
-/// Puts a bucket into the map, unless another CPU was first. The caller looks for the bucket afterwards.
+/// Puts the bucket of a source that is first seen at `now` into the map, unless another CPU was first. The caller looks
+/// for the bucket afterwards.
 #[inline(always)]
-pub fn insert(source: &Source, packets: u64, second: u64, resolution: Resolution) {
-    insert_bucket(source, packets, second, resolution.0);
+pub fn insert(source: &Source, packets: u64, second: u64, resolution: Resolution, now: u64) {
+    insert_bucket(source, packets, second, resolution.0, now);
 }
 
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn insert_bucket(source: *const Source, packets: u64, second: u64, resolution: u64) -> u32 {
+fn insert_bucket(source: *const Source, packets: u64, second: u64, resolution: u64, now: u64) -> u32 {
     let Some(source) = given(source) else { return 0 };
     let mut place = MaybeUninit::uninit();
-    let bucket = Bucket::init(&mut place, packets, second, resolution);
+    let bucket = Bucket::init(&mut place, packets, second, resolution, now);
     let outcome = BUCKETS.insert(key(source), bucket, u64::from(BPF_NOEXIST));
     this_cpu::count(|cpu| if outcome.is_ok() { &cpu.admitted } else { &cpu.failed });
     0

@@ -96,7 +96,7 @@ fn settle_refusal(
     let reason = context.reason;
     let Some(bucket) = given(bucket) else { return reason };
     if reason.passes() {
-        bucket.counts.count_passed(1, u64::from(context.length()));
+        bucket.counts.count_passed(context.tick, 1, u64::from(context.length()));
         return reason;
     }
     if is_own(reason) {
@@ -107,7 +107,7 @@ fn settle_refusal(
             ban::impose(context, control, policy);
         }
     }
-    bucket.counts.count_dropped(policy.over_limit, 1, u64::from(context.length()));
+    bucket.counts.count_dropped(context.tick, policy.over_limit, 1, u64::from(context.length()));
     reason
 }
 

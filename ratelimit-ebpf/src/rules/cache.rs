@@ -94,7 +94,7 @@ fn renew(source: &Source, classes: Classes, control: &Control, now: u64, redirec
             let cached = bucket.resolved();
             let _ = bucket.resolution.compare_exchange(cached.0, resolution.0);
         }
-        None if !settings::has_cells() => buckets::insert(source, drained, drained, resolution),
+        None if !settings::has_cells() => buckets::insert(source, drained, drained, resolution, now),
         None if admission::admits_record(control, now) => {
             let policy = rules::policy(resolution.policy());
             match policy.and_then(|policy| Some((policy, cells::levels(policy, source.hash(&control.seed))?))) {
@@ -103,7 +103,7 @@ fn renew(source: &Source, classes: Classes, control: &Control, now: u64, redirec
                     create::from_levels(source, levels, policy, resolution, &clock);
                 }
                 // Another class is billed, so this one owes nothing.
-                None => buckets::insert(source, drained, drained, resolution),
+                None => buckets::insert(source, drained, drained, resolution, now),
             }
         }
         None => {}

@@ -6,7 +6,6 @@
 //! event.
 
 use ratelimit_common::{
-    buckets::bucket::IN_SHADOW,
     limits::limit::SECOND,
     maps::event::{BANNED, Event, PER_SECOND, QUIET, REFUSED, SAMPLE, SHADOWED},
     meters::gcra::{self, Units},
@@ -39,7 +38,7 @@ const BURST: Units = gcra::units(SECOND);
 pub fn refused(context: &Context, cell: Option<&Cell>, bucket: &Bucket, action: u8) {
     if is_new(context, cell, bucket) {
         let kind = if counts::is_shadow(action) { SHADOWED } else { REFUSED };
-        let dropped = if bucket.counts.can_count(action) { bucket.counts.dropped() & !IN_SHADOW } else { 0 };
+        let dropped = if bucket.counts.can_count(action) { bucket.counts.dropped() } else { 0 };
         write_event(context, kind, 0, dropped);
     }
 }
@@ -56,7 +55,7 @@ fn is_new(context: &Context, cell: Option<&Cell>, bucket: &Bucket) -> bool {
         // A deny that was lifted is no refusal by a limit.
         return refusal.refuses_everything() || refusal.ended_before(gcra::units(context.now), gcra::units(QUIET));
     }
-    (bucket.counts.dropped() & !IN_SHADOW).is_multiple_of(SAMPLE)
+    bucket.counts.dropped().is_multiple_of(SAMPLE)
 }
 
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]

@@ -48,11 +48,11 @@ fn record_packets(context: *const Context, control: *const Control, packets: u64
     if found.is_none() && settings::is_on(&settings::SAMPLE_ON) && admission::admits_record(control, context.tick) {
         let now = gcra::units(context.now);
         // The own bucket owes nothing for packets within the cell's share.
-        buckets::insert(&source, now, now, context.resolution);
+        buckets::insert(&source, now, now, context.resolution, context.tick);
         found = buckets::find(&source);
     }
     if let Some(bucket) = found {
-        bucket.counts.count_passed(packets, packets * u64::from(context.length()));
+        bucket.counts.count_passed(context.tick, packets, packets * u64::from(context.length()));
     }
     0
 }

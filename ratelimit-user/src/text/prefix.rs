@@ -45,6 +45,12 @@ impl Prefix {
         Self { address, bits: family_bits(address) }
     }
 
+    /// Returns the first address.
+    #[must_use]
+    pub fn first(self) -> Self {
+        Self::host(self.address)
+    }
+
     /// Returns the prefix of an address whose bits beyond it are zero.
     pub(super) fn of_address(address: IpAddr, bits: u8) -> Self {
         Self { address, bits }

@@ -34,12 +34,27 @@ pub fn check_value(command: &str, value: &Value) {
     let validator = validators.entry(command.to_owned()).or_insert_with(|| {
         assert!(DOCUMENT["$defs"].get(command).is_some(), "docs/schema has no entry for `{command}`");
         let mut schema = DOCUMENT.clone();
+        close(&mut schema);
         schema["$ref"] = json!(format!("#/$defs/{command}"));
         jsonschema::validator_for(&schema).unwrap_or_else(|error| panic!("docs/schema: {command}: {error}"))
     });
     let errors: Vec<_> =
         validator.iter_errors(value).map(|error| format!("{}: {error}", error.instance_path())).collect();
     assert!(errors.is_empty(), "`{command}` does not match docs/schema: {errors:#?}\n{value:#}");
+}
+
+/// Allows no field that the schema does not describe. Scripts must accept new ones, so the document allows them.
+fn close(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            fields.values_mut().for_each(close);
+            if fields.get("properties").is_some_and(Value::is_object) && fields.contains_key("type") {
+                fields.entry("additionalProperties").or_insert(json!(false));
+            }
+        }
+        Value::Array(all) => all.iter_mut().for_each(close),
+        _ => {}
+    }
 }
 
 /// Checks the output of a command, if its arguments request JSON.

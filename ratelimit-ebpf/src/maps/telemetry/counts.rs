@@ -1,15 +1,18 @@
 //! Counters in a bucket.
 
-use ratelimit_common::{buckets::bucket::IN_SHADOW, limits::policy::SHADOW};
+use ratelimit_common::{
+    buckets::seen::{self, IN_SHADOW},
+    limits::policy::SHADOW,
+};
 
-use crate::bpf::{atomic::Word, settings};
+use crate::bpf::{atomic::Word, settings, verifier::given};
 
-/// Packets and bytes that passed and that were dropped.
+/// Packets and bytes that passed and that were dropped, and when the source was first and [last](seen) seen.
 #[repr(C)]
 pub struct Counts {
-    passed_packets: Word,
+    passed: Word,
     passed_bytes: Word,
-    dropped_packets: Word,
+    dropped: Word,
     dropped_bytes: Word,
 }
 
@@ -21,24 +24,42 @@ pub fn is_shadow(action: u8) -> bool {
 }
 
 impl Counts {
+    /// Returns the words of a source that was first seen now, and has counted nothing.
+    #[inline(always)]
+    #[must_use]
+    pub const fn none(now: u64) -> [u64; 4] {
+        [seen::last(now), 0, seen::first(now), 0]
+    }
+
+    /// Notes that the source was first seen now, unless an earlier time is known.
+    #[inline(always)]
+    pub fn begin(&self, now: u64) {
+        let word = self.dropped.load();
+        if !seen::has_first(word) {
+            // If this fails, another CPU has noted it, or its packets make the time unknown.
+            let _ = self.dropped.compare_exchange(word, word | seen::first(now));
+        }
+    }
+
     /// Returns the packets and bytes that are counted as passed.
     #[inline(always)]
     #[must_use]
     pub fn passed(&self) -> [u64; 2] {
-        [self.passed_packets.load(), self.passed_bytes.load()]
+        [seen::count(self.passed.load()), self.passed_bytes.load()]
     }
 
-    /// Returns the dropped packets, with [`IN_SHADOW`].
+    /// Returns the packets that were dropped, or have passed in shadow.
     #[inline(always)]
     #[must_use]
     pub fn dropped(&self) -> u64 {
-        self.dropped_packets.load()
+        seen::count(self.dropped.load())
     }
 
-    /// Counts packets that passed.
+    /// Counts packets that passed. The last of them arrived at `now`.
     #[inline(always)]
-    pub fn count_passed(&self, packets: u64, bytes: u64) {
-        self.passed_packets.add(packets);
+    pub fn count_passed(&self, now: u64, packets: u64, bytes: u64) {
+        self.see(now);
+        self.passed.add(packets);
         self.passed_bytes.add(bytes);
     }
 
@@ -47,22 +68,42 @@ impl Counts {
     #[inline(always)]
     #[must_use]
     pub fn can_count(&self, action: u8) -> bool {
-        let before = self.dropped_packets.load();
-        before == 0 || (before ^ mark(action)) & IN_SHADOW == 0
+        let before = self.dropped.load();
+        seen::count(before) == 0 || (before ^ mark(action)) & IN_SHADOW == 0
     }
 
-    /// Counts refused packets with their [action](ratelimit_common::limits::policy::Policy::over_limit). The count
-    /// restarts when drops and passes in shadow alternate.
+    /// Counts refused packets with their [action](ratelimit_common::limits::policy::Policy::over_limit). The last of
+    /// them arrived at `now`. The count restarts when drops and passes in shadow alternate.
     #[inline(always)]
-    pub fn count_dropped(&self, action: u8, packets: u64, bytes: u64) {
-        let mark = mark(action);
-        if (self.dropped_packets.load() ^ mark) & IN_SHADOW != 0 {
-            self.dropped_packets.store(mark);
+    pub fn count_dropped(&self, now: u64, action: u8, packets: u64, bytes: u64) {
+        self.see(now);
+        let before = self.dropped.load();
+        if (before ^ mark(action)) & IN_SHADOW != 0 {
+            self.dropped.store(seen::with_count(before, 0) ^ IN_SHADOW);
             self.dropped_bytes.store(0);
         }
-        self.dropped_packets.add(packets);
+        self.dropped.add(packets);
         self.dropped_bytes.add(bytes);
     }
+
+    /// Notes when the source was last seen, once in a while.
+    #[inline(always)]
+    fn see(&self, now: u64) {
+        if !seen::is_same_time(self.passed.load(), seen::last(now)) {
+            note_last(&raw const self.passed, now);
+        }
+    }
+}
+
+/// A call, because LLVM otherwise shares an address that it leaves undefined without a bucket.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn note_last(passed: *const Word, now: u64) -> u32 {
+    let Some(passed) = given(passed) else { return 0 };
+    let word = passed.load();
+    // If this fails, another CPU counts a packet at the same time, and notes it.
+    let _ = passed.compare_exchange(word, seen::last(now) | seen::count(word));
+    0
 }
 
 /// Returns [`IN_SHADOW`] if packets that this action refuses pass.

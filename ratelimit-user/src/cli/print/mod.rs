@@ -6,4 +6,5 @@ pub(crate) mod hint;
 pub(crate) mod list_row;
 pub(crate) mod output;
 pub(crate) mod policy_row;
+pub(crate) mod seen;
 pub(crate) mod source_row;

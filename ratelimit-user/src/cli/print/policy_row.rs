@@ -27,7 +27,7 @@ pub(crate) struct PolicyRow {
     /// One limit of packets or two that both apply.
     pub(crate) packets: Vec<RateRow>,
     pub(crate) bytes: Option<RateRow>,
-    /// Packets. Null if the limit derives it from the rate.
+    /// Packets. Null for algorithms without a burst.
     pub(crate) burst: Option<u64>,
     pub(crate) algorithm: Option<&'static str>,
     pub(crate) throttle: Option<String>,

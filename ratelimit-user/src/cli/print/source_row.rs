@@ -1,6 +1,7 @@
 //! A tracked source as JSON and as a row of a table.
 
 use anyhow::Result;
+use jiff::Timestamp;
 use ratelimit_common::{
     buckets::bucket::Bucket,
     identity::source::Source,
@@ -9,14 +10,12 @@ use ratelimit_common::{
 };
 use serde::Serialize;
 
-use super::{output, policy_row::PolicyRow};
+use super::{output, policy_row::PolicyRow, seen::Seen};
 use crate::{
     dataplane::{
-        readings::{
-            gauges,
-            worst::{is_in_shadow, over_limit},
-        },
+        readings::gauges,
         rules::{resolve, services::Services, spec::RuleSpec},
+        sys::host,
         tables::open::Tables,
     },
     text::{prefix::Prefix, service::ServiceName},
@@ -32,6 +31,8 @@ pub(crate) struct Row {
     pub(crate) dropped: Counted,
     /// Packets that passed in shadow mode, and would have been dropped.
     pub(crate) would_drop: Counted,
+    #[serde(flatten)]
+    pub(crate) seen: Seen,
     /// Packets per second. None without two readings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) per_second: Option<PerSecond>,
@@ -55,6 +56,8 @@ pub(crate) struct PerSecond {
     pub(crate) passed: u64,
     pub(crate) dropped: u64,
     pub(crate) would_drop: u64,
+    /// Whether `passed` is an estimate, as the totals are.
+    pub(crate) estimated: bool,
 }
 
 /// Describes sources.
@@ -64,13 +67,17 @@ pub(crate) struct Describe<'a> {
     has_cells: bool,
     /// Whether a cached refusal gave way to another, and took its count along.
     has_lost_counts: bool,
+    /// The kernel's monotonic clock, and the same moment.
+    now: u64,
+    at: Timestamp,
 }
 
 impl<'a> Describe<'a> {
     pub(crate) fn with(tables: &'a Tables) -> Result<Self> {
         let has_cells = tables.control()?.features & FEATURE_FRONT != 0;
         let has_lost_counts = has_cells && gauges::of_cpus(tables)?.displaced_refusals > 0;
-        Ok(Self { tables, services: Services::read(tables)?, has_cells, has_lost_counts })
+        let (now, at) = (host::now(), Timestamp::now());
+        Ok(Self { tables, services: Services::read(tables)?, has_cells, has_lost_counts, now, at })
     }
 
     /// Returns the service of a source's bucket.
@@ -87,24 +94,26 @@ impl<'a> Describe<'a> {
 
     pub(crate) fn row(&self, source: &Source, bucket: &Bucket, per_second: Option<PerSecond>) -> Result<Row> {
         let (service, classes) = self.services.of_key(source);
-        let in_shadow = is_in_shadow(bucket);
-        let over = over_limit(bucket);
+        let in_shadow = bucket.is_in_shadow();
+        let over = bucket.over_limit();
         let estimated = self.has_lost_counts && over > 0;
         let dropped = Counted { packets: over, bytes: bucket.dropped_bytes, estimated };
         let mut spec = resolve::of_source(self.tables, source, classes)?;
         spec.parents = spec.parents_of(source.family)?;
+        let is_sampled = self.is_sampled(&spec);
         Ok(Row {
             source: Prefix::of(source, source.prefix).to_string(),
             service: ServiceName(service).to_string(),
             policy: PolicyRow::of(&spec),
             passed: Counted {
-                packets: bucket.passed_packets,
+                packets: bucket.passed(),
                 bytes: bucket.passed_bytes,
-                estimated: self.is_sampled(&spec) && bucket.passed_packets > 0,
+                estimated: is_sampled && bucket.passed() > 0,
             },
             dropped: if in_shadow { Counted::default() } else { dropped },
             would_drop: if in_shadow { dropped } else { Counted::default() },
-            per_second,
+            seen: Seen::of(bucket, self.now, self.at)?,
+            per_second: per_second.map(|rates| PerSecond { estimated: is_sampled && rates.passed > 0, ..rates }),
             is_denied: matches!(spec.policy.kind, DENY | BAN | LISTED),
         })
     }
@@ -117,17 +126,21 @@ pub(crate) fn write(out: &mut dyn std::io::Write, rows: &[Row]) -> std::io::Resu
     let cells = |row: &Row| {
         let rate = |rate: u64| if has_rates { rate.to_string() } else { String::new() };
         let per_second = row.per_second.unwrap_or_default();
+        let mark = if per_second.estimated { "~" } else { "" };
+        let [first, last] = row.seen.texts();
         [
             row.source.clone(),
             row.service.clone(),
             row.policy.text.clone(),
-            rate(per_second.passed),
+            mark.to_owned() + &rate(per_second.passed),
             rate(per_second.dropped + per_second.would_drop),
             row.passed.packets.to_string(),
             row.passed.bytes.to_string(),
             row.dropped.packets.to_string(),
             row.dropped.bytes.to_string(),
             if has_shadow { row.would_drop.packets.to_string() } else { String::new() },
+            first,
+            last,
         ]
     };
     let over = if has_shadow { "over limit/s" } else { "dropped/s" };
@@ -142,6 +155,8 @@ pub(crate) fn write(out: &mut dyn std::io::Write, rows: &[Row]) -> std::io::Resu
         "dropped",
         "dropped bytes",
         "would drop",
+        "first seen",
+        "last seen",
     ];
     let rows: Vec<_> = rows.iter().map(cells).collect();
     output::table(out, head, &rows)

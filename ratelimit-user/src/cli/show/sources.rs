@@ -25,7 +25,7 @@ use crate::{
         readings::{
             rates::per,
             tracked,
-            worst::{Found, Search, by_drops, by_passes, is_in_shadow, over_limit},
+            worst::{Found, Search, by_drops, by_passes},
         },
         sys::host,
         tables::open::Tables,
@@ -90,8 +90,8 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
 }
 
 fn read(arguments: &Arguments, tables: &Tables, is_complete: bool) -> Result<(Found, Vec<Row>)> {
-    let describe = Describe::with(tables)?;
     let before = arguments.during.map(|time| Counted::during(tables, time)).transpose()?;
+    let describe = Describe::with(tables)?;
     let is_wanted = |source: &Source| {
         let prefix = Prefix::of(source, source.prefix);
         arguments.prefix.is_none_or(|wanted| wanted.contains(&prefix) || prefix.contains(&wanted))
@@ -125,7 +125,7 @@ impl Counted {
         let at = Instant::now();
         let mut packets = HashMap::new();
         tracked::each(tables, |source, bucket| {
-            packets.insert(source, (bucket.passed_packets, over_limit(&bucket)));
+            packets.insert(source, (bucket.passed(), bucket.over_limit()));
         })?;
         thread::sleep(time.saturating_sub(at.elapsed()));
         Ok(Self { at, packets })
@@ -134,9 +134,9 @@ impl Counted {
     fn rates(&self, source: &Source, bucket: &Bucket) -> PerSecond {
         let (passed, over) = self.packets.get(source).copied().unwrap_or_default();
         let time = self.at.elapsed();
-        let passed = per(bucket.passed_packets.saturating_sub(passed), time);
-        let over = per(over_limit(bucket).saturating_sub(over), time);
-        let (dropped, would_drop) = if is_in_shadow(bucket) { (0, over) } else { (over, 0) };
-        PerSecond { passed, dropped, would_drop }
+        let passed = per(bucket.passed().saturating_sub(passed), time);
+        let over = per(bucket.over_limit().saturating_sub(over), time);
+        let (dropped, would_drop) = if bucket.is_in_shadow() { (0, over) } else { (over, 0) };
+        PerSecond { passed, dropped, would_drop, estimated: false }
     }
 }

@@ -188,8 +188,8 @@ const fn pair(verdicts: &Verdicts) -> [u64; 2] {
 fn row(describe: &Describe<'_>, followed: &Followed) -> Result<SourceRow> {
     let [passed, refused] = followed.per_second.unwrap_or_default();
     let (dropped, would_drop) = if followed.is_shadow { (0, refused) } else { (refused, 0) };
-    let bucket = Bucket { passed_packets: followed.passed, dropped_packets: followed.refused, ..Bucket::default() };
-    describe.row(&followed.source, &bucket, Some(PerSecond { passed, dropped, would_drop }))
+    let bucket = Bucket::counting(followed.passed, followed.refused);
+    describe.row(&followed.source, &bucket, Some(PerSecond { passed, dropped, would_drop, estimated: false }))
 }
 
 fn of_source(row: &SourceRow, followed: &Followed) -> Row {

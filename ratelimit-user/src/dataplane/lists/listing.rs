@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use ratelimit_common::{
-    buckets::bucket::{IN_SHADOW, Resolution},
+    buckets::bucket::Resolution,
     identity::source::Source,
     limits::policy::PolicyId,
     reason::Count,
@@ -153,7 +153,7 @@ pub fn with_estimates(tables: &Tables) -> Result<Vec<Listing>, Error> {
 /// Adds what tracked sources have sent over the limits of lists.
 fn add_over_limit(tables: &Tables, lists: &mut [Listing], now: u64) -> Result<(), Error> {
     for (source, bucket) in tracked::all(tables)? {
-        let (dropped, policy) = (bucket.dropped_packets & !IN_SHADOW, Resolution(bucket.resolution).policy());
+        let (dropped, policy) = (bucket.over_limit(), Resolution(bucket.resolution).policy());
         // Rules with the same limit have the same policy.
         let mut lists = lists.iter_mut().filter(|list| list.action != Action::Deny);
         let Some(list) = lists.find(|list| list.policy == policy) else { continue };

@@ -73,6 +73,11 @@ impl Peak {
 }
 
 impl Counters {
+    /// Returns whether one packet or one sample was counted.
+    const fn is_of_one(self) -> bool {
+        matches!(self.passed + self.refused, 1 | SAMPLE_RATE)
+    }
+
     /// Returns the packets since an earlier reading.
     fn since(self, earlier: Self) -> u64 {
         match self.passed.checked_sub(earlier.passed) {
@@ -144,9 +149,14 @@ impl Peaks {
 
     fn see(&mut self, source: Source, counters: Counters, time: Option<Duration>) {
         let is_full = self.sources.len() >= self.most;
+        // A source that was forgotten or left out before may have counted long ago.
+        let has_left_out = self.left_out != 0;
         let seen = match self.sources.entry(source) {
             Entry::Occupied(seen) => seen.into_mut(),
             Entry::Vacant(_) if is_full => return self.left_out += 1,
+            Entry::Vacant(place) if has_left_out && !counters.is_of_one() => {
+                place.insert(Seen { counters, ..Seen::default() })
+            }
             Entry::Vacant(place) => place.insert(Seen::default()),
         };
         let grown = counters.since(seen.counters);
@@ -238,6 +248,22 @@ mod tests {
         assert_eq!(busy.1, Peak { second: 100, minute: 2_000, hour: 2_000 });
         let seen = observed.sources.iter().filter(|(_, peak)| peak.is_of_one()).count() as u64;
         assert_eq!(seen + observed.left_out, 200);
+    }
+
+    #[test]
+    fn packets_from_before_a_flood_are_not_those_of_a_second() {
+        let forged = |number: u8| (Source::v4([198, 51, 100, number]), [1, 0]);
+        let mut readings = vec![(0, vec![(A, [1_000_000, 0])])];
+        for round in 1..=20u64 {
+            let flood = (0..10).map(|number| forged((round * 10) as u8 + number));
+            // One source is silent, and one sends a sample at the end.
+            let late = if round == 20 { 102_656 } else { 102_400 };
+            readings.push((round * 1_000, flood.chain([(A, [1_000_000, 0]), (B, [late, 0])]).collect()));
+        }
+        let readings: Vec<_> = readings.iter().map(|(at, counters)| (*at, counters.as_slice())).collect();
+        let observed = observed(8, &readings);
+        let highest = observed.sources.iter().map(|(_, peak)| peak.second).max();
+        assert!(observed.left_out > 100 && highest <= Some(SAMPLE_RATE), "{observed:?}");
     }
 
     #[test]

@@ -100,8 +100,8 @@ impl Moment {
     /// Returns whether it can be later than another moment of the same instance: no counter is less.
     #[must_use]
     pub fn continues(&self, earlier: &Self) -> bool {
-        let (now, before) = (Verdicts::of(&self.counts), Verdicts::of(&earlier.counts));
-        now.passed.packets >= before.passed.packets && now.dropped.packets >= before.dropped.packets
+        let mut pairs = self.by_reason().into_iter().zip(earlier.by_reason());
+        pairs.all(|((_, _, now), (_, _, before))| now >= before)
     }
 
     /// Returns the time since then.

@@ -2,7 +2,7 @@
 
 use aya::maps::{IterableMap as _, MapError};
 use ratelimit_common::{
-    buckets::bucket::{Bucket, IN_SHADOW, Resolution},
+    buckets::bucket::{Bucket, Resolution},
     cells::{
         cell::{self, Cell, RefusalSlot},
         dropped::Dropped,
@@ -41,7 +41,7 @@ pub struct Drops<'a> {
 pub struct Count {
     /// Packets.
     pub packets: u64,
-    /// Whether they have passed in shadow. See [`IN_SHADOW`].
+    /// Whether they have passed in shadow. See [`Bucket::is_in_shadow`].
     pub shadow: bool,
 }
 
@@ -65,10 +65,10 @@ impl<'a> Drops<'a> {
     ///
     /// [`Error::Bpf`] if the kernel refuses.
     pub fn of_source(&self, source: &Source) -> Result<Option<Count>, Error> {
-        let counts =
-            [self.bucket(source)?, self.log(source)?].into_iter().flatten().map(|bucket| bucket.dropped_packets);
-        let counts = counts
-            .map(|count| Count { packets: count & !IN_SHADOW, shadow: count & IN_SHADOW != 0 })
+        let counts = [self.bucket(source)?, self.log(source)?]
+            .into_iter()
+            .flatten()
+            .map(|bucket| Count { packets: bucket.over_limit(), shadow: bucket.is_in_shadow() })
             .reduce(Count::and);
         let noted = self.noted(source)?.map(|noted| match counts {
             // A bucket knows whether packets are in shadow now.
@@ -148,7 +148,19 @@ impl<'a> Drops<'a> {
     /// [`Error::Bpf`] if the kernel refuses.
     pub fn passed(&self, source: &Source) -> Result<u64, Error> {
         let buckets = [self.bucket(source)?, self.log(source)?];
-        Ok(buckets.into_iter().flatten().map(|bucket| bucket.passed_packets).sum())
+        Ok(buckets.into_iter().flatten().map(|bucket| bucket.passed()).sum())
+    }
+
+    /// Returns the bucket of a source, with what its sliding log has counted.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] if the kernel refuses.
+    pub fn tracked(&self, source: &Source) -> Result<Option<Bucket>, Error> {
+        let (bucket, Some(log)) = (self.bucket(source)?, self.log(source)?) else { return self.bucket(source) };
+        let Some(mut bucket) = bucket else { return Ok(Some(log)) };
+        bucket.add_log(&log, host::now());
+        Ok(Some(bucket))
     }
 
     /// Returns the bucket in the sliding log of a source.

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, os::fd::AsFd as _};
 use aya::maps::IterableMap;
 use ratelimit_common::{
     buckets::{
-        bucket::{Bucket, IN_SHADOW, Resolution},
+        bucket::{Bucket, Resolution},
         sliding_log::Log,
     },
     identity::source::Source,
@@ -100,7 +100,7 @@ pub struct Tracked {
 
 impl Tracked {
     fn add(&mut self, bucket: &Bucket, dropped: u64, now: u64) {
-        let exceeds = u64::from(dropped & !IN_SHADOW != 0);
+        let exceeds = u64::from(dropped != 0);
         (self.sources, self.exceeding) = (self.sources + 1, self.exceeding + exceeds);
         let judged = Resolution(bucket.resolution);
         // A source that was just banned resolves its policy at its next packet. After a ban, other packets need no
@@ -130,10 +130,10 @@ pub fn tracked(tables: &Tables) -> Result<Tracked, Error> {
         tracked.buckets += 1;
         let in_log = logs.remove(&source);
         if in_log.is_some() || resolve::is_source(&source, &bucket) {
-            tracked.add(&bucket, bucket.dropped_packets | in_log.map_or(0, |log| log.dropped_packets), now);
+            tracked.add(&bucket, bucket.over_limit() | in_log.map_or(0, |log| log.over_limit()), now);
         }
     })?;
-    logs.values().for_each(|log| tracked.add(log, log.dropped_packets, now));
+    logs.values().for_each(|log| tracked.add(log, log.over_limit(), now));
     Ok(tracked)
 }
 

@@ -9,7 +9,7 @@ use std::{
 use aya::maps::IterableMap;
 use ratelimit_common::{
     buckets::{
-        bucket::{Bucket, IN_SHADOW, Resolution},
+        bucket::{Bucket, Resolution},
         sliding_log::Log,
     },
     identity::source::Source,
@@ -131,6 +131,7 @@ struct Counted<'a> {
     drops: Drops<'a>,
     /// The buckets of logs whose sources were not seen yet.
     logs: HashMap<Source, Bucket>,
+    now: u64,
 }
 
 impl<'a> Counted<'a> {
@@ -142,14 +143,14 @@ impl<'a> Counted<'a> {
                 logs.insert(source, log.bucket);
             })?;
         }
-        Ok(Self { drops, logs })
+        Ok(Self { drops, logs, now: host::now() })
     }
 
     /// Returns the bucket with what was counted beside it.
     fn with(&mut self, source: &Source, bucket: Bucket) -> Result<Bucket, Error> {
         let mut sum = bucket;
         if let Some(log) = self.logs.remove(source) {
-            add_log(&mut sum, &log);
+            sum.add_log(&log, self.now);
         }
         self.add_cached_refusals(source, &mut sum)?;
         Ok(sum)
@@ -171,30 +172,16 @@ impl<'a> Counted<'a> {
         }
         // The program counts either drops or shadow drops. So does this, if the bucket has any. A cell does not know
         // whether its interface alone is in shadow, but the bucket does.
-        let is_open = bucket.dropped_packets == 0;
+        let is_open = bucket.over_limit() == 0;
         let follows_bucket = !is_open && self.drops.may_be_of_shadow_program();
-        let is_in_shadow = bucket.dropped_packets & IN_SHADOW != 0;
+        let is_in_shadow = bucket.is_in_shadow();
         let [dropped, in_shadow] = self.drops.noted_by_fate(source)?;
-        for (noted, mark) in [(dropped, 0), (in_shadow, IN_SHADOW)] {
-            let mark = if follows_bucket { bucket.dropped_packets & IN_SHADOW } else { mark };
-            if noted.packets != 0 && (is_open || is_in_shadow == (mark != 0)) {
-                bucket.dropped_packets = (bucket.dropped_packets + noted.packets) | mark;
-                bucket.dropped_bytes += noted.bytes;
+        for (noted, passes) in [(dropped, false), (in_shadow, true)] {
+            let passes = if follows_bucket { is_in_shadow } else { passes };
+            if noted.packets != 0 && (is_open || is_in_shadow == passes) {
+                bucket.add_over_limit(noted.packets, noted.bytes, passes);
             }
         }
         Ok(())
-    }
-}
-
-/// Adds the counters of a sliding log to the bucket of its source.
-fn add_log(sum: &mut Bucket, log: &Bucket) {
-    sum.passed_packets += log.passed_packets;
-    sum.passed_bytes += log.passed_bytes;
-    // If one of both was in shadow, only the drops of the present limit count.
-    if (sum.dropped_packets ^ log.dropped_packets) & IN_SHADOW == 0 {
-        sum.dropped_packets += log.dropped_packets & !IN_SHADOW;
-        sum.dropped_bytes += log.dropped_bytes;
-    } else if log.dropped_packets & !IN_SHADOW != 0 {
-        (sum.dropped_packets, sum.dropped_bytes) = (log.dropped_packets, log.dropped_bytes);
     }
 }

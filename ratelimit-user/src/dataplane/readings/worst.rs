@@ -2,11 +2,7 @@
 
 use std::{cmp::Reverse, time::Duration};
 
-use ratelimit_common::{
-    buckets::bucket::{Bucket, IN_SHADOW},
-    identity::source::Source,
-    maps::control::SAMPLE_RATE,
-};
+use ratelimit_common::{buckets::bucket::Bucket, identity::source::Source, maps::control::SAMPLE_RATE};
 
 use super::tracked;
 use crate::{
@@ -70,7 +66,7 @@ where
                 return;
             }
             found.tracked += 1;
-            let packets = bucket.passed_packets + over_limit(&bucket);
+            let packets = bucket.passed() + bucket.over_limit();
             found.seen_once += usize::from(matches!(packets, 1 | SAMPLE_RATE));
             if (self.is_wanted)(&source) {
                 found.wanted += 1;
@@ -102,26 +98,14 @@ where
     }
 }
 
-/// Returns the packets of a source that were dropped, or have passed in shadow.
-#[must_use]
-pub const fn over_limit(bucket: &Bucket) -> u64 {
-    bucket.dropped_packets & !IN_SHADOW
-}
-
 /// Ranks sources by drops, and those with equal drops by packets that passed.
 #[must_use]
 pub const fn by_drops(_: &Source, bucket: &Bucket) -> (u64, u64) {
-    (over_limit(bucket), bucket.passed_packets)
+    (bucket.over_limit(), bucket.passed())
 }
 
 /// Ranks sources by packets that passed, and equal ones by drops.
 #[must_use]
 pub const fn by_passes(_: &Source, bucket: &Bucket) -> (u64, u64) {
-    (bucket.passed_packets, over_limit(bucket))
-}
-
-/// Returns whether the packets over the limit have passed in shadow.
-#[must_use]
-pub const fn is_in_shadow(bucket: &Bucket) -> bool {
-    bucket.dropped_packets & IN_SHADOW != 0
+    (bucket.passed(), bucket.over_limit())
 }

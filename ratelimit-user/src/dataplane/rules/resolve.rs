@@ -2,7 +2,7 @@
 
 use aya::maps::{MapError, lpm_trie::Key};
 use ratelimit_common::{
-    buckets::bucket::{Bucket, IN_SHADOW, STEP},
+    buckets::bucket::{Bucket, STEP},
     identity::{
         class::{Class, Classes},
         narrow::Lengths,
@@ -71,7 +71,7 @@ fn of_source_at(tables: &Tables, source: &Source, classes: Classes, now: u64) ->
 /// billed for.
 #[must_use]
 pub fn is_source(source: &Source, bucket: &Bucket) -> bool {
-    source.parent == 0 && bucket.passed_packets | bucket.dropped_packets & !IN_SHADOW != 0
+    source.parent == 0 && bucket.passed() | bucket.over_limit() != 0
 }
 
 /// Returns the spec of packets of these classes from one address.

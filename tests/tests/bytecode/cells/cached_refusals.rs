@@ -158,7 +158,7 @@ fn a_denied_source_is_dropped_by_its_cached_refusal_and_counted_exactly() {
     let (source, frame) = (Source::v4(ADDRESS), frame());
     bytecode.send(&frame);
     let bucket = bytecode.bucket(source).unwrap();
-    assert_eq!((bucket.passed_packets, bucket.dropped_packets), (0, 1));
+    assert_eq!((bucket.passed(), bucket.over_limit()), (0, 1));
     bytecode.repeat(&frame, 1_000);
     assert_eq!(bytecode.bucket(source), Some(bucket), "the program read the bucket despite a cached refusal");
     assert_eq!(cached_drops(&bytecode), (1_000, 1_000 * frame.len() as u64));
@@ -167,12 +167,12 @@ fn a_denied_source_is_dropped_by_its_cached_refusal_and_counted_exactly() {
         let tracked = tracked::all(&bytecode.tables).unwrap();
         let [(found, bucket)] = tracked[..] else { panic!("{tracked:?}") };
         assert_eq!(found, source);
-        (bucket.dropped_packets, bucket.dropped_bytes)
+        (bucket.over_limit(), bucket.dropped_bytes)
     };
     assert_eq!(listed(&bytecode), (1_001, 1_001 * frame.len() as u64));
     // After any change the program reads the bucket once more and adds the drops of the cached refusal to it.
     bytecode.tables.renew().unwrap();
     bytecode.repeat(&frame, 10);
     assert_eq!(listed(&bytecode), (1_011, 1_011 * frame.len() as u64));
-    assert!(bytecode.bucket(source).unwrap().dropped_packets > 1_000);
+    assert!(bytecode.bucket(source).unwrap().over_limit() > 1_000);
 }

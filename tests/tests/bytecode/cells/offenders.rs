@@ -38,7 +38,7 @@ fn offenders(settings: Settings, count: usize) -> (Bytecode, Vec<[u8; 4]>) {
 fn listed(bytecode: &Bytecode, address: [u8; 4]) -> (u64, u64) {
     let tracked = tracked::all(&bytecode.tables).unwrap();
     let found = tracked.iter().find(|(source, _)| *source == Source::v4(address));
-    found.map(|(_, bucket)| (bucket.dropped_packets, bucket.dropped_bytes)).unwrap()
+    found.map(|(_, bucket)| (bucket.over_limit(), bucket.dropped_bytes)).unwrap()
 }
 
 /// Sends packets of all sources in turn.
@@ -100,7 +100,7 @@ fn a_new_source_is_not_credited_with_packets_of_other_sources() {
     for address in &addresses {
         bytecode.repeat(&frame(*address), 200);
     }
-    let passed = |address: &[u8; 4]| bytecode.bucket(Source::v4(*address)).unwrap().passed_packets;
+    let passed = |address: &[u8; 4]| bytecode.bucket(Source::v4(*address)).unwrap().passed();
     assert_eq!(passed(&addresses[0]), 100);
     assert_eq!(addresses.iter().map(passed).sum::<u64>(), bytecode.count(Reason::WithinLimit));
 }
@@ -146,7 +146,7 @@ fn a_full_drop_count_is_moved_to_the_bucket() {
         assert_eq!(listed(&bytecode, address), (before + 1 + sent, (before + 1 + sent) * length), "after {sent}");
     }
     // The first drop fills the counter, the second moves it to the bucket, and the cached refusal counts the third.
-    assert_eq!(bytecode.bucket(source).unwrap().dropped_packets, before + 3);
+    assert_eq!(bytecode.bucket(source).unwrap().over_limit(), before + 3);
 }
 
 /// Without a bucket, the cached refusal still drops packets.

@@ -22,7 +22,7 @@ fn with_services(admissions: u64) -> Bytecode {
 /// Returns the bucket of the whole source as it is listed. No other bucket of it may have counted anything.
 fn listed(bytecode: &Bytecode) -> Bucket {
     let mut tracked = tracked::all(&bytecode.tables).unwrap();
-    tracked.retain(|(_, bucket)| bucket.passed_packets + bucket.dropped_packets > 0);
+    tracked.retain(|(_, bucket)| bucket.passed() + bucket.over_limit() > 0);
     assert!(tracked.len() == 1 && tracked[0].0 == Source::v4(CHARGED), "{tracked:?}");
     tracked[0].1
 }
@@ -52,5 +52,5 @@ fn drops_by_a_cached_refusal_are_counted_in_the_charged_bucket() {
     bytecode.repeat(&dns, 1_000 + 500);
     assert_eq!(bytecode.count(Reason::OverPackets), 500);
     let bucket = listed(&bytecode);
-    assert_eq!((bucket.dropped_packets, bucket.dropped_bytes), (500, 500 * dns.len() as u64));
+    assert_eq!((bucket.over_limit(), bucket.dropped_bytes), (500, 500 * dns.len() as u64));
 }

@@ -167,7 +167,7 @@ fn refusals_of_a_peer_are_cached_and_its_answers_pass_and_are_counted() {
         assert_eq!(bytecode.reason(&answer), Reason::WithinLimit);
         assert_eq!(bytecode.reason(&forged), Reason::OverPackets);
         let bucket = bytecode.bucket(source).unwrap();
-        assert_eq!((bucket.passed_packets, bucket.dropped_packets), (103, 101));
+        assert_eq!((bucket.passed(), bucket.over_limit()), (103, 101));
     });
 }
 

@@ -55,7 +55,7 @@ fn with_a_stopped_clock_exactly_the_burst_passes(front: Front) {
     assert_eq!(passed + refused, offered);
     if !front.is_on() {
         let bucket = bytecode.bucket(Source::v4(ADDRESS)).unwrap();
-        assert_eq!(bucket.passed_packets + bucket.dropped_packets, offered);
+        assert_eq!(bucket.passed() + bucket.over_limit(), offered);
     }
 }
 

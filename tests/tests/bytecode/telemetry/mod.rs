@@ -2,4 +2,5 @@
 
 mod events;
 mod samples;
+mod seen;
 mod tracked;

@@ -57,6 +57,6 @@ fn the_worst_sources_have_the_most_drops_and_those_with_one_packet_are_counted()
     let bytecode = with_sources();
     let search = Search { most: 10, budget: None, rank: by_drops, is_wanted: |_: &Source| true };
     let found = search.find(&bytecode.tables).unwrap();
-    assert!(found.sources.iter().all(|(_, bucket)| bucket.dropped_packets == 2), "{:?}", found.sources);
+    assert!(found.sources.iter().all(|(_, bucket)| bucket.over_limit() == 2), "{:?}", found.sources);
     assert_eq!((found.tracked, found.seen_once), (SOURCES as usize, SOURCES.div_ceil(3) as usize));
 }

@@ -101,7 +101,7 @@ fn bans_and_ipv6_sources_are_told() {
         let answer = ratelimit.json(&format!("why {address}"));
         assert_eq!((answer["source"].as_str(), causes(&answer)[0].as_str()), (Some(source), decides), "{address}");
     }
-    assert!(ratelimit.fails("why 10.0.0.0/8").contains("invalid value '10.0.0.0/8' for '<ADDRESS>'"));
+    assert!(ratelimit.fails("why 10.0.0.0/8").contains("10.0.0.0/8 has many sources: name an address"));
     ratelimit.ok("detach --all");
     assert!(ratelimit.fails("why 10.9.0.5").contains("not attached"), "an answer without an instance");
 }

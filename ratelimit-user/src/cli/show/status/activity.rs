@@ -15,7 +15,7 @@ use crate::{
         readings::{
             rates::{Moment, Rates, per},
             source_drops::Drops,
-            worst::{Found, Search, by_drops, is_in_shadow},
+            worst::{Found, Search, by_drops},
         },
         tables::open::Tables,
     },
@@ -74,7 +74,7 @@ impl<'a> Begun<'a> {
         let describe = Describe::with(self.tables)?;
         let mut worst = Vec::new();
         for (source, bucket, before) in &self.sources {
-            let rate = Reading::of(&self.drops, source)?.since(before, is_in_shadow(bucket));
+            let rate = Reading::of(&self.drops, source)?.since(before, bucket.is_in_shadow());
             worst.push((rate, *source, *bucket));
         }
         worst.sort_by_key(|(rate, source, bucket)| {
@@ -101,6 +101,7 @@ impl Reading {
         let time = self.at.duration_since(before.at);
         let over = per(self.over.saturating_sub(before.over), time);
         let (dropped, would_drop) = if is_in_shadow { (0, over) } else { (over, 0) };
-        PerSecond { passed: per(self.passed.saturating_sub(before.passed), time), dropped, would_drop }
+        let passed = per(self.passed.saturating_sub(before.passed), time);
+        PerSecond { passed, dropped, would_drop, estimated: false }
     }
 }

@@ -18,7 +18,6 @@ use crate::dataplane::{
         gauges,
         peaks::{Counters, Observed, Peaks},
         tracked,
-        worst::over_limit,
     },
     rules::resolve,
 };
@@ -70,7 +69,7 @@ fn read(pins: &Path, now: Duration, peaks: &mut Peaks) -> Result<u64> {
     peaks.add(now, |each| {
         tracked::each(view.tables(), |source, bucket| {
             if resolve::is_source(&source, &bucket) {
-                each(source, Counters { passed: bucket.passed_packets, refused: over_limit(&bucket) });
+                each(source, Counters { passed: bucket.passed(), refused: bucket.over_limit() });
             }
         })
     })?;

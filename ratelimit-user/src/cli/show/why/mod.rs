@@ -4,31 +4,49 @@ mod report;
 
 use std::{net::IpAddr, path::Path};
 
-use anyhow::Result;
-use ratelimit_common::identity::service::Service;
+use anyhow::{Result, ensure};
+use ratelimit_common::identity::{service::Service, source::IPV6};
 
 use crate::{
     cli::print::{answer::Answer, output::Output},
-    dataplane::{Instance, sys::host},
-    text::{prefix::Prefix, service::ServiceName},
+    dataplane::{Instance, sys::host, tables::open::Tables},
+    text::{
+        prefix::{Prefix, PrefixError},
+        service::ServiceName,
+    },
 };
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The address of the source
-    #[arg(value_name = "ADDRESS")]
-    address: IpAddr,
+    /// The address of the source, or the IPv6 prefix that `sources` shows for it
+    #[arg(value_name = "ADDRESS", value_parser = address)]
+    address: Prefix,
     /// Only packets of this service: tcp, udp or sctp, also with a port (udp/53); tcp-syn (new connections); icmp, gre,
     /// esp, ah, ipip; or a protocol number. Without it, packets of a service without rules of its own
     #[arg(long, value_name = "PROTO[/PORT]")]
     service: Option<ServiceName>,
 }
 
+fn address(text: &str) -> Result<Prefix, PrefixError> {
+    text.parse().map_or_else(|_| text.parse(), |address: IpAddr| Ok(Prefix::host(address.to_canonical())))
+}
+
+/// Returns an address of the source. An IPv6 prefix is one source if it has the length of sources.
+fn one_source(tables: &Tables, prefix: Prefix) -> Result<Prefix> {
+    let is_ipv6 = prefix.source().family == IPV6;
+    let is_source = prefix.is_host() || is_ipv6 && u32::from(prefix.bits()) >= tables.control()?.ipv6_prefix;
+    ensure!(
+        is_source,
+        "{prefix} has many sources: name an address, or list them with `ratelimit sources {prefix}`, and rules with `ratelimit limit list`"
+    );
+    Ok(prefix.first())
+}
+
 pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<Answer> {
     host::check()?;
-    let address = Prefix::host(arguments.address.to_canonical());
     let service = arguments.service.map_or(Service::Any, |service| service.0);
     let instance = Instance::open(pins)?;
+    let address = one_source(&instance.tables, arguments.address)?;
     let report = report::Report::read(&instance.tables, &address, service)?;
     // A slow reader must not keep other commands waiting for the lock.
     drop(instance);

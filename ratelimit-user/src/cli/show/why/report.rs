@@ -1,10 +1,15 @@
 //! What decides about an address, as text and as JSON.
 
-use std::io::{self, Write};
+use std::{
+    io::{self, Write},
+    thread,
+    time::Duration,
+};
 
 use anyhow::Result;
+use jiff::Timestamp;
 use ratelimit_common::{
-    identity::{class, service::Service},
+    identity::{class, service::Service, source::Source},
     limits::policy::{ALLOW, LIMIT, Policy},
     maps::control::{FEATURE_FRONT, FEATURE_SHADOW},
     rules::rule::BANNED,
@@ -16,6 +21,7 @@ use crate::{
         list_row,
         output::{expiry, origin},
         policy_row::PolicyRow,
+        seen::Seen,
     },
     dataplane::{
         decision::{self, Decision, Voice},
@@ -27,11 +33,16 @@ use crate::{
             spec::RuleSpec,
             target::Sources,
         },
+        sys::host,
         tables::open::Tables,
     },
     limit::write,
     text::{prefix::Prefix, service::ServiceName},
 };
+
+/// Time between two readings of a source that was over its limit before. A source that sends three packets per second
+/// too many is found.
+const GAP: Duration = Duration::from_millis(300);
 
 /// The answer.
 #[derive(Debug, Serialize)]
@@ -50,10 +61,12 @@ pub(super) struct Report {
     outranked: Vec<Cause>,
     /// Services with rules about this address, when none was asked for.
     services: Vec<String>,
-    /// Whether a packet was refused so recently that the next one is refused too.
+    /// Whether a packet was refused in this moment.
     refused_now: bool,
     passed: Packets,
     over_limit: Packets,
+    #[serde(flatten)]
+    seen: Seen,
 }
 
 #[derive(Debug, Serialize)]
@@ -96,7 +109,7 @@ impl Report {
         let mut key = source;
         key.class = class::key(classes);
         let (drops, features) = (Drops::of(tables)?, tables.control()?.features);
-        let (bucket, counted) = (drops.bucket(&key)?.unwrap_or_default(), drops.of_source(&key)?);
+        let (bucket, counted) = (drops.tracked(&key)?.unwrap_or_default(), drops.of_source(&key)?);
         let verdict = decides.as_ref().map_or("pass", verdict);
         let is_sampled = features & FEATURE_FRONT != 0 && verdict == "limit";
         Ok(Self {
@@ -108,9 +121,10 @@ impl Report {
             decides: decides.as_ref().map(Cause::of),
             outranked: outranked.iter().map(Cause::of).collect(),
             services: others,
-            refused_now: drops.is_refused(&key),
-            passed: Packets { packets: bucket.passed_packets, estimated: is_sampled },
+            refused_now: is_refused_now(&drops, &key)?,
+            passed: Packets { packets: bucket.passed(), estimated: is_sampled },
             over_limit: Packets { packets: counted.map_or(0, |count| count.packets), estimated: false },
+            seen: Seen::of(&bucket, host::now(), Timestamp::now())?,
         })
     }
 
@@ -144,11 +158,28 @@ impl Report {
                 self.passed.packets, self.over_limit.packets
             )?;
         }
+        let [first, last] = self.seen.texts();
+        let times = [("first", first), ("last", last)].into_iter().filter(|(_, time)| !time.is_empty());
+        let times: Vec<_> = times.map(|(which, time)| format!("{which} {time}")).collect();
+        if !times.is_empty() {
+            writeln!(out, "seen:      {}", times.join(", "))?;
+        }
         if !self.services.is_empty() {
             writeln!(out, "services with rules of their own: {} (ask with --service)", self.services.join(", "))?;
         }
         Ok(())
     }
+}
+
+/// Returns whether a packet of the source is refused at present: by a cell, or before a second reading.
+fn is_refused_now(drops: &Drops<'_>, source: &Source) -> Result<bool> {
+    let count = |drops: &Drops<'_>| anyhow::Ok(drops.of_source(source)?.map_or(0, |count| count.packets));
+    let before = count(drops)?;
+    if before == 0 || drops.is_refused(source) {
+        return Ok(before != 0);
+    }
+    thread::sleep(GAP);
+    Ok(count(drops)? > before)
 }
 
 /// Returns what happens to packets that this decides about.

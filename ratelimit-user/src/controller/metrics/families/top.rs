@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use ratelimit_common::{buckets::bucket::IN_SHADOW, identity::source::Source, reason::Count};
+#[cfg(doc)]
+use ratelimit_common::buckets::bucket::Bucket;
+use ratelimit_common::{identity::source::Source, reason::Count};
 
 use super::{page::Family, traffic::Traffic};
 use crate::{
@@ -19,8 +21,8 @@ use crate::{
 
 const PASS: &str = "pass";
 
-/// Counts by source, service and verdict.
-type Counts = BTreeMap<(String, String, &'static str), Count>;
+/// Counts by source, service and verdict, with the [creation](Bucket::creation) of their buckets.
+type Counts = BTreeMap<(String, String, &'static str), (Count, u64)>;
 
 /// What the last reading has reported.
 #[derive(Debug, Default)]
@@ -28,17 +30,17 @@ pub(in crate::controller::metrics) struct Reported(Counts);
 
 impl Reported {
     /// Raises counts that have fallen to what was reported. A cached refusal that gives way to another takes its count
-    /// along. A count of passed packets falls only if the source has a new bucket, and then all counts begin again.
+    /// along. If the source has a new bucket, all counts begin again. Only then a count of passed packets falls.
     fn hold(&mut self, counts: &mut Counts) {
         let begins_anew = |(source, service, _): &(String, String, &'static str), counts: &Counts| {
             let key = (source.clone(), service.clone(), PASS);
-            let passed = |counts: &Counts| counts.get(&key).map_or(0, |count| count.packets);
+            let passed = |counts: &Counts| counts.get(&key).map_or(0, |(count, _)| count.packets);
             passed(counts) < passed(&self.0)
         };
-        let held = counts.iter().filter_map(|(key, count)| {
-            let before = self.0.get(key)?;
-            let has_fallen = count.packets < before.packets && !begins_anew(key, counts);
-            has_fallen.then(|| (key.clone(), *before))
+        let held = counts.iter().filter_map(|(key, (count, creation))| {
+            let (before, created_before) = self.0.get(key)?;
+            let is_same = creation == created_before && !begins_anew(key, counts);
+            (is_same && count.packets < before.packets).then(|| (key.clone(), (*before, *creation)))
         });
         let held: Vec<_> = held.collect();
         counts.extend(held);
@@ -62,21 +64,23 @@ pub(super) fn families(tables: &Tables, most: usize, reported: &mut Reported) ->
         ),
     );
     let mut counts = Counts::new();
+    // Counts of another instance are others.
+    let seed = tables.control()?.seed[0];
     // A source can have several buckets for one service, because new connections can have other rules.
     for (source, bucket) in found.sources {
         let (service, _) = services.of_key(&source);
-        let refused = if bucket.dropped_packets & IN_SHADOW == 0 { "drop" } else { "shadow" };
-        for (verdict, packets, bytes) in [
-            (PASS, bucket.passed_packets, bucket.passed_bytes),
-            (refused, bucket.dropped_packets & !IN_SHADOW, bucket.dropped_bytes),
-        ] {
+        let refused = if bucket.is_in_shadow() { "shadow" } else { "drop" };
+        for (verdict, packets, bytes) in
+            [(PASS, bucket.passed(), bucket.passed_bytes), (refused, bucket.over_limit(), bucket.dropped_bytes)]
+        {
             let labels = (Prefix::of(&source, source.prefix).to_string(), ServiceName(service).to_string(), verdict);
-            let count = counts.entry(labels).or_default();
+            let (count, creation) = counts.entry(labels).or_insert((Count::default(), seed));
             *count = Count { packets: count.packets + packets, bytes: count.bytes + bytes };
+            *creation = creation.wrapping_add(bucket.creation());
         }
     }
     reported.hold(&mut counts);
-    for ((source, service, verdict), count) in counts {
+    for ((source, service, verdict), (count, _)) in counts {
         traffic.add([("source", &source), ("service", &service), ("verdict", verdict)], count);
     }
     Ok(traffic.families())
@@ -88,14 +92,18 @@ mod tests {
 
     #[test]
     fn a_count_never_falls_while_its_source_has_the_same_bucket() {
-        let counts = |passed, dropped| {
+        let created = |passed, dropped, creation| {
             [(PASS, passed), ("drop", dropped)]
                 .map(|(verdict, packets)| {
-                    (("192.0.2.1".to_owned(), "any".to_owned(), verdict), Count { packets, bytes: packets * 60 })
+                    (
+                        ("192.0.2.1".to_owned(), "any".to_owned(), verdict),
+                        (Count { packets, bytes: packets * 60 }, creation),
+                    )
                 })
                 .into_iter()
                 .collect::<Counts>()
         };
+        let counts = |passed, dropped| created(passed, dropped, 0);
         let mut reported = Reported::default();
         let mut after = |now: Counts| {
             let mut held = now;
@@ -107,5 +115,7 @@ mod tests {
         assert_eq!(after(counts(6, 101)), counts(6, 101));
         // A new bucket.
         assert_eq!(after(counts(1, 3)), counts(1, 3));
+        assert_eq!(after(counts(0, 1_000)), counts(0, 1_000));
+        assert_eq!(after(created(0, 7, 1)), created(0, 7, 1));
     }
 }
