@@ -73,6 +73,15 @@ pub(crate) fn set(instance: &mut Instance, requests: Vec<Request>, force: bool) 
     rules.collect()
 }
 
+/// Returns the rule in force, its end and what it has replaced, in a line. Also whether it is as requested and has
+/// replaced nothing, so that its deletion undoes the change.
+pub(crate) fn line(set: &InForce, text: &str, life: Option<Duration>) -> (String, bool) {
+    let InForce { rule, replaced } = set;
+    let change = Change::of((), rule, replaced, life);
+    let is_new = replaced.is_empty() && life.is_some() == rule.expires_in.is_some();
+    (format!("{}: {text}{}", rule.target, change.end), is_new)
+}
+
 /// Prints rules that were set. `life` was requested for all of them.
 pub(crate) fn print<R: Serialize>(
     instance: &Instance,
@@ -181,7 +190,7 @@ pub(crate) fn missing(output: Output, messages: &[String], is_list: bool, if_exi
     let text = |out: &mut dyn Write| messages.iter().try_for_each(|message| writeln!(out, "{message}"));
     let printed = if is_list { output.print(&all, text) } else { output.print_each(&all, text) };
     printed?;
-    Ok(if if_exists { Answer::Done } else { Answer::Negative })
+    Ok(if if_exists { Answer::Unchanged } else { Answer::Negative })
 }
 
 /// Returns the rule *allow* around a rule that does not allow, in words. There is at most one.

@@ -12,6 +12,7 @@ use crate::{
         Instance,
         rules::{spec::RuleSpec, target::Target},
     },
+    ssh,
     text::prefix::Prefix,
 };
 
@@ -30,15 +31,12 @@ pub(super) enum Verdict {
 /// Sets the rule of a source. Returns what to tell the operator.
 pub(super) fn set(pins: &Path, verdict: Verdict, prefix: Prefix) -> String {
     match try_set(pins, verdict, prefix) {
-        Ok(()) if verdict == Verdict::Ban => {
-            format!("{prefix}: deny for 10 minutes (to undo: `ratelimit deny del {prefix}`)")
-        }
-        Ok(()) => format!("{prefix}: allow (to undo: `ratelimit allow del {prefix}`)"),
+        Ok(message) => message,
         Err(error) => format!("nothing changed: {error:#}"),
     }
 }
 
-fn try_set(pins: &Path, verdict: Verdict, prefix: Prefix) -> Result<()> {
+fn try_set(pins: &Path, verdict: Verdict, prefix: Prefix) -> Result<String> {
     let mut instance = Instance::open(pins)?;
     let (policy, life) = match verdict {
         Verdict::Ban => (Policy::DENIED, Some(BAN)),
@@ -46,12 +44,22 @@ fn try_set(pins: &Path, verdict: Verdict, prefix: Prefix) -> Result<()> {
     };
     let (target, spec) = (Target::prefix(prefix), RuleSpec::from(policy));
     let request = Request { target, spec, life, comment: None, keeps_throttle: false };
-    change::set(&mut instance, vec![request], false)?;
-    let what = match verdict {
-        Verdict::Ban => format!("deny add {prefix} --for 10m"),
-        Verdict::Allow => format!("allow add {prefix}"),
+    let set = change::set(&mut instance, vec![request], false)?;
+    let (name, what) = match verdict {
+        Verdict::Ban => ("deny", format!("deny add {prefix} --for 10m")),
+        Verdict::Allow => ("allow", format!("allow add {prefix}")),
     };
     // The change itself is done.
     let _ = changes::record_as_operator(pins, &what);
-    Ok(())
+    let mut message = String::new();
+    for (line, is_new) in set.iter().map(|set| change::line(set, name, life)) {
+        message += &line;
+        if is_new {
+            message += &format!(" (to undo: `ratelimit {name} del {prefix}`)");
+        }
+    }
+    if let Some(peer) = ssh::allowed() {
+        message += &format!("; {peer}, the address of this SSH session, is allowed");
+    }
+    Ok(message)
 }

@@ -52,7 +52,8 @@ impl Followed {
     }
 }
 
-/// All of them.
+/// All of them, and those that the last search has found. A new source has no rate yet, so it is read twice before it
+/// competes with others.
 #[derive(Debug, Default)]
 pub(super) struct Sources(HashMap<Source, Followed>);
 
@@ -74,9 +75,11 @@ impl Sources {
                 now.push(followed);
             }
         }
+        let is_new = |followed: &Followed| followed.per_second.is_none();
+        let newcomers: Vec<_> = now.iter().filter(|followed| is_new(followed)).copied().collect();
         now.sort_by_cached_key(|followed| followed.rank(by));
         now.truncate(MOST);
-        self.0 = now.iter().map(|followed| (followed.source, *followed)).collect();
+        self.0 = now.iter().copied().chain(newcomers).map(|followed| (followed.source, followed)).collect();
         Ok((now, found))
     }
 

@@ -96,6 +96,10 @@ fn follow(
                         Some(Action::Set(verdict, prefix)) => state.say(change::set(pins, verdict, prefix)),
                         None => {}
                     }
+                    if state.is_asking() {
+                        // Keys that were pressed before the question is on the screen are no answer to it.
+                        discard_keys()?;
+                    }
                 }
             }
         }
@@ -110,6 +114,13 @@ fn follow(
                 }
             }
         }
+    }
+    Ok(())
+}
+
+fn discard_keys() -> io::Result<()> {
+    while event::poll(Duration::ZERO)? {
+        event::read()?;
     }
     Ok(())
 }
@@ -145,18 +156,25 @@ fn ended() -> Result<Arc<AtomicBool>> {
     let is_ended = Arc::new(AtomicBool::new(false));
     let set = Arc::clone(&is_ended);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    // Caught before the terminal changes.
+    let entered = runtime.enter();
+    let kinds = [SignalKind::terminate(), SignalKind::hangup(), SignalKind::interrupt(), SignalKind::quit()];
+    let [terminate, hangup, interrupt, quit] = kinds.map(signal);
+    let (mut terminate, mut hangup, mut interrupt, mut quit) = (terminate?, hangup?, interrupt?, quit?);
+    drop(entered);
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         runtime.block_on(async {
-            let kinds = [SignalKind::terminate(), SignalKind::hangup()];
-            let [Ok(mut terminate), Ok(mut hangup)] = kinds.map(signal) else { return };
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = hangup.recv() => {}
+                _ = interrupt.recv() => {}
+                _ = quit.recv() => {}
             }
             set.store(true, Ordering::Relaxed);
             sleep(GRACE).await;
-            // The main thread may be reading a terminal that has gone meanwhile.
-            process::exit(0);
+            // The main thread waits for a lock, or reads a terminal that has gone meanwhile.
+            let _ = ratatui::try_restore();
+            process::exit(2);
         });
     })?;
     Ok(is_ended)

@@ -35,7 +35,9 @@ Any key ends this help.";
 
 pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
     let head = [Constraint::Length(1), Constraint::Length(1), Constraint::Length(2), Constraint::Length(1)];
-    let rest = [Constraint::Min(0), Constraint::Length(1)];
+    let last = last_line(state);
+    let lines = last.chars().count().div_ceil(frame.area().width.max(1).into()).clamp(1, 3) as u16;
+    let rest = [Constraint::Min(0), Constraint::Length(lines)];
     let parts = Layout::vertical(head.into_iter().chain(rest)).split(frame.area());
     let Reading { interfaces, diagnosis, .. } = &state.reading;
     let paused = if state.is_paused() { "  PAUSED" } else { "" };
@@ -49,7 +51,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
     } else {
         table(frame, parts[4], state);
     }
-    frame.render_widget(Line::raw(last_line(state)), parts[5]);
+    frame.render_widget(Paragraph::new(last).wrap(Wrap { trim: true }), parts[5]);
 }
 
 fn bold() -> Style {
@@ -101,7 +103,7 @@ fn table(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let width =
         |texts: &dyn Fn(&Row) -> usize, least: usize| rows.iter().map(texts).max().unwrap_or(0).max(least) as u16;
     let widths = [
-        Constraint::Length(width(&|row| row.name.chars().count(), 10).min(43)),
+        Constraint::Length(width(&|row| row.name.chars().count(), 10).min(39)),
         Constraint::Length(width(&|row| row.kind.chars().count(), kind.len()).min(15)),
         Constraint::Length(10),
         Constraint::Length(10),

@@ -80,6 +80,8 @@ pub(super) struct State {
     /// What the last change did.
     pub(super) message: Option<String>,
     selected: usize,
+    /// The name and the kind of the selected row, which stays selected when rows change places.
+    chosen: Option<(String, String)>,
     /// The totals from which on the operator counts, since a key has reset them.
     base: Option<Totals>,
 }
@@ -120,6 +122,10 @@ impl State {
         self.problem = None;
         if let Some(base) = self.base.take() {
             self.base = Some(self.totals(&base));
+        }
+        if let Some((name, kind)) = &self.chosen {
+            let place = self.rows().iter().position(|row| row.name == *name && row.kind == *kind);
+            self.selected = place.unwrap_or(self.selected);
         }
     }
 
@@ -214,15 +220,26 @@ impl State {
             KeyCode::Char(digit @ '1'..='4') => self.turn_to(View::ALL[digit as usize - '1' as usize]),
             KeyCode::Tab | KeyCode::Right => self.turn_to(next(&View::ALL, self.view, 1)),
             KeyCode::BackTab | KeyCode::Left => self.turn_to(next(&View::ALL, self.view, View::ALL.len() - 1)),
-            KeyCode::Down | KeyCode::Char('j') => self.selected = self.selected().map_or(0, |row| row + 1),
-            KeyCode::Up | KeyCode::Char('k') => self.selected = self.selected().map_or(0, |row| row.saturating_sub(1)),
+            KeyCode::Down | KeyCode::Char('j') => self.select(|row| row + 1),
+            KeyCode::Up | KeyCode::Char('k') => self.select(|row| row.saturating_sub(1)),
             _ => {}
         }
         None
     }
 
     fn turn_to(&mut self, view: View) {
-        (self.view, self.selected) = (view, 0);
+        (self.view, self.selected, self.chosen) = (view, 0, None);
+    }
+
+    fn select(&mut self, place: impl Fn(usize) -> usize) {
+        self.selected = self.selected().map_or(0, place);
+        let row = self.selected().and_then(|row| self.rows().into_iter().nth(row));
+        self.chosen = row.map(|row| (row.name, row.kind));
+    }
+
+    /// Returns whether the next key answers a question.
+    pub(super) const fn is_asking(&self) -> bool {
+        matches!(self.mode, Mode::Confirm(..))
     }
 
     fn ask(&mut self, verdict: Verdict) {

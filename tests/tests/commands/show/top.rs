@@ -5,6 +5,8 @@ use std::{
     io::{Read as _, Write as _},
     num::NonZero,
     process::Command,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -55,21 +57,29 @@ impl Screen {
                 return text;
             }
             assert!(begin.elapsed() < PATIENCE, "{text}");
-            let mut ready = [PollFd::new(&self.master, PollFlags::IN)];
-            let second = Timespec { tv_sec: 1, tv_nsec: 0 };
-            if poll(&mut ready, Some(&second)).unwrap() > 0 {
-                let mut bytes = [0; 4_096];
-                let count = self.master.read(&mut bytes).unwrap();
-                self.parser.process(&bytes[..count]);
-            }
+            self.read();
         }
+    }
+
+    /// Reads what comes within a second. Returns whether anything came.
+    fn read(&mut self) -> bool {
+        let mut ready = [PollFd::new(&self.master, PollFlags::IN)];
+        let is_any = poll(&mut ready, Some(&Timespec { tv_sec: 1, tv_nsec: 0 })).unwrap() > 0;
+        if is_any {
+            let mut bytes = [0; 4_096];
+            let count = self.master.read(&mut bytes).unwrap();
+            self.parser.process(&bytes[..count]);
+        }
+        is_any
     }
 
     /// Waits for the program's end. Returns its exit status, and asserts that the terminal is as before.
     fn end(mut self) -> Option<i32> {
         let status = self.process.wait().status.code();
         let modes = tcgetattr(&self.terminal).unwrap().local_modes;
-        assert!(modes.contains(LocalModes::ICANON | LocalModes::ECHO), "{modes:?}");
+        assert!(modes.contains(LocalModes::ICANON | LocalModes::ECHO), "{modes:?} {status:?}");
+        while self.read() {}
+        assert!(!self.parser.screen().alternate_screen(), "the screen stays");
         status
     }
 }
@@ -96,11 +106,15 @@ fn the_worst_source_is_on_top_and_a_key_bans_it() {
     assert_eq!(of(lines[7]), ["10.9.0.67", "any", "~0", "0", "~3", "6", "1/h"], "{text}");
 
     // Nothing is done without a confirmation.
-    screen.send("bn");
+    screen.send("b");
+    screen.until(|text| text.contains("drop all packets of 10.9.0.66"));
+    screen.send("n");
     screen.until(|text| text.contains("nothing changed"));
     assert_eq!(ratelimit.json("deny list").as_array().unwrap().len(), 0);
-    screen.send("by");
-    screen.until(|text| text.contains("10.9.0.66: deny for 10 minutes"));
+    screen.send("b");
+    screen.until(|text| text.contains("drop all packets of 10.9.0.66"));
+    screen.send("y");
+    screen.until(|text| text.contains("10.9.0.66: deny, expires in 10m (to undo: `ratelimit deny del 10.9.0.66`)"));
     let deny = ratelimit.json("deny list")[0].take();
     assert_eq!(deny["source"], "10.9.0.66");
     screen.send("ja");
@@ -126,7 +140,10 @@ fn a_key_never_bans_the_own_ssh_session() {
     command.env("SSH_CONNECTION", "10.9.0.66 50000 10.9.0.1 22");
     let mut screen = Screen::start(&sandbox, command);
     screen.until(|text| text.contains("10.9.0.66"));
+    // Keys before the question is on the screen do not answer it.
     screen.send("by");
+    screen.until(|text| text.contains("drop all packets of 10.9.0.66"));
+    screen.send("y");
     let text = screen.until(|text| text.contains("nothing changed: "));
     assert!(text.contains("SSH"), "{text}");
     assert_eq!(ratelimit.json("deny list").as_array().unwrap().len(), 0);
@@ -171,5 +188,44 @@ fn without_a_terminal_other_commands_are_named() {
     assert!(ratelimit.fails("top -j").contains("has no JSON"));
     ratelimit.ok("attach eth0");
     assert!(ratelimit.fails("top").contains("needs a terminal"));
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_newcomer_is_found_beside_many_busy_sources() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --packets 1/h --burst 1 --front off");
+    let others = || Flood::of(Frame::udp([10, 9, 1, 0], 9)).sources(140).send(&sandbox, 140 * 9);
+    others();
+    let mut screen = start(&sandbox, &ratelimit);
+    let is_found = |text: &str| text.lines().nth(6).is_some_and(|line| line.starts_with("10.9.0.66 "));
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let begin = Instant::now();
+            while !is_done.load(Ordering::Relaxed) && begin.elapsed() < PATIENCE {
+                others();
+                Flood::of(Frame::udp([10, 9, 0, 66], 9)).send(&sandbox, 900);
+            }
+        });
+        screen.until(is_found);
+        is_done.store(true, Ordering::Relaxed);
+    });
+    screen.send("q");
+    assert_eq!(screen.end(), Some(0));
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn signals_leave_the_terminal_as_it_was() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    for signal in [Signal::TERM, Signal::HUP, Signal::INT, Signal::QUIT] {
+        let screen = start(&sandbox, &ratelimit);
+        screen.process.signal(signal);
+        assert_eq!(screen.end(), Some(0), "{signal:?}");
+    }
     ratelimit.ok("detach --all");
 }
