@@ -188,7 +188,7 @@ pub fn main() -> ExitCode {
         Err(error) => return fail(&one_line(&error)),
     };
     match run(arguments) {
-        Ok(Answer::Done) => ExitCode::SUCCESS,
+        Ok(Answer::Done | Answer::Unchanged) => ExitCode::SUCCESS,
         Ok(Answer::Negative) => ExitCode::FAILURE,
         Ok(Answer::Reported(status)) => ExitCode::from(status),
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
@@ -216,14 +216,18 @@ fn run(arguments: Arguments) -> Result<Answer> {
     }
     let output = Output { json };
     let is_change = command.is_change();
-    let answer = answer(command, &pins, output)?;
-    if is_change && answer == Answer::Done {
+    let answer = answer(command, &pins, output);
+    let is_done = match &answer {
+        Ok(answer) => *answer == Answer::Done,
+        Err(error) => output::is_done(error),
+    };
+    if is_change && is_done {
         // The change itself is done.
         changes::record_command(&pins).unwrap_or_else(|error| {
             journal::say(journal::Level::Warning, &format!("done, but not recorded for `ratelimit events`: {error}"));
         });
     }
-    Ok(answer)
+    answer
 }
 
 /// Runs a command.

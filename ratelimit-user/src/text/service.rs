@@ -16,6 +16,9 @@ pub enum ServiceError {
         "expected tcp, udp or sctp with or without a port (udp/53), tcp-syn, icmp, gre, esp, ah, ipip, or a protocol number"
     )]
     Protocol,
+    /// The number is probably meant as a port.
+    #[error("{0} could be a port: write tcp/{0} or udp/{0}, or ip/{0} for the protocol with this number")]
+    PortAlone(u16),
     /// The text after the slash is not a port.
     #[error(
         "expected a port from 0 to 65535 or a range (8000-8099) after the slash; for others, give each its own rule"
@@ -38,6 +41,9 @@ pub enum ServiceError {
 /// Names and numbers of protocols without ports.
 const NAMES: [(&str, u8); 4] = [("gre", 47), ("esp", 50), ("ah", 51), ("ipip", 4)];
 
+/// Numbers of unused protocols that are also those of common ports.
+const PORTS: [u8; 8] = [21, 22, 23, 25, 53, 80, 110, 123];
+
 /// Extension headers that the program skips. The authentication header is one too, but it is a protocol in IPv4.
 const EXTENSIONS: [u8; 4] = [0, 43, 44, 60];
 
@@ -52,6 +58,7 @@ impl FromStr for ServiceName {
         let service = match protocol {
             "icmp" => Service::Icmp,
             "tcp-syn" => Service::TcpSyn,
+            "ip" if let Some(number) = port => return Ok(Self(Service::Protocol(protocol_number(number)?))),
             "icmpv6" | "icmp6" | "ipv6-icmp" => return Err(ServiceError::OneFamily),
             _ => Service::Protocol(number(protocol)?),
         };
@@ -84,8 +91,17 @@ fn number(protocol: &str) -> Result<u8, ServiceError> {
     if let Some((_, number)) = transports.iter().chain(&NAMES).find(|(name, _)| *name == protocol) {
         return Ok(*number);
     }
-    let digits = protocol.bytes().all(|byte| byte.is_ascii_digit());
-    match protocol.parse().ok().filter(|_| digits) {
+    match protocol.parse::<u16>() {
+        Ok(port) if u8::try_from(port).map_or(true, |number| PORTS.contains(&number)) => {
+            Err(ServiceError::PortAlone(port))
+        }
+        _ => protocol_number(protocol),
+    }
+}
+
+fn protocol_number(text: &str) -> Result<u8, ServiceError> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    match text.parse().ok().filter(|_| digits) {
         Some(ICMP | ICMPV6) => Err(ServiceError::OneFamily),
         Some(extension) if EXTENSIONS.contains(&extension) => Err(ServiceError::Extension(extension)),
         number => number.ok_or(ServiceError::Protocol),
@@ -112,6 +128,7 @@ impl fmt::Display for ServiceName {
                 let transports = Transport::ALL.map(|transport| (name(transport), transport.protocol()));
                 match transports.iter().chain(&NAMES).find(|(_, number)| *number == protocol) {
                     Some((name, _)) => f.write_str(name),
+                    None if PORTS.contains(&protocol) => write!(f, "ip/{protocol}"),
                     None => write!(f, "{protocol}"),
                 }
             }
@@ -138,6 +155,7 @@ mod tests {
             "esp",
             "ah",
             "ipip",
+            "ip/80",
             "253",
             "255",
         ] {
@@ -147,7 +165,11 @@ mod tests {
         let is_service = |protocol: &u8| ![ICMP, ICMPV6].contains(protocol) && !EXTENSIONS.contains(protocol);
         for protocol in (0..=u8::MAX).filter(is_service) {
             let service = ServiceName(Service::Protocol(protocol));
-            assert_eq!(protocol.to_string().parse(), Ok(service));
+            let alone = protocol.to_string().parse();
+            match PORTS.contains(&protocol) {
+                true => assert_eq!(alone, Err(ServiceError::PortAlone(protocol.into()))),
+                false => assert_eq!(alone, Ok(service)),
+            }
             assert_eq!(service.to_string().parse(), Ok(service));
         }
     }
@@ -155,7 +177,7 @@ mod tests {
     #[test]
     fn invalid_services_are_refused() {
         let error = |text: &str| text.parse::<ServiceName>().unwrap_err();
-        for text in ["", "any", "dns", "256", "-1", "+6", "TCP", "dns/53"] {
+        for text in ["", "any", "dns", "65536", "-1", "+6", "TCP", "dns/53"] {
             assert_eq!(error(text), ServiceError::Protocol, "{text}");
         }
         assert_eq!(error("tcp/90-80"), ServiceError::Reversed(90, 80));
@@ -163,8 +185,11 @@ mod tests {
         {
             assert_eq!(error(text), ServiceError::Port, "{text}");
         }
-        for text in ["icmp/8", "tcp-syn/80", "gre/1", "47/1", "53/udp"] {
+        for text in ["icmp/8", "tcp-syn/80", "gre/1", "47/1"] {
             assert_eq!(error(text), ServiceError::NoPorts, "{text}");
+        }
+        for (text, port) in [("80", 80), ("443", 443), ("53/udp", 53)] {
+            assert_eq!(error(text), ServiceError::PortAlone(port), "{text}");
         }
         for extension in EXTENSIONS {
             assert_eq!(error(&extension.to_string()), ServiceError::Extension(extension));

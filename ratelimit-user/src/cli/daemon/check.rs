@@ -21,6 +21,10 @@ use crate::{
     text::feed::Bad,
 };
 
+/// Said about a file that attaches nothing.
+const NO_INTERFACE: &str =
+    "  no interface: `ratelimit run` limits nothing until the file or `ratelimit attach` names one";
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Configuration file
@@ -78,6 +82,7 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
             for list in &config.lists {
                 report_in(&list.file.display().to_string(), list.content.iter().flat_map(|content| &content.bad))?;
             }
+            let has_no_interface = config.interfaces.is_empty();
             let host = arguments.host.then(|| on_host(&config)).transpose()?;
             let skipped = config.lists.iter().flat_map(skipped).collect();
             let checked = Checked { file, problems: Vec::new(), lists: of_lists(&config), skipped, host };
@@ -86,7 +91,11 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
                 of_lists.chain(checked.host.iter().flatten().map(|problem| &problem.message)).collect();
             output.print(&checked, |out| {
                 if messages.is_empty() {
-                    return writeln!(out, "{}: good, with {interfaces} and {rules}{lists}", checked.file);
+                    writeln!(out, "{}: good, with {interfaces} and {rules}{lists}", checked.file)?;
+                    if has_no_interface {
+                        writeln!(out, "{NO_INTERFACE}")?;
+                    }
+                    return Ok(());
                 }
                 messages.iter().try_for_each(|message| writeln!(out, "{}: {message}", checked.file))
             })?;

@@ -143,7 +143,7 @@ pub(super) fn delete(name: &str, if_exists: bool, force: bool, pins: &Path, outp
     let mut instance = Instance::open(pins)?;
     let Some(list) = listing::all(&instance.tables)?.into_iter().find(|list| list.name == name) else {
         output.print(&Deleted { deleted: None }, |out: &mut dyn Write| writeln!(out, "there is no list {name}"))?;
-        return Ok(if if_exists { Answer::Done } else { Answer::Negative });
+        return Ok(if if_exists { Answer::Unchanged } else { Answer::Negative });
     };
     ssh::change_lists(&mut instance, &ListChange { deleted: vec![name.to_owned()], ..ListChange::default() }, force)?;
     output.print(&Deleted { deleted: Some(name) }, |out| {

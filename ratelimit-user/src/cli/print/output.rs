@@ -35,33 +35,46 @@ impl Output {
         text: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<()> {
         let mut out = BufWriter::new(io::stdout().lock());
-        let allowed_ssh = ssh::allowed();
-        match allowed_ssh {
-            None if self.json => serde_json::to_writer(&mut out, value).map_err(io::Error::from)?,
-            Some(peer) if self.json => {
-                let mut value = serde_json::to_value(value)?;
-                let each = match &mut value {
-                    Value::Array(all) => all.as_mut_slice(),
-                    one => slice::from_mut(one),
-                };
-                for object in each.iter_mut().filter_map(Value::as_object_mut) {
-                    object.insert("allowed_ssh".to_owned(), peer.to_string().into());
-                }
-                serde_json::to_writer(&mut out, &value).map_err(io::Error::from)?;
-            }
-            _ => text(&mut out)?,
-        }
-        match allowed_ssh {
-            _ if self.json => writeln!(out)?,
-            Some(peer) => writeln!(out, "{}", allowed_line(&peer))?,
-            None => {}
-        }
-        out.flush()?;
+        write(&mut out, value, self.json, text).map_err(Unprinted)?;
         if let Some(fate) = ssh::shut_out() {
             writeln!(io::stderr(), "ratelimit: warning: {fate}")?;
         }
         Ok(())
     }
+}
+/// The output of a command cannot be written. What the command has done stays done.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(crate) struct Unprinted(io::Error);
+
+fn write<T: Serialize>(
+    out: &mut BufWriter<impl Write>,
+    value: &T,
+    is_json: bool,
+    text: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    let allowed_ssh = ssh::allowed();
+    match allowed_ssh {
+        None if is_json => serde_json::to_writer(&mut *out, value).map_err(io::Error::from)?,
+        Some(peer) if is_json => {
+            let mut value = serde_json::to_value(value)?;
+            let each = match &mut value {
+                Value::Array(all) => all.as_mut_slice(),
+                one => slice::from_mut(one),
+            };
+            for object in each.iter_mut().filter_map(Value::as_object_mut) {
+                object.insert("allowed_ssh".to_owned(), peer.to_string().into());
+            }
+            serde_json::to_writer(&mut *out, &value).map_err(io::Error::from)?;
+        }
+        _ => text(out)?,
+    }
+    match allowed_ssh {
+        _ if is_json => writeln!(out)?,
+        Some(peer) => writeln!(out, "{}", allowed_line(&peer))?,
+        None => {}
+    }
+    out.flush()
 }
 
 impl Output {
@@ -107,8 +120,9 @@ pub(crate) fn table<const N: usize>(out: &mut dyn Write, head: [&str; N], rows: 
     Ok(())
 }
 
-/// Returns whether the text is a number, perhaps with groups of digits or in millions.
+/// Returns whether the text is a number, perhaps an estimate, or with groups of digits or in millions.
 fn is_amount(text: &str) -> bool {
+    let text = text.strip_prefix('~').unwrap_or(text);
     let digits = text.strip_suffix(" M").map_or_else(|| text.replace(',', ""), |millions| millions.replace('.', ""));
     digits.parse::<u64>().is_ok()
 }
@@ -157,6 +171,11 @@ pub(crate) fn origin(origin: u8) -> &'static str {
         CONFIG => "config",
         _ => "unknown",
     }
+}
+
+/// Returns whether the command has done everything, and only its output is missing.
+pub(crate) fn is_done(error: &anyhow::Error) -> bool {
+    error.chain().any(<dyn std::error::Error>::is::<Unprinted>)
 }
 
 /// Returns whether the error is a closed output pipe.

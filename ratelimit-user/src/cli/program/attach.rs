@@ -22,7 +22,11 @@ use crate::{
             left,
             undo::Done,
         },
-        confirm::{start, waiter::Waiter},
+        confirm::{
+            start,
+            waiter::{Outcome, Waiter},
+        },
+        events::changes,
         socket::client,
     },
     dataplane::{
@@ -141,8 +145,11 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
     let reported = reported.context("the change is in force, but cannot be shown");
     if let Some((waiter, time)) = waiter {
         // A failure to print does not end the wait: without a confirmation, everything is undone.
-        waiter.wait(begin + time, instance, is_new, done)?;
-        return Ok(Answer::Done);
+        if waiter.wait(begin + time, instance, is_new, done)? == Outcome::Undone {
+            // A new instance is gone with its record.
+            let _ = changes::record_as_operator(pins, "attach undone, because it was not confirmed");
+        }
+        return Ok(Answer::Unchanged);
     }
     reported?;
     match arguments.log_level {

@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
         }
         if changed.changed.is_empty() { hint::of_interface(out, pins) } else { hint::of_file(out, pins) }
     })?;
-    Ok(Answer::Done)
+    Ok(if is_nothing { Answer::Unchanged } else { Answer::Done })
 }
 
 /// Changes settings that all interfaces share. The end of shadow is also that of single interfaces.

@@ -34,5 +34,5 @@ pub(crate) fn run(pins: &Path, output: Output) -> Result<Answer> {
         }
         Ok(())
     })?;
-    Ok(Answer::Done)
+    Ok(if upgraded { Answer::Done } else { Answer::Unchanged })
 }

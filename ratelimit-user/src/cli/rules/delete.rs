@@ -82,5 +82,5 @@ pub(super) fn delete(rules: &Rules<'_>, targets: &[Target], done: &str, pins: &P
         lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
         if is_of_file { hint::of_file(out, pins) } else { Ok(()) }
     })?;
-    Ok(Answer::Done)
+    Ok(if missing.len() < targets.len() { Answer::Done } else { Answer::Unchanged })
 }

@@ -103,7 +103,11 @@ pub(crate) fn delete(rules: &Rules<'_>, pins: &Path, output: Output) -> Result<A
         writeln!(out, "{}: {} deleted{}", count(deleted.deleted, "line"), rules.name, skipped_text(deleted.skipped))?;
         if is_of_file && deleted.deleted != 0 { hint::of_file(out, pins) } else { Ok(()) }
     })?;
-    Ok(if deleted.deleted == 0 && !rules.if_exists { Answer::Negative } else { Answer::Done })
+    Ok(match deleted.deleted {
+        0 if rules.if_exists => Answer::Unchanged,
+        0 => Answer::Negative,
+        _ => Answer::Done,
+    })
 }
 
 /// Returns the rules of exactly these sources. `all` is in order.

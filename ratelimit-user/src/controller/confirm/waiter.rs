@@ -81,7 +81,7 @@ impl Waiter {
     /// # Errors
     ///
     /// Fails if the system refuses to wait. The changes are undone then too.
-    pub(crate) fn wait(self, until: Instant, instance: Instance, is_new: bool, done: Done) -> anyhow::Result<()> {
+    pub(crate) fn wait(self, until: Instant, instance: Instance, is_new: bool, done: Done) -> anyhow::Result<Outcome> {
         let control = match instance.tables.control() {
             Ok(control) => control,
             Err(error) => {
@@ -96,17 +96,17 @@ impl Waiter {
         // The lock keeps the socket until everything is done.
         let (waited, lock) = self.wait_until(until, &changed);
         match waited {
-            Ok(Waited::Confirmed) => Ok(()),
+            Ok(Waited::Confirmed) => Ok(Outcome::Kept),
             Ok(Waited::Gone(asking)) => {
                 // The connection is closed when nothing of the instance is held.
                 drop(done);
                 drop(lock);
                 drop(asking);
-                Ok(())
+                Ok(Outcome::Kept)
             }
             Ok(Waited::Unconfirmed) => {
                 changed.undo(done);
-                Ok(())
+                Ok(Outcome::Undone)
             }
             Err(error) => {
                 changed.undo(done);
@@ -136,6 +136,14 @@ impl Waiter {
         });
         (waited, lock)
     }
+}
+
+/// What became of the changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// They were confirmed, or the instance is removed.
+    Kept,
+    Undone,
 }
 
 /// How the wait ended.

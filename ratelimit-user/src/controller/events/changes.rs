@@ -29,7 +29,7 @@ const NO_LOGIN: u32 = u32::MAX;
 /// [`Error::Bpf`] if the kernel refuses.
 pub(crate) fn record_command(pins: &Path) -> Result<(), Error> {
     let words: Vec<_> = env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    record(pins, &operator(), &words.join(" "))
+    record(pins, &operator(), &words.join(" "), false)
 }
 
 /// Records what an operator has done in another way than by a command line of its own.
@@ -38,17 +38,18 @@ pub(crate) fn record_command(pins: &Path) -> Result<(), Error> {
 ///
 /// [`Error::Bpf`] if the kernel refuses.
 pub(crate) fn record_as_operator(pins: &Path, what: &str) -> Result<(), Error> {
-    record(pins, &operator(), what)
+    record(pins, &operator(), what, false)
 }
 
-/// Records what the daemon has done. A failure does not matter to the daemon.
+/// Records what the daemon has done. A failure does not matter to the daemon. What it does again and again takes one
+/// place, so that it displaces no change of an operator.
 pub(crate) fn record_of_daemon(pins: &Path, what: &str) {
-    let _ = record(pins, DAEMON, what);
+    let _ = record(pins, DAEMON, what, true);
 }
 
-fn record(pins: &Path, by: &str, what: &str) -> Result<(), Error> {
+fn record(pins: &Path, by: &str, what: &str, once: bool) -> Result<(), Error> {
     let Some(mut changes) = Changes::open(pins)? else { return Ok(()) };
-    changes.add(&Change { by: cut::<BY_BYTES>(by), what: cut::<WHAT_BYTES>(what) })
+    changes.add(&Change { by: cut::<BY_BYTES>(by), what: cut::<WHAT_BYTES>(what) }, once)
 }
 
 /// Returns the beginning of a text. Control characters are escaped.
@@ -72,6 +73,7 @@ fn operator() -> String {
         Some(login) => user(login),
         None => env::var("SUDO_USER").unwrap_or_else(|_| user(getuid().as_raw())),
     };
+    let name = if name == DAEMON { format!("user {name}") } else { name };
     ssh::session().map_or(name.clone(), |session| format!("{name} from {}", session.peer.to_canonical()))
 }
 

@@ -42,16 +42,21 @@ impl Changes {
         Ok(all.into_iter().map(|(time, change)| (Duration::from_nanos(time), change)).collect())
     }
 
-    /// Adds a change that was made now. If there is no place, the oldest ones go.
-    pub(crate) fn add(&mut self, change: &Change) -> Result<(), Error> {
+    /// Adds a change that was made now. If there is no place, the oldest ones go. With `once`, it replaces the
+    /// change before if both are the same.
+    pub(crate) fn add(&mut self, change: &Change, once: bool) -> Result<(), Error> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let key = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
-        if self.0.insert(key, change, 0).is_ok() {
-            return Ok(());
-        }
-        for (time, _) in self.all()?.iter().take(GOING) {
+        let mut all: Vec<(u64, Change)> = bpf::entries(self.0.map().fd().as_fd())?;
+        all.sort_unstable_by_key(|(time, _)| *time);
+        // The clock may have been set back.
+        let after_last = all.last().map_or(0, |(time, _)| time.saturating_add(1));
+        let key = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX).max(after_last);
+        let is_full = all.len() >= CHANGES_MAX as usize;
+        let oldest = all.iter().take(if is_full { GOING } else { 0 });
+        let same = all.last().filter(|(_, last)| once && last == change);
+        for (time, _) in oldest.chain(same) {
             // Another command may have removed it.
-            let _ = self.0.remove(&u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+            let _ = self.0.remove(time);
         }
         self.0.insert(key, change, 0).tried("cannot record a change")
     }

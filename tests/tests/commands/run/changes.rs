@@ -1,6 +1,12 @@
 //! Changes by operators and by the daemon, as events and in the daemon's log.
 
-use std::{fs::File, os::fd::AsFd as _, process::Stdio};
+use std::{
+    fs::File,
+    os::fd::AsFd as _,
+    process::Stdio,
+    thread,
+    time::{Duration, Instant},
+};
 
 use ratelimit_tests::{Daemon, Flood, Folder, Frame, Ratelimit, Sandbox, schema};
 use rustix::pipe::fcntl_setpipe_size;
@@ -127,5 +133,58 @@ fn a_log_that_nobody_reads_does_not_stop_the_daemon() {
     assert!(has_daemon());
     drop(process);
     drop(File::from(std::os::fd::OwnedFd::from(read)));
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_change_is_recorded_although_its_output_is_lost_and_no_change_is_not() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    let mut command = ratelimit.command("deny add 10.9.0.7");
+    command.stdout(File::options().write(true).open("/dev/full").unwrap()).stderr(Stdio::piped());
+    assert_eq!(sandbox.start(command).wait().status.code(), Some(2));
+    ratelimit.ok("deny del 10.9.0.8 --if-exists");
+    ratelimit.ok("list del none --if-exists");
+    ratelimit.ok("set --shadow off");
+    ratelimit.ok("upgrade");
+    let whats: Vec<_> = past(&ratelimit).into_iter().map(|(_, what)| what).collect();
+    assert_eq!(whats, ["attach eth0", "deny add 10.9.0.7"]);
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn an_attach_that_is_not_confirmed_is_recorded_with_its_end() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    ratelimit.ok("attach eth0 --packets 500/s --confirm 1s");
+    let begin = Instant::now();
+    let whats = || past(&ratelimit).into_iter().map(|(_, what)| what).collect::<Vec<_>>();
+    while whats().len() < 3 && begin.elapsed() < Duration::from_secs(30) {
+        thread::sleep(Duration::from_millis(20));
+    }
+    let attached = "attach eth0 --packets 500/s --confirm 1s";
+    assert_eq!(whats(), ["attach eth0", attached, "attach undone, because it was not confirmed"]);
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn reloads_displace_no_change_of_an_operator() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let folder = Folder::new();
+    folder.write(FILE);
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    daemon.line();
+    ratelimit.ok("deny add 10.9.0.7");
+    for _ in 0..20 {
+        ratelimit.ok("reload");
+        daemon.line();
+    }
+    let changes = past(&ratelimit);
+    assert!(changes.iter().any(|(_, what)| what == "deny add 10.9.0.7"), "{changes:?}");
+    assert!(changes.len() <= 4, "{changes:?}");
+    daemon.end();
     ratelimit.ok("detach --all");
 }

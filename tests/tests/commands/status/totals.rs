@@ -87,8 +87,14 @@ fn since_a_file_only_later_packets_count() {
     assert_eq!(of(&ratelimit.json("status")), [Some(5), Some(12)]);
 
     ratelimit.ok("detach --all");
-    ratelimit.ok("attach eth0");
+    ratelimit.ok("attach eth0 --packets 1/h --burst 3");
     assert!(ratelimit.fails(&since).contains("attached anew"));
+    // Higher totals of another instance are no later ones.
+    Flood::of(Frame::udp([10, 9, 0, 66], 9)).send(&sandbox, 10);
+    Flood::of(Frame::udp([10, 9, 0, 67], 9)).send(&sandbox, 10);
+    assert!(ratelimit.fails(&since).contains("attached anew"));
+    folder.write(&status.to_string());
+    assert!(ratelimit.fails(&since).contains("has differences: write it without --since"));
     folder.write("{}");
     assert!(ratelimit.fails(&since).contains("is no output of `ratelimit status -j`"));
     ratelimit.ok("detach --all");

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use jiff::Timestamp;
 use ratelimit_common::{
+    identity::source::Source,
     maps::{
         control::{
             FEATURE_FRONT, FEATURE_OWN, FEATURE_PASS_MALFORMED, FEATURE_SAMPLE, FEATURE_SHADOW, FEATURE_UNKNOWN,
@@ -36,12 +37,14 @@ use crate::{
 };
 
 /// Changes when a field of any command's JSON is renamed or removed, or gets another meaning.
-const SCHEMA: u32 = 1;
+pub(super) const SCHEMA: u32 = 1;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Status {
     /// The version of the schema in docs/schema, for the output of all commands.
     pub(super) schema: u32,
+    /// The same as long as the counters go on.
+    pub(super) instance: String,
     pub(super) read_at: Timestamp,
     /// The moment from which on totals count. None if they count from the beginning.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -199,6 +202,7 @@ pub(super) fn read(instance: &Instance, file: Option<FileState>) -> Result<Statu
     };
     Ok(Status {
         schema: SCHEMA,
+        instance: format!("{:016x}", Source::v4([0; 4]).hash(&control.seed)),
         read_at: Timestamp::from_second(Timestamp::now().as_second())?,
         since_at: None,
         diagnosis: diagnosis::of(&facts),

@@ -2,16 +2,19 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::report::Status;
+use super::report::{SCHEMA, Status};
 use crate::cli::print::output::Traffic;
 
 /// The parts of the earlier output that have totals.
 #[derive(Debug, Deserialize)]
 pub(super) struct Earlier {
+    schema: u32,
+    instance: String,
+    since_at: Option<Timestamp>,
     read_at: Timestamp,
     passed: Traffic,
     dropped: Traffic,
@@ -32,14 +35,17 @@ impl Earlier {
     pub(super) fn read(file: &Path) -> Result<Self> {
         let name = file.display();
         let text = fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
-        serde_json::from_str(&text)
-            .with_context(|| format!("{name} is no output of `ratelimit status -j`: write it with `> {name}`"))
+        let earlier: Self = serde_json::from_str(&text)
+            .with_context(|| format!("{name} is no output of `ratelimit status -j`: write it with `> {name}`"))?;
+        ensure!(earlier.schema == SCHEMA, "{name} is of another version of ratelimit: write the file again");
+        ensure!(earlier.since_at.is_none(), "{name} has differences: write it without --since");
+        Ok(earlier)
     }
 
     /// Takes the earlier totals from those of now.
     pub(super) fn take_from(&self, status: &mut Status) -> Result<()> {
-        self.try_take(status)
-            .context("a total is lower than in the file: the instance was attached anew, so write the file again")?;
+        let taken = if self.instance == status.instance { self.try_take(status) } else { None };
+        taken.context("the instance was attached anew since the file was written, so write the file again")?;
         status.since_at = Some(self.read_at);
         Ok(())
     }

@@ -26,6 +26,9 @@ use crate::{
 /// The number of sources that text names for each service.
 const SHOWN: usize = 10;
 
+/// How many times the median a percentile is if it may be that of attackers.
+const MUCH: u64 = 10;
+
 /// The highest limit of packets per second.
 const MOST: u64 = 100_000_000;
 
@@ -140,6 +143,18 @@ impl Percentiles {
         Self { p50, p90, p99, highest }
     }
 
+    /// Returns how many times the median the percentile is, if that is much.
+    const fn spread(&self, percentile: u8) -> Option<u64> {
+        let value = match percentile {
+            0..=89 => return None,
+            90..=98 => self.p90,
+            _ => self.p99,
+        };
+        let median = if self.p50 == 0 { 1 } else { self.p50 };
+        let times = value / median;
+        if times >= MUCH { Some(times) } else { None }
+    }
+
     fn cells(&self) -> [String; 4] {
         [self.p50, self.p90, self.p99, self.highest].map(|packets| packets.to_string())
     }
@@ -183,7 +198,13 @@ impl Report {
             writeln!(out, "\nIn shadow, packets over the limit pass. `ratelimit sources` shows whose.")?;
             writeln!(out, "To enforce it, repeat the command with --over-limit drop.")?;
         }
-        writeln!(out, "\nThe same in a configuration file:\n")?;
+        let keeps = self.services.iter().any(|of_service| of_service.suggestion.in_force != InForce::NothingEnforced);
+        let file = if keeps {
+            "In a configuration file, change only these keys:"
+        } else {
+            "The same in a configuration file:"
+        };
+        writeln!(out, "\n{file}\n")?;
         self.services.iter().try_for_each(|of_service| write!(out, "{}", of_service.suggestion.toml))
     }
 }
@@ -226,6 +247,12 @@ impl OfService {
         if self.seen_once != 0 && self.seen_once < self.sources {
             let once = count(self.seen_once, "source");
             writeln!(out, "  {once} sent one packet or one sample each: the percentiles leave them out")?;
+        }
+        if let Some(times) = self.busiest.second.spread(percentile) {
+            writeln!(
+                out,
+                "  {percentile} % of the sources reach {times} times the median: if the busiest attack, a lower --percentile leaves them out"
+            )?;
         }
         match self.limited {
             0 => writeln!(out, "  would limit none of {}", count(self.sources, "source"))?,
