@@ -45,6 +45,13 @@ impl Match {
         (self.depth() & (LISTED_DEPTH - 1)).saturating_sub(DEFAULT_DEPTH + 1) as u8
     }
 
+    /// Returns whether it is the default of a class.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_default(self) -> bool {
+        self.depth() == DEFAULT_DEPTH
+    }
+
     /// Returns the policy and its validity, in generation 0.
     #[inline(always)]
     #[must_use]

@@ -6,6 +6,7 @@
 
 mod daemon;
 mod lists;
+mod parse_error;
 mod print;
 mod program;
 mod rules;
@@ -13,13 +14,13 @@ mod show;
 mod top;
 
 use std::{
-    iter,
+    env, iter,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use anyhow::Result;
-use clap::{CommandFactory as _, Parser, Subcommand, builder::NonEmptyStringValueParser, error::ErrorKind};
+use clap::{CommandFactory as _, Parser, Subcommand, builder::NonEmptyStringValueParser};
 
 use self::{
     daemon::{check, reload, run, save},
@@ -165,9 +166,9 @@ impl Command {
     fn is_change(&self) -> bool {
         match self {
             Self::Attach(_) | Self::Confirm | Self::Detach(_) | Self::Set(_) | Self::Upgrade => true,
-            Self::Limit(command) => !matches!(command, limit::Command::List),
-            Self::Allow(command) => !matches!(command, access::AllowCommand::List),
-            Self::Deny(command) => !matches!(command, access::DenyCommand::List),
+            Self::Limit(command) => !matches!(command, limit::Command::List(_)),
+            Self::Allow(command) => !matches!(command, access::AllowCommand::List(_)),
+            Self::Deny(command) => !matches!(command, access::DenyCommand::List(_)),
             Self::List(command) => matches!(command, lists::Command::Set { .. } | lists::Command::Del { .. }),
             Self::Cost(command) => !matches!(command, cost::Command::List),
             _ => false,
@@ -185,7 +186,7 @@ pub fn main() -> ExitCode {
             let _ = error.print();
             return ExitCode::SUCCESS;
         }
-        Err(error) => return fail(&one_line(&error)),
+        Err(error) => return fail(&parse_error::one_line(&error, Arguments::command(), env::args().skip(1))),
     };
     match run(arguments) {
         Ok(Answer::Done | Answer::Unchanged) => ExitCode::SUCCESS,
@@ -261,33 +262,6 @@ fn answer(command: Command, pins: &Path, output: Output) -> Result<Answer> {
 fn fail(message: &str) -> ExitCode {
     journal::say(journal::Level::Error, message);
     ExitCode::from(2)
-}
-
-/// Returns the parser's message and its tip in one line, without the usage.
-fn one_line(error: &clap::Error) -> String {
-    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        return "the command is incomplete: `ratelimit help` lists all commands".to_owned();
-    }
-    let text = error.to_string();
-    let message = text.strip_prefix("error: ").unwrap_or(&text);
-    let lines = message.lines().map(str::trim).take_while(|line| !line.is_empty() && !line.starts_with("Usage:"));
-    let message = lines.collect::<Vec<_>>().join(" ");
-    let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
-    let help = format!("see `{}`", help_for(std::env::args().skip(1)));
-    // For options, the parser suggests names of similar letters, which are seldom the intended ones.
-    let tip = tip.filter(|_| error.kind() != ErrorKind::UnknownArgument);
-    format!("{message} ({})", tip.unwrap_or(&help))
-}
-
-/// Returns the help command for these words of a command line.
-fn help_for(words: impl Iterator<Item = String>) -> String {
-    let (mut command, mut help) = (Arguments::command(), "ratelimit help".to_owned());
-    for word in words.filter(|word| !word.starts_with('-')) {
-        let Some(found) = command.find_subcommand(&word).cloned() else { break };
-        help = format!("{help} {word}");
-        command = found;
-    }
-    help
 }
 
 #[cfg(test)]

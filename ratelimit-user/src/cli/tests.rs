@@ -27,7 +27,7 @@ fn the_old_and_the_new_option_together_are_refused() {
     ] {
         let error = accepts(["attach", "eth0", old, new]).unwrap_err();
         assert_eq!(
-            one_line(&error).split(" (").next(),
+            parse_error::one_line(&error, Arguments::command(), iter::empty()).split(" (").next(),
             Some(format!("the argument '{shown}' cannot be used multiple times").as_str())
         );
     }
@@ -40,5 +40,22 @@ fn a_request_for_help_is_accepted_and_nonsense_is_not() {
     }
     for words in [&["limit"][..], &["sprinkle"], &["limit", "set", "default", "--packets", "5"]] {
         assert!(accepts(words.iter().copied()).is_err(), "{words:?}");
+    }
+}
+
+#[test]
+fn words_of_other_tools_have_a_tip() {
+    for (line, tip) in [
+        ("ban 192.0.2.1", "ratelimit deny add ADDRESS --for 10m"),
+        ("stop", "ratelimit detach --all"),
+        ("undo", "ratelimit events --past"),
+        ("allow 192.0.2.1", "ratelimit allow add 192.0.2.1"),
+        ("limit default", "ratelimit limit set default"),
+        ("statsu", "status"),
+    ] {
+        let words = || line.split(' ');
+        let error = accepts(words()).unwrap_err();
+        let text = parse_error::one_line(&error, Arguments::command(), words().map(str::to_owned));
+        assert!(text.contains(tip) && text.lines().count() == 1, "{line}: {text}");
     }
 }

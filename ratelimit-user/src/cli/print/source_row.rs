@@ -7,13 +7,14 @@ use ratelimit_common::{
     identity::source::Source,
     limits::policy::{BAN, DENY, LIMIT, LISTED},
     maps::control::FEATURE_FRONT,
+    reason::Count,
 };
 use serde::Serialize;
 
 use super::{output, policy_row::PolicyRow, seen::Seen};
 use crate::{
     dataplane::{
-        readings::gauges,
+        readings::{gauges, rule_hits::Hits},
         rules::{resolve, services::Services, spec::RuleSpec},
         sys::host,
         tables::open::Tables,
@@ -60,6 +61,25 @@ pub(crate) struct PerSecond {
     pub(crate) estimated: bool,
 }
 
+/// Packets of the sources that a rule decides about.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub(crate) struct HitsRow {
+    passed: Counted,
+    dropped: Counted,
+    would_drop: Counted,
+}
+
+impl HitsRow {
+    /// The heads of three columns.
+    pub(crate) const HEAD: [&str; 3] = ["passed", "dropped", "would drop"];
+
+    /// Returns these columns, empty without numbers.
+    pub(crate) fn cells(hits: Option<&Self>) -> [String; 3] {
+        let text = |count: Counted| format!("{}{}", if count.estimated { "~" } else { "" }, count.packets);
+        hits.map_or_else(Default::default, |hits| [hits.passed, hits.dropped, hits.would_drop].map(text))
+    }
+}
+
 /// Describes sources.
 pub(crate) struct Describe<'a> {
     tables: &'a Tables,
@@ -90,6 +110,17 @@ impl<'a> Describe<'a> {
         // Cells decide only about limits without parents.
         let limits = spec.policy.packets.is_on() || spec.policy.second.is_on();
         self.has_cells && spec.policy.kind == LIMIT && limits && spec.parents.is_empty()
+    }
+
+    /// Describes what a rule has decided.
+    pub(crate) fn hits(&self, spec: &RuleSpec, hits: &Hits) -> HitsRow {
+        let counted =
+            |Count { packets, bytes }, estimated| Counted { packets, bytes, estimated: estimated && packets > 0 };
+        HitsRow {
+            passed: counted(hits.passed, self.is_sampled(spec)),
+            dropped: counted(hits.dropped, self.has_lost_counts),
+            would_drop: counted(hits.would_drop, self.has_lost_counts),
+        }
     }
 
     pub(crate) fn row(&self, source: &Source, bucket: &Bucket, per_second: Option<PerSecond>) -> Result<Row> {

@@ -10,6 +10,7 @@ use super::{
     change::{self, Request, comment},
     delete,
     delete_many::{self, Rules},
+    hits::{self, OfRules},
     set_many::{self, Fresh},
     sources_argument::{OneOrMany, listed},
 };
@@ -17,6 +18,7 @@ use crate::{
     cli::print::{
         answer::Answer,
         output::{self, Output, covers, end, origin, with_covered},
+        source_row::HitsRow,
     },
     dataplane::{
         Instance,
@@ -54,7 +56,7 @@ pub(crate) enum AllowCommand {
         force: bool,
     },
     /// List the allow rules
-    List,
+    List(hits::Arguments),
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -76,7 +78,7 @@ pub(crate) enum DenyCommand {
         which: Deletion,
     },
     /// List the deny rules, and the bans
-    List,
+    List(hits::Arguments),
 }
 
 /// The rules to delete.
@@ -140,6 +142,9 @@ struct Row {
     covered_by: Option<String>,
     origin: &'static str,
     comment: Option<String>,
+    /// Absent unless it was requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hits: Option<HitsRow>,
 }
 
 impl Row {
@@ -152,16 +157,21 @@ impl Row {
             covered_by: None,
             origin: origin(rule.origin),
             comment: rule.comment.as_deref().map(str::to_owned),
+            hits: None,
         }
     }
 
-    fn cells(&self) -> [String; 5] {
+    fn cells(&self) -> [String; 8] {
+        let [passed, dropped, would_drop] = HitsRow::cells(self.hits.as_ref());
         [
             self.source.clone(),
             self.service.clone(),
             end(self.expires_in_seconds, self.covers.as_deref(), self.covered_by.as_deref()),
             self.origin.to_owned(),
             self.comment.clone().unwrap_or_default(),
+            passed,
+            dropped,
+            would_drop,
         ]
     }
 }
@@ -170,7 +180,7 @@ pub(crate) fn allow(command: &AllowCommand, pins: &Path, output: Output) -> Resu
     match command {
         AllowCommand::Add { which, life, force } => ALLOW.add(which, *life, *force, pins, output),
         AllowCommand::Del { which, force } => ALLOW.delete(which, *force, pins, output),
-        AllowCommand::List => ALLOW.list(pins, output),
+        AllowCommand::List(hits) => ALLOW.list(*hits, pins, output),
     }
 }
 
@@ -178,7 +188,7 @@ pub(crate) fn deny(command: &DenyCommand, pins: &Path, output: Output) -> Result
     match command {
         DenyCommand::Add { which, life, force } => DENY.add(which, *life, *force, pins, output),
         DenyCommand::Del { which } => DENY.delete(which, false, pins, output),
-        DenyCommand::List => DENY.list(pins, output),
+        DenyCommand::List(hits) => DENY.list(*hits, pins, output),
     }
 }
 
@@ -236,19 +246,26 @@ impl Verdict {
         delete::delete(&rules, &targets, &format!("no longer has the {name}"), pins, output)
     }
 
-    fn list(&self, pins: &Path, output: Output) -> Result<Answer> {
+    fn list(&self, hits: hits::Arguments, pins: &Path, output: Output) -> Result<Answer> {
         host::check()?;
         let instance = Instance::open(pins)?;
         let all = list::list(&instance.tables)?;
+        let hits = OfRules::read(hits, &instance.tables)?;
+        let row = |(rule, covered_by): (Listed, Option<String>)| {
+            let hits = hits.of(rule.target, &rule.spec, covered_by.is_some());
+            Row { covered_by, hits, ..Row::of(&rule) }
+        };
+        let rows: Vec<Row> = with_covered(&all, |spec| self.is_verdict_of(spec)).into_iter().map(row).collect();
+        drop(hits);
         drop(instance);
-        let own = with_covered(&all, |spec| self.is_verdict_of(spec)).into_iter();
-        let rows: Vec<Row> = own.map(|(rule, covered_by)| Row { covered_by, ..Row::of(&rule) }).collect();
         output.print(&rows, |out| {
             if rows.is_empty() {
                 return writeln!(out, "no source has the rule {}", self.name);
             }
             let cells: Vec<_> = rows.iter().map(Row::cells).collect();
-            output::table(out, ["source", "service", "expires", "origin", "comment"], &cells)
+            let [passed, dropped, would_drop] = HitsRow::HEAD;
+            let head = ["source", "service", "expires", "origin", "comment", passed, dropped, would_drop];
+            output::table(out, head, &cells)
         })?;
         Ok(Answer::Done)
     }

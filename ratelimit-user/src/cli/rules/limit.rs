@@ -9,6 +9,7 @@ use super::{
     change::comment,
     delete,
     delete_many::{self, Rules},
+    hits,
     limit_row::{self, is_limit},
     limit_set::{self, End, Setting},
     sources_argument::{OneOrMany, listed},
@@ -83,7 +84,7 @@ pub(crate) enum Command {
         if_exists: bool,
     },
     /// List the limits
-    List,
+    List(hits::Arguments),
 }
 
 pub(crate) fn run(command: &Command, pins: &Path, output: Output) -> Result<Answer> {
@@ -109,7 +110,7 @@ pub(crate) fn run(command: &Command, pins: &Path, output: Output) -> Result<Answ
                 None => delete_many::delete(&rules, pins, output),
             }
         }
-        Command::List => limit_row::list(pins, output),
+        Command::List(hits) => limit_row::list(*hits, pins, output),
     }
 }
 

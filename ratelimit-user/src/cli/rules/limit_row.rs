@@ -6,11 +6,13 @@ use anyhow::Result;
 use ratelimit_common::limits::policy::LIMIT;
 use serde::Serialize;
 
+use super::hits::{self, OfRules};
 use crate::{
     cli::print::{
         answer::Answer,
         output::{self, Output, covers, end, origin, with_covered},
         policy_row::{BanRow, PolicyRow},
+        source_row::HitsRow,
     },
     dataplane::{
         Instance,
@@ -35,10 +37,13 @@ pub(crate) struct Row {
     covered_by: Option<String>,
     origin: &'static str,
     comment: Option<String>,
+    /// Absent unless it was requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hits: Option<HitsRow>,
 }
 
 /// The columns of the table. The last two appear only if a limit has a name or a comment.
-const HEAD: [&str; 14] = [
+const HEAD: [&str; 17] = [
     "source",
     "service",
     "packets",
@@ -53,6 +58,9 @@ const HEAD: [&str; 14] = [
     "origin",
     "policy",
     "comment",
+    HitsRow::HEAD[0],
+    HitsRow::HEAD[1],
+    HitsRow::HEAD[2],
 ];
 
 impl Row {
@@ -66,13 +74,15 @@ impl Row {
             covered_by: None,
             origin: origin(rule.origin),
             comment: rule.comment.as_deref().map(str::to_owned),
+            hits: None,
         }
     }
 
-    fn cells(&self) -> [String; 14] {
+    fn cells(&self) -> [String; 17] {
         let dash = || "-".to_owned();
         let joined = |texts: &[String], with: &str| if texts.is_empty() { dash() } else { texts.join(with) };
         let PolicyRow { packets, bytes, burst, algorithm, throttle, over_limit, parents, ban, name, .. } = &self.policy;
+        let [passed, dropped, would_drop] = HitsRow::cells(self.hits.as_ref());
         let packets: Vec<_> = packets.iter().map(|rate| rate.text.clone()).collect();
         [
             self.source.clone(),
@@ -89,6 +99,9 @@ impl Row {
             self.origin.to_owned(),
             name.clone().unwrap_or_default(),
             self.comment.clone().unwrap_or_default(),
+            passed,
+            dropped,
+            would_drop,
         ]
     }
 }
@@ -99,12 +112,17 @@ pub(super) fn is_limit(spec: &RuleSpec) -> bool {
 }
 
 /// Prints all limits.
-pub(super) fn list(pins: &Path, output: Output) -> Result<Answer> {
+pub(super) fn list(hits: hits::Arguments, pins: &Path, output: Output) -> Result<Answer> {
     let instance = Instance::open(pins)?;
     let limits = list::list(&instance.tables)?;
+    let hits = OfRules::read(hits, &instance.tables)?;
+    let row = |(rule, covered_by): (Listed, Option<String>)| {
+        let hits = hits.of(rule.target, &rule.spec, covered_by.is_some());
+        Row { covered_by, hits, ..Row::of(&rule) }
+    };
+    let rows: Vec<Row> = with_covered(&limits, is_limit).into_iter().map(row).collect();
+    drop(hits);
     drop(instance);
-    let own = with_covered(&limits, is_limit).into_iter();
-    let rows: Vec<Row> = own.map(|(rule, covered_by)| Row { covered_by, ..Row::of(&rule) }).collect();
     output.print(&rows, |out| {
         if rows.is_empty() {
             return writeln!(out, "no limits");

@@ -7,6 +7,7 @@ pub(crate) mod cost;
 mod delete;
 mod delete_many;
 mod feedback;
+pub(crate) mod hits;
 pub(crate) mod limit;
 mod limit_row;
 mod limit_set;

@@ -7,8 +7,6 @@ use std::{
     path::Path,
 };
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
 use crate::controller::{
     events::{
         changes::DAEMON,
@@ -46,7 +44,7 @@ impl Log {
         }
         let mut wanted = others.filter(|notice| is_for_any_log(&notice.what)).fuse();
         for notice in wanted.by_ref().take(MOST) {
-            if !is_ready() {
+            if !journal::is_ready() {
                 self.left_out += 1;
                 continue;
             }
@@ -76,11 +74,4 @@ const fn is_for_any_log(what: &What) -> bool {
 /// Writes a line with the time. A failure does not matter.
 fn line(notice: &Notice) {
     let _ = io::stderr().write_all(format!("{notice}\n").as_bytes());
-}
-
-/// Returns whether a line can be written at once. A pipe is ready as long as a page of it is free.
-fn is_ready() -> bool {
-    let stderr = io::stderr();
-    let mut ready = [PollFd::new(&stderr, PollFlags::OUT)];
-    poll(&mut ready, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }

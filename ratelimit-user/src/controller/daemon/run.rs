@@ -27,7 +27,7 @@ use crate::{
         events::{changes::record_of_daemon, watcher::STEP},
         metrics,
         notify::{
-            journal::{Level, say},
+            journal::{self, Level, say},
             service_manager::{self, Watchdog},
         },
         socket::{
@@ -69,6 +69,7 @@ pub fn run(pins: &Path, file: &Path, force: bool) -> Result<()> {
         let metrics = metrics::Service::start(pins, server.metrics()?)?;
         let mut daemon = Daemon::new(pins, file, force, metrics);
         daemon.start()?;
+        journal::never_wait();
         let mut feeds = Feeds::default();
         let mut watchdog = Watchdog::new();
         let mut log = Log::of(pins);

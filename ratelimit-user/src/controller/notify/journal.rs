@@ -3,9 +3,16 @@
 use std::{
     env,
     io::{self, Write as _},
+    sync::atomic::{AtomicBool, Ordering},
 };
 
-use rustix::fs::fstat;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fs::fstat,
+};
+
+/// Whether lines that cannot be written at once are left out.
+static NEVER_WAITS: AtomicBool = AtomicBool::new(false);
 
 /// The priority of a line, by the numbers of syslog(3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,8 +25,23 @@ pub enum Level {
     Info = 6,
 }
 
+/// From now on, leaves out lines that cannot be written at once: a log that nobody reads must not stop a daemon.
+pub fn never_wait() {
+    NEVER_WAITS.store(true, Ordering::Relaxed);
+}
+
+/// Returns whether a line can be written at once. A pipe is ready as long as a page of it is free.
+pub(crate) fn is_ready() -> bool {
+    let stderr = io::stderr();
+    let mut ready = [PollFd::new(&stderr, PollFlags::OUT)];
+    poll(&mut ready, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+}
+
 /// Prints a line after the name of the program.
 pub fn say(level: Level, text: &str) {
+    if NEVER_WAITS.load(Ordering::Relaxed) && !is_ready() {
+        return;
+    }
     let prefix = if is_journal() { format!("<{}>", level as u8) } else { String::new() };
     let lines: String = format!("ratelimit: {text}").lines().map(|line| format!("{prefix}{line}\n")).collect();
     // One write keeps the lines together. A failure does not matter.

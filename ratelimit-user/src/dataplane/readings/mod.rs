@@ -7,6 +7,7 @@ pub mod gauges;
 pub mod interface_counters;
 pub mod peaks;
 pub mod rates;
+pub mod rule_hits;
 pub mod source_drops;
 pub mod totals;
 pub mod tracked;

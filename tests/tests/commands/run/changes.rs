@@ -9,7 +9,7 @@ use std::{
 };
 
 use ratelimit_tests::{Daemon, Flood, Folder, Frame, Ratelimit, Sandbox, schema};
-use rustix::pipe::fcntl_setpipe_size;
+use rustix::{pipe::fcntl_setpipe_size, process::Signal};
 use serde_json::Value;
 
 use super::FILE;
@@ -120,7 +120,7 @@ fn a_log_that_nobody_reads_does_not_stop_the_daemon() {
     fcntl_setpipe_size(read.as_fd(), 4_096).unwrap();
     let mut command = ratelimit.command(&format!("run -c {}", folder.file().display()));
     command.stderr(Stdio::from(write));
-    let process = sandbox.start(command);
+    let mut process = sandbox.start(command);
     let has_daemon = || {
         let status = ratelimit.run("status --json");
         status.status == 0 && serde_json::from_str::<Value>(&status.stdout).unwrap()["config"].is_object()
@@ -131,7 +131,11 @@ fn a_log_that_nobody_reads_does_not_stop_the_daemon() {
         ratelimit.ok(&format!("deny add 10.1.0.{number} --comment {}", "x".repeat(40)));
     }
     assert!(has_daemon());
-    drop(process);
+    for _ in 0..60 {
+        ratelimit.ok("reload");
+    }
+    process.signal(Signal::TERM);
+    assert_eq!(process.wait().status.code(), Some(0));
     drop(File::from(std::os::fd::OwnedFd::from(read)));
     ratelimit.ok("detach --all");
 }

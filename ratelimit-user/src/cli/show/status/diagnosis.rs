@@ -77,7 +77,9 @@ pub(crate) fn of(facts: &Facts<'_>) -> String {
     let text = match facts.worst.iter().max_by_key(|worst| worst.rate) {
         Some(worst) if worst.rate * 2 > over => one(facts, worst),
         _ => {
-            format!("{} packets/s are over a limit. `ratelimit sources --during 5s` lists their sources.", amount(over))
+            let has_denied = facts.worst.iter().any(|worst| worst.is_denied && worst.rate > 0);
+            let what = if has_denied { "are refused by rules and limits" } else { "are over a limit" };
+            format!("{} packets/s {what}. `ratelimit sources --during 5s` lists their sources.", amount(over))
         }
     };
     with_shadow(facts, text)

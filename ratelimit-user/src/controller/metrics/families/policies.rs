@@ -84,9 +84,9 @@ fn most_used(reading: &Reading<'_>) -> Result<(Vec<(String, Use)>, usize), Error
     let mut by_label = BTreeMap::<String, Use>::new();
     for slot in slots {
         let spec = policies::spec(reading.view.tables(), slot)?;
-        let of_defaults = defaults.iter().filter(|(policy, _)| *policy == slot).map(|(_, label)| label.as_str());
+        let of_defaults = defaults.iter().filter(|(policy, _)| *policy == slot).map(|(_, label)| label.clone());
         let limit = if spec.policy.kind == LIMIT { Some(Limit::of(&spec.policy)) } else { None };
-        let mut labels: Vec<_> = spec.name().map_or_else(|| of_defaults.collect(), |name| vec![name]);
+        let mut labels: Vec<_> = spec.name().map_or_else(|| of_defaults.collect(), |name| vec![of_name(name)]);
         let of_rules = write::spec(&spec);
         // Limits of single prefixes come and go, and they have no rate in common.
         let (kind, limit) = match (labels.is_empty(), limit) {
@@ -94,14 +94,14 @@ fn most_used(reading: &Reading<'_>) -> Result<(Vec<(String, Use)>, usize), Error
             (_, limit) => (of_rules.as_str(), limit),
         };
         if labels.is_empty() {
-            labels.push(kind);
+            labels.push(kind.to_owned());
         }
         // Defaults with the same limit share a slot. The first one counts its rules and sources.
         let mut counted =
             Some((rules.get(&slot).copied().unwrap_or(0), tracked.get(&slot).copied().unwrap_or_default()));
         for label in labels {
             let (rules, (sources, exceeding)) = counted.take().unwrap_or_default();
-            let found = by_label.entry(label.to_owned()).or_default();
+            let found = by_label.entry(label).or_default();
             *found = Use {
                 packets: limit.and_then(|limit| limit.packets),
                 bytes: limit.and_then(|limit| limit.bytes),
@@ -118,6 +118,12 @@ fn most_used(reading: &Reading<'_>) -> Result<(Vec<(String, Use)>, usize), Error
     Ok((all, left_out))
 }
 
+/// Returns the label of a policy with a name. A name that is also a label of policies without one is told apart.
+fn of_name(name: &str) -> String {
+    let is_taken = [LIMITED, "allow", "deny", "ban"].contains(&name) || name.starts_with("default");
+    if is_taken { format!("policy.{name}") } else { name.to_owned() }
+}
+
 /// Returns the slots of the defaults, each with its label.
 fn defaults(tables: &Tables) -> Result<Vec<(PolicyId, String)>, Error> {
     let classes = tables.classes.all()?;
@@ -127,4 +133,16 @@ fn defaults(tables: &Tables) -> Result<Vec<(PolicyId, String)>, Error> {
         service => format!("default {}", ServiceName(service)),
     };
     Ok(limited.map(|entry| (entry.default_policy, label(entry.service()))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_no_label_of_policies_without_one() {
+        for (name, label) in [("web", "web"), ("limit", "policy.limit"), ("default udp/53", "policy.default udp/53")] {
+            assert_eq!(of_name(name), label);
+        }
+    }
 }
