@@ -146,11 +146,18 @@ impl CachedRefusal {
         now.wrapping_sub(self.until & !NO_TIME).cast_signed() > span.cast_signed()
     }
 
+    /// Returns the time until its end, which is [ahead](Self::is_ahead).
+    #[inline(always)]
+    #[must_use]
+    pub const fn left(self, now: Units) -> Units {
+        (self.until & !NO_TIME).wrapping_sub(now)
+    }
+
     /// Returns whether its end is ahead of `now`.
     #[inline(always)]
     #[must_use]
     pub const fn is_ahead(self, now: Units) -> bool {
-        let left = (self.until & !NO_TIME).wrapping_sub(now);
+        let left = self.left(now);
         left != 0 && left <= LONGEST
     }
 
@@ -208,91 +215,4 @@ impl CachedRefusal {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn refusal() -> impl Strategy<Value = Refusal> {
-        let reason = prop::sample::select(&[
-            (Reason::OverPackets, false),
-            (Reason::OverBytes, true),
-            (Reason::OverParent, false),
-            (Reason::OverParent, true),
-            (Reason::Denied, false),
-            (Reason::Listed, false),
-            (Reason::Banned, false),
-        ]);
-        (any::<u64>(), any::<u32>(), any::<u64>(), any::<[bool; 2]>(), reason, 0..=WITHOUT_ROOM, 0u32..1 << 16)
-            .prop_map(|(hash, generation, until, [precise, of_a_peer], (reason, by_bytes), action, amount)| Refusal {
-                hash,
-                generation,
-                until,
-                precise,
-                of_a_peer,
-                reason,
-                by_bytes,
-                action,
-                amount,
-            })
-    }
-
-    proptest! {
-        #[test]
-        fn a_cached_refusal_says_what_was_written(
-            refusal in refusal(), before in 1u64..LONGEST - (1 << 20), after in prop_oneof![1u64..1 << 40, 1u64..LONGEST.wrapping_neg()],
-            amount in 0u32..=1 << 16,
-        ) {
-            let Refusal { hash, generation, until, precise, of_a_peer, reason, by_bytes, action, .. } = refusal;
-            let cached = CachedRefusal::new(refusal);
-            prop_assert!(cached.is_about(hash));
-            prop_assert!(!cached.is_about(hash ^ 1 << HASH_SHIFT));
-            prop_assert_eq!((cached.reason(), cached.is_precise(), cached.action()), (reason, precise, action));
-            prop_assert_eq!(cached.is_of_a_peer(), of_a_peer);
-            let refuses_everything = matches!(reason, Reason::Denied | Reason::Listed | Reason::Banned);
-            prop_assert_eq!(cached.refuses_everything(), refuses_everything);
-            prop_assert_eq!(cached.counts_packets(), !by_bytes && !refuses_everything);
-            let now = until.wrapping_sub(before + (1 << 20));
-            prop_assert_eq!(cached.refuses(generation, now, amount), refuses_everything || amount >= refusal.amount);
-            prop_assert_eq!(cached.list(), refusal.amount);
-            prop_assert!(!cached.refuses(generation.wrapping_add(1), now, 1 << 16));
-            prop_assert!(!cached.refuses(generation, until, 1 << 16));
-            prop_assert!(!cached.refuses(generation, until.wrapping_add(after), 1 << 16));
-        }
-
-        #[test]
-        fn an_old_cached_refusal_is_ended_and_says_the_same(refusal in refusal(), ago in OLD + (1 << 20)..LONGEST.wrapping_neg()) {
-            let Refusal { hash, generation, until, precise, of_a_peer, reason, .. } = refusal;
-            let (cached, now) = (CachedRefusal::new(refusal), until.wrapping_add(ago));
-            prop_assert!(cached.is_old(now) || ago > LONGEST.wrapping_neg() - (1 << 20));
-            let ended = cached.ended(now);
-            prop_assert!(ended.is_about(hash) && !ended.is_old(now) && !ended.refuses(generation, now, 1 << 16));
-            prop_assert_eq!((ended.reason(), ended.is_precise(), ended.is_of_a_peer()), (reason, precise, of_a_peer));
-        }
-
-        /// Two CPUs may write at once. The result matches no source, or ends when one of them said.
-        #[test]
-        fn halves_of_two_cached_refusals_make_none(one in refusal(), other in refusal(), is_same_source: bool) {
-            let other = Refusal { hash: if is_same_source { one.hash } else { other.hash }, ..other };
-            let (first, second) = (CachedRefusal::new(one), CachedRefusal::new(other));
-            let torn = CachedRefusal { until: first.until, check: second.check };
-            let same_time = (first.until ^ second.until) >> HASH_SHIFT == 0;
-            prop_assert!(!torn.is_about(other.hash) || same_time);
-            prop_assert!(!torn.is_about(one.hash) || same_time || !is_same_source);
-        }
-    }
-
-    #[test]
-    fn the_largest_frame_is_refused_by_the_largest_amount() {
-        let (hash, until, reason, amount) = (1 << 40, 1 << 40, Reason::OverBytes, 1 << 16);
-        let [precise, of_a_peer, by_bytes] = [false, false, true];
-        let refusal = Refusal { hash, generation: 1, until, precise, of_a_peer, reason, by_bytes, action: 0, amount };
-        let cached = CachedRefusal::new(refusal);
-        assert!(cached.refuses(1, 1 << 39, 1 << 16) && !cached.refuses(1, 1 << 39, (1 << 16) - 2));
-        assert_eq!(cached.reason(), Reason::OverBytes);
-    }
-
-    #[test]
-    fn an_empty_cell_refuses_no_source() {
-        assert!(!CachedRefusal::default().refuses(0, 1 << 30, 1_514));
-    }
-}
+mod tests;

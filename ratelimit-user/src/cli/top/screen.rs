@@ -100,38 +100,42 @@ fn table(frame: &mut Frame<'_>, area: Rect, state: &State) {
         View::Interfaces => ("", "mode"),
     };
     let rows = state.rows();
-    let width =
-        |texts: &dyn Fn(&Row) -> usize, least: usize| rows.iter().map(texts).max().unwrap_or(0).max(least) as u16;
-    let widths = [
-        Constraint::Length(width(&|row| row.name.chars().count(), 10).min(39)),
-        Constraint::Length(width(&|row| row.kind.chars().count(), kind.len()).min(15)),
-        Constraint::Length(10),
-        Constraint::Length(10),
-        Constraint::Length(10),
-        Constraint::Length(10),
-        Constraint::Fill(1),
-    ];
     let head = [state.view().name(), kind, "passed/s", "refused/s", "passed", "refused", detail];
-    let right = |text: String| Cell::from(Line::raw(text).right_aligned());
-    let head = head.into_iter().enumerate().map(|(column, text)| match column {
-        2..=5 => right(text.to_owned()),
-        _ => Cell::from(text),
-    });
-    let cells = |row: &Row| {
+    let texts = |row: &Row| {
         let mark = if row.is_estimate { "~" } else { "" };
         let [passed, over] = row.per_second.map(amount);
         let [all_passed, all_over] = row.total.map(amount);
-        Cells::new([
-            Cell::from(row.name.clone()),
-            Cell::from(row.kind.clone()),
-            right(format!("{mark}{passed}")),
-            right(over).style(refused(row.per_second[1])),
-            right(format!("{mark}{all_passed}")),
-            right(all_over),
-            Cell::from(row.detail.clone()),
-        ])
+        let numbers = [format!("{mark}{passed}"), over, format!("{mark}{all_passed}"), all_over];
+        let [passed, over, all_passed, all_over] = numbers;
+        [row.name.clone(), row.kind.clone(), passed, over, all_passed, all_over, row.detail.clone()]
     };
-    let table = Table::new(rows.iter().map(cells), widths)
+    let texts: Vec<_> = rows.iter().map(texts).collect();
+    let width = |column: usize, least: usize, most: usize| {
+        let longest = texts.iter().map(|texts: &[String; 7]| texts[column].chars().count()).max().unwrap_or(0);
+        Constraint::Length(longest.max(head[column].len()).max(least).min(most) as u16)
+    };
+    let widths = [
+        width(0, 10, 39),
+        width(1, 0, 15),
+        width(2, 0, 10),
+        width(3, 0, 10),
+        width(4, 8, 10),
+        width(5, 8, 10),
+        Constraint::Fill(1),
+    ];
+    let cell = |column: usize, text: String| match column {
+        2..=5 => Cell::from(Line::raw(text).right_aligned()),
+        _ => Cell::from(text),
+    };
+    let head = head.into_iter().enumerate().map(|(column, text)| cell(column, text.to_owned()));
+    let cells = |(row, texts): (&Row, &[String; 7])| {
+        let cells = texts.iter().enumerate().map(|(column, text)| {
+            let style = if column == 3 { refused(row.per_second[1]) } else { Style::new() };
+            cell(column, text.clone()).style(style)
+        });
+        Cells::new(cells)
+    };
+    let table = Table::new(rows.iter().zip(&texts).map(cells), widths)
         .header(Cells::new(head).style(bold()))
         .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
     let mut selected = TableState::new().with_selected(state.selected());

@@ -160,6 +160,10 @@ impl State {
         };
         let since = |row: &Row| {
             let mut row = row.clone();
+            if self.base.is_some() && self.view == View::Services {
+                row.total = self.of_service(&row.name);
+                return row;
+            }
             let base = self.base.as_ref().and_then(|base| base.get(&(self.view, row.name.clone(), row.kind.clone())));
             for (total, base) in row.total.iter_mut().zip(base.copied().unwrap_or_default()) {
                 *total = total.saturating_sub(base);
@@ -169,6 +173,19 @@ impl State {
         let mut rows: Vec<Row> = all.filter(matches).map(since).collect();
         rows.sort_by_key(|row| Reverse(self.sort.key(row)));
         rows
+    }
+
+    /// Returns what the sources of a service have sent since the totals count. Other sources may have been followed
+    /// then, so a base of the service says nothing.
+    fn of_service(&self, service: &str) -> [u64; 2] {
+        let sources = self.reading.rows.get(&View::Sources).into_iter().flatten();
+        let since = |row: &Row| {
+            let key = (View::Sources, row.name.clone(), row.kind.clone());
+            let base = self.base.as_ref().and_then(|base| base.get(&key)).copied().unwrap_or(row.total);
+            [0, 1].map(|side: usize| row.total[side].saturating_sub(base[side]))
+        };
+        let of_service = sources.filter(|row| row.kind == service).map(since);
+        of_service.fold([0; 2], |sum, one| [sum[0] + one[0], sum[1] + one[1]])
     }
 
     /// Returns the number of the selected row, if there is any.

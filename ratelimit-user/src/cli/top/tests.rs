@@ -77,14 +77,22 @@ fn the_screen_of_80_columns_shows_everything_of_a_source() {
             "No packet is over a limit now.",
             "",
             " sources   services   reasons   interfaces   by refused/s",
-            "sources       service   passed/s  refused/s     passed    refused policy",
-            "192.0.2.66    any            100        900        200         70 1000/s",
-            "2001:db8::/64 any          4,000          1      9,000         80 1000/s",
-            "192.0.2.1     any              5          0         50          0 1000/s",
+            "sources       service passed/s refused/s   passed  refused policy",
+            "192.0.2.66    any          100       900      200       70 1000/s",
+            "2001:db8::/64 any        4,000         1    9,000       80 1000/s",
+            "192.0.2.1     any            5         0       50        0 1000/s",
             "",
             "Tab view  s sort  / filter  p pause  b ban  a allow  0 reset  ? help  q quit",
         ]
     );
+}
+
+#[test]
+fn the_policy_of_a_source_with_a_long_name_fits_80_columns() {
+    let state =
+        State::new(reading(vec![source("fe80::b83c:44ff:fe5a:ea8d", [12_345, 67_890], [1_234_567, 7_654_321])]));
+    let lines = drawn(&state, 80, 11);
+    assert_eq!(lines[6], "fe80::b83c:44ff:fe5a:ea8d any       12,345    67,890    1.2 M    7.7 M 1000/s");
 }
 
 #[test]

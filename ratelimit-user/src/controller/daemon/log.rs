@@ -7,6 +7,8 @@ use std::{
     path::Path,
 };
 
+use jiff::Timestamp;
+
 use crate::controller::{
     events::{
         changes::DAEMON,
@@ -16,13 +18,18 @@ use crate::controller::{
     notify::journal::{self, Level, say},
 };
 
-/// The most events of one step in a log that is no journal.
-const MOST: usize = 20;
+/// The most events at once in a log that is no journal.
+const MOST: usize = 100;
+
+/// The events that are added to that in each step, half a second long: at most 15 MB a day.
+const PER_STEP: usize = 1;
 
 /// The log.
 pub(super) struct Log {
     watcher: Watcher,
     is_journal: bool,
+    /// Events that may be written now.
+    allowed: usize,
     /// Events that were not written.
     left_out: u64,
 }
@@ -30,7 +37,7 @@ pub(super) struct Log {
 impl Log {
     /// Follows the instance from now on.
     pub(super) fn of(pins: &Path) -> Self {
-        Self { watcher: Watcher::new(pins), is_journal: journal::is_journal(), left_out: 0 }
+        Self { watcher: Watcher::new(pins), is_journal: journal::is_journal(), allowed: MOST, left_out: 0 }
     }
 
     /// Writes what is new.
@@ -42,19 +49,29 @@ impl Log {
         if self.is_journal {
             return others.for_each(|notice| say(level(&notice.what), &notice.what.to_string()));
         }
-        let mut wanted = others.filter(|notice| is_for_any_log(&notice.what)).fuse();
-        for notice in wanted.by_ref().take(MOST) {
-            if !journal::is_ready() {
+        let wanted: Vec<_> = others.filter(|notice| is_for_any_log(&notice.what)).collect();
+        self.allowed = (self.allowed + PER_STEP).min(MOST);
+        let mut is_quiet = true;
+        for notice in wanted {
+            is_quiet = false;
+            if self.allowed == 0 || !journal::is_ready() {
                 self.left_out += 1;
                 continue;
             }
-            if self.left_out > 0 {
-                let count = std::mem::take(&mut self.left_out);
-                line(&Notice { at: notice.at, what: What::LeftOut { count } });
-            }
+            self.say_what_is_left_out();
+            self.allowed -= 1;
             line(notice);
         }
-        self.left_out += wanted.count() as u64;
+        if is_quiet && journal::is_ready() {
+            self.say_what_is_left_out();
+        }
+    }
+
+    fn say_what_is_left_out(&mut self) {
+        if self.left_out > 0 {
+            let count = std::mem::take(&mut self.left_out);
+            line(&Notice { at: Timestamp::now(), what: What::LeftOut { count } });
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Dropped packets of single sources, with those that cached refusals have counted.
 
+use std::time::Duration;
+
 use aya::maps::{IterableMap as _, MapError};
 use ratelimit_common::{
     buckets::bucket::{Bucket, Resolution},
@@ -124,14 +126,21 @@ impl<'a> Drops<'a> {
     /// Returns whether a cell repeats a refusal of the source now.
     #[must_use]
     pub fn is_refused(&self, source: &Source) -> bool {
-        let Some(cells) = &self.cells else { return false };
+        self.refused_for(source).is_some()
+    }
+
+    /// Returns for how long a cell repeats a refusal of the source. A changed rule ends it earlier.
+    #[must_use]
+    pub fn refused_for(&self, source: &Source) -> Option<Duration> {
+        let cells = self.cells.as_ref()?;
         let (hash, now) = (source.hash(&self.control.seed), gcra::units(host::now()));
-        let is_refusal = |noted: &RefusalSlot| {
+        let left = |noted: &RefusalSlot| {
             let refusal = noted.refusal();
-            refusal.is_about(hash) && refusal.is_in_force(self.control.generation, now)
+            let is_refusal = refusal.is_about(hash) && refusal.is_in_force(self.control.generation, now);
+            is_refusal.then(|| Duration::from_nanos(refusal.left(now) >> gcra::FRACTION_BITS))
         };
-        let cell = cells.get(cell::index(hash, cells.len() as u32) as usize);
-        cell.is_some_and(|cell| cell.refusals.iter().any(is_refusal))
+        let cell = cells.get(cell::index(hash, cells.len() as u32) as usize)?;
+        cell.refusals.iter().filter_map(left).max()
     }
 
     /// Returns whether packets of the service of `source` are billed to `billed`, by its bucket. Without a bucket, they

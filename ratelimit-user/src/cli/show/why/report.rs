@@ -16,6 +16,7 @@ use ratelimit_common::{
 };
 use serde::Serialize;
 
+use super::bucket::{BucketRow, rounded_up};
 use crate::{
     cli::print::{
         list_row,
@@ -37,7 +38,7 @@ use crate::{
         tables::open::Tables,
     },
     limit::write,
-    text::{prefix::Prefix, service::ServiceName},
+    text::{prefix::Prefix, service::ServiceName, units},
 };
 
 /// Time between two readings of a source that was over its limit before. A source that sends three packets per second
@@ -61,6 +62,10 @@ pub(super) struct Report {
     outranked: Vec<Cause>,
     /// Services with rules about this address, when none was asked for.
     services: Vec<String>,
+    /// The bucket of the source. Null if it has none, or counts in another way.
+    bucket: Option<BucketRow>,
+    /// For how long its cell refuses it. Null if it does not.
+    refused_for_seconds: Option<u64>,
     /// Whether a packet was refused in this moment.
     refused_now: bool,
     passed: Packets,
@@ -109,7 +114,9 @@ impl Report {
         let mut key = source;
         key.class = class::key(classes);
         let (drops, features) = (Drops::of(tables)?, tables.control()?.features);
-        let (bucket, counted) = (drops.tracked(&key)?.unwrap_or_default(), drops.of_source(&key)?);
+        let (own, counted) = (drops.tracked(&key)?, drops.of_source(&key)?);
+        let (bucket, now) = (own.unwrap_or_default(), host::now());
+        let policy = decides.as_ref().and_then(policy);
         let verdict = decides.as_ref().map_or("pass", verdict);
         let is_sampled = features & FEATURE_FRONT != 0 && verdict == "limit";
         Ok(Self {
@@ -121,10 +128,12 @@ impl Report {
             decides: decides.as_ref().map(Cause::of),
             outranked: outranked.iter().map(Cause::of).collect(),
             services: others,
+            bucket: own.zip(policy).and_then(|(bucket, policy)| BucketRow::of(&bucket, &policy, now)),
+            refused_for_seconds: drops.refused_for(&key).map(rounded_up),
             refused_now: is_refused_now(&drops, &key)?,
             passed: Packets { packets: bucket.passed(), estimated: is_sampled },
             over_limit: Packets { packets: counted.map_or(0, |count| count.packets), estimated: false },
-            seen: Seen::of(&bucket, host::now(), Timestamp::now())?,
+            seen: Seen::of(&bucket, now, Timestamp::now())?,
         })
     }
 
@@ -158,6 +167,13 @@ impl Report {
                 self.passed.packets, self.over_limit.packets
             )?;
         }
+        if let Some(bucket) = &self.bucket {
+            writeln!(out, "bucket:    {}", bucket.text())?;
+        }
+        if let Some(seconds) = self.refused_for_seconds {
+            let time = units::write_duration(Duration::from_secs(seconds));
+            writeln!(out, "cell:      refuses packets of this source for up to {time}")?;
+        }
         let [first, last] = self.seen.texts();
         let times = [("first", first), ("last", last)].into_iter().filter(|(_, time)| !time.is_empty());
         let times: Vec<_> = times.map(|(which, time)| format!("{which} {time}")).collect();
@@ -180,6 +196,17 @@ fn is_refused_now(drops: &Drops<'_>, source: &Source) -> Result<bool> {
     }
     thread::sleep(GAP);
     Ok(count(drops)? > before)
+}
+
+/// Returns the policy of a rule or a list.
+fn policy(voice: &Voice) -> Option<Policy> {
+    match voice {
+        Voice::Rule(rule) => Some(rule.spec.policy),
+        Voice::List(list) => match &list.action {
+            Action::Deny => None,
+            Action::Limit(spec) => Some(spec.policy),
+        },
+    }
 }
 
 /// Returns what happens to packets that this decides about.
