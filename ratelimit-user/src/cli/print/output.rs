@@ -180,7 +180,9 @@ pub(crate) fn is_done(error: &anyhow::Error) -> bool {
 
 /// Returns whether the error is a closed output pipe.
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error
-        .chain()
-        .any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe))
+    let of = |cause: &(dyn std::error::Error + 'static)| match cause.downcast_ref() {
+        Some(Unprinted(error)) => Some(error.kind()),
+        None => cause.downcast_ref().map(io::Error::kind),
+    };
+    error.chain().any(|cause| of(cause) == Some(io::ErrorKind::BrokenPipe))
 }

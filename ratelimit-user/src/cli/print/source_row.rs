@@ -144,7 +144,7 @@ impl<'a> Describe<'a> {
             dropped: if in_shadow { Counted::default() } else { dropped },
             would_drop: if in_shadow { dropped } else { Counted::default() },
             seen: Seen::of(bucket, self.now, self.at)?,
-            per_second: per_second.map(|rates| PerSecond { estimated: is_sampled && rates.passed > 0, ..rates }),
+            per_second: per_second.map(|rates| PerSecond { estimated: is_sampled, ..rates }),
             is_denied: matches!(spec.policy.kind, DENY | BAN | LISTED),
         })
     }

@@ -29,6 +29,12 @@ fn status_has_the_documented_fields() {
     for key in ["front", "admission", "sample", "unknown", "clock", "lost_races", "memory"] {
         assert!(status.as_object_mut().unwrap().remove(key).is_some(), "{key}");
     }
+    assert_eq!(status["instance"].as_str().map(str::len), Some(16), "{status}");
+    status.as_object_mut().unwrap().remove("instance");
+    for time in ["first_seen_at", "last_seen_at"] {
+        let time = status["worst"][0].as_object_mut().unwrap().remove(time).unwrap();
+        assert!(time.as_str().is_some_and(|time| time.ends_with('Z')), "{time}");
+    }
     let policy = json!({
         "text": "1/h", "kind": "limit", "name": null, "burst": 3, "algorithm": "token-bucket", "throttle": "hard",
         "packets": [{"amount": 1, "seconds": 3_600, "text": "1/h"}], "bytes": null, "over_limit": "drop", "ban": null,
@@ -48,7 +54,7 @@ fn status_has_the_documented_fields() {
                 "passed": {"packets": 3, "bytes": 180, "estimated": true},
                 "dropped": {"packets": 7, "bytes": 420, "estimated": false},
                 "would_drop": {"packets": 0, "bytes": 0, "estimated": false},
-                "per_second": {"passed": 0, "dropped": 0, "would_drop": 0},
+                "per_second": {"passed": 0, "dropped": 0, "would_drop": 0, "estimated": true},
             }],
             "passed": {"packets": 3, "bytes": 180},
             "dropped": {"packets": 7, "bytes": 420},

@@ -141,10 +141,11 @@ fn worst(out: &mut dyn Write, sources: &[Row]) -> io::Result<()> {
         let rate = row.per_second.unwrap_or_default();
         let total = row.dropped.packets + row.would_drop.packets;
         let over = rate.dropped + rate.would_drop;
+        let mark = if rate.estimated { "~" } else { "" };
         [
             row.source.clone(),
             row.service.clone(),
-            amount(rate.passed),
+            mark.to_owned() + &amount(rate.passed),
             amount(over),
             amount(total),
             row.policy.text.clone(),

@@ -6,7 +6,11 @@ use std::{
 };
 
 use anyhow::Result;
-use ratelimit_common::reason::Reason;
+use ratelimit_common::{
+    buckets::bucket::{Bucket, Resolution},
+    limits::policy::{ALLOWED_ID, BANNED_ID, DENIED_ID},
+    reason::Reason,
+};
 use tokio::{
     signal::unix::{SignalKind, signal},
     time::{Instant as Moment, sleep_until},
@@ -63,12 +67,17 @@ pub(super) async fn observe(pins: &Path, time: Duration) -> Result<Observation> 
     }
 }
 
+/// Returns whether a limit can decide about a source. An allow, a deny or a ban decides about others.
+const fn is_limited(bucket: &Bucket) -> bool {
+    !matches!(Resolution(bucket.resolution).policy(), ALLOWED_ID | DENIED_ID | BANNED_ID)
+}
+
 /// Adds a reading. Returns the packets that were not admitted so far.
 fn read(pins: &Path, now: Duration, peaks: &mut Peaks) -> Result<u64> {
     let view = View::open(pins)?;
     peaks.add(now, |each| {
         tracked::each(view.tables(), |source, bucket| {
-            if resolve::is_source(&source, &bucket) {
+            if resolve::is_source(&source, &bucket) && is_limited(&bucket) {
                 each(source, Counters { passed: bucket.passed(), refused: bucket.over_limit() });
             }
         })
