@@ -135,3 +135,23 @@ fn the_bucket_the_cell_and_the_times_of_a_source_are_told() {
     assert!(text.contains("cell:      refuses packets of this source for up to "), "{text}");
     ratelimit.ok("detach --all");
 }
+
+#[test]
+fn rules_of_services_and_the_limit_of_unknown_sources_are_told() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --packets 100/s");
+    let first = |words: &str| ratelimit.ok(words).lines().next().unwrap().to_owned();
+    assert_eq!(first("why 10.9.0.5"), "10.9.0.5: passes up to its limit");
+    ratelimit.ok("limit set default --service tcp-syn --packets 1/h --burst 1 --ban 1h");
+    ratelimit.ok("limit set default --service tcp/80 --packets 500/s");
+    let named = "passes up to its limit, but other rules decide about some services";
+    assert_eq!(first("why 10.9.0.5"), format!("10.9.0.5: {named}"));
+    let text = ratelimit.ok("why 10.9.0.5 --service tcp/80");
+    assert!(text.starts_with(&format!("10.9.0.5 tcp/80: {named}\n")) && text.contains(": tcp-syn (ask "), "{text}");
+    assert_eq!(first("why 10.9.0.5 --service tcp-syn"), "10.9.0.5 tcp-syn: passes up to its limit");
+    ratelimit.ok("set --unknown 500/s");
+    let shared = "unknown:   while the source is unknown, it shares 500/s with all unknown sources\n";
+    assert!(ratelimit.ok("why 10.9.0.5").contains(shared));
+    ratelimit.ok("detach --all");
+}

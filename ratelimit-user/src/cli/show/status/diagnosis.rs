@@ -128,8 +128,10 @@ fn forged(facts: &Facts<'_>) -> Option<String> {
 }
 
 fn with_shadow(facts: &Facts<'_>, text: String) -> String {
-    if !is_mostly_shadow(facts) {
-        return text;
+    match (facts.now.dropped.packets, facts.now.would_drop.packets) {
+        (_, 0) => return text,
+        (0, _) => {}
+        (_, passing) => return format!("{text} {} packets/s of them pass in shadow.", amount(passing)),
     }
     text + if facts.is_in_shadow {
         " In shadow mode these packets pass. `ratelimit set --shadow off` enforces the limits."
@@ -200,6 +202,8 @@ mod tests {
         let facts = Facts { is_in_shadow: true, now: packets(100, 0, 50), ..quiet() };
         assert!(of(&facts).ends_with("`ratelimit set --shadow off` enforces the limits."));
         assert!(!of(&Facts { now: packets(100, 0, 0), ..facts.clone() }).contains("shadow"));
+        let mixed = of(&Facts { now: packets(100, 40, 50), ..facts.clone() });
+        assert!(mixed.ends_with(" 50 packets/s of them pass in shadow."), "{mixed}");
         // An interface alone in shadow is named, and a deny is no advice there.
         let worst = vec![source("192.0.2.1", "any", 50)];
         let text = of(&Facts { is_in_shadow: false, worst, ..facts });

@@ -8,7 +8,7 @@ use std::{
 use anyhow::Result;
 use ratelimit_common::{
     buckets::bucket::{Bucket, Resolution},
-    limits::policy::{ALLOWED_ID, BANNED_ID, DENIED_ID},
+    limits::policy::{ALLOWED_ID, DENIED_ID},
     reason::Reason,
 };
 use tokio::{
@@ -67,9 +67,9 @@ pub(super) async fn observe(pins: &Path, time: Duration) -> Result<Observation> 
     }
 }
 
-/// Returns whether a limit can decide about a source. An allow, a deny or a ban decides about others.
+/// Returns whether a limit decides about a source, or has banned it. An allow or a deny decides about others.
 const fn is_limited(bucket: &Bucket) -> bool {
-    !matches!(Resolution(bucket.resolution).policy(), ALLOWED_ID | DENIED_ID | BANNED_ID)
+    !matches!(Resolution(bucket.resolution).policy(), ALLOWED_ID | DENIED_ID)
 }
 
 /// Adds a reading. Returns the packets that were not admitted so far.

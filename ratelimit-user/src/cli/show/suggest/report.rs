@@ -26,6 +26,9 @@ use crate::{
 /// The number of sources that text names for each service.
 const SHOWN: usize = 10;
 
+/// What an enforced limit means for the numbers.
+const WHILE_ENFORCED: &str = "  The numbers have the packets that it refuses. Compare the proposal with it: attackers raise it, so deny them first.";
+
 /// How many times the median a percentile is if it may be that of attackers.
 const MUCH: u64 = 10;
 
@@ -269,13 +272,15 @@ impl OfService {
         match in_force {
             InForce::NothingEnforced => Ok(()),
             InForce::Enforced => {
-                writeln!(out, "  The limit in force stays enforced. With --over-limit shadow, it would only count.")
+                writeln!(out, "  The limit in force stays enforced. With --over-limit shadow, it would only count.")?;
+                writeln!(out, "{WHILE_ENFORCED}")
             }
             InForce::Bans => {
                 writeln!(
                     out,
                     "  The limit in force stays enforced. With --ban off --over-limit shadow, it would only count."
-                )
+                )?;
+                writeln!(out, "{WHILE_ENFORCED}")
             }
         }
     }

@@ -1,6 +1,7 @@
 //! `ratelimit why`: it tells which rule decides about an address, and which rules it outranks.
 
 mod bucket;
+mod cause;
 mod report;
 
 use std::{net::IpAddr, path::Path};

@@ -9,36 +9,42 @@ use std::{
 use anyhow::Result;
 use jiff::Timestamp;
 use ratelimit_common::{
-    identity::{class, service::Service, source::Source},
-    limits::policy::{ALLOW, LIMIT, Policy},
-    maps::control::{FEATURE_FRONT, FEATURE_SHADOW},
-    rules::rule::BANNED,
+    identity::{
+        class,
+        service::{Service, Transport},
+        source::Source,
+    },
+    limits::{
+        limit::{Rate, SECOND},
+        policy::{ALLOW, LIMIT, Policy},
+    },
+    maps::control::{Control, FEATURE_FRONT, FEATURE_SHADOW, FEATURE_UNKNOWN},
 };
 use serde::Serialize;
 
-use super::bucket::{BucketRow, rounded_up};
+use super::{
+    bucket::{BucketRow, rounded_up},
+    cause::Cause,
+};
 use crate::{
-    cli::print::{
-        list_row,
-        output::{expiry, origin},
-        policy_row::PolicyRow,
-        seen::Seen,
-    },
+    cli::print::seen::Seen,
     dataplane::{
         decision::{self, Decision, Voice},
         lists::action::Action,
         readings::source_drops::Drops,
         rules::{
-            list::{Listed, around},
+            list::{self, around},
             services::Services,
-            spec::RuleSpec,
-            target::Sources,
+            target::Target,
         },
         sys::host,
         tables::open::Tables,
     },
-    limit::write,
-    text::{prefix::Prefix, service::ServiceName, units},
+    text::{
+        prefix::Prefix,
+        service::ServiceName,
+        units::{self, PacketRate},
+    },
 };
 
 /// Time between two readings of a source that was over its limit before. A source that sends three packets per second
@@ -66,6 +72,9 @@ pub(super) struct Report {
     bucket: Option<BucketRow>,
     /// For how long its cell refuses it. Null if it does not.
     refused_for_seconds: Option<u64>,
+    /// Packets per second that unknown sources share, if they are limited and the answer is not `drop`.
+    #[serde(skip)]
+    unknown: Option<u64>,
     /// Whether a packet was refused in this moment.
     refused_now: bool,
     passed: Packets,
@@ -80,21 +89,6 @@ struct Packets {
     estimated: bool,
 }
 
-/// A rule, a default, a list or a ban.
-#[derive(Debug, Serialize)]
-struct Cause {
-    kind: &'static str,
-    /// The prefix of a rule or a ban, `default`, or the name of a list.
-    name: String,
-    service: String,
-    policy: PolicyRow,
-    origin: &'static str,
-    expires_in_seconds: Option<u64>,
-    /// The rule that returns when this one expires.
-    covers: Option<String>,
-    comment: Option<String>,
-}
-
 impl Report {
     pub(super) fn read(tables: &Tables, address: &Prefix, service: Service) -> Result<Self> {
         let services = Services::read(tables)?;
@@ -106,14 +100,20 @@ impl Report {
         let classes = services.classes(service_with_rules);
         let Decision { source, decides, outranked } = decision::of(tables, address, classes)?;
         let mut others = Vec::new();
-        for (other, class) in services.iter().filter(|_| service == Service::Any) {
-            if !around::around(tables, &source, class)?.is_empty() {
+        // New connections belong to a service of their own.
+        let is_tcp = matches!(service, Service::Protocol(6) | Service::Ports(Transport::Tcp, ..));
+        let may_differ = |other: &Service| service == Service::Any || is_tcp && *other == Service::TcpSyn;
+        for (other, class) in services.iter().filter(|(other, _)| may_differ(other)) {
+            let target = Target::DEFAULT.of(other);
+            if !around::around(tables, &source, class)?.is_empty()
+                || list::ban_of(tables, &source, class, target)?.is_some()
+            {
                 others.push(ServiceName(other).to_string());
             }
         }
         let mut key = source;
         key.class = class::key(classes);
-        let (drops, features) = (Drops::of(tables)?, tables.control()?.features);
+        let (drops, Control { features, unknown, .. }) = (Drops::of(tables)?, tables.control()?);
         let (own, counted) = (drops.tracked(&key)?, drops.of_source(&key)?);
         let (bucket, now) = (own.unwrap_or_default(), host::now());
         let policy = decides.as_ref().and_then(policy);
@@ -130,6 +130,7 @@ impl Report {
             services: others,
             bucket: own.zip(policy).and_then(|(bucket, policy)| BucketRow::of(&bucket, &policy, now)),
             refused_for_seconds: drops.refused_for(&key).map(rounded_up),
+            unknown: (features & FEATURE_UNKNOWN != 0 && verdict != "drop").then_some(unknown.per_second),
             refused_now: is_refused_now(&drops, &key)?,
             passed: Packets { packets: bucket.passed(), estimated: is_sampled },
             over_limit: Packets { packets: counted.map_or(0, |count| count.packets), estimated: false },
@@ -141,13 +142,18 @@ impl Report {
         let name =
             if self.service == "any" { self.address.clone() } else { format!("{} {}", self.address, self.service) };
         let verdict = match self.verdict {
+            "limit" if self.refused_now && self.shadow => "over its limit",
             "limit" if self.refused_now => "over its limit, so packets are dropped",
             "limit" => "passes up to its limit",
             "drop" => "dropped",
             _ => "passes",
         };
         let shadow = if self.shadow && self.verdict != "pass" { " (in shadow, so every packet passes)" } else { "" };
-        writeln!(out, "{name}: {verdict}{shadow}")?;
+        // An allow or a deny of the address can decide about its services, too.
+        let is_wide = self.verdict == "limit" || self.decides.is_none();
+        let others =
+            if self.services.is_empty() || !is_wide { "" } else { ", but other rules decide about some services" };
+        writeln!(out, "{name}: {verdict}{shadow}{others}")?;
         match &self.decides {
             Some(cause) => writeln!(out, "decides:   {}", cause.text())?,
             None => writeln!(out, "decides:   nothing, there is no default limit")?,
@@ -179,6 +185,10 @@ impl Report {
         let times: Vec<_> = times.map(|(which, time)| format!("{which} {time}")).collect();
         if !times.is_empty() {
             writeln!(out, "seen:      {}", times.join(", "))?;
+        }
+        if let Some(rate) = self.unknown {
+            let rate = PacketRate(Rate { amount: rate, period: SECOND });
+            writeln!(out, "unknown:   while the source is unknown, it shares {rate} with all unknown sources")?;
         }
         if !self.services.is_empty() {
             writeln!(out, "services with rules of their own: {} (ask with --service)", self.services.join(", "))?;
@@ -223,64 +233,5 @@ fn verdict(voice: &Voice) -> &'static str {
             Action::Deny => "drop",
             Action::Limit(spec) => of_policy(&spec.policy),
         },
-    }
-}
-
-impl Cause {
-    fn of(voice: &Voice) -> Self {
-        match voice {
-            Voice::Rule(rule) => Self::of_rule(rule),
-            Voice::List(list) => {
-                let row = list_row::Row::of(list);
-                Self {
-                    kind: "list",
-                    name: row.name,
-                    service: ServiceName(Service::Any).to_string(),
-                    policy: row.policy.unwrap_or_else(|| PolicyRow::of(&RuleSpec::from(Policy::DENIED))),
-                    origin: row.origin,
-                    expires_in_seconds: row.expires_in_seconds,
-                    covers: None,
-                    comment: None,
-                }
-            }
-        }
-    }
-
-    fn of_rule(rule: &Listed) -> Self {
-        let kind = match rule.target.sources {
-            _ if rule.origin == BANNED => "ban",
-            Sources::Default => "default",
-            Sources::Prefix(_) => "rule",
-        };
-        Self {
-            kind,
-            name: rule.target.sources.to_string(),
-            service: ServiceName(rule.target.service).to_string(),
-            policy: match rule.spec.policy.kind {
-                LIMIT => PolicyRow::of_limit(&rule.spec),
-                _ => PolicyRow::of(&rule.spec),
-            },
-            origin: origin(rule.origin),
-            expires_in_seconds: rule.expires_in.map(|left| left.as_secs()),
-            covers: rule.covers.as_ref().map(|covered| write::spec(&covered.spec)),
-            comment: rule.comment.as_deref().map(str::to_owned),
-        }
-    }
-
-    fn text(&self) -> String {
-        let what = match self.kind {
-            "list" => format!("list {}", self.name),
-            "ban" => format!("ban of {}", self.name),
-            "default" => "default".to_owned(),
-            _ => format!("rule for {}", self.name),
-        };
-        let service = if self.service == "any" { String::new() } else { format!(" {}", self.service) };
-        let policy = self.policy.name.as_ref().map_or_else(String::new, |name| format!("{name}: "));
-        let end = match self.expires_in_seconds {
-            Some(_) => format!(", expires {}", expiry(self.expires_in_seconds, self.covers.as_deref())),
-            None => String::new(),
-        };
-        let comment = self.comment.as_ref().map_or_else(String::new, |comment| format!(" # {comment}"));
-        format!("{what}{service}: {policy}{}, set by {}{end}{comment}", self.policy.text, self.origin)
     }
 }
