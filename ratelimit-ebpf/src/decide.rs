@@ -14,7 +14,7 @@ use ratelimit_common::{
 use crate::{
     bpf::{clock::Clock, settings},
     cells::{
-        caching, dropped,
+        caching,
         unknown_sources::{self, Admission},
     },
     connections::spare::{self, Answer},
@@ -139,7 +139,6 @@ fn by_rule(context: &Context, cells: Option<[&Cell; 2]>, bucket: Option<&Bucket>
         0
     };
     if let Some([_, refusals]) = cells.filter(|_| settings::has_cells() && !reason.passes()) {
-        dropped::settle(Some(refusals), context, bucket);
         caching::cache_verdict(context, refusals, reason, list);
     }
     reason

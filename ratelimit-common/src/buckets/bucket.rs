@@ -19,10 +19,13 @@ pub struct Bucket {
     pub passed_bytes: u64,
     /// Packets that were dropped; with [`IN_SHADOW`], that have passed in shadow. Also when the source was [first seen](seen::first).
     pub(crate) dropped: u64,
-    /// Bytes of the latter.
-    pub dropped_bytes: u64,
+    /// Bytes of the latter, and in the highest bit whether both are estimates.
+    pub(crate) dropped_bytes: u64,
 }
 boundary!(Bucket, size 56);
+
+/// Highest bit of the dropped bytes: some of the packets were counted by [samples](crate::cells::refused_sample).
+pub const SAMPLED: u64 = 1 << 63;
 
 impl Bucket {
     /// Creates a bucket that only counts these packets: those that passed, and those that were dropped.
@@ -41,6 +44,18 @@ impl Bucket {
     #[must_use]
     pub const fn over_limit(&self) -> u64 {
         seen::count(self.dropped)
+    }
+
+    /// Returns the bytes of these packets.
+    #[must_use]
+    pub const fn over_limit_bytes(&self) -> u64 {
+        self.dropped_bytes & !SAMPLED
+    }
+
+    /// Returns whether these two numbers are estimates.
+    #[must_use]
+    pub const fn is_sampled(&self) -> bool {
+        self.dropped_bytes & SAMPLED != 0
     }
 
     /// Returns whether the packets over the limit have passed in [shadow](crate::limits::policy::SHADOW). Drops and
@@ -63,7 +78,8 @@ impl Bucket {
             self.dropped_bytes = 0;
         }
         self.dropped = seen::with_count(self.dropped, self.over_limit().saturating_add(packets));
-        self.dropped_bytes = self.dropped_bytes.saturating_add(bytes);
+        self.dropped_bytes =
+            (self.dropped_bytes & SAMPLED) | (self.over_limit_bytes().saturating_add(bytes) & !SAMPLED);
     }
 
     /// Adds what the sliding log of the source has counted.
@@ -71,7 +87,8 @@ impl Bucket {
         self.add_passed(log.passed(), log.passed_bytes);
         // If one of both was in shadow, only the drops of the present limit count.
         if log.over_limit() != 0 {
-            self.add_over_limit(log.over_limit(), log.dropped_bytes, log.is_in_shadow());
+            self.add_over_limit(log.over_limit(), log.over_limit_bytes(), log.is_in_shadow());
+            self.dropped_bytes |= log.dropped_bytes & SAMPLED;
         }
         self.merge_times(log, now);
     }

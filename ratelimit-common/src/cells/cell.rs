@@ -14,10 +14,12 @@ pub struct Cell {
     pub second: u64,
     /// Cached refusals of two sources. With `--unknown` there is one, and [`Self::known`] takes the place of the other.
     pub refusals: [RefusalSlot; 2],
+    /// Filters of buckets: of even and of odd epochs. See [`crate::cells::bucket_filter`].
+    pub buckets: [u64; 2],
 }
 boundary!(Cell, size 64);
 
-/// Place for a cached refusal, with its count of dropped packets.
+/// Place for a cached refusal.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RefusalSlot {
@@ -25,9 +27,6 @@ pub struct RefusalSlot {
     pub until: u64,
     /// [`CachedRefusal::check`].
     pub check: u64,
-    /// Packets that it dropped and that are not in the source's bucket yet:
-    /// [`Dropped`](crate::cells::dropped::Dropped).
-    pub dropped: u64,
 }
 
 impl Cell {

@@ -1,8 +1,9 @@
-//! The words of a cell: levels, cached refusals and known sources. Also what is
-//! remembered of connections that this host has opened. Buckets belong in `buckets`.
+//! The words of a cell: levels, cached refusals, known sources, and filters of buckets. Also what is remembered of
+//! connections that this host has opened. Buckets belong in `buckets`.
 
+pub mod bucket_filter;
 pub mod cached_refusal;
 pub mod cell;
-pub mod dropped;
 pub mod known_source;
 pub mod own_connection;
+pub mod refused_sample;

@@ -3,7 +3,7 @@
 use crate::{boundary, meters::gcra::Units};
 
 /// Changes with every layout in this crate, and is checked before any pinned map is trusted.
-pub const ABI_VERSION: u32 = 18;
+pub const ABI_VERSION: u32 = 19;
 
 /// The entry of the control map. The fields that every packet reads come first, in two cache lines.
 #[repr(C)]
@@ -144,6 +144,9 @@ pub const LANES: &str = "LANES_ON";
 pub const PASS_MALFORMED: &str = "PASS_MALFORMED";
 /// Name of the program's constant (`u32`) with the number of cells, a power of two; 0 if there are no cells.
 pub const FRONT_CELLS: &str = "FRONT_CELLS";
+/// Name of the program's constant (`u32`) with the binary logarithm of the number of new buckets after which an
+/// [epoch](crate::cells::bucket_filter) ends.
+pub const EPOCH_SHIFT: &str = "EPOCH_SHIFT";
 /// Name of the program's constant (`u32`) that is not 0 if samples of sources within their limit are recorded.
 pub const SAMPLE: &str = "SAMPLE_ON";
 /// Name of the program's constant (`u32`) that is not 0 if unknown sources are limited.

@@ -46,6 +46,8 @@ pub const BAN_FILTER: &str = "BAN_FILTER";
 pub const CPUS: &str = "CPUS";
 /// State of the limit of all unknown sources, one `u64`. See [`crate::meters::gcra`].
 pub const UNKNOWN: &str = "UNKNOWN";
+/// Number of buckets that were created, one `u64`. See [`crate::cells::bucket_filter`].
+pub const CREATED: &str = "CREATED";
 /// Source → log, least recently used goes first; one entry while no limit keeps logs. See
 /// [`crate::buckets::sliding_log::Log`].
 pub const SLIDING_LOGS: &str = "SLIDING_LOGS";
@@ -85,7 +87,7 @@ pub const OWN_PEERS: &str = "OWN_PEERS";
 pub const MESSAGES: &str = "AYA_LOGS";
 
 /// The maps that are pinned, each under its name.
-pub const PINNED: [&str; 31] = [
+pub const PINNED: [&str; 32] = [
     CONTROL,
     BUCKETS,
     SOURCE_RULES,
@@ -104,6 +106,7 @@ pub const PINNED: [&str; 31] = [
     BAN_FILTER,
     CPUS,
     UNKNOWN,
+    CREATED,
     SLIDING_LOGS,
     EMPTY_SLIDING_LOG,
     INTERFACE_CAPACITIES,

@@ -3,7 +3,7 @@
 use ratelimit_common::{
     cells::{
         cached_refusal::{CachedRefusal, WITHOUT_ROOM},
-        dropped::Dropped,
+        refused_sample::Refused,
     },
     limits::policy::{DROP, SHADOW},
     maps::control::Control,
@@ -11,10 +11,15 @@ use ratelimit_common::{
 };
 
 use crate::{
-    bpf::{control, settings},
+    bpf::{
+        control, settings,
+        verifier::{given, key},
+    },
     maps::{
-        cells::{self, Cell, RefusalSlot},
+        buckets,
+        cells::{self, Cell},
         rules::lists,
+        sliding_logs, this_cpu,
     },
     meters::interface_capacity,
     packet::{
@@ -30,8 +35,7 @@ pub fn repeat(cell: &Cell, context: &mut Context, control: &Control) -> Option<V
     let (refusal, slot) = cell.refusal_of(context.refusal_hash)?;
     let clock = context.clock(control);
     let amount = if settings::has_costs() && refusal.counts_packets() { context.cost() } else { context.length() };
-    let is_full = Dropped(slot.dropped.load()).is_full();
-    if !refusal.refuses(control::generation(control), clock.units(), amount) || is_full {
+    if !refusal.refuses(control::generation(control), clock.units(), amount) {
         if refusal.is_old(clock.units()) {
             slot.put(refusal.ended(clock.units()));
         }
@@ -52,7 +56,7 @@ pub fn repeat(cell: &Cell, context: &mut Context, control: &Control) -> Option<V
     if settings::spares_own() && refusal.is_of_a_peer() {
         (context.reason, context.own) = (refusal.reason(), OF_A_PEER);
     } else {
-        count(context, refusal, slot);
+        count(context, refusal);
     }
     Some(Verdict { reason: refusal.reason(), action })
 }
@@ -61,16 +65,42 @@ pub fn repeat(cell: &Cell, context: &mut Context, control: &Control) -> Option<V
 #[inline(never)]
 pub fn count_later(context: &Context) {
     if let Some(cell) = cells::get(context.hash)
-        && let Some((refusal, slot)) = cell.refusal_of(context.refusal_hash)
+        && let Some((refusal, _)) = cell.refusal_of(context.refusal_hash)
     {
-        count(context, refusal, slot);
+        count(context, refusal);
     }
 }
 
 #[inline(always)]
-fn count(context: &Context, refusal: CachedRefusal, slot: &RefusalSlot) {
-    slot.dropped.add(Dropped::one(context.length()));
+fn count(context: &Context, refusal: CachedRefusal) {
+    if let Some(cpu) = this_cpu::get() {
+        let refused = Refused(cpu.refused.load()).and_one(context.tick);
+        cpu.refused.store(refused.0);
+        let weight = refused.weight();
+        if weight != 0 {
+            count_in_bucket(context, weight, refusal.action());
+        }
+    }
     if settings::is_on(&settings::LISTS_ON) && refusal.reason() == Reason::Listed {
         lists::count_hit(refusal.list(), context.length());
     }
+}
+
+/// Counts refused packets like this one in the bucket of its source.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn count_in_bucket(context: *const Context, packets: u64, action: u8) -> u32 {
+    let Some(context) = given(context) else { return 0 };
+    let source = key(&context.source);
+    let bucket = match buckets::billed(&source) {
+        None if settings::has_sliding_logs() => sliding_logs::find(&source).map(|log| &log.bucket),
+        bucket => bucket,
+    };
+    if let Some(bucket) = bucket {
+        if packets > 1 {
+            bucket.counts.note_samples();
+        }
+        bucket.counts.count_dropped(context.tick, action, packets, packets * u64::from(context.length()));
+    }
+    0
 }

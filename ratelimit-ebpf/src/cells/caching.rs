@@ -86,10 +86,9 @@ fn cache_refusal(context: *const Context, cell: *const Cell, wait: Units, reason
     let now = gcra::units(context.now);
     let Some((old, slot)) = place(cell, hash, generation, context.now) else { return 0 };
     if !old.is_about(hash) {
-        if old.is_in_force(generation, now) || slot.dropped.load() != 0 {
+        if old.is_in_force(generation, now) {
             this_cpu::count(|cpu| &cpu.displaced_refusals);
         }
-        slot.dropped.store(0);
     }
     let left = context.resolution.ends().saturating_sub(context.now).min(LONGEST >> gcra::FRACTION_BITS);
     // The host may open a connection to the source meanwhile.
@@ -122,16 +121,14 @@ fn place(cell: &Cell, hash: u64, generation: u32, now: u64) -> Option<(CachedRef
     let [first, second] = &cell.refusals;
     let is_free = |refusal: CachedRefusal| !refusal.is_in_force(generation, gcra::units(now));
     let (is_one, refusal) = (settings::limits_unknown(), first.refusal());
-    if is_free(refusal) && (is_one || first.dropped.load() == 0) {
-        return Some((refusal, first));
-    }
-    // A count that is not moved to its bucket yet stays, if it can.
-    if !is_one && is_free(second.refusal()) {
-        return Some((second.refusal(), second));
-    }
     if is_free(refusal) {
         return Some((refusal, first));
     }
+    if !is_one && is_free(second.refusal()) {
+        return Some((second.refusal(), second));
+    }
     let last = if is_one || hash >> 63 == 0 { first } else { second };
-    random::one_of(DISPLACING, hash ^ now ^ last.dropped.load()).then_some((last.refusal(), last))
+    // The clock stands still between two ticks.
+    let repeated = this_cpu::get()?.refused.load();
+    random::one_of(DISPLACING, hash ^ now ^ repeated).then_some((last.refusal(), last))
 }

@@ -7,9 +7,9 @@
 //! If three offenders share one cell, the bucket of the third is asked each time. Its refusal takes a place in one of
 //! sixteen cases. Each of them keeps its rate.
 
+pub mod bucket_filter;
 pub mod cached_refusal;
 pub mod caching;
-pub mod dropped;
 pub mod level;
 pub mod unknown_rate;
 pub mod unknown_sources;

@@ -25,26 +25,25 @@ use crate::{
 };
 
 /// The packet has no connection that this host may have opened.
-const NONE: u32 = u32::MAX;
+pub(super) const NONE: u32 = u32::MAX;
 /// Only the parser can tell.
 const UNREAD: u32 = u32::MAX - 1;
 
 const ETHERNET: usize = 14;
 const IPV4: usize = 20;
 
+/// Returns the kind of a packet's connection, [`NONE`] or [`UNREAD`].
+#[inline(always)]
+pub(super) fn kind(ctx: *mut xdp_md, is_ethernet: u32) -> u32 {
+    peek_at_kind(ctx, is_ethernet)
+}
+
 /// Answers for most packets of a flood. Others must be parsed.
 #[inline(always)]
-pub(super) fn answer(
-    ctx: *mut xdp_md,
-    source: &Found,
-    context: &Context,
-    control: &Control,
-    is_ethernet: u32,
-) -> Option<u32> {
+pub(super) fn answer(kind: u32, source: &Found, context: &Context, control: &Control) -> Option<u32> {
     if source.is_peer {
         return None;
     }
-    let kind = peek_at_kind(ctx, is_ethernet);
     if kind == NONE {
         return Some(NOT_OWN);
     }

@@ -4,7 +4,6 @@ use ratelimit_common::{limits::policy::Policy, maps::control::Control, reason::R
 
 use crate::{
     bpf::settings,
-    cells::dropped,
     limits::{cells::Cells, own, parents, stages::charged},
     maps::{buckets::Bucket, this_cpu::OWN},
     packet::context::Context,
@@ -26,7 +25,6 @@ pub fn ask(
         own::set_clock(context, control, policy);
         context.reason = parents::check(context, control, policy);
         if !context.reason.passes() {
-            dropped::settle(cells.map(|cells| cells.refusals), context, bucket);
             return bucket;
         }
     }

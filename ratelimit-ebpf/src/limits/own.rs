@@ -8,7 +8,7 @@ use ratelimit_common::{
 
 use crate::{
     bpf::{clock::Clock, settings},
-    cells::{dropped, level},
+    cells::level,
     limits::{cells::Cells, source_bucket, stages::charged, windowed},
     maps::{buckets::Bucket, exchange::Charge, levels::Levels, sliding_logs, this_cpu::OWN},
     meters::{sliding_log, token_bucket, window},
@@ -28,7 +28,7 @@ pub fn ask(
 ) -> Option<&'static Bucket> {
     if windowed::are_on() && !policy.is_bucket() {
         set_clock(context, control, policy);
-        return ask_windowed(context, control, policy, cells, bucket);
+        return ask_windowed(context, control, policy, bucket);
     }
     if !policy.packets.is_on() && !policy.second.is_on() {
         samples::observe(context, control);
@@ -52,9 +52,7 @@ pub fn ask(
     context.reason = match level::ask(cells.levels, policy, &clock, context) {
         Charge::Paid => Reason::WithinLimit,
         Charge::Refused => {
-            let bucket = source_bucket::ask(context, control, policy, cells.levels, bucket);
-            dropped::settle(Some(cells.refusals), context, bucket);
-            return bucket;
+            return source_bucket::ask(context, control, policy, cells.levels, bucket);
         }
     };
     let Levels { packets, second } = cells.levels;
@@ -87,7 +85,6 @@ fn ask_windowed(
     context: &mut Context,
     control: &Control,
     policy: &Policy,
-    cells: Option<Cells>,
     bucket: Option<&'static Bucket>,
 ) -> Option<&'static Bucket> {
     let (bucket, reason) = match (settings::has_cells(), sliding_log::is_kept_by(policy), bucket) {
@@ -96,11 +93,7 @@ fn ask_windowed(
             None => return windowed::ask(context, control, policy),
         },
         (false, false, Some(bucket)) => (bucket, window::ask(bucket, policy, context.now, context.amounts(policy))),
-        _ => {
-            let bucket = windowed::ask(context, control, policy);
-            dropped::settle(cells.map(|cells| cells.refusals), context, bucket);
-            return bucket;
-        }
+        _ => return windowed::ask(context, control, policy),
     };
     context.reason = reason;
     count_passed(bucket, context);

@@ -9,7 +9,7 @@ use ratelimit_common::{
 use crate::{
     bpf::clock::Clock,
     buckets::{admission, create, handover},
-    cells::level,
+    cells::{bucket_filter, level},
     limits::stages::pair::Pair,
     maps::{
         buckets::{self, Bucket},
@@ -32,12 +32,22 @@ pub fn ask(
     at_hand: Option<&'static Bucket>,
 ) -> Option<&'static Bucket> {
     let clock = context.clock(control);
-    let mut found = at_hand.or_else(|| buckets::find(&context.source));
+    let mut found = at_hand;
+    let may_be_there = bucket_filter::may_have(context.hash);
+    if found.is_none() && may_be_there {
+        found = buckets::find(&context.source);
+    }
     if found.is_none() {
         if !admission::admits(control, policy, context.tick) {
             context.reason = Reason::NotAdmitted;
             return None;
         }
+        if !may_be_there {
+            // The bucket may be one that was not used for long.
+            found = buckets::find(&context.source);
+        }
+    }
+    if found.is_none() {
         create::from_levels(&context.source, levels, policy, context.resolution, &clock);
         context.reason = Reason::TableFull;
         found = buckets::find(&context.source);
@@ -46,6 +56,7 @@ pub fn ask(
         found?.counts.count_passed(context.tick, passed, passed.wrapping_mul(u64::from(context.length())));
     }
     let bucket = found?;
+    bucket_filter::note(context.hash);
     handover::follow(bucket, context.hash, context.resolution, control, context.tick);
     context.reason = decide(context.amounts(policy), &clock, policy, levels, bucket);
     if context.reason.passes() {

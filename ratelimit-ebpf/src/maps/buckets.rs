@@ -12,9 +12,10 @@ use ratelimit_common::{
 use crate::{
     bpf::{
         atomic::Word,
+        settings,
         verifier::{given, key},
     },
-    maps::{resize, telemetry::counts::Counts, this_cpu},
+    maps::{created, resize, telemetry::counts::Counts, this_cpu},
 };
 
 /// See [`names::BUCKETS`].
@@ -85,6 +86,17 @@ pub fn find(source: &Source) -> Option<&'static Bucket> {
     found
 }
 
+/// Returns the bucket that pays for packets of a source: its own, or that of the class that is billed.
+#[inline(always)]
+#[must_use]
+pub fn billed(source: &Source) -> Option<&'static Bucket> {
+    let own = find(source);
+    match own.and_then(|bucket| bucket.resolved().billed()) {
+        Some(class) if settings::has_services() => find(&source.of_class(class)),
+        _ => own,
+    }
+}
+
 /// Puts the bucket of a source that is first seen at `now` into the map, unless another CPU was first. The caller looks
 /// for the bucket afterwards.
 #[inline(always)]
@@ -99,7 +111,12 @@ fn insert_bucket(source: *const Source, packets: u64, second: u64, resolution: u
     let mut place = MaybeUninit::uninit();
     let bucket = Bucket::init(&mut place, packets, second, resolution, now);
     let outcome = BUCKETS.insert(key(source), bucket, u64::from(BPF_NOEXIST));
-    this_cpu::count(|cpu| if outcome.is_ok() { &cpu.admitted } else { &cpu.failed });
+    if let Some(cpu) = this_cpu::get() {
+        match outcome {
+            Ok(()) => created::count(cpu),
+            Err(_) => cpu.failed.increment(),
+        }
+    }
     0
 }
 

@@ -32,6 +32,8 @@ pub struct Cell {
     pub levels: Levels,
     /// Cached refusals.
     pub refusals: [RefusalSlot; 2],
+    /// Filters of buckets.
+    pub buckets: [Word; 2],
 }
 const _: () = assert!(size_of::<Cell>() == size_of::<cell::Cell>());
 
@@ -40,8 +42,6 @@ const _: () = assert!(size_of::<Cell>() == size_of::<cell::Cell>());
 pub struct RefusalSlot {
     until: Word,
     check: Word,
-    /// Packets that it dropped and that are not in the source's bucket yet.
-    pub dropped: Word,
 }
 
 impl RefusalSlot {
@@ -92,6 +92,13 @@ pub fn get(hash: u64) -> Option<&'static Cell> {
     if settings::is_on(&settings::OLD_CELLS) {
         fetch_old_levels(hash);
     }
+    of(hash)
+}
+
+/// Returns the same cell after [`get`].
+#[inline(always)]
+#[must_use]
+pub fn of(hash: u64) -> Option<&'static Cell> {
     FRONT.get(cell::index(hash, settings::FRONT_CELLS.load()))
 }
 

@@ -9,6 +9,7 @@ pub mod budgets;
 pub mod cells;
 pub mod classes;
 pub mod control;
+pub mod created;
 pub mod exchange;
 pub mod interface_capacities;
 pub mod levels;

@@ -24,6 +24,7 @@ pub struct ThisCpu {
     pub bans_failed: Word,
     pub lost_races: Word,
     pub displaced_refusals: Word,
+    pub refused: Word,
     pub replies_sent: Word,
     pub replies_unsent: Word,
     pub own_budgets: [Word; 2],

@@ -144,8 +144,8 @@ enum Command {
     /// For sources within their limit, one packet in 256 is recorded. So their passed packets are an estimate, and a
     /// quiet source may be missing. `attach --front off` counts every packet instead.
     ///
-    /// Drops over a limit or by a deny are exact, unless three sources that share a cell exceed their limits (two with
-    /// `--unknown`). Then some are missing. Drops with the reasons not-admitted and over-unknown are only in `ratelimit
+    /// Dropped packets are exact while a CPU drops fewer than 30,000 per second. During a flood, one of 64 is counted for
+    /// all, and `~` marks the estimate. Drops with the reasons not-admitted and over-unknown are only in `ratelimit
     /// status`.
     Sources(sources::Arguments),
     /// Propose limits from the traffic of the next minute; changes nothing

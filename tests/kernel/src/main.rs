@@ -4,6 +4,8 @@
 #[cfg(target_arch = "bpf")]
 mod layout_12;
 #[cfg(target_arch = "bpf")]
+mod one_line;
+#[cfg(target_arch = "bpf")]
 mod rewrite;
 #[cfg(target_arch = "bpf")]
 mod scatter;
@@ -103,7 +105,7 @@ mod programs {
     }
 
     #[inline(always)]
-    fn count_received() {
+    pub(crate) fn count_received() {
         if let Some(received) = RECEIVED.get_ptr_mut(0) {
             // SAFETY: the entry is this CPU's own, and no other program on received packets interrupts this one.
             unsafe { *received += 1 };

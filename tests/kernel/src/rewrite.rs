@@ -59,7 +59,7 @@ fn adjusted(checksum: u16, old: u32, new: u32) -> u16 {
 
 /// Returns the `T` at `offset` if it lies within the frame.
 #[inline(always)]
-fn at<T>(ctx: &XdpContext, offset: u32) -> Option<*mut T> {
+pub(crate) fn at<T>(ctx: &XdpContext, offset: u32) -> Option<*mut T> {
     let start = ctx.data() + offset as usize;
     (start + size_of::<T>() <= ctx.data_end()).then_some(start as *mut T)
 }

@@ -37,6 +37,16 @@ impl Sink {
         Self::attach(link, "drop", |attach| sandbox.victim(attach))
     }
 
+    /// Attaches a dropping program that touches one line of a large array for each packet.
+    ///
+    /// # Panics
+    ///
+    /// If `link` already has a program.
+    #[must_use]
+    pub fn touching_one_line(sandbox: &Sandbox, link: &str) -> Self {
+        Self::attach(link, "one_line", |attach| sandbox.victim(attach))
+    }
+
     /// Attaches the passing program.
     ///
     /// # Panics

@@ -1,7 +1,10 @@
 //! Counters in a bucket.
 
 use ratelimit_common::{
-    buckets::seen::{self, IN_SHADOW},
+    buckets::{
+        bucket::SAMPLED,
+        seen::{self, IN_SHADOW},
+    },
     limits::policy::SHADOW,
 };
 
@@ -84,6 +87,16 @@ impl Counts {
         }
         self.dropped.add(packets);
         self.dropped_bytes.add(bytes);
+    }
+
+    /// Notes that packets which were refused are counted by samples.
+    #[inline(always)]
+    pub fn note_samples(&self) {
+        let bytes = self.dropped_bytes.load();
+        if bytes & SAMPLED == 0 {
+            // If this fails, another CPU counts a packet at the same time. The next sample notes it.
+            let _ = self.dropped_bytes.compare_exchange(bytes, bytes | SAMPLED);
+        }
     }
 
     /// Notes when the source was last seen, once in a while.

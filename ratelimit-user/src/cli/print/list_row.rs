@@ -42,11 +42,7 @@ impl Row {
             entries: list.entries(),
             addresses: list.addresses,
             prefixes: list.prefixes,
-            hits: Counted {
-                packets: list.hits.packets,
-                bytes: list.hits.bytes,
-                estimated: list.action != Action::Deny,
-            },
+            hits: Counted { estimated: list.action != Action::Deny, ..list.hits.into() },
             expires_in_seconds: list.expires_in.map(|left| left.as_secs()),
             origin: origin(list.origin),
             file: list.file.as_ref().map(|file| file.to_string_lossy().into_owned()),

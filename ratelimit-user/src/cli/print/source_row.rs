@@ -4,6 +4,7 @@ use anyhow::Result;
 use jiff::Timestamp;
 use ratelimit_common::{
     buckets::bucket::Bucket,
+    cells::refused_sample,
     identity::source::Source,
     limits::policy::{BAN, DENY, LIMIT, LISTED},
     maps::control::FEATURE_FRONT,
@@ -14,7 +15,7 @@ use serde::Serialize;
 use super::{output, policy_row::PolicyRow, seen::Seen};
 use crate::{
     dataplane::{
-        readings::{gauges, rule_hits::Hits},
+        readings::rule_hits::Hits,
         rules::{resolve, services::Services, spec::RuleSpec},
         sys::host,
         tables::open::Tables,
@@ -47,8 +48,35 @@ pub(crate) struct Row {
 pub(crate) struct Counted {
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
-    /// Whether the numbers are estimates, because cells decide about most packets or have lost a count.
+    /// Whether the numbers are estimates, because cells decide about most packets.
     pub(crate) estimated: bool,
+    /// Packets by which 19 of 20 estimates of refused packets are wrong at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<u64>,
+}
+
+impl From<Count> for Counted {
+    fn from(Count { packets, bytes }: Count) -> Self {
+        Self { packets, bytes, ..Self::default() }
+    }
+}
+
+impl Counted {
+    /// Packets that a rule or a limit has refused.
+    fn refused(packets: u64, bytes: u64, is_sampled: bool) -> Self {
+        let estimated = is_sampled && packets > 0;
+        Self { packets, bytes, estimated, error: estimated.then(|| refused_sample::error(packets)) }
+    }
+
+    /// Packets that passed.
+    fn passed(packets: u64, bytes: u64, is_sampled: bool) -> Self {
+        Self { packets, bytes, estimated: is_sampled && packets > 0, error: None }
+    }
+
+    /// Returns the packets, with a mark if they are an estimate.
+    fn text(&self) -> String {
+        format!("{}{}", if self.estimated { "~" } else { "" }, self.packets)
+    }
 }
 
 /// Packets per second.
@@ -57,7 +85,7 @@ pub(crate) struct PerSecond {
     pub(crate) passed: u64,
     pub(crate) dropped: u64,
     pub(crate) would_drop: u64,
-    /// Whether `passed` is an estimate, as the totals are.
+    /// Whether they are estimates, as the totals are.
     pub(crate) estimated: bool,
 }
 
@@ -75,8 +103,9 @@ impl HitsRow {
 
     /// Returns these columns, empty without numbers.
     pub(crate) fn cells(hits: Option<&Self>) -> [String; 3] {
-        let text = |count: Counted| format!("{}{}", if count.estimated { "~" } else { "" }, count.packets);
-        hits.map_or_else(Default::default, |hits| [hits.passed, hits.dropped, hits.would_drop].map(text))
+        hits.map_or_else(Default::default, |hits| {
+            [hits.passed, hits.dropped, hits.would_drop].map(|count| count.text())
+        })
     }
 }
 
@@ -85,8 +114,6 @@ pub(crate) struct Describe<'a> {
     tables: &'a Tables,
     services: Services,
     has_cells: bool,
-    /// Whether a cached refusal gave way to another, and took its count along.
-    has_lost_counts: bool,
     /// The kernel's monotonic clock, and the same moment.
     now: u64,
     at: Timestamp,
@@ -95,9 +122,8 @@ pub(crate) struct Describe<'a> {
 impl<'a> Describe<'a> {
     pub(crate) fn with(tables: &'a Tables) -> Result<Self> {
         let has_cells = tables.control()?.features & FEATURE_FRONT != 0;
-        let has_lost_counts = has_cells && gauges::of_cpus(tables)?.displaced_refusals > 0;
         let (now, at) = (host::now(), Timestamp::now());
-        Ok(Self { tables, services: Services::read(tables)?, has_cells, has_lost_counts, now, at })
+        Ok(Self { tables, services: Services::read(tables)?, has_cells, now, at })
     }
 
     /// Returns the service of a source's bucket.
@@ -114,21 +140,18 @@ impl<'a> Describe<'a> {
 
     /// Describes what a rule has decided.
     pub(crate) fn hits(&self, spec: &RuleSpec, hits: &Hits) -> HitsRow {
-        let counted =
-            |Count { packets, bytes }, estimated| Counted { packets, bytes, estimated: estimated && packets > 0 };
+        let refused = |Count { packets, bytes }| Counted::refused(packets, bytes, hits.are_refused_sampled);
         HitsRow {
-            passed: counted(hits.passed, self.is_sampled(spec)),
-            dropped: counted(hits.dropped, self.has_lost_counts),
-            would_drop: counted(hits.would_drop, self.has_lost_counts),
+            passed: Counted::passed(hits.passed.packets, hits.passed.bytes, self.is_sampled(spec)),
+            dropped: refused(hits.dropped),
+            would_drop: refused(hits.would_drop),
         }
     }
 
     pub(crate) fn row(&self, source: &Source, bucket: &Bucket, per_second: Option<PerSecond>) -> Result<Row> {
         let (service, classes) = self.services.of_key(source);
         let in_shadow = bucket.is_in_shadow();
-        let over = bucket.over_limit();
-        let estimated = self.has_lost_counts && over > 0;
-        let dropped = Counted { packets: over, bytes: bucket.dropped_bytes, estimated };
+        let dropped = Counted::refused(bucket.over_limit(), bucket.over_limit_bytes(), bucket.is_sampled());
         let mut spec = resolve::of_source(self.tables, source, classes)?;
         spec.parents = spec.parents_of(source.family)?;
         let is_sampled = self.is_sampled(&spec);
@@ -136,15 +159,11 @@ impl<'a> Describe<'a> {
             source: Prefix::of(source, source.prefix).to_string(),
             service: ServiceName(service).to_string(),
             policy: PolicyRow::of(&spec),
-            passed: Counted {
-                packets: bucket.passed(),
-                bytes: bucket.passed_bytes,
-                estimated: is_sampled && bucket.passed() > 0,
-            },
+            passed: Counted::passed(bucket.passed(), bucket.passed_bytes, is_sampled),
             dropped: if in_shadow { Counted::default() } else { dropped },
             would_drop: if in_shadow { dropped } else { Counted::default() },
             seen: Seen::of(bucket, self.now, self.at)?,
-            per_second: per_second.map(|rates| PerSecond { estimated: is_sampled, ..rates }),
+            per_second: per_second.map(|rates| PerSecond { estimated: is_sampled || bucket.is_sampled(), ..rates }),
             is_denied: matches!(spec.policy.kind, DENY | BAN | LISTED),
         })
     }
@@ -164,12 +183,12 @@ pub(crate) fn write(out: &mut dyn std::io::Write, rows: &[Row]) -> std::io::Resu
             row.service.clone(),
             row.policy.text.clone(),
             mark.to_owned() + &rate(per_second.passed),
-            rate(per_second.dropped + per_second.would_drop),
+            mark.to_owned() + &rate(per_second.dropped + per_second.would_drop),
             row.passed.packets.to_string(),
             row.passed.bytes.to_string(),
-            row.dropped.packets.to_string(),
+            row.dropped.text(),
             row.dropped.bytes.to_string(),
-            if has_shadow { row.would_drop.packets.to_string() } else { String::new() },
+            if has_shadow { row.would_drop.text() } else { String::new() },
             first,
             last,
         ]

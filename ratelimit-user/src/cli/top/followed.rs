@@ -8,7 +8,7 @@ use ratelimit_common::{buckets::bucket::Bucket, identity::source::Source};
 use crate::dataplane::{
     readings::{
         rates::per,
-        source_drops::Drops,
+        source_drops::{Count, Drops},
         worst::{Found, Search, by_drops, by_passes},
     },
     tables::open::Tables,
@@ -36,6 +36,8 @@ pub(super) struct Followed {
     pub(super) refused: u64,
     /// Whether refused packets pass in shadow.
     pub(super) is_shadow: bool,
+    /// Whether their number is an estimate.
+    pub(super) is_estimate: bool,
     /// Packets per second that passed and that were refused. None after one reading.
     pub(super) per_second: Option<[u64; 2]>,
     at: Instant,
@@ -93,6 +95,7 @@ impl Sources {
             grown.map(|packets| per(packets, time))
         };
         let per_second = self.0.get(&source).map(rates);
-        Ok(Some(Followed { source, passed, refused: count.packets, is_shadow: count.shadow, per_second, at }))
+        let Count { packets: refused, shadow: is_shadow, estimated: is_estimate } = count;
+        Ok(Some(Followed { source, passed, refused, is_shadow, is_estimate, per_second, at }))
     }
 }

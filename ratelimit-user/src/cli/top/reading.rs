@@ -200,7 +200,7 @@ fn of_source(row: &SourceRow, followed: &Followed) -> Row {
         per_second: per_second.unwrap_or_default(),
         total: [*passed, *refused],
         detail: row.policy.text.clone(),
-        is_estimate: row.passed.estimated,
+        is_estimate: row.passed.estimated || followed.is_estimate,
         source: Some(Prefix::of(source, source.prefix)),
     }
 }

@@ -32,6 +32,8 @@ struct State {
     since: u64,
     /// Packets dropped since then.
     dropped: u64,
+    /// Whether that number is an estimate.
+    estimated: bool,
     /// All packets dropped until the last look.
     count: u64,
     /// When that number was last seen to grow.
@@ -52,6 +54,8 @@ pub(super) enum Change {
     Ended {
         /// Packets that were dropped in this time.
         dropped: u64,
+        /// Whether this number is an estimate.
+        estimated: bool,
         /// The time from the first to the last drop.
         seconds: u64,
         /// Whether the packets passed in shadow mode.
@@ -66,9 +70,9 @@ impl Followed {
         self.throttled.is_empty() && self.quiet.is_empty()
     }
 
-    /// Returns all sources, including quiet ones, with their counts at the last look.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Source, u64)> + '_ {
-        self.throttled.iter().chain(&self.quiet).map(|(source, state)| (*source, state.count))
+    /// Returns all sources, including quiet ones.
+    pub(super) fn sources(&self) -> impl Iterator<Item = Source> + '_ {
+        self.throttled.keys().chain(self.quiet.keys()).copied()
     }
 
     /// Takes a report that a limit refuses a source. Returns None if the source is followed already.
@@ -82,7 +86,10 @@ impl Followed {
         if self.throttled.len() < MOST {
             // Drops since the last look belong to the new time of throttling.
             let count = self.quiet.remove(&source).map_or(dropped, |state| state.count);
-            self.throttled.insert(source, State { reason, shadow, since: time, dropped: 0, count, grown: time });
+            self.throttled.insert(
+                source,
+                State { reason, shadow, since: time, dropped: 0, estimated: false, count, grown: time },
+            );
         }
         Some(Change::Throttled { reason, shadow })
     }
@@ -99,7 +106,7 @@ impl Followed {
         // The counts with and without shadow mode start at zero when the other one ends.
         let is_other = count.packets != 0 && count.shadow != state.shadow;
         let grown = if is_other { count.packets } else { count.packets.saturating_sub(state.count) };
-        state.count = count.packets;
+        (state.count, state.estimated) = (count.packets, count.estimated);
         if grown == 0 {
             return if is_quiet { None } else { self.end(source, now) };
         }
@@ -118,7 +125,7 @@ impl Followed {
 
     /// Ends the throttling of a source that had no drops for long enough.
     fn end(&mut self, source: Source, now: u64) -> Option<Change> {
-        let State { since, dropped, grown, shadow, .. } = *self.throttled.get(&source)?;
+        let State { since, dropped, estimated, grown, shadow, .. } = *self.throttled.get(&source)?;
         if now.saturating_sub(grown) < QUIET {
             return None;
         }
@@ -128,7 +135,7 @@ impl Followed {
             longest.and_then(|longest| self.quiet.remove(&longest));
         }
         self.quiet.insert(source, state);
-        Some(Change::Ended { dropped, seconds: grown.saturating_sub(since) / SECOND, shadow })
+        Some(Change::Ended { dropped, estimated, seconds: grown.saturating_sub(since) / SECOND, shadow })
     }
 }
 
@@ -150,12 +157,12 @@ mod tests {
     }
 
     fn ended(dropped: u64, seconds: u64, shadow: bool) -> Option<Change> {
-        Some(Change::Ended { dropped, seconds, shadow })
+        Some(Change::Ended { dropped, estimated: false, seconds, shadow })
     }
 
     /// Takes a count at this second.
     fn look(followed: &mut Followed, second: u64, packets: u64, shadow: bool) -> Option<Change> {
-        followed.counted(SOURCE, Some(Count { packets, shadow }), second * SECOND)
+        followed.counted(SOURCE, Some(Count { packets, shadow, estimated: false }), second * SECOND)
     }
 
     #[test]

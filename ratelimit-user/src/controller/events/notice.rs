@@ -47,6 +47,8 @@ pub enum What {
         who: Who,
         /// Its packets that were dropped in this time, as far as they are known.
         dropped: u64,
+        /// Whether this number is an estimate.
+        estimated: bool,
         /// The time from the first to the last drop.
         seconds: u64,
         /// Whether the packets passed in shadow mode.
@@ -100,12 +102,13 @@ impl fmt::Display for What {
             Self::Throttled { who, reason, shadow } => {
                 write!(f, "{who}: {} ({reason})", if *shadow { "would be throttled" } else { "throttled" })
             }
-            Self::Ended { who, dropped, seconds, shadow } => {
+            Self::Ended { who, dropped, estimated, seconds, shadow } => {
                 let (no_longer, were) = match shadow {
                     true => ("would no longer be throttled", "would have been dropped"),
                     false => ("no longer throttled", "dropped"),
                 };
-                write!(f, "{who}: {no_longer}, {dropped} packets {were} in {}", time(seconds))
+                let about = if *estimated { "about " } else { "" };
+                write!(f, "{who}: {no_longer}, {about}{dropped} packets {were} in {}", time(seconds))
             }
             Self::Banned { who, seconds } => write!(f, "{who}: banned for {}", time(seconds)),
             Self::Unbanned { who } => write!(f, "{who}: no longer banned"),

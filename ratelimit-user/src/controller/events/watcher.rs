@@ -171,13 +171,7 @@ impl Watcher {
             return Ok(Vec::new());
         }
         let drops = Drops::of(tables)?;
-        let count = |(source, before)| {
-            let count = drops.of_source(&source)?;
-            // A count that moves from a cached refusal to its bucket is in neither for a moment.
-            let is_less = count.is_some_and(|count| count.packets < before);
-            Ok((source, if is_less { drops.of_source(&source)? } else { count }))
-        };
-        self.followed.iter().map(count).collect()
+        self.followed.sources().map(|source| Ok((source, drops.of_source(&source)?))).collect()
     }
 }
 
@@ -201,7 +195,9 @@ fn changed(source: &Source, change: Change, services: &Services) -> What {
     let who = who(source, services);
     match change {
         Change::Throttled { reason, shadow } => What::Throttled { who, reason, shadow },
-        Change::Ended { dropped, seconds, shadow } => What::Ended { who, dropped, seconds, shadow },
+        Change::Ended { dropped, estimated, seconds, shadow } => {
+            What::Ended { who, dropped, estimated, seconds, shadow }
+        }
     }
 }
 

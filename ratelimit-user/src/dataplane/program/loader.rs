@@ -106,6 +106,7 @@ pub(crate) fn maps(settings: &Settings, pins: Option<&dyn Fn(&str) -> PathBuf>) 
     let unknown = settings.unknown != 0 && settings.cells != 0;
     let interface_matters = settings.parents || settings.elastic;
     let (own, own_ports) = (settings.own != 0, host::chosen_ports());
+    let epoch_shift = settings.epoch_shift();
     let [injected_clock, sample, unknown, own, moving, interface_matters] =
         [settings.injected_clock, settings.sample, unknown, own, settings.moving, interface_matters].map(u32::from);
     let switches = SWITCHES.map(|switch| u32::from(*(switch.of)(&mut settings.clone())));
@@ -118,6 +119,7 @@ pub(crate) fn maps(settings: &Settings, pins: Option<&dyn Fn(&str) -> PathBuf>) 
         .override_global(control::IPV6_PREFIX, &settings.ipv6_prefix, true)
         .override_global(control::INJECTED_CLOCK, &injected_clock, true)
         .override_global(control::FRONT_CELLS, &settings.cells, true)
+        .override_global(control::EPOCH_SHIFT, &epoch_shift, true)
         .override_global(control::SAMPLE, &sample, true)
         .override_global(control::UNKNOWN, &unknown, true)
         .override_global(control::OWN, &own, true)

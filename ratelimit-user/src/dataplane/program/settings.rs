@@ -119,6 +119,13 @@ impl Settings {
         }
     }
 
+    /// Returns the binary logarithm of the number of new buckets that end an
+    /// [epoch](ratelimit_common::cells::bucket_filter).
+    #[must_use]
+    pub fn epoch_shift(&self) -> u32 {
+        self.buckets.max(1).ilog2()
+    }
+
     /// Returns the entries of the map of levels.
     #[must_use]
     pub fn levels(&self) -> u32 {

@@ -41,17 +41,20 @@ pub struct Hits {
     pub dropped: Count,
     /// What passed in shadow.
     pub would_drop: Count,
+    /// Whether the last two are estimates.
+    pub are_refused_sampled: bool,
 }
 
 impl Hits {
     fn add(&mut self, bucket: &Bucket) {
         let over = if bucket.is_in_shadow() { &mut self.would_drop } else { &mut self.dropped };
         for (sum, packets, bytes) in [
-            (over, bucket.over_limit(), bucket.dropped_bytes),
+            (over, bucket.over_limit(), bucket.over_limit_bytes()),
             (&mut self.passed, bucket.passed(), bucket.passed_bytes),
         ] {
             *sum = Count { packets: sum.packets.saturating_add(packets), bytes: sum.bytes.saturating_add(bytes) };
         }
+        self.are_refused_sampled |= bucket.is_sampled();
     }
 }
 

@@ -1,4 +1,4 @@
-//! Tracked sources with their counters from buckets, sliding logs and cached refusals.
+//! Tracked sources with their counters from buckets and sliding logs.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -8,15 +8,12 @@ use std::{
 
 use aya::maps::IterableMap;
 use ratelimit_common::{
-    buckets::{
-        bucket::{Bucket, Resolution},
-        sliding_log::Log,
-    },
+    buckets::{bucket::Bucket, sliding_log::Log},
     identity::source::Source,
     maps::control::FEATURE_SLIDING_LOGS,
 };
 
-use super::{gauges, source_drops::Drops};
+use super::gauges;
 use crate::dataplane::{
     Error,
     sys::{bpf, host},
@@ -34,8 +31,8 @@ pub fn buckets_in_use(tables: &Tables) -> Result<usize, Error> {
     Ok(buckets)
 }
 
-/// Returns all tracked sources with their buckets, including what sliding logs and cached refusals have counted.
-/// Sources that come or go meanwhile may be missing.
+/// Returns all tracked sources with their buckets, including what sliding logs have counted. Sources that come or
+/// go meanwhile may be missing.
 ///
 /// # Errors
 ///
@@ -53,15 +50,11 @@ pub fn all(tables: &Tables) -> Result<Vec<(Source, Bucket)>, Error> {
 /// [`Error::Bpf`] if the kernel refuses.
 pub fn each(tables: &Tables, mut visit: impl FnMut(Source, Bucket)) -> Result<(), Error> {
     let mut counted = Counted::of(tables)?;
-    let mut outcome = Ok(());
-    bpf::each::<Source, Bucket>(IterableMap::map(tables.buckets.open()?).fd().as_fd(), |source, bucket| match counted
-        .with(&source, bucket)
-    {
-        Ok(bucket) => visit(source, bucket),
-        Err(error) => outcome = Err(error),
+    bpf::each::<Source, Bucket>(IterableMap::map(tables.buckets.open()?).fd().as_fd(), |source, bucket| {
+        visit(source, counted.with(&source, bucket));
     })?;
-    outcome?;
-    counted.rest(visit)
+    counted.rest(visit);
+    Ok(())
 }
 
 /// Calls `visit` with as many of them as this much CPU time allows. Returns the part of the buckets that was read. It
@@ -77,11 +70,7 @@ pub fn within(tables: &Tables, budget: Duration, mut visit: impl FnMut(Source, B
     // The kernel's hash table has this many chains.
     let chains = gauges::max_sources(tables)?.next_power_of_two();
     let begin = (host::now() >> 10) as u32 & (chains - 1);
-    let mut outcome = Ok(());
-    let mut see = |source: Source, bucket| match counted.with(&source, bucket) {
-        Ok(bucket) => visit(source, bucket),
-        Err(error) => outcome = Err(error),
-    };
+    let mut see = |source: Source, bucket| visit(source, counted.with(&source, bucket));
     let (mut reached, mut first) = (chains, HashSet::new());
     let is_at_end = bpf::each_from(
         map,
@@ -99,7 +88,6 @@ pub fn within(tables: &Tables, budget: Duration, mut visit: impl FnMut(Source, B
         },
     )?;
     if !is_at_end {
-        outcome?;
         return Ok(f64::from(reached.saturating_sub(begin)) / f64::from(chains));
     }
     let (mut next_chain, mut is_complete) = (0, true);
@@ -118,70 +106,41 @@ pub fn within(tables: &Tables, budget: Duration, mut visit: impl FnMut(Source, B
             },
         )?;
     }
-    outcome?;
     if !is_complete && next_chain < begin {
         return Ok(f64::from(chains - begin + next_chain) / f64::from(chains));
     }
-    counted.rest(visit)?;
+    counted.rest(visit);
     Ok(1.0)
 }
 
-/// What sliding logs and cached refusals have counted beside the buckets.
-struct Counted<'a> {
-    drops: Drops<'a>,
+/// What sliding logs have counted beside the buckets.
+struct Counted {
     /// The buckets of logs whose sources were not seen yet.
     logs: HashMap<Source, Bucket>,
     now: u64,
 }
 
-impl<'a> Counted<'a> {
-    fn of(tables: &'a Tables) -> Result<Self, Error> {
-        let drops = Drops::of(tables)?;
+impl Counted {
+    fn of(tables: &Tables) -> Result<Self, Error> {
         let mut logs = HashMap::new();
         if tables.control()?.features & FEATURE_SLIDING_LOGS != 0 {
             bpf::each::<Source, Log>(IterableMap::map(tables.logs.open()?).fd().as_fd(), |source, log| {
                 logs.insert(source, log.bucket);
             })?;
         }
-        Ok(Self { drops, logs, now: host::now() })
+        Ok(Self { logs, now: host::now() })
     }
 
     /// Returns the bucket with what was counted beside it.
-    fn with(&mut self, source: &Source, bucket: Bucket) -> Result<Bucket, Error> {
-        let mut sum = bucket;
+    fn with(&mut self, source: &Source, mut bucket: Bucket) -> Bucket {
         if let Some(log) = self.logs.remove(source) {
-            sum.add_log(&log, self.now);
+            bucket.add_log(&log, self.now);
         }
-        self.add_cached_refusals(source, &mut sum)?;
-        Ok(sum)
+        bucket
     }
 
     /// Calls `visit` with the sources that have a log only.
-    fn rest(mut self, mut visit: impl FnMut(Source, Bucket)) -> Result<(), Error> {
-        for (source, mut bucket) in std::mem::take(&mut self.logs) {
-            self.add_cached_refusals(&source, &mut bucket)?;
-            visit(source, bucket);
-        }
-        Ok(())
-    }
-
-    fn add_cached_refusals(&self, source: &Source, bucket: &mut Bucket) -> Result<(), Error> {
-        // Those of a source that another is billed for count there.
-        if source.parent != 0 || Resolution(bucket.resolution).billed().is_some() {
-            return Ok(());
-        }
-        // The program counts either drops or shadow drops. So does this, if the bucket has any. A cell does not know
-        // whether its interface alone is in shadow, but the bucket does.
-        let is_open = bucket.over_limit() == 0;
-        let follows_bucket = !is_open && self.drops.may_be_of_shadow_program();
-        let is_in_shadow = bucket.is_in_shadow();
-        let [dropped, in_shadow] = self.drops.noted_by_fate(source)?;
-        for (noted, passes) in [(dropped, false), (in_shadow, true)] {
-            let passes = if follows_bucket { is_in_shadow } else { passes };
-            if noted.packets != 0 && (is_open || is_in_shadow == passes) {
-                bucket.add_over_limit(noted.packets, noted.bytes, passes);
-            }
-        }
-        Ok(())
+    fn rest(self, mut visit: impl FnMut(Source, Bucket)) {
+        self.logs.into_iter().for_each(|(source, bucket)| visit(source, bucket));
     }
 }

@@ -8,7 +8,7 @@ use aya::{
 };
 use ratelimit_common::{
     buckets::{bucket::Bucket, sliding_log::Log},
-    cells::cell::Cell,
+    cells::{bucket_filter::FIRST_EPOCH, cell::Cell},
     identity::{
         class::Class,
         filter::Filter,
@@ -77,6 +77,8 @@ pub struct Tables {
     pub rule_filter: Table<Array<MapData, Filter>>,
     /// One entry for each CPU.
     pub cpus: Table<PerCpuArray<MapData, Cpu>>,
+    /// Number of buckets that were created.
+    pub created: Table<Array<MapData, u64>>,
     /// Source → sliding log.
     pub logs: Table<HashMap<MapData, Source, Log>>,
     /// Entries of lists.
@@ -168,6 +170,8 @@ impl Tables {
         for (slot, policy) in (0..).zip([Policy::UNLIMITED, Policy::ALLOWED, Policy::DENIED, Policy::BANNED]) {
             tables.policies.set(slot, &policy)?;
         }
+        // No source has a bucket, and the filters know it.
+        tables.created.open_mut()?.set(0, FIRST_EPOCH << settings.epoch_shift(), 0).tried(names::CREATED)?;
         // The ABI version comes last. So only complete maps have it.
         tables.set_control(&control_init::control(object, settings)?)?;
         Ok(tables)
@@ -194,6 +198,7 @@ impl Tables {
             levels: origin.table(names::LEVELS)?,
             rule_filter: origin.table(names::RULE_FILTER)?,
             cpus: origin.table(names::CPUS)?,
+            created: origin.table(names::CREATED)?,
             logs: origin.table(names::SLIDING_LOGS)?,
             lists: ListMaps::from(&mut origin)?,
             events: origin.table(names::EVENTS)?,

@@ -12,7 +12,7 @@ use std::{env, fs, thread, time::Instant};
 
 use anyhow::Result;
 use configurations::{CONFIGURATIONS, REFERENCE};
-use measure::{FULL, QUICK, algorithms, cpus, footprint, live, packet, survival, worst};
+use measure::{FULL, QUICK, algorithms, attack, cpus, footprint, live, packet, survival, worst};
 use report::record;
 use results::Results;
 
@@ -32,6 +32,11 @@ fn main() -> Result<()> {
         println!("{}", table.text());
         return Ok(());
     }
+    if has("--attacks") {
+        let results = attack::run(&effort)?;
+        attack::tables(&results).iter().for_each(|table| println!("{}", table.text()));
+        return Ok(());
+    }
     if has("--worst") {
         let results = worst::run(&effort)?;
         println!("{}", worst::table(&results).text());
@@ -41,6 +46,7 @@ fn main() -> Result<()> {
     let algorithms = algorithms::memory(effort.million)?;
     let (memory, time) = footprint::run(&effort)?;
     let live = live::run(&effort)?;
+    let attacks = attack::run(&effort)?;
     let survival = survival::run(&effort)?;
     let two_cpus = cpus::run(&effort)?;
     let (floor_nanoseconds, packet) = packet::run(&effort, &CONFIGURATIONS, "packets without a network")?;
@@ -55,6 +61,7 @@ fn main() -> Result<()> {
         floor_nanoseconds,
         packet,
         live,
+        attacks,
         survival,
         two_cpus,
         memory,

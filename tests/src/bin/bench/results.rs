@@ -17,6 +17,7 @@ pub(crate) struct Results {
     pub(crate) floor_nanoseconds: f64,
     pub(crate) packet: Vec<Packet>,
     pub(crate) live: Vec<Live>,
+    pub(crate) attacks: Vec<Attack>,
     pub(crate) survival: Vec<Survival>,
     pub(crate) two_cpus: Vec<TwoCpus>,
     pub(crate) memory: Memory,
@@ -46,6 +47,17 @@ pub(crate) struct Live {
     pub(crate) packets_per_second: f64,
     /// Share of the packets at the limiter.
     pub(crate) dropped: f64,
+}
+
+/// A flood by many sources.
+#[derive(Debug, Serialize)]
+pub(crate) struct Attack {
+    pub(crate) receiver: &'static str,
+    pub(crate) sources: Sources,
+    /// Packets per second in the first second.
+    pub(crate) first_second: f64,
+    /// Packets per second later.
+    pub(crate) later: f64,
 }
 
 /// Established sources beside a flood.

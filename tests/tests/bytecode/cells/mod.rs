@@ -1,5 +1,6 @@
 //! Cells in front of the buckets: what they decide, and what they must not change.
 
+mod bucket_filters;
 mod cached_refusals;
 mod collisions;
 mod crowd;
@@ -21,7 +22,7 @@ use proptest::{
 };
 use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::{
-    cells::cell,
+    cells::{cell, refused_sample::Refused},
     identity::source::Source,
     limits::{
         limit::{Limit, Rate, SECOND},
@@ -79,6 +80,11 @@ fn evictions_and_unrelated_rule_changes_do_not_change_verdicts() {
     let [refused, admitted] = verdicts.into_inner();
     println!("{SCHEDULES} schedules: {admitted} packets admitted, {refused} refused, {} evictions", evicted.get());
     assert!(refused > 4_000 && admitted > 4_000 && evicted.get() > 1_000, "too few verdicts were close");
+}
+
+/// Returns the number of packets that cached refusals have refused at this time of the clock.
+pub(crate) fn repeated(bytecode: &Bytecode) -> u64 {
+    of_cpus(bytecode, |cpu| Refused(cpu.refused).packets())
 }
 
 /// Returns a limit of one packet per hour.

@@ -231,14 +231,7 @@ fn leftover_cached_refusals_do_not_block_entries_of_known_sources() {
             .front
             .open_mut()
             .unwrap()
-            .set(
-                0,
-                Cell {
-                    refusals: [RefusalSlot::default(), RefusalSlot { until, check, dropped: 1 }],
-                    ..Cell::default()
-                },
-                0,
-            )
+            .set(0, Cell { refusals: [RefusalSlot::default(), RefusalSlot { until, check }], ..Cell::default() }, 0)
             .unwrap();
         let address = [192, 0, 2, number as u8];
         make_known(&bytecode, &mut clock, &[address]);

@@ -133,7 +133,10 @@ impl Report {
             unknown: (features & FEATURE_UNKNOWN != 0 && verdict != "drop").then_some(unknown.per_second),
             refused_now: is_refused_now(&drops, &key)?,
             passed: Packets { packets: bucket.passed(), estimated: is_sampled },
-            over_limit: Packets { packets: counted.map_or(0, |count| count.packets), estimated: false },
+            over_limit: Packets {
+                packets: counted.map_or(0, |count| count.packets),
+                estimated: counted.is_some_and(|count| count.estimated),
+            },
             seen: Seen::of(&bucket, now, Timestamp::now())?,
         })
     }
@@ -165,12 +168,15 @@ impl Report {
             writeln!(out, "source:    {}, whose addresses share the limit", self.source)?;
         }
         if self.passed.packets != 0 || self.over_limit.packets != 0 {
-            let about = if self.passed.estimated { "about " } else { "" };
+            let about = |packets: &Packets| if packets.estimated { "about " } else { "" };
             let over = if self.shadow { "would be dropped" } else { "dropped" };
             writeln!(
                 out,
-                "counted:   {about}{} packets passed, {} {over}",
-                self.passed.packets, self.over_limit.packets
+                "counted:   {}{} packets passed, {}{} {over}",
+                about(&self.passed),
+                self.passed.packets,
+                about(&self.over_limit),
+                self.over_limit.packets
             )?;
         }
         if let Some(bucket) = &self.bucket {

@@ -71,7 +71,7 @@ pub(super) fn families(tables: &Tables, most: usize, reported: &mut Reported) ->
         let (service, _) = services.of_key(&source);
         let refused = if bucket.is_in_shadow() { "shadow" } else { "drop" };
         for (verdict, packets, bytes) in
-            [(PASS, bucket.passed(), bucket.passed_bytes), (refused, bucket.over_limit(), bucket.dropped_bytes)]
+            [(PASS, bucket.passed(), bucket.passed_bytes), (refused, bucket.over_limit(), bucket.over_limit_bytes())]
         {
             let labels = (Prefix::of(&source, source.prefix).to_string(), ServiceName(service).to_string(), verdict);
             let (count, creation) = counts.entry(labels).or_insert((Count::default(), seed));

@@ -177,6 +177,10 @@ fn prepare(pinned: &Pinned, stage: &Stage<'_>, settings: &mut Settings) -> Resul
             }
         }
     }
+    if resized.contains(&names::FRONT) || resized.contains(&names::BUCKETS) {
+        // New cells do not know the buckets, and epochs depend on their number.
+        resized.push(names::CREATED);
+    }
     let place = |name: &str| {
         let is_new = resized.contains(&name) || names::MOVED.iter().any(|(_, old)| *old == name);
         if is_new { stage.path(name) } else { pins.join(name) }

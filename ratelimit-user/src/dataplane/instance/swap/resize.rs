@@ -112,12 +112,14 @@ fn joined(one: &Cell, other: &Cell, scale: Scale, with_known: bool) -> Cell {
         let mut known = [a, b, c, d];
         known.sort_by_key(|word| Reverse(KnownSource(*word).tenure()));
         let note = if one.refusals[0] == nobody { other.refusals[0] } else { one.refusals[0] };
-        [note, RefusalSlot { until: known[0], check: known[1], dropped: 0 }]
+        [note, RefusalSlot { until: known[0], check: known[1] }]
     } else {
         let mut notes = one.refusals.into_iter().chain(other.refusals).filter(|note| *note != nobody);
         [notes.next().unwrap_or(nobody), notes.next().unwrap_or(nobody)]
     };
-    Cell { packets: higher(one.packets, other.packets), second: higher(one.second, other.second), refusals: notes }
+    let (packets, second) = (higher(one.packets, other.packets), higher(one.second, other.second));
+    // The filters begin anew, as after an upgrade.
+    Cell { packets, second, refusals: notes, buckets: [0; 2] }
 }
 
 #[cfg(test)]
@@ -130,14 +132,14 @@ mod tests {
     const SCALE: Scale = Scale { now: 1_000, most: 500 };
 
     fn noted(until: u64) -> RefusalSlot {
-        RefusalSlot { until, check: until + 1, dropped: 0 }
+        RefusalSlot { until, check: until + 1 }
     }
 
     #[test]
     fn joined_cells_have_the_higher_levels_and_the_first_two_notes() {
-        let one = Cell { packets: 1_005, second: 0, refusals: [noted(0), noted(7)] };
+        let one = Cell { packets: 1_005, second: 0, refusals: [noted(0), noted(7)], ..Cell::default() };
         let one = Cell { refusals: [RefusalSlot::default(), one.refusals[1]], ..one };
-        let other = Cell { packets: 1_004, second: 1_009, refusals: [noted(8), noted(9)] };
+        let other = Cell { packets: 1_004, second: 1_009, refusals: [noted(8), noted(9)], ..Cell::default() };
         let cell = joined(&one, &other, SCALE, false);
         assert_eq!((cell.packets, cell.second), (1_005, 1_009));
         assert_eq!(cell.refusals, [noted(7), noted(8)]);
@@ -147,7 +149,7 @@ mod tests {
     #[test]
     fn of_four_remembered_sources_the_known_sources_stay() {
         let cell = |first, second| Cell {
-            refusals: [RefusalSlot::default(), RefusalSlot { until: first, check: second, dropped: 0 }],
+            refusals: [RefusalSlot::default(), RefusalSlot { until: first, check: second }],
             ..Cell::default()
         };
         let (known, candidate) = (1 << 40 | SEEN_OFTEN, 2 << 40 | SEEN_ONCE);

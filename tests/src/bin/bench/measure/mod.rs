@@ -1,6 +1,7 @@
 //! Measurements. This file has their common parts.
 
 pub(crate) mod algorithms;
+pub(crate) mod attack;
 pub(crate) mod cpus;
 pub(crate) mod footprint;
 mod limiters;
@@ -9,7 +10,7 @@ pub(crate) mod packet;
 pub(crate) mod survival;
 pub(crate) mod worst;
 
-use std::io;
+use std::{io, time::Duration};
 
 use ratelimit_tests::Sources;
 use rustix::{
@@ -27,6 +28,8 @@ pub(crate) struct Effort {
     pub(crate) packets: u32,
     /// Seconds of one sample with real frames.
     pub(crate) seconds: f64,
+    /// Time after the first second of a flood before its later state is measured.
+    pub(crate) settling: Duration,
     /// Seconds of a flood beside established sources.
     pub(crate) flood_seconds: u64,
     /// Rules and listed sources of the cases with very many.
@@ -42,6 +45,7 @@ pub(crate) const FULL: Effort = Effort {
     rounds: 5,
     packets: 1_000_000,
     seconds: 0.4,
+    settling: Duration::from_secs(9),
     flood_seconds: 10,
     million: 1_000_000,
     sources: &SOURCES,
@@ -52,6 +56,7 @@ pub(crate) const QUICK: Effort = Effort {
     rounds: 1,
     packets: 100_000,
     seconds: 0.1,
+    settling: Duration::from_secs(1),
     flood_seconds: 2,
     million: 100_000,
     sources: &[Sources::Count(1), Sources::Count(1_000), Sources::Count(64_000), Sources::Endless],

@@ -9,7 +9,7 @@ use ratelimit_tests::Sources;
 
 use crate::{
     configurations::{self, REFERENCE, SOURCES},
-    measure::{algorithms, worst},
+    measure::{algorithms, attack, worst},
     results::{Results, Worst},
     state::State,
     table::{Row, Table},
@@ -36,7 +36,13 @@ pub(crate) fn tables(results: &Results) -> Vec<Table> {
         two_cpus(results),
         footprint(results),
     ];
-    packet.into_iter().chain(live).chain(rest).filter(|table| !table.rows.is_empty()).collect()
+    packet
+        .into_iter()
+        .chain(live)
+        .chain(attack::tables(&results.attacks))
+        .chain(rest)
+        .filter(|table| !table.rows.is_empty())
+        .collect()
 }
 
 /// Returns measurements whose packets were not in the intended state.
