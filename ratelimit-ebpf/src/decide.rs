@@ -128,7 +128,7 @@ fn by_rule(context: &Context, cells: Option<[&Cell; 2]>, bucket: Option<&Bucket>
         if reason.passes() {
             bucket.counts.count_passed(context.tick, 1, u64::from(context.length()));
         } else {
-            bucket.counts.count_dropped(context.tick, DROP, 1, u64::from(context.length()));
+            bucket.counts.count_refused(context.tick, DROP, 1, u64::from(context.length()));
         }
     }
     let list = if settings::is_on(&settings::LISTS_ON) && reason == Reason::Listed {

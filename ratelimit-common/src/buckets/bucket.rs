@@ -1,7 +1,7 @@
 //! The bucket of a source, and its cached resolution.
 
-use super::seen::{self, IN_SHADOW};
-use crate::{boundary, identity::class::Class, limits::policy::PolicyId, maps::names::POLICIES_MAX};
+use super::seen::{self, SAMPLED};
+use crate::{boundary, identity::class::Class, limits::policy::PolicyId, maps::names::POLICIES_MAX, reason::Count};
 
 /// One entry of the map of buckets.
 #[repr(C)]
@@ -17,21 +17,22 @@ pub struct Bucket {
     pub(crate) passed: u64,
     /// Bytes that passed.
     pub passed_bytes: u64,
-    /// Packets that were dropped; with [`IN_SHADOW`], that have passed in shadow. Also when the source was [first seen](seen::first).
+    /// Packets that were dropped, when the source was [first seen](seen::first), and [`SAMPLED`].
     pub(crate) dropped: u64,
-    /// Bytes of the latter, and in the highest bit whether both are estimates.
+    /// Bytes of the dropped packets.
     pub(crate) dropped_bytes: u64,
+    /// Packets over a limit that have passed in [shadow](crate::limits::policy::SHADOW).
+    pub(crate) would_drop: u64,
+    /// Bytes of these.
+    pub(crate) would_drop_bytes: u64,
 }
-boundary!(Bucket, size 56);
-
-/// Highest bit of the dropped bytes: some of the packets were counted by [samples](crate::cells::refused_sample).
-pub const SAMPLED: u64 = 1 << 63;
+boundary!(Bucket, size 72);
 
 impl Bucket {
-    /// Creates a bucket that only counts these packets: those that passed, and those that were dropped.
+    /// Creates a bucket that only counts packets: those that passed, that were dropped, and that passed in shadow.
     #[must_use]
-    pub fn counting(passed: u64, dropped: u64) -> Self {
-        Self { passed, dropped, ..Self::default() }
+    pub fn counting([passed, dropped, would_drop]: [u64; 3]) -> Self {
+        Self { passed, dropped, would_drop, ..Self::default() }
     }
 
     /// Returns the packets that passed.
@@ -40,55 +41,54 @@ impl Bucket {
         seen::count(self.passed)
     }
 
+    /// Returns what was dropped.
+    #[must_use]
+    pub const fn dropped(&self) -> Count {
+        Count { packets: seen::count(self.dropped), bytes: self.dropped_bytes }
+    }
+
+    /// Returns what was over a limit and has passed in shadow.
+    #[must_use]
+    pub const fn would_drop(&self) -> Count {
+        Count { packets: self.would_drop, bytes: self.would_drop_bytes }
+    }
+
     /// Returns the packets that were dropped, or have passed in shadow.
     #[must_use]
     pub const fn over_limit(&self) -> u64 {
-        seen::count(self.dropped)
+        seen::count(self.dropped).saturating_add(self.would_drop)
     }
 
-    /// Returns the bytes of these packets.
-    #[must_use]
-    pub const fn over_limit_bytes(&self) -> u64 {
-        self.dropped_bytes & !SAMPLED
-    }
-
-    /// Returns whether these two numbers are estimates.
+    /// Returns whether these were counted by [samples](crate::cells::refused_sample).
     #[must_use]
     pub const fn is_sampled(&self) -> bool {
-        self.dropped_bytes & SAMPLED != 0
+        self.dropped & SAMPLED != 0
     }
 
-    /// Returns whether the packets over the limit have passed in [shadow](crate::limits::policy::SHADOW). Drops and
-    /// passes in shadow are never counted together: the count restarts.
+    /// Returns a bucket of layout 18 with both counts. Its one count had a mark, in place of [`SAMPLED`], if the packets
+    /// have passed in shadow.
     #[must_use]
-    pub const fn is_in_shadow(&self) -> bool {
-        self.dropped & IN_SHADOW != 0
-    }
-
-    /// Adds packets that passed, and their bytes.
-    pub const fn add_passed(&mut self, packets: u64, bytes: u64) {
-        self.passed = seen::with_count(self.passed, self.passed().saturating_add(packets));
-        self.passed_bytes = self.passed_bytes.saturating_add(bytes);
-    }
-
-    /// Adds packets over a limit, and their bytes. Those before are forgotten if one of both has passed in shadow.
-    pub const fn add_over_limit(&mut self, packets: u64, bytes: u64, in_shadow: bool) {
-        if self.is_in_shadow() != in_shadow {
-            self.dropped = seen::with_count(self.dropped, 0) ^ IN_SHADOW;
-            self.dropped_bytes = 0;
+    pub const fn with_shadow_apart(self) -> Self {
+        if self.dropped & SAMPLED == 0 {
+            return self;
         }
-        self.dropped = seen::with_count(self.dropped, self.over_limit().saturating_add(packets));
-        self.dropped_bytes =
-            (self.dropped_bytes & SAMPLED) | (self.over_limit_bytes().saturating_add(bytes) & !SAMPLED);
+        let Count { packets, bytes } = self.dropped();
+        let dropped = seen::with_count(self.dropped, 0) & !SAMPLED;
+        Self { dropped, dropped_bytes: 0, would_drop: packets, would_drop_bytes: bytes, ..self }
     }
 
     /// Adds what the sliding log of the source has counted.
     pub fn add_log(&mut self, log: &Self, now: u64) {
-        self.add_passed(log.passed(), log.passed_bytes);
-        // If one of both was in shadow, only the drops of the present limit count.
-        if log.over_limit() != 0 {
-            self.add_over_limit(log.over_limit(), log.over_limit_bytes(), log.is_in_shadow());
-            self.dropped_bytes |= log.dropped_bytes & SAMPLED;
+        let sum = |count: u64, other| seen::with_count(count, seen::count(count).saturating_add(other));
+        self.passed = sum(self.passed, log.passed());
+        self.dropped = sum(self.dropped, log.dropped().packets) | log.dropped & SAMPLED;
+        self.would_drop = self.would_drop.saturating_add(log.would_drop);
+        for (bytes, more) in [
+            (&mut self.passed_bytes, log.passed_bytes),
+            (&mut self.dropped_bytes, log.dropped_bytes),
+            (&mut self.would_drop_bytes, log.would_drop_bytes),
+        ] {
+            *bytes = bytes.saturating_add(more);
         }
         self.merge_times(log, now);
     }
@@ -252,5 +252,18 @@ mod tests {
             prop_assert_eq!(resolution.is_before(generation.wrapping_add(distance)), distance > 0);
             prop_assert!(!resolution.is_before(generation.wrapping_sub(distance)));
         }
+    }
+
+    #[test]
+    fn the_one_count_of_layout_18_becomes_two() {
+        let bytes =
+            |dropped, would_drop| [Count { packets: 7, bytes: dropped }, Count { packets: 0, bytes: would_drop }];
+        let first = seen::first(1 << 40);
+        let dropped = Bucket { dropped: first | 7, dropped_bytes: 420, ..Bucket::default() }.with_shadow_apart();
+        assert_eq!([dropped.dropped(), dropped.would_drop()], bytes(420, 0));
+        let in_shadow = Bucket { dropped: first | SAMPLED | 7, dropped_bytes: 420, ..Bucket::default() };
+        let apart = in_shadow.with_shadow_apart();
+        assert_eq!([apart.would_drop(), apart.dropped()], bytes(420, 0));
+        assert_eq!((apart.since_first(1 << 40), apart.is_sampled()), (dropped.since_first(1 << 40), false));
     }
 }

@@ -6,8 +6,9 @@
 /// Bits of a count of packets. After 2⁴⁴ packets, 20 days at 10 million a second, it starts again at 0.
 const COUNT_BITS: u32 = 44;
 const COUNT: u64 = (1 << COUNT_BITS) - 1;
-/// The count of refused packets: they have passed in [shadow](crate::limits::policy::SHADOW).
-pub const IN_SHADOW: u64 = 1 << 63;
+/// Highest bit of the count of dropped packets: some refused packets were counted by
+/// [samples](crate::cells::refused_sample).
+pub const SAMPLED: u64 = 1 << 63;
 
 /// The last time is rounded down to a multiple of 2³² ns (4.3 s).
 const LAST_SHIFT: u32 = 32;
@@ -65,7 +66,7 @@ pub const fn has_first(word: u64) -> bool {
 /// Returns the word with the first time of another, unless it has one.
 #[must_use]
 pub const fn with_first(word: u64, other: u64) -> u64 {
-    if has_first(word) { word } else { word | other & !(COUNT | IN_SHADOW) }
+    if has_first(word) { word } else { word | other & !(COUNT | SAMPLED) }
 }
 
 /// Returns for how long a source has been silent, in nanoseconds. None if it is unknown.
@@ -103,13 +104,13 @@ mod tests {
     proptest! {
         #[test]
         fn times_are_exact_but_for_their_step(
-            seen in 0u64..1 << 57, later in 0..48 * DAY, number in 0..COUNT, shadow: bool,
+            seen in 0u64..1 << 57, later in 0..48 * DAY, number in 0..COUNT, sampled: bool,
         ) {
             let now = seen + later;
-            let shadow = if shadow { IN_SHADOW } else { 0 };
-            let (passed, refused) = (with_count(last(seen), number), with_count(first(seen) | shadow, number));
+            let sampled = if sampled { SAMPLED } else { 0 };
+            let (passed, refused) = (with_count(last(seen), number), with_count(first(seen) | sampled, number));
             prop_assert_eq!((count(passed), count(refused)), (number, number));
-            prop_assert_eq!(refused & IN_SHADOW, shadow);
+            prop_assert_eq!(refused & SAMPLED, sampled);
             // A step whose number is 0 is unknown.
             if let Some(silent) = since_last(passed, now) {
                 prop_assert!((later..later + (1 << LAST_SHIFT)).contains(&silent), "{} {}", silent, later);
@@ -123,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_count_alone_has_no_times() {
-        assert_eq!((since_last(7, DAY), since_first(7 | IN_SHADOW, DAY)), (None, None));
+        assert_eq!((since_last(7, DAY), since_first(7 | SAMPLED, DAY)), (None, None));
         assert_eq!((since_last(last(0), 0), since_first(first(0), 0)), (Some(0), Some(0)));
     }
 

@@ -13,4 +13,4 @@ pub struct Log {
     /// Times of the last admitted packets. See [`Place`](crate::meters::sliding_log::Place).
     pub places: [u64; PLACES as usize],
 }
-boundary!(Log, size 576);
+boundary!(Log, size 592);

@@ -5,11 +5,11 @@
 
 /// Packets for one sample.
 pub const RATE: u64 = 64;
-/// Packets of a [period](PERIOD_SHIFT) and CPU that are counted one by one: 30,517 in a second.
-pub const EXACT: u64 = 512;
+/// Packets of a [period](PERIOD_SHIFT) and CPU that are counted one by one.
+pub const EXACT: u64 = 1 << 15;
 
-/// Binary logarithm of the nanoseconds of a period: 17 ms, which is more than a tick of the coarse clock.
-const PERIOD_SHIFT: u32 = 24;
+/// Binary logarithm of the nanoseconds of a period: 1.07 s.
+const PERIOD_SHIFT: u32 = 30;
 const COUNT_BITS: u32 = 32;
 
 /// Refused packets of this CPU in a period: 32 bits of the period's number above 32 of the count.

@@ -15,7 +15,8 @@ use crate::{
 #[inline(always)]
 #[must_use]
 pub fn may_have(hash: u64) -> bool {
-    let (Some(epoch), Some(cell)) = (created::epoch(), cells::of(hash)) else { return true };
+    let Some(epoch) = created::epoch() else { return true };
+    let Some(cell) = cells::of(hash) else { return true };
     let bits = Bits::of(hash);
     let has = |epoch| filter(of_epoch(cell, epoch)).may_have(bits, epoch);
     has(epoch) || has(epoch - 1)
@@ -24,7 +25,8 @@ pub fn may_have(hash: u64) -> bool {
 /// Notes that the source with this hash uses its bucket. If another CPU writes at each try, its next packet notes it.
 #[inline(always)]
 pub fn note(hash: u64) {
-    let (Some(epoch), Some(cell)) = (created::running_epoch(), cells::of(hash)) else { return };
+    let Some(epoch) = created::running_epoch() else { return };
+    let Some(cell) = cells::of(hash) else { return };
     if !filter(of_epoch(cell, epoch)).may_have(Bits::of(hash), epoch) {
         note_bucket(hash);
     }

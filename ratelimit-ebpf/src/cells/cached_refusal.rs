@@ -100,7 +100,7 @@ fn count_in_bucket(context: *const Context, packets: u64, action: u8) -> u32 {
         if packets > 1 {
             bucket.counts.note_samples();
         }
-        bucket.counts.count_dropped(context.tick, action, packets, packets * u64::from(context.length()));
+        bucket.counts.count_refused(context.tick, action, packets, packets * u64::from(context.length()));
     }
     0
 }

@@ -1,4 +1,5 @@
-//! The stage in front of the buckets: levels, cached refusals and known sources of a cell. Buckets belong in `buckets`.
+//! The stage in front of the buckets: levels, cached refusals, filters of buckets and known sources of a cell. Buckets
+//! belong in `buckets`.
 //!
 //! A cell admits packets within its share of the burst, or repeats a cached refusal. Only a source's own bucket
 //! refuses. So a neighbour in the cell costs a source at most the cell's share, plus the debt that a new bucket starts

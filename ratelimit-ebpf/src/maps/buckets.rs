@@ -47,10 +47,10 @@ impl Bucket {
     /// stack.
     #[inline(always)]
     fn init(place: &mut MaybeUninit<Self>, packets: u64, second: u64, resolution: u64, now: u64) -> &Self {
-        const { assert!(size_of::<Counts>() == 4 * size_of::<u64>()) };
-        let [passed, passed_bytes, dropped, dropped_bytes] = Counts::none(now);
+        const { assert!(size_of::<Counts>() == 6 * size_of::<u64>()) };
+        let [passed, passed_bytes, dropped, dropped_bytes, would_drop, would_drop_bytes] = Counts::none(now);
         let bucket = place.as_mut_ptr();
-        // SAFETY: the place is writable, its counters are four words, and any words make a bucket.
+        // SAFETY: the place is writable, its counters are six words, and any words make a bucket.
         unsafe {
             (&raw mut (*bucket).packets).cast::<u64>().write_volatile(packets);
             (&raw mut (*bucket).second).cast::<u64>().write_volatile(second);
@@ -60,6 +60,8 @@ impl Bucket {
             counts.add(1).write_volatile(passed_bytes);
             counts.add(2).write_volatile(dropped);
             counts.add(3).write_volatile(dropped_bytes);
+            counts.add(4).write_volatile(would_drop);
+            counts.add(5).write_volatile(would_drop_bytes);
             place.assume_init_ref()
         }
     }

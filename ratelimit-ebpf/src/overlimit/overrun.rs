@@ -107,7 +107,7 @@ fn settle_refusal(
             ban::impose(context, control, policy);
         }
     }
-    bucket.counts.count_dropped(context.tick, policy.over_limit, 1, u64::from(context.length()));
+    bucket.counts.count_refused(context.tick, policy.over_limit, 1, u64::from(context.length()));
     reason
 }
 

@@ -36,10 +36,9 @@ const BURST: Units = gcra::units(SECOND);
 /// holds its cached refusal, from before this packet's refusal is cached.
 #[inline(always)]
 pub fn refused(context: &Context, cell: Option<&Cell>, bucket: &Bucket, action: u8) {
-    if is_new(context, cell, bucket) {
+    if is_new(context, cell, bucket, action) {
         let kind = if counts::is_shadow(action) { SHADOWED } else { REFUSED };
-        let dropped = if bucket.counts.can_count(action) { bucket.counts.dropped() } else { 0 };
-        write_event(context, kind, 0, dropped);
+        write_event(context, kind, 0, bucket.counts.refused(action));
     }
 }
 
@@ -50,12 +49,12 @@ pub fn banned(context: &Context, until: u64) {
 }
 
 #[inline(always)]
-fn is_new(context: &Context, cell: Option<&Cell>, bucket: &Bucket) -> bool {
+fn is_new(context: &Context, cell: Option<&Cell>, bucket: &Bucket, action: u8) -> bool {
     if let Some((refusal, _)) = cell.and_then(|cell| cell.refusal_of(context.refusal_hash)) {
         // A deny that was lifted is no refusal by a limit.
         return refusal.refuses_everything() || refusal.ended_before(gcra::units(context.now), gcra::units(QUIET));
     }
-    bucket.counts.dropped().is_multiple_of(SAMPLE)
+    bucket.counts.refused(action).is_multiple_of(SAMPLE)
 }
 
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]

@@ -14,6 +14,7 @@ use crate::{
         verifier::{given, key},
     },
     buckets::admission,
+    cells::bucket_filter,
     maps::buckets,
     packet::context::Context,
 };
@@ -52,6 +53,9 @@ fn record_packets(context: *const Context, control: *const Control, packets: u64
         found = buckets::find(&source);
     }
     if let Some(bucket) = found {
+        if settings::has_cells() {
+            bucket_filter::note(context.hash);
+        }
         bucket.counts.count_passed(context.tick, packets, packets * u64::from(context.length()));
     }
     0

@@ -195,7 +195,7 @@ impl Differential {
     /// Removes the bucket with these passed and dropped packets and bytes. Returns whether it exists.
     fn take(&mut self, source: &Source, counts: [u64; 4]) -> bool {
         let is_so = self.bytecode.bucket(*source).is_some_and(|bucket| {
-            counts == [bucket.passed(), bucket.passed_bytes, bucket.over_limit(), bucket.over_limit_bytes()]
+            counts == [bucket.passed(), bucket.passed_bytes, bucket.over_limit(), bucket.dropped().bytes]
         });
         is_so && self.bytecode.tables.buckets.open_mut().unwrap().remove(source).is_ok()
     }

@@ -1,22 +1,22 @@
 //! Counters in a bucket.
 
 use ratelimit_common::{
-    buckets::{
-        bucket::SAMPLED,
-        seen::{self, IN_SHADOW},
-    },
+    buckets::seen::{self, SAMPLED},
     limits::policy::SHADOW,
 };
 
 use crate::bpf::{atomic::Word, settings, verifier::given};
 
-/// Packets and bytes that passed and that were dropped, and when the source was first and [last](seen) seen.
+/// Packets and bytes that passed, that were dropped, and that have passed in shadow. Also when the source was first and
+/// last [seen].
 #[repr(C)]
 pub struct Counts {
     passed: Word,
     passed_bytes: Word,
     dropped: Word,
     dropped_bytes: Word,
+    would_drop: Word,
+    would_drop_bytes: Word,
 }
 
 /// Returns whether packets that this action refuses pass.
@@ -30,8 +30,8 @@ impl Counts {
     /// Returns the words of a source that was first seen now, and has counted nothing.
     #[inline(always)]
     #[must_use]
-    pub const fn none(now: u64) -> [u64; 4] {
-        [seen::last(now), 0, seen::first(now), 0]
+    pub const fn none(now: u64) -> [u64; 6] {
+        [seen::last(now), 0, seen::first(now), 0, 0, 0]
     }
 
     /// Notes that the source was first seen now, unless an earlier time is known.
@@ -51,11 +51,11 @@ impl Counts {
         [seen::count(self.passed.load()), self.passed_bytes.load()]
     }
 
-    /// Returns the packets that were dropped, or have passed in shadow.
+    /// Returns the packets that this action has refused: those that were dropped, or those that have passed in shadow.
     #[inline(always)]
     #[must_use]
-    pub fn dropped(&self) -> u64 {
-        seen::count(self.dropped.load())
+    pub fn refused(&self, action: u8) -> u64 {
+        if is_shadow(action) { self.would_drop.load() } else { seen::count(self.dropped.load()) }
     }
 
     /// Counts packets that passed. The last of them arrived at `now`.
@@ -66,36 +66,26 @@ impl Counts {
         self.passed_bytes.add(bytes);
     }
 
-    /// Returns whether packets that this action refuses can be added to the count. Drops and passes in shadow are never
-    /// mixed.
-    #[inline(always)]
-    #[must_use]
-    pub fn can_count(&self, action: u8) -> bool {
-        let before = self.dropped.load();
-        seen::count(before) == 0 || (before ^ mark(action)) & IN_SHADOW == 0
-    }
-
     /// Counts refused packets with their [action](ratelimit_common::limits::policy::Policy::over_limit). The last of
-    /// them arrived at `now`. The count restarts when drops and passes in shadow alternate.
+    /// them arrived at `now`.
     #[inline(always)]
-    pub fn count_dropped(&self, now: u64, action: u8, packets: u64, bytes: u64) {
+    pub fn count_refused(&self, now: u64, action: u8, packets: u64, bytes: u64) {
         self.see(now);
-        let before = self.dropped.load();
-        if (before ^ mark(action)) & IN_SHADOW != 0 {
-            self.dropped.store(seen::with_count(before, 0) ^ IN_SHADOW);
-            self.dropped_bytes.store(0);
-        }
-        self.dropped.add(packets);
-        self.dropped_bytes.add(bytes);
+        let (count, count_bytes) = match is_shadow(action) {
+            true => (&self.would_drop, &self.would_drop_bytes),
+            false => (&self.dropped, &self.dropped_bytes),
+        };
+        count.add(packets);
+        count_bytes.add(bytes);
     }
 
-    /// Notes that packets which were refused are counted by samples.
+    /// Notes that refused packets are counted by samples.
     #[inline(always)]
     pub fn note_samples(&self) {
-        let bytes = self.dropped_bytes.load();
-        if bytes & SAMPLED == 0 {
+        let word = self.dropped.load();
+        if word & SAMPLED == 0 {
             // If this fails, another CPU counts a packet at the same time. The next sample notes it.
-            let _ = self.dropped_bytes.compare_exchange(bytes, bytes | SAMPLED);
+            let _ = self.dropped.compare_exchange(word, word | SAMPLED);
         }
     }
 
@@ -117,10 +107,4 @@ fn note_last(passed: *const Word, now: u64) -> u32 {
     // If this fails, another CPU counts a packet at the same time, and notes it.
     let _ = passed.compare_exchange(word, seen::last(now) | seen::count(word));
     0
-}
-
-/// Returns [`IN_SHADOW`] if packets that this action refuses pass.
-#[inline(always)]
-fn mark(action: u8) -> u64 {
-    if is_shadow(action) { IN_SHADOW } else { 0 }
 }

@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn a_source_without_times_has_none() {
-        let seen = Seen::of(&Bucket::counting(7, 7), 1 << 40, Timestamp::UNIX_EPOCH).unwrap();
+        let seen = Seen::of(&Bucket::counting([7, 7, 0]), 1 << 40, Timestamp::UNIX_EPOCH).unwrap();
         assert_eq!((seen, seen.texts()), (Seen::default(), Default::default()));
     }
 }

@@ -63,7 +63,7 @@ impl From<Count> for Counted {
 
 impl Counted {
     /// Packets that a rule or a limit has refused.
-    fn refused(packets: u64, bytes: u64, is_sampled: bool) -> Self {
+    fn refused(Count { packets, bytes }: Count, is_sampled: bool) -> Self {
         let estimated = is_sampled && packets > 0;
         Self { packets, bytes, estimated, error: estimated.then(|| refused_sample::error(packets)) }
     }
@@ -140,7 +140,7 @@ impl<'a> Describe<'a> {
 
     /// Describes what a rule has decided.
     pub(crate) fn hits(&self, spec: &RuleSpec, hits: &Hits) -> HitsRow {
-        let refused = |Count { packets, bytes }| Counted::refused(packets, bytes, hits.are_refused_sampled);
+        let refused = |count| Counted::refused(count, hits.are_refused_sampled);
         HitsRow {
             passed: Counted::passed(hits.passed.packets, hits.passed.bytes, self.is_sampled(spec)),
             dropped: refused(hits.dropped),
@@ -150,8 +150,6 @@ impl<'a> Describe<'a> {
 
     pub(crate) fn row(&self, source: &Source, bucket: &Bucket, per_second: Option<PerSecond>) -> Result<Row> {
         let (service, classes) = self.services.of_key(source);
-        let in_shadow = bucket.is_in_shadow();
-        let dropped = Counted::refused(bucket.over_limit(), bucket.over_limit_bytes(), bucket.is_sampled());
         let mut spec = resolve::of_source(self.tables, source, classes)?;
         spec.parents = spec.parents_of(source.family)?;
         let is_sampled = self.is_sampled(&spec);
@@ -160,8 +158,8 @@ impl<'a> Describe<'a> {
             service: ServiceName(service).to_string(),
             policy: PolicyRow::of(&spec),
             passed: Counted::passed(bucket.passed(), bucket.passed_bytes, is_sampled),
-            dropped: if in_shadow { Counted::default() } else { dropped },
-            would_drop: if in_shadow { dropped } else { Counted::default() },
+            dropped: Counted::refused(bucket.dropped(), bucket.is_sampled()),
+            would_drop: Counted::refused(bucket.would_drop(), bucket.is_sampled()),
             seen: Seen::of(bucket, self.now, self.at)?,
             per_second: per_second.map(|rates| PerSecond { estimated: is_sampled || bucket.is_sampled(), ..rates }),
             is_denied: matches!(spec.policy.kind, DENY | BAN | LISTED),

@@ -23,7 +23,7 @@ use crate::{
     dataplane::{
         Instance,
         readings::{
-            rates::per,
+            source_counts::{packets, rates},
             tracked,
             worst::{Found, Search, by_drops, by_passes},
         },
@@ -116,27 +116,24 @@ fn read(arguments: &Arguments, tables: &Tables, is_complete: bool) -> Result<(Fo
 /// The packets of each source at an earlier time.
 struct Counted {
     at: Instant,
-    packets: HashMap<Source, (u64, u64)>,
+    packets: HashMap<Source, [u64; 3]>,
 }
 
 impl Counted {
     /// Counts, and returns after this time.
     fn during(tables: &Tables, time: Duration) -> Result<Self> {
         let at = Instant::now();
-        let mut packets = HashMap::new();
+        let mut counted = HashMap::new();
         tracked::each(tables, |source, bucket| {
-            packets.insert(source, (bucket.passed(), bucket.over_limit()));
+            counted.insert(source, packets(&bucket));
         })?;
         thread::sleep(time.saturating_sub(at.elapsed()));
-        Ok(Self { at, packets })
+        Ok(Self { at, packets: counted })
     }
 
     fn rates(&self, source: &Source, bucket: &Bucket) -> PerSecond {
-        let (passed, over) = self.packets.get(source).copied().unwrap_or_default();
-        let time = self.at.elapsed();
-        let passed = per(bucket.passed().saturating_sub(passed), time);
-        let over = per(bucket.over_limit().saturating_sub(over), time);
-        let (dropped, would_drop) = if bucket.is_in_shadow() { (0, over) } else { (over, 0) };
+        let before = self.packets.get(source).copied().unwrap_or_default();
+        let [passed, dropped, would_drop] = rates(bucket, before, self.at.elapsed());
         PerSecond { passed, dropped, would_drop, estimated: false }
     }
 }

@@ -7,8 +7,7 @@ use ratelimit_common::{buckets::bucket::Bucket, identity::source::Source};
 
 use crate::dataplane::{
     readings::{
-        rates::per,
-        source_drops::{Count, Drops},
+        source_counts::{SourceCounts, packets, rates},
         worst::{Found, Search, by_drops, by_passes},
     },
     tables::open::Tables,
@@ -32,23 +31,20 @@ pub(super) enum By {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Followed {
     pub(super) source: Source,
-    pub(super) passed: u64,
-    pub(super) refused: u64,
-    /// Whether refused packets pass in shadow.
-    pub(super) is_shadow: bool,
-    /// Whether their number is an estimate.
-    pub(super) is_estimate: bool,
-    /// Packets per second that passed and that were refused. None after one reading.
-    pub(super) per_second: Option<[u64; 2]>,
+    /// Its counters.
+    pub(super) bucket: Bucket,
+    /// Packets per second that passed, that were dropped, and that passed in shadow. None after one reading.
+    pub(super) per_second: Option<[u64; 3]>,
     at: Instant,
 }
 
 impl Followed {
     fn rank(&self, by: By) -> impl Ord + use<> {
-        let [passed, refused] = self.per_second.unwrap_or_default();
+        let [passed, dropped, would_drop] = self.per_second.unwrap_or_default();
+        let (refused, all_passed, all_refused) = (dropped + would_drop, self.bucket.passed(), self.bucket.over_limit());
         let ranks = match by {
-            By::Refused => [refused, self.refused, passed, self.passed],
-            By::Passed => [passed, self.passed, refused, self.refused],
+            By::Refused => [refused, all_refused, passed, all_passed],
+            By::Passed => [passed, all_passed, refused, all_refused],
         };
         (Reverse(ranks), self.source.address())
     }
@@ -62,10 +58,10 @@ pub(super) struct Sources(HashMap<Source, Followed>);
 impl Sources {
     /// Searches for more, and reads all again. Returns them in their order, and what the search has found.
     pub(super) fn read(&mut self, tables: &Tables, by: By) -> Result<(Vec<Followed>, Found)> {
-        let drops = Drops::of(tables)?;
+        let counts = SourceCounts::of(tables)?;
         let found = {
             let rank = |source: &Source, bucket: &Bucket| {
-                let is_refused = by == By::Refused && drops.is_refused(source);
+                let is_refused = by == By::Refused && counts.is_refused(source);
                 (is_refused, if by == By::Refused { by_drops(source, bucket) } else { by_passes(source, bucket) })
             };
             Search { most: MOST, budget: Some(SEARCH), rank, is_wanted: |_: &Source| true }.find(tables)?
@@ -73,7 +69,7 @@ impl Sources {
         let mut now = Vec::new();
         let new = found.sources.iter().map(|(source, _)| *source).filter(|source| !self.0.contains_key(source));
         for source in self.0.keys().copied().chain(new) {
-            if let Some(followed) = self.follow(&drops, source)? {
+            if let Some(followed) = self.follow(&counts, source)? {
                 now.push(followed);
             }
         }
@@ -86,16 +82,11 @@ impl Sources {
     }
 
     /// Reads one source. None if it is no longer tracked.
-    fn follow(&self, drops: &Drops<'_>, source: Source) -> Result<Option<Followed>> {
-        let Some(count) = drops.of_source(&source)? else { return Ok(None) };
-        let (passed, at) = (drops.passed(&source)?, Instant::now());
-        let rates = |before: &Followed| {
-            let time = at.duration_since(before.at);
-            let grown = [passed.saturating_sub(before.passed), count.packets.saturating_sub(before.refused)];
-            grown.map(|packets| per(packets, time))
-        };
+    fn follow(&self, counts: &SourceCounts<'_>, source: Source) -> Result<Option<Followed>> {
+        let Some(bucket) = counts.tracked(&source)? else { return Ok(None) };
+        let at = Instant::now();
+        let rates = |before: &Followed| rates(&bucket, packets(&before.bucket), at.duration_since(before.at));
         let per_second = self.0.get(&source).map(rates);
-        let Count { packets: refused, shadow: is_shadow, estimated: is_estimate } = count;
-        Ok(Some(Followed { source, passed, refused, is_shadow, is_estimate, per_second, at }))
+        Ok(Some(Followed { source, bucket, per_second, at }))
     }
 }

@@ -4,7 +4,6 @@ use std::{collections::BTreeMap, path::Path};
 
 use anyhow::Result;
 use ratelimit_common::{
-    buckets::bucket::Bucket,
     maps::control::{FEATURE_SHADOW, FEATURE_UNKNOWN},
     reason::Reason,
 };
@@ -186,21 +185,20 @@ const fn pair(verdicts: &Verdicts) -> [u64; 2] {
 }
 
 fn row(describe: &Describe<'_>, followed: &Followed) -> Result<SourceRow> {
-    let [passed, refused] = followed.per_second.unwrap_or_default();
-    let (dropped, would_drop) = if followed.is_shadow { (0, refused) } else { (refused, 0) };
-    let bucket = Bucket::counting(followed.passed, followed.refused);
-    describe.row(&followed.source, &bucket, Some(PerSecond { passed, dropped, would_drop, estimated: false }))
+    let [passed, dropped, would_drop] = followed.per_second.unwrap_or_default();
+    describe.row(&followed.source, &followed.bucket, Some(PerSecond { passed, dropped, would_drop, estimated: false }))
 }
 
 fn of_source(row: &SourceRow, followed: &Followed) -> Row {
-    let Followed { source, passed, refused, per_second, .. } = followed;
+    let Followed { source, bucket, per_second, .. } = followed;
+    let [passed, dropped, would_drop] = per_second.unwrap_or_default();
     Row {
         name: row.source.clone(),
         kind: row.service.clone(),
-        per_second: per_second.unwrap_or_default(),
-        total: [*passed, *refused],
+        per_second: [passed, dropped + would_drop],
+        total: [bucket.passed(), bucket.over_limit()],
         detail: row.policy.text.clone(),
-        is_estimate: row.passed.estimated || followed.is_estimate,
+        is_estimate: row.passed.estimated || bucket.is_sampled(),
         source: Some(Prefix::of(source, source.prefix)),
     }
 }

@@ -3,13 +3,12 @@
 use std::collections::HashMap;
 
 use ratelimit_common::{
+    buckets::bucket::Bucket,
     identity::source::Source,
     limits::limit::SECOND,
     maps::event::{Event, QUIET, SHADOWED},
     reason::Reason,
 };
-
-use crate::dataplane::readings::source_drops::Count;
 
 /// The number of sources that are followed until they are quiet. For further ones only the start is reported.
 const MOST: usize = 10_000;
@@ -34,8 +33,8 @@ struct State {
     dropped: u64,
     /// Whether that number is an estimate.
     estimated: bool,
-    /// All packets dropped until the last look.
-    count: u64,
+    /// All packets dropped until the last look, and all that have passed in shadow. None if the report told only one.
+    counts: [Option<u64>; 2],
     /// When that number was last seen to grow.
     grown: u64,
 }
@@ -85,37 +84,39 @@ impl Followed {
         }
         if self.throttled.len() < MOST {
             // Drops since the last look belong to the new time of throttling.
-            let count = self.quiet.remove(&source).map_or(dropped, |state| state.count);
-            self.throttled.insert(
-                source,
-                State { reason, shadow, since: time, dropped: 0, estimated: false, count, grown: time },
-            );
+            let told = if shadow { [None, Some(dropped)] } else { [Some(dropped), None] };
+            let counts = self.quiet.remove(&source).map_or(told, |state| state.counts);
+            let state = State { reason, shadow, since: time, dropped: 0, estimated: false, counts, grown: time };
+            self.throttled.insert(source, state);
         }
         Some(Change::Throttled { reason, shadow })
     }
 
-    /// Takes the count of a source at `now`. It is None if no map has the source.
-    pub(super) fn counted(&mut self, source: Source, count: Option<Count>, now: u64) -> Option<Change> {
+    /// Takes the counters of a source at `now`. They are None if no map has the source.
+    pub(super) fn counted(&mut self, source: Source, bucket: Option<Bucket>, now: u64) -> Option<Change> {
         let is_quiet = self.quiet.contains_key(&source);
-        let Some(count) = count else {
+        let Some(bucket) = bucket else {
             self.quiet.remove(&source);
             return if is_quiet { None } else { self.end(source, now) };
         };
         let states = if is_quiet { &mut self.quiet } else { &mut self.throttled };
         let state = states.get_mut(&source)?;
-        // The counts with and without shadow mode start at zero when the other one ends.
-        let is_other = count.packets != 0 && count.shadow != state.shadow;
-        let grown = if is_other { count.packets } else { count.packets.saturating_sub(state.count) };
-        (state.count, state.estimated) = (count.packets, count.estimated);
-        if grown == 0 {
+        let [dropped, in_shadow] = [bucket.dropped(), bucket.would_drop()].map(|count| count.packets);
+        let [dropped_before, in_shadow_before] = state.counts;
+        let grown = |count: u64, before: Option<u64>| count.saturating_sub(before.unwrap_or(count));
+        (state.counts, state.estimated) = ([Some(dropped), Some(in_shadow)], bucket.is_sampled());
+        let (dropped, in_shadow) = (grown(dropped, dropped_before), grown(in_shadow, in_shadow_before));
+        let (same, other) = if state.shadow { (in_shadow, dropped) } else { (dropped, in_shadow) };
+        if same + other == 0 {
             return if is_quiet { None } else { self.end(source, now) };
         }
-        (state.dropped, state.grown) = (state.dropped + grown, now);
+        let is_other = same == 0;
+        (state.dropped, state.grown) = (state.dropped + same, now);
         if !is_quiet && !is_other {
             return None;
         }
         let mut state = states.remove(&source)?;
-        (state.shadow, state.since, state.dropped) = (count.shadow, now, grown);
+        (state.shadow, state.since, state.dropped) = (state.shadow != is_other, now, same.max(other));
         let change = Change::Throttled { reason: state.reason, shadow: state.shadow };
         if self.throttled.len() < MOST {
             self.throttled.insert(source, state);
@@ -160,9 +161,14 @@ mod tests {
         Some(Change::Ended { dropped, estimated: false, seconds, shadow })
     }
 
-    /// Takes a count at this second.
-    fn look(followed: &mut Followed, second: u64, packets: u64, shadow: bool) -> Option<Change> {
-        followed.counted(SOURCE, Some(Count { packets, shadow, estimated: false }), second * SECOND)
+    /// Takes counters at this second: of dropped packets, and of those that have passed in shadow.
+    fn look_at(followed: &mut Followed, second: u64, [dropped, would_drop]: [u64; 2]) -> Option<Change> {
+        followed.counted(SOURCE, Some(Bucket::counting([0, dropped, would_drop])), second * SECOND)
+    }
+
+    /// Takes a count of dropped packets.
+    fn look(followed: &mut Followed, second: u64, dropped: u64) -> Option<Change> {
+        look_at(followed, second, [dropped, 0])
     }
 
     #[test]
@@ -170,44 +176,44 @@ mod tests {
         let mut followed = Followed::default();
         assert_eq!(followed.refused(&event(REFUSED, 1, 100)), throttled(false));
         assert_eq!(followed.refused(&event(REFUSED, 1, 100)), None);
-        assert_eq!(look(&mut followed, 3, 150, false), None);
-        assert_eq!(look(&mut followed, 12, 150, false), None);
-        assert_eq!(look(&mut followed, 13, 150, false), ended(50, 2, false));
-        assert_eq!(look(&mut followed, 30, 150, false), None);
-        assert_eq!(look(&mut followed, 32, 157, false), throttled(false));
-        assert_eq!(look(&mut followed, 34, 160, false), None);
-        assert_eq!(look(&mut followed, 44, 160, false), ended(10, 2, false));
+        assert_eq!(look(&mut followed, 3, 150), None);
+        assert_eq!(look(&mut followed, 12, 150), None);
+        assert_eq!(look(&mut followed, 13, 150), ended(50, 2, false));
+        assert_eq!(look(&mut followed, 30, 150), None);
+        assert_eq!(look(&mut followed, 32, 157), throttled(false));
+        assert_eq!(look(&mut followed, 34, 160), None);
+        assert_eq!(look(&mut followed, 44, 160), ended(10, 2, false));
         // The program reports it too, and the notice comes only once.
         assert_eq!(followed.refused(&event(REFUSED, 60, 160)), throttled(false));
-        assert_eq!(look(&mut followed, 61, 170, false), None);
-        assert_eq!(look(&mut followed, 71, 170, false), ended(10, 1, false));
+        assert_eq!(look(&mut followed, 61, 170), None);
+        assert_eq!(look(&mut followed, 71, 170), ended(10, 1, false));
     }
 
     #[test]
     fn a_flood_that_has_ended_before_the_first_look_is_counted() {
         let mut followed = Followed::default();
         assert_eq!(followed.refused(&event(REFUSED, 1, 0)), throttled(false));
-        assert_eq!(look(&mut followed, 2, 95, false), None);
-        assert_eq!(look(&mut followed, 12, 95, false), ended(95, 1, false));
+        assert_eq!(look(&mut followed, 2, 95), None);
+        assert_eq!(look(&mut followed, 12, 95), ended(95, 1, false));
     }
 
     #[test]
     fn the_end_of_shadow_mode_is_reported() {
         let mut followed = Followed::default();
         assert_eq!(followed.refused(&event(SHADOWED, 1, 0)), throttled(true));
-        assert_eq!(look(&mut followed, 2, 95, true), None);
-        assert_eq!(look(&mut followed, 4, 5, false), throttled(false));
-        assert_eq!(look(&mut followed, 6, 7, false), None);
-        assert_eq!(look(&mut followed, 16, 7, false), ended(7, 2, false));
+        assert_eq!(look_at(&mut followed, 2, [0, 95]), None);
+        assert_eq!(look_at(&mut followed, 4, [5, 95]), throttled(false));
+        assert_eq!(look_at(&mut followed, 6, [7, 95]), None);
+        assert_eq!(look_at(&mut followed, 16, [7, 95]), ended(7, 2, false));
     }
 
     #[test]
     fn a_source_without_a_count_ends_and_is_forgotten() {
         let mut followed = Followed::default();
         assert_eq!(followed.refused(&event(REFUSED, 1, 0)), throttled(false));
-        assert_eq!(look(&mut followed, 2, 95, false), None);
+        assert_eq!(look(&mut followed, 2, 95), None);
         // A count that starts at zero again does not grow.
-        assert_eq!(look(&mut followed, 4, 3, false), None);
+        assert_eq!(look(&mut followed, 4, 3), None);
         assert_eq!(followed.counted(SOURCE, None, 12 * SECOND), ended(95, 1, false));
         assert_eq!(followed.counted(SOURCE, None, 14 * SECOND), None);
         assert!(followed.is_empty());
@@ -221,14 +227,14 @@ mod tests {
             let change = followed.refused(&Event { source: source(number), ..event(REFUSED, number as u64, 0) });
             assert_eq!(change, throttled(false));
         }
-        assert_eq!(followed.iter().count(), MOST);
+        assert_eq!(followed.sources().count(), MOST);
         let now = 3 * MOST as u64 * SECOND;
         for number in 0..MOST {
-            let quiet = followed.counted(source(number), Some(Count { packets: 0, shadow: false }), now);
+            let quiet = followed.counted(source(number), Some(Bucket::default()), now);
             assert_eq!(quiet, ended(0, 0, false));
         }
-        assert_eq!(followed.iter().count(), MOST_QUIET);
+        assert_eq!(followed.sources().count(), MOST_QUIET);
         // The sources that were refused last stay.
-        assert!(followed.iter().all(|(known, _)| (MOST - MOST_QUIET..MOST).any(|number| known == source(number))));
+        assert!(followed.sources().all(|known| (MOST - MOST_QUIET..MOST).any(|number| known == source(number))));
     }
 }

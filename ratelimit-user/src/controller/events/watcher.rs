@@ -8,6 +8,7 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 use ratelimit_common::{
+    buckets::bucket::Bucket,
     identity::source::Source,
     limits::limit::SECOND,
     maps::{
@@ -29,7 +30,7 @@ use crate::{
         readings::{
             events::{News, Reader},
             gauges,
-            source_drops::{Count, Drops},
+            source_counts::SourceCounts,
         },
         rules::services::Services,
         sys::host,
@@ -165,13 +166,13 @@ impl Watcher {
         Ok(seen)
     }
 
-    /// Returns the drops of all followed sources.
-    fn counts(&self, tables: &Tables) -> Result<Vec<(Source, Option<Count>)>, Error> {
+    /// Returns the counters of all followed sources.
+    fn counts(&self, tables: &Tables) -> Result<Vec<(Source, Option<Bucket>)>, Error> {
         if self.followed.is_empty() {
             return Ok(Vec::new());
         }
-        let drops = Drops::of(tables)?;
-        self.followed.sources().map(|source| Ok((source, drops.of_source(&source)?))).collect()
+        let counts = SourceCounts::of(tables)?;
+        self.followed.sources().map(|source| Ok((source, counts.tracked(&source)?))).collect()
     }
 }
 

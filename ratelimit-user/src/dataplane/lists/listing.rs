@@ -160,7 +160,7 @@ fn add_over_limit(tables: &Tables, lists: &mut [Listing], now: u64) -> Result<()
         let is_counted = dropped != 0 && source.parent == 0;
         if is_counted && listed::of_source(tables, &source, now)?.resolution().policy() == policy {
             list.hits.packets += dropped;
-            list.hits.bytes += bucket.over_limit_bytes();
+            list.hits.bytes += bucket.dropped().bytes + bucket.would_drop().bytes;
         }
     }
     Ok(())

@@ -8,7 +8,7 @@ pub mod interface_counters;
 pub mod peaks;
 pub mod rates;
 pub mod rule_hits;
-pub mod source_drops;
+pub mod source_counts;
 pub mod totals;
 pub mod tracked;
 pub mod worst;

@@ -47,12 +47,14 @@ pub struct Hits {
 
 impl Hits {
     fn add(&mut self, bucket: &Bucket) {
-        let over = if bucket.is_in_shadow() { &mut self.would_drop } else { &mut self.dropped };
-        for (sum, packets, bytes) in [
-            (over, bucket.over_limit(), bucket.over_limit_bytes()),
-            (&mut self.passed, bucket.passed(), bucket.passed_bytes),
+        let passed = Count { packets: bucket.passed(), bytes: bucket.passed_bytes };
+        for (sum, more) in [
+            (&mut self.passed, passed),
+            (&mut self.dropped, bucket.dropped()),
+            (&mut self.would_drop, bucket.would_drop()),
         ] {
-            *sum = Count { packets: sum.packets.saturating_add(packets), bytes: sum.bytes.saturating_add(bytes) };
+            let (packets, bytes) = (sum.packets.saturating_add(more.packets), sum.bytes.saturating_add(more.bytes));
+            *sum = Count { packets, bytes };
         }
         self.are_refused_sampled |= bucket.is_sampled();
     }

@@ -78,12 +78,11 @@ fn a_source_that_uses_its_bucket_in_each_epoch_stays_known() {
 fn in_the_first_epochs_after_the_filters_were_lost_every_bucket_is_asked() {
     for epoch in 0..FIRST_EPOCH {
         let mut bytecode = with_one_bucket();
-        let mut front = bytecode.tables.front.open_mut().unwrap();
+        let front = bytecode.tables.front.open_mut().unwrap();
         for index in 0..front.len() {
             let cell = front.get(&index, 0).unwrap();
             front.set(index, ratelimit_common::cells::cell::Cell { buckets: [0; 2], ..cell }, 0).unwrap();
         }
-        drop(front);
         set_epoch(&mut bytecode, epoch);
         assert_eq!(reason(&bytecode), Reason::OverPackets);
     }

@@ -158,7 +158,7 @@ fn a_denied_source_is_dropped_by_its_cached_refusal_and_counted_exactly() {
         let tracked = tracked::all(&bytecode.tables).unwrap();
         let [(found, bucket)] = tracked[..] else { panic!("{tracked:?}") };
         assert_eq!((found, bucket.is_sampled()), (source, false));
-        (bucket.over_limit(), bucket.over_limit_bytes())
+        (bucket.over_limit(), bucket.dropped().bytes)
     };
     assert_eq!(listed(&bytecode), (501, 501 * frame.len() as u64));
     // After any change the program reads the rules once more.

@@ -33,7 +33,7 @@ fn offenders(settings: Settings, count: usize) -> (Bytecode, Vec<[u8; 4]>) {
 fn listed(bytecode: &Bytecode, address: [u8; 4]) -> (u64, u64) {
     let tracked = tracked::all(&bytecode.tables).unwrap();
     let found = tracked.iter().find(|(source, _)| *source == Source::v4(address));
-    found.map(|(_, bucket)| (bucket.over_limit(), bucket.over_limit_bytes())).unwrap()
+    found.map(|(_, bucket)| (bucket.over_limit(), bucket.dropped().bytes)).unwrap()
 }
 
 /// Sends packets of all sources in turn.

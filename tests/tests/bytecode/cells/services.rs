@@ -52,5 +52,5 @@ fn drops_by_a_cached_refusal_are_counted_in_the_charged_bucket() {
     bytecode.repeat(&dns, 1_000 + 500);
     assert_eq!(bytecode.count(Reason::OverPackets), 500);
     let bucket = listed(&bytecode);
-    assert_eq!((bucket.over_limit(), bucket.over_limit_bytes()), (500, 500 * dns.len() as u64));
+    assert_eq!((bucket.over_limit(), bucket.dropped().bytes), (500, 500 * dns.len() as u64));
 }

@@ -123,7 +123,7 @@ fn drops_of_an_offender_are_counted_exactly() {
     let dropped = bytecode.count(Reason::OverPackets);
     assert!(dropped > 96_000);
     let bucket = listed(&bytecode).unwrap();
-    assert_eq!((bucket.over_limit(), bucket.over_limit_bytes()), (dropped, dropped * frame.len() as u64));
+    assert_eq!((bucket.over_limit(), bucket.dropped().bytes), (dropped, dropped * frame.len() as u64));
     assert!(!bucket.is_sampled());
 }
 

@@ -63,7 +63,7 @@ fn what_decides_about_an_address_is_what_its_packets_meet() {
         assert_eq!(dropped() - before, 10 - passing, "{words}");
         let answer = why(&words);
         assert_eq!(answer["refused_now"], verdict != "pass", "{words}");
-        assert_eq!(answer["over_limit"]["packets"], 10 - passing, "{words}");
+        assert_eq!(answer["dropped"]["packets"], 10 - passing, "{words}");
     }
     assert_eq!(why("10.8.0.9")["services"], json!(["udp/53"]));
     assert_eq!(why("10.8.0.9")["decides"]["comment"], "office");

@@ -13,8 +13,8 @@ use crate::{
     cli::print::source_row::{Describe, PerSecond, Row},
     dataplane::{
         readings::{
-            rates::{Moment, Rates, per},
-            source_drops::Drops,
+            rates::{Moment, Rates},
+            source_counts::{SourceCounts, packets, rates},
             worst::{Found, Search, by_drops},
         },
         tables::open::Tables,
@@ -42,29 +42,28 @@ pub(super) struct Activity {
 /// The first of two readings.
 pub(super) struct Begun<'a> {
     tables: &'a Tables,
-    drops: Drops<'a>,
+    counts: SourceCounts<'a>,
     all: Moment,
-    sources: Vec<(Source, Bucket, Reading)>,
+    sources: Vec<(Source, Reading)>,
     found: Found,
 }
 
-/// The counters of a source at one time.
+/// The packets of a source at one time.
 struct Reading {
     at: Instant,
-    passed: u64,
-    over: u64,
+    packets: [u64; 3],
 }
 
 impl<'a> Begun<'a> {
     pub(super) fn of(tables: &'a Tables) -> Result<Self> {
-        let drops = Drops::of(tables)?;
-        let rank = |source: &Source, bucket: &Bucket| (drops.is_refused(source), by_drops(source, bucket));
+        let counts = SourceCounts::of(tables)?;
+        let rank = |source: &Source, bucket: &Bucket| (counts.is_refused(source), by_drops(source, bucket));
         let search = Search { most: CANDIDATES, budget: Some(SEARCH), rank, is_wanted: |_: &Source| true };
         let mut found = search.find(tables)?;
         let sources = std::mem::take(&mut found.sources).into_iter();
-        let sources = sources.map(|(source, bucket)| Ok((source, bucket, Reading::of(&drops, &source)?)));
+        let sources = sources.map(|(source, _)| Ok((source, Reading::of(&counts, &source)?.0)));
         let sources = sources.collect::<Result<_>>()?;
-        Ok(Self { tables, all: Moment::now(tables)?, drops, sources, found })
+        Ok(Self { tables, all: Moment::now(tables)?, counts, sources, found })
     }
 
     /// Reads again, some time after the first reading.
@@ -73,9 +72,10 @@ impl<'a> Begun<'a> {
         let all = Moment::now(self.tables)?;
         let describe = Describe::with(self.tables)?;
         let mut worst = Vec::new();
-        for (source, bucket, before) in &self.sources {
-            let rate = Reading::of(&self.drops, source)?.since(before, bucket.is_in_shadow());
-            worst.push((rate, *source, *bucket));
+        for (source, before) in &self.sources {
+            let (now, bucket) = Reading::of(&self.counts, source)?;
+            let [passed, dropped, would_drop] = rates(&bucket, before.packets, now.at.duration_since(before.at));
+            worst.push((PerSecond { passed, dropped, would_drop, estimated: false }, *source, bucket));
         }
         worst.sort_by_key(|(rate, source, bucket)| {
             Reverse((rate.dropped + rate.would_drop, by_drops(source, bucket).0, rate.passed))
@@ -92,16 +92,8 @@ impl<'a> Begun<'a> {
 }
 
 impl Reading {
-    fn of(drops: &Drops<'_>, source: &Source) -> Result<Self> {
-        let over = drops.of_source(source)?.map_or(0, |count| count.packets);
-        Ok(Self { at: Instant::now(), passed: drops.passed(source)?, over })
-    }
-
-    fn since(&self, before: &Self, is_in_shadow: bool) -> PerSecond {
-        let time = self.at.duration_since(before.at);
-        let over = per(self.over.saturating_sub(before.over), time);
-        let (dropped, would_drop) = if is_in_shadow { (0, over) } else { (over, 0) };
-        let passed = per(self.passed.saturating_sub(before.passed), time);
-        PerSecond { passed, dropped, would_drop, estimated: false }
+    fn of(counts: &SourceCounts<'_>, source: &Source) -> Result<(Self, Bucket)> {
+        let bucket = counts.tracked(source)?.unwrap_or_default();
+        Ok((Self { at: Instant::now(), packets: packets(&bucket) }, bucket))
     }
 }

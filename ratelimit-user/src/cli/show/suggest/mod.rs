@@ -18,7 +18,7 @@ use crate::{
     cli::print::{answer::Answer, output::Output, source_row::Describe},
     dataplane::{
         instance::read_only::View,
-        readings::{peaks::Peak, source_drops::Drops},
+        readings::{peaks::Peak, source_counts::SourceCounts},
         rules::{
             list,
             target::{Sources, Target},
@@ -121,9 +121,9 @@ fn is_any_estimated<'a>(
     describe: &Describe<'_>,
     tables: &Tables,
 ) -> Result<bool> {
-    let drops = Drops::of(tables)?;
+    let counts = SourceCounts::of(tables)?;
     let is_estimated = |source: &Source| -> Result<bool> {
-        let Some(bucket) = drops.bucket(source)? else { return Ok(false) };
+        let Some(bucket) = counts.tracked(source)? else { return Ok(false) };
         Ok(describe.row(source, &bucket, None)?.passed.estimated)
     };
     sources.try_fold(false, |any, source| Ok(any || is_estimated(source)?))

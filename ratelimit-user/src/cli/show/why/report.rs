@@ -19,6 +19,7 @@ use ratelimit_common::{
         policy::{ALLOW, LIMIT, Policy},
     },
     maps::control::{Control, FEATURE_FRONT, FEATURE_SHADOW, FEATURE_UNKNOWN},
+    reason::Count,
 };
 use serde::Serialize;
 
@@ -31,7 +32,7 @@ use crate::{
     dataplane::{
         decision::{self, Decision, Voice},
         lists::action::Action,
-        readings::source_drops::Drops,
+        readings::source_counts::SourceCounts,
         rules::{
             list::{self, around},
             services::Services,
@@ -78,7 +79,8 @@ pub(super) struct Report {
     /// Whether a packet was refused in this moment.
     refused_now: bool,
     passed: Packets,
-    over_limit: Packets,
+    dropped: Packets,
+    would_drop: Packets,
     #[serde(flatten)]
     seen: Seen,
 }
@@ -113,30 +115,29 @@ impl Report {
         }
         let mut key = source;
         key.class = class::key(classes);
-        let (drops, Control { features, unknown, .. }) = (Drops::of(tables)?, tables.control()?);
-        let (own, counted) = (drops.tracked(&key)?, drops.of_source(&key)?);
+        let (counts, Control { features, unknown, .. }) = (SourceCounts::of(tables)?, tables.control()?);
+        let own = counts.tracked(&key)?;
         let (bucket, now) = (own.unwrap_or_default(), host::now());
         let policy = decides.as_ref().and_then(policy);
         let verdict = decides.as_ref().map_or("pass", verdict);
+        let refused = |Count { packets, .. }| Packets { packets, estimated: bucket.is_sampled() && packets != 0 };
         let is_sampled = features & FEATURE_FRONT != 0 && verdict == "limit";
         Ok(Self {
             address: address.to_string(),
             service: ServiceName(service).to_string(),
             source: Prefix::of(&source, source.prefix).to_string(),
             verdict,
-            shadow: features & FEATURE_SHADOW != 0 || counted.is_some_and(|count| count.shadow),
+            shadow: features & FEATURE_SHADOW != 0 || bucket.would_drop().packets != 0 && bucket.dropped().packets == 0,
             decides: decides.as_ref().map(Cause::of),
             outranked: outranked.iter().map(Cause::of).collect(),
             services: others,
             bucket: own.zip(policy).and_then(|(bucket, policy)| BucketRow::of(&bucket, &policy, now)),
-            refused_for_seconds: drops.refused_for(&key).map(rounded_up),
+            refused_for_seconds: counts.refused_for(&key).map(rounded_up),
             unknown: (features & FEATURE_UNKNOWN != 0 && verdict != "drop").then_some(unknown.per_second),
-            refused_now: is_refused_now(&drops, &key)?,
+            refused_now: is_refused_now(&counts, &key)?,
             passed: Packets { packets: bucket.passed(), estimated: is_sampled },
-            over_limit: Packets {
-                packets: counted.map_or(0, |count| count.packets),
-                estimated: counted.is_some_and(|count| count.estimated),
-            },
+            dropped: refused(bucket.dropped()),
+            would_drop: refused(bucket.would_drop()),
             seen: Seen::of(&bucket, now, Timestamp::now())?,
         })
     }
@@ -167,17 +168,15 @@ impl Report {
         if self.source != self.address {
             writeln!(out, "source:    {}, whose addresses share the limit", self.source)?;
         }
-        if self.passed.packets != 0 || self.over_limit.packets != 0 {
-            let about = |packets: &Packets| if packets.estimated { "about " } else { "" };
-            let over = if self.shadow { "would be dropped" } else { "dropped" };
-            writeln!(
-                out,
-                "counted:   {}{} packets passed, {}{} {over}",
-                about(&self.passed),
-                self.passed.packets,
-                about(&self.over_limit),
-                self.over_limit.packets
-            )?;
+        let counts =
+            [(&self.passed, "packets passed"), (&self.dropped, "dropped"), (&self.would_drop, "would be dropped")];
+        let counted = |(packets, what): &(&Packets, &str)| {
+            let about = if packets.estimated { "about " } else { "" };
+            (packets.packets != 0).then(|| format!("{about}{} {what}", packets.packets))
+        };
+        let counted: Vec<_> = counts.iter().filter_map(counted).collect();
+        if !counted.is_empty() {
+            writeln!(out, "counted:   {}", counted.join(", "))?;
         }
         if let Some(bucket) = &self.bucket {
             writeln!(out, "bucket:    {}", bucket.text())?;
@@ -204,14 +203,14 @@ impl Report {
 }
 
 /// Returns whether a packet of the source is refused at present: by a cell, or before a second reading.
-fn is_refused_now(drops: &Drops<'_>, source: &Source) -> Result<bool> {
-    let count = |drops: &Drops<'_>| anyhow::Ok(drops.of_source(source)?.map_or(0, |count| count.packets));
-    let before = count(drops)?;
-    if before == 0 || drops.is_refused(source) {
+fn is_refused_now(counts: &SourceCounts<'_>, source: &Source) -> Result<bool> {
+    let refused = || anyhow::Ok(counts.tracked(source)?.map_or(0, |bucket| bucket.over_limit()));
+    let before = refused()?;
+    if before == 0 || counts.is_refused(source) {
         return Ok(before != 0);
     }
     thread::sleep(GAP);
-    Ok(count(drops)? > before)
+    Ok(refused()? > before)
 }
 
 /// Returns the policy of a rule or a list.

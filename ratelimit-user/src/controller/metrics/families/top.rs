@@ -69,9 +69,10 @@ pub(super) fn families(tables: &Tables, most: usize, reported: &mut Reported) ->
     // A source can have several buckets for one service, because new connections can have other rules.
     for (source, bucket) in found.sources {
         let (service, _) = services.of_key(&source);
-        let refused = if bucket.is_in_shadow() { "shadow" } else { "drop" };
-        for (verdict, packets, bytes) in
-            [(PASS, bucket.passed(), bucket.passed_bytes), (refused, bucket.over_limit(), bucket.over_limit_bytes())]
+        let passed = Count { packets: bucket.passed(), bytes: bucket.passed_bytes };
+        let shadow = Some(("shadow", bucket.would_drop())).filter(|(_, count)| count.packets != 0);
+        for (verdict, Count { packets, bytes }) in
+            [(PASS, passed), ("drop", bucket.dropped())].into_iter().chain(shadow)
         {
             let labels = (Prefix::of(&source, source.prefix).to_string(), ServiceName(service).to_string(), verdict);
             let (count, creation) = counts.entry(labels).or_insert((Count::default(), seed));

@@ -40,6 +40,11 @@ impl Layout {
         Self { entries, ..self }
     }
 
+    /// Returns whether values of this layout have fewer fields than those of another.
+    pub(crate) fn has_fewer_fields_than(&self, other: &Self) -> bool {
+        self.value.len() < other.value.len()
+    }
+
     /// Converts a key of layout `from` to this layout.
     pub(crate) fn key(&self, from: &Self, key: &[u8]) -> Vec<u8> {
         fields::converted(key, &from.key, &self.key, self.sizes[0])

@@ -5,6 +5,7 @@
 //! Names of maps and fields that differ between versions are translated first.
 
 mod bans;
+mod buckets;
 mod fields;
 mod layout;
 
@@ -186,7 +187,7 @@ fn copy(name: &str, (old, from): (&RawMap, &Layout), (new, to): (&RawMap, &Layou
         let place =
             if name == names::COUNTERS { counter(key, old.entries(), new.entries()) } else { to.key(from, key) };
         let is_beyond = is_array(new) && number(&place) >= new.entries();
-        if is_beyond { Ok(()) } else { new.put(&place, &to.value(from, value, new.is_per_cpu())) }
+        if is_beyond { Ok(()) } else { new.put(&place, &buckets::value(name, to, from, value, new.is_per_cpu())?) }
     })
 }
 
@@ -197,7 +198,8 @@ fn copy_unmoved(pins: &Path, place: &dyn Fn(&str) -> PathBuf, before: &Maps, kno
         let (Some((_, from)), Some((_, to))) = (before.get(name), known.get(name)) else { continue };
         if let Some(old) = pins::map_path(pins, old) {
             let new = RawMap::from_pin(&place(name))?;
-            let add = |key: &[u8], value: &[u8]| new.add(&to.key(from, key), &to.value(from, value, false));
+            let value = |value: &[u8]| buckets::value(name, to, from, value, false);
+            let add = |key: &[u8], old: &[u8]| new.add(&to.key(from, key), &value(old)?);
             RawMap::from_pin(&old)?.each(add)?;
         }
     }

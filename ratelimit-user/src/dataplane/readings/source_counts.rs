@@ -11,6 +11,7 @@ use ratelimit_common::{
     meters::gcra,
 };
 
+use super::rates::per;
 use crate::dataplane::{
     Error,
     error::Tried as _,
@@ -18,26 +19,15 @@ use crate::dataplane::{
     tables::open::Tables,
 };
 
-/// Reads the drops of some sources, one after the other.
-pub struct Drops<'a> {
+/// Reads counters and cached refusals of some sources, one after the other.
+pub struct SourceCounts<'a> {
     tables: &'a Tables,
     control: Control,
     /// None without cells.
     cells: Option<Mapped<Cell>>,
 }
 
-/// Packets of a source that were over its limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Count {
-    /// Packets.
-    pub packets: u64,
-    /// Whether they have passed in shadow. See [`Bucket::is_in_shadow`].
-    pub shadow: bool,
-    /// Whether their number is an estimate. See [`Bucket::is_sampled`].
-    pub estimated: bool,
-}
-
-impl<'a> Drops<'a> {
+impl<'a> SourceCounts<'a> {
     /// Prepares readings of these tables.
     ///
     /// # Errors
@@ -48,24 +38,6 @@ impl<'a> Drops<'a> {
         let has_cells = control.features & FEATURE_FRONT != 0;
         let cells = has_cells.then(|| Mapped::of(tables.front.open()?.map())).transpose()?;
         Ok(Self { tables, control, cells })
-    }
-
-    /// Returns the drops of a source. None if it has no bucket.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Bpf`] if the kernel refuses.
-    pub fn of_source(&self, source: &Source) -> Result<Option<Count>, Error> {
-        let counts = [self.bucket(source)?, self.log(source)?]
-            .into_iter()
-            .flatten()
-            .map(|bucket| Count {
-                packets: bucket.over_limit(),
-                shadow: bucket.is_in_shadow(),
-                estimated: bucket.is_sampled(),
-            })
-            .reduce(Count::and);
-        Ok(counts)
     }
 
     /// Returns whether a cell repeats a refusal of the source now.
@@ -86,16 +58,6 @@ impl<'a> Drops<'a> {
         };
         let cell = cells.get(cell::index(hash, cells.len() as u32) as usize)?;
         cell.refusals.iter().filter_map(left).max()
-    }
-
-    /// Returns the packets of a source that have passed by its bucket and its sliding log.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Bpf`] if the kernel refuses.
-    pub fn passed(&self, source: &Source) -> Result<u64, Error> {
-        let buckets = [self.bucket(source)?, self.log(source)?];
-        Ok(buckets.into_iter().flatten().map(|bucket| bucket.passed()).sum())
     }
 
     /// Returns the bucket of a source, with what its sliding log has counted.
@@ -122,11 +84,7 @@ impl<'a> Drops<'a> {
     }
 
     /// Returns the bucket of a source.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Bpf`] if the kernel refuses.
-    pub fn bucket(&self, source: &Source) -> Result<Option<Bucket>, Error> {
+    fn bucket(&self, source: &Source) -> Result<Option<Bucket>, Error> {
         match self.tables.buckets.open()?.get(source, 0) {
             Err(MapError::KeyNotFound) => Ok(None),
             found => Ok(Some(found.tried("cannot read a bucket")?)),
@@ -134,12 +92,18 @@ impl<'a> Drops<'a> {
     }
 }
 
-impl Count {
-    const fn and(self, other: Self) -> Self {
-        Self {
-            packets: self.packets + other.packets,
-            shadow: self.shadow || other.shadow,
-            estimated: self.estimated || other.estimated,
-        }
+/// Returns the packets that passed, that were dropped, and that have passed in shadow.
+#[must_use]
+pub const fn packets(bucket: &Bucket) -> [u64; 3] {
+    [bucket.passed(), bucket.dropped().packets, bucket.would_drop().packets]
+}
+
+/// Returns the packets per second of a bucket since an earlier reading, in the same order.
+#[must_use]
+pub fn rates(bucket: &Bucket, before: [u64; 3], time: Duration) -> [u64; 3] {
+    let mut rates = packets(bucket);
+    for (rate, before) in rates.iter_mut().zip(before) {
+        *rate = per(rate.saturating_sub(before), time);
     }
+    rates
 }
