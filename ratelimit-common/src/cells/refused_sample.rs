@@ -2,52 +2,62 @@
 //!
 //! A cached refusal is only read, so that CPUs share it without waiting. Its source's bucket counts in its place: each
 //! packet while a CPU repeats few refusals, and one of [`RATE`] for all of them during a flood.
+//!
+//! In a flood, each [`RATE`] packets of a CPU are a block. One packet of each block is drawn, and counts for all of it.
 
-/// Packets for one sample.
+use crate::boundary;
+
+/// Packets of a block.
 pub const RATE: u64 = 64;
 /// Packets of a [period](PERIOD_SHIFT) and CPU that are counted one by one.
 pub const EXACT: u64 = 1 << 15;
 
 /// Binary logarithm of the nanoseconds of a period: 1.07 s.
 const PERIOD_SHIFT: u32 = 30;
-const COUNT_BITS: u32 = 32;
+const SKIPPED_BITS: u32 = 32;
+const SKIPPED: u64 = (1 << SKIPPED_BITS) - 1;
 
-/// Refused packets of this CPU in a period: 32 bits of the period's number above 32 of the count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Refused(pub u64);
+/// What a CPU remembers of refused packets.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Refused {
+    /// 32 bits of the period's number above 32 of the number of packets that are skipped before one is counted.
+    pub skipped: u64,
+    /// Number of packets that were counted in the period. The lowest six bits are the place of the last one in its block.
+    pub counted: u64,
+}
+boundary!(Refused, size 16);
 
 /// Factors of the finalizer of SplitMix64, by which every bit of a number changes half of all bits.
 const FIRST: u64 = 0xbf58_476d_1ce4_e5b9;
 const SECOND: u64 = 0x94d0_49bb_1331_11eb;
 
+/// Returns [`Refused::skipped`] after a packet at `now`, in nanoseconds, if that packet is skipped.
+#[inline(always)]
+#[must_use]
+pub const fn skip(skipped: u64, now: u64) -> Option<u64> {
+    let is_same = (skipped >> SKIPPED_BITS) ^ (now >> PERIOD_SHIFT & SKIPPED) == 0;
+    if is_same && skipped & SKIPPED != 0 { Some(skipped - 1) } else { None }
+}
+
 impl Refused {
-    /// Returns the count after one more packet at `now`, in nanoseconds.
+    /// Returns what follows a packet at `now` that is not [skipped](skip), and for how many packets it counts: 1 or
+    /// [`RATE`].
     #[inline(always)]
     #[must_use]
-    pub const fn and_one(self, now: u64) -> Self {
-        let period = now >> PERIOD_SHIFT << COUNT_BITS;
-        let is_same = (self.0 ^ period) >> COUNT_BITS == 0;
-        Self(if is_same { self.0 } else { period }.wrapping_add(1))
-    }
-
-    /// Returns the packets of the period so far.
-    #[inline(always)]
-    #[must_use]
-    pub const fn packets(self) -> u64 {
-        self.0 << COUNT_BITS >> COUNT_BITS
-    }
-
-    /// Returns the number of packets for which the last packet counts: 0, 1 or [`RATE`].
-    #[inline(always)]
-    #[must_use]
-    pub const fn weight(self) -> u64 {
-        if self.packets() <= EXACT {
-            return 1;
+    pub const fn count(self, now: u64) -> (Self, u64) {
+        let period = now >> PERIOD_SHIFT << SKIPPED_BITS;
+        let is_same = (self.skipped ^ period) >> SKIPPED_BITS == 0;
+        let number = if is_same { self.counted / RATE + 1 } else { 1 };
+        if number < EXACT {
+            return (Self { skipped: period, counted: number * RATE }, 1);
         }
-        // Scattered, so that no rhythm of a source's packets meets or misses the samples.
-        let first = (self.0 ^ self.0 >> 30).wrapping_mul(FIRST);
-        let is_drawn = (first ^ first >> 27).wrapping_mul(SECOND) >> (u64::BITS - RATE.trailing_zeros()) == 0;
-        if is_drawn { RATE } else { 0 }
+        // Scattered, so that no rhythm of a source's packets meets or misses the places.
+        let first = (number ^ period ^ number >> 30).wrapping_mul(FIRST);
+        let place = (first ^ first >> 27).wrapping_mul(SECOND) >> (u64::BITS - RATE.trailing_zeros());
+        // The first block begins with the next packet.
+        let (rest, weight) = if number == EXACT { (0, 1) } else { (RATE - 1 - self.counted % RATE, RATE) };
+        (Self { skipped: period | rest + place, counted: number * RATE | place }, weight)
     }
 }
 
@@ -64,32 +74,50 @@ mod tests {
     /// Nanoseconds of a period.
     const PERIOD: u64 = 1 << PERIOD_SHIFT;
 
+    /// Returns the weight of the next packet.
+    fn next(refused: &mut Refused, now: u64) -> u64 {
+        if let Some(skipped) = skip(refused.skipped, now) {
+            refused.skipped = skipped;
+            return 0;
+        }
+        let weight;
+        (*refused, weight) = refused.count(now);
+        weight
+    }
+
     /// Returns the weights of the packets after the first [`EXACT`] at one time.
     fn weights(now: u64) -> impl Iterator<Item = u64> {
-        let mut count = Refused(0);
-        let next = move || {
-            count = count.and_one(now);
-            Some(count.weight())
-        };
-        core::iter::from_fn(next).skip(EXACT as usize)
+        let mut refused = Refused::default();
+        core::iter::from_fn(move || Some(next(&mut refused, now))).skip(EXACT as usize)
     }
 
     #[test]
     fn the_first_packets_of_each_period_are_counted_one_by_one() {
-        let mut count = Refused(0);
-        for period in 5..8 {
+        let mut refused = Refused::default();
+        for period in [5, 6, 8, 1 << 32] {
             for _ in 0..EXACT {
-                count = count.and_one(period * PERIOD);
-                assert_eq!(count.weight(), 1);
+                assert_eq!(next(&mut refused, period * PERIOD), 1);
             }
-            assert_eq!(count.packets(), EXACT);
+            // A flood leaves packets to be skipped.
+            (0..1_000).for_each(|_| drop(next(&mut refused, period * PERIOD)));
         }
     }
 
-    /// The error is that of independent draws: its square is [`RATE`] for each packet.
+    #[test]
+    fn each_block_has_one_packet_that_counts_for_all() {
+        for now in [0, 7 * PERIOD, 1_000_003 * PERIOD] {
+            let mut weights = weights(now);
+            for _ in 0..10_000 {
+                let counted: u64 = weights.by_ref().take(RATE as usize).sum();
+                assert_eq!(counted, RATE);
+            }
+        }
+    }
+
+    /// The square of the error of independent draws is [`RATE`] for each packet. Those of blocks are better.
     #[test]
     fn samples_stand_for_all_packets_whatever_the_rhythm_of_a_source() {
-        const PACKETS: u64 = 20_000;
+        const PACKETS: u64 = 4_000;
         for now in [0, 7 * PERIOD, 1_000_003 * PERIOD] {
             for every in (1..=300).chain([610, 987]) {
                 for first in [0, every / 3, every - 1] {

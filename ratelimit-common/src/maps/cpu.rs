@@ -1,6 +1,6 @@
 //! Counters and budgets of each CPU, so that no CPU waits for another.
 
-use crate::{boundary, maps::levels::LANES, meters::gcra::Units};
+use crate::{boundary, cells::refused_sample::Refused, maps::levels::LANES, meters::gcra::Units};
 
 /// The entry of the map of CPUs.
 #[repr(C)]
@@ -26,8 +26,8 @@ pub struct Cpu {
     pub lost_races: u64,
     /// Cached refusals that were displaced by another source while in force, or together with a count.
     pub displaced_refusals: u64,
-    /// Packets that cached refusals have refused in a short time. See [`crate::cells::refused_sample`].
-    pub refused: u64,
+    /// Which refused packets are counted.
+    pub refused: Refused,
     /// Packets over a limit that got a reply.
     pub replies_sent: u64,
     /// Packets over a limit that got no reply, because the budget was spent.
@@ -44,7 +44,7 @@ pub struct Cpu {
     /// parent, and by its wider one.
     pub payments: [[Payment; 2]; 3],
 }
-boundary!(Cpu, size 776);
+boundary!(Cpu, size 784);
 
 /// Cost of a packet in one limit, and what each stage of the limit was charged.
 #[repr(C)]

@@ -3,7 +3,7 @@
 use ratelimit_common::{
     cells::{
         cached_refusal::{CachedRefusal, WITHOUT_ROOM},
-        refused_sample::Refused,
+        refused_sample::{self, Refused},
     },
     limits::policy::{DROP, SHADOW},
     maps::control::Control,
@@ -74,11 +74,9 @@ pub fn count_later(context: &Context) {
 #[inline(always)]
 fn count(context: &Context, refusal: CachedRefusal) {
     if let Some(cpu) = this_cpu::get() {
-        let refused = Refused(cpu.refused.load()).and_one(context.tick);
-        cpu.refused.store(refused.0);
-        let weight = refused.weight();
-        if weight != 0 {
-            count_in_bucket(context, weight, refusal.action());
+        match refused_sample::skip(cpu.refused_skipped.load(), context.tick) {
+            Some(skipped) => cpu.refused_skipped.store(skipped),
+            None => drop(count_in_bucket(context, refusal.action())),
         }
     }
     if settings::is_on(&settings::LISTS_ON) && refusal.reason() == Reason::Listed {
@@ -86,11 +84,15 @@ fn count(context: &Context, refusal: CachedRefusal) {
     }
 }
 
-/// Counts refused packets like this one in the bucket of its source.
+/// Counts a refused packet in the bucket of its source, perhaps for others too.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn count_in_bucket(context: *const Context, packets: u64, action: u8) -> u32 {
-    let Some(context) = given(context) else { return 0 };
+fn count_in_bucket(context: *const Context, action: u8) -> u32 {
+    let (Some(context), Some(cpu)) = (given(context), this_cpu::get()) else { return 0 };
+    let refused = Refused { skipped: cpu.refused_skipped.load(), counted: cpu.refused_counted.load() };
+    let (refused, packets) = refused.count(context.tick);
+    cpu.refused_skipped.store(refused.skipped);
+    cpu.refused_counted.store(refused.counted);
     let source = key(&context.source);
     let bucket = match buckets::billed(&source) {
         None if settings::has_sliding_logs() => sliding_logs::find(&source).map(|log| &log.bucket),

@@ -129,6 +129,7 @@ fn place(cell: &Cell, hash: u64, generation: u32, now: u64) -> Option<(CachedRef
     }
     let last = if is_one || hash >> 63 == 0 { first } else { second };
     // The clock stands still between two ticks.
-    let repeated = this_cpu::get()?.refused.load();
+    let cpu = this_cpu::get()?;
+    let repeated = cpu.refused_skipped.load().wrapping_add(cpu.refused_counted.load());
     random::one_of(DISPLACING, hash ^ now ^ repeated).then_some((last.refusal(), last))
 }

@@ -37,6 +37,10 @@ fn main() -> Result<()> {
         attack::tables(&results).iter().for_each(|table| println!("{}", table.text()));
         return Ok(());
     }
+    if has("--cpus") {
+        println!("{}", report::two_cpus(&cpus::run(&effort)?).text());
+        return Ok(());
+    }
     if has("--worst") {
         let results = worst::run(&effort)?;
         println!("{}", worst::table(&results).text());

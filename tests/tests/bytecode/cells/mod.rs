@@ -22,7 +22,7 @@ use proptest::{
 };
 use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::{
-    cells::{cell, refused_sample::Refused},
+    cells::{cell, refused_sample::RATE},
     identity::source::Source,
     limits::{
         limit::{Limit, Rate, SECOND},
@@ -82,9 +82,9 @@ fn evictions_and_unrelated_rule_changes_do_not_change_verdicts() {
     assert!(refused > 4_000 && admitted > 4_000 && evicted.get() > 1_000, "too few verdicts were close");
 }
 
-/// Returns the number of packets that cached refusals have refused at this time of the clock.
+/// Returns the number of packets that cached refusals have refused at this time of the clock, while each is counted.
 pub(crate) fn repeated(bytecode: &Bytecode) -> u64 {
-    of_cpus(bytecode, |cpu| Refused(cpu.refused).packets())
+    of_cpus(bytecode, |cpu| cpu.refused.counted / RATE)
 }
 
 /// Returns a limit of one packet per hour.

@@ -10,7 +10,7 @@ use ratelimit_tests::Sources;
 use crate::{
     configurations::{self, REFERENCE, SOURCES},
     measure::{algorithms, attack, worst},
-    results::{Results, Worst},
+    results::{Results, TwoCpus, Worst},
     state::State,
     table::{Row, Table},
 };
@@ -33,7 +33,7 @@ pub(crate) fn tables(results: &Results) -> Vec<Table> {
         worst::table(&results.worst),
         algorithms::table(&results.by_algorithm, &results.algorithms),
         survival(results),
-        two_cpus(results),
+        two_cpus(&results.two_cpus),
         footprint(results),
     ];
     packet
@@ -89,8 +89,9 @@ fn live(results: &Results, state: State) -> Table {
     Table { plot: Some(plot), ..by_sources(title, figures.collect(), 2) }
 }
 
-fn two_cpus(results: &Results) -> Table {
-    let rows = results.two_cpus.iter().map(|row| Row {
+/// Returns the gain of a second CPU.
+pub(crate) fn two_cpus(results: &[TwoCpus]) -> Table {
+    let rows = results.iter().map(|row| Row {
         name: format!("{}, {}, {}", row.configuration, row.traffic, row.state),
         figures: [row.one / 1e6, row.two / 1e6, row.ratio].map(Some).to_vec(),
         is_drawn: false,
