@@ -18,7 +18,7 @@ pub(crate) struct SettingsArguments {
     /// Bits of an IPv6 address that identify a source [default: 64]
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(1..=128))]
     ipv6_prefix: Option<u32>,
-    /// Number of buckets, at 144 bytes each. A bucket holds the state of a source that comes near its limit, has a
+    /// Number of buckets, at 160 bytes each. A bucket holds the state of a source that comes near its limit, has a
     /// rule, or was sampled. When all are in use, a new bucket replaces the one that was unused for longest [default:
     /// 131072]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 24))]

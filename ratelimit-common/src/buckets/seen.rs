@@ -1,6 +1,6 @@
 //! Counts of packets in a bucket, with the times at which its source was first and last seen in their highest bits.
 //!
-//! A bucket fills two cache lines with its key and the kernel's header, so the times have no word of their own. They
+//! The times have no word of their own, so that buckets stay small. They
 //! wrap around: a source that was tracked for 391 days seems new, and one that was silent for 48 days seems just seen.
 
 /// Bits of a count of packets. After 2⁴⁴ packets, 20 days at 10 million a second, it starts again at 0.

@@ -23,8 +23,8 @@ impl Bits {
     #[inline(always)]
     #[must_use]
     pub const fn of(hash: u64) -> Self {
-        let first = (hash >> HASH_SHIFT & 0xffff) * BITS as u64 >> 16;
-        let second = (hash >> (HASH_SHIFT + 16)) * BITS as u64 >> 16;
+        let first = ((hash >> HASH_SHIFT & 0xffff) * BITS as u64) >> 16;
+        let second = ((hash >> (HASH_SHIFT + 16)) * BITS as u64) >> 16;
         Self(1 << first | 1 << second)
     }
 }

@@ -5,28 +5,27 @@
 //!
 //! In a flood, each [`RATE`] packets of a CPU are a block. One packet of each block is drawn, and counts for all of it.
 
-use crate::boundary;
-
 /// Packets of a block.
 pub const RATE: u64 = 64;
-/// Packets of a [period](PERIOD_SHIFT) and CPU that are counted one by one.
+/// Packets of a period of 1.07 s and CPU that are counted one by one.
 pub const EXACT: u64 = 1 << 15;
 
-/// Binary logarithm of the nanoseconds of a period: 1.07 s.
+/// Binary logarithm of the nanoseconds of a period.
 const PERIOD_SHIFT: u32 = 30;
+/// [`Refused::counted`]: packets were skipped.
+const FLOOD: u64 = 1 << 63;
 const SKIPPED_BITS: u32 = 32;
 const SKIPPED: u64 = (1 << SKIPPED_BITS) - 1;
 
 /// What a CPU remembers of refused packets.
-#[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Refused {
     /// 32 bits of the period's number above 32 of the number of packets that are skipped before one is counted.
     pub skipped: u64,
-    /// Number of packets that were counted in the period. The lowest six bits are the place of the last one in its block.
+    /// Number of packets that were counted in the period, above the place of the last one in its block (6 bits). The
+    /// highest bit tells that this period or the last one had samples.
     pub counted: u64,
 }
-boundary!(Refused, size 16);
 
 /// Factors of the finalizer of SplitMix64, by which every bit of a number changes half of all bits.
 const FIRST: u64 = 0xbf58_476d_1ce4_e5b9;
@@ -45,19 +44,43 @@ impl Refused {
     /// [`RATE`].
     #[inline(always)]
     #[must_use]
-    pub const fn count(self, now: u64) -> (Self, u64) {
+    pub const fn count(self, now: u64, seed: u64) -> (Self, u64) {
         let period = now >> PERIOD_SHIFT << SKIPPED_BITS;
-        let is_same = (self.skipped ^ period) >> SKIPPED_BITS == 0;
-        let number = if is_same { self.counted / RATE + 1 } else { 1 };
+        let (before, is_same) = (self.counted & !FLOOD, (self.skipped ^ period) >> SKIPPED_BITS == 0);
+        let number = if is_same { before / RATE + 1 } else { 1 };
         if number < EXACT {
-            return (Self { skipped: period, counted: number * RATE }, 1);
+            // A source of the last period may have lost packets to samples.
+            let is_next = (period.wrapping_sub(1 << SKIPPED_BITS) ^ self.skipped) >> SKIPPED_BITS == 0;
+            let flood = if is_same {
+                self.counted & FLOOD
+            } else if is_next && before / RATE >= EXACT {
+                FLOOD
+            } else {
+                0
+            };
+            return (Self { skipped: period, counted: flood | (number * RATE) }, 1);
         }
         // Scattered, so that no rhythm of a source's packets meets or misses the places.
-        let first = (number ^ period ^ number >> 30).wrapping_mul(FIRST);
+        let first = (number ^ period ^ seed).wrapping_mul(FIRST);
         let place = (first ^ first >> 27).wrapping_mul(SECOND) >> (u64::BITS - RATE.trailing_zeros());
         // The first block begins with the next packet.
-        let (rest, weight) = if number == EXACT { (0, 1) } else { (RATE - 1 - self.counted % RATE, RATE) };
-        (Self { skipped: period | rest + place, counted: number * RATE | place }, weight)
+        let (rest, weight) = if number == EXACT { (0, 1) } else { (RATE - 1 - before % RATE, RATE) };
+        (Self { skipped: period | (rest + place), counted: FLOOD | (number * RATE) | place }, weight)
+    }
+}
+
+impl Refused {
+    /// Returns whether packets were skipped in this period or the last one, so that counts are estimates.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_flood(self) -> bool {
+        self.counted & FLOOD != 0
+    }
+
+    /// Returns the packets that were counted in the period.
+    #[must_use]
+    pub const fn packets(self) -> u64 {
+        (self.counted & !FLOOD) / RATE
     }
 }
 
@@ -81,7 +104,7 @@ mod tests {
             return 0;
         }
         let weight;
-        (*refused, weight) = refused.count(now);
+        (*refused, weight) = refused.count(now, 0x243f_6a88_85a3_08d3);
         weight
     }
 
@@ -95,11 +118,13 @@ mod tests {
     fn the_first_packets_of_each_period_are_counted_one_by_one() {
         let mut refused = Refused::default();
         for period in [5, 6, 8, 1 << 32] {
-            for _ in 0..EXACT {
+            assert_eq!((next(&mut refused, period * PERIOD), refused.is_flood()), (1, period == 6));
+            for _ in 1..EXACT {
                 assert_eq!(next(&mut refused, period * PERIOD), 1);
             }
             // A flood leaves packets to be skipped.
-            (0..1_000).for_each(|_| drop(next(&mut refused, period * PERIOD)));
+            let sampled = (0..1_000).filter(|_| next(&mut refused, period * PERIOD) == RATE).count();
+            assert!(sampled >= 14 && refused.is_flood());
         }
     }
 

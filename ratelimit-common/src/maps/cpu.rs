@@ -1,6 +1,6 @@
 //! Counters and budgets of each CPU, so that no CPU waits for another.
 
-use crate::{boundary, cells::refused_sample::Refused, maps::levels::LANES, meters::gcra::Units};
+use crate::{boundary, maps::levels::LANES, meters::gcra::Units};
 
 /// The entry of the map of CPUs.
 #[repr(C)]
@@ -18,16 +18,20 @@ pub struct Cpu {
     pub unknown_passed: u64,
     /// Buckets that were created.
     pub admitted: u64,
+    /// Buckets of these that are not in the common count yet.
+    pub uncounted: u64,
     /// Buckets that the map refused.
     pub failed: u64,
     /// Bans that the map had no room for.
     pub bans_failed: u64,
     /// Number of times that another CPU changed a word first.
     pub lost_races: u64,
-    /// Cached refusals that were displaced by another source while in force, or together with a count.
+    /// Cached refusals that were displaced by another source while in force.
     pub displaced_refusals: u64,
-    /// Which refused packets are counted.
-    pub refused: Refused,
+    /// Refused packets that are skipped before one is counted. See [`crate::cells::refused_sample`].
+    pub refused_skipped: u64,
+    /// Refused packets that were counted.
+    pub refused_counted: u64,
     /// Packets over a limit that got a reply.
     pub replies_sent: u64,
     /// Packets over a limit that got no reply, because the budget was spent.
@@ -44,7 +48,7 @@ pub struct Cpu {
     /// parent, and by its wider one.
     pub payments: [[Payment; 2]; 3],
 }
-boundary!(Cpu, size 784);
+boundary!(Cpu, size 792);
 
 /// Cost of a packet in one limit, and what each stage of the limit was charged.
 #[repr(C)]

@@ -78,13 +78,6 @@ impl Word {
         self.store(self.load().wrapping_add(1));
     }
 
-    /// Takes all of a count away. Returns 0 if another CPU changes it at the same time.
-    #[inline(always)]
-    pub fn take(&self) -> u64 {
-        let count = self.load();
-        if count != 0 && self.compare_exchange(count, 0).is_ok() { count } else { 0 }
-    }
-
     /// Adds, wrapping around.
     #[inline(always)]
     pub fn add(&self, value: u64) {

@@ -6,8 +6,8 @@ use crate::{
     bpf::atomic::Word,
     maps::{
         cells::{self, Cell},
-        created,
         exchange::{FEW_TRIES, exchange},
+        shared,
     },
 };
 
@@ -15,7 +15,7 @@ use crate::{
 #[inline(always)]
 #[must_use]
 pub fn may_have(hash: u64) -> bool {
-    let Some(epoch) = created::epoch() else { return true };
+    let Some(epoch) = shared::epoch() else { return true };
     let Some(cell) = cells::of(hash) else { return true };
     let bits = Bits::of(hash);
     let has = |epoch| filter(of_epoch(cell, epoch)).may_have(bits, epoch);
@@ -25,7 +25,7 @@ pub fn may_have(hash: u64) -> bool {
 /// Notes that the source with this hash uses its bucket. If another CPU writes at each try, its next packet notes it.
 #[inline(always)]
 pub fn note(hash: u64) {
-    let Some(epoch) = created::running_epoch() else { return };
+    let Some(epoch) = shared::running_epoch() else { return };
     let Some(cell) = cells::of(hash) else { return };
     if !filter(of_epoch(cell, epoch)).may_have(Bits::of(hash), epoch) {
         note_bucket(hash);
@@ -35,7 +35,7 @@ pub fn note(hash: u64) {
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 fn note_bucket(hash: u64) -> u32 {
-    let (Some(epoch), Some(cell)) = (created::running_epoch(), cells::of(hash)) else { return 0 };
+    let (Some(epoch), Some(cell)) = (shared::running_epoch(), cells::of(hash)) else { return 0 };
     let bits = Bits::of(hash);
     let _ = exchange::<FEW_TRIES>(of_epoch(cell, epoch), |seen| {
         let filter = BucketFilter(seen);

@@ -18,6 +18,7 @@ use crate::{
     maps::{
         buckets,
         cells::{self, Cell},
+        control as control_map,
         rules::lists,
         sliding_logs, this_cpu,
     },
@@ -76,7 +77,9 @@ fn count(context: &Context, refusal: CachedRefusal) {
     if let Some(cpu) = this_cpu::get() {
         match refused_sample::skip(cpu.refused_skipped.load(), context.tick) {
             Some(skipped) => cpu.refused_skipped.store(skipped),
-            None => drop(count_in_bucket(context, refusal.action())),
+            None => {
+                count_in_bucket(context, refusal.action());
+            }
         }
     }
     if settings::is_on(&settings::LISTS_ON) && refusal.reason() == Reason::Listed {
@@ -88,18 +91,17 @@ fn count(context: &Context, refusal: CachedRefusal) {
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 fn count_in_bucket(context: *const Context, action: u8) -> u32 {
-    let (Some(context), Some(cpu)) = (given(context), this_cpu::get()) else { return 0 };
+    let (Some(context), Some(cpu), Some(control)) = (given(context), this_cpu::get(), control_map::get()) else {
+        return 0;
+    };
     let refused = Refused { skipped: cpu.refused_skipped.load(), counted: cpu.refused_counted.load() };
-    let (refused, packets) = refused.count(context.tick);
+    let (refused, packets) = refused.count(context.tick, control.seed[0]);
     cpu.refused_skipped.store(refused.skipped);
     cpu.refused_counted.store(refused.counted);
-    let source = key(&context.source);
-    let bucket = match buckets::billed(&source) {
-        None if settings::has_sliding_logs() => sliding_logs::find(&source).map(|log| &log.bucket),
-        bucket => bucket,
-    };
-    if let Some(bucket) = bucket {
-        if packets > 1 {
+    let source = buckets::billed(key(&context.source));
+    let log = if settings::has_sliding_logs() { sliding_logs::find(&source) } else { None };
+    if let Some(bucket) = log.map(|log| &log.bucket).or_else(|| buckets::find(&source)) {
+        if refused.is_flood() {
             bucket.counts.note_samples();
         }
         bucket.counts.count_refused(context.tick, action, packets, packets * u64::from(context.length()));

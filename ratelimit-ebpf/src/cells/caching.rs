@@ -22,8 +22,7 @@ use crate::{
 /// One of so many refusals displaces the cached refusal of another source.
 const DISPLACING: u64 = 16;
 
-/// Time for which it is cached that every packet is refused. Then the count moves to the source's bucket, which notes
-/// when the source was last seen.
+/// Time for which it is cached that every packet is refused. Then the source's rule is looked for again.
 const OF_A_VERDICT: Units = gcra::units(64 * SECOND);
 
 /// Twice the amount by which an end is rounded. While the coarse clock stands still, a refusal that ends sooner lasts
@@ -75,7 +74,7 @@ fn has_place_for(context: *const Context, cell: *const Cell) -> bool {
 }
 
 /// Caches a refusal for as long as `wait`, unless a rule or the [longest](LONGEST) refusal ends sooner, or other
-/// sources keep the places. The count of a displaced source is forgotten. `how` holds the amount, the kind of limit, the
+/// sources keep the places. `how` holds the amount, the kind of limit, the
 /// action, and in its lowest bit whether the precise clock counts.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
@@ -85,10 +84,8 @@ fn cache_refusal(context: *const Context, cell: *const Cell, wait: Units, reason
     let (hash, generation) = (context.refusal_hash, context.resolution.generation());
     let now = gcra::units(context.now);
     let Some((old, slot)) = place(cell, hash, generation, context.now) else { return 0 };
-    if !old.is_about(hash) {
-        if old.is_in_force(generation, now) {
-            this_cpu::count(|cpu| &cpu.displaced_refusals);
-        }
+    if !old.is_about(hash) && old.is_in_force(generation, now) {
+        this_cpu::count(|cpu| &cpu.displaced_refusals);
     }
     let left = context.resolution.ends().saturating_sub(context.now).min(LONGEST >> gcra::FRACTION_BITS);
     // The host may open a connection to the source meanwhile.

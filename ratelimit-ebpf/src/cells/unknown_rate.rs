@@ -13,9 +13,8 @@ use ratelimit_common::{
 use crate::{
     bpf::{clock::Clock, random},
     maps::{
-        budgets,
         exchange::{FEW_TRIES, exchange},
-        this_cpu,
+        shared, this_cpu,
     },
     meters::budget,
 };
@@ -24,7 +23,7 @@ use crate::{
 #[inline(always)]
 #[must_use]
 pub fn take(control: &Control, hash: u64, now: u64) -> bool {
-    let (Some(cpu), Some(shared)) = (this_cpu::get(), budgets::unknown()) else { return true };
+    let (Some(cpu), Some(shared)) = (this_cpu::get(), shared::unknown()) else { return true };
     let (time, limit) = (gcra::units(now), &control.unknown);
     let wait = cpu.unknown_until.load().wrapping_sub(time);
     let (mut left, mut found) = (cpu.unknown_left.load(), shared.load());

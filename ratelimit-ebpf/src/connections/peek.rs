@@ -6,13 +6,14 @@ use network_types::eth::EtherType;
 use ratelimit_common::{
     identity::service::{TCP, UDP},
     maps::control::Control,
+    reason::Reason,
 };
 
 use crate::{
     bpf::settings,
     connections::{
         budget::{self, Kind},
-        source::Found,
+        source::{self, Found},
     },
     packet::{
         context::{Context, NOT_LOOKED_UP, NOT_OWN},
@@ -25,18 +26,12 @@ use crate::{
 };
 
 /// The packet has no connection that this host may have opened.
-pub(super) const NONE: u32 = u32::MAX;
+const NONE: u32 = u32::MAX;
 /// Only the parser can tell.
 const UNREAD: u32 = u32::MAX - 1;
 
 const ETHERNET: usize = 14;
 const IPV4: usize = 20;
-
-/// Returns the kind of a packet's connection, [`NONE`] or [`UNREAD`].
-#[inline(always)]
-pub(super) fn kind(ctx: *mut xdp_md, is_ethernet: u32) -> u32 {
-    peek_at_kind(ctx, is_ethernet)
-}
 
 /// Answers for most packets of a flood. Others must be parsed.
 #[inline(always)]
@@ -53,6 +48,13 @@ pub(super) fn answer(kind: u32, source: &Found, context: &Context, control: &Con
     is_spent.then_some(NOT_LOOKED_UP)
 }
 
+/// Returns what is remembered of a packet's source. None if nothing depends on it: no connection of this host can have
+/// the packet, the source is not banned, and its refusal is not cached.
+#[inline(always)]
+pub(super) fn place(kind: u32, context: &Context, control: &Control) -> Option<Found> {
+    if kind == NONE && context.reason == Reason::NotAdmitted { None } else { source::find(context, control) }
+}
+
 /// Returns whether the refusal of a packet could ban its source.
 #[inline(always)]
 pub(super) fn may_ban(context: &Context) -> bool {
@@ -65,7 +67,7 @@ pub(super) fn may_ban(context: &Context) -> bool {
 /// Global, because LLVM would pass the bounds of the packet in place of the context, as numbers of 32 bits.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn peek_at_kind(ctx: *mut xdp_md, is_ethernet: u32) -> u32 {
+pub(super) fn peek_at_kind(ctx: *mut xdp_md, is_ethernet: u32) -> u32 {
     if !settings::spares_own() {
         return NONE;
     }

@@ -1,7 +1,7 @@
 //! Decides whether a packet that would be refused belongs to a connection that this host has opened.
 
 use aya_ebpf::{bindings::xdp_md, programs::XdpContext};
-use ratelimit_common::{cells::own_connection::Remembered, maps::control::Control, reason::Reason};
+use ratelimit_common::{cells::own_connection::Remembered, maps::control::Control};
 
 use crate::{
     bpf::{settings, verifier::given},
@@ -10,7 +10,7 @@ use crate::{
         hash, peek,
         read::{self, READ, UNREAD},
         socket,
-        source::{self, Found},
+        source::Found,
     },
     maps::{own_connections as places, this_cpu},
     packet::context::{Context, NOT_OWN, OF_A_PEER},
@@ -62,12 +62,8 @@ fn ask_of_several_buffers(ctx: *mut xdp_md, context: *const Context, control: *c
     let (Some(context), Some(control), true) = (given(context), given(control), settings::spares_own()) else {
         return NOT_OWN;
     };
-    let kind = peek::kind(ctx, is_ethernet);
-    if kind == peek::NONE && context.reason == Reason::NotAdmitted {
-        // Nothing depends on the source: it is neither banned, nor is its refusal cached.
-        return NOT_OWN;
-    }
-    let Some(place) = source::find(context, control) else { return NOT_OWN };
+    let kind = peek::peek_at_kind(ctx, is_ethernet);
+    let Some(place) = peek::place(kind, context, control) else { return NOT_OWN };
     if let Some(answer) = peek::answer(kind, &place, context, control) {
         return answer;
     }
@@ -85,11 +81,8 @@ fn ask_of_one_buffer(ctx: *mut xdp_md, context: *const Context, control: *const 
     let (Some(context), Some(control), true) = (given(context), given(control), settings::spares_own()) else {
         return NOT_OWN;
     };
-    let kind = peek::kind(ctx, is_ethernet);
-    if kind == peek::NONE && context.reason == Reason::NotAdmitted {
-        return NOT_OWN;
-    }
-    let Some(place) = source::find(context, control) else { return NOT_OWN };
+    let kind = peek::peek_at_kind(ctx, is_ethernet);
+    let Some(place) = peek::place(kind, context, control) else { return NOT_OWN };
     if let Some(answer) = peek::answer(kind, &place, context, control) {
         return answer;
     }

@@ -2,14 +2,14 @@
 
 use crate::{cells::cached_refusal, maps::buckets, packet::context::Context};
 
-/// Counts such a packet: in its source's bucket if it is spared, and in the cell otherwise.
+/// Counts such a packet in its source's bucket, as spared or as refused.
 #[inline(never)]
 pub(super) fn count(context: &Context, is_spared: bool) {
     if !is_spared {
         cached_refusal::count_later(context);
         return;
     }
-    if let Some(bucket) = buckets::billed(&context.source) {
+    if let Some(bucket) = buckets::find(&buckets::billed(context.source)) {
         bucket.counts.count_passed(context.tick, 1, u64::from(context.length()));
     }
 }

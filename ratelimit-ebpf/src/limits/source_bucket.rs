@@ -33,7 +33,7 @@ pub fn ask(
 ) -> Option<&'static Bucket> {
     let clock = context.clock(control);
     let mut found = at_hand;
-    let may_be_there = bucket_filter::may_have(context.hash);
+    let may_be_there = at_hand.is_some() || bucket_filter::may_have(context.hash);
     if found.is_none() && may_be_there {
         found = buckets::find(&context.source);
     }

@@ -15,6 +15,7 @@ use ratelimit_common::{
 use crate::{
     bpf::{atomic::Word, clock::Clock, settings},
     buckets::create,
+    cells::bucket_filter,
     limits::stages::pair::Pair,
     maps::{buckets::Bucket, levels::Levels},
     meters::{sliding_log, window},
@@ -47,6 +48,10 @@ pub fn ask(context: &mut Context, control: &Control, policy: &Policy) -> Option<
         Err(reason) => (None, reason),
     };
     context.reason = reason;
+    if settings::has_cells() && bucket.is_some() {
+        // The next limit may need the bucket.
+        bucket_filter::note(context.hash);
+    }
     if let Some(bucket) = bucket.filter(|_| reason.passes()) {
         bucket.counts.count_passed(context.tick, 1, u64::from(context.length()));
     }

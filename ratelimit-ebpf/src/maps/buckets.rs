@@ -15,7 +15,7 @@ use crate::{
         settings,
         verifier::{given, key},
     },
-    maps::{created, resize, telemetry::counts::Counts, this_cpu},
+    maps::{resize, shared, telemetry::counts::Counts, this_cpu},
 };
 
 /// See [`names::BUCKETS`].
@@ -88,14 +88,16 @@ pub fn find(source: &Source) -> Option<&'static Bucket> {
     found
 }
 
-/// Returns the bucket that pays for packets of a source: its own, or that of the class that is billed.
+/// Returns a source as the class that is billed for its packets, as far as its bucket knows.
 #[inline(always)]
 #[must_use]
-pub fn billed(source: &Source) -> Option<&'static Bucket> {
-    let own = find(source);
-    match own.and_then(|bucket| bucket.resolved().billed()) {
-        Some(class) if settings::has_services() => find(&source.of_class(class)),
-        _ => own,
+pub fn billed(source: Source) -> Source {
+    if !settings::has_services() {
+        return source;
+    }
+    match find(&source).and_then(|bucket| bucket.resolved().billed()) {
+        Some(class) => source.of_class(class),
+        None => source,
     }
 }
 
@@ -115,7 +117,7 @@ fn insert_bucket(source: *const Source, packets: u64, second: u64, resolution: u
     let outcome = BUCKETS.insert(key(source), bucket, u64::from(BPF_NOEXIST));
     if let Some(cpu) = this_cpu::get() {
         match outcome {
-            Ok(()) => created::count(cpu),
+            Ok(()) => shared::count_created(cpu),
             Err(_) => cpu.failed.increment(),
         }
     }

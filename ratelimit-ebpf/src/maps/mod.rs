@@ -5,11 +5,9 @@
 
 pub mod bans;
 pub mod buckets;
-pub mod budgets;
 pub mod cells;
 pub mod classes;
 pub mod control;
-pub mod created;
 pub mod exchange;
 pub mod interface_capacities;
 pub mod levels;
@@ -18,6 +16,7 @@ pub mod own_connections;
 pub mod payment;
 pub mod resize;
 pub mod rules;
+pub mod shared;
 pub mod sliding_logs;
 pub mod telemetry;
 pub mod this_cpu;

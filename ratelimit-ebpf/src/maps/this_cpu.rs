@@ -20,6 +20,7 @@ pub struct ThisCpu {
     pub unknown_until: Word,
     pub unknown_passed: Word,
     pub admitted: Word,
+    pub uncounted: Word,
     pub failed: Word,
     pub bans_failed: Word,
     pub lost_races: Word,

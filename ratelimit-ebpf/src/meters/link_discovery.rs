@@ -9,8 +9,9 @@ use ratelimit_common::{
 use crate::{
     bpf::{atomic::Word, clock::Clock},
     maps::{
-        budgets, control,
+        control,
         exchange::{self, Addition, TRIES},
+        shared,
     },
     meters::budget,
 };
@@ -25,7 +26,7 @@ const BURST: Units = 10_000 * COST;
 #[inline(always)]
 #[must_use]
 pub fn decide() -> Reason {
-    let (Some(control), Some(state)) = (control::get(), budgets::link_discovery()) else { return Reason::NoState };
+    let (Some(control), Some(state)) = (control::get(), shared::link_discovery()) else { return Reason::NoState };
     if is_within(state, control) { Reason::LinkDiscovery } else { Reason::LinkDiscoveryOverCap }
 }
 

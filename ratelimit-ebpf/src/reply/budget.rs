@@ -4,9 +4,9 @@
 use crate::{
     bpf::clock::Clock,
     maps::{
-        budgets, control,
+        control,
         exchange::{FEW_TRIES, exchange},
-        this_cpu,
+        shared, this_cpu,
     },
     meters::budget,
 };
@@ -15,7 +15,7 @@ use crate::{
 /// in one state.
 #[inline(never)]
 pub(super) fn take() -> bool {
-    let (Some(control), Some(state)) = (control::get(), budgets::replies()) else { return false };
+    let (Some(control), Some(state)) = (control::get(), shared::replies()) else { return false };
     let limit = &control.replies;
     let (now, mut found) = (Clock::read(control).units(), 0);
     let is_taken = exchange::<FEW_TRIES>(state, |seen| {

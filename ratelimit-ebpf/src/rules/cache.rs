@@ -18,6 +18,7 @@ use ratelimit_common::{
 use crate::{
     bpf::{clock::Clock, control, settings},
     buckets::{admission, create, handover},
+    cells::bucket_filter,
     maps::{
         buckets::{self, Bucket},
         cells, rules,
@@ -107,6 +108,9 @@ fn renew(source: &Source, classes: Classes, control: &Control, now: u64, redirec
             }
         }
         None => {}
+    }
+    if settings::has_cells() {
+        bucket_filter::note(source.hash(&control.seed));
     }
     resolution
 }

@@ -6,6 +6,8 @@ mod layout_12;
 #[cfg(target_arch = "bpf")]
 mod one_line;
 #[cfg(target_arch = "bpf")]
+mod received;
+#[cfg(target_arch = "bpf")]
 mod rewrite;
 #[cfg(target_arch = "bpf")]
 mod scatter;
@@ -18,12 +20,13 @@ mod programs {
     use aya_ebpf::{
         Global,
         bindings::xdp_action::{XDP_ABORTED, XDP_DROP, XDP_PASS, XDP_TX},
-        btf_maps::{Array, PerCpuArray},
+        btf_maps::Array,
         macros::{btf_map, xdp},
         programs::XdpContext,
     };
 
     use crate::{
+        received::count_received,
         rewrite::{Head, restore, set_source},
         scatter::{scattered, spread},
     };
@@ -52,10 +55,6 @@ mod programs {
     /// Packets that `send` has sent. One thread at a time runs it, so a single counter is exact.
     #[btf_map]
     static SENT: Array<u64, 1> = Array::new();
-
-    /// Packets that `pass` or `drop` have counted.
-    #[btf_map]
-    static RECEIVED: PerCpuArray<u64, 1> = PerCpuArray::new();
 
     /// Sends the live frame out of the interface in its context.
     #[xdp]
@@ -102,14 +101,6 @@ mod programs {
     #[xdp(frags)]
     fn empty(_ctx: XdpContext) -> u32 {
         XDP_DROP
-    }
-
-    #[inline(always)]
-    pub(crate) fn count_received() {
-        if let Some(received) = RECEIVED.get_ptr_mut(0) {
-            // SAFETY: the entry is this CPU's own, and no other program on received packets interrupts this one.
-            unsafe { *received += 1 };
-        }
     }
 
     /// Never called: the build refuses an object that could panic.

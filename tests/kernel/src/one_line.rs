@@ -8,7 +8,7 @@ use aya_ebpf::{
     programs::XdpContext,
 };
 
-use crate::{programs::count_received, rewrite::at};
+use crate::{received::count_received, rewrite::at};
 
 /// Lines of the array, as many as the product has cells by default.
 const LINES: u32 = 1 << 17;

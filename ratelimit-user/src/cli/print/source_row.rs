@@ -38,6 +38,9 @@ pub(crate) struct Row {
     /// Packets per second. None without two readings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) per_second: Option<PerSecond>,
+    /// Whether the numbers of passed and of refused packets are estimates.
+    #[serde(skip)]
+    pub(crate) are_estimates: [bool; 2],
     /// Whether a deny, a ban or a list drops all its packets, so that it has no limit.
     #[serde(skip)]
     pub(crate) is_denied: bool,
@@ -48,7 +51,7 @@ pub(crate) struct Row {
 pub(crate) struct Counted {
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
-    /// Whether the numbers are estimates, because cells decide about most packets.
+    /// Whether the numbers are estimates, because only samples were counted.
     pub(crate) estimated: bool,
     /// Packets by which 19 of 20 estimates of refused packets are wrong at most.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,8 +78,13 @@ impl Counted {
 
     /// Returns the packets, with a mark if they are an estimate.
     fn text(&self) -> String {
-        format!("{}{}", if self.estimated { "~" } else { "" }, self.packets)
+        format!("{}{}", mark(self.estimated), self.packets)
     }
+}
+
+/// Returns the mark in front of an estimate.
+pub(crate) const fn mark(is_estimate: bool) -> &'static str {
+    if is_estimate { "~" } else { "" }
 }
 
 /// Packets per second.
@@ -162,6 +170,7 @@ impl<'a> Describe<'a> {
             would_drop: Counted::refused(bucket.would_drop(), bucket.is_sampled()),
             seen: Seen::of(bucket, self.now, self.at)?,
             per_second: per_second.map(|rates| PerSecond { estimated: is_sampled || bucket.is_sampled(), ..rates }),
+            are_estimates: [is_sampled, bucket.is_sampled()],
             is_denied: matches!(spec.policy.kind, DENY | BAN | LISTED),
         })
     }
@@ -174,14 +183,14 @@ pub(crate) fn write(out: &mut dyn std::io::Write, rows: &[Row]) -> std::io::Resu
     let cells = |row: &Row| {
         let rate = |rate: u64| if has_rates { rate.to_string() } else { String::new() };
         let per_second = row.per_second.unwrap_or_default();
-        let mark = if per_second.estimated { "~" } else { "" };
+        let [passed, refused] = row.are_estimates.map(mark);
         let [first, last] = row.seen.texts();
         [
             row.source.clone(),
             row.service.clone(),
             row.policy.text.clone(),
-            mark.to_owned() + &rate(per_second.passed),
-            mark.to_owned() + &rate(per_second.dropped + per_second.would_drop),
+            passed.to_owned() + &rate(per_second.passed),
+            refused.to_owned() + &rate(per_second.dropped + per_second.would_drop),
             row.passed.packets.to_string(),
             row.passed.bytes.to_string(),
             row.dropped.text(),

@@ -66,8 +66,8 @@ pub(super) struct Row {
     pub(super) total: [u64; 2],
     /// The policy of a source, or the mode of an interface.
     pub(super) detail: String,
-    /// Whether numbers of passed packets are estimates.
-    pub(super) is_estimate: bool,
+    /// Whether numbers of passed and of refused packets are estimates.
+    pub(super) are_estimates: [bool; 2],
     /// The source, which can be banned or allowed.
     pub(super) source: Option<Prefix>,
 }
@@ -198,7 +198,7 @@ fn of_source(row: &SourceRow, followed: &Followed) -> Row {
         per_second: [passed, dropped + would_drop],
         total: [bucket.passed(), bucket.over_limit()],
         detail: row.policy.text.clone(),
-        is_estimate: row.passed.estimated || bucket.is_sampled(),
+        are_estimates: row.are_estimates,
         source: Some(Prefix::of(source, source.prefix)),
     }
 }
@@ -214,7 +214,9 @@ fn services(sources: &[Row], is_all: bool) -> Vec<Row> {
         for (sum, total) in row.total.iter_mut().zip(source.total) {
             *sum += total;
         }
-        row.is_estimate |= source.is_estimate || !is_all;
+        for (mark, is_estimate) in row.are_estimates.iter_mut().zip(source.are_estimates) {
+            *mark |= is_estimate || !is_all;
+        }
         *number += 1;
     }
     let row = |(service, (row, number)): (&str, (Row, usize))| Row {

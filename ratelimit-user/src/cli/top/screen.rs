@@ -15,7 +15,10 @@ use super::{
     reading::{Reading, Row, View},
     state::{Mode, State},
 };
-use crate::text::amount::{about, amount};
+use crate::{
+    cli::print::source_row,
+    text::amount::{about, amount},
+};
 
 const KEYS: &str = "Tab view  s sort  / filter  p pause  b ban  a allow  0 reset  ? help  q quit";
 
@@ -102,11 +105,11 @@ fn table(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let rows = state.rows();
     let head = [state.view().name(), kind, "passed/s", "refused/s", "passed", "refused", detail];
     let texts = |row: &Row| {
-        let mark = if row.is_estimate { "~" } else { "" };
+        let [mark_passed, mark_over] = row.are_estimates.map(source_row::mark);
         let [passed, over] = row.per_second.map(amount);
         let [all_passed, all_over] = row.total.map(amount);
-        let numbers = [format!("{mark}{passed}"), over, format!("{mark}{all_passed}"), all_over];
-        let [passed, over, all_passed, all_over] = numbers;
+        let [passed, all_passed] = [passed, all_passed].map(|number| format!("{mark_passed}{number}"));
+        let [over, all_over] = [over, all_over].map(|number| format!("{mark_over}{number}"));
         [row.name.clone(), row.kind.clone(), passed, over, all_passed, all_over, row.detail.clone()]
     };
     let texts: Vec<_> = rows.iter().map(texts).collect();

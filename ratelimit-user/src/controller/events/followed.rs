@@ -116,7 +116,8 @@ impl Followed {
             return None;
         }
         let mut state = states.remove(&source)?;
-        (state.shadow, state.since, state.dropped) = (state.shadow != is_other, now, same.max(other));
+        (state.shadow, state.since, state.dropped) =
+            (state.shadow != is_other, now, if is_other { other } else { same });
         let change = Change::Throttled { reason: state.reason, shadow: state.shadow };
         if self.throttled.len() < MOST {
             self.throttled.insert(source, state);

@@ -1,15 +1,18 @@
 //! Settings with which a program is loaded.
 
-use ratelimit_common::maps::{
-    control::{
-        self, ADMISSIONS_DEFAULT, Control, FEATURE_ACTIONS, FEATURE_BANS, FEATURE_BYTES, FEATURE_COSTS,
-        FEATURE_ELASTIC, FEATURE_FRONT, FEATURE_INTERFACES, FEATURE_LANES, FEATURE_LISTS, FEATURE_OWN, FEATURE_PARENTS,
-        FEATURE_PASS_MALFORMED, FEATURE_RAW_IP, FEATURE_REJECT, FEATURE_SAMPLE, FEATURE_SERVICES, FEATURE_SHADOW,
-        FEATURE_SHADOW_PROGRAMS, FEATURE_SLIDING_LOGS, FEATURE_SOFT, FEATURE_UNKNOWN, FEATURE_WINDOWS, OWN_DEFAULT,
-        REPLIES_DEFAULT,
+use ratelimit_common::{
+    cells::bucket_filter::STEP,
+    maps::{
+        control::{
+            self, ADMISSIONS_DEFAULT, Control, FEATURE_ACTIONS, FEATURE_BANS, FEATURE_BYTES, FEATURE_COSTS,
+            FEATURE_ELASTIC, FEATURE_FRONT, FEATURE_INTERFACES, FEATURE_LANES, FEATURE_LISTS, FEATURE_OWN,
+            FEATURE_PARENTS, FEATURE_PASS_MALFORMED, FEATURE_RAW_IP, FEATURE_REJECT, FEATURE_SAMPLE, FEATURE_SERVICES,
+            FEATURE_SHADOW, FEATURE_SHADOW_PROGRAMS, FEATURE_SLIDING_LOGS, FEATURE_SOFT, FEATURE_UNKNOWN,
+            FEATURE_WINDOWS, OWN_DEFAULT, REPLIES_DEFAULT,
+        },
+        levels::LEVELS_MAX,
+        names,
     },
-    levels::LEVELS_MAX,
-    names,
 };
 
 use crate::dataplane::sys::features;
@@ -120,10 +123,10 @@ impl Settings {
     }
 
     /// Returns the binary logarithm of the number of new buckets that end an
-    /// [epoch](ratelimit_common::cells::bucket_filter).
+    /// [epoch](ratelimit_common::cells::bucket_filter): as many as the map holds, or a few more.
     #[must_use]
     pub fn epoch_shift(&self) -> u32 {
-        self.buckets.max(1).ilog2()
+        self.buckets.next_power_of_two().max(STEP as u32).ilog2()
     }
 
     /// Returns the entries of the map of levels.

@@ -92,9 +92,7 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Opens the maps pinned in `pins`. The caller has the lock, or no other process changes them.
-    ///
-    /// It compares their layouts with those of this build, unless a command has done so before.
+    /// Opens the maps pinned in `pins`. The caller has the lock, or no other process changes them. It compares their layouts with those of this build, unless a command has done so before.
     ///
     /// # Errors
     ///
@@ -129,8 +127,7 @@ impl Tables {
         self.set_control(&Control { seal, ..self.control()? })
     }
 
-    /// Opens the maps pinned in `pins` for a reader without the lock. It opens all at once, because a command may
-    /// replace them.
+    /// Opens the pinned maps for a reader without the lock: all at once, because a command may replace them.
     pub(crate) fn unlocked(pins: &Path) -> Result<Self, Error> {
         Self::from(Origin::Pins(pins))?.check(pins, &Listing::read(pins)?)?;
         Self::from(Origin::OpenPins(pins))
@@ -170,9 +167,8 @@ impl Tables {
         for (slot, policy) in (0..).zip([Policy::UNLIMITED, Policy::ALLOWED, Policy::DENIED, Policy::BANNED]) {
             tables.policies.set(slot, &policy)?;
         }
-        // No source has a bucket, and the filters know it.
         tables.created.open_mut()?.set(0, FIRST_EPOCH << settings.epoch_shift(), 0).tried(names::CREATED)?;
-        // The ABI version comes last. So only complete maps have it.
+        // The ABI version comes last, so only complete maps have it.
         tables.set_control(&control_init::control(object, settings)?)?;
         Ok(tables)
     }
@@ -240,9 +236,8 @@ impl Tables {
     ///
     /// [`Error::Bpf`] if the kernel refuses.
     pub fn set_default_policy(&mut self, class: Class, policy: PolicyId, origin: u8) -> Result<(), Error> {
-        let class = u32::from(class);
-        let entry = ClassEntry { default_policy: policy, default_origin: origin, ..self.classes.get(class)? };
-        self.classes.set(class, &entry)
+        let before = self.classes.get(u32::from(class))?;
+        self.classes.set(u32::from(class), &ClassEntry { default_policy: policy, default_origin: origin, ..before })
     }
 
     /// Sets the services that the program distinguishes.
@@ -253,8 +248,7 @@ impl Tables {
         self.services.open_mut()?.set(0, AsRef::<Services>::as_ref(&table), 0).tried("cannot write the services")
     }
 
-    /// Starts the next generation of the rules, after they are written. Every bucket then resolves its policy again. The
-    /// lists in force stay.
+    /// Starts the next generation of the rules, so that buckets resolve their policies again. The lists in force stay.
     ///
     /// # Errors
     ///

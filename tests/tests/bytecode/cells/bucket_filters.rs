@@ -1,5 +1,7 @@
 //! Filters of buckets: a source without a bucket needs no look-up, and no source loses its bucket by that.
 
+use std::net::Ipv6Addr;
+
 use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::{
     cells::bucket_filter::FIRST_EPOCH, identity::source::Source, limits::limit::SECOND, reason::Reason,
@@ -103,4 +105,30 @@ fn new_buckets_end_epochs() {
     let made = of_cpus(&bytecode, |cpu| cpu.admitted);
     assert!(made > 5_000, "{made}");
     assert_eq!(created(&bytecode), FIRST_EPOCH * u64::from(BUCKETS) + made / 64 * 64);
+}
+
+/// Its packets are billed to a wider service, whose bucket the filter knows.
+#[test]
+fn a_source_keeps_its_bucket_in_the_filter_with_services_lanes_and_ipv6() {
+    stay_on_one_cpu();
+    let address = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 7);
+    let frame = Frame::udp(address, 53).bytes();
+    let settings = Settings { admissions: 4, services: true, lanes: true, sample: false, ..crate::settings() };
+    let mut bytecode = Bytecode::with(settings);
+    bytecode.set_time(SECOND);
+    bytecode.set("default udp", per_second(1, 10));
+    bytecode.set("default tcp/443", per_second(5, 10));
+    for _ in 0..10 {
+        assert_eq!(bytecode.reason(&frame), Reason::WithinLimit);
+    }
+    assert_eq!(bytecode.reason(&frame), Reason::OverPackets);
+    // Others spend the budget.
+    for number in 0..50u8 {
+        bytecode.repeat(&Frame::udp([198, 51, 100, number], 53).bytes(), 20);
+    }
+    assert!(bytecode.count(Reason::NotAdmitted) > 0);
+    for _ in 0..10 {
+        bytecode.tables.renew().unwrap();
+        assert_eq!(bytecode.reason(&frame), Reason::OverPackets);
+    }
 }

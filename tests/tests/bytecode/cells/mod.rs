@@ -22,7 +22,7 @@ use proptest::{
 };
 use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::{
-    cells::{cell, refused_sample::RATE},
+    cells::{cell, refused_sample::Refused},
     identity::source::Source,
     limits::{
         limit::{Limit, Rate, SECOND},
@@ -84,7 +84,7 @@ fn evictions_and_unrelated_rule_changes_do_not_change_verdicts() {
 
 /// Returns the number of packets that cached refusals have refused at this time of the clock, while each is counted.
 pub(crate) fn repeated(bytecode: &Bytecode) -> u64 {
-    of_cpus(bytecode, |cpu| cpu.refused.counted / RATE)
+    of_cpus(bytecode, |cpu| Refused { skipped: 0, counted: cpu.refused_counted }.packets())
 }
 
 /// Returns a limit of one packet per hour.

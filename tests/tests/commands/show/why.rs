@@ -155,3 +155,38 @@ fn rules_of_services_and_the_limit_of_unknown_sources_are_told() {
     assert!(ratelimit.ok("why 10.9.0.5").contains(shared));
     ratelimit.ok("detach --all");
 }
+
+/// Its parent refuses the source within the share of its cell, so it needs no bucket.
+#[test]
+fn a_source_without_a_bucket_is_refused_by_its_cell_and_counted_in_the_totals_only() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --packets 1000/s --parent /24=1/h");
+    // The refusal by a parent is cached for a second.
+    Flood::of(Frame::udp([10, 9, 0, 7], 9)).send(&sandbox, 5);
+    let answer = ratelimit.json("why 10.9.0.7");
+    assert_eq!((&answer["refused_now"], &answer["dropped"]["packets"]), (&json!(true), &json!(0)), "{answer}");
+    assert_eq!(ratelimit.json("status")["dropped"]["packets"], 4);
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn the_shadow_of_an_answer_is_that_of_the_present_limit() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --packets 1/h --burst 1 --over-limit shadow");
+    let counted = |dropped: u64, would_drop: u64, shadow: bool| {
+        let answer = ratelimit.json("why 10.9.0.7");
+        let counts = [&answer["dropped"]["packets"], &answer["would_drop"]["packets"], &answer["shadow"]];
+        assert_eq!(counts, [&json!(dropped), &json!(would_drop), &json!(shadow)], "{answer}");
+    };
+    Flood::of(Frame::udp([10, 9, 0, 7], 9)).send(&sandbox, 4);
+    counted(0, 3, true);
+    ratelimit.ok("limit set default --packets 1/h --burst 1 --over-limit drop");
+    counted(0, 3, false);
+    Flood::of(Frame::udp([10, 9, 0, 7], 9)).send(&sandbox, 5);
+    counted(5, 3, false);
+    ratelimit.ok("limit set default --packets 1/h --burst 1 --over-limit shadow");
+    counted(5, 3, true);
+    ratelimit.ok("detach --all");
+}

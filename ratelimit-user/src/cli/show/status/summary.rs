@@ -11,7 +11,7 @@ use super::{differences::Difference, file::File, report::Status, rules::DefaultL
 use crate::{
     cli::print::{
         output::{self, count},
-        source_row::Row,
+        source_row::{self, Row},
     },
     controller::socket::request::Unattached,
     dataplane::readings::rates::Verdicts,
@@ -141,13 +141,13 @@ fn worst(out: &mut dyn Write, sources: &[Row]) -> io::Result<()> {
         let rate = row.per_second.unwrap_or_default();
         let total = row.dropped.packets + row.would_drop.packets;
         let over = rate.dropped + rate.would_drop;
-        let mark = if rate.estimated { "~" } else { "" };
+        let [passed, refused] = row.are_estimates.map(source_row::mark);
         [
             row.source.clone(),
             row.service.clone(),
-            mark.to_owned() + &amount(rate.passed),
-            amount(over),
-            amount(total),
+            passed.to_owned() + &amount(rate.passed),
+            refused.to_owned() + &amount(over),
+            refused.to_owned() + &amount(total),
             row.policy.text.clone(),
         ]
     };

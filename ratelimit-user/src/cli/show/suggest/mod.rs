@@ -115,7 +115,7 @@ fn of_service(
     Ok(OfService { suggestion, sources, seen_once, estimated, busiest, limited, would_limit })
 }
 
-/// Returns whether cells decide about any of these sources.
+/// Returns whether any of these sources was counted by samples.
 fn is_any_estimated<'a>(
     mut sources: impl Iterator<Item = &'a Source>,
     describe: &Describe<'_>,
@@ -124,7 +124,7 @@ fn is_any_estimated<'a>(
     let counts = SourceCounts::of(tables)?;
     let is_estimated = |source: &Source| -> Result<bool> {
         let Some(bucket) = counts.tracked(source)? else { return Ok(false) };
-        Ok(describe.row(source, &bucket, None)?.passed.estimated)
+        Ok(describe.row(source, &bucket, None)?.passed.estimated || bucket.is_sampled())
     };
     sources.try_fold(false, |any, source| Ok(any || is_estimated(source)?))
 }

@@ -16,9 +16,9 @@ use ratelimit_common::{
     },
     limits::{
         limit::{Rate, SECOND},
-        policy::{ALLOW, LIMIT, Policy},
+        policy::{ALLOW, LIMIT, Policy, SHADOW},
     },
-    maps::control::{Control, FEATURE_FRONT, FEATURE_SHADOW, FEATURE_UNKNOWN},
+    maps::control::{Control, FEATURE_FRONT, FEATURE_SHADOW, FEATURE_SHADOW_PROGRAMS, FEATURE_UNKNOWN},
     reason::Count,
 };
 use serde::Serialize;
@@ -120,6 +120,10 @@ impl Report {
         let (bucket, now) = (own.unwrap_or_default(), host::now());
         let policy = decides.as_ref().and_then(policy);
         let verdict = decides.as_ref().map_or("pass", verdict);
+        // Cells and buckets do not tell interfaces apart.
+        let by_interface = features & FEATURE_SHADOW_PROGRAMS != 0
+            && bucket.would_drop().packets != 0
+            && bucket.dropped().packets == 0;
         let refused = |Count { packets, .. }| Packets { packets, estimated: bucket.is_sampled() && packets != 0 };
         let is_sampled = features & FEATURE_FRONT != 0 && verdict == "limit";
         Ok(Self {
@@ -127,7 +131,9 @@ impl Report {
             service: ServiceName(service).to_string(),
             source: Prefix::of(&source, source.prefix).to_string(),
             verdict,
-            shadow: features & FEATURE_SHADOW != 0 || bucket.would_drop().packets != 0 && bucket.dropped().packets == 0,
+            shadow: features & FEATURE_SHADOW != 0
+                || policy.is_some_and(|policy| policy.over_limit == SHADOW)
+                || by_interface,
             decides: decides.as_ref().map(Cause::of),
             outranked: outranked.iter().map(Cause::of).collect(),
             services: others,
@@ -206,8 +212,11 @@ impl Report {
 fn is_refused_now(counts: &SourceCounts<'_>, source: &Source) -> Result<bool> {
     let refused = || anyhow::Ok(counts.tracked(source)?.map_or(0, |bucket| bucket.over_limit()));
     let before = refused()?;
-    if before == 0 || counts.is_refused(source) {
-        return Ok(before != 0);
+    if counts.is_refused(source) {
+        return Ok(true);
+    }
+    if before == 0 {
+        return Ok(false);
     }
     thread::sleep(GAP);
     Ok(refused()? > before)

@@ -29,8 +29,7 @@ type Counts = BTreeMap<(String, String, &'static str), (Count, u64)>;
 pub(in crate::controller::metrics) struct Reported(Counts);
 
 impl Reported {
-    /// Raises counts that have fallen to what was reported. A cached refusal that gives way to another takes its count
-    /// along. If the source has a new bucket, all counts begin again. Only then a count of passed packets falls.
+    /// Raises counts that have fallen to what was reported. If the source has a new bucket, all counts begin again. Only then a count of passed packets falls.
     fn hold(&mut self, counts: &mut Counts) {
         let begins_anew = |(source, service, _): &(String, String, &'static str), counts: &Counts| {
             let key = (source.clone(), service.clone(), PASS);

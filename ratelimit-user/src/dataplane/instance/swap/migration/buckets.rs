@@ -7,10 +7,7 @@ use ratelimit_common::{
     maps::names,
 };
 
-use super::{
-    bytes,
-    layout::{Layout, from_bytes},
-};
+use super::layout::{Layout, bytes, from_bytes};
 use crate::dataplane::Error;
 
 /// Converts a value of a map to another layout.
@@ -20,7 +17,7 @@ pub(super) fn value(name: &str, to: &Layout, from: &Layout, value: &[u8], is_per
     let mut value = to.value(from, value, is_per_cpu);
     let has_buckets = [names::BUCKETS, names::SLIDING_LOGS].contains(&name);
     if has_buckets
-        && from.has_fewer_fields_than(to)
+        && !from.has_field("would_drop")
         && let Some(first) = value.get_mut(..size_of::<Bucket>())
     {
         let bucket: Bucket = from_bytes(first)?;

@@ -14,6 +14,13 @@ pub(crate) struct Field {
     size: usize,
 }
 
+impl Field {
+    /// Returns whether the last part of its path is this name.
+    pub(crate) fn is_named(&self, name: &str) -> bool {
+        self.name.rsplit('.').next() == Some(name)
+    }
+}
+
 /// Returns the fields of a type. None if the BTF is invalid.
 pub(crate) fn of_type(btf: &[u8], id: u32) -> Option<Vec<Field>> {
     let mut fields = Vec::new();

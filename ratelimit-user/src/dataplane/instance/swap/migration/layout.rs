@@ -40,9 +40,9 @@ impl Layout {
         Self { entries, ..self }
     }
 
-    /// Returns whether values of this layout have fewer fields than those of another.
-    pub(crate) fn has_fewer_fields_than(&self, other: &Self) -> bool {
-        self.value.len() < other.value.len()
+    /// Returns whether values have a field of this name, at any depth.
+    pub(crate) fn has_field(&self, name: &str) -> bool {
+        self.value.iter().any(|field| field.is_named(name))
     }
 
     /// Converts a key of layout `from` to this layout.
@@ -77,4 +77,10 @@ pub(crate) fn from_bytes<T: Pod>(bytes: &[u8]) -> Result<T, Error> {
     }
     // SAFETY: there are as many bytes, and any bytes are a valid `Pod`.
     Ok(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+}
+
+/// Returns the bytes of a value.
+pub(crate) fn bytes<T: Pod>(value: &T) -> &[u8] {
+    // SAFETY: a `Pod` has no padding, so all of its bytes can be read.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
 }

@@ -15,10 +15,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use aya::{
-    Pod,
-    maps::{MapData, MapType},
-};
+use aya::maps::{MapData, MapType};
 use ratelimit_common::{
     identity::{filter::Filter, narrow::Lengths},
     maps::{
@@ -43,7 +40,7 @@ use crate::dataplane::{
     },
     sys::{bpf::raw::RawMap, host},
 };
-use layout::{Layout, Maps, from_bytes, read};
+use layout::{Layout, Maps, bytes, from_bytes, read};
 
 /// Maps that packets change while they are copied, and so come last.
 const LAST: [&str; 6] =
@@ -222,11 +219,6 @@ fn number(key: &[u8]) -> u32 {
 
 fn is_array(map: &RawMap) -> bool {
     map.is_one_of(&[MapType::Array, MapType::PerCpuArray])
-}
-
-fn bytes<T: Pod>(value: &T) -> &[u8] {
-    // SAFETY: a `Pod` has no padding, so all of its bytes can be read.
-    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
 }
 
 /// Removes pins of the other version that this build does not use.
