@@ -1,8 +1,9 @@
 //! A cell's filter of the buckets of its sources. A source that it does not know has no bucket, or a bucket that was not
 //! used for long. So a flood of new sources needs no look-up.
 //!
-//! Time is counted in *epochs*: an epoch ends when as many buckets were created as the map holds. Until then, the map
-//! evicts few buckets that were used in it. A cell has one filter for even epochs and one for odd ones.
+//! Time is counted in *epochs*: an epoch ends when as many buckets were created as the map holds, rounded up to a power of
+//! two. Until then, the map evicts few buckets that were used in it. A cell has one filter for even epochs and one for
+//! odd ones.
 
 /// Bits of a source in a filter: two, so that few other sources have them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +83,7 @@ mod tests {
         }
     }
 
-    /// A cell has one bucket on average. Neighbours of one source share its bits in fewer than three of a thousand cases.
+    /// Another source has both bits of one bucket in one of 784 cases.
     #[test]
     fn few_sources_share_the_bits_of_another() {
         let hash = |number: u64| (number ^ number >> 7).wrapping_mul(0x9e37_79b9_7f4a_7c15);

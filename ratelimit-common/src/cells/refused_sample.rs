@@ -7,7 +7,7 @@
 
 /// Packets of a block.
 pub const RATE: u64 = 64;
-/// Packets of a period of 1.07 s and CPU that are counted one by one.
+/// Packets that each CPU counts one by one in a period of 1.07 s.
 pub const EXACT: u64 = 1 << 15;
 
 /// Binary logarithm of the nanoseconds of a period.
