@@ -15,6 +15,9 @@ pub(crate) struct Args {
     /// Measure only the most expensive traffic of each feature
     #[arg(long)]
     worst: bool,
+    /// Measure only packets without a network, in every configuration
+    #[arg(long)]
+    packets: bool,
     /// Write docs/measurements.md and its plots
     #[arg(long)]
     record: bool,
@@ -29,6 +32,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         (args.quick, "--quick"),
         (args.algorithms, "--algorithms"),
         (args.worst, "--worst"),
+        (args.packets, "--packets"),
         (args.record, "--record"),
     ];
     let arguments: Vec<_> = arguments.iter().filter(|(is_on, _)| *is_on).map(|(_, name)| *name).collect();

@@ -11,7 +11,7 @@ use ratelimit_common::{
     identity::source::IPV4,
     limits::{
         limit::{Limit, Rate, SECOND},
-        policy::{Ban, Policy},
+        policy::{ALLOWED_ID, Ban, DENIED_ID, Policy},
     },
     maps::names,
 };
@@ -19,13 +19,13 @@ use ratelimit_tests::{Bytecode, Sources, per_second};
 
 use crate::{
     crowd::{bans, host_rules, prefix_rules},
-    state::{State, never_reached},
+    state::State,
 };
 
 /// Destination port of packets.
 pub(crate) const PORT: u16 = 9;
 
-/// The row that ratios refer to.
+/// The row that ratios refer to, beside the default.
 pub(crate) const REFERENCE: &str = "front off";
 
 /// One row, as the difference to [`DEFAULT`].
@@ -76,8 +76,19 @@ pub(crate) const DEFAULT: Configuration = Configuration {
 pub(crate) const SPECIAL: Configuration =
     Configuration { states: &[State::Passing], sources: FEW_SOURCES, on_wire: false, ..DEFAULT };
 
+/// What an operator may run: limits of packets and bytes, of services, and rules of sources outside the traffic.
+const PRODUCTION: Configuration = Configuration {
+    name: "production",
+    settings: |settings| Settings { services: true, lanes: true, bans: true, ..settings },
+    prepare: production,
+    rules: with_bytes,
+    states: &[State::Passing, State::Over],
+    sources: &[Sources::Count(1), Sources::Count(1_000), Sources::Count(64_000), Sources::Endless],
+    ..DEFAULT
+};
+
 /// All rows except those of the [algorithms](crate::measure::algorithms).
-pub(crate) const CONFIGURATIONS: [Configuration; 15] = [
+pub(crate) const CONFIGURATIONS: [Configuration; 16] = [
     DEFAULT,
     Configuration { name: "front off", settings: |settings| Settings { cells: 0, ..settings }, ..DEFAULT },
     Configuration {
@@ -96,7 +107,8 @@ pub(crate) const CONFIGURATIONS: [Configuration; 15] = [
         sources: FEW_SOURCES,
         ..DEFAULT
     },
-    Configuration { name: "packets and bytes", rules: |bytecode, _| bytecode.set("default", of_both()), ..SPECIAL },
+    PRODUCTION,
+    Configuration { name: "packets and bytes", rules: with_bytes, ..SPECIAL },
     Configuration { name: "no limit", rules: |bytecode, _| bytecode.set("default", Policy::UNLIMITED), ..SPECIAL },
     Configuration {
         name: "unknown sources limited",
@@ -143,7 +155,11 @@ pub(crate) const CONFIGURATIONS: [Configuration; 15] = [
         prepare: |bytecode, sources| prefix_rules(bytecode, sources, 100_000),
         ..SPECIAL
     },
-    Configuration { name: "1 M address rules", prepare: |bytecode, _| host_rules(bytecode, 1_000_000), ..SPECIAL },
+    Configuration {
+        name: "1 M address rules",
+        prepare: |bytecode, _| host_rules(bytecode, 1_000_000, ALLOWED_ID),
+        ..SPECIAL
+    },
 ];
 
 impl Configuration {
@@ -174,9 +190,20 @@ fn with_ban(bytecode: &mut Bytecode, policy: &Policy) {
     bytecode.set("default", Policy { ban: Ban { time: SECOND, most: SECOND, after: 1, reserved: 0 }, ..*policy });
 }
 
-/// Returns limits of packets and bytes that are never reached.
-fn of_both() -> Policy {
+/// Sets 100 prefixes that are allowed, 1,000 addresses that are denied, 10 bans, and limits of two services.
+fn production(bytecode: &mut Bytecode, sources: Sources) -> Result<()> {
+    prefix_rules(bytecode, sources, 100)?;
+    host_rules(bytecode, 1_000, DENIED_ID)?;
+    bans(bytecode, 10)?;
+    bytecode.set("default udp/53", per_second(1_000, 1_000));
+    bytecode.set("default tcp-syn", per_second(100, 100));
+    Ok(())
+}
+
+/// Sets a limit with one of bytes that is never reached.
+fn with_bytes(bytecode: &mut Bytecode, policy: &Policy) {
     let bytes = Rate { amount: 50_000_000_000, period: SECOND };
-    let bytes = Limit { bytes: Some(bytes), burst: Some(1_000_000), ..Limit::default() }.policy();
-    bytes.map_or(Policy::UNLIMITED, |bytes| Policy { packets: never_reached().packets, ..bytes })
+    let policy = Limit { bytes: Some(bytes), ..Limit::of(policy) }.policy();
+    // Without such a policy, passing packets are dropped, and the row is doubtful.
+    bytecode.set("default", policy.unwrap_or(Policy::DENIED));
 }

@@ -5,7 +5,7 @@ use aya::maps::lpm_trie::Key;
 use ratelimit::dataplane::sys::host;
 use ratelimit_common::{
     identity::{filter::Filter, source::Source},
-    limits::policy::ALLOWED_ID,
+    limits::policy::{ALLOWED_ID, PolicyId},
     rules::rule::{COMMAND, Covered, NEVER, Rule},
 };
 use ratelimit_tests::{Bytecode, Sources, Walker};
@@ -26,23 +26,23 @@ pub(crate) fn prefix_rules(bytecode: &mut Bytecode, sources: Sources, count: usi
         let next = traffic.partition_point(|source| source < address);
         traffic.get(next).is_none_or(|source| *source > last)
     });
-    let mut filter = Filter::default();
+    let mut filter = filter(bytecode)?;
     for (address, prefix) in elsewhere.take(count) {
         filter.add(&Source::v4(address.to_be_bytes()));
         let (bits, data) = Source::v4(address.to_be_bytes()).prefix_key(prefix);
-        bytecode.tables.prefix_rules.open_mut()?.insert(&Key::new(bits, data), rule(prefix), 0)?;
+        bytecode.tables.prefix_rules.open_mut()?.insert(&Key::new(bits, data), rule(prefix, ALLOWED_ID), 0)?;
     }
     bytecode.tables.rule_filter.open_mut()?.set(0, filter, 0)?;
     Ok(bytecode.tables.renew()?)
 }
 
-/// Allows `count` addresses of IPv4 that are no sources of the traffic.
-pub(crate) fn host_rules(bytecode: &mut Bytecode, count: u32) -> Result<()> {
-    let mut filter = Filter::default();
+/// Sets this policy for `count` addresses of IPv4 that are no sources of the traffic.
+pub(crate) fn host_rules(bytecode: &mut Bytecode, count: u32, policy: PolicyId) -> Result<()> {
+    let mut filter = filter(bytecode)?;
     for number in OTHERS..OTHERS + count {
         let source = Source::v4(Walker::source(number).octets());
         filter.add(&source);
-        bytecode.tables.source_rules.open_mut()?.insert(source, rule(32), 0)?;
+        bytecode.tables.source_rules.open_mut()?.insert(source, rule(32, policy), 0)?;
     }
     bytecode.tables.rule_filter.open_mut()?.set(0, filter, 0)?;
     Ok(bytecode.tables.renew()?)
@@ -68,6 +68,11 @@ fn addresses(sources: Sources) -> Vec<u32> {
     addresses
 }
 
-fn rule(prefix: u8) -> Rule {
-    Rule { policy: ALLOWED_ID, prefix, origin: COMMAND, covered: Covered::NONE, expires: NEVER }
+/// Returns the filter with the rules so far.
+fn filter(bytecode: &Bytecode) -> Result<Filter> {
+    Ok(bytecode.tables.rule_filter.open()?.get(&0, 0)?)
+}
+
+fn rule(prefix: u8, policy: PolicyId) -> Rule {
+    Rule { policy, prefix, origin: COMMAND, covered: Covered::NONE, expires: NEVER }
 }

@@ -41,6 +41,12 @@ fn main() -> Result<()> {
         println!("{}", report::two_cpus(&cpus::run(&effort)?).text());
         return Ok(());
     }
+    if has("--packets") {
+        let (floor, packets) = packet::run(&effort, &CONFIGURATIONS, "packets without a network")?;
+        report::packets(floor, &packets).iter().for_each(|table| println!("{}", table.text()));
+        report::doubtful_packets(&packets).for_each(|doubt| println!("{doubt}"));
+        return Ok(());
+    }
     if has("--worst") {
         let results = worst::run(&effort)?;
         println!("{}", worst::table(&results).text());

@@ -11,8 +11,8 @@ pub(crate) struct Table {
     pub(crate) rows: Vec<Row>,
     /// Decimal places.
     pub(crate) digits: usize,
-    /// The row that ratios refer to.
-    pub(crate) reference: Option<&'static str>,
+    /// The rows that ratios refer to.
+    pub(crate) references: &'static [&'static str],
 }
 
 /// One row, with a figure for some columns.
@@ -51,15 +51,16 @@ impl Table {
         text
     }
 
-    /// Returns the lines, with ratios below each row other than the reference.
+    /// Returns the lines, with ratios to the references below each row.
     fn lines(&self) -> Vec<(String, Vec<String>)> {
-        let reference = self.rows.iter().find(|row| Some(row.name.as_str()) == self.reference);
+        let references = self.references.iter().filter_map(|name| self.rows.iter().find(|row| row.name == *name));
+        let references: Vec<&Row> = references.collect();
         let mut lines = Vec::new();
         for row in &self.rows {
             let show =
                 |figure: &Option<f64>| figure.map_or(String::new(), |figure| format!("{figure:.*}", self.digits));
             lines.push((row.name.clone(), row.figures.iter().map(show).collect()));
-            if let Some(reference) = reference.filter(|reference| reference.name != row.name) {
+            for reference in references.iter().filter(|reference| reference.name != row.name) {
                 let ratios = row.figures.iter().zip(&reference.figures).map(|pair| match pair {
                     (Some(figure), Some(reference)) => format!("×{:.2}", figure / reference),
                     _ => String::new(),

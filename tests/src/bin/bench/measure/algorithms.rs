@@ -190,7 +190,7 @@ pub(crate) fn table(packets: &[Packet], memory: &[PerSource]) -> Table {
         columns,
         rows: rows.collect(),
         digits: 2,
-        reference: None,
+        references: &[],
     }
 }
 

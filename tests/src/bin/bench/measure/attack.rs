@@ -125,7 +125,7 @@ pub(crate) fn tables(results: &[Attack]) -> [Table; 2] {
             })
             .collect(),
         digits: 2,
-        reference: Some(REFERENCE),
+        references: &[REFERENCE],
     };
     [table("the first second of a flood", |row| row.first_second), table("after more seconds", |row| row.later)]
 }

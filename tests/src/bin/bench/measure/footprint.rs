@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use aya::{maps::MapInfo, programs::Xdp};
 use ratelimit::dataplane::readings::tracked;
-use ratelimit_common::maps::names;
+use ratelimit_common::{limits::policy::ALLOWED_ID, maps::names};
 use ratelimit_tests::{Order, Sources, Walker};
 
 use crate::{
@@ -39,7 +39,7 @@ pub(crate) fn run(effort: &Effort) -> Result<(Memory, Time)> {
     let listed_sources = tracked::all(&bytecode.tables)?.len() as u32;
     let list_sources = begin.elapsed().as_secs_f64();
     let begin = Instant::now();
-    host_rules(&mut bytecode, effort.million)?;
+    host_rules(&mut bytecode, effort.million, ALLOWED_ID)?;
     let set_host_rules = begin.elapsed().as_secs_f64();
     let time = Time { host_rules: effort.million, set_host_rules, listed_sources, list_sources };
     Ok((Memory { per_source, all_maps, maps }, time))

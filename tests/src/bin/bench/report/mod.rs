@@ -8,9 +8,9 @@ use std::fmt::Display;
 use ratelimit_tests::Sources;
 
 use crate::{
-    configurations::{self, REFERENCE, SOURCES},
+    configurations::{self, DEFAULT, REFERENCE, SOURCES},
     measure::{algorithms, attack, worst},
-    results::{Results, TwoCpus, Worst},
+    results::{Packet, Results, TwoCpus, Worst},
     state::State,
     table::{Row, Table},
 };
@@ -27,7 +27,6 @@ pub(crate) fn header(results: &Results) -> String {
 
 /// Returns all tables in their order.
 pub(crate) fn tables(results: &Results) -> Vec<Table> {
-    let packet = State::ALL.map(|state| packet(results, state));
     let live = [State::Passing, State::Over].map(|state| live(results, state));
     let rest = [
         worst::table(&results.worst),
@@ -36,7 +35,7 @@ pub(crate) fn tables(results: &Results) -> Vec<Table> {
         two_cpus(&results.two_cpus),
         footprint(results),
     ];
-    packet
+    packets(results.floor_nanoseconds, &results.packet)
         .into_iter()
         .chain(live)
         .chain(attack::tables(&results.attacks))
@@ -45,15 +44,29 @@ pub(crate) fn tables(results: &Results) -> Vec<Table> {
         .collect()
 }
 
+/// Returns the costs of packets without a network, by state.
+pub(crate) fn packets(floor: f64, packets: &[Packet]) -> Vec<Table> {
+    let tables = State::ALL.map(|state| packet(floor, packets, state));
+    tables.into_iter().filter(|table| !table.rows.is_empty()).collect()
+}
+
 /// Returns measurements whose packets were not in the intended state.
 pub(crate) fn doubts(results: &Results) -> Vec<String> {
-    let packets = results.packet.iter().map(|row| (row.configuration, row.state, row.sources, row.dropped));
     let live = results.live.iter().map(|row| (row.limiter, row.state, row.sources, row.dropped));
-    let doubtful = packets.chain(live).filter(|(_, state, _, dropped)| !state.dropped().contains(dropped));
-    let line = |(name, state, sources, dropped): (&str, State, Sources, f64)| {
-        format!("doubtful: {name}, {state}, {sources} sources: {:.1} % were over the limit", dropped * 100.0)
-    };
-    doubtful.map(line).chain(self::doubtful(&results.worst)).collect()
+    let live = live.filter_map(doubt);
+    doubtful_packets(&results.packet).chain(live).chain(doubtful(&results.worst)).collect()
+}
+
+/// Returns rows without a network whose packets were not in the intended state.
+pub(crate) fn doubtful_packets(packets: &[Packet]) -> impl Iterator<Item = String> {
+    packets.iter().map(|row| (row.configuration, row.state, row.sources, row.dropped)).filter_map(doubt)
+}
+
+/// Returns why a row is doubtful, if it is.
+fn doubt((name, state, sources, dropped): (&str, State, Sources, f64)) -> Option<String> {
+    let percent = dropped * 100.0;
+    let line = || format!("doubtful: {name}, {state}, {sources} sources: {percent:.1} % were over the limit");
+    (!state.dropped().contains(&dropped)).then(line)
 }
 
 /// Returns worst cases whose packets were not in the intended state.
@@ -62,15 +75,14 @@ pub(crate) fn doubtful(worst: &[Worst]) -> impl Iterator<Item = String> {
     worst.iter().filter(|row| row.is_doubtful).map(line)
 }
 
-fn packet(results: &Results, state: State) -> Table {
-    let figures = results.packet.iter().filter(|packet| packet.state == state);
+fn packet(floor: f64, packets: &[Packet], state: State) -> Table {
+    let figures = packets.iter().filter(|packet| packet.state == state);
     let figures = figures.map(|packet| (packet.configuration.to_owned(), packet.sources, packet.nanoseconds));
     let plot = match state {
         State::Passing => "packet-passing",
         State::Held => "packet-held",
         State::Over => "packet-over",
     };
-    let floor = results.floor_nanoseconds;
     Table {
         plot: Some(plot),
         ..by_sources(
@@ -135,7 +147,7 @@ fn footprint(results: &Results) -> Table {
 
 fn plain<const N: usize>(title: &str, columns: [&str; N], rows: Vec<Row>, digits: usize) -> Table {
     let columns = columns.map(str::to_owned).to_vec();
-    Table { title: title.to_owned(), plot: None, columns, rows, digits, reference: None }
+    Table { title: title.to_owned(), plot: None, columns, rows, digits, references: &[] }
 }
 
 /// Returns a table by row and number of sources, without empty columns.
@@ -154,5 +166,5 @@ fn by_sources(title: String, figures: Vec<Figure>, digits: usize) -> Table {
         }
     }
     let columns = columns.iter().map(Sources::to_string).collect();
-    Table { title, plot: None, columns, rows, digits, reference: Some(REFERENCE) }
+    Table { title, plot: None, columns, rows, digits, references: &[DEFAULT.name, REFERENCE] }
 }

@@ -27,7 +27,7 @@ pub(crate) fn document(results: &Results, tables: &[Table]) -> Result<()> {
         "# Measurements\n\n`cargo xtask bench --record` writes this page. Machine: {}.\n\n\
          All figures are medians of interleaved rounds. Compare them within this run only. Sources arrive in random order,\n\
          spread over IPv4. *Endless* means a new source for each packet. With real frames, every limiter also drops the packets\n\
-         that pass, at its own hook. *Ratio* lines compare a row with `--front off`.\n",
+         that pass, at its own hook. *Ratio* lines compare a row with the default, and with `--front off`.\n",
         report::header(results)
     );
     for table in tables {

@@ -117,6 +117,6 @@ pub(crate) fn table(results: &[Worst]) -> Table {
         columns: ["packet", "bare default", "ratio", "ratio whole"].map(str::to_owned).to_vec(),
         rows: rows.collect(),
         digits: 1,
-        reference: None,
+        references: &[],
     }
 }
