@@ -39,7 +39,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     size::print()?;
     other::build()?;
     let others = programs()?.into_iter().filter(|name| name != NETWORK).flat_map(|name| ["--test".to_owned(), name]);
-    let others: Vec<String> = ["--lib", "--bin", "xtask"].map(str::to_owned).into_iter().chain(others).collect();
+    let others: Vec<String> =
+        ["--lib", "--bin", "xtask", "--bin", "bench"].map(str::to_owned).into_iter().chain(others).collect();
     here(&others, TESTS_PER_CPU, &args.filter)?;
     here(&["--test", NETWORK].map(str::to_owned), NETWORK_TESTS_PER_CPU, &args.filter)?;
     here(&["--doc".to_owned()], TESTS_PER_CPU, &args.filter)?;

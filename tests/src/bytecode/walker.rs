@@ -96,7 +96,7 @@ impl Walker {
             filled,
             first,
             counted: 0,
-            endless: ENDLESS_FROM,
+            endless: ENDLESS_FROM + u64::from(first),
             _namespace: namespace,
         }
     }

@@ -18,8 +18,17 @@ pub(crate) struct Args {
     /// Measure only packets without a network, in every configuration
     #[arg(long)]
     packets: bool,
-    /// Write docs/measurements.md and its plots
+    /// Measure only floods from their first second on
     #[arg(long)]
+    attacks: bool,
+    /// Measure only the gain of a second CPU
+    #[arg(long)]
+    cpus: bool,
+    /// Measure only slow limits beside fast ones
+    #[arg(long)]
+    mixed: bool,
+    /// Write docs/measurements.md and its plots, from the quietest of three runs of everything
+    #[arg(long, conflicts_with_all = ["algorithms", "worst", "packets", "mixed", "attacks", "cpus"])]
     record: bool,
 }
 
@@ -33,6 +42,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         (args.algorithms, "--algorithms"),
         (args.worst, "--worst"),
         (args.packets, "--packets"),
+        (args.mixed, "--mixed"),
+        (args.attacks, "--attacks"),
+        (args.cpus, "--cpus"),
         (args.record, "--record"),
     ];
     let arguments: Vec<_> = arguments.iter().filter(|(is_on, _)| *is_on).map(|(_, name)| *name).collect();

@@ -87,6 +87,14 @@ const PRODUCTION: Configuration = Configuration {
     ..DEFAULT
 };
 
+/// Every source is denied by a rule.
+pub(crate) const DENIED: Configuration = Configuration {
+    name: "denied",
+    rules: |bytecode, _| bytecode.set("0.0.0.0/0", Policy::DENIED),
+    states: &[State::Over],
+    ..SPECIAL
+};
+
 /// All rows except those of the [algorithms](crate::measure::algorithms).
 pub(crate) const CONFIGURATIONS: [Configuration; 16] = [
     DEFAULT,
@@ -134,12 +142,7 @@ pub(crate) const CONFIGURATIONS: [Configuration; 16] = [
         ..SPECIAL
     },
     Configuration { name: "allowed", rules: |bytecode, _| bytecode.set("0.0.0.0/0", Policy::ALLOWED), ..SPECIAL },
-    Configuration {
-        name: "denied",
-        rules: |bytecode, _| bytecode.set("0.0.0.0/0", Policy::DENIED),
-        states: &[State::Over],
-        ..SPECIAL
-    },
+    DENIED,
     Configuration {
         name: "100 prefix rules",
         prepare: |bytecode, sources| prefix_rules(bytecode, sources, 100),

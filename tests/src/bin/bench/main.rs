@@ -8,11 +8,15 @@ mod results;
 mod state;
 mod table;
 
-use std::{env, fs, thread, time::Instant};
+use std::{env, fs, panic::resume_unwind, thread, time::Instant};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use configurations::{CONFIGURATIONS, REFERENCE};
-use measure::{FULL, QUICK, algorithms, attack, cpus, footprint, live, packet, survival, worst};
+use measure::{
+    Effort, algorithms, attack, cpus, footprint, live, mixed,
+    noise::{RUNS, quietest},
+    packet, survival, worst,
+};
 use report::record;
 use results::Results;
 
@@ -20,12 +24,12 @@ fn main() -> Result<()> {
     let begin = Instant::now();
     let has = |name| env::args().skip(1).any(|argument| argument == name);
     let quick = has("--quick");
-    let effort = if quick { QUICK } else { FULL };
-    let text = fs::read_to_string("/proc/cpuinfo")?;
-    let machine = text.lines().find_map(|line| line.strip_prefix("model name\t: ")).unwrap_or("unknown CPU").to_owned();
-    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease")?.trim().to_owned();
-    // Measuring moves this thread to one CPU, and later only that one would count.
-    let cpus = thread::available_parallelism()?.get();
+    let extent = match (quick, has("--record")) {
+        (true, _) => Effort::quick,
+        (false, true) => Effort::recorded,
+        (false, false) => Effort::full,
+    };
+    let effort = extent();
 
     if has("--algorithms") {
         let table = algorithms::table(&algorithms::run(&effort)?, &algorithms::memory(effort.million)?);
@@ -41,6 +45,12 @@ fn main() -> Result<()> {
         println!("{}", report::two_cpus(&cpus::run(&effort)?).text());
         return Ok(());
     }
+    if has("--mixed") {
+        let results = mixed::run(&effort)?;
+        println!("{}", mixed::table(&results).text());
+        mixed::doubtful(&results).for_each(|doubt| println!("{doubt}"));
+        return Ok(());
+    }
     if has("--packets") {
         let (floor, packets) = packet::run(&effort, &CONFIGURATIONS, "packets without a network")?;
         report::packets(floor, &packets).iter().for_each(|table| println!("{}", table.text()));
@@ -53,33 +63,16 @@ fn main() -> Result<()> {
         report::doubtful(&results).for_each(|doubt| println!("{doubt}"));
         return Ok(());
     }
-    let algorithms = algorithms::memory(effort.million)?;
-    let (memory, time) = footprint::run(&effort)?;
-    let live = live::run(&effort)?;
-    let attacks = attack::run(&effort)?;
-    let survival = survival::run(&effort)?;
-    let two_cpus = cpus::run(&effort)?;
-    let (floor_nanoseconds, packet) = packet::run(&effort, &CONFIGURATIONS, "packets without a network")?;
-    let by_algorithm = algorithms::run(&effort)?;
-    let worst = worst::run(&effort)?;
-    let results = Results {
-        machine,
-        cpus,
-        kernel,
-        quick,
-        reference: REFERENCE,
-        floor_nanoseconds,
-        packet,
-        live,
-        attacks,
-        survival,
-        two_cpus,
-        memory,
-        time,
-        algorithms,
-        by_algorithm,
-        worst,
-    };
+    let mut runs = Vec::new();
+    for _ in 0..if has("--record") { RUNS } else { 1 } {
+        // A thread of its own, since measuring moves it to one CPU.
+        let run = thread::spawn(move || whole(&extent(), quick));
+        let results = run.join().unwrap_or_else(|payload| resume_unwind(payload))?;
+        eprintln!("whole run {}: noise {:.1} %", runs.len() + 1, results.noise * 100.0);
+        runs.push(results);
+    }
+    let quietest = quietest(runs.iter().map(|results| results.noise)).context("there is no run")?;
+    let results = runs.swap_remove(quietest);
     let tables = report::tables(&results);
     println!("{}; medians of {} interleaved rounds\n", report::header(&results), effort.rounds);
     for table in &tables {
@@ -94,4 +87,43 @@ fn main() -> Result<()> {
     }
     println!("{:.0} s in all; target/bench/results.json has every figure", begin.elapsed().as_secs_f64());
     Ok(())
+}
+
+/// Measures everything.
+fn whole(effort: &Effort, quick: bool) -> Result<Results> {
+    let text = fs::read_to_string("/proc/cpuinfo")?;
+    let machine = text.lines().find_map(|line| line.strip_prefix("model name\t: ")).unwrap_or("unknown CPU").to_owned();
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease")?.trim().to_owned();
+    // Measuring moves this thread to one CPU, and later only that one would count.
+    let cpus = thread::available_parallelism()?.get();
+    let algorithms = algorithms::memory(effort.million)?;
+    let (memory, time) = footprint::run(effort)?;
+    let live = live::run(effort)?;
+    let attacks = attack::run(effort)?;
+    let survival = survival::run(effort)?;
+    let two_cpus = cpus::run(effort)?;
+    let (floor_nanoseconds, packet) = packet::run(effort, &CONFIGURATIONS, "packets without a network")?;
+    let by_algorithm = algorithms::run(effort)?;
+    let worst = worst::run(effort)?;
+    let mixed = mixed::run(effort)?;
+    Ok(Results {
+        machine,
+        cpus,
+        kernel,
+        quick,
+        noise: effort.noise.median(),
+        reference: REFERENCE,
+        floor_nanoseconds,
+        packet,
+        live,
+        attacks,
+        survival,
+        two_cpus,
+        memory,
+        time,
+        algorithms,
+        by_algorithm,
+        worst,
+        mixed,
+    })
 }

@@ -12,6 +12,8 @@ pub(crate) struct Results {
     pub(crate) cpus: usize,
     pub(crate) kernel: String,
     pub(crate) quick: bool,
+    /// Median over all cases of the spread between their rounds, relative to their median.
+    pub(crate) noise: f64,
     pub(crate) reference: &'static str,
     /// The walker with an empty program.
     pub(crate) floor_nanoseconds: f64,
@@ -25,6 +27,7 @@ pub(crate) struct Results {
     pub(crate) algorithms: Vec<PerSource>,
     pub(crate) by_algorithm: Vec<Packet>,
     pub(crate) worst: Vec<Worst>,
+    pub(crate) mixed: Vec<Mixed>,
 }
 
 /// The cost of a packet beyond the floor.
@@ -129,4 +132,20 @@ pub(crate) struct Worst {
     pub(crate) dropped: f64,
     /// Whether more or fewer packets were dropped than intended.
     pub(crate) is_doubtful: bool,
+}
+
+/// Sources under a fast limit beside as many others.
+#[derive(Debug, Serialize)]
+pub(crate) struct Mixed {
+    pub(crate) configuration: &'static str,
+    /// Of each half.
+    pub(crate) sources: Sources,
+    /// The cost of a packet beyond the floor: without others, beside others under the same limit, and beside slow ones.
+    pub(crate) alone: f64,
+    pub(crate) beside_fast: f64,
+    pub(crate) beside_slow: f64,
+    /// Share of the packets beside slow ones that passed.
+    pub(crate) passed: f64,
+    /// Packets per second of each slow source that passed.
+    pub(crate) slow_passed: f64,
 }

@@ -16,21 +16,21 @@ use serde::Serialize;
 pub(crate) enum State {
     /// A limit that is never reached.
     Passing,
-    /// A limit a tenth below the offered rate, so that some packets pass and some do not.
+    /// A limit of half of the offered rate, so that half of the packets pass.
     Held,
     /// One packet per hour, which has been sent.
     Over,
 }
 
 impl State {
-    /// In the order of measurement: the passing rate determines a limit a tenth below.
+    /// In the order of measurement: the search for the limit of held sources begins with the passing rate.
     pub(crate) const ALL: [Self; 3] = [Self::Passing, Self::Held, Self::Over];
 
     /// Returns the share of dropped packets that a valid measurement of this state has.
     pub(crate) fn dropped(self) -> std::ops::RangeInclusive<f64> {
         match self {
             Self::Passing => 0.0..=0.001,
-            Self::Held => 0.01..=0.3,
+            Self::Held => 0.35..=0.65,
             Self::Over => 0.95..=1.0,
         }
     }
@@ -47,9 +47,9 @@ pub(crate) fn reached_at_once() -> Result<Policy> {
     Ok(Limit { packets: Some(rate), burst: Some(1), ..Limit::default() }.policy()?)
 }
 
-/// Returns the limit that `sources` sources exceed by a tenth when they send `packets_per_second` together.
-pub(crate) fn slightly_below(packets_per_second: f64, sources: u32) -> Result<Policy> {
-    let each = packets_per_second / f64::from(sources) / 1.1;
+/// Returns a limit of half of the rate of each source, when all of them send `packets_per_second` together.
+pub(crate) fn half_of(packets_per_second: f64, sources: u32) -> Result<Policy> {
+    let each = packets_per_second / f64::from(sources) / 2.0;
     // Per thousand seconds, so that rates of a few packets are exact too.
     let rate = Rate { amount: ((each * 1_000.0) as u64).max(1), period: 1_000 * SECOND };
     let burst = Some((each as u64).max(1));

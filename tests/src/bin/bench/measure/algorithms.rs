@@ -18,7 +18,11 @@ use ratelimit_tests::{Bytecode, Sources};
 
 use crate::{
     configurations::{Configuration, SPECIAL},
-    measure::{Effort, footprint, median, packet},
+    measure::{
+        Effort, footprint,
+        noise::{Noise, median},
+        packet,
+    },
     results::{Packet, PerSource},
     state::State,
     table::{Row, Table},
@@ -83,7 +87,7 @@ const LOADS: usize = 7;
 
 /// Measures the cost of a packet apart from other rows, since these rows are compared within some hundredths.
 pub(crate) fn run(effort: &Effort) -> Result<Vec<Packet>> {
-    let effort = Effort { sources: SOURCES, has_special: true, ..*effort };
+    let effort = Effort { sources: SOURCES, has_special: true, noise: Noise::default(), ..*effort };
     let mut loads = Vec::new();
     for load in 1..=LOADS {
         let what = format!("algorithms, load {load} of {LOADS}");

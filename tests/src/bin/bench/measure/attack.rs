@@ -13,7 +13,7 @@ use ratelimit_tests::{Bytecode, Flood, Frame, Running, Sandbox, Sink, Sources, V
 
 use crate::{
     configurations::PORT,
-    measure::{Effort, median},
+    measure::Effort,
     results::Attack,
     table::{Row, Table},
 };
@@ -66,8 +66,8 @@ pub(crate) fn run(effort: &Effort) -> Result<Vec<Attack>> {
     let result = |(case, speeds): (usize, &[Vec<f64>; 2])| Attack {
         receiver: RECEIVERS[case % RECEIVERS.len()].0,
         sources: SOURCES[case / RECEIVERS.len()],
-        first_second: median(&speeds[0]),
-        later: median(&speeds[1]),
+        first_second: effort.figure(&speeds[0]),
+        later: effort.figure(&speeds[1]),
     };
     Ok(speeds.iter().enumerate().map(result).collect())
 }

@@ -10,7 +10,7 @@ use ratelimit_tests::{Flood, Frame, Sandbox, Sources};
 
 use crate::{
     configurations::{self, PORT},
-    measure::{Effort, limiters::Limiter, median},
+    measure::{Effort, limiters::Limiter, noise::median},
     results::Live,
     state::State,
 };
@@ -62,7 +62,7 @@ pub(crate) fn run(effort: &Effort) -> Result<Vec<Live>> {
             case.sample(&sandbox, Duration::from_secs_f64(effort.seconds), &mut used)?;
         }
     }
-    Ok(cases.iter().map(Case::result).collect())
+    Ok(cases.iter().map(|case| case.result(effort)).collect())
 }
 
 impl Case {
@@ -100,12 +100,12 @@ impl Case {
         Ok(())
     }
 
-    fn result(&self) -> Live {
+    fn result(&self, effort: &Effort) -> Live {
         Live {
             limiter: self.limiter.name(),
             state: self.state,
             sources: self.sources,
-            packets_per_second: median(&self.speeds),
+            packets_per_second: effort.figure(&self.speeds),
             dropped: median(&self.dropped),
         }
     }

@@ -6,6 +6,8 @@ pub(crate) mod cpus;
 pub(crate) mod footprint;
 mod limiters;
 pub(crate) mod live;
+pub(crate) mod mixed;
+pub(crate) mod noise;
 pub(crate) mod packet;
 pub(crate) mod survival;
 pub(crate) mod worst;
@@ -18,6 +20,7 @@ use rustix::{
     time::{ClockId, clock_gettime},
 };
 
+use self::noise::Noise;
 use crate::configurations::{Configuration, SOURCES};
 
 /// Extent of the measurements.
@@ -38,32 +41,51 @@ pub(crate) struct Effort {
     pub(crate) sources: &'static [Sources],
     /// Whether rows outside of the wire are measured.
     pub(crate) has_special: bool,
+    /// How far the rounds differ.
+    pub(crate) noise: Noise,
 }
 
-/// Extent of `cargo xtask bench`.
-pub(crate) const FULL: Effort = Effort {
-    rounds: 5,
-    packets: 1_000_000,
-    seconds: 0.4,
-    settling: Duration::from_secs(9),
-    flood_seconds: 10,
-    million: 1_000_000,
-    sources: &SOURCES,
-    has_special: true,
-};
-/// Extent of `cargo xtask bench --quick`.
-pub(crate) const QUICK: Effort = Effort {
-    rounds: 1,
-    packets: 100_000,
-    seconds: 0.1,
-    settling: Duration::from_secs(1),
-    flood_seconds: 2,
-    million: 100_000,
-    sources: &[Sources::Count(1), Sources::Count(1_000), Sources::Count(64_000), Sources::Endless],
-    has_special: false,
-};
-
 impl Effort {
+    /// Returns the extent of `cargo xtask bench`.
+    pub(crate) fn full() -> Self {
+        Self {
+            rounds: 5,
+            packets: 1_000_000,
+            seconds: 0.4,
+            settling: Duration::from_secs(9),
+            flood_seconds: 10,
+            million: 1_000_000,
+            sources: &SOURCES,
+            has_special: true,
+            noise: Noise::default(),
+        }
+    }
+
+    /// Returns the extent of each run of `cargo xtask bench --record`.
+    pub(crate) fn recorded() -> Self {
+        Self { rounds: 3, packets: 500_000, seconds: 0.3, settling: Duration::from_secs(2), ..Self::full() }
+    }
+
+    /// Returns the extent of `cargo xtask bench --quick`.
+    pub(crate) fn quick() -> Self {
+        Self {
+            rounds: 1,
+            packets: 100_000,
+            seconds: 0.1,
+            settling: Duration::from_secs(1),
+            flood_seconds: 2,
+            million: 100_000,
+            sources: &[Sources::Count(1), Sources::Count(1_000), Sources::Count(64_000), Sources::Endless],
+            has_special: false,
+            noise: Noise::default(),
+        }
+    }
+
+    /// Returns the median of a case's rounds, whose spread counts as noise of the run.
+    pub(crate) fn figure(&self, rounds: &[f64]) -> f64 {
+        self.noise.figure(rounds)
+    }
+
     /// Returns whether a row is measured with this many sources.
     pub(crate) fn has(&self, configuration: &Configuration, sources: Sources) -> bool {
         configuration.sources.contains(&sources) && (self.has_special || configuration.on_wire)
@@ -73,14 +95,6 @@ impl Effort {
     pub(crate) fn print_progress(&self, what: &str, round: usize) {
         eprintln!("{what}, round {round} of {}", self.rounds);
     }
-}
-
-/// Returns the median, which is the mean of two middle values.
-pub(crate) fn median(values: &[f64]) -> f64 {
-    let mut values = values.to_vec();
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    if values.len().is_multiple_of(2) { f64::midpoint(values[middle - 1], values[middle]) } else { values[middle] }
 }
 
 /// Moves this thread to one CPU, counted from 0.

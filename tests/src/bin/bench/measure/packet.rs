@@ -2,22 +2,30 @@
 
 use std::{collections::BTreeMap, time::Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result};
 use ratelimit_common::limits::policy::Policy;
 use ratelimit_tests::{Bytecode, Empty, Order, Sources, Walker};
 
 use crate::{
     configurations::{Configuration, PORT},
-    measure::{Effort, median, pin, thread_time},
+    measure::{Effort, noise::median, pin, thread_time},
     results::Packet,
-    state::{State, never_reached, reached_at_once, slightly_below},
+    state::{State, half_of, never_reached, reached_at_once},
 };
 
 /// Minimum number of packets before each sample.
 const WARM_UP: u32 = 20_000;
 
-/// Factor by which a burst is used up faster than at the measured limit.
-const DRAINING: f64 = 50.0;
+/// Largest factor by which a burst is used up faster than at the measured limit.
+const DRAINING: f64 = 10.0;
+/// Packets that a source sends at least in the time of its burst meanwhile, if its speed permits.
+const LEAST_SENT: f64 = 16.0;
+
+/// Attempts to find the speed of held sources before their first sample.
+const ATTEMPTS: usize = 4;
+
+/// Seconds of such an attempt, and at least of a sample. The coarse clock pays back some hundred times a second.
+const HELD_SECONDS: f64 = 0.1;
 
 /// One limiter with one number of sources, measured in several states.
 struct Case {
@@ -25,6 +33,8 @@ struct Case {
     sources: Sources,
     bytecode: Bytecode,
     samples: BTreeMap<State, Vec<Sample>>,
+    /// Packets per second under a limit of half of them.
+    held_speed: Option<f64>,
 }
 
 /// The result of one run.
@@ -48,7 +58,7 @@ pub(crate) fn run(effort: &Effort, rows: &'static [Configuration], what: &str) -
     for sources in effort.sources.iter().copied() {
         for configuration in rows.iter().filter(|configuration| effort.has(configuration, sources)) {
             let bytecode = configuration.build(sources)?;
-            cases.push(Case { configuration, sources, bytecode, samples: BTreeMap::new() });
+            cases.push(Case { configuration, sources, bytecode, samples: BTreeMap::new(), held_speed: None });
         }
     }
     for round in 1..=effort.rounds {
@@ -69,12 +79,12 @@ pub(crate) fn run(effort: &Effort, rows: &'static [Configuration], what: &str) -
     // One floor for all: an empty program reads no sources, and the placement of its code costs more than the walker's
     // work for them.
     let floor = median(&floor);
-    let packets = cases.iter().flat_map(|case| case.results(floor)).collect();
+    let packets = cases.iter().flat_map(|case| case.results(effort, floor)).collect();
     Ok((floor, packets))
 }
 
-/// Returns whether a state is possible. A new source's first packet always passes, and with very many sources a limit
-/// slightly below their rate is less than one packet per sample.
+/// Returns whether a state is possible. A new source's first packet always passes, and with very many sources a limit of
+/// half of their rate is less than one packet per sample.
 fn makes_sense(state: State, sources: Sources) -> bool {
     match (state, sources) {
         (State::Passing, _) | (State::Over, Sources::Count(_)) => true,
@@ -85,19 +95,12 @@ fn makes_sense(state: State, sources: Sources) -> bool {
 
 impl Case {
     fn sample(&mut self, walker: &mut Walker, state: State, packets: u32) -> Result<Sample> {
+        let mut packets = packets;
         match (state, self.sources) {
             (State::Passing, _) => self.put_under(&never_reached(), walker),
             (State::Held, Sources::Count(count)) => {
-                let earlier = self.samples.get(&State::Held).or(self.samples.get(&State::Passing));
-                let speeds = earlier.map(Vec::as_slice).unwrap_or_default();
-                ensure!(!speeds.is_empty(), "{}: what is held must have passed before", self.configuration.name);
-                let speeds: Vec<f64> = speeds.iter().map(|sample| sample.packets_per_second).collect();
-                // A fiftieth of the rate uses up a burst of the same time fifty times as fast, since debt is time.
-                self.put_under(&slightly_below(median(&speeds) / DRAINING, count)?, walker);
-                walker.run(self.sources, Order::Random, (median(&speeds) / DRAINING * 1.5) as u32);
-                self.put_under(&slightly_below(median(&speeds), count)?, walker);
-                // All sources reached the limit at the same time, which is unrealistic.
-                walker.run(self.sources, Order::Random, 4 * count);
+                let speed = self.hold(walker, count)?;
+                packets = packets.max((speed * HELD_SECONDS) as u32);
             }
             _ => {
                 self.put_under(&reached_at_once()?, walker);
@@ -112,6 +115,46 @@ impl Case {
         let (nanoseconds, packets_per_second) = timed(walker, self.sources, packets);
         let dropped = verdicts(&self.bytecode)?.1 - dropped_before;
         Ok(Sample { nanoseconds, packets_per_second, dropped: dropped as f64 / f64::from(packets) })
+    }
+
+    /// Puts the sources under a limit of half of their speed, with their bursts used up, and returns that speed. The
+    /// limit changes the speed, so that it takes some attempts to find both.
+    fn hold(&mut self, walker: &mut Walker, count: u32) -> Result<f64> {
+        let (mut speed, attempts) = match self.held_speed {
+            Some(speed) => (speed, 1),
+            None => (self.passing_speed()?, ATTEMPTS),
+        };
+        for _ in 0..attempts {
+            self.drain(walker, count, speed)?;
+            let (_, measured) = timed(walker, self.sources, (speed * HELD_SECONDS) as u32);
+            // A lower limit makes most rows faster. Half of the step keeps the attempts from going back and forth.
+            speed = f64::midpoint(speed, measured);
+        }
+        self.held_speed = Some(speed);
+        self.drain(walker, count, speed)?;
+        Ok(speed)
+    }
+
+    /// Uses up the bursts under a limit of half of this speed.
+    fn drain(&mut self, walker: &mut Walker, count: u32, speed: f64) -> Result<()> {
+        // A tenth of the rate uses up a burst of the same time with a tenth of the packets, since debt is time. A burst of
+        // few packets would round that time.
+        let factor = (speed / f64::from(count) / LEAST_SENT).clamp(1.0, DRAINING);
+        self.put_under(&half_of(speed / factor, count)?, walker);
+        walker.run(self.sources, Order::Random, (speed / factor * 1.5) as u32);
+        self.put_under(&half_of(speed, count)?, walker);
+        // All sources reached the limit at the same time, which is unrealistic.
+        walker.run(self.sources, Order::Random, (speed * HELD_SECONDS) as u32);
+        Ok(())
+    }
+
+    /// Returns packets per second of the sources under a limit that they never reach.
+    fn passing_speed(&self) -> Result<f64> {
+        let samples = self.samples.get(&State::Passing).with_context(|| {
+            let name = self.configuration.name;
+            format!("{name}: what is held must have passed before")
+        })?;
+        Ok(median(&samples.iter().map(|sample| sample.packets_per_second).collect::<Vec<_>>()))
     }
 
     /// Sets this policy for every source. Afterwards each has its bucket and is in the caches.
@@ -131,15 +174,15 @@ impl Case {
         self.bytecode.set_admissions(admissions);
     }
 
-    fn results(&self, floor: f64) -> impl Iterator<Item = Packet> {
+    fn results(&self, effort: &Effort, floor: f64) -> impl Iterator<Item = Packet> {
         self.samples.iter().map(move |(state, samples)| {
-            let of = |value: fn(&Sample) -> f64| median(&samples.iter().map(value).collect::<Vec<_>>());
+            let all = |value: fn(&Sample) -> f64| samples.iter().map(value).collect::<Vec<_>>();
             Packet {
                 configuration: self.configuration.name,
                 state: *state,
                 sources: self.sources,
-                nanoseconds: of(|sample| sample.nanoseconds) - floor,
-                dropped: of(|sample| sample.dropped),
+                nanoseconds: effort.figure(&all(|sample| sample.nanoseconds)) - floor,
+                dropped: median(&all(|sample| sample.dropped)),
             }
         })
     }

@@ -9,7 +9,7 @@ use ratelimit_tests::Sources;
 
 use crate::{
     configurations::{self, DEFAULT, REFERENCE, SOURCES},
-    measure::{algorithms, attack, worst},
+    measure::{algorithms, attack, mixed, worst},
     results::{Packet, Results, TwoCpus, Worst},
     state::State,
     table::{Row, Table},
@@ -18,11 +18,16 @@ use crate::{
 /// One figure: its row, column and value.
 type Figure = (String, Sources, f64);
 
-/// Returns machine and kernel.
+/// Returns machine, kernel and noise.
 pub(crate) fn header(results: &Results) -> String {
-    let Results { machine, cpus, kernel, .. } = results;
-    let quick = if results.quick { ", quick: figures are only roughly right" } else { "" };
-    format!("kernel {kernel}, {machine}, {cpus} CPUs{quick}")
+    let Results { machine, cpus, kernel, noise, .. } = results;
+    // One round has no spread.
+    let noise = if results.quick {
+        "quick: figures are only roughly right".to_owned()
+    } else {
+        format!("noise {:.1} %", noise * 100.0)
+    };
+    format!("kernel {kernel}, {machine}, {cpus} CPUs, {noise}")
 }
 
 /// Returns all tables in their order.
@@ -30,6 +35,7 @@ pub(crate) fn tables(results: &Results) -> Vec<Table> {
     let live = [State::Passing, State::Over].map(|state| live(results, state));
     let rest = [
         worst::table(&results.worst),
+        mixed::table(&results.mixed),
         algorithms::table(&results.by_algorithm, &results.algorithms),
         survival(results),
         two_cpus(&results.two_cpus),
@@ -54,7 +60,11 @@ pub(crate) fn packets(floor: f64, packets: &[Packet]) -> Vec<Table> {
 pub(crate) fn doubts(results: &Results) -> Vec<String> {
     let live = results.live.iter().map(|row| (row.limiter, row.state, row.sources, row.dropped));
     let live = live.filter_map(doubt);
-    doubtful_packets(&results.packet).chain(live).chain(doubtful(&results.worst)).collect()
+    doubtful_packets(&results.packet)
+        .chain(live)
+        .chain(doubtful(&results.worst))
+        .chain(mixed::doubtful(&results.mixed))
+        .collect()
 }
 
 /// Returns rows without a network whose packets were not in the intended state.

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, Result};
 
 use super::plot;
-use crate::{report, results::Results, table::Table};
+use crate::{measure::noise::RUNS, report, results::Results, table::Table};
 
 /// Writes `target/bench/results.json`.
 pub(crate) fn results(results: &Results) -> Result<()> {
@@ -25,9 +25,12 @@ pub(crate) fn document(results: &Results, tables: &[Table]) -> Result<()> {
     fs::create_dir_all(docs.join("measurements"))?;
     let mut text = format!(
         "# Measurements\n\n`cargo xtask bench --record` writes this page. Machine: {}.\n\n\
-         All figures are medians of interleaved rounds. Compare them within this run only. Sources arrive in random order,\n\
-         spread over IPv4. *Endless* means a new source for each packet. With real frames, every limiter also drops the packets\n\
-         that pass, at its own hook. *Ratio* lines compare a row with the default, and with `--front off`.\n",
+         This is the quietest of {RUNS} whole runs. *Noise*: in half of the cases, the largest and the smallest figure of the\n\
+         rounds differ by less than this part of their median. All figures are medians of interleaved rounds. Compare them\n\
+         within this run only.\n\n\
+         Sources arrive in random order, spread over IPv4. *Endless* means a new source for each packet. With real frames,\n\
+         every limiter also drops the packets that pass, at its own hook. *Ratio* lines compare a row with the default, and\n\
+         with `--front off`.\n",
         report::header(results)
     );
     for table in tables {

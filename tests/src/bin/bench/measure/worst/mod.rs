@@ -17,7 +17,8 @@ use self::{
 use crate::{
     configurations::DEFAULT,
     measure::{
-        Effort, median,
+        Effort,
+        noise::median,
         packet::{timed, verdicts},
         pin,
     },
@@ -57,7 +58,7 @@ fn measure(case: &'static Case, effort: &Effort) -> Result<Worst> {
         dropped.push(share);
     }
     let floor = median(&floor);
-    let (default, nanoseconds) = (median(&of_bare) - floor, median(&of_case) - floor);
+    let (default, nanoseconds) = (effort.figure(&of_bare) - floor, effort.figure(&of_case) - floor);
     let is_doubtful = match case.drops {
         Drops::None => median(&dropped) > 0.001,
         Drops::Some => median(&dropped) == 0.0,
