@@ -6,7 +6,7 @@ use crate::{programs::release, run, setup};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Measure for less than a minute; the figures are rough
+    /// Measure with little effort, everything in five minutes; the figures are rough
     #[arg(long)]
     quick: bool,
     /// Compare only the algorithms with each other, in three minutes
@@ -15,6 +15,9 @@ pub(crate) struct Args {
     /// Measure only the most expensive traffic of each feature
     #[arg(long)]
     worst: bool,
+    /// Compare only admitted with configured rates, in five minutes
+    #[arg(long)]
+    accuracy: bool,
     /// Measure only packets without a network, in every configuration
     #[arg(long)]
     packets: bool,
@@ -28,7 +31,7 @@ pub(crate) struct Args {
     #[arg(long)]
     mixed: bool,
     /// Write docs/measurements.md and its plots, from the quietest of three runs of everything
-    #[arg(long, conflicts_with_all = ["algorithms", "worst", "packets", "mixed", "attacks", "cpus"])]
+    #[arg(long, conflicts_with_all = ["algorithms", "worst", "packets", "mixed", "attacks", "cpus", "accuracy"])]
     record: bool,
 }
 
@@ -41,6 +44,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         (args.quick, "--quick"),
         (args.algorithms, "--algorithms"),
         (args.worst, "--worst"),
+        (args.accuracy, "--accuracy"),
         (args.packets, "--packets"),
         (args.mixed, "--mixed"),
         (args.attacks, "--attacks"),

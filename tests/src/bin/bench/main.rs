@@ -13,7 +13,7 @@ use std::{env, fs, panic::resume_unwind, thread, time::Instant};
 use anyhow::{Context as _, Result};
 use configurations::{CONFIGURATIONS, REFERENCE};
 use measure::{
-    Effort, algorithms, attack, cpus, footprint, live, mixed,
+    Effort, accuracy, algorithms, attack, cpus, footprint, live, mixed,
     noise::{RUNS, quietest},
     packet, survival, worst,
 };
@@ -39,6 +39,12 @@ fn main() -> Result<()> {
     if has("--attacks") {
         let results = attack::run(&effort)?;
         attack::tables(&results).iter().for_each(|table| println!("{}", table.text()));
+        return Ok(());
+    }
+    if has("--accuracy") {
+        let results = accuracy::run(&effort)?;
+        println!("{}", accuracy::table(&results).text());
+        accuracy::doubts(&results).iter().for_each(|doubt| println!("{doubt}"));
         return Ok(());
     }
     if has("--cpus") {
@@ -101,6 +107,7 @@ fn whole(effort: &Effort, quick: bool) -> Result<Results> {
     let live = live::run(effort)?;
     let attacks = attack::run(effort)?;
     let survival = survival::run(effort)?;
+    let accuracy = accuracy::run(effort)?;
     let two_cpus = cpus::run(effort)?;
     let (floor_nanoseconds, packet) = packet::run(effort, &CONFIGURATIONS, "packets without a network")?;
     let by_algorithm = algorithms::run(effort)?;
@@ -118,6 +125,7 @@ fn whole(effort: &Effort, quick: bool) -> Result<Results> {
         live,
         attacks,
         survival,
+        accuracy,
         two_cpus,
         memory,
         time,

@@ -21,6 +21,7 @@ pub(crate) struct Results {
     pub(crate) live: Vec<Live>,
     pub(crate) attacks: Vec<Attack>,
     pub(crate) survival: Vec<Survival>,
+    pub(crate) accuracy: Vec<Accuracy>,
     pub(crate) two_cpus: Vec<TwoCpus>,
     pub(crate) memory: Memory,
     pub(crate) time: Time,
@@ -78,6 +79,38 @@ pub(crate) struct Survival {
     /// Buckets of the established sources before the flood, and how many of these were evicted.
     pub(crate) buckets: usize,
     pub(crate) buckets_lost: usize,
+}
+
+/// The rate that a limiter admits.
+#[derive(Debug, Serialize)]
+pub(crate) struct Accuracy {
+    pub(crate) limiter: &'static str,
+    /// The limit of each source.
+    pub(crate) per_second: u64,
+    pub(crate) sources: u32,
+    pub(crate) cpus: usize,
+    /// Packets per second of all sources.
+    pub(crate) admitted: f64,
+    pub(crate) offered: f64,
+    /// Admitted packets from the start on, by the limiter's counter and by the receiver's.
+    pub(crate) counted: u64,
+    pub(crate) received: u64,
+}
+
+impl Accuracy {
+    /// Returns the admitted rate as a share of the configured one.
+    pub(crate) fn share(&self) -> f64 {
+        self.admitted / self.configured()
+    }
+
+    /// Returns the offered rate as a multiple of the configured one.
+    pub(crate) fn multiple(&self) -> f64 {
+        self.offered / self.configured()
+    }
+
+    fn configured(&self) -> f64 {
+        self.per_second as f64 * f64::from(self.sources)
+    }
 }
 
 /// The gain of a second CPU.

@@ -1,10 +1,12 @@
-//! Limiters for real frames: none, the product, nftables and iptables. All of them drop what passes at their hook and
-//! count it, so that only the limiters are compared.
+//! Limiters for real frames: none, the product, nftables and iptables. To compare their speed, all of them drop what
+//! passes at their hook, and count it.
 
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
-use ratelimit_tests::{Bytecode, Sandbox, Sink, Sources, VICTIM_LINK};
+use aya::programs::XdpMode;
+use ratelimit_common::limits::policy::Policy;
+use ratelimit_tests::{Bytecode, Sandbox, Sink, Sources, VICTIM_LINK, per_second};
 
 use crate::{
     configurations::Configuration,
@@ -26,6 +28,15 @@ pub(crate) enum Limiter {
     Nftables,
     /// The match `hashlimit` in the first table.
     Iptables,
+}
+
+/// What a limiter is asked for.
+#[derive(Clone, Copy)]
+pub(crate) enum Terms {
+    /// A limit whose state this is. The limiter drops what it admits.
+    Speed(State),
+    /// A limit of each source. The network stack receives what it admits.
+    Rate { per_second: u64, burst: u64 },
 }
 
 /// A limiter at the victim's link. Removed on drop.
@@ -52,30 +63,34 @@ impl Limiter {
     ///
     /// If something is missing, with its name.
     pub(crate) fn check(self, sandbox: &Sandbox) -> Result<()> {
-        self.set_up(sandbox, State::Over, Sources::Count(1)).map(drop)
+        self.set_up(sandbox, Terms::Speed(State::Over), Sources::Count(1)).map(drop)
     }
 
     /// Installs the limiter, without counters and sources.
-    pub(crate) fn set_up(self, sandbox: &Sandbox, state: State, sources: Sources) -> Result<Standing<'_>> {
-        let is_over = state == State::Over;
+    pub(crate) fn set_up(self, sandbox: &Sandbox, terms: Terms, sources: Sources) -> Result<Standing<'_>> {
+        let passes = matches!(terms, Terms::Rate { .. });
         match self {
             Self::Floor => Ok(Standing::Floor(Sink::dropping(sandbox, VICTIM_LINK))),
             Self::Ours(configuration) => {
                 let mut bytecode = configuration.build(sources)?;
-                let policy = if is_over { reached_at_once()? } else { never_reached() };
-                (configuration.rules)(&mut bytecode, &policy);
-                bytecode.attach_dropping(sandbox, VICTIM_LINK);
+                (configuration.rules)(&mut bytecode, &terms.policy()?);
+                if passes {
+                    bytecode.attach(sandbox, VICTIM_LINK, XdpMode::Driver);
+                } else {
+                    bytecode.attach_dropping(sandbox, VICTIM_LINK);
+                }
                 Ok(Standing::Ours(Box::new(bytecode)))
             }
             Self::Nftables => {
-                let rate = if is_over { "1/hour burst 1" } else { "100000000/second burst 1000000" };
+                let [rate, burst] = terms.words(100_000_000, "second");
+                let verdict = if passes { "accept" } else { "drop" };
                 let rules = format!(
                     "table netdev bench {{ \
                        set sources {{ type ipv4_addr; size {ENTRIES}; flags dynamic,timeout; timeout 60s; }}; \
                        chain ingress {{ \
                          type filter hook ingress device {VICTIM_LINK} priority 0; policy accept; \
-                         update @sources {{ ip saddr limit rate over {rate} packets }} counter drop; \
-                         counter drop; \
+                         update @sources {{ ip saddr limit rate over {rate} burst {burst} packets }} counter drop; \
+                         counter {verdict}; \
                        }}; \
                      }}"
                 );
@@ -83,20 +98,39 @@ impl Limiter {
                 Ok(Standing::Nftables(sandbox))
             }
             Self::Iptables => {
-                // It has no higher rate. One source does not use up a burst of another second within a sample.
-                let rate = if is_over { ["1/hour", "1"] } else { ["1000000/sec", "1000000"] };
+                // It has no higher rate. One source does not use up a burst of another second within a sample of speed.
+                let [rate, burst] = terms.words(1_000_000, "sec");
+                let verdict = if passes { "ACCEPT" } else { "DROP" };
                 let entries = ENTRIES.to_string();
                 let limit = format!(
                     "-t raw -A PREROUTING -m hashlimit --hashlimit-name bench --hashlimit-mode srcip \
-                     --hashlimit-above {} --hashlimit-burst {} --hashlimit-htable-size {entries} \
-                     --hashlimit-htable-max {entries} --hashlimit-htable-expire 60000 -j DROP",
-                    rate[0], rate[1]
+                     --hashlimit-above {rate} --hashlimit-burst {burst} --hashlimit-htable-size {entries} \
+                     --hashlimit-htable-max {entries} --hashlimit-htable-expire 60000 -j DROP"
                 );
                 let standing = Standing::Iptables(sandbox);
                 run(sandbox, "iptables", &words(&limit))?;
-                run(sandbox, "iptables", &words("-t raw -A PREROUTING -j DROP"))?;
+                run(sandbox, "iptables", &words(&format!("-t raw -A PREROUTING -j {verdict}")))?;
                 Ok(standing)
             }
+        }
+    }
+}
+
+impl Terms {
+    fn policy(self) -> Result<Policy> {
+        match self {
+            Self::Speed(State::Over) => reached_at_once(),
+            Self::Speed(_) => Ok(never_reached()),
+            Self::Rate { per_second, burst } => Ok(self::per_second(per_second, burst)),
+        }
+    }
+
+    /// Returns rate and burst for a limiter with this highest rate and this word for a second.
+    fn words(self, highest: u64, second: &str) -> [String; 2] {
+        match self {
+            Self::Speed(State::Over) => ["1/hour".to_owned(), "1".to_owned()],
+            Self::Speed(_) => [format!("{highest}/{second}"), "1000000".to_owned()],
+            Self::Rate { per_second, burst } => [format!("{per_second}/{second}"), burst.to_string()],
         }
     }
 }

@@ -10,7 +10,11 @@ use ratelimit_tests::{Flood, Frame, Sandbox, Sources};
 
 use crate::{
     configurations::{self, PORT},
-    measure::{Effort, limiters::Limiter, noise::median},
+    measure::{
+        Effort,
+        limiters::{Limiter, Terms},
+        noise::median,
+    },
     results::Live,
     state::State,
 };
@@ -67,7 +71,7 @@ pub(crate) fn run(effort: &Effort) -> Result<Vec<Live>> {
 
 impl Case {
     fn sample(&mut self, sandbox: &Sandbox, time: Duration, used: &mut u32) -> Result<()> {
-        let mut standing = self.limiter.set_up(sandbox, self.state, self.sources)?;
+        let mut standing = self.limiter.set_up(sandbox, Terms::Speed(self.state), self.sources)?;
         let flood = Flood::of(Frame::udp([10, 9, 1, 0], PORT)).on_cpu(0);
         let flood = match self.sources {
             Sources::Count(1) => flood,

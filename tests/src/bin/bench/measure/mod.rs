@@ -1,5 +1,6 @@
 //! Measurements. This file has their common parts.
 
+pub(crate) mod accuracy;
 pub(crate) mod algorithms;
 pub(crate) mod attack;
 pub(crate) mod cpus;
@@ -41,6 +42,8 @@ pub(crate) struct Effort {
     pub(crate) sources: &'static [Sources],
     /// Whether rows outside of the wire are measured.
     pub(crate) has_special: bool,
+    /// Whether only few limits are compared with what is admitted, for a short time each.
+    pub(crate) has_few_limits: bool,
     /// How far the rounds differ.
     pub(crate) noise: Noise,
 }
@@ -57,6 +60,7 @@ impl Effort {
             million: 1_000_000,
             sources: &SOURCES,
             has_special: true,
+            has_few_limits: false,
             noise: Noise::default(),
         }
     }
@@ -77,6 +81,7 @@ impl Effort {
             million: 100_000,
             sources: &[Sources::Count(1), Sources::Count(1_000), Sources::Count(64_000), Sources::Endless],
             has_special: false,
+            has_few_limits: true,
             noise: Noise::default(),
         }
     }

@@ -9,7 +9,7 @@ use ratelimit_tests::Sources;
 
 use crate::{
     configurations::{self, DEFAULT, REFERENCE, SOURCES},
-    measure::{algorithms, attack, mixed, worst},
+    measure::{accuracy, algorithms, attack, mixed, worst},
     results::{Packet, Results, TwoCpus, Worst},
     state::State,
     table::{Row, Table},
@@ -37,6 +37,7 @@ pub(crate) fn tables(results: &Results) -> Vec<Table> {
         worst::table(&results.worst),
         mixed::table(&results.mixed),
         algorithms::table(&results.by_algorithm, &results.algorithms),
+        accuracy::table(&results.accuracy),
         survival(results),
         two_cpus(&results.two_cpus),
         footprint(results),
@@ -64,6 +65,7 @@ pub(crate) fn doubts(results: &Results) -> Vec<String> {
         .chain(live)
         .chain(doubtful(&results.worst))
         .chain(mixed::doubtful(&results.mixed))
+        .chain(accuracy::doubts(&results.accuracy))
         .collect()
 }
 

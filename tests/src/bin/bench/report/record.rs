@@ -30,7 +30,7 @@ pub(crate) fn document(results: &Results, tables: &[Table]) -> Result<()> {
          within this run only.\n\n\
          Sources arrive in random order, spread over IPv4. *Endless* means a new source for each packet. With real frames,\n\
          every limiter also drops the packets that pass, at its own hook. *Ratio* lines compare a row with the default, and\n\
-         with `--front off`.\n",
+         with `--front off`. Accuracy is of one sample per case, and the network stack receives the packets that pass.\n",
         report::header(results)
     );
     for table in tables {
