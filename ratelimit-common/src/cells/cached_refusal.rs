@@ -13,7 +13,7 @@ const OLD: Units = 1 << 61;
 /// Both words of a cached refusal.
 ///
 /// `until` holds 44 bits of the time (a microsecond apart), one bit for own connections of the source, and 19 bits of
-/// the generation. `check` holds, from the top:
+/// the generation. The five highest of these are exclusive-or the [mark] of the hash. `check` holds, from the top:
 /// 42 bits of the source's hash exclusive-or the time, one bit for the clock, two for the action, three for the reason,
 /// 16 for the amount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -58,6 +58,10 @@ const OF_A_PEER: u64 = 1 << GENERATION_BITS;
 /// The bits of `until` that are no time.
 const NO_TIME: u64 = OF_A_PEER | GENERATION_MASK;
 const HASH_SHIFT: u32 = 22;
+/// Lowest of the bits of a hash that neither `check` nor the index of 131,072 cells tells.
+const UNTOLD_SHIFT: u32 = 17;
+const UNTOLD_MASK: u64 = (1 << (HASH_SHIFT - UNTOLD_SHIFT)) - 1;
+const MARK_SHIFT: u32 = GENERATION_BITS - (HASH_SHIFT - UNTOLD_SHIFT);
 const PRECISE: u64 = 1 << 21;
 const ACTION_SHIFT: u32 = 19;
 const REASON_SHIFT: u32 = 16;
@@ -74,13 +78,21 @@ const DENIED: u64 = 4;
 const LISTED: u64 = 5;
 const BANNED: u64 = 6;
 
+/// Returns the bits of a hash that a source may share with none in its cell whose other bits are equal. So a refusal is
+/// exact where the hash is: two IPv4 sources of one class never have the same.
+#[inline(always)]
+const fn mark(hash: u64) -> u64 {
+    (hash >> UNTOLD_SHIFT & UNTOLD_MASK) << MARK_SHIFT
+}
+
 impl CachedRefusal {
     /// Packs a refusal. The end is rounded down, so that the refusal never lasts longer than decided.
     #[inline(always)]
     #[must_use]
     pub const fn new(refusal: Refusal) -> Self {
         let of_a_peer = OF_A_PEER * refusal.of_a_peer as u64;
-        let until = refusal.until & !NO_TIME | of_a_peer | refusal.generation as u64 & GENERATION_MASK;
+        let generation = (refusal.generation as u64 ^ mark(refusal.hash)) & GENERATION_MASK;
+        let until = refusal.until & !NO_TIME | of_a_peer | generation;
         let reason = match refusal.reason {
             Reason::OverPackets => OVER_PACKETS,
             Reason::OverBytes => OVER_BYTES,
@@ -104,11 +116,19 @@ impl CachedRefusal {
         (self.check ^ self.until ^ hash) >> HASH_SHIFT == 0
     }
 
-    /// Returns whether it refuses a packet of this amount at `now`, if it is about the packet's source.
+    /// Returns whether it refuses a packet of this amount at `now`, if it [is about](Self::is_about) the source with this
+    /// hash.
     #[inline(always)]
     #[must_use]
-    pub const fn refuses(self, generation: u32, now: Units, amount: u32) -> bool {
-        (amount as u64 >= self.check & AMOUNT_MASK || self.refuses_everything()) && self.is_in_force(generation, now)
+    pub const fn refuses(self, hash: u64, generation: u32, now: Units, amount: u32) -> bool {
+        (amount as u64 >= self.check & AMOUNT_MASK || self.refuses_everything()) && self.holds(hash, generation, now)
+    }
+
+    /// Returns whether it refuses packets at `now`, if it [is about](Self::is_about) the source with this hash.
+    #[inline(always)]
+    #[must_use]
+    pub const fn holds(self, hash: u64, generation: u32, now: Units) -> bool {
+        (self.until ^ generation as u64 ^ mark(hash)) & GENERATION_MASK == 0 && self.is_ahead(now)
     }
 
     /// Returns whether its amount counts the cost of packets, and not their bytes.
@@ -132,11 +152,12 @@ impl CachedRefusal {
         (self.check >> ACTION_SHIFT & ACTION_MASK) as u8
     }
 
-    /// Returns whether it refuses packets of its source at `now`.
+    /// Returns whether it refuses packets of its source at `now`, whichever that is. The lower bits of the generation tell
+    /// it, so one of many rule changes ago may seem to.
     #[inline(always)]
     #[must_use]
     pub const fn is_in_force(self, generation: u32, now: Units) -> bool {
-        (self.until ^ generation as u64) & GENERATION_MASK == 0 && self.is_ahead(now)
+        (self.until ^ generation as u64) & ((1 << MARK_SHIFT) - 1) == 0 && self.is_ahead(now)
     }
 
     /// Returns whether it ended longer than `span` ago.

@@ -262,6 +262,20 @@ mod tests {
         }
     }
 
+    proptest! {
+        /// Each step of the hash can be undone, so no two IPv4 sources of a class have the same.
+        #[test]
+        fn the_hash_of_an_ipv4_source_tells_its_address(address: [u8; 4], class: u8, seed: [u64; 4]) {
+            let source = Source::v4(address).of_class(class);
+            let inverse = |odd: u64| (0..6).fold(odd, |found, _| found.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(found))));
+            let before = fold(source.hash(&seed)).wrapping_mul(inverse(seed[3] | 1));
+            let both = before ^ before >> 29 ^ before >> 58;
+            let who = u64::from(class) << 16 | u64::from(source.family) << 8 | u64::from(source.prefix);
+            let first = both.wrapping_sub(source.address[1] ^ who << 32 ^ seed[2]);
+            prop_assert_eq!(fold(fold(first).wrapping_mul(inverse(seed[1] | 1))) ^ seed[0], source.address[0]);
+        }
+    }
+
     #[test]
     fn link_local_addresses_are_whole_sources() {
         for (first, second, is_link_local) in

@@ -36,7 +36,7 @@ pub fn repeat(cell: &Cell, context: &mut Context, control: &Control) -> Option<V
     let (refusal, slot) = cell.refusal_of(context.refusal_hash)?;
     let clock = context.clock(control);
     let amount = if settings::has_costs() && refusal.counts_packets() { context.cost() } else { context.length() };
-    if !refusal.refuses(control::generation(control), clock.units(), amount) {
+    if !refusal.refuses(context.refusal_hash, control::generation(control), clock.units(), amount) {
         if refusal.is_old(clock.units()) {
             slot.put(refusal.ended(clock.units()));
         }

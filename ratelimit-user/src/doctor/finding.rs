@@ -50,6 +50,8 @@ pub enum Check {
     Buckets,
     /// Whether the budget for new buckets suffices.
     Admissions,
+    /// Whether there are enough cells.
+    Cells,
     /// Packets that passed because the program could not decide.
     FailOpen,
     /// Whether the table of bans was full.

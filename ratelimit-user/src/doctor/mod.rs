@@ -5,6 +5,7 @@
 //! second of observation.
 
 mod arguments;
+mod cells;
 mod connections;
 pub mod finding;
 mod firewall;

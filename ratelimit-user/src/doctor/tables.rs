@@ -10,6 +10,7 @@ use ratelimit_common::{
 };
 
 use super::{
+    cells,
     finding::{Check, Finding, count},
     instance::Running,
     traffic::Window,
@@ -61,6 +62,7 @@ pub(super) fn examine(running: &Running, window: &Window) -> Result<Vec<Finding>
             control.admission.per_second,
         ));
     }
+    findings.extend(cells::examine(tables, &control)?);
     findings.push(fail_open(tables)?);
     if counted.bans_failed != 0 {
         let what = format!("{} did not fit", count(counted.bans_failed, "ban"));

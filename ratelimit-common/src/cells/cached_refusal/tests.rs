@@ -44,11 +44,30 @@ proptest! {
         prop_assert_eq!(cached.refuses_everything(), refuses_everything);
         prop_assert_eq!(cached.counts_packets(), !by_bytes && !refuses_everything);
         let now = until.wrapping_sub(before + (1 << 20));
-        prop_assert_eq!(cached.refuses(generation, now, amount), refuses_everything || amount >= refusal.amount);
+        prop_assert_eq!(cached.refuses(hash, generation, now, amount), refuses_everything || amount >= refusal.amount);
         prop_assert_eq!(cached.list(), refusal.amount);
-        prop_assert!(!cached.refuses(generation.wrapping_add(1), now, 1 << 16));
-        prop_assert!(!cached.refuses(generation, until, 1 << 16));
-        prop_assert!(!cached.refuses(generation, until.wrapping_add(after), 1 << 16));
+        prop_assert!(!cached.refuses(hash, generation.wrapping_add(1), now, 1 << 16));
+        prop_assert!(!cached.refuses(hash, generation, until, 1 << 16));
+        prop_assert!(!cached.refuses(hash, generation, until.wrapping_add(after), 1 << 16));
+    }
+
+    /// Sources of one of 131,072 cells have hashes that differ above the lowest 17 bits.
+    #[test]
+    fn of_all_hashes_in_a_cell_one_is_refused(refusal in refusal(), difference in prop_oneof![1u64..1 << 47, 1u64..1 << 5]) {
+        let (cached, other) = (CachedRefusal::new(refusal), refusal.hash ^ difference << UNTOLD_SHIFT);
+        let now = refusal.until.wrapping_sub(1 << 21);
+        prop_assert!(cached.holds(refusal.hash, refusal.generation, now));
+        prop_assert!(!(cached.is_about(other) && cached.holds(other, refusal.generation, now)));
+    }
+
+    #[test]
+    fn a_cached_refusal_holds_in_its_generation_until_that_wraps(refusal in refusal(), changes in 1u32..1 << GENERATION_BITS) {
+        let Refusal { hash, generation, until, .. } = refusal;
+        let (cached, now) = (CachedRefusal::new(refusal), until.wrapping_sub(1 << 21));
+        prop_assert!(!cached.holds(hash, generation.wrapping_add(changes), now));
+        prop_assert!(cached.holds(hash, generation.wrapping_add(1 << GENERATION_BITS), now));
+        let seems_to = changes % (1 << MARK_SHIFT) == 0;
+        prop_assert_eq!(cached.is_in_force((generation ^ mark(hash) as u32).wrapping_add(changes), now), seems_to);
     }
 
     #[test]
@@ -57,7 +76,7 @@ proptest! {
         let (cached, now) = (CachedRefusal::new(refusal), until.wrapping_add(ago));
         prop_assert!(cached.is_old(now) || ago > LONGEST.wrapping_neg() - (1 << 20));
         let ended = cached.ended(now);
-        prop_assert!(ended.is_about(hash) && !ended.is_old(now) && !ended.refuses(generation, now, 1 << 16));
+        prop_assert!(ended.is_about(hash) && !ended.is_old(now) && !ended.refuses(hash, generation, now, 1 << 16));
         prop_assert_eq!((ended.reason(), ended.is_precise(), ended.is_of_a_peer()), (reason, precise, of_a_peer));
     }
 
@@ -79,11 +98,11 @@ fn the_largest_frame_is_refused_by_the_largest_amount() {
     let [precise, of_a_peer, by_bytes] = [false, false, true];
     let refusal = Refusal { hash, generation: 1, until, precise, of_a_peer, reason, by_bytes, action: 0, amount };
     let cached = CachedRefusal::new(refusal);
-    assert!(cached.refuses(1, 1 << 39, 1 << 16) && !cached.refuses(1, 1 << 39, (1 << 16) - 2));
+    assert!(cached.refuses(hash, 1, 1 << 39, 1 << 16) && !cached.refuses(hash, 1, 1 << 39, (1 << 16) - 2));
     assert_eq!(cached.reason(), Reason::OverBytes);
 }
 
 #[test]
 fn an_empty_cell_refuses_no_source() {
-    assert!(!CachedRefusal::default().refuses(0, 1 << 30, 1_514));
+    assert!(!CachedRefusal::default().refuses(0, 0, 1 << 30, 1_514));
 }

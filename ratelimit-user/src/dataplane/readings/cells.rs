@@ -16,6 +16,15 @@ use crate::dataplane::{
     tables::open::Tables,
 };
 
+/// Returns the number of cells.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] if the kernel refuses.
+pub fn number(tables: &Tables) -> Result<usize, Error> {
+    Ok(Mapped::<Cell>::of(tables.front.open()?.map())?.iter().count())
+}
+
 /// Returns the number of cells whose debt exceeds that of one source under the default limit, so that several sources
 /// over the limit share them. None if there is no default limit by buckets.
 ///

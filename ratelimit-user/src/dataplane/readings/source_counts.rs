@@ -53,7 +53,7 @@ impl<'a> SourceCounts<'a> {
         let (hash, now) = (source.hash(&self.control.seed), gcra::units(host::now()));
         let left = |noted: &RefusalSlot| {
             let refusal = noted.refusal();
-            let is_refusal = refusal.is_about(hash) && refusal.is_in_force(self.control.generation, now);
+            let is_refusal = refusal.is_about(hash) && refusal.holds(hash, self.control.generation, now);
             is_refusal.then(|| Duration::from_nanos(refusal.left(now) >> gcra::FRACTION_BITS))
         };
         let cell = cells.get(cell::index(hash, cells.len() as u32) as usize)?;

@@ -5,6 +5,7 @@ mod cached_refusals;
 mod collisions;
 mod crowd;
 mod crowding;
+mod displacement;
 mod lanes;
 mod offenders;
 mod reused_addresses;

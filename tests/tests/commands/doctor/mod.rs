@@ -94,6 +94,7 @@ fn without_problems_each_check_is_one_line() {
         "ok traffic: too few packets arrived for a check (0 packets in a second)",
         "ok buckets: 0 of 131072 in use",
         "ok admissions: the budget for new buckets was never spent",
+        "ok cells: 0 of 131072 are shared by several sources over the default limit",
         "ok fail-open: the program decided about every packet",
         "ok ipv6-lines: the default has a wider limit for IPv6 lines",
         "ok own-connections: spared up to 1M/s from each source",
