@@ -10,7 +10,7 @@ use ratelimit::dataplane::{
 use ratelimit_common::{
     identity::source::IPV4,
     limits::{
-        limit::{Limit, Rate, SECOND},
+        limit::{BURST_FRAME, Limit, Rate, SECOND},
         policy::{ALLOWED_ID, Ban, DENIED_ID, Policy},
     },
     maps::names,
@@ -203,10 +203,11 @@ fn production(bytecode: &mut Bytecode, sources: Sources) -> Result<()> {
     Ok(())
 }
 
-/// Sets a limit with one of bytes that is never reached.
+/// Sets a limit with one of bytes that large packets would reach as soon. Both have the same burst and clock.
 fn with_bytes(bytecode: &mut Bytecode, policy: &Policy) {
-    let bytes = Rate { amount: 50_000_000_000, period: SECOND };
-    let policy = Limit { bytes: Some(bytes), ..Limit::of(policy) }.policy();
+    let limit = Limit::of(policy);
+    let bytes = limit.packets.map(|rate| Rate { amount: rate.amount * u64::from(BURST_FRAME), ..rate });
+    let policy = Limit { bytes, ..limit }.policy();
     // Without such a policy, passing packets are dropped, and the row is doubtful.
     bytecode.set("default", policy.unwrap_or(Policy::DENIED));
 }
