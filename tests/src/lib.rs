@@ -52,7 +52,7 @@ pub use sandbox::{
     kernel::kernel_at_least,
     namespace::Namespace,
     process::Process,
-    queues::set_queues,
+    queues::{receive_by_timer, set_queues},
 };
 pub use traffic::{
     flood::{Flood, Running},

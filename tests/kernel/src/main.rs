@@ -6,6 +6,10 @@ mod layout_12;
 #[cfg(target_arch = "bpf")]
 mod one_line;
 #[cfg(target_arch = "bpf")]
+mod only_clients;
+#[cfg(target_arch = "bpf")]
+mod pace;
+#[cfg(target_arch = "bpf")]
 mod received;
 #[cfg(target_arch = "bpf")]
 mod rewrite;
@@ -26,6 +30,7 @@ mod programs {
     };
 
     use crate::{
+        pace::is_due,
         received::count_received,
         rewrite::{Head, restore, set_source},
         scatter::{scattered, spread},
@@ -56,9 +61,12 @@ mod programs {
     #[btf_map]
     static SENT: Array<u64, 1> = Array::new();
 
-    /// Sends the live frame out of the interface in its context.
+    /// Sends the live frame out of the interface in its context, or drops it uncounted if no packet is due.
     #[xdp]
     fn send(ctx: XdpContext) -> u32 {
+        if !is_due() {
+            return XDP_DROP;
+        }
         let (Some(head), Some(sent)) = (HEAD.get(0), SENT.get_ptr_mut(0)) else { return XDP_ABORTED };
         restore(&ctx, head);
         // SAFETY: the entry is valid, and no other CPU runs this program meanwhile.

@@ -1,7 +1,7 @@
 //! Traffic from the peer, sent by the kernel: millions of packets per second, with exact counters.
 
 use std::{
-    io, panic,
+    panic,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -11,20 +11,18 @@ use std::{
 };
 
 use aya::{
-    Ebpf, EbpfLoader, TestRun as _, TestRunAttrs, TestRunOptions,
+    Ebpf, EbpfLoader,
     maps::{Array, MapData},
-    programs::{ProgramError, Xdp},
+    programs::Xdp,
 };
-use rustix::{
-    net::{AddressFamily, SocketType, netdevice::name_to_index, socket},
-    thread::{CpuSet, sched_setaffinity},
-};
+use rustix::thread::{CpuSet, sched_setaffinity};
 
-use super::{interrupt::interrupt, walk::Walk};
+use super::{
+    inject::{context, inject},
+    interrupt::interrupt,
+    walk::Walk,
+};
 use crate::{Namespace, PEER_LINK, Sandbox, kernel_at_least, object::OBJECT};
-
-/// Packets that the kernel creates at a time. A veth ring holds four batches.
-const BATCH: u32 = 64;
 
 /// Contents and rate of a flood.
 #[derive(Debug, Clone)]
@@ -32,6 +30,8 @@ pub struct Flood {
     frame: Vec<u8>,
     walk: Walk,
     pace: Option<u64>,
+    /// Nanoseconds between two packets, if the sending CPU waits for each.
+    interval: u32,
     cpu: Option<usize>,
     link: &'static str,
 }
@@ -52,7 +52,7 @@ impl Flood {
     /// Returns a flood of this frame, as fast as one CPU can send.
     #[must_use]
     pub fn of(frame: impl Into<Vec<u8>>) -> Self {
-        Self { frame: frame.into(), walk: Walk::default(), pace: None, cpu: None, link: PEER_LINK }
+        Self { frame: frame.into(), walk: Walk::default(), pace: None, interval: 0, cpu: None, link: PEER_LINK }
     }
 
     /// Uses `count` sources in turn, starting with the frame's: single addresses for IPv4, and /64 prefixes for IPv6.
@@ -99,6 +99,13 @@ impl Flood {
     #[must_use]
     pub fn pace(mut self, packets_per_second: u64) -> Self {
         self.pace = Some(packets_per_second);
+        self
+    }
+
+    /// Sends this many packets per second in all, evenly, at any rate. The sending CPU is busy all the time.
+    #[must_use]
+    pub fn busy_pace(mut self, packets_per_second: u32) -> Self {
+        self.interval = 1_000_000_000 / packets_per_second;
         self
     }
 
@@ -151,6 +158,7 @@ impl Flood {
     fn begin(&self, sandbox: &Sandbox, packets: u64) -> Running {
         let mut loader = EbpfLoader::new();
         self.walk.configure(&mut loader);
+        loader.override_global("INTERVAL", &self.interval, true);
         let mut ebpf = loader.load(OBJECT).expect("cannot load the kernel side of the tests");
         let mut head: Array<_, Head> = ebpf.map_mut("HEAD").unwrap().try_into().unwrap();
         head.set(0, self.head(), 0).expect("cannot write to a map");
@@ -262,32 +270,6 @@ impl Sender {
 /// Returns how many packets are due after `elapsed`.
 fn due(elapsed: Duration, per_second: u64) -> u64 {
     (elapsed.as_nanos() * u128::from(per_second) / 1_000_000_000) as u64
-}
-
-/// Has the kernel run the program on `packets` live frames, or fewer if a signal arrives.
-fn inject(program: &Xdp, frame: &[u8], context: &[u8], packets: u32) {
-    let mut options = TestRunOptions::new();
-    options.data_in = Some(frame);
-    options.ctx_in = Some(context);
-    options.repeat = packets;
-    options.attrs = TestRunAttrs::new().xdp_live_frames(BATCH);
-    match program.test_run(options) {
-        Err(ProgramError::SyscallError(error)) if error.io_error.kind() == io::ErrorKind::Interrupted => {}
-        result => {
-            result.expect("the kernel refuses to send");
-        }
-    }
-}
-
-/// Returns the `struct xdp_md` of a frame of `length` bytes from this link.
-fn context(length: u32, link: &str) -> [u8; 24] {
-    let socket = socket(AddressFamily::INET, SocketType::DGRAM, None).expect("cannot open a socket");
-    let link = name_to_index(socket, link).expect("the peer has no link");
-    let mut context = [0; 24];
-    // The fields are data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex.
-    context[4..8].copy_from_slice(&length.to_ne_bytes());
-    context[12..16].copy_from_slice(&link.to_ne_bytes());
-    context
 }
 
 fn count(counter: &Counter) -> u64 {

@@ -2,6 +2,7 @@
 
 pub(crate) mod flood;
 pub(crate) mod frame_receiver;
+mod inject;
 mod interrupt;
 pub(crate) mod raw;
 pub(crate) mod sink;

@@ -2,12 +2,13 @@
 
 use std::{
     io,
+    net::Ipv4Addr,
     os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd},
     path::Path,
 };
 
 use aya::{
-    Ebpf,
+    Ebpf, EbpfLoader,
     maps::PerCpuArray,
     programs::{
         Xdp, XdpMode,
@@ -34,7 +35,7 @@ impl Sink {
     /// If `link` already has a program.
     #[must_use]
     pub fn dropping(sandbox: &Sandbox, link: &str) -> Self {
-        Self::attach(link, "drop", |attach| sandbox.victim(attach))
+        Self::attach(link, "drop", &[], |attach| sandbox.victim(attach))
     }
 
     /// Attaches a dropping program that touches one line of a large array for each packet.
@@ -44,7 +45,7 @@ impl Sink {
     /// If `link` already has a program.
     #[must_use]
     pub fn touching_one_line(sandbox: &Sandbox, link: &str) -> Self {
-        Self::attach(link, "one_line", |attach| sandbox.victim(attach))
+        Self::attach(link, "one_line", &[], |attach| sandbox.victim(attach))
     }
 
     /// Attaches the passing program.
@@ -54,7 +55,7 @@ impl Sink {
     /// If `link` already has a program.
     #[must_use]
     pub fn passing(sandbox: &Sandbox, link: &str) -> Self {
-        Self::attach(link, "pass", |attach| sandbox.victim(attach))
+        Self::attach(link, "pass", &[], |attach| sandbox.victim(attach))
     }
 
     /// Attaches the passing program to the peer's link. Without a program, that link takes nothing that the victim's
@@ -65,11 +66,41 @@ impl Sink {
     /// If that link already has a program.
     #[must_use]
     pub fn at_the_peer(sandbox: &Sandbox) -> Self {
-        Self::attach(PEER_LINK, "pass", |attach| sandbox.peer(attach))
+        Self::attach(PEER_LINK, "pass", &[], |attach| sandbox.peer(attach))
     }
 
-    fn attach(link: &str, name: &'static str, inside: impl FnOnce(Attach<'_>) -> XdpLinkId) -> Self {
-        let mut ebpf = Ebpf::load(OBJECT).expect("cannot load the kernel side of the tests");
+    /// Attaches a program that passes frames from `clients`, an address and the length of its prefix, and drops and
+    /// counts all others.
+    ///
+    /// # Panics
+    ///
+    /// If `link` already has a program.
+    #[must_use]
+    pub fn passing_from(sandbox: &Sandbox, link: &str, clients: (Ipv4Addr, u32)) -> Self {
+        Self::attach(link, "only_clients", &only_clients(SOURCE_AT, clients), |attach| sandbox.victim(attach))
+    }
+
+    /// Attaches the same program to the peer's link, for frames to `clients`.
+    ///
+    /// # Panics
+    ///
+    /// If that link already has a program.
+    #[must_use]
+    pub fn passing_to(sandbox: &Sandbox, clients: (Ipv4Addr, u32)) -> Self {
+        Self::attach(PEER_LINK, "only_clients", &only_clients(DESTINATION_AT, clients), |attach| sandbox.peer(attach))
+    }
+
+    fn attach(
+        link: &str,
+        name: &'static str,
+        globals: &[(&str, u32)],
+        inside: impl FnOnce(Attach<'_>) -> XdpLinkId,
+    ) -> Self {
+        let mut loader = EbpfLoader::new();
+        for (name, value) in globals {
+            loader.override_global(name, value, true);
+        }
+        let mut ebpf = loader.load(OBJECT).expect("cannot load the kernel side of the tests");
         let program: &mut Xdp = ebpf.program_mut(name).unwrap().try_into().unwrap();
         program.load().expect("the kernel refuses the program");
         // The loopback interface has no driver.
@@ -120,6 +151,16 @@ impl Sink {
         let program: &Xdp = self.ebpf.program(self.name).unwrap().try_into().unwrap();
         program.info().unwrap().id()
     }
+}
+
+/// Offsets of both IPv4 addresses in an untagged Ethernet frame.
+const SOURCE_AT: u32 = 26;
+const DESTINATION_AT: u32 = 30;
+
+/// Returns the settings of the program `only_clients`.
+fn only_clients(address_at: u32, (address, length): (Ipv4Addr, u32)) -> [(&'static str, u32); 3] {
+    let mask = u32::MAX.checked_shl(u32::BITS - length).unwrap_or(0);
+    [("ADDRESS_AT", address_at), ("CLIENTS", address.to_bits() & mask), ("CLIENTS_MASK", mask)]
 }
 
 /// Attaches on a thread of the right namespace.
