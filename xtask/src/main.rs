@@ -27,7 +27,7 @@ enum Task {
     Test(test::Args),
     /// Run the tests on other kernels, in virtual machines
     Vm(vm::Args),
-    /// Measure time per packet and throughput, beside other limiters (a quarter of an hour, as root)
+    /// Measure time per packet and throughput, beside other limiters (half an hour, as root)
     Bench(programs::bench::Args),
     /// Play the attacks of the tests and show what got through and who was hurt (two minutes, as root)
     Attacks {
@@ -66,7 +66,7 @@ enum Task {
 
 fn main() -> ExitCode {
     let outcome = match Task::parse() {
-        Task::Setup => setup::for_tests().and_then(|()| setup::prometheus::provide()),
+        Task::Setup => setup::for_tests().and_then(|()| setup::unpacked::PROMETHEUS.provide()),
         Task::Demo => programs::release::run("demo", &[]),
         Task::Test(args) => test::run(&args),
         Task::Vm(args) => vm::run(&args),

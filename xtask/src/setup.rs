@@ -1,6 +1,6 @@
 //! `cargo xtask setup`: finds or installs the tools for building and testing, except stable Rust and a C compiler.
 
-pub(crate) mod prometheus;
+pub(crate) mod unpacked;
 
 use std::{path::Path, process::Command};
 

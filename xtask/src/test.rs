@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::{
     other, run,
-    setup::{self, prometheus},
+    setup::{self, unpacked},
     size,
     vm::{self, Extent, Missing, Name},
 };
@@ -32,7 +32,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     run::require_root("test")?;
     setup::for_tests()?;
-    prometheus::provide()?;
+    unpacked::PROMETHEUS.provide()?;
     // Tests run the binary of the product and that of another version. `cargo test` builds neither. For the workspace,
     // cargo chooses the features of `cargo test`, so that no library is built twice.
     run::run(run::cargo().args(["build", "--locked", "--workspace", "--bin", "ratelimit"]))?;

@@ -18,6 +18,9 @@ pub(crate) struct Args {
     /// Compare only admitted with configured rates, in five minutes
     #[arg(long)]
     accuracy: bool,
+    /// Measure only what the users of a web server feel beside a flood, in eight minutes
+    #[arg(long)]
+    users: bool,
     /// Measure only packets without a network, in every configuration
     #[arg(long)]
     packets: bool,
@@ -31,7 +34,7 @@ pub(crate) struct Args {
     #[arg(long)]
     mixed: bool,
     /// Write docs/measurements.md and its plots, from the quietest of three runs of everything
-    #[arg(long, conflicts_with_all = ["algorithms", "worst", "packets", "mixed", "attacks", "cpus", "accuracy"])]
+    #[arg(long, conflicts_with_all = ["algorithms", "worst", "packets", "mixed", "attacks", "cpus", "accuracy", "users"])]
     record: bool,
 }
 
@@ -40,11 +43,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let Err(error) = setup::limiters() {
         println!("setup: bench leaves out other limiters: {}", format!("{error:#}").replace('\n', "; "));
     }
+    if let Err(error) = setup::unpacked::NGINX.provide() {
+        println!("setup: bench leaves out what users feel: {}", format!("{error:#}").replace('\n', "; "));
+    }
     let arguments = [
         (args.quick, "--quick"),
         (args.algorithms, "--algorithms"),
         (args.worst, "--worst"),
         (args.accuracy, "--accuracy"),
+        (args.users, "--users"),
         (args.packets, "--packets"),
         (args.mixed, "--mixed"),
         (args.attacks, "--attacks"),

@@ -2,6 +2,7 @@
 
 mod configurations;
 mod crowd;
+mod flood;
 mod measure;
 mod report;
 mod results;
@@ -15,7 +16,7 @@ use configurations::{CONFIGURATIONS, REFERENCE};
 use measure::{
     Effort, accuracy, algorithms, attack, cpus, footprint, live, mixed,
     noise::{RUNS, quietest},
-    packet, survival, worst,
+    packet, survival, users, worst,
 };
 use report::record;
 use results::Results;
@@ -63,6 +64,15 @@ fn main() -> Result<()> {
         report::doubtful_packets(&packets).for_each(|doubt| println!("{doubt}"));
         return Ok(());
     }
+    if has("--users") {
+        let results = users::run(&effort.users)?;
+        let tables = report::users::tables(&results, effort.users.patience);
+        tables.iter().for_each(|table| println!("{}", table.text()));
+        println!("{}", report::users::goal_line(&results));
+        report::users::doubts(&results).for_each(|doubt| println!("{doubt}"));
+        record::users(&results)?;
+        return record::plots(&tables);
+    }
     if has("--worst") {
         let results = worst::run(&effort)?;
         println!("{}", worst::table(&results).text());
@@ -79,15 +89,17 @@ fn main() -> Result<()> {
     }
     let quietest = quietest(runs.iter().map(|results| results.noise)).context("there is no run")?;
     let results = runs.swap_remove(quietest);
-    let tables = report::tables(&results);
+    let tables = report::tables(&results, &effort);
     println!("{}; medians of {} interleaved rounds\n", report::header(&results), effort.rounds);
     for table in &tables {
         println!("{}", table.text());
     }
+    println!("{}", report::users::goal_line(&results.users));
     for doubt in report::doubts(&results) {
         println!("{doubt}");
     }
     record::results(&results)?;
+    record::plots(&tables)?;
     if has("--record") {
         record::document(&results, &tables)?;
     }
@@ -106,6 +118,7 @@ fn whole(effort: &Effort, quick: bool) -> Result<Results> {
     let (memory, time) = footprint::run(effort)?;
     let live = live::run(effort)?;
     let attacks = attack::run(effort)?;
+    let users = users::run(&effort.users)?;
     let survival = survival::run(effort)?;
     let accuracy = accuracy::run(effort)?;
     let two_cpus = cpus::run(effort)?;
@@ -124,6 +137,7 @@ fn whole(effort: &Effort, quick: bool) -> Result<Results> {
         packet,
         live,
         attacks,
+        users,
         survival,
         accuracy,
         two_cpus,

@@ -3,7 +3,10 @@
 use ratelimit_tests::Sources;
 use serde::Serialize;
 
-use crate::state::State;
+use crate::{
+    flood::{Protocol, Rate},
+    state::State,
+};
 
 /// One run of the benchmark.
 #[derive(Debug, Serialize)]
@@ -20,6 +23,7 @@ pub(crate) struct Results {
     pub(crate) packet: Vec<Packet>,
     pub(crate) live: Vec<Live>,
     pub(crate) attacks: Vec<Attack>,
+    pub(crate) users: Vec<Felt>,
     pub(crate) survival: Vec<Survival>,
     pub(crate) accuracy: Vec<Accuracy>,
     pub(crate) two_cpus: Vec<TwoCpus>,
@@ -62,6 +66,23 @@ pub(crate) struct Attack {
     pub(crate) first_second: f64,
     /// Packets per second later.
     pub(crate) later: f64,
+}
+
+/// What the users of a web server feel beside a flood.
+#[derive(Debug, Serialize)]
+pub(crate) struct Felt {
+    pub(crate) protocol: Protocol,
+    pub(crate) sources: Sources,
+    pub(crate) rate: Rate,
+    pub(crate) protection: &'static str,
+    /// Packets per second that were sent.
+    pub(crate) flood: f64,
+    /// Pages per second.
+    pub(crate) pages: f64,
+    /// The 99th percentile of the time of a request. A failed request took until it failed.
+    pub(crate) milliseconds: Option<f64>,
+    /// Share of the requests.
+    pub(crate) failed: f64,
 }
 
 /// Established sources beside a flood.

@@ -7,12 +7,22 @@ pub(crate) struct Table {
     pub(crate) title: String,
     /// File name of its plot, if it has one.
     pub(crate) plot: Option<&'static str>,
+    /// The vertical axis of the plot.
+    pub(crate) axis: Axis,
     pub(crate) columns: Vec<String>,
     pub(crate) rows: Vec<Row>,
     /// Decimal places.
     pub(crate) digits: usize,
     /// The rows that ratios refer to.
     pub(crate) references: &'static [&'static str],
+}
+
+/// The axis of the figures in a plot.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Axis {
+    /// From 0.
+    Linear,
+    Logarithmic,
 }
 
 /// One row, with a figure for some columns.
@@ -24,6 +34,13 @@ pub(crate) struct Row {
 }
 
 impl Table {
+    /// Returns a table without a plot.
+    pub(crate) fn plain<const N: usize>(title: &str, columns: [&str; N], rows: Vec<Row>, digits: usize) -> Self {
+        let columns = columns.map(str::to_owned).to_vec();
+        let title = title.to_owned();
+        Self { title, plot: None, axis: Axis::Logarithmic, columns, rows, digits, references: &[] }
+    }
+
     /// Returns the table for the terminal.
     pub(crate) fn text(&self) -> String {
         let mut text = format!("{}\n", self.title);

@@ -18,7 +18,7 @@ use crate::{
         limiters::{Limiter, Terms},
     },
     results::Accuracy,
-    table::{Row, Table},
+    table::{Axis, Row, Table},
 };
 
 /// A limiter with its name as in the table. With two CPUs, `hashlimit` admits too much of one source. Its source code reads
@@ -206,6 +206,7 @@ pub(crate) fn table(results: &[Accuracy]) -> Table {
         title: "accuracy: percent of the configured rate that is admitted, and million offered packets per second"
             .to_owned(),
         plot: None,
+        axis: Axis::Logarithmic,
         columns: [of("%"), of("offered")].concat(),
         rows,
         digits: 2,

@@ -25,7 +25,7 @@ use crate::{
     },
     results::{Packet, PerSource},
     state::State,
-    table::{Row, Table},
+    table::{Axis, Row, Table},
 };
 
 /// The rows of one algorithm.
@@ -191,6 +191,7 @@ pub(crate) fn table(packets: &[Packet], memory: &[PerSource]) -> Table {
                 token bucket; bytes per source, and MB for a million"
             .to_owned(),
         plot: None,
+        axis: Axis::Logarithmic,
         columns,
         rows: rows.collect(),
         digits: 2,

@@ -15,7 +15,7 @@ use crate::{
     configurations::PORT,
     measure::Effort,
     results::Attack,
-    table::{Row, Table},
+    table::{Axis, Row, Table},
 };
 
 /// Numbers of sources.
@@ -115,6 +115,7 @@ pub(crate) fn tables(results: &[Attack]) -> [Table; 2] {
     let table = |title: &str, speed: fn(&Attack) -> f64| Table {
         title: format!("million 60-byte frames per second through veth on one CPU, default sizes, {title}"),
         plot: None,
+        axis: Axis::Logarithmic,
         columns: SOURCES.iter().map(Sources::to_string).collect(),
         rows: RECEIVERS
             .iter()

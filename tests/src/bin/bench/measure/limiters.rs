@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Maximum number of sources of both other limiters, set by iptables.
-const ENTRIES: u32 = 1 << 20;
+pub(super) const ENTRIES: u32 = 1 << 20;
 
 /// A limiter of real frames.
 #[derive(Clone, Copy)]
@@ -179,7 +179,7 @@ impl Drop for Standing<'_> {
 }
 
 /// Runs a command in the victim's namespace and returns its output.
-fn run(sandbox: &Sandbox, program: &str, words: &[&str]) -> Result<String> {
+pub(super) fn run(sandbox: &Sandbox, program: &str, words: &[&str]) -> Result<String> {
     let mut command = Command::new(program);
     command.args(words);
     let output = sandbox.victim(|| command.output()).with_context(|| format!("cannot run {program}"))?;
@@ -187,6 +187,6 @@ fn run(sandbox: &Sandbox, program: &str, words: &[&str]) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-fn words(line: &str) -> Vec<&str> {
+pub(super) fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
 }

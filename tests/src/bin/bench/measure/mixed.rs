@@ -18,7 +18,7 @@ use crate::{
         pin,
     },
     results::Mixed,
-    table::{Row, Table},
+    table::{Axis, Row, Table},
 };
 
 /// Sources of each half. Fewer would exceed the fast limit.
@@ -183,6 +183,7 @@ pub(crate) fn table(results: &[Mixed]) -> Table {
                 alone and beside as many others, these under 100,000/s or 1/s; packets of each slow source that passed"
                 .to_owned(),
         plot: None,
+        axis: Axis::Logarithmic,
         columns: columns.map(str::to_owned).to_vec(),
         rows: rows.collect(),
         digits: 2,

@@ -11,6 +11,7 @@ pub(crate) mod mixed;
 pub(crate) mod noise;
 pub(crate) mod packet;
 pub(crate) mod survival;
+pub(crate) mod users;
 pub(crate) mod worst;
 
 use std::{io, time::Duration};
@@ -22,7 +23,10 @@ use rustix::{
 };
 
 use self::noise::Noise;
-use crate::configurations::{Configuration, SOURCES};
+use crate::{
+    configurations::{Configuration, SOURCES},
+    flood::Rate,
+};
 
 /// Extent of the measurements.
 pub(crate) struct Effort {
@@ -46,7 +50,44 @@ pub(crate) struct Effort {
     pub(crate) has_few_limits: bool,
     /// How far the rounds differ.
     pub(crate) noise: Noise,
+    /// Floods beside the users of a web server.
+    pub(crate) users: Extent,
 }
+
+/// Extent of the measurement of what users feel.
+#[derive(Clone, Copy)]
+pub(crate) struct Extent {
+    pub(crate) sources: &'static [Sources],
+    pub(crate) rates: &'static [Rate],
+    /// Time in which pages are counted.
+    pub(crate) window: Duration,
+    /// Time after which a request has failed.
+    pub(crate) patience: Duration,
+}
+
+/// Extent of `cargo xtask bench`.
+const USERS: Extent = Extent {
+    sources: &[Sources::Count(1), Sources::Count(1_000), Sources::Count(64_000), Sources::Endless],
+    rates: &[
+        Rate::None,
+        Rate::PerSecond(100_000),
+        Rate::PerSecond(250_000),
+        Rate::PerSecond(500_000),
+        Rate::PerSecond(1_000_000),
+        Rate::PerSecond(2_000_000),
+        Rate::Most,
+    ],
+    window: Duration::from_secs(1),
+    patience: Duration::from_secs(1),
+};
+
+/// Extent of `cargo xtask bench --quick`.
+const FEW_USERS: Extent = Extent {
+    sources: &[Sources::Count(64_000), Sources::Endless],
+    rates: &[Rate::None, Rate::PerSecond(250_000), Rate::PerSecond(1_000_000), Rate::Most],
+    window: Duration::from_millis(300),
+    patience: Duration::from_millis(300),
+};
 
 impl Effort {
     /// Returns the extent of `cargo xtask bench`.
@@ -61,6 +102,7 @@ impl Effort {
             sources: &SOURCES,
             has_special: true,
             has_few_limits: false,
+            users: USERS,
             noise: Noise::default(),
         }
     }
@@ -82,6 +124,7 @@ impl Effort {
             sources: &[Sources::Count(1), Sources::Count(1_000), Sources::Count(64_000), Sources::Endless],
             has_special: false,
             has_few_limits: true,
+            users: FEW_USERS,
             noise: Noise::default(),
         }
     }

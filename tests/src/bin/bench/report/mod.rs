@@ -2,6 +2,7 @@
 
 mod plot;
 pub(crate) mod record;
+pub(crate) mod users;
 
 use std::fmt::Display;
 
@@ -9,10 +10,10 @@ use ratelimit_tests::Sources;
 
 use crate::{
     configurations::{self, DEFAULT, REFERENCE, SOURCES},
-    measure::{accuracy, algorithms, attack, mixed, worst},
+    measure::{Effort, accuracy, algorithms, attack, mixed, worst},
     results::{Packet, Results, TwoCpus, Worst},
     state::State,
-    table::{Row, Table},
+    table::{Axis, Row, Table},
 };
 
 /// One figure: its row, column and value.
@@ -31,7 +32,7 @@ pub(crate) fn header(results: &Results) -> String {
 }
 
 /// Returns all tables in their order.
-pub(crate) fn tables(results: &Results) -> Vec<Table> {
+pub(crate) fn tables(results: &Results, effort: &Effort) -> Vec<Table> {
     let live = [State::Passing, State::Over].map(|state| live(results, state));
     let rest = [
         worst::table(&results.worst),
@@ -46,6 +47,7 @@ pub(crate) fn tables(results: &Results) -> Vec<Table> {
         .into_iter()
         .chain(live)
         .chain(attack::tables(&results.attacks))
+        .chain(users::tables(&results.users, effort.users.patience))
         .chain(rest)
         .filter(|table| !table.rows.is_empty())
         .collect()
@@ -66,6 +68,7 @@ pub(crate) fn doubts(results: &Results) -> Vec<String> {
         .chain(doubtful(&results.worst))
         .chain(mixed::doubtful(&results.mixed))
         .chain(accuracy::doubts(&results.accuracy))
+        .chain(users::doubts(&results.users))
         .collect()
 }
 
@@ -120,7 +123,7 @@ pub(crate) fn two_cpus(results: &[TwoCpus]) -> Table {
         figures: [row.one / 1e6, row.two / 1e6, row.ratio].map(Some).to_vec(),
         is_drawn: false,
     });
-    plain("million packets per second by BPF_PROG_TEST_RUN", ["one CPU", "two CPUs", "ratio"], rows.collect(), 2)
+    Table::plain("million packets per second by BPF_PROG_TEST_RUN", ["one CPU", "two CPUs", "ratio"], rows.collect(), 2)
 }
 
 fn survival(results: &Results) -> Table {
@@ -138,7 +141,7 @@ fn survival(results: &Results) -> Table {
         is_drawn: false,
     });
     let columns = ["M flood packets", "flood passed/s", "established packets lost", "established buckets", "evicted"];
-    plain("10,000 established sources beside a flood of new sources", columns, rows.collect(), 0)
+    Table::plain("10,000 established sources beside a flood of new sources", columns, rows.collect(), 0)
 }
 
 fn footprint(results: &Results) -> Table {
@@ -154,12 +157,7 @@ fn footprint(results: &Results) -> Table {
         row(&format!("seconds to set {} rules for addresses", time.host_rules), time.set_host_rules),
         row(&format!("seconds to list {} sources", time.listed_sources), time.list_sources),
     ]);
-    plain("memory and time", ["default"], rows, 2)
-}
-
-fn plain<const N: usize>(title: &str, columns: [&str; N], rows: Vec<Row>, digits: usize) -> Table {
-    let columns = columns.map(str::to_owned).to_vec();
-    Table { title: title.to_owned(), plot: None, columns, rows, digits, references: &[] }
+    Table::plain("memory and time", ["default"], rows, 2)
 }
 
 /// Returns a table by row and number of sources, without empty columns.
@@ -178,5 +176,5 @@ fn by_sources(title: String, figures: Vec<Figure>, digits: usize) -> Table {
         }
     }
     let columns = columns.iter().map(Sources::to_string).collect();
-    Table { title, plot: None, columns, rows, digits, references: &[DEFAULT.name, REFERENCE] }
+    Table { title, plot: None, axis: Axis::Logarithmic, columns, rows, digits, references: &[DEFAULT.name, REFERENCE] }
 }

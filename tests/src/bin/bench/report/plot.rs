@@ -3,20 +3,34 @@
 use std::path::Path;
 
 use anyhow::{Result, anyhow};
-use plotters::prelude::*;
+use plotters::{
+    coord::ranged1d::{AsRangedCoord, ValueFormatter},
+    prelude::*,
+};
 
-use crate::table::{Row, Table};
+use crate::table::{Axis, Row, Table};
 
-/// Draws the rows of a table on a logarithmic scale.
+/// Draws the rows of a table.
 pub(crate) fn draw(table: &Table, path: &Path) -> Result<()> {
+    let figures = || rows(table).flat_map(|row| row.figures.iter().flatten().copied());
+    let (least, most) = (figures().fold(f64::MAX, f64::min), figures().fold(f64::MIN, f64::max));
+    let drawn = match table.axis {
+        Axis::Linear => lines(table, 0.0..most * 1.3, path),
+        Axis::Logarithmic => lines(table, (least / 1.3..most * 1.3).log_scale(), path),
+    };
     // Errors of the backend are not `Send`, which `anyhow` requires.
-    lines(table, path).map_err(|error| anyhow!("cannot draw {}: {error}", path.display()))
+    drawn.map_err(|error| anyhow!("cannot draw {}: {error}", path.display()))
 }
 
-fn lines(table: &Table, path: &Path) -> Result<(), Box<dyn std::error::Error>> {
-    let rows: Vec<&Row> = table.rows.iter().filter(|row| row.is_drawn).collect();
-    let figures = || rows.iter().flat_map(|row| row.figures.iter().flatten().copied());
-    let (least, most) = (figures().fold(f64::MAX, f64::min), figures().fold(f64::MIN, f64::max));
+fn rows(table: &Table) -> impl Iterator<Item = &Row> {
+    table.rows.iter().filter(|row| row.is_drawn)
+}
+
+fn lines<Y>(table: &Table, figures: Y, path: &Path) -> Result<(), Box<dyn std::error::Error>>
+where
+    Y: AsRangedCoord<Value = f64>,
+    Y::CoordDescType: ValueFormatter<f64>,
+{
     let area = SVGBackend::new(path, (860, 440)).into_drawing_area();
     area.fill(&WHITE)?;
     // More columns than figures, for the names of the lines.
@@ -26,7 +40,7 @@ fn lines(table: &Table, path: &Path) -> Result<(), Box<dyn std::error::Error>> {
         .margin(12)
         .x_label_area_size(32)
         .y_label_area_size(52)
-        .build_cartesian_2d(0..last as i32, (least / 1.3..most * 1.3).log_scale())?;
+        .build_cartesian_2d(0..last as i32, figures)?;
     chart
         .configure_mesh()
         .light_line_style(WHITE)
@@ -34,7 +48,7 @@ fn lines(table: &Table, path: &Path) -> Result<(), Box<dyn std::error::Error>> {
         .x_label_formatter(&|index| table.columns.get(*index as usize).cloned().unwrap_or_default())
         .y_label_formatter(&|figure| format!("{figure:.*}", usize::from(*figure < 10.0)))
         .draw()?;
-    for (index, row) in rows.iter().enumerate() {
+    for (index, row) in rows(table).enumerate() {
         let style = Palette99::pick(index).stroke_width(2);
         let points: Vec<_> = (0..).zip(row.figures.iter().copied()).collect();
         // A missing figure is no part of a line.

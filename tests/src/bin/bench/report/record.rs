@@ -9,7 +9,12 @@ use std::{
 use anyhow::{Context as _, Result};
 
 use super::plot;
-use crate::{measure::noise::RUNS, report, results::Results, table::Table};
+use crate::{
+    measure::noise::RUNS,
+    report,
+    results::{Felt, Results},
+    table::Table,
+};
 
 /// Writes `target/bench/results.json`.
 pub(crate) fn results(results: &Results) -> Result<()> {
@@ -19,10 +24,23 @@ pub(crate) fn results(results: &Results) -> Result<()> {
     fs::write(folder.join("results.json"), text).context("cannot write the results")
 }
 
+/// Writes `target/bench/users.json`.
+pub(crate) fn users(results: &[Felt]) -> Result<()> {
+    let folder = workspace()?.join("target/bench");
+    fs::create_dir_all(&folder)?;
+    let text = serde_json::to_string_pretty(results)? + "\n";
+    fs::write(folder.join("users.json"), text).context("cannot write what users feel")
+}
+
+/// Draws the plots of these tables in `target/bench`.
+pub(crate) fn plots(tables: &[Table]) -> Result<()> {
+    draw(tables, &workspace()?.join("target/bench"))
+}
+
 /// Writes `docs/measurements.md`, and its plots next to it.
 pub(crate) fn document(results: &Results, tables: &[Table]) -> Result<()> {
     let docs = workspace()?.join("docs");
-    fs::create_dir_all(docs.join("measurements"))?;
+    draw(tables, &docs.join("measurements"))?;
     let mut text = format!(
         "# Measurements\n\n`cargo xtask bench --record` writes this page. Machine: {}.\n\n\
          This is the quietest of {RUNS} whole runs. *Noise*: in half of the cases, the largest and the smallest figure of the\n\
@@ -38,12 +56,17 @@ pub(crate) fn document(results: &Results, tables: &[Table]) -> Result<()> {
         title[..1].make_ascii_uppercase();
         let _ = write!(text, "\n## {title}\n\n");
         if let Some(name) = table.plot {
-            plot::draw(table, &docs.join("measurements").join(name).with_extension("svg"))?;
             let _ = write!(text, "![Plot of the table below](measurements/{name}.svg)\n\n");
         }
         text += &table.markdown();
     }
     fs::write(docs.join("measurements.md"), text).context("cannot write the document")
+}
+
+fn draw(tables: &[Table], folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder)?;
+    let drawn = tables.iter().filter_map(|table| Some((table, table.plot?)));
+    drawn.into_iter().try_for_each(|(table, name)| plot::draw(table, &folder.join(name).with_extension("svg")))
 }
 
 fn workspace() -> Result<PathBuf> {

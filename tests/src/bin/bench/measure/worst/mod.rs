@@ -24,7 +24,7 @@ use crate::{
     },
     results::Worst,
     state::never_reached,
-    table::{Row, Table},
+    table::{Axis, Row, Table},
 };
 
 /// Packets before each sample.
@@ -115,6 +115,7 @@ pub(crate) fn table(results: &[Worst]) -> Table {
                 default, their ratio, and the ratio with the empty program"
             .to_owned(),
         plot: None,
+        axis: Axis::Logarithmic,
         columns: ["packet", "bare default", "ratio", "ratio whole"].map(str::to_owned).to_vec(),
         rows: rows.collect(),
         digits: 1,
