@@ -79,10 +79,11 @@ pub(crate) struct Felt {
     pub(crate) flood: f64,
     /// Pages per second.
     pub(crate) pages: f64,
-    /// The 99th percentile of the time of a request. A failed request took until it failed.
+    /// The 99th percentile of the time of a request. A failed request took until it failed. It is missing if the users had
+    /// no time to begin a request.
     pub(crate) milliseconds: Option<f64>,
     /// Share of the requests.
-    pub(crate) failed: f64,
+    pub(crate) failed: Option<f64>,
 }
 
 /// Established sources beside a flood.

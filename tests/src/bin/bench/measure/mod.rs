@@ -77,8 +77,8 @@ const USERS: Extent = Extent {
         Rate::PerSecond(2_000_000),
         Rate::Most,
     ],
-    window: Duration::from_secs(1),
-    patience: Duration::from_secs(1),
+    window: Duration::from_millis(800),
+    patience: Duration::from_millis(800),
 };
 
 /// Extent of `cargo xtask bench --quick`.

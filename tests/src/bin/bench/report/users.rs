@@ -34,7 +34,9 @@ pub(crate) fn tables(results: &[Felt], patience: Duration) -> Vec<Table> {
                 1,
                 |felt| felt.milliseconds,
             ),
-            table(results, kind, ("failed requests in %", Axis::Linear, None), 1, |felt| Some(100.0 * felt.failed)),
+            table(results, kind, ("failed requests in %", Axis::Linear, None), 1, |felt| {
+                felt.failed.map(|failed| 100.0 * failed)
+            }),
         ]
     });
     by_kind.chain([fastest(results), goal(results)]).collect()

@@ -96,7 +96,7 @@ impl Stage<'_> {
             flood: sent as f64 / seconds,
             pages: pages.count() as f64 / seconds,
             milliseconds: slowest_of_a_hundred(&begun),
-            failed: failed as f64 / begun.len().max(1) as f64,
+            failed: (!begun.is_empty()).then(|| failed as f64 / begun.len() as f64),
         })
     }
 }
