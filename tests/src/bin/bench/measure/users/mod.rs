@@ -29,8 +29,8 @@ use crate::{
 const CPU: usize = 0;
 /// Time between two interrupts of the network card.
 const INTERRUPTS: Duration = Duration::from_micros(50);
-/// Time in which a flood reaches its lasting state: every source has used its burst.
-const WARM_UP: Duration = Duration::from_millis(400);
+/// Time in which most sources of a flood use their burst.
+const WARM_UP: Duration = Duration::from_millis(800);
 
 /// Measures, and prints what is missing.
 pub(crate) fn run(extent: &Extent) -> Result<Vec<Felt>> {

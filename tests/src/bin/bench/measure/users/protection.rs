@@ -1,13 +1,16 @@
 //! What protects the server. All limiters have the same rules: the users are allowed, and any other source may send one
-//! packet per second, which reaches the server.
+//! packet per minute, which reaches the server.
 
 use std::net::Ipv4Addr;
 
 use anyhow::Result;
 use aya::programs::XdpMode;
 use ratelimit::dataplane::program::loader::Settings;
-use ratelimit_common::limits::policy::Policy;
-use ratelimit_tests::{Bytecode, Sandbox, Sink, Sources, VICTIM_LINK, per_second};
+use ratelimit_common::limits::{
+    limit::{Limit, Rate, SECOND},
+    policy::Policy,
+};
+use ratelimit_tests::{Bytecode, Sandbox, Sink, Sources, VICTIM_LINK};
 
 use crate::measure::limiters::{ENTRIES, run, words};
 
@@ -73,7 +76,7 @@ impl Protection {
             Self::Ours => {
                 let unknown = if sources == Sources::Endless { UNKNOWN } else { 0 };
                 let mut bytecode = Bytecode::with_kernel_clock_and(Settings { unknown, ..Settings::default() });
-                bytecode.set("default", per_second(1, BURST));
+                bytecode.set("default", per_minute()?);
                 bytecode.set(&format!("{address}/{length}"), Policy::ALLOWED);
                 bytecode.attach(sandbox, VICTIM_LINK, XdpMode::Driver);
                 Ok(Standing::Ours { _bytecode: Box::new(bytecode) })
@@ -85,7 +88,7 @@ impl Protection {
                        chain ingress {{ \
                          type filter hook ingress device {VICTIM_LINK} priority 0; policy accept; \
                          ip saddr {address}/{length} accept; \
-                         update @sources {{ ip saddr limit rate over 1/second burst {BURST} packets }} drop; \
+                         update @sources {{ ip saddr limit rate over 1/minute burst {BURST} packets }} drop; \
                        }}; \
                      }}"
                 );
@@ -100,7 +103,7 @@ impl Protection {
                 );
                 let users = format!("-t raw -A PREROUTING -s {address}/{length} -j ACCEPT");
                 let others = format!(
-                    "-t raw -A PREROUTING -m hashlimit --hashlimit-name others --hashlimit-above 1/sec \
+                    "-t raw -A PREROUTING -m hashlimit --hashlimit-name others --hashlimit-above 1/min \
                      --hashlimit-burst {BURST} {table} -j DROP"
                 );
                 run(sandbox, "iptables", &words(&users))?;
@@ -109,6 +112,12 @@ impl Protection {
             }
         }
     }
+}
+
+/// Returns a limit of one packet per minute.
+fn per_minute() -> Result<Policy> {
+    let rate = Rate { amount: 1, period: 60 * SECOND };
+    Ok(Limit { packets: Some(rate), burst: Some(BURST), ..Limit::default() }.policy()?)
 }
 
 impl Drop for Standing<'_> {
