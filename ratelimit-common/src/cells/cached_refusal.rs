@@ -13,7 +13,7 @@ const OLD: Units = 1 << 61;
 /// Both words of a cached refusal.
 ///
 /// `until` holds 44 bits of the time (a microsecond apart), one bit for own connections of the source, and 19 bits of
-/// the generation. The five highest of these are exclusive-or the [mark] of the hash. `check` holds, from the top:
+/// the generation. The five highest of these are exclusive-or five others of the hash. `check` holds, from the top:
 /// 42 bits of the source's hash exclusive-or the time, one bit for the clock, two for the action, three for the reason,
 /// 16 for the amount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
