@@ -203,10 +203,13 @@ fn production(bytecode: &mut Bytecode, sources: Sources) -> Result<()> {
     Ok(())
 }
 
+/// The highest rate of bytes per second in the benchmark.
+const MOST_BYTES: u64 = 50_000_000_000;
+
 /// Sets a limit with one of bytes that large packets would reach as soon. Both have the same burst and clock.
 fn with_bytes(bytecode: &mut Bytecode, policy: &Policy) {
     let limit = Limit::of(policy);
-    let bytes = limit.packets.map(|rate| Rate { amount: rate.amount * u64::from(BURST_FRAME), ..rate });
+    let bytes = limit.packets.map(|rate| Rate { amount: MOST_BYTES.min(rate.amount * u64::from(BURST_FRAME)), ..rate });
     let policy = Limit { bytes, ..limit }.policy();
     // Without such a policy, passing packets are dropped, and the row is doubtful.
     bytecode.set("default", policy.unwrap_or(Policy::DENIED));
