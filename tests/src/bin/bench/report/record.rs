@@ -44,11 +44,12 @@ pub(crate) fn document(results: &Results, tables: &[Table]) -> Result<()> {
     let mut text = format!(
         "# Measurements\n\n`cargo xtask bench --record` writes this page. Machine: {}.\n\n\
          This is the quietest of {RUNS} whole runs. *Noise*: in half of the cases, the largest and the smallest figure of the\n\
-         rounds differ by less than this part of their median. All figures are medians of interleaved rounds. Compare them\n\
-         within this run only.\n\n\
+         rounds differ by less than this part of their median. Figures are medians of interleaved rounds. Those of accuracy\n\
+         and of a web server's users are single samples. Compare figures within this run only.\n\n\
          Sources arrive in random order, spread over IPv4. *Endless* means a new source for each packet. With real frames,\n\
-         every limiter also drops the packets that pass, at its own hook. *Ratio* lines compare a row with the default, and\n\
-         with `--front off`. Accuracy is of one sample per case, and the network stack receives the packets that pass.\n",
+         every limiter also drops the packets that pass, at its own hook. The tables of accuracy and of users are the\n\
+         exception: there the network stack receives them. *Ratio* lines compare a row with the default, and with\n\
+         `--front off`.\n",
         report::header(results)
     );
     for table in tables {
