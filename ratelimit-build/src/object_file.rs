@@ -7,7 +7,14 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
-use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind};
+use object::{
+    Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind,
+    build::{
+        ByteString,
+        elf::{Builder, SectionData},
+    },
+    elf::SHT_STRTAB,
+};
 
 use crate::{
     Toolchain, linker,
@@ -56,9 +63,29 @@ pub fn build_object(package: &str, folder: &Path) -> Result<Object> {
     let built = compile_with(&toolchain, package, &target_dir)?;
     let path = out_dir.join(package);
     check_paths(&built.path)?;
-    fs::copy(built.path, &path).context("cannot copy the kernel object")?;
+    let data = without_debug_sections(&built.path).context("cannot strip the kernel object")?;
+    fs::write(&path, data).context("cannot write the kernel object")?;
     println!("cargo::rustc-env=KERNEL_OBJECT_HASH={:016x}", hash(&path)?);
     Ok(Object { path, ..built })
+}
+
+/// Returns an object without the sections that only debuggers read. These are nine tenths of it.
+fn without_debug_sections(path: &Path) -> Result<Vec<u8>> {
+    let data = fs::read(path)?;
+    let mut builder = Builder::read(&*data)?;
+    let is_debug = |name: &[u8]| name.starts_with(b".debug_") || name.starts_with(b".rel.debug_");
+    for section in builder.sections.iter_mut().filter(|section| is_debug(&section.name)) {
+        section.delete = true;
+    }
+    builder.delete_orphans();
+    // LLVM writes the names of sections into the table of symbols' names. The builder keeps two tables.
+    let names = builder.sections.add();
+    names.name = ByteString::from(&b".shstrtab"[..]);
+    names.sh_type = SHT_STRTAB;
+    names.data = SectionData::SectionString;
+    let mut stripped = Vec::new();
+    builder.write(&mut stripped)?;
+    Ok(stripped)
 }
 
 /// Refuses an object with paths of this machine, since another machine would build another one.
