@@ -79,7 +79,7 @@ const LISTED: u64 = 5;
 const BANNED: u64 = 6;
 
 /// Returns the bits of a hash that a source may share with none in its cell whose other bits are equal. So a refusal is
-/// exact where the hash is: two IPv4 sources of one class never have the same.
+/// exact where the hash is: two IPv4 sources of one class never have the same, if 17 bits select the cell.
 #[inline(always)]
 const fn mark(hash: u64) -> u64 {
     (hash >> UNTOLD_SHIFT & UNTOLD_MASK) << MARK_SHIFT

@@ -1,6 +1,9 @@
 //! Checks whether there are enough cells.
 
-use ratelimit_common::maps::control::{Control, FEATURE_FRONT};
+use ratelimit_common::maps::{
+    control::{Control, FEATURE_FRONT},
+    names::CELLS_MAX,
+};
 
 use super::finding::{Check, Finding};
 use crate::dataplane::{
@@ -18,23 +21,29 @@ pub(super) fn examine(tables: &Tables, control: &Control) -> Result<Option<Findi
     if control.features & FEATURE_FRONT == 0 {
         return Ok(None);
     }
-    let (number, crowded) = (cells::number(tables)?, cells::crowded(tables)?.unwrap_or(0));
-    Ok(Some(finding(number, crowded, gauges::max_sources(tables)? as usize)))
+    Ok(Some(finding(cells::number(tables)?, cells::crowded(tables)?, gauges::max_sources(tables)? as usize)))
 }
 
-fn finding(cells: usize, crowded: usize, max_sources: usize) -> Finding {
-    let fix = || format!("ratelimit set --cells {}", 4 * cells);
-    if crowded * FEW >= cells {
-        let what = format!("{crowded} of {cells} are shared by several sources over the default limit");
-        let why = "A source without a bucket loses packets in such a cell. An IPv6 source there is refused as its neighbour with odds of 2 to the power of -46.";
-        return Finding::warning(Check::Cells, &what, why).fixed_by(fix());
+/// `crowded` is the number of crowded cells, if there is a default limit.
+fn finding(cells: usize, crowded: Option<usize>, max_sources: usize) -> Finding {
+    let more = (4 * cells).min(CELLS_MAX as usize);
+    let fixed = |finding: Finding| {
+        if more > cells { finding.fixed_by(format!("ratelimit set --cells {more}")) } else { finding }
+    };
+    let what = match crowded {
+        Some(crowded) => format!("{crowded} of {cells} are shared by several sources over the default limit"),
+        None => format!("{cells}, and no default limit"),
+    };
+    if crowded.is_some_and(|crowded| crowded * FEW >= cells) {
+        let why = "A source without a bucket loses packets in such a cell. An IPv6 source there is refused as a neighbour with odds of 2 to the power of -46.";
+        return fixed(Finding::warning(Check::Cells, &what, why));
     }
     if max_sources >= CROWD * cells {
         let what = format!("{cells} for up to {max_sources} sources");
         let why = "If that many sources have a bucket, cells tell of few others that they have none. A flood then costs more look-ups.";
-        return Finding::note(Check::Cells, &what, why).fixed_by(fix());
+        return fixed(Finding::note(Check::Cells, &what, why));
     }
-    Finding::ok(Check::Cells, &format!("{crowded} of {cells} are shared by several sources over the default limit"))
+    Finding::ok(Check::Cells, &what)
 }
 
 #[cfg(test)]
@@ -43,10 +52,11 @@ mod tests {
 
     #[test]
     fn many_crowded_cells_are_a_warning_and_many_sources_a_note() {
-        assert_eq!(finding(1_024, 102, 1_024).severity, Severity::Ok);
-        let crowded = finding(1_024, 103, 1_024);
+        assert_eq!(finding(1_024, Some(102), 1_024).severity, Severity::Ok);
+        let crowded = finding(1_024, Some(103), 1_024);
         assert_eq!((crowded.severity, crowded.fix.as_deref()), (Severity::Warning, Some("ratelimit set --cells 4096")));
-        assert_eq!(finding(1_024, 0, 8_191).severity, Severity::Ok);
-        assert_eq!(finding(1_024, 0, 8_192).severity, Severity::Note);
+        assert_eq!(finding(1_024, Some(0), 8_191).severity, Severity::Ok);
+        assert_eq!(finding(1_024, None, 8_192).severity, Severity::Note);
+        assert_eq!(finding(CELLS_MAX as usize, Some(CELLS_MAX as usize), 1).fix, None);
     }
 }

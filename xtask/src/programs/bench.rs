@@ -34,7 +34,7 @@ pub(crate) struct Args {
     #[arg(long)]
     mixed: bool,
     /// Write docs/measurements.md and its plots, from the quietest of three runs of everything
-    #[arg(long, conflicts_with_all = ["algorithms", "worst", "packets", "mixed", "attacks", "cpus", "accuracy", "users"])]
+    #[arg(long, conflicts_with_all = ["quick", "algorithms", "worst", "packets", "mixed", "attacks", "cpus", "accuracy", "users"])]
     record: bool,
 }
 

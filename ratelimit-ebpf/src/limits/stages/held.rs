@@ -28,10 +28,12 @@ pub fn pay(pair: &Pair<'_>, limit: usize, amount: u32, clock: &Clock<'_>, is_coa
         return false;
     };
     if level.compare_exchange(level_seen, charged).is_err() {
+        this_cpu::lost_race();
         return false;
     }
     let paid = if is_older { stages::paid(own_seen, later(clock, is_coarse), cost) } else { paid };
     if own.compare_exchange(own_seen, paid).is_err() {
+        this_cpu::lost_race();
         undo(level, charged, cost);
         return false;
     }

@@ -22,7 +22,7 @@ use crate::dataplane::{
 ///
 /// [`Error::Bpf`] if the kernel refuses.
 pub fn number(tables: &Tables) -> Result<usize, Error> {
-    Ok(Mapped::<Cell>::of(tables.front.open()?.map())?.iter().count())
+    Ok(Mapped::<Cell>::of(tables.front.open()?.map())?.len())
 }
 
 /// Returns the number of cells whose debt exceeds that of one source under the default limit, so that several sources

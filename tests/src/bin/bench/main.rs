@@ -84,13 +84,19 @@ fn main() -> Result<()> {
         // A thread of its own, since measuring moves it to one CPU.
         let run = thread::spawn(move || whole(&extent(), quick));
         let results = run.join().unwrap_or_else(|payload| resume_unwind(payload))?;
+        // If a later run fails, this one is not lost.
+        record::results(&results)?;
         eprintln!("whole run {}: noise {:.1} %", runs.len() + 1, results.noise * 100.0);
         runs.push(results);
     }
     let quietest = quietest(runs.iter().map(|results| results.noise)).context("there is no run")?;
     let results = runs.swap_remove(quietest);
     let tables = report::tables(&results, &effort);
-    println!("{}; medians of {} interleaved rounds\n", report::header(&results), effort.rounds);
+    println!(
+        "{}; medians of {} interleaved rounds, where a case has rounds\n",
+        report::header(&results),
+        effort.rounds
+    );
     for table in &tables {
         println!("{}", table.text());
     }
@@ -118,7 +124,9 @@ fn whole(effort: &Effort, quick: bool) -> Result<Results> {
     let (memory, time) = footprint::run(effort)?;
     let live = live::run(effort)?;
     let attacks = attack::run(effort)?;
-    let users = users::run(&effort.users)?;
+    let extent = effort.users;
+    // A thread of its own, since it moves to one CPU.
+    let users = thread::spawn(move || users::run(&extent)).join().unwrap_or_else(|payload| resume_unwind(payload))?;
     let survival = survival::run(effort)?;
     let accuracy = accuracy::run(effort)?;
     let two_cpus = cpus::run(effort)?;

@@ -72,7 +72,11 @@ fn set(bytecode: &mut Bytecode, source: usize, kind: Kind) {
     bytecode.set(&format!("{a}.{b}.{c}.{d}"), policy);
 }
 
-/// Plays steps. Denies and allows are exact, and no limited source passes more than its limit.
+/// Time after which a limited source owes nothing.
+const REST: u64 = 3 * SECOND;
+
+/// Plays steps. Denies and allows are exact, and no limited source passes more than its limit. After a rest, it passes.
+/// An evicted bucket may begin with the debt of its cell.
 fn play(
     bytecode: &mut Bytecode,
     now: &mut u64,
@@ -85,6 +89,8 @@ fn play(
     // A rate may deviate by a thousandth.
     let rate = Rate { amount: RATE.amount * 1_001, period: RATE.period * 1_000 };
     let mut bounds = [(); SOURCES].map(|()| Tokens::full(rate, BURST + 1, *now));
+    // Since when a limited source is silent, if its bucket was not evicted.
+    let mut silent = [None; SOURCES];
     for step in steps {
         match step {
             Step::Wait(milliseconds) => {
@@ -97,10 +103,17 @@ fn play(
             }
             Step::Evict(source) => {
                 let _ = bytecode.tables.buckets.open_mut().unwrap().remove(&Source::v4(address(source)));
+                silent[source] = None;
             }
             Step::Packets(source, packets) => {
                 let frame = Frame::udp(address(source), 9).bytes();
                 bounds[source].advance(*now);
+                let is_rested = silent[source].is_some_and(|since| *now >= since + REST);
+                if is_rested && kinds[source] == Kind::Limited {
+                    prop_assert_eq!(bytecode.send(&frame), Verdict::Pass, "source {} after a rest", source);
+                    prop_assert!(bounds[source].take(1), "source {} passed too much", source);
+                }
+                silent[source] = Some(*now);
                 for _ in 0..packets {
                     match kinds[source] {
                         Kind::Allowed => prop_assert_eq!(bytecode.reason(&frame), Reason::Allowed),

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use ratelimit_tests::Sources;
+
 use crate::{
     flood::{KINDS, Kind, Rate},
     measure::users::protection::Protection,
@@ -88,12 +90,14 @@ fn table(
             rates.push(felt.rate);
         }
     }
+    // The others have no such limit.
+    let unknown = if kind.sources == Sources::Endless { ", ratelimit with --unknown 10000/s" } else { "" };
     let row = |protection: Protection| {
         let at = |rate: &Rate| find(results, kind, *rate, protection).and_then(figure);
         Row { name: protection.name().to_owned(), figures: rates.iter().map(at).collect(), is_drawn: true }
     };
     Table {
-        title: format!("{what} of a web server on the CPU that receives a flood, by its rate: {kind}"),
+        title: format!("{what} of a web server on the CPU that receives a flood, by its rate: {kind}{unknown}"),
         plot,
         axis,
         columns: rates.iter().map(Rate::to_string).collect(),

@@ -1,5 +1,6 @@
 //! What protects the server. All limiters have the same rules: the users are allowed, and any other source may send one
-//! packet per minute, which reaches the server.
+//! packet per minute, which reaches the server. Against an endless flood, the product also limits unknown sources, which
+//! the others cannot.
 
 use std::net::Ipv4Addr;
 
