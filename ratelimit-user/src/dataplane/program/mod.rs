@@ -1,6 +1,5 @@
 //! Loads the program with its settings. Maps are opened in `tables`.
 
-mod constants;
 pub(crate) mod control_init;
 pub mod loader;
 pub mod programs;
