@@ -2,12 +2,11 @@
 
 use ratelimit_common::meters::{
     gcra::Units,
-    meter::Meter,
     stages::{self, Held},
 };
 
 use crate::{
-    bpf::{atomic::Word, clock::Clock, settings},
+    bpf::{clock::Clock, settings},
     limits::stages::pair::Pair,
     maps::{
         exchange::undo,
@@ -15,26 +14,13 @@ use crate::{
     },
 };
 
-/// Bit of `how` for the second limit, and not that of packets.
-const SECOND: u32 = 1 << 31;
-/// Bit of `how` for the coarse clock.
-const IS_COARSE: u32 = 1 << 30;
-
 /// Charges the level and the own bucket of one limit, each at the first try. Returns `false`, with nothing charged, if
 /// the cell has room, the own bucket does not have enough of it, or another CPU was faster. `limit` is 0 for packets,
 /// and 1 for the second limit.
 #[inline(always)]
 #[must_use]
-pub fn pay(pair: &Pair<'_>, limit: u32, amount: u32, clock: &Clock<'_>, is_coarse: bool) -> bool {
-    let coarse = if is_coarse { IS_COARSE } else { 0 };
-    pay_limit(pair.level, pair.own, pair.meter, clock, limit * SECOND | coarse | amount)
-}
-
-/// Not inlined, because of its stack.
-#[inline(never)]
-fn pay_limit(level: &Word, own: &Word, meter: &Meter, clock: &Clock<'_>, how: u32) -> bool {
-    let (amount, is_coarse, limit) =
-        (how & !(SECOND | IS_COARSE), how & IS_COARSE != 0, usize::from(how & SECOND != 0));
+pub fn pay(pair: &Pair<'_>, limit: usize, amount: u32, clock: &Clock<'_>, is_coarse: bool) -> bool {
+    let (level, own, meter) = (pair.level, pair.own, pair.meter);
     let (cost, now) = (meter.cost_of(amount), clock.units());
     let (level_seen, own_seen) = (level.load(), own.load());
     let level_debt = stages::level_debt(level_seen, now, clock.largest_debt());
