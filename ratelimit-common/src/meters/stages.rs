@@ -105,39 +105,6 @@ pub const fn charge_cell(debt: Units, now: Units, cost: Units, meter: &Meter) ->
     now.wrapping_add(if charged < most { charged } else { most })
 }
 
-/// Both stages after a packet of a source that stays at its limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Held {
-    /// The level of the cell.
-    pub charged: u64,
-    /// The state of the own bucket.
-    pub paid: u64,
-    /// `true` if the cell owes more than the own bucket accounts for. Then the cell may have admitted packets of this
-    /// source that read a later time, and a charge of the earlier time would drain too soon.
-    pub is_older: bool,
-}
-
-/// Returns both stages after a packet that finds no room in the cell, and that the own bucket pays in full. None if
-/// [`ask_own`] or [`charge_cell`] must decide.
-#[inline(always)]
-#[must_use]
-pub const fn ask_held(level_debt: Units, own: u64, now: Units, cost: Units, meter: &Meter) -> Option<Held> {
-    let own_debt = state::debt(own, now);
-    let has_no_room = level_debt != 0 && level_debt >= meter.cell_share;
-    if !has_no_room || level_debt + cost > meter.ceiling || own_debt + cost > meter.rest() {
-        return None;
-    }
-    let (charged, paid) = (now.wrapping_add(level_debt + cost), now.wrapping_add(own_debt + cost));
-    Some(Held { charged, paid, is_older: level_debt - meter.cell_share > own_debt })
-}
-
-/// Returns the state of an own bucket that pays this cost.
-#[inline(always)]
-#[must_use]
-pub const fn paid(own: u64, now: Units, cost: Units) -> u64 {
-    now.wrapping_add(state::debt(own, now) + cost)
-}
-
 /// Returns the state of a new bucket: the cell's debt above its share, which may be the debt of this source.
 #[inline(always)]
 #[must_use]

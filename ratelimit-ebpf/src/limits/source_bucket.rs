@@ -10,7 +10,7 @@ use crate::{
     bpf::clock::Clock,
     buckets::{admission, create, handover},
     cells::{bucket_filter, level},
-    limits::stages::{held, pair::Pair},
+    limits::stages::pair::Pair,
     maps::{
         buckets::{self, Bucket},
         exchange::Charge,
@@ -86,20 +86,20 @@ fn decide([one, amount]: [u32; 2], clock: &Clock<'_>, policy: &Policy, levels: &
     let (packets, second) = (&policy.packets, &policy.second);
     let by_packets = Pair::new(&levels.packets, &bucket.packets, packets);
     let by_second = Pair::new(&levels.second, &bucket.second, second);
+    let Some([for_packets, for_second]) = this_cpu::payments(OWN) else { return Reason::NoState };
     let is_coarse = policy.flags & COARSE != 0;
+    for_packets.begin(packets, one, clock, is_coarse);
+    for_second.begin(second, amount, clock, is_coarse);
     if packets.is_on() != second.is_on() {
         // If this fails, the cell has room left, a debt must be cut, or other CPUs were first. The next steps tell.
-        let is_paid = match packets.is_on() {
-            true => held::pay(&by_packets, 0, one, clock, is_coarse),
-            false => held::pay(&by_second, 1, amount, clock, is_coarse),
+        let outcome = match packets.is_on() {
+            true => by_packets.pay_rest(for_packets),
+            false => by_second.pay_rest(for_second),
         };
-        if is_paid {
+        if outcome == Charge::Paid {
             return Reason::WithinLimit;
         }
     }
-    let Some([for_packets, for_second]) = this_cpu::payments(OWN) else { return Reason::NoState };
-    for_packets.begin(packets, one, clock, is_coarse);
-    for_second.begin(second, amount, clock, is_coarse);
     if second.is_on() && by_second.refuses(for_second, clock) {
         return policy.second_reason();
     }

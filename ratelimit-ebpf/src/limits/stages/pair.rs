@@ -7,7 +7,7 @@ use crate::{
     cells::level,
     limits::stages::{
         charged::undo_payment,
-        payment::{pay_pair, rest_refuses},
+        payment::{pay_own, pay_pair, rest_refuses},
         two_stages::wait_of_stages,
     },
     maps::{exchange::Charge, payment::Payment},
@@ -16,9 +16,9 @@ use crate::{
 /// The two stages of one limit.
 #[derive(Clone, Copy)]
 pub struct Pair<'a> {
-    pub(super) level: &'a Word,
-    pub(super) own: &'a Word,
-    pub(super) meter: &'a Meter,
+    level: &'a Word,
+    own: &'a Word,
+    meter: &'a Meter,
 }
 
 impl<'a> Pair<'a> {
@@ -54,6 +54,14 @@ impl<'a> Pair<'a> {
     #[must_use]
     pub fn pay(&self, payment: &Payment) -> Charge {
         pay_pair(self.level, self.own, self.meter, payment)
+    }
+
+    /// Charges both in fewer steps, where the cell has no room and the own bucket pays everything, as for a source that
+    /// stays at its limit. Refuses where this does not hold.
+    #[inline(always)]
+    #[must_use]
+    pub fn pay_rest(&self, payment: &Payment) -> Charge {
+        pay_own(self.level, self.own, self.meter, payment)
     }
 
     /// Gives the charges back.

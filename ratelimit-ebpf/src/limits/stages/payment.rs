@@ -11,9 +11,9 @@ use ratelimit_common::{
 
 use crate::{
     bpf::{atomic::Word, clock::Clock, verifier::given},
-    limits::stages::two_stages::{REFUSED, charged_cell, charged_own, time_of_own},
+    limits::stages::two_stages::{REFUSED, charged_cell, charged_further, charged_own, time_of_own},
     maps::{
-        exchange::{self, Addition, Charge, FEW_TRIES, undo},
+        exchange::{self, Addition, Charge, FEW_TRIES, exchange, undo},
         payment::Payment,
     },
     meters::gcra::{addition, cap},
@@ -76,5 +76,47 @@ pub(crate) fn pay_pair(level: *const Word, own: *const Word, meter: *const Meter
     undo(level, payment.charged_level.load(), payment.level.load());
     // Nothing is left to give back.
     payment.clear();
+    Charge::Refused
+}
+
+/// Number of tries before [`pay_pair`] takes over.
+const QUICK_TRIES: u32 = 2;
+
+/// See [`Pair::pay_rest`](crate::limits::stages::pair::Pair::pay_rest).
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+pub(crate) fn pay_own(level: *const Word, own: *const Word, meter: *const Meter, payment: *const Payment) -> Charge {
+    let (Some(level), Some(own), Some(meter)) = (given(level), given(own), given(meter)) else {
+        return Charge::Refused;
+    };
+    let Some(payment) = given(payment) else { return Charge::Refused };
+    let (now, most, cost) = (gcra::units(payment.now.load()), payment.largest_debt.load(), payment.cost.load());
+    let debt = stages::level_debt(level.load(), now, most);
+    if debt == 0 || debt < meter.cell_share || charged_own(own.load(), debt, now, cost, meter) == REFUSED {
+        return Charge::Refused;
+    }
+    let mut charged = 0;
+    let is_charged = exchange::<QUICK_TRIES>(level, |seen| {
+        charged = charged_further(seen, now, most, cost, meter);
+        (charged != REFUSED).then_some(now.wrapping_add(charged))
+    });
+    if !is_charged {
+        return Charge::Refused;
+    }
+    let (charged, before) = (now.wrapping_add(charged), charged.wrapping_sub(cost));
+    let now = time_of_own(own, before, meter, payment);
+    let mut state = 0;
+    let is_paid = exchange::<QUICK_TRIES>(own, |seen| {
+        let debt = charged_own(seen, before, now, cost, meter);
+        state = now.wrapping_add(debt);
+        (debt != REFUSED).then_some(state)
+    });
+    if is_paid {
+        // The level was full, so each stage pays the whole cost.
+        payment.record_level(cost, charged);
+        payment.record_own(cost, state);
+        return Charge::Paid;
+    }
+    undo(level, charged, cost);
     Charge::Refused
 }

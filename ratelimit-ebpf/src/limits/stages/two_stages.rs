@@ -35,6 +35,17 @@ pub fn charged_own(own: u64, level_debt: Units, now: Units, cost: Units, meter: 
     }
 }
 
+/// Returns the debt of a level without room after a charge, or [`REFUSED`] if it has room or is about to stop.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+#[must_use]
+pub fn charged_further(level: u64, now: Units, most: Units, cost: Units, meter: *const Meter) -> Units {
+    let Some(meter) = given(meter) else { return REFUSED };
+    let debt = stages::level_debt(level, now, most);
+    let is_plain = debt != 0 && debt >= meter.cell_share && debt + cost <= meter.ceiling;
+    if is_plain { debt + cost } else { REFUSED }
+}
+
 /// Returns the time for which both stages still refuse. See [`stages::wait`].
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
