@@ -3,7 +3,7 @@
 //! From top to bottom: `decide`, `overlimit`, `connections`, `limits`, `rules`, `telemetry`, `buckets`, `cells`, `reply`, `meters`,
 //! `parse`, `packet`, `maps`, `bpf`. Everything also compiles for the host, where its pure parts are tested.
 #![no_std]
-#![cfg_attr(target_arch = "bpf", feature(core_intrinsics))]
+#![cfg_attr(target_arch = "bpf", feature(core_intrinsics, asm_experimental_arch))]
 #![cfg_attr(
     target_arch = "bpf",
     expect(internal_features, reason = "bpf has compare-and-exchange only as an intrinsic")

@@ -34,9 +34,9 @@ pub struct Control {
     /// Nanoseconds of the monotonic clock from which on the next command removes expired rules; 0 while no rule can
     /// expire.
     pub clear_after: u64,
-    /// The time in nanoseconds while [`INJECTED_CLOCK`] is on.
+    /// The time in nanoseconds while time is injected.
     pub clock: u64,
-    /// The coarse clock in nanoseconds while [`INJECTED_CLOCK`] is on.
+    /// The coarse clock in nanoseconds while time is injected.
     pub coarse_clock: u64,
     /// Each CPU's budget for new buckets.
     pub admission: Budget,
@@ -131,65 +131,6 @@ pub struct Budget {
 }
 boundary!(Budget, size 24);
 
-/// Name of the program's constant (`u32`) that is not 0 if time comes from [`Control::clock`], for tests.
-pub const INJECTED_CLOCK: &str = "INJECTED_CLOCK";
-/// Name of the program's constant (`u32`) that is not 0 if rules for services exist.
-pub const SERVICES: &str = "SERVICES_ON";
-/// Name of the program's constant (`u32`) that is not 0 if policies have parents.
-pub const PARENTS: &str = "PARENTS_ON";
-/// Name of the program's constant (`u32`) that is not 0 if limits use [lanes](crate::maps::levels).
-pub const LANES: &str = "LANES_ON";
-/// Name of the program's constant (`u32`) that is not 0 if malformed and truncated packets pass within the limits of
-/// their source.
-pub const PASS_MALFORMED: &str = "PASS_MALFORMED";
-/// Name of the program's constant (`u32`) with the number of cells, a power of two; 0 if there are no cells.
-pub const FRONT_CELLS: &str = "FRONT_CELLS";
-/// Name of the program's constant (`u32`) with the binary logarithm of the number of new buckets after which an
-/// [epoch](crate::cells::bucket_filter) ends.
-pub const EPOCH_SHIFT: &str = "EPOCH_SHIFT";
-/// Name of the program's constant (`u32`) that is not 0 if samples of sources within their limit are recorded.
-pub const SAMPLE: &str = "SAMPLE_ON";
-/// Name of the program's constant (`u32`) that is not 0 if unknown sources are limited.
-pub const UNKNOWN: &str = "UNKNOWN_ON";
-/// Name of the program's constant (`u32`) that is not 0 if packets of this host's own connections are spared.
-pub const OWN: &str = "OWN_ON";
-/// Name of the program's constant (`u32`) with the first local port that the kernel chooses for a connection.
-pub const OWN_PORTS_FIRST: &str = "OWN_PORTS_FIRST";
-/// Name of the program's constant (`u32`) with the last such port.
-pub const OWN_PORTS_LAST: &str = "OWN_PORTS_LAST";
-/// Name of the program's constant (`u32`) that is not 0 if limits may count in windows.
-pub const WINDOWS: &str = "WINDOWS_ON";
-/// Name of the program's constant (`u32`) that is not 0 if limits may keep sliding logs.
-pub const SLIDING_LOGS: &str = "SLIDING_LOGS_ON";
-/// Name of the program's constant (`u32`) that is not 0 if limits may be soft.
-pub const SOFT: &str = "SOFT_ON";
-/// Name of the program's constant (`u32`) that is not 0 if interfaces have a capacity.
-pub const ELASTIC: &str = "ELASTIC_ON";
-/// Name of the program's constant (`u32`) that is not 0 if limits may have another action than drop.
-pub const ACTIONS: &str = "ACTIONS_ON";
-/// Name of the program's constant (`u32`) that is not 0 if limits may ban sources, or bans are in force.
-pub const BANS: &str = "BANS_ON";
-/// Name of the program's constant (`u32`) that is not 0 if limits may count bytes.
-pub const BYTES: &str = "BYTES_ON";
-/// Name of the program's constant (`u32`) that is not 0 if packets of some services count as more than one.
-pub const COSTS: &str = "COSTS_ON";
-/// Name of the program's constant (`u32`) that is not 0 if there are lists.
-pub const LISTS: &str = "LISTS_ON";
-/// Name of the program's constant (`u32`) that is not 0 if every packet passes, and is counted under the reason of its
-/// refusal.
-pub const SHADOW: &str = "SHADOW_ON";
-/// Name of the program's constant (`u32`) that is not 0 if packets over a limit may get a reply.
-pub const REJECT: &str = "REJECT_ON";
-/// Name of the program's constant (`u32`) that is not 0 if packets are counted by interface.
-pub const INTERFACES: &str = "INTERFACES_ON";
-/// Name of the program's constant (`u32`) that is not 0 if parents or elastic limits need the packet's interface.
-pub const INTERFACE_MATTERS: &str = "INTERFACE_MATTERS";
-/// Name of the program's constant (`u32`) that is not 0 while buckets and sliding logs move from maps of another size.
-pub const RESIZE: &str = "RESIZE_ON";
-/// Name of the program's constant (`u32`) with the previous number of cells during a resize; 0 otherwise.
-pub const OLD_CELLS: &str = "OLD_CELLS";
-/// Name of the program's constant (`u32`) with the bits of an IPv6 address that make a source.
-pub const IPV6_PREFIX: &str = "IPV6_PREFIX";
 /// Name of aya-log's constant (`u8`) with the most verbose level that is logged; 0 is off.
 pub const LOG_LEVEL: &str = "AYA_LOG_LEVEL";
 /// Name of the XDP program.
@@ -269,5 +210,7 @@ pub const REPLIES_DEFAULT: u64 = 100;
 /// more than 10 Gbit/s of full frames.
 pub const OWN_DEFAULT: u64 = 1_000_000;
 
-/// Default of [`IPV6_PREFIX`]: the prefix of one link (RFC 4291). A customer line has several (RIPE-690).
+/// Default of [`Constant::Ipv6Prefix`]: the prefix of one link (RFC 4291). A customer line has several (RIPE-690).
+///
+/// [`Constant::Ipv6Prefix`]: crate::maps::constants::Constant::Ipv6Prefix
 pub const IPV6_PREFIX_DEFAULT: u32 = 64;

@@ -1,6 +1,7 @@
 //! Names, sizes and layouts of the maps that no other room owns.
 
 pub mod change;
+pub mod constants;
 pub mod control;
 pub mod cpu;
 pub mod event;

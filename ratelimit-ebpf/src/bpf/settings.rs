@@ -1,65 +1,74 @@
-//! Constants that the user side sets at load.
-//!
-//! They are read-only data, so the verifier knows their values and removes the branches that are off.
+//! Constants that the user side writes into the instructions before it loads the program.
 
-use aya_ebpf::Global;
-use ratelimit_common::maps::control::IPV6_PREFIX_DEFAULT;
+use ratelimit_common::maps::{constants::Constant, control::IPV6_PREFIX_DEFAULT};
 
-/// Declares constants that are 0 unless the user side sets them.
-macro_rules! constants {
-    ($($name:ident: $docs:literal),+ $(,)?) => {
+/// The constant with this number. On a host it is `HOST`, for unit tests.
+pub struct Setting<const NUMBER: u32, const HOST: u32 = 0>;
+
+impl<const NUMBER: u32, const HOST: u32> Setting<NUMBER, HOST> {
+    /// Returns the constant.
+    #[inline(always)]
+    #[must_use]
+    pub fn load(&self) -> u32 {
+        #[cfg(target_arch = "bpf")]
+        {
+            let value: u64;
+            // SAFETY: the instruction writes one register, which is the result.
+            unsafe {
+                core::arch::asm!("{0} = {1}", out(reg) value, const NUMBER, options(nomem, nostack, preserves_flags));
+            }
+            value as u32
+        }
+        #[cfg(not(target_arch = "bpf"))]
+        HOST
+    }
+}
+
+/// Declares settings by the constants of the program.
+macro_rules! settings {
+    ($($name:ident: $constant:ident $(= $host:expr)?),+ $(,)?) => {
         $(
-            #[doc = concat!("See [`ratelimit_common::maps::control::", $docs, "`].")]
-            #[unsafe(no_mangle)]
-            pub static $name: Global<u32> = Global::new(0);
+            #[doc = concat!("See [`Constant::", stringify!($constant), "`].")]
+            pub const $name: Setting<{ Constant::$constant.placeholder() } $(, { $host })?> = Setting;
         )+
     };
 }
 
-constants! {
-    INJECTED_CLOCK: "INJECTED_CLOCK",
-    SERVICES_ON: "SERVICES",
-    PARENTS_ON: "PARENTS",
-    LANES_ON: "LANES",
-    PASS_MALFORMED: "PASS_MALFORMED",
-    FRONT_CELLS: "FRONT_CELLS",
-    EPOCH_SHIFT: "EPOCH_SHIFT",
-    SAMPLE_ON: "SAMPLE",
-    UNKNOWN_ON: "UNKNOWN",
-    OWN_ON: "OWN",
-    OWN_PORTS_FIRST: "OWN_PORTS_FIRST",
-    OWN_PORTS_LAST: "OWN_PORTS_LAST",
-    SOFT_ON: "SOFT",
-    ELASTIC_ON: "ELASTIC",
-    ACTIONS_ON: "ACTIONS",
-    BANS_ON: "BANS",
-    BYTES_ON: "BYTES",
-    COSTS_ON: "COSTS",
-    SHADOW_ON: "SHADOW",
-    REJECT_ON: "REJECT",
-    INTERFACES_ON: "INTERFACES",
-    LISTS_ON: "LISTS",
-    INTERFACE_MATTERS: "INTERFACE_MATTERS",
-    RESIZE_ON: "RESIZE",
-    OLD_CELLS: "OLD_CELLS",
+settings! {
+    INJECTED_CLOCK: InjectedClock,
+    SERVICES_ON: Services,
+    PARENTS_ON: Parents,
+    LANES_ON: Lanes,
+    PASS_MALFORMED: PassMalformed,
+    FRONT_CELLS: Cells,
+    EPOCH_SHIFT: EpochShift,
+    SAMPLE_ON: Sample,
+    UNKNOWN_ON: Unknown,
+    OWN_ON: Own,
+    OWN_PORTS_FIRST: OwnPortsFirst,
+    OWN_PORTS_LAST: OwnPortsLast,
+    SOFT_ON: Soft,
+    ELASTIC_ON: Elastic,
+    ACTIONS_ON: Actions,
+    BANS_ON: Bans,
+    BYTES_ON: Bytes,
+    COSTS_ON: Costs,
+    SHADOW_ON: Shadow,
+    REJECT_ON: Reject,
+    INTERFACES_ON: Interfaces,
+    LISTS_ON: Lists,
+    INTERFACE_MATTERS: InterfaceMatters,
+    RESIZE_ON: Resize,
+    OLD_CELLS: OldCells,
+    IPV6_PREFIX: Ipv6Prefix = IPV6_PREFIX_DEFAULT,
+    WINDOWS_ON: Windows = cfg!(test) as u32,
+    SLIDING_LOGS_ON: SlidingLogs = cfg!(test) as u32,
 }
-
-/// See [`ratelimit_common::maps::control::IPV6_PREFIX`].
-#[unsafe(no_mangle)]
-pub static IPV6_PREFIX: Global<u32> = Global::new(IPV6_PREFIX_DEFAULT);
-
-/// See [`ratelimit_common::maps::control::WINDOWS`].
-#[unsafe(no_mangle)]
-pub static WINDOWS_ON: Global<u32> = Global::new(cfg!(test) as u32);
-
-/// See [`ratelimit_common::maps::control::SLIDING_LOGS`].
-#[unsafe(no_mangle)]
-pub static SLIDING_LOGS_ON: Global<u32> = Global::new(cfg!(test) as u32);
 
 /// Returns whether a feature is on.
 #[inline(always)]
 #[must_use]
-pub fn is_on(setting: &Global<u32>) -> bool {
+pub fn is_on<const NUMBER: u32, const HOST: u32>(setting: &Setting<NUMBER, HOST>) -> bool {
     setting.load() != 0
 }
 

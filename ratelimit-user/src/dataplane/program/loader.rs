@@ -14,15 +14,12 @@ pub use crate::dataplane::program::{requested::RequestedSettings, settings::Sett
 use crate::dataplane::{
     Error,
     error::Tried as _,
-    program::{
-        programs::Kind,
-        settings::{SWITCHES, Switch},
-    },
-    sys::{bpf, host, link_type::FirstHeader},
+    program::{constants, programs::Kind},
+    sys::{bpf, link_type::FirstHeader},
 };
 
 /// The object that the build script has built.
-static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/ratelimit-ebpf"));
+pub(super) static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/ratelimit-ebpf"));
 
 /// The hash of that object. Layouts that another build has checked are checked again.
 pub(crate) const OBJECT_HASH: &str = env!("KERNEL_OBJECT_HASH");
@@ -102,38 +99,13 @@ fn bind_maps(program: &Xdp, pins: &dyn Fn(&str) -> PathBuf) -> Result<(), Error>
 
 /// Creates or opens the maps, without loading a program.
 pub(crate) fn maps(settings: &Settings, pins: Option<&dyn Fn(&str) -> PathBuf>) -> Result<Ebpf, Error> {
-    // Cells remember known sources.
-    let unknown = settings.unknown != 0 && settings.cells != 0;
-    let interface_matters = settings.parents || settings.elastic;
-    let (own, own_ports) = (settings.own != 0, host::chosen_ports());
-    let epoch_shift = settings.epoch_shift();
-    let [injected_clock, sample, unknown, own, moving, interface_matters] =
-        [settings.injected_clock, settings.sample, unknown, own, settings.moving, interface_matters].map(u32::from);
-    let switches = SWITCHES.map(|switch| u32::from(*(switch.of)(&mut settings.clone())));
     let messages = if settings.log_level == 0 { NO_MESSAGES } else { MESSAGES };
     let mut loader = EbpfLoader::new();
-    for (Switch { constant, .. }, is_on) in SWITCHES.iter().zip(&switches) {
-        loader.override_global(constant, is_on, true);
-    }
-    loader
-        .override_global(control::IPV6_PREFIX, &settings.ipv6_prefix, true)
-        .override_global(control::INJECTED_CLOCK, &injected_clock, true)
-        .override_global(control::FRONT_CELLS, &settings.cells, true)
-        .override_global(control::EPOCH_SHIFT, &epoch_shift, true)
-        .override_global(control::SAMPLE, &sample, true)
-        .override_global(control::UNKNOWN, &unknown, true)
-        .override_global(control::OWN, &own, true)
-        .override_global(control::OWN_PORTS_FIRST, &own_ports[0], true)
-        .override_global(control::OWN_PORTS_LAST, &own_ports[1], true)
-        .override_global(control::INTERFACE_MATTERS, &interface_matters, true)
-        .override_global(control::RESIZE, &moving, true)
-        .override_global(control::OLD_CELLS, &settings.old_cells, true)
-        .override_global(control::LOG_LEVEL, &settings.log_level, true)
-        .map_max_entries(names::MESSAGES, messages);
+    loader.override_global(control::LOG_LEVEL, &settings.log_level, true).map_max_entries(names::MESSAGES, messages);
     for name in names::SIZED {
         loader.map_max_entries(name, settings.entries(name));
     }
-    if own == 0 {
+    if settings.own == 0 {
         loader.map_max_entries(names::OWN_CONNECTIONS, 1).map_max_entries(names::OWN_PEERS, 1);
     }
     if let Some(pins) = pins {
@@ -142,7 +114,7 @@ pub(crate) fn maps(settings: &Settings, pins: Option<&dyn Fn(&str) -> PathBuf>) 
             loader.map_pin_path(name, pins(name));
         }
     }
-    loader.load(OBJECT).tried("cannot load the program's maps")
+    loader.load(&constants::write(OBJECT, settings)?).tried("cannot load the program's maps")
 }
 
 /// Returns the XDP program of an object that was loaded with these settings, for packets that begin with this header.

@@ -1,5 +1,6 @@
 //! Loads the program with its settings. Maps are opened in `tables`.
 
+mod constants;
 pub(crate) mod control_init;
 pub mod loader;
 pub mod programs;

@@ -3,6 +3,7 @@
 use ratelimit_common::{
     cells::bucket_filter::STEP,
     maps::{
+        constants::Constant,
         control::{
             self, ADMISSIONS_DEFAULT, Control, FEATURE_ACTIONS, FEATURE_BANS, FEATURE_BYTES, FEATURE_COSTS,
             FEATURE_ELASTIC, FEATURE_FRONT, FEATURE_INTERFACES, FEATURE_LANES, FEATURE_LISTS, FEATURE_OWN,
@@ -178,31 +179,30 @@ pub(crate) struct Switch {
     pub(crate) of: fn(&mut Settings) -> &mut bool,
     /// Its bit in [`Control::features`](ratelimit_common::maps::control::Control::features).
     feature: u32,
-    /// The name of the program's constant.
-    pub(crate) constant: &'static str,
+    pub(crate) constant: Constant,
 }
 
 pub(crate) const SWITCHES: [Switch; 16] = [
-    Switch { of: |settings| &mut settings.services, feature: FEATURE_SERVICES, constant: control::SERVICES },
-    Switch { of: |settings| &mut settings.parents, feature: FEATURE_PARENTS, constant: control::PARENTS },
-    Switch { of: |settings| &mut settings.lanes, feature: FEATURE_LANES, constant: control::LANES },
+    Switch { of: |settings| &mut settings.services, feature: FEATURE_SERVICES, constant: Constant::Services },
+    Switch { of: |settings| &mut settings.parents, feature: FEATURE_PARENTS, constant: Constant::Parents },
+    Switch { of: |settings| &mut settings.lanes, feature: FEATURE_LANES, constant: Constant::Lanes },
     Switch {
         of: |settings| &mut settings.pass_malformed,
         feature: FEATURE_PASS_MALFORMED,
-        constant: control::PASS_MALFORMED,
+        constant: Constant::PassMalformed,
     },
-    Switch { of: |settings| &mut settings.windows, feature: FEATURE_WINDOWS, constant: control::WINDOWS },
-    Switch { of: |settings| &mut settings.logs, feature: FEATURE_SLIDING_LOGS, constant: control::SLIDING_LOGS },
-    Switch { of: |settings| &mut settings.soft, feature: FEATURE_SOFT, constant: control::SOFT },
-    Switch { of: |settings| &mut settings.elastic, feature: FEATURE_ELASTIC, constant: control::ELASTIC },
-    Switch { of: |settings| &mut settings.actions, feature: FEATURE_ACTIONS, constant: control::ACTIONS },
-    Switch { of: |settings| &mut settings.reject, feature: FEATURE_REJECT, constant: control::REJECT },
-    Switch { of: |settings| &mut settings.bans, feature: FEATURE_BANS, constant: control::BANS },
-    Switch { of: |settings| &mut settings.bytes, feature: FEATURE_BYTES, constant: control::BYTES },
-    Switch { of: |settings| &mut settings.costs, feature: FEATURE_COSTS, constant: control::COSTS },
-    Switch { of: |settings| &mut settings.shadow, feature: FEATURE_SHADOW, constant: control::SHADOW },
-    Switch { of: |settings| &mut settings.interfaces, feature: FEATURE_INTERFACES, constant: control::INTERFACES },
-    Switch { of: |settings| &mut settings.lists, feature: FEATURE_LISTS, constant: control::LISTS },
+    Switch { of: |settings| &mut settings.windows, feature: FEATURE_WINDOWS, constant: Constant::Windows },
+    Switch { of: |settings| &mut settings.logs, feature: FEATURE_SLIDING_LOGS, constant: Constant::SlidingLogs },
+    Switch { of: |settings| &mut settings.soft, feature: FEATURE_SOFT, constant: Constant::Soft },
+    Switch { of: |settings| &mut settings.elastic, feature: FEATURE_ELASTIC, constant: Constant::Elastic },
+    Switch { of: |settings| &mut settings.actions, feature: FEATURE_ACTIONS, constant: Constant::Actions },
+    Switch { of: |settings| &mut settings.reject, feature: FEATURE_REJECT, constant: Constant::Reject },
+    Switch { of: |settings| &mut settings.bans, feature: FEATURE_BANS, constant: Constant::Bans },
+    Switch { of: |settings| &mut settings.bytes, feature: FEATURE_BYTES, constant: Constant::Bytes },
+    Switch { of: |settings| &mut settings.costs, feature: FEATURE_COSTS, constant: Constant::Costs },
+    Switch { of: |settings| &mut settings.shadow, feature: FEATURE_SHADOW, constant: Constant::Shadow },
+    Switch { of: |settings| &mut settings.interfaces, feature: FEATURE_INTERFACES, constant: Constant::Interfaces },
+    Switch { of: |settings| &mut settings.lists, feature: FEATURE_LISTS, constant: Constant::Lists },
 ];
 
 impl Default for Settings {
