@@ -115,6 +115,7 @@ mod tests {
         for line in ["setup", "test NAME", "lint --documents", "bench --quick --users", "fuzz 1000", "--help"] {
             assert_eq!(accepts(&words(line)), Ok(()), "{line}");
         }
+        assert!(accepts(&words("bench --quick --record")).is_err(), "rough figures are not recorded");
         assert_eq!(accepts(&words("tset")), Err("unrecognized subcommand 'tset'".to_owned()));
     }
 }

@@ -15,7 +15,8 @@ const INSTRUCTION: usize = 8;
 /// Operation that writes its last four bytes into a register.
 const MOVE: u8 = 0xb7;
 
-/// Returns an object with the constants of these settings.
+/// Returns an object with the constants of these settings. Its parsers need an aligned object, as every allocator aligns
+/// so large a one.
 ///
 /// # Errors
 ///

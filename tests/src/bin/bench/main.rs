@@ -68,7 +68,7 @@ fn main() -> Result<()> {
         let results = users::run(&effort.users)?;
         let tables = report::users::tables(&results, effort.users.patience);
         tables.iter().for_each(|table| println!("{}", table.text()));
-        println!("{}", report::users::goal_line(&results));
+        report::users::goal_line(&results).iter().for_each(|line| println!("{line}"));
         report::users::doubts(&results).for_each(|doubt| println!("{doubt}"));
         record::users(&results)?;
         return record::plots(&tables);
@@ -100,7 +100,7 @@ fn main() -> Result<()> {
     for table in &tables {
         println!("{}", table.text());
     }
-    println!("{}", report::users::goal_line(&results.users));
+    report::users::goal_line(&results.users).iter().for_each(|line| println!("{line}"));
     for doubt in report::doubts(&results) {
         println!("{doubt}");
     }

@@ -44,22 +44,26 @@ pub(crate) fn tables(results: &[Felt], patience: Duration) -> Vec<Table> {
     by_kind.chain([fastest(results), goal(results)]).collect()
 }
 
-/// Returns one line about the goal: in how many cases it is missed, and the worst of them.
-pub(crate) fn goal_line(results: &[Felt]) -> String {
+/// Returns one line about the goal: in how many cases it is reached, and the worst of them. None if no flood stops the
+/// unprotected server and leaves pages behind a plain drop.
+pub(crate) fn goal_line(results: &[Felt]) -> Option<String> {
     let kept: Vec<_> = lost(results).filter_map(|(kind, rate, [.., kept])| Some((kind, rate, kept?))).collect();
+    if kept.is_empty() {
+        return None;
+    }
     let missed = kept.iter().filter(|(.., kept)| *kept < GOAL).count();
     let worst = kept.iter().min_by(|a, b| a.2.total_cmp(&b.2));
     let worst = worst.map_or(String::new(), |(kind, rate, kept)| {
         format!("; the least is {:.0} % beside {kind}, {rate}", 100.0 * kept)
     });
-    format!(
+    Some(format!(
         "where the unprotected server keeps less than {:.0} % of its pages, ratelimit keeps at least {:.0} % of those \
          behind a plain XDP drop in {} of {} cases{worst}",
         100.0 * LOST,
         100.0 * GOAL,
         kept.len() - missed,
         kept.len()
-    )
+    ))
 }
 
 /// Returns floods that sent less than they should, for example because of another program on their CPU.
