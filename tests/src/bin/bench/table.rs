@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 /// Figures by row and column.
 pub(crate) struct Table {
     pub(crate) title: String,
+    /// What the figures are, in sentences, where the title does not say it.
+    pub(crate) about: &'static str,
     /// File name of its plot, if it has one.
     pub(crate) plot: Option<&'static str>,
     /// The vertical axis of the plot.
@@ -38,12 +40,15 @@ impl Table {
     pub(crate) fn plain<const N: usize>(title: &str, columns: [&str; N], rows: Vec<Row>, digits: usize) -> Self {
         let columns = columns.map(str::to_owned).to_vec();
         let title = title.to_owned();
-        Self { title, plot: None, axis: Axis::Logarithmic, columns, rows, digits, references: &[] }
+        Self { title, about: "", plot: None, axis: Axis::Logarithmic, columns, rows, digits, references: &[] }
     }
 
     /// Returns the table for the terminal.
     pub(crate) fn text(&self) -> String {
         let mut text = format!("{}\n", self.title);
+        if !self.about.is_empty() {
+            text += &format!("{}\n", self.about);
+        }
         let width = self.lines().iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max(20);
         let _ = write!(text, "  {:<width$}", "");
         let widths: Vec<usize> = self.columns.iter().map(|column| column.chars().count().max(7)).collect();

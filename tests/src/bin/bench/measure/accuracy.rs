@@ -203,8 +203,8 @@ pub(crate) fn table(results: &[Accuracy]) -> Table {
         }
     }
     Table {
-        title: "accuracy: percent of the configured rate that is admitted, and million offered packets per second"
-            .to_owned(),
+        title: "accuracy".to_owned(),
+        about: "*%*: admitted part of the configured rate. *Offered*: million packets per second.",
         plot: None,
         axis: Axis::Logarithmic,
         columns: [of("%"), of("offered")].concat(),

@@ -187,9 +187,10 @@ pub(crate) fn table(packets: &[Packet], memory: &[PerSource]) -> Table {
         ["admit ", "refuse "].iter().flat_map(|what| head.iter().map(move |column| format!("{what}{column}")));
     let columns = columns.chain(["bytes".to_owned(), "MB/M".to_owned()]).collect();
     Table {
-        title: "algorithms: nanoseconds admitting by a bucket of its own and refusing behind cells, for 1 and 64 k sources, with ratios to the \
-                token bucket; bytes per source, and MB for a million"
-            .to_owned(),
+        title: "algorithms".to_owned(),
+        about: "*Admit*: nanoseconds per packet that the bucket of 1 or 64 k sources admits. *Refuse*: nanoseconds per packet that a\n\
+                cell refuses. Ratios are to the token bucket. *Bytes*: kernel memory of a source. *MB/M*: kernel memory of a million\n\
+                sources.",
         plot: None,
         axis: Axis::Logarithmic,
         columns,

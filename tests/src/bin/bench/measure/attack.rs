@@ -114,6 +114,7 @@ fn rate(running: &Running, time: Duration) -> f64 {
 pub(crate) fn tables(results: &[Attack]) -> [Table; 2] {
     let table = |title: &str, speed: fn(&Attack) -> f64| Table {
         title: format!("million 60-byte frames per second through veth on one CPU, default sizes, {title}"),
+        about: "",
         plot: None,
         axis: Axis::Logarithmic,
         columns: SOURCES.iter().map(Sources::to_string).collect(),

@@ -178,10 +178,9 @@ pub(crate) fn table(results: &[Mixed]) -> Table {
     });
     let columns = ["alone", "beside as fast ones", "beside slow ones", "slow to fast", "% passed", "slow passed/s"];
     Table {
-        title:
-            "slow limits beside fast ones: nanoseconds per packet above an empty program of sources under 100,000/s, \
-                alone and beside as many others, these under 100,000/s or 1/s; packets of each slow source that passed"
-                .to_owned(),
+        title: "slow limits beside fast ones".to_owned(),
+        about: "Nanoseconds per packet above an empty program, of sources under 100,000/s. *Alone*: without others. *Beside*: with as\n\
+                many other sources, under 100,000/s (fast) or 1/s (slow). *% passed*: of the fast sources.",
         plot: None,
         axis: Axis::Logarithmic,
         columns: columns.map(str::to_owned).to_vec(),

@@ -21,7 +21,7 @@ const DRAINING: f64 = 10.0;
 /// Packets that a source sends at least in the time of its burst meanwhile, if its speed permits.
 const LEAST_SENT: f64 = 16.0;
 
-/// Attempts to find the speed of held sources before their first sample.
+/// Attempts to find the speed of held sources, or to refuse every source, before a sample.
 const ATTEMPTS: usize = 4;
 
 /// Seconds of such an attempt, and at least of a sample. The coarse clock pays back some hundred times a second.
@@ -104,10 +104,17 @@ impl Case {
             }
             _ => {
                 self.put_under(&reached_at_once()?, walker);
-                // The first packet of each source has passed. The state after a while: each source has a refusal, and
-                // it is cached.
+                // Each source's first packet passes as soon as the source gets a bucket. The state after a while: each
+                // source has a refusal, and it is cached.
                 if let Sources::Count(count) = self.sources {
-                    walker.run(self.sources, Order::InTurn, 2 * count);
+                    for _ in 0..ATTEMPTS {
+                        let (_, before) = verdicts(&self.bytecode)?;
+                        walker.run(self.sources, Order::InTurn, 2 * count);
+                        let dropped = (verdicts(&self.bytecode)?.1 - before) as f64 / f64::from(2 * count);
+                        if state.dropped().contains(&dropped) {
+                            break;
+                        }
+                    }
                 }
             }
         }

@@ -13,8 +13,8 @@ use crate::{configurations::PORT, measure::Effort, results::Survival};
 const ESTABLISHED: u32 = 10_000;
 const FIRST: Ipv4Addr = Ipv4Addr::new(10, 9, 64, 0);
 const PACE: u64 = 20_000;
-/// Seconds until they are known.
-const BEFORE: u64 = 5;
+/// Seconds until they are known. They send twice the rate of unknown sources, so they wait for each other.
+const BEFORE: u64 = 10;
 /// Rate of unknown sources.
 const UNKNOWN: u64 = 10_000;
 

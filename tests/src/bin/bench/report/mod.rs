@@ -176,5 +176,6 @@ fn by_sources(title: String, figures: Vec<Figure>, digits: usize) -> Table {
         }
     }
     let columns = columns.iter().map(Sources::to_string).collect();
-    Table { title, plot: None, axis: Axis::Logarithmic, columns, rows, digits, references: &[DEFAULT.name, REFERENCE] }
+    let references = &[DEFAULT.name, REFERENCE];
+    Table { title, about: "", plot: None, axis: Axis::Logarithmic, columns, rows, digits, references }
 }

@@ -42,20 +42,29 @@ pub(crate) fn document(results: &Results, tables: &[Table]) -> Result<()> {
     let docs = workspace()?.join("docs");
     draw(tables, &docs.join("measurements"))?;
     let mut text = format!(
-        "# Measurements\n\n`cargo xtask bench --record` writes this page. Machine: {}.\n\n\
+        "# Measurements\n\n`cargo xtask bench --record` writes this page.\nMachine: {}.\n\n\
          This is the quietest of {RUNS} whole runs. *Noise*: in half of the cases, the largest and the smallest figure of the\n\
          rounds differ by less than this part of their median. Figures are medians of interleaved rounds. Those of accuracy\n\
          and of a web server's users are single samples. Compare figures within this run only.\n\n\
          Sources arrive in random order, spread over IPv4. *Endless* means a new source for each packet. With real frames,\n\
-         every limiter also drops the packets that pass, at its own hook. The tables of accuracy and of users are the\n\
-         exception: there the network stack receives them. *Ratio* lines compare a row with the default, and with\n\
-         `--front off`.\n",
+         every limiter also drops the packets that pass, at its own hook. The tables of accuracy and *beside a flood* are the\n\
+         exception: there the network stack receives them. *Ratio* lines compare a row with the rows that they name.\n\n\
+         *Beside a flood*, 64 users fetch pages from a web server on the CPU that receives the flood. Each column is a rate\n\
+         of the flood.\n",
         report::header(results)
     );
+    let doubts = report::doubts(results);
+    if !doubts.is_empty() {
+        text += "\nSome figures are doubtful, because their traffic was not as intended:\n\n";
+        doubts.iter().for_each(|doubt| text += &format!("- {}\n", doubt.trim_start_matches("doubtful: ")));
+    }
     for table in tables {
         let mut title = table.title.clone();
         title[..1].make_ascii_uppercase();
         let _ = write!(text, "\n## {title}\n\n");
+        if !table.about.is_empty() {
+            text += &format!("{}\n\n", table.about);
+        }
         if let Some(name) = table.plot {
             let _ = write!(text, "![Plot of the table below](measurements/{name}.svg)\n\n");
         }

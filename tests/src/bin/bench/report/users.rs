@@ -28,15 +28,15 @@ pub(crate) fn tables(results: &[Felt], patience: Duration) -> Vec<Table> {
         let [pages, times] = kind.plots;
         let patience = patience.as_millis();
         [
-            table(results, kind, ("pages per second", Axis::Linear, pages), 0, |felt| Some(felt.pages)),
+            table(results, kind, ("pages per second beside a flood", Axis::Linear, pages), 0, |felt| Some(felt.pages)),
             table(
                 results,
                 kind,
-                (&format!("99th percentile of a request in ms, given up after {patience}"), Axis::Logarithmic, times),
+                (&format!("99th percentile in ms (given up at {patience}) beside a flood"), Axis::Logarithmic, times),
                 1,
                 |felt| felt.milliseconds,
             ),
-            table(results, kind, ("failed requests in %", Axis::Linear, None), 1, |felt| {
+            table(results, kind, ("failed requests in % beside a flood", Axis::Linear, None), 1, |felt| {
                 felt.failed.map(|failed| 100.0 * failed)
             }),
         ]
@@ -101,7 +101,8 @@ fn table(
         Row { name: protection.name().to_owned(), figures: rates.iter().map(at).collect(), is_drawn: true }
     };
     Table {
-        title: format!("{what} of a web server on the CPU that receives a flood, by its rate: {kind}{unknown}"),
+        title: format!("{what}: {kind}{unknown}"),
+        about: "",
         plot,
         axis,
         columns: rates.iter().map(Rate::to_string).collect(),

@@ -111,9 +111,9 @@ pub(crate) fn table(results: &[Worst]) -> Table {
         Row { name: format!("{}, {} sources{mark}", row.name, row.sources), figures, is_drawn: false }
     });
     Table {
-        title: "worst cases: nanoseconds per packet above an empty program, those of a passing packet under the bare \
-                default, their ratio, and the ratio with the empty program"
-            .to_owned(),
+        title: "worst cases".to_owned(),
+        about: "Nanoseconds per packet above an empty program. *Bare default*: a passing packet under the default alone. *Ratio\n\
+                whole* includes the time of the empty program.",
         plot: None,
         axis: Axis::Logarithmic,
         columns: ["packet", "bare default", "ratio", "ratio whole"].map(str::to_owned).to_vec(),
