@@ -13,7 +13,7 @@ use ratelimit::{
     controller::change::apply,
     dataplane::{
         Instance,
-        rules::{list, target::Target},
+        rules::{list, spec::RuleSpec, target::Target},
     },
 };
 use ratelimit_common::rules::rule::{COMMAND, CONFIG};
@@ -74,32 +74,92 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Expected state: the rules of the file, and all rules with their origin.
+/// A rule that is in force, by the index of its spec and its origin.
+#[derive(Debug, Clone, Copy)]
+struct Running {
+    spec: usize,
+    origin: u8,
+    /// The rule without an end that it covers.
+    below: Option<(usize, u8)>,
+}
+
+/// Expected state: the rules of the file, and those in force.
 #[derive(Debug, Default)]
 struct Model {
     file: BTreeMap<usize, usize>,
-    running: BTreeMap<usize, (usize, u8)>,
+    running: BTreeMap<usize, Running>,
+}
+
+impl Running {
+    fn of_file(spec: usize) -> Self {
+        Self { spec, origin: CONFIG, below: None }
+    }
+
+    /// Returns the rule without an end: this one, or the one that it covers.
+    fn lasting(self) -> Option<(usize, u8)> {
+        if has_end(self.spec) { self.below } else { Some((self.spec, self.origin)) }
+    }
 }
 
 impl Model {
+    /// A rule with an end covers the one without.
+    fn set(&mut self, (target, spec): Rule) {
+        let lasting = self.running.get(&target).and_then(|running| running.lasting());
+        let below = lasting.filter(|_| has_end(spec));
+        self.running.insert(target, Running { spec, origin: COMMAND, below });
+    }
+
+    /// A covered rule returns.
+    fn delete(&mut self, target: usize) {
+        let below = self.running.remove(&target).and_then(|running| running.below);
+        if let Some((spec, origin)) = below {
+            self.running.insert(target, Running { spec, origin, below: None });
+        }
+    }
+
     /// The new file replaces the previous one. Rules set by command stay, and those that the file repeats become its own.
+    /// A rule of the file waits below one with an end.
     fn reload(&mut self) {
-        self.running.retain(|target, (_, origin)| *origin == COMMAND || self.file.contains_key(target));
-        for (target, spec) in &self.file {
-            let rule = self.running.entry(*target).or_insert((*spec, CONFIG));
-            if rule.1 == CONFIG || rule.0 == *spec && planned((*target, *spec)).until.is_none() {
-                *rule = (*spec, CONFIG);
+        let file = &self.file;
+        self.running.retain(|target, running| running.origin == COMMAND || file.contains_key(target));
+        for (target, running) in &mut self.running {
+            running.below = running.below.filter(|(_, origin)| *origin == COMMAND || file.contains_key(target));
+        }
+        for (target, spec) in file {
+            let running = self.running.entry(*target).or_insert(Running::of_file(*spec));
+            let is_free_below = running.below.is_none_or(|(below, origin)| origin == CONFIG || below == *spec);
+            if running.origin == CONFIG || running.spec == *spec && !has_end(*spec) {
+                *running = Running::of_file(*spec);
+            } else if has_end(running.spec) && !has_end(*spec) && is_free_below {
+                running.below = Some((*spec, CONFIG));
             }
         }
     }
 
-    /// Returns the rules as the instance lists them.
-    fn listed(&self) -> Vec<(Planned, u8)> {
-        let mut rules: Vec<_> =
-            self.running.iter().map(|(target, (spec, origin))| (planned((*target, *spec)), *origin)).collect();
-        rules.sort_by_key(|(rule, _)| rule.target);
+    /// A file has one rule for each target: the one that stays.
+    fn save(&mut self) {
+        let saved = |running: &Running| running.lasting().map_or(running.spec, |(spec, _)| spec);
+        self.file = self.running.iter().map(|(target, running)| (*target, saved(running))).collect();
+    }
+
+    /// Returns the rules as the instance lists them, with those that they cover.
+    fn listed(&self) -> Vec<(Planned, u8, Option<(RuleSpec, u8)>)> {
+        let mut rules: Vec<_> = self
+            .running
+            .iter()
+            .map(|(target, Running { spec, origin, below })| {
+                let below = below.map(|(spec, origin)| ((*planned((*target, spec)).spec).clone(), origin));
+                (planned((*target, *spec)), *origin, below)
+            })
+            .collect();
+        rules.sort_by_key(|(rule, ..)| rule.target);
         rules
     }
+}
+
+/// Returns whether a rule with this spec expires.
+fn has_end(spec: usize) -> bool {
+    TERMS[spec].contains("until")
 }
 
 fn text(interfaces: &str, rules: &BTreeMap<usize, usize>) -> String {
@@ -138,11 +198,11 @@ fn take(step: &Step, model: &mut Model, daemon: &mut Daemon) -> Result<(), TestC
             let Planned { target, spec, until, .. } = planned(*rule);
             let life = until.map(|until| until.elapsed().unwrap_err().duration());
             open().set_rule(target, &spec, life, COMMAND).unwrap();
-            model.running.insert(rule.0, (rule.1, COMMAND));
+            model.set(*rule);
         }
         Step::Delete(target) => {
             open().delete_rule(planned((*target, 0)).target).unwrap();
-            model.running.remove(target);
+            model.delete(*target);
         }
         Step::Reload(rules) | Step::Restart(rules) => {
             model.file = file(rules);
@@ -157,7 +217,7 @@ fn take(step: &Step, model: &mut Model, daemon: &mut Daemon) -> Result<(), TestC
         }
         Step::Save => {
             daemon.0 = parse(&save::save(&open(), &[]).unwrap());
-            model.file = model.running.iter().map(|(target, (spec, _))| (*target, *spec)).collect();
+            model.save();
             model.reload();
             daemon.apply(false)?;
         }
@@ -165,10 +225,18 @@ fn take(step: &Step, model: &mut Model, daemon: &mut Daemon) -> Result<(), TestC
     Ok(())
 }
 
-/// Returns every rule of the instance in the model's form.
-fn listed(instance: &Instance) -> Vec<(Target, ratelimit::dataplane::rules::spec::RuleSpec, Option<Duration>, u8)> {
-    let rules = list::list(&instance.tables).unwrap();
-    rules.into_iter().map(|rule| (rule.target, (*rule.spec).clone(), rule.expires_in, rule.origin)).collect()
+/// A rule of the instance in the model's form.
+type Found = (Target, RuleSpec, Option<Duration>, u8, Option<(RuleSpec, u8)>);
+
+/// Returns every rule of the instance.
+fn listed(instance: &Instance) -> Vec<Found> {
+    let rules = list::list(&instance.tables).unwrap().into_iter();
+    rules
+        .map(|rule| {
+            let below = rule.covers.map(|covered| ((*covered.spec).clone(), covered.origin));
+            (rule.target, (*rule.spec).clone(), rule.expires_in, rule.origin, below)
+        })
+        .collect()
 }
 
 #[test]
@@ -184,14 +252,16 @@ fn any_sequence_of_commands_and_reloads_matches_the_model() {
                 let instance = Instance::open(Path::new(PINS)).unwrap();
                 let (listed, expected) = (listed(&instance), model.listed());
                 let same = listed.len() == expected.len()
-                    && listed.iter().zip(&expected).all(|((target, spec, expires_in, origin), (rule, by))| {
-                        let ends = rule.until.map(|until| until.elapsed().unwrap_err().duration());
-                        let same_end = match (expires_in, ends) {
-                            (Some(left), Some(expected)) => left.abs_diff(expected) < Duration::from_secs(5),
-                            (left, expected) => *left == expected,
-                        };
-                        (target, spec, origin) == (&rule.target, &rule.spec, by) && same_end
-                    });
+                    && listed.iter().zip(&expected).all(
+                        |((target, spec, expires_in, origin, below), (rule, by, covered))| {
+                            let ends = rule.until.map(|until| until.elapsed().unwrap_err().duration());
+                            let same_end = match (expires_in, ends) {
+                                (Some(left), Some(expected)) => left.abs_diff(expected) < Duration::from_secs(5),
+                                (left, expected) => *left == expected,
+                            };
+                            (target, spec, origin, below) == (&rule.target, &rule.spec, by, covered) && same_end
+                        },
+                    );
                 prop_assert!(same, "after step {number}: {listed:?} instead of {expected:?}");
                 prop_assert_eq!(instance.attachments.list().unwrap().len(), 1);
                 Ok(())
