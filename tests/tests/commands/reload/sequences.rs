@@ -83,6 +83,9 @@ struct Running {
     below: Option<(usize, u8)>,
 }
 
+/// The spec and the origin of a covered rule.
+type Covered = Option<(RuleSpec, u8)>;
+
 /// Expected state: the rules of the file, and those in force.
 #[derive(Debug, Default)]
 struct Model {
@@ -143,7 +146,7 @@ impl Model {
     }
 
     /// Returns the rules as the instance lists them, with those that they cover.
-    fn listed(&self) -> Vec<(Planned, u8, Option<(RuleSpec, u8)>)> {
+    fn listed(&self) -> Vec<(Planned, u8, Covered)> {
         let mut rules: Vec<_> = self
             .running
             .iter()
@@ -226,7 +229,7 @@ fn take(step: &Step, model: &mut Model, daemon: &mut Daemon) -> Result<(), TestC
 }
 
 /// A rule of the instance in the model's form.
-type Found = (Target, RuleSpec, Option<Duration>, u8, Option<(RuleSpec, u8)>);
+type Found = (Target, RuleSpec, Option<Duration>, u8, Covered);
 
 /// Returns every rule of the instance.
 fn listed(instance: &Instance) -> Vec<Found> {
