@@ -86,6 +86,9 @@ struct Running {
 /// The spec and the origin of a covered rule.
 type Covered = Option<(RuleSpec, u8)>;
 
+/// A rule of the model, with its origin and the rule that it covers.
+type Expected = (Planned, u8, Covered);
+
 /// Expected state: the rules of the file, and those in force.
 #[derive(Debug, Default)]
 struct Model {
@@ -146,7 +149,7 @@ impl Model {
     }
 
     /// Returns the rules as the instance lists them, with those that they cover.
-    fn listed(&self) -> Vec<(Planned, u8, Covered)> {
+    fn listed(&self) -> Vec<Expected> {
         let mut rules: Vec<_> = self
             .running
             .iter()
@@ -233,8 +236,9 @@ type Found = (Target, RuleSpec, Option<Duration>, u8, Covered);
 
 /// Returns every rule of the instance.
 fn listed(instance: &Instance) -> Vec<Found> {
-    let rules = list::list(&instance.tables).unwrap().into_iter();
+    let rules = list::list(&instance.tables).unwrap();
     rules
+        .into_iter()
         .map(|rule| {
             let below = rule.covers.map(|covered| ((*covered.spec).clone(), covered.origin));
             (rule.target, (*rule.spec).clone(), rule.expires_in, rule.origin, below)
@@ -242,38 +246,54 @@ fn listed(instance: &Instance) -> Vec<Found> {
         .collect()
 }
 
+/// Takes the steps, and compares the instance with the model after each one.
+fn matches_the_model(steps: &[Step]) -> Result<(), TestCaseError> {
+    let (mut model, mut daemon) = (Model::default(), Daemon(parse(&text("\"eth0\"", &BTreeMap::new()))));
+    daemon.apply(true)?;
+    let outcome = steps.iter().enumerate().try_for_each(|(number, step)| {
+        take(step, &mut model, &mut daemon)?;
+        let instance = Instance::open(Path::new(PINS)).unwrap();
+        let (listed, expected) = (listed(&instance), model.listed());
+        let is_same = |((target, spec, expires_in, origin, below), (rule, by, covered)): (&Found, &Expected)| {
+            let ends = rule.until.map(|until| until.elapsed().unwrap_err().duration());
+            let same_end = match (expires_in, ends) {
+                (Some(left), Some(expected)) => left.abs_diff(expected) < Duration::from_secs(5),
+                (left, expected) => *left == expected,
+            };
+            (target, spec, origin, below) == (&rule.target, &rule.spec, by, covered) && same_end
+        };
+        let same = listed.len() == expected.len() && listed.iter().zip(&expected).all(is_same);
+        prop_assert!(same, "after step {number}: {listed:?} instead of {expected:?}");
+        prop_assert_eq!(instance.attachments.list().unwrap().len(), 1);
+        Ok(())
+    });
+    Instance::open(Path::new(PINS)).unwrap().remove().unwrap();
+    outcome
+}
+
 #[test]
 fn any_sequence_of_commands_and_reloads_matches_the_model() {
     let sandbox = Sandbox::new();
     let mut runner = TestRunner::new(Cases { cases: 10, failure_persistence: None, ..Cases::default() });
-    let outcome = sandbox.victim(|| {
-        runner.run(&vec(step(), 1..12), |steps| {
-            let (mut model, mut daemon) = (Model::default(), Daemon(parse(&text("\"eth0\"", &BTreeMap::new()))));
-            daemon.apply(true)?;
-            let outcome = steps.iter().enumerate().try_for_each(|(number, step)| {
-                take(step, &mut model, &mut daemon)?;
-                let instance = Instance::open(Path::new(PINS)).unwrap();
-                let (listed, expected) = (listed(&instance), model.listed());
-                let same = listed.len() == expected.len()
-                    && listed.iter().zip(&expected).all(
-                        |((target, spec, expires_in, origin, below), (rule, by, covered))| {
-                            let ends = rule.until.map(|until| until.elapsed().unwrap_err().duration());
-                            let same_end = match (expires_in, ends) {
-                                (Some(left), Some(expected)) => left.abs_diff(expected) < Duration::from_secs(5),
-                                (left, expected) => *left == expected,
-                            };
-                            (target, spec, origin, below) == (&rule.target, &rule.spec, by, covered) && same_end
-                        },
-                    );
-                prop_assert!(same, "after step {number}: {listed:?} instead of {expected:?}");
-                prop_assert_eq!(instance.attachments.list().unwrap().len(), 1);
-                Ok(())
-            });
-            Instance::open(Path::new(PINS)).unwrap().remove().unwrap();
-            outcome
-        })
-    });
-    if let Err(error) = outcome {
+    if let Err(error) = sandbox.victim(|| runner.run(&vec(step(), 1..12), |steps| matches_the_model(&steps))) {
         panic!("{error}");
+    }
+}
+
+/// Random sequences seldom delete a rule that covers another.
+#[test]
+fn a_covered_rule_of_the_file_returns_changes_and_goes_with_the_file() {
+    let (prefix, limit, other, deny) = (4, 0, 1, 4);
+    let covered = [Step::Reload(std::vec![(prefix, limit)]), Step::Set((prefix, deny))];
+    let rest: [&[Step]; 4] = [
+        &[Step::Delete(prefix)],
+        &[Step::Reload(std::vec![(prefix, other)]), Step::Delete(prefix)],
+        &[Step::Reload(Vec::new()), Step::Delete(prefix)],
+        &[Step::Save, Step::Delete(prefix)],
+    ];
+    let sandbox = Sandbox::new();
+    for rest in rest {
+        let steps = [&covered, rest].concat();
+        sandbox.victim(|| matches_the_model(&steps)).unwrap();
     }
 }

@@ -50,7 +50,7 @@ pub(crate) fn document(results: &Results, tables: &[Table]) -> Result<()> {
          every limiter also drops the packets that pass, at its own hook. The tables of accuracy and *beside a flood* are the\n\
          exception: there the network stack receives them. *Ratio* lines compare a row with the rows that they name.\n\n\
          *Beside a flood*, 64 users fetch pages from a web server on the CPU that receives the flood. Each column is a rate\n\
-         of the flood.\n",
+         of the flood. The limiters let each source of the flood send one packet per minute.\n",
         report::header(results)
     );
     let doubts = report::doubts(results);
