@@ -180,7 +180,8 @@ pub(crate) fn table(results: &[Mixed]) -> Table {
     Table {
         title: "slow limits beside fast ones".to_owned(),
         about: "Nanoseconds per packet above an empty program, of sources under 100,000/s. *Alone*: without others. *Beside*: with as\n\
-                many other sources, under 100,000/s (fast) or 1/s (slow). *% passed*: of the fast sources.",
+                many other sources, under 100,000/s (fast) or 1/s (slow). *% passed*: of the fast sources.\n\
+                *Slow passed/s*: packets per second of each slow source.",
         plot: None,
         axis: Axis::Logarithmic,
         columns: columns.map(str::to_owned).to_vec(),

@@ -109,8 +109,8 @@ impl Case {
                 if let Sources::Count(count) = self.sources {
                     for _ in 0..ATTEMPTS {
                         let (_, before) = verdicts(&self.bytecode)?;
-                        walker.run(self.sources, Order::InTurn, 2 * count);
-                        let dropped = (verdicts(&self.bytecode)?.1 - before) as f64 / f64::from(2 * count);
+                        walker.run(self.sources, Order::InTurn, count);
+                        let dropped = (verdicts(&self.bytecode)?.1 - before) as f64 / f64::from(count);
                         if state.dropped().contains(&dropped) {
                             break;
                         }
