@@ -23,7 +23,14 @@ static ONE_LINE: Array<[u64; 8], { LINES as usize }> = Array::new();
 #[xdp]
 fn one_line(ctx: XdpContext) -> u32 {
     count_received();
-    let Some(source) = at::<u32>(&ctx, SOURCE_AT) else { return XDP_DROP };
+    touch(&ctx);
+    XDP_DROP
+}
+
+/// Adds one to a line that the source selects.
+#[inline(always)]
+pub(crate) fn touch(ctx: &XdpContext) {
+    let Some(source) = at::<u32>(ctx, SOURCE_AT) else { return };
     // SAFETY: `at` has checked that the bytes lie within the frame.
     let hash = u64::from(unsafe { source.read_unaligned() }).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let index = (hash >> 32) as u32 & (LINES - 1);
@@ -32,5 +39,4 @@ fn one_line(ctx: XdpContext) -> u32 {
         // SAFETY: the entry is valid. Two CPUs may lose a count, which nobody reads.
         unsafe { word.write_volatile(word.read_volatile() + 1) };
     }
-    XDP_DROP
 }

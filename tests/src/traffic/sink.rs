@@ -80,7 +80,18 @@ impl Sink {
         Self::attach(link, "only_clients", &only_clients(SOURCE_AT, clients), |attach| sandbox.victim(attach))
     }
 
-    /// Attaches the same program to the peer's link, for frames to `clients`.
+    /// Attaches the same program, but each other frame touches one line of a large array before it is dropped.
+    ///
+    /// # Panics
+    ///
+    /// If `link` already has a program.
+    #[must_use]
+    pub fn touching_one_line_except_from(sandbox: &Sandbox, link: &str, clients: (Ipv4Addr, u32)) -> Self {
+        let globals = only_clients(SOURCE_AT, clients);
+        Self::attach(link, "only_clients_one_line", &globals, |attach| sandbox.victim(attach))
+    }
+
+    /// Attaches the program `only_clients` to the peer's link, for frames to `clients`.
     ///
     /// # Panics
     ///

@@ -47,22 +47,23 @@ pub(crate) fn tables(results: &[Felt], patience: Duration) -> Vec<Table> {
 /// Returns one line about the goal: in how many cases it is reached, and the worst of them. None if no flood stops the
 /// unprotected server and leaves pages behind a plain drop.
 pub(crate) fn goal_line(results: &[Felt]) -> Option<String> {
-    let kept: Vec<_> = lost(results).filter_map(|(kind, rate, [.., kept])| Some((kind, rate, kept?))).collect();
-    if kept.is_empty() {
-        return None;
-    }
-    let missed = kept.iter().filter(|(.., kept)| *kept < GOAL).count();
-    let worst = kept.iter().min_by(|a, b| a.2.total_cmp(&b.2));
-    let worst = worst.map_or(String::new(), |(kind, rate, kept)| {
-        format!("; the least is {:.0} % beside {kind}, {rate}", 100.0 * kept)
-    });
+    let kept: Vec<_> = lost(results).filter_map(|(kind, rate, [.., kept, _])| Some((kind, rate, kept?))).collect();
+    let by_one_line: Vec<_> = lost(results).filter_map(|(.., [.., kept])| kept).collect();
+    let worst = kept.iter().min_by(|a, b| a.2.total_cmp(&b.2))?;
+    let reached = |kept: &mut dyn Iterator<Item = f64>| kept.filter(|kept| *kept >= GOAL).count();
     Some(format!(
         "where the unprotected server keeps less than {:.0} % of its pages, ratelimit keeps at least {:.0} % of those \
-         behind a plain XDP drop in {} of {} cases{worst}",
+         behind a plain XDP drop in {} of {} cases, and one line in {} of {}; the least of ratelimit is {:.0} % beside \
+         {}, {}",
         100.0 * LOST,
         100.0 * GOAL,
-        kept.len() - missed,
-        kept.len()
+        reached(&mut kept.iter().map(|(.., kept)| *kept)),
+        kept.len(),
+        reached(&mut by_one_line.iter().copied()),
+        by_one_line.len(),
+        100.0 * worst.2,
+        worst.0,
+        worst.1
     ))
 }
 
@@ -136,7 +137,9 @@ fn goal(results: &[Felt]) -> Table {
         figures: shares.map(|share| share.map(|share| 100.0 * share)).to_vec(),
         is_drawn: false,
     });
-    let columns = ["no protection", "nftables", "hashlimit", "ratelimit", "plain XDP drop", "ratelimit of plain drop"];
+    let [none, nftables, hashlimit, ours, one_line, plain] = Protection::ALL.map(Protection::name);
+    let [of_plain, one_line_of_plain] = ["ratelimit of plain drop", "one line of plain drop"];
+    let columns = [none, nftables, hashlimit, ours, one_line, plain, of_plain, one_line_of_plain];
     Table::plain(
         "pages in % of those without a flood, where the unprotected server keeps less than 10 %",
         columns,
@@ -146,16 +149,16 @@ fn goal(results: &[Felt]) -> Table {
 }
 
 /// Returns each flood under which the unprotected server is lost: the share of its pages without a flood that each
-/// protection keeps, and the share of the product in what the plain drop keeps, unless that is nothing.
-fn lost(results: &[Felt]) -> impl Iterator<Item = (Kind, Rate, [Option<f64>; 6])> {
+/// protection keeps, and the shares of the product and of one line in what the plain drop keeps, unless that is nothing.
+fn lost(results: &[Felt]) -> impl Iterator<Item = (Kind, Rate, [Option<f64>; 8])> {
     let floods = results.iter().filter(|felt| felt.protection == Protection::None.name());
     floods.filter_map(|unprotected| {
         let kind = KINDS.into_iter().find(|kind| of(std::slice::from_ref(unprotected), *kind).next().is_some())?;
         let whole = find(results, kind, Rate::None, Protection::None)?.pages;
         let kept = |protection| find(results, kind, unprotected.rate, protection).map(|felt| felt.pages / whole);
-        let [none, nftables, hashlimit, ours, plain] = Protection::ALL.map(kept);
-        let ratio = plain.filter(|plain| *plain >= NOTHING).and_then(|plain| Some(ours? / plain));
-        let shares = [none, nftables, hashlimit, ours, plain, ratio];
+        let [none, nftables, hashlimit, ours, one_line, plain] = Protection::ALL.map(kept);
+        let of_plain = |kept: Option<f64>| Some(kept? / plain.filter(|plain| *plain >= NOTHING)?);
+        let shares = [none, nftables, hashlimit, ours, one_line, plain, of_plain(ours), of_plain(one_line)];
         (none? < LOST).then_some((kind, unprotected.rate, shares))
     })
 }

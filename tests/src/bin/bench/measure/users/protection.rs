@@ -33,6 +33,9 @@ pub(crate) enum Protection {
     /// The match `hashlimit` in the first table.
     Hashlimit,
     Ours,
+    /// The plain drop, but each dropped packet touches one line of a large array. No limiter with a state for each source
+    /// can do less.
+    OneLine,
     /// An XDP program that knows the users and drops all else.
     PlainDrop,
 }
@@ -43,11 +46,12 @@ pub(super) enum Standing<'a> {
     Nftables { sandbox: &'a Sandbox, _driver: Sink },
     Hashlimit { sandbox: &'a Sandbox, _driver: Sink },
     Ours { _bytecode: Box<Bytecode> },
-    PlainDrop { _sink: Sink },
+    Sink { _sink: Sink },
 }
 
 impl Protection {
-    pub(crate) const ALL: [Self; 5] = [Self::None, Self::Nftables, Self::Hashlimit, Self::Ours, Self::PlainDrop];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::None, Self::Nftables, Self::Hashlimit, Self::Ours, Self::OneLine, Self::PlainDrop];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -55,6 +59,7 @@ impl Protection {
             Self::Nftables => "nftables",
             Self::Hashlimit => "hashlimit",
             Self::Ours => "ratelimit",
+            Self::OneLine => "one line",
             Self::PlainDrop => "plain XDP drop",
         }
     }
@@ -73,7 +78,10 @@ impl Protection {
         let passing = || Sink::passing(sandbox, VICTIM_LINK);
         match self {
             Self::None => Ok(Standing::None { _driver: passing() }),
-            Self::PlainDrop => Ok(Standing::PlainDrop { _sink: Sink::passing_from(sandbox, VICTIM_LINK, USERS) }),
+            Self::OneLine => {
+                Ok(Standing::Sink { _sink: Sink::touching_one_line_except_from(sandbox, VICTIM_LINK, USERS) })
+            }
+            Self::PlainDrop => Ok(Standing::Sink { _sink: Sink::passing_from(sandbox, VICTIM_LINK, USERS) }),
             Self::Ours => {
                 let unknown = if sources == Sources::Endless { UNKNOWN } else { 0 };
                 let mut bytecode = Bytecode::with_kernel_clock_and(Settings { unknown, ..Settings::default() });
@@ -126,7 +134,7 @@ impl Drop for Standing<'_> {
         match self {
             Self::Nftables { sandbox, .. } => drop(run(sandbox, "nft", &words("delete table netdev bench"))),
             Self::Hashlimit { sandbox, .. } => drop(run(sandbox, "iptables", &words("-t raw -F PREROUTING"))),
-            Self::None { .. } | Self::Ours { .. } | Self::PlainDrop { .. } => {}
+            Self::None { .. } | Self::Ours { .. } | Self::Sink { .. } => {}
         }
     }
 }
