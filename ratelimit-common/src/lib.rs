@@ -5,8 +5,12 @@
 //! versions copy fields by name.
 #![no_std]
 
+#[cfg(any(test, feature = "user"))]
+extern crate std;
+
 pub mod buckets;
 pub mod cells;
+pub mod fleet;
 pub mod identity;
 pub mod limits;
 pub mod maps;

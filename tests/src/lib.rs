@@ -5,6 +5,7 @@
 pub mod attacks;
 mod bytecode;
 pub mod differential;
+pub mod fleet;
 pub mod generate;
 pub mod models;
 mod object;

@@ -4,6 +4,19 @@ use std::{fs, path::Path};
 
 use anyhow::{Context as _, Result};
 
+/// Returns the part of a page from the first mark of this name to the last one, with both. Empty if it has none.
+#[must_use]
+pub fn part<'a>(text: &'a str, name: &str) -> &'a str {
+    let (begin, end) = marks(name);
+    let part = || Some(&text[text.find(&begin)?..text.find(&end)? + end.len()]);
+    part().unwrap_or_default()
+}
+
+/// Returns the lines before and after a table.
+fn marks(name: &str) -> (String, String) {
+    (format!("<!-- {name}: begin -->\n"), format!("<!-- {name}: end -->\n"))
+}
+
 /// Replaces the table between the marks of this name on a page.
 ///
 /// # Errors
@@ -11,7 +24,7 @@ use anyhow::{Context as _, Result};
 /// Fails if the page has no such marks, or cannot be written.
 pub fn record(page: &str, name: &str, table: &str) -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("no workspace")?;
-    let (begin, end) = (format!("<!-- {name}: begin -->\n"), format!("<!-- {name}: end -->\n"));
+    let (begin, end) = marks(name);
     let path = root.join(page);
     let text = fs::read_to_string(&path).with_context(|| page.to_owned())?;
     let marks = text.split_once(&begin).and_then(|(before, rest)| Some((before, rest.split_once(&end)?.1)));

@@ -18,7 +18,7 @@ pub(crate) struct Args {
     /// Compare only admitted with configured rates, in five minutes
     #[arg(long)]
     accuracy: bool,
-    /// Measure only what the users of a web server feel beside a flood, in eight minutes
+    /// Measure only what the users of a web server feel beside a flood, in twelve minutes
     #[arg(long)]
     users: bool,
     /// Measure only packets without a network, in every configuration
@@ -33,6 +33,9 @@ pub(crate) struct Args {
     /// Measure only slow limits beside fast ones
     #[arg(long)]
     mixed: bool,
+    /// Simulate only fleets that share a limit, in some seconds; with `--record`, write that part of docs/measurements.md
+    #[arg(long)]
+    fleet: bool,
     /// Write docs/measurements.md and its plots, from the quietest of three runs of everything
     #[arg(long, conflicts_with_all = ["quick", "algorithms", "worst", "packets", "mixed", "attacks", "cpus", "accuracy", "users"])]
     record: bool,
@@ -56,6 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         (args.mixed, "--mixed"),
         (args.attacks, "--attacks"),
         (args.cpus, "--cpus"),
+        (args.fleet, "--fleet"),
         (args.record, "--record"),
     ];
     let arguments: Vec<_> = arguments.iter().filter(|(is_on, _)| *is_on).map(|(_, name)| *name).collect();

@@ -14,7 +14,7 @@ use std::{env, fs, panic::resume_unwind, thread, time::Instant};
 use anyhow::{Context as _, Result};
 use configurations::{CONFIGURATIONS, REFERENCE};
 use measure::{
-    Effort, accuracy, algorithms, attack, cpus, footprint, live, mixed,
+    Effort, accuracy, algorithms, attack, cpus, fleet, footprint, live, mixed,
     noise::{RUNS, quietest},
     packet, survival, users, worst,
 };
@@ -51,6 +51,11 @@ fn main() -> Result<()> {
     if has("--cpus") {
         println!("{}", report::two_cpus(&cpus::run(&effort)?).text());
         return Ok(());
+    }
+    if has("--fleet") {
+        let tables = fleet::tables();
+        tables.iter().for_each(|table| println!("{}", table.text()));
+        return if has("--record") { record::fleet(&tables) } else { Ok(()) };
     }
     if has("--mixed") {
         let results = mixed::run(&effort)?;

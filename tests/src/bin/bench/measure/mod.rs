@@ -4,6 +4,7 @@ pub(crate) mod accuracy;
 pub(crate) mod algorithms;
 pub(crate) mod attack;
 pub(crate) mod cpus;
+pub(crate) mod fleet;
 pub(crate) mod footprint;
 mod limiters;
 pub(crate) mod live;

@@ -1,12 +1,12 @@
 //! Writes the results as JSON, and as a document with plots.
 
 use std::{
-    fmt::Write as _,
     fs,
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context as _, Result};
+use ratelimit_tests::pages;
 
 use super::plot;
 use crate::{
@@ -60,19 +60,39 @@ pub(crate) fn document(results: &Results, tables: &[Table]) -> Result<()> {
         text += "\nSome figures are doubtful, because their traffic was not as intended:\n\n";
         doubts.iter().for_each(|doubt| text += &format!("- {}\n", doubt.trim_start_matches("doubtful: ")));
     }
-    for table in tables {
-        let mut title = table.title.clone();
-        title[..1].make_ascii_uppercase();
-        let _ = write!(text, "\n## {title}\n\n");
-        if !table.about.is_empty() {
-            text += &format!("{}\n\n", table.about);
-        }
-        if let Some(name) = table.plot {
-            let _ = write!(text, "![Plot of the table below](measurements/{name}.svg)\n\n");
-        }
-        text += &table.markdown();
+    text.extend(tables.iter().map(section));
+    let before = fs::read_to_string(workspace()?.join(PAGE)).unwrap_or_default();
+    let by_fleets = pages::part(&before, FLEET);
+    if !by_fleets.is_empty() {
+        text += &format!("\n{by_fleets}");
     }
-    fs::write(docs.join("measurements.md"), text).context("cannot write the document")
+    fs::write(workspace()?.join(PAGE), text).context("cannot write the document")
+}
+
+/// Writes the tables of simulated fleets into `docs/measurements.md`, and their plots next to it.
+pub(crate) fn fleet(tables: &[Table]) -> Result<()> {
+    draw(tables, &workspace()?.join("docs/measurements"))?;
+    let text: String = tables.iter().map(section).collect();
+    pages::record(PAGE, FLEET, text.trim())
+}
+
+/// The page of all measurements.
+const PAGE: &str = "docs/measurements.md";
+/// The part of the page about simulated fleets.
+const FLEET: &str = "fleet";
+
+/// Returns a table with its heading, its explanation and its plot.
+fn section(table: &Table) -> String {
+    let mut title = table.title.clone();
+    title[..1].make_ascii_uppercase();
+    let mut text = format!("\n## {title}\n\n");
+    if !table.about.is_empty() {
+        text += &format!("{}\n\n", table.about);
+    }
+    if let Some(name) = table.plot {
+        text += &format!("![Plot of the table below](measurements/{name}.svg)\n\n");
+    }
+    text + &table.markdown()
 }
 
 fn draw(tables: &[Table], folder: &Path) -> Result<()> {

@@ -1,0 +1,3 @@
+//! One limit across a fleet.
+
+mod model;
