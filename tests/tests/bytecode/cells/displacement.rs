@@ -89,7 +89,7 @@ fn play(
     // A rate may deviate by a thousandth.
     let rate = Rate { amount: RATE.amount * 1_001, period: RATE.period * 1_000 };
     let mut bounds = [(); SOURCES].map(|()| Tokens::full(rate, BURST + 1, *now));
-    // Since when a limited source is silent, if its bucket was not evicted.
+    // Since when a limited source is silent, if it has a bucket.
     let mut silent = [None; SOURCES];
     for step in steps {
         match step {
@@ -113,7 +113,6 @@ fn play(
                     prop_assert_eq!(bytecode.send(&frame), Verdict::Pass, "source {} after a rest", source);
                     prop_assert!(bounds[source].take(1), "source {} passed too much", source);
                 }
-                silent[source] = Some(*now);
                 for _ in 0..packets {
                     match kinds[source] {
                         Kind::Allowed => prop_assert_eq!(bytecode.reason(&frame), Reason::Allowed),
@@ -125,6 +124,8 @@ fn play(
                         }
                     }
                 }
+                // A cached refusal creates no bucket in place of an evicted one.
+                silent[source] = bytecode.bucket(Source::v4(address(source))).map(|_| *now);
             }
         }
     }
