@@ -85,6 +85,8 @@ reasons! {
     Listed = "listed", false;
     /// Above a limit or banned, and the answer to a connection that this host has opened.
     OwnConnection = "own-connection", true;
+    /// The source is over the share of its limit that the fleet leaves this host.
+    OverShare = "over-share", false;
 }
 
 /// Number of reasons, and entries of the map of counters.

@@ -9,12 +9,16 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bits(u64);
 
-/// The filter of one epoch: 8 bits of its number above 56 bits of sources.
+/// The filter of one epoch: 7 bits of its number, [`LEASED`], and 56 bits of sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BucketFilter(pub u64);
 
 const BITS: u32 = 56;
-const MASK: u64 = (1 << BITS) - 1;
+const EPOCH_SHIFT: u32 = BITS + 1;
+
+/// Set if a source of the cell may have a [lease](crate::fleet::lease). The user side sets it in the filters of both
+/// epochs. A filter that begins anew has lost it, so the user side sets it again with each renewal.
+pub const LEASED: u64 = 1 << BITS;
 
 /// First bit of a hash that chooses a bit of a filter. The lower ones select the cell.
 const HASH_SHIFT: u32 = 32;
@@ -42,13 +46,13 @@ impl BucketFilter {
     #[inline(always)]
     #[must_use]
     pub const fn with(self, bits: Bits, epoch: u64) -> Self {
-        if self.is_of(epoch) { Self(self.0 | bits.0) } else { Self(epoch << BITS | bits.0) }
+        if self.is_of(epoch) { Self(self.0 | bits.0) } else { Self(epoch << EPOCH_SHIFT | bits.0) }
     }
 
-    /// A number that comes back after 256 epochs makes a source seem to have a bucket, which costs a look-up.
+    /// A number that comes back after 128 epochs makes a source seem to have a bucket, which costs a look-up.
     #[inline(always)]
     const fn is_of(self, epoch: u64) -> bool {
-        (self.0 ^ epoch << BITS) & !MASK == 0
+        (self.0 ^ epoch << EPOCH_SHIFT) >> EPOCH_SHIFT == 0
     }
 }
 
@@ -67,7 +71,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_filter_knows_the_sources_of_its_epoch_and_no_other_epoch(
-            hashes in prop::collection::vec(any::<u64>(), 1..20), epoch in 0u64..1 << 50, other in 1u64..256, before: u64,
+            hashes in prop::collection::vec(any::<u64>(), 1..20), epoch in 0u64..1 << 50, other in 1u64..128, before: u64,
         ) {
             let full = hashes.iter().fold(BucketFilter(before), |filter, hash| filter.with(Bits::of(*hash), epoch));
             for hash in hashes {

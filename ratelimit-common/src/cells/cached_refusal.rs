@@ -77,6 +77,23 @@ const OVER_PARENT_BYTES: u64 = 3;
 const DENIED: u64 = 4;
 const LISTED: u64 = 5;
 const BANNED: u64 = 6;
+const OVER_SHARE: u64 = 7;
+
+/// The number of each reason, at [`number_at`].
+const NUMBERS: u64 = OVER_PACKETS << number_at(Reason::OverPackets)
+    | OVER_BYTES << number_at(Reason::OverBytes)
+    | OVER_PARENT_PACKETS << number_at(Reason::OverParent)
+    | DENIED << number_at(Reason::Denied)
+    | LISTED << number_at(Reason::Listed)
+    | BANNED << number_at(Reason::Banned)
+    | OVER_SHARE << number_at(Reason::OverShare);
+const _: () = assert!(OVER_BYTES == OVER_PACKETS | 2 && OVER_PARENT_BYTES == OVER_PARENT_PACKETS | 2);
+
+/// Returns the place of a reason's number in [`NUMBERS`]. A table of bits needs fewer instructions than comparisons.
+#[inline(always)]
+const fn number_at(reason: Reason) -> u32 {
+    (reason as u32).wrapping_sub(Reason::OverPackets as u32).wrapping_mul(3) & 63
+}
 
 /// Returns the bits of a hash that a source may share with none in its cell whose other bits are equal. So a refusal is
 /// exact where the hash is: two IPv4 sources of one class never have the same, if 17 bits select the cell.
@@ -93,15 +110,8 @@ impl CachedRefusal {
         let of_a_peer = OF_A_PEER * refusal.of_a_peer as u64;
         let generation = (refusal.generation as u64 ^ mark(refusal.hash)) & GENERATION_MASK;
         let until = refusal.until & !NO_TIME | of_a_peer | generation;
-        let reason = match refusal.reason {
-            Reason::OverPackets => OVER_PACKETS,
-            Reason::OverBytes => OVER_BYTES,
-            Reason::OverParent if refusal.by_bytes => OVER_PARENT_BYTES,
-            Reason::OverParent => OVER_PARENT_PACKETS,
-            Reason::Denied => DENIED,
-            Reason::Listed => LISTED,
-            _ => BANNED,
-        };
+        let number = NUMBERS >> number_at(refusal.reason) & REASON_MASK;
+        let reason = number | (refusal.by_bytes as u64) << 1;
         let amount = if refusal.amount as u64 > AMOUNT_MASK { AMOUNT_MASK } else { refusal.amount as u64 };
         let precise = if refusal.precise { PRECISE } else { 0 };
         let action = (refusal.action as u64 & ACTION_MASK) << ACTION_SHIFT;
@@ -138,7 +148,7 @@ impl CachedRefusal {
         self.check >> REASON_SHIFT & (OVER_BYTES | DENIED) == 0
     }
 
-    /// Returns whether it comes from a deny, a list or a ban, and not from a limit.
+    /// Returns whether it refuses packets of any amount: it comes from a deny, a list, a ban or a share of a limit.
     #[inline(always)]
     #[must_use]
     pub const fn refuses_everything(self) -> bool {
@@ -217,6 +227,13 @@ impl CachedRefusal {
     #[inline(always)]
     #[must_use]
     pub const fn reason(self) -> Reason {
+        if self.check >> REASON_SHIFT & REASON_MASK == OVER_SHARE { Reason::OverShare } else { self.without_shares() }
+    }
+
+    /// Returns its reason where no source has a share of a limit.
+    #[inline(always)]
+    #[must_use]
+    pub const fn without_shares(self) -> Reason {
         match self.check >> REASON_SHIFT & REASON_MASK {
             OVER_PACKETS => Reason::OverPackets,
             OVER_BYTES => Reason::OverBytes,

@@ -15,7 +15,7 @@ pub struct Cell {
     /// Cached refusals of two sources. With `--unknown` there is one, and [`Self::known`] takes the place of the other.
     pub refusals: [RefusalSlot; 2],
     /// Filters of buckets: of even and of odd epochs. See [`crate::cells::bucket_filter`].
-    pub buckets: [u64; 2],
+    pub filters: [u64; 2],
 }
 boundary!(Cell, size 64);
 

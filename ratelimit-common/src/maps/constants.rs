@@ -63,6 +63,8 @@ pub enum Constant {
     OldCells,
     /// The bits of an IPv6 address that make a source.
     Ipv6Prefix,
+    /// The number of [leases](crate::fleet::lease), a power of two; 0 if there are none.
+    Leases,
 }
 
 /// Number that stands for the first constant in an instruction. No other number of the program is so near.
@@ -70,7 +72,7 @@ const FIRST: u32 = 0x5e77_1a00;
 
 impl Constant {
     /// All constants, in their order.
-    pub const ALL: [Self; 28] = {
+    pub const ALL: [Self; 29] = {
         use Constant::*;
         [
             InjectedClock,
@@ -101,6 +103,7 @@ impl Constant {
             Resize,
             OldCells,
             Ipv6Prefix,
+            Leases,
         ]
     };
 

@@ -3,7 +3,7 @@
 use crate::{boundary, meters::gcra::Units};
 
 /// Changes with every layout in this crate, and is checked before any pinned map is trusted.
-pub const ABI_VERSION: u32 = 19;
+pub const ABI_VERSION: u32 = 20;
 
 /// The entry of the control map. The fields that every packet reads come first, in two cache lines.
 #[repr(C)]
@@ -193,6 +193,8 @@ pub const FEATURE_OWN: u32 = 1 << 19;
 pub const FEATURE_LISTS: u32 = 1 << 20;
 /// [`Control::features`]: single interfaces may be in shadow. They have programs of their own.
 pub const FEATURE_SHADOW_PROGRAMS: u32 = 1 << 21;
+/// [`Control::features`]: sources may have [leases](crate::fleet::lease).
+pub const FEATURE_LEASES: u32 = 1 << 22;
 
 /// Default number of new buckets per second and CPU: at 650 ns each, less than a hundredth of its time.
 pub const ADMISSIONS_DEFAULT: u64 = 10_000;

@@ -74,8 +74,11 @@ pub const OLD_BUCKETS: &str = "OLD_BUCKETS";
 pub const OLD_FRONT: &str = "OLD_FRONT";
 /// Sliding logs of the map with the previous size.
 pub const OLD_SLIDING_LOGS: &str = "OLD_SLIDING_LOGS";
+/// Keyed hash of a source → what a fleet leaves it of its limit on this host; one entry without a fleet. See
+/// [`crate::fleet::lease::Lease`].
+pub const LEASES: &str = "LEASES";
 /// The maps whose sizes can change.
-pub const SIZED: [&str; 6] = [BUCKETS, FRONT, LEVELS, SLIDING_LOGS, LIST_ADDRESSES, LIST_PREFIXES];
+pub const SIZED: [&str; 7] = [BUCKETS, FRONT, LEVELS, SLIDING_LOGS, LIST_ADDRESSES, LIST_PREFIXES, LEASES];
 /// The maps from which entries move when their size changes, and the names of their predecessors during a resize.
 pub const MOVED: [(&str, &str); 3] = [(BUCKETS, OLD_BUCKETS), (FRONT, OLD_FRONT), (SLIDING_LOGS, OLD_SLIDING_LOGS)];
 /// Keyed hash of a connection → what is remembered of it. Belongs to one loaded program and is not pinned. See
@@ -87,7 +90,7 @@ pub const OWN_PEERS: &str = "OWN_PEERS";
 pub const MESSAGES: &str = "AYA_LOGS";
 
 /// The maps that are pinned, each under its name.
-pub const PINNED: [&str; 32] = [
+pub const PINNED: [&str; 33] = [
     CONTROL,
     BUCKETS,
     SOURCE_RULES,
@@ -120,6 +123,7 @@ pub const PINNED: [&str; 32] = [
     LIST_ADDRESSES,
     LIST_PREFIXES,
     LIST_HITS,
+    LEASES,
 ];
 
 /// Default number of buckets: about 21 MB at 160 bytes each (kernel 6.18).

@@ -63,6 +63,7 @@ settings! {
     IPV6_PREFIX: Ipv6Prefix = IPV6_PREFIX_DEFAULT,
     WINDOWS_ON: Windows = cfg!(test) as u32,
     SLIDING_LOGS_ON: SlidingLogs = cfg!(test) as u32,
+    LEASES: Leases,
 }
 
 /// Returns whether a feature is on.
@@ -84,6 +85,13 @@ pub fn has_cells() -> bool {
 #[must_use]
 pub fn has_lanes() -> bool {
     is_on(&LANES_ON)
+}
+
+/// Returns whether sources may have leases of a limit that a fleet shares.
+#[inline(always)]
+#[must_use]
+pub fn has_leases() -> bool {
+    is_on(&LEASES)
 }
 
 /// Returns whether unknown sources are limited.

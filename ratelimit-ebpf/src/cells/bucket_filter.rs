@@ -47,7 +47,7 @@ fn note_bucket(hash: u64) -> u32 {
 /// Returns the word of an epoch.
 #[inline(always)]
 fn of_epoch(cell: &Cell, epoch: u64) -> &Word {
-    let [even, odd] = &cell.buckets;
+    let [even, odd] = &cell.filters;
     if epoch & 1 == 0 { even } else { odd }
 }
 

@@ -27,6 +27,7 @@ use crate::{
         context::{Context, OF_A_PEER},
         verdict::Verdict,
     },
+    shares::refused,
 };
 
 /// Returns the verdict on a packet that a cached refusal refuses, and counts the packet. If its source has own
@@ -46,6 +47,7 @@ pub fn repeat(cell: &Cell, context: &mut Context, control: &Control) -> Option<V
         return None;
     }
     let action = if settings::is_on(&settings::ACTIONS_ON) { refusal.action() } else { DROP };
+    let reason = if settings::has_leases() { refusal.reason() } else { refusal.without_shares() };
     // The bucket counts packets that pass although they are over the limit.
     if settings::is_on(&settings::ELASTIC_ON) && action == WITHOUT_ROOM && interface_capacity::has_room(context) {
         return None;
@@ -55,11 +57,11 @@ pub fn repeat(cell: &Cell, context: &mut Context, control: &Control) -> Option<V
         return None;
     }
     if settings::spares_own() && refusal.is_of_a_peer() {
-        (context.reason, context.own) = (refusal.reason(), OF_A_PEER);
+        (context.reason, context.own) = (reason, OF_A_PEER);
     } else {
         count(context, refusal);
     }
-    Some(Verdict { reason: refusal.reason(), action })
+    Some(Verdict { reason, action })
 }
 
 /// Counts a packet that the cached refusal of its source refuses, after its connection was asked about.
@@ -82,7 +84,7 @@ fn count(context: &Context, refusal: CachedRefusal) {
             }
         }
     }
-    if settings::is_on(&settings::LISTS_ON) && refusal.reason() == Reason::Listed {
+    if settings::is_on(&settings::LISTS_ON) && refusal.without_shares() == Reason::Listed {
         lists::count_hit(refusal.list(), context.length());
     }
 }
@@ -99,6 +101,11 @@ fn count_in_bucket(context: *const Context, action: u8) -> u32 {
     cpu.refused_skipped.store(refused.skipped);
     cpu.refused_counted.store(refused.counted);
     let source = buckets::billed(key(&context.source));
+    if settings::has_leases() {
+        // Another service may be billed.
+        let hash = if settings::has_services() { source.hash(&control.seed) } else { context.hash };
+        refused::count_of(context, hash, packets);
+    }
     let log = if settings::has_sliding_logs() { sliding_logs::find(&source) } else { None };
     if let Some(bucket) = log.map(|log| &log.bucket).or_else(|| buckets::find(&source)) {
         if refused.is_flood() {

@@ -94,17 +94,9 @@ fn cache_refusal(context: *const Context, cell: *const Cell, wait: Units, reason
     let (action, precise, amount) = ((how >> 1) as u8 & 3, how & 1 != 0, (how >> AMOUNT_SHIFT) as u32);
     let of_a_peer = spares_own && context.own >= OF_A_PEER;
     let by_bytes = how >> BY_BYTES_SHIFT & 1 != 0;
-    slot.put(CachedRefusal::new(Refusal {
-        hash,
-        generation,
-        until,
-        precise,
-        of_a_peer,
-        reason,
-        by_bytes,
-        action,
-        amount,
-    }));
+    let refusal =
+        CachedRefusal::new(Refusal { hash, generation, until, precise, of_a_peer, reason, by_bytes, action, amount });
+    slot.put(refusal);
     0
 }
 

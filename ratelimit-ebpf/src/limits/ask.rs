@@ -7,6 +7,7 @@ use crate::{
     limits::{cells::Cells, own, parents, stages::charged},
     maps::{buckets::Bucket, this_cpu::OWN},
     packet::context::Context,
+    shares,
 };
 
 /// Writes the reason that the limits of a policy give into the context. Returns the source's bucket, if the limits
@@ -20,9 +21,13 @@ pub fn ask(
     cells: Option<Cells>,
     bucket: Option<&'static Bucket>,
 ) -> Option<&'static Bucket> {
+    if settings::has_leases() && shares::ask::refuses(context, control, policy) {
+        context.reason = Reason::OverShare;
+        return bucket;
+    }
     let has_parents = settings::is_on(&settings::PARENTS_ON) && policy.has_parents();
     if has_parents {
-        own::set_clock(context, control, policy);
+        context.set_clock(control, policy);
         context.reason = parents::check(context, control, policy);
         if !context.reason.passes() {
             return bucket;
@@ -40,6 +45,9 @@ pub fn ask(
         if by_parents != Reason::WithinLimit {
             context.reason = by_parents;
         }
+    }
+    if settings::has_leases() && context.reason.passes() && shares::ask::charge(context, control) {
+        context.reason = Reason::OverShare;
     }
     bucket
 }

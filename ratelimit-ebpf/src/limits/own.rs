@@ -1,13 +1,9 @@
 //! Asks the limits of a source itself.
 
-use ratelimit_common::{
-    limits::policy::{COARSE, Policy},
-    maps::control::Control,
-    reason::Reason,
-};
+use ratelimit_common::{limits::policy::Policy, maps::control::Control, reason::Reason};
 
 use crate::{
-    bpf::{clock::Clock, settings},
+    bpf::settings,
     cells::level,
     limits::{cells::Cells, source_bucket, stages::charged, windowed},
     maps::{buckets::Bucket, exchange::Charge, levels::Levels, sliding_logs, this_cpu::OWN},
@@ -27,14 +23,14 @@ pub fn ask(
     bucket: Option<&'static Bucket>,
 ) -> Option<&'static Bucket> {
     if windowed::are_on() && !policy.is_bucket() {
-        set_clock(context, control, policy);
+        context.set_clock(control, policy);
         return ask_windowed(context, control, policy, bucket);
     }
     if !policy.packets.is_on() && !policy.second.is_on() {
         samples::observe(context, control);
         return bucket;
     }
-    set_clock(context, control, policy);
+    context.set_clock(control, policy);
     let (clock, amounts) = (context.clock(control), context.amounts(policy));
     let Some(cells) = cells.filter(|_| settings::has_cells()) else {
         context.reason = Reason::TableFull;
@@ -68,14 +64,6 @@ pub fn ask(
 fn count_passed(bucket: &Bucket, context: &Context) {
     if context.reason.passes() {
         bucket.counts.count_passed(context.tick, 1, u64::from(context.length()));
-    }
-}
-
-/// Reads the precise clock for policies that need it.
-#[inline(always)]
-pub fn set_clock(context: &mut Context, control: &Control, policy: &Policy) {
-    if policy.flags & COARSE == 0 {
-        context.now = Clock::read(control).now();
     }
 }
 

@@ -2,7 +2,7 @@
 
 use aya_ebpf::{btf_maps::Array, macros::btf_map};
 use ratelimit_common::{
-    cells::{cached_refusal::CachedRefusal, cell},
+    cells::{bucket_filter::LEASED, cached_refusal::CachedRefusal, cell},
     limits::policy::Policy,
     maps::names,
     meters::{gcra::Units, stages},
@@ -33,7 +33,7 @@ pub struct Cell {
     /// Cached refusals.
     pub refusals: [RefusalSlot; 2],
     /// Filters of buckets.
-    pub buckets: [Word; 2],
+    pub filters: [Word; 2],
 }
 const _: () = assert!(size_of::<Cell>() == size_of::<cell::Cell>());
 
@@ -61,6 +61,14 @@ impl RefusalSlot {
 }
 
 impl Cell {
+    /// Returns whether one of its sources may have a lease.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_leased(&self) -> bool {
+        let [even, odd] = &self.filters;
+        (even.load() | odd.load()) & LEASED != 0
+    }
+
     /// Returns the words of two known sources. See [`cell::Cell::known`].
     #[inline(always)]
     #[must_use]

@@ -7,5 +7,6 @@
 
 pub mod ban;
 pub mod ban_history;
+mod cache;
 pub mod overrun;
 pub mod soft;

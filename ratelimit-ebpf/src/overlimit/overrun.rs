@@ -2,35 +2,26 @@
 //! punished by a ban.
 
 use aya_ebpf::programs::XdpContext;
-use ratelimit_common::{
-    limits::{
-        limit::SECOND,
-        policy::{DROP, Policy},
-    },
-    maps::control::Control,
-    meters::gcra::{self, Units},
-    reason::Reason,
-};
+use ratelimit_common::{limits::policy::Policy, maps::control::Control, reason::Reason};
 
 use crate::{
     bpf::{
         settings,
         verifier::{given, handed},
     },
-    cells::caching,
     connections::spare::{self, Answer},
-    limits::{cells::Cells, parents, windowed},
-    maps::{buckets::Bucket, cells::Cell, levels::Levels},
+    limits::{cells::Cells, windowed},
+    maps::{buckets::Bucket, cells::Cell},
     meters::interface_capacity,
-    overlimit::{ban, soft},
+    overlimit::{
+        ban,
+        cache::{self, is_own},
+        soft::{self, is_soft},
+    },
     packet::context::{Context, OF_A_PEER},
+    shares::refused,
     telemetry::events,
 };
-
-/// Longest time for which a refusal by a parent is cached.
-const LONGEST_OF_PARENTS: Units = gcra::units(SECOND);
-/// Shortest such time. The work would not pay for less.
-const SHORTEST_OF_PARENTS: Units = gcra::units(SECOND / 20_000);
 
 /// Returns the final reason of a packet that its policy refuses. `bucket` is that of the source, if it has one.
 #[inline(always)]
@@ -63,23 +54,13 @@ pub fn settle<const ETHERNET: bool, const FRAGS: bool>(
     }
     let (levels, refusals) = (cells.map(|cells| cells.levels), cells.map(|cells| cells.refusals));
     let reason = settle_refusal(context, control, handed(refusals), handed(bucket));
-    let is_cached = is_own(reason) || settings::is_on(&settings::PARENTS_ON) && reason == Reason::OverParent;
+    let is_cached = is_own(reason)
+        || settings::is_on(&settings::PARENTS_ON) && reason == Reason::OverParent
+        || settings::has_leases() && reason == Reason::OverShare;
     if settings::has_cells() && is_cached {
-        cache_over_limit(context, control, handed(levels), handed(refusals), handed(bucket));
+        cache::over_limit(context, control, levels, refusals, bucket);
     }
     reason
-}
-
-/// Returns whether a limit is soft: a share of the packets above it passes.
-#[inline(always)]
-fn is_soft(policy: &Policy) -> bool {
-    settings::is_on(&settings::SOFT_ON) && policy.allowance != 0
-}
-
-/// Returns whether the source's own limit refuses, and not a parent.
-#[inline(always)]
-fn is_own(reason: Reason) -> bool {
-    matches!(reason, Reason::OverPackets | Reason::OverBytes)
 }
 
 /// Counts the refusal, reports it, and bans the source if its policy says so. Returns the final reason.
@@ -94,6 +75,9 @@ fn settle_refusal(
     let (Some(context), Some(control)) = (given(context), given(control)) else { return Reason::NoState };
     let Some(policy) = context.policy() else { return Reason::NoState };
     let reason = context.reason;
+    if settings::has_leases() && !reason.passes() {
+        refused::count(context, control, 1);
+    }
     let Some(bucket) = given(bucket) else { return reason };
     if reason.passes() {
         bucket.counts.count_passed(context.tick, 1, u64::from(context.length()));
@@ -109,42 +93,4 @@ fn settle_refusal(
     }
     bucket.counts.count_refused(context.tick, policy.over_limit, 1, u64::from(context.length()));
     reason
-}
-
-/// Caches the refusal, unless each drop must be counted, the policy says more than a cached refusal can, or the cell has
-/// no place.
-#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
-#[inline(never)]
-fn cache_over_limit(
-    context: *const Context,
-    control: *const Control,
-    levels: *const Levels,
-    refusals: *const Cell,
-    bucket: *const Bucket,
-) -> u32 {
-    if !settings::has_cells() {
-        return 0;
-    }
-    let (Some(context), Some(control)) = (given(context), given(control)) else { return 0 };
-    let (Some(policy), Some(refusals)) = (context.policy(), given(refusals)) else { return 0 };
-    // A refusal in shadow bans no source. One on an interface that is not in shadow must still do so.
-    let are_drops_counted = policy.ban.time != 0 && (policy.ban.after > 1 || settings::is_on(&settings::SHADOW_ON));
-    let is_plain = policy.elastic == 0 || policy.over_limit == DROP;
-    if are_drops_counted || !is_plain || !caching::has_place(context, refusals) {
-        return 0;
-    }
-    if is_own(context.reason) {
-        let (Some(levels), Some(bucket)) = (given(levels), given(bucket)) else { return 0 };
-        let wait = windowed::wait(context, policy, bucket, levels, &context.clock(control));
-        let wait = if is_soft(policy) { wait.min(soft::wait(context, control, policy)) } else { wait };
-        caching::cache(context, refusals, policy, wait, context.reason == Reason::OverBytes);
-    } else if settings::is_on(&settings::PARENTS_ON) {
-        let (wait, by_bytes) = parents::wait(context, control, policy);
-        // A parent may get a charge back and have room sooner.
-        let wait = wait.min(LONGEST_OF_PARENTS);
-        if wait >= SHORTEST_OF_PARENTS {
-            caching::cache(context, refusals, policy, wait, by_bytes);
-        }
-    }
-    0
 }

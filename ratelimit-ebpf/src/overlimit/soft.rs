@@ -81,3 +81,9 @@ fn wait_of_allowance(context: *const Context) -> Units {
     let Some(bucket) = buckets::find(&key) else { return 0 };
     gcra::units(window::wait(bucket, allowance, now, context.amounts_refused(allowance)))
 }
+
+/// Returns whether a limit is soft: a share of the packets above it passes.
+#[inline(always)]
+pub(super) fn is_soft(policy: &Policy) -> bool {
+    settings::is_on(&settings::SOFT_ON) && policy.allowance != 0
+}

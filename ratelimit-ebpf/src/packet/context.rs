@@ -3,7 +3,10 @@
 //! The context contains no pointers, so that it can be passed to [global functions](crate::bpf::verifier).
 
 use ratelimit_common::{
-    buckets::bucket::Resolution, identity::source::Source, limits::policy::Policy, maps::control::Control,
+    buckets::bucket::Resolution,
+    identity::source::Source,
+    limits::policy::{COARSE, Policy},
+    maps::control::Control,
     reason::Reason,
 };
 
@@ -97,6 +100,14 @@ impl Context {
     #[must_use]
     pub fn length(&self) -> u32 {
         self.sizes & ((1 << COST_SHIFT) - 1)
+    }
+
+    /// Reads the precise clock for policies that need it.
+    #[inline(always)]
+    pub fn set_clock(&mut self, control: &Control, policy: &Policy) {
+        if policy.flags & COARSE == 0 {
+            self.now = Clock::read(control).now();
+        }
     }
 
     /// Returns the clock of the packet.

@@ -38,7 +38,8 @@ impl Verdict {
     #[inline(always)]
     #[must_use]
     pub fn is_answered(self) -> bool {
-        let is_over = matches!(self.reason, Reason::OverPackets | Reason::OverBytes | Reason::OverParent);
+        let is_over = matches!(self.reason, Reason::OverPackets | Reason::OverBytes | Reason::OverParent)
+            || settings::has_leases() && self.reason == Reason::OverShare;
         is_over && self.action == REJECT
     }
 }

@@ -4,6 +4,7 @@ pub mod attach;
 pub(crate) mod decision;
 pub mod error;
 pub mod instance;
+pub mod leases;
 pub mod lists;
 pub mod pins;
 pub mod program;

@@ -12,6 +12,7 @@ fn refusal() -> impl Strategy<Value = Refusal> {
         (Reason::Denied, false),
         (Reason::Listed, false),
         (Reason::Banned, false),
+        (Reason::OverShare, false),
     ]);
     (any::<u64>(), any::<u32>(), any::<u64>(), any::<[bool; 2]>(), reason, 0..=WITHOUT_ROOM, 0u32..1 << 16).prop_map(
         |(hash, generation, until, [precise, of_a_peer], (reason, by_bytes), action, amount)| Refusal {
@@ -40,7 +41,8 @@ proptest! {
         prop_assert!(!cached.is_about(hash ^ 1 << HASH_SHIFT));
         prop_assert_eq!((cached.reason(), cached.is_precise(), cached.action()), (reason, precise, action));
         prop_assert_eq!(cached.is_of_a_peer(), of_a_peer);
-        let refuses_everything = matches!(reason, Reason::Denied | Reason::Listed | Reason::Banned);
+        let refuses_everything =
+            matches!(reason, Reason::Denied | Reason::Listed | Reason::Banned | Reason::OverShare);
         prop_assert_eq!(cached.refuses_everything(), refuses_everything);
         prop_assert_eq!(cached.counts_packets(), !by_bytes && !refuses_everything);
         let now = until.wrapping_sub(before + (1 << 20));

@@ -12,8 +12,7 @@ use crate::{
     maps::{
         buckets::{self, Bucket},
         exchange::Charge,
-        payment::Payment,
-        this_cpu::{LAST, NARROWER},
+        this_cpu::{LAST, NARROWER, payment::Payment},
     },
     meters::{gcra::charge_globally, token_bucket, two_limits},
     packet::context::Context,

@@ -17,7 +17,11 @@ use crate::{
         further::limit::{Further, are_on},
         stages::pair::Pair,
     },
-    maps::{buckets, levels::Levels, payment::Payment, this_cpu::LAST},
+    maps::{
+        buckets,
+        levels::Levels,
+        this_cpu::{LAST, payment::Payment},
+    },
     meters::token_bucket,
     packet::context::Context,
 };

@@ -15,8 +15,8 @@ use crate::{
         buckets::{self, Bucket},
         cells,
         levels::Levels,
-        payment::Payment,
-        rules, this_cpu,
+        rules,
+        this_cpu::{self, payment::Payment},
     },
     packet::context::Context,
 };

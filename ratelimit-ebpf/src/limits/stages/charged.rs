@@ -4,7 +4,12 @@ use ratelimit_common::limits::policy::Policy;
 
 use crate::{
     bpf::atomic::Word,
-    maps::{buckets::Bucket, exchange::undo, levels::Levels, payment::Payment, this_cpu},
+    maps::{
+        buckets::Bucket,
+        exchange::undo,
+        levels::Levels,
+        this_cpu::{self, payment::Payment},
+    },
 };
 
 /// Records that nothing is charged in a place.

@@ -10,7 +10,7 @@ use crate::{
         payment::{pay_own, pay_pair, rest_refuses},
         two_stages::wait_of_stages,
     },
-    maps::{exchange::Charge, payment::Payment},
+    maps::{exchange::Charge, this_cpu::payment::Payment},
 };
 
 /// The two stages of one limit.

@@ -14,7 +14,7 @@ use crate::{
     limits::stages::two_stages::{REFUSED, charged_cell, charged_further, charged_own, time_of_own},
     maps::{
         exchange::{self, Addition, Charge, FEW_TRIES, exchange, undo},
-        payment::Payment,
+        this_cpu::payment::Payment,
     },
     meters::gcra::{addition, cap},
 };

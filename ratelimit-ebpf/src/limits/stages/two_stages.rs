@@ -8,7 +8,7 @@ use ratelimit_common::meters::{
 
 use crate::{
     bpf::{atomic::Word, clock::Clock, verifier::given},
-    maps::{control, payment::Payment},
+    maps::{control, this_cpu::payment::Payment},
 };
 
 /// Result of a refusal: more than any debt. A state has no such value, since it takes all values when time wraps.

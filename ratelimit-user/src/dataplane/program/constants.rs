@@ -62,6 +62,13 @@ fn value(constant: Constant, settings: &Settings, own_ports: [u32; 2]) -> u32 {
         Constant::InterfaceMatters => (settings.parents || settings.elastic).into(),
         Constant::Resize => settings.moving.into(),
         Constant::Ipv6Prefix => settings.ipv6_prefix,
+        Constant::Leases => {
+            if settings.leases {
+                settings.leases()
+            } else {
+                0
+            }
+        }
         switch => {
             let switch = SWITCHES.iter().find(|candidate| candidate.constant == switch);
             switch.is_some_and(|switch| *(switch.of)(&mut settings.clone())).into()

@@ -2,14 +2,15 @@
 
 use ratelimit_common::{
     cells::bucket_filter::STEP,
+    fleet::lease,
     maps::{
         constants::Constant,
         control::{
             self, ADMISSIONS_DEFAULT, Control, FEATURE_ACTIONS, FEATURE_BANS, FEATURE_BYTES, FEATURE_COSTS,
-            FEATURE_ELASTIC, FEATURE_FRONT, FEATURE_INTERFACES, FEATURE_LANES, FEATURE_LISTS, FEATURE_OWN,
-            FEATURE_PARENTS, FEATURE_PASS_MALFORMED, FEATURE_RAW_IP, FEATURE_REJECT, FEATURE_SAMPLE, FEATURE_SERVICES,
-            FEATURE_SHADOW, FEATURE_SHADOW_PROGRAMS, FEATURE_SLIDING_LOGS, FEATURE_SOFT, FEATURE_UNKNOWN,
-            FEATURE_WINDOWS, OWN_DEFAULT, REPLIES_DEFAULT,
+            FEATURE_ELASTIC, FEATURE_FRONT, FEATURE_INTERFACES, FEATURE_LANES, FEATURE_LEASES, FEATURE_LISTS,
+            FEATURE_OWN, FEATURE_PARENTS, FEATURE_PASS_MALFORMED, FEATURE_RAW_IP, FEATURE_REJECT, FEATURE_SAMPLE,
+            FEATURE_SERVICES, FEATURE_SHADOW, FEATURE_SHADOW_PROGRAMS, FEATURE_SLIDING_LOGS, FEATURE_SOFT,
+            FEATURE_UNKNOWN, FEATURE_WINDOWS, OWN_DEFAULT, REPLIES_DEFAULT,
         },
         levels::LEVELS_MAX,
         names,
@@ -79,6 +80,8 @@ pub struct Settings {
     pub replies: u64,
     /// Frames may have several buffers.
     pub frags: bool,
+    /// Sources may have leases of a limit that a fleet shares.
+    pub leases: bool,
     /// A resize is moving buckets and sliding logs from maps of other sizes.
     pub moving: bool,
     /// The previous number of cells while a resize moves their levels, otherwise 0.
@@ -117,6 +120,7 @@ impl Settings {
             names::BUCKETS => self.buckets,
             names::FRONT => self.cells.max(1),
             names::LEVELS => self.levels(),
+            names::LEASES => self.leases(),
             names::LIST_ADDRESSES => self.of_lists(names::LIST_ADDRESSES_MAX),
             names::LIST_PREFIXES => self.of_lists(names::LIST_PREFIXES_MAX),
             _ => self.logs(),
@@ -134,6 +138,12 @@ impl Settings {
     #[must_use]
     pub fn levels(&self) -> u32 {
         if self.lanes && self.cells != 0 { LEVELS_MAX } else { 1 }
+    }
+
+    /// Returns the entries of the map of leases.
+    #[must_use]
+    pub fn leases(&self) -> u32 {
+        if self.leases { lease::LEASES } else { 1 }
     }
 
     /// Returns the entries of the map of sliding logs.
@@ -157,6 +167,7 @@ impl Settings {
             | bit(self.unknown != 0, FEATURE_UNKNOWN)
             | bit(self.own != 0, FEATURE_OWN)
             | bit(self.raw_ip, FEATURE_RAW_IP)
+            | bit(self.leases, FEATURE_LEASES)
             | bit(self.shadow_programs, FEATURE_SHADOW_PROGRAMS)
             | switches.fold(0, |features, feature| features | feature)
     }
@@ -166,7 +177,7 @@ impl Settings {
     pub fn with_features(self, features: u32) -> Self {
         let is_on = |feature| features & feature != 0;
         let (raw_ip, shadow_programs) = (is_on(FEATURE_RAW_IP), is_on(FEATURE_SHADOW_PROGRAMS));
-        let mut settings = Self { raw_ip, shadow_programs, ..self };
+        let mut settings = Self { raw_ip, shadow_programs, leases: is_on(FEATURE_LEASES), ..self };
         for Switch { of, feature, .. } in SWITCHES {
             *of(&mut settings) = features & feature != 0;
         }
@@ -237,6 +248,7 @@ impl Default for Settings {
             reject: false,
             replies: REPLIES_DEFAULT,
             frags: features::several_buffers().unwrap_or(true),
+            leases: false,
             moving: false,
             old_cells: 0,
             injected_clock: false,

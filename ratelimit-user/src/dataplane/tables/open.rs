@@ -9,6 +9,7 @@ use aya::{
 use ratelimit_common::{
     buckets::{bucket::Bucket, sliding_log::Log},
     cells::{bucket_filter::FIRST_EPOCH, cell::Cell},
+    fleet::lease::Lease,
     identity::{
         class::Class,
         filter::Filter,
@@ -87,6 +88,8 @@ pub struct Tables {
     pub events: Table<Array<MapData, Event>>,
     /// Number of events that the program has written.
     pub events_written: Table<Array<MapData, Written>>,
+    /// Keyed hash → lease of a source.
+    pub leases: Table<Array<MapData, Lease>>,
     /// Place of an interface → its capacity.
     pub capacities: Table<Array<MapData, Capacity>>,
 }
@@ -137,14 +140,9 @@ impl Tables {
     fn check(&self, pins: &Path, listing: &Listing) -> Result<bool, Error> {
         // The version is the first field in every build, also where the entry has another size.
         let control = self.control();
-        let abi = match &control {
-            Ok(control) => Some(control.abi),
-            Err(_) => {
-                let entry = RawMap::from_pin(&pins.join(names::CONTROL)).and_then(|map| map.get(&0u32.to_ne_bytes()));
-                let entry = entry.ok().flatten();
-                entry.and_then(|entry| entry.first_chunk().copied()).map(u32::from_ne_bytes)
-            }
-        };
+        let entry = || RawMap::from_pin(&pins.join(names::CONTROL)).and_then(|map| map.get(&0u32.to_ne_bytes()));
+        let first = |entry: Vec<u8>| entry.first_chunk().copied().map(u32::from_ne_bytes);
+        let abi = control.as_ref().map_or_else(|_| entry().ok().flatten().and_then(first), |control| Some(control.abi));
         if let Some(abi) = abi.filter(|abi| *abi != ABI_VERSION) {
             let detail = format!("layout {abi}, this is {ABI_VERSION}");
             return Err(Error::OtherAbi { path: pins.to_owned(), detail });
@@ -199,6 +197,7 @@ impl Tables {
             lists: ListMaps::from(&mut origin)?,
             events: origin.table(names::EVENTS)?,
             events_written: origin.table(names::EVENTS_WRITTEN)?,
+            leases: origin.table(names::LEASES)?,
             capacities: origin.table(names::INTERFACE_CAPACITIES)?,
         })
     }

@@ -119,7 +119,7 @@ fn joined(one: &Cell, other: &Cell, scale: Scale, with_known: bool) -> Cell {
     };
     let (packets, second) = (higher(one.packets, other.packets), higher(one.second, other.second));
     // The filters begin anew, as after an upgrade.
-    Cell { packets, second, refusals: notes, buckets: [0; 2] }
+    Cell { packets, second, refusals: notes, filters: [0; 2] }
 }
 
 #[cfg(test)]

@@ -99,8 +99,13 @@ fn prepare(pins: &Path, stage: &Stage<'_>, before: &Maps, known: &Maps, raw_ip: 
         let is_sized = names::SIZED.contains(&name);
         layout.map(|layout| if is_sized { layout.with_entries(settings.entries(name)) } else { layout })
     };
-    let stays = |name: &'static str| {
-        before.get(name).is_some_and(|(_, layout)| requested(name).as_ref() == Some(layout)) && name != names::CONTROL
+    let is_equal =
+        |name: &'static str| before.get(name).is_some_and(|(_, layout)| requested(name).as_ref() == Some(layout));
+    let stays = |name: &'static str| match name {
+        names::CONTROL => false,
+        // Cells of another layout lose their filters of buckets, so epochs begin anew.
+        names::CREATED => is_equal(name) && is_equal(names::FRONT),
+        _ => is_equal(name),
     };
     // A map that stays under another name gets a second pin. The old one goes last.
     for name in names::PINNED.into_iter().filter(|name| stays(name) && !pins.join(name).exists()) {
@@ -114,7 +119,7 @@ fn prepare(pins: &Path, stage: &Stage<'_>, before: &Maps, known: &Maps, raw_ip: 
     };
     let mut object = loader::load(&settings, Some(&place))?;
     let others = names::PINNED.into_iter().filter(|name| !LAST.contains(name));
-    for name in others.chain(LAST).filter(|name| !stays(name)) {
+    for name in others.chain(LAST).filter(|name| !stays(name) && *name != names::CREATED) {
         if let (Some((old, from)), Some(to)) = (before.get(name), requested(name)) {
             match name {
                 names::BANS if bans::are_of_layout_12(old) => bans::copy(old, from, known, &place)?,

@@ -1,10 +1,13 @@
 //! Counters and budgets of this CPU. Nothing interrupts a program on received packets to run it again, so plain words
 //! suffice.
 
+pub mod payment;
+
 use aya_ebpf::{btf_maps::PerCpuArray, macros::btf_map};
 use ratelimit_common::maps::{cpu::Cpu, levels::LANES};
 
-use crate::{bpf::atomic::Word, maps::payment::Payment};
+use self::payment::Payment;
+use crate::bpf::atomic::Word;
 
 /// See [`ratelimit_common::maps::names::CPUS`].
 #[btf_map]
