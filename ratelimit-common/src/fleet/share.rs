@@ -68,12 +68,14 @@ impl Terms {
 /// What a host reports of one source.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Report {
-    /// Packets offered since the last report, multiplied by the weight of the host.
+    /// Packets offered since the last report.
     pub offered: f64,
     /// Packets admitted since the last report.
     pub admitted: f64,
-    /// The host's own demand, with this report, multiplied by its weight.
+    /// The host's own demand, with this report.
     pub own: f64,
+    /// The weight of the host: how much its demand counts beside that of others. Above 0.
+    pub weight: f64,
     /// The record that answered the last report; 0 if none did.
     pub record: u64,
 }
@@ -96,6 +98,8 @@ pub struct Record {
     pub level: f64,
     /// Demand of all hosts.
     pub demand: Demand,
+    /// The same, each host's multiplied by its weight.
+    pub weighted: f64,
     /// Whether hosts need shares.
     pub is_contended: bool,
 }
@@ -108,6 +112,7 @@ impl Record {
             number,
             level: terms.highest_level(limit),
             demand: Demand { packets: 0.0, time: now },
+            weighted: 0.0,
             is_contended: false,
         }
     }
@@ -123,6 +128,8 @@ impl Record {
         self.level = level.max(-LONGEST_DEBT * limit.rate);
         let is_known = report.record == self.number;
         let offered = if is_known { report.offered } else { report.own };
+        let before = Demand { packets: self.weighted, time: self.demand.time };
+        self.weighted = before.after(report.weight * offered, now, terms.memory()).packets;
         self.demand = self.demand.after(offered, now, terms.memory());
         let rate = self.demand.packets / terms.memory();
         let is_low = self.level < LOW * highest;
@@ -130,8 +137,9 @@ impl Record {
         self.is_contended = is_low || rate > limit.rate || self.is_contended && !is_calm;
         let share = self.is_contended.then(|| {
             // The demand of the reporting host is at its highest now, and those of the others are not.
-            let own = report.own * MEAN;
-            let all = self.demand.packets - report.own + own;
+            let highest = report.weight * report.own;
+            let own = highest * MEAN;
+            let all = self.weighted - highest + own;
             let part = if all > 0.0 { (own / all).clamp(0.0, 1.0) } else { 1.0 };
             // So a host that reports much is not corrected more than the others.
             let level = self.level + report.admitted / 2.0;
@@ -170,7 +178,7 @@ mod tests {
             let mut now = 0.0;
             for (offered, admitted, own, number, passed) in reports {
                 now += passed;
-                let report = Report { offered, admitted, own, record: number };
+                let report = Report { offered, admitted, own, weight: 1.0, record: number };
                 let answer = record.take(&report, &limit, &terms, now);
                 prop_assert!(record.level <= terms.highest_level(&limit) && record.level >= -LONGEST_DEBT * rate);
                 prop_assert!(record.demand.packets.is_finite() && record.demand.packets >= 0.0);
@@ -190,7 +198,7 @@ mod tests {
                 let (now, packets) = (number as f64 * terms.period, rate * terms.period);
                 own = own.after(offered * packets, now, terms.memory());
                 let admitted = packets * offered.min(1.0);
-                let report = Report { offered: offered * packets, admitted, own: own.packets, record: 1 };
+                let report = Report { offered: offered * packets, admitted, own: own.packets, weight: 1.0, record: 1 };
                 let answer = record.take(&report, &limit, &terms, now);
                 prop_assert!(answer.share.is_none_or(|share| share > 1.0 - 1e-9), "{:?}", answer);
             }
@@ -201,11 +209,25 @@ mod tests {
     fn a_host_tells_a_new_record_its_whole_demand() {
         let (limit, terms) = (Limit { rate: 1_000.0, burst: 100.0 }, Terms::default());
         let mut record = Record::new(7, &limit, &terms, 0.0);
-        let report = Report { offered: 1.0, admitted: 0.0, own: 6_000.0, record: 3 };
+        let report = Report { offered: 1.0, admitted: 0.0, own: 6_000.0, weight: 1.0, record: 3 };
         assert_eq!(record.take(&report, &limit, &terms, 0.0), Answer { share: Some(1.0), record: 7 });
+        // Two hosts with the same demand, and a level of 0: each gets half, as far as the demand of the other one is known.
+        record.level = 0.0;
         let share = record.take(&report, &limit, &terms, 0.0).share.unwrap_or_default();
-        // Both have full records: each share is half, and the level is full.
-        assert!((share - (MEAN / (1.0 + MEAN) * 3.0).min(1.0)).abs() < 1e-9, "{share}");
+        assert!((share - MEAN / (1.0 + MEAN)).abs() < 1e-9, "{share}");
+    }
+
+    #[test]
+    fn a_weight_changes_parts_and_not_whether_there_is_enough_for_all() {
+        let (limit, terms) = (Limit { rate: 1_000.0, burst: 1_000.0 }, Terms::default());
+        let mut record = Record::new(1, &limit, &terms, 0.0);
+        let mut share = |offered: f64, weight: f64| {
+            let report = Report { offered, admitted: 0.0, own: offered, weight, record: 1 };
+            record.take(&report, &limit, &terms, 0.0).share
+        };
+        // 600 packets of demand are the rate, times the memory.
+        assert_eq!((share(100.0, 1.0), share(450.0, 10.0)), (None, None));
+        assert!(share(100.0, 1.0).is_some());
     }
 
     #[test]
@@ -213,7 +235,7 @@ mod tests {
         let (limit, terms) = (Limit { rate: 1_000.0, burst: 1_000.0 }, Terms::default());
         let mut record = Record::new(1, &limit, &terms, 0.0);
         let mut needs = |offered: f64, now: f64| {
-            let report = Report { offered, admitted: 0.0, own: offered, record: 1 };
+            let report = Report { offered, admitted: 0.0, own: offered, weight: 1.0, record: 1 };
             record.take(&report, &limit, &terms, now).share.is_some()
         };
         // 600 packets of demand are the rate, times the memory.

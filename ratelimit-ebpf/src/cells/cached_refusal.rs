@@ -80,7 +80,7 @@ fn count(context: &Context, refusal: CachedRefusal) {
         match refused_sample::skip(cpu.refused_skipped.load(), context.tick) {
             Some(skipped) => cpu.refused_skipped.store(skipped),
             None => {
-                count_in_bucket(context, refusal.action());
+                count_in_bucket(context, refusal.check);
             }
         }
     }
@@ -92,7 +92,7 @@ fn count(context: &Context, refusal: CachedRefusal) {
 /// Counts a refused packet in the bucket of its source, perhaps for others too.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn count_in_bucket(context: *const Context, action: u8) -> u32 {
+fn count_in_bucket(context: *const Context, check: u64) -> u32 {
     let (Some(context), Some(cpu), Some(control)) = (given(context), this_cpu::get(), control_map::get()) else {
         return 0;
     };
@@ -104,13 +104,14 @@ fn count_in_bucket(context: *const Context, action: u8) -> u32 {
     if settings::has_leases() {
         // Another service may be billed.
         let hash = if settings::has_services() { source.hash(&control.seed) } else { context.hash };
-        refused::count_of(context, hash, packets);
+        refused::count_cached(context, hash, packets, check);
     }
     let log = if settings::has_sliding_logs() { sliding_logs::find(&source) } else { None };
     if let Some(bucket) = log.map(|log| &log.bucket).or_else(|| buckets::find(&source)) {
         if refused.is_flood() {
             bucket.counts.note_samples();
         }
+        let action = CachedRefusal { until: 0, check }.action();
         bucket.counts.count_refused(context.tick, action, packets, packets * u64::from(context.length()));
     }
     0

@@ -20,7 +20,7 @@ use crate::{
     shares::refused,
 };
 
-/// Longest time for which a refusal by a parent is cached.
+/// Longest time for which a refusal by a parent or a lease is cached.
 const LONGEST_OF_PARENTS: Units = gcra::units(SECOND);
 /// Shortest such time. The work would not pay for less.
 const SHORTEST_OF_PARENTS: Units = gcra::units(SECOND / 20_000);
@@ -70,17 +70,23 @@ fn cache_over_limit(
         let wait = windowed::wait(context, policy, bucket, levels, &context.clock(control));
         let wait = if is_soft(policy) { wait.min(soft::wait(context, control, policy)) } else { wait };
         caching::cache(context, refusals, policy, wait, context.reason == Reason::OverBytes);
-    } else if settings::has_leases() && context.reason == Reason::OverShare {
-        // The fleet may leave the source more soon.
-        let wait = refused::wait(context, control).min(LONGEST_OF_PARENTS);
-        caching::cache(context, refusals, policy, wait, false);
-    } else if settings::is_on(&settings::PARENTS_ON) {
-        let (wait, by_bytes) = parents::wait(context, control, policy);
-        // A parent may get a charge back and have room sooner.
-        let wait = wait.min(LONGEST_OF_PARENTS);
-        if wait >= SHORTEST_OF_PARENTS {
-            caching::cache(context, refusals, policy, wait, by_bytes);
+        return 0;
+    }
+    let (wait, by_bytes) = if settings::has_leases() && context.reason == Reason::OverShare {
+        // Without the own limit, no packet would lead to its ban.
+        if policy.ban.time != 0 {
+            return 0;
         }
+        (refused::wait(context, control), false)
+    } else if settings::is_on(&settings::PARENTS_ON) {
+        parents::wait(context, control, policy)
+    } else {
+        return 0;
+    };
+    // A parent may get a charge back, or the fleet leave the source more, so that there is room sooner.
+    let wait = wait.min(LONGEST_OF_PARENTS);
+    if wait >= SHORTEST_OF_PARENTS {
+        caching::cache(context, refusals, policy, wait, by_bytes);
     }
     0
 }

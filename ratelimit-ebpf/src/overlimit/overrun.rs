@@ -76,7 +76,7 @@ fn settle_refusal(
     let Some(policy) = context.policy() else { return Reason::NoState };
     let reason = context.reason;
     if settings::has_leases() && !reason.passes() {
-        refused::count(context, control, 1);
+        refused::count(context, control);
     }
     let Some(bucket) = given(bucket) else { return reason };
     if reason.passes() {

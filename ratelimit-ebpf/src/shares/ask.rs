@@ -25,10 +25,12 @@ use crate::{
 const TRIES: u32 = 4;
 
 /// Returns whether the lease of the context's source has no room for the packet. Reads the clock that the policy needs.
+///
+/// Where exceeding the own limit leads to a ban, that limit is asked first. Otherwise a lease would prevent bans.
 #[inline(always)]
 #[must_use]
 pub fn refuses(context: &mut Context, control: &Control, policy: &Policy) -> bool {
-    if !may_have_one(context) {
+    if !may_have_one(context) || policy.ban.time != 0 {
         return false;
     }
     context.set_clock(control, policy);
@@ -76,22 +78,23 @@ fn ask_lease(context: *const Context, control: *const Control, is_charging: bool
     false
 }
 
-/// Asks for a cost that the lease multiplies.
+/// Asks for a cost that the lease multiplies. A debt that packets cannot have made under this multiplier is cut.
 #[inline(always)]
-fn ask(seen: u64, meter: &Meter, cost: Units, now: Units) -> Answer {
-    // What this multiplier can make. An earlier one may have been larger.
-    let ceiling = if cost > meter.burst { cost } else { meter.burst };
+fn ask(seen: u64, meter: &Meter, cost: Units, lease: &Lease, now: Units) -> Answer {
+    let multiplier = lease.multiplier.load();
+    let (cost, largest) = (lease::multiplied(cost, multiplier), lease::multiplied(meter.ceiling, multiplier));
+    let ceiling = if largest > meter.burst { largest } else { meter.burst };
     gcra::ask_owing(state::debt(seen, now), now, cost, meter.burst, ceiling)
 }
 
-/// Returns whether a limit has room. Cuts a debt of an earlier, smaller share.
+/// Returns whether a limit has room.
 #[inline(always)]
 fn has_room(word: &Word, meter: &Meter, cost: Units, lease: &Lease, clock: &Clock<'_>) -> bool {
     if !meter.is_on() {
         return true;
     }
-    let (seen, cost) = (word.load(), lease::multiplied(cost, lease.multiplier.load()));
-    match ask(seen, meter, cost, clock.units()) {
+    let seen = word.load();
+    match ask(seen, meter, cost, lease, clock.units()) {
         Answer::Admit(_) => true,
         Answer::Refuse => false,
         Answer::Cap(next) => {
@@ -104,10 +107,17 @@ fn has_room(word: &Word, meter: &Meter, cost: Units, lease: &Lease, clock: &Cloc
 
 #[inline(always)]
 fn pay(word: &Word, meter: &Meter, cost: Units, lease: &Lease, clock: &Clock<'_>) -> bool {
-    let (now, cost) = (clock.units(), lease::multiplied(cost, lease.multiplier.load()));
-    !meter.is_on()
-        || exchange::<TRIES>(word, |seen| match ask(seen, meter, cost, now) {
-            Answer::Admit(next) => Some(next),
-            Answer::Refuse | Answer::Cap(_) => None,
-        })
+    if !meter.is_on() {
+        return true;
+    }
+    let (now, mut is_admitted) = (clock.units(), false);
+    let is_written = exchange::<TRIES>(word, |seen| {
+        let answer = ask(seen, meter, cost, lease, now);
+        is_admitted = matches!(answer, Answer::Admit(_));
+        match answer {
+            Answer::Admit(next) | Answer::Cap(next) => Some(next),
+            Answer::Refuse => None,
+        }
+    });
+    is_written && is_admitted
 }

@@ -9,10 +9,11 @@ use ratelimit_common::{
     limits::limit::SECOND,
     maps::event::{BANNED, Event, PER_SECOND, QUIET, REFUSED, SAMPLE, SHADOWED},
     meters::gcra::{self, Units},
+    reason::Reason,
 };
 
 use crate::{
-    bpf::{clock::Clock, verifier::given},
+    bpf::{clock::Clock, settings, verifier::given},
     maps::{
         buckets::Bucket,
         cells::Cell,
@@ -52,7 +53,9 @@ pub fn banned(context: &Context, until: u64) {
 fn is_new(context: &Context, cell: Option<&Cell>, bucket: &Bucket, action: u8) -> bool {
     if let Some((refusal, _)) = cell.and_then(|cell| cell.refusal_of(context.refusal_hash)) {
         // A deny that was lifted is no refusal by a limit.
-        return refusal.refuses_everything() || refusal.ended_before(gcra::units(context.now), gcra::units(QUIET));
+        let is_by_share = settings::has_leases() && refusal.reason() == Reason::OverShare;
+        return refusal.refuses_everything() && !is_by_share
+            || refusal.ended_before(gcra::units(context.now), gcra::units(QUIET));
     }
     bucket.counts.refused(action).is_multiple_of(SAMPLE)
 }

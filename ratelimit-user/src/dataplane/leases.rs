@@ -14,7 +14,7 @@ use ratelimit_common::{
 
 use crate::dataplane::{Error, sys::mmap_array::Mapped, tables::open::Tables};
 
-/// The leases of an instance.
+/// The leases of an instance. A resize replaces both maps, so they are opened again afterwards.
 pub struct Leases {
     places: Mapped<Lease>,
     /// None without cells.
@@ -45,11 +45,12 @@ impl Leases {
         Ok(Self { places: Mapped::to_write(tables.leases.open()?.map())?, cells })
     }
 
-    /// Grants or renews a lease. Returns whether there was a place for it.
+    /// Grants or renews a lease. One that has ended begins anew. Returns whether there was a place for it.
     #[must_use]
     pub fn grant(&self, grant: &Grant, now: u64) -> bool {
         let Some(words) = self.held(grant.hash).or_else(|| self.free(grant.hash, now)) else { return false };
-        if words.source.load(Ordering::Acquire) != grant.hash {
+        let is_running = words.source.load(Ordering::Acquire) == grant.hash && words.end.load(Ordering::Acquire) > now;
+        if !is_running {
             // No packet finds the place until all is written.
             words.end.store(0, Ordering::Release);
             words.source.store(grant.hash, Ordering::Release);

@@ -1,5 +1,4 @@
-//! A program that only touches one cache line of a large array for each packet. No limiter with a state for each source
-//! can do less.
+//! A program that only writes one cache line of a large array for each packet.
 
 use aya_ebpf::{
     bindings::xdp_action::XDP_DROP,

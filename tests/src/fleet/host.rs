@@ -19,6 +19,8 @@ pub(super) struct Host {
     lease: Lease,
     record: u64,
     next_report: f64,
+    /// When the source may be reported before that again.
+    next_urgent: f64,
     /// A number from 0 to 1, another one for each report.
     jitter: f64,
     is_refusing: bool,
@@ -54,6 +56,7 @@ impl Host {
             lease: Lease::default(),
             record: 0,
             next_report: phase * terms.period,
+            next_urgent: 0.0,
             jitter: phase,
             is_refusing: false,
         }
@@ -91,21 +94,33 @@ impl Host {
 
     /// Returns a report if one is due, or at once if the source begins to be refused without a share.
     pub(super) fn report(&mut self, terms: &Terms, now: f64) -> Option<Report> {
-        let is_urgent = self.is_refusing && now >= self.lease.end && self.offered > 0.0;
+        let is_urgent = self.is_refusing && now >= self.lease.end.max(self.next_urgent) && self.offered > 0.0;
         if now < self.next_report && !is_urgent {
             return None;
+        }
+        if is_urgent {
+            self.next_urgent = now + terms.period / URGENT;
         }
         if now >= self.next_report {
             // Reports of all hosts spread over the period, and meet in another order each time.
             self.jitter = (self.jitter + GOLDEN_RATIO).fract();
             self.next_report += terms.period * (0.9 + 0.2 * self.jitter);
         }
-        let offered = self.weight * std::mem::take(&mut self.offered);
+        let offered = std::mem::take(&mut self.offered);
         let admitted = std::mem::take(&mut self.admitted);
         self.demand = self.demand.after(offered, now, terms.memory());
-        (offered > 0.0).then_some(Report { offered, admitted, own: self.demand.packets, record: self.record })
+        (offered > 0.0).then_some(Report {
+            offered,
+            admitted,
+            own: self.demand.packets,
+            weight: self.weight,
+            record: self.record,
+        })
     }
 }
+
+/// Urgent reports of a host in one period, at most.
+const URGENT: f64 = 10.0;
 
 /// Multiples of it, without their integer parts, spread evenly from 0 to 1.
 pub(super) const GOLDEN_RATIO: f64 = 0.618_033_988_749_894_9;

@@ -47,7 +47,7 @@ impl Run {
         let mut hosts: Vec<_> =
             (0..scenario.hosts).map(|host| Host::new(scenario.weight(host), fraction(host), &terms)).collect();
         let mut engine = Engine::default();
-        let mut under_way: VecDeque<Vec<Message>> = (0..=DELAY).map(|_| Vec::new()).collect();
+        let mut under_way: VecDeque<Vec<Message>> = (0..DELAY).map(|_| Vec::new()).collect();
         let mut run = Self {
             limit,
             seconds: vec![Done::default(); scenario.seconds],
@@ -71,7 +71,7 @@ impl Run {
                     Message::Report(host, report) => {
                         run.reports += 1;
                         let answer = engine.take(&report, &limit, &terms, now);
-                        under_way[DELAY].push(Message::Answer(host, answer));
+                        under_way[DELAY - 1].push(Message::Answer(host, answer));
                     }
                     Message::Answer(host, answer) => hosts[host].take(&answer, &limit, &terms, now),
                 }
@@ -85,7 +85,7 @@ impl Run {
                     run.admitted[number % 2] += by_host.admitted;
                 }
                 if let Some(report) = host.report(&terms, now) {
-                    under_way[DELAY].push(Message::Report(number, report));
+                    under_way[DELAY - 1].push(Message::Report(number, report));
                 }
             }
             silence = if done.admitted > 0.0 || done.offered == 0.0 { 0 } else { silence + 1 };

@@ -2,7 +2,10 @@
 
 use std::ops::Range;
 
-use ratelimit_common::fleet::share::{Limit, Terms};
+use ratelimit_common::fleet::{
+    lease,
+    share::{Limit, Terms},
+};
 
 /// What the hosts are offered, in parts of the limit's rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -43,10 +46,10 @@ impl Scenario {
         Self { hosts, limit, seconds: 60, traffic, loss: 0.0..0.0, weight: 1.0 }
     }
 
-    /// Returns the terms. The least share is a tenth of what each of many hosts gets.
+    /// Returns the terms. The least share is a tenth of what each of many hosts gets, as far as a lease can express it.
     pub(super) fn terms(&self) -> Terms {
-        let terms = Terms::default();
-        Terms { least: terms.least.min(0.1 / self.hosts as f64), ..terms }
+        let (terms, least) = (Terms::default(), lease::WHOLE as f64 / lease::MOST as f64);
+        Terms { least: terms.least.min(0.1 / self.hosts as f64).max(least), ..terms }
     }
 
     pub(super) fn weight(&self, host: usize) -> f64 {

@@ -65,7 +65,7 @@ fn without_the_engine_each_host_has_its_own_limit_and_afterwards_all_share_it_ag
         // Shares hold for 0.8 s without the engine.
         assert!(run.rates().all(|rate| rate <= 3.1));
         assert!(seconds == 1 || run.mean(21..end) >= 2.99, "{seconds} s");
-        assert!(run.mean(end..end + 1) <= 1.3, "{seconds} s: {:?}", run.rates().skip(end).collect::<Vec<_>>());
+        assert!(run.mean(end..end + 1) <= 2.0, "{seconds} s: {:?}", run.rates().skip(end).collect::<Vec<_>>());
         assert!(run.settled(end..end + 10, 0.05) <= 2, "{seconds} s");
     }
 }

@@ -23,9 +23,16 @@ const DRAWN: Range<usize> = 16..40;
 /// What all fleets have in common.
 const ABOUT: &str = "\
 `cargo xtask bench --fleet --record` writes the tables of simulated fleets. Only the share function is the product's.
-A fleet shares the limit of one source: 10 packets per second for each host, and at least 1,000. Its burst is what
-arrives in a tenth of a second. Each host reports every 0.2 seconds. A message takes 10 ms. Rates are parts of the
-limit. A fleet has *settled* when each further second is within 5 % of the limit.";
+
+A fleet shares the limit of one source: 10 packets per second for each host, and at least 1,000. Its burst is a tenth
+of a second of that rate. Each host reports every 0.2 seconds. A message takes 10 ms. Rates are parts of the limit.
+The least share is 1/1,024, or a tenth of an equal part if that is less. A fleet has *settled* when each further second
+is within 5 % of the limit.";
+
+/// What the last column shows.
+const WEIGHTS: &str = "\
+In the last column, every second host has four times the weight of the others. It compares what the odd hosts admit with
+what the even hosts admit. Of three hosts, one is odd.";
 
 /// Runs all fleets, and returns their tables.
 pub(crate) fn tables() -> Vec<Table> {
@@ -77,13 +84,14 @@ fn calm() -> Table {
         let [below, above] = [0.9, 1.2].map(|rate| Run::of(&Scenario::new(count, Traffic::All(rate))));
         let alone = Run::of(&Scenario::new(count, Traffic::Alone(10.0)));
         let weights = Run::of(&Scenario { weight: 4.0, ..Scenario::new(count, Traffic::Each(10.0)) });
-        let figures =
-            [100.0 * below.refused(), below.reports(), above.mean(10..60), alone.mean(2..60), weights.odd_to_even()];
-        row(hosts(count), figures)
+        let figures = [100.0 * below.refused(), below.reports(), above.mean(10..60), alone.mean(2..60)];
+        let mut row = row(hosts(count), figures);
+        row.figures.push((count > 1).then(|| weights.odd_to_even()));
+        row
     });
     let columns = ["refused in % of 0.9 R", "reports/s", "admitted of 1.2 R", "one host alone", "odd to even hosts"];
     let table = Table::plain("a simulated fleet below and just above its limit R", columns, rows.into(), 3);
-    Table { about: "In the last column, every second host has four times the weight of the others.", ..table }
+    Table { about: WEIGHTS, ..table }
 }
 
 /// Hosts join and leave, and the engine is lost.

@@ -51,8 +51,7 @@ pub(crate) fn document(results: &Results, tables: &[Table]) -> Result<()> {
          exception: there the network stack receives them. *Ratio* lines compare a row with the rows that they name.\n\n\
          *Beside a flood*, 64 users fetch pages from a web server on the CPU that receives the flood. Each column is a rate\n\
          of the flood. The limiters let each source of the flood send one packet per minute. *One line* is an XDP program that\n\
-         drops the flood, and touches one of 131,072 cache lines for each packet. No limiter with a state for each source can do\n\
-         less. *Plain XDP drop* touches none.\n",
+         drops the flood, and writes one of 131,072 cache lines for each packet. *Plain XDP drop* writes none.\n",
         report::header(results)
     );
     let doubts = report::doubts(results);

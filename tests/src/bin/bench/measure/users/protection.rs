@@ -33,8 +33,7 @@ pub(crate) enum Protection {
     /// The match `hashlimit` in the first table.
     Hashlimit,
     Ours,
-    /// The plain drop, but each dropped packet touches one line of a large array. No limiter with a state for each source
-    /// can do less.
+    /// The plain drop, but each dropped packet writes one line of a large array.
     OneLine,
     /// An XDP program that knows the users and drops all else.
     PlainDrop,

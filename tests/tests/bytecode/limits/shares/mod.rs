@@ -1,16 +1,16 @@
 //! Leases: a source gets its share of a limit on this host until the lease ends, and never more than the limit.
 
+mod places;
+
 use ratelimit::dataplane::{
     leases::{Grant, Leases},
     program::loader::Settings,
 };
 use ratelimit_common::{
-    cells::bucket_filter::FIRST_EPOCH,
-    fleet::lease::WAYS,
     identity::source::Source,
     limits::{
         limit::{Limit, Rate, SECOND},
-        policy::Policy,
+        policy::{Ban, Policy},
     },
     meters::gcra::units,
     reason::Reason,
@@ -62,13 +62,23 @@ fn assert_near(count: u64, expected: u64) {
 }
 
 fn a_source_gets_its_share_of_rate_and_burst(front: Front) {
-    for (share, rate, burst) in [(0.25, 250, 25), (0.01, 10, 1), (1.0, 1_000, 100), (7.0, 1_000, 100)] {
-        let (mut bytecode, leases) = load(front, &per_second(1_000, 100));
+    for (limit, share, rate, burst) in [
+        (1_000, 0.25, 250, 25),
+        (1_000, 0.01, 10, 1),
+        (1_000, 1.0, 1_000, 100),
+        (1_000, 7.0, 1_000, 100),
+        // Costs above 2^31 units.
+        (400, 0.5, 200, 50),
+        (300, 0.5, 150, 50),
+        (120, 0.5, 60, 50),
+        (20, 0.25, 5, 25),
+    ] {
+        let (mut bytecode, leases) = load(front, &per_second(limit, 100));
         grant(&bytecode, &leases, ADDRESS, share, FOREVER);
         assert_near(passed(&mut bytecode, ADDRESS, START, START + SECOND), burst + rate);
         assert_near(passed(&mut bytecode, ADDRESS, START + SECOND, START + 3 * SECOND), 2 * rate);
         let over = if share < 1.0 { Reason::OverShare } else { Reason::OverPackets };
-        assert!(bytecode.count(over) > 10_000);
+        assert!(bytecode.count(over) > 10_000, "{limit}/s, {share}");
     }
 }
 
@@ -104,13 +114,101 @@ fn a_lease_slows_no_other_source(front: Front) {
 }
 
 fn a_larger_share_ends_the_wait_of_a_smaller_one(front: Front) {
-    let (mut bytecode, leases) = load(front, &per_second(1, 1));
-    grant(&bytecode, &leases, ADDRESS, 1e-9, FOREVER);
-    // The smallest share is 1/65,536, so this packet is paid in 18 hours.
-    assert_eq!(passed(&mut bytecode, ADDRESS, START, START + 2 * SECOND), 1);
-    grant(&bytecode, &leases, ADDRESS, 1.0, FOREVER);
-    let after = passed(&mut bytecode, ADDRESS, START + 2 * SECOND, START + 6 * SECOND);
-    assert!((2..=4).contains(&after), "{after}");
+    for (share, least, most) in [(1.0, 3, 5), (0.5, 1, 3)] {
+        let (mut bytecode, leases) = load(front, &per_second(1, 1));
+        grant(&bytecode, &leases, ADDRESS, 1e-9, FOREVER);
+        // The smallest share is 1/65,536, so this packet is paid in 18 hours.
+        assert_eq!(passed(&mut bytecode, ADDRESS, START, START + 2 * SECOND), 1);
+        grant(&bytecode, &leases, ADDRESS, share, FOREVER);
+        let after = passed(&mut bytecode, ADDRESS, START + 2 * SECOND, START + 7 * SECOND);
+        assert!((least..=most).contains(&after), "{share}: {after}");
+    }
+}
+
+/// A small packet must not take the debt of a large one for that of an earlier share.
+fn packets_of_different_sizes_keep_to_one_share(front: Front) {
+    let (large, small) = (Frame::udp(ADDRESS, 9).length(1_400).bytes(), Frame::udp(ADDRESS, 9).bytes());
+    let rate = Rate { amount: 100_000, period: SECOND };
+    let policy = Limit { bytes: Some(rate), ..Limit::default() }.policy().unwrap();
+    let settings = Settings { leases: true, bytes: true, sample: false, injected_tick: GAP, ..front.settings() };
+    let mut bytecode = Bytecode::with(settings);
+    bytecode.set_time(START);
+    bytecode.set_default(&policy);
+    let leases = Leases::open(&bytecode.tables, front.is_on()).unwrap();
+    grant(&bytecode, &leases, ADDRESS, 0.01, FOREVER);
+    let (mut bytes, seconds) = (0, 20);
+    for now in (START..START + seconds * SECOND).step_by(10 * GAP as usize) {
+        bytecode.set_time(now);
+        for frame in [&large, &small] {
+            if bytecode.send(frame) == Verdict::Pass {
+                bytes += frame.len() as u64;
+            }
+        }
+    }
+    // A hundredth of 100 kB/s, and of the burst of as much.
+    let expected = 1_000 * (seconds + 1);
+    assert!((expected * 8 / 10..=expected + 2 * large.len() as u64).contains(&bytes), "{bytes}");
+}
+
+/// The host bans a source that exceeds its limit, whatever its lease is.
+fn a_lease_prevents_no_ban(front: Front) {
+    let ban = Ban { time: 600 * SECOND, most: 600 * SECOND, after: 1, reserved: 0 };
+    let settings = Settings { leases: true, bans: true, sample: false, injected_tick: GAP, ..front.settings() };
+    let mut bytecode = Bytecode::with(settings);
+    bytecode.set_time(START);
+    bytecode.set_default(&Policy { ban, ..per_second(100, 10) });
+    let leases = Leases::open(&bytecode.tables, front.is_on()).unwrap();
+    grant(&bytecode, &leases, ADDRESS, 0.5, FOREVER);
+    assert!(passed(&mut bytecode, ADDRESS, START, START + SECOND / 10) <= 11);
+    assert_eq!(passed(&mut bytecode, ADDRESS, START + SECOND, START + 2 * SECOND), 0);
+    assert!(bytecode.count(Reason::Banned) > 10_000);
+}
+
+/// A lease belongs to the source that is billed, with the service that has a limit.
+fn a_lease_of_a_service_slows_only_that(front: Front) {
+    let settings =
+        Settings { leases: true, services: true, lanes: true, sample: false, injected_tick: GAP, ..front.settings() };
+    let mut bytecode = Bytecode::with(settings);
+    bytecode.set_time(START);
+    bytecode.set("default", per_second(1_000, 100));
+    bytecode.set("default udp/53", per_second(1_000, 100));
+    let leases = Leases::open(&bytecode.tables, front.is_on()).unwrap();
+    grant(&bytecode, &leases, ADDRESS, 0.1, FOREVER);
+    let count = |bytecode: &mut Bytecode, port: u16, begin: u64| {
+        let frame = Frame::udp(ADDRESS, port).bytes();
+        let mut passed = 0;
+        for now in (begin..begin + SECOND).step_by(GAP as usize) {
+            bytecode.set_time(now);
+            passed += u64::from(bytecode.send(&frame) == Verdict::Pass);
+        }
+        passed
+    };
+    assert_near(count(&mut bytecode, 9, START), 110);
+    assert_near(count(&mut bytecode, 53, START + SECOND), 1_100);
+    let lease = leases.get(hash(&bytecode, ADDRESS)).unwrap();
+    assert!(lease.refused.abs_diff(10_000 - 110) <= 1_000, "{}", lease.refused);
+}
+
+fn a_denied_source_counts_nothing_in_its_lease(front: Front) {
+    let (mut bytecode, leases) = load(front, &per_second(1_000, 100));
+    grant(&bytecode, &leases, ADDRESS, 0.1, FOREVER);
+    bytecode.set("192.0.2.1", Policy::DENIED);
+    assert_eq!(passed(&mut bytecode, ADDRESS, START, START + SECOND), 0);
+    let lease = leases.get(hash(&bytecode, ADDRESS)).unwrap();
+    assert_eq!((lease.admitted, lease.refused), (0, 0));
+}
+
+fn a_lease_that_is_granted_again_after_its_end_begins_anew(front: Front) {
+    let (mut bytecode, leases) = load(front, &per_second(1_000, 100));
+    grant(&bytecode, &leases, ADDRESS, 0.1, START + SECOND);
+    assert_near(passed(&mut bytecode, ADDRESS, START, START + SECOND), 110);
+    let now = START + 2 * SECOND;
+    bytecode.set_time(now);
+    // It begins with the whole burst spent.
+    let state = units(now) + per_second(1_000, 100).packets.burst;
+    assert!(leases.grant(&Grant { hash: hash(&bytecode, ADDRESS), share: 0.1, end: FOREVER, states: [state; 2] }, now));
+    assert_eq!(leases.get(hash(&bytecode, ADDRESS)).unwrap().admitted, 0);
+    assert_near(passed(&mut bytecode, ADDRESS, now, now + SECOND), 100);
 }
 
 fn what_the_lease_counts_is_what_the_source_got(front: Front) {
@@ -139,7 +237,8 @@ fn a_limit_of_bytes_is_shared_too(front: Front) {
     passed(&mut bytecode, ADDRESS, START, START + 5 * SECOND);
     assert_near(passed(&mut bytecode, ADDRESS, START + 5 * SECOND, START + 7 * SECOND), 400);
     let lease = leases.get(hash(&bytecode, ADDRESS)).unwrap();
-    assert_eq!(lease.admitted % policy.second.cost_of(length as u32), 0);
+    let cost = policy.second.cost_of(length as u32);
+    assert!(lease.admitted.is_multiple_of(cost) && lease.admitted / cost >= 1_000, "{}", lease.admitted);
 }
 
 fn whatever_a_lease_contains_the_limit_holds(front: Front) {
@@ -165,37 +264,12 @@ with_and_without_cells!(
     a_lease_that_is_ended_holds_no_more,
     a_lease_slows_no_other_source,
     a_larger_share_ends_the_wait_of_a_smaller_one,
+    packets_of_different_sizes_keep_to_one_share,
+    a_lease_prevents_no_ban,
+    a_lease_of_a_service_slows_only_that,
+    a_denied_source_counts_nothing_in_its_lease,
+    a_lease_that_is_granted_again_after_its_end_begins_anew,
     what_the_lease_counts_is_what_the_source_got,
     a_limit_of_bytes_is_shared_too,
     whatever_a_lease_contains_the_limit_holds,
 );
-
-/// The filters of buckets begin anew, and have the mark again after the next renewal.
-#[test]
-fn a_renewed_lease_holds_in_each_epoch() {
-    let (mut bytecode, leases) = load(Front::On, &per_second(1_000, 100));
-    for epoch in FIRST_EPOCH..FIRST_EPOCH + 300 {
-        let buckets = 1 << Settings::default().epoch_shift();
-        bytecode.tables.created.open_mut().unwrap().set(0, epoch * buckets, 0).unwrap();
-        let begin = START + epoch * SECOND;
-        grant(&bytecode, &leases, ADDRESS, 0.001, FOREVER);
-        assert!(passed(&mut bytecode, ADDRESS, begin, begin + SECOND / 10) <= 1, "epoch {epoch}");
-    }
-}
-
-#[test]
-fn a_place_is_given_to_another_source_only_after_its_lease_has_ended() {
-    let (bytecode, leases) = load(Front::On, &per_second(1_000, 100));
-    let grant =
-        |hash: u64, now: u64| leases.grant(&Grant { hash, share: 0.5, end: START + SECOND, states: [0; 2] }, now);
-    // These hashes differ in bits that choose no place.
-    let hashes: Vec<_> = (1..=u64::from(WAYS) + 1).map(|number| hash(&bytecode, ADDRESS) ^ number << 20).collect();
-    let (last, others) = hashes.split_last().unwrap();
-    assert!(others.iter().all(|hash| grant(*hash, START)));
-    assert!(!grant(*last, START));
-    assert!(grant(others[0], START));
-    leases.end(others[1]);
-    assert!(grant(*last, START));
-    assert!(leases.get(others[1]).is_none() && leases.get(others[0]).is_some());
-    assert!(grant(others[1], START + SECOND));
-}
