@@ -43,6 +43,7 @@ pub use product::{
     limit_row::flat,
     manager::{NotifySocket, Systemd},
     ratelimit::{Output, Ratelimit, stdin},
+    redis::Redis,
     schema,
     trace::{Call, Fault, Traced, traced, traced_daemon, try_traced},
 };

@@ -66,7 +66,7 @@ enum Task {
 
 fn main() -> ExitCode {
     let outcome = match Task::parse() {
-        Task::Setup => setup::for_tests().and_then(|()| setup::unpacked::PROMETHEUS.provide()),
+        Task::Setup => setup::for_tests().and_then(|()| setup::unpacked::for_tests()),
         Task::Demo => programs::release::run("demo", &[]),
         Task::Test(args) => test::run(&args),
         Task::Vm(args) => vm::run(&args),

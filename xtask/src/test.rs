@@ -32,7 +32,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     run::require_root("test")?;
     setup::for_tests()?;
-    unpacked::PROMETHEUS.provide()?;
+    unpacked::for_tests()?;
     // Tests run the binary of the product and that of another version. `cargo test` builds neither. For the workspace,
     // cargo chooses the features of `cargo test`, so that no library is built twice.
     run::run(run::cargo().args(["build", "--locked", "--workspace", "--bin", "ratelimit"]))?;

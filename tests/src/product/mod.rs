@@ -1,8 +1,9 @@
-//! The product's programs: its commands, its daemon, and systemd around it.
+//! The product's programs: its commands, its daemon, and systemd and Redis around it.
 
 pub(crate) mod daemon;
 pub(crate) mod limit_row;
 pub(crate) mod manager;
 pub(crate) mod ratelimit;
+pub(crate) mod redis;
 pub mod schema;
 pub(crate) mod trace;

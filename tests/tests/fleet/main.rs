@@ -1,3 +1,5 @@
 //! One limit across a fleet.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod engine;
 mod model;

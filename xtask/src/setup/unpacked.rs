@@ -9,10 +9,10 @@ use anyhow::{Context as _, Result};
 use super::works;
 use crate::{run, target};
 
-/// A package, and what of it is needed.
+/// Packages, and what of them is needed.
 pub(crate) struct Unpacked {
-    /// Also the name of its folder.
-    package: &'static str,
+    /// The packages. The first one is also the name of their folder.
+    packages: &'static [&'static str],
     /// Paths below the folder. Programs are looked for there and then in PATH.
     programs: &'static [&'static str],
     /// The argument with which all programs end successfully.
@@ -21,9 +21,24 @@ pub(crate) struct Unpacked {
 
 /// Prometheus for the tests (19 MB).
 pub(crate) const PROMETHEUS: Unpacked =
-    Unpacked { package: "prometheus", programs: &["usr/bin/prometheus", "usr/bin/promtool"], version: "--version" };
+    Unpacked { packages: &["prometheus"], programs: &["usr/bin/prometheus", "usr/bin/promtool"], version: "--version" };
 /// The web server of the benchmark.
-pub(crate) const NGINX: Unpacked = Unpacked { package: "nginx", programs: &["usr/sbin/nginx"], version: "-v" };
+pub(crate) const NGINX: Unpacked = Unpacked { packages: &["nginx"], programs: &["usr/sbin/nginx"], version: "-v" };
+/// The engine of a fleet for the tests (2 MB), with its libraries.
+pub(crate) const REDIS: Unpacked = Unpacked {
+    packages: &["redis", "redis-server", "redis-tools", "libjemalloc2", "liblzf1"],
+    programs: &["usr/bin/redis-server"],
+    version: "--version",
+};
+
+/// Finds or downloads all servers of the tests.
+///
+/// # Errors
+///
+/// Fails if one is missing and cannot be downloaded.
+pub(crate) fn for_tests() -> Result<()> {
+    [PROMETHEUS, REDIS].iter().try_for_each(Unpacked::provide)
+}
 
 impl Unpacked {
     /// Finds or downloads the programs. To get a newer package, delete the folder.
@@ -32,7 +47,8 @@ impl Unpacked {
     ///
     /// Fails if they are missing and cannot be downloaded.
     pub(crate) fn provide(&self) -> Result<()> {
-        let folder = target::folder(self.package)?;
+        let Some(name) = self.packages.first() else { return Ok(()) };
+        let folder = target::folder(name)?;
         let is_there = |path: &&str| {
             let name = path.rsplit('/').next().unwrap_or(path);
             folder.join(path).is_file() || works(name, self.version)
@@ -40,15 +56,14 @@ impl Unpacked {
         if self.programs.iter().all(is_there) {
             return Ok(());
         }
-        println!("setup: downloading {}", self.package);
-        download(self.package, &folder).with_context(|| {
-            let package = self.package;
-            format!("cannot download the Debian package {package}: on other systems, install its programs in PATH")
+        println!("setup: downloading {name}");
+        download(self.packages, &folder).with_context(|| {
+            format!("cannot download the Debian package {name}: on other systems, install its programs in PATH")
         })
     }
 }
 
-fn download(package: &str, folder: &Path) -> Result<()> {
+fn download(packages: &[&str], folder: &Path) -> Result<()> {
     // As root, apt otherwise works as a user that cannot write to this folder.
     let apt = || {
         let mut apt = Command::new("apt-get");
@@ -56,7 +71,7 @@ fn download(package: &str, folder: &Path) -> Result<()> {
         apt
     };
     run::run(apt().arg("update"))?;
-    run::run(apt().args(["download", package]))?;
+    run::run(apt().arg("download").args(packages))?;
     for entry in fs::read_dir(folder).context("cannot list the download")?.flatten() {
         let archive = entry.path();
         if archive.extension().is_some_and(|extension| extension == "deb") {

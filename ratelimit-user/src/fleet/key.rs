@@ -1,0 +1,62 @@
+//! The keys of records in the engine. They are equal on every host, and those of one limit never mix with another's.
+
+use ratelimit_common::fleet::share::Limit;
+
+/// Partitions of the records. Each call has keys of one partition, so that a cluster can serve it.
+pub const PARTITIONS: u8 = 64;
+
+/// The key of one source's record under one limit.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Key(String);
+
+impl Key {
+    /// Creates the key of a source, as text, under a limit.
+    #[must_use]
+    pub fn of(source: &str, limit: &Limit) -> Self {
+        let partition = fnv(source) % u64::from(PARTITIONS);
+        Self(format!("{{rl:{partition:02x}}}:{source}:{}:{}", limit.rate, limit.burst))
+    }
+
+    /// Returns the partition.
+    #[must_use]
+    pub fn partition(&self) -> &str {
+        self.0.split('}').next().unwrap_or_default()
+    }
+
+    /// Returns it as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Returns the FNV-1a hash of a text, which no version may change: hosts of all versions share records.
+fn fnv(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_names_partition_source_and_limit() {
+        let limit = Limit { rate: 1_000.0, burst: 0.5 };
+        let key = Key::of("192.0.2.1", &limit);
+        assert_eq!(key.as_str(), "{rl:18}:192.0.2.1:1000:0.5");
+        assert_eq!(key.partition(), "{rl:18");
+        assert_ne!(key, Key::of("192.0.2.1", &Limit { rate: 1_001.0, ..limit }));
+    }
+
+    #[test]
+    fn sources_spread_over_all_partitions() {
+        let limit = Limit { rate: 1.0, burst: 1.0 };
+        let mut sources = [0; PARTITIONS as usize];
+        for number in 0..6_400 {
+            let key = Key::of(&format!("10.0.{}.{}", number / 256, number % 256), &limit);
+            let partition = u8::from_str_radix(&key.partition()[4..], 16).unwrap();
+            sources[usize::from(partition)] += 1;
+        }
+        assert!(sources.iter().all(|count| (50..200).contains(count)), "{sources:?}");
+    }
+}

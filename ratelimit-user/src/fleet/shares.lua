@@ -1,0 +1,78 @@
+-- Takes the reports of one host, and answers with its shares. The arithmetic is that of `fleet::share` in
+-- ratelimit-common, and a test compares both. The clock of this server is the only one.
+--
+-- KEYS: one record for each source. ARGV: period, floor, least, and then for each record: rate, burst, offered,
+-- admitted, own, weight, record. Answers with the time, and then with the number and the share of each record; an empty share
+-- is none.
+local period, floor, least = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local memory = 3 * period
+local MEAN = 0.8504060682786326
+local LONGEST_DEBT, RELEASE, LOW = 5, 0.9, 0.25
+-- Half-lives of a demand after which a record means nothing.
+local KEPT = 4
+-- No record is kept for longer than a week, in milliseconds.
+local LONGEST = 604800000
+
+local clock = redis.call('TIME')
+local now = tonumber(clock[1]) + tonumber(clock[2]) / 1000000
+local answers = { string.format('%.17g', now) }
+
+for index, key in ipairs(KEYS) do
+  local first = 3 + (index - 1) * 7
+  local rate, burst = tonumber(ARGV[first + 1]), tonumber(ARGV[first + 2])
+  local offered, admitted = tonumber(ARGV[first + 3]), tonumber(ARGV[first + 4])
+  local own, weight, known = tonumber(ARGV[first + 5]), tonumber(ARGV[first + 6]), tonumber(ARGV[first + 7])
+  local highest = burst + rate * period
+
+  local record = redis.call('GET', key)
+  local number, level, packets, weighted, time, contended
+  if record and #record == 41 then
+    number, level, packets, weighted, time, contended = struct.unpack('<dddddB', record)
+  else
+    -- Two records of one source never begin in the same microsecond, as this script runs alone.
+    number = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
+    level, packets, weighted, time, contended = highest, 0, 0, now, 0
+  end
+
+  local passed = math.max(now - time, 0)
+  level = math.max(math.min(level + rate * passed, highest) - admitted, -LONGEST_DEBT * rate)
+  if known ~= number then
+    offered = own
+  end
+  local left = math.exp(-passed / memory)
+  packets = packets * left + offered
+  weighted = weighted * left + weight * offered
+  time = math.max(time, now)
+  local demand = packets / memory
+  if level < LOW * highest or demand > rate or (contended == 1 and demand >= RELEASE * rate) then
+    contended = 1
+  else
+    contended = 0
+  end
+
+  local share = ''
+  if contended == 1 then
+    local mean = weight * own * MEAN
+    local all = weighted - weight * own + mean
+    local part = 1
+    if all > 0 then
+      part = math.max(0, math.min(mean / all, 1))
+    end
+    local middle = level + admitted / 2
+    local gain
+    if middle > 0 then
+      gain = 1 + 2 * middle / highest
+    else
+      gain = math.max(1 + middle / (2 * rate), floor)
+    end
+    share = string.format('%.17g', math.max(least, math.min(part * gain, 1)))
+  end
+
+  local kept = math.max((highest - level) / rate, 0) + KEPT * 0.6931471805599453 * memory
+  local milliseconds = math.min(math.max(math.ceil(kept * 1000), 1000), LONGEST)
+  redis.call('SET', key, struct.pack('<dddddB', number, level, packets, weighted, time, contended), 'PX',
+    string.format('%d', milliseconds))
+  answers[#answers + 1] = string.format('%.17g', number)
+  answers[#answers + 1] = share
+end
+return answers

@@ -1,0 +1,256 @@
+//! The engine against a real Redis server: shares, faults of the server, and answers that make no sense.
+
+use std::time::{Duration, Instant};
+
+use proptest::{
+    prelude::*,
+    test_runner::{Config, TestRunner},
+};
+use ratelimit::fleet::{
+    engine::{Engine, Error, Message},
+    key::Key,
+};
+use ratelimit_common::fleet::{
+    demand::Demand,
+    share::{Limit, Record, Report, Terms},
+};
+use ratelimit_tests::{Redis, Sandbox, VICTIM_IPV4};
+use rustix::process::Signal;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
+};
+
+const LIMIT: Limit = Limit { rate: 1_000.0, burst: 100.0 };
+const DEADLINE: Duration = Duration::from_millis(250);
+
+/// Runs a future in the namespace of the sandbox's peer.
+fn at_the_peer<T: Send>(sandbox: &Sandbox, work: impl AsyncFnOnce() -> T + Send) -> T {
+    sandbox.peer(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(work())
+    })
+}
+
+fn engine(terms: Terms) -> Engine {
+    Engine::new(&Redis::url(), terms, DEADLINE).unwrap()
+}
+
+fn message(source: &str, offered: f64, own: f64) -> Message {
+    let report = Report { offered, admitted: offered.min(200.0), own, weight: 1.0, record: 0 };
+    Message { key: Key::of(source, &LIMIT), limit: LIMIT, report }
+}
+
+/// Reports of a host: what it is offered, which part of that it admits, and whether it has told the record before.
+type Step = (usize, f64, f64, bool);
+
+#[test]
+fn the_script_computes_the_shares_of_the_share_function() {
+    let sandbox = Sandbox::new();
+    let _redis = Redis::start(&sandbox, &[]);
+    // Demand decays by much between two calls.
+    let terms = Terms { period: 0.000_2, ..Terms::default() };
+    let steps = prop::collection::vec((0..3usize, 0.0..1_000.0f64, 0.0..1.0f64, any::<bool>()), 1..60);
+    let mut runner = TestRunner::new(Config { cases: 50, failure_persistence: None, ..Config::default() });
+    let mut case = 0;
+    let case = std::cell::RefCell::new(&mut case);
+    let outcome = runner.run(&(steps, 1.0..1e6f64, 1.0..1e4f64), |(steps, rate, burst): (Vec<Step>, f64, f64)| {
+        **case.borrow_mut() += 1;
+        let (limit, source) = (Limit { rate, burst }, format!("source {}", case.borrow()));
+        at_the_peer(&sandbox, async || compare(&engine(terms), &terms, limit, &source, &steps).await)
+    });
+    outcome.unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// Sends reports, and compares each answer with the record of the share function at the server's time.
+async fn compare(
+    engine: &Engine,
+    terms: &Terms,
+    limit: Limit,
+    source: &str,
+    steps: &[Step],
+) -> Result<(), TestCaseError> {
+    let mut record: Option<Record> = None;
+    let mut demands = [Demand::default(); 3];
+    for (host, offered, part, is_known) in steps.iter().copied() {
+        let number = record.filter(|_| is_known).map_or(0, |record| record.number);
+        let now = record.map_or(0.0, |record| record.demand.time);
+        demands[host] = demands[host].after(offered, now, terms.memory());
+        let report = Report {
+            offered,
+            admitted: offered * part,
+            own: demands[host].packets,
+            weight: 1.0 + host as f64,
+            record: number,
+        };
+        let message = Message { key: Key::of(source, &limit), limit, report };
+        let answers = engine.call(&[message]).await.map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let [answer] = answers.answers[..] else { return Err(TestCaseError::fail("no answer")) };
+        let record = record.get_or_insert_with(|| Record::new(answer.record, &limit, terms, answers.time));
+        let expected = record.take(&report, &limit, terms, answers.time);
+        prop_assert_eq!(answer.record, expected.record);
+        prop_assert_eq!(answer.share.is_some(), expected.share.is_some());
+        if let (Some(share), Some(expected)) = (answer.share, expected.share) {
+            prop_assert!((share - expected).abs() <= 1e-9, "{} instead of {}", share, expected);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn hosts_share_a_limit_and_a_calm_source_needs_no_share() {
+    let sandbox = Sandbox::new();
+    let _redis = Redis::start(&sandbox, &[]);
+    at_the_peer(&sandbox, async || {
+        let engine = engine(Terms::default());
+        let mut messages: Vec<_> = (0..1_000).map(|number| message(&format!("10.0.0.{number}"), 10.0, 10.0)).collect();
+        messages.push(message("192.0.2.1", 3_000.0, 3_000.0));
+        let [first, second] = [engine.report(&messages).await.unwrap(), engine.report(&messages).await.unwrap()];
+        assert!(first[..1_000].iter().chain(&second[..1_000]).all(|answer| answer.share.is_none()));
+        assert_eq!(first[1_000].share, Some(1.0));
+        let share = second[1_000].share.unwrap();
+        assert!((0.4..0.6).contains(&share), "{share}");
+    });
+}
+
+#[test]
+fn a_record_expires_when_it_means_nothing_any_more() {
+    let sandbox = Sandbox::new();
+    let _redis = Redis::start(&sandbox, &[]);
+    at_the_peer(&sandbox, async || {
+        engine(Terms::default()).report(&[message("192.0.2.1", 10.0, 10.0)]).await.unwrap();
+        let client = redis::Client::open(Redis::url()).unwrap();
+        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+        let key = Key::of("192.0.2.1", &LIMIT);
+        let left: i64 = redis::cmd("PTTL").arg(key.as_str()).query_async(&mut connection).await.unwrap();
+        // Four half-lives of 0.6 s, and what the record owes.
+        assert!((1_000..3_000).contains(&left), "{left}");
+    });
+}
+
+#[test]
+fn a_server_that_has_forgotten_the_script_or_all_records_answers_at_once() {
+    let sandbox = Sandbox::new();
+    let _redis = Redis::start(&sandbox, &[]);
+    at_the_peer(&sandbox, async || {
+        let engine = engine(Terms::default());
+        let messages = [message("192.0.2.1", 3_000.0, 3_000.0)];
+        let before = engine.report(&messages).await.unwrap();
+        let client = redis::Client::open(Redis::url()).unwrap();
+        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+        for words in [&["SCRIPT", "FLUSH"][..], &["FLUSHALL"]] {
+            redis::cmd(words[0]).arg(&words[1..]).exec_async(&mut connection).await.unwrap();
+            assert!(engine.report(&messages).await.unwrap()[0].share.is_some());
+        }
+        assert_ne!(engine.report(&messages).await.unwrap()[0].record, before[0].record);
+    });
+}
+
+#[test]
+fn nobody_waits_longer_than_the_deadline_for_a_silent_server() {
+    let sandbox = Sandbox::new();
+    let redis = Redis::start(&sandbox, &[]);
+    at_the_peer(&sandbox, async || {
+        let engine = engine(Terms::default());
+        let messages = [message("192.0.2.1", 10.0, 10.0)];
+        engine.report(&messages).await.unwrap();
+        redis.process.signal(Signal::STOP);
+        for _ in 0..3 {
+            let begin = Instant::now();
+            assert!(engine.report(&messages).await.is_err());
+            assert!(begin.elapsed() < DEADLINE + Duration::from_millis(150), "{:?}", begin.elapsed());
+        }
+        redis.process.signal(Signal::CONT);
+        recovers(&engine, &messages).await;
+    });
+}
+
+#[test]
+fn a_server_that_was_killed_and_comes_back_empty_is_used_again() {
+    let sandbox = Sandbox::new();
+    let redis = Redis::start(&sandbox, &[]);
+    at_the_peer(&sandbox, async || {
+        let engine = engine(Terms::default());
+        let messages = [message("192.0.2.1", 10.0, 10.0)];
+        let before = engine.report(&messages).await.unwrap();
+        drop(redis);
+        assert!(engine.report(&messages).await.is_err());
+        let _redis = Redis::start(&sandbox, &[]);
+        recovers(&engine, &messages).await;
+        assert_ne!(engine.report(&messages).await.unwrap()[0].record, before[0].record);
+    });
+}
+
+/// Reports until the server answers, which must be soon.
+async fn recovers(engine: &Engine, messages: &[Message]) {
+    let begin = Instant::now();
+    while let Err(error) = engine.report(messages).await {
+        assert!(begin.elapsed() < Duration::from_secs(5), "{error}");
+        tokio::task::yield_now().await;
+    }
+}
+
+#[test]
+fn what_the_server_refuses_is_an_error_in_one_line() {
+    let sandbox = Sandbox::new();
+    let _redis = Redis::start(&sandbox, &["--maxmemory", "1", "--requirepass", "secret"]);
+    at_the_peer(&sandbox, async || {
+        let messages = [message("192.0.2.1", 10.0, 10.0)];
+        let with = |user: &str| format!("redis://{user}{VICTIM_IPV4}:6379");
+        for (url, expected) in [
+            (with(""), "unauthenticated"),
+            (with(":wrong@"), "authentication failed"),
+            (with(":secret@"), "OOM"),
+            (format!("redis://{VICTIM_IPV4}:6380"), "refused"),
+        ] {
+            let engine = Engine::new(&url, Terms::default(), DEADLINE).unwrap();
+            let error = engine.report(&messages).await.unwrap_err().to_string();
+            assert!(error.contains(expected) && !error.contains('\n') && !error.contains("secret"), "{error}");
+        }
+    });
+    for url in ["", "http://192.0.2.1", "redis://", "192.0.2.1", "redis://192.0.2.1:port"] {
+        let error = Engine::new(url, Terms::default(), DEADLINE).err();
+        assert!(matches!(error, Some(Error::Url(_))), "{url}: {error:?}");
+    }
+}
+
+#[test]
+fn an_engine_that_answers_garbage_is_an_error() {
+    let long = format!("${}\r\n{}\r\n", 10 << 20, "x".repeat(10 << 20));
+    for answer in [
+        "garbage\r\n",
+        "*1\r\n$3\r\nnow\r\n",
+        "*3\r\n$1\r\n1\r\n$1\r\n7\r\n$2\r\n-1\r\n",
+        "*3\r\n$1\r\n1\r\n$1\r\n7\r\n$5\r\n1e999\r\n",
+        "*-1\r\n",
+        ":5\r\n",
+        "-\u{1b}[2J\u{7}error\r\n",
+        &long,
+        "",
+    ] {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let error = runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let url = format!("redis://{}", listener.local_addr().unwrap());
+            tokio::spawn(lie(listener, answer.to_owned()));
+            let engine = Engine::new(&url, Terms::default(), DEADLINE).unwrap();
+            engine.report(&[message("192.0.2.1", 10.0, 10.0)]).await.unwrap_err().to_string()
+        });
+        assert!(!error.contains(char::is_control) && error.len() < 200, "{error:?}");
+    }
+}
+
+/// Gives this answer to every command, or closes the connection if it is empty.
+async fn lie(listener: TcpListener, answer: String) {
+    while let Ok((mut stream, _)) = listener.accept().await {
+        let answer = answer.clone();
+        tokio::spawn(async move {
+            let mut buffer = [0; 4_096];
+            while stream.read(&mut buffer).await.is_ok_and(|length| length > 0) {
+                if answer.is_empty() || stream.write_all(answer.as_bytes()).await.is_err() {
+                    break;
+                }
+            }
+        });
+    }
+}
