@@ -89,7 +89,8 @@ const NUMBERS: u64 = OVER_PACKETS << number_at(Reason::OverPackets)
     | OVER_SHARE << number_at(Reason::OverShare);
 const _: () = assert!(OVER_BYTES == OVER_PACKETS | 2 && OVER_PARENT_BYTES == OVER_PARENT_PACKETS | 2);
 
-/// Returns the place of a reason's number in [`NUMBERS`]. A table of bits needs fewer instructions than comparisons.
+/// Returns the place of a reason's number in [`NUMBERS`]. Reasons that are not cached have none. A table of bits needs
+/// fewer instructions than comparisons.
 #[inline(always)]
 const fn number_at(reason: Reason) -> u32 {
     (reason as u32).wrapping_sub(Reason::OverPackets as u32).wrapping_mul(3) & 63

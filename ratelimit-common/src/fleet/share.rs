@@ -99,7 +99,7 @@ pub struct Record {
     /// Demand of all hosts.
     pub demand: Demand,
     /// The same, each host's multiplied by its weight.
-    pub weighted: f64,
+    pub weighted: Demand,
     /// Whether hosts need shares.
     pub is_contended: bool,
 }
@@ -108,13 +108,9 @@ impl Record {
     /// Returns the record of a source that was not seen before. Its number is not 0.
     #[must_use]
     pub fn new(number: u64, limit: &Limit, terms: &Terms, now: f64) -> Self {
-        Self {
-            number,
-            level: terms.highest_level(limit),
-            demand: Demand { packets: 0.0, time: now },
-            weighted: 0.0,
-            is_contended: false,
-        }
+        let nothing = Demand { packets: 0.0, time: now };
+        let level = terms.highest_level(limit);
+        Self { number, level, demand: nothing, weighted: nothing, is_contended: false }
     }
 
     /// Takes the report of a host.
@@ -128,20 +124,21 @@ impl Record {
         self.level = level.max(-LONGEST_DEBT * limit.rate);
         let is_known = report.record == self.number;
         let offered = if is_known { report.offered } else { report.own };
-        let before = Demand { packets: self.weighted, time: self.demand.time };
-        self.weighted = before.after(report.weight * offered, now, terms.memory()).packets;
+        self.weighted = self.weighted.after(report.weight * offered, now, terms.memory());
         self.demand = self.demand.after(offered, now, terms.memory());
         let rate = self.demand.packets / terms.memory();
         let is_low = self.level < LOW * highest;
         let is_calm = rate < RELEASE * limit.rate;
         self.is_contended = is_low || rate > limit.rate || self.is_contended && !is_calm;
         let share = self.is_contended.then(|| {
-            // The demand of the reporting host is at its highest now, and those of the others are not.
-            let highest = report.weight * report.own;
-            let own = highest * MEAN;
-            let all = self.weighted - highest + own;
+            // The reporting host's demand is at its highest now. Those of the others are at their means, so its own is
+            // taken at its mean too.
+            let now = report.weight * report.own;
+            let own = now * MEAN;
+            let all = self.weighted.packets - now + own;
             let part = if all > 0.0 { (own / all).clamp(0.0, 1.0) } else { 1.0 };
-            // So a host that reports much is not corrected more than the others.
+            // The level in the middle of this report. The level after it is lower for a host that reports much, which would
+            // get less than its part.
             let level = self.level + report.admitted / 2.0;
             (part * gain(level, limit, terms)).clamp(terms.least, 1.0)
         });
@@ -170,7 +167,7 @@ mod tests {
     proptest! {
         #[test]
         fn whatever_hosts_report_levels_and_shares_stay_within_their_bounds(
-            rate in 1e-5..1e8, burst in 1.0..1e8,
+            rate in 1e-5..1e8, burst in 1.0..1e8, weight in 0.01..100.0,
             reports in prop::collection::vec((amount(), amount(), amount(), 0u64..3, -1.0..10.0), 1..50),
         ) {
             let (limit, terms) = (Limit { rate, burst }, Terms::default());
@@ -178,7 +175,7 @@ mod tests {
             let mut now = 0.0;
             for (offered, admitted, own, number, passed) in reports {
                 now += passed;
-                let report = Report { offered, admitted, own, weight: 1.0, record: number };
+                let report = Report { offered, admitted, own, weight, record: number };
                 let answer = record.take(&report, &limit, &terms, now);
                 prop_assert!(record.level <= terms.highest_level(&limit) && record.level >= -LONGEST_DEBT * rate);
                 prop_assert!(record.demand.packets.is_finite() && record.demand.packets >= 0.0);

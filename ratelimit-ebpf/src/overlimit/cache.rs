@@ -21,9 +21,9 @@ use crate::{
 };
 
 /// Longest time for which a refusal by a parent or a lease is cached.
-const LONGEST_OF_PARENTS: Units = gcra::units(SECOND);
+const LONGEST: Units = gcra::units(SECOND);
 /// Shortest such time. The work would not pay for less.
-const SHORTEST_OF_PARENTS: Units = gcra::units(SECOND / 20_000);
+const SHORTEST: Units = gcra::units(SECOND / 20_000);
 
 /// Returns whether the source's own limit refuses, and not a parent.
 #[inline(always)]
@@ -84,8 +84,8 @@ fn cache_over_limit(
         return 0;
     };
     // A parent may get a charge back, or the fleet leave the source more, so that there is room sooner.
-    let wait = wait.min(LONGEST_OF_PARENTS);
-    if wait >= SHORTEST_OF_PARENTS {
+    let wait = wait.min(LONGEST);
+    if wait >= SHORTEST {
         caching::cache(context, refusals, policy, wait, by_bytes);
     }
     0

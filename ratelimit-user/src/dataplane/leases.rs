@@ -10,6 +10,7 @@ use ratelimit_common::{
         cell::{self, Cell},
     },
     fleet::lease::{self, Lease, WAYS},
+    maps::control::FEATURE_FRONT,
 };
 
 use crate::dataplane::{Error, sys::mmap_array::Mapped, tables::open::Tables};
@@ -40,7 +41,8 @@ impl Leases {
     /// # Errors
     ///
     /// [`Error::Bpf`] if the kernel refuses.
-    pub fn open(tables: &Tables, has_cells: bool) -> Result<Self, Error> {
+    pub fn open(tables: &Tables) -> Result<Self, Error> {
+        let has_cells = tables.control()?.features & FEATURE_FRONT != 0;
         let cells = if has_cells { Some(Mapped::to_write(tables.front.open()?.map())?) } else { None };
         Ok(Self { places: Mapped::to_write(tables.leases.open()?.map())?, cells })
     }
@@ -95,7 +97,7 @@ impl Leases {
         places.find(|words| words.end.load(Ordering::Acquire) <= now)
     }
 
-    /// Marks the cell of a source. The filters of buckets begin anew with each epoch, and then lose the mark.
+    /// Marks the cell of a source. A filter that begins anew with an epoch loses the mark.
     fn mark(&self, hash: u64) {
         let Some(cells) = &self.cells else { return };
         let Some(cell) = cells.place(cell::index(hash, cells.len() as u32) as usize) else { return };

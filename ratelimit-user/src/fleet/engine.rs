@@ -17,8 +17,6 @@ use crate::fleet::key::Key;
 const REPORTS: usize = 250;
 /// The longest time for which a call waits.
 const LONGEST_WAIT: Duration = Duration::from_millis(250);
-/// The first and the longest pause before a new connection.
-const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(30)];
 
 /// What keeps the engine from answering.
 #[derive(Debug, thiserror::Error)]
@@ -100,12 +98,10 @@ impl Engine {
     /// [`Error::Url`] if the URL makes no sense.
     pub fn new(url: &str, terms: Terms, deadline: Duration) -> Result<Self, Error> {
         let client = Client::open(url).map_err(|error| Error::Url(one_line(&error)))?;
-        let [first, longest] = PAUSES;
+        // The caller decides when to try again.
         let config = ConnectionManagerConfig::new()
             .set_connection_timeout(Some(deadline))
             .set_response_timeout(Some(deadline))
-            .set_min_delay(first)
-            .set_max_delay(longest)
             .set_number_of_retries(0);
         let connection = ConnectionManager::new_lazy_with_config(client, config)?;
         Ok(Self { connection, script: Script::new(include_str!("shares.lua")), terms, deadline })

@@ -2,8 +2,8 @@
 -- ratelimit-common, and a test compares both. The clock of this server is the only one.
 --
 -- KEYS: one record for each source. ARGV: period, floor, least, and then for each record: rate, burst, offered,
--- admitted, own, weight, record. Answers with the time, and then with the number and the share of each record; an empty share
--- is none.
+-- admitted, own, weight, record.
+-- The answer is the time, and then the number and the share of each record. An empty share is none.
 local period, floor, least = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local memory = 3 * period
 local MEAN = 0.8504060682786326

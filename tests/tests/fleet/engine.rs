@@ -1,6 +1,9 @@
 //! The engine against a real Redis server: shares, faults of the server, and answers that make no sense.
 
-use std::time::{Duration, Instant};
+use std::{
+    cell::Cell,
+    time::{Duration, Instant},
+};
 
 use proptest::{
     prelude::*,
@@ -52,11 +55,10 @@ fn the_script_computes_the_shares_of_the_share_function() {
     let terms = Terms { period: 0.000_2, ..Terms::default() };
     let steps = prop::collection::vec((0..3usize, 0.0..1_000.0f64, 0.0..1.0f64, any::<bool>()), 1..60);
     let mut runner = TestRunner::new(Config { cases: 50, failure_persistence: None, ..Config::default() });
-    let mut case = 0;
-    let case = std::cell::RefCell::new(&mut case);
+    let case = Cell::new(0);
     let outcome = runner.run(&(steps, 1.0..1e6f64, 1.0..1e4f64), |(steps, rate, burst): (Vec<Step>, f64, f64)| {
-        **case.borrow_mut() += 1;
-        let (limit, source) = (Limit { rate, burst }, format!("source {}", case.borrow()));
+        case.set(case.get() + 1);
+        let (limit, source) = (Limit { rate, burst }, format!("source {}", case.get()));
         at_the_peer(&sandbox, async || compare(&engine(terms), &terms, limit, &source, &steps).await)
     });
     outcome.unwrap_or_else(|error| panic!("{error}"));

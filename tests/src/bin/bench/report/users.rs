@@ -48,18 +48,19 @@ pub(crate) fn tables(results: &[Felt], patience: Duration) -> Vec<Table> {
 /// unprotected server and leaves pages behind a plain drop.
 pub(crate) fn goal_line(results: &[Felt]) -> Option<String> {
     let kept: Vec<_> = lost(results).filter_map(|(kind, rate, [.., kept, _])| Some((kind, rate, kept?))).collect();
+    let by_ours: Vec<_> = kept.iter().map(|(.., kept)| *kept).collect();
     let by_one_line: Vec<_> = lost(results).filter_map(|(.., [.., kept])| kept).collect();
     let worst = kept.iter().min_by(|a, b| a.2.total_cmp(&b.2))?;
-    let reached = |kept: &mut dyn Iterator<Item = f64>| kept.filter(|kept| *kept >= GOAL).count();
+    let reached = |kept: &[f64]| kept.iter().filter(|kept| **kept >= GOAL).count();
     Some(format!(
         "where the unprotected server keeps less than {:.0} % of its pages, ratelimit keeps at least {:.0} % of those \
          behind a plain XDP drop in {} of {} cases, and one line in {} of {}; the least of ratelimit is {:.0} % beside \
          {}, {}",
         100.0 * LOST,
         100.0 * GOAL,
-        reached(&mut kept.iter().map(|(.., kept)| *kept)),
-        kept.len(),
-        reached(&mut by_one_line.iter().copied()),
+        reached(&by_ours),
+        by_ours.len(),
+        reached(&by_one_line),
         by_one_line.len(),
         100.0 * worst.2,
         worst.0,

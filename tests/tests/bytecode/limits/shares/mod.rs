@@ -26,11 +26,16 @@ const FOREVER: u64 = u64::MAX;
 const GAP: u64 = SECOND / 10_000;
 
 fn load(front: Front, policy: &Policy) -> (Bytecode, Leases) {
-    let settings = Settings { leases: true, sample: false, injected_tick: GAP, ..front.settings() };
+    load_with(front.settings(), policy)
+}
+
+/// Loads the program with leases and these settings.
+fn load_with(settings: Settings, policy: &Policy) -> (Bytecode, Leases) {
+    let settings = Settings { leases: true, sample: false, injected_tick: GAP, ..settings };
     let mut bytecode = Bytecode::with(settings);
     bytecode.set_time(START);
     bytecode.set_default(policy);
-    let leases = Leases::open(&bytecode.tables, front.is_on()).unwrap();
+    let leases = Leases::open(&bytecode.tables).unwrap();
     (bytecode, leases)
 }
 
@@ -102,11 +107,8 @@ fn a_lease_that_is_ended_holds_no_more(front: Front) {
 }
 
 fn a_lease_slows_no_other_source(front: Front) {
-    let settings = Settings { cells: if front.is_on() { 1 } else { 0 }, leases: true, ..Settings::default() };
-    let mut bytecode = Bytecode::with(settings);
-    bytecode.set_time(START);
-    bytecode.set_default(&per_second(1_000, 100));
-    let leases = Leases::open(&bytecode.tables, front.is_on()).unwrap();
+    let settings = Settings { cells: front.settings().cells.min(1), ..Settings::default() };
+    let (mut bytecode, leases) = load_with(settings, &per_second(1_000, 100));
     grant(&bytecode, &leases, ADDRESS, 0.001, FOREVER);
     assert!(passed(&mut bytecode, ADDRESS, START, START + SECOND) <= 2);
     assert_near(passed(&mut bytecode, [192, 0, 2, 2], START + SECOND, START + 2 * SECOND), 1_100);
@@ -130,11 +132,8 @@ fn packets_of_different_sizes_keep_to_one_share(front: Front) {
     let (large, small) = (Frame::udp(ADDRESS, 9).length(1_400).bytes(), Frame::udp(ADDRESS, 9).bytes());
     let rate = Rate { amount: 100_000, period: SECOND };
     let policy = Limit { bytes: Some(rate), ..Limit::default() }.policy().unwrap();
-    let settings = Settings { leases: true, bytes: true, sample: false, injected_tick: GAP, ..front.settings() };
-    let mut bytecode = Bytecode::with(settings);
-    bytecode.set_time(START);
-    bytecode.set_default(&policy);
-    let leases = Leases::open(&bytecode.tables, front.is_on()).unwrap();
+    let settings = Settings { bytes: true, ..front.settings() };
+    let (mut bytecode, leases) = load_with(settings, &policy);
     grant(&bytecode, &leases, ADDRESS, 0.01, FOREVER);
     let (mut bytes, seconds) = (0, 20);
     for now in (START..START + seconds * SECOND).step_by(10 * GAP as usize) {
@@ -153,11 +152,8 @@ fn packets_of_different_sizes_keep_to_one_share(front: Front) {
 /// The host bans a source that exceeds its limit, whatever its lease is.
 fn a_lease_prevents_no_ban(front: Front) {
     let ban = Ban { time: 600 * SECOND, most: 600 * SECOND, after: 1, reserved: 0 };
-    let settings = Settings { leases: true, bans: true, sample: false, injected_tick: GAP, ..front.settings() };
-    let mut bytecode = Bytecode::with(settings);
-    bytecode.set_time(START);
-    bytecode.set_default(&Policy { ban, ..per_second(100, 10) });
-    let leases = Leases::open(&bytecode.tables, front.is_on()).unwrap();
+    let settings = Settings { bans: true, ..front.settings() };
+    let (mut bytecode, leases) = load_with(settings, &Policy { ban, ..per_second(100, 10) });
     grant(&bytecode, &leases, ADDRESS, 0.5, FOREVER);
     assert!(passed(&mut bytecode, ADDRESS, START, START + SECOND / 10) <= 11);
     assert_eq!(passed(&mut bytecode, ADDRESS, START + SECOND, START + 2 * SECOND), 0);
@@ -166,13 +162,9 @@ fn a_lease_prevents_no_ban(front: Front) {
 
 /// A lease belongs to the source that is billed, with the service that has a limit.
 fn a_lease_of_a_service_slows_only_that(front: Front) {
-    let settings =
-        Settings { leases: true, services: true, lanes: true, sample: false, injected_tick: GAP, ..front.settings() };
-    let mut bytecode = Bytecode::with(settings);
-    bytecode.set_time(START);
-    bytecode.set("default", per_second(1_000, 100));
+    let settings = Settings { services: true, lanes: true, ..front.settings() };
+    let (mut bytecode, leases) = load_with(settings, &per_second(1_000, 100));
     bytecode.set("default udp/53", per_second(1_000, 100));
-    let leases = Leases::open(&bytecode.tables, front.is_on()).unwrap();
     grant(&bytecode, &leases, ADDRESS, 0.1, FOREVER);
     let count = |bytecode: &mut Bytecode, port: u16, begin: u64| {
         let frame = Frame::udp(ADDRESS, port).bytes();
@@ -228,11 +220,8 @@ fn a_limit_of_bytes_is_shared_too(front: Front) {
     let length = Frame::udp(ADDRESS, 9).bytes().len() as u64;
     let rate = Rate { amount: 1_000 * length, period: SECOND };
     let policy = Limit { bytes: Some(rate), ..Limit::default() }.policy().unwrap();
-    let settings = Settings { leases: true, bytes: true, sample: false, injected_tick: GAP, ..front.settings() };
-    let mut bytecode = Bytecode::with(settings);
-    bytecode.set_time(START);
-    bytecode.set_default(&policy);
-    let leases = Leases::open(&bytecode.tables, front.is_on()).unwrap();
+    let settings = Settings { bytes: true, ..front.settings() };
+    let (mut bytecode, leases) = load_with(settings, &policy);
     grant(&bytecode, &leases, ADDRESS, 0.2, FOREVER);
     passed(&mut bytecode, ADDRESS, START, START + 5 * SECOND);
     assert_near(passed(&mut bytecode, ADDRESS, START + 5 * SECOND, START + 7 * SECOND), 400);

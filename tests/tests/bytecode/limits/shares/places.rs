@@ -1,9 +1,6 @@
 //! Places of leases, and the marks in cells that lead to them.
 
-use ratelimit::dataplane::{
-    leases::{Grant, Leases},
-    program::loader::Settings,
-};
+use ratelimit::dataplane::{leases::Grant, program::loader::Settings};
 use ratelimit_common::{
     cells::bucket_filter::{FIRST_EPOCH, LEASED},
     fleet::lease::WAYS,
@@ -11,17 +8,14 @@ use ratelimit_common::{
 };
 use ratelimit_tests::{Bytecode, per_second};
 
-use super::{ADDRESS, FOREVER, GAP, START, grant, hash, load, passed};
+use super::{ADDRESS, FOREVER, START, grant, hash, load, load_with, passed};
 use crate::front::Front;
 
 /// A neighbour uses its bucket, so that the filters of their cell begin anew.
 #[test]
 fn a_renewed_lease_holds_in_each_epoch() {
-    let settings = Settings { cells: 1, leases: true, sample: false, injected_tick: GAP, ..Settings::default() };
-    let mut bytecode = Bytecode::with(settings);
-    bytecode.set_time(START);
-    bytecode.set_default(&per_second(1_000, 100));
-    let leases = Leases::open(&bytecode.tables, true).unwrap();
+    let settings = Settings { cells: 1, ..Settings::default() };
+    let (mut bytecode, leases) = load_with(settings, &per_second(1_000, 100));
     let is_marked = |bytecode: &Bytecode| {
         let cell = bytecode.tables.front.open().unwrap().get(&0, 0).unwrap();
         cell.filters.iter().any(|filter| filter & LEASED != 0)
