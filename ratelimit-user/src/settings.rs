@@ -185,6 +185,7 @@ impl SettingsArguments {
             replies: self.replies.map(|rate| rate.0),
             sliding_logs: self.max_sliding_logs,
             shadow: self.shadow.map(|switch| switch == Switch::On),
+            leases: None,
             log_level: 0,
         })
     }

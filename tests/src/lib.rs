@@ -7,6 +7,7 @@ mod bytecode;
 pub mod differential;
 pub mod fleet;
 pub mod generate;
+mod hosts;
 pub mod models;
 mod object;
 mod packets;
@@ -30,6 +31,7 @@ pub use bytecode::{
     walker::{Order, Sources, Walker},
 };
 pub use differential::tally;
+pub use hosts::{Arrivals, Hosts};
 pub use models::tokens;
 pub use packets::{
     captures::{Capture, captures},

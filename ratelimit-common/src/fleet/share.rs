@@ -39,6 +39,10 @@ const RELEASE: f64 = 0.9;
 /// Part of the highest level below which shares are needed, whatever the demand is.
 const LOW: f64 = 0.25;
 
+/// Seconds in which shares pay most of what a record owes. With less, they swing. With more, the fleet is below its
+/// limit for long after a first blow.
+const PAID: f64 = 1.0;
+
 /// Periods in which the weight of an offered packet falls to 1/e.
 const MEMORY: f64 = 3.0;
 /// Mean demand of a host between two reports, as a part of that at a report: (1 − e^(−1/3)) × 3.
@@ -151,7 +155,7 @@ fn gain(level: f64, limit: &Limit, terms: &Terms) -> f64 {
     if level > 0.0 {
         1.0 + 2.0 * level / terms.highest_level(limit)
     } else {
-        (1.0 + level / (2.0 * limit.rate)).max(terms.floor)
+        (1.0 + level / (PAID * limit.rate)).max(terms.floor)
     }
 }
 

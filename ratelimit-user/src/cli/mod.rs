@@ -30,7 +30,7 @@ use self::{
     },
     program::{attach, confirm, detach, set, upgrade},
     rules::{access, cost, limit},
-    show::{doctor, events, metrics, sources, status, suggest, why},
+    show::{doctor, events, fleet, metrics, sources, status, suggest, why},
 };
 use crate::{
     controller::{events::changes, notify::journal},
@@ -115,8 +115,11 @@ enum Command {
     /// Print what is in force as a configuration file
     ///
     /// Prints the interfaces, settings, costs and rules that are in force as a configuration file. Bans are left out.
-    /// [metrics] is left out too, because only the daemon knows it.
+    /// [metrics] and [fleet] are left out too, because only the daemon knows them.
     Save,
+    /// Show the fleet that this host shares limits with
+    #[command(subcommand)]
+    Fleet(fleet::Command),
     /// Print the daemon's metrics once, in the format of Prometheus
     Metrics,
     /// List the problems of a configuration file; changes nothing
@@ -247,6 +250,7 @@ fn answer(command: Command, pins: &Path, output: Output) -> Result<Answer> {
         Command::Run(arguments) => run::run(&arguments, pins),
         Command::Reload(arguments) => reload::run(&arguments, pins, output),
         Command::Save => save::run(pins, output),
+        Command::Fleet(command) => fleet::run(&command, pins, output),
         Command::Metrics => metrics::run(pins, output),
         Command::Check(arguments) => check::run(&arguments, output),
         Command::Doctor(arguments) => doctor::run(&arguments, pins, output),

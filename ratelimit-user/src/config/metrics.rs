@@ -1,9 +1,9 @@
 //! The table `[metrics]`.
 
-use std::{fmt, fs, io::Read as _, net::SocketAddr, os::unix::fs::PermissionsExt as _, path::PathBuf, str::FromStr};
+use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 
 use super::{
-    options,
+    options, secret,
     table::{Table, Value},
 };
 
@@ -82,7 +82,7 @@ pub(super) fn read(top: &Table<'_>) -> Metrics {
         }
     };
     let token = options.token_file.and_then(|path| {
-        let token = token(&path);
+        let token = secret::read(&path, TOKEN).map(Token);
         token.map_err(|problem| wrong("token-file", problem)).ok()
     });
     match options.listen {
@@ -97,32 +97,4 @@ pub(super) fn read(top: &Table<'_>) -> Metrics {
     }
     let listen = options.listen.map(|Address(address)| Listen { address, token });
     Metrics { listen, sources: options.sources.into() }
-}
-
-/// Reads the token from a file that only its owner and group can read.
-fn token(path: &std::path::Path) -> Result<Token, String> {
-    if !path.is_absolute() {
-        return Err("expected an absolute path".to_owned());
-    }
-    let refused = |error: std::io::Error| format!("cannot be read: {error}");
-    // Opening a pipe would block until another process writes to it.
-    if !fs::metadata(path).map_err(refused)?.is_file() {
-        return Err("is not a regular file".to_owned());
-    }
-    let file = fs::File::open(path).map_err(refused)?;
-    if file.metadata().map_err(refused)?.permissions().mode() & 0o007 != 0 {
-        return Err(format!("every user of this machine has access to it: run `chmod o= {}`", path.display()));
-    }
-    let mut text = String::new();
-    file.take(*TOKEN.end() as u64 + 2).read_to_string(&mut text).map_err(refused)?;
-    let token = text.trim_end();
-    if TOKEN.contains(&token.len()) && token.bytes().all(|byte| byte.is_ascii_graphic()) {
-        Ok(Token(token.to_owned()))
-    } else {
-        Err(format!(
-            "expected one line with {} to {} letters, digits and punctuation marks in it",
-            TOKEN.start(),
-            TOKEN.end()
-        ))
-    }
 }

@@ -5,6 +5,7 @@
 //! hundred thousand rules would take 200 MB. If anything is wrong, the file is read again as a whole, so that every
 //! problem has its place in the file.
 
+pub mod fleet;
 pub(crate) mod listed;
 pub(crate) mod lists;
 pub mod metrics;
@@ -16,6 +17,7 @@ mod rules;
 pub mod save;
 mod save_lists;
 mod saved;
+mod secret;
 mod space;
 mod table;
 
@@ -26,14 +28,15 @@ use ratelimit_common::{identity::service::Service, maps::control::IPV6_PREFIX_DE
 use serde::{Deserialize, Serialize};
 use toml::de::DeTable;
 
-pub use self::{lists::PlannedList, rules::Planned};
 use self::{
+    fleet::Fleet,
     metrics::Metrics,
     parts::Parts,
     policies::Policies,
     problem::{ConfigError, Problem},
     table::{Page, Table},
 };
+pub use self::{lists::PlannedList, rules::Planned};
 use crate::{
     dataplane::{attach::attachment::Mode, program::loader::RequestedSettings},
     settings::{RateOrOff, SettingsArguments, Switch},
@@ -55,6 +58,8 @@ pub struct Config {
     pub costs: Vec<(Service, u32)>,
     /// Which metrics the daemon serves, and where.
     pub metrics: Metrics,
+    /// The fleet that the host belongs to.
+    pub fleet: Option<Fleet>,
 }
 
 /// An interface to attach to.
@@ -97,8 +102,19 @@ struct InterfaceOptions {
 }
 
 /// Keys and tables at the top level.
-const TOP: [&str; 10] =
-    ["interfaces", "interface", "settings", "default", "allow", "service", "policy", "list", "rule", "metrics"];
+const TOP: [&str; 11] = [
+    "interfaces",
+    "interface",
+    "settings",
+    "default",
+    "allow",
+    "service",
+    "policy",
+    "list",
+    "rule",
+    "metrics",
+    "fleet",
+];
 
 /// The problem of an empty file. A file that is being written can be empty, and must not remove every rule.
 const EMPTY: &str = "the file is empty: write interfaces = [] to attach to nothing";
@@ -182,6 +198,8 @@ fn read_top(page: &Page<'_>, top: &Table<'_>, more: &mut dyn FnMut(&mut rules::R
             None => {}
         }
     }
+    config.fleet = fleet::read(top);
+    config.requested.leases = config.fleet.is_some().then_some(true);
     let has_capacity =
         config.interfaces.iter().any(|interface| interface.capacity.is_some_and(|capacity| capacity != 0));
     let ipv6_prefix = config.requested.ipv6_prefix.unwrap_or(IPV6_PREFIX_DEFAULT) as u8;

@@ -190,6 +190,7 @@ impl<'a> Value<'a> {
         let word = match self.value.get_ref() {
             DeValue::String(text) => Some(text.clone().into_owned()),
             DeValue::Integer(number) if number.radix() == 10 => Some(number.as_str().to_owned()),
+            DeValue::Float(number) => Some(number.as_str().to_owned()),
             DeValue::Boolean(is_on) => Some(if *is_on { "on" } else { "off" }.to_owned()),
             _ => None,
         };

@@ -1,10 +1,11 @@
-//! What runs as a process that stays, and what it shares with commands: the daemon, undo, confirmation, events and
-//! metrics. Reading and writing maps belongs to `dataplane`.
+//! What runs as a process that stays, and what it shares with commands: the daemon, undo, confirmation, events, metrics
+//! and the host's part in a fleet. Reading and writing maps belongs to `dataplane`.
 
 pub mod change;
 pub mod confirm;
 pub mod daemon;
 pub mod events;
+pub(crate) mod fleet;
 pub mod metrics;
 pub mod notify;
 pub mod socket;

@@ -47,6 +47,17 @@ impl Leases {
         Ok(Self { places: Mapped::to_write(tables.leases.open()?.map())?, cells })
     }
 
+    /// Returns whether these are the leases of this instance.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] if the kernel refuses.
+    pub fn are_of(&self, tables: &Tables) -> Result<bool, Error> {
+        let front = tables.front.open()?.map();
+        let has_cells = self.cells.as_ref().map_or(Ok(true), |cells| cells.is_of(front))?;
+        Ok(has_cells && self.places.is_of(tables.leases.open()?.map())?)
+    }
+
     /// Grants or renews a lease. One that has ended begins anew. Returns whether there was a place for it.
     #[must_use]
     pub fn grant(&self, grant: &Grant, now: u64) -> bool {

@@ -2,59 +2,33 @@
 //!
 //! Nothing that it answers is trusted. An answer that makes no sense is an error, and the limits of this host stand.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, fmt, time::Duration};
 
 use ratelimit_common::fleet::share::{Answer, Limit, Report, Terms};
 use redis::{
-    Client, RedisError, Script, Value,
+    Client, ConnectionInfo, FromRedisValue, IntoConnectionInfo as _, Script, ScriptInvocation,
     aio::{ConnectionManager, ConnectionManagerConfig},
 };
 use tokio::{task::JoinSet, time::timeout};
 
-use crate::fleet::key::Key;
+pub use crate::fleet::wire::Answers;
+use crate::{
+    fleet::{
+        error::{Error, one_line},
+        key::Key,
+        wire,
+    },
+    text::excerpt::excerpt,
+};
 
 /// Reports of one call. Larger calls would make the server slow for others.
 const REPORTS: usize = 250;
 /// The longest time for which a call waits.
 const LONGEST_WAIT: Duration = Duration::from_millis(250);
 
-/// What keeps the engine from answering.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The URL makes no sense.
-    #[error("engine: {0}: expected a URL such as redis://10.0.0.1:6379")]
-    Url(String),
-    /// The server refuses, or cannot be reached.
-    #[error("engine: {0}")]
-    Server(String),
-    /// The server has not answered in time.
-    #[error("engine: no answer within {} ms", .0.as_millis())]
-    Silent(Duration),
-    /// The answer makes no sense.
-    #[error("engine: its answer makes no sense: {0}")]
-    Garbage(&'static str),
-}
-
-impl From<RedisError> for Error {
-    fn from(error: RedisError) -> Self {
-        Self::Server(one_line(&error))
-    }
-}
-
-/// The most characters of a message that the server may choose.
-const MESSAGE: usize = 120;
-
-/// Returns an error as one short line without control characters, since the server may choose its text.
-fn one_line(error: &RedisError) -> String {
-    let text = error.to_string();
-    text.split(char::is_control)
-        .filter(|part| !part.is_empty())
-        .collect::<Vec<_>>()
-        .join(" ")
-        .chars()
-        .take(MESSAGE)
-        .collect()
-}
+/// Where an engine is, and who may ask it.
+#[derive(Clone)]
+pub struct Address(ConnectionInfo);
 
 /// A report about one source.
 #[derive(Debug, Clone)]
@@ -71,18 +45,58 @@ pub struct Message {
 #[derive(Clone)]
 pub struct Engine {
     connection: ConnectionManager,
-    script: Script,
-    terms: Terms,
+    shares: Script,
     deadline: Duration,
 }
 
-/// What the engine answers to some messages.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Answers {
-    /// Time of its clock, in seconds.
-    pub time: f64,
-    /// One for each message, in the same order.
-    pub answers: Vec<Answer>,
+impl Address {
+    /// Parses a URL. A user and a password replace those in it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Url`] if it makes no sense.
+    pub fn new(url: &str, user: Option<&str>, password: Option<&str>) -> Result<Self, Error> {
+        let wrong = |error| Error::Url(one_line(&error));
+        let info = url.into_connection_info().map_err(wrong)?;
+        let mut settings = info.redis_settings().clone();
+        if let Some(user) = user {
+            settings = settings.set_username(user);
+        }
+        if let Some(password) = password {
+            settings = settings.set_password(password);
+        }
+        let info = info.set_redis_settings(settings);
+        // The library refuses what it was not built for.
+        Client::open(info.clone()).map_err(wrong)?;
+        Ok(Self(info))
+    }
+}
+
+impl fmt::Display for Address {
+    /// Writes host and port, without a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.addr())
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Address({self})")
+    }
+}
+
+impl PartialEq for Address {
+    fn eq(&self, other: &Self) -> bool {
+        let of = |Self(info): &Self| {
+            let settings = info.redis_settings();
+            (
+                info.addr().clone(),
+                settings.username().map(ToOwned::to_owned),
+                settings.password().map(ToOwned::to_owned),
+            )
+        };
+        of(self) == of(other)
+    }
 }
 
 impl Engine {
@@ -95,16 +109,22 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`Error::Url`] if the URL makes no sense.
-    pub fn new(url: &str, terms: Terms, deadline: Duration) -> Result<Self, Error> {
-        let client = Client::open(url).map_err(|error| Error::Url(one_line(&error)))?;
+    /// [`Error::Url`] if the library refuses the address.
+    pub fn new(Address(info): &Address, deadline: Duration) -> Result<Self, Error> {
+        let client = Client::open(info.clone()).map_err(|error| Error::Url(one_line(&error)))?;
         // The caller decides when to try again.
         let config = ConnectionManagerConfig::new()
             .set_connection_timeout(Some(deadline))
             .set_response_timeout(Some(deadline))
             .set_number_of_retries(0);
         let connection = ConnectionManager::new_lazy_with_config(client, config)?;
-        Ok(Self { connection, script: Script::new(include_str!("shares.lua")), terms, deadline })
+        Ok(Self { connection, shares: Script::new(include_str!("shares.lua")), deadline })
+    }
+
+    /// Returns the same connection with another deadline of its calls.
+    #[must_use]
+    pub fn within(self, deadline: Duration) -> Self {
+        Self { deadline, ..self }
     }
 
     /// Reports to the engine, and returns its answers in the order of the messages. The messages of one call fail
@@ -113,16 +133,16 @@ impl Engine {
     /// # Errors
     ///
     /// The first failure of a call. Some messages may have reached the engine.
-    pub async fn report(&self, messages: &[Message]) -> Result<Vec<Answer>, Error> {
+    pub async fn report(&self, terms: &Terms, messages: &[Message]) -> Result<Vec<Answer>, Error> {
         let mut partitions: HashMap<&str, Vec<usize>> = HashMap::new();
         for (index, message) in messages.iter().enumerate() {
             partitions.entry(message.key.partition()).or_default().push(index);
         }
         let mut calls = JoinSet::new();
         for indices in partitions.values().flat_map(|indices| indices.chunks(REPORTS)) {
-            let (engine, indices) = (self.clone(), indices.to_vec());
+            let (engine, terms, indices) = (self.clone(), *terms, indices.to_vec());
             let messages: Vec<_> = indices.iter().map(|index| messages[*index].clone()).collect();
-            calls.spawn(async move { Ok::<_, Error>((indices, engine.call(&messages).await?)) });
+            calls.spawn(async move { Ok::<_, Error>((indices, engine.call(&terms, &messages).await?)) });
         }
         let mut answers = vec![None; messages.len()];
         while let Some(done) = calls.join_next().await {
@@ -139,24 +159,44 @@ impl Engine {
     /// # Errors
     ///
     /// Any [`Error`] but that of the URL.
-    pub async fn call(&self, messages: &[Message]) -> Result<Answers, Error> {
-        let Terms { period, floor, least } = self.terms;
-        let mut call = self.script.prepare_invoke();
-        for number in [period, floor, least] {
-            call.arg(number);
-        }
+    pub async fn call(&self, terms: &Terms, messages: &[Message]) -> Result<Answers, Error> {
+        let mut call = self.shares.prepare_invoke();
+        let mut reports = Vec::new();
         for Message { key, limit, report } in messages {
             call.key(key.as_str());
-            for number in [limit.rate, limit.burst, report.offered, report.admitted, report.own, report.weight] {
-                call.arg(number);
-            }
-            call.arg(report.record);
+            wire::write_report(&mut reports, limit, report);
         }
-        let mut connection = self.connection.clone();
-        let values = timeout(self.deadline, call.invoke_async(&mut connection)).await;
-        let values: Vec<Value> = values.map_err(|_| Error::Silent(self.deadline))??;
-        parse(&values, messages.len(), least)
+        call.arg(wire::terms(terms)).arg(reports);
+        let answer: Vec<u8> = self.invoke(&call).await?;
+        wire::read(&answer, messages.len(), terms.least)
     }
+
+    /// Returns the rule by which the server forgets keys if its memory is full. None if it does not.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`] but that of the URL, also if this user may not ask.
+    pub async fn evicts(&self) -> Result<Option<String>, Error> {
+        let mut connection = self.connection.clone();
+        let mut call = redis::cmd("INFO");
+        let answer = timeout(self.deadline, call.arg("memory").query_async::<String>(&mut connection)).await;
+        let info = answer.map_err(|_| Error::Silent(self.deadline))??;
+        Ok(evicts(&info).map(excerpt))
+    }
+
+    /// Runs a script within the deadline.
+    pub(super) async fn invoke<T: FromRedisValue>(&self, call: &ScriptInvocation<'_>) -> Result<T, Error> {
+        let mut connection = self.connection.clone();
+        let answer = timeout(self.deadline, call.invoke_async(&mut connection)).await;
+        Ok(answer.map_err(|_| Error::Silent(self.deadline))??)
+    }
+}
+
+/// Returns the rule by which a server with this section of INFO forgets keys.
+fn evicts(info: &str) -> Option<&str> {
+    let value = |key: &str| info.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+    let has_end = value("maxmemory").is_some_and(|bytes| bytes.trim() != "0");
+    value("maxmemory_policy").map(str::trim).filter(|policy| has_end && *policy != "noeviction")
 }
 
 /// Returns the time for which a call of a host that reports by these terms should wait.
@@ -165,77 +205,25 @@ pub fn deadline(terms: &Terms) -> Duration {
     Duration::from_secs_f64(terms.period).min(LONGEST_WAIT)
 }
 
-/// Reads the answers to `count` messages.
-fn parse(values: &[Value], count: usize, least: f64) -> Result<Answers, Error> {
-    let [time, answers @ ..] = values else { return Err(Error::Garbage("it is empty")) };
-    if answers.len() != 2 * count {
-        return Err(Error::Garbage("it has another number of answers"));
-    }
-    let time = number(time)?;
-    let answers = answers.chunks_exact(2).map(|answer| {
-        let record = number(&answer[0])?;
-        if record < 1.0 || record.fract() != 0.0 {
-            return Err(Error::Garbage("a record has no whole number"));
-        }
-        let share = match &answer[1] {
-            Value::BulkString(bytes) if bytes.is_empty() => None,
-            share => Some(number(share)?),
-        };
-        if share.is_some_and(|share| !(least..=1.0).contains(&share)) {
-            return Err(Error::Garbage("a share is not between the least one and 1"));
-        }
-        Ok(Answer { share, record: record as u64 })
-    });
-    Ok(Answers { time, answers: answers.collect::<Result<_, _>>()? })
-}
-
-/// Reads a number that is finite.
-fn number(value: &Value) -> Result<f64, Error> {
-    let Value::BulkString(bytes) = value else { return Err(Error::Garbage("a number is missing")) };
-    let text = str::from_utf8(bytes).ok();
-    let number = text.and_then(|text| text.parse().ok()).filter(|number: &f64| number.is_finite());
-    number.ok_or(Error::Garbage("a number is no number"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn answer(texts: &[&str], count: usize) -> Result<Answers, Error> {
-        let values: Vec<_> = texts.iter().map(|text| Value::BulkString(text.as_bytes().to_vec())).collect();
-        parse(&values, count, 0.001)
+    #[test]
+    fn only_a_server_with_a_memory_limit_forgets_keys() {
+        let info =
+            |bytes, policy| format!("# Memory\r\nused_memory:1\r\nmaxmemory:{bytes}\r\nmaxmemory_policy:{policy}\r\n");
+        assert_eq!(evicts(&info(0, "allkeys-lru")), None);
+        assert_eq!(evicts(&info(1_000, "noeviction")), None);
+        assert_eq!(evicts(&info(1_000, "allkeys-lru")), Some("allkeys-lru"));
+        assert_eq!(evicts(""), None);
     }
 
     #[test]
-    fn answers_have_a_record_and_perhaps_a_share() {
-        let expected = vec![Answer { share: Some(0.25), record: 7 }, Answer { share: None, record: 8 }];
-        let answers = answer(&["12.5", "7", "0.25", "8", ""], 2).unwrap();
-        assert_eq!(answers, Answers { time: 12.5, answers: expected });
-    }
-
-    #[test]
-    fn answers_that_make_no_sense_are_errors() {
-        for (texts, count) in [
-            (&[][..], 0),
-            (&["1"], 1),
-            (&["1", "7"], 1),
-            (&["1", "7", "0.5", "8", "0.5"], 1),
-            (&["now", "7", "0.5"], 1),
-            (&["1", "", "0.5"], 1),
-            (&["1", "0", "0.5"], 1),
-            (&["1", "1.5", "0.5"], 1),
-            (&["1", "-7", "0.5"], 1),
-            (&["1", "inf", "0.5"], 1),
-            (&["1", "7", "nan"], 1),
-            (&["1", "7", "0"], 1),
-            (&["1", "7", "-1"], 1),
-            (&["1", "7", "1.1"], 1),
-            (&["1", "7", "0.0001"], 1),
-            (&["1", "7", "garbage"], 1),
-        ] {
-            assert!(matches!(answer(texts, count), Err(Error::Garbage(_))), "{texts:?}");
-        }
-        assert!(parse(&[Value::Nil], 0, 0.1).is_err());
-        assert!(parse(&[Value::Int(1), Value::Int(1), Value::Int(1)], 1, 0.1).is_err());
+    fn an_address_shows_no_password() {
+        let address = Address::new("redis://user:secret@10.0.0.1:6379", None, None).unwrap();
+        assert_eq!(format!("{address} {address:?}"), "10.0.0.1:6379 Address(10.0.0.1:6379)");
+        assert_ne!(address, Address::new("redis://10.0.0.1:6379", None, None).unwrap());
+        assert_eq!(address, Address::new("redis://10.0.0.1:6379", Some("user"), Some("secret")).unwrap());
     }
 }

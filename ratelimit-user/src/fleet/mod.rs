@@ -1,4 +1,8 @@
 //! One limit across a fleet: what this host reports to the engine, and the shares that it gets.
 
 pub mod engine;
+pub mod error;
+pub mod hosts;
 pub mod key;
+pub mod status;
+mod wire;

@@ -1,27 +1,27 @@
 -- Takes the reports of one host, and answers with its shares. The arithmetic is that of `fleet::share` in
 -- ratelimit-common, and a test compares both. The clock of this server is the only one.
 --
--- KEYS: one record for each source. ARGV: period, floor, least, and then for each record: rate, burst, offered,
--- admitted, own, weight, record.
--- The answer is the time, and then the number and the share of each record. An empty share is none.
-local period, floor, least = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+-- KEYS: one record for each source. ARGV: the terms (period, floor, least), and the reports in the order of the keys
+-- (rate, burst, offered, admitted, own, weight, record), each number in eight bytes.
+-- The answer is the time, and then the number and the share of each record. A share of 0 is none.
+local period, floor, least = struct.unpack('<ddd', ARGV[1])
+local reports = ARGV[2]
 local memory = 3 * period
 local MEAN = 0.8504060682786326
-local LONGEST_DEBT, RELEASE, LOW = 5, 0.9, 0.25
+local LONGEST_DEBT, RELEASE, LOW, PAID = 5, 0.9, 0.25, 1
 -- Half-lives of a demand after which a record means nothing.
 local KEPT = 4
 -- No record is kept for longer than a week, in milliseconds.
 local LONGEST = 604800000
+local REPORT = 56
 
 local clock = redis.call('TIME')
 local now = tonumber(clock[1]) + tonumber(clock[2]) / 1000000
-local answers = { string.format('%.17g', now) }
+local answers = { struct.pack('<d', now) }
 
 for index, key in ipairs(KEYS) do
-  local first = 3 + (index - 1) * 7
-  local rate, burst = tonumber(ARGV[first + 1]), tonumber(ARGV[first + 2])
-  local offered, admitted = tonumber(ARGV[first + 3]), tonumber(ARGV[first + 4])
-  local own, weight, known = tonumber(ARGV[first + 5]), tonumber(ARGV[first + 6]), tonumber(ARGV[first + 7])
+  local rate, burst, offered, admitted, own, weight, known =
+    struct.unpack('<ddddddd', reports, (index - 1) * REPORT + 1)
   local highest = burst + rate * period
 
   local record = redis.call('GET', key)
@@ -50,7 +50,7 @@ for index, key in ipairs(KEYS) do
     contended = 0
   end
 
-  local share = ''
+  local share = 0
   if contended == 1 then
     local mean = weight * own * MEAN
     local all = weighted - weight * own + mean
@@ -63,16 +63,15 @@ for index, key in ipairs(KEYS) do
     if middle > 0 then
       gain = 1 + 2 * middle / highest
     else
-      gain = math.max(1 + middle / (2 * rate), floor)
+      gain = math.max(1 + middle / (PAID * rate), floor)
     end
-    share = string.format('%.17g', math.max(least, math.min(part * gain, 1)))
+    share = math.max(least, math.min(part * gain, 1))
   end
 
   local kept = math.max((highest - level) / rate, 0) + KEPT * 0.6931471805599453 * memory
   local milliseconds = math.min(math.max(math.ceil(kept * 1000), 1000), LONGEST)
   redis.call('SET', key, struct.pack('<dddddB', number, level, packets, weighted, time, contended), 'PX',
     string.format('%d', milliseconds))
-  answers[#answers + 1] = string.format('%.17g', number)
-  answers[#answers + 1] = share
+  answers[#answers + 1] = struct.pack('<dd', number, share)
 end
-return answers
+return table.concat(answers)

@@ -1,49 +1,63 @@
-//! A real Redis server in the victim's namespace.
+//! A real Redis server in a namespace.
 
 use std::{
     env,
-    net::TcpStream,
+    net::{Ipv4Addr, TcpStream},
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
-use crate::{Process, Sandbox, VICTIM_IPV4};
+use crate::{Namespace, Process, Sandbox, VICTIM_IPV4};
 
-const PORT: u16 = 6379;
 /// Time in which it must accept connections.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A running server without persistence, killed on drop.
+#[derive(Debug)]
 pub struct Redis {
     /// The process of the server.
     pub process: Process,
 }
 
 impl Redis {
+    /// Its port.
+    pub const PORT: u16 = 6379;
+
     /// URL of the server, from the peer's namespace.
     #[must_use]
     pub fn url() -> String {
-        format!("redis://{VICTIM_IPV4}:{PORT}")
+        format!("redis://{VICTIM_IPV4}:{}", Self::PORT)
     }
 
-    /// Starts the server with further options. It accepts connections when this returns.
+    /// Starts the server with further options in the victim's namespace. It accepts connections when this returns.
     ///
     /// # Panics
     ///
     /// If it is missing or does not start.
     #[must_use]
     pub fn start(sandbox: &Sandbox, options: &[&str]) -> Self {
+        Self::start_in(sandbox.victim_namespace(), options)
+    }
+
+    /// Starts the server in a namespace whose loopback interface is up.
+    ///
+    /// # Panics
+    ///
+    /// If it is missing or does not start.
+    #[must_use]
+    pub(crate) fn start_in(namespace: &Arc<Namespace>, options: &[&str]) -> Self {
         let (program, libraries) = program();
         let mut command = Command::new(program);
         command.env("LD_LIBRARY_PATH", libraries);
-        command.args(["--bind", &VICTIM_IPV4.to_string(), "--port", &PORT.to_string(), "--protected-mode", "no"]);
+        command.args(["--bind", "0.0.0.0", "--port", &Self::PORT.to_string(), "--protected-mode", "no"]);
         command.args(["--save", "", "--appendonly", "no", "--dir", "/run", "--loglevel", "warning"]);
         command.args(options).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut process = sandbox.start(command);
+        let mut process = Process::start(namespace, command);
         let begin = Instant::now();
-        while sandbox.peer(|| TcpStream::connect((VICTIM_IPV4, PORT))).is_err() {
+        while namespace.run(|| TcpStream::connect((Ipv4Addr::LOCALHOST, Self::PORT))).is_err() {
             let has_ended = process.child.try_wait().expect("cannot wait for Redis").is_some();
             assert!(!has_ended && begin.elapsed() < PATIENCE, "Redis does not start");
             thread::yield_now();

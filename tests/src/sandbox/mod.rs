@@ -2,7 +2,7 @@
 
 pub(crate) mod addresses;
 pub(crate) mod kernel;
-mod link;
+pub(crate) mod link;
 pub(crate) mod namespace;
 pub(crate) mod process;
 pub(crate) mod queues;
@@ -128,6 +128,11 @@ impl Sandbox {
             IpAddr::V4(address) => link::ip(&self.peer, &format!("address add {address}/32 dev {PEER_LINK}")),
             IpAddr::V6(address) => link::ip(&self.peer, &format!("address add {address}/128 dev {PEER_LINK} nodad")),
         };
+    }
+
+    /// Returns the namespace of the victim.
+    pub(crate) fn victim_namespace(&self) -> &Arc<Namespace> {
+        &self.victim
     }
 
     /// Returns the namespace that sends all traffic.

@@ -10,7 +10,8 @@ use proptest::{
     test_runner::{Config, TestRunner},
 };
 use ratelimit::fleet::{
-    engine::{Engine, Error, Message},
+    engine::{Address, Engine, Message},
+    error::Error,
     key::Key,
 };
 use ratelimit_common::fleet::{
@@ -35,8 +36,12 @@ fn at_the_peer<T: Send>(sandbox: &Sandbox, work: impl AsyncFnOnce() -> T + Send)
     })
 }
 
-fn engine(terms: Terms) -> Engine {
-    Engine::new(&Redis::url(), terms, DEADLINE).unwrap()
+fn engine() -> Engine {
+    engine_at(&Redis::url())
+}
+
+fn engine_at(url: &str) -> Engine {
+    Engine::new(&Address::new(url, None, None).unwrap(), DEADLINE).unwrap()
 }
 
 fn message(source: &str, offered: f64, own: f64) -> Message {
@@ -59,7 +64,7 @@ fn the_script_computes_the_shares_of_the_share_function() {
     let outcome = runner.run(&(steps, 1.0..1e6f64, 1.0..1e4f64), |(steps, rate, burst): (Vec<Step>, f64, f64)| {
         case.set(case.get() + 1);
         let (limit, source) = (Limit { rate, burst }, format!("source {}", case.get()));
-        at_the_peer(&sandbox, async || compare(&engine(terms), &terms, limit, &source, &steps).await)
+        at_the_peer(&sandbox, async || compare(&engine(), &terms, limit, &source, &steps).await)
     });
     outcome.unwrap_or_else(|error| panic!("{error}"));
 }
@@ -86,7 +91,7 @@ async fn compare(
             record: number,
         };
         let message = Message { key: Key::of(source, &limit), limit, report };
-        let answers = engine.call(&[message]).await.map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let answers = engine.call(terms, &[message]).await.map_err(|error| TestCaseError::fail(error.to_string()))?;
         let [answer] = answers.answers[..] else { return Err(TestCaseError::fail("no answer")) };
         let record = record.get_or_insert_with(|| Record::new(answer.record, &limit, terms, answers.time));
         let expected = record.take(&report, &limit, terms, answers.time);
@@ -104,10 +109,13 @@ fn hosts_share_a_limit_and_a_calm_source_needs_no_share() {
     let sandbox = Sandbox::new();
     let _redis = Redis::start(&sandbox, &[]);
     at_the_peer(&sandbox, async || {
-        let engine = engine(Terms::default());
+        let engine = engine();
         let mut messages: Vec<_> = (0..1_000).map(|number| message(&format!("10.0.0.{number}"), 10.0, 10.0)).collect();
         messages.push(message("192.0.2.1", 3_000.0, 3_000.0));
-        let [first, second] = [engine.report(&messages).await.unwrap(), engine.report(&messages).await.unwrap()];
+        let [first, second] = [
+            engine.report(&Terms::default(), &messages).await.unwrap(),
+            engine.report(&Terms::default(), &messages).await.unwrap(),
+        ];
         assert!(first[..1_000].iter().chain(&second[..1_000]).all(|answer| answer.share.is_none()));
         assert_eq!(first[1_000].share, Some(1.0));
         let share = second[1_000].share.unwrap();
@@ -120,7 +128,7 @@ fn a_record_expires_when_it_means_nothing_any_more() {
     let sandbox = Sandbox::new();
     let _redis = Redis::start(&sandbox, &[]);
     at_the_peer(&sandbox, async || {
-        engine(Terms::default()).report(&[message("192.0.2.1", 10.0, 10.0)]).await.unwrap();
+        engine().report(&Terms::default(), &[message("192.0.2.1", 10.0, 10.0)]).await.unwrap();
         let client = redis::Client::open(Redis::url()).unwrap();
         let mut connection = client.get_multiplexed_async_connection().await.unwrap();
         let key = Key::of("192.0.2.1", &LIMIT);
@@ -135,16 +143,16 @@ fn a_server_that_has_forgotten_the_script_or_all_records_answers_at_once() {
     let sandbox = Sandbox::new();
     let _redis = Redis::start(&sandbox, &[]);
     at_the_peer(&sandbox, async || {
-        let engine = engine(Terms::default());
+        let engine = engine();
         let messages = [message("192.0.2.1", 3_000.0, 3_000.0)];
-        let before = engine.report(&messages).await.unwrap();
+        let before = engine.report(&Terms::default(), &messages).await.unwrap();
         let client = redis::Client::open(Redis::url()).unwrap();
         let mut connection = client.get_multiplexed_async_connection().await.unwrap();
         for words in [&["SCRIPT", "FLUSH"][..], &["FLUSHALL"]] {
             redis::cmd(words[0]).arg(&words[1..]).exec_async(&mut connection).await.unwrap();
-            assert!(engine.report(&messages).await.unwrap()[0].share.is_some());
+            assert!(engine.report(&Terms::default(), &messages).await.unwrap()[0].share.is_some());
         }
-        assert_ne!(engine.report(&messages).await.unwrap()[0].record, before[0].record);
+        assert_ne!(engine.report(&Terms::default(), &messages).await.unwrap()[0].record, before[0].record);
     });
 }
 
@@ -153,13 +161,13 @@ fn nobody_waits_longer_than_the_deadline_for_a_silent_server() {
     let sandbox = Sandbox::new();
     let redis = Redis::start(&sandbox, &[]);
     at_the_peer(&sandbox, async || {
-        let engine = engine(Terms::default());
+        let engine = engine();
         let messages = [message("192.0.2.1", 10.0, 10.0)];
-        engine.report(&messages).await.unwrap();
+        engine.report(&Terms::default(), &messages).await.unwrap();
         redis.process.signal(Signal::STOP);
         for _ in 0..3 {
             let begin = Instant::now();
-            assert!(engine.report(&messages).await.is_err());
+            assert!(engine.report(&Terms::default(), &messages).await.is_err());
             assert!(begin.elapsed() < DEADLINE + Duration::from_millis(150), "{:?}", begin.elapsed());
         }
         redis.process.signal(Signal::CONT);
@@ -172,21 +180,21 @@ fn a_server_that_was_killed_and_comes_back_empty_is_used_again() {
     let sandbox = Sandbox::new();
     let redis = Redis::start(&sandbox, &[]);
     at_the_peer(&sandbox, async || {
-        let engine = engine(Terms::default());
+        let engine = engine();
         let messages = [message("192.0.2.1", 10.0, 10.0)];
-        let before = engine.report(&messages).await.unwrap();
+        let before = engine.report(&Terms::default(), &messages).await.unwrap();
         drop(redis);
-        assert!(engine.report(&messages).await.is_err());
+        assert!(engine.report(&Terms::default(), &messages).await.is_err());
         let _redis = Redis::start(&sandbox, &[]);
         recovers(&engine, &messages).await;
-        assert_ne!(engine.report(&messages).await.unwrap()[0].record, before[0].record);
+        assert_ne!(engine.report(&Terms::default(), &messages).await.unwrap()[0].record, before[0].record);
     });
 }
 
 /// Reports until the server answers, which must be soon.
 async fn recovers(engine: &Engine, messages: &[Message]) {
     let begin = Instant::now();
-    while let Err(error) = engine.report(messages).await {
+    while let Err(error) = engine.report(&Terms::default(), messages).await {
         assert!(begin.elapsed() < Duration::from_secs(5), "{error}");
         tokio::task::yield_now().await;
     }
@@ -200,18 +208,18 @@ fn what_the_server_refuses_is_an_error_in_one_line() {
         let messages = [message("192.0.2.1", 10.0, 10.0)];
         let with = |user: &str| format!("redis://{user}{VICTIM_IPV4}:6379");
         for (url, expected) in [
-            (with(""), "unauthenticated"),
+            (with(""), "uthenticat"),
             (with(":wrong@"), "authentication failed"),
             (with(":secret@"), "OOM"),
             (format!("redis://{VICTIM_IPV4}:6380"), "refused"),
         ] {
-            let engine = Engine::new(&url, Terms::default(), DEADLINE).unwrap();
-            let error = engine.report(&messages).await.unwrap_err().to_string();
+            let engine = engine_at(&url);
+            let error = engine.report(&Terms::default(), &messages).await.unwrap_err().to_string();
             assert!(error.contains(expected) && !error.contains('\n') && !error.contains("secret"), "{error}");
         }
     });
     for url in ["", "http://192.0.2.1", "redis://", "192.0.2.1", "redis://192.0.2.1:port"] {
-        let error = Engine::new(url, Terms::default(), DEADLINE).err();
+        let error = Address::new(url, None, None).err();
         assert!(matches!(error, Some(Error::Url(_))), "{url}: {error:?}");
     }
 }
@@ -221,9 +229,10 @@ fn an_engine_that_answers_garbage_is_an_error() {
     let long = format!("${}\r\n{}\r\n", 10 << 20, "x".repeat(10 << 20));
     for answer in [
         "garbage\r\n",
+        "$3\r\nnow\r\n",
         "*1\r\n$3\r\nnow\r\n",
-        "*3\r\n$1\r\n1\r\n$1\r\n7\r\n$2\r\n-1\r\n",
-        "*3\r\n$1\r\n1\r\n$1\r\n7\r\n$5\r\n1e999\r\n",
+        // A share that is no number.
+        "$24\r\n\0\0\0\0\0\0\u{1}\u{1}\0\0\0\0\0\0\u{1}\u{1}\u{7f}\u{7f}\u{7f}\u{7f}\u{7f}\u{7f}\u{7f}\u{7f}\r\n",
         "*-1\r\n",
         ":5\r\n",
         "-\u{1b}[2J\u{7}error\r\n",
@@ -235,8 +244,8 @@ fn an_engine_that_answers_garbage_is_an_error() {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let url = format!("redis://{}", listener.local_addr().unwrap());
             tokio::spawn(lie(listener, answer.to_owned()));
-            let engine = Engine::new(&url, Terms::default(), DEADLINE).unwrap();
-            engine.report(&[message("192.0.2.1", 10.0, 10.0)]).await.unwrap_err().to_string()
+            let engine = engine_at(&url);
+            engine.report(&Terms::default(), &[message("192.0.2.1", 10.0, 10.0)]).await.unwrap_err().to_string()
         });
         assert!(!error.contains(char::is_control) && error.len() < 200, "{error:?}");
     }

@@ -29,12 +29,12 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
                 Reply::Applied(reloaded) => reloaded,
                 // A daemon of an earlier version names no rules.
                 Reply::Done(message) => Reloaded { message, replaced: Vec::new(), removed_allows: Vec::new() },
-                Reply::Failed(_) | Reply::Left(_) | Reply::State(_) => bail!(SocketError::NoAnswer),
+                _ => bail!(SocketError::NoAnswer),
             };
             output.print(&reloaded, |out| writeln!(out, "{}", reloaded.message))?;
             Ok(Answer::Done)
         }
         Reply::Failed(message) => bail!(message),
-        Reply::Left(_) | Reply::State(_) => bail!(SocketError::NoAnswer),
+        Reply::Left(_) | Reply::State(_) | Reply::Fleet(_) => bail!(SocketError::NoAnswer),
     }
 }

@@ -25,7 +25,7 @@ use crate::{
     config::problem::ConfigError,
     controller::{
         events::{changes::record_of_daemon, watcher::STEP},
-        metrics,
+        fleet, metrics,
         notify::{
             journal::{self, Level, say},
             service_manager::{self, Watchdog},
@@ -66,8 +66,9 @@ pub fn run(pins: &Path, file: &Path, force: bool) -> Result<()> {
         let mut signals = [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()].map(signal);
         let mut links = Links::new()?;
         let mut clock = WallClock::new().context("cannot watch the clock")?;
-        let metrics = metrics::Service::start(pins, server.metrics()?)?;
-        let mut daemon = Daemon::new(pins, file, force, metrics);
+        let fleet = fleet::service::Service::start(pins)?;
+        let metrics = metrics::Service::start(pins, server.metrics()?, fleet.shown())?;
+        let mut daemon = Daemon::new(pins, file, force, metrics, fleet);
         daemon.start()?;
         journal::never_wait();
         let mut feeds = Feeds::default();
@@ -171,6 +172,7 @@ async fn serve(stream: UnixStream, mut daemon: Daemon, minute: &Minute, watchdog
             let state = daemon.file_state().map(|state| FileState { last_minute: minute.rates(), ..state });
             reply = state.map_or_else(|error| Reply::Failed(format!("{error:#}")), Reply::State);
         }
+        Ok(Request::Fleet) => reply = Reply::Fleet(daemon.fleet()),
         Ok(Request::ReloadBy(caller)) => {
             // An allow outranks every rule, so only root can cause one.
             let caller = Caller { declines: caller.declines || user != Some(ROOT), ..caller };

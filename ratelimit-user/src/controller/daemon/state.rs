@@ -24,7 +24,7 @@ use crate::{
             apply,
         },
         events::changes::record_of_daemon,
-        metrics,
+        fleet, metrics,
         notify::{
             journal::{Level, say},
             service_manager,
@@ -32,6 +32,7 @@ use crate::{
         socket::request::{Caller, FileState, Reloaded, Reply},
     },
     dataplane::{Error, instance::daemon_lock::DaemonLock},
+    fleet::status::Status,
     ssh::{self, ProtectedSessions},
 };
 
@@ -46,6 +47,7 @@ pub(super) struct Daemon {
     /// The file that is in force.
     pub(super) in_force: InForce,
     metrics: metrics::Service,
+    fleet: fleet::service::Service,
     /// The daemon lock. With it, no other daemon applies a file to this instance.
     daemon_lock: Option<DaemonLock>,
     /// What waits because another command had the lock of the instance.
@@ -70,7 +72,13 @@ const AGAIN: Duration = Duration::from_secs(5);
 
 impl Daemon {
     /// Returns a daemon that has not applied its file yet.
-    pub(super) fn new(pins: &Path, file: &Path, force: bool, metrics: metrics::Service) -> Self {
+    pub(super) fn new(
+        pins: &Path,
+        file: &Path,
+        force: bool,
+        metrics: metrics::Service,
+        fleet: fleet::service::Service,
+    ) -> Self {
         Self {
             pins: pins.to_owned(),
             file: file.to_owned(),
@@ -78,6 +86,7 @@ impl Daemon {
             origin: ssh::Origin::new(),
             in_force: InForce::default(),
             metrics,
+            fleet,
             daemon_lock: None,
             late: Late::default(),
         }
@@ -112,6 +121,7 @@ impl Daemon {
             applied => applied?,
         };
         self.metrics.commit(prepared, Listed::of(&config));
+        self.fleet.join(config.fleet.clone());
         self.in_force = InForce::new(&self.file, config, &applied);
         Ok(applied)
     }
@@ -230,6 +240,11 @@ impl Daemon {
             }
         }
         memory::release();
+    }
+
+    /// Returns what the host knows of its fleet. None without one.
+    pub(super) fn fleet(&self) -> Option<Status> {
+        self.fleet.status()
     }
 
     /// Returns the file that is in force, and what it requests. Takes no lock.

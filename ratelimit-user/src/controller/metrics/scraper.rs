@@ -18,12 +18,14 @@ use super::families::{
 };
 use crate::{
     config::listed::Listed,
+    controller::fleet::service::Shown,
     dataplane::{Error, instance::read_only::View},
 };
 
 /// Reads metrics.
 pub(super) struct Scraper {
     pins: PathBuf,
+    fleet: Shown,
     started: SystemTime,
     daemon: Mutex<Daemon>,
     /// Locked by one reading at a time.
@@ -41,9 +43,10 @@ struct Daemon {
 }
 
 impl Scraper {
-    pub(super) fn new(pins: &Path) -> Self {
+    pub(super) fn new(pins: &Path, fleet: Shown) -> Self {
         Self {
             pins: pins.to_owned(),
+            fleet,
             started: SystemTime::now(),
             daemon: Mutex::default(),
             reported: Mutex::default(),
@@ -88,6 +91,8 @@ impl Scraper {
         let mut page = Page::default();
         page.extend(families::of_build());
         page.extend(daemon.reloads.families());
+        let fleet = self.fleet.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        page.extend(fleet.iter().flat_map(families::of_fleet));
         // A command may be replacing the instance, so a second try follows a failure.
         let instance = self.instance(&daemon).or_else(|_| self.instance(&daemon));
         page.extend([

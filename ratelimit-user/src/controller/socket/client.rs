@@ -78,7 +78,7 @@ pub fn is_listening(pins: &Path) -> bool {
 /// Fails with [`SocketError`] if no process listens, or if it gives no answer.
 pub fn ask(pins: &Path, name: &str, request: Request) -> Result<Reply, SocketError> {
     let mut stream = connect(pins, name)?;
-    if matches!(request, Request::Left | Request::Gone | Request::State) {
+    if matches!(request, Request::Left | Request::Gone | Request::State | Request::Fleet) {
         // A question must not wait for a process that is stopped.
         let _ = stream.set_read_timeout(Some(PATIENCE));
     }

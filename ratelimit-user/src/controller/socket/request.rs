@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{config, dataplane::readings::rates::Rates, ssh::Session};
+use crate::{config, dataplane::readings::rates::Rates, fleet::status::Status, ssh::Session};
 
 /// A request in one line of JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,6 +14,8 @@ pub enum Request {
     Reload,
     /// To the daemon: tell which file is in force, and what differs from it.
     State,
+    /// To the daemon: tell what it knows of the fleet.
+    Fleet,
     /// To the daemon: read the file again, for this caller.
     #[serde(rename = "reload-by")]
     ReloadBy(Caller),
@@ -68,6 +70,8 @@ pub enum Reply {
     Left(u64),
     /// This file is in force.
     State(FileState),
+    /// This is known of the fleet. None without one.
+    Fleet(Option<Status>),
 }
 
 /// What a reload has done.

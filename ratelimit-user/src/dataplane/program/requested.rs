@@ -27,6 +27,8 @@ pub struct RequestedSettings {
     pub shadow: Option<bool>,
     /// See [`Settings::replies`].
     pub replies: Option<u64>,
+    /// See [`Settings::leases`].
+    pub leases: Option<bool>,
     /// See [`Settings::log_level`].
     pub log_level: u8,
 }
@@ -47,6 +49,7 @@ impl RequestedSettings {
             sliding_logs: Some(settings.sliding_logs),
             shadow: Some(settings.shadow),
             replies: Some(settings.replies),
+            leases: Some(settings.leases),
             log_level: settings.log_level,
         }
     }
@@ -69,6 +72,7 @@ impl RequestedSettings {
             sliding_logs: back(self.sliding_logs, &after.sliding_logs, before.sliding_logs),
             shadow: back(self.shadow, &after.shadow, before.shadow),
             replies: back(self.replies, &after.replies, before.replies),
+            leases: back(self.leases, &after.leases, before.leases),
             log_level: back(self.log_level, &after.log_level, before.log_level),
         }
     }
@@ -94,6 +98,7 @@ impl RequestedSettings {
             sliding_logs: self.sliding_logs.unwrap_or(open.sliding_logs),
             shadow: self.shadow.unwrap_or(open.shadow),
             replies: self.replies.unwrap_or(open.replies),
+            leases: self.leases.unwrap_or(open.leases),
             log_level: self.log_level,
             ..open
         }

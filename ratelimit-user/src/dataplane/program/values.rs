@@ -23,7 +23,7 @@ struct Setting {
     is_given: fn(&RequestedSettings) -> bool,
 }
 
-const SETTINGS: [Setting; 11] = [
+const SETTINGS: [Setting; 12] = [
     Setting { name: "ipv6-prefix", text: |s| s.ipv6_prefix.to_string(), is_given: |r| r.ipv6_prefix.is_some() },
     Setting { name: "max-sources", text: |s| s.buckets.to_string(), is_given: |r| r.buckets.is_some() },
     Setting { name: "cells", text: |s| count(s.cells), is_given: |r| r.cells.is_some() },
@@ -34,6 +34,7 @@ const SETTINGS: [Setting; 11] = [
     Setting { name: "replies", text: |s| per_second(s.replies), is_given: |r| r.replies.is_some() },
     Setting { name: "max-sliding-logs", text: |s| s.sliding_logs.to_string(), is_given: |r| r.sliding_logs.is_some() },
     Setting { name: "malformed", text: |s| malformed(s.pass_malformed), is_given: |r| r.pass_malformed.is_some() },
+    Setting { name: "fleet", text: |s| switch(s.leases), is_given: |r| r.leases.is_some() },
     Setting { name: "shadow", text: |s| switch(s.shadow), is_given: |r| r.shadow.is_some() },
 ];
 
@@ -131,6 +132,7 @@ mod tests {
             replies: 5,
             sliding_logs: 5,
             pass_malformed: true,
+            leases: true,
             shadow: true,
             ..defaults
         };

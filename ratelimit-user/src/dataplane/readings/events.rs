@@ -2,14 +2,13 @@
 
 use std::sync::atomic::{Ordering, fence};
 
-use aya::maps::{IterableMap as _, MapData};
+use aya::maps::IterableMap as _;
 use ratelimit_common::maps::event::{self, Event, Written};
 
-use crate::dataplane::{Error, error::Tried as _, sys::mmap_array::Mapped, tables::open::Tables};
+use crate::dataplane::{Error, sys::mmap_array::Mapped, tables::open::Tables};
 
 /// A reader with its position.
 pub struct Reader {
-    map: u32,
     events: Mapped<Event>,
     written: Mapped<Written>,
     position: Position,
@@ -34,9 +33,8 @@ impl Reader {
     pub fn of(tables: &Tables, since: u64) -> Result<Self, Error> {
         let (events, written) =
             (Mapped::of(tables.events.open()?.map())?, Mapped::of(tables.events_written.open()?.map())?);
-        let map = id(tables.events.open()?.map())?;
         let position = Position::after(since, head(&written), |place| events.get(place));
-        Ok(Self { map, events, written, position })
+        Ok(Self { events, written, position })
     }
 
     /// Returns whether it reads these maps.
@@ -45,7 +43,7 @@ impl Reader {
     ///
     /// [`Error::Bpf`] if the kernel refuses.
     pub fn reads(&self, tables: &Tables) -> Result<bool, Error> {
-        Ok(self.map == id(tables.events.open()?.map())?)
+        self.events.is_of(tables.events.open()?.map())
     }
 
     /// Returns whether there are events since the last reading.
@@ -63,10 +61,6 @@ impl Reader {
 
 fn head(written: &Mapped<Written>) -> Written {
     written.get(0).unwrap_or_default()
-}
-
-fn id(map: &MapData) -> Result<u32, Error> {
-    Ok(map.info().tried("cannot read what a map is")?.id())
 }
 
 /// The position of a reader in the array.

@@ -1,5 +1,6 @@
 //! What commands and metrics show of an instance. Nothing here changes a map.
 
+pub mod busy;
 pub mod cells;
 pub mod clocks;
 pub mod events;

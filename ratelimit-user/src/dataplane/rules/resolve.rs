@@ -2,7 +2,7 @@
 
 use aya::maps::{MapError, lpm_trie::Key};
 use ratelimit_common::{
-    buckets::bucket::{Bucket, STEP},
+    buckets::bucket::{Bucket, Resolution, STEP},
     identity::{
         class::{Class, Classes},
         narrow::Lengths,
@@ -58,13 +58,26 @@ pub fn of_source(tables: &Tables, source: &Source, classes: Classes) -> Result<R
 }
 
 fn of_source_at(tables: &Tables, source: &Source, classes: Classes, now: u64) -> Result<(RuleSpec, u64), Error> {
+    let resolution = resolution(tables, source, classes, now)?;
+    // The end is rounded down to a step.
+    Ok((policies::spec(tables, resolution.policy())?, resolution.ends().saturating_add(STEP)))
+}
+
+/// Returns the slot of the policy of packets of these classes from a source.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] if the kernel refuses.
+pub fn policy_of(tables: &Tables, source: &Source, classes: Classes) -> Result<PolicyId, Error> {
+    Ok(resolution(tables, source, classes, host::now())?.policy())
+}
+
+fn resolution(tables: &Tables, source: &Source, classes: Classes, now: u64) -> Result<Resolution, Error> {
     let rules = Maps(tables);
     let rule = |class| precedence::of_class(&rules, source, class, now);
     let ban = |class| precedence::of_bans(&rules, source, class, now);
     let (best, _) = precedence::best(classes, true, rule, ban, || listed::of_source(tables, source, now))?;
-    let resolution = best.resolution();
-    // The end is rounded down to a step.
-    Ok((policies::spec(tables, resolution.policy())?, resolution.ends().saturating_add(STEP)))
+    Ok(best.resolution())
 }
 
 /// Returns whether a bucket is a source's. Parents have buckets too, and so has a source's service that another is

@@ -14,6 +14,8 @@ use crate::dataplane::{Error, error::Tried as _};
 /// The entries of an array that was created with `BPF_F_MMAPABLE` (kernel 5.5).
 pub struct Mapped<T> {
     start: *mut libc::c_void,
+    /// Number of the map.
+    id: u32,
     entries: usize,
     entry: PhantomData<T>,
 }
@@ -45,7 +47,12 @@ impl<T: Pod> Mapped<T> {
         if start == libc::MAP_FAILED {
             Err(io::Error::last_os_error()).tried("cannot map an array")?;
         }
-        Ok(Self { start, entries, entry: PhantomData })
+        Ok(Self { start, id: info.id(), entries, entry: PhantomData })
+    }
+
+    /// Returns whether these are the entries of this map.
+    pub(crate) fn is_of(&self, map: &MapData) -> Result<bool, Error> {
+        Ok(self.id == map.info().tried("cannot read what a map is")?.id())
     }
 
     /// Returns the entry at `index`. Words can be from different moments. None beyond the end.

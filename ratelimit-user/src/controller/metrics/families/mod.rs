@@ -4,6 +4,7 @@
 mod admission;
 mod build;
 mod cells;
+mod fleet;
 mod interfaces;
 pub(super) mod page;
 mod policies;
@@ -16,7 +17,10 @@ mod tables;
 mod top;
 mod traffic;
 
-pub(super) use self::{build::families as of_build, process::families as of_process, reloads::Reloads, top::Reported};
+pub(super) use self::{
+    build::families as of_build, fleet::families as of_fleet, process::families as of_process, reloads::Reloads,
+    top::Reported,
+};
 use self::{page::Family, reading::Reading};
 use crate::{
     config::listed::Listed,

@@ -1,0 +1,104 @@
+//! `ratelimit fleet status`.
+
+use std::{io, io::Write, path::Path};
+
+use anyhow::{Result, bail};
+
+use crate::{
+    cli::print::{
+        answer::Answer,
+        output::{self, Output},
+    },
+    controller::socket::{
+        client,
+        folder::DAEMON,
+        request::{Reply, Request},
+    },
+    fleet::{
+        hosts::Member,
+        status::{SharedSource, Status},
+    },
+};
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Show the engine, the hosts, and the sources that share a limit
+    ///
+    /// Asks the daemon of this host. Exit status 1 if the engine does not answer, so that local limits apply.
+    Status,
+}
+
+pub(crate) fn run(command: &Command, pins: &Path, output: Output) -> Result<Answer> {
+    let Command::Status = command;
+    let status = match client::ask(pins, DAEMON, Request::Fleet)? {
+        Reply::Fleet(Some(status)) => status,
+        Reply::Fleet(None) => {
+            bail!("this host is in no fleet: add the table [fleet] with an engine to the file of the daemon")
+        }
+        Reply::Failed(message) => bail!(message),
+        _ => bail!(client::SocketError::NoAnswer),
+    };
+    output.print(&status, |out| write(out, &status))?;
+    Ok(if status.is_up { Answer::Done } else { Answer::Negative })
+}
+
+fn write(out: &mut dyn Write, status: &Status) -> io::Result<()> {
+    let since = status.since_seconds;
+    match (&status.error, status.is_up) {
+        (_, true) => {
+            let latency = status.latency_ms.map(|latency| format!(", the last answer took {latency:.1} ms"));
+            writeln!(out, "engine {} answers since {since:.0} s{}", status.engine, latency.unwrap_or_default())?;
+        }
+        (Some(error), false) => {
+            writeln!(out, "engine {} does not answer since {since:.0} s, local limits apply: {error}", status.engine)?;
+        }
+        (None, false) => writeln!(out, "engine {}: not yet reached, local limits apply", status.engine)?,
+    }
+    if let Some(policy) = &status.evicts {
+        writeln!(out, "warning: the engine may forget records: set maxmemory-policy to noeviction, it is {policy}")?;
+    }
+    writeln!(
+        out,
+        "{} reported, {} of them with a share; {} answered, {} failed\n",
+        output::count(status.reported, "source"),
+        status.shared,
+        output::count(status.reports as usize, "report"),
+        output::count(status.failures as usize, "call"),
+    )?;
+    let host = |member: &Member| {
+        let is_this = if member.id == status.id { " (this host)" } else { "" };
+        let name = if member.host.name.is_empty() { &member.id } else { &member.host.name };
+        [
+            format!("{name}{is_this}"),
+            member.host.version.clone(),
+            member.host.weight.to_string(),
+            format!("{:.1} s ago", member.silent_seconds),
+            member.host.limit.clone(),
+        ]
+    };
+    let rows: Vec<_> = status.members.iter().map(host).collect();
+    output::table(out, ["host", "version", "weight", "heard", "default limit"], &rows)?;
+    match status.hosts.saturating_sub(status.members.len()) {
+        0 => {}
+        more => writeln!(out, "and {}", output::count(more, "more host"))?,
+    }
+    let others: Vec<_> = status.others().map(|member| member.host.name.as_str()).collect();
+    if !others.is_empty() {
+        writeln!(out, "warning: hosts with another default limit share none with this host: {}", others.join(", "))?;
+    }
+    if !status.sources.is_empty() {
+        writeln!(out)?;
+        let source = |source: &SharedSource| {
+            [
+                source.source.clone(),
+                source.service.clone(),
+                format!("{:.0}", source.limit_per_second),
+                format!("{:.0}", source.offered_per_second),
+                source.share.map_or_else(|| "whole".to_owned(), |share| format!("{:.2} %", share * 100.0)),
+            ]
+        };
+        let rows: Vec<_> = status.sources.iter().map(source).collect();
+        output::table(out, ["source", "service", "limit/s", "offered/s", "share"], &rows)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,188 @@
+//! The table `[fleet]`.
+
+use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
+
+use clap::ValueEnum;
+use ratelimit_common::fleet::share::Terms;
+use rustix::system::uname;
+
+use super::{
+    options, secret,
+    table::{Table, Value},
+};
+use crate::fleet::engine::Address;
+
+/// The length of a password.
+const PASSWORD: std::ops::RangeInclusive<usize> = 1..=4_096;
+/// The longest name of a host, in bytes.
+const NAME: usize = 64;
+
+/// The fleet that a file joins.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fleet {
+    /// The engine.
+    pub engine: Address,
+    /// The name of this host.
+    pub name: String,
+    /// Time between two reports, and the least share.
+    pub terms: Terms,
+    /// How much the demand of this host counts.
+    pub weight: Weight,
+    /// Which limits are shared.
+    pub limits: Limits,
+    /// What happens while the engine does not answer.
+    pub on_loss: OnLoss,
+}
+
+/// How much the demand of a host counts beside that of others.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Weight {
+    /// Always so much.
+    Fixed(f64),
+    /// Less while the host has too little CPU.
+    Load,
+}
+
+/// Which limits are shared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Limits {
+    /// That of sources without a rule.
+    Default,
+    /// All that are token or leaky buckets.
+    All,
+}
+
+/// What happens while the engine does not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OnLoss {
+    /// Each host admits its whole limit.
+    Local,
+    /// Each host admits an equal part of the limit.
+    Share,
+    /// Each host keeps the last share of each source, for ten minutes at most.
+    Hold,
+}
+
+#[derive(Debug, clap::Args)]
+struct FleetOptions {
+    #[arg(long, required = true)]
+    engine: String,
+    #[arg(long)]
+    user: Option<String>,
+    #[arg(long)]
+    password_file: Option<PathBuf>,
+    #[arg(long)]
+    name: Option<HostName>,
+    #[arg(long, default_value = "200ms")]
+    period: Period,
+    #[arg(long, default_value = "1")]
+    weight: Weight,
+    #[arg(long, value_enum, default_value = "default")]
+    limits: Limits,
+    #[arg(long, value_enum, default_value = "local")]
+    on_loss: OnLoss,
+    #[arg(long, default_value = "0.0009765625")]
+    min_share: Share,
+}
+
+#[derive(Debug, Clone)]
+struct HostName(String);
+
+impl FromStr for HostName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_good = (1..=NAME).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
+        is_good
+            .then(|| Self(text.to_owned()))
+            .ok_or_else(|| format!("expected 1 to {NAME} letters, digits and punctuation marks"))
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Period(Duration);
+
+impl FromStr for Period {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        let milliseconds = match text.strip_suffix("ms") {
+            Some(number) => number.parse().ok(),
+            None => text
+                .strip_suffix('s')
+                .and_then(|number| number.parse::<u64>().ok())
+                .map(|seconds| seconds.saturating_mul(1_000)),
+        };
+        let in_range = milliseconds.filter(|milliseconds| (50..=10_000).contains(milliseconds));
+        in_range
+            .map(|milliseconds| Self(Duration::from_millis(milliseconds)))
+            .ok_or("expected a time from 50ms to 10s, such as 200ms")
+    }
+}
+
+impl FromStr for Weight {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        let number = || text.parse().ok().filter(|weight: &f64| (0.01..=100.0).contains(weight));
+        if text == "load" {
+            Ok(Self::Load)
+        } else {
+            number().map(Self::Fixed).ok_or("expected a number from 0.01 to 100, or load")
+        }
+    }
+}
+
+impl fmt::Display for Weight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(weight) => write!(f, "{weight}"),
+            Self::Load => f.write_str("load"),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Share(f64);
+
+impl FromStr for Share {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        let share = text.parse().ok().filter(|share: &f64| (1.0 / 65_536.0..=1.0).contains(share));
+        share.map(Self).ok_or("expected a part from 0.000016 to 1")
+    }
+}
+
+/// Reads the table from the top level of a file.
+pub(super) fn read(top: &Table<'_>) -> Option<Fleet> {
+    let table = top.get("fleet").and_then(Value::table)?;
+    let options = options::read::<FleetOptions>(&table, &[])?;
+    let wrong = |key: &str, message: String| {
+        if let Some(value) = table.get(key) {
+            value.wrong(message);
+        }
+    };
+    let password = match options.password_file.map(|path| secret::read(&path, PASSWORD)).transpose() {
+        Ok(password) => password,
+        Err(problem) => {
+            wrong("password-file", problem);
+            return None;
+        }
+    };
+    if options.user.is_some() && password.is_none() {
+        wrong("user", "a user needs a password: add password-file".to_owned());
+    }
+    let engine = Address::new(&options.engine, options.user.as_deref(), password.as_deref());
+    let engine = engine.map_err(|error| wrong("engine", error.to_string())).ok()?;
+    let name = options.name.map_or_else(|| uname().nodename().to_string_lossy().into_owned(), |HostName(name)| name);
+    let (Period(period), Share(least)) = (options.period, options.min_share);
+    Some(Fleet {
+        engine,
+        name,
+        terms: Terms { period: period.as_secs_f64(), least, ..Terms::default() },
+        weight: options.weight,
+        limits: options.limits,
+        on_loss: options.on_loss,
+    })
+}

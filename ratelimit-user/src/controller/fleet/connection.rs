@@ -1,0 +1,145 @@
+//! The connection to the engine: whether it answers, and when to try again.
+
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use rustix::rand::{GetRandomFlags, getrandom};
+use tokio::time::sleep_until;
+
+use crate::{
+    controller::{
+        events::changes::record_of_daemon,
+        notify::journal::{Level, say},
+    },
+    fleet::{
+        engine::{Address, Engine},
+        error::Error,
+        hosts::{Heartbeat, Host, Hosts},
+    },
+};
+
+/// The first pause before the next try, and the longest.
+const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(30)];
+/// Time without a failure after which the engine counts as back, if there is nothing to report.
+const STEADY: Duration = Duration::from_secs(2);
+
+/// Whether the engine answers.
+pub(super) struct Connection {
+    pins: PathBuf,
+    /// The engine, while it answers.
+    pub(super) engine: Option<Engine>,
+    address: String,
+    /// What the operator was told last. None at the start.
+    told: Option<bool>,
+    /// When that began to be so.
+    since: Instant,
+    connected: Instant,
+    pause: Duration,
+    /// What kept the engine from answering last.
+    pub(super) error: Option<String>,
+    /// Calls that have failed.
+    pub(super) failures: u64,
+}
+
+impl Connection {
+    pub(super) fn new(pins: &Path, address: &Address) -> Self {
+        let (pins, address, now) = (pins.to_owned(), address.to_string(), Instant::now());
+        Self {
+            pins,
+            engine: None,
+            address,
+            told: None,
+            since: now,
+            connected: now,
+            pause: PAUSES[0],
+            error: None,
+            failures: 0,
+        }
+    }
+
+    /// Returns whether the engine answers, as far as the operator was told, and for how long.
+    pub(super) fn state(&self) -> (bool, Duration) {
+        (self.told == Some(true), self.since.elapsed())
+    }
+
+    /// Notes that a call has failed, and tells the operator once.
+    pub(super) fn fail(&mut self, error: &Error) {
+        self.failures += 1;
+        self.engine = None;
+        self.error = Some(error.to_string());
+        if self.told != Some(false) {
+            let text = "local limits apply until it answers";
+            self.tell(false, Level::Warning, &format!("fleet: no answer from {}: {error}: {text}", self.address));
+        }
+    }
+
+    /// Takes a connection that has answered a heartbeat.
+    pub(super) fn connect(&mut self, engine: Engine) {
+        (self.engine, self.connected) = (Some(engine), Instant::now());
+    }
+
+    /// Notes that the engine answers. `is_report` tells whether it has answered a report: a server that answers only
+    /// heartbeats is none.
+    pub(super) fn succeed(&mut self, is_report: bool) {
+        if self.engine.is_none() || !is_report && self.connected.elapsed() < STEADY {
+            return;
+        }
+        self.pause = PAUSES[0];
+        if self.told != Some(true) {
+            let after = match self.told {
+                Some(false) => format!(" again, after {:.1} s", self.since.elapsed().as_secs_f64()),
+                _ => String::new(),
+            };
+            self.tell(true, Level::Info, &format!("fleet: {} answers{after}: limits are shared", self.address));
+        }
+    }
+
+    fn tell(&mut self, is_up: bool, level: Level, text: &str) {
+        (self.told, self.since) = (Some(is_up), Instant::now());
+        say(level, text);
+        record_of_daemon(&self.pins, text);
+    }
+
+    /// Returns how long the next try may take, and makes the one after it longer.
+    pub(super) fn patience(&mut self) -> Duration {
+        let [first, longest] = PAUSES;
+        let patience = first.max(self.pause.mul_f64(fraction()));
+        self.pause = (2 * self.pause).min(longest);
+        patience
+    }
+}
+
+/// Tries once. Returns when the engine has answered a heartbeat, or at the end of its patience.
+pub(super) async fn attempt(
+    address: Address,
+    heartbeat: &Heartbeat,
+    host: &Host,
+    patience: Duration,
+    deadline: Duration,
+) -> Result<(Engine, Hosts), Error> {
+    let end = tokio::time::Instant::now() + patience;
+    let outcome = async {
+        let engine = Engine::new(&address, patience)?;
+        let hosts = heartbeat.beat(&engine, host).await?;
+        Ok((engine.within(deadline), hosts))
+    };
+    let outcome = outcome.await;
+    if outcome.is_err() {
+        sleep_until(end).await;
+    }
+    outcome
+}
+
+/// Returns a random number from 0 to 1, so that hosts do not all act at once.
+pub(super) fn fraction() -> f64 {
+    f64::from(u32::from_ne_bytes(random())) / f64::from(u32::MAX)
+}
+
+/// Returns random bytes. Zeroes if the kernel has none.
+pub(super) fn random<const COUNT: usize>() -> [u8; COUNT] {
+    let mut bytes = [0; COUNT];
+    let _ = getrandom(&mut bytes, GetRandomFlags::NONBLOCK);
+    bytes
+}

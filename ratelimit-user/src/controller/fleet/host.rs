@@ -1,0 +1,270 @@
+//! The loop of a host: it reports its busy sources, and grants the leases that the engine answers.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use ratelimit_common::fleet::{
+    lease::{MOST, WHOLE},
+    share::{Answer, Terms},
+};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, MissedTickBehavior, interval, sleep_until},
+};
+
+use super::{
+    connection::{Connection, attempt, fraction, random},
+    load,
+    sources::{How, Messages, Sources},
+    watched::Next,
+};
+use crate::{
+    config::fleet::{Fleet, OnLoss, Weight},
+    dataplane::sys::host::now,
+    fleet::{
+        engine::{Engine, deadline},
+        error::Error,
+        hosts::{Heartbeat, Host as About, Hosts},
+        status::Status,
+    },
+};
+
+/// Time between two looks at events.
+const EVENTS: Duration = Duration::from_millis(10);
+/// Time between two looks at buckets, and between two heartbeats.
+const LOOKS: Duration = Duration::from_secs(1);
+/// How long [`OnLoss::Hold`] keeps the last shares.
+const HOLD: Duration = Duration::from_secs(600);
+/// Sources in the status.
+const SHOWN: usize = 20;
+/// The least share that a lease can express.
+const LEAST: f64 = WHOLE as f64 / MOST as f64;
+
+/// The status of a host, for other threads. None without a fleet.
+pub(crate) type Shown = Arc<Mutex<Option<Status>>>;
+
+/// This host as a part of a fleet.
+pub(super) struct Host {
+    pins: PathBuf,
+    fleet: Fleet,
+    terms: Terms,
+    weight: f64,
+    id: String,
+    heartbeat: Arc<Heartbeat>,
+    connection: Connection,
+    sources: Sources,
+    hosts: Hosts,
+    calls: JoinSet<Call>,
+    latency: Option<f64>,
+    evicts: Option<String>,
+    reports: u64,
+    shown: Shown,
+}
+
+/// A call that has ended.
+enum Call {
+    /// Reports of these sources, and the time that the answers took.
+    Reports(Vec<u64>, Result<Vec<Answer>, Error>, Duration),
+    /// A heartbeat.
+    Beat(Result<Hosts, Error>),
+    /// A try to reach the engine.
+    Try(Result<(Engine, Hosts), Error>),
+    /// By which rule the engine forgets keys.
+    Evicts(Option<String>),
+}
+
+impl Host {
+    pub(super) fn new(pins: &Path, fleet: Fleet, shown: Shown) -> Self {
+        let id = format!("{}-{:08x}", fleet.name, u32::from_ne_bytes(random()));
+        Self {
+            pins: pins.to_owned(),
+            terms: fleet.terms,
+            weight: 1.0,
+            heartbeat: Arc::new(Heartbeat::of(id.clone())),
+            id,
+            connection: Connection::new(pins, &fleet.engine),
+            fleet,
+            sources: Sources::default(),
+            hosts: Hosts::default(),
+            calls: JoinSet::new(),
+            latency: None,
+            evicts: None,
+            reports: 0,
+            shown,
+        }
+    }
+
+    /// Reports and grants, until it is dropped.
+    pub(super) async fn run(&mut self) {
+        self.look();
+        self.try_again();
+        let (mut events, mut looks) = (interval(EVENTS), interval(LOOKS));
+        events.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut next = Instant::now() + self.pause();
+        loop {
+            tokio::select! {
+                () = sleep_until(next) => {
+                    // A host that was suspended does not make up for the periods.
+                    next = (next + self.pause()).max(Instant::now());
+                    self.period();
+                }
+                _ = events.tick() => {
+                    let messages = self.sources.urgent(&self.how(), now());
+                    self.send(messages);
+                }
+                _ = looks.tick() => {
+                    self.look();
+                    self.beat();
+                    self.show();
+                }
+                Some(Ok(call)) = self.calls.join_next() => self.done(call),
+            }
+        }
+    }
+
+    /// Leaves the fleet: no source has a share any more.
+    pub(super) async fn leave(&mut self) {
+        self.sources.end();
+        if let Some(engine) = &self.connection.engine {
+            // The engine forgets a silent host anyway.
+            let _ = self.heartbeat.leave(engine).await;
+        }
+        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Returns the time until the next report. Hosts that begin together do not stay together.
+    fn pause(&self) -> Duration {
+        Duration::from_secs_f64(self.terms.period * (0.9 + 0.2 * fraction()))
+    }
+
+    fn how(&self) -> How {
+        let is_up = self.connection.engine.is_some();
+        let next = match self.fleet.on_loss {
+            OnLoss::Share if !is_up && self.hosts.count > 1 => Next::Part(1.0 / self.hosts.count as f64),
+            OnLoss::Hold if !is_up && self.connection.state().1 < HOLD => Next::Same,
+            _ => Next::Whole,
+        };
+        How { terms: self.terms, weight: self.weight, is_up, next }
+    }
+
+    fn period(&mut self) {
+        let messages = self.sources.period(&self.how(), now());
+        self.send(messages);
+    }
+
+    /// Follows the instance and the load of the host.
+    fn look(&mut self) {
+        self.weight = match self.fleet.weight {
+            Weight::Fixed(weight) => weight,
+            Weight::Load => load::weight(),
+        };
+        // Without an instance, there is nothing to report. A command may be replacing it: the next look tries again.
+        let _ = self.sources.look(&self.pins, self.fleet.limits, self.hosts.count, &self.terms, now());
+    }
+
+    fn send(&mut self, messages: Messages) {
+        let Some(engine) = self.connection.engine.clone().filter(|_| !messages.is_empty()) else { return };
+        let (hashes, messages): (Vec<_>, Vec<_>) = messages.into_iter().unzip();
+        let terms = self.terms;
+        self.calls.spawn(async move {
+            let begin = Instant::now();
+            let answers = engine.report(&terms, &messages).await;
+            Call::Reports(hashes, answers, begin.elapsed())
+        });
+    }
+
+    fn done(&mut self, call: Call) {
+        match call {
+            Call::Reports(hashes, Ok(answers), latency) => {
+                self.latency = Some(latency.as_secs_f64() * 1e3);
+                self.reports += answers.len() as u64;
+                self.sources.answer(&hashes, &answers, &self.terms, now());
+                self.connection.succeed(true);
+            }
+            Call::Reports(hashes, Err(error), _) => {
+                self.sources.fail(&hashes);
+                self.fail(&error);
+            }
+            Call::Beat(Ok(hosts)) => {
+                self.hear(hosts);
+                self.connection.succeed(false);
+            }
+            Call::Evicts(policy) => self.evicts = policy,
+            Call::Beat(Err(error)) => self.fail(&error),
+            Call::Try(Ok((engine, hosts))) => {
+                self.hear(hosts);
+                let asked = engine.clone();
+                self.calls.spawn(async move { Call::Evicts(asked.evicts().await.ok().flatten()) });
+                self.connection.connect(engine);
+                self.period();
+            }
+            Call::Try(Err(error)) => {
+                self.connection.fail(&error);
+                self.try_again();
+            }
+        }
+    }
+
+    /// Gives the engine up, and begins to try again, unless that was done before.
+    fn fail(&mut self, error: &Error) {
+        if self.connection.engine.is_some() {
+            self.connection.fail(error);
+            self.try_again();
+        }
+    }
+
+    fn try_again(&mut self) {
+        let (address, heartbeat, about) = (self.fleet.engine.clone(), Arc::clone(&self.heartbeat), self.about());
+        let (patience, deadline) = (self.connection.patience(), deadline(&self.terms));
+        self.calls.spawn(async move { Call::Try(attempt(address, &heartbeat, &about, patience, deadline).await) });
+    }
+
+    fn beat(&mut self) {
+        let Some(engine) = self.connection.engine.clone() else { return };
+        let (heartbeat, about) = (Arc::clone(&self.heartbeat), self.about());
+        self.calls.spawn(async move { Call::Beat(heartbeat.beat(&engine, &about).await) });
+    }
+
+    fn about(&self) -> About {
+        About {
+            name: self.fleet.name.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            weight: self.weight,
+            limit: self.sources.default_limit(),
+        }
+    }
+
+    /// Takes the hosts. With many of them, the least share is a tenth of what each one gets.
+    fn hear(&mut self, hosts: Hosts) {
+        let tenth = 0.1 / hosts.count.max(1) as f64;
+        self.terms.least = self.fleet.terms.least.min(tenth).max(LEAST);
+        self.hosts = hosts;
+    }
+
+    fn show(&self) {
+        let (reported, shared, sources) = self.sources.status(SHOWN, &self.terms, now());
+        let (is_up, since) = self.connection.state();
+        let status = Status {
+            engine: self.fleet.engine.to_string(),
+            is_up,
+            since_seconds: since.as_secs_f64(),
+            error: self.connection.error.clone(),
+            latency_ms: self.latency,
+            evicts: self.evicts.clone(),
+            period_seconds: self.terms.period,
+            id: self.id.clone(),
+            hosts: self.hosts.count,
+            members: self.hosts.members.clone(),
+            reported,
+            shared,
+            reports: self.reports,
+            failures: self.connection.failures,
+            sources,
+        };
+        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
+    }
+}

@@ -1,0 +1,128 @@
+//! In which unit a limit counts, and the record that hosts share.
+
+use ratelimit_common::{
+    fleet::{lease::Lease, share},
+    limits::{
+        limit::SECOND,
+        policy::{Given, LIMIT, Policy},
+    },
+    meters::gcra::Units,
+};
+
+use crate::fleet::key::Key;
+
+/// How a limit counts.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Measure {
+    /// Key of the source's record.
+    pub(super) key: Key,
+    /// The limit, in packets, or in bytes if it counts nothing else.
+    pub(super) limit: share::Limit,
+    /// Cost of one of them.
+    unit: f64,
+    /// Costs of a refused packet and of its bytes.
+    refused: [f64; 2],
+    /// Debts that the bursts of both limits allow.
+    pub(super) bursts: [Units; 2],
+}
+
+/// Packets of a burst of bytes stand for so many bytes each.
+const FRAME: f64 = ratelimit_common::limits::limit::BURST_FRAME as f64;
+
+impl Measure {
+    /// Returns how a policy counts packets of the source with this name. None if it is no bucket with a limit.
+    pub(super) fn of(policy: &Policy, name: &str) -> Option<Self> {
+        let Policy { packets, second, given, .. } = policy;
+        if policy.kind != LIMIT || !policy.is_bucket() || !(packets.is_on() || second.is_on()) {
+            return None;
+        }
+        let per_second = |amount: u64, period: u64| amount as f64 * SECOND as f64 / period.max(1) as f64;
+        let Given { burst, second: second_amount, second_period, .. } = *given;
+        let (meter, limit) = if packets.is_on() {
+            (packets, share::Limit { rate: per_second(given.packets, given.packets_period), burst: burst as f64 })
+        } else {
+            (second, share::Limit { rate: per_second(second_amount, second_period), burst: burst as f64 * FRAME })
+        };
+        let unit = meter.cost_of(1) as f64;
+        // Hosts whose second limits differ share no record.
+        let also =
+            if packets.is_on() && second.is_on() { format!("+{second_amount}/{second_period}") } else { String::new() };
+        let is_of_bytes = policy.limits_bytes();
+        let bytes = if is_of_bytes { second.cost_of(1) as f64 } else { 0.0 };
+        let packet = if packets.is_on() { packets.cost_of(1) as f64 } else { 0.0 };
+        let is_sound = unit > 0.0 && limit.rate > 0.0 && limit.burst > 0.0;
+        is_sound.then(|| Self {
+            key: Key::of(&format!("{name}{also}"), &limit),
+            limit,
+            unit,
+            refused: [packet, bytes],
+            bursts: [packets.burst, second.burst],
+        })
+    }
+
+    /// Returns how much was admitted and refused between two readings of a place, in packets or bytes. A place that begins
+    /// anew counts from 0.
+    pub(super) fn between(&self, before: &Lease, after: &Lease) -> [f64; 2] {
+        let grown = |of: fn(&Lease) -> u64| of(after).checked_sub(of(before)).unwrap_or(of(after)) as f64;
+        let [packet, byte] = self.refused;
+        let refused = (grown(|lease| lease.refused) * packet).max(grown(|lease| lease.refused_bytes) * byte);
+        [grown(|lease| lease.admitted) / self.unit, refused / self.unit]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ratelimit_common::limits::limit::{Limit, Rate};
+
+    use super::*;
+
+    fn per_second(amount: u64) -> Option<Rate> {
+        Some(Rate { amount, period: SECOND })
+    }
+
+    fn measure(limit: Limit) -> Option<Measure> {
+        Measure::of(&limit.policy().unwrap(), "192.0.2.1")
+    }
+
+    #[test]
+    fn packets_are_counted_in_packets_and_bytes_alone_in_bytes() {
+        let packets = Limit { packets: per_second(1_000), burst: Some(50), ..Limit::default() };
+        let of_packets = measure(packets).unwrap();
+        assert_eq!(of_packets.limit, share::Limit { rate: 1_000.0, burst: 50.0 });
+        let cost = packets.policy().unwrap().packets.cost_of(1);
+        let after = Lease { admitted: 30 * cost, refused: 7, refused_bytes: 700, ..Lease::default() };
+        assert_eq!(of_packets.between(&Lease::default(), &after), [30.0, 7.0]);
+        assert_eq!(of_packets.between(&after, &Lease { admitted: cost, ..Lease::default() }), [1.0, 0.0]);
+
+        let bytes = Limit { bytes: per_second(1_000_000), burst: Some(10), ..Limit::default() };
+        let of_bytes = measure(bytes).unwrap();
+        assert_eq!(of_bytes.limit, share::Limit { rate: 1e6, burst: 15_140.0 });
+        let cost = bytes.policy().unwrap().second.cost_of(1);
+        let after = Lease { admitted: 600 * cost, refused: 7, refused_bytes: 700, ..Lease::default() };
+        let [admitted, refused] = of_bytes.between(&Lease::default(), &after);
+        assert!((admitted - 600.0).abs() < 1e-6 && (refused - 700.0).abs() < 1e-6, "{admitted} {refused}");
+    }
+
+    #[test]
+    fn limits_that_differ_have_different_records() {
+        let limit = Limit { packets: per_second(1_000), ..Limit::default() };
+        let all = [
+            limit,
+            Limit { packets: per_second(2_000), ..limit },
+            Limit { burst: Some(7), ..limit },
+            Limit { bytes: per_second(1_000_000), ..limit },
+            Limit { second_packets: Some(Rate { amount: 5_000, period: 60 * SECOND }), ..limit },
+        ];
+        let keys: std::collections::HashSet<_> = all.iter().map(|limit| measure(*limit).unwrap().key).collect();
+        assert_eq!(keys.len(), all.len());
+    }
+
+    #[test]
+    fn what_is_no_bucket_is_not_shared() {
+        for policy in [Policy::UNLIMITED, Policy::ALLOWED, Policy::DENIED, Policy::BANNED] {
+            assert_eq!(Measure::of(&policy, "192.0.2.1"), None);
+        }
+        let algorithm = ratelimit_common::limits::algorithm::Algorithm::FixedWindow;
+        assert_eq!(measure(Limit { packets: per_second(10), algorithm, ..Limit::default() }), None);
+    }
+}

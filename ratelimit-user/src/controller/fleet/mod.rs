@@ -1,0 +1,10 @@
+//! This host as a part of a fleet: it reports its busy sources to the engine, and grants the leases that it gets.
+
+mod connection;
+mod host;
+mod load;
+mod measure;
+pub(crate) mod service;
+mod sources;
+mod traffic;
+mod watched;

@@ -1,0 +1,85 @@
+//! The thread that takes part in a fleet, and changes of its settings.
+
+use std::{
+    path::Path,
+    sync::{Arc, PoisonError},
+    thread,
+};
+
+use anyhow::Result;
+use tokio::sync::watch;
+
+use super::host::Host;
+pub(crate) use super::host::Shown;
+use crate::{config::fleet::Fleet, fleet::status::Status};
+
+/// Takes part in the fleet of the file, until it is dropped.
+pub(crate) struct Service {
+    fleet: watch::Sender<Option<Fleet>>,
+    shown: Shown,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Service {
+    /// Starts without a fleet.
+    pub(crate) fn start(pins: &Path) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (fleet, changes) = watch::channel(None);
+        let shown = Shown::default();
+        let (pins, of_thread) = (pins.to_owned(), Arc::clone(&shown));
+        let follow = move || runtime.block_on(follow(&pins, changes, of_thread));
+        let thread = thread::Builder::new().name("fleet".to_owned()).spawn(follow)?;
+        Ok(Self { fleet, shown, thread: Some(thread) })
+    }
+
+    /// Takes part in this fleet from now on.
+    pub(crate) fn join(&self, fleet: Option<Fleet>) {
+        self.fleet.send_if_modified(|current| {
+            let is_other = *current != fleet;
+            *current = fleet;
+            is_other
+        });
+    }
+
+    /// Returns what the host knows of its fleet. None without one.
+    pub(crate) fn status(&self) -> Option<Status> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the place of the status, for other threads.
+    pub(crate) fn shown(&self) -> Shown {
+        Arc::clone(&self.shown)
+    }
+}
+
+impl Drop for Service {
+    /// Waits until the host has left the fleet, which takes no longer than one call.
+    fn drop(&mut self) {
+        // The thread ends with the sender.
+        self.fleet = watch::channel(None).0;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn follow(pins: &Path, mut changes: watch::Receiver<Option<Fleet>>, shown: Shown) {
+    loop {
+        let fleet = changes.borrow_and_update().clone();
+        let Some(fleet) = fleet else {
+            match changes.changed().await {
+                Ok(()) => continue,
+                Err(_) => return,
+            }
+        };
+        let mut host = Host::new(pins, fleet, Arc::clone(&shown));
+        let is_over = tokio::select! {
+            () = host.run() => true,
+            changed = changes.changed() => changed.is_err(),
+        };
+        host.leave().await;
+        if is_over {
+            return;
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! The sources that this host reports: which ones, when, and with which lease.
+
+use std::{collections::HashMap, path::Path};
+
+use ratelimit_common::{
+    fleet::share::{Answer, Report, Terms},
+    identity::source::Source,
+};
+
+use super::{
+    traffic::{Rules, Traffic},
+    watched::{Next, Watched},
+};
+use crate::{
+    config::fleet::Limits,
+    dataplane::{Error, readings::busy::Busy},
+    fleet::{engine::Message, status::SharedSource},
+};
+
+/// The most sources that are reported.
+const MOST: usize = 10_000;
+/// How much busier a source must be to take the place of another one.
+const BUSIER: f64 = 2.0;
+/// Sources whose rules are looked up in one look, after a change of rules.
+const LOOKED_UP: usize = 2_000;
+
+/// Reports with the hashes of their sources.
+pub(super) type Messages = Vec<(u64, Message)>;
+
+/// The sources that this host reports.
+#[derive(Default)]
+pub(super) struct Sources {
+    traffic: Option<Traffic>,
+    busy: Busy,
+    watched: HashMap<u64, Watched>,
+    /// Sources whose rules may have changed.
+    stale: Vec<u64>,
+}
+
+/// How a host reports.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct How {
+    pub(super) terms: Terms,
+    pub(super) weight: f64,
+    /// Whether the engine answers.
+    pub(super) is_up: bool,
+    /// The share of a source whose last one has ended.
+    pub(super) next: Next,
+}
+
+impl Sources {
+    /// Follows the instance, its rules and its busy sources. `hosts` is the number of hosts.
+    pub(super) fn look(
+        &mut self,
+        pins: &Path,
+        limits: Limits,
+        hosts: usize,
+        terms: &Terms,
+        now: u64,
+    ) -> Result<(), Error> {
+        match self.traffic.as_mut().map(|traffic| traffic.renew(pins)) {
+            Some(Ok(Rules::Same)) => {}
+            Some(Ok(Rules::Changed)) => self.stale = self.watched.keys().copied().collect(),
+            // The maps are no longer those of the instance.
+            Some(Ok(Rules::OfOtherMaps) | Err(_)) => {
+                self.traffic = None;
+                self.watched.clear();
+            }
+            None => {}
+        }
+        if self.traffic.is_none() {
+            self.traffic = Traffic::open(pins, limits, now)?;
+        }
+        let Some(traffic) = &self.traffic else { return Ok(()) };
+        for hash in self.stale.drain(self.stale.len().saturating_sub(LOOKED_UP)..) {
+            let Some(watched) = self.watched.get_mut(&hash) else { continue };
+            match traffic.measure(&watched.source)? {
+                Some(measure) => watched.change(measure),
+                None => {
+                    traffic.leases.end(hash);
+                    self.watched.remove(&hash);
+                }
+            }
+        }
+        let mut found = Vec::new();
+        traffic.look(&mut self.busy, |seen| {
+            if seen.rate > 0.0 && !self.watched.contains_key(&seen.hash) {
+                found.push(seen);
+            }
+        })?;
+        // Two or more hosts that see less of a source each do not exceed its limit.
+        let least = 0.5 / hosts.max(2) as f64;
+        found.sort_unstable_by(|a, b| b.rate.total_cmp(&a.rate));
+        found.truncate(MOST);
+        for seen in found {
+            self.watch(seen.source, seen.hash, Some((seen.rate, least)), terms, now);
+        }
+        Ok(())
+    }
+
+    /// Watches a source, if hosts share its limit. `busy` is its rate, and the least part of the limit that matters.
+    /// Without it, a limit has refused the source.
+    fn watch(&mut self, source: Source, hash: u64, busy: Option<(f64, f64)>, terms: &Terms, now: u64) {
+        let Some(traffic) = self.traffic.as_ref().filter(|_| !self.watched.contains_key(&hash)) else { return };
+        let Ok(Some(measure)) = traffic.measure(&source) else { return };
+        let load = busy.map_or(1.0, |(rate, _)| rate / measure.limit.rate);
+        if busy.is_some_and(|(_, least)| load < least) {
+            return;
+        }
+        if self.watched.len() >= MOST {
+            let loads = self.watched.iter().map(|(hash, watched)| (*hash, watched.load(terms, now)));
+            match loads.min_by(|a, b| a.1.total_cmp(&b.1)) {
+                Some((calmest, least)) if load > BUSIER * least => {
+                    traffic.leases.end(calmest);
+                    self.watched.remove(&calmest);
+                }
+                _ => return,
+            }
+        }
+        let mut watched = Watched::new(source, hash, measure, busy.is_none(), now);
+        let grant = watched.renew(Next::Whole, terms, now);
+        // Without a place, nothing is counted.
+        if grant.is_some_and(|grant| traffic.leases.grant(&grant, now)) {
+            self.watched.insert(hash, watched);
+        }
+    }
+
+    /// Counts all sources, renews their places, and returns the reports that are due.
+    pub(super) fn period(&mut self, how: &How, now: u64) -> Messages {
+        let Some(traffic) = &self.traffic else { return Vec::new() };
+        let mut messages = Vec::new();
+        self.watched.retain(|hash, watched| {
+            watched.read(traffic.leases.get(*hash), now);
+            if watched.is_idle(now) {
+                traffic.leases.end(*hash);
+                return false;
+            }
+            if !how.is_up {
+                watched.skip(&how.terms, now);
+            } else if let Some(report) = watched.report(&how.terms, how.weight, false, now) {
+                messages.push((*hash, message(watched, report)));
+            }
+            let grant = watched.renew(how.next, &how.terms, now);
+            grant.is_none_or(|grant| traffic.leases.grant(&grant, now))
+        });
+        messages
+    }
+
+    /// Returns reports of sources that a limit has begun to refuse.
+    pub(super) fn urgent(&mut self, how: &How, now: u64) -> Messages {
+        let refused = self.traffic.as_mut().map(Traffic::refused).unwrap_or_default();
+        let mut messages = Vec::new();
+        for (source, hash) in refused {
+            self.watch(source, hash, None, &how.terms, now);
+            let Some(watched) = self.watched.get_mut(&hash).filter(|_| how.is_up) else { continue };
+            if let Some(traffic) = &self.traffic {
+                watched.read(traffic.leases.get(hash), now);
+            }
+            if let Some(report) = watched.report(&how.terms, how.weight, true, now) {
+                messages.push((hash, message(watched, report)));
+            }
+        }
+        messages
+    }
+
+    /// Grants what the engine has answered.
+    pub(super) fn answer(&mut self, hashes: &[u64], answers: &[Answer], terms: &Terms, now: u64) {
+        let Some(traffic) = &self.traffic else { return };
+        for (hash, answer) in hashes.iter().zip(answers) {
+            let Some(watched) = self.watched.get_mut(hash) else { continue };
+            if !traffic.leases.grant(&watched.take(answer, terms, now), now) {
+                self.watched.remove(hash);
+            }
+        }
+    }
+
+    /// Notes that these reports have no answers.
+    pub(super) fn fail(&mut self, hashes: &[u64]) {
+        for hash in hashes {
+            if let Some(watched) = self.watched.get_mut(hash) {
+                watched.fail();
+            }
+        }
+    }
+
+    /// Ends all leases.
+    pub(super) fn end(&mut self) {
+        if let Some(traffic) = &self.traffic {
+            self.watched.keys().for_each(|hash| traffic.leases.end(*hash));
+        }
+        self.watched.clear();
+    }
+
+    /// Returns the limit of sources without a rule, in words.
+    pub(super) fn default_limit(&self) -> String {
+        self.traffic.as_ref().map(Traffic::default_limit).unwrap_or_default()
+    }
+
+    /// Returns how many sources are watched, how many of them have a share, and the `most` busiest ones.
+    pub(super) fn status(&self, most: usize, terms: &Terms, now: u64) -> (usize, usize, Vec<SharedSource>) {
+        let shared = self.watched.values().filter(|watched| watched.share().is_some()).count();
+        let Some(traffic) = &self.traffic else { return (0, 0, Vec::new()) };
+        let mut all: Vec<_> = self.watched.values().map(|watched| (watched.load(terms, now), watched)).collect();
+        all.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
+        let row = |(_, watched): &(f64, &Watched)| {
+            let [source, service] = traffic.name(&watched.source);
+            SharedSource {
+                source,
+                service,
+                limit_per_second: watched.measure.limit.rate,
+                offered_per_second: watched.offered_per_second(terms, now),
+                share: watched.share(),
+            }
+        };
+        (self.watched.len(), shared, all.iter().take(most).map(row).collect())
+    }
+}
+
+fn message(watched: &Watched, report: Report) -> Message {
+    Message { key: watched.measure.key.clone(), limit: watched.measure.limit, report }
+}

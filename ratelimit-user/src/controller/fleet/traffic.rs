@@ -1,0 +1,130 @@
+//! The sources of the instance: which are busy, how their limits count, and their leases.
+
+use std::{path::Path, time::Duration};
+
+use ratelimit_common::{
+    identity::{class::ANY, source::Source},
+    limits::policy::PolicyId,
+    maps::{
+        control::FEATURE_LEASES,
+        event::{REFUSED, SHADOWED},
+    },
+};
+
+use super::measure::Measure;
+use crate::{
+    config::fleet::Limits,
+    dataplane::{
+        Error,
+        instance::read_only::View,
+        leases::Leases,
+        readings::{
+            busy::{Busy, Seen},
+            events::Reader,
+        },
+        rules::{policies, resolve, services::Services},
+        tables::open::Tables,
+    },
+    limit::write,
+    text::{prefix::Prefix, service::ServiceName},
+};
+
+/// CPU time of one look at the buckets.
+const LOOK: Duration = Duration::from_millis(8);
+
+/// The maps of the running instance.
+pub(super) struct Traffic {
+    view: View,
+    /// Leases.
+    pub(super) leases: Leases,
+    events: Reader,
+    services: Services,
+    default: PolicyId,
+    generation: u32,
+    limits: Limits,
+}
+
+/// What a look at the rules tells.
+pub(super) enum Rules {
+    /// They are the same as before.
+    Same,
+    /// They have changed.
+    Changed,
+    /// The instance has other maps.
+    OfOtherMaps,
+}
+
+impl Traffic {
+    /// Opens the instance, if its program has leases.
+    pub(super) fn open(pins: &Path, limits: Limits, now: u64) -> Result<Option<Self>, Error> {
+        let view = View::open(pins)?;
+        let tables = view.tables();
+        let control = tables.control()?;
+        if control.features & FEATURE_LEASES == 0 {
+            return Ok(None);
+        }
+        let generation = control.generation;
+        let (leases, events) = (Leases::open(tables)?, Reader::of(tables, now)?);
+        let (services, default) = (Services::told_apart(tables)?, tables.default_policy(ANY)?);
+        Ok(Some(Self { view, leases, events, services, default, generation, limits }))
+    }
+
+    /// Takes over the present rules.
+    pub(super) fn renew(&mut self, pins: &Path) -> Result<Rules, Error> {
+        let view = View::open(pins)?;
+        let tables = view.tables();
+        if !self.leases.are_of(tables)? || !self.events.reads(tables)? {
+            return Ok(Rules::OfOtherMaps);
+        }
+        let generation = tables.control()?.generation;
+        if generation == self.generation {
+            return Ok(Rules::Same);
+        }
+        (self.services, self.default) = (Services::told_apart(tables)?, tables.default_policy(ANY)?);
+        (self.view, self.generation) = (view, generation);
+        Ok(Rules::Changed)
+    }
+
+    /// Returns the sources that a limit has refused since the last call, with their hashes.
+    pub(super) fn refused(&mut self) -> Vec<(Source, u64)> {
+        if !self.events.has_news() {
+            return Vec::new();
+        }
+        let Ok(seed) = self.tables().control().map(|control| control.seed) else { return Vec::new() };
+        let events = self.events.read().events.into_iter();
+        let refused = events.filter(|event| matches!(event.kind, REFUSED | SHADOWED) && event.source.parent == 0);
+        refused.map(|event| (event.source, event.source.hash(&seed))).collect()
+    }
+
+    /// Looks at the buckets, and calls `visit` with sources that were seen twice.
+    pub(super) fn look(&self, busy: &mut Busy, visit: impl FnMut(Seen)) -> Result<(), Error> {
+        busy.look(self.tables(), LOOK, visit)
+    }
+
+    /// Returns how the limit of a source counts. None if hosts do not share it.
+    pub(super) fn measure(&self, source: &Source) -> Result<Option<Measure>, Error> {
+        let (_, classes) = self.services.of_key(source);
+        let policy = resolve::policy_of(self.tables(), source, classes)?;
+        if self.limits == Limits::Default && policy != self.default {
+            return Ok(None);
+        }
+        let [prefix, service] = self.name(source);
+        let name = if service == "any" { prefix } else { format!("{prefix} {service}") };
+        Ok(Measure::of(&self.tables().policies.get(policy)?, &name))
+    }
+
+    /// Returns prefix and service of a source as text.
+    pub(super) fn name(&self, source: &Source) -> [String; 2] {
+        let service = ServiceName(self.services.of_key(source).0).to_string();
+        [Prefix::of(source, source.prefix).to_string(), service]
+    }
+
+    /// Returns the limit of sources without a rule, in words.
+    pub(super) fn default_limit(&self) -> String {
+        policies::spec(self.tables(), self.default).map_or_else(|_| String::new(), |spec| write::limit(&spec))
+    }
+
+    fn tables(&self) -> &Tables {
+        self.view.tables()
+    }
+}

@@ -1,0 +1,29 @@
+//! The host's part in a fleet.
+
+use super::page::Family;
+use crate::fleet::status::Status;
+
+/// Returns the families of a host with this status.
+pub(in crate::controller::metrics) fn families(status: &Status) -> Vec<Family> {
+    let mut families = vec![
+        Family::gauge(
+            "ratelimit_fleet_engine_up",
+            "1 if the engine of the fleet answers. Otherwise local limits apply.",
+        )
+        .of(status.is_up),
+        Family::gauge("ratelimit_fleet_hosts", "Hosts of the fleet that the engine has heard of in 10 seconds.")
+            .of(status.hosts as u64),
+        Family::gauge("ratelimit_fleet_reported_sources", "Sources that this host reports to the engine.")
+            .of(status.reported as u64),
+        Family::gauge("ratelimit_fleet_shared_sources", "Reported sources that have a share of their limit here.")
+            .of(status.shared as u64),
+        Family::counter("ratelimit_fleet_reports_total", "Reports that the engine has answered.").of(status.reports),
+        Family::counter("ratelimit_fleet_failures_total", "Calls that the engine has not answered, or refused.")
+            .of(status.failures),
+    ];
+    if let Some(latency) = status.latency_ms {
+        let help = "Time from the last report to its answer.";
+        families.push(Family::gauge("ratelimit_fleet_latency_seconds", help).of(latency / 1e3));
+    }
+    families
+}

@@ -1,0 +1,105 @@
+//! How many packets sources send, from two looks at their buckets.
+//!
+//! Its memory has a fixed size, whatever sources there are: sources in the same place displace each other.
+
+use std::time::Duration;
+
+use ratelimit_common::{buckets::bucket::Bucket, identity::source::Source, limits::limit::SECOND};
+
+use super::tracked;
+use crate::dataplane::{Error, rules::resolve, sys::host, tables::open::Tables};
+
+/// Places: 1.5 MB.
+const PLACES: usize = 1 << 16;
+/// Packets below which a source has no place. Forged addresses send few.
+const FEWEST: u64 = 8;
+/// Time after which an old look tells nothing.
+const OLD: u64 = 30 * SECOND;
+
+/// The last look.
+pub struct Busy {
+    places: Box<[Place]>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    hash: u64,
+    packets: u64,
+    time: u64,
+}
+
+/// A source at a look.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Seen {
+    /// The source.
+    pub source: Source,
+    /// Its hash.
+    pub hash: u64,
+    /// Packets per second since the last look.
+    pub rate: f64,
+}
+
+impl Default for Busy {
+    fn default() -> Self {
+        Self { places: vec![Place::default(); PLACES].into_boxed_slice() }
+    }
+}
+
+impl Busy {
+    /// Looks at as many buckets as this much CPU time allows, and calls `visit` with sources that were seen twice.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] if the kernel refuses.
+    pub fn look(&mut self, tables: &Tables, budget: Duration, mut visit: impl FnMut(Seen)) -> Result<(), Error> {
+        let seed = tables.control()?.seed;
+        tracked::within(tables, budget, |source, bucket| {
+            if resolve::is_source(&source, &bucket) {
+                let hash = source.hash(&seed);
+                if let Some(rate) = self.rate(hash, &bucket, host::now()) {
+                    visit(Seen { source, hash, rate });
+                }
+            }
+        })?;
+        Ok(())
+    }
+
+    fn rate(&mut self, hash: u64, bucket: &Bucket, now: u64) -> Option<f64> {
+        let packets = bucket.passed() + bucket.over_limit();
+        if packets < FEWEST {
+            return None;
+        }
+        // Its lower bits select the place of a lease.
+        let place = self.places.get_mut((hash >> 40) as usize % PLACES)?;
+        let last = std::mem::replace(place, Place { hash, packets, time: now });
+        let passed = now.saturating_sub(last.time);
+        let is_known = last.hash == hash && (1..OLD).contains(&passed) && packets >= last.packets;
+        is_known.then(|| (packets - last.packets) as f64 * SECOND as f64 / passed as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_has_a_rate_from_its_second_look_on() {
+        let mut busy = Busy::default();
+        let mut rate = |packets, now| busy.rate(7 << 40, &Bucket::counting([packets, packets, 0]), now);
+        assert_eq!(rate(50, 10 * SECOND), None);
+        assert_eq!(rate(150, 12 * SECOND), Some(100.0));
+        assert_eq!(rate(150, 13 * SECOND), Some(0.0));
+        // Another bucket of it, and a look that is too old.
+        assert_eq!(rate(50, 14 * SECOND), None);
+        assert_eq!(rate(51, 50 * SECOND), None);
+    }
+
+    #[test]
+    fn sources_with_few_packets_displace_none() {
+        let mut busy = Busy::default();
+        let mut rate = |hash, packets, now| busy.rate(hash << 40, &Bucket::counting([packets, 0, 0]), now);
+        assert_eq!(rate(7, 100, SECOND), None);
+        assert_eq!(rate(7 + (1 << 16), 3, SECOND), None);
+        assert_eq!(rate(7, 200, 2 * SECOND), Some(100.0));
+    }
+}

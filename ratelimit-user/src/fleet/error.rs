@@ -1,0 +1,40 @@
+//! What can go wrong with an engine.
+
+use std::time::Duration;
+
+use redis::RedisError;
+
+use crate::text::excerpt::escaped;
+
+/// What keeps the engine from answering.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The URL makes no sense.
+    #[error("expected a URL such as redis://10.0.0.1:6379: {0}")]
+    Url(String),
+    /// The server refuses, or cannot be reached.
+    #[error("{0}")]
+    Server(String),
+    /// The server has not answered in time.
+    #[error("no answer within {} ms", .0.as_millis())]
+    Silent(Duration),
+    /// The answer makes no sense.
+    #[error("its answer makes no sense: {0}")]
+    Garbage(&'static str),
+}
+
+impl From<RedisError> for Error {
+    fn from(error: RedisError) -> Self {
+        Self::Server(one_line(&error))
+    }
+}
+
+/// The most characters of a message that the server may choose.
+const MESSAGE: usize = 120;
+
+/// Returns an error as one short line without control characters, since the server may choose its text.
+pub(super) fn one_line(error: &RedisError) -> String {
+    let text = error.to_string();
+    let line = text.split(char::is_control).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
+    escaped(&line).chars().take(MESSAGE).collect()
+}

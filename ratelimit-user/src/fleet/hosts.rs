@@ -1,0 +1,167 @@
+//! The hosts of a fleet: each tells the engine that it is there, and what it is.
+
+use std::time::Duration;
+
+use redis::{Script, Value};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    fleet::{engine::Engine, error::Error},
+    text::excerpt::excerpt,
+};
+
+/// Time after which a silent host no longer counts.
+pub const SILENCE: Duration = Duration::from_secs(10);
+/// The most hosts to hear of.
+const MOST: usize = 64;
+/// The most bytes that a host may say about itself.
+const SAYS: usize = 1_024;
+
+/// Keys of what the engine knows about hosts. A cluster serves both from one server.
+const KEYS: [&str; 2] = ["{rl:m}:heard", "{rl:m}:hosts"];
+
+/// What a host says about itself.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Host {
+    /// Its name.
+    pub name: String,
+    /// Version of the product.
+    pub version: String,
+    /// Its weight.
+    pub weight: f64,
+    /// The limit of sources without a rule.
+    pub limit: String,
+}
+
+/// A host of the fleet.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Member {
+    /// Its id, another one for each start of a daemon.
+    pub id: String,
+    /// Seconds since the engine has heard of it.
+    pub silent_seconds: f64,
+    /// What it says about itself.
+    #[serde(flatten)]
+    pub host: Host,
+}
+
+/// The hosts of a fleet.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Hosts {
+    /// Their number.
+    pub count: usize,
+    /// The first of them.
+    pub members: Vec<Member>,
+}
+
+/// The script that keeps the hosts.
+pub struct Heartbeat {
+    script: Script,
+    id: String,
+}
+
+impl Heartbeat {
+    /// Returns the heartbeat of the host with this id.
+    #[must_use]
+    pub fn of(id: String) -> Self {
+        Self { script: Script::new(include_str!("hosts.lua")), id }
+    }
+
+    /// Tells the engine that the host is there, and returns all hosts.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`] but that of the URL.
+    pub async fn beat(&self, engine: &Engine, host: &Host) -> Result<Hosts, Error> {
+        let says = serde_json::to_string(host).map_err(|_| Error::Garbage("the host has no name"))?;
+        self.call(engine, &says).await
+    }
+
+    /// Tells the engine that the host has gone.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`] but that of the URL.
+    pub async fn leave(&self, engine: &Engine) -> Result<(), Error> {
+        self.call(engine, "").await.map(|_| ())
+    }
+
+    async fn call(&self, engine: &Engine, says: &str) -> Result<Hosts, Error> {
+        let mut call = self.script.prepare_invoke();
+        for key in KEYS {
+            call.key(key);
+        }
+        call.arg(&self.id).arg(says).arg(SILENCE.as_secs()).arg(MOST);
+        read(&engine.invoke::<Vec<Value>>(&call).await?)
+    }
+}
+
+/// Reads what the engine knows about hosts. A host that says something else than a host of this version has no name.
+fn read(values: &[Value]) -> Result<Hosts, Error> {
+    let [count, members @ ..] = values else { return Err(Error::Garbage("it is empty")) };
+    let count = text(count)?.parse().map_err(|_| Error::Garbage("a number is no number"))?;
+    let (members, rest) = members.as_chunks::<3>();
+    if !rest.is_empty() || members.len() > MOST || members.len() > count {
+        return Err(Error::Garbage("it has another number of hosts"));
+    }
+    let member = |[id, silent, says]: &[Value; 3]| {
+        let silent = text(silent)?.parse().ok().filter(|silent: &f64| silent.is_finite() && *silent >= 0.0);
+        let silent = silent.ok_or(Error::Garbage("a number is no number"))?;
+        let says = text(says)?;
+        let host: Host =
+            if says.len() > SAYS { Host::default() } else { serde_json::from_str(says).unwrap_or_default() };
+        let [name, version, limit] = [&host.name, &host.version, &host.limit].map(|text| excerpt(text));
+        Ok(Member { id: excerpt(text(id)?), silent_seconds: silent, host: Host { name, version, limit, ..host } })
+    };
+    Ok(Hosts { count, members: members.iter().map(member).collect::<Result<_, Error>>()? })
+}
+
+fn text(value: &Value) -> Result<&str, Error> {
+    let Value::BulkString(bytes) = value else { return Err(Error::Garbage("a text is missing")) };
+    str::from_utf8(bytes).map_err(|_| Error::Garbage("a text is no text"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(texts: &[&str]) -> Result<Hosts, Error> {
+        let values: Vec<_> = texts.iter().map(|text| Value::BulkString(text.as_bytes().to_vec())).collect();
+        read(&values)
+    }
+
+    #[test]
+    fn hosts_have_an_id_and_what_they_say() {
+        let says = r#"{"name":"web1","version":"0.1.0","weight":2.0,"limit":"1000/s"}"#;
+        let host =
+            Host { name: "web1".to_owned(), version: "0.1.0".to_owned(), weight: 2.0, limit: "1000/s".to_owned() };
+        let known = Member { id: "a".to_owned(), silent_seconds: 0.5, host };
+        let unknown = Member { id: "b".to_owned(), silent_seconds: 9.0, host: Host::default() };
+        let hosts = answer(&["7", "a", "0.5", says, "b", "9", "{"]).unwrap();
+        assert_eq!(hosts, Hosts { count: 7, members: vec![known, unknown] });
+    }
+
+    #[test]
+    fn hosts_cannot_write_control_characters() {
+        let says = r#"{"name":"web1\u001b[31m\n","version":"","weight":1.0,"limit":""}"#;
+        let hosts = answer(&["1", "a\n", "0", says]).unwrap();
+        let all = format!("{}{}", hosts.members[0].id, hosts.members[0].host.name);
+        assert!(!all.chars().any(char::is_control), "{all:?}");
+    }
+
+    #[test]
+    fn answers_that_make_no_sense_are_errors() {
+        for texts in [
+            &[][..],
+            &["many"],
+            &["-1"],
+            &["1", "a"],
+            &["1", "a", "now", "{}"],
+            &["1", "a", "-1", "{}"],
+            &["0", "a", "1", "{}"],
+        ] {
+            assert!(matches!(answer(texts), Err(Error::Garbage(_))), "{texts:?}");
+        }
+        assert!(read(&[Value::Nil]).is_err());
+    }
+}

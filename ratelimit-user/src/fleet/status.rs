@@ -1,0 +1,64 @@
+//! What a host knows of its fleet, for commands and metrics.
+
+use serde::{Deserialize, Serialize};
+
+use crate::fleet::hosts::Member;
+
+/// What a host knows of its fleet.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Where the engine is.
+    pub engine: String,
+    /// Whether it answers.
+    #[serde(rename = "up")]
+    pub is_up: bool,
+    /// Seconds since that began.
+    pub since_seconds: f64,
+    /// What kept it from answering last.
+    pub error: Option<String>,
+    /// Milliseconds from a report to its answer, the last one.
+    pub latency_ms: Option<f64>,
+    /// The engine's rule by which it forgets keys if its memory is full. None if it does not.
+    pub evicts: Option<String>,
+    /// Seconds between two reports.
+    pub period_seconds: f64,
+    /// Id of this host.
+    pub id: String,
+    /// Number of hosts.
+    pub hosts: usize,
+    /// The first of them.
+    pub members: Vec<Member>,
+    /// Sources that this host reports.
+    pub reported: usize,
+    /// Those that have a share of their limit.
+    pub shared: usize,
+    /// Reports that the engine has answered.
+    pub reports: u64,
+    /// Calls that have failed.
+    pub failures: u64,
+    /// The busiest of the reported sources.
+    pub sources: Vec<SharedSource>,
+}
+
+/// A source that shares a limit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SharedSource {
+    /// The source.
+    pub source: String,
+    /// Its service, or `any`.
+    pub service: String,
+    /// Packets (or bytes) per second of its limit.
+    pub limit_per_second: f64,
+    /// Packets (or bytes) per second that it is offered here.
+    pub offered_per_second: f64,
+    /// Part of the limit that it gets here. None if it needs no share.
+    pub share: Option<f64>,
+}
+
+impl Status {
+    /// Returns the hosts whose default limit is another one than this host's. They share no record with it.
+    pub fn others(&self) -> impl Iterator<Item = &Member> {
+        let own = self.members.iter().find(|member| member.id == self.id).map(|member| &member.host.limit);
+        self.members.iter().filter(move |member| own.is_some_and(|own| *own != member.host.limit))
+    }
+}

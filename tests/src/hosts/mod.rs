@@ -1,0 +1,82 @@
+//! Several hosts, each with a link to its clients, and one to a server that all of them use.
+
+mod arrivals;
+
+use std::sync::Arc;
+
+pub use self::arrivals::Arrivals;
+use crate::{
+    Namespace, Redis, Sandbox,
+    sandbox::link::{connect_without_addresses, ip},
+};
+
+/// The hosts' link to the server.
+const LINK: &str = "engine0";
+
+/// Hosts, and the namespace of their server.
+#[derive(Debug)]
+pub struct Hosts {
+    /// The hosts. Each is the victim of its sandbox, and its clients are the peer.
+    pub hosts: Vec<Sandbox>,
+    server: Arc<Namespace>,
+}
+
+impl Hosts {
+    /// Creates hosts and links.
+    ///
+    /// # Panics
+    ///
+    /// Without root, or without iproute2.
+    #[must_use]
+    pub fn new(count: usize) -> Self {
+        let hosts: Vec<_> = (0..count).map(|_| Sandbox::new()).collect();
+        let server = Namespace::pair().0;
+        ip(&server, "link set lo up");
+        for (number, host) in hosts.iter().enumerate() {
+            let link = link(number);
+            connect_without_addresses(host.victim_namespace(), &server, LINK, &link);
+            ip(host.victim_namespace(), &format!("address add 10.8.{number}.1/24 dev {LINK}"));
+            ip(&server, &format!("address add 10.8.{number}.254/24 dev {link}"));
+        }
+        Self { hosts, server: Arc::new(server) }
+    }
+
+    /// Starts a Redis server, which all hosts reach.
+    ///
+    /// # Panics
+    ///
+    /// If it does not start.
+    #[must_use]
+    pub fn redis(&self, options: &[&str]) -> Redis {
+        Redis::start_in(&self.server, options)
+    }
+
+    /// Returns the URL of the server for a host.
+    #[must_use]
+    pub fn url(number: usize) -> String {
+        format!("redis://10.8.{number}.254:{}", Redis::PORT)
+    }
+
+    /// Cuts a host off from the server, or connects it again.
+    ///
+    /// # Panics
+    ///
+    /// If the system refuses.
+    pub fn cut(&self, number: usize, is_cut: bool) {
+        ip(&self.server, &format!("link set {} {}", link(number), if is_cut { "down" } else { "up" }));
+    }
+
+    /// Runs `work` in the namespace of the server.
+    ///
+    /// # Panics
+    ///
+    /// If `work` panics.
+    pub fn server<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        self.server.run(work)
+    }
+}
+
+/// Returns the name of the server's link to a host.
+fn link(number: usize) -> String {
+    format!("host{number}")
+}
