@@ -57,7 +57,7 @@ fn hidden_aliases(option: &Arg) -> impl Iterator<Item = &str> {
 }
 
 fn words_of(key: &str, value: Value<'_>) -> Option<Vec<OsString>> {
-    Some(value.words()?.iter().map(|word| format!("--{key}={word}").into()).collect())
+    Some(value.option_words()?.iter().map(|word| format!("--{key}={word}").into()).collect())
 }
 
 /// Returns the problem of one value.

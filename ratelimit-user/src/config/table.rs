@@ -175,22 +175,28 @@ impl<'a> Value<'a> {
         parsed.map_err(|error: T::Err| self.wrong(error.to_string())).ok()
     }
 
-    /// Returns a string, a number or a switch, or each element of an array, as values of an option.
+    /// Returns a string, a whole number or a switch, or each element of an array.
     pub(super) fn words(self) -> Option<Vec<String>> {
+        self.each_word(false)
+    }
+
+    /// Returns the same as values of an option, which can be a fraction too.
+    pub(super) fn option_words(self) -> Option<Vec<String>> {
+        self.each_word(true)
+    }
+
+    fn each_word(self, with_fractions: bool) -> Option<Vec<String>> {
         match self.value.get_ref() {
-            DeValue::Array(values) => {
-                let values = values.iter().map(|value| Self { value, ..self }.word());
-                values.collect()
-            }
-            _ => Some(vec![self.word()?]),
+            DeValue::Array(values) => values.iter().map(|value| Self { value, ..self }.word(with_fractions)).collect(),
+            _ => Some(vec![self.word(with_fractions)?]),
         }
     }
 
-    fn word(self) -> Option<String> {
+    fn word(self, with_fractions: bool) -> Option<String> {
         let word = match self.value.get_ref() {
             DeValue::String(text) => Some(text.clone().into_owned()),
             DeValue::Integer(number) if number.radix() == 10 => Some(number.as_str().to_owned()),
-            DeValue::Float(number) => Some(number.as_str().to_owned()),
+            DeValue::Float(number) if with_fractions => Some(number.as_str().to_owned()),
             DeValue::Boolean(is_on) => Some(if *is_on { "on" } else { "off" }.to_owned()),
             _ => None,
         };

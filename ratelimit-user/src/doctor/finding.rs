@@ -62,6 +62,8 @@ pub enum Check {
     OwnConnections,
     /// The rules for the SSH session of this process.
     Ssh,
+    /// The fleet that the host shares limits with.
+    Fleet,
     /// Rate limits of nftables and iptables.
     Firewall,
 }

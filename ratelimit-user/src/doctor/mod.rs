@@ -9,6 +9,7 @@ mod cells;
 mod connections;
 pub mod finding;
 mod firewall;
+mod fleet;
 mod host;
 mod instance;
 mod interface;
@@ -62,6 +63,7 @@ pub fn examine(pins: &Path, names: &[String]) -> Result<Vec<Finding>, Error> {
         findings.push(connections::examine(&running.tables.control()?));
         findings.extend(session::examine(&running.tables)?);
     }
+    findings.extend(fleet::examine(pins));
     findings.extend(firewall::examine());
     Ok(findings)
 }

@@ -1,91 +1,17 @@
-//! Daemons of several hosts that share a limit through a real Redis server.
+//! Daemons of several hosts share a limit through a real Redis server.
 
-use std::{
-    net::Ipv4Addr,
-    thread,
-    time::{Duration, Instant},
-};
+use ratelimit_tests::{Hosts, Ratelimit};
 
-use ratelimit_tests::{Arrivals, Daemon, Flood, Folder, Frame, Hosts, Ratelimit, Running};
-
-const SOURCE: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 66);
-const PORT: u16 = 9;
-/// Packets per second of the limit.
-const RATE: u64 = 1_000;
-
-/// Returns a file that joins the fleet.
-fn file(number: usize, more: &str) -> String {
-    format!(
-        "interfaces = [\"eth0\"]\n[default]\npackets = \"{RATE}/s\"\nburst = 100\n\
-         [fleet]\nengine = \"{}\"\nname = \"host{number}\"\n{more}",
-        Hosts::url(number)
-    )
-}
-
-/// Runs `work` while each host has a daemon with its file, and checks that nothing is left behind.
-fn with_daemons<T>(hosts: &Hosts, more: &str, work: impl FnOnce(&mut [Daemon]) -> T) -> T {
-    let folders: Vec<_> = hosts.hosts.iter().map(|_| Folder::new()).collect();
-    let all: Vec<_> = hosts.hosts.iter().map(Ratelimit::new).collect();
-    let mut daemons = Vec::new();
-    for (number, ((host, ratelimit), folder)) in hosts.hosts.iter().zip(&all).zip(&folders).enumerate() {
-        folder.write(&file(number, more));
-        let mut daemon = Daemon::start(host, ratelimit, &folder.file());
-        let line = daemon.line();
-        assert!(line.contains("in force"), "{line}");
-        daemons.push(daemon);
-    }
-    let result = work(&mut daemons);
-    daemons.into_iter().for_each(Daemon::end);
-    all.iter().for_each(|ratelimit| {
-        ratelimit.ok("detach --all");
-    });
-    result
-}
-
-/// Offers each host packets of the source, and counts what arrives.
-struct Traffic {
-    floods: Vec<Running>,
-    arrivals: Vec<Arrivals>,
-}
-
-impl Traffic {
-    /// Offers so many packets per second to each host; none to one with 0.
-    fn begin(hosts: &Hosts, rates: &[u64]) -> Self {
-        let arrivals = hosts.hosts.iter().map(|host| Arrivals::begin(host, SOURCE, PORT)).collect();
-        let floods = hosts.hosts.iter().zip(rates).filter(|(_, rate)| **rate > 0);
-        let flood = |(host, rate): (_, &u64)| Flood::of(Frame::udp(SOURCE, PORT)).pace(*rate).start(host);
-        Self { floods: floods.map(flood).collect(), arrivals }
-    }
-
-    /// Returns the packets of all hosts that arrived in each of the last so many seconds, by the rate of the limit.
-    fn seconds(&self, count: u32) -> Vec<f64> {
-        // The receivers have counted what came before.
-        let end = Arrivals::now();
-        thread::sleep(Duration::from_millis(100));
-        let second = |number: u32| {
-            let begin = end - Duration::from_secs(u64::from(count - number));
-            let all = self.arrivals.iter().map(|host| host.between(begin, begin + Duration::from_secs(1)));
-            all.sum::<usize>() as f64 / RATE as f64
-        };
-        (0..count).map(second).collect()
-    }
-
-    fn sent(&self) -> u64 {
-        self.floods.iter().map(Running::sent).sum()
-    }
-}
-
-fn wait(seconds: u64) {
-    thread::sleep(Duration::from_secs(seconds));
-}
+use crate::stage::{RATE, Traffic, alone, wait, with_daemons};
 
 #[test]
 fn three_hosts_admit_one_limit_together() {
+    let _alone = alone();
     let hosts = Hosts::new(3);
     let _redis = hosts.redis(&[]);
     with_daemons(&hosts, "", |daemons| {
         let traffic = Traffic::begin(&hosts, &[10 * RATE; 3]);
-        wait(12);
+        wait(12.0);
         let seconds = traffic.seconds(12);
         println!("{seconds:?}");
         assert!(seconds[2..].iter().all(|rate| (0.95..=1.05).contains(rate)), "{seconds:?}");
@@ -93,37 +19,58 @@ fn three_hosts_admit_one_limit_together() {
             let line = daemon.line();
             assert!(line.ends_with("answers: limits are shared"), "{line}");
         }
+        let status = Ratelimit::new(&hosts.hosts[0]).json("fleet status");
+        let members = status["members"].as_array().unwrap();
+        let mut names: Vec<_> = members.iter().map(|member| member["name"].as_str().unwrap()).collect();
+        names.sort_unstable();
+        assert_eq!((status["up"].as_bool(), names), (Some(true), vec!["host0", "host1", "host2"]));
+        let [source] = &status["sources"].as_array().unwrap()[..] else { panic!("{status}") };
+        assert_eq!(
+            (source["source"].as_str(), source["limit_per_second"].as_f64()),
+            (Some("10.9.0.66"), Some(1_000.0))
+        );
+        let share = source["share"].as_f64().unwrap();
+        assert!((0.25..0.45).contains(&share), "{share}");
+        let text = Ratelimit::new(&hosts.hosts[0]).ok("fleet status");
+        println!("{text}");
+        assert!(
+            text.contains("host0 (this host)") && text.contains("1 source reported, 1 of them with a share"),
+            "{text}"
+        );
+        let metrics = Ratelimit::new(&hosts.hosts[1]).ok("metrics");
+        for line in ["ratelimit_fleet_engine_up 1", "ratelimit_fleet_hosts 3", "ratelimit_fleet_shared_sources 1"] {
+            assert!(metrics.lines().any(|found| found == line), "{line}");
+        }
     });
 }
 
 #[test]
 fn a_source_below_the_limit_in_all_loses_nothing() {
+    let _alone = alone();
     let hosts = Hosts::new(3);
     let _redis = hosts.redis(&[]);
     with_daemons(&hosts, "", |_| {
         let traffic = Traffic::begin(&hosts, &[3 * RATE / 10; 3]);
-        wait(8);
-        let seconds = traffic.seconds(8);
-        let (sent, arrived): (u64, f64) = (traffic.sent(), seconds.iter().sum());
-        println!("{seconds:?} {sent}");
-        let dropped = hosts.hosts.iter().map(|host| {
+        wait(8.0);
+        let (seconds, sent) = (traffic.seconds(8), traffic.sent());
+        println!("{seconds:?}");
+        assert!(sent > 7 * RATE, "{sent}");
+        for host in &hosts.hosts {
             let reasons = Ratelimit::new(host).json("status")["reasons"].clone();
-            ["over-packets", "over-share"]
-                .map(|reason| reasons[reason]["packets"].as_u64().unwrap())
-                .iter()
-                .sum::<u64>()
-        });
-        assert_eq!((dropped.sum::<u64>(), arrived > 7.0), (0, true));
+            let dropped = ["over-packets", "over-share"].map(|reason| reasons[reason]["packets"].as_u64().unwrap());
+            assert_eq!(dropped, [0, 0]);
+        }
     });
 }
 
 #[test]
 fn a_source_on_one_host_alone_gets_the_whole_limit() {
+    let _alone = alone();
     let hosts = Hosts::new(3);
     let _redis = hosts.redis(&[]);
     with_daemons(&hosts, "", |_| {
         let traffic = Traffic::begin(&hosts, &[10 * RATE, 0, 0]);
-        wait(8);
+        wait(8.0);
         let seconds = traffic.seconds(8);
         println!("{seconds:?}");
         assert!(seconds[2..].iter().all(|rate| (0.99..=1.01).contains(rate)), "{seconds:?}");
@@ -131,26 +78,22 @@ fn a_source_on_one_host_alone_gets_the_whole_limit() {
 }
 
 #[test]
-fn an_engine_that_is_not_there_at_the_start_is_no_failure() {
-    let hosts = Hosts::new(2);
-    with_daemons(&hosts, "", |daemons| {
-        for daemon in daemons.iter_mut() {
-            let line = daemon.line();
-            assert!(line.contains("local limits apply until it answers"), "{line}");
-        }
-        let traffic = Traffic::begin(&hosts, &[10 * RATE; 2]);
-        wait(3);
-        let local = traffic.seconds(2);
-        assert!(local.iter().all(|rate| (1.9..=2.1).contains(rate)), "{local:?}");
-        let begin = Instant::now();
-        let _redis = hosts.redis(&[]);
-        for daemon in daemons {
-            let line = daemon.line();
-            assert!(line.contains("answers again"), "{line}");
-        }
-        println!("recovered after {:?}", begin.elapsed());
-        wait(5);
-        let shared = traffic.seconds(3);
-        assert!(shared.iter().all(|rate| (0.95..=1.05).contains(rate)), "{shared:?}");
+fn a_source_that_no_host_refuses_is_found_although_all_together_exceed_its_limit() {
+    let _alone = alone();
+    let hosts = Hosts::new(3);
+    let _redis = hosts.redis(&[]);
+    with_daemons(&hosts, "", |_| {
+        let traffic = Traffic::begin(&hosts, &[8 * RATE / 10; 3]);
+        wait(8.0);
+        let seconds = traffic.seconds(8);
+        println!("{seconds:?}");
+        assert!(seconds[5..].iter().all(|rate| (0.95..=1.05).contains(rate)), "{seconds:?}");
     });
+}
+
+#[test]
+fn a_host_without_a_fleet_says_so() {
+    let hosts = Hosts::new(1);
+    let error = Ratelimit::new(&hosts.hosts[0]).fails("fleet status");
+    assert!(error.contains("no daemon runs"), "{error}");
 }

@@ -2,5 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod engine;
+mod faults;
 mod hosts;
 mod model;
+mod stage;

@@ -20,8 +20,10 @@ use crate::{
     },
 };
 
-/// The first pause before the next try, and the longest.
-const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(30)];
+/// The shortest and the longest time for one try.
+const TRIES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(30)];
+/// Part of the time without an engine that one try takes at most. So the fleet is back soon after a short loss.
+const PART: u32 = 4;
 /// Time without a failure after which the engine counts as back, if there is nothing to report.
 const STEADY: Duration = Duration::from_secs(2);
 
@@ -30,13 +32,14 @@ pub(super) struct Connection {
     pins: PathBuf,
     /// The engine, while it answers.
     pub(super) engine: Option<Engine>,
+    /// Number of the connection. A later one does not fail with the calls of an earlier one.
+    pub(super) number: u64,
     address: String,
     /// What the operator was told last. None at the start.
     told: Option<bool>,
     /// When that began to be so.
     since: Instant,
     connected: Instant,
-    pause: Duration,
     /// What kept the engine from answering last.
     pub(super) error: Option<String>,
     /// Calls that have failed.
@@ -49,11 +52,11 @@ impl Connection {
         Self {
             pins,
             engine: None,
+            number: 0,
             address,
             told: None,
             since: now,
             connected: now,
-            pause: PAUSES[0],
             error: None,
             failures: 0,
         }
@@ -78,6 +81,7 @@ impl Connection {
     /// Takes a connection that has answered a heartbeat.
     pub(super) fn connect(&mut self, engine: Engine) {
         (self.engine, self.connected) = (Some(engine), Instant::now());
+        self.number += 1;
     }
 
     /// Notes that the engine answers. `is_report` tells whether it has answered a report: a server that answers only
@@ -86,7 +90,6 @@ impl Connection {
         if self.engine.is_none() || !is_report && self.connected.elapsed() < STEADY {
             return;
         }
-        self.pause = PAUSES[0];
         if self.told != Some(true) {
             let after = match self.told {
                 Some(false) => format!(" again, after {:.1} s", self.since.elapsed().as_secs_f64()),
@@ -102,12 +105,10 @@ impl Connection {
         record_of_daemon(&self.pins, text);
     }
 
-    /// Returns how long the next try may take, and makes the one after it longer.
-    pub(super) fn patience(&mut self) -> Duration {
-        let [first, longest] = PAUSES;
-        let patience = first.max(self.pause.mul_f64(fraction()));
-        self.pause = (2 * self.pause).min(longest);
-        patience
+    /// Returns how long the next try may take. Hosts that have lost the engine together do not try again together.
+    pub(super) fn patience(&self) -> Duration {
+        let [shortest, longest] = TRIES;
+        (self.since.elapsed() / PART).mul_f64(fraction()).clamp(shortest, longest)
     }
 }
 

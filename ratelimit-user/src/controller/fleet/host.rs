@@ -66,10 +66,10 @@ pub(super) struct Host {
 
 /// A call that has ended.
 enum Call {
-    /// Reports of these sources, and the time that the answers took.
-    Reports(Vec<u64>, Result<Vec<Answer>, Error>, Duration),
-    /// A heartbeat.
-    Beat(Result<Hosts, Error>),
+    /// Reports of these sources by the connection with this number, and the time that the answers took.
+    Reports(u64, Vec<u64>, Result<Vec<Answer>, Error>, Duration),
+    /// A heartbeat by the connection with this number.
+    Beat(u64, Result<Hosts, Error>),
     /// A try to reach the engine.
     Try(Result<(Engine, Hosts), Error>),
     /// By which rule the engine forgets keys.
@@ -169,32 +169,32 @@ impl Host {
     fn send(&mut self, messages: Messages) {
         let Some(engine) = self.connection.engine.clone().filter(|_| !messages.is_empty()) else { return };
         let (hashes, messages): (Vec<_>, Vec<_>) = messages.into_iter().unzip();
-        let terms = self.terms;
+        let (terms, number) = (self.terms, self.connection.number);
         self.calls.spawn(async move {
             let begin = Instant::now();
             let answers = engine.report(&terms, &messages).await;
-            Call::Reports(hashes, answers, begin.elapsed())
+            Call::Reports(number, hashes, answers, begin.elapsed())
         });
     }
 
     fn done(&mut self, call: Call) {
         match call {
-            Call::Reports(hashes, Ok(answers), latency) => {
+            Call::Reports(_, hashes, Ok(answers), latency) => {
                 self.latency = Some(latency.as_secs_f64() * 1e3);
                 self.reports += answers.len() as u64;
                 self.sources.answer(&hashes, &answers, &self.terms, now());
                 self.connection.succeed(true);
             }
-            Call::Reports(hashes, Err(error), _) => {
+            Call::Reports(number, hashes, Err(error), _) => {
                 self.sources.fail(&hashes);
-                self.fail(&error);
+                self.fail(number, &error);
             }
-            Call::Beat(Ok(hosts)) => {
+            Call::Beat(_, Ok(hosts)) => {
                 self.hear(hosts);
                 self.connection.succeed(false);
             }
             Call::Evicts(policy) => self.evicts = policy,
-            Call::Beat(Err(error)) => self.fail(&error),
+            Call::Beat(number, Err(error)) => self.fail(number, &error),
             Call::Try(Ok((engine, hosts))) => {
                 self.hear(hosts);
                 let asked = engine.clone();
@@ -209,9 +209,9 @@ impl Host {
         }
     }
 
-    /// Gives the engine up, and begins to try again, unless that was done before.
-    fn fail(&mut self, error: &Error) {
-        if self.connection.engine.is_some() {
+    /// Gives the connection with this number up, and begins to try again, unless that was done before.
+    fn fail(&mut self, number: u64, error: &Error) {
+        if self.connection.engine.is_some() && self.connection.number == number {
             self.connection.fail(error);
             self.try_again();
         }
@@ -225,8 +225,8 @@ impl Host {
 
     fn beat(&mut self) {
         let Some(engine) = self.connection.engine.clone() else { return };
-        let (heartbeat, about) = (Arc::clone(&self.heartbeat), self.about());
-        self.calls.spawn(async move { Call::Beat(heartbeat.beat(&engine, &about).await) });
+        let (heartbeat, about, number) = (Arc::clone(&self.heartbeat), self.about(), self.connection.number);
+        self.calls.spawn(async move { Call::Beat(number, heartbeat.beat(&engine, &about).await) });
     }
 
     fn about(&self) -> About {

@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn sources_with_few_packets_displace_none() {
         let mut busy = Busy::default();
-        let mut rate = |hash, packets, now| busy.rate(hash << 40, &Bucket::counting([packets, 0, 0]), now);
+        let mut rate = |hash: u64, packets, now| busy.rate(hash << 40, &Bucket::counting([packets, 0, 0]), now);
         assert_eq!(rate(7, 100, SECOND), None);
         assert_eq!(rate(7 + (1 << 16), 3, SECOND), None);
         assert_eq!(rate(7, 200, 2 * SECOND), Some(100.0));

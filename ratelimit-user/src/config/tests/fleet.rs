@@ -1,0 +1,69 @@
+//! The table `[fleet]`.
+
+use std::{fs, os::unix::fs::PermissionsExt as _};
+
+use super::*;
+use crate::config::fleet::{Limits, OnLoss, Weight};
+
+fn fleet(keys: &str) -> fleet::Fleet {
+    parse(&format!("interfaces = []\n[fleet]\n{keys}")).unwrap().fleet.unwrap()
+}
+
+#[test]
+fn one_line_is_enough_and_each_key_has_a_default() {
+    let fleet = fleet("engine = \"redis://10.0.0.5:6379\"");
+    assert_eq!(fleet.engine.to_string(), "10.0.0.5:6379");
+    assert!(!fleet.name.is_empty());
+    assert_eq!((fleet.terms.period, fleet.terms.least), (0.2, 1.0 / 1024.0));
+    assert_eq!((fleet.weight, fleet.limits, fleet.on_loss), (Weight::Fixed(1.0), Limits::Default, OnLoss::Local));
+}
+
+#[test]
+fn a_file_with_a_fleet_needs_leases_and_one_without_needs_none() {
+    let leases = |text| parse(text).unwrap().requested.leases;
+    assert_eq!(leases("interfaces = []\n[fleet]\nengine = \"redis://10.0.0.5\""), Some(true));
+    assert_eq!(leases("interfaces = []"), None);
+}
+
+#[test]
+fn each_key_is_read() {
+    let fleet = fleet(
+        "engine = \"redis://10.0.0.5\"\nname = \"web1\"\nperiod = \"2s\"\nweight = 0.5\nlimits = \"all\"\n\
+         on-loss = \"hold\"\nmin-share = 0.01\n",
+    );
+    assert_eq!((fleet.name.as_str(), fleet.terms.period, fleet.terms.least), ("web1", 2.0, 0.01));
+    assert_eq!((fleet.weight, fleet.limits, fleet.on_loss), (Weight::Fixed(0.5), Limits::All, OnLoss::Hold));
+}
+
+#[test]
+fn each_wrong_value_is_reported_with_its_place() {
+    for (keys, expected) in [
+        ("period = \"1s\"", "2:1: [fleet]: engine is missing"),
+        ("engine = \"http://10.0.0.5\"", "3:10: \"http://10.0.0.5\": expected a URL such as redis://10.0.0.1:6379: "),
+        ("engine = \"redis://10.0.0.5\"\nperiod = \"1ms\"", "4:10: \"1ms\": expected a time from 50ms to 10s"),
+        ("engine = \"redis://10.0.0.5\"\nweight = 0", "4:10: 0: expected a number from 0.01 to 100, or load"),
+        ("engine = \"redis://10.0.0.5\"\nmin-share = 2", "4:13: 2: expected a part from 0.000016 to 1"),
+        ("engine = \"redis://10.0.0.5\"\nname = \"a b\"", "4:8: \"a b\": expected 1 to 64 letters"),
+        ("engine = \"redis://10.0.0.5\"\nlimits = \"some\"", "4:10: \"some\": expected one of default, all"),
+        ("engine = \"redis://10.0.0.5\"\nuser = \"a\"", "4:8: \"a\": a user needs a password: add password-file"),
+        ("engine = \"redis://10.0.0.5\"\npassword-file = \"x\"", "4:17: \"x\": expected an absolute path"),
+        ("engine = \"redis://10.0.0.5\"\nperods = \"1s\"", "4:1: perods: unknown key: did you mean period?"),
+    ] {
+        let [problem] = &problems(&format!("interfaces = []\n[fleet]\n{keys}"))[..] else { panic!("{keys}") };
+        assert!(problem.starts_with(expected), "{problem}");
+    }
+}
+
+#[test]
+fn the_password_comes_from_a_file_that_others_cannot_read() {
+    let path = std::env::temp_dir().join(format!("ratelimit-password-{}", std::process::id()));
+    fs::write(&path, "secret\n").unwrap();
+    let text = format!("engine = \"redis://10.0.0.5\"\npassword-file = \"{}\"", path.display());
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    let with_password = crate::fleet::engine::Address::new("redis://10.0.0.5", None, Some("secret")).unwrap();
+    assert_eq!(fleet(&text).engine, with_password);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o604)).unwrap();
+    let [problem] = &problems(&format!("interfaces = []\n[fleet]\n{text}"))[..] else { panic!() };
+    assert!(problem.contains("every user of this machine has access to it"), "{problem}");
+    fs::remove_file(&path).unwrap();
+}

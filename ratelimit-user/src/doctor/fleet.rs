@@ -1,0 +1,128 @@
+//! The fleet of the daemon: its engine, and hosts that share nothing with this one.
+
+use std::path::Path;
+
+use super::finding::{Check, Finding, count};
+use crate::{
+    controller::socket::{
+        client,
+        folder::DAEMON,
+        request::{Reply, Request},
+    },
+    fleet::status::Status,
+};
+
+/// Part of the time between two reports that an answer may take.
+const SLOW: f64 = 0.5;
+/// Reports for which a share holds.
+const HELD: f64 = 4.0;
+
+/// Returns the findings about the fleet of the instance with these pins. Without a fleet there are none.
+pub(super) fn examine(pins: &Path) -> Vec<Finding> {
+    match client::ask(pins, DAEMON, Request::Fleet) {
+        Ok(Reply::Fleet(Some(status))) => about(&status),
+        _ => Vec::new(),
+    }
+}
+
+fn about(status: &Status) -> Vec<Finding> {
+    let Status { engine, hosts, period_seconds: period, .. } = status;
+    let mut findings = Vec::new();
+    if !status.is_up {
+        let error = status.error.as_deref().unwrap_or("it was not yet reached");
+        let what = format!("the engine {engine} does not answer: {error}");
+        findings.push(Finding::warning(
+            Check::Fleet,
+            &what,
+            "Each host admits its whole limit until the engine answers.",
+        ));
+    }
+    if let Some(policy) = &status.evicts {
+        let why = "When its memory is full, the engine forgets what sources were admitted, and hosts admit too much.";
+        let finding = Finding::warning(Check::Fleet, &format!("the engine has maxmemory-policy {policy}"), why);
+        findings.push(finding.fixed_by("redis-cli CONFIG SET maxmemory-policy noeviction"));
+    }
+    if let Some(latency) = status.latency_ms.filter(|latency| *latency > SLOW * period * 1e3) {
+        let what =
+            format!("an answer of the engine takes {latency:.0} ms, and hosts report each {:.0} ms", period * 1e3);
+        findings.push(Finding::warning(Check::Fleet, &what, "Shares follow traffic too slowly. Set a longer period."));
+    }
+    let others: Vec<_> = status.others().map(|member| member.host.name.as_str()).collect();
+    if !others.is_empty() {
+        let what = format!("hosts with another default limit: {}", others.join(", "));
+        findings.push(Finding::warning(Check::Fleet, &what, "They share no limit with this host."));
+    }
+    let slow = status.sources.iter().find(|source| source.limit_per_second * HELD * period < *hosts as f64);
+    if let Some(source) = slow {
+        let what = format!("{} hosts share {}/s of {}", hosts, source.limit_per_second, source.source);
+        let why = "A host gets less than one packet while a share holds, so the source gets less than its limit. Set a longer period.";
+        findings.push(Finding::note(Check::Fleet, &what, why));
+    }
+    if findings.is_empty() {
+        let what = format!("{engine} answers, and shares limits among {}", count(*hosts as u64, "host"));
+        findings.push(Finding::ok(Check::Fleet, &what));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fleet::{
+        hosts::{Host, Member},
+        status::SharedSource,
+    };
+
+    fn member(id: &str, limit: &str) -> Member {
+        let host = Host { name: id.to_owned(), limit: limit.to_owned(), ..Host::default() };
+        Member { id: id.to_owned(), silent_seconds: 0.0, host }
+    }
+
+    fn status() -> Status {
+        Status {
+            engine: "10.0.0.1:6379".to_owned(),
+            is_up: true,
+            latency_ms: Some(1.0),
+            period_seconds: 0.2,
+            id: "a".to_owned(),
+            hosts: 2,
+            members: vec![member("a", "10/s"), member("b", "10/s")],
+            ..Status::default()
+        }
+    }
+
+    fn what(status: &Status) -> Vec<String> {
+        about(status).iter().map(|finding| format!("{} {}", finding.severity.name(), finding.what)).collect()
+    }
+
+    #[test]
+    fn each_problem_of_a_fleet_has_a_finding() {
+        assert_eq!(what(&status()), ["ok 10.0.0.1:6379 answers, and shares limits among 2 hosts"]);
+        let source = SharedSource {
+            source: "192.0.2.1".to_owned(),
+            service: "any".to_owned(),
+            limit_per_second: 2.0,
+            offered_per_second: 5.0,
+            share: None,
+        };
+        let bad = Status {
+            is_up: false,
+            error: Some("no answer within 200 ms".to_owned()),
+            evicts: Some("allkeys-lru".to_owned()),
+            latency_ms: Some(150.0),
+            members: vec![member("a", "10/s"), member("b", "20/s")],
+            sources: vec![source],
+            ..status()
+        };
+        assert_eq!(
+            what(&bad),
+            [
+                "warning the engine 10.0.0.1:6379 does not answer: no answer within 200 ms",
+                "warning the engine has maxmemory-policy allkeys-lru",
+                "warning an answer of the engine takes 150 ms, and hosts report each 200 ms",
+                "warning hosts with another default limit: b",
+                "note 2 hosts share 2/s of 192.0.2.1",
+            ]
+        );
+    }
+}

@@ -1,0 +1,261 @@
+//! Faults of the engine, of the way to it, and of daemons. Each test prints what passed, and when hosts shared again.
+
+use std::time::Duration;
+
+use ratelimit::fleet::{
+    engine::{Address, Engine, Message},
+    key::Key,
+};
+use ratelimit_common::fleet::share::{Limit, Report, Terms};
+use ratelimit_tests::{Arrivals, Daemon, Folder, Hosts, Ratelimit, Redis};
+use rustix::process::Signal;
+
+use crate::stage::{RATE, SOURCE, Traffic, alone, file, wait, with_daemons};
+
+/// Seconds of a fault.
+const FAULT: f64 = 4.0;
+/// Hosts of each fleet.
+const COUNT: usize = 3;
+
+/// What a fault did.
+struct Seen {
+    /// Mean of the last two seconds of the fault, as a part of the limit.
+    during: f64,
+    /// Seconds from the end of the fault until the hosts shared again.
+    recovered: f64,
+    /// Mean of the last two seconds.
+    after: f64,
+}
+
+/// Breaks something under traffic, mends it, and measures.
+fn fault<T>(
+    name: &str,
+    options: &[&str],
+    break_it: impl FnOnce(&Hosts, Redis) -> T,
+    mend: impl FnOnce(&Hosts, T) -> Redis,
+) -> Seen {
+    let _alone = alone();
+    let hosts = Hosts::new(COUNT);
+    let redis = hosts.redis(options);
+    with_daemons(&hosts, "", |daemons| {
+        for daemon in daemons.iter_mut() {
+            let line = daemon.line();
+            assert!(line.ends_with("answers: limits are shared"), "{line}");
+        }
+        let traffic = Traffic::begin(&hosts, &[3 * RATE; COUNT]);
+        wait(4.0);
+        let before = traffic.seconds(1)[0];
+        assert!((0.85..=1.15).contains(&before), "{name}: {before} before the fault");
+        let broken = break_it(&hosts, redis);
+        wait(FAULT);
+        let during = traffic.seconds(2).iter().sum::<f64>() / 2.0;
+        let begin = Arrivals::now();
+        let redis = mend(&hosts, broken);
+        wait(6.0);
+        let after = traffic.seconds(2).iter().sum::<f64>() / 2.0;
+        // The first moment from which on no fifth of a second has much more than the limit.
+        let fifth = Duration::from_millis(200);
+        let fifths = (0..30).map(|number| traffic.rate(begin + number * fifth, begin + (number + 1) * fifth));
+        let last = fifths.enumerate().filter(|(_, rate)| *rate > 1.6).last();
+        let recovered = last.map_or(0.0, |(number, _)| (number + 1) as f64 * fifth.as_secs_f64());
+        println!("{name}: {during:.2} of the limit during it, shared again after {recovered:.1} s, then {after:.2}");
+        drop(traffic);
+        for daemon in daemons.iter_mut().filter(|_| during > 1.5) {
+            let lines = [daemon.line(), daemon.line()];
+            let is_told_once = lines[0].contains("local limits apply") && lines[1].contains("answers again");
+            assert!(is_told_once, "{name}: {lines:?}");
+        }
+        drop(redis);
+        Seen { during, recovered, after }
+    })
+}
+
+/// The limits of all hosts apply during the fault, and the hosts share soon afterwards.
+fn assert_local_then_shared(seen: &Seen) {
+    assert!((2.8..=3.1).contains(&seen.during), "{} during the fault", seen.during);
+    assert!(seen.recovered <= 2.0, "shared after {} s", seen.recovered);
+    assert!((0.9..=1.1).contains(&seen.after), "{} at the end", seen.after);
+}
+
+#[test]
+fn a_server_that_is_stopped_and_goes_on() {
+    let stop = |_: &Hosts, redis: Redis| {
+        redis.process.signal(Signal::STOP);
+        redis
+    };
+    let go_on = |_: &Hosts, redis: Redis| {
+        redis.process.signal(Signal::CONT);
+        redis
+    };
+    assert_local_then_shared(&fault("a stopped server", &[], stop, go_on));
+}
+
+#[test]
+fn a_server_that_is_killed_and_comes_back_empty() {
+    let seen = fault("a killed server", &[], |_, redis| drop(redis), |hosts, ()| hosts.redis(&[]));
+    assert_local_then_shared(&seen);
+}
+
+#[test]
+fn a_server_that_loses_records_and_scripts() {
+    let lose = |hosts: &Hosts, redis: Redis| {
+        for words in [&["FLUSHALL"][..], &["SCRIPT", "FLUSH"]] {
+            ask(hosts, words);
+        }
+        redis
+    };
+    let seen = fault("lost records and scripts", &[], lose, |_, redis| redis);
+    assert!((0.9..=1.1).contains(&seen.during) && (0.9..=1.1).contains(&seen.after), "{} {}", seen.during, seen.after);
+}
+
+#[test]
+fn a_server_that_only_reads() {
+    let be_replica = |hosts: &Hosts, redis: Redis| {
+        ask(hosts, &["REPLICAOF", "127.0.0.1", "1"]);
+        redis
+    };
+    let be_master = |hosts: &Hosts, redis: Redis| {
+        ask(hosts, &["REPLICAOF", "NO", "ONE"]);
+        redis
+    };
+    assert_local_then_shared(&fault("a server that only reads", &[], be_replica, be_master));
+}
+
+#[test]
+fn a_server_without_memory() {
+    let set = |bytes: &'static str| {
+        move |hosts: &Hosts, redis: Redis| {
+            ask(hosts, &["CONFIG", "SET", "maxmemory", bytes]);
+            redis
+        }
+    };
+    assert_local_then_shared(&fault("a server without memory", &[], set("1"), set("0")));
+}
+
+#[test]
+fn a_server_that_demands_another_password() {
+    let demand = |hosts: &Hosts, redis: Redis| {
+        ask(hosts, &["ACL", "SETUSER", "other", "on", "nopass", "~*", "+@all"]);
+        ask(hosts, &["ACL", "SETUSER", "default", "resetpass", ">secret"]);
+        // The server asks connections that exist already for nothing.
+        ask(hosts, &["CLIENT", "KILL", "TYPE", "normal"]);
+        redis
+    };
+    let forgive = |hosts: &Hosts, redis: Redis| {
+        ask_as(hosts, "other:other@", &["ACL", "SETUSER", "default", "nopass"]);
+        redis
+    };
+    assert_local_then_shared(&fault("another password", &[], demand, forgive));
+}
+
+#[test]
+fn hosts_that_are_cut_off_from_the_server() {
+    let cut = |is_cut: bool| {
+        move |hosts: &Hosts, redis: Redis| {
+            (0..COUNT).for_each(|host| hosts.cut(host, is_cut));
+            redis
+        }
+    };
+    assert_local_then_shared(&fault("all hosts cut off", &[], cut(true), cut(false)));
+}
+
+#[test]
+fn one_host_that_is_cut_off_admits_its_own_limit_beside_the_others() {
+    let cut = |is_cut: bool| {
+        move |hosts: &Hosts, redis: Redis| {
+            hosts.cut(0, is_cut);
+            redis
+        }
+    };
+    let seen = fault("one host cut off", &[], cut(true), cut(false));
+    assert!((1.85..=2.1).contains(&seen.during), "{} during the fault", seen.during);
+    assert!(seen.recovered <= 2.0 && (0.9..=1.1).contains(&seen.after), "{} {}", seen.recovered, seen.after);
+}
+
+#[test]
+fn a_daemon_that_is_killed_leaves_the_limit_of_its_host() {
+    let _alone = alone();
+    let hosts = Hosts::new(1);
+    let _redis = hosts.redis(&[]);
+    let ratelimit = Ratelimit::new(&hosts.hosts[0]);
+    let folder = Folder::new();
+    folder.write(&file(0, &Hosts::url(0), ""));
+    let daemon = Daemon::start(&hosts.hosts[0], &ratelimit, &folder.file());
+    let traffic = Traffic::begin(&hosts, &[3 * RATE]);
+    wait(3.0);
+    daemon.process.signal(Signal::KILL);
+    wait(3.0);
+    let seconds = traffic.seconds(2);
+    println!("a killed daemon: {seconds:?} of the limit afterwards");
+    assert!(seconds.iter().all(|rate| (0.98..=1.02).contains(rate)), "{seconds:?}");
+    drop(traffic);
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_host_that_lies_slows_the_source_on_others_to_their_least_share_only() {
+    let _alone = alone();
+    let hosts = Hosts::new(1);
+    let redis = hosts.redis(&[]);
+    with_daemons(&hosts, "min-share = 0.1\n", |_| {
+        let traffic = Traffic::begin(&hosts, &[3 * RATE]);
+        wait(3.0);
+        // A host that was never there claims a thousand times the demand, in each period.
+        let claims = Report { offered: 1e9, admitted: 1e9, own: 1e9, weight: 100.0, record: 0 };
+        let limit = Limit { rate: RATE as f64, burst: 100.0 };
+        let message = Message { key: Key::of(&SOURCE.to_string(), &limit), limit, report: claims };
+        hosts.server(|| {
+            block_on(async {
+                let address = Address::new(&format!("redis://127.0.0.1:{}", Redis::PORT), None, None).unwrap();
+                let engine = Engine::new(&address, Duration::from_secs(1)).unwrap();
+                for _ in 0..40 {
+                    engine.report(&Terms::default(), std::slice::from_ref(&message)).await.unwrap();
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            });
+        });
+        let seconds = traffic.seconds(2);
+        println!("a host that lies: {seconds:?} of the limit for the other one");
+        assert!(seconds.iter().all(|rate| (0.09..=0.3).contains(rate)), "{seconds:?}");
+    });
+    drop(redis);
+}
+
+#[test]
+fn hosts_with_different_limits_share_none_and_are_named() {
+    let _alone = alone();
+    let hosts = Hosts::new(2);
+    let _redis = hosts.redis(&[]);
+    with_daemons(&hosts, "", |_| {
+        let other = Ratelimit::new(&hosts.hosts[1]);
+        other.ok("limit set default --packets 2000/s --burst 100");
+        let traffic = Traffic::begin(&hosts, &[5 * RATE; 2]);
+        wait(5.0);
+        let seconds = traffic.seconds(2);
+        println!("different limits: {seconds:?}");
+        assert!(seconds.iter().all(|rate| (2.9..=3.1).contains(rate)), "{seconds:?}");
+        let text = Ratelimit::new(&hosts.hosts[0]).ok("fleet status");
+        assert!(text.contains("warning: hosts with another default limit share none with this host: host1"), "{text}");
+    });
+}
+
+/// Runs a command on the server.
+fn ask(hosts: &Hosts, words: &[&str]) {
+    ask_as(hosts, "", words);
+}
+
+fn ask_as(hosts: &Hosts, user: &str, words: &[&str]) {
+    let outcome = hosts.server(|| {
+        block_on(async {
+            let client = redis::Client::open(format!("redis://{user}127.0.0.1:{}", Redis::PORT))?;
+            let mut connection = client.get_multiplexed_async_connection().await?;
+            redis::cmd(words[0]).arg(&words[1..]).exec_async(&mut connection).await
+        })
+    });
+    // A server that ends this connection has done what was asked.
+    outcome.or_else(|error| if words[0] == "CLIENT" { Ok(()) } else { Err(error) }).unwrap();
+}
+
+fn block_on<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+}

@@ -1,0 +1,90 @@
+//! Daemons of several hosts with one engine, and traffic of one source to all of them.
+
+use std::{
+    net::Ipv4Addr,
+    sync::{Mutex, MutexGuard, PoisonError},
+    thread,
+    time::Duration,
+};
+
+use ratelimit_tests::{Arrivals, Daemon, Flood, Folder, Frame, Hosts, Ratelimit, Running};
+
+pub(crate) const SOURCE: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 66);
+const PORT: u16 = 9;
+/// Packets per second of the limit.
+pub(crate) const RATE: u64 = 1_000;
+
+/// Takes the lock of these tests, since a flood of several hosts needs the CPUs.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    // A failed test leaves no state behind.
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns a file that joins the fleet by this URL.
+pub(crate) fn file(number: usize, url: &str, more: &str) -> String {
+    format!(
+        "interfaces = [\"eth0\"]\n[default]\npackets = \"{RATE}/s\"\nburst = 100\n\
+         [fleet]\nengine = \"{url}\"\nname = \"host{number}\"\n{more}"
+    )
+}
+
+/// Runs `work` while each host has a daemon, with more keys of the fleet. Nothing is left behind.
+pub(crate) fn with_daemons<T>(hosts: &Hosts, more: &str, work: impl FnOnce(&mut [Daemon]) -> T) -> T {
+    let folders: Vec<_> = hosts.hosts.iter().map(|_| Folder::new()).collect();
+    let all: Vec<_> = hosts.hosts.iter().map(Ratelimit::new).collect();
+    let mut daemons = Vec::new();
+    for (number, ((host, ratelimit), folder)) in hosts.hosts.iter().zip(&all).zip(&folders).enumerate() {
+        folder.write(&file(number, &Hosts::url(number), more));
+        let mut daemon = Daemon::start(host, ratelimit, &folder.file());
+        let line = daemon.line();
+        assert!(line.contains("in force"), "{line}");
+        daemons.push(daemon);
+    }
+    let result = work(&mut daemons);
+    daemons.into_iter().for_each(Daemon::end);
+    all.iter().for_each(|ratelimit| {
+        ratelimit.ok("detach --all");
+    });
+    result
+}
+
+/// Packets of the source to each host, and what arrives.
+pub(crate) struct Traffic {
+    floods: Vec<Running>,
+    arrivals: Vec<Arrivals>,
+}
+
+impl Traffic {
+    /// Offers so many packets per second to each host, and nothing to one with 0.
+    pub(crate) fn begin(hosts: &Hosts, rates: &[u64]) -> Self {
+        let arrivals = hosts.hosts.iter().map(|host| Arrivals::begin(host, SOURCE, PORT)).collect();
+        let floods = hosts.hosts.iter().zip(rates).filter(|(_, rate)| **rate > 0);
+        let flood = |(host, rate): (_, &u64)| Flood::of(Frame::udp(SOURCE, PORT)).pace(*rate).start(host);
+        Self { floods: floods.map(flood).collect(), arrivals }
+    }
+
+    /// Returns what all hosts admitted in these seconds since 1970, as a part of the limit's rate.
+    pub(crate) fn rate(&self, begin: Duration, end: Duration) -> f64 {
+        let packets: usize = self.arrivals.iter().map(|host| host.between(begin, end)).sum();
+        packets as f64 / RATE as f64 / (end - begin).as_secs_f64()
+    }
+
+    /// Returns the rates of the last so many seconds.
+    pub(crate) fn seconds(&self, count: u32) -> Vec<f64> {
+        // The receivers have counted what came before.
+        let end = Arrivals::now();
+        thread::sleep(Duration::from_millis(100));
+        let second = |number: u32| end - Duration::from_secs(u64::from(count - number));
+        (0..count).map(|number| self.rate(second(number), second(number + 1))).collect()
+    }
+
+    /// Returns the packets that were sent.
+    pub(crate) fn sent(&self) -> u64 {
+        self.floods.iter().map(Running::sent).sum()
+    }
+}
+
+pub(crate) fn wait(seconds: f64) {
+    thread::sleep(Duration::from_secs_f64(seconds));
+}
