@@ -23,6 +23,8 @@ enum Task {
     Setup,
     /// Build everything and show a limit on real traffic, in separate namespaces (at most 2 minutes, as root)
     Demo,
+    /// Build everything and show three hosts that share one limit by a real server (about a minute, as root)
+    FleetDemo,
     /// Build everything and run all tests, on this machine and in virtual machines with two other kernels (as root)
     Test(test::Args),
     /// Run the tests on other kernels, in virtual machines
@@ -68,6 +70,7 @@ fn main() -> ExitCode {
     let outcome = match Task::parse() {
         Task::Setup => setup::for_tests().and_then(|()| setup::unpacked::for_tests()),
         Task::Demo => programs::release::run("demo", &[]),
+        Task::FleetDemo => programs::release::run("fleet-demo", &[]),
         Task::Test(args) => test::run(&args),
         Task::Vm(args) => vm::run(&args),
         Task::Bench(args) => programs::bench::run(&args),

@@ -138,7 +138,7 @@ fn a_server_that_demands_another_password() {
         ask(hosts, &["ACL", "SETUSER", "other", "on", "nopass", "~*", "+@all"]);
         ask(hosts, &["ACL", "SETUSER", "default", "resetpass", ">secret"]);
         // The server asks connections that exist already for nothing.
-        ask(hosts, &["CLIENT", "KILL", "TYPE", "normal"]);
+        ask_as(hosts, "other:other@", &["CLIENT", "KILL", "TYPE", "normal"]);
         redis
     };
     let forgive = |hosts: &Hosts, redis: Redis| {
