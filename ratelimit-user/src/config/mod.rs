@@ -17,6 +17,7 @@ pub mod save;
 mod save_lists;
 mod saved;
 mod space;
+pub mod state;
 mod table;
 
 use std::{collections::HashMap, fs, path::Path};
@@ -32,6 +33,7 @@ use self::{
     parts::Parts,
     policies::Policies,
     problem::{ConfigError, Problem},
+    state::StateFile,
     table::{Page, Table},
 };
 use crate::{
@@ -55,6 +57,8 @@ pub struct Config {
     pub costs: Vec<(Service, u32)>,
     /// Which metrics the daemon serves, and where.
     pub metrics: Metrics,
+    /// Where the daemon keeps debts and bans. None if it does not.
+    pub state: Option<StateFile>,
 }
 
 /// An interface to attach to.
@@ -97,8 +101,19 @@ struct InterfaceOptions {
 }
 
 /// Keys and tables at the top level.
-const TOP: [&str; 10] =
-    ["interfaces", "interface", "settings", "default", "allow", "service", "policy", "list", "rule", "metrics"];
+const TOP: [&str; 11] = [
+    "interfaces",
+    "interface",
+    "settings",
+    "default",
+    "allow",
+    "service",
+    "policy",
+    "list",
+    "rule",
+    "state",
+    "metrics",
+];
 
 /// The problem of an empty file. A file that is being written can be empty, and must not remove every rule.
 const EMPTY: &str = "the file is empty: write interfaces = [] to attach to nothing";
@@ -174,7 +189,8 @@ fn add_rules(text: &str, into: &mut rules::Rules<'_>) -> bool {
 /// Reads everything at the top level. `more` adds rules from other parts.
 fn read_top(page: &Page<'_>, top: &Table<'_>, more: &mut dyn FnMut(&mut rules::Rules<'_>)) -> Config {
     top.expect_keys(&TOP, &[]);
-    let mut config = Config { interfaces: interfaces(page, top), metrics: metrics::read(top), ..Config::default() };
+    let (interfaces, metrics, state) = (interfaces(page, top), metrics::read(top), state::read(top));
+    let mut config = Config { interfaces, metrics, state, ..Config::default() };
     if let Some(table) = top.get("settings").and_then(table::Value::table) {
         match options::read::<SettingsArguments>(&table, &[]).map(|settings| settings.requested()) {
             Some(Ok(requested)) => config.requested = requested,

@@ -8,3 +8,4 @@ pub mod events;
 pub mod metrics;
 pub mod notify;
 pub mod socket;
+pub mod state;

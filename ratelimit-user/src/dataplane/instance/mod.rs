@@ -9,6 +9,7 @@ pub mod lock;
 pub mod open;
 pub mod read_only;
 pub mod removal;
+mod restore;
 mod service_costs;
 mod shadow;
 pub mod swap;
