@@ -1,0 +1,225 @@
+//! The state file: debts and bans outlast a reboot. `detach --all` leaves as little as a reboot.
+
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt as _,
+    path::PathBuf,
+    thread,
+    time::Duration,
+};
+
+use ratelimit_tests::{Daemon, Flood, Folder, Frame, Ratelimit, Sandbox};
+use serde_json::json;
+
+const LIMITS: &str = "[default]\npackets = \"1/h\"\nburst = 6\n[service.\"udp/53\"]\npackets = \"1/h\"\nburst = 4\n";
+
+/// Returns the folder of the configuration and the path of the state file in it.
+fn folder() -> (Folder, PathBuf) {
+    let folder = Folder::new();
+    let state = folder.file().with_file_name("state");
+    (folder, state)
+}
+
+fn file(state: &std::path::Path, rest: &str) -> String {
+    format!("interfaces = [\"eth0\"]\n{rest}\n[state]\nfile = \"{}\"\n", state.display())
+}
+
+fn start(sandbox: &Sandbox, ratelimit: &Ratelimit<'_>, folder: &Folder) -> (Daemon, String) {
+    let mut daemon = Daemon::start(sandbox, ratelimit, &folder.file());
+    let line = daemon.line();
+    (daemon, line)
+}
+
+/// Sends packets of a source to a port. Returns how many pass.
+fn passing(sandbox: &Sandbox, ratelimit: &Ratelimit<'_>, source: [u8; 4], port: u16, packets: u64) -> u64 {
+    let dropped = || ratelimit.json("status")["dropped"]["packets"].as_u64().unwrap();
+    let before = dropped();
+    Flood::of(Frame::udp(source, port)).send(sandbox, packets);
+    packets - (dropped() - before)
+}
+
+#[test]
+fn a_source_in_debt_is_still_refused_after_a_reboot() {
+    for front in ["", "[settings]\nfront = false\n"] {
+        let sandbox = Sandbox::new();
+        let ratelimit = Ratelimit::new(&sandbox);
+        let (folder, state) = folder();
+        folder.write(&file(&state, &format!("{front}{LIMITS}")));
+        let (daemon, line) = start(&sandbox, &ratelimit, &folder);
+        assert!(line.ends_with("attached to eth0"), "{line}");
+        let passing = |source, port, packets| passing(&sandbox, &ratelimit, source, port, packets);
+        assert_eq!([passing([10, 9, 0, 66], 9, 20), passing([10, 9, 0, 66], 53, 20)], [6, 4]);
+        let v6 = Frame::udp([0xfd00, 9, 0, 7, 0, 0, 0, 1], 9);
+        Flood::of(v6.clone()).send(&sandbox, 20);
+        daemon.end();
+        assert_eq!(fs::metadata(&state).unwrap().permissions().mode() & 0o777, 0o600);
+        ratelimit.ok("detach --all");
+
+        let (daemon, line) = start(&sandbox, &ratelimit, &folder);
+        assert!(line.ends_with("attached to eth0; restored debts: 3, bans: 0"), "{line}");
+        assert_eq!([passing([10, 9, 0, 66], 9, 20), passing([10, 9, 0, 66], 53, 20)], [0, 0], "{front}");
+        let dropped = ratelimit.json("status")["dropped"]["packets"].as_u64().unwrap();
+        Flood::of(v6).send(&sandbox, 20);
+        assert_eq!(ratelimit.json("status")["dropped"]["packets"].as_u64().unwrap() - dropped, 20, "{front}");
+        // Others have their whole burst.
+        assert_eq!(passing([10, 9, 0, 67], 9, 20), 6);
+        daemon.end();
+        ratelimit.ok("detach --all");
+    }
+}
+
+#[test]
+fn a_part_of_a_burst_is_still_owed_and_a_debt_belongs_to_its_service() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let (folder, state) = folder();
+    let rule = "[[rule]]\nsource = \"10.9.0.0/16\"\npackets = \"10/d\"\nburst = 100\n";
+    folder.write(&file(&state, &format!("{LIMITS}{rule}")));
+    let (daemon, _) = start(&sandbox, &ratelimit, &folder);
+    let passing = |source, port, packets| passing(&sandbox, &ratelimit, source, port, packets);
+    assert_eq!([passing([10, 9, 0, 66], 9, 80), passing([10, 8, 0, 66], 53, 20)], [80, 4]);
+    daemon.end();
+    ratelimit.ok("detach --all");
+
+    // The service has no limit any more. Its debt is nobody else's.
+    let limits = LIMITS.replace("udp/53", "udp/54");
+    folder.write(&file(&state, &format!("{limits}{rule}")));
+    let (daemon, line) = start(&sandbox, &ratelimit, &folder);
+    assert!(line.ends_with("restored debts: 1, bans: 0, left out: 1"), "{line}");
+    assert_eq!([passing([10, 9, 0, 66], 9, 80), passing([10, 8, 0, 66], 53, 20)], [20, 6]);
+    daemon.end();
+    ratelimit.ok("detach --all");
+
+    // A smaller limit cannot make the debt of the larger one.
+    folder.write(&file(&state, &format!("{limits}{}", rule.replace("10/d", "10/s"))));
+    let (daemon, _) = start(&sandbox, &ratelimit, &folder);
+    thread::sleep(Duration::from_millis(1_100));
+    assert!(passing([10, 9, 0, 66], 9, 80) >= 10);
+    daemon.end();
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_ban_ends_when_it_would_have_ended_and_the_next_one_is_longer() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let (folder, state) = folder();
+    let limit = "[default]\npackets = \"1/h\"\nburst = 3\n";
+    let with_ban = format!("{limit}ban = \"10m\"\nban-cap = \"2h\"\n");
+    folder.write(&file(&state, &with_ban));
+    let (daemon, _) = start(&sandbox, &ratelimit, &folder);
+    let send = || Flood::of(Frame::udp([10, 9, 0, 66], 9)).send(&sandbox, 10);
+    send();
+    daemon.end();
+    ratelimit.ok("detach --all");
+
+    // A ban outlasts the limit that set it.
+    folder.write(&file(&state, limit));
+    let (daemon, line) = start(&sandbox, &ratelimit, &folder);
+    assert!(line.ends_with("restored debts: 1, bans: 1"), "{line}");
+    let bans = ratelimit.json("deny list");
+    assert_eq!((&bans[0]["source"], &bans[0]["origin"]), (&json!("10.9.0.66"), &json!("ban")));
+    assert!((500..600).contains(&bans[0]["expires_in_seconds"].as_u64().unwrap()), "{bans}");
+    send();
+    let banned = ratelimit.json("status")["reasons"]["banned"]["packets"].clone();
+    assert_eq!(banned, 10, "{}", ratelimit.json("status")["reasons"]);
+    daemon.end();
+    ratelimit.ok("detach --all");
+
+    folder.write(&file(&state, &with_ban));
+    let (daemon, line) = start(&sandbox, &ratelimit, &folder);
+    assert!(line.ends_with("restored debts: 1, bans: 1"), "{line}");
+    ratelimit.ok("deny del 10.9.0.66");
+    send();
+    let left = ratelimit.json("deny list")[0]["expires_in_seconds"].as_u64().unwrap();
+    assert!((1_100..=1_200).contains(&left), "{left}");
+    daemon.end();
+    ratelimit.ok("detach --all");
+
+    // An allow wins.
+    folder.write(&file(&state, &format!("allow = [\"10.9.0.66\"]\n{with_ban}")));
+    let (daemon, _) = start(&sandbox, &ratelimit, &folder);
+    assert_eq!(passing(&sandbox, &ratelimit, [10, 9, 0, 66], 9, 10), 10);
+    daemon.end();
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_running_instance_stays_as_it_is() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let (folder, state) = folder();
+    folder.write(&file(&state, LIMITS));
+    let (daemon, _) = start(&sandbox, &ratelimit, &folder);
+    assert_eq!(passing(&sandbox, &ratelimit, [10, 9, 0, 66], 9, 20), 6);
+    daemon.end();
+    let old = fs::read(&state).unwrap();
+    ratelimit.ok("detach --all");
+    ratelimit.ok("attach eth0");
+    let (daemon, line) = start(&sandbox, &ratelimit, &folder);
+    assert!(line.ends_with("rules: 2 set, 0 deleted, 0 unchanged"), "{line}");
+    assert_eq!(passing(&sandbox, &ratelimit, [10, 9, 0, 66], 9, 20), 6);
+    // Without an instance, the daemon leaves the file as it is.
+    fs::write(&state, &old).unwrap();
+    ratelimit.ok("detach --all");
+    daemon.end();
+    assert_eq!(fs::read(&state).unwrap(), old);
+}
+
+#[test]
+fn a_file_that_cannot_be_used_is_reported_in_one_line() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let (folder, state) = folder();
+    folder.write(&file(&state, LIMITS));
+    let good = "{\"format\":\"ratelimit-state\",\"version\":1,\"written\":0,\"debts\":0,\"bans\":0}\n";
+    let mut garbage = vec![0xff; 1 << 20];
+    garbage.push(b'\n');
+    for (content, mode, problem) in [
+        (b"garbage".as_slice(), 0o600, "is not a state file"),
+        (&garbage, 0o600, "stream did not contain valid UTF-8"),
+        (good.replace("s\":0", "s\":2").as_bytes(), 0o600, "is not complete"),
+        (good.replace("version\":1", "version\":7").as_bytes(), 0o600, "is of version 7 of the format, not 1"),
+        (good.as_bytes(), 0o622, "other users may write it"),
+    ] {
+        fs::write(&state, content).unwrap();
+        fs::set_permissions(&state, Permissions::from_mode(mode)).unwrap();
+        let (mut daemon, line) = start(&sandbox, &ratelimit, &folder);
+        assert_eq!(line, format!("ratelimit: starting without the state: {}: {problem}", state.display()));
+        let line = daemon.line();
+        assert!(line.ends_with("in force, rules: 2 set, 0 deleted, 0 unchanged; attached to eth0"), "{line}");
+        // The next file is good.
+        daemon.end();
+        assert!(fs::read_to_string(&state).unwrap().starts_with(&good[..44]));
+        ratelimit.ok("detach --all");
+    }
+}
+
+#[test]
+fn a_failure_to_write_is_reported_once_and_so_is_its_end() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let (folder, state) = folder();
+    let missing = state.with_file_name("missing");
+    let state = missing.join("state");
+    folder.write(&(file(&state, LIMITS) + "interval = \"1s\"\n"));
+    let (mut daemon, line) = start(&sandbox, &ratelimit, &folder);
+    assert!(line.ends_with("attached to eth0"), "{line}");
+    let text = "the state is not written, so a reboot forgets debts and bans";
+    let reason = "No such file or directory (os error 2)";
+    assert_eq!(daemon.line(), format!("ratelimit: {text}: {}: {reason}", state.display()));
+    // Two more times.
+    thread::sleep(Duration::from_millis(2_500));
+    ratelimit.ok("reload");
+    assert!(daemon.line().ends_with("reloaded, rules: 0 set, 0 deleted, 2 unchanged"));
+    fs::create_dir(&missing).unwrap();
+    assert_eq!(daemon.line(), "ratelimit: the state is written again");
+    assert!(state.exists());
+    // Without the table, the daemon writes no more.
+    folder.write(&format!("interfaces = [\"eth0\"]\n{LIMITS}"));
+    assert!(daemon.line().contains("reloaded"));
+    fs::remove_file(&state).unwrap();
+    daemon.end();
+    assert!(!state.exists());
+    ratelimit.ok("detach --all");
+}
