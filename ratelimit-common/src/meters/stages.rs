@@ -114,7 +114,7 @@ pub const fn handed(level_debt: Units, now: Units, meter: &Meter) -> u64 {
 }
 
 /// Returns the most that a source can owe in both stages together, given the debts of its cell and of its own bucket. It
-/// is exact for a source alone in its cell.
+/// is exact for a source alone in its cell. A level below the debt of the bucket was lowered, so the bucket counts.
 #[must_use]
 pub const fn owed(level_debt: Units, own_debt: Units, meter: &Meter) -> Units {
     let (both, shown) = (own_debt + meter.cell_share, if level_debt < own_debt { own_debt } else { level_debt });

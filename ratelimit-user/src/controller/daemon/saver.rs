@@ -55,7 +55,7 @@ impl Saver {
         if let Some(writing) = &mut self.writing {
             let outcome = writing.await;
             self.writing = None;
-            self.report(outcome.unwrap_or(Ok(0)));
+            self.report(outcome.unwrap_or(Err(StateError::Thread)));
         } else if self.file.is_some() {
             sleep_until(self.due).await;
             self.due = Instant::now() + self.interval();

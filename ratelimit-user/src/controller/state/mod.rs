@@ -39,6 +39,9 @@ pub enum StateError {
         /// What is wrong.
         cause: FormatError,
     },
+    /// The thread that writes it has failed.
+    #[error("the thread that writes it has failed")]
+    Thread,
     /// The maps cannot be read.
     #[error(transparent)]
     Maps(#[from] Error),

@@ -12,6 +12,11 @@ use ratelimit_tests::{Daemon, Flood, Folder, Frame, Ratelimit, Sandbox};
 use rustix::process::Signal;
 use serde_json::json;
 
+use super::footprint::kilobytes;
+
+/// A part of an IPv6 source with a rule of its own.
+const PART: &str = "[[rule]]\nsource = \"fd00:9:0:8::5\"\npackets = \"1/d\"\nburst = 4\n";
+
 const LIMITS: &str = "[default]\npackets = \"1/h\"\nburst = 6\n[service.\"udp/53\"]\npackets = \"1/h\"\nburst = 4\n";
 
 /// Returns the folder of the configuration and the path of the state file in it.
@@ -45,23 +50,23 @@ fn a_source_in_debt_is_still_refused_after_a_reboot() {
         let sandbox = Sandbox::new();
         let ratelimit = Ratelimit::new(&sandbox);
         let (folder, state) = folder();
-        folder.write(&file(&state, &format!("{front}{LIMITS}")));
+        folder.write(&file(&state, &format!("{front}{LIMITS}{PART}")));
         let (daemon, line) = start(&sandbox, &ratelimit, &folder);
         assert!(line.ends_with("attached to eth0"), "{line}");
         let passing = |source, port, packets| passing(&sandbox, &ratelimit, source, port, packets);
         assert_eq!([passing([10, 9, 0, 66], 9, 20), passing([10, 9, 0, 66], 53, 20)], [6, 4]);
-        let v6 = Frame::udp([0xfd00, 9, 0, 7, 0, 0, 0, 1], 9);
-        Flood::of(v6.clone()).send(&sandbox, 20);
+        let v6 = [[0xfd00, 9, 0, 7, 0, 0, 0, 1], [0xfd00, 9, 0, 8, 0, 0, 0, 5]].map(|source| Frame::udp(source, 9));
+        v6.iter().for_each(|frame| Flood::of(frame.clone()).send(&sandbox, 20));
         daemon.end();
         assert_eq!(fs::metadata(&state).unwrap().permissions().mode() & 0o777, 0o600);
         ratelimit.ok("detach --all");
 
         let (daemon, line) = start(&sandbox, &ratelimit, &folder);
-        assert!(line.ends_with("attached to eth0; restored debts: 3, bans: 0"), "{line}");
+        assert!(line.ends_with("attached to eth0; restored debts: 4, bans: 0"), "{line}");
         assert_eq!([passing([10, 9, 0, 66], 9, 20), passing([10, 9, 0, 66], 53, 20)], [0, 0], "{front}");
         let dropped = ratelimit.json("status")["dropped"]["packets"].as_u64().unwrap();
-        Flood::of(v6).send(&sandbox, 20);
-        assert_eq!(ratelimit.json("status")["dropped"]["packets"].as_u64().unwrap() - dropped, 20, "{front}");
+        v6.iter().for_each(|frame| Flood::of(frame.clone()).send(&sandbox, 20));
+        assert_eq!(ratelimit.json("status")["dropped"]["packets"].as_u64().unwrap() - dropped, 40, "{front}");
         // Others have their whole burst.
         assert_eq!(passing([10, 9, 0, 67], 9, 20), 6);
         daemon.end();
@@ -147,6 +152,31 @@ fn a_ban_ends_when_it_would_have_ended_and_the_next_one_is_longer() {
 }
 
 #[test]
+fn of_very_many_debts_the_longest_are_kept() {
+    const SOURCES: u32 = 120_000;
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let (folder, state) = folder();
+    let settings = "[settings]\nfront = false\nmax-sources = 400000\n";
+    folder.write(&file(&state, &format!("{settings}{LIMITS}[[rule]]\nsource = \"10.8.0.1\"\npackets = \"1/d\"\n")));
+    let (mut daemon, _) = start(&sandbox, &ratelimit, &folder);
+    Flood::of(Frame::udp([10, 16, 0, 0], 9)).sources(SOURCES).send(&sandbox, u64::from(SOURCES));
+    assert_eq!(passing(&sandbox, &ratelimit, [10, 8, 0, 1], 9, 20), 1);
+    daemon.process.signal(Signal::TERM);
+    let line = daemon.line();
+    assert_eq!(line, "ratelimit: the state has the longest debts only: 20001 are left out");
+    daemon.end();
+    assert!(fs::read_to_string(&state).unwrap().lines().nth(1).unwrap().contains("10.8.0.1"));
+    ratelimit.ok("detach --all");
+    let (daemon, line) = start(&sandbox, &ratelimit, &folder);
+    assert!(line.ends_with("restored debts: 100000, bans: 0"), "{line}");
+    let (now, most) = (kilobytes(&daemon, "VmRSS"), kilobytes(&daemon, "VmHWM"));
+    assert!(now < 30_000 && most < 60_000, "{now} kB, at most {most} kB");
+    daemon.end();
+    ratelimit.ok("detach --all");
+}
+
+#[test]
 fn a_snapshot_outlasts_a_killed_daemon() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
@@ -192,7 +222,6 @@ fn no_ban_is_restored_that_would_block_a_session() {
         assert_eq!(line.contains("no ban was restored: "), restored == 0, "{line}");
         let bans = ratelimit.json("deny list").as_array().unwrap().len();
         assert_eq!((bans, line.contains("10.9.0.66 allowed")), (restored, options.is_empty()), "{line}");
-        println!("{line}");
         daemon.end();
     }
     ratelimit.ok("detach --all");
