@@ -61,7 +61,7 @@ impl Saver {
             self.due = Instant::now() + self.interval();
             self.begin();
         } else {
-            pending().await
+            pending::<()>().await;
         }
     }
 
