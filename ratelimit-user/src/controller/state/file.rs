@@ -10,7 +10,7 @@ use std::{
 
 use rustix::process::geteuid;
 
-/// The most bytes of a file. The largest number of debts and bans needs two thirds of this.
+/// The most bytes of a file. The largest number of debts and bans needs half of this.
 const MOST: u64 = 48 << 20;
 
 /// Permission to read and write for the owner alone.
