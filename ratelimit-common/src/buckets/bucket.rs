@@ -35,6 +35,12 @@ impl Bucket {
         Self { passed, dropped, would_drop, ..Self::default() }
     }
 
+    /// Creates a bucket in these states of both limits that has counted nothing. Its policy is not resolved yet.
+    #[must_use]
+    pub fn in_states([packets, second]: [u64; 2]) -> Self {
+        Self { packets, second, ..Self::default() }
+    }
+
     /// Returns the packets that passed.
     #[must_use]
     pub const fn passed(&self) -> u64 {

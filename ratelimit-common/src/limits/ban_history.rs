@@ -49,6 +49,19 @@ const MOST_DOUBLED: u64 = 40;
 const SAME_OFFENCE: u64 = 50_000_000;
 
 impl LastBan {
+    /// Returns the last ban with this end in nanoseconds, whose time was doubled so often. The end is rounded down.
+    #[must_use]
+    pub const fn until(end: u64, doubled: u8) -> Self {
+        let doubled = if (doubled as u64) < MOST_DOUBLED { doubled as u64 } else { MOST_DOUBLED };
+        Self(end >> STEP_BITS << DOUBLED_BITS | doubled)
+    }
+
+    /// Returns how often the time of the ban was doubled.
+    #[must_use]
+    pub const fn doubled(self) -> u8 {
+        self.0 as u8
+    }
+
     /// Returns the next ban at `now`, and its nanoseconds. A ban that has just begun continues, since several CPUs see
     /// the same offence. If the last ban ended less than [`Ban::most`] ago, the time doubles, up to that. Otherwise it
     /// starts anew.
@@ -104,6 +117,15 @@ mod tests {
             let (_, time) = LastBan(last).next(&BAN, now);
             prop_assert!(time > 0 && time <= BAN.most);
         }
+    }
+
+    #[test]
+    fn a_ban_that_is_written_again_is_doubled_as_before() {
+        let second = LastBan(0).next(&BAN, MINUTE).0.next(&BAN, 15 * MINUTE).0;
+        let again = LastBan::until(35 * MINUTE, second.doubled());
+        assert_eq!((second.doubled(), again), (1, second));
+        assert_eq!(again.next(&BAN, 40 * MINUTE).1, second.next(&BAN, 40 * MINUTE).1);
+        assert_eq!(u64::from(LastBan::until(0, u8::MAX).doubled()), MOST_DOUBLED);
     }
 
     #[test]

@@ -113,6 +113,15 @@ pub const fn handed(level_debt: Units, now: Units, meter: &Meter) -> u64 {
     now.wrapping_add(if above < most { above } else { most })
 }
 
+/// Returns the most that a source can owe in both stages together, given the debts of its cell and of its own bucket. It
+/// is exact for a source alone in its cell. A level below the debt of the bucket was lowered, so the bucket counts.
+#[must_use]
+pub const fn owed(level_debt: Units, own_debt: Units, meter: &Meter) -> Units {
+    let (both, shown) = (own_debt + meter.cell_share, if level_debt < own_debt { own_debt } else { level_debt });
+    let owed = if both < shown { both } else { shown };
+    if owed < meter.ceiling { owed } else { meter.ceiling }
+}
+
 /// Returns the time for which a packet that both stages have refused is still refused. It is exact if nothing else is
 /// charged.
 #[must_use]

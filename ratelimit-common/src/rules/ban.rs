@@ -43,6 +43,9 @@ const HASH_BITS: u32 = 15;
 const HASH_MASK: u64 = (1 << HASH_BITS) - 1;
 const LATEST: u64 = u64::MAX >> HASH_BITS;
 
+/// Nanoseconds that no ban exceeds: nine years.
+pub const LONGEST: u64 = LATEST << STEP_BITS;
+
 /// Nanoseconds for which a place is kept while its source is written.
 const WRITING: u64 = 1_000_000_000;
 

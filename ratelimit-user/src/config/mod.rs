@@ -19,6 +19,7 @@ mod save_lists;
 mod saved;
 mod secret;
 mod space;
+pub mod state;
 mod table;
 
 use std::{collections::HashMap, fs, path::Path};
@@ -34,6 +35,7 @@ use self::{
     parts::Parts,
     policies::Policies,
     problem::{ConfigError, Problem},
+    state::StateFile,
     table::{Page, Table},
 };
 pub use self::{lists::PlannedList, rules::Planned};
@@ -60,6 +62,8 @@ pub struct Config {
     pub metrics: Metrics,
     /// The fleet that the host belongs to.
     pub fleet: Option<Fleet>,
+    /// Where the daemon keeps debts and bans. None if it does not.
+    pub state: Option<StateFile>,
 }
 
 /// An interface to attach to.
@@ -102,7 +106,7 @@ struct InterfaceOptions {
 }
 
 /// Keys and tables at the top level.
-const TOP: [&str; 11] = [
+const TOP: [&str; 12] = [
     "interfaces",
     "interface",
     "settings",
@@ -112,6 +116,7 @@ const TOP: [&str; 11] = [
     "policy",
     "list",
     "rule",
+    "state",
     "metrics",
     "fleet",
 ];
@@ -190,7 +195,8 @@ fn add_rules(text: &str, into: &mut rules::Rules<'_>) -> bool {
 /// Reads everything at the top level. `more` adds rules from other parts.
 fn read_top(page: &Page<'_>, top: &Table<'_>, more: &mut dyn FnMut(&mut rules::Rules<'_>)) -> Config {
     top.expect_keys(&TOP, &[]);
-    let mut config = Config { interfaces: interfaces(page, top), metrics: metrics::read(top), ..Config::default() };
+    let (interfaces, metrics, state) = (interfaces(page, top), metrics::read(top), state::read(top));
+    let mut config = Config { interfaces, metrics, state, ..Config::default() };
     if let Some(table) = top.get("settings").and_then(table::Value::table) {
         match options::read::<SettingsArguments>(&table, &[]).map(|settings| settings.requested()) {
             Some(Ok(requested)) => config.requested = requested,

@@ -9,3 +9,4 @@ pub(crate) mod fleet;
 pub mod metrics;
 pub mod notify;
 pub mod socket;
+pub mod state;

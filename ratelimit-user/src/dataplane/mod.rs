@@ -1,6 +1,7 @@
 //! The program, its links and its maps. No other room knows aya, netlink and bpffs.
 
 pub mod attach;
+pub mod debts;
 pub(crate) mod decision;
 pub mod error;
 pub mod instance;

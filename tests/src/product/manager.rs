@@ -84,7 +84,7 @@ impl<'a> Systemd<'a> {
         sandbox.victim(|| install(unit));
         let ready = NotifySocket::new(sandbox, "ready");
         let script = "set -e; here=$1; binary=$2
-            mount --bind $binary /run/sbin/ratelimit; mount --rbind /run/sbin /usr/local/sbin; mount --bind /run/etc /etc
+            mount --bind $binary /run/sbin/ratelimit; mount --rbind /run/sbin /usr/local/sbin; mount --bind /run/etc /etc; mount --bind /run/lib /var/lib
             mount -t cgroup2 cgroup2 /run/cgroup; mkdir $here; echo $$ > $here/cgroup.procs
             exec unshare --pid --fork --kill-child --cgroup --mount --propagation unchanged sh -ec '
                 exec 2>&3; mount -t proc proc /proc; mount -t cgroup2 cgroup2 /sys/fs/cgroup
@@ -161,7 +161,13 @@ impl Drop for Systemd<'_> {
 /// Installs units and files where systemd looks for them.
 fn install(unit: &str) {
     let units = Path::new(UNITS);
-    for folder in [units, Path::new("/run/sbin"), Path::new("/run/cgroup"), Path::new("/run/etc/ratelimit")] {
+    for folder in [
+        units,
+        Path::new("/run/sbin"),
+        Path::new("/run/cgroup"),
+        Path::new("/run/lib"),
+        Path::new("/run/etc/ratelimit"),
+    ] {
         fs::create_dir_all(folder).expect("cannot make a folder");
     }
     let write = |path: &Path, text: &str| fs::write(path, text).expect("cannot write a file");

@@ -86,6 +86,7 @@ proptest! {
             prop_assert_eq!(level_debt(stages.level, now, largest_debt(&meter)), debt);
             if let Some(own) = stages.own {
                 prop_assert_eq!(gcra::debt(own, now), debt.saturating_sub(meter.cell_share));
+                prop_assert_eq!(owed(debt, gcra::debt(own, now), &meter), debt);
             }
         }
     }

@@ -94,6 +94,19 @@ fn the_metrics_table_of_the_sample_file_is_good() {
 }
 
 #[test]
+fn the_state_table_of_the_sample_file_is_good() {
+    let sample = include_str!("../../../../dist/ratelimit.toml");
+    let (_, rest) = sample.split_once("# [state]").unwrap();
+    let (state, _) = rest.split_once("\n\n").unwrap();
+    let text = format!("[state]{}", state.replace("\n# ", "\n"));
+    let state = parse(&text).unwrap().state.unwrap();
+    let minute = std::time::Duration::from_secs(60);
+    assert_eq!((state.path.to_str(), state.interval), (Some("/var/lib/ratelimit/state"), minute));
+    assert_eq!(parse("[state]\nfile = \"/a\"").unwrap().state.unwrap().interval, minute);
+    assert_eq!(parse("interfaces = []").unwrap().state, None);
+}
+
+#[test]
 fn services_have_defaults_and_costs() {
     let config = parse("[service.\"udp/53\"]\npackets = \"50/s\"\ncost = 3\n").unwrap();
     let dns = Service::port(Transport::Udp, 53);
@@ -112,7 +125,7 @@ fn every_problem_has_its_place_and_what_was_expected() {
         ("[defualt]\npackets = \"1/s\"", "1:2: defualt: unknown key: did you mean default?"),
         (
             "xyz = 1",
-            "1:1: xyz: unknown key: expected interfaces, interface, settings, default, allow, service, policy, list, rule, metrics, fleet",
+            "1:1: xyz: unknown key: expected interfaces, interface, settings, default, allow, service, policy, list, rule, state, metrics, fleet",
         ),
         (
             "interfaces = [\"a\"]\n[interface.b]\nmode = \"auto\"",
@@ -121,6 +134,14 @@ fn every_problem_has_its_place_and_what_was_expected() {
         (
             "interfaces = [\"a\"]\n[interface.a]\nmode = \"fast\"",
             "3:8: \"fast\": expected one of auto, native, generic",
+        ),
+        ("[state]\ninterval = \"1m\"", "1:1: [state]: file is missing"),
+        ("[state]\nfile = \"state\"", "2:8: \"state\": expected the absolute path of a file"),
+        ("[state]\nfile = \"/var/lib/\"", "2:8: \"/var/lib/\": expected the absolute path of a file"),
+        ("[state]\nfile = \"/a\"\ninterval = \"2h\"", "3:12: \"2h\": expected a time from 1s to 1h"),
+        (
+            "[state]\nfile = \"/a\"\ninterval = \"soon\"",
+            "3:12: \"soon\": expected a number and s, m, h or d, such as 90s, 10m, 2h or 7d; without a letter, seconds",
         ),
         ("[settings]\ncells = 3", "2:9: 3: expected a power of two up to 1048576"),
         ("[settings]\nmax-sources = 0", "2:15: 0: expected a number from 1 to 16777216"),

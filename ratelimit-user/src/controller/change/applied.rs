@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::{
     controller::socket::request::{Replaced, UnusableList},
     dataplane::{
+        debts::restore::Restored,
         program::values::Difference,
         rules::{batch::Change, list, spec::RuleSpec, target::Target},
     },
@@ -49,6 +50,8 @@ pub struct Applied {
     pub unusable_lists: Vec<UnusableList>,
     /// Addresses of SSH sessions that were allowed.
     pub allowed_ssh: Vec<String>,
+    /// The debts and bans that were put back, or why they were not. None if there were none.
+    pub restored: Option<Result<Restored, String>>,
 }
 
 /// Returns a replaced rule in words, with the name of its policy.

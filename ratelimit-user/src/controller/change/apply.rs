@@ -18,6 +18,7 @@ use crate::{
     dataplane::{
         Error, Instance,
         attach::attachment::Attachment,
+        debts::{Saved, restore::Restored},
         instance::{daemon_lock::DaemonLock, open::Versions},
         program::values::{Difference, differences, per_second},
         rules::{capacities, list, target::Target},
@@ -31,6 +32,8 @@ use crate::{
 /// program by its own version. If nothing is attached yet, the protected sessions are allowed. A file that would block
 /// one of them is refused.
 ///
+/// The first time, a new instance also gets what an earlier one had `saved`, before its first packet.
+///
 /// # Errors
 ///
 /// Fails with the first problem. Nothing has changed then.
@@ -39,6 +42,7 @@ pub fn apply(
     config: &Config,
     is_first: bool,
     protected: &ProtectedSessions,
+    saved: &dyn Fn() -> Saved,
     daemon_lock: &mut Option<DaemonLock>,
 ) -> anyhow::Result<Applied> {
     // Names and link types are checked before anything changes.
@@ -48,7 +52,7 @@ pub fn apply(
     let versions = if is_first { Versions::All } else { Versions::InForce };
     let (mut instance, is_new) = Instance::open_or_create(pins, &config.requested, versions)?;
     let mut done = Done::default();
-    let how = How { is_new, is_first, protected };
+    let how = How { is_new, is_first, protected, saved };
     let mut apply = || -> anyhow::Result<Applied> {
         // Without the daemon lock, nothing may change.
         instance.lock_for_daemon(daemon_lock)?;
@@ -101,13 +105,14 @@ struct How<'a> {
     is_new: bool,
     is_first: bool,
     protected: &'a ProtectedSessions,
+    saved: &'a dyn Fn() -> Saved,
 }
 
 fn apply_to(
     instance: &mut Instance,
     config: &Config,
     Listed { present, awaited }: &Listed,
-    How { is_new, is_first, protected }: How<'_>,
+    How { is_new, is_first, protected, saved }: How<'_>,
     done: &mut Done,
 ) -> Result<Applied, Error> {
     let requested = |wanted: &config::Interface| {
@@ -178,6 +183,9 @@ fn apply_to(
     replaced.extend(instance.change(&difference.change, &mut |_| {}, &|tables| guard.check(tables))?.replaced);
     applied.replaced = replaced.iter().map(in_words).collect();
     if is_new {
+        if is_first {
+            applied.restored = restored(instance, &saved(), &guard);
+        }
         applied.attached = interfaces::attach(instance, &requested, false, CONFIG, done)?;
     }
     // A detached interface cannot be attached again without a gap. So this is the last step, and its failure is only
@@ -190,6 +198,12 @@ fn apply_to(
     record_shadows(instance, &config.interfaces);
     record(instance, &config.interfaces);
     Ok(applied)
+}
+
+/// Puts debts and bans back. They are no reason to refuse a file.
+fn restored(instance: &mut Instance, saved: &Saved, guard: &ssh::Guard) -> Option<Result<Restored, String>> {
+    let restore = || instance.restore(saved, &|tables| guard.check(tables)).map_err(|error| error.to_string());
+    (!saved.is_empty()).then(restore)
 }
 
 /// Puts those attached interfaces in shadow, or ends that, for which the file wants this. Returns what changed.

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::feeds::Feed;
 use crate::{
-    config::{self, Config},
+    config::{self, Config, state::StateFile},
     controller::{
         change::applied::Applied,
         notify::service_manager,
@@ -34,6 +34,8 @@ pub(super) struct InForce {
     awaited: Vec<String>,
     /// The files of its lists.
     pub(super) feeds: Vec<Feed>,
+    /// Where it keeps debts and bans.
+    pub(super) state: Option<StateFile>,
     /// The names of its lists.
     lists: Vec<String>,
     /// Those of its lists whose files could not be used.
@@ -67,6 +69,7 @@ impl InForce {
             lists: config.lists.iter().map(|list| list.name.clone()).collect(),
             feeds: config.lists.iter().map(Feed::of).collect(),
             interfaces: config.interfaces,
+            state: config.state,
             rules,
             few_rules,
             timed: config.rules.into_iter().filter(|rule| rule.until.is_some()).collect(),

@@ -7,7 +7,7 @@ use crate::{
         notify::journal::Level,
         socket::request::UnusableList,
     },
-    dataplane::{Error, program::values::Difference},
+    dataplane::{Error, debts::restore::Restored, program::values::Difference},
 };
 
 /// The number of rules that a message names. Further ones are counted.
@@ -55,6 +55,16 @@ pub(crate) fn text(applied: &Applied) -> String {
         parts.push(format!(
             "an interface that the file no longer lists could not be detached, the next reload tries again: {reason}"
         ));
+    }
+    parts.extend(applied.restored.as_ref().map(|restored| match restored {
+        Ok(Restored { debts, bans, left_out, .. }) => {
+            let rest = if *left_out == 0 { String::new() } else { format!(", left out: {left_out}") };
+            format!("restored debts: {debts}, bans: {bans}{rest}")
+        }
+        Err(error) => format!("the saved debts and bans could not be restored: {error}"),
+    }));
+    if let Some(Ok(Restored { refused: Some(reason), .. })) = &applied.restored {
+        parts.push(format!("no ban was restored: {reason}"));
     }
     for (rules, by) in [
         (&applied.overruled, "replaced by command"),
@@ -104,7 +114,8 @@ pub(crate) fn allowed_ssh(peer: &str) -> String {
 pub(crate) fn level(applied: &Applied) -> Level {
     let is_whole = applied.awaited.is_empty() && applied.unusable_lists.is_empty();
     let all_act = [&applied.overruled, &applied.covered, &applied.allowed_instead].iter().all(|rules| rules.is_empty());
-    let is_complete = is_whole && all_act && applied.not_detached.is_none();
+    let is_restored = !matches!(&applied.restored, Some(Err(_) | Ok(Restored { refused: Some(_), .. })));
+    let is_complete = is_whole && all_act && is_restored && applied.not_detached.is_none();
     // A command can have set such a value on purpose.
     let is_expected = is_complete && applied.settings.iter().all(|difference| !difference.is_omitted);
     if is_expected { Level::Info } else { Level::Warning }

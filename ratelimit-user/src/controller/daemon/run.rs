@@ -18,6 +18,7 @@ use super::{
     log::Log,
     memory,
     minute::{self, Minute},
+    saver::Saver,
     state::Daemon,
     watch::Watch,
 };
@@ -59,65 +60,73 @@ pub fn run(pins: &Path, file: &Path, force: bool) -> Result<()> {
     memory::limit_heap();
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_all().thread_stack_size(STACK).build()?;
-    runtime.block_on(async {
-        let server = Server::take(pins, DAEMON)?;
-        // The watch begins before the file is read, so that no change is missed.
-        let mut watch = Watch::new(file).map_err(|cause| unwatched(file, cause))?;
-        let mut signals = [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()].map(signal);
-        let mut links = Links::new()?;
-        let mut clock = WallClock::new().context("cannot watch the clock")?;
-        let fleet = fleet::service::Service::start(pins)?;
-        let metrics = metrics::Service::start(pins, server.metrics()?, fleet.shown())?;
-        let mut daemon = Daemon::new(pins, file, force, metrics, fleet);
-        daemon.start()?;
-        journal::never_wait();
-        let mut feeds = Feeds::default();
-        let mut watchdog = Watchdog::new();
-        let mut log = Log::of(pins);
-        let mut steps = time::interval(STEP);
-        steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut minute = Minute::of(pins);
-        let mut minute_steps = time::interval(minute::STEP);
-        minute_steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let [hangup, interrupt, terminate] = &mut signals;
-        let (hangup, interrupt, terminate) = (as_signal(hangup)?, as_signal(interrupt)?, as_signal(terminate)?);
-        loop {
-            feeds.follow(&daemon.in_force.feeds);
-            tokio::select! {
-                _ = hangup.recv() => (daemon, _) = reload(daemon, None, &mut watchdog).await?,
-                outcome = watch.changed() => {
-                    outcome.context("cannot watch the file any more")?;
-                    (daemon, _) = reload(daemon, None, &mut watchdog).await?;
-                }
-                outcome = feeds.changed() => {
-                    outcome.context("cannot watch the file of a list any more")?;
-                    (daemon, _) = reload(daemon, None, &mut watchdog).await?;
-                }
-                changed = links.changed(&daemon.in_force.interfaces) => {
-                    let changed = changed.context("cannot watch interfaces any more")?;
-                    (daemon, ()) = on_thread(daemon, move |daemon| daemon.attach_again(&changed), &mut watchdog).await?;
-                }
-                set = clock.set() => {
-                    set.context("cannot watch the clock any more")?;
-                    (daemon, ()) = on_thread(daemon, Daemon::renew_ends, &mut watchdog).await?;
-                }
-                () = daemon.late() => (daemon, ()) = on_thread(daemon, Daemon::try_again, &mut watchdog).await?,
-                accepted = server.listener.accept() => {
-                    let (stream, _) = accepted.context("cannot listen any more")?;
-                    daemon = serve(stream, daemon, &minute, &mut watchdog).await?;
-                }
-                () = watchdog.beat() => {}
-                _ = minute_steps.tick() => minute.read(),
-                _ = steps.tick() => log.write(),
-                _ = interrupt.recv() => break,
-                _ = terminate.recv() => break,
+    let outcome = runtime.block_on(follow(pins, file, force));
+    // A snapshot on a disk that hangs must not keep the process.
+    runtime.shutdown_background();
+    outcome
+}
+
+async fn follow(pins: &Path, file: &Path, force: bool) -> Result<()> {
+    let server = Server::take(pins, DAEMON)?;
+    // The watch begins before the file is read, so that no change is missed.
+    let mut watch = Watch::new(file).map_err(|cause| unwatched(file, cause))?;
+    let mut signals = [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()].map(signal);
+    let mut links = Links::new()?;
+    let mut clock = WallClock::new().context("cannot watch the clock")?;
+    let fleet = fleet::service::Service::start(pins)?;
+    let metrics = metrics::Service::start(pins, server.metrics()?, fleet.shown())?;
+    let mut daemon = Daemon::new(pins, file, force, metrics, fleet);
+    daemon.start()?;
+    journal::never_wait();
+    let (mut feeds, mut saver) = (Feeds::default(), Saver::of(pins));
+    let mut watchdog = Watchdog::new();
+    let mut log = Log::of(pins);
+    let mut steps = time::interval(STEP);
+    steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut minute = Minute::of(pins);
+    let mut minute_steps = time::interval(minute::STEP);
+    minute_steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let [hangup, interrupt, terminate] = &mut signals;
+    let (hangup, interrupt, terminate) = (as_signal(hangup)?, as_signal(interrupt)?, as_signal(terminate)?);
+    loop {
+        feeds.follow(&daemon.in_force.feeds);
+        saver.follow(daemon.in_force.state.as_ref());
+        tokio::select! {
+            _ = hangup.recv() => (daemon, _) = reload(daemon, None, &mut watchdog).await?,
+            outcome = watch.changed() => {
+                outcome.context("cannot watch the file any more")?;
+                (daemon, _) = reload(daemon, None, &mut watchdog).await?;
             }
+            outcome = feeds.changed() => {
+                outcome.context("cannot watch the file of a list any more")?;
+                (daemon, _) = reload(daemon, None, &mut watchdog).await?;
+            }
+            changed = links.changed(&daemon.in_force.interfaces) => {
+                let changed = changed.context("cannot watch interfaces any more")?;
+                (daemon, ()) = on_thread(daemon, move |daemon| daemon.attach_again(&changed), &mut watchdog).await?;
+            }
+            set = clock.set() => {
+                set.context("cannot watch the clock any more")?;
+                (daemon, ()) = on_thread(daemon, Daemon::renew_ends, &mut watchdog).await?;
+            }
+            () = daemon.late() => (daemon, ()) = on_thread(daemon, Daemon::try_again, &mut watchdog).await?,
+            accepted = server.listener.accept() => {
+                let (stream, _) = accepted.context("cannot listen any more")?;
+                daemon = serve(stream, daemon, &minute, &mut watchdog).await?;
+            }
+            () = watchdog.beat() => {}
+            _ = minute_steps.tick() => minute.read(),
+            () = saver.step() => {}
+            _ = steps.tick() => log.write(),
+            _ = interrupt.recv() => break,
+            _ = terminate.recv() => break,
         }
-        service_manager::stopping();
-        say(Level::Info, "ended; limits stay in force without a daemon");
-        record_of_daemon(pins, "ended; limits stay in force");
-        Ok(())
-    })
+    }
+    service_manager::stopping();
+    saver.end().await;
+    say(Level::Info, "ended; limits stay in force without a daemon");
+    record_of_daemon(pins, "ended; limits stay in force");
+    Ok(())
 }
 
 fn as_signal(signal: &mut io::Result<Signal>) -> Result<&mut Signal> {

@@ -1,6 +1,7 @@
 //! The state of the daemon, and what it does when something happens. Nothing here waits for events.
 
 use std::{
+    cell::LazyCell,
     future::pending,
     mem,
     path::{Path, PathBuf},
@@ -16,7 +17,7 @@ use super::{
     messages::{allowed_ssh, failure, level, skipped_lines, text},
 };
 use crate::{
-    config::{self, listed::Listed},
+    config::{self, listed::Listed, state::StateFile},
     controller::{
         change::{
             appear::{self, Appeared},
@@ -30,8 +31,9 @@ use crate::{
             service_manager,
         },
         socket::request::{Caller, FileState, Reloaded, Reply},
+        state,
     },
-    dataplane::{Error, instance::daemon_lock::DaemonLock},
+    dataplane::{Error, debts::Saved, instance::daemon_lock::DaemonLock},
     fleet::status::Status,
     ssh::{self, ProtectedSessions},
 };
@@ -115,7 +117,9 @@ impl Daemon {
         // The steps for metrics that can fail come before the instance changes.
         let prepared = self.metrics.prepare(&config.metrics)?;
         let protected = self.protected(is_first, caller);
-        let mut apply = || apply::apply(&self.pins, &config, is_first, &protected, &mut self.daemon_lock);
+        let saved = LazyCell::new(|| config.state.as_ref().map_or_else(Saved::default, load));
+        let saved = || saved.clone();
+        let mut apply = || apply::apply(&self.pins, &config, is_first, &protected, &saved, &mut self.daemon_lock);
         let applied = match apply() {
             Err(error) if can_succeed_now(&error, &config) => apply()?,
             applied => applied?,
@@ -251,6 +255,14 @@ impl Daemon {
     pub(super) fn file_state(&self) -> Result<FileState> {
         self.in_force.state(&self.file, &self.pins)
     }
+}
+
+/// Returns the debts and bans of the state file. A file that cannot be used is reported, and the daemon starts without it.
+fn load(file: &StateFile) -> Saved {
+    state::load(&file.path).unwrap_or_else(|error| {
+        say(Level::Warning, &format!("starting without the state: {error}"));
+        Saved::default()
+    })
 }
 
 /// Returns whether applying the file again can succeed at once. Opening the instance again completes what is unfinished.

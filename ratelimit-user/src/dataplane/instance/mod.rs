@@ -9,6 +9,7 @@ pub mod lock;
 pub mod open;
 pub mod read_only;
 pub mod removal;
+mod restore;
 mod service_costs;
 mod shadow;
 pub mod swap;
@@ -208,8 +209,7 @@ impl Instance {
     ///
     /// # Errors
     ///
-    /// [`Error::Setting`] if the maps need another setting, [`Error::NoCells`] if unknown sources need cells. After any
-    /// error, the old program stays.
+    /// [`Error::Setting`] if the maps need another one, [`Error::NoCells`] without cells. The old program stays then.
     pub fn upgrade(&mut self, requested: &RequestedSettings) -> Result<(), Error> {
         edit::upgrade(&mut self.pinned, requested)
     }

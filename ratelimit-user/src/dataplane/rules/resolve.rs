@@ -12,6 +12,7 @@ use ratelimit_common::{
     rules::{
         precedence::{self, Rules},
         rule::Rule,
+        rule_match::Match,
     },
 };
 
@@ -78,6 +79,24 @@ fn resolution(tables: &Tables, source: &Source, classes: Classes, now: u64) -> R
     let ban = |class| precedence::of_bans(&rules, source, class, now);
     let (best, _) = precedence::best(classes, true, rule, ban, || listed::of_source(tables, source, now))?;
     Ok(best.resolution())
+}
+
+/// Returns the policy that limits packets of these classes from a source while it is not banned, and the billed class.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] if the kernel refuses.
+pub(crate) fn limit_of(
+    tables: &Tables,
+    source: &Source,
+    classes: Classes,
+    now: u64,
+) -> Result<(PolicyId, Class), Error> {
+    let rules = Maps(tables);
+    let rule = |class| precedence::of_class(&rules, source, class, now);
+    let no_ban = |_| Ok(Match::NONE);
+    let (best, billed) = precedence::best(classes, true, rule, no_ban, || listed::of_source(tables, source, now))?;
+    Ok((best.resolution().policy(), billed))
 }
 
 /// Returns whether a bucket is a source's. Parents have buckets too, and so has a source's service that another is

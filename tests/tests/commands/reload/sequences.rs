@@ -191,7 +191,8 @@ struct Daemon(Config);
 
 impl Daemon {
     fn apply(&self, is_first: bool) -> Result<(), TestCaseError> {
-        apply::apply(Path::new(PINS), &self.0, is_first, &apply::ProtectedSessions::default(), &mut None)
+        let protected = apply::ProtectedSessions::default();
+        apply::apply(Path::new(PINS), &self.0, is_first, &protected, &Default::default, &mut None)
             .map(drop)
             .map_err(|error| TestCaseError::fail(error.to_string()))
     }

@@ -10,7 +10,7 @@ const MOST: u64 = 45_000;
 const SOURCES: u32 = 1_000_000;
 
 /// Returns a value in kilobytes from /proc/PID/status.
-fn kilobytes(daemon: &Daemon, name: &str) -> u64 {
+pub(super) fn kilobytes(daemon: &Daemon, name: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", daemon.process.child.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
     line.trim_start_matches(':').trim().strip_suffix(" kB").unwrap().parse().unwrap()

@@ -6,6 +6,7 @@ mod footprint;
 mod lost;
 mod manager;
 mod service;
+mod state;
 pub(crate) mod watch;
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};

@@ -260,3 +260,21 @@ fn systemd_restarts_a_killed_daemon_and_limits_hold_meanwhile() {
     systemd.ok("systemctl stop ratelimit");
     ratelimit.ok("detach --all");
 }
+
+#[test]
+fn what_a_source_owes_outlasts_a_reboot_with_the_folder_of_the_unit() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let systemd = Systemd::start(&sandbox, &ratelimit, UNIT);
+    write(&sandbox, &format!("{LIMIT}[state]\nfile = \"/var/lib/ratelimit/state\"\n"));
+    systemd.ok("systemctl start ratelimit");
+    assert_eq!(dropped(&sandbox, &ratelimit, PEER_IPV4), 90);
+    systemd.ok("systemctl stop ratelimit");
+    ratelimit.ok("detach --all");
+    systemd.ok("systemctl start ratelimit");
+    assert_eq!(dropped(&sandbox, &ratelimit, PEER_IPV4), 100);
+    let journal = systemd.journal();
+    assert!(journal.iter().any(|(_, line)| line.ends_with("restored debts: 1, bans: 0")), "{journal:?}");
+    systemd.ok("systemctl stop ratelimit");
+    ratelimit.ok("detach --all");
+}

@@ -1,0 +1,129 @@
+use proptest::prelude::*;
+use ratelimit_common::identity::{service::Transport, source::Source};
+
+use super::*;
+
+const SECOND: u64 = 1_000_000_000;
+
+fn prefix() -> impl Strategy<Value = Prefix> {
+    // An IPv4-mapped address is no source.
+    let v6 = (any::<u128>(), 1u8..=128).prop_map(|(address, bits)| {
+        let source = Source::v6((address | 1 << 127).to_be_bytes(), bits);
+        Prefix::of(&source, bits)
+    });
+    prop_oneof![any::<[u8; 4]>().prop_map(|address| Prefix::of(&Source::v4(address), 32)), v6]
+}
+
+fn service() -> impl Strategy<Value = Service> {
+    let services =
+        vec![Service::Any, Service::Icmp, Service::TcpSyn, Service::Protocol(47), Service::port(Transport::Udp, 53)];
+    prop::sample::select(services)
+}
+
+fn saved() -> impl Strategy<Value = Saved> {
+    let debt = (prefix(), service(), 1..=LONGEST_DEBT, 0..=LONGEST_DEBT)
+        .prop_map(|(source, service, first, second)| Debt { source, service, left: [first, second] });
+    let ban = (prefix(), service(), 1..=ban::LONGEST, 0u8..=40).prop_map(|(source, service, left, doubled)| Ban {
+        source,
+        service,
+        left,
+        doubled,
+    });
+    (prop::collection::vec(debt, 0..8), prop::collection::vec(ban, 0..8))
+        .prop_map(|(debts, bans)| Saved { debts, bans })
+}
+
+fn text(saved: &Saved, written: u64) -> String {
+    let mut text = Vec::new();
+    write(saved, written, &mut text).unwrap();
+    String::from_utf8(text).unwrap()
+}
+
+/// Returns the longest times that are left.
+fn longest(saved: &Saved) -> [u64; 2] {
+    let debts = saved.debts.iter().map(Debt::longest).max().unwrap_or(0);
+    [debts, saved.bans.iter().map(|ban| ban.left).max().unwrap_or(0)]
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read_less_the_time_that_has_passed(saved in saved(), written: u64, passed in 0u64..1 << 58) {
+        let text = text(&saved, written);
+        prop_assert_eq!(parse(&text, written), Ok(saved.clone()));
+        let now = written.saturating_add(passed);
+        let less = |left: u64| left.saturating_sub(now - written);
+        let debts = saved.debts.iter().map(|debt| Debt { left: debt.left.map(less), ..*debt });
+        let bans = saved.bans.iter().map(|ban| Ban { left: less(ban.left), ..*ban });
+        let expected = Saved {
+            debts: debts.filter(|debt| debt.left != [0; 2]).collect(),
+            bans: bans.filter(|ban| ban.left != 0).collect(),
+        };
+        prop_assert_eq!(parse(&text, now), Ok(expected));
+    }
+
+    /// Whatever both clocks read, nothing lasts longer than it did.
+    #[test]
+    fn a_wrong_clock_makes_nothing_longer(saved in saved(), written: u64, now: u64) {
+        let read = parse(&text(&saved, written), now).unwrap();
+        let ([debt, ban], [most_debt, most_ban]) = (longest(&read), longest(&saved));
+        prop_assert!(debt <= most_debt && ban <= most_ban);
+        prop_assert!(now > written || read == saved);
+    }
+
+    #[test]
+    fn a_part_of_a_file_is_refused(saved in saved(), part in 0.0..1.0f64) {
+        let text = text(&saved, 7);
+        let part = (text.len() as f64 * part) as usize;
+        prop_assert!(parse(&text[..part], 7).is_err());
+        let more = format!("{text}{}\n", r#"{"debt":{"source":"192.0.2.1","service":"any","left":[1,1]}}"#);
+        prop_assert_eq!(parse(&more, 7), Err(FormatError::Incomplete));
+    }
+
+    #[test]
+    fn garbage_is_refused_and_never_panics(text: String, saved in saved(), at in 0.0..1.0f64, byte in 0u8..128) {
+        prop_assert!(parse(&text, 7).is_err());
+        let mut bytes = self::text(&saved, 7).into_bytes();
+        let at = (bytes.len() as f64 * at) as usize;
+        bytes[at] = byte;
+        // Another digit can be good.
+        let _ = parse(&String::from_utf8(bytes).unwrap(), 7);
+    }
+}
+
+#[test]
+fn every_problem_is_named() {
+    let head = |debts: u64, bans: u64| {
+        let counts = format!("\"debts\":{debts},\"bans\":{bans}");
+        format!("{{\"format\":\"ratelimit-state\",\"version\":1,\"written\":{SECOND},{counts}}}\n")
+    };
+    let debt = |source: &str, service: &str, left: u64| {
+        format!("{{\"debt\":{{\"source\":\"{source}\",\"service\":\"{service}\",\"left\":[{left},0]}}}}\n")
+    };
+    let ban = format!(
+        "{{\"ban\":{{\"source\":\"192.0.2.7\",\"service\":\"any\",\"left\":{},\"doubled\":0}}}}\n",
+        ban::LONGEST + 1
+    );
+    let good = head(1, 0) + &debt("192.0.2.7", "udp/53", 9);
+    assert_eq!(parse(&good, SECOND).unwrap().debts[0].left, [9, 0]);
+    for (text, expected) in [
+        (String::new(), "is not a state file"),
+        ("[]\n".to_owned(), "is not a state file"),
+        (good.replace("-state", "-other"), "is not a state file"),
+        (good.replace("\"version\":1", "\"version\":2,\"new\":[]"), "is of version 2 of the format, not 1"),
+        (head(0, 0) + &debt("192.0.2.7", "any", 9), "is not complete"),
+        (head(2, 0) + &debt("192.0.2.7", "any", 9), "is not complete"),
+        (good.trim_end().to_owned(), "is not complete"),
+        (head(100_001, 0), "line 1: more debts or bans than any instance has"),
+        (head(0, 1 << 40), "line 1: more debts or bans than any instance has"),
+        (head(1, 0) + &debt("192.0.2.0/33", "any", 9), "line 2: expected at most 32 bits after the slash"),
+        (head(1, 0) + &debt("192.0.2.7", "tcp/x", 9), "line 2: expected a port from 0 to 65535"),
+        (head(1, 0) + &debt("192.0.2.7", "any", LONGEST_DEBT + 1), "line 2: a debt that no limit can make"),
+        (head(0, 1) + &ban, "line 2: a ban that is longer than any"),
+        (good.replace("\"left\"", "\"right\""), "line 2: unknown field `right`"),
+        (good.replace("\"debt\":{", "\"more\":{"), "line 2: unknown variant `more`"),
+        (good.clone() + "\n", "line 3: "),
+    ] {
+        let error = parse(&text, SECOND).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{text}: {error}");
+    }
+}

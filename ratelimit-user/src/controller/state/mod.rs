@@ -1,0 +1,76 @@
+//! The state file: debts and bans as they outlast a reboot. How they are read from the maps and written to them belongs to
+//! `dataplane`. When the file is written belongs to `daemon`.
+
+mod file;
+mod format;
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use self::{file::FileError, format::FormatError};
+use crate::dataplane::{
+    Error,
+    debts::{self, Saved},
+    instance::read_only::View,
+    sys::host,
+};
+
+/// Shorter debts are left out. A reboot takes longer than most of them.
+const LEAST: Duration = Duration::from_secs(10);
+
+/// Why the file was not read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// The file cannot be used.
+    #[error("{}: {cause}", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        cause: FileError,
+    },
+    /// The file has another content.
+    #[error("{}: {cause}", .path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        cause: FormatError,
+    },
+    /// The thread that writes it has failed.
+    #[error("the thread that writes it has failed")]
+    Thread,
+    /// The maps cannot be read.
+    #[error(transparent)]
+    Maps(#[from] Error),
+}
+
+/// Returns what the file has, without what has ended since. Without a file, that is nothing.
+///
+/// # Errors
+///
+/// Fails if other users could have written the file, or if any of it is wrong.
+pub fn load(path: &Path) -> Result<Saved, StateError> {
+    let text = file::read(path).map_err(|cause| StateError::File { path: path.to_owned(), cause })?;
+    let Some(text) = text else { return Ok(Saved::default()) };
+    format::parse(&text, host::wall()).map_err(|cause| StateError::Content { path: path.to_owned(), cause })
+}
+
+/// Writes the debts and bans of the instance in `pins`. Without an instance, the file stays. Returns how many debts were
+/// left out, because there are too many.
+///
+/// # Errors
+///
+/// Fails if the maps cannot be read, or the file cannot be written. The file stays as it was then.
+pub fn save(pins: &Path, path: &Path) -> Result<usize, StateError> {
+    let view = match View::open(pins) {
+        Err(Error::NotAttached | Error::Interrupted) => return Ok(0),
+        view => view?,
+    };
+    let (saved, left_out) = debts::read::read(view.tables(), LEAST, format::MOST_DEBTS)?;
+    let written = file::replace(path, |out| format::write(&saved, host::wall(), out));
+    written.map_err(|cause| StateError::File { path: path.to_owned(), cause: cause.into() })?;
+    Ok(left_out)
+}

@@ -1,0 +1,134 @@
+//! Puts debts and bans into a new instance, before its first packet.
+
+use aya::maps::MapError;
+use aya_obj::generated::BPF_NOEXIST;
+use ratelimit_common::{
+    buckets::bucket::Bucket,
+    cells::bucket_filter::FIRST_EPOCH,
+    identity::{
+        class::{ANY, Classes},
+        service::Service,
+        source::Source,
+    },
+    limits::{
+        ban_history::LastBan,
+        policy::{LIMIT, Policy},
+    },
+    meters::{gcra, meter::Meter, stages},
+};
+
+use serde::Serialize;
+
+use super::{Ban, Debt, words::Words};
+use crate::{
+    dataplane::{
+        Error,
+        error::Tried as _,
+        readings::gauges,
+        rules::{policies::levels::Scale, resolve, services::Services},
+        sys::host,
+        tables::open::Tables,
+    },
+    text::prefix::Prefix,
+};
+
+/// What was put back.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Restored {
+    /// The number of debts.
+    pub debts: usize,
+    /// The number of bans.
+    pub bans: usize,
+    /// The number of debts and bans that do not fit the rules and settings of the instance, or find no room.
+    pub left_out: usize,
+    /// Why all bans were refused.
+    pub refused: Option<String>,
+}
+
+/// Writes those of the bans whose sources and services the instance has. Returns these sources.
+pub(crate) fn bans(tables: &mut Tables, bans: &[Ban]) -> Result<Vec<Source>, Error> {
+    let (services, table, now) = (Services::read(tables)?, tables.bans()?, host::now());
+    let mut written = Vec::new();
+    for ban in bans {
+        let Some((source, _)) = source(tables, &services, &ban.source, ban.service)? else { continue };
+        let end = now.saturating_add(ban.left);
+        if table.insert(&source, end, now) {
+            // If the history finds no room, the next ban is not longer than the first one.
+            let _ = insert(tables, &source.offences(), [0, LastBan::until(end, ban.doubled).0]);
+            written.push(source);
+        }
+    }
+    Ok(written)
+}
+
+/// Lifts bans that were written.
+pub(crate) fn lift(tables: &Tables, sources: &[Source]) -> Result<(), Error> {
+    let table = tables.bans()?;
+    sources.iter().for_each(|source| table.lift(source));
+    Ok(())
+}
+
+/// Writes those of the debts that the limits of the instance can have. Returns their number.
+pub(crate) fn debts(tables: &mut Tables, debts: &[Debt]) -> Result<usize, Error> {
+    let (services, control) = (Services::read(tables)?, tables.control()?);
+    let (words, scale) = (Words::of(tables, &control)?, Scale::of(&control));
+    let mut written = 0;
+    for debt in debts.iter().take(gauges::max_sources(tables)? as usize) {
+        let Some((source, classes)) = source(tables, &services, &debt.source, debt.service)? else { continue };
+        let (slot, billed) = resolve::limit_of(tables, &source, classes, host::now())?;
+        let policy = tables.policies.get(slot)?;
+        if u16::from(billed) != source.class || policy.kind != LIMIT || !policy.is_bucket() {
+            continue;
+        }
+        let owed = owed(debt, &policy);
+        if owed == [0; 2] {
+            continue;
+        }
+        let hash = source.hash(&control.seed);
+        let levels = words.as_ref().and_then(|words| words.levels(&policy, hash));
+        let own = |owed, meter| match levels {
+            Some(_) if owed != 0 => stages::handed(owed, scale.now, meter),
+            _ => scale.now.wrapping_add(owed),
+        };
+        if !insert(tables, &source, [own(owed[0], &policy.packets), own(owed[1], &policy.second)])? {
+            continue;
+        }
+        for (level, owed) in levels.into_iter().flatten().zip(owed).filter(|(_, owed)| *owed != 0) {
+            scale.raise(level, scale.now.wrapping_add(owed));
+        }
+        if let Some(words) = &words {
+            words.note(hash, FIRST_EPOCH);
+        }
+        written += 1;
+    }
+    Ok(written)
+}
+
+/// Returns the debts in both limits of a policy, each at most as large as the limit can make it. States are even.
+fn owed(debt: &Debt, policy: &Policy) -> [u64; 2] {
+    let owed = |left: u64, meter: &Meter| if meter.is_on() { gcra::units(left).min(meter.ceiling) & !1 } else { 0 };
+    [owed(debt.left[0], &policy.packets), owed(debt.left[1], &policy.second)]
+}
+
+/// Returns the source that pays for packets of a service from a prefix, and the classes of these packets. None if the
+/// instance divides addresses in another way, or has no rule for the service.
+fn source(
+    tables: &Tables,
+    services: &Services,
+    prefix: &Prefix,
+    service: Service,
+) -> Result<Option<(Source, Classes)>, Error> {
+    let Some(class) = services.class(service) else { return Ok(None) };
+    let (source, classes) = (prefix.source(), services.classes(service));
+    let payer = resolve::payer(tables, prefix, classes)?;
+    Ok((payer == source.of_class(ANY)).then(|| (source.of_class(class), classes)))
+}
+
+/// Inserts a bucket with these states. Returns false if the source has one.
+fn insert(tables: &mut Tables, source: &Source, states: [u64; 2]) -> Result<bool, Error> {
+    let buckets = tables.buckets.open_mut()?;
+    match buckets.insert(source, Bucket::in_states(states), BPF_NOEXIST.into()) {
+        Err(MapError::SyscallError(error)) if error.io_error.raw_os_error() == Some(libc::EEXIST) => Ok(false),
+        outcome => outcome.tried("cannot put a bucket back").map(|()| true),
+    }
+}
