@@ -10,7 +10,7 @@ use super::{
     options, secret,
     table::{Table, Value},
 };
-use crate::fleet::engine::Address;
+use crate::fleet::address::{Address, Kind};
 
 /// The length of a password.
 const PASSWORD: std::ops::RangeInclusive<usize> = 1..=4_096;
@@ -63,10 +63,22 @@ pub enum OnLoss {
     Hold,
 }
 
+/// How several servers belong together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Servers {
+    Single,
+    Cluster,
+    Sentinel,
+}
+
 #[derive(Debug, clap::Args)]
 struct FleetOptions {
     #[arg(long, required = true)]
-    engine: String,
+    engine: Vec<String>,
+    #[arg(long, value_enum, default_value = "single")]
+    servers: Servers,
+    #[arg(long)]
+    master: Option<String>,
     #[arg(long)]
     user: Option<String>,
     #[arg(long)]
@@ -172,8 +184,22 @@ pub(super) fn read(top: &Table<'_>) -> Option<Fleet> {
     };
     if options.user.is_some() && password.is_none() {
         wrong("user", "a user needs a password: add password-file".to_owned());
+        return None;
     }
-    let engine = Address::new(&options.engine, options.user.as_deref(), password.as_deref());
+    let kind = match (options.servers, options.master) {
+        (Servers::Sentinel, Some(master)) => Kind::Sentinel(master),
+        (Servers::Sentinel, None) => {
+            wrong("servers", "sentinels know several servers: add master, the name of the one to use".to_owned());
+            return None;
+        }
+        (_, Some(_)) => {
+            wrong("master", "only sentinels know it: add servers = \"sentinel\", or remove this key".to_owned());
+            return None;
+        }
+        (Servers::Single, None) => Kind::Single,
+        (Servers::Cluster, None) => Kind::Cluster,
+    };
+    let engine = Address::new(&options.engine, kind, options.user, password);
     let engine = engine.map_err(|error| wrong("engine", error.to_string())).ok()?;
     let name = options.name.map_or_else(|| uname().nodename().to_string_lossy().into_owned(), |HostName(name)| name);
     let (Period(period), Share(least)) = (options.period, options.min_share);

@@ -2,20 +2,19 @@
 //!
 //! Nothing that it answers is trusted. An answer that makes no sense is an error, and the limits of this host stand.
 
-use std::{collections::HashMap, fmt, time::Duration};
+use std::{collections::HashMap, time::Duration};
 
 use ratelimit_common::fleet::share::{Answer, Limit, Report, Terms};
-use redis::{
-    Client, ConnectionInfo, FromRedisValue, IntoConnectionInfo as _, Script, ScriptInvocation,
-    aio::{ConnectionManager, ConnectionManagerConfig},
-};
+use redis::{FromRedisValue, RedisResult, cmd, from_redis_value};
 use tokio::{task::JoinSet, time::timeout};
 
 pub use crate::fleet::wire::Answers;
 use crate::{
     fleet::{
-        error::{Error, one_line},
+        address::{Address, Link},
+        error::Error,
         key::Key,
+        script::Script,
         wire,
     },
     text::excerpt::excerpt,
@@ -25,10 +24,6 @@ use crate::{
 const REPORTS: usize = 250;
 /// The longest time for which a call waits.
 const LONGEST_WAIT: Duration = Duration::from_millis(250);
-
-/// Where an engine is, and who may ask it.
-#[derive(Clone)]
-pub struct Address(ConnectionInfo);
 
 /// A report about one source.
 #[derive(Debug, Clone)]
@@ -44,64 +39,13 @@ pub struct Message {
 /// The connection to an engine. Copies share it.
 #[derive(Clone)]
 pub struct Engine {
-    connection: ConnectionManager,
+    link: Link,
     shares: Script,
     deadline: Duration,
 }
 
-impl Address {
-    /// Parses a URL. A user and a password replace those in it.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Url`] if it makes no sense.
-    pub fn new(url: &str, user: Option<&str>, password: Option<&str>) -> Result<Self, Error> {
-        let wrong = |error| Error::Url(one_line(&error));
-        let info = url.into_connection_info().map_err(wrong)?;
-        let mut settings = info.redis_settings().clone();
-        if let Some(user) = user {
-            settings = settings.set_username(user);
-        }
-        if let Some(password) = password {
-            settings = settings.set_password(password);
-        }
-        let info = info.set_redis_settings(settings);
-        // The library refuses what it was not built for.
-        Client::open(info.clone()).map_err(wrong)?;
-        Ok(Self(info))
-    }
-}
-
-impl fmt::Display for Address {
-    /// Writes host and port, without a password.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0.addr())
-    }
-}
-
-impl fmt::Debug for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Address({self})")
-    }
-}
-
-impl PartialEq for Address {
-    fn eq(&self, other: &Self) -> bool {
-        let of = |Self(info): &Self| {
-            let settings = info.redis_settings();
-            (
-                info.addr().clone(),
-                settings.username().map(ToOwned::to_owned),
-                settings.password().map(ToOwned::to_owned),
-            )
-        };
-        of(self) == of(other)
-    }
-}
-
 impl Engine {
-    /// Prepares a connection, which is made with the first call, and made again after a failure. A call that takes longer
-    /// than `deadline` fails. See [`deadline`].
+    /// Connects within this time. A call that takes longer than `deadline` fails. See [`deadline`].
     ///
     /// # Panics
     ///
@@ -109,31 +53,15 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`Error::Url`] if the library refuses the address.
-    pub fn new(Address(info): &Address, deadline: Duration) -> Result<Self, Error> {
-        let client = Client::open(info.clone()).map_err(|error| Error::Url(one_line(&error)))?;
-        // The caller decides when to try again.
-        let config = ConnectionManagerConfig::new()
-            .set_connection_timeout(Some(deadline))
-            .set_response_timeout(Some(deadline))
-            .set_number_of_retries(0);
-        let connection = ConnectionManager::new_lazy_with_config(client, config)?;
-        Ok(Self { connection, shares: Script::new(include_str!("shares.lua")), deadline })
+    /// [`Error::Server`] if it cannot be reached, and [`Error::Silent`] if it does not answer in time.
+    pub async fn connect(address: &Address, patience: Duration, deadline: Duration) -> Result<Self, Error> {
+        let link = timeout(patience, address.connect(patience)).await.map_err(|_| Error::Silent(patience))??;
+        Ok(Self { link, shares: Script::new(include_str!("shares.lua")), deadline })
     }
 
-    /// Returns the same connection with another deadline of its calls.
-    #[must_use]
-    pub fn within(self, deadline: Duration) -> Self {
-        Self { deadline, ..self }
-    }
-
-    /// Reports to the engine, and returns its answers in the order of the messages. The messages of one call fail
-    /// together.
-    ///
-    /// # Errors
-    ///
-    /// The first failure of a call. Some messages may have reached the engine.
-    pub async fn report(&self, terms: &Terms, messages: &[Message]) -> Result<Vec<Answer>, Error> {
+    /// Reports to the engine, and returns its answers in the order of the messages. If a call fails, its messages have no
+    /// answers, and the error is that of one such call.
+    pub async fn report(&self, terms: &Terms, messages: &[Message]) -> (Vec<Option<Answer>>, Option<Error>) {
         let mut partitions: HashMap<&str, Vec<usize>> = HashMap::new();
         for (index, message) in messages.iter().enumerate() {
             partitions.entry(message.key.partition()).or_default().push(index);
@@ -144,14 +72,18 @@ impl Engine {
             let messages: Vec<_> = indices.iter().map(|index| messages[*index].clone()).collect();
             calls.spawn(async move { Ok::<_, Error>((indices, engine.call(&terms, &messages).await?)) });
         }
-        let mut answers = vec![None; messages.len()];
+        let (mut answers, mut failure) = (vec![None; messages.len()], None);
         while let Some(done) = calls.join_next().await {
-            let (indices, done) = done.map_err(|_| Error::Garbage("a call has failed"))??;
-            for (index, answer) in indices.into_iter().zip(done.answers) {
-                answers[index] = Some(answer);
+            match done.unwrap_or(Err(Error::Garbage("a call has failed"))) {
+                Ok((indices, done)) => {
+                    for (index, answer) in indices.into_iter().zip(done.answers) {
+                        answers[index] = Some(answer);
+                    }
+                }
+                Err(error) => failure = Some(error),
             }
         }
-        answers.into_iter().collect::<Option<_>>().ok_or(Error::Garbage("an answer is missing"))
+        (answers, failure)
     }
 
     /// Sends messages of one partition.
@@ -160,35 +92,40 @@ impl Engine {
     ///
     /// Any [`Error`] but that of the URL.
     pub async fn call(&self, terms: &Terms, messages: &[Message]) -> Result<Answers, Error> {
-        let mut call = self.shares.prepare_invoke();
         let mut reports = Vec::new();
-        for Message { key, limit, report } in messages {
-            call.key(key.as_str());
-            wire::write_report(&mut reports, limit, report);
-        }
-        call.arg(wire::terms(terms)).arg(reports);
-        let answer: Vec<u8> = self.invoke(&call).await?;
+        messages.iter().for_each(|Message { limit, report, .. }| wire::write_report(&mut reports, limit, report));
+        let keys: Vec<_> = messages.iter().map(|message| message.key.as_str()).collect();
+        let answer: Vec<u8> = self.run(&self.shares, &keys, &[wire::terms(terms), reports]).await?;
         wire::read(&answer, messages.len(), terms.least)
     }
 
-    /// Returns the rule by which the server forgets keys if its memory is full. None if it does not.
+    /// Returns the rule by which the server forgets keys if its memory is full. None if it does not, or is a cluster.
     ///
     /// # Errors
     ///
     /// Any [`Error`] but that of the URL, also if this user may not ask.
     pub async fn evicts(&self) -> Result<Option<String>, Error> {
-        let mut connection = self.connection.clone();
-        let mut call = redis::cmd("INFO");
-        let answer = timeout(self.deadline, call.arg("memory").query_async::<String>(&mut connection)).await;
-        let info = answer.map_err(|_| Error::Silent(self.deadline))??;
+        let Link::One(_) = self.link else { return Ok(None) };
+        let mut link = self.link.clone();
+        let mut question = cmd("INFO");
+        question.arg("memory");
+        let info: String = self.within(async { Ok(from_redis_value(link.ask(&question).await?)?) }).await?;
         Ok(evicts(&info).map(excerpt))
     }
 
-    /// Runs a script within the deadline.
-    pub(super) async fn invoke<T: FromRedisValue>(&self, call: &ScriptInvocation<'_>) -> Result<T, Error> {
-        let mut connection = self.connection.clone();
-        let answer = timeout(self.deadline, call.invoke_async(&mut connection)).await;
-        Ok(answer.map_err(|_| Error::Silent(self.deadline))??)
+    /// Runs a script.
+    pub(super) async fn run<T: FromRedisValue>(
+        &self,
+        script: &Script,
+        keys: &[&str],
+        arguments: &[Vec<u8>],
+    ) -> Result<T, Error> {
+        let mut link = self.link.clone();
+        self.within(async { Ok(from_redis_value(script.run(&mut link, keys, arguments).await?)?) }).await
+    }
+
+    async fn within<T>(&self, call: impl Future<Output = RedisResult<T>>) -> Result<T, Error> {
+        Ok(timeout(self.deadline, call).await.map_err(|_| Error::Silent(self.deadline))??)
     }
 }
 
@@ -217,13 +154,5 @@ mod tests {
         assert_eq!(evicts(&info(1_000, "noeviction")), None);
         assert_eq!(evicts(&info(1_000, "allkeys-lru")), Some("allkeys-lru"));
         assert_eq!(evicts(""), None);
-    }
-
-    #[test]
-    fn an_address_shows_no_password() {
-        let address = Address::new("redis://user:secret@10.0.0.1:6379", None, None).unwrap();
-        assert_eq!(format!("{address} {address:?}"), "10.0.0.1:6379 Address(10.0.0.1:6379)");
-        assert_ne!(address, Address::new("redis://10.0.0.1:6379", None, None).unwrap());
-        assert_eq!(address, Address::new("redis://10.0.0.1:6379", Some("user"), Some("secret")).unwrap());
     }
 }

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use redis::{Script, Value};
+use redis::Value;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    fleet::{engine::Engine, error::Error},
+    fleet::{engine::Engine, error::Error, script::Script},
     text::excerpt::excerpt,
 };
 
@@ -87,12 +87,9 @@ impl Heartbeat {
     }
 
     async fn call(&self, engine: &Engine, says: &str) -> Result<Hosts, Error> {
-        let mut call = self.script.prepare_invoke();
-        for key in KEYS {
-            call.key(key);
-        }
-        call.arg(&self.id).arg(says).arg(SILENCE.as_secs()).arg(MOST);
-        read(&engine.invoke::<Vec<Value>>(&call).await?)
+        let arguments = [&self.id, says, &SILENCE.as_secs().to_string(), &MOST.to_string()];
+        let arguments = arguments.map(|text| text.as_bytes().to_vec());
+        read(&engine.run::<Vec<Value>>(&self.script, &KEYS, &arguments).await?)
     }
 }
 

@@ -1,8 +1,10 @@
 //! One limit across a fleet: what this host reports to the engine, and the shares that it gets.
 
+pub mod address;
 pub mod engine;
 pub mod error;
 pub mod hosts;
 pub mod key;
+mod script;
 pub mod status;
 mod wire;

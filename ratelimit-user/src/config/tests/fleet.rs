@@ -3,7 +3,10 @@
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use super::*;
-use crate::config::fleet::{Limits, OnLoss, Weight};
+use crate::{
+    config::fleet::{Limits, OnLoss, Weight},
+    fleet::address::{Address, Kind},
+};
 
 fn fleet(keys: &str) -> fleet::Fleet {
     parse(&format!("interfaces = []\n[fleet]\n{keys}")).unwrap().fleet.unwrap()
@@ -47,6 +50,9 @@ fn each_wrong_value_is_reported_with_its_place() {
         ("engine = \"redis://10.0.0.5\"\nlimits = \"some\"", "4:10: \"some\": expected one of default, all"),
         ("engine = \"redis://10.0.0.5\"\nuser = \"a\"", "4:8: \"a\": a user needs a password: add password-file"),
         ("engine = \"redis://10.0.0.5\"\npassword-file = \"x\"", "4:17: \"x\": expected an absolute path"),
+        ("engine = []", "3:1: "),
+        ("engine = \"redis://10.0.0.5\"\nservers = \"sentinel\"", "4:11: \"sentinel\": sentinels know several servers"),
+        ("engine = \"redis://10.0.0.5\"\nmaster = \"a\"", "4:10: \"a\": only sentinels know it"),
         ("engine = \"redis://10.0.0.5\"\nperods = \"1s\"", "4:1: perods: unknown key: did you mean period?"),
     ] {
         let [problem] = &problems(&format!("interfaces = []\n[fleet]\n{keys}"))[..] else { panic!("{keys}") };
@@ -60,7 +66,8 @@ fn the_password_comes_from_a_file_that_others_cannot_read() {
     fs::write(&path, "secret\n").unwrap();
     let text = format!("engine = \"redis://10.0.0.5\"\npassword-file = \"{}\"", path.display());
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-    let with_password = crate::fleet::engine::Address::new("redis://10.0.0.5", None, Some("secret")).unwrap();
+    let url = ["redis://10.0.0.5".to_owned()];
+    let with_password = Address::new(&url, Kind::Single, None, Some("secret".to_owned())).unwrap();
     assert_eq!(fleet(&text).engine, with_password);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o604)).unwrap();
     let [problem] = &problems(&format!("interfaces = []\n[fleet]\n{text}"))[..] else { panic!() };

@@ -14,7 +14,8 @@ use crate::{
         notify::journal::{Level, say},
     },
     fleet::{
-        engine::{Address, Engine},
+        address::Address,
+        engine::Engine,
         error::Error,
         hosts::{Heartbeat, Host, Hosts},
     },
@@ -84,12 +85,25 @@ impl Connection {
         self.number += 1;
     }
 
-    /// Notes that the engine answers. `is_report` tells whether it has answered a report: a server that answers only
-    /// heartbeats is none.
-    pub(super) fn succeed(&mut self, is_report: bool) {
-        if self.engine.is_none() || !is_report && self.connected.elapsed() < STEADY {
-            return;
+    /// Notes that the engine has answered reports. `failure` is that of others.
+    pub(super) fn succeed(&mut self, failure: Option<&Error>) {
+        if let Some(error) = failure {
+            self.failures += 1;
+            self.error = Some(error.to_string());
         }
+        if self.engine.is_some() {
+            self.tell_success();
+        }
+    }
+
+    /// Notes that the engine has answered a heartbeat. A server that answers only heartbeats is no engine.
+    pub(super) fn keep(&mut self) {
+        if self.engine.is_some() && self.connected.elapsed() >= STEADY {
+            self.tell_success();
+        }
+    }
+
+    fn tell_success(&mut self) {
         if self.told != Some(true) {
             let after = match self.told {
                 Some(false) => format!(" again, after {:.1} s", self.since.elapsed().as_secs_f64()),
@@ -122,9 +136,9 @@ pub(super) async fn attempt(
 ) -> Result<(Engine, Hosts), Error> {
     let end = tokio::time::Instant::now() + patience;
     let outcome = async {
-        let engine = Engine::new(&address, patience)?;
+        let engine = Engine::connect(&address, patience, deadline).await?;
         let hosts = heartbeat.beat(&engine, host).await?;
-        Ok((engine.within(deadline), hosts))
+        Ok((engine, hosts))
     };
     let outcome = outcome.await;
     if outcome.is_err() {

@@ -67,7 +67,7 @@ pub(super) struct Host {
 /// A call that has ended.
 enum Call {
     /// Reports of these sources by the connection with this number, and the time that the answers took.
-    Reports(u64, Vec<u64>, Result<Vec<Answer>, Error>, Duration),
+    Reports(u64, Vec<u64>, (Vec<Option<Answer>>, Option<Error>), Duration),
     /// A heartbeat by the connection with this number.
     Beat(u64, Result<Hosts, Error>),
     /// A try to reach the engine.
@@ -179,19 +179,22 @@ impl Host {
 
     fn done(&mut self, call: Call) {
         match call {
-            Call::Reports(_, hashes, Ok(answers), latency) => {
-                self.latency = Some(latency.as_secs_f64() * 1e3);
-                self.reports += answers.len() as u64;
+            Call::Reports(number, hashes, (answers, failure), latency) => {
                 self.sources.answer(&hashes, &answers, &self.terms, now());
-                self.connection.succeed(true);
-            }
-            Call::Reports(number, hashes, Err(error), _) => {
-                self.sources.fail(&hashes);
-                self.fail(number, &error);
+                let answered = answers.iter().flatten().count() as u64;
+                self.reports += answered;
+                match failure {
+                    // A cluster without one of its servers answers for the others.
+                    Some(error) if answered == 0 => self.fail(number, &error),
+                    failure => {
+                        self.latency = Some(latency.as_secs_f64() * 1e3);
+                        self.connection.succeed(failure.as_ref());
+                    }
+                }
             }
             Call::Beat(_, Ok(hosts)) => {
                 self.hear(hosts);
-                self.connection.succeed(false);
+                self.connection.keep();
             }
             Call::Evicts(policy) => self.evicts = policy,
             Call::Beat(number, Err(error)) => self.fail(number, &error),

@@ -163,22 +163,18 @@ impl Sources {
         messages
     }
 
-    /// Grants what the engine has answered.
-    pub(super) fn answer(&mut self, hashes: &[u64], answers: &[Answer], terms: &Terms, now: u64) {
+    /// Grants what the engine has answered to reports of these sources.
+    pub(super) fn answer(&mut self, hashes: &[u64], answers: &[Option<Answer>], terms: &Terms, now: u64) {
         let Some(traffic) = &self.traffic else { return };
         for (hash, answer) in hashes.iter().zip(answers) {
-            let Some(watched) = self.watched.get_mut(hash) else { continue };
-            if !traffic.leases.grant(&watched.take(answer, terms, now), now) {
-                self.watched.remove(hash);
-            }
-        }
-    }
-
-    /// Notes that these reports have no answers.
-    pub(super) fn fail(&mut self, hashes: &[u64]) {
-        for hash in hashes {
-            if let Some(watched) = self.watched.get_mut(hash) {
-                watched.fail();
+            match (self.watched.get_mut(hash), answer) {
+                (Some(watched), Some(answer)) => {
+                    if !traffic.leases.grant(&watched.take(answer, terms, now), now) {
+                        self.watched.remove(hash);
+                    }
+                }
+                (Some(watched), None) => watched.fail(),
+                (None, _) => {}
             }
         }
     }

@@ -1,0 +1,181 @@
+//! Where an engine is, and who may ask it.
+
+use std::{fmt, time::Duration};
+
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, RedisResult, Value,
+    aio::MultiplexedConnection,
+    cluster::ClusterClient,
+    cluster_async::ClusterConnection,
+    sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType},
+};
+
+use crate::fleet::error::{Error, one_line};
+
+/// Where an engine is, and who may ask it.
+#[derive(Clone)]
+pub struct Address {
+    servers: Vec<ConnectionInfo>,
+    kind: Kind,
+    /// User and password, if they are not in the URLs.
+    user: Option<String>,
+    password: Option<String>,
+}
+
+/// How the servers of an engine belong together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// The first one that answers is the engine.
+    Single,
+    /// They are some servers of one cluster.
+    Cluster,
+    /// They are sentinels, which know the server with this name.
+    Sentinel(String),
+}
+
+/// A connection to an engine.
+#[derive(Clone)]
+pub(super) enum Link {
+    One(MultiplexedConnection),
+    Cluster(ClusterConnection),
+}
+
+impl Address {
+    /// Parses URLs. A user and a password replace those in the URLs. Sentinels keep those of their URLs.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Url`] if one makes no sense, or there is none.
+    pub fn new(urls: &[String], kind: Kind, user: Option<String>, password: Option<String>) -> Result<Self, Error> {
+        let parse = |url: &String| {
+            let info = url.as_str().into_connection_info()?;
+            let mut settings = info.redis_settings().clone();
+            if let (Some(user), false) = (&user, matches!(kind, Kind::Sentinel(_))) {
+                settings = settings.set_username(user);
+            }
+            if let (Some(password), false) = (&password, matches!(kind, Kind::Sentinel(_))) {
+                settings = settings.set_password(password);
+            }
+            // The library refuses what it was not built for.
+            let info = info.set_redis_settings(settings);
+            Client::open(info.clone()).map(|_| info)
+        };
+        let servers = urls.iter().map(parse).collect::<RedisResult<Vec<_>>>();
+        let servers = servers.map_err(|error| Error::Url(one_line(&error)))?;
+        if servers.is_empty() {
+            return Err(Error::Url("there is none".to_owned()));
+        }
+        Ok(Self { servers, kind, user, password })
+    }
+
+    /// Connects. Names are resolved again each time.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Server`] if no server can be reached.
+    pub(super) async fn connect(&self, patience: Duration) -> Result<Link, Error> {
+        let config = AsyncConnectionConfig::new();
+        let config = config.set_connection_timeout(Some(patience)).set_response_timeout(Some(patience));
+        match &self.kind {
+            Kind::Single => {
+                let mut last = Error::Server("there is no server".to_owned());
+                for server in &self.servers {
+                    let client = Client::open(server.clone())?;
+                    match client.get_multiplexed_async_connection_with_config(&config).await {
+                        Ok(connection) => return Ok(Link::One(connection)),
+                        Err(error) => last = error.into(),
+                    }
+                }
+                Err(last)
+            }
+            Kind::Cluster => {
+                let client = ClusterClient::builder(self.servers.clone());
+                let client = client.connection_timeout(patience).response_timeout(patience).retries(REDIRECTIONS);
+                Ok(Link::Cluster(client.build()?.get_async_connection().await?))
+            }
+            Kind::Sentinel(master) => {
+                let mut node = redis::RedisConnectionInfo::default();
+                if let Some(user) = &self.user {
+                    node = node.set_username(user);
+                }
+                if let Some(password) = &self.password {
+                    node = node.set_password(password);
+                }
+                let node = SentinelNodeConnectionInfo::default().set_redis_connection_info(node);
+                let sentinels = self.servers.clone();
+                let mut client =
+                    SentinelClient::build(sentinels, master.clone(), Some(node), SentinelServerType::Master)?;
+                Ok(Link::One(client.get_async_connection_with_config(&config).await?))
+            }
+        }
+    }
+}
+
+/// How often a call follows a cluster that sends it to another server.
+const REDIRECTIONS: u32 = 3;
+
+impl Link {
+    /// Sends a command.
+    pub(super) async fn ask(&mut self, command: &Cmd) -> RedisResult<Value> {
+        match self {
+            Self::One(connection) => command.query_async(connection).await,
+            Self::Cluster(connection) => command.query_async(connection).await,
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    /// Writes hosts and ports, without passwords.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, server) in self.servers.iter().enumerate() {
+            write!(f, "{}{}", if number == 0 { "" } else { ", " }, server.addr())?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Address({self})")
+    }
+}
+
+/// What tells servers apart.
+type Identity = (ConnectionAddr, i64, Option<String>, Option<String>);
+
+impl PartialEq for Address {
+    fn eq(&self, other: &Self) -> bool {
+        let one = |info: &ConnectionInfo| -> Identity {
+            let settings = info.redis_settings();
+            let text = |text: Option<&str>| text.map(ToOwned::to_owned);
+            (info.addr().clone(), settings.db(), text(settings.username()), text(settings.password()))
+        };
+        let of = |address: &Self| address.servers.iter().map(one).collect::<Vec<_>>();
+        (of(self), &self.kind, &self.user, &self.password) == (of(other), &other.kind, &other.user, &other.password)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(url: &str, user: Option<&str>, password: Option<&str>) -> Address {
+        let owned = |text: Option<&str>| text.map(ToOwned::to_owned);
+        Address::new(&[url.to_owned()], Kind::Single, owned(user), owned(password)).unwrap()
+    }
+
+    #[test]
+    fn an_address_shows_no_password() {
+        let address = address("redis://user:secret@10.0.0.1:6379", None, None);
+        assert_eq!(format!("{address} {address:?}"), "10.0.0.1:6379 Address(10.0.0.1:6379)");
+    }
+
+    #[test]
+    fn another_password_is_another_address() {
+        let one = address("redis://10.0.0.1:6379", Some("user"), Some("secret"));
+        assert_eq!(one, address("redis://10.0.0.1", Some("user"), Some("secret")));
+        assert_ne!(one, address("redis://10.0.0.1:6379", None, None));
+        assert_ne!(one, address("redis://10.0.0.1:6379", Some("user"), Some("other")));
+        assert_ne!(one, address("redis://10.0.0.2:6379", Some("user"), Some("secret")));
+    }
+}
