@@ -9,6 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tokio::runtime::Builder;
+
 use crate::{Process, Sandbox, VICTIM_IPV4};
 
 const PORT: u16 = 6379;
@@ -49,6 +51,18 @@ impl Redis {
             thread::yield_now();
         }
         Self { process }
+    }
+
+    /// Runs a future in the namespace of the sandbox's peer, where the server is reached. The server may have ended.
+    ///
+    /// # Panics
+    ///
+    /// If the system refuses a runtime.
+    pub fn at_the_peer<T: Send>(sandbox: &Sandbox, work: impl AsyncFnOnce() -> T + Send) -> T {
+        sandbox.peer(|| {
+            let runtime = Builder::new_current_thread().enable_all().build().expect("cannot make a runtime");
+            runtime.block_on(work())
+        })
     }
 }
 

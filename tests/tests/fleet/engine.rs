@@ -27,14 +27,6 @@ use tokio::{
 const LIMIT: Limit = Limit { rate: 1_000.0, burst: 100.0 };
 const DEADLINE: Duration = Duration::from_millis(250);
 
-/// Runs a future in the namespace of the sandbox's peer.
-fn at_the_peer<T: Send>(sandbox: &Sandbox, work: impl AsyncFnOnce() -> T + Send) -> T {
-    sandbox.peer(|| {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(work())
-    })
-}
-
 fn engine(terms: Terms) -> Engine {
     Engine::new(&Redis::url(), terms, DEADLINE).unwrap()
 }
@@ -59,7 +51,7 @@ fn the_script_computes_the_shares_of_the_share_function() {
     let outcome = runner.run(&(steps, 1.0..1e6f64, 1.0..1e4f64), |(steps, rate, burst): (Vec<Step>, f64, f64)| {
         case.set(case.get() + 1);
         let (limit, source) = (Limit { rate, burst }, format!("source {}", case.get()));
-        at_the_peer(&sandbox, async || compare(&engine(terms), &terms, limit, &source, &steps).await)
+        Redis::at_the_peer(&sandbox, async || compare(&engine(terms), &terms, limit, &source, &steps).await)
     });
     outcome.unwrap_or_else(|error| panic!("{error}"));
 }
@@ -103,7 +95,7 @@ async fn compare(
 fn hosts_share_a_limit_and_a_calm_source_needs_no_share() {
     let sandbox = Sandbox::new();
     let _redis = Redis::start(&sandbox, &[]);
-    at_the_peer(&sandbox, async || {
+    Redis::at_the_peer(&sandbox, async || {
         let engine = engine(Terms::default());
         let mut messages: Vec<_> = (0..1_000).map(|number| message(&format!("10.0.0.{number}"), 10.0, 10.0)).collect();
         messages.push(message("192.0.2.1", 3_000.0, 3_000.0));
@@ -119,7 +111,7 @@ fn hosts_share_a_limit_and_a_calm_source_needs_no_share() {
 fn a_record_expires_when_it_means_nothing_any_more() {
     let sandbox = Sandbox::new();
     let _redis = Redis::start(&sandbox, &[]);
-    at_the_peer(&sandbox, async || {
+    Redis::at_the_peer(&sandbox, async || {
         engine(Terms::default()).report(&[message("192.0.2.1", 10.0, 10.0)]).await.unwrap();
         let client = redis::Client::open(Redis::url()).unwrap();
         let mut connection = client.get_multiplexed_async_connection().await.unwrap();
@@ -134,7 +126,7 @@ fn a_record_expires_when_it_means_nothing_any_more() {
 fn a_server_that_has_forgotten_the_script_or_all_records_answers_at_once() {
     let sandbox = Sandbox::new();
     let _redis = Redis::start(&sandbox, &[]);
-    at_the_peer(&sandbox, async || {
+    Redis::at_the_peer(&sandbox, async || {
         let engine = engine(Terms::default());
         let messages = [message("192.0.2.1", 3_000.0, 3_000.0)];
         let before = engine.report(&messages).await.unwrap();
@@ -152,7 +144,7 @@ fn a_server_that_has_forgotten_the_script_or_all_records_answers_at_once() {
 fn nobody_waits_longer_than_the_deadline_for_a_silent_server() {
     let sandbox = Sandbox::new();
     let redis = Redis::start(&sandbox, &[]);
-    at_the_peer(&sandbox, async || {
+    Redis::at_the_peer(&sandbox, async || {
         let engine = engine(Terms::default());
         let messages = [message("192.0.2.1", 10.0, 10.0)];
         engine.report(&messages).await.unwrap();
@@ -171,7 +163,7 @@ fn nobody_waits_longer_than_the_deadline_for_a_silent_server() {
 fn a_server_that_was_killed_and_comes_back_empty_is_used_again() {
     let sandbox = Sandbox::new();
     let redis = Redis::start(&sandbox, &[]);
-    at_the_peer(&sandbox, async || {
+    Redis::at_the_peer(&sandbox, async || {
         let engine = engine(Terms::default());
         let messages = [message("192.0.2.1", 10.0, 10.0)];
         let before = engine.report(&messages).await.unwrap();
@@ -196,7 +188,7 @@ async fn recovers(engine: &Engine, messages: &[Message]) {
 fn what_the_server_refuses_is_an_error_in_one_line() {
     let sandbox = Sandbox::new();
     let _redis = Redis::start(&sandbox, &["--maxmemory", "1", "--requirepass", "secret"]);
-    at_the_peer(&sandbox, async || {
+    Redis::at_the_peer(&sandbox, async || {
         let messages = [message("192.0.2.1", 10.0, 10.0)];
         let with = |user: &str| format!("redis://{user}{VICTIM_IPV4}:6379");
         for (url, expected) in [

@@ -83,6 +83,17 @@ pub(crate) fn run(effort: &Effort, rows: &'static [Configuration], what: &str) -
     Ok((floor, packets))
 }
 
+/// Measures the rows of this many loads of their programs, in the same order each time. The placement of its code makes
+/// the same program up to a fifth slower or faster (kernel 6.18).
+pub(crate) fn loads(
+    effort: &Effort,
+    rows: &'static [Configuration],
+    what: &str,
+    loads: usize,
+) -> Result<Vec<Vec<Packet>>> {
+    (1..=loads).map(|load| Ok(run(effort, rows, &format!("{what}, load {load} of {loads}"))?.1)).collect()
+}
+
 /// Returns whether a state is possible. A new source's first packet always passes, and with very many sources a limit of
 /// half of their rate is less than one packet per sample.
 fn makes_sense(state: State, sources: Sources) -> bool {
