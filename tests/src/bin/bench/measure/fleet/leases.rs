@@ -1,6 +1,6 @@
 //! The packet cost of leases.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use ratelimit::dataplane::{
     leases::{Grant, Leases},
     program::loader::Settings,
@@ -8,7 +8,7 @@ use ratelimit::dataplane::{
 use ratelimit_common::{
     identity::source::Source,
     limits::{
-        limit::{Limit, Rate},
+        limit::{Limit, Rate, SECOND},
         policy::Policy,
     },
     meters::state::FIXED,
@@ -37,7 +37,7 @@ const LOADS: usize = 21;
 /// The same for figures that are only roughly right.
 const FEW_LOADS: usize = 3;
 
-/// The highest rate and burst of a limit.
+/// The highest rate per second of a limit, and its highest burst.
 const MOST: u64 = 100_000_000;
 
 const OFF: Configuration = Configuration { name: "leases off", states: &State::ALL, sources: SOURCES, ..SPECIAL };
@@ -58,25 +58,40 @@ fn whole(bytecode: &mut Bytecode, policy: &Policy) {
 /// Sets twice the limit, of which each source gets half. So leases refuse what the limit refuses in other rows. The limit
 /// that is never reached is too high for that, and half of it is not reached either.
 fn half(bytecode: &mut Bytecode, policy: &Policy) {
-    let limit = Limit::of(policy);
-    let twice = |amount: u64| (2 * amount).min(MOST);
-    let packets = limit.packets.map(|rate| Rate { amount: twice(rate.amount), ..rate });
-    let policy = Limit { packets, burst: limit.burst.map(twice), ..limit }.policy();
     // Without such a policy, passing packets are dropped, and the row is doubtful.
-    set(bytecode, &policy.unwrap_or(Policy::DENIED), 0.5);
+    set(bytecode, &twice(Limit::of(policy)).policy().unwrap_or(Policy::DENIED), 0.5);
 }
 
-/// Sets a limit, and grants sources leases that do not end. A lease that runs keeps what it owes.
+/// Returns twice a limit, or the highest one.
+fn twice(limit: Limit) -> Limit {
+    let rate = |rate: Rate| {
+        let most = u128::from(MOST) * u128::from(rate.period) / u128::from(SECOND);
+        Rate { amount: (2 * rate.amount).min(most as u64), ..rate }
+    };
+    Limit { packets: limit.packets.map(rate), burst: limit.burst.map(|burst| (2 * burst).min(MOST)), ..limit }
+}
+
+/// Sets a limit, and grants sources a lease.
 fn set(bytecode: &mut Bytecode, policy: &Policy, share: f64) {
     bytecode.set("default", *policy);
-    let seed = bytecode.tables.control().expect("cannot read the control map").seed;
-    let leases = Leases::open(&bytecode.tables).expect("cannot open the leases");
+    if let Err(error) = grant(bytecode, share) {
+        eprintln!("no leases: {error:#}");
+        // Every packet is dropped, and the row is doubtful.
+        bytecode.set("default", Policy::DENIED);
+    }
+}
+
+/// Grants sources leases that do not end. A lease that runs keeps what it owes.
+fn grant(bytecode: &Bytecode, share: f64) -> Result<()> {
+    let seed = bytecode.tables.control()?.seed;
+    let leases = Leases::open(&bytecode.tables)?;
     for number in 0..LEASED {
         let hash = Source::v4(Walker::source(number).octets()).hash(&seed);
         // A count owes nothing.
         let grant = Grant { hash, share, end: u64::MAX, states: [FIXED; 2] };
-        assert!(leases.grant(&grant, 0), "there is no place for the lease of source {number}");
+        ensure!(leases.grant(&grant, 0), "there is no place for that of source {number}");
     }
+    Ok(())
 }
 
 /// The figures of all loads.
@@ -182,3 +197,23 @@ Leases on and off are compared within each load. No source has a lease. The goal
 const RATIOS: &str = "\
 Each figure is a multiple of *leases on, no source has one* in the same load. The goal for a source that its lease holds
 is at most 1.2. A lease of the whole limit only counts packets.";
+
+#[cfg(test)]
+mod tests {
+    use ratelimit_common::limits::limit::{Limit, Rate, SECOND};
+
+    use super::{MOST, twice};
+
+    #[test]
+    fn twice_a_limit_is_valid() {
+        for (amount, period, burst, expected) in [
+            (1, 3_600 * SECOND, 1, (2, 2)),
+            (12_500_000_000, 1_000 * SECOND, 12_500_000, (25_000_000_000, 25_000_000)),
+            (MOST, SECOND, MOST, (MOST, MOST)),
+        ] {
+            let limit = twice(Limit { packets: Some(Rate { amount, period }), burst: Some(burst), ..Limit::default() });
+            assert_eq!((limit.packets, limit.burst), (Some(Rate { amount: expected.0, period }), Some(expected.1)));
+            assert!(limit.policy().is_ok(), "{limit:?}");
+        }
+    }
+}
