@@ -56,7 +56,8 @@ fn main() -> Result<()> {
     }
     if has("--fleet") {
         let machine = Machine::this()?;
-        let (tables, doubts) = fleet::run(&effort)?;
+        let (tables, packets) = fleet::run(&effort)?;
+        let doubts: Vec<_> = report::doubtful_packets(&packets).collect();
         tables.iter().for_each(|table| println!("{}", table.text()));
         doubts.iter().for_each(|doubt| println!("{doubt}"));
         return if has("--record") { record::fleet(&machine, &tables, &doubts) } else { Ok(()) };

@@ -18,11 +18,7 @@ use ratelimit_tests::{Bytecode, Sources};
 
 use crate::{
     configurations::{Configuration, SPECIAL},
-    measure::{
-        Effort, footprint,
-        noise::{Noise, median},
-        packet,
-    },
+    measure::{Effort, footprint, noise::Noise, packet},
     results::{Packet, PerSource},
     state::State,
     table::{Axis, Row, Table},
@@ -88,11 +84,7 @@ const LOADS: usize = 7;
 pub(crate) fn run(effort: &Effort) -> Result<Vec<Packet>> {
     let effort = Effort { sources: SOURCES, has_special: true, noise: Noise::default(), ..*effort };
     let loads = packet::loads(&effort, &ROWS, "algorithms", LOADS)?;
-    let medians = (0..loads[0].len()).map(|row| {
-        let of = |value: fn(&Packet) -> f64| median(&loads.iter().map(|load| value(&load[row])).collect::<Vec<_>>());
-        Packet { nanoseconds: of(|packet| packet.nanoseconds), dropped: of(|packet| packet.dropped), ..loads[0][row] }
-    });
-    Ok(medians.collect())
+    Ok(packet::medians(&loads))
 }
 
 /// The rows of this benchmark.

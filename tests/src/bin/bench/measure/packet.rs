@@ -94,6 +94,15 @@ pub(crate) fn loads(
     (1..=loads).map(|load| Ok(run(effort, rows, &format!("{what}, load {load} of {loads}"))?.1)).collect()
 }
 
+/// Returns the median of each row over these loads.
+pub(crate) fn medians(loads: &[Vec<Packet>]) -> Vec<Packet> {
+    let of = |(row, first): (usize, &Packet)| {
+        let of = |value: fn(&Packet) -> f64| median(&loads.iter().map(|load| value(&load[row])).collect::<Vec<_>>());
+        Packet { nanoseconds: of(|packet| packet.nanoseconds), dropped: of(|packet| packet.dropped), ..*first }
+    };
+    loads.first().into_iter().flatten().enumerate().map(of).collect()
+}
+
 /// Returns whether a state is possible. A new source's first packet always passes, and with very many sources a limit of
 /// half of their rate is less than one packet per sample.
 fn makes_sense(state: State, sources: Sources) -> bool {

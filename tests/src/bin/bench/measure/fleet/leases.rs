@@ -22,7 +22,6 @@ use crate::{
         noise::{median, quartiles},
         packet,
     },
-    report,
     results::Packet,
     state::State,
     table::{Row, Table},
@@ -135,14 +134,9 @@ impl Results {
         ]
     }
 
-    /// Returns the rows whose packets were not in the intended state.
-    pub(super) fn doubts(&self) -> Vec<String> {
-        let of = |(number, first): (usize, &Packet)| {
-            let dropped: Vec<_> = self.loads.iter().map(|load| load[number].dropped).collect();
-            Packet { dropped: median(&dropped), ..*first }
-        };
-        let packets: Vec<_> = self.loads.first().into_iter().flatten().enumerate().map(of).collect();
-        report::doubtful_packets(&packets).collect()
+    /// Returns the medians of all loads.
+    pub(super) fn packets(&self) -> Vec<Packet> {
+        packet::medians(&self.loads)
     }
 
     /// Returns quartiles over all loads of what compares two rows.

@@ -6,13 +6,13 @@ mod model;
 
 use anyhow::Result;
 
-use crate::{measure::Effort, table::Table};
+use crate::{measure::Effort, results::Packet, table::Table};
 
-/// Measures everything. Returns the tables, and what is doubtful about them.
-pub(crate) fn run(effort: &Effort) -> Result<(Vec<Table>, Vec<String>)> {
+/// Measures everything. Returns the tables, and the packets with and without leases.
+pub(crate) fn run(effort: &Effort) -> Result<(Vec<Table>, Vec<Packet>)> {
     // First, since it fails at once without a server, and since packets move this thread to one CPU.
     let engine = engine::run(effort)?;
     let leases = leases::run(effort)?;
     let tables = [model::tables(), leases.tables(), engine.tables()];
-    Ok((tables.into_iter().flatten().collect(), leases.doubts()))
+    Ok((tables.into_iter().flatten().collect(), leases.packets()))
 }
