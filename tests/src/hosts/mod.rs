@@ -1,10 +1,11 @@
 //! Several hosts, each with a link to its clients, and one to a server that all of them use.
 
 mod arrivals;
+mod cluster;
 
-use std::sync::Arc;
+use std::{net::Ipv4Addr, sync::Arc};
 
-pub use self::arrivals::Arrivals;
+pub use self::{arrivals::Arrivals, cluster::Cluster};
 use crate::{
     Namespace, Redis, Sandbox,
     sandbox::link::{connect_without_addresses, ip},
@@ -12,6 +13,9 @@ use crate::{
 
 /// The hosts' link to the server.
 const LINK: &str = "engine0";
+
+/// The server's address for all hosts.
+const SERVER: Ipv4Addr = Ipv4Addr::new(10, 7, 0, 254);
 
 /// Hosts, and the namespace of their server.
 #[derive(Debug)]
@@ -32,11 +36,14 @@ impl Hosts {
         let hosts: Vec<_> = (0..count).map(|_| Sandbox::new()).collect();
         let server = Namespace::pair().0;
         ip(&server, "link set lo up");
+        ip(&server, &format!("address add {SERVER}/32 dev lo"));
         for (number, host) in hosts.iter().enumerate() {
             let link = link(number);
             connect_without_addresses(host.victim_namespace(), &server, LINK, &link);
             ip(host.victim_namespace(), &format!("address add 10.8.{number}.1/24 dev {LINK}"));
             ip(&server, &format!("address add 10.8.{number}.254/24 dev {link}"));
+            // Servers that tell their address need one for all hosts.
+            ip(host.victim_namespace(), &format!("route add {SERVER}/32 dev {LINK}"));
         }
         Self { hosts, server: Arc::new(server) }
     }
@@ -49,6 +56,16 @@ impl Hosts {
     #[must_use]
     pub fn redis(&self, options: &[&str]) -> Redis {
         Redis::start_in(&self.server, options)
+    }
+
+    /// Starts a cluster of Redis servers.
+    ///
+    /// # Panics
+    ///
+    /// If it does not start.
+    #[must_use]
+    pub fn cluster(&self) -> Cluster {
+        Cluster::start(&self.server)
     }
 
     /// Returns the URL of the server for a host.

@@ -10,6 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tokio::runtime::Builder;
+
 use crate::{Namespace, Process, Sandbox, VICTIM_IPV4};
 
 /// Time in which it must accept connections.
@@ -20,10 +22,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Redis {
     /// The process of the server.
     pub process: Process,
+    /// Its port.
+    pub port: u16,
 }
 
 impl Redis {
-    /// Its port.
+    /// The port of a server that is alone.
     pub const PORT: u16 = 6379;
 
     /// URL of the server, from the peer's namespace.
@@ -49,32 +53,57 @@ impl Redis {
     /// If it is missing or does not start.
     #[must_use]
     pub(crate) fn start_in(namespace: &Arc<Namespace>, options: &[&str]) -> Self {
-        let (program, libraries) = program();
-        let mut command = Command::new(program);
-        command.env("LD_LIBRARY_PATH", libraries);
-        command.args(["--bind", "0.0.0.0", "--port", &Self::PORT.to_string(), "--protected-mode", "no"]);
+        Self::start_at(namespace, Self::PORT, options)
+    }
+
+    /// Returns the command `redis-cli`.
+    pub(crate) fn client() -> Command {
+        program("redis-cli")
+    }
+
+    /// Starts the server at this port.
+    pub(crate) fn start_at(namespace: &Arc<Namespace>, port: u16, options: &[&str]) -> Self {
+        let mut command = program("redis-server");
+        command.args(["--bind", "0.0.0.0", "--port", &port.to_string(), "--protected-mode", "no"]);
         command.args(["--save", "", "--appendonly", "no", "--dir", "/run", "--loglevel", "warning"]);
         command.args(options).stdout(Stdio::null()).stderr(Stdio::null());
         let mut process = Process::start(namespace, command);
         let begin = Instant::now();
-        while namespace.run(|| TcpStream::connect((Ipv4Addr::LOCALHOST, Self::PORT))).is_err() {
+        while namespace.run(|| TcpStream::connect((Ipv4Addr::LOCALHOST, port))).is_err() {
             let has_ended = process.child.try_wait().expect("cannot wait for Redis").is_some();
             assert!(!has_ended && begin.elapsed() < PATIENCE, "Redis does not start");
             thread::yield_now();
         }
-        Self { process }
+        Self { process, port }
+    }
+
+    /// Runs a future in the namespace of the sandbox's peer, where the server is reached. The server may have ended.
+    ///
+    /// # Panics
+    ///
+    /// If the system refuses a runtime.
+    pub fn at_the_peer<T: Send>(sandbox: &Sandbox, work: impl AsyncFnOnce() -> T + Send) -> T {
+        sandbox.peer(|| {
+            let runtime = Builder::new_current_thread().enable_all().build().expect("cannot make a runtime");
+            runtime.block_on(work())
+        })
     }
 }
 
-/// Returns the program and its libraries, from `cargo xtask setup` or PATH.
-fn program() -> (PathBuf, PathBuf) {
+/// Returns the command of a program of Redis, from `cargo xtask setup` or PATH.
+fn program(name: &str) -> Command {
     let executable = env::current_exe().expect("no path of the test");
     let folders = executable.ancestors().map(|folder| folder.join("redis/usr"));
-    let unpacked = folders.into_iter().find(|folder| folder.join("bin/redis-server").is_file());
-    let program = unpacked.as_ref().map_or_else(|| PathBuf::from("redis-server"), |usr| usr.join("bin/redis-server"));
+    let unpacked = folders.into_iter().find(|folder| folder.join("bin").join(name).is_file());
+    let path = unpacked.as_ref().map_or_else(|| PathBuf::from(name), |usr| usr.join("bin").join(name));
     let triple = format!("lib/{}-linux-gnu", env::consts::ARCH);
     let libraries = unpacked.map_or_else(PathBuf::new, |usr| usr.join(Path::new(&triple)));
-    let output = Command::new(&program).env("LD_LIBRARY_PATH", &libraries).arg("--version").output();
-    assert!(output.is_ok_and(|output| output.status.success()), "no redis-server: run `cargo xtask setup`");
-    (program, libraries)
+    let command = || {
+        let mut command = Command::new(&path);
+        command.env("LD_LIBRARY_PATH", &libraries);
+        command
+    };
+    let output = command().arg("--version").output();
+    assert!(output.is_ok_and(|output| output.status.success()), "no {name}: run `cargo xtask setup`");
+    command()
 }

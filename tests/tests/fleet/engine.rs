@@ -10,13 +10,14 @@ use proptest::{
     test_runner::{Config, TestRunner},
 };
 use ratelimit::fleet::{
-    engine::{Address, Engine, Message},
+    address::{Address, Kind},
+    engine::{Engine, Message},
     error::Error,
     key::Key,
 };
 use ratelimit_common::fleet::{
     demand::Demand,
-    share::{Limit, Record, Report, Terms},
+    share::{Answer, Limit, Record, Report, Terms},
 };
 use ratelimit_tests::{Redis, Sandbox, VICTIM_IPV4};
 use rustix::process::Signal;
@@ -28,20 +29,28 @@ use tokio::{
 const LIMIT: Limit = Limit { rate: 1_000.0, burst: 100.0 };
 const DEADLINE: Duration = Duration::from_millis(250);
 
-/// Runs a future in the namespace of the sandbox's peer.
-fn at_the_peer<T: Send>(sandbox: &Sandbox, work: impl AsyncFnOnce() -> T + Send) -> T {
-    sandbox.peer(|| {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(work())
-    })
+fn address(url: &str) -> Result<Address, Error> {
+    Address::new(&[url.to_owned()], Kind::Single, None, None)
 }
 
-fn engine() -> Engine {
-    engine_at(&Redis::url())
+async fn connect(url: &str) -> Result<Engine, Error> {
+    Engine::connect(&address(url)?, DEADLINE, DEADLINE).await
 }
 
-fn engine_at(url: &str) -> Engine {
-    Engine::new(&Address::new(url, None, None).unwrap(), DEADLINE).unwrap()
+async fn engine() -> Engine {
+    connect(&Redis::url()).await.unwrap()
+}
+
+/// Reports, and returns all answers or the failure.
+async fn report(engine: &Engine, messages: &[Message]) -> Result<Vec<Answer>, Error> {
+    let (answers, failure) = engine.report(&Terms::default(), messages).await;
+    assert_eq!(failure.is_none(), answers.iter().all(Option::is_some));
+    failure.map_or_else(|| Ok(answers.into_iter().flatten().collect()), Err)
+}
+
+/// Connects and reports.
+async fn try_at(url: &str, messages: &[Message]) -> Result<Vec<Answer>, Error> {
+    report(&connect(url).await?, messages).await
 }
 
 fn message(source: &str, offered: f64, own: f64) -> Message {
@@ -64,7 +73,7 @@ fn the_script_computes_the_shares_of_the_share_function() {
     let outcome = runner.run(&(steps, 1.0..1e6f64, 1.0..1e4f64), |(steps, rate, burst): (Vec<Step>, f64, f64)| {
         case.set(case.get() + 1);
         let (limit, source) = (Limit { rate, burst }, format!("source {}", case.get()));
-        at_the_peer(&sandbox, async || compare(&engine(), &terms, limit, &source, &steps).await)
+        Redis::at_the_peer(&sandbox, async || compare(&engine().await, &terms, limit, &source, &steps).await)
     });
     outcome.unwrap_or_else(|error| panic!("{error}"));
 }
@@ -108,14 +117,11 @@ async fn compare(
 fn hosts_share_a_limit_and_a_calm_source_needs_no_share() {
     let sandbox = Sandbox::new();
     let _redis = Redis::start(&sandbox, &[]);
-    at_the_peer(&sandbox, async || {
-        let engine = engine();
+    Redis::at_the_peer(&sandbox, async || {
+        let engine = engine().await;
         let mut messages: Vec<_> = (0..1_000).map(|number| message(&format!("10.0.0.{number}"), 10.0, 10.0)).collect();
         messages.push(message("192.0.2.1", 3_000.0, 3_000.0));
-        let [first, second] = [
-            engine.report(&Terms::default(), &messages).await.unwrap(),
-            engine.report(&Terms::default(), &messages).await.unwrap(),
-        ];
+        let [first, second] = [report(&engine, &messages).await.unwrap(), report(&engine, &messages).await.unwrap()];
         assert!(first[..1_000].iter().chain(&second[..1_000]).all(|answer| answer.share.is_none()));
         assert_eq!(first[1_000].share, Some(1.0));
         let share = second[1_000].share.unwrap();
@@ -127,8 +133,8 @@ fn hosts_share_a_limit_and_a_calm_source_needs_no_share() {
 fn a_record_expires_when_it_means_nothing_any_more() {
     let sandbox = Sandbox::new();
     let _redis = Redis::start(&sandbox, &[]);
-    at_the_peer(&sandbox, async || {
-        engine().report(&Terms::default(), &[message("192.0.2.1", 10.0, 10.0)]).await.unwrap();
+    Redis::at_the_peer(&sandbox, async || {
+        report(&engine().await, &[message("192.0.2.1", 10.0, 10.0)]).await.unwrap();
         let client = redis::Client::open(Redis::url()).unwrap();
         let mut connection = client.get_multiplexed_async_connection().await.unwrap();
         let key = Key::of("192.0.2.1", &LIMIT);
@@ -142,17 +148,17 @@ fn a_record_expires_when_it_means_nothing_any_more() {
 fn a_server_that_has_forgotten_the_script_or_all_records_answers_at_once() {
     let sandbox = Sandbox::new();
     let _redis = Redis::start(&sandbox, &[]);
-    at_the_peer(&sandbox, async || {
-        let engine = engine();
+    Redis::at_the_peer(&sandbox, async || {
+        let engine = engine().await;
         let messages = [message("192.0.2.1", 3_000.0, 3_000.0)];
-        let before = engine.report(&Terms::default(), &messages).await.unwrap();
+        let before = report(&engine, &messages).await.unwrap();
         let client = redis::Client::open(Redis::url()).unwrap();
         let mut connection = client.get_multiplexed_async_connection().await.unwrap();
         for words in [&["SCRIPT", "FLUSH"][..], &["FLUSHALL"]] {
             redis::cmd(words[0]).arg(&words[1..]).exec_async(&mut connection).await.unwrap();
-            assert!(engine.report(&Terms::default(), &messages).await.unwrap()[0].share.is_some());
+            assert!(report(&engine, &messages).await.unwrap()[0].share.is_some());
         }
-        assert_ne!(engine.report(&Terms::default(), &messages).await.unwrap()[0].record, before[0].record);
+        assert_ne!(report(&engine, &messages).await.unwrap()[0].record, before[0].record);
     });
 }
 
@@ -160,14 +166,14 @@ fn a_server_that_has_forgotten_the_script_or_all_records_answers_at_once() {
 fn nobody_waits_longer_than_the_deadline_for_a_silent_server() {
     let sandbox = Sandbox::new();
     let redis = Redis::start(&sandbox, &[]);
-    at_the_peer(&sandbox, async || {
-        let engine = engine();
+    Redis::at_the_peer(&sandbox, async || {
+        let engine = engine().await;
         let messages = [message("192.0.2.1", 10.0, 10.0)];
-        engine.report(&Terms::default(), &messages).await.unwrap();
+        report(&engine, &messages).await.unwrap();
         redis.process.signal(Signal::STOP);
         for _ in 0..3 {
             let begin = Instant::now();
-            assert!(engine.report(&Terms::default(), &messages).await.is_err());
+            assert!(report(&engine, &messages).await.is_err());
             assert!(begin.elapsed() < DEADLINE + Duration::from_millis(150), "{:?}", begin.elapsed());
         }
         redis.process.signal(Signal::CONT);
@@ -179,22 +185,22 @@ fn nobody_waits_longer_than_the_deadline_for_a_silent_server() {
 fn a_server_that_was_killed_and_comes_back_empty_is_used_again() {
     let sandbox = Sandbox::new();
     let redis = Redis::start(&sandbox, &[]);
-    at_the_peer(&sandbox, async || {
-        let engine = engine();
+    Redis::at_the_peer(&sandbox, async || {
+        let engine = engine().await;
         let messages = [message("192.0.2.1", 10.0, 10.0)];
-        let before = engine.report(&Terms::default(), &messages).await.unwrap();
+        let before = report(&engine, &messages).await.unwrap();
         drop(redis);
-        assert!(engine.report(&Terms::default(), &messages).await.is_err());
+        assert!(report(&engine, &messages).await.is_err());
         let _redis = Redis::start(&sandbox, &[]);
-        recovers(&engine, &messages).await;
-        assert_ne!(engine.report(&Terms::default(), &messages).await.unwrap()[0].record, before[0].record);
+        let after = try_at(&Redis::url(), &messages).await.unwrap();
+        assert_ne!(after[0].record, before[0].record);
     });
 }
 
 /// Reports until the server answers, which must be soon.
 async fn recovers(engine: &Engine, messages: &[Message]) {
     let begin = Instant::now();
-    while let Err(error) = engine.report(&Terms::default(), messages).await {
+    while let Err(error) = report(engine, messages).await {
         assert!(begin.elapsed() < Duration::from_secs(5), "{error}");
         tokio::task::yield_now().await;
     }
@@ -204,7 +210,7 @@ async fn recovers(engine: &Engine, messages: &[Message]) {
 fn what_the_server_refuses_is_an_error_in_one_line() {
     let sandbox = Sandbox::new();
     let _redis = Redis::start(&sandbox, &["--maxmemory", "1", "--requirepass", "secret"]);
-    at_the_peer(&sandbox, async || {
+    Redis::at_the_peer(&sandbox, async || {
         let messages = [message("192.0.2.1", 10.0, 10.0)];
         let with = |user: &str| format!("redis://{user}{VICTIM_IPV4}:6379");
         for (url, expected) in [
@@ -213,13 +219,12 @@ fn what_the_server_refuses_is_an_error_in_one_line() {
             (with(":secret@"), "OOM"),
             (format!("redis://{VICTIM_IPV4}:6380"), "refused"),
         ] {
-            let engine = engine_at(&url);
-            let error = engine.report(&Terms::default(), &messages).await.unwrap_err().to_string();
+            let error = try_at(&url, &messages).await.unwrap_err().to_string();
             assert!(error.contains(expected) && !error.contains('\n') && !error.contains("secret"), "{error}");
         }
     });
     for url in ["", "http://192.0.2.1", "redis://", "192.0.2.1", "redis://192.0.2.1:port"] {
-        let error = Address::new(url, None, None).err();
+        let error = address(url).err();
         assert!(matches!(error, Some(Error::Url(_))), "{url}: {error:?}");
     }
 }
@@ -244,8 +249,7 @@ fn an_engine_that_answers_garbage_is_an_error() {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let url = format!("redis://{}", listener.local_addr().unwrap());
             tokio::spawn(lie(listener, answer.to_owned()));
-            let engine = engine_at(&url);
-            engine.report(&Terms::default(), &[message("192.0.2.1", 10.0, 10.0)]).await.unwrap_err().to_string()
+            try_at(&url, &[message("192.0.2.1", 10.0, 10.0)]).await.unwrap_err().to_string()
         });
         assert!(!error.contains(char::is_control) && error.len() < 200, "{error:?}");
     }

@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use ratelimit::fleet::{
-    engine::{Address, Engine, Message},
+    address::{Address, Kind},
+    engine::{Engine, Message},
     key::Key,
 };
 use ratelimit_common::fleet::share::{Limit, Report, Terms};
 use ratelimit_tests::{Arrivals, Daemon, Folder, Hosts, Ratelimit, Redis};
 use rustix::process::Signal;
 
-use crate::stage::{RATE, SOURCE, Traffic, alone, file, wait, with_daemons};
+use crate::stage::{RATE, SOURCE, Traffic, alone, at_the_server, file, wait, with_daemons};
 
 /// Seconds of a fault.
 const FAULT: f64 = 4.0;
@@ -179,7 +180,7 @@ fn a_daemon_that_is_killed_leaves_the_limit_of_its_host() {
     let _redis = hosts.redis(&[]);
     let ratelimit = Ratelimit::new(&hosts.hosts[0]);
     let folder = Folder::new();
-    folder.write(&file(0, &Hosts::url(0), ""));
+    folder.write(&file(0, &at_the_server(0, "")));
     let daemon = Daemon::start(&hosts.hosts[0], &ratelimit, &folder.file());
     let traffic = Traffic::begin(&hosts, &[3 * RATE]);
     wait(3.0);
@@ -206,10 +207,12 @@ fn a_host_that_lies_slows_the_source_on_others_to_their_least_share_only() {
         let message = Message { key: Key::of(&SOURCE.to_string(), &limit), limit, report: claims };
         hosts.server(|| {
             block_on(async {
-                let address = Address::new(&format!("redis://127.0.0.1:{}", Redis::PORT), None, None).unwrap();
-                let engine = Engine::new(&address, Duration::from_secs(1)).unwrap();
+                let url = [format!("redis://127.0.0.1:{}", Redis::PORT)];
+                let address = Address::new(&url, Kind::Single, None, None).unwrap();
+                let second = Duration::from_secs(1);
+                let engine = Engine::connect(&address, second, second).await.unwrap();
                 for _ in 0..40 {
-                    engine.report(&Terms::default(), std::slice::from_ref(&message)).await.unwrap();
+                    engine.call(&Terms::default(), std::slice::from_ref(&message)).await.unwrap();
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             });

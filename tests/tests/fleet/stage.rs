@@ -21,21 +21,35 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns a file that joins the fleet by this URL.
-pub(crate) fn file(number: usize, url: &str, more: &str) -> String {
+/// Returns a file that joins the fleet with these keys.
+pub(crate) fn file(number: usize, keys: &str) -> String {
     format!(
         "interfaces = [\"eth0\"]\n[default]\npackets = \"{RATE}/s\"\nburst = 100\n\
-         [fleet]\nengine = \"{url}\"\nname = \"host{number}\"\n{more}"
+         [fleet]\nname = \"host{number}\"\n{keys}"
     )
 }
 
-/// Runs `work` while each host has a daemon, with more keys of the fleet. Nothing is left behind.
+/// Returns the key that names the one server of a host, and more keys.
+pub(crate) fn at_the_server(number: usize, more: &str) -> String {
+    format!("engine = \"{}\"\n{more}", Hosts::url(number))
+}
+
+/// Runs `work` while each host has a daemon that uses the one server. Nothing is left behind.
 pub(crate) fn with_daemons<T>(hosts: &Hosts, more: &str, work: impl FnOnce(&mut [Daemon]) -> T) -> T {
+    with_daemons_by(hosts, |number| at_the_server(number, more), work)
+}
+
+/// Runs `work` while each host has a daemon with these keys of its fleet. Nothing is left behind.
+pub(crate) fn with_daemons_by<T>(
+    hosts: &Hosts,
+    keys: impl Fn(usize) -> String,
+    work: impl FnOnce(&mut [Daemon]) -> T,
+) -> T {
     let folders: Vec<_> = hosts.hosts.iter().map(|_| Folder::new()).collect();
     let all: Vec<_> = hosts.hosts.iter().map(Ratelimit::new).collect();
     let mut daemons = Vec::new();
     for (number, ((host, ratelimit), folder)) in hosts.hosts.iter().zip(&all).zip(&folders).enumerate() {
-        folder.write(&file(number, &Hosts::url(number), more));
+        folder.write(&file(number, &keys(number)));
         let mut daemon = Daemon::start(host, ratelimit, &folder.file());
         let line = daemon.line();
         assert!(line.contains("in force"), "{line}");

@@ -3,16 +3,18 @@
 mod configurations;
 mod crowd;
 mod flood;
+mod machine;
 mod measure;
 mod report;
 mod results;
 mod state;
 mod table;
 
-use std::{env, fs, panic::resume_unwind, thread, time::Instant};
+use std::{env, panic::resume_unwind, thread, time::Instant};
 
 use anyhow::{Context as _, Result};
 use configurations::{CONFIGURATIONS, REFERENCE};
+use machine::Machine;
 use measure::{
     Effort, accuracy, algorithms, attack, cpus, fleet, footprint, live, mixed,
     noise::{RUNS, quietest},
@@ -53,9 +55,12 @@ fn main() -> Result<()> {
         return Ok(());
     }
     if has("--fleet") {
-        let tables = fleet::tables();
+        let machine = Machine::this()?;
+        let (tables, packets) = fleet::run(&effort)?;
+        let doubts: Vec<_> = report::doubtful_packets(&packets).collect();
         tables.iter().for_each(|table| println!("{}", table.text()));
-        return if has("--record") { record::fleet(&tables) } else { Ok(()) };
+        doubts.iter().for_each(|doubt| println!("{doubt}"));
+        return if has("--record") { record::fleet(&machine, &tables, &doubts) } else { Ok(()) };
     }
     if has("--mixed") {
         let results = mixed::run(&effort)?;
@@ -120,11 +125,8 @@ fn main() -> Result<()> {
 
 /// Measures everything.
 fn whole(effort: &Effort, quick: bool) -> Result<Results> {
-    let text = fs::read_to_string("/proc/cpuinfo")?;
-    let machine = text.lines().find_map(|line| line.strip_prefix("model name\t: ")).unwrap_or("unknown CPU").to_owned();
-    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease")?.trim().to_owned();
     // Measuring moves this thread to one CPU, and later only that one would count.
-    let cpus = thread::available_parallelism()?.get();
+    let machine = Machine::this()?;
     let algorithms = algorithms::memory(effort.million)?;
     let (memory, time) = footprint::run(effort)?;
     let live = live::run(effort)?;
@@ -141,8 +143,6 @@ fn whole(effort: &Effort, quick: bool) -> Result<Results> {
     let mixed = mixed::run(effort)?;
     Ok(Results {
         machine,
-        cpus,
-        kernel,
         quick,
         noise: effort.noise.median(),
         reference: REFERENCE,

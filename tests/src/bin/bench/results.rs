@@ -5,15 +5,15 @@ use serde::Serialize;
 
 use crate::{
     flood::{Protocol, Rate},
+    machine::Machine,
     state::State,
 };
 
 /// One run of the benchmark.
 #[derive(Debug, Serialize)]
 pub(crate) struct Results {
-    pub(crate) machine: String,
-    pub(crate) cpus: usize,
-    pub(crate) kernel: String,
+    #[serde(flatten)]
+    pub(crate) machine: Machine,
     pub(crate) quick: bool,
     /// Median over all cases of the spread between their rounds, relative to their median.
     pub(crate) noise: f64,

@@ -18,11 +18,7 @@ use ratelimit_tests::{Bytecode, Sources};
 
 use crate::{
     configurations::{Configuration, SPECIAL},
-    measure::{
-        Effort, footprint,
-        noise::{Noise, median},
-        packet,
-    },
+    measure::{Effort, footprint, noise::Noise, packet},
     results::{Packet, PerSource},
     state::State,
     table::{Axis, Row, Table},
@@ -81,23 +77,14 @@ const fn refusing(case: usize, rules: fn(&mut Bytecode, &Policy)) -> Configurati
     Configuration { name: CASES[case].refusing, settings, rules, sources: SOURCES, states, ..SPECIAL }
 }
 
-/// Number of program loads. The placement of its code makes the same program up to a fifth slower or faster (kernel
-/// 6.18).
+/// Number of program loads.
 const LOADS: usize = 7;
 
 /// Measures the cost of a packet apart from other rows, since these rows are compared within some hundredths.
 pub(crate) fn run(effort: &Effort) -> Result<Vec<Packet>> {
     let effort = Effort { sources: SOURCES, has_special: true, noise: Noise::default(), ..*effort };
-    let mut loads = Vec::new();
-    for load in 1..=LOADS {
-        let what = format!("algorithms, load {load} of {LOADS}");
-        loads.push(packet::run(&effort, &ROWS, &what)?.1);
-    }
-    let medians = (0..loads[0].len()).map(|row| {
-        let of = |value: fn(&Packet) -> f64| median(&loads.iter().map(|load| value(&load[row])).collect::<Vec<_>>());
-        Packet { nanoseconds: of(|packet| packet.nanoseconds), dropped: of(|packet| packet.dropped), ..loads[0][row] }
-    });
-    Ok(medians.collect())
+    let loads = packet::loads(&effort, &ROWS, "algorithms", LOADS)?;
+    Ok(packet::medians(&loads))
 }
 
 /// The rows of this benchmark.

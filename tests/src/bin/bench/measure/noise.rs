@@ -26,10 +26,19 @@ impl Noise {
 
 /// Returns the median, which is the mean of two middle values.
 pub(crate) fn median(values: &[f64]) -> f64 {
+    let [_, median, _] = quartiles(values);
+    median
+}
+
+/// Returns the lower quartile, the median and the upper quartile, between the values next to them.
+pub(crate) fn quartiles(values: &[f64]) -> [f64; 3] {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    if values.len().is_multiple_of(2) { f64::midpoint(values[middle - 1], values[middle]) } else { values[middle] }
+    [1, 2, 3].map(|quarters| {
+        let (place, rest) = (quarters * (values.len() - 1) / 4, quarters * (values.len() - 1) % 4);
+        let above = values[place.saturating_add(1).min(values.len() - 1)];
+        values[place] + (above - values[place]) * rest as f64 / 4.0
+    })
 }
 
 /// Returns the runs' place with the least noise. None if there are no runs.
@@ -46,7 +55,7 @@ fn spread(values: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Noise, quietest};
+    use super::{Noise, quartiles, quietest};
 
     #[test]
     fn noise_is_the_median_of_the_spreads_between_rounds() {
@@ -56,6 +65,18 @@ mod tests {
         }
         // The spreads are 20 %, 100 % and none.
         assert!((noise.median() - 0.2).abs() < 1e-9, "{}", noise.median());
+    }
+
+    #[test]
+    fn quartiles_lie_between_the_values_next_to_them() {
+        for (values, expected) in [
+            (&[7.0][..], [7.0; 3]),
+            (&[4.0, 2.0], [2.5, 3.0, 3.5]),
+            (&[5.0, 1.0, 3.0, 2.0, 4.0], [2.0, 3.0, 4.0]),
+            (&[40.0, 10.0, 30.0, 20.0], [17.5, 25.0, 32.5]),
+        ] {
+            assert_eq!(quartiles(values).map(f64::to_bits), expected.map(f64::to_bits), "{values:?}");
+        }
     }
 
     #[test]

@@ -83,6 +83,26 @@ pub(crate) fn run(effort: &Effort, rows: &'static [Configuration], what: &str) -
     Ok((floor, packets))
 }
 
+/// Measures the rows of this many loads of their programs, in the same order each time. The placement of its code makes
+/// the same program up to a fifth slower or faster (kernel 6.18).
+pub(crate) fn loads(
+    effort: &Effort,
+    rows: &'static [Configuration],
+    what: &str,
+    loads: usize,
+) -> Result<Vec<Vec<Packet>>> {
+    (1..=loads).map(|load| Ok(run(effort, rows, &format!("{what}, load {load} of {loads}"))?.1)).collect()
+}
+
+/// Returns the median of each row over these loads.
+pub(crate) fn medians(loads: &[Vec<Packet>]) -> Vec<Packet> {
+    let of = |(row, first): (usize, &Packet)| {
+        let of = |value: fn(&Packet) -> f64| median(&loads.iter().map(|load| value(&load[row])).collect::<Vec<_>>());
+        Packet { nanoseconds: of(|packet| packet.nanoseconds), dropped: of(|packet| packet.dropped), ..*first }
+    };
+    loads.first().into_iter().flatten().enumerate().map(of).collect()
+}
+
 /// Returns whether a state is possible. A new source's first packet always passes, and with very many sources a limit of
 /// half of their rate is less than one packet per sample.
 fn makes_sense(state: State, sources: Sources) -> bool {

@@ -21,14 +21,14 @@ type Figure = (String, Sources, f64);
 
 /// Returns machine, kernel and noise.
 pub(crate) fn header(results: &Results) -> String {
-    let Results { machine, cpus, kernel, noise, .. } = results;
+    let Results { machine, noise, .. } = results;
     // One round has no spread.
     let noise = if results.quick {
         "quick: figures are only roughly right".to_owned()
     } else {
         format!("noise {:.1} %", noise * 100.0)
     };
-    format!("kernel {kernel}, {machine}, {cpus} CPUs, {noise}")
+    format!("{machine}, {noise}")
 }
 
 /// Returns all tables in their order.

@@ -10,6 +10,7 @@ use ratelimit_tests::pages;
 
 use super::plot;
 use crate::{
+    machine::Machine,
     measure::noise::RUNS,
     report,
     results::{Felt, Results},
@@ -54,11 +55,7 @@ pub(crate) fn document(results: &Results, tables: &[Table]) -> Result<()> {
          drops the flood, and writes one of 131,072 cache lines for each packet. *Plain XDP drop* writes none.\n",
         report::header(results)
     );
-    let doubts = report::doubts(results);
-    if !doubts.is_empty() {
-        text += "\nSome figures are doubtful, because their traffic was not as intended:\n\n";
-        doubts.iter().for_each(|doubt| text += &format!("- {}\n", doubt.trim_start_matches("doubtful: ")));
-    }
+    text += &doubtful(&report::doubts(results));
     text.extend(tables.iter().map(section));
     let before = fs::read_to_string(workspace()?.join(PAGE)).unwrap_or_default();
     let by_fleets = pages::part(&before, FLEET);
@@ -68,17 +65,30 @@ pub(crate) fn document(results: &Results, tables: &[Table]) -> Result<()> {
     fs::write(workspace()?.join(PAGE), text).context("cannot write the document")
 }
 
-/// Writes the tables of simulated fleets into `docs/measurements.md`, and their plots next to it.
-pub(crate) fn fleet(tables: &[Table]) -> Result<()> {
+/// Writes the tables of fleets into `docs/measurements.md`, and their plots next to it.
+pub(crate) fn fleet(machine: &Machine, tables: &[Table], doubts: &[String]) -> Result<()> {
     draw(tables, &workspace()?.join("docs/measurements"))?;
-    let text: String = tables.iter().map(section).collect();
+    let mut text = format!(
+        "`cargo xtask bench --fleet --record` writes the rest of this page, in a run of its own.\nMachine: {machine}.\n"
+    );
+    text += &doubtful(doubts);
+    text.extend(tables.iter().map(section));
     pages::record(PAGE, FLEET, text.trim())
 }
 
 /// The page of all measurements.
 const PAGE: &str = "docs/measurements.md";
-/// The part of the page about simulated fleets.
+/// The part of the page about fleets.
 const FLEET: &str = "fleet";
+
+/// Returns the paragraph about doubtful figures, if there are any.
+fn doubtful(doubts: &[String]) -> String {
+    if doubts.is_empty() {
+        return String::new();
+    }
+    let head = "\nSome figures are doubtful, because their traffic was not as intended:\n\n".to_owned();
+    doubts.iter().fold(head, |text, doubt| text + &format!("- {}\n", doubt.trim_start_matches("doubtful: ")))
+}
 
 /// Returns a table with its heading, its explanation and its plot.
 fn section(table: &Table) -> String {

@@ -22,7 +22,7 @@ const DRAWN: Range<usize> = 16..40;
 
 /// What all fleets have in common.
 const ABOUT: &str = "\
-`cargo xtask bench --fleet --record` writes the tables of simulated fleets. Only the share function is the product's.
+In the tables of simulated fleets, only the share function is the product's.
 
 A fleet shares the limit of one source: 10 packets per second for each host, and at least 1,000. Its burst is a tenth
 of a second of that rate. Each host reports every 0.2 seconds. A message takes 10 ms. Rates are parts of the limit.

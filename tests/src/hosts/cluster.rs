@@ -1,0 +1,62 @@
+//! A cluster of three Redis servers, each with a replica that takes its place.
+
+use std::{process::Command, sync::Arc};
+
+use super::SERVER;
+use crate::{Namespace, Redis, sandbox::process};
+
+/// Servers and replicas.
+const COUNT: u16 = 6;
+const FIRST_PORT: u16 = 7_000;
+
+/// A running cluster, killed on drop.
+#[derive(Debug)]
+pub struct Cluster {
+    servers: Vec<Redis>,
+}
+
+impl Cluster {
+    /// Starts the servers, and joins them.
+    pub(super) fn start(namespace: &Arc<Namespace>) -> Self {
+        let ports = FIRST_PORT..FIRST_PORT + COUNT;
+        let server = |port: u16| {
+            let (address, file) = (SERVER.to_string(), format!("nodes-{port}.conf"));
+            let options = ["--cluster-enabled", "yes", "--cluster-announce-ip", &address];
+            let more = ["--cluster-node-timeout", "1000", "--cluster-config-file", &file];
+            Redis::start_at(namespace, port, &[options, more].concat())
+        };
+        let servers = ports.clone().map(server).collect();
+        let mut create = Redis::client();
+        create.args(["--cluster", "create"]).args(ports.map(|port| format!("{SERVER}:{port}")));
+        create.args(["--cluster-replicas", "1", "--cluster-yes"]);
+        let output = process::output(namespace, &mut create);
+        assert!(output.status.success(), "no cluster: {}", String::from_utf8_lossy(&output.stdout));
+        Self { servers }
+    }
+
+    /// Returns the URLs of all servers, from every host.
+    #[must_use]
+    pub fn urls() -> Vec<String> {
+        (FIRST_PORT..FIRST_PORT + COUNT).map(|port| format!("redis://{SERVER}:{port}")).collect()
+    }
+
+    /// Kills the server that has the slot of a key.
+    ///
+    /// # Panics
+    ///
+    /// If no server says that it has the slot.
+    pub fn kill_server_of(&mut self, namespace: &super::Hosts, key: &str) {
+        let ask = |port: u16, words: &[&str]| {
+            let mut command: Command = Redis::client();
+            command.args(["-p", &port.to_string()]).args(words);
+            let output = process::output(&namespace.server, &mut command);
+            String::from_utf8_lossy(&output.stdout).trim().to_owned()
+        };
+        // A server without the slot names the one that has it.
+        let answer = ask(FIRST_PORT, &["GET", key]);
+        let moved = answer.strip_prefix("MOVED ").and_then(|answer| answer.rsplit(':').next());
+        let port = moved.map_or(FIRST_PORT, |port| port.trim().parse().expect("a port"));
+        let index = self.servers.iter().position(|server| server.port == port).expect("a server of this cluster");
+        drop(self.servers.remove(index));
+    }
+}

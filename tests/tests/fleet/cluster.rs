@@ -1,0 +1,42 @@
+//! Hosts whose engine is a cluster, of which one server fails.
+
+use std::time::Duration;
+
+use ratelimit::fleet::key::Key;
+use ratelimit_common::fleet::share::Limit;
+use ratelimit_tests::{Arrivals, Cluster, Hosts};
+
+use crate::stage::{RATE, SOURCE, Traffic, alone, wait, with_daemons_by};
+
+#[test]
+fn a_replica_takes_the_place_of_a_server_and_hosts_share_again() {
+    let _alone = alone();
+    let hosts = Hosts::new(3);
+    let mut cluster = hosts.cluster();
+    let urls = Cluster::urls().iter().map(|url| format!("\"{url}\"")).collect::<Vec<_>>().join(", ");
+    with_daemons_by(
+        &hosts,
+        |_| format!("engine = [{urls}]\nservers = \"cluster\"\n"),
+        |daemons| {
+            for daemon in daemons.iter_mut() {
+                let line = daemon.line();
+                assert!(line.ends_with("answers: limits are shared"), "{line}");
+            }
+            let traffic = Traffic::begin(&hosts, &[3 * RATE; 3]);
+            wait(5.0);
+            let before = traffic.seconds(2);
+            assert!(before.iter().all(|rate| (0.9..=1.1).contains(rate)), "{before:?}");
+            let begin = Arrivals::now();
+            let limit = Limit { rate: RATE as f64, burst: 100.0 };
+            cluster.kill_server_of(&hosts, Key::of(&SOURCE.to_string(), &limit).as_str());
+            wait(12.0);
+            let after = traffic.seconds(2);
+            let fifth = Duration::from_millis(200);
+            let fifths = (0..60).map(|number| traffic.rate(begin + number * fifth, begin + (number + 1) * fifth));
+            let last = fifths.enumerate().filter(|(_, rate)| *rate > 1.6).last();
+            let recovered = last.map_or(0.0, |(number, _)| (number + 1) as f64 * fifth.as_secs_f64());
+            println!("a failover in a cluster: shared again after {recovered:.1} s, then {after:?}");
+            assert!(after.iter().all(|rate| (0.9..=1.1).contains(rate)), "{after:?}");
+        },
+    );
+}
