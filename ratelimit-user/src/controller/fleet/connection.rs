@@ -21,8 +21,10 @@ use crate::{
     },
 };
 
-/// The shortest and the longest time for one try.
-const TRIES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(30)];
+/// The time for the first try.
+const FIRST: Duration = Duration::from_secs(1);
+/// The shortest and the longest time for each further try.
+const TRIES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(30)];
 /// Part of the time without an engine that one try takes at most. So the fleet is back soon after a short loss.
 const PART: u32 = 4;
 /// Time without a failure after which the engine counts as back, if there is nothing to report.
@@ -122,6 +124,9 @@ impl Connection {
     /// Returns how long the next try may take. Hosts that have lost the engine together do not try again together.
     pub(super) fn patience(&self) -> Duration {
         let [shortest, longest] = TRIES;
+        if self.told.is_none() {
+            return FIRST;
+        }
         (self.since.elapsed() / PART).mul_f64(fraction()).clamp(shortest, longest)
     }
 }
