@@ -26,6 +26,8 @@ pub struct Fleet {
     pub name: String,
     /// Time between two reports, and the least share.
     pub terms: Terms,
+    /// Whether the operator has set the least share.
+    pub has_least: bool,
     /// How much the demand of this host counts.
     pub weight: Weight,
     /// Which limits are shared.
@@ -93,8 +95,8 @@ struct FleetOptions {
     limits: Limits,
     #[arg(long, value_enum, default_value = "local")]
     on_loss: OnLoss,
-    #[arg(long, default_value = "0.0009765625")]
-    min_share: Share,
+    #[arg(long)]
+    min_share: Option<Share>,
 }
 
 #[derive(Debug, Clone)]
@@ -202,11 +204,13 @@ pub(super) fn read(top: &Table<'_>) -> Option<Fleet> {
     let engine = Address::new(&options.engine, kind, options.user, password);
     let engine = engine.map_err(|error| wrong("engine", error.to_string())).ok()?;
     let name = options.name.map_or_else(|| uname().nodename().to_string_lossy().into_owned(), |HostName(name)| name);
-    let (Period(period), Share(least)) = (options.period, options.min_share);
+    let (Period(period), defaults) = (options.period, Terms::default());
+    let least = options.min_share.map_or(defaults.least, |Share(least)| least);
     Some(Fleet {
         engine,
         name,
-        terms: Terms { period: period.as_secs_f64(), least, ..Terms::default() },
+        terms: Terms { period: period.as_secs_f64(), least, ..defaults },
+        has_least: options.min_share.is_some(),
         weight: options.weight,
         limits: options.limits,
         on_loss: options.on_loss,

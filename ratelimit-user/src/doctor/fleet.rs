@@ -34,7 +34,7 @@ fn about(status: &Status) -> Vec<Finding> {
         findings.push(Finding::warning(
             Check::Fleet,
             &what,
-            "Each host admits its whole limit until the engine answers.",
+            "Each host admits its whole limit until the engine answers. The unit of the daemon reaches only addresses in IPAddressAllow=.",
         ));
     }
     if let Some(policy) = &status.evicts {
@@ -47,7 +47,7 @@ fn about(status: &Status) -> Vec<Finding> {
             format!("an answer of the engine takes {latency:.0} ms, and hosts report each {:.0} ms", period * 1e3);
         findings.push(Finding::warning(Check::Fleet, &what, "Shares follow traffic too slowly. Set a longer period."));
     }
-    let others: Vec<_> = status.others().map(|member| member.host.name.as_str()).collect();
+    let others: Vec<_> = status.others().map(|member| member.name()).collect();
     if !others.is_empty() {
         let what = format!("hosts with another default limit: {}", others.join(", "));
         findings.push(Finding::warning(Check::Fleet, &what, "They share no limit with this host."));
@@ -69,13 +69,13 @@ fn about(status: &Status) -> Vec<Finding> {
 mod tests {
     use super::*;
     use crate::fleet::{
-        hosts::{Host, Member},
+        hosts::{About, Member},
         status::SharedSource,
     };
 
     fn member(id: &str, limit: &str) -> Member {
-        let host = Host { name: id.to_owned(), limit: limit.to_owned(), ..Host::default() };
-        Member { id: id.to_owned(), silent_seconds: 0.0, host }
+        let about = About { name: id.to_owned(), limit: limit.to_owned(), ..About::default() };
+        Member { id: id.to_owned(), silent_seconds: 0.0, about }
     }
 
     fn status() -> Status {

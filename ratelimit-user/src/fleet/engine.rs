@@ -45,7 +45,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Connects within this time. A call that takes longer than `deadline` fails. See [`deadline`].
+    /// Connects within this time. Calls have the same deadline at first. See [`Self::within`].
     ///
     /// # Panics
     ///
@@ -54,9 +54,15 @@ impl Engine {
     /// # Errors
     ///
     /// [`Error::Server`] if it cannot be reached, and [`Error::Silent`] if it does not answer in time.
-    pub async fn connect(address: &Address, patience: Duration, deadline: Duration) -> Result<Self, Error> {
+    pub async fn connect(address: &Address, patience: Duration) -> Result<Self, Error> {
         let link = timeout(patience, address.connect(patience)).await.map_err(|_| Error::Silent(patience))??;
-        Ok(Self { link, shares: Script::new(include_str!("shares.lua")), deadline })
+        Ok(Self { link, shares: Script::new(include_str!("shares.lua")), deadline: patience })
+    }
+
+    /// Returns the same connection, whose calls fail if they take longer than `deadline`. See [`deadline`].
+    #[must_use]
+    pub fn within(self, deadline: Duration) -> Self {
+        Self { deadline, ..self }
     }
 
     /// Reports to the engine, and returns its answers in the order of the messages. If a call fails, its messages have no
@@ -109,7 +115,7 @@ impl Engine {
         let mut link = self.link.clone();
         let mut question = cmd("INFO");
         question.arg("memory");
-        let info: String = self.within(async { Ok(from_redis_value(link.ask(&question).await?)?) }).await?;
+        let info: String = self.in_time(async { Ok(from_redis_value(link.ask(&question).await?)?) }).await?;
         Ok(evicts(&info).map(excerpt))
     }
 
@@ -121,10 +127,10 @@ impl Engine {
         arguments: &[Vec<u8>],
     ) -> Result<T, Error> {
         let mut link = self.link.clone();
-        self.within(async { Ok(from_redis_value(script.run(&mut link, keys, arguments).await?)?) }).await
+        self.in_time(async { Ok(from_redis_value(script.run(&mut link, keys, arguments).await?)?) }).await
     }
 
-    async fn within<T>(&self, call: impl Future<Output = RedisResult<T>>) -> Result<T, Error> {
+    async fn in_time<T>(&self, call: impl Future<Output = RedisResult<T>>) -> Result<T, Error> {
         Ok(timeout(self.deadline, call).await.map_err(|_| Error::Silent(self.deadline))??)
     }
 }

@@ -22,7 +22,7 @@ const KEYS: [&str; 2] = ["{rl:m}:heard", "{rl:m}:hosts"];
 
 /// What a host says about itself.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Host {
+pub struct About {
     /// Its name.
     pub name: String,
     /// Version of the product.
@@ -42,7 +42,15 @@ pub struct Member {
     pub silent_seconds: f64,
     /// What it says about itself.
     #[serde(flatten)]
-    pub host: Host,
+    pub about: About,
+}
+
+impl Member {
+    /// Returns its name, or its id if it has none.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        if self.about.name.is_empty() { &self.id } else { &self.about.name }
+    }
 }
 
 /// The hosts of a fleet.
@@ -72,8 +80,8 @@ impl Heartbeat {
     /// # Errors
     ///
     /// Any [`Error`] but that of the URL.
-    pub async fn beat(&self, engine: &Engine, host: &Host) -> Result<Hosts, Error> {
-        let says = serde_json::to_string(host).map_err(|_| Error::Garbage("the host has no name"))?;
+    pub async fn beat(&self, engine: &Engine, about: &About) -> Result<Hosts, Error> {
+        let says = serde_json::to_string(about).map_err(|_| Error::Garbage("the host has no name"))?;
         self.call(engine, &says).await
     }
 
@@ -105,10 +113,10 @@ fn read(values: &[Value]) -> Result<Hosts, Error> {
         let silent = text(silent)?.parse().ok().filter(|silent: &f64| silent.is_finite() && *silent >= 0.0);
         let silent = silent.ok_or(Error::Garbage("a number is no number"))?;
         let says = text(says)?;
-        let host: Host =
-            if says.len() > SAYS { Host::default() } else { serde_json::from_str(says).unwrap_or_default() };
-        let [name, version, limit] = [&host.name, &host.version, &host.limit].map(|text| excerpt(text));
-        Ok(Member { id: excerpt(text(id)?), silent_seconds: silent, host: Host { name, version, limit, ..host } })
+        let about: About =
+            if says.len() > SAYS { About::default() } else { serde_json::from_str(says).unwrap_or_default() };
+        let [name, version, limit] = [&about.name, &about.version, &about.limit].map(|text| excerpt(text));
+        Ok(Member { id: excerpt(text(id)?), silent_seconds: silent, about: About { name, version, limit, ..about } })
     };
     Ok(Hosts { count, members: members.iter().map(member).collect::<Result<_, Error>>()? })
 }
@@ -130,10 +138,10 @@ mod tests {
     #[test]
     fn hosts_have_an_id_and_what_they_say() {
         let says = r#"{"name":"web1","version":"0.1.0","weight":2.0,"limit":"1000/s"}"#;
-        let host =
-            Host { name: "web1".to_owned(), version: "0.1.0".to_owned(), weight: 2.0, limit: "1000/s".to_owned() };
-        let known = Member { id: "a".to_owned(), silent_seconds: 0.5, host };
-        let unknown = Member { id: "b".to_owned(), silent_seconds: 9.0, host: Host::default() };
+        let about =
+            About { name: "web1".to_owned(), version: "0.1.0".to_owned(), weight: 2.0, limit: "1000/s".to_owned() };
+        let known = Member { id: "a".to_owned(), silent_seconds: 0.5, about };
+        let unknown = Member { id: "b".to_owned(), silent_seconds: 9.0, about: About::default() };
         let hosts = answer(&["7", "a", "0.5", says, "b", "9", "{"]).unwrap();
         assert_eq!(hosts, Hosts { count: 7, members: vec![known, unknown] });
     }
@@ -142,7 +150,7 @@ mod tests {
     fn hosts_cannot_write_control_characters() {
         let says = r#"{"name":"web1\u001b[31m\n","version":"","weight":1.0,"limit":""}"#;
         let hosts = answer(&["1", "a\n", "0", says]).unwrap();
-        let all = format!("{}{}", hosts.members[0].id, hosts.members[0].host.name);
+        let all = format!("{}{}", hosts.members[0].id, hosts.members[0].about.name);
         assert!(!all.chars().any(char::is_control), "{all:?}");
     }
 

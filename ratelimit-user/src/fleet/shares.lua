@@ -13,7 +13,9 @@ local LONGEST_DEBT, RELEASE, LOW, PAID = 5, 0.9, 0.25, 1
 local KEPT = 4
 -- No record is kept for longer than a week, in milliseconds.
 local LONGEST = 604800000
-local REPORT = 56
+local REPORT, MOST = 56, 1e18
+-- Seconds by which this server's clock may have been set back since a record was stored.
+local LATE = 60
 
 local clock = redis.call('TIME')
 local now = tonumber(clock[1]) + tonumber(clock[2]) / 1000000
@@ -22,13 +24,22 @@ local answers = { struct.pack('<d', now) }
 for index, key in ipairs(KEYS) do
   local rate, burst, offered, admitted, own, weight, known =
     struct.unpack('<ddddddd', reports, (index - 1) * REPORT + 1)
+  for _, number in ipairs({ rate, burst, offered, admitted, own, weight }) do
+    -- Neither infinite nor no number, since a record would keep it.
+    if not (number >= 0 and number < MOST) then
+      return redis.error_reply('ERR a report makes no sense')
+    end
+  end
   local highest = burst + rate * period
 
-  local record = redis.call('GET', key)
+  -- Whatever else somebody has stored there is no record.
+  local record = redis.pcall('GET', key)
   local number, level, packets, weighted, time, contended
-  if record and #record == 41 then
+  if type(record) == 'string' and #record == 41 then
     number, level, packets, weighted, time, contended = struct.unpack('<dddddB', record)
-  else
+  end
+  if not (number and math.abs(level) < MOST and packets >= 0 and packets < MOST and weighted >= 0 and weighted < MOST
+    and time >= 0 and time <= now + LATE) then
     -- Two records of one source never begin in the same microsecond, as this script runs alone.
     number = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
     level, packets, weighted, time, contended = highest, 0, 0, now, 0

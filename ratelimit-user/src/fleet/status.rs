@@ -58,7 +58,7 @@ pub struct SharedSource {
 impl Status {
     /// Returns the hosts whose default limit is another one than this host's. They share no record with it.
     pub fn others(&self) -> impl Iterator<Item = &Member> {
-        let own = self.members.iter().find(|member| member.id == self.id).map(|member| &member.host.limit);
-        self.members.iter().filter(move |member| own.is_some_and(|own| *own != member.host.limit))
+        let own = self.members.iter().find(|member| member.id == self.id).map(|member| &member.about.limit);
+        self.members.iter().filter(move |member| own.is_some_and(|own| *own != member.about.limit))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    net::{Ipv4Addr, Ipv6Addr, UdpSocket},
+    net::{IpAddr, Ipv6Addr, UdpSocket},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -30,7 +30,8 @@ impl Arrivals {
     ///
     /// If the port is in use.
     #[must_use]
-    pub fn begin(host: &Sandbox, source: Ipv4Addr, port: u16) -> Self {
+    pub fn begin(host: &Sandbox, source: impl Into<IpAddr>, port: u16) -> Self {
+        let source = source.into();
         let socket = host.victim(|| UdpSocket::bind((Ipv6Addr::UNSPECIFIED, port))).expect("the port is in use");
         socket.set_read_timeout(Some(Duration::from_millis(50))).expect("no timeout");
         // The buffer holds a second's packets while other programs have the CPU.

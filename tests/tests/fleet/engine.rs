@@ -13,6 +13,7 @@ use ratelimit::fleet::{
     address::{Address, Kind},
     engine::{Engine, Message},
     error::Error,
+    hosts::{About, Heartbeat},
     key::Key,
 };
 use ratelimit_common::fleet::{
@@ -34,7 +35,7 @@ fn address(url: &str) -> Result<Address, Error> {
 }
 
 async fn connect(url: &str) -> Result<Engine, Error> {
-    Engine::connect(&address(url)?, DEADLINE, DEADLINE).await
+    Engine::connect(&address(url)?, DEADLINE).await
 }
 
 async fn engine() -> Engine {
@@ -227,6 +228,64 @@ fn what_the_server_refuses_is_an_error_in_one_line() {
         let error = address(url).err();
         assert!(matches!(error, Some(Error::Url(_))), "{url}: {error:?}");
     }
+}
+
+#[test]
+fn a_user_with_the_rights_in_the_document_can_report() {
+    let document = include_str!("../../../docs/fleet.md");
+    let line = document.lines().find(|line| line.starts_with("ACL SETUSER ")).unwrap().replace("PASSWORD", "secret");
+    let words: Vec<_> = line.split(' ').collect();
+    let sandbox = Sandbox::new();
+    let _redis = Redis::start(&sandbox, &[]);
+    Redis::at_the_peer(&sandbox, async || {
+        let client = redis::Client::open(Redis::url()).unwrap();
+        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+        redis::cmd(words[0]).arg(&words[1..]).exec_async(&mut connection).await.unwrap();
+        let owned = |text: &str| Some(text.to_owned());
+        let address = Address::new(&[Redis::url()], Kind::Single, owned("ratelimit"), owned("secret")).unwrap();
+        let engine = Engine::connect(&address, DEADLINE).await.unwrap();
+        let heartbeat = Heartbeat::of("a".to_owned());
+        assert_eq!(heartbeat.beat(&engine, &About::default()).await.unwrap().count, 1);
+        assert!(report(&engine, &[message("192.0.2.1", 3_000.0, 3_000.0)]).await.unwrap()[0].share.is_some());
+        assert_eq!(engine.evicts().await.unwrap(), None);
+        heartbeat.leave(&engine).await.unwrap();
+        let mut refused = client.get_multiplexed_async_connection().await.unwrap();
+        redis::cmd("AUTH").arg(&["ratelimit", "secret"]).exec_async(&mut refused).await.unwrap();
+        for words in [&["GET", "other"][..], &["FLUSHALL"], &["CONFIG", "GET", "maxmemory"]] {
+            let outcome = redis::cmd(words[0]).arg(&words[1..]).exec_async(&mut refused).await;
+            assert!(outcome.unwrap_err().to_string().contains("permission"), "{words:?}");
+        }
+    });
+}
+
+#[test]
+fn a_report_or_a_record_that_makes_no_sense_changes_no_share_of_others() {
+    let sandbox = Sandbox::new();
+    let _redis = Redis::start(&sandbox, &[]);
+    Redis::at_the_peer(&sandbox, async || {
+        let engine = engine().await;
+        let honest = [message("192.0.2.1", 3_000.0, 3_000.0)];
+        let first = report(&engine, &honest).await.unwrap()[0].share;
+        for wrong in [f64::INFINITY, f64::NAN, -1.0, 1e300] {
+            let mut lie = message("192.0.2.1", 1.0, 1.0);
+            lie.report.own = wrong;
+            lie.report.offered = wrong;
+            assert!(report(&engine, &[lie]).await.is_err());
+        }
+        let key = Key::of("192.0.2.1", &LIMIT);
+        let client = redis::Client::open(Redis::url()).unwrap();
+        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+        for words in [
+            vec!["SET".into(), key.as_str().into(), vec![0xff; 41]],
+            vec!["HSET".into(), key.as_str().into(), "a".into(), "b".into()],
+        ] as [Vec<Vec<u8>>; 2]
+        {
+            redis::cmd("DEL").arg(key.as_str()).exec_async(&mut connection).await.unwrap();
+            let mut command = redis::Cmd::new();
+            command.arg(&words[..]).exec_async(&mut connection).await.unwrap();
+            assert_eq!(report(&engine, &honest).await.unwrap()[0].share, first);
+        }
+    });
 }
 
 #[test]

@@ -8,10 +8,10 @@ use ratelimit::fleet::{
     key::Key,
 };
 use ratelimit_common::fleet::share::{Limit, Report, Terms};
-use ratelimit_tests::{Arrivals, Daemon, Folder, Hosts, Ratelimit, Redis};
+use ratelimit_tests::{Arrivals, Hosts, Ratelimit, Redis};
 use rustix::process::Signal;
 
-use crate::stage::{RATE, SOURCE, Traffic, alone, at_the_server, file, wait, with_daemons};
+use crate::stage::{RATE, SOURCE, Traffic, alone, wait, with_daemons};
 
 /// Seconds of a fault.
 const FAULT: f64 = 4.0;
@@ -29,15 +29,17 @@ struct Seen {
 }
 
 /// Breaks something under traffic, mends it, and measures.
+///
+/// `lost` is the number of hosts that lose the engine. They are the first.
 fn fault<T>(
     name: &str,
-    options: &[&str],
+    lost: usize,
     break_it: impl FnOnce(&Hosts, Redis) -> T,
     mend: impl FnOnce(&Hosts, T) -> Redis,
 ) -> Seen {
     let _alone = alone();
     let hosts = Hosts::new(COUNT);
-    let redis = hosts.redis(options);
+    let redis = hosts.redis(&[]);
     with_daemons(&hosts, "", |daemons| {
         for daemon in daemons.iter_mut() {
             let line = daemon.line();
@@ -61,7 +63,7 @@ fn fault<T>(
         let recovered = last.map_or(0.0, |(number, _)| (number + 1) as f64 * fifth.as_secs_f64());
         println!("{name}: {during:.2} of the limit during it, shared again after {recovered:.1} s, then {after:.2}");
         drop(traffic);
-        for daemon in daemons.iter_mut().filter(|_| during > 1.5) {
+        for daemon in daemons.iter_mut().take(lost) {
             let lines = [daemon.line(), daemon.line()];
             let is_told_once = lines[0].contains("local limits apply") && lines[1].contains("answers again");
             assert!(is_told_once, "{name}: {lines:?}");
@@ -88,12 +90,12 @@ fn a_server_that_is_stopped_and_goes_on() {
         redis.process.signal(Signal::CONT);
         redis
     };
-    assert_local_then_shared(&fault("a stopped server", &[], stop, go_on));
+    assert_local_then_shared(&fault("a stopped server", COUNT, stop, go_on));
 }
 
 #[test]
 fn a_server_that_is_killed_and_comes_back_empty() {
-    let seen = fault("a killed server", &[], |_, redis| drop(redis), |hosts, ()| hosts.redis(&[]));
+    let seen = fault("a killed server", COUNT, |_, redis| drop(redis), |hosts, ()| hosts.redis(&[]));
     assert_local_then_shared(&seen);
 }
 
@@ -105,7 +107,7 @@ fn a_server_that_loses_records_and_scripts() {
         }
         redis
     };
-    let seen = fault("lost records and scripts", &[], lose, |_, redis| redis);
+    let seen = fault("lost records and scripts", 0, lose, |_, redis| redis);
     assert!((0.9..=1.1).contains(&seen.during) && (0.9..=1.1).contains(&seen.after), "{} {}", seen.during, seen.after);
 }
 
@@ -119,7 +121,7 @@ fn a_server_that_only_reads() {
         ask(hosts, &["REPLICAOF", "NO", "ONE"]);
         redis
     };
-    assert_local_then_shared(&fault("a server that only reads", &[], be_replica, be_master));
+    assert_local_then_shared(&fault("a server that only reads", COUNT, be_replica, be_master));
 }
 
 #[test]
@@ -130,7 +132,7 @@ fn a_server_without_memory() {
             redis
         }
     };
-    assert_local_then_shared(&fault("a server without memory", &[], set("1"), set("0")));
+    assert_local_then_shared(&fault("a server without memory", COUNT, set("1"), set("0")));
 }
 
 #[test]
@@ -146,7 +148,7 @@ fn a_server_that_demands_another_password() {
         ask_as(hosts, "other:other@", &["ACL", "SETUSER", "default", "nopass"]);
         redis
     };
-    assert_local_then_shared(&fault("another password", &[], demand, forgive));
+    assert_local_then_shared(&fault("another password", COUNT, demand, forgive));
 }
 
 #[test]
@@ -157,7 +159,7 @@ fn hosts_that_are_cut_off_from_the_server() {
             redis
         }
     };
-    assert_local_then_shared(&fault("all hosts cut off", &[], cut(true), cut(false)));
+    assert_local_then_shared(&fault("all hosts cut off", COUNT, cut(true), cut(false)));
 }
 
 #[test]
@@ -168,7 +170,7 @@ fn one_host_that_is_cut_off_admits_its_own_limit_beside_the_others() {
             redis
         }
     };
-    let seen = fault("one host cut off", &[], cut(true), cut(false));
+    let seen = fault("one host cut off", 1, cut(true), cut(false));
     assert!((1.85..=2.1).contains(&seen.during), "{} during the fault", seen.during);
     assert!(seen.recovered <= 2.0 && (0.9..=1.1).contains(&seen.after), "{} {}", seen.recovered, seen.after);
 }
@@ -176,21 +178,41 @@ fn one_host_that_is_cut_off_admits_its_own_limit_beside_the_others() {
 #[test]
 fn a_daemon_that_is_killed_leaves_the_limit_of_its_host() {
     let _alone = alone();
-    let hosts = Hosts::new(1);
+    let hosts = Hosts::new(COUNT);
     let _redis = hosts.redis(&[]);
-    let ratelimit = Ratelimit::new(&hosts.hosts[0]);
-    let folder = Folder::new();
-    folder.write(&file(0, &at_the_server(0, "")));
-    let daemon = Daemon::start(&hosts.hosts[0], &ratelimit, &folder.file());
-    let traffic = Traffic::begin(&hosts, &[3 * RATE]);
-    wait(3.0);
-    daemon.process.signal(Signal::KILL);
-    wait(3.0);
-    let seconds = traffic.seconds(2);
-    println!("a killed daemon: {seconds:?} of the limit afterwards");
-    assert!(seconds.iter().all(|rate| (0.98..=1.02).contains(rate)), "{seconds:?}");
-    drop(traffic);
-    ratelimit.ok("detach --all");
+    with_daemons(&hosts, "", |daemons| {
+        let traffic = Traffic::begin(&hosts, &[3 * RATE; COUNT]);
+        wait(4.0);
+        let before = traffic.seconds_of(0, 2);
+        daemons[0].process.signal(Signal::KILL);
+        wait(3.0);
+        let after = traffic.seconds_of(0, 2);
+        println!("a killed daemon: its host admits {before:?} of the limit before, and {after:?} afterwards");
+        assert!(before.iter().all(|rate| (0.25..=0.45).contains(rate)), "{before:?}");
+        assert!(after.iter().all(|rate| (0.98..=1.02).contains(rate)), "{after:?}");
+    });
+}
+
+#[test]
+fn without_the_engine_each_host_admits_its_part_if_the_operator_wants_it() {
+    for on_loss in ["share", "hold"] {
+        let _alone = alone();
+        let hosts = Hosts::new(COUNT);
+        let redis = hosts.redis(&[]);
+        with_daemons(&hosts, &format!("on-loss = \"{on_loss}\"\n"), |daemons| {
+            for daemon in daemons.iter_mut() {
+                let line = daemon.line();
+                assert!(line.ends_with("answers: limits are shared"), "{line}");
+            }
+            let traffic = Traffic::begin(&hosts, &[3 * RATE; COUNT]);
+            wait(4.0);
+            redis.process.signal(Signal::STOP);
+            wait(6.0);
+            let seconds = traffic.seconds(4);
+            println!("on-loss = {on_loss}: {seconds:?} of the limit");
+            assert!(seconds.iter().all(|rate| (0.8..=1.2).contains(rate)), "{on_loss}: {seconds:?}");
+        });
+    }
 }
 
 #[test]
@@ -209,8 +231,7 @@ fn a_host_that_lies_slows_the_source_on_others_to_their_least_share_only() {
             block_on(async {
                 let url = [format!("redis://127.0.0.1:{}", Redis::PORT)];
                 let address = Address::new(&url, Kind::Single, None, None).unwrap();
-                let second = Duration::from_secs(1);
-                let engine = Engine::connect(&address, second, second).await.unwrap();
+                let engine = Engine::connect(&address, Duration::from_secs(1)).await.unwrap();
                 for _ in 0..40 {
                     engine.call(&Terms::default(), std::slice::from_ref(&message)).await.unwrap();
                     tokio::time::sleep(Duration::from_millis(100)).await;

@@ -1,8 +1,8 @@
 //! Daemons of several hosts share a limit through a real Redis server.
 
-use ratelimit_tests::{Hosts, Ratelimit};
+use ratelimit_tests::{Daemon, Folder, Hosts, Ratelimit};
 
-use crate::stage::{RATE, Traffic, alone, wait, with_daemons};
+use crate::stage::{RATE, Traffic, alone, at_the_server, file, wait, with_daemons};
 
 #[test]
 fn three_hosts_admit_one_limit_together() {
@@ -89,6 +89,52 @@ fn a_source_that_no_host_refuses_is_found_although_all_together_exceed_its_limit
         println!("{seconds:?}");
         assert!(seconds[5..].iter().all(|rate| (0.95..=1.05).contains(rate)), "{seconds:?}");
     });
+}
+
+#[test]
+fn an_ipv6_source_shares_its_limit_also_without_cells() {
+    let _alone = alone();
+    let hosts = Hosts::new(2);
+    let _redis = hosts.redis(&[]);
+    with_daemons(&hosts, "[settings]\nfront = false\n", |_| {
+        let source = "fd00:9:0:7::1".parse().unwrap();
+        let traffic = Traffic::from(source, &hosts, &[5 * RATE; 2]);
+        wait(8.0);
+        let seconds = traffic.seconds(5);
+        println!("{seconds:?}");
+        assert!(seconds.iter().all(|rate| (0.95..=1.05).contains(rate)), "{seconds:?}");
+        let status = Ratelimit::new(&hosts.hosts[0]).json("fleet status");
+        assert_eq!(status["sources"][0]["source"], "fd00:9:0:7::/64");
+    });
+}
+
+#[test]
+fn a_file_without_the_table_ends_all_shares() {
+    let _alone = alone();
+    let hosts = Hosts::new(2);
+    let _redis = hosts.redis(&[]);
+    let folder = Folder::new();
+    folder.write(&file(0, &at_the_server(0, "")));
+    let ratelimit = Ratelimit::new(&hosts.hosts[0]);
+    let mut daemon = Daemon::start(&hosts.hosts[0], &ratelimit, &folder.file());
+    for expected in ["in force", "limits are shared"] {
+        let line = daemon.line();
+        assert!(line.contains(expected), "{line}");
+    }
+    let traffic = Traffic::begin(&hosts, &[3 * RATE, 0]);
+    wait(2.0);
+    assert_eq!(ratelimit.json("fleet status")["shared"], 1);
+    folder.write(&format!("interfaces = [\"eth0\"]\n[default]\npackets = \"{RATE}/s\"\nburst = 100\n"));
+    let line = daemon.line();
+    assert!(line.contains("fleet: on, now off"), "{line}");
+    let error = ratelimit.fails("fleet status");
+    assert!(error.contains("this host is in no fleet"), "{error}");
+    wait(2.0);
+    let last = traffic.seconds(1);
+    assert!((0.98..=1.02).contains(&last[0]), "{last:?}");
+    drop(traffic);
+    daemon.end();
+    ratelimit.ok("detach --all");
 }
 
 #[test]

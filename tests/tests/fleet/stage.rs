@@ -1,7 +1,7 @@
 //! Daemons of several hosts with one engine, and traffic of one source to all of them.
 
 use std::{
-    net::Ipv4Addr,
+    net::{IpAddr, Ipv4Addr},
     sync::{Mutex, MutexGuard, PoisonError},
     thread,
     time::Duration,
@@ -56,7 +56,12 @@ pub(crate) fn with_daemons_by<T>(
         daemons.push(daemon);
     }
     let result = work(&mut daemons);
-    daemons.into_iter().for_each(Daemon::end);
+    // A test may have killed one.
+    for mut daemon in daemons {
+        if daemon.process.child.try_wait().unwrap().is_none() {
+            daemon.end();
+        }
+    }
     all.iter().for_each(|ratelimit| {
         ratelimit.ok("detach --all");
     });
@@ -72,9 +77,14 @@ pub(crate) struct Traffic {
 impl Traffic {
     /// Offers so many packets per second to each host, and nothing to one with 0.
     pub(crate) fn begin(hosts: &Hosts, rates: &[u64]) -> Self {
-        let arrivals = hosts.hosts.iter().map(|host| Arrivals::begin(host, SOURCE, PORT)).collect();
+        Self::from(SOURCE.into(), hosts, rates)
+    }
+
+    /// The same from another source.
+    pub(crate) fn from(source: IpAddr, hosts: &Hosts, rates: &[u64]) -> Self {
+        let arrivals = hosts.hosts.iter().map(|host| Arrivals::begin(host, source, PORT)).collect();
         let floods = hosts.hosts.iter().zip(rates).filter(|(_, rate)| **rate > 0);
-        let flood = |(host, rate): (_, &u64)| Flood::of(Frame::udp(SOURCE, PORT)).pace(*rate).start(host);
+        let flood = |(host, rate): (_, &u64)| Flood::of(Frame::udp(source, PORT)).pace(*rate).start(host);
         Self { floods: floods.map(flood).collect(), arrivals }
     }
 
@@ -86,17 +96,32 @@ impl Traffic {
 
     /// Returns the rates of the last so many seconds.
     pub(crate) fn seconds(&self, count: u32) -> Vec<f64> {
-        // The receivers have counted what came before.
-        let end = Arrivals::now();
-        thread::sleep(Duration::from_millis(100));
-        let second = |number: u32| end - Duration::from_secs(u64::from(count - number));
-        (0..count).map(|number| self.rate(second(number), second(number + 1))).collect()
+        let end = counted();
+        (0..count).rev().map(|before| self.rate(end - seconds(before + 1), end - seconds(before))).collect()
+    }
+
+    /// Returns the same of one host.
+    pub(crate) fn seconds_of(&self, host: usize, count: u32) -> Vec<f64> {
+        let end = counted();
+        let packets = |before: u32| self.arrivals[host].between(end - seconds(before + 1), end - seconds(before));
+        (0..count).rev().map(|before| packets(before) as f64 / RATE as f64).collect()
     }
 
     /// Returns the packets that were sent.
     pub(crate) fn sent(&self) -> u64 {
         self.floods.iter().map(Running::sent).sum()
     }
+}
+
+/// Returns the time up to which the receivers have counted.
+fn counted() -> Duration {
+    let now = Arrivals::now();
+    thread::sleep(Duration::from_millis(100));
+    now
+}
+
+fn seconds(count: u32) -> Duration {
+    Duration::from_secs(u64::from(count))
 }
 
 pub(crate) fn wait(seconds: f64) {

@@ -67,13 +67,12 @@ fn write(out: &mut dyn Write, status: &Status) -> io::Result<()> {
     )?;
     let host = |member: &Member| {
         let is_this = if member.id == status.id { " (this host)" } else { "" };
-        let name = if member.host.name.is_empty() { &member.id } else { &member.host.name };
         [
-            format!("{name}{is_this}"),
-            member.host.version.clone(),
-            member.host.weight.to_string(),
+            format!("{}{is_this}", member.name()),
+            member.about.version.clone(),
+            member.about.weight.to_string(),
             format!("{:.1} s ago", member.silent_seconds),
-            member.host.limit.clone(),
+            member.about.limit.clone(),
         ]
     };
     let rows: Vec<_> = status.members.iter().map(host).collect();
@@ -82,7 +81,7 @@ fn write(out: &mut dyn Write, status: &Status) -> io::Result<()> {
         0 => {}
         more => writeln!(out, "and {}", output::count(more, "more host"))?,
     }
-    let others: Vec<_> = status.others().map(|member| member.host.name.as_str()).collect();
+    let others: Vec<_> = status.others().map(|member| member.name()).collect();
     if !others.is_empty() {
         writeln!(out, "warning: hosts with another default limit share none with this host: {}", others.join(", "))?;
     }

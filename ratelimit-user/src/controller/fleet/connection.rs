@@ -6,7 +6,7 @@ use std::{
 };
 
 use rustix::rand::{GetRandomFlags, getrandom};
-use tokio::time::sleep_until;
+use tokio::time::{sleep, sleep_until};
 
 use crate::{
     controller::{
@@ -17,7 +17,7 @@ use crate::{
         address::Address,
         engine::Engine,
         error::Error,
-        hosts::{Heartbeat, Host, Hosts},
+        hosts::{About, Heartbeat, Hosts},
     },
 };
 
@@ -27,8 +27,21 @@ const FIRST: Duration = Duration::from_secs(1);
 const TRIES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(30)];
 /// Part of the time without an engine that one try takes at most. So the fleet is back soon after a short loss.
 const PART: u32 = 4;
+/// The longest time in which a server may answer a first call. What it sends meanwhile is kept in memory.
+const HANDSHAKE: Duration = Duration::from_secs(2);
 /// Time without a failure after which the engine counts as back, if there is nothing to report.
 const STEADY: Duration = Duration::from_secs(2);
+
+/// What an operator knows of the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    /// It answers.
+    Up,
+    /// It answers, but not for all sources.
+    Partly,
+    /// It does not answer.
+    Down,
+}
 
 /// Whether the engine answers.
 pub(super) struct Connection {
@@ -39,9 +52,10 @@ pub(super) struct Connection {
     pub(super) number: u64,
     address: String,
     /// What the operator was told last. None at the start.
-    told: Option<bool>,
+    told: Option<Told>,
     /// When that began to be so.
     since: Instant,
+    /// When the last connection began.
     connected: Instant,
     /// What kept the engine from answering last.
     pub(super) error: Option<String>,
@@ -65,20 +79,22 @@ impl Connection {
         }
     }
 
-    /// Returns whether the engine answers, as far as the operator was told, and for how long.
+    /// Returns whether the engine answers, and since when the operator knows its state.
     pub(super) fn state(&self) -> (bool, Duration) {
-        (self.told == Some(true), self.since.elapsed())
+        (self.engine.is_some(), self.since.elapsed())
     }
 
     /// Notes that a call has failed, and tells the operator once.
     pub(super) fn fail(&mut self, error: &Error) {
-        self.failures += 1;
+        self.note(error);
         self.engine = None;
+        let text = format!("no answer from {}: {error}: local limits apply until it answers", self.address);
+        self.tell(Told::Down, Level::Warning, &text);
+    }
+
+    fn note(&mut self, error: &Error) {
+        self.failures += 1;
         self.error = Some(error.to_string());
-        if self.told != Some(false) {
-            let text = "local limits apply until it answers";
-            self.tell(false, Level::Warning, &format!("fleet: no answer from {}: {error}: {text}", self.address));
-        }
     }
 
     /// Takes a connection that has answered a heartbeat.
@@ -89,36 +105,55 @@ impl Connection {
 
     /// Notes that the engine has answered reports. `failure` is that of others.
     pub(super) fn succeed(&mut self, failure: Option<&Error>) {
+        if self.engine.is_none() {
+            return;
+        }
         if let Some(error) = failure {
-            self.failures += 1;
-            self.error = Some(error.to_string());
+            self.note(error);
+            let text = format!("{} answers only for some sources: {error}", self.address);
+            return self.tell(Told::Partly, Level::Warning, &text);
         }
-        if self.engine.is_some() {
-            self.tell_success();
-        }
+        self.tell_success();
     }
 
     /// Notes that the engine has answered a heartbeat. A server that answers only heartbeats is no engine.
     pub(super) fn keep(&mut self) {
-        if self.engine.is_some() && self.connected.elapsed() >= STEADY {
+        if self.engine.is_some() && self.is_steady() && self.told != Some(Told::Partly) {
             self.tell_success();
         }
     }
 
+    /// Returns whether the connection has held for a while.
+    fn is_steady(&self) -> bool {
+        self.connected.elapsed() >= STEADY
+    }
+
     fn tell_success(&mut self) {
-        if self.told != Some(true) {
-            let after = match self.told {
-                Some(false) => format!(" again, after {:.1} s", self.since.elapsed().as_secs_f64()),
-                _ => String::new(),
-            };
-            self.tell(true, Level::Info, &format!("fleet: {} answers{after}: limits are shared", self.address));
+        let after = match self.told {
+            None => String::new(),
+            Some(_) => format!(" again, after {:.1} s", self.since.elapsed().as_secs_f64()),
+        };
+        self.tell(Told::Up, Level::Info, &format!("{} answers{after}: limits are shared", self.address));
+    }
+
+    /// Tells the operator what has changed.
+    fn tell(&mut self, state: Told, level: Level, text: &str) {
+        if self.told != Some(state) {
+            (self.told, self.since) = (Some(state), Instant::now());
+            let text = format!("fleet: {text}");
+            say(level, &text);
+            record_of_daemon(&self.pins, &text);
         }
     }
 
-    fn tell(&mut self, is_up: bool, level: Level, text: &str) {
-        (self.told, self.since) = (Some(is_up), Instant::now());
-        say(level, text);
-        record_of_daemon(&self.pins, text);
+    /// Returns how long to wait before the next try. An engine that answers heartbeats and no reports is not asked in an
+    /// endless loop.
+    pub(super) fn rest(&self) -> Duration {
+        if self.told == Some(Told::Down) && self.engine.is_none() && self.number > 0 && !self.is_steady() {
+            self.patience()
+        } else {
+            Duration::ZERO
+        }
     }
 
     /// Returns how long the next try may take. Hosts that have lost the engine together do not try again together.
@@ -131,19 +166,19 @@ impl Connection {
     }
 }
 
-/// Tries once. Returns when the engine has answered a heartbeat, or at the end of its patience.
+/// Tries once, after a rest. Returns when the engine has answered a heartbeat, or at the end of its patience.
 pub(super) async fn attempt(
     address: Address,
     heartbeat: &Heartbeat,
-    host: &Host,
-    patience: Duration,
-    deadline: Duration,
+    about: &About,
+    [rest, patience, deadline]: [Duration; 3],
 ) -> Result<(Engine, Hosts), Error> {
-    let end = tokio::time::Instant::now() + patience;
+    sleep(rest).await;
+    let (end, handshake) = (tokio::time::Instant::now() + patience, patience.min(HANDSHAKE));
     let outcome = async {
-        let engine = Engine::connect(&address, patience, deadline).await?;
-        let hosts = heartbeat.beat(&engine, host).await?;
-        Ok((engine, hosts))
+        let engine = Engine::connect(&address, handshake).await?;
+        let hosts = heartbeat.beat(&engine, about).await?;
+        Ok((engine.within(deadline), hosts))
     };
     let outcome = outcome.await;
     if outcome.is_err() {

@@ -27,7 +27,7 @@ use crate::{
     fleet::{
         engine::{Engine, deadline},
         error::Error,
-        hosts::{Heartbeat, Host as About, Hosts},
+        hosts::{About, Heartbeat, Hosts},
         status::Status,
     },
 };
@@ -36,6 +36,8 @@ use crate::{
 const EVENTS: Duration = Duration::from_millis(10);
 /// Time between two looks at buckets, and between two heartbeats.
 const LOOKS: Duration = Duration::from_secs(1);
+/// Looks after which the engine is asked again by which rule it forgets keys.
+const POLICY: u32 = 60;
 /// How long [`OnLoss::Hold`] keeps the last shares.
 const HOLD: Duration = Duration::from_secs(600);
 /// Sources in the status.
@@ -66,14 +68,25 @@ pub(super) struct Host {
 
 /// A call that has ended.
 enum Call {
-    /// Reports of these sources by the connection with this number, and the time that the answers took.
-    Reports(u64, Vec<u64>, (Vec<Option<Answer>>, Option<Error>), Duration),
+    /// Reports.
+    Reports(Reported),
     /// A heartbeat by the connection with this number.
     Beat(u64, Result<Hosts, Error>),
     /// A try to reach the engine.
     Try(Result<(Engine, Hosts), Error>),
     /// By which rule the engine forgets keys.
     Evicts(Option<String>),
+}
+
+/// Reports of sources, and their answers.
+struct Reported {
+    /// Number of the connection.
+    number: u64,
+    hashes: Vec<u64>,
+    answers: Vec<Option<Answer>>,
+    failure: Option<Error>,
+    /// Time that the answers took.
+    latency: Duration,
 }
 
 impl Host {
@@ -104,7 +117,7 @@ impl Host {
         let (mut events, mut looks) = (interval(EVENTS), interval(LOOKS));
         events.set_missed_tick_behavior(MissedTickBehavior::Delay);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut next = Instant::now() + self.pause();
+        let (mut next, mut looks_since_policy) = (Instant::now() + self.pause(), 0);
         loop {
             tokio::select! {
                 () = sleep_until(next) => {
@@ -119,6 +132,11 @@ impl Host {
                 _ = looks.tick() => {
                     self.look();
                     self.beat();
+                    if looks_since_policy == POLICY {
+                        looks_since_policy = 0;
+                        self.ask_for_policy();
+                    }
+                    looks_since_policy += 1;
                     self.show();
                 }
                 Some(Ok(call)) = self.calls.join_next() => self.done(call),
@@ -172,14 +190,14 @@ impl Host {
         let (terms, number) = (self.terms, self.connection.number);
         self.calls.spawn(async move {
             let begin = Instant::now();
-            let answers = engine.report(&terms, &messages).await;
-            Call::Reports(number, hashes, answers, begin.elapsed())
+            let (answers, failure) = engine.report(&terms, &messages).await;
+            Call::Reports(Reported { number, hashes, answers, failure, latency: begin.elapsed() })
         });
     }
 
     fn done(&mut self, call: Call) {
         match call {
-            Call::Reports(number, hashes, (answers, failure), latency) => {
+            Call::Reports(Reported { number, hashes, answers, failure, latency }) => {
                 self.sources.answer(&hashes, &answers, &self.terms, now());
                 let answered = answers.iter().flatten().count() as u64;
                 self.reports += answered;
@@ -200,9 +218,8 @@ impl Host {
             Call::Beat(number, Err(error)) => self.fail(number, &error),
             Call::Try(Ok((engine, hosts))) => {
                 self.hear(hosts);
-                let asked = engine.clone();
-                self.calls.spawn(async move { Call::Evicts(asked.evicts().await.ok().flatten()) });
                 self.connection.connect(engine);
+                self.ask_for_policy();
                 self.period();
             }
             Call::Try(Err(error)) => {
@@ -222,8 +239,14 @@ impl Host {
 
     fn try_again(&mut self) {
         let (address, heartbeat, about) = (self.fleet.engine.clone(), Arc::clone(&self.heartbeat), self.about());
-        let (patience, deadline) = (self.connection.patience(), deadline(&self.terms));
-        self.calls.spawn(async move { Call::Try(attempt(address, &heartbeat, &about, patience, deadline).await) });
+        let times = [self.connection.rest(), self.connection.patience(), deadline(&self.terms)];
+        self.calls.spawn(async move { Call::Try(attempt(address, &heartbeat, &about, times).await) });
+    }
+
+    fn ask_for_policy(&mut self) {
+        if let Some(engine) = self.connection.engine.clone() {
+            self.calls.spawn(async move { Call::Evicts(engine.evicts().await.ok().flatten()) });
+        }
     }
 
     fn beat(&mut self) {
@@ -241,10 +264,13 @@ impl Host {
         }
     }
 
-    /// Takes the hosts. With many of them, the least share is a tenth of what each one gets.
+    /// Takes the hosts. With many of them, the least share is a tenth of what each one gets, unless the operator has set
+    /// it.
     fn hear(&mut self, hosts: Hosts) {
         let tenth = 0.1 / hosts.count.max(1) as f64;
-        self.terms.least = self.fleet.terms.least.min(tenth).max(LEAST);
+        if !self.fleet.has_least {
+            self.terms.least = self.fleet.terms.least.min(tenth).max(LEAST);
+        }
         self.hosts = hosts;
     }
 

@@ -22,6 +22,8 @@ pub(super) struct Measure {
     unit: f64,
     /// Costs of a refused packet and of its bytes.
     refused: [f64; 2],
+    /// What it counts, and the second limit.
+    of: String,
     /// Debts that the bursts of both limits allow.
     pub(super) bursts: [Units; 2],
 }
@@ -55,9 +57,15 @@ impl Measure {
             key: Key::of(&format!("{name}{also}"), &limit),
             limit,
             unit,
+            of: format!("{}{also}", if packets.is_on() { "" } else { "B" }),
             refused: [packet, bytes],
             bursts: [packets.burst, second.burst],
         })
+    }
+
+    /// Returns the limit in a few words.
+    pub(super) fn in_words(&self) -> String {
+        format!("{}{}/s, burst {}", self.limit.rate, self.of, self.limit.burst)
     }
 
     /// Returns how much was admitted and refused between two readings of a place, in packets or bytes. A place that begins

@@ -27,7 +27,11 @@ impl Service {
         let (fleet, changes) = watch::channel(None);
         let shown = Shown::default();
         let (pins, of_thread) = (pins.to_owned(), Arc::clone(&shown));
-        let follow = move || runtime.block_on(follow(&pins, changes, of_thread));
+        let follow = move || {
+            runtime.block_on(follow(&pins, changes, of_thread));
+            // A name that is still being resolved must not keep the thread.
+            runtime.shutdown_background();
+        };
         let thread = thread::Builder::new().name("fleet".to_owned()).spawn(follow)?;
         Ok(Self { fleet, shown, thread: Some(thread) })
     }

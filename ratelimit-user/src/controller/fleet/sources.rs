@@ -21,8 +21,12 @@ use crate::{
 const MOST: usize = 10_000;
 /// How much busier a source must be to take the place of another one.
 const BUSIER: f64 = 2.0;
-/// Sources whose rules are looked up in one look, after a change of rules.
+/// Sources whose rules are looked up again in one look.
 const LOOKED_UP: usize = 2_000;
+/// Looks after which all rules are looked up again.
+const AGAIN: u64 = 10;
+/// Sources that one look may begin to watch.
+const FOUND: usize = 2_000;
 
 /// Reports with the hashes of their sources.
 pub(super) type Messages = Vec<(u64, Message)>;
@@ -35,6 +39,25 @@ pub(super) struct Sources {
     watched: HashMap<u64, Watched>,
     /// Sources whose rules may have changed.
     stale: Vec<u64>,
+    looks: u64,
+}
+
+/// The watched sources from the calmest on. They are sorted once, when the first is needed.
+#[derive(Default)]
+struct Calmest(Option<Vec<(f64, u64)>>);
+
+impl Calmest {
+    /// Returns load and hash of the next one.
+    fn next(&mut self, watched: &HashMap<u64, Watched>, terms: &Terms, now: u64) -> Option<(f64, u64)> {
+        let sorted = self.0.get_or_insert_with(|| {
+            let loads = watched.iter().map(|(hash, watched)| (watched.load(terms, now), *hash));
+            let mut sorted: Vec<_> = loads.collect();
+            // The calmest is last.
+            sorted.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
+            sorted
+        });
+        sorted.pop()
+    }
 }
 
 /// How a host reports.
@@ -63,8 +86,8 @@ impl Sources {
             Some(Ok(Rules::Changed)) => self.stale = self.watched.keys().copied().collect(),
             // The maps are no longer those of the instance.
             Some(Ok(Rules::OfOtherMaps) | Err(_)) => {
+                self.end();
                 self.traffic = None;
-                self.watched.clear();
             }
             None => {}
         }
@@ -72,15 +95,23 @@ impl Sources {
             self.traffic = Traffic::open(pins, limits, now)?;
         }
         let Some(traffic) = &self.traffic else { return Ok(()) };
-        for hash in self.stale.drain(self.stale.len().saturating_sub(LOOKED_UP)..) {
-            let Some(watched) = self.watched.get_mut(&hash) else { continue };
-            match traffic.measure(&watched.source)? {
-                Some(measure) => watched.change(measure),
-                None => {
-                    traffic.leases.end(hash);
-                    self.watched.remove(&hash);
+        // A rule that ends changes no rule of the others.
+        self.looks += 1;
+        if self.stale.is_empty() && self.looks.is_multiple_of(AGAIN) {
+            self.stale = self.watched.keys().copied().collect();
+        }
+        for _ in 0..LOOKED_UP {
+            let Some(hash) = self.stale.last().copied() else { break };
+            if let Some(watched) = self.watched.get_mut(&hash) {
+                match traffic.measure(&watched.source)? {
+                    Some(measure) => watched.change(measure),
+                    None => {
+                        traffic.leases.end(hash);
+                        self.watched.remove(&hash);
+                    }
                 }
             }
+            self.stale.pop();
         }
         let mut found = Vec::new();
         traffic.look(&mut self.busy, |seen| {
@@ -88,19 +119,27 @@ impl Sources {
                 found.push(seen);
             }
         })?;
+        found.sort_unstable_by(|a, b| b.rate.total_cmp(&a.rate));
         // Two or more hosts that see less of a source each do not exceed its limit.
         let least = 0.5 / hosts.max(2) as f64;
-        found.sort_unstable_by(|a, b| b.rate.total_cmp(&a.rate));
-        found.truncate(MOST);
-        for seen in found {
-            self.watch(seen.source, seen.hash, Some((seen.rate, least)), terms, now);
+        let mut calmest = Calmest::default();
+        for seen in found.into_iter().take(FOUND) {
+            self.watch(seen.source, seen.hash, Some((seen.rate, least)), &mut calmest, terms, now);
         }
         Ok(())
     }
 
     /// Watches a source, if hosts share its limit. `busy` is its rate, and the least part of the limit that matters.
     /// Without it, a limit has refused the source.
-    fn watch(&mut self, source: Source, hash: u64, busy: Option<(f64, f64)>, terms: &Terms, now: u64) {
+    fn watch(
+        &mut self,
+        source: Source,
+        hash: u64,
+        busy: Option<(f64, f64)>,
+        calmest: &mut Calmest,
+        terms: &Terms,
+        now: u64,
+    ) {
         let Some(traffic) = self.traffic.as_ref().filter(|_| !self.watched.contains_key(&hash)) else { return };
         let Ok(Some(measure)) = traffic.measure(&source) else { return };
         let load = busy.map_or(1.0, |(rate, _)| rate / measure.limit.rate);
@@ -108,15 +147,16 @@ impl Sources {
             return;
         }
         if self.watched.len() >= MOST {
-            let loads = self.watched.iter().map(|(hash, watched)| (*hash, watched.load(terms, now)));
-            match loads.min_by(|a, b| a.1.total_cmp(&b.1)) {
-                Some((calmest, least)) if load > BUSIER * least => {
-                    traffic.leases.end(calmest);
-                    self.watched.remove(&calmest);
+            match calmest.next(&self.watched, terms, now) {
+                Some((least, calm)) if load > BUSIER * least => {
+                    traffic.leases.end(calm);
+                    self.watched.remove(&calm);
                 }
                 _ => return,
             }
         }
+        // A place that the source still has from before counts from 0 again.
+        traffic.leases.end(hash);
         let mut watched = Watched::new(source, hash, measure, busy.is_none(), now);
         let grant = watched.renew(Next::Whole, terms, now);
         // Without a place, nothing is counted.
@@ -149,9 +189,9 @@ impl Sources {
     /// Returns reports of sources that a limit has begun to refuse.
     pub(super) fn urgent(&mut self, how: &How, now: u64) -> Messages {
         let refused = self.traffic.as_mut().map(Traffic::refused).unwrap_or_default();
-        let mut messages = Vec::new();
+        let (mut messages, mut calmest) = (Vec::new(), Calmest::default());
         for (source, hash) in refused {
-            self.watch(source, hash, None, &how.terms, now);
+            self.watch(source, hash, None, &mut calmest, &how.terms, now);
             let Some(watched) = self.watched.get_mut(&hash).filter(|_| how.is_up) else { continue };
             if let Some(traffic) = &self.traffic {
                 watched.read(traffic.leases.get(hash), now);

@@ -3,7 +3,10 @@
 use std::{path::Path, time::Duration};
 
 use ratelimit_common::{
-    identity::{class::ANY, source::Source},
+    identity::{
+        class::ANY,
+        source::{IPV6, Source},
+    },
     limits::policy::PolicyId,
     maps::{
         control::FEATURE_LEASES,
@@ -22,10 +25,9 @@ use crate::{
             busy::{Busy, Seen},
             events::Reader,
         },
-        rules::{policies, resolve, services::Services},
+        rules::{resolve, services::Services},
         tables::open::Tables,
     },
-    limit::write,
     text::{prefix::Prefix, service::ServiceName},
 };
 
@@ -69,7 +71,7 @@ impl Traffic {
         Ok(Some(Self { view, leases, events, services, default, generation, limits }))
     }
 
-    /// Takes over the present rules.
+    /// Takes over the present maps and rules.
     pub(super) fn renew(&mut self, pins: &Path) -> Result<Rules, Error> {
         let view = View::open(pins)?;
         let tables = view.tables();
@@ -77,12 +79,13 @@ impl Traffic {
             return Ok(Rules::OfOtherMaps);
         }
         let generation = tables.control()?.generation;
-        if generation == self.generation {
-            return Ok(Rules::Same);
+        let rules = if generation == self.generation { Rules::Same } else { Rules::Changed };
+        if matches!(rules, Rules::Changed) {
+            (self.services, self.default) = (Services::told_apart(tables)?, tables.default_policy(ANY)?);
         }
-        (self.services, self.default) = (Services::told_apart(tables)?, tables.default_policy(ANY)?);
+        // Other numbers of buckets are other maps too.
         (self.view, self.generation) = (view, generation);
-        Ok(Rules::Changed)
+        Ok(rules)
     }
 
     /// Returns the sources that a limit has refused since the last call, with their hashes.
@@ -103,6 +106,11 @@ impl Traffic {
 
     /// Returns how the limit of a source counts. None if hosts do not share it.
     pub(super) fn measure(&self, source: &Source) -> Result<Option<Measure>, Error> {
+        // A link-local address is another machine on each link.
+        if source.family == IPV6 && source.prefix == 128 && source.address()[0] == 0xfe && source.address()[1] >> 6 == 2
+        {
+            return Ok(None);
+        }
         let (_, classes) = self.services.of_key(source);
         let policy = resolve::policy_of(self.tables(), source, classes)?;
         if self.limits == Limits::Default && policy != self.default {
@@ -119,9 +127,12 @@ impl Traffic {
         [Prefix::of(source, source.prefix).to_string(), service]
     }
 
-    /// Returns the limit of sources without a rule, in words.
+    /// Returns the limit of sources without a rule, as far as hosts must agree on it.
     pub(super) fn default_limit(&self) -> String {
-        policies::spec(self.tables(), self.default).map_or_else(|_| String::new(), |spec| write::limit(&spec))
+        let policy = self.tables().policies.get(self.default).ok();
+        let measure = policy.and_then(|policy| Measure::of(&policy, ""));
+        let bits = self.tables().control().map_or(0, |control| control.ipv6_prefix);
+        measure.map_or_else(|| "none".to_owned(), |measure| format!("{}, IPv6 /{bits}", measure.in_words()))
     }
 
     fn tables(&self) -> &Tables {

@@ -17,18 +17,18 @@ use crate::dataplane::leases::Grant;
 /// Periods after which a source is reported, although it was admitted little.
 const RARELY: u32 = 5;
 /// Part of the highest level from which on a source is reported in each period.
-const MUCH: f64 = 0.05;
+const MUCH: f64 = 0.1;
 /// Time without a packet after which a source is no longer watched, in nanoseconds.
 const IDLE: u64 = 10 * SECOND;
 
-/// The share of a source whose last share has ended.
+/// The share of a source without an answer of the engine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Next {
-    /// It gets the whole limit.
+    /// It gets the whole limit when its last share ends.
     Whole,
-    /// It gets this part.
+    /// It gets this part from now on.
     Part(f64),
-    /// It keeps the last share.
+    /// It keeps its last share.
     Same,
 }
 
@@ -135,17 +135,18 @@ impl Watched {
         self.is_under_way = false;
     }
 
-    /// Returns the lease to grant although there is no answer, if one is due. `next` tells the share of a source whose
-    /// last share has ended. None is the whole limit.
+    /// Returns the lease to grant although there is no answer, if one is due.
     pub(super) fn renew(&mut self, next: Next, terms: &Terms, now: u64) -> Option<Grant> {
-        if now >= self.end {
-            self.share = match next {
-                Next::Whole => None,
-                Next::Part(part) => Some(part),
-                Next::Same => self.share,
-            };
-        } else if self.share.is_some() || self.end > now + nanoseconds(terms.lease()) / 2 {
-            return None;
+        let (has_ended, lasts) = (now >= self.end, self.end > now + nanoseconds(terms.lease()) / 2);
+        match next {
+            // A share from the engine holds to its end, and a place is renewed before that.
+            Next::Whole if !has_ended && (self.share.is_some() || lasts) => return None,
+            Next::Whole => self.share = None,
+            // Without a gap, since the source's own bucket has room.
+            Next::Part(part) if self.share == Some(part) && lasts => return None,
+            Next::Part(part) => self.share = Some(part),
+            Next::Same if lasts => return None,
+            Next::Same => {}
         }
         Some(self.grant(terms, now))
     }
@@ -198,112 +199,4 @@ fn nanoseconds(seconds: f64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use ratelimit_common::{
-        fleet::lease::WHOLE,
-        limits::limit::{Limit, Rate},
-    };
-
-    use super::*;
-
-    const START: u64 = 1_000 * SECOND;
-    const PERIOD: u64 = SECOND / 5;
-    const BURST: f64 = 100.0;
-
-    /// Returns a source with 1,000 packets per second, and the cost of one packet.
-    fn watched(is_refused: bool) -> (Watched, u64) {
-        let limit =
-            Limit { packets: Some(Rate { amount: 1_000, period: SECOND }), burst: Some(100), ..Limit::default() };
-        let policy = limit.policy().unwrap();
-        let measure = Measure::of(&policy, "192.0.2.1").unwrap();
-        let watched = Watched::new(Source::v4([192, 0, 2, 1]), 7, measure, is_refused, START);
-        (watched, policy.packets.cost_of(1))
-    }
-
-    fn report(watched: &mut Watched, now: u64) -> Option<Report> {
-        watched.report(&Terms::default(), 1.0, false, now)
-    }
-
-    #[test]
-    fn a_refused_source_tells_that_it_has_spent_its_burst_and_begins_its_lease_with_that_debt() {
-        let (mut watched, cost) = watched(true);
-        let first = watched.report(&Terms::default(), 1.0, true, START).unwrap();
-        assert_eq!((first.offered, first.admitted, first.own, first.record), (BURST, BURST, BURST, 0));
-        let grant = watched.take(&Answer { share: Some(0.25), record: 5 }, &Terms::default(), START);
-        assert_eq!((grant.share, grant.end), (0.25, START + 4 * PERIOD));
-        assert_eq!(grant.states[0], units(START) + 100 * cost);
-    }
-
-    #[test]
-    fn a_busy_source_is_reported_in_each_period_and_a_calm_one_in_each_fifth() {
-        for (packets, expected) in
-            [(50, [true; 10]), (2, [false, false, false, false, true, false, false, false, false, true])]
-        {
-            let (mut watched, cost) = watched(false);
-            watched.renew(Next::Whole, &Terms::default(), START);
-            let reported = std::array::from_fn(|period| {
-                let now = START + (period as u64 + 1) * PERIOD;
-                let place =
-                    Lease { admitted: packets * (period as u64 + 1) * cost, multiplier: WHOLE, ..Lease::default() };
-                watched.read(Some(place), now);
-                watched.renew(Next::Whole, &Terms::default(), now);
-                let is_reported = report(&mut watched, now).is_some();
-                if is_reported {
-                    watched.take(&Answer { share: None, record: 5 }, &Terms::default(), now);
-                }
-                is_reported
-            });
-            assert_eq!(reported, expected, "{packets}");
-        }
-    }
-
-    #[test]
-    fn nothing_is_reported_twice_or_while_an_answer_is_missing() {
-        let (mut watched, cost) = watched(false);
-        watched.read(Some(Lease { admitted: 80 * cost, ..Lease::default() }), START);
-        assert_eq!(report(&mut watched, START).map(|report| report.admitted), Some(80.0));
-        watched.read(Some(Lease { admitted: 90 * cost, ..Lease::default() }), START);
-        assert_eq!(watched.report(&Terms::default(), 1.0, true, START), None);
-        watched.fail();
-        assert_eq!(watched.report(&Terms::default(), 1.0, true, START).map(|report| report.admitted), Some(10.0));
-    }
-
-    #[test]
-    fn what_was_admitted_without_an_engine_is_not_reported_later() {
-        let (mut watched, cost) = watched(false);
-        watched.read(Some(Lease { admitted: 500 * cost, ..Lease::default() }), START);
-        watched.skip(&Terms::default(), START);
-        watched.read(Some(Lease { admitted: 580 * cost, refused: 20, ..Lease::default() }), START);
-        let report = report(&mut watched, START).unwrap();
-        assert_eq!((report.offered, report.admitted, report.own), (100.0, 80.0, 600.0));
-    }
-
-    #[test]
-    fn a_share_holds_for_four_periods_and_the_place_is_counted_afterwards() {
-        let (terms, (mut watched, _)) = (Terms::default(), watched(false));
-        let first = watched.renew(Next::Whole, &terms, START).unwrap();
-        assert_eq!((first.share, first.end), (1.0, START + 4 * PERIOD));
-        assert_eq!(watched.renew(Next::Whole, &terms, START + PERIOD).map(|grant| grant.end), None);
-        let renewed = watched.renew(Next::Whole, &terms, START + 2 * PERIOD).unwrap();
-        assert_eq!(renewed.end, START + 6 * PERIOD);
-        let answer = Answer { share: Some(0.5), record: 5 };
-        assert_eq!(watched.take(&answer, &terms, START + 3 * PERIOD).end, START + 7 * PERIOD);
-        assert_eq!(watched.renew(Next::Whole, &terms, START + 6 * PERIOD).map(|grant| grant.end), None);
-        let ended = START + 7 * PERIOD;
-        for (next, share) in [(Next::Part(0.25), 0.25), (Next::Same, 0.5), (Next::Whole, 1.0)] {
-            assert_eq!(watched.clone().renew(next, &terms, ended).map(|grant| grant.share), Some(share));
-        }
-    }
-
-    #[test]
-    fn a_source_without_packets_is_given_up_and_its_place_counts_from_0_again() {
-        let (terms, (mut watched, cost)) = (Terms::default(), watched(false));
-        watched.renew(Next::Whole, &terms, START);
-        watched.read(Some(Lease { admitted: 80 * cost, ..Lease::default() }), START + SECOND);
-        assert!(!watched.is_idle(START + 10 * SECOND));
-        assert!(watched.is_idle(START + 11 * SECOND));
-        watched.renew(Next::Whole, &terms, START + 11 * SECOND);
-        watched.read(Some(Lease { admitted: 90 * cost, ..Lease::default() }), START + 11 * SECOND);
-        assert_eq!(report(&mut watched, START + 11 * SECOND).map(|report| report.admitted), Some(170.0));
-    }
-}
+mod tests;

@@ -4,15 +4,20 @@
 
 use std::time::Duration;
 
-use ratelimit_common::{buckets::bucket::Bucket, identity::source::Source, limits::limit::SECOND};
+use ratelimit_common::{
+    buckets::bucket::Bucket,
+    identity::source::Source,
+    limits::limit::SECOND,
+    maps::control::{FEATURE_SAMPLE, SAMPLE_RATE},
+};
 
 use super::tracked;
 use crate::dataplane::{Error, rules::resolve, sys::host, tables::open::Tables};
 
 /// Places: 1.5 MB.
 const PLACES: usize = 1 << 16;
-/// Packets below which a source has no place. Forged addresses send few.
-const FEWEST: u64 = 8;
+/// Packets below which a source has no place. Forged addresses send few, and one sample counts as many.
+const FEWEST: [u64; 2] = [8, SAMPLE_RATE + 1];
 /// Time after which an old look tells nothing.
 const OLD: u64 = 30 * SECOND;
 
@@ -52,11 +57,12 @@ impl Busy {
     ///
     /// [`Error::Bpf`] if the kernel refuses.
     pub fn look(&mut self, tables: &Tables, budget: Duration, mut visit: impl FnMut(Seen)) -> Result<(), Error> {
-        let seed = tables.control()?.seed;
+        let control = tables.control()?;
+        let (seed, fewest) = (control.seed, FEWEST[usize::from(control.features & FEATURE_SAMPLE != 0)]);
         tracked::within(tables, budget, |source, bucket| {
             if resolve::is_source(&source, &bucket) {
                 let hash = source.hash(&seed);
-                if let Some(rate) = self.rate(hash, &bucket, host::now()) {
+                if let Some(rate) = self.rate(hash, &bucket, fewest, host::now()) {
                     visit(Seen { source, hash, rate });
                 }
             }
@@ -64,9 +70,9 @@ impl Busy {
         Ok(())
     }
 
-    fn rate(&mut self, hash: u64, bucket: &Bucket, now: u64) -> Option<f64> {
+    fn rate(&mut self, hash: u64, bucket: &Bucket, fewest: u64, now: u64) -> Option<f64> {
         let packets = bucket.passed() + bucket.over_limit();
-        if packets < FEWEST {
+        if packets < fewest {
             return None;
         }
         // Its lower bits select the place of a lease.
@@ -85,7 +91,7 @@ mod tests {
     #[test]
     fn a_source_has_a_rate_from_its_second_look_on() {
         let mut busy = Busy::default();
-        let mut rate = |packets, now| busy.rate(7 << 40, &Bucket::counting([packets, packets, 0]), now);
+        let mut rate = |packets, now| busy.rate(7 << 40, &Bucket::counting([packets, packets, 0]), 8, now);
         assert_eq!(rate(50, 10 * SECOND), None);
         assert_eq!(rate(150, 12 * SECOND), Some(100.0));
         assert_eq!(rate(150, 13 * SECOND), Some(0.0));
@@ -97,7 +103,7 @@ mod tests {
     #[test]
     fn sources_with_few_packets_displace_none() {
         let mut busy = Busy::default();
-        let mut rate = |hash: u64, packets, now| busy.rate(hash << 40, &Bucket::counting([packets, 0, 0]), now);
+        let mut rate = |hash: u64, packets, now| busy.rate(hash << 40, &Bucket::counting([packets, 0, 0]), 8, now);
         assert_eq!(rate(7, 100, SECOND), None);
         assert_eq!(rate(7 + (1 << 16), 3, SECOND), None);
         assert_eq!(rate(7, 200, 2 * SECOND), Some(100.0));

@@ -83,7 +83,7 @@ pub(super) fn run(effort: &Effort) -> Result<Results> {
 
 async fn measure(rounds: usize, seconds: f64, server: u32) -> Result<Results> {
     let address = Address::new(&[Redis::url()], Kind::Single, None, None)?;
-    let engine = Engine::connect(&address, DEADLINE, DEADLINE).await?;
+    let engine = Engine::connect(&address, DEADLINE).await?;
     let mut connection = redis::Client::open(Redis::url())?.get_multiplexed_async_connection().await?;
     let version = field(&info(&mut connection, "server").await?, "redis_version")?.to_owned();
     let bytes = weigh(&engine, &mut connection).await?;
