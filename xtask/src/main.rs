@@ -44,6 +44,8 @@ enum Task {
         /// Only commands that contain this text, such as "deny add"
         command: Option<String>,
     },
+    /// Break the engine of a fleet in each way, and print what hosts admit (4 minutes, as root)
+    Faults,
     /// Kill processes at random moments under a flood, and count what passes (six minutes, as root)
     Kills {
         /// Write the table of docs/operations.md
@@ -78,7 +80,8 @@ fn main() -> ExitCode {
         Task::Attacks { names, .. } => {
             programs::release::run("attacks", &names.iter().map(String::as_str).collect::<Vec<_>>())
         }
-        Task::Crash { command } => programs::crash::faults(command.as_deref()),
+        Task::Crash { command } => programs::crash::system_calls(command.as_deref()),
+        Task::Faults => programs::crash::engine(),
         Task::Kills { record } => programs::crash::kills(record),
         Task::Soak { minutes } => programs::crash::soak(minutes),
         Task::Fuzz(args) => programs::fuzz::run(&args),

@@ -91,6 +91,8 @@ impl Address {
             Kind::Cluster => {
                 let client = ClusterClient::builder(self.servers.clone());
                 let client = client.connection_timeout(patience).response_timeout(patience).retries(REDIRECTIONS);
+                let [least, most] = PAUSES;
+                let client = client.min_retry_wait(least).max_retry_wait(most);
                 Ok(Link::Cluster(client.build()?.get_async_connection().await?))
             }
             Kind::Sentinel(master) => {
@@ -113,6 +115,8 @@ impl Address {
 
 /// How often a call follows a cluster that sends it to another server.
 const REDIRECTIONS: u32 = 3;
+/// Milliseconds before it does so: the least, and the most.
+const PAUSES: [u64; 2] = [20, 100];
 
 impl Link {
     /// Sends a command.

@@ -1,7 +1,6 @@
 //! One limit across a fleet.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod cluster;
 mod engine;
 mod faults;
 mod hosts;

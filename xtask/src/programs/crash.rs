@@ -1,5 +1,5 @@
-//! `cargo xtask crash`, `kills` and `soak`: what faults leave behind, what passes while processes are killed, and what
-//! grows in half an hour.
+//! `cargo xtask crash`, `faults`, `kills` and `soak`: what failures of the system leave behind, what a fleet does without
+//! its engine, what passes while processes are killed, and what grows in half an hour.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use crate::{other, run, setup, target};
 
 /// Makes every command with a case fail or die at each system call that changes something. A text chooses the commands
 /// that contain it.
-pub(crate) fn faults(command: Option<&str>) -> Result<()> {
+pub(crate) fn system_calls(command: Option<&str>) -> Result<()> {
     run::require_root("crash")?;
     setup::for_tests()?;
     build(&["ratelimit"])?;
@@ -17,6 +17,17 @@ pub(crate) fn faults(command: Option<&str>) -> Result<()> {
     let mut tests = run::cargo();
     tests.args(["test", "--locked", "--workspace", "--test", "commands", "--", "--ignored", "--nocapture", "crash::"]);
     tests.envs(command.map(|command| ("CRASH_COMMAND", command)));
+    run::run(&mut tests)
+}
+
+/// Breaks the engine of a fleet, and the way to it.
+pub(crate) fn engine() -> Result<()> {
+    run::require_root("faults")?;
+    setup::for_tests()?;
+    build(&["ratelimit"])?;
+    let mut tests = run::cargo();
+    tests.args(["test", "--locked", "--workspace", "--test", "fleet", "--", "--include-ignored", "--nocapture"]);
+    tests.args(["--test-threads=1", "faults::"]);
     run::run(&mut tests)
 }
 

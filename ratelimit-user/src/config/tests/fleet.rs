@@ -50,7 +50,7 @@ fn each_wrong_value_is_reported_with_its_place() {
         ("engine = \"redis://10.0.0.5\"\nlimits = \"some\"", "4:10: \"some\": expected one of default, all"),
         ("engine = \"redis://10.0.0.5\"\nuser = \"a\"", "4:8: \"a\": a user needs a password: add password-file"),
         ("engine = \"redis://10.0.0.5\"\npassword-file = \"x\"", "4:17: \"x\": expected an absolute path"),
-        ("engine = []", "3:1: "),
+        ("engine = []", "2:1: [fleet]: engine is missing"),
         ("engine = \"redis://10.0.0.5\"\nservers = \"sentinel\"", "4:11: \"sentinel\": sentinels know several servers"),
         ("engine = \"redis://10.0.0.5\"\nmaster = \"a\"", "4:10: \"a\": only sentinels know it"),
         ("engine = \"redis://10.0.0.5\"\nperods = \"1s\"", "4:1: perods: unknown key: did you mean period?"),

@@ -1,4 +1,7 @@
 //! Faults of the engine, of the way to it, and of daemons. Each test prints what passed, and when hosts shared again.
+//! `cargo xtask faults` runs all of them.
+
+mod cluster;
 
 use std::time::Duration;
 
@@ -94,12 +97,14 @@ fn a_server_that_is_stopped_and_goes_on() {
 }
 
 #[test]
+#[ignore = "slow: cargo xtask faults"]
 fn a_server_that_is_killed_and_comes_back_empty() {
     let seen = fault("a killed server", COUNT, |_, redis| drop(redis), |hosts, ()| hosts.redis(&[]));
     assert_local_then_shared(&seen);
 }
 
 #[test]
+#[ignore = "slow: cargo xtask faults"]
 fn a_server_that_loses_records_and_scripts() {
     let lose = |hosts: &Hosts, redis: Redis| {
         for words in [&["FLUSHALL"][..], &["SCRIPT", "FLUSH"]] {
@@ -112,6 +117,7 @@ fn a_server_that_loses_records_and_scripts() {
 }
 
 #[test]
+#[ignore = "slow: cargo xtask faults"]
 fn a_server_that_only_reads() {
     let be_replica = |hosts: &Hosts, redis: Redis| {
         ask(hosts, &["REPLICAOF", "127.0.0.1", "1"]);
@@ -125,6 +131,7 @@ fn a_server_that_only_reads() {
 }
 
 #[test]
+#[ignore = "slow: cargo xtask faults"]
 fn a_server_without_memory() {
     let set = |bytes: &'static str| {
         move |hosts: &Hosts, redis: Redis| {
@@ -136,6 +143,7 @@ fn a_server_without_memory() {
 }
 
 #[test]
+#[ignore = "slow: cargo xtask faults"]
 fn a_server_that_demands_another_password() {
     let demand = |hosts: &Hosts, redis: Redis| {
         ask(hosts, &["ACL", "SETUSER", "other", "on", "nopass", "~*", "+@all"]);
@@ -152,6 +160,7 @@ fn a_server_that_demands_another_password() {
 }
 
 #[test]
+#[ignore = "slow: cargo xtask faults"]
 fn hosts_that_are_cut_off_from_the_server() {
     let cut = |is_cut: bool| {
         move |hosts: &Hosts, redis: Redis| {
@@ -163,6 +172,7 @@ fn hosts_that_are_cut_off_from_the_server() {
 }
 
 #[test]
+#[ignore = "slow: cargo xtask faults"]
 fn one_host_that_is_cut_off_admits_its_own_limit_beside_the_others() {
     let cut = |is_cut: bool| {
         move |hosts: &Hosts, redis: Redis| {
@@ -176,6 +186,7 @@ fn one_host_that_is_cut_off_admits_its_own_limit_beside_the_others() {
 }
 
 #[test]
+#[ignore = "slow: cargo xtask faults"]
 fn a_daemon_that_is_killed_leaves_the_limit_of_its_host() {
     let _alone = alone();
     let hosts = Hosts::new(COUNT);
@@ -194,6 +205,7 @@ fn a_daemon_that_is_killed_leaves_the_limit_of_its_host() {
 }
 
 #[test]
+#[ignore = "slow: cargo xtask faults"]
 fn without_the_engine_each_host_admits_its_part_if_the_operator_wants_it() {
     for on_loss in ["share", "hold"] {
         let _alone = alone();
@@ -216,6 +228,7 @@ fn without_the_engine_each_host_admits_its_part_if_the_operator_wants_it() {
 }
 
 #[test]
+#[ignore = "slow: cargo xtask faults"]
 fn a_host_that_lies_slows_the_source_on_others_to_their_least_share_only() {
     let _alone = alone();
     let hosts = Hosts::new(1);
@@ -246,6 +259,7 @@ fn a_host_that_lies_slows_the_source_on_others_to_their_least_share_only() {
 }
 
 #[test]
+#[ignore = "slow: cargo xtask faults"]
 fn hosts_with_different_limits_share_none_and_are_named() {
     let _alone = alone();
     let hosts = Hosts::new(2);
