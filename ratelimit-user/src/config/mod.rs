@@ -5,10 +5,9 @@
 //! hundred thousand rules would take 200 MB. If anything is wrong, the file is read again as a whole, so that every
 //! problem has its place in the file.
 
-pub mod fleet;
+pub mod daemon;
 pub(crate) mod listed;
 pub(crate) mod lists;
-pub mod metrics;
 mod options;
 mod parts;
 mod policies;
@@ -17,9 +16,7 @@ mod rules;
 pub mod save;
 mod save_lists;
 mod saved;
-mod secret;
 mod space;
-pub mod state;
 mod table;
 
 use std::{collections::HashMap, fs, path::Path};
@@ -30,12 +27,14 @@ use serde::{Deserialize, Serialize};
 use toml::de::DeTable;
 
 use self::{
-    fleet::Fleet,
-    metrics::Metrics,
+    daemon::{
+        fleet::{self, Fleet},
+        metrics::{self, Metrics},
+        state::{self, StateFile},
+    },
     parts::Parts,
     policies::Policies,
     problem::{ConfigError, Problem},
-    state::StateFile,
     table::{Page, Table},
 };
 pub use self::{lists::PlannedList, rules::Planned};

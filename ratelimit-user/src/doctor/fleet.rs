@@ -9,7 +9,7 @@ use crate::{
         folder::DAEMON,
         request::{Reply, Request},
     },
-    fleet::status::Status,
+    fleet::{hosts::Member, status::Status},
 };
 
 /// Part of the time between two reports that an answer may take.
@@ -47,7 +47,7 @@ fn about(status: &Status) -> Vec<Finding> {
             format!("an answer of the engine takes {latency:.0} ms, and hosts report each {:.0} ms", period * 1e3);
         findings.push(Finding::warning(Check::Fleet, &what, "Shares follow traffic too slowly. Set a longer period."));
     }
-    let others: Vec<_> = status.others().map(|member| member.name()).collect();
+    let others: Vec<_> = status.others().map(Member::name).collect();
     if !others.is_empty() {
         let what = format!("hosts with another default limit: {}", others.join(", "));
         findings.push(Finding::warning(Check::Fleet, &what, "They share no limit with this host."));
@@ -68,10 +68,7 @@ fn about(status: &Status) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fleet::{
-        hosts::{About, Member},
-        status::SharedSource,
-    };
+    use crate::fleet::{hosts::About, status::SharedSource};
 
     fn member(id: &str, limit: &str) -> Member {
         let about = About { name: id.to_owned(), limit: limit.to_owned(), ..About::default() };

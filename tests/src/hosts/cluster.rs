@@ -2,7 +2,7 @@
 
 use std::{process::Command, sync::Arc};
 
-use super::SERVER;
+use super::address::SERVER;
 use crate::{Namespace, Redis, sandbox::process};
 
 /// Servers and replicas.
@@ -12,6 +12,7 @@ const FIRST_PORT: u16 = 7_000;
 /// A running cluster, killed on drop.
 #[derive(Debug)]
 pub struct Cluster {
+    namespace: Arc<Namespace>,
     servers: Vec<Redis>,
 }
 
@@ -31,7 +32,7 @@ impl Cluster {
         create.args(["--cluster-replicas", "1", "--cluster-yes"]);
         let output = process::output(namespace, &mut create);
         assert!(output.status.success(), "no cluster: {}", String::from_utf8_lossy(&output.stdout));
-        Self { servers }
+        Self { namespace: Arc::clone(namespace), servers }
     }
 
     /// Returns the URLs of all servers, from every host.
@@ -45,11 +46,11 @@ impl Cluster {
     /// # Panics
     ///
     /// If no server says that it has the slot.
-    pub fn kill_server_of(&mut self, namespace: &super::Hosts, key: &str) {
+    pub fn kill_server_of(&mut self, key: &str) {
         let ask = |port: u16, words: &[&str]| {
             let mut command: Command = Redis::client();
             command.args(["-p", &port.to_string()]).args(words);
-            let output = process::output(&namespace.server, &mut command);
+            let output = process::output(&self.namespace, &mut command);
             String::from_utf8_lossy(&output.stdout).trim().to_owned()
         };
         // A server without the slot names the one that has it.

@@ -1,10 +1,12 @@
 //! Several hosts, each with a link to its clients, and one to a server that all of them use.
 
+mod address;
 mod arrivals;
 mod cluster;
 
-use std::{net::Ipv4Addr, sync::Arc};
+use std::sync::Arc;
 
+use self::address::SERVER;
 pub use self::{arrivals::Arrivals, cluster::Cluster};
 use crate::{
     Namespace, Redis, Sandbox,
@@ -13,9 +15,6 @@ use crate::{
 
 /// The hosts' link to the server.
 const LINK: &str = "engine0";
-
-/// The server's address for all hosts.
-const SERVER: Ipv4Addr = Ipv4Addr::new(10, 7, 0, 254);
 
 /// Hosts, and the namespace of their server.
 #[derive(Debug)]

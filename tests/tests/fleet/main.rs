@@ -3,6 +3,7 @@
 
 mod engine;
 mod faults;
+mod hostile;
 mod hosts;
 mod model;
 mod stage;

@@ -81,7 +81,7 @@ fn write(out: &mut dyn Write, status: &Status) -> io::Result<()> {
         0 => {}
         more => writeln!(out, "and {}", output::count(more, "more host"))?,
     }
-    let others: Vec<_> = status.others().map(|member| member.name()).collect();
+    let others: Vec<_> = status.others().map(Member::name).collect();
     if !others.is_empty() {
         writeln!(out, "warning: hosts with another default limit share none with this host: {}", others.join(", "))?;
     }

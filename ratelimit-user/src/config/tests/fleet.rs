@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use super::*;
 use crate::{
-    config::fleet::{Limits, OnLoss, Weight},
+    config::daemon::fleet::{Limits, OnLoss, Weight},
     fleet::address::{Address, Kind},
 };
 

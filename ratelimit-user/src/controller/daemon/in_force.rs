@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::feeds::Feed;
 use crate::{
-    config::{self, Config, state::StateFile},
+    config::{self, Config, daemon::state::StateFile},
     controller::{
         change::applied::Applied,
         notify::service_manager,

@@ -13,7 +13,7 @@ use tokio::{
 
 use super::memory;
 use crate::{
-    config::state::StateFile,
+    config::daemon::state::StateFile,
     controller::{
         notify::journal::{Level, say},
         state::{self, StateError},

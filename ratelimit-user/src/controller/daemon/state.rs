@@ -17,7 +17,7 @@ use super::{
     messages::{allowed_ssh, failure, level, skipped_lines, text},
 };
 use crate::{
-    config::{self, listed::Listed, state::StateFile},
+    config::{self, daemon::state::StateFile, listed::Listed},
     controller::{
         change::{
             appear::{self, Appeared},

@@ -22,7 +22,7 @@ use super::{
     watched::Next,
 };
 use crate::{
-    config::fleet::{Fleet, OnLoss, Weight},
+    config::daemon::fleet::{Fleet, OnLoss, Weight},
     dataplane::sys::host::now,
     fleet::{
         engine::{Engine, deadline},

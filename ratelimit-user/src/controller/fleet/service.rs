@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::host::Host;
 pub(crate) use super::host::Shown;
-use crate::{config::fleet::Fleet, fleet::status::Status};
+use crate::{config::daemon::fleet::Fleet, fleet::status::Status};
 
 /// Takes part in the fleet of the file, until it is dropped.
 pub(crate) struct Service {

@@ -12,7 +12,7 @@ use super::{
     watched::{Next, Watched},
 };
 use crate::{
-    config::fleet::Limits,
+    config::daemon::fleet::Limits,
     dataplane::{Error, readings::busy::Busy},
     fleet::{engine::Message, status::SharedSource},
 };

@@ -16,7 +16,7 @@ use ratelimit_common::{
 
 use super::measure::Measure;
 use crate::{
-    config::fleet::Limits,
+    config::daemon::fleet::Limits,
     dataplane::{
         Error,
         instance::read_only::View,

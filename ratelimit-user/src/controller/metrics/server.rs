@@ -25,7 +25,7 @@ use super::{
     listener::{Bound, Stream},
     scraper::Scraper,
 };
-use crate::config::metrics::Token;
+use crate::config::daemon::metrics::Token;
 
 /// The number of connections at a time. Further ones wait.
 const CONNECTIONS: usize = 16;

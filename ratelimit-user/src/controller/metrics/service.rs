@@ -23,8 +23,8 @@ use super::{
 };
 use crate::{
     config::{
+        daemon::metrics::{Listen, Metrics, Token},
         listed::Listed,
-        metrics::{Listen, Metrics, Token},
     },
     controller::fleet::service::Shown,
 };

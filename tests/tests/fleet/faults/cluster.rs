@@ -31,12 +31,12 @@ fn a_replica_takes_the_place_of_a_server_and_hosts_share_again() {
             assert!(before.iter().all(|rate| (0.9..=1.1).contains(rate)), "{before:?}");
             let begin = Arrivals::now();
             let limit = Limit { rate: RATE as f64, burst: 100.0 };
-            cluster.kill_server_of(&hosts, Key::of(&SOURCE.to_string(), &limit).as_str());
+            cluster.kill_server_of(Key::of(&SOURCE.to_string(), &limit).as_str());
             wait(12.0);
             let after = traffic.seconds(2);
             let fifth = Duration::from_millis(200);
             let fifths = (0..60).map(|number| traffic.rate(begin + number * fifth, begin + (number + 1) * fifth));
-            let last = fifths.enumerate().filter(|(_, rate)| *rate > 1.6).last();
+            let last = fifths.enumerate().filter(|(_, rate)| *rate > 1.6).next_back();
             let recovered = last.map_or(0.0, |(number, _)| (number + 1) as f64 * fifth.as_secs_f64());
             println!("a failover in a cluster: shared again after {recovered:.1} s, then {after:?}");
             assert!(after.iter().all(|rate| (0.9..=1.1).contains(rate)), "{after:?}");

@@ -62,7 +62,7 @@ fn fault<T>(
         // The first moment from which on no fifth of a second has much more than the limit.
         let fifth = Duration::from_millis(200);
         let fifths = (0..30).map(|number| traffic.rate(begin + number * fifth, begin + (number + 1) * fifth));
-        let last = fifths.enumerate().filter(|(_, rate)| *rate > 1.6).last();
+        let last = fifths.enumerate().filter(|(_, rate)| *rate > 1.6).next_back();
         let recovered = last.map_or(0.0, |(number, _)| (number + 1) as f64 * fifth.as_secs_f64());
         println!("{name}: {during:.2} of the limit during it, shared again after {recovered:.1} s, then {after:.2}");
         drop(traffic);

@@ -4,13 +4,11 @@
 mod admission;
 mod build;
 mod cells;
-mod fleet;
+mod daemon;
 mod interfaces;
 pub(super) mod page;
 mod policies;
-mod process;
 mod reading;
-mod reloads;
 mod rules;
 mod sources;
 mod tables;
@@ -18,7 +16,8 @@ mod top;
 mod traffic;
 
 pub(super) use self::{
-    build::families as of_build, fleet::families as of_fleet, process::families as of_process, reloads::Reloads,
+    build::families as of_build,
+    daemon::{fleet::families as of_fleet, process::families as of_process, reloads::Reloads},
     top::Reported,
 };
 use self::{page::Family, reading::Reading};

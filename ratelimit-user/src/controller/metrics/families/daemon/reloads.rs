@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::page::Family;
+use super::super::page::Family;
 
 /// The reloads so far.
 #[derive(Debug, Clone, Copy, Default)]

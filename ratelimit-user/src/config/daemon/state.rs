@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use super::{
+use crate::config::{
     options,
     table::{Table, Value},
 };
@@ -29,7 +29,7 @@ struct StateOptions {
 }
 
 /// Reads the table. The file is read later.
-pub(super) fn read(top: &Table<'_>) -> Option<StateFile> {
+pub(in crate::config) fn read(top: &Table<'_>) -> Option<StateFile> {
     let table = top.get("state").and_then(Value::table)?;
     let options = options::read::<StateOptions>(&table, &[])?;
     Some(StateFile { path: options.file, interval: options.interval })

@@ -2,8 +2,9 @@
 
 use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 
-use super::{
-    options, secret,
+use super::secret;
+use crate::config::{
+    options,
     table::{Table, Value},
 };
 
@@ -73,7 +74,7 @@ impl FromStr for Address {
 }
 
 /// Reads the table, and the token file that it names.
-pub(super) fn read(top: &Table<'_>) -> Metrics {
+pub(in crate::config) fn read(top: &Table<'_>) -> Metrics {
     let Some(table) = top.get("metrics").and_then(Value::table) else { return Metrics::default() };
     let Some(options) = options::read::<MetricsOptions>(&table, &[]) else { return Metrics::default() };
     let wrong = |key: &str, message: String| {

@@ -6,8 +6,9 @@ use clap::ValueEnum;
 use ratelimit_common::fleet::share::Terms;
 use rustix::system::uname;
 
-use super::{
-    options, secret,
+use super::secret;
+use crate::config::{
+    options,
     table::{Table, Value},
 };
 use crate::fleet::address::{Address, Kind};
@@ -169,7 +170,7 @@ impl FromStr for Share {
 }
 
 /// Reads the table from the top level of a file.
-pub(super) fn read(top: &Table<'_>) -> Option<Fleet> {
+pub(in crate::config) fn read(top: &Table<'_>) -> Option<Fleet> {
     let table = top.get("fleet").and_then(Value::table)?;
     let options = options::read::<FleetOptions>(&table, &[])?;
     let wrong = |key: &str, message: String| {

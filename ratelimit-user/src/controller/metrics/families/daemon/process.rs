@@ -10,7 +10,7 @@ use rustix::{
     time::{ClockId, clock_gettime},
 };
 
-use super::page::Family;
+use super::super::page::Family;
 
 /// Returns the families. `started` is the start of the daemon. Values that the system does not report are omitted.
 pub(in crate::controller::metrics) fn families(started: SystemTime) -> Vec<Family> {

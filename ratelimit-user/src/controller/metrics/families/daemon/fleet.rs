@@ -1,6 +1,6 @@
 //! The host's part in a fleet.
 
-use super::page::Family;
+use super::super::page::Family;
 use crate::fleet::status::Status;
 
 /// Returns the families of a host with this status.
