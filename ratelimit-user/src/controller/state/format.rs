@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     dataplane::debts::{Ban, Debt, Saved},
     text::{
-        prefix::{Prefix, PrefixError},
+        prefix::Prefix,
         service::{ServiceError, ServiceName},
     },
 };
@@ -168,7 +168,7 @@ pub(super) fn parse(text: &str, now: u64) -> Result<Saved, FormatError> {
 }
 
 fn payer(source: &str, service: &str) -> Result<(Prefix, Service), String> {
-    let source = source.parse().map_err(|error: PrefixError| error.to_string())?;
+    let source = Prefix::of_any_source(source).map_err(|error| error.to_string())?;
     let service = match service {
         ANY => Ok(ServiceName(Service::Any)),
         service => service.parse().map_err(|error: ServiceError| error.to_string()),
