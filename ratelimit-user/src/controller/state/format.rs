@@ -26,6 +26,9 @@ const MOST_BANS: usize = (names::BAN_SETS * names::BANS_OF_A_SET) as usize;
 /// The name of the format.
 const FORMAT: &str = "ratelimit-state";
 
+/// How every file of any version begins.
+pub(super) const BEGINNING: &str = "{\"format\":\"ratelimit-state\",";
+
 /// The version of the format.
 const VERSION: u32 = 1;
 

@@ -50,6 +50,7 @@ proptest! {
     #[test]
     fn what_is_written_is_read_less_the_time_that_has_passed(saved in saved(), written: u64, passed in 0u64..1 << 58) {
         let text = text(&saved, written);
+        prop_assert!(text.starts_with(BEGINNING));
         prop_assert_eq!(parse(&text, written), Ok(saved.clone()));
         let now = written.saturating_add(passed);
         let less = |left: u64| left.saturating_sub(now - written);
