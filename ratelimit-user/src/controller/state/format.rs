@@ -2,7 +2,7 @@
 //! how many debts and bans follow.
 //!
 //! Times are what was left at the time of writing, not moments. So a clock that was wrong then or is wrong now cannot
-//! make a debt or a ban longer.
+//! make a debt or a ban longer than it was at the time of writing.
 
 use std::io::{self, Write};
 
