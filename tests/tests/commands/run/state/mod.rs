@@ -177,6 +177,14 @@ fn of_very_many_debts_the_longest_are_kept() {
     assert!(now < 30_000 && most < 60_000, "{now} kB, at most {most} kB");
     daemon.end();
     ratelimit.ok("detach --all");
+    // A smaller instance keeps the longest one too.
+    let settings = settings.replace("400000", "1000");
+    folder.write(&file(&state, &format!("{settings}{LIMITS}[[rule]]\nsource = \"10.8.0.1\"\npackets = \"1/d\"\n")));
+    let (daemon, line) = start(&sandbox, &ratelimit, &folder);
+    assert!(line.ends_with("restored debts: 1000, bans: 0, left out: 99000"), "{line}");
+    assert_eq!(passing(&sandbox, &ratelimit, [10, 8, 0, 1], 9, 20), 0);
+    daemon.end();
+    ratelimit.ok("detach --all");
 }
 
 #[test]
