@@ -130,7 +130,11 @@ const EMPTY: &str = "the file is empty: write interfaces = [] to attach to nothi
 /// Fails with all problems of the file.
 pub fn read(path: &Path) -> Result<Config, ConfigError> {
     let text = fs::read_to_string(path).map_err(|cause| ConfigError::Unreadable { path: path.to_owned(), cause })?;
-    parse(&text).map_err(|problems| ConfigError::Wrong { path: path.to_owned(), problems })
+    let config = parse(&text).and_then(|config| match &config.state {
+        Some(state) if state.is(path) => Err(vec![state::own_file(&text)]),
+        _ => Ok(config),
+    });
+    config.map_err(|problems| ConfigError::Wrong { path: path.to_owned(), problems })
 }
 
 /// Reads the text of a file, and the token file that it names.

@@ -8,12 +8,15 @@ use super::{
     standing::{Least, NEW, OPEN, Standing},
     timeline::Timeline,
 };
-use crate::dataplane::{
-    Error,
-    decision::{self, Voice},
-    program::{loader::Settings, values::per_second},
-    rules::target::Sources,
-    tables::open::Tables,
+use crate::{
+    dataplane::{
+        Error,
+        decision::{self, Voice},
+        program::{loader::Settings, values::per_second},
+        rules::target::Sources,
+        tables::open::Tables,
+    },
+    text::prefix::Prefix,
 };
 
 /// Sessions that a configuration file must not block. Empty by default.
@@ -123,6 +126,16 @@ impl Guard {
             }
         }
         Ok(())
+    }
+
+    /// Checks that a ban of a source makes no session worse off.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`Error::ShutOut`] for the first session that is.
+    pub(crate) fn check_ban(&self, tables: &Tables, source: &Prefix) -> Result<(), Error> {
+        let is_concerned = self.before.iter().any(|(session, _)| source.contains(&session.prefix()));
+        if is_concerned { self.check(tables) } else { Ok(()) }
     }
 
     /// Checks that no list denies a session, unless the session was denied before. Other rules may still change.

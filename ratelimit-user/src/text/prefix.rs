@@ -83,6 +83,32 @@ impl Prefix {
         other.bits >= self.bits && other_source.shortened(self.bits) == own.shortened(self.bits)
     }
 
+    /// Parses the prefix of a source. Unlike the prefix of a rule, it can be IPv4-mapped: a sender can put any address into
+    /// an IPv6 packet.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the text is no prefix.
+    pub(crate) fn of_any_source(text: &str) -> Result<Self, PrefixError> {
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| not_an_address(text))?;
+        let most = family_bits(address);
+        let Some(bits) = bits else { return Ok(Self::host(address)) };
+        let digits = bits.bytes().all(|byte| byte.is_ascii_digit());
+        let bits = bits.parse().ok().filter(|&bits| digits && bits <= most).ok_or(PrefixError::Bits(most))?;
+        let network = match address {
+            IpAddr::V4(v4) => Self::of(&Source::v4(v4.octets()).shortened(bits), bits).address,
+            IpAddr::V6(v6) => Self::of(&Source::v6(v6.octets(), bits), bits).address,
+        };
+        if network != address {
+            return Err(PrefixError::HostBits(Self { address: network, bits }, address));
+        }
+        Ok(Self { address, bits })
+    }
+
     /// Returns whether this is one address.
     #[must_use]
     pub fn is_host(&self) -> bool {
@@ -100,28 +126,11 @@ impl FromStr for Prefix {
     type Err = PrefixError;
 
     fn from_str(text: &str) -> Result<Self, PrefixError> {
-        let (address, bits) = match text.split_once('/') {
-            Some((address, bits)) => (address, Some(bits)),
-            None => (text, None),
-        };
-        let address: IpAddr = address.parse().map_err(|_| not_an_address(text))?;
-        if let IpAddr::V6(v6) = address
-            && let Some(v4) = v6.to_ipv4_mapped()
-        {
-            return Err(PrefixError::Mapped(v4));
+        let address = text.split_once('/').map_or(text, |(address, _)| address);
+        match address.parse::<Ipv6Addr>().ok().and_then(|v6| v6.to_ipv4_mapped()) {
+            Some(v4) => Err(PrefixError::Mapped(v4)),
+            None => Self::of_any_source(text),
         }
-        let most = family_bits(address);
-        let Some(bits) = bits else { return Ok(Self::host(address)) };
-        let digits = bits.bytes().all(|byte| byte.is_ascii_digit());
-        let bits = bits.parse().ok().filter(|&bits| digits && bits <= most).ok_or(PrefixError::Bits(most))?;
-        let network = match address {
-            IpAddr::V4(v4) => Self::of(&Source::v4(v4.octets()).shortened(bits), bits).address,
-            IpAddr::V6(v6) => Self::of(&Source::v6(v6.octets(), bits), bits).address,
-        };
-        if network != address {
-            return Err(PrefixError::HostBits(Self { address: network, bits }, address));
-        }
-        Ok(Self { address, bits })
     }
 }
 
@@ -175,6 +184,7 @@ mod tests {
                 Err(error) => return Err(TestCaseError::fail(error.to_string())),
             };
             prop_assert_eq!(prefix.to_string().parse::<Prefix>()?, prefix);
+            prop_assert_eq!(Prefix::of_any_source(&prefix.to_string())?, prefix);
             prop_assert_eq!(Prefix::of(&prefix.source(), bits), prefix);
         }
     }

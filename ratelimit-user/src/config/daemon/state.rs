@@ -1,15 +1,24 @@
 //! The table `[state]`.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    fs,
+    os::unix::ffi::OsStrExt as _,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use crate::config::{
     options,
+    problem::{Lines, Problem},
     table::{Table, Value},
 };
 use crate::text::units;
 
 /// The shortest and the longest time between two snapshots.
 const INTERVALS: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3_600);
+
+/// The head of the table, as files write it.
+const TABLE: &str = "[state]";
 
 /// Where the daemon keeps what outlasts a reboot.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +27,21 @@ pub struct StateFile {
     pub path: PathBuf,
     /// The time between two snapshots.
     pub interval: Duration,
+}
+
+impl StateFile {
+    /// Returns whether the path leads to this file.
+    pub(super) fn is(&self, file: &Path) -> bool {
+        let [own, other] = [&self.path, file].map(|path| fs::canonicalize(path).ok());
+        own.is_some() && own == other
+    }
+}
+
+/// Returns the problem of a text whose own file is the state file.
+pub(super) fn own_file(text: &str) -> Problem {
+    let start = text.find(TABLE).unwrap_or_default();
+    let message = "the state file is this file, which a snapshot would replace: write another path";
+    Problem::at(text, &Lines::of(text), start..start + TABLE.len(), message)
 }
 
 #[derive(Debug, clap::Args)]
@@ -37,7 +61,8 @@ pub(in crate::config) fn read(top: &Table<'_>) -> Option<StateFile> {
 
 fn absolute(text: &str) -> Result<PathBuf, &'static str> {
     let path = PathBuf::from(text);
-    let is_file = path.is_absolute() && path.file_name().is_some() && !text.ends_with('/');
+    // `file_name` ignores `/` and `/.` at the end.
+    let is_file = path.is_absolute() && path.file_name().is_some_and(|name| text.as_bytes().ends_with(name.as_bytes()));
     if is_file { Ok(path) } else { Err("expected the absolute path of a file") }
 }
 

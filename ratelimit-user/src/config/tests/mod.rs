@@ -138,6 +138,7 @@ fn every_problem_has_its_place_and_what_was_expected() {
         ("[state]\ninterval = \"1m\"", "1:1: [state]: file is missing"),
         ("[state]\nfile = \"state\"", "2:8: \"state\": expected the absolute path of a file"),
         ("[state]\nfile = \"/var/lib/\"", "2:8: \"/var/lib/\": expected the absolute path of a file"),
+        ("[state]\nfile = \"/var/lib/.\"", "2:8: \"/var/lib/.\": expected the absolute path of a file"),
         ("[state]\nfile = \"/a\"\ninterval = \"2h\"", "3:12: \"2h\": expected a time from 1s to 1h"),
         (
             "[state]\nfile = \"/a\"\ninterval = \"soon\"",

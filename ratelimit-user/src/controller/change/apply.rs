@@ -23,6 +23,7 @@ use crate::{
         program::values::{Difference, differences, per_second},
         rules::{capacities, list, target::Target},
         sys::interface,
+        tables::open::Tables,
     },
     ssh,
     text::prefix::Prefix,
@@ -202,8 +203,8 @@ fn apply_to(
 
 /// Puts debts and bans back. They are no reason to refuse a file.
 fn restored(instance: &mut Instance, saved: &Saved, guard: &ssh::Guard) -> Option<Result<Restored, String>> {
-    let restore = || instance.restore(saved, &|tables| guard.check(tables)).map_err(|error| error.to_string());
-    (!saved.is_empty()).then(restore)
+    let check = |tables: &Tables, source: &Prefix| guard.check_ban(tables, source);
+    (!saved.is_empty()).then(|| instance.restore(saved, &check).map_err(|error| error.to_string()))
 }
 
 /// Puts those attached interfaces in shadow, or ends that, for which the file wants this. Returns what changed.

@@ -63,8 +63,8 @@ pub(crate) fn text(applied: &Applied) -> String {
         }
         Err(error) => format!("the saved debts and bans could not be restored: {error}"),
     }));
-    if let Some(Ok(Restored { refused: Some(reason), .. })) = &applied.restored {
-        parts.push(format!("no ban was restored: {reason}"));
+    if let Some(Ok(Restored { refused, reason: Some(reason), .. })) = &applied.restored {
+        parts.push(format!("refused bans: {refused}: {reason}"));
     }
     for (rules, by) in [
         (&applied.overruled, "replaced by command"),
@@ -114,7 +114,7 @@ pub(crate) fn allowed_ssh(peer: &str) -> String {
 pub(crate) fn level(applied: &Applied) -> Level {
     let is_whole = applied.awaited.is_empty() && applied.unusable_lists.is_empty();
     let all_act = [&applied.overruled, &applied.covered, &applied.allowed_instead].iter().all(|rules| rules.is_empty());
-    let is_restored = !matches!(&applied.restored, Some(Err(_) | Ok(Restored { refused: Some(_), .. })));
+    let is_restored = !matches!(&applied.restored, Some(Err(_) | Ok(Restored { reason: Some(_), .. })));
     let is_complete = is_whole && all_act && is_restored && applied.not_detached.is_none();
     // A command can have set such a value on purpose.
     let is_expected = is_complete && applied.settings.iter().all(|difference| !difference.is_omitted);

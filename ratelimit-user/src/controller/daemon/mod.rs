@@ -2,8 +2,8 @@
 //! Packets are limited without it.
 //!
 //! One thread waits. A second one applies the file, because that waits for the lock of the pins, while the watchdog
-//! must hear from the daemon. Another one writes the state file, because a disk can be slow. The service manager hears *ready* once the file is in force, and *reloading* and *ready*
-//! around a reload, before the requester gets its answer.
+//! must hear from the daemon. Another one writes the state file, because a disk can be slow. The service manager hears
+//! *ready* once the file is in force, and *reloading* and *ready* around a reload, before the requester gets its answer.
 
 mod clock;
 mod feeds;

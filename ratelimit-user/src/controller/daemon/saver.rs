@@ -8,7 +8,7 @@ use std::{
 
 use tokio::{
     task::{JoinHandle, spawn_blocking},
-    time::{Instant, sleep_until, timeout},
+    time::{Instant, sleep_until, timeout, timeout_at},
 };
 
 use super::memory;
@@ -23,14 +23,28 @@ use crate::{
 /// The time that the last snapshot may take.
 const LAST: Duration = Duration::from_secs(10);
 
+/// The time after which a snapshot that is not written is a failure.
+const SLOW: Duration = Duration::from_secs(30);
+
+/// A time that never comes.
+const NEVER: Duration = Duration::from_secs(1 << 32);
+
+/// A snapshot that is being written.
+struct Writing {
+    path: PathBuf,
+    task: JoinHandle<Result<Option<usize>, StateError>>,
+    /// When to report that it takes too long.
+    late: Instant,
+}
+
 /// The state file of the configuration, and the snapshot that is being written.
 pub(super) struct Saver {
     pins: PathBuf,
     file: Option<StateFile>,
     /// The time of the next snapshot.
     due: Instant,
-    writing: Option<JoinHandle<Result<usize, StateError>>>,
-    /// Whether the last snapshot failed, and whether it left debts out. Each change is reported once.
+    writing: Option<Writing>,
+    /// Whether the last snapshot of this file failed, and whether it left debts out. Each change is reported once.
     has_failed: bool,
     has_left_out: bool,
 }
@@ -45,6 +59,9 @@ impl Saver {
     /// Writes this file from now on, or none. The first snapshot is due after an interval.
     pub(super) fn follow(&mut self, file: Option<&StateFile>) {
         if self.file.as_ref() != file {
+            if self.path() != file.map(|file| file.path.as_path()) {
+                (self.has_failed, self.has_left_out) = (false, false);
+            }
             self.file = file.cloned();
             self.due = Instant::now() + self.interval();
         }
@@ -52,10 +69,19 @@ impl Saver {
 
     /// Waits until something is to be done, and does it. Without a file, waits forever.
     pub(super) async fn step(&mut self) {
-        if let Some(writing) = &mut self.writing {
-            let outcome = writing.await;
-            self.writing = None;
-            self.report(outcome.unwrap_or(Err(StateError::Thread)));
+        if let Some(Writing { path, task, late }) = &mut self.writing {
+            let (path, outcome) = (path.clone(), timeout_at(*late, task).await);
+            let outcome = if let Ok(outcome) = outcome {
+                self.writing = None;
+                outcome.unwrap_or(Err(StateError::Thread))
+            } else {
+                *late += NEVER;
+                Err(StateError::Slow(SLOW))
+            };
+            // A reload may have named another file meanwhile.
+            if self.path() == Some(&path) {
+                self.report(outcome);
+            }
         } else if self.file.is_some() {
             sleep_until(self.due).await;
             self.due = Instant::now() + self.interval();
@@ -68,11 +94,11 @@ impl Saver {
     /// Writes the last snapshot, unless that takes too long.
     pub(super) async fn end(&mut self) {
         let last = async {
-            if self.writing.is_some() {
+            while self.writing.is_some() {
                 self.step().await;
             }
             self.begin();
-            if self.writing.is_some() {
+            while self.writing.is_some() {
                 self.step().await;
             }
         };
@@ -83,37 +109,41 @@ impl Saver {
 
     fn begin(&mut self) {
         let Some(StateFile { path, .. }) = self.file.clone() else { return };
-        let pins = self.pins.clone();
-        self.writing = Some(spawn_blocking(move || {
-            let outcome = state::save(&pins, &path);
+        let (pins, file) = (self.pins.clone(), path.clone());
+        let task = spawn_blocking(move || {
+            let outcome = state::save(&pins, &file);
             memory::release();
             outcome
-        }));
+        });
+        self.writing = Some(Writing { path, task, late: Instant::now() + SLOW });
+    }
+
+    fn path(&self) -> Option<&Path> {
+        self.file.as_ref().map(|file| file.path.as_path())
     }
 
     fn interval(&self) -> Duration {
         self.file.as_ref().map_or(Duration::ZERO, |file| file.interval)
     }
 
-    /// Reports a failure, and that there is none any more.
-    fn report(&mut self, outcome: Result<usize, StateError>) {
-        let had_failed = self.has_failed;
-        self.has_failed = outcome.is_err();
+    /// Reports a failure, and that there is none any more. Without an instance, nothing was written, and nothing changes.
+    fn report(&mut self, outcome: Result<Option<usize>, StateError>) {
         match outcome {
-            Err(error) if !had_failed => {
+            Err(error) if !self.has_failed => {
                 let text = "the state is not written, so a reboot forgets debts and bans";
                 say(Level::Warning, &format!("{text}: {error}"));
+                self.has_failed = true;
             }
-            Ok(left_out) => {
-                if had_failed {
+            Ok(Some(left_out)) => {
+                if self.has_failed {
                     say(Level::Info, "the state is written again");
                 }
                 if left_out != 0 && !self.has_left_out {
                     say(Level::Warning, &format!("the state has the longest debts only: {left_out} are left out"));
                 }
-                self.has_left_out = left_out != 0;
+                (self.has_failed, self.has_left_out) = (false, left_out != 0);
             }
-            Err(_) => {}
+            Err(_) | Ok(None) => {}
         }
     }
 }

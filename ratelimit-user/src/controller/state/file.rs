@@ -2,7 +2,7 @@
 
 use std::{
     ffi::OsString,
-    fs::{self, File, OpenOptions},
+    fs::{self, File, Metadata, OpenOptions},
     io::{self, BufWriter, Read as _, Write as _},
     os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
@@ -34,6 +34,9 @@ pub enum FileError {
     /// Other users may write it.
     #[error("other users may write it")]
     Writable,
+    /// It has another content, so a snapshot must not replace it.
+    #[error("is not a state file, and is not replaced: delete it, or write another path into [state]")]
+    Other,
     /// It is larger than any file that was written.
     #[error("is larger than any state")]
     Large,
@@ -41,16 +44,7 @@ pub enum FileError {
 
 /// Returns the text of a file. None if there is no file.
 pub(super) fn read(path: &Path) -> Result<Option<String>, FileError> {
-    // Opening a pipe would block until another process writes to it.
-    let opened = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
-    let file = match opened {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        opened => opened?,
-    };
-    let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        return Err(FileError::Kind);
-    }
+    let Some((file, metadata)) = open(path)? else { return Ok(None) };
     if metadata.uid() != 0 && metadata.uid() != geteuid().as_raw() {
         return Err(FileError::Foreign(metadata.uid()));
     }
@@ -60,6 +54,26 @@ pub(super) fn read(path: &Path) -> Result<Option<String>, FileError> {
     let mut text = String::new();
     file.take(MOST + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MOST { Err(FileError::Large) } else { Ok(Some(text)) }
+}
+
+/// Checks that a file begins with a text, if there is one.
+pub(super) fn check_beginning(path: &Path, text: &str) -> Result<(), FileError> {
+    let Some((file, _)) = open(path)? else { return Ok(()) };
+    let mut beginning = Vec::new();
+    file.take(text.len() as u64).read_to_end(&mut beginning)?;
+    if beginning == text.as_bytes() { Ok(()) } else { Err(FileError::Other) }
+}
+
+/// Opens a regular file for reading. None if there is no file.
+fn open(path: &Path) -> Result<Option<(File, Metadata)>, FileError> {
+    // Opening a pipe would block until another process writes to it.
+    let opened = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
+    let file = match opened {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    let metadata = file.metadata()?;
+    if metadata.is_file() { Ok(Some((file, metadata))) } else { Err(FileError::Kind) }
 }
 
 /// Puts a new file in the place of another one. After a failure, the other one is still there.
@@ -102,12 +116,17 @@ mod tests {
         let path = folder.join("state");
         fs::create_dir(&folder).unwrap();
         assert_eq!(read(&path).unwrap(), None);
+        check_beginning(&path, "one").unwrap();
         fs::write(beside(&path), "of a killed daemon").unwrap();
         let write = |text: &'static str| replace(&path, |out| out.write_all(text.as_bytes()));
         write("one").unwrap();
         write("two").unwrap();
         assert_eq!(read(&path).unwrap().as_deref(), Some("two"));
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, MODE);
+        check_beginning(&path, "tw").unwrap();
+        for other in ["tx", "twos"] {
+            assert!(matches!(check_beginning(&path, other), Err(FileError::Other)));
+        }
         replace(&path, |_| Err(io::Error::other("the disk is full"))).unwrap_err();
         assert_eq!(read(&path).unwrap().as_deref(), Some("two"));
         assert!(!beside(&path).exists());

@@ -2,7 +2,7 @@
 //! how many debts and bans follow.
 //!
 //! Times are what was left at the time of writing, not moments. So a clock that was wrong then or is wrong now cannot
-//! make a debt or a ban longer.
+//! make a debt or a ban longer than it was at the time of writing.
 
 use std::io::{self, Write};
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     dataplane::debts::{Ban, Debt, Saved},
     text::{
-        prefix::{Prefix, PrefixError},
+        prefix::Prefix,
         service::{ServiceError, ServiceName},
     },
 };
@@ -25,6 +25,9 @@ const MOST_BANS: usize = (names::BAN_SETS * names::BANS_OF_A_SET) as usize;
 
 /// The name of the format.
 const FORMAT: &str = "ratelimit-state";
+
+/// How every file of any version begins.
+pub(super) const BEGINNING: &str = "{\"format\":\"ratelimit-state\",";
 
 /// The version of the format.
 const VERSION: u32 = 1;
@@ -168,7 +171,7 @@ pub(super) fn parse(text: &str, now: u64) -> Result<Saved, FormatError> {
 }
 
 fn payer(source: &str, service: &str) -> Result<(Prefix, Service), String> {
-    let source = source.parse().map_err(|error: PrefixError| error.to_string())?;
+    let source = Prefix::of_any_source(source).map_err(|error| error.to_string())?;
     let service = match service {
         ANY => Ok(ServiceName(Service::Any)),
         service => service.parse().map_err(|error: ServiceError| error.to_string()),

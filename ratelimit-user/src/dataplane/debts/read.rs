@@ -1,6 +1,6 @@
 //! Reads debts and bans. It takes no lock, and changes nothing.
 
-use std::{cmp::Reverse, os::fd::AsFd as _, sync::atomic::Ordering, time::Duration};
+use std::{cmp::Reverse, collections::BTreeSet, os::fd::AsFd as _, sync::atomic::Ordering, time::Duration};
 
 use aya::maps::IterableMap;
 use ratelimit_common::{
@@ -13,11 +13,11 @@ use ratelimit_common::{
     },
     limits::{
         ban_history::LastBan,
-        policy::{LIMIT, Policy, UNLIMITED_ID},
+        policy::{ALLOWED_ID, LIMIT, Policy, UNLIMITED_ID},
     },
     maps::control::FEATURE_BANS,
     meters::{gcra, meter::Meter, stages, state},
-    rules::rule::Rule,
+    rules::rule::{COMMAND, Rule, SSH},
 };
 
 use super::{Ban, Debt, Saved, words::Words};
@@ -26,12 +26,12 @@ use crate::{
         Error,
         rules::{filter, policies::levels::Scale, resolve, services::Services},
         sys::{bpf, host},
-        tables::open::Tables,
+        tables::{open::Tables, rule_maps},
     },
     text::prefix::Prefix,
 };
 
-/// Returns the bans in force, and the `most` longest debts that last for `least` or longer. Also returns how many other
+/// Returns the bans in force that no rule of a command outranks, and the `most` longest debts that last for `least` or longer. Also returns how many other
 /// debts last so long.
 ///
 /// # Errors
@@ -48,16 +48,46 @@ fn bans(tables: &Tables, services: &Services) -> Result<Vec<Ban>, Error> {
     if tables.control()?.features & FEATURE_BANS == 0 {
         return Ok(Vec::new());
     }
+    let all = tables.bans()?.all();
+    if all.is_empty() {
+        return Ok(Vec::new());
+    }
     let (now, histories) = (host::now(), tables.buckets.open()?);
+    let allowed = Allowed::read(tables, now)?;
     let ban = |(source, rule): (Source, Rule)| {
         let left = rule.expires.checked_sub(now).filter(|left| *left != 0)?;
+        if allowed.meets(&source) {
+            return None;
+        }
         let service = services.of_class(Class::try_from(source.class).ok()?)?;
         // A limit whose bans do not become longer keeps no history.
         let history = histories.get(&source.offences(), 0).ok();
         let doubled = history.map_or(0, |history| LastBan(history.second).doubled());
         Some(Ban { source: Prefix::of(&source, source.prefix), service, left, doubled })
     };
-    Ok(tables.bans()?.all().into_iter().filter_map(ban).collect())
+    Ok(all.into_iter().filter_map(ban).collect())
+}
+
+/// The prefixes that a command or an SSH session allows. A reboot forgets these rules. So a ban that one of them outranks
+/// must not return: it could lock the operator out.
+struct Allowed(BTreeSet<Prefix>);
+
+impl Allowed {
+    fn read(tables: &Tables, now: u64) -> Result<Self, Error> {
+        let is_lost = |rule: Rule| rule.policy == ALLOWED_ID && matches!(rule.origin, COMMAND | SSH);
+        let rules = rule_maps::sources(tables)?.into_iter().chain(rule_maps::prefixes(tables)?);
+        let lost = rules.filter(|(_, rule)| rule.at(now).is_some_and(is_lost));
+        Ok(Self(lost.map(|(source, _)| Prefix::of(&source, source.prefix)).collect()))
+    }
+
+    /// Returns whether one of them lies in or around a source, whatever its service.
+    fn meets(&self, source: &Source) -> bool {
+        let own = Prefix::of(source, source.prefix);
+        // The order is by address, then by length. So the next one lies in the source if any does.
+        let is_inside = self.0.range(own..).next().is_some_and(|next| own.contains(next));
+        let mut around = (0..source.prefix).map(|bits| Prefix::of(&source.shortened(bits), bits));
+        is_inside || around.any(|prefix| self.0.contains(&prefix))
+    }
 }
 
 fn debts(tables: &Tables, services: &Services, least: Duration, most: usize) -> Result<(Vec<Debt>, usize), Error> {
@@ -149,5 +179,25 @@ impl Debtors<'_> {
         };
         let policy = slot.and_then(|slot| self.policies.get(slot as usize));
         Ok(policy.filter(|policy| policy.kind == LIMIT && policy.is_bucket()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Few different bits, so that prefixes often lie in each other.
+        #[test]
+        fn an_allow_in_or_around_a_source_is_found(
+            allows in prop::collection::vec((0u128..16, 0u8..=128), 0..6), address in 0u128..16, bits in 0u8..=128,
+        ) {
+            let source = |address: u128, bits| Source::v6((address << 124 | address << 62 | address).to_be_bytes(), bits);
+            let allowed: BTreeSet<_> = allows.iter().map(|(of, bits)| Prefix::of(&source(*of, *bits), *bits)).collect();
+            let (banned, own) = (source(address, bits), Prefix::of(&source(address, bits), bits));
+            let expected = allowed.iter().any(|allow| allow.contains(&own) || own.contains(allow));
+            prop_assert_eq!(Allowed(allowed).meets(&banned), expected);
+        }
     }
 }

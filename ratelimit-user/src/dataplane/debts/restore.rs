@@ -5,21 +5,17 @@ use aya_obj::generated::BPF_NOEXIST;
 use ratelimit_common::{
     buckets::bucket::Bucket,
     cells::bucket_filter::FIRST_EPOCH,
-    identity::{
-        class::{ANY, Classes},
-        service::Service,
-        source::Source,
-    },
+    identity::{class::Classes, service::Service, source::Source},
     limits::{
         ban_history::LastBan,
         policy::{LIMIT, Policy},
     },
+    maps::control::Control,
     meters::{gcra, meter::Meter, stages},
 };
-
 use serde::Serialize;
 
-use super::{Ban, Debt, words::Words};
+use super::{Ban, Debt, Saved, words::Words};
 use crate::{
     dataplane::{
         Error,
@@ -27,7 +23,7 @@ use crate::{
         readings::gauges,
         rules::{policies::levels::Scale, resolve, services::Services},
         sys::host,
-        tables::open::Tables,
+        tables::{bans::Bans, open::Tables},
     },
     text::prefix::Prefix,
 };
@@ -41,40 +37,69 @@ pub struct Restored {
     pub bans: usize,
     /// The number of debts and bans that do not fit the rules and settings of the instance, or find no room.
     pub left_out: usize,
-    /// Why all bans were refused.
-    pub refused: Option<String>,
+    /// The number of bans that were refused, because each would block a session.
+    pub refused: usize,
+    /// Why the first of them was refused.
+    pub reason: Option<String>,
 }
 
-/// Writes those of the bans whose sources and services the instance has. Returns these sources.
-pub(crate) fn bans(tables: &mut Tables, bans: &[Ban]) -> Result<Vec<Source>, Error> {
-    let (services, table, now) = (Services::read(tables)?, tables.bans()?, host::now());
-    let mut written = Vec::new();
-    for ban in bans {
-        let Some((source, _)) = source(tables, &services, &ban.source, ban.service)? else { continue };
-        let end = now.saturating_add(ban.left);
-        if table.insert(&source, end, now) {
-            // If the history finds no room, the next ban is not longer than the first one.
-            let _ = insert(tables, &source.offences(), [0, LastBan::until(end, ban.doubled).0]);
-            written.push(source);
-        }
+/// Fails if the ban of a source that is in force makes a session worse off.
+pub type CheckBan<'a> = dyn Fn(&Tables, &Prefix) -> Result<(), Error> + 'a;
+
+/// Writes the debts and bans that the instance can have. After an error, no ban is left.
+pub(crate) fn all(tables: &mut Tables, saved: &Saved, check: &CheckBan<'_>) -> Result<Restored, Error> {
+    let (table, mut written, mut restored) = (tables.bans()?, Vec::new(), Restored::default());
+    let outcome = bans(tables, &table, &saved.bans, check, &mut written, &mut restored)
+        .and_then(|()| debts(tables, &saved.debts, written.len()));
+    if outcome.is_err() {
+        written.iter().for_each(|source| table.lift(source));
     }
-    Ok(written)
+    (restored.debts, restored.bans) = (outcome?, written.len());
+    let all = saved.debts.len() + saved.bans.len();
+    restored.left_out = all - restored.debts - restored.bans - restored.refused;
+    Ok(restored)
 }
 
-/// Lifts bans that were written.
-pub(crate) fn lift(tables: &Tables, sources: &[Source]) -> Result<(), Error> {
-    let table = tables.bans()?;
-    sources.iter().for_each(|source| table.lift(source));
+/// Writes those of the bans whose sources and services the instance has. Lifts each one that `check` refuses.
+fn bans(
+    tables: &mut Tables,
+    table: &Bans,
+    bans: &[Ban],
+    check: &CheckBan<'_>,
+    written: &mut Vec<Source>,
+    restored: &mut Restored,
+) -> Result<(), Error> {
+    let (services, control, now) = (Services::read(tables)?, tables.control()?, host::now());
+    for ban in bans {
+        let found = source(tables, &services, &control, &ban.source, ban.service)?;
+        let Some((source, _)) = found else { continue };
+        let end = now.saturating_add(ban.left);
+        if !table.insert(&source, end, now) {
+            continue;
+        }
+        if let Err(error) = check(tables, &ban.source) {
+            table.lift(&source);
+            restored.refused += 1;
+            restored.reason.get_or_insert_with(|| error.to_string());
+            continue;
+        }
+        written.push(source);
+        // If the history finds no room, the next ban is not longer than the first one.
+        let _ = insert(tables, &source.offences(), [0, LastBan::until(end, ban.doubled).0]);
+    }
     Ok(())
 }
 
-/// Writes those of the debts that the limits of the instance can have. Returns their number.
-pub(crate) fn debts(tables: &mut Tables, debts: &[Debt]) -> Result<usize, Error> {
+/// Writes those of the debts that the limits of the instance can have, beside so many histories of bans. Returns their
+/// number. The longest debts come first in `debts`. They are written last, because a full map evicts the oldest buckets.
+fn debts(tables: &mut Tables, debts: &[Debt], histories: usize) -> Result<usize, Error> {
     let (services, control) = (Services::read(tables)?, tables.control()?);
     let (words, scale) = (Words::of(tables, &control)?, Scale::of(&control));
+    let places = (gauges::max_sources(tables)? as usize).saturating_sub(histories);
     let mut written = 0;
-    for debt in debts.iter().take(gauges::max_sources(tables)? as usize) {
-        let Some((source, classes)) = source(tables, &services, &debt.source, debt.service)? else { continue };
+    for debt in debts.iter().take(places).rev() {
+        let found = source(tables, &services, &control, &debt.source, debt.service)?;
+        let Some((source, classes)) = found else { continue };
         let (slot, billed) = resolve::limit_of(tables, &source, classes, host::now())?;
         let policy = tables.policies.get(slot)?;
         if u16::from(billed) != source.class || policy.kind != LIMIT || !policy.is_bucket() {
@@ -115,13 +140,14 @@ fn owed(debt: &Debt, policy: &Policy) -> [u64; 2] {
 fn source(
     tables: &Tables,
     services: &Services,
+    control: &Control,
     prefix: &Prefix,
     service: Service,
 ) -> Result<Option<(Source, Classes)>, Error> {
     let Some(class) = services.class(service) else { return Ok(None) };
     let (source, classes) = (prefix.source(), services.classes(service));
-    let payer = resolve::payer(tables, prefix, classes)?;
-    Ok((payer == source.of_class(ANY)).then(|| (source.of_class(class), classes)))
+    let is_one = resolve::is_one_source(tables, &source, classes, control.ipv6_prefix as u8)?;
+    Ok(is_one.then(|| (source.of_class(class), classes)))
 }
 
 /// Inserts a bucket with these states. Returns false if the source has one.

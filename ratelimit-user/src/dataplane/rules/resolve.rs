@@ -74,11 +74,8 @@ pub fn policy_of(tables: &Tables, source: &Source, classes: Classes) -> Result<P
 }
 
 fn resolution(tables: &Tables, source: &Source, classes: Classes, now: u64) -> Result<Resolution, Error> {
-    let rules = Maps(tables);
-    let rule = |class| precedence::of_class(&rules, source, class, now);
-    let ban = |class| precedence::of_bans(&rules, source, class, now);
-    let (best, _) = precedence::best(classes, true, rule, ban, || listed::of_source(tables, source, now))?;
-    Ok(best.resolution())
+    let ban = |class| precedence::of_bans(&Maps(tables), source, class, now);
+    Ok(best(tables, source, classes, ban, now)?.0.resolution())
 }
 
 /// Returns the policy that limits packets of these classes from a source while it is not banned, and the billed class.
@@ -92,11 +89,20 @@ pub(crate) fn limit_of(
     classes: Classes,
     now: u64,
 ) -> Result<(PolicyId, Class), Error> {
-    let rules = Maps(tables);
-    let rule = |class| precedence::of_class(&rules, source, class, now);
-    let no_ban = |_| Ok(Match::NONE);
-    let (best, billed) = precedence::best(classes, true, rule, no_ban, || listed::of_source(tables, source, now))?;
+    let (best, billed) = best(tables, source, classes, |_| Ok(Match::NONE), now)?;
     Ok((best.resolution().policy(), billed))
+}
+
+/// Returns the match that wins with these bans, and the billed class.
+fn best(
+    tables: &Tables,
+    source: &Source,
+    classes: Classes,
+    ban: impl FnMut(Class) -> Result<Match, Error>,
+    now: u64,
+) -> Result<(Match, Class), Error> {
+    let rule = |class| precedence::of_class(&Maps(tables), source, class, now);
+    precedence::best(classes, true, rule, ban, || listed::of_source(tables, source, now))
 }
 
 /// Returns whether a bucket is a source's. Parents have buckets too, and so has a source's service that another is
@@ -146,13 +152,38 @@ fn payer_at(tables: &Tables, address: &Prefix, classes: Classes, now: u64) -> Re
         let filter = filter::read(tables)?;
         let lengths = Lengths(control.narrow_rules);
         let bits = filter.longest_part(&address, control.ipv6_prefix as u8, lengths, &control.seed);
-        let (part, rules) = (address.shortened(bits), Maps(tables));
-        let rule = |class| precedence::of_class(&rules, &part, class, now);
-        let ban = |class| precedence::of_bans(&rules, &part, class, now);
-        let list = || listed::of_source(tables, &part, now);
-        prefix = prefix.max(precedence::longest_prefix(classes, true, rule, ban, list)?.prefix());
+        prefix = prefix.max(longest_prefix(tables, &address.shortened(bits), classes, now)?);
     }
     Ok(address.shortened(prefix))
+}
+
+/// Returns whether this prefix is one source for packets of these classes, if so many bits of an IPv6 address make one.
+/// Longer prefixes in it may be sources of their own.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] if the kernel refuses.
+pub(crate) fn is_one_source(
+    tables: &Tables,
+    prefix: &Source,
+    classes: Classes,
+    ipv6_prefix: u8,
+) -> Result<bool, Error> {
+    let whole = prefix.bits(ipv6_prefix);
+    if prefix.prefix <= whole {
+        return Ok(prefix.prefix == whole);
+    }
+    // A part of an IPv6 source with a rule is a source of its own.
+    Ok(longest_prefix(tables, prefix, classes, host::now())? == prefix.prefix)
+}
+
+/// Returns the bits of the longest prefix around a part that has a rule or a ban; 0 without one.
+fn longest_prefix(tables: &Tables, part: &Source, classes: Classes, now: u64) -> Result<u8, Error> {
+    let rules = Maps(tables);
+    let rule = |class| precedence::of_class(&rules, part, class, now);
+    let ban = |class| precedence::of_bans(&rules, part, class, now);
+    let list = || listed::of_source(tables, part, now);
+    Ok(precedence::longest_prefix(classes, true, rule, ban, list)?.prefix())
 }
 
 /// What decides about a source.

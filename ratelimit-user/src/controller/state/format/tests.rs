@@ -6,9 +6,10 @@ use super::*;
 const SECOND: u64 = 1_000_000_000;
 
 fn prefix() -> impl Strategy<Value = Prefix> {
-    // An IPv4-mapped address is no source.
-    let v6 = (any::<u128>(), 1u8..=128).prop_map(|(address, bits)| {
-        let source = Source::v6((address | 1 << 127).to_be_bytes(), bits);
+    // A sender can put an IPv4-mapped address into an IPv6 packet.
+    let mapped = any::<u32>().prop_map(|v4| 0xffff << 32 | u128::from(v4));
+    let v6 = (prop_oneof![any::<u128>(), mapped], 1u8..=128).prop_map(|(address, bits)| {
+        let source = Source::v6(address.to_be_bytes(), bits);
         Prefix::of(&source, bits)
     });
     prop_oneof![any::<[u8; 4]>().prop_map(|address| Prefix::of(&Source::v4(address), 32)), v6]
@@ -49,6 +50,7 @@ proptest! {
     #[test]
     fn what_is_written_is_read_less_the_time_that_has_passed(saved in saved(), written: u64, passed in 0u64..1 << 58) {
         let text = text(&saved, written);
+        prop_assert!(text.starts_with(BEGINNING));
         prop_assert_eq!(parse(&text, written), Ok(saved.clone()));
         let now = written.saturating_add(passed);
         let less = |left: u64| left.saturating_sub(now - written);

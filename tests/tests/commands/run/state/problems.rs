@@ -8,8 +8,11 @@ use std::{
 };
 
 use ratelimit_tests::{Ratelimit, Sandbox};
+use rustix::process::Signal;
 
 use super::{LIMITS, file, folder, start};
+
+const NOT_WRITTEN: &str = "the state is not written, so a reboot forgets debts and bans";
 
 #[test]
 fn a_file_that_cannot_be_used_is_reported_in_one_line() {
@@ -33,9 +36,16 @@ fn a_file_that_cannot_be_used_is_reported_in_one_line() {
         assert_eq!(line, format!("ratelimit: starting without the state: {}: {problem}", state.display()));
         let line = daemon.line();
         assert!(line.ends_with("in force, rules: 2 set, 0 deleted, 0 unchanged; attached to eth0"), "{line}");
-        // The next file is good.
+        let is_other = !content.starts_with(&good.as_bytes()[..30]);
+        daemon.process.signal(Signal::TERM);
+        if is_other {
+            let reason = "is not a state file, and is not replaced: delete it, or write another path into [state]";
+            assert_eq!(daemon.line(), format!("ratelimit: {NOT_WRITTEN}: {}: {reason}", state.display()));
+        }
         daemon.end();
-        assert!(fs::read_to_string(&state).unwrap().starts_with(&good[..44]));
+        // The next file is good, unless there is another one.
+        let after = fs::read(&state).unwrap();
+        assert!(if is_other { after == content } else { after.starts_with(&good.as_bytes()[..44]) });
         ratelimit.ok("detach --all");
     }
 }
@@ -50,13 +60,26 @@ fn a_failure_to_write_is_reported_once_and_so_is_its_end() {
     folder.write(&(file(&state, LIMITS) + "interval = \"1s\"\n"));
     let (mut daemon, line) = start(&sandbox, &ratelimit, &folder);
     assert!(line.ends_with("attached to eth0"), "{line}");
-    let text = "the state is not written, so a reboot forgets debts and bans";
     let reason = "No such file or directory (os error 2)";
-    assert_eq!(daemon.line(), format!("ratelimit: {text}: {}: {reason}", state.display()));
+    assert_eq!(daemon.line(), format!("ratelimit: {NOT_WRITTEN}: {}: {reason}", state.display()));
     // Two more times.
     thread::sleep(Duration::from_millis(2_500));
     ratelimit.ok("reload");
     assert!(daemon.line().ends_with("reloaded, rules: 0 set, 0 deleted, 2 unchanged"));
+    // Another wrong path is another problem.
+    let second = missing.with_file_name("second").join("state");
+    folder.write(&(file(&second, LIMITS) + "interval = \"1s\"\n"));
+    assert!(daemon.line().contains("reloaded"));
+    assert_eq!(daemon.line(), format!("ratelimit: {NOT_WRITTEN}: {}: {reason}", second.display()));
+    folder.write(&(file(&state, LIMITS) + "interval = \"1s\"\n"));
+    assert!(daemon.line().contains("reloaded"));
+    assert_eq!(daemon.line(), format!("ratelimit: {NOT_WRITTEN}: {}: {reason}", state.display()));
+    // Without an instance, nothing is written, and nothing is said.
+    ratelimit.ok("detach --all");
+    thread::sleep(Duration::from_millis(1_500));
+    ratelimit.ok("reload");
+    let line = daemon.line();
+    assert!(line.contains("reloaded"), "{line}");
     fs::create_dir(&missing).unwrap();
     assert_eq!(daemon.line(), "ratelimit: the state is written again");
     assert!(state.exists());
@@ -66,5 +89,31 @@ fn a_failure_to_write_is_reported_once_and_so_is_its_end() {
     fs::remove_file(&state).unwrap();
     daemon.end();
     assert!(!state.exists());
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn no_snapshot_goes_where_others_may_write_or_replaces_the_configuration() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let (folder, state) = folder();
+    folder.write(&file(&folder.file(), LIMITS));
+    let problem = "[state]: the state file is this file, which a snapshot would replace: write another path";
+    let checked = ratelimit.run(&format!("check {}", folder.file().display()));
+    assert!(checked.stdout.contains(problem), "{}", checked.stdout);
+
+    let open = state.with_file_name("open");
+    fs::create_dir(&open).unwrap();
+    fs::set_permissions(&open, Permissions::from_mode(0o777)).unwrap();
+    folder.write(&file(&open.join("state"), LIMITS));
+    let (mut daemon, line) = start(&sandbox, &ratelimit, &folder);
+    let reason = format!("other users can write to {}, and so change the limits", open.display());
+    assert!(line.starts_with(&format!("ratelimit: starting without the state: {reason}")), "{line}");
+    assert!(daemon.line().ends_with("attached to eth0"));
+    daemon.process.signal(Signal::TERM);
+    let line = daemon.line();
+    assert!(line.starts_with(&format!("ratelimit: {NOT_WRITTEN}: {reason}")), "{line}");
+    daemon.end();
+    assert!(!open.join("state").exists());
     ratelimit.ok("detach --all");
 }
