@@ -107,6 +107,15 @@ impl Traffic {
         (0..count).rev().map(|before| packets(before) as f64 / RATE as f64).collect()
     }
 
+    /// Returns the seconds from a moment on after which no fifth of a second had much more than the limit. The traffic
+    /// has lasted for so many seconds since then.
+    pub(crate) fn shared_after(&self, begin: Duration, lasted: u32) -> f64 {
+        let fifth = Duration::from_millis(200);
+        let fifths = (0..5 * lasted).map(|number| self.rate(begin + number * fifth, begin + (number + 1) * fifth));
+        let last = fifths.enumerate().rfind(|(_, rate)| *rate > 1.6);
+        last.map_or(0.0, |(number, _)| (number + 1) as f64 * fifth.as_secs_f64())
+    }
+
     /// Returns the packets that were sent.
     pub(crate) fn sent(&self) -> u64 {
         self.floods.iter().map(Running::sent).sum()

@@ -31,14 +31,14 @@ pub struct StateFile {
 
 impl StateFile {
     /// Returns whether the path leads to this file.
-    pub(super) fn is(&self, file: &Path) -> bool {
+    pub(in crate::config) fn is(&self, file: &Path) -> bool {
         let [own, other] = [&self.path, file].map(|path| fs::canonicalize(path).ok());
         own.is_some() && own == other
     }
 }
 
 /// Returns the problem of a text whose own file is the state file.
-pub(super) fn own_file(text: &str) -> Problem {
+pub(in crate::config) fn own_file(text: &str) -> Problem {
     let start = text.find(TABLE).unwrap_or_default();
     let message = "the state file is this file, which a snapshot would replace: write another path";
     Problem::at(text, &Lines::of(text), start..start + TABLE.len(), message)

@@ -1,7 +1,5 @@
 //! Hosts whose engine is a cluster, of which one server fails.
 
-use std::time::Duration;
-
 use ratelimit::fleet::key::Key;
 use ratelimit_common::fleet::share::Limit;
 use ratelimit_tests::{Arrivals, Cluster, Hosts};
@@ -34,10 +32,7 @@ fn a_replica_takes_the_place_of_a_server_and_hosts_share_again() {
             cluster.kill_server_of(Key::of(&SOURCE.to_string(), &limit).as_str());
             wait(12.0);
             let after = traffic.seconds(2);
-            let fifth = Duration::from_millis(200);
-            let fifths = (0..60).map(|number| traffic.rate(begin + number * fifth, begin + (number + 1) * fifth));
-            let last = fifths.enumerate().filter(|(_, rate)| *rate > 1.6).next_back();
-            let recovered = last.map_or(0.0, |(number, _)| (number + 1) as f64 * fifth.as_secs_f64());
+            let recovered = traffic.shared_after(begin, 12);
             println!("a failover in a cluster: shared again after {recovered:.1} s, then {after:?}");
             assert!(after.iter().all(|rate| (0.9..=1.1).contains(rate)), "{after:?}");
         },

@@ -59,11 +59,7 @@ fn fault<T>(
         let redis = mend(&hosts, broken);
         wait(6.0);
         let after = traffic.seconds(2).iter().sum::<f64>() / 2.0;
-        // The first moment from which on no fifth of a second has much more than the limit.
-        let fifth = Duration::from_millis(200);
-        let fifths = (0..30).map(|number| traffic.rate(begin + number * fifth, begin + (number + 1) * fifth));
-        let last = fifths.enumerate().filter(|(_, rate)| *rate > 1.6).next_back();
-        let recovered = last.map_or(0.0, |(number, _)| (number + 1) as f64 * fifth.as_secs_f64());
+        let recovered = traffic.shared_after(begin, 6);
         println!("{name}: {during:.2} of the limit during it, shared again after {recovered:.1} s, then {after:.2}");
         drop(traffic);
         for daemon in daemons.iter_mut().take(lost) {
