@@ -46,13 +46,16 @@ fn the_output_of_every_command_matches_the_schema() {
     let ratelimit = Ratelimit::new(&sandbox);
     let folder = Folder::new();
     let file = folder.file();
-    folder.write("interfaces = [\"eth0\"]\n[policy.web]\npackets = \"50/s\"\n[default]\npackets = \"1/h\"\n");
+    let fleet = "[fleet]\nengine = \"redis://127.0.0.1:1\"\n";
+    let rules = "[policy.web]\npackets = \"50/s\"\n[default]\npackets = \"1/h\"\n";
+    folder.write(&format!("interfaces = [\"eth0\"]\n{rules}{fleet}"));
     let mut daemon = Daemon::start(&sandbox, &ratelimit, &file);
     daemon.line();
     Flood::of(Frame::udp([10, 9, 0, 66], 9)).send(&sandbox, 20);
     Flood::of(Frame::udp([0xfd00, 9, 0, 7, 0, 0, 0, 1], 9)).send(&sandbox, 3);
     let file = file.display();
-    let with_daemon = ["reload".to_owned(), "metrics".to_owned(), format!("check {file} --host"), "status".to_owned()];
+    let check = format!("check {file} --host");
+    let with_daemon = ["reload", "metrics", &check, "status", "fleet status"];
     let mut seen: BTreeSet<String> = with_daemon.iter().map(|words| run(&ratelimit, words, None)).collect();
     folder.write("interfaces = [\"eth0\"]\nunknown-key = 1\n");
     // The first line is about the requested reload.

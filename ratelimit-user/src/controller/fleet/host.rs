@@ -112,6 +112,7 @@ impl Host {
 
     /// Reports and grants, until it is dropped.
     pub(super) async fn run(&mut self) {
+        self.show();
         self.look();
         self.try_again();
         let (mut events, mut looks) = (interval(EVENTS), interval(LOOKS));

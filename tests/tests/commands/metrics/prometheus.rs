@@ -116,7 +116,9 @@ fn prometheus_counts_every_packet_and_finds_every_series_of_the_dashboard_and_al
     let feed = place.join("feed");
     fs::write(&feed, "192.0.2.0/24\n").unwrap();
     let list = format!("[[list]]\nname = \"drop\"\nfile = \"{}\"\n", feed.display());
-    let text = format!("{FILE}[settings]\nunknown = \"100k/s\"\n{metrics}{list}");
+    // Its metrics do not need an engine that answers.
+    let fleet = "[fleet]\nengine = \"redis://127.0.0.1:1\"\n";
+    let text = format!("{FILE}[settings]\nunknown = \"100k/s\"\n{metrics}{fleet}{list}");
     let made = Command::new("install").args(["-m", "600", "/dev/null"]).arg(&token).status().unwrap();
     assert!(made.success());
     fs::write(&token, "correct-horse-battery-staple\n").unwrap();
