@@ -42,9 +42,9 @@ fn about(status: &Status) -> Vec<Finding> {
         let finding = Finding::warning(Check::Fleet, &format!("the engine has maxmemory-policy {policy}"), why);
         findings.push(finding.fixed_by("redis-cli CONFIG SET maxmemory-policy noeviction"));
     }
-    if let Some(latency) = status.latency_ms.filter(|latency| *latency > SLOW * period * 1e3) {
-        let what =
-            format!("an answer of the engine takes {latency:.0} ms, and hosts report each {:.0} ms", period * 1e3);
+    if let Some(latency) = status.latency_seconds.filter(|latency| *latency > SLOW * period) {
+        let [latency, period] = [latency, *period].map(|seconds| seconds * 1e3);
+        let what = format!("an answer of the engine takes {latency:.0} ms, and hosts report each {period:.0} ms");
         findings.push(Finding::warning(Check::Fleet, &what, "Shares follow traffic too slowly. Set a longer period."));
     }
     let others: Vec<_> = status.others().map(Member::name).collect();
@@ -79,7 +79,7 @@ mod tests {
         Status {
             engine: "10.0.0.1:6379".to_owned(),
             is_up: true,
-            latency_ms: Some(1.0),
+            latency_seconds: Some(0.001),
             period_seconds: 0.2,
             id: "a".to_owned(),
             hosts: 2,
@@ -106,7 +106,7 @@ mod tests {
             is_up: false,
             error: Some("no answer within 200 ms".to_owned()),
             evicts: Some("allkeys-lru".to_owned()),
-            latency_ms: Some(150.0),
+            latency_seconds: Some(0.15),
             members: vec![member("a", "10/s"), member("b", "20/s")],
             sources: vec![source],
             ..status()

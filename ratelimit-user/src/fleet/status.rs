@@ -16,8 +16,8 @@ pub struct Status {
     pub since_seconds: f64,
     /// What kept it from answering last.
     pub error: Option<String>,
-    /// Milliseconds from a report to its answer, the last one.
-    pub latency_ms: Option<f64>,
+    /// Seconds from a report to its answer, the last one.
+    pub latency_seconds: Option<f64>,
     /// The engine's rule by which it forgets keys if its memory is full. None if it does not.
     pub evicts: Option<String>,
     /// Seconds between two reports.

@@ -46,7 +46,8 @@ fn write(out: &mut dyn Write, status: &Status) -> io::Result<()> {
     let since = status.since_seconds;
     match (&status.error, status.is_up) {
         (_, true) => {
-            let latency = status.latency_ms.map(|latency| format!(", the last answer took {latency:.1} ms"));
+            let latency =
+                status.latency_seconds.map(|latency| format!(", the last answer took {:.1} ms", latency * 1e3));
             writeln!(out, "engine {} answers since {since:.0} s{}", status.engine, latency.unwrap_or_default())?;
         }
         (Some(error), false) => {
@@ -97,7 +98,7 @@ fn write(out: &mut dyn Write, status: &Status) -> io::Result<()> {
             ]
         };
         let rows: Vec<_> = status.sources.iter().map(source).collect();
-        output::table(out, ["source", "service", "limit/s", "offered/s", "share"], &rows)?;
+        output::table(out, ["source", "service", "limit/s", "offered here/s", "share here"], &rows)?;
     }
     Ok(())
 }

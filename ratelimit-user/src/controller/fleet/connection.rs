@@ -55,6 +55,8 @@ pub(super) struct Connection {
     told: Option<Told>,
     /// When that began to be so.
     since: Instant,
+    /// Whether the operator was ever told that it answers.
+    has_answered: bool,
     /// When the last connection began.
     connected: Instant,
     /// What kept the engine from answering last.
@@ -73,6 +75,7 @@ impl Connection {
             address,
             told: None,
             since: now,
+            has_answered: false,
             connected: now,
             error: None,
             failures: 0,
@@ -131,8 +134,10 @@ impl Connection {
     fn tell_success(&mut self) {
         let after = match self.told {
             None => String::new(),
+            Some(_) if !self.has_answered => format!(", after {:.1} s", self.since.elapsed().as_secs_f64()),
             Some(_) => format!(" again, after {:.1} s", self.since.elapsed().as_secs_f64()),
         };
+        self.has_answered = true;
         self.tell(Told::Up, Level::Info, &format!("{} answers{after}: limits are shared", self.address));
     }
 

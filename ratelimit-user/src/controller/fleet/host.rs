@@ -206,7 +206,7 @@ impl Host {
                     // A cluster without one of its servers answers for the others.
                     Some(error) if answered == 0 => self.fail(number, &error),
                     failure => {
-                        self.latency = Some(latency.as_secs_f64() * 1e3);
+                        self.latency = Some(latency.as_secs_f64());
                         self.connection.succeed(failure.as_ref());
                     }
                 }
@@ -282,8 +282,8 @@ impl Host {
             engine: self.fleet.engine.to_string(),
             is_up,
             since_seconds: since.as_secs_f64(),
-            error: self.connection.error.clone(),
-            latency_ms: self.latency,
+            error: self.connection.error.clone().filter(|_| !is_up),
+            latency_seconds: self.latency,
             evicts: self.evicts.clone(),
             period_seconds: self.terms.period,
             id: self.id.clone(),

@@ -98,6 +98,10 @@ fn play(
                 bytecode.set_time(*now);
             }
             Step::Change(source, kind) => {
+                // The levels of a limit that no rule has used meanwhile begin anew.
+                if matches!(kinds[source], Kind::Allowed | Kind::Denied) {
+                    bounds[source] = Tokens::full(rate, BURST + 1, *now);
+                }
                 kinds[source] = kind;
                 set(bytecode, source, kind);
             }

@@ -21,9 +21,9 @@ pub(in crate::controller::metrics) fn families(status: &Status) -> Vec<Family> {
         Family::counter("ratelimit_fleet_failures_total", "Calls that the engine has not answered, or refused.")
             .of(status.failures),
     ];
-    if let Some(latency) = status.latency_ms {
+    if let Some(latency) = status.latency_seconds {
         let help = "Time from the last report to its answer.";
-        families.push(Family::gauge("ratelimit_fleet_latency_seconds", help).of(latency / 1e3));
+        families.push(Family::gauge("ratelimit_fleet_latency_seconds", help).of(latency));
     }
     families
 }
