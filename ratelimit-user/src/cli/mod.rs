@@ -115,7 +115,7 @@ enum Command {
     /// Print what is in force as a configuration file
     ///
     /// Prints the interfaces, settings, costs and rules that are in force as a configuration file. Bans are left out.
-    /// [metrics], [state] and [fleet] are left out too, because only the daemon knows them.
+    /// The tables metrics, state and fleet are left out too, because only the daemon knows them.
     Save,
     /// Show the fleet that this host shares limits with
     #[command(subcommand)]
