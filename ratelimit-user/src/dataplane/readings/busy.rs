@@ -8,7 +8,7 @@ use ratelimit_common::{
     buckets::bucket::Bucket,
     identity::source::Source,
     limits::limit::SECOND,
-    maps::control::{FEATURE_SAMPLE, SAMPLE_RATE},
+    maps::control::{FEATURE_FRONT, FEATURE_SAMPLE, SAMPLE_RATE},
 };
 
 use super::tracked;
@@ -16,8 +16,10 @@ use crate::dataplane::{Error, rules::resolve, sys::host, tables::open::Tables};
 
 /// Places: 1.5 MB.
 const PLACES: usize = 1 << 16;
-/// Packets below which a source has no place. Forged addresses send few, and one sample counts as many.
-const FEWEST: [u64; 2] = [8, SAMPLE_RATE + 1];
+/// Packets, or refused ones, below which a source has no place. Forged addresses send few.
+const FEWEST: u64 = 8;
+/// Packets instead where samples count them. One sample counts as many.
+const SAMPLED: u64 = SAMPLE_RATE + 1;
 /// Time after which an old look tells nothing.
 const OLD: u64 = 30 * SECOND;
 
@@ -58,7 +60,8 @@ impl Busy {
     /// [`Error::Bpf`] if the kernel refuses.
     pub fn look(&mut self, tables: &Tables, budget: Duration, mut visit: impl FnMut(Seen)) -> Result<(), Error> {
         let control = tables.control()?;
-        let (seed, fewest) = (control.seed, FEWEST[usize::from(control.features & FEATURE_SAMPLE != 0)]);
+        let is_sampled = control.features & FEATURE_FRONT != 0 && control.features & FEATURE_SAMPLE != 0;
+        let (seed, fewest) = (control.seed, if is_sampled { SAMPLED } else { FEWEST });
         tracked::within(tables, budget, |source, bucket| {
             if resolve::is_source(&source, &bucket) {
                 let hash = source.hash(&seed);
@@ -72,7 +75,7 @@ impl Busy {
 
     fn rate(&mut self, hash: u64, bucket: &Bucket, fewest: u64, now: u64) -> Option<f64> {
         let packets = bucket.passed() + bucket.over_limit();
-        if packets < fewest {
+        if packets < fewest && bucket.over_limit() < FEWEST {
             return None;
         }
         // Its lower bits select the place of a lease.
@@ -98,6 +101,14 @@ mod tests {
         // Another bucket of it, and a look that is too old.
         assert_eq!(rate(50, 14 * SECOND), None);
         assert_eq!(rate(51, 50 * SECOND), None);
+    }
+
+    #[test]
+    fn a_refused_source_needs_no_further_packets() {
+        let mut busy = Busy::default();
+        let mut rate = |dropped, now| busy.rate(7 << 40, &Bucket::counting([1, dropped, 0]), SAMPLED, now);
+        assert_eq!((rate(7, SECOND), rate(7, 2 * SECOND)), (None, None));
+        assert_eq!((rate(10, 3 * SECOND), rate(60, 4 * SECOND)), (None, Some(50.0)));
     }
 
     #[test]
