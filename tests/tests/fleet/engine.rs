@@ -229,14 +229,18 @@ fn what_the_server_refuses_is_an_error_in_one_line() {
 #[test]
 fn a_user_with_the_rights_in_the_document_can_report() {
     let document = include_str!("../../../docs/fleet.md");
-    let line = document.lines().find(|line| line.starts_with("ACL SETUSER ")).unwrap().replace("PASSWORD", "secret");
-    let words: Vec<_> = line.split(' ').collect();
+    let lines: Vec<_> = document.lines().filter(|line| line.starts_with("ACL SETUSER ")).collect();
+    assert_eq!(lines.len(), 2);
     let sandbox = Sandbox::new();
     let _redis = Redis::start(&sandbox, &[]);
     Redis::at_the_peer(&sandbox, async || {
         let client = redis::Client::open(Redis::url()).unwrap();
         let mut connection = client.get_multiplexed_async_connection().await.unwrap();
-        redis::cmd(words[0]).arg(&words[1..]).exec_async(&mut connection).await.unwrap();
+        for line in lines {
+            let line = line.replace("PASSWORD", "secret");
+            let words: Vec<_> = line.split(' ').collect();
+            redis::cmd(words[0]).arg(&words[1..]).exec_async(&mut connection).await.unwrap();
+        }
         let owned = |text: &str| Some(text.to_owned());
         let address = Address::new(&[Redis::url()], Kind::Single, owned("ratelimit"), owned("secret")).unwrap();
         let engine = Engine::connect(&address, DEADLINE).await.unwrap();

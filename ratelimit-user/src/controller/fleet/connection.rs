@@ -59,6 +59,8 @@ pub(super) struct Connection {
     has_answered: bool,
     /// When the last connection began.
     connected: Instant,
+    /// When a call has failed last.
+    failed: Instant,
     /// What kept the engine from answering last.
     pub(super) error: Option<String>,
     /// Calls that have failed.
@@ -77,6 +79,7 @@ impl Connection {
             since: now,
             has_answered: false,
             connected: now,
+            failed: now,
             error: None,
             failures: 0,
         }
@@ -97,6 +100,7 @@ impl Connection {
 
     fn note(&mut self, error: &Error) {
         self.failures += 1;
+        self.failed = Instant::now();
         self.error = Some(error.to_string());
     }
 
@@ -116,12 +120,15 @@ impl Connection {
             let text = format!("{} answers only for some sources: {error}", self.address);
             return self.tell(Told::Partly, Level::Warning, &text);
         }
-        self.tell_success();
+        // Reports for other servers of a cluster succeed meanwhile.
+        if has_recovered(self.told, self.failed.elapsed()) {
+            self.tell_success();
+        }
     }
 
     /// Notes that the engine has answered a heartbeat. A server that answers only heartbeats is no engine.
     pub(super) fn keep(&mut self) {
-        if self.engine.is_some() && self.is_steady() && self.told != Some(Told::Partly) {
+        if self.engine.is_some() && self.is_steady() && has_recovered(self.told, self.failed.elapsed()) {
             self.tell_success();
         }
     }
@@ -171,6 +178,11 @@ impl Connection {
     }
 }
 
+/// Returns whether an answer means that the engine answers for all sources, so long after the last failure.
+fn has_recovered(told: Option<Told>, since_failure: Duration) -> bool {
+    told != Some(Told::Partly) || since_failure >= STEADY
+}
+
 /// Tries once, after a rest. Returns when the engine has answered a heartbeat, or at the end of its patience.
 pub(super) async fn attempt(
     address: Address,
@@ -202,4 +214,22 @@ pub(super) fn random<const COUNT: usize>() -> [u8; COUNT] {
     let mut bytes = [0; COUNT];
     let _ = getrandom(&mut bytes, GetRandomFlags::NONBLOCK);
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engine_that_fails_for_some_sources_is_not_whole_again_with_the_next_answer() {
+        for (told, since_failure, expected) in [
+            (None, Duration::ZERO, true),
+            (Some(Told::Up), Duration::ZERO, true),
+            (Some(Told::Down), Duration::ZERO, true),
+            (Some(Told::Partly), Duration::from_millis(200), false),
+            (Some(Told::Partly), STEADY, true),
+        ] {
+            assert_eq!(has_recovered(told, since_failure), expected, "{told:?}, {since_failure:?}");
+        }
+    }
 }

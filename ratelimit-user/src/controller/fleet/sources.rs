@@ -67,7 +67,7 @@ pub(super) struct How {
     pub(super) weight: f64,
     /// Whether the engine answers.
     pub(super) is_up: bool,
-    /// The share of a source whose last one has ended.
+    /// The share of a source without an answer of the engine.
     pub(super) next: Next,
 }
 
