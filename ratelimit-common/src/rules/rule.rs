@@ -94,6 +94,8 @@ pub const SSH: u8 = 2;
 pub const BANNED: u8 = 3;
 /// [`Rule::origin`] of a rule that a configuration file asks for.
 pub const CONFIG: u8 = 4;
+/// [`Rule::origin`] of what the fleet of this host has told. Only lists have it.
+pub const FLEET: u8 = 5;
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ratelimit_common::limits::policy::NAME_BYTES;
+use ratelimit_common::{limits::policy::NAME_BYTES, rules::rule::FLEET};
 use serde::Serialize;
 
 use super::saved::{Saved, spec};
@@ -56,6 +56,10 @@ impl Lists {
 
     fn add(&mut self, list: &Listing, policies: &mut BTreeMap<String, Saved>) {
         let Listing { name, file, expires_in, .. } = list;
+        // The fleet sets it again.
+        if list.origin == FLEET {
+            return;
+        }
         let (Some(file), None) = (file, expires_in) else {
             let why = expires_in.map_or_else(
                 || "comes from no file".to_owned(),

@@ -52,6 +52,10 @@ fn about(status: &Status) -> Vec<Finding> {
         let what = format!("hosts with another default limit: {}", others.join(", "));
         findings.push(Finding::warning(Check::Fleet, &what, "They share no limit with this host."));
     }
+    if let Some(problem) = status.denies.as_ref().and_then(|denies| denies.problem.as_ref()) {
+        let why = "Sources that are denied on one host reach the others.";
+        findings.push(Finding::warning(Check::Fleet, problem, why));
+    }
     let slow = status.sources.iter().find(|source| source.limit_per_second * HELD * period < *hosts as f64);
     if let Some(source) = slow {
         let what = format!("{} hosts share {}/s of {}", hosts, source.limit_per_second, source.source);

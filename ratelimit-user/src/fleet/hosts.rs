@@ -6,7 +6,11 @@ use redis::Value;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    fleet::{engine::Engine, error::Error, script::Script},
+    fleet::{
+        engine::Engine,
+        error::Error,
+        script::{Script, text},
+    },
     text::excerpt::excerpt,
 };
 
@@ -119,11 +123,6 @@ fn read(values: &[Value]) -> Result<Hosts, Error> {
         Ok(Member { id: excerpt(text(id)?), silent_seconds: silent, about: About { name, version, limit, ..about } })
     };
     Ok(Hosts { count, members: members.iter().map(member).collect::<Result<_, Error>>()? })
-}
-
-fn text(value: &Value) -> Result<&str, Error> {
-    let Value::BulkString(bytes) = value else { return Err(Error::Garbage("a text is missing")) };
-    str::from_utf8(bytes).map_err(|_| Error::Garbage("a text is no text"))
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ impl Key {
 }
 
 /// Returns the FNV-1a hash of a text, which no version may change: hosts of all versions share records.
-fn fnv(text: &str) -> u64 {
+pub(super) fn fnv(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 

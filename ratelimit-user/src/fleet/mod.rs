@@ -1,6 +1,7 @@
 //! One limit across a fleet: what this host reports to the engine, and the shares that it gets.
 
 pub mod address;
+pub mod bans;
 pub mod engine;
 pub mod error;
 pub mod hosts;

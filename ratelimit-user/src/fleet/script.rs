@@ -2,7 +2,7 @@
 
 use redis::{Cmd, ErrorKind, RedisResult, ServerErrorKind, ToRedisArgs, Value, cmd};
 
-use crate::fleet::address::Link;
+use crate::fleet::{address::Link, error::Error};
 
 /// A script, which a server remembers by its hash.
 #[derive(Debug, Clone)]
@@ -35,4 +35,10 @@ impl Script {
             answer => answer,
         }
     }
+}
+
+/// Returns a text that a script has answered.
+pub(super) fn text(value: &Value) -> Result<&str, Error> {
+    let Value::BulkString(bytes) = value else { return Err(Error::Garbage("a text is missing")) };
+    str::from_utf8(bytes).map_err(|_| Error::Garbage("a text is no text"))
 }

@@ -38,6 +38,35 @@ pub struct Status {
     pub failures: u64,
     /// The busiest of the reported sources.
     pub sources: Vec<SharedSource>,
+    /// What hosts tell each other of sources that they deny. None if this host neither tells nor accepts it.
+    #[serde(default)]
+    pub denies: Option<Denies>,
+}
+
+/// What hosts tell each other of sources that they deny.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Denies {
+    /// Sources that this host has told of.
+    pub told: usize,
+    /// Sources that this host denies because others do.
+    pub in_force: usize,
+    /// Sources that others have told of and that find no room here, since the start.
+    pub left_out: u64,
+    /// What is wrong.
+    pub problem: Option<String>,
+    /// The sources of other hosts that end last.
+    pub sources: Vec<DeniedSource>,
+}
+
+/// A source that another host denies.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeniedSource {
+    /// The source.
+    pub source: String,
+    /// The name of the host.
+    pub host: String,
+    /// Seconds until that ends. The host can prolong it.
+    pub left_seconds: u64,
 }
 
 /// A source that shares a limit.

@@ -1,6 +1,7 @@
 //! One limit across a fleet.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod bans;
 mod engine;
 mod faults;
 mod hostile;

@@ -9,7 +9,10 @@ use anyhow::Result;
 
 use crate::{
     cli::print::{answer::Answer, output::Output},
-    dataplane::{lists::listing::is_name, sys::host},
+    dataplane::{
+        lists::listing::{OF_FLEET, is_name},
+        sys::host,
+    },
     limit::Rates,
     text::units,
 };
@@ -52,7 +55,7 @@ pub(crate) enum Command {
     /// Show a list: its action, its size, its end and what it has refused
     Show {
         /// Name of the list
-        #[arg(value_parser = name)]
+        #[arg(value_parser = any_name)]
         name: String,
         /// Print its entries instead, one per line
         #[arg(long)]
@@ -61,7 +64,7 @@ pub(crate) enum Command {
     /// Delete a list with all its entries
     Del {
         /// Name of the list
-        #[arg(value_parser = name)]
+        #[arg(value_parser = any_name)]
         name: String,
         /// Exit with status 0, too, if there is no such list
         #[arg(long)]
@@ -77,6 +80,11 @@ pub(crate) enum Command {
 fn name(text: &str) -> Result<String, String> {
     let rule = "expected up to 32 letters, digits, `.`, `_` and `-`, beginning with none of `.` and `-`";
     if is_name(text) { Ok(text.to_owned()) } else { Err(rule.to_owned()) }
+}
+
+/// Returns the name of a list, which the fleet may have set.
+fn any_name(text: &str) -> Result<String, String> {
+    name(text.strip_prefix(OF_FLEET).unwrap_or(text)).map(|_| text.to_owned())
 }
 
 pub(crate) fn run(command: &Command, pins: &Path, output: Output) -> Result<Answer> {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::Result;
-use ratelimit_common::rules::rule::{BANNED, COMMAND, CONFIG, SSH};
+use ratelimit_common::rules::rule::{BANNED, COMMAND, CONFIG, FLEET, SSH};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -169,6 +169,7 @@ pub(crate) fn origin(origin: u8) -> &'static str {
         SSH => "ssh",
         BANNED => "ban",
         CONFIG => "config",
+        FLEET => "fleet",
         _ => "unknown",
     }
 }

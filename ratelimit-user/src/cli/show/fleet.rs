@@ -1,6 +1,6 @@
 //! `ratelimit fleet status`.
 
-use std::{io, io::Write, path::Path};
+use std::{io, io::Write, path::Path, time::Duration};
 
 use anyhow::{Result, bail};
 
@@ -16,9 +16,13 @@ use crate::{
     },
     fleet::{
         hosts::Member,
-        status::{SharedSource, Status},
+        status::{DeniedSource, Denies, SharedSource, Status},
     },
+    text::units,
 };
+
+/// The list of sources that other hosts deny.
+const BANS: &str = "fleet:bans";
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
@@ -86,6 +90,9 @@ fn write(out: &mut dyn Write, status: &Status) -> io::Result<()> {
     if !others.is_empty() {
         writeln!(out, "warning: hosts with another default limit share none with this host: {}", others.join(", "))?;
     }
+    if let Some(denies) = &status.denies {
+        write_denies(out, denies)?;
+    }
     if !status.sources.is_empty() {
         writeln!(out)?;
         let source = |source: &SharedSource| {
@@ -101,4 +108,31 @@ fn write(out: &mut dyn Write, status: &Status) -> io::Result<()> {
         output::table(out, ["source", "service", "limit/s", "offered here/s", "share here"], &rows)?;
     }
     Ok(())
+}
+
+fn write_denies(out: &mut dyn Write, denies: &Denies) -> io::Result<()> {
+    let Denies { told, in_force, left_out, problem, sources } = denies;
+    let left_out = if *left_out == 0 { String::new() } else { format!(", {left_out} left out for lack of room") };
+    writeln!(
+        out,
+        "\n{} told to other hosts, {} denied here because others do{left_out}",
+        output::count(*told, "denied source"),
+        output::count(*in_force, "source")
+    )?;
+    if let Some(problem) = problem {
+        writeln!(out, "warning: {problem}")?;
+    }
+    if sources.is_empty() {
+        return Ok(());
+    }
+    let row = |denied: &DeniedSource| {
+        let left = units::write_duration(Duration::from_secs(denied.left_seconds));
+        [denied.source.clone(), denied.host.clone(), left]
+    };
+    let rows: Vec<_> = sources.iter().map(row).collect();
+    output::table(out, ["denied source", "told by", "ends in"], &rows)?;
+    match in_force.saturating_sub(sources.len()) {
+        0 => Ok(()),
+        more => writeln!(out, "and {more} more: `ratelimit list show {BANS} --entries` prints all"),
+    }
 }

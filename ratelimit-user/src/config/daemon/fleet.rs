@@ -33,6 +33,10 @@ pub struct Fleet {
     pub weight: Weight,
     /// Which limits are shared.
     pub limits: Limits,
+    /// Whether this host tells others of the sources that it denies.
+    pub tells_bans: bool,
+    /// What it takes from others.
+    pub accepts: Accepts,
     /// What happens while the engine does not answer.
     pub on_loss: OnLoss,
 }
@@ -53,6 +57,28 @@ pub enum Limits {
     Default,
     /// All that are token or leaky buckets.
     All,
+}
+
+/// What a host takes from others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Accepts {
+    /// Shares of limits.
+    pub limits: bool,
+    /// Sources that others deny.
+    pub bans: bool,
+}
+
+/// What a host tells others besides its demand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Told {
+    Bans,
+}
+
+/// What a host can take from others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Accepted {
+    Limits,
+    Bans,
 }
 
 /// What happens while the engine does not answer.
@@ -94,6 +120,10 @@ struct FleetOptions {
     weight: Weight,
     #[arg(long, value_enum, default_value = "default")]
     limits: Limits,
+    #[arg(long, value_enum)]
+    share: Vec<Told>,
+    #[arg(long, value_enum, default_value = "limits")]
+    accept: Vec<Accepted>,
     #[arg(long, value_enum, default_value = "local")]
     on_loss: OnLoss,
     #[arg(long)]
@@ -178,6 +208,10 @@ pub(in crate::config) fn read(top: &Table<'_>) -> Option<Fleet> {
             value.wrong(message);
         }
     };
+    if table.get("accept").and_then(Value::option_words).is_some_and(|words| words.is_empty()) {
+        wrong("accept", "the list is empty: add limits or bans, or remove the table [fleet]".to_owned());
+        return None;
+    }
     let password = match options.password_file.map(|path| secret::read(&path, PASSWORD)).transpose() {
         Ok(password) => password,
         Err(problem) => {
@@ -214,6 +248,11 @@ pub(in crate::config) fn read(top: &Table<'_>) -> Option<Fleet> {
         has_least: options.min_share.is_some(),
         weight: options.weight,
         limits: options.limits,
+        tells_bans: options.share.contains(&Told::Bans),
+        accepts: Accepts {
+            limits: options.accept.contains(&Accepted::Limits),
+            bans: options.accept.contains(&Accepted::Bans),
+        },
         on_loss: options.on_loss,
     })
 }

@@ -6,7 +6,10 @@ use std::{
 };
 
 use rustix::rand::{GetRandomFlags, getrandom};
-use tokio::time::{sleep, sleep_until};
+use tokio::{
+    sync::watch,
+    time::{sleep, sleep_until},
+};
 
 use crate::{
     controller::{
@@ -47,7 +50,7 @@ enum Told {
 pub(super) struct Connection {
     pins: PathBuf,
     /// The engine, while it answers.
-    pub(super) engine: Option<Engine>,
+    link: watch::Sender<Option<Engine>>,
     /// Number of the connection. A later one does not fail with the calls of an earlier one.
     pub(super) number: u64,
     address: String,
@@ -72,7 +75,7 @@ impl Connection {
         let (pins, address, now) = (pins.to_owned(), address.to_string(), Instant::now());
         Self {
             pins,
-            engine: None,
+            link: watch::channel(None).0,
             number: 0,
             address,
             told: None,
@@ -85,15 +88,30 @@ impl Connection {
         }
     }
 
+    /// Returns the engine, if it answers.
+    pub(super) fn engine(&self) -> Option<Engine> {
+        self.link.borrow().clone()
+    }
+
+    /// Returns whether the engine answers.
+    pub(super) fn is_up(&self) -> bool {
+        self.link.borrow().is_some()
+    }
+
+    /// Returns the engine for others, as long as it answers.
+    pub(super) fn follow(&self) -> watch::Receiver<Option<Engine>> {
+        self.link.subscribe()
+    }
+
     /// Returns whether the engine answers, and since when the operator knows its state.
     pub(super) fn state(&self) -> (bool, Duration) {
-        (self.engine.is_some(), self.since.elapsed())
+        (self.is_up(), self.since.elapsed())
     }
 
     /// Notes that a call has failed, and tells the operator once.
     pub(super) fn fail(&mut self, error: &Error) {
         self.note(error);
-        self.engine = None;
+        self.link.send_replace(None);
         let text = format!("no answer from {}: {error}: local limits apply until it answers", self.address);
         self.tell(Told::Down, Level::Warning, &text);
     }
@@ -106,13 +124,14 @@ impl Connection {
 
     /// Takes a connection that has answered a heartbeat.
     pub(super) fn connect(&mut self, engine: Engine) {
-        (self.engine, self.connected) = (Some(engine), Instant::now());
+        self.link.send_replace(Some(engine));
+        self.connected = Instant::now();
         self.number += 1;
     }
 
     /// Notes that the engine has answered reports. `failure` is that of others.
     pub(super) fn succeed(&mut self, failure: Option<&Error>) {
-        if self.engine.is_none() {
+        if !self.is_up() {
             return;
         }
         if let Some(error) = failure {
@@ -128,7 +147,7 @@ impl Connection {
 
     /// Notes that the engine has answered a heartbeat. A server that answers only heartbeats is no engine.
     pub(super) fn keep(&mut self) {
-        if self.engine.is_some() && self.is_steady() && has_recovered(self.told, self.failed.elapsed()) {
+        if self.is_up() && self.is_steady() && has_recovered(self.told, self.failed.elapsed()) {
             self.tell_success();
         }
     }
@@ -161,7 +180,7 @@ impl Connection {
     /// Returns how long to wait before the next try. An engine that answers heartbeats and no reports is not asked in an
     /// endless loop.
     pub(super) fn rest(&self) -> Duration {
-        if self.told == Some(Told::Down) && self.engine.is_none() && self.number > 0 && !self.is_steady() {
+        if self.told == Some(Told::Down) && !self.is_up() && self.number > 0 && !self.is_steady() {
             self.patience()
         } else {
             Duration::ZERO

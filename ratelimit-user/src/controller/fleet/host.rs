@@ -8,17 +8,20 @@ use std::{
 
 use ratelimit_common::fleet::{
     lease::{MOST, WHOLE},
-    share::{Answer, Terms},
+    share::Terms,
 };
 use tokio::{
+    sync::watch,
     task::JoinSet,
     time::{Instant, MissedTickBehavior, interval, sleep_until},
 };
 
 use super::{
+    call::{Call, Reported},
     connection::{Connection, attempt, fraction, random},
     load,
     sources::{How, Messages, Sources},
+    told,
     watched::Next,
 };
 use crate::{
@@ -64,33 +67,11 @@ pub(super) struct Host {
     evicts: Option<String>,
     reports: u64,
     shown: Shown,
-}
-
-/// A call that has ended.
-enum Call {
-    /// Reports.
-    Reports(Reported),
-    /// A heartbeat by the connection with this number.
-    Beat(u64, Result<Hosts, Error>),
-    /// A try to reach the engine.
-    Try(Result<(Engine, Hosts), Error>),
-    /// By which rule the engine forgets keys.
-    Evicts(Option<String>),
-}
-
-/// Reports of sources, and their answers.
-struct Reported {
-    /// Number of the connection.
-    number: u64,
-    hashes: Vec<u64>,
-    answers: Vec<Option<Answer>>,
-    failure: Option<Error>,
-    /// Time that the answers took.
-    latency: Duration,
+    told: told::shown::Shown,
 }
 
 impl Host {
-    pub(super) fn new(pins: &Path, fleet: Fleet, shown: Shown) -> Self {
+    pub(super) fn new(pins: &Path, fleet: Fleet, shown: Shown, told: told::shown::Shown) -> Self {
         let id = format!("{}-{:08x}", fleet.name, u32::from_ne_bytes(random()));
         Self {
             pins: pins.to_owned(),
@@ -107,7 +88,13 @@ impl Host {
             evicts: None,
             reports: 0,
             shown,
+            told,
         }
+    }
+
+    /// Returns the engine, as long as it answers.
+    pub(super) fn link(&self) -> watch::Receiver<Option<Engine>> {
+        self.connection.follow()
     }
 
     /// Reports and grants, until it is dropped.
@@ -148,9 +135,9 @@ impl Host {
     /// Leaves the fleet: no source has a share any more.
     pub(super) async fn leave(&mut self) {
         self.sources.end();
-        if let Some(engine) = &self.connection.engine {
+        if let Some(engine) = self.connection.engine() {
             // The engine forgets a silent host anyway.
-            let _ = self.heartbeat.leave(engine).await;
+            let _ = self.heartbeat.leave(&engine).await;
         }
         *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -161,7 +148,7 @@ impl Host {
     }
 
     fn how(&self) -> How {
-        let is_up = self.connection.engine.is_some();
+        let is_up = self.connection.is_up();
         let next = match self.fleet.on_loss {
             OnLoss::Share if !is_up && self.hosts.count > 1 => Next::Part(1.0 / self.hosts.count as f64),
             OnLoss::Hold if !is_up && self.connection.state().1 < HOLD => Next::Same,
@@ -182,11 +169,13 @@ impl Host {
             Weight::Load => load::weight(),
         };
         // Without an instance, there is nothing to report. A command may be replacing it: the next look tries again.
-        let _ = self.sources.look(&self.pins, self.fleet.limits, self.hosts.count, &self.terms, now());
+        if self.fleet.accepts.limits {
+            let _ = self.sources.look(&self.pins, self.fleet.limits, self.hosts.count, &self.terms, now());
+        }
     }
 
     fn send(&mut self, messages: Messages) {
-        let Some(engine) = self.connection.engine.clone().filter(|_| !messages.is_empty()) else { return };
+        let Some(engine) = self.connection.engine().filter(|_| !messages.is_empty()) else { return };
         let (hashes, messages): (Vec<_>, Vec<_>) = messages.into_iter().unzip();
         let (terms, number) = (self.terms, self.connection.number);
         self.calls.spawn(async move {
@@ -232,7 +221,7 @@ impl Host {
 
     /// Gives the connection with this number up, and begins to try again, unless that was done before.
     fn fail(&mut self, number: u64, error: &Error) {
-        if self.connection.engine.is_some() && self.connection.number == number {
+        if self.connection.is_up() && self.connection.number == number {
             self.connection.fail(error);
             self.try_again();
         }
@@ -245,13 +234,13 @@ impl Host {
     }
 
     fn ask_for_policy(&mut self) {
-        if let Some(engine) = self.connection.engine.clone() {
+        if let Some(engine) = self.connection.engine() {
             self.calls.spawn(async move { Call::Evicts(engine.evicts().await.ok().flatten()) });
         }
     }
 
     fn beat(&mut self) {
-        let Some(engine) = self.connection.engine.clone() else { return };
+        let Some(engine) = self.connection.engine() else { return };
         let (heartbeat, about, number) = (Arc::clone(&self.heartbeat), self.about(), self.connection.number);
         self.calls.spawn(async move { Call::Beat(number, heartbeat.beat(&engine, &about).await) });
     }
@@ -294,6 +283,7 @@ impl Host {
             reports: self.reports,
             failures: self.connection.failures,
             sources,
+            denies: self.told.read().denies,
         };
         *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
     }

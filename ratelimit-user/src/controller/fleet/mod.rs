@@ -1,10 +1,12 @@
 //! This host as a part of a fleet: it reports its busy sources to the engine, and grants the leases that it gets.
 
+mod call;
 mod connection;
 mod host;
 mod load;
 mod measure;
 pub(crate) mod service;
 mod sources;
+mod told;
 mod traffic;
 mod watched;

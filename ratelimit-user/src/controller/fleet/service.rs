@@ -9,13 +9,24 @@ use std::{
 use anyhow::Result;
 use tokio::sync::watch;
 
-use super::host::Host;
 pub(crate) use super::host::Shown;
+use super::{host::Host, told};
 use crate::{config::daemon::fleet::Fleet, fleet::status::Status};
+
+/// The fleet of the file.
+#[derive(Clone, PartialEq)]
+enum Wanted {
+    /// The file was not read yet.
+    Unknown,
+    /// There is none.
+    None,
+    /// It is this one.
+    One(Box<Fleet>),
+}
 
 /// Takes part in the fleet of the file, until it is dropped.
 pub(crate) struct Service {
-    fleet: watch::Sender<Option<Fleet>>,
+    fleet: watch::Sender<Wanted>,
     shown: Shown,
     thread: Option<thread::JoinHandle<()>>,
 }
@@ -24,7 +35,7 @@ impl Service {
     /// Starts without a fleet.
     pub(crate) fn start(pins: &Path) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (fleet, changes) = watch::channel(None);
+        let (fleet, changes) = watch::channel(Wanted::Unknown);
         let shown = Shown::default();
         let (pins, of_thread) = (pins.to_owned(), Arc::clone(&shown));
         let follow = move || {
@@ -38,9 +49,10 @@ impl Service {
 
     /// Takes part in this fleet from now on.
     pub(crate) fn join(&self, fleet: Option<Fleet>) {
+        let wanted = fleet.map_or(Wanted::None, |fleet| Wanted::One(Box::new(fleet)));
         self.fleet.send_if_modified(|current| {
-            let is_other = *current != fleet;
-            *current = fleet;
+            let is_other = *current != wanted;
+            *current = wanted;
             is_other
         });
     }
@@ -60,25 +72,31 @@ impl Drop for Service {
     /// Waits until the host has left the fleet, which takes no longer than one call.
     fn drop(&mut self) {
         // The thread ends with the sender.
-        self.fleet = watch::channel(None).0;
+        self.fleet = watch::channel(Wanted::Unknown).0;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-async fn follow(pins: &Path, mut changes: watch::Receiver<Option<Fleet>>, shown: Shown) {
+async fn follow(pins: &Path, mut changes: watch::Receiver<Wanted>, shown: Shown) {
     loop {
-        let fleet = changes.borrow_and_update().clone();
-        let Some(fleet) = fleet else {
+        let wanted = changes.borrow_and_update().clone();
+        let Wanted::One(fleet) = wanted else {
+            if wanted == Wanted::None {
+                told::forget(pins).await;
+            }
             match changes.changed().await {
                 Ok(()) => continue,
                 Err(_) => return,
             }
         };
-        let mut host = Host::new(pins, fleet, Arc::clone(&shown));
+        let told = told::shown::Shown::default();
+        let mut host = Host::new(pins, (*fleet).clone(), Arc::clone(&shown), told.clone());
+        let told = told::run(pins, &fleet, host.link(), told);
         let is_over = tokio::select! {
             () = host.run() => true,
+            () = told => true,
             changed = changes.changed() => changed.is_err(),
         };
         host.leave().await;

@@ -5,6 +5,7 @@
 //! [token bucket](ratelimit_common::meters::gcra) would owe. In another instance, sources have other cells, so this sum is
 //! divided again.
 
+pub mod denied;
 pub mod read;
 pub mod restore;
 mod words;

@@ -44,7 +44,8 @@ pub fn read(tables: &Tables, least: Duration, most: usize) -> Result<(Saved, usi
     Ok((Saved { debts, bans }, left_out))
 }
 
-fn bans(tables: &Tables, services: &Services) -> Result<Vec<Ban>, Error> {
+/// Returns the bans in force that no rule of a command outranks.
+pub(super) fn bans(tables: &Tables, services: &Services) -> Result<Vec<Ban>, Error> {
     if tables.control()?.features & FEATURE_BANS == 0 {
         return Ok(Vec::new());
     }

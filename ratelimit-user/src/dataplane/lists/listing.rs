@@ -79,6 +79,9 @@ impl InForce {
     }
 }
 
+/// The beginning of the names of lists that the fleet sets. No operator can give a list such a name.
+pub const OF_FLEET: &str = "fleet:";
+
 /// Returns whether a text can be the name of a list: letters, digits, `.`, `_` and `-`, and no `.` or `-` in front.
 #[must_use]
 pub fn is_name(text: &str) -> bool {

@@ -1,6 +1,7 @@
 //! Faults of the engine, of the way to it, and of daemons. Each test prints what passed, and when hosts shared again.
 //! `cargo xtask faults` runs all of them.
 
+mod bans;
 mod cluster;
 
 use std::time::Duration;

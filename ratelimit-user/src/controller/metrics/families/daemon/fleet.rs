@@ -21,6 +21,12 @@ pub(in crate::controller::metrics) fn families(status: &Status) -> Vec<Family> {
         Family::counter("ratelimit_fleet_failures_total", "Calls that the engine has not answered, or refused.")
             .of(status.failures),
     ];
+    if let Some(denies) = &status.denies {
+        let help = "Sources that this host denies because others do.";
+        families.push(Family::gauge("ratelimit_fleet_denied_sources", help).of(denies.in_force as u64));
+        let help = "Denied sources that this host has told to others.";
+        families.push(Family::gauge("ratelimit_fleet_told_sources", help).of(denies.told as u64));
+    }
     if let Some(latency) = status.latency_seconds {
         let help = "Time from the last report to its answer.";
         families.push(Family::gauge("ratelimit_fleet_latency_seconds", help).of(latency));

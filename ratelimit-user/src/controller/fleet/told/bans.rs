@@ -1,0 +1,200 @@
+//! Tells what this host denies, and denies what others tell.
+
+use std::{
+    collections::HashMap,
+    fs,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use ratelimit_common::rules::rule::FLEET;
+use tokio::{task::spawn_blocking, time::Instant};
+
+use super::{
+    known::Known,
+    lists::{self, BANS},
+    once::Once,
+    shown::Shown,
+};
+use crate::{
+    config::daemon::fleet::Fleet,
+    dataplane::{
+        Error,
+        debts::denied::Denied,
+        instance::read_only::View,
+        lists::{action::Action, change::RequestedList, entries::Entries},
+        sys::host,
+    },
+    fleet::{
+        bans::{self, Exchange},
+        engine::Engine,
+        status::{DeniedSource, Denies},
+    },
+    ssh,
+    text::prefix::Prefix,
+};
+
+/// How long the list stays without the daemon.
+const LIFE: Duration = Duration::from_secs(60);
+/// The most calls in one step.
+const CALLS: usize = 24;
+/// Part of the time that changes of the list may take.
+const PART: u32 = 20;
+/// Failures in a row before the operator hears of them. A loss of the engine is told elsewhere.
+const PATIENCE: u32 = 5;
+/// The file with the number of this machine.
+const MACHINE: &str = "/etc/machine-id";
+/// Sources in the status.
+const SHOWN: usize = 20;
+
+/// What this host tells and hears of denied sources.
+pub(super) struct Bans {
+    pins: PathBuf,
+    tells: bool,
+    accepts: bool,
+    exchange: Exchange,
+    known: Known,
+    /// The denies of this host. None while a thread reads them.
+    denied: Arc<Mutex<Denied>>,
+    list: InForce,
+    engine: Once,
+    maps: Once,
+    shown: Shown,
+}
+
+/// The list in force.
+#[derive(Default)]
+struct InForce {
+    /// None at the start: an earlier daemon can have left a list.
+    sources: Option<Vec<Prefix>>,
+    /// When it is to be set again, because it ends by itself.
+    renew: Option<Instant>,
+    /// When it may change next.
+    next: Option<Instant>,
+}
+
+impl Bans {
+    pub(super) fn of(pins: &Path, fleet: &Fleet, shown: Shown) -> Self {
+        let host = bans::host(&fleet.name, &fs::read_to_string(MACHINE).unwrap_or_default());
+        Self {
+            pins: pins.to_owned(),
+            tells: fleet.tells_bans,
+            accepts: fleet.accepts.bans,
+            exchange: Exchange::of(host.clone()),
+            known: Known::of(&host),
+            denied: Arc::default(),
+            list: InForce::default(),
+            engine: Once::after(PATIENCE, pins),
+            maps: Once::after(PATIENCE, pins),
+            shown,
+        }
+    }
+
+    /// Tells and hears once.
+    pub(super) async fn step(&mut self, engine: Option<&Engine>) {
+        if let Some(engine) = engine.filter(|_| self.tells || self.accepts) {
+            self.exchange(engine).await;
+        }
+        self.known.forget(host::now());
+        self.put().await;
+        self.show();
+    }
+
+    async fn exchange(&mut self, engine: &Engine) {
+        let denied = self.read().await;
+        for _ in 0..CALLS {
+            let now = host::now();
+            let tells = denied.as_ref().map(|denied| self.known.due(denied, now)).unwrap_or_default();
+            let (has_more_to_tell, heard) = (!tells.is_empty(), self.exchange.exchange(engine, &tells).await);
+            match heard {
+                Ok(news) => {
+                    let has_more = news.has_more || news.is_anew || has_more_to_tell;
+                    self.known.hear(news, host::now());
+                    self.engine.succeed("hosts tell each other again of the sources that they deny");
+                    if !has_more {
+                        return;
+                    }
+                }
+                Err(error) => {
+                    return self
+                        .engine
+                        .fail(|| format!("hosts cannot tell each other of the sources that they deny: {error}"));
+                }
+            }
+        }
+    }
+
+    /// Returns what this host denies. None if it does not tell, or cannot know.
+    async fn read(&self) -> Option<HashMap<Prefix, u64>> {
+        if !self.tells {
+            // What an earlier daemon of this host has told is not so any more.
+            return Some(HashMap::new());
+        }
+        let (pins, denied) = (self.pins.clone(), Arc::clone(&self.denied));
+        let read = move || {
+            let view = View::open(&pins)?;
+            denied.lock().unwrap_or_else(PoisonError::into_inner).read(view.tables())
+        };
+        spawn_blocking(read).await.ok()?.ok()
+    }
+
+    /// Puts the list in force if it has changed, or would end.
+    async fn put(&mut self) {
+        let now = Instant::now();
+        if self.list.next.is_some_and(|next| now < next) {
+            return;
+        }
+        let sessions: Vec<_> = ssh::sessions().iter().map(|session| session.peer).collect();
+        let sources = if self.accepts { self.known.denied(&sessions) } else { Vec::new() };
+        let is_due = self.list.renew.is_some_and(|renew| now >= renew);
+        if self.list.sources.as_ref() == Some(&sources) && !is_due {
+            return;
+        }
+        let (pins, entries) = (self.pins.clone(), Entries::of(sources.clone()));
+        let put = move || {
+            let expires = host::now().saturating_add(LIFE.as_nanos() as u64);
+            let list = RequestedList {
+                name: BANS.to_owned(),
+                entries,
+                action: Action::Deny,
+                expires,
+                origin: FLEET,
+                file: None,
+            };
+            lists::put(&pins, BANS, if list.entries.is_empty() { Vec::new() } else { vec![list] })
+        };
+        let outcome = spawn_blocking(put).await.unwrap_or(Err(Error::NotAttached));
+        self.list.next = Some(Instant::now() + now.elapsed() * PART);
+        match outcome {
+            Ok(()) => {
+                self.list.renew = (!sources.is_empty()).then(|| now + LIFE / 2);
+                self.list.sources = Some(sources);
+                self.maps.succeed("sources that other hosts deny are denied here again");
+            }
+            // There is no instance. The next one needs the list.
+            Err(Error::NotAttached) => self.list.sources = None,
+            Err(error) => self.maps.fail(|| format!("sources that other hosts deny are not denied here: {error}")),
+        }
+    }
+
+    fn show(&self) {
+        let now = host::now();
+        let mut sources: Vec<_> = self.known.of_others().filter(|_| self.accepts).collect();
+        let in_force = self.list.sources.as_ref().map_or(0, Vec::len);
+        sources.sort_unstable_by(|one, other| (other.2, one.0).cmp(&(one.2, other.0)));
+        let source = |(source, host, end): &(Prefix, &str, u64)| DeniedSource {
+            source: source.to_string(),
+            host: bans::name(host).to_owned(),
+            left_seconds: end.saturating_sub(now) / 1_000_000_000,
+        };
+        let denies = (self.tells || self.accepts).then(|| Denies {
+            told: self.known.told(),
+            in_force,
+            left_out: self.known.left_out,
+            problem: self.engine.problem().or(self.maps.problem()).map(ToOwned::to_owned),
+            sources: sources.iter().take(SHOWN).map(source).collect(),
+        });
+        self.shown.change(|told| told.denies = denies);
+    }
+}

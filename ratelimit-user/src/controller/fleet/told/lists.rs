@@ -1,0 +1,52 @@
+//! Lists of what the fleet has told, in the maps of the instance.
+
+use std::path::Path;
+
+use ratelimit_common::rules::rule::FLEET;
+
+use crate::{
+    dataplane::{
+        Error, Instance,
+        instance::read_only::View,
+        lists::{
+            change::{ListChange, RequestedList},
+            listing,
+        },
+    },
+    ssh::{self, ProtectedSessions},
+};
+
+/// The list of sources that other hosts deny. No operator can give a list this name.
+pub(super) const BANS: &str = "fleet:bans";
+
+/// Puts lists in force, and deletes others whose names begin like `prefix`. A change that would block an SSH session is
+/// refused.
+///
+/// # Errors
+///
+/// [`Error::NotAttached`] without an instance, [`Error::ShutOut`] if a session would be blocked, and those of
+/// [`Instance::change_lists`]. Nothing has changed then.
+pub(super) fn put(pins: &Path, prefix: &str, set: Vec<RequestedList>) -> Result<(), Error> {
+    let is_gone = |list: &listing::Listing| {
+        list.origin == FLEET && list.name.starts_with(prefix) && set.iter().all(|other| other.name != list.name)
+    };
+    // Nothing is locked if there is nothing to do.
+    if set.is_empty() && !listing::all(View::open(pins)?.tables())?.iter().any(is_gone) {
+        return Ok(());
+    }
+    let mut instance = Instance::open_in_force(pins)?;
+    let gone = listing::all(&instance.tables)?.into_iter().filter(is_gone).map(|list| list.name);
+    let deleted: Vec<String> = gone.collect();
+    let is_shadow = instance.settings()?.shadow;
+    let protected = ProtectedSessions::new(ssh::sessions(), "");
+    let guard = ssh::Guard::over(&instance.tables, &protected, is_shadow, is_shadow)?;
+    instance.change_lists(&ListChange { set, deleted }, &|tables| guard.check_lists(tables))
+}
+
+/// Deletes all lists of the fleet. Without an instance, there are none.
+pub(super) fn forget(pins: &Path) -> Result<(), Error> {
+    match put(pins, "", Vec::new()) {
+        Err(Error::NotAttached) => Ok(()),
+        outcome => outcome,
+    }
+}
