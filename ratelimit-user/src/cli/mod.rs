@@ -5,6 +5,7 @@
 //! line by line.
 
 mod daemon;
+mod fleet;
 mod lists;
 mod parse_error;
 mod print;
@@ -30,7 +31,7 @@ use self::{
     },
     program::{attach, confirm, detach, set, upgrade},
     rules::{access, cost, limit},
-    show::{doctor, events, fleet, metrics, sources, status, suggest, why},
+    show::{doctor, events, metrics, sources, status, suggest, why},
 };
 use crate::{
     controller::{events::changes, notify::journal},
@@ -117,7 +118,7 @@ enum Command {
     /// Prints the interfaces, settings, costs and rules that are in force as a configuration file. Bans are left out.
     /// The tables metrics, state and fleet are left out too, because only the daemon knows them.
     Save,
-    /// Show the fleet that this host shares limits with
+    /// Show the fleet that this host shares limits with, and change its shared rules
     #[command(subcommand)]
     Fleet(fleet::Command),
     /// Print the daemon's metrics once, in the format of Prometheus
@@ -173,6 +174,7 @@ impl Command {
             Self::Allow(command) => !matches!(command, access::AllowCommand::List(_)),
             Self::Deny(command) => !matches!(command, access::DenyCommand::List(_)),
             Self::List(command) => matches!(command, lists::Command::Set { .. } | lists::Command::Del { .. }),
+            Self::Fleet(command) => command.is_change(),
             Self::Cost(command) => !matches!(command, cost::Command::List),
             _ => false,
         }

@@ -16,6 +16,7 @@ mod rules;
 pub mod save;
 mod save_lists;
 mod saved;
+pub mod shared;
 mod space;
 mod table;
 

@@ -87,20 +87,20 @@ struct Service {
 }
 
 #[derive(Debug, Serialize)]
-struct Rule {
-    source: String,
+pub(super) struct Rule {
+    pub(super) source: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    service: Option<String>,
+    pub(super) service: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    until: Option<Moment>,
+    pub(super) until: Option<Moment>,
     #[serde(flatten)]
-    spec: Saved,
+    pub(super) spec: Saved,
 }
 
 /// The moment when a rule expires.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum Moment {
+pub(super) enum Moment {
     Value(Datetime),
     Text(String),
 }
@@ -203,7 +203,12 @@ impl File {
 
 /// Returns the moment after this time, rounded to seconds.
 fn until(left: Duration) -> Option<Datetime> {
-    let moment = jiff::Timestamp::try_from(SystemTime::now() + left).ok()?;
+    moment_of(SystemTime::now() + left)
+}
+
+/// Returns a moment, rounded to seconds.
+pub(super) fn moment_of(moment: SystemTime) -> Option<Datetime> {
+    let moment = jiff::Timestamp::try_from(moment).ok()?;
     moment.round(jiff::Unit::Second).ok()?.to_string().parse().ok()
 }
 

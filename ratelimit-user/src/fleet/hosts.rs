@@ -35,6 +35,12 @@ pub struct About {
     pub weight: f64,
     /// The limit of sources without a rule.
     pub limit: String,
+    /// The version of the shared rules that is in force there. None if there is none.
+    #[serde(default)]
+    pub rules: Option<u64>,
+    /// Why a newer version is not.
+    #[serde(default)]
+    pub refused: Option<String>,
 }
 
 /// A host of the fleet.
@@ -120,7 +126,9 @@ fn read(values: &[Value]) -> Result<Hosts, Error> {
         let about: About =
             if says.len() > SAYS { About::default() } else { serde_json::from_str(says).unwrap_or_default() };
         let [name, version, limit] = [&about.name, &about.version, &about.limit].map(|text| excerpt(text));
-        Ok(Member { id: excerpt(text(id)?), silent_seconds: silent, about: About { name, version, limit, ..about } })
+        let refused = about.refused.as_deref().map(excerpt);
+        let about = About { name, version, limit, refused, ..about };
+        Ok(Member { id: excerpt(text(id)?), silent_seconds: silent, about })
     };
     Ok(Hosts { count, members: members.iter().map(member).collect::<Result<_, Error>>()? })
 }
@@ -137,8 +145,13 @@ mod tests {
     #[test]
     fn hosts_have_an_id_and_what_they_say() {
         let says = r#"{"name":"web1","version":"0.1.0","weight":2.0,"limit":"1000/s"}"#;
-        let about =
-            About { name: "web1".to_owned(), version: "0.1.0".to_owned(), weight: 2.0, limit: "1000/s".to_owned() };
+        let about = About {
+            name: "web1".to_owned(),
+            version: "0.1.0".to_owned(),
+            weight: 2.0,
+            limit: "1000/s".to_owned(),
+            ..About::default()
+        };
         let known = Member { id: "a".to_owned(), silent_seconds: 0.5, about };
         let unknown = Member { id: "b".to_owned(), silent_seconds: 9.0, about: About::default() };
         let hosts = answer(&["7", "a", "0.5", says, "b", "9", "{"]).unwrap();

@@ -6,6 +6,7 @@ pub mod engine;
 pub mod error;
 pub mod hosts;
 pub mod key;
+pub mod rules;
 mod script;
 pub mod status;
 mod wire;

@@ -41,6 +41,22 @@ pub struct Status {
     /// What hosts tell each other of sources that they deny. None if this host neither tells nor accepts it.
     #[serde(default)]
     pub denies: Option<Denies>,
+    /// The shared rules. None if this host does not accept them.
+    #[serde(default)]
+    pub rules: Option<SharedRules>,
+}
+
+/// The shared rules of the fleet on this host.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SharedRules {
+    /// The newest version that this host knows, 0 if there is none.
+    pub version: u64,
+    /// The version in force. None if there is none.
+    pub in_force: Option<u64>,
+    /// Why the newest version is not in force.
+    pub refused: Option<String>,
+    /// What else is wrong.
+    pub problem: Option<String>,
 }
 
 /// What hosts tell each other of sources that they deny.
@@ -88,6 +104,7 @@ impl Status {
     /// Returns the hosts whose default limit is another one than this host's. They share no record with it.
     pub fn others(&self) -> impl Iterator<Item = &Member> {
         let own = self.members.iter().find(|member| member.id == self.id).map(|member| &member.about.limit);
-        self.members.iter().filter(move |member| own.is_some_and(|own| *own != member.about.limit))
+        let differs = move |member: &&Member| own.is_some_and(|own| *own != member.about.limit && !own.is_empty());
+        self.members.iter().filter(move |member| differs(member) && !member.about.limit.is_empty())
     }
 }

@@ -5,6 +5,7 @@ pub(crate) mod excess;
 pub(crate) mod merge;
 mod or_off;
 mod parent;
+pub(crate) mod within;
 pub(crate) mod write;
 
 use anyhow::{Result, ensure};

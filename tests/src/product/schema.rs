@@ -76,6 +76,7 @@ pub(crate) fn check<'a>(words: impl Iterator<Item = &'a OsStr>, output: &str) {
     let mut names = names.into_iter();
     let (Some(first), second) = (names.next(), names.next()) else { return };
     let command = match second {
+        Some("rules") if first == "fleet" => format!("fleet-rules-{}", names.next().unwrap_or_default()),
         Some(second) if GROUPS.contains(&first) => format!("{first}-{second}"),
         _ => first.to_owned(),
     };

@@ -7,4 +7,5 @@ mod faults;
 mod hostile;
 mod hosts;
 mod model;
+mod rules;
 mod stage;

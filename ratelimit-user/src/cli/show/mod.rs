@@ -2,7 +2,6 @@
 
 pub(crate) mod doctor;
 pub(crate) mod events;
-pub(crate) mod fleet;
 pub(crate) mod metrics;
 pub(crate) mod sources;
 pub(crate) mod status;

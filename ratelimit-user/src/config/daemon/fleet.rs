@@ -66,6 +66,8 @@ pub struct Accepts {
     pub limits: bool,
     /// Sources that others deny.
     pub bans: bool,
+    /// Shared rules.
+    pub rules: bool,
 }
 
 /// What a host tells others besides its demand.
@@ -79,6 +81,7 @@ enum Told {
 enum Accepted {
     Limits,
     Bans,
+    Rules,
 }
 
 /// What happens while the engine does not answer.
@@ -209,7 +212,7 @@ pub(in crate::config) fn read(top: &Table<'_>) -> Option<Fleet> {
         }
     };
     if table.get("accept").and_then(Value::option_words).is_some_and(|words| words.is_empty()) {
-        wrong("accept", "the list is empty: add limits or bans, or remove the table [fleet]".to_owned());
+        wrong("accept", "the list is empty: add limits, bans or rules, or remove the table [fleet]".to_owned());
         return None;
     }
     let password = match options.password_file.map(|path| secret::read(&path, PASSWORD)).transpose() {
@@ -252,6 +255,7 @@ pub(in crate::config) fn read(top: &Table<'_>) -> Option<Fleet> {
         accepts: Accepts {
             limits: options.accept.contains(&Accepted::Limits),
             bans: options.accept.contains(&Accepted::Bans),
+            rules: options.accept.contains(&Accepted::Rules),
         },
         on_loss: options.on_loss,
     })

@@ -19,7 +19,7 @@ fn one_line_is_enough_and_each_key_has_a_default() {
     assert!(!fleet.name.is_empty());
     assert_eq!((fleet.terms.period, fleet.terms.least), (0.2, 1.0 / 1024.0));
     assert_eq!((fleet.weight, fleet.limits, fleet.on_loss), (Weight::Fixed(1.0), Limits::Default, OnLoss::Local));
-    assert_eq!((fleet.tells_bans, fleet.accepts), (false, Accepts { limits: true, bans: false }));
+    assert_eq!((fleet.tells_bans, fleet.accepts), (false, Accepts { limits: true, bans: false, rules: false }));
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn each_key_is_read() {
     );
     assert_eq!((fleet.name.as_str(), fleet.terms.period, fleet.terms.least), ("web1", 2.0, 0.01));
     assert_eq!((fleet.weight, fleet.limits, fleet.on_loss), (Weight::Fixed(0.5), Limits::All, OnLoss::Hold));
-    assert_eq!((fleet.tells_bans, fleet.accepts), (true, Accepts { limits: false, bans: true }));
+    assert_eq!((fleet.tells_bans, fleet.accepts), (true, Accepts { limits: false, bans: true, rules: false }));
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn each_wrong_value_is_reported_with_its_place() {
         ("engine = \"redis://10.0.0.5\"\nuser = \"a\"", "4:8: \"a\": a user needs a password: add password-file"),
         ("engine = \"redis://10.0.0.5\"\npassword-file = \"x\"", "4:17: \"x\": expected an absolute path"),
         ("engine = \"redis://10.0.0.5\"\nshare = \"rules\"", "4:9: \"rules\": expected one of bans"),
-        ("engine = \"redis://10.0.0.5\"\naccept = []", "4:10: []: the list is empty: add limits or bans"),
+        ("engine = \"redis://10.0.0.5\"\naccept = []", "4:10: []: the list is empty: add limits, bans or rules"),
         ("engine = []", "2:1: [fleet]: engine is missing"),
         ("engine = \"redis://10.0.0.5\"\nservers = \"sentinel\"", "4:11: \"sentinel\": sentinels know several servers"),
         ("engine = \"redis://10.0.0.5\"\nmaster = \"a\"", "4:10: \"a\": only sentinels know it"),

@@ -181,6 +181,10 @@ async fn serve(stream: UnixStream, mut daemon: Daemon, minute: &Minute, watchdog
             let state = daemon.file_state().map(|state| FileState { last_minute: minute.rates(), ..state });
             reply = state.map_or_else(|error| Reply::Failed(format!("{error:#}")), Reply::State);
         }
+        Ok(Request::Rules(request, _)) if request.is_change() && user != Some(ROOT) => {
+            reply = Reply::Failed("nothing was changed: only root may change the shared rules".to_owned());
+        }
+        Ok(Request::Rules(request, who)) => reply = daemon.rules(request, who).await,
         Ok(Request::Fleet) => reply = Reply::Fleet(daemon.fleet()),
         Ok(Request::ReloadBy(caller)) => {
             // An allow outranks every rule, so only root can cause one.

@@ -30,7 +30,10 @@ use crate::{
             journal::{Level, say},
             service_manager,
         },
-        socket::request::{Caller, FileState, Reloaded, Reply},
+        socket::{
+            request::{Caller, FileState, Reloaded, Reply},
+            rules::RulesRequest,
+        },
         state,
     },
     dataplane::{Error, debts::Saved, instance::daemon_lock::DaemonLock},
@@ -244,6 +247,11 @@ impl Daemon {
             }
         }
         memory::release();
+    }
+
+    /// Does something with the shared rules of the fleet, on behalf of this operator.
+    pub(super) async fn rules(&self, request: RulesRequest, who: String) -> Reply {
+        self.fleet.ask(request, who).await.map_or_else(Reply::Failed, Reply::Rules)
     }
 
     /// Returns what the host knows of its fleet. None without one.

@@ -67,7 +67,7 @@ fn cut<const N: usize>(text: &str) -> Text<N> {
 }
 
 /// Returns the user who logged in, and the address of the SSH session.
-fn operator() -> String {
+pub(crate) fn operator() -> String {
     let login = fs::read_to_string("/proc/self/loginuid").ok().and_then(|text| text.trim().parse().ok());
     let name = match login.filter(|login| *login != NO_LOGIN) {
         Some(login) => user(login),

@@ -43,6 +43,8 @@ const LOOKS: Duration = Duration::from_secs(1);
 const POLICY: u32 = 60;
 /// How long [`OnLoss::Hold`] keeps the last shares.
 const HOLD: Duration = Duration::from_secs(600);
+/// The most characters of a reason that other hosts hear.
+const REFUSED: usize = 200;
 /// Sources in the status.
 const SHOWN: usize = 20;
 /// The least share that a lease can express.
@@ -246,11 +248,14 @@ impl Host {
     }
 
     fn about(&self) -> About {
+        let rules = self.told.read().rules;
         About {
             name: self.fleet.name.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             weight: self.weight,
             limit: self.sources.default_limit(),
+            rules: rules.as_ref().and_then(|rules| rules.in_force),
+            refused: rules.and_then(|rules| rules.refused).map(|text| text.chars().take(REFUSED).collect()),
         }
     }
 
@@ -266,7 +271,7 @@ impl Host {
 
     fn show(&self) {
         let (reported, shared, sources) = self.sources.status(SHOWN, &self.terms, now());
-        let (is_up, since) = self.connection.state();
+        let ((is_up, since), told) = (self.connection.state(), self.told.read());
         let status = Status {
             engine: self.fleet.engine.to_string(),
             is_up,
@@ -283,7 +288,8 @@ impl Host {
             reports: self.reports,
             failures: self.connection.failures,
             sources,
-            denies: self.told.read().denies,
+            denies: told.denies,
+            rules: told.rules,
         };
         *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
     }

@@ -4,14 +4,32 @@ use std::{
     path::Path,
     sync::{Arc, PoisonError},
     thread,
+    time::Duration,
 };
 
 use anyhow::Result;
-use tokio::sync::watch;
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    time::timeout,
+};
 
 pub(crate) use super::host::Shown;
-use super::{host::Host, told};
-use crate::{config::daemon::fleet::Fleet, fleet::status::Status};
+use super::{
+    host::Host,
+    told::{self, Asked},
+};
+use crate::{
+    config::daemon::fleet::Fleet,
+    controller::socket::rules::{RulesReply, RulesRequest},
+    fleet::status::Status,
+};
+
+/// The longest time for a request.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The answer on a host without a fleet.
+pub(crate) const NO_FLEET: &str =
+    "this host is in no fleet: add the table [fleet] with an engine to the file of the daemon";
 
 /// The fleet of the file.
 #[derive(Clone, PartialEq)]
@@ -28,6 +46,7 @@ enum Wanted {
 pub(crate) struct Service {
     fleet: watch::Sender<Wanted>,
     shown: Shown,
+    requests: mpsc::Sender<Asked>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
@@ -36,15 +55,16 @@ impl Service {
     pub(crate) fn start(pins: &Path) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (fleet, changes) = watch::channel(Wanted::Unknown);
+        let (requests, asked) = mpsc::channel(1);
         let shown = Shown::default();
         let (pins, of_thread) = (pins.to_owned(), Arc::clone(&shown));
         let follow = move || {
-            runtime.block_on(follow(&pins, changes, of_thread));
+            runtime.block_on(follow(&pins, changes, asked, of_thread));
             // A name that is still being resolved must not keep the thread.
             runtime.shutdown_background();
         };
         let thread = thread::Builder::new().name("fleet".to_owned()).spawn(follow)?;
-        Ok(Self { fleet, shown, thread: Some(thread) })
+        Ok(Self { fleet, shown, requests, thread: Some(thread) })
     }
 
     /// Takes part in this fleet from now on.
@@ -60,6 +80,23 @@ impl Service {
     /// Returns what the host knows of its fleet. None without one.
     pub(crate) fn status(&self) -> Option<Status> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Does something with the shared rules, on behalf of this operator.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the reason in words. Nothing has changed then.
+    pub(crate) async fn ask(&self, request: RulesRequest, who: String) -> Result<RulesReply, String> {
+        if self.status().is_none() {
+            return Err(NO_FLEET.to_owned());
+        }
+        let (answer, answered) = oneshot::channel();
+        let asked = async {
+            self.requests.send(Asked { request, who, answer }).await.ok()?;
+            answered.await.ok()
+        };
+        timeout(PATIENCE, asked).await.ok().flatten().unwrap_or_else(|| Err("no answer in time: try again".to_owned()))
     }
 
     /// Returns the place of the status, for other threads.
@@ -79,7 +116,7 @@ impl Drop for Service {
     }
 }
 
-async fn follow(pins: &Path, mut changes: watch::Receiver<Wanted>, shown: Shown) {
+async fn follow(pins: &Path, mut changes: watch::Receiver<Wanted>, mut asked: mpsc::Receiver<Asked>, shown: Shown) {
     loop {
         let wanted = changes.borrow_and_update().clone();
         let Wanted::One(fleet) = wanted else {
@@ -93,10 +130,10 @@ async fn follow(pins: &Path, mut changes: watch::Receiver<Wanted>, shown: Shown)
         };
         let told = told::shown::Shown::default();
         let mut host = Host::new(pins, (*fleet).clone(), Arc::clone(&shown), told.clone());
-        let told = told::run(pins, &fleet, host.link(), told);
+        let told = told::run(pins, &fleet, host.link(), told, &mut asked);
         let is_over = tokio::select! {
             () = host.run() => true,
-            () = told => true,
+            never = told => match never {},
             changed = changes.changed() => changed.is_err(),
         };
         host.leave().await;

@@ -7,4 +7,5 @@
 pub mod client;
 pub mod folder;
 pub mod request;
+pub mod rules;
 pub(crate) mod server;

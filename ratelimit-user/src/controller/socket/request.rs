@@ -4,10 +4,11 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
+use super::rules::{RulesReply, RulesRequest};
 use crate::{config, dataplane::readings::rates::Rates, fleet::status::Status, ssh::Session};
 
 /// A request in one line of JSON.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Request {
     /// To the daemon: read the file again.
@@ -16,6 +17,8 @@ pub enum Request {
     State,
     /// To the daemon: tell what it knows of the fleet.
     Fleet,
+    /// To the daemon: do this with the shared rules of the fleet, on behalf of this operator.
+    Rules(RulesRequest, String),
     /// To the daemon: read the file again, for this caller.
     #[serde(rename = "reload-by")]
     ReloadBy(Caller),
@@ -72,6 +75,8 @@ pub enum Reply {
     State(FileState),
     /// This is known of the fleet. None without one.
     Fleet(Option<Status>),
+    /// This was done with the shared rules.
+    Rules(RulesReply),
 }
 
 /// What a reload has done.

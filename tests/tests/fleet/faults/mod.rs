@@ -275,7 +275,7 @@ fn hosts_with_different_limits_share_none_and_are_named() {
 }
 
 /// Runs a command on the server.
-fn ask(hosts: &Hosts, words: &[&str]) {
+pub(crate) fn ask(hosts: &Hosts, words: &[&str]) {
     ask_as(hosts, "", words);
 }
 

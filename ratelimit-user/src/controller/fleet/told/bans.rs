@@ -162,7 +162,9 @@ impl Bans {
                 origin: FLEET,
                 file: None,
             };
-            lists::put(&pins, BANS, if list.entries.is_empty() { Vec::new() } else { vec![list] })
+            let set = if list.entries.is_empty() { Vec::new() } else { vec![list] };
+            let is_empty = set.is_empty();
+            lists::put(&pins, set, &|list| is_empty && list.name == BANS)
         };
         let outcome = spawn_blocking(put).await.unwrap_or(Err(Error::NotAttached));
         self.list.next = Some(Instant::now() + now.elapsed() * PART);

@@ -10,7 +10,7 @@ use crate::{
         instance::read_only::View,
         lists::{
             change::{ListChange, RequestedList},
-            listing,
+            listing::{self, Listing},
         },
     },
     ssh::{self, ProtectedSessions},
@@ -19,17 +19,15 @@ use crate::{
 /// The list of sources that other hosts deny. No operator can give a list this name.
 pub(super) const BANS: &str = "fleet:bans";
 
-/// Puts lists in force, and deletes others whose names begin like `prefix`. A change that would block an SSH session is
+/// Puts lists in force, and deletes others of the fleet that are `gone`. A change that would block an SSH session is
 /// refused.
 ///
 /// # Errors
 ///
 /// [`Error::NotAttached`] without an instance, [`Error::ShutOut`] if a session would be blocked, and those of
 /// [`Instance::change_lists`]. Nothing has changed then.
-pub(super) fn put(pins: &Path, prefix: &str, set: Vec<RequestedList>) -> Result<(), Error> {
-    let is_gone = |list: &listing::Listing| {
-        list.origin == FLEET && list.name.starts_with(prefix) && set.iter().all(|other| other.name != list.name)
-    };
+pub(super) fn put(pins: &Path, set: Vec<RequestedList>, gone: &dyn Fn(&Listing) -> bool) -> Result<(), Error> {
+    let is_gone = |list: &Listing| list.origin == FLEET && gone(list);
     // Nothing is locked if there is nothing to do.
     if set.is_empty() && !listing::all(View::open(pins)?.tables())?.iter().any(is_gone) {
         return Ok(());
@@ -45,7 +43,7 @@ pub(super) fn put(pins: &Path, prefix: &str, set: Vec<RequestedList>) -> Result<
 
 /// Deletes all lists of the fleet. Without an instance, there are none.
 pub(super) fn forget(pins: &Path) -> Result<(), Error> {
-    match put(pins, "", Vec::new()) {
+    match put(pins, Vec::new(), &|_| true) {
         Err(Error::NotAttached) => Ok(()),
         outcome => outcome,
     }

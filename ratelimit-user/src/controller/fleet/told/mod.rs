@@ -1,19 +1,29 @@
 //! What the hosts of a fleet tell each other besides their demand: the sources that they deny.
 
 mod bans;
+mod edit;
 mod known;
 mod lists;
 mod once;
+mod planned;
+mod rules;
 pub(super) mod shown;
 
-use std::{path::Path, time::Duration};
+use std::{convert::Infallible, path::Path, time::Duration};
 
-use tokio::{sync::watch, task::spawn_blocking, time::sleep};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    task::spawn_blocking,
+    time::{MissedTickBehavior, interval},
+};
 
-use self::{bans::Bans, shown::Shown};
+use self::{bans::Bans, rules::Rules, shown::Shown};
 use crate::{
     config::daemon::fleet::Fleet,
-    controller::notify::journal::{Level, say},
+    controller::{
+        notify::journal::{Level, say},
+        socket::rules::{RulesReply, RulesRequest},
+    },
     fleet::engine::Engine,
 };
 
@@ -23,13 +33,38 @@ const STEP: Duration = Duration::from_secs(1);
 /// The engine, while it answers.
 pub(super) type Link = watch::Receiver<Option<Engine>>;
 
-/// Tells and hears, until it is dropped.
-pub(super) async fn run(pins: &Path, fleet: &Fleet, link: Link, shown: Shown) {
-    let mut bans = Bans::of(pins, fleet, shown);
+/// A request of an operator, and where its answer goes.
+pub(crate) struct Asked {
+    pub(crate) request: RulesRequest,
+    /// Who asks.
+    pub(crate) who: String,
+    pub(crate) answer: oneshot::Sender<Result<RulesReply, String>>,
+}
+
+/// Tells and hears, and does what operators ask for, until it is dropped.
+pub(super) async fn run(
+    pins: &Path,
+    fleet: &Fleet,
+    link: Link,
+    shown: Shown,
+    requests: &mut mpsc::Receiver<Asked>,
+) -> Infallible {
+    let (mut bans, mut rules) = (Bans::of(pins, fleet, shown.clone()), Rules::of(pins, fleet, shown));
+    let mut steps = interval(STEP);
+    steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        let engine = link.borrow().clone();
-        bans.step(engine.as_ref()).await;
-        sleep(STEP).await;
+        tokio::select! {
+            _ = steps.tick() => {
+                let engine = link.borrow().clone();
+                bans.step(engine.as_ref()).await;
+                rules.step(engine.as_ref()).await;
+            }
+            Some(Asked { request, who, answer }) = requests.recv() => {
+                let (engine, who) = (link.borrow().clone(), format!("{who} on {}", fleet.name));
+                // A command that has ended needs no answer.
+                let _ = answer.send(edit::answer(&mut rules, engine.as_ref(), &request, &who).await);
+            }
+        }
     }
 }
 

@@ -42,6 +42,11 @@ impl Once {
         }
     }
 
+    /// Tells the operator of something else.
+    pub(super) fn tell(&self, level: Level, text: &str) {
+        tell(&self.pins, level, text);
+    }
+
     /// Returns what is wrong now.
     pub(super) fn problem(&self) -> Option<&str> {
         self.problem.as_deref()
@@ -49,7 +54,7 @@ impl Once {
 }
 
 /// Tells the operator.
-pub(super) fn tell(pins: &Path, level: Level, text: &str) {
+fn tell(pins: &Path, level: Level, text: &str) {
     let text = format!("fleet: {text}");
     say(level, &text);
     record_of_daemon(pins, &text);

@@ -2,13 +2,15 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::fleet::status::Denies;
+use crate::fleet::status::{Denies, SharedRules};
 
 /// What hosts have told each other.
 #[derive(Debug, Clone, Default)]
 pub(in crate::controller::fleet) struct Told {
     /// Denied sources. None if this host neither tells nor accepts them.
     pub(in crate::controller::fleet) denies: Option<Denies>,
+    /// Shared rules. None if this host does not accept them.
+    pub(in crate::controller::fleet) rules: Option<SharedRules>,
 }
 
 /// The same, for other threads.

@@ -1,22 +1,22 @@
-//! `ratelimit fleet status`.
+//! Shows what this host knows of its fleet.
 
 use std::{io, io::Write, path::Path, time::Duration};
 
 use anyhow::{Result, bail};
 
+use super::ask::ask;
 use crate::{
     cli::print::{
         answer::Answer,
         output::{self, Output},
     },
     controller::socket::{
-        client,
-        folder::DAEMON,
+        client::SocketError,
         request::{Reply, Request},
     },
     fleet::{
         hosts::Member,
-        status::{DeniedSource, Denies, SharedSource, Status},
+        status::{DeniedSource, Denies, SharedRules, SharedSource, Status},
     },
     text::units,
 };
@@ -24,24 +24,8 @@ use crate::{
 /// The list of sources that other hosts deny.
 const BANS: &str = "fleet:bans";
 
-#[derive(Debug, clap::Subcommand)]
-pub(crate) enum Command {
-    /// Show the engine, the hosts, and the sources that share a limit
-    ///
-    /// Asks the daemon of this host. Exit status 1 if the engine does not answer, so that local limits apply.
-    Status,
-}
-
-pub(crate) fn run(command: &Command, pins: &Path, output: Output) -> Result<Answer> {
-    let Command::Status = command;
-    let status = match client::ask(pins, DAEMON, Request::Fleet)? {
-        Reply::Fleet(Some(status)) => status,
-        Reply::Fleet(None) => {
-            bail!("this host is in no fleet: add the table [fleet] with an engine to the file of the daemon")
-        }
-        Reply::Failed(message) => bail!(message),
-        _ => bail!(client::SocketError::NoAnswer),
-    };
+pub(super) fn run(pins: &Path, output: Output) -> Result<Answer> {
+    let Reply::Fleet(Some(status)) = ask(pins, Request::Fleet)? else { bail!(SocketError::NoAnswer) };
     output.print(&status, |out| write(out, &status))?;
     Ok(if status.is_up { Answer::Done } else { Answer::Negative })
 }
@@ -78,10 +62,11 @@ fn write(out: &mut dyn Write, status: &Status) -> io::Result<()> {
             member.about.weight.to_string(),
             format!("{:.1} s ago", member.silent_seconds),
             member.about.limit.clone(),
+            rules(member),
         ]
     };
     let rows: Vec<_> = status.members.iter().map(host).collect();
-    output::table(out, ["host", "version", "weight", "heard", "default limit"], &rows)?;
+    output::table(out, ["host", "version", "weight", "heard", "default limit", "rules"], &rows)?;
     match status.hosts.saturating_sub(status.members.len()) {
         0 => {}
         more => writeln!(out, "and {}", output::count(more, "more host"))?,
@@ -89,6 +74,9 @@ fn write(out: &mut dyn Write, status: &Status) -> io::Result<()> {
     let others: Vec<_> = status.others().map(Member::name).collect();
     if !others.is_empty() {
         writeln!(out, "warning: hosts with another default limit share none with this host: {}", others.join(", "))?;
+    }
+    if let Some(rules) = &status.rules {
+        write_rules(out, rules)?;
     }
     if let Some(denies) = &status.denies {
         write_denies(out, denies)?;
@@ -135,4 +123,27 @@ fn write_denies(out: &mut dyn Write, denies: &Denies) -> io::Result<()> {
         0 => Ok(()),
         more => writeln!(out, "and {more} more: `ratelimit list show {BANS} --entries` prints all"),
     }
+}
+
+/// Returns which shared rules are in force on a host.
+fn rules(member: &Member) -> String {
+    let in_force = member.about.rules.map(|version| format!("version {version}"));
+    match &member.about.refused {
+        None => in_force.unwrap_or_default(),
+        Some(why) => format!("{}, refuses a newer one: {why}", in_force.as_deref().unwrap_or("none")),
+    }
+}
+
+fn write_rules(out: &mut dyn Write, rules: &SharedRules) -> io::Result<()> {
+    let in_force = match (rules.in_force, rules.version) {
+        (_, 0) => "there are no shared rules yet".to_owned(),
+        (Some(version), newest) if version == newest => format!("version {version} of the shared rules is in force"),
+        (Some(version), newest) => format!("version {version} of the shared rules is in force, the newest is {newest}"),
+        (None, newest) => format!("no version of the shared rules is in force, the newest is {newest}"),
+    };
+    writeln!(out, "\n{in_force}")?;
+    for problem in rules.refused.iter().chain(&rules.problem) {
+        writeln!(out, "warning: {problem}")?;
+    }
+    Ok(())
 }

@@ -1,0 +1,128 @@
+//! Changes of the shared rules that an operator asks for.
+
+use std::{collections::HashSet, time::SystemTime};
+
+use super::rules::Rules;
+use crate::{
+    config::{Planned, shared},
+    controller::socket::rules::{RulesReply, RulesRequest},
+    fleet::{
+        engine::Engine,
+        error::Error,
+        rules::{TEXT, Version},
+    },
+};
+
+/// How often a change is tried if somebody else changes the rules meanwhile.
+const TRIES: usize = 5;
+
+/// Does what an operator asks for. Nothing has changed after an error.
+pub(super) async fn answer(
+    rules: &mut Rules,
+    engine: Option<&Engine>,
+    request: &RulesRequest,
+    who: &str,
+) -> Result<RulesReply, String> {
+    let engine = engine.ok_or("the engine does not answer: `ratelimit fleet status` tells why")?;
+    let (why, change) = match request {
+        RulesRequest::List => return present(rules, engine).await.map(|(_, version)| RulesReply::Version(version)),
+        RulesRequest::Log => return rules.store.log(engine).await.map(RulesReply::Log).map_err(in_words),
+        RulesRequest::Set { text, why } => (why, Change::Set(shared::read(text)?)),
+        RulesRequest::Delete { text, why } => (why, Change::Delete(shared::read(text)?)),
+        RulesRequest::Revert { version, why } => {
+            let text = rules.store.text(engine, *version).await.map_err(in_words)?;
+            let text =
+                text.ok_or_else(|| format!("the log has no version {version}: see `ratelimit fleet rules log`"))?;
+            (why, Change::All(shared::read(&text)?))
+        }
+    };
+    for _ in 0..TRIES {
+        let (in_engine, present) = present(rules, engine).await?;
+        let Some(next) = change.applied(&present)? else { return Ok(RulesReply::Unchanged) };
+        let written = rules.store.write(engine, in_engine, &next, [who, why]).await.map_err(in_words)?;
+        if written == next.version {
+            rules.step(Some(engine)).await;
+            return Ok(RulesReply::Written { version: written, refused: rules.refused(), accepts: rules.accepts() });
+        }
+    }
+    Err("other hosts change the shared rules at the same time: try again".to_owned())
+}
+
+fn in_words(error: Error) -> String {
+    format!("the engine refuses: {error}")
+}
+
+/// Returns the number of the version in the engine, and the newest version: one that the engine has lost too.
+async fn present(rules: &Rules, engine: &Engine) -> Result<(u64, Version), String> {
+    let read = rules.store.read(engine, None).await.map_err(in_words)?.unwrap_or_default();
+    let known = rules.known.clone().filter(|known| known.version > read.version);
+    Ok((read.version, known.unwrap_or(read)))
+}
+
+/// What an operator asks for.
+enum Change {
+    /// These rules, in place of those for the same sources.
+    Set(Vec<Planned>),
+    /// No rules for the sources of these.
+    Delete(Vec<Planned>),
+    /// These rules and no others.
+    All(Vec<Planned>),
+}
+
+impl Change {
+    /// Returns the version after this one. None if nothing changes.
+    fn applied(&self, present: &Version) -> Result<Option<Version>, String> {
+        let before = shared::read(&present.text).map_err(|problem| {
+            format!(
+                "version {} of the shared rules cannot be changed by this version of ratelimit: {problem}",
+                present.version
+            )
+        })?;
+        let now = SystemTime::now();
+        let others = |rules: &[Planned]| -> Vec<Planned> {
+            let targets: HashSet<_> = rules.iter().map(|rule| rule.target).collect();
+            before.iter().filter(|rule| !targets.contains(&rule.target)).cloned().collect()
+        };
+        let mut after = match self {
+            Self::Set(rules) => [others(rules), rules.clone()].concat(),
+            Self::Delete(rules) => others(rules),
+            Self::All(rules) => rules.clone(),
+        };
+        if after == before {
+            return Ok(None);
+        }
+        after.retain(|rule| rule.until.is_none_or(|until| now < until));
+        let text = shared::write(&after)?;
+        // What this host writes, each host can read.
+        shared::read(&text)?;
+        if text.len() > TEXT {
+            return Err(format!("the shared rules would have {} bytes, at most {TEXT} are possible", text.len()));
+        }
+        Ok(Some(Version { version: present.version + 1, text }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(text: &str) -> Vec<Planned> {
+        shared::read(text).unwrap()
+    }
+
+    #[test]
+    fn a_change_replaces_rules_for_the_same_sources_and_keeps_others() {
+        let deny = |source: &str| format!("[[rule]]\nsource = \"{source}\"\npolicy = \"deny\"\n");
+        let present = Version { version: 7, text: deny("192.0.2.1") + &deny("192.0.2.2") };
+        let limit = "[[rule]]\nsource = \"192.0.2.1\"\npackets = \"1/s\"\n";
+        let after = |change: Change| change.applied(&present).unwrap().map(|next| (next.version, rules(&next.text)));
+        let expected = rules(&(deny("192.0.2.2") + limit));
+        assert_eq!(after(Change::Set(rules(limit))), Some((8, expected)));
+        assert_eq!(after(Change::Delete(rules(limit))), Some((8, rules(&deny("192.0.2.2")))));
+        assert_eq!(after(Change::All(Vec::new())), Some((8, Vec::new())));
+        assert_eq!(after(Change::Delete(rules(&deny("192.0.2.9")))), None);
+        assert_eq!(after(Change::All(rules(&present.text))), None);
+        let strange = Version { version: 7, text: "[[rule]]\nsource = \"192.0.2.1\"\nmagic = 1\n".to_owned() };
+        assert!(Change::All(Vec::new()).applied(&strange).unwrap_err().contains("cannot be changed by this version"));
+    }
+}

@@ -1,0 +1,128 @@
+//! Puts shared rules into the maps of the instance, as lists. So each own rule of the host outranks them.
+
+use std::path::Path;
+
+use ratelimit_common::{
+    identity::class::ANY,
+    limits::{
+        limit::Limit,
+        policy::{LIMIT, Policy},
+    },
+    rules::rule::{FLEET, NEVER},
+};
+
+use super::lists::{self, BANS};
+use crate::{
+    config::{Planned, shared},
+    dataplane::{
+        Error,
+        instance::read_only::View,
+        lists::{action::Action, change::RequestedList, entries::Entries, listing},
+        rules::{policies, spec::RuleSpec},
+        tables::open::Tables,
+    },
+    limit::{within::is_within, write},
+};
+
+/// Generation of the rules of this host, and the number of shared rules, when these were put in force.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct State(Option<(u32, Vec<String>)>);
+
+/// Why shared rules are not in force.
+pub(super) enum Refused {
+    /// They would admit more than this host does.
+    More(String),
+    /// The kernel, a session or another command stands in the way.
+    Maps(Error),
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        Self::Maps(error)
+    }
+}
+
+/// Puts these rules in force in place of other shared ones, unless nothing has changed since `state`.
+pub(super) fn put(pins: &Path, rules: &[Planned], state: State) -> Result<State, Refused> {
+    let view = View::open(pins)?;
+    let tables = view.tables();
+    let targets: Vec<String> =
+        rules.iter().map(|rule| format!("{} {}", rule.target, write::spec(&rule.spec))).collect();
+    let now = |tables: &Tables| Ok::<_, Error>(State(Some((tables.control()?.generation, targets.clone()))));
+    if state == now(tables)? {
+        return Ok(state);
+    }
+    let own = own_limit(tables)?;
+    for rule in rules {
+        check(tables, rule, &own)?;
+    }
+    let wanted = wanted(rules, &own);
+    let running = listing::all(tables)?;
+    let is_in_force = |list: &RequestedList| {
+        running.iter().any(|other| {
+            let is_alike = other.name == list.name && other.action == list.action && other.origin == FLEET;
+            is_alike && other.expires_in.is_none() && other.digest == list.entries.digest()
+        })
+    };
+    let names: Vec<String> = wanted.iter().map(|list| list.name.clone()).collect();
+    let set = wanted.into_iter().filter(|list| !is_in_force(list)).collect();
+    lists::put(pins, set, &|list| list.name != BANS && !names.contains(&list.name))?;
+    Ok(now(View::open(pins)?.tables())?)
+}
+
+/// Returns the limit of sources without a rule. None if they have none.
+fn own_limit(tables: &Tables) -> Result<Option<RuleSpec>, Error> {
+    let spec = policies::spec(tables, tables.default_policy(ANY)?)?;
+    Ok((spec.policy.kind == LIMIT).then_some(spec))
+}
+
+/// Checks that a rule admits no more than sources without a rule may send, nor than another list lets them.
+fn check(tables: &Tables, rule: &Planned, own: &Option<RuleSpec>) -> Result<(), Refused> {
+    if rule.spec.policy == Policy::DENIED {
+        return Ok(());
+    }
+    let limit = Limit::of(&rule.spec.policy);
+    let more = |than: &RuleSpec, whose: &str| {
+        let [limit, other] = [&*rule.spec, than].map(write::limit);
+        Refused::More(format!("{}: {limit} is more than {whose}, {other}", rule.target))
+    };
+    if let Some(own) = own.as_ref().filter(|own| !is_within(&limit, &Limit::of(&own.policy))) {
+        return Err(more(own, "the default limit of this host"));
+    }
+    for list in listing::all(tables)?.iter().filter(|list| list.origin != FLEET) {
+        if let Action::Limit(spec) = &list.action
+            && !is_within(&limit, &Limit::of(&spec.policy))
+        {
+            return Err(more(spec, &format!("that of the list {}", list.name)));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the lists of these rules: one of all that deny, and one for each limit. Parents and bans of the host's own limit
+/// stay.
+fn wanted(rules: &[Planned], own: &Option<RuleSpec>) -> Vec<RequestedList> {
+    let mut actions: Vec<(Action, Vec<_>)> = Vec::new();
+    for rule in rules {
+        let Some(prefix) = shared::prefix(rule) else { continue };
+        let action = match rule.spec.policy == Policy::DENIED {
+            true => Action::Deny,
+            false => {
+                let parents = own.as_ref().map(|own| own.parents.clone()).unwrap_or_default();
+                let ban = own.as_ref().map(|own| own.policy.ban).unwrap_or_default();
+                Action::Limit(Box::new(RuleSpec::new(Policy { ban, ..rule.spec.policy }, parents)))
+            }
+        };
+        match actions.iter_mut().find(|(other, _)| *other == action) {
+            Some((_, prefixes)) => prefixes.push(prefix),
+            None => actions.push((action, vec![prefix])),
+        }
+    }
+    let mut number = 0;
+    let list = |(action, prefixes): (Action, Vec<_>)| {
+        number += 1;
+        let name = if action == Action::Deny { "fleet:deny".to_owned() } else { format!("fleet:limit-{number}") };
+        RequestedList { name, entries: Entries::of(prefixes), action, expires: NEVER, origin: FLEET, file: None }
+    };
+    actions.into_iter().map(list).collect()
+}

@@ -1,0 +1,39 @@
+-- Keeps the shared rules of a fleet: one text, its version, and a log of earlier versions.
+--
+-- KEYS: a hash with version and text, and a stream of versions. ARGV: what to do, and
+--   read: the version that the host knows. The answer is the version, and the text if it is another one.
+--   write: the version that is replaced, the new version, its text, who writes it, and why. The answer is the version in
+--     force afterwards, which is another one if somebody else was faster.
+--   log: the most entries. The answer is for each version, the newest first, its number, milliseconds since 1970, who and why.
+--   text: a version. The answer is its text, or nothing.
+local now = redis.call('HGET', KEYS[1], 'version') or '0'
+
+if ARGV[1] == 'read' then
+  if now == ARGV[2] then
+    return { now }
+  end
+  return { now, redis.call('HGET', KEYS[1], 'text') or '' }
+elseif ARGV[1] == 'write' then
+  if now ~= ARGV[2] then
+    return { now }
+  end
+  redis.call('HSET', KEYS[1], 'version', ARGV[3], 'text', ARGV[4])
+  redis.call('XADD', KEYS[2], 'MAXLEN', '=', '100', '*', 'version', ARGV[3], 'who', ARGV[5], 'why', ARGV[6], 'text', ARGV[4])
+  return { ARGV[3] }
+elseif ARGV[1] == 'log' then
+  local answer = {}
+  for _, entry in ipairs(redis.call('XREVRANGE', KEYS[2], '+', '-', 'COUNT', tonumber(ARGV[2]))) do
+    local fields = entry[2]
+    answer[#answer + 1] = fields[2] or ''
+    answer[#answer + 1] = string.match(entry[1], '^%d+') or '0'
+    answer[#answer + 1] = fields[4] or ''
+    answer[#answer + 1] = fields[6] or ''
+  end
+  return answer
+end
+for _, entry in ipairs(redis.call('XREVRANGE', KEYS[2], '+', '-')) do
+  if entry[2][2] == ARGV[2] then
+    return { entry[2][8] or '' }
+  end
+end
+return {}

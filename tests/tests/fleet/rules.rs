@@ -1,0 +1,120 @@
+//! Rules that all hosts of a fleet share.
+
+use std::time::{Duration, Instant};
+
+use ratelimit_tests::{Hosts, Ratelimit};
+use serde_json::Value;
+
+use crate::{
+    faults::ask,
+    stage::{RATE, SOURCE, Traffic, alone, at_the_server, wait, with_daemons_by},
+};
+
+const RULES: &str = "accept = [\"limits\", \"rules\"]\n";
+
+/// Waits until a host has this version in force and refuses a newer one for this reason.
+fn await_version(ratelimit: &Ratelimit, version: Option<u64>, refused: Option<&str>) {
+    let begin = Instant::now();
+    let state = || {
+        let status: Value = serde_json::from_str(&ratelimit.run("fleet status --json").stdout).unwrap();
+        let rules = status["rules"].clone();
+        (rules["in_force"].as_u64(), rules["refused"].as_str().map(ToOwned::to_owned))
+    };
+    let is_right = |(found, why): &(Option<u64>, Option<String>)| {
+        let is_refused = match (why, refused) {
+            (Some(why), Some(expected)) => why.contains(expected),
+            (why, expected) => why.is_none() && expected.is_none(),
+        };
+        *found == version && is_refused
+    };
+    while !is_right(&state()) {
+        assert!(begin.elapsed() < Duration::from_secs(10), "{:?} instead of {version:?}, {refused:?}", state());
+        wait(0.1);
+    }
+}
+
+#[test]
+fn hosts_put_each_version_of_shared_rules_in_force_as_a_whole_or_say_why_not() {
+    let _alone = alone();
+    let hosts = Hosts::new(2);
+    let _redis = hosts.redis(&[]);
+    // The second host has a stricter limit for each source, and its file allows an address.
+    let keys = |number: usize| {
+        let rules = "[[rule]]\nsource = \"198.51.100.9\"\npolicy = \"allow\"\n";
+        at_the_server(number, &if number == 1 { format!("{RULES}{rules}") } else { RULES.to_owned() })
+    };
+    with_daemons_by(&hosts, keys, |_| {
+        let [one, other] = [0, 1].map(|number| Ratelimit::new(&hosts.hosts[number]));
+        let traffic = Traffic::begin(&hosts, &[RATE / 5, RATE / 5]);
+        let written = one.json("fleet rules set 198.51.100.9 203.0.113.0/24 --deny --why scans");
+        assert_eq!((written["version"].as_u64(), &written["refused"]), (Some(1), &Value::Null));
+        other.ok(&format!("fleet rules set {SOURCE} --packets 100/s --burst 10 --comment slow"));
+        [&one, &other].iter().for_each(|host| await_version(host, Some(2), None));
+        let list = other.json("fleet rules list");
+        let rows: Vec<_> =
+            list["rules"].as_array().unwrap().iter().map(|row| row["source"].as_str().unwrap()).collect();
+        assert_eq!((list["version"].as_u64(), rows), (Some(2), vec!["198.51.100.9", "203.0.113.0/24", "10.9.0.66"]));
+        let verdict = |host: &Ratelimit, address: &str| host.json(&format!("why {address}"))["verdict"].clone();
+        assert_eq!([verdict(&one, "198.51.100.9"), verdict(&other, "198.51.100.9")], ["drop", "pass"]);
+        wait(2.0);
+        let rates = [0, 1].map(|host| traffic.seconds_of(host, 1)[0]);
+        assert!(rates.iter().all(|rate| (0.09..=0.12).contains(rate)), "{rates:?}");
+
+        // A rule that admits more than the default limit is refused, and the version before it stays.
+        let more = one.json(&format!("fleet rules set {SOURCE} --packets 5k/s"));
+        assert!(more["refused"].as_str().unwrap().contains("is more than the default limit of this host"), "{more}");
+        [&one, &other].iter().for_each(|host| await_version(host, Some(2), Some("is more than the default limit")));
+        assert!(one.ok("fleet status").contains("version 2, refuses a newer one"), "{}", one.ok("fleet status"));
+        one.ok("fleet rules revert 2");
+        [&one, &other].iter().for_each(|host| await_version(host, Some(4), None));
+        assert_eq!(one.json("fleet rules list")["rules"], list["rules"]);
+        one.ok(&format!("fleet rules del {SOURCE} --why over"));
+        [&one, &other].iter().for_each(|host| await_version(host, Some(5), None));
+        assert_eq!(one.run("fleet rules del 192.0.2.1").status, 1);
+        let log = one.json("fleet rules log");
+        let entry = |index: usize| (log[index]["version"].as_u64().unwrap(), log[index]["why"].as_str().unwrap());
+        assert_eq!([0, 1, 4].map(entry), [(5, "over"), (4, "revert to 2"), (1, "scans")]);
+        assert!(log[0]["who"].as_str().unwrap().ends_with(" on host0"), "{log}");
+
+        // Own stricter limits withdraw shared rules that would admit more.
+        one.ok(&format!("fleet rules set {SOURCE} --packets 500/s --burst 50"));
+        await_version(&other, Some(6), None);
+        other.ok("limit set default --packets 50/s --burst 5");
+        await_version(&other, None, Some("is more than the default limit"));
+        let of_fleet = |host: &Ratelimit| host.json("list list").as_array().unwrap().len();
+        assert_eq!([of_fleet(&one), of_fleet(&other)], [2, 0]);
+        other.ok(&format!("limit set default --packets {RATE}/s --burst 100"));
+        await_version(&other, Some(6), None);
+
+        // An engine that has lost the rules takes none away, and a new rule brings back the others.
+        ask(&hosts, &["FLUSHALL"]);
+        wait(3.0);
+        await_version(&other, Some(6), None);
+        assert!(other.ok("fleet status").contains("the engine has lost version 6"), "{}", other.ok("fleet status"));
+        assert_eq!(of_fleet(&other), 2);
+        other.ok("fleet rules set 192.0.2.1 --deny --for 2s");
+        [&one, &other].iter().for_each(|host| await_version(host, Some(7), None));
+        assert_eq!(one.json("fleet rules list")["rules"].as_array().unwrap().len(), 4);
+        assert_eq!(verdict(&one, "192.0.2.1"), "drop");
+        wait(3.5);
+        assert_eq!(verdict(&one, "192.0.2.1"), "limit");
+    });
+    let error = Ratelimit::new(&hosts.hosts[0]).fails("fleet rules list");
+    assert!(error.contains("no daemon runs"), "{error}");
+}
+
+#[test]
+fn rules_that_a_fleet_may_not_share_are_refused_in_one_line() {
+    let hosts = Hosts::new(1);
+    let ratelimit = Ratelimit::new(&hosts.hosts[0]);
+    for (words, expected) in [
+        ("192.0.2.1", "give --deny or a rate"),
+        ("default --deny", "expected an address or a prefix"),
+        ("0.0.0.0/0 --deny", "a shared rule has at least 8 bits"),
+        ("192.0.2.1 --packets 10/s --ban 1m", "a shared limit has rates, a burst and an algorithm only"),
+        ("192.0.2.1 --deny --packets 10/s", "--deny"),
+    ] {
+        let error = ratelimit.fails(&format!("fleet rules set {words}"));
+        assert!(error.contains(expected), "{words}: {error}");
+    }
+}
