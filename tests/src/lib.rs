@@ -41,7 +41,9 @@ pub use packets::{
 };
 pub use policies::per_second;
 pub use product::{
+    authority::{Authority, Signed},
     daemon::{Daemon, Folder},
+    encryption::Encryption,
     limit_row::flat,
     manager::{NotifySocket, Systemd},
     ratelimit::{Output, Ratelimit, stdin},

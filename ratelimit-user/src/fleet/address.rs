@@ -3,14 +3,19 @@
 use std::{fmt, time::Duration};
 
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, RedisResult, Value,
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, RedisResult, TlsMode,
+    Value,
     aio::MultiplexedConnection,
-    cluster::ClusterClient,
+    cluster::{ClusterClient, ClusterClientBuilder},
     cluster_async::ClusterConnection,
-    sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType},
+    sentinel::{SentinelClient, SentinelClientBuilder as Builder, SentinelServerType},
 };
 
-use crate::fleet::error::{Error, one_line};
+use crate::fleet::{
+    certificates::{Certificates, choose_cryptography},
+    error::Error,
+    reason::one_line,
+};
 
 /// Where an engine is, and who may ask it.
 #[derive(Clone)]
@@ -20,6 +25,8 @@ pub struct Address {
     /// User and password, if they are not in the URLs.
     user: Option<String>,
     password: Option<String>,
+    /// If the connections are encrypted.
+    certificates: Option<Certificates>,
 }
 
 /// How the servers of an engine belong together.
@@ -62,10 +69,63 @@ impl Address {
         };
         let servers = urls.iter().map(parse).collect::<RedisResult<Vec<_>>>();
         let servers = servers.map_err(|error| Error::Url(one_line(&error)))?;
-        if servers.is_empty() {
-            return Err(Error::Url("there is none".to_owned()));
+        let wrong = |problem: &str| Err(Error::Url(problem.to_owned()));
+        let Some(first) = servers.first() else { return wrong("there is none") };
+        if servers.iter().any(|server| matches!(server.addr(), ConnectionAddr::TcpTls { insecure: true, .. })) {
+            return wrong("certificates are always checked: remove #insecure");
         }
-        Ok(Self { servers, kind, user, password })
+        let is_encrypted = is_encrypted(first);
+        if servers.iter().any(|server| self::is_encrypted(server) != is_encrypted) {
+            return wrong("either all addresses or none have rediss://");
+        }
+        let login = |server: &ConnectionInfo| {
+            let settings = server.redis_settings();
+            [settings.username(), settings.password()].map(|text| text.map(ToOwned::to_owned))
+        };
+        if kind != Kind::Single && servers.iter().any(|server| login(server) != login(first)) {
+            return wrong("all servers of a cluster, and all sentinels, have the same user and password");
+        }
+        let address = Self { servers, kind, user, password, certificates: None };
+        if is_encrypted { address.with(Certificates::default()) } else { Ok(address) }
+    }
+
+    /// Returns whether connections are encrypted.
+    #[must_use]
+    pub fn is_encrypted(&self) -> bool {
+        self.certificates.is_some()
+    }
+
+    /// Encrypts connections with these certificates.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Url`] if the URLs are not those of encrypted connections.
+    pub fn with(self, certificates: Certificates) -> Result<Self, Error> {
+        choose_cryptography();
+        let of = |server: ConnectionInfo| {
+            Client::build_with_tls(server, certificates.for_library())
+                .map(|client| client.get_connection_info().clone())
+        };
+        let servers = self.servers.into_iter().map(of).collect::<RedisResult<Vec<_>>>();
+        let servers = servers.map_err(|error| Error::Url(one_line(&error)))?;
+        Ok(Self { servers, certificates: Some(certificates), ..self })
+    }
+
+    fn sentinels(&self, master: &str) -> RedisResult<SentinelClient> {
+        let addresses = self.servers.iter().map(|server| server.addr().clone());
+        let mut client = Builder::new(addresses, master, SentinelServerType::Master)?;
+        if let Some(settings) = self.servers.first().map(ConnectionInfo::redis_settings) {
+            client = client.set_client_to_redis_db(settings.db());
+            client = settings.username().into_iter().fold(client, Builder::set_client_to_sentinel_username);
+            client = settings.password().into_iter().fold(client, Builder::set_client_to_sentinel_password);
+        }
+        client = self.user.iter().fold(client, Builder::set_client_to_redis_username);
+        client = self.password.iter().fold(client, Builder::set_client_to_redis_password);
+        if let Some(certificates) = &self.certificates {
+            client = client.set_client_to_redis_tls_mode(TlsMode::Secure);
+            client = client.set_client_to_redis_certificates(certificates.for_library());
+        }
+        client.build()
     }
 
     /// Connects. Names are resolved again each time.
@@ -93,24 +153,21 @@ impl Address {
                 let client = client.connection_timeout(patience).response_timeout(patience).retries(REDIRECTIONS);
                 let [least, most] = PAUSES;
                 let client = client.min_retry_wait(least).max_retry_wait(most);
+                let certificates = self.certificates.as_ref().map(Certificates::for_library);
+                let client = certificates.into_iter().fold(client, ClusterClientBuilder::certs);
                 Ok(Link::Cluster(client.build()?.get_async_connection().await?))
             }
             Kind::Sentinel(master) => {
-                let mut node = redis::RedisConnectionInfo::default();
-                if let Some(user) = &self.user {
-                    node = node.set_username(user);
-                }
-                if let Some(password) = &self.password {
-                    node = node.set_password(password);
-                }
-                let node = SentinelNodeConnectionInfo::default().set_redis_connection_info(node);
-                let sentinels = self.servers.clone();
-                let mut client =
-                    SentinelClient::build(sentinels, master.clone(), Some(node), SentinelServerType::Master)?;
+                let mut client = self.sentinels(master)?;
                 Ok(Link::One(client.get_async_connection_with_config(&config).await?))
             }
         }
     }
+}
+
+/// Returns whether the URL of a server is that of an encrypted connection.
+fn is_encrypted(server: &ConnectionInfo) -> bool {
+    matches!(server.addr(), ConnectionAddr::TcpTls { .. })
 }
 
 /// How often a call follows a cluster that sends it to another server.
@@ -156,6 +213,7 @@ impl PartialEq for Address {
         };
         let of = |address: &Self| address.servers.iter().map(one).collect::<Vec<_>>();
         (of(self), &self.kind, &self.user, &self.password) == (of(other), &other.kind, &other.user, &other.password)
+            && self.certificates == other.certificates
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::RedisError;
 
-use crate::text::excerpt::escaped;
+use crate::fleet::reason::reason;
 
 /// What keeps the engine from answering.
 #[derive(Debug, thiserror::Error)]
@@ -25,16 +25,6 @@ pub enum Error {
 
 impl From<RedisError> for Error {
     fn from(error: RedisError) -> Self {
-        Self::Server(one_line(&error))
+        Self::Server(reason(&error))
     }
-}
-
-/// The most characters of a message that the server may choose.
-const MESSAGE: usize = 120;
-
-/// Returns an error as one short line without control characters, since the server may choose its text.
-pub(super) fn one_line(error: &RedisError) -> String {
-    let text = error.to_string();
-    let line = text.split(char::is_control).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
-    escaped(&line).chars().take(MESSAGE).collect()
 }

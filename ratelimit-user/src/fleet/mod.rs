@@ -2,10 +2,12 @@
 
 pub mod address;
 pub mod bans;
+pub mod certificates;
 pub mod engine;
 pub mod error;
 pub mod hosts;
 pub mod key;
+mod reason;
 pub mod rules;
 mod script;
 pub mod status;

@@ -3,7 +3,7 @@
 use std::{process::Command, sync::Arc};
 
 use super::address::SERVER;
-use crate::{Namespace, Redis, sandbox::process};
+use crate::{Encryption, Namespace, Redis, sandbox::process};
 
 /// Servers and replicas.
 const COUNT: u16 = 6;
@@ -14,25 +14,39 @@ const FIRST_PORT: u16 = 7_000;
 pub struct Cluster {
     namespace: Arc<Namespace>,
     servers: Vec<Redis>,
+    /// Options of `redis-cli`.
+    client: Vec<String>,
 }
 
 impl Cluster {
     /// Starts the servers, and joins them.
-    pub(super) fn start(namespace: &Arc<Namespace>) -> Self {
+    pub(super) fn start(namespace: &Arc<Namespace>, encryption: Option<&Encryption>) -> Self {
         let ports = FIRST_PORT..FIRST_PORT + COUNT;
         let server = |port: u16| {
             let (address, file) = (SERVER.to_string(), format!("nodes-{port}.conf"));
             let options = ["--cluster-enabled", "yes", "--cluster-announce-ip", &address];
             let more = ["--cluster-node-timeout", "1000", "--cluster-config-file", &file];
-            Redis::start_at(namespace, port, &[options, more].concat())
+            let encrypted =
+                encryption.map(|files| files.server(port, &["--tls-cluster", "yes", "--tls-replication", "yes"]));
+            let encrypted = encrypted.unwrap_or_default();
+            let encrypted: Vec<_> = encrypted.iter().map(String::as_str).collect();
+            Redis::start_at(namespace, port, &[&options[..], &more, &encrypted].concat())
         };
         let servers = ports.clone().map(server).collect();
+        let client = encryption.map(Encryption::client).unwrap_or_default();
         let mut create = Redis::client();
+        create.args(&client);
         create.args(["--cluster", "create"]).args(ports.map(|port| format!("{SERVER}:{port}")));
         create.args(["--cluster-replicas", "1", "--cluster-yes"]);
         let output = process::output(namespace, &mut create);
         assert!(output.status.success(), "no cluster: {}", String::from_utf8_lossy(&output.stdout));
-        Self { namespace: Arc::clone(namespace), servers }
+        Self { namespace: Arc::clone(namespace), servers, client }
+    }
+
+    /// Returns the address of all servers.
+    #[must_use]
+    pub fn address() -> String {
+        SERVER.to_string()
     }
 
     /// Returns the URLs of all servers, from every host.
@@ -49,7 +63,7 @@ impl Cluster {
     pub fn kill_server_of(&mut self, key: &str) {
         let ask = |port: u16, words: &[&str]| {
             let mut command: Command = Redis::client();
-            command.args(["-p", &port.to_string()]).args(words);
+            command.args(&self.client).args(["-p", &port.to_string()]).args(words);
             let output = process::output(&self.namespace, &mut command);
             String::from_utf8_lossy(&output.stdout).trim().to_owned()
         };

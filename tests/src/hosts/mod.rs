@@ -9,7 +9,7 @@ use std::sync::Arc;
 use self::address::SERVER;
 pub use self::{arrivals::Arrivals, cluster::Cluster};
 use crate::{
-    Namespace, Redis, Sandbox,
+    Encryption, Namespace, Redis, Sandbox,
     sandbox::link::{connect_without_addresses, ip},
 };
 
@@ -64,7 +64,17 @@ impl Hosts {
     /// If it does not start.
     #[must_use]
     pub fn cluster(&self) -> Cluster {
-        Cluster::start(&self.server)
+        Cluster::start(&self.server, None)
+    }
+
+    /// Starts a cluster whose servers encrypt all connections, also those to each other.
+    ///
+    /// # Panics
+    ///
+    /// If it does not start.
+    #[must_use]
+    pub fn encrypted_cluster(&self, encryption: &Encryption) -> Cluster {
+        Cluster::start(&self.server, Some(encryption))
     }
 
     /// Returns the URL of the server for a host.

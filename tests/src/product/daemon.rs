@@ -1,8 +1,9 @@
 //! The product's daemon with its configuration file.
 
 use std::{
-    fs,
+    fs::{self, Permissions},
     io::{BufRead as _, BufReader},
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{ChildStderr, Command, Stdio},
     sync::atomic::{AtomicU32, Ordering},
@@ -12,7 +13,7 @@ use rustix::process::Signal;
 
 use crate::{Process, Ratelimit, Sandbox};
 
-/// A folder for one file, removed on drop.
+/// A folder for a file and those that it names, removed on drop.
 #[derive(Debug)]
 pub struct Folder(PathBuf);
 
@@ -36,6 +37,19 @@ impl Folder {
     #[must_use]
     pub fn file(&self) -> PathBuf {
         self.0.join("ratelimit.toml")
+    }
+
+    /// Writes another file, which only its owner can read.
+    ///
+    /// # Panics
+    ///
+    /// If the system refuses.
+    #[must_use]
+    pub fn add(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        path
     }
 
     /// Replaces the file with this text atomically.

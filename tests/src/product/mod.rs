@@ -1,6 +1,8 @@
 //! The product's programs: its commands, its daemon, and systemd and Redis around it.
 
+pub(crate) mod authority;
 pub(crate) mod daemon;
+pub(crate) mod encryption;
 pub(crate) mod limit_row;
 pub(crate) mod manager;
 pub(crate) mod ratelimit;

@@ -9,3 +9,4 @@ mod hosts;
 mod model;
 mod rules;
 mod stage;
+mod tls;

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use ratelimit_common::fleet::share::Terms;
 use rustix::system::uname;
 
-use super::secret;
+use super::{certificates::CertificateOptions, secret};
 use crate::config::{
     options,
     table::{Table, Value},
@@ -115,6 +115,8 @@ struct FleetOptions {
     user: Option<String>,
     #[arg(long)]
     password_file: Option<PathBuf>,
+    #[command(flatten)]
+    certificates: CertificateOptions,
     #[arg(long)]
     name: Option<HostName>,
     #[arg(long, default_value = "200ms")]
@@ -241,6 +243,7 @@ pub(in crate::config) fn read(top: &Table<'_>) -> Option<Fleet> {
     };
     let engine = Address::new(&options.engine, kind, options.user, password);
     let engine = engine.map_err(|error| wrong("engine", error.to_string())).ok()?;
+    let engine = options.certificates.apply(engine).map_err(|(key, problem)| wrong(key, problem)).ok()?;
     let name = options.name.map_or_else(|| uname().nodename().to_string_lossy().into_owned(), |HostName(name)| name);
     let (Period(period), defaults) = (options.period, Terms::default());
     let least = options.min_share.map_or(defaults.least, |Share(least)| least);

@@ -7,6 +7,7 @@ use ratelimit_common::{
 
 use super::*;
 
+mod certificates;
 mod fleet;
 mod limits;
 mod rules;

@@ -112,7 +112,7 @@ impl Connection {
     pub(super) fn fail(&mut self, error: &Error) {
         self.note(error);
         self.link.send_replace(None);
-        let text = format!("no answer from {}: {error}: local limits apply until it answers", self.address);
+        let text = format!("{} gives no shares: {error}: local limits apply until it does", self.address);
         self.tell(Told::Down, Level::Warning, &text);
     }
 

@@ -1,0 +1,110 @@
+//! Certificates for encrypted connections to an engine: those that this host trusts, and its own.
+
+use std::fmt;
+
+use redis::{ClientTlsConfig, TlsCertificates};
+use rustls::{
+    RootCertStore,
+    crypto::ring,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+    sign::CertifiedKey,
+};
+
+/// Certificates as PEM. By default, this host trusts those of the system, and has none of its own.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Certificates {
+    authorities: Option<Vec<u8>>,
+    own: Option<Own>,
+}
+
+/// The certificate of this host, with its key.
+#[derive(Clone, PartialEq, Eq)]
+struct Own {
+    certificate: Vec<u8>,
+    key: Vec<u8>,
+}
+
+/// Why a file with certificates or a key makes no sense.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// There is no certificate.
+    #[error("expected a certificate in PEM, which begins with -----BEGIN CERTIFICATE-----")]
+    NoCertificate,
+    /// A certificate makes no sense.
+    #[error("certificate {0} of this file makes no sense")]
+    Certificate(usize),
+    /// There is no key.
+    #[error("expected a key in PEM without a password, which begins with -----BEGIN PRIVATE KEY-----")]
+    NoKey,
+    /// The key makes no sense, or is of an unknown kind.
+    #[error("the key makes no sense, or is not of a supported kind: RSA, ECDSA or Ed25519")]
+    Key,
+    /// The key belongs to another certificate.
+    #[error("the key belongs to another certificate than that of certificate-file")]
+    OtherKey,
+}
+
+impl Certificates {
+    /// Trusts the authorities of this PEM alone.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Problem`] of certificates.
+    pub fn trusting(self, pem: Vec<u8>) -> Result<Self, Problem> {
+        let mut store = RootCertStore::empty();
+        for (index, certificate) in chain(&pem)?.into_iter().enumerate() {
+            store.add(certificate).map_err(|_| Problem::Certificate(index + 1))?;
+        }
+        Ok(Self { authorities: Some(pem), ..self })
+    }
+
+    /// Shows this certificate, which may have those of its authorities behind it, to servers that ask for one.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Problem`]. See [`Problem::is_of_key`].
+    pub fn showing(self, certificate: Vec<u8>, key: Vec<u8>) -> Result<Self, Problem> {
+        let chain = chain(&certificate)?;
+        let secret = PrivateKeyDer::from_pem_slice(&key).map_err(|_| Problem::NoKey)?;
+        CertifiedKey::from_der(chain, secret, &ring::default_provider()).map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => Problem::OtherKey,
+            rustls::Error::InvalidCertificate(_) => Problem::Certificate(1),
+            _ => Problem::Key,
+        })?;
+        Ok(Self { own: Some(Own { certificate, key }), ..self })
+    }
+
+    /// Returns them as the library of the engine takes them.
+    pub(super) fn for_library(&self) -> TlsCertificates {
+        let own = |own: &Own| ClientTlsConfig { client_cert: own.certificate.clone(), client_key: own.key.clone() };
+        TlsCertificates { client_tls: self.own.as_ref().map(own), root_cert: self.authorities.clone() }
+    }
+}
+
+impl Problem {
+    /// Returns whether the file of the key has it, and not one of certificates.
+    #[must_use]
+    pub fn is_of_key(self) -> bool {
+        matches!(self, Self::NoKey | Self::Key | Self::OtherKey)
+    }
+}
+
+impl fmt::Debug for Certificates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Certificates")
+    }
+}
+
+/// Chooses the implementation of cryptography for the whole process. Without a choice, a connection could panic.
+pub(super) fn choose_cryptography() {
+    // It fails if this was done before.
+    let _ = ring::default_provider().install_default();
+}
+
+fn chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Problem> {
+    let mut chain = Vec::new();
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        chain.push(certificate.map_err(|_| Problem::Certificate(chain.len() + 1))?);
+    }
+    if chain.is_empty() { Err(Problem::NoCertificate) } else { Ok(chain) }
+}
