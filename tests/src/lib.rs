@@ -31,7 +31,7 @@ pub use bytecode::{
     walker::{Order, Sources, Walker},
 };
 pub use differential::tally;
-pub use hosts::{Arrivals, Cluster, Hosts};
+pub use hosts::{Arrivals, Cluster, Hosts, Sentinels, Way};
 pub use models::tokens;
 pub use packets::{
     captures::{Capture, captures},

@@ -3,11 +3,12 @@
 mod address;
 mod arrivals;
 mod cluster;
+mod sentinels;
 
 use std::sync::Arc;
 
 use self::address::SERVER;
-pub use self::{arrivals::Arrivals, cluster::Cluster};
+pub use self::{arrivals::Arrivals, cluster::Cluster, sentinels::Sentinels};
 use crate::{
     Encryption, Namespace, Redis, Sandbox,
     sandbox::link::{connect_without_addresses, ip},
@@ -22,6 +23,15 @@ pub struct Hosts {
     /// The hosts. Each is the victim of its sandbox, and its clients are the peer.
     pub hosts: Vec<Sandbox>,
     server: Arc<Namespace>,
+}
+
+/// A direction of packets between a host and the server.
+#[derive(Debug, Clone, Copy)]
+pub enum Way {
+    /// From the host to the server.
+    ToServer,
+    /// From the server to the host.
+    FromServer,
 }
 
 impl Hosts {
@@ -64,7 +74,27 @@ impl Hosts {
     /// If it does not start.
     #[must_use]
     pub fn cluster(&self) -> Cluster {
-        Cluster::start(&self.server, None)
+        Cluster::start(&self.server, 1, None, &[])
+    }
+
+    /// Starts a cluster without replicas. Its servers answer for their own slots while others are missing.
+    ///
+    /// # Panics
+    ///
+    /// If it does not start.
+    #[must_use]
+    pub fn cluster_without_replicas(&self) -> Cluster {
+        Cluster::start(&self.server, 0, None, &["--cluster-require-full-coverage", "no"])
+    }
+
+    /// Starts a server with a replica, and sentinels.
+    ///
+    /// # Panics
+    ///
+    /// If they do not start.
+    #[must_use]
+    pub fn sentinels(&self) -> Sentinels {
+        Sentinels::start(&self.server)
     }
 
     /// Starts a cluster whose servers encrypt all connections, also those to each other.
@@ -74,7 +104,7 @@ impl Hosts {
     /// If it does not start.
     #[must_use]
     pub fn encrypted_cluster(&self, encryption: &Encryption) -> Cluster {
-        Cluster::start(&self.server, Some(encryption))
+        Cluster::start(&self.server, 0, Some(encryption), &[])
     }
 
     /// Returns the URL of the server for a host.
@@ -90,6 +120,22 @@ impl Hosts {
     /// If the system refuses.
     pub fn cut(&self, number: usize, is_cut: bool) {
         ip(&self.server, &format!("link set {} {}", link(number), if is_cut { "down" } else { "up" }));
+    }
+
+    /// Loses all packets of one direction between a host and the server, or delivers them again.
+    ///
+    /// # Panics
+    ///
+    /// If the system refuses.
+    pub fn lose(&self, number: usize, way: Way, is_lost: bool) {
+        let (namespace, neighbor, link) = match way {
+            Way::ToServer => (self.hosts[number].victim_namespace(), 254, LINK.to_owned()),
+            Way::FromServer => (&self.server, 1, link(number)),
+        };
+        // The other end ignores a frame with another hardware address.
+        let action = if is_lost { "replace" } else { "del" };
+        let address = if is_lost { "lladdr 02:00:00:00:00:fe nud permanent" } else { "" };
+        ip(namespace, &format!("neigh {action} 10.8.{number}.{neighbor} {address} dev {link}"));
     }
 
     /// Runs `work` in the namespace of the server.

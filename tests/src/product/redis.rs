@@ -66,7 +66,19 @@ impl Redis {
         let mut command = program("redis-server");
         command.args(["--bind", "0.0.0.0", "--port", &port.to_string(), "--protected-mode", "no"]);
         command.args(["--save", "", "--appendonly", "no", "--dir", "/run", "--loglevel", "warning"]);
-        command.args(options).stdout(Stdio::null()).stderr(Stdio::null());
+        command.args(options);
+        Self::run(namespace, port, command)
+    }
+
+    /// Starts a sentinel with this file, which it changes.
+    pub(crate) fn sentinel(namespace: &Arc<Namespace>, port: u16, file: &Path) -> Self {
+        let mut command = program("redis-server");
+        command.arg(file).arg("--sentinel");
+        Self::run(namespace, port, command)
+    }
+
+    fn run(namespace: &Arc<Namespace>, port: u16, mut command: Command) -> Self {
+        command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut process = Process::start(namespace, command);
         let begin = Instant::now();
         while namespace.run(|| TcpStream::connect((Ipv4Addr::LOCALHOST, port))).is_err() {

@@ -195,7 +195,7 @@ fn a_server_that_was_killed_and_comes_back_empty_is_used_again() {
 }
 
 /// Reports until the server answers, which must be soon.
-pub(crate) async fn recovers(engine: &Engine, messages: &[Message]) {
+async fn recovers(engine: &Engine, messages: &[Message]) {
     let begin = Instant::now();
     while let Err(error) = report(engine, messages).await {
         assert!(begin.elapsed() < Duration::from_secs(5), "{error}");

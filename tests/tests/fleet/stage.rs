@@ -82,9 +82,14 @@ impl Traffic {
 
     /// The same from another source.
     pub(crate) fn from(source: IpAddr, hosts: &Hosts, rates: &[u64]) -> Self {
-        let arrivals = hosts.hosts.iter().map(|host| Arrivals::begin(host, source, PORT)).collect();
+        Self::to(PORT, source, hosts, rates)
+    }
+
+    /// The same to another port. Only one traffic can use a port.
+    pub(crate) fn to(port: u16, source: IpAddr, hosts: &Hosts, rates: &[u64]) -> Self {
+        let arrivals = hosts.hosts.iter().map(|host| Arrivals::begin(host, source, port)).collect();
         let floods = hosts.hosts.iter().zip(rates).filter(|(_, rate)| **rate > 0);
-        let flood = |(host, rate): (_, &u64)| Flood::of(Frame::udp(source, PORT)).pace(*rate).start(host);
+        let flood = |(host, rate): (_, &u64)| Flood::of(Frame::udp(source, port)).pace(*rate).start(host);
         Self { floods: floods.map(flood).collect(), arrivals }
     }
 
@@ -131,6 +136,11 @@ fn counted() -> Duration {
 
 fn seconds(count: u32) -> Duration {
     Duration::from_secs(u64::from(count))
+}
+
+/// Returns texts as a list in a file.
+pub(crate) fn list(texts: &[String]) -> String {
+    texts.iter().map(|text| format!("\"{text}\"")).collect::<Vec<_>>().join(", ")
 }
 
 pub(crate) fn wait(seconds: f64) {

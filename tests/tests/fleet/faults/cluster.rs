@@ -2,9 +2,9 @@
 
 use ratelimit::fleet::key::Key;
 use ratelimit_common::fleet::share::Limit;
-use ratelimit_tests::{Arrivals, Cluster, Hosts};
+use ratelimit_tests::{Arrivals, Hosts};
 
-use crate::stage::{RATE, SOURCE, Traffic, alone, wait, with_daemons_by};
+use crate::stage::{RATE, SOURCE, Traffic, alone, list, wait, with_daemons_by};
 
 #[test]
 #[ignore = "slow: cargo xtask faults"]
@@ -12,16 +12,14 @@ fn a_replica_takes_the_place_of_a_server_and_hosts_share_again() {
     let _alone = alone();
     let hosts = Hosts::new(3);
     let mut cluster = hosts.cluster();
-    let urls = Cluster::urls().iter().map(|url| format!("\"{url}\"")).collect::<Vec<_>>().join(", ");
+    let urls = list(&cluster.urls());
     with_daemons_by(
         &hosts,
         |_| format!("engine = [{urls}]\nservers = \"cluster\"\n"),
         |daemons| {
             for daemon in daemons.iter_mut() {
-                // The cluster may still be joining.
-                let lines = [daemon.line()];
-                let is_up = |line: &String| line.ends_with("limits are shared");
-                assert!(is_up(&lines[0]) || is_up(&daemon.line()), "{lines:?}");
+                let line = daemon.line();
+                assert!(line.ends_with("answers: limits are shared"), "{line}");
             }
             let traffic = Traffic::begin(&hosts, &[3 * RATE; 3]);
             wait(5.0);

@@ -3,6 +3,10 @@
 
 mod bans;
 mod cluster;
+mod one_way;
+mod sentinels;
+mod shards;
+mod weights;
 
 use std::time::Duration;
 

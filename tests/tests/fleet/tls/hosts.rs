@@ -8,7 +8,7 @@ use ratelimit_tests::{Authority, Cluster, Daemon, Encryption, Folder, Hosts, Rat
 
 use super::{PATIENCE, certificates};
 use crate::{
-    engine::{message, recovers},
+    engine::{message, report},
     stage::{RATE, Traffic, alone, file, wait, with_daemons_by},
 };
 
@@ -82,11 +82,10 @@ fn a_cluster_with_encrypted_connections_answers() {
     let hosts = Hosts::new(1);
     let authority = Authority::new("authority");
     let server = Encryption::new(&authority.sign(&[&Cluster::address()]), &authority.pem);
-    let _cluster = hosts.encrypted_cluster(&server);
-    let urls: Vec<_> = Cluster::urls().iter().map(|url| url.replace("redis://", "rediss://")).collect();
+    let cluster = hosts.encrypted_cluster(&server);
     let shown = authority.sign(&["host"]);
     let connect = |trusted: &Authority| {
-        let address = Address::new(&urls, Kind::Cluster, None, None).unwrap();
+        let address = Address::new(&cluster.urls(), Kind::Cluster, None, None).unwrap();
         address.with(certificates(trusted, Some(&shown))).unwrap()
     };
     let (right, wrong) = (connect(&authority), connect(&Authority::new("other")));
@@ -96,8 +95,7 @@ fn a_cluster_with_encrypted_connections_answers() {
             let engine = Engine::connect(&right, PATIENCE).await.unwrap();
             // Sources of all servers.
             let messages: Vec<_> = (0..64).map(|number| message(&format!("10.0.0.{number}"), 10.0, 10.0)).collect();
-            // The cluster may still be joining.
-            recovers(&engine, &messages).await;
+            assert_eq!(report(&engine, &messages).await.unwrap().len(), 64);
             let error = Engine::connect(&wrong, PATIENCE).await.err().unwrap().to_string();
             assert_eq!(error, "its certificate is not signed by an authority that this host trusts");
         });
