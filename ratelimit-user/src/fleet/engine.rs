@@ -13,7 +13,7 @@ use crate::{
     fleet::{
         address::{Address, Link},
         error::Error,
-        key::Key,
+        key::{Key, PARTITIONS},
         script::Script,
         wire,
     },
@@ -117,6 +117,23 @@ impl Engine {
         question.arg("memory");
         let info: String = self.in_time(async { Ok(from_redis_value(link.ask(&question).await?)?) }).await?;
         Ok(evicts(&info).map(excerpt))
+    }
+
+    /// Returns whether it is a cluster of which a server answers.
+    pub async fn answers_in_part(&self) -> bool {
+        let Link::Cluster(_) = self.link else { return false };
+        let mut calls = JoinSet::new();
+        for partition in 0..PARTITIONS {
+            let (engine, mut question) = (self.clone(), cmd("GET"));
+            question.arg(format!("{{rl:{partition:02x}}}"));
+            calls.spawn(async move { engine.in_time(engine.link.clone().ask(&question)).await.is_ok() });
+        }
+        while let Some(is_answered) = calls.join_next().await {
+            if is_answered.unwrap_or(false) {
+                return true;
+            }
+        }
+        false
     }
 
     /// Runs a script.

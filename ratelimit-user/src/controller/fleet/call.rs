@@ -4,16 +4,17 @@ use std::time::Duration;
 
 use ratelimit_common::fleet::share::Answer;
 
-use crate::fleet::{engine::Engine, error::Error, hosts::Hosts};
+use super::connection::Heard;
+use crate::fleet::{engine::Engine, error::Error};
 
 /// A call that has ended.
 pub(super) enum Call {
     /// Reports.
     Reports(Reported),
     /// A heartbeat by the connection with this number.
-    Beat(u64, Result<Hosts, Error>),
+    Beat(u64, Result<Heard, Error>),
     /// A try to reach the engine.
-    Try(Result<(Engine, Hosts), Error>),
+    Try(Result<(Engine, Heard), Error>),
     /// By which rule the engine forgets keys.
     Evicts(Option<String>),
 }

@@ -208,19 +208,31 @@ pub(super) async fn attempt(
     heartbeat: &Heartbeat,
     about: &About,
     [rest, patience, deadline]: [Duration; 3],
-) -> Result<(Engine, Hosts), Error> {
+) -> Result<(Engine, Heard), Error> {
     sleep(rest).await;
     let (end, handshake) = (tokio::time::Instant::now() + patience, patience.min(HANDSHAKE));
     let outcome = async {
         let engine = Engine::connect(&address, handshake).await?;
-        let hosts = heartbeat.beat(&engine, about).await?;
-        Ok((engine.within(deadline), hosts))
+        let heard = beat(&engine, heartbeat, about).await?;
+        Ok((engine.within(deadline), heard))
     };
     let outcome = outcome.await;
     if outcome.is_err() {
         sleep_until(end).await;
     }
     outcome
+}
+
+/// The hosts of a fleet, or why a cluster that answers does not tell them.
+pub(super) type Heard = Result<Hosts, Error>;
+
+/// Tells the engine that this host is there. Fails if the engine does not answer at all.
+pub(super) async fn beat(engine: &Engine, heartbeat: &Heartbeat, about: &About) -> Result<Heard, Error> {
+    match heartbeat.beat(engine, about).await {
+        // One server of a cluster knows the hosts. Without it, the others still have the records of their sources.
+        Err(error) if engine.answers_in_part().await => Ok(Err(error)),
+        hosts => hosts.map(Ok),
+    }
 }
 
 /// Returns a random number from 0 to 1, so that hosts do not all act at once.

@@ -18,7 +18,7 @@ use tokio::{
 
 use super::{
     call::{Call, Reported},
-    connection::{Connection, attempt, fraction, random},
+    connection::{Connection, Heard, attempt, beat, fraction, random},
     load,
     sources::{How, Messages, Sources},
     told,
@@ -202,14 +202,14 @@ impl Host {
                     }
                 }
             }
-            Call::Beat(_, Ok(hosts)) => {
-                self.hear(hosts);
+            Call::Beat(_, Ok(heard)) => {
+                self.hear(heard);
                 self.connection.keep();
             }
             Call::Evicts(policy) => self.evicts = policy,
             Call::Beat(number, Err(error)) => self.fail(number, &error),
-            Call::Try(Ok((engine, hosts))) => {
-                self.hear(hosts);
+            Call::Try(Ok((engine, heard))) => {
+                self.hear(heard);
                 self.connection.connect(engine);
                 self.ask_for_policy();
                 self.period();
@@ -244,7 +244,7 @@ impl Host {
     fn beat(&mut self) {
         let Some(engine) = self.connection.engine() else { return };
         let (heartbeat, about, number) = (Arc::clone(&self.heartbeat), self.about(), self.connection.number);
-        self.calls.spawn(async move { Call::Beat(number, heartbeat.beat(&engine, &about).await) });
+        self.calls.spawn(async move { Call::Beat(number, beat(&engine, &heartbeat, &about).await) });
     }
 
     fn about(&self) -> About {
@@ -259,9 +259,9 @@ impl Host {
         }
     }
 
-    /// Takes the hosts. With many of them, the least share is a tenth of what each one gets, unless the operator has set
-    /// it.
-    fn hear(&mut self, hosts: Hosts) {
+    /// Takes the hosts. Unless the operator has set it, the least share is at most a tenth of what each one gets.
+    fn hear(&mut self, heard: Heard) {
+        let Ok(hosts) = heard.inspect_err(|error| self.connection.succeed(Some(error))) else { return };
         let tenth = 0.1 / hosts.count.max(1) as f64;
         if !self.fleet.has_least {
             self.terms.least = self.fleet.terms.least.min(tenth).max(LEAST);

@@ -56,6 +56,8 @@ pub(super) struct Watched {
     periods: u32,
     /// Whether a report waits for its answer.
     is_under_way: bool,
+    /// Whether the last report has no answer.
+    is_unanswered: bool,
 }
 
 impl Watched {
@@ -77,6 +79,7 @@ impl Watched {
             last_packet: now,
             periods: 0,
             is_under_way: false,
+            is_unanswered: false,
         }
     }
 
@@ -104,6 +107,8 @@ impl Watched {
             return None;
         }
         let (offered, admitted) = self.advance(terms, now);
+        // A server that was silent may read all reports later. What was admitted meanwhile is no debt.
+        let admitted = if self.is_unanswered { 0.0 } else { admitted };
         self.is_under_way = true;
         Some(Report { offered, admitted, own: self.demand.packets, weight, record: self.record })
     }
@@ -125,14 +130,14 @@ impl Watched {
     /// Takes the answer to a report, and returns the lease to grant. Without a share, the source has the whole limit, and is
     /// counted.
     pub(super) fn take(&mut self, answer: &Answer, terms: &Terms, now: u64) -> Grant {
-        self.is_under_way = false;
+        (self.is_under_way, self.is_unanswered) = (false, false);
         (self.record, self.share) = (answer.record, answer.share);
         self.grant(terms, now)
     }
 
     /// Notes that a report has no answer.
     pub(super) fn fail(&mut self) {
-        self.is_under_way = false;
+        (self.is_under_way, self.is_unanswered) = (false, true);
     }
 
     /// Returns the lease to grant although there is no answer, if one is due.
