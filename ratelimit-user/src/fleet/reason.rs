@@ -10,8 +10,8 @@ const MESSAGE: usize = 120;
 /// Parts of errors about logins and certificates, and what they mean. An error about a whole cluster has its cause only
 /// as text.
 const KNOWN: [(&str, &str); 13] = [
-    ("AuthenticationFailed", "it refuses the login: the user or the password is wrong"),
-    ("NOAUTH", "it refuses the login: it needs a password"),
+    ("AuthenticationFailed", "it refuses the login with this user and password"),
+    ("NOAUTH", "it asks for a password"),
     ("BadSignature", "its certificate is not signed by an authority that this host trusts"),
     ("UnknownIssuer", "its certificate is not signed by an authority that this host trusts"),
     ("CaUsedAsEndEntity", "its certificate is that of an authority, and not of a server"),
@@ -52,4 +52,27 @@ fn of(text: &str) -> String {
 fn line(text: &str) -> String {
     let line = text.split(char::is_control).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
     escaped(&line).chars().take(MESSAGE).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cause_is_found_in_the_error_about_a_cluster() {
+        let text = "Failed to create initial connections - Io: invalid peer certificate: UnknownIssuer";
+        assert_eq!(of(text), "its certificate is not signed by an authority that this host trusts");
+    }
+
+    #[test]
+    fn names_that_a_server_chooses_cannot_control_the_terminal() {
+        let certificate = |name: &str| {
+            let beginning = "invalid peer certificate: certificate not valid for name \"10.0.0.5\"; certificate";
+            of(&format!("{beginning} is only valid for {name}"))
+        };
+        assert_eq!(certificate("redis.example"), "its certificate is only valid for redis.example");
+        let reason = certificate(&"\u{1b}[2J\u{202e}\n".repeat(100));
+        assert!(!reason.contains(char::is_control) && !reason.contains('\u{202e}'), "{reason}");
+        assert_eq!(reason.chars().count(), MESSAGE);
+    }
 }

@@ -94,7 +94,7 @@ impl Hosts {
     /// If they do not start.
     #[must_use]
     pub fn sentinels(&self) -> Sentinels {
-        Sentinels::start(&self.server)
+        Sentinels::start(&self.server, None)
     }
 
     /// Starts a cluster whose servers encrypt all connections, also those to each other.
@@ -105,6 +105,16 @@ impl Hosts {
     #[must_use]
     pub fn encrypted_cluster(&self, encryption: &Encryption) -> Cluster {
         Cluster::start(&self.server, 0, Some(encryption), &[])
+    }
+
+    /// Starts a server with a replica, and sentinels, which encrypt all connections.
+    ///
+    /// # Panics
+    ///
+    /// If they do not start.
+    #[must_use]
+    pub fn encrypted_sentinels(&self, encryption: &Encryption) -> Sentinels {
+        Sentinels::start(&self.server, Some(encryption))
     }
 
     /// Returns the URL of the server for a host.

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::address::SERVER;
-use crate::{Folder, Namespace, Redis, sandbox::process};
+use crate::{Encryption, Folder, Namespace, Redis, sandbox::process};
 
 /// Ports of the sentinels.
 const PORTS: [u16; 3] = [26_379, 26_380, 26_381];
@@ -31,26 +31,37 @@ impl Sentinels {
     pub const MASTER: &str = "shares";
 
     /// Starts all of them.
-    pub(super) fn start(namespace: &Arc<Namespace>) -> Self {
-        let (address, port, replica) = (SERVER.to_string(), Redis::PORT.to_string(), REPLICA.to_string());
-        let master = Redis::start_in(namespace, &["--replica-announce-ip", &address]);
-        let follow = ["--replicaof", &address, &port, "--replica-announce-ip", &address];
-        let replica =
-            Redis::start_at(namespace, REPLICA, &[&follow[..], &["--replica-announce-port", &replica]].concat());
+    pub(super) fn start(namespace: &Arc<Namespace>, encryption: Option<&Encryption>) -> Self {
+        let address = SERVER.to_string();
+        let options = |port: u16, more: &[&str]| {
+            let encrypted = encryption.map(|files| files.server(port, &["--tls-replication", "yes"]));
+            let more = more.iter().map(ToString::to_string);
+            encrypted.unwrap_or_default().into_iter().chain(more).collect::<Vec<_>>()
+        };
+        let server = |port: u16, more: &[&str]| {
+            let announced = ["--replica-announce-ip", &address, "--replica-announce-port", &port.to_string()];
+            let options = options(port, &[&announced, more].concat());
+            Redis::start_at(namespace, port, &options.iter().map(String::as_str).collect::<Vec<_>>())
+        };
+        let master = server(Redis::PORT, &[]);
+        let replica = server(REPLICA, &["--replicaof", &address, &Redis::PORT.to_string()]);
         let folder = Folder::new();
-        let sentinel = |own: u16| {
-            let name = Self::MASTER;
+        let sentinel = |port: u16| {
+            let (name, own, master) = (Self::MASTER, port.to_string(), Redis::PORT);
+            let lines = options(port, &[]);
+            let lines: Vec<_> = lines.chunks(2).map(|pair| pair.join(" ").replacen("--", "", 1)).collect();
             let text = format!(
-                "port {own}\nbind 0.0.0.0\nprotected-mode no\nsentinel monitor {name} {address} {port} 2\n\
-                 sentinel down-after-milliseconds {name} 1000\nsentinel failover-timeout {name} 3000\n\
-                 sentinel announce-ip {address}\n"
+                "port {own}\n{}\nbind 0.0.0.0\nprotected-mode no\nsentinel announce-ip {address}\n\
+                 sentinel announce-port {own}\nsentinel monitor {name} {address} {master} 2\n\
+                 sentinel down-after-milliseconds {name} 1000\nsentinel failover-timeout {name} 3000\n",
+                lines.join("\n")
             );
-            let file = folder.add(&format!("{own}.conf"), &text);
-            Redis::sentinel(namespace, own, &file)
+            Redis::sentinel(namespace, port, &folder.add(&format!("{own}.conf"), &text))
         };
         let sentinels = PORTS.map(sentinel).into();
+        let client = encryption.map(Encryption::client).unwrap_or_default();
         let begin = Instant::now();
-        while !PORTS.iter().all(|port| knows_all(namespace, *port)) {
+        while !PORTS.iter().all(|port| knows_all(namespace, &client, *port)) {
             assert!(begin.elapsed() < PATIENCE, "the sentinels do not find each other");
             thread::yield_now();
         }
@@ -59,15 +70,15 @@ impl Sentinels {
 
     /// Returns the URLs of all sentinels, from every host.
     #[must_use]
-    pub fn urls() -> Vec<String> {
-        PORTS.map(|port| format!("redis://{SERVER}:{port}")).into()
+    pub fn urls(scheme: &str) -> Vec<String> {
+        PORTS.map(|port| format!("{scheme}://{SERVER}:{port}")).into()
     }
 }
 
 /// Returns whether a sentinel knows the other ones and the replica.
-fn knows_all(namespace: &Namespace, port: u16) -> bool {
+fn knows_all(namespace: &Namespace, client: &[String], port: u16) -> bool {
     let mut command: Command = Redis::client();
-    command.args(["-p", &port.to_string(), "SENTINEL", "MASTER", Sentinels::MASTER]);
+    command.args(client).args(["-p", &port.to_string(), "SENTINEL", "MASTER", Sentinels::MASTER]);
     let output = process::output(namespace, &mut command);
     let text = String::from_utf8_lossy(&output.stdout);
     let lines: Vec<_> = text.lines().collect();

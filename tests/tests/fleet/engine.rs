@@ -211,7 +211,7 @@ fn what_the_server_refuses_is_an_error_in_one_line() {
         let messages = [message("192.0.2.1", 10.0, 10.0)];
         let with = |user: &str| format!("redis://{user}{VICTIM_IPV4}:6379");
         for (url, expected) in [
-            (with(""), "it needs a password"),
+            (with(""), "it asks for a password"),
             (with(":wrong@"), "refuses the login"),
             (with(":secret@"), "OOM"),
             (format!("redis://{VICTIM_IPV4}:6380"), "refused"),

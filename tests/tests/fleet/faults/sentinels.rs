@@ -13,7 +13,7 @@ fn sentinels_promote_a_replica_and_hosts_share_again() {
     let mut sentinels = hosts.sentinels();
     let keys = format!(
         "engine = [{}]\nservers = \"sentinel\"\nmaster = \"{}\"\n",
-        list(&Sentinels::urls()),
+        list(&Sentinels::urls("redis")),
         Sentinels::MASTER
     );
     with_daemons_by(

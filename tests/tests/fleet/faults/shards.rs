@@ -23,7 +23,7 @@ fn key(source: Ipv4Addr) -> String {
 fn source(cluster: &Cluster, is_right: impl Fn(u16) -> bool) -> Ipv4Addr {
     // The links of each host have the first addresses.
     let mut sources = (60..=250).map(|last| Ipv4Addr::new(10, 9, 0, last));
-    sources.find(|source| is_right(cluster.port_of(&key(*source)))).expect("each server has a source")
+    sources.find(|source| is_right(cluster.port_of(&key(*source)))).unwrap()
 }
 
 fn with_cluster(hosts: &Hosts, cluster: &Cluster, work: impl FnOnce(&mut [Daemon])) {

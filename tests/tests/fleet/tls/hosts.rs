@@ -4,7 +4,7 @@ use ratelimit::fleet::{
     address::{Address, Kind},
     engine::Engine,
 };
-use ratelimit_tests::{Authority, Cluster, Daemon, Encryption, Folder, Hosts, Ratelimit, Redis};
+use ratelimit_tests::{Authority, Cluster, Daemon, Encryption, Folder, Hosts, Ratelimit, Redis, Sentinels};
 
 use super::{PATIENCE, certificates};
 use crate::{
@@ -78,17 +78,25 @@ fn without_the_right_authority_local_limits_apply_until_a_reload_reads_it() {
 }
 
 #[test]
-fn a_cluster_with_encrypted_connections_answers() {
+fn a_cluster_and_sentinels_with_encrypted_connections_answer() {
     let hosts = Hosts::new(1);
     let authority = Authority::new("authority");
     let server = Encryption::new(&authority.sign(&[&Cluster::address()]), &authority.pem);
     let cluster = hosts.encrypted_cluster(&server);
+    answers(&hosts, &authority, &cluster.urls(), &Kind::Cluster);
+    drop(cluster);
+    let _sentinels = hosts.encrypted_sentinels(&server);
+    answers(&hosts, &authority, &Sentinels::urls("rediss"), &Kind::Sentinel(Sentinels::MASTER.to_owned()));
+}
+
+/// Reports to an engine, and to the same one without the right authority.
+fn answers(hosts: &Hosts, authority: &Authority, urls: &[String], kind: &Kind) {
     let shown = authority.sign(&["host"]);
     let connect = |trusted: &Authority| {
-        let address = Address::new(&cluster.urls(), Kind::Cluster, None, None).unwrap();
+        let address = Address::new(urls, kind.clone(), None, None).unwrap();
         address.with(certificates(trusted, Some(&shown))).unwrap()
     };
-    let (right, wrong) = (connect(&authority), connect(&Authority::new("other")));
+    let (right, wrong) = (connect(authority), connect(&Authority::new("other")));
     hosts.hosts[0].victim(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
