@@ -5,11 +5,11 @@ use ratelimit_tests::Hosts;
 use crate::stage::{RATE, Traffic, alone, at_the_server, wait, with_daemons_by};
 
 /// Seconds of which the mean counts.
-const SECONDS: u32 = 10;
+const SECONDS: u32 = 20;
 
 #[test]
 #[ignore = "slow: cargo xtask faults"]
-fn a_host_with_four_times_the_weight_gets_four_times_the_share() {
+fn hosts_with_weights_of_one_and_four_get_a_fifth_and_four_fifths_of_the_limit() {
     let _alone = alone();
     let hosts = Hosts::new(2);
     let _redis = hosts.redis(&[]);
@@ -20,7 +20,8 @@ fn a_host_with_four_times_the_weight_gets_four_times_the_share() {
         let [light, heavy] =
             [0, 1].map(|host| traffic.seconds_of(host, SECONDS).iter().sum::<f64>() / f64::from(SECONDS));
         println!("weights of 1 and 4: {light:.3} and {heavy:.3} of the limit, {:.2} times as much", heavy / light);
-        assert!((3.8..=4.2).contains(&(heavy / light)), "{light} and {heavy}");
-        assert!((0.95..=1.05).contains(&(light + heavy)), "{light} and {heavy}");
+        // Parts of two hosts swing with the time between their reports.
+        assert!((light - 0.2).abs() <= 0.05 && (heavy - 0.8).abs() <= 0.05, "{light} and {heavy}");
+        assert!((0.97..=1.03).contains(&(light + heavy)), "{light} and {heavy}");
     });
 }
