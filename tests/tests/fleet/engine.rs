@@ -11,10 +11,12 @@ use proptest::{
 };
 use ratelimit::fleet::{
     address::{Address, Kind},
+    bans::Exchange,
     engine::{Engine, Message},
     error::Error,
     hosts::{About, Heartbeat},
     key::Key,
+    rules::{Store, Version},
 };
 use ratelimit_common::fleet::{
     demand::Demand,
@@ -230,7 +232,7 @@ fn what_the_server_refuses_is_an_error_in_one_line() {
 fn a_user_with_the_rights_in_the_document_can_report() {
     let document = include_str!("../../../docs/fleet.md");
     let lines: Vec<_> = document.lines().filter(|line| line.starts_with("ACL SETUSER ")).collect();
-    assert_eq!(lines.len(), 2);
+    assert_eq!(lines.len(), 3);
     let sandbox = Sandbox::new();
     let _redis = Redis::start(&sandbox, &[]);
     Redis::at_the_peer(&sandbox, async || {
@@ -249,6 +251,15 @@ fn a_user_with_the_rights_in_the_document_can_report() {
         assert!(report(&engine, &[message("192.0.2.1", 3_000.0, 3_000.0)]).await.unwrap()[0].share.is_some());
         assert_eq!(engine.evicts().await.unwrap(), None);
         heartbeat.leave(&engine).await.unwrap();
+        let denied = ("192.0.2.1".parse().unwrap(), Duration::from_secs(60));
+        let mut exchange = Exchange::of("a#1".to_owned());
+        assert_eq!(exchange.exchange(&engine, &[denied]).await.unwrap().told.len(), 1);
+        let (store, version) = (Store::default(), Version { version: 1, text: "# none\n".to_owned() });
+        assert_eq!(store.write(&engine, 0, &version, ["root", "test"]).await.unwrap(), 1);
+        assert_eq!(store.read(&engine, None).await.unwrap(), Some(version));
+        assert_eq!(store.read(&engine, Some(1)).await.unwrap(), None);
+        assert_eq!(store.log(&engine).await.unwrap()[0].why, "test");
+        assert_eq!(store.text(&engine, 1).await.unwrap().as_deref(), Some("# none\n"));
         let mut refused = client.get_multiplexed_async_connection().await.unwrap();
         redis::cmd("AUTH").arg(&["ratelimit", "secret"]).exec_async(&mut refused).await.unwrap();
         for words in [&["GET", "other"][..], &["FLUSHALL"], &["CONFIG", "GET", "maxmemory"]] {
