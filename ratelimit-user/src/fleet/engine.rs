@@ -4,16 +4,16 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use ratelimit_common::fleet::share::{Answer, Limit, Report, Terms};
+use ratelimit_common::fleet::share::{Answer, Terms};
 use redis::{FromRedisValue, RedisResult, cmd, from_redis_value};
 use tokio::{task::JoinSet, time::timeout};
 
-pub use crate::fleet::wire::Answers;
+pub use crate::fleet::{message::Message, wire::Answers};
 use crate::{
     fleet::{
         address::{Address, Link},
         error::Error,
-        key::{Key, PARTITIONS},
+        key::PARTITIONS,
         script::Script,
         wire,
     },
@@ -24,17 +24,6 @@ use crate::{
 const REPORTS: usize = 250;
 /// The longest time for which a call waits.
 const LONGEST_WAIT: Duration = Duration::from_millis(250);
-
-/// A report about one source.
-#[derive(Debug, Clone)]
-pub struct Message {
-    /// Key of its record.
-    pub key: Key,
-    /// Its limit.
-    pub limit: Limit,
-    /// What this host has seen.
-    pub report: Report,
-}
 
 /// The connection to an engine. Copies share it.
 #[derive(Clone)]

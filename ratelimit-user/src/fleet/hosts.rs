@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use redis::Value;
-use serde::{Deserialize, Serialize};
 
+pub use crate::fleet::members::{About, Hosts, Member};
 use crate::{
     fleet::{
         engine::Engine,
@@ -18,59 +18,9 @@ use crate::{
 pub const SILENCE: Duration = Duration::from_secs(10);
 /// The most hosts to hear of.
 const MOST: usize = 64;
-/// The most bytes that a host may say about itself.
-const SAYS: usize = 1_024;
 
 /// Keys of what the engine knows about hosts. A cluster serves both from one server.
 const KEYS: [&str; 2] = ["{rl:m}:heard", "{rl:m}:hosts"];
-
-/// What a host says about itself.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct About {
-    /// Its name.
-    pub name: String,
-    /// Version of the product.
-    pub version: String,
-    /// Its weight.
-    pub weight: f64,
-    /// The limit of sources without a rule.
-    pub limit: String,
-    /// The version of the shared rules that is in force there. None if there is none.
-    #[serde(default)]
-    pub rules: Option<u64>,
-    /// Why a newer version is not.
-    #[serde(default)]
-    pub refused: Option<String>,
-}
-
-/// A host of the fleet.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Member {
-    /// Its id, another one for each start of a daemon.
-    pub id: String,
-    /// Seconds since the engine has heard of it.
-    pub silent_seconds: f64,
-    /// What it says about itself.
-    #[serde(flatten)]
-    pub about: About,
-}
-
-impl Member {
-    /// Returns its name, or its id if it has none.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        if self.about.name.is_empty() { &self.id } else { &self.about.name }
-    }
-}
-
-/// The hosts of a fleet.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Hosts {
-    /// Their number.
-    pub count: usize,
-    /// The first of them.
-    pub members: Vec<Member>,
-}
 
 /// The script that keeps the hosts.
 pub struct Heartbeat {
@@ -122,13 +72,7 @@ fn read(values: &[Value]) -> Result<Hosts, Error> {
     let member = |[id, silent, says]: &[Value; 3]| {
         let silent = text(silent)?.parse().ok().filter(|silent: &f64| silent.is_finite() && *silent >= 0.0);
         let silent = silent.ok_or(Error::Garbage("a number is no number"))?;
-        let says = text(says)?;
-        let about: About =
-            if says.len() > SAYS { About::default() } else { serde_json::from_str(says).unwrap_or_default() };
-        let [name, version, limit] = [&about.name, &about.version, &about.limit].map(|text| excerpt(text));
-        let refused = about.refused.as_deref().map(excerpt);
-        let about = About { name, version, limit, refused, ..about };
-        Ok(Member { id: excerpt(text(id)?), silent_seconds: silent, about })
+        Ok(Member { id: excerpt(text(id)?), silent_seconds: silent, about: About::read(text(says)?) })
     };
     Ok(Hosts { count, members: members.iter().map(member).collect::<Result<_, Error>>()? })
 }

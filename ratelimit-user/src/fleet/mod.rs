@@ -7,6 +7,8 @@ pub mod engine;
 pub mod error;
 pub mod hosts;
 pub mod key;
+pub mod members;
+mod message;
 mod reason;
 pub mod rules;
 mod script;
