@@ -1,4 +1,5 @@
-//! The engine: a server that speaks the protocol of Redis. It holds one record for each busy source.
+//! The engine: a server that speaks the protocol of Redis, or the hosts themselves. It holds one record for each busy
+//! source.
 //!
 //! Nothing that it answers is trusted. An answer that makes no sense is an error, and the limits of this host stand.
 
@@ -13,6 +14,7 @@ use crate::{
     fleet::{
         address::{Address, Link},
         error::Error,
+        gossip::mesh::Mesh,
         key::PARTITIONS,
         script::Script,
         wire,
@@ -28,9 +30,16 @@ const LONGEST_WAIT: Duration = Duration::from_millis(250);
 /// The connection to an engine. Copies share it.
 #[derive(Clone)]
 pub struct Engine {
-    link: Link,
+    at: At,
     shares: Script,
     deadline: Duration,
+}
+
+/// Where an engine is.
+#[derive(Clone)]
+enum At {
+    Server(Link),
+    Hosts(Mesh),
 }
 
 impl Engine {
@@ -45,7 +54,21 @@ impl Engine {
     /// [`Error::Server`] if it cannot be reached, and [`Error::Silent`] if it does not answer in time.
     pub async fn connect(address: &Address, patience: Duration) -> Result<Self, Error> {
         let link = timeout(patience, address.connect(patience)).await.map_err(|_| Error::Silent(patience))??;
-        Ok(Self { link, shares: Script::new(include_str!("shares.lua")), deadline: patience })
+        Ok(Self::at(At::Server(link), patience))
+    }
+
+    /// Returns an engine on each host.
+    pub(super) fn of_hosts(mesh: Mesh, deadline: Duration) -> Self {
+        Self::at(At::Hosts(mesh), deadline)
+    }
+
+    fn at(at: At, deadline: Duration) -> Self {
+        Self { at, shares: Script::new(include_str!("shares.lua")), deadline }
+    }
+
+    /// Returns the hosts, if there is no server.
+    pub(super) fn mesh(&self) -> Option<&Mesh> {
+        if let At::Hosts(mesh) = &self.at { Some(mesh) } else { None }
     }
 
     /// Returns the same connection, whose calls fail if they take longer than `deadline`. See [`deadline`].
@@ -57,6 +80,9 @@ impl Engine {
     /// Reports to the engine, and returns its answers in the order of the messages. If a call fails, its messages have no
     /// answers, and the error is that of one such call.
     pub async fn report(&self, terms: &Terms, messages: &[Message]) -> (Vec<Option<Answer>>, Option<Error>) {
+        if let At::Hosts(mesh) = &self.at {
+            return mesh.report(terms, messages);
+        }
         let mut partitions: HashMap<&str, Vec<usize>> = HashMap::new();
         for (index, message) in messages.iter().enumerate() {
             partitions.entry(message.key.partition()).or_default().push(index);
@@ -100,8 +126,8 @@ impl Engine {
     ///
     /// Any [`Error`] but that of the URL, also if this user may not ask.
     pub async fn evicts(&self) -> Result<Option<String>, Error> {
-        let Link::One(_) = self.link else { return Ok(None) };
-        let mut link = self.link.clone();
+        let At::Server(Link::One(_)) = self.at else { return Ok(None) };
+        let mut link = self.link()?;
         let mut question = cmd("INFO");
         question.arg("memory");
         let info: String = self.in_time(async { Ok(from_redis_value(link.ask(&question).await?)?) }).await?;
@@ -110,12 +136,12 @@ impl Engine {
 
     /// Returns whether it is a cluster of which a server answers.
     pub async fn answers_in_part(&self) -> bool {
-        let Link::Cluster(_) = self.link else { return false };
+        let At::Server(link @ Link::Cluster(_)) = &self.at else { return false };
         let mut calls = JoinSet::new();
         for partition in 0..PARTITIONS {
-            let (engine, mut question) = (self.clone(), cmd("GET"));
+            let (engine, mut link, mut question) = (self.clone(), link.clone(), cmd("GET"));
             question.arg(format!("{{rl:{partition:02x}}}"));
-            calls.spawn(async move { engine.in_time(engine.link.clone().ask(&question)).await.is_ok() });
+            calls.spawn(async move { engine.in_time(link.ask(&question)).await.is_ok() });
         }
         while let Some(is_answered) = calls.join_next().await {
             if is_answered.unwrap_or(false) {
@@ -132,8 +158,12 @@ impl Engine {
         keys: &[&str],
         arguments: &[Vec<u8>],
     ) -> Result<T, Error> {
-        let mut link = self.link.clone();
+        let mut link = self.link()?;
         self.in_time(async { Ok(from_redis_value(script.run(&mut link, keys, arguments).await?)?) }).await
+    }
+
+    fn link(&self) -> Result<Link, Error> {
+        if let At::Server(link) = &self.at { Ok(link.clone()) } else { Err(Error::NeedsServer) }
     }
 
     async fn in_time<T>(&self, call: impl Future<Output = RedisResult<T>>) -> Result<T, Error> {

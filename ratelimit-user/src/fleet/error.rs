@@ -21,6 +21,26 @@ pub enum Error {
     /// The answer makes no sense.
     #[error("its answer makes no sense: {0}")]
     Garbage(&'static str),
+    /// Only a server can do that.
+    #[error("gossip has no server for that")]
+    NeedsServer,
+    /// This host cannot listen.
+    #[error("cannot listen on {address}: {error}")]
+    Listen {
+        /// Where.
+        address: std::net::SocketAddr,
+        /// Why not.
+        error: std::io::Error,
+    },
+    /// No other host is alive.
+    #[error("no other host answers{}", if *.is_refused { ", and one has another password" } else { "" })]
+    Alone {
+        /// Whether datagrams with another password have arrived.
+        is_refused: bool,
+    },
+    /// Hosts report more sources than this host may keep.
+    #[error("the hosts report too many sources")]
+    Full,
 }
 
 impl From<RedisError> for Error {

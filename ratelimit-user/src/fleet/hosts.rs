@@ -41,6 +41,9 @@ impl Heartbeat {
     ///
     /// Any [`Error`] but that of the URL.
     pub async fn beat(&self, engine: &Engine, about: &About) -> Result<Hosts, Error> {
+        if let Some(mesh) = engine.mesh() {
+            return mesh.beat(&self.id, about);
+        }
         let says = serde_json::to_string(about).map_err(|_| Error::Garbage("the host has no name"))?;
         self.call(engine, &says).await
     }
@@ -51,6 +54,10 @@ impl Heartbeat {
     ///
     /// Any [`Error`] but that of the URL.
     pub async fn leave(&self, engine: &Engine) -> Result<(), Error> {
+        if let Some(mesh) = engine.mesh() {
+            mesh.leave();
+            return Ok(());
+        }
         self.call(engine, "").await.map(|_| ())
     }
 

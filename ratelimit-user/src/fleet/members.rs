@@ -32,9 +32,15 @@ impl About {
     pub(super) fn read(says: &str) -> Self {
         let about: Self =
             if says.len() > SAYS { Self::default() } else { serde_json::from_str(says).unwrap_or_default() };
-        let [name, version, limit] = [&about.name, &about.version, &about.limit].map(|text| excerpt(text));
-        let refused = about.refused.as_deref().map(excerpt);
-        Self { name, version, limit, refused, ..about }
+        about.escaped()
+    }
+
+    /// Returns it without what would control a terminal.
+    #[must_use]
+    pub(super) fn escaped(self) -> Self {
+        let [name, version, limit] = [&self.name, &self.version, &self.limit].map(|text| excerpt(text));
+        let refused = self.refused.as_deref().map(excerpt);
+        Self { name, version, limit, refused, ..self }
     }
 }
 

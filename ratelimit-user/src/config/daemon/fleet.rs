@@ -1,20 +1,18 @@
 //! The table `[fleet]`.
 
-use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
+use std::{fmt, str::FromStr, time::Duration};
 
 use clap::ValueEnum;
 use ratelimit_common::fleet::share::Terms;
 use rustix::system::uname;
 
-use super::{certificates::CertificateOptions, secret};
+use super::engine::{self, EngineOptions};
 use crate::config::{
     options,
     table::{Table, Value},
 };
-use crate::fleet::address::{Address, Kind};
+use crate::fleet::way::Place;
 
-/// The length of a password.
-const PASSWORD: std::ops::RangeInclusive<usize> = 1..=4_096;
 /// The longest name of a host, in bytes.
 const NAME: usize = 64;
 
@@ -22,7 +20,7 @@ const NAME: usize = 64;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fleet {
     /// The engine.
-    pub engine: Address,
+    pub engine: Place,
     /// The name of this host.
     pub name: String,
     /// Time between two reports, and the least share.
@@ -95,28 +93,10 @@ pub enum OnLoss {
     Hold,
 }
 
-/// How several servers belong together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Servers {
-    Single,
-    Cluster,
-    Sentinel,
-}
-
 #[derive(Debug, clap::Args)]
 struct FleetOptions {
-    #[arg(long, required = true)]
-    engine: Vec<String>,
-    #[arg(long, value_enum, default_value = "single")]
-    servers: Servers,
-    #[arg(long)]
-    master: Option<String>,
-    #[arg(long)]
-    user: Option<String>,
-    #[arg(long)]
-    password_file: Option<PathBuf>,
     #[command(flatten)]
-    certificates: CertificateOptions,
+    engine: EngineOptions,
     #[arg(long)]
     name: Option<HostName>,
     #[arg(long, default_value = "200ms")]
@@ -217,33 +197,7 @@ pub(in crate::config) fn read(top: &Table<'_>) -> Option<Fleet> {
         wrong("accept", "the list is empty: add limits, bans or rules, or remove the table [fleet]".to_owned());
         return None;
     }
-    let password = match options.password_file.map(|path| secret::read(&path, PASSWORD)).transpose() {
-        Ok(password) => password,
-        Err(problem) => {
-            wrong("password-file", problem);
-            return None;
-        }
-    };
-    if options.user.is_some() && password.is_none() {
-        wrong("user", "a user needs a password: add password-file".to_owned());
-        return None;
-    }
-    let kind = match (options.servers, options.master) {
-        (Servers::Sentinel, Some(master)) => Kind::Sentinel(master),
-        (Servers::Sentinel, None) => {
-            wrong("servers", "sentinels know several servers: add master, the name of the one to use".to_owned());
-            return None;
-        }
-        (_, Some(_)) => {
-            wrong("master", "only sentinels know it: add servers = \"sentinel\", or remove this key".to_owned());
-            return None;
-        }
-        (Servers::Single, None) => Kind::Single,
-        (Servers::Cluster, None) => Kind::Cluster,
-    };
-    let engine = Address::new(&options.engine, kind, options.user, password);
-    let engine = engine.map_err(|error| wrong("engine", error.to_string())).ok()?;
-    let engine = options.certificates.apply(engine).map_err(|(key, problem)| wrong(key, problem)).ok()?;
+    let engine = engine::read(&table, options.engine)?;
     let name = options.name.map_or_else(|| uname().nodename().to_string_lossy().into_owned(), |HostName(name)| name);
     let (Period(period), defaults) = (options.period, Terms::default());
     let least = options.min_share.map_or(defaults.least, |Share(least)| least);

@@ -1,6 +1,7 @@
 //! Tables that only the daemon needs: metrics, the fleet and the state file.
 
 mod certificates;
+mod engine;
 mod file;
 pub mod fleet;
 pub mod metrics;

@@ -5,7 +5,10 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 use super::*;
 use crate::{
     config::daemon::fleet::{Accepts, Limits, OnLoss, Weight},
-    fleet::address::{Address, Kind},
+    fleet::{
+        address::{Address, Kind},
+        way::Place,
+    },
 };
 
 fn fleet(keys: &str) -> fleet::Fleet {
@@ -58,6 +61,19 @@ fn each_wrong_value_is_reported_with_its_place() {
         ("engine = []", "2:1: [fleet]: engine is missing"),
         ("engine = \"redis://10.0.0.5\"\nservers = \"sentinel\"", "4:11: \"sentinel\": sentinels know several servers"),
         ("engine = \"redis://10.0.0.5\"\nmaster = \"a\"", "4:10: \"a\": only sentinels know it"),
+        ("engine = \"redis://10.0.0.5\"\npeers = []", "4:9: []: only gossip has it: set engine = \"gossip\""),
+        ("engine = \"redis://10.0.0.5\"\nlisten = \"10.0.0.1\"", "4:10: \"10.0.0.1\": only gossip has it"),
+        ("engine = \"gossip\"", "3:10: \"gossip\": gossip needs password-file, unless listen is a loopback"),
+        ("engine = \"gossip\"\nlisten = \"0.0.0.0:1\"", "3:10: \"gossip\": gossip needs password-file"),
+        (
+            "engine = [\"gossip\", \"redis://10.0.0.5\"]",
+            "3:10: [\"gossip\", \"redis://10.0.0.5\"]: gossip has no server: remove",
+        ),
+        ("engine = \"gossip\"\nuser = \"a\"", "4:8: \"a\": gossip has no server: remove this key"),
+        ("engine = \"gossip\"\nservers = \"single\"", "4:11: \"single\": gossip has no server"),
+        ("engine = \"gossip\"\nmaster = \"a\"", "4:10: \"a\": gossip has no server"),
+        ("engine = \"gossip\"\nlisten = \"web\"", "4:10: \"web\": expected an address of this host"),
+        ("engine = \"gossip\"\nlisten = \"127.0.0.1\"\npeers = [\"a b\"]", "5:9: "),
         ("engine = \"redis://10.0.0.5\"\nperods = \"1s\"", "4:1: perods: unknown key: did you mean period?"),
     ] {
         let [problem] = &problems(&format!("interfaces = []\n[fleet]\n{keys}"))[..] else { panic!("{keys}") };
@@ -73,9 +89,29 @@ fn the_password_comes_from_a_file_that_others_cannot_read() {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
     let url = ["redis://10.0.0.5".to_owned()];
     let with_password = Address::new(&url, Kind::Single, None, Some("secret".to_owned())).unwrap();
-    assert_eq!(fleet(&text).engine, with_password);
+    assert_eq!(fleet(&text).engine, Place::Server(with_password));
     fs::set_permissions(&path, fs::Permissions::from_mode(0o604)).unwrap();
     let [problem] = &problems(&format!("interfaces = []\n[fleet]\n{text}"))[..] else { panic!() };
     assert!(problem.contains("every user of this machine has access to it"), "{problem}");
+    fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn gossip_needs_other_hosts_and_a_password_of_some_length() {
+    let path = std::env::temp_dir().join(format!("ratelimit-gossip-{}", std::process::id()));
+    let text = format!(
+        "engine = \"gossip\"\nlisten = \"10.0.0.1\"\npeers = [\"10.0.0.2\", \"web:1\"]\npassword-file = \"{}\"",
+        path.display()
+    );
+    for (password, is_good) in [("fifteen-letters", false), ("sixteen--letters", true)] {
+        fs::write(&path, password).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        let file = parse(&format!("interfaces = []\n[fleet]\n{text}"));
+        assert_eq!(file.is_ok(), is_good, "{password}");
+    }
+    let engine = fleet(&text).engine;
+    assert_eq!(engine.to_string(), "gossip with 10.0.0.2:7947, web:1");
+    fs::write(&path, "seventeen-letters").unwrap();
+    assert_ne!(fleet(&text).engine, engine);
     fs::remove_file(&path).unwrap();
 }

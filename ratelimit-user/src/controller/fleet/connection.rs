@@ -17,10 +17,10 @@ use crate::{
         notify::journal::{Level, say},
     },
     fleet::{
-        address::Address,
         engine::Engine,
         error::Error,
         hosts::{About, Heartbeat, Hosts},
+        way::{Place, Way},
     },
 };
 
@@ -30,8 +30,6 @@ const FIRST: Duration = Duration::from_secs(1);
 const TRIES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(30)];
 /// Part of the time without an engine that one try takes at most. So the fleet is back soon after a short loss.
 const PART: u32 = 4;
-/// The longest time in which a server may answer a first call. What it sends meanwhile is kept in memory.
-const HANDSHAKE: Duration = Duration::from_secs(2);
 /// Time without a failure after which the engine counts as back, if there is nothing to report.
 const STEADY: Duration = Duration::from_secs(2);
 
@@ -71,7 +69,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(pins: &Path, address: &Address) -> Self {
+    pub(super) fn new(pins: &Path, address: &Place) -> Self {
         let (pins, address, now) = (pins.to_owned(), address.to_string(), Instant::now());
         Self {
             pins,
@@ -204,15 +202,15 @@ fn has_recovered(told: Option<Told>, since_failure: Duration) -> bool {
 
 /// Tries once, after a rest. Returns when the engine has answered a heartbeat, or at the end of its patience.
 pub(super) async fn attempt(
-    address: Address,
+    way: &Way,
     heartbeat: &Heartbeat,
     about: &About,
     [rest, patience, deadline]: [Duration; 3],
 ) -> Result<(Engine, Heard), Error> {
     sleep(rest).await;
-    let (end, handshake) = (tokio::time::Instant::now() + patience, patience.min(HANDSHAKE));
+    let end = tokio::time::Instant::now() + patience;
     let outcome = async {
-        let engine = Engine::connect(&address, handshake).await?;
+        let engine = way.connect(patience).await?;
         let heard = beat(&engine, heartbeat, about).await?;
         Ok((engine.within(deadline), heard))
     };

@@ -32,6 +32,7 @@ use crate::{
         error::Error,
         hosts::{About, Heartbeat, Hosts},
         status::Status,
+        way::Way,
     },
 };
 
@@ -60,6 +61,7 @@ pub(super) struct Host {
     terms: Terms,
     weight: f64,
     id: String,
+    way: Way,
     heartbeat: Arc<Heartbeat>,
     connection: Connection,
     sources: Sources,
@@ -79,6 +81,7 @@ impl Host {
             pins: pins.to_owned(),
             terms: fleet.terms,
             weight: 1.0,
+            way: Way::to(fleet.engine.clone()),
             heartbeat: Arc::new(Heartbeat::of(id.clone())),
             id,
             connection: Connection::new(pins, &fleet.engine),
@@ -230,9 +233,9 @@ impl Host {
     }
 
     fn try_again(&mut self) {
-        let (address, heartbeat, about) = (self.fleet.engine.clone(), Arc::clone(&self.heartbeat), self.about());
+        let (way, heartbeat, about) = (self.way.clone(), Arc::clone(&self.heartbeat), self.about());
         let times = [self.connection.rest(), self.connection.patience(), deadline(&self.terms)];
-        self.calls.spawn(async move { Call::Try(attempt(address, &heartbeat, &about, times).await) });
+        self.calls.spawn(async move { Call::Try(attempt(&way, &heartbeat, &about, times).await) });
     }
 
     fn ask_for_policy(&mut self) {
@@ -273,7 +276,7 @@ impl Host {
         let (reported, shared, sources) = self.sources.status(SHOWN, &self.terms, now());
         let ((is_up, since), told) = (self.connection.state(), self.told.read());
         let status = Status {
-            engine: self.fleet.engine.to_string(),
+            engine: self.way.in_words(),
             is_up,
             since_seconds: since.as_secs_f64(),
             error: self.connection.error.clone().filter(|_| !is_up),
