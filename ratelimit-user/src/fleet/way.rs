@@ -76,7 +76,7 @@ impl Way {
     pub fn in_words(&self) -> String {
         let mesh = self.mesh.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match mesh.as_ref().map(Mesh::count) {
-            Some([alive, all]) => format!("gossip, {alive} of {all} peers alive"),
+            Some([alive, all]) => format!("gossip ({alive} of {all} peers alive)"),
             None => self.place.to_string(),
         }
     }

@@ -5,7 +5,7 @@ mod arrivals;
 mod cluster;
 mod sentinels;
 
-use std::sync::Arc;
+use std::{fs, sync::Arc};
 
 use self::address::SERVER;
 pub use self::{arrivals::Arrivals, cluster::Cluster, sentinels::Sentinels};
@@ -146,6 +146,24 @@ impl Hosts {
         let action = if is_lost { "replace" } else { "del" };
         let address = if is_lost { "lladdr 02:00:00:00:00:fe nud permanent" } else { "" };
         ip(namespace, &format!("neigh {action} 10.8.{number}.{neighbor} {address} dev {link}"));
+    }
+
+    /// Lets the hosts reach each other, through the namespace of the server.
+    ///
+    /// # Panics
+    ///
+    /// If the system refuses.
+    pub fn join(&self) {
+        self.server.run(|| fs::write("/proc/sys/net/ipv4/ip_forward", "1")).expect("cannot forward");
+        for (number, host) in self.hosts.iter().enumerate() {
+            ip(host.victim_namespace(), &format!("route add 10.8.0.0/16 via 10.8.{number}.254"));
+        }
+    }
+
+    /// Returns the address of a host for the others.
+    #[must_use]
+    pub fn address(number: usize) -> String {
+        format!("10.8.{number}.1")
     }
 
     /// Runs `work` in the namespace of the server.

@@ -4,6 +4,7 @@
 mod bans;
 mod engine;
 mod faults;
+mod gossip;
 mod hostile;
 mod hosts;
 mod model;

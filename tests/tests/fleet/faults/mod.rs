@@ -3,6 +3,7 @@
 
 mod bans;
 mod cluster;
+mod gossip;
 mod one_way;
 mod sentinels;
 mod shards;
