@@ -198,6 +198,13 @@ pub(in crate::config) fn read(top: &Table<'_>) -> Option<Fleet> {
         return None;
     }
     let engine = engine::read(&table, options.engine)?;
+    if matches!(engine, Place::Hosts(_)) && options.on_loss == OnLoss::Hold {
+        if let Some(value) = table.get("on-loss") {
+            value
+                .wrong("gossip finds out too late which shares were the last ones: expected local or share".to_owned());
+        }
+        return None;
+    }
     let name = options.name.map_or_else(|| uname().nodename().to_string_lossy().into_owned(), |HostName(name)| name);
     let (Period(period), defaults) = (options.period, Terms::default());
     let least = options.min_share.map_or(defaults.least, |Share(least)| least);

@@ -31,6 +31,8 @@ const RECORDS_OF_ALL: usize = 100_000;
 const DATAGRAMS: usize = 4_096;
 /// Seconds, and periods, after which a count of another host is forgotten.
 const SILENT: [f64; 2] = [30.0, 10.0];
+/// Seconds for which a silent host counts, as with a server. So hosts that lose each other know how many they were.
+const RECENT: f64 = 10.0;
 /// The most hosts to show.
 const SHOWN: usize = 64;
 
@@ -210,10 +212,11 @@ impl State {
             Member { id, silent_seconds, about }
         };
         let mut members = vec![own];
+        let recent = || self.peers.all().filter(|peer| now - peer.heard < RECENT);
         // Some may not have said yet who they are.
-        members.extend(self.peers.alive(now).filter(|(_, peer)| !peer.id.is_empty()).map(|(_, peer)| member(peer)));
+        members.extend(recent().filter(|peer| !peer.id.is_empty()).map(member));
         members[1..].sort_by(|a, b| a.name().cmp(b.name()));
-        let count = 1 + self.peers.alive(now).count();
+        let count = 1 + recent().count();
         members.truncate(SHOWN);
         Ok(Hosts { count, members })
     }

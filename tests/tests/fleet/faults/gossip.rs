@@ -64,23 +64,19 @@ fn the_others_get_the_part_of_a_daemon_that_is_killed() {
 
 #[test]
 #[ignore = "slow: cargo xtask faults"]
-fn hosts_cut_off_from_each_other_admit_their_parts_if_the_operator_wants_it() {
-    for on_loss in ["share", "hold"] {
-        let _alone = alone();
-        let hosts = Hosts::new(COUNT);
-        with_gossip(&hosts, &format!("on-loss = \"{on_loss}\"\n"), |daemons| {
-            shared(daemons);
-            let traffic = Traffic::begin(&hosts, &[3 * RATE; COUNT]);
-            wait(5.0);
-            (0..COUNT).for_each(|host| hosts.cut(host, true));
-            wait(12.0);
-            let seconds = traffic.seconds(10);
-            println!("gossip, on-loss = {on_loss}: {seconds:?} of the limit");
-            if on_loss == "share" {
-                assert!(seconds[6..].iter().all(|rate| (0.8..=1.2).contains(rate)), "{seconds:?}");
-            }
-        });
-    }
+fn hosts_cut_off_from_each_other_admit_equal_parts_if_the_operator_wants_it() {
+    let _alone = alone();
+    let hosts = Hosts::new(COUNT);
+    with_gossip(&hosts, "on-loss = \"share\"\n", |daemons| {
+        shared(daemons);
+        let traffic = Traffic::begin(&hosts, &[3 * RATE; COUNT]);
+        wait(5.0);
+        (0..COUNT).for_each(|host| hosts.cut(host, true));
+        wait(12.0);
+        let seconds = traffic.seconds(12);
+        println!("gossip, on-loss = share: {seconds:?} of the limit");
+        assert!(seconds[6..].iter().all(|rate| (0.95..=1.05).contains(rate)), "{seconds:?}");
+    });
 }
 
 #[test]
@@ -144,31 +140,43 @@ async fn cost(hosts: u16, sources: usize) {
         assert_eq!(found.count, usize::from(hosts));
     }
     let (terms, limit) = (Terms::default(), Limit { rate: 1_000.0, burst: 100.0 });
-    let report = Report { offered: 600.0, admitted: 70.0, own: 2_100.0, weight: 1.0, record: 0 };
+    // Each host is offered three times the limit, and admits its part.
+    let admitted = limit.rate * terms.period / f64::from(hosts);
+    let report = Report { offered: 600.0, admitted, own: 2_116.0, weight: 1.0, record: 0 };
     let source = |number: usize| format!("10.{}.{}.{}", number >> 16, number >> 8 & 0xff, number & 0xff);
     let messages: Vec<_> =
         (0..sources).map(|number| Message { key: Key::of(&source(number), &limit), limit, report }).collect();
+    let mut messages = vec![messages; usize::from(hosts)];
     let (cpu, bytes, begin) = (cpu(), received(), std::time::Instant::now());
     let mut period = tokio::time::interval(Duration::from_secs_f64(terms.period) / u32::from(hosts));
     let mut shares = Vec::new();
     for _ in 0..PERIODS {
-        for mesh in &meshes {
+        for (mesh, messages) in meshes.iter().zip(&mut messages) {
             period.tick().await;
-            let (answers, failure) = mesh.report(&terms, &messages);
+            let (answers, failure) = mesh.report(&terms, messages);
             assert!(failure.is_none(), "{failure:?}");
-            shares = answers.iter().map(|answer| answer.unwrap().share.unwrap_or(1.0)).collect();
+            let answers = answers.into_iter().map(Option::unwrap);
+            shares = messages
+                .iter_mut()
+                .zip(answers)
+                .map(|(message, answer)| {
+                    message.report.record = answer.record;
+                    answer.share.unwrap_or(1.0)
+                })
+                .collect();
         }
     }
     let (cpu, bytes) = (self::cpu() - cpu, received() - bytes);
     let seconds = begin.elapsed().as_secs_f64() * f64::from(hosts);
     let mean = shares.iter().sum::<f64>() / shares.len() as f64;
     println!(
-        "gossip, {hosts} hosts with {sources} sources each: a host receives {:.2} MB/s, takes {:.1} % of a CPU, and has a \
-         share of {mean:.3}",
+        "gossip, {hosts} hosts with {sources} sources each: a host receives {:.2} MB/s, takes {:.1} % of a CPU",
         bytes / seconds / 1e6,
         cpu / seconds * 100.0
     );
-    assert!((mean * f64::from(hosts) - 1.0).abs() < 0.4, "{mean}");
+    // The level is high, so that each may have more than its part.
+    let part = 1.0 / f64::from(hosts);
+    assert!((part..=3.0 * part).contains(&mean), "{mean}");
 }
 
 /// Returns the CPU time of this thread, in seconds.
