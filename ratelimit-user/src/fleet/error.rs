@@ -38,9 +38,9 @@ pub enum Error {
         /// Whether datagrams with another password have arrived.
         is_refused: bool,
     },
-    /// Hosts report more sources than this host may keep.
-    #[error("the hosts report too many sources")]
-    Full,
+    /// A host reports more than others may keep.
+    #[error("{0} reports more than fits")]
+    Excess(String),
 }
 
 impl From<RedisError> for Error {

@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use ratelimit_tests::{Daemon, Folder, Hosts, Ratelimit};
 
-use crate::stage::{RATE, Traffic, alone, wait, with_daemons_by};
+use crate::stage::{RATE, Traffic, alone, file, wait, with_daemons_by};
 
 /// Runs `work` while each host has a daemon that knows all others, with more keys.
 pub(crate) fn with_gossip<T>(hosts: &Hosts, more: &str, work: impl FnOnce(&mut [Daemon]) -> T) -> T {
@@ -64,4 +64,27 @@ fn three_hosts_without_a_server_admit_one_limit_together() {
             assert!(metrics.lines().any(|found| found == line), "{line}");
         }
     });
+}
+
+#[test]
+fn a_host_that_is_alone_in_its_file_shares_with_nobody_and_keeps_its_address_when_the_file_changes() {
+    let hosts = Hosts::new(1);
+    let folder = Folder::new();
+    let keys = |weight| format!("engine = \"gossip\"\nlisten = \"127.0.0.1\"\nweight = {weight}\n");
+    folder.write(&file(0, &keys(1)));
+    let ratelimit = Ratelimit::new(&hosts.hosts[0]);
+    let mut daemon = Daemon::start(&hosts.hosts[0], &ratelimit, &folder.file());
+    let mut expect = |expected: &str| {
+        let line = daemon.line();
+        assert!(line.contains(expected), "{line}");
+    };
+    expect("in force");
+    expect("fleet: gossip answers: limits are shared");
+    folder.write(&file(0, &keys(2)));
+    expect("reloaded");
+    expect("fleet: gossip answers: limits are shared");
+    let text = ratelimit.ok("fleet status");
+    assert!(text.starts_with("engine gossip (0 of 0 peers alive) answers since "), "{text}");
+    daemon.end();
+    ratelimit.ok("detach --all");
 }

@@ -42,6 +42,11 @@ pub(super) struct Peer {
 }
 
 impl Peer {
+    /// Returns its name, or its id if it has none.
+    pub(super) fn name(&self) -> &str {
+        if self.about.name.is_empty() { &self.id } else { &self.about.name }
+    }
+
     pub(super) fn is_alive(&self, now: f64) -> bool {
         now - self.heard < ALIVE
     }
@@ -65,6 +70,8 @@ struct Known {
 pub(super) enum Heard<'a> {
     /// It is no news.
     Nothing,
+    /// It is of a host for which there is no room.
+    Excess,
     /// This host should answer with a greeting for this session.
     Answer(u64),
     /// It is of a known host.
@@ -135,8 +142,11 @@ impl Peers {
             let is_old = self.gone.get(&header.from).is_some_and(|number| header.number <= *number);
             // A host that has started again replaces itself.
             let before = self.peers.iter().find(|(_, peer)| peer.address == address).map(|(session, _)| *session);
-            if is_old || (before.is_none() && self.peers.len() >= MOST) {
+            if is_old {
                 return Heard::Nothing;
+            }
+            if before.is_none() && self.peers.len() >= MOST {
+                return Heard::Excess;
             }
             if let Some(session) = before {
                 self.forget(session);

@@ -51,8 +51,8 @@ pub(super) struct State {
     pub(super) replica: Replica,
     /// Records of other hosts.
     records: usize,
-    /// Whether records of others did not fit since the last report.
-    is_full: bool,
+    /// Who has reported more than fits since the last report.
+    excess: Option<String>,
     /// Whether datagrams with another password have arrived.
     is_refused: bool,
 }
@@ -79,7 +79,7 @@ impl State {
             peers: Peers::new(session),
             replica: Replica::new(u64::from(record)),
             records: 0,
-            is_full: false,
+            excess: None,
             is_refused: false,
         }
     }
@@ -98,6 +98,7 @@ impl State {
         let Some((header, body)) = Header::read(text) else { return };
         let (peer, is_new, is_first) = match self.peers.hear(&header, from, now) {
             Heard::Nothing => return,
+            Heard::Excess => return self.excess = Some(from.to_string()),
             Heard::Answer(session) => return self.greet(from, session, now, send),
             Heard::Peer { peer, is_new, is_first } => (peer, is_new, is_first),
         };
@@ -110,7 +111,7 @@ impl State {
                     let has_room = count < RECORDS_OF_ONE && self.records + count - before < RECORDS_OF_ALL;
                     match peer.counts.merge(told, is_new, has_room, now) {
                         Merged::Grown(grown) => self.replica.hear(told, &grown, header.weight, &self.terms, now),
-                        Merged::Full => self.is_full = true,
+                        Merged::Full => self.excess = Some(peer.name().to_owned()),
                         Merged::Nothing => {}
                     }
                 }
@@ -154,8 +155,11 @@ impl State {
         });
         let answers: Vec<_> = answers.collect();
         self.tell(&told, now, send);
-        let is_full = std::mem::take(&mut self.is_full) || answers.iter().any(Option::is_none);
-        (answers, is_full.then_some(Error::Full))
+        let mut excess = self.excess.take();
+        if answers.iter().any(Option::is_none) {
+            excess = Some("this host".to_owned());
+        }
+        (answers, excess.map(Error::Excess))
     }
 
     fn tell(&mut self, told: &[Told], now: f64, send: Send<'_>) {

@@ -73,7 +73,7 @@ fn a_million_records_take_bounded_memory_and_are_told_once() {
     }
     assert_eq!(state.records, RECORDS_OF_ONE);
     let mut report = || state.report(&Terms::default(), &[message(0, 1.0, 1.0, 1.0, 0)], 0.0, &mut |_, _| {}).1;
-    assert!(matches!(report(), Some(Error::Full)));
+    assert!(matches!(report(), Some(Error::Excess(_))));
     assert!(report().is_none());
     // They go away again.
     state.tick(100.0, &mut |_, _| {});
