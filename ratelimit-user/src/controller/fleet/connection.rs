@@ -47,6 +47,7 @@ enum Told {
 /// Whether the engine answers.
 pub(super) struct Connection {
     pins: PathBuf,
+    pub(super) way: Way,
     /// The engine, while it answers.
     link: watch::Sender<Option<Engine>>,
     /// Number of the connection. A later one does not fail with the calls of an earlier one.
@@ -69,10 +70,11 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(pins: &Path, address: &Place) -> Self {
-        let (pins, address, now) = (pins.to_owned(), address.to_string(), Instant::now());
+    pub(super) fn new(pins: &Path, place: &Place) -> Self {
+        let (pins, address, now) = (pins.to_owned(), place.to_string(), Instant::now());
         Self {
             pins,
+            way: Way::to(place.clone()),
             link: watch::channel(None).0,
             number: 0,
             address,

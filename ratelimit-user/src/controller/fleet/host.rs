@@ -32,7 +32,6 @@ use crate::{
         error::Error,
         hosts::{About, Heartbeat, Hosts},
         status::Status,
-        way::Way,
     },
 };
 
@@ -61,7 +60,6 @@ pub(super) struct Host {
     terms: Terms,
     weight: f64,
     id: String,
-    way: Way,
     heartbeat: Arc<Heartbeat>,
     connection: Connection,
     sources: Sources,
@@ -81,7 +79,6 @@ impl Host {
             pins: pins.to_owned(),
             terms: fleet.terms,
             weight: 1.0,
-            way: Way::to(fleet.engine.clone()),
             heartbeat: Arc::new(Heartbeat::of(id.clone())),
             id,
             connection: Connection::new(pins, &fleet.engine),
@@ -233,7 +230,7 @@ impl Host {
     }
 
     fn try_again(&mut self) {
-        let (way, heartbeat, about) = (self.way.clone(), Arc::clone(&self.heartbeat), self.about());
+        let (way, heartbeat, about) = (self.connection.way.clone(), Arc::clone(&self.heartbeat), self.about());
         let times = [self.connection.rest(), self.connection.patience(), deadline(&self.terms)];
         self.calls.spawn(async move { Call::Try(attempt(&way, &heartbeat, &about, times).await) });
     }
@@ -276,7 +273,7 @@ impl Host {
         let (reported, shared, sources) = self.sources.status(SHOWN, &self.terms, now());
         let ((is_up, since), told) = (self.connection.state(), self.told.read());
         let status = Status {
-            engine: self.way.in_words(),
+            engine: self.connection.way.in_words(),
             is_up,
             since_seconds: since.as_secs_f64(),
             error: self.connection.error.clone().filter(|_| !is_up),

@@ -206,7 +206,8 @@ impl State {
     ///
     /// [`Error::Alone`] if the file names other hosts, and none is alive.
     pub(super) fn beat(&mut self, id: &str, about: &About, now: f64) -> Result<Hosts, Error> {
-        (id.clone_into(&mut self.id), self.about.clone_from(about));
+        id.clone_into(&mut self.id);
+        self.about.clone_from(about);
         if !self.has_company(now) {
             return Err(Error::Alone { is_refused: std::mem::take(&mut self.is_refused) });
         }

@@ -1,3 +1,5 @@
+//! Hosts without sockets: how they find each other, what they share, and what strangers can do.
+
 mod hostile;
 mod shares;
 
