@@ -44,7 +44,7 @@ enum Task {
         /// Only commands that contain this text, such as "deny add"
         command: Option<String>,
     },
-    /// Break the engine of a fleet in each way, and print what hosts admit (7 minutes, as root)
+    /// Break the engine of a fleet in each way, and print what hosts admit (9 minutes, as root)
     Faults,
     /// Kill processes at random moments under a flood, and count what passes (six minutes, as root)
     Kills {

@@ -62,6 +62,8 @@ struct Known {
     /// not become many.
     is_tried: bool,
     answered: Option<f64>,
+    /// The session of a host that has another address too. 0 without one.
+    session: u64,
     /// Until when it is known, if it is not configured.
     until: f64,
 }
@@ -174,8 +176,12 @@ impl Peers {
 
     /// Takes a greeting of a host that does not know this one yet.
     fn stranger(&mut self, session: u64, address: SocketAddr, now: f64) -> Heard<'_> {
-        let is_known = self.peers.get(&session).is_some_and(|peer| peer.is_alive(now));
-        if is_known || (self.addresses.len() >= MOST_ADDRESSES && !self.addresses.contains_key(&address)) {
+        if self.peers.get(&session).is_some_and(|peer| peer.is_alive(now)) {
+            // It may have several addresses, of which this is another one.
+            self.addresses.entry(address).and_modify(|known| known.session = session);
+            return Heard::Nothing;
+        }
+        if self.addresses.len() >= MOST_ADDRESSES && !self.addresses.contains_key(&address) {
             return Heard::Nothing;
         }
         let known = self.addresses.entry(address).or_insert(Known { until: now + ALIVE, ..Known::default() });
@@ -212,8 +218,10 @@ impl Peers {
         let alive = self.alive(now).map(|(session, peer)| (peer.address, *session));
         let mut targets: Vec<_> = alive.collect();
         let reached: HashSet<_> = targets.iter().map(|(address, _)| *address).collect();
+        let is_reached = |known: &Known| self.peers.get(&known.session).is_some_and(|peer| peer.is_alive(now));
         let others = self.addresses.iter().filter(|(address, known)| {
-            (known.is_configured || known.is_tried) && !known.is_own && !reached.contains(*address)
+            let is_wanted = known.is_configured || known.is_tried;
+            is_wanted && !known.is_own && !reached.contains(*address) && !is_reached(known)
         });
         targets.extend(others.map(|(address, _)| (*address, 0)));
         targets
@@ -232,12 +240,18 @@ impl Peers {
     /// Returns how many other hosts there are: those of the file, and those that were heard.
     pub(super) fn count(&self) -> usize {
         let heard: HashSet<_> = self.peers.values().map(|peer| peer.address).collect();
-        self.peers.len() + self.configured().filter(|address| !heard.contains(*address)).count()
+        let is_heard = |address, known: &Known| heard.contains(address) || self.peers.contains_key(&known.session);
+        self.peers.len() + self.configured().filter(|(address, known)| !is_heard(*address, known)).count()
     }
 
     /// Returns the addresses of the file, without those of this host.
-    pub(super) fn configured(&self) -> impl Iterator<Item = &SocketAddr> {
-        self.addresses.iter().filter(|(_, known)| known.is_configured && !known.is_own).map(|(address, _)| address)
+    fn configured(&self) -> impl Iterator<Item = (&SocketAddr, &Known)> {
+        self.addresses.iter().filter(|(_, known)| known.is_configured && !known.is_own)
+    }
+
+    /// Returns whether the file names other hosts.
+    pub(super) fn has_configured(&self) -> bool {
+        self.configured().next().is_some()
     }
 }
 

@@ -25,7 +25,7 @@ use crate::{
 
 /// The most records of one other host.
 const RECORDS_OF_ONE: usize = 10_000;
-/// The most records of all other hosts: about 10 MB.
+/// The most records of all other hosts: about 12 MB.
 const RECORDS_OF_ALL: usize = 100_000;
 /// The most datagrams of one report. What does not fit goes with a later one.
 const DATAGRAMS: usize = 4_096;
@@ -228,7 +228,7 @@ impl State {
 
     /// Returns whether this host may share limits: another one is alive, or the file names none.
     pub(super) fn has_company(&self, now: f64) -> bool {
-        self.peers.alive(now).next().is_some() || self.peers.configured().next().is_none()
+        self.peers.alive(now).next().is_some() || !self.peers.has_configured()
     }
 
     /// Takes the addresses of the file in place of earlier ones.

@@ -110,3 +110,16 @@ fn the_numbers_of_hosts_and_addresses_are_bounded() {
     }
     assert_eq!((peers.gone.len(), peers.order.len()), (GONE, GONE));
 }
+
+#[test]
+fn a_host_with_two_addresses_is_one_host() {
+    let mut peers = Peers::new(OWN);
+    peers.configure(&HashSet::from([address(2), address(3)]));
+    assert!(is_news(&mut peers, &header(2, OWN, 1), 2, 0.0));
+    assert_eq!((peers.count(), peers.targets(0.0).len()), (2, 2));
+    // Its greetings come from both.
+    assert!(matches!(peers.hear(&header(2, 0, 2), address(3), 0.0), Heard::Nothing));
+    assert_eq!((peers.count(), peers.targets(0.0)), (1, vec![(address(2), 2)]));
+    // The other address is tried when the first one is silent.
+    assert_eq!(peers.targets(5.0).len(), 2);
+}

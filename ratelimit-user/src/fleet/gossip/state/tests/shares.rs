@@ -74,13 +74,15 @@ fn by_a_server(seconds: usize, rates: &[f64]) -> Vec<f64> {
 
 #[test]
 fn hosts_without_a_server_admit_what_they_admit_with_one() {
-    for rates in [vec![3.0; 3], vec![10.0; 3], vec![5.0, 1.0, 0.5], vec![0.5; 10], vec![10.0]] {
+    for rates in [vec![3.0; 3], vec![10.0; 3], vec![5.0, 1.0, 0.5], vec![0.5; 10], vec![1.0; 30], vec![10.0]] {
         let found = admitted(&mut |_, _| 1, 10, |_| rates.clone());
         let expected = by_a_server(10, &rates);
         for (second, (found, expected)) in found.iter().zip(&expected).enumerate() {
             assert!((found - expected).abs() < 0.1, "{rates:?}, second {second}: {found}, {expected}");
         }
-        assert!(found[3..].iter().all(|rate| (0.95..=1.05).contains(rate)), "{rates:?}: {found:?}");
+        // Many hosts make up for many bursts.
+        let settled = if rates.len() > 10 { 9 } else { 3 };
+        assert!(found[settled..].iter().all(|rate| (0.95..=1.05).contains(rate)), "{rates:?}: {found:?}");
     }
 }
 
