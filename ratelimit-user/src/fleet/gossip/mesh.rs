@@ -172,14 +172,9 @@ async fn follow_names(shared: Arc<Shared>, settings: Settings) {
 }
 
 fn listen(settings: &Settings) -> Result<(UdpSocket, SocketAddr), Error> {
-    let mut last = Error::NeedsServer;
-    for address in settings.listen() {
-        match socket(address).and_then(UdpSocket::from_std) {
-            Ok(socket) => return Ok((socket, address)),
-            Err(error) => last = Error::Listen { address, error },
-        }
-    }
-    Err(last)
+    let [first, second] = settings.listen();
+    let at = |address| socket(address).and_then(UdpSocket::from_std).map(|socket| (socket, address));
+    at(first).or_else(|_| at(second)).map_err(|error| Error::Listen { address: second, error })
 }
 
 fn socket(address: SocketAddr) -> io::Result<StdUdpSocket> {

@@ -57,13 +57,11 @@ impl Settings {
         Ok(Self { listen, hosts: hosts.collect::<Result<_, _>>()?, secret: password.unwrap_or_default() })
     }
 
-    /// Returns where to listen, in the order of tries.
-    pub(super) fn listen(&self) -> Vec<SocketAddr> {
-        match self.listen {
-            Some(listen) => vec![listen],
-            // A host without IPv6 has no such socket.
-            None => vec![SocketAddr::from(([0_u16; 8], PORT)), SocketAddr::from(([0_u8; 4], PORT))],
-        }
+    /// Returns where to listen, and where to listen if that fails.
+    pub(super) fn listen(&self) -> [SocketAddr; 2] {
+        // A host without IPv6 has no socket for both versions.
+        let [both, without_ipv6] = [SocketAddr::from(([0_u16; 8], PORT)), SocketAddr::from(([0_u8; 4], PORT))];
+        self.listen.map_or([both, without_ipv6], |listen| [listen; 2])
     }
 
     pub(super) fn secret(&self) -> &str {
