@@ -198,12 +198,18 @@ pub(in crate::config) fn read(top: &Table<'_>) -> Option<Fleet> {
         return None;
     }
     let engine = engine::read(&table, options.engine)?;
-    if matches!(engine, Place::Hosts(_)) && options.on_loss == OnLoss::Hold {
-        if let Some(value) = table.get("on-loss") {
-            value
-                .wrong("gossip finds out too late which shares were the last ones: expected local or share".to_owned());
+    if matches!(engine, Place::Hosts(_)) {
+        let bans = "gossip cannot tell bans: remove them, or use a server";
+        let late = "gossip finds out too late which shares were the last ones: expected local or share";
+        let all = [
+            ("share", !options.share.is_empty(), bans),
+            ("accept", options.accept.contains(&Accepted::Bans), bans),
+            ("on-loss", options.on_loss == OnLoss::Hold, late),
+        ];
+        if let Some((key, _, why)) = all.into_iter().find(|(_, is_wrong, _)| *is_wrong) {
+            wrong(key, why.to_owned());
+            return None;
         }
-        return None;
     }
     let name = options.name.map_or_else(|| uname().nodename().to_string_lossy().into_owned(), |HostName(name)| name);
     let (Period(period), defaults) = (options.period, Terms::default());
