@@ -114,7 +114,7 @@ impl Mesh {
     /// Returns how many other hosts are alive, and how many there are.
     #[must_use]
     pub fn count(&self) -> [usize; 2] {
-        self.shared.with(|state, now, _| [state.peers.alive(now).count(), state.peers.count()])
+        self.shared.with(|state, now, _| [state.peers.alive(now).count(), state.peers.count(now)])
     }
 }
 

@@ -56,14 +56,14 @@ impl Peer {
 #[derive(Debug, Clone, Copy, Default)]
 struct Known {
     is_configured: bool,
-    /// Whether it is this host.
-    is_own: bool,
+    /// Until when it counts as one of this host. A stranger can send back what this host has sent, so that is not for long.
+    own_until: f64,
     /// Whether a host that has proved that it is there has told it, or is there. An answer to a recorded datagram must
     /// not become many.
     is_tried: bool,
     answered: Option<f64>,
-    /// The session of a host that has another address too. 0 without one.
-    session: u64,
+    /// Until when it counts as another address of a host that is alive. A stranger can pretend that too.
+    other_until: f64,
     /// Until when it is known, if it is not configured.
     until: f64,
 }
@@ -133,9 +133,10 @@ impl Peers {
     /// Takes the header of a datagram with a good seal.
     pub(super) fn hear(&mut self, header: &Header, address: SocketAddr, now: f64) -> Heard<'_> {
         if header.from == self.session {
-            self.addresses.entry(address).and_modify(|known| known.is_own = true);
+            self.addresses.entry(address).and_modify(|known| known.own_until = now + ALIVE);
             return Heard::Nothing;
         }
+        self.addresses.entry(address).and_modify(|known| known.own_until = 0.0);
         if header.to != self.session {
             return self.stranger(header.from, address, now);
         }
@@ -178,7 +179,7 @@ impl Peers {
     fn stranger(&mut self, session: u64, address: SocketAddr, now: f64) -> Heard<'_> {
         if self.peers.get(&session).is_some_and(|peer| peer.is_alive(now)) {
             // It may have several addresses, of which this is another one.
-            self.addresses.entry(address).and_modify(|known| known.session = session);
+            self.addresses.entry(address).and_modify(|known| known.other_until = now + ALIVE);
             return Heard::Nothing;
         }
         if self.addresses.len() >= MOST_ADDRESSES && !self.addresses.contains_key(&address) {
@@ -218,10 +219,10 @@ impl Peers {
         let alive = self.alive(now).map(|(session, peer)| (peer.address, *session));
         let mut targets: Vec<_> = alive.collect();
         let reached: HashSet<_> = targets.iter().map(|(address, _)| *address).collect();
-        let is_reached = |known: &Known| self.peers.get(&known.session).is_some_and(|peer| peer.is_alive(now));
+        // It greets itself and other addresses of hosts too, so that it goes on to know them.
         let others = self.addresses.iter().filter(|(address, known)| {
             let is_wanted = known.is_configured || known.is_tried;
-            is_wanted && !known.is_own && !reached.contains(*address) && !is_reached(known)
+            is_wanted && !reached.contains(*address)
         });
         targets.extend(others.map(|(address, _)| (*address, 0)));
         targets
@@ -238,20 +239,20 @@ impl Peers {
     }
 
     /// Returns how many other hosts there are: those of the file, and those that were heard.
-    pub(super) fn count(&self) -> usize {
+    pub(super) fn count(&self, now: f64) -> usize {
         let heard: HashSet<_> = self.peers.values().map(|peer| peer.address).collect();
-        let is_heard = |address, known: &Known| heard.contains(address) || self.peers.contains_key(&known.session);
-        self.peers.len() + self.configured().filter(|(address, known)| !is_heard(*address, known)).count()
+        let is_heard = |address, known: &Known| heard.contains(address) || now < known.other_until;
+        self.peers.len() + self.configured(now).filter(|(address, known)| !is_heard(*address, known)).count()
     }
 
     /// Returns the addresses of the file, without those of this host.
-    fn configured(&self) -> impl Iterator<Item = (&SocketAddr, &Known)> {
-        self.addresses.iter().filter(|(_, known)| known.is_configured && !known.is_own)
+    fn configured(&self, now: f64) -> impl Iterator<Item = (&SocketAddr, &Known)> {
+        self.addresses.iter().filter(move |(_, known)| known.is_configured && now >= known.own_until)
     }
 
     /// Returns whether the file names other hosts.
-    pub(super) fn has_configured(&self) -> bool {
-        self.configured().next().is_some()
+    pub(super) fn has_configured(&self, now: f64) -> bool {
+        self.configured(now).next().is_some()
     }
 }
 

@@ -228,7 +228,7 @@ impl State {
 
     /// Returns whether this host may share limits: another one is alive, or the file names none.
     pub(super) fn has_company(&self, now: f64) -> bool {
-        self.peers.alive(now).next().is_some() || !self.peers.has_configured()
+        self.peers.alive(now).next().is_some() || !self.peers.has_configured(now)
     }
 
     /// Takes the addresses of the file in place of earlier ones.

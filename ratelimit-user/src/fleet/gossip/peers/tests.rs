@@ -61,9 +61,29 @@ fn a_host_that_starts_again_takes_its_own_place() {
 fn this_host_is_no_other_one_although_the_file_names_it() {
     let mut peers = Peers::new(OWN);
     peers.configure(&HashSet::from([address(1), address(2)]));
-    assert_eq!((peers.count(), peers.targets(0.0).len()), (2, 2));
-    peers.hear(&header(OWN, 0, 1), address(1), 0.0);
-    assert_eq!((peers.count(), peers.targets(0.0)), (1, vec![(address(2), 0)]));
+    assert_eq!(peers.count(0.0), 2);
+    for half in 0..10 {
+        let now = f64::from(half) / 2.0;
+        // It greets itself too, so that it goes on to know.
+        assert_eq!(peers.targets(now).len(), 2);
+        peers.hear(&header(OWN, 0, 1), address(1), now);
+        assert_eq!(peers.count(now), 1);
+    }
+}
+
+#[test]
+fn a_datagram_that_a_stranger_sends_back_in_the_name_of_another_host_does_not_hide_it() {
+    let mut peers = Peers::new(OWN);
+    peers.configure(&HashSet::from([address(2)]));
+    peers.hear(&header(OWN, 0, 1), address(2), 0.0);
+    assert_eq!((peers.count(0.0), peers.targets(0.0).len()), (0, 1));
+    assert!(matches!(peers.hear(&header(2, 0, 1), address(2), 0.5), Heard::Answer(2)));
+    assert_eq!(peers.count(0.5), 1);
+    peers.hear(&header(OWN, 0, 1), address(2), 1.0);
+    assert!(is_news(&mut peers, &header(2, OWN, 2), 2, 1.0));
+    assert_eq!((peers.count(1.0), peers.targets(1.0)), (1, vec![(address(2), 2)]));
+    peers.hear(&header(OWN, 0, 1), address(2), 2.0);
+    assert_eq!(peers.count(2.0), 1);
 }
 
 #[test]
@@ -116,10 +136,9 @@ fn a_host_with_two_addresses_is_one_host() {
     let mut peers = Peers::new(OWN);
     peers.configure(&HashSet::from([address(2), address(3)]));
     assert!(is_news(&mut peers, &header(2, OWN, 1), 2, 0.0));
-    assert_eq!((peers.count(), peers.targets(0.0).len()), (2, 2));
-    // Its greetings come from both.
+    assert_eq!((peers.count(0.0), peers.targets(0.0).len()), (2, 2));
+    // Its greetings come from both. It is greeted at both, in case a stranger has sent one of them.
     assert!(matches!(peers.hear(&header(2, 0, 2), address(3), 0.0), Heard::Nothing));
-    assert_eq!((peers.count(), peers.targets(0.0)), (1, vec![(address(2), 2)]));
-    // The other address is tried when the first one is silent.
-    assert_eq!(peers.targets(5.0).len(), 2);
+    assert_eq!((peers.count(0.0), peers.targets(0.0).len()), (1, 2));
+    assert_eq!(peers.count(3.5), 2);
 }
