@@ -199,11 +199,11 @@ pub(in crate::config) fn read(top: &Table<'_>) -> Option<Fleet> {
     }
     let engine = engine::read(&table, options.engine)?;
     if matches!(engine, Place::Hosts(_)) {
-        let bans = "gossip cannot tell bans: remove them, or use a server";
+        let told = "gossip tells no bans and no rules: remove them, or use a server";
         let late = "gossip finds out too late which shares were the last ones: expected local or share";
         let all = [
-            ("share", !options.share.is_empty(), bans),
-            ("accept", options.accept.contains(&Accepted::Bans), bans),
+            ("share", !options.share.is_empty(), told),
+            ("accept", options.accept.iter().any(|accepted| *accepted != Accepted::Limits), told),
             ("on-loss", options.on_loss == OnLoss::Hold, late),
         ];
         if let Some((key, _, why)) = all.into_iter().find(|(_, is_wrong, _)| *is_wrong) {

@@ -74,8 +74,10 @@ fn each_wrong_value_is_reported_with_its_place() {
         ("engine = \"gossip\"\nmaster = \"a\"", "4:10: \"a\": gossip has no server"),
         ("engine = \"gossip\"\nlisten = \"web\"", "4:10: \"web\": expected an address of this host"),
         ("engine = \"gossip\"\nlisten = \"127.0.0.1\"\non-loss = \"hold\"", "5:11: \"hold\": gossip finds out too"),
-        ("engine = \"gossip\"\nlisten = \"127.0.0.1\"\nshare = \"bans\"", "5:9: \"bans\": gossip cannot tell bans"),
-        ("engine = \"gossip\"\nlisten = \"127.0.0.1\"\naccept = \"bans\"", "5:10: \"bans\": gossip cannot tell bans"),
+        ("engine = \"gossip\"\nlisten = \"127.0.0.1\"\nshare = \"bans\"", "5:9: \"bans\": gossip tells no bans"),
+        ("engine = \"gossip\"\nlisten = \"127.0.0.1\"\naccept = \"bans\"", "5:10: \"bans\": gossip tells no bans"),
+        ("engine = \"gossip\"\nlisten = \"127.0.0.1\"\naccept = [\"limits\", \"rules\"]", "5:10: "),
+        ("engine = \"gossip\"\nca-file = \"/ca\"", "4:11: \"/ca\": gossip has no server: remove this key"),
         ("engine = \"gossip\"\nlisten = \"127.0.0.1\"\npeers = [\"a b\"]", "5:9: "),
         ("engine = \"redis://10.0.0.5\"\nperods = \"1s\"", "4:1: perods: unknown key: did you mean period?"),
     ] {
