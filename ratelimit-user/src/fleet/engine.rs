@@ -9,7 +9,7 @@ use ratelimit_common::fleet::share::{Answer, Terms};
 use redis::{FromRedisValue, RedisResult, cmd, from_redis_value};
 use tokio::{task::JoinSet, time::timeout};
 
-pub use crate::fleet::{message::Message, wire::Answers};
+pub use crate::fleet::{gossip::message::Message, wire::Answers};
 use crate::{
     fleet::{
         address::{Address, Link},

@@ -9,7 +9,6 @@ pub mod gossip;
 pub mod hosts;
 pub mod key;
 pub mod members;
-mod message;
 mod reason;
 pub mod rules;
 mod script;

@@ -146,3 +146,8 @@ pub(crate) fn list(texts: &[String]) -> String {
 pub(crate) fn wait(seconds: f64) {
     thread::sleep(Duration::from_secs_f64(seconds));
 }
+
+/// Runs `work` on this thread.
+pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+}

@@ -21,6 +21,7 @@ use tokio::{
 
 use super::{
     datagram::MOST,
+    message::Message,
     seal::Secret,
     settings::Settings,
     state::{Send, State},
@@ -28,7 +29,6 @@ use super::{
 use crate::fleet::{
     error::Error,
     members::{About, Hosts},
-    message::Message,
 };
 
 /// Time between two greetings.

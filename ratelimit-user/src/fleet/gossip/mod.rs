@@ -6,6 +6,7 @@
 mod counts;
 mod datagram;
 pub mod mesh;
+pub(super) mod message;
 mod peers;
 mod replica;
 mod seal;

@@ -7,12 +7,13 @@ use ratelimit_common::fleet::{
     share::{Answer, Limit, Record, Report, Terms},
 };
 
+use super::message::Message;
 use super::{
     counts::{Entry, Grown},
     datagram::Told,
     seal::{Name, Secret},
 };
-use crate::fleet::{key::Key, message::Message};
+use crate::fleet::key::Key;
 
 /// The most records. It is twice the number of sources that a host reports, since records stay for a while.
 const MOST: usize = 20_000;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     counts::Merged,
     datagram::{ADDRESSES, Header, Hello, Kind, RECORDS, SAYS, Told},
+    message::Message,
     peers::{Heard, Peer, Peers},
     replica::Replica,
     seal::Secret,
@@ -18,7 +19,6 @@ use crate::{
     fleet::{
         error::Error,
         members::{About, Hosts, Member},
-        message::Message,
     },
     text::excerpt::excerpt,
 };

@@ -12,10 +12,10 @@ use ratelimit_common::fleet::share::{Limit, Report, Terms};
 use ratelimit_tests::{Arrivals, Hosts, Ratelimit, Sandbox};
 use rustix::{process::Signal, time::ClockId};
 
-use super::{COUNT, block_on};
+use super::COUNT;
 use crate::{
     gossip::{shared, with_gossip},
-    stage::{RATE, Traffic, alone, wait},
+    stage::{RATE, Traffic, alone, block_on, wait},
 };
 
 #[test]

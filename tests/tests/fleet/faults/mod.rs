@@ -20,7 +20,7 @@ use ratelimit_common::fleet::share::{Limit, Report, Terms};
 use ratelimit_tests::{Arrivals, Hosts, Ratelimit, Redis};
 use rustix::process::Signal;
 
-use crate::stage::{RATE, SOURCE, Traffic, alone, wait, with_daemons};
+use crate::stage::{RATE, SOURCE, Traffic, alone, block_on, wait, with_daemons};
 
 /// Seconds of a fault.
 const FAULT: f64 = 4.0;
@@ -294,8 +294,4 @@ fn ask_as(hosts: &Hosts, user: &str, words: &[&str]) {
     });
     // A server that ends this connection has done what was asked.
     outcome.or_else(|error| if words[0] == "CLIENT" { Ok(()) } else { Err(error) }).unwrap();
-}
-
-fn block_on<T>(work: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
 }
