@@ -14,7 +14,10 @@ fn three_hosts_admit_one_limit_together() {
         wait(12.0);
         let seconds = traffic.seconds(12);
         println!("{seconds:?}");
-        assert!(seconds[2..].iter().all(|rate| (0.95..=1.05).contains(rate)), "{seconds:?}");
+        // The third second can still pay back a little of the first one.
+        let [third, later @ ..] = &seconds[2..] else { panic!("{seconds:?}") };
+        assert!((0.92..=1.05).contains(third), "{seconds:?}");
+        assert!(later.iter().all(|rate| (0.95..=1.05).contains(rate)), "{seconds:?}");
         for daemon in daemons {
             let line = daemon.line();
             assert!(line.ends_with("answers: limits are shared"), "{line}");
