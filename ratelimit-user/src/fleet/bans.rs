@@ -14,8 +14,8 @@ use crate::{
     text::{excerpt::escaped, prefix::Prefix},
 };
 
-/// The key of what hosts have told. A cluster serves it from one server.
-const KEYS: [&str; 1] = ["{rl:m}:bans"];
+/// The keys of what hosts have told. A cluster serves both from one server.
+const KEYS: [&str; 2] = ["{rl:m}:bans", "{rl:m}:stream"];
 /// The most entries of one answer.
 pub const ANSWERS: usize = 1_000;
 /// The most entries that a host tells in one call.
@@ -70,6 +70,8 @@ pub fn name(host: &str) -> &str {
 pub struct Exchange {
     script: Script,
     host: String,
+    /// Number of the stream. Empty at the start.
+    stream: String,
     last: String,
 }
 
@@ -77,7 +79,7 @@ impl Exchange {
     /// Begins with everything that the engine knows, for this [host].
     #[must_use]
     pub fn of(host: String) -> Self {
-        Self { script: Script::new(include_str!("bans.lua")), host, last: BEGIN.to_owned() }
+        Self { script: Script::new(include_str!("bans.lua")), host, stream: String::new(), last: BEGIN.to_owned() }
     }
 
     /// Tells what this host denies, at most [`TELLS`] sources, and returns what is new. That includes what was just told.
@@ -87,24 +89,27 @@ impl Exchange {
     /// Any [`Error`] but that of the URL.
     pub async fn exchange(&mut self, engine: &Engine, tells: &[(Prefix, Duration)]) -> Result<News, Error> {
         let silent = 2 * LONGEST.as_millis();
-        let fixed = [self.last.clone(), ANSWERS.to_string(), KEPT.to_string(), silent.to_string(), self.host.clone()];
+        let known = [self.stream.clone(), self.last.clone()];
+        let fixed = [ANSWERS.to_string(), KEPT.to_string(), silent.to_string(), self.host.clone()];
         let told = tells.iter().flat_map(|(source, left)| [source.to_string(), left.as_millis().to_string()]);
-        let arguments: Vec<Vec<u8>> = fixed.into_iter().chain(told).map(String::into_bytes).collect();
+        let arguments: Vec<Vec<u8>> = known.into_iter().chain(fixed).chain(told).map(String::into_bytes).collect();
         let values: Vec<Value> = engine.run(&self.script, &KEYS, &arguments).await?;
-        let (last, news) = read(&values)?;
-        self.last = last;
-        Ok(news)
+        let ([stream, last], news) = read(&values)?;
+        let is_anew = !self.stream.is_empty() && self.stream != stream;
+        (self.stream, self.last) = (stream, last);
+        Ok(News { is_anew, ..news })
     }
 }
 
-/// Reads an answer: the number of its last entry, and the entries. Those that make no sense are left out, since other hosts
+/// Reads an answer: the numbers of the stream and of its last entry, and the entries. Those that make no sense are left out, since other hosts
 /// have written them.
-fn read(values: &[Value]) -> Result<(String, News), Error> {
-    let [anew, last, entries @ ..] = values else { return Err(Error::Garbage("it is empty")) };
-    let last = text(last)?;
-    let is_number = last.len() <= NUMBER && last.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+fn read(values: &[Value]) -> Result<([String; 2], News), Error> {
+    let [stream, last, entries @ ..] = values else { return Err(Error::Garbage("it is empty")) };
+    let numbers = [text(stream)?, text(last)?];
+    let is_digit = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
+    let are_numbers = numbers.iter().all(|number| (1..=NUMBER).contains(&number.len()) && number.bytes().all(is_digit));
     let (entries, rest) = entries.as_chunks::<3>();
-    if !is_number || !rest.is_empty() || entries.len() > ANSWERS {
+    if !are_numbers || !rest.is_empty() || entries.len() > ANSWERS {
         return Err(Error::Garbage("it has another number of entries"));
     }
     let told = |[source, host, left]: &[Value; 3]| {
@@ -114,15 +119,15 @@ fn read(values: &[Value]) -> Result<(String, News), Error> {
         Some(Told { source: text(source).ok()?.parse().ok()?, host: escaped(host), left })
     };
     let has_more = entries.len() == ANSWERS;
-    let news = News { is_anew: text(anew)? == "1", told: entries.iter().filter_map(told).collect(), has_more };
-    Ok((last.to_owned(), news))
+    let news = News { is_anew: false, told: entries.iter().filter_map(told).collect(), has_more };
+    Ok((numbers.map(ToOwned::to_owned), news))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn answer(texts: &[&str]) -> Result<(String, News), Error> {
+    fn answer(texts: &[&str]) -> Result<([String; 2], News), Error> {
         let values: Vec<_> = texts.iter().map(|text| Value::BulkString(text.as_bytes().to_vec())).collect();
         read(&values)
     }
@@ -137,8 +142,8 @@ mod tests {
             ["2001:db8::/64", "we\x1bb2", "99999999999999"],
             ["192.0.2.4", "web1", "0"],
         ];
-        let all: Vec<&str> = ["1", "7-0"].into_iter().chain(entries.into_iter().flatten()).collect();
-        let (last, news) = answer(&all).unwrap();
+        let all: Vec<&str> = ["1.5", "7-0"].into_iter().chain(entries.into_iter().flatten()).collect();
+        let ([stream, last], news) = answer(&all).unwrap();
         let told =
             |source: &str, host: &str, left| Told { source: source.parse().unwrap(), host: host.to_owned(), left };
         let expected = [
@@ -146,7 +151,7 @@ mod tests {
             told("2001:db8::/64", "we\\u{1b}b2", LONGEST),
             told("192.0.2.4", "web1", Duration::ZERO),
         ];
-        assert_eq!((last.as_str(), news.is_anew, news.has_more), ("7-0", true, false));
+        assert_eq!((stream.as_str(), last.as_str(), news.has_more), ("1.5", "7-0", false));
         assert_eq!(news.told, expected);
     }
 
@@ -161,7 +166,7 @@ mod tests {
     #[test]
     fn answers_that_make_no_sense_are_errors() {
         let long = "1".repeat(100);
-        for texts in [&[][..], &["0"], &["0", "x"], &["0", "1-0", "192.0.2.1"], &["0", &long]] {
+        for texts in [&[][..], &["0"], &["0", "x"], &["", "1-0"], &["0", "1-0", "192.0.2.1"], &["0", &long]] {
             assert!(matches!(answer(texts), Err(Error::Garbage(_))), "{texts:?}");
         }
         assert!(read(&[Value::Nil, Value::Nil]).is_err());

@@ -44,7 +44,7 @@ const POLICY: u32 = 60;
 /// How long [`OnLoss::Hold`] keeps the last shares.
 const HOLD: Duration = Duration::from_secs(600);
 /// The most characters of a reason that other hosts hear.
-const REFUSED: usize = 200;
+const REFUSED: usize = 100;
 /// Sources in the status.
 const SHOWN: usize = 20;
 /// The least share that a lease can express.

@@ -27,6 +27,9 @@ use crate::{
 /// The longest time for a request.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// The answer if that does not suffice.
+const SLOW: &str = "no answer in time: `ratelimit fleet rules log` shows whether the change was made";
+
 /// The answer on a host without a fleet.
 pub(crate) const NO_FLEET: &str =
     "this host is in no fleet: add the table [fleet] with an engine to the file of the daemon";
@@ -88,15 +91,14 @@ impl Service {
     ///
     /// Fails with the reason in words. Nothing has changed then.
     pub(crate) async fn ask(&self, request: RulesRequest, who: String) -> Result<RulesReply, String> {
-        if self.status().is_none() {
-            return Err(NO_FLEET.to_owned());
-        }
+        let Some(status) = self.status() else { return Err(NO_FLEET.to_owned()) };
+        let newest = status.members.iter().filter_map(|member| member.about.rules).max().unwrap_or_default();
         let (answer, answered) = oneshot::channel();
         let asked = async {
-            self.requests.send(Asked { request, who, answer }).await.ok()?;
+            self.requests.send(Asked { request, who, newest, answer }).await.ok()?;
             answered.await.ok()
         };
-        timeout(PATIENCE, asked).await.ok().flatten().unwrap_or_else(|| Err("no answer in time: try again".to_owned()))
+        timeout(PATIENCE, asked).await.ok().flatten().unwrap_or_else(|| Err(SLOW.to_owned()))
     }
 
     /// Returns the place of the status, for other threads.

@@ -167,7 +167,7 @@ impl Bans {
             lists::put(&pins, set, &|list| is_empty && list.name == BANS)
         };
         let outcome = spawn_blocking(put).await.unwrap_or(Err(Error::NotAttached));
-        self.list.next = Some(Instant::now() + now.elapsed() * PART);
+        self.list.next = Some(Instant::now() + (now.elapsed() * PART).min(LIFE / 6));
         match outcome {
             Ok(()) => {
                 self.list.renew = (!sources.is_empty()).then(|| now + LIFE / 2);

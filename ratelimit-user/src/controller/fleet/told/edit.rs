@@ -20,6 +20,7 @@ const TRIES: usize = 5;
 pub(super) async fn answer(
     rules: &mut Rules,
     engine: Option<&Engine>,
+    newest: u64,
     request: &RulesRequest,
     who: &str,
 ) -> Result<RulesReply, String> {
@@ -38,6 +39,11 @@ pub(super) async fn answer(
     };
     for _ in 0..TRIES {
         let (in_engine, present) = present(rules, engine).await?;
+        if present.version < newest {
+            return Err(format!(
+                "the engine has lost version {newest} of the shared rules: change them on a host that has it, as `ratelimit fleet status` shows"
+            ));
+        }
         let Some(next) = change.applied(&present)? else { return Ok(RulesReply::Unchanged) };
         let written = rules.store.write(engine, in_engine, &next, [who, why]).await.map_err(in_words)?;
         if written == next.version {
@@ -98,7 +104,7 @@ impl Change {
         if text.len() > TEXT {
             return Err(format!("the shared rules would have {} bytes, at most {TEXT} are possible", text.len()));
         }
-        Ok(Some(Version { version: present.version + 1, text }))
+        Ok(Some(Version { version: present.version.saturating_add(1), text }))
     }
 }
 

@@ -38,7 +38,7 @@ pub(super) fn put(pins: &Path, set: Vec<RequestedList>, gone: &dyn Fn(&Listing) 
     let is_shadow = instance.settings()?.shadow;
     let protected = ProtectedSessions::new(ssh::sessions(), "");
     let guard = ssh::Guard::over(&instance.tables, &protected, is_shadow, is_shadow)?;
-    instance.change_lists(&ListChange { set, deleted }, &|tables| guard.check_lists(tables))
+    instance.change_lists(&ListChange { set, deleted }, &|tables| guard.check(tables))
 }
 
 /// Deletes all lists of the fleet. Without an instance, there are none.

@@ -38,6 +38,8 @@ pub(crate) struct Asked {
     pub(crate) request: RulesRequest,
     /// Who asks.
     pub(crate) who: String,
+    /// The newest version of the shared rules that a host has in force.
+    pub(crate) newest: u64,
     pub(crate) answer: oneshot::Sender<Result<RulesReply, String>>,
 }
 
@@ -59,10 +61,10 @@ pub(super) async fn run(
                 bans.step(engine.as_ref()).await;
                 rules.step(engine.as_ref()).await;
             }
-            Some(Asked { request, who, answer }) = requests.recv() => {
+            Some(Asked { request, who, newest, answer }) = requests.recv() => {
                 let (engine, who) = (link.borrow().clone(), format!("{who} on {}", fleet.name));
                 // A command that has ended needs no answer.
-                let _ = answer.send(edit::answer(&mut rules, engine.as_ref(), &request, &who).await);
+                let _ = answer.send(edit::answer(&mut rules, engine.as_ref(), newest, &request, &who).await);
             }
         }
     }

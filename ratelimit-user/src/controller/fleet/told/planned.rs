@@ -70,6 +70,19 @@ pub(super) fn put(pins: &Path, rules: &[Planned], state: State) -> Result<State,
     Ok(now(View::open(pins)?.tables())?)
 }
 
+/// Takes back what an earlier daemon has put in force, if it admits more than this host does.
+pub(super) fn check_standing(pins: &Path) -> Result<(), Error> {
+    let view = View::open(pins)?;
+    let own = own_limit(view.tables())?;
+    let admits_more = |list: &listing::Listing| match (&list.action, &own) {
+        (Action::Limit(spec), Some(own)) => !is_within(&Limit::of(&spec.policy), &Limit::of(&own.policy)),
+        _ => false,
+    };
+    let all = listing::all(view.tables())?;
+    let is_wrong = all.iter().any(|list| list.origin == FLEET && admits_more(list));
+    if is_wrong { lists::put(pins, Vec::new(), &|list| list.name != BANS) } else { Ok(()) }
+}
+
 /// Returns the limit of sources without a rule. None if they have none.
 fn own_limit(tables: &Tables) -> Result<Option<RuleSpec>, Error> {
     let spec = policies::spec(tables, tables.default_policy(ANY)?)?;

@@ -7,7 +7,11 @@ use std::{
 
 use tokio::task::spawn_blocking;
 
-use super::{once::Once, planned, shown::Shown};
+use super::{
+    once::Once,
+    planned::{self, Refused},
+    shown::Shown,
+};
 use crate::{
     config::{Planned, daemon::fleet::Fleet, shared},
     controller::notify::journal::Level,
@@ -30,17 +34,24 @@ pub(super) struct Rules {
     pub(super) store: Store,
     /// The newest version that was read.
     pub(super) known: Option<Version>,
-    /// The newest one that is valid, and its number.
-    valid: Option<(u64, Vec<Planned>)>,
-    /// The number of the version in force.
-    in_force: Option<u64>,
+    /// The newest one that is valid.
+    valid: Option<Numbered>,
+    in_force: Numbered,
     /// What keeps the newest version from being in force.
     refused: Option<String>,
     has_lost: bool,
     /// What the maps were like when the rules were put there: see [`planned::put`].
     state: planned::State,
     engine: Once,
+    maps: Once,
     shown: Shown,
+}
+
+/// Rules with the number of their version. None has no rules.
+#[derive(Debug, Clone, Default)]
+struct Numbered {
+    version: Option<u64>,
+    rules: Vec<Planned>,
 }
 
 impl Rules {
@@ -51,11 +62,12 @@ impl Rules {
             store: Store::default(),
             known: None,
             valid: None,
-            in_force: None,
+            in_force: Numbered::default(),
             refused: None,
             has_lost: false,
             state: planned::State::default(),
             engine: Once::after(PATIENCE, pins),
+            maps: Once::after(PATIENCE, pins),
             shown,
         }
     }
@@ -93,7 +105,7 @@ impl Rules {
             return Ok(());
         }
         match shared::read(&read.text) {
-            Ok(rules) => self.valid = Some((read.version, rules)),
+            Ok(rules) => self.valid = Some(Numbered { version: Some(read.version), rules }),
             Err(problem) => self.refuse(read.version, problem),
         }
         self.known = Some(read);
@@ -110,46 +122,74 @@ impl Rules {
 
     /// Puts the newest valid version in force, again if the rules of this host have changed.
     async fn put(&mut self) {
-        let (version, rules) = match &self.valid {
-            _ if !self.accepts => (None, Vec::new()),
-            // Rules of an earlier daemon stay until the engine has answered.
-            None => return,
-            Some((version, rules)) => (Some(*version), rules.clone()),
+        let newest = match &self.valid {
+            _ if !self.accepts => Numbered { version: None, rules: Vec::new() },
+            None => return self.check_standing().await,
+            Some(newest) => newest.clone(),
         };
-        let now = SystemTime::now();
-        let rules: Vec<_> = rules.into_iter().filter(|rule| rule.until.is_none_or(|until| now < until)).collect();
-        let (pins, state, count) = (self.pins.clone(), self.state.clone(), rules.len());
-        let outcome = spawn_blocking(move || planned::put(&pins, &rules, state)).await;
-        match outcome.unwrap_or(Err(planned::Refused::Maps(Error::NotAttached))) {
-            Ok(state) => {
-                self.state = state;
-                if self.in_force != version {
-                    self.in_force = version;
-                    if let Some(version) = version {
-                        let text = format!("version {version} of the shared rules is in force, {count} rules");
-                        self.engine.tell(Level::Info, &text);
-                    }
+        match self.try_to_put(&newest).await {
+            Ok(()) => {
+                if self.in_force.version != newest.version
+                    && let Some(version) = newest.version
+                {
+                    let count = newest.rules.len();
+                    let text = format!("version {version} of the shared rules is in force, {count} rules");
+                    self.engine.tell(Level::Info, &text);
                 }
-                if self.known.as_ref().map(|known| known.version) == version {
+                if self.known.as_ref().map(|known| known.version) == newest.version {
                     self.refused = None;
                 }
+                self.in_force = newest;
             }
-            // There is no instance. The next one needs the rules.
-            Err(planned::Refused::Maps(Error::NotAttached)) => {
-                (self.state, self.in_force) = (planned::State::default(), None);
-            }
-            Err(planned::Refused::Maps(error)) => self.refuse(version.unwrap_or_default(), error.to_string()),
-            Err(planned::Refused::More(problem)) => {
-                // A rule of this host is stricter now. What would admit more does not stay.
-                if self.in_force == version {
-                    let (pins, nothing) = (self.pins.clone(), planned::State::default());
-                    let withdrawn = spawn_blocking(move || planned::put(&pins, &[], nothing)).await;
-                    if withdrawn.is_ok_and(|outcome| outcome.is_ok()) {
-                        self.in_force = None;
-                    }
+            Err(Refused::More(problem)) => {
+                // A rule of this host can be stricter than before. What would admit more does not stay.
+                let older = self.in_force.clone();
+                let is_older = older.version != newest.version && older.version.is_some();
+                if !is_older || self.try_to_put(&older).await.is_err() {
+                    let _ = self.try_to_put(&Numbered::default()).await;
+                    self.in_force = Numbered::default();
                 }
-                self.refuse(version.unwrap_or_default(), problem);
+                self.refuse(newest.version.unwrap_or_default(), problem);
             }
+            Err(Refused::Maps(_)) => {}
+        }
+    }
+
+    /// Puts a version in force. Failures of the kernel and of sessions are told here.
+    async fn try_to_put(&mut self, version: &Numbered) -> Result<(), Refused> {
+        let now = SystemTime::now();
+        let lasting = version.rules.iter().filter(|rule| rule.until.is_none_or(|until| now < until));
+        let (pins, state, rules) = (self.pins.clone(), self.state.clone(), lasting.cloned().collect::<Vec<_>>());
+        let outcome = spawn_blocking(move || planned::put(&pins, &rules, state)).await;
+        match outcome.unwrap_or(Err(Refused::Maps(Error::NotAttached))) {
+            Ok(state) => {
+                self.state = state;
+                self.maps.succeed("the shared rules are in force again");
+                Ok(())
+            }
+            Err(refused) => {
+                self.state = planned::State::default();
+                match &refused {
+                    // There is no instance. The next one needs the rules.
+                    Refused::Maps(Error::NotAttached) => self.in_force = Numbered::default(),
+                    Refused::Maps(error) => {
+                        self.maps.fail(|| format!("the shared rules cannot be put in force: {error}"));
+                    }
+                    Refused::More(_) => {}
+                }
+                Err(refused)
+            }
+        }
+    }
+
+    /// Without a valid version, those of an earlier daemon stay, unless they admit more than this host does.
+    async fn check_standing(&mut self) {
+        let pins = self.pins.clone();
+        match spawn_blocking(move || planned::check_standing(&pins)).await {
+            Ok(Err(error)) if !matches!(error, Error::NotAttached) => {
+                self.maps.fail(|| format!("the shared rules cannot be checked: {error}"));
+            }
+            _ => self.maps.succeed("the shared rules can be checked again"),
         }
     }
 
@@ -158,10 +198,11 @@ impl Rules {
         let lost = self.has_lost.then(|| {
             format!("the engine has lost version {version} of the shared rules, which stays in force: write them again")
         });
-        let problem = lost.or_else(|| self.engine.problem().map(ToOwned::to_owned));
+        let told = self.engine.problem().or(self.maps.problem());
+        let problem = lost.or_else(|| told.map(ToOwned::to_owned));
         let rules = self.accepts.then(|| SharedRules {
             version,
-            in_force: self.in_force,
+            in_force: self.in_force.version,
             refused: self.refused.clone(),
             problem,
         });
