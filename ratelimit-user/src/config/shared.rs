@@ -2,7 +2,10 @@
 
 use std::collections::HashSet;
 
-use ratelimit_common::{limits::policy::Policy, maps::control::IPV6_PREFIX_DEFAULT};
+use ratelimit_common::{
+    limits::policy::{DROP, Policy},
+    maps::control::IPV6_PREFIX_DEFAULT,
+};
 use serde::Serialize;
 use toml::de::DeTable;
 
@@ -67,7 +70,12 @@ fn check(rules: &[Planned]) -> Result<(), String> {
                 Some("a shared rule is for all packets of a source: omit the service")
             }
             _ if *policy == Policy::ALLOWED => Some("a shared rule cannot allow: what is shared can only slow"),
-            _ if !spec.parents.is_empty() || policy.ban.time != 0 || policy.soft != 0 || policy.elastic != 0 => {
+            _ if !spec.parents.is_empty()
+                || policy.ban.time != 0
+                || policy.soft != 0
+                || policy.elastic != 0
+                || policy.over_limit != DROP =>
+            {
                 Some("a shared limit has rates, a burst and an algorithm only")
             }
             _ => None,
@@ -141,6 +149,8 @@ mod tests {
             (rule("packets = \"10/s\"\nban = \"1m\""), "a shared limit has rates"),
             (rule("packets = \"10/s\"\nparent = \"/24=20/s\""), "a shared limit has rates"),
             (rule("packets = \"10/s\"\nthrottle = \"soft=10%\""), "a shared limit has rates"),
+            (rule("packets = \"10/s\"\nover-limit = \"shadow\""), "a shared limit has rates"),
+            (rule("packets = \"10/s\"\nover-limit = \"reject\""), "a shared limit has rates"),
             (rule("packets = \"10/x\""), "expected"),
             (
                 "[[rule]]\nsource = \"default\"\npackets = \"10/s\"".to_owned(),

@@ -56,6 +56,22 @@ fn about(status: &Status) -> Vec<Finding> {
         let why = "Sources that are denied on one host reach the others.";
         findings.push(Finding::warning(Check::Fleet, problem, why));
     }
+    if let Some(rules) = &status.rules {
+        let refused =
+            rules.refused.iter().map(|why| format!("version {} of the shared rules is refused: {why}", rules.version));
+        for problem in refused.chain(rules.problem.clone()) {
+            let why =
+                "Hosts of the fleet have different rules. `ratelimit fleet status` shows which host has which version.";
+            findings.push(Finding::warning(Check::Fleet, &problem, why));
+        }
+    }
+    let lagging: Vec<_> =
+        status.members.iter().filter(|member| member.about.refused.is_some()).map(Member::name).collect();
+    if !lagging.is_empty() && status.rules.as_ref().is_none_or(|rules| rules.refused.is_none()) {
+        let what = format!("hosts that refuse the newest shared rules: {}", lagging.join(", "));
+        let why = "`ratelimit fleet status` tells why.";
+        findings.push(Finding::warning(Check::Fleet, &what, why));
+    }
     let slow = status.sources.iter().find(|source| source.limit_per_second * HELD * period < *hosts as f64);
     if let Some(source) = slow {
         let what = format!("{} hosts share {}/s of {}", hosts, source.limit_per_second, source.source);
@@ -72,7 +88,10 @@ fn about(status: &Status) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fleet::{hosts::About, status::SharedSource};
+    use crate::fleet::{
+        members::About,
+        status::{Denies, SharedRules, SharedSource},
+    };
 
     fn member(id: &str, limit: &str) -> Member {
         let about = About { name: id.to_owned(), limit: limit.to_owned(), ..About::default() };
@@ -113,6 +132,8 @@ mod tests {
             latency_seconds: Some(0.15),
             members: vec![member("a", "10/s"), member("b", "20/s")],
             sources: vec![source],
+            denies: Some(Denies { problem: Some("hosts cannot tell".to_owned()), ..Denies::default() }),
+            rules: Some(SharedRules { version: 7, refused: Some("too much".to_owned()), ..SharedRules::default() }),
             ..status()
         };
         assert_eq!(
@@ -122,6 +143,8 @@ mod tests {
                 "warning the engine has maxmemory-policy allkeys-lru",
                 "warning an answer of the engine takes 150 ms, and hosts report each 200 ms",
                 "warning hosts with another default limit: b",
+                "warning hosts cannot tell",
+                "warning version 7 of the shared rules is refused: too much",
                 "note 2 hosts share 2/s of 192.0.2.1",
             ]
         );

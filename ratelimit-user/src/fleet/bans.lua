@@ -15,6 +15,21 @@ if not stream then
   stream = clock[1] .. '.' .. clock[2]
   redis.call('SET', KEYS[2], stream)
 end
+local function order(id)
+  local time, number = string.match(id, '^(%d+)-(%d+)$')
+  return tonumber(time) or 0, tonumber(number) or 0
+end
+
+-- A server that has taken over can lack the last entries. Then all hosts tell theirs again.
+if stream == ARGV[1] and last ~= '0-0' then
+  local newest = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]
+  local time, number = order(last)
+  local newest_time, newest_number = order(newest and newest[1] or '0-0')
+  if newest_time < time or (newest_time == time and newest_number < number) then
+    stream = clock[1] .. '.' .. clock[2]
+    redis.call('SET', KEYS[2], stream)
+  end
+end
 redis.call('PEXPIRE', KEYS[2], silent)
 if stream ~= ARGV[1] then
   last = '0-0'

@@ -53,11 +53,11 @@ pub struct News {
     pub has_more: bool,
 }
 
-/// Returns how a host calls itself: its name, and a number of its machine. So hosts with the same name do not speak for
-/// each other.
+/// Returns how a host calls itself: its name, and a number of what else tells it apart. So hosts with the same name do not
+/// speak for each other.
 #[must_use]
-pub fn host(name: &str, machine: &str) -> String {
-    format!("{name}#{:08x}", key::fnv(&format!("ratelimit {}", machine.trim())) as u32)
+pub fn host(name: &str, apart: &str) -> String {
+    format!("{name}#{:08x}", key::fnv(&format!("ratelimit {apart}")) as u32)
 }
 
 /// Returns the name of a host that calls itself so.
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn hosts_of_the_same_name_are_told_apart_by_their_machines() {
-        let [one, other] = ["1\n", "2"].map(|machine| host("web#1", machine));
+        let [one, other] = ["1", "2"].map(|machine| host("web#1", machine));
         assert_ne!(one, other);
         assert_eq!((one.clone(), name(&one)), (host("web#1", "1"), "web#1"));
         assert_eq!(name("web"), "web");

@@ -2,8 +2,8 @@
 --
 -- KEYS: a hash with version and text, and a stream of versions. ARGV: what to do, and
 --   read: the version that the host knows. The answer is the version, and the text if it is another one.
---   write: the version that is replaced, the new version, its text, who writes it, and why. The answer is the version in
---     force afterwards, which is another one if somebody else was faster.
+--   write: the version that is replaced, the new version, its text, who writes it, and why. The answer is 1, or
+--     0 if another version is there.
 --   log: the most entries. The answer is for each version, the newest first, its number, milliseconds since 1970, who and why.
 --   text: a version. The answer is its text, or nothing.
 local now = redis.call('HGET', KEYS[1], 'version') or '0'
@@ -15,11 +15,11 @@ if ARGV[1] == 'read' then
   return { now, redis.call('HGET', KEYS[1], 'text') or '' }
 elseif ARGV[1] == 'write' then
   if now ~= ARGV[2] then
-    return { now }
+    return { '0' }
   end
   redis.call('HSET', KEYS[1], 'version', ARGV[3], 'text', ARGV[4])
   redis.call('XADD', KEYS[2], 'MAXLEN', '=', '100', '*', 'version', ARGV[3], 'who', ARGV[5], 'why', ARGV[6], 'text', ARGV[4])
-  return { ARGV[3] }
+  return { '1' }
 elseif ARGV[1] == 'log' then
   local answer = {}
   for _, entry in ipairs(redis.call('XREVRANGE', KEYS[2], '+', '-', 'COUNT', tonumber(ARGV[2]))) do

@@ -16,6 +16,8 @@ use crate::{
 const KEYS: [&str; 2] = ["{rl:m}:rules", "{rl:m}:log"];
 /// The most bytes of the text.
 pub const TEXT: usize = 128 << 10;
+/// The highest number that both sides can count.
+const MOST: u64 = 1 << 53;
 /// The most versions of a log.
 const LOGGED: usize = 100;
 
@@ -69,8 +71,7 @@ impl Store {
         }
     }
 
-    /// Writes a version in place of version `replaced`, and returns the version in force afterwards. That is another one if
-    /// another host was faster.
+    /// Writes a version in place of version `replaced`. Returns false if another version is there.
     ///
     /// # Errors
     ///
@@ -81,10 +82,10 @@ impl Store {
         replaced: u64,
         next: &Version,
         [who, why]: [&str; 2],
-    ) -> Result<u64, Error> {
+    ) -> Result<bool, Error> {
         let numbers = [replaced, next.version].map(|number| number.to_string());
         let values = self.ask(engine, &["write", &numbers[0], &numbers[1], &next.text, who, why]).await?;
-        values.first().map_or(Err(Error::Garbage("it is empty")), number)
+        Ok(number(values.first().ok_or(Error::Garbage("it is empty"))?)? == 1)
     }
 
     /// Returns the versions of the log, the newest first.
@@ -122,5 +123,6 @@ impl Store {
 }
 
 fn number(value: &Value) -> Result<u64, Error> {
-    text(value)?.parse().map_err(|_| Error::Garbage("a number is no number"))
+    let number = text(value)?.parse().ok().filter(|number| *number <= MOST);
+    number.ok_or(Error::Garbage("a number is no number"))
 }

@@ -127,7 +127,7 @@ fn write_denies(out: &mut dyn Write, denies: &Denies) -> io::Result<()> {
 
 /// Returns which shared rules are in force on a host.
 fn rules(member: &Member) -> String {
-    let in_force = member.about.rules.map(|version| format!("version {version}"));
+    let in_force = member.about.rules.filter(|version| *version != 0).map(|version| format!("version {version}"));
     match &member.about.refused {
         None => in_force.unwrap_or_default(),
         Some(why) => format!("{}, refuses a newer one: {why}", in_force.as_deref().unwrap_or("none")),

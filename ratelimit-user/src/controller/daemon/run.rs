@@ -34,13 +34,16 @@ use crate::{
         socket::{
             folder::DAEMON,
             request::{Caller, FileState, Reply, Request},
-            server::{REQUEST_MOST, Server},
+            server::Server,
         },
     },
 };
 
 /// How long a command may take to send its request.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The largest request in bytes: all shared rules of a fleet as text in JSON.
+const MOST: u64 = 512 << 10;
 
 /// The stack of a thread that applies a file: as much as a command has.
 const STACK: usize = 8 << 20;
@@ -163,7 +166,7 @@ async fn serve(stream: UnixStream, mut daemon: Daemon, minute: &Minute, watchdog
     let user = stream.peer_cred().ok().map(|peer| peer.uid());
     let (read, mut write) = stream.into_split();
     let mut line = String::new();
-    let Ok(Ok(_)) = timeout(PATIENCE, BufReader::new(read.take(REQUEST_MOST)).read_line(&mut line)).await else {
+    let Ok(Ok(_)) = timeout(PATIENCE, BufReader::new(read.take(MOST)).read_line(&mut line)).await else {
         return Ok(daemon);
     };
     let reply;

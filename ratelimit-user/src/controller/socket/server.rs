@@ -22,7 +22,7 @@ use super::{
 use crate::dataplane::{pins::ownership, sys::lock_holder::Holder};
 
 /// The largest request in bytes.
-pub(crate) const REQUEST_MOST: u64 = 64 << 10;
+pub(crate) const REQUEST_MOST: u64 = 1_024;
 
 /// The mode of a folder that its group can open.
 const FOLDER_MODE: u32 = 0o750;

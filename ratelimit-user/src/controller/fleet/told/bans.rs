@@ -43,8 +43,8 @@ const CALLS: usize = 24;
 const PART: u32 = 20;
 /// Failures in a row before the operator hears of them. A loss of the engine is told elsewhere.
 const PATIENCE: u32 = 5;
-/// The file with the number of this machine.
-const MACHINE: &str = "/etc/machine-id";
+/// Files with the number of this machine. The second one changes with each boot.
+const MACHINE: [&str; 2] = ["/etc/machine-id", "/proc/sys/kernel/random/boot_id"];
 /// Sources in the status.
 const SHOWN: usize = 20;
 
@@ -76,7 +76,9 @@ struct InForce {
 
 impl Bans {
     pub(super) fn of(pins: &Path, fleet: &Fleet, shown: Shown) -> Self {
-        let host = bans::host(&fleet.name, &fs::read_to_string(MACHINE).unwrap_or_default());
+        // Each instance of a machine speaks for itself.
+        let machine = MACHINE.iter().find_map(|file| fs::read_to_string(file).ok()).unwrap_or_default();
+        let host = bans::host(&fleet.name, &format!("{} {}", machine.trim(), pins.display()));
         Self {
             pins: pins.to_owned(),
             tells: fleet.tells_bans,
@@ -102,11 +104,14 @@ impl Bans {
     }
 
     async fn exchange(&mut self, engine: &Engine) {
-        let denied = self.read().await;
+        let (denied, mut before) = (self.read().await, Vec::new());
         for _ in 0..CALLS {
             let now = host::now();
             let tells = denied.as_ref().map(|denied| self.known.due(denied, now)).unwrap_or_default();
-            let (has_more_to_tell, heard) = (!tells.is_empty(), self.exchange.exchange(engine, &tells).await);
+            let told: Vec<_> = tells.iter().map(|(source, _)| *source).collect();
+            // What has no room is not told again and again.
+            let (has_more_to_tell, heard) = (told != before, self.exchange.exchange(engine, &tells).await);
+            before = told;
             match heard {
                 Ok(news) => {
                     let has_more = news.has_more || news.is_anew || has_more_to_tell;

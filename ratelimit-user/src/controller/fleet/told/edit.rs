@@ -46,9 +46,13 @@ pub(super) async fn answer(
         }
         let Some(next) = change.applied(&present)? else { return Ok(RulesReply::Unchanged) };
         let written = rules.store.write(engine, in_engine, &next, [who, why]).await.map_err(in_words)?;
-        if written == next.version {
+        if written {
             rules.step(Some(engine)).await;
-            return Ok(RulesReply::Written { version: written, refused: rules.refused(), accepts: rules.accepts() });
+            return Ok(RulesReply::Written {
+                version: next.version,
+                refused: rules.refused(),
+                accepts: rules.accepts(),
+            });
         }
     }
     Err("other hosts change the shared rules at the same time: try again".to_owned())

@@ -36,7 +36,7 @@ pub(super) fn put(pins: &Path, set: Vec<RequestedList>, gone: &dyn Fn(&Listing) 
     let gone = listing::all(&instance.tables)?.into_iter().filter(is_gone).map(|list| list.name);
     let deleted: Vec<String> = gone.collect();
     let is_shadow = instance.settings()?.shadow;
-    let protected = ProtectedSessions::new(ssh::sessions(), "");
+    let protected = ProtectedSessions::new(ssh::sessions(), "ratelimit allow add ADDRESS");
     let guard = ssh::Guard::over(&instance.tables, &protected, is_shadow, is_shadow)?;
     instance.change_lists(&ListChange { set, deleted }, &|tables| guard.check(tables))
 }

@@ -62,6 +62,10 @@ pub(super) async fn run(
                 rules.step(engine.as_ref()).await;
             }
             Some(Asked { request, who, newest, answer }) = requests.recv() => {
+                // Nobody waits for it any more, so nobody would know that it was done.
+                if answer.is_closed() {
+                    continue;
+                }
                 let (engine, who) = (link.borrow().clone(), format!("{who} on {}", fleet.name));
                 // A command that has ended needs no answer.
                 let _ = answer.send(edit::answer(&mut rules, engine.as_ref(), newest, &request, &who).await);

@@ -48,8 +48,9 @@ pub(super) fn put(pins: &Path, rules: &[Planned], state: State) -> Result<State,
     let tables = view.tables();
     let targets: Vec<String> =
         rules.iter().map(|rule| format!("{} {}", rule.target, write::spec(&rule.spec))).collect();
-    let now = |tables: &Tables| Ok::<_, Error>(State(Some((tables.control()?.generation, targets.clone()))));
-    if state == now(tables)? {
+    // Rules that change while this waits for the lock have another generation, so the next step checks again.
+    let now = State(Some((tables.control()?.generation, targets)));
+    if state == now {
         return Ok(state);
     }
     let own = own_limit(tables)?;
@@ -67,7 +68,7 @@ pub(super) fn put(pins: &Path, rules: &[Planned], state: State) -> Result<State,
     let names: Vec<String> = wanted.iter().map(|list| list.name.clone()).collect();
     let set = wanted.into_iter().filter(|list| !is_in_force(list)).collect();
     lists::put(pins, set, &|list| list.name != BANS && !names.contains(&list.name))?;
-    Ok(now(View::open(pins)?.tables())?)
+    Ok(now)
 }
 
 /// Takes back what an earlier daemon has put in force, if it admits more than this host does.
@@ -107,6 +108,12 @@ fn check(tables: &Tables, rule: &Planned, own: &Option<RuleSpec>) -> Result<(), 
             && !is_within(&limit, &Limit::of(&spec.policy))
         {
             return Err(more(spec, &format!("that of the list {}", list.name)));
+        }
+        if let Action::Limit(spec) = &list.action
+            && (spec.policy.ban.time != 0 || !spec.parents.is_empty())
+        {
+            let why = "has a ban or parents, which a shared limit does not keep";
+            return Err(Refused::More(format!("{}: the list {} {why}", rule.target, list.name)));
         }
     }
     Ok(())

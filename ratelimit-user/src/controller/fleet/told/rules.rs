@@ -130,7 +130,7 @@ impl Rules {
         match self.try_to_put(&newest).await {
             Ok(()) => {
                 if self.in_force.version != newest.version
-                    && let Some(version) = newest.version
+                    && let Some(version) = newest.version.filter(|version| *version != 0)
                 {
                     let count = newest.rules.len();
                     let text = format!("version {version} of the shared rules is in force, {count} rules");
@@ -141,17 +141,27 @@ impl Rules {
                 }
                 self.in_force = newest;
             }
-            Err(Refused::More(problem)) => {
+            Err(refused) => {
                 // A rule of this host can be stricter than before. What would admit more does not stay.
                 let older = self.in_force.clone();
                 let is_older = older.version != newest.version && older.version.is_some();
-                if !is_older || self.try_to_put(&older).await.is_err() {
+                let stays = match &refused {
+                    _ if is_older => !matches!(self.try_to_put(&older).await, Err(Refused::More(_))),
+                    Refused::More(_) => false,
+                    Refused::Maps(_) => true,
+                };
+                if !stays {
                     let _ = self.try_to_put(&Numbered::default()).await;
                     self.in_force = Numbered::default();
                 }
-                self.refuse(newest.version.unwrap_or_default(), problem);
+                match refused {
+                    Refused::More(problem) => self.refuse(newest.version.unwrap_or_default(), problem),
+                    Refused::Maps(error @ Error::ShutOut { .. }) => {
+                        self.refuse(newest.version.unwrap_or_default(), error.to_string());
+                    }
+                    Refused::Maps(_) => {}
+                }
             }
-            Err(Refused::Maps(_)) => {}
         }
     }
 

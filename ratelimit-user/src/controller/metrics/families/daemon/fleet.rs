@@ -27,6 +27,13 @@ pub(in crate::controller::metrics) fn families(status: &Status) -> Vec<Family> {
         let help = "Denied sources that this host has told to others.";
         families.push(Family::gauge("ratelimit_fleet_told_sources", help).of(denies.told as u64));
     }
+    if let Some(rules) = &status.rules {
+        let help = "The version of the shared rules in force here, 0 if there is none.";
+        let in_force = rules.in_force.unwrap_or_default();
+        families.push(Family::gauge("ratelimit_fleet_rules_version", help).of(in_force));
+        let help = "The newest version of the shared rules that this host knows.";
+        families.push(Family::gauge("ratelimit_fleet_rules_newest_version", help).of(rules.version));
+    }
     if let Some(latency) = status.latency_seconds {
         let help = "Time from the last report to its answer.";
         families.push(Family::gauge("ratelimit_fleet_latency_seconds", help).of(latency));
