@@ -102,10 +102,10 @@ fn by_policy<const ETHERNET: bool, const FRAGS: bool>(
     let cells = match cells {
         Some([cell, refusals]) => match policy.lane() {
             lane if settings::has_lanes() && lane != 0 => match levels::in_lane(lane, context.hash) {
-                Some(levels) => Some(Cells { levels, refusals }),
+                Some(levels) => Some(Cells { cell, levels, refusals }),
                 None => return Reason::NoState.into(),
             },
-            _ => Some(Cells { levels: &cell.levels, refusals }),
+            _ => Some(Cells { cell, levels: &cell.levels, refusals }),
         },
         None => None,
     };

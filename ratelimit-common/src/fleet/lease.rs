@@ -27,7 +27,7 @@ pub struct Lease {
     pub admitted: u64,
     /// Packets that limits have refused it since then.
     pub refused: u64,
-    /// Bytes of these.
+    /// Bytes of these, if some limit counts bytes.
     pub refused_bytes: u64,
 }
 boundary!(Lease, size 64);
@@ -38,6 +38,10 @@ const FRACTION_BITS: u32 = 16;
 pub const WHOLE: u64 = 1 << FRACTION_BITS;
 /// The largest multiplier. It leaves a source 1/65,536 of its limit.
 pub const MOST: u64 = WHOLE << 16;
+
+/// In place of the hash of a source, marks the lease whose multiplier tells the number of hosts among which a burst is
+/// divided. See [`crate::meters::start`].
+pub const EVERY_SOURCE: u64 = u64::MAX;
 
 /// Number of leases: 2 MB at 64 bytes each.
 pub const LEASES: u32 = 1 << 15;
@@ -64,6 +68,13 @@ pub const fn multiplied(cost: Units, multiplier: u64) -> Units {
     }
     let product = (high << FRACTION_BITS) + ((cost as u32 as u64 * multiplier) >> FRACTION_BITS);
     if product < MAX_DEBT { product & !1 } else { MAX_DEBT }
+}
+
+/// Returns the number of hosts that a multiplier tells.
+#[inline(always)]
+#[must_use]
+pub const fn hosts(multiplier: u64) -> u64 {
+    multiplier >> FRACTION_BITS
 }
 
 /// Returns the multiplier for a share of the limit.

@@ -4,7 +4,7 @@ use crate::{
     boundary,
     meters::{
         gcra::{self, Answer, Units},
-        state,
+        start, state,
     },
 };
 
@@ -57,6 +57,11 @@ impl Meter {
         let (largest, burst) = (self.cost_of(most), self.burst);
         let cell_share = self.cell_share.min(burst.saturating_sub(largest));
         Self { ceiling: self.ceiling.max(largest), cell_share, ..self }
+    }
+
+    /// Returns this meter with a small cell's share, as the part of the burst with which a source begins in a fleet.
+    pub(crate) fn for_start(self) -> Self {
+        Self { cell_share: self.cell_share.min(self.burst / start::MOST_HOSTS & !1), ..self }
     }
 
     /// Returns the cost of `amount` packets or bytes, rounded to the nearest even unit (see [`crate::meters::state`]).

@@ -5,5 +5,6 @@ pub mod interface_capacity;
 pub mod meter;
 pub mod sliding_log;
 pub mod stages;
+pub mod start;
 pub mod state;
 pub mod window;

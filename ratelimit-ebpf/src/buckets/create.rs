@@ -9,7 +9,7 @@ use ratelimit_common::{
 
 use crate::{
     bpf::{atomic::Word, clock::Clock, settings},
-    buckets::admission,
+    buckets::{admission, start},
     cells::level,
     maps::{
         buckets::{self, Bucket},
@@ -67,6 +67,7 @@ pub fn sliding_log(key: &Source, policy: &Policy, control: &Control, tick: u64) 
 pub fn from_levels(source: &Source, levels: &Levels, policy: &Policy, resolution: Resolution, clock: &Clock<'_>) {
     let handed = |level: &Word, meter| stages::handed(level::debt(level, clock), clock.units(), meter);
     let (packets, second) = (handed(&levels.packets, &policy.packets), handed(&levels.second, &policy.second));
+    let [packets, second] = start::begun([packets, second], policy, clock.units(), clock.now());
     buckets::insert(source, packets, second, resolution, clock.now());
 }
 

@@ -6,3 +6,4 @@
 pub mod admission;
 pub mod create;
 pub mod handover;
+pub mod start;

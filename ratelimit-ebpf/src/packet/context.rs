@@ -33,7 +33,7 @@ pub struct Context {
     pub resolution: Resolution,
     /// Reason that the limits gave so far.
     pub reason: Reason,
-    /// Bytes of the frame, and in the highest byte the cost in limits of packets.
+    /// Bytes of the frame, then a [`Share`], and in the highest byte the cost in limits of packets.
     sizes: u32,
     /// Index of the interface, where parents or capacities need it.
     pub interface: u32,
@@ -50,6 +50,17 @@ pub const NOT_LOOKED_UP: u32 = 1;
 pub const OF_A_PEER: u32 = 2;
 
 const COST_SHIFT: u32 = 24;
+const LENGTH_BITS: u32 = 22;
+
+/// What the lease of a packet's source has said so far. See [`crate::shares`].
+#[derive(Clone, Copy)]
+#[repr(u32)]
+pub enum Share {
+    /// The lease is asked after all limits.
+    Later = 1 << LENGTH_BITS,
+    /// The lease is charged.
+    Paid = 2 << LENGTH_BITS,
+}
 
 impl Context {
     /// Creates the context of a packet that arrived at `now` by the coarse clock, without a policy.
@@ -99,7 +110,27 @@ impl Context {
     #[inline(always)]
     #[must_use]
     pub fn length(&self) -> u32 {
-        self.sizes & ((1 << COST_SHIFT) - 1)
+        self.sizes & ((1 << LENGTH_BITS) - 1)
+    }
+
+    /// Notes what the lease of the source has said. It is noted once.
+    #[inline(always)]
+    pub fn note_share(&mut self, share: Share) {
+        self.sizes |= share as u32;
+    }
+
+    /// Returns whether a share was noted.
+    #[inline(always)]
+    #[must_use]
+    pub fn has_share(&self) -> bool {
+        self.sizes & (Share::Later as u32 | Share::Paid as u32) != 0
+    }
+
+    /// Returns whether the lease of the source is charged.
+    #[inline(always)]
+    #[must_use]
+    pub fn has_paid_share(&self) -> bool {
+        self.sizes & Share::Paid as u32 != 0
     }
 
     /// Reads the precise clock for policies that need it.

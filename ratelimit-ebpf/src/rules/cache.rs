@@ -17,7 +17,7 @@ use ratelimit_common::{
 
 use crate::{
     bpf::{clock::Clock, control, settings},
-    buckets::{admission, create, handover},
+    buckets::{admission, create, handover, start},
     cells::bucket_filter,
     maps::{
         buckets::{self, Bucket},
@@ -95,7 +95,10 @@ fn renew(source: &Source, classes: Classes, control: &Control, now: u64, redirec
             let cached = bucket.resolved();
             let _ = bucket.resolution.compare_exchange(cached.0, resolution.0);
         }
-        None if !settings::has_cells() => buckets::insert(source, drained, drained, resolution, now),
+        None if !settings::has_cells() => {
+            let [packets, second] = start::states(rules::policy(resolution.policy()), drained, now);
+            buckets::insert(source, packets, second, resolution, now);
+        }
         None if admission::admits_record(control, now) => {
             let policy = rules::policy(resolution.policy());
             match policy.and_then(|policy| Some((policy, cells::levels(policy, source.hash(&control.seed))?))) {

@@ -1,123 +1,104 @@
-//! Checks and charges the lease of a source.
+//! Charges the lease of a source.
 
 use ratelimit_common::{
     fleet::lease,
     limits::policy::Policy,
     maps::control::Control,
-    meters::{
-        gcra::{self, Answer, Units},
-        meter::Meter,
-        state,
-    },
 };
 
 use crate::{
-    bpf::{atomic::Word, clock::Clock, settings, verifier::given},
-    maps::{
-        exchange::exchange,
-        leases::{self, Lease},
+    bpf::{settings, verifier::given},
+    packet::context::{Context, Share},
+    shares::{
+        charge::{costs, give_back, largest, pay},
+        find,
     },
-    packet::context::Context,
-    shares::find,
 };
 
-/// Number of tries of a charge. A packet that loses all is refused.
-const TRIES: u32 = 4;
+/// What a lease says to a packet, before other limits are asked.
+#[derive(Clone, Copy, PartialEq)]
+#[repr(u32)]
+enum First {
+    /// The source has none.
+    NoLease,
+    /// The whole limit is left, so only the limit itself refuses. It is asked first.
+    Whole,
+    /// It has room, and is charged.
+    Paid,
+    /// It has no room.
+    Refused,
+}
 
-/// Returns whether the lease of the context's source has no room for the packet. Reads the clock that the policy needs.
+/// Charges the lease of the context's source, and notes that. Returns whether it has no room for the packet. Reads the
+/// clock that the policy needs.
 ///
 /// Where exceeding the own limit leads to a ban, that limit is asked first. Otherwise a lease would prevent bans.
 #[inline(always)]
 #[must_use]
 pub fn refuses(context: &mut Context, control: &Control, policy: &Policy) -> bool {
-    if !may_have_one(context) || policy.ban.time != 0 {
+    if policy.ban.time != 0 {
+        context.note_share(Share::Later);
         return false;
     }
     context.set_clock(control, policy);
-    ask_lease(context, control, false)
+    match ask_lease(context, control) {
+        First::NoLease => {}
+        First::Whole => context.note_share(Share::Later),
+        First::Paid => context.note_share(Share::Paid),
+        First::Refused => return true,
+    }
+    false
 }
 
-/// Charges the lease with a packet that all other limits have admitted. Returns whether it refuses the packet.
+/// Charges the lease with a packet that all other limits have admitted, or gives back what a refused packet was charged.
+/// Returns whether the lease refuses the packet.
 #[inline(always)]
 #[must_use]
-pub fn charge(context: &Context, control: &Control) -> bool {
-    may_have_one(context) && ask_lease(context, control, true)
+pub fn refuses_at_last(context: &Context, control: &Control) -> bool {
+    match (context.has_paid_share(), context.reason.passes()) {
+        (true, true) | (false, false) => false,
+        _ => settle(context, control),
+    }
 }
 
-#[inline(always)]
-fn may_have_one(context: &Context) -> bool {
-    settings::has_leases() && leases::may_have(context.hash)
-}
-
-/// Returns whether the lease refuses the packet. Charges it if `is_charging`.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn ask_lease(context: *const Context, control: *const Control, is_charging: bool) -> bool {
+fn ask_lease(context: *const Context, control: *const Control) -> First {
+    if !settings::has_leases() {
+        return First::NoLease;
+    }
+    let (Some(context), Some(control)) = (given(context), given(control)) else { return First::NoLease };
+    let Some(lease) = find::of(context, control) else { return First::NoLease };
+    if lease.multiplier.load() <= lease::WHOLE {
+        return First::Whole;
+    }
+    let Some(policy) = context.policy() else { return First::NoLease };
+    let costs = costs(context, policy);
+    if !pay(lease, policy, costs, context.clock(control).units()) {
+        return First::Refused;
+    }
+    lease.admitted.add(largest(costs));
+    First::Paid
+}
+
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn settle(context: *const Context, control: *const Control) -> bool {
     if !settings::has_leases() {
         return false;
     }
     let (Some(context), Some(control)) = (given(context), given(control)) else { return false };
     let (Some(policy), Some(lease)) = (context.policy(), find::of(context, control)) else { return false };
-    let (Policy { packets, second, .. }, [one, amount]) = (policy, context.amounts(policy));
-    let (one, amount) = (packets.cost_of(one), second.cost_of(amount));
-    let clock = context.clock(control);
+    let (now, costs) = (context.clock(control).units(), costs(context, policy));
+    if context.has_paid_share() {
+        give_back(lease, policy, costs, now);
+        lease.admitted.add(largest(costs).wrapping_neg());
+        return false;
+    }
     // The whole limit is left, so only the limit itself refuses.
-    let is_whole = lease.multiplier.load() <= lease::WHOLE;
-    if !is_charging {
-        let has_room = || {
-            has_room(&lease.packets, packets, one, lease, &clock)
-                && has_room(&lease.second, second, amount, lease, &clock)
-        };
-        return !is_whole && !has_room();
-    }
-    let is_paid = pay(&lease.packets, packets, one, lease, &clock) && pay(&lease.second, second, amount, lease, &clock);
-    if !is_paid && !is_whole {
+    if !pay(lease, policy, costs, now) && lease.multiplier.load() > lease::WHOLE {
         return true;
     }
-    lease.admitted.add(if one > amount { one } else { amount });
+    lease.admitted.add(largest(costs));
     false
-}
-
-/// Asks for a cost that the lease multiplies. A debt that packets cannot have made under this multiplier is cut.
-#[inline(always)]
-fn ask(seen: u64, meter: &Meter, cost: Units, lease: &Lease, now: Units) -> Answer {
-    let multiplier = lease.multiplier.load();
-    let (cost, largest) = (lease::multiplied(cost, multiplier), lease::multiplied(meter.ceiling, multiplier));
-    let ceiling = if largest > meter.burst { largest } else { meter.burst };
-    gcra::ask_owing(state::debt(seen, now), now, cost, meter.burst, ceiling)
-}
-
-/// Returns whether a limit has room.
-#[inline(always)]
-fn has_room(word: &Word, meter: &Meter, cost: Units, lease: &Lease, clock: &Clock<'_>) -> bool {
-    if !meter.is_on() {
-        return true;
-    }
-    let seen = word.load();
-    match ask(seen, meter, cost, lease, clock.units()) {
-        Answer::Admit(_) => true,
-        Answer::Refuse => false,
-        Answer::Cap(next) => {
-            // If another CPU is first, the next packet finds the same debt.
-            let _ = word.compare_exchange(seen, next);
-            false
-        }
-    }
-}
-
-#[inline(always)]
-fn pay(word: &Word, meter: &Meter, cost: Units, lease: &Lease, clock: &Clock<'_>) -> bool {
-    if !meter.is_on() {
-        return true;
-    }
-    let (now, mut is_admitted) = (clock.units(), false);
-    let is_written = exchange::<TRIES>(word, |seen| {
-        let answer = ask(seen, meter, cost, lease, now);
-        is_admitted = matches!(answer, Answer::Admit(_));
-        match answer {
-            Answer::Admit(next) | Answer::Cap(next) => Some(next),
-            Answer::Refuse => None,
-        }
-    });
-    is_written && is_admitted
 }

@@ -84,7 +84,9 @@ fn count_in_lease(context: *const Context, hash: u64, packets: u64, check: u64) 
     }
     if let Some(lease) = leases::find(hash, context.tick) {
         lease.refused.add(packets);
-        lease.refused_bytes.add(packets * u64::from(context.length()));
+        if settings::is_on(&settings::BYTES_ON) {
+            lease.refused_bytes.add(packets * u64::from(context.length()));
+        }
     }
     0
 }

@@ -13,7 +13,7 @@ use crate::{
         random, settings,
         verifier::{given, key},
     },
-    buckets::admission,
+    buckets::{admission, start},
     cells::bucket_filter,
     maps::buckets,
     packet::context::Context,
@@ -49,7 +49,8 @@ fn record_packets(context: *const Context, control: *const Control, packets: u64
     if found.is_none() && settings::is_on(&settings::SAMPLE_ON) && admission::admits_record(control, context.tick) {
         let now = gcra::units(context.now);
         // The own bucket owes nothing for packets within the cell's share.
-        buckets::insert(&source, now, now, context.resolution, context.tick);
+        let [packets, second] = start::states(context.policy(), now, context.tick);
+        buckets::insert(&source, packets, second, context.resolution, context.tick);
         found = buckets::find(&source);
     }
     if let Some(bucket) = found {

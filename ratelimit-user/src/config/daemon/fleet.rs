@@ -35,6 +35,8 @@ pub struct Fleet {
     pub tells_bans: bool,
     /// What it takes from others.
     pub accepts: Accepts,
+    /// With how much of its burst a new source begins.
+    pub start: Start,
     /// What happens while the engine does not answer.
     pub on_loss: OnLoss,
 }
@@ -55,6 +57,15 @@ pub enum Limits {
     Default,
     /// All that are token or leaky buckets.
     All,
+}
+
+/// With how much of its burst a source begins that a host has not seen before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Start {
+    /// With the whole burst.
+    Whole,
+    /// With an equal part of it.
+    Share,
 }
 
 /// What a host takes from others.
@@ -109,6 +120,8 @@ struct FleetOptions {
     share: Vec<Told>,
     #[arg(long, value_enum, default_value = "limits")]
     accept: Vec<Accepted>,
+    #[arg(long, value_enum, default_value = "whole")]
+    start: Start,
     #[arg(long, value_enum, default_value = "local")]
     on_loss: OnLoss,
     #[arg(long)]
@@ -227,6 +240,7 @@ pub(in crate::config) fn read(top: &Table<'_>) -> Option<Fleet> {
             bans: options.accept.contains(&Accepted::Bans),
             rules: options.accept.contains(&Accepted::Rules),
         },
+        start: options.start,
         on_loss: options.on_loss,
     })
 }

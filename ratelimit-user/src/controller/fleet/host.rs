@@ -19,6 +19,7 @@ use tokio::{
 use super::{
     call::{Call, Reported},
     connection::{Connection, Heard, attempt, beat, fraction, random},
+    divided::Divided,
     load,
     sources::{How, Messages, Sources},
     told,
@@ -63,6 +64,7 @@ pub(super) struct Host {
     heartbeat: Arc<Heartbeat>,
     connection: Connection,
     sources: Sources,
+    divided: Divided,
     hosts: Hosts,
     calls: JoinSet<Call>,
     latency: Option<f64>,
@@ -82,6 +84,7 @@ impl Host {
             heartbeat: Arc::new(Heartbeat::of(id.clone())),
             id,
             connection: Connection::new(pins, &fleet.engine),
+            divided: Divided::new(pins, &fleet),
             fleet,
             sources: Sources::default(),
             hosts: Hosts::default(),
@@ -156,7 +159,8 @@ impl Host {
             OnLoss::Hold if !is_up && self.connection.state().1 < HOLD => Next::Same,
             _ => Next::Whole,
         };
-        How { terms: self.terms, weight: self.weight, is_up, next }
+        let divided = self.divided.among(self.hosts.count);
+        How { terms: self.terms, weight: self.weight, is_up, divided, next }
     }
 
     fn period(&mut self) {
@@ -173,6 +177,9 @@ impl Host {
         // Without an instance, there is nothing to report. A command may be replacing it: the next look tries again.
         if self.fleet.accepts.limits {
             let _ = self.sources.look(&self.pins, self.fleet.limits, self.hosts.count, &self.terms, now());
+            if let Some(change) = self.sources.generation().and_then(|generation| self.divided.change(generation)) {
+                self.calls.spawn_blocking(move || Call::Divided(change()));
+            }
         }
     }
 
@@ -207,6 +214,7 @@ impl Host {
                 self.connection.keep();
             }
             Call::Evicts(policy) => self.evicts = policy,
+            Call::Divided(outcome) => self.divided.end(outcome),
             Call::Beat(number, Err(error)) => self.fail(number, &error),
             Call::Try(Ok((engine, heard))) => {
                 self.hear(heard);

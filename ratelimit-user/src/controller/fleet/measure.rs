@@ -68,10 +68,10 @@ impl Measure {
         format!("{}{}/s, burst {}", self.limit.rate, self.of, self.limit.burst)
     }
 
-    /// Returns how much was admitted and refused between two readings of a place, in packets or bytes. A place that begins
-    /// anew counts from 0.
+    /// Returns how much was admitted and refused between two readings of a place, in packets or bytes. A count that has
+    /// become smaller has not grown: the program takes an admitted packet back if another limit refuses it.
     pub(super) fn between(&self, before: &Lease, after: &Lease) -> [f64; 2] {
-        let grown = |of: fn(&Lease) -> u64| of(after).checked_sub(of(before)).unwrap_or(of(after)) as f64;
+        let grown = |of: fn(&Lease) -> u64| (of(after).wrapping_sub(of(before)) as i64).max(0) as f64;
         let [packet, byte] = self.refused;
         let refused = (grown(|lease| lease.refused) * packet).max(grown(|lease| lease.refused_bytes) * byte);
         [grown(|lease| lease.admitted) / self.unit, refused / self.unit]
@@ -100,7 +100,10 @@ mod tests {
         let cost = packets.policy().unwrap().packets.cost_of(1);
         let after = Lease { admitted: 30 * cost, refused: 7, refused_bytes: 700, ..Lease::default() };
         assert_eq!(of_packets.between(&Lease::default(), &after), [30.0, 7.0]);
-        assert_eq!(of_packets.between(&after, &Lease { admitted: cost, ..Lease::default() }), [1.0, 0.0]);
+        // A packet that was taken back, also in a place that begins anew.
+        assert_eq!(of_packets.between(&after, &Lease { admitted: 29 * cost, ..after }), [0.0, 0.0]);
+        let taken_back = Lease { admitted: cost.wrapping_neg(), ..Lease::default() };
+        assert_eq!(of_packets.between(&Lease::default(), &taken_back), [0.0, 0.0]);
 
         let bytes = Limit { bytes: per_second(1_000_000), burst: Some(10), ..Limit::default() };
         let of_bytes = measure(bytes).unwrap();

@@ -2,6 +2,7 @@
 
 mod call;
 mod connection;
+mod divided;
 mod host;
 mod load;
 mod measure;

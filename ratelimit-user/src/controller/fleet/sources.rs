@@ -3,11 +3,15 @@
 use std::{collections::HashMap, path::Path};
 
 use ratelimit_common::{
-    fleet::share::{Answer, Report, Terms},
+    fleet::{
+        lease::EVERY_SOURCE,
+        share::{Answer, Report, Terms},
+    },
     identity::source::Source,
 };
 
 use super::{
+    divided,
     traffic::{Rules, Traffic},
     watched::{Next, Watched},
 };
@@ -67,6 +71,8 @@ pub(super) struct How {
     pub(super) weight: f64,
     /// Whether the engine answers.
     pub(super) is_up: bool,
+    /// Among how many hosts bursts are divided, if they are.
+    pub(super) divided: Option<usize>,
     /// The share of a source without an answer of the engine.
     pub(super) next: Next,
 }
@@ -168,6 +174,9 @@ impl Sources {
     /// Counts all sources, renews their places, and returns the reports that are due.
     pub(super) fn period(&mut self, how: &How, now: u64) -> Messages {
         let Some(traffic) = &self.traffic else { return Vec::new() };
+        if let Some(hosts) = how.divided.filter(|_| how.is_up) {
+            divided::tell(&traffic.leases, hosts, &how.terms, now);
+        }
         let mut messages = Vec::new();
         self.watched.retain(|hash, watched| {
             watched.read(traffic.leases.get(*hash), now);
@@ -222,9 +231,14 @@ impl Sources {
     /// Ends all leases.
     pub(super) fn end(&mut self) {
         if let Some(traffic) = &self.traffic {
-            self.watched.keys().for_each(|hash| traffic.leases.end(*hash));
+            self.watched.keys().chain(&[EVERY_SOURCE]).for_each(|hash| traffic.leases.end(*hash));
         }
         self.watched.clear();
+    }
+
+    /// Returns the generation of the rules. None without an instance.
+    pub(super) fn generation(&self) -> Option<u32> {
+        self.traffic.as_ref().map(Traffic::generation)
     }
 
     /// Returns the limit of sources without a rule, in words.

@@ -87,7 +87,9 @@ impl Watched {
     pub(super) fn read(&mut self, place: Option<Lease>, now: u64) {
         let Some(place) = place else { return };
         let [admitted, refused] = self.measure.between(&self.read, &place);
-        self.read = place;
+        // What was counted and taken back is not counted again.
+        let counted = if admitted > 0.0 { place.admitted } else { self.read.admitted };
+        self.read = Lease { admitted: counted, ..place };
         self.is_refused = refused > 0.0;
         if admitted + refused > 0.0 {
             self.last_packet = now;
@@ -199,7 +201,8 @@ fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / SECOND as f64
 }
 
-fn nanoseconds(seconds: f64) -> u64 {
+/// Returns a time in nanoseconds.
+pub(super) fn nanoseconds(seconds: f64) -> u64 {
     (seconds * SECOND as f64) as u64
 }
 

@@ -12,6 +12,7 @@ pub mod removal;
 mod restore;
 mod service_costs;
 mod shadow;
+pub mod starts;
 pub mod swap;
 
 use std::{

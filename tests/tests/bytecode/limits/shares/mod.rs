@@ -1,10 +1,12 @@
 //! Leases: a source gets its share of a limit on this host until the lease ends, and never more than the limit.
 
 mod places;
+mod start;
 
 use ratelimit::dataplane::{
     leases::{Grant, Leases},
     program::loader::Settings,
+    rules::spec::{ParentLimit, RuleSpec, Scope},
 };
 use ratelimit_common::{
     identity::source::Source,
@@ -205,7 +207,7 @@ fn a_lease_that_is_granted_again_after_its_end_begins_anew(front: Front) {
 
 fn what_the_lease_counts_is_what_the_source_got(front: Front) {
     let policy = per_second(1_000, 100);
-    let (mut bytecode, leases) = load(front, &policy);
+    let (mut bytecode, leases) = load_with(Settings { bytes: true, ..front.settings() }, &policy);
     grant(&bytecode, &leases, ADDRESS, 0.5, FOREVER);
     let passed = passed(&mut bytecode, ADDRESS, START, START + SECOND);
     let lease = leases.get(hash(&bytecode, ADDRESS)).unwrap();
@@ -214,6 +216,23 @@ fn what_the_lease_counts_is_what_the_source_got(front: Front) {
     let refused = 10_000 - passed;
     assert!(lease.refused.abs_diff(refused) <= refused / 10, "{} instead of {refused}", lease.refused);
     assert_eq!(lease.refused_bytes, lease.refused * Frame::udp(ADDRESS, 9).bytes().len() as u64);
+}
+
+/// The lease is charged before the parent refuses the packet.
+fn a_lease_is_not_charged_for_what_a_parent_refuses(front: Front) {
+    let settings = Settings { parents: true, lanes: true, ..front.settings() };
+    let (mut bytecode, leases) = load_with(settings, &Policy::UNLIMITED);
+    let policy = per_second(1_000, 100);
+    let parents = vec![ParentLimit { scope: Scope::All, policy: per_second(100, 10) }];
+    bytecode.set("default", RuleSpec { policy, parents });
+    grant(&bytecode, &leases, ADDRESS, 0.5, FOREVER);
+    let by_parent = passed(&mut bytecode, ADDRESS, START, START + SECOND);
+    assert_near(by_parent, 110);
+    let lease = leases.get(hash(&bytecode, ADDRESS)).unwrap();
+    assert_eq!(lease.admitted, by_parent * policy.packets.cost_of(1));
+    // The lease owes nothing, since the parent admits less than it.
+    bytecode.set("default", policy);
+    assert_near(passed(&mut bytecode, ADDRESS, START + SECOND, START + 2 * SECOND), 550);
 }
 
 fn a_limit_of_bytes_is_shared_too(front: Front) {
@@ -259,6 +278,7 @@ with_and_without_cells!(
     a_denied_source_counts_nothing_in_its_lease,
     a_lease_that_is_granted_again_after_its_end_begins_anew,
     what_the_lease_counts_is_what_the_source_got,
+    a_lease_is_not_charged_for_what_a_parent_refuses,
     a_limit_of_bytes_is_shared_too,
     whatever_a_lease_contains_the_limit_holds,
 );
