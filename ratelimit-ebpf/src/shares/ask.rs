@@ -1,10 +1,6 @@
 //! Charges the lease of a source.
 
-use ratelimit_common::{
-    fleet::lease,
-    limits::policy::Policy,
-    maps::control::Control,
-};
+use ratelimit_common::{fleet::lease, limits::policy::Policy, maps::control::Control};
 
 use crate::{
     bpf::{settings, verifier::given},

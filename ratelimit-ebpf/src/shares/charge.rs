@@ -39,9 +39,7 @@ pub(super) fn largest([one, amount]: [Units; 2]) -> Units {
 pub(super) fn pay(lease: &Lease, policy: &Policy, [one, amount]: [Units; 2], now: Units) -> bool {
     let Policy { packets, second, .. } = policy;
     let is_open = !packets.is_on() || !second.is_on() || has_room(&lease.second, second, amount, lease, now);
-    is_open
-        && charge(&lease.packets, packets, one, lease, now)
-        && charge(&lease.second, second, amount, lease, now)
+    is_open && charge(&lease.packets, packets, one, lease, now) && charge(&lease.second, second, amount, lease, now)
 }
 
 /// Asks for a cost that the lease multiplies. A debt that packets cannot have made under this multiplier is cut.

@@ -10,4 +10,5 @@ mod hosts;
 mod model;
 mod rules;
 mod stage;
+mod start;
 mod tls;

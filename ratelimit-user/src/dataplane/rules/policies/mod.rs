@@ -27,7 +27,10 @@ use ratelimit_common::{
     limits::{
         algorithm::Algorithm,
         limit::Limit,
-        policy::{ALLOWED_ID, BANNED_ID, COARSE, DENIED_ID, DROP, HAS_PARENTS, Policy, PolicyId, REJECT, STARTS_SMALL, UNLIMITED_ID},
+        policy::{
+            ALLOWED_ID, BANNED_ID, COARSE, DENIED_ID, DROP, HAS_PARENTS, Policy, PolicyId, REJECT, STARTS_SMALL,
+            UNLIMITED_ID,
+        },
     },
     maps::{
         control::{
