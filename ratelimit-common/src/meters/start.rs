@@ -5,10 +5,6 @@
 
 use crate::meters::{gcra::Units, meter::Meter};
 
-/// The most hosts that divide a burst exactly. More hosts leave a source as much as these, since its cell admits that
-/// much. With fewer hosts, a smaller share of cells only means that buckets are asked sooner.
-pub const MOST_HOSTS: u64 = 64;
-
 /// Returns the debt with which a new bucket begins. `cell_share` is what the cell in front of it admits, and `least` what
 /// the source gets at least: one packet.
 #[inline(always)]
@@ -26,7 +22,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::meters::meter::half;
+    use crate::meters::meter::{MOST_HOSTS, half};
 
     fn meter(cost: u64, packets: u64) -> Meter {
         let burst = 2 * cost * packets;

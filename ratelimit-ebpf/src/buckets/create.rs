@@ -67,8 +67,7 @@ pub fn sliding_log(key: &Source, policy: &Policy, control: &Control, tick: u64) 
 pub fn from_levels(source: &Source, levels: &Levels, policy: &Policy, resolution: Resolution, clock: &Clock<'_>) {
     let handed = |level: &Word, meter| stages::handed(level::debt(level, clock), clock.units(), meter);
     let (packets, second) = (handed(&levels.packets, &policy.packets), handed(&levels.second, &policy.second));
-    let [packets, second] = start::begun([packets, second], policy, clock.units(), clock.now());
-    buckets::insert(source, packets, second, resolution, clock.now());
+    start::insert(source, packets, second, resolution, clock.now());
 }
 
 /// Returns whether the budget admits a new entry. Without cells there is no budget.

@@ -95,10 +95,7 @@ fn renew(source: &Source, classes: Classes, control: &Control, now: u64, redirec
             let cached = bucket.resolved();
             let _ = bucket.resolution.compare_exchange(cached.0, resolution.0);
         }
-        None if !settings::has_cells() => {
-            let [packets, second] = start::states(rules::policy(resolution.policy()), drained, now);
-            buckets::insert(source, packets, second, resolution, now);
-        }
+        None if !settings::has_cells() => start::insert(source, drained, drained, resolution, now),
         None if admission::admits_record(control, now) => {
             let policy = rules::policy(resolution.policy());
             match policy.and_then(|policy| Some((policy, cells::levels(policy, source.hash(&control.seed))?))) {

@@ -11,17 +11,17 @@ use crate::{
     },
 };
 
-/// What a lease says to a packet, before other limits are asked.
+/// What a lease says to a packet.
 #[derive(Clone, Copy, PartialEq)]
 #[repr(u32)]
-enum First {
-    /// The source has none.
-    NoLease,
+enum Answer {
+    /// The source has no lease, or the charge was given back.
+    Nothing,
     /// The whole limit is left, so only the limit itself refuses. It is asked first.
     Whole,
-    /// It has room, and is charged.
+    /// The lease is charged.
     Paid,
-    /// It has no room.
+    /// The lease has no room.
     Refused,
 }
 
@@ -37,11 +37,11 @@ pub fn refuses(context: &mut Context, control: &Control, policy: &Policy) -> boo
         return false;
     }
     context.set_clock(control, policy);
-    match ask_lease(context, control) {
-        First::NoLease => {}
-        First::Whole => context.note_share(Share::Later),
-        First::Paid => context.note_share(Share::Paid),
-        First::Refused => return true,
+    match ask_lease(context, control, false) {
+        Answer::Nothing => {}
+        Answer::Whole => context.note_share(Share::Later),
+        Answer::Paid => context.note_share(Share::Paid),
+        Answer::Refused => return true,
     }
     false
 }
@@ -51,50 +51,31 @@ pub fn refuses(context: &mut Context, control: &Control, policy: &Policy) -> boo
 #[inline(always)]
 #[must_use]
 pub fn refuses_at_last(context: &Context, control: &Control) -> bool {
-    match (context.has_paid_share(), context.reason.passes()) {
-        (true, true) | (false, false) => false,
-        _ => settle(context, control),
-    }
+    context.has_paid_share() != context.reason.passes() && ask_lease(context, control, true) == Answer::Refused
 }
 
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn ask_lease(context: *const Context, control: *const Control) -> First {
+fn ask_lease(context: *const Context, control: *const Control, is_last: bool) -> Answer {
     if !settings::has_leases() {
-        return First::NoLease;
+        return Answer::Nothing;
     }
-    let (Some(context), Some(control)) = (given(context), given(control)) else { return First::NoLease };
-    let Some(lease) = find::of(context, control) else { return First::NoLease };
-    if lease.multiplier.load() <= lease::WHOLE {
-        return First::Whole;
+    let (Some(context), Some(control)) = (given(context), given(control)) else { return Answer::Nothing };
+    let Some(lease) = find::of(context, control) else { return Answer::Nothing };
+    let is_whole = lease.multiplier.load() <= lease::WHOLE;
+    if is_whole && !is_last {
+        return Answer::Whole;
     }
-    let Some(policy) = context.policy() else { return First::NoLease };
-    let costs = costs(context, policy);
-    if !pay(lease, policy, costs, context.clock(control).units()) {
-        return First::Refused;
-    }
-    lease.admitted.add(largest(costs));
-    First::Paid
-}
-
-#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
-#[inline(never)]
-fn settle(context: *const Context, control: *const Control) -> bool {
-    if !settings::has_leases() {
-        return false;
-    }
-    let (Some(context), Some(control)) = (given(context), given(control)) else { return false };
-    let (Some(policy), Some(lease)) = (context.policy(), find::of(context, control)) else { return false };
+    let Some(policy) = context.policy() else { return Answer::Nothing };
     let (now, costs) = (context.clock(control).units(), costs(context, policy));
-    if context.has_paid_share() {
+    if is_last && context.has_paid_share() {
         give_back(lease, policy, costs, now);
         lease.admitted.add(largest(costs).wrapping_neg());
-        return false;
+        return Answer::Nothing;
     }
-    // The whole limit is left, so only the limit itself refuses.
-    if !pay(lease, policy, costs, now) && lease.multiplier.load() > lease::WHOLE {
-        return true;
+    if !pay(lease, policy, costs, now) && !is_whole {
+        return Answer::Refused;
     }
     lease.admitted.add(largest(costs));
-    false
+    Answer::Paid
 }

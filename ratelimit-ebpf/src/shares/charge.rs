@@ -34,44 +34,64 @@ pub(super) fn largest([one, amount]: [Units; 2]) -> Units {
     if one > amount { one } else { amount }
 }
 
+/// One limit with costs that a lease multiplies.
+struct Multiplied<'a> {
+    word: &'a Word,
+    meter: &'a Meter,
+    cost: Units,
+    /// The largest debt that packets can have made under this multiplier.
+    ceiling: Units,
+}
+
+impl<'a> Multiplied<'a> {
+    #[inline(always)]
+    fn new(word: &'a Word, meter: &'a Meter, cost: Units, multiplier: u64) -> Self {
+        let (cost, largest) = (lease::multiplied(cost, multiplier), lease::multiplied(meter.ceiling, multiplier));
+        Self { word, meter, cost, ceiling: if largest > meter.burst { largest } else { meter.burst } }
+    }
+
+    /// Asks for the cost. A larger debt than the ceiling is cut.
+    #[inline(always)]
+    fn ask(&self, seen: u64, now: Units) -> Answer {
+        gcra::ask_owing(state::debt(seen, now), now, self.cost, self.meter.burst, self.ceiling)
+    }
+
+    /// Returns whether the limit has room. If not, [`Self::charge`] cuts its debt.
+    #[inline(always)]
+    fn has_room(&self, now: Units) -> bool {
+        !matches!(self.ask(self.word.load(), now), Answer::Refuse)
+    }
+
+    #[inline(always)]
+    fn charge(&self, now: Units) -> bool {
+        if !self.meter.is_on() {
+            return true;
+        }
+        let mut is_admitted = false;
+        let is_written = exchange::<TRIES>(self.word, |seen| {
+            let answer = self.ask(seen, now);
+            is_admitted = matches!(answer, Answer::Admit(_));
+            match answer {
+                Answer::Admit(next) | Answer::Cap(next) => Some(next),
+                Answer::Refuse => None,
+            }
+        });
+        is_written && is_admitted
+    }
+}
+
 /// Charges both limits. If the second has no room, neither is charged, unless another CPU was faster.
 #[inline(always)]
 pub(super) fn pay(lease: &Lease, policy: &Policy, [one, amount]: [Units; 2], now: Units) -> bool {
-    let Policy { packets, second, .. } = policy;
-    let is_open = !packets.is_on() || !second.is_on() || has_room(&lease.second, second, amount, lease, now);
-    is_open && charge(&lease.packets, packets, one, lease, now) && charge(&lease.second, second, amount, lease, now)
-}
-
-/// Asks for a cost that the lease multiplies. A debt that packets cannot have made under this multiplier is cut.
-#[inline(always)]
-fn ask(seen: u64, meter: &Meter, cost: Units, lease: &Lease, now: Units) -> Answer {
-    let multiplier = lease.multiplier.load();
-    let (cost, largest) = (lease::multiplied(cost, multiplier), lease::multiplied(meter.ceiling, multiplier));
-    let ceiling = if largest > meter.burst { largest } else { meter.burst };
-    gcra::ask_owing(state::debt(seen, now), now, cost, meter.burst, ceiling)
-}
-
-/// Returns whether a limit has room. If not, [`charge`] cuts its debt.
-#[inline(always)]
-fn has_room(word: &Word, meter: &Meter, cost: Units, lease: &Lease, now: Units) -> bool {
-    !matches!(ask(word.load(), meter, cost, lease, now), Answer::Refuse)
-}
-
-#[inline(always)]
-fn charge(word: &Word, meter: &Meter, cost: Units, lease: &Lease, now: Units) -> bool {
-    if !meter.is_on() {
-        return true;
-    }
-    let mut is_admitted = false;
-    let is_written = exchange::<TRIES>(word, |seen| {
-        let answer = ask(seen, meter, cost, lease, now);
-        is_admitted = matches!(answer, Answer::Admit(_));
-        match answer {
-            Answer::Admit(next) | Answer::Cap(next) => Some(next),
-            Answer::Refuse => None,
+    let (Policy { packets, second, .. }, multiplier) = (policy, lease.multiplier.load());
+    let also = Multiplied::new(&lease.second, second, amount, multiplier);
+    if packets.is_on() {
+        let is_open = !second.is_on() || also.has_room(now);
+        if !is_open || !Multiplied::new(&lease.packets, packets, one, multiplier).charge(now) {
+            return false;
         }
-    });
-    is_written && is_admitted
+    }
+    also.charge(now)
 }
 
 /// Gives the charges of both limits back.

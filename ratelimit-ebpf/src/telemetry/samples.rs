@@ -49,8 +49,7 @@ fn record_packets(context: *const Context, control: *const Control, packets: u64
     if found.is_none() && settings::is_on(&settings::SAMPLE_ON) && admission::admits_record(control, context.tick) {
         let now = gcra::units(context.now);
         // The own bucket owes nothing for packets within the cell's share.
-        let [packets, second] = start::states(context.policy(), now, context.tick);
-        buckets::insert(&source, packets, second, context.resolution, context.tick);
+        start::insert(&source, now, now, context.resolution, context.tick);
         found = buckets::find(&source);
     }
     if let Some(bucket) = found {
