@@ -1,32 +1,38 @@
 //! The keys of records in the engine. They are equal on every host, and those of one limit never mix with another's.
 
+use std::sync::Arc;
+
 use ratelimit_common::fleet::share::Limit;
 
 /// Partitions of the records. Each call has keys of one partition, so that a cluster can serve it.
 pub const PARTITIONS: u8 = 64;
 
-/// The key of one source's record under one limit.
+/// The key of one source's record under one limit. Copies share its text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Key(String);
+pub struct Key {
+    text: Arc<str>,
+    partition: u8,
+}
 
 impl Key {
     /// Creates the key of a source, as text, under a limit.
     #[must_use]
     pub fn of(source: &str, limit: &Limit) -> Self {
-        let partition = fnv(source) % u64::from(PARTITIONS);
-        Self(format!("{{rl:{partition:02x}}}:{source}:{}:{}", limit.rate, limit.burst))
+        let partition = (fnv(source) % u64::from(PARTITIONS)) as u8;
+        let text = format!("{{rl:{partition:02x}}}:{source}:{}:{}", limit.rate, limit.burst);
+        Self { text: text.into(), partition }
     }
 
-    /// Returns the partition.
+    /// Returns the number of the partition.
     #[must_use]
-    pub fn partition(&self) -> &str {
-        self.0.split('}').next().unwrap_or_default()
+    pub fn partition(&self) -> u8 {
+        self.partition
     }
 
     /// Returns it as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
     }
 }
 
@@ -44,7 +50,7 @@ mod tests {
         let limit = Limit { rate: 1_000.0, burst: 0.5 };
         let key = Key::of("192.0.2.1", &limit);
         assert_eq!(key.as_str(), "{rl:18}:192.0.2.1:1000:0.5");
-        assert_eq!(key.partition(), "{rl:18");
+        assert_eq!(key.partition(), 0x18);
         assert_ne!(key, Key::of("192.0.2.1", &Limit { rate: 1_001.0, ..limit }));
     }
 
@@ -54,8 +60,7 @@ mod tests {
         let mut sources = [0; PARTITIONS as usize];
         for number in 0..6_400 {
             let key = Key::of(&format!("10.0.{}.{}", number / 256, number % 256), &limit);
-            let partition = u8::from_str_radix(&key.partition()[4..], 16).unwrap();
-            sources[usize::from(partition)] += 1;
+            sources[usize::from(key.partition())] += 1;
         }
         assert!(sources.iter().all(|count| (50..200).contains(count)), "{sources:?}");
     }

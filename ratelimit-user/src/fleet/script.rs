@@ -1,6 +1,6 @@
 //! Scripts that run on the server.
 
-use redis::{Cmd, ErrorKind, RedisResult, ServerErrorKind, ToRedisArgs, Value, cmd};
+use redis::{Arg, Cmd, ErrorKind, RedisResult, ServerErrorKind, Value, cmd};
 
 use crate::fleet::{address::Link, error::Error};
 
@@ -16,24 +16,37 @@ impl Script {
         Self { text, hash: redis::Script::new(text).get_hash().to_owned() }
     }
 
-    /// Runs it. A server that does not know it gets its text, and only the server that has the keys.
-    pub(super) async fn run<K: ToRedisArgs, A: ToRedisArgs>(
-        &self,
-        link: &mut Link,
-        keys: &[K],
-        arguments: &[A],
-    ) -> RedisResult<Value> {
-        let call = |name: &str, script: &str| -> Cmd {
-            let mut call = cmd(name);
-            call.arg(script).arg(keys.len()).arg(keys).arg(arguments);
-            call
-        };
-        match link.ask(&call("EVALSHA", &self.hash)).await {
+    /// Returns a call of it with these keys and arguments.
+    pub(super) fn call<'a>(&self, keys: impl ExactSizeIterator<Item = &'a str>, arguments: &[Vec<u8>]) -> Cmd {
+        let mut call = cmd("EVALSHA");
+        call.arg(&self.hash).arg(keys.len());
+        keys.for_each(|key| {
+            call.arg(key);
+        });
+        call.arg(arguments);
+        call
+    }
+
+    /// Runs a call of it. A server that does not know it gets its text, and only the server that has the keys.
+    pub(super) async fn run(&self, link: &mut Link, call: &Cmd) -> RedisResult<Value> {
+        match link.ask(call).await {
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                link.ask(&call("EVAL", self.text)).await
+                link.ask(&self.in_full(call)).await
             }
             answer => answer,
         }
+    }
+
+    /// Returns the same call with the text in place of its hash.
+    fn in_full(&self, call: &Cmd) -> Cmd {
+        let mut full = cmd("EVAL");
+        full.arg(self.text);
+        for argument in call.args_iter().skip(2) {
+            if let Arg::Simple(bytes) = argument {
+                full.arg(bytes);
+            }
+        }
+        full
     }
 }
 

@@ -65,6 +65,8 @@ pub(super) struct Host {
     connection: Connection,
     sources: Sources,
     divided: Divided,
+    /// Room for reports.
+    messages: Messages,
     hosts: Hosts,
     calls: JoinSet<Call>,
     latency: Option<f64>,
@@ -87,6 +89,7 @@ impl Host {
             divided: Divided::new(pins, &fleet),
             fleet,
             sources: Sources::default(),
+            messages: Messages::default(),
             hosts: Hosts::default(),
             calls: JoinSet::new(),
             latency: None,
@@ -116,12 +119,9 @@ impl Host {
                 () = sleep_until(next) => {
                     // A host that was suspended does not make up for the periods.
                     next = (next + self.pause()).max(Instant::now());
-                    self.period();
+                    self.report(Sources::period);
                 }
-                _ = events.tick() => {
-                    let messages = self.sources.urgent(&self.how(), now());
-                    self.send(messages);
-                }
+                _ = events.tick() => self.report(Sources::urgent),
                 _ = looks.tick() => {
                     self.look();
                     self.beat();
@@ -163,9 +163,12 @@ impl Host {
         How { terms: self.terms, weight: self.weight, is_up, divided, next }
     }
 
-    fn period(&mut self) {
-        let messages = self.sources.period(&self.how(), now());
-        self.send(messages);
+    /// Sends the reports that `add` adds.
+    fn report(&mut self, add: impl FnOnce(&mut Sources, &How, u64, &mut Messages)) {
+        let how = self.how();
+        add(&mut self.sources, &how, now(), &mut self.messages);
+        self.send();
+        self.messages.clear();
     }
 
     /// Follows the instance and the load of the host.
@@ -183,13 +186,13 @@ impl Host {
         }
     }
 
-    fn send(&mut self, messages: Messages) {
+    fn send(&mut self) {
+        let Messages { hashes, messages } = &self.messages;
         let Some(engine) = self.connection.engine().filter(|_| !messages.is_empty()) else { return };
-        let (hashes, messages): (Vec<_>, Vec<_>) = messages.into_iter().unzip();
-        let (terms, number) = (self.terms, self.connection.number);
+        let (begin, number, hashes) = (Instant::now(), self.connection.number, hashes.clone());
+        let report = engine.report(&self.terms, messages);
         self.calls.spawn(async move {
-            let begin = Instant::now();
-            let (answers, failure) = engine.report(&terms, &messages).await;
+            let (answers, failure) = report.await;
             Call::Reports(Reported { number, hashes, answers, failure, latency: begin.elapsed() })
         });
     }
@@ -220,7 +223,7 @@ impl Host {
                 self.hear(heard);
                 self.connection.connect(engine);
                 self.ask_for_policy();
-                self.period();
+                self.report(Sources::period);
             }
             Call::Try(Err(error)) => {
                 self.connection.fail(&error);

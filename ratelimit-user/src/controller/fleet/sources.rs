@@ -12,6 +12,7 @@ use ratelimit_common::{
 
 use super::{
     divided,
+    measure::Measure,
     traffic::{Rules, Traffic},
     watched::{Next, Watched},
 };
@@ -32,8 +33,26 @@ const AGAIN: u64 = 10;
 /// Sources that one look may begin to watch.
 const FOUND: usize = 2_000;
 
-/// Reports with the hashes of their sources.
-pub(super) type Messages = Vec<(u64, Message)>;
+/// Reports, and the hashes of their sources.
+#[derive(Default)]
+pub(super) struct Messages {
+    pub(super) hashes: Vec<u64>,
+    pub(super) messages: Vec<Message>,
+}
+
+impl Messages {
+    fn push(&mut self, hash: u64, watched: &Watched, report: Report) {
+        self.hashes.push(hash);
+        let Measure { key, limit, .. } = &watched.measure;
+        self.messages.push(Message { key: key.clone(), limit: *limit, report });
+    }
+
+    /// Forgets them. The memory stays for the next ones.
+    pub(super) fn clear(&mut self) {
+        self.hashes.clear();
+        self.messages.clear();
+    }
+}
 
 /// The sources that this host reports.
 #[derive(Default)]
@@ -171,13 +190,12 @@ impl Sources {
         }
     }
 
-    /// Counts all sources, renews their places, and returns the reports that are due.
-    pub(super) fn period(&mut self, how: &How, now: u64) -> Messages {
-        let Some(traffic) = &self.traffic else { return Vec::new() };
+    /// Counts all sources, renews their places, and adds the reports that are due.
+    pub(super) fn period(&mut self, how: &How, now: u64, messages: &mut Messages) {
+        let Some(traffic) = &self.traffic else { return };
         if let Some(hosts) = how.divided.filter(|_| how.is_up) {
             divided::tell(&traffic.leases, hosts, &how.terms, now);
         }
-        let mut messages = Vec::new();
         self.watched.retain(|hash, watched| {
             watched.read(traffic.leases.get(*hash), now);
             if watched.is_idle(now) {
@@ -187,18 +205,17 @@ impl Sources {
             if !how.is_up {
                 watched.skip(&how.terms, now);
             } else if let Some(report) = watched.report(&how.terms, how.weight, false, now) {
-                messages.push((*hash, message(watched, report)));
+                messages.push(*hash, watched, report);
             }
             let grant = watched.renew(how.next, &how.terms, now);
             grant.is_none_or(|grant| traffic.leases.grant(&grant, now))
         });
-        messages
     }
 
-    /// Returns reports of sources that a limit has begun to refuse.
-    pub(super) fn urgent(&mut self, how: &How, now: u64) -> Messages {
+    /// Adds reports of sources that a limit has begun to refuse.
+    pub(super) fn urgent(&mut self, how: &How, now: u64, messages: &mut Messages) {
         let refused = self.traffic.as_mut().map(Traffic::refused).unwrap_or_default();
-        let (mut messages, mut calmest) = (Vec::new(), Calmest::default());
+        let mut calmest = Calmest::default();
         for (source, hash) in refused {
             self.watch(source, hash, None, &mut calmest, &how.terms, now);
             let Some(watched) = self.watched.get_mut(&hash).filter(|_| how.is_up) else { continue };
@@ -206,10 +223,9 @@ impl Sources {
                 watched.read(traffic.leases.get(hash), now);
             }
             if let Some(report) = watched.report(&how.terms, how.weight, true, now) {
-                messages.push((hash, message(watched, report)));
+                messages.push(hash, watched, report);
             }
         }
-        messages
     }
 
     /// Grants what the engine has answered to reports of these sources.
@@ -264,8 +280,4 @@ impl Sources {
         };
         (self.watched.len(), shared, all.iter().take(most).map(row).collect())
     }
-}
-
-fn message(watched: &Watched, report: Report) -> Message {
-    Message { key: watched.measure.key.clone(), limit: watched.measure.limit, report }
 }
