@@ -133,7 +133,7 @@ impl Engine {
     fn reports<'a>(&self, terms: &Terms, messages: impl ExactSizeIterator<Item = &'a Message> + Clone) -> Cmd {
         let mut reports = Vec::with_capacity(messages.len() * wire::REPORT);
         messages.clone().for_each(|message| wire::write_report(&mut reports, &message.limit, &message.report));
-        self.shares.call(messages.map(|message| message.key.as_str()), &[wire::terms(terms), reports])
+        self.shares.call(messages.map(|message| message.key.as_bytes()), &[wire::terms(terms), reports])
     }
 
     /// Makes a call with so many messages.
@@ -183,7 +183,7 @@ impl Engine {
         arguments: &[Vec<u8>],
     ) -> Result<T, Error> {
         let mut link = self.link()?;
-        let call = script.call(keys.iter().copied(), arguments);
+        let call = script.call(keys.iter().map(|key| key.as_bytes()), arguments);
         self.in_time(async { Ok(from_redis_value(script.run(&mut link, &call).await?)?) }).await
     }
 

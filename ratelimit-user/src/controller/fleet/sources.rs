@@ -1,6 +1,6 @@
 //! The sources that this host reports: which ones, when, and with which lease.
 
-use std::{collections::HashMap, path::Path};
+use std::path::Path;
 
 use ratelimit_common::{
     fleet::{
@@ -12,6 +12,7 @@ use ratelimit_common::{
 
 use super::{
     divided,
+    by_hash::ByHash,
     measure::Measure,
     traffic::{Rules, Traffic},
     watched::{Next, Watched},
@@ -59,7 +60,7 @@ impl Messages {
 pub(super) struct Sources {
     traffic: Option<Traffic>,
     busy: Busy,
-    watched: HashMap<u64, Watched>,
+    watched: ByHash<Watched>,
     /// Sources whose rules may have changed.
     stale: Vec<u64>,
     looks: u64,
@@ -71,7 +72,7 @@ struct Calmest(Option<Vec<(f64, u64)>>);
 
 impl Calmest {
     /// Returns load and hash of the next one.
-    fn next(&mut self, watched: &HashMap<u64, Watched>, terms: &Terms, now: u64) -> Option<(f64, u64)> {
+    fn next(&mut self, watched: &ByHash<Watched>, terms: &Terms, now: u64) -> Option<(f64, u64)> {
         let sorted = self.0.get_or_insert_with(|| {
             let loads = watched.iter().map(|(hash, watched)| (watched.load(terms, now), *hash));
             let mut sorted: Vec<_> = loads.collect();
@@ -267,7 +268,12 @@ impl Sources {
         let shared = self.watched.values().filter(|watched| watched.share().is_some()).count();
         let Some(traffic) = &self.traffic else { return (0, 0, Vec::new()) };
         let mut all: Vec<_> = self.watched.values().map(|watched| (watched.load(terms, now), watched)).collect();
-        all.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
+        let from_busiest = |a: &(f64, &Watched), b: &(f64, &Watched)| b.0.total_cmp(&a.0);
+        if all.len() > most {
+            all.select_nth_unstable_by(most, from_busiest);
+            all.truncate(most);
+        }
+        all.sort_unstable_by(from_busiest);
         let row = |(_, watched): &(f64, &Watched)| {
             let [source, service] = traffic.name(&watched.source);
             SharedSource {
@@ -278,6 +284,6 @@ impl Sources {
                 share: watched.share(),
             }
         };
-        (self.watched.len(), shared, all.iter().take(most).map(row).collect())
+        (self.watched.len(), shared, all.iter().map(row).collect())
     }
 }
