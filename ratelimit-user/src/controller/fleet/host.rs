@@ -21,7 +21,8 @@ use super::{
     connection::{Connection, Heard, attempt, beat, fraction, random},
     divided::Divided,
     load,
-    sources::{How, Messages, Sources},
+    messages::Messages,
+    sources::{How, Sources},
     told,
     watched::Next,
 };
@@ -167,7 +168,10 @@ impl Host {
     fn report(&mut self, add: impl FnOnce(&mut Sources, &How, u64, &mut Messages)) {
         let how = self.how();
         add(&mut self.sources, &how, now(), &mut self.messages);
-        self.send();
+        let (engine, number) = (self.connection.engine(), self.connection.number);
+        if let Some(call) = engine.and_then(|engine| self.messages.send(&engine, &self.terms, number)) {
+            self.calls.spawn(call);
+        }
         self.messages.clear();
     }
 
@@ -184,17 +188,6 @@ impl Host {
                 self.calls.spawn_blocking(move || Call::Divided(change()));
             }
         }
-    }
-
-    fn send(&mut self) {
-        let Messages { hashes, messages } = &self.messages;
-        let Some(engine) = self.connection.engine().filter(|_| !messages.is_empty()) else { return };
-        let (begin, number, hashes) = (Instant::now(), self.connection.number, hashes.clone());
-        let report = engine.report(&self.terms, messages);
-        self.calls.spawn(async move {
-            let (answers, failure) = report.await;
-            Call::Reports(Reported { number, hashes, answers, failure, latency: begin.elapsed() })
-        });
     }
 
     fn done(&mut self, call: Call) {

@@ -7,6 +7,7 @@ mod divided;
 mod host;
 mod load;
 mod measure;
+mod messages;
 pub(crate) mod service;
 mod sources;
 mod told;

@@ -5,22 +5,22 @@ use std::path::Path;
 use ratelimit_common::{
     fleet::{
         lease::EVERY_SOURCE,
-        share::{Answer, Report, Terms},
+        share::{Answer, Terms},
     },
     identity::source::Source,
 };
 
 use super::{
-    divided,
     by_hash::ByHash,
-    measure::Measure,
+    divided,
+    messages::Messages,
     traffic::{Rules, Traffic},
     watched::{Next, Watched},
 };
 use crate::{
     config::daemon::fleet::Limits,
     dataplane::{Error, readings::busy::Busy},
-    fleet::{engine::Message, status::SharedSource},
+    fleet::status::SharedSource,
 };
 
 /// The most sources that are reported.
@@ -33,27 +33,6 @@ const LOOKED_UP: usize = 2_000;
 const AGAIN: u64 = 10;
 /// Sources that one look may begin to watch.
 const FOUND: usize = 2_000;
-
-/// Reports, and the hashes of their sources.
-#[derive(Default)]
-pub(super) struct Messages {
-    pub(super) hashes: Vec<u64>,
-    pub(super) messages: Vec<Message>,
-}
-
-impl Messages {
-    fn push(&mut self, hash: u64, watched: &Watched, report: Report) {
-        self.hashes.push(hash);
-        let Measure { key, limit, .. } = &watched.measure;
-        self.messages.push(Message { key: key.clone(), limit: *limit, report });
-    }
-
-    /// Forgets them. The memory stays for the next ones.
-    pub(super) fn clear(&mut self) {
-        self.hashes.clear();
-        self.messages.clear();
-    }
-}
 
 /// The sources that this host reports.
 #[derive(Default)]
