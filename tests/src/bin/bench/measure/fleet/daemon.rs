@@ -56,7 +56,12 @@ fn measure(hosts: &Hosts, keys: &str, seconds: u64) -> Result<[f64; 5]> {
         "interfaces = [\"eth0\"]\n[default]\npackets = \"{LIMIT}\"\n[settings]\nfront = false\n[fleet]\n{keys}"
     ));
     let all: Vec<_> = hosts.hosts.iter().map(Ratelimit::new).collect();
-    let start = |(host, ratelimit)| Daemon::start(host, ratelimit, &folder.file());
+    let start = |(host, ratelimit)| {
+        let mut daemon = Daemon::start(host, ratelimit, &folder.file());
+        // It says that the file is in force.
+        daemon.line();
+        daemon
+    };
     let daemons: Vec<_> = hosts.hosts.iter().zip(&all).map(start).collect();
     let flood = Flood::of(Frame::udp(FIRST, 9)).sources(SOURCES).pace(PACE);
     let floods: Vec<_> = hosts.hosts.iter().map(|host| flood.start(host)).collect();
