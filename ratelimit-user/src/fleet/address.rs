@@ -136,6 +136,7 @@ impl Address {
     pub(super) async fn connect(&self, patience: Duration) -> Result<Link, Error> {
         let config = AsyncConnectionConfig::new();
         let config = config.set_connection_timeout(Some(patience)).set_response_timeout(Some(patience));
+        let config = config.set_write_backpressure_boundary(WRITTEN);
         match &self.kind {
             Kind::Single => {
                 let mut last = Error::Server("there is no server".to_owned());
@@ -170,6 +171,8 @@ fn is_encrypted(server: &ConnectionInfo) -> bool {
     matches!(server.addr(), ConnectionAddr::TcpTls { .. })
 }
 
+/// Bytes of calls that are written together.
+const WRITTEN: usize = 1 << 16;
 /// How often a call follows a cluster that sends it to another server.
 const REDIRECTIONS: u32 = 3;
 /// Milliseconds before it does so: the least, and the most.

@@ -3,10 +3,10 @@
 //!
 //! Nothing that it answers is trusted. An answer that makes no sense is an error, and the limits of this host stand.
 
-use std::{collections::HashMap, time::Duration};
+use std::time::Duration;
 
 use ratelimit_common::fleet::share::{Answer, Terms};
-use redis::{FromRedisValue, RedisResult, cmd, from_redis_value};
+use redis::{Cmd, FromRedisValue, RedisResult, cmd, from_redis_value};
 use tokio::{task::JoinSet, time::timeout};
 
 pub use crate::fleet::{gossip::message::Message, wire::Answers};
@@ -41,6 +41,11 @@ enum At {
     Server(Link),
     Hosts(Mesh),
 }
+
+/// The answers to messages, and why some have none.
+pub type Outcome = (Vec<Option<Answer>>, Option<Error>);
+/// Calls under way, each with the indices of its messages.
+type Calls = JoinSet<Result<(Vec<usize>, Answers), Error>>;
 
 impl Engine {
     /// Connects within this time. Calls have the same deadline at first. See [`Self::within`].
@@ -78,33 +83,41 @@ impl Engine {
     }
 
     /// Reports to the engine, and returns its answers in the order of the messages. If a call fails, its messages have no
-    /// answers, and the error is that of one such call.
-    pub async fn report(&self, terms: &Terms, messages: &[Message]) -> (Vec<Option<Answer>>, Option<Error>) {
-        if let At::Hosts(mesh) = &self.at {
-            return mesh.report(terms, messages);
-        }
-        let mut partitions: HashMap<&str, Vec<usize>> = HashMap::new();
-        for (index, message) in messages.iter().enumerate() {
-            partitions.entry(message.key.partition()).or_default().push(index);
-        }
-        let mut calls = JoinSet::new();
-        for indices in partitions.values().flat_map(|indices| indices.chunks(REPORTS)) {
-            let (engine, terms, indices) = (self.clone(), *terms, indices.to_vec());
-            let messages: Vec<_> = indices.iter().map(|index| messages[*index].clone()).collect();
-            calls.spawn(async move { Ok::<_, Error>((indices, engine.call(&terms, &messages).await?)) });
-        }
-        let (mut answers, mut failure) = (vec![None; messages.len()], None);
-        while let Some(done) = calls.join_next().await {
-            match done.unwrap_or(Err(Error::Garbage("a call has failed"))) {
-                Ok((indices, done)) => {
-                    for (index, answer) in indices.into_iter().zip(done.answers) {
-                        answers[index] = Some(answer);
-                    }
-                }
-                Err(error) => failure = Some(error),
+    /// answers, and the error is that of one such call. The calls begin at once.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    pub fn report(&self, terms: &Terms, messages: &[Message]) -> impl Future<Output = Outcome> + use<> {
+        let count = messages.len();
+        let begun = match &self.at {
+            At::Hosts(mesh) => Err(mesh.report(terms, messages)),
+            At::Server(_) => Ok(self.begin(terms, messages)),
+        };
+        async move {
+            match begun {
+                Ok(calls) => all(calls, count).await,
+                Err(done) => done,
             }
         }
-        (answers, failure)
+    }
+
+    /// Begins the calls with these messages.
+    fn begin(&self, terms: &Terms, messages: &[Message]) -> Calls {
+        let mut partitions = vec![Vec::new(); usize::from(PARTITIONS)];
+        for (index, message) in messages.iter().enumerate() {
+            partitions[usize::from(message.key.partition())].push(index);
+        }
+        let (mut calls, least) = (JoinSet::new(), terms.least);
+        for indices in partitions.iter().flat_map(|indices| indices.chunks(REPORTS)) {
+            let call = self.reports(terms, indices.iter().map(|index| &messages[*index]));
+            let (engine, indices) = (self.clone(), indices.to_vec());
+            calls.spawn(async move {
+                let answers = engine.answers(&call, indices.len(), least).await?;
+                Ok((indices, answers))
+            });
+        }
+        calls
     }
 
     /// Sends messages of one partition.
@@ -113,11 +126,22 @@ impl Engine {
     ///
     /// Any [`Error`] but that of the URL.
     pub async fn call(&self, terms: &Terms, messages: &[Message]) -> Result<Answers, Error> {
-        let mut reports = Vec::new();
-        messages.iter().for_each(|Message { limit, report, .. }| wire::write_report(&mut reports, limit, report));
-        let keys: Vec<_> = messages.iter().map(|message| message.key.as_str()).collect();
-        let answer: Vec<u8> = self.run(&self.shares, &keys, &[wire::terms(terms), reports]).await?;
-        wire::read(&answer, messages.len(), terms.least)
+        self.answers(&self.reports(terms, messages.iter()), messages.len(), terms.least).await
+    }
+
+    /// Returns the call with these messages of one partition.
+    fn reports<'a>(&self, terms: &Terms, messages: impl ExactSizeIterator<Item = &'a Message> + Clone) -> Cmd {
+        let mut reports = Vec::with_capacity(messages.len() * wire::REPORT);
+        messages.clone().for_each(|message| wire::write_report(&mut reports, &message.limit, &message.report));
+        self.shares.call(messages.map(|message| message.key.as_bytes()), &[wire::terms(terms), reports])
+    }
+
+    /// Makes a call with so many messages.
+    async fn answers(&self, call: &Cmd, count: usize, least: f64) -> Result<Answers, Error> {
+        let mut link = self.link()?;
+        let answer = async { Ok(from_redis_value::<Vec<u8>>(self.shares.run(&mut link, call).await?)?) };
+        let answer = self.in_time(answer).await?;
+        wire::read(&answer, count, least)
     }
 
     /// Returns the rule by which the server forgets keys if its memory is full. None if it does not, or is a cluster.
@@ -159,7 +183,8 @@ impl Engine {
         arguments: &[Vec<u8>],
     ) -> Result<T, Error> {
         let mut link = self.link()?;
-        self.in_time(async { Ok(from_redis_value(script.run(&mut link, keys, arguments).await?)?) }).await
+        let call = script.call(keys.iter().map(|key| key.as_bytes()), arguments);
+        self.in_time(async { Ok(from_redis_value(script.run(&mut link, &call).await?)?) }).await
     }
 
     fn link(&self) -> Result<Link, Error> {
@@ -169,6 +194,22 @@ impl Engine {
     async fn in_time<T>(&self, call: impl Future<Output = RedisResult<T>>) -> Result<T, Error> {
         Ok(timeout(self.deadline, call).await.map_err(|_| Error::Silent(self.deadline))??)
     }
+}
+
+/// Waits for the answers to so many messages.
+async fn all(mut calls: Calls, count: usize) -> Outcome {
+    let (mut answers, mut failure) = (vec![None; count], None);
+    while let Some(done) = calls.join_next().await {
+        match done.unwrap_or(Err(Error::Garbage("a call has failed"))) {
+            Ok((indices, done)) => {
+                for (index, answer) in indices.into_iter().zip(done.answers) {
+                    answers[index] = Some(answer);
+                }
+            }
+            Err(error) => failure = Some(error),
+        }
+    }
+    (answers, failure)
 }
 
 /// Returns the rule by which a server with this section of INFO forgets keys.

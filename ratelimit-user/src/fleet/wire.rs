@@ -6,6 +6,8 @@ use crate::fleet::error::Error;
 
 /// Bytes of a number.
 const NUMBER: usize = 8;
+/// Bytes of a report.
+pub(super) const REPORT: usize = 7 * NUMBER;
 
 /// What the engine answers to some reports.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,7 +2,7 @@
 
 use ratelimit_tests::{Daemon, Folder, Hosts, Ratelimit};
 
-use crate::stage::{RATE, Traffic, alone, at_the_server, file, wait, with_daemons};
+use crate::stage::{RATE, SOURCE, Traffic, alone, at_the_server, file, wait, with_daemons};
 
 #[test]
 fn three_hosts_admit_one_limit_together() {
@@ -108,6 +108,28 @@ fn an_ipv6_source_shares_its_limit_also_without_cells() {
         assert!(seconds.iter().all(|rate| (0.95..=1.05).contains(rate)), "{seconds:?}");
         let status = Ratelimit::new(&hosts.hosts[0]).json("fleet status");
         assert_eq!(status["sources"][0]["source"], "fd00:9:0:7::/64");
+    });
+}
+
+#[test]
+fn a_source_with_a_rule_of_its_own_is_reported_only_without_it() {
+    let _alone = alone();
+    let hosts = Hosts::new(1);
+    let _redis = hosts.redis(&[]);
+    with_daemons(&hosts, "limits = \"default\"\n", |daemons| {
+        let line = daemons[0].line();
+        assert!(line.ends_with("answers: limits are shared"), "{line}");
+        let _traffic = Traffic::begin(&hosts, &[3 * RATE]);
+        let ratelimit = Ratelimit::new(&hosts.hosts[0]);
+        let reported = || {
+            wait(3.0);
+            ratelimit.json("fleet status")["reported"].as_u64()
+        };
+        assert_eq!(reported(), Some(1));
+        ratelimit.ok(&format!("limit set {SOURCE} --packets 500/s"));
+        assert_eq!(reported(), Some(0));
+        ratelimit.ok(&format!("limit del {SOURCE}"));
+        assert_eq!(reported(), Some(1));
     });
 }
 

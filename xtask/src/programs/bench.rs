@@ -33,8 +33,8 @@ pub(crate) struct Args {
     /// Measure only slow limits beside fast ones
     #[arg(long)]
     mixed: bool,
-    /// Measure only fleets: simulated ones, packets with leases, and the engine, in seven minutes; with `--record`, write
-    /// that part of docs/measurements.md
+    /// Measure only fleets: simulated ones, packets with leases, the engine and the daemon, in eight minutes; with
+    /// `--record`, write that part of docs/measurements.md
     #[arg(long)]
     fleet: bool,
     /// Write docs/measurements.md and its plots, from the quietest of three runs of everything

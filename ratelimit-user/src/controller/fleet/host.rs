@@ -21,7 +21,8 @@ use super::{
     connection::{Connection, Heard, attempt, beat, fraction, random},
     divided::Divided,
     load,
-    sources::{How, Messages, Sources},
+    messages::Messages,
+    sources::{How, Sources},
     told,
     watched::Next,
 };
@@ -65,6 +66,8 @@ pub(super) struct Host {
     connection: Connection,
     sources: Sources,
     divided: Divided,
+    /// Room for reports.
+    messages: Messages,
     hosts: Hosts,
     calls: JoinSet<Call>,
     latency: Option<f64>,
@@ -87,6 +90,7 @@ impl Host {
             divided: Divided::new(pins, &fleet),
             fleet,
             sources: Sources::default(),
+            messages: Messages::default(),
             hosts: Hosts::default(),
             calls: JoinSet::new(),
             latency: None,
@@ -116,12 +120,9 @@ impl Host {
                 () = sleep_until(next) => {
                     // A host that was suspended does not make up for the periods.
                     next = (next + self.pause()).max(Instant::now());
-                    self.period();
+                    self.report(Sources::period);
                 }
-                _ = events.tick() => {
-                    let messages = self.sources.urgent(&self.how(), now());
-                    self.send(messages);
-                }
+                _ = events.tick() => self.report(Sources::urgent),
                 _ = looks.tick() => {
                     self.look();
                     self.beat();
@@ -163,9 +164,15 @@ impl Host {
         How { terms: self.terms, weight: self.weight, is_up, divided, next }
     }
 
-    fn period(&mut self) {
-        let messages = self.sources.period(&self.how(), now());
-        self.send(messages);
+    /// Sends the reports that `add` adds.
+    fn report(&mut self, add: impl FnOnce(&mut Sources, &How, u64, &mut Messages)) {
+        let how = self.how();
+        add(&mut self.sources, &how, now(), &mut self.messages);
+        let (engine, number) = (self.connection.engine(), self.connection.number);
+        if let Some(call) = engine.and_then(|engine| self.messages.send(&engine, &self.terms, number)) {
+            self.calls.spawn(call);
+        }
+        self.messages.clear();
     }
 
     /// Follows the instance and the load of the host.
@@ -181,17 +188,6 @@ impl Host {
                 self.calls.spawn_blocking(move || Call::Divided(change()));
             }
         }
-    }
-
-    fn send(&mut self, messages: Messages) {
-        let Some(engine) = self.connection.engine().filter(|_| !messages.is_empty()) else { return };
-        let (hashes, messages): (Vec<_>, Vec<_>) = messages.into_iter().unzip();
-        let (terms, number) = (self.terms, self.connection.number);
-        self.calls.spawn(async move {
-            let begin = Instant::now();
-            let (answers, failure) = engine.report(&terms, &messages).await;
-            Call::Reports(Reported { number, hashes, answers, failure, latency: begin.elapsed() })
-        });
     }
 
     fn done(&mut self, call: Call) {
@@ -220,7 +216,7 @@ impl Host {
                 self.hear(heard);
                 self.connection.connect(engine);
                 self.ask_for_policy();
-                self.period();
+                self.report(Sources::period);
             }
             Call::Try(Err(error)) => {
                 self.connection.fail(&error);

@@ -1,24 +1,26 @@
 //! The sources that this host reports: which ones, when, and with which lease.
 
-use std::{collections::HashMap, path::Path};
+use std::path::Path;
 
 use ratelimit_common::{
     fleet::{
         lease::EVERY_SOURCE,
-        share::{Answer, Report, Terms},
+        share::{Answer, Terms},
     },
     identity::source::Source,
 };
 
 use super::{
+    by_hash::ByHash,
     divided,
+    messages::Messages,
     traffic::{Rules, Traffic},
     watched::{Next, Watched},
 };
 use crate::{
     config::daemon::fleet::Limits,
     dataplane::{Error, readings::busy::Busy},
-    fleet::{engine::Message, status::SharedSource},
+    fleet::status::SharedSource,
 };
 
 /// The most sources that are reported.
@@ -32,15 +34,12 @@ const AGAIN: u64 = 10;
 /// Sources that one look may begin to watch.
 const FOUND: usize = 2_000;
 
-/// Reports with the hashes of their sources.
-pub(super) type Messages = Vec<(u64, Message)>;
-
 /// The sources that this host reports.
 #[derive(Default)]
 pub(super) struct Sources {
     traffic: Option<Traffic>,
     busy: Busy,
-    watched: HashMap<u64, Watched>,
+    watched: ByHash<Watched>,
     /// Sources whose rules may have changed.
     stale: Vec<u64>,
     looks: u64,
@@ -52,7 +51,7 @@ struct Calmest(Option<Vec<(f64, u64)>>);
 
 impl Calmest {
     /// Returns load and hash of the next one.
-    fn next(&mut self, watched: &HashMap<u64, Watched>, terms: &Terms, now: u64) -> Option<(f64, u64)> {
+    fn next(&mut self, watched: &ByHash<Watched>, terms: &Terms, now: u64) -> Option<(f64, u64)> {
         let sorted = self.0.get_or_insert_with(|| {
             let loads = watched.iter().map(|(hash, watched)| (watched.load(terms, now), *hash));
             let mut sorted: Vec<_> = loads.collect();
@@ -171,13 +170,12 @@ impl Sources {
         }
     }
 
-    /// Counts all sources, renews their places, and returns the reports that are due.
-    pub(super) fn period(&mut self, how: &How, now: u64) -> Messages {
-        let Some(traffic) = &self.traffic else { return Vec::new() };
+    /// Counts all sources, renews their places, and adds the reports that are due.
+    pub(super) fn period(&mut self, how: &How, now: u64, messages: &mut Messages) {
+        let Some(traffic) = &self.traffic else { return };
         if let Some(hosts) = how.divided.filter(|_| how.is_up) {
             divided::tell(&traffic.leases, hosts, &how.terms, now);
         }
-        let mut messages = Vec::new();
         self.watched.retain(|hash, watched| {
             watched.read(traffic.leases.get(*hash), now);
             if watched.is_idle(now) {
@@ -187,18 +185,17 @@ impl Sources {
             if !how.is_up {
                 watched.skip(&how.terms, now);
             } else if let Some(report) = watched.report(&how.terms, how.weight, false, now) {
-                messages.push((*hash, message(watched, report)));
+                messages.push(*hash, watched, report);
             }
             let grant = watched.renew(how.next, &how.terms, now);
             grant.is_none_or(|grant| traffic.leases.grant(&grant, now))
         });
-        messages
     }
 
-    /// Returns reports of sources that a limit has begun to refuse.
-    pub(super) fn urgent(&mut self, how: &How, now: u64) -> Messages {
+    /// Adds reports of sources that a limit has begun to refuse.
+    pub(super) fn urgent(&mut self, how: &How, now: u64, messages: &mut Messages) {
         let refused = self.traffic.as_mut().map(Traffic::refused).unwrap_or_default();
-        let (mut messages, mut calmest) = (Vec::new(), Calmest::default());
+        let mut calmest = Calmest::default();
         for (source, hash) in refused {
             self.watch(source, hash, None, &mut calmest, &how.terms, now);
             let Some(watched) = self.watched.get_mut(&hash).filter(|_| how.is_up) else { continue };
@@ -206,10 +203,9 @@ impl Sources {
                 watched.read(traffic.leases.get(hash), now);
             }
             if let Some(report) = watched.report(&how.terms, how.weight, true, now) {
-                messages.push((hash, message(watched, report)));
+                messages.push(hash, watched, report);
             }
         }
-        messages
     }
 
     /// Grants what the engine has answered to reports of these sources.
@@ -251,7 +247,12 @@ impl Sources {
         let shared = self.watched.values().filter(|watched| watched.share().is_some()).count();
         let Some(traffic) = &self.traffic else { return (0, 0, Vec::new()) };
         let mut all: Vec<_> = self.watched.values().map(|watched| (watched.load(terms, now), watched)).collect();
-        all.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
+        let from_busiest = |a: &(f64, &Watched), b: &(f64, &Watched)| b.0.total_cmp(&a.0);
+        if all.len() > most {
+            all.select_nth_unstable_by(most, from_busiest);
+            all.truncate(most);
+        }
+        all.sort_unstable_by(from_busiest);
         let row = |(_, watched): &(f64, &Watched)| {
             let [source, service] = traffic.name(&watched.source);
             SharedSource {
@@ -262,10 +263,6 @@ impl Sources {
                 share: watched.share(),
             }
         };
-        (self.watched.len(), shared, all.iter().take(most).map(row).collect())
+        (self.watched.len(), shared, all.iter().map(row).collect())
     }
-}
-
-fn message(watched: &Watched, report: Report) -> Message {
-    Message { key: watched.measure.key.clone(), limit: watched.measure.limit, report }
 }

@@ -25,7 +25,10 @@ use crate::{
             busy::{Busy, Seen},
             events::Reader,
         },
-        rules::{resolve, services::Services},
+        rules::{
+            resolve::{self, Unruled},
+            services::Services,
+        },
         tables::open::Tables,
     },
     text::{prefix::Prefix, service::ServiceName},
@@ -41,6 +44,7 @@ pub(super) struct Traffic {
     pub(super) leases: Leases,
     events: Reader,
     services: Services,
+    unruled: Unruled,
     default: PolicyId,
     generation: u32,
     limits: Limits,
@@ -68,7 +72,8 @@ impl Traffic {
         let generation = control.generation;
         let (leases, events) = (Leases::open(tables)?, Reader::of(tables, now)?);
         let (services, default) = (Services::told_apart(tables)?, tables.default_policy(ANY)?);
-        Ok(Some(Self { view, leases, events, services, default, generation, limits }))
+        let unruled = Unruled::read(tables)?;
+        Ok(Some(Self { view, leases, events, services, unruled, default, generation, limits }))
     }
 
     /// Takes over the present maps and rules.
@@ -83,6 +88,7 @@ impl Traffic {
         if matches!(rules, Rules::Changed) {
             (self.services, self.default) = (Services::told_apart(tables)?, tables.default_policy(ANY)?);
         }
+        self.unruled = Unruled::read(tables)?;
         // Other numbers of buckets are other maps too.
         (self.view, self.generation) = (view, generation);
         Ok(rules)
@@ -117,7 +123,9 @@ impl Traffic {
             return Ok(None);
         }
         let (_, classes) = self.services.of_key(source);
-        let policy = resolve::policy_of(self.tables(), source, classes)?;
+        // Looking the rules up takes several system calls.
+        let has_default = self.unruled.has(source);
+        let policy = if has_default { self.default } else { resolve::policy_of(self.tables(), source, classes)? };
         if self.limits == Limits::Default && policy != self.default {
             return Ok(None);
         }

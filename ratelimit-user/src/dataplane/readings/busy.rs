@@ -20,6 +20,8 @@ const PLACES: usize = 1 << 16;
 const FEWEST: u64 = 8;
 /// Packets instead where samples count them. One sample counts as many.
 const SAMPLED: u64 = SAMPLE_RATE + 1;
+/// Buckets that are read at one time. Reading the clock takes longer than reading a bucket.
+const SAME_TIME: u32 = 64;
 /// Time after which an old look tells nothing.
 const OLD: u64 = 30 * SECOND;
 
@@ -62,10 +64,15 @@ impl Busy {
         let control = tables.control()?;
         let is_sampled = control.features & FEATURE_FRONT != 0 && control.features & FEATURE_SAMPLE != 0;
         let (seed, fewest) = (control.seed, if is_sampled { SAMPLED } else { FEWEST });
+        let (mut now, mut buckets) = (0, 0u32);
         tracked::within(tables, budget, |source, bucket| {
+            if buckets.is_multiple_of(SAME_TIME) {
+                now = host::now();
+            }
+            buckets = buckets.wrapping_add(1);
             if resolve::is_source(&source, &bucket) {
                 let hash = source.hash(&seed);
-                if let Some(rate) = self.rate(hash, &bucket, fewest, host::now()) {
+                if let Some(rate) = self.rate(hash, &bucket, fewest, now) {
                     visit(Seen { source, hash, rate });
                 }
             }

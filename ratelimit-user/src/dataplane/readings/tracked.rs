@@ -133,6 +133,9 @@ impl Counted {
 
     /// Returns the bucket with what was counted beside it.
     fn with(&mut self, source: &Source, mut bucket: Bucket) -> Bucket {
+        if self.logs.is_empty() {
+            return bucket;
+        }
         if let Some(log) = self.logs.remove(source) {
             bucket.add_log(&log, self.now);
         }

@@ -4,7 +4,8 @@ use aya::maps::{MapError, lpm_trie::Key};
 use ratelimit_common::{
     buckets::bucket::{Bucket, Resolution, STEP},
     identity::{
-        class::{Class, Classes},
+        class::{ANY, Class, Classes},
+        filter::Filter,
         narrow::Lengths,
         source::{IPV6, Source},
     },
@@ -21,7 +22,7 @@ use crate::dataplane::{
     error::Tried as _,
     rules::{filter, policies, spec::RuleSpec},
     sys::host,
-    tables::{listed, open::Tables},
+    tables::{bans::Bans, listed, open::Tables},
 };
 use crate::text::prefix::Prefix;
 
@@ -71,6 +72,29 @@ fn of_source_at(tables: &Tables, source: &Source, classes: Classes, now: u64) ->
 /// [`Error::Bpf`] if the kernel refuses.
 pub fn policy_of(tables: &Tables, source: &Source, classes: Classes) -> Result<PolicyId, Error> {
     Ok(resolution(tables, source, classes, host::now())?.policy())
+}
+
+/// What tells at once that no rule matches a source, as it was when this was read.
+pub struct Unruled {
+    filter: Box<Filter>,
+    bans: Bans,
+}
+
+impl Unruled {
+    /// Reads it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] if the kernel refuses.
+    pub fn read(tables: &Tables) -> Result<Self, Error> {
+        Ok(Self { filter: filter::read(tables)?, bans: tables.bans()? })
+    }
+
+    /// Returns whether a source certainly has the default of all packets. Another source may have it too.
+    #[must_use]
+    pub fn has(&self, source: &Source) -> bool {
+        source.class == u16::from(ANY) && !self.filter.concerns(source) && !self.bans.has(source, host::now())
+    }
 }
 
 fn resolution(tables: &Tables, source: &Source, classes: Classes, now: u64) -> Result<Resolution, Error> {

@@ -46,6 +46,11 @@ impl Bans {
         all.into_iter().map(|(source, end)| (source, ban::rule(&source, end.expires()))).collect()
     }
 
+    /// Returns whether a source is banned at `now`, in nanoseconds.
+    pub(crate) fn has(&self, source: &Source, now: u64) -> bool {
+        self.of_source(source).any(|(_, end)| end.is_in_force(now))
+    }
+
     /// Ends the ban of a source now. Its places are free.
     pub(crate) fn lift(&self, source: &Source) {
         for (word, end) in self.of_source(source) {

@@ -1,12 +1,11 @@
 //! The engine of a fleet: the CPU time of its script on a real server, and the memory of its records.
 
 use std::{
-    fs,
     net::Ipv4Addr,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result, anyhow, ensure};
+use anyhow::{Context as _, Result, ensure};
 use ratelimit::fleet::{
     address::{Address, Kind},
     engine::{Engine, Message},
@@ -16,6 +15,7 @@ use ratelimit_common::fleet::share::{Limit, Report, Terms};
 use ratelimit_tests::{Redis, Sandbox};
 use redis::aio::MultiplexedConnection;
 
+use super::cpu::{TICKS, ticks};
 use crate::{
     measure::{Effort, noise::quartiles},
     table::{Row, Table},
@@ -36,8 +36,6 @@ const BATCH: usize = 250;
 const SECONDS: f64 = 2.0;
 /// The same for figures that are only roughly right.
 const FEW_SECONDS: f64 = 0.5;
-/// Ticks of a second in `/proc` (USER_HZ).
-const TICKS: f64 = 100.0;
 
 /// One way of reporting.
 struct Case {
@@ -176,16 +174,8 @@ fn field<'a>(info: &'a str, name: &str) -> Result<&'a str> {
 
 /// Returns the CPU time of a process.
 fn cpu_seconds(process: u32) -> Result<f64> {
-    let text = fs::read_to_string(format!("/proc/{process}/stat"))?;
-    let ticks = ticks(&text).ok_or_else(|| anyhow!("the kernel does not tell the CPU time of {process}"))?;
-    Ok(ticks as f64 / TICKS)
-}
-
-/// Returns the ticks of a process in user and kernel mode, from its `stat`. The name of its program may contain spaces.
-fn ticks(stat: &str) -> Option<u64> {
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
-    let mut next = || fields.next()?.parse::<u64>().ok();
-    Some(next()? + next()?)
+    let [user, system] = ticks(process)?;
+    Ok((user + system) as f64 / TICKS)
 }
 
 impl Results {
@@ -223,16 +213,7 @@ the server tells of one record.";
 
 #[cfg(test)]
 mod tests {
-    use super::{field, ticks};
-
-    #[test]
-    fn cpu_time_is_found_behind_any_name_of_a_program() {
-        let stat = "7 (a) b (c) S 1 7 7 0 -1 4194304 150 0 1 0 12 30 5 6 20 0 1 0 99 1 1";
-        assert_eq!(ticks(stat), Some(42));
-        for stat in ["", "7 (redis) S 1", "7 (redis) S 1 7 7 0 -1 4194304 150 0 1 0 12"] {
-            assert_eq!(ticks(stat), None, "{stat}");
-        }
-    }
+    use super::field;
 
     #[test]
     fn a_field_is_found_by_its_whole_name() {

@@ -1,5 +1,7 @@
-//! Fleets that share a limit: simulated ones, the packet cost of leases, and the engine.
+//! Fleets that share a limit: simulated ones, the packet cost of leases, the engine, and the daemon.
 
+mod cpu;
+mod daemon;
 mod engine;
 mod leases;
 mod model;
@@ -12,7 +14,8 @@ use crate::{measure::Effort, results::Packet, table::Table};
 pub(crate) fn run(effort: &Effort) -> Result<(Vec<Table>, Vec<Packet>)> {
     // First, since it fails at once without a server, and since packets move this thread to one CPU.
     let engine = engine::run(effort)?;
+    let daemon = daemon::run(effort)?;
     let leases = leases::run(effort)?;
-    let tables = [model::tables(), leases.tables(), engine.tables()];
+    let tables = [model::tables(), leases.tables(), engine.tables(), vec![daemon.table()]];
     Ok((tables.into_iter().flatten().collect(), leases.packets()))
 }
