@@ -61,9 +61,10 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// Watches a source from now on, in nanoseconds. A source that a limit refuses has spent its burst.
-    pub(super) fn new(source: Source, hash: u64, measure: Measure, is_refused: bool, now: u64) -> Self {
-        let spent = if is_refused { measure.limit.burst } else { 0.0 };
+    /// Watches a source from now on, in nanoseconds. A source that a limit refuses has `spent` this part of its burst.
+    pub(super) fn new(source: Source, hash: u64, measure: Measure, spent: Option<f64>, now: u64) -> Self {
+        let is_refused = spent.is_some();
+        let spent = spent.unwrap_or(0.0) * measure.limit.burst;
         Self {
             source,
             measure,

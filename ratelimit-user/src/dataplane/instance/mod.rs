@@ -124,7 +124,6 @@ impl Instance {
     }
 
     /// Returns the folder of its pins.
-    #[must_use]
     pub fn pins(&self) -> &Path {
         &self.pins
     }
