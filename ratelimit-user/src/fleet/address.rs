@@ -132,7 +132,7 @@ impl Address {
     ///
     /// # Errors
     ///
-    /// [`Error::Server`] if no server can be reached.
+    /// [`Error::Lost`] if no server can be reached, and [`Error::Server`] if it refuses.
     pub(super) async fn connect(&self, patience: Duration) -> Result<Link, Error> {
         let config = AsyncConnectionConfig::new();
         let config = config.set_connection_timeout(Some(patience)).set_response_timeout(Some(patience));
