@@ -12,7 +12,7 @@ use redis::{
 };
 
 use crate::fleet::{
-    certificates::{Certificates, choose_cryptography},
+    certificates::{CertificateEnd, Certificates, choose_cryptography},
     error::Error,
     reason::one_line,
 };
@@ -93,6 +93,12 @@ impl Address {
     #[must_use]
     pub fn is_encrypted(&self) -> bool {
         self.certificates.is_some()
+    }
+
+    /// Returns when certificates of files end. Without encryption, there are none.
+    #[must_use]
+    pub fn ends(&self) -> Vec<CertificateEnd> {
+        self.certificates.as_ref().map(Certificates::ends).unwrap_or_default()
     }
 
     /// Encrypts connections with these certificates.

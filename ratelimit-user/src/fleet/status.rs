@@ -1,8 +1,10 @@
 //! What a host knows of its fleet, for commands and metrics.
 
+use std::net::IpAddr;
+
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::hosts::Member;
+use crate::fleet::{certificates::CertificateEnd, hosts::Member};
 
 /// What a host knows of its fleet.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -36,6 +38,12 @@ pub struct Status {
     pub reports: u64,
     /// Calls that have failed.
     pub failures: u64,
+    /// The other hosts, if there is no server.
+    #[serde(default)]
+    pub gossip: Option<Gossip>,
+    /// When certificates of the file end.
+    #[serde(default)]
+    pub certificates: Vec<CertificateEnd>,
     /// The busiest of the reported sources.
     pub sources: Vec<SharedSource>,
     /// What hosts tell each other of sources that they deny. None if this host neither tells nor accepts it.
@@ -44,6 +52,15 @@ pub struct Status {
     /// The shared rules. None if this host does not accept them.
     #[serde(default)]
     pub rules: Option<SharedRules>,
+}
+
+/// The other hosts of a fleet without a server.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gossip {
+    /// The UDP port of this host.
+    pub port: u16,
+    /// Their addresses, as far as they are known.
+    pub peers: Vec<IpAddr>,
 }
 
 /// The shared rules of the fleet on this host.

@@ -10,9 +10,11 @@ use tokio::time::timeout;
 
 use crate::fleet::{
     address::Address,
+    certificates::CertificateEnd,
     engine::Engine,
     error::Error,
     gossip::{mesh::Mesh, settings::Settings},
+    status::Gossip,
 };
 
 /// The longest time in which a server may answer a first call. What it sends meanwhile is kept in memory.
@@ -71,6 +73,13 @@ impl Way {
         }
     }
 
+    /// Returns the other hosts. None with a server, or before the first call.
+    #[must_use]
+    pub fn gossip(&self) -> Option<Gossip> {
+        let mesh = self.mesh.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        mesh.map(|mesh| mesh.gossip())
+    }
+
     /// Returns the place, and how much of it answers.
     #[must_use]
     pub fn in_words(&self) -> String {
@@ -79,6 +88,14 @@ impl Way {
             Some([alive, all]) => format!("gossip ({alive} of {all} peers alive)"),
             None => self.place.to_string(),
         }
+    }
+}
+
+impl Place {
+    /// Returns when certificates of files end.
+    #[must_use]
+    pub fn ends(&self) -> Vec<CertificateEnd> {
+        if let Self::Server(address) = self { address.ends() } else { Vec::new() }
     }
 }
 

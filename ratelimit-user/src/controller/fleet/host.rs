@@ -295,6 +295,8 @@ impl Host {
             shared,
             reports: self.reports,
             failures: self.connection.failures,
+            gossip: self.connection.way.gossip(),
+            certificates: self.connection.certificates.clone(),
             sources,
             denies: told.denies,
             rules: told.rules,

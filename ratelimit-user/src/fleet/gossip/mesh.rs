@@ -29,6 +29,7 @@ use super::{
 use crate::fleet::{
     error::Error,
     members::{About, Hosts},
+    status::Gossip,
 };
 
 /// Time between two greetings.
@@ -109,6 +110,15 @@ impl Mesh {
     /// Tells all hosts that this one goes.
     pub(in crate::fleet) fn leave(&self) {
         self.shared.with(State::leave);
+    }
+
+    /// Returns the port of this host, and where the others are.
+    #[must_use]
+    pub fn gossip(&self) -> Gossip {
+        let mut peers = self.shared.with(|state, now, _| state.peers.places(now));
+        peers.sort_unstable();
+        peers.dedup();
+        Gossip { port: self.shared.address.port(), peers }
     }
 
     /// Returns how many other hosts are alive, and how many there are.
