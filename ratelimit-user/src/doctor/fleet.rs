@@ -96,7 +96,8 @@ fn about_end(certificate: &CertificateEnd, now: Timestamp) -> Option<Finding> {
     }
     let tense = if *ends_at <= now { "has ended" } else { "ends" };
     let what = format!("a certificate of {key} {tense} on {}", ends_at.strftime("%Y-%m-%d"));
-    let why = "Encrypted connections to the engine fail without a valid certificate. Replace it in the file, and reload.";
+    let why =
+        "Encrypted connections to the engine fail without a valid certificate. Replace it in the file, and reload.";
     Some(Finding::note(Check::Fleet, &what, why).fixed_by("ratelimit reload"))
 }
 
@@ -127,14 +128,18 @@ mod tests {
     }
 
     fn what(status: &Status) -> Vec<String> {
-        examine(status, Timestamp::UNIX_EPOCH).iter().map(|finding| format!("{} {}", finding.severity.name(), finding.what)).collect()
+        examine(status, Timestamp::UNIX_EPOCH)
+            .iter()
+            .map(|finding| format!("{} {}", finding.severity.name(), finding.what))
+            .collect()
     }
 
     #[test]
     fn each_problem_of_a_fleet_has_a_finding() {
         assert_eq!(what(&status()), ["ok 10.0.0.1:6379 answers, and shares limits among 2 hosts"]);
-        let certificate = |(key, days): (&str, i64)| {
-            CertificateEnd { key: key.to_owned(), ends_at: Timestamp::from_second(days * 86_400).unwrap() }
+        let certificate = |(key, days): (&str, i64)| CertificateEnd {
+            key: key.to_owned(),
+            ends_at: Timestamp::from_second(days * 86_400).unwrap(),
         };
         let source = SharedSource {
             source: "192.0.2.1".to_owned(),

@@ -138,3 +138,27 @@ fn chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Problem> {
     }
     if chain.is_empty() { Err(Problem::NoCertificate) } else { Ok(chain) }
 }
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_file_is_that_of_its_first_certificate_to_end() {
+        let key = KeyPair::generate().unwrap();
+        let until = |year| {
+            let mut params = CertificateParams::new(vec!["host".to_owned()]).unwrap();
+            params.not_after = date_time_ymd(year, 12, 31);
+            params.self_signed(&key).unwrap().pem()
+        };
+        let authorities = [2_050, 2_030, 2_999].map(until).concat();
+        let certificates = Certificates::default().trusting(authorities.into()).unwrap();
+        let own = certificates.showing(until(2_027).into(), key.serialize_pem().into()).unwrap();
+        let ends: Vec<_> = own.ends().into_iter().map(|end| (end.key, end.ends_at.to_string())).collect();
+        let expected = |key: &str, year: i32| (key.to_owned(), format!("{year}-12-31T00:00:00Z"));
+        assert_eq!(ends, [expected("ca-file", 2_030), expected("certificate-file", 2_027)]);
+        assert_eq!(Certificates::default().ends(), []);
+    }
+}

@@ -34,15 +34,11 @@ impl Waiting {
     }
 
     /// Answers when the engine does. Requests that find no room are answered at once.
-    pub(super) async fn answer(
-        &mut self,
-        request: RulesRequest,
-        who: String,
-        command: OwnedWriteHalf,
-    ) -> Result<()> {
+    pub(super) async fn answer(&mut self, request: RulesRequest, who: String, command: OwnedWriteHalf) -> Result<()> {
         while self.answers.try_join_next().is_some() {}
         if self.answers.len() >= MOST {
-            let text = format!("nothing was changed: {MOST} other commands wait for the engine of the fleet: try again");
+            let text =
+                format!("nothing was changed: {MOST} other commands wait for the engine of the fleet: try again");
             return send(command, &Reply::Failed(text)).await;
         }
         let desk = self.desk.clone();

@@ -151,6 +151,16 @@ mod tests {
     }
 
     #[test]
+    fn only_a_refusal_means_that_nothing_was_changed() {
+        let late = unwritten(Error::Silent(std::time::Duration::from_millis(200)));
+        assert!(late.starts_with("the engine has not confirmed the change: no answer within 200 ms"), "{late}");
+        let lost = unwritten(Error::Lost("broken pipe".to_owned()));
+        assert!(lost.starts_with("the engine has not confirmed the change"), "{lost}");
+        let refused = unwritten(Error::Server("OOM".to_owned()));
+        assert_eq!(refused, "nothing was changed: the engine refuses: OOM");
+    }
+
+    #[test]
     fn a_change_replaces_rules_for_the_same_sources_and_keeps_others() {
         let deny = |source: &str| format!("[[rule]]\nsource = \"{source}\"\npolicy = \"deny\"\n");
         let present = Version { version: 7, text: deny("192.0.2.1") + &deny("192.0.2.2") };

@@ -84,10 +84,43 @@ pub(super) async fn run(
 
 /// Deletes what the fleet has told, on a host that is in no fleet any more. It tries until that is done.
 pub(super) async fn forget(maps: &Maps) {
+    forget_each(maps, PAUSE).await;
+}
+
+async fn forget_each(maps: &Maps, pause: Duration) {
     let mut told = Once::after(1, maps.pins());
     while let Err(error) = maps.with(lists::forget).await.unwrap_or(Err(Error::NotAttached)) {
         told.fail(|| format!("lists of the fleet stay in force, which this host has left: {error}"));
-        sleep(PAUSE).await;
+        sleep(pause).await;
     }
     told.succeed("the lists of the fleet are deleted");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs::{self, Permissions},
+        os::unix::fs::PermissionsExt as _,
+        pin::pin,
+    };
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_host_that_leaves_tries_to_delete_its_lists_until_that_succeeds() {
+        let pins = std::env::temp_dir().join(format!("ratelimit-forget-{}", std::process::id()));
+        fs::create_dir(&pins).unwrap();
+        let open_to = |mode| fs::set_permissions(&pins, Permissions::from_mode(mode)).unwrap();
+        // Pins that others can change are not touched.
+        open_to(0o777);
+        let maps = Maps::of(&pins);
+        let mut forget = pin!(forget_each(&maps, Duration::from_millis(1)));
+        assert!(timeout(Duration::from_millis(50), &mut forget).await.is_err());
+        open_to(0o700);
+        let outcome = timeout(Duration::from_secs(30), forget).await;
+        fs::remove_dir(&pins).unwrap();
+        outcome.unwrap();
+    }
 }

@@ -135,7 +135,8 @@ impl Rules {
         }
         self.keeps = false;
         if self.known.as_ref().is_some_and(|known| known.version == read.version && known.text != read.text) {
-            let text = format!("version {known} of the shared rules has another text now: the engine has lost a change");
+            let text =
+                format!("version {known} of the shared rules has another text now: the engine has lost a change");
             self.engine.tell(Level::Warning, &text);
         }
         match shared::read(&read.text) {

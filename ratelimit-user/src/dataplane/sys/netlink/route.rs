@@ -20,7 +20,8 @@ pub fn interface_to(address: IpAddr) -> Option<u32> {
     };
     route.attributes.push(RouteAttribute::Destination(address.into()));
     let answers = exchange(RouteNetlinkMessage::GetRoute(route), NLM_F_ACK).ok()?;
-    let interface = |attribute: &RouteAttribute| if let RouteAttribute::Oif(index) = attribute { Some(*index) } else { None };
+    let interface =
+        |attribute: &RouteAttribute| if let RouteAttribute::Oif(index) = attribute { Some(*index) } else { None };
     answers.routes.iter().flat_map(|route| &route.attributes).find_map(interface)
 }
 
