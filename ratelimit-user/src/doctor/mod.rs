@@ -68,8 +68,8 @@ pub fn examine(pins: &Path, names: &[String]) -> Result<Vec<Finding>, Error> {
     }
     if let Some(status) = fleet::status(pins) {
         findings.extend(fleet::examine(&status, Timestamp::now()));
-        if let (Some(running), Some(gossip)) = (running, &status.gossip) {
-            findings.extend(peers::examine(&running.tables, &ours, gossip)?);
+        if let (Some(running), Some(places)) = (running, &status.gossip) {
+            findings.extend(peers::examine(&running.tables, &ours, places)?);
         }
     }
     findings.extend(firewall::examine());

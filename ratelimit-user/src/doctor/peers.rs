@@ -15,16 +15,16 @@ use crate::{
         sys::{host, netlink::route},
         tables::open::Tables,
     },
-    fleet::status::Gossip,
+    fleet::gossip::places::Places,
     text::prefix::Prefix,
 };
 
 /// Returns a finding if the rules of this instance do not allow a peer that is reached through one of its interfaces.
-pub(super) fn examine(tables: &Tables, ours: &Ours, gossip: &Gossip) -> Result<Option<Finding>, Error> {
+pub(super) fn examine(tables: &Tables, ours: &Ours, places: &Places) -> Result<Option<Finding>, Error> {
     let services = Services::read(tables)?;
-    let classes = services.classes(services.of_port(Transport::Udp, gossip.port));
+    let classes = services.classes(services.of_port(Transport::Udp, places.port));
     let mut limited = Vec::new();
-    for peer in gossip.peers.iter().filter(|peer| !peer.is_loopback()) {
+    for peer in places.peers.iter().filter(|peer| !peer.is_loopback()) {
         let is_ours = |index: u32| ours.attachments.iter().any(|attachment| attachment.index == Some(index));
         if route::interface_to(*peer).is_some_and(is_ours) {
             let (spec, _) = resolve::of_address_at(tables, &Prefix::host(*peer), classes, host::now())?;

@@ -1,10 +1,8 @@
 //! What a host knows of its fleet, for commands and metrics.
 
-use std::net::IpAddr;
-
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::{certificates::CertificateEnd, hosts::Member};
+use crate::fleet::{certificates::CertificateEnd, gossip::places::Places, hosts::Member};
 
 /// What a host knows of its fleet.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -40,7 +38,7 @@ pub struct Status {
     pub failures: u64,
     /// The other hosts, if there is no server.
     #[serde(default)]
-    pub gossip: Option<Gossip>,
+    pub gossip: Option<Places>,
     /// When certificates of the file end.
     #[serde(default)]
     pub certificates: Vec<CertificateEnd>,
@@ -52,15 +50,6 @@ pub struct Status {
     /// The shared rules. None if this host does not accept them.
     #[serde(default)]
     pub rules: Option<SharedRules>,
-}
-
-/// The other hosts of a fleet without a server.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Gossip {
-    /// The UDP port of this host.
-    pub port: u16,
-    /// Their addresses, as far as they are known.
-    pub peers: Vec<IpAddr>,
 }
 
 /// The shared rules of the fleet on this host.

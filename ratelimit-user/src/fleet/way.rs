@@ -13,8 +13,7 @@ use crate::fleet::{
     certificates::CertificateEnd,
     engine::Engine,
     error::Error,
-    gossip::{mesh::Mesh, settings::Settings},
-    status::Gossip,
+    gossip::{mesh::Mesh, places::Places, settings::Settings},
 };
 
 /// The longest time in which a server may answer a first call. What it sends meanwhile is kept in memory.
@@ -75,9 +74,9 @@ impl Way {
 
     /// Returns the other hosts. None with a server, or before the first call.
     #[must_use]
-    pub fn gossip(&self) -> Option<Gossip> {
+    pub fn places(&self) -> Option<Places> {
         let mesh = self.mesh.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        mesh.map(|mesh| mesh.gossip())
+        mesh.map(|mesh| mesh.places())
     }
 
     /// Returns the place, and how much of it answers.

@@ -48,7 +48,6 @@ fn a_change_of_shared_rules_that_waits_keeps_no_other_command_waiting() {
                 assert!(error.contains("`ratelimit fleet rules log` shows whether the change was made"), "{error}");
             });
             assert!(begin.elapsed() < Duration::from_secs(8), "{:?}", begin.elapsed());
-            assert_eq!(ratelimit.json("list list").as_array().unwrap().len(), 0);
             flock(&pins, FlockOperation::Unlock).unwrap();
             await_version(&ratelimit, Some(1), None);
         },

@@ -38,7 +38,7 @@ fn a_daemon_that_starts_while_the_engine_has_no_rules_keeps_those_in_force() {
     await_version(&ratelimit, Some(1), None);
     daemon.end();
     ask(&hosts, &["FLUSHALL"]);
-    let daemon = start();
+    let mut daemon = start();
     let problem = || status(&ratelimit)["rules"]["problem"].as_str().unwrap_or_default().to_owned();
     until("the host keeps the rules", || problem().contains("this host keeps those of before"));
     assert_eq!(verdict(&ratelimit, "203.0.113.7"), "drop");
@@ -51,6 +51,7 @@ fn a_daemon_that_starts_while_the_engine_has_no_rules_keeps_those_in_force() {
     // A host that leaves the fleet deletes them.
     folder.write(&file(0, "").replace("[fleet]\nname = \"host0\"\n", ""));
     until("the rules are deleted", || ratelimit.json("list list").as_array().unwrap().is_empty());
+    while !daemon.line().contains(": reloaded, ") {}
     daemon.end();
     ratelimit.ok("detach --all");
 }

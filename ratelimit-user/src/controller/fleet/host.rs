@@ -295,7 +295,7 @@ impl Host {
             shared,
             reports: self.reports,
             failures: self.connection.failures,
-            gossip: self.connection.way.gossip(),
+            gossip: self.connection.way.places(),
             certificates: self.connection.certificates.clone(),
             sources,
             denies: told.denies,

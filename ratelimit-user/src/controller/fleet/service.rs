@@ -18,7 +18,7 @@ use tokio::{
 pub(crate) use super::host::Shown;
 use super::{
     host::Host,
-    told::{self, Asked, Claim, maps::Maps},
+    told::{self, Asked, claim::Claim, maps::Maps},
 };
 use crate::{
     config::daemon::fleet::Fleet,

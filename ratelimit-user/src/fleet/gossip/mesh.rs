@@ -22,6 +22,7 @@ use tokio::{
 use super::{
     datagram::MOST,
     message::Message,
+    places::Places,
     seal::Secret,
     settings::Settings,
     state::{Send, State},
@@ -29,7 +30,6 @@ use super::{
 use crate::fleet::{
     error::Error,
     members::{About, Hosts},
-    status::Gossip,
 };
 
 /// Time between two greetings.
@@ -114,11 +114,11 @@ impl Mesh {
 
     /// Returns the port of this host, and where the others are.
     #[must_use]
-    pub fn gossip(&self) -> Gossip {
+    pub fn places(&self) -> Places {
         let mut peers = self.shared.with(|state, now, _| state.peers.places(now));
         peers.sort_unstable();
         peers.dedup();
-        Gossip { port: self.shared.address.port(), peers }
+        Places { port: self.shared.address.port(), peers }
     }
 
     /// Returns how many other hosts are alive, and how many there are.

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, time::SystemTime};
 
-use super::{Claim, rules::Rules};
+use super::{claim::Claim, rules::Rules};
 use crate::{
     config::{Planned, shared},
     controller::socket::rules::{RulesReply, RulesRequest},
@@ -37,6 +37,8 @@ pub(super) async fn answer(
             (why, anew, Change::All(shared::read(&text)?))
         }
     };
+    // A host that has just started does not know yet which rules it keeps.
+    rules.begin(engine).await;
     for _ in 0..TRIES {
         let (in_engine, present) = present(rules, engine).await?;
         if let Some(problem) = lost(rules, &present, newest).filter(|_| !anew) {
@@ -58,7 +60,7 @@ pub(super) async fn answer(
 
 /// Returns what an operator must know of a call that changes nothing, and has failed.
 fn unread(error: Error) -> String {
-    let how = if error.leaves_open() { "does not answer" } else { "refuses" };
+    let how = if error.leaves_open() { "gives no good answer" } else { "refuses" };
     format!("nothing was changed: the engine {how}: {error}")
 }
 

@@ -2,6 +2,7 @@
 
 mod again;
 mod bans;
+pub(super) mod claim;
 mod edit;
 mod known;
 mod lists;
@@ -18,7 +19,7 @@ use tokio::{
     time::{MissedTickBehavior, interval, sleep},
 };
 
-use self::{bans::Bans, maps::Maps, once::Once, rules::Rules, shown::Shown};
+use self::{bans::Bans, claim::Claim, maps::Maps, once::Once, rules::Rules, shown::Shown};
 use crate::{
     config::daemon::fleet::Fleet,
     controller::socket::rules::{RulesReply, RulesRequest},
@@ -42,13 +43,6 @@ pub(crate) struct Asked {
     /// The newest version of the shared rules that a host says it has in force.
     pub(crate) newest: Claim,
     pub(crate) answer: oneshot::Sender<Result<RulesReply, String>>,
-}
-
-/// A version of the shared rules that a host says it has in force. Whoever can write to the engine can say so.
-#[derive(Default)]
-pub(crate) struct Claim {
-    pub(crate) version: u64,
-    pub(crate) host: String,
 }
 
 /// Tells and hears, and does what operators ask for, until it is dropped.

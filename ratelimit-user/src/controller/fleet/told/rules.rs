@@ -111,6 +111,13 @@ impl Rules {
         self.refused.clone()
     }
 
+    /// Reads the engine for the first time, unless that was done.
+    pub(super) async fn begin(&mut self, engine: &Engine) {
+        if self.seen.is_none() {
+            self.step(Some(engine)).await;
+        }
+    }
+
     /// Reads the engine once, and puts in force what is new.
     pub(super) async fn step(&mut self, engine: Option<&Engine>) {
         if let (Some(engine), true) = (engine, self.accepts) {
@@ -141,7 +148,13 @@ impl Rules {
         }
         match shared::read(&read.text) {
             Ok(rules) => self.valid = Some(Numbered { version: Some(read.version), rules }),
-            Err(problem) => self.refuse(read.version, problem),
+            Err(problem) => {
+                // What is in force is another text than the one with this number.
+                if let Some(valid) = self.valid.as_mut().filter(|valid| valid.version == Some(read.version)) {
+                    valid.version = None;
+                }
+                self.refuse(read.version, problem);
+            }
         }
         self.known = Some(read);
         Ok(())
