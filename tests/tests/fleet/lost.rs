@@ -99,7 +99,7 @@ fn another_text_with_the_number_of_a_lost_version_is_found() {
         until("the other text is in force", || verdict(&ratelimit, "203.0.113.2") == "drop");
         assert_eq!(verdict(&ratelimit, "203.0.113.1"), "limit");
         await_version(&ratelimit, Some(1), None);
-        assert!(ratelimit.ok("events --changes").contains("has another text now"));
+        assert!(ratelimit.ok("events --past").contains("has another text now"));
         assert_eq!(ratelimit.json("fleet rules set 203.0.113.3 --deny")["version"], 2);
     });
 }

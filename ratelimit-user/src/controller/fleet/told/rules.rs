@@ -1,6 +1,6 @@
 //! Follows the shared rules of the fleet: reads a version, validates it as a whole, and puts it in force or says why not.
 
-use std::time::SystemTime;
+use std::{path::Path, time::SystemTime};
 
 use tokio::time::Instant;
 
@@ -229,20 +229,21 @@ impl Rules {
         let now = SystemTime::now();
         let lasting = version.rules.iter().filter(|rule| rule.until.is_none_or(|until| now < until));
         let (done, rules) = (self.state.clone(), lasting.cloned().collect::<Vec<_>>());
-        let put = move |pins: &std::path::Path| {
-            let state = State::read(pins, &rules)?;
+        let put = move |pins: &Path| {
+            let state = State::read(pins, &rules).map_err(Failed::from)?;
             if done.as_ref() == Some(&state) {
                 return Ok(state);
             }
             if resting.as_ref() == Some(&state) {
-                return Err(Failed { state: None, why: Refused::Early });
+                return Err(Box::new(Failed { state: None, why: Refused::Early }));
             }
             match planned::put(pins, &rules) {
                 Ok(()) => Ok(state),
-                Err(why) => Err(Failed { state: Some(state), why }),
+                Err(why) => Err(Box::new(Failed { state: Some(state), why })),
             }
         };
-        match self.maps.with(put).await.unwrap_or(Err(Error::NotAttached.into())) {
+        let outcome = self.maps.with(put).await.unwrap_or_else(|| Err(Box::new(Error::NotAttached.into())));
+        match outcome.map_err(|failed| *failed) {
             Ok(state) => {
                 self.state = Some(state);
                 self.puts.succeed("the shared rules are in force again");
