@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use jiff::{SignedDuration, Timestamp};
+
 use super::finding::{Check, Finding, count};
 use crate::{
     controller::socket::{
@@ -9,23 +11,23 @@ use crate::{
         folder::DAEMON,
         request::{Reply, Request},
     },
-    fleet::{hosts::Member, status::Status},
+    fleet::{certificates::CertificateEnd, hosts::Member, status::Status},
 };
 
 /// Part of the time between two reports that an answer may take.
 const SLOW: f64 = 0.5;
+/// A certificate that ends within this time has a finding.
+const SOON: SignedDuration = SignedDuration::from_hours(14 * 24);
 /// Reports for which a share holds.
 const HELD: f64 = 4.0;
 
-/// Returns the findings about the fleet of the instance with these pins. Without a fleet there are none.
-pub(super) fn examine(pins: &Path) -> Vec<Finding> {
-    match client::ask(pins, DAEMON, Request::Fleet) {
-        Ok(Reply::Fleet(Some(status))) => about(&status),
-        _ => Vec::new(),
-    }
+/// Returns what the daemon of the instance with these pins knows of its fleet. None without one.
+pub(super) fn status(pins: &Path) -> Option<Status> {
+    if let Ok(Reply::Fleet(status)) = client::ask(pins, DAEMON, Request::Fleet) { status } else { None }
 }
 
-fn about(status: &Status) -> Vec<Finding> {
+/// Returns the findings about a fleet at this time.
+pub(super) fn examine(status: &Status, now: Timestamp) -> Vec<Finding> {
     let Status { engine, hosts, period_seconds: period, .. } = status;
     let mut findings = Vec::new();
     if !status.is_up {
@@ -78,11 +80,25 @@ fn about(status: &Status) -> Vec<Finding> {
         let why = "A host gets less than one packet while a share holds, so the source gets less than its limit. Set a longer period.";
         findings.push(Finding::note(Check::Fleet, &what, why));
     }
+    findings.extend(status.certificates.iter().filter_map(|certificate| about_end(certificate, now)));
     if findings.is_empty() {
         let what = format!("{engine} answers, and shares limits among {}", count(*hosts as u64, "host"));
         findings.push(Finding::ok(Check::Fleet, &what));
     }
     findings
+}
+
+/// Returns a finding about a certificate that has ended, or ends soon.
+fn about_end(certificate: &CertificateEnd, now: Timestamp) -> Option<Finding> {
+    let CertificateEnd { key, ends_at } = certificate;
+    if ends_at.duration_since(now) > SOON {
+        return None;
+    }
+    let tense = if *ends_at <= now { "has ended" } else { "ends" };
+    let what = format!("a certificate of {key} {tense} on {}", ends_at.strftime("%Y-%m-%d"));
+    let why =
+        "Encrypted connections to the engine fail without a valid certificate. Replace it in the file, and reload.";
+    Some(Finding::note(Check::Fleet, &what, why).fixed_by("ratelimit reload"))
 }
 
 #[cfg(test)]
@@ -112,12 +128,19 @@ mod tests {
     }
 
     fn what(status: &Status) -> Vec<String> {
-        about(status).iter().map(|finding| format!("{} {}", finding.severity.name(), finding.what)).collect()
+        examine(status, Timestamp::UNIX_EPOCH)
+            .iter()
+            .map(|finding| format!("{} {}", finding.severity.name(), finding.what))
+            .collect()
     }
 
     #[test]
     fn each_problem_of_a_fleet_has_a_finding() {
         assert_eq!(what(&status()), ["ok 10.0.0.1:6379 answers, and shares limits among 2 hosts"]);
+        let certificate = |(key, days): (&str, i64)| CertificateEnd {
+            key: key.to_owned(),
+            ends_at: Timestamp::from_second(days * 86_400).unwrap(),
+        };
         let source = SharedSource {
             source: "192.0.2.1".to_owned(),
             service: "any".to_owned(),
@@ -134,6 +157,7 @@ mod tests {
             sources: vec![source],
             denies: Some(Denies { problem: Some("hosts cannot tell".to_owned()), ..Denies::default() }),
             rules: Some(SharedRules { version: 7, refused: Some("too much".to_owned()), ..SharedRules::default() }),
+            certificates: [("ca-file", 0), ("certificate-file", 14), ("key-file", 15)].map(certificate).to_vec(),
             ..status()
         };
         assert_eq!(
@@ -146,6 +170,8 @@ mod tests {
                 "warning hosts cannot tell",
                 "warning version 7 of the shared rules is refused: too much",
                 "note 2 hosts share 2/s of 192.0.2.1",
+                "note a certificate of ca-file has ended on 1970-01-01",
+                "note a certificate of certificate-file ends on 1970-01-15",
             ]
         );
     }

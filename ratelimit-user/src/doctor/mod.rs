@@ -14,11 +14,14 @@ mod host;
 mod instance;
 mod interface;
 mod link_type;
+mod peers;
 mod session;
 mod tables;
 mod traffic;
 
 use std::path::Path;
+
+use jiff::Timestamp;
 
 use self::{
     finding::{Check, Finding},
@@ -63,7 +66,12 @@ pub fn examine(pins: &Path, names: &[String]) -> Result<Vec<Finding>, Error> {
         findings.push(connections::examine(&running.tables.control()?));
         findings.extend(session::examine(&running.tables)?);
     }
-    findings.extend(fleet::examine(pins));
+    if let Some(status) = fleet::status(pins) {
+        findings.extend(fleet::examine(&status, Timestamp::now()));
+        if let (Some(running), Some(places)) = (running, &status.gossip) {
+            findings.extend(peers::examine(&running.tables, &ours, places)?);
+        }
+    }
     findings.extend(firewall::examine());
     Ok(findings)
 }

@@ -12,7 +12,7 @@ use redis::{
 };
 
 use crate::fleet::{
-    certificates::{Certificates, choose_cryptography},
+    certificates::{CertificateEnd, Certificates, choose_cryptography},
     error::Error,
     reason::one_line,
 };
@@ -95,6 +95,12 @@ impl Address {
         self.certificates.is_some()
     }
 
+    /// Returns when certificates of files end. Without encryption, there are none.
+    #[must_use]
+    pub fn ends(&self) -> Vec<CertificateEnd> {
+        self.certificates.as_ref().map(Certificates::ends).unwrap_or_default()
+    }
+
     /// Encrypts connections with these certificates.
     ///
     /// # Errors
@@ -132,7 +138,7 @@ impl Address {
     ///
     /// # Errors
     ///
-    /// [`Error::Server`] if no server can be reached.
+    /// [`Error::Lost`] if no server can be reached, and [`Error::Server`] if it refuses.
     pub(super) async fn connect(&self, patience: Duration) -> Result<Link, Error> {
         let config = AsyncConnectionConfig::new();
         let config = config.set_connection_timeout(Some(patience)).set_response_timeout(Some(patience));

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use jiff::Timestamp;
 use redis::{ClientTlsConfig, TlsCertificates};
 use rustls::{
     RootCertStore,
@@ -9,6 +10,8 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
     sign::CertifiedKey,
 };
+use serde::{Deserialize, Serialize};
+use x509_parser::parse_x509_certificate;
 
 /// Certificates as PEM. By default, this host trusts those of the system, and has none of its own.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -22,6 +25,15 @@ pub struct Certificates {
 struct Own {
     certificate: Vec<u8>,
     key: Vec<u8>,
+}
+
+/// When the first certificate of a file ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CertificateEnd {
+    /// The key of the table `[fleet]` that names the file.
+    pub key: String,
+    /// When.
+    pub ends_at: Timestamp,
 }
 
 /// Why a file with certificates or a key makes no sense.
@@ -74,6 +86,18 @@ impl Certificates {
         Ok(Self { own: Some(Own { certificate, key }), ..self })
     }
 
+    /// Returns when certificates end. Those that the system trusts are not among them.
+    #[must_use]
+    pub fn ends(&self) -> Vec<CertificateEnd> {
+        let own = self.own.as_ref().map(|own| &own.certificate);
+        let files = [("ca-file", self.authorities.as_ref()), ("certificate-file", own)];
+        let end = |(key, pem): (&str, Option<&Vec<u8>>)| {
+            let ends_at = chain(pem?).ok()?.iter().filter_map(end).min()?;
+            Some(CertificateEnd { key: key.to_owned(), ends_at })
+        };
+        files.into_iter().filter_map(end).collect()
+    }
+
     /// Returns them as the library of the engine takes them.
     pub(super) fn for_library(&self) -> TlsCertificates {
         let own = |own: &Own| ClientTlsConfig { client_cert: own.certificate.clone(), client_key: own.key.clone() };
@@ -101,10 +125,40 @@ pub(super) fn choose_cryptography() {
     let _ = ring::default_provider().install_default();
 }
 
+/// Returns when a certificate ends. None if it is of a kind that has no end.
+fn end(certificate: &CertificateDer<'_>) -> Option<Timestamp> {
+    let (_, certificate) = parse_x509_certificate(certificate).ok()?;
+    Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()
+}
+
 fn chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Problem> {
     let mut chain = Vec::new();
     for certificate in CertificateDer::pem_slice_iter(pem) {
         chain.push(certificate.map_err(|_| Problem::Certificate(chain.len() + 1))?);
     }
     if chain.is_empty() { Err(Problem::NoCertificate) } else { Ok(chain) }
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_file_is_that_of_its_first_certificate_to_end() {
+        let key = KeyPair::generate().unwrap();
+        let until = |year| {
+            let mut params = CertificateParams::new(vec!["host".to_owned()]).unwrap();
+            params.not_after = date_time_ymd(year, 12, 31);
+            params.self_signed(&key).unwrap().pem()
+        };
+        let authorities = [2_050, 2_030, 2_999].map(until).concat();
+        let certificates = Certificates::default().trusting(authorities.into()).unwrap();
+        let own = certificates.showing(until(2_027).into(), key.serialize_pem().into()).unwrap();
+        let ends: Vec<_> = own.ends().into_iter().map(|end| (end.key, end.ends_at.to_string())).collect();
+        let expected = |key: &str, year: i32| (key.to_owned(), format!("{year}-12-31T00:00:00Z"));
+        assert_eq!(ends, [expected("ca-file", 2_030), expected("certificate-file", 2_027)]);
+        assert_eq!(Certificates::default().ends(), []);
+    }
 }

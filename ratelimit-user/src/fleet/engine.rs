@@ -56,7 +56,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`Error::Server`] if it cannot be reached, and [`Error::Silent`] if it does not answer in time.
+    /// [`Error::Lost`] if it cannot be reached, [`Error::Server`] if it refuses, and [`Error::Silent`] if it does not answer in time.
     pub async fn connect(address: &Address, patience: Duration) -> Result<Self, Error> {
         let link = timeout(patience, address.connect(patience)).await.map_err(|_| Error::Silent(patience))??;
         Ok(Self::at(At::Server(link), patience))

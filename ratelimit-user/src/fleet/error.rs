@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redis::RedisError;
+use redis::{ErrorKind, RedisError};
 
 use crate::fleet::reason::reason;
 
@@ -12,9 +12,12 @@ pub enum Error {
     /// The URL makes no sense.
     #[error("expected a URL such as redis://10.0.0.1:6379: {0}")]
     Url(String),
-    /// The server refuses, or cannot be reached.
+    /// The server refuses.
     #[error("{0}")]
     Server(String),
+    /// The server cannot be reached, or its answer has not arrived as a whole.
+    #[error("{0}")]
+    Lost(String),
     /// The server has not answered in time.
     #[error("no answer within {} ms", .0.as_millis())]
     Silent(Duration),
@@ -45,6 +48,16 @@ pub enum Error {
 
 impl From<RedisError> for Error {
     fn from(error: RedisError) -> Self {
-        Self::Server(reason(&error))
+        let is_answer = matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension);
+        let kind = if is_answer { Self::Server } else { Self::Lost };
+        kind(reason(&error))
+    }
+}
+
+impl Error {
+    /// Returns whether a call can have succeeded that has failed like this.
+    #[must_use]
+    pub fn leaves_open(&self) -> bool {
+        matches!(self, Self::Lost(_) | Self::Silent(_) | Self::Garbage(_))
     }
 }

@@ -1,24 +1,29 @@
 -- Keeps the shared rules of a fleet: one text, its version, and a log of earlier versions.
 --
--- KEYS: a hash with version and text, and a stream of versions. ARGV: what to do, and
---   read: the version that the host knows. The answer is the version, and the text if it is another one.
---   write: the version that is replaced, the new version, its text, who writes it, and why. The answer is 1, or
+-- KEYS: a hash with version, text and digest of the text, and a stream of versions. ARGV: what to do, and
+--   read: the version that the host knows, and its digest. The answer is the version, its digest, and the text if it is
+--     another one.
+--   write: the version that is replaced, its digest, the new version, its text, who writes it, and why. The answer is 1, or
 --     0 if another version is there.
 --   log: the most entries. The answer is for each version, the newest first, its number, milliseconds since 1970, who and why.
 --   text: a version. The answer is its text, or nothing.
 local now = redis.call('HGET', KEYS[1], 'version') or '0'
+-- After the loss of a write, another text can have the same number.
+local digest = redis.call('HGET', KEYS[1], 'digest') or ''
+local is_known = now == ARGV[2] and digest == ARGV[3]
 
 if ARGV[1] == 'read' then
-  if now == ARGV[2] then
-    return { now }
+  if is_known then
+    return { now, digest }
   end
-  return { now, redis.call('HGET', KEYS[1], 'text') or '' }
+  return { now, digest, redis.call('HGET', KEYS[1], 'text') or '' }
 elseif ARGV[1] == 'write' then
-  if now ~= ARGV[2] then
+  if not is_known then
     return { '0' }
   end
-  redis.call('HSET', KEYS[1], 'version', ARGV[3], 'text', ARGV[4])
-  redis.call('XADD', KEYS[2], 'MAXLEN', '=', '100', '*', 'version', ARGV[3], 'who', ARGV[5], 'why', ARGV[6], 'text', ARGV[4])
+  local version, text = ARGV[4], ARGV[5]
+  redis.call('XADD', KEYS[2], 'MAXLEN', '=', '100', '*', 'version', version, 'who', ARGV[6], 'why', ARGV[7], 'text', text)
+  redis.call('HSET', KEYS[1], 'version', version, 'text', text, 'digest', redis.sha1hex(text))
   return { '1' }
 elseif ARGV[1] == 'log' then
   local answer = {}

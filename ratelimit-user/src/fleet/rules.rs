@@ -18,6 +18,8 @@ const KEYS: [&str; 2] = ["{rl:m}:rules", "{rl:m}:log"];
 pub const TEXT: usize = 128 << 10;
 /// The highest number that both sides can count.
 const MOST: u64 = 1 << 53;
+/// The most bytes of a digest.
+const DIGEST: usize = 40;
 /// The most versions of a log.
 const LOGGED: usize = 100;
 
@@ -28,6 +30,14 @@ pub struct Version {
     pub version: u64,
     /// The rules.
     pub text: String,
+}
+
+/// What tells a version in the engine from others. The engine chooses the digest.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Mark {
+    /// The number of the version.
+    pub version: u64,
+    digest: String,
 }
 
 /// A version in the log.
@@ -43,6 +53,12 @@ pub struct Logged {
     pub why: String,
 }
 
+impl Mark {
+    fn arguments(&self) -> [String; 2] {
+        [self.version.to_string(), self.digest.clone()]
+    }
+}
+
 /// The script that keeps the rules.
 #[derive(Debug, Clone)]
 pub struct Store(Script);
@@ -54,24 +70,30 @@ impl Default for Store {
 }
 
 impl Store {
-    /// Returns the version in the engine, unless it is the `known` one.
+    /// Returns the version in the engine with its mark, unless it is the `known` one.
     ///
     /// # Errors
     ///
     /// Any [`Error`] but that of the URL.
-    pub async fn read(&self, engine: &Engine, known: Option<u64>) -> Result<Option<Version>, Error> {
-        let known = known.map_or_else(String::new, |known| known.to_string());
-        let values = self.ask(engine, &["read", &known]).await?;
-        let [version, rest @ ..] = &values[..] else { return Err(Error::Garbage("it is empty")) };
-        let version = number(version)?;
+    pub async fn read(&self, engine: &Engine, known: Option<&Mark>) -> Result<Option<(Mark, Version)>, Error> {
+        let [number, digest] = known.map(Mark::arguments).unwrap_or_default();
+        let values = self.ask(engine, &["read", &number, &digest]).await?;
+        let [version, digest, rest @ ..] = &values[..] else { return Err(Error::Garbage("it is too short")) };
+        let (version, digest) = (self::number(version)?, text(digest)?);
+        if digest.len() > DIGEST {
+            return Err(Error::Garbage("a digest is too long"));
+        }
         match rest {
             [] => Ok(None),
-            [rules] if text(rules)?.len() <= TEXT => Ok(Some(Version { version, text: text(rules)?.to_owned() })),
+            [rules] if text(rules)?.len() <= TEXT => {
+                let mark = Mark { version, digest: digest.to_owned() };
+                Ok(Some((mark, Version { version, text: text(rules)?.to_owned() })))
+            }
             _ => Err(Error::Garbage("the rules are too long")),
         }
     }
 
-    /// Writes a version in place of version `replaced`. Returns false if another version is there.
+    /// Writes a version in place of `replaced`. Returns false if another version is there.
     ///
     /// # Errors
     ///
@@ -79,13 +101,13 @@ impl Store {
     pub async fn write(
         &self,
         engine: &Engine,
-        replaced: u64,
+        replaced: &Mark,
         next: &Version,
         [who, why]: [&str; 2],
     ) -> Result<bool, Error> {
-        let numbers = [replaced, next.version].map(|number| number.to_string());
-        let values = self.ask(engine, &["write", &numbers[0], &numbers[1], &next.text, who, why]).await?;
-        Ok(number(values.first().ok_or(Error::Garbage("it is empty"))?)? == 1)
+        let ([number, digest], version) = (replaced.arguments(), next.version.to_string());
+        let values = self.ask(engine, &["write", &number, &digest, &version, &next.text, who, why]).await?;
+        Ok(self::number(values.first().ok_or(Error::Garbage("it is empty"))?)? == 1)
     }
 
     /// Returns the versions of the log, the newest first.

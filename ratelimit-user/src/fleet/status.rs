@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::hosts::Member;
+use crate::fleet::{certificates::CertificateEnd, gossip::places::Places, hosts::Member};
 
 /// What a host knows of its fleet.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -36,6 +36,12 @@ pub struct Status {
     pub reports: u64,
     /// Calls that have failed.
     pub failures: u64,
+    /// The other hosts, if there is no server.
+    #[serde(default)]
+    pub gossip: Option<Places>,
+    /// When certificates of the file end.
+    #[serde(default)]
+    pub certificates: Vec<CertificateEnd>,
     /// The busiest of the reported sources.
     pub sources: Vec<SharedSource>,
     /// What hosts tell each other of sources that they deny. None if this host neither tells nor accepts it.

@@ -10,9 +10,10 @@ use tokio::time::timeout;
 
 use crate::fleet::{
     address::Address,
+    certificates::CertificateEnd,
     engine::Engine,
     error::Error,
-    gossip::{mesh::Mesh, settings::Settings},
+    gossip::{mesh::Mesh, places::Places, settings::Settings},
 };
 
 /// The longest time in which a server may answer a first call. What it sends meanwhile is kept in memory.
@@ -71,6 +72,13 @@ impl Way {
         }
     }
 
+    /// Returns the other hosts. None with a server, or before the first call.
+    #[must_use]
+    pub fn places(&self) -> Option<Places> {
+        let mesh = self.mesh.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        mesh.map(|mesh| mesh.places())
+    }
+
     /// Returns the place, and how much of it answers.
     #[must_use]
     pub fn in_words(&self) -> String {
@@ -79,6 +87,14 @@ impl Way {
             Some([alive, all]) => format!("gossip ({alive} of {all} peers alive)"),
             None => self.place.to_string(),
         }
+    }
+}
+
+impl Place {
+    /// Returns when certificates of files end.
+    #[must_use]
+    pub fn ends(&self) -> Vec<CertificateEnd> {
+        if let Self::Server(address) = self { address.ends() } else { Vec::new() }
     }
 }
 

@@ -60,8 +60,11 @@ fn what_one_host_denies_is_denied_on_those_that_accept_it_until_it_ends() {
         assert!(list["expires_in_seconds"].as_u64().unwrap() <= 60, "{list}");
         let text = other.ok("fleet status");
         assert!(text.contains("0 denied sources told to other hosts") && text.contains("host0"), "{text}");
-        // One of them ends by itself. The host lifts the others.
+        // One of them ends by itself. The host lifts the others. A list that a command deletes is there again at once.
         await_denied(&other, &[&SOURCE.to_string(), "198.51.100.9"]);
+        other.ok("list del fleet:bans");
+        wait(4.0);
+        assert_eq!(other.json("list list")[0]["name"], "fleet:bans");
         one.ok("deny del 198.51.100.9");
         await_denied(&other, &[&SOURCE.to_string()]);
         one.ok(&format!("deny del {SOURCE}"));

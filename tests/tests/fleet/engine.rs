@@ -16,7 +16,7 @@ use ratelimit::fleet::{
     error::Error,
     hosts::{About, Heartbeat},
     key::Key,
-    rules::{Store, Version},
+    rules::{Mark, Store, Version},
 };
 use ratelimit_common::fleet::{
     demand::Demand,
@@ -255,12 +255,13 @@ fn a_user_with_the_rights_in_the_document_can_report() {
         let mut exchange = Exchange::of("a#1".to_owned());
         assert_eq!(exchange.exchange(&engine, &[denied]).await.unwrap().told.len(), 1);
         let (store, version) = (Store::default(), Version { version: 1, text: "# none\n".to_owned() });
-        assert!(store.write(&engine, 0, &version, ["root", "test"]).await.unwrap());
+        assert!(store.write(&engine, &Mark::default(), &version, ["root", "test"]).await.unwrap());
         // Of two hosts that write version 1 at once, only one has.
         let other = Version { version: 1, text: "# other\n".to_owned() };
-        assert!(!store.write(&engine, 0, &other, ["root", "test"]).await.unwrap());
-        assert_eq!(store.read(&engine, None).await.unwrap(), Some(version));
-        assert_eq!(store.read(&engine, Some(1)).await.unwrap(), None);
+        assert!(!store.write(&engine, &Mark::default(), &other, ["root", "test"]).await.unwrap());
+        let (mark, read) = store.read(&engine, None).await.unwrap().unwrap();
+        assert_eq!((mark.version, read), (1, version));
+        assert_eq!(store.read(&engine, Some(&mark)).await.unwrap(), None);
         assert_eq!(store.log(&engine).await.unwrap()[0].why, "test");
         assert_eq!(store.text(&engine, 1).await.unwrap().as_deref(), Some("# none\n"));
         let mut refused = client.get_multiplexed_async_connection().await.unwrap();

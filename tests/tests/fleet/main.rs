@@ -2,11 +2,14 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bans;
+mod busy;
+mod doctor;
 mod engine;
 mod faults;
 mod gossip;
 mod hostile;
 mod hosts;
+mod lost;
 mod model;
 mod rules;
 mod stage;

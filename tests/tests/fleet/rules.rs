@@ -10,10 +10,10 @@ use crate::{
     stage::{RATE, SOURCE, Traffic, alone, at_the_server, wait, with_daemons_by},
 };
 
-const RULES: &str = "accept = [\"limits\", \"rules\"]\n";
+pub(crate) const RULES: &str = "accept = [\"limits\", \"rules\"]\n";
 
 /// Waits until a host has this version in force and refuses a newer one for this reason.
-fn await_version(ratelimit: &Ratelimit, version: Option<u64>, refused: Option<&str>) {
+pub(crate) fn await_version(ratelimit: &Ratelimit, version: Option<u64>, refused: Option<&str>) {
     let begin = Instant::now();
     let state = || {
         let status: Value = serde_json::from_str(&ratelimit.run("fleet status --json").stdout).unwrap();

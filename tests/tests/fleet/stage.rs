@@ -4,7 +4,7 @@ use std::{
     net::{IpAddr, Ipv4Addr},
     sync::{Mutex, MutexGuard, PoisonError},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use ratelimit_tests::{Arrivals, Daemon, Flood, Folder, Frame, Hosts, Ratelimit, Running};
@@ -145,6 +145,15 @@ pub(crate) fn list(texts: &[String]) -> String {
 
 pub(crate) fn wait(seconds: f64) {
     thread::sleep(Duration::from_secs_f64(seconds));
+}
+
+/// Waits until something is so.
+pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < Duration::from_secs(10), "{what}");
+        wait(0.1);
+    }
 }
 
 /// Runs `work` on this thread.

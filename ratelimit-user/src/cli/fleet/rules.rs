@@ -60,18 +60,16 @@ pub(crate) enum Command {
         /// One line of at most 64 bytes, which `fleet rules list` shows
         #[arg(long, value_name = "TEXT", value_parser = |text: &str| Comment::new(text), help_heading = OPTIONS)]
         comment: Option<Comment>,
-        /// Why the rules change: one line of at most 120 bytes, which `fleet rules log` shows
-        #[arg(long, value_name = "TEXT", value_parser = why, default_value = "", hide_default_value = true, help_heading = OPTIONS)]
-        why: String,
+        #[command(flatten)]
+        change: Change,
     },
     /// Delete shared rules
     Del {
         /// Addresses or prefixes, exactly as they were set
         #[arg(value_name = "CIDR", required = true)]
         sources: Vec<Prefix>,
-        /// Why the rules change: one line of at most 120 bytes, which `fleet rules log` shows
-        #[arg(long, value_name = "TEXT", value_parser = why, default_value = "", hide_default_value = true)]
-        why: String,
+        #[command(flatten)]
+        change: Change,
     },
     /// List the shared rules
     List,
@@ -81,10 +79,28 @@ pub(crate) enum Command {
     Revert {
         /// Number of the version, as `fleet rules log` shows it
         version: u64,
-        /// Why the rules change: one line of at most 120 bytes [default: revert to VERSION]
-        #[arg(long, value_name = "TEXT", value_parser = why)]
-        why: Option<String>,
+        #[command(flatten)]
+        change: Change,
     },
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Change {
+    /// Why the rules change: one line of at most 120 bytes, which `fleet rules log` shows
+    #[arg(long, value_name = "TEXT", value_parser = why, help_heading = OPTIONS)]
+    why: Option<String>,
+    /// Change the rules in the engine although it has lost newer ones
+    ///
+    /// Without this, a host that does not know the newest rules refuses to change them, while another host says that it has
+    /// them. Hosts keep a newer version that they have.
+    #[arg(long, help_heading = OPTIONS)]
+    anew: bool,
+}
+
+impl Change {
+    fn why(&self) -> String {
+        self.why.clone().unwrap_or_default()
+    }
 }
 
 fn why(text: &str) -> Result<String, String> {
@@ -100,7 +116,7 @@ impl Command {
 
     fn request(&self) -> Result<RulesRequest> {
         Ok(match self {
-            Self::Set { sources, deny, rates, life, comment, why } => {
+            Self::Set { sources, deny, rates, life, comment, change } => {
                 let until = life.map(|life| SystemTime::now() + life);
                 let comment = comment.filter(|comment| *comment != Comment::EMPTY).map(Arc::new);
                 let rule = |source: &Prefix| {
@@ -117,22 +133,22 @@ impl Command {
                     })
                 };
                 let rules: Vec<_> = sources.iter().map(rule).collect::<Result<_>>()?;
-                RulesRequest::Set { text: text(&rules)?, why: why.clone() }
+                RulesRequest::Set { text: text(&rules)?, why: change.why(), anew: change.anew }
             }
-            Self::Del { sources, why } => {
+            Self::Del { sources, change } => {
                 let spec = Arc::new(Policy::DENIED.into());
                 let rule = |source: &Prefix| {
                     let (target, spec) = (Target::prefix(*source), Arc::clone(&spec));
                     Planned { target, spec, until: None, comment: None }
                 };
                 let rules: Vec<_> = sources.iter().map(rule).collect();
-                RulesRequest::Delete { text: text(&rules)?, why: why.clone() }
+                RulesRequest::Delete { text: text(&rules)?, why: change.why(), anew: change.anew }
             }
             Self::List => RulesRequest::List,
             Self::Log => RulesRequest::Log,
-            Self::Revert { version, why } => {
-                let why = why.clone().unwrap_or_else(|| format!("revert to {version}"));
-                RulesRequest::Revert { version: *version, why }
+            Self::Revert { version, change } => {
+                let why = change.why.clone().unwrap_or_else(|| format!("revert to {version}"));
+                RulesRequest::Revert { version: *version, why, anew: change.anew }
             }
         })
     }

@@ -5,6 +5,7 @@
 //! must hear from the daemon. Another one writes the state file, because a disk can be slow. The service manager hears
 //! *ready* once the file is in force, and *reloading* and *ready* around a reload, before the requester gets its answer.
 
+mod answers;
 mod clock;
 mod feeds;
 mod in_force;

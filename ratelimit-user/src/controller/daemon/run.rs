@@ -4,7 +4,7 @@ use std::{io, path::Path, time::Duration};
 
 use anyhow::{Context as _, Result, anyhow};
 use tokio::{
-    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader},
     net::UnixStream,
     signal::unix::{Signal, SignalKind, signal},
     task::spawn_blocking,
@@ -12,6 +12,7 @@ use tokio::{
 };
 
 use super::{
+    answers::{self, Waiting},
     clock::WallClock,
     feeds::Feeds,
     links::Links,
@@ -80,6 +81,7 @@ async fn follow(pins: &Path, file: &Path, force: bool) -> Result<()> {
     let metrics = metrics::Service::start(pins, server.metrics()?, fleet.shown())?;
     let mut daemon = Daemon::new(pins, file, force, metrics, fleet);
     daemon.start()?;
+    let mut waiting = Waiting::at(daemon.desk());
     journal::never_wait();
     let (mut feeds, mut saver) = (Feeds::default(), Saver::of(pins));
     let mut watchdog = Watchdog::new();
@@ -115,7 +117,7 @@ async fn follow(pins: &Path, file: &Path, force: bool) -> Result<()> {
             () = daemon.late() => (daemon, ()) = on_thread(daemon, Daemon::try_again, &mut watchdog).await?,
             accepted = server.listener.accept() => {
                 let (stream, _) = accepted.context("cannot listen any more")?;
-                daemon = serve(stream, daemon, &minute, &mut watchdog).await?;
+                daemon = serve(stream, daemon, &minute, &mut waiting, &mut watchdog).await?;
             }
             () = watchdog.beat() => {}
             _ = minute_steps.tick() => minute.read(),
@@ -160,11 +162,17 @@ async fn on_thread<T: Send + 'static>(
 }
 
 /// Answers one request. A command that sends nothing, or ends before the answer, is ignored.
-async fn serve(stream: UnixStream, mut daemon: Daemon, minute: &Minute, watchdog: &mut Watchdog) -> Result<Daemon> {
+async fn serve(
+    stream: UnixStream,
+    mut daemon: Daemon,
+    minute: &Minute,
+    waiting: &mut Waiting,
+    watchdog: &mut Watchdog,
+) -> Result<Daemon> {
     // The group of the socket may ask for a reload. Only root may block sessions by it. The kernel recorded the user
     // when the command connected.
     let user = stream.peer_cred().ok().map(|peer| peer.uid());
-    let (read, mut write) = stream.into_split();
+    let (read, write) = stream.into_split();
     let mut line = String::new();
     let Ok(Ok(_)) = timeout(PATIENCE, BufReader::new(read.take(MOST)).read_line(&mut line)).await else {
         return Ok(daemon);
@@ -187,7 +195,7 @@ async fn serve(stream: UnixStream, mut daemon: Daemon, minute: &Minute, watchdog
         Ok(Request::Rules(request, _)) if request.is_change() && user != Some(ROOT) => {
             reply = Reply::Failed("nothing was changed: only root may change the shared rules".to_owned());
         }
-        Ok(Request::Rules(request, who)) => reply = daemon.rules(request, who).await,
+        Ok(Request::Rules(request, who)) => return waiting.answer(request, who, write).await.map(|()| daemon),
         Ok(Request::Fleet) => reply = Reply::Fleet(daemon.fleet()),
         Ok(Request::ReloadBy(caller)) => {
             // An allow outranks every rule, so only root can cause one.
@@ -200,9 +208,7 @@ async fn serve(stream: UnixStream, mut daemon: Daemon, minute: &Minute, watchdog
             reply = Reply::Failed(text.to_owned());
         }
     }
-    let reply = serde_json::to_string(&reply)? + "\n";
-    let _ = timeout(PATIENCE, write.write_all(reply.as_bytes())).await;
-    Ok(daemon)
+    answers::send(write, &reply).await.map(|()| daemon)
 }
 
 /// Returns the error for a file that cannot be watched. Only its folder must be readable.

@@ -30,10 +30,7 @@ use crate::{
             journal::{Level, say},
             service_manager,
         },
-        socket::{
-            request::{Caller, FileState, Reloaded, Reply},
-            rules::RulesRequest,
-        },
+        socket::request::{Caller, FileState, Reloaded, Reply},
         state,
     },
     dataplane::{Error, debts::Saved, instance::daemon_lock::DaemonLock},
@@ -249,9 +246,9 @@ impl Daemon {
         memory::release();
     }
 
-    /// Does something with the shared rules of the fleet, on behalf of this operator.
-    pub(super) async fn rules(&self, request: RulesRequest, who: String) -> Reply {
-        self.fleet.ask(request, who).await.map_or_else(Reply::Failed, Reply::Rules)
+    /// Returns where operators ask about the shared rules of the fleet.
+    pub(super) fn desk(&self) -> fleet::service::Desk {
+        self.fleet.desk()
     }
 
     /// Returns what the host knows of its fleet. None without one.

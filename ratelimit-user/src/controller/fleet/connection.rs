@@ -17,6 +17,7 @@ use crate::{
         notify::journal::{Level, say},
     },
     fleet::{
+        certificates::CertificateEnd,
         engine::Engine,
         error::Error,
         hosts::{About, Heartbeat, Hosts},
@@ -53,6 +54,8 @@ pub(super) struct Connection {
     /// Number of the connection. A later one does not fail with the calls of an earlier one.
     pub(super) number: u64,
     address: String,
+    /// When certificates of the file end.
+    pub(super) certificates: Vec<CertificateEnd>,
     /// What the operator was told last. None at the start.
     told: Option<Told>,
     /// When that began to be so.
@@ -78,6 +81,7 @@ impl Connection {
             link: watch::channel(None).0,
             number: 0,
             address,
+            certificates: place.ends(),
             told: None,
             since: now,
             has_answered: false,

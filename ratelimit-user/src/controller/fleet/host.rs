@@ -291,6 +291,8 @@ impl Host {
             shared,
             reports: self.reports,
             failures: self.connection.failures,
+            gossip: self.connection.way.places(),
+            certificates: self.connection.certificates.clone(),
             sources,
             denies: told.denies,
             rules: told.rules,

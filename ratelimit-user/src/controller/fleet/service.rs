@@ -1,6 +1,8 @@
 //! The thread that takes part in a fleet, and changes of its settings.
 
 use std::{
+    convert::Infallible,
+    future::pending,
     path::Path,
     sync::{Arc, PoisonError},
     thread,
@@ -16,16 +18,16 @@ use tokio::{
 pub(crate) use super::host::Shown;
 use super::{
     host::Host,
-    told::{self, Asked},
+    told::{self, Asked, claim::Claim, maps::Maps},
 };
 use crate::{
     config::daemon::fleet::Fleet,
     controller::socket::rules::{RulesReply, RulesRequest},
-    fleet::status::Status,
+    fleet::{members::Member, status::Status},
 };
 
 /// The longest time for a request.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The answer if that does not suffice.
 const SLOW: &str = "no answer in time: `ratelimit fleet rules log` shows whether the change was made";
@@ -48,8 +50,7 @@ enum Wanted {
 /// Takes part in the fleet of the file, until it is dropped.
 pub(crate) struct Service {
     fleet: watch::Sender<Wanted>,
-    shown: Shown,
-    requests: mpsc::Sender<Asked>,
+    desk: Desk,
     thread: Option<thread::JoinHandle<()>>,
 }
 
@@ -67,7 +68,7 @@ impl Service {
             runtime.shutdown_background();
         };
         let thread = thread::Builder::new().name("fleet".to_owned()).spawn(follow)?;
-        Ok(Self { fleet, shown, requests, thread: Some(thread) })
+        Ok(Self { fleet, desk: Desk { shown, requests }, thread: Some(thread) })
     }
 
     /// Takes part in this fleet from now on.
@@ -82,6 +83,29 @@ impl Service {
 
     /// Returns what the host knows of its fleet. None without one.
     pub(crate) fn status(&self) -> Option<Status> {
+        self.desk.status()
+    }
+
+    /// Returns where operators ask.
+    pub(crate) fn desk(&self) -> Desk {
+        self.desk.clone()
+    }
+
+    /// Returns the place of the status, for other threads.
+    pub(crate) fn shown(&self) -> Shown {
+        Arc::clone(&self.desk.shown)
+    }
+}
+
+/// Where operators ask about the shared rules. Copies ask the same fleet.
+#[derive(Clone)]
+pub(crate) struct Desk {
+    shown: Shown,
+    requests: mpsc::Sender<Asked>,
+}
+
+impl Desk {
+    fn status(&self) -> Option<Status> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -89,21 +113,18 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// Fails with the reason in words. Nothing has changed then.
+    /// Fails with the reason in words, which tells whether something can have changed.
     pub(crate) async fn ask(&self, request: RulesRequest, who: String) -> Result<RulesReply, String> {
         let Some(status) = self.status() else { return Err(NO_FLEET.to_owned()) };
-        let newest = status.members.iter().filter_map(|member| member.about.rules).max().unwrap_or_default();
+        let claim = |member: &Member| Some(Claim { version: member.about.rules?, host: member.name().to_owned() });
+        let claims = status.members.iter().filter_map(claim);
+        let newest = claims.max_by_key(|claim| claim.version).unwrap_or_default();
         let (answer, answered) = oneshot::channel();
         let asked = async {
             self.requests.send(Asked { request, who, newest, answer }).await.ok()?;
             answered.await.ok()
         };
         timeout(PATIENCE, asked).await.ok().flatten().unwrap_or_else(|| Err(SLOW.to_owned()))
-    }
-
-    /// Returns the place of the status, for other threads.
-    pub(crate) fn shown(&self) -> Shown {
-        Arc::clone(&self.shown)
     }
 }
 
@@ -119,20 +140,29 @@ impl Drop for Service {
 }
 
 async fn follow(pins: &Path, mut changes: watch::Receiver<Wanted>, mut asked: mpsc::Receiver<Asked>, shown: Shown) {
+    // Work that an earlier fleet has begun ends before that of a later one.
+    let maps = Maps::of(pins);
     loop {
         let wanted = changes.borrow_and_update().clone();
         let Wanted::One(fleet) = wanted else {
-            if wanted == Wanted::None {
-                told::forget(pins).await;
-            }
-            match changes.changed().await {
+            let forget = async {
+                if wanted == Wanted::None {
+                    told::forget(&maps).await;
+                }
+                pending::<Infallible>().await
+            };
+            let changed = tokio::select! {
+                never = forget => match never {},
+                changed = changes.changed() => changed,
+            };
+            match changed {
                 Ok(()) => continue,
                 Err(_) => return,
             }
         };
         let told = told::shown::Shown::default();
         let mut host = Host::new(pins, (*fleet).clone(), Arc::clone(&shown), told.clone());
-        let told = told::run(pins, &fleet, host.link(), told, &mut asked);
+        let told = told::run(&maps, &fleet, host.link(), told, &mut asked);
         let is_over = tokio::select! {
             () = host.run() => true,
             never = told => match never {},

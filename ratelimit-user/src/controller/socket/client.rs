@@ -16,6 +16,8 @@ use crate::dataplane::{self, sys::lock_holder::Holder};
 
 /// How long a command waits for information that it only shows.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a command waits for the engine of a fleet: longer than the daemon does.
+const OF_ENGINE: Duration = Duration::from_secs(8);
 
 /// Why there is no socket, or no answer.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +47,9 @@ pub enum SocketError {
     /// The process ended before it answered, or its answer cannot be understood.
     #[error("the daemon gave no answer: see its output for the reason")]
     NoAnswer,
+    /// The process waits for something else, or is stopped.
+    #[error("the daemon gave no answer within {} seconds: `ratelimit fleet rules log` shows whether a change was made", .0.as_secs())]
+    Late(Duration),
     /// The folder cannot be created.
     #[error("{}: {cause}: the daemon needs this folder for its socket, so make /run writable for it, for example with a tmpfs", .path.display())]
     NoFolder {
@@ -78,14 +83,23 @@ pub fn is_listening(pins: &Path) -> bool {
 /// Fails with [`SocketError`] if no process listens, or if it gives no answer.
 pub fn ask(pins: &Path, name: &str, request: Request) -> Result<Reply, SocketError> {
     let mut stream = connect(pins, name)?;
-    if matches!(request, Request::Left | Request::Gone | Request::State | Request::Fleet) {
-        // A question must not wait for a process that is stopped.
-        let _ = stream.set_read_timeout(Some(PATIENCE));
-    }
+    // A question must not wait for a process that is stopped.
+    let patience = match request {
+        Request::Left | Request::Gone | Request::State | Request::Fleet => Some(PATIENCE),
+        Request::Rules(..) => Some(OF_ENGINE),
+        Request::Reload | Request::ReloadBy(_) | Request::Confirm => None,
+    };
+    let _ = stream.set_read_timeout(patience);
+    let _ = stream.set_write_timeout(patience);
     let mut answer = String::new();
     let asked = serde_json::to_string(&request).map_err(io::Error::from).and_then(|line| writeln!(stream, "{line}"));
     let mut reader = BufReader::new(stream);
     let read = asked.and_then(|()| reader.read_line(&mut answer));
+    if let (Err(error), Request::Rules(..)) = (&read, &request)
+        && error.kind() == io::ErrorKind::WouldBlock
+    {
+        return Err(SocketError::Late(OF_ENGINE));
+    }
     // A process that ends keeps the connection open until it holds nothing of the instance.
     let _ = io::copy(&mut reader, &mut io::sink());
     read.ok().and_then(|_| serde_json::from_str(&answer).ok()).ok_or(SocketError::NoAnswer)

@@ -18,6 +18,9 @@ pub enum RulesRequest {
         text: String,
         /// Why.
         why: String,
+        /// Whether lost rules do not matter.
+        #[serde(default)]
+        anew: bool,
     },
     /// Delete rules for the sources in this text.
     Delete {
@@ -25,6 +28,9 @@ pub enum RulesRequest {
         text: String,
         /// Why.
         why: String,
+        /// Whether lost rules do not matter.
+        #[serde(default)]
+        anew: bool,
     },
     /// Put an earlier version in force again.
     Revert {
@@ -32,6 +38,9 @@ pub enum RulesRequest {
         version: u64,
         /// Why.
         why: String,
+        /// Whether lost rules do not matter.
+        #[serde(default)]
+        anew: bool,
     },
 }
 

@@ -140,7 +140,17 @@ pub fn all(tables: &Tables) -> Result<Vec<Listing>, Error> {
     Ok(all)
 }
 
-/// Returns the same, with estimates for lists that limit. It reads all tracked sources for these.
+/// Returns whether a list of this name is in force that has not ended.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] if the kernel refuses.
+pub fn has(tables: &Tables, name: &str) -> Result<bool, Error> {
+    let now = host::now();
+    Ok(in_force(tables)?.iter().any(|running| !running.list.is_over(now) && running.name() == name))
+}
+
+/// Returns the same as [`all`], with estimates for lists that limit. It reads all tracked sources for these.
 ///
 /// # Errors
 ///

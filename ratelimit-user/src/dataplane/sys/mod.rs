@@ -12,6 +12,6 @@ pub mod link_type;
 pub mod lock_holder;
 pub mod mmap_array;
 pub mod namespace;
-mod netlink;
+pub mod netlink;
 pub mod rcu;
 pub mod xdp_features;

@@ -22,6 +22,7 @@ use tokio::{
 use super::{
     datagram::MOST,
     message::Message,
+    places::Places,
     seal::Secret,
     settings::Settings,
     state::{Send, State},
@@ -109,6 +110,15 @@ impl Mesh {
     /// Tells all hosts that this one goes.
     pub(in crate::fleet) fn leave(&self) {
         self.shared.with(State::leave);
+    }
+
+    /// Returns the port of this host, and where the others are.
+    #[must_use]
+    pub fn places(&self) -> Places {
+        let mut peers = self.shared.with(|state, now, _| state.peers.places(now));
+        peers.sort_unstable();
+        peers.dedup();
+        Places { port: self.shared.address.port(), peers }
     }
 
     /// Returns how many other hosts are alive, and how many there are.

@@ -5,7 +5,7 @@
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
 };
 
 use super::{counts::Counts, datagram::Header};
@@ -243,6 +243,12 @@ impl Peers {
         let heard: HashSet<_> = self.peers.values().map(|peer| peer.address).collect();
         let is_heard = |address, known: &Known| heard.contains(address) || now < known.other_until;
         self.peers.len() + self.configured(now).filter(|(address, known)| !is_heard(*address, known)).count()
+    }
+
+    /// Returns where the other hosts are: those of the file, and those that are alive.
+    pub(super) fn places(&self, now: f64) -> Vec<IpAddr> {
+        let configured = self.configured(now).map(|(address, _)| address.ip());
+        configured.chain(self.alive(now).map(|(_, peer)| peer.address.ip())).collect()
     }
 
     /// Returns the addresses of the file, without those of this host.

@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     fs,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -12,8 +12,10 @@ use ratelimit_common::rules::rule::FLEET;
 use tokio::{task::spawn_blocking, time::Instant};
 
 use super::{
+    again::Again,
     known::Known,
     lists::{self, BANS},
+    maps::Maps,
     once::Once,
     shown::Shown,
 };
@@ -50,7 +52,7 @@ const SHOWN: usize = 20;
 
 /// What this host tells and hears of denied sources.
 pub(super) struct Bans {
-    pins: PathBuf,
+    maps: Maps,
     tells: bool,
     accepts: bool,
     exchange: Exchange,
@@ -59,7 +61,7 @@ pub(super) struct Bans {
     denied: Arc<Mutex<Denied>>,
     list: InForce,
     engine: Once,
-    maps: Once,
+    puts: Once,
     shown: Shown,
 }
 
@@ -72,15 +74,18 @@ struct InForce {
     renew: Option<Instant>,
     /// When it may change next.
     next: Option<Instant>,
+    /// Sources that could not be denied.
+    again: Again<Vec<Prefix>>,
 }
 
 impl Bans {
-    pub(super) fn of(pins: &Path, fleet: &Fleet, shown: Shown) -> Self {
+    pub(super) fn of(maps: &Maps, fleet: &Fleet, shown: Shown) -> Self {
         // Each instance of a machine speaks for itself.
         let machine = MACHINE.iter().find_map(|file| fs::read_to_string(file).ok()).unwrap_or_default();
+        let pins = maps.pins();
         let host = bans::host(&fleet.name, &format!("{} {}", machine.trim(), pins.display()));
         Self {
-            pins: pins.to_owned(),
+            maps: maps.clone(),
             tells: fleet.tells_bans,
             accepts: fleet.accepts.bans,
             exchange: Exchange::of(host.clone()),
@@ -88,7 +93,7 @@ impl Bans {
             denied: Arc::default(),
             list: InForce::default(),
             engine: Once::after(PATIENCE, pins),
-            maps: Once::after(PATIENCE, pins),
+            puts: Once::after(PATIENCE, pins),
             shown,
         }
     }
@@ -136,7 +141,7 @@ impl Bans {
             // What an earlier daemon of this host has told is not so any more.
             return Some(HashMap::new());
         }
-        let (pins, denied) = (self.pins.clone(), Arc::clone(&self.denied));
+        let (pins, denied) = (self.maps.pins().to_owned(), Arc::clone(&self.denied));
         let read = move || {
             let view = View::open(&pins)?;
             denied.lock().unwrap_or_else(PoisonError::into_inner).read(view.tables())
@@ -144,7 +149,7 @@ impl Bans {
         spawn_blocking(read).await.ok()?.ok()
     }
 
-    /// Puts the list in force if it has changed, or would end.
+    /// Puts the list in force if it has changed, would end, or is not there any more.
     async fn put(&mut self) {
         let now = Instant::now();
         if self.list.next.is_some_and(|next| now < next) {
@@ -153,11 +158,16 @@ impl Bans {
         let sessions: Vec<_> = ssh::sessions().iter().map(|session| session.peer).collect();
         let sources = if self.accepts { self.known.denied(&sessions) } else { Vec::new() };
         let is_due = self.list.renew.is_some_and(|renew| now >= renew);
-        if self.list.sources.as_ref() == Some(&sources) && !is_due {
+        if self.list.again.resting(now) == Some(&sources) {
             return;
         }
-        let (pins, entries) = (self.pins.clone(), Entries::of(sources.clone()));
-        let put = move || {
+        let is_known = self.list.sources.as_ref() == Some(&sources) && !is_due;
+        let wanted = sources.clone();
+        let put = move |pins: &Path| {
+            if is_known && lists::is_there(pins, BANS)? != wanted.is_empty() {
+                return Ok(false);
+            }
+            let entries = Entries::of(wanted);
             let expires = host::now().saturating_add(LIFE.as_nanos() as u64);
             let list = RequestedList {
                 name: BANS.to_owned(),
@@ -169,19 +179,26 @@ impl Bans {
             };
             let set = if list.entries.is_empty() { Vec::new() } else { vec![list] };
             let is_empty = set.is_empty();
-            lists::put(&pins, set, &|list| is_empty && list.name == BANS)
+            lists::put(pins, set, &|list| is_empty && list.name == BANS).map(|()| true)
         };
-        let outcome = spawn_blocking(put).await.unwrap_or(Err(Error::NotAttached));
+        let outcome = self.maps.with(put).await.unwrap_or(Err(Error::NotAttached));
+        if matches!(outcome, Ok(false)) {
+            return;
+        }
         self.list.next = Some(Instant::now() + (now.elapsed() * PART).min(LIFE / 6));
         match outcome {
-            Ok(()) => {
+            Ok(_) => {
+                self.list.again.succeed();
                 self.list.renew = (!sources.is_empty()).then(|| now + LIFE / 2);
                 self.list.sources = Some(sources);
-                self.maps.succeed("sources that other hosts deny are denied here again");
+                self.puts.succeed("sources that other hosts deny are denied here again");
             }
             // There is no instance. The next one needs the list.
             Err(Error::NotAttached) => self.list.sources = None,
-            Err(error) => self.maps.fail(|| format!("sources that other hosts deny are not denied here: {error}")),
+            Err(error) => {
+                self.list.again.fail(sources, Instant::now());
+                self.puts.fail(|| format!("sources that other hosts deny are not denied here: {error}"));
+            }
         }
     }
 
@@ -199,7 +216,7 @@ impl Bans {
             told: self.known.told(),
             in_force,
             left_out: self.known.left_out,
-            problem: self.engine.problem().or(self.maps.problem()).map(ToOwned::to_owned),
+            problem: self.engine.problem().or(self.puts.problem()).map(ToOwned::to_owned),
             sources: sources.iter().take(SHOWN).map(source).collect(),
         });
         self.shown.change(|told| told.denies = denies);

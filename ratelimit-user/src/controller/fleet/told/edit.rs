@@ -2,50 +2,50 @@
 
 use std::{collections::HashSet, time::SystemTime};
 
-use super::rules::Rules;
+use super::{claim::Claim, rules::Rules};
 use crate::{
     config::{Planned, shared},
     controller::socket::rules::{RulesReply, RulesRequest},
     fleet::{
         engine::Engine,
         error::Error,
-        rules::{TEXT, Version},
+        rules::{Mark, TEXT, Version},
     },
 };
 
 /// How often a change is tried if somebody else changes the rules meanwhile.
 const TRIES: usize = 5;
 
-/// Does what an operator asks for. Nothing has changed after an error.
+/// Does what an operator asks for. An error tells whether something can have changed.
 pub(super) async fn answer(
     rules: &mut Rules,
     engine: Option<&Engine>,
-    newest: u64,
+    newest: &Claim,
     request: &RulesRequest,
     who: &str,
 ) -> Result<RulesReply, String> {
     let engine = engine.ok_or("the engine does not answer: `ratelimit fleet status` tells why")?;
-    let (why, change) = match request {
+    let (why, anew, change) = match request {
         RulesRequest::List => return present(rules, engine).await.map(|(_, version)| RulesReply::Version(version)),
-        RulesRequest::Log => return rules.store.log(engine).await.map(RulesReply::Log).map_err(in_words),
-        RulesRequest::Set { text, why } => (why, Change::Set(shared::read(text)?)),
-        RulesRequest::Delete { text, why } => (why, Change::Delete(shared::read(text)?)),
-        RulesRequest::Revert { version, why } => {
-            let text = rules.store.text(engine, *version).await.map_err(in_words)?;
+        RulesRequest::Log => return rules.store.log(engine).await.map(RulesReply::Log).map_err(unread),
+        RulesRequest::Set { text, why, anew } => (why, anew, Change::Set(shared::read(text)?)),
+        RulesRequest::Delete { text, why, anew } => (why, anew, Change::Delete(shared::read(text)?)),
+        RulesRequest::Revert { version, why, anew } => {
+            let text = rules.store.text(engine, *version).await.map_err(unread)?;
             let text =
                 text.ok_or_else(|| format!("the log has no version {version}: see `ratelimit fleet rules log`"))?;
-            (why, Change::All(shared::read(&text)?))
+            (why, anew, Change::All(shared::read(&text)?))
         }
     };
+    // A host that has just started does not know yet which rules it keeps.
+    rules.begin(engine).await;
     for _ in 0..TRIES {
         let (in_engine, present) = present(rules, engine).await?;
-        if present.version < newest {
-            return Err(format!(
-                "the engine has lost version {newest} of the shared rules: change them on a host that has it, as `ratelimit fleet status` shows"
-            ));
+        if let Some(problem) = lost(rules, &present, newest).filter(|_| !anew) {
+            return Err(problem);
         }
         let Some(next) = change.applied(&present)? else { return Ok(RulesReply::Unchanged) };
-        let written = rules.store.write(engine, in_engine, &next, [who, why]).await.map_err(in_words)?;
+        let written = rules.store.write(engine, &in_engine, &next, [who, why]).await.map_err(unwritten)?;
         if written {
             rules.step(Some(engine)).await;
             return Ok(RulesReply::Written {
@@ -58,15 +58,47 @@ pub(super) async fn answer(
     Err("other hosts change the shared rules at the same time: try again".to_owned())
 }
 
-fn in_words(error: Error) -> String {
-    format!("the engine refuses: {error}")
+/// Returns what an operator must know of a call that changes nothing, and has failed.
+fn unread(error: Error) -> String {
+    let how = if error.leaves_open() { "gives no good answer" } else { "refuses" };
+    format!("nothing was changed: the engine {how}: {error}")
 }
 
-/// Returns the number of the version in the engine, and the newest version: one that the engine has lost too.
-async fn present(rules: &Rules, engine: &Engine) -> Result<(u64, Version), String> {
-    let read = rules.store.read(engine, None).await.map_err(in_words)?.unwrap_or_default();
+/// Returns what an operator must know of a change that has failed.
+fn unwritten(error: Error) -> String {
+    if error.leaves_open() {
+        return format!(
+            "the engine has not confirmed the change: {error}: `ratelimit fleet rules log` shows whether it was made"
+        );
+    }
+    unread(error)
+}
+
+/// Returns why a change would give up rules that the engine has lost.
+fn lost(rules: &Rules, present: &Version, newest: &Claim) -> Option<String> {
+    let anew = "or add --anew to give them up";
+    if rules.keeps() {
+        return Some(format!(
+            "nothing was changed: the engine has lost the shared rules that this host keeps, and their version is not known: \
+             change them on a host that knows it, {anew}"
+        ));
+    }
+    // A host that knows the version in force needs no other one to tell it.
+    let is_known = present.version != 0 && rules.known.as_ref().is_some_and(|known| known.version == present.version);
+    let Claim { version, host } = newest;
+    (!is_known && *version > present.version).then(|| {
+        format!(
+            "nothing was changed: {host} says that it has version {version} of the shared rules, which the engine has not: \
+             change them there, {anew}"
+        )
+    })
+}
+
+/// Returns the mark of the version in the engine, and the newest version: one that the engine has lost too.
+async fn present(rules: &Rules, engine: &Engine) -> Result<(Mark, Version), String> {
+    let (mark, read) = rules.store.read(engine, None).await.map_err(unread)?.unwrap_or_default();
     let known = rules.known.clone().filter(|known| known.version > read.version);
-    Ok((read.version, known.unwrap_or(read)))
+    Ok((mark, known.unwrap_or(read)))
 }
 
 /// What an operator asks for.
@@ -118,6 +150,16 @@ mod tests {
 
     fn rules(text: &str) -> Vec<Planned> {
         shared::read(text).unwrap()
+    }
+
+    #[test]
+    fn only_a_refusal_means_that_nothing_was_changed() {
+        let late = unwritten(Error::Silent(std::time::Duration::from_millis(200)));
+        assert!(late.starts_with("the engine has not confirmed the change: no answer within 200 ms"), "{late}");
+        let lost = unwritten(Error::Lost("broken pipe".to_owned()));
+        assert!(lost.starts_with("the engine has not confirmed the change"), "{lost}");
+        let refused = unwritten(Error::Server("OOM".to_owned()));
+        assert_eq!(refused, "nothing was changed: the engine refuses: OOM");
     }
 
     #[test]

@@ -41,6 +41,11 @@ pub(super) fn put(pins: &Path, set: Vec<RequestedList>, gone: &dyn Fn(&Listing) 
     instance.change_lists(&ListChange { set, deleted }, &|tables| guard.check(tables))
 }
 
+/// Returns whether the list of this name is in force.
+pub(super) fn is_there(pins: &Path, name: &str) -> Result<bool, Error> {
+    listing::has(View::open(pins)?.tables(), name)
+}
+
 /// Deletes all lists of the fleet. Without an instance, there are none.
 pub(super) fn forget(pins: &Path) -> Result<(), Error> {
     match put(pins, Vec::new(), &|_| true) {

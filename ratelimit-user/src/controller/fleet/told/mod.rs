@@ -1,34 +1,36 @@
 //! What the hosts of a fleet tell each other besides their demand: the sources that they deny.
 
+mod again;
 mod bans;
+pub(super) mod claim;
 mod edit;
 mod known;
 mod lists;
+pub(super) mod maps;
 mod once;
 mod planned;
 mod rules;
 pub(super) mod shown;
 
-use std::{convert::Infallible, path::Path, time::Duration};
+use std::{convert::Infallible, time::Duration};
 
 use tokio::{
     sync::{mpsc, oneshot, watch},
-    task::spawn_blocking,
-    time::{MissedTickBehavior, interval},
+    time::{MissedTickBehavior, interval, sleep},
 };
 
-use self::{bans::Bans, rules::Rules, shown::Shown};
+use self::{bans::Bans, claim::Claim, maps::Maps, once::Once, rules::Rules, shown::Shown};
 use crate::{
     config::daemon::fleet::Fleet,
-    controller::{
-        notify::journal::{Level, say},
-        socket::rules::{RulesReply, RulesRequest},
-    },
+    controller::socket::rules::{RulesReply, RulesRequest},
+    dataplane::Error,
     fleet::engine::Engine,
 };
 
 /// Time between two exchanges.
 const STEP: Duration = Duration::from_secs(1);
+/// Time between two tries to delete what the fleet has told.
+const PAUSE: Duration = Duration::from_secs(5);
 
 /// The engine, while it answers.
 pub(super) type Link = watch::Receiver<Option<Engine>>;
@@ -38,20 +40,20 @@ pub(crate) struct Asked {
     pub(crate) request: RulesRequest,
     /// Who asks.
     pub(crate) who: String,
-    /// The newest version of the shared rules that a host has in force.
-    pub(crate) newest: u64,
+    /// The newest version of the shared rules that a host says it has in force.
+    pub(crate) newest: Claim,
     pub(crate) answer: oneshot::Sender<Result<RulesReply, String>>,
 }
 
 /// Tells and hears, and does what operators ask for, until it is dropped.
 pub(super) async fn run(
-    pins: &Path,
+    maps: &Maps,
     fleet: &Fleet,
     link: Link,
     shown: Shown,
     requests: &mut mpsc::Receiver<Asked>,
 ) -> Infallible {
-    let (mut bans, mut rules) = (Bans::of(pins, fleet, shown.clone()), Rules::of(pins, fleet, shown));
+    let (mut bans, mut rules) = (Bans::of(maps, fleet, shown.clone()), Rules::of(maps, fleet, shown));
     let mut steps = interval(STEP);
     steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -68,16 +70,51 @@ pub(super) async fn run(
                 }
                 let (engine, who) = (link.borrow().clone(), format!("{who} on {}", fleet.name));
                 // A command that has ended needs no answer.
-                let _ = answer.send(edit::answer(&mut rules, engine.as_ref(), newest, &request, &who).await);
+                let _ = answer.send(edit::answer(&mut rules, engine.as_ref(), &newest, &request, &who).await);
             }
         }
     }
 }
 
-/// Deletes what the fleet has told, on a host that is in no fleet any more.
-pub(super) async fn forget(pins: &Path) {
-    let of_thread = pins.to_owned();
-    if let Ok(Err(error)) = spawn_blocking(move || lists::forget(&of_thread)).await {
-        say(Level::Warning, &format!("lists of the fleet stay in force: {error}"));
+/// Deletes what the fleet has told, on a host that is in no fleet any more. It tries until that is done.
+pub(super) async fn forget(maps: &Maps) {
+    forget_each(maps, PAUSE).await;
+}
+
+async fn forget_each(maps: &Maps, pause: Duration) {
+    let mut told = Once::after(1, maps.pins());
+    while let Err(error) = maps.with(lists::forget).await.unwrap_or(Err(Error::NotAttached)) {
+        told.fail(|| format!("lists of the fleet stay in force, which this host has left: {error}"));
+        sleep(pause).await;
+    }
+    told.succeed("the lists of the fleet are deleted");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs::{self, Permissions},
+        os::unix::fs::PermissionsExt as _,
+        pin::pin,
+    };
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_host_that_leaves_tries_to_delete_its_lists_until_that_succeeds() {
+        let pins = std::env::temp_dir().join(format!("ratelimit-forget-{}", std::process::id()));
+        fs::create_dir(&pins).unwrap();
+        let open_to = |mode| fs::set_permissions(&pins, Permissions::from_mode(mode)).unwrap();
+        // Pins that others can change are not touched.
+        open_to(0o777);
+        let maps = Maps::of(&pins);
+        let mut forget = pin!(forget_each(&maps, Duration::from_millis(1)));
+        assert!(timeout(Duration::from_millis(50), &mut forget).await.is_err());
+        open_to(0o700);
+        let outcome = timeout(Duration::from_secs(30), forget).await;
+        fs::remove_dir(&pins).unwrap();
+        outcome.unwrap();
     }
 }

@@ -24,9 +24,23 @@ use crate::{
     limit::{within::is_within, write},
 };
 
-/// Generation of the rules of this host, and the number of shared rules, when these were put in force.
+/// What decides whether shared rules can be in force: the instance by its seed, the generation of its rules, and the
+/// shared rules.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct State(Option<(u32, Vec<String>)>);
+pub(super) struct State {
+    seed: [u64; 4],
+    generation: u32,
+    rules: Vec<String>,
+}
+
+impl State {
+    /// Reads it. Rules that change later have another generation.
+    pub(super) fn read(pins: &Path, rules: &[Planned]) -> Result<Self, Error> {
+        let control = View::open(pins)?.tables().control()?;
+        let rules = rules.iter().map(|rule| format!("{} {}", rule.target, write::spec(&rule.spec))).collect();
+        Ok(Self { seed: control.seed, generation: control.generation, rules })
+    }
+}
 
 /// Why shared rules are not in force.
 pub(super) enum Refused {
@@ -34,6 +48,8 @@ pub(super) enum Refused {
     More(String),
     /// The kernel, a session or another command stands in the way.
     Maps(Error),
+    /// The same has failed a short time ago.
+    Early,
 }
 
 impl From<Error> for Refused {
@@ -42,17 +58,10 @@ impl From<Error> for Refused {
     }
 }
 
-/// Puts these rules in force in place of other shared ones, unless nothing has changed since `state`.
-pub(super) fn put(pins: &Path, rules: &[Planned], state: State) -> Result<State, Refused> {
+/// Puts these rules in force in place of other shared ones.
+pub(super) fn put(pins: &Path, rules: &[Planned]) -> Result<(), Refused> {
     let view = View::open(pins)?;
     let tables = view.tables();
-    let targets: Vec<String> =
-        rules.iter().map(|rule| format!("{} {}", rule.target, write::spec(&rule.spec))).collect();
-    // Rules that change while this waits for the lock have another generation, so the next step checks again.
-    let now = State(Some((tables.control()?.generation, targets)));
-    if state == now {
-        return Ok(state);
-    }
     let own = own_limit(tables)?;
     for rule in rules {
         check(tables, rule, &own)?;
@@ -68,11 +77,12 @@ pub(super) fn put(pins: &Path, rules: &[Planned], state: State) -> Result<State,
     let names: Vec<String> = wanted.iter().map(|list| list.name.clone()).collect();
     let set = wanted.into_iter().filter(|list| !is_in_force(list)).collect();
     lists::put(pins, set, &|list| list.name != BANS && !names.contains(&list.name))?;
-    Ok(now)
+    Ok(())
 }
 
-/// Takes back what an earlier daemon has put in force, if it admits more than this host does.
-pub(super) fn check_standing(pins: &Path) -> Result<(), Error> {
+/// Takes back what an earlier daemon has put in force, if it admits more than this host does. Returns whether shared rules
+/// stay.
+pub(super) fn check_standing(pins: &Path) -> Result<bool, Error> {
     let view = View::open(pins)?;
     let own = own_limit(view.tables())?;
     let admits_more = |list: &listing::Listing| match (&list.action, &own) {
@@ -80,8 +90,12 @@ pub(super) fn check_standing(pins: &Path) -> Result<(), Error> {
         _ => false,
     };
     let all = listing::all(view.tables())?;
-    let is_wrong = all.iter().any(|list| list.origin == FLEET && admits_more(list));
-    if is_wrong { lists::put(pins, Vec::new(), &|list| list.name != BANS) } else { Ok(()) }
+    let standing: Vec<_> = all.iter().filter(|list| list.origin == FLEET && list.name != BANS).collect();
+    if standing.iter().any(|list| admits_more(list)) {
+        lists::put(pins, Vec::new(), &|list| list.name != BANS)?;
+        return Ok(false);
+    }
+    Ok(!standing.is_empty())
 }
 
 /// Returns the limit of sources without a rule. None if they have none.

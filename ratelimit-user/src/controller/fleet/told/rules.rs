@@ -1,15 +1,14 @@
 //! Follows the shared rules of the fleet: reads a version, validates it as a whole, and puts it in force or says why not.
 
-use std::{
-    path::{Path, PathBuf},
-    time::SystemTime,
-};
+use std::{path::Path, time::SystemTime};
 
-use tokio::task::spawn_blocking;
+use tokio::time::Instant;
 
 use super::{
+    again::Again,
+    maps::Maps,
     once::Once,
-    planned::{self, Refused},
+    planned::{self, Refused, State},
     shown::Shown,
 };
 use crate::{
@@ -19,7 +18,7 @@ use crate::{
     fleet::{
         engine::Engine,
         error,
-        rules::{Store, Version},
+        rules::{Mark, Store, Version},
         status::SharedRules,
     },
 };
@@ -27,11 +26,17 @@ use crate::{
 /// Failures in a row before the operator hears of them. A loss of the engine is told elsewhere.
 const PATIENCE: u32 = 5;
 
+/// What an operator must know of an engine that has no rules, although this host has some.
+const KEPT: &str = "the engine has no shared rules, and this host keeps those of before, whose version is not known: \
+                    `ratelimit list list` names their lists: set the rules again";
+
 /// The shared rules as this host knows them.
 pub(super) struct Rules {
-    pins: PathBuf,
+    maps: Maps,
     accepts: bool,
     pub(super) store: Store,
+    /// What the engine had last.
+    seen: Option<Mark>,
     /// The newest version that was read.
     pub(super) known: Option<Version>,
     /// The newest one that is valid.
@@ -40,10 +45,14 @@ pub(super) struct Rules {
     /// What keeps the newest version from being in force.
     refused: Option<String>,
     has_lost: bool,
-    /// What the maps were like when the rules were put there: see [`planned::put`].
-    state: planned::State,
+    /// Whether rules of an earlier daemon stay, because the engine has none.
+    keeps: bool,
+    /// The state in which the rules were put in force.
+    state: Option<State>,
+    /// States in which they could not be.
+    again: Again<State>,
     engine: Once,
-    maps: Once,
+    puts: Once,
     shown: Shown,
 }
 
@@ -54,20 +63,35 @@ struct Numbered {
     rules: Vec<Planned>,
 }
 
+/// Why rules are not in force, and in which state. None if nothing was tried.
+struct Failed {
+    state: Option<State>,
+    why: Refused,
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self { state: None, why: error.into() }
+    }
+}
+
 impl Rules {
-    pub(super) fn of(pins: &Path, fleet: &Fleet, shown: Shown) -> Self {
+    pub(super) fn of(maps: &Maps, fleet: &Fleet, shown: Shown) -> Self {
         Self {
-            pins: pins.to_owned(),
+            maps: maps.clone(),
             accepts: fleet.accepts.rules,
             store: Store::default(),
+            seen: None,
             known: None,
             valid: None,
             in_force: Numbered::default(),
             refused: None,
             has_lost: false,
-            state: planned::State::default(),
-            engine: Once::after(PATIENCE, pins),
-            maps: Once::after(PATIENCE, pins),
+            keeps: false,
+            state: None,
+            again: Again::default(),
+            engine: Once::after(PATIENCE, maps.pins()),
+            puts: Once::after(PATIENCE, maps.pins()),
             shown,
         }
     }
@@ -77,9 +101,21 @@ impl Rules {
         self.accepts
     }
 
+    /// Returns whether rules of an earlier daemon stay, because the engine has none.
+    pub(super) fn keeps(&self) -> bool {
+        self.keeps
+    }
+
     /// Returns why the newest version is not in force.
     pub(super) fn refused(&self) -> Option<String> {
         self.refused.clone()
+    }
+
+    /// Reads the engine for the first time, unless that was done.
+    pub(super) async fn begin(&mut self, engine: &Engine) {
+        if self.seen.is_none() {
+            self.step(Some(engine)).await;
+        }
     }
 
     /// Reads the engine once, and puts in force what is new.
@@ -97,16 +133,28 @@ impl Rules {
     /// Takes the version in the engine.
     pub(super) async fn read(&mut self, engine: &Engine) -> Result<(), error::Error> {
         let known = self.known.as_ref().map_or(0, |known| known.version);
-        let is_known = self.known.as_ref().filter(|_| !self.has_lost).map(|known| known.version);
-        let Some(read) = self.store.read(engine, is_known).await? else { return Ok(()) };
+        let Some((mark, read)) = self.store.read(engine, self.seen.as_ref()).await? else { return Ok(()) };
+        self.seen = Some(mark);
         // An engine without memory has no rules. Those that are known stay, until somebody writes new ones.
         self.has_lost = read.version < known;
-        if self.has_lost {
+        if self.has_lost || read.version == 0 {
             return Ok(());
+        }
+        self.keeps = false;
+        if self.known.as_ref().is_some_and(|known| known.version == read.version && known.text != read.text) {
+            let text =
+                format!("version {known} of the shared rules has another text now: the engine has lost a change");
+            self.engine.tell(Level::Warning, &text);
         }
         match shared::read(&read.text) {
             Ok(rules) => self.valid = Some(Numbered { version: Some(read.version), rules }),
-            Err(problem) => self.refuse(read.version, problem),
+            Err(problem) => {
+                // What is in force is another text than the one with this number.
+                if let Some(valid) = self.valid.as_mut().filter(|valid| valid.version == Some(read.version)) {
+                    valid.version = None;
+                }
+                self.refuse(read.version, problem);
+            }
         }
         self.known = Some(read);
         Ok(())
@@ -127,8 +175,10 @@ impl Rules {
             None => return self.check_standing().await,
             Some(newest) => newest.clone(),
         };
-        match self.try_to_put(&newest).await {
+        let resting = self.again.resting(Instant::now()).cloned();
+        match self.try_to_put(&newest, resting).await {
             Ok(()) => {
+                self.again.succeed();
                 if self.in_force.version != newest.version
                     && let Some(version) = newest.version.filter(|version| *version != 0)
                 {
@@ -141,17 +191,25 @@ impl Rules {
                 }
                 self.in_force = newest;
             }
-            Err(refused) => {
+            Err(Failed { why: Refused::Early, .. }) => {}
+            Err(Failed { state, why: refused }) => {
+                // A failure that takes no lock has no state.
+                if let Some(state) = state {
+                    self.again.fail(state, Instant::now());
+                }
                 // A rule of this host can be stricter than before. What would admit more does not stay.
                 let older = self.in_force.clone();
                 let is_older = older.version != newest.version && older.version.is_some();
                 let stays = match &refused {
-                    _ if is_older => !matches!(self.try_to_put(&older).await, Err(Refused::More(_))),
+                    _ if is_older => {
+                        let outcome = self.try_to_put(&older, None).await;
+                        !matches!(outcome, Err(Failed { why: Refused::More(_), .. }))
+                    }
                     Refused::More(_) => false,
-                    Refused::Maps(_) => true,
+                    Refused::Maps(_) | Refused::Early => true,
                 };
                 if !stays {
-                    let _ = self.try_to_put(&Numbered::default()).await;
+                    let _ = self.try_to_put(&Numbered::default(), None).await;
                     self.in_force = Numbered::default();
                 }
                 match refused {
@@ -159,47 +217,67 @@ impl Rules {
                     Refused::Maps(error @ Error::ShutOut { .. }) => {
                         self.refuse(newest.version.unwrap_or_default(), error.to_string());
                     }
-                    Refused::Maps(_) => {}
+                    Refused::Maps(_) | Refused::Early => {}
                 }
             }
         }
     }
 
-    /// Puts a version in force. Failures of the kernel and of sessions are told here.
-    async fn try_to_put(&mut self, version: &Numbered) -> Result<(), Refused> {
+    /// Puts a version in force, unless it is in force already, or the state is one that rests. Failures of the kernel and of
+    /// sessions are told here.
+    async fn try_to_put(&mut self, version: &Numbered, resting: Option<State>) -> Result<(), Failed> {
         let now = SystemTime::now();
         let lasting = version.rules.iter().filter(|rule| rule.until.is_none_or(|until| now < until));
-        let (pins, state, rules) = (self.pins.clone(), self.state.clone(), lasting.cloned().collect::<Vec<_>>());
-        let outcome = spawn_blocking(move || planned::put(&pins, &rules, state)).await;
-        match outcome.unwrap_or(Err(Refused::Maps(Error::NotAttached))) {
+        let (done, rules) = (self.state.clone(), lasting.cloned().collect::<Vec<_>>());
+        let put = move |pins: &Path| {
+            let state = State::read(pins, &rules).map_err(Failed::from)?;
+            if done.as_ref() == Some(&state) {
+                return Ok(state);
+            }
+            if resting.as_ref() == Some(&state) {
+                return Err(Box::new(Failed { state: None, why: Refused::Early }));
+            }
+            match planned::put(pins, &rules) {
+                Ok(()) => Ok(state),
+                Err(why) => Err(Box::new(Failed { state: Some(state), why })),
+            }
+        };
+        let outcome = self.maps.with(put).await.unwrap_or_else(|| Err(Box::new(Error::NotAttached.into())));
+        match outcome.map_err(|failed| *failed) {
             Ok(state) => {
-                self.state = state;
-                self.maps.succeed("the shared rules are in force again");
+                self.state = Some(state);
+                self.puts.succeed("the shared rules are in force again");
                 Ok(())
             }
-            Err(refused) => {
-                self.state = planned::State::default();
-                match &refused {
+            Err(failed) => {
+                if matches!(failed.why, Refused::Early) {
+                    return Err(failed);
+                }
+                self.state = None;
+                match &failed.why {
                     // There is no instance. The next one needs the rules.
                     Refused::Maps(Error::NotAttached) => self.in_force = Numbered::default(),
                     Refused::Maps(error) => {
-                        self.maps.fail(|| format!("the shared rules cannot be put in force: {error}"));
+                        self.puts.fail(|| format!("the shared rules cannot be put in force: {error}"));
                     }
-                    Refused::More(_) => {}
+                    Refused::More(_) | Refused::Early => {}
                 }
-                Err(refused)
+                Err(failed)
             }
         }
     }
 
     /// Without a valid version, those of an earlier daemon stay, unless they admit more than this host does.
     async fn check_standing(&mut self) {
-        let pins = self.pins.clone();
-        match spawn_blocking(move || planned::check_standing(&pins)).await {
-            Ok(Err(error)) if !matches!(error, Error::NotAttached) => {
-                self.maps.fail(|| format!("the shared rules cannot be checked: {error}"));
+        match self.maps.with(planned::check_standing).await {
+            Some(Err(error)) if !matches!(error, Error::NotAttached) => {
+                self.puts.fail(|| format!("the shared rules cannot be checked: {error}"));
             }
-            _ => self.maps.succeed("the shared rules can be checked again"),
+            outcome => {
+                let stand = matches!(outcome, Some(Ok(true)));
+                self.keeps = stand && self.seen.as_ref().is_some_and(|seen| seen.version == 0);
+                self.puts.succeed("the shared rules can be checked again");
+            }
         }
     }
 
@@ -208,8 +286,9 @@ impl Rules {
         let lost = self.has_lost.then(|| {
             format!("the engine has lost version {version} of the shared rules, which stays in force: write them again")
         });
-        let told = self.engine.problem().or(self.maps.problem());
-        let problem = lost.or_else(|| told.map(ToOwned::to_owned));
+        let kept = self.keeps.then(|| KEPT.to_owned());
+        let told = self.engine.problem().or(self.puts.problem());
+        let problem = lost.or(kept).or_else(|| told.map(ToOwned::to_owned));
         let rules = self.accepts.then(|| SharedRules {
             version,
             in_force: self.in_force.version,

@@ -1,12 +1,14 @@
 //! Requests to rtnetlink, the kernel's interface service.
 
+pub mod route;
+
 use std::{fmt::Display, io, thread, time::Duration};
 
 use netlink_packet_core::{
     ErrorMessage, NLM_F_ACK, NLM_F_CAPPED, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
     NlasIterator,
 };
-use netlink_packet_route::{RouteNetlinkMessage, link::LinkMessage};
+use netlink_packet_route::{RouteNetlinkMessage, link::LinkMessage, route::RouteMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
 use crate::dataplane::Error;
@@ -51,6 +53,7 @@ pub(super) fn change(request: RouteNetlinkMessage) -> Result<(), Error> {
 #[derive(Debug, Default)]
 struct Answers {
     links: Vec<LinkMessage>,
+    routes: Vec<RouteMessage>,
     /// Whether an interface came or went in the middle of the list. Then others may be missing.
     is_interrupted: bool,
     is_complete: bool,
@@ -88,6 +91,7 @@ impl Answers {
             self.is_interrupted |= answer.header.flags & NLM_F_DUMP_INTR != 0;
             match answer.payload {
                 NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => self.links.push(link),
+                NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewRoute(route)) => self.routes.push(route),
                 NetlinkPayload::Error(error) if error.code.is_some() => {
                     return Err(Error::Netlink(reason(&error, answer.header.flags)));
                 }
