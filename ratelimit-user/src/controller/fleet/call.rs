@@ -5,10 +5,7 @@ use std::time::Duration;
 use ratelimit_common::fleet::share::Answer;
 
 use super::connection::Heard;
-use crate::{
-    dataplane,
-    fleet::{engine::Engine, error::Error},
-};
+use crate::fleet::{engine::Engine, error::Error};
 
 /// A call that has ended.
 pub(super) enum Call {
@@ -20,8 +17,6 @@ pub(super) enum Call {
     Try(Result<(Engine, Heard), Error>),
     /// By which rule the engine forgets keys.
     Evicts(Option<String>),
-    /// Policies begin as they should in this generation of the rules.
-    Divided((u32, Result<(), dataplane::Error>)),
 }
 
 /// Reports of sources, and their answers.

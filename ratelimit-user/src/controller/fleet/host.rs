@@ -19,8 +19,7 @@ use tokio::{
 use super::{
     call::{Call, Reported},
     connection::{Connection, Heard, attempt, beat, fraction, random},
-    divided::Divided,
-    load,
+    divided, load,
     messages::Messages,
     sources::{How, Sources},
     told,
@@ -28,7 +27,7 @@ use super::{
 };
 use crate::{
     config::daemon::fleet::{Fleet, OnLoss, Weight},
-    dataplane::sys::host::now,
+    dataplane::{rules::policies::starts::Starts, sys::host::now},
     fleet::{
         engine::{Engine, deadline},
         error::Error,
@@ -65,7 +64,6 @@ pub(super) struct Host {
     heartbeat: Arc<Heartbeat>,
     connection: Connection,
     sources: Sources,
-    divided: Divided,
     /// Room for reports.
     messages: Messages,
     hosts: Hosts,
@@ -87,7 +85,6 @@ impl Host {
             heartbeat: Arc::new(Heartbeat::of(id.clone())),
             id,
             connection: Connection::new(pins, &fleet.engine),
-            divided: Divided::new(pins, &fleet),
             fleet,
             sources: Sources::default(),
             messages: Messages::default(),
@@ -160,7 +157,8 @@ impl Host {
             OnLoss::Hold if !is_up && self.connection.state().1 < HOLD => Next::Same,
             _ => Next::Whole,
         };
-        let divided = self.divided.among(self.hosts.count);
+        let is_divided = divided::of(&self.fleet) != Starts::Whole && self.hosts.count > 1;
+        let divided = is_divided.then_some(self.hosts.count);
         How { terms: self.terms, weight: self.weight, is_up, divided, next }
     }
 
@@ -184,9 +182,6 @@ impl Host {
         // Without an instance, there is nothing to report. A command may be replacing it: the next look tries again.
         if self.fleet.accepts.limits {
             let _ = self.sources.look(&self.pins, self.fleet.limits, self.hosts.count, &self.terms, now());
-            if let Some(change) = self.sources.generation().and_then(|generation| self.divided.change(generation)) {
-                self.calls.spawn_blocking(move || Call::Divided(change()));
-            }
         }
     }
 
@@ -210,7 +205,6 @@ impl Host {
                 self.connection.keep();
             }
             Call::Evicts(policy) => self.evicts = policy,
-            Call::Divided(outcome) => self.divided.end(outcome),
             Call::Beat(number, Err(error)) => self.fail(number, &error),
             Call::Try(Ok((engine, heard))) => {
                 self.hear(heard);

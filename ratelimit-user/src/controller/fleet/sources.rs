@@ -236,11 +236,6 @@ impl Sources {
         self.watched.clear();
     }
 
-    /// Returns the generation of the rules. None without an instance.
-    pub(super) fn generation(&self) -> Option<u32> {
-        self.traffic.as_ref().map(Traffic::generation)
-    }
-
     /// Returns the limit of sources without a rule, in words.
     pub(super) fn default_limit(&self) -> String {
         self.traffic.as_ref().map(Traffic::default_limit).unwrap_or_default()

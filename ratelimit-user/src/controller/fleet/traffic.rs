@@ -94,11 +94,6 @@ impl Traffic {
         Ok(rules)
     }
 
-    /// Returns the generation of the rules.
-    pub(super) fn generation(&self) -> u32 {
-        self.generation
-    }
-
     /// Returns the sources that a limit has refused since the last call, with their hashes.
     pub(super) fn refused(&mut self) -> Vec<(Source, u64)> {
         if !self.events.has_news() {

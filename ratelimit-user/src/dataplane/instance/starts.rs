@@ -15,14 +15,17 @@ use crate::dataplane::{
     },
 };
 
-/// Sets how the policies of the instance begin, if they do not yet.
+/// Sets how the policies of the instance begin, if they do not yet. They do in the generation `before` of the rules. Returns
+/// the generation in which they do.
 ///
 /// # Errors
 ///
 /// Those of [`Instance::open_in_force`], and [`Error::Bpf`] if the kernel refuses. The next try completes the change.
-pub fn put(pins: &Path, starts: Starts) -> Result<(), Error> {
-    if starts::are(View::open(pins)?.tables(), starts)? {
-        return Ok(());
+pub fn put(pins: &Path, starts: Starts, before: Option<u32>) -> Result<u32, Error> {
+    let view = View::open(pins)?;
+    let generation = view.tables().control()?.generation;
+    if before == Some(generation) || starts::are(view.tables(), starts)? {
+        return Ok(generation);
     }
     let mut instance = Instance::open_in_force(pins)?;
     let mark = ChangeMark::begin(Some(pins))?;
@@ -31,5 +34,5 @@ pub fn put(pins: &Path, starts: Starts) -> Result<(), Error> {
         Err(error)
     })?;
     mark.end();
-    Ok(())
+    Ok(instance.tables.control()?.generation)
 }
