@@ -186,6 +186,7 @@ impl SettingsArguments {
             sliding_logs: self.max_sliding_logs,
             shadow: self.shadow.map(|switch| switch == Switch::On),
             leases: None,
+            divide: None,
             log_level: 0,
         })
     }

@@ -40,7 +40,7 @@ pub const LISTED: u32 = 5;
 pub struct Policy {
     /// [`ALLOW`], [`DENY`], [`LIMIT`], [`BAN`], [`LISTED`], or 0 for a free entry.
     pub kind: u32,
-    /// A sum of [`HAS_PARENTS`], [`COARSE`], [`SECOND_OF_PACKETS`] and [`STARTS_SMALL`], and the [lane](Self::lane).
+    /// A sum of [`HAS_PARENTS`], [`COARSE`] and [`SECOND_OF_PACKETS`], and the [lane](Self::lane).
     pub flags: u32,
     /// The limit of packets, by buckets; a burst of 0 means none.
     pub packets: Meter,
@@ -82,9 +82,6 @@ pub const HAS_PARENTS: u32 = 1;
 pub const COARSE: u32 = 2;
 /// [`Policy::flags`]: the second limit counts packets too, and not bytes.
 pub const SECOND_OF_PACKETS: u32 = 4;
-/// [`Policy::flags`]: while the hosts of a fleet say so, a new source begins with a part of the burst. See
-/// [`crate::meters::start`].
-pub const STARTS_SMALL: u32 = 8;
 /// [`Policy::flags`]: place of the [lane](crate::maps::levels).
 const LANE_SHIFT: u32 = 8;
 
@@ -265,15 +262,6 @@ impl Policy {
     pub fn for_costs(self, most: u32) -> Self {
         let second = if self.flags & SECOND_OF_PACKETS == 0 { self.second } else { self.second.for_cost(most) };
         Self { packets: self.packets.for_cost(most), second, ..self }
-    }
-
-    /// Returns this policy with the cell shares that [`STARTS_SMALL`] needs.
-    #[must_use]
-    pub fn for_start(self) -> Self {
-        if self.flags & STARTS_SMALL == 0 {
-            return self;
-        }
-        Self { packets: self.packets.for_start(), second: self.second.for_start(), ..self }
     }
 
     const fn without_limits(kind: u32) -> Self {

@@ -65,6 +65,8 @@ pub enum Constant {
     Ipv6Prefix,
     /// The number of [leases](crate::fleet::lease), a power of two; 0 if there are none.
     Leases,
+    /// Not 0 if the hosts of a fleet divide the burst of a new source. See [`crate::meters::start`].
+    Divide,
 }
 
 /// Number that stands for the first constant in an instruction. No other number of the program is so near.
@@ -72,7 +74,7 @@ const FIRST: u32 = 0x5e77_1a00;
 
 impl Constant {
     /// All constants, in their order.
-    pub const ALL: [Self; 29] = {
+    pub const ALL: [Self; 30] = {
         use Constant::*;
         [
             InjectedClock,
@@ -104,6 +106,7 @@ impl Constant {
             OldCells,
             Ipv6Prefix,
             Leases,
+            Divide,
         ]
     };
 

@@ -195,6 +195,8 @@ pub const FEATURE_LISTS: u32 = 1 << 20;
 pub const FEATURE_SHADOW_PROGRAMS: u32 = 1 << 21;
 /// [`Control::features`]: sources may have [leases](crate::fleet::lease).
 pub const FEATURE_LEASES: u32 = 1 << 22;
+/// [`Control::features`]: the hosts of a fleet divide the burst of a new source.
+pub const FEATURE_DIVIDE: u32 = 1 << 23;
 
 /// Default number of new buckets per second and CPU: at 650 ns each, less than a hundredth of its time.
 pub const ADMISSIONS_DEFAULT: u64 = 10_000;

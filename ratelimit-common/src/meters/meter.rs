@@ -11,10 +11,6 @@ use crate::{
 /// Bytes of the largest frame that can arrive: 64 KiB, which receive offload can join.
 pub const MAX_FRAME: u32 = 1 << 16;
 
-/// The most hosts that divide a burst exactly. More hosts leave a source as much as these, since its cell admits that
-/// much. With fewer hosts, a smaller share of cells only means that buckets are asked sooner.
-pub const MOST_HOSTS: u64 = 64;
-
 /// One limit in units of time.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -61,11 +57,6 @@ impl Meter {
         let (largest, burst) = (self.cost_of(most), self.burst);
         let cell_share = self.cell_share.min(burst.saturating_sub(largest));
         Self { ceiling: self.ceiling.max(largest), cell_share, ..self }
-    }
-
-    /// Returns this meter with a small cell's share, as the part of the burst with which a source begins in a fleet.
-    pub(crate) fn for_start(self) -> Self {
-        Self { cell_share: self.cell_share.min((self.burst / MOST_HOSTS) & !1), ..self }
     }
 
     /// Returns the cost of `amount` packets or bytes, rounded to the nearest even unit (see [`crate::meters::state`]).

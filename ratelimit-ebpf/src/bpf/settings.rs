@@ -64,6 +64,7 @@ settings! {
     WINDOWS_ON: Windows = cfg!(test) as u32,
     SLIDING_LOGS_ON: SlidingLogs = cfg!(test) as u32,
     LEASES: Leases,
+    DIVIDE_ON: Divide,
 }
 
 /// Returns whether a feature is on.
@@ -92,6 +93,13 @@ pub fn has_lanes() -> bool {
 #[must_use]
 pub fn has_leases() -> bool {
     is_on(&LEASES)
+}
+
+/// Returns whether the hosts of a fleet divide the burst of a new source.
+#[inline(always)]
+#[must_use]
+pub fn divides_bursts() -> bool {
+    is_on(&DIVIDE_ON)
 }
 
 /// Returns whether unknown sources are limited.

@@ -65,9 +65,12 @@ pub fn sliding_log(key: &Source, policy: &Policy, control: &Control, tick: u64) 
 /// bucket was evicted gains tokens.
 #[inline(always)]
 pub fn from_levels(source: &Source, levels: &Levels, policy: &Policy, resolution: Resolution, clock: &Clock<'_>) {
+    if settings::divides_bursts() {
+        start::spend(source, levels, resolution.0, clock.control(), clock.now());
+    }
     let handed = |level: &Word, meter| stages::handed(level::debt(level, clock), clock.units(), meter);
     let (packets, second) = (handed(&levels.packets, &policy.packets), handed(&levels.second, &policy.second));
-    start::insert(source, packets, second, resolution, clock.now());
+    buckets::insert(source, packets, second, resolution, clock.now());
 }
 
 /// Returns whether the budget admits a new entry. Without cells there is no budget.

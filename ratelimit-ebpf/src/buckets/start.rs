@@ -1,67 +1,113 @@
-//! Lets a new bucket begin with a part of its burst, if the hosts of a fleet divide it.
+//! Lets a new source begin with a part of the burst of the default limit, while the hosts of a fleet divide it.
+//!
+//! The part is in the cell. A source that has spent it gets a bucket, and the cell and the bucket owe the rest.
 
 use ratelimit_common::{
     buckets::bucket::Resolution,
     fleet::lease::{self, EVERY_SOURCE},
-    identity::source::Source,
-    limits::{
-        limit::BURST_FRAME,
-        policy::{SECOND_OF_PACKETS, STARTS_SMALL},
+    identity::{
+        class::ANY,
+        source::{IPV6, Source},
     },
+    limits::policy::{Policy, SECOND_OF_PACKETS},
+    maps::control::Control,
     meters::{
         gcra::{self, Units},
-        meter::Meter,
-        start, state,
+        meter::{MAX_FRAME, Meter},
+        stages, start,
     },
 };
 
 use crate::{
-    bpf::{
-        atomic::Word,
-        settings,
-        verifier::{given, key},
+    bpf::{atomic::Word, clock::Clock, settings, verifier::given},
+    cells::level,
+    maps::{
+        classes,
+        exchange::{FEW_TRIES, exchange},
+        leases,
+        levels::Levels,
+        rules,
     },
-    maps::{buckets, leases, rules},
+    packet::context::Context,
 };
 
-/// Inserts a bucket in these states, or in states that owe more. See [`buckets::insert`].
-#[inline(always)]
-pub fn insert(source: &Source, packets: u64, second: u64, resolution: Resolution, now: u64) {
-    buckets::insert(source, packets, second, resolution, now);
-    if settings::has_leases() {
-        spend(source, resolution.0, now);
-    }
-}
-
-/// Spends what other hosts have of the burst. It comes after the bucket, because of the stack.
+/// Returns whether the cell shows that a source may have spent its part, so that its bucket decides.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn spend(source: *const Source, resolution: u64, now: u64) -> u32 {
-    if !settings::has_leases() {
-        return 0;
+pub fn is_spent(context: *const Context, control: *const Control, levels: *const Levels) -> bool {
+    if !settings::divides_bursts() {
+        return false;
     }
-    let (Some(source), Some(policy)) = (given(source), rules::policy(Resolution(resolution).policy())) else {
-        return 0;
+    let (Some(context), Some(control), Some(levels)) = (given(context), given(control), given(levels)) else {
+        return false;
     };
-    if policy.flags & STARTS_SMALL == 0 {
+    let Some((policy, parts)) = parts(&context.source, context.resolution, control, context.tick) else { return false };
+    let (clock, [one, amount]) = (context.clock(control), context.amounts(policy));
+    let Policy { packets, second, .. } = policy;
+    let is_over = |level: &Word, meter: &Meter, cost: Units, part| {
+        meter.is_on() && level::debt(level, &clock).saturating_add(cost) > part
+    };
+    is_over(&levels.packets, packets, packets.cost_of(one), parts[0])
+        || is_over(&levels.second, second, second.cost_of(amount), parts[1])
+}
+
+/// Makes the cell owe what other hosts have of the burst, before the source gets its bucket.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+pub fn spend(source: *const Source, levels: *const Levels, resolution: u64, control: *const Control, now: u64) -> u32 {
+    if !settings::divides_bursts() {
         return 0;
     }
-    let Some(lease) = leases::find(EVERY_SOURCE, now) else { return 0 };
-    let Some(bucket) = buckets::inserted(&key(source)) else { return 0 };
-    let (hosts, now) = (lease::hosts(lease.multiplier.load()), gcra::units(now));
-    let frame = if policy.flags & SECOND_OF_PACKETS == 0 { BURST_FRAME } else { 1 };
-    owe(&bucket.packets, &policy.packets, 1, hosts, now);
-    owe(&bucket.second, &policy.second, frame, hosts, now);
+    let (Some(source), Some(levels), Some(control)) = (given(source), given(levels), given(control)) else { return 0 };
+    let Some((policy, parts)) = parts(source, Resolution(resolution), control, now) else { return 0 };
+    let clock = Clock::of(control, now);
+    let owe = |level: &Word, meter: &Meter, part| {
+        let (now, most, rest) = (clock.units(), clock.largest_debt(), meter.burst.saturating_sub(part));
+        if meter.is_on() && rest != 0 {
+            // If another CPU is first at each try, the source keeps what it has.
+            let _ = exchange::<FEW_TRIES>(level, |seen| {
+                Some(stages::charge_cell(stages::level_debt(seen, now, most), now, rest, meter))
+            });
+        }
+    };
+    owe(&levels.packets, &policy.packets, parts[0]);
+    owe(&levels.second, &policy.second, parts[1]);
     0
 }
 
-/// Raises a state to that of a bucket which has spent the other hosts' part. If another CPU is first, it was admitted
-/// something, and the state stays.
-#[inline(always)]
-fn owe(word: &Word, meter: &Meter, least: u32, hosts: u64, now: Units) {
-    let cell_share = if settings::has_cells() { meter.cell_share } else { 0 };
-    let (debt, seen) = (start::debt(meter, cell_share, meter.cost_of(least), hosts), word.load());
-    if meter.is_on() && state::debt(seen, now) < debt {
-        let _ = word.compare_exchange(seen, now.wrapping_add(debt));
+/// Returns the state of a limit in a new bucket without a cell: the first one, or `second`.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+pub fn state(source: *const Source, resolution: u64, control: *const Control, now: u64, second: bool) -> u64 {
+    let drained = gcra::units(now);
+    if !settings::divides_bursts() {
+        return drained;
     }
+    let (Some(source), Some(control)) = (given(source), given(control)) else { return drained };
+    let Some((policy, parts)) = parts(source, Resolution(resolution), control, now) else { return drained };
+    let (meter, part) = if second { (&policy.second, parts[1]) } else { (&policy.packets, parts[0]) };
+    drained.wrapping_add(meter.burst.saturating_sub(part))
+}
+
+/// Returns the policy of a source and the parts of both bursts, if hosts divide them now. A link-local address is another
+/// machine on each link.
+#[inline(always)]
+fn parts(
+    source: &Source,
+    resolution: Resolution,
+    control: &Control,
+    now: u64,
+) -> Option<(&'static Policy, [Units; 2])> {
+    if resolution.policy() != classes::default_policy(ANY) {
+        return None;
+    }
+    let [first, second, ..] = source.address();
+    if source.family == IPV6 && source.prefix == 128 && first == 0xfe && second >> 6 == 2 {
+        return None;
+    }
+    let hosts = lease::hosts(leases::find(EVERY_SOURCE, now)?.multiplier.load());
+    let policy = rules::policy(resolution.policy())?;
+    let frame = if policy.flags & SECOND_OF_PACKETS == 0 { MAX_FRAME } else { control.most_cost };
+    let of = |meter: &Meter, largest| start::part(meter, meter.cost_of(largest), hosts);
+    Some((policy, [of(&policy.packets, control.most_cost), of(&policy.second, frame)]))
 }

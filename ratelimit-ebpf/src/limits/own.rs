@@ -4,6 +4,7 @@ use ratelimit_common::{limits::policy::Policy, maps::control::Control, reason::R
 
 use crate::{
     bpf::settings,
+    buckets::start,
     cells::level,
     limits::{cells::Cells, source_bucket, stages::charged, windowed},
     maps::{buckets::Bucket, exchange::Charge, levels::Levels, sliding_logs, this_cpu::OWN},
@@ -45,7 +46,9 @@ pub fn ask(
         count_passed(bucket, context);
         return Some(bucket);
     };
-    context.reason = match level::ask(cells.levels, policy, &clock, context) {
+    let is_spent = settings::divides_bursts() && start::is_spent(context, control, cells.levels);
+    let charge = if is_spent { Charge::Refused } else { level::ask(cells.levels, policy, &clock, context) };
+    context.reason = match charge {
         Charge::Paid => Reason::WithinLimit,
         Charge::Refused => {
             return source_bucket::ask(context, control, policy, cells.levels, bucket);

@@ -48,11 +48,12 @@ pub fn ask(
         }
     }
     if found.is_none() {
+        // Before the level shows more. See `start::spend`.
+        let passed =
+            if policy.ban.time == 0 { passed_before(policy, levels, &clock, context.amounts(policy)) } else { 0 };
         create::from_levels(&context.source, levels, policy, context.resolution, &clock);
         context.reason = Reason::TableFull;
         found = buckets::find(&context.source);
-        let passed =
-            if policy.ban.time == 0 { passed_before(policy, levels, &clock, context.amounts(policy)) } else { 0 };
         found?.counts.count_passed(context.tick, passed, passed.wrapping_mul(u64::from(context.length())));
     }
     let bucket = found?;

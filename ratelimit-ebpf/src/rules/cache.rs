@@ -95,7 +95,11 @@ fn renew(source: &Source, classes: Classes, control: &Control, now: u64, redirec
             let cached = bucket.resolved();
             let _ = bucket.resolution.compare_exchange(cached.0, resolution.0);
         }
-        None if !settings::has_cells() => start::insert(source, drained, drained, resolution, now),
+        None if !settings::has_cells() && settings::divides_bursts() => {
+            let state = |second| start::state(source, resolution.0, control, now, second);
+            buckets::insert(source, state(false), state(true), resolution, now);
+        }
+        None if !settings::has_cells() => buckets::insert(source, drained, drained, resolution, now),
         None if admission::admits_record(control, now) => {
             let policy = rules::policy(resolution.policy());
             match policy.and_then(|policy| Some((policy, cells::levels(policy, source.hash(&control.seed))?))) {

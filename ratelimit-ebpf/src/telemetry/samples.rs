@@ -13,9 +13,9 @@ use crate::{
         random, settings,
         verifier::{given, key},
     },
-    buckets::{admission, start},
+    buckets::{admission, create},
     cells::bucket_filter,
-    maps::buckets,
+    maps::{buckets, cells},
     packet::context::Context,
 };
 
@@ -49,7 +49,14 @@ fn record_packets(context: *const Context, control: *const Control, packets: u64
     if found.is_none() && settings::is_on(&settings::SAMPLE_ON) && admission::admits_record(control, context.tick) {
         let now = gcra::units(context.now);
         // The own bucket owes nothing for packets within the cell's share.
-        start::insert(&source, now, now, context.resolution, context.tick);
+        match context.policy().filter(|_| settings::divides_bursts()) {
+            Some(policy) => {
+                if let Some(levels) = cells::levels(policy, context.hash) {
+                    create::from_levels(&source, levels, policy, context.resolution, &context.clock(control));
+                }
+            }
+            None => buckets::insert(&source, now, now, context.resolution, context.tick),
+        }
         found = buckets::find(&source);
     }
     if let Some(bucket) = found {

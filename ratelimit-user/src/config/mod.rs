@@ -210,6 +210,7 @@ fn read_top(page: &Page<'_>, top: &Table<'_>, more: &mut dyn FnMut(&mut rules::R
     }
     config.fleet = fleet::read(top);
     config.requested.leases = config.fleet.as_ref().is_some_and(|fleet| fleet.accepts.limits).then_some(true);
+    config.requested.divide = config.fleet.as_ref().is_some_and(Fleet::divides_bursts).then_some(true);
     let has_capacity =
         config.interfaces.iter().any(|interface| interface.capacity.is_some_and(|capacity| capacity != 0));
     let ipv6_prefix = config.requested.ipv6_prefix.unwrap_or(IPV6_PREFIX_DEFAULT) as u8;

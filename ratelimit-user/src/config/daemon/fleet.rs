@@ -41,6 +41,14 @@ pub struct Fleet {
     pub on_loss: OnLoss,
 }
 
+impl Fleet {
+    /// Returns whether hosts divide the burst of a new source.
+    #[must_use]
+    pub fn divides_bursts(&self) -> bool {
+        self.start == Start::Share && self.accepts.limits
+    }
+}
+
 /// How much the demand of a host counts beside that of others.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Weight {

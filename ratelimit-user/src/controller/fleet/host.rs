@@ -19,7 +19,7 @@ use tokio::{
 use super::{
     call::{Call, Reported},
     connection::{Connection, Heard, attempt, beat, fraction, random},
-    divided, load,
+    load,
     messages::Messages,
     sources::{How, Sources},
     told,
@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     config::daemon::fleet::{Fleet, OnLoss, Weight},
-    dataplane::{rules::policies::starts::Starts, sys::host::now},
+    dataplane::sys::host::now,
     fleet::{
         engine::{Engine, deadline},
         error::Error,
@@ -157,7 +157,7 @@ impl Host {
             OnLoss::Hold if !is_up && self.connection.state().1 < HOLD => Next::Same,
             _ => Next::Whole,
         };
-        let is_divided = divided::of(&self.fleet) != Starts::Whole && self.hosts.count > 1;
+        let is_divided = self.fleet.divides_bursts() && self.hosts.count > 1;
         let divided = is_divided.then_some(self.hosts.count);
         How { terms: self.terms, weight: self.weight, is_up, divided, next }
     }

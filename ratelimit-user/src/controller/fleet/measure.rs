@@ -1,6 +1,7 @@
 //! In which unit a limit counts, and the record that hosts share.
 
 use ratelimit_common::{
+    buckets::bucket::Bucket,
     fleet::{lease::Lease, share},
     limits::{
         limit::SECOND,
@@ -66,6 +67,11 @@ impl Measure {
     /// Returns the limit in a few words.
     pub(super) fn in_words(&self) -> String {
         format!("{}{}/s, burst {}", self.limit.rate, self.of, self.limit.burst)
+    }
+
+    /// Returns what a bucket has counted as admitted.
+    pub(super) fn admitted(&self, bucket: &Bucket) -> f64 {
+        if self.of.starts_with('B') { bucket.passed_bytes as f64 } else { bucket.passed() as f64 }
     }
 
     /// Returns how much was admitted and refused between two readings of a place, in packets or bytes. A count that has

@@ -17,14 +17,12 @@ use tokio::{
 
 pub(crate) use super::host::Shown;
 use super::{
-    divided,
     host::Host,
     told::{self, Asked, claim::Claim, maps::Maps},
 };
 use crate::{
     config::daemon::fleet::Fleet,
     controller::socket::rules::{RulesReply, RulesRequest},
-    dataplane::rules::policies::starts::Starts,
     fleet::{members::Member, status::Status},
 };
 
@@ -150,7 +148,6 @@ async fn follow(pins: &Path, mut changes: watch::Receiver<Wanted>, mut asked: mp
             let forget = async {
                 if wanted == Wanted::None {
                     told::forget(&maps).await;
-                    divided::keep(&maps, Starts::Whole).await;
                 }
                 pending::<Infallible>().await
             };
@@ -169,7 +166,6 @@ async fn follow(pins: &Path, mut changes: watch::Receiver<Wanted>, mut asked: mp
         let is_over = tokio::select! {
             () = host.run() => true,
             never = told => match never {},
-            never = divided::keep(&maps, divided::of(&fleet)) => match never {},
             changed = changes.changed() => changed.is_err(),
         };
         host.leave().await;

@@ -43,8 +43,6 @@ pub(super) struct Sources {
     /// Sources whose rules may have changed.
     stale: Vec<u64>,
     looks: u64,
-    /// Among how many hosts bursts are divided, if they are.
-    divided: Option<usize>,
 }
 
 /// The watched sources from the calmest on. They are sorted once, when the first is needed.
@@ -164,7 +162,7 @@ impl Sources {
         }
         // A place that the source still has from before counts from 0 again.
         traffic.leases.end(hash);
-        let spent = busy.is_none().then(|| 1.0 / self.divided.unwrap_or(1) as f64);
+        let spent = busy.is_none().then(|| traffic.admitted(&source, &measure));
         let mut watched = Watched::new(source, hash, measure, spent, now);
         let grant = watched.renew(Next::Whole, terms, now);
         // Without a place, nothing is counted.
@@ -197,7 +195,6 @@ impl Sources {
 
     /// Adds reports of sources that a limit has begun to refuse.
     pub(super) fn urgent(&mut self, how: &How, now: u64, messages: &mut Messages) {
-        self.divided = how.divided;
         let refused = self.traffic.as_mut().map(Traffic::refused).unwrap_or_default();
         let mut calmest = Calmest::default();
         for (source, hash) in refused {

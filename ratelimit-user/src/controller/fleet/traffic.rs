@@ -129,6 +129,12 @@ impl Traffic {
         Ok(Measure::of(&self.tables().policies.get(policy)?, &name))
     }
 
+    /// Returns what a source was admitted since it has its bucket, as its limit counts. Without a bucket, it may be much.
+    pub(super) fn admitted(&self, source: &Source, measure: &Measure) -> f64 {
+        let bucket = self.tables().buckets.open().ok().and_then(|buckets| buckets.get(source, 0).ok());
+        bucket.map_or(f64::MAX, |bucket| measure.admitted(&bucket))
+    }
+
     /// Returns prefix and service of a source as text.
     pub(super) fn name(&self, source: &Source) -> [String; 2] {
         let service = ServiceName(self.services.of_key(source).0).to_string();

@@ -12,7 +12,6 @@ pub mod removal;
 mod restore;
 mod service_costs;
 mod shadow;
-pub mod starts;
 pub mod swap;
 
 use std::{
@@ -124,6 +123,7 @@ impl Instance {
     }
 
     /// Returns the folder of its pins.
+    #[must_use]
     pub fn pins(&self) -> &Path {
         &self.pins
     }

@@ -69,6 +69,7 @@ fn value(constant: Constant, settings: &Settings, own_ports: [u32; 2]) -> u32 {
                 0
             }
         }
+        Constant::Divide => (settings.leases && settings.divide).into(),
         switch => {
             let switch = SWITCHES.iter().find(|candidate| candidate.constant == switch);
             switch.is_some_and(|switch| *(switch.of)(&mut settings.clone())).into()

@@ -29,6 +29,8 @@ pub struct RequestedSettings {
     pub replies: Option<u64>,
     /// See [`Settings::leases`].
     pub leases: Option<bool>,
+    /// See [`Settings::divide`].
+    pub divide: Option<bool>,
     /// See [`Settings::log_level`].
     pub log_level: u8,
 }
@@ -50,6 +52,7 @@ impl RequestedSettings {
             shadow: Some(settings.shadow),
             replies: Some(settings.replies),
             leases: Some(settings.leases),
+            divide: Some(settings.divide),
             log_level: settings.log_level,
         }
     }
@@ -73,6 +76,7 @@ impl RequestedSettings {
             shadow: back(self.shadow, &after.shadow, before.shadow),
             replies: back(self.replies, &after.replies, before.replies),
             leases: back(self.leases, &after.leases, before.leases),
+            divide: back(self.divide, &after.divide, before.divide),
             log_level: back(self.log_level, &after.log_level, before.log_level),
         }
     }
@@ -99,6 +103,7 @@ impl RequestedSettings {
             shadow: self.shadow.unwrap_or(open.shadow),
             replies: self.replies.unwrap_or(open.replies),
             leases: self.leases.unwrap_or(open.leases),
+            divide: self.divide.unwrap_or(open.divide),
             log_level: self.log_level,
             ..open
         }

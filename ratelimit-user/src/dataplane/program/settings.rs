@@ -7,10 +7,10 @@ use ratelimit_common::{
         constants::Constant,
         control::{
             self, ADMISSIONS_DEFAULT, Control, FEATURE_ACTIONS, FEATURE_BANS, FEATURE_BYTES, FEATURE_COSTS,
-            FEATURE_ELASTIC, FEATURE_FRONT, FEATURE_INTERFACES, FEATURE_LANES, FEATURE_LEASES, FEATURE_LISTS,
-            FEATURE_OWN, FEATURE_PARENTS, FEATURE_PASS_MALFORMED, FEATURE_RAW_IP, FEATURE_REJECT, FEATURE_SAMPLE,
-            FEATURE_SERVICES, FEATURE_SHADOW, FEATURE_SHADOW_PROGRAMS, FEATURE_SLIDING_LOGS, FEATURE_SOFT,
-            FEATURE_UNKNOWN, FEATURE_WINDOWS, OWN_DEFAULT, REPLIES_DEFAULT,
+            FEATURE_DIVIDE, FEATURE_ELASTIC, FEATURE_FRONT, FEATURE_INTERFACES, FEATURE_LANES, FEATURE_LEASES,
+            FEATURE_LISTS, FEATURE_OWN, FEATURE_PARENTS, FEATURE_PASS_MALFORMED, FEATURE_RAW_IP, FEATURE_REJECT,
+            FEATURE_SAMPLE, FEATURE_SERVICES, FEATURE_SHADOW, FEATURE_SHADOW_PROGRAMS, FEATURE_SLIDING_LOGS,
+            FEATURE_SOFT, FEATURE_UNKNOWN, FEATURE_WINDOWS, OWN_DEFAULT, REPLIES_DEFAULT,
         },
         levels::LEVELS_MAX,
         names,
@@ -82,6 +82,8 @@ pub struct Settings {
     pub frags: bool,
     /// Sources may have leases of a limit that a fleet shares.
     pub leases: bool,
+    /// The hosts of the fleet divide the burst of a new source.
+    pub divide: bool,
     /// A resize is moving buckets and sliding logs from maps of other sizes.
     pub moving: bool,
     /// The previous number of cells while a resize moves their levels, otherwise 0.
@@ -168,6 +170,7 @@ impl Settings {
             | bit(self.own != 0, FEATURE_OWN)
             | bit(self.raw_ip, FEATURE_RAW_IP)
             | bit(self.leases, FEATURE_LEASES)
+            | bit(self.divide, FEATURE_DIVIDE)
             | bit(self.shadow_programs, FEATURE_SHADOW_PROGRAMS)
             | switches.fold(0, |features, feature| features | feature)
     }
@@ -177,7 +180,8 @@ impl Settings {
     pub fn with_features(self, features: u32) -> Self {
         let is_on = |feature| features & feature != 0;
         let (raw_ip, shadow_programs) = (is_on(FEATURE_RAW_IP), is_on(FEATURE_SHADOW_PROGRAMS));
-        let mut settings = Self { raw_ip, shadow_programs, leases: is_on(FEATURE_LEASES), ..self };
+        let (leases, divide) = (is_on(FEATURE_LEASES), is_on(FEATURE_DIVIDE));
+        let mut settings = Self { raw_ip, shadow_programs, leases, divide, ..self };
         for Switch { of, feature, .. } in SWITCHES {
             *of(&mut settings) = features & feature != 0;
         }
@@ -249,6 +253,7 @@ impl Default for Settings {
             replies: REPLIES_DEFAULT,
             frags: features::several_buffers().unwrap_or(true),
             leases: false,
+            divide: false,
             moving: false,
             old_cells: 0,
             injected_clock: false,

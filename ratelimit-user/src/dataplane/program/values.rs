@@ -23,7 +23,7 @@ struct Setting {
     is_given: fn(&RequestedSettings) -> bool,
 }
 
-const SETTINGS: [Setting; 12] = [
+const SETTINGS: [Setting; 13] = [
     Setting { name: "ipv6-prefix", text: |s| s.ipv6_prefix.to_string(), is_given: |r| r.ipv6_prefix.is_some() },
     Setting { name: "max-sources", text: |s| s.buckets.to_string(), is_given: |r| r.buckets.is_some() },
     Setting { name: "cells", text: |s| count(s.cells), is_given: |r| r.cells.is_some() },
@@ -35,6 +35,7 @@ const SETTINGS: [Setting; 12] = [
     Setting { name: "max-sliding-logs", text: |s| s.sliding_logs.to_string(), is_given: |r| r.sliding_logs.is_some() },
     Setting { name: "malformed", text: |s| malformed(s.pass_malformed), is_given: |r| r.pass_malformed.is_some() },
     Setting { name: "fleet", text: |s| switch(s.leases), is_given: |r| r.leases.is_some() },
+    Setting { name: "fleet start share", text: |s| switch(s.divide), is_given: |r| r.divide.is_some() },
     Setting { name: "shadow", text: |s| switch(s.shadow), is_given: |r| r.shadow.is_some() },
 ];
 
@@ -133,6 +134,7 @@ mod tests {
             sliding_logs: 5,
             pass_malformed: true,
             leases: true,
+            divide: true,
             shadow: true,
             ..defaults
         };

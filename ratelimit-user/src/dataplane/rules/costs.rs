@@ -5,6 +5,10 @@ use ratelimit_common::{
         class::Class,
         service::{ClassEntry, Service},
     },
+    limits::policy::{COARSE, LIMIT, Policy},
+    maps::control::Control,
+    meters::gcra,
+    meters::meter::Meter,
     rules::rule::CONFIG,
 };
 
@@ -14,6 +18,7 @@ use crate::dataplane::{
         expiry, policies,
         services::{self, Services},
     },
+    sys::rcu,
     tables::open::Tables,
 };
 
@@ -94,11 +99,48 @@ fn renew(tables: &mut Tables, least: u32) -> Result<(), Error> {
     let mut control = tables.control()?;
     control.most_cost = costs.iter().map(|cost| cost.cost).fold(least, u32::max);
     tables.set_control(&control)?;
-    policies::renew::all(tables, |_, flags| flags)
+    renew_policies(tables)
 }
 
 fn write(tables: &mut Tables, class: Class, cost: u32, origin: u8) -> Result<(), Error> {
     let class = u32::from(class);
     let entry = ClassEntry { cost: cost as u16, cost_origin: origin, ..tables.classes.get(class)? };
     tables.classes.set(class, &entry)
+}
+
+/// Recomputes the policies, which depend on the largest cost. Each word of a policy is valid meanwhile.
+///
+/// Where the cell's share of a burst shrinks, buckets of earlier generations are charged the difference before they
+/// decide: by all packets that may see the smaller share, and until the new generation at each packet, since some may
+/// still use the larger share. No debt shrinks: levels of cells that expensive packets have raised stay.
+fn renew_policies(tables: &mut Tables) -> Result<(), Error> {
+    let control = tables.control()?;
+    let mut changes = Vec::new();
+    for slot in policies::used(tables)? {
+        let running = tables.policies.get(slot)?;
+        let given =
+            Policy { flags: running.flags & !COARSE, allowance: running.allowance, ..policies::as_given(running) };
+        let renewed = policies::in_time(given, &control);
+        let renewed = if running.flags & COARSE == 0 { renewed } else { renewed.by_ticks(gcra::units(control.tick)) };
+        if running.kind == LIMIT && renewed != running {
+            changes.push((slot, running, renewed));
+        }
+    }
+    let is_smaller = |new: &Meter, old: &Meter| new.cell_share < old.cell_share;
+    let shrink = changes
+        .iter()
+        .any(|(_, old, new)| is_smaller(&new.packets, &old.packets) || is_smaller(&new.second, &old.second));
+    if shrink {
+        let cell_shares_since = control.generation.wrapping_add(1);
+        tables.set_control(&Control { cell_shares_since, ..control })?;
+        rcu::wait();
+    }
+    for (slot, _, renewed) in changes {
+        policies::note_debt(tables, &renewed)?;
+        tables.policies.set(slot, &renewed)?;
+    }
+    if shrink {
+        rcu::wait();
+    }
+    tables.renew()
 }

@@ -46,13 +46,13 @@ fn the_program_without_cells_is_small() {
     );
 }
 
-/// The values on kernel 6.18 are 273,000 and 19,100, and those on kernel 6.1 are 348,000 and 18,700. The kernel's
-/// maximum is a million.
+/// The values on kernel 6.18 are 313,000 and 19,970. The kernel's maximum is a million. About 500 are for the bursts that
+/// a fleet divides.
 #[test]
 fn the_program_with_every_feature_stays_within_the_verifier_limit() {
-    measure("everything", everything(), &Most { verified: 500_000, translated: 19_500 });
+    measure("everything", everything(), &Most { verified: 500_000, translated: 20_300 });
     let moving = Settings { moving: true, old_cells: 1 << 10, ..everything() };
-    measure("everything, while maps get other sizes", moving, &Most { verified: 600_000, translated: 20_500 });
+    measure("everything, while maps get other sizes", moving, &Most { verified: 600_000, translated: 21_000 });
 }
 
 /// Kernels before 5.18 load this program. The oldest verifier that can be had is that of 6.1.
@@ -60,7 +60,7 @@ fn the_program_with_every_feature_stays_within_the_verifier_limit() {
 fn the_program_for_one_buffer_stays_within_the_same_limits() {
     let linear = |settings| Settings { frags: false, raw_ip: true, ..settings };
     measure("default, one buffer", linear(Settings::default()), &Most { verified: 150_000, translated: 9_000 });
-    measure("everything, one buffer", linear(everything()), &Most { verified: 500_000, translated: 19_500 });
+    measure("everything, one buffer", linear(everything()), &Most { verified: 500_000, translated: 20_300 });
 }
 
 fn everything() -> Settings {
@@ -82,6 +82,7 @@ fn everything() -> Settings {
         interfaces: true,
         lists: true,
         leases: true,
+        divide: true,
         ..Settings::default()
     }
 }

@@ -25,10 +25,7 @@ impl Maps {
 
     /// Does `work` on a thread, because it waits for the lock of the instance. It begins when earlier work has ended, also
     /// work that is not awaited any more. Returns None if the thread fails.
-    pub(in crate::controller::fleet) async fn with<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Path) -> T + Send + 'static,
-    ) -> Option<T> {
+    pub(super) async fn with<T: Send + 'static>(&self, work: impl FnOnce(&Path) -> T + Send + 'static) -> Option<T> {
         let (turn, pins) = (Arc::clone(&self.turn).lock_owned().await, self.pins.clone());
         let work = move || {
             let outcome = work(&pins);

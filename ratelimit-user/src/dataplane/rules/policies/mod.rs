@@ -16,9 +16,7 @@ pub(crate) mod largest_debt;
 pub(crate) mod levels;
 pub(crate) mod of_earlier_versions;
 pub(crate) mod parts;
-pub(crate) mod renew;
 pub(crate) mod slots;
-pub mod starts;
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -27,10 +25,7 @@ use ratelimit_common::{
     limits::{
         algorithm::Algorithm,
         limit::Limit,
-        policy::{
-            ALLOWED_ID, BANNED_ID, COARSE, DENIED_ID, DROP, HAS_PARENTS, Policy, PolicyId, REJECT, STARTS_SMALL,
-            UNLIMITED_ID,
-        },
+        policy::{ALLOWED_ID, BANNED_ID, COARSE, DENIED_ID, DROP, HAS_PARENTS, Policy, PolicyId, REJECT, UNLIMITED_ID},
     },
     maps::{
         control::{
@@ -131,7 +126,7 @@ fn try_intern(tables: &mut Tables, all: &mut Slots, spec: &RuleSpec, group: Grou
 pub(crate) fn in_time(policy: Policy, control: &Control) -> Policy {
     let windows =
         policy.windows.map(|window| Window { phase: control.wall.checked_rem(window.length).unwrap_or(0), ..window });
-    Policy { windows, ..policy }.for_costs(control.most_cost).for_start()
+    Policy { windows, ..policy }.for_costs(control.most_cost)
 }
 
 /// Returns the spec of the policy in a slot.
@@ -159,9 +154,7 @@ pub fn spec(tables: &Tables, slot: PolicyId) -> Result<RuleSpec, Error> {
 pub(crate) fn as_given(policy: Policy) -> Policy {
     let policy = policy.in_lane(0);
     // A policy can have parents without a limit of its own.
-    let Ok(plain) = Limit::of(&policy).policy() else {
-        return Policy { flags: policy.flags & !(COARSE | STARTS_SMALL), ..policy };
-    };
+    let Ok(plain) = Limit::of(&policy).policy() else { return Policy { flags: policy.flags & !COARSE, ..policy } };
     let Policy { over_limit, elastic, soft, parents, ban, name, .. } = policy;
     Policy { over_limit, elastic, soft, parents, ban, name, ..plain }
 }
