@@ -46,8 +46,8 @@ fn the_program_without_cells_is_small() {
     );
 }
 
-/// The values on kernel 6.18 are 313,000 and 19,970. The kernel's maximum is a million. About 500 are for the bursts that
-/// a fleet divides.
+/// The values on kernel 6.18 are 313,000 and 19,970, and those on kernel 6.1 are 342,000 and 20,000. The kernel's
+/// maximum is a million. About 500 are for the bursts that a fleet divides.
 #[test]
 fn the_program_with_every_feature_stays_within_the_verifier_limit() {
     measure("everything", everything(), &Most { verified: 500_000, translated: 20_300 });
