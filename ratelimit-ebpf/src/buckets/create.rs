@@ -9,7 +9,7 @@ use ratelimit_common::{
 
 use crate::{
     bpf::{atomic::Word, clock::Clock, settings},
-    buckets::{admission, start},
+    buckets::admission,
     cells::level,
     maps::{
         buckets::{self, Bucket},
@@ -65,9 +65,6 @@ pub fn sliding_log(key: &Source, policy: &Policy, control: &Control, tick: u64) 
 /// bucket was evicted gains tokens.
 #[inline(always)]
 pub fn from_levels(source: &Source, levels: &Levels, policy: &Policy, resolution: Resolution, clock: &Clock<'_>) {
-    if settings::divides_bursts() {
-        start::spend(source, levels, resolution.0, clock.control(), clock.now());
-    }
     let handed = |level: &Word, meter| stages::handed(level::debt(level, clock), clock.units(), meter);
     let (packets, second) = (handed(&levels.packets, &policy.packets), handed(&levels.second, &policy.second));
     buckets::insert(source, packets, second, resolution, clock.now());

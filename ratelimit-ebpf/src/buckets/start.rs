@@ -19,10 +19,16 @@ use ratelimit_common::{
 };
 
 use crate::{
-    bpf::{atomic::Word, clock::Clock, settings, verifier::given},
+    bpf::{
+        atomic::Word,
+        clock::Clock,
+        settings,
+        verifier::{given, key},
+    },
+    buckets::create,
     cells::level,
     maps::{
-        classes,
+        cells, classes,
         exchange::{FEW_TRIES, exchange},
         leases,
         levels::Levels,
@@ -49,6 +55,21 @@ pub fn is_spent(context: *const Context, control: *const Control, levels: *const
     };
     is_over(&levels.packets, packets, packets.cost_of(one), parts[0])
         || is_over(&levels.second, second, second.cost_of(amount), parts[1])
+}
+
+/// Inserts the bucket of the context's source, after the cell owes what other hosts have of the burst.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+pub fn insert(context: *const Context, control: *const Control) -> u32 {
+    if settings::divides_bursts()
+        && let (Some(context), Some(control)) = (given(context), given(control))
+        && let Some(policy) = context.policy()
+        && let Some(levels) = cells::levels(policy, context.hash)
+    {
+        spend(&context.source, levels, context.resolution.0, control, context.tick);
+        create::from_levels(&key(&context.source), levels, policy, context.resolution, &context.clock(control));
+    }
+    0
 }
 
 /// Makes the cell owe what other hosts have of the burst, before the source gets its bucket.

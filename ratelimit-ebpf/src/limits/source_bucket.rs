@@ -7,8 +7,8 @@ use ratelimit_common::{
 };
 
 use crate::{
-    bpf::clock::Clock,
-    buckets::{admission, create, handover},
+    bpf::{clock::Clock, settings},
+    buckets::{admission, create, handover, start},
     cells::{bucket_filter, level},
     limits::stages::pair::Pair,
     maps::{
@@ -48,12 +48,15 @@ pub fn ask(
         }
     }
     if found.is_none() {
-        // Before the level shows more. See `start::spend`.
-        let passed =
-            if policy.ban.time == 0 { passed_before(policy, levels, &clock, context.amounts(policy)) } else { 0 };
-        create::from_levels(&context.source, levels, policy, context.resolution, &clock);
+        if settings::divides_bursts() {
+            start::insert(context, control);
+        } else {
+            create::from_levels(&context.source, levels, policy, context.resolution, &clock);
+        }
         context.reason = Reason::TableFull;
         found = buckets::find(&context.source);
+        let passed =
+            if policy.ban.time == 0 { passed_before(policy, levels, &clock, context.amounts(policy)) } else { 0 };
         found?.counts.count_passed(context.tick, passed, passed.wrapping_mul(u64::from(context.length())));
     }
     let bucket = found?;

@@ -105,6 +105,9 @@ fn renew(source: &Source, classes: Classes, control: &Control, now: u64, redirec
             match policy.and_then(|policy| Some((policy, cells::levels(policy, source.hash(&control.seed))?))) {
                 Some((policy, levels)) => {
                     let clock = if policy.flags & COARSE == 0 { Clock::read(control) } else { Clock::of(control, now) };
+                    if settings::divides_bursts() {
+                        start::spend(source, levels, resolution.0, control, now);
+                    }
                     create::from_levels(source, levels, policy, resolution, &clock);
                 }
                 // Another class is billed, so this one owes nothing.

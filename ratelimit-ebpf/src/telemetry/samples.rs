@@ -13,9 +13,9 @@ use crate::{
         random, settings,
         verifier::{given, key},
     },
-    buckets::{admission, create},
+    buckets::{admission, start},
     cells::bucket_filter,
-    maps::{buckets, cells},
+    maps::buckets,
     packet::context::Context,
 };
 
@@ -48,14 +48,11 @@ fn record_packets(context: *const Context, control: *const Control, packets: u64
     let mut found = buckets::find(&source);
     if found.is_none() && settings::is_on(&settings::SAMPLE_ON) && admission::admits_record(control, context.tick) {
         let now = gcra::units(context.now);
-        // The own bucket owes nothing for packets within the cell's share.
-        match context.policy().filter(|_| settings::divides_bursts()) {
-            Some(policy) => {
-                if let Some(levels) = cells::levels(policy, context.hash) {
-                    create::from_levels(&source, levels, policy, context.resolution, &context.clock(control));
-                }
-            }
-            None => buckets::insert(&source, now, now, context.resolution, context.tick),
+        if settings::divides_bursts() {
+            start::insert(context, control);
+        } else {
+            // The own bucket owes nothing for packets within the cell's share.
+            buckets::insert(&source, now, now, context.resolution, context.tick);
         }
         found = buckets::find(&source);
     }

@@ -13,6 +13,7 @@ use ratelimit_common::{
 use super::{
     by_hash::ByHash,
     divided,
+    measure::Measure,
     messages::Messages,
     traffic::{Rules, Traffic},
     watched::{Next, Watched},
@@ -43,6 +44,8 @@ pub(super) struct Sources {
     /// Sources whose rules may have changed.
     stale: Vec<u64>,
     looks: u64,
+    /// Among how many hosts bursts are divided, if they are.
+    divided: Option<usize>,
 }
 
 /// The watched sources from the calmest on. They are sorted once, when the first is needed.
@@ -162,12 +165,22 @@ impl Sources {
         }
         // A place that the source still has from before counts from 0 again.
         traffic.leases.end(hash);
-        let spent = busy.is_none().then(|| traffic.admitted(&source, &measure));
+        let spent = busy.is_none().then(|| self.spent(traffic, &source, &measure));
         let mut watched = Watched::new(source, hash, measure, spent, now);
         let grant = watched.renew(Next::Whole, terms, now);
         // Without a place, nothing is counted.
         if grant.is_some_and(|grant| traffic.leases.grant(&grant, now)) {
             self.watched.insert(hash, watched);
+        }
+    }
+
+    /// Returns what a source has spent that a limit refuses: its burst. If bursts are divided, it was its part and what its
+    /// bucket counts, unless that is more.
+    fn spent(&self, traffic: &Traffic, source: &Source, measure: &Measure) -> f64 {
+        let burst = measure.limit.burst;
+        match self.divided {
+            Some(hosts) => burst.min(burst / hosts as f64 + traffic.admitted(source, measure)),
+            None => burst,
         }
     }
 
@@ -195,6 +208,7 @@ impl Sources {
 
     /// Adds reports of sources that a limit has begun to refuse.
     pub(super) fn urgent(&mut self, how: &How, now: u64, messages: &mut Messages) {
+        self.divided = how.divided;
         let refused = self.traffic.as_mut().map(Traffic::refused).unwrap_or_default();
         let mut calmest = Calmest::default();
         for (source, hash) in refused {

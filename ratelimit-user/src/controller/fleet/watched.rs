@@ -64,7 +64,7 @@ impl Watched {
     /// Watches a source from now on, in nanoseconds. A source that a limit refuses has `spent` so much.
     pub(super) fn new(source: Source, hash: u64, measure: Measure, spent: Option<f64>, now: u64) -> Self {
         let is_refused = spent.is_some();
-        let spent = spent.unwrap_or(0.0).min(measure.limit.burst);
+        let spent = spent.unwrap_or(0.0);
         Self {
             source,
             measure,
