@@ -12,9 +12,9 @@ use ratelimit_common::{
     limits::policy::{Policy, SECOND_OF_PACKETS},
     maps::control::Control,
     meters::{
-        gcra::{self, Units},
+        gcra::Units,
         meter::{MAX_FRAME, Meter},
-        stages, start,
+        stages, start, state,
     },
 };
 
@@ -25,10 +25,9 @@ use crate::{
         settings,
         verifier::{given, key},
     },
-    buckets::create,
     cells::level,
     maps::{
-        cells, classes,
+        buckets, cells, classes,
         exchange::{FEW_TRIES, exchange},
         leases,
         levels::Levels,
@@ -57,57 +56,47 @@ pub fn is_spent(context: *const Context, control: *const Control, levels: *const
         || is_over(&levels.second, second, second.cost_of(amount), parts[1])
 }
 
-/// Inserts the bucket of the context's source, after the cell owes what other hosts have of the burst.
+/// Makes the new bucket of the source with this hash owe what other hosts have of the burst, and its cell too.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-pub fn insert(context: *const Context, control: *const Control) -> u32 {
-    if settings::divides_bursts()
-        && let (Some(context), Some(control)) = (given(context), given(control))
-        && let Some(policy) = context.policy()
-        && let Some(levels) = cells::levels(policy, context.hash)
-    {
-        spend(&context.source, levels, context.resolution.0, control, context.tick);
-        create::from_levels(&key(&context.source), levels, policy, context.resolution, &context.clock(control));
-    }
-    0
-}
-
-/// Makes the cell owe what other hosts have of the burst, before the source gets its bucket.
-#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
-#[inline(never)]
-pub fn spend(source: *const Source, levels: *const Levels, resolution: u64, control: *const Control, now: u64) -> u32 {
+pub fn spend(source: *const Source, hash: u64, resolution: u64, control: *const Control, now: u64) -> u32 {
     if !settings::divides_bursts() {
         return 0;
     }
-    let (Some(source), Some(levels), Some(control)) = (given(source), given(levels), given(control)) else { return 0 };
+    let (Some(source), Some(control)) = (given(source), given(control)) else { return 0 };
     let Some((policy, parts)) = parts(source, Resolution(resolution), control, now) else { return 0 };
-    let clock = Clock::of(control, now);
-    let owe = |level: &Word, meter: &Meter, part| {
-        let (now, most, rest) = (clock.units(), clock.largest_debt(), meter.burst.saturating_sub(part));
-        if meter.is_on() && rest != 0 {
-            // If another CPU is first at each try, the source keeps what it has.
-            let _ = exchange::<FEW_TRIES>(level, |seen| {
-                Some(stages::charge_cell(stages::level_debt(seen, now, most), now, rest, meter))
-            });
-        }
-    };
-    owe(&levels.packets, &policy.packets, parts[0]);
-    owe(&levels.second, &policy.second, parts[1]);
+    let Some(bucket) = buckets::inserted(&key(source)) else { return 0 };
+    let (Policy { packets, second, .. }, clock) = (policy, Clock::of(control, now));
+    if settings::has_cells() {
+        let Some(levels) = cells::levels(policy, hash) else { return 0 };
+        owe(Some(&levels.packets), &bucket.packets, packets, parts[0], &clock);
+        owe(Some(&levels.second), &bucket.second, second, parts[1], &clock);
+    } else {
+        owe(None, &bucket.packets, packets, parts[0], &clock);
+        owe(None, &bucket.second, second, parts[1], &clock);
+    }
     0
 }
 
-/// Returns the state of a limit in a new bucket without a cell: the first one, or `second`.
-#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
-#[inline(never)]
-pub fn state(source: *const Source, resolution: u64, control: *const Control, now: u64, second: bool) -> u64 {
-    let drained = gcra::units(now);
-    if !settings::divides_bursts() {
-        return drained;
+/// Charges a limit with the rest of the burst. If another CPU is first at each try, the source keeps what it has.
+#[inline(always)]
+fn owe(level: Option<&Word>, own: &Word, meter: &Meter, part: Units, clock: &Clock<'_>) {
+    let (now, most, rest) = (clock.units(), clock.largest_debt(), meter.burst.saturating_sub(part));
+    if !meter.is_on() || rest == 0 {
+        return;
     }
-    let (Some(source), Some(control)) = (given(source), given(control)) else { return drained };
-    let Some((policy, parts)) = parts(source, Resolution(resolution), control, now) else { return drained };
-    let (meter, part) = if second { (&policy.second, parts[1]) } else { (&policy.packets, parts[0]) };
-    drained.wrapping_add(meter.burst.saturating_sub(part))
+    let mut owed = now.wrapping_add(rest);
+    if let Some(level) = level {
+        let _ = exchange::<FEW_TRIES>(level, |seen| {
+            let charged = stages::charge_cell(stages::level_debt(seen, now, most), now, rest, meter);
+            owed = stages::handed(charged.wrapping_sub(now), now, meter);
+            Some(charged)
+        });
+    }
+    let seen = own.load();
+    if state::debt(seen, now) < state::debt(owed, now) {
+        let _ = own.compare_exchange(seen, owed);
+    }
 }
 
 /// Returns the policy of a source and the parts of both bursts, if hosts divide them now. A link-local address is another

@@ -48,10 +48,9 @@ pub fn ask(
         }
     }
     if found.is_none() {
+        create::from_levels(&context.source, levels, policy, context.resolution, &clock);
         if settings::divides_bursts() {
-            start::insert(context, control);
-        } else {
-            create::from_levels(&context.source, levels, policy, context.resolution, &clock);
+            start::spend(&context.source, context.hash, context.resolution.0, control, context.tick);
         }
         context.reason = Reason::TableFull;
         found = buckets::find(&context.source);

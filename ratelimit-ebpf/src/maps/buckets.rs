@@ -77,15 +77,21 @@ impl Bucket {
 #[inline(always)]
 #[must_use]
 pub fn find(source: &Source) -> Option<&'static Bucket> {
-    // SAFETY: nothing here removes the entry, and an entry that the kernel recycles holds another source's words, all
-    // valid.
-    let found = unsafe { BUCKETS.get(source) };
+    let found = inserted(source);
     if resize::is_on() && found.is_none() {
         fetch_old_bucket(source);
-        // SAFETY: as above.
-        return unsafe { BUCKETS.get(source) };
+        return inserted(source);
     }
     found
+}
+
+/// Returns the bucket of a source after [`insert`].
+#[inline(always)]
+#[must_use]
+pub fn inserted(source: &Source) -> Option<&'static Bucket> {
+    // SAFETY: nothing here removes the entry, and an entry that the kernel recycles holds another source's words, all
+    // valid.
+    unsafe { BUCKETS.get(source) }
 }
 
 /// Returns a source as the class that is billed for its packets, as far as its bucket knows.

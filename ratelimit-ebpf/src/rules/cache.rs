@@ -95,19 +95,12 @@ fn renew(source: &Source, classes: Classes, control: &Control, now: u64, redirec
             let cached = bucket.resolved();
             let _ = bucket.resolution.compare_exchange(cached.0, resolution.0);
         }
-        None if !settings::has_cells() && settings::divides_bursts() => {
-            let state = |second| start::state(source, resolution.0, control, now, second);
-            buckets::insert(source, state(false), state(true), resolution, now);
-        }
         None if !settings::has_cells() => buckets::insert(source, drained, drained, resolution, now),
         None if admission::admits_record(control, now) => {
             let policy = rules::policy(resolution.policy());
             match policy.and_then(|policy| Some((policy, cells::levels(policy, source.hash(&control.seed))?))) {
                 Some((policy, levels)) => {
                     let clock = if policy.flags & COARSE == 0 { Clock::read(control) } else { Clock::of(control, now) };
-                    if settings::divides_bursts() {
-                        start::spend(source, levels, resolution.0, control, now);
-                    }
                     create::from_levels(source, levels, policy, resolution, &clock);
                 }
                 // Another class is billed, so this one owes nothing.
@@ -115,6 +108,9 @@ fn renew(source: &Source, classes: Classes, control: &Control, now: u64, redirec
             }
         }
         None => {}
+    }
+    if settings::divides_bursts() && bucket.is_none() {
+        start::spend(source, source.hash(&control.seed), resolution.0, control, now);
     }
     if settings::has_cells() {
         bucket_filter::note(source.hash(&control.seed));

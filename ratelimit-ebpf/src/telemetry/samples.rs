@@ -48,11 +48,10 @@ fn record_packets(context: *const Context, control: *const Control, packets: u64
     let mut found = buckets::find(&source);
     if found.is_none() && settings::is_on(&settings::SAMPLE_ON) && admission::admits_record(control, context.tick) {
         let now = gcra::units(context.now);
+        // The own bucket owes nothing for packets within the cell's share.
+        buckets::insert(&source, now, now, context.resolution, context.tick);
         if settings::divides_bursts() {
-            start::insert(context, control);
-        } else {
-            // The own bucket owes nothing for packets within the cell's share.
-            buckets::insert(&source, now, now, context.resolution, context.tick);
+            start::spend(&context.source, context.hash, context.resolution.0, control, context.tick);
         }
         found = buckets::find(&source);
     }
