@@ -27,7 +27,7 @@ use crate::{
     },
     cells::level,
     maps::{
-        buckets, cells, classes,
+        buckets, cells, classes, control,
         exchange::{FEW_TRIES, exchange},
         leases,
         levels::Levels,
@@ -59,11 +59,11 @@ pub fn is_spent(context: *const Context, control: *const Control, levels: *const
 /// Makes the new bucket of the source with this hash owe what other hosts have of the burst, and its cell too.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-pub fn spend(source: *const Source, hash: u64, resolution: u64, control: *const Control, now: u64) -> u32 {
+pub fn spend(source: *const Source, hash: u64, resolution: u64, now: u64) -> u32 {
     if !settings::divides_bursts() {
         return 0;
     }
-    let (Some(source), Some(control)) = (given(source), given(control)) else { return 0 };
+    let (Some(source), Some(control)) = (given(source), control::get()) else { return 0 };
     let Some((policy, parts)) = parts(source, Resolution(resolution), control, now) else { return 0 };
     let Some(bucket) = buckets::inserted(&key(source)) else { return 0 };
     let (Policy { packets, second, .. }, clock) = (policy, Clock::of(control, now));

@@ -50,7 +50,7 @@ pub fn ask(
     if found.is_none() {
         create::from_levels(&context.source, levels, policy, context.resolution, &clock);
         if settings::divides_bursts() {
-            start::spend(&context.source, context.hash, context.resolution.0, control, context.tick);
+            start::spend(&context.source, context.hash, context.resolution.0, context.tick);
         }
         context.reason = Reason::TableFull;
         found = buckets::find(&context.source);

@@ -95,22 +95,27 @@ fn renew(source: &Source, classes: Classes, control: &Control, now: u64, redirec
             let cached = bucket.resolved();
             let _ = bucket.resolution.compare_exchange(cached.0, resolution.0);
         }
-        None if !settings::has_cells() => buckets::insert(source, drained, drained, resolution, now),
+        None if !settings::has_cells() => {
+            buckets::insert(source, drained, drained, resolution, now);
+            if settings::divides_bursts() {
+                start::spend(source, 0, resolution.0, now);
+            }
+        }
         None if admission::admits_record(control, now) => {
             let policy = rules::policy(resolution.policy());
             match policy.and_then(|policy| Some((policy, cells::levels(policy, source.hash(&control.seed))?))) {
                 Some((policy, levels)) => {
                     let clock = if policy.flags & COARSE == 0 { Clock::read(control) } else { Clock::of(control, now) };
                     create::from_levels(source, levels, policy, resolution, &clock);
+                    if settings::divides_bursts() {
+                        start::spend(source, source.hash(&control.seed), resolution.0, now);
+                    }
                 }
                 // Another class is billed, so this one owes nothing.
                 None => buckets::insert(source, drained, drained, resolution, now),
             }
         }
         None => {}
-    }
-    if settings::divides_bursts() && bucket.is_none() {
-        start::spend(source, source.hash(&control.seed), resolution.0, control, now);
     }
     if settings::has_cells() {
         bucket_filter::note(source.hash(&control.seed));

@@ -51,7 +51,7 @@ fn record_packets(context: *const Context, control: *const Control, packets: u64
         // The own bucket owes nothing for packets within the cell's share.
         buckets::insert(&source, now, now, context.resolution, context.tick);
         if settings::divides_bursts() {
-            start::spend(&context.source, context.hash, context.resolution.0, control, context.tick);
+            start::spend(&source, context.hash, context.resolution.0, context.tick);
         }
         found = buckets::find(&source);
     }
