@@ -27,7 +27,7 @@ elseif ARGV[1] == 'write' then
   local logged = redis.pcall('XADD', KEYS[2], 'MAXLEN', '=', '100', '*', 'version', version, 'who', ARGV[6], 'why', ARGV[7],
     'text', text)
   if type(logged) == 'table' then
-    -- The log has all versions that were ever in force, and no others. So an error changes nothing.
+    -- A version that is not in the log does not stay in force.
     redis.call('HSET', KEYS[1], 'version', now, 'text', before, 'digest', digest)
     return logged
   end
