@@ -95,7 +95,8 @@ fn about_end(certificate: &CertificateEnd, now: Timestamp) -> Option<Finding> {
         return None;
     }
     let tense = if *ends_at <= now { "has ended" } else { "ends" };
-    let what = format!("a certificate of {key} {tense} on {}", ends_at.strftime("%Y-%m-%d"));
+    let which = if key == "ca-file" { "the last valid certificate" } else { "a certificate" };
+    let what = format!("{which} of {key} {tense} on {}", ends_at.strftime("%Y-%m-%d"));
     let why =
         "Encrypted connections to the engine fail without a valid certificate. Replace it in the file, and reload.";
     Some(Finding::note(Check::Fleet, &what, why).fixed_by("ratelimit reload"))
@@ -170,7 +171,7 @@ mod tests {
                 "warning hosts cannot tell",
                 "warning version 7 of the shared rules is refused: too much",
                 "note 2 hosts share 2/s of 192.0.2.1",
-                "note a certificate of ca-file has ended on 1970-01-01",
+                "note the last valid certificate of ca-file has ended on 1970-01-01",
                 "note a certificate of certificate-file ends on 1970-01-15",
             ]
         );

@@ -27,7 +27,7 @@ struct Own {
     key: Vec<u8>,
 }
 
-/// When the first certificate of a file ends.
+/// When a file with certificates is worth nothing any more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CertificateEnd {
     /// The key of the table `[fleet]` that names the file.
@@ -86,16 +86,20 @@ impl Certificates {
         Ok(Self { own: Some(Own { certificate, key }), ..self })
     }
 
-    /// Returns when certificates end. Those that the system trusts are not among them.
+    /// Returns when the last authority ends, and when the first certificate of this host or behind it ends. Authorities
+    /// that the system trusts are not among them.
     #[must_use]
     pub fn ends(&self) -> Vec<CertificateEnd> {
-        let own = self.own.as_ref().map(|own| &own.certificate);
-        let files = [("ca-file", self.authorities.as_ref()), ("certificate-file", own)];
-        let end = |(key, pem): (&str, Option<&Vec<u8>>)| {
-            let ends_at = chain(pem?).ok()?.iter().filter_map(end).min()?;
-            Some(CertificateEnd { key: key.to_owned(), ends_at })
-        };
-        files.into_iter().filter_map(end).collect()
+        let ends = |pem: &[u8]| Some(chain(pem).ok()?.iter().map(end).collect::<Vec<_>>());
+        // Any authority can have signed the server's certificate. One without an end lasts.
+        let last = |ends: Vec<Option<Timestamp>>| ends.into_iter().collect::<Option<Vec<_>>>()?.into_iter().max();
+        // A server may need all certificates of this host.
+        let first = |ends: Vec<Option<Timestamp>>| ends.into_iter().flatten().min();
+        let authorities = self.authorities.as_ref().and_then(|pem| last(ends(pem)?));
+        let own = self.own.as_ref().and_then(|own| first(ends(&own.certificate)?));
+        let end =
+            |(key, ends_at): (&str, Option<Timestamp>)| Some(CertificateEnd { key: key.to_owned(), ends_at: ends_at? });
+        [("ca-file", authorities), ("certificate-file", own)].into_iter().filter_map(end).collect()
     }
 
     /// Returns them as the library of the engine takes them.
@@ -146,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_a_file_is_that_of_its_first_certificate_to_end() {
+    fn authorities_end_with_the_last_one_and_the_chain_of_a_host_with_the_first_one() {
         let key = KeyPair::generate().unwrap();
         let until = |year| {
             let mut params = CertificateParams::new(vec!["host".to_owned()]).unwrap();
@@ -155,10 +159,11 @@ mod tests {
         };
         let authorities = [2_050, 2_030, 2_999].map(until).concat();
         let certificates = Certificates::default().trusting(authorities.into()).unwrap();
-        let own = certificates.showing(until(2_027).into(), key.serialize_pem().into()).unwrap();
+        let chain = [2_028, 2_027].map(until).concat();
+        let own = certificates.showing(chain.into(), key.serialize_pem().into()).unwrap();
         let ends: Vec<_> = own.ends().into_iter().map(|end| (end.key, end.ends_at.to_string())).collect();
         let expected = |key: &str, year: i32| (key.to_owned(), format!("{year}-12-31T00:00:00Z"));
-        assert_eq!(ends, [expected("ca-file", 2_030), expected("certificate-file", 2_027)]);
+        assert_eq!(ends, [expected("ca-file", 2_999), expected("certificate-file", 2_027)]);
         assert_eq!(Certificates::default().ends(), []);
     }
 }

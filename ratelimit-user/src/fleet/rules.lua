@@ -4,7 +4,7 @@
 --   read: the version that the host knows, and its digest. The answer is the version, its digest, and the text if it is
 --     another one.
 --   write: the version that is replaced, its digest, the new version, its text, who writes it, and why. The answer is 1, or
---     0 if another version is there.
+--     0 if another version is there. After an error, nothing has changed.
 --   log: the most entries. The answer is for each version, the newest first, its number, milliseconds since 1970, who and why.
 --   text: a version. The answer is its text, or nothing.
 local now = redis.call('HGET', KEYS[1], 'version') or '0'
@@ -22,8 +22,15 @@ elseif ARGV[1] == 'write' then
     return { '0' }
   end
   local version, text = ARGV[4], ARGV[5]
-  redis.call('XADD', KEYS[2], 'MAXLEN', '=', '100', '*', 'version', version, 'who', ARGV[6], 'why', ARGV[7], 'text', text)
+  local before = redis.call('HGET', KEYS[1], 'text') or ''
   redis.call('HSET', KEYS[1], 'version', version, 'text', text, 'digest', redis.sha1hex(text))
+  local logged = redis.pcall('XADD', KEYS[2], 'MAXLEN', '=', '100', '*', 'version', version, 'who', ARGV[6], 'why', ARGV[7],
+    'text', text)
+  if type(logged) == 'table' then
+    -- A version that is not in the log does not stay in force.
+    redis.call('HSET', KEYS[1], 'version', now, 'text', before, 'digest', digest)
+    return logged
+  end
   return { '1' }
 elseif ARGV[1] == 'log' then
   local answer = {}

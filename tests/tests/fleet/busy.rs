@@ -23,6 +23,48 @@ use crate::{
     stage::{alone, at_the_server, block_on, until, with_daemons_by},
 };
 
+/// Returns whether the server has shared rules.
+async fn has_rules() -> bool {
+    let client = redis::Client::open(format!("redis://127.0.0.1:{}", Redis::PORT)).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    redis::cmd("EXISTS").arg("{rl:m}:rules").query_async(&mut connection).await.unwrap()
+}
+
+/// Requests of the socket's group that wait leave room for a change, which root alone makes.
+#[test]
+fn commands_that_only_read_shared_rules_take_no_place_from_a_change() {
+    let _alone = alone();
+    let hosts = Hosts::new(1);
+    let _redis = hosts.redis(&[]);
+    with_daemons_by(
+        &hosts,
+        |number| at_the_server(number, RULES),
+        |_| {
+            let ratelimit = &Ratelimit::new(&hosts.hosts[0]);
+            until("the engine answers", || ratelimit.run("fleet status").status == 0);
+            let pins = hosts.hosts[0].victim(|| File::open("/sys/fs/bpf/ratelimit").unwrap());
+            flock(&pins, FlockOperation::LockExclusive).unwrap();
+            thread::scope(|scope| {
+                // The daemon waits for the lock, and other requests wait for it.
+                let first = scope.spawn(|| ratelimit.fails("fleet rules set 203.0.113.1 --deny"));
+                until("the version is written", || hosts.server(|| block_on(has_rules())));
+                let reads: Vec<_> = (0..10).map(|_| scope.spawn(|| ratelimit.fails("fleet rules list"))).collect();
+                let refused = || reads.iter().filter(|read| read.is_finished()).count();
+                until("six of them are refused", || refused() == 6);
+                let second = ratelimit.fails("fleet rules set 203.0.113.2 --deny");
+                let errors: Vec<_> = reads.into_iter().map(|read| read.join().unwrap()).collect();
+                let full = "nothing was changed: 4 other commands wait for the engine of the fleet: try again";
+                assert_eq!(errors.iter().filter(|error| error.contains(full)).count(), 6, "{errors:?}");
+                for error in [first.join().unwrap(), second] {
+                    assert!(error.contains("`ratelimit fleet rules log` shows whether the change was made"), "{error}");
+                }
+            });
+            flock(&pins, FlockOperation::Unlock).unwrap();
+            await_version(ratelimit, Some(1), None);
+        },
+    );
+}
+
 #[test]
 fn a_change_of_shared_rules_that_waits_keeps_no_other_command_waiting() {
     let _alone = alone();

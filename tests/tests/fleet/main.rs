@@ -14,4 +14,5 @@ mod model;
 mod rules;
 mod stage;
 mod start;
+mod store;
 mod tls;

@@ -1,13 +1,17 @@
 //! Rules that all hosts of a fleet share.
 
-use std::time::{Duration, Instant};
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
-use ratelimit_tests::{Hosts, Ratelimit};
+use ratelimit::dataplane::{instance::read_only::View, pins::layout::PINS};
+use ratelimit_tests::{Hosts, Ratelimit, Sandbox};
 use serde_json::Value;
 
 use crate::{
     faults::ask,
-    stage::{RATE, SOURCE, Traffic, alone, at_the_server, wait, with_daemons_by},
+    stage::{RATE, SOURCE, Traffic, alone, at_the_server, until, wait, with_daemons_by},
 };
 
 pub(crate) const RULES: &str = "accept = [\"limits\", \"rules\"]\n";
@@ -104,6 +108,54 @@ fn hosts_put_each_version_of_shared_rules_in_force_as_a_whole_or_say_why_not() {
     });
     let error = Ratelimit::new(&hosts.hosts[0]).fails("fleet rules list");
     assert!(error.contains("no daemon runs"), "{error}");
+}
+
+/// Returns how often the generation of the rules changes in this time. Each try to put rules in force takes less than a
+/// step.
+fn changes(host: &Sandbox, time: Duration) -> usize {
+    let begin = Instant::now();
+    let mut generations = Vec::new();
+    while begin.elapsed() < time {
+        let view = host.victim(|| View::open(PINS.as_ref()).unwrap());
+        generations.push(view.tables().control().unwrap().generation);
+        wait(0.1);
+    }
+    generations.windows(2).filter(|pair| pair[0] != pair[1]).count()
+}
+
+#[test]
+fn rules_that_would_block_an_ssh_session_are_tried_again_ever_more_rarely_and_at_once_after_a_change() {
+    let _alone = alone();
+    let hosts = Hosts::new(1);
+    let _redis = hosts.redis(&[]);
+    let host = &hosts.hosts[0];
+    with_daemons_by(
+        &hosts,
+        |number| at_the_server(number, RULES),
+        |_| {
+            let ratelimit = Ratelimit::new(host);
+            until("the engine answers", || ratelimit.run("fleet status").status == 0);
+            // Two lists, since two policies that no rule uses are removed before others are added.
+            ratelimit.ok("fleet rules set 192.0.2.1 --packets 10/s");
+            ratelimit.ok("fleet rules set 10.9.0.5 --deny");
+            ratelimit.ok("fleet rules del 192.0.2.1 10.9.0.5");
+            await_version(&ratelimit, Some(3), None);
+            host.victim(|| {
+                fs::create_dir_all("/run/systemd/sessions").unwrap();
+                let session = "STATE=active\nREMOTE=1\nREMOTE_HOST=10.9.0.5\nSERVICE=sshd\n";
+                fs::write("/run/systemd/sessions/1", session).unwrap();
+            });
+            ratelimit.ok("fleet rules revert 2");
+            await_version(&ratelimit, Some(3), Some("an SSH session comes from 10.9.0.5"));
+            // Tries begin after 0, 1, 3 and 7 seconds, and may take two changes each.
+            let tries = changes(host, Duration::from_secs(12));
+            assert!((1..=6).contains(&tries), "{tries} changes in 12 seconds");
+            ratelimit.ok("allow add 10.9.0.5");
+            let begin = Instant::now();
+            await_version(&ratelimit, Some(4), None);
+            assert!(begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());
+        },
+    );
 }
 
 #[test]

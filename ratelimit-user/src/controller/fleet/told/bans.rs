@@ -61,12 +61,10 @@ pub(super) struct Bans {
     denied: Arc<Mutex<Denied>>,
     list: InForce,
     engine: Once,
-    puts: Once,
     shown: Shown,
 }
 
 /// The list in force.
-#[derive(Default)]
 struct InForce {
     /// None at the start: an earlier daemon can have left a list.
     sources: Option<Vec<Prefix>>,
@@ -76,6 +74,34 @@ struct InForce {
     next: Option<Instant>,
     /// Sources that could not be denied.
     again: Again<Vec<Prefix>>,
+    puts: Once,
+}
+
+impl InForce {
+    fn of(pins: &Path) -> Self {
+        let (again, puts) = (Again::default(), Once::after(PATIENCE, pins));
+        Self { sources: None, renew: None, next: None, again, puts }
+    }
+
+    /// Notes what became of a try that began at this time. `Ok(false)` means that the list was in force before.
+    fn conclude(&mut self, outcome: Result<bool, Error>, sources: Vec<Prefix>, began: Instant) {
+        match outcome {
+            Ok(has_changed) => {
+                self.again.succeed();
+                self.puts.succeed("sources that other hosts deny are denied here again");
+                if has_changed {
+                    self.renew = (!sources.is_empty()).then(|| began + LIFE / 2);
+                    self.sources = Some(sources);
+                }
+            }
+            // There is no instance. The next one needs the list.
+            Err(Error::NotAttached) => self.sources = None,
+            Err(error) => {
+                self.again.fail(&sources, sources.clone(), Instant::now());
+                self.puts.fail(|| format!("sources that other hosts deny are not denied here: {error}"));
+            }
+        }
+    }
 }
 
 impl Bans {
@@ -91,9 +117,8 @@ impl Bans {
             exchange: Exchange::of(host.clone()),
             known: Known::of(&host),
             denied: Arc::default(),
-            list: InForce::default(),
+            list: InForce::of(pins),
             engine: Once::after(PATIENCE, pins),
-            puts: Once::after(PATIENCE, pins),
             shown,
         }
     }
@@ -182,24 +207,10 @@ impl Bans {
             lists::put(pins, set, &|list| is_empty && list.name == BANS).map(|()| true)
         };
         let outcome = self.maps.with(put).await.unwrap_or(Err(Error::NotAttached));
-        if matches!(outcome, Ok(false)) {
-            return;
+        if !matches!(outcome, Ok(false)) {
+            self.list.next = Some(Instant::now() + (now.elapsed() * PART).min(LIFE / 6));
         }
-        self.list.next = Some(Instant::now() + (now.elapsed() * PART).min(LIFE / 6));
-        match outcome {
-            Ok(_) => {
-                self.list.again.succeed();
-                self.list.renew = (!sources.is_empty()).then(|| now + LIFE / 2);
-                self.list.sources = Some(sources);
-                self.puts.succeed("sources that other hosts deny are denied here again");
-            }
-            // There is no instance. The next one needs the list.
-            Err(Error::NotAttached) => self.list.sources = None,
-            Err(error) => {
-                self.list.again.fail(sources, Instant::now());
-                self.puts.fail(|| format!("sources that other hosts deny are not denied here: {error}"));
-            }
-        }
+        self.list.conclude(outcome, sources, now);
     }
 
     fn show(&self) {
@@ -216,9 +227,30 @@ impl Bans {
             told: self.known.told(),
             in_force,
             left_out: self.known.left_out,
-            problem: self.engine.problem().or(self.puts.problem()).map(ToOwned::to_owned),
+            problem: self.engine.problem().or(self.list.puts.problem()).map(ToOwned::to_owned),
             sources: sources.iter().take(SHOWN).map(source).collect(),
         });
         self.shown.change(|told| told.denies = denies);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_ends_when_the_list_is_found_in_force() {
+        let mut list = InForce::of(Path::new("/nowhere"));
+        let (sources, now) = (vec!["192.0.2.1".parse().unwrap()], Instant::now());
+        list.conclude(Ok(true), sources.clone(), now);
+        for _ in 0..PATIENCE {
+            list.conclude(Err(Error::TooManyPolicies(1)), sources.clone(), now);
+        }
+        assert!(list.puts.problem().is_some());
+        assert_eq!(list.again.resting(Instant::now()), Some(&sources));
+        list.conclude(Ok(false), sources.clone(), now);
+        assert_eq!((list.puts.problem(), list.again.resting(Instant::now())), (None, None));
+        // The list still ends by itself, unless it is renewed in time.
+        assert_eq!((list.sources, list.renew), (Some(sources), Some(now + LIFE / 2)));
     }
 }

@@ -58,8 +58,40 @@ impl From<Error> for Refused {
     }
 }
 
+/// Why rules are not in force, and in which state that was tried. None if nothing was tried.
+pub(super) struct Failed {
+    pub(super) tried: Option<State>,
+    pub(super) why: Refused,
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self { tried: None, why: error.into() }
+    }
+}
+
+/// Puts these rules in force, unless that was `done` in this state, or the state is one that rests. Returns the state.
+pub(super) fn put_unless(
+    pins: &Path,
+    rules: &[Planned],
+    done: Option<&State>,
+    resting: Option<&State>,
+) -> Result<State, Box<Failed>> {
+    let state = State::read(pins, rules).map_err(Failed::from)?;
+    if done == Some(&state) {
+        return Ok(state);
+    }
+    if resting == Some(&state) {
+        return Err(Box::new(Failed { tried: None, why: Refused::Early }));
+    }
+    match put(pins, rules) {
+        Ok(()) => Ok(state),
+        Err(why) => Err(Box::new(Failed { tried: Some(state), why })),
+    }
+}
+
 /// Puts these rules in force in place of other shared ones.
-pub(super) fn put(pins: &Path, rules: &[Planned]) -> Result<(), Refused> {
+fn put(pins: &Path, rules: &[Planned]) -> Result<(), Refused> {
     let view = View::open(pins)?;
     let tables = view.tables();
     let own = own_limit(tables)?;

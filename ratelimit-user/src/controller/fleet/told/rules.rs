@@ -8,7 +8,7 @@ use super::{
     again::Again,
     maps::Maps,
     once::Once,
-    planned::{self, Refused, State},
+    planned::{self, Failed, Refused, State},
     shown::Shown,
 };
 use crate::{
@@ -63,15 +63,11 @@ struct Numbered {
     rules: Vec<Planned>,
 }
 
-/// Why rules are not in force, and in which state. None if nothing was tried.
-struct Failed {
-    state: Option<State>,
-    why: Refused,
-}
-
-impl From<Error> for Failed {
-    fn from(error: Error) -> Self {
-        Self { state: None, why: error.into() }
+impl Numbered {
+    /// Returns the rules that have not ended.
+    fn lasting(&self) -> Vec<Planned> {
+        let now = SystemTime::now();
+        self.rules.iter().filter(|rule| rule.until.is_none_or(|until| now < until)).cloned().collect()
     }
 }
 
@@ -192,11 +188,7 @@ impl Rules {
                 self.in_force = newest;
             }
             Err(Failed { why: Refused::Early, .. }) => {}
-            Err(Failed { state, why: refused }) => {
-                // A failure that takes no lock has no state.
-                if let Some(state) = state {
-                    self.again.fail(state, Instant::now());
-                }
+            Err(Failed { tried, why: refused }) => {
                 // A rule of this host can be stricter than before. What would admit more does not stay.
                 let older = self.in_force.clone();
                 let is_older = older.version != newest.version && older.version.is_some();
@@ -212,6 +204,11 @@ impl Rules {
                     let _ = self.try_to_put(&Numbered::default(), None).await;
                     self.in_force = Numbered::default();
                 }
+                if let Some(tried) = tried {
+                    // What was tried, also with older rules, has changed the generation.
+                    let state = self.read_state(&newest).await.unwrap_or_else(|| tried.clone());
+                    self.again.fail(&tried, state, Instant::now());
+                }
                 match refused {
                     Refused::More(problem) => self.refuse(newest.version.unwrap_or_default(), problem),
                     Refused::Maps(error @ Error::ShutOut { .. }) => {
@@ -226,22 +223,8 @@ impl Rules {
     /// Puts a version in force, unless it is in force already, or the state is one that rests. Failures of the kernel and of
     /// sessions are told here.
     async fn try_to_put(&mut self, version: &Numbered, resting: Option<State>) -> Result<(), Failed> {
-        let now = SystemTime::now();
-        let lasting = version.rules.iter().filter(|rule| rule.until.is_none_or(|until| now < until));
-        let (done, rules) = (self.state.clone(), lasting.cloned().collect::<Vec<_>>());
-        let put = move |pins: &Path| {
-            let state = State::read(pins, &rules).map_err(Failed::from)?;
-            if done.as_ref() == Some(&state) {
-                return Ok(state);
-            }
-            if resting.as_ref() == Some(&state) {
-                return Err(Box::new(Failed { state: None, why: Refused::Early }));
-            }
-            match planned::put(pins, &rules) {
-                Ok(()) => Ok(state),
-                Err(why) => Err(Box::new(Failed { state: Some(state), why })),
-            }
-        };
+        let (rules, done) = (version.lasting(), self.state.clone());
+        let put = move |pins: &Path| planned::put_unless(pins, &rules, done.as_ref(), resting.as_ref());
         let outcome = self.maps.with(put).await.unwrap_or_else(|| Err(Box::new(Error::NotAttached.into())));
         match outcome.map_err(|failed| *failed) {
             Ok(state) => {
@@ -265,6 +248,12 @@ impl Rules {
                 Err(failed)
             }
         }
+    }
+
+    /// Returns the state in which these rules would be put in force. None without an instance.
+    async fn read_state(&self, version: &Numbered) -> Option<State> {
+        let rules = version.lasting();
+        self.maps.with(move |pins: &Path| State::read(pins, &rules).ok()).await.flatten()
     }
 
     /// Without a valid version, those of an earlier daemon stay, unless they admit more than this host does.
