@@ -57,23 +57,32 @@ pub fn is_spent(context: *const Context, control: *const Control, levels: *const
 }
 
 /// Makes the new bucket of the source with this hash owe what other hosts have of the burst, and its cell too.
+#[inline(always)]
+pub fn spend(source: &Source, hash: u64, resolution: u64, now: u64) {
+    spend_one(source, hash, resolution, now, false);
+    spend_one(source, hash, resolution, now, true);
+}
+
+/// Does so for one limit, because of the stack.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-pub fn spend(source: *const Source, hash: u64, resolution: u64, now: u64) -> u32 {
+fn spend_one(source: *const Source, hash: u64, resolution: u64, now: u64, is_second: bool) -> u32 {
     if !settings::divides_bursts() {
         return 0;
     }
     let (Some(source), Some(control)) = (given(source), control::get()) else { return 0 };
-    let Some((policy, parts)) = parts(source, Resolution(resolution), control, now) else { return 0 };
+    let Some((policy, [first, also])) = parts(source, Resolution(resolution), control, now) else { return 0 };
     let Some(bucket) = buckets::inserted(&key(source)) else { return 0 };
-    let (Policy { packets, second, .. }, clock) = (policy, Clock::of(control, now));
+    let clock = Clock::of(control, now);
+    let (own, meter, part) = match is_second {
+        false => (&bucket.packets, &policy.packets, first),
+        true => (&bucket.second, &policy.second, also),
+    };
     if settings::has_cells() {
         let Some(levels) = cells::levels(policy, hash) else { return 0 };
-        owe(Some(&levels.packets), &bucket.packets, packets, parts[0], &clock);
-        owe(Some(&levels.second), &bucket.second, second, parts[1], &clock);
+        owe(Some(if is_second { &levels.second } else { &levels.packets }), own, meter, part, &clock);
     } else {
-        owe(None, &bucket.packets, packets, parts[0], &clock);
-        owe(None, &bucket.second, second, parts[1], &clock);
+        owe(None, own, meter, part, &clock);
     }
     0
 }

@@ -64,14 +64,20 @@ fn hosts_put_each_version_of_shared_rules_in_force_as_a_whole_or_say_why_not() {
         let rates = [0, 1].map(|host| traffic.seconds_of(host, 1)[0]);
         assert!(rates.iter().all(|rate| (0.09..=0.12).contains(rate)), "{rates:?}");
 
-        // A rule that admits more than the default limit is refused, and the version before it stays.
-        let more = one.json(&format!("fleet rules set {SOURCE} --packets 5k/s"));
-        assert!(more["refused"].as_str().unwrap().contains("is more than the default limit of this host"), "{more}");
-        [&one, &other].iter().for_each(|host| await_version(host, Some(2), Some("is more than the default limit")));
+        // A rule that admits more than the default limit is refused before it is written.
+        let more = one.fails(&format!("fleet rules set {SOURCE} --packets 5k/s"));
+        assert!(more.contains("nothing was changed: this host refuses"), "{more}");
+        assert!(more.contains("is more than the default limit of this host"), "{more}");
+        // A host with a stricter limit refuses it, and keeps the version before it.
+        one.ok("limit set default --packets 10k/s --burst 1000");
+        one.ok(&format!("fleet rules set {SOURCE} --packets 5k/s --burst 500"));
+        await_version(&one, Some(3), None);
+        await_version(&other, Some(2), Some("is more than the default limit"));
         // Each host hears of that within two heartbeats.
         wait(2.5);
-        let status = other.ok("fleet status");
-        assert_eq!(status.matches("version 2, refuses a newer one").count(), 2, "{status}");
+        let status = one.ok("fleet status");
+        assert_eq!(status.matches("version 2, refuses a newer one").count(), 1, "{status}");
+        one.ok(&format!("limit set default --packets {RATE}/s --burst 100"));
         one.ok("fleet rules revert 2");
         [&one, &other].iter().for_each(|host| await_version(host, Some(4), None));
         assert_eq!(one.json("fleet rules list")["rules"], list["rules"]);

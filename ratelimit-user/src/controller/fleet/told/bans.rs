@@ -41,8 +41,10 @@ use crate::{
 const LIFE: Duration = Duration::from_secs(60);
 /// The most calls in one step.
 const CALLS: usize = 24;
-/// Part of the time that changes of the list may take.
+/// One of so many seconds is what changes of the list may take.
 const PART: u32 = 20;
+/// Time without changes that may be made up for. So a ban and its end, which may load the program, do not wait.
+const UNUSED: Duration = Duration::from_secs(20);
 /// Failures in a row before the operator hears of them. A loss of the engine is told elsewhere.
 const PATIENCE: u32 = 5;
 /// Files with the number of this machine. The second one changes with each boot.
@@ -71,16 +73,33 @@ struct InForce {
     /// When it is to be set again, because it ends by itself.
     renew: Option<Instant>,
     /// When it may change next.
-    next: Option<Instant>,
+    next: Pace,
     /// Sources that could not be denied.
     again: Again<Vec<Prefix>>,
     puts: Once,
 }
 
+/// Keeps changes to a part of the time.
+#[derive(Debug, Default)]
+struct Pace(Option<Instant>);
+
+impl Pace {
+    fn allows(&self, now: Instant) -> bool {
+        self.0.is_none_or(|next| next <= now)
+    }
+
+    /// Notes how long a change took that began at `now`.
+    fn took(&mut self, time: Duration, now: Instant) {
+        let unused = now.checked_sub(UNUSED);
+        let from = self.0.max(unused).unwrap_or(now);
+        self.0 = Some(from + (time * PART).min(LIFE / 6));
+    }
+}
+
 impl InForce {
     fn of(pins: &Path) -> Self {
         let (again, puts) = (Again::default(), Once::after(PATIENCE, pins));
-        Self { sources: None, renew: None, next: None, again, puts }
+        Self { sources: None, renew: None, next: Pace::default(), again, puts }
     }
 
     /// Notes what became of a try that began at this time. `Ok(false)` means that the list was in force before.
@@ -177,7 +196,7 @@ impl Bans {
     /// Puts the list in force if it has changed, would end, or is not there any more.
     async fn put(&mut self) {
         let now = Instant::now();
-        if self.list.next.is_some_and(|next| now < next) {
+        if !self.list.next.allows(now) {
             return;
         }
         let sessions: Vec<_> = ssh::sessions().iter().map(|session| session.peer).collect();
@@ -208,7 +227,7 @@ impl Bans {
         };
         let outcome = self.maps.with(put).await.unwrap_or(Err(Error::NotAttached));
         if !matches!(outcome, Ok(false)) {
-            self.list.next = Some(Instant::now() + (now.elapsed() * PART).min(LIFE / 6));
+            self.list.next.took(now.elapsed(), now);
         }
         self.list.conclude(outcome, sources, now);
     }
@@ -237,6 +256,26 @@ impl Bans {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn changes_take_a_part_of_the_time_and_make_up_for_time_without_any() {
+        let begin = Instant::now() + Duration::from_secs(60);
+        let (mut pace, slow, second) = (Pace::default(), Duration::from_millis(450), Duration::from_secs(1));
+        for _ in 0..2 {
+            assert!(pace.allows(begin));
+            pace.took(slow, begin);
+        }
+        assert!(pace.allows(begin));
+        pace.took(slow, begin);
+        assert!(!pace.allows(begin) && pace.allows(begin + 7 * second));
+        // A minute later, the same is possible, and not more.
+        let later = begin + 60 * second;
+        for _ in 0..3 {
+            assert!(pace.allows(later));
+            pace.took(slow, later);
+        }
+        assert!(!pace.allows(later + 6 * second) && pace.allows(later + 8 * second));
+    }
 
     #[test]
     fn a_problem_ends_when_the_list_is_found_in_force() {

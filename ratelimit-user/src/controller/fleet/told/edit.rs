@@ -45,6 +45,7 @@ pub(super) async fn answer(
             return Err(problem);
         }
         let Some(next) = change.applied(&present)? else { return Ok(RulesReply::Unchanged) };
+        rules.check(&next).await?;
         let written = rules.store.write(engine, &in_engine, &next, [who, why]).await.map_err(unwritten)?;
         if written {
             rules.step(Some(engine)).await;

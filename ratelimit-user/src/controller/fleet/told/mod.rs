@@ -7,6 +7,7 @@ mod edit;
 mod known;
 mod lists;
 pub(super) mod maps;
+mod numbered;
 mod once;
 mod planned;
 mod rules;

@@ -90,6 +90,16 @@ pub(super) fn put_unless(
     }
 }
 
+/// Checks that these rules admit no more than this host does. Without an instance, they do not.
+pub(super) fn check_all(pins: &Path, rules: &[Planned]) -> Result<(), Refused> {
+    let view = match View::open(pins) {
+        Err(Error::NotAttached) => return Ok(()),
+        view => view?,
+    };
+    let own = own_limit(view.tables())?;
+    rules.iter().try_for_each(|rule| check(view.tables(), rule, &own))
+}
+
 /// Puts these rules in force in place of other shared ones.
 fn put(pins: &Path, rules: &[Planned]) -> Result<(), Refused> {
     let view = View::open(pins)?;

@@ -1,18 +1,19 @@
 //! Follows the shared rules of the fleet: reads a version, validates it as a whole, and puts it in force or says why not.
 
-use std::{path::Path, time::SystemTime};
+use std::path::Path;
 
 use tokio::time::Instant;
 
 use super::{
     again::Again,
     maps::Maps,
+    numbered::Numbered,
     once::Once,
     planned::{self, Failed, Refused, State},
     shown::Shown,
 };
 use crate::{
-    config::{Planned, daemon::fleet::Fleet, shared},
+    config::{daemon::fleet::Fleet, shared},
     controller::notify::journal::Level,
     dataplane::Error,
     fleet::{
@@ -56,21 +57,6 @@ pub(super) struct Rules {
     shown: Shown,
 }
 
-/// Rules with the number of their version. None has no rules.
-#[derive(Debug, Clone, Default)]
-struct Numbered {
-    version: Option<u64>,
-    rules: Vec<Planned>,
-}
-
-impl Numbered {
-    /// Returns the rules that have not ended.
-    fn lasting(&self) -> Vec<Planned> {
-        let now = SystemTime::now();
-        self.rules.iter().filter(|rule| rule.until.is_none_or(|until| now < until)).cloned().collect()
-    }
-}
-
 impl Rules {
     pub(super) fn of(maps: &Maps, fleet: &Fleet, shown: Shown) -> Self {
         Self {
@@ -105,6 +91,23 @@ impl Rules {
     /// Returns why the newest version is not in force.
     pub(super) fn refused(&self) -> Option<String> {
         self.refused.clone()
+    }
+
+    /// Checks that this host can put a version in force that an operator writes here.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the reason in words.
+    pub(super) async fn check(&self, version: &Version) -> Result<(), String> {
+        let rules = if self.accepts { shared::read(&version.text)? } else { Vec::new() };
+        match self.maps.with(move |pins| planned::check_all(pins, &rules)).await {
+            Some(Err(Refused::More(problem))) => Err(format!(
+                "nothing was changed: this host refuses {problem}: choose a stricter limit, or delete it with \
+                 `ratelimit fleet rules del`"
+            )),
+            // Whether the maps can be changed shows itself later.
+            _ => Ok(()),
+        }
     }
 
     /// Reads the engine for the first time, unless that was done.
@@ -273,7 +276,7 @@ impl Rules {
     fn show(&self) {
         let version = self.known.as_ref().map_or(0, |known| known.version);
         let lost = self.has_lost.then(|| {
-            format!("the engine has lost version {version} of the shared rules, which stays in force: write them again")
+            format!("the engine has lost version {version} of the shared rules, which stays in force: the next `ratelimit fleet rules set` or `del` on this host writes it again")
         });
         let kept = self.keeps.then(|| KEPT.to_owned());
         let told = self.engine.problem().or(self.puts.problem());
