@@ -79,8 +79,9 @@ fn spend_one(source: *const Source, hash: u64, resolution: u64, now: u64, is_sec
         true => (&bucket.second, &policy.second, also),
     };
     if settings::has_cells() {
-        let Some(levels) = cells::levels(policy, hash) else { return 0 };
-        owe(Some(if is_second { &levels.second } else { &levels.packets }), own, meter, part, &clock);
+        // The default limit has no lane.
+        let Some(cell) = cells::of(hash) else { return 0 };
+        owe(Some(if is_second { &cell.levels.second } else { &cell.levels.packets }), own, meter, part, &clock);
     } else {
         owe(None, own, meter, part, &clock);
     }
