@@ -81,7 +81,7 @@ impl Leases {
     /// Returns what the program has written about a source that has or had a lease, until another one gets its place.
     #[must_use]
     pub fn get(&self, hash: u64) -> Option<Lease> {
-        self.indices(hash).filter_map(|index| self.places.get(index)).find(|lease| lease.source == hash)
+        self.index(hash).and_then(|index| self.places.get(index))
     }
 
     /// Ends the lease of a source.
@@ -96,10 +96,15 @@ impl Leases {
         (first..first + WAYS).map(|index| index as usize)
     }
 
+    /// Returns the index of the place that a source has.
+    fn index(&self, hash: u64) -> Option<usize> {
+        let holds =
+            |index: &usize| self.words(*index).is_some_and(|words| words.source.load(Ordering::Acquire) == hash);
+        self.indices(hash).find(holds)
+    }
+
     fn held(&self, hash: u64) -> Option<Words<'_>> {
-        self.indices(hash)
-            .filter_map(|index| self.words(index))
-            .find(|words| words.source.load(Ordering::Acquire) == hash)
+        self.index(hash).and_then(|index| self.words(index))
     }
 
     /// Returns a place without a lease at `now`.

@@ -104,7 +104,9 @@ impl Engine {
 
     /// Begins the calls with these messages.
     fn begin(&self, terms: &Terms, messages: &[Message]) -> Calls {
-        let mut partitions = vec![Vec::new(); usize::from(PARTITIONS)];
+        let mut counts = [0; PARTITIONS as usize];
+        messages.iter().for_each(|message| counts[usize::from(message.key.partition())] += 1);
+        let mut partitions = counts.map(Vec::with_capacity);
         for (index, message) in messages.iter().enumerate() {
             partitions[usize::from(message.key.partition())].push(index);
         }

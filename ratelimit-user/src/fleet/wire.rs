@@ -32,7 +32,7 @@ pub(super) fn write_report(bytes: &mut Vec<u8>, limit: &Limit, report: &Report) 
 }
 
 fn write<const COUNT: usize>(bytes: &mut Vec<u8>, numbers: [f64; COUNT]) {
-    numbers.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
+    bytes.extend_from_slice(numbers.map(f64::to_le_bytes).as_flattened());
 }
 
 /// Reads the answers to `count` reports.

@@ -37,7 +37,7 @@ use crate::{
 };
 
 /// Time between two looks at events.
-const EVENTS: Duration = Duration::from_millis(10);
+const EVENTS: Duration = Duration::from_millis(20);
 /// Time between two looks at buckets, and between two heartbeats.
 const LOOKS: Duration = Duration::from_secs(1);
 /// Looks after which the engine is asked again by which rule it forgets keys.

@@ -102,7 +102,6 @@ impl Sources {
         if self.traffic.is_none() {
             self.traffic = Traffic::open(pins, limits, now)?;
         }
-        let Some(traffic) = &self.traffic else { return Ok(()) };
         // A rule that ends changes no rule of the others.
         self.looks += 1;
         if self.stale.is_empty() && self.looks.is_multiple_of(AGAIN) {
@@ -110,20 +109,13 @@ impl Sources {
         }
         for _ in 0..LOOKED_UP {
             let Some(hash) = self.stale.last().copied() else { break };
-            if let Some(watched) = self.watched.get_mut(&hash) {
-                match traffic.measure(&watched.source)? {
-                    Some(measure) => watched.change(measure),
-                    None => {
-                        traffic.leases.end(hash);
-                        self.watched.remove(&hash);
-                    }
-                }
-            }
+            self.follow(hash)?;
             self.stale.pop();
         }
-        let mut found = Vec::new();
-        traffic.look(&mut self.busy, |seen| {
-            if seen.rate > 0.0 && !self.watched.contains_key(&seen.hash) {
+        let Some(traffic) = &self.traffic else { return Ok(()) };
+        let (mut found, is_watched) = (Vec::new(), |hash| self.watched.contains_key(&hash));
+        traffic.look(&mut self.busy, is_watched, |seen| {
+            if seen.rate > 0.0 {
                 found.push(seen);
             }
         })?;
@@ -133,6 +125,22 @@ impl Sources {
         let mut calmest = Calmest::default();
         for seen in found.into_iter().take(FOUND) {
             self.watch(seen.source, seen.hash, Some((seen.rate, least)), &mut calmest, terms, now);
+        }
+        Ok(())
+    }
+
+    /// Follows the rule of a source that is watched.
+    fn follow(&mut self, hash: u64) -> Result<(), Error> {
+        let (Some(traffic), Some(watched)) = (&self.traffic, self.watched.get_mut(&hash)) else { return Ok(()) };
+        if traffic.rule(&watched.source)? == Some(watched.rule) {
+            return Ok(());
+        }
+        match traffic.measure(&watched.source)? {
+            Some((rule, measure)) => watched.change(rule, measure),
+            None => {
+                traffic.leases.end(hash);
+                self.watched.remove(&hash);
+            }
         }
         Ok(())
     }
@@ -149,7 +157,7 @@ impl Sources {
         now: u64,
     ) {
         let Some(traffic) = self.traffic.as_ref().filter(|_| !self.watched.contains_key(&hash)) else { return };
-        let Ok(Some(measure)) = traffic.measure(&source) else { return };
+        let Ok(Some((rule, measure))) = traffic.measure(&source) else { return };
         let load = busy.map_or(1.0, |(rate, _)| rate / measure.limit.rate);
         if busy.is_some_and(|(_, least)| load < least) {
             return;
@@ -166,7 +174,7 @@ impl Sources {
         // A place that the source still has from before counts from 0 again.
         traffic.leases.end(hash);
         let spent = busy.is_none().then(|| self.spent(traffic, &source, &measure));
-        let mut watched = Watched::new(source, hash, measure, spent, now);
+        let mut watched = Watched::new(source, hash, (rule, measure), spent, now);
         let grant = watched.renew(Next::Whole, terms, now);
         // Without a place, nothing is counted.
         if grant.is_some_and(|grant| traffic.leases.grant(&grant, now)) {

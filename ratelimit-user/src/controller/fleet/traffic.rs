@@ -50,6 +50,13 @@ pub(super) struct Traffic {
     limits: Limits,
 }
 
+/// The limit of a source. As long as it is equal, its measure is the same.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Rule {
+    policy: PolicyId,
+    generation: u32,
+}
+
 /// What a look at the rules tells.
 pub(super) enum Rules {
     /// They are the same as before.
@@ -105,13 +112,18 @@ impl Traffic {
         refused.map(|event| (event.source, event.source.hash(&seed))).collect()
     }
 
-    /// Looks at the buckets, and calls `visit` with sources that were seen twice.
-    pub(super) fn look(&self, busy: &mut Busy, visit: impl FnMut(Seen)) -> Result<(), Error> {
-        busy.look(self.tables(), LOOK, visit)
+    /// Looks at the buckets, and calls `visit` with sources that were seen twice, unless their hashes are known.
+    pub(super) fn look(
+        &self,
+        busy: &mut Busy,
+        is_known: impl Fn(u64) -> bool,
+        visit: impl FnMut(Seen),
+    ) -> Result<(), Error> {
+        busy.look(self.tables(), LOOK, is_known, visit)
     }
 
-    /// Returns how the limit of a source counts. None if hosts do not share it.
-    pub(super) fn measure(&self, source: &Source) -> Result<Option<Measure>, Error> {
+    /// Returns the limit of a source. None if hosts do not share it.
+    pub(super) fn rule(&self, source: &Source) -> Result<Option<Rule>, Error> {
         // A link-local address is another machine on each link.
         if source.family == IPV6 && source.prefix == 128 && source.address()[0] == 0xfe && source.address()[1] >> 6 == 2
         {
@@ -121,12 +133,16 @@ impl Traffic {
         // Looking the rules up takes several system calls.
         let has_default = self.unruled.has(source);
         let policy = if has_default { self.default } else { resolve::policy_of(self.tables(), source, classes)? };
-        if self.limits == Limits::Default && policy != self.default {
-            return Ok(None);
-        }
+        let is_shared = self.limits == Limits::All || policy == self.default;
+        Ok(is_shared.then_some(Rule { policy, generation: self.generation }))
+    }
+
+    /// Returns the limit of a source and how it counts. None if hosts do not share it.
+    pub(super) fn measure(&self, source: &Source) -> Result<Option<(Rule, Measure)>, Error> {
+        let Some(rule) = self.rule(source)? else { return Ok(None) };
         let [prefix, service] = self.name(source);
         let name = if service == "any" { prefix } else { format!("{prefix} {service}") };
-        Ok(Measure::of(&self.tables().policies.get(policy)?, &name))
+        Ok(Measure::of(&self.tables().policies.get(rule.policy)?, &name).map(|measure| (rule, measure)))
     }
 
     /// Returns what a source was admitted since it has its bucket, as its limit counts. Without a bucket, it may be much.
@@ -144,9 +160,9 @@ impl Traffic {
     /// Returns the limit of sources without a rule, as far as hosts must agree on it.
     pub(super) fn default_limit(&self) -> String {
         let policy = self.tables().policies.get(self.default).ok();
-        let measure = policy.and_then(|policy| Measure::of(&policy, ""));
+        let limit = policy.and_then(|policy| Measure::in_words(&policy));
         let bits = self.tables().control().map_or(0, |control| control.ipv6_prefix);
-        measure.map_or_else(|| "none".to_owned(), |measure| format!("{}, IPv6 /{bits}", measure.in_words()))
+        limit.map_or_else(|| "none".to_owned(), |limit| format!("{limit}, IPv6 /{bits}"))
     }
 
     fn tables(&self) -> &Tables {

@@ -11,7 +11,10 @@ use ratelimit_common::{
     meters::gcra::units,
 };
 
-use super::measure::Measure;
+use super::{
+    measure::{Counts, Measure},
+    traffic::Rule,
+};
 use crate::dataplane::leases::Grant;
 
 /// Periods after which a source is reported, although it was admitted little.
@@ -37,11 +40,13 @@ pub(super) enum Next {
 pub(super) struct Watched {
     /// The source.
     pub(super) source: Source,
-    /// How its limit counts.
+    /// Its limit.
+    pub(super) rule: Rule,
+    /// How that counts.
     pub(super) measure: Measure,
     hash: u64,
-    /// Its place at the last reading.
-    read: Lease,
+    /// What its place had counted at the last reading.
+    read: Counts,
     /// Offered and admitted since the last report.
     offered: f64,
     admitted: f64,
@@ -62,14 +67,21 @@ pub(super) struct Watched {
 
 impl Watched {
     /// Watches a source from now on, in nanoseconds. A source that a limit refuses has `spent` so much.
-    pub(super) fn new(source: Source, hash: u64, measure: Measure, spent: Option<f64>, now: u64) -> Self {
+    pub(super) fn new(
+        source: Source,
+        hash: u64,
+        (rule, measure): (Rule, Measure),
+        spent: Option<f64>,
+        now: u64,
+    ) -> Self {
         let is_refused = spent.is_some();
         let spent = spent.unwrap_or(0.0);
         Self {
             source,
+            rule,
             measure,
             hash,
-            read: Lease::default(),
+            read: Counts::default(),
             offered: spent,
             admitted: spent,
             demand: Demand::default(),
@@ -86,11 +98,13 @@ impl Watched {
 
     /// Takes what its place has counted. Without one, nothing is counted.
     pub(super) fn read(&mut self, place: Option<Lease>, now: u64) {
-        let Some(place) = place else { return };
-        let [admitted, refused] = self.measure.between(&self.read, &place);
-        // What was counted and taken back is not counted again.
-        let counted = if admitted > 0.0 { place.admitted } else { self.read.admitted };
-        self.read = Lease { admitted: counted, ..place };
+        let Some(mut counts) = place.map(Counts::from) else { return };
+        let [admitted, refused] = self.measure.between(self.read, counts);
+        if admitted <= 0.0 {
+            // What was counted and taken back is not counted again.
+            counts.admitted = self.read.admitted;
+        }
+        self.read = counts;
         self.is_refused = refused > 0.0;
         if admitted + refused > 0.0 {
             self.last_packet = now;
@@ -162,7 +176,7 @@ impl Watched {
     fn grant(&mut self, terms: &Terms, now: u64) -> Grant {
         if now >= self.end {
             // The place begins anew.
-            self.read = Lease::default();
+            self.read = Counts::default();
         }
         self.end = now + nanoseconds(terms.lease());
         let debts = if self.is_refused { self.measure.bursts } else { [0; 2] };
@@ -190,8 +204,9 @@ impl Watched {
         self.share
     }
 
-    /// Takes another limit. Its record is another one too.
-    pub(super) fn change(&mut self, measure: Measure) {
+    /// Takes another limit. Its record is another one too, if it counts in another way.
+    pub(super) fn change(&mut self, rule: Rule, measure: Measure) {
+        self.rule = rule;
         if self.measure != measure {
             (self.measure, self.record, self.share) = (measure, 0, None);
         }

@@ -16,7 +16,8 @@ fn watched(is_refused: bool) -> (Watched, u64) {
     let limit = Limit { packets: Some(Rate { amount: 1_000, period: SECOND }), burst: Some(100), ..Limit::default() };
     let policy = limit.policy().unwrap();
     let measure = Measure::of(&policy, "192.0.2.1").unwrap();
-    let watched = Watched::new(Source::v4([192, 0, 2, 1]), 7, measure, is_refused.then_some(BURST), START);
+    let watched =
+        Watched::new(Source::v4([192, 0, 2, 1]), 7, (Rule::default(), measure), is_refused.then_some(BURST), START);
     (watched, policy.packets.cost_of(1))
 }
 
