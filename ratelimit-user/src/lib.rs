@@ -1,6 +1,7 @@
 //! The user side of ratelimit. Each room uses only rooms below it: [`cli`], [`doctor`], [`controller`], [`config`],
-//! `ssh`, `limit` and `settings`, [`dataplane`], [`fleet`], [`text`], and the crate `ratelimit-common`.
+//! [`check`], `ssh`, `limit` and `settings`, [`dataplane`], [`fleet`], [`text`], and the crate `ratelimit-common`.
 
+pub mod check;
 pub mod cli;
 pub mod config;
 pub mod controller;

@@ -174,6 +174,32 @@ impl Window {
         if is_running && state >> shift >= cost { Some(state - (cost << shift)) } else { None }
     }
 
+    /// Returns what the window of this state counts, rounded up.
+    #[must_use]
+    pub const fn counted(&self, state: u64, now: u64) -> u64 {
+        if kind(state) == FIXED {
+            return self.fixed(state, now).0;
+        }
+        let Counts { previous, current, elapsed, .. } = self.sliding(state, now);
+        let weight = previous as u128 * self.length.saturating_sub(elapsed) as u128;
+        current + weight.div_ceil(if self.length == 0 { 1 } else { self.length as u128 }) as u64
+    }
+
+    /// Returns the nanoseconds until it counts nothing of this state any more.
+    #[must_use]
+    pub const fn forgets(&self, state: u64, now: u64) -> u64 {
+        if kind(state) == FIXED {
+            return if self.fixed(state, now).0 == 0 { 0 } else { self.wait_fixed(now) };
+        }
+        let Counts { previous, current, elapsed, .. } = self.sliding(state, now);
+        let left = self.length.saturating_sub(elapsed);
+        match (current, previous) {
+            (0, 0) => 0,
+            (0, _) => left,
+            _ => left + self.length,
+        }
+    }
+
     /// Returns the nanoseconds until a fixed window ends.
     #[inline(always)]
     #[must_use]

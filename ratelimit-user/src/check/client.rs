@@ -1,0 +1,84 @@
+//! Which client a request is counted for.
+
+use std::{
+    hash::Hasher as _,
+    net::{IpAddr, Ipv6Addr},
+};
+
+use siphasher::sip128::{Hasher128 as _, SipHasher13};
+
+use super::attributes::Attributes;
+
+/// The attribute that is an address, and counts by prefix in IPv6.
+pub const ADDRESS: &str = "ip";
+
+/// A client under a rule: the keyed hash of the attributes that the rule counts by. It has the same size whatever
+/// callers send, and nobody without the key can choose two clients with the same hash.
+pub(super) type Client = u128;
+
+/// The key of hashes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Seed(pub(super) u64, pub(super) u64);
+
+/// Returns the client of a request under a rule that counts by these attributes. None if one of them is missing.
+pub(super) fn client(
+    seed: Seed,
+    by: &[String],
+    ipv6_prefix: u8,
+    attributes: &(impl Attributes + ?Sized),
+) -> Option<Client> {
+    let mut hasher = SipHasher13::new_with_keys(seed.0, seed.1);
+    for name in by {
+        let value = attributes.value(name)?;
+        match (name == ADDRESS).then(|| value.parse::<IpAddr>().ok()).flatten() {
+            Some(address) => match address.to_canonical() {
+                IpAddr::V4(address) => hasher.write(&address.octets()),
+                IpAddr::V6(address) => hasher.write(&prefix(address, ipv6_prefix).octets()),
+            },
+            None => {
+                // The length keeps ("ab", "c") apart from ("a", "bc").
+                hasher.write_usize(value.len());
+                hasher.write(value.as_bytes());
+            }
+        }
+    }
+    Some(hasher.finish128().as_u128())
+}
+
+fn prefix(address: Ipv6Addr, bits: u8) -> Ipv6Addr {
+    let mask = u128::MAX.checked_shl(128 - u32::from(bits.min(128))).unwrap_or(0);
+    Ipv6Addr::from(u128::from(address) & mask)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEED: Seed = Seed(1, 2);
+
+    fn of(pairs: &[(&str, &str)], by: &[&str]) -> Option<Client> {
+        let by: Vec<_> = by.iter().map(|name| (*name).to_owned()).collect();
+        client(SEED, &by, 64, pairs)
+    }
+
+    #[test]
+    fn clients_with_different_values_are_apart() {
+        let pairs = [[("a", "ab"), ("b", "c")], [("a", "a"), ("b", "bc")], [("a", "c"), ("b", "ab")]];
+        let clients: std::collections::HashSet<_> = pairs.iter().map(|pairs| of(pairs, &["a", "b"])).collect();
+        assert_eq!(clients.len(), 3);
+        assert_eq!(of(&[("a", "x")], &["a", "b"]), None);
+        assert_eq!(of(&[("a", "x"), ("c", "y")], &["a"]), of(&[("c", "z"), ("a", "x")], &["a"]));
+    }
+
+    #[test]
+    fn addresses_count_by_prefix_however_they_are_written() {
+        let ip = |text: &str| of(&[("ip", text)], &["ip"]);
+        assert_eq!(ip("2001:db8::1"), ip("2001:0DB8:0:0:ffff::2"));
+        assert_ne!(ip("2001:db8::1"), ip("2001:db8:0:1::1"));
+        assert_eq!(ip("192.0.2.1"), ip("::ffff:192.0.2.1"));
+        assert_ne!(ip("192.0.2.1"), ip("192.0.2.2"));
+        // What is no address is a client by its text.
+        assert_ne!(ip("one"), ip("two"));
+        assert_ne!(of(&[("user", "192.0.2.1")], &["user"]), of(&[("user", "::ffff:192.0.2.1")], &["user"]));
+    }
+}

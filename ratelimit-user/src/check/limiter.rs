@@ -1,0 +1,188 @@
+//! The limiter: asks all rules that count a request, and charges all of them or none.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use smallvec::SmallVec;
+
+use super::{
+    attributes::Attributes,
+    client::{Client, Seed, client},
+    decision::{Decision, Usage},
+    look::NEVER,
+    rule::{Charged, Part, Rule, Verdict},
+    table::Table,
+};
+
+/// The rules of a service, and what their clients have used.
+///
+/// It does no I/O and reads no clock. Any number of threads may ask it at the same time.
+pub struct Limiter {
+    rules: Vec<Active>,
+    seed: Seed,
+    has_room: AtomicBool,
+}
+
+/// A rule in force.
+struct Active {
+    rule: Rule,
+    table: Arc<Table>,
+}
+
+/// What a request was charged, so that it can be given back.
+type Ledger<'a> = SmallVec<[(&'a Active, Client, Charged, u32); 4]>;
+
+impl Limiter {
+    /// Creates a limiter without clients. `seed` must be random and secret, so that callers cannot choose clients that
+    /// share a count.
+    #[must_use]
+    pub fn new(rules: impl IntoIterator<Item = Rule>, seed: [u64; 2]) -> Self {
+        let active = |rule: Rule| Active { table: Arc::new(Table::new(&rule)), rule };
+        let [first, second] = seed;
+        Self {
+            rules: rules.into_iter().map(active).collect(),
+            seed: Seed(first, second),
+            has_room: AtomicBool::new(false),
+        }
+    }
+
+    /// Returns a limiter with other rules from now on. Clients keep what they have used under rules that keep their names
+    /// and what they count by. Both limiters share these counts, so one can take the place of the other without a pause.
+    #[must_use]
+    pub fn with_rules(&self, rules: impl IntoIterator<Item = Rule>, now: u64) -> Self {
+        let active = |rule: Rule| {
+            let counts_alike = |this: &&Active| {
+                let (old, new) = (&this.rule, &rule);
+                (old.name(), old.attributes(), old.ipv6_prefix()) == (new.name(), new.attributes(), new.ipv6_prefix())
+            };
+            let Some(old) = self.rules.iter().find(counts_alike) else {
+                return Active { table: Arc::new(Table::new(&rule)), rule };
+            };
+            if rule.limits_more_or_less(&old.rule) {
+                old.table.change(|states| rule.convert(&old.rule, states, now));
+            }
+            if rule.clients() == old.rule.clients() {
+                return Active { table: Arc::clone(&old.table), rule };
+            }
+            let table = Table::new(&rule);
+            table.take_over(&old.table);
+            Active { table: Arc::new(table), rule }
+        };
+        Self {
+            rules: rules.into_iter().map(active).collect(),
+            seed: self.seed,
+            has_room: AtomicBool::new(self.has_room.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// Says whether the caller has room for requests above elastic limits.
+    pub fn set_room(&self, has_room: bool) {
+        self.has_room.store(has_room, Ordering::Relaxed);
+    }
+
+    /// Decides a request that counts as `cost` requests, at `now`: nanoseconds of a clock that does not go back. Windows
+    /// begin at its multiples, so a clock that began at the Unix epoch has windows that begin with minutes and hours.
+    ///
+    /// All rules that count the request must admit it. One that is refused is charged nowhere. A request that costs
+    /// more than a limit is always refused. A cost of 0 only asks.
+    pub fn check(&self, attributes: &(impl Attributes + ?Sized), cost: u32, now: u64) -> Decision<'_> {
+        let mut ledger = Ledger::new();
+        let decision = self.ask(attributes, cost, now, &mut ledger);
+        if !decision.is_allowed {
+            give_back(&ledger, now);
+        }
+        decision
+    }
+
+    /// Decides several requests: all of them are allowed, or none is charged. The decisions are those of the requests up
+    /// to the first that is refused.
+    pub fn check_all<A: Attributes>(&self, requests: &[(A, u32)], now: u64) -> Vec<Decision<'_>> {
+        let (mut ledger, mut decisions) = (Ledger::new(), Vec::with_capacity(requests.len()));
+        for (attributes, cost) in requests {
+            let decision = self.ask(attributes, *cost, now, &mut ledger);
+            decisions.push(decision);
+            if !decision.is_allowed {
+                give_back(&ledger, now);
+                break;
+            }
+        }
+        decisions
+    }
+
+    fn ask<'a>(
+        &'a self,
+        attributes: &(impl Attributes + ?Sized),
+        cost: u32,
+        now: u64,
+        ledger: &mut Ledger<'a>,
+    ) -> Decision<'a> {
+        let has_room = self.has_room.load(Ordering::Relaxed);
+        let nothing = Duration::ZERO;
+        let mut decision = Decision { is_allowed: true, limit: None, after: nothing, is_above: false, shadow: None };
+        for active in &self.rules {
+            let Active { rule, table } = active;
+            if !rule.fits(attributes) {
+                continue;
+            }
+            let Some(client) = client(self.seed, rule.attributes(), rule.ipv6_prefix(), attributes) else { continue };
+            let (verdict, tightest) = table.with(rule, client, now, |states| {
+                let verdict = rule.ask(states, now, cost, has_room);
+                let number = if let Verdict::Refuse { limit, .. } = &verdict { Some(*limit) } else { None };
+                (verdict, rule.usage(states, number, now))
+            });
+            let usage = |wait| {
+                let (number, remaining, end) = tightest;
+                let limit = rule.limits().get(number)?;
+                let wait = (wait != NEVER).then(|| Duration::from_nanos(wait));
+                Some(Usage { rule, limit, remaining, reset: Duration::from_nanos(end), wait })
+            };
+            match verdict {
+                Verdict::Admit { after, charged } => {
+                    // A rule in shadow changes nothing for the caller.
+                    if !rule.is_shadow() {
+                        decision.after = decision.after.max(Duration::from_nanos(after));
+                        decision.is_above |= charged.iter().any(|part| *part != Part::Limit);
+                        if decision.limit.is_none_or(|least| tightest.1 < least.remaining) {
+                            decision.limit = usage(0);
+                        }
+                    }
+                    ledger.push((active, client, charged, cost));
+                }
+                Verdict::Refuse { .. } if rule.is_shadow() => decision.shadow = decision.shadow.or(Some(rule)),
+                Verdict::Refuse { wait, .. } => {
+                    return Decision { is_allowed: false, limit: usage(wait), ..decision };
+                }
+            }
+        }
+        decision
+    }
+
+    /// Forgets clients whose counts say nothing any more. It looks at all clients, so call it rarely: once per minute.
+    pub fn forget(&self, now: u64) {
+        self.rules.iter().for_each(|active| active.table.forget(&active.rule, now));
+    }
+
+    /// Returns all rules, each with its number of clients and how many clients had to go for others.
+    pub fn rules(&self) -> impl Iterator<Item = (&Rule, usize, u64)> {
+        self.rules.iter().map(|Active { rule, table }| (rule, table.len(), table.recycled()))
+    }
+}
+
+impl fmt::Debug for Limiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.rules.iter().map(|active| active.rule.name())).finish()
+    }
+}
+
+fn give_back(ledger: &Ledger<'_>, now: u64) {
+    for (active, client, charged, cost) in ledger {
+        let Active { rule, table } = active;
+        table.with(rule, *client, now, |states| rule.give_back(states, charged, now, *cost));
+    }
+}

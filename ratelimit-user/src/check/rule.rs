@@ -1,0 +1,297 @@
+//! A rule: which requests it counts, by which attributes, and how many of them may come.
+
+use smallvec::SmallVec;
+
+use super::{
+    algorithm::LimitError,
+    attributes::Attributes,
+    limit::Limit,
+    look::Look,
+    state::{State, States},
+};
+
+/// The most limits of a rule.
+pub const MOST_LIMITS: usize = 8;
+/// Clients of a rule without a number of its own.
+const CLIENTS: usize = 1 << 20;
+/// Bytes of memory for the clients of such a rule.
+const MEMORY: usize = 256 << 20;
+/// Bytes of a client beside its states.
+const ENTRY: usize = 48;
+/// Bits of an IPv6 address that count as one client.
+const IPV6_PREFIX: u8 = 64;
+
+/// What happens above a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Throttle {
+    /// All further requests are refused.
+    #[default]
+    Hard,
+    /// So many hundredths of the limit pass above it.
+    Soft(u8),
+    /// Requests pass as long as the caller has room for them. See [`super::Limiter::set_room`].
+    Elastic,
+}
+
+/// Reason why a rule is not accepted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RuleError {
+    /// No limit.
+    #[error("a rule needs at least one limit")]
+    NoLimit,
+    /// Too many limits.
+    #[error("a rule has at most {MOST_LIMITS} limits")]
+    Limits,
+    /// A soft limit that its limits do not allow.
+    #[error(transparent)]
+    Soft(#[from] LimitError),
+}
+
+/// A rule.
+#[derive(Debug, Clone)]
+pub struct Rule {
+    name: String,
+    values: Vec<(String, Vec<String>)>,
+    by: Vec<String>,
+    limits: Vec<Limit>,
+    soft: Vec<Limit>,
+    throttle: Throttle,
+    is_shadow: bool,
+    ipv6_prefix: u8,
+    clients: usize,
+}
+
+/// What a rule has charged, so that it can be given back: for each limit, whether it was the limit or its soft part.
+pub(super) type Charged = SmallVec<[Part; MOST_LIMITS]>;
+
+/// Which part of a limit a request was charged to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    Limit,
+    Soft,
+    /// None: the caller has room for more.
+    Room,
+}
+
+/// What the limits of a rule say.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    /// All of them admit.
+    Admit { after: u64, charged: Charged },
+    /// One of them refuses: the one with the longest wait.
+    Refuse { limit: usize, wait: u64 },
+}
+
+impl Rule {
+    /// Creates a rule that counts all requests together.
+    ///
+    /// # Errors
+    ///
+    /// [`RuleError`] for no limit or too many.
+    pub fn new(name: impl Into<String>, limits: impl IntoIterator<Item = Limit>) -> Result<Self, RuleError> {
+        let limits: Vec<_> = limits.into_iter().collect();
+        match limits.len() {
+            0 => return Err(RuleError::NoLimit),
+            1..=MOST_LIMITS => {}
+            _ => return Err(RuleError::Limits),
+        }
+        let state: usize = limits.iter().map(|limit| limit.largest() + size_of::<State>()).sum();
+        Ok(Self {
+            name: name.into(),
+            values: Vec::new(),
+            by: Vec::new(),
+            limits,
+            soft: Vec::new(),
+            throttle: Throttle::Hard,
+            is_shadow: false,
+            ipv6_prefix: IPV6_PREFIX,
+            clients: CLIENTS.min(MEMORY / (ENTRY + state)),
+        })
+    }
+
+    /// Returns the rule for requests whose attribute has one of these values only.
+    #[must_use]
+    pub fn with_values<V: Into<String>>(
+        mut self,
+        attribute: impl Into<String>,
+        values: impl IntoIterator<Item = V>,
+    ) -> Self {
+        self.values.push((attribute.into(), values.into_iter().map(Into::into).collect()));
+        self
+    }
+
+    /// Returns the rule with a count for each value of these attributes. It does not apply to requests without them.
+    #[must_use]
+    pub fn by<N: Into<String>>(mut self, attributes: impl IntoIterator<Item = N>) -> Self {
+        self.by = attributes.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Returns the rule with what happens above its limits.
+    ///
+    /// # Errors
+    ///
+    /// [`RuleError::Soft`] if so few hundredths of a limit are less than one request.
+    pub fn with_throttle(mut self, throttle: Throttle) -> Result<Self, RuleError> {
+        self.soft = match throttle {
+            Throttle::Soft(percent) => {
+                self.limits.iter().map(|limit| limit.hundredths(percent)).collect::<Result<_, _>>()?
+            }
+            Throttle::Hard | Throttle::Elastic => Vec::new(),
+        };
+        self.throttle = throttle;
+        Ok(self)
+    }
+
+    /// Returns the rule so that it only says what it would refuse.
+    #[must_use]
+    pub fn in_shadow(self, is_shadow: bool) -> Self {
+        Self { is_shadow, ..self }
+    }
+
+    /// Returns the rule with so many bits of an IPv6 address as one client, at most 128.
+    #[must_use]
+    pub fn with_ipv6_prefix(self, bits: u8) -> Self {
+        Self { ipv6_prefix: bits.min(128), ..self }
+    }
+
+    /// Returns the rule with at most this many clients at a time, rounded up to a power of two, and at least 64.
+    #[must_use]
+    pub fn with_clients(self, clients: usize) -> Self {
+        Self { clients: clients.max(64), ..self }
+    }
+
+    /// Returns its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns its limits.
+    #[must_use]
+    pub fn limits(&self) -> &[Limit] {
+        &self.limits
+    }
+
+    /// Returns the attributes by whose values it counts.
+    #[must_use]
+    pub fn attributes(&self) -> &[String] {
+        &self.by
+    }
+
+    /// Returns whether it only says what it would refuse.
+    #[must_use]
+    pub fn is_shadow(&self) -> bool {
+        self.is_shadow
+    }
+
+    /// Returns the most clients at a time.
+    #[must_use]
+    pub fn clients(&self) -> usize {
+        self.clients
+    }
+
+    pub(super) fn ipv6_prefix(&self) -> u8 {
+        self.ipv6_prefix
+    }
+
+    /// Returns whether requests with these attributes are counted.
+    pub(super) fn fits(&self, attributes: &(impl Attributes + ?Sized)) -> bool {
+        let has = |(name, values): &(String, Vec<String>)| {
+            attributes.value(name).is_some_and(|value| values.iter().any(|this| this == value))
+        };
+        self.values.iter().all(has)
+    }
+
+    /// Returns the states of a new client.
+    pub(super) fn begin(&self, now: u64) -> States {
+        self.limits.iter().chain(&self.soft).map(|limit| limit.begin(now)).collect()
+    }
+
+    /// Asks all limits for so many requests, and charges all of them or none.
+    pub(super) fn ask(&self, states: &mut States, now: u64, cost: u32, has_room: bool) -> Verdict {
+        if states.len() != self.limits.len() + self.soft.len() {
+            // Another rule of the same name had other limits.
+            *states = self.begin(now);
+        }
+        let (own, soft) = states.split_at_mut(self.limits.len());
+        let (mut charged, mut latest, mut refusal) = (Charged::new(), 0, None);
+        for (number, (limit, state)) in self.limits.iter().zip(own.iter_mut()).enumerate() {
+            let look = limit.ask(state, now, cost);
+            let part = match look {
+                Look::Admit { after } => {
+                    latest = latest.max(after);
+                    Part::Limit
+                }
+                Look::Refuse { wait } => {
+                    let extra = self.soft.get(number).zip(soft.get_mut(number));
+                    let is_soft =
+                        extra.is_some_and(|(limit, state)| matches!(limit.ask(state, now, cost), Look::Admit { .. }));
+                    let is_elastic = self.throttle == Throttle::Elastic && has_room;
+                    if !is_soft && !is_elastic {
+                        let longest = refusal.is_none_or(|(_, longest)| wait > longest);
+                        refusal = if longest { Some((number, wait)) } else { refusal };
+                    }
+                    if is_soft { Part::Soft } else { Part::Room }
+                }
+            };
+            charged.push(part);
+        }
+        if let Some((limit, wait)) = refusal {
+            return Verdict::Refuse { limit, wait };
+        }
+        self.change(states, &charged, |limit, state| limit.charge(state, now, cost));
+        Verdict::Admit { after: latest, charged }
+    }
+
+    /// Takes back what was charged at this moment.
+    pub(super) fn give_back(&self, states: &mut States, charged: &Charged, now: u64, cost: u32) {
+        self.change(states, charged, |limit, state| limit.give_back(state, now, cost));
+    }
+
+    fn change(&self, states: &mut States, charged: &Charged, change: impl Fn(&Limit, &mut State)) {
+        for (number, part) in charged.iter().enumerate() {
+            let (limits, place) = match part {
+                Part::Limit => (&self.limits, number),
+                Part::Soft => (&self.soft, self.limits.len() + number),
+                Part::Room => continue,
+            };
+            if let Some((limit, state)) = limits.get(number).zip(states.get_mut(place)) {
+                change(limit, state);
+            }
+        }
+    }
+
+    /// Returns a limit, how many further requests it admits, and the nanoseconds until it forgets those before. Without
+    /// a number, it is the one that admits the fewest.
+    pub(super) fn usage(&self, states: &mut States, number: Option<usize>, now: u64) -> (usize, u64, u64) {
+        let mut left = |number: usize| {
+            let (limit, state) = self.limits.get(number).zip(states.get_mut(number))?;
+            let (left, end) = limit.left(state, now);
+            Some((number, left, end))
+        };
+        match number {
+            Some(number) => left(number),
+            None => (0..self.limits.len()).filter_map(left).min_by_key(|(_, left, _)| *left),
+        }
+        .unwrap_or_default()
+    }
+
+    /// Returns whether another rule has other rates, so that states must be [converted](Self::convert).
+    pub(super) fn limits_more_or_less(&self, old: &Self) -> bool {
+        let rates = |rule: &Self| rule.limits.iter().chain(&rule.soft).map(Limit::rate).collect::<Vec<_>>();
+        rates(self) != rates(old)
+    }
+
+    /// Converts states of another rule, so that clients have used as many requests as before.
+    pub(super) fn convert(&self, old: &Self, states: &mut States, now: u64) {
+        let (new, old) = (self.limits.iter().chain(&self.soft), old.limits.iter().chain(&old.soft));
+        new.zip(old).zip(states).for_each(|((new, old), state)| new.convert(old, state, now));
+    }
+
+    /// Returns whether the states say nothing any more.
+    pub(super) fn is_idle(&self, states: &mut States, now: u64) -> bool {
+        let limits = self.limits.iter().chain(&self.soft);
+        limits.zip(states.iter_mut()).all(|(limit, state)| limit.left(state, now).1 == 0)
+    }
+}

@@ -1,0 +1,19 @@
+//! What a client has used of one limit.
+
+use smallvec::SmallVec;
+
+use super::{log::Times, parts::Counts};
+
+/// What a client has used of one limit.
+#[derive(Debug)]
+pub(super) enum State {
+    /// Of a bucket or a window. See [`ratelimit_common::meters::state`].
+    Word(u64),
+    /// Of the parts of a window.
+    Parts(Box<Counts>),
+    /// Of a log.
+    Log(Box<Times>),
+}
+
+/// What a client has used of the limits of a rule, in their order, and then of its soft limits.
+pub(super) type States = SmallVec<[State; 1]>;

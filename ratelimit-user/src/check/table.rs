@@ -1,0 +1,90 @@
+//! The clients of a rule, in bounded memory.
+
+use std::{
+    hash::{BuildHasherDefault, Hasher},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use scc::{HashCache, hash_cache::Entry};
+
+use super::{client::Client, rule::Rule, state::States};
+
+/// The clients of a rule.
+///
+/// A full table recycles the client of 32 that was idle for the longest time.
+pub(super) struct Table {
+    clients: HashCache<Client, States, BuildHasherDefault<Hashed>>,
+    recycled: AtomicU64,
+}
+
+/// Takes a hash as it is.
+#[derive(Default)]
+struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn write_u128(&mut self, hash: u128) {
+        self.0 = hash as u64;
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+impl Table {
+    /// Creates a table for as many clients as the rule allows.
+    pub(super) fn new(rule: &Rule) -> Self {
+        let clients = HashCache::with_capacity_and_hasher(0, rule.clients(), BuildHasherDefault::default());
+        Self { clients, recycled: AtomicU64::new(0) }
+    }
+
+    /// Calls `work` with what a client has used. Nobody else does meanwhile.
+    pub(super) fn with<T>(&self, rule: &Rule, client: Client, now: u64, work: impl FnOnce(&mut States) -> T) -> T {
+        match self.clients.entry_sync(client) {
+            Entry::Occupied(mut states) => work(states.get_mut()),
+            Entry::Vacant(place) => {
+                let (evicted, mut states) = place.put_entry(rule.begin(now));
+                if evicted.is_some_and(|(_, mut states)| !rule.is_idle(&mut states, now)) {
+                    self.recycled.fetch_add(1, Ordering::Relaxed);
+                }
+                work(states.get_mut())
+            }
+        }
+    }
+
+    /// Takes over what the clients of another table have used.
+    pub(super) fn take_over(&self, old: &Self) {
+        old.clients.retain_sync(|client, states| {
+            // A smaller table has no place for some of them.
+            let _ = self.clients.put_sync(*client, std::mem::take(states));
+            false
+        });
+    }
+
+    /// Changes what all clients have used.
+    pub(super) fn change(&self, mut change: impl FnMut(&mut States)) {
+        self.clients.retain_sync(|_, states| {
+            change(states);
+            true
+        });
+    }
+
+    /// Forgets clients whose states say nothing any more.
+    pub(super) fn forget(&self, rule: &Rule, now: u64) {
+        self.clients.retain_sync(|_, states| !rule.is_idle(states, now));
+    }
+
+    /// Returns the number of clients.
+    pub(super) fn len(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// Returns how many clients had to go although their states said something.
+    pub(super) fn recycled(&self) -> u64 {
+        self.recycled.load(Ordering::Relaxed)
+    }
+}

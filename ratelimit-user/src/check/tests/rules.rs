@@ -1,0 +1,122 @@
+//! Rules: which requests they count, what they charge, and what changes keep.
+
+use super::*;
+
+const NOW: u64 = 1_000 * HOUR;
+
+#[test]
+fn a_refused_request_is_charged_by_none_of_several_limits() {
+    let limiter = by_user([limit(2, MINUTE, Algorithm::TokenBucket), limit(100, HOUR, Algorithm::TokenBucket)]);
+    assert_eq!(allowed(&limiter, 1_000, NOW), 2);
+    let usage = limiter.check(&[("user", "17")], 0, NOW + 2 * MINUTE).limit.unwrap();
+    assert_eq!((usage.limit.rate().amount, usage.remaining), (2, 2));
+    assert_eq!(allowed(&limiter, 1_000, NOW + 2 * MINUTE), 2);
+}
+
+#[test]
+fn a_request_that_costs_more_than_a_limit_is_refused_for_ever_and_spends_nothing() {
+    for algorithm in Algorithm::ALL {
+        let limiter = by_user([limit(5, MINUTE, algorithm)]);
+        for now in [NOW, NOW + HOUR] {
+            let decision = limiter.check(&[("user", "17")], 6, now);
+            assert_eq!((decision.is_allowed, decision.limit.unwrap().wait), (false, None), "{algorithm:?}");
+        }
+        assert_eq!(allowed(&limiter, 10, NOW + HOUR), 5);
+    }
+}
+
+#[test]
+fn all_requests_of_a_batch_are_charged_or_none() {
+    for algorithm in Algorithm::ALL {
+        let limiter = by_user([limit(5, MINUTE, algorithm)]);
+        let batch = |costs: &[u32]| {
+            let requests: Vec<_> = costs.iter().map(|cost| ([("user", "17")], *cost)).collect();
+            limiter.check_all(&requests, NOW).iter().map(|decision| decision.is_allowed).collect::<Vec<_>>()
+        };
+        for _ in 0..10 {
+            assert_eq!(batch(&[2, 2, 2]), [true, true, false], "{algorithm:?}");
+        }
+        assert_eq!(batch(&[2, 2, 1]), [true; 3], "{algorithm:?}");
+        assert_eq!(batch(&[1]), [false], "{algorithm:?}");
+    }
+}
+
+#[test]
+fn a_limit_that_is_raised_applies_to_the_next_request() {
+    for algorithm in Algorithm::ALL {
+        let limiter = by_user([limit(3, MINUTE, algorithm)]);
+        assert_eq!(allowed(&limiter, 100, NOW), 3);
+        let rule = Rule::new("test", [limit(10, MINUTE, algorithm)]).unwrap().by(["user"]);
+        assert_eq!(allowed(&limiter.with_rules([rule], NOW), 100, NOW), 7, "{algorithm:?}");
+    }
+}
+
+#[test]
+fn rules_with_another_key_or_algorithm_begin_anew() {
+    let limiter = by_user([limit(3, MINUTE, Algorithm::TokenBucket)]);
+    assert_eq!(allowed(&limiter, 100, NOW), 3);
+    for algorithm in Algorithm::ALL.into_iter().skip(3) {
+        let rule = Rule::new("test", [limit(3, MINUTE, algorithm)]).unwrap().by(["user"]);
+        assert_eq!(allowed(&limiter.with_rules([rule], NOW), 100, NOW), 3, "{algorithm:?}");
+    }
+    let rule = Rule::new("test", [limit(3, MINUTE, Algorithm::TokenBucket)]).unwrap().by(["ip"]);
+    assert_eq!(allowed(&limiter.with_rules([rule], NOW), 100, NOW), 100, "requests without an address are not counted");
+}
+
+#[test]
+fn a_rule_in_shadow_tells_and_refuses_nothing() {
+    let strict = Rule::new("strict", [limit(1, MINUTE, Algorithm::SlidingLog)]).unwrap().in_shadow(true);
+    let usual = Rule::new("usual", [limit(3, MINUTE, Algorithm::SlidingLog)]).unwrap();
+    let limiter = Limiter::new([strict, usual], [1, 2]);
+    let ask = || limiter.check(&[("user", "17")], 1, NOW);
+    let first = ask();
+    assert!(first.is_allowed && first.shadow.is_none());
+    assert_eq!((first.limit.unwrap().rule.name(), first.limit.unwrap().remaining), ("usual", 2));
+    let second = ask();
+    assert_eq!((second.is_allowed, second.shadow.map(Rule::name)), (true, Some("strict")));
+    assert!(ask().is_allowed && !ask().is_allowed);
+}
+
+#[test]
+fn a_full_table_recycles_clients_and_says_so() {
+    let rule = Rule::new("test", [limit(1, HOUR, Algorithm::TokenBucket)]).unwrap().by(["user"]).with_clients(1_024);
+    let limiter = Limiter::new([rule], [1, 2]);
+    for user in 0..100_000 {
+        assert!(limiter.check(&[("user", user.to_string())], 1, NOW).is_allowed);
+    }
+    let (_, clients, recycled) = limiter.rules().next().unwrap();
+    assert!(clients <= 1_024 && recycled as usize == 100_000 - clients, "{clients} {recycled}");
+}
+
+#[test]
+fn clients_whose_counts_say_nothing_are_forgotten() {
+    for algorithm in Algorithm::ALL {
+        let limiter = by_user([limit(3, MINUTE, algorithm)]);
+        let clients = || limiter.rules().next().unwrap().1;
+        for user in 0..100 {
+            assert!(limiter.check(&[("user", user.to_string())], 1, NOW).is_allowed);
+        }
+        limiter.forget(NOW);
+        assert_eq!(clients(), 100, "{algorithm:?}");
+        limiter.forget(NOW + 3 * MINUTE);
+        assert_eq!(clients(), 0, "{algorithm:?}");
+    }
+}
+
+#[test]
+fn limits_out_of_bounds_are_refused() {
+    let refused = |amount, period, burst, algorithm| Limit::new(Rate { amount, period }, burst, algorithm).unwrap_err();
+    assert_eq!(refused(0, SECOND, None, Algorithm::TokenBucket), LimitError::Rate);
+    assert_eq!(refused(1, 48 * HOUR, None, Algorithm::SlidingLog), LimitError::Rate);
+    assert_eq!(refused(1, SECOND, Some(0), Algorithm::Queue), LimitError::NoBurst);
+    for algorithm in Algorithm::ALL.into_iter().skip(3) {
+        assert_eq!(refused(1, SECOND, Some(1), algorithm), LimitError::BurstOfWindow(algorithm));
+    }
+    let LimitError::Window(Algorithm::SlidingWindow, most) = refused(1 << 30, HOUR, None, Algorithm::SlidingWindow)
+    else {
+        panic!("it fits")
+    };
+    assert!(Limit::new(Rate { amount: most, period: HOUR }, None, Algorithm::SlidingWindow).is_ok());
+    let rule = Rule::new("test", [limit(5, MINUTE, Algorithm::FixedWindow)]).unwrap();
+    assert_eq!(rule.with_throttle(Throttle::Soft(10)).unwrap_err(), RuleError::Soft(LimitError::Hundredths(10)));
+}
