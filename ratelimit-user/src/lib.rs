@@ -1,4 +1,4 @@
-//! The user side of ratelimit. Each room uses only rooms below it: [`cli`], [`doctor`], [`controller`], [`config`],
+//! The user side of ratelimit. Each room uses only rooms below it: [`cli`], [`doctor`], `serve`, [`controller`], [`config`],
 //! [`check`], `ssh`, `limit` and `settings`, [`dataplane`], [`fleet`], [`text`], and the crate `ratelimit-common`.
 
 pub mod check;
@@ -9,6 +9,7 @@ pub mod dataplane;
 pub mod doctor;
 pub mod fleet;
 mod limit;
+mod serve;
 mod settings;
 mod ssh;
 pub mod text;

@@ -24,7 +24,7 @@ use anyhow::Result;
 use clap::{CommandFactory as _, Parser, Subcommand, builder::NonEmptyStringValueParser};
 
 use self::{
-    daemon::{check, reload, run, save},
+    daemon::{check, reload, run, save, serve},
     print::{
         answer::Answer,
         output::{self, Output},
@@ -118,6 +118,11 @@ enum Command {
     /// Prints the interfaces, settings, costs and rules that are in force as a configuration file. Bans are left out.
     /// The tables metrics, state and fleet are left out too, because only the daemon knows them.
     Save,
+    /// Answer applications and proxies whether a request may go on
+    ///
+    /// Answers by HTTP whether a client may make a request, by the rules [[check]] of a file. Needs no privileges. SIGHUP
+    /// makes it read the file again, and SIGTERM ends it after the calls that have begun.
+    Serve(serve::Arguments),
     /// Show the fleet that this host shares limits with, and change its shared rules
     #[command(subcommand)]
     Fleet(fleet::Command),
@@ -251,6 +256,7 @@ fn answer(command: Command, pins: &Path, output: Output) -> Result<Answer> {
         Command::Cost(command) => cost::run(&command, pins, output),
         Command::Run(arguments) => run::run(&arguments, pins),
         Command::Reload(arguments) => reload::run(&arguments, pins, output),
+        Command::Serve(arguments) => serve::run(&arguments),
         Command::Save => save::run(pins, output),
         Command::Fleet(command) => fleet::run(&command, pins, output),
         Command::Metrics => metrics::run(pins, output),

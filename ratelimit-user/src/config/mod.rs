@@ -12,6 +12,7 @@ mod options;
 mod parts;
 mod policies;
 pub mod problem;
+pub mod requests;
 mod rules;
 pub mod save;
 mod save_lists;
@@ -62,6 +63,8 @@ pub struct Config {
     pub metrics: Metrics,
     /// The fleet that the host belongs to.
     pub fleet: Option<Fleet>,
+    /// How many rules for requests it has.
+    pub requests: usize,
     /// Where the daemon keeps debts and bans. None if it does not.
     pub state: Option<StateFile>,
 }
@@ -106,7 +109,7 @@ struct InterfaceOptions {
 }
 
 /// Keys and tables at the top level.
-const TOP: [&str; 12] = [
+const TOP: [&str; 14] = [
     "interfaces",
     "interface",
     "settings",
@@ -119,6 +122,8 @@ const TOP: [&str; 12] = [
     "state",
     "metrics",
     "fleet",
+    "serve",
+    "check",
 ];
 
 /// The problem of an empty file. A file that is being written can be empty, and must not remove every rule.
@@ -208,6 +213,8 @@ fn read_top(page: &Page<'_>, top: &Table<'_>, more: &mut dyn FnMut(&mut rules::R
             None => {}
         }
     }
+    // The daemon only checks them. `ratelimit serve` reads them.
+    config.requests = requests::of_table(top).rules.len();
     config.fleet = fleet::read(top);
     config.requested.leases = config.fleet.as_ref().is_some_and(|fleet| fleet.accepts.limits).then_some(true);
     config.requested.divide = config.fleet.as_ref().is_some_and(Fleet::divides_bursts).then_some(true);

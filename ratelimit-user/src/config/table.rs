@@ -17,6 +17,13 @@ use super::problem::{Lines, Problem};
 /// The similarity from which on a key counts as a typing error of another one, from 0 to 1.
 const ALIKE: f64 = 0.7;
 
+/// Returns the name of which another one is likely a typing error.
+pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let similar = known.map(|known| (strsim::jaro_winkler(known, name), known));
+    let nearest = similar.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(alike, _)| *alike >= ALIKE);
+    nearest.map(|(_, name)| name)
+}
+
 /// A text and the problems found in it so far.
 #[derive(Debug)]
 pub(super) struct Page<'a> {
@@ -69,10 +76,8 @@ impl<'a> Table<'a> {
         let is_expected = |key: &str| known.contains(&key) || aliases.contains(&key);
         for key in self.entries.keys().filter(|key| !is_expected(key.get_ref().as_ref())) {
             let name: &str = key.get_ref();
-            let similar = known.iter().map(|known| (strsim::jaro_winkler(known, name), known));
-            let nearest = similar.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(alike, _)| *alike >= ALIKE);
-            let message = match nearest {
-                Some((_, nearest)) => format!("unknown key: did you mean {nearest}?"),
+            let message = match nearest(name, known.iter().copied()) {
+                Some(nearest) => format!("unknown key: did you mean {nearest}?"),
                 None => format!("unknown key: expected {}", known.join(", ")),
             };
             self.page.wrong(key.span(), message);

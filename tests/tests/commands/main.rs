@@ -24,6 +24,7 @@ mod reload;
 mod run;
 mod save;
 mod schema;
+mod serve;
 mod show;
 mod status;
 mod unfinished_upgrade;

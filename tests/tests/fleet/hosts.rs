@@ -134,6 +134,35 @@ fn a_source_with_a_rule_of_its_own_is_reported_only_without_it() {
 }
 
 #[test]
+fn a_limit_that_changes_while_a_source_is_reported_is_the_one_that_hosts_share() {
+    let _alone = alone();
+    let hosts = Hosts::new(1);
+    let _redis = hosts.redis(&[]);
+    with_daemons(&hosts, "limits = \"all\"\n", |daemons| {
+        let line = daemons[0].line();
+        assert!(line.ends_with("answers: limits are shared"), "{line}");
+        let traffic = Traffic::begin(&hosts, &[3 * RATE]);
+        let ratelimit = Ratelimit::new(&hosts.hosts[0]);
+        let limit = || {
+            wait(3.0);
+            ratelimit.json("fleet status")["sources"][0]["limit_per_second"].as_f64()
+        };
+        assert_eq!(limit(), Some(1_000.0));
+        for (command, expected) in [
+            ("limit set default --packets 500/s", 500.0),
+            (&format!("limit set {SOURCE} --packets 200/s"), 200.0),
+            (&format!("limit set {SOURCE} --packets 300/s"), 300.0),
+            (&format!("limit del {SOURCE}"), 500.0),
+        ] {
+            ratelimit.ok(command);
+            assert_eq!(limit(), Some(expected), "{command}");
+        }
+        let admitted = traffic.seconds(1);
+        assert!((0.47..0.53).contains(&admitted[0]), "{admitted:?}");
+    });
+}
+
+#[test]
 fn a_file_without_the_table_ends_all_shares() {
     let _alone = alone();
     let hosts = Hosts::new(2);

@@ -79,10 +79,14 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
                 0 => String::new(),
                 lists => format!(", and {}", count(lists, "list")),
             };
+            let requests = match config.requests {
+                0 => String::new(),
+                requests => format!(", and {} for requests", count(requests, "rule")),
+            };
             for list in &config.lists {
                 report_in(&list.file.display().to_string(), list.content.iter().flat_map(|content| &content.bad))?;
             }
-            let has_no_interface = config.interfaces.is_empty();
+            let limits_nothing = config.interfaces.is_empty() && config.requests == 0;
             let host = arguments.host.then(|| on_host(&config)).transpose()?;
             let skipped = config.lists.iter().flat_map(skipped).collect();
             let checked = Checked { file, problems: Vec::new(), lists: of_lists(&config), skipped, host };
@@ -91,8 +95,8 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
                 of_lists.chain(checked.host.iter().flatten().map(|problem| &problem.message)).collect();
             output.print(&checked, |out| {
                 if messages.is_empty() {
-                    writeln!(out, "{}: good, with {interfaces} and {rules}{lists}", checked.file)?;
-                    if has_no_interface {
+                    writeln!(out, "{}: good, with {interfaces} and {rules}{lists}{requests}", checked.file)?;
+                    if limits_nothing {
                         writeln!(out, "{NO_INTERFACE}")?;
                     }
                     return Ok(());

@@ -4,3 +4,4 @@ pub(crate) mod check;
 pub(crate) mod reload;
 pub(crate) mod run;
 pub(crate) mod save;
+pub(crate) mod serve;

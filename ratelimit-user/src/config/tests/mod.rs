@@ -10,6 +10,7 @@ use super::*;
 mod certificates;
 mod fleet;
 mod limits;
+mod requests;
 mod rules;
 mod settings;
 
@@ -126,7 +127,8 @@ fn every_problem_has_its_place_and_what_was_expected() {
         ("[defualt]\npackets = \"1/s\"", "1:2: defualt: unknown key: did you mean default?"),
         (
             "xyz = 1",
-            "1:1: xyz: unknown key: expected interfaces, interface, settings, default, allow, service, policy, list, rule, state, metrics, fleet",
+            "1:1: xyz: unknown key: expected interfaces, interface, settings, default, allow, service, policy, list, rule, state, metrics, fleet, \
+             serve, check",
         ),
         (
             "interfaces = [\"a\"]\n[interface.b]\nmode = \"auto\"",

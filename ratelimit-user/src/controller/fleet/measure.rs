@@ -96,10 +96,11 @@ fn counts_packets([packet, _]: &[f64; 2]) -> bool {
     *packet > 0.0
 }
 
-/// Returns the second limit of a policy that also limits packets. Hosts whose second limits differ share no record.
-fn second_in_words(Policy { packets, second, given, .. }: &Policy) -> String {
-    let Given { second: amount, second_period, .. } = *given;
-    if packets.is_on() && second.is_on() { format!("+{amount}/{second_period}") } else { String::new() }
+/// Returns the second limit of a policy that also limits packets, with its unit. Hosts whose second limits differ share no record.
+fn second_in_words(policy: &Policy) -> String {
+    let Policy { packets, second, given: Given { second: amount, second_period, .. }, .. } = policy;
+    let unit = if policy.limits_bytes() { "B" } else { "" };
+    if packets.is_on() && second.is_on() { format!("+{amount}{unit}/{second_period}") } else { String::new() }
 }
 
 #[cfg(test)]
@@ -147,6 +148,7 @@ mod tests {
             Limit { burst: Some(7), ..limit },
             Limit { bytes: per_second(1_000_000), ..limit },
             Limit { second_packets: Some(Rate { amount: 5_000, period: 60 * SECOND }), ..limit },
+            Limit { packets: per_second(1_000), bytes: Some(Rate { amount: 5_000, period: 60 * SECOND }), ..limit },
         ];
         let keys: std::collections::HashSet<_> = all.iter().map(|limit| measure(*limit).unwrap().key).collect();
         assert_eq!(keys.len(), all.len());

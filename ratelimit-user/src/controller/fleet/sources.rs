@@ -43,6 +43,8 @@ pub(super) struct Sources {
     watched: ByHash<Watched>,
     /// Sources whose rules may have changed.
     stale: Vec<u64>,
+    /// Whether rules have changed since these were collected.
+    has_new_rules: bool,
     looks: u64,
     /// Among how many hosts bursts are divided, if they are.
     divided: Option<usize>,
@@ -91,7 +93,7 @@ impl Sources {
     ) -> Result<(), Error> {
         match self.traffic.as_mut().map(|traffic| traffic.renew(pins)) {
             Some(Ok(Rules::Same)) => {}
-            Some(Ok(Rules::Changed)) => self.stale = self.watched.keys().copied().collect(),
+            Some(Ok(Rules::Changed)) => self.has_new_rules = true,
             // The maps are no longer those of the instance.
             Some(Ok(Rules::OfOtherMaps) | Err(_)) => {
                 self.end();
@@ -104,7 +106,9 @@ impl Sources {
         }
         // A rule that ends changes no rule of the others.
         self.looks += 1;
-        if self.stale.is_empty() && self.looks.is_multiple_of(AGAIN) {
+        // All sources have their turn, also if rules change at each look.
+        if self.stale.is_empty() && (self.has_new_rules || self.looks.is_multiple_of(AGAIN)) {
+            self.has_new_rules = false;
             self.stale = self.watched.keys().copied().collect();
         }
         for _ in 0..LOOKED_UP {
@@ -113,9 +117,9 @@ impl Sources {
             self.stale.pop();
         }
         let Some(traffic) = &self.traffic else { return Ok(()) };
-        let (mut found, is_watched) = (Vec::new(), |hash| self.watched.contains_key(&hash));
-        traffic.look(&mut self.busy, is_watched, |seen| {
-            if seen.rate > 0.0 {
+        let mut found = Vec::new();
+        traffic.look(&mut self.busy, |seen| {
+            if seen.rate > 0.0 && !self.watched.contains_key(&seen.hash) {
                 found.push(seen);
             }
         })?;
@@ -132,15 +136,17 @@ impl Sources {
     /// Follows the rule of a source that is watched.
     fn follow(&mut self, hash: u64) -> Result<(), Error> {
         let (Some(traffic), Some(watched)) = (&self.traffic, self.watched.get_mut(&hash)) else { return Ok(()) };
-        if traffic.rule(&watched.source)? == Some(watched.rule) {
+        let rule = traffic.rule(&watched.source)?;
+        if rule == Some(watched.rule) {
             return Ok(());
         }
-        match traffic.measure(&watched.source)? {
-            Some((rule, measure)) => watched.change(rule, measure),
-            None => {
-                traffic.leases.end(hash);
-                self.watched.remove(&hash);
-            }
+        if let Some(rule) = rule
+            && let Some(measure) = traffic.measure(&watched.source, rule)?
+        {
+            watched.change(rule, measure);
+        } else {
+            traffic.leases.end(hash);
+            self.watched.remove(&hash);
         }
         Ok(())
     }
@@ -157,7 +163,8 @@ impl Sources {
         now: u64,
     ) {
         let Some(traffic) = self.traffic.as_ref().filter(|_| !self.watched.contains_key(&hash)) else { return };
-        let Ok(Some((rule, measure))) = traffic.measure(&source) else { return };
+        let Ok(Some(rule)) = traffic.rule(&source) else { return };
+        let Ok(Some(measure)) = traffic.measure(&source, rule) else { return };
         let load = busy.map_or(1.0, |(rate, _)| rate / measure.limit.rate);
         if busy.is_some_and(|(_, least)| load < least) {
             return;

@@ -112,14 +112,9 @@ impl Traffic {
         refused.map(|event| (event.source, event.source.hash(&seed))).collect()
     }
 
-    /// Looks at the buckets, and calls `visit` with sources that were seen twice, unless their hashes are known.
-    pub(super) fn look(
-        &self,
-        busy: &mut Busy,
-        is_known: impl Fn(u64) -> bool,
-        visit: impl FnMut(Seen),
-    ) -> Result<(), Error> {
-        busy.look(self.tables(), LOOK, is_known, visit)
+    /// Looks at the buckets, and calls `visit` with sources that were seen twice.
+    pub(super) fn look(&self, busy: &mut Busy, visit: impl FnMut(Seen)) -> Result<(), Error> {
+        busy.look(self.tables(), LOOK, visit)
     }
 
     /// Returns the limit of a source. None if hosts do not share it.
@@ -137,12 +132,11 @@ impl Traffic {
         Ok(is_shared.then_some(Rule { policy, generation: self.generation }))
     }
 
-    /// Returns the limit of a source and how it counts. None if hosts do not share it.
-    pub(super) fn measure(&self, source: &Source) -> Result<Option<(Rule, Measure)>, Error> {
-        let Some(rule) = self.rule(source)? else { return Ok(None) };
+    /// Returns how this limit of a source counts. None if hosts cannot share it.
+    pub(super) fn measure(&self, source: &Source, rule: Rule) -> Result<Option<Measure>, Error> {
         let [prefix, service] = self.name(source);
         let name = if service == "any" { prefix } else { format!("{prefix} {service}") };
-        Ok(Measure::of(&self.tables().policies.get(rule.policy)?, &name).map(|measure| (rule, measure)))
+        Ok(Measure::of(&self.tables().policies.get(rule.policy)?, &name))
     }
 
     /// Returns what a source was admitted since it has its bucket, as its limit counts. Without a bucket, it may be much.

@@ -55,19 +55,12 @@ impl Default for Busy {
 }
 
 impl Busy {
-    /// Looks at as many buckets as this much CPU time allows, and calls `visit` with sources that were seen twice. It
-    /// passes over those whose hashes are known.
+    /// Looks at as many buckets as this much CPU time allows, and calls `visit` with sources that were seen twice.
     ///
     /// # Errors
     ///
     /// [`Error::Bpf`] if the kernel refuses.
-    pub fn look(
-        &mut self,
-        tables: &Tables,
-        budget: Duration,
-        is_known: impl Fn(u64) -> bool,
-        mut visit: impl FnMut(Seen),
-    ) -> Result<(), Error> {
+    pub fn look(&mut self, tables: &Tables, budget: Duration, mut visit: impl FnMut(Seen)) -> Result<(), Error> {
         let control = tables.control()?;
         let is_sampled = control.features & FEATURE_FRONT != 0 && control.features & FEATURE_SAMPLE != 0;
         let (seed, fewest) = (control.seed, if is_sampled { SAMPLED } else { FEWEST });
@@ -79,8 +72,7 @@ impl Busy {
             buckets = buckets.wrapping_add(1);
             if resolve::is_source(&source, &bucket) {
                 let hash = source.hash(&seed);
-                let rate = if is_known(hash) { None } else { self.rate(hash, &bucket, fewest, now) };
-                if let Some(rate) = rate {
+                if let Some(rate) = self.rate(hash, &bucket, fewest, now) {
                     visit(Seen { source, hash, rate });
                 }
             }

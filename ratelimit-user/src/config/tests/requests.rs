@@ -1,0 +1,115 @@
+//! The tables `[serve]` and `[[check]]`.
+
+use std::path::Path;
+
+use crate::{
+    check::{Algorithm, Limiter},
+    config::{
+        parse,
+        requests::{self, Listen},
+    },
+};
+
+const RULE: &str = "[[check]]\nname = \"create\"\nlimits = \"3/m\"\n";
+
+fn problem(text: &str) -> String {
+    let problems = requests::parse(text).unwrap_err();
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    // The daemon finds the same.
+    assert_eq!(parse(&format!("{text}\n")).unwrap_err(), problems);
+    problems[0].to_string()
+}
+
+#[test]
+fn each_key_of_a_rule_is_read() {
+    let text = "
+        interfaces = []
+        [serve]
+        http = \"unix:/run/check.sock\"
+        attributes = [\"tenant\"]
+        [[check]]
+        name = \"create-url\"
+        match = { operation = [\"create\", \"renew\"], method = \"POST\" }
+        key = [\"user\", \"tenant\"]
+        limits = [\"100/h\", \"3/m\"]
+        algorithm = \"sliding-log\"
+        throttle = \"elastic\"
+        shadow = true
+        ipv6-prefix = 56
+        clients = 1000
+        [[check]]
+        name = \"all\"
+        limits = \"1.5k/s\"
+        burst = 7
+    ";
+    let requests = requests::parse(text).unwrap();
+    assert!(parse(text).is_ok());
+    assert_eq!(requests.http, Some(Listen::Unix(Path::new("/run/check.sock").to_owned())));
+    let [create, all] = &requests.rules[..] else { panic!("{:?}", requests.rules) };
+    assert_eq!((create.name(), create.clients(), create.is_shadow()), ("create-url", 1_000, true));
+    assert_eq!(create.attributes(), ["user", "tenant"]);
+    let limits: Vec<_> = create.limits().iter().map(|limit| (limit.rate().amount, limit.algorithm())).collect();
+    assert_eq!(limits, [(100, Algorithm::SlidingLog), (3, Algorithm::SlidingLog)]);
+    let limiter = Limiter::new([all.clone()], [1, 2]);
+    let allowed = (0..100).filter(|_| limiter.check(&[("user", "1")], 1, 0).is_allowed).count();
+    assert_eq!(allowed, 7);
+}
+
+#[test]
+fn a_rule_of_three_lines_counts_all_requests() {
+    let requests = requests::parse(RULE).unwrap();
+    let limiter = Limiter::new(requests.rules, [1, 2]);
+    let allowed = (0..100).filter(|_| limiter.check(&[("user", "1")], 1, 0).is_allowed).count();
+    assert_eq!(allowed, 3);
+}
+
+#[test]
+fn problems_have_their_place_and_say_what_to_do() {
+    for (text, expected) in [
+        ("[[check]]\nlimits = \"3/m\"", "1:1: [[check]]: name is missing"),
+        ("[[check]]\nname = \"a\"", "1:1: [[check]]: limits is missing"),
+        (
+            "[[check]]\nname = \"a b\"\nlimits = \"3/m\"",
+            "2:8: \"a b\": expected 1 to 64 letters, digits, `-`, `_` and `.`",
+        ),
+        (
+            "[[check]]\nname = \"a\"\nlimits = \"3\"",
+            "3:10: \"3\": expected requests per s, m, h or d, such as 100/h, 3/m or 1.5k/s",
+        ),
+        (
+            "[[check]]\nname = \"a\"\nlimits = \"3/m\"\nkey = \"usr\"",
+            "4:7: \"usr\": unknown attribute: did you mean user?",
+        ),
+        (
+            "[[check]]\nname = \"a\"\nlimits = \"3/m\"\nmatch = { usr = \"1\" }",
+            "4:17: \"1\": unknown attribute: did you mean user?",
+        ),
+        (
+            "[[check]]\nname = \"a\"\nlimits = \"3/m\"\nkey = \"tenant\"",
+            "4:7: \"tenant\": unknown attribute: expected ip, user, key, operation, method, host, path, service, or one \
+             that `attributes` in [serve] names",
+        ),
+        (
+            "[[check]]\nname = \"a\"\nlimits = \"3/m\"\nalgorithm = \"fixed\"",
+            "4:13: \"fixed\": expected one of token-bucket, leaky-bucket, queue, fixed-window, sliding-window, \
+             sliding-counters, sliding-log",
+        ),
+        (
+            "[[check]]\nname = \"a\"\nlimits = [\"3/m\", \"9/h\"]\nburst = 3",
+            "4:9: 3: several limits have different bursts: remove it, or write two rules",
+        ),
+        (
+            "[[check]]\nname = \"a\"\nlimits = \"3/m\"\nalgorithm = \"sliding-log\"\nthrottle = \"soft=10%\"",
+            "5:12: \"soft=10%\": 10 % of this limit is less than one request: give a larger share",
+        ),
+        (
+            "[serve]\nhttp = \"0.0.0.0:80\"",
+            "2:8: \"0.0.0.0:80\": other machines could reach this address: expected a local one, such as 127.0.0.1:8080",
+        ),
+        ("[serve]\nhttp = \"unix:check.sock\"", "2:8: \"unix:check.sock\": expected an absolute path after unix:"),
+        ("[serve]\nhtp = \"unix:/check.sock\"", "2:1: htp: unknown key: did you mean http?"),
+        (&format!("{RULE}{RULE}"), "4:1: [[check]]: create is there twice: choose another name"),
+    ] {
+        assert_eq!(problem(text), expected);
+    }
+}

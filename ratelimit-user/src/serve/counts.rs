@@ -1,0 +1,67 @@
+//! What the server has decided, for its metrics.
+
+use std::{
+    fmt::Write as _,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use crate::check::{Decision, Limiter};
+
+/// Decisions since the start.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    allowed: AtomicU64,
+    above: AtomicU64,
+    shadow: AtomicU64,
+    refused: AtomicU64,
+    bad: AtomicU64,
+}
+
+impl Counts {
+    /// Counts a decision.
+    pub(super) fn count(&self, decision: &Decision<'_>) {
+        let counter = match (decision.is_allowed, decision.shadow, decision.is_above) {
+            (false, ..) => &self.refused,
+            (true, Some(_), _) => &self.shadow,
+            (true, None, true) => &self.above,
+            (true, None, false) => &self.allowed,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a call that nobody can decide.
+    pub(super) fn count_bad(&self) {
+        self.bad.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns all as text for Prometheus.
+    pub(super) fn page(&self, limiter: &Limiter) -> String {
+        let mut page = String::new();
+        let decisions = [
+            ("allowed", &self.allowed),
+            ("above_limit", &self.above),
+            ("refused_in_shadow", &self.shadow),
+            ("refused", &self.refused),
+        ];
+        page += "# HELP ratelimit_check_decisions_total Requests by what the server has decided.\n";
+        page += "# TYPE ratelimit_check_decisions_total counter\n";
+        for (name, counter) in decisions {
+            let count = counter.load(Ordering::Relaxed);
+            let _ = writeln!(page, "ratelimit_check_decisions_total{{decision=\"{name}\"}} {count}");
+        }
+        page += "# HELP ratelimit_check_bad_calls_total Calls that the server could not read.\n";
+        page += "# TYPE ratelimit_check_bad_calls_total counter\n";
+        let _ = writeln!(page, "ratelimit_check_bad_calls_total {}", self.bad.load(Ordering::Relaxed));
+        page += "# HELP ratelimit_check_clients Clients that a rule remembers.\n";
+        page += "# TYPE ratelimit_check_clients gauge\n";
+        for (rule, clients, _) in limiter.rules() {
+            let _ = writeln!(page, "ratelimit_check_clients{{rule=\"{}\"}} {clients}", rule.name());
+        }
+        page += "# HELP ratelimit_check_recycled_clients_total Clients that a full table forgot too early.\n";
+        page += "# TYPE ratelimit_check_recycled_clients_total counter\n";
+        for (rule, _, recycled) in limiter.rules() {
+            let _ = writeln!(page, "ratelimit_check_recycled_clients_total{{rule=\"{}\"}} {recycled}", rule.name());
+        }
+        page
+    }
+}

@@ -1,0 +1,77 @@
+//! The sockets where callers ask.
+
+use std::{
+    fs, io,
+    os::unix::{fs::FileTypeExt as _, net::UnixStream as StdUnixStream},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result, bail};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, UnixListener},
+};
+
+use crate::config::requests::Listen;
+
+/// A socket that accepts connections.
+pub(super) enum Listener {
+    Tcp(TcpListener),
+    /// The socket, and its file, which ends with it.
+    Unix(UnixListener, PathBuf),
+}
+
+/// A connection of either kind.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+impl Listener {
+    /// Opens the socket. A file that an earlier server has left is replaced.
+    pub(super) async fn open(listen: &Listen) -> Result<Self> {
+        match listen {
+            Listen::Local(address) => {
+                let listener = TcpListener::bind(address).await;
+                Ok(Self::Tcp(listener.with_context(|| format!("cannot listen on {address}"))?))
+            }
+            Listen::Unix(path) => {
+                remove_stale(path)?;
+                let listener = UnixListener::bind(path);
+                let listener = listener.with_context(|| format!("cannot listen on {}", path.display()))?;
+                Ok(Self::Unix(listener, path.clone()))
+            }
+        }
+    }
+
+    /// Returns the next connection.
+    pub(super) async fn accept(&self) -> io::Result<Box<dyn Stream>> {
+        match self {
+            Self::Tcp(listener) => {
+                let (stream, _) = listener.accept().await?;
+                stream.set_nodelay(true)?;
+                Ok(Box::new(stream))
+            }
+            Self::Unix(listener, _) => Ok(Box::new(listener.accept().await?.0)),
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Self::Unix(_, path) = self {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Removes a socket on which nobody listens any more.
+fn remove_stale(path: &Path) -> Result<()> {
+    let Ok(metadata) = fs::symlink_metadata(path) else { return Ok(()) };
+    if !metadata.file_type().is_socket() {
+        bail!("{} exists and is no socket: remove it, or choose another path", path.display());
+    }
+    if StdUnixStream::connect(path).is_ok() {
+        bail!("another server listens on {}: end it, or choose another path", path.display());
+    }
+    fs::remove_file(path).with_context(|| format!("cannot replace {}", path.display()))
+}
