@@ -20,6 +20,12 @@ pub(super) type Client = u128;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seed(pub(super) u64, pub(super) u64);
 
+/// Returns whether two values of an attribute are the same. Addresses are, however they are written.
+pub(super) fn is_same(name: &str, one: &str, other: &str) -> bool {
+    let address = |text: &str| text.parse::<IpAddr>().ok().map(|address| address.to_canonical());
+    one == other || (name == ADDRESS && address(one).is_some_and(|one| Some(one) == address(other)))
+}
+
 /// Returns the client of a request under a rule that counts by these attributes. None if one of them is missing.
 pub(super) fn client(
     seed: Seed,

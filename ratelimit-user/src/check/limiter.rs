@@ -67,7 +67,7 @@ impl Limiter {
             if rule.limits_more_or_less(&old.rule) {
                 old.table.change(|states| rule.convert(&old.rule, states, now));
             }
-            if rule.clients() == old.rule.clients() {
+            if rule.has_room_of(&old.rule) {
                 return Active { table: Arc::clone(&old.table), rule };
             }
             let table = Table::new(&rule);
@@ -90,7 +90,7 @@ impl Limiter {
     /// begin at its multiples, so a clock that began at the Unix epoch has windows that begin with minutes and hours.
     ///
     /// All rules that count the request must admit it. One that is refused is charged nowhere. A request that costs
-    /// more than a limit is always refused. A cost of 0 only asks.
+    /// more than a limit is always refused. A cost of 0 is decided as 1, and charges nothing.
     pub fn check(&self, attributes: &(impl Attributes + ?Sized), cost: u32, now: u64) -> Decision<'_> {
         let mut ledger = Ledger::new();
         let decision = self.ask(attributes, cost, now, &mut ledger);
@@ -125,6 +125,7 @@ impl Limiter {
         let has_room = self.has_room.load(Ordering::Relaxed);
         let nothing = Duration::ZERO;
         let mut decision = Decision { is_allowed: true, limit: None, after: nothing, is_above: false, shadow: None };
+        let mut longest = None;
         for active in &self.rules {
             let Active { rule, table } = active;
             if !rule.fits(attributes) {
@@ -132,7 +133,8 @@ impl Limiter {
             }
             let Some(client) = client(self.seed, rule.attributes(), rule.ipv6_prefix(), attributes) else { continue };
             let (verdict, tightest) = table.with(rule, client, now, |states| {
-                let verdict = rule.ask(states, now, cost, has_room);
+                // Once a rule has refused, the others only tell whether the client has to wait longer for them.
+                let verdict = rule.ask(states, now, if decision.is_allowed { cost } else { 0 }, has_room);
                 let number = if let Verdict::Refuse { limit, .. } = &verdict { Some(*limit) } else { None };
                 (verdict, rule.usage(states, number, now))
             });
@@ -143,6 +145,7 @@ impl Limiter {
                 Some(Usage { rule, limit, remaining, reset: Duration::from_nanos(end), wait })
             };
             match verdict {
+                Verdict::Admit { .. } if !decision.is_allowed => {}
                 Verdict::Admit { after, charged } => {
                     // A rule in shadow changes nothing for the caller.
                     if !rule.is_shadow() {
@@ -156,7 +159,10 @@ impl Limiter {
                 }
                 Verdict::Refuse { .. } if rule.is_shadow() => decision.shadow = decision.shadow.or(Some(rule)),
                 Verdict::Refuse { wait, .. } => {
-                    return Decision { is_allowed: false, limit: usage(wait), ..decision };
+                    if longest.is_none_or(|longest| wait > longest) {
+                        (longest, decision.limit) = (Some(wait), usage(wait));
+                    }
+                    decision.is_allowed = false;
                 }
             }
         }

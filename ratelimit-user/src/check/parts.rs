@@ -23,19 +23,24 @@ pub(super) struct Parts {
 pub(super) struct Counts {
     /// Number of the newest part since the clock's beginning.
     newest: u64,
+    /// Nanoseconds of a part. A rule of the same name may have had others.
+    length: u64,
     /// Each part has the place of its number. Those that have ended are 0.
     counts: [u64; COUNTERS],
 }
 
 impl Default for Counts {
     fn default() -> Self {
-        Self { newest: 0, counts: [0; COUNTERS] }
+        Self { newest: 0, length: 0, counts: [0; COUNTERS] }
     }
 }
 
 impl Counts {
     /// Forgets what is older than the window, and returns the count of all parts but the oldest, and that of the oldest.
-    fn advance(&mut self, newest: u64) -> [u64; 2] {
+    fn advance(&mut self, newest: u64, length: u64) -> [u64; 2] {
+        if self.length != length {
+            *self = Self { length, newest, ..Self::default() };
+        }
         // A clock that goes back counts in the part that was the newest.
         for number in (self.newest + 1..=newest).take(COUNTERS) {
             self.counts[number as usize % COUNTERS] = 0;
@@ -71,7 +76,7 @@ impl Parts {
     /// Returns what is counted, rounded up.
     fn counted(&self, counts: &mut Counts, now: u64) -> u64 {
         let (number, left) = self.place(now);
-        let [full, oldest] = counts.advance(number);
+        let [full, oldest] = counts.advance(number, self.length);
         let weighted = (u128::from(oldest) * u128::from(left)).div_ceil(u128::from(self.length));
         full.saturating_add(weighted as u64)
     }
@@ -99,14 +104,14 @@ impl Parts {
     }
 
     pub(super) fn charge(&self, counts: &mut Counts, now: u64, cost: u32) {
-        counts.advance(self.place(now).0);
+        counts.advance(self.place(now).0, self.length);
         let newest = counts.newest();
         *newest = newest.saturating_add(u64::from(cost));
     }
 
     pub(super) fn give_back(&self, counts: &mut Counts, now: u64, cost: u32) {
         // Another part has begun: the charge stays, and nothing is minted.
-        if counts.newest == self.place(now).0 {
+        if counts.newest == self.place(now).0 && counts.length == self.length {
             let newest = counts.newest();
             *newest = newest.saturating_sub(u64::from(cost));
         }

@@ -3,8 +3,9 @@
 use smallvec::SmallVec;
 
 use super::{
-    algorithm::LimitError,
+    algorithm::{Algorithm, LimitError},
     attributes::Attributes,
+    client::is_same,
     limit::Limit,
     look::Look,
     state::{State, States},
@@ -14,6 +15,8 @@ use super::{
 pub const MOST_LIMITS: usize = 8;
 /// Clients of a rule without a number of its own.
 const CLIENTS: usize = 1 << 20;
+/// The fewest clients of a rule.
+const FEWEST: usize = 64;
 /// Bytes of memory for the clients of such a rule.
 const MEMORY: usize = 256 << 20;
 /// Bytes of a client beside its states.
@@ -42,6 +45,9 @@ pub enum RuleError {
     /// Too many limits.
     #[error("a rule has at most {MOST_LIMITS} limits")]
     Limits,
+    /// A queue with another throttle than a hard one.
+    #[error("a queue delays what is above its rate: soft and elastic limits do not go with it")]
+    Queue,
     /// A soft limit that its limits do not allow.
     #[error(transparent)]
     Soft(#[from] LimitError),
@@ -58,7 +64,7 @@ pub struct Rule {
     throttle: Throttle,
     is_shadow: bool,
     ipv6_prefix: u8,
-    clients: usize,
+    clients: Option<usize>,
 }
 
 /// What a rule has charged, so that it can be given back: for each limit, whether it was the limit or its soft part.
@@ -95,7 +101,6 @@ impl Rule {
             1..=MOST_LIMITS => {}
             _ => return Err(RuleError::Limits),
         }
-        let state: usize = limits.iter().map(|limit| limit.largest() + size_of::<State>()).sum();
         Ok(Self {
             name: name.into(),
             values: Vec::new(),
@@ -105,7 +110,7 @@ impl Rule {
             throttle: Throttle::Hard,
             is_shadow: false,
             ipv6_prefix: IPV6_PREFIX,
-            clients: CLIENTS.min(MEMORY / (ENTRY + state)),
+            clients: None,
         })
     }
 
@@ -131,8 +136,12 @@ impl Rule {
     ///
     /// # Errors
     ///
-    /// [`RuleError::Soft`] if so few hundredths of a limit are less than one request.
+    /// [`RuleError::Soft`] if so few hundredths of a limit are less than one request, and [`RuleError::Queue`] if one of
+    /// the limits is a queue.
     pub fn with_throttle(mut self, throttle: Throttle) -> Result<Self, RuleError> {
+        if throttle != Throttle::Hard && self.limits.iter().any(|limit| limit.algorithm() == Algorithm::Queue) {
+            return Err(RuleError::Queue);
+        }
         self.soft = match throttle {
             Throttle::Soft(percent) => {
                 self.limits.iter().map(|limit| limit.hundredths(percent)).collect::<Result<_, _>>()?
@@ -155,10 +164,11 @@ impl Rule {
         Self { ipv6_prefix: bits.min(128), ..self }
     }
 
-    /// Returns the rule with at most this many clients at a time, rounded up to a power of two, and at least 64.
+    /// Returns the rule with at most this many clients at a time, rounded up to a power of two, and at least 64. Without
+    /// this, there are 1,048,576, or fewer if they could take more than 256 MB.
     #[must_use]
     pub fn with_clients(self, clients: usize) -> Self {
-        Self { clients: clients.max(64), ..self }
+        Self { clients: Some(clients), ..self }
     }
 
     /// Returns its name.
@@ -185,10 +195,18 @@ impl Rule {
         self.is_shadow
     }
 
-    /// Returns the most clients at a time.
+    /// Returns the most clients at a time: a power of two.
     #[must_use]
     pub fn clients(&self) -> usize {
-        self.clients
+        let state = |limit: &Limit| limit.largest() + size_of::<State>();
+        let bytes = ENTRY + self.limits.iter().chain(&self.soft).map(state).sum::<usize>();
+        let fit = 1 << (MEMORY / bytes).ilog2();
+        self.clients.map_or(fit.min(CLIENTS), usize::next_power_of_two).max(FEWEST)
+    }
+
+    /// Returns whether a table of another rule has as much room as the operator wants.
+    pub(super) fn has_room_of(&self, old: &Self) -> bool {
+        self.clients == old.clients
     }
 
     pub(super) fn ipv6_prefix(&self) -> u8 {
@@ -198,7 +216,7 @@ impl Rule {
     /// Returns whether requests with these attributes are counted.
     pub(super) fn fits(&self, attributes: &(impl Attributes + ?Sized)) -> bool {
         let has = |(name, values): &(String, Vec<String>)| {
-            attributes.value(name).is_some_and(|value| values.iter().any(|this| this == value))
+            attributes.value(name).is_some_and(|value| values.iter().any(|this| is_same(name, this, value)))
         };
         self.values.iter().all(has)
     }
@@ -209,7 +227,9 @@ impl Rule {
     }
 
     /// Asks all limits for so many requests, and charges all of them or none.
+    /// A cost of 0 asks for one, and charges nothing.
     pub(super) fn ask(&self, states: &mut States, now: u64, cost: u32, has_room: bool) -> Verdict {
+        let asked = cost.max(1);
         if states.len() != self.limits.len() + self.soft.len() {
             // Another rule of the same name had other limits.
             *states = self.begin(now);
@@ -217,7 +237,7 @@ impl Rule {
         let (own, soft) = states.split_at_mut(self.limits.len());
         let (mut charged, mut latest, mut refusal) = (Charged::new(), 0, None);
         for (number, (limit, state)) in self.limits.iter().zip(own.iter_mut()).enumerate() {
-            let look = limit.ask(state, now, cost);
+            let look = limit.ask(state, now, asked);
             let part = match look {
                 Look::Admit { after } => {
                     latest = latest.max(after);
@@ -226,7 +246,7 @@ impl Rule {
                 Look::Refuse { wait } => {
                     let extra = self.soft.get(number).zip(soft.get_mut(number));
                     let is_soft =
-                        extra.is_some_and(|(limit, state)| matches!(limit.ask(state, now, cost), Look::Admit { .. }));
+                        extra.is_some_and(|(limit, state)| matches!(limit.ask(state, now, asked), Look::Admit { .. }));
                     let is_elastic = self.throttle == Throttle::Elastic && has_room;
                     if !is_soft && !is_elastic {
                         let longest = refusal.is_none_or(|(_, longest)| wait > longest);
@@ -240,13 +260,17 @@ impl Rule {
         if let Some((limit, wait)) = refusal {
             return Verdict::Refuse { limit, wait };
         }
-        self.change(states, &charged, |limit, state| limit.charge(state, now, cost));
+        if cost > 0 {
+            self.change(states, &charged, |limit, state| limit.charge(state, now, cost));
+        }
         Verdict::Admit { after: latest, charged }
     }
 
     /// Takes back what was charged at this moment.
     pub(super) fn give_back(&self, states: &mut States, charged: &Charged, now: u64, cost: u32) {
-        self.change(states, charged, |limit, state| limit.give_back(state, now, cost));
+        if cost > 0 {
+            self.change(states, charged, |limit, state| limit.give_back(state, now, cost));
+        }
     }
 
     fn change(&self, states: &mut States, charged: &Charged, change: impl Fn(&Limit, &mut State)) {

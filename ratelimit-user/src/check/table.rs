@@ -11,7 +11,7 @@ use super::{client::Client, rule::Rule, state::States};
 
 /// The clients of a rule.
 ///
-/// A full table recycles the client of 32 that was idle for the longest time.
+/// Clients share groups of 32 places by their hashes. A full group recycles the one that was idle for the longest time.
 pub(super) struct Table {
     clients: HashCache<Client, States, BuildHasherDefault<Hashed>>,
     recycled: AtomicU64,
@@ -44,6 +44,10 @@ impl Table {
 
     /// Calls `work` with what a client has used. Nobody else does meanwhile.
     pub(super) fn with<T>(&self, rule: &Rule, client: Client, now: u64, work: impl FnOnce(&mut States) -> T) -> T {
+        // Only this keeps in mind that the client was not idle.
+        if let Some(mut states) = self.clients.get_sync(&client) {
+            return work(states.get_mut());
+        }
         match self.clients.entry_sync(client) {
             Entry::Occupied(mut states) => work(states.get_mut()),
             Entry::Vacant(place) => {

@@ -16,10 +16,10 @@ use super::{
     table::{Page, Table, Value, nearest},
 };
 use crate::{
-    check::{ADDRESS, Algorithm, Limit, Rule, Throttle},
+    check::{ADDRESS, Algorithm, Limit, LimitError, Rule, Throttle},
     limit::excess,
     settings::Switch,
-    text::units::RequestRate,
+    text::request_rate::RequestRate,
 };
 
 /// Attributes that every file may use. `[serve]` can name more.
@@ -28,6 +28,8 @@ const ATTRIBUTES: [&str; 8] = [ADDRESS, "user", "key", "operation", "method", "h
 const MOST_RULES: usize = 1_000;
 /// The longest name of a rule or an attribute, in bytes.
 const NAME: usize = 64;
+/// The longest path of a socket, in bytes. Linux accepts no longer one.
+const SOCKET: usize = 107;
 /// Keys of a rule that are no options.
 const OTHERS: [&str; 1] = ["match"];
 
@@ -64,10 +66,10 @@ impl FromStr for Listen {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if let Some(path) = text.strip_prefix("unix:") {
             let path = PathBuf::from(path);
-            return if path.is_absolute() {
-                Ok(Self::Unix(path))
-            } else {
-                Err("expected an absolute path after unix:")
+            return match path.as_os_str().len() {
+                _ if !path.is_absolute() => Err("expected an absolute path after unix:"),
+                1..=SOCKET => Ok(Self::Unix(path)),
+                _ => Err("the path of a socket has at most 107 bytes"),
             };
         }
         match text.parse::<SocketAddr>() {
@@ -118,10 +120,12 @@ impl FromStr for Name {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let is_good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+        // Headers carry attributes, and do not tell large letters from small ones.
+        let is_good =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_' | b'.');
         ((1..=NAME).contains(&text.len()) && text.bytes().all(is_good))
             .then(|| Self(text.to_owned()))
-            .ok_or("expected 1 to 64 letters, digits, `-`, `_` and `.`")
+            .ok_or("expected 1 to 64 small letters, digits, `-`, `_` and `.`")
     }
 }
 
@@ -224,7 +228,9 @@ fn rule(table: &Table<'_>, attributes: &[String]) -> Option<Rule> {
         match Limit::new(rate, burst, algorithm) {
             Ok(limit) => all.push(limit),
             Err(error) => {
-                wrong("limits", format!("{}: {error}", RequestRate(rate)));
+                let is_of_burst =
+                    matches!(error, LimitError::NoBurst | LimitError::Burst(_) | LimitError::BurstOfWindow(_));
+                wrong(if is_of_burst { "burst" } else { "limits" }, format!("{}: {error}", RequestRate(rate)));
                 return None;
             }
         }
@@ -233,7 +239,10 @@ fn rule(table: &Table<'_>, attributes: &[String]) -> Option<Rule> {
     let throttle = match throttle {
         excess::Throttle::Hard => Throttle::Hard,
         excess::Throttle::Soft(percent) => Throttle::Soft(percent),
-        excess::Throttle::Elastic => Throttle::Elastic,
+        excess::Throttle::Elastic => {
+            wrong("throttle", "the server does not know its load: expected hard, or soft=10%".to_owned());
+            return None;
+        }
     };
     let rule = rule.with_throttle(throttle).map_err(|error| wrong("throttle", error.to_string())).ok()?;
     let rule = values.into_iter().fold(rule, |rule, (name, values)| rule.with_values(name, values));
@@ -256,6 +265,10 @@ fn values(table: &Table<'_>, attributes: &[String]) -> Option<Vec<(String, Vec<S
             continue;
         }
         match (value.words(), &mut all) {
+            (Some(words), _) if words.is_empty() => {
+                value.wrong("the list is empty: add a value, or remove this attribute");
+                all = None;
+            }
             (Some(words), Some(all)) => all.push((text.to_owned(), words)),
             _ => all = None,
         }

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::{
     check::{Decision, Usage},
-    text::units::RequestRate,
+    text::request_rate::RequestRate,
 };
 
 /// The decision as JSON.
@@ -54,13 +54,14 @@ impl Reply {
     pub(super) fn of(decision: &Decision<'_>) -> Self {
         let usage = decision.limit.as_ref();
         let wait = usage.filter(|_| !decision.is_allowed).and_then(|usage| usage.wait);
+        let retry_after_ms = wait.map(|wait| with_jitter(milliseconds(wait)));
         Self {
             allowed: decision.is_allowed,
             rule: usage.map(|usage| usage.rule.name().to_owned()),
             limit: usage.map(|usage| RequestRate(usage.limit.rate()).to_string()),
             remaining: usage.map(|usage| usage.remaining),
             reset_ms: usage.map(|usage| milliseconds(usage.reset)),
-            retry_after_ms: wait.map(|wait| with_jitter(milliseconds(wait))),
+            retry_after_ms,
             after_ms: milliseconds(decision.after),
             above_limit: decision.is_above,
             shadow: decision.shadow.map(|rule| rule.name().to_owned()),
@@ -70,7 +71,8 @@ impl Reply {
 
 /// Returns the answer to one request.
 pub(super) fn answer(decision: &Decision<'_>) -> Response {
-    (status(decision), headers(decision), Json(Reply::of(decision))).into_response()
+    let reply = Reply::of(decision);
+    (status(decision), headers(decision, &reply), Json(reply)).into_response()
 }
 
 /// Returns 200 or 429.
@@ -79,9 +81,9 @@ pub(super) fn status(decision: &Decision<'_>) -> StatusCode {
 }
 
 /// Returns the headers of draft-ietf-httpapi-ratelimit-headers, and `Retry-After` of a refusal.
-pub(super) fn headers(decision: &Decision<'_>) -> HeaderMap {
+pub(super) fn headers(decision: &Decision<'_>, reply: &Reply) -> HeaderMap {
     let mut headers = HeaderMap::new();
-    let Some(Usage { rule, limit, remaining, reset, wait }) = decision.limit else { return headers };
+    let Some(Usage { rule, limit, remaining, reset, .. }) = decision.limit else { return headers };
     let (name, rate) = (rule.name(), limit.rate());
     let period = seconds(Duration::from_nanos(rate.period));
     let all = [
@@ -94,8 +96,8 @@ pub(super) fn headers(decision: &Decision<'_>) -> HeaderMap {
             headers.insert(HeaderName::from_static(name), value);
         }
     }
-    if let Some(wait) = wait.filter(|_| !decision.is_allowed) {
-        headers.insert(RETRY_AFTER, HeaderValue::from(seconds(wait).max(1)));
+    if let Some(wait) = reply.retry_after_ms {
+        headers.insert(RETRY_AFTER, HeaderValue::from(wait.div_ceil(1_000).max(1)));
     }
     headers
 }

@@ -19,7 +19,7 @@ use super::listener::{Listener, Stream};
 /// The number of connections at a time. Further ones wait.
 const CONNECTIONS: usize = 4_096;
 /// The time in which the head of a call must arrive, and after which an idle connection ends.
-const HEAD_TIME: Duration = Duration::from_secs(60);
+const HEAD_TIME: Duration = Duration::from_secs(10);
 /// The largest head in bytes.
 const HEAD_BYTES: usize = 32 << 10;
 /// The pause after the system fails to accept a connection.

@@ -10,6 +10,7 @@ use crate::check::{Decision, Limiter};
 /// Decisions since the start.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
+    uncounted: AtomicU64,
     allowed: AtomicU64,
     above: AtomicU64,
     shadow: AtomicU64,
@@ -20,11 +21,12 @@ pub(super) struct Counts {
 impl Counts {
     /// Counts a decision.
     pub(super) fn count(&self, decision: &Decision<'_>) {
-        let counter = match (decision.is_allowed, decision.shadow, decision.is_above) {
-            (false, ..) => &self.refused,
-            (true, Some(_), _) => &self.shadow,
-            (true, None, true) => &self.above,
-            (true, None, false) => &self.allowed,
+        let counter = match decision {
+            Decision { is_allowed: false, .. } => &self.refused,
+            Decision { shadow: Some(_), .. } => &self.shadow,
+            Decision { is_above: true, .. } => &self.above,
+            Decision { limit: None, .. } => &self.uncounted,
+            _ => &self.allowed,
         };
         counter.fetch_add(1, Ordering::Relaxed);
     }
@@ -39,6 +41,7 @@ impl Counts {
         let mut page = String::new();
         let decisions = [
             ("allowed", &self.allowed),
+            ("uncounted", &self.uncounted),
             ("above_limit", &self.above),
             ("refused_in_shadow", &self.shadow),
             ("refused", &self.refused),

@@ -1,11 +1,11 @@
 //! The HTTP interface: which call asks what, within bounds.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 
 use axum::{
     Json, Router,
     body::Bytes,
-    extract::{DefaultBodyLimit, Request, State},
+    extract::{DefaultBodyLimit, Request, State, rejection::BytesRejection},
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header::CONTENT_TYPE},
     middleware::{self, Next},
     response::{IntoResponse, Response},
@@ -18,14 +18,12 @@ use super::{
     answer::{self, Reply},
     service::Service,
 };
-use crate::text::excerpt::excerpt;
+use crate::check::ADDRESS;
 
 /// The largest body in bytes.
 const BODY: usize = 64 << 10;
 /// The most attributes of a request.
 const ATTRIBUTES: usize = 32;
-/// The longest value of an attribute, in bytes.
-const VALUE: usize = 1_024;
 /// The most requests of a batch.
 const BATCH: usize = 100;
 /// The time in which a call must arrive and be answered.
@@ -64,6 +62,9 @@ struct Problem {
     error: String,
 }
 
+/// The body of a call, or why it has not arrived.
+type Body = Result<Bytes, BytesRejection>;
+
 fn one() -> u32 {
     1
 }
@@ -88,7 +89,11 @@ async fn in_time(request: Request, next: Next) -> Response {
     timeout(TIME, next.run(request)).await.unwrap_or_else(|_| late())
 }
 
-async fn check(State(service): State<Arc<Service>>, body: Bytes) -> Response {
+async fn check(State(service): State<Arc<Service>>, body: Body) -> Response {
+    let body = match whole(&service, body) {
+        Ok(body) => body,
+        Err(answer) => return *answer,
+    };
     let question = match read::<Question>(&body).and_then(within_bounds) {
         Ok(question) => question,
         Err(error) => return bad(&service, error),
@@ -99,8 +104,12 @@ async fn check(State(service): State<Arc<Service>>, body: Bytes) -> Response {
     answer::answer(&decision)
 }
 
-async fn batch(State(service): State<Arc<Service>>, body: Bytes) -> Response {
+async fn batch(State(service): State<Arc<Service>>, body: Body) -> Response {
     let pair = |question| within_bounds(question).map(|Question { attributes, cost }| (attributes, cost));
+    let body = match whole(&service, body) {
+        Ok(body) => body,
+        Err(answer) => return *answer,
+    };
     let requests = read::<Batch>(&body).and_then(|batch| match batch.requests.len() {
         1..=BATCH => batch.requests.into_iter().map(pair).collect::<Result<Vec<_>, _>>(),
         _ => Err(format!("requests: expected 1 to {BATCH} of them")),
@@ -111,10 +120,13 @@ async fn batch(State(service): State<Arc<Service>>, body: Bytes) -> Response {
     };
     let limiter = service.limiter();
     let decisions = limiter.check_all(&requests, service.now());
-    decisions.iter().for_each(|decision| service.counts.count(decision));
     let Some(last) = decisions.last() else { return bad(&service, "requests: there is none".to_owned()) };
-    let replies = Replies { allowed: last.is_allowed, decisions: decisions.iter().map(Reply::of).collect() };
-    (answer::status(last), answer::headers(last), Json(replies)).into_response()
+    // What a refused batch has charged was given back.
+    let counted = if last.is_allowed { &decisions[..] } else { std::slice::from_ref(last) };
+    counted.iter().for_each(|decision| service.counts.count(decision));
+    let replies: Vec<_> = decisions.iter().map(Reply::of).collect();
+    let headers = replies.last().map(|reply| answer::headers(last, reply)).unwrap_or_default();
+    (answer::status(last), headers, Json(Replies { allowed: last.is_allowed, decisions: replies })).into_response()
 }
 
 /// Answers `auth_request`, which knows 2xx, 401 and 403 only.
@@ -122,7 +134,8 @@ async fn nginx(State(service): State<Arc<Service>>, headers: HeaderMap) -> Respo
     let mut question = Question { attributes: BTreeMap::new(), cost: 1 };
     for (name, value) in &headers {
         let Some(name) = name.as_str().strip_prefix(ATTRIBUTE) else { continue };
-        question.attributes.insert(name.to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned());
+        let value = of_proxy(name, String::from_utf8_lossy(value.as_bytes()).into_owned());
+        question.attributes.insert(name.to_owned(), value);
     }
     if let Some(cost) = headers.get(COST) {
         match cost.to_str().ok().and_then(|cost| cost.parse().ok()) {
@@ -137,20 +150,20 @@ async fn nginx(State(service): State<Arc<Service>>, headers: HeaderMap) -> Respo
     let limiter = service.limiter();
     let decision = limiter.check(&question.attributes, question.cost, service.now());
     service.counts.count(&decision);
-    let mut headers = answer::headers(&decision);
+    let mut headers = answer::headers(&decision, &Reply::of(&decision));
     headers.insert(STATUS, HeaderValue::from(answer::status(&decision).as_u16()));
     (if decision.is_allowed { StatusCode::NO_CONTENT } else { StatusCode::FORBIDDEN }, headers).into_response()
 }
 
 /// Answers forwardAuth of Traefik, which passes 429 on.
 async fn traefik(State(service): State<Arc<Service>>, headers: HeaderMap) -> Response {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let text = |name: &str| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     // The last address is the one that Traefik has seen itself.
     let ip = text("x-forwarded-for").and_then(|all| all.rsplit(',').next().map(|ip| ip.trim().to_owned()));
-    let path = text("x-forwarded-uri").map(|uri| uri.split('?').next().unwrap_or_default().to_owned());
-    let known =
-        [("ip", ip), ("method", text("x-forwarded-method")), ("host", text("x-forwarded-host")), ("path", path)];
-    let attributes = known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
+    let (method, host, path) = (text("x-forwarded-method"), text("x-forwarded-host"), text("x-forwarded-uri"));
+    let known = [("ip", ip), ("method", method), ("host", host), ("path", path)];
+    let known = known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), of_proxy(name, value?))));
+    let attributes = known.collect();
     let question = match within_bounds(Question { attributes, cost: 1 }) {
         Ok(question) => question,
         Err(error) => return bad(&service, error),
@@ -159,6 +172,19 @@ async fn traefik(State(service): State<Arc<Service>>, headers: HeaderMap) -> Res
     let decision = limiter.check(&question.attributes, question.cost, service.now());
     service.counts.count(&decision);
     answer::answer(&decision)
+}
+
+/// Returns an attribute as rules have it: a host in small letters without port, and a path without its query.
+fn of_proxy(name: &str, value: String) -> String {
+    match name {
+        "host" => {
+            let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+            let host = value.rsplit_once(':').filter(|(_, end)| is_port(end)).map_or(value.as_str(), |(host, _)| host);
+            host.trim_end_matches('.').to_ascii_lowercase()
+        }
+        "path" => value.split('?').next().unwrap_or_default().to_owned(),
+        _ => value,
+    }
 }
 
 async fn health(State(service): State<Arc<Service>>) -> Response {
@@ -172,6 +198,18 @@ async fn metrics(State(service): State<Arc<Service>>) -> impl IntoResponse {
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], service.counts.page(&service.limiter()))
 }
 
+/// Returns a body that has arrived as a whole.
+fn whole(service: &Service, body: Body) -> Result<Bytes, Box<Response>> {
+    body.map_err(|rejection| {
+        service.counts.count_bad();
+        let text = match rejection.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => format!("a body has at most {BODY} bytes"),
+            _ => rejection.body_text(),
+        };
+        Box::new(problem(rejection.status(), text))
+    })
+}
+
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
     serde_json::from_slice(body).map_err(|error| error.to_string())
 }
@@ -180,10 +218,11 @@ fn within_bounds(question: Question) -> Result<Question, String> {
     if question.attributes.len() > ATTRIBUTES {
         return Err(format!("attributes: at most {ATTRIBUTES} are possible"));
     }
-    match question.attributes.iter().find(|(_, value)| value.len() > VALUE) {
-        Some((name, _)) => Err(format!("{}: a value has at most {VALUE} bytes", excerpt(name))),
-        None => Ok(question),
+    // As text, it would be another client with each port.
+    if question.attributes.get(ADDRESS).is_some_and(|ip| ip.parse::<IpAddr>().is_err()) {
+        return Err(format!("{ADDRESS}: expected an address without a port, such as 192.0.2.1 or 2001:db8::1"));
     }
+    Ok(question)
 }
 
 fn bad(service: &Service, error: String) -> Response {

@@ -1,8 +1,12 @@
 //! The sockets where callers ask.
 
 use std::{
-    fs, io,
-    os::unix::{fs::FileTypeExt as _, net::UnixStream as StdUnixStream},
+    fs::{self, Permissions},
+    io,
+    os::unix::{
+        fs::{FileTypeExt as _, PermissionsExt as _},
+        net::UnixStream as StdUnixStream,
+    },
     path::{Path, PathBuf},
 };
 
@@ -36,9 +40,17 @@ impl Listener {
             }
             Listen::Unix(path) => {
                 remove_stale(path)?;
-                let listener = UnixListener::bind(path);
-                let listener = listener.with_context(|| format!("cannot listen on {}", path.display()))?;
-                Ok(Self::Unix(listener, path.clone()))
+                let refused = || {
+                    format!(
+                        "cannot listen on {}: does its folder exist, and may this user write there?",
+                        path.display()
+                    )
+                };
+                let listener = UnixListener::bind(path).with_context(refused)?;
+                let listener = Self::Unix(listener, path.clone());
+                // Callers have the group of the server, whatever its umask is.
+                fs::set_permissions(path, Permissions::from_mode(0o660)).with_context(refused)?;
+                Ok(listener)
             }
         }
     }

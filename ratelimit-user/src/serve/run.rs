@@ -51,7 +51,11 @@ pub(crate) fn run(file: &Path) -> Result<()> {
                     never = &mut accept => match never {},
                     _ = terminate.recv() => break,
                     _ = interrupt.recv() => break,
-                    _ = hangup.recv() => reload(&service, file, &listen),
+                    _ = hangup.recv() => {
+                        let (service, file, listen) = (Arc::clone(&service), file.to_owned(), listen.clone());
+                        // Clients may have to be converted. Two reloads take turns.
+                        let _ = spawn_blocking(move || reload(&service, &file, &listen)).await;
+                    }
                     _ = forget.tick() => {
                         let service = Arc::clone(&service);
                         spawn_blocking(move || service.limiter().forget(service.now()));

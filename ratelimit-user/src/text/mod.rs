@@ -4,5 +4,6 @@ pub(crate) mod amount;
 pub(crate) mod excerpt;
 pub(crate) mod feed;
 pub mod prefix;
+pub mod request_rate;
 pub mod service;
 pub mod units;

@@ -35,8 +35,6 @@ impl UnitError {
 
 const PACKETS_EXPECTED: UnitError =
     UnitError { expected: "expected packets per s, m, h or d, such as 1000/s, 1.5k/s, 500/h or 3/m" };
-const REQUESTS_EXPECTED: UnitError =
-    UnitError { expected: "expected requests per s, m, h or d, such as 100/h, 3/m or 1.5k/s" };
 const BYTES_EXPECTED: UnitError =
     UnitError { expected: "expected bytes or bits per s, m, h or d, such as 10MB/s or 100Mbit/s" };
 /// A rate of zero.
@@ -60,25 +58,6 @@ impl FromStr for PacketRate {
         let (amount, unit, period) = split_rate(text).ok_or(PACKETS_EXPECTED)?;
         let factor = lookup(&COUNTS, unit).ok_or(PACKETS_EXPECTED)?;
         Ok(Self(amount.rate(factor, 1, period, PACKETS_EXPECTED)?))
-    }
-}
-
-/// A rate of requests: `100/h`, `3/m`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RequestRate(pub Rate);
-
-impl FromStr for RequestRate {
-    type Err = UnitError;
-
-    fn from_str(text: &str) -> Result<Self, UnitError> {
-        let PacketRate(rate) = text.parse().map_err(|_| REQUESTS_EXPECTED)?;
-        Ok(Self(rate))
-    }
-}
-
-impl fmt::Display for RequestRate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        PacketRate(self.0).fmt(f)
     }
 }
 

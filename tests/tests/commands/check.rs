@@ -52,3 +52,12 @@ fn check_of_the_host_names_interfaces_that_cannot_be_limited() {
     assert_eq!(ratelimit.run(&format!("check {shown}")).status, 0);
     assert!(sandbox.pins().is_empty());
 }
+
+#[test]
+fn rules_for_requests_are_counted() {
+    let sandbox = Sandbox::new();
+    let folder = Folder::new();
+    folder.write("[[check]]\nname = \"all\"\nlimits = \"3/m\"\n");
+    let text = Ratelimit::new(&sandbox).ok(&format!("check {}", folder.file().display()));
+    assert!(text.ends_with(": good, with 0 interfaces and 0 rules, and 1 rule for requests\n"), "{text}");
+}

@@ -64,6 +64,71 @@ fn rules_with_another_key_or_algorithm_begin_anew() {
 }
 
 #[test]
+fn limits_of_other_periods_do_not_keep_clients_refused() {
+    for algorithm in Algorithm::ALL {
+        for (before, after) in [(MINUTE, HOUR), (HOUR, MINUTE)] {
+            let limiter = by_user([limit(5, before, algorithm)]);
+            assert_eq!(allowed(&limiter, 10, NOW), 5);
+            let rule = Rule::new("test", [limit(5, after, algorithm)]).unwrap().by(["user"]);
+            let changed = limiter.with_rules([rule], NOW);
+            assert!(allowed(&changed, 10, NOW) <= 5);
+            let later = NOW + 3 * after;
+            assert_eq!(allowed(&changed, 10, later), 5, "{algorithm:?}");
+            changed.forget(later + 3 * after);
+            assert_eq!(changed.rules().next().unwrap().1, 0, "{algorithm:?}");
+        }
+    }
+}
+
+#[test]
+fn a_request_that_costs_nothing_asks_and_takes_no_memory() {
+    for algorithm in Algorithm::ALL {
+        let limiter = by_user([limit(2, HOUR, algorithm)]);
+        let ask = || limiter.check(&[("user", "17")], 0, NOW);
+        for _ in 0..1_000 {
+            assert_eq!((ask().is_allowed, ask().limit.unwrap().remaining), (true, 2), "{algorithm:?}");
+        }
+        limiter.forget(NOW);
+        assert_eq!(limiter.rules().next().unwrap().1, 0, "{algorithm:?}");
+        assert_eq!(allowed(&limiter, 10, NOW), 2);
+        assert!(!ask().is_allowed);
+    }
+}
+
+#[test]
+fn a_client_waits_for_the_slowest_of_all_rules_that_refuse() {
+    let of = |name: &str, period| Rule::new(name, [limit(1, period, Algorithm::SlidingLog)]).unwrap().by(["user"]);
+    let limiter = Limiter::new([of("minute", MINUTE), of("hour", HOUR), of("second", SECOND)], [1, 2]);
+    assert!(allows(&limiter, NOW));
+    let usage = limiter.check(&[("user", "17")], 1, NOW).limit.unwrap();
+    assert_eq!((usage.rule.name(), usage.wait.unwrap().as_nanos() as u64), ("hour", HOUR));
+    // The rules that do not refuse were charged nothing meanwhile.
+    assert!(!allows(&limiter, NOW + MINUTE) && !allows(&limiter, NOW + HOUR - 1));
+    assert!(allows(&limiter, NOW + HOUR));
+}
+
+#[test]
+fn a_client_that_asks_all_the_time_keeps_its_place_in_a_full_table() {
+    let rule = Rule::new("test", [limit(1, HOUR, Algorithm::TokenBucket)]).unwrap().by(["user"]).with_clients(1_024);
+    let limiter = Limiter::new([rule], [1, 2]);
+    assert!(allows(&limiter, NOW));
+    for user in 0..100_000 {
+        assert!(limiter.check(&[("user", format!("other-{user}"))], 1, NOW).is_allowed);
+        if user % 10 == 0 {
+            assert!(!allows(&limiter, NOW), "{user}");
+        }
+    }
+}
+
+#[test]
+fn addresses_match_however_they_are_written() {
+    let rule = Rule::new("test", [limit(1, HOUR, Algorithm::TokenBucket)]).unwrap().with_values("ip", ["2001:db8::1"]);
+    let limiter = Limiter::new([rule], [1, 2]);
+    let counts = |ip| limiter.check(&[("ip", ip)], 0, NOW).limit.is_some();
+    assert!(counts("2001:DB8:0::1") && !counts("2001:db8::2") && !counts("one"));
+}
+
+#[test]
 fn a_rule_in_shadow_tells_and_refuses_nothing() {
     let strict = Rule::new("strict", [limit(1, MINUTE, Algorithm::SlidingLog)]).unwrap().in_shadow(true);
     let usual = Rule::new("usual", [limit(3, MINUTE, Algorithm::SlidingLog)]).unwrap();

@@ -33,7 +33,7 @@ fn each_key_of_a_rule_is_read() {
         key = [\"user\", \"tenant\"]
         limits = [\"100/h\", \"3/m\"]
         algorithm = \"sliding-log\"
-        throttle = \"elastic\"
+        throttle = \"soft=40%\"
         shadow = true
         ipv6-prefix = 56
         clients = 1000
@@ -46,7 +46,7 @@ fn each_key_of_a_rule_is_read() {
     assert!(parse(text).is_ok());
     assert_eq!(requests.http, Some(Listen::Unix(Path::new("/run/check.sock").to_owned())));
     let [create, all] = &requests.rules[..] else { panic!("{:?}", requests.rules) };
-    assert_eq!((create.name(), create.clients(), create.is_shadow()), ("create-url", 1_000, true));
+    assert_eq!((create.name(), create.clients(), create.is_shadow()), ("create-url", 1_024, true));
     assert_eq!(create.attributes(), ["user", "tenant"]);
     let limits: Vec<_> = create.limits().iter().map(|limit| (limit.rate().amount, limit.algorithm())).collect();
     assert_eq!(limits, [(100, Algorithm::SlidingLog), (3, Algorithm::SlidingLog)]);
@@ -70,7 +70,7 @@ fn problems_have_their_place_and_say_what_to_do() {
         ("[[check]]\nname = \"a\"", "1:1: [[check]]: limits is missing"),
         (
             "[[check]]\nname = \"a b\"\nlimits = \"3/m\"",
-            "2:8: \"a b\": expected 1 to 64 letters, digits, `-`, `_` and `.`",
+            "2:8: \"a b\": expected 1 to 64 small letters, digits, `-`, `_` and `.`",
         ),
         (
             "[[check]]\nname = \"a\"\nlimits = \"3\"",
