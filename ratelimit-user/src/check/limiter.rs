@@ -16,8 +16,9 @@ use super::{
     client::{Client, Seed, client},
     decision::{Decision, Usage},
     look::NEVER,
-    rule::{Charged, Part, Rule, Verdict},
+    rule::Rule,
     table::Table,
+    verdict::{Charged, Part, Verdict},
 };
 
 /// The rules of a service, and what their clients have used.

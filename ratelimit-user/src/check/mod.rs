@@ -37,6 +37,8 @@ mod parts;
 mod rule;
 mod state;
 mod table;
+mod throttle;
+mod verdict;
 
 pub use ratelimit_common::limits::limit::Rate;
 
@@ -47,7 +49,9 @@ pub use self::{
     decision::{Decision, Usage},
     limit::Limit,
     limiter::Limiter,
-    rule::{MOST_LIMITS, Rule, RuleError, Throttle},
+    rule::{Rule, RuleError},
+    throttle::Throttle,
+    verdict::MOST_LIMITS,
 };
 
 #[cfg(test)]

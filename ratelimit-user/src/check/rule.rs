@@ -1,7 +1,5 @@
 //! A rule: which requests it counts, by which attributes, and how many of them may come.
 
-use smallvec::SmallVec;
-
 use super::{
     algorithm::{Algorithm, LimitError},
     attributes::Attributes,
@@ -9,10 +7,10 @@ use super::{
     limit::Limit,
     look::Look,
     state::{State, States},
+    throttle::Throttle,
+    verdict::{Charged, MOST_LIMITS, Part, Verdict},
 };
 
-/// The most limits of a rule.
-pub const MOST_LIMITS: usize = 8;
 /// Clients of a rule without a number of its own.
 const CLIENTS: usize = 1 << 20;
 /// The fewest clients of a rule.
@@ -23,18 +21,6 @@ const MEMORY: usize = 256 << 20;
 const ENTRY: usize = 48;
 /// Bits of an IPv6 address that count as one client.
 const IPV6_PREFIX: u8 = 64;
-
-/// What happens above a limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Throttle {
-    /// All further requests are refused.
-    #[default]
-    Hard,
-    /// So many hundredths of the limit pass above it.
-    Soft(u8),
-    /// Requests pass as long as the caller has room for them. See [`super::Limiter::set_room`].
-    Elastic,
-}
 
 /// Reason why a rule is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -65,27 +51,6 @@ pub struct Rule {
     is_shadow: bool,
     ipv6_prefix: u8,
     clients: Option<usize>,
-}
-
-/// What a rule has charged, so that it can be given back: for each limit, whether it was the limit or its soft part.
-pub(super) type Charged = SmallVec<[Part; MOST_LIMITS]>;
-
-/// Which part of a limit a request was charged to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
-    Limit,
-    Soft,
-    /// None: the caller has room for more.
-    Room,
-}
-
-/// What the limits of a rule say.
-#[derive(Debug)]
-pub(super) enum Verdict {
-    /// All of them admit.
-    Admit { after: u64, charged: Charged },
-    /// One of them refuses: the one with the longest wait.
-    Refuse { limit: usize, wait: u64 },
 }
 
 impl Rule {

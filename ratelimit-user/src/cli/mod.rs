@@ -120,7 +120,7 @@ enum Command {
     Save,
     /// Answer applications and proxies whether a request may go on
     ///
-    /// Answers by HTTP whether a client may make a request, by the rules [[check]] of a file. Needs no privileges. SIGHUP
+    /// Answers by HTTP whether a client may make a request, by the rules of a file. Needs no privileges. SIGHUP
     /// makes it read the file again, and SIGTERM ends it after the calls that have begun.
     Serve(serve::Arguments),
     /// Show the fleet that this host shares limits with, and change its shared rules

@@ -8,7 +8,7 @@ use crate::{cli::print::answer::Answer, serve};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Configuration file with the tables [serve] and [[check]]
+    /// Configuration file with the tables serve and check
     #[arg(short, long, value_name = "FILE")]
     config: PathBuf,
 }

@@ -1,0 +1,142 @@
+//! What `ratelimit serve` answers by HTTP over a Unix socket.
+
+use ratelimit_tests::Sandbox;
+use serde_json::json;
+
+use super::{RULES, Server, of_user};
+
+#[test]
+fn a_client_over_its_limit_gets_429_with_the_time_to_wait_and_others_do_not() {
+    let sandbox = Sandbox::new();
+    let server = Server::start(&sandbox, RULES);
+    for remaining in [2, 1, 0] {
+        let answer = server.check(&of_user("17"));
+        assert_eq!(
+            (answer.status, &answer.body["allowed"], &answer.body["remaining"]),
+            (200, &true.into(), &remaining.into())
+        );
+        assert_eq!(answer.header("ratelimit-policy"), Some("\"create-url\";q=3;w=60"));
+        assert_eq!(answer.header("retry-after"), None);
+    }
+    let refused = server.check(&of_user("17"));
+    assert_eq!(
+        (refused.status, &refused.body["rule"], &refused.body["limit"]),
+        (429, &"create-url".into(), &"3/m".into())
+    );
+    let seconds: u64 = refused.header("retry-after").unwrap().parse().unwrap();
+    assert!((50..=66).contains(&seconds), "{seconds}");
+    let milliseconds = refused.body["retry_after_ms"].as_u64().unwrap();
+    assert_eq!(milliseconds.div_ceil(1_000), seconds);
+    assert!(refused.header("ratelimit").unwrap().starts_with("\"create-url\";r=0;t="));
+    assert_eq!(server.check(&of_user("18")).status, 200);
+    // No rule counts it.
+    let other = server.check(&json!({"attributes": {"operation": "deleteURL", "user": "17"}}));
+    assert_eq!((other.status, other.body), (200, json!({"allowed": true})));
+    let page = server.call("GET /metrics HTTP/1.1", "").body;
+    for line in [
+        "ratelimit_check_decisions_total{decision=\"allowed\"} 4",
+        "ratelimit_check_decisions_total{decision=\"uncounted\"} 1",
+        "ratelimit_check_decisions_total{decision=\"refused\"} 1",
+        "ratelimit_check_clients{rule=\"create-url\"} 2",
+    ] {
+        assert!(page.as_str().unwrap().lines().any(|found| found == line), "{page}");
+    }
+    server.end();
+}
+
+#[test]
+fn all_requests_of_a_batch_are_charged_or_none() {
+    let sandbox = Sandbox::new();
+    let server = Server::start(&sandbox, RULES);
+    let batch = |count: usize| {
+        let body = json!({"requests": vec![of_user("17"); count]}).to_string();
+        server.call("POST /v1/check/batch HTTP/1.1", &body)
+    };
+    for _ in 0..3 {
+        let refused = batch(4);
+        assert_eq!((refused.status, &refused.body["allowed"]), (429, &false.into()));
+    }
+    assert_eq!(batch(3).status, 200);
+    assert_eq!(batch(1).status, 429);
+    assert_eq!(batch(0).body["error"], "requests: expected 1 to 100 of them");
+    server.end();
+}
+
+#[test]
+fn proxies_get_the_statuses_that_they_understand() {
+    let sandbox = Sandbox::new();
+    let rule = "[[check]]\nname = \"ip\"\nkey = \"ip\"\nlimits = \"1/m\"\n";
+    let server = Server::start(&sandbox, rule);
+    let nginx = || server.call("GET /v1/nginx HTTP/1.1\r\nX-Attribute-Ip: 192.0.2.1", "");
+    assert_eq!(nginx().status, 204);
+    let refused = nginx();
+    assert_eq!((refused.status, refused.header("x-ratelimit-status")), (403, Some("429")));
+    assert!(refused.header("retry-after").is_some());
+    // Traefik appends the address that it has seen. What comes before is the caller's.
+    let traefik = |forged: &str| {
+        let head = format!("GET /v1/traefik HTTP/1.1\r\nX-Forwarded-For: {forged}, 192.0.2.2");
+        server.call(&head, "").status
+    };
+    assert_eq!((traefik("192.0.2.7"), traefik("192.0.2.8")), (200, 429));
+    // Rules find a host and a path however a client writes what does not matter.
+    let rule = "[[check]]\nname = \"login\"\nmatch = { host = \"api.test\", path = \"/login\" }\nlimits = \"1/m\"\n";
+    let of_path = Server::start(&sandbox, rule);
+    let login = |host: &str, uri: &str| {
+        let head = format!("GET /v1/traefik HTTP/1.1\r\nX-Forwarded-Host: {host}\r\nX-Forwarded-Uri: {uri}");
+        of_path.call(&head, "").status
+    };
+    assert_eq!((login("api.test", "/login"), login("API.test.:443", "/login?\u{ff}")), (200, 429));
+    assert_eq!(login("api.test", "/logout"), 200);
+    of_path.end();
+    server.end();
+}
+
+#[test]
+fn calls_that_make_no_sense_get_one_clear_line() {
+    let sandbox = Sandbox::new();
+    let server = Server::start(&sandbox, RULES);
+    let many: serde_json::Map<_, _> = (0..33).map(|number| (number.to_string(), "".into())).collect();
+    let many = json!({ "attributes": many }).to_string();
+    let huge = "x".repeat(70_000);
+    for (head, body, status, expected) in [
+        ("POST /v1/check", "", 400, "EOF while parsing a value at line 1 column 0"),
+        ("POST /v1/check", "{}", 400, "missing field `attributes` at line 1 column 2"),
+        (
+            "POST /v1/check",
+            "{\"attributes\": {\"user\": 17}}",
+            400,
+            "invalid type: integer `17`, expected a string at line 1 column 26",
+        ),
+        (
+            "POST /v1/check",
+            "{\"attributes\": {}, \"cost\": -1}",
+            400,
+            "invalid value: integer `-1`, expected u32 at line 1 column 29",
+        ),
+        (
+            "POST /v1/check",
+            "{\"attributes\": {}, \"price\": 1}",
+            400,
+            "unknown field `price`, expected `attributes` or `cost` at line 1 column 26",
+        ),
+        (
+            "POST /v1/check",
+            "{\"attributes\": {\"ip\": \"192.0.2.1:80\"}}",
+            400,
+            "ip: expected an address without a port, such as 192.0.2.1 or 2001:db8::1",
+        ),
+        ("POST /v1/check", &many, 400, "attributes: at most 32 are possible"),
+        ("GET /v1/nginx", "", 204, ""),
+        ("GET /v2/check", "", 404, "not found: POST /v1/check asks about a request"),
+    ] {
+        let answer = server.call(&format!("{head} HTTP/1.1"), body);
+        assert_eq!(answer.status, status, "{body}");
+        assert_eq!(answer.body["error"].as_str().unwrap_or_default(), expected, "{body}");
+    }
+    let answer = server.call("POST /v1/check HTTP/1.1", &huge);
+    assert_eq!((answer.status, &answer.body["error"]), (413, &"a body has at most 65536 bytes".into()));
+    assert_eq!(server.call("GET /v1/check HTTP/1.1", "").status, 405);
+    let cost = server.call("GET /v1/nginx HTTP/1.1\r\nX-Cost: many", "");
+    assert_eq!((cost.status, &cost.body["error"]), (400, &"x-cost: expected a whole number".into()));
+    server.end();
+}
