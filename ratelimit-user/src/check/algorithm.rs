@@ -1,6 +1,6 @@
 //! The algorithms of limits, and why a limit is not accepted.
 
-/// How a limit counts. docs/algorithms.md compares them.
+/// How a limit counts. docs/requests.md compares them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Algorithm {
     /// Tokens that come back one by one.

@@ -65,14 +65,14 @@ impl Limiter {
             let Some(old) = self.rules.iter().find(counts_alike) else {
                 return Active { table: Arc::new(Table::new(&rule)), rule };
             };
-            if rule.limits_more_or_less(&old.rule) {
+            if rule.has_other_rates(&old.rule) {
                 old.table.change(|states| rule.convert(&old.rule, states, now));
             }
-            if rule.has_room_of(&old.rule) {
+            if rule.clients() == old.rule.clients() {
                 return Active { table: Arc::clone(&old.table), rule };
             }
             let table = Table::new(&rule);
-            table.take_over(&old.table);
+            table.copy(&old.table);
             Active { table: Arc::new(table), rule }
         };
         Self {
@@ -133,10 +133,19 @@ impl Limiter {
                 continue;
             }
             let Some(client) = client(self.seed, rule.attributes(), rule.ipv6_prefix(), attributes) else { continue };
+            // Once a rule has refused, the others only tell whether the client has to wait longer for them.
+            let charges = decision.is_allowed && cost > 0;
             let (verdict, tightest) = table.with(rule, client, now, |states| {
-                // Once a rule has refused, the others only tell whether the client has to wait longer for them.
-                let verdict = rule.ask(states, now, if decision.is_allowed { cost } else { 0 }, has_room);
-                let number = if let Verdict::Refuse { limit, .. } = &verdict { Some(*limit) } else { None };
+                let verdict = rule.ask(states, now, cost.max(1), has_room);
+                let number = match &verdict {
+                    Verdict::Refuse { limit, .. } => Some(*limit),
+                    Verdict::Admit { charged, .. } => {
+                        if charges {
+                            rule.charge(states, charged, now, cost);
+                        }
+                        None
+                    }
+                };
                 (verdict, rule.usage(states, number, now))
             });
             let usage = |wait| {
@@ -156,7 +165,9 @@ impl Limiter {
                             decision.limit = usage(0);
                         }
                     }
-                    ledger.push((active, client, charged, cost));
+                    if charges {
+                        ledger.push((active, client, charged, cost));
+                    }
                 }
                 Verdict::Refuse { .. } if rule.is_shadow() => decision.shadow = decision.shadow.or(Some(rule)),
                 Verdict::Refuse { wait, .. } => {

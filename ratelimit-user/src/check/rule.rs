@@ -169,11 +169,6 @@ impl Rule {
         self.clients.map_or(fit.min(CLIENTS), usize::next_power_of_two).max(FEWEST)
     }
 
-    /// Returns whether a table of another rule has as much room as the operator wants.
-    pub(super) fn has_room_of(&self, old: &Self) -> bool {
-        self.clients == old.clients
-    }
-
     pub(super) fn ipv6_prefix(&self) -> u8 {
         self.ipv6_prefix
     }
@@ -191,10 +186,8 @@ impl Rule {
         self.limits.iter().chain(&self.soft).map(|limit| limit.begin(now)).collect()
     }
 
-    /// Asks all limits for so many requests, and charges all of them or none.
-    /// A cost of 0 asks for one, and charges nothing.
+    /// Asks all limits for so many requests. See [`Self::charge`].
     pub(super) fn ask(&self, states: &mut States, now: u64, cost: u32, has_room: bool) -> Verdict {
-        let asked = cost.max(1);
         if states.len() != self.limits.len() + self.soft.len() {
             // Another rule of the same name had other limits.
             *states = self.begin(now);
@@ -202,7 +195,7 @@ impl Rule {
         let (own, soft) = states.split_at_mut(self.limits.len());
         let (mut charged, mut latest, mut refusal) = (Charged::new(), 0, None);
         for (number, (limit, state)) in self.limits.iter().zip(own.iter_mut()).enumerate() {
-            let look = limit.ask(state, now, asked);
+            let look = limit.ask(state, now, cost);
             let part = match look {
                 Look::Admit { after } => {
                     latest = latest.max(after);
@@ -211,7 +204,7 @@ impl Rule {
                 Look::Refuse { wait } => {
                     let extra = self.soft.get(number).zip(soft.get_mut(number));
                     let is_soft =
-                        extra.is_some_and(|(limit, state)| matches!(limit.ask(state, now, asked), Look::Admit { .. }));
+                        extra.is_some_and(|(limit, state)| matches!(limit.ask(state, now, cost), Look::Admit { .. }));
                     let is_elastic = self.throttle == Throttle::Elastic && has_room;
                     if !is_soft && !is_elastic {
                         let longest = refusal.is_none_or(|(_, longest)| wait > longest);
@@ -222,20 +215,20 @@ impl Rule {
             };
             charged.push(part);
         }
-        if let Some((limit, wait)) = refusal {
-            return Verdict::Refuse { limit, wait };
+        match refusal {
+            Some((limit, wait)) => Verdict::Refuse { limit, wait },
+            None => Verdict::Admit { after: latest, charged },
         }
-        if cost > 0 {
-            self.change(states, &charged, |limit, state| limit.charge(state, now, cost));
-        }
-        Verdict::Admit { after: latest, charged }
+    }
+
+    /// Charges what its limits have just admitted.
+    pub(super) fn charge(&self, states: &mut States, charged: &Charged, now: u64, cost: u32) {
+        self.change(states, charged, |limit, state| limit.charge(state, now, cost));
     }
 
     /// Takes back what was charged at this moment.
     pub(super) fn give_back(&self, states: &mut States, charged: &Charged, now: u64, cost: u32) {
-        if cost > 0 {
-            self.change(states, charged, |limit, state| limit.give_back(state, now, cost));
-        }
+        self.change(states, charged, |limit, state| limit.give_back(state, now, cost));
     }
 
     fn change(&self, states: &mut States, charged: &Charged, change: impl Fn(&Limit, &mut State)) {
@@ -267,7 +260,7 @@ impl Rule {
     }
 
     /// Returns whether another rule has other rates, so that states must be [converted](Self::convert).
-    pub(super) fn limits_more_or_less(&self, old: &Self) -> bool {
+    pub(super) fn has_other_rates(&self, old: &Self) -> bool {
         let rates = |rule: &Self| rule.limits.iter().chain(&rule.soft).map(Limit::rate).collect::<Vec<_>>();
         rates(self) != rates(old)
     }

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::{log::Times, parts::Counts};
 
 /// What a client has used of one limit.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum State {
     /// Of a bucket or a window. See [`ratelimit_common::meters::state`].
     Word(u64),

@@ -60,12 +60,12 @@ impl Table {
         }
     }
 
-    /// Takes over what the clients of another table have used.
-    pub(super) fn take_over(&self, old: &Self) {
+    /// Copies what the clients of another table have used. That one goes on deciding meanwhile.
+    pub(super) fn copy(&self, old: &Self) {
         old.clients.retain_sync(|client, states| {
             // A smaller table has no place for some of them.
-            let _ = self.clients.put_sync(*client, std::mem::take(states));
-            false
+            let _ = self.clients.put_sync(*client, states.clone());
+            true
         });
     }
 

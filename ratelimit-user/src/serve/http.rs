@@ -18,7 +18,7 @@ use super::{
     answer::{self, Reply},
     service::Service,
 };
-use crate::check::ADDRESS;
+use crate::check::{ADDRESS, Decision};
 
 /// The largest body in bytes.
 const BODY: usize = 64 << 10;
@@ -94,14 +94,23 @@ async fn check(State(service): State<Arc<Service>>, body: Body) -> Response {
         Ok(body) => body,
         Err(answer) => return *answer,
     };
-    let question = match read::<Question>(&body).and_then(within_bounds) {
+    decide(&service, read(&body), answer::answer)
+}
+
+/// Decides a question that could be read, and answers in the words of the caller.
+fn decide(
+    service: &Service,
+    question: Result<Question, String>,
+    answer: impl FnOnce(&Decision<'_>) -> Response,
+) -> Response {
+    let Question { attributes, cost } = match question.and_then(within_bounds) {
         Ok(question) => question,
-        Err(error) => return bad(&service, error),
+        Err(error) => return bad(service, error),
     };
     let limiter = service.limiter();
-    let decision = limiter.check(&question.attributes, question.cost, service.now());
+    let decision = limiter.check(&attributes, cost, service.now());
     service.counts.count(&decision);
-    answer::answer(&decision)
+    answer(&decision)
 }
 
 async fn batch(State(service): State<Arc<Service>>, body: Body) -> Response {
@@ -143,16 +152,11 @@ async fn nginx(State(service): State<Arc<Service>>, headers: HeaderMap) -> Respo
             None => return bad(&service, format!("{COST}: expected a whole number")),
         }
     }
-    let question = match within_bounds(question) {
-        Ok(question) => question,
-        Err(error) => return bad(&service, error),
-    };
-    let limiter = service.limiter();
-    let decision = limiter.check(&question.attributes, question.cost, service.now());
-    service.counts.count(&decision);
-    let mut headers = answer::headers(&decision, &Reply::of(&decision));
-    headers.insert(STATUS, HeaderValue::from(answer::status(&decision).as_u16()));
-    (if decision.is_allowed { StatusCode::NO_CONTENT } else { StatusCode::FORBIDDEN }, headers).into_response()
+    decide(&service, Ok(question), |decision| {
+        let mut headers = answer::headers(decision, &Reply::of(decision));
+        headers.insert(STATUS, HeaderValue::from(answer::status(decision).as_u16()));
+        (if decision.is_allowed { StatusCode::NO_CONTENT } else { StatusCode::FORBIDDEN }, headers).into_response()
+    })
 }
 
 /// Answers forwardAuth of Traefik, which passes 429 on.
@@ -164,14 +168,7 @@ async fn traefik(State(service): State<Arc<Service>>, headers: HeaderMap) -> Res
     let known = [("ip", ip), ("method", method), ("host", host), ("path", path)];
     let known = known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), of_proxy(name, value?))));
     let attributes = known.collect();
-    let question = match within_bounds(Question { attributes, cost: 1 }) {
-        Ok(question) => question,
-        Err(error) => return bad(&service, error),
-    };
-    let limiter = service.limiter();
-    let decision = limiter.check(&question.attributes, question.cost, service.now());
-    service.counts.count(&decision);
-    answer::answer(&decision)
+    decide(&service, Ok(Question { attributes, cost: 1 }), answer::answer)
 }
 
 /// Returns an attribute as rules have it: a host in small letters without port, and a path without its query.

@@ -45,7 +45,7 @@ fn five_hundred_per_hour_beside_ten_per_minute_hold_both() {
     }
     // The minute has room. The hour has room when a tenth of its first minute is over again.
     let now = TEN + 50 * (MINUTE + SECOND);
-    assert_eq!(limiter.check(&[("user", "17")], 1, now).limit.unwrap().limit.rate().amount, 500);
+    assert_eq!(refusing(&limiter, now).limit.rate().amount, 500);
     assert_eq!(wait(&limiter, now), 9 * 60_000 + 16_000);
     assert!(allows(&limiter, TEN + HOUR + 6 * SECOND));
 }
@@ -63,8 +63,7 @@ fn a_sliding_window_weighs_the_period_before_when_the_period_is_25_percent_throu
 
 #[test]
 fn a_soft_limit_of_10_percent_admits_110_of_100_and_tells_which() {
-    let rule = Rule::new("test", [limit(100, MINUTE, Algorithm::FixedWindow)]).unwrap();
-    let limiter = Limiter::new([rule.by(["user"]).with_throttle(Throttle::Soft(10)).unwrap()], [1, 2]);
+    let limiter = throttled(limit(100, MINUTE, Algorithm::FixedWindow), Throttle::Soft(10));
     let decisions: Vec<_> = (0..120).map(|_| limiter.check(&[("user", "17")], 1, TEN)).collect();
     assert_eq!(decisions.iter().filter(|decision| decision.is_allowed).count(), 110);
     assert!(decisions[..100].iter().all(|decision| !decision.is_above));
@@ -73,8 +72,7 @@ fn a_soft_limit_of_10_percent_admits_110_of_100_and_tells_which() {
 
 #[test]
 fn an_elastic_limit_admits_more_as_long_as_there_is_room() {
-    let rule = Rule::new("test", [limit(3, MINUTE, Algorithm::FixedWindow)]).unwrap();
-    let limiter = Limiter::new([rule.by(["user"]).with_throttle(Throttle::Elastic).unwrap()], [1, 2]);
+    let limiter = throttled(limit(3, MINUTE, Algorithm::FixedWindow), Throttle::Elastic);
     assert_eq!(allowed(&limiter, 5, TEN), 3);
     limiter.set_room(true);
     assert_eq!(allowed(&limiter, 5, TEN), 5);

@@ -30,9 +30,20 @@ fn allowed(limiter: &Limiter, requests: usize, now: u64) -> usize {
     (0..requests).filter(|_| allows(limiter, now)).count()
 }
 
-/// Returns the time until the same request is allowed, in milliseconds.
-fn wait(limiter: &Limiter, now: u64) -> u128 {
+/// Returns a limiter with one rule by user that has this throttle.
+fn throttled(limit: Limit, throttle: Throttle) -> Limiter {
+    let rule = Rule::new("test", [limit]).unwrap().by(["user"]);
+    Limiter::new([rule.with_throttle(throttle).unwrap()], [1, 2])
+}
+
+/// Returns the limit that refuses a request of the user at this time.
+fn refusing(limiter: &Limiter, now: u64) -> Usage<'_> {
     let decision = limiter.check(&[("user", "17")], 1, now);
     assert!(!decision.is_allowed);
-    decision.limit.unwrap().wait.unwrap().as_millis()
+    decision.limit.unwrap()
+}
+
+/// Returns the time until the same request is allowed, in milliseconds.
+fn wait(limiter: &Limiter, now: u64) -> u128 {
+    refusing(limiter, now).wait.unwrap().as_millis()
 }

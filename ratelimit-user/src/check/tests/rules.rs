@@ -108,6 +108,33 @@ fn a_client_waits_for_the_slowest_of_all_rules_that_refuse() {
 }
 
 #[test]
+fn a_client_waits_for_the_whole_cost_of_its_request_in_a_later_rule_too() {
+    let of = |name: &str, amount| Rule::new(name, [limit(amount, HOUR, Algorithm::TokenBucket)]).unwrap().by(["user"]);
+    let limiter = Limiter::new([of("six", 6), of("four", 4)], [1, 2]);
+    assert!(limiter.check(&[("user", "17")], 4, NOW).is_allowed);
+    // The first rule lacks one of three requests, and the second one all three.
+    let usage = limiter.check(&[("user", "17")], 3, NOW).limit.unwrap();
+    assert_eq!((usage.rule.name(), usage.wait.unwrap().as_secs()), ("four", 3 * 900));
+}
+
+#[test]
+fn a_reload_with_another_number_of_clients_keeps_what_they_have_used_and_the_old_table_too() {
+    let of = |clients| {
+        Rule::new("test", [limit(3, HOUR, Algorithm::SlidingLog)]).unwrap().by(["user"]).with_clients(clients)
+    };
+    let limiter = Limiter::new([of(1_024)], [1, 2]);
+    assert_eq!(allowed(&limiter, 10, NOW), 3);
+    let larger = limiter.with_rules([of(4_096)], NOW);
+    // Calls that are being decided still ask the old one.
+    assert_eq!((allowed(&limiter, 10, NOW), allowed(&larger, 10, NOW)), (0, 0));
+    let smaller = limiter.with_rules([of(64)], NOW);
+    for user in 0..1_000 {
+        assert!(smaller.check(&[("user", format!("other-{user}"))], 1, NOW).is_allowed);
+    }
+    assert!(smaller.rules().next().unwrap().1 <= 64);
+}
+
+#[test]
 fn a_client_that_asks_all_the_time_keeps_its_place_in_a_full_table() {
     let rule = Rule::new("test", [limit(1, HOUR, Algorithm::TokenBucket)]).unwrap().by(["user"]).with_clients(1_024);
     let limiter = Limiter::new([rule], [1, 2]);
