@@ -97,3 +97,24 @@ impl Log {
         (self.limit.saturating_sub(times.sum), end)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PERIOD: u64 = 60_000_000_000;
+
+    #[test]
+    fn a_log_has_no_more_entries_than_its_bound_whatever_its_limit_is() {
+        for limit in [10, MOST, 100_000] {
+            let (log, mut times) = (Log::new(limit, PERIOD), Times::default());
+            // Twice the limit, evenly over two periods.
+            for number in 0..2 * limit {
+                let now = PERIOD + number * PERIOD / limit;
+                log.charge(&mut times, now, 1);
+                assert!(times.entries.len() as u64 <= limit.min(MOST) + 1);
+            }
+            assert!(times.sum >= limit, "{}", times.sum);
+        }
+    }
+}

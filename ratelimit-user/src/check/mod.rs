@@ -49,7 +49,7 @@ pub use self::{
     decision::{Decision, Usage},
     limit::Limit,
     limiter::Limiter,
-    rule::{Rule, RuleError},
+    rule::{MEMORY, Rule, RuleError},
     throttle::Throttle,
     verdict::MOST_LIMITS,
 };

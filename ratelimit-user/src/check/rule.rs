@@ -16,7 +16,7 @@ const CLIENTS: usize = 1 << 20;
 /// The fewest clients of a rule.
 const FEWEST: usize = 64;
 /// Bytes of memory for the clients of such a rule.
-const MEMORY: usize = 256 << 20;
+pub const MEMORY: usize = 256 << 20;
 /// Bytes of a client beside its states.
 const ENTRY: usize = 48;
 /// Bits of an IPv6 address that count as one client.
@@ -51,6 +51,7 @@ pub struct Rule {
     is_shadow: bool,
     ipv6_prefix: u8,
     clients: Option<usize>,
+    memory: usize,
 }
 
 impl Rule {
@@ -76,6 +77,7 @@ impl Rule {
             is_shadow: false,
             ipv6_prefix: IPV6_PREFIX,
             clients: None,
+            memory: MEMORY,
         })
     }
 
@@ -136,6 +138,12 @@ impl Rule {
         Self { clients: Some(clients), ..self }
     }
 
+    /// Returns the rule with so much memory for its clients, in bytes. It has no effect on a rule with a number of clients.
+    #[must_use]
+    pub fn with_memory(self, memory: usize) -> Self {
+        Self { memory, ..self }
+    }
+
     /// Returns its name.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -165,7 +173,7 @@ impl Rule {
     pub fn clients(&self) -> usize {
         let state = |limit: &Limit| limit.largest() + size_of::<State>();
         let bytes = ENTRY + self.limits.iter().chain(&self.soft).map(state).sum::<usize>();
-        let fit = 1 << (MEMORY / bytes).ilog2();
+        let fit = 1 << (self.memory / bytes).max(1).ilog2();
         self.clients.map_or(fit.min(CLIENTS), usize::next_power_of_two).max(FEWEST)
     }
 

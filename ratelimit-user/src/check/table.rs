@@ -38,7 +38,9 @@ impl Hasher for Hashed {
 impl Table {
     /// Creates a table for as many clients as the rule allows.
     pub(super) fn new(rule: &Rule) -> Self {
-        let clients = HashCache::with_capacity_and_hasher(0, rule.clients(), BuildHasherDefault::default());
+        // A table that grows would no longer know which clients were idle. The system gives it memory as it fills.
+        let most = rule.clients();
+        let clients = HashCache::with_capacity_and_hasher(most, most, BuildHasherDefault::default());
         Self { clients, recycled: AtomicU64::new(0) }
     }
 

@@ -16,7 +16,7 @@ use super::{
     table::{Page, Table, Value, nearest},
 };
 use crate::{
-    check::{ADDRESS, Algorithm, Limit, LimitError, Rule, Throttle},
+    check::{ADDRESS, Algorithm, Limit, LimitError, MEMORY, Rule, Throttle},
     limit::excess,
     settings::Switch,
     text::request_rate::RequestRate,
@@ -193,8 +193,11 @@ pub(super) fn of_table(top: &Table<'_>) -> Requests {
         // Rules may use attributes that are not known now.
         return requests;
     }
-    for table in top.get("check").map(Value::tables).unwrap_or_default() {
-        let Some(rule) = rule(&table, &attributes) else { continue };
+    let tables = top.get("check").map(Value::tables).unwrap_or_default();
+    for table in &tables {
+        let Some(rule) = rule(table, &attributes) else { continue };
+        // All rules of a file together have as much memory as one.
+        let rule = rule.with_memory(MEMORY / tables.len());
         if requests.rules.iter().any(|other| other.name() == rule.name()) {
             table.wrong(format!("{} is there twice: choose another name", rule.name()));
         } else if requests.rules.len() == MOST_RULES {

@@ -64,6 +64,17 @@ fn a_rule_of_three_lines_counts_all_requests() {
 }
 
 #[test]
+fn all_rules_of_a_file_together_have_bounded_memory() {
+    for count in [1, 10, 1_000] {
+        let rule = |number| format!("[[check]]\nname = \"rule-{number}\"\nlimits = \"3/m\"\nkey = \"user\"\n");
+        let requests = requests::parse(&(0..count).map(rule).collect::<String>()).unwrap();
+        let clients: usize = requests.rules.iter().map(crate::check::Rule::clients).sum();
+        // 64 bytes for each client: see the table in docs/requests.md.
+        assert!((1 << 20..=4 << 20).contains(&clients), "{count}: {clients}");
+    }
+}
+
+#[test]
 fn problems_have_their_place_and_say_what_to_do() {
     for (text, expected) in [
         ("[[check]]\nlimits = \"3/m\"", "1:1: [[check]]: name is missing"),
