@@ -2,13 +2,12 @@
 //!
 //! All decisions are those of [`crate::check`]. No file here decides anything.
 
-mod answer;
 mod clock;
-mod connections;
 mod counts;
 mod http;
-mod listener;
+mod question;
 mod run;
 mod service;
+mod sockets;
 
 pub(crate) use self::run::run;

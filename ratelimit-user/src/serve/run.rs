@@ -9,7 +9,11 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-use super::{connections::Connections, http, listener::Listener, service::Service};
+use super::{
+    http,
+    service::Service,
+    sockets::{Connections, Listener},
+};
 use crate::{
     config::requests::{self, Listen, Requests},
     controller::notify::{

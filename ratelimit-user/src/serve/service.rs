@@ -7,8 +7,12 @@ use std::sync::{
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use super::{clock::Clock, counts::Counts};
-use crate::check::{Limiter, Rule};
+use super::{
+    clock::Clock,
+    counts::Counts,
+    question::{Batch, Question},
+};
+use crate::check::{Decision, Limiter, Rule};
 
 /// What all connections share.
 pub(super) struct Service {
@@ -35,6 +39,28 @@ impl Service {
     /// Returns the limiter in force.
     pub(super) fn limiter(&self) -> Arc<Limiter> {
         Arc::clone(&self.limiter.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Decides a request within the bounds, and answers in the words of the caller.
+    pub(super) fn decide<T>(&self, question: Question, answer: impl FnOnce(&Decision<'_>) -> T) -> Result<T, String> {
+        let Question { attributes, cost } = question.within_bounds()?;
+        let limiter = self.limiter();
+        let decision = limiter.check(&attributes, cost, self.now());
+        self.counts.count(&decision);
+        Ok(answer(&decision))
+    }
+
+    /// Decides several requests: all of them are allowed, or none is charged.
+    pub(super) fn decide_all<T>(&self, batch: Batch, answer: impl FnOnce(&[Decision<'_>]) -> T) -> Result<T, String> {
+        let requests = batch.within_bounds()?;
+        let limiter = self.limiter();
+        let decisions = limiter.check_all(&requests, self.now());
+        // What a refused batch has charged was given back.
+        match decisions.last() {
+            Some(last) if !last.is_allowed => self.counts.count(last),
+            _ => decisions.iter().for_each(|decision| self.counts.count(decision)),
+        }
+        Ok(answer(&decisions))
     }
 
     /// Returns the time of the limiter.

@@ -19,7 +19,7 @@ use tokio::{
 use crate::config::requests::Listen;
 
 /// A socket that accepts connections.
-pub(super) enum Listener {
+pub(in crate::serve) enum Listener {
     Tcp(TcpListener),
     /// The socket, and its file, which ends with it.
     Unix(UnixListener, PathBuf),
@@ -32,7 +32,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 impl Listener {
     /// Opens the socket. A file that an earlier server has left is replaced.
-    pub(super) async fn open(listen: &Listen) -> Result<Self> {
+    pub(in crate::serve) async fn open(listen: &Listen) -> Result<Self> {
         match listen {
             Listen::Local(address) => {
                 let listener = TcpListener::bind(address).await;

@@ -28,19 +28,19 @@ const PAUSE: Duration = Duration::from_millis(100);
 const END_TIME: Duration = Duration::from_secs(10);
 
 /// The connections of a server.
-pub(super) struct Connections {
+pub(in crate::serve) struct Connections {
     routes: Router,
     permits: Arc<Semaphore>,
     graceful: GracefulShutdown,
 }
 
 impl Connections {
-    pub(super) fn new(routes: Router) -> Self {
+    pub(in crate::serve) fn new(routes: Router) -> Self {
         Self { routes, permits: Arc::new(Semaphore::new(CONNECTIONS)), graceful: GracefulShutdown::new() }
     }
 
     /// Accepts connections until this is dropped.
-    pub(super) async fn accept(&self, listener: &Listener) -> Infallible {
+    pub(in crate::serve) async fn accept(&self, listener: &Listener) -> Infallible {
         loop {
             let permit = Arc::clone(&self.permits).acquire_owned().await;
             match (permit, listener.accept().await) {
@@ -63,7 +63,7 @@ impl Connections {
     }
 
     /// Answers calls that have begun, and ends all connections.
-    pub(super) async fn end(self) {
+    pub(in crate::serve) async fn end(self) {
         let _ = timeout(END_TIME, self.graceful.shutdown()).await;
     }
 }

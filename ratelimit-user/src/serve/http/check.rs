@@ -1,0 +1,77 @@
+//! Questions and answers as JSON.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    body::Bytes,
+    extract::{State, rejection::BytesRejection},
+    http::StatusCode,
+    response::{IntoResponse as _, Response},
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::{
+    BODY,
+    answer::{self, Reply},
+    problem::{bad, problem},
+};
+use crate::serve::{
+    question::{Batch, Question},
+    service::Service,
+};
+
+/// Decisions about a batch as JSON.
+#[derive(Debug, Serialize)]
+struct Replies {
+    allowed: bool,
+    decisions: Vec<Reply>,
+}
+
+/// The body of a call, or why it has not arrived.
+type Body = Result<Bytes, BytesRejection>;
+
+/// Decides one request.
+pub(super) async fn check(State(service): State<Arc<Service>>, body: Body) -> Response {
+    let body = match whole(&service, body) {
+        Ok(body) => body,
+        Err(answer) => return *answer,
+    };
+    let answer = read::<Question>(&body).and_then(|question| service.decide(question, answer::answer));
+    answer.unwrap_or_else(|error| bad(&service, error))
+}
+
+/// Decides several requests.
+pub(super) async fn batch(State(service): State<Arc<Service>>, body: Body) -> Response {
+    let body = match whole(&service, body) {
+        Ok(body) => body,
+        Err(answer) => return *answer,
+    };
+    let answer = read::<Batch>(&body).and_then(|batch| {
+        service.decide_all(batch, |decisions| {
+            let replies: Vec<_> = decisions.iter().map(Reply::of).collect();
+            let Some((last, reply)) = decisions.last().zip(replies.last()) else {
+                return StatusCode::OK.into_response();
+            };
+            let (status, headers) = (answer::status(last), answer::headers(last, reply));
+            (status, headers, Json(Replies { allowed: last.is_allowed, decisions: replies })).into_response()
+        })
+    });
+    answer.unwrap_or_else(|error| bad(&service, error))
+}
+
+/// Returns a body that has arrived as a whole.
+fn whole(service: &Service, body: Body) -> Result<Bytes, Box<Response>> {
+    body.map_err(|rejection| {
+        service.counts.count_bad();
+        let text = match rejection.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => format!("a body has at most {BODY} bytes"),
+            _ => rejection.body_text(),
+        };
+        Box::new(problem(rejection.status(), text))
+    })
+}
+
+fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
+    serde_json::from_slice(body).map_err(|error| error.to_string())
+}

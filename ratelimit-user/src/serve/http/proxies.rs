@@ -1,0 +1,75 @@
+//! Questions of proxies, as headers.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use axum::{
+    extract::State,
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode},
+    response::{IntoResponse as _, Response},
+};
+
+use super::{
+    answer::{self, Reply},
+    problem::bad,
+};
+use crate::{
+    check::Decision,
+    serve::{question::Question, service::Service},
+};
+
+/// Headers with this prefix are attributes, for nginx.
+const ATTRIBUTE: &str = "x-attribute-";
+/// The header with the cost of a request, for nginx.
+const COST: &str = "x-cost";
+/// The header that tells nginx the status to answer.
+const STATUS: HeaderName = HeaderName::from_static("x-ratelimit-status");
+
+/// Answers `auth_request`, which knows 2xx, 401 and 403 only.
+pub(super) async fn nginx(State(service): State<Arc<Service>>, headers: HeaderMap) -> Response {
+    let mut question = Question { attributes: BTreeMap::new(), cost: 1 };
+    for (name, value) in &headers {
+        let Some(name) = name.as_str().strip_prefix(ATTRIBUTE) else { continue };
+        let value = of_proxy(name, String::from_utf8_lossy(value.as_bytes()).into_owned());
+        question.attributes.insert(name.to_owned(), value);
+    }
+    if let Some(cost) = headers.get(COST) {
+        match cost.to_str().ok().and_then(|cost| cost.parse().ok()) {
+            Some(cost) => question.cost = cost,
+            None => return bad(&service, format!("{COST}: expected a whole number")),
+        }
+    }
+    decide(&service, question, |decision| {
+        let mut headers = answer::headers(decision, &Reply::of(decision));
+        headers.insert(STATUS, HeaderValue::from(answer::status(decision).as_u16()));
+        (if decision.is_allowed { StatusCode::NO_CONTENT } else { StatusCode::FORBIDDEN }, headers).into_response()
+    })
+}
+
+/// Answers forwardAuth of Traefik, which passes 429 on.
+pub(super) async fn traefik(State(service): State<Arc<Service>>, headers: HeaderMap) -> Response {
+    let text = |name: &str| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    // The last address is the one that Traefik has seen itself.
+    let ip = text("x-forwarded-for").and_then(|all| all.rsplit(',').next().map(|ip| ip.trim().to_owned()));
+    let (method, host, path) = (text("x-forwarded-method"), text("x-forwarded-host"), text("x-forwarded-uri"));
+    let known = [("ip", ip), ("method", method), ("host", host), ("path", path)];
+    let known = known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), of_proxy(name, value?))));
+    let attributes = known.collect();
+    decide(&service, Question { attributes, cost: 1 }, answer::answer)
+}
+
+fn decide(service: &Service, question: Question, answer: impl FnOnce(&Decision<'_>) -> Response) -> Response {
+    service.decide(question, answer).unwrap_or_else(|error| bad(service, error))
+}
+
+/// Returns an attribute as rules have it: a host in small letters without port, and a path without its query.
+fn of_proxy(name: &str, value: String) -> String {
+    match name {
+        "host" => {
+            let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+            let host = value.rsplit_once(':').filter(|(_, end)| is_port(end)).map_or(value.as_str(), |(host, _)| host);
+            host.trim_end_matches('.').to_ascii_lowercase()
+        }
+        "path" => value.split('?').next().unwrap_or_default().to_owned(),
+        _ => value,
+    }
+}

@@ -1,0 +1,58 @@
+//! Questions of callers, within bounds.
+
+use std::{collections::BTreeMap, net::IpAddr};
+
+use serde::Deserialize;
+
+use crate::check::ADDRESS;
+
+/// The most attributes of a request.
+const ATTRIBUTES: usize = 32;
+/// The most requests of a batch.
+const BATCH: usize = 100;
+
+/// One request to decide.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Question {
+    pub(super) attributes: BTreeMap<String, String>,
+    #[serde(default = "one")]
+    pub(super) cost: u32,
+}
+
+/// Several requests, which are all allowed or none.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Batch {
+    requests: Vec<Question>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl Question {
+    /// Returns the question if it is within the bounds.
+    pub(super) fn within_bounds(self) -> Result<Self, String> {
+        if self.attributes.len() > ATTRIBUTES {
+            return Err(format!("attributes: at most {ATTRIBUTES} are possible"));
+        }
+        // As text, it would be another client with each port.
+        if self.attributes.get(ADDRESS).is_some_and(|ip| ip.parse::<IpAddr>().is_err()) {
+            return Err(format!("{ADDRESS}: expected an address without a port, such as 192.0.2.1 or 2001:db8::1"));
+        }
+        Ok(self)
+    }
+}
+
+impl Batch {
+    /// Returns attributes and cost of each request, if all are within the bounds.
+    pub(super) fn within_bounds(self) -> Result<Vec<(BTreeMap<String, String>, u32)>, String> {
+        if !(1..=BATCH).contains(&self.requests.len()) {
+            return Err(format!("requests: expected 1 to {BATCH} of them"));
+        }
+        let pair =
+            |question: Question| question.within_bounds().map(|Question { attributes, cost }| (attributes, cost));
+        self.requests.into_iter().map(pair).collect()
+    }
+}
