@@ -46,6 +46,7 @@ pub use product::{
     encryption::Encryption,
     limit_row::flat,
     manager::{NotifySocket, Systemd},
+    nginx::Nginx,
     ratelimit::{Output, Ratelimit, stdin},
     redis::Redis,
     schema,

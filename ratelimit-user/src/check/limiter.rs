@@ -94,33 +94,36 @@ impl Limiter {
     /// more than a limit is always refused. A cost of 0 is decided as 1, and charges nothing.
     pub fn check(&self, attributes: &(impl Attributes + ?Sized), cost: u32, now: u64) -> Decision<'_> {
         let mut ledger = Ledger::new();
-        let decision = self.ask(attributes, cost, now, &mut ledger);
+        let decision = self.ask(attributes, cost, now, true, &mut ledger);
         if !decision.is_allowed {
             give_back(&ledger, now);
         }
         decision
     }
 
-    /// Decides several requests: all of them are allowed, or none is charged. The decisions are those of the requests up
-    /// to the first that is refused.
+    /// Decides several requests: all of them are allowed, or none is charged. Once one is refused, the decisions about
+    /// those after it say what they would be.
     pub fn check_all<A: Attributes>(&self, requests: &[(A, u32)], now: u64) -> Vec<Decision<'_>> {
-        let (mut ledger, mut decisions) = (Ledger::new(), Vec::with_capacity(requests.len()));
-        for (attributes, cost) in requests {
-            let decision = self.ask(attributes, *cost, now, &mut ledger);
-            decisions.push(decision);
-            if !decision.is_allowed {
-                give_back(&ledger, now);
-                break;
-            }
+        let (mut ledger, mut is_allowed) = (Ledger::new(), true);
+        let decide = |(attributes, cost): &(A, u32)| {
+            let decision = self.ask(attributes, *cost, now, is_allowed, &mut ledger);
+            is_allowed &= decision.is_allowed;
+            decision
+        };
+        let decisions = requests.iter().map(decide).collect();
+        if !is_allowed {
+            give_back(&ledger, now);
         }
         decisions
     }
 
+    /// Asks all rules. Those that admit are charged until one refuses, if the request may be charged at all.
     fn ask<'a>(
         &'a self,
         attributes: &(impl Attributes + ?Sized),
         cost: u32,
         now: u64,
+        may_charge: bool,
         ledger: &mut Ledger<'a>,
     ) -> Decision<'a> {
         let has_room = self.has_room.load(Ordering::Relaxed);
@@ -134,7 +137,7 @@ impl Limiter {
             }
             let Some(client) = client(self.seed, rule.attributes(), rule.ipv6_prefix(), attributes) else { continue };
             // Once a rule has refused, the others only tell whether the client has to wait longer for them.
-            let charges = decision.is_allowed && cost > 0;
+            let charges = may_charge && decision.is_allowed && cost > 0;
             let (verdict, tightest) = table.with(rule, client, now, |states| {
                 let verdict = rule.ask(states, now, cost.max(1), has_room);
                 let number = match &verdict {

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Attributes that every file may use. `[serve]` can name more.
-const ATTRIBUTES: [&str; 8] = [ADDRESS, "user", "key", "operation", "method", "host", "path", "service"];
+const ATTRIBUTES: [&str; 9] = [ADDRESS, "user", "key", "operation", "method", "host", "path", "service", "domain"];
 /// The most rules.
 const MOST_RULES: usize = 1_000;
 /// The longest name of a rule or an attribute, in bytes.
@@ -36,10 +36,30 @@ const OTHERS: [&str; 1] = ["match"];
 /// What a file says about requests.
 #[derive(Debug, Clone, Default)]
 pub struct Requests {
-    /// Where callers ask by HTTP.
-    pub http: Option<Listen>,
+    /// Where callers ask.
+    pub listens: Listens,
     /// The rules.
     pub rules: Vec<Rule>,
+}
+
+/// The addresses where callers ask.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Listens {
+    /// By HTTP.
+    pub http: Option<Listen>,
+    /// By gRPC.
+    pub grpc: Option<Listen>,
+}
+
+impl fmt::Display for Listens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.http, &self.grpc) {
+            (Some(http), Some(grpc)) => write!(f, "{http}, and gRPC on {grpc},"),
+            (Some(http), None) => http.fmt(f),
+            (None, Some(grpc)) => write!(f, "gRPC on {grpc}"),
+            (None, None) => f.write_str("nothing"),
+        }
+    }
 }
 
 /// An address where callers ask.
@@ -86,6 +106,8 @@ impl FromStr for Listen {
 struct ServeOptions {
     #[arg(long)]
     http: Option<Listen>,
+    #[arg(long)]
+    grpc: Option<Listen>,
     #[arg(long)]
     attributes: Vec<Name>,
 }
@@ -187,7 +209,7 @@ pub(super) fn of_table(top: &Table<'_>) -> Requests {
     let mut requests = Requests::default();
     let mut attributes: Vec<String> = ATTRIBUTES.map(str::to_owned).to_vec();
     if let Some(options) = options {
-        requests.http = options.http;
+        requests.listens = Listens { http: options.http, grpc: options.grpc };
         attributes.extend(options.attributes.into_iter().map(|Name(name)| name));
     } else if serve.is_some() {
         // Rules may use attributes that are not known now.

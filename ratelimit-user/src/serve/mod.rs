@@ -1,9 +1,10 @@
-//! `ratelimit serve`: answers whether requests may go on, by HTTP. It needs no privileges and no BPF.
+//! `ratelimit serve`: answers whether requests may go on, by HTTP and gRPC. It needs no privileges and no BPF.
 //!
 //! All decisions are those of [`crate::check`]. No file here decides anything.
 
 mod clock;
 mod counts;
+mod grpc;
 mod http;
 mod question;
 mod run;

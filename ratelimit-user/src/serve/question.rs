@@ -15,10 +15,13 @@ const BATCH: usize = 100;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Question {
-    pub(super) attributes: BTreeMap<String, String>,
+    pub(super) attributes: Attributes,
     #[serde(default = "one")]
     pub(super) cost: u32,
 }
+
+/// What a caller says about a request.
+pub(super) type Attributes = BTreeMap<String, String>;
 
 /// Several requests, which are all allowed or none.
 #[derive(Debug, Deserialize)]
@@ -46,8 +49,13 @@ impl Question {
 }
 
 impl Batch {
+    /// Returns the batch of these requests.
+    pub(super) fn of(requests: Vec<Question>) -> Self {
+        Self { requests }
+    }
+
     /// Returns attributes and cost of each request, if all are within the bounds.
-    pub(super) fn within_bounds(self) -> Result<Vec<(BTreeMap<String, String>, u32)>, String> {
+    pub(super) fn within_bounds(self) -> Result<Vec<(Attributes, u32)>, String> {
         if !(1..=BATCH).contains(&self.requests.len()) {
             return Err(format!("requests: expected 1 to {BATCH} of them"));
         }

@@ -1,8 +1,9 @@
 //! A server from its start to its end.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{convert::Infallible, future::pending, path::Path, sync::Arc, time::Duration};
 
 use anyhow::{Result, bail};
+use axum::Router;
 use tokio::{
     signal::unix::{SignalKind, signal},
     task::spawn_blocking,
@@ -10,12 +11,12 @@ use tokio::{
 };
 
 use super::{
-    http,
+    grpc, http,
     service::Service,
-    sockets::{Connections, Listener},
+    sockets::{Connections, Protocol},
 };
 use crate::{
-    config::requests::{self, Listen, Requests},
+    config::requests::{self, Listen, Listens, Requests},
     controller::notify::{
         journal::{self, Level},
         service_manager,
@@ -31,34 +32,35 @@ const FORGET: Duration = Duration::from_secs(60);
 ///
 /// Fails if the file has a problem, or if the address cannot be used.
 pub(crate) fn run(file: &Path) -> Result<()> {
-    let Requests { http, rules } = requests::read(file)?;
-    let Some(listen) = http else {
-        bail!("{}: nothing to serve: add `http` to the table [serve]", file.display());
-    };
+    let Requests { listens, rules } = requests::read(file)?;
+    if listens == Listens::default() {
+        bail!("{}: nothing to serve: add `http` or `grpc` to the table [serve]", file.display());
+    }
     let count = rules.len();
     let service = Arc::new(Service::new(rules)?);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         let mut hangup = signal(SignalKind::hangup())?;
-        let listener = Listener::open(&listen).await?;
-        let connections = Connections::new(http::routes(Arc::clone(&service)));
+        let http = open(listens.http.as_ref(), Protocol::Http1, http::routes(Arc::clone(&service))).await?;
+        let grpc = open(listens.grpc.as_ref(), Protocol::Http2, grpc::routes(Arc::clone(&service))).await?;
         let mut forget = interval(FORGET);
         forget.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        journal::say(Level::Info, &format!("serving {listen} by {}", rules_in_words(count)));
+        journal::say(Level::Info, &format!("serving {listens} by {}", rules_in_words(count)));
         service_manager::ready("serving");
         {
-            let accept = connections.accept(&listener);
-            tokio::pin!(accept);
+            let (accept_http, accept_grpc) = (accept(http.as_ref()), accept(grpc.as_ref()));
+            tokio::pin!(accept_http, accept_grpc);
             loop {
                 tokio::select! {
-                    never = &mut accept => match never {},
+                    never = &mut accept_http => match never {},
+                    never = &mut accept_grpc => match never {},
                     _ = terminate.recv() => break,
                     _ = interrupt.recv() => break,
                     _ = hangup.recv() => {
-                        let (service, file, listen) = (Arc::clone(&service), file.to_owned(), listen.clone());
+                        let (service, file, listens) = (Arc::clone(&service), file.to_owned(), listens.clone());
                         // Clients may have to be converted. Two reloads take turns.
-                        let _ = spawn_blocking(move || reload(&service, &file, &listen)).await;
+                        let _ = spawn_blocking(move || reload(&service, &file, &listens)).await;
                     }
                     _ = forget.tick() => {
                         let service = Arc::clone(&service);
@@ -69,18 +71,37 @@ pub(crate) fn run(file: &Path) -> Result<()> {
         }
         service_manager::stopping();
         service.end();
-        drop(listener);
-        connections.end().await;
+        tokio::join!(end(http), end(grpc));
         Ok(())
     })
 }
 
+async fn open(listen: Option<&Listen>, protocol: Protocol, routes: Router) -> Result<Option<Connections>> {
+    match listen {
+        Some(listen) => Connections::open(listen, protocol, routes).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+async fn accept(connections: Option<&Connections>) -> Infallible {
+    match connections {
+        Some(connections) => connections.accept().await,
+        None => pending().await,
+    }
+}
+
+async fn end(connections: Option<Connections>) {
+    if let Some(connections) = connections {
+        connections.end().await;
+    }
+}
+
 /// Puts the rules of the file in force. A file with problems changes nothing.
-fn reload(service: &Service, file: &Path, listen: &Listen) {
+fn reload(service: &Service, file: &Path, listens: &Listens) {
     service_manager::reloading();
     match requests::read(file) {
-        Ok(Requests { rules, http }) => {
-            if http.as_ref() != Some(listen) {
+        Ok(Requests { rules, listens: new }) => {
+            if new != *listens {
                 journal::say(Level::Warning, "another address needs a restart: the one before stays in use");
             }
             let count = rules.len();

@@ -56,9 +56,9 @@ impl Service {
         let limiter = self.limiter();
         let decisions = limiter.check_all(&requests, self.now());
         // What a refused batch has charged was given back.
-        match decisions.last() {
-            Some(last) if !last.is_allowed => self.counts.count(last),
-            _ => decisions.iter().for_each(|decision| self.counts.count(decision)),
+        match decisions.iter().find(|decision| !decision.is_allowed) {
+            Some(refused) => self.counts.count(refused),
+            None => decisions.iter().for_each(|decision| self.counts.count(decision)),
         }
         Ok(answer(&decisions))
     }

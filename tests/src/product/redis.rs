@@ -1,9 +1,8 @@
 //! A real Redis server in a namespace.
 
 use std::{
-    env,
     net::{Ipv4Addr, TcpStream},
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Stdio},
     sync::Arc,
     thread,
@@ -12,6 +11,7 @@ use std::{
 
 use tokio::runtime::Builder;
 
+use super::unpacked;
 use crate::{Namespace, Process, Sandbox, VICTIM_IPV4};
 
 /// Time in which it must accept connections.
@@ -102,20 +102,7 @@ impl Redis {
     }
 }
 
-/// Returns the command of a program of Redis, from `cargo xtask setup` or PATH.
+/// Returns the command of a program of Redis.
 fn program(name: &str) -> Command {
-    let executable = env::current_exe().expect("no path of the test");
-    let folders = executable.ancestors().map(|folder| folder.join("redis/usr"));
-    let unpacked = folders.into_iter().find(|folder| folder.join("bin").join(name).is_file());
-    let path = unpacked.as_ref().map_or_else(|| PathBuf::from(name), |usr| usr.join("bin").join(name));
-    let triple = format!("lib/{}-linux-gnu", env::consts::ARCH);
-    let libraries = unpacked.map_or_else(PathBuf::new, |usr| usr.join(Path::new(&triple)));
-    let command = || {
-        let mut command = Command::new(&path);
-        command.env("LD_LIBRARY_PATH", &libraries);
-        command
-    };
-    let output = command().arg("--version").output();
-    assert!(output.is_ok_and(|output| output.status.success()), "no {name}: run `cargo xtask setup`");
-    command()
+    unpacked::program("redis", name, "--version")
 }

@@ -22,7 +22,7 @@ pub(crate) struct Unpacked {
 /// Prometheus for the tests (19 MB).
 pub(crate) const PROMETHEUS: Unpacked =
     Unpacked { packages: &["prometheus"], programs: &["usr/bin/prometheus", "usr/bin/promtool"], version: "--version" };
-/// The web server of the benchmark.
+/// The web server of the tests and the benchmark.
 pub(crate) const NGINX: Unpacked = Unpacked { packages: &["nginx"], programs: &["usr/sbin/nginx"], version: "-v" };
 /// The engine of a fleet for the tests (2 MB), with its libraries.
 pub(crate) const REDIS: Unpacked = Unpacked {
@@ -37,7 +37,7 @@ pub(crate) const REDIS: Unpacked = Unpacked {
 ///
 /// Fails if one is missing and cannot be downloaded.
 pub(crate) fn for_tests() -> Result<()> {
-    [PROMETHEUS, REDIS].iter().try_for_each(Unpacked::provide)
+    [PROMETHEUS, REDIS, NGINX].iter().try_for_each(Unpacked::provide)
 }
 
 impl Unpacked {

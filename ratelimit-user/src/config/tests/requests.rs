@@ -44,7 +44,7 @@ fn each_key_of_a_rule_is_read() {
     ";
     let requests = requests::parse(text).unwrap();
     assert!(parse(text).is_ok());
-    assert_eq!(requests.http, Some(Listen::Unix(Path::new("/run/check.sock").to_owned())));
+    assert_eq!(requests.listens.http, Some(Listen::Unix(Path::new("/run/check.sock").to_owned())));
     let [create, all] = &requests.rules[..] else { panic!("{:?}", requests.rules) };
     assert_eq!((create.name(), create.clients(), create.is_shadow()), ("create-url", 1_024, true));
     assert_eq!(create.attributes(), ["user", "tenant"]);

@@ -17,7 +17,7 @@ use crate::{
 
 /// The decision as JSON.
 #[derive(Debug, Serialize)]
-pub(super) struct Reply {
+pub(in crate::serve) struct Reply {
     allowed: bool,
     /// The rule with the limit that refuses, or else with the one that admits the fewest further requests.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -51,7 +51,7 @@ fn is_false(is: &bool) -> bool {
 }
 
 impl Reply {
-    pub(super) fn of(decision: &Decision<'_>) -> Self {
+    pub(in crate::serve) fn of(decision: &Decision<'_>) -> Self {
         let usage = decision.limit.as_ref();
         let wait = usage.filter(|_| !decision.is_allowed).and_then(|usage| usage.wait);
         let retry_after_ms = wait.map(|wait| with_jitter(milliseconds(wait)));
@@ -70,18 +70,27 @@ impl Reply {
 }
 
 /// Returns the answer to one request.
-pub(super) fn answer(decision: &Decision<'_>) -> Response {
+pub(in crate::serve) fn answer(decision: &Decision<'_>) -> Response {
     let reply = Reply::of(decision);
     (status(decision), headers(decision, &reply), Json(reply)).into_response()
 }
 
+/// Returns the decision that answers for several: the refusal with the longest wait, or else the last one.
+pub(in crate::serve) fn of_all<'a, 'b>(decisions: &'a [Decision<'b>]) -> Option<(&'a Decision<'b>, Reply)> {
+    // A request that costs more than its limit waits for ever.
+    let wait = |decision: &&Decision<'_>| decision.limit.map(|usage| usage.wait.unwrap_or(Duration::MAX));
+    let refused = decisions.iter().filter(|decision| !decision.is_allowed).max_by_key(wait);
+    let decision = refused.or(decisions.last())?;
+    Some((decision, Reply::of(decision)))
+}
+
 /// Returns 200 or 429.
-pub(super) fn status(decision: &Decision<'_>) -> StatusCode {
+pub(in crate::serve) fn status(decision: &Decision<'_>) -> StatusCode {
     if decision.is_allowed { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS }
 }
 
 /// Returns the headers of draft-ietf-httpapi-ratelimit-headers, and `Retry-After` of a refusal.
-pub(super) fn headers(decision: &Decision<'_>, reply: &Reply) -> HeaderMap {
+pub(in crate::serve) fn headers(decision: &Decision<'_>, reply: &Reply) -> HeaderMap {
     let mut headers = HeaderMap::new();
     let Some(Usage { rule, limit, remaining, reset, .. }) = decision.limit else { return headers };
     let (name, rate) = (rule.name(), limit.rate());

@@ -49,12 +49,11 @@ pub(super) async fn batch(State(service): State<Arc<Service>>, body: Body) -> Re
     };
     let answer = read::<Batch>(&body).and_then(|batch| {
         service.decide_all(batch, |decisions| {
-            let replies: Vec<_> = decisions.iter().map(Reply::of).collect();
-            let Some((last, reply)) = decisions.last().zip(replies.last()) else {
-                return StatusCode::OK.into_response();
-            };
-            let (status, headers) = (answer::status(last), answer::headers(last, reply));
-            (status, headers, Json(Replies { allowed: last.is_allowed, decisions: replies })).into_response()
+            let Some((decision, reply)) = answer::of_all(decisions) else { return StatusCode::OK.into_response() };
+            let (status, headers) = (answer::status(decision), answer::headers(decision, &reply));
+            let replies =
+                Replies { allowed: decision.is_allowed, decisions: decisions.iter().map(Reply::of).collect() };
+            (status, headers, Json(replies)).into_response()
         })
     });
     answer.unwrap_or_else(|error| bad(&service, error))

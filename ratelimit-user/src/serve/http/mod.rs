@@ -1,6 +1,6 @@
 //! The HTTP interface: which call asks what, within bounds.
 
-mod answer;
+pub(super) mod answer;
 mod check;
 mod problem;
 mod proxies;

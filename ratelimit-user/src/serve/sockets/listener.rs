@@ -19,7 +19,7 @@ use tokio::{
 use crate::config::requests::Listen;
 
 /// A socket that accepts connections.
-pub(in crate::serve) enum Listener {
+pub(super) enum Listener {
     Tcp(TcpListener),
     /// The socket, and its file, which ends with it.
     Unix(UnixListener, PathBuf),
@@ -32,7 +32,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 impl Listener {
     /// Opens the socket. A file that an earlier server has left is replaced.
-    pub(in crate::serve) async fn open(listen: &Listen) -> Result<Self> {
+    pub(super) async fn open(listen: &Listen) -> Result<Self> {
         match listen {
             Listen::Local(address) => {
                 let listener = TcpListener::bind(address).await;

@@ -1,6 +1,8 @@
 //! `ratelimit serve`: how it starts, reloads and ends.
 
 mod answers;
+mod envoy;
+mod nginx;
 
 use std::{
     fs,
@@ -179,5 +181,5 @@ fn a_file_without_an_address_is_refused() {
     let folder = Folder::new();
     folder.write(RULES);
     let error = Ratelimit::new(&sandbox).fails(&format!("serve -c {}", folder.file().display()));
-    assert!(error.ends_with("nothing to serve: add `http` to the table [serve]"), "{error}");
+    assert!(error.ends_with("nothing to serve: add `http` or `grpc` to the table [serve]"), "{error}");
 }

@@ -17,7 +17,6 @@ use ratelimit_tests::{Running, Sandbox, Sink, VICTIM_IPV4, VICTIM_LINK, receive_
 use self::{
     client::Request,
     protection::{Protection, USERS},
-    server::Server,
 };
 use crate::{
     flood::{KINDS, Kind, Rate, SERVER_PORT},
@@ -44,7 +43,7 @@ pub(crate) fn run(extent: &Extent) -> Result<Vec<Felt>> {
     // Answers to the flood end where they leave the host.
     let _outside = Sink::passing_to(&sandbox, USERS);
     sandbox.victim(|| receive_by_timer(VICTIM_LINK, INTERRUPTS));
-    let _server = Server::start(&sandbox)?;
+    let _server = server::start(&sandbox)?;
     let stage = Stage { sandbox: &sandbox, extent };
     let protections = Protection::ALL.into_iter().filter(|protection| protection.is_here(&sandbox));
     let protections: Vec<_> = protections.collect();

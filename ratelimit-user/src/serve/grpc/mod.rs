@@ -1,0 +1,68 @@
+//! Envoy's rate limit service: `envoy.service.ratelimit.v3.RateLimitService`.
+
+mod question;
+mod status;
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    body::Body,
+    extract::Request,
+    middleware::{self, Next},
+    response::Response as HttpResponse,
+};
+use envoy_types::pb::envoy::service::ratelimit::v3::{
+    RateLimitRequest, RateLimitResponse,
+    rate_limit_response::Code,
+    rate_limit_service_server::{RateLimitService, RateLimitServiceServer},
+};
+use tokio::time::timeout;
+use tonic::{Request as Call, Response as Answer, Status, async_trait, server::NamedService};
+
+use super::service::Service;
+
+/// The largest message in bytes.
+const MESSAGE: usize = 64 << 10;
+/// The time in which a call must arrive and be answered.
+const TIME: Duration = Duration::from_secs(5);
+
+/// Returns the routes.
+pub(super) fn routes(service: Arc<Service>) -> Router {
+    let server = RateLimitServiceServer::new(Envoy { service }).max_decoding_message_size(MESSAGE);
+    Router::new()
+        .route_service(&format!("/{}/{{call}}", server_name(&server)), server)
+        .layer(middleware::from_fn(in_time))
+}
+
+fn server_name<S: NamedService>(_: &S) -> &'static str {
+    S::NAME
+}
+
+async fn in_time(request: Request, next: Next) -> HttpResponse {
+    let late = || Status::deadline_exceeded("the call took longer than 5 seconds").into_http::<Body>();
+    timeout(TIME, next.run(request)).await.unwrap_or_else(|_| late())
+}
+
+struct Envoy {
+    service: Arc<Service>,
+}
+
+#[async_trait]
+impl RateLimitService for Envoy {
+    async fn should_rate_limit(&self, call: Call<RateLimitRequest>) -> Result<Answer<RateLimitResponse>, Status> {
+        let answer = self.service.decide_all(question::batch(call.into_inner()), |decisions| {
+            let is_allowed = decisions.iter().all(|decision| decision.is_allowed);
+            RateLimitResponse {
+                overall_code: if is_allowed { Code::Ok } else { Code::OverLimit }.into(),
+                statuses: decisions.iter().map(status::of).collect(),
+                response_headers_to_add: status::headers(decisions),
+                ..RateLimitResponse::default()
+            }
+        });
+        answer.map(Answer::new).map_err(|error| {
+            self.service.counts.count_bad();
+            Status::invalid_argument(error)
+        })
+    }
+}

@@ -1,0 +1,99 @@
+//! Descriptors of Envoy as attributes.
+
+use std::collections::btree_map::Entry;
+
+use envoy_types::pb::envoy::{
+    extensions::common::ratelimit::v3::{RateLimitDescriptor, rate_limit_descriptor},
+    service::ratelimit::v3::RateLimitRequest,
+};
+
+use crate::{
+    check::ADDRESS,
+    serve::question::{Attributes, Batch, Question},
+};
+
+/// The attribute with the domain of a call.
+const DOMAIN: &str = "domain";
+/// Envoy's name of a client's address.
+const REMOTE_ADDRESS: &str = "remote_address";
+
+/// Returns one question for each descriptor. All of them are allowed, or none.
+pub(super) fn batch(request: RateLimitRequest) -> Batch {
+    // Envoy leaves the number away when it is one.
+    let hits = u64::from(request.hits_addend.max(1));
+    let question = |descriptor| question(descriptor, &request.domain, hits);
+    Batch::of(request.descriptors.into_iter().map(question).collect())
+}
+
+fn question(descriptor: RateLimitDescriptor, domain: &str, hits: u64) -> Question {
+    let mut attributes = Attributes::from([(DOMAIN.to_owned(), domain.to_owned())]);
+    for rate_limit_descriptor::Entry { key, value } in descriptor.entries {
+        insert(&mut attributes, if key == REMOTE_ADDRESS { ADDRESS.to_owned() } else { key }, value);
+    }
+    let hits = descriptor.hits_addend.map_or(hits, |hits| hits.value);
+    let cost = if descriptor.is_negative_hits { 0 } else { u32::try_from(hits).unwrap_or(u32::MAX) };
+    Question { attributes, cost }
+}
+
+/// Inserts an attribute. Another one of the same name becomes `name.2`, as both of them can matter.
+fn insert(attributes: &mut Attributes, name: String, value: String) {
+    let number = attributes.len();
+    match attributes.entry(name) {
+        Entry::Vacant(place) => {
+            place.insert(value);
+        }
+        Entry::Occupied(place) => {
+            let name = place.key().clone();
+            let free =
+                (2..number + 3).map(|number| format!("{name}.{number}")).find(|name| !attributes.contains_key(name));
+            attributes.extend(free.map(|name| (name, value)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use envoy_types::pb::google::protobuf::UInt64Value;
+
+    use super::*;
+
+    fn descriptor(entries: &[(&str, &str)]) -> RateLimitDescriptor {
+        let entry = |(key, value): &(&str, &str)| rate_limit_descriptor::Entry {
+            key: (*key).to_owned(),
+            value: (*value).to_owned(),
+        };
+        RateLimitDescriptor { entries: entries.iter().map(entry).collect(), ..RateLimitDescriptor::default() }
+    }
+
+    fn attributes(entries: &[(&str, &str)]) -> Vec<(String, String)> {
+        question(descriptor(entries), "edge", 1).attributes.into_iter().collect()
+    }
+
+    fn pairs(all: &[(&str, &str)]) -> Vec<(String, String)> {
+        all.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn entries_are_attributes_and_repeated_names_get_numbers() {
+        assert_eq!(
+            attributes(&[("remote_address", "192.0.2.1"), ("path", "/login")]),
+            pairs(&[("domain", "edge"), ("ip", "192.0.2.1"), ("path", "/login")])
+        );
+        assert_eq!(
+            attributes(&[("generic_key", "a"), ("generic_key", "b"), ("generic_key", "c")]),
+            pairs(&[("domain", "edge"), ("generic_key", "a"), ("generic_key.2", "b"), ("generic_key.3", "c")])
+        );
+        // An entry cannot pretend to be the domain.
+        assert_eq!(attributes(&[("domain", "x")]), pairs(&[("domain", "edge"), ("domain.2", "x")]));
+    }
+
+    #[test]
+    fn the_hits_of_a_descriptor_outrank_those_of_the_call() {
+        let cost = |own: Option<u64>, is_negative_hits| {
+            let hits_addend = own.map(|value| UInt64Value { value });
+            question(RateLimitDescriptor { hits_addend, is_negative_hits, ..descriptor(&[]) }, "", 7).cost
+        };
+        assert_eq!((cost(None, false), cost(Some(3), false), cost(Some(0), false)), (7, 3, 0));
+        assert_eq!((cost(Some(u64::MAX), false), cost(Some(3), true)), (u32::MAX, 0));
+    }
+}

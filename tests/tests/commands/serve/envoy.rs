@@ -1,0 +1,152 @@
+//! `ratelimit serve` as Envoy's rate limit service, asked by the client that is generated from Envoy's definition.
+
+use std::{io::Read as _, net::TcpStream, time::Duration};
+
+use envoy_types::pb::{
+    envoy::{
+        extensions::common::ratelimit::v3::{RateLimitDescriptor, rate_limit_descriptor::Entry},
+        service::ratelimit::v3::{
+            RateLimitRequest, RateLimitResponse,
+            rate_limit_response::{Code, DescriptorStatus},
+            rate_limit_service_client::RateLimitServiceClient,
+        },
+    },
+    google::protobuf::UInt64Value,
+};
+use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox};
+use rustix::process::Signal;
+use tonic::{Code as StatusCode, Status, transport::Channel};
+
+const RULES: &str = "
+[serve]
+grpc = \"127.0.0.1:8081\"
+attributes = [\"generic_key\"]
+[[check]]
+name = \"login\"
+match = { domain = \"edge\", path = \"/login\" }
+key = \"ip\"
+limits = \"2/m\"
+[[check]]
+name = \"all\"
+match = { generic_key = \"all\" }
+limits = \"100/h\"
+[[check]]
+name = \"watched\"
+match = { generic_key = \"watched\" }
+limits = \"1/h\"
+shadow = true
+";
+
+/// Runs calls beside a server with these rules.
+fn with_server(calls: impl AsyncFnOnce(RateLimitServiceClient<Channel>) + Send) {
+    let (sandbox, folder) = (Sandbox::new(), Folder::new());
+    folder.write(RULES);
+    let command = Ratelimit::new(&sandbox).command(&format!("serve -c {}", folder.file().display()));
+    let mut daemon = Daemon::by(&sandbox, command);
+    assert_eq!(daemon.line(), "ratelimit: serving gRPC on http://127.0.0.1:8081 by 3 rules");
+    sandbox.victim(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            calls(RateLimitServiceClient::connect("http://127.0.0.1:8081").await.unwrap()).await;
+        });
+    });
+    daemon.process.signal(Signal::TERM);
+    assert!(daemon.process.wait().status.success());
+}
+
+fn descriptor(entries: &[(&str, &str)]) -> RateLimitDescriptor {
+    let entry = |(key, value): &(&str, &str)| Entry { key: (*key).to_owned(), value: (*value).to_owned() };
+    RateLimitDescriptor { entries: entries.iter().map(entry).collect(), ..RateLimitDescriptor::default() }
+}
+
+fn request(descriptors: impl IntoIterator<Item = RateLimitDescriptor>, hits_addend: u32) -> RateLimitRequest {
+    RateLimitRequest { domain: "edge".to_owned(), descriptors: descriptors.into_iter().collect(), hits_addend }
+}
+
+async fn ask(
+    client: &mut RateLimitServiceClient<Channel>,
+    request: RateLimitRequest,
+) -> Result<RateLimitResponse, Status> {
+    Ok(client.should_rate_limit(request).await?.into_inner())
+}
+
+/// Returns the code of the answer, and those of its descriptors.
+fn codes(answer: &RateLimitResponse) -> (Code, Vec<Code>) {
+    let statuses = answer.statuses.iter().map(DescriptorStatus::code).collect();
+    (answer.overall_code(), statuses)
+}
+
+#[test]
+fn envoy_gets_the_status_of_each_descriptor_and_a_refused_call_is_charged_to_none() {
+    with_server(async |mut client| {
+        let login = || descriptor(&[("remote_address", "192.0.2.1"), ("path", "/login")]);
+        let all = || descriptor(&[("generic_key", "all")]);
+        let answer = ask(&mut client, request([login(), all()], 0)).await.unwrap();
+        assert_eq!(codes(&answer), (Code::Ok, vec![Code::Ok, Code::Ok]));
+        let limit = answer.statuses[0].current_limit.as_ref().unwrap();
+        assert_eq!((limit.name.as_str(), limit.requests_per_unit, limit.unit().as_str_name()), ("login", 2, "MINUTE"));
+        assert_eq!([answer.statuses[0].limit_remaining, answer.statuses[1].limit_remaining], [1, 99]);
+        let reset = answer.statuses[0].duration_until_reset.as_ref().unwrap();
+        assert!((20..=60).contains(&reset.seconds), "{reset:?}");
+        // Two hits are one too many, so the other descriptor is not charged either, and says so.
+        for descriptors in [[all(), login()], [login(), all()]] {
+            let answer = ask(&mut client, request(descriptors, 2)).await.unwrap();
+            assert_eq!(answer.overall_code(), Code::OverLimit);
+            let retry_after = answer.response_headers_to_add.iter().find(|header| header.key == "retry-after").unwrap();
+            assert!((1..=66).contains(&retry_after.value.parse::<u64>().unwrap()), "{retry_after:?}");
+            assert_eq!(answer.statuses.len(), 2);
+        }
+        let answer = ask(&mut client, request([all()], 0)).await.unwrap();
+        assert_eq!(answer.statuses[0].limit_remaining, 98);
+    });
+}
+
+#[test]
+fn hits_shadow_rules_and_unknown_descriptors_are_those_of_the_protocol() {
+    with_server(async |mut client| {
+        let hits = |count| RateLimitDescriptor {
+            hits_addend: Some(UInt64Value { value: count }),
+            ..descriptor(&[("generic_key", "all")])
+        };
+        let answer = ask(&mut client, request([hits(40)], 7)).await.unwrap();
+        assert_eq!(answer.statuses[0].limit_remaining, 60);
+        let answer = ask(&mut client, request([hits(u64::MAX)], 0)).await.unwrap();
+        assert_eq!(codes(&answer), (Code::OverLimit, vec![Code::OverLimit]));
+        for _ in 0..2 {
+            let watched = request([descriptor(&[("generic_key", "watched")])], 0);
+            assert_eq!(codes(&ask(&mut client, watched).await.unwrap()), (Code::Ok, vec![Code::Ok]));
+        }
+        let unknown = ask(&mut client, request([descriptor(&[("x", "y")])], 0)).await.unwrap();
+        assert_eq!((codes(&unknown), unknown.statuses[0].current_limit.clone()), ((Code::Ok, vec![Code::Ok]), None));
+    });
+}
+
+#[test]
+fn calls_that_make_no_sense_get_a_status_with_one_clear_line() {
+    with_server(async |mut client| {
+        let error = ask(&mut client, request([], 0)).await.unwrap_err();
+        assert_eq!(
+            (error.code(), error.message()),
+            (StatusCode::InvalidArgument, "requests: expected 1 to 100 of them")
+        );
+        let port = request([descriptor(&[("remote_address", "192.0.2.1:80")])], 0);
+        let error = ask(&mut client, port).await.unwrap_err();
+        assert_eq!(error.code(), StatusCode::InvalidArgument);
+        assert!(error.message().starts_with("ip: expected an address without a port"), "{error}");
+        let huge = request([descriptor(&[("user", &"x".repeat(70_000))])], 0);
+        assert_eq!(ask(&mut client, huge).await.unwrap_err().code(), StatusCode::OutOfRange);
+        let answer = ask(&mut client, request([descriptor(&[("generic_key", "all")])], 0)).await.unwrap();
+        assert_eq!(answer.statuses[0].limit_remaining, 99);
+    });
+}
+
+#[test]
+fn a_connection_of_http_2_without_a_call_ends() {
+    with_server(async |_| {
+        let mut silent = TcpStream::connect("127.0.0.1:8081").unwrap();
+        silent.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let mut received = Vec::new();
+        // The server ends it: otherwise, reading fails at its own time limit.
+        assert!(silent.read_to_end(&mut received).is_ok());
+    });
+}
