@@ -2,6 +2,8 @@
 //! lease by which the program keeps to it.
 
 #[cfg(any(test, feature = "user"))]
+pub mod account;
+#[cfg(any(test, feature = "user"))]
 pub mod demand;
 pub mod lease;
 #[cfg(any(test, feature = "user"))]

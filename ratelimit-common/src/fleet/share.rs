@@ -34,6 +34,8 @@ impl Default for Terms {
 
 /// Seconds of a limit's rate that a record may owe. So a single blow does not throttle a source for long.
 const LONGEST_DEBT: f64 = 5.0;
+/// Packets or requests that a record may owe at least. Otherwise, a slow limit would forget what was admitted too much.
+const LEAST_DEBT: f64 = 2.0;
 /// Part of the rate below which the demand no longer needs shares. They begin at 1.
 const RELEASE: f64 = 0.9;
 /// Part of the highest level below which shares are needed, whatever the demand is.
@@ -125,7 +127,7 @@ impl Record {
         let highest = terms.highest_level(limit);
         let passed = (now - self.demand.time).max(0.0);
         let level = (self.level + limit.rate * passed).min(highest) - report.admitted;
-        self.level = level.max(-LONGEST_DEBT * limit.rate);
+        self.level = level.max(-most_owed(limit));
         let is_known = report.record == self.number;
         let offered = if is_known { report.offered } else { report.own };
         self.weighted = self.weighted.after(report.weight * offered, now, terms.memory());
@@ -148,6 +150,11 @@ impl Record {
         });
         Answer { share, record: self.number }
     }
+}
+
+/// Returns the most that a record of this limit may owe.
+fn most_owed(limit: &Limit) -> f64 {
+    (LONGEST_DEBT * limit.rate).max(LEAST_DEBT)
 }
 
 /// Returns the factor of all shares at this level.
@@ -181,7 +188,7 @@ mod tests {
                 now += passed;
                 let report = Report { offered, admitted, own, weight, record: number };
                 let answer = record.take(&report, &limit, &terms, now);
-                prop_assert!(record.level <= terms.highest_level(&limit) && record.level >= -LONGEST_DEBT * rate);
+                prop_assert!(record.level <= terms.highest_level(&limit) && record.level >= -most_owed(&limit));
                 prop_assert!(record.demand.packets.is_finite() && record.demand.packets >= 0.0);
                 prop_assert!(answer.share.is_none_or(|share| (terms.least..=1.0).contains(&share)));
                 prop_assert_eq!(answer.share.is_some(), record.is_contended);

@@ -111,6 +111,17 @@ impl Limit {
         self.algorithm
     }
 
+    /// Returns the most requests at once.
+    pub(super) fn most(&self) -> u64 {
+        self.most
+    }
+
+    /// Returns a token bucket of these numbers.
+    pub(super) fn bucket(amount: u64, period: u64, burst: u64) -> Result<Meter, NotForPackets> {
+        let packets = Some(Rate { amount, period });
+        Ok(limit::Limit { packets, burst: Some(burst), ..limit::Limit::default() }.policy()?.packets)
+    }
+
     /// Returns the most bytes that the state of one client takes beside its entry.
     pub(super) fn largest(&self) -> usize {
         match &self.meter {
@@ -224,11 +235,11 @@ impl Limit {
 }
 
 /// Returns the debt of so many requests, which fit the burst.
-fn price(meter: &Meter, cost: u32) -> gcra::Units {
+pub(super) fn price(meter: &Meter, cost: u32) -> gcra::Units {
     meter.cost_of(1).saturating_mul(u64::from(cost))
 }
 
 /// Returns the nanoseconds of a time in units, rounded up.
-fn whole(time: gcra::Units) -> u64 {
+pub(super) fn whole(time: gcra::Units) -> u64 {
     time.div_ceil(1 << gcra::FRACTION_BITS)
 }

@@ -9,14 +9,17 @@ use std::{
     time::Duration,
 };
 
+use ratelimit_common::fleet::share::Answer;
 use smallvec::SmallVec;
 
 use super::{
     attributes::Attributes,
-    client::{Client, Seed, client},
+    client::{self, Client, Seed},
     decision::{Decision, Usage},
     look::NEVER,
     rule::Rule,
+    shares::{Due, Place, Request, Shared, Shares},
+    state::States,
     table::Table,
     verdict::{Charged, Part, Verdict},
 };
@@ -28,12 +31,47 @@ pub struct Limiter {
     rules: Vec<Active>,
     seed: Seed,
     has_room: AtomicBool,
+    shares: Option<Arc<Shares>>,
 }
 
 /// A rule in force.
+#[derive(Clone)]
 struct Active {
     rule: Rule,
     table: Arc<Table>,
+    /// Its name and what it counts by, as a number.
+    id: u64,
+    /// Its limits as several servers share them. None if they cannot.
+    shared: Vec<Shared>,
+}
+
+impl Active {
+    fn new(rule: Rule, table: Arc<Table>, seed: Seed) -> Self {
+        Self { id: rule.id(seed), shared: rule.shared(), table, rule }
+    }
+
+    /// Asks the leases of a client about a request that its own limits have decided.
+    fn lease(
+        &self,
+        shares: &Shares,
+        verdict: Verdict,
+        states: &mut States,
+        (client, cost, now, charges): (Client, u32, u64, bool),
+        hash: impl FnOnce() -> Option<Client>,
+    ) -> Verdict {
+        let is_admitted = matches!(verdict, Verdict::Admit { .. });
+        let used = &mut |number| self.rule.used(states, number, now);
+        let request = Request { cost, now, is_admitted, charges, used };
+        match (verdict, shares.decide(self.place(client), &self.shared, request, hash)) {
+            (Verdict::Admit { after, charged }, Ok(latest)) => Verdict::Admit { after: after.max(latest), charged },
+            (Verdict::Admit { .. }, Err((limit, wait))) => Verdict::Refuse { limit, wait },
+            (refused @ Verdict::Refuse { .. }, _) => refused,
+        }
+    }
+
+    fn place(&self, client: Client) -> Place {
+        (self.id, client)
+    }
 }
 
 /// What a request was charged, so that it can be given back.
@@ -44,13 +82,13 @@ impl Limiter {
     /// share a count.
     #[must_use]
     pub fn new(rules: impl IntoIterator<Item = Rule>, seed: [u64; 2]) -> Self {
-        let active = |rule: Rule| Active { table: Arc::new(Table::new(&rule)), rule };
         let [first, second] = seed;
-        Self {
-            rules: rules.into_iter().map(active).collect(),
-            seed: Seed(first, second),
-            has_room: AtomicBool::new(false),
-        }
+        let seed = Seed(first, second);
+        let active = |rule: Rule| {
+            let table = Arc::new(Table::new(&rule));
+            Active::new(rule, table, seed)
+        };
+        Self { rules: rules.into_iter().map(active).collect(), seed, has_room: AtomicBool::new(false), shares: None }
     }
 
     /// Returns a limiter with other rules from now on. Clients keep what they have used under rules that keep their names
@@ -62,23 +100,67 @@ impl Limiter {
                 let (old, new) = (&this.rule, &rule);
                 (old.name(), old.attributes(), old.ipv6_prefix()) == (new.name(), new.attributes(), new.ipv6_prefix())
             };
-            let Some(old) = self.rules.iter().find(counts_alike) else {
-                return Active { table: Arc::new(Table::new(&rule)), rule };
+            let table = match self.rules.iter().find(counts_alike) {
+                Some(old) => {
+                    if rule.has_other_rates(&old.rule) {
+                        old.table.change(|states| rule.convert(&old.rule, states, now));
+                    }
+                    if rule.clients() == old.rule.clients() {
+                        Arc::clone(&old.table)
+                    } else {
+                        let table = Table::new(&rule);
+                        table.copy(&old.table);
+                        Arc::new(table)
+                    }
+                }
+                None => Arc::new(Table::new(&rule)),
             };
-            if rule.has_other_rates(&old.rule) {
-                old.table.change(|states| rule.convert(&old.rule, states, now));
-            }
-            if rule.clients() == old.rule.clients() {
-                return Active { table: Arc::clone(&old.table), rule };
-            }
-            let table = Table::new(&rule);
-            table.copy(&old.table);
-            Active { table: Arc::new(table), rule }
+            Active::new(rule, table, self.seed)
         };
         Self {
             rules: rules.into_iter().map(active).collect(),
             seed: self.seed,
             has_room: AtomicBool::new(self.has_room.load(Ordering::Relaxed)),
+            shares: self.shares.clone(),
+        }
+    }
+
+    /// Returns a limiter that shares its limits with other servers from now on, or no longer does. Both limiters share all
+    /// counts.
+    #[must_use]
+    pub fn with_shares(&self, shares: Option<Arc<Shares>>) -> Self {
+        let has_room = AtomicBool::new(self.has_room.load(Ordering::Relaxed));
+        Self { rules: self.rules.clone(), seed: self.seed, has_room, shares }
+    }
+
+    /// Returns what it shares with other servers.
+    #[must_use]
+    pub fn shares(&self) -> Option<&Shares> {
+        self.shares.as_deref()
+    }
+
+    /// Returns the reports to the engine that are due, each with the name of its rule. Call it once in each period. There
+    /// are about `most` of them, and `most_new` about clients that the engine does not know.
+    pub fn reports(&self, weight: f64, most: [usize; 2], now: u64) -> Vec<(&str, Due)> {
+        let Some(shares) = &self.shares else { return Vec::new() };
+        let named = |due: Due| {
+            let active = self.rules.iter().find(|active| active.id == due.rule())?;
+            Some((active.rule.name(), due))
+        };
+        shares.reports(weight, most, now).into_iter().filter_map(named).collect()
+    }
+
+    /// Takes the answer of the engine to a report, or that there is none.
+    pub fn take(&self, due: &Due, answer: Option<&Answer>, now: u64) {
+        if let Some(shares) = &self.shares {
+            shares.take(due, answer, now);
+        }
+    }
+
+    /// Counts a period in which nothing can be reported.
+    pub fn skip(&self, now: u64) {
+        if let Some(shares) = &self.shares {
+            shares.skip(now);
         }
     }
 
@@ -96,7 +178,7 @@ impl Limiter {
         let mut ledger = Ledger::new();
         let decision = self.ask(attributes, cost, now, true, &mut ledger);
         if !decision.is_allowed {
-            give_back(&ledger, now);
+            self.give_back(&ledger, now);
         }
         decision
     }
@@ -112,7 +194,7 @@ impl Limiter {
         };
         let decisions = requests.iter().map(decide).collect();
         if !is_allowed {
-            give_back(&ledger, now);
+            self.give_back(&ledger, now);
         }
         decisions
     }
@@ -131,15 +213,21 @@ impl Limiter {
         let mut decision = Decision { is_allowed: true, limit: None, after: nothing, is_above: false, shadow: None };
         let mut longest = None;
         for active in &self.rules {
-            let Active { rule, table } = active;
+            let Active { rule, table, .. } = active;
             if !rule.fits(attributes) {
                 continue;
             }
-            let Some(client) = client(self.seed, rule.attributes(), rule.ipv6_prefix(), attributes) else { continue };
+            let Some(client) = client::client(self.seed, rule.attributes(), rule.ipv6_prefix(), attributes) else {
+                continue;
+            };
             // Once a rule has refused, the others only tell whether the client has to wait longer for them.
             let charges = may_charge && decision.is_allowed && cost > 0;
             let (verdict, tightest) = table.with(rule, client, now, |states| {
-                let verdict = rule.ask(states, now, cost.max(1), has_room);
+                let mut verdict = rule.ask(states, now, cost.max(1), has_room);
+                if let Some(shares) = &self.shares {
+                    let hash = || client::client(shares.seed, rule.attributes(), rule.ipv6_prefix(), attributes);
+                    verdict = active.lease(shares, verdict, states, (client, cost, now, charges), hash);
+                }
                 let number = match &verdict {
                     Verdict::Refuse { limit, .. } => Some(*limit),
                     Verdict::Admit { charged, .. } => {
@@ -184,6 +272,18 @@ impl Limiter {
         decision
     }
 
+    fn give_back(&self, ledger: &Ledger<'_>, now: u64) {
+        for (active, client, charged, cost) in ledger {
+            let Active { rule, table, shared, .. } = active;
+            table.with(rule, *client, now, |states| {
+                rule.give_back(states, charged, now, *cost);
+                if let Some(shares) = &self.shares {
+                    shares.give_back(active.place(*client), shared, now, *cost);
+                }
+            });
+        }
+    }
+
     /// Forgets clients whose counts say nothing any more. It looks at all clients, so call it rarely: once per minute.
     pub fn forget(&self, now: u64) {
         self.rules.iter().for_each(|active| active.table.forget(&active.rule, now));
@@ -191,19 +291,12 @@ impl Limiter {
 
     /// Returns all rules, each with its number of clients and how many clients had to go for others.
     pub fn rules(&self) -> impl Iterator<Item = (&Rule, usize, u64)> {
-        self.rules.iter().map(|Active { rule, table }| (rule, table.len(), table.recycled()))
+        self.rules.iter().map(|Active { rule, table, .. }| (rule, table.len(), table.recycled()))
     }
 }
 
 impl fmt::Debug for Limiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.rules.iter().map(|active| active.rule.name())).finish()
-    }
-}
-
-fn give_back(ledger: &Ledger<'_>, now: u64) {
-    for (active, client, charged, cost) in ledger {
-        let Active { rule, table } = active;
-        table.with(rule, *client, now, |states| rule.give_back(states, charged, now, *cost));
     }
 }

@@ -35,6 +35,7 @@ mod log;
 mod look;
 mod parts;
 mod rule;
+mod shares;
 mod state;
 mod table;
 mod throttle;
@@ -50,6 +51,7 @@ pub use self::{
     limit::Limit,
     limiter::Limiter,
     rule::{MEMORY, Rule, RuleError},
+    shares::{Due, Shares},
     throttle::Throttle,
     verdict::MOST_LIMITS,
 };

@@ -1,11 +1,16 @@
 //! A rule: which requests it counts, by which attributes, and how many of them may come.
 
+use std::hash::{Hash as _, Hasher as _};
+
+use siphasher::sip::SipHasher13;
+
 use super::{
     algorithm::{Algorithm, LimitError},
     attributes::Attributes,
-    client::is_same,
+    client::{Seed, is_same},
     limit::Limit,
     look::Look,
+    shares::Shared,
     state::{State, States},
     throttle::Throttle,
     verdict::{Charged, MOST_LIMITS, Part, Verdict},
@@ -175,6 +180,25 @@ impl Rule {
         let bytes = ENTRY + self.limits.iter().chain(&self.soft).map(state).sum::<usize>();
         let fit = 1 << (self.memory / bytes).max(1).ilog2();
         self.clients.map_or(fit.min(CLIENTS), usize::next_power_of_two).max(FEWEST)
+    }
+
+    /// Returns name and attributes as a number.
+    pub(super) fn id(&self, Seed(first, second): Seed) -> u64 {
+        let mut hasher = SipHasher13::new_with_keys(first, second);
+        (&self.name, &self.by, self.ipv6_prefix).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// Returns its limits as several servers share them. Empty if one of them is too large for that.
+    pub(super) fn shared(&self) -> Vec<Shared> {
+        let shared = |(number, limit)| Shared::of(limit, self.soft.get(number));
+        self.limits.iter().enumerate().map(shared).collect::<Option<_>>().unwrap_or_default()
+    }
+
+    /// Returns what a client has used of a limit.
+    pub(super) fn used(&self, states: &mut States, number: usize, now: u64) -> u64 {
+        let limit = self.limits.get(number).zip(states.get_mut(number));
+        limit.map_or(0, |(limit, state)| limit.most().saturating_sub(limit.left(state, now).0))
     }
 
     pub(super) fn ipv6_prefix(&self) -> u8 {

@@ -19,11 +19,15 @@ pub(super) struct Table {
 
 /// Takes a hash as it is.
 #[derive(Default)]
-struct Hashed(u64);
+pub(super) struct Hashed(u64);
 
 impl Hasher for Hashed {
     fn write_u128(&mut self, hash: u128) {
-        self.0 = hash as u64;
+        self.0 ^= hash as u64;
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 ^= hash;
     }
 
     fn write(&mut self, bytes: &[u8]) {

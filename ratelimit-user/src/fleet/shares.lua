@@ -8,7 +8,7 @@ local period, floor, least = struct.unpack('<ddd', ARGV[1])
 local reports = ARGV[2]
 local memory = 3 * period
 local MEAN = 0.8504060682786326
-local LONGEST_DEBT, RELEASE, LOW, PAID = 5, 0.9, 0.25, 1
+local LONGEST_DEBT, LEAST_DEBT, RELEASE, LOW, PAID = 5, 2, 0.9, 0.25, 1
 -- Half-lives of a demand after which a record means nothing.
 local KEPT = 4
 -- No record is kept for longer than a week, in milliseconds.
@@ -46,7 +46,7 @@ for index, key in ipairs(KEYS) do
   end
 
   local passed = math.max(now - time, 0)
-  level = math.max(math.min(level + rate * passed, highest) - admitted, -LONGEST_DEBT * rate)
+  level = math.max(math.min(level + rate * passed, highest) - admitted, -math.max(LONGEST_DEBT * rate, LEAST_DEBT))
   if known ~= number then
     offered = own
   end

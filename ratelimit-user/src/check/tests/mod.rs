@@ -3,6 +3,7 @@
 mod examples;
 mod models;
 mod rules;
+mod shares;
 
 use ratelimit_common::limits::limit::SECOND;
 

@@ -2,7 +2,7 @@
 
 use ratelimit_common::{
     fleet::{
-        demand::Demand,
+        account::Account,
         lease::Lease,
         share::{Answer, Report, Terms},
     },
@@ -17,10 +17,6 @@ use super::{
 };
 use crate::dataplane::leases::Grant;
 
-/// Periods after which a source is reported, although it was admitted little.
-const RARELY: u32 = 5;
-/// Part of the highest level from which on a source is reported in each period.
-const MUCH: f64 = 0.1;
 /// Time without a packet after which a source is no longer watched, in nanoseconds.
 const IDLE: u64 = 10 * SECOND;
 
@@ -47,22 +43,11 @@ pub(super) struct Watched {
     hash: u64,
     /// What its place had counted at the last reading.
     read: Counts,
-    /// Offered and admitted since the last report.
-    offered: f64,
-    admitted: f64,
-    demand: Demand,
-    record: u64,
-    share: Option<f64>,
+    account: Account,
     /// When its lease ends, in nanoseconds.
     end: u64,
     is_refused: bool,
     last_packet: u64,
-    /// Periods since the last report.
-    periods: u32,
-    /// Whether a report waits for its answer.
-    is_under_way: bool,
-    /// Whether the last report has no answer.
-    is_unanswered: bool,
 }
 
 impl Watched {
@@ -74,26 +59,10 @@ impl Watched {
         spent: Option<f64>,
         now: u64,
     ) -> Self {
-        let is_refused = spent.is_some();
+        let (is_refused, mut account) = (spent.is_some(), Account::default());
         let spent = spent.unwrap_or(0.0);
-        Self {
-            source,
-            rule,
-            measure,
-            hash,
-            read: Counts::default(),
-            offered: spent,
-            admitted: spent,
-            demand: Demand::default(),
-            record: 0,
-            share: None,
-            end: 0,
-            is_refused,
-            last_packet: now,
-            periods: 0,
-            is_under_way: false,
-            is_unanswered: false,
-        }
+        account.add(spent, spent);
+        Self { source, rule, measure, hash, read: Counts::default(), account, end: 0, is_refused, last_packet: now }
     }
 
     /// Takes what its place has counted. Without one, nothing is counted.
@@ -109,52 +78,30 @@ impl Watched {
         if admitted + refused > 0.0 {
             self.last_packet = now;
         }
-        self.admitted += admitted;
-        self.offered += admitted + refused;
+        self.account.add(admitted + refused, admitted);
     }
 
     /// Returns the report that is due in this period. An urgent one is due as soon as there is anything to report.
     pub(super) fn report(&mut self, terms: &Terms, weight: f64, is_urgent: bool, now: u64) -> Option<Report> {
-        if !is_urgent {
-            self.periods += 1;
-        }
-        let much = MUCH * terms.highest_level(&self.measure.limit);
-        let is_due = is_urgent || self.share.is_some() || self.offered >= much || self.periods >= RARELY;
-        if self.is_under_way || !is_due || self.offered <= 0.0 {
-            return None;
-        }
-        let (offered, admitted) = self.advance(terms, now);
-        // A server that was silent may read all reports later. What was admitted meanwhile is no debt.
-        let admitted = if self.is_unanswered { 0.0 } else { admitted };
-        self.is_under_way = true;
-        Some(Report { offered, admitted, own: self.demand.packets, weight, record: self.record })
+        self.account.report(&self.measure.limit, terms, weight, is_urgent, seconds(now))
     }
 
     /// Counts a period in which nothing can be reported. What was admitted is not reported later: without an engine, the
     /// local limit stands.
     pub(super) fn skip(&mut self, terms: &Terms, now: u64) {
-        if self.offered > 0.0 {
-            self.advance(terms, now);
-        }
-    }
-
-    fn advance(&mut self, terms: &Terms, now: u64) -> (f64, f64) {
-        self.periods = 0;
-        self.demand = self.demand.after(self.offered, seconds(now), terms.memory());
-        (std::mem::take(&mut self.offered), std::mem::take(&mut self.admitted))
+        self.account.skip(terms, seconds(now));
     }
 
     /// Takes the answer to a report, and returns the lease to grant. Without a share, the source has the whole limit, and is
     /// counted.
     pub(super) fn take(&mut self, answer: &Answer, terms: &Terms, now: u64) -> Grant {
-        (self.is_under_way, self.is_unanswered) = (false, false);
-        (self.record, self.share) = (answer.record, answer.share);
+        self.account.take(answer);
         self.grant(terms, now)
     }
 
     /// Notes that a report has no answer.
     pub(super) fn fail(&mut self) {
-        (self.is_under_way, self.is_unanswered) = (false, true);
+        self.account.fail();
     }
 
     /// Returns the lease to grant although there is no answer, if one is due.
@@ -162,11 +109,11 @@ impl Watched {
         let (has_ended, lasts) = (now >= self.end, self.end > now + nanoseconds(terms.lease()) / 2);
         match next {
             // A share from the engine holds to its end, and a place is renewed before that.
-            Next::Whole if !has_ended && (self.share.is_some() || lasts) => return None,
-            Next::Whole => self.share = None,
+            Next::Whole if !has_ended && (self.share().is_some() || lasts) => return None,
+            Next::Whole => self.account.set_share(None),
             // Without a gap, since the source's own bucket has room.
-            Next::Part(part) if self.share == Some(part) && lasts => return None,
-            Next::Part(part) => self.share = Some(part),
+            Next::Part(part) if self.share() == Some(part) && lasts => return None,
+            Next::Part(part) => self.account.set_share(Some(part)),
             Next::Same if lasts => return None,
             Next::Same => {}
         }
@@ -181,12 +128,12 @@ impl Watched {
         self.end = now + nanoseconds(terms.lease());
         let debts = if self.is_refused { self.measure.bursts } else { [0; 2] };
         let states = debts.map(|debt| units(now).wrapping_add(debt));
-        Grant { hash: self.hash, share: self.share.unwrap_or(1.0), end: self.end, states }
+        Grant { hash: self.hash, share: self.share().unwrap_or(1.0), end: self.end, states }
     }
 
     /// Returns whether it has sent nothing for so long that it need not be watched.
     pub(super) fn is_idle(&self, now: u64) -> bool {
-        !self.is_under_way && now.saturating_sub(self.last_packet) >= IDLE
+        !self.account.is_under_way() && now.saturating_sub(self.last_packet) >= IDLE
     }
 
     /// Returns what it is offered, as a part of the limit.
@@ -196,19 +143,20 @@ impl Watched {
 
     /// Returns what it is offered, per second.
     pub(super) fn offered_per_second(&self, terms: &Terms, now: u64) -> f64 {
-        self.demand.after(0.0, seconds(now), terms.memory()).packets / terms.memory()
+        self.account.offered_per_second(terms, seconds(now))
     }
 
     /// Returns the part of the limit that it gets, if it has a share.
     pub(super) fn share(&self) -> Option<f64> {
-        self.share
+        self.account.share()
     }
 
     /// Takes another limit. Its record is another one too, if it counts in another way.
     pub(super) fn change(&mut self, rule: Rule, measure: Measure) {
         self.rule = rule;
         if self.measure != measure {
-            (self.measure, self.record, self.share) = (measure, 0, None);
+            self.measure = measure;
+            self.account.change_limit();
         }
     }
 }
