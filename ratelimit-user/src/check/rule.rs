@@ -171,10 +171,19 @@ impl Rule {
     /// Returns the most clients at a time: a power of two.
     #[must_use]
     pub fn clients(&self) -> usize {
-        let state = |limit: &Limit| limit.largest() + size_of::<State>();
-        let bytes = ENTRY + self.limits.iter().chain(&self.soft).map(state).sum::<usize>();
-        let fit = 1 << (self.memory / bytes).max(1).ilog2();
+        let fit = 1 << (self.memory / self.bytes_of_client()).max(1).ilog2();
         self.clients.map_or(fit.min(CLIENTS), usize::next_power_of_two).max(FEWEST)
+    }
+
+    /// Returns the bytes that its clients take at most, if the rule has a number of clients of its own.
+    #[must_use]
+    pub fn own_memory(&self) -> Option<usize> {
+        self.clients.map(|_| self.clients().saturating_mul(self.bytes_of_client()))
+    }
+
+    fn bytes_of_client(&self) -> usize {
+        let state = |limit: &Limit| limit.largest() + size_of::<State>();
+        ENTRY + self.limits.iter().chain(&self.soft).map(state).sum::<usize>()
     }
 
     pub(super) fn ipv6_prefix(&self) -> u8 {

@@ -2,10 +2,14 @@
 //!
 //! All decisions are those of [`crate::check`]. No file here decides anything.
 
+mod access;
+mod certificate;
 mod clock;
 mod counts;
 mod http;
 mod question;
+mod reload;
+mod rules;
 mod run;
 mod service;
 mod sockets;

@@ -1,8 +1,8 @@
 //! A server from its start to its end.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{mem, path::Path, sync::Arc, time::Duration};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use tokio::{
     signal::unix::{SignalKind, signal},
     task::spawn_blocking,
@@ -10,12 +10,15 @@ use tokio::{
 };
 
 use super::{
-    http,
+    access::Tokens,
+    certificate, http,
+    reload::{Reload, Used, rules_in_words},
+    rules::{Book, InForce, Keeper, Operators},
     service::Service,
-    sockets::{Connections, Listener},
+    sockets::{Connections, Listener, Shown},
 };
 use crate::{
-    config::requests::{self, Listen, Requests},
+    config::requests,
     controller::notify::{
         journal::{self, Level},
         service_manager,
@@ -31,21 +34,40 @@ const FORGET: Duration = Duration::from_secs(60);
 ///
 /// Fails if the file has a problem, or if the address cannot be used.
 pub(crate) fn run(file: &Path) -> Result<()> {
-    let Requests { http, rules } = requests::read(file)?;
-    let Some(listen) = http else {
+    let mut requests = requests::read(file)?;
+    let Some(listen) = requests.http.clone() else {
         bail!("{}: nothing to serve: add `http` to the table [serve]", file.display());
     };
-    let count = rules.len();
-    let service = Arc::new(Service::new(rules)?);
+    let shown = requests.encryption.as_ref().map(certificate::read).transpose();
+    let shown = shown.map_err(|problem| anyhow!("{}: {problem}", file.display()))?.map(Shown::new);
+    let kept = requests.store.as_deref().map(Keeper::open).transpose()?;
+    let (keeper, contents) = kept.unzip();
+    let (used, tokens) = (Used::of(&requests), Tokens::new(mem::take(&mut requests.tokens)));
+    let in_force = InForce::new(Arc::new(Operators::of(requests)), contents.unwrap_or_default())
+        .map_err(|problem| anyhow!("{}: {problem}", file.display()))?;
+    let count = in_force.len();
+    let service = Arc::new(Service::new(in_force.rules())?);
+    service.change_tokens(tokens);
+    let changed = Arc::clone(&service);
+    let book = Arc::new(Book::new(in_force, keeper, Box::new(move |rules| changed.change(rules))));
+    let reload = Arc::new(Reload {
+        file: file.to_owned(),
+        used,
+        shown: shown.clone(),
+        service: Arc::clone(&service),
+        book: Arc::clone(&book),
+    });
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         let mut hangup = signal(SignalKind::hangup())?;
         let listener = Listener::open(&listen).await?;
-        let connections = Connections::new(http::routes(Arc::clone(&service)));
+        let tls = shown.as_ref().map(|shown| shown.acceptor("http/1.1")).transpose()?;
+        let address = listen.shown(tls.is_some());
+        let connections = Connections::new(http::routes(&service, book, listen.is_beyond_host()), tls);
         let mut forget = interval(FORGET);
         forget.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        journal::say(Level::Info, &format!("serving {listen} by {}", rules_in_words(count)));
+        journal::say(Level::Info, &format!("serving {address} by {}", rules_in_words(count)));
         service_manager::ready("serving");
         {
             let accept = connections.accept(&listener);
@@ -56,9 +78,9 @@ pub(crate) fn run(file: &Path) -> Result<()> {
                     _ = terminate.recv() => break,
                     _ = interrupt.recv() => break,
                     _ = hangup.recv() => {
-                        let (service, file, listen) = (Arc::clone(&service), file.to_owned(), listen.clone());
+                        let reload = Arc::clone(&reload);
                         // Clients may have to be converted. Two reloads take turns.
-                        let _ = spawn_blocking(move || reload(&service, &file, &listen)).await;
+                        let _ = spawn_blocking(move || reload.run()).await;
                     }
                     _ = forget.tick() => {
                         let service = Arc::clone(&service);
@@ -73,25 +95,4 @@ pub(crate) fn run(file: &Path) -> Result<()> {
         connections.end().await;
         Ok(())
     })
-}
-
-/// Puts the rules of the file in force. A file with problems changes nothing.
-fn reload(service: &Service, file: &Path, listen: &Listen) {
-    service_manager::reloading();
-    match requests::read(file) {
-        Ok(Requests { rules, http }) => {
-            if http.as_ref() != Some(listen) {
-                journal::say(Level::Warning, "another address needs a restart: the one before stays in use");
-            }
-            let count = rules.len();
-            service.change(rules);
-            journal::say(Level::Info, &format!("{} in force", rules_in_words(count)));
-        }
-        Err(error) => journal::say(Level::Error, &format!("the rules before stay in force: {error}")),
-    }
-    service_manager::ready("serving");
-}
-
-fn rules_in_words(count: usize) -> String {
-    if count == 1 { "1 rule".to_owned() } else { format!("{count} rules") }
 }

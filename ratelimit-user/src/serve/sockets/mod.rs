@@ -2,5 +2,6 @@
 
 mod connections;
 mod listener;
+mod tls;
 
-pub(super) use self::{connections::Connections, listener::Listener};
+pub(super) use self::{connections::Connections, listener::Listener, tls::Shown};
