@@ -60,10 +60,7 @@ pub fn write(contents: &Contents) -> String {
 ///
 /// Fails with the first problem.
 pub fn parse(text: &str) -> Result<Contents, Problem> {
-    let Whole { version, check } = toml::from_str(text).map_err(|error| {
-        let span = error.span().unwrap_or_default();
-        Problem::at(text, &Lines::of(text), span, error.message())
-    })?;
+    let Whole { version, check } = toml::from_str(text).map_err(|error| problem(text, &error))?;
     let mut rules = BTreeMap::new();
     for Named { name, version, keys } in check {
         if rules.insert(name.clone(), Stored { version, keys }).is_some() {
@@ -71,6 +68,12 @@ pub fn parse(text: &str) -> Result<Contents, Problem> {
         }
     }
     Ok(Contents { version, rules })
+}
+
+/// Returns an error of the library with its place.
+#[must_use]
+pub fn problem(text: &str, error: &toml::de::Error) -> Problem {
+    Problem::at(text, &Lines::of(text), error.span().unwrap_or_default(), error.message())
 }
 
 #[cfg(test)]
