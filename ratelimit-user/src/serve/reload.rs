@@ -67,20 +67,20 @@ impl Reload {
     fn apply(&self, mut requests: Requests) {
         self.used.compare(&Used::of(&requests));
         let (tokens, encryption) = (std::mem::take(&mut requests.tokens), requests.encryption.take());
-        match self.book.reload(Operators::of(requests)) {
-            Ok(count) => {
-                self.service.change_tokens(Tokens::new(tokens));
-                journal::say(Level::Info, &format!("{} in force", rules_in_words(count)));
-            }
+        let count = match self.book.reload(Operators::of(requests)) {
+            Ok(count) => count,
             Err(problem) => return kept(&problem),
-        }
-        let Some((shown, encryption)) = self.shown.as_ref().zip(encryption) else { return };
-        match certificate::read(&encryption) {
-            Ok(certified) => shown.change(certified),
-            Err(problem) => {
-                journal::say(Level::Error, &format!("the certificate before stays in use: {problem}"));
+        };
+        self.service.change_tokens(Tokens::new(tokens));
+        if let Some((shown, encryption)) = self.shown.as_ref().zip(encryption) {
+            match certificate::read(&encryption) {
+                Ok(certified) => shown.change(certified),
+                Err(problem) => {
+                    journal::say(Level::Error, &format!("the certificate before stays in use: {problem}"));
+                }
             }
         }
+        journal::say(Level::Info, &format!("{} in force", rules_in_words(count)));
     }
 }
 

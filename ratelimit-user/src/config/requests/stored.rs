@@ -101,7 +101,7 @@ mod tests {
             ("version = 1\n[serve]\n", "2:2: serve: unknown field `serve`, expected `version` or `check`"),
             ("version = 1\n[[check]]\nname = \"a\"\n", "missing field `version`"),
             ("version = -1\n", "1:11: -1: invalid value: integer `-1`, expected u64"),
-            ("version = 1\n[[check]]\nname = \"a\n", "3:8: "),
+            ("version = 1\n[[check]]\nname = \"a\n", "3:10: invalid basic string"),
         ] {
             let problem = parse(text).unwrap_err().to_string();
             assert!(problem.contains(expected), "{problem}");

@@ -82,6 +82,12 @@ impl Audit {
         Ok(audit)
     }
 
+    /// Begins a new file at another size.
+    #[cfg(test)]
+    pub(super) fn limit(&mut self, most: u64) {
+        self.most = most;
+    }
+
     /// Returns the latest version in the log.
     pub(super) fn version(&self) -> u64 {
         self.version

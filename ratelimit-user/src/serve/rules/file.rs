@@ -2,13 +2,12 @@
 
 use std::{
     ffi::OsString,
-    fs::{File, OpenOptions},
     io::{self, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
 };
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 
 use super::store::{Store, StoreError, Write};
 use crate::{
@@ -21,7 +20,7 @@ use crate::{
 pub(super) struct FileStore {
     path: PathBuf,
     /// The system unlocks it when the server ends, however it ends.
-    _lock: File,
+    _lock: OwnedFd,
 }
 
 impl FileStore {
@@ -32,9 +31,9 @@ impl FileStore {
             let advice = "does its folder exist, and may this user write there?";
             StoreError::Unusable(format!("rules: {}: {error}: {advice}", lock.display()))
         };
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false).mode(0o600).custom_flags(libc::O_NOFOLLOW);
-        let file = options.open(&lock).map_err(refused)?;
+        // It is open for reading only, so that the disk can be made read-only meanwhile.
+        let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = open(&lock, flags, Mode::RUSR | Mode::WUSR).map_err(|error| refused(error.into()))?;
         flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
             rustix::io::Errno::WOULDBLOCK => {
                 StoreError::Unusable(format!("rules: another server has {}: choose another path", path.display()))

@@ -12,3 +12,6 @@ pub(in crate::serve) use self::{
     error::RuleError,
     in_force::{InForce, Operators},
 };
+
+#[cfg(test)]
+mod tests;
