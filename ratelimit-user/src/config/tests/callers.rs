@@ -118,3 +118,13 @@ fn a_rule_of_a_caller_is_checked_as_one_of_the_file_and_a_problem_names_its_key(
     let error = written::read("A b", &keys, &attributes).unwrap_err();
     assert_eq!(error, ["name: \"A b\": expected 1 to 64 small letters, digits, `-`, `_` and `.`"]);
 }
+
+#[test]
+fn the_tables_for_requests_of_the_sample_file_are_good() {
+    let sample = include_str!("../../../../dist/ratelimit.toml");
+    let (_, rest) = sample.split_once("# [serve]").unwrap();
+    let (tables, _) = rest.split_once("\n\n").unwrap();
+    let requests = requests::parse(&format!("[serve]{}", tables.replace("\n# ", "\n"))).unwrap();
+    assert_eq!((requests.tokens.len(), requests.rules.len()), (1, 1));
+    assert!(requests.encryption.is_some() && requests.store.is_some());
+}

@@ -94,7 +94,8 @@ impl Need<'_> {
         match self {
             Self::Check => Scope::Check.to_string(),
             Self::Metrics => Scope::Metrics.to_string(),
-            Self::ReadAll | Self::ReadSome | Self::Read(_) => Scope::ReadRules.to_string(),
+            Self::ReadAll | Self::ReadSome => Scope::ReadRules.to_string(),
+            Self::Read(name) => format!("{} or rules:{name}", Scope::ReadRules),
             Self::Change(name) => format!("rules:{name}"),
         }
     }
@@ -186,7 +187,7 @@ mod tests {
             (Need::Check, "check"),
             (Need::Metrics, "metrics"),
             (Need::ReadAll, "rules:read"),
-            (Need::Read("team-b-1"), "rules:read"),
+            (Need::Read("team-b-1"), "rules:read or rules:team-b-1"),
             (Need::Change("team-b-1"), "rules:team-b-1"),
         ] {
             let expected = format!("the token team-a needs the scope {scope}");
