@@ -176,9 +176,7 @@ impl Rule {
     /// Returns the most clients at a time: a power of two.
     #[must_use]
     pub fn clients(&self) -> usize {
-        let state = |limit: &Limit| limit.largest() + size_of::<State>();
-        let bytes = ENTRY + self.limits.iter().chain(&self.soft).map(state).sum::<usize>();
-        let fit = 1 << (self.memory / bytes).max(1).ilog2();
+        let fit = 1 << (self.memory / self.bytes_of_client()).max(1).ilog2();
         self.clients.map_or(fit.min(CLIENTS), usize::next_power_of_two).max(FEWEST)
     }
 
@@ -199,6 +197,17 @@ impl Rule {
     pub(super) fn used(&self, states: &mut States, number: usize, now: u64) -> u64 {
         let limit = self.limits.get(number).zip(states.get_mut(number));
         limit.map_or(0, |(limit, state)| limit.most().saturating_sub(limit.left(state, now).0))
+    }
+
+    /// Returns the bytes that its clients take at most, if the rule has a number of clients of its own.
+    #[must_use]
+    pub fn own_memory(&self) -> Option<usize> {
+        self.clients.map(|_| self.clients().saturating_mul(self.bytes_of_client()))
+    }
+
+    fn bytes_of_client(&self) -> usize {
+        let state = |limit: &Limit| limit.largest() + size_of::<State>();
+        ENTRY + self.limits.iter().chain(&self.soft).map(state).sum::<usize>()
     }
 
     pub(super) fn ipv6_prefix(&self) -> u8 {

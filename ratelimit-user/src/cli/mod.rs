@@ -10,6 +10,7 @@ mod lists;
 mod parse_error;
 mod print;
 mod program;
+mod requests;
 mod rules;
 mod show;
 mod top;
@@ -123,6 +124,9 @@ enum Command {
     /// Answers by HTTP whether a client may make a request, by the rules of a file. Needs no privileges. SIGHUP
     /// makes it read the file again, and SIGTERM ends it after the calls that have begun.
     Serve(serve::Arguments),
+    /// Read and change the rules of `ratelimit serve` while it runs
+    #[command(subcommand)]
+    Rules(requests::Command),
     /// Show the fleet that this host shares limits with, and change its shared rules
     #[command(subcommand)]
     Fleet(fleet::Command),
@@ -257,6 +261,7 @@ fn answer(command: Command, pins: &Path, output: Output) -> Result<Answer> {
         Command::Run(arguments) => run::run(&arguments, pins),
         Command::Reload(arguments) => reload::run(&arguments, pins, output),
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Rules(command) => requests::run(&command, output),
         Command::Save => save::run(pins, output),
         Command::Fleet(command) => fleet::run(&command, pins, output),
         Command::Metrics => metrics::run(pins, output),

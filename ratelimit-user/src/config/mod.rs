@@ -109,7 +109,7 @@ struct InterfaceOptions {
 }
 
 /// Keys and tables at the top level.
-const TOP: [&str; 14] = [
+const TOP: [&str; 15] = [
     "interfaces",
     "interface",
     "settings",
@@ -124,6 +124,7 @@ const TOP: [&str; 14] = [
     "fleet",
     "serve",
     "check",
+    "token",
 ];
 
 /// The problem of an empty file. A file that is being written can be empty, and must not remove every rule.

@@ -1,177 +1,59 @@
-//! Limits for requests: the tables `[serve]` and `[[check]]`.
+//! Limits for requests: the tables `[serve]`, `[[check]]` and `[[token]]`.
+
+mod check;
+pub mod encryption;
+mod listen;
+mod name;
+mod serve;
+pub mod stored;
+pub mod tokens;
+pub mod written;
 
 use std::{
-    fmt, fs,
-    net::SocketAddr,
+    collections::BTreeMap,
+    fs,
     path::{Path, PathBuf},
-    str::FromStr,
 };
 
-use clap::ValueEnum;
+use serde::Deserialize;
 use toml::de::DeTable;
 
+pub use self::listen::{Listen, Listens};
+use self::{
+    encryption::Encryption,
+    serve::{Serve, ServeOptions},
+    tokens::Token,
+    written::Keys,
+};
 use super::{
     options,
     problem::{ConfigError, Problem},
-    table::{Page, Table, Value, nearest},
+    table::{Page, Table, Value},
 };
-use crate::{
-    check::{ADDRESS, Algorithm, Limit, LimitError, MEMORY, Rule, Throttle},
-    limit::excess,
-    settings::Switch,
-    text::request_rate::RequestRate,
-};
+use crate::check::{ADDRESS, MEMORY, Rule};
 
 /// Attributes that every file may use. `[serve]` can name more.
 const ATTRIBUTES: [&str; 9] = [ADDRESS, "user", "key", "operation", "method", "host", "path", "service", "domain"];
 /// The most rules.
-const MOST_RULES: usize = 1_000;
-/// The longest name of a rule or an attribute, in bytes.
-const NAME: usize = 64;
-/// The longest path of a socket, in bytes. Linux accepts no longer one.
-const SOCKET: usize = 107;
-/// Keys of a rule that are no options.
-const OTHERS: [&str; 1] = ["match"];
+pub const MOST_RULES: usize = 1_000;
 
 /// What a file says about requests.
 #[derive(Debug, Clone, Default)]
 pub struct Requests {
     /// Where callers ask.
     pub listens: Listens,
+    /// The certificate that callers see. None if connections are not encrypted.
+    pub encryption: Option<Encryption>,
+    /// Tokens of callers.
+    pub tokens: Vec<Token>,
     /// The rules.
     pub rules: Vec<Rule>,
-}
-
-/// The addresses where callers ask.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Listens {
-    /// By HTTP.
-    pub http: Option<Listen>,
-    /// By gRPC.
-    pub grpc: Option<Listen>,
-}
-
-impl fmt::Display for Listens {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.http, &self.grpc) {
-            (Some(http), Some(grpc)) => write!(f, "{http}, and gRPC on {grpc},"),
-            (Some(http), None) => http.fmt(f),
-            (None, Some(grpc)) => write!(f, "gRPC on {grpc}"),
-            (None, None) => f.write_str("nothing"),
-        }
-    }
-}
-
-/// An address where callers ask.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Listen {
-    /// A socket in the file system.
-    Unix(PathBuf),
-    /// An address of this host that no other machine can reach.
-    Local(SocketAddr),
-}
-
-impl fmt::Display for Listen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unix(path) => write!(f, "unix:{}", path.display()),
-            Self::Local(address) => write!(f, "http://{address}"),
-        }
-    }
-}
-
-impl FromStr for Listen {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if let Some(path) = text.strip_prefix("unix:") {
-            let path = PathBuf::from(path);
-            return match path.as_os_str().len() {
-                _ if !path.is_absolute() => Err("expected an absolute path after unix:"),
-                1..=SOCKET => Ok(Self::Unix(path)),
-                _ => Err("the path of a socket has at most 107 bytes"),
-            };
-        }
-        match text.parse::<SocketAddr>() {
-            Ok(address) if !address.ip().is_loopback() => {
-                Err("other machines could reach this address: expected a local one, such as 127.0.0.1:8080")
-            }
-            Ok(address) if address.port() != 0 => Ok(Self::Local(address)),
-            _ => Err("expected unix:/PATH or an address and a port, such as 127.0.0.1:8080"),
-        }
-    }
-}
-
-#[derive(Debug, clap::Args)]
-struct ServeOptions {
-    #[arg(long)]
-    http: Option<Listen>,
-    #[arg(long)]
-    grpc: Option<Listen>,
-    #[arg(long)]
-    attributes: Vec<Name>,
-}
-
-#[derive(Debug, clap::Args)]
-struct CheckOptions {
-    #[arg(long)]
-    name: Name,
-    #[arg(long)]
-    key: Vec<String>,
-    #[arg(long, required = true)]
-    limits: Vec<RequestRate>,
-    #[arg(long, value_enum, default_value = "token-bucket")]
-    algorithm: AlgorithmName,
-    #[arg(long)]
-    burst: Option<u64>,
-    #[arg(long, default_value = "hard")]
-    throttle: excess::Throttle,
-    #[arg(long, value_enum, default_value = "off")]
-    shadow: Switch,
-    #[arg(long, default_value = "64", value_parser = clap::value_parser!(u8).range(1..=128))]
-    ipv6_prefix: u8,
-    #[arg(long, value_parser = clap::value_parser!(u32).range(64..=16_777_216))]
-    clients: Option<u32>,
-}
-
-/// A name of a rule or an attribute.
-#[derive(Debug, Clone)]
-struct Name(String);
-
-impl FromStr for Name {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        // Headers carry attributes, and do not tell large letters from small ones.
-        let is_good =
-            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_' | b'.');
-        ((1..=NAME).contains(&text.len()) && text.bytes().all(is_good))
-            .then(|| Self(text.to_owned()))
-            .ok_or("expected 1 to 64 small letters, digits, `-`, `_` and `.`")
-    }
-}
-
-/// The algorithms by their names in a file.
-#[derive(Debug, Clone, Copy)]
-struct AlgorithmName(Algorithm);
-
-impl ValueEnum for AlgorithmName {
-    fn value_variants<'a>() -> &'a [Self] {
-        const ALL: [AlgorithmName; Algorithm::ALL.len()] = {
-            let mut all = [AlgorithmName(Algorithm::TokenBucket); Algorithm::ALL.len()];
-            let mut number = 0;
-            while number < all.len() {
-                all[number] = AlgorithmName(Algorithm::ALL[number]);
-                number += 1;
-            }
-            all
-        };
-        &ALL
-    }
-
-    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
-        Some(clap::builder::PossibleValue::new(self.0.name()))
-    }
+    /// The keys of each rule, by its name. Only [`parse`] fills this.
+    pub keys: BTreeMap<String, Keys>,
+    /// Attributes that rules may use.
+    pub attributes: Vec<String>,
+    /// The file where the server keeps rules that callers change.
+    pub store: Option<PathBuf>,
 }
 
 /// Reads what a file says about requests, and nothing else of it.
@@ -191,7 +73,7 @@ pub fn read(path: &Path) -> Result<Requests, ConfigError> {
 /// Fails with all problems of these tables. Of errors of syntax, it is only the first.
 pub fn parse(text: &str) -> Result<Requests, Vec<Problem>> {
     let page = Page::new(text);
-    let requests = match DeTable::parse(text) {
+    let mut requests = match DeTable::parse(text) {
         Ok(entries) => of_table(&Table::new(&page, 0..0, entries.get_ref())),
         Err(error) => {
             page.wrong(error.span().unwrap_or_default(), error.message());
@@ -199,25 +81,45 @@ pub fn parse(text: &str) -> Result<Requests, Vec<Problem>> {
         }
     };
     let problems = page.problems();
-    if problems.is_empty() { Ok(requests) } else { Err(problems) }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    requests.keys = keys(text);
+    Ok(requests)
+}
+
+/// Returns the keys of each rule of a text without problems.
+fn keys(text: &str) -> BTreeMap<String, Keys> {
+    #[derive(Default, Deserialize)]
+    struct Top {
+        #[serde(default)]
+        check: Vec<Keys>,
+    }
+    let Top { check } = toml::from_str(text).unwrap_or_default();
+    let named = |mut keys: Keys| Some((keys.remove("name")?.as_str()?.to_owned(), keys));
+    check.into_iter().filter_map(named).collect()
 }
 
 /// Reads the tables from the top level of a file.
 pub(super) fn of_table(top: &Table<'_>) -> Requests {
     let serve = top.get("serve").and_then(Value::table);
     let options = serve.as_ref().and_then(|table| options::read::<ServeOptions>(table, &[]));
-    let mut requests = Requests::default();
-    let mut attributes: Vec<String> = ATTRIBUTES.map(str::to_owned).to_vec();
-    if let Some(options) = options {
-        requests.listens = Listens { http: options.http, grpc: options.grpc };
-        attributes.extend(options.attributes.into_iter().map(|Name(name)| name));
-    } else if serve.is_some() {
+    let mut requests = Requests { attributes: ATTRIBUTES.map(str::to_owned).to_vec(), ..Requests::default() };
+    requests.tokens = tokens::read(top);
+    match (&serve, options) {
+        (Some(table), Some(options)) => {
+            let Serve { listens, encryption, attributes, store } =
+                serve::checked(table, options, top.get("token").is_some());
+            requests.attributes.extend(attributes);
+            requests = Requests { listens, encryption, store, ..requests };
+        }
         // Rules may use attributes that are not known now.
-        return requests;
+        (Some(_), None) => return requests,
+        _ => {}
     }
     let tables = top.get("check").map(Value::tables).unwrap_or_default();
     for table in &tables {
-        let Some(rule) = rule(table, &attributes) else { continue };
+        let Some(rule) = check::rule(table, &requests.attributes) else { continue };
         // All rules of a file together have as much memory as one.
         let rule = rule.with_memory(MEMORY / tables.len());
         if requests.rules.iter().any(|other| other.name() == rule.name()) {
@@ -229,83 +131,4 @@ pub(super) fn of_table(top: &Table<'_>) -> Requests {
         }
     }
     requests
-}
-
-fn rule(table: &Table<'_>, attributes: &[String]) -> Option<Rule> {
-    let options = options::read::<CheckOptions>(table, &OTHERS);
-    let values = values(table, attributes);
-    let CheckOptions { name, key, limits, algorithm, burst, throttle, shadow, ipv6_prefix, clients } = options?;
-    let unknown = |name: &String| !attributes.contains(name);
-    if let (Some(name), Some(value)) = (key.iter().find(|name| unknown(name)), table.get("key")) {
-        value.wrong(unknown_attribute(name, attributes));
-        return None;
-    }
-    let (Name(name), AlgorithmName(algorithm), values) = (name, algorithm, values?);
-    let wrong = |key: &str, message: String| {
-        table.get(key).map_or_else(|| table.wrong(&message), |value| value.wrong(&message));
-    };
-    if burst.is_some() && limits.len() > 1 {
-        wrong("burst", "several limits have different bursts: remove it, or write two rules".to_owned());
-        return None;
-    }
-    let mut all = Vec::new();
-    for RequestRate(rate) in limits {
-        match Limit::new(rate, burst, algorithm) {
-            Ok(limit) => all.push(limit),
-            Err(error) => {
-                let is_of_burst =
-                    matches!(error, LimitError::NoBurst | LimitError::Burst(_) | LimitError::BurstOfWindow(_));
-                wrong(if is_of_burst { "burst" } else { "limits" }, format!("{}: {error}", RequestRate(rate)));
-                return None;
-            }
-        }
-    }
-    let rule = Rule::new(name, all).map_err(|error| wrong("limits", error.to_string())).ok()?;
-    let throttle = match throttle {
-        excess::Throttle::Hard => Throttle::Hard,
-        excess::Throttle::Soft(percent) => Throttle::Soft(percent),
-        excess::Throttle::Elastic => {
-            wrong("throttle", "the server does not know its load: expected hard, or soft=10%".to_owned());
-            return None;
-        }
-    };
-    let rule = rule.with_throttle(throttle).map_err(|error| wrong("throttle", error.to_string())).ok()?;
-    let rule = values.into_iter().fold(rule, |rule, (name, values)| rule.with_values(name, values));
-    let rule = rule.by(key).in_shadow(shadow == Switch::On).with_ipv6_prefix(ipv6_prefix);
-    Some(match clients {
-        Some(clients) => rule.with_clients(clients as usize),
-        None => rule,
-    })
-}
-
-/// Reads the key `match`: one value or a list for each attribute.
-fn values(table: &Table<'_>, attributes: &[String]) -> Option<Vec<(String, Vec<String>)>> {
-    let Some(table) = table.get("match") else { return Some(Vec::new()) };
-    let mut all = Some(Vec::new());
-    for (name, value) in table.table()?.each() {
-        let text: &str = name.get_ref();
-        if !attributes.iter().any(|known| known == text) {
-            value.wrong(unknown_attribute(text, attributes));
-            all = None;
-            continue;
-        }
-        match (value.words(), &mut all) {
-            (Some(words), _) if words.is_empty() => {
-                value.wrong("the list is empty: add a value, or remove this attribute");
-                all = None;
-            }
-            (Some(words), Some(all)) => all.push((text.to_owned(), words)),
-            _ => all = None,
-        }
-    }
-    all
-}
-
-fn unknown_attribute(name: &str, attributes: &[String]) -> String {
-    match nearest(name, attributes.iter().map(String::as_str)) {
-        Some(nearest) => format!("unknown attribute: did you mean {nearest}?"),
-        None => {
-            format!("unknown attribute: expected {}, or one that `attributes` in [serve] names", attributes.join(", "))
-        }
-    }
 }

@@ -76,13 +76,7 @@ impl Certificates {
     ///
     /// Any [`Problem`]. See [`Problem::is_of_key`].
     pub fn showing(self, certificate: Vec<u8>, key: Vec<u8>) -> Result<Self, Problem> {
-        let chain = chain(&certificate)?;
-        let secret = PrivateKeyDer::from_pem_slice(&key).map_err(|_| Problem::NoKey)?;
-        CertifiedKey::from_der(chain, secret, &ring::default_provider()).map_err(|error| match error {
-            rustls::Error::InconsistentKeys(_) => Problem::OtherKey,
-            rustls::Error::InvalidCertificate(_) => Problem::Certificate(1),
-            _ => Problem::Key,
-        })?;
+        certified(&certificate, &key)?;
         Ok(Self { own: Some(Own { certificate, key }), ..self })
     }
 
@@ -127,6 +121,27 @@ impl fmt::Debug for Certificates {
 pub(super) fn choose_cryptography() {
     // It fails if this was done before.
     let _ = ring::default_provider().install_default();
+}
+
+/// Reads a certificate, which may have those of its authorities behind it, and its key.
+///
+/// # Errors
+///
+/// Any [`Problem`]. See [`Problem::is_of_key`].
+pub fn certified(certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, Problem> {
+    let chain = chain(certificate)?;
+    let secret = PrivateKeyDer::from_pem_slice(key).map_err(|_| Problem::NoKey)?;
+    CertifiedKey::from_der(chain, secret, &ring::default_provider()).map_err(|error| match error {
+        rustls::Error::InconsistentKeys(_) => Problem::OtherKey,
+        rustls::Error::InvalidCertificate(_) => Problem::Certificate(1),
+        _ => Problem::Key,
+    })
+}
+
+/// Returns when the first of some certificates ends.
+#[must_use]
+pub fn first_end(pem: &[u8]) -> Option<Timestamp> {
+    chain(pem).ok()?.iter().filter_map(end).min()
 }
 
 /// Returns when a certificate ends. None if it is of a kind that has no end.

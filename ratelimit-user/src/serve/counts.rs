@@ -5,6 +5,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
+use super::access::Denied;
 use crate::check::{Decision, Limiter};
 
 /// Decisions since the start.
@@ -16,6 +17,9 @@ pub(super) struct Counts {
     shadow: AtomicU64,
     refused: AtomicU64,
     bad: AtomicU64,
+    no_token: AtomicU64,
+    unknown_token: AtomicU64,
+    no_scope: AtomicU64,
 }
 
 impl Counts {
@@ -34,6 +38,16 @@ impl Counts {
     /// Counts a call that nobody can decide.
     pub(super) fn count_bad(&self) {
         self.bad.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a call that its token does not allow.
+    pub(super) fn count_denied(&self, denied: &Denied) {
+        let counter = match denied {
+            Denied::Missing => &self.no_token,
+            Denied::Unknown => &self.unknown_token,
+            Denied::Scope { .. } => &self.no_scope,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns all as text for Prometheus.
@@ -55,6 +69,14 @@ impl Counts {
         page += "# HELP ratelimit_check_bad_calls_total Calls that the server could not read.\n";
         page += "# TYPE ratelimit_check_bad_calls_total counter\n";
         let _ = writeln!(page, "ratelimit_check_bad_calls_total {}", self.bad.load(Ordering::Relaxed));
+        let denied =
+            [("no_token", &self.no_token), ("unknown_token", &self.unknown_token), ("no_scope", &self.no_scope)];
+        page += "# HELP ratelimit_check_denied_calls_total Calls that their token does not allow.\n";
+        page += "# TYPE ratelimit_check_denied_calls_total counter\n";
+        for (reason, counter) in denied {
+            let count = counter.load(Ordering::Relaxed);
+            let _ = writeln!(page, "ratelimit_check_denied_calls_total{{reason=\"{reason}\"}} {count}");
+        }
         page += "# HELP ratelimit_check_clients Clients that a rule remembers.\n";
         page += "# TYPE ratelimit_check_clients gauge\n";
         for (rule, clients, _) in limiter.rules() {

@@ -2,11 +2,15 @@
 //!
 //! All decisions are those of [`crate::check`]. No file here decides anything.
 
+mod access;
+mod certificate;
 mod clock;
 mod counts;
 mod grpc;
 mod http;
 mod question;
+mod reload;
+mod rules;
 mod run;
 mod service;
 mod sockets;

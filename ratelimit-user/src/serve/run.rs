@@ -1,8 +1,8 @@
 //! A server from its start to its end.
 
-use std::{convert::Infallible, future::pending, path::Path, sync::Arc, time::Duration};
+use std::{convert::Infallible, future::pending, mem, path::Path, sync::Arc, time::Duration};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use axum::Router;
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -11,12 +11,15 @@ use tokio::{
 };
 
 use super::{
-    grpc, http,
+    access::Tokens,
+    certificate, grpc, http,
+    reload::{Reload, Used, rules_in_words},
+    rules::{Book, InForce, Keeper, Operators},
     service::Service,
-    sockets::{Connections, Protocol},
+    sockets::{Connections, Protocol, Shown},
 };
 use crate::{
-    config::requests::{self, Listen, Listens, Requests},
+    config::requests::{self, Listen},
     controller::notify::{
         journal::{self, Level},
         service_manager,
@@ -32,21 +35,42 @@ const FORGET: Duration = Duration::from_secs(60);
 ///
 /// Fails if the file has a problem, or if the address cannot be used.
 pub(crate) fn run(file: &Path) -> Result<()> {
-    let Requests { listens, rules } = requests::read(file)?;
-    if listens == Listens::default() {
+    let mut requests = requests::read(file)?;
+    let listens = requests.listens.clone();
+    if !listens.is_any() {
         bail!("{}: nothing to serve: add `http` or `grpc` to the table [serve]", file.display());
     }
-    let count = rules.len();
-    let service = Arc::new(Service::new(rules)?);
+    let shown = requests.encryption.as_ref().map(certificate::read).transpose();
+    let shown = shown.map_err(|problem| anyhow!("{}: {problem}", file.display()))?.map(Shown::new);
+    let kept = requests.store.as_deref().map(Keeper::open).transpose()?;
+    let (keeper, contents) = kept.unzip();
+    let (used, tokens) = (Used::of(&requests), Tokens::new(mem::take(&mut requests.tokens)));
+    let in_force = InForce::new(Arc::new(Operators::of(requests)), contents.unwrap_or_default())
+        .map_err(|problem| anyhow!("{}: {problem}", file.display()))?;
+    let count = in_force.len();
+    let service = Arc::new(Service::new(in_force.rules())?);
+    service.change_tokens(tokens);
+    let changed = Arc::clone(&service);
+    let book = Arc::new(Book::new(in_force, keeper, Box::new(move |rules| changed.change(rules))));
+    let reload = Arc::new(Reload {
+        file: file.to_owned(),
+        used,
+        shown: shown.clone(),
+        service: Arc::clone(&service),
+        book: Arc::clone(&book),
+    });
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         let mut hangup = signal(SignalKind::hangup())?;
-        let http = open(listens.http.as_ref(), Protocol::Http1, http::routes(Arc::clone(&service))).await?;
-        let grpc = open(listens.grpc.as_ref(), Protocol::Http2, grpc::routes(Arc::clone(&service))).await?;
+        let is_beyond = |listen: &Option<Listen>| listen.as_ref().is_some_and(Listen::is_beyond_host);
+        let http_routes = http::routes(&service, book, is_beyond(&listens.http));
+        let grpc_routes = grpc::routes(&service, is_beyond(&listens.grpc));
+        let http = open(listens.http.as_ref(), Protocol::Http1, shown.as_ref(), http_routes).await?;
+        let grpc = open(listens.grpc.as_ref(), Protocol::Http2, shown.as_ref(), grpc_routes).await?;
         let mut forget = interval(FORGET);
         forget.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        journal::say(Level::Info, &format!("serving {listens} by {}", rules_in_words(count)));
+        journal::say(Level::Info, &format!("serving {} by {}", listens.shown(shown.is_some()), rules_in_words(count)));
         service_manager::ready("serving");
         {
             let (accept_http, accept_grpc) = (accept(http.as_ref()), accept(grpc.as_ref()));
@@ -58,9 +82,9 @@ pub(crate) fn run(file: &Path) -> Result<()> {
                     _ = terminate.recv() => break,
                     _ = interrupt.recv() => break,
                     _ = hangup.recv() => {
-                        let (service, file, listens) = (Arc::clone(&service), file.to_owned(), listens.clone());
+                        let reload = Arc::clone(&reload);
                         // Clients may have to be converted. Two reloads take turns.
-                        let _ = spawn_blocking(move || reload(&service, &file, &listens)).await;
+                        let _ = spawn_blocking(move || reload.run()).await;
                     }
                     _ = forget.tick() => {
                         let service = Arc::clone(&service);
@@ -76,9 +100,14 @@ pub(crate) fn run(file: &Path) -> Result<()> {
     })
 }
 
-async fn open(listen: Option<&Listen>, protocol: Protocol, routes: Router) -> Result<Option<Connections>> {
+async fn open(
+    listen: Option<&Listen>,
+    protocol: Protocol,
+    shown: Option<&Arc<Shown>>,
+    routes: Router,
+) -> Result<Option<Connections>> {
     match listen {
-        Some(listen) => Connections::open(listen, protocol, routes).await.map(Some),
+        Some(listen) => Connections::open(listen, protocol, shown, routes).await.map(Some),
         None => Ok(None),
     }
 }
@@ -94,25 +123,4 @@ async fn end(connections: Option<Connections>) {
     if let Some(connections) = connections {
         connections.end().await;
     }
-}
-
-/// Puts the rules of the file in force. A file with problems changes nothing.
-fn reload(service: &Service, file: &Path, listens: &Listens) {
-    service_manager::reloading();
-    match requests::read(file) {
-        Ok(Requests { rules, listens: new }) => {
-            if new != *listens {
-                journal::say(Level::Warning, "another address needs a restart: the one before stays in use");
-            }
-            let count = rules.len();
-            service.change(rules);
-            journal::say(Level::Info, &format!("{} in force", rules_in_words(count)));
-        }
-        Err(error) => journal::say(Level::Error, &format!("the rules before stay in force: {error}")),
-    }
-    service_manager::ready("serving");
-}
-
-fn rules_in_words(count: usize) -> String {
-    if count == 1 { "1 rule".to_owned() } else { format!("{count} rules") }
 }

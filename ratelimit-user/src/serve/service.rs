@@ -5,9 +5,11 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
+use axum::http::HeaderMap;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::{
+    access::{Caller, Denied, Need, Tokens},
     clock::Clock,
     counts::Counts,
     question::{Batch, Question},
@@ -17,6 +19,7 @@ use crate::check::{Decision, Limiter, Rule};
 /// What all connections share.
 pub(super) struct Service {
     limiter: RwLock<Arc<Limiter>>,
+    tokens: RwLock<Tokens>,
     clock: Clock,
     pub(super) counts: Counts,
     is_ending: AtomicBool,
@@ -30,6 +33,7 @@ impl Service {
         let seed = [first, second].map(|half| half.try_into().map_or(0, u64::from_ne_bytes));
         Ok(Self {
             limiter: RwLock::new(Arc::new(Limiter::new(rules, seed))),
+            tokens: RwLock::default(),
             clock: Clock::start(),
             counts: Counts::default(),
             is_ending: AtomicBool::new(false),
@@ -72,6 +76,17 @@ impl Service {
     pub(super) fn change(&self, rules: Vec<Rule>) {
         let changed = self.limiter().with_rules(rules, self.now());
         *self.limiter.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(changed);
+    }
+
+    /// Puts other tokens in force.
+    pub(super) fn change_tokens(&self, tokens: Tokens) {
+        *self.tokens.write().unwrap_or_else(PoisonError::into_inner) = tokens;
+    }
+
+    /// Returns the caller of a call with these headers, if its token allows this.
+    pub(super) fn allow(&self, headers: &HeaderMap, need: Need<'_>) -> Result<Caller, Denied> {
+        let allowed = self.tokens.read().unwrap_or_else(PoisonError::into_inner).allow(headers, need);
+        allowed.inspect_err(|denied| self.counts.count_denied(denied))
     }
 
     /// Tells callers from now on that the server ends.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 const SCHEMA: &str = include_str!("../../../docs/schema/v1.json");
 
 /// Commands that have commands below them.
-const GROUPS: [&str; 6] = ["limit", "allow", "deny", "list", "cost", "fleet"];
+const GROUPS: [&str; 7] = ["limit", "allow", "deny", "list", "cost", "fleet", "rules"];
 
 static DOCUMENT: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(SCHEMA).expect("docs/schema is no JSON"));
 

@@ -127,6 +127,8 @@ fn the_output_of_every_command_matches_the_schema() {
     ] {
         seen.insert(run(&ratelimit, words, input));
     }
+    // The tests of `serve` run them with a server.
+    seen.extend(["list", "get", "set", "delete", "log"].map(|name| format!("rules-{name}")));
     // `events` has its own test, because it does not end by itself.
     seen.insert("events".to_owned());
     let mut commands = commands(&ratelimit);

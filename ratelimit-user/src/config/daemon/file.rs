@@ -4,7 +4,7 @@ use std::{fs, io, io::Read as _, os::unix::fs::PermissionsExt as _, path::Path};
 
 /// Who may read a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Readers {
+pub(in crate::config) enum Readers {
     /// Its owner and its group.
     Group,
     /// Every user.
@@ -12,7 +12,7 @@ pub(super) enum Readers {
 }
 
 /// Reads a regular file of at most so many bytes.
-pub(super) fn read(path: &Path, most: usize, readers: Readers) -> Result<Vec<u8>, String> {
+pub(in crate::config) fn read(path: &Path, most: usize, readers: Readers) -> Result<Vec<u8>, String> {
     if !path.is_absolute() {
         return Err("expected an absolute path".to_owned());
     }

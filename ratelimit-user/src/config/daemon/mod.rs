@@ -2,7 +2,7 @@
 
 mod certificates;
 mod engine;
-mod file;
+pub(super) mod file;
 pub mod fleet;
 pub mod metrics;
 mod secret;

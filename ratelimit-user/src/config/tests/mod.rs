@@ -7,6 +7,7 @@ use ratelimit_common::{
 
 use super::*;
 
+mod callers;
 mod certificates;
 mod fleet;
 mod limits;
@@ -128,7 +129,7 @@ fn every_problem_has_its_place_and_what_was_expected() {
         (
             "xyz = 1",
             "1:1: xyz: unknown key: expected interfaces, interface, settings, default, allow, service, policy, list, rule, state, metrics, fleet, \
-             serve, check",
+             serve, check, token",
         ),
         (
             "interfaces = [\"a\"]\n[interface.b]\nmode = \"auto\"",

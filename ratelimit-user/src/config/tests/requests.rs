@@ -115,7 +115,7 @@ fn problems_have_their_place_and_say_what_to_do() {
         ),
         (
             "[serve]\nhttp = \"0.0.0.0:80\"",
-            "2:8: \"0.0.0.0:80\": other machines could reach this address: expected a local one, such as 127.0.0.1:8080",
+            "2:8: \"0.0.0.0:80\": other machines can reach this address: add tls-cert and tls-key, and a table [[token]]",
         ),
         ("[serve]\nhttp = \"unix:check.sock\"", "2:8: \"unix:check.sock\": expected an absolute path after unix:"),
         ("[serve]\nhtp = \"unix:/check.sock\"", "2:1: htp: unknown key: did you mean http?"),

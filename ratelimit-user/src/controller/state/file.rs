@@ -43,7 +43,7 @@ pub enum FileError {
 }
 
 /// Returns the text of a file. None if there is no file.
-pub(super) fn read(path: &Path) -> Result<Option<String>, FileError> {
+pub(crate) fn read(path: &Path) -> Result<Option<String>, FileError> {
     let Some((file, metadata)) = open(path)? else { return Ok(None) };
     if metadata.uid() != 0 && metadata.uid() != geteuid().as_raw() {
         return Err(FileError::Foreign(metadata.uid()));
@@ -77,7 +77,7 @@ fn open(path: &Path) -> Result<Option<(File, Metadata)>, FileError> {
 }
 
 /// Puts a new file in the place of another one. After a failure, the other one is still there.
-pub(super) fn replace(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> io::Result<()> {
+pub(crate) fn replace(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> io::Result<()> {
     let new = beside(path);
     // An earlier daemon may have been killed here.
     match fs::remove_file(&new) {

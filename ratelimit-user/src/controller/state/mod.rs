@@ -1,7 +1,7 @@
 //! The state file: debts and bans as they outlast a reboot. How they are read from the maps and written to them belongs to
 //! `dataplane`. When the file is written belongs to `daemon`.
 
-mod file;
+pub(crate) mod file;
 mod format;
 
 use std::{

@@ -20,16 +20,20 @@ use envoy_types::pb::envoy::service::ratelimit::v3::{
 use tokio::time::timeout;
 use tonic::{Request as Call, Response as Answer, Status, async_trait, server::NamedService};
 
-use super::service::Service;
+use super::{
+    access::{Denied, Need},
+    service::Service,
+};
 
 /// The largest message in bytes.
 const MESSAGE: usize = 64 << 10;
 /// The time in which a call must arrive and be answered.
 const TIME: Duration = Duration::from_secs(5);
 
-/// Returns the routes.
-pub(super) fn routes(service: Arc<Service>) -> Router {
-    let server = RateLimitServiceServer::new(Envoy { service }).max_decoding_message_size(MESSAGE);
+/// Returns the routes. Callers from other machines need tokens.
+pub(super) fn routes(service: &Arc<Service>, is_beyond_host: bool) -> Router {
+    let envoy = Envoy { service: Arc::clone(service), is_beyond_host };
+    let server = RateLimitServiceServer::new(envoy).max_decoding_message_size(MESSAGE);
     Router::new()
         .route_service(&format!("/{}/{{call}}", server_name(&server)), server)
         .layer(middleware::from_fn(in_time))
@@ -46,11 +50,20 @@ async fn in_time(request: Request, next: Next) -> HttpResponse {
 
 struct Envoy {
     service: Arc<Service>,
+    /// Whether other machines can reach it, so that callers need tokens.
+    is_beyond_host: bool,
 }
 
 #[async_trait]
 impl RateLimitService for Envoy {
     async fn should_rate_limit(&self, call: Call<RateLimitRequest>) -> Result<Answer<RateLimitResponse>, Status> {
+        if self.is_beyond_host {
+            let headers = call.metadata().as_ref();
+            self.service.allow(headers, Need::Check).map_err(|denied| match denied {
+                Denied::Missing | Denied::Unknown => Status::unauthenticated(denied.to_string()),
+                Denied::Scope { .. } => Status::permission_denied(denied.to_string()),
+            })?;
+        }
         let answer = self.service.decide_all(question::batch(call.into_inner()), |decisions| {
             let is_allowed = decisions.iter().all(|decision| decision.is_allowed);
             RateLimitResponse {

@@ -2,8 +2,10 @@
 
 pub(super) mod answer;
 mod check;
+mod guard;
 mod problem;
 mod proxies;
+mod rules;
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,33 +13,42 @@ use axum::{
     Router,
     extract::{DefaultBodyLimit, Request, State},
     http::{StatusCode, header::CONTENT_TYPE},
-    middleware::{self, Next},
+    middleware::{Next, from_fn, from_fn_with_state},
     response::{IntoResponse, Response},
     routing::{any, get, post},
 };
 use tokio::time::timeout;
 
 use self::problem::problem;
-use super::service::Service;
+use super::{rules::Book, service::Service};
 
 /// The largest body in bytes.
 const BODY: usize = 64 << 10;
 /// The time in which a call must arrive and be answered.
 const TIME: Duration = Duration::from_secs(5);
 
-/// Returns the routes.
-pub(super) fn routes(service: Arc<Service>) -> Router {
-    Router::new()
+/// Returns the routes. Callers from other machines need tokens for all but `/health`.
+pub(super) fn routes(service: &Arc<Service>, book: Arc<Book>, is_beyond_host: bool) -> Router {
+    let mut check = Router::new()
         .route("/v1/check", post(check::check))
         .route("/v1/check/batch", post(check::batch))
         .route("/v1/nginx", any(proxies::nginx))
-        .route("/v1/traefik", any(proxies::traefik))
+        .route("/v1/traefik", any(proxies::traefik));
+    let mut metrics = Router::new().route("/metrics", get(self::metrics));
+    if is_beyond_host {
+        check = check.route_layer(from_fn_with_state(Arc::clone(service), guard::check));
+        metrics = metrics.route_layer(from_fn_with_state(Arc::clone(service), guard::metrics));
+    }
+    Router::new()
         .route("/health", get(health))
-        .route("/metrics", get(metrics))
+        .merge(check)
+        .merge(metrics)
         .fallback(|| async { problem(StatusCode::NOT_FOUND, "not found: POST /v1/check asks about a request") })
         .layer(DefaultBodyLimit::max(BODY))
-        .layer(middleware::from_fn(in_time))
-        .with_state(service)
+        .layer(from_fn(in_time))
+        .with_state(Arc::clone(service))
+        // A change that has begun is made, however long it takes.
+        .merge(rules::routes(Arc::clone(service), book))
 }
 
 async fn in_time(request: Request, next: Next) -> Response {

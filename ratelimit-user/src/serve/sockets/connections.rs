@@ -1,29 +1,36 @@
 //! Connections of callers, within bounds. A slow caller only occupies its own connection.
 
-use std::{convert::Infallible, future::Future, sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use anyhow::Result;
 use axum::Router;
-use hyper::server::conn::{http1, http2};
+use hyper::{
+    Request,
+    body::Incoming,
+    server::conn::{http1, http2},
+    service::service_fn,
+};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::graceful::GracefulShutdown,
-    service::TowerToHyperService,
+    server::graceful::{GracefulShutdown, Watcher},
 };
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
     time::{sleep, timeout},
 };
+use tokio_rustls::TlsAcceptor;
+use tower_service::Service as _;
 
 use super::{
     first_call::FirstCall,
     listener::{Listener, Stream},
+    tls::Shown,
 };
-use crate::config::requests::Listen;
+use crate::{config::requests::Listen, serve::access::Peer};
 
 /// The number of connections at a time. Further ones wait.
 const CONNECTIONS: usize = 4_096;
-/// The time in which the head of a call must arrive, and after which an idle connection ends.
+/// The time in which a handshake and the head of a call must arrive, and after which an idle connection ends.
 const HEAD_TIME: Duration = Duration::from_secs(10);
 /// The largest head in bytes.
 const HEAD_BYTES: usize = 32 << 10;
@@ -46,24 +53,45 @@ pub(in crate::serve) enum Protocol {
     Http2,
 }
 
+impl Protocol {
+    /// Returns its name in ALPN.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Http1 => "http/1.1",
+            Self::Http2 => "h2",
+        }
+    }
+}
+
 /// A socket and its connections.
 pub(in crate::serve) struct Connections {
     listener: Listener,
     protocol: Protocol,
     routes: Router,
+    /// Encrypts connections. None if they are not encrypted.
+    tls: Option<TlsAcceptor>,
     permits: Arc<Semaphore>,
     graceful: GracefulShutdown,
+    /// Its end stops handshakes.
+    handshakes: watch::Sender<()>,
 }
 
 impl Connections {
-    /// Opens the socket.
-    pub(in crate::serve) async fn open(listen: &Listen, protocol: Protocol, routes: Router) -> Result<Self> {
+    /// Opens the socket. Connections are encrypted if they show a certificate.
+    pub(in crate::serve) async fn open(
+        listen: &Listen,
+        protocol: Protocol,
+        shown: Option<&Arc<Shown>>,
+        routes: Router,
+    ) -> Result<Self> {
         Ok(Self {
             listener: Listener::open(listen).await?,
             protocol,
             routes,
+            tls: shown.map(|shown| shown.acceptor(protocol.name())).transpose()?,
             permits: Arc::new(Semaphore::new(CONNECTIONS)),
             graceful: GracefulShutdown::new(),
+            handshakes: watch::Sender::default(),
         })
     }
 
@@ -72,47 +100,81 @@ impl Connections {
         loop {
             let permit = Arc::clone(&self.permits).acquire_owned().await;
             match (permit, self.listener.accept().await) {
-                (Ok(permit), Ok(stream)) => self.serve(stream, permit),
+                (Ok(permit), Ok((stream, peer))) => self.serve(stream, peer, permit),
                 _ => sleep(PAUSE).await,
             }
         }
     }
 
-    fn serve(&self, stream: Box<dyn Stream>, permit: OwnedSemaphorePermit) {
-        let (stream, routes) = (TokioIo::new(stream), TowerToHyperService::new(self.routes.clone()));
-        match self.protocol {
+    fn serve(&self, stream: Box<dyn Stream>, peer: Option<Peer>, permit: OwnedSemaphorePermit) {
+        let calls = Calls { protocol: self.protocol, routes: self.routes.clone(), peer };
+        let watcher = self.graceful.watcher();
+        let Some(tls) = self.tls.clone() else {
+            tokio::spawn(async move {
+                calls.answer(stream, watcher).await;
+                drop(permit);
+            });
+            return;
+        };
+        let mut end = self.handshakes.subscribe();
+        tokio::spawn(async move {
+            // A slow caller only keeps its own connection waiting.
+            let encrypted = tokio::select! {
+                encrypted = timeout(HEAD_TIME, tls.accept(stream)) => encrypted,
+                _ = end.changed() => return,
+            };
+            if let Ok(Ok(stream)) = encrypted {
+                calls.answer(stream, watcher).await;
+            }
+            drop(permit);
+        });
+    }
+
+    /// Closes the socket, answers calls that have begun, and ends all connections.
+    pub(in crate::serve) async fn end(self) {
+        drop((self.listener, self.handshakes));
+        let _ = timeout(END_TIME, self.graceful.shutdown()).await;
+    }
+}
+
+/// The calls of a connection.
+struct Calls {
+    protocol: Protocol,
+    routes: Router,
+    peer: Option<Peer>,
+}
+
+impl Calls {
+    /// Answers all of them. Errors concern only the caller, which sees them.
+    async fn answer(self, stream: impl Stream + 'static, watcher: Watcher) {
+        let Self { protocol, routes, peer } = self;
+        let first_call = FirstCall::default();
+        let has_begun = first_call.clone();
+        let service = service_fn(move |mut call: Request<Incoming>| {
+            has_begun.note();
+            if let Some(peer) = peer {
+                call.extensions_mut().insert(peer);
+            }
+            routes.clone().call(call)
+        });
+        let stream = TokioIo::new(stream);
+        match protocol {
             Protocol::Http1 => {
                 let mut server = http1::Builder::new();
                 server.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(HEAD_BYTES);
-                tokio::spawn(hold(permit, self.graceful.watch(server.serve_connection(stream, routes))));
+                let _ = watcher.watch(server.serve_connection(stream, service)).await;
             }
             Protocol::Http2 => {
                 let mut server = http2::Builder::new(TokioExecutor::new());
                 server.timer(TokioTimer::new()).max_concurrent_streams(CALLS).max_header_list_size(HEAD_BYTES as u32);
                 server.keep_alive_interval(PING).keep_alive_timeout(PONG);
-                let (routes, first_call) = FirstCall::watch(routes);
-                let connection = self.graceful.watch(server.serve_connection(stream, routes));
-                tokio::spawn(hold(permit, async move {
-                    tokio::pin!(connection);
-                    tokio::select! {
-                        // A connection without any call ends.
-                        () = first_call.late(HEAD_TIME) => {}
-                        _ = &mut connection => {}
-                    }
-                }));
+                let connection = watcher.watch(server.serve_connection(stream, service));
+                tokio::select! {
+                    // A connection without any call ends.
+                    () = first_call.is_late(HEAD_TIME) => {}
+                    _ = connection => {}
+                }
             }
         }
     }
-
-    /// Closes the socket, answers calls that have begun, and ends all connections.
-    pub(in crate::serve) async fn end(self) {
-        drop(self.listener);
-        let _ = timeout(END_TIME, self.graceful.shutdown()).await;
-    }
-}
-
-/// Keeps a place until a connection has ended. Errors concern only the caller, which sees them.
-async fn hold<T>(permit: OwnedSemaphorePermit, connection: impl Future<Output = T>) {
-    let _ = connection.await;
-    drop(permit);
 }

@@ -9,41 +9,23 @@ use std::{
     time::Duration,
 };
 
-use hyper::service::Service;
 use tokio::time::sleep;
 
-/// Whether a connection has brought a call.
+/// Whether a connection has brought a call. Copies are about the same connection.
+#[derive(Debug, Clone, Default)]
 pub(super) struct FirstCall(Arc<AtomicBool>);
 
-/// A service whose first call is noticed.
-pub(super) struct Watched<S> {
-    service: S,
-    has_call: Arc<AtomicBool>,
-}
-
 impl FirstCall {
-    /// Watches the calls of a service.
-    pub(super) fn watch<S>(service: S) -> (Watched<S>, Self) {
-        let has_call = Arc::new(AtomicBool::new(false));
-        (Watched { service, has_call: Arc::clone(&has_call) }, Self(has_call))
+    /// Notes a call.
+    pub(super) fn note(&self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 
     /// Returns if there is no call after this time.
-    pub(super) async fn late(self, time: Duration) {
+    pub(super) async fn is_late(&self, time: Duration) {
         sleep(time).await;
         if self.0.load(Ordering::Relaxed) {
             pending::<()>().await;
         }
-    }
-}
-
-impl<R, S: Service<R>> Service<R> for Watched<S> {
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = S::Future;
-
-    fn call(&self, request: R) -> S::Future {
-        self.has_call.store(true, Ordering::Relaxed);
-        self.service.call(request)
     }
 }

@@ -16,7 +16,7 @@ use tokio::{
     net::{TcpListener, UnixListener},
 };
 
-use crate::config::requests::Listen;
+use crate::{config::requests::Listen, serve::access::Peer};
 
 /// A socket that accepts connections.
 pub(super) enum Listener {
@@ -34,7 +34,7 @@ impl Listener {
     /// Opens the socket. A file that an earlier server has left is replaced.
     pub(super) async fn open(listen: &Listen) -> Result<Self> {
         match listen {
-            Listen::Local(address) => {
+            Listen::Tcp(address) => {
                 let listener = TcpListener::bind(address).await;
                 Ok(Self::Tcp(listener.with_context(|| format!("cannot listen on {address}"))?))
             }
@@ -55,15 +55,15 @@ impl Listener {
         }
     }
 
-    /// Returns the next connection.
-    pub(super) async fn accept(&self) -> io::Result<Box<dyn Stream>> {
+    /// Returns the next connection, and where it comes from.
+    pub(super) async fn accept(&self) -> io::Result<(Box<dyn Stream>, Option<Peer>)> {
         match self {
             Self::Tcp(listener) => {
-                let (stream, _) = listener.accept().await?;
+                let (stream, address) = listener.accept().await?;
                 stream.set_nodelay(true)?;
-                Ok(Box::new(stream))
+                Ok((Box::new(stream), Some(Peer(address.ip().to_canonical()))))
             }
-            Self::Unix(listener, _) => Ok(Box::new(listener.accept().await?.0)),
+            Self::Unix(listener, _) => Ok((Box::new(listener.accept().await?.0), None)),
         }
     }
 }

@@ -3,5 +3,9 @@
 mod connections;
 mod first_call;
 mod listener;
+mod tls;
 
-pub(super) use self::connections::{Connections, Protocol};
+pub(super) use self::{
+    connections::{Connections, Protocol},
+    tls::Shown,
+};

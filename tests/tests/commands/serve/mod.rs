@@ -1,8 +1,11 @@
 //! `ratelimit serve`: how it starts, reloads and ends.
 
+mod access;
 mod answers;
 mod envoy;
 mod nginx;
+mod rules;
+mod survival;
 
 use std::{
     fs,
@@ -36,6 +39,13 @@ struct Answer {
 }
 
 impl Answer {
+    fn of(text: &str) -> Self {
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        let body = serde_json::from_str(body).unwrap_or_else(|_| Value::String(body.to_owned()));
+        Self { status, head: head.to_owned(), body }
+    }
+
     fn header(&self, name: &str) -> Option<&str> {
         let line = |line: &'_ str| line.to_ascii_lowercase().starts_with(&format!("{name}:"));
         self.head.lines().find(|found| line(found)).map(|line| line.split_once(": ").unwrap().1)
@@ -91,11 +101,16 @@ fn answer(mut stream: UnixStream) -> Answer {
     let mut bytes = Vec::new();
     // A server that has not read the whole call resets the connection after its answer.
     let _ = stream.read_to_end(&mut bytes);
-    let text = String::from_utf8(bytes).unwrap();
-    let (head, body) = text.split_once("\r\n\r\n").unwrap();
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    let body = serde_json::from_str(body).unwrap_or_else(|_| Value::String(body.to_owned()));
-    Answer { status, head: head.to_owned(), body }
+    Answer::of(&String::from_utf8(bytes).unwrap())
+}
+
+/// Returns a table `[[token]]`. The hash is that of the command in the documents.
+fn token(name: &str, text: &str, scopes: &str) -> String {
+    let folder = Folder::new();
+    let hash = Command::new("sha256sum").arg(folder.add("token", text)).output().unwrap();
+    let hash = String::from_utf8(hash.stdout).unwrap();
+    let hash = hash.split_whitespace().next().unwrap();
+    format!("[[token]]\nname = \"{name}\"\nsha256 = \"{hash}\"\nscope = {scopes}\n")
 }
 
 fn of_user(user: &str) -> Value {

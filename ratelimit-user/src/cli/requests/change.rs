@@ -1,0 +1,113 @@
+//! Changes rules.
+
+use anyhow::{Result, anyhow, bail};
+use axum::http::{
+    HeaderName, HeaderValue, Method, StatusCode,
+    header::{IF_MATCH, IF_NONE_MATCH},
+};
+use serde::Serialize;
+
+use super::{
+    call::{Answered, Call},
+    read::{Row, differences, path, rule},
+    server::Server,
+};
+use crate::{
+    cli::print::{answer::Answer, output::Output},
+    config::requests::written::Keys,
+    text::excerpt::escaped,
+};
+
+/// The result of `set`.
+#[derive(Debug, Serialize)]
+struct Set<'a> {
+    name: &'a str,
+    /// `create`, `update`, `unchanged`, or `check` with --dry-run.
+    action: &'static str,
+    old_version: Option<u64>,
+    /// None with --dry-run.
+    version: Option<u64>,
+    old: Option<&'a Keys>,
+    new: &'a Keys,
+}
+
+/// The result of `delete`.
+#[derive(Debug, Serialize)]
+struct Deleted<'a> {
+    name: &'a str,
+    /// The version that was deleted. None if there was no such rule.
+    deleted: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+}
+
+pub(super) fn set(
+    server: &Server,
+    name: &str,
+    keys: &Keys,
+    pinned: Option<u64>,
+    is_dry: bool,
+    output: Output,
+) -> Result<Answer> {
+    let before = rule(server, name)?;
+    let (old_version, old) = before.as_ref().map(|row| (row.version, &row.rule)).unzip();
+    let old_version = old_version.flatten();
+    let body = serde_json::to_string(keys)?;
+    let done = |action, version| Set { name, action, old_version, version, old, new: keys };
+    if is_dry {
+        let path = format!("{}?dry-run=true", path(name));
+        found(Call { method: Method::PUT, path, condition: None, body: &body }.make(server)?)?;
+        output.print(&done("check", None), |out| writeln!(out, "{name}: the rule can be set; nothing is changed"))?;
+        return Ok(Answer::Unchanged);
+    }
+    let expected = pinned.or(old_version).filter(|version| *version != 0);
+    if old == Some(keys) && old_version.is_some() && expected == old_version {
+        output.print(&done("unchanged", old_version), |out| writeln!(out, "{name}: the rule is so already"))?;
+        return Ok(Answer::Unchanged);
+    }
+    let condition = Some(condition(expected));
+    let answer = found(Call { method: Method::PUT, path: path(name), condition, body: &body }.make(server)?)?;
+    let action = if expected.is_some() { "update" } else { "create" };
+    output.print(&done(action, answer.version), |out| {
+        let version = |version: Option<u64>| version.map_or_else(|| "none".to_owned(), |version| version.to_string());
+        writeln!(out, "{name}: version {} → {}", version(old_version), version(answer.version))?;
+        let nothing = Keys::new();
+        differences(old.unwrap_or(&nothing), keys).iter().try_for_each(|line| writeln!(out, "  {}", escaped(line)))
+    })?;
+    Ok(Answer::Done)
+}
+
+pub(super) fn delete(server: &Server, name: &str, pinned: Option<u64>, output: Output) -> Result<Answer> {
+    let absent = || {
+        let message = format!("there is no rule {}", escaped(name));
+        let deleted = Deleted { name, deleted: None, message: Some(message.clone()) };
+        output.print(&deleted, |out| writeln!(out, "{message}"))?;
+        Ok(Answer::Negative)
+    };
+    let version = match (pinned, rule(server, name)?) {
+        (_, None) => return absent(),
+        (Some(version), _) | (None, Some(Row { version: Some(version), .. })) => version,
+        (None, Some(_)) => bail!("{} is a rule of the file of the server: delete it there", escaped(name)),
+    };
+    let condition = Some(condition(Some(version)));
+    let answer = Call { method: Method::DELETE, path: path(name), condition, body: "" }.make(server)?;
+    if answer.status == StatusCode::NOT_FOUND {
+        return absent();
+    }
+    let deleted = Deleted { name, deleted: Some(version), message: None };
+    output.print(&deleted, |out| writeln!(out, "{name}: version {version} is deleted"))?;
+    Ok(Answer::Done)
+}
+
+/// Returns the condition of a change: the version that it replaces, or none for a new rule.
+fn condition(version: Option<u64>) -> (HeaderName, HeaderValue) {
+    let any = (IF_NONE_MATCH, HeaderValue::from_static("*"));
+    let Some(version) = version else { return any };
+    HeaderValue::from_str(&format!("\"{version}\"")).map_or(any, |version| (IF_MATCH, version))
+}
+
+/// Returns an answer that is not 404.
+fn found(answer: Answered) -> Result<Answered> {
+    let is_found = answer.status != StatusCode::NOT_FOUND;
+    is_found.then_some(answer).ok_or_else(|| anyhow!("this server has no rules service: it needs a newer version"))
+}

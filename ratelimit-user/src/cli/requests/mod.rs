@@ -1,0 +1,78 @@
+//! `ratelimit rules list | get | set | delete | log`: the rules of a running server for requests.
+
+mod call;
+mod change;
+mod connect;
+mod keys;
+mod read;
+mod server;
+
+use anyhow::Result;
+
+use self::{keys::RuleOptions, server::ServerOptions};
+use crate::cli::print::{answer::Answer, output::Output};
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// List the rules that the token may read
+    List {
+        #[command(flatten)]
+        server: ServerOptions,
+    },
+    /// Print one rule, as a file can give it to `set`
+    Get {
+        /// Name of the rule
+        name: String,
+        #[command(flatten)]
+        server: ServerOptions,
+    },
+    /// Create or replace a rule
+    ///
+    /// Reads the version of the rule, and replaces that version. If another caller changes the rule meanwhile, the
+    /// command fails and changes nothing.
+    Set {
+        /// Name of the rule
+        name: String,
+        #[command(flatten)]
+        rule: Box<RuleOptions>,
+        /// Replace this version only; 0 only creates the rule
+        #[arg(long, value_name = "N")]
+        version: Option<u64>,
+        /// Only check the rule
+        #[arg(long)]
+        dry_run: bool,
+        #[command(flatten)]
+        server: ServerOptions,
+    },
+    /// Delete a rule
+    Delete {
+        /// Name of the rule
+        name: String,
+        /// Delete this version only
+        #[arg(long, value_name = "N")]
+        version: Option<u64>,
+        #[command(flatten)]
+        server: ServerOptions,
+    },
+    /// List the last changes: when, by which token, and what
+    Log {
+        /// The most changes
+        #[arg(short = 'n', long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u16).range(1..=1_000))]
+        limit: u16,
+        #[command(flatten)]
+        server: ServerOptions,
+    },
+}
+
+pub(crate) fn run(command: &Command, output: Output) -> Result<Answer> {
+    match command {
+        Command::List { server } => read::list(&server.open()?, output),
+        Command::Get { name, server } => read::get(&server.open()?, name, output),
+        Command::Log { limit, server } => read::log(&server.open()?, *limit, output),
+        Command::Set { name, rule, version, dry_run, server } => {
+            let keys = rule.keys()?;
+            change::set(&server.open()?, name, &keys, *version, *dry_run, output)
+        }
+        Command::Delete { name, version, server } => change::delete(&server.open()?, name, *version, output),
+    }
+}

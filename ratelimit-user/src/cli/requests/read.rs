@@ -1,0 +1,132 @@
+//! Reads rules, and the log of their changes.
+
+use std::io::{self, Write};
+
+use anyhow::{Context as _, Result};
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{call::Call, server::Server};
+use crate::{
+    cli::print::{
+        answer::Answer,
+        output::{Output, table},
+    },
+    config::requests::written::Keys,
+    text::excerpt::escaped,
+};
+
+/// A rule.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Row {
+    pub(super) name: String,
+    /// None for a rule of the server's own file.
+    pub(super) version: Option<u64>,
+    pub(super) rule: Keys,
+}
+
+#[derive(Debug, Deserialize)]
+struct Rules {
+    rules: Vec<Row>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Log {
+    changes: Vec<Value>,
+}
+
+/// What a log has about a change.
+#[derive(Debug, Deserialize)]
+struct Change {
+    at: String,
+    token: String,
+    address: Option<String>,
+    action: String,
+    name: String,
+    version: u64,
+    old: Option<Keys>,
+    new: Option<Keys>,
+}
+
+/// Returns the path of a rule in calls.
+pub(super) fn path(name: &str) -> String {
+    let mut path = "/v1/rules/".to_owned();
+    for byte in name.bytes() {
+        match byte {
+            b'-' | b'_' | b'.' | b'~' => path.push(byte.into()),
+            _ if byte.is_ascii_alphanumeric() => path.push(byte.into()),
+            _ => path += &format!("%{byte:02X}"),
+        }
+    }
+    path
+}
+
+/// Returns a rule. None if there is none.
+pub(super) fn rule(server: &Server, name: &str) -> Result<Option<Row>> {
+    let answer = Call::get(path(name)).make(server)?;
+    if answer.status == StatusCode::NOT_FOUND {
+        return Ok(None);
+    }
+    let rule = serde_json::from_value(answer.body).context("the answer has no rule")?;
+    Ok(Some(Row { name: name.to_owned(), version: answer.version, rule }))
+}
+
+pub(super) fn list(server: &Server, output: Output) -> Result<Answer> {
+    let answer = Call::get("/v1/rules").make(server)?;
+    let Rules { rules } = serde_json::from_value(answer.body).context("the answer has no rules")?;
+    output.print(&rules, |out| {
+        let cells = |row: &Row| [escaped(&row.name), version(row.version), in_words(&row.rule)];
+        table(out, ["name", "version", "rule"], &rules.iter().map(cells).collect::<Vec<_>>())
+    })?;
+    Ok(Answer::Done)
+}
+
+pub(super) fn get(server: &Server, name: &str, output: Output) -> Result<Answer> {
+    let Some(row) = rule(server, name)? else {
+        anyhow::bail!("there is no rule {}", escaped(name));
+    };
+    output.print(&row, |out| {
+        writeln!(out, "# {}: version {}", row.name, version(row.version))?;
+        lines(out, &row.rule)
+    })?;
+    Ok(Answer::Done)
+}
+
+pub(super) fn log(server: &Server, limit: u16, output: Output) -> Result<Answer> {
+    let answer = Call::get(format!("/v1/rules/log?limit={limit}")).make(server)?;
+    let Log { changes } = serde_json::from_value(answer.body).context("the answer has no changes")?;
+    output.print(&changes, |out| {
+        let known = changes.iter().filter_map(|change| serde_json::from_value::<Change>(change.clone()).ok());
+        let cells = |change: Change| {
+            let Change { at, token, address, action, name, version, old, new } = change;
+            let address = address.unwrap_or_default();
+            let what = differences(&old.unwrap_or_default(), &new.unwrap_or_default()).join(", ");
+            [version.to_string(), at, token, address, action, name, what].map(|cell| escaped(&cell))
+        };
+        let head = ["version", "at", "token", "address", "action", "name", "change"];
+        table(out, head, &known.map(cells).collect::<Vec<_>>())
+    })?;
+    Ok(Answer::Done)
+}
+
+fn version(version: Option<u64>) -> String {
+    version.map_or_else(|| "of the file".to_owned(), |version| version.to_string())
+}
+
+fn lines(out: &mut dyn Write, keys: &Keys) -> io::Result<()> {
+    keys.iter().try_for_each(|(key, value)| writeln!(out, "{key} = {value}"))
+}
+
+fn in_words(keys: &Keys) -> String {
+    let each = keys.iter().map(|(key, value)| escaped(&format!("{key} = {value}")));
+    each.collect::<Vec<_>>().join(", ")
+}
+
+/// Returns each key that differs, with its value before and now.
+pub(super) fn differences(old: &Keys, new: &Keys) -> Vec<String> {
+    let value = |keys: &Keys, key: &str| keys.get(key).map_or_else(|| "none".to_owned(), ToString::to_string);
+    let gone = old.keys().filter(|key| !new.contains_key(*key));
+    let differs = new.keys().filter(|key| old.get(*key) != new.get(*key));
+    gone.chain(differs).map(|key| format!("{key}: {} → {}", value(old, key), value(new, key))).collect()
+}

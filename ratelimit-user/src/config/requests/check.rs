@@ -1,0 +1,143 @@
+//! One table `[[check]]`: a rule.
+
+use clap::ValueEnum;
+
+use super::name::Name;
+use crate::{
+    check::{Algorithm, Limit, LimitError, Rule, Throttle},
+    config::{
+        options,
+        table::{Table, nearest},
+    },
+    limit::excess,
+    settings::Switch,
+    text::request_rate::RequestRate,
+};
+
+/// Keys of a rule that are no options.
+const OTHERS: [&str; 1] = ["match"];
+
+#[derive(Debug, clap::Args)]
+struct CheckOptions {
+    #[arg(long)]
+    name: Name,
+    #[arg(long)]
+    key: Vec<String>,
+    #[arg(long, required = true)]
+    limits: Vec<RequestRate>,
+    #[arg(long, value_enum, default_value = "token-bucket")]
+    algorithm: AlgorithmName,
+    #[arg(long)]
+    burst: Option<u64>,
+    #[arg(long, default_value = "hard")]
+    throttle: excess::Throttle,
+    #[arg(long, value_enum, default_value = "off")]
+    shadow: Switch,
+    #[arg(long, default_value = "64", value_parser = clap::value_parser!(u8).range(1..=128))]
+    ipv6_prefix: u8,
+    #[arg(long, value_parser = clap::value_parser!(u32).range(64..=16_777_216))]
+    clients: Option<u32>,
+}
+
+/// The algorithms by their names in a file.
+#[derive(Debug, Clone, Copy)]
+struct AlgorithmName(Algorithm);
+
+impl ValueEnum for AlgorithmName {
+    fn value_variants<'a>() -> &'a [Self] {
+        const ALL: [AlgorithmName; Algorithm::ALL.len()] = {
+            let mut all = [AlgorithmName(Algorithm::TokenBucket); Algorithm::ALL.len()];
+            let mut number = 0;
+            while number < all.len() {
+                all[number] = AlgorithmName(Algorithm::ALL[number]);
+                number += 1;
+            }
+            all
+        };
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        Some(clap::builder::PossibleValue::new(self.0.name()))
+    }
+}
+
+/// Reads a rule, which may use these attributes.
+pub(super) fn rule(table: &Table<'_>, attributes: &[String]) -> Option<Rule> {
+    let options = options::read::<CheckOptions>(table, &OTHERS);
+    let values = values(table, attributes);
+    let CheckOptions { name, key, limits, algorithm, burst, throttle, shadow, ipv6_prefix, clients } = options?;
+    let unknown = |name: &String| !attributes.contains(name);
+    if let (Some(name), Some(value)) = (key.iter().find(|name| unknown(name)), table.get("key")) {
+        value.wrong(unknown_attribute(name, attributes));
+        return None;
+    }
+    let (Name(name), AlgorithmName(algorithm), values) = (name, algorithm, values?);
+    let wrong = |key: &str, message: String| {
+        table.get(key).map_or_else(|| table.wrong(&message), |value| value.wrong(&message));
+    };
+    if burst.is_some() && limits.len() > 1 {
+        wrong("burst", "several limits have different bursts: remove it, or write two rules".to_owned());
+        return None;
+    }
+    let mut all = Vec::new();
+    for RequestRate(rate) in limits {
+        match Limit::new(rate, burst, algorithm) {
+            Ok(limit) => all.push(limit),
+            Err(error) => {
+                let is_of_burst =
+                    matches!(error, LimitError::NoBurst | LimitError::Burst(_) | LimitError::BurstOfWindow(_));
+                wrong(if is_of_burst { "burst" } else { "limits" }, format!("{}: {error}", RequestRate(rate)));
+                return None;
+            }
+        }
+    }
+    let rule = Rule::new(name, all).map_err(|error| wrong("limits", error.to_string())).ok()?;
+    let throttle = match throttle {
+        excess::Throttle::Hard => Throttle::Hard,
+        excess::Throttle::Soft(percent) => Throttle::Soft(percent),
+        excess::Throttle::Elastic => {
+            wrong("throttle", "the server does not know its load: expected hard, or soft=10%".to_owned());
+            return None;
+        }
+    };
+    let rule = rule.with_throttle(throttle).map_err(|error| wrong("throttle", error.to_string())).ok()?;
+    let rule = values.into_iter().fold(rule, |rule, (name, values)| rule.with_values(name, values));
+    let rule = rule.by(key).in_shadow(shadow == Switch::On).with_ipv6_prefix(ipv6_prefix);
+    Some(match clients {
+        Some(clients) => rule.with_clients(clients as usize),
+        None => rule,
+    })
+}
+
+/// Reads the key `match`: one value or a list for each attribute.
+fn values(table: &Table<'_>, attributes: &[String]) -> Option<Vec<(String, Vec<String>)>> {
+    let Some(table) = table.get("match") else { return Some(Vec::new()) };
+    let mut all = Some(Vec::new());
+    for (name, value) in table.table()?.each() {
+        let text: &str = name.get_ref();
+        if !attributes.iter().any(|known| known == text) {
+            value.wrong(unknown_attribute(text, attributes));
+            all = None;
+            continue;
+        }
+        match (value.words(), &mut all) {
+            (Some(words), _) if words.is_empty() => {
+                value.wrong("the list is empty: add a value, or remove this attribute");
+                all = None;
+            }
+            (Some(words), Some(all)) => all.push((text.to_owned(), words)),
+            _ => all = None,
+        }
+    }
+    all
+}
+
+fn unknown_attribute(name: &str, attributes: &[String]) -> String {
+    match nearest(name, attributes.iter().map(String::as_str)) {
+        Some(nearest) => format!("unknown attribute: did you mean {nearest}?"),
+        None => {
+            format!("unknown attribute: expected {}, or one that `attributes` in [serve] names", attributes.join(", "))
+        }
+    }
+}

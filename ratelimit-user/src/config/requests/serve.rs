@@ -1,0 +1,74 @@
+//! The table `[serve]`: where callers ask, and what they may do.
+
+use std::path::PathBuf;
+
+use super::{
+    encryption::{CERTIFICATE, Encryption, KEY},
+    listen::{Listen, Listens},
+    name::Name,
+};
+use crate::config::table::Table;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct ServeOptions {
+    #[arg(long)]
+    http: Option<Listen>,
+    #[arg(long)]
+    grpc: Option<Listen>,
+    #[arg(long)]
+    attributes: Vec<Name>,
+    #[arg(long)]
+    tls_cert: Option<PathBuf>,
+    #[arg(long)]
+    tls_key: Option<PathBuf>,
+    #[arg(long)]
+    rules: Option<PathBuf>,
+}
+
+/// What the table says.
+#[derive(Debug, Default)]
+pub(super) struct Serve {
+    pub(super) listens: Listens,
+    pub(super) encryption: Option<Encryption>,
+    /// Attributes besides those that every file may use.
+    pub(super) attributes: Vec<String>,
+    pub(super) store: Option<PathBuf>,
+}
+
+/// Returns what the options of the table say. Adds a problem if they leave the rules open to other machines.
+pub(super) fn checked(table: &Table<'_>, options: ServeOptions, has_token: bool) -> Serve {
+    let wrong = |key: &str, message: String| {
+        if let Some(value) = table.get(key) {
+            value.wrong(message);
+        }
+    };
+    let ServeOptions { http, grpc, attributes, tls_cert, tls_key, rules } = options;
+    let attributes = attributes.into_iter().map(|Name(name)| name).collect();
+    let encryption = match (tls_cert, tls_key) {
+        (Some(certificate), Some(key)) => Some(Encryption { certificate, key }),
+        (None, None) => None,
+        (certificate, _) => {
+            let (key, message) = match certificate {
+                Some(_) => (CERTIFICATE, format!("a certificate needs its key: add {KEY}")),
+                None => (KEY, format!("a key needs its certificate: add {CERTIFICATE}")),
+            };
+            wrong(key, message);
+            return Serve { attributes, ..Serve::default() };
+        }
+    };
+    for (key, _) in [("http", &http), ("grpc", &grpc)]
+        .into_iter()
+        .filter(|(_, listen)| listen.as_ref().is_some_and(Listen::is_beyond_host))
+    {
+        let certificate = (encryption.is_none(), format!("{CERTIFICATE} and {KEY}"));
+        let missing = [certificate, (!has_token, "a table [[token]]".to_owned())];
+        let missing: Vec<_> = missing.into_iter().filter(|(is_missing, _)| *is_missing).map(|(_, what)| what).collect();
+        if !missing.is_empty() {
+            wrong(key, format!("other machines can reach this address: add {}", missing.join(", and ")));
+        }
+    }
+    if rules.as_ref().is_some_and(|path| !path.is_absolute()) {
+        wrong("rules", "expected an absolute path".to_owned());
+    }
+    Serve { listens: Listens { http, grpc }, encryption, attributes, store: rules }
+}

@@ -1,0 +1,166 @@
+//! The log of all changes: one JSON line each.
+
+use std::{
+    collections::VecDeque,
+    fs::{self, File, OpenOptions},
+    io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _},
+    net::IpAddr,
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::file::beside;
+use crate::config::requests::written::Keys;
+
+/// The size in bytes from which on the next change begins a new file.
+const MOST: u64 = 16 << 20;
+/// The most bytes of an answer.
+const ANSWER: usize = 1 << 20;
+/// Bytes at the end of a file that have the last line.
+const TAIL: u64 = 256 << 10;
+
+/// One change.
+#[derive(Debug, Serialize)]
+pub(super) struct Entry<'a> {
+    pub(super) at: Timestamp,
+    /// The name of the caller's token.
+    pub(super) token: &'a str,
+    /// None for callers of a Unix socket.
+    pub(super) address: Option<IpAddr>,
+    /// `create`, `update`, `delete`, or `undone` for a change that the log has and the rules have not.
+    pub(super) action: &'static str,
+    pub(super) name: &'a str,
+    pub(super) old_version: Option<u64>,
+    /// The version of this change.
+    pub(super) version: u64,
+    pub(super) old: Option<&'a Keys>,
+    pub(super) new: Option<&'a Keys>,
+}
+
+/// The file of the log, and an older one.
+#[derive(Debug)]
+pub(super) struct Audit {
+    path: PathBuf,
+    most: u64,
+    /// The latest version in the log.
+    version: u64,
+}
+
+impl Audit {
+    /// Opens the log beside a file of rules, whose last change is `version`. What a killed server has left half is removed.
+    pub(super) fn open(rules: &Path, version: u64) -> io::Result<Self> {
+        let mut audit = Self { path: beside(rules, "log"), most: MOST, version };
+        let mut file = audit.file()?;
+        let length = file.metadata()?.len();
+        let begin = length.saturating_sub(TAIL);
+        file.seek(SeekFrom::Start(begin))?;
+        let mut tail = Vec::new();
+        file.read_to_end(&mut tail)?;
+        let whole = tail.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        if whole == 0 && begin > 0 {
+            return Err(io::Error::other("is no log of changes"));
+        }
+        tail.truncate(whole);
+        file.set_len(begin + whole as u64)?;
+        let last = tail.trim_ascii_end().rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+        if let Ok(mut last) = serde_json::from_slice::<Value>(last)
+            && let Some(later) = last.get("version").and_then(Value::as_u64).filter(|later| *later > version)
+            && let Some(entry) = last.as_object_mut()
+        {
+            // The server was killed before it wrote the rules.
+            audit.version = later;
+            if entry.get("action").is_some_and(|action| action != "undone") {
+                entry.insert("at".to_owned(), Timestamp::now().to_string().into());
+                entry.insert("action".to_owned(), "undone".into());
+                audit.write(&last)?;
+            }
+        }
+        Ok(audit)
+    }
+
+    /// Begins a new file at another size.
+    #[cfg(test)]
+    pub(super) fn limit(&mut self, most: u64) {
+        self.most = most;
+    }
+
+    /// Returns the latest version in the log.
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Adds a change. It is on the disk when this returns. Otherwise the log is as before.
+    pub(super) fn add(&mut self, entry: &Entry<'_>) -> io::Result<Added> {
+        let added = self.write(entry)?;
+        self.version = self.version.max(entry.version);
+        Ok(added)
+    }
+
+    fn write(&self, entry: &impl Serialize) -> io::Result<Added> {
+        let mut line = serde_json::to_vec(entry)?;
+        line.push(b'\n');
+        let mut file = self.file()?;
+        let mut length = file.metadata()?.len();
+        if length > 0 && length + line.len() as u64 > self.most {
+            fs::rename(&self.path, beside(&self.path, "1"))?;
+            (file, length) = (self.file()?, 0);
+        }
+        let added = Added { file, length };
+        let written = (&added.file).write_all(&line).and_then(|()| added.file.sync_all());
+        // The name of a new file must outlast a crash too.
+        let kept = written.and_then(|()| File::open(self.path.parent().unwrap_or(Path::new("/")))?.sync_all());
+        match kept {
+            Ok(()) => Ok(added),
+            Err(error) => {
+                let _ = added.undo();
+                Err(error)
+            }
+        }
+    }
+
+    /// Returns the last changes, the newest first. There are fewer than `most` if they are large.
+    pub(super) fn last(&self, most: usize) -> io::Result<Vec<Value>> {
+        let mut lines: VecDeque<String> = VecDeque::new();
+        let mut bytes = 0;
+        for path in [&beside(&self.path, "1"), &self.path] {
+            let file = match File::open(path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                file => file?,
+            };
+            for line in BufReader::new(file).lines() {
+                let line = line?;
+                bytes += line.len();
+                lines.push_back(line);
+                while lines.len() > most || (bytes > ANSWER && lines.len() > 1) {
+                    bytes -= lines.pop_front().map_or(0, |line| line.len());
+                }
+            }
+        }
+        Ok(lines.iter().rev().filter_map(|line| serde_json::from_str(line).ok()).collect())
+    }
+
+    fn file(&self) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.read(true).append(true).create(true).mode(0o600).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+        let file = options.open(&self.path)?;
+        if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("is not a regular file")) }
+    }
+}
+
+/// A line of the log that can still be taken back.
+#[derive(Debug)]
+pub(super) struct Added {
+    file: File,
+    length: u64,
+}
+
+impl Added {
+    /// Takes the line back.
+    pub(super) fn undo(self) -> io::Result<()> {
+        self.file.set_len(self.length).and_then(|()| self.file.sync_all())
+    }
+}

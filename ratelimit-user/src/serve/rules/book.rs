@@ -1,0 +1,169 @@
+//! Changes of rules: one at a time, kept before they are in force.
+
+use std::{
+    fmt, io,
+    net::IpAddr,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError, RwLock},
+};
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{
+    audit::{Audit, Entry},
+    error::RuleError,
+    file::{FileStore, beside},
+    in_force::{InForce, Operators},
+    store::{Store, StoreError, Write},
+};
+use crate::{
+    check::Rule,
+    config::requests::{stored::Contents, written::Keys},
+};
+
+/// What puts rules in force.
+type Apply = Box<dyn Fn(Vec<Rule>) + Send + Sync>;
+
+/// All rules, and where those of callers are kept.
+pub(in crate::serve) struct Book {
+    in_force: RwLock<Arc<InForce>>,
+    /// Changes take turns. None if callers cannot change rules.
+    keeper: Mutex<Option<Keeper>>,
+    apply: Apply,
+}
+
+/// Where rules of callers are kept, with the log of their changes.
+pub(in crate::serve) struct Keeper {
+    store: Box<dyn Store>,
+    audit: Audit,
+}
+
+/// Who changes a rule.
+#[derive(Debug, Clone)]
+pub(in crate::serve) struct Author {
+    /// The name of the token.
+    pub(in crate::serve) token: String,
+    /// None for callers of a Unix socket.
+    pub(in crate::serve) address: Option<IpAddr>,
+}
+
+/// What a caller wants.
+#[derive(Debug, Clone)]
+pub(in crate::serve) struct Change {
+    pub(in crate::serve) name: String,
+    /// The version that the caller knows. None creates the rule.
+    pub(in crate::serve) expected: Option<u64>,
+    /// The new keys. None deletes the rule.
+    pub(in crate::serve) keys: Option<Keys>,
+}
+
+/// A change that is in force.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::serve) struct Done {
+    /// The version of the change.
+    pub(in crate::serve) version: u64,
+}
+
+impl Keeper {
+    /// Opens the file of rules and its log. Returns the rules too.
+    pub(in crate::serve) fn open(path: &Path) -> Result<(Self, Contents), StoreError> {
+        let store = FileStore::open(path)?;
+        let contents = store.read()?;
+        let audit = Audit::open(path, contents.version)
+            .map_err(|error| StoreError::Unusable(format!("{}: {error}", beside(path, "log").display())))?;
+        Ok((Self { store: Box::new(store), audit }, contents))
+    }
+}
+
+impl Book {
+    pub(in crate::serve) fn new(in_force: InForce, keeper: Option<Keeper>, apply: Apply) -> Self {
+        Self { in_force: RwLock::new(Arc::new(in_force)), keeper: Mutex::new(keeper), apply }
+    }
+
+    /// Returns the rules in force.
+    pub(in crate::serve) fn in_force(&self) -> Arc<InForce> {
+        Arc::clone(&self.in_force.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Puts other rules of the operator in force, with those of callers as they are kept now. Returns how many there are.
+    pub(in crate::serve) fn reload(&self, operators: Operators) -> Result<usize, String> {
+        let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+        let contents = match &*keeper {
+            Some(keeper) => keeper.store.read().map_err(|error| error.to_string())?,
+            None => Contents::default(),
+        };
+        let all = InForce::new(Arc::new(operators), contents)?;
+        let count = all.len();
+        self.put(all);
+        Ok(count)
+    }
+
+    /// Checks a rule as a change does, and changes nothing.
+    pub(in crate::serve) fn check(&self, name: &str, keys: &Keys) -> Result<(), RuleError> {
+        let now = self.in_force();
+        if now.is_of_operator(name) {
+            return Err(RuleError::Operators(name.to_owned()));
+        }
+        now.with(name, now.version(), Some(keys)).map(drop).map_err(RuleError::Wrong)
+    }
+
+    /// Changes a rule. It is kept, and then in force, when this returns. After a failure, everything is as before.
+    pub(in crate::serve) fn change(&self, author: &Author, change: &Change) -> Result<Done, RuleError> {
+        let Change { name, expected, keys } = change;
+        let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(Keeper { store, audit }) = &mut *keeper else { return Err(RuleError::NoStore) };
+        let unwritable = |error: StoreError| RuleError::Unwritable(error.to_string());
+        if self.in_force().is_of_operator(name) {
+            return Err(RuleError::Operators(name.clone()));
+        }
+        // The file could have been changed by hand.
+        let kept = store.read().map_err(unwritable)?;
+        let now = InForce::new(self.in_force().operators(), kept).map_err(RuleError::Unwritable)?;
+        let (current, old) = now.get(name).unzip();
+        let current = current.flatten();
+        if current.is_none() && keys.is_none() {
+            return Err(RuleError::Absent(name.clone()));
+        }
+        if current != *expected {
+            return Err(RuleError::Changed { name: name.clone(), current });
+        }
+        let version = now.version().max(audit.version()) + 1;
+        let next = now.with(name, version, keys.as_ref()).map_err(RuleError::Wrong)?;
+        let action = match (old, keys) {
+            (_, None) => "delete",
+            (Some(_), _) => "update",
+            (None, _) => "create",
+        };
+        let (token, address, at) = (&*author.token, author.address, Timestamp::now());
+        let new = keys.as_ref();
+        let entry = Entry { at, token, address, action, name, old_version: current, version, old, new };
+        let added = audit.add(&entry).map_err(|error| RuleError::Unwritable(format!("the log of changes: {error}")))?;
+        if let Err(error) = store.write(Write { name, expected: current, version, keys: new }) {
+            // At the next start, the log would say otherwise that this change is undone.
+            let _ = added.undo();
+            return Err(unwritable(error));
+        }
+        self.put(next);
+        Ok(Done { version })
+    }
+
+    /// Returns the last changes, the newest first.
+    pub(in crate::serve) fn log(&self, most: usize) -> Result<Vec<Value>, RuleError> {
+        // No change replaces the file meanwhile.
+        let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(Keeper { audit, .. }) = &*keeper else { return Err(RuleError::NoStore) };
+        audit.last(most).map_err(|error: io::Error| RuleError::Unwritable(format!("the log of changes: {error}")))
+    }
+
+    fn put(&self, next: InForce) {
+        (self.apply)(next.rules());
+        *self.in_force.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
+    }
+}
+
+impl fmt::Debug for Book {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Book")
+    }
+}

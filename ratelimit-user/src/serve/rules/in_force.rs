@@ -1,0 +1,125 @@
+//! The rules in force: those of the operator's file, and those of callers.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use crate::{
+    check::{MEMORY, Rule},
+    config::requests::{
+        MOST_RULES, Requests,
+        stored::{Contents, Stored},
+        written::{self, Keys},
+    },
+};
+
+/// The operator's rules.
+#[derive(Debug, Default)]
+pub(in crate::serve) struct Operators {
+    rules: Vec<Rule>,
+    keys: BTreeMap<String, Keys>,
+    attributes: Vec<String>,
+}
+
+impl Operators {
+    pub(in crate::serve) fn of(requests: Requests) -> Self {
+        let Requests { rules, keys, attributes, .. } = requests;
+        Self { rules, keys, attributes }
+    }
+}
+
+/// The rules in force.
+#[derive(Debug, Clone, Default)]
+pub(in crate::serve) struct InForce {
+    operators: Arc<Operators>,
+    stored: BTreeMap<String, (Stored, Rule)>,
+    /// The version of the last change.
+    version: u64,
+}
+
+impl InForce {
+    /// Returns the rules of both. Fails with all problems in one line.
+    pub(in crate::serve) fn new(operators: Arc<Operators>, contents: Contents) -> Result<Self, String> {
+        let mut all = Self { operators, stored: BTreeMap::new(), version: contents.version };
+        for (name, stored) in contents.rules {
+            if all.operators.keys.contains_key(&name) {
+                return Err(format!("{name} is a rule of callers too: choose another name, or delete that one first"));
+            }
+            let rule = all.read(&name, &stored.keys).map_err(|problem| format!("rule {name}: {problem}"))?;
+            all.stored.insert(name, (stored, rule));
+        }
+        all.check()?;
+        Ok(all)
+    }
+
+    /// Returns the rules with one of a caller written or deleted.
+    pub(super) fn with(&self, name: &str, version: u64, keys: Option<&Keys>) -> Result<Self, String> {
+        let mut all = Self { version, ..self.clone() };
+        match keys {
+            Some(keys) => {
+                let rule = all.read(name, keys)?;
+                all.stored.insert(name.to_owned(), (Stored { version, keys: keys.clone() }, rule));
+                all.check()?;
+            }
+            None => drop(all.stored.remove(name)),
+        }
+        Ok(all)
+    }
+
+    fn read(&self, name: &str, keys: &Keys) -> Result<Rule, String> {
+        written::read(name, keys, &self.operators.attributes).map_err(|problems| problems.join("; "))
+    }
+
+    /// Checks what only all rules together can break.
+    fn check(&self) -> Result<(), String> {
+        if self.len() > MOST_RULES {
+            return Err(format!("at most {MOST_RULES} rules for requests are possible: delete one first"));
+        }
+        // Callers share the memory of the server. An operator may give its own rules more.
+        let own = self.stored.values().filter_map(|(_, rule)| rule.own_memory());
+        if own.fold(0, usize::saturating_add) > MEMORY {
+            let most = MEMORY >> 20;
+            return Err(format!("clients: all rules of callers with this key may take {most} MiB: give fewer clients"));
+        }
+        Ok(())
+    }
+
+    /// Returns how many rules there are.
+    pub(in crate::serve) fn len(&self) -> usize {
+        self.operators.rules.len() + self.stored.len()
+    }
+
+    /// Returns all rules, those of the operator first. Together they have as much memory as one.
+    pub(in crate::serve) fn rules(&self) -> Vec<Rule> {
+        let memory = MEMORY / self.len().max(1);
+        let all = self.operators.rules.iter().chain(self.stored.values().map(|(_, rule)| rule));
+        all.map(|rule| rule.clone().with_memory(memory)).collect()
+    }
+
+    /// Returns the names, versions and keys of all rules. A rule of the operator has no version.
+    pub(in crate::serve) fn each(&self) -> impl Iterator<Item = (&str, Option<u64>, &Keys)> {
+        let of_operator = |rule: &'_ Rule| Some((self.operators.keys.get_key_value(rule.name())?, None));
+        let own = self.operators.rules.iter().filter_map(of_operator);
+        let stored = self.stored.iter().map(|(name, (stored, _))| ((name, &stored.keys), Some(stored.version)));
+        own.chain(stored).map(|((name, keys), version)| (name.as_str(), version, keys))
+    }
+
+    /// Returns the version and the keys of a rule.
+    pub(in crate::serve) fn get(&self, name: &str) -> Option<(Option<u64>, &Keys)> {
+        let stored = self.stored.get(name).map(|(stored, _)| (Some(stored.version), &stored.keys));
+        stored.or_else(|| Some((None, self.operators.keys.get(name)?)))
+    }
+
+    /// Returns whether the operator's file has this rule.
+    pub(super) fn is_of_operator(&self, name: &str) -> bool {
+        self.operators.keys.contains_key(name)
+    }
+
+    /// Returns the version of the last change.
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Returns the operator's rules.
+    pub(super) fn operators(&self) -> Arc<Operators> {
+        Arc::clone(&self.operators)
+    }
+}
