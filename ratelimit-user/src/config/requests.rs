@@ -26,6 +26,7 @@ use self::{
     written::Keys,
 };
 use super::{
+    daemon::fleet::{self, Fleet},
     options,
     problem::{ConfigError, Problem},
     table::{Page, Table, Value},
@@ -54,6 +55,8 @@ pub struct Requests {
     pub attributes: Vec<String>,
     /// The file where the server keeps rules that callers change.
     pub store: Option<PathBuf>,
+    /// The fleet with which the server shares its limits. Only [`parse`] fills this.
+    pub fleet: Option<Fleet>,
 }
 
 /// Reads what a file says about requests, and nothing else of it.
@@ -74,7 +77,10 @@ pub fn read(path: &Path) -> Result<Requests, ConfigError> {
 pub fn parse(text: &str) -> Result<Requests, Vec<Problem>> {
     let page = Page::new(text);
     let mut requests = match DeTable::parse(text) {
-        Ok(entries) => of_table(&Table::new(&page, 0..0, entries.get_ref())),
+        Ok(entries) => {
+            let top = Table::new(&page, 0..0, entries.get_ref());
+            Requests { fleet: fleet::read(&top), ..of_table(&top) }
+        }
         Err(error) => {
             page.wrong(error.span().unwrap_or_default(), error.message());
             Requests::default()

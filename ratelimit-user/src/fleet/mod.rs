@@ -12,6 +12,7 @@ pub mod members;
 mod reason;
 pub mod rules;
 mod script;
+pub mod seed;
 pub mod status;
 pub mod way;
 mod wire;

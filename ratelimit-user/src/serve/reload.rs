@@ -10,7 +10,10 @@ use super::{
     sockets::Shown,
 };
 use crate::{
-    config::requests::{self, Listens, Requests},
+    config::{
+        daemon::fleet::Fleet,
+        requests::{self, Listens, Requests},
+    },
     controller::notify::{
         journal::{self, Level},
         service_manager,
@@ -18,17 +21,23 @@ use crate::{
 };
 
 /// What only a restart changes.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(super) struct Used {
     listens: Listens,
     is_encrypted: bool,
     store: Option<PathBuf>,
+    fleet: Option<Fleet>,
 }
 
 impl Used {
     pub(super) fn of(requests: &Requests) -> Self {
-        let Requests { listens, encryption, store, .. } = requests;
-        Self { listens: listens.clone(), is_encrypted: encryption.is_some(), store: store.clone() }
+        let Requests { listens, encryption, store, fleet, .. } = requests;
+        Self {
+            listens: listens.clone(),
+            is_encrypted: encryption.is_some(),
+            store: store.clone(),
+            fleet: fleet.clone(),
+        }
     }
 
     /// Warns of each part that another file changes.
@@ -37,6 +46,7 @@ impl Used {
             (self.listens != other.listens, "another address needs a restart: the one before stays in use"),
             (self.is_encrypted != other.is_encrypted, "encryption needs a restart: connections stay as they were"),
             (self.store != other.store, "another file of rules needs a restart: the one before stays in use"),
+            (self.fleet != other.fleet, "another fleet needs a restart: the one before stays in use"),
         ];
         for (_, warning) in parts.iter().filter(|(is_other, _)| *is_other) {
             journal::say(Level::Warning, warning);

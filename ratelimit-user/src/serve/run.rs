@@ -12,7 +12,9 @@ use tokio::{
 
 use super::{
     access::Tokens,
-    certificate, grpc, http,
+    certificate,
+    fleet::{self, Fleet},
+    grpc, http,
     reload::{Reload, Used, rules_in_words},
     rules::{Book, InForce, Keeper, Operators},
     service::Service,
@@ -44,6 +46,7 @@ pub(crate) fn run(file: &Path) -> Result<()> {
     let shown = shown.map_err(|problem| anyhow!("{}: {problem}", file.display()))?.map(Shown::new);
     let kept = requests.store.as_deref().map(Keeper::open).transpose()?;
     let (keeper, contents) = kept.unzip();
+    let joined = requests.fleet.clone();
     let (used, tokens) = (Used::of(&requests), Tokens::new(mem::take(&mut requests.tokens)));
     let in_force = InForce::new(Arc::new(Operators::of(requests)), contents.unwrap_or_default())
         .map_err(|problem| anyhow!("{}: {problem}", file.display()))?;
@@ -59,6 +62,13 @@ pub(crate) fn run(file: &Path) -> Result<()> {
         service: Arc::clone(&service),
         book: Arc::clone(&book),
     });
+    let fleet = joined.and_then(|fleet| match Fleet::of(fleet) {
+        Ok(fleet) => Some(fleet),
+        Err(warning) => {
+            journal::say(Level::Warning, warning);
+            None
+        }
+    });
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
@@ -68,6 +78,9 @@ pub(crate) fn run(file: &Path) -> Result<()> {
         let grpc_routes = grpc::routes(&service, is_beyond(&listens.grpc));
         let http = open(listens.http.as_ref(), Protocol::Http1, shown.as_ref(), http_routes).await?;
         let grpc = open(listens.grpc.as_ref(), Protocol::Http2, shown.as_ref(), grpc_routes).await?;
+        if let Some(fleet) = fleet {
+            tokio::spawn(fleet::follow(Arc::clone(&service), fleet));
+        }
         let mut forget = interval(FORGET);
         forget.set_missed_tick_behavior(MissedTickBehavior::Delay);
         journal::say(Level::Info, &format!("serving {} by {}", listens.shown(shown.is_some()), rules_in_words(count)));

@@ -1,7 +1,7 @@
 //! What all connections share: the limiter in force, the clock and the counts.
 
 use std::sync::{
-    Arc, PoisonError, RwLock,
+    Arc, Mutex, PoisonError, RwLock,
     atomic::{AtomicBool, Ordering},
 };
 
@@ -12,9 +12,10 @@ use super::{
     access::{Caller, Denied, Need, Tokens},
     clock::Clock,
     counts::Counts,
+    in_fleet::InFleet,
     question::{Batch, Question},
 };
-use crate::check::{Decision, Limiter, Rule};
+use crate::check::{Decision, Limiter, Rule, Shares};
 
 /// What all connections share.
 pub(super) struct Service {
@@ -22,7 +23,10 @@ pub(super) struct Service {
     tokens: RwLock<Tokens>,
     clock: Clock,
     pub(super) counts: Counts,
+    pub(super) fleet: InFleet,
     is_ending: AtomicBool,
+    /// Changes of the limiter take turns.
+    changes: Mutex<()>,
 }
 
 impl Service {
@@ -36,7 +40,9 @@ impl Service {
             tokens: RwLock::default(),
             clock: Clock::start(),
             counts: Counts::default(),
+            fleet: InFleet::default(),
             is_ending: AtomicBool::new(false),
+            changes: Mutex::default(),
         })
     }
 
@@ -74,8 +80,18 @@ impl Service {
 
     /// Puts other rules in force. Requests that are being decided see the old ones.
     pub(super) fn change(&self, rules: Vec<Rule>) {
-        let changed = self.limiter().with_rules(rules, self.now());
-        *self.limiter.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(changed);
+        self.replace(|limiter| limiter.with_rules(rules, self.now()));
+    }
+
+    /// Shares limits with other servers from now on, or no longer.
+    pub(super) fn share(&self, shares: Option<Arc<Shares>>) {
+        self.replace(|limiter| limiter.with_shares(shares));
+    }
+
+    fn replace(&self, change: impl FnOnce(&Limiter) -> Limiter) {
+        let _turn = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = Arc::new(change(&self.limiter()));
+        *self.limiter.write().unwrap_or_else(PoisonError::into_inner) = changed;
     }
 
     /// Puts other tokens in force.
@@ -87,6 +103,14 @@ impl Service {
     pub(super) fn allow(&self, headers: &HeaderMap, need: Need<'_>) -> Result<Caller, Denied> {
         let allowed = self.tokens.read().unwrap_or_else(PoisonError::into_inner).allow(headers, need);
         allowed.inspect_err(|denied| self.counts.count_denied(denied))
+    }
+
+    /// Returns all metrics as text for Prometheus.
+    pub(super) fn metrics(&self) -> String {
+        let limiter = self.limiter();
+        let mut page = self.counts.page(&limiter);
+        self.fleet.write(&mut page, &limiter);
+        page
     }
 
     /// Tells callers from now on that the server ends.

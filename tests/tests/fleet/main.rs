@@ -11,6 +11,7 @@ mod hostile;
 mod hosts;
 mod lost;
 mod model;
+mod requests;
 mod rules;
 mod stage;
 mod start;

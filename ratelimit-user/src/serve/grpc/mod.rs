@@ -69,7 +69,7 @@ impl RateLimitService for Envoy {
             RateLimitResponse {
                 overall_code: if is_allowed { Code::Ok } else { Code::OverLimit }.into(),
                 statuses: decisions.iter().map(status::of).collect(),
-                response_headers_to_add: status::headers(decisions),
+                response_headers_to_add: status::headers(decisions, self.service.fleet.is_alone()),
                 ..RateLimitResponse::default()
             }
         });

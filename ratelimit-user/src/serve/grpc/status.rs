@@ -1,5 +1,6 @@
 //! Decisions as Envoy's messages.
 
+use axum::http;
 use envoy_types::pb::{
     envoy::{
         config::core::v3::HeaderValue,
@@ -11,7 +12,7 @@ use ratelimit_common::limits::limit::{DAY, Rate, SECOND};
 
 use crate::{
     check::{Decision, Usage},
-    serve::http::answer,
+    serve::http::{LOCAL, STATUS, answer},
 };
 
 /// Returns the status of a descriptor. Without a rule that counts it, it has no limit.
@@ -34,10 +35,13 @@ pub(super) fn of(decision: &Decision<'_>) -> DescriptorStatus {
 }
 
 /// Returns the headers that Envoy adds to the response.
-pub(super) fn headers(decisions: &[Decision<'_>]) -> Vec<HeaderValue> {
-    let headers =
-        answer::of_all(decisions).map(|(decision, reply)| answer::headers(decision, &reply)).unwrap_or_default();
-    let header = |(name, value): (&axum::http::HeaderName, &axum::http::HeaderValue)| HeaderValue {
+pub(super) fn headers(decisions: &[Decision<'_>], is_alone: bool) -> Vec<HeaderValue> {
+    let headers = answer::of_all(decisions).map(|(decision, reply)| answer::headers(decision, &reply));
+    let mut headers = headers.unwrap_or_default();
+    if is_alone {
+        headers.insert(STATUS, http::HeaderValue::from_static(LOCAL));
+    }
+    let header = |(name, value): (&http::HeaderName, &http::HeaderValue)| HeaderValue {
         key: name.to_string(),
         value: String::from_utf8_lossy(value.as_bytes()).into_owned(),
         ..HeaderValue::default()

@@ -12,8 +12,8 @@ use std::{sync::Arc, time::Duration};
 use axum::{
     Router,
     extract::{DefaultBodyLimit, Request, State},
-    http::{StatusCode, header::CONTENT_TYPE},
-    middleware::{Next, from_fn, from_fn_with_state},
+    http::{HeaderName, HeaderValue, StatusCode, header::CONTENT_TYPE},
+    middleware::{Next, from_fn, from_fn_with_state, map_response_with_state},
     response::{IntoResponse, Response},
     routing::{any, get, post},
 };
@@ -27,13 +27,18 @@ const BODY: usize = 64 << 10;
 /// The time in which a call must arrive and be answered.
 const TIME: Duration = Duration::from_secs(5);
 
+/// The header that tells that the limits of this server apply alone.
+pub(super) const STATUS: HeaderName = HeaderName::from_static("ratelimit-status");
+pub(super) const LOCAL: &str = "local";
+
 /// Returns the routes. Callers from other machines need tokens for all but `/health`.
 pub(super) fn routes(service: &Arc<Service>, book: Arc<Book>, is_beyond_host: bool) -> Router {
     let mut check = Router::new()
         .route("/v1/check", post(check::check))
         .route("/v1/check/batch", post(check::batch))
         .route("/v1/nginx", any(proxies::nginx))
-        .route("/v1/traefik", any(proxies::traefik));
+        .route("/v1/traefik", any(proxies::traefik))
+        .layer(map_response_with_state(Arc::clone(service), tell_status));
     let mut metrics = Router::new().route("/metrics", get(self::metrics));
     if is_beyond_host {
         check = check.route_layer(from_fn_with_state(Arc::clone(service), guard::check));
@@ -56,6 +61,14 @@ async fn in_time(request: Request, next: Next) -> Response {
     timeout(TIME, next.run(request)).await.unwrap_or_else(|_| late())
 }
 
+/// Says that limits should be shared and are not.
+async fn tell_status(State(service): State<Arc<Service>>, mut answer: Response) -> Response {
+    if service.fleet.is_alone() {
+        answer.headers_mut().insert(STATUS, HeaderValue::from_static(LOCAL));
+    }
+    answer
+}
+
 async fn health(State(service): State<Arc<Service>>) -> Response {
     if service.is_ending() {
         return (StatusCode::SERVICE_UNAVAILABLE, "ending\n").into_response();
@@ -64,5 +77,5 @@ async fn health(State(service): State<Arc<Service>>) -> Response {
 }
 
 async fn metrics(State(service): State<Arc<Service>>) -> impl IntoResponse {
-    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], service.counts.page(&service.limiter()))
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], service.metrics())
 }

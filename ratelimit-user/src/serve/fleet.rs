@@ -1,0 +1,192 @@
+//! This server as a part of a fleet: it carries the reports of its limiter to the engine, and the shares back.
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use ratelimit_common::fleet::share::Terms;
+use rustix::rand::{GetRandomFlags, getrandom};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::service::Service;
+use crate::{
+    check::{Due, Shares},
+    config::daemon::fleet::{self, Weight},
+    controller::notify::journal::{self, Level},
+    fleet::{
+        address::Address,
+        engine::{Engine, Message, deadline},
+        error::Error,
+        key::Key,
+        seed,
+        way::Place,
+    },
+};
+
+/// The most reports of a period, and those of clients that the engine does not know.
+const REPORTS: usize = 10_000;
+const NEW: f64 = 1_000.0;
+/// Time in which the engine must accept a connection.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The shortest and the longest time between two tries.
+const TRIES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(30)];
+/// Part of the time without an engine that passes before the next try.
+const PART: u32 = 4;
+/// Time between two looks at the seed of the fleet, which an engine that begins anew does not know.
+const SEED: Duration = Duration::from_secs(1);
+
+/// Time without a failure after which the engine counts as back, if there is nothing to report.
+const STEADY: Duration = Duration::from_secs(2);
+
+/// The fleet of a server.
+pub(super) struct Fleet {
+    engine: Address,
+    terms: Terms,
+    weight: f64,
+}
+
+impl Fleet {
+    /// Returns the fleet of the file, or why requests are not shared in it.
+    pub(super) fn of(fleet: fleet::Fleet) -> Result<Self, &'static str> {
+        let fleet::Fleet { engine, terms, weight, accepts, .. } = fleet;
+        match engine {
+            _ if !accepts.limits => Err("limits for requests are not shared, since `accept` has no limits"),
+            Place::Hosts(_) => Err("limits for requests are not shared by gossip: that needs a server as engine"),
+            Place::Server(engine) => {
+                // A server of requests does not know the load of its host.
+                let weight = if let Weight::Fixed(weight) = weight { weight } else { 1.0 };
+                Ok(Self { engine, terms, weight })
+            }
+        }
+    }
+}
+
+/// Takes part in a fleet, until it is dropped.
+pub(super) async fn follow(service: Arc<Service>, fleet: Fleet) -> Infallible {
+    service.fleet.join();
+    let mut told = Told { is_up: None, since: Instant::now() };
+    loop {
+        let error = match connect(&fleet, &service).await {
+            Ok(engine) => share(&service, &fleet, &engine, &mut told).await,
+            Err(error) => error,
+        };
+        told.down(&service, &fleet, &error);
+        let [shortest, longest] = TRIES;
+        let pause = (told.since.elapsed() / PART).mul_f64(fraction()).clamp(shortest, longest);
+        wait(&service, &fleet, Instant::now() + pause).await;
+    }
+}
+
+/// What the operator knows of the engine.
+struct Told {
+    is_up: Option<bool>,
+    /// When that began to be so.
+    since: Instant,
+}
+
+impl Told {
+    fn up(&mut self, service: &Service, fleet: &Fleet) {
+        if self.is_up == Some(true) {
+            return;
+        }
+        let after = self.is_up.map(|_| format!(" again, after {:.1} s", self.since.elapsed().as_secs_f64()));
+        let text = format!("fleet: {} answers{}: limits are shared", fleet.engine, after.unwrap_or_default());
+        self.tell(service, true, Level::Info, &text);
+    }
+
+    fn down(&mut self, service: &Service, fleet: &Fleet, error: &Error) {
+        if self.is_up != Some(false) {
+            let text = format!("fleet: {} gives no shares: {error}: local limits apply until it does", fleet.engine);
+            self.tell(service, false, Level::Warning, &text);
+        }
+    }
+
+    fn tell(&mut self, service: &Service, is_up: bool, level: Level, text: &str) {
+        (self.is_up, self.since) = (Some(is_up), Instant::now());
+        service.fleet.set_up(is_up);
+        journal::say(level, text);
+    }
+}
+
+/// Connects, and names clients as the others do.
+async fn connect(fleet: &Fleet, service: &Service) -> Result<Engine, Error> {
+    let engine = Engine::connect(&fleet.engine, PATIENCE).await?.within(deadline(&fleet.terms));
+    agree(fleet, service, &engine).await?;
+    Ok(engine)
+}
+
+/// Names clients as the others do. A server that was in the fleet before keeps the names, if the engine has lost them.
+async fn agree(fleet: &Fleet, service: &Service, engine: &Engine) -> Result<(), Error> {
+    let ours = service.fleet.seed().unwrap_or_else(random);
+    let seed = seed::agree(engine, ours).await?;
+    if service.fleet.seed() != Some(seed) {
+        service.fleet.set_seed(seed);
+        let shares = Shares::new([seed as u64, (seed >> 64) as u64], fleet.terms);
+        service.share(Some(Arc::new(shares)));
+    }
+    Ok(())
+}
+
+/// Reports in each period, until the engine fails.
+async fn share(service: &Service, fleet: &Fleet, engine: &Engine, told: &mut Told) -> Error {
+    let new = (NEW * fleet.terms.period).ceil() as usize;
+    let begin = Instant::now();
+    let (mut next, mut next_seed) = (begin, begin + SEED);
+    loop {
+        // Servers that begin together do not stay together.
+        let pause = Duration::from_secs_f64(fleet.terms.period * (0.9 + 0.2 * fraction()));
+        next = (next + pause).max(Instant::now());
+        sleep_until(next).await;
+        let (limiter, now) = (service.limiter(), service.now());
+        let due = limiter.reports(fleet.weight, [REPORTS, new], now);
+        if !due.is_empty() {
+            let messages: Vec<_> = due.iter().map(|(rule, due)| message(rule, due)).collect();
+            let (answers, failure) = engine.report(&fleet.terms, &messages).await;
+            let now = service.now();
+            for ((_, due), answer) in due.iter().zip(&answers) {
+                limiter.take(due, answer.as_ref(), now);
+            }
+            let answered = answers.iter().flatten().count();
+            service.fleet.count(answered, failure.is_some());
+            // A cluster without one of its servers answers for the others.
+            if let Some(error) = failure.filter(|_| answered == 0) {
+                return error;
+            }
+            told.up(service, fleet);
+        } else if begin.elapsed() >= STEADY {
+            told.up(service, fleet);
+        }
+        if Instant::now() >= next_seed {
+            next_seed = Instant::now() + SEED;
+            if let Err(error) = agree(fleet, service, engine).await {
+                return error;
+            }
+        }
+    }
+}
+
+fn message(rule: &str, due: &Due) -> Message {
+    let name = format!("check:{rule}:{}:{:032x}", due.number(), due.client);
+    Message { key: Key::of(&name, &due.limit), limit: due.limit, report: due.report }
+}
+
+/// Counts periods without an engine, until a time.
+async fn wait(service: &Service, fleet: &Fleet, end: Instant) {
+    let period = Duration::from_secs_f64(fleet.terms.period);
+    let periods = async {
+        loop {
+            tokio::time::sleep(period).await;
+            service.limiter().skip(service.now());
+        }
+    };
+    let _: Result<Infallible, _> = timeout(end.saturating_duration_since(Instant::now()), periods).await;
+}
+
+/// Returns a random number from 0 to 1.
+fn fraction() -> f64 {
+    f64::from(random() as u32) / f64::from(u32::MAX)
+}
+
+fn random() -> u128 {
+    let mut bytes = [0; 16];
+    let _ = getrandom(&mut bytes, GetRandomFlags::empty());
+    u128::from_ne_bytes(bytes)
+}

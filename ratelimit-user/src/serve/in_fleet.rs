@@ -1,0 +1,87 @@
+//! What the server knows of its fleet.
+
+use std::{
+    fmt::Write as _,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use crate::check::Limiter;
+
+/// What the server knows of its fleet. Without a fleet, it knows nothing.
+#[derive(Debug, Default)]
+pub(super) struct InFleet {
+    /// Whether a fleet was joined, and whether its engine answers.
+    is_member: AtomicBool,
+    is_up: AtomicBool,
+    /// How all servers name clients.
+    seed: Mutex<Option<u128>>,
+    reports: AtomicU64,
+    failures: AtomicU64,
+}
+
+impl InFleet {
+    /// Returns whether limits should be shared and are not.
+    pub(super) fn is_alone(&self) -> bool {
+        self.is_member.load(Ordering::Relaxed) && !self.is_up.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a fleet was joined.
+    pub(super) fn join(&self) {
+        self.is_member.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_up(&self, is_up: bool) {
+        self.is_up.store(is_up, Ordering::Relaxed);
+    }
+
+    pub(super) fn seed(&self) -> Option<u128> {
+        *self.seed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn set_seed(&self, seed: u128) {
+        *self.seed.lock().unwrap_or_else(PoisonError::into_inner) = Some(seed);
+    }
+
+    /// Counts reports with an answer, and a call without one.
+    pub(super) fn count(&self, answered: usize, has_failed: bool) {
+        self.reports.fetch_add(answered as u64, Ordering::Relaxed);
+        self.failures.fetch_add(u64::from(has_failed), Ordering::Relaxed);
+    }
+
+    /// Adds its metrics.
+    pub(super) fn write(&self, page: &mut String, limiter: &Limiter) {
+        if !self.is_member.load(Ordering::Relaxed) {
+            return;
+        }
+        let (shared, lost) = limiter.shares().map_or((0, 0), |shares| (shares.len() as u64, shares.lost()));
+        for (name, kind, help, value) in [
+            (
+                "fleet_up",
+                "gauge",
+                "Whether the engine of the fleet answers.",
+                u64::from(self.is_up.load(Ordering::Relaxed)),
+            ),
+            ("shared_clients", "gauge", "Clients whose limits are shared.", shared),
+            ("unshared_clients_total", "counter", "Busy clients that were shared and had to go for others.", lost),
+            (
+                "fleet_reports_total",
+                "counter",
+                "Reports that the engine has answered.",
+                self.reports.load(Ordering::Relaxed),
+            ),
+            (
+                "fleet_failures_total",
+                "counter",
+                "Calls that the engine has not answered.",
+                self.failures.load(Ordering::Relaxed),
+            ),
+        ] {
+            let _ = writeln!(page, "# HELP ratelimit_check_{name} {help}");
+            let _ = writeln!(page, "# TYPE ratelimit_check_{name} {kind}");
+            let _ = writeln!(page, "ratelimit_check_{name} {value}");
+        }
+    }
+}
