@@ -2,7 +2,6 @@
 //!
 //! All decisions are those of [`crate::check`]. No file here decides anything.
 
-mod clock;
 mod counts;
 mod http;
 mod question;

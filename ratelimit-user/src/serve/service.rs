@@ -1,22 +1,24 @@
 //! What all connections share: the limiter in force, the clock and the counts.
 
 use std::sync::{
-    Arc, PoisonError, RwLock,
+    Arc,
     atomic::{AtomicBool, Ordering},
 };
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::{
-    clock::Clock,
     counts::Counts,
     question::{Batch, Question},
 };
-use crate::check::{Decision, Limiter, Rule};
+use crate::{
+    check::{Decision, Limiter, Rule},
+    layer::{Clock, Current},
+};
 
 /// What all connections share.
 pub(super) struct Service {
-    limiter: RwLock<Arc<Limiter>>,
+    limiter: Current,
     clock: Clock,
     pub(super) counts: Counts,
     is_ending: AtomicBool,
@@ -29,7 +31,7 @@ impl Service {
         let (first, second) = seed.split_at(8);
         let seed = [first, second].map(|half| half.try_into().map_or(0, u64::from_ne_bytes));
         Ok(Self {
-            limiter: RwLock::new(Arc::new(Limiter::new(rules, seed))),
+            limiter: Current::new(Limiter::new(rules, seed)),
             clock: Clock::start(),
             counts: Counts::default(),
             is_ending: AtomicBool::new(false),
@@ -38,7 +40,7 @@ impl Service {
 
     /// Returns the limiter in force.
     pub(super) fn limiter(&self) -> Arc<Limiter> {
-        Arc::clone(&self.limiter.read().unwrap_or_else(PoisonError::into_inner))
+        self.limiter.get()
     }
 
     /// Decides a request within the bounds, and answers in the words of the caller.
@@ -70,8 +72,7 @@ impl Service {
 
     /// Puts other rules in force. Requests that are being decided see the old ones.
     pub(super) fn change(&self, rules: Vec<Rule>) {
-        let changed = self.limiter().with_rules(rules, self.now());
-        *self.limiter.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(changed);
+        self.limiter.change(rules, self.now());
     }
 
     /// Tells callers from now on that the server ends.

@@ -9,24 +9,19 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse as _, Response},
 };
-use serde::{Serialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 
 use super::{
-    BODY,
-    answer::{self, Reply},
+    answer,
     problem::{bad, problem},
 };
-use crate::serve::{
-    question::{Batch, Question},
-    service::Service,
+use crate::{
+    serve::{
+        question::{Batch, Question},
+        service::Service,
+    },
+    wire::{self, BODY, Replies, Reply},
 };
-
-/// Decisions about a batch as JSON.
-#[derive(Debug, Serialize)]
-struct Replies {
-    allowed: bool,
-    decisions: Vec<Reply>,
-}
 
 /// The body of a call, or why it has not arrived.
 type Body = Result<Bytes, BytesRejection>;
@@ -53,7 +48,7 @@ pub(super) async fn batch(State(service): State<Arc<Service>>, body: Body) -> Re
             let Some((last, reply)) = decisions.last().zip(replies.last()) else {
                 return StatusCode::OK.into_response();
             };
-            let (status, headers) = (answer::status(last), answer::headers(last, reply));
+            let (status, headers) = (wire::status(last), wire::headers(last, reply.retry_after_ms));
             (status, headers, Json(Replies { allowed: last.is_allowed, decisions: replies })).into_response()
         })
     });

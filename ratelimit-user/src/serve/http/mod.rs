@@ -2,6 +2,7 @@
 
 mod answer;
 mod check;
+mod load;
 mod problem;
 mod proxies;
 
@@ -17,32 +18,32 @@ use axum::{
 };
 use tokio::time::timeout;
 
-use self::problem::problem;
+use self::{load::Load, problem::problem};
 use super::service::Service;
+use crate::wire::{BATCH, BODY, CHECK};
 
-/// The largest body in bytes.
-const BODY: usize = 64 << 10;
 /// The time in which a call must arrive and be answered.
 const TIME: Duration = Duration::from_secs(5);
 
 /// Returns the routes.
 pub(super) fn routes(service: Arc<Service>) -> Router {
     Router::new()
-        .route("/v1/check", post(check::check))
-        .route("/v1/check/batch", post(check::batch))
+        .route(CHECK, post(check::check))
+        .route(BATCH, post(check::batch))
         .route("/v1/nginx", any(proxies::nginx))
         .route("/v1/traefik", any(proxies::traefik))
         .route("/health", get(health))
         .route("/metrics", get(metrics))
         .fallback(|| async { problem(StatusCode::NOT_FOUND, "not found: POST /v1/check asks about a request") })
         .layer(DefaultBodyLimit::max(BODY))
-        .layer(middleware::from_fn(in_time))
+        .layer(middleware::from_fn_with_state(Load::default(), in_time))
         .with_state(service)
 }
 
-async fn in_time(request: Request, next: Next) -> Response {
+async fn in_time(State(load): State<Load>, request: Request, next: Next) -> Response {
+    let call = load.begin();
     let late = || problem(StatusCode::REQUEST_TIMEOUT, "the call took longer than 5 seconds");
-    timeout(TIME, next.run(request)).await.unwrap_or_else(|_| late())
+    call.report(timeout(TIME, next.run(request)).await.unwrap_or_else(|_| late()))
 }
 
 async fn health(State(service): State<Arc<Service>>) -> Response {
