@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::wire::part;
+
 /// Exponential back-off with full jitter.
 #[derive(Debug, Clone)]
 pub(super) struct Backoff {
@@ -23,13 +25,6 @@ impl Backoff {
         self.most = self.most.saturating_mul(2).max(self.base).min(self.cap);
         retry_after.saturating_add(jitter)
     }
-}
-
-/// Returns a time from 0 to `most`, of which `random` chooses one.
-pub(super) fn part(most: Duration, random: u64) -> Duration {
-    let most = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
-    let part = (u128::from(random) * (u128::from(most) + 1)) >> 64;
-    Duration::from_nanos(u64::try_from(part).unwrap_or(most))
 }
 
 /// A request that is repeated until a time limit.

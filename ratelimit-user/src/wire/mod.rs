@@ -8,7 +8,7 @@ use axum::http::HeaderName;
 
 pub(crate) use self::{
     headers::{headers, status},
-    jitter::{random, retry_after_ms},
+    jitter::{part, random, retry_after_ms},
     reply::{Problem, Replies, Reply},
 };
 

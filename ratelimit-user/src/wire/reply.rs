@@ -1,10 +1,8 @@
 //! Decisions as JSON.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 
-use super::jitter::retry_after_ms;
+use super::jitter::{milliseconds, retry_after_ms};
 use crate::{check::Decision, text::request_rate::RequestRate};
 
 /// The decision about a request. Callers skip fields that they do not know.
@@ -70,9 +68,4 @@ impl Reply {
             shadow: decision.shadow.map(|rule| rule.name().to_owned()),
         }
     }
-}
-
-/// Returns whole milliseconds, rounded up.
-pub(super) fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
