@@ -43,6 +43,12 @@ pub enum Undecided {
         /// How long it had.
         time: Duration,
     },
+    /// Too many questions of this caller at a time.
+    #[error("{server} has as many questions of this process as its options allow: raise `calls`, or add a server")]
+    Busy {
+        /// The server.
+        server: String,
+    },
     /// No connection, or a broken one.
     #[error("cannot ask {server}: {error}: does `ratelimit serve` run there, and may this user open the socket?")]
     Connection {

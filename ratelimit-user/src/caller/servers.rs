@@ -55,7 +55,7 @@ impl Servers {
         if body.len() > BODY {
             return Err(Undecided::Question(format!("a question has at most {BODY} bytes, not {}", body.len())));
         }
-        let begin = Instant::now();
+        let (begin, each) = (Instant::now(), each.min(total));
         let (mut asked, mut reason) = (0, Undecided::NoServer);
         loop {
             let time = each.min(total.saturating_sub(begin.elapsed()));
@@ -73,7 +73,13 @@ impl Servers {
                     return Err(error);
                 }
                 Err(error) => {
-                    question.end = End::Failed;
+                    question.end = match &error {
+                        // What this process has no time for is no failure of the server. If it were, a flood of questions
+                        // could have all servers left out.
+                        Undecided::Busy { .. } => End::Abandoned,
+                        Undecided::Late { time, .. } if *time < each => End::Abandoned,
+                        _ => End::Failed,
+                    };
                     asked |= 1 << question.number;
                     reason = error;
                 }

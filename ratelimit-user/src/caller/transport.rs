@@ -1,6 +1,9 @@
 //! Questions to one server by HTTP/1, over connections that are reused.
 
-use std::{error::Error, time::Duration};
+use std::{
+    error::Error,
+    time::{Duration, Instant},
+};
 
 use axum::body::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -54,6 +57,7 @@ pub(super) enum Kind {
 
 impl Transport {
     pub(super) fn new(address: &Address, calls: usize) -> Result<Self, AddressError> {
+        let calls = calls.clamp(1, Semaphore::MAX_PERMITS);
         let mut client = Client::builder(TokioExecutor::new());
         client.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE).pool_max_idle_per_host(calls);
         client.http1_max_buf_size(HEAD);
@@ -62,11 +66,11 @@ impl Transport {
             name: address.to_string(),
             check: address.uri(CHECK)?,
             batch: address.uri(BATCH)?,
-            calls: Semaphore::new(calls.clamp(1, Semaphore::MAX_PERMITS)),
+            calls: Semaphore::new(calls),
         })
     }
 
-    /// Asks within this time.
+    /// Asks within this time. Without an answer, the error has the time that the server had.
     pub(super) async fn ask<A>(
         &self,
         kind: Kind,
@@ -74,13 +78,20 @@ impl Transport {
         read: Read<A>,
         time: Duration,
     ) -> Result<Received<A>, Undecided> {
+        let begin = Instant::now();
+        let (_permit, time) = match self.calls.try_acquire() {
+            Ok(permit) => (permit, time),
+            Err(_) => {
+                let permit = timeout(time, self.calls.acquire()).await.ok().and_then(Result::ok);
+                let busy = || Undecided::Busy { server: self.name.clone() };
+                (permit.ok_or_else(busy)?, time.saturating_sub(begin.elapsed()))
+            }
+        };
         let late = |_| Undecided::Late { server: self.name.clone(), time };
         timeout(time, self.call(kind, body, read)).await.map_err(late)?
     }
 
     async fn call<A>(&self, kind: Kind, body: Bytes, read: Read<A>) -> Result<Received<A>, Undecided> {
-        // It is never closed.
-        let _permit = self.calls.acquire().await.map_err(|error| self.broken(&error))?;
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = hyper::Method::POST;
         *request.uri_mut() = match kind {

@@ -115,6 +115,45 @@ fn a_server_that_hangs_costs_its_time_and_the_other_one_decides() {
 }
 
 #[test]
+fn questions_that_wait_for_others_of_this_process_are_no_failures_of_the_server() {
+    let sandbox = Sandbox::new();
+    let server = Server::start(&sandbox, WIDE);
+    server.daemon.process.signal(Signal::STOP);
+    let time = Duration::from_millis(50);
+    let caller = Arc::new(caller(&[&server], Options { try_time: time, calls: 1, ..PATIENT }));
+    let reasons = block_on(async {
+        let mut tasks = JoinSet::new();
+        for _ in 0..3 {
+            let caller = Arc::clone(&caller);
+            tasks.spawn(async move { caller.check(&question()).await.undecided.unwrap() });
+        }
+        tasks.join_all().await
+    });
+    // One had the whole time. The others had what was left of theirs, if any.
+    let failed = |reason: &&Undecided| matches!(reason, Undecided::Late { time: had, .. } if *had == time);
+    assert_eq!(reasons.iter().filter(failed).count(), 1, "{reasons:?}");
+    let waited = |reason: &&Undecided| match reason {
+        Undecided::Busy { .. } => true,
+        Undecided::Late { time: had, .. } => *had < time,
+        _ => false,
+    };
+    assert_eq!(reasons.iter().filter(waited).count(), 2, "{reasons:?}");
+    server.daemon.process.signal(Signal::CONT);
+    // One connection is enough for many tasks.
+    let caller = Arc::new(Caller::new([named(&server.socket)], Options { calls: 1, ..PATIENT }).unwrap());
+    block_on(async {
+        let mut tasks = JoinSet::new();
+        for _ in 0..50 {
+            let caller = Arc::clone(&caller);
+            tasks.spawn(async move { caller.check(&question()).await.is_decided() });
+        }
+        assert!(tasks.join_all().await.into_iter().all(|is_decided| is_decided));
+    });
+    drop(caller);
+    server.end();
+}
+
+#[test]
 fn requests_are_allowed_without_a_server() {
     let folder = Folder::new();
     let caller = Caller::new([named(&folder.file())], Options::default()).unwrap();
