@@ -1,6 +1,8 @@
-//! The user side of ratelimit. Each room uses only rooms below it: [`cli`], [`doctor`], `serve`, [`controller`], [`config`],
-//! [`check`], `ssh`, `limit` and `settings`, [`dataplane`], [`fleet`], [`text`], and the crate `ratelimit-common`.
+//! The user side of ratelimit. Each room uses only rooms below it: [`cli`], [`doctor`], `serve`, [`layer`], [`caller`],
+//! [`controller`], [`config`], `wire`, [`check`], `ssh`, `limit` and `settings`, [`dataplane`], [`fleet`], [`text`], and the
+//! crate `ratelimit-common`.
 
+pub mod caller;
 pub mod check;
 pub mod cli;
 pub mod config;
@@ -8,8 +10,10 @@ pub mod controller;
 pub mod dataplane;
 pub mod doctor;
 pub mod fleet;
+pub mod layer;
 mod limit;
 mod serve;
 mod settings;
 mod ssh;
 pub mod text;
+mod wire;

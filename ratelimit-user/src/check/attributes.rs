@@ -20,6 +20,12 @@ impl<N: AsRef<str>, V: AsRef<str>, const COUNT: usize> Attributes for [(N, V); C
     }
 }
 
+impl<N: AsRef<str>, V: AsRef<str>> Attributes for Vec<(N, V)> {
+    fn value(&self, name: &str) -> Option<&str> {
+        self.as_slice().value(name)
+    }
+}
+
 impl<V: AsRef<str>> Attributes for BTreeMap<String, V> {
     fn value(&self, name: &str) -> Option<&str> {
         self.get(name).map(AsRef::as_ref)

@@ -4,7 +4,6 @@
 
 mod access;
 mod certificate;
-mod clock;
 mod counts;
 mod fleet;
 mod grpc;

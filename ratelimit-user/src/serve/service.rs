@@ -1,7 +1,7 @@
 //! What all connections share: the limiter in force, the clock and the counts.
 
 use std::sync::{
-    Arc, Mutex, PoisonError, RwLock,
+    Arc, PoisonError, RwLock,
     atomic::{AtomicBool, Ordering},
 };
 
@@ -10,23 +10,23 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::{
     access::{Caller, Denied, Need, Tokens},
-    clock::Clock,
     counts::Counts,
     in_fleet::InFleet,
     question::{Batch, Question},
 };
-use crate::check::{Decision, Limiter, Rule, Shares};
+use crate::{
+    check::{Decision, Limiter, Rule, Shares},
+    layer::{Clock, Current},
+};
 
 /// What all connections share.
 pub(super) struct Service {
-    limiter: RwLock<Arc<Limiter>>,
+    limiter: Current,
     tokens: RwLock<Tokens>,
     clock: Clock,
     pub(super) counts: Counts,
     pub(super) fleet: InFleet,
     is_ending: AtomicBool,
-    /// Changes of the limiter take turns.
-    changes: Mutex<()>,
 }
 
 impl Service {
@@ -36,19 +36,18 @@ impl Service {
         let (first, second) = seed.split_at(8);
         let seed = [first, second].map(|half| half.try_into().map_or(0, u64::from_ne_bytes));
         Ok(Self {
-            limiter: RwLock::new(Arc::new(Limiter::new(rules, seed))),
+            limiter: Current::new(Limiter::new(rules, seed)),
             tokens: RwLock::default(),
             clock: Clock::start(),
             counts: Counts::default(),
             fleet: InFleet::default(),
             is_ending: AtomicBool::new(false),
-            changes: Mutex::default(),
         })
     }
 
     /// Returns the limiter in force.
     pub(super) fn limiter(&self) -> Arc<Limiter> {
-        Arc::clone(&self.limiter.read().unwrap_or_else(PoisonError::into_inner))
+        self.limiter.get()
     }
 
     /// Decides a request within the bounds, and answers in the words of the caller.
@@ -80,18 +79,12 @@ impl Service {
 
     /// Puts other rules in force. Requests that are being decided see the old ones.
     pub(super) fn change(&self, rules: Vec<Rule>) {
-        self.replace(|limiter| limiter.with_rules(rules, self.now()));
+        self.limiter.change(rules, self.now());
     }
 
     /// Shares limits with other servers from now on, or no longer.
     pub(super) fn share(&self, shares: Option<Arc<Shares>>) {
-        self.replace(|limiter| limiter.with_shares(shares));
-    }
-
-    fn replace(&self, change: impl FnOnce(&Limiter) -> Limiter) {
-        let _turn = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
-        let changed = Arc::new(change(&self.limiter()));
-        *self.limiter.write().unwrap_or_else(PoisonError::into_inner) = changed;
+        self.limiter.share(shares);
     }
 
     /// Puts other tokens in force.

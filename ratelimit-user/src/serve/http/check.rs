@@ -9,24 +9,19 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse as _, Response},
 };
-use serde::{Serialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 
 use super::{
-    BODY,
-    answer::{self, Reply},
+    answer,
     problem::{bad, problem},
 };
-use crate::serve::{
-    question::{Batch, Question},
-    service::Service,
+use crate::{
+    serve::{
+        question::{Batch, Question},
+        service::Service,
+    },
+    wire::{self, BODY, Replies, Reply},
 };
-
-/// Decisions about a batch as JSON.
-#[derive(Debug, Serialize)]
-struct Replies {
-    allowed: bool,
-    decisions: Vec<Reply>,
-}
 
 /// The body of a call, or why it has not arrived.
 type Body = Result<Bytes, BytesRejection>;
@@ -49,8 +44,8 @@ pub(super) async fn batch(State(service): State<Arc<Service>>, body: Body) -> Re
     };
     let answer = read::<Batch>(&body).and_then(|batch| {
         service.decide_all(batch, |decisions| {
-            let Some((decision, reply)) = answer::of_all(decisions) else { return StatusCode::OK.into_response() };
-            let (status, headers) = (answer::status(decision), answer::headers(decision, &reply));
+            let Some(decision) = wire::of_all(decisions) else { return StatusCode::OK.into_response() };
+            let (status, headers) = (wire::status(decision), wire::headers(decision, wire::retry_after_ms(decision)));
             let replies =
                 Replies { allowed: decision.is_allowed, decisions: decisions.iter().map(Reply::of).collect() };
             (status, headers, Json(replies)).into_response()

@@ -1,8 +1,9 @@
 //! The HTTP interface: which call asks what, within bounds.
 
-pub(super) mod answer;
+mod answer;
 mod check;
 mod guard;
+mod load;
 mod problem;
 mod proxies;
 mod rules;
@@ -12,30 +13,25 @@ use std::{sync::Arc, time::Duration};
 use axum::{
     Router,
     extract::{DefaultBodyLimit, Request, State},
-    http::{HeaderName, HeaderValue, StatusCode, header::CONTENT_TYPE},
-    middleware::{Next, from_fn, from_fn_with_state, map_response_with_state},
+    http::{HeaderValue, StatusCode, header::CONTENT_TYPE},
+    middleware::{Next, from_fn_with_state, map_response_with_state},
     response::{IntoResponse, Response},
     routing::{any, get, post},
 };
 use tokio::time::timeout;
 
-use self::problem::problem;
+use self::{load::Load, problem::problem};
 use super::{rules::Book, service::Service};
+use crate::wire::{BATCH, BODY, CHECK, LOCAL, STATUS};
 
-/// The largest body in bytes.
-const BODY: usize = 64 << 10;
 /// The time in which a call must arrive and be answered.
 const TIME: Duration = Duration::from_secs(5);
-
-/// The header that tells that the limits of this server apply alone.
-pub(super) const STATUS: HeaderName = HeaderName::from_static("ratelimit-status");
-pub(super) const LOCAL: &str = "local";
 
 /// Returns the routes. Callers from other machines need tokens for all but `/health`.
 pub(super) fn routes(service: &Arc<Service>, book: Arc<Book>, is_beyond_host: bool) -> Router {
     let mut check = Router::new()
-        .route("/v1/check", post(check::check))
-        .route("/v1/check/batch", post(check::batch))
+        .route(CHECK, post(check::check))
+        .route(BATCH, post(check::batch))
         .route("/v1/nginx", any(proxies::nginx))
         .route("/v1/traefik", any(proxies::traefik))
         .layer(map_response_with_state(Arc::clone(service), tell_status));
@@ -50,15 +46,16 @@ pub(super) fn routes(service: &Arc<Service>, book: Arc<Book>, is_beyond_host: bo
         .merge(metrics)
         .fallback(|| async { problem(StatusCode::NOT_FOUND, "not found: POST /v1/check asks about a request") })
         .layer(DefaultBodyLimit::max(BODY))
-        .layer(from_fn(in_time))
+        .layer(from_fn_with_state(Load::default(), in_time))
         .with_state(Arc::clone(service))
         // A change that has begun is made, however long it takes.
         .merge(rules::routes(Arc::clone(service), book))
 }
 
-async fn in_time(request: Request, next: Next) -> Response {
+async fn in_time(State(load): State<Load>, request: Request, next: Next) -> Response {
+    let call = load.begin();
     let late = || problem(StatusCode::REQUEST_TIMEOUT, "the call took longer than 5 seconds");
-    timeout(TIME, next.run(request)).await.unwrap_or_else(|_| late())
+    call.report(timeout(TIME, next.run(request)).await.unwrap_or_else(|_| late()))
 }
 
 /// Says that limits should be shared and are not.

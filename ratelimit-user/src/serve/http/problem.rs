@@ -5,14 +5,8 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse as _, Response},
 };
-use serde::Serialize;
 
-use crate::serve::service::Service;
-
-#[derive(Debug, Serialize)]
-struct Problem {
-    error: String,
-}
+use crate::{serve::service::Service, wire::Problem};
 
 /// Answers a call that makes no sense, and counts it.
 pub(super) fn bad(service: &Service, error: String) -> Response {

@@ -8,13 +8,11 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 
-use super::{
-    answer::{self, Reply},
-    problem::bad,
-};
+use super::{answer, problem::bad};
 use crate::{
     check::Decision,
     serve::{question::Question, service::Service},
+    wire,
 };
 
 /// Headers with this prefix are attributes, for nginx.
@@ -39,8 +37,8 @@ pub(super) async fn nginx(State(service): State<Arc<Service>>, headers: HeaderMa
         }
     }
     decide(&service, question, |decision| {
-        let mut headers = answer::headers(decision, &Reply::of(decision));
-        headers.insert(STATUS, HeaderValue::from(answer::status(decision).as_u16()));
+        let mut headers = wire::headers(decision, wire::retry_after_ms(decision));
+        headers.insert(STATUS, HeaderValue::from(wire::status(decision).as_u16()));
         (if decision.is_allowed { StatusCode::NO_CONTENT } else { StatusCode::FORBIDDEN }, headers).into_response()
     })
 }

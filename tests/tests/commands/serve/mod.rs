@@ -2,16 +2,20 @@
 
 mod access;
 mod answers;
+mod caller;
 mod envoy;
+mod failures;
+mod layer;
 mod nginx;
 mod rules;
 mod survival;
+mod waits;
 
 use std::{
     fs,
     io::{Read as _, Write as _},
     os::unix::net::UnixStream,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::Command,
     thread,
     time::{Duration, Instant},
@@ -72,14 +76,7 @@ impl Server {
     }
 
     fn call(&self, head: &str, body: &str) -> Answer {
-        let mut stream = UnixStream::connect(&self.socket).unwrap();
-        write!(
-            stream,
-            "{head}\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
-            body.len()
-        )
-        .unwrap();
-        answer(stream)
+        call(&self.socket, head, body)
     }
 
     fn check(&self, question: &Value) -> Answer {
@@ -93,7 +90,14 @@ impl Server {
     }
 }
 
-fn text(socket: &std::path::Path, rules: &str) -> String {
+fn call(socket: &Path, head: &str, body: &str) -> Answer {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    write!(stream, "{head}\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+        .unwrap();
+    answer(stream)
+}
+
+fn text(socket: &Path, rules: &str) -> String {
     format!("[serve]\nhttp = \"unix:{}\"\n{rules}", socket.display())
 }
 

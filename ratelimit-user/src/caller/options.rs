@@ -1,0 +1,56 @@
+//! Servers, and how they are asked.
+
+use std::time::Duration;
+
+use super::{address::Address, balance::Balance};
+
+/// A server and its weight.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Server {
+    pub(super) address: Address,
+    pub(super) weight: u16,
+}
+
+impl Server {
+    /// Returns a server of weight 1.
+    #[must_use]
+    pub fn new(address: Address) -> Self {
+        Self { address, weight: 1 }
+    }
+
+    /// Returns the server with another weight, at least 1. A double weight gets double the requests.
+    #[must_use]
+    pub fn with_weight(self, weight: u16) -> Self {
+        Self { weight: weight.max(1), ..self }
+    }
+}
+
+/// How servers are asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// How a server is chosen among several.
+    pub balance: Balance,
+    /// How long one server has for its answer: 250 ms.
+    pub try_time: Duration,
+    /// How long all servers together have: 500 ms.
+    pub total_time: Duration,
+    /// The most questions to one server at a time: 256. Each has a connection. Further ones wait, within the same time.
+    pub calls: usize,
+    /// The longest jitter of [`wait`](super::Caller::wait) after the first refusal: 50 ms. It doubles with each refusal.
+    pub backoff: Duration,
+    /// The longest jitter of [`wait`](super::Caller::wait) at all: 10 s.
+    pub longest_backoff: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            balance: Balance::RoundRobin,
+            try_time: Duration::from_millis(250),
+            total_time: Duration::from_millis(500),
+            calls: 256,
+            backoff: Duration::from_millis(50),
+            longest_backoff: Duration::from_secs(10),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Decisions as JSON.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::jitter::{milliseconds, retry_after_ms};
+use crate::{check::Decision, text::request_rate::RequestRate};
+
+/// The decision about a request. Callers skip fields that they do not know.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Reply {
+    pub(crate) allowed: bool,
+    /// The rule with the limit that refuses, or else with the one that admits the fewest further requests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) rule: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) limit: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) remaining: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reset_ms: Option<u64>,
+    /// With jitter. None if the request costs more than the limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) retry_after_ms: Option<u64>,
+    /// How long to wait before the request goes on.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) after_ms: u64,
+    /// Whether it passed above a soft or elastic limit.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(crate) above_limit: bool,
+    /// The rule in shadow that would have refused it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) shadow: Option<String>,
+}
+
+/// The decisions about a batch.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Replies {
+    pub(crate) allowed: bool,
+    pub(crate) decisions: Vec<Reply>,
+}
+
+/// Why the server cannot decide a call.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Problem {
+    pub(crate) error: String,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+fn is_false(is: &bool) -> bool {
+    !is
+}
+
+/// Returns the decision that answers for several: the refusal with the longest wait, or else the last one.
+pub(crate) fn of_all<'a, 'b>(decisions: &'a [Decision<'b>]) -> Option<&'a Decision<'b>> {
+    // A request that costs more than its limit waits for ever.
+    let wait = |decision: &&Decision<'_>| decision.limit.map(|usage| usage.wait.unwrap_or(Duration::MAX));
+    let refused = decisions.iter().filter(|decision| !decision.is_allowed).max_by_key(wait);
+    refused.or(decisions.last())
+}
+
+impl Reply {
+    pub(crate) fn of(decision: &Decision<'_>) -> Self {
+        let usage = decision.limit.as_ref();
+        Self {
+            allowed: decision.is_allowed,
+            rule: usage.map(|usage| usage.rule.name().to_owned()),
+            limit: usage.map(|usage| RequestRate(usage.limit.rate()).to_string()),
+            remaining: usage.map(|usage| usage.remaining),
+            reset_ms: usage.map(|usage| milliseconds(usage.reset)),
+            retry_after_ms: retry_after_ms(decision),
+            after_ms: milliseconds(decision.after),
+            above_limit: decision.is_above,
+            shadow: decision.shadow.map(|rule| rule.name().to_owned()),
+        }
+    }
+}
