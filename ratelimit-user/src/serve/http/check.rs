@@ -12,8 +12,8 @@ use axum::{
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
-    BODY,
     answer::{self, Reply},
+    bounds::BODY,
     problem::{bad, problem},
 };
 use crate::serve::{

@@ -1,13 +1,14 @@
 //! The HTTP interface: which call asks what, within bounds.
 
 mod answer;
+mod bounds;
 mod check;
 mod guard;
 mod problem;
 mod proxies;
 mod rules;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use axum::{
     Router,
@@ -19,13 +20,11 @@ use axum::{
 };
 use tokio::time::timeout;
 
-use self::problem::problem;
+use self::{
+    bounds::{BODY, TIME},
+    problem::problem,
+};
 use super::{rules::Book, service::Service};
-
-/// The largest body in bytes.
-const BODY: usize = 64 << 10;
-/// The time in which a call must arrive and be answered.
-const TIME: Duration = Duration::from_secs(5);
 
 /// Returns the routes. Callers from other machines need tokens for all but `/health`.
 pub(super) fn routes(service: &Arc<Service>, book: Arc<Book>, is_beyond_host: bool) -> Router {

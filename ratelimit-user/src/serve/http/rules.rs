@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::{task::spawn_blocking, time::timeout};
 
-use super::{TIME, guard, problem::problem};
+use super::{bounds::TIME, guard, problem::problem};
 use crate::{
     config::requests::written::Keys,
     serve::{
