@@ -1,11 +1,13 @@
 //! Questions of callers, within bounds.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use serde::Deserialize;
 
 use crate::check::ADDRESS;
 
+/// The time in which a call must arrive and be answered.
+pub(super) const TIME: Duration = Duration::from_secs(5);
 /// The most attributes of a request.
 const ATTRIBUTES: usize = 32;
 /// The most requests of a batch.

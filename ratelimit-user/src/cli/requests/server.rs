@@ -2,7 +2,7 @@
 
 use std::{env, fs, path::PathBuf, str::FromStr};
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, bail};
 use axum::http::{HeaderValue, Uri};
 
 /// The environment variable with a token.
@@ -81,15 +81,11 @@ impl ServerOptions {
             None => env::var(TOKEN).ok(),
         };
         let token = token.map(|token| header(token.trim())).transpose()?;
-        let authority = self.ca.as_ref().map(|path| match &self.address_of_encryption() {
-            true => fs::read(path).with_context(|| format!("{}: cannot be read", path.display())),
-            false => Err(anyhow!("--ca: the connection is not encrypted: use https://, or remove this option")),
-        });
-        Ok(Server { address: self.server.clone(), token, authority: authority.transpose()? })
-    }
-
-    fn address_of_encryption(&self) -> bool {
-        matches!(self.server, Address::Tcp { is_encrypted: true, .. })
+        if self.ca.is_some() && !matches!(self.server, Address::Tcp { is_encrypted: true, .. }) {
+            bail!("--ca: the connection is not encrypted: use https://, or remove this option");
+        }
+        let read = |path: &PathBuf| fs::read(path).with_context(|| format!("{}: cannot be read", path.display()));
+        Ok(Server { address: self.server.clone(), token, authority: self.ca.as_ref().map(read).transpose()? })
     }
 }
 

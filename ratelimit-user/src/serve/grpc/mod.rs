@@ -3,7 +3,7 @@
 mod question;
 mod status;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use axum::{
     Router,
@@ -22,13 +22,12 @@ use tonic::{Request as Call, Response as Answer, Status, async_trait, server::Na
 
 use super::{
     access::{Denied, Need},
+    question::TIME,
     service::Service,
 };
 
 /// The largest message in bytes.
 const MESSAGE: usize = 64 << 10;
-/// The time in which a call must arrive and be answered.
-const TIME: Duration = Duration::from_secs(5);
 
 /// Returns the routes. Callers from other machines need tokens.
 pub(super) fn routes(service: &Arc<Service>, is_beyond_host: bool) -> Router {

@@ -8,7 +8,7 @@ mod problem;
 mod proxies;
 mod rules;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use axum::{
     Router,
@@ -21,11 +21,8 @@ use axum::{
 use tokio::time::timeout;
 
 use self::{load::Load, problem::problem};
-use super::{rules::Book, service::Service};
+use super::{question::TIME, rules::Book, service::Service};
 use crate::wire::{BATCH, BODY, CHECK, LOCAL, STATUS};
-
-/// The time in which a call must arrive and be answered.
-const TIME: Duration = Duration::from_secs(5);
 
 /// Returns the routes. Callers from other machines need tokens for all but `/health`.
 pub(super) fn routes(service: &Arc<Service>, book: Arc<Book>, is_beyond_host: bool) -> Router {

@@ -18,11 +18,12 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::{task::spawn_blocking, time::timeout};
 
-use super::{TIME, guard, problem::problem};
+use super::{guard, problem::problem};
 use crate::{
     config::requests::written::Keys,
     serve::{
         access::{Need, Peer},
+        question::TIME,
         rules::{Author, Book, Change, Done, RuleError},
         service::Service,
     },

@@ -47,8 +47,11 @@ impl Drop for Folder {
     }
 }
 
+/// The names of the rules in force.
+type Names = Arc<Mutex<Vec<String>>>;
+
 /// A book, and the names of the rules that it has put in force.
-fn open(path: &Path) -> Result<(Book, Arc<Mutex<Vec<String>>>), String> {
+fn open(path: &Path) -> Result<(Book, Names), String> {
     let (keeper, contents) = Keeper::open(path).map_err(|error| error.to_string())?;
     let operators = Operators::of(requests::parse(OPERATORS).unwrap());
     let in_force = InForce::new(Arc::new(operators), contents)?;
@@ -108,8 +111,8 @@ fn each_change_has_another_version_and_only_the_newest_can_be_changed() {
 fn exactly_one_of_many_writers_with_the_same_version_wins() {
     let folder = Folder::new();
     let (book, _) = open(&folder.rules()).unwrap();
-    let mut version = write(&book, "a", None, "1/s").unwrap();
-    for _ in 0..10 {
+    let first = write(&book, "a", None, "1/s").unwrap();
+    for version in first..first + 10 {
         let results: Vec<_> = thread::scope(|scope| {
             let writer = |number: u32| {
                 let book = &book;
@@ -120,7 +123,6 @@ fn exactly_one_of_many_writers_with_the_same_version_wins() {
         });
         let winners: Vec<_> = results.iter().filter_map(|result| result.as_ref().ok()).collect();
         assert_eq!(winners, [&(version + 1)], "{results:?}");
-        version += 1;
     }
 }
 
