@@ -15,4 +15,3 @@ mod script;
 pub mod seed;
 pub mod status;
 pub mod way;
-mod wire;
