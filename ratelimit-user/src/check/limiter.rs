@@ -15,10 +15,10 @@ use super::{
     attributes::Attributes,
     client::{Client, Seed, client},
     decision::{Decision, Usage},
-    look::NEVER,
+    record::{self, Counted, Record},
     rule::Rule,
     table::Table,
-    verdict::{Charged, Part, Verdict},
+    verdict::{Charged, NEVER, Part, Verdict},
 };
 
 /// The rules of a service, and what their clients have used.
@@ -33,22 +33,42 @@ pub struct Limiter {
 /// A rule in force.
 struct Active {
     rule: Rule,
+    id: u64,
     table: Arc<Table>,
 }
 
+impl Active {
+    fn new(seed: Seed, rule: Rule) -> Self {
+        Self { id: record::id(seed, &rule), table: Arc::new(Table::new(&rule)), rule }
+    }
+
+    fn counted<'a>(&'a self, client: Client, attributes: &'a dyn Attributes) -> Counted<'a> {
+        Counted { rule: &self.rule, id: self.id, client, attributes }
+    }
+}
+
 /// What a request was charged, so that it can be given back.
-type Ledger<'a> = SmallVec<[(&'a Active, Client, Charged, u32); 4]>;
+struct Entry<'a, 'r, A: ?Sized> {
+    active: &'a Active,
+    attributes: &'r A,
+    client: Client,
+    charged: Charged,
+    cost: u32,
+}
+
+/// What all requests were charged that are decided together.
+type Ledger<'a, 'r, A> = SmallVec<[Entry<'a, 'r, A>; 4]>;
 
 impl Limiter {
     /// Creates a limiter without clients. `seed` must be random and secret, so that callers cannot choose clients that
     /// share a count.
     #[must_use]
     pub fn new(rules: impl IntoIterator<Item = Rule>, seed: [u64; 2]) -> Self {
-        let active = |rule: Rule| Active { table: Arc::new(Table::new(&rule)), rule };
         let [first, second] = seed;
+        let seed = Seed(first, second);
         Self {
-            rules: rules.into_iter().map(active).collect(),
-            seed: Seed(first, second),
+            rules: rules.into_iter().map(|rule| Active::new(seed, rule)).collect(),
+            seed,
             has_room: AtomicBool::new(false),
         }
     }
@@ -63,17 +83,17 @@ impl Limiter {
                 (old.name(), old.attributes(), old.ipv6_prefix()) == (new.name(), new.attributes(), new.ipv6_prefix())
             };
             let Some(old) = self.rules.iter().find(counts_alike) else {
-                return Active { table: Arc::new(Table::new(&rule)), rule };
+                return Active::new(self.seed, rule);
             };
             if rule.has_other_rates(&old.rule) {
                 old.table.change(|states| rule.convert(&old.rule, states, now));
             }
             if rule.clients() == old.rule.clients() {
-                return Active { table: Arc::clone(&old.table), rule };
+                return Active { table: Arc::clone(&old.table), id: old.id, rule };
             }
             let table = Table::new(&rule);
             table.copy(&old.table);
-            Active { table: Arc::new(table), rule }
+            Active { table: Arc::new(table), id: old.id, rule }
         };
         Self {
             rules: rules.into_iter().map(active).collect(),
@@ -93,42 +113,66 @@ impl Limiter {
     /// All rules that count the request must admit it. One that is refused is charged nowhere. A request that costs
     /// more than a limit is always refused. A cost of 0 is decided as 1, and charges nothing.
     pub fn check(&self, attributes: &(impl Attributes + ?Sized), cost: u32, now: u64) -> Decision<'_> {
+        self.check_and_record(attributes, cost, now, &mut ())
+    }
+
+    /// Decides a request like [`Self::check`], and tells `record` which rules have counted it. A request that costs
+    /// nothing is not counted.
+    pub fn check_and_record(
+        &self,
+        attributes: &(impl Attributes + ?Sized),
+        cost: u32,
+        now: u64,
+        record: &mut impl Record,
+    ) -> Decision<'_> {
         let mut ledger = Ledger::new();
-        let decision = self.ask(attributes, cost, now, &mut ledger);
-        if !decision.is_allowed {
-            give_back(&ledger, now);
-        }
+        let decision = self.ask(attributes, cost, now, &mut ledger, record);
+        settle(&ledger, decision.is_allowed, now, record);
         decision
     }
 
     /// Decides several requests: all of them are allowed, or none is charged. The decisions are those of the requests up
     /// to the first that is refused.
     pub fn check_all<A: Attributes>(&self, requests: &[(A, u32)], now: u64) -> Vec<Decision<'_>> {
+        self.check_all_and_record(requests, now, &mut ())
+    }
+
+    /// Decides several requests like [`Self::check_all`], and tells `record` which rules have counted them. Of a batch
+    /// that is not charged, it hears only refusals.
+    pub fn check_all_and_record<A: Attributes>(
+        &self,
+        requests: &[(A, u32)],
+        now: u64,
+        record: &mut impl Record,
+    ) -> Vec<Decision<'_>> {
         let (mut ledger, mut decisions) = (Ledger::new(), Vec::with_capacity(requests.len()));
+        let mut is_allowed = true;
         for (attributes, cost) in requests {
-            let decision = self.ask(attributes, *cost, now, &mut ledger);
+            let decision = self.ask(attributes, *cost, now, &mut ledger, record);
             decisions.push(decision);
-            if !decision.is_allowed {
-                give_back(&ledger, now);
+            is_allowed = decision.is_allowed;
+            if !is_allowed {
                 break;
             }
         }
+        settle(&ledger, is_allowed, now, record);
         decisions
     }
 
-    fn ask<'a>(
+    fn ask<'a, 'r, A: Attributes + ?Sized>(
         &'a self,
-        attributes: &(impl Attributes + ?Sized),
+        attributes: &'r A,
         cost: u32,
         now: u64,
-        ledger: &mut Ledger<'a>,
+        ledger: &mut Ledger<'a, 'r, A>,
+        record: &mut impl Record,
     ) -> Decision<'a> {
         let has_room = self.has_room.load(Ordering::Relaxed);
         let nothing = Duration::ZERO;
         let mut decision = Decision { is_allowed: true, limit: None, after: nothing, is_above: false, shadow: None };
         let mut longest = None;
         for active in &self.rules {
-            let Active { rule, table } = active;
+            let Active { rule, table, .. } = active;
             if !rule.fits(attributes) {
                 continue;
             }
@@ -154,6 +198,9 @@ impl Limiter {
                 let wait = (wait != NEVER).then(|| Duration::from_nanos(wait));
                 Some(Usage { rule, limit, remaining, reset: Duration::from_nanos(end), wait })
             };
+            if cost > 0 && matches!(verdict, Verdict::Refuse { .. }) {
+                record.refused(&active.counted(client, &attributes));
+            }
             match verdict {
                 Verdict::Admit { .. } if !decision.is_allowed => {}
                 Verdict::Admit { after, charged } => {
@@ -166,7 +213,7 @@ impl Limiter {
                         }
                     }
                     if charges {
-                        ledger.push((active, client, charged, cost));
+                        ledger.push(Entry { active, attributes, client, charged, cost });
                     }
                 }
                 Verdict::Refuse { .. } if rule.is_shadow() => decision.shadow = decision.shadow.or(Some(rule)),
@@ -188,7 +235,7 @@ impl Limiter {
 
     /// Returns all rules, each with its number of clients and how many clients had to go for others.
     pub fn rules(&self) -> impl Iterator<Item = (&Rule, usize, u64)> {
-        self.rules.iter().map(|Active { rule, table }| (rule, table.len(), table.recycled()))
+        self.rules.iter().map(|Active { rule, table, .. }| (rule, table.len(), table.recycled()))
     }
 }
 
@@ -198,9 +245,14 @@ impl fmt::Debug for Limiter {
     }
 }
 
-fn give_back(ledger: &Ledger<'_>, now: u64) {
-    for (active, client, charged, cost) in ledger {
-        let Active { rule, table } = active;
-        table.with(rule, *client, now, |states| rule.give_back(states, charged, now, *cost));
+/// Tells what was charged if all requests are allowed, and gives it back otherwise.
+fn settle<A: Attributes + ?Sized>(ledger: &Ledger<'_, '_, A>, is_allowed: bool, now: u64, record: &mut impl Record) {
+    for Entry { active, attributes, client, charged, cost } in ledger {
+        if is_allowed {
+            record.admitted(&active.counted(*client, attributes), *cost);
+        } else {
+            let Active { rule, table, .. } = active;
+            table.with(rule, *client, now, |states| rule.give_back(states, charged, now, *cost));
+        }
     }
 }

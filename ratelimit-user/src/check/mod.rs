@@ -32,8 +32,8 @@ mod decision;
 mod limit;
 mod limiter;
 mod log;
-mod look;
 mod parts;
+mod record;
 mod rule;
 mod state;
 mod table;
@@ -49,6 +49,7 @@ pub use self::{
     decision::{Decision, Usage},
     limit::Limit,
     limiter::Limiter,
+    record::{Counted, Record},
     rule::{MEMORY, Rule, RuleError},
     throttle::Throttle,
     verdict::MOST_LIMITS,

@@ -5,10 +5,9 @@ use super::{
     attributes::Attributes,
     client::is_same,
     limit::Limit,
-    look::Look,
     state::{State, States},
     throttle::Throttle,
-    verdict::{Charged, MOST_LIMITS, Part, Verdict},
+    verdict::{Charged, Look, MOST_LIMITS, Part, Verdict},
 };
 
 /// Clients of a rule without a number of its own.
