@@ -13,3 +13,4 @@ mod serve;
 mod settings;
 mod ssh;
 pub mod text;
+pub mod usage;

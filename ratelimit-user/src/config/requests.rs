@@ -20,6 +20,7 @@ use crate::{
     limit::excess,
     settings::Switch,
     text::request_rate::RequestRate,
+    usage::{UsageFile, UsageOptions},
 };
 
 /// Attributes that every file may use. `[serve]` can name more.
@@ -38,6 +39,8 @@ const OTHERS: [&str; 1] = ["match"];
 pub struct Requests {
     /// Where callers ask by HTTP.
     pub http: Option<Listen>,
+    /// Where the usage of clients is kept.
+    pub usage: Option<UsageFile>,
     /// The rules.
     pub rules: Vec<Rule>,
 }
@@ -88,6 +91,8 @@ struct ServeOptions {
     http: Option<Listen>,
     #[arg(long)]
     attributes: Vec<Name>,
+    #[command(flatten)]
+    usage: UsageOptions,
 }
 
 #[derive(Debug, clap::Args)]
@@ -188,6 +193,7 @@ pub(super) fn of_table(top: &Table<'_>) -> Requests {
     let mut attributes: Vec<String> = ATTRIBUTES.map(str::to_owned).to_vec();
     if let Some(options) = options {
         requests.http = options.http;
+        requests.usage = options.usage.file();
         attributes.extend(options.attributes.into_iter().map(|Name(name)| name));
     } else if serve.is_some() {
         // Rules may use attributes that are not known now.

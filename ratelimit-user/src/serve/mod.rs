@@ -9,5 +9,6 @@ mod question;
 mod run;
 mod service;
 mod sockets;
+mod usage;
 
 pub(crate) use self::run::run;

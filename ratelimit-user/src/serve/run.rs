@@ -13,6 +13,7 @@ use super::{
     http,
     service::Service,
     sockets::{Connections, Listener},
+    usage::{Kept, Thread},
 };
 use crate::{
     config::requests::{self, Listen, Requests},
@@ -31,12 +32,15 @@ const FORGET: Duration = Duration::from_secs(60);
 ///
 /// Fails if the file has a problem, or if the address cannot be used.
 pub(crate) fn run(file: &Path) -> Result<()> {
-    let Requests { http, rules } = requests::read(file)?;
+    let Requests { http, rules, usage } = requests::read(file)?;
     let Some(listen) = http else {
         bail!("{}: nothing to serve: add `http` to the table [serve]", file.display());
     };
     let count = rules.len();
-    let service = Arc::new(Service::new(rules)?);
+    let usage = usage.map(|file| Arc::new(Kept::new(file)));
+    // It ends after the last call.
+    let _thread = usage.as_ref().map(Thread::start).transpose()?;
+    let service = Arc::new(Service::new(rules, usage)?);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
@@ -79,9 +83,12 @@ pub(crate) fn run(file: &Path) -> Result<()> {
 fn reload(service: &Service, file: &Path, listen: &Listen) {
     service_manager::reloading();
     match requests::read(file) {
-        Ok(Requests { rules, http }) => {
+        Ok(Requests { rules, http, usage }) => {
             if http.as_ref() != Some(listen) {
                 journal::say(Level::Warning, "another address needs a restart: the one before stays in use");
+            }
+            if usage.as_ref() != service.usage.as_deref().map(|kept| &kept.file) {
+                journal::say(Level::Warning, "other settings of usage need a restart: those before stay in use");
             }
             let count = rules.len();
             service.change(rules);

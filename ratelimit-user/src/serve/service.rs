@@ -11,19 +11,21 @@ use super::{
     clock::Clock,
     counts::Counts,
     question::{Batch, Question},
+    usage::Kept,
 };
-use crate::check::{Decision, Limiter, Rule};
+use crate::check::{Decision, Limiter, Record, Rule};
 
 /// What all connections share.
 pub(super) struct Service {
     limiter: RwLock<Arc<Limiter>>,
     clock: Clock,
     pub(super) counts: Counts,
+    pub(super) usage: Option<Arc<Kept>>,
     is_ending: AtomicBool,
 }
 
 impl Service {
-    pub(super) fn new(rules: Vec<Rule>) -> anyhow::Result<Self> {
+    pub(super) fn new(rules: Vec<Rule>, usage: Option<Arc<Kept>>) -> anyhow::Result<Self> {
         let mut seed = [0; 16];
         getrandom(&mut seed, GetRandomFlags::empty())?;
         let (first, second) = seed.split_at(8);
@@ -32,6 +34,7 @@ impl Service {
             limiter: RwLock::new(Arc::new(Limiter::new(rules, seed))),
             clock: Clock::start(),
             counts: Counts::default(),
+            usage,
             is_ending: AtomicBool::new(false),
         })
     }
@@ -45,7 +48,7 @@ impl Service {
     pub(super) fn decide<T>(&self, question: Question, answer: impl FnOnce(&Decision<'_>) -> T) -> Result<T, String> {
         let Question { attributes, cost } = question.within_bounds()?;
         let limiter = self.limiter();
-        let decision = limiter.check(&attributes, cost, self.now());
+        let decision = limiter.check_and_record(&attributes, cost, self.now(), &mut self.record());
         self.counts.count(&decision);
         Ok(answer(&decision))
     }
@@ -54,13 +57,27 @@ impl Service {
     pub(super) fn decide_all<T>(&self, batch: Batch, answer: impl FnOnce(&[Decision<'_>]) -> T) -> Result<T, String> {
         let requests = batch.within_bounds()?;
         let limiter = self.limiter();
-        let decisions = limiter.check_all(&requests, self.now());
+        let decisions = limiter.check_all_and_record(&requests, self.now(), &mut self.record());
         // What a refused batch has charged was given back.
         match decisions.last() {
             Some(last) if !last.is_allowed => self.counts.count(last),
             _ => decisions.iter().for_each(|decision| self.counts.count(decision)),
         }
         Ok(answer(&decisions))
+    }
+
+    /// Returns what keeps the usage of clients, if anything does.
+    fn record(&self) -> Option<impl Record + '_> {
+        self.usage.as_deref().map(Kept::record)
+    }
+
+    /// Returns the metrics as text for Prometheus.
+    pub(super) fn metrics(&self) -> String {
+        let mut page = self.counts.page(&self.limiter());
+        if let Some(usage) = &self.usage {
+            usage.write(&mut page);
+        }
+        page
     }
 
     /// Returns the time of the limiter.
