@@ -31,7 +31,7 @@ use self::{
     },
     program::{attach, confirm, detach, set, upgrade},
     rules::{access, cost, limit},
-    show::{doctor, events, metrics, sources, status, suggest, why},
+    show::{doctor, events, metrics, sources, status, suggest, usage, why},
 };
 use crate::{
     controller::{events::changes, notify::journal},
@@ -123,6 +123,11 @@ enum Command {
     /// Answers by HTTP whether a client may make a request, by the rules of a file. Needs no privileges. SIGHUP
     /// makes it read the file again, and SIGTERM ends it after the calls that have begun.
     Serve(serve::Arguments),
+    /// Show what clients of `ratelimit serve` have used
+    ///
+    /// Shows admitted and refused requests of a client by the hour, or the clients with the most of them. The server
+    /// keeps these totals if `usage` in its file names a file. Exit status 1 if nothing is known about a client.
+    Usage(usage::Arguments),
     /// Show the fleet that this host shares limits with, and change its shared rules
     #[command(subcommand)]
     Fleet(fleet::Command),
@@ -257,6 +262,7 @@ fn answer(command: Command, pins: &Path, output: Output) -> Result<Answer> {
         Command::Run(arguments) => run::run(&arguments, pins),
         Command::Reload(arguments) => reload::run(&arguments, pins, output),
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Usage(arguments) => usage::run(&arguments, output),
         Command::Save => save::run(pins, output),
         Command::Fleet(command) => fleet::run(&command, pins, output),
         Command::Metrics => metrics::run(pins, output),
