@@ -1,5 +1,5 @@
 //! The user side of ratelimit. Each room uses only rooms below it: [`cli`], [`doctor`], `serve`, [`controller`], [`config`],
-//! [`check`], `ssh`, `limit` and `settings`, [`dataplane`], [`fleet`], [`text`], and the crate `ratelimit-common`.
+//! [`usage`], [`check`], `ssh`, `limit` and `settings`, [`dataplane`], [`fleet`], [`text`], and the crate `ratelimit-common`.
 
 pub mod check;
 pub mod cli;

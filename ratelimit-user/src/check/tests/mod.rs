@@ -2,6 +2,7 @@
 
 mod examples;
 mod models;
+mod records;
 mod rules;
 
 use ratelimit_common::limits::limit::SECOND;

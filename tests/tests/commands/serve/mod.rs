@@ -1,6 +1,7 @@
 //! `ratelimit serve`: how it starts, reloads and ends.
 
 mod answers;
+mod usage;
 
 use std::{
     fs,
