@@ -14,6 +14,9 @@ pub enum UsageError {
     /// A later version wrote the file.
     #[error("{}: a later version of ratelimit wrote this file: install that version, or choose another path", .0.display())]
     Newer(PathBuf),
+    /// SQLite cannot open the file.
+    #[error("{}: cannot open the file: this user needs its group, and the server also needs to write to its folder", .0.display())]
+    Closed(PathBuf),
     /// The file cannot be created or found.
     #[error("{}: {cause}", path.display())]
     Io {

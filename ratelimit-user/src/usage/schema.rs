@@ -62,6 +62,7 @@ pub(super) fn create(connection: &mut Connection) -> rusqlite::Result<()> {
 pub(super) fn error(path: &Path, cause: rusqlite::Error) -> UsageError {
     match cause.sqlite_error_code() {
         Some(ErrorCode::NotADatabase) => UsageError::Foreign(path.to_owned()),
+        Some(ErrorCode::CannotOpen) => UsageError::Closed(path.to_owned()),
         _ => UsageError::Database { path: path.to_owned(), cause },
     }
 }
