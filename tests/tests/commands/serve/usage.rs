@@ -1,7 +1,7 @@
 //! What `ratelimit serve` keeps about clients, and what `ratelimit usage` shows of it.
 
 use std::{
-    fs,
+    fs::{self, Permissions},
     os::unix::fs::{PermissionsExt as _, chown},
     path::PathBuf,
     process::Command,
@@ -139,7 +139,7 @@ fn a_file_that_its_user_may_only_read_refuses_no_request_and_is_written_once_it_
     let (folder, ratelimit) = (Folder::new(), Ratelimit::new(&sandbox));
     let socket = folder.file().with_file_name("check.sock");
     let usage = folder.add("usage.db", "");
-    fs::set_permissions(&usage, PermissionsExt::from_mode(0o644)).unwrap();
+    fs::set_permissions(&usage, Permissions::from_mode(0o644)).unwrap();
     folder.write(&text(&socket, &format!("usage = \"{}\"\n{RULES}", usage.display())));
     let folder_path = folder.file().parent().unwrap().to_owned();
     chown(&folder_path, Some(65_534), Some(65_534)).unwrap();
@@ -156,7 +156,7 @@ fn a_file_that_its_user_may_only_read_refuses_no_request_and_is_written_once_it_
     let mut server = Server { daemon, socket, folder };
     assert_eq!(server.check(&of_user("17")).status, 200);
     chown(&usage, Some(65_534), Some(65_534)).unwrap();
-    fs::set_permissions(&usage, PermissionsExt::from_mode(0o640)).unwrap();
+    fs::set_permissions(&usage, Permissions::from_mode(0o640)).unwrap();
     assert_eq!(server.daemon.line(), "ratelimit: usage is written to its file again");
     server.end();
 }
