@@ -1,5 +1,5 @@
 //! The user side of ratelimit. Each room uses only rooms below it: [`cli`], [`doctor`], `serve`, [`layer`], [`caller`],
-//! [`controller`], [`config`], `wire`, [`check`], `ssh`, `limit` and `settings`, [`dataplane`], [`fleet`], [`text`], and the
+//! [`controller`], [`config`], `wire`, [`usage`], [`check`], `ssh`, `limit` and `settings`, [`dataplane`], [`fleet`], [`text`], and the
 //! crate `ratelimit-common`.
 
 pub mod caller;
@@ -16,4 +16,5 @@ mod serve;
 mod settings;
 mod ssh;
 pub mod text;
+pub mod usage;
 mod wire;

@@ -1,6 +1,7 @@
 //! Which client a request is counted for.
 
 use std::{
+    borrow::Cow,
     hash::Hasher as _,
     net::{IpAddr, Ipv6Addr},
 };
@@ -49,6 +50,17 @@ pub(super) fn client(
         }
     }
     Some(hasher.finish128().as_u128())
+}
+
+/// Returns a value of an attribute as all values of the same client are written.
+pub(super) fn shown<'a>(name: &str, value: &'a str, ipv6_prefix: u8) -> Cow<'a, str> {
+    match (name == ADDRESS).then(|| value.parse::<IpAddr>().ok()).flatten().map(|address| address.to_canonical()) {
+        None => value.into(),
+        Some(IpAddr::V6(address)) if ipv6_prefix < 128 => {
+            format!("{}/{ipv6_prefix}", prefix(address, ipv6_prefix)).into()
+        }
+        Some(address) => address.to_string().into(),
+    }
 }
 
 fn prefix(address: Ipv6Addr, bits: u8) -> Ipv6Addr {

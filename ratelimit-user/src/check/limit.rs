@@ -17,9 +17,9 @@ use ratelimit_common::{
 use super::{
     algorithm::{Algorithm, LimitError},
     log::Log,
-    look::{Look, NEVER},
     parts::Parts,
     state::State,
+    verdict::{Look, NEVER},
 };
 
 /// One limit of a rule.

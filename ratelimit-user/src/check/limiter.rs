@@ -16,12 +16,12 @@ use super::{
     attributes::Attributes,
     client::{self, Client, Seed},
     decision::{Decision, Usage},
-    look::NEVER,
+    record::{Counted, Record},
     rule::Rule,
     shares::{Due, Place, Request, Shared, Shares},
     state::States,
     table::Table,
-    verdict::{Charged, Part, Verdict},
+    verdict::{Charged, NEVER, Part, Verdict},
 };
 
 /// The rules of a service, and what their clients have used.
@@ -69,13 +69,26 @@ impl Active {
         }
     }
 
+    fn counted<'a>(&'a self, client: Client, attributes: &'a dyn Attributes) -> Counted<'a> {
+        Counted { rule: &self.rule, id: self.id, client, attributes }
+    }
+
     fn place(&self, client: Client) -> Place {
         (self.id, client)
     }
 }
 
 /// What a request was charged, so that it can be given back.
-type Ledger<'a> = SmallVec<[(&'a Active, Client, Charged, u32); 4]>;
+struct Entry<'a, 'r, A: ?Sized> {
+    active: &'a Active,
+    attributes: &'r A,
+    client: Client,
+    charged: Charged,
+    cost: u32,
+}
+
+/// What all requests were charged that are decided together.
+type Ledger<'a, 'r, A> = SmallVec<[Entry<'a, 'r, A>; 4]>;
 
 impl Limiter {
     /// Creates a limiter without clients. `seed` must be random and secret, so that callers cannot choose clients that
@@ -175,38 +188,57 @@ impl Limiter {
     /// All rules that count the request must admit it. One that is refused is charged nowhere. A request that costs
     /// more than a limit is always refused. A cost of 0 is decided as 1, and charges nothing.
     pub fn check(&self, attributes: &(impl Attributes + ?Sized), cost: u32, now: u64) -> Decision<'_> {
+        self.check_and_record(attributes, cost, now, &mut ())
+    }
+
+    /// Decides a request like [`Self::check`], and tells `record` which rules have counted it. A request that costs
+    /// nothing is not counted.
+    pub fn check_and_record(
+        &self,
+        attributes: &(impl Attributes + ?Sized),
+        cost: u32,
+        now: u64,
+        record: &mut impl Record,
+    ) -> Decision<'_> {
         let mut ledger = Ledger::new();
-        let decision = self.ask(attributes, cost, now, true, &mut ledger);
-        if !decision.is_allowed {
-            self.give_back(&ledger, now);
-        }
+        let decision = self.ask(attributes, (cost, true), now, &mut ledger, record);
+        self.settle(&ledger, decision.is_allowed, now, record);
         decision
     }
 
     /// Decides several requests: all of them are allowed, or none is charged. Once one is refused, the decisions about
     /// those after it say what they would be.
     pub fn check_all<A: Attributes>(&self, requests: &[(A, u32)], now: u64) -> Vec<Decision<'_>> {
+        self.check_all_and_record(requests, now, &mut ())
+    }
+
+    /// Decides several requests like [`Self::check_all`], and tells `record` which rules have counted them. Of a batch
+    /// that is not charged, it hears only refusals.
+    pub fn check_all_and_record<A: Attributes>(
+        &self,
+        requests: &[(A, u32)],
+        now: u64,
+        record: &mut impl Record,
+    ) -> Vec<Decision<'_>> {
         let (mut ledger, mut is_allowed) = (Ledger::new(), true);
-        let decide = |(attributes, cost): &(A, u32)| {
-            let decision = self.ask(attributes, *cost, now, is_allowed, &mut ledger);
+        let mut decisions = Vec::with_capacity(requests.len());
+        for (attributes, cost) in requests {
+            let decision = self.ask(attributes, (*cost, is_allowed), now, &mut ledger, record);
             is_allowed &= decision.is_allowed;
-            decision
-        };
-        let decisions = requests.iter().map(decide).collect();
-        if !is_allowed {
-            self.give_back(&ledger, now);
+            decisions.push(decision);
         }
+        self.settle(&ledger, is_allowed, now, record);
         decisions
     }
 
     /// Asks all rules. Those that admit are charged until one refuses, if the request may be charged at all.
-    fn ask<'a>(
+    fn ask<'a, 'r, A: Attributes + ?Sized>(
         &'a self,
-        attributes: &(impl Attributes + ?Sized),
-        cost: u32,
+        attributes: &'r A,
+        (cost, may_charge): (u32, bool),
         now: u64,
-        may_charge: bool,
-        ledger: &mut Ledger<'a>,
+        ledger: &mut Ledger<'a, 'r, A>,
+        record: &mut impl Record,
     ) -> Decision<'a> {
         let has_room = self.has_room.load(Ordering::Relaxed);
         let nothing = Duration::ZERO;
@@ -245,6 +277,9 @@ impl Limiter {
                 let wait = (wait != NEVER).then(|| Duration::from_nanos(wait));
                 Some(Usage { rule, limit, remaining, reset: Duration::from_nanos(end), wait })
             };
+            if cost > 0 && matches!(verdict, Verdict::Refuse { .. }) {
+                record.refused(&active.counted(client, &attributes));
+            }
             match verdict {
                 Verdict::Admit { .. } if !decision.is_allowed => {}
                 Verdict::Admit { after, charged } => {
@@ -257,7 +292,7 @@ impl Limiter {
                         }
                     }
                     if charges {
-                        ledger.push((active, client, charged, cost));
+                        ledger.push(Entry { active, attributes, client, charged, cost });
                     }
                 }
                 Verdict::Refuse { .. } if rule.is_shadow() => decision.shadow = decision.shadow.or(Some(rule)),
@@ -272,8 +307,19 @@ impl Limiter {
         decision
     }
 
-    fn give_back(&self, ledger: &Ledger<'_>, now: u64) {
-        for (active, client, charged, cost) in ledger {
+    /// Tells what was charged if all requests are allowed, and gives it back otherwise.
+    fn settle<A: Attributes + ?Sized>(
+        &self,
+        ledger: &Ledger<'_, '_, A>,
+        is_allowed: bool,
+        now: u64,
+        record: &mut impl Record,
+    ) {
+        for Entry { active, attributes, client, charged, cost } in ledger {
+            if is_allowed {
+                record.admitted(&active.counted(*client, attributes), *cost);
+                continue;
+            }
             let Active { rule, table, shared, .. } = active;
             table.with(rule, *client, now, |states| {
                 rule.give_back(states, charged, now, *cost);

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use super::look::Look;
+use super::verdict::Look;
 
 /// The most entries of a log.
 const MOST: u64 = 1_024;

@@ -32,8 +32,8 @@ mod decision;
 mod limit;
 mod limiter;
 mod log;
-mod look;
 mod parts;
+mod record;
 mod rule;
 mod shares;
 mod state;
@@ -50,6 +50,7 @@ pub use self::{
     decision::{Decision, Usage},
     limit::Limit,
     limiter::Limiter,
+    record::{Counted, Record},
     rule::{MEMORY, Rule, RuleError},
     shares::{Due, Shares},
     throttle::Throttle,

@@ -3,7 +3,7 @@
 //! A period has 60 parts: minutes of an hour, or seconds of a minute. The window ends now, so it covers the oldest part
 //! only in part. That count is weighted, as in [`ratelimit_common::meters::window`].
 
-use super::look::Look;
+use super::verdict::Look;
 
 /// Parts of a period.
 const PARTS: usize = 60;

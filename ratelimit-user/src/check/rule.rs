@@ -9,11 +9,10 @@ use super::{
     attributes::Attributes,
     client::{Seed, is_same},
     limit::Limit,
-    look::Look,
     shares::Shared,
     state::{State, States},
     throttle::Throttle,
-    verdict::{Charged, MOST_LIMITS, Part, Verdict},
+    verdict::{Charged, Look, MOST_LIMITS, Part, Verdict},
 };
 
 /// Clients of a rule without a number of its own.

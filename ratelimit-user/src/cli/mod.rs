@@ -32,7 +32,7 @@ use self::{
     },
     program::{attach, confirm, detach, set, upgrade},
     rules::{access, cost, limit},
-    show::{doctor, events, metrics, sources, status, suggest, why},
+    show::{doctor, events, metrics, sources, status, suggest, usage, why},
 };
 use crate::{
     controller::{events::changes, notify::journal},
@@ -127,6 +127,11 @@ enum Command {
     /// Read and change the rules of `ratelimit serve` while it runs
     #[command(subcommand)]
     Rules(requests::Command),
+    /// Show what clients of `ratelimit serve` have used
+    ///
+    /// Shows admitted and refused requests of a client by the hour, or the clients with the most of them. The server
+    /// keeps these totals if `usage` in its file names a file. Exit status 1 if nothing is known about a client.
+    Usage(usage::Arguments),
     /// Show the fleet that this host shares limits with, and change its shared rules
     #[command(subcommand)]
     Fleet(fleet::Command),
@@ -262,6 +267,7 @@ fn answer(command: Command, pins: &Path, output: Output) -> Result<Answer> {
         Command::Reload(arguments) => reload::run(&arguments, pins, output),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Rules(command) => requests::run(&command, output),
+        Command::Usage(arguments) => usage::run(&arguments, output),
         Command::Save => save::run(pins, output),
         Command::Fleet(command) => fleet::run(&command, pins, output),
         Command::Metrics => metrics::run(pins, output),

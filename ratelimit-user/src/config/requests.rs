@@ -31,7 +31,10 @@ use super::{
     problem::{ConfigError, Problem},
     table::{Page, Table, Value},
 };
-use crate::check::{ADDRESS, MEMORY, Rule};
+use crate::{
+    check::{ADDRESS, MEMORY, Rule},
+    usage::UsageFile,
+};
 
 /// Attributes that every file may use. `[serve]` can name more.
 const ATTRIBUTES: [&str; 9] = [ADDRESS, "user", "key", "operation", "method", "host", "path", "service", "domain"];
@@ -47,6 +50,8 @@ pub struct Requests {
     pub encryption: Option<Encryption>,
     /// Tokens of callers.
     pub tokens: Vec<Token>,
+    /// Where the usage of clients is kept.
+    pub usage: Option<UsageFile>,
     /// The rules.
     pub rules: Vec<Rule>,
     /// The keys of each rule, by its name. Only [`parse`] fills this.
@@ -114,10 +119,10 @@ pub(super) fn of_table(top: &Table<'_>) -> Requests {
     requests.tokens = tokens::read(top);
     match (&serve, options) {
         (Some(table), Some(options)) => {
-            let Serve { listens, encryption, attributes, store } =
+            let Serve { listens, encryption, attributes, store, usage } =
                 serve::checked(table, options, top.get("token").is_some());
             requests.attributes.extend(attributes);
-            requests = Requests { listens, encryption, store, ..requests };
+            requests = Requests { listens, encryption, store, usage, ..requests };
         }
         // Rules may use attributes that are not known now.
         (Some(_), None) => return requests,

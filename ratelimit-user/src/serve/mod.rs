@@ -15,5 +15,6 @@ mod rules;
 mod run;
 mod service;
 mod sockets;
+mod usage;
 
 pub(crate) use self::run::run;

@@ -18,6 +18,7 @@ use crate::{
         journal::{self, Level},
         service_manager,
     },
+    usage::UsageFile,
 };
 
 /// What only a restart changes.
@@ -27,16 +28,18 @@ pub(super) struct Used {
     is_encrypted: bool,
     store: Option<PathBuf>,
     fleet: Option<Fleet>,
+    usage: Option<UsageFile>,
 }
 
 impl Used {
     pub(super) fn of(requests: &Requests) -> Self {
-        let Requests { listens, encryption, store, fleet, .. } = requests;
+        let Requests { listens, encryption, store, fleet, usage, .. } = requests;
         Self {
             listens: listens.clone(),
             is_encrypted: encryption.is_some(),
             store: store.clone(),
             fleet: fleet.clone(),
+            usage: usage.clone(),
         }
     }
 
@@ -47,6 +50,7 @@ impl Used {
             (self.is_encrypted != other.is_encrypted, "encryption needs a restart: connections stay as they were"),
             (self.store != other.store, "another file of rules needs a restart: the one before stays in use"),
             (self.fleet != other.fleet, "another fleet needs a restart: the one before stays in use"),
+            (self.usage != other.usage, "other settings of usage need a restart: those before stay in use"),
         ];
         for (_, warning) in parts.iter().filter(|(is_other, _)| *is_other) {
             journal::say(Level::Warning, warning);

@@ -19,6 +19,7 @@ use super::{
     rules::{Book, InForce, Keeper, Operators},
     service::Service,
     sockets::{Connections, Protocol, Shown},
+    usage::{Kept, Thread},
 };
 use crate::{
     config::requests::{self, Listen},
@@ -48,10 +49,13 @@ pub(crate) fn run(file: &Path) -> Result<()> {
     let (keeper, contents) = kept.unzip();
     let joined = requests.fleet.clone();
     let (used, tokens) = (Used::of(&requests), Tokens::new(mem::take(&mut requests.tokens)));
+    let usage = requests.usage.clone().map(|file| Arc::new(Kept::new(file)));
+    // It ends after the last call.
+    let _thread = usage.as_ref().map(Thread::start).transpose()?;
     let in_force = InForce::new(Arc::new(Operators::of(requests)), contents.unwrap_or_default())
         .map_err(|problem| anyhow!("{}: {problem}", file.display()))?;
     let count = in_force.len();
-    let service = Arc::new(Service::new(in_force.rules())?);
+    let service = Arc::new(Service::new(in_force.rules(), usage)?);
     service.change_tokens(tokens);
     let changed = Arc::clone(&service);
     let book = Arc::new(Book::new(in_force, keeper, Box::new(move |rules| changed.change(rules))));

@@ -13,9 +13,10 @@ use super::{
     counts::Counts,
     in_fleet::InFleet,
     question::{Batch, Question},
+    usage::Kept,
 };
 use crate::{
-    check::{Decision, Limiter, Rule, Shares},
+    check::{Decision, Limiter, Record, Rule, Shares},
     layer::{Clock, Current},
 };
 
@@ -26,11 +27,12 @@ pub(super) struct Service {
     clock: Clock,
     pub(super) counts: Counts,
     pub(super) fleet: InFleet,
+    pub(super) usage: Option<Arc<Kept>>,
     is_ending: AtomicBool,
 }
 
 impl Service {
-    pub(super) fn new(rules: Vec<Rule>) -> anyhow::Result<Self> {
+    pub(super) fn new(rules: Vec<Rule>, usage: Option<Arc<Kept>>) -> anyhow::Result<Self> {
         let mut seed = [0; 16];
         getrandom(&mut seed, GetRandomFlags::empty())?;
         let (first, second) = seed.split_at(8);
@@ -41,6 +43,7 @@ impl Service {
             clock: Clock::start(),
             counts: Counts::default(),
             fleet: InFleet::default(),
+            usage,
             is_ending: AtomicBool::new(false),
         })
     }
@@ -54,7 +57,7 @@ impl Service {
     pub(super) fn decide<T>(&self, question: Question, answer: impl FnOnce(&Decision<'_>) -> T) -> Result<T, String> {
         let Question { attributes, cost } = question.within_bounds()?;
         let limiter = self.limiter();
-        let decision = limiter.check(&attributes, cost, self.now());
+        let decision = limiter.check_and_record(&attributes, cost, self.now(), &mut self.record());
         self.counts.count(&decision);
         Ok(answer(&decision))
     }
@@ -63,13 +66,18 @@ impl Service {
     pub(super) fn decide_all<T>(&self, batch: Batch, answer: impl FnOnce(&[Decision<'_>]) -> T) -> Result<T, String> {
         let requests = batch.within_bounds()?;
         let limiter = self.limiter();
-        let decisions = limiter.check_all(&requests, self.now());
+        let decisions = limiter.check_all_and_record(&requests, self.now(), &mut self.record());
         // What a refused batch has charged was given back.
         match decisions.iter().find(|decision| !decision.is_allowed) {
             Some(refused) => self.counts.count(refused),
             None => decisions.iter().for_each(|decision| self.counts.count(decision)),
         }
         Ok(answer(&decisions))
+    }
+
+    /// Returns what keeps the usage of clients, if anything does.
+    fn record(&self) -> Option<impl Record + '_> {
+        self.usage.as_deref().map(Kept::record)
     }
 
     /// Returns the time of the limiter.
@@ -103,6 +111,9 @@ impl Service {
         let limiter = self.limiter();
         let mut page = self.counts.page(&limiter);
         self.fleet.write(&mut page, &limiter);
+        if let Some(usage) = &self.usage {
+            usage.write(&mut page);
+        }
         page
     }
 

@@ -16,7 +16,7 @@ use ratelimit_common::{
 use crate::check::{
     algorithm::Algorithm,
     limit::{Limit, price, whole},
-    look::Look,
+    verdict::Look,
 };
 
 /// A limit as several servers share it: a token bucket, whatever its algorithm is.

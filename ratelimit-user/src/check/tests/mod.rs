@@ -2,6 +2,7 @@
 
 mod examples;
 mod models;
+mod records;
 mod rules;
 mod shares;
 

@@ -6,4 +6,5 @@ pub(crate) mod metrics;
 pub(crate) mod sources;
 pub(crate) mod status;
 pub(crate) mod suggest;
+pub(crate) mod usage;
 pub(crate) mod why;

@@ -2,7 +2,6 @@
 
 use std::{
     fs,
-    os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -12,7 +11,7 @@ use crate::config::{
     problem::{Lines, Problem},
     table::{Table, Value},
 };
-use crate::text::units;
+use crate::text::{path, units};
 
 /// The shortest and the longest time between two snapshots.
 const INTERVALS: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3_600);
@@ -46,7 +45,7 @@ pub(in crate::config) fn own_file(text: &str) -> Problem {
 
 #[derive(Debug, clap::Args)]
 struct StateOptions {
-    #[arg(long, value_parser = absolute)]
+    #[arg(long, value_parser = path::absolute)]
     file: PathBuf,
     #[arg(long, default_value = "60s", value_parser = interval)]
     interval: Duration,
@@ -57,13 +56,6 @@ pub(in crate::config) fn read(top: &Table<'_>) -> Option<StateFile> {
     let table = top.get("state").and_then(Value::table)?;
     let options = options::read::<StateOptions>(&table, &[])?;
     Some(StateFile { path: options.file, interval: options.interval })
-}
-
-fn absolute(text: &str) -> Result<PathBuf, &'static str> {
-    let path = PathBuf::from(text);
-    // `file_name` ignores `/` and `/.` at the end.
-    let is_file = path.is_absolute() && path.file_name().is_some_and(|name| text.as_bytes().ends_with(name.as_bytes()));
-    if is_file { Ok(path) } else { Err("expected the absolute path of a file") }
 }
 
 fn interval(text: &str) -> Result<Duration, String> {

@@ -7,7 +7,10 @@ use super::{
     listen::{Listen, Listens},
     name::Name,
 };
-use crate::config::table::Table;
+use crate::{
+    config::table::Table,
+    usage::{UsageFile, UsageOptions},
+};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct ServeOptions {
@@ -23,6 +26,8 @@ pub(super) struct ServeOptions {
     tls_key: Option<PathBuf>,
     #[arg(long)]
     rules: Option<PathBuf>,
+    #[command(flatten)]
+    usage: UsageOptions,
 }
 
 /// What the table says.
@@ -33,6 +38,7 @@ pub(super) struct Serve {
     /// Attributes besides those that every file may use.
     pub(super) attributes: Vec<String>,
     pub(super) store: Option<PathBuf>,
+    pub(super) usage: Option<UsageFile>,
 }
 
 /// Returns what the options of the table say. Adds a problem if they leave the rules open to other machines.
@@ -42,7 +48,7 @@ pub(super) fn checked(table: &Table<'_>, options: ServeOptions, has_token: bool)
             value.wrong(message);
         }
     };
-    let ServeOptions { http, grpc, attributes, tls_cert, tls_key, rules } = options;
+    let ServeOptions { http, grpc, attributes, tls_cert, tls_key, rules, usage } = options;
     let attributes = attributes.into_iter().map(|Name(name)| name).collect();
     let encryption = match (tls_cert, tls_key) {
         (Some(certificate), Some(key)) => Some(Encryption { certificate, key }),
@@ -70,5 +76,5 @@ pub(super) fn checked(table: &Table<'_>, options: ServeOptions, has_token: bool)
     if rules.as_ref().is_some_and(|path| !path.is_absolute()) {
         wrong("rules", "expected an absolute path".to_owned());
     }
-    Serve { listens: Listens { http, grpc }, encryption, attributes, store: rules }
+    Serve { listens: Listens { http, grpc }, encryption, attributes, store: rules, usage: usage.file() }
 }

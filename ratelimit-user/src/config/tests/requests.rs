@@ -8,6 +8,7 @@ use crate::{
         parse,
         requests::{self, Listen},
     },
+    usage::UsageFile,
 };
 
 const RULE: &str = "[[check]]\nname = \"create\"\nlimits = \"3/m\"\n";
@@ -122,5 +123,28 @@ fn problems_have_their_place_and_say_what_to_do() {
         (&format!("{RULE}{RULE}"), "4:1: [[check]]: create is there twice: choose another name"),
     ] {
         assert_eq!(problem(text), expected);
+    }
+}
+
+#[test]
+fn usage_is_kept_only_where_the_file_names_a_file_for_it() {
+    let usage = |keys: &str| requests::parse(&format!("[serve]\n{keys}\n{RULE}")).map(|requests| requests.usage);
+    assert_eq!(usage(""), Ok(None));
+    let path = Path::new("/var/lib/usage.db").to_owned();
+    assert_eq!(
+        usage("usage = \"/var/lib/usage.db\""),
+        Ok(Some(UsageFile { path: path.clone(), days: 30, rows: 1_000_000 }))
+    );
+    let keys = "usage = \"/var/lib/usage.db\"\nusage-days = 3650\nusage-rows = 1000";
+    assert_eq!(usage(keys), Ok(Some(UsageFile { path, days: 3_650, rows: 1_000 })));
+    for (keys, expected) in [
+        ("usage = \"usage.db\"", "expected the absolute path of a file"),
+        ("usage = \"/var/lib/\"", "expected the absolute path of a file"),
+        ("usage = \"/u\"\nusage-days = 0", "expected a number from 1 to 3650"),
+        ("usage = \"/u\"\nusage-rows = 999", "expected a number from 1000 to 100000000"),
+        ("usage-days = 7", "usage is missing"),
+    ] {
+        let problem = problem(&format!("[serve]\n{keys}\n{RULE}"));
+        assert!(problem.ends_with(expected), "{problem}");
     }
 }

@@ -9,6 +9,7 @@ mod layer;
 mod nginx;
 mod rules;
 mod survival;
+mod usage;
 mod waits;
 
 use std::{

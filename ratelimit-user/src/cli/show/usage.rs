@@ -1,0 +1,173 @@
+//! `ratelimit usage`: what clients of the server for requests have used.
+
+use std::{
+    borrow::Cow,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Result, bail};
+use clap::ValueEnum;
+use jiff::Timestamp;
+use serde::{Serialize, Serializer};
+
+use crate::{
+    cli::print::{
+        answer::Answer,
+        output::{self, Output},
+    },
+    config::requests,
+    text::units,
+    usage::{self, Found, Order, Pair, Pairs, Reader, Step, Totals},
+};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Attributes of the client: `user=17`, or `ip=2001:db8::/32`. All clients with these values are shown
+    #[arg(value_name = "NAME=VALUE")]
+    client: Vec<Pair>,
+    /// Configuration file of the server, which names the file with usage
+    #[arg(short, long, value_name = "FILE", required_unless_present = "file", conflicts_with = "file")]
+    config: Option<PathBuf>,
+    /// The file with usage itself
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Only usage under this rule
+    #[arg(long, value_name = "NAME")]
+    rule: Option<String>,
+    /// How far to look back, in whole hours
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = units::duration)]
+    since: Duration,
+    /// Time of each row for a client, in UTC
+    #[arg(long, value_enum, default_value = "hour", requires = "client")]
+    by: By,
+    /// Without a client, list so many clients
+    #[arg(long, value_name = "N", default_value = "20", conflicts_with = "client")]
+    top: u32,
+    /// Without a client, order: the client with the most of this comes first
+    #[arg(long, value_enum, default_value = "refused", conflicts_with = "client")]
+    sort: Sort,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum By {
+    Hour,
+    Day,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Sort {
+    Refused,
+    Admitted,
+    Cost,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    rule: String,
+    #[serde(serialize_with = "as_object")]
+    client: Pairs,
+    /// The start of the hour or day. None for the whole time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start_at: Option<Timestamp>,
+    admitted: u64,
+    cost: u64,
+    refused: u64,
+    last_seen_at: Timestamp,
+}
+
+fn as_object<S: Serializer>(pairs: &Pairs, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(pairs.iter().map(|(name, value)| (name, value)))
+}
+
+impl Row {
+    fn of(found: Found) -> Result<Self> {
+        let Found { rule, client, start, totals: Totals { admitted, cost, refused, last } } = found;
+        let start_at = start.map(time).transpose()?;
+        Ok(Self { rule, client, start_at, admitted, cost, refused, last_seen_at: time(last)? })
+    }
+}
+
+fn time(seconds: u64) -> Result<Timestamp> {
+    Ok(Timestamp::from_second(i64::try_from(seconds)?)?)
+}
+
+pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
+    let Arguments { client, rule, by, top, sort, .. } = arguments;
+    let path = path(arguments)?;
+    let now = Timestamp::now();
+    let since = u64::try_from(now.as_second())?.saturating_sub(arguments.since.as_secs());
+    let reader = Reader::open(&path)?;
+    let found = if client.is_empty() {
+        let order = match sort {
+            Sort::Refused => Order::Refused,
+            Sort::Admitted => Order::Admitted,
+            Sort::Cost => Order::Cost,
+        };
+        reader.top(*top, rule.as_deref(), since, order)?
+    } else {
+        let step = if *by == By::Day { Step::Day } else { Step::Hour };
+        reader.of(client, rule.as_deref(), since, step)?
+    };
+    let rows = found.into_iter().map(Row::of).collect::<Result<Vec<_>>>()?;
+    let begin = time(since / 3_600 * 3_600)?;
+    output.print(&rows, |out| {
+        if rows.is_empty() {
+            return match &client[..] {
+                [] => writeln!(out, "no usage since {}", hour(begin)),
+                all => {
+                    let all: Vec<_> = all.iter().map(Pair::to_string).collect();
+                    let (all, begin) = (all.join(" "), hour(begin));
+                    writeln!(
+                        out,
+                        "{all}: nothing known since {begin} (earlier: --since 30d; clients: `ratelimit usage`)"
+                    )
+                }
+            };
+        }
+        write(out, &rows, *by, now)
+    })?;
+    Ok(if rows.is_empty() && !client.is_empty() { Answer::Negative } else { Answer::Done })
+}
+
+fn path(arguments: &Arguments) -> Result<Cow<'_, Path>> {
+    if let Some(file) = &arguments.file {
+        return Ok(file.into());
+    }
+    let Some(config) = &arguments.config else { bail!("name a file: --config FILE or --file FILE") };
+    let Some(file) = requests::read(config)?.usage else {
+        bail!("{}: no usage is kept: add `usage` to the table [serve]", config.display());
+    };
+    Ok(file.path.into())
+}
+
+fn write(out: &mut dyn std::io::Write, rows: &[Row], by: By, now: Timestamp) -> std::io::Result<()> {
+    let cells = |row: &Row| {
+        let start = row.start_at.map(|start| if by == By::Day { day(start) } else { hour(start) });
+        let age = now.duration_since(row.last_seen_at);
+        let age = match Duration::try_from(age) {
+            Ok(age) if age.as_secs() > 0 => format!("{} ago", units::write_duration(age)),
+            _ => "now".to_owned(),
+        };
+        [
+            start.unwrap_or_default(),
+            row.rule.clone(),
+            usage::text(&row.client),
+            row.admitted.to_string(),
+            row.cost.to_string(),
+            row.refused.to_string(),
+            age,
+        ]
+    };
+    let head = if by == By::Day { "day" } else { "hour" };
+    let rows: Vec<_> = rows.iter().map(cells).collect();
+    output::table(out, [head, "rule", "client", "admitted", "cost", "refused", "last seen"], &rows)
+}
+
+fn hour(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:00Z").to_string()
+}
+
+fn day(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%d").to_string()
+}

@@ -1,0 +1,143 @@
+//! Keeps what clients have used: a thread writes it to the file.
+
+use std::{
+    fmt::Write as _,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        mpsc::{self, RecvTimeoutError, Sender},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::{Context as _, Result};
+
+use crate::{
+    check::Record,
+    controller::notify::journal::{self, Level},
+    usage::{Recorder, UsageFile, Writer},
+};
+
+/// Time between two writes.
+const PERIOD: Duration = Duration::from_secs(5);
+
+/// What clients have used, as long as it waits for the file.
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) file: UsageFile,
+    recorder: Arc<Recorder>,
+    failures: AtomicU64,
+}
+
+impl Kept {
+    pub(super) fn new(file: UsageFile) -> Self {
+        Self { file, recorder: Arc::default(), failures: AtomicU64::new(0) }
+    }
+
+    /// Returns what records requests of now.
+    pub(super) fn record(&self) -> impl Record + '_ {
+        self.recorder.at(now())
+    }
+
+    /// Adds its metrics to a page.
+    pub(super) fn write(&self, page: &mut String) {
+        let (lost, failures) = (self.recorder.lost(), self.failures.load(Ordering::Relaxed));
+        for (name, help, count) in [
+            ("lost", "Requests that found no room in the usage of clients.", lost),
+            ("failed_writes", "Writes of usage that failed.", failures),
+        ] {
+            let name = format!("ratelimit_check_usage_{name}_total");
+            let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} counter\n{name} {count}");
+        }
+    }
+}
+
+/// The thread that writes the file. When this is dropped, it writes what is left and ends.
+pub(super) struct Thread {
+    /// Dropped first.
+    end: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Thread {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file belongs to something else. A file that cannot be written now is tried again later.
+    pub(super) fn start(kept: &Arc<Kept>) -> Result<Self> {
+        let writer = Writer::new(Arc::clone(&kept.recorder), kept.file.clone());
+        let mut work = Work { kept: Arc::clone(kept), writer, is_failing: false };
+        work.begin()?;
+        let (end, ended) = mpsc::channel();
+        let run = move || {
+            while ended.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
+                work.write();
+            }
+            work.end();
+        };
+        let thread = thread::Builder::new().name("usage".to_owned()).spawn(run).context("cannot start a thread")?;
+        Ok(Self { end: Some(end), thread: Some(thread) })
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// What the thread does.
+struct Work {
+    kept: Arc<Kept>,
+    writer: Writer,
+    is_failing: bool,
+}
+
+impl Work {
+    fn begin(&mut self) -> Result<()> {
+        match self.writer.write(now()) {
+            Err(error) if error.is_wrong_file() => Err(error.into()),
+            written => {
+                self.tell(written.map_err(|error| error.to_string()));
+                Ok(())
+            }
+        }
+    }
+
+    fn write(&mut self) {
+        let written = self.writer.write(now()).map_err(|error| error.to_string());
+        self.tell(written);
+    }
+
+    fn end(mut self) {
+        if let Err(error) = self.writer.write(now()) {
+            journal::say(Level::Warning, &format!("the latest usage is lost: {error}"));
+        }
+    }
+
+    /// Logs the start and the end of a time in which the file cannot be written.
+    fn tell(&mut self, written: Result<(), String>) {
+        match written {
+            Ok(()) if self.is_failing => journal::say(Level::Info, "usage is written to its file again"),
+            Ok(()) => {}
+            Err(error) => {
+                self.kept.failures.fetch_add(1, Ordering::Relaxed);
+                if !self.is_failing {
+                    let text = format!("usage waits in memory until its file can be written: {error}");
+                    journal::say(Level::Warning, &text);
+                }
+                self.is_failing = true;
+                return;
+            }
+        }
+        self.is_failing = false;
+    }
+}
+
+/// Returns the seconds since the Unix epoch, by the clock that people read.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}

@@ -1,0 +1,190 @@
+//! The file, as the server writes it.
+
+use std::{
+    collections::HashMap,
+    fs::{self, OpenOptions, Permissions},
+    io,
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Transaction, TransactionBehavior};
+
+use super::{
+    error::UsageError,
+    row::{Key, Row, Totals},
+    schema::{self, Kind},
+    settings::UsageFile,
+};
+
+/// How long a write waits for another process that has locked the file.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The mode of a new file: names of clients are not for all users.
+const MODE: u32 = 0o640;
+
+/// The file, as the server writes it.
+#[derive(Debug)]
+pub(super) struct Store {
+    connection: Connection,
+    path: PathBuf,
+    /// Device and number of the file.
+    id: (u64, u64),
+    /// Rows of the file.
+    rows: u64,
+    /// The first hour that was kept at the last write.
+    first_hour: u64,
+}
+
+impl Store {
+    /// Opens the file, or creates it.
+    pub(super) fn open(settings: &UsageFile) -> Result<Self, UsageError> {
+        let path = &settings.path;
+        create(path).map_err(|cause| UsageError::Io { path: path.clone(), cause })?;
+        let id = id(path).map_err(|cause| UsageError::Io { path: path.clone(), cause })?;
+        let open = || -> rusqlite::Result<_> {
+            let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+            connection.busy_timeout(PATIENCE)?;
+            Ok(connection)
+        };
+        let mut connection = open().map_err(|cause| schema::error(path, cause))?;
+        let kind = schema::kind(&connection, path)?;
+        let mut prepare = || -> rusqlite::Result<u64> {
+            connection.pragma_update(None, "journal_mode", "WAL")?;
+            connection.pragma_update(None, "synchronous", "NORMAL")?;
+            // What is deleted leaves no names behind.
+            connection.pragma_update(None, "secure_delete", "ON")?;
+            connection.pragma_update(None, "journal_size_limit", 16 << 20)?;
+            if kind == Kind::Empty {
+                schema::create(&mut connection)?;
+            }
+            connection.query_row("SELECT count(*) FROM usage", [], |row| number(row, 0))
+        };
+        let rows = prepare().map_err(|cause| schema::error(path, cause))?;
+        Ok(Self { connection, path: path.clone(), id, rows, first_hour: 0 })
+    }
+
+    /// Returns whether the path still leads to this file.
+    pub(super) fn is_in_place(&self) -> bool {
+        id(&self.path).is_ok_and(|id| id == self.id)
+    }
+
+    /// Adds rows, and deletes the oldest ones. All of this is done, or nothing. Returns what found no room.
+    pub(super) fn write(
+        &mut self,
+        settings: &UsageFile,
+        rows: &HashMap<Key, Row>,
+        now: u64,
+    ) -> Result<Totals, UsageError> {
+        let first_hour = settings.first_hour(now);
+        if rows.is_empty() && first_hour == self.first_hour {
+            return Ok(Totals::default());
+        }
+        let mut write = || -> rusqlite::Result<_> {
+            let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let (added, lost) = add(&transaction, rows, settings.most_of_hour())?;
+            let count = prune(&transaction, self.rows + added, first_hour, u64::from(settings.rows))?;
+            transaction.commit()?;
+            Ok((count, lost))
+        };
+        let (count, lost) = write().map_err(|cause| schema::error(&self.path, cause))?;
+        (self.rows, self.first_hour) = (count, first_hour);
+        Ok(lost)
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // Without the files of a log, those who may only read the file can still read it.
+        let _ = self.connection.pragma_update(None, "journal_mode", "DELETE");
+    }
+}
+
+/// Adds rows. Returns how many are new, and what found no room.
+fn add(transaction: &Transaction<'_>, rows: &HashMap<Key, Row>, most: u64) -> rusqlite::Result<(u64, Totals)> {
+    let mut find = transaction.prepare("SELECT id FROM client WHERE rule = ?1 AND name = ?2")?;
+    let mut create = transaction.prepare("INSERT INTO client (rule, name) VALUES (?1, ?2)")?;
+    let mut count = transaction.prepare("SELECT count(*) FROM usage WHERE hour = ?1")?;
+    let mut update = transaction.prepare(
+        "UPDATE usage SET admitted = admitted + ?3, cost = cost + ?4, refused = refused + ?5, last = max(last, ?6)
+        WHERE client = ?1 AND hour = ?2",
+    )?;
+    let mut insert = transaction.prepare("INSERT INTO usage VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
+    let mut of_hours: HashMap<u64, u64> = HashMap::new();
+    let (mut added, mut lost) = (0, Totals::default());
+    for (Key { hour, .. }, Row { rule, client, totals }) in rows {
+        let values = |client: i64| {
+            let Totals { admitted, cost, refused, last } = *totals;
+            let [hour, admitted, cost, refused, last] = [*hour, admitted, cost, refused, last].map(whole);
+            (client, hour, admitted, cost, refused, last)
+        };
+        let known: Option<i64> = find.query_row((rule, client), |row| row.get(0)).optional()?;
+        if let Some(id) = known
+            && update.execute(values(id))? > 0
+        {
+            continue;
+        }
+        let of_hour = match of_hours.get_mut(hour) {
+            Some(count) => count,
+            None => of_hours.entry(*hour).or_insert(count.query_row([whole(*hour)], |row| number(row, 0))?),
+        };
+        if *of_hour >= most {
+            lost.add(*totals);
+            continue;
+        }
+        let id = match known {
+            Some(id) => id,
+            None => create.insert((rule, client))?,
+        };
+        insert.execute(values(id))?;
+        *of_hour += 1;
+        added += 1;
+    }
+    Ok((added, lost))
+}
+
+/// Deletes hours before the first one that is kept, and the oldest ones if there are more rows than `most`. Returns how
+/// many rows remain.
+fn prune(transaction: &Transaction<'_>, count: u64, first_hour: u64, most: u64) -> rusqlite::Result<u64> {
+    let delete = |before: u64| {
+        let deleted = transaction.execute("DELETE FROM usage WHERE hour < ?1", [whole(before)])?;
+        Ok::<_, rusqlite::Error>(u64::try_from(deleted).unwrap_or(u64::MAX))
+    };
+    let mut left = count.saturating_sub(delete(first_hour)?);
+    if left > most {
+        // A part more, so that this is rare.
+        let more = left.saturating_sub(most - most / 20);
+        let query = "SELECT hour + 1 FROM usage ORDER BY hour LIMIT 1 OFFSET ?1";
+        let before = transaction.query_row(query, [whole(more)], |row| number(row, 0))?;
+        left = left.saturating_sub(delete(before)?);
+    }
+    if left < count {
+        let unused = "DELETE FROM client WHERE NOT EXISTS (SELECT 1 FROM usage WHERE usage.client = client.id)";
+        transaction.execute(unused, [])?;
+    }
+    Ok(left)
+}
+
+/// Creates the file if there is none.
+fn create(path: &Path) -> io::Result<()> {
+    match OpenOptions::new().write(true).create_new(true).mode(MODE).open(path) {
+        // Whatever the umask is.
+        Ok(file) => file.set_permissions(Permissions::from_mode(MODE)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn id(path: &Path) -> io::Result<(u64, u64)> {
+    let file = fs::metadata(path)?;
+    Ok((file.dev(), file.ino()))
+}
+
+fn whole(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Returns a number that is not negative.
+pub(super) fn number(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    row.get::<_, i64>(column).map(|number| u64::try_from(number).unwrap_or(0))
+}

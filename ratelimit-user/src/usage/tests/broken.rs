@@ -1,0 +1,104 @@
+//! Files that cannot be written, or that belong to something else.
+
+use rusqlite::Connection;
+
+use super::*;
+
+#[test]
+fn a_file_of_something_else_or_of_a_later_version_is_refused_and_not_changed() {
+    let stage = Stage::new(100);
+    let path = stage.settings().path;
+    stage.writer().write(NOON).unwrap();
+    let own = fs::read(&path).unwrap();
+    let change = |query: &str| {
+        fs::write(&path, &own).unwrap();
+        Connection::open(&path).unwrap().execute_batch(query).unwrap();
+        fs::read(&path).unwrap()
+    };
+    let later = change("PRAGMA user_version = 2");
+    let foreign = change("PRAGMA application_id = 7");
+    for (bytes, expected) in [
+        (later, "a later version of ratelimit wrote this file: install that version, or choose another path"),
+        (foreign, "this is no file with usage: choose another path, or remove the file"),
+        (vec![b'x'; 5_000], "this is no file with usage: choose another path, or remove the file"),
+    ] {
+        fs::write(&path, &bytes).unwrap();
+        let errors = [stage.writer().write(NOON).unwrap_err(), Reader::open(&path).unwrap_err()];
+        for error in errors {
+            assert!(error.is_wrong_file());
+            assert_eq!(error.to_string(), format!("{}: {expected}", path.display()));
+        }
+        assert!(fs::read(&path).unwrap() == bytes, "{expected}");
+    }
+    fs::remove_file(&path).unwrap();
+    let missing = Reader::open(&path).unwrap_err().to_string();
+    assert!(missing.ends_with("usage.db: no such file: a server with `usage` in its table [serve] creates it"));
+}
+
+#[test]
+fn a_locked_file_keeps_usage_in_memory_until_it_is_free() {
+    let stage = Stage::new(100);
+    let mut writer = stage.writer();
+    stage.ask("17", 1, NOON);
+    writer.write(NOON).unwrap();
+    let other = Connection::open(stage.settings().path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    for _ in 0..2 {
+        stage.ask("17", 1, NOON);
+        let error = writer.write(NOON).unwrap_err();
+        assert!(!error.is_wrong_file() && error.to_string().ends_with("database is locked"), "{error}");
+    }
+    other.execute_batch("ROLLBACK").unwrap();
+    writer.write(NOON).unwrap();
+    assert_eq!((stage.of("17", Step::Hour), stage.recorder.lost()), (vec![(NOON, [3, 3, 0])], 0));
+}
+
+#[test]
+fn a_full_disk_keeps_usage_in_memory_and_memory_stays_bounded() {
+    let stage = Stage::new(100);
+    let mut writer = stage.writer();
+    // A folder that is missing stands for all that fails at once.
+    let away = stage.folder.with_extension("away");
+    fs::rename(&stage.folder, &away).unwrap();
+    for round in 0..3 {
+        for user in 0..MOST {
+            stage.ask(&format!("{round}-{user}"), 1, NOON);
+        }
+        assert!(writer.write(NOON).is_err());
+        assert_eq!(stage.recorder.lost(), (round * MOST) as u64);
+    }
+    fs::rename(&away, &stage.folder).unwrap();
+    writer.write(NOON).unwrap();
+    assert_eq!(stage.of("0-0", Step::Hour), [(NOON, [1, 1, 0])]);
+    assert_eq!(stage.of("1-0", Step::Hour), []);
+}
+
+#[test]
+fn a_file_that_is_removed_or_replaced_is_created_anew() {
+    let stage = Stage::new(100);
+    let mut writer = stage.writer();
+    let path = stage.settings().path;
+    stage.ask("17", 1, NOON);
+    writer.write(NOON).unwrap();
+    for name in fs::read_dir(&stage.folder).unwrap() {
+        fs::remove_file(name.unwrap().path()).unwrap();
+    }
+    stage.ask("18", 1, NOON);
+    writer.write(NOON).unwrap();
+    assert_eq!((stage.of("17", Step::Hour), stage.of("18", Step::Hour).len()), (vec![], 1));
+    fs::rename(&path, stage.folder.join("archive.db")).unwrap();
+    stage.ask("19", 1, NOON);
+    writer.write(NOON).unwrap();
+    assert_eq!((stage.of("18", Step::Hour), stage.of("19", Step::Hour).len()), (vec![], 1));
+}
+
+#[test]
+fn a_file_that_its_server_has_closed_is_one_file_that_can_be_read_alone() {
+    let stage = Stage::new(100);
+    stage.ask("17", 1, NOON);
+    stage.writer().write(NOON).unwrap();
+    let names: Vec<_> = fs::read_dir(&stage.folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["usage.db"]);
+    // Bytes 18 and 19 of the format are 1 without a log, which a reader would have to create.
+    assert_eq!(fs::read(stage.settings().path).unwrap()[18..20], [1, 1]);
+}

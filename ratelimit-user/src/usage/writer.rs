@@ -1,0 +1,44 @@
+//! Moves rows from memory into the file.
+
+use std::{collections::HashMap, sync::Arc};
+
+use super::{
+    error::UsageError,
+    recorder::Recorder,
+    row::{Key, Row},
+    settings::UsageFile,
+    store::Store,
+};
+
+/// Moves rows from memory into a file, and keeps them while the file cannot be written.
+#[derive(Debug)]
+pub struct Writer {
+    recorder: Arc<Recorder>,
+    settings: UsageFile,
+    store: Option<Store>,
+    waiting: HashMap<Key, Row>,
+}
+
+impl Writer {
+    /// Creates a writer. It opens the file when it first writes.
+    #[must_use]
+    pub fn new(recorder: Arc<Recorder>, settings: UsageFile) -> Self {
+        Self { recorder, settings, store: None, waiting: HashMap::new() }
+    }
+
+    /// Writes what the recorder has, and deletes what is too old at `now`: seconds since the Unix epoch.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be written. The next call tries the same again, with a file that it opens anew.
+    pub fn write(&mut self, now: u64) -> Result<(), UsageError> {
+        self.recorder.drain(&mut self.waiting);
+        let open = self.store.take().filter(Store::is_in_place).map_or_else(|| Store::open(&self.settings), Ok);
+        let mut store = open?;
+        let lost = store.write(&self.settings, &self.waiting, now)?;
+        self.recorder.lose(lost);
+        self.waiting.clear();
+        self.store = Some(store);
+        Ok(())
+    }
+}
