@@ -2,7 +2,7 @@
 
 use std::{
     borrow::Cow,
-    hash::Hasher as _,
+    hash::Hasher,
     net::{IpAddr, Ipv6Addr},
 };
 
@@ -20,6 +20,28 @@ pub(super) type Client = u128;
 /// The key of hashes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seed(pub(super) u64, pub(super) u64);
+
+/// Takes the hash of a client as it is, in tables of clients.
+#[derive(Default)]
+pub(super) struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn write_u128(&mut self, hash: u128) {
+        self.0 ^= hash as u64;
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 ^= hash;
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
 
 /// Returns whether two values of an attribute are the same. Addresses are, however they are written.
 pub(super) fn is_same(name: &str, one: &str, other: &str) -> bool {

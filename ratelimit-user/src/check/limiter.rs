@@ -9,19 +9,19 @@ use std::{
     time::Duration,
 };
 
-use ratelimit_common::fleet::share::Answer;
 use smallvec::SmallVec;
 
 use super::{
+    active::Active,
     attributes::Attributes,
     client::{self, Client, Seed},
     decision::{Decision, Usage},
-    record::{Counted, Record},
+    limit::NEVER,
+    record::Record,
     rule::Rule,
-    shares::{Due, Place, Request, Shared, Shares},
-    state::States,
+    shares::{Due, Shares},
     table::Table,
-    verdict::{Charged, NEVER, Part, Verdict},
+    verdict::{Charged, Part, Verdict},
 };
 
 /// The rules of a service, and what their clients have used.
@@ -32,50 +32,6 @@ pub struct Limiter {
     seed: Seed,
     has_room: AtomicBool,
     shares: Option<Arc<Shares>>,
-}
-
-/// A rule in force.
-#[derive(Clone)]
-struct Active {
-    rule: Rule,
-    table: Arc<Table>,
-    /// Its name and what it counts by, as a number.
-    id: u64,
-    /// Its limits as several servers share them. None if they cannot.
-    shared: Vec<Shared>,
-}
-
-impl Active {
-    fn new(rule: Rule, table: Arc<Table>, seed: Seed) -> Self {
-        Self { id: rule.id(seed), shared: rule.shared(), table, rule }
-    }
-
-    /// Asks the leases of a client about a request that its own limits have decided.
-    fn lease(
-        &self,
-        shares: &Shares,
-        verdict: Verdict,
-        states: &mut States,
-        (client, cost, now, charges): (Client, u32, u64, bool),
-        hash: impl FnOnce() -> Option<Client>,
-    ) -> Verdict {
-        let is_admitted = matches!(verdict, Verdict::Admit { .. });
-        let used = &mut |number| self.rule.used(states, number, now);
-        let request = Request { cost, now, is_admitted, charges, used };
-        match (verdict, shares.decide(self.place(client), &self.shared, request, hash)) {
-            (Verdict::Admit { after, charged }, Ok(latest)) => Verdict::Admit { after: after.max(latest), charged },
-            (Verdict::Admit { .. }, Err((limit, wait))) => Verdict::Refuse { limit, wait },
-            (refused @ Verdict::Refuse { .. }, _) => refused,
-        }
-    }
-
-    fn counted<'a>(&'a self, client: Client, attributes: &'a dyn Attributes) -> Counted<'a> {
-        Counted { rule: &self.rule, id: self.id, client, attributes }
-    }
-
-    fn place(&self, client: Client) -> Place {
-        (self.id, client)
-    }
 }
 
 /// What a request was charged, so that it can be given back.
@@ -148,33 +104,14 @@ impl Limiter {
 
     /// Returns what it shares with other servers.
     #[must_use]
-    pub fn shares(&self) -> Option<&Shares> {
-        self.shares.as_deref()
+    pub fn shares(&self) -> Option<&Arc<Shares>> {
+        self.shares.as_ref()
     }
 
-    /// Returns the reports to the engine that are due, each with the name of its rule. Call it once in each period. There
-    /// are about `most` of them, and `most_new` about clients that the engine does not know.
-    pub fn reports(&self, weight: f64, most: [usize; 2], now: u64) -> Vec<(&str, Due)> {
-        let Some(shares) = &self.shares else { return Vec::new() };
-        let named = |due: Due| {
-            let active = self.rules.iter().find(|active| active.id == due.rule())?;
-            Some((active.rule.name(), due))
-        };
-        shares.reports(weight, most, now).into_iter().filter_map(named).collect()
-    }
-
-    /// Takes the answer of the engine to a report, or that there is none.
-    pub fn take(&self, due: &Due, answer: Option<&Answer>, now: u64) {
-        if let Some(shares) = &self.shares {
-            shares.take(due, answer, now);
-        }
-    }
-
-    /// Counts a period in which nothing can be reported.
-    pub fn skip(&self, now: u64) {
-        if let Some(shares) = &self.shares {
-            shares.skip(now);
-        }
+    /// Returns the name of the rule that a report is about. None if it is no longer in force.
+    #[must_use]
+    pub fn rule_of(&self, due: &Due) -> Option<&str> {
+        self.rules.iter().find(|active| active.id == due.rule()).map(|active| active.rule.name())
     }
 
     /// Says whether the caller has room for requests above elastic limits.

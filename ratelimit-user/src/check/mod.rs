@@ -25,18 +25,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod algorithm;
+mod active;
 mod attributes;
 mod client;
 mod decision;
 mod limit;
 mod limiter;
-mod log;
-mod parts;
 mod record;
 mod rule;
+mod rule_error;
 mod shares;
-mod state;
 mod table;
 mod throttle;
 mod verdict;
@@ -44,14 +42,14 @@ mod verdict;
 pub use ratelimit_common::limits::limit::Rate;
 
 pub use self::{
-    algorithm::{Algorithm, LimitError},
     attributes::Attributes,
     client::ADDRESS,
     decision::{Decision, Usage},
-    limit::Limit,
+    limit::{Algorithm, Limit, LimitError},
     limiter::Limiter,
     record::{Counted, Record},
-    rule::{MEMORY, Rule, RuleError},
+    rule::{MEMORY, Rule},
+    rule_error::RuleError,
     shares::{Due, Shares},
     throttle::Throttle,
     verdict::MOST_LIMITS,

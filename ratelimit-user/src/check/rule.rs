@@ -1,18 +1,13 @@
 //! A rule: which requests it counts, by which attributes, and how many of them may come.
 
-use std::hash::{Hash as _, Hasher as _};
-
-use siphasher::sip::SipHasher13;
-
 use super::{
-    algorithm::{Algorithm, LimitError},
     attributes::Attributes,
-    client::{Seed, is_same},
-    limit::Limit,
+    client::is_same,
+    limit::{Algorithm, Limit, Look, State, States},
+    rule_error::RuleError,
     shares::Shared,
-    state::{State, States},
     throttle::Throttle,
-    verdict::{Charged, Look, MOST_LIMITS, Part, Verdict},
+    verdict::{Charged, MOST_LIMITS, Part, Verdict},
 };
 
 /// Clients of a rule without a number of its own.
@@ -25,23 +20,6 @@ pub const MEMORY: usize = 256 << 20;
 const ENTRY: usize = 48;
 /// Bits of an IPv6 address that count as one client.
 const IPV6_PREFIX: u8 = 64;
-
-/// Reason why a rule is not accepted.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RuleError {
-    /// No limit.
-    #[error("a rule needs at least one limit")]
-    NoLimit,
-    /// Too many limits.
-    #[error("a rule has at most {MOST_LIMITS} limits")]
-    Limits,
-    /// A queue with another throttle than a hard one.
-    #[error("a queue delays what is above its rate: soft and elastic limits do not go with it")]
-    Queue,
-    /// A soft limit that its limits do not allow.
-    #[error(transparent)]
-    Soft(#[from] LimitError),
-}
 
 /// A rule.
 #[derive(Debug, Clone)]
@@ -177,13 +155,6 @@ impl Rule {
     pub fn clients(&self) -> usize {
         let fit = 1 << (self.memory / self.bytes_of_client()).max(1).ilog2();
         self.clients.map_or(fit.min(CLIENTS), usize::next_power_of_two).max(FEWEST)
-    }
-
-    /// Returns name and attributes as a number.
-    pub(super) fn id(&self, Seed(first, second): Seed) -> u64 {
-        let mut hasher = SipHasher13::new_with_keys(first, second);
-        (&self.name, &self.by, self.ipv6_prefix).hash(&mut hasher);
-        hasher.finish()
     }
 
     /// Returns its limits as several servers share them. Empty if one of them is too large for that.

@@ -1,13 +1,17 @@
 //! The clients of a rule, in bounded memory.
 
 use std::{
-    hash::{BuildHasherDefault, Hasher},
+    hash::BuildHasherDefault,
     sync::atomic::{AtomicU64, Ordering},
 };
 
 use scc::{HashCache, hash_cache::Entry};
 
-use super::{client::Client, rule::Rule, state::States};
+use super::{
+    client::{Client, Hashed},
+    limit::States,
+    rule::Rule,
+};
 
 /// The clients of a rule.
 ///
@@ -15,28 +19,6 @@ use super::{client::Client, rule::Rule, state::States};
 pub(super) struct Table {
     clients: HashCache<Client, States, BuildHasherDefault<Hashed>>,
     recycled: AtomicU64,
-}
-
-/// Takes a hash as it is.
-#[derive(Default)]
-pub(super) struct Hashed(u64);
-
-impl Hasher for Hashed {
-    fn write_u128(&mut self, hash: u128) {
-        self.0 ^= hash as u64;
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 ^= hash;
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
 }
 
 impl Table {

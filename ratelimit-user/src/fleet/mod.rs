@@ -1,17 +1,16 @@
 //! One limit across a fleet: what this host reports to the engine, and the shares that it gets.
 
 pub mod address;
-pub mod bans;
 pub mod certificates;
 pub mod engine;
 pub mod error;
 pub mod gossip;
 pub mod hosts;
+pub mod kept;
 pub mod key;
 pub mod members;
 mod reason;
-pub mod rules;
 mod script;
-pub mod seed;
 pub mod status;
 pub mod way;
+mod wire;

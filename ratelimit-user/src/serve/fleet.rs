@@ -8,15 +8,15 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::service::Service;
 use crate::{
-    check::{Due, Shares},
+    check::{Due, Limiter, Shares},
     config::daemon::fleet::{self, Weight},
     controller::notify::journal::{self, Level},
     fleet::{
         address::Address,
         engine::{Engine, Message, deadline},
         error::Error,
+        kept::seed,
         key::Key,
-        seed,
         way::Place,
     },
 };
@@ -135,14 +135,15 @@ async fn share(service: &Service, fleet: &Fleet, engine: &Engine, told: &mut Tol
         let pause = Duration::from_secs_f64(fleet.terms.period * (0.9 + 0.2 * fraction()));
         next = (next + pause).max(Instant::now());
         sleep_until(next).await;
-        let (limiter, now) = (service.limiter(), service.now());
-        let due = limiter.reports(fleet.weight, [REPORTS, new], now);
+        let limiter = service.limiter();
+        let Some(shares) = limiter.shares() else { continue };
+        let due = shares.reports(fleet.weight, [REPORTS, new], service.now());
         if !due.is_empty() {
-            let messages: Vec<_> = due.iter().map(|(rule, due)| message(rule, due)).collect();
+            let messages: Vec<_> = due.iter().map(|due| message(&limiter, due)).collect();
             let (answers, failure) = engine.report(&fleet.terms, &messages).await;
             let now = service.now();
-            for ((_, due), answer) in due.iter().zip(&answers) {
-                limiter.take(due, answer.as_ref(), now);
+            for (due, answer) in due.iter().zip(&answers) {
+                shares.take(due, answer.as_ref(), now);
             }
             let answered = answers.iter().flatten().count();
             service.fleet.count(answered, failure.is_some());
@@ -163,7 +164,9 @@ async fn share(service: &Service, fleet: &Fleet, engine: &Engine, told: &mut Tol
     }
 }
 
-fn message(rule: &str, due: &Due) -> Message {
+fn message(limiter: &Limiter, due: &Due) -> Message {
+    // A rule that is no longer in force has a name that no rule can have.
+    let rule = limiter.rule_of(due).unwrap_or_default();
     let name = format!("check:{rule}:{}:{:032x}", due.number(), due.client);
     Message { key: Key::of(&name, &due.limit), limit: due.limit, report: due.report }
 }
@@ -174,7 +177,9 @@ async fn wait(service: &Service, fleet: &Fleet, end: Instant) {
     let periods = async {
         loop {
             tokio::time::sleep(period).await;
-            service.limiter().skip(service.now());
+            if let Some(shares) = service.limiter().shares() {
+                shares.skip(service.now());
+            }
         }
     };
     let _: Result<Infallible, _> = timeout(end.saturating_duration_since(Instant::now()), periods).await;

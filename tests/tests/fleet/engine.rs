@@ -11,12 +11,12 @@ use proptest::{
 };
 use ratelimit::fleet::{
     address::{Address, Kind},
-    bans::Exchange,
     engine::{Engine, Message},
     error::Error,
     hosts::{About, Heartbeat},
+    kept::bans::Exchange,
+    kept::rules::{Mark, Store, Version},
     key::Key,
-    rules::{Mark, Store, Version},
 };
 use ratelimit_common::fleet::{
     demand::Demand,

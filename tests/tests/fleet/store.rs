@@ -6,7 +6,7 @@ use ratelimit::fleet::{
     address::{Address, Kind},
     engine::Engine,
     error::Error,
-    rules::{Mark, Store, Version},
+    kept::rules::{Mark, Store, Version},
 };
 use ratelimit_tests::{Redis, Sandbox};
 use redis::aio::MultiplexedConnection;

@@ -13,11 +13,7 @@ use ratelimit_common::{
     },
 };
 
-use crate::check::{
-    algorithm::Algorithm,
-    limit::{Limit, price, whole},
-    verdict::Look,
-};
+use crate::check::limit::{Algorithm, Limit, Look, price, whole};
 
 /// A limit as several servers share it: a token bucket, whatever its algorithm is.
 #[derive(Debug, Clone)]

@@ -16,10 +16,7 @@ use scc::{HashCache, hash_cache::Entry};
 
 pub(super) use self::lease::Shared;
 use self::watched::Watched;
-use super::{
-    client::{Client, Seed},
-    table::Hashed,
-};
+use super::client::{Client, Hashed, Seed};
 
 /// Clients that are watched: a power of two.
 const MOST: usize = 16_384;
@@ -30,7 +27,7 @@ const IDLE: u64 = 10 * SECOND;
 pub(super) type Place = (u64, Client);
 
 /// What several servers share of the limits of a [`Limiter`](super::Limiter). It does no I/O: the caller carries
-/// [reports](super::Limiter::reports) to an engine, and its answers back.
+/// [reports](Self::reports) to an engine, and its answers back.
 ///
 /// Leases can only slow a client. Without answers, they end after four periods, or once a slow limit has earned two
 /// requests, and then the limits of this server stand.
@@ -143,8 +140,9 @@ impl Shares {
         }
     }
 
-    /// Returns the reports that are due in this period. See [`super::Limiter::reports`].
-    pub(super) fn reports(&self, weight: f64, [most, most_new]: [usize; 2], now: u64) -> Vec<Due> {
+    /// Returns the reports to the engine that are due. Call it once in each period. There are about `most` of them, and
+    /// `most_new` about clients that the engine does not know. `now` is the time of the limiter.
+    pub fn reports(&self, weight: f64, [most, most_new]: [usize; 2], now: u64) -> Vec<Due> {
         let (mut due, mut new) = (Vec::new(), Vec::new());
         self.clients.retain_sync(|place, watched| {
             let is_under_way = watched.parts.iter().any(|part| part.account.is_under_way());
@@ -181,8 +179,8 @@ impl Shares {
         }
     }
 
-    /// Takes the answer to a report, or that there is none. See [`super::Limiter::take`].
-    pub(super) fn take(&self, due: &Due, answer: Option<&Answer>, now: u64) {
+    /// Takes the answer of the engine to a report, or that there is none.
+    pub fn take(&self, due: &Due, answer: Option<&Answer>, now: u64) {
         let Some(mut watched) = self.clients.get_sync(&due.place) else { return };
         let Some(part) = watched.get_mut().parts.get_mut(due.number).filter(|part| part.account.is_under_way()) else {
             return;
@@ -196,8 +194,8 @@ impl Shares {
         }
     }
 
-    /// Counts a period without an engine.
-    pub(super) fn skip(&self, now: u64) {
+    /// Counts a period in which nothing can be reported.
+    pub fn skip(&self, now: u64) {
         self.clients.retain_sync(|_, watched| {
             watched.parts.iter_mut().for_each(|part| part.account.skip(&self.terms, seconds(now)));
             now.saturating_sub(watched.last) < IDLE

@@ -4,7 +4,7 @@ use ratelimit_common::fleet::{account::Account, share};
 use smallvec::SmallVec;
 
 use super::lease::{Lease, Shared};
-use crate::check::verdict::Look;
+use crate::check::limit::Look;
 
 /// One client that several servers limit together.
 #[derive(Debug, Clone)]

@@ -31,15 +31,15 @@ impl Fleet {
     /// Carries the reports of one server to the engine, and the answers back.
     fn report(&mut self, server: usize) {
         let seconds = self.now as f64 / SECOND as f64;
-        let due = self.servers[server].reports(1.0, [10_000, 1_000], self.now);
-        let due: Vec<_> = due.into_iter().map(|(_, due)| due).collect();
+        let shares = Arc::clone(self.servers[server].shares().unwrap());
+        let due = shares.reports(1.0, [10_000, 1_000], self.now);
         self.reports += due.len();
         for due in due {
             let number = self.records.len() as u64 + 1;
             let record = self.records.entry((due.client, due.number()));
             let record = record.or_insert_with(|| Record::new(number, &due.limit, &TERMS, seconds));
             let answer = record.take(&due.report, &due.limit, &TERMS, seconds);
-            self.servers[server].take(&due, Some(&answer), self.now);
+            shares.take(&due, Some(&answer), self.now);
         }
     }
 
@@ -60,7 +60,7 @@ impl Fleet {
                     let is_turn = (step + second as u64 * 10_000) % (PERIOD / STEP) == turn;
                     match has_engine {
                         true if is_turn => self.report(server),
-                        false if is_turn => self.servers[server].skip(self.now),
+                        false if is_turn => self.servers[server].shares().unwrap().skip(self.now),
                         _ => {}
                     }
                 }
@@ -130,17 +130,18 @@ fn many_clients_that_ask_once_do_not_keep_a_busy_one_from_the_engine() {
             allows(server, START + number);
         }
     }
-    let due = server.reports(1.0, [10_000, 100], START + PERIOD);
+    let shares = server.shares().unwrap();
+    let due = shares.reports(1.0, [10_000, 100], START + PERIOD);
     assert_eq!(due.len(), 1, "clients that ask little are not urgent");
-    assert_eq!((due[0].0, due[0].1.report.offered), ("test", 1_000.0));
+    assert_eq!((server.rule_of(&due[0]), due[0].report.offered), (Some("test"), 1_000.0));
     // Later, those that ask little have their turn, within the bounds.
     for period in 2..7 {
         for number in 0..1_000 {
             server.check(&[("user", format!("x{number}"))], 1, START + period * PERIOD + number);
         }
-        assert!(server.reports(1.0, [10_000, 100], START + period * PERIOD + 2_000).len() <= 100);
+        assert!(shares.reports(1.0, [10_000, 100], START + period * PERIOD + 2_000).len() <= 100);
     }
-    assert!(server.shares().unwrap().len() <= 16_384);
-    assert!(server.shares().unwrap().lost() > 0);
+    assert!(shares.len() <= 16_384);
+    assert!(shares.lost() > 0);
     fleet.report(0);
 }

@@ -27,7 +27,7 @@ use crate::{
         },
     },
     dataplane::rules::target::{Sources, Target},
-    fleet::rules::{Logged, Version},
+    fleet::kept::rules::{Logged, Version},
     limit::{Rates, write},
     text::{excerpt::escaped, prefix::Prefix, units},
 };

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::rules::{Logged, Version};
+use crate::fleet::kept::rules::{Logged, Version};
 
 /// What a command asks of the shared rules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -29,8 +29,8 @@ use crate::{
         sys::host,
     },
     fleet::{
-        bans::{self, Exchange},
         engine::Engine,
+        kept::bans::{self, Exchange},
         status::{DeniedSource, Denies},
     },
     ssh,

@@ -9,7 +9,7 @@ use crate::{
     fleet::{
         engine::Engine,
         error::Error,
-        rules::{Mark, TEXT, Version},
+        kept::rules::{Mark, TEXT, Version},
     },
 };
 

@@ -10,7 +10,7 @@ use std::{
 use ratelimit_common::identity::source::IPV4;
 
 use crate::{
-    fleet::bans::{LONGEST, News, TELLS, Told},
+    fleet::kept::bans::{LONGEST, News, TELLS, Told},
     text::prefix::Prefix,
 };
 

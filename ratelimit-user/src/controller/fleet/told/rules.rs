@@ -19,7 +19,7 @@ use crate::{
     fleet::{
         engine::Engine,
         error,
-        rules::{Mark, Store, Version},
+        kept::rules::{Mark, Store, Version},
         status::SharedRules,
     },
 };

@@ -3,7 +3,7 @@
 //! A period has 60 parts: minutes of an hour, or seconds of a minute. The window ends now, so it covers the oldest part
 //! only in part. That count is weighted, as in [`ratelimit_common::meters::window`].
 
-use super::verdict::Look;
+use super::look::Look;
 
 /// Parts of a period.
 const PARTS: usize = 60;
@@ -12,7 +12,7 @@ const COUNTERS: usize = PARTS + 1;
 
 /// A limit that counts in parts.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Parts {
+pub(in crate::check) struct Parts {
     limit: u64,
     /// Nanoseconds of a part.
     length: u64,
@@ -20,7 +20,7 @@ pub(super) struct Parts {
 
 /// The counts of a client.
 #[derive(Debug, Clone)]
-pub(super) struct Counts {
+pub(in crate::check) struct Counts {
     /// Number of the newest part since the clock's beginning.
     newest: u64,
     /// Nanoseconds of a part. A rule of the same name may have had others.
@@ -62,9 +62,9 @@ impl Counts {
 
 impl Parts {
     /// Bytes of the counts of a client.
-    pub(super) const BYTES: usize = size_of::<Counts>();
+    pub(in crate::check) const BYTES: usize = size_of::<Counts>();
 
-    pub(super) fn new(limit: u64, period: u64) -> Self {
+    pub(in crate::check) fn new(limit: u64, period: u64) -> Self {
         Self { limit, length: (period / PARTS as u64).max(1) }
     }
 
@@ -81,7 +81,7 @@ impl Parts {
         full.saturating_add(weighted as u64)
     }
 
-    pub(super) fn ask(&self, counts: &mut Counts, now: u64, cost: u32) -> Look {
+    pub(in crate::check) fn ask(&self, counts: &mut Counts, now: u64, cost: u32) -> Look {
         let counted = self.counted(counts, now);
         if counted + u64::from(cost) <= self.limit {
             return Look::Admit { after: 0 };
@@ -103,13 +103,13 @@ impl Parts {
         Look::Refuse { wait }
     }
 
-    pub(super) fn charge(&self, counts: &mut Counts, now: u64, cost: u32) {
+    pub(in crate::check) fn charge(&self, counts: &mut Counts, now: u64, cost: u32) {
         counts.advance(self.place(now).0, self.length);
         let newest = counts.newest();
         *newest = newest.saturating_add(u64::from(cost));
     }
 
-    pub(super) fn give_back(&self, counts: &mut Counts, now: u64, cost: u32) {
+    pub(in crate::check) fn give_back(&self, counts: &mut Counts, now: u64, cost: u32) {
         // Another part has begun: the charge stays, and nothing is minted.
         if counts.newest == self.place(now).0 && counts.length == self.length {
             let newest = counts.newest();
@@ -117,7 +117,7 @@ impl Parts {
         }
     }
 
-    pub(super) fn left(&self, counts: &mut Counts, now: u64) -> (u64, u64) {
+    pub(in crate::check) fn left(&self, counts: &mut Counts, now: u64) -> (u64, u64) {
         let room = self.limit.saturating_sub(self.counted(counts, now));
         let (_, left) = self.place(now);
         let last = counts.oldest_first().enumerate().filter(|(_, count)| *count > 0).last();

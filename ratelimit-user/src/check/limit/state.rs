@@ -6,7 +6,7 @@ use super::{log::Times, parts::Counts};
 
 /// What a client has used of one limit.
 #[derive(Debug, Clone)]
-pub(super) enum State {
+pub(in crate::check) enum State {
     /// Of a bucket or a window. See [`ratelimit_common::meters::state`].
     Word(u64),
     /// Of the parts of a window.
@@ -16,4 +16,4 @@ pub(super) enum State {
 }
 
 /// What a client has used of the limits of a rule, in their order, and then of its soft limits.
-pub(super) type States = SmallVec<[State; 1]>;
+pub(in crate::check) type States = SmallVec<[State; 1]>;

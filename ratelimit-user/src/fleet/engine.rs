@@ -3,16 +3,13 @@
 //!
 //! Nothing that it answers is trusted. An answer that makes no sense is an error, and the limits of this host stand.
 
-mod wire;
-
 use std::time::Duration;
 
 use ratelimit_common::fleet::share::{Answer, Terms};
 use redis::{Cmd, FromRedisValue, RedisResult, cmd, from_redis_value};
 use tokio::{task::JoinSet, time::timeout};
 
-pub use self::wire::Answers;
-pub use crate::fleet::gossip::message::Message;
+pub use crate::fleet::{gossip::message::Message, wire::Answers};
 use crate::{
     fleet::{
         address::{Address, Link},
@@ -20,6 +17,7 @@ use crate::{
         gossip::mesh::Mesh,
         key::PARTITIONS,
         script::Script,
+        wire,
     },
     text::excerpt::excerpt,
 };

@@ -5,14 +5,14 @@
 
 use std::collections::VecDeque;
 
-use super::verdict::Look;
+use super::look::Look;
 
 /// The most entries of a log.
 const MOST: u64 = 1_024;
 
 /// A limit by a log.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Log {
+pub(in crate::check) struct Log {
     limit: u64,
     /// Nanoseconds of the window.
     length: u64,
@@ -22,7 +22,7 @@ pub(super) struct Log {
 
 /// The log of a client.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Times {
+pub(in crate::check) struct Times {
     /// Time and count, from the oldest on.
     entries: VecDeque<(u64, u64)>,
     sum: u64,
@@ -41,18 +41,18 @@ impl Times {
 }
 
 impl Log {
-    pub(super) fn new(limit: u64, length: u64) -> Self {
+    pub(in crate::check) fn new(limit: u64, length: u64) -> Self {
         let part = if limit <= MOST { 1 } else { (length / MOST).max(1) };
         Self { limit, length, part }
     }
 
     /// Returns the most bytes of the log of a client.
-    pub(super) fn bytes(&self) -> usize {
+    pub(in crate::check) fn bytes(&self) -> usize {
         // The queue doubles its room, and one part may be covered at both ends of a window.
         size_of::<Times>() + (self.limit.min(MOST) + 1).next_power_of_two() as usize * size_of::<(u64, u64)>()
     }
 
-    pub(super) fn ask(&self, times: &mut Times, now: u64, cost: u32) -> Look {
+    pub(in crate::check) fn ask(&self, times: &mut Times, now: u64, cost: u32) -> Look {
         times.forget(now, self.length);
         let cost = u64::from(cost);
         if times.sum + cost <= self.limit {
@@ -68,7 +68,7 @@ impl Log {
         Look::Refuse { wait: self.length }
     }
 
-    pub(super) fn charge(&self, times: &mut Times, now: u64, cost: u32) {
+    pub(in crate::check) fn charge(&self, times: &mut Times, now: u64, cost: u32) {
         times.forget(now, self.length);
         times.sum += u64::from(cost);
         match times.entries.back_mut() {
@@ -80,7 +80,7 @@ impl Log {
         }
     }
 
-    pub(super) fn give_back(&self, times: &mut Times, now: u64, cost: u32) {
+    pub(in crate::check) fn give_back(&self, times: &mut Times, now: u64, cost: u32) {
         let cost = u64::from(cost);
         if let Some((_, count)) = times.entries.back_mut().filter(|(time, count)| *time >= now && *count >= cost) {
             *count -= cost;
@@ -91,7 +91,7 @@ impl Log {
         }
     }
 
-    pub(super) fn left(&self, times: &mut Times, now: u64) -> (u64, u64) {
+    pub(in crate::check) fn left(&self, times: &mut Times, now: u64) -> (u64, u64) {
         times.forget(now, self.length);
         let end = times.entries.back().map_or(0, |(time, _)| self.length - now.saturating_sub(*time));
         (self.limit.saturating_sub(times.sum), end)

@@ -1,5 +1,11 @@
 //! One limit of a rule: how it counts, and what it answers.
 
+mod algorithm;
+mod log;
+mod look;
+mod parts;
+mod state;
+
 use ratelimit_common::{
     limits::{
         algorithm::Algorithm as OfPackets,
@@ -14,12 +20,11 @@ use ratelimit_common::{
     },
 };
 
-use super::{
-    algorithm::{Algorithm, LimitError},
-    log::Log,
-    parts::Parts,
-    state::State,
-    verdict::{Look, NEVER},
+pub use self::algorithm::{Algorithm, LimitError};
+use self::{log::Log, parts::Parts};
+pub(in crate::check) use self::{
+    look::{Look, NEVER},
+    state::{State, States},
 };
 
 /// One limit of a rule.
@@ -112,18 +117,18 @@ impl Limit {
     }
 
     /// Returns the most requests at once.
-    pub(super) fn most(&self) -> u64 {
+    pub(in crate::check) fn most(&self) -> u64 {
         self.most
     }
 
     /// Returns a token bucket of these numbers.
-    pub(super) fn bucket(amount: u64, period: u64, burst: u64) -> Result<Meter, NotForPackets> {
+    pub(in crate::check) fn bucket(amount: u64, period: u64, burst: u64) -> Result<Meter, NotForPackets> {
         let packets = Some(Rate { amount, period });
         Ok(limit::Limit { packets, burst: Some(burst), ..limit::Limit::default() }.policy()?.packets)
     }
 
     /// Returns the most bytes that the state of one client takes beside its entry.
-    pub(super) fn largest(&self) -> usize {
+    pub(in crate::check) fn largest(&self) -> usize {
         match &self.meter {
             Counts::Bucket(_) | Counts::Fixed(_) | Counts::Sliding(_) => 0,
             Counts::Parts(_) => Parts::BYTES,
@@ -132,7 +137,7 @@ impl Limit {
     }
 
     /// Returns the state of a new client.
-    pub(super) fn begin(&self, now: u64) -> State {
+    pub(in crate::check) fn begin(&self, now: u64) -> State {
         match &self.meter {
             Counts::Bucket(_) => State::Word(units(now)),
             Counts::Fixed(_) | Counts::Sliding(_) => State::Word(0),
@@ -142,7 +147,7 @@ impl Limit {
     }
 
     /// Asks for so many requests, and charges nothing.
-    pub(super) fn ask(&self, state: &mut State, now: u64, cost: u32) -> Look {
+    pub(in crate::check) fn ask(&self, state: &mut State, now: u64, cost: u32) -> Look {
         if u64::from(cost) > self.most {
             return Look::Refuse { wait: NEVER };
         }
@@ -176,7 +181,7 @@ impl Limit {
     }
 
     /// Charges so many requests that it has just admitted.
-    pub(super) fn charge(&self, state: &mut State, now: u64, cost: u32) {
+    pub(in crate::check) fn charge(&self, state: &mut State, now: u64, cost: u32) {
         match (&self.meter, state) {
             (Counts::Bucket(meter), State::Word(state)) => {
                 *state = units(now).wrapping_add(debt(*state, units(now)) + price(meter, cost));
@@ -194,7 +199,7 @@ impl Limit {
     }
 
     /// Takes a charge of this moment back.
-    pub(super) fn give_back(&self, state: &mut State, now: u64, cost: u32) {
+    pub(in crate::check) fn give_back(&self, state: &mut State, now: u64, cost: u32) {
         match (&self.meter, state) {
             (Counts::Bucket(meter), State::Word(state)) => *state = state.wrapping_sub(price(meter, cost)),
             (Counts::Fixed(window) | Counts::Sliding(window), State::Word(state)) => {
@@ -207,7 +212,7 @@ impl Limit {
     }
 
     /// Converts a state of another limit, so that the client has used as many requests as before. Counts need no change.
-    pub(super) fn convert(&self, old: &Self, state: &mut State, now: u64) {
+    pub(in crate::check) fn convert(&self, old: &Self, state: &mut State, now: u64) {
         if let (Counts::Bucket(new), Counts::Bucket(old), State::Word(state)) = (&self.meter, &old.meter, state) {
             let owed = u128::from(debt(*state, units(now))) * u128::from(new.cost_of(1));
             let owed = owed / u128::from(old.cost_of(1).max(1));
@@ -218,7 +223,7 @@ impl Limit {
     }
 
     /// Returns how many requests it still admits, and the nanoseconds until it has forgotten all of them.
-    pub(super) fn left(&self, state: &mut State, now: u64) -> (u64, u64) {
+    pub(in crate::check) fn left(&self, state: &mut State, now: u64) -> (u64, u64) {
         match (&self.meter, state) {
             (Counts::Bucket(meter), State::Word(state)) => {
                 let owed = debt(*state, units(now));
@@ -235,11 +240,11 @@ impl Limit {
 }
 
 /// Returns the debt of so many requests, which fit the burst.
-pub(super) fn price(meter: &Meter, cost: u32) -> gcra::Units {
+pub(in crate::check) fn price(meter: &Meter, cost: u32) -> gcra::Units {
     meter.cost_of(1).saturating_mul(u64::from(cost))
 }
 
 /// Returns the nanoseconds of a time in units, rounded up.
-pub(super) fn whole(time: gcra::Units) -> u64 {
+pub(in crate::check) fn whole(time: gcra::Units) -> u64 {
     time.div_ceil(1 << gcra::FRACTION_BITS)
 }

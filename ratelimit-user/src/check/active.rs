@@ -1,0 +1,70 @@
+//! A rule in force, with its clients.
+
+use std::{
+    hash::{Hash as _, Hasher as _},
+    sync::Arc,
+};
+
+use siphasher::sip::SipHasher13;
+
+use super::{
+    attributes::Attributes,
+    client::{Client, Seed},
+    limit::States,
+    record::Counted,
+    rule::Rule,
+    shares::{Place, Request, Shared, Shares},
+    table::Table,
+    verdict::Verdict,
+};
+
+/// A rule in force.
+#[derive(Clone)]
+pub(super) struct Active {
+    pub(super) rule: Rule,
+    pub(super) table: Arc<Table>,
+    /// Its name and what it counts by, as a number.
+    pub(super) id: u64,
+    /// Its limits as several servers share them. None if they cannot.
+    pub(super) shared: Vec<Shared>,
+}
+
+impl Active {
+    pub(super) fn new(rule: Rule, table: Arc<Table>, seed: Seed) -> Self {
+        Self { id: id(seed, &rule), shared: rule.shared(), table, rule }
+    }
+
+    /// Asks the leases of a client about a request that its own limits have decided.
+    pub(super) fn lease(
+        &self,
+        shares: &Shares,
+        verdict: Verdict,
+        states: &mut States,
+        (client, cost, now, charges): (Client, u32, u64, bool),
+        hash: impl FnOnce() -> Option<Client>,
+    ) -> Verdict {
+        let is_admitted = matches!(verdict, Verdict::Admit { .. });
+        let used = &mut |number| self.rule.used(states, number, now);
+        let request = Request { cost, now, is_admitted, charges, used };
+        match (verdict, shares.decide(self.place(client), &self.shared, request, hash)) {
+            (Verdict::Admit { after, charged }, Ok(latest)) => Verdict::Admit { after: after.max(latest), charged },
+            (Verdict::Admit { .. }, Err((limit, wait))) => Verdict::Refuse { limit, wait },
+            (refused @ Verdict::Refuse { .. }, _) => refused,
+        }
+    }
+
+    pub(super) fn counted<'a>(&'a self, client: Client, attributes: &'a dyn Attributes) -> Counted<'a> {
+        Counted { rule: &self.rule, id: self.id, client, attributes }
+    }
+
+    pub(super) fn place(&self, client: Client) -> Place {
+        (self.id, client)
+    }
+}
+
+/// Returns a number for the name of a rule and everything that tells its clients apart.
+fn id(Seed(first, second): Seed, rule: &Rule) -> u64 {
+    let mut hasher = SipHasher13::new_with_keys(first, second);
+    (rule.name(), rule.attributes(), rule.ipv6_prefix()).hash(&mut hasher);
+    hasher.finish()
+}
