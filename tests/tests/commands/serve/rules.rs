@@ -61,7 +61,8 @@ impl<'a> Changed<'a> {
     }
 
     fn put(&self, name: &str, condition: &str, rule: &Value) -> Answer {
-        let head = format!("PUT /v1/rules/{name} HTTP/1.1\r\nauthorization: Bearer {ADMIN}\r\n{condition}");
+        let condition = if condition.is_empty() { String::new() } else { format!("\r\n{condition}") };
+        let head = format!("PUT /v1/rules/{name} HTTP/1.1\r\nauthorization: Bearer {ADMIN}{condition}");
         self.server.call(&head, &rule.to_string())
     }
 
