@@ -101,9 +101,8 @@ fn sample(limiter: &dyn Limiter, state: State, orders: &[Vec<String>], round: us
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(|payload| resume_unwind(payload))).collect()
     });
     let results = results.into_iter().collect::<Result<Vec<_>>>()?;
-    let (count, seconds) = results.iter().fold((0, 0.0_f64), |(sum, longest), (count, seconds)| {
-        (sum + count, longest.max(*seconds))
-    });
+    let (count, seconds) =
+        results.iter().fold((0, 0.0_f64), |(sum, longest), (count, seconds)| (sum + count, longest.max(*seconds)));
     Ok(count as f64 / seconds / 1e6)
 }
 
