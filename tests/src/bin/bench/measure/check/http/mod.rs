@@ -89,5 +89,5 @@ pub(super) const COLUMNS: [&str; 3] =
 /// What the table shows.
 const ABOUT: &str = "\
 `wrk` calls `POST /v1/check` on the loopback by 32 connections of HTTP/1.1. It has a CPU of its own, and each server has
-the other one while it is called. The goal is at least 0.8 times the answers per second, and at most 1.5 times the 99th
-percentile.";
+the other one while it is called. The other server does not read what it is asked. The goal is at least 0.8 times its
+answers per second, and at most 1.5 times its 99th percentile.";
