@@ -3,10 +3,12 @@
 use std::{panic::resume_unwind, sync::Barrier, thread, time::Instant};
 
 use anyhow::{Result, ensure};
+use ratelimit::check::Algorithm;
 
 use super::{
     keys,
-    limiters::{self, Limiter, OURS},
+    limiter::Limiter,
+    ours::{OURS, Ours, rate},
 };
 use crate::{
     measure::{Effort, pin},
@@ -54,7 +56,7 @@ fn cells(effort: &Effort, state: State, count: usize) -> Result<Vec<(&'static st
     // First requests come in another order, so that what they have allocated does not lie in the order of later ones.
     let first: Vec<_> = (0..count).map(keys::key).collect();
     let orders = keys::orders(count);
-    let limiters = limiters::all(state, count)?;
+    let limiters = limiters(state, count)?;
     for limiter in &limiters {
         eprintln!("decisions of {} ({state}), {count} keys: first requests", limiter.name());
         for keys in first.chunks(limiter.most().min(count)) {
@@ -73,6 +75,16 @@ fn cells(effort: &Effort, state: State, count: usize) -> Result<Vec<(&'static st
     }
     let figures = samples.iter().map(|samples| samples.iter().map(|rounds| effort.figure(rounds)).collect());
     Ok(limiters.iter().map(|limiter| limiter.name()).zip(figures).collect())
+}
+
+/// Returns all of them.
+fn limiters(state: State, keys: usize) -> Result<Vec<Box<dyn Limiter>>> {
+    let ours: Box<dyn Limiter> = Box::new(Ours::new(rate(state), Algorithm::TokenBucket, 2 * keys)?);
+    #[cfg(feature = "peers")]
+    let peers = super::peers::all(state, keys)?;
+    #[cfg(not(feature = "peers"))]
+    let peers: [Box<dyn Limiter>; 0] = [];
+    Ok([ours].into_iter().chain(peers).collect())
 }
 
 /// Asks on a thread for each order of the keys. Returns millions of decisions per second.

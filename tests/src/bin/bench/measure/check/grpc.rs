@@ -17,10 +17,9 @@ use tokio::{runtime, task::JoinSet};
 use tonic::transport::{Channel, Endpoint};
 
 use super::{
-    CALLERS_CPU, CPU, bare,
-    http::COLUMNS,
+    bare,
     keys::key,
-    servers::{self, Product, local},
+    servers::{self, CALLERS_CPU, COLUMNS, CPU, Product, local},
 };
 use crate::{
     measure::{Effort, cpu_time::cpu_seconds, pin},

@@ -5,10 +5,7 @@ use std::{env, fs, process::Command};
 use anyhow::{Context as _, Result, ensure};
 use ratelimit::check::{Algorithm, Rate};
 
-use super::{
-    keys::key,
-    limiters::{Limiter, Ours},
-};
+use super::{keys::key, limiter::Limiter, ours::Ours};
 use crate::{
     measure::Effort,
     table::{Row, Table},

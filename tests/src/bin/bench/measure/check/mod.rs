@@ -5,22 +5,20 @@ mod decisions;
 mod grpc;
 mod http;
 mod keys;
-mod limiters;
+mod limiter;
 mod memory;
+mod ours;
 #[cfg(feature = "peers")]
 mod peers;
 mod servers;
+mod wrk;
 
 use std::{env, thread};
 
 use anyhow::{Context as _, Result, ensure};
 
+use self::servers::CALLERS_CPU;
 use crate::{measure::Effort, table::Table};
-
-/// The CPU of servers, and of the only thread that asks the library.
-const CPU: usize = 0;
-/// The CPU of callers of servers.
-const CALLERS_CPU: usize = 1;
 
 /// Measures everything.
 pub(crate) fn run(effort: &Effort) -> Result<Vec<Table>> {

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use governor::{DefaultKeyedRateLimiter, Quota};
 use limitador::limit::{Context, Expression, Limit, Namespace};
 
-use super::limiters::{Limiter, NEVER_REACHED, Work};
+use super::limiter::{Limiter, NEVER_REACHED, Work};
 use crate::state::State;
 
 /// Names of the limiters.

@@ -11,6 +11,15 @@ use std::{
 use anyhow::{Result, bail, ensure};
 use ratelimit_tests::{Daemon, Folder, Process, Ratelimit, Sandbox};
 
+/// The CPU of servers.
+pub(super) const CPU: usize = 0;
+/// The CPU of their callers.
+pub(super) const CALLERS_CPU: usize = 1;
+
+/// The columns of their tables.
+pub(super) const COLUMNS: [&str; 3] =
+    ["thousand answers/s", "thousand answers per CPU second of the server", "99th percentile in ms"];
+
 /// Time in which a server must accept connections.
 const PATIENCE: Duration = Duration::from_secs(10);
 

@@ -1,4 +1,4 @@
-//! The limiters that are compared, each with one limit for each key.
+//! The product's limiter as a library.
 
 use std::{
     hint::black_box,
@@ -8,38 +8,12 @@ use std::{
 use anyhow::Result;
 use ratelimit::check::{self, Algorithm, Limit, Rate, Rule};
 
+use super::limiter::{Limiter, NEVER_REACHED, Work};
 use crate::state::State;
 
-/// Work that is timed. It returns how many requests were allowed.
-pub(super) type Work<'a> = Box<dyn FnOnce() -> usize + 'a>;
-
-/// A limiter that decides by text keys.
-pub(super) trait Limiter: Send + Sync {
-    /// Returns its name.
-    fn name(&self) -> &'static str;
-
-    /// Returns the most decisions of a sample.
-    fn most(&self) -> usize;
-
-    /// Prepares what a caller has at hand before it asks. The work asks once for each key.
-    fn prepare<'a>(&'a self, keys: &'a [String]) -> Work<'a>;
-}
-
-/// Returns all of them.
-pub(super) fn all(state: State, keys: usize) -> Result<Vec<Box<dyn Limiter>>> {
-    let ours: Box<dyn Limiter> = Box::new(Ours::new(rate(state), Algorithm::TokenBucket, 2 * keys)?);
-    #[cfg(feature = "peers")]
-    let peers = super::peers::all(state, keys)?;
-    #[cfg(not(feature = "peers"))]
-    let peers: [Box<dyn Limiter>; 0] = [];
-    Ok([ours].into_iter().chain(peers).collect())
-}
-
 const SECOND: u64 = 1_000_000_000;
-/// Requests per second of a limit that is never reached.
-pub(super) const NEVER_REACHED: u32 = 1_000_000;
-
-fn rate(state: State) -> Rate {
+/// Returns the rate of a limit in this state.
+pub(super) fn rate(state: State) -> Rate {
     match state {
         State::Over => Rate { amount: 1, period: 3_600 * SECOND },
         State::Passing | State::Held => Rate { amount: NEVER_REACHED.into(), period: SECOND },

@@ -1,14 +1,12 @@
 //! Answers of the product's server by HTTP, beside a server that only answers 200.
 
-mod wrk;
-
 use anyhow::Result;
 use ratelimit_tests::Sandbox;
 
-use self::wrk::Wrk;
 use super::{
-    CALLERS_CPU, CPU, bare,
-    servers::{self, Product, local},
+    bare,
+    servers::{self, CALLERS_CPU, COLUMNS, CPU, Product, local},
+    wrk::Wrk,
 };
 use crate::{
     measure::{Effort, cpu_time::cpu_seconds, pin},
@@ -81,10 +79,6 @@ pub(super) fn run(effort: &Effort) -> Result<Option<Table>> {
     let table = Table::plain("answers by HTTP", COLUMNS, rows.collect(), 2);
     Ok(Some(Table { about: ABOUT, references: &[REFERENCE], ..table }))
 }
-
-/// The columns of tables of servers.
-pub(super) const COLUMNS: [&str; 3] =
-    ["thousand answers/s", "thousand answers per CPU second of the server", "99th percentile in ms"];
 
 /// What the table shows.
 const ABOUT: &str = "\

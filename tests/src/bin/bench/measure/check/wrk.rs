@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use ratelimit_tests::{Folder, Sandbox};
 
-use crate::measure::check::servers::local;
+use super::servers::local;
 
 const CONNECTIONS: &str = "32";
 
