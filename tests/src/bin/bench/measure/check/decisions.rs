@@ -34,7 +34,10 @@ pub(super) fn run(effort: &Effort) -> Result<Vec<Table>> {
             is_drawn: false,
         });
         let words = if state == State::Over { "over the limit" } else { "passing" };
-        let keys = format!("{} k keys", effort.million / 1_000);
+        let keys = match effort.million / 1_000 {
+            1_000 => "1 M keys".to_owned(),
+            thousands => format!("{thousands} k keys"),
+        };
         let columns = [
             "one thread, 1 k keys".to_owned(),
             format!("one thread, {keys}"),
