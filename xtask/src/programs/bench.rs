@@ -37,6 +37,10 @@ pub(crate) struct Args {
     /// `--record`, write that part of docs/measurements.md
     #[arg(long)]
     fleet: bool,
+    /// Measure only limits for requests: decisions beside other libraries, HTTP, gRPC and memory, in four minutes; with
+    /// `--record`, write that part of docs/measurements.md
+    #[arg(long)]
+    check: bool,
     /// Write docs/measurements.md and its plots, from the quietest of three runs of everything
     #[arg(long, conflicts_with_all = ["quick", "algorithms", "worst", "packets", "mixed", "attacks", "cpus", "accuracy", "users"])]
     record: bool,
@@ -44,11 +48,11 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     run::require_root("bench")?;
-    if let Err(error) = setup::limiters() {
-        println!("setup: bench leaves out other limiters: {}", format!("{error:#}").replace('\n', "; "));
-    }
-    if let Err(error) = setup::unpacked::NGINX.provide() {
-        println!("setup: bench leaves out what users feel: {}", format!("{error:#}").replace('\n', "; "));
+    if args.check {
+        leave_out("HTTP", setup::unpacked::WRK.provide());
+    } else {
+        leave_out("other limiters", setup::limiters());
+        leave_out("what users feel", setup::unpacked::NGINX.provide());
     }
     let arguments = [
         (args.quick, "--quick"),
@@ -61,8 +65,18 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         (args.attacks, "--attacks"),
         (args.cpus, "--cpus"),
         (args.fleet, "--fleet"),
+        (args.check, "--check"),
         (args.record, "--record"),
     ];
     let arguments: Vec<_> = arguments.iter().filter(|(is_on, _)| *is_on).map(|(_, name)| *name).collect();
-    release::run("bench", &arguments)
+    // Other limiters that are libraries take long to build.
+    let features: &[_] = if args.check { &["peers"] } else { &[] };
+    release::with_features("bench", features, &arguments)
+}
+
+/// Says what is left out if its programs are missing.
+fn leave_out(what: &str, provided: Result<()>) {
+    if let Err(error) = provided {
+        println!("setup: bench leaves out {what}: {}", format!("{error:#}").replace('\n', "; "));
+    }
 }

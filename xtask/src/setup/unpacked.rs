@@ -24,6 +24,10 @@ pub(crate) const PROMETHEUS: Unpacked =
     Unpacked { packages: &["prometheus"], programs: &["usr/bin/prometheus", "usr/bin/promtool"], version: "--version" };
 /// The web server of the tests and the benchmark.
 pub(crate) const NGINX: Unpacked = Unpacked { packages: &["nginx"], programs: &["usr/sbin/nginx"], version: "-v" };
+/// The load generator of the benchmark for HTTP, with its library. It has no argument with which it ends successfully, so
+/// one in PATH is not found.
+pub(crate) const WRK: Unpacked =
+    Unpacked { packages: &["wrk", "libluajit2-5.1-2"], programs: &["usr/bin/wrk"], version: "--version" };
 /// The engine of a fleet for the tests (2 MB), with its libraries.
 pub(crate) const REDIS: Unpacked = Unpacked {
     packages: &["redis", "redis-server", "redis-tools", "libjemalloc2", "liblzf1"],

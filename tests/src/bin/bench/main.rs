@@ -16,7 +16,7 @@ use anyhow::{Context as _, Result};
 use configurations::{CONFIGURATIONS, REFERENCE};
 use machine::Machine;
 use measure::{
-    Effort, accuracy, algorithms, attack, cpus, fleet, footprint, live, mixed,
+    Effort, accuracy, algorithms, attack, check, cpus, fleet, footprint, live, mixed,
     noise::{RUNS, quietest},
     packet, survival, users, worst,
 };
@@ -24,6 +24,9 @@ use report::record;
 use results::Results;
 
 fn main() -> Result<()> {
+    if let Some(result) = check::work_as_child() {
+        return result;
+    }
     let begin = Instant::now();
     let has = |name| env::args().skip(1).any(|argument| argument == name);
     let quick = has("--quick");
@@ -49,6 +52,12 @@ fn main() -> Result<()> {
         println!("{}", accuracy::table(&results).text());
         accuracy::doubts(&results).iter().for_each(|doubt| println!("{doubt}"));
         return Ok(());
+    }
+    if has("--check") {
+        let machine = Machine::this()?;
+        let tables = check::run(&effort)?;
+        tables.iter().for_each(|table| println!("{}", table.text()));
+        return if has("--record") { record::check(&machine, effort.noise.median(), &tables) } else { Ok(()) };
     }
     if has("--cpus") {
         println!("{}", report::two_cpus(&cpus::run(&effort)?).text());

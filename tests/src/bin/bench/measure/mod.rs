@@ -3,6 +3,8 @@
 pub(crate) mod accuracy;
 pub(crate) mod algorithms;
 pub(crate) mod attack;
+pub(crate) mod check;
+mod cpu_time;
 pub(crate) mod cpus;
 pub(crate) mod fleet;
 pub(crate) mod footprint;

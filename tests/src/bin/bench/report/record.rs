@@ -58,9 +58,11 @@ pub(crate) fn document(results: &Results, tables: &[Table]) -> Result<()> {
     text += &doubtful(&report::doubts(results));
     text.extend(tables.iter().map(section));
     let before = fs::read_to_string(workspace()?.join(PAGE)).unwrap_or_default();
-    let by_fleets = pages::part(&before, FLEET);
-    if !by_fleets.is_empty() {
-        text += &format!("\n{by_fleets}");
+    for name in [FLEET, CHECK] {
+        let part = pages::part(&before, name);
+        if !part.is_empty() {
+            text += &format!("\n{part}");
+        }
     }
     fs::write(workspace()?.join(PAGE), text).context("cannot write the document")
 }
@@ -69,17 +71,30 @@ pub(crate) fn document(results: &Results, tables: &[Table]) -> Result<()> {
 pub(crate) fn fleet(machine: &Machine, tables: &[Table], doubts: &[String]) -> Result<()> {
     draw(tables, &workspace()?.join("docs/measurements"))?;
     let mut text = format!(
-        "`cargo xtask bench --fleet --record` writes the rest of this page, in a run of its own.\nMachine: {machine}.\n"
+        "`cargo xtask bench --fleet --record` writes this part of the page, in a run of its own.\nMachine: {machine}.\n"
     );
     text += &doubtful(doubts);
     text.extend(tables.iter().map(section));
     pages::record(PAGE, FLEET, text.trim())
 }
 
+/// Writes the tables of the check interface into `docs/measurements.md`.
+pub(crate) fn check(machine: &Machine, noise: f64, tables: &[Table]) -> Result<()> {
+    let mut text = format!(
+        "## Limits for requests\n\n`cargo xtask bench --check --record` writes this part of the page, in a run of its own.\n\
+         Machine: {machine}, noise {:.1} %.\n",
+        noise * 100.0
+    );
+    text.extend(tables.iter().map(section));
+    pages::record(PAGE, CHECK, text.replace("\n## ", "\n### ").trim())
+}
+
 /// The page of all measurements.
 const PAGE: &str = "docs/measurements.md";
 /// The part of the page about fleets.
 const FLEET: &str = "fleet";
+/// The part of the page about limits for requests.
+const CHECK: &str = "check";
 
 /// Returns the paragraph about doubtful figures, if there are any.
 fn doubtful(doubts: &[String]) -> String {

@@ -5,9 +5,8 @@ use std::{fs, net::Ipv4Addr, os::unix::fs::PermissionsExt as _, thread, time::Du
 use anyhow::{Context as _, Result, ensure};
 use ratelimit_tests::{Daemon, Flood, Folder, Frame, Hosts, Ratelimit};
 
-use super::cpu::ticks;
 use crate::{
-    measure::Effort,
+    measure::{Effort, cpu_time::ticks},
     table::{Row, Table},
 };
 

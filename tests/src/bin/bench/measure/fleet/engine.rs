@@ -15,9 +15,8 @@ use ratelimit_common::fleet::share::{Limit, Report, Terms};
 use ratelimit_tests::{Redis, Sandbox};
 use redis::aio::MultiplexedConnection;
 
-use super::cpu::{TICKS, ticks};
 use crate::{
-    measure::{Effort, noise::quartiles},
+    measure::{Effort, cpu_time::cpu_seconds, noise::quartiles},
     table::{Row, Table},
 };
 
@@ -170,12 +169,6 @@ fn field<'a>(info: &'a str, name: &str) -> Result<&'a str> {
     let mut fields = info.lines().filter_map(|line| line.split_once(':'));
     let found = fields.find(|(of, _)| *of == name).map(|(_, value)| value.trim());
     found.with_context(|| format!("the server does not tell its {name}"))
-}
-
-/// Returns the CPU time of a process.
-fn cpu_seconds(process: u32) -> Result<f64> {
-    let [user, system] = ticks(process)?;
-    Ok((user + system) as f64 / TICKS)
 }
 
 impl Results {

@@ -1,6 +1,5 @@
 //! Fleets that share a limit: simulated ones, the packet cost of leases, the engine, and the daemon.
 
-mod cpu;
 mod daemon;
 mod engine;
 mod leases;

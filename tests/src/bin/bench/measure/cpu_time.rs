@@ -5,12 +5,18 @@ use std::fs;
 use anyhow::{Context as _, Result};
 
 /// Ticks of a second in `/proc` (USER_HZ).
-pub(super) const TICKS: f64 = 100.0;
+const TICKS: f64 = 100.0;
 
 /// Returns the ticks of a process in user and in kernel mode.
-pub(super) fn ticks(process: u32) -> Result<[u64; 2]> {
+pub(crate) fn ticks(process: u32) -> Result<[u64; 2]> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
     in_stat(&stat).with_context(|| format!("the kernel does not tell the CPU time of {process}"))
+}
+
+/// Returns the CPU seconds of a process in user and kernel mode.
+pub(crate) fn cpu_seconds(process: u32) -> Result<f64> {
+    let [user, system] = ticks(process)?;
+    Ok((user + system) as f64 / TICKS)
 }
 
 /// Reads them in its `stat`. The name of its program may contain spaces.
