@@ -70,7 +70,7 @@ pub(super) async fn follow(service: Arc<Service>, fleet: Fleet) -> Infallible {
         };
         told.down(&service, &fleet, &error);
         let [shortest, longest] = TRIES;
-        let pause = (told.since.elapsed() / PART).mul_f64(fraction()).clamp(shortest, longest);
+        let pause = (told.since.elapsed() / PART).mul_f64(fastrand::f64()).clamp(shortest, longest);
         wait(&service, &fleet, Instant::now() + pause).await;
     }
 }
@@ -132,7 +132,7 @@ async fn share(service: &Service, fleet: &Fleet, engine: &Engine, told: &mut Tol
     let (mut next, mut next_seed) = (begin, begin + SEED);
     loop {
         // Servers that begin together do not stay together.
-        let pause = Duration::from_secs_f64(fleet.terms.period * (0.9 + 0.2 * fraction()));
+        let pause = Duration::from_secs_f64(fleet.terms.period * (0.9 + 0.2 * fastrand::f64()));
         next = (next + pause).max(Instant::now());
         sleep_until(next).await;
         let limiter = service.limiter();
@@ -185,11 +185,7 @@ async fn wait(service: &Service, fleet: &Fleet, end: Instant) {
     let _: Result<Infallible, _> = timeout(end.saturating_duration_since(Instant::now()), periods).await;
 }
 
-/// Returns a random number from 0 to 1.
-fn fraction() -> f64 {
-    f64::from(random() as u32) / f64::from(u32::MAX)
-}
-
+/// Returns a random number that others cannot guess.
 fn random() -> u128 {
     let mut bytes = [0; 16];
     let _ = getrandom(&mut bytes, GetRandomFlags::empty());

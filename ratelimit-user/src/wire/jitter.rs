@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use rustix::rand::{GetRandomFlags, getrandom};
-
 use crate::check::Decision;
 
 /// Returns the milliseconds after which a refused request may come again. None if it costs more than the limit.
@@ -14,11 +12,9 @@ pub(crate) fn retry_after_ms(decision: &Decision<'_>) -> Option<u64> {
     Some(milliseconds(wait.saturating_add(part(wait / 10, random()))))
 }
 
-/// Returns a random number of the system, or 0 if it has none.
+/// Returns a random number, which others may guess.
 pub(crate) fn random() -> u64 {
-    let mut bytes = [0; 8];
-    let drawn = getrandom(&mut bytes, GetRandomFlags::empty()).is_ok();
-    if drawn { u64::from_ne_bytes(bytes) } else { 0 }
+    fastrand::u64(..)
 }
 
 /// Returns whole milliseconds, rounded up.

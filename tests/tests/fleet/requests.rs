@@ -77,7 +77,7 @@ impl Caller {
         match status.split(' ').nth(1) {
             Some("200") => (true, is_local),
             Some("429") => (false, is_local),
-            _ => panic!("{status}"),
+            _ => unreachable!("{status}"),
         }
     }
 }

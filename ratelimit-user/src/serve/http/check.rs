@@ -1,14 +1,15 @@
 //! Questions and answers as JSON.
 
-use std::sync::Arc;
+use std::{error::Error, sync::Arc};
 
 use axum::{
     Json,
-    body::Bytes,
-    extract::{State, rejection::BytesRejection},
+    body::{Body, Bytes, to_bytes},
+    extract::State,
     http::StatusCode,
     response::{IntoResponse as _, Response},
 };
+use http_body_util::LengthLimitError;
 use serde::de::DeserializeOwned;
 
 use super::{
@@ -23,12 +24,9 @@ use crate::{
     wire::{self, BODY, Replies, Reply},
 };
 
-/// The body of a call, or why it has not arrived.
-type Body = Result<Bytes, BytesRejection>;
-
 /// Decides one request.
 pub(super) async fn check(State(service): State<Arc<Service>>, body: Body) -> Response {
-    let body = match whole(&service, body) {
+    let body = match whole(&service, body).await {
         Ok(body) => body,
         Err(answer) => return *answer,
     };
@@ -38,7 +36,7 @@ pub(super) async fn check(State(service): State<Arc<Service>>, body: Body) -> Re
 
 /// Decides several requests.
 pub(super) async fn batch(State(service): State<Arc<Service>>, body: Body) -> Response {
-    let body = match whole(&service, body) {
+    let body = match whole(&service, body).await {
         Ok(body) => body,
         Err(answer) => return *answer,
     };
@@ -55,14 +53,15 @@ pub(super) async fn batch(State(service): State<Arc<Service>>, body: Body) -> Re
 }
 
 /// Returns a body that has arrived as a whole.
-fn whole(service: &Service, body: Body) -> Result<Bytes, Box<Response>> {
-    body.map_err(|rejection| {
+async fn whole(service: &Service, body: Body) -> Result<Bytes, Box<Response>> {
+    to_bytes(body, BODY).await.map_err(|error| {
         service.counts.count_bad();
-        let text = match rejection.status() {
-            StatusCode::PAYLOAD_TOO_LARGE => format!("a body has at most {BODY} bytes"),
-            _ => rejection.body_text(),
+        let is_too_large = error.source().is_some_and(<dyn Error>::is::<LengthLimitError>);
+        let (status, text) = match is_too_large {
+            true => (StatusCode::PAYLOAD_TOO_LARGE, format!("a body has at most {BODY} bytes")),
+            false => (StatusCode::BAD_REQUEST, "the body has not arrived as a whole".to_owned()),
         };
-        Box::new(problem(rejection.status(), text))
+        Box::new(problem(status, text))
     })
 }
 

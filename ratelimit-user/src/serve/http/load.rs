@@ -5,10 +5,6 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use axum::{http::HeaderValue, response::Response};
-
-use crate::wire::LOAD;
-
 /// The number of calls that the server is answering.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Load(Arc<AtomicU64>);
@@ -26,10 +22,9 @@ impl Load {
 }
 
 impl Call<'_> {
-    /// Adds the header with the number of calls, which includes this one.
-    pub(super) fn report(&self, mut answer: Response) -> Response {
-        answer.headers_mut().insert(LOAD, HeaderValue::from(self.0.load(Ordering::Relaxed)));
-        answer
+    /// Returns the number of calls, which includes this one.
+    pub(super) fn load(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
     }
 }
 

@@ -12,9 +12,9 @@ use std::sync::Arc;
 
 use axum::{
     Router,
-    extract::{DefaultBodyLimit, Request, State},
+    extract::{Request, State},
     http::{HeaderValue, StatusCode, header::CONTENT_TYPE},
-    middleware::{Next, from_fn_with_state, map_response_with_state},
+    middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Response},
     routing::{any, get, post},
 };
@@ -22,7 +22,7 @@ use tokio::time::timeout;
 
 use self::{load::Load, problem::problem};
 use super::{question::TIME, rules::Book, service::Service};
-use crate::wire::{BATCH, BODY, CHECK, LOCAL, STATUS};
+use crate::wire::{BATCH, CHECK, LOAD, LOCAL, STATUS};
 
 /// Returns the routes. Callers from other machines need tokens for all but `/health`.
 pub(super) fn routes(service: &Arc<Service>, book: Arc<Book>, is_beyond_host: bool) -> Router {
@@ -30,8 +30,7 @@ pub(super) fn routes(service: &Arc<Service>, book: Arc<Book>, is_beyond_host: bo
         .route(CHECK, post(check::check))
         .route(BATCH, post(check::batch))
         .route("/v1/nginx", any(proxies::nginx))
-        .route("/v1/traefik", any(proxies::traefik))
-        .layer(map_response_with_state(Arc::clone(service), tell_status));
+        .route("/v1/traefik", any(proxies::traefik));
     let mut metrics = Router::new().route("/metrics", get(self::metrics));
     if is_beyond_host {
         check = check.route_layer(from_fn_with_state(Arc::clone(service), guard::check));
@@ -42,23 +41,21 @@ pub(super) fn routes(service: &Arc<Service>, book: Arc<Book>, is_beyond_host: bo
         .merge(check)
         .merge(metrics)
         .fallback(|| async { problem(StatusCode::NOT_FOUND, "not found: POST /v1/check asks about a request") })
-        .layer(DefaultBodyLimit::max(BODY))
-        .layer(from_fn_with_state(Load::default(), in_time))
+        .layer(from_fn_with_state((Load::default(), Arc::clone(service)), in_time))
         .with_state(Arc::clone(service))
         // A change that has begun is made, however long it takes.
         .merge(rules::routes(Arc::clone(service), book))
 }
 
-async fn in_time(State(load): State<Load>, request: Request, next: Next) -> Response {
+/// Answers in time, and says how busy this server is, and whether limits should be shared and are not.
+async fn in_time(State((load, service)): State<(Load, Arc<Service>)>, request: Request, next: Next) -> Response {
     let call = load.begin();
     let late = || problem(StatusCode::REQUEST_TIMEOUT, "the call took longer than 5 seconds");
-    call.report(timeout(TIME, next.run(request)).await.unwrap_or_else(|_| late()))
-}
-
-/// Says that limits should be shared and are not.
-async fn tell_status(State(service): State<Arc<Service>>, mut answer: Response) -> Response {
+    let mut answer = timeout(TIME, next.run(request)).await.unwrap_or_else(|_| late());
+    let headers = answer.headers_mut();
+    headers.insert(LOAD, HeaderValue::from(call.load()));
     if service.fleet.is_alone() {
-        answer.headers_mut().insert(STATUS, HeaderValue::from_static(LOCAL));
+        headers.insert(STATUS, HeaderValue::from_static(LOCAL));
     }
     answer
 }
