@@ -181,8 +181,11 @@ fn install(unit: &str) {
     }
     write(&units.join("ratelimit.service"), unit);
     let etc = Path::new("/run/etc");
-    write(&etc.join("passwd"), "root:x:0:0::/root:/bin/sh\n");
-    write(&etc.join("group"), "root:x:0:\nratelimit:x:990:\n");
+    write(
+        &etc.join("passwd"),
+        "root:x:0:0::/root:/bin/sh\nratelimit-check:x:991:991::/nonexistent:/usr/sbin/nologin\n",
+    );
+    write(&etc.join("group"), "root:x:0:\nratelimit:x:990:\nratelimit-check:x:991:\n");
     write(&etc.join("machine-id"), "0123456789abcdef0123456789abcdef\n");
     write(Path::new("/run/sbin/ratelimit"), "");
 }

@@ -9,6 +9,7 @@ mod layer;
 mod nginx;
 mod rules;
 mod survival;
+mod unit;
 mod usage;
 mod waits;
 
