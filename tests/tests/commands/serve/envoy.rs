@@ -13,9 +13,14 @@ use envoy_types::pb::{
     },
     google::protobuf::UInt64Value,
 };
-use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox};
+use ratelimit_tests::{Authority, Daemon, Folder, Ratelimit, Sandbox, VICTIM_IPV4};
 use rustix::process::Signal;
-use tonic::{Code as StatusCode, Status, transport::Channel};
+use tonic::{
+    Code as StatusCode, Request, Status,
+    transport::{Certificate, Channel, ClientTlsConfig},
+};
+
+use super::token;
 
 const RULES: &str = "
 [serve]
@@ -149,4 +154,48 @@ fn a_connection_of_http_2_without_a_call_ends() {
         // The server ends it: otherwise, reading fails at its own time limit.
         assert!(silent.read_to_end(&mut received).is_ok());
     });
+}
+
+#[test]
+fn envoy_on_another_machine_needs_encryption_and_a_token() {
+    let (sandbox, folder, authority) = (Sandbox::new(), Folder::new(), Authority::new("authority"));
+    let signed = authority.sign(&[&VICTIM_IPV4.to_string()]);
+    let certificate = folder.add("cert.pem", &signed.certificate);
+    let key = folder.add("key.pem", &signed.key);
+    let tokens = token("envoy", "secret", "\"check\"") + &token("monitor", "other", "\"metrics\"");
+    folder.write(&format!(
+        "[serve]\ngrpc = \"{VICTIM_IPV4}:8443\"\ntls-cert = \"{}\"\ntls-key = \"{}\"\n{tokens}\
+         [[check]]\nname = \"all\"\nlimits = \"100/h\"\n",
+        certificate.display(),
+        key.display()
+    ));
+    let command = Ratelimit::new(&sandbox).command(&format!("serve -c {}", folder.file().display()));
+    let mut daemon = Daemon::by(&sandbox, command);
+    assert_eq!(daemon.line(), format!("ratelimit: serving gRPC on https://{VICTIM_IPV4}:8443 by 1 rule"));
+    let ask = async |channel: &Channel, token: Option<&str>| {
+        let mut call = Request::new(request([descriptor(&[("x", "y")])], 0));
+        if let Some(token) = token {
+            call.metadata_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+        }
+        RateLimitServiceClient::new(channel.clone()).should_rate_limit(call).await
+    };
+    sandbox.peer(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(&authority.pem));
+            let server = Channel::from_shared(format!("https://{VICTIM_IPV4}:8443")).unwrap();
+            let channel = server.tls_config(tls).unwrap().connect().await.unwrap();
+            assert_eq!(ask(&channel, Some("secret")).await.unwrap().into_inner().overall_code(), Code::Ok);
+            for token in [None, Some("wrong")] {
+                assert_eq!(ask(&channel, token).await.unwrap_err().code(), StatusCode::Unauthenticated);
+            }
+            let error = ask(&channel, Some("other")).await.unwrap_err();
+            assert_eq!(
+                (error.code(), error.message()),
+                (StatusCode::PermissionDenied, "the token monitor needs the scope check")
+            );
+        });
+    });
+    daemon.process.signal(Signal::TERM);
+    assert!(daemon.process.wait().status.success());
 }
