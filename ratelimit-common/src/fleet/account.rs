@@ -63,7 +63,10 @@ impl Account {
     fn advance(&mut self, terms: &Terms, now: f64) -> (f64, f64) {
         self.periods = 0;
         self.demand = self.demand.after(self.offered, now, terms.memory());
-        (std::mem::take(&mut self.offered), std::mem::take(&mut self.admitted))
+        // What was taken back after a report lowers the next one.
+        let admitted = self.admitted.max(0.0);
+        self.admitted -= admitted;
+        (std::mem::take(&mut self.offered), admitted)
     }
 
     /// Takes the answer to a report.
@@ -115,5 +118,26 @@ impl Account {
     #[must_use]
     pub fn offered_per_second(&self, terms: &Terms, now: f64) -> f64 {
         self.demand.after(0.0, now, terms.memory()).packets / terms.memory()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_back_after_a_report_lowers_the_next_one() {
+        let (limit, terms) = (Limit { rate: 10.0, burst: 10.0 }, Terms::default());
+        let mut account = Account::default();
+        account.add(5.0, 5.0);
+        assert!(account.report(&limit, &terms, 1.0, true, 1.0).is_some_and(|report| report.admitted == 5.0));
+        account.take(&Answer { share: None, record: 1 });
+        account.add(-3.0, -3.0);
+        assert_eq!(account.report(&limit, &terms, 1.0, true, 1.2), None);
+        account.add(10.0, 0.0);
+        assert!(account.report(&limit, &terms, 1.0, true, 1.4).is_some_and(|report| report.admitted == 0.0));
+        account.take(&Answer { share: None, record: 1 });
+        account.add(4.0, 4.0);
+        assert!(account.report(&limit, &terms, 1.0, true, 1.6).is_some_and(|report| report.admitted == 1.0));
     }
 }

@@ -10,7 +10,7 @@ use siphasher::sip::SipHasher13;
 use super::{
     attributes::Attributes,
     client::{Client, Seed},
-    limit::States,
+    limit::{NEVER, States},
     record::Counted,
     rule::Rule,
     shares::{Place, Request, Shared, Shares},
@@ -45,6 +45,8 @@ impl Active {
     ) -> Verdict {
         let is_admitted = matches!(verdict, Verdict::Admit { .. });
         let used = &mut |number| self.rule.used(states, number, now);
+        // A request that costs more than a limit is no demand.
+        let charges = charges && !matches!(verdict, Verdict::Refuse { wait: NEVER, .. });
         let request = Request { cost, now, is_admitted, charges, used };
         match (verdict, shares.decide(self.place(client), &self.shared, request, hash)) {
             (Verdict::Admit { after, charged }, Ok(latest)) => Verdict::Admit { after: after.max(latest), charged },

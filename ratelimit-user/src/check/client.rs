@@ -61,10 +61,17 @@ pub(super) fn client(
         let value = attributes.value(name)?;
         match (name == ADDRESS).then(|| value.parse::<IpAddr>().ok()).flatten() {
             Some(address) => match address.to_canonical() {
-                IpAddr::V4(address) => hasher.write(&address.octets()),
-                IpAddr::V6(address) => hasher.write(&prefix(address, ipv6_prefix).octets()),
+                IpAddr::V4(address) => {
+                    hasher.write_u8(4);
+                    hasher.write(&address.octets());
+                }
+                IpAddr::V6(address) => {
+                    hasher.write_u8(6);
+                    hasher.write(&prefix(address, ipv6_prefix).octets());
+                }
             },
             None => {
+                hasher.write_u8(0);
                 // The length keeps ("ab", "c") apart from ("a", "bc").
                 hasher.write_usize(value.len());
                 hasher.write(value.as_bytes());

@@ -66,7 +66,10 @@ pub(super) async fn follow(service: Arc<Service>, fleet: Fleet) -> Infallible {
     loop {
         let error = match connect(&fleet, &service).await {
             Ok(engine) => share(&service, &fleet, &engine, &mut told).await,
-            Err(error) => error,
+            Err(error) => {
+                service.fleet.count(0, true);
+                error
+            }
         };
         told.down(&service, &fleet, &error);
         let [shortest, longest] = TRIES;
@@ -151,8 +154,9 @@ async fn share(service: &Service, fleet: &Fleet, engine: &Engine, told: &mut Tol
             if let Some(error) = failure.filter(|_| answered == 0) {
                 return error;
             }
-            told.up(service, fleet);
-        } else if begin.elapsed() >= STEADY {
+        }
+        // An engine that fails again and again is not told each time.
+        if told.is_up.is_none() || begin.elapsed() >= STEADY {
             told.up(service, fleet);
         }
         if Instant::now() >= next_seed {

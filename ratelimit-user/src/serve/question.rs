@@ -37,6 +37,20 @@ fn one() -> u32 {
 }
 
 impl Question {
+    /// Returns an attribute as rules have it: a host in small letters without port, and a path without its query.
+    pub(super) fn of_proxy(name: &str, value: String) -> String {
+        match name {
+            "host" => {
+                let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+                let host =
+                    value.rsplit_once(':').filter(|(_, end)| is_port(end)).map_or(value.as_str(), |(host, _)| host);
+                host.trim_end_matches('.').to_ascii_lowercase()
+            }
+            "path" => value.split('?').next().unwrap_or_default().to_owned(),
+            _ => value,
+        }
+    }
+
     /// Returns the question if it is within the bounds.
     pub(super) fn within_bounds(self) -> Result<Self, String> {
         if self.attributes.len() > ATTRIBUTES {

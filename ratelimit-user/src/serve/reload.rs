@@ -58,6 +58,17 @@ impl Used {
     }
 }
 
+/// Fails if a server of this file would decide nothing.
+pub(super) fn check(requests: &Requests) -> Result<(), String> {
+    if !requests.listens.is_any() {
+        return Err("nothing to serve: add `http` or `grpc` to the table [serve]".to_owned());
+    }
+    if requests.rules.is_empty() && requests.store.is_none() {
+        return Err("nothing would be limited: add a table [[check]], or `rules` to the table [serve]".to_owned());
+    }
+    Ok(())
+}
+
 /// What a reload needs.
 pub(super) struct Reload {
     pub(super) file: PathBuf,
@@ -72,7 +83,10 @@ impl Reload {
     pub(super) fn run(&self) {
         service_manager::reloading();
         match requests::read(&self.file) {
-            Ok(requests) => self.apply(requests),
+            Ok(requests) => match check(&requests) {
+                Ok(()) => self.apply(requests),
+                Err(problem) => kept(&format!("{}: {problem}", self.file.display())),
+            },
             Err(error) => kept(&error.to_string()),
         }
         service_manager::ready("serving");
@@ -81,10 +95,7 @@ impl Reload {
     fn apply(&self, mut requests: Requests) {
         self.used.compare(&Used::of(&requests));
         let (tokens, encryption) = (std::mem::take(&mut requests.tokens), requests.encryption.take());
-        let count = match self.book.reload(Operators::of(requests)) {
-            Ok(count) => count,
-            Err(problem) => return kept(&problem),
-        };
+        // A problem of the rules does not keep a token that was removed.
         self.service.change_tokens(Tokens::new(tokens));
         if let Some((shown, encryption)) = self.shown.as_ref().zip(encryption) {
             match certificate::read(&encryption) {
@@ -94,6 +105,10 @@ impl Reload {
                 }
             }
         }
+        let count = match self.book.reload(Operators::of(requests)) {
+            Ok(count) => count,
+            Err(problem) => return kept(&problem),
+        };
         journal::say(Level::Info, &format!("{} in force", rules_in_words(count)));
     }
 }

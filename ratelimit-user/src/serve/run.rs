@@ -1,11 +1,11 @@
 //! A server from its start to its end.
 
-use std::{convert::Infallible, future::pending, mem, path::Path, sync::Arc, time::Duration};
+use std::{convert::Infallible, future::pending, io, mem, path::Path, sync::Arc, time::Duration};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow};
 use axum::Router;
 use tokio::{
-    signal::unix::{SignalKind, signal},
+    signal::unix::{Signal, SignalKind, signal},
     task::spawn_blocking,
     time::{MissedTickBehavior, interval},
 };
@@ -15,7 +15,7 @@ use super::{
     certificate,
     fleet::{self, Fleet},
     grpc, http,
-    reload::{Reload, Used, rules_in_words},
+    reload::{self, Reload, Used, rules_in_words},
     rules::{Book, InForce, Keeper, Operators},
     service::Service,
     sockets::{Connections, Protocol, Shown},
@@ -38,11 +38,12 @@ const FORGET: Duration = Duration::from_secs(60);
 ///
 /// Fails if the file has a problem, or if the address cannot be used.
 pub(crate) fn run(file: &Path) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    // A signal during the start waits.
+    let signals = runtime.block_on(async { anyhow::Ok(Signals::register()?) })?;
     let mut requests = requests::read(file)?;
+    reload::check(&requests).map_err(|problem| anyhow!("{}: {problem}", file.display()))?;
     let listens = requests.listens.clone();
-    if !listens.is_any() {
-        bail!("{}: nothing to serve: add `http` or `grpc` to the table [serve]", file.display());
-    }
     let shown = requests.encryption.as_ref().map(certificate::read).transpose();
     let shown = shown.map_err(|problem| anyhow!("{}: {problem}", file.display()))?.map(Shown::new);
     let kept = requests.store.as_deref().map(Keeper::open).transpose()?;
@@ -73,10 +74,8 @@ pub(crate) fn run(file: &Path) -> Result<()> {
             None
         }
     });
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-        let mut hangup = signal(SignalKind::hangup())?;
+        let Signals { mut terminate, mut interrupt, mut hangup } = signals;
         let is_beyond = |listen: &Option<Listen>| listen.as_ref().is_some_and(Listen::is_beyond_host);
         let http_routes = http::routes(&service, book, is_beyond(&listens.http));
         let grpc_routes = grpc::routes(&service, is_beyond(&listens.grpc));
@@ -85,6 +84,13 @@ pub(crate) fn run(file: &Path) -> Result<()> {
         if let Some(fleet) = fleet {
             tokio::spawn(fleet::follow(Arc::clone(&service), fleet));
         }
+        tokio::spawn(async move {
+            while hangup.recv().await.is_some() {
+                let reload = Arc::clone(&reload);
+                // Clients may have to be converted. Two reloads take turns.
+                let _ = spawn_blocking(move || reload.run()).await;
+            }
+        });
         let mut forget = interval(FORGET);
         forget.set_missed_tick_behavior(MissedTickBehavior::Delay);
         journal::say(Level::Info, &format!("serving {} by {}", listens.shown(shown.is_some()), rules_in_words(count)));
@@ -98,11 +104,6 @@ pub(crate) fn run(file: &Path) -> Result<()> {
                     never = &mut accept_grpc => match never {},
                     _ = terminate.recv() => break,
                     _ = interrupt.recv() => break,
-                    _ = hangup.recv() => {
-                        let reload = Arc::clone(&reload);
-                        // Clients may have to be converted. Two reloads take turns.
-                        let _ = spawn_blocking(move || reload.run()).await;
-                    }
                     _ = forget.tick() => {
                         let service = Arc::clone(&service);
                         spawn_blocking(move || service.limiter().forget(service.now()));
@@ -115,6 +116,21 @@ pub(crate) fn run(file: &Path) -> Result<()> {
         tokio::join!(end(http), end(grpc));
         Ok(())
     })
+}
+
+/// The signals of a server.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn register() -> io::Result<Self> {
+        let [terminate, interrupt, hangup] =
+            [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal);
+        Ok(Self { terminate: terminate?, interrupt: interrupt?, hangup: hangup? })
+    }
 }
 
 async fn open(

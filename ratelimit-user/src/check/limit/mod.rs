@@ -13,7 +13,7 @@ use ratelimit_common::{
         limit_error::LimitError as NotForPackets,
     },
     meters::{
-        gcra::{self, Answer, MAX_DEBT, units},
+        gcra::{self, Answer, units},
         meter::Meter,
         state::debt,
         window::Window,
@@ -152,7 +152,7 @@ impl Limit {
             return Look::Refuse { wait: NEVER };
         }
         match (&self.meter, state) {
-            (Counts::Bucket(meter), State::Word(state)) => self.ask_bucket(meter, *state, now, cost),
+            (Counts::Bucket(meter), State::Word(state)) => self.ask_bucket(meter, state, now, cost),
             (Counts::Fixed(window), State::Word(state)) => match window.ask_fixed(*state, now, u64::from(cost)) {
                 Some(_) => Look::Admit { after: 0 },
                 None => Look::Refuse { wait: window.wait_fixed(now) },
@@ -171,13 +171,20 @@ impl Limit {
         }
     }
 
-    fn ask_bucket(&self, meter: &Meter, state: u64, now: u64, cost: u32) -> Look {
-        let (owed, cost) = (debt(state, units(now)), price(meter, cost));
-        // No debt is that of another rule, since those are converted.
-        match gcra::ask_owing(owed, units(now), cost, meter.burst, MAX_DEBT) {
-            Answer::Admit(_) => Look::Admit { after: if self.algorithm == Algorithm::Queue { whole(owed) } else { 0 } },
-            _ => Look::Refuse { wait: whole((owed + cost).saturating_sub(meter.burst)) },
-        }
+    fn ask_bucket(&self, meter: &Meter, state: &mut u64, now: u64, cost: u32) -> Look {
+        let (owed, cost) = (debt(*state, units(now)), price(meter, cost));
+        let owed = match gcra::ask_owing(owed, units(now), cost, meter.burst, meter.burst) {
+            Answer::Admit(_) => {
+                return Look::Admit { after: if self.algorithm == Algorithm::Queue { whole(owed) } else { 0 } };
+            }
+            Answer::Refuse => owed,
+            // A request that began under another rule has left it.
+            Answer::Cap(capped) => {
+                *state = capped;
+                meter.burst
+            }
+        };
+        Look::Refuse { wait: whole((owed + cost).saturating_sub(meter.burst)) }
     }
 
     /// Charges so many requests that it has just admitted.
@@ -216,8 +223,8 @@ impl Limit {
         if let (Counts::Bucket(new), Counts::Bucket(old), State::Word(state)) = (&self.meter, &old.meter, state) {
             let owed = u128::from(debt(*state, units(now))) * u128::from(new.cost_of(1));
             let owed = owed / u128::from(old.cost_of(1).max(1));
-            // Even, as all times are.
-            let owed = owed.min(u128::from(MAX_DEBT)) as u64 & !1;
+            // Even, as all times are. Nobody waits for longer than under the new limit.
+            let owed = owed.min(u128::from(new.burst)) as u64 & !1;
             *state = units(now).wrapping_add(owed);
         }
     }

@@ -68,6 +68,11 @@ impl Lease {
         self.has_fallen |= self.multiplier > before;
     }
 
+    /// Returns whether it has not ended.
+    pub(super) fn is_running(&self, now: u64) -> bool {
+        self.end > now
+    }
+
     /// Asks for so many requests, and charges nothing. `used` is what the client has used of the limit on this server.
     pub(super) fn ask(&mut self, shared: &Shared, used: impl FnOnce() -> u64, now: u64, cost: u32) -> Look {
         if self.end <= now {

@@ -20,8 +20,6 @@ use super::client::{Client, Hashed, Seed};
 
 /// Clients that are watched: a power of two.
 const MOST: usize = 16_384;
-/// Time without a request after which a client is no longer watched, in nanoseconds.
-const IDLE: u64 = 10 * SECOND;
 
 /// A client under a rule.
 pub(super) type Place = (u64, Client);
@@ -125,7 +123,7 @@ impl Shares {
             Entry::Occupied(mut watched) => decide(watched.get_mut()),
             Entry::Vacant(free) => {
                 let (evicted, mut watched) = free.put_entry(Watched::new(hash, limits, now));
-                if evicted.is_some_and(|(_, watched)| now.saturating_sub(watched.last) < IDLE) {
+                if evicted.is_some_and(|(_, watched)| !watched.is_idle(now)) {
                     self.lost.fetch_add(1, Ordering::Relaxed);
                 }
                 decide(watched.get_mut())
@@ -140,29 +138,29 @@ impl Shares {
         }
     }
 
-    /// Returns the reports to the engine that are due. Call it once in each period. There are about `most` of them, and
-    /// `most_new` about clients that the engine does not know. `now` is the time of the limiter.
+    /// Returns the reports to the engine that are due. Call it once in each period. They are about `most` clients, and
+    /// about `most_new` that the engine does not know. `now` is the time of the limiter.
     pub fn reports(&self, weight: f64, [most, most_new]: [usize; 2], now: u64) -> Vec<Due> {
-        let (mut due, mut new) = (Vec::new(), Vec::new());
+        let (mut known, mut new) = (Vec::new(), Vec::new());
         self.clients.retain_sync(|place, watched| {
-            let is_under_way = watched.parts.iter().any(|part| part.account.is_under_way());
-            if !is_under_way && now.saturating_sub(watched.last) >= IDLE {
-                return false;
-            }
             let load = watched.load();
-            if watched.parts.iter().any(|part| part.account.is_known()) {
-                self.report(*place, watched, weight, now, &mut due);
-            } else if load > 0.0 {
-                new.push((load, *place));
+            if load > 0.0 {
+                let is_known = watched.parts.iter().any(|part| part.account.is_known());
+                if is_known { &mut known } else { &mut new }.push((load, *place));
             }
-            true
+            !watched.is_idle(now)
         });
         // An engine remembers each client for a while. Many that ask little do not keep it from those that ask much.
-        new.sort_unstable_by(|(one, _), (other, _)| other.total_cmp(one));
-        for (number, (_, place)) in new.into_iter().enumerate() {
-            let Some(mut watched) = self.clients.get_sync(&place) else { continue };
-            if number < most_new && due.len() < most {
-                self.report(place, watched.get_mut(), weight, now, &mut due);
+        for clients in [&mut known, &mut new] {
+            clients.sort_unstable_by(|(one, _), (other, _)| other.total_cmp(one));
+        }
+        let chosen = new.len().min(most_new);
+        let (first, last) = new.split_at(chosen);
+        let mut due = Vec::new();
+        for (number, (_, place)) in known.iter().chain(first).chain(last).enumerate() {
+            let Some(mut watched) = self.clients.get_sync(place) else { continue };
+            if number < most.min(known.len() + chosen) {
+                self.report(*place, watched.get_mut(), weight, now, &mut due);
             } else {
                 watched.get_mut().parts.iter_mut().for_each(|part| part.account.skip(&self.terms, seconds(now)));
             }
@@ -198,7 +196,7 @@ impl Shares {
     pub fn skip(&self, now: u64) {
         self.clients.retain_sync(|_, watched| {
             watched.parts.iter_mut().for_each(|part| part.account.skip(&self.terms, seconds(now)));
-            now.saturating_sub(watched.last) < IDLE
+            !watched.is_idle(now)
         });
     }
 }

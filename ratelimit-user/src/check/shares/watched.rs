@@ -1,10 +1,16 @@
 //! One client that several servers limit together.
 
-use ratelimit_common::fleet::{account::Account, share};
+use ratelimit_common::{
+    fleet::{account::Account, share},
+    limits::limit::SECOND,
+};
 use smallvec::SmallVec;
 
 use super::lease::{Lease, Shared};
 use crate::check::limit::Look;
+
+/// Time without a request after which a client without a lease is no longer watched, in nanoseconds.
+const IDLE: u64 = 10 * SECOND;
 
 /// One client that several servers limit together.
 #[derive(Debug, Clone)]
@@ -77,6 +83,12 @@ impl Watched {
             part.account.add(-f64::from(cost), -f64::from(cost));
             part.lease.give_back(shared, now, cost);
         }
+    }
+
+    /// Returns whether it need not be watched any more.
+    pub(super) fn is_idle(&self, now: u64) -> bool {
+        let is_over = |part: &Part| !part.account.is_under_way() && !part.lease.is_running(now);
+        now.saturating_sub(self.last) >= IDLE && self.parts.iter().all(is_over)
     }
 
     /// Returns how much of its limits it uses, at most.

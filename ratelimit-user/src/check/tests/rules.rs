@@ -221,3 +221,21 @@ fn limits_out_of_bounds_are_refused() {
     let rule = Rule::new("test", [limit(5, MINUTE, Algorithm::FixedWindow)]).unwrap();
     assert_eq!(rule.with_throttle(Throttle::Soft(10)).unwrap_err(), RuleError::Soft(LimitError::Hundredths(10)));
 }
+
+#[test]
+fn a_request_that_began_under_the_rules_before_makes_nobody_wait_for_longer_than_the_new_ones() {
+    let slow = by_user([limit(1, 24 * HOUR, Algorithm::TokenBucket)]);
+    let rule = Rule::new("test", [limit(1_000, SECOND, Algorithm::TokenBucket)]).unwrap().by(["user"]);
+    let fast = slow.with_rules([rule], 0);
+    // It charges a day.
+    assert!(allows(&slow, 0));
+    assert!(!allows(&fast, 0));
+    assert_eq!(wait(&fast, 0), 1);
+    assert!(allows(&fast, SECOND / 500));
+    // A limit that was lowered refuses for its own period at most.
+    let rule = Rule::new("test", [limit(100, HOUR, Algorithm::TokenBucket)]).unwrap().by(["user"]);
+    assert_eq!(allowed(&fast, 1_000, 2 * SECOND), 1_000);
+    let lowered = fast.with_rules([rule], 2 * SECOND);
+    assert!(!allows(&lowered, 2 * SECOND));
+    assert!(allows(&lowered, 2 * SECOND + HOUR / 100));
+}

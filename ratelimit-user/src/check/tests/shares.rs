@@ -145,3 +145,30 @@ fn many_clients_that_ask_once_do_not_keep_a_busy_one_from_the_engine() {
     assert!(shares.lost() > 0);
     fleet.report(0);
 }
+
+#[test]
+fn a_client_with_long_pauses_does_not_come_between_two_leases() {
+    let mut fleet = Fleet::of(3, &rule([limit(10, HOUR, Algorithm::TokenBucket)]));
+    let mut admitted = 0;
+    // Each server is asked every 15 seconds, and reports in each period.
+    for period in 0..1_800 {
+        fleet.now = START + (period + 1) * PERIOD;
+        for server in 0..3 {
+            if period % 150 == 0 {
+                admitted += usize::from(allows(&fleet.servers[server], fleet.now));
+            }
+            fleet.report(server);
+        }
+    }
+    assert!((10..=13).contains(&admitted), "{admitted} of 36");
+}
+
+#[test]
+fn a_request_that_costs_more_than_the_limit_is_no_demand() {
+    let fleet = Fleet::of(1, &rule([limit(1_000, SECOND, Algorithm::TokenBucket)]));
+    let server = &fleet.servers[0];
+    assert!(!server.check(&[("user", "17")], u32::MAX, START).is_allowed);
+    server.check(&[("user", "17")], 500, START);
+    let due = server.shares().unwrap().reports(1.0, [10, 10], START + PERIOD);
+    assert_eq!(due.iter().map(|due| due.report.offered).collect::<Vec<_>>(), [500.0]);
+}

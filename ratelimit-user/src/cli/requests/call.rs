@@ -69,7 +69,7 @@ impl Call<'_> {
         }
         let error = body.get("error").and_then(Value::as_str).map_or_else(|| status.to_string(), escaped);
         match status {
-            StatusCode::UNAUTHORIZED => bail!("{error} (give --token-file FILE)"),
+            StatusCode::UNAUTHORIZED if server.token.is_none() => bail!("{error} (give --token-file FILE)"),
             _ => bail!(error),
         }
     }

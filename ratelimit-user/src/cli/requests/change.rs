@@ -1,5 +1,7 @@
 //! Changes rules.
 
+use std::io::{self, Write};
+
 use anyhow::{Result, anyhow, bail};
 use axum::http::{
     HeaderName, HeaderValue, Method, StatusCode,
@@ -9,6 +11,7 @@ use serde::Serialize;
 
 use super::{
     call::{Answered, Call},
+    keys::RuleOptions,
     read::{Row, differences, path, rule},
     server::Server,
 };
@@ -44,7 +47,7 @@ struct Deleted<'a> {
 pub(super) fn set(
     server: &Server,
     name: &str,
-    keys: &Keys,
+    options: &RuleOptions,
     pinned: Option<u64>,
     is_dry: bool,
     output: Output,
@@ -52,12 +55,16 @@ pub(super) fn set(
     let before = rule(server, name)?;
     let (old_version, old) = before.as_ref().map(|row| (row.version, &row.rule)).unzip();
     let old_version = old_version.flatten();
+    let keys = &options.keys(old)?;
     let body = serde_json::to_string(keys)?;
     let done = |action, version| Set { name, action, old_version, version, old, new: keys };
     if is_dry {
         let path = format!("{}?dry-run=true", path(name));
         found(Call { method: Method::PUT, path, condition: None, body: &body }.make(server)?)?;
-        output.print(&done("check", None), |out| writeln!(out, "{name}: the rule can be set; nothing is changed"))?;
+        output.print(&done("check", None), |out| {
+            writeln!(out, "{name}: the rule can be set; nothing is changed")?;
+            changes(out, old, keys)
+        })?;
         return Ok(Answer::Unchanged);
     }
     let expected = pinned.or(old_version).filter(|version| *version != 0);
@@ -71,10 +78,15 @@ pub(super) fn set(
     output.print(&done(action, answer.version), |out| {
         let version = |version: Option<u64>| version.map_or_else(|| "none".to_owned(), |version| version.to_string());
         writeln!(out, "{name}: version {} → {}", version(old_version), version(answer.version))?;
-        let nothing = Keys::new();
-        differences(old.unwrap_or(&nothing), keys).iter().try_for_each(|line| writeln!(out, "  {}", escaped(line)))
+        changes(out, old, keys)
     })?;
     Ok(Answer::Done)
+}
+
+/// Writes what a rule becomes.
+fn changes(out: &mut dyn Write, old: Option<&Keys>, new: &Keys) -> io::Result<()> {
+    let nothing = Keys::new();
+    differences(old.unwrap_or(&nothing), new).iter().try_for_each(|line| writeln!(out, "  {}", escaped(line)))
 }
 
 pub(super) fn delete(server: &Server, name: &str, pinned: Option<u64>, output: Output) -> Result<Answer> {

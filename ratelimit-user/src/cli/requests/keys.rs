@@ -54,8 +54,8 @@ fn pair(text: &str) -> Result<(String, String), &'static str> {
 }
 
 impl RuleOptions {
-    /// Returns the keys of the rule.
-    pub(super) fn keys(&self) -> Result<Keys> {
+    /// Returns the keys of the rule. Options change only those that they name of a rule that was there before.
+    pub(super) fn keys(&self, before: Option<&Keys>) -> Result<Keys> {
         match &self.file {
             Some(path) if path.as_os_str() == "-" => {
                 let mut text = String::new();
@@ -66,13 +66,13 @@ impl RuleOptions {
                 let name = path.display().to_string();
                 of_text(&fs::read_to_string(path).with_context(|| format!("{name}: cannot be read"))?, &name)
             }
-            None => Ok(self.of_options()),
+            None => Ok(self.of_options(before)),
         }
     }
 
-    fn of_options(&self) -> Keys {
+    fn of_options(&self, before: Option<&Keys>) -> Keys {
         let list = |all: &[String]| Value::from(all.to_vec());
-        let mut keys = Keys::new();
+        let mut keys = before.cloned().unwrap_or_default();
         let mut add = |name: &str, value: Option<Value>| {
             if let Some(value) = value {
                 keys.insert(name.to_owned(), value);

@@ -26,7 +26,9 @@ pub(crate) enum Command {
         #[command(flatten)]
         server: ServerOptions,
     },
-    /// Create or replace a rule
+    /// Create or change a rule
+    ///
+    /// Options change only the keys that they name. A file replaces the whole rule.
     ///
     /// Reads the version of the rule, and replaces that version. If another caller changes the rule meanwhile, the
     /// command fails and changes nothing.
@@ -38,7 +40,7 @@ pub(crate) enum Command {
         /// Replace this version only; 0 only creates the rule
         #[arg(long, value_name = "N")]
         version: Option<u64>,
-        /// Only check the rule
+        /// Only check the rule, and show what would change
         #[arg(long)]
         dry_run: bool,
         #[command(flatten)]
@@ -70,8 +72,7 @@ pub(crate) fn run(command: &Command, output: Output) -> Result<Answer> {
         Command::Get { name, server } => read::get(&server.open()?, name, output),
         Command::Log { limit, server } => read::log(&server.open()?, *limit, output),
         Command::Set { name, rule, version, dry_run, server } => {
-            let keys = rule.keys()?;
-            change::set(&server.open()?, name, &keys, *version, *dry_run, output)
+            change::set(&server.open()?, name, rule, *version, *dry_run, output)
         }
         Command::Delete { name, version, server } => change::delete(&server.open()?, name, *version, output),
     }

@@ -14,6 +14,8 @@ use crate::{
     text::request_rate::RequestRate,
 };
 
+/// The most attributes by which a rule counts.
+const MOST_KEYS: usize = 32;
 /// Keys of a rule that are no options.
 const OTHERS: [&str; 1] = ["match"];
 
@@ -76,6 +78,10 @@ pub(super) fn rule(table: &Table<'_>, attributes: &[String]) -> Option<Rule> {
     let wrong = |key: &str, message: String| {
         table.get(key).map_or_else(|| table.wrong(&message), |value| value.wrong(&message));
     };
+    if key.len() > MOST_KEYS || (1..key.len()).any(|index| key[..index].contains(&key[index])) {
+        wrong("key", format!("expected up to {MOST_KEYS} attributes, each of them once"));
+        return None;
+    }
     if burst.is_some() && limits.len() > 1 {
         wrong("burst", "several limits have different bursts: remove it, or write two rules".to_owned());
         return None;

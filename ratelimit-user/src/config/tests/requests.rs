@@ -89,6 +89,10 @@ fn problems_have_their_place_and_say_what_to_do() {
             "3:10: \"3\": expected requests per s, m, h or d, such as 100/h, 3/m or 1.5k/s",
         ),
         (
+            "[[check]]\nname = \"a\"\nlimits = \"3/m\"\nkey = [\"ip\", \"user\", \"ip\"]",
+            "4:7: [\"ip\", \"user\", \"ip\"]: expected up to 32 attributes, each of them once",
+        ),
+        (
             "[[check]]\nname = \"a\"\nlimits = \"3/m\"\nkey = \"usr\"",
             "4:7: \"usr\": unknown attribute: did you mean user?",
         ),

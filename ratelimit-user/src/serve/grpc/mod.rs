@@ -8,8 +8,8 @@ use std::sync::Arc;
 use axum::{
     Router,
     body::Body,
-    extract::Request,
-    middleware::{self, Next},
+    extract::{Request, State},
+    middleware::{Next, from_fn, from_fn_with_state},
     response::Response as HttpResponse,
 };
 use envoy_types::pb::envoy::service::ratelimit::v3::{
@@ -26,20 +26,31 @@ use super::{
     service::Service,
 };
 
-/// The largest message in bytes.
-const MESSAGE: usize = 64 << 10;
+/// The largest message in bytes. Envoy repeats headers of a request in it, which have up to 60 KiB by default.
+const MESSAGE: usize = 1 << 20;
 
 /// Returns the routes. Callers from other machines need tokens.
 pub(super) fn routes(service: &Arc<Service>, is_beyond_host: bool) -> Router {
-    let envoy = Envoy { service: Arc::clone(service), is_beyond_host };
-    let server = RateLimitServiceServer::new(envoy).max_decoding_message_size(MESSAGE);
-    Router::new()
-        .route_service(&format!("/{}/{{call}}", server_name(&server)), server)
-        .layer(middleware::from_fn(in_time))
+    let server = RateLimitServiceServer::new(Envoy { service: Arc::clone(service) });
+    let server = server.max_decoding_message_size(MESSAGE);
+    let mut routes = Router::new().route_service(&format!("/{}/{{call}}", server_name(&server)), server);
+    if is_beyond_host {
+        routes = routes.route_layer(from_fn_with_state(Arc::clone(service), guard));
+    }
+    routes.layer(from_fn(in_time))
 }
 
 fn server_name<S: NamedService>(_: &S) -> &'static str {
     S::NAME
+}
+
+/// Lets calls pass whose token may ask. No message is read before.
+async fn guard(State(service): State<Arc<Service>>, call: Request, next: Next) -> HttpResponse {
+    match service.allow(call.headers(), Need::Check) {
+        Ok(_) => next.run(call).await,
+        Err(denied @ Denied::Scope { .. }) => Status::permission_denied(denied.to_string()).into_http::<Body>(),
+        Err(denied) => Status::unauthenticated(denied.to_string()).into_http::<Body>(),
+    }
 }
 
 async fn in_time(request: Request, next: Next) -> HttpResponse {
@@ -49,20 +60,11 @@ async fn in_time(request: Request, next: Next) -> HttpResponse {
 
 struct Envoy {
     service: Arc<Service>,
-    /// Whether other machines can reach it, so that callers need tokens.
-    is_beyond_host: bool,
 }
 
 #[async_trait]
 impl RateLimitService for Envoy {
     async fn should_rate_limit(&self, call: Call<RateLimitRequest>) -> Result<Answer<RateLimitResponse>, Status> {
-        if self.is_beyond_host {
-            let headers = call.metadata().as_ref();
-            self.service.allow(headers, Need::Check).map_err(|denied| match denied {
-                Denied::Missing | Denied::Unknown => Status::unauthenticated(denied.to_string()),
-                Denied::Scope { .. } => Status::permission_denied(denied.to_string()),
-            })?;
-        }
         let answer = self.service.decide_all(question::batch(call.into_inner()), |decisions| {
             let is_allowed = decisions.iter().all(|decision| decision.is_allowed);
             RateLimitResponse {

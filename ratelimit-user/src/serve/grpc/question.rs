@@ -28,7 +28,9 @@ pub(super) fn batch(request: RateLimitRequest) -> Batch {
 fn question(descriptor: RateLimitDescriptor, domain: &str, hits: u64) -> Question {
     let mut attributes = Attributes::from([(DOMAIN.to_owned(), domain.to_owned())]);
     for rate_limit_descriptor::Entry { key, value } in descriptor.entries {
-        insert(&mut attributes, if key == REMOTE_ADDRESS { ADDRESS.to_owned() } else { key }, value);
+        let name = if key == REMOTE_ADDRESS { ADDRESS.to_owned() } else { key };
+        let value = Question::of_proxy(&name, value);
+        insert(&mut attributes, name, value);
     }
     let hits = descriptor.hits_addend.map_or(hits, |hits| hits.value);
     let cost = if descriptor.is_negative_hits { 0 } else { u32::try_from(hits).unwrap_or(u32::MAX) };
@@ -82,6 +84,10 @@ mod tests {
         assert_eq!(
             attributes(&[("generic_key", "a"), ("generic_key", "b"), ("generic_key", "c")]),
             pairs(&[("domain", "edge"), ("generic_key", "a"), ("generic_key.2", "b"), ("generic_key.3", "c")])
+        );
+        assert_eq!(
+            attributes(&[("path", "/login?x=1"), ("host", "API.test:443")]),
+            pairs(&[("domain", "edge"), ("host", "api.test"), ("path", "/login")])
         );
         // An entry cannot pretend to be the domain.
         assert_eq!(attributes(&[("domain", "x")]), pairs(&[("domain", "edge"), ("domain.2", "x")]));

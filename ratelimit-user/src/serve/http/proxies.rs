@@ -27,7 +27,7 @@ pub(super) async fn nginx(State(service): State<Arc<Service>>, headers: HeaderMa
     let mut question = Question { attributes: BTreeMap::new(), cost: 1 };
     for (name, value) in &headers {
         let Some(name) = name.as_str().strip_prefix(ATTRIBUTE) else { continue };
-        let value = of_proxy(name, String::from_utf8_lossy(value.as_bytes()).into_owned());
+        let value = Question::of_proxy(name, String::from_utf8_lossy(value.as_bytes()).into_owned());
         question.attributes.insert(name.to_owned(), value);
     }
     if let Some(cost) = headers.get(COST) {
@@ -50,24 +50,11 @@ pub(super) async fn traefik(State(service): State<Arc<Service>>, headers: Header
     let ip = text("x-forwarded-for").and_then(|all| all.rsplit(',').next().map(|ip| ip.trim().to_owned()));
     let (method, host, path) = (text("x-forwarded-method"), text("x-forwarded-host"), text("x-forwarded-uri"));
     let known = [("ip", ip), ("method", method), ("host", host), ("path", path)];
-    let known = known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), of_proxy(name, value?))));
+    let known = known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), Question::of_proxy(name, value?))));
     let attributes = known.collect();
     decide(&service, Question { attributes, cost: 1 }, answer::answer)
 }
 
 fn decide(service: &Service, question: Question, answer: impl FnOnce(&Decision<'_>) -> Response) -> Response {
     service.decide(question, answer).unwrap_or_else(|error| bad(service, error))
-}
-
-/// Returns an attribute as rules have it: a host in small letters without port, and a path without its query.
-fn of_proxy(name: &str, value: String) -> String {
-    match name {
-        "host" => {
-            let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
-            let host = value.rsplit_once(':').filter(|(_, end)| is_port(end)).map_or(value.as_str(), |(host, _)| host);
-            host.trim_end_matches('.').to_ascii_lowercase()
-        }
-        "path" => value.split('?').next().unwrap_or_default().to_owned(),
-        _ => value,
-    }
 }

@@ -22,7 +22,7 @@ use tokio_rustls::TlsAcceptor;
 use tower_service::Service as _;
 
 use super::{
-    first_call::FirstCall,
+    idle::Brought,
     listener::{Listener, Stream},
     tls::Shown,
 };
@@ -39,6 +39,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The time that calls have when the server ends.
 const END_TIME: Duration = Duration::from_secs(10);
 
+/// The time without a call after which a connection of HTTP/2 ends. Further calls open another one.
+const IDLE_TIME: Duration = Duration::from_secs(60);
 /// The calls of a connection of HTTP/2 at a time. Further ones wait.
 const CALLS: u32 = 256;
 /// The time after which a silent connection of HTTP/2 is asked whether it still lives, and the time it has to answer.
@@ -148,10 +150,10 @@ impl Calls {
     /// Answers all of them. Errors concern only the caller, which sees them.
     async fn answer(self, stream: impl Stream + 'static, watcher: Watcher) {
         let Self { protocol, routes, peer } = self;
-        let first_call = FirstCall::default();
-        let has_begun = first_call.clone();
+        let brought = Brought::default();
+        let brings = brought.clone();
         let service = service_fn(move |mut call: Request<Incoming>| {
-            has_begun.note();
+            brings.note();
             if let Some(peer) = peer {
                 call.extensions_mut().insert(peer);
             }
@@ -170,8 +172,8 @@ impl Calls {
                 server.keep_alive_interval(PING).keep_alive_timeout(PONG);
                 let connection = watcher.watch(server.serve_connection(stream, service));
                 tokio::select! {
-                    // A connection without any call ends.
-                    () = first_call.is_late(HEAD_TIME) => {}
+                    // An idle connection keeps a place from others.
+                    () = brought.nothing_for(HEAD_TIME, IDLE_TIME) => {}
                     _ = connection => {}
                 }
             }

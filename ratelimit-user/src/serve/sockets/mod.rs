@@ -1,7 +1,7 @@
 //! Sockets of callers, and the connections on them, within bounds.
 
 mod connections;
-mod first_call;
+mod idle;
 mod listener;
 mod tls;
 

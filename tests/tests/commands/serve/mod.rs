@@ -142,6 +142,25 @@ fn a_reload_raises_a_limit_for_the_next_request_and_a_broken_file_changes_nothin
 }
 
 #[test]
+fn a_reload_of_a_file_that_limits_nothing_changes_nothing() {
+    let sandbox = Sandbox::new();
+    let mut server = Server::start(&sandbox, RULES);
+    let allowed = |server: &Server| (0..5).filter(|_| server.check(&of_user("17")).status == 200).count();
+    assert_eq!(allowed(&server), 3);
+    for (text, problem) in [
+        (String::new(), "nothing to serve: add `http` or `grpc` to the table [serve]"),
+        (text(&server.socket, ""), "nothing would be limited: add a table [[check]], or `rules` to the table [serve]"),
+    ] {
+        server.folder.write(&text);
+        server.daemon.process.signal(Signal::HUP);
+        let line = server.daemon.line();
+        assert!(line.starts_with("ratelimit: the rules before stay in force: ") && line.ends_with(problem), "{line}");
+    }
+    assert_eq!(allowed(&server), 0);
+    server.end();
+}
+
+#[test]
 fn a_call_that_has_begun_is_answered_when_the_server_ends() {
     let sandbox = Sandbox::new();
     let Server { mut daemon, socket, folder } = Server::start(&sandbox, RULES);
