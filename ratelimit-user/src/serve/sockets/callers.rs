@@ -48,18 +48,21 @@ impl fmt::Display for Caller {
     }
 }
 
+/// The number of connections of each caller that has one.
+type Open = Arc<Mutex<HashMap<Caller, usize>>>;
+
 /// The open connections of all callers.
 #[derive(Debug)]
 pub(super) struct Callers {
     /// The most connections of one of them.
     most: usize,
-    open: Arc<Mutex<HashMap<Caller, usize>>>,
+    open: Open,
     told: Mutex<Option<Instant>>,
 }
 
 /// The place of a connection, until it is dropped. None for a caller that is not counted.
 #[derive(Debug)]
-pub(super) struct Place(Option<(Arc<Mutex<HashMap<Caller, usize>>>, Caller)>);
+pub(super) struct Place(Option<(Open, Caller)>);
 
 impl Callers {
     pub(super) fn new(most: usize) -> Self {
