@@ -123,7 +123,9 @@ mod tests {
     #[test]
     fn only_commands_that_exist_are_accepted() {
         let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        for line in ["setup", "test NAME", "lint --documents", "bench --quick --users", "fuzz 1000", "--help"] {
+        for line in
+            ["setup", "test NAME", "lint --documents", "bench --quick --users", "fuzz 1000", "fuzz --check", "--help"]
+        {
             assert_eq!(accepts(&words(line)), Ok(()), "{line}");
         }
         assert!(accepts(&words("bench --quick --record")).is_err(), "rough figures are not recorded");

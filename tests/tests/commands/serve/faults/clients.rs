@@ -25,7 +25,7 @@ clients = 65536
 name = \"many\"
 match = { operation = \"many\" }
 key = \"user\"
-limits = \"1000000/d\"
+limits = \"2000/d\"
 clients = 65536
 ";
 
@@ -65,7 +65,7 @@ fn a_million_clients_take_bounded_memory_and_change_no_decision_about_busy_clien
     let server = Server::start(&sandbox, RULES);
     let before = Taken::by(&server.daemon);
     let mut line = Line(BufReader::new(UnixStream::connect(&server.socket).unwrap()));
-    let (mut admitted, mut asked) = (0, 0);
+    let (mut admitted, mut asked) = (0, 0_u64);
     let begin = Instant::now();
     for call in 0..CLIENTS / OF_CALL {
         let operation = if call % 2 == 0 { "few" } else { "many" };
@@ -77,12 +77,14 @@ fn a_million_clients_take_bounded_memory_and_change_no_decision_about_busy_clien
             asked += 1;
             admitted += usize::from(line.ask("/v1/check", &question("few", "busy")).0 == 200);
             let (status, answer) = line.ask("/v1/check", &question("many", "busy"));
-            assert_eq!((status, &answer["remaining"]), (200, &json!(1_000_000 - asked)));
+            // A token comes back each 43 seconds.
+            let left = answer["remaining"].as_u64().unwrap();
+            assert!(status == 200 && (2_000 - asked..2_020 - asked).contains(&left), "{asked} asked, {left} left");
         }
     }
     let after = Taken::by(&server.daemon);
     println!("{CLIENTS} clients in {:?}: {before:?}, then {after:?}", begin.elapsed());
-    assert_eq!((admitted, asked), (5, CLIENTS / OF_CALL / 10));
+    assert_eq!((admitted, asked), (5, 1_000));
     before.check_growth(after, 48);
     let metrics = server.call("GET /metrics HTTP/1.1", "").body;
     for rule in ["few", "many"] {
