@@ -12,7 +12,7 @@ use tonic::{
     transport::{Channel, Endpoint},
 };
 
-use super::{Target, mutate::mutated, server::Server};
+use super::{mutate::mutated, server::Server, target::Target};
 
 const PATH: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 

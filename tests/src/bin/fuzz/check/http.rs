@@ -13,9 +13,9 @@ use ratelimit_tests::generate::random::Random;
 use serde_json::Value;
 
 use super::{
-    Target, lines,
     mutate::mutated,
     server::{Server, TOKEN},
+    target::{Target, lines},
 };
 
 /// The most characters of an error.

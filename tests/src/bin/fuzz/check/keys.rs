@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use ratelimit::check::{Algorithm, Limit, Limiter, Rate, Rule};
 use ratelimit_tests::generate::random::Random;
 
-use super::{Target, mutate::mutated};
+use super::{mutate::mutated, target::Target};
 
 const SECOND: u64 = 1_000_000_000;
 /// Requests before other rules and clients.

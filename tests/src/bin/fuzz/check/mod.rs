@@ -6,6 +6,7 @@ mod keys;
 mod mutate;
 mod rules;
 mod server;
+mod target;
 
 use std::time::{Duration, Instant};
 
@@ -18,18 +19,13 @@ use self::{
     keys::Keys,
     rules::Files,
     server::Server,
+    target::Target,
 };
 
 /// Inputs between two looks at the clock, at the memory of this process and at the server.
 const BATCH: u64 = 512;
 /// The most megabytes by which a process may grow.
 const GROWTH: u64 = 96;
-
-/// What reads hostile input.
-trait Target {
-    /// Makes an input and has it read. Returns what became of it, or what is wrong with that.
-    fn next(&mut self, random: &mut Random) -> Result<&'static str>;
-}
 
 /// Runs all targets for this time each, or only one of them.
 pub(crate) fn run(time: Duration, seed: u64, only: Option<&str>) -> Result<()> {
@@ -81,9 +77,4 @@ fn fuzz(name: &str, time: Duration, seed: u64) -> Result<()> {
     let each: Vec<_> = outcomes.iter().map(|(outcome, count)| format!("{outcome} {count}")).collect();
     println!("{name}: {number} inputs, {}; the server takes {server} kB, this process {own} kB", each.join(", "));
     Ok(())
-}
-
-/// Returns the lines of a text.
-fn lines(text: &str) -> Vec<Vec<u8>> {
-    text.lines().map(|line| line.as_bytes().to_vec()).collect()
 }

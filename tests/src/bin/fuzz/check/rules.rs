@@ -4,7 +4,10 @@ use anyhow::{Result, ensure};
 use ratelimit::config::requests::{self, written};
 use ratelimit_tests::generate::random::Random;
 
-use super::{Target, lines, mutate::mutated};
+use super::{
+    mutate::mutated,
+    target::{Target, lines},
+};
 
 pub(super) struct Files(Vec<Vec<u8>>);
 
