@@ -45,7 +45,11 @@ enum Task {
         command: Option<String>,
     },
     /// Break the engine of a fleet in each way, and print what hosts admit (9 minutes, as root)
-    Faults,
+    Faults {
+        /// Have hostile callers ask the server for requests instead (2 minutes)
+        #[arg(long)]
+        requests: bool,
+    },
     /// Kill processes at random moments under a flood, and count what passes (six minutes, as root)
     Kills {
         /// Write the table of docs/operations.md
@@ -81,7 +85,8 @@ fn main() -> ExitCode {
             programs::release::run("attacks", &names.iter().map(String::as_str).collect::<Vec<_>>())
         }
         Task::Crash { command } => programs::crash::system_calls(command.as_deref()),
-        Task::Faults => programs::crash::engine(),
+        Task::Faults { requests: true } => programs::crash::requests(),
+        Task::Faults { requests: false } => programs::crash::engine(),
         Task::Kills { record } => programs::crash::kills(record),
         Task::Soak { minutes } => programs::crash::soak(minutes),
         Task::Fuzz(args) => programs::fuzz::run(&args),
@@ -118,7 +123,9 @@ mod tests {
     #[test]
     fn only_commands_that_exist_are_accepted() {
         let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        for line in ["setup", "test NAME", "lint --documents", "bench --quick --users", "fuzz 1000", "--help"] {
+        for line in
+            ["setup", "test NAME", "lint --documents", "bench --quick --users", "fuzz 1000", "fuzz --check", "--help"]
+        {
             assert_eq!(accepts(&words(line)), Ok(()), "{line}");
         }
         assert!(accepts(&words("bench --quick --record")).is_err(), "rough figures are not recorded");

@@ -18,7 +18,7 @@ use super::{
     reload::{self, Reload, Used, rules_in_words},
     rules::{Book, InForce, Keeper, Operators},
     service::Service,
-    sockets::{Connections, Protocol, Shown},
+    sockets::{self, CONNECTIONS, Connections, Protocol, Shown},
     usage::{Kept, Thread},
 };
 use crate::{
@@ -79,8 +79,9 @@ pub(crate) fn run(file: &Path) -> Result<()> {
         let is_beyond = |listen: &Option<Listen>| listen.as_ref().is_some_and(Listen::is_beyond_host);
         let http_routes = http::routes(&service, book, is_beyond(&listens.http));
         let grpc_routes = grpc::routes(&service, is_beyond(&listens.grpc));
-        let http = open(listens.http.as_ref(), Protocol::Http1, shown.as_ref(), http_routes).await?;
-        let grpc = open(listens.grpc.as_ref(), Protocol::Http2, shown.as_ref(), grpc_routes).await?;
+        let each = sockets::connections([&listens.http, &listens.grpc].into_iter().flatten().count(), CONNECTIONS);
+        let http = open(listens.http.as_ref(), (Protocol::Http1, each), shown.as_ref(), http_routes).await?;
+        let grpc = open(listens.grpc.as_ref(), (Protocol::Http2, each), shown.as_ref(), grpc_routes).await?;
         if let Some(fleet) = fleet {
             tokio::spawn(fleet::follow(Arc::clone(&service), fleet));
         }
@@ -135,7 +136,7 @@ impl Signals {
 
 async fn open(
     listen: Option<&Listen>,
-    protocol: Protocol,
+    protocol: (Protocol, usize),
     shown: Option<&Arc<Shown>>,
     routes: Router,
 ) -> Result<Option<Connections>> {

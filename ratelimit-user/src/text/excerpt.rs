@@ -11,6 +11,17 @@ pub(crate) fn excerpt(text: &str) -> String {
     }
 }
 
+/// The number of characters of a message about a text.
+const MESSAGE: usize = 300;
+
+/// Returns a message that can repeat parts of a hostile text, as one line within bounds.
+pub(crate) fn message(text: &str) -> String {
+    match text.char_indices().nth(MESSAGE) {
+        Some((end, _)) => escaped(text.get(..end).unwrap_or_default()) + "…",
+        None => escaped(text),
+    }
+}
+
 /// Returns a text in which characters are escaped that would control the terminal, or that cannot be seen.
 pub(crate) fn escaped(text: &str) -> String {
     let mut shown = String::new();
@@ -37,6 +48,12 @@ mod tests {
     #[test]
     fn what_controls_a_terminal_is_escaped() {
         assert_eq!(excerpt("\x1b]0;title\x07\u{9b}2J\r\u{202e}"), "\\u{1b}]0;title\\u{7}\\u{9b}2J\\r\\u{202e}");
+    }
+
+    #[test]
+    fn a_message_is_one_line_within_bounds() {
+        assert_eq!(message("unknown field `a\nb`"), "unknown field `a\\nb`");
+        assert_eq!(message(&"\u{e9}".repeat(1_000)), "\u{e9}".repeat(MESSAGE) + "…");
     }
 
     #[test]

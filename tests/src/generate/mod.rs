@@ -5,7 +5,7 @@ mod kind;
 mod link;
 mod mutate;
 mod network;
-mod random;
+pub mod random;
 mod transport;
 
 use draft::Draft;

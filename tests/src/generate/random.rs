@@ -1,15 +1,19 @@
 //! Pseudo-random numbers from a seed: SplitMix64.
 
 /// The state of the sequence.
-pub(super) struct Random(u64);
+#[derive(Debug)]
+pub struct Random(u64);
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Self {
+    /// Creates a sequence. The same seed gives the same numbers.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// Returns any number.
-    pub(super) fn next(&mut self) -> u64 {
+    #[expect(clippy::should_implement_trait, reason = "the sequence has no end")]
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -17,17 +21,17 @@ impl Random {
     }
 
     /// Returns a number below `bound`, or 0.
-    pub(super) fn below(&mut self, bound: usize) -> usize {
+    pub fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }
 
     /// Returns true with this probability in percent.
-    pub(super) fn percent(&mut self, percent: usize) -> bool {
+    pub fn percent(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
     /// Returns one of the values.
-    pub(super) fn among<T: Copy>(&mut self, these: &[T]) -> T {
+    pub fn among<T: Copy>(&mut self, these: &[T]) -> T {
         these[self.below(these.len())]
     }
 }

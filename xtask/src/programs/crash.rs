@@ -22,12 +22,21 @@ pub(crate) fn system_calls(command: Option<&str>) -> Result<()> {
 
 /// Breaks the engine of a fleet, and the way to it.
 pub(crate) fn engine() -> Result<()> {
+    faults("fleet", "faults::")
+}
+
+/// Has hostile callers ask the server for requests.
+pub(crate) fn requests() -> Result<()> {
+    faults("commands", "serve::faults::")
+}
+
+fn faults(test: &str, names: &str) -> Result<()> {
     run::require_root("faults")?;
     setup::for_tests()?;
     build(&["ratelimit"])?;
     let mut tests = run::cargo();
-    tests.args(["test", "--locked", "--workspace", "--test", "fleet", "--", "--include-ignored", "--nocapture"]);
-    tests.args(["--test-threads=1", "faults::"]);
+    tests.args(["test", "--locked", "--workspace", "--test", test, "--", "--include-ignored", "--nocapture"]);
+    tests.args(["--test-threads=1", names]);
     run::run(&mut tests)
 }
 

@@ -8,6 +8,7 @@ use super::check::rule;
 use crate::{
     check::Rule,
     config::table::{Page, Table},
+    text::excerpt::excerpt,
 };
 
 /// The keys of a rule with their values.
@@ -30,7 +31,7 @@ pub fn write(name: &str, keys: &Keys) -> String {
 /// Fails with all problems. Each begins with its key, if it has one.
 pub fn read(name: &str, keys: &Keys, attributes: &[String]) -> Result<Rule, Vec<String>> {
     if let Some(key) = keys.keys().find(|key| !is_bare(key)) {
-        return Err(vec![format!("{}: unknown key", crate::text::excerpt::excerpt(key))]);
+        return Err(vec![format!("{}: unknown key", excerpt(key))]);
     }
     if keys.contains_key("name") {
         return Err(vec!["name: remove this key: the path of the call has the name".to_owned()]);
@@ -54,6 +55,7 @@ pub fn read(name: &str, keys: &Keys, attributes: &[String]) -> Result<Rule, Vec<
     let problems = page.problems();
     let in_words = |problem: &crate::config::problem::Problem| {
         let key = starts.iter().rev().find(|(start, _)| *start <= problem.line).map_or("", |(_, key)| key);
+        let key = excerpt(key);
         match &*problem.found {
             "" => problem.message.clone(),
             found if found == key => format!("{key}: {}", problem.message),

@@ -21,6 +21,7 @@ use crate::{
         question::{Batch, Question},
         service::Service,
     },
+    text::excerpt::message,
     wire::{self, BODY, Replies, Reply},
 };
 
@@ -66,5 +67,5 @@ async fn whole(service: &Service, body: Body) -> Result<Bytes, Box<Response>> {
 }
 
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
-    serde_json::from_slice(body).map_err(|error| error.to_string())
+    serde_json::from_slice(body).map_err(|error| message(&error.to_string()))
 }

@@ -27,6 +27,7 @@ use crate::{
         rules::{Author, Book, Change, Done, RuleError},
         service::Service,
     },
+    text::excerpt::message,
 };
 
 /// The largest rule in bytes.
@@ -215,7 +216,10 @@ async fn keys(body: Body) -> Result<Keys, Refusal> {
         body.map_err(|_| Box::new(problem(StatusCode::REQUEST_TIMEOUT, "the call took longer than 5 seconds")))?;
     let too_large = || problem(StatusCode::PAYLOAD_TOO_LARGE, format!("a rule has at most {RULE} bytes"));
     let body = body.map_err(|_| Box::new(too_large()))?;
-    serde_json::from_slice(&body).map_err(|error| bad(format!("the rule is no JSON object of its keys: {error}")))
+    let wrong = |error: serde_json::Error| {
+        bad(format!("the rule is no JSON object of its keys: {}", message(&error.to_string())))
+    };
+    serde_json::from_slice(&body).map_err(wrong)
 }
 
 /// Returns the value of the only parameter that a call may have.

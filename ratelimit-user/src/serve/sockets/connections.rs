@@ -22,14 +22,20 @@ use tokio_rustls::TlsAcceptor;
 use tower_service::Service as _;
 
 use super::{
+    callers::Callers,
     idle::Brought,
-    listener::{Listener, Stream},
+    listener::{Accepted, Listener, Stream},
     tls::Shown,
+    unread::Unread,
 };
 use crate::{config::requests::Listen, serve::access::Peer};
 
 /// The number of connections at a time. Further ones wait.
-const CONNECTIONS: usize = 4_096;
+pub(in crate::serve) const CONNECTIONS: usize = 4_096;
+/// One of so many parts of them is the most that a caller may have.
+const PARTS: usize = 4;
+/// The time after which a connection ends whose caller takes no bytes of an answer.
+const READ_TIME: Duration = Duration::from_secs(10);
 /// The time in which a handshake and the head of a call must arrive, and after which an idle connection ends.
 const HEAD_TIME: Duration = Duration::from_secs(10);
 /// The largest head in bytes.
@@ -73,16 +79,17 @@ pub(in crate::serve) struct Connections {
     /// Encrypts connections. None if they are not encrypted.
     tls: Option<TlsAcceptor>,
     permits: Arc<Semaphore>,
+    callers: Callers,
     graceful: GracefulShutdown,
     /// Its end stops handshakes.
     handshakes: watch::Sender<()>,
 }
 
 impl Connections {
-    /// Opens the socket. Connections are encrypted if they show a certificate.
+    /// Opens the socket for so many connections at a time. They are encrypted if they show a certificate.
     pub(in crate::serve) async fn open(
         listen: &Listen,
-        protocol: Protocol,
+        (protocol, most): (Protocol, usize),
         shown: Option<&Arc<Shown>>,
         routes: Router,
     ) -> Result<Self> {
@@ -91,7 +98,8 @@ impl Connections {
             protocol,
             routes,
             tls: shown.map(|shown| shown.acceptor(protocol.name())).transpose()?,
-            permits: Arc::new(Semaphore::new(CONNECTIONS)),
+            permits: Arc::new(Semaphore::new(most)),
+            callers: Callers::new((most / PARTS).max(1)),
             graceful: GracefulShutdown::new(),
             handshakes: watch::Sender::default(),
         })
@@ -102,19 +110,21 @@ impl Connections {
         loop {
             let permit = Arc::clone(&self.permits).acquire_owned().await;
             match (permit, self.listener.accept().await) {
-                (Ok(permit), Ok((stream, peer))) => self.serve(stream, peer, permit),
+                (Ok(permit), Ok(accepted)) => self.serve(accepted, permit),
                 _ => sleep(PAUSE).await,
             }
         }
     }
 
-    fn serve(&self, stream: Box<dyn Stream>, peer: Option<Peer>, permit: OwnedSemaphorePermit) {
+    fn serve(&self, Accepted { stream, peer, caller }: Accepted, permit: OwnedSemaphorePermit) {
+        let Some(place) = self.callers.admit(caller) else { return };
+        let place = (place, permit);
         let calls = Calls { protocol: self.protocol, routes: self.routes.clone(), peer };
         let watcher = self.graceful.watcher();
         let Some(tls) = self.tls.clone() else {
             tokio::spawn(async move {
                 calls.answer(stream, watcher).await;
-                drop(permit);
+                drop(place);
             });
             return;
         };
@@ -128,7 +138,7 @@ impl Connections {
             if let Ok(Ok(stream)) = encrypted {
                 calls.answer(stream, watcher).await;
             }
-            drop(permit);
+            drop(place);
         });
     }
 
@@ -159,7 +169,7 @@ impl Calls {
             }
             routes.clone().call(call)
         });
-        let stream = TokioIo::new(stream);
+        let stream = TokioIo::new(Unread::new(stream, READ_TIME));
         match protocol {
             Protocol::Http1 => {
                 let mut server = http1::Builder::new();

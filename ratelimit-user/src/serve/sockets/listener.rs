@@ -16,6 +16,7 @@ use tokio::{
     net::{TcpListener, UnixListener},
 };
 
+use super::callers::Caller;
 use crate::{config::requests::Listen, serve::access::Peer};
 
 /// A socket that accepts connections.
@@ -29,6 +30,14 @@ pub(super) enum Listener {
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+/// A new connection, and where it comes from.
+pub(super) struct Accepted {
+    pub(super) stream: Box<dyn Stream>,
+    pub(super) peer: Option<Peer>,
+    /// None if it does not count.
+    pub(super) caller: Option<Caller>,
+}
 
 impl Listener {
     /// Opens the socket. A file that an earlier server has left is replaced.
@@ -55,15 +64,20 @@ impl Listener {
         }
     }
 
-    /// Returns the next connection, and where it comes from.
-    pub(super) async fn accept(&self) -> io::Result<(Box<dyn Stream>, Option<Peer>)> {
+    /// Returns the next connection.
+    pub(super) async fn accept(&self) -> io::Result<Accepted> {
         match self {
             Self::Tcp(listener) => {
                 let (stream, address) = listener.accept().await?;
                 stream.set_nodelay(true)?;
-                Ok((Box::new(stream), Some(Peer(address.ip().to_canonical()))))
+                let address = address.ip().to_canonical();
+                Ok(Accepted { stream: Box::new(stream), peer: Some(Peer(address)), caller: Caller::at(address) })
             }
-            Self::Unix(listener, _) => Ok((Box::new(listener.accept().await?.0), None)),
+            Self::Unix(listener, _) => {
+                let (stream, _) = listener.accept().await?;
+                let caller = Caller::process(stream.peer_cred()?.pid());
+                Ok(Accepted { stream: Box::new(stream), peer: None, caller })
+            }
         }
     }
 }

@@ -16,22 +16,22 @@ use serde_json::json;
 use super::{Answer, RULES, Server, of_user, token};
 
 /// The port of the server.
-const PORT: u16 = 8_443;
-const TOKENS: [(&str, &str, &str); 3] = [
+pub(super) const PORT: u16 = 8_443;
+pub(super) const TOKENS: [(&str, &str, &str); 3] = [
     ("gateway", "c2VjcmV0IG9uZQ", "\"check\""),
     ("monitor", "c2VjcmV0IHR3bw", "[\"metrics\"]"),
     ("team-a", "c2VjcmV0IHRocmVl", "[\"rules:team-a-*\"]"),
 ];
 
 /// A server that other machines can reach.
-struct Open<'a> {
+pub(super) struct Open<'a> {
     sandbox: &'a Sandbox,
-    daemon: Daemon,
+    pub(super) daemon: Daemon,
     folder: Folder,
 }
 
 impl<'a> Open<'a> {
-    fn start(sandbox: &'a Sandbox, authority: &Authority) -> Self {
+    pub(super) fn start(sandbox: &'a Sandbox, authority: &Authority) -> Self {
         let folder = Folder::new();
         let tokens: String = TOKENS.iter().map(|(name, text, scopes)| token(name, text, scopes)).collect();
         let [cert, key] = ["cert.pem", "key.pem"].map(|name| folder.file().with_file_name(name).display().to_string());
@@ -65,7 +65,7 @@ impl<'a> Open<'a> {
         self.try_call(authority, path, token, options).unwrap()
     }
 
-    fn check(&self, authority: &Authority, token: Option<&str>) -> Answer {
+    pub(super) fn check(&self, authority: &Authority, token: Option<&str>) -> Answer {
         let question = of_user("17").to_string();
         self.call(authority, "/v1/check", token, &["-d", &question])
     }

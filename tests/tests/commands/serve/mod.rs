@@ -5,6 +5,7 @@ mod answers;
 mod caller;
 mod envoy;
 mod failures;
+mod faults;
 mod layer;
 mod nginx;
 mod rules;

@@ -153,7 +153,10 @@ fn a_bad_rule_gets_one_line_with_its_key_and_changes_nothing() {
         let error = answer.body["error"].as_str().unwrap();
         assert!(answer.status == status && error.contains(expected) && !error.contains('\n'), "{answer:?}");
     }
-    assert_eq!(changed.ok("set a --limits 3/m --dry-run", ADMIN), "a: the rule can be set; nothing is changed\n  limits: none → [\"3/m\"]\n");
+    assert_eq!(
+        changed.ok("set a --limits 3/m --dry-run", ADMIN),
+        "a: the rule can be set; nothing is changed\n  limits: none → [\"3/m\"]\n"
+    );
     assert_eq!(changed.names(), ["create-url"]);
     assert_eq!(changed.json("log"), json!([]));
     assert!(!store(&changed.kept).exists());

@@ -1,0 +1,78 @@
+//! `ratelimit serve` under faults and hostile callers. Another caller is answered meanwhile, and the server takes no more
+//! memory and files than its bounds allow.
+
+mod clients;
+mod clock;
+mod connections;
+mod handshakes;
+mod http2;
+mod large;
+mod slow;
+mod unread;
+
+use std::{
+    fs,
+    path::Path,
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
+
+use ratelimit_tests::{Daemon, Sandbox};
+
+/// The most connections of one caller.
+const OF_ONE: usize = 1_024;
+/// Open files beside connections.
+const OTHERS: usize = 64;
+/// Time in which another caller is answered, on a busy machine.
+const SOON: Duration = Duration::from_secs(4);
+
+/// What a server takes of the system.
+#[derive(Debug, Clone, Copy)]
+struct Taken {
+    /// Its memory.
+    kilobytes: usize,
+    /// Its open files.
+    files: usize,
+}
+
+impl Taken {
+    fn by(daemon: &Daemon) -> Self {
+        let process = format!("/proc/{}", daemon.process.child.id());
+        let status = fs::read_to_string(format!("{process}/status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let kilobytes = line.trim().trim_end_matches(" kB").parse().unwrap();
+        Self { kilobytes, files: fs::read_dir(format!("{process}/fd")).unwrap().count() }
+    }
+
+    /// Fails if a server has grown by more than this many megabytes.
+    fn check_growth(self, now: Self, megabytes: usize) {
+        assert!(now.kilobytes < self.kilobytes + megabytes * 1_024, "{self:?}, then {now:?}");
+    }
+}
+
+/// Waits until the server has no more files than before.
+fn recover(daemon: &Daemon, before: Taken, within: Duration) {
+    let begin = Instant::now();
+    loop {
+        let now = Taken::by(daemon);
+        if now.files <= before.files {
+            println!("{now:?} after {:.1} s", begin.elapsed().as_secs_f64());
+            return;
+        }
+        assert!(begin.elapsed() < within, "{before:?}, then {now:?}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Fails if another process on this host is not answered soon. Returns the time until its answer.
+fn another_is_answered(sandbox: &Sandbox, socket: &Path) -> Duration {
+    let mut curl = Command::new("curl");
+    curl.args(["-s", "-o", "/dev/null", "-w", "%{http_code}", "--max-time", &SOON.as_secs().to_string()]);
+    curl.arg("--unix-socket").arg(socket).args(["-d", &super::of_user("17").to_string()]);
+    let begin = Instant::now();
+    let output = sandbox.output(curl.arg("http://localhost/v1/check"));
+    let status = String::from_utf8(output.stdout).unwrap();
+    assert!(["200", "429"].contains(&&*status), "{status}, {:?}", output.status);
+    begin.elapsed()
+}
