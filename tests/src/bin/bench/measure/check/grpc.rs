@@ -126,5 +126,5 @@ fn request(user: usize) -> RateLimitRequest {
 /// What the table shows.
 const ABOUT: &str = "\
 32 callers use the generated client of `envoy.service.ratelimit.v3`, by 4 connections on the loopback. They have a CPU
-of their own, and each server has the other one while it is called. A call costs the client about as much as the server, so
-compare the answers per CPU second. The goal is at least 0.8 times those of the other server.";
+of their own, and each server has the other one while it is called. A call costs the client about as much as the
+server, so compare the answers per CPU second. The goal is at least 0.8 times those of the other server.";
