@@ -16,7 +16,7 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RuleOptions {
-    /// File with the keys of a table [[check]], as TOML or JSON; - for standard input. Not needed with --limits
+    /// File with the keys of the rule, as TOML or JSON; - for standard input. Not needed with --limits
     #[arg(required_unless_present = "limits", conflicts_with_all = ["limits", "key", "matches", "algorithm", "burst", "throttle", "shadow", "ipv6_prefix", "clients"])]
     file: Option<PathBuf>,
     /// Rates that all hold, such as 100/h,3/m

@@ -10,7 +10,7 @@ const TOKEN: &str = "RATELIMIT_TOKEN";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServerOptions {
-    /// Server: unix:/PATH, https://HOST[:PORT], or http://ADDRESS[:PORT] on this host
+    /// Server: unix:/PATH, https://HOST:PORT, or http://ADDRESS:PORT on this host
     #[arg(long, value_name = "URL", env = "RATELIMIT_SERVER")]
     server: Address,
     /// File with the token. Without this option, the environment variable RATELIMIT_TOKEN has it
