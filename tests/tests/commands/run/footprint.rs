@@ -4,8 +4,8 @@ use std::{fmt::Write as _, fs};
 
 use ratelimit_tests::{Daemon, Flood, Folder, Frame, PEER_IPV4, Ratelimit, Sandbox};
 
-/// Maximum in kilobytes.
-const MOST: u64 = 48_000;
+/// Maximum in kilobytes. It includes the pages of the program itself, which is larger without optimization.
+const MOST: u64 = 56_000;
 
 const SOURCES: u32 = 1_000_000;
 
