@@ -16,25 +16,18 @@ use hyper_util::{
     client::legacy::connect::{Connected, Connection},
     rt::TokioIo,
 };
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::{TcpStream, UnixStream},
-};
+use tokio::net::{TcpStream, UnixStream};
 use tower_service::Service;
 
 use super::address::Place;
+use crate::wire;
 
 /// Connects to one server, whatever the URI says.
 #[derive(Debug, Clone)]
 pub(super) struct Connector(Arc<Place>);
 
-/// What a connection reads and writes.
-trait Bytes: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Bytes for T {}
-
 /// A connection to a server.
-pub(super) struct Stream(TokioIo<Box<dyn Bytes>>);
+pub(super) struct Stream(TokioIo<Box<dyn wire::Stream>>);
 
 impl Connector {
     pub(super) fn new(place: Place) -> Self {
@@ -43,7 +36,7 @@ impl Connector {
 }
 
 async fn connect(place: &Place) -> io::Result<Stream> {
-    let stream: Box<dyn Bytes> = match place {
+    let stream: Box<dyn wire::Stream> = match place {
         Place::Unix(path) => Box::new(UnixStream::connect(path).await?),
         Place::Http(host, port) => {
             let host = host.trim_start_matches('[').trim_end_matches(']');

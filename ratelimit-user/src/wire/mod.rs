@@ -3,6 +3,7 @@
 mod headers;
 mod jitter;
 mod reply;
+mod stream;
 
 use axum::http::HeaderName;
 
@@ -10,6 +11,7 @@ pub(crate) use self::{
     headers::{headers, status},
     jitter::{part, random, retry_after_ms},
     reply::{Problem, Replies, Reply, of_all},
+    stream::Stream,
 };
 
 /// The path that decides one request.

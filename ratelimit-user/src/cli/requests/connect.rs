@@ -8,18 +8,11 @@ use rustls::{
     crypto::ring,
     pki_types::{CertificateDer, ServerName, pem::PemObject as _},
 };
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::{TcpStream, UnixStream},
-};
+use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
 use super::server::{Address, Server};
-
-/// A connection of any kind.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+use crate::wire::Stream;
 
 /// Connects to a server.
 pub(super) async fn connect(server: &Server) -> Result<Box<dyn Stream>> {

@@ -2,10 +2,9 @@
 
 use std::{io, net, os::unix};
 
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::{TcpListener, UnixListener},
-};
+use tokio::net::{TcpListener, UnixListener};
+
+use crate::wire::Stream;
 
 /// A bound socket that does not accept connections yet.
 pub(super) enum Bound {
@@ -20,11 +19,6 @@ pub(super) enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
-
-/// A connection of either kind.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 impl Bound {
     /// Starts to accept connections. Must be called in the runtime that serves it.

@@ -21,11 +21,8 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{
-    listener::{Bound, Stream},
-    scraper::Scraper,
-};
-use crate::config::daemon::metrics::Token;
+use super::{listener::Bound, scraper::Scraper};
+use crate::{config::daemon::metrics::Token, wire::Stream};
 
 /// The number of connections at a time. Further ones wait.
 const CONNECTIONS: usize = 16;

@@ -24,11 +24,11 @@ use tower_service::Service as _;
 use super::{
     callers::Callers,
     idle::Brought,
-    listener::{Accepted, Listener, Stream},
+    listener::{Accepted, Listener},
     tls::Shown,
     unread::Unread,
 };
-use crate::{config::requests::Listen, serve::access::Peer};
+use crate::{config::requests::Listen, serve::access::Peer, wire::Stream};
 
 /// The number of connections at a time. Further ones wait.
 pub(in crate::serve) const CONNECTIONS: usize = 4_096;

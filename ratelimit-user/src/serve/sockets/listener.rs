@@ -11,13 +11,10 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::{TcpListener, UnixListener},
-};
+use tokio::net::{TcpListener, UnixListener};
 
 use super::callers::Caller;
-use crate::{config::requests::Listen, serve::access::Peer};
+use crate::{config::requests::Listen, serve::access::Peer, wire::Stream};
 
 /// A socket that accepts connections.
 pub(super) enum Listener {
@@ -25,11 +22,6 @@ pub(super) enum Listener {
     /// The socket, and its file, which ends with it.
     Unix(UnixListener, PathBuf),
 }
-
-/// A connection of either kind.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 /// A new connection, and where it comes from.
 pub(super) struct Accepted {
