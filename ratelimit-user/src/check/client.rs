@@ -118,6 +118,13 @@ mod tests {
     }
 
     #[test]
+    fn a_text_cannot_continue_an_address() {
+        let of = |ip: &str, user: &str| of(&[("ip", ip), ("user", user)], &["ip", "user"]);
+        // Both have the same bytes, apart from the kind of the address.
+        assert_ne!(of("32.1.13.184", &"\0".repeat(12)), of("2001:db8:c::", ""));
+    }
+
+    #[test]
     fn addresses_count_by_prefix_however_they_are_written() {
         let ip = |text: &str| of(&[("ip", text)], &["ip"]);
         assert_eq!(ip("2001:db8::1"), ip("2001:0DB8:0:0:ffff::2"));

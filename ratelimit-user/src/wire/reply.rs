@@ -79,3 +79,31 @@ impl Reply {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ratelimit_common::limits::limit::SECOND;
+
+    use super::*;
+    use crate::check::{Algorithm, Limit, Limiter, Rate, Rule};
+
+    #[test]
+    fn the_refusal_with_the_longest_wait_answers_for_all() {
+        let rule = |name: &str, period| {
+            let limit = Limit::new(Rate { amount: 1, period }, None, Algorithm::TokenBucket).unwrap();
+            Rule::new(name, [limit]).unwrap().with_values("operation", [name])
+        };
+        let limiter = Limiter::new([rule("slow", 3_600 * SECOND), rule("fast", 60 * SECOND)], [1, 2]);
+        let named = |operations: &[(&str, u32)]| {
+            let batch: Vec<_> = operations.iter().map(|(name, cost)| ([("operation", *name)], *cost)).collect();
+            let decisions = limiter.check_all(&batch, 0);
+            of_all(&decisions).and_then(|decision| decision.limit).map(|usage| usage.rule.name().to_owned())
+        };
+        assert_eq!(named(&[("slow", 1), ("fast", 1)]).as_deref(), Some("fast"));
+        assert_eq!(named(&[("slow", 1), ("fast", 1)]).as_deref(), Some("slow"));
+        assert_eq!(named(&[("fast", 1), ("slow", 1)]).as_deref(), Some("slow"));
+        // What costs more than its limit waits for ever.
+        assert_eq!(named(&[("fast", 2), ("slow", 1)]).as_deref(), Some("fast"));
+        assert!(of_all(&[]).is_none());
+    }
+}

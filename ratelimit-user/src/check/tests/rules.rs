@@ -239,3 +239,15 @@ fn a_request_that_began_under_the_rules_before_makes_nobody_wait_for_longer_than
     assert!(!allows(&lowered, 2 * SECOND));
     assert!(allows(&lowered, 2 * SECOND + HOUR / 100));
 }
+
+#[test]
+fn a_refusal_in_the_middle_of_a_batch_charges_nothing_and_the_rest_is_decided_too() {
+    let limiter = by_user([limit(2, HOUR, Algorithm::TokenBucket)]);
+    let batch = [("17", 1), ("18", 3), ("17", 1), ("19", 1)].map(|(user, cost)| ([("user", user)], cost));
+    for _ in 0..3 {
+        let decisions = limiter.check_all(&batch, 0);
+        let allowed: Vec<_> = decisions.iter().map(|decision| decision.is_allowed).collect();
+        assert_eq!(allowed, [true, false, true, true]);
+    }
+    assert_eq!(allowed(&limiter, 5, 0), 2);
+}

@@ -123,24 +123,30 @@ fn a_quota_of_an_hour_is_that_of_all_servers_after_the_first_contact() {
 #[test]
 fn what_is_given_back_is_neither_reported_nor_charged_to_a_lease() {
     let one = rule([limit(1_000, SECOND, Algorithm::TokenBucket)]);
-    let narrow = Rule::new("narrow", [limit(2, HOUR, Algorithm::TokenBucket)]).unwrap().by(["user"]);
+    let narrow = Rule::new("narrow", [limit(2, HOUR, Algorithm::TokenBucket)]).unwrap();
+    let narrow = narrow.with_values("operation", ["x"]).by(["user"]);
     let shares = Arc::new(Shares::new([7, 8], TERMS));
     let limiter = Limiter::new([one, narrow], [1, 2]).with_shares(Some(Arc::clone(&shares)));
-    let ask = |now| limiter.check(&[("user", "17")], 1, now).is_allowed;
-    assert!(ask(START) && ask(START));
-    // A lease of a hundredth of 1,000 per second: ten requests fit its burst.
-    for due in shares.reports(1.0, [10, 10], START + 5 * PERIOD) {
+    let now = START + 5 * PERIOD;
+    let ask = |now| limiter.check(&[("user", "17"), ("operation", "x")], 1, now);
+    assert!(ask(START).is_allowed && ask(START).is_allowed);
+    // What asks little is reported in the fifth period.
+    let due: Vec<_> = (1..=5).flat_map(|period| shares.reports(1.0, [10, 10], START + period * PERIOD)).collect();
+    assert_eq!(due.len(), 2);
+    for due in due {
         assert_eq!((due.report.offered, due.report.admitted), (2.0, 2.0));
+        // A lease of a hundredth of 1,000 per second: ten requests fit its burst.
         let share = (limiter.rule_of(&due) == Some("test")).then_some(0.01);
-        shares.take(&due, Some(&Answer { share, record: 1 }), START + 5 * PERIOD);
+        shares.take(&due, Some(&Answer { share, record: 1 }), now);
     }
     // The second rule refuses all of these, so the lease of the first one has room for them all the time.
     for number in 1..100 {
-        let decision = limiter.check(&[("user", "17")], 1, START + 5 * PERIOD + number);
+        let decision = ask(now + number);
         assert_eq!(decision.limit.map(|usage| usage.rule.name()), Some("narrow"), "{number}");
     }
-    let due = shares.reports(1.0, [10, 10], START + 6 * PERIOD);
-    assert!(due.iter().all(|due| limiter.rule_of(due) == Some("narrow")), "{due:?}");
+    let due = shares.reports(1.0, [10, 10], now + PERIOD);
+    assert_eq!(due.iter().map(|due| limiter.rule_of(due)).collect::<Vec<_>>(), [Some("narrow")]);
+    assert_eq!(allowed(&limiter, 100, now + 200), 10);
 }
 
 #[test]
