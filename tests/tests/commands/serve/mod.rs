@@ -4,15 +4,12 @@ mod access;
 mod answers;
 mod caller;
 mod envoy;
-mod failures;
 mod faults;
 mod layer;
 mod nginx;
 mod rules;
-mod survival;
 mod unit;
 mod usage;
-mod waits;
 
 use std::{
     fs,

@@ -1,5 +1,8 @@
 //! The client in the library, with servers that answer.
 
+mod failures;
+mod waits;
+
 use std::{
     fs,
     future::Future,

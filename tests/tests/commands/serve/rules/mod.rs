@@ -1,5 +1,7 @@
 //! Rules that callers change while the server runs.
 
+mod survival;
+
 use std::{
     fs,
     path::{Path, PathBuf},

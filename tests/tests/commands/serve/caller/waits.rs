@@ -4,10 +4,8 @@ use std::time::{Duration, Instant};
 
 use ratelimit_tests::Sandbox;
 
-use super::{
-    Server,
-    caller::{PATIENT, block_on, caller, decisions, question},
-};
+use super::{PATIENT, block_on, caller, decisions, question};
+use crate::serve::Server;
 
 const TWO: &str = "[[check]]\nname = \"two\"\nkey = \"user\"\nlimits = \"2/s\"\n";
 const QUEUE: &str = "[[check]]\nname = \"queue\"\nkey = \"user\"\nlimits = \"5/s\"\nalgorithm = \"queue\"\n";

@@ -12,10 +12,8 @@ use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::{
-    Server, of_user,
-    rules::{ADMIN, Changed, file, store},
-};
+use super::{ADMIN, Changed, file, store};
+use crate::serve::{self, Server, of_user};
 
 #[test]
 fn rules_of_callers_outlast_restarts_and_reloads_and_a_broken_file_of_them_changes_nothing() {
@@ -53,7 +51,7 @@ fn rules_of_callers_outlast_restarts_and_reloads_and_a_broken_file_of_them_chang
 
     let _ = kept.add("rules.toml", "version = 1\n[[check]]\nname = \"a\n");
     let folder = Folder::new();
-    folder.write(&super::text(&folder.file().with_file_name("check.sock"), &file(&store(&kept))));
+    folder.write(&serve::text(&folder.file().with_file_name("check.sock"), &file(&store(&kept))));
     let error = Ratelimit::new(&sandbox).fails(&format!("serve -c {}", folder.file().display()));
     assert!(error.contains("rules.toml:3:"), "{error}");
 }
@@ -123,7 +121,7 @@ fn a_read_only_disk_refuses_changes_and_the_rules_before_stay() {
     let disk = kept.file().with_file_name("disk");
     fs::create_dir(&disk).unwrap();
     let socket = folder.file().with_file_name("check.sock");
-    folder.write(&super::text(&socket, &file(&disk.join("rules.toml"))));
+    folder.write(&serve::text(&socket, &file(&disk.join("rules.toml"))));
     let ratelimit = Ratelimit::new(&sandbox);
     let inner = ratelimit.command(&format!("serve -c {}", folder.file().display()));
     let mut command = Command::new("unshare");

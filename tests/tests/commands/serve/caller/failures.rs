@@ -14,10 +14,8 @@ use ratelimit_tests::{Folder, Sandbox};
 use rustix::process::Signal;
 use tokio::{net::UnixListener, task::JoinSet};
 
-use super::{
-    RULES, Server,
-    caller::{PATIENT, WIDE, block_on, caller, named, question},
-};
+use super::{PATIENT, WIDE, block_on, caller, named, question};
+use crate::serve::{RULES, Server};
 
 #[test]
 fn no_request_fails_when_one_of_three_servers_is_killed() {
