@@ -15,6 +15,7 @@ mod limit;
 mod serve;
 mod settings;
 mod ssh;
+mod stops;
 pub mod text;
 pub mod usage;
 mod wire;
