@@ -111,25 +111,9 @@ impl Book {
         ended
     }
 
-    /// Ends the limit of a place now: it could not be put in force, or the operator decides about its packets. It counts
-    /// as a repetition later.
-    pub(crate) fn end(&mut self, place: Place) {
-        let now = self.now;
-        if let Some(entry) = self.places.get_mut(&place).filter(|entry| entry.end > now) {
-            self.ends.remove(&(entry.end, place));
-            entry.end = now;
-            self.ended.insert((now, place));
-        }
-    }
-
     /// Returns the places with a limit whose end [`Self::ended`] has not told yet, and these ends, the next one first.
     pub(crate) fn in_force(&self) -> impl ExactSizeIterator<Item = (Place, Duration)> + '_ {
         self.ends.iter().map(|(end, place)| (*place, *end))
-    }
-
-    /// Returns when the next limit ends.
-    pub(crate) fn next_end(&self) -> Option<Duration> {
-        self.ends.first().map(|(end, _)| *end)
     }
 
     /// Returns how many places it remembers.

@@ -4,6 +4,7 @@
 //! An application refuses a client, and names the client's connection. The address of that client then gets a low limit
 //! for a short time. Proofs that the request is true belong to `controller/stops`.
 
+mod answer;
 mod book;
 mod place;
 mod request;
@@ -12,7 +13,10 @@ mod span;
 mod tests;
 
 pub(crate) use self::{
-    book::{Book, Outcome, Refusal},
+    answer::{Answer, Reason},
+    book::{Book, Outcome},
     place::{Place, around},
-    request::{Connection, LINE, Request, RequestError},
+    request::{Connection, LINE, Request},
 };
+#[cfg(test)]
+use self::{book::Refusal, request::RequestError};

@@ -14,6 +14,7 @@ mod limits;
 mod requests;
 mod rules;
 mod settings;
+mod stops;
 
 /// Returns the problems of a text, one per line.
 fn problems(text: &str) -> Vec<String> {

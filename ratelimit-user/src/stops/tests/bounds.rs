@@ -51,20 +51,10 @@ fn services_of_an_address_are_limited_apart() {
 fn an_end_is_told_once_and_never_early() {
     let mut book = Book::default();
     begun(&mut book, v4(1), seconds(0));
-    assert_eq!(book.next_end(), Some(seconds(10)));
     assert!(book.ended(seconds(10) - Duration::from_nanos(1)).is_empty());
     assert_eq!(book.ended(seconds(10)).len(), 1);
     assert!(book.ended(seconds(11)).is_empty());
-    assert_eq!((book.in_force().len(), book.next_end()), (0, None));
-}
-
-#[test]
-fn a_limit_that_is_ended_early_counts_as_a_repetition() {
-    let mut book = Book::default();
-    let Outcome::New { place, .. } = book.ask(v4(1), PORT, true, seconds(0)) else { panic!() };
-    book.end(place);
     assert_eq!(book.in_force().len(), 0);
-    assert_eq!(begun(&mut book, v4(1), seconds(1)), ("10.0.0.1".to_owned(), seconds(20), 2));
 }
 
 #[test]

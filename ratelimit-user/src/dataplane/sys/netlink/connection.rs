@@ -1,11 +1,11 @@
 //! Whether a TCP connection is established on this host, in this thread's network namespace (sock_diag(7)).
 
-use std::net::{IpAddr, SocketAddr as Address};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr as Address};
 
 use netlink_packet_core::{NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
 use netlink_packet_sock_diag::{
     SockDiagMessage,
-    constants::{AF_INET, AF_INET6, IPPROTO_TCP, TCP_ESTABLISHED},
+    constants::{AF_INET, AF_INET6, IPPROTO_TCP, TCP_ESTABLISHED, TCP_LISTEN},
     inet::{ExtensionFlags, InetRequest, InetResponse, SocketId, StateFlags},
 };
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_SOCK_DIAG};
@@ -16,34 +16,24 @@ use crate::dataplane::Error;
 /// No cookie: the addresses and ports alone name the connection (`INET_DIAG_NOCOOKIE` in include/uapi/linux/inet_diag.h).
 const NO_COOKIE: [u8; 8] = [0xff; 8];
 
-/// Returns whether the kernel has an established connection between these two ends. IPv4 addresses that are mapped into
-/// IPv6 are the same as IPv4 addresses.
+/// Returns whether the kernel has an established connection between these two ends that this host has accepted: a
+/// socket listens at the local end. IPv4 addresses that are mapped into IPv6 are the same as IPv4 addresses.
 ///
 /// # Errors
 ///
 /// [`Error::Netlink`] if the kernel cannot tell.
-pub(crate) fn is_established(local: Address, remote: Address) -> Result<bool, Error> {
+pub(crate) fn is_accepted(local: Address, remote: Address) -> Result<bool, Error> {
     let [local, remote] = [local, remote].map(canonical);
-    let family = match (local, remote) {
-        (Address::V4(_), Address::V4(_)) => AF_INET,
-        (Address::V6(_), Address::V6(_)) => AF_INET6,
+    // No connection has such an end, so the kernel answers with the listening socket.
+    let nobody = match (local, remote) {
+        (Address::V4(_), Address::V4(_)) => Address::new(Ipv4Addr::UNSPECIFIED.into(), 0),
+        (Address::V6(_), Address::V6(_)) => Address::new(Ipv6Addr::UNSPECIFIED.into(), 0),
         _ => return Ok(false),
     };
-    let request = InetRequest {
-        family,
-        protocol: IPPROTO_TCP,
-        extensions: ExtensionFlags::empty(),
-        states: StateFlags::ESTABLISHED,
-        socket_id: SocketId {
-            source_port: local.port(),
-            destination_port: remote.port(),
-            source_address: local.ip(),
-            destination_address: remote.ip(),
-            interface_id: 0,
-            cookie: NO_COOKIE,
-        },
-    };
-    Ok(asked(request)?.is_some_and(|found| is_of(&found, local, remote)))
+    let is_listening =
+        |found: InetResponse| found.header.state == TCP_LISTEN && found.header.socket_id.source_port == local.port();
+    let is_established = asked(local, remote)?.is_some_and(|found| is_of(&found, local, remote));
+    Ok(is_established && asked(local, nobody)?.is_some_and(is_listening))
 }
 
 /// Returns whether the kernel's answer is about an established connection between these ends. Without one, the kernel
@@ -61,8 +51,22 @@ fn canonical(address: Address) -> Address {
     Address::new(address.ip().to_canonical(), address.port())
 }
 
-/// Returns what the kernel has for a request. None if it has no such socket.
-fn asked(request: InetRequest) -> Result<Option<InetResponse>, Error> {
+/// Returns the socket that gets a packet between these ends, which have one family. None if there is none.
+fn asked(local: Address, remote: Address) -> Result<Option<InetResponse>, Error> {
+    let request = InetRequest {
+        family: if local.is_ipv4() { AF_INET } else { AF_INET6 },
+        protocol: IPPROTO_TCP,
+        extensions: ExtensionFlags::empty(),
+        states: StateFlags::all(),
+        socket_id: SocketId {
+            source_port: local.port(),
+            destination_port: remote.port(),
+            source_address: local.ip(),
+            destination_address: remote.ip(),
+            interface_id: 0,
+            cookie: NO_COOKIE,
+        },
+    };
     let mut socket = Socket::new(NETLINK_SOCK_DIAG).map_err(failed)?;
     socket.bind_auto().map_err(failed)?;
     socket.connect(&SocketAddr::new(0, 0)).map_err(failed)?;
@@ -115,10 +119,14 @@ mod tests {
         for (listen, to) in [("127.0.0.1:0", "127.0.0.1"), ("[::1]:0", "::1"), ("[::]:0", "127.0.0.1")] {
             let pair = Pair::of(listen, to);
             let (local, remote) = pair.ends();
-            assert!(is_established(local, remote).unwrap(), "{local} {remote}");
-            assert!(is_established(canonical(local), canonical(remote)).unwrap(), "{local} {remote}");
-            // The client's socket is one of this host too.
-            assert!(is_established(remote, local).unwrap());
+            assert!(is_accepted(local, remote).unwrap(), "{local} {remote}");
+            assert!(is_accepted(canonical(local), canonical(remote)).unwrap(), "{local} {remote}");
+            // The client's socket is one of this host too, but this host has not accepted it.
+            assert!(!is_accepted(remote, local).unwrap());
+            let Pair { listener, accepted, client } = pair;
+            drop(listener);
+            assert!(!is_accepted(local, remote).unwrap());
+            drop((accepted, client));
         }
     }
 
@@ -130,8 +138,8 @@ mod tests {
             IpAddr::V4(v4) => Address::new(v4.to_ipv6_mapped().into(), address.port()),
             IpAddr::V6(_) => address,
         };
-        assert!(is_established(mapped(local), mapped(remote)).unwrap());
-        assert!(is_established(mapped(local), remote).unwrap());
+        assert!(is_accepted(mapped(local), mapped(remote)).unwrap());
+        assert!(is_accepted(mapped(local), remote).unwrap());
     }
 
     #[test]
@@ -141,14 +149,14 @@ mod tests {
             let (local, remote) = pair.ends();
             let other: IpAddr = other.parse().unwrap();
             // The listening socket is there, and would be found in place of a connection.
-            assert!(!is_established(local, Address::new(other, remote.port())).unwrap());
-            assert!(!is_established(Address::new(other, local.port()), remote).unwrap());
+            assert!(!is_accepted(local, Address::new(other, remote.port())).unwrap());
+            assert!(!is_accepted(Address::new(other, local.port()), remote).unwrap());
             let port = if remote.port() == u16::MAX { 1 } else { remote.port() + 1 };
-            assert!(!is_established(local, Address::new(remote.ip(), port)).unwrap());
-            assert!(!is_established(local, Address::new(remote.ip(), 0)).unwrap());
+            assert!(!is_accepted(local, Address::new(remote.ip(), port)).unwrap());
+            assert!(!is_accepted(local, Address::new(remote.ip(), 0)).unwrap());
             assert_eq!(pair.listener.local_addr().unwrap().port(), local.port());
         }
-        assert!(!is_established("127.0.0.1:1".parse().unwrap(), "[::1]:1".parse().unwrap()).unwrap());
+        assert!(!is_accepted("127.0.0.1:1".parse().unwrap(), "[::1]:1".parse().unwrap()).unwrap());
     }
 
     #[test]
@@ -158,6 +166,6 @@ mod tests {
         pair.client.shutdown(Shutdown::Write).unwrap();
         // Reads the end of the stream, after which the kernel has seen that the client closes.
         assert_eq!(std::io::Read::read(&mut &pair.accepted, &mut [0]).unwrap(), 0);
-        assert!(!is_established(local, remote).unwrap());
+        assert!(!is_accepted(local, remote).unwrap());
     }
 }
