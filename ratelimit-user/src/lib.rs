@@ -1,5 +1,5 @@
 //! The user side of ratelimit. Each room uses only rooms below it: [`cli`], [`doctor`], `serve`, [`layer`], [`caller`],
-//! [`controller`], [`config`], `wire`, [`usage`], [`check`], `ssh`, `limit` and `settings`, [`dataplane`], [`fleet`], [`text`], and the
+//! [`controller`], [`config`], `wire`, `stops`, [`usage`], [`check`], `ssh`, `limit` and `settings`, [`dataplane`], [`fleet`], [`text`], and the
 //! crate `ratelimit-common`.
 
 pub mod caller;

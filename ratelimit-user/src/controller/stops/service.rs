@@ -16,9 +16,12 @@ use super::{
     counts::Shown,
     judge::Judge,
     server::serve,
-    socket::{self, Bound, File},
+    socket::{self, Bound, File, Group},
 };
-use crate::config::daemon::stops::Stops;
+use crate::{
+    config::daemon::stops::Stops,
+    controller::notify::journal::{Level, say},
+};
 
 /// The longest wait until a socket is closed.
 const CLOSE_TIME: Duration = Duration::from_secs(1);
@@ -36,8 +39,17 @@ pub(crate) struct Service {
 /// The table of a file. Every step that can fail is done.
 pub(crate) struct Prepared {
     stops: Option<Stops>,
-    /// The socket, unless the one that is open stays.
-    bound: Option<Bound>,
+    socket: Socket,
+}
+
+/// What happens to the socket.
+enum Socket {
+    /// The one that is open stays, if there is one.
+    Same,
+    /// The one that is open gets this group.
+    Given(Group),
+    /// A new one opens.
+    New(Bound),
 }
 
 /// A socket that is served. Dropping it closes and removes the socket.
@@ -80,21 +92,36 @@ impl Service {
 
     /// Prepares the table of a file: does every step that can fail, and changes nothing that is served.
     pub(crate) fn prepare(&self, stops: Option<&Stops>) -> Result<Prepared> {
-        let is_same = |stops: &Stops| self.open.as_ref().is_some_and(|open| open.keeps(stops));
-        let bound = stops.filter(|stops| !is_same(stops)).map(socket::bind).transpose()?;
-        Ok(Prepared { stops: stops.cloned(), bound })
+        let open = self.open.as_ref().map(|open| &open.stops);
+        let socket = match (stops, open) {
+            (Some(new), Some(old)) if new.socket == old.socket && new.group == old.group => Socket::Same,
+            (Some(new), Some(old)) if new.socket == old.socket => {
+                Socket::Given(new.group.as_deref().map_or_else(|| Ok(Group::own()), Group::named)?)
+            }
+            (Some(new), _) => Socket::New(socket::bind(new)?),
+            (None, _) => Socket::Same,
+        };
+        Ok(Prepared { stops: stops.cloned(), socket })
     }
 
     /// Applies a prepared table. Limits that were asked for before stay known.
-    pub(crate) fn commit(&mut self, Prepared { stops, bound }: Prepared) {
+    pub(crate) fn commit(&mut self, Prepared { stops, socket }: Prepared) {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner).is_on = stops.is_some();
         let Some(stops) = stops else {
             self.open = None;
             return;
         };
         self.judge.lock().unwrap_or_else(PoisonError::into_inner).proxies.clone_from(&stops.trusted_proxies);
-        if let Some(Bound { listener, file }) = bound {
-            self.open = Some(self.serve(stops, listener, file));
+        match socket {
+            Socket::Same => {}
+            Socket::Given(group) => {
+                if let Err(error) = socket::give(&stops.socket, &group) {
+                    say(Level::Warning, &error.to_string());
+                } else if let Some(open) = &mut self.open {
+                    open.stops = stops;
+                }
+            }
+            Socket::New(Bound { listener, file }) => self.open = Some(self.serve(stops, listener, file)),
         }
     }
 
@@ -111,12 +138,5 @@ impl Service {
             drop(close);
         });
         Open { stops, abort, closed, _file: file }
-    }
-}
-
-impl Open {
-    /// Returns whether this socket stays for another table.
-    fn keeps(&self, other: &Stops) -> bool {
-        (&self.stops.socket, &self.stops.group) == (&other.socket, &other.group)
     }
 }

@@ -9,6 +9,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use rustix::process::getegid;
+
 use crate::{
     config::daemon::stops::Stops,
     dataplane::{self, pins::ownership},
@@ -81,7 +83,7 @@ pub(super) fn bind(stops: &Stops) -> Result<Bound, SocketError> {
     if ownership::check(folder)?.is_none() {
         return Err(SocketError::NoFolder(folder.to_owned()));
     }
-    let group = stops.group.as_deref().map(|group| Ok::<_, SocketError>((group, number(group)?))).transpose()?;
+    let group = stops.group.as_deref().map(Group::named).transpose()?;
     match fs::symlink_metadata(&path) {
         Ok(there) if !there.file_type().is_socket() => return Err(SocketError::Other(path)),
         Ok(_) if UnixStream::connect(&path).is_ok() => return Err(SocketError::Taken(path)),
@@ -93,19 +95,38 @@ pub(super) fn bind(stops: &Stops) -> Result<Bound, SocketError> {
     let listener = UnixListener::bind(&path).map_err(at)?;
     let file = File(path.clone());
     listener.set_nonblocking(true).map_err(at)?;
-    if let Some((group, number)) = group {
-        let given = chown(&path, None, Some(number));
-        given.map_err(|cause| SocketError::Group { group: group.to_owned(), cause })?;
+    if let Some(group) = group {
+        give(&path, &group)?;
     }
     fs::set_permissions(&path, fs::Permissions::from_mode(MODE)).map_err(at)?;
     Ok(Bound { listener, file })
 }
 
-/// Returns the number of a group.
-fn number(group: &str) -> Result<u32, SocketError> {
-    let groups = || fs::read_to_string("/etc/group").unwrap_or_default();
-    let found = group.parse().ok().or_else(|| named(group, &groups()));
-    found.ok_or_else(|| SocketError::NoGroup(group.to_owned()))
+/// Gives the socket at a path to a group.
+pub(super) fn give(path: &Path, Group { name, number }: &Group) -> Result<(), SocketError> {
+    chown(path, None, Some(*number)).map_err(|cause| SocketError::Group { group: name.clone(), cause })
+}
+
+/// A group that exists.
+#[derive(Debug)]
+pub(super) struct Group {
+    name: String,
+    number: u32,
+}
+
+impl Group {
+    /// Finds a group by its name or number.
+    pub(super) fn named(name: &str) -> Result<Self, SocketError> {
+        let groups = || fs::read_to_string("/etc/group").unwrap_or_default();
+        let number = name.parse().ok().or_else(|| named(name, &groups()));
+        number.map(|number| Self { name: name.to_owned(), number }).ok_or_else(|| SocketError::NoGroup(name.to_owned()))
+    }
+
+    /// Returns the group of this process, which has a socket without another one.
+    pub(super) fn own() -> Self {
+        let number = getegid().as_raw();
+        Self { name: number.to_string(), number }
+    }
 }
 
 /// Returns the number of a group in the lines of group(5).

@@ -145,9 +145,9 @@ fn proxies_gateways_and_addresses_with_a_rule_are_spared() {
     folder.write(&file(&folder, ""));
     assert!(daemon.line().contains("reloaded"));
     for (change, back) in [
-        ("allow add 10.9.0.2", "allow delete 10.9.0.2"),
-        ("allow add 10.9.0.0/16", "allow delete 10.9.0.0/16"),
-        ("limit set 10.9.0.0/24 --service tcp --packets 900/s", "limit delete 10.9.0.0/24 --service tcp"),
+        ("allow add 10.9.0.2", "allow del 10.9.0.2"),
+        ("allow add 10.9.0.0/16", "allow del 10.9.0.0/16"),
+        ("limit set 10.9.0.0/24 --service tcp --packets 900/s", "limit del 10.9.0.0/24 --service tcp"),
     ] {
         ratelimit.ok(change);
         refused(&folder, &request, "ruled", "10.9.0.2");
@@ -165,10 +165,10 @@ fn proxies_gateways_and_addresses_with_a_rule_are_spared() {
 fn an_ipv6_network_would_be_stopped_after_four_addresses_but_not_the_own_one() {
     let sandbox = Sandbox::new();
     let (ratelimit, folder) = (Ratelimit::new(&sandbox), Folder::new());
-    let daemon = start(&sandbox, &ratelimit, &folder, &file(&folder, ""));
+    let mut daemon = start(&sandbox, &ratelimit, &folder, &file(&folder, ""));
     sandbox.ip("route add fd00:a::/64 dev eth0");
     let listener = listener(&sandbox, VICTIM_IPV6);
-    let mut source = |address: IpAddr| {
+    let source = |address: IpAddr| {
         if address != PEER_IPV6 {
             sandbox.add_peer_address(address);
         }
@@ -185,6 +185,9 @@ fn an_ipv6_network_would_be_stopped_after_four_addresses_but_not_the_own_one() {
     }
     assert_eq!(source("fd00:a::5".parse().unwrap()), "fd00:a::/64");
     assert_eq!(source(PEER_IPV6.into()), "fd00:9::2");
+    let events: Vec<_> = (0..10).map(|_| daemon.line()).collect();
+    assert!(events.iter().all(|event| event.contains("would be limited for 10s (number 1)")), "{events:?}");
+    assert!(events[8].starts_with("ratelimit: fd00:a::/64 tcp/8443: "), "{events:?}");
     end(&ratelimit, daemon);
 }
 
@@ -217,7 +220,13 @@ fn the_socket_belongs_to_its_group_and_goes_with_its_table() {
     let mut daemon = start(&sandbox, &ratelimit, &folder, &file(&folder, "group = \"4242\"\n"));
     let metadata = fs::metadata(socket_of(&folder)).unwrap();
     assert_eq!((metadata.permissions().mode() & 0o777, metadata.uid(), metadata.gid()), (0o660, 0, 4_242));
-    // A socket that cannot be made changes nothing.
+    folder.write(&file(&folder, "group = \"4243\"\n"));
+    assert!(daemon.line().contains("reloaded"));
+    assert_eq!(fs::metadata(socket_of(&folder)).unwrap().gid(), 4_243);
+    // A group or a socket that cannot be had changes nothing.
+    folder.write(&file(&folder, "group = \"no-such-group\"\n"));
+    let line = daemon.line();
+    assert!(line.contains("nothing was changed: stops: there is no group no-such-group"), "{line}");
     folder.write(&format!("{FILE}[stops]\nsocket = \"/nowhere/stops\"\n"));
     let line = daemon.line();
     assert!(line.contains("nothing was changed: stops: /nowhere is no folder"), "{line}");
