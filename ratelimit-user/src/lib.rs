@@ -1,6 +1,6 @@
 //! The user side of ratelimit. Each room uses only rooms below it: [`cli`], [`doctor`], `serve`, [`layer`], [`caller`],
-//! [`controller`], [`config`], `wire`, `stops`, [`usage`], [`check`], `ssh`, `limit` and `settings`, [`dataplane`], [`fleet`], [`text`], and the
-//! crate `ratelimit-common`.
+//! [`controller`], [`config`], `wire`, `stops`, [`usage`], [`check`], `ssh`, `limit` and `settings`, [`dataplane`],
+//! [`fleet`], [`text`], and the crate `ratelimit-common`.
 
 pub mod caller;
 pub mod check;

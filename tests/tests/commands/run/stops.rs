@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{BufRead as _, BufReader, Write as _},
-    net::{IpAddr, SocketAddr, TcpListener, TcpStream},
+    net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream},
     os::unix::{
         fs::{MetadataExt as _, PermissionsExt as _},
         net::UnixStream,
@@ -29,7 +29,12 @@ struct Connection {
 impl Connection {
     /// Connects from this address of the peer.
     fn from(sandbox: &Sandbox, listener: &TcpListener, address: impl Into<IpAddr>) -> Self {
-        let (to, from) = (listener.local_addr().unwrap(), SocketAddr::new(address.into(), 0));
+        Self::to(sandbox, listener, listener.local_addr().unwrap().ip(), address)
+    }
+
+    /// Connects to this address of the listener.
+    fn to(sandbox: &Sandbox, listener: &TcpListener, to: impl Into<IpAddr>, address: impl Into<IpAddr>) -> Self {
+        let (to, from) = (SocketAddr::new(to.into(), 8_443), SocketAddr::new(address.into(), 0));
         let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let client = sandbox.peer(|| {
             let client = socket(family, SocketType::STREAM, None).unwrap();
@@ -129,6 +134,20 @@ fn an_address_without_a_connection_is_never_stopped() {
     for remote in [format!("203.0.113.7:{port}"), format!("10.9.0.2:{}", port ^ 1)] {
         refused(&folder, &connection.request(Some(&remote)), "not-established", &remote);
     }
+    end(&ratelimit, daemon);
+}
+
+#[test]
+fn an_ipv4_client_of_a_socket_for_both_families_is_known_by_its_ipv4_address() {
+    let sandbox = Sandbox::new();
+    let (ratelimit, folder) = (Ratelimit::new(&sandbox), Folder::new());
+    let mut daemon = start(&sandbox, &ratelimit, &folder, &file(&folder, ""));
+    let listener = listener(&sandbox, Ipv6Addr::UNSPECIFIED);
+    let connection = Connection::to(&sandbox, &listener, VICTIM_IPV4, PEER_IPV4);
+    assert!(connection.accepted.peer_addr().unwrap().is_ipv6());
+    let answer = ask(&folder, &connection.request(None));
+    assert_eq!((answer["outcome"].as_str(), answer["source"].as_str()), (Some("would-stop"), Some("10.9.0.2")));
+    assert!(daemon.line().starts_with("ratelimit: 10.9.0.2 tcp/8443: "));
     end(&ratelimit, daemon);
 }
 

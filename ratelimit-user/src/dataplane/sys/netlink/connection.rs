@@ -93,6 +93,8 @@ mod tests {
     use super::*;
 
     /// A listening socket and a connection to it, by the addresses to listen at and to connect to.
+    ///
+    /// No socket listens at 127.0.0.1: other tests need ports of it on which nothing listens.
     struct Pair {
         listener: TcpListener,
         accepted: TcpStream,
@@ -116,7 +118,9 @@ mod tests {
 
     #[test]
     fn open_connections_are_established_as_the_server_and_as_ipv4_name_them() {
-        for (listen, to) in [("127.0.0.1:0", "127.0.0.1"), ("[::1]:0", "::1"), ("[::]:0", "127.0.0.1")] {
+        for (listen, to) in
+            [("127.0.0.77:0", "127.0.0.77"), ("[::1]:0", "::1"), ("[::ffff:127.0.0.77]:0", "127.0.0.77")]
+        {
             let pair = Pair::of(listen, to);
             let (local, remote) = pair.ends();
             assert!(is_accepted(local, remote).unwrap(), "{local} {remote}");
@@ -132,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_mapped_name_finds_a_connection_of_an_ipv4_socket() {
-        let pair = Pair::of("127.0.0.1:0", "127.0.0.1");
+        let pair = Pair::of("127.0.0.77:0", "127.0.0.77");
         let (local, remote) = pair.ends();
         let mapped = |address: Address| match address.ip() {
             IpAddr::V4(v4) => Address::new(v4.to_ipv6_mapped().into(), address.port()),
@@ -144,7 +148,7 @@ mod tests {
 
     #[test]
     fn an_invented_end_is_no_proof() {
-        for (listen, to, other) in [("127.0.0.1:0", "127.0.0.1", "127.0.0.2"), ("[::1]:0", "::1", "2001:db8::1")] {
+        for (listen, to, other) in [("127.0.0.77:0", "127.0.0.77", "127.0.0.2"), ("[::1]:0", "::1", "2001:db8::1")] {
             let pair = Pair::of(listen, to);
             let (local, remote) = pair.ends();
             let other: IpAddr = other.parse().unwrap();
@@ -161,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_connection_that_one_end_has_closed_is_no_proof() {
-        let pair = Pair::of("127.0.0.1:0", "127.0.0.1");
+        let pair = Pair::of("127.0.0.77:0", "127.0.0.77");
         let (local, remote) = pair.ends();
         pair.client.shutdown(Shutdown::Write).unwrap();
         // Reads the end of the stream, after which the kernel has seen that the client closes.
